@@ -430,6 +430,22 @@ void capacity_plan_spec(const struct plan *p, const struct conf *c,
 		out->compute.seconds += steps * touched * v[PLAN_rule] + 3 * touched * v[PLAN_copy];
 }
 
+/* State vectors of the servers' update rules: the mean over the tables, by their values, where the
+ * tables are known. */
+static double state_vectors(const struct plan *p, const struct conf_rule *rule)
+{
+	const struct job *job = &p->facts.job;
+	double values = 0, state = 0;
+
+	for (size_t i = 0; p->facts.tried && i < job->ntables; i++) {
+		double floats = (double)job->table[i].rows * (double)job->table[i].cols;
+
+		values += floats;
+		state += floats * conf_rule_of_table(rule, job->table[i].name).rule->nvectors;
+	}
+	return values > 0 ? state / values : rule->rule->nvectors;
+}
+
 double capacity_plan_memory(const struct plan *p, const struct conf *c, double *tables)
 {
 	double copies = 1 + (double)c->deterministic + (sync_sums_steps(&c->sync) ? 2 : 0),
@@ -438,7 +454,7 @@ double capacity_plan_memory(const struct plan *p, const struct conf *c, double *
 	struct conf_rule rule;
 
 	if (conf_server_rule(c, &rule, NULL) == ERR_OK)
-		copies += rule.rule->nvectors;
+		copies += state_vectors(p, &rule);
 	if (p->facts.tried)
 		values += p->facts.row_values * (double)p->facts.job.train->nids;
 	/* The first server is also the coordinator and has a second session with each process. */

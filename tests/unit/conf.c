@@ -137,6 +137,7 @@ static const struct row {
 	{ "job.steps", "1000", "1000", "many", "-1" },
 	{ "job.batch", "128", "128", "b", "0" },
 	{ "job.optimizer", "adam", "\"adam\"", "", NULL },
+	{ "job.rules", "w*:lr=0.1", "\"w*:lr=0.1\"", "", NULL },
 	{ "job.lr", "1e-3", "0.001", "nan", "0" },
 	{ "job.schedule", "cosine:100", "\"cosine:100\"", "", NULL },
 	{ "job.momentum", "0.5", "0.5", "x", "1" },
@@ -324,6 +325,35 @@ static void test_defaults_of_job(void)
 	json_decref(set);
 }
 
+/* What job.rules leaves open is the job's while the optimizer is, and else the rule's. */
+static void test_table_rules(void)
+{
+	struct conf c;
+	struct conf_rule r;
+	struct table_rules_choice v, w, b;
+
+	ok(!load(
+	       JOB(", \"lr\": 0.5, \"l2\": 0.25, \"eps\": 2, \"rules\": \"v:l1=3 optimizer=ftrl, w*:lr=0.125 eps=0\""),
+	       NULL, 0, &c) &&
+	        !conf_job_rule(&c, &r, &e),
+	    "rules of tables: %s", e.msg);
+	v = conf_rule_of_table(&r, "v");
+	w = conf_rule_of_table(&r, "w12");
+	b = conf_rule_of_table(&r, "b");
+	ok(v.rule == &optim_rule_ftrl && v.hyper->lr == 0.1f && v.hyper->l1 == 3 &&
+	        v.hyper->l2 == 0.25f && v.hyper->ftrl_beta == 1,
+	    "another rule has its own constants, and the job's l2");
+	ok(w.rule == &optim_rule_adagrad && w.hyper->lr == 0.125f && w.hyper->l2 == 0.25f &&
+	        w.hyper->eps == 1e-10f,
+	    "the same rule has the job's, but for those that are given");
+	ok(b.rule == r.rule && b.hyper == &r.hyper && b.hyper->lr == 0.5f && b.hyper->eps == 2,
+	    "a table that is not named goes by the job");
+	ok(!conf_set(&c, "local_steps=2", &e) && !conf_server_rule(&c, &r, &e) &&
+	        conf_rule_of_table(&r, "v").rule == &optim_rule_sgd,
+	    "with local steps these are the workers' rules");
+	conf_release(&c);
+}
+
 static void test_types_in_json(void)
 {
 	static const char *const bad[][2] = {
@@ -489,6 +519,19 @@ static void test_validate(void)
 		    "job.epochs: " },
 		{ JOB(", \"optimizer\": \"adm\""),
 		    "job.optimizer: no update rule \"adm\"; did you mean" },
+		{ JOB(", \"rules\": \"w\""), "job.rules: must be none or TABLE:key=value" },
+		{ JOB(", \"rules\": \"w:lr=1,,b:lr=1\""),
+		    "job.rules: must be none or TABLE:key=value" },
+		{ JOB(", \"rules\": \"w: \""), "job.rules: w: a key is missing" },
+		{ JOB(", \"rules\": \"w:optimizer=adm\""),
+		    "job.rules: w: no update rule \"adm\"; did you mean \"adam\"?" },
+		{ JOB(", \"rules\": \"w:optimiser=adam\""),
+		    "job.rules: w: no key \"optimiser\"; did you mean \"optimizer\"?" },
+		{ JOB(", \"rules\": \"w:batch=3\""), "job.rules: w: no key \"batch\"" },
+		{ JOB(", \"rules\": \"w:lr=-1\""), "job.rules: w: job.lr: must be > 0, got -1" },
+		{ JOB(", \"rules\": \"w:beta1=0.5\""), "job.rules: w: adagrad has no beta1" },
+		{ JOB(", \"rules\": \"w:lr=1, w:lr=2\""), "job.rules: names w twice" },
+		{ JOB(", \"rules\": \"w:lr\""), "job.rules: w: \"lr\" must be key=value" },
 		{ JOB(", \"l1\": 0.1"), "job.l1: only job.optimizer ftrl has l1" },
 		{ JOB(", \"schedule\": \"cosin:5\""), "job.schedule" },
 		{ JOB(", \"loss\": \"sofmax\""),
@@ -644,6 +687,7 @@ int main(void)
 	test_defaults();
 	test_defaults_of_job();
 	test_keys();
+	test_table_rules();
 	test_types_in_json();
 	test_unknown();
 	test_load();

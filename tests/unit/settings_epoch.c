@@ -131,6 +131,36 @@ static void rows_too(void)
 	world_close(&x);
 }
 
+/* Rules of single tables: the dense table goes on by the job's, the sparse one by its own. */
+static void rule_of_a_table(void)
+{
+	struct settings_epoch r = { .step = 1, .number = 1, .rule = optim_find("sgd") };
+	struct receipt got;
+	struct world x;
+	float w, row;
+
+	world_open(&x, "asp", false, "sgd", 1, 1);
+	push_row(&x, 0, 0, 1, 5, 0, &got);
+	w = pull_w(&x, 1);
+	row = pull_row(&x, 1, 5);
+	sync_parse("asp", &r.mode, NULL);
+	schedule_parse("constant", &r.schedule, NULL);
+	r.rule->defaults(&r.hyper);
+	r.hyper.lr = 0.25f;
+	r.tables.n = 1;
+	snprintf(r.tables.of[0].pattern, sizeof r.tables.of[0].pattern, "ro?s");
+	r.tables.of[0].rule = optim_find("adagrad");
+	r.tables.of[0].rule->defaults(&r.tables.of[0].hyper);
+	r.tables.of[0].hyper.lr = 1;
+	shard_add_epoch(x.shard, &r);
+	shard_decided(x.shard);
+	push_row(&x, 0, 1, 1, 5, 4, &got);
+	ok(fabsf(pull_row(&x, 2, 5) - (row - 1)) < 1e-5f, "the table has the rule of its pattern");
+	push_w(&x, 0, 1, 1, 4, &got);
+	ok(pull_w(&x, 2) == w - 1, "and the other one that of the job");
+	world_close(&x);
+}
+
 /* One large table, held by a server or on its way from there to us; and adam, which is asked about. */
 static struct settings_epoch adam_for(struct world *x, uint64_t mem_limit, uint16_t holder)
 {
@@ -185,6 +215,7 @@ int main(void)
 	late_comer();
 	another_rule();
 	rows_too();
+	rule_of_a_table();
 	room();
 	room_of_what_comes();
 	return tap_done();

@@ -25,13 +25,16 @@ struct sending {
 static enum err_code check_parts(const struct ckpt_part *parts, size_t n, struct err *e)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct ckpt_part *p = &parts[i];
+		const struct ckpt_part *p = &parts[i], *before = i ? p - 1 : p;
+		/* The partitions of a table stand together. */
+		unsigned want = strcmp(p->table, before->table) == 0 ? before->nvectors
+		                                                     : p->nvectors;
 
-		if (p->nvectors > CKPT_VECTORS_MAX || p->nvectors != parts[0].nvectors)
+		if (p->nvectors > CKPT_VECTORS_MAX || p->nvectors != want)
 			return err_set(e, ERR_FAILED,
 			    "table \"%s\": partition %" PRIu32 " has %u vector%s of the update "
 			    "rule, not %u",
-			    p->table, p->part, p->nvectors, NUM_S(p->nvectors), parts[0].nvectors);
+			    p->table, p->part, p->nvectors, NUM_S(p->nvectors), want);
 		for (uint64_t k = 1; p->sparse && k < p->n; k++)
 			if (p->ids[k] <= p->ids[k - 1])
 				return err_set(e, ERR_FAILED,
@@ -203,6 +206,16 @@ static enum err_code send_file(struct sending *s, unsigned server, bool state,
 	return rc;
 }
 
+/* Has any partition optimizer state? */
+static bool have_state(const struct ckpt_part *parts, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && !parts[i].nvectors)
+		i++;
+	return i < n;
+}
+
 static json_t *describe_server(const struct sent_file *sent, size_t nsent,
     const struct ckpt_part *parts, size_t n)
 {
@@ -234,7 +247,7 @@ enum err_code ckpt_send_server(unsigned server, const struct ckpt_part *parts, s
 {
 	struct sending s = { .to = to, .parts = parts, .nparts = nparts };
 	struct sent_file sent[2];
-	size_t nsent = nparts > 0 && parts[0].nvectors > 0 ? 2 : 1;
+	size_t nsent = have_state(parts, nparts) ? 2 : 1;
 	enum err_code rc = check_parts(parts, nparts, e);
 
 	*description = NULL;

@@ -46,7 +46,7 @@ struct ckpt_part {
 	size_t nlive;
 	const float *w;                        /* n values, or n * cols */
 	const float *vector[CKPT_VECTORS_MAX]; /* optimizer state: nvectors arrays like w */
-	unsigned nvectors;                     /* the same for all partitions */
+	unsigned nvectors;                     /* the same for all partitions of a table */
 	uint64_t version, step;
 	uint64_t born; /* updates before the update rule's state began */
 	/* nlast numbers, by rank: the last push applied; detects duplicates */

@@ -53,6 +53,7 @@ struct conf_job {
 	int64_t epochs, steps; /* 0: not a limit */
 	int64_t batch;
 	char *optimizer, *schedule;
+	char *rules; /* "none", or rules of single tables (conf_rule.h) */
 	double lr, momentum, beta1, beta2;
 	double eps; /* 0: the value of the rule's paper, too */
 	double initial_accumulator;

@@ -154,6 +154,10 @@ static enum err_code check_codec(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "codec: %s has job.momentum at the workers, and wants job.optimizer sgd, got \"%s\"",
 		    spec.codec->name, c->job.optimizer);
+	if (!rc && spec.codec->momentum && conf_is_named(c->job.rules))
+		return err_set(e, ERR_CONFIG,
+		    "codec: %s has job.momentum at the workers, and wants job.rules none",
+		    spec.codec->name);
 	if (!rc && spec.codec->momentum && !c->feedback)
 		return err_set(e, ERR_CONFIG, "codec: %s is nothing without feedback",
 		    spec.codec->name);
@@ -198,6 +202,28 @@ static enum err_code check_filter(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "filter: must be none when deterministic, got \"%.80s\"", c->filter);
 	return ERR_OK;
+}
+
+/* Checks job.rules. Whether the tables exist is checked where they are known, as for job.frozen. */
+static enum err_code check_table_rules(const struct conf *c, struct err *e)
+{
+	struct conf_rule rule;
+	enum err_code rc = conf_job_rule(c, &rule, e);
+
+	for (unsigned i = 0; !rc && i < rule.tables.n; i++) {
+		const struct table_rule *t = &rule.tables.of[i];
+
+		if (t->hyper.l1 != rule.hyper.l1 && strncmp(c->filter, "kkt", 3) == 0)
+			rc = err_set(e, ERR_CONFIG,
+			    "job.rules: %s has another l1 than the job, which filter kkt goes by",
+			    t->pattern);
+		else if (c->local_steps > 1 && c->deterministic && t->rule->nvectors)
+			rc = err_set(e, ERR_CONFIG,
+			    "job.rules: with local_steps and deterministic %s must have optimizer sgd: what "
+			    "%s keeps for each worker is lost with it",
+			    t->pattern, t->rule->name);
+	}
+	return rc;
 }
 
 /* Checks that the update rule exists and that job.l1 is 0 unless the rule uses it. The error
@@ -588,7 +614,8 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 	if ((rc = conf_model_check(job->model, e)) != ERR_OK ||
 	    (rc = check_custom(job, e)) != ERR_OK || (rc = check_loss(job, e)) != ERR_OK ||
 	    (rc = check_hidden(job, e)) != ERR_OK || (rc = check_optimizer(job, e)) != ERR_OK ||
-	    (rc = schedule_parse(job->schedule, &schedule, e)) != ERR_OK)
+	    (rc = schedule_parse(job->schedule, &schedule, e)) != ERR_OK ||
+	    (rc = check_table_rules(c, e)) != ERR_OK)
 		return rc;
 	/* A worker program of model custom may name the end itself, or just report that it is
 	 * done. */

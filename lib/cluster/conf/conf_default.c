@@ -18,13 +18,8 @@
 	"optimizer=sgd schedule=constant batch=64 epochs=0 factors=8 hidden=[] l2=0 momentum=0.9 " \
 	"beta1=0.9 beta2=0.999 eps=0 initial_accumulator=0 rho=0.9 ftrl_beta=1"
 
-/* Keys whose default an update rule gives. uses: 0, or the bit of enum optim_uses without which the
- * rule does not read the key. */
-static const struct rule_key {
-	const char *path;
-	size_t offset; /* in struct optim_hyper */
-	unsigned uses;
-} rule_keys[] = {
+/* The constants of update rules. The rule gives the defaults of the first NRULE_KEYS of them. */
+static const struct conf_rule_key rule_keys[] = {
 	{ "job.lr", offsetof(struct optim_hyper, lr), 0 },
 	{ "job.momentum", offsetof(struct optim_hyper, momentum), OPTIM_USES_MOMENTUM },
 	{ "job.beta1", offsetof(struct optim_hyper, beta1), OPTIM_USES_BETA1 },
@@ -33,8 +28,30 @@ static const struct rule_key {
 	{ "job.initial_accumulator", offsetof(struct optim_hyper, initial), OPTIM_USES_INITIAL },
 	{ "job.rho", offsetof(struct optim_hyper, rho), OPTIM_USES_RHO },
 	{ "job.ftrl_beta", offsetof(struct optim_hyper, ftrl_beta), OPTIM_USES_FTRL_BETA },
+	{ "job.l1", offsetof(struct optim_hyper, l1), OPTIM_USES_L1 },
+	{ "job.l2", offsetof(struct optim_hyper, l2), 0 },
 };
-#define NRULE_KEYS (sizeof rule_keys / sizeof *rule_keys)
+#define NCONSTANTS (sizeof rule_keys / sizeof *rule_keys)
+#define NRULE_KEYS (NCONSTANTS - 2)
+
+_Static_assert(NCONSTANTS == CONF_RULE_KEYS_MAX, "conf_rule_keys lists all of them");
+
+bool conf_rule_key_find(const char *name, struct conf_rule_key *out)
+{
+	for (size_t i = 0; i < NCONSTANTS; i++)
+		if (strcmp(rule_keys[i].path + strlen("job."), name) == 0) {
+			*out = rule_keys[i];
+			return true;
+		}
+	return false;
+}
+
+size_t conf_rule_keys(const char *names[static CONF_RULE_KEYS_MAX])
+{
+	for (size_t i = 0; i < NCONSTANTS; i++)
+		names[i] = rule_keys[i].path + strlen("job.");
+	return NCONSTANTS;
+}
 
 bool conf_key_derives(const struct conf_key *k)
 {
@@ -85,8 +102,8 @@ static bool has_rule_of_model(const struct conf *c)
 
 /* Writes the value of a key in the rule's defaults, with as few digits as its float needs. False:
  * the rule does not read the key. */
-static bool write_rule_value(const struct optim_rule *rule, const struct rule_key *key, char *text,
-    size_t room)
+static bool write_rule_value(const struct optim_rule *rule, const struct conf_rule_key *key,
+    char *text, size_t room)
 {
 	struct optim_hyper h;
 	float v;

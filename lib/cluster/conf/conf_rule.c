@@ -26,7 +26,9 @@ enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct 
 	h->ftrl_beta = (float)job->ftrl_beta;
 	h->l1 = (float)job->l1;
 	h->l2 = (float)job->l2;
-	return schedule_parse(job->schedule, &out->schedule, e);
+	return conf_table_rules(job->rules, out, &out->tables, e)
+	    ? ERR_CONFIG
+	    : schedule_parse(job->schedule, &out->schedule, e);
 }
 
 enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, struct err *e)
@@ -45,6 +47,7 @@ enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, stru
 	if (adam)
 		out->hyper.eps = 0.1f;
 	out->hyper.l1 = out->hyper.l2 = 0;
+	out->tables.n = 0;
 	return schedule_parse("constant", &out->schedule, e);
 }
 

@@ -5,14 +5,23 @@
 #include "conf/conf.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
+#include "optim/table_rules.h"
 
 /* Update rules as a cluster file configures them, and other values derived from several keys. Pure:
  * no state, no threads. */
 struct conf_rule {
 	const struct optim_rule *rule;
-	struct optim_hyper hyper; /* lr: before the schedule */
-	struct schedule schedule;
+	struct optim_hyper hyper;  /* lr: before the schedule */
+	struct schedule schedule;  /* the same for all tables */
+	struct table_rules tables; /* job.rules: tables that have another rule or other constants */
 };
+
+/* The rule of one table. */
+static inline struct table_rules_choice conf_rule_of_table(const struct conf_rule *r,
+    const char *table)
+{
+	return table_rules_choose(&r->tables, table, r->rule, &r->hyper);
+}
 
 /* The rule of job.optimizer. Servers update with it, or with local_steps the workers do.
  * ERR_CONFIG. */
@@ -22,6 +31,23 @@ enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct 
  * average (sgd, lr 1), nesterov (lr 0.7, momentum 0.9) or adam (lr 0.3, eps 0.1), as in Douillard
  * et al., "DiLoCo", 2023. ERR_CONFIG. */
 enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, struct err *e);
+
+/* Parses the value of job.rules, with the job's rule for what it leaves open. ERR_CONFIG. */
+enum err_code conf_table_rules(const char *text, const struct conf_rule *job,
+    struct table_rules *out, struct err *e);
+
+/* A key with a constant of update rules. uses: 0, or the bit of enum optim_uses without which a rule
+ * does not read it. */
+struct conf_rule_key {
+	const char *path; /* "job.lr" */
+	size_t offset;    /* of the float in struct optim_hyper */
+	unsigned uses;
+};
+#define CONF_RULE_KEYS_MAX 10
+/* Finds such a key by its name without "job."; false: there is none. */
+bool conf_rule_key_find(const char *name, struct conf_rule_key *out);
+/* Lists these names; returns how many there are. */
+size_t conf_rule_keys(const char *names[static CONF_RULE_KEYS_MAX]);
 
 /* The keys that a rule reads and their defaults, "lr=0.001 beta1=0.9 ...", in a fresh string. */
 char *conf_rule_defaults(const struct optim_rule *rule);

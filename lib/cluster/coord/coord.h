@@ -283,8 +283,8 @@ bool coord_has_relays(const struct coord *c);
 /* Does the job's model have all tables of the list "w,b"? "none" is the empty list. False: unknown
  * gets the name of one that it does not have. */
 bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64]);
-/* Does any table of the model have sparse rows? */
-bool coord_has_sparse(const struct coord *c);
+/* The model's tables, one after the other: *at is 0 for the first one. NULL: there are no more. */
+const struct table *coord_model_table(const struct coord *c, size_t *at);
 /* Store the owner's list of changes that are to be requested at later steps, so that it survives a
  * restart. coord keeps the list and does not interpret it. */
 void coord_set_planned(struct coord *c, const json_t *list);

@@ -358,12 +358,15 @@ bool coord_has_tables(const struct coord *c, const char *list, char unknown[stat
 	return true;
 }
 
-bool coord_has_sparse(const struct coord *c)
+const struct table *coord_model_table(const struct coord *c, size_t *at)
 {
-	for (size_t i = 0; i < c->layout.ntables; i++)
-		if (c->layout.table[i].sparse && !c->layout.table[i].added)
-			return true;
-	return false;
+	while (*at < c->layout.ntables) {
+		const struct table *t = &c->layout.table[(*at)++];
+
+		if (!t->added && !t->dropped)
+			return t;
+	}
+	return NULL;
 }
 
 void coord_set_planned(struct coord *c, const json_t *list)

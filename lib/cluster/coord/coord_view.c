@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "conf/conf_rule.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/steps.h"
@@ -470,6 +471,8 @@ static void add_table_stats(const struct coord *c, const struct table *t, json_t
 json_t *coord_tables(const struct coord *c)
 {
 	json_t *list = json_array();
+	struct conf_rule rule;
+	bool known = c->conf && conf_trains(c->conf) && !conf_job_rule(c->conf, &rule, NULL);
 
 	for (size_t i = 0; i < c->layout.ntables; i++) {
 		const struct table *t = &c->layout.table[i];
@@ -487,6 +490,9 @@ json_t *coord_tables(const struct coord *c)
 		json_object_set_new(o, "added", json_boolean(t->added));
 		row_policy_text(&t->policy, policy);
 		json_object_set_new(o, "policy", t->sparse ? json_string(policy) : json_null());
+		json_object_set_new(o, "optimizer",
+		    known ? json_string(conf_rule_of_table(&rule, t->name).rule->name)
+		          : json_null());
 		json_object_set_new(o, "live_rows", json_integer((json_int_t)t->rows));
 		json_object_set_new(o, "bytes",
 		    json_integer((json_int_t)(t->sparse ? 0 : table_elements(t) * sizeof(float))));

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/conf.h"
+#include "conf/conf_rule.h"
 #include "core/mem.h"
 #include "optim/optim.h"
 #include "saved/saved_model.h"
@@ -16,8 +16,10 @@
 struct copying {
 	struct saved_model *from;
 	struct ckpt *to;
-	const struct optim_rule *rule; /* of the state to write; NULL: none */
-	bool keeps;                    /* the model has the state of this rule */
+	bool trains;           /* optimizer state is written, that of `rule` */
+	bool has;              /* the model has state, that of `had` */
+	struct conf_rule rule; /* the servers' rules, by tables */
+	struct conf_rule had;
 	unsigned files;
 	/* The partitions for the next file, their arrays, and the size of these. */
 	struct ckpt_part *part;
@@ -73,16 +75,21 @@ static void make_room(struct copying *c)
 static enum err_code copy_part(struct copying *c, const struct table *t, uint32_t index,
     struct err *e)
 {
+	const struct optim_rule *rule = NULL;
 	struct saved_part *p;
 	size_t floats;
+	bool keeps;
 	enum err_code rc;
 
+	if (c->trains)
+		rule = conf_rule_of_table(&c->rule, t->name).rule;
+	keeps = rule && c->has && conf_rule_of_table(&c->had, t->name).rule == rule;
 	make_room(c);
 	p = &c->held[c->n];
-	rc = saved_model_read(c->from, t, index, c->keeps, p, e);
+	rc = saved_model_read(c->from, t, index, keeps, p, e);
 	floats = (size_t)p->n * (t->sparse ? t->cols : 1);
-	if (!rc && c->rule && !c->keeps)
-		rc = begin_state(c->rule, floats, p, t, e);
+	if (!rc && rule && !keeps)
+		rc = begin_state(rule, floats, p, t, e);
 	c->part[c->n] = (struct ckpt_part){ .table = t->name,
 		.sparse = t->sparse,
 		.part = index,
@@ -111,20 +118,24 @@ static enum err_code copy_tables(struct copying *c, struct err *e)
 	return rc ? rc : write_held_parts(c, e);
 }
 
-/* Decides which state is written: *rule, NULL for none, and whether the model has it. */
+/* Decides which state is written, and reads from the model's configuration which state it has. */
 static enum err_code choose_state(struct copying *c, const json_t *config, struct err *e)
 {
-	const char *has = saved_model_about(c->from).optimizer;
-	struct conf conf;
+	struct saved_about about = saved_model_about(c->from);
+	struct conf conf, before;
 	enum err_code rc = conf_from_json(config, &conf, e);
 
 	if (rc)
 		return rc;
-	if (conf_trains(&conf))
-		c->rule = optim_find(conf.job.optimizer);
-	c->keeps = c->rule && has && strcmp(has, c->rule->name) == 0;
+	c->trains = conf_trains(&conf);
+	if (c->trains)
+		rc = conf_server_rule(&conf, &c->rule, e);
 	conf_release(&conf);
-	return ERR_OK;
+	if (!rc && about.optimizer && !conf_from_json(about.config, &before, NULL)) {
+		c->has = !conf_server_rule(&before, &c->had, NULL);
+		conf_release(&before);
+	}
+	return rc;
 }
 
 enum err_code saved_model_write(struct saved_model *m, const json_t *config,

@@ -29,7 +29,7 @@ static bool keeps_sums(const struct part *p, const struct shard *s)
 enum err_code budget_book(struct part *p, struct shard *s, struct err *e)
 {
 	struct budget *b = &s->budget;
-	uint64_t need = dense_bytes_max(p, s, p->by->rule, keeps_sums(p, s)),
+	uint64_t need = dense_bytes_max(p, s, p->optim.rule, keeps_sums(p, s)),
 	         used = atomic_fetch_add(&b->used, need) + need;
 
 	p->booked = need;
@@ -45,7 +45,7 @@ enum err_code budget_book(struct part *p, struct shard *s, struct err *e)
 
 void budget_rebook(struct part *p, struct shard *s)
 {
-	uint64_t need = dense_bytes_max(p, s, p->by->rule, keeps_sums(p, s));
+	uint64_t need = dense_bytes_max(p, s, p->optim.rule, keeps_sums(p, s));
 
 	/* Sparse rows are booked as they come. */
 	if (p->sparse.rows)
@@ -66,18 +66,19 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 {
 	struct growth *g = ctx;
 	bool sums = sync_sums_steps(&g->r->mode) || keeps_sums(p, s);
-	unsigned had, vectors = g->r->rule->nvectors;
+	const struct optim_rule *rule = settings_epoch_rule(g->r, p->table).rule;
+	unsigned had, vectors = rule->nvectors;
 
 	/* A partition that is still to be copied here has no rule yet. */
 	if (!p->ready)
 		return true;
-	had = p->by->rule->nvectors;
+	had = p->optim.rule->nvectors;
 	if (p->sparse.rows)
 		g->more += vectors > had
 		    ? rows_count(p->sparse.rows) * p->table->cols * (vectors - had) * sizeof(float)
 		    : 0;
-	else if (dense_bytes_max(p, s, g->r->rule, sums) > p->booked)
-		g->more += dense_bytes_max(p, s, g->r->rule, sums) - p->booked;
+	else if (dense_bytes_max(p, s, rule, sums) > p->booked)
+		g->more += dense_bytes_max(p, s, rule, sums) - p->booked;
 	return true;
 }
 
@@ -103,6 +104,7 @@ enum err_code shard_fits_epoch(struct shard *s, const struct settings_epoch *r, 
 enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first,
     uint64_t sharing, struct err *e)
 {
+	const struct optim_rule *rule = settings_epoch_rule(settings_epoch_last(s), t).rule;
 	uint64_t more = 0, left = procstat_memory();
 
 	/* A sparse table begins without rows, but soon has counts of ids. */
@@ -114,8 +116,7 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
 
 		if (run && run_chain_index(run, s->cfg.self) >= 0)
 			more += t->sparse ? row_policy_state_sketch_bytes(t)
-			                  : dense_bytes_max(&p, s, settings_epoch_last(s)->rule,
-			                        keeps_sums(&p, s));
+			                  : dense_bytes_max(&p, s, rule, keeps_sums(&p, s));
 	}
 	if (left && more > left / (sharing ? sharing : 1))
 		return err_set(e, ERR_NOMEM,

@@ -83,8 +83,9 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 
 	part_release_values(s, p);
 	if (!p->by)
-		p->by = p->table->since ? settings_epoch_at(s, p->table->since)
-		                        : settings_epoch_by_number(s, 0);
+		settings_epoch_begin(p,
+		    p->table->since ? settings_epoch_at(s, p->table->since)
+		                    : settings_epoch_by_number(s, 0));
 	if (p->table->sparse) {
 		s->ops->alloc_rows(p, cfg);
 		return ERR_OK;
@@ -95,7 +96,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 		return rc;
 	}
 	p->dense.w = mem_try_array(p->n, sizeof *p->dense.w);
-	p->dense.state = mem_try_array((size_t)p->n * p->by->rule->nvectors + 1,
+	p->dense.state = mem_try_array((size_t)p->n * p->optim.rule->nvectors + 1,
 	    sizeof *p->dense.state);
 	p->dense.prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->dense.prev) : NULL;
 	p->dense.stamps = cfg->deltas ? change_log_new(p->n, p->version) : NULL;
@@ -153,7 +154,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 		rc = init_from_file(p, cfg->first, e);
 	else
 		init_fill(p->table, table_part_begin(p->table, p->index), p->n, p->dense.w);
-	part_init_state(p->by->rule, p->n, p->dense.state);
+	part_init_state(p->optim.rule, p->n, p->dense.state);
 	return rc;
 }
 
@@ -365,7 +366,7 @@ void part_update_safe(struct part *p)
 /* The hyperparameters of a step: those of the settings epoch, with the learning rate scheduled. */
 static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
 {
-	struct optim_hyper h = p->by->hyper;
+	struct optim_hyper h = *p->optim.hyper;
 
 	h.lr *= (float)schedule_factor(&p->by->schedule, step);
 	return h;
@@ -382,7 +383,7 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
     const struct optim_gradient *g)
 {
 	size_t piece = p->dense.stamps ? STAMPED : p->n;
-	const struct optim_rule *rule = p->by->rule;
+	const struct optim_rule *rule = p->optim.rule;
 	float *vector[OPTIM_VECTORS_MAX], old[STAMPED];
 
 	for (size_t at = 0; at < p->n; at += piece) {

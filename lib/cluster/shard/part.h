@@ -165,8 +165,10 @@ struct part {
 	struct mutex lock;
 	const struct table *table;
 	uint32_t index, n; /* n: elements of a dense partition; 0 for a sparse one */
-	/* Settings epoch of its updates; the optimizer state has the layout of its rule. */
+	/* Settings epoch of its updates, and the rule that it gives to the table; the optimizer state has
+	 * the layout of that rule. NULL until there are values. settings_epoch_begin sets both. */
 	const struct settings_epoch *by;
+	struct table_rules_choice optim;
 	uint64_t version; /* updates applied */
 	/* Updates made before the present rule began with fresh state. */
 	uint64_t born;

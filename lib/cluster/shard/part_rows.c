@@ -34,7 +34,7 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 	uint32_t cols = p->table->cols;
 
 	p->sparse.policy = row_policy_state_new(p->table, cfg->jobless);
-	lay_out_row(p, p->by->rule, cfg->deltas);
+	lay_out_row(p, p->optim.rule, cfg->deltas);
 	p->sparse.rows = rows_new(p->sparse.layout.stride);
 	p->sparse.prev = cfg->deterministic ? rows_new(cols) : NULL;
 	p->sparse.was = cfg->deltas ? mem_array(cols, sizeof *p->sparse.was) : NULL;
@@ -228,10 +228,10 @@ static void step_rows_singly(struct part *p, const struct update *u, float *cons
 	for (uint32_t i = 0; i < u->n; i++) {
 		struct optim_gradient g = block_gradient(u, row_gradient(p, u, i), i);
 
-		part_state_vectors(row[i] + cols, cols, p->by->rule, vector);
+		part_state_vectors(row[i] + cols, cols, p->optim.rule, vector);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
 			memcpy(p->sparse.was, row[i], cols * sizeof **row);
-		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i],
+		p->optim.rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i],
 		    vector, &g);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED) &&
 		    memcmp(row[i], p->sparse.was, cols * sizeof **row))
@@ -245,7 +245,7 @@ static void step_rows_together(struct part *p, const struct update *u, float *co
 {
 	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_VECTORS_MAX][TOGETHER];
 	float *vector[OPTIM_VECTORS_MAX] = { state[0], state[1], state[2] };
-	uint32_t nvectors = p->by->rule->nvectors, cols = p->table->cols;
+	uint32_t nvectors = p->optim.rule->nvectors, cols = p->table->cols;
 	size_t all = (size_t)u->n * cols;
 
 	gather_columns(w, row, u->n, 0, cols);
@@ -262,7 +262,7 @@ static void step_rows_together(struct part *p, const struct update *u, float *co
 		struct optim_gradient mean = block_gradient(u, (u->g ? u->g : g) + at, i);
 
 		end = end_of_equals(u, i);
-		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay,
+		p->optim.rule->step(u->h, p->version + 1 - p->born, p->table->decay,
 		    (size_t)(end - i) * cols, w + at, some, &mean);
 	}
 	scatter_columns(w, row, u->n, 0, cols);
@@ -285,7 +285,7 @@ static void init_new_rows(const struct part *p, const uint8_t *ids, float *const
 
 		init_fill_by(p->table, base, init_row_place(p->table, read_row_id(ids, i)), cols,
 		    row[i]);
-		part_init_state(p->by->rule, cols, row[i] + cols);
+		part_init_state(p->optim.rule, cols, row[i] + cols);
 	}
 }
 
@@ -345,7 +345,7 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
     const uint8_t *touching, const struct optim_gradient *g)
 {
 	struct update u = { .h = h, .mean = g, .counted = touching };
-	uint32_t most = rows_per_block(p, 1 + p->by->rule->nvectors);
+	uint32_t most = rows_per_block(p, 1 + p->optim.rule->nvectors);
 
 	for (uint32_t at = 0; at < n; at += u.n) {
 		u.n = min_u32(n - at, most);
@@ -376,7 +376,7 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
     const struct optim_gradient *g)
 {
 	uint32_t n = (uint32_t)rows_count(p->sparse.acc),
-	         most = rows_per_block(p, 2 + p->by->rule->nvectors);
+	         most = rows_per_block(p, 2 + p->optim.rule->nvectors);
 	struct update u = { .h = h, .mean = g, .counted = p->sum.counted, .distinct = true };
 	uint64_t ids[ROWS_BLOCK];
 
@@ -398,7 +398,7 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 /* Replaces p->sparse.rows by rows with the state of `rule`; the hidden fields stay. */
 static void convert_rows_to_rule(struct part *p, const struct optim_rule *rule)
 {
-	uint32_t cols = p->table->cols, had = cols * (1 + p->by->rule->nvectors),
+	uint32_t cols = p->table->cols, had = cols * (1 + p->optim.rule->nvectors),
 	         has = cols * (1 + rule->nvectors), hidden = p->sparse.layout.stride - had;
 	struct rows *rows = rows_new(has + hidden);
 
@@ -412,7 +412,7 @@ static void convert_rows_to_rule(struct part *p, const struct optim_rule *rule)
 		if (!to)
 			mem_fail();
 		memcpy(to, from, cols * sizeof *to);
-		settings_epoch_carry_state(rule, p->by->rule, cols, from + cols, to + cols);
+		settings_epoch_carry_state(rule, p->optim.rule, cols, from + cols, to + cols);
 		memcpy(to + has, from + had, hidden * sizeof *to);
 	}
 	rows_free(p->sparse.rows);

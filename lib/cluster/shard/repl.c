@@ -243,7 +243,7 @@ static size_t put_row_policy(uint8_t *at, const struct row_policy_state *l)
  * it in decode_state. */
 static size_t encode_state(const struct part *p, uint8_t *at)
 {
-	size_t nvectors = p->by->rule->nvectors, cols = p->table->cols, len;
+	size_t nvectors = p->optim.rule->nvectors, cols = p->table->cols, len;
 
 	if (p->table->sparse) {
 		len = put_state_rows(at, p->sparse.rows, row_layout_copied(&p->sparse.layout));

@@ -210,7 +210,7 @@ static const uint8_t *get_row_policy(struct row_policy_state *l, const uint8_t *
 /* Reads what encode_state (repl.c) wrote. False: malformed, or no memory. */
 static bool decode_state(struct part *p, const struct incoming *in)
 {
-	size_t nvectors = p->by->rule->nvectors, cols = p->table->cols, left = in->nbody;
+	size_t nvectors = p->optim.rule->nvectors, cols = p->table->cols, left = in->nbody;
 	const uint8_t *at = in->body;
 
 	if (p->table->sparse) {
@@ -236,7 +236,7 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 	/* part_alloc drops the values that were here, so until the transfer is complete there is no
 	 * replica here. */
 	p->ready = false;
-	p->by = in->by;
+	settings_epoch_begin(p, in->by);
 	if (part_alloc(p, s, NULL))
 		return SHARD_BAD;
 	if (!decode_state(p, in)) {

@@ -106,7 +106,7 @@ static bool fits_dense(const struct part *p, const struct ckpt_table *t, uint64_
 static enum err_code restore_dense(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
 {
-	const struct optim_rule *rule = p->by->rule;
+	const struct optim_rule *rule = p->optim.rule;
 	float *vector[OPTIM_VECTORS_MAX];
 	size_t n = (size_t)info->n;
 
@@ -125,7 +125,7 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, struct err *e)
 {
 	struct ckpt_info info = ckpt_part_info(cfg->restore, t, p->index);
-	unsigned nvectors = p->by->rule->nvectors;
+	unsigned nvectors = p->optim.rule->nvectors;
 	enum err_code rc;
 
 	info.nvectors = cfg->read_only ? 0 : info.nvectors;
@@ -135,9 +135,9 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 		    ckpt_path(cfg->restore));
 	if (info.nvectors != nvectors)
 		return err_set(e, ERR_CONFIG,
-		    "%s was made with an update rule of %u vector%s, %s has %u",
-		    ckpt_path(cfg->restore), info.nvectors, NUM_S(info.nvectors), p->by->rule->name,
-		    nvectors);
+		    "%s was made with an update rule of %u vector%s for table \"%s\", %s has %u",
+		    ckpt_path(cfg->restore), info.nvectors, NUM_S(info.nvectors), t->name,
+		    p->optim.rule->name, nvectors);
 	if (t->sparse) {
 		rc = restore_rows(p, cfg->restore, t, &info, e);
 		if (!rc && p->sparse.policy)

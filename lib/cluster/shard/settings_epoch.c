@@ -39,7 +39,8 @@ void settings_epochs_init(struct shard *s)
 		.mode = c->mode,
 		.rule = c->rule,
 		.hyper = c->hyper,
-		.schedule = c->schedule };
+		.schedule = c->schedule,
+		.tables = c->tables };
 
 	atomic_store(&s->settings_epochs, new_settings_epoch_list(NULL, 0, &first));
 	s->gate.now = settings_epoch_last(s);
@@ -256,25 +257,37 @@ static void convert_dense_state(struct part *p, const struct optim_rule *rule)
 
 	if (!state)
 		mem_fail();
-	settings_epoch_carry_state(rule, p->by->rule, p->n, p->dense.state, state);
+	settings_epoch_carry_state(rule, p->optim.rule, p->n, p->dense.state, state);
 	free(p->dense.state);
 	p->dense.state = state;
 }
 
+struct table_rules_choice settings_epoch_rule(const struct settings_epoch *r, const struct table *t)
+{
+	return table_rules_choose(&r->tables, t->name, r->rule, &r->hyper);
+}
+
+void settings_epoch_begin(struct part *p, const struct settings_epoch *r)
+{
+	p->by = r;
+	p->optim = settings_epoch_rule(r, p->table);
+}
+
 void settings_epoch_set(struct shard *s, struct part *p, const struct settings_epoch *r)
 {
-	const struct optim_rule *before = p->by->rule;
+	const struct optim_rule *before = p->optim.rule, *rule;
 
 	if (r->number <= p->by->number)
 		return;
-	if (r->rule != before) {
+	rule = settings_epoch_rule(r, p->table).rule;
+	if (rule != before) {
 		if (p->sparse.rows)
-			part_rows_set_rule(p, s, r->rule);
+			part_rows_set_rule(p, s, rule);
 		else
-			convert_dense_state(p, r->rule);
-		if (!settings_epoch_keeps_state(r->rule, before))
+			convert_dense_state(p, rule);
+		if (!settings_epoch_keeps_state(rule, before))
 			p->born = p->version;
 	}
-	p->by = r;
+	settings_epoch_begin(p, r);
 	budget_rebook(p, s);
 }

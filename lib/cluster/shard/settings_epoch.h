@@ -45,6 +45,12 @@ void settings_epoch_carry_state(const struct optim_rule *rule, const struct opti
     size_t n, const float *from, float *to);
 /* Does any state vector go on? */
 bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct optim_rule *before);
+/* The update rule that an epoch gives to a table, and its constants. Borrowed from the epoch. */
+struct table_rules_choice settings_epoch_rule(const struct settings_epoch *r,
+    const struct table *t);
+/* Sets the settings epoch of a partition whose state is, or is going to be, that of its rule. The
+ * partition's lock is held, unless no other thread can reach it yet. */
+void settings_epoch_begin(struct part *p, const struct settings_epoch *r);
 /* Moves the partition to settings epoch r, unless it is there or beyond: state is converted to its
  * rule, and the memory is booked anew. The partition's lock is held. */
 void settings_epoch_set(struct shard *s, struct part *p, const struct settings_epoch *r);

@@ -12,6 +12,7 @@
 #include "layout/taken.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
+#include "optim/table_rules.h"
 #include "shard/sum_body.h"
 #include "sync/push_status.h"
 #include "sync/sync.h"
@@ -74,7 +75,8 @@ struct shard_config {
 	const struct optim_rule *rule;
 	struct optim_hyper hyper; /* lr before the schedule */
 	struct schedule schedule;
-	const char *first; /* see shard_set_init_file */
+	struct table_rules tables; /* tables that have another rule or other constants */
+	const char *first;         /* see shard_set_init_file */
 	/* Checkpoint that the tables in it begin with, at its step. NULL: they begin with their
 	 * initial values. Borrowed until shard_restore_done. */
 	const struct ckpt_reader *restore;
@@ -107,6 +109,7 @@ struct settings_epoch {
 	const struct optim_rule *rule;
 	struct optim_hyper hyper; /* lr before the schedule */
 	struct schedule schedule;
+	struct table_rules tables; /* tables that have another rule or other constants */
 };
 
 /* Makes a shard without partitions. ERR_NOMEM. */

@@ -27,7 +27,7 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
-		out->state_bytes += (uint64_t)p->n * p->by->rule->nvectors * 4;
+		out->state_bytes += (uint64_t)p->n * p->optim.rule->nvectors * 4;
 	}
 	out->unsent += p->chain.nsent;
 	return true;
@@ -141,7 +141,7 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	    (p->dense.prev != NULL);
 	uint64_t tables = p->sparse.rows
 	    ? rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy)
-	    : floats * (1 + (p->by ? p->by->rule->nvectors : 0));
+	    : floats * (1 + (p->by ? p->optim.rule->nvectors : 0));
 	/* Announcements of pending pushes are kept where records are sent on. */
 	bool claimed = !p->chain.head || p->chain.next != NO_SERVER;
 
@@ -157,7 +157,8 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	        (sizeof *p->pushes.last + sizeof *p->pushes.refused +
 	            (claimed ? sizeof *p->pushes.announced : 0) + s->ops->rank_bytes));
 	if (!p->sparse.rows)
-		x->out.beside += BLOCK(floats) + BLOCK(floats * p->by->rule->nvectors + 4) - tables;
+		x->out.beside += BLOCK(floats) + BLOCK(floats * p->optim.rule->nvectors + 4) -
+		    tables;
 	return true;
 }
 

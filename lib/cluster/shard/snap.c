@@ -62,7 +62,7 @@ static void copy_row_columns(const struct part *p, const struct by_id *order, si
 	size_t cols = p->table->cols;
 
 	for (unsigned k = 0; k <= rule->nvectors; k++) {
-		int had = k ? settings_epoch_find_state(rule, k - 1, p->by->rule) : -1;
+		int had = k ? settings_epoch_find_state(rule, k - 1, p->optim.rule) : -1;
 
 		for (size_t i = 0; i < n; i++) {
 			if (!k || had >= 0)
@@ -195,7 +195,7 @@ static bool copy_dense(struct part *p, const struct optim_rule *rule, float **va
 	if (!*values)
 		return false;
 	memcpy(*values, p->dense.w, p->n * sizeof *p->dense.w);
-	settings_epoch_carry_state(rule, p->by->rule, p->n, p->dense.state, *values + p->n);
+	settings_epoch_carry_state(rule, p->optim.rule, p->n, p->dense.state, *values + p->n);
 	return true;
 }
 
@@ -224,8 +224,8 @@ static const struct settings_epoch *next_settings(const struct shard *s)
  * memory. */
 static bool copy_part_values(const struct shard *sh, struct part *p)
 {
-	const struct optim_rule *rule = next_settings(sh)->rule;
-	bool sparse = p->table->sparse, goes_on = rule == p->by->rule;
+	const struct optim_rule *rule = settings_epoch_rule(next_settings(sh), p->table).rule;
+	bool sparse = p->table->sparse, goes_on = rule == p->optim.rule;
 	uint64_t *last = mem_array(p->pushes.nlast + 1, sizeof *last);
 	float *values = NULL;
 	size_t each;
@@ -248,7 +248,7 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 	each = p->saved.snap->n * (sparse ? p->table->cols : 1);
 	for (unsigned k = 0; k < rule->nvectors; k++)
 		p->saved.snap->vector[k] = values + (k + 1) * each;
-	if (!goes_on && !settings_epoch_keeps_state(rule, p->by->rule))
+	if (!goes_on && !settings_epoch_keeps_state(rule, p->optim.rule))
 		p->saved.snap->born = p->version;
 	/* In bsp, pushes of the open step may have been taken, but are not in the values yet: save
 	 * them as not taken. */

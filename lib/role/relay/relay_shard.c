@@ -542,6 +542,7 @@ enum err_code relay_shard_new(const struct shard_config *cfg, struct shard **out
 	own.deltas = false;
 	/* The shard needs an update rule, though it makes no updates: take one without state. */
 	own.rule = optim_find("sgd");
+	own.tables.n = 0;
 	own.ops = &relay_ops;
 	own.own = relay;
 	rc = shard_new(&own, out, e);

@@ -157,6 +157,7 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 	cfg.rule = rule.rule;
 	cfg.hyper = rule.hyper;
 	cfg.schedule = rule.schedule;
+	cfg.tables = rule.tables;
 	if (!rc)
 		rc = server_choose_suites(s, conf.suite, e);
 	if (!rc)

@@ -19,6 +19,7 @@ static enum err_code fill_epoch_from_conf(const struct conf *conf, struct settin
 	epoch->rule = rule.rule;
 	epoch->hyper = rule.hyper;
 	epoch->schedule = rule.schedule;
+	epoch->tables = rule.tables;
 	return rc;
 }
 

@@ -196,6 +196,12 @@ void allreduce_free(struct allreduce *a)
 	free(a);
 }
 
+/* The update rule of table i. */
+static struct table_rules_choice rule_of_table(const struct allreduce *a, size_t i)
+{
+	return conf_rule_of_table(&a->rule, a->cfg.job->table[i].name);
+}
+
 json_t *allreduce_address(const struct allreduce *a)
 {
 	return json_pack("{s:s, s:s}", "tcp", a->tcp, "unix", a->local);
@@ -213,7 +219,8 @@ enum err_code allreduce_begin(struct allreduce *a, uint32_t rank, struct client 
 	a->state = mem_array(job->ntables, sizeof *a->state);
 	a->version = mem_array(job->ntables, sizeof *a->version);
 	for (size_t i = 0; i < job->ntables; i++) {
-		size_t n = job->table[i].rows * job->table[i].cols * a->rule.rule->nvectors;
+		const struct optim_rule *rule = rule_of_table(a, i).rule;
+		size_t n = job->table[i].rows * job->table[i].cols * rule->nvectors;
 
 		if (job->table[i].sparse)
 			continue;
@@ -223,7 +230,7 @@ enum err_code allreduce_begin(struct allreduce *a, uint32_t rank, struct client 
 		p->kept[i] = mem_try_array(table_elements(p->table[i]), sizeof **p->kept);
 		if (!a->state[i] || !p->kept[i])
 			return err_set(e, ERR_NOMEM, "no memory for what %s keeps of table \"%s\"",
-			    a->rule.rule->name, job->table[i].name);
+			    rule->name, job->table[i].name);
 	}
 	a->sent = mem_array(a->nparts, sizeof *a->sent);
 	return ERR_OK;
@@ -396,7 +403,8 @@ enum err_code allreduce_hand_over(struct allreduce *a, uint64_t step, bool *firs
 			continue;
 		if (a->begun)
 			rc = client_want_shown(a->client, a->p->table[i], step, e);
-		for (unsigned k = 0; !rc && !a->begun && k < a->rule.rule->nvectors; k++)
+		for (unsigned k = 0; !rc && !a->begun && k < rule_of_table(a, i).rule->nvectors;
+		     k++)
 			rc = client_want_state(a->client, a->p->table[i], step, k + 1,
 			    a->state[i] + k * n, e);
 	}
@@ -414,8 +422,8 @@ static void take_part_versions(struct allreduce *a)
 
 /* Updates one partition exactly as a server does (shard/part.c): a mean that a server would refuse
  * changes nothing. */
-static void update_part(struct allreduce *a, size_t i, uint32_t part, const struct optim_hyper *h,
-    const float *mean, uint32_t examples)
+static void update_part(struct allreduce *a, size_t i, uint32_t part, const struct optim_rule *rule,
+    const struct optim_hyper *h, const float *mean, uint32_t examples)
 {
 	const struct table *t = a->p->table[i];
 	size_t n = table_part_elements(t, part), at = table_part_begin(t, part),
@@ -427,21 +435,26 @@ static void update_part(struct allreduce *a, size_t i, uint32_t part, const stru
 		memcpy(a->p->kept[i] + at, a->p->w[i] + at, n * sizeof(float));
 	if (!vec_all_bounded(n, mean + at))
 		return;
-	for (unsigned k = 0; k < a->rule.rule->nvectors; k++)
+	for (unsigned k = 0; k < rule->nvectors; k++)
 		vector[k] = a->state[i] + k * all + at;
-	a->rule.rule->step(h, ++a->version[i][part], t->decay, n, a->p->w[i] + at, vector,
+	rule->step(h, ++a->version[i][part], t->decay, n, a->p->w[i] + at, vector,
 	    &(struct optim_gradient){ mean + at, 1.0f, examples, 0 });
 }
 
 /* Updates all reduced tables with the mean, partition by partition. */
 static void update_params(struct allreduce *a, uint64_t step, const float *mean, uint32_t examples)
 {
-	struct optim_hyper h = a->rule.hyper;
+	float factor = (float)schedule_factor(&a->rule.schedule, step);
 
-	h.lr *= (float)schedule_factor(&a->rule.schedule, step);
-	for (size_t i = 0; i < a->cfg.job->ntables; i++)
+	for (size_t i = 0; i < a->cfg.job->ntables; i++) {
+		struct table_rules_choice use = rule_of_table(a, i);
+		struct optim_hyper h = *use.hyper;
+
+		h.lr *= factor;
 		for (uint32_t part = 0; a->version[i] && part < a->p->table[i]->nparts; part++)
-			update_part(a, i, part, &h, mean + (a->p->g[i] - a->p->flat), examples);
+			update_part(a, i, part, use.rule, &h, mean + (a->p->g[i] - a->p->flat),
+			    examples);
+	}
 	a->p->any |= a->p->fresh;
 	a->p->fresh = false;
 }

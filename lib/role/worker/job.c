@@ -484,12 +484,24 @@ static enum err_code check_init_file(const struct job *j, struct err *e)
 	return rc ? err_prefix(e, "job.init: \"%s\"", path) : ERR_OK;
 }
 
-void job_freeze_tables(struct job *j)
+enum err_code job_mark_tables(struct job *j, struct err *e)
 {
-	if (!j->frozen)
+	struct conf_rule rule;
+	enum err_code rc = conf_job_rule(&j->conf, &rule, e);
+
+	if (rc)
+		return rc;
+	if (!j->frozen) {
 		j->frozen = mem_array(j->ntables + 1, sizeof *j->frozen);
-	for (size_t i = 0; i < j->ntables; i++)
+		j->counted = mem_array(j->ntables + 1, sizeof *j->counted);
+	}
+	for (size_t i = 0; i < j->ntables; i++) {
+		struct table_rules_choice use = conf_rule_of_table(&rule, j->table[i].name);
+
 		j->frozen[i] = names_has(j->conf.job.frozen, j->table[i].name);
+		j->counted[i] = use.rule->counts_touching && use.hyper->l2 > 0;
+	}
+	return ERR_OK;
 }
 
 /* Checks that job.frozen names tables of the model. */
@@ -505,6 +517,25 @@ static enum err_code check_frozen_names(const struct job *j, struct err *e)
 			    (int)strcspn(at, ","), at);
 	}
 	return ERR_OK;
+}
+
+/* Checks that each pattern of job.rules matches a table of the model. */
+static enum err_code check_rule_patterns(const struct job *j, struct err *e)
+{
+	struct conf_rule rule;
+	enum err_code rc = conf_job_rule(&j->conf, &rule, e);
+
+	for (unsigned k = 0; !rc && k < rule.tables.n; k++) {
+		const char *pattern = rule.tables.of[k].pattern;
+		size_t i = 0;
+
+		while (i < j->ntables && !table_rules_match(pattern, j->table[i].name))
+			i++;
+		if (i == j->ntables)
+			rc = err_set(e, ERR_CONFIG, "job.rules: the model has no table \"%s\"",
+			    pattern);
+	}
+	return rc;
 }
 
 /* Makes the count of bad lines, where some may be skipped. */
@@ -553,7 +584,9 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 	if (!rc)
 		rc = check_frozen_names(out, e);
 	if (!rc)
-		job_freeze_tables(out);
+		rc = check_rule_patterns(out, e);
+	if (!rc)
+		rc = job_mark_tables(out, e);
 	if (!rc)
 		out->conf.job.epochs = (int64_t)conf_epochs(&out->conf,
 		    out->source->group ? 0 : out->source->units);
@@ -575,6 +608,7 @@ void job_release(struct job *j)
 	data_log_close(j->stream);
 	data_bad_lines_free(j->bad);
 	free(j->frozen);
+	free(j->counted);
 	conf_release(&j->conf);
 	*j = (struct job){ 0 };
 }

@@ -31,7 +31,9 @@ struct job {
 	struct model *model;
 	const struct model_table *table;
 	size_t ntables;
-	bool *frozen; /* by table: job.frozen excludes it from training (job_freeze_tables) */
+	/* By table, set by job_mark_tables: job.frozen excludes it from training; its rule wants the
+	 * examples that touch each row, because l2 is in force. */
+	bool *frozen, *counted;
 	/* of model custom: its tables, and the functions that compute it; borrowed */
 	const char *tables;
 	const struct model_outside *outside;
@@ -84,8 +86,9 @@ void job_release(struct job *j);
 struct data_want job_want(const struct conf_job *job);
 /* Makes another instance of the job's model, for another thread: instances have scratch memory. */
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e);
-/* Sets `frozen` by the configuration in force. Called after each change of it. */
-void job_freeze_tables(struct job *j);
+/* Sets `frozen` and `counted` by the configuration in force. Called after each change of it.
+ * ERR_CONFIG. */
+enum err_code job_mark_tables(struct job *j, struct err *e);
 
 /* The tables in the form in which worker_join proposes them. A new array. */
 json_t *job_tables(const struct job *j);

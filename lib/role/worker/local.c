@@ -11,9 +11,11 @@
 struct local {
 	const struct job *job;
 	struct conf_rule rule;
+	/* By table: its rule and constants, of the job or in `rule`. */
+	struct table_rules_choice *optim;
 	/* examples a piece, pieces a local step, local steps a push */
 	uint64_t piece, pieces, steps;
-	uint64_t taken; /* local steps so far */
+	uint64_t *taken; /* by table: local steps since its rule began */
 	/* by table: the copy of the parameters; sum of the pieces' gradients */
 	float **w, **sum;
 	/* by table: the rule's vectors, one after the other; NULL: none */
@@ -47,7 +49,7 @@ static bool takes_local_steps(const struct local *l)
 static enum err_code new_rule_state(struct local *l, size_t i, struct err *e)
 {
 	const struct model_table *m = &l->job->table[i];
-	const struct optim_rule *rule = l->rule.rule;
+	const struct optim_rule *rule = l->optim[i].rule;
 	size_t n = m->rows * m->cols;
 
 	if (!takes_local_steps(l) || !rule->nvectors)
@@ -69,27 +71,37 @@ static enum err_code new_rule_state(struct local *l, size_t i, struct err *e)
 static enum err_code read_batch_sizes(struct local *l, struct err *e)
 {
 	const struct conf *c = &l->job->conf;
+	enum err_code rc;
 
 	l->piece = (uint64_t)c->job.batch;
 	l->pieces = (uint64_t)c->accumulate;
 	l->steps = (uint64_t)c->local_steps;
-	return conf_job_rule(c, &l->rule, e);
+	rc = conf_job_rule(c, &l->rule, e);
+	for (size_t i = 0; !rc && i < l->job->ntables; i++)
+		l->optim[i] = conf_rule_of_table(&l->rule, l->job->table[i].name);
+	return rc;
 }
 
 enum err_code local_reconfigure(struct local *l, struct err *e)
 {
-	const struct optim_rule *before = l->rule.rule;
-	enum err_code rc = read_batch_sizes(l, e);
+	const struct optim_rule **before = mem_array(l->job->ntables + 1, sizeof *before);
+	enum err_code rc;
 
-	if (l->rule.rule != before)
-		l->taken = 0;
+	for (size_t i = 0; i < l->job->ntables; i++)
+		before[i] = l->optim[i].rule;
+	rc = read_batch_sizes(l, e);
 	for (size_t i = 0; !rc && i < l->job->ntables; i++) {
-		if (l->rule.rule == before && (l->state[i] || !takes_local_steps(l)))
+		bool same = l->optim[i].rule == before[i];
+
+		if (!same)
+			l->taken[i] = 0;
+		if (same && (l->state[i] || !takes_local_steps(l)))
 			continue;
 		free(l->state[i]);
 		l->state[i] = NULL;
 		rc = new_rule_state(l, i, e);
 	}
+	free((void *)before);
 	return rc;
 }
 
@@ -99,6 +111,8 @@ enum err_code local_new(const struct job *job, struct local **out, struct err *e
 	enum err_code rc;
 
 	l->job = job;
+	l->optim = mem_array(job->ntables + 1, sizeof *l->optim);
+	l->taken = mem_array(job->ntables + 1, sizeof *l->taken);
 	rc = read_batch_sizes(l, e);
 	l->w = mem_array(job->ntables, sizeof *l->w);
 	l->sum = mem_array(job->ntables, sizeof *l->sum);
@@ -125,6 +139,8 @@ void local_free(struct local *l)
 	free(l->sum);
 	free(l->state);
 	free(l->cap);
+	free(l->optim);
+	free(l->taken);
 	free(l);
 }
 
@@ -183,25 +199,26 @@ static void sum_gradient(struct local *l, struct params *p, const struct batch *
 	local_finish(l, p, b);
 }
 
-/* One step of the rule on the copy, with the gradient in p->g, which is the mean of so many
+/* One step of the tables' rules on the copy, with the gradient in p->g, which is the mean of so many
  * examples. */
 static void take_local_step(struct local *l, struct params *p, const struct batch *b,
     size_t examples, uint64_t step)
 {
-	const struct optim_rule *rule = l->rule.rule;
-	struct optim_hyper h = l->rule.hyper;
+	float factor = (float)schedule_factor(&l->rule.schedule, step);
 
-	h.lr *= (float)schedule_factor(&l->rule.schedule, step);
-	l->taken++;
 	for (size_t i = 0; i < l->job->ntables; i++) {
+		const struct optim_rule *rule = l->optim[i].rule;
+		struct optim_hyper h = *l->optim[i].hyper;
 		size_t n = params_floats(p, b, i);
 		float *vector[OPTIM_VECTORS_MAX] = { NULL };
 
+		h.lr *= factor;
+		l->taken[i]++;
 		if (l->job->frozen[i])
 			continue;
 		for (unsigned k = 0; l->state[i] && k < rule->nvectors; k++)
 			vector[k] = l->state[i] + k * n;
-		rule->step(&h, l->taken, l->job->table[i].decay, n, l->w[i], vector,
+		rule->step(&h, l->taken[i], l->job->table[i].decay, n, l->w[i], vector,
 		    &(struct optim_gradient){ p->g[i], 1, examples, 0 });
 	}
 }

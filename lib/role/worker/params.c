@@ -7,7 +7,6 @@
 #include "core/mem.h"
 #include "format/safetensors.h"
 #include "math/vec.h"
-#include "optim/optim.h"
 #include "saved/saved_metadata.h"
 #include "worker/data_facts.h"
 
@@ -228,11 +227,11 @@ size_t params_floats(const struct params *p, const struct batch *b, size_t i)
  * and sent. Rows that a program names, and several local steps for each push, have no counts. */
 static bool wants_counts(const struct params *p, const struct batch *b)
 {
-	const struct conf *c = &p->job->conf;
-	const struct optim_rule *rule = optim_find(c->job.optimizer);
+	bool wanted = false;
 
-	return c->job.l2 > 0 && rule && rule->counts_touching && c->local_steps == 1 && !p->rows &&
-	    b->start && b->nids;
+	for (size_t i = 0; i < p->job->ntables; i++)
+		wanted |= p->job->table[i].sparse && p->job->counted[i];
+	return wanted && p->job->conf.local_steps == 1 && !p->rows && b->start && b->nids;
 }
 
 /* Counts how many examples of the batch touch each of its rows; an example that has a feature several
@@ -276,7 +275,7 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 			    p->table[i]->nparts, p->g[i], e);
 		else if ((n = needed_rows(p, b, i, &id)) > 0)
 			rc = client_push_rows(p->client, p->table[i], step, examples, id, n,
-			    p->g[i], p->w[i], touching, e);
+			    p->g[i], p->w[i], p->job->counted[i] ? touching : NULL, e);
 	}
 	return rc;
 }
@@ -345,7 +344,8 @@ enum err_code params_push_lacking(struct params *p, const struct batch *b, const
 		if (!p->job->table[i].sparse)
 			rc = push_lacking_parts(p, i, f, step, examples, e);
 		else if ((n = needed_rows(p, b, i, &id)) > 0)
-			rc = push_lacking_rows(p, i, f, step, examples, id, touching, n, e);
+			rc = push_lacking_rows(p, i, f, step, examples, id,
+			    p->job->counted[i] ? touching : NULL, n, e);
 	}
 	return rc;
 }

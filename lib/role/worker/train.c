@@ -239,7 +239,8 @@ static enum err_code adopt_settings(struct worker *w, struct err *e)
 	rc = conf_copy_live(&w->job.conf, &c, e);
 	w->job.conf.job.epochs = c.job.epochs;
 	w->job.conf.job.steps = c.job.steps;
-	job_freeze_tables(&w->job);
+	if (!rc)
+		rc = job_mark_tables(&w->job, e);
 	conf_release(&c);
 	w->settings = w->view->settings_base;
 	return rc;

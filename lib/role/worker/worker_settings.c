@@ -64,7 +64,7 @@ enum err_code worker_settings_coding(const struct conf *c, struct client_coding 
 	return rc ? rc : filter_parse(c->filter, &out->filter, e);
 }
 
-/* Makes again what depends on the configuration: codecs, frozen tables, batch sizes, the local rule's
+/* Makes again what depends on the configuration: codecs, marks of tables, batch sizes, the local rule's
  * state. */
 static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
 {
@@ -74,9 +74,10 @@ static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
 	if (rc)
 		return rc;
 	client_set_coding(w->client, &coding);
-	job_freeze_tables(&w->job);
+	rc = job_mark_tables(&w->job, e);
 	batches_reconfigure(w->feed);
-	rc = model_reserve(w->job.model, (size_t)w->job.conf.job.batch, e);
+	if (!rc)
+		rc = model_reserve(w->job.model, (size_t)w->job.conf.job.batch, e);
 	if (!rc)
 		rc = local_reconfigure(w->local, e);
 	mutex_lock(&w->lock);

@@ -23,6 +23,37 @@
 
 /* ---- validation ---- */
 
+/* Do the rules of the job and of single tables fit the model's tables? None is known before a worker
+ * has joined. */
+static enum err_code check_rules_of_tables(const struct coordinator *h, const struct conf *c,
+    struct err *e)
+{
+	struct conf_rule rule;
+	enum err_code rc = conf_job_rule(c, &rule, e);
+	const struct table *t;
+	bool any = false;
+
+	for (size_t at = 0; !rc && (t = coord_model_table(h->coord, &at)) != NULL; any = true) {
+		const struct optim_rule *its = conf_rule_of_table(&rule, t->name).rule;
+
+		if (c->local_steps > 1 && t->sparse && its->nvectors)
+			rc = err_set(e, ERR_CONFIG,
+			    "local_steps: table \"%s\" is sparse, and %s has state for each row; sgd has none",
+			    t->name, its->name);
+	}
+	for (unsigned i = 0; !rc && any && i < rule.tables.n; i++) {
+		size_t at = 0;
+
+		while ((t = coord_model_table(h->coord, &at)) != NULL &&
+		    !table_rules_match(rule.tables.of[i].pattern, t->name))
+			;
+		if (!t)
+			rc = err_set(e, ERR_CONFIG, "job.rules: there is no table \"%s\"",
+			    rule.tables.of[i].pattern);
+	}
+	return rc;
+}
+
 enum err_code settings_check_job(const struct coordinator *h, const struct conf *c,
     const json_t *set, struct err *e)
 {
@@ -30,17 +61,16 @@ enum err_code settings_check_job(const struct coordinator *h, const struct conf 
 	static const char *const of_bsp[] = { "local_steps", "outer" };
 	char unknown[64];
 	const char *name;
+	enum err_code rc;
 	json_t *v;
 
 	if (strcmp(c->via, "allreduce") == 0 && !conf_holds_at_once(set))
 		return err_set(e, ERR_CONFIG,
 		    "via: with allreduce workers make the updates, and only what is for no step "
 		    "can change: checkpoint_every, log_level, on_worker_loss and quotas");
-	if (c->local_steps > 1 && optim_find(c->job.optimizer)->nvectors &&
-	    coord_has_sparse(h->coord))
-		return err_set(e, ERR_CONFIG,
-		    "local_steps: a table is sparse, and %s has state for each row; sgd has none",
-		    c->job.optimizer);
+	rc = check_rules_of_tables(h, c, e);
+	if (rc)
+		return rc;
 	if (!coord_has_tables(h->coord, c->job.frozen, unknown))
 		return err_set(e, ERR_CONFIG, "job.frozen: there is no table \"%s\"", unknown);
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {

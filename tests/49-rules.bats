@@ -1,0 +1,122 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
+# Update rules of single tables (job.rules): in each mode and exchange, in checkpoints, and while the job runs.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+setup() {
+	setup_training
+	awk 'BEGIN { srand(2); for (i = 1; i <= 256; i++) {
+		printf "%d", rand() < 0.4; for (f = 0; f < 4; f++) printf " %d:%d:1", f, f * 50 + int(rand() * 50); print "" } }' >clicks.ffm
+	cat >deep.json <<-END
+	{ "servers": 2, "workers": 2, "replicas": 2, "deterministic": true, "job": { "model": "wide_deep", "hidden": [8], "factors": 4,
+	  "data": "clicks.ffm?format=ffm", "steps": 30, "batch": 32 } }
+	END
+}
+teardown() { teardown_dir; }
+
+digest_of() {
+	train "$@" && DIGEST=$(res .model_digest)
+}
+
+# table_of NAME: the digest of a table of the model that was trained last.
+table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
+
+@test "a rule for all tables is the job's rule, and the first pattern that matches a table holds" {
+	digest_of deep.json --set optimizer=adam --set lr=0.01
+	first=$DIGEST
+	digest_of deep.json --set optimizer=sgd --set lr=9 --set 'rules=*:optimizer=adam lr=0.01'
+	[ "$DIGEST" = "$first" ]
+	digest_of deep.json --set optimizer=sgd --set lr=9 --set 'rules=v:lr=0.01 optimizer=adam, w*:optimizer=adam lr=0.01, b?:optimizer=adam lr=0.01, *:lr=3'
+	[ "$DIGEST" = "$first" ]
+	digest_of deep.json --set optimizer=adam --set lr=0.01 --set 'rules=b1:lr=0.02'
+	[ "$DIGEST" != "$first" ]
+}
+
+@test "each table moves by its own rule: bsp, asp, and workers that update by themselves" {
+	# After one step, a table does not depend on the rules of the others.
+	one=(--set steps=1 --set workers=1)
+	for set in "sync=bsp" "sync=asp deterministic=false" "via=allreduce deterministic=false workers=2"; do
+		set=("${one[@]}" $(printf -- '--set %s ' $set))
+		train deep.json "${set[@]}" --set optimizer=adagrad --set lr=0.1
+		w=$(table_of w0)
+		train deep.json "${set[@]}" --set optimizer=momentum --set lr=0.1
+		[ "$(table_of w0)" != "$w" ]
+		v=$(table_of v)
+		train deep.json "${set[@]}" --set optimizer=momentum --set lr=0.1 --set "rules=w0:optimizer=adagrad lr=0.1"
+		[ "$(table_of w0)" = "$w" ] || { echo "${set[*]}: w0"; return 1; }
+		[ "$(table_of v)" = "$v" ] || { echo "${set[*]}: v"; return 1; }
+	done
+	# Workers that take several steps by themselves.
+	write_csv train.csv
+	echo '{ "workers": 1, "deterministic": true, "local_steps": 2, "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y",
+	  "steps": 5, "batch": 8, "lr": 0.01 } }' >local.json
+	digest_of local.json --set deterministic=false --set optimizer=adagrad --set lr=0.1
+	first=$DIGEST
+	digest_of local.json --set deterministic=false --set "rules=*:optimizer=adagrad lr=0.1"
+	[ "$DIGEST" = "$first" ]
+	digest_of local.json --set deterministic=false --set "rules=w:optimizer=adagrad lr=0.1"
+	[ "$DIGEST" != "$first" ]
+	run -78 --separate-stderr ps-ctl run local.json --set rules=w:optimizer=adagrad
+	[[ $stderr == *"job.rules: with local_steps and deterministic w must have optimizer sgd"* ]]
+}
+
+@test "checkpoints have the state of each table's rule: the same bits after a resume, a new run that begins with the model, and no other rule" {
+	rules='rules=v:optimizer=ftrl lr=0.05 l1=0.1, w*:optimizer=amsgrad, b1:lr=0.3'
+	set=(--set checkpoint_every=15 --set "$rules")
+	digest_of deep.json "${set[@]}"
+	first=$DIGEST
+	cp -r deep.run/checkpoints/step-000000000015 half
+	digest_of deep.json "${set[@]}" --resume half
+	[ "$DIGEST" = "$first" ]
+	# b0 has adagrad's vector and w0 those of amsgrad, also where v has none.
+	digest_of deep.json --set checkpoint_every=15 --set "rules=v:optimizer=sgd, w*:optimizer=amsgrad"
+	first=$DIGEST
+	cp -r deep.run/checkpoints/step-000000000015 bare
+	digest_of deep.json --set "rules=v:optimizer=sgd, w*:optimizer=amsgrad" --resume bare
+	[ "$DIGEST" = "$first" ]
+	run -78 --separate-stderr ps-ctl run deep.json --set 'rules=v:optimizer=ftrl, w*:optimizer=amsgrad' --resume bare
+	[[ $stderr == *'was made with an update rule of 0 vectors for table "v", ftrl has 2'* ]]
+	# A model's state goes on where the rule is the same, and begins anew elsewhere.
+	train deep.json --set 'rules=v:optimizer=ftrl, w*:optimizer=adam' --set init_from="$PWD/half"
+}
+
+@test "a table, rule or key that does not exist is told in one sentence, before and while the job runs" {
+	for case in 'v:optimizer=ftlr|job.rules: v: no update rule "ftlr"; did you mean "ftrl"?' \
+		'v:optimzer=ftrl|job.rules: v: no key "optimzer"; did you mean "optimizer"?' 'v:lr=0|job.rules: v: job.lr: must be > 0, got 0' \
+		'x:lr=1|job.rules: the model has no table "x"'; do
+		run -78 --separate-stderr ps-ctl run deep.json --set "rules=${case%%|*}"
+		[[ $stderr == *"${case#*|}"* ]] || { echo "$case: $stderr"; return 1; }
+	done
+}
+
+@test "a live change of lr leaves alone what has its own, and rules change at a step" {
+	[ -e train.csv ] || write_csv train.csv
+	cat >live.json <<-END
+	{ "servers": 2, "workers": 2, "replicas": 2, "quota_pushes": 200, "job": { "model": "linear", "data": "train.csv?label=y", "batch": 16,
+	  "optimizer": "sgd", "lr": 1e-30, "steps": $ENDLESS, "rules": "w:optimizer=momentum lr=1e-30" } }
+	END
+	begin live.json
+	wait_for 20 step_is_past 5
+	run -0 ps-ctl get config -C "$RUN" rules lr --origin
+	[[ ${lines[0]} == "job.rules=w:optimizer=momentum lr=1e-30  (file)" ]]
+	[ "$(http GET /v1/tables | jq -c '[.tables[] | [.id, .optimizer]]')" = '[["w","momentum"],["b","sgd"]]' ]
+	run -0 ps-ctl set -C "$RUN" lr=0.01
+	wait_for 20 eval '[ "$(status .settings_step)" != null ]'
+	steps_on 5
+	# w is what 1e-30 leaves of its gradients, and b has moved.
+	ps-ctl export w -C "$RUN" -o text | awk '$2 > 1e-20 || $2 < -1e-20 { exit 1 }'
+	run -1 eval 'ps-ctl export b -C "$RUN" -o text | awk "\$2 > 1e-20 || \$2 < -1e-20 { exit 1 }"'
+	run -78 --separate-stderr ps-ctl set -C "$RUN" rules=x:lr=1
+	[[ $stderr == *'job.rules: there is no table "x"'* ]]
+	run -78 --separate-stderr ps-ctl set -C "$RUN" rules=w:rate=1
+	[[ $stderr == *'job.rules: w: no key "rate"'* ]]
+	run -0 ps-ctl set -C "$RUN" rules=none
+	[[ $output =~ ^rules=none:\ from\ step\ [0-9]+\ on$ ]]
+	wait_for 20 eval '! ps-ctl export w -C "$RUN" -o text | awk "\$2 > 1e-20 || \$2 < -1e-20 { exit 1 }"'
+	[ "$(http GET /v1/tables | jq -c '[.tables[] | .optimizer]')" = '["sgd","sgd"]' ]
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+}

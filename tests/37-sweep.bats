@@ -130,3 +130,101 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 	[ "$status" -eq 75 ]
 	none_left "$T"
 }
+
+# The settings and state of all points, sorted.
+points() { jq -c 'select(.kind == "point") | [.settings, .state]' "$1" | sort; }
+# Two of its runs have gone on from the first rung and train.
+climbing() {
+	local run n=0
+	for run in lin.sweep/*_rung-1.run; do
+		RUN=$run
+		! step_is_past 200 || n=$((n + 1))
+	done
+	[ "$n" -ge 1 ]
+}
+
+@test "random points: the same ones for a seed, more of them later; a plot of them" {
+	write_cluster 2
+	sweep --range lr=1e-3..1 --grid batch=16,32 --range l2=0..0.1 --random 3 --seed 5 -j 2 --json >three
+	[ "$(jq -r 'select(.kind == "point") | .state' three | sort | uniq -c | xargs)" = "3 done" ]
+	jq -es 'map(select(.kind == "point").settings) | all(.["job.lr"] >= 1e-3 and .["job.lr"] <= 1 and .["job.l2"] <= 0.1)' three
+	# Another order of the options is of no account; the first points of a longer search are kept.
+	sweep --range l2=0..0.1 --grid batch=16,32 --range lr=1e-3..1 --random 3 --seed 5 --output other --json >again
+	[ "$(jq -Sc 'select(.kind == "point").settings' three | sort)" = "$(jq -Sc 'select(.kind == "point").settings' again | sort)" ]
+	run -0 --separate-stderr sweep --range lr=1e-3..1 --grid batch=16,32 --range l2=0..0.1 --random 4 --seed 5 -j 2 \
+		--across examples --metric rmse
+	[ "$(grep -c 'done before' <<<"$stderr")" -eq 3 ]
+	[ "$(grep -c ': begins' <<<"$stderr")" -eq 1 ]
+	[[ $output == *" examples"*"what each run took until rmse <= "* ]]
+	# The best one by the metric is the first one.
+	[ "$(sed -n '2,5p' <<<"$output" | awk '{ print $5 }')" = "$(sed -n '2,5p' <<<"$output" | awk '{ print $5 }' | sort -g)" ]
+	sweep --range lr=1e-3..1 --grid batch=16,32 --range l2=0..0.1 --random 4 --seed 5 --plot plot.svg --json >out
+	/usr/bin/python3 -c 'import xml.etree.ElementTree as t; assert len(list(t.parse("plot.svg").getroot().iter("{http://www.w3.org/2000/svg}path"))) == 8'
+	[ "$(jq -r .kind out | sort | uniq -c | xargs)" = "4 point 1 sweep 4 target" ]
+	[ "$(tail -n 1 out | jq -r .kind)" = sweep ]
+	run -2 sweep --range lr=1..2
+	[[ $output == *"--random N"* ]]
+	run -2 sweep --range lr=2..1 --random 2
+	run -2 sweep --range lr=1..2 --grid lr=1 --random 2
+	run -2 sweep --grid sync=bsp,asp --random 3
+	[[ $output == *"only about 2 different points"* ]]
+	run -2 sweep --grid lr=1 --plot plot.png
+	run -2 sweep --grid lr=1 --metric acuracy
+	run -78 sweep --range lrr=1..2 --random 2
+	none_left "$T"
+}
+
+@test "asha: the best of each rung go on, with the bits of a run that was never stopped" {
+	write_cluster 100
+	sweep --grid lr=0.0001,0.001,0.01,0.1 --asha min=40,max=360 --json >out
+	# One run at a time: of the first three the best goes on at once, and then the fourth, which wins.
+	[ "$(jq -r 'select(.kind == "point") | "\(.settings["job.lr"]):\(.rung)"' out | xargs)" = \
+		"0.0001:0 0.001:0 0.01:0 0.01:1 0.1:0 0.1:1 0.1:2" ]
+	jq -es 'map(select(.kind == "point")) | all(.result.steps == .rung_steps)' out
+	[ "$(tail -n 1 out | jq -c '[.state, .pruned, .done, .failed]')" = '["done",3,1,0]' ]
+	[ "$(tail -n 1 out | jq -c '[.rungs[].steps]')" = '[40,120,360]' ]
+	best=$(tail -n 1 out | jq -r '.best["job.lr"]')
+	train lin.json --set epochs=0 --set steps=360 --set lr="$best"
+	has .model_digest "$(jq -r .model_digest "lin.sweep/lr-${best}_rung-2.run/result.json")"
+	# All is kept, and shown with the rung at which each was stopped.
+	run -0 --separate-stderr sweep --grid lr=0.0001,0.001,0.01,0.1 --asha min=40,max=360 -x steps
+	[ "$(grep -c 'done before' <<<"$stderr")" -eq 4 ]
+	[ "$(grep -c 'begins\|goes on' <<<"$stderr")" -eq 0 ]
+	[[ ${lines[0]} =~ ^job.lr\ +state\ +rung ]]
+	[[ ${lines[1]} =~ ^\ *$best\ +done\ +2\  ]]
+	[[ ${lines[4]} =~ ^\ *0.0001\ +pruned\ +0\  ]]
+	[[ $output == *"rung  steps  points  failed  promoted  stopped"* ]]
+	# The curve of the best one goes over all its rungs.
+	[[ $output =~ a\ +lr-$best\ +$best\ +done ]]
+	run -2 sweep --grid lr=1,2 --asha min=40
+	[[ $output == *"no job.steps"* ]]
+	run -2 sweep --grid steps=1,2 --asha min=1,max=2 --output other
+	[[ $output == *"--asha sets job.steps itself"* ]]
+	run -78 sweep --grid lr=0.0001,0.001,0.01,0.1 --asha min=50,max=360
+	[[ $output == *"other values of"*"job.steps"* ]]
+	none_left "$T"
+}
+
+@test "asha that was interrupted goes on at the rung where it was" {
+	endless
+	background ps-ctl sweep lin.json --grid lr=0.001,0.002,0.003 --asha "min=20,max=$ENDLESS,eta=$((ENDLESS / 20))" --json
+	wait_for 20 climbing
+	kill -INT "$pid"
+	finish
+	[ "$status" -eq 75 ]
+	# The one that had begun the last rung keeps the result of the first.
+	[ "$(jq -r 'select(.kind == "point") | "\(.state):\(.rung):\(.result.steps)"' out | xargs)" = \
+		"done:0:20 done:0:20 done:0:20 stopped:1:20" ]
+	[ "$(tail -n 1 out | jq -r '.state, .done, .pruned' | xargs)" = "stopped 0 0" ]
+	step=$(jq .steps lin.sweep/*_rung-1.run/result.json)
+	[ "$step" -gt 200 ]
+	background ps-ctl sweep lin.json --grid lr=0.001,0.002,0.003 --asha "min=20,max=$ENDLESS,eta=$((ENDLESS / 20))" --json
+	wait_for 20 climbing
+	kill -INT "$pid"
+	finish
+	[ "$status" -eq 75 ]
+	grep -q 'going on from' lin.sweep/*_rung-1.run/server-0.log
+	[ "$(jq .steps lin.sweep/*_rung-1.run/result.json)" -gt "$step" ]
+	[ "$(jq -r 'select(.kind == "point") | "\(.state):\(.rung):\(.kept)"' out | xargs)" = "done:0:true done:0:true stopped:1:false" ]
+	none_left "$T"
+}

@@ -6,6 +6,21 @@
 static const struct opt opts[] = {
 	{ "grid", 'g', OPT_LIST, offsetof(struct sweep_options, grid), "KEY=VALUE,...",
 	    "the values of a key to try; of several keys all combinations", NULL, 0, 0 },
+	{ "range", 'r', OPT_LIST, offsetof(struct sweep_options, range), "KEY=LOW..HIGH",
+	    "a range of a key to draw values from; :log or :linear may follow", NULL, 0, 0 },
+	{ "random", 'n', OPT_INT, offsetof(struct sweep_options, random), "N",
+	    "draw N points of the grids and ranges, instead of all combinations", NULL, 1, 10000 },
+	{ "seed", 0, OPT_INT, offsetof(struct sweep_options, seed), "N",
+	    "the same seed draws the same points (1)", NULL, 0, 9e15 },
+	{ "asha", 'a', OPT_STR, offsetof(struct sweep_options, asha), "RUNGS",
+	    "stop points that are not among the best: min=STEPS[,max=STEPS][,eta=N]", NULL, 0, 0 },
+	{ "metric", 'm', OPT_STR, offsetof(struct sweep_options, metric), "NAME",
+	    "compare points by this metric (the evaluation's loss, or train_loss)", NULL, 0, 0 },
+	{ "across", 'x', OPT_CHOICE, offsetof(struct sweep_options, across), "WHAT",
+	    "plot all points across this: steps, seconds, bytes or examples", CURVE_AXIS_CHOICES, 0,
+	    0 },
+	{ "plot", 'p', OPT_STR, offsetof(struct sweep_options, plot), "FILE",
+	    "write the plot to a file: FILE.svg, FILE.html or FILE.tsv", NULL, 0, 0 },
 	{ "set", 's', OPT_LIST, offsetof(struct sweep_options, set), "KEY=VALUE",
 	    "change a key of the cluster file, for all runs", NULL, 0, 0 },
 	{ "jobs", 'j', OPT_INT, offsetof(struct sweep_options, jobs), "N",
@@ -17,18 +32,19 @@ static const struct opt opts[] = {
 
 static int run_sweep(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct sweep_options o = { .jobs = 1 };
+	struct sweep_options o = { .jobs = 1, .seed = 1 };
 	struct err e = { 0 };
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	if (o.grid.n == 0)
+	if (o.grid.n + o.range.n == 0)
 		code = ctl_report_misuse(self,
-		    "--grid KEY=VALUE,VALUE is missing: name the values to try");
+		    "--grid KEY=VALUE,VALUE is missing (or --range with --random): name the values to try");
 	else if (sweep_run(argv[1], &o, &code, &e))
 		code = ctl_fail(&e);
 	opt_list_release(&o.grid);
+	opt_list_release(&o.range);
 	opt_list_release(&o.set);
 	return code;
 }
@@ -39,20 +55,28 @@ const struct ctl_cmd ctl_cmd_sweep = {
 	    .prog = "ps-ctl sweep",
 	    .args = "FILE",
 	    .about =
-	        "run a cluster file with all combinations of some values, and say which was best",
+	        "run a cluster file with all combinations of some values, or random ones, and say which was best",
 	    .more =
 	        "Each run has its run directory in NAME.sweep.  What is done there is not run "
 	        "again, and a run that was\n"
 	        "interrupted goes on, so a sweep that was ended can be called again, or with more "
 	        "values.  A run that fails\n"
 	        "is reported, and the others go on; the exit code is 1 then.  SIGINT and SIGTERM end the present runs, with a\n"
-	        "checkpoint: exit code 75.  A comma within [ ] or after a backslash belongs to the value.",
+	        "checkpoint: exit code 75.  A comma within [ ] or after a backslash belongs to the value.\n"
+	        "\n"
+	        "A range of positive real numbers is logarithmic unless :linear follows.  With --asha "
+	        "a point trains for\n"
+	        "min steps, and only the best one of eta (3) points goes on to eta times as many "
+	        "steps, and so on up to\n"
+	        "max (job.steps).  What was stopped keeps its result.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,
 	    .max_args = 1,
 	    .examples =
 	        "  ps-ctl sweep cluster --grid lr=0.1,0.01 --grid sync=bsp,ssp:3 -j 2\n"
+	        "  ps-ctl sweep cluster --range lr=1e-4..1 --grid batch=32,64 --random 20 --across seconds\n"
+	        "  ps-ctl sweep cluster --range lr=1e-4..1 --random 27 --asha min=100,max=2700 -j 4\n"
 	        "  ps-ctl sweep net --grid 'hidden=[64],[64,32]' --json | tail -n 1 | jq .best\n",
 	},
 	run_sweep,

@@ -116,8 +116,8 @@ static struct totals collect_totals(const struct report_sample *p, size_t n,
 	return t;
 }
 
-/* Interpolates a total, a whole number, at a step between the samples around it. A step before the first sample
- * has its total, one behind the last that of the last. */
+/* Interpolates a total, a whole number, at a step between the samples around it. A step before the first
+ * sample has its total, one behind the last that of the last. */
 static double total_at_step(const struct totals *t, enum curve_axis axis, double step)
 {
 	size_t i = 0;

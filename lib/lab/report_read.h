@@ -10,14 +10,14 @@
 
 /* Reads run directories for ps-ctl report, compare, runs and sweep: of runs that are running, have
  * ended or have crashed.  Files may be missing, incomplete or damaged; figures that cannot be read
- * are left out.
+ * are left out.  The cluster's name and the list of keys that have defaults are no settings.
  *
  * * * The figures of one run that its directory has. */
 struct report_run {
 	char *dir;         /* path, as the user named it */
 	char *name;        /* last component of the path: "lin.run.1" */
 	const char *state; /* running, done, failed, stopped, or crashed (ended without a result) */
-	json_t *settings;  /* flat, in the file's order: {"job.lr": 0.1, ...}, without "name" and "by_default" */
+	json_t *settings;  /* flat, in the file's order: {"job.lr": 0.1, ...} */
 	json_t *result;    /* result.json, or one made from the last status (result.h) */
 	char *cluster;     /* the cluster's name, "" when it has none */
 	char began[32], ended[32]; /* RFC 3339; "" if unknown, or not ended yet */

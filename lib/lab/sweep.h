@@ -9,17 +9,23 @@
 #include "core/err.h"
 #include "core/json.h"
 #include "core/opt.h"
+#include "lab/curve_set.h"
+#include "lab/sweep_ladder.h"
 
-/* ps-ctl sweep: runs one cluster file with all combinations of some values.  A combination is a
- * point; each has a run directory in the sweep's folder, and is run by a child process, ps-ctl run.
+/* ps-ctl sweep: runs one cluster file with all combinations of some values, or with some that are
+ * drawn at random.  A combination is a point; each has a run directory in the sweep's folder, and is
+ * run by a child process, ps-ctl run. With --asha a point has a run directory for each rung
+ * (sweep_ladder.h), whose run goes on from the last checkpoint of the rung before.
  *
- * A point goes from WAITING to RUNNING, and from there to DONE, FAILED or STOPPED.  It goes
- * straight to DONE when an earlier sweep finished it, and straight to FAILED when its values are
- * invalid or it cannot be started.  One thread. */
+ * A point goes from WAITING to RUNNING, and from there to DONE, FAILED or STOPPED; with rungs it may
+ * go from DONE at one rung to RUNNING at the next, and is PRUNED in the end when it was not promoted.
+ * It goes straight to DONE when an earlier sweep finished it, and straight to FAILED when its values
+ * are invalid or it cannot be started.  One thread. */
 enum sweep_point_state {
 	POINT_WAITING,
 	POINT_RUNNING,
 	POINT_DONE,
+	POINT_PRUNED,  /* it was not among the best of its last rung */
 	POINT_FAILED,  /* while running, or before */
 	POINT_STOPPED, /* by the signal that ended the sweep */
 };
@@ -30,7 +36,8 @@ struct point {
 	json_t *settings;  /* {"job.lr": 0.1, ...}: the point's values, typed, by full key */
 	enum sweep_point_state state;
 	bool kept;        /* done by an earlier sweep */
-	json_t *result;   /* of its run, or NULL */
+	size_t rung;      /* of its last run */
+	json_t *result;   /* of its last rung that is done, or of its run; or NULL */
 	char reason[600]; /* why it failed, when there is no result */
 	size_t child;     /* number of its process while it is running (core/launch.h) */
 };
@@ -40,52 +47,73 @@ struct sweep {
 	size_t nkeys;
 	struct point *point;
 	size_t npoints;
+	struct sweep_ladder ladder;
+	const char *metric; /* by which points are compared; NULL: the loss */
 };
 
 /* The options and arguments of ps-ctl sweep. */
 struct sweep_options {
-	struct opt_list grid, set; /* KEY=V1,V2 to try; KEY=VALUE for all runs */
+	struct opt_list grid, range,
+	    set;              /* KEY=V1,V2 and KEY=LOW..HIGH to try; KEY=VALUE for all runs */
+	int64_t random, seed; /* points to draw; 0: all combinations */
+	const char *asha;     /* rungs (sweep_ladder.h), or NULL: none */
+	const char *metric;   /* of evaluations, by which points are compared, or NULL: the loss */
+	const char *across, *plot; /* the plot's axis and file; both NULL: no plot */
 	const char *folder;        /* of the runs; NULL: NAME.sweep beside the cluster file */
 	int64_t jobs;              /* most runs at the same time */
 	bool json;
 };
 /* sweep_run.c: runs the points of a cluster file and prints them.  *code becomes the exit code: 0
  * when all are done, 75 when a signal stopped the sweep, else 1.  ERR_CONFIG, ERR_EXISTS (another
- * sweep is at work in the folder), ERR_USAGE, ERR_IO: nothing has been run. */
+ * sweep is at work in the folder), ERR_USAGE: nothing has been run. ERR_IO, ERR_NOTFOUND: or the plot
+ * failed. */
 enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int *code,
     struct err *e);
 
-/* sweep_grid.c: makes the points of all --grid "KEY=V1,V2" options; the first key changes slowest.
- * A comma within brackets or after a backslash belongs to the value.  ERR_USAGE when a grid is
- * malformed. */
-enum err_code sweep_grid(struct sweep *s, const struct opt_list *grid, struct err *e);
+/* sweep_grid.c: makes the points: all combinations of the grids, of which the first one changes slowest; or
+ * o->random different ones, drawn from grids and ranges.  ERR_USAGE when one is malformed. */
+enum err_code sweep_make_points(struct sweep *s, const struct sweep_options *o, struct err *e);
 void sweep_release(struct sweep *s);
 
 /* sweep_point.c: reads the cluster file with the sweep's --set and the point's own values, sets the
- * point's id and settings, and writes its cluster file.  A point that was finished before with the
- * same configuration becomes POINT_DONE.  An invalid value makes it POINT_FAILED and is no error of
+ * point's id and settings, and writes the cluster file of its rung (p->rung).  A run that was finished before
+ * with the same configuration makes it POINT_DONE.  An invalid value makes it POINT_FAILED and is no error of
  * the sweep.  ERR_CONFIG when the folder has a run of that id with other settings. */
 enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *file,
     const struct opt_list *sets, struct err *e);
-/* Returns FOLDER/ID + suffix, to be freed. */
+/* Returns FOLDER/ID + suffix for a rung, to be freed; of p->rung. */
+char *sweep_point_rung_path(const struct sweep *s, const struct point *p, size_t rung,
+    const char *suffix);
 char *sweep_point_path(const struct sweep *s, const struct point *p, const char *suffix);
+/* True when there is a run of the rung, finished or not. */
+bool sweep_point_has_run(const struct sweep *s, const struct point *p, size_t rung);
+/* True when the run of p->rung has left a result. */
+bool sweep_point_has_result(const struct sweep *s, const struct point *p);
 /* True when there is an unfinished run that can be resumed. */
 bool sweep_point_is_resumable(const struct sweep *s, const struct point *p);
+/* Returns what the run of p->rung begins with, for ps-ctl run --resume, to be freed: "auto", a checkpoint of
+ * the rung before, or "none". */
+char *sweep_point_begin(const struct sweep *s, const struct point *p);
 /* Sets the state, result and reason of a point whose process has ended.  how describes its exit,
  * for a run that left no result and no message. */
 void sweep_point_finish(const struct sweep *s, struct point *p, const char *how);
+/* Returns how good the result is, the lower the better; INFINITY: it has no such figure. */
+double sweep_point_score(const struct sweep *s, const json_t *result);
 
 /* sweep_show.c: printing. */
 const char *sweep_point_state_name(const struct point *p);
-/* For qsort() of struct point pointers: the lower evaluation loss first, or training loss where
- * there is no evaluation; points without a loss are last. */
-int sweep_point_compare(const void *a, const void *b);
 /* Prints a point as a JSON line on stdout. */
 void sweep_point_print_json(const struct sweep *s, const struct point *p);
 /* Prints progress of a point to stderr: its values, and what happened. */
 void sweep_point_report(const struct sweep *s, const struct point *p, const char *what);
-/* Prints the end of a sweep: a table of all points, the best first, or the last JSON line.
- * stopped: it was ended by a signal. */
-void sweep_show(const struct sweep *s, bool json, bool stopped);
+/* Prints the end of a sweep: a table of all points, the best first, one of the rungs if there are several,
+ * and the plot (curves, or NULL); with json the last JSON line.  stopped: it was ended by a signal.  An error
+ * is that of the plot; the rest has been printed. */
+enum err_code sweep_show(const struct sweep *s, const struct curve_options *curves, bool json,
+    bool stopped, struct err *e);
+/* sweep_plot.c: draws the curves of the points, of the best CURVE_SET_MAX if there are more. order:
+ * all points, the best first. Errors as curve_set_show(). */
+enum err_code sweep_plot(const struct sweep *s, struct point *const *order,
+    const struct curve_options *o, struct err *e);
 
 #endif

@@ -2,83 +2,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/buf.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "lab/sweep.h"
+#include "lab/sweep_axis.h"
 
 /* A larger grid is taken for a mistake: it would run for weeks. */
 #define POINTS_MAX 10000
-
-struct axis {
-	char *key;
-	char **value;
-	size_t n;
-};
-
-/* Returns the value that begins at *s, to be freed.  Moves *s to the comma that ends it, or to the
- * end. */
-static char *next_grid_value(const char **s)
-{
-	struct buf v = BUF_INIT;
-	int depth = 0;
-
-	for (; **s && (**s != ',' || depth > 0); ++*s) {
-		if (**s == '\\' && ((*s)[1] == ',' || (*s)[1] == '\\'))
-			++*s;
-		else if (**s == '[')
-			depth++;
-		else if (**s == ']')
-			depth--;
-		buf_append(&v, *s, 1);
-	}
-	return v.data ? (char *)v.data : mem_strdup("");
-}
-
-static enum err_code add_axis_value(struct axis *a, char *value, struct err *e)
-{
-	enum err_code rc = ERR_OK;
-
-	if (!*value)
-		rc = err_set(e, ERR_USAGE,
-		    "--grid %s: there is an empty value; write the commas of a value as \\,",
-		    a->key);
-	for (size_t i = 0; rc == ERR_OK && i < a->n; i++)
-		if (strcmp(a->value[i], value) == 0)
-			rc = err_set(e, ERR_USAGE, "--grid %s: %s is there twice", a->key, value);
-	a->value = mem_regrow(a->value, a->n + 1, sizeof *a->value);
-	a->value[a->n++] = value;
-	return rc;
-}
-
-static enum err_code parse_grid(const char *text, struct axis *a, struct err *e)
-{
-	const char *is = strchr(text, '='), *at;
-	enum err_code rc = ERR_OK;
-
-	if (!is || is == text)
-		return err_set(e, ERR_USAGE, "--grid %s: must be KEY=VALUE,VALUE ...", text);
-	a->key = mem_printf("%.*s", (int)(is - text), text);
-	for (at = is + 1; rc == ERR_OK; at++) {
-		rc = add_axis_value(a, next_grid_value(&at), e);
-		if (!*at)
-			break;
-	}
-	return rc;
-}
-
-static void axis_release(struct axis *a)
-{
-	for (size_t i = 0; i < a->n; i++)
-		free(a->value[i]);
-	free(a->value);
-	free(a->key);
-}
+/* So many draws in a row that give no new point: there are hardly others. */
+#define REPEATED_MAX 1000
 
 /* Makes all combinations, in the order of an odometer: the last axis changes fastest. */
-static void make_points(struct sweep *s, const struct axis *axis)
+static enum err_code make_combinations(struct sweep *s, const struct sweep_axis *axis,
+    struct err *e)
 {
-	s->point = mem_array(s->npoints, sizeof *s->point);
-	for (size_t i = 0; i < s->npoints; i++) {
+	size_t n = 1;
+
+	for (size_t i = 0; i < s->nkeys; i++) {
+		n *= axis[i].n;
+		if (n > POINTS_MAX)
+			return err_set(e, ERR_USAGE, "--grid: more than %d combinations",
+			    POINTS_MAX);
+	}
+	s->npoints = n;
+	s->point = mem_array(n, sizeof *s->point);
+	for (size_t i = 0; i < n; i++) {
 		size_t left = i;
 
 		s->point[i].assignment = mem_array(s->nkeys, sizeof *s->point[i].assignment);
@@ -86,34 +34,102 @@ static void make_points(struct sweep *s, const struct axis *axis)
 			s->point[i].assignment[k] = mem_printf("%s=%s", axis[k].key,
 			    axis[k].value[left % axis[k].n]);
 	}
+	return ERR_OK;
 }
 
-/* On an error s gets no points. A key that is given twice is refused rather than combined with
- * itself. */
-enum err_code sweep_grid(struct sweep *s, const struct opt_list *grid, struct err *e)
+/* Draws the assignments of a point. Returns whether no point in `seen` has them, and adds them. */
+static bool draw_point(struct point *p, const struct sweep_axis *axis, size_t n, uint64_t seed,
+    uint64_t draw, json_t *seen)
 {
-	struct axis *axis = mem_array(grid->n + 1, sizeof *axis);
-	enum err_code rc = ERR_OK;
-	size_t points = 1;
+	json_t *values = json_array();
+	char *text;
+	bool fresh;
 
-	s->nkeys = grid->n;
-	for (size_t i = 0; rc == ERR_OK && i < grid->n; i++) {
-		rc = parse_grid(grid->item[i], &axis[i], e);
+	p->assignment = mem_array(n, sizeof *p->assignment);
+	for (size_t k = 0; k < n; k++) {
+		p->assignment[k] = sweep_axis_draw(&axis[k], seed, draw);
+		json_array_append_new(values, json_string(p->assignment[k]));
+	}
+	text = json_text(values);
+	fresh = !json_object_get(seen, text);
+	json_object_set_new(seen, text, json_true());
+	free(text);
+	json_decref(values);
+	return fresh;
+}
+
+static void release_assignment(const struct sweep *s, struct point *p)
+{
+	for (size_t k = 0; k < s->nkeys; k++)
+		free(p->assignment[k]);
+	free(p->assignment);
+	p->assignment = NULL;
+}
+
+/* Draws different points. The first ones do not depend on how many there are, so that a search can be
+ * extended. */
+static enum err_code draw_points(struct sweep *s, const struct sweep_axis *axis,
+    const struct sweep_options *o, struct err *e)
+{
+	json_t *seen = json_object();
+	size_t repeated = 0;
+
+	s->point = mem_array((size_t)o->random, sizeof *s->point);
+	for (uint64_t draw = 0; s->npoints < (size_t)o->random && repeated < REPEATED_MAX; draw++) {
+		struct point *p = &s->point[s->npoints];
+
+		if (draw_point(p, axis, s->nkeys, (uint64_t)o->seed, draw, seen)) {
+			s->npoints++;
+			repeated = 0;
+		} else {
+			release_assignment(s, p);
+			repeated++;
+		}
+	}
+	json_decref(seen);
+	return s->npoints == (size_t)o->random
+	    ? ERR_OK
+	    : err_set(e, ERR_USAGE, "--random %lld: there are only about %zu different points",
+	          (long long)o->random, s->npoints);
+}
+
+/* A key that is given twice is refused rather than combined with itself. */
+static enum err_code parse_axes(struct sweep_axis *axis, const struct sweep_options *o,
+    struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	size_t n = o->grid.n + o->range.n;
+
+	for (size_t i = 0; rc == ERR_OK && i < n; i++) {
+		rc = i < o->grid.n
+		    ? sweep_axis_parse_list(o->grid.item[i], &axis[i], e)
+		    : sweep_axis_parse_range(o->range.item[i - o->grid.n], &axis[i], e);
 		for (size_t k = 0; rc == ERR_OK && k < i; k++)
 			if (strcmp(axis[k].key, axis[i].key) == 0)
 				rc = err_set(e, ERR_USAGE,
-				    "--grid %s: is given twice; name all its values in one",
+				    "%s is given twice; name all its values in one --grid or --range",
 				    axis[i].key);
-		points *= rc == ERR_OK ? axis[i].n : 1;
-		if (rc == ERR_OK && points > POINTS_MAX)
-			rc = err_set(e, ERR_USAGE, "--grid: more than %d combinations", POINTS_MAX);
 	}
-	if (rc == ERR_OK) {
-		s->npoints = points;
-		make_points(s, axis);
-	}
-	for (size_t i = 0; i < grid->n; i++)
-		axis_release(&axis[i]);
+	return rc;
+}
+
+/* After an error s may have points; it must be released. */
+enum err_code sweep_make_points(struct sweep *s, const struct sweep_options *o, struct err *e)
+{
+	struct sweep_axis *axis;
+	enum err_code rc;
+
+	if (o->range.n && !o->random)
+		return err_set(e, ERR_USAGE,
+		    "--range %s has no end of values: --random N says how many points to draw",
+		    o->range.item[0]);
+	s->nkeys = o->grid.n + o->range.n;
+	axis = mem_array(s->nkeys + 1, sizeof *axis);
+	rc = parse_axes(axis, o, e);
+	if (rc == ERR_OK)
+		rc = o->random ? draw_points(s, axis, o, e) : make_combinations(s, axis, e);
+	for (size_t i = 0; i < s->nkeys; i++)
+		sweep_axis_release(&axis[i]);
 	free(axis);
 	return rc;
 }
@@ -123,13 +139,12 @@ void sweep_release(struct sweep *s)
 	for (size_t i = 0; i < s->npoints; i++) {
 		struct point *p = &s->point[i];
 
-		for (size_t k = 0; k < s->nkeys; k++)
-			free(p->assignment[k]);
-		free(p->assignment);
+		release_assignment(s, p);
 		free(p->id);
 		json_decref(p->settings);
 		json_decref(p->result);
 	}
 	free(s->point);
 	free(s->folder);
+	sweep_ladder_release(&s->ladder);
 }

@@ -1,25 +1,43 @@
 /* SPDX-License-Identifier: ISC */
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/dirs.h"
 #include "conf/conf_key.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/launch.h"
 #include "core/mem.h"
 #include "lab/report_read.h"
+#include "lab/report_table.h"
 #include "rundir/result.h"
 #include "lab/sweep.h"
 
 #define ID_MAX     48
 #define CONFIG_MAX (1u << 20)
 
+/* Returns the name of the point's cluster at a rung. */
+static char *rung_name(const struct sweep *s, const struct point *p, size_t rung)
+{
+	return s->ladder.rungs > 1 ? mem_printf("%s_rung-%zu", p->id, rung) : mem_strdup(p->id);
+}
+
+char *sweep_point_rung_path(const struct sweep *s, const struct point *p, size_t rung,
+    const char *suffix)
+{
+	char *name = rung_name(s, p, rung), *path = mem_printf("%s/%s%s", s->folder, name, suffix);
+
+	free(name);
+	return path;
+}
+
 char *sweep_point_path(const struct sweep *s, const struct point *p, const char *suffix)
 {
-	return mem_printf("%s/%s%s", s->folder, p->id, suffix);
+	return sweep_point_rung_path(s, p, p->rung, suffix);
 }
 
 /* ---- identity ---- */
@@ -123,37 +141,60 @@ static enum err_code check_earlier_run(const struct sweep *s, struct point *p, c
     struct err *e)
 {
 	char *run = sweep_point_path(s, p, ".run"), *keys = find_other_settings(run, c);
+	json_t *result = keys ? NULL : result_read(run, NULL);
 	enum err_code rc = ERR_OK;
 
 	if (keys)
 		rc = err_set(e, ERR_CONFIG,
 		    "%s was run with other values of %s: give those, or another folder with --output",
 		    run, keys);
-	else
-		p->result = result_read(run, NULL);
-	if (p->result && result_has_state(p->result, "done")) {
+	if (result && result_has_state(result, "done")) {
 		p->state = POINT_DONE;
 		p->kept = true;
-	} else {
 		json_decref(p->result);
-		p->result = NULL;
+		p->result = json_incref(result);
 	}
+	json_decref(result);
 	free(keys);
 	free(run);
 	return rc;
 }
 
+/* With rungs, a run ends after the steps of its rung, with a checkpoint for the next one, and not after
+ * epochs. Returns the number of assignments, at most RUNG_SETS. */
+#define RUNG_SETS 3
+static size_t rung_sets(const struct sweep *s, const struct point *p, char **set)
+{
+	const struct sweep_ladder *l = &s->ladder;
+	long long steps = (long long)l->steps[p->rung];
+
+	if (!steps)
+		return 0;
+	set[0] = mem_printf("job.steps=%lld", steps);
+	set[1] = mem_strdup("job.epochs=0");
+	if (p->rung + 1 == l->rungs)
+		return 2;
+	set[2] = mem_printf("checkpoint_every=%lld", steps);
+	return 3;
+}
+
 static enum err_code load_point_conf(const struct sweep *s, const struct point *p, const char *file,
     const struct opt_list *sets, struct conf *c, struct err *e)
 {
-	const char **all = mem_array(sets->n + s->nkeys, sizeof *all);
+	char *rung[RUNG_SETS];
+	size_t nrung = rung_sets(s, p, rung), n = 0;
+	const char **all = mem_array(sets->n + s->nkeys + nrung, sizeof *all);
 	enum err_code rc;
 
 	for (size_t i = 0; i < sets->n; i++)
-		all[i] = sets->item[i];
+		all[n++] = sets->item[i];
 	for (size_t i = 0; i < s->nkeys; i++)
-		all[sets->n + i] = p->assignment[i];
-	rc = conf_load(file, all, sets->n + s->nkeys, c, e);
+		all[n++] = p->assignment[i];
+	for (size_t i = 0; i < nrung; i++)
+		all[n++] = rung[i];
+	rc = conf_load(file, all, n, c, e);
+	for (size_t i = 0; i < nrung; i++)
+		free(rung[i]);
 	free((void *)all);
 	return rc;
 }
@@ -166,15 +207,17 @@ enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *
 	struct conf c;
 	enum err_code rc = load_point_conf(s, p, file, sets, &c, e);
 
-	p->settings = point_settings(s, p);
-	p->id = make_point_id(p->settings);
+	if (!p->id) {
+		p->settings = point_settings(s, p);
+		p->id = make_point_id(p->settings);
+	}
 	if (rc) {
 		p->state = POINT_FAILED;
 		snprintf(p->reason, sizeof p->reason, "%s", e->msg);
 		return ERR_OK;
 	}
 	free(c.name);
-	c.name = mem_strdup(p->id);
+	c.name = rung_name(s, p, p->rung);
 	rc = check_earlier_run(s, p, &c, e);
 	if (rc == ERR_OK && p->state != POINT_DONE)
 		rc = write_point_file(s, p, &c, e);
@@ -182,42 +225,114 @@ enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *
 	return rc;
 }
 
-bool sweep_point_is_resumable(const struct sweep *s, const struct point *p)
+bool sweep_point_has_run(const struct sweep *s, const struct point *p, size_t rung)
 {
-	char *run = sweep_point_path(s, p, ".run"), *config = path_join(run, "cluster.json");
+	char *run = sweep_point_rung_path(s, p, rung, ".run"),
+	     *config = path_join(run, "cluster.json");
+	bool has = access(config, F_OK) == 0;
+
+	free(config);
+	free(run);
+	return has;
+}
+
+bool sweep_point_has_result(const struct sweep *s, const struct point *p)
+{
+	char *run = sweep_point_path(s, p, ".run");
 	json_t *result = result_read(run, NULL);
-	/* A run that failed would fail again if it were resumed. */
-	bool begun = access(config, F_OK) == 0 && !(result && result_has_state(result, "failed"));
+	bool has = result;
 
 	json_decref(result);
-	free(config);
+	free(run);
+	return has;
+}
+
+bool sweep_point_is_resumable(const struct sweep *s, const struct point *p)
+{
+	char *run = sweep_point_path(s, p, ".run");
+	json_t *result = result_read(run, NULL);
+	/* A run that failed would fail again if it were resumed. */
+	bool begun = sweep_point_has_run(s, p, p->rung) &&
+	    !(result && result_has_state(result, "failed"));
+
+	json_decref(result);
 	free(run);
 	return begun;
 }
 
+/* Returns the newest checkpoint of a rung, to be freed, or NULL. */
+static char *find_checkpoint(const struct sweep *s, const struct point *p, size_t rung)
+{
+	char *run = sweep_point_rung_path(s, p, rung, ".run"),
+	     *checkpoints = path_join(run, "checkpoints"), *newest = NULL;
+
+	if (ckpt_newest(checkpoints, NULL, NULL, &newest, NULL) != ERR_OK)
+		newest = NULL;
+	free(checkpoints);
+	free(run);
+	return newest;
+}
+
+/* Without a checkpoint, which a job may end before it has written, a rung begins from its first step: it
+ * takes longer, and has the same result. */
+char *sweep_point_begin(const struct sweep *s, const struct point *p)
+{
+	char *before = p->rung ? find_checkpoint(s, p, p->rung - 1) : NULL, *own = NULL;
+
+	if (sweep_point_is_resumable(s, p) && (!before || (own = find_checkpoint(s, p, p->rung)))) {
+		free(before);
+		before = mem_strdup("auto");
+	}
+	free(own);
+	return before ? before : mem_strdup("none");
+}
+
 /* The reason of a failure is the first of these that exists: the reason in the result, the last
- * error in the log, the exit of the process. */
+ * error in the log, the exit of the process. A rung that is not done leaves the result of the one before. */
 void sweep_point_finish(const struct sweep *s, struct point *p, const char *how)
 {
 	char *run = sweep_point_path(s, p, ".run"), *log = sweep_point_path(s, p, ".log");
+	json_t *result = result_read(run, NULL);
 	struct buf last = BUF_INIT;
 
-	p->result = result_read(run, NULL);
-	if (!p->result)
+	if (!result)
 		p->state = POINT_FAILED;
 	else
-		p->state = result_has_state(p->result, "done") ? POINT_DONE
-		    : result_has_state(p->result, "stopped")   ? POINT_STOPPED
-		                                               : POINT_FAILED;
-	if (p->state == POINT_DONE)
-		goto out;
-	launch_last_words(log, &last);
-	snprintf(p->reason, sizeof p->reason, "%s",
-	    p->result && *json_str(p->result, "reason", "") ? json_str(p->result, "reason", "")
-	        : last.len                                  ? (char *)last.data
-	                                                    : how);
-out:
+		p->state = result_has_state(result, "done") ? POINT_DONE
+		    : result_has_state(result, "stopped")   ? POINT_STOPPED
+		                                            : POINT_FAILED;
+	if (p->state != POINT_DONE) {
+		launch_last_words(log, &last);
+		snprintf(p->reason, sizeof p->reason, "%s",
+		    result && *json_str(result, "reason", "") ? json_str(result, "reason", "")
+		        : last.len                            ? (char *)last.data
+		                                              : how);
+	}
+	if (p->state == POINT_DONE || !p->result) {
+		json_decref(p->result);
+		p->result = json_incref(result);
+	}
+	json_decref(result);
 	buf_release(&last);
 	free(run);
 	free(log);
+}
+
+double sweep_point_score(const struct sweep *s, const json_t *result)
+{
+	const json_t *v;
+	struct curve_metric m;
+
+	if (s->metric && curve_metric_find(s->metric, &m, NULL) == ERR_OK) {
+		char *name = mem_printf("%s%s", m.evaluated ? "eval." : "", m.name);
+
+		v = report_figure(result, name);
+		free(name);
+		return json_is_number(v) ? -metrics_goodness(m.measure, json_number_value(v))
+		                         : INFINITY;
+	}
+	v = report_figure(result, "eval.loss");
+	if (!json_is_number(v))
+		v = report_figure(result, "train_loss");
+	return json_is_number(v) ? json_number_value(v) : INFINITY;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,11 +28,10 @@ struct work {
 	struct sweep s;
 	const struct sweep_options *o;
 	struct launch_set *set;
-	char *bin;
+	char *bin, *file; /* the cluster file */
 	int signals, lock;
 	int nsignals;
 	int64_t kill_at;
-	size_t next; /* index of the first point not started or skipped yet */
 };
 
 /* ---- begin ---- */
@@ -98,8 +98,54 @@ static enum err_code check_sweep(struct work *w, const char *file, struct err *e
 			    "job.data: standard input can be read only once, and a sweep has %zu run%s",
 			    w->s.npoints, NUM_S(w->s.npoints));
 	if (rc == ERR_OK)
+		rc = sweep_ladder_init(&w->s.ladder, w->o->asha, c.job.steps, w->s.npoints, e);
+	if (rc == ERR_OK)
 		rc = lock_sweep_folder(w, file, c.name, e);
 	conf_release(&c);
+	return rc;
+}
+
+/* With rungs, refuses keys that the rungs set. */
+static enum err_code check_rung_keys(const struct sweep *s, struct err *e)
+{
+	static const char *const keys[] = { "job.steps", "job.epochs", "checkpoint_every" };
+
+	for (size_t i = 0; s->ladder.rungs > 1 && i < sizeof keys / sizeof *keys; i++)
+		if (json_object_get(s->point[0].settings, keys[i]))
+			return err_set(e, ERR_USAGE,
+			    "--asha sets %s itself: leave it out of the grid", keys[i]);
+	return ERR_OK;
+}
+
+/* Takes the result of a rung into the ladder. A run that took fewer steps than its rung cannot go on. */
+static void climb(struct work *w, struct point *p)
+{
+	struct sweep_ladder *l = &w->s.ladder;
+	bool done = p->state == POINT_DONE;
+	const json_t *steps = json_object_get(p->result, "steps");
+
+	sweep_ladder_ended(l, (size_t)(p - w->s.point),
+	    done ? sweep_point_score(&w->s, p->result) : INFINITY,
+	    !done || (json_is_integer(steps) && json_integer_value(steps) < l->steps[p->rung]));
+}
+
+/* Reads the point's rungs that are there: those that are done, and one that has begun. */
+static enum err_code prepare_point(struct work *w, struct point *p, const char *file, struct err *e)
+{
+	size_t i = (size_t)(p - w->s.point);
+	enum err_code rc = sweep_point_prepare(&w->s, p, file, &w->o->set, e);
+
+	while (rc == ERR_OK && (p->state == POINT_DONE || p->state == POINT_FAILED)) {
+		climb(w, p);
+		if (p->state == POINT_FAILED || p->rung + 1 == w->s.ladder.rungs ||
+		    !sweep_point_has_run(&w->s, p, p->rung + 1))
+			return rc;
+		p->rung++;
+		p->state = POINT_WAITING;
+		rc = sweep_point_prepare(&w->s, p, file, &w->o->set, e);
+		if (rc == ERR_OK && p->state == POINT_WAITING)
+			sweep_ladder_grant(&w->s.ladder, i);
+	}
 	return rc;
 }
 
@@ -113,8 +159,10 @@ static enum err_code prepare_sweep(struct work *w, const char *file, struct err 
 	for (size_t i = 0; rc == ERR_OK && i < w->s.npoints; i++) {
 		struct point *p = &w->s.point[i];
 
-		rc = sweep_point_prepare(&w->s, p, file, &w->o->set, e);
+		rc = prepare_point(w, p, file, e);
 		bad += p->state == POINT_FAILED;
+		if (rc == ERR_OK && i == 0)
+			rc = check_rung_keys(&w->s, e);
 		if (rc == ERR_OK && json_object_get(ids, p->id))
 			rc = err_set(e, ERR_USAGE, "--grid: two of its points are the same, %s",
 			    p->id);
@@ -128,14 +176,14 @@ static enum err_code prepare_sweep(struct work *w, const char *file, struct err 
 
 /* ---- runs ---- */
 
-/* Starts ps-ctl run for a point; an unfinished run is resumed. */
+/* Starts ps-ctl run for a rung of a point; an unfinished run is resumed. */
 static enum err_code start_point(struct work *w, struct point *p, struct err *e)
 {
-	bool begun = sweep_point_is_resumable(&w->s, p);
+	char *begin = sweep_point_begin(&w->s, p);
 	char *ctl = path_join(w->bin, "ps-ctl"), *file = sweep_point_path(&w->s, p, ".json"),
 	     *log = sweep_point_path(&w->s, p, ".log");
 	char *argv[] = { ctl, (char[]){ "run" }, file, (char[]){ "--json" }, (char[]){ "--resume" },
-		begun ? (char[]){ "auto" } : (char[]){ "none" }, NULL };
+		begin, NULL };
 	struct launch_spec spec = { .id = p->id,
 		.argv = argv,
 		.log_path = log,
@@ -145,12 +193,28 @@ static enum err_code start_point(struct work *w, struct point *p, struct err *e)
 	unlink(log);
 	rc = launch_start(w->set, &spec, &p->child, e);
 	p->state = POINT_RUNNING;
+	p->kept = false;
 	if (!w->o->json)
-		sweep_point_report(&w->s, p, begun ? "goes on" : "begins");
+		sweep_point_report(&w->s, p, strcmp(begin, "none") == 0 ? "begins" : "goes on");
+	free(begin);
 	free(ctl);
 	free(file);
 	free(log);
 	return rc;
+}
+
+/* Writes the cluster file of the rung that comes next, and starts its run. */
+static enum err_code start_rung(struct work *w, struct point *p, struct err *e)
+{
+	size_t rung = w->s.ladder.point[p - w->s.point].done;
+	enum err_code rc = ERR_OK;
+
+	if (rung != p->rung) {
+		p->rung = rung;
+		p->state = POINT_WAITING;
+		rc = sweep_point_prepare(&w->s, p, w->file, &w->o->set, e);
+	}
+	return rc == ERR_OK && p->state == POINT_WAITING ? start_point(w, p, e) : rc;
 }
 
 static void report_point(const struct work *w, const struct point *p)
@@ -161,22 +225,32 @@ static void report_point(const struct work *w, const struct point *p)
 		sweep_point_report(&w->s, p, p->kept ? "done before" : sweep_point_state_name(p));
 }
 
-/* Starts points until --jobs of them run.  Reports points that are done already or cannot be
- * started. */
+/* Reports points of which the last rung that has begun is done already, and those that are invalid. */
+static void report_kept_points(const struct work *w)
+{
+	for (size_t i = 0; i < w->s.npoints; i++)
+		if (w->s.point[i].state != POINT_WAITING)
+			report_point(w, &w->s.point[i]);
+}
+
+/* Starts points until --jobs of them run.  Reports points that cannot be started. */
 static void start_waiting_points(struct work *w)
 {
 	struct err e;
+	size_t i;
 
-	while (w->next < w->s.npoints && w->nsignals == 0 &&
-	    launch_running(w->set) < (size_t)w->o->jobs) {
-		struct point *p = &w->s.point[w->next++];
+	while (w->nsignals == 0 && launch_running(w->set) < (size_t)w->o->jobs &&
+	    sweep_ladder_next(&w->s.ladder, &i)) {
+		struct point *p = &w->s.point[i];
 
-		if (p->state == POINT_WAITING && start_point(w, p, &e) != ERR_OK) {
+		if (start_rung(w, p, &e) != ERR_OK) {
 			p->state = POINT_FAILED;
 			snprintf(p->reason, sizeof p->reason, "%s", e.msg);
 		}
-		if (p->state != POINT_RUNNING)
+		if (p->state != POINT_RUNNING) {
+			climb(w, p);
 			report_point(w, p);
+		}
 	}
 }
 
@@ -195,8 +269,13 @@ static void collect_ended_runs(struct work *w)
 			launch_how(&ev, how);
 			sweep_point_finish(&w->s, p, how);
 			/* A run that was stopped before it wrote a result has not failed. */
-			if (w->nsignals && !p->result)
+			if (w->nsignals && p->state == POINT_FAILED &&
+			    !sweep_point_has_result(&w->s, p))
 				p->state = POINT_STOPPED;
+			if (p->state == POINT_STOPPED)
+				sweep_ladder_gave_up(&w->s.ladder, i);
+			else
+				climb(w, p);
 			report_point(w, p);
 		}
 }
@@ -220,8 +299,21 @@ static void handle_stop_signals(struct work *w)
 		launch_signal_all(w->set, SIGKILL);
 }
 
+/* A point that has finished a rung but not the last one waits for a promotion until the sweep ends. */
+static void set_final_states(struct work *w)
+{
+	for (size_t i = 0; i < w->s.npoints; i++) {
+		const struct sweep_climber *at = &w->s.ladder.point[i];
+		struct point *p = &w->s.point[i];
+
+		if (p->state == POINT_DONE && at->done < w->s.ladder.rungs && !at->ended)
+			p->state = w->nsignals ? POINT_WAITING : POINT_PRUNED;
+	}
+}
+
 static void run_points_until_done(struct work *w)
 {
+	report_kept_points(w);
 	for (start_waiting_points(w); launch_running(w->set) > 0; start_waiting_points(w)) {
 		struct pollfd p[] = { { w->signals, POLLIN, 0 }, { launch_fd(w->set), POLLIN, 0 } };
 
@@ -231,16 +323,17 @@ static void run_points_until_done(struct work *w)
 		collect_ended_runs(w);
 	}
 	handle_stop_signals(w);
+	set_final_states(w);
 }
 
-/* Returns the exit code: 0 when all points are done, 75 when a signal stopped the sweep, else 1. */
+/* Returns the exit code: 0 when all points are done or pruned, 75 when a signal stopped the sweep, else 1. */
 static int sweep_exit_code(const struct work *w)
 {
 	for (size_t i = 0; i < w->s.npoints; i++)
 		if (w->s.point[i].state == POINT_FAILED && w->nsignals == 0)
 			return 1;
 	for (size_t i = 0; i < w->s.npoints; i++)
-		if (w->s.point[i].state != POINT_DONE)
+		if (w->s.point[i].state != POINT_DONE && w->s.point[i].state != POINT_PRUNED)
 			return w->nsignals ? 75 : 1;
 	return 0;
 }
@@ -250,27 +343,34 @@ static int sweep_exit_code(const struct work *w)
 enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int *code,
     struct err *e)
 {
-	struct work w = { .o = o, .signals = -1, .lock = -1 };
-	char *file = conf_file(cluster);
-	enum err_code rc = sweep_grid(&w.s, &o->grid, e);
+	struct curve_options curves = { .across = curve_axis_find(o->across ? o->across : "steps"),
+		.metric = o->metric,
+		.file = o->plot,
+		.json = o->json };
+	struct work w = { .o = o, .signals = -1, .lock = -1, .file = conf_file(cluster) };
+	enum err_code rc = curve_options_check(&curves, e);
 
+	w.s.metric = o->metric;
+	if (rc == ERR_OK)
+		rc = sweep_make_points(&w.s, o, e);
 	if (rc == ERR_OK)
 		rc = catch_sweep_signals(&w, e);
 	if (rc == ERR_OK)
-		rc = prepare_sweep(&w, file, e);
+		rc = prepare_sweep(&w, w.file, e);
 	if (rc == ERR_OK) {
 		w.bin = path_self_dir(e);
 		rc = w.bin ? launch_new(NULL, &w.set, e) : e->code;
 	}
 	if (rc == ERR_OK) {
 		run_points_until_done(&w);
-		sweep_show(&w.s, o->json, w.nsignals > 0);
 		*code = sweep_exit_code(&w);
+		rc = sweep_show(&w.s, o->across || o->plot ? &curves : NULL, o->json,
+		    w.nsignals > 0, e);
 	}
 	launch_free(w.set);
 	sweep_release(&w.s);
 	free(w.bin);
-	free(file);
+	free(w.file);
 	if (w.signals >= 0)
 		close(w.signals);
 	if (w.lock >= 0)

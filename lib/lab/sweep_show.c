@@ -12,35 +12,60 @@
 
 const char *sweep_point_state_name(const struct point *p)
 {
-	static const char *const name[] = { "waiting", "running", "done", "failed", "stopped" };
+	static const char *const name[] = { "waiting", "running", "done", "pruned", "failed",
+		"stopped" };
 
 	return name[p->state];
 }
 
-static double point_best_loss(const struct point *p)
-{
-	const json_t *loss = report_figure(p->result, "eval.loss");
+/* ---- order ---- */
 
-	if (!json_is_number(loss))
-		loss = report_figure(p->result, "train_loss");
-	return p->state == POINT_DONE && json_is_number(loss) ? json_number_value(loss) : INFINITY;
+/* What a point is sorted by. */
+struct place {
+	struct point *point;
+	size_t done;  /* rungs */
+	double score; /* of the last of them */
+};
+
+/* For qsort(): those that have finished more rungs first, of these the better ones; then by state, and
+ * otherwise in the order of the grid. */
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->done != y->done)
+		return x->done > y->done ? -1 : 1;
+	if (x->score < y->score || y->score < x->score)
+		return x->score < y->score ? -1 : 1;
+	if (x->point->state != y->point->state)
+		return (x->point->state == POINT_DONE ? 0 : (int)x->point->state) -
+		    (y->point->state == POINT_DONE ? 0 : (int)y->point->state);
+	return (x->point > y->point) - (x->point < y->point);
 }
 
-int sweep_point_compare(const void *a, const void *b)
+/* Returns all points, the best first. A failed run counts as no rung. */
+static struct point **sort_points(const struct sweep *s)
 {
-	const struct point *x = *(const struct point *const *)a,
-	                   *y = *(const struct point *const *)b;
-	double p = point_best_loss(x), q = point_best_loss(y);
+	struct place *place = mem_array(s->npoints, sizeof *place);
+	struct point **order = mem_array(s->npoints, sizeof *order);
 
-	if (p < q || q < p)
-		return p < q ? -1 : 1;
-	/* Done points first, then failed ones, then those not run; otherwise in the order of the
-	 * grid. */
-	if (x->state != y->state)
-		return (x->state == POINT_DONE ? 0 : (int)x->state) -
-		    (y->state == POINT_DONE ? 0 : (int)y->state);
-	return (x > y) - (x < y);
+	for (size_t i = 0; i < s->npoints; i++) {
+		const struct sweep_climber *at = &s->ladder.point[i];
+		size_t done = at->done;
+
+		while (done > 0 && !isfinite(at->score[done - 1]))
+			done--;
+		place[i] = (struct place){ &s->point[i], done,
+			done ? at->score[done - 1] : INFINITY };
+	}
+	qsort(place, s->npoints, sizeof *place, compare_places);
+	for (size_t i = 0; i < s->npoints; i++)
+		order[i] = place[i].point;
+	free(place);
+	return order;
 }
+
+/* ---- progress ---- */
 
 void sweep_point_print_json(const struct sweep *s, const struct point *p)
 {
@@ -54,6 +79,10 @@ void sweep_point_print_json(const struct sweep *s, const struct point *p)
 	    sweep_point_state_name(p), "kept", (int)p->kept, "result", result);
 	if (*p->reason)
 		json_object_set_new(o, "reason", json_string(p->reason));
+	if (s->ladder.rungs > 1) {
+		json_object_set_new(o, "rung", json_integer((json_int_t)p->rung));
+		json_object_set_new(o, "rung_steps", json_integer(s->ladder.steps[p->rung]));
+	}
 	json_print_event("point", o);
 	json_decref(o);
 	free(run);
@@ -67,6 +96,8 @@ void sweep_point_report(const struct sweep *s, const struct point *p, const char
 	fprintf(stderr, "[%zu/%zu]", (size_t)(p - s->point) + 1, s->npoints);
 	for (size_t i = 0; i < s->nkeys; i++)
 		fprintf(stderr, " %s", p->assignment[i]);
+	if (s->ladder.rungs > 1)
+		fprintf(stderr, ", to step %lld", (long long)s->ladder.steps[p->rung]);
 	fprintf(stderr, ": %s", what);
 	if (p->state == POINT_DONE && json_is_number(loss))
 		fprintf(stderr, ", eval loss %s", text);
@@ -96,14 +127,23 @@ static json_t *list_eval_figures(const struct sweep *s)
 	return names;
 }
 
-/* Columns: the values of the grid, the state, the figures of the evaluation, and what the training
- * took. All points have the keys of the first one. */
+/* Returns the number of the last rung that a point has finished, as text. */
+static char *rung_text(const struct sweep *s, const struct point *p)
+{
+	size_t done = s->ladder.point[p - s->point].done;
+
+	return done ? mem_printf("%zu", done - 1) : mem_strdup("-");
+}
+
+/* Columns: the values of the grid, the state, the rung if there are several, the figures of the
+ * evaluation, and what the training took. All points have the keys of the first one. */
 static void print_sweep_table(const struct sweep *s, struct point *const *order)
 {
 	static const char *const figure[] = { "seconds", "steps", "train_loss" };
 	json_t *evals = list_eval_figures(s);
+	bool rungs = s->ladder.rungs > 1;
 	struct report_text_table t = TEXT_TABLE(
-	    s->nkeys + 1 + (sizeof figure / sizeof *figure) + json_array_size(evals));
+	    s->nkeys + 1 + rungs + (sizeof figure / sizeof *figure) + json_array_size(evals));
 	const char *key;
 	json_t *v;
 	size_t k;
@@ -111,6 +151,8 @@ static void print_sweep_table(const struct sweep *s, struct point *const *order)
 	json_object_foreach(s->point[0].settings, key, v)
 		report_text_table_add(&t, mem_strdup(key));
 	report_text_table_add(&t, mem_strdup("state"));
+	if (rungs)
+		report_text_table_add(&t, mem_strdup("rung"));
 	json_array_foreach(evals, k, v)
 		report_text_table_add(&t, mem_strdup(json_string_value(v)));
 	for (k = 0; k < (sizeof figure / sizeof *figure); k++)
@@ -119,6 +161,8 @@ static void print_sweep_table(const struct sweep *s, struct point *const *order)
 		json_object_foreach(order[i]->settings, key, v)
 			report_text_table_add(&t, report_value_text(v));
 		report_text_table_add(&t, mem_strdup(sweep_point_state_name(order[i])));
+		if (rungs)
+			report_text_table_add(&t, rung_text(s, order[i]));
 		json_array_foreach(evals, k, v)
 			report_text_table_add(&t,
 			    report_figure_text(
@@ -140,10 +184,50 @@ static size_t count_points(const struct sweep *s, enum sweep_point_state state)
 	return n;
 }
 
+/* Prints how many points finished each rung, and how many of them were stopped there. */
+static void print_rung_table(const struct sweep *s)
+{
+	struct report_text_table t = TEXT_TABLE(6);
+	static const char *const head[] = { "rung", "steps", "points", "failed", "promoted",
+		"stopped" };
+
+	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+		report_text_table_add(&t, mem_strdup(head[i]));
+	for (size_t k = 0; k < s->ladder.rungs; k++) {
+		struct sweep_rung r = sweep_ladder_rung(&s->ladder, k);
+		size_t stopped = k + 1 < s->ladder.rungs ? r.finished - r.promoted - r.failed : 0;
+
+		report_text_table_add(&t, mem_printf("%zu", k));
+		report_text_table_add(&t, mem_printf("%lld", (long long)s->ladder.steps[k]));
+		report_text_table_add(&t, mem_printf("%zu", r.finished));
+		report_text_table_add(&t, mem_printf("%zu", r.failed));
+		report_text_table_add(&t, mem_printf("%zu", r.promoted));
+		report_text_table_add(&t, mem_printf("%zu", stopped));
+	}
+	putchar('\n');
+	report_text_table_print(&t);
+}
+
+static json_t *rungs_json(const struct sweep *s)
+{
+	json_t *rungs = json_array();
+
+	for (size_t k = 0; k < s->ladder.rungs; k++) {
+		struct sweep_rung r = sweep_ladder_rung(&s->ladder, k);
+
+		json_array_append_new(rungs,
+		    json_pack("{s:I, s:I, s:I, s:I}", "steps", (json_int_t)s->ladder.steps[k],
+		        "points", (json_int_t)r.finished, "failed", (json_int_t)r.failed,
+		        "promoted", (json_int_t)r.promoted));
+	}
+	return rungs;
+}
+
 /* `best` is null when the first point in `order` is not done. `runs` has directories of points that
  * are done. */
 static void print_sweep_line(const struct sweep *s, struct point *const *order, bool stopped)
 {
+	size_t ended = count_points(s, POINT_DONE) + count_points(s, POINT_PRUNED);
 	json_t *runs = json_array(), *o;
 
 	for (size_t i = 0; i < s->npoints; i++) {
@@ -154,26 +238,37 @@ static void print_sweep_line(const struct sweep *s, struct point *const *order, 
 		free(run);
 	}
 	o = json_pack("{s:s, s:I, s:I, s:I, s:O?, s:o}", "state",
-	    stopped                                         ? "stopped"
-	        : count_points(s, POINT_DONE) == s->npoints ? "done"
-	                                                    : "failed",
+	    stopped                   ? "stopped"
+	        : ended == s->npoints ? "done"
+	                              : "failed",
 	    "points", (json_int_t)s->npoints, "done", (json_int_t)count_points(s, POINT_DONE),
 	    "failed", (json_int_t)count_points(s, POINT_FAILED), "best",
 	    order[0]->state == POINT_DONE ? order[0]->settings : NULL, "runs", runs);
+	if (s->ladder.rungs > 1) {
+		json_object_set_new(o, "pruned",
+		    json_integer((json_int_t)count_points(s, POINT_PRUNED)));
+		json_object_set_new(o, "rungs", rungs_json(s));
+	}
 	json_print_event("sweep", o);
 	json_decref(o);
 }
 
-void sweep_show(const struct sweep *s, bool json, bool stopped)
+enum err_code sweep_show(const struct sweep *s, const struct curve_options *curves, bool json,
+    bool stopped, struct err *e)
 {
-	struct point **order = mem_array(s->npoints, sizeof *order);
+	struct point **order = sort_points(s);
+	enum err_code rc = ERR_OK;
 
-	for (size_t i = 0; i < s->npoints; i++)
-		order[i] = &s->point[i];
-	qsort(order, s->npoints, sizeof *order, sweep_point_compare);
+	if (!json)
+		print_sweep_table(s, order);
+	if (!json && s->ladder.rungs > 1)
+		print_rung_table(s);
+	if (!json && curves)
+		putchar('\n');
+	if (curves)
+		rc = sweep_plot(s, order, curves, e);
 	if (json)
 		print_sweep_line(s, order, stopped);
-	else
-		print_sweep_table(s, order);
 	free(order);
+	return rc;
 }

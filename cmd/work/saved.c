@@ -166,7 +166,8 @@ static int await_client_child(const char *prog, pid_t pid, const struct own_serv
  * prctl(). Signals are blocked before the server starts and are restored in the child. */
 bool saved_server_run(const char *prog, const char *where, char **run_dir, int *code)
 {
-	struct own_server s = { .lock = -1 };
+	/* Static, because the child returns from here, while the server is its parent's to stop. */
+	static struct own_server s = { .lock = -1 };
 	struct err e = { 0 };
 	pid_t pid, self = getpid();
 	sigset_t set, before;

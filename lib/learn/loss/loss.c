@@ -63,9 +63,15 @@ bool loss_gives_probabilities(const struct loss_spec *l)
 	return l->ops && l->ops->probabilities;
 }
 
+struct loss_spec loss_scaled(const struct loss_spec *l, double c)
+{
+	return (
+	    struct loss_spec){ l->ops, l->ops->scale_arg ? l->ops->scale_arg(l->arg, c) : l->arg };
+}
+
 double loss_quantile_of(const struct loss_spec *l)
 {
-	return l->ops && l->ops->arg_is_quantile ? l->arg : 0;
+	return l->ops && l->ops->quantile ? l->ops->quantile(l->arg) : 0;
 }
 
 double loss_grad(const struct loss_spec *l, const struct batch *b, size_t outputs, float *f)

@@ -37,12 +37,12 @@ struct loss_ops {
 	/* The argument behind the colon lies between 0 and arg_most, both excluded, and is arg where
 	 * there is none. arg_most 0: the loss takes no argument. */
 	double arg, arg_most;
-	/* The meaning of the argument: a distance between f and y, in their units; or the quantile that
-	 * f estimates. */
-	bool arg_is_distance, arg_is_quantile;
+	/* The argument for outputs and targets that are c times as large, c > 0. NULL: it is the same. */
+	double (*scale_arg)(double arg, double c);
+	/* The quantile that f estimates. NULL: it estimates none. */
+	double (*quantile)(double arg);
 
-	/* L(c f, c y) = c^degree L(f, y), where an argument that is a distance becomes c times as
-	 * large. 0: there is no such degree, and targets must not be scaled. LOSS_REAL only. */
+	/* L(c f, c y) = c^degree L(f, y), where scale_arg changes the argument. 0: there is no such degree, and targets must not be scaled. LOSS_REAL only. */
 	unsigned degree;
 	/* May y be a target? NULL: any finite number (LOSS_REAL), 0 and 1 (LOSS_TWO). */
 	bool (*takes)(double y);
@@ -74,6 +74,9 @@ enum err_code loss_parse(const char *text, struct loss_spec *out, struct err *e)
 
 /* Outputs an example, for data of so many classes. */
 size_t loss_outputs(const struct loss_spec *l, size_t classes);
+
+/* The loss for outputs and targets that are c times as large, c > 0. */
+struct loss_spec loss_scaled(const struct loss_spec *l, double c);
 
 /* The quantile that the scores estimate; 0: they estimate none. */
 double loss_quantile_of(const struct loss_spec *l);

@@ -18,12 +18,17 @@ static double huber_at(double most, double f, double y, double *slope)
 	return most * (far - 0.5 * most);
 }
 
+static double scale_distance(double delta, double c)
+{
+	return delta * c;
+}
+
 const struct loss_ops loss_huber = {
 	.name = "huber",
 	.target = LOSS_REAL,
 	.arg = 1,
 	.arg_most = INFINITY,
-	.arg_is_distance = true,
+	.scale_arg = scale_distance,
 	.degree = 2,
 	.at = huber_at,
 };

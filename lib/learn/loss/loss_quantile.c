@@ -13,12 +13,17 @@ static double quantile_at(double share, double f, double y, double *slope)
 	return *slope * off;
 }
 
+static double quantile_itself(double tau)
+{
+	return tau;
+}
+
 const struct loss_ops loss_quantile = {
 	.name = "quantile",
 	.target = LOSS_REAL,
 	.arg = 0.5,
 	.arg_most = 1,
-	.arg_is_quantile = true,
+	.quantile = quantile_itself,
 	.degree = 1,
 	.at = quantile_at,
 };

@@ -165,8 +165,8 @@ enum err_code model_new(const struct model_kind *const *kinds, const char *name,
 		    shape->classes * sizeof *m->class_weight);
 	}
 	m->shape.class_weight = NULL;
-	if (scales_targets(m) && loss.ops->arg_is_distance)
-		m->loss.arg *= fabs(shape->target_factor);
+	if (scales_targets(m))
+		m->loss = loss_scaled(&loss, fabs(shape->target_factor));
 	m->hidden = mem_array(shape->nhidden, sizeof *m->hidden);
 	if (shape->nhidden > 0)
 		memcpy(m->hidden, shape->hidden, shape->nhidden * sizeof *m->hidden);

@@ -75,6 +75,8 @@ enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, j
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
 	if (!rc)
 		rc = evaluate(&s.params, set, false, &r, e);
+	if (!rc && r.remark[0])
+		log_warn(t->log, "%s", r.remark);
 	if (!rc)
 		*result = job_eval_json(&r);
 	data_sequence_free(own);

@@ -444,6 +444,47 @@ static void test_many_groups(void)
 	metrics_release(&m[1]);
 }
 
+/* A group that is larger than all memory for groups is left out; the others stay as they are. */
+static void test_large_group(void)
+{
+	enum { EACH = 1000, LARGE = 1200, OTHER = 100 };
+	static float score[EACH], y[EACH];
+	static uint64_t group[EACH];
+	struct batch b = { .rows = EACH, .y = y, .group = group };
+	const struct metric_scores of = { .task = MODEL_TWO, .outputs = 1, .grouped = true };
+	struct metrics m[2];
+	struct eval_result r;
+	uint64_t most = 1;
+
+	/* Its number is in the smallest shares of the groups, too. */
+	while (rng_mix(most) >> 44)
+		most++;
+	metrics_init(&m[0], &of);
+	metrics_init(&m[1], &of);
+	for (int t = 0; t < LARGE + OTHER; t++) {
+		for (size_t i = 0; i < EACH; i++) {
+			bool large = t % 13 != 0;
+
+			/* Of a small group the second example of 10 is relevant, of the large one none but the
+			 * last. */
+			group[i] = large ? most : UINT32_MAX + ((uint64_t)t * EACH + i) / 10;
+			score[i] = large ? (float)(1 + i) : (float)(10 - i % 10);
+			y[i] = large ? i == 0 : i % 10 == 1;
+		}
+		metrics_add(&m[t % 2], &b, score, 1, NULL);
+	}
+	metrics_merge(&m[0], &m[1], NULL);
+	metrics_finish(&m[0], &r);
+	ok(r.has[METRIC_mrr] && r.value[METRIC_mrr] == 0.5 && r.has[METRIC_group_auc] &&
+	        fabs(r.value[METRIC_group_auc] - 8.0 / 9) < 1e-9,
+	    "a group of 1.2 million examples leaves the others theirs: mrr %g, group_auc %g",
+	    r.value[METRIC_mrr], r.value[METRIC_group_auc]);
+	ok(strstr(r.remark, "1 group of more than 262144 examples is left out"),
+	    "and it is said: %s", r.remark);
+	metrics_release(&m[0]);
+	metrics_release(&m[1]);
+}
+
 static void test_directions(void)
 {
 	ok(metrics_goodness(METRIC_loss, 1) > metrics_goodness(METRIC_loss, 2) &&
@@ -493,6 +534,7 @@ int main(void)
 	test_three_classes_against_sklearn();
 	test_real_targets_against_sklearn();
 	test_many_groups();
+	test_large_group();
 	test_no_probabilities();
 	test_directions();
 	return tap_done();

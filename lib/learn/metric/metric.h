@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/buf.h"
 #include "core/err.h"
 #include "data/batch.h"
 #include "model/model.h"
@@ -47,6 +48,9 @@ struct metric_summary_ops {
 	enum err_code (*merge)(void *summary, const void *other, struct err *e);
 	/* Frees what the summary owns; NULL: nothing. */
 	void (*release)(void *summary);
+	/* Appends a sentence without its full stop if the summary lacks examples that the user should know of;
+	 * NULL: it never does. */
+	void (*remark)(const void *summary, struct buf *out);
 };
 
 struct metric_ops {

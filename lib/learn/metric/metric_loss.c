@@ -35,6 +35,6 @@ static bool mean_loss(void *summary, const struct metric_scores *of, double n, d
 }
 
 static const struct metric_summary_ops summary_loss = { sizeof(struct loss), add_loss, merge_losses,
-	NULL };
+	NULL, NULL };
 
 const struct metric_ops metric_loss = { &summary_loss, suits_all, mean_loss };

@@ -2,6 +2,7 @@
 #include "metric/metrics.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +146,18 @@ enum err_code metrics_merge(struct metrics *m, const struct metrics *other, stru
 	return rc;
 }
 
+static void write_remarks(const struct metrics *m, struct eval_result *out)
+{
+	struct buf text = BUF_INIT;
+
+	for (int k = 0; k < METRICS; k++)
+		if (owns_summary(m, k) && ops[k]->summary->remark)
+			ops[k]->summary->remark(m->summary[k], &text);
+	if (text.len)
+		snprintf(out->remark, sizeof out->remark, "%s", (char *)text.data);
+	buf_release(&text);
+}
+
 void metrics_finish(struct metrics *m, struct eval_result *out)
 {
 	*out = (struct eval_result){ .examples = m->n };
@@ -152,6 +165,7 @@ void metrics_finish(struct metrics *m, struct eval_result *out)
 		out->has[k] = m->summary[k] &&
 		    ops[k]->finish(m->summary[k], &m->of, m->weight, &out->value[k]) &&
 		    isfinite(out->value[k]);
+	write_remarks(m, out);
 }
 
 enum metric metrics_find(const char *name)

@@ -21,6 +21,7 @@ struct eval_result {
 	uint64_t examples;
 	double value[METRICS];
 	bool has[METRICS];
+	char remark[160]; /* what the metrics lack, for the log; "": nothing */
 };
 
 /* Begins with no examples. */

@@ -57,4 +57,4 @@ double class_counts_f1(const struct class_count *c)
 }
 
 const struct metric_summary_ops summary_classes = { sizeof(struct class_counts), add_classes,
-	merge_classes, release_classes };
+	merge_classes, release_classes, NULL };

@@ -43,4 +43,4 @@ static enum err_code merge_errors(void *summary, const void *other, struct err *
 }
 
 const struct metric_summary_ops summary_errors = { sizeof(struct error_sums), add_errors,
-	merge_errors, NULL };
+	merge_errors, NULL, NULL };

@@ -63,4 +63,4 @@ static enum err_code merge_probabilities(void *summary, const void *other, struc
 }
 
 const struct metric_summary_ops summary_probabilities = { sizeof(struct probability_sums),
-	add_probabilities, merge_probabilities, NULL };
+	add_probabilities, merge_probabilities, NULL, NULL };

@@ -259,4 +259,4 @@ static void release_scores(void *summary)
 }
 
 const struct metric_summary_ops summary_scores = { sizeof(struct scores), add_scores, merge_scores,
-	release_scores };
+	release_scores, NULL };

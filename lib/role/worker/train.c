@@ -353,7 +353,7 @@ static enum err_code wait_while_held(struct worker *w, struct err *e)
 enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 {
 	int64_t every = w->job.conf.job.eval_every;
-	struct eval_result r;
+	struct eval_result r = { 0 };
 	enum err_code rc;
 
 	if (!every || !w->cfg->kind->can_score(w) || w->step == 0 || w->step % (uint64_t)every ||
@@ -361,6 +361,8 @@ enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 		return ERR_OK;
 	figures_doing(w, "evaluate");
 	rc = w->cfg->kind->score(w, true, &r, e);
+	if (!rc && r.remark[0])
+		log_warn(w->cfg->log, "evaluation: %s", r.remark);
 	if (!rc)
 		rc = report_eval(w, &r, e);
 	if (!rc)

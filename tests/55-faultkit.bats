@@ -354,3 +354,39 @@ points_used() {
 		[ "$output" = 0 ]
 	done
 }
+
+# ---- soaks -------------------------------------------------------------------------
+
+# resume ANSWER...: all are killed, and the job is resumed by a ps-ctl that gives these answers, one a call.
+resume() {
+	: >calls
+	mkdir -p c.run
+	touch c.run/result.json
+	sleep 1000 &
+	echo $! >c.run/lock
+	run bash -c '
+		set -u
+		run=c.run here=. replicas=1 killed=0 stopped=0 everything=0 victims=(all)
+		fail() { echo "failed: $1"; exit 1; }
+		. "$1/fault/harm.bash"
+		shift
+		none_runs() { ! kill -0 "$(cat c.run/lock)" 2>/dev/null; }
+		answer=("$@")
+		ps-ctl() {
+			echo call >>calls
+			local text=${answer[$(wc -l <calls) - 1]}
+			echo "ps-ctl: $text"
+			[ "$text" = started ]
+		}
+		harm_one' harm "$BATS_TEST_DIRNAME" "$@"
+}
+
+@test "soaks resume a job again only while the lock of the killed supervisor is held" {
+	resume "cluster c is running already (pid 7)" "cluster c is running already (pid 7)" started
+	[ "$status" -eq 0 ]
+	[ "$(wc -l <calls)" -eq 3 ]
+	resume "c.run/checkpoints/step-000000000020 is damaged" started
+	[ "$status" -eq 1 ]
+	[[ $output == *"failed: the job cannot be resumed: "*"is damaged"* ]]
+	[ "$(wc -l <calls)" -eq 1 ]
+}

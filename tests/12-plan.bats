@@ -38,14 +38,14 @@ near() {
 	holds "($1) as \$x | ($2) as \$y | (\$x - \$y | fabs) <= $3 * \$y"
 }
 
-@test "a step is what lines and computation make it" {
+@test "a step is what links and computation make it" {
 	# 4 MB each way, halves over two servers; 100 Mbit/s are 12.5 MB/s.
 	plan --workers 1 --net 100M --rtt 20ms --server-net 10G --alone
 	near .step_seconds '0.1 + 2 * 4e6 / 12.5e6 + 0.02' 0.02
 	near .pushed_bytes 4e6 0.01
 	holds '.servers == 2 and .workers == 1 and .costs.batch == 0.1'
-	holds '.bottleneck == "workers'"'"' lines twice as fast" and .relieved_step_seconds < .step_seconds'
-	# The servers' lines, each shared by four.
+	holds '.bottleneck == "workers'"'"' links twice as fast" and .relieved_step_seconds < .step_seconds'
+	# The servers' links, each shared by four.
 	plan --net 10G --server-net 100M --alone
 	near .step_seconds '0.1 + 2 * 4 * 2e6 / 12.5e6' 0.05
 	# Up and down as a worker sees them.
@@ -99,7 +99,7 @@ near() {
 	# Nor what cannot be simulated, which is no reason to say nothing of the others.
 	plan --net 100M --cost rule=1000s
 	jq -se 'map(select(.kind == "alternative")) | length > 5 and all(.set | contains("local_steps") | not)' plan.jsonl
-	# On a slow line a codec wins over float32, and says so.
+	# On a slow link a codec wins over float32, and says so.
 	plan --net 10M
 	jq -se 'map(select(.kind == "alternative")) | (map(select(.set | contains("codec=int8")))[0].seconds) < (map(select(.set == ""))[0].seconds)' plan.jsonl
 }

@@ -62,11 +62,11 @@ preloaded() {
 	begin well.json
 	wait_for 20 step_is_past 20
 	run -0 doctor -C "$RUN" --json
-	for check in keys disk clock versions files memory names servers waits lines; do
+	for check in keys disk clock versions files memory names servers waits links; do
 		jq -es --arg c "$check" 'map(select(.check == $c and .kind == "check" and .level == "ok" and .v == 1)) | length == 1' <<<"$output" >/dev/null ||
 			{ echo "$check"; echo "$output"; false; }
 	done
-	grep -q '"4 lines from workers to servers, ' <<<"$output"
+	grep -q '"4 links from workers to servers, ' <<<"$output"
 	[ "$(http GET /v1/probe | jq -c '[.workers[] | [.done, (.servers[] | [.stage, .error, .up_bytes_per_second > 1e6])]] | unique | length')" = 1 ]
 	# Whoever trains has not stood still for it.
 	at=$(status .step)
@@ -106,10 +106,10 @@ preloaded() {
 	serve address.json
 	ps-ctl invite -C "$RUN" --role worker -o w.join 2>/dev/null
 	run doctor --join w.join
-	[[ $output == *"ok   lines: the coordinator at 127.0.0.1:"*" knows this key: "* ]]
+	[[ $output == *"ok   links: the coordinator at 127.0.0.1:"*" knows this key: "* ]]
 	(umask 077 && jq -c '.data = "127.0.0.1:1"' w.join >wrong.join)
 	run -1 doctor --join wrong.join
-	[[ ${lines[0]} == "fail lines: the coordinator at 127.0.0.1:1: cannot reach 127.0.0.1:1"*"; is it running, and is its port open"* ]]
+	[[ ${lines[0]} == "fail links: the coordinator at 127.0.0.1:1: cannot reach 127.0.0.1:1"*"; is it running, and is its port open"* ]]
 	(umask 077 && jq -c '.data = "no-such-host.invalid:1"' w.join >name.join)
 	run -1 doctor --join name.join
 	[[ ${lines[0]} == "fail names: "*"no-such-host.invalid"*"; write the address as a number"* ]]
@@ -211,7 +211,7 @@ preloaded() {
 	[[ ${lines[0]} == "fail data: data.json: job.data: no such file "*"; put the data there"* ]]
 }
 
-@test "a slow line; one that large records do not pass" {
+@test "a slow link; one that large records do not pass" {
 	start_proxy --stall up --stall-after 60000
 	SERVERS=2 job line ', "transport": "tcp", "deadline": "30s"'
 	serve line.json
@@ -221,14 +221,14 @@ preloaded() {
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	wait_for 10 worker_is 0 joining
 	run -1 doctor -C "$RUN"
-	[[ ${lines[0]} =~ ^"fail lines: worker-0 shakes hands with, but gets no large records through to, server-1 ($PROXY): ".*"; try its MTU: ping -M do " ]]
+	[[ ${lines[0]} =~ ^"fail links: worker-0 shakes hands with, but gets no large records through to, server-1 ($PROXY): ".*"; try its MTU: ping -M do " ]]
 	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	tell heal
 	tell rate 400000
 	tell cut
 	wait_for 20 step_is_past 2
 	run doctor -C "$RUN"
-	[[ ${lines[0]} =~ ^"warn lines: worker-"[01]"'s line to server-1 ($PROXY) is slow: "[0-9.]+k"B/s there, ".*"; ethtool DEV and iperf3 " ]]
+	[[ ${lines[0]} =~ ^"warn links: worker-"[01]"'s link to server-1 ($PROXY) is slow: "[0-9.]+k"B/s there, ".*"; ethtool DEV and iperf3 " ]]
 	[ "$status" -eq 0 ]
 }
 

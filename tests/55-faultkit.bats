@@ -150,7 +150,7 @@ faults_are() {
 }
 
 # harm WHAT SIDE: one record; the session ends.  The next record tells of one
-# that is missing: where it was the last, none comes, and the line is cut.
+# that is missing: where it was the last, none comes, and the link is cut.
 harm() {
 	local connections faults i
 	connections=$(seen connections)

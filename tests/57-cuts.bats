@@ -72,7 +72,7 @@ nobody_stopped() {
 	nobody_stopped
 }
 
-@test "two servers cut off again whose connections were made over a slow line: noticed as soon" {
+@test "two servers cut off again whose connections were made over a slow link: noticed as soon" {
 	cuts slow "slow server-0=server-1"
 	all_went_on
 	nobody_stopped

@@ -34,7 +34,7 @@ static const struct opt opts[] = {
 	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
 	    "with FILE: change a key, as ps-ctl start --set would", NULL, 0, 0 },
 	{ "quick", 'q', OPT_FLAG, offsetof(struct options, quick), NULL,
-	    "do not have the workers try their lines to the servers", NULL, 0, 0 },
+	    "do not have the workers try their links to the servers", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -251,9 +251,9 @@ const struct ctl_cmd ctl_cmd_doctor = {
 	    .about = "look for problems, and say how to solve them: the worst first",
 	    .more =
 	        "Of a running cluster, of a run that has ended, or, with a cluster FILE, of one that is to be\n"
-	        "started.  Keys and modes, clocks, names, ports, lines between workers and servers, versions,\n"
+	        "started.  Keys and modes, clocks, names, ports, links between workers and servers, versions,\n"
 	        "descriptors, memory, disk, data.  Exit code 1 when something fails.  The workers of a running\n"
-	        "cluster try their lines: up to 2 MiB each, beside their work.",
+	        "cluster try their links: up to 2 MiB each, beside their work.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,

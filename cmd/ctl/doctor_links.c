@@ -24,13 +24,13 @@
 #define SLOWER 4.0
 #define GOOD   20e6
 
-struct line {
+struct link {
 	const char *worker;
 	const json_t *found;
 };
 
-struct lines {
-	struct line *line;
+struct links {
+	struct link *link;
 	size_t n;
 	double middle, least, most; /* bytes a second, in the slower direction */
 	double model;               /* bytes of all parameters */
@@ -51,8 +51,8 @@ static bool is_measured(const json_t *found)
 
 static int compare_rates(const void *a, const void *b)
 {
-	double x = slower_rate(((const struct line *)a)->found),
-	       y = slower_rate(((const struct line *)b)->found);
+	double x = slower_rate(((const struct link *)a)->found),
+	       y = slower_rate(((const struct link *)b)->found);
 
 	return (x > y) - (x < y);
 }
@@ -61,7 +61,7 @@ static int compare_rates(const void *a, const void *b)
 
 /* The stage at which a probe failed tells the cause: no connection (port, address), no handshake
  * (keys, another program), no large record (MTU). */
-static void report_broken_link(struct doctor *d, const struct line *l)
+static void report_broken_link(struct doctor *d, const struct link *l)
 {
 	static const struct {
 		const char *stage, *how, *remedy;
@@ -79,13 +79,13 @@ static void report_broken_link(struct doctor *d, const struct line *l)
 
 	for (size_t i = 0; i < CTL_COUNT(kinds); i++)
 		if (strcmp(kinds[i].stage, stage) == 0)
-			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "lines", l->worker,
+			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "links", l->worker,
 			    kinds[i].remedy, "%s %s %s (%s): %s", l->worker, kinds[i].how,
 			    json_str(l->found, "id", "?"), json_str(l->found, "address", "?"),
 			    json_str(l->found, "error", ""));
 }
 
-static void report_slow_link(struct doctor *d, const struct lines *s, const struct line *l)
+static void report_slow_link(struct doctor *d, const struct links *s, const struct link *l)
 {
 	double x = slower_rate(l->found);
 	char up[16], down[16], usual[16], model[80] = "";
@@ -98,36 +98,36 @@ static void report_slow_link(struct doctor *d, const struct lines *s, const stru
 	num_count(s->middle, usual);
 	if (s->model > 0)
 		snprintf(model, sizeof model, "; all parameters take %.3g s on it", s->model / x);
-	doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "lines", l->worker,
-	    "ethtool DEV and iperf3 tell what the line is capable of; codec, pull_codec and "
+	doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "links", l->worker,
+	    "ethtool DEV and iperf3 tell what the link is capable of; codec, pull_codec and "
 	    "local_steps send less (ps-bandwidth(7))",
-	    "%s's line to %s (%s) is slow: %sB/s there, %sB/s back, round trip %.3g ms; the others' %sB/s%s",
+	    "%s's link to %s (%s) is slow: %sB/s there, %sB/s back, round trip %.3g ms; the others' %sB/s%s",
 	    l->worker, json_str(l->found, "id", "?"), json_str(l->found, "address", "?"), up, down,
 	    1e3 * json_num(l->found, "rtt_seconds", 0), usual, model);
 }
 
-/* Reports broken links, then slow ones, which are measured against the median.  Sorts s->line. */
-static void report_links(struct doctor *d, struct lines *s)
+/* Reports broken links, then slow ones, which are measured against the median.  Sorts s->link. */
+static void report_links(struct doctor *d, struct links *s)
 {
 	char least[16], most[16];
 	size_t whole = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
-		if (is_measured(s->line[i].found))
-			s->line[whole++] = s->line[i];
+		if (is_measured(s->link[i].found))
+			s->link[whole++] = s->link[i];
 		else
-			report_broken_link(d, &s->line[i]);
+			report_broken_link(d, &s->link[i]);
 	}
 	if (!whole)
 		return;
-	qsort(s->line, whole, sizeof *s->line, compare_rates);
-	s->middle = slower_rate(s->line[whole / 2].found);
+	qsort(s->link, whole, sizeof *s->link, compare_rates);
+	s->middle = slower_rate(s->link[whole / 2].found);
 	for (size_t i = 0; i < whole; i++)
-		report_slow_link(d, s, &s->line[i]);
-	num_count(slower_rate(s->line[0].found), least);
-	num_count(slower_rate(s->line[whole - 1].found), most);
-	doctor_add_ok(d, "lines",
-	    "%zu line%s from workers to servers, %sB/s to %sB/s beside what the job sends", whole,
+		report_slow_link(d, s, &s->link[i]);
+	num_count(slower_rate(s->link[0].found), least);
+	num_count(slower_rate(s->link[whole - 1].found), most);
+	doctor_add_ok(d, "links",
+	    "%zu link%s from workers to servers, %sB/s to %sB/s beside what the job sends", whole,
 	    NUM_S((int64_t)whole), least, most);
 }
 
@@ -175,8 +175,8 @@ static double total_parameter_bytes(struct doctor *d)
 	return bytes;
 }
 
-/* The lines borrow from `probes`, which must outlive s. */
-static void collect_links(struct doctor *d, const json_t *probes, struct lines *s)
+/* The links borrow from `probes`, which must outlive s. */
+static void collect_links(struct doctor *d, const json_t *probes, struct links *s)
 {
 	const json_t *w, *found;
 	size_t i, k;
@@ -185,13 +185,13 @@ static void collect_links(struct doctor *d, const json_t *probes, struct lines *
 		const char *id = json_str(w, "id", "?");
 
 		if (!json_flag(w, "done"))
-			doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "lines", id,
+			doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "links", id,
 			    "is it stopped? ps-stat why tells who has not been heard of",
-			    "%s has not tried its lines within %d s", id,
+			    "%s has not tried its links within %d s", id,
 			    (int)(LONG / NSEC_PER_SEC));
 		json_array_foreach(json_object_get(w, "servers"), k, found) {
-			s->line = mem_regrow(s->line, s->n + 1, sizeof *s->line);
-			s->line[s->n++] = (struct line){ id, found };
+			s->link = mem_regrow(s->link, s->n + 1, sizeof *s->link);
+			s->link[s->n++] = (struct link){ id, found };
 		}
 	}
 }
@@ -201,7 +201,7 @@ static void collect_links(struct doctor *d, const json_t *probes, struct lines *
 void doctor_links(struct doctor *d)
 {
 	json_t *body = json_object(), *answer = NULL, *probes = NULL;
-	struct lines s = { 0 };
+	struct links s = { 0 };
 	struct err e = { 0 };
 	enum err_code rc = http_call(d->client, "POST", "/v1/probe", body, d->patience, NULL,
 	    &answer, &e);
@@ -209,15 +209,15 @@ void doctor_links(struct doctor *d)
 	if (rc == ERR_OK)
 		probes = await_probes(d, json_int(answer, "number", 0));
 	if (rc == ERR_OK && !probes)
-		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "",
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "links", "", "",
 		    "the coordinator no longer has the results of the workers");
 	if (rc)
-		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "",
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "links", "", "",
 		    "the workers cannot be asked: %s", e.msg);
 	s.model = probes ? total_parameter_bytes(d) : 0;
 	collect_links(d, probes, &s);
 	report_links(d, &s);
-	free(s.line);
+	free(s.link);
 	json_decref(body);
 	json_decref(answer);
 	json_decref(probes);

@@ -214,8 +214,8 @@ static int set_links(const struct ctl_cmd *self, const struct options *o,
 	if (o->net && !parse_link_rates(o->net, &up, &down))
 		return ctl_report_misuse(self,
 		    "--net: must be bits a second, as 100M or 20M/100M, got \"%.80s\"", o->net);
-	place->worker = (struct sim_line){ up, down, (double)o->rtt / 1e9 / 2 };
-	place->server = (struct sim_line){ down, up, 0 };
+	place->worker = (struct sim_link){ up, down, (double)o->rtt / 1e9 / 2 };
+	place->server = (struct sim_link){ down, up, 0 };
 	if (o->server_net &&
 	    !parse_link_rates(o->server_net, &place->server.up, &place->server.down))
 		return ctl_report_misuse(self,

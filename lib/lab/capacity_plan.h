@@ -46,7 +46,7 @@ const struct capacity_plan_cost_info *capacity_plan_cost_at(size_t i);
 
 /* The hosts and links. */
 struct capacity_plan_place {
-	struct sim_line worker, server;
+	struct sim_link worker, server;
 	/* cores of the one host; 0: each process has its own host */
 	unsigned cores;
 	double carried;              /* as in struct sim_spec */

@@ -73,8 +73,8 @@ static void print_step_times(const struct planned *x)
 	print_phase("wait", r->wait_seconds, all, "for others and the update");
 	print_phase("pull", r->pull_seconds, all, "of the parameters");
 	printf(
-	    "idle      %4.1f %% of a worker's time; busy: worker's line %.0f %% up, %.0f %% down, "
-	    "server's line %.0f %% in, %.0f %% out, "
+	    "idle      %4.1f %% of a worker's time; busy: worker's link %.0f %% up, %.0f %% down, "
+	    "server's link %.0f %% in, %.0f %% out, "
 	    "server's threads %.0f %%\n",
 	    all > 0 ? 100 * (1 - r->compute_seconds / all) : 0, 100 * r->worker_up,
 	    100 * r->worker_down, 100 * r->server_down, 100 * r->server_up, 100 * r->server_cpu);

@@ -47,11 +47,11 @@ static const char *relieve_bottleneck(struct sim_spec *p, size_t i)
 	case 1:
 		p->worker.up *= 2;
 		p->worker.down *= 2;
-		return "workers' lines twice as fast";
+		return "workers' links twice as fast";
 	case 2:
 		p->server.up *= 2;
 		p->server.down *= 2;
-		return "servers' lines twice as fast";
+		return "servers' links twice as fast";
 	case 3:
 		p->worker.delay /= 2;
 		p->server.delay /= 2;

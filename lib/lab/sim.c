@@ -51,7 +51,7 @@ static enum err_code check_range(const char *what, double v, double least, doubl
 	    what, v, least, most);
 }
 
-static enum err_code check_line(const char *what, const struct sim_line *l, struct err *e)
+static enum err_code check_link(const char *what, const struct sim_link *l, struct err *e)
 {
 	double rate[] = { l->up, l->down };
 	enum err_code rc = check_range(what, l->delay, 0, SECONDS_MAX, e);
@@ -93,10 +93,10 @@ static enum err_code check_numbers(const struct sim_spec *p, struct err *e)
 		    TIMES_MAX },
 		{ "how much longer all takes on busy cores", p->crowded, 1, TIMES_MAX },
 	};
-	enum err_code rc = check_line("a worker's line", &p->worker, e);
+	enum err_code rc = check_link("a worker's link", &p->worker, e);
 
 	if (!rc)
-		rc = check_line("a server's line", &p->server, e);
+		rc = check_link("a server's link", &p->server, e);
 	for (size_t i = 0; !rc && i < sizeof all / sizeof *all; i++)
 		rc = check_range(all[i].what, all[i].v, all[i].least, all[i].most, e);
 	return rc;
@@ -156,7 +156,7 @@ static void make_nodes(struct sim *s)
 	s->nnodes = p->workers + p->servers;
 	s->wire = mem_array(s->nnodes, sizeof *s->wire);
 	for (unsigned i = 0; i < s->nnodes; i++) {
-		s->wire[i].line = i < p->workers ? p->worker : p->server;
+		s->wire[i].link = i < p->workers ? p->worker : p->server;
 		s->wire[i].nflows = i < p->workers ? p->servers : s->nnodes;
 		s->wire[i].flow = mem_array(s->wire[i].nflows, sizeof *s->wire[i].flow);
 	}

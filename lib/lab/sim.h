@@ -29,7 +29,7 @@
  * cores equally. */
 
 /* The link of a node to the network. */
-struct sim_line {
+struct sim_link {
 	double up, down; /* bytes a second from and to the node; 0: without limit */
 	double delay;    /* seconds one way, to the middle of the network */
 };
@@ -59,7 +59,7 @@ struct sim_spec {
 	double send_copy, take_copy; /* of copy_bytes */
 	struct compute_time compute;
 	struct sim_slow slow;
-	struct sim_line worker, server;
+	struct sim_link worker, server;
 	/* cores of the one host that all share; 0: each node has a host of its own */
 	unsigned cores;
 	/* I/O threads of a server; its number of cores where it has its own host */

@@ -89,7 +89,7 @@ struct host {
 
 /* The network interface of a node. A flow is the traffic to one other node. */
 struct wire {
-	struct sim_line line;
+	struct sim_link link;
 	struct queue *flow;             /* by receiver: workers, then servers */
 	unsigned nflows, next, waiting; /* next: flow to serve next; waiting: flows with jobs */
 	double in_free;                 /* time when the receiving direction is free again */

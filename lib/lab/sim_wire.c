@@ -24,9 +24,9 @@ static struct job *take_next_job(struct wire *w)
 static void transmit_piece(struct sim *s, struct wire *from, struct job *j)
 {
 	struct wire *to = &s->wire[j->to];
-	double out = from->line.up > 0 ? j->bytes / from->line.up : 0,
-	       in = to->line.down > 0 ? j->bytes / to->line.down : 0;
-	double delay = from->line.delay + to->line.delay, begin = fmax(s->now + delay, to->in_free);
+	double out = from->link.up > 0 ? j->bytes / from->link.up : 0,
+	       in = to->link.down > 0 ? j->bytes / to->link.down : 0;
+	double delay = from->link.delay + to->link.delay, begin = fmax(s->now + delay, to->in_free);
 
 	to->in_free = begin + in;
 	to->received += in;

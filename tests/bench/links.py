@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: ISC
-"""Clusters on lines of a given rate and delay, shared by the benches: wire, plan.
+"""Clusters on links of a given rate and delay, shared by the benches: wire, plan.
 
-A line is a proxy (tests/fault/proxy) between each worker and the server, which lets so
+A link is a proxy (tests/fault/proxy) between each worker and the server, which lets so
 many bytes a second through, each way, and each of them so much later.  Without a rate
 there is none, and any number of servers; with one there is one server."""
 import json

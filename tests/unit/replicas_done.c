@@ -79,7 +79,7 @@ static void then_the_head_dies(const char *mode)
 		ok(alone(x, 1, 2, &r) && pull(x, 1, W, 3, w, &v) == SHARD_OK &&
 		        memcmp(w, want, sizeof want) == 0,
 		    "%s: the model is the same, bit by bit", mode);
-		/* A push of before, sent twice by a slow line. */
+		/* A push of before, sent again by a slow link: a duplicate. */
 		ok(push(x, 1, W, 0, 0, &r) != SHARD_OK || r.status == PUSH_DUPLICATE,
 		    "%s: an old push counts once", mode);
 		net_close(x);

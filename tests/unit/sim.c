@@ -38,42 +38,42 @@ static bool near(double a, double b, double by)
 	return false;
 }
 
-static void lines(void)
+static void links(void)
 {
 	struct sim_spec p = plain();
 	struct sim_result r;
 
 	r = run(&p);
 	ok(near(r.step_seconds, 0.05, 1e-9), "with nothing in the way a step is its computation");
-	p.worker = (struct sim_line){ 1e6, 2e6, 0.01 };
+	p.worker = (struct sim_link){ 1e6, 2e6, 0.01 };
 	p.push_bytes = 100e3;
 	p.pull_bytes = 400e3;
 	r = run(&p);
 	ok(near(r.step_seconds, 0.05 + 0.1 + 0.2 + 0.02, 0.001),
-	    "one worker on a slow line: compute + up + down + a round trip");
+	    "one worker on a slow link: compute + up + down + a round trip");
 	ok(near(r.compute_seconds, 0.05, 0.001) && near(r.push_seconds, 0.11, 0.001) &&
 	        near(r.pull_seconds + r.wait_seconds, 0.21, 0.001),
 	    "and its parts are those");
 	ok(near(r.worker_up, 0.1 / 0.37, 0.01) && near(r.worker_down, 0.2 / 0.37, 0.01),
-	    "so busy are its lines");
-	p.server = (struct sim_line){ 0.5e6, 0.5e6, 0 };
+	    "so busy are its links");
+	p.server = (struct sim_link){ 0.5e6, 0.5e6, 0 };
 	r = run(&p);
 	ok(near(r.step_seconds, 0.05 + 0.2 + 0.8 + 0.02, 0.002),
-	    "of two lines the slower counts, not both");
+	    "of two links the slower counts, not both");
 	p.workers = 4;
 	r = run(&p);
 	/* A little less: who has its last piece first computes while others pull. */
 	ok(near(r.step_seconds, 0.05 + 0.8 + 3.2 + 0.02, 0.05),
-	    "four workers share the server's line");
+	    "four workers share the server's link");
 	p.servers = 4;
-	p.worker = (struct sim_line){ 0 };
+	p.worker = (struct sim_link){ 0 };
 	r = run(&p);
-	ok(near(r.step_seconds, 0.05 + 0.2 + 0.8, 0.05), "and four servers have four lines");
-	p.worker = (struct sim_line){ 1e6, 1e6, 0 };
-	p.server = (struct sim_line){ 0 };
+	ok(near(r.step_seconds, 0.05 + 0.2 + 0.8, 0.05), "and four servers have four links");
+	p.worker = (struct sim_link){ 1e6, 1e6, 0 };
+	p.server = (struct sim_link){ 0 };
 	r = run(&p);
 	ok(near(r.step_seconds, 0.05 + 0.1 + 0.4, 0.02),
-	    "a worker's line is shared by its servers");
+	    "a worker's link is shared by its servers");
 }
 
 static void prefetch(void)
@@ -82,7 +82,7 @@ static void prefetch(void)
 	struct sim_result r;
 
 	p.workers = 2;
-	p.worker = (struct sim_line){ 1e6, 1e6, 0 };
+	p.worker = (struct sim_link){ 1e6, 1e6, 0 };
 	p.push_bytes = p.pull_bytes = 1e6;
 	p.pieces = 64;
 	r = run(&p);
@@ -129,11 +129,11 @@ static void cpus(void)
 	ok(near(r.step_seconds, 0.05 + 0.01, 1e-6), "three at once");
 	p = plain();
 	p.push_bytes = p.pull_bytes = 1e6;
-	p.worker = (struct sim_line){ 1e7, 1e7, 0 };
+	p.worker = (struct sim_link){ 1e7, 1e7, 0 };
 	p.send_push = 0.1;
 	p.pieces = 64;
 	r = run(&p);
-	ok(near(r.step_seconds, 0.05 + 0.1 + 0.1, 0.01), "writing and the line overlap");
+	ok(near(r.step_seconds, 0.05 + 0.1 + 0.1, 0.01), "writing and the link overlap");
 	p.make_push = 0.02;
 	p.make_pull = 0.04;
 	p.ahead = 5e5;
@@ -146,7 +146,7 @@ static void cpus(void)
 	p.send_push = 0;
 	r = run(&p);
 	ok(near(r.step_seconds, 0.05 + 0.1 + 0.1, 0.02),
-	    "a proxy's work for a byte overlaps with the line");
+	    "a proxy's work for a byte overlaps with the link");
 }
 
 static void modes(void)
@@ -236,7 +236,7 @@ static void alike(void)
 	p.workers = 8;
 	p.servers = 2;
 	p.push_bytes = p.pull_bytes = 1e6;
-	p.worker = (struct sim_line){ 1e8, 1e8, 0.001 };
+	p.worker = (struct sim_link){ 1e8, 1e8, 0.001 };
 	p.compute = (struct compute_time){ .seconds = 0.05, .chance = 0.05, .times = 7 };
 	a = run(&p);
 	b = run(&p);
@@ -325,7 +325,7 @@ static void nonsense(void)
 
 int main(void)
 {
-	lines();
+	links();
 	prefetch();
 	cpus();
 	modes();

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A model of the next character, of any text (tiny Shakespeare: raw.githubusercontent.com/karpathy/char-rnn, data/tinyshakespeare).
-Workers train alone and meet now and then (DiLoCo), so that little travels: for slow lines.
+Workers train alone and meet now and then (DiLoCo), so that little travels: for slow links.
 
     ps-ctl run --exec "python3 chars.py input.txt" --set workers=2
     ps-ctl run --exec "python3 chars.py input.txt --every 1" --set workers=2        # each step to the servers

@@ -225,7 +225,7 @@ static void explain_worker(struct why *y, struct reason *r, unsigned i)
 		    "it reads its data for step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "push"))
 		coord_why_add(y, r,
-		    "the line to the servers: ps-stat workers, ps-ctl plan; a codec sends less",
+		    "the link to the servers: ps-stat workers, ps-ctl plan; a codec sends less",
 		    "it pushes step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "evaluate"))
 		coord_why_add(y, r, "a larger job.eval_every, or less evaluation data",

@@ -62,7 +62,7 @@ enum err_code conn_check(struct conn *c, int64_t now, struct err *e)
 	c->silent |= c->state == CONN_LIVE && net_is_silent(c->fd, now, &c->in_flight);
 	if (c->silent)
 		return err_set(e, ERR_UNREACH,
-		    "the line has gone silent: nothing that is sent is acknowledged");
+		    "the link has gone silent: nothing that is sent is acknowledged");
 	return ERR_OK;
 }
 

@@ -45,13 +45,13 @@ pid_of() {
 # kill_server N: and until the others have a layout without it.
 kill_server() {
 	local epoch
-	epoch=$(status .epoch)
+	epoch=$(status .layout_epoch)
 	kill -9 "$(pid_of "server-$1")"
 	wait_for 20 epoch_is_past "$epoch"
 }
 
 epoch_is_past() {
-	[ "$(status .epoch)" -gt "$1" ] 2>/dev/null
+	[ "$(status .layout_epoch)" -gt "$1" ] 2>/dev/null
 }
 
 # All servers are there, and hold what they shall.
@@ -112,7 +112,7 @@ put_away() {
 		kill -9 "$(pid_of worker-1)"
 		let_go
 		finished "$first"
-		figure "$replicas copies: $(grep -c 'is lost' "$RUN/coordinator.log") losses, the worker at step $at, epoch $(status .epoch)"
+		figure "$replicas copies: $(grep -c 'is lost' "$RUN/coordinator.log") losses, the worker at step $at, epoch $(status .layout_epoch)"
 		put_away
 	done
 }

@@ -23,12 +23,12 @@ has_worked() { awk -v a="$(cpu "$1")" -v b="$2" 'BEGIN { exit !(a > b + 0.3) }';
 is_gone() { ! kill -s 0 "$1" 2>/dev/null || { grep -q '^State:[[:space:]]*Z' "/proc/$1/status" && [ "$(ls "/proc/$1/task" | wc -l)" -le 1 ]; }; }
 
 epoch_is_past() {
-	[ "$(status .epoch)" -gt "$1" ] 2>/dev/null
+	[ "$(status .layout_epoch)" -gt "$1" ] 2>/dev/null
 }
 
 kill_coordinator() {
 	local epoch
-	epoch=$(status .epoch)
+	epoch=$(status .layout_epoch)
 	kill -9 "$(pid_of coordinator)"
 	wait_for 20 epoch_is_past "$epoch"
 }
@@ -133,7 +133,7 @@ sparse() {
 	background ps-serve -C "$RUN" --no-store --force-new-cluster
 	wait_for 10 is_gone "$server"
 	wait_for 10 is_gone "$worker"
-	grep -q 'has begun anew and knows nothing of epoch 1' "$RUN/server-0.log"
+	grep -q 'has begun anew and knows nothing of layout epoch 1' "$RUN/server-0.log"
 	state_is forming
 	kill -9 "${asleep[@]}"
 }
@@ -177,6 +177,6 @@ sparse() {
 	[ "$(cksum <"$RUN/state.json")" = "$before" ]
 	background ps-serve -C "$RUN" --no-store
 	wait_for 20 state_is running
-	[ "$(status .epoch)" -gt 1 ]
+	[ "$(status .layout_epoch)" -gt 1 ]
 	kill -9 "${asleep[@]}"
 }

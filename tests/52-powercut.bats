@@ -28,7 +28,7 @@ pid_of() { cat "$RUN/$1.pid"; }
 is_gone() { ! kill -s 0 "$1" 2>/dev/null || grep -q '^State:[[:space:]]*Z' "/proc/$1/status"; }
 over() { [[ $(status .state) =~ ^(done|failed|stopped)$ ]]; }
 leases_are_past() { [ "$(http GET /v1/tasks | jq .done)" -gt "$1" ] 2>/dev/null; }
-epoch_is_past() { [ "$(status .epoch)" -gt "$1" ] 2>/dev/null; }
+epoch_is_past() { [ "$(status .layout_epoch)" -gt "$1" ] 2>/dev/null; }
 
 # The coordinator's host loses its power, and comes back with what was durable there.
 cut_power() {
@@ -59,7 +59,7 @@ cut_power() {
 	for _ in 1 2 3 4; do
 		wait_for 30 leases_are_past $((done + 4))
 		done=$(http GET /v1/tasks | jq .done)
-		epoch=$(status .epoch)
+		epoch=$(status .layout_epoch)
 		cut_power
 		wait_for 30 epoch_is_past "$epoch"
 	done

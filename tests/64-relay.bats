@@ -261,7 +261,7 @@ tables() {
 	cluster digits 2 rack1
 	wait_for 20 step_is_past 50
 	kill -9 "${server[1]}"
-	wait_for 10 eval '[ "$(status .epoch)" -gt 1 ]'
+	wait_for 10 eval '[ "$(status .layout_epoch)" -gt 1 ]'
 	step=$(status .step)
 	wait_for 10 step_is_past "$((step + 50))"
 	[ "$(http GET /v1/relays | jq -r '.relays[0] | "\(.state) \(.workers)"')" = "live 4" ]

@@ -27,7 +27,7 @@ teardown() {
 }
 
 pid_of() { cat "$RUN/$1.pid"; }
-epoch_is_past() { [ "$(status .epoch)" -gt "$1" ] 2>/dev/null; }
+epoch_is_past() { [ "$(status .layout_epoch)" -gt "$1" ] 2>/dev/null; }
 
 # The digest of the run that nothing happens to: the same file for all tests here.
 undisturbed() {
@@ -63,7 +63,7 @@ harmed() {
 
 @test "a server killed" {
 	under_way
-	epoch=$(status .epoch)
+	epoch=$(status .layout_epoch)
 	kill -9 "$(pid_of server-1)"
 	wait_for 10 epoch_is_past "$epoch"
 	harmed
@@ -88,7 +88,7 @@ harmed() {
 
 @test "the coordinator killed, and started again" {
 	under_way
-	epoch=$(status .epoch)
+	epoch=$(status .layout_epoch)
 	kill -9 "$(pid_of coordinator)"
 	wait_for 20 epoch_is_past "$epoch"
 	harmed
@@ -104,7 +104,7 @@ harmed() {
 
 @test "a server frozen, and woken when another holds what it held" {
 	under_way
-	epoch=$(status .epoch)
+	epoch=$(status .layout_epoch)
 	asleep=$(pid_of server-0)
 	kill -STOP "$asleep"
 	wait_for 10 epoch_is_past "$epoch"

@@ -120,7 +120,7 @@ another() {
 	another 1
 	another 2
 	wait_for 20 eval '[ "$(status .workers)" = 4 ]'
-	wait_for 20 grep -q "in the ring of epoch [0-9]* with 4 workers" again-1.out
+	wait_for 20 grep -q "in ring epoch [0-9]* with 4 workers" again-1.out
 	kill -STOP "$(pid_of worker-3)"
 	wait_for 20 eval '[ "$(status .workers)" = 3 ]'
 	wait_for 20 step_is_past $(($(status .step) + 20))
@@ -202,7 +202,7 @@ another() {
 	begin c.json
 	wait_for 20 step_is_past 10
 	ps-ctl scale workers=5
-	wait_for 20 grep -q "in the ring of epoch [0-9]* with 5 workers" "$RUN/worker-0.log"
+	wait_for 20 grep -q "in ring epoch [0-9]* with 5 workers" "$RUN/worker-0.log"
 	wait_for 20 step_is_past $(($(status .step) + 20))
 	run -2 ps-ctl scale workers=257
 	[[ $output == *"from 1 to 256 with via allreduce"* ]]
@@ -210,7 +210,7 @@ another() {
 	[ ! -e "$RUN/keys/worker-6.key" ]
 	ps-ctl scale workers=2
 	[ "$(status .workers)" = 2 ]
-	wait_for 20 eval 'grep -h "in the ring of epoch [0-9]* with" "$RUN/worker-0.log" | tail -n 1 | grep -q "with 2 workers"'
+	wait_for 20 eval 'grep -h "in ring epoch [0-9]* with" "$RUN/worker-0.log" | tail -n 1 | grep -q "with 2 workers"'
 	wait_for 20 step_is_past $(($(status .step) + 20))
 	[ "$(http GET /v1/events | jq '[.events[] | select(.event | test("lost"))] | length')" -eq 0 ]
 	ps-ctl stop >/dev/null
@@ -229,7 +229,7 @@ another() {
 		pids+=($!)
 	done
 	ends_alike
-	grep -q "in the ring of epoch 2 with 2 workers" worker-0.out
+	grep -q "in ring epoch 2 with 2 workers" worker-0.out
 }
 
 @test "what does not go with it is refused, with the key" {

@@ -20,7 +20,7 @@ static void report(struct scene *s, unsigned from, unsigned server, bool sure)
 {
 	say(s, &s->server[from],
 	    "{\"op\":\"unreachable\",\"server\":%u,\"epoch\":%lld,\"sure\":%s}", server,
-	    (long long)status_int(s, "epoch"), sure ? "true" : "false");
+	    (long long)status_int(s, "layout_epoch"), sure ? "true" : "false");
 }
 
 static void two_copies(struct scene *s, unsigned servers)

@@ -113,7 +113,7 @@ static void leaves_without_knowing(bool lost)
 	s.server[1].kind = COORD_NOBODY;
 	s.server[1].incarnation = 77;
 	join_as_server(&s, 1);
-	epoch = (int)status_int(&s, "epoch");
+	epoch = (int)status_int(&s, "layout_epoch");
 	say(&s, &s.server[0], "{\"op\":\"copied\",\"server\":1,\"epoch\":%d}", epoch);
 	say(&s, &s.worker[0], "{\"op\":\"confirm\",\"epoch\":%d}", epoch);
 	ok(happened(&s, "server-1 has its replicas") && !happened(&s, "taken their places"),

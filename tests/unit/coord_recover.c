@@ -18,7 +18,7 @@ static char *essence(const struct scene *s)
 static int64_t epoch_of(const struct scene *s)
 {
 	json_t *o = coord_status(s->c, s->now);
-	int64_t epoch = json_int(o, "epoch", 0);
+	int64_t epoch = json_int(o, "layout_epoch", 0);
 
 	json_decref(o);
 	return epoch;

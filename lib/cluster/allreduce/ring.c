@@ -153,7 +153,7 @@ static enum err_code check_members(const struct ring *r, uint32_t epoch,
 	}
 	return there
 	    ? ERR_OK
-	    : err_set(e, ERR_FENCED, "rank %u is not in the ring of epoch %u", r->cfg.rank, epoch);
+	    : err_set(e, ERR_FENCED, "rank %u is not in ring epoch %u", r->cfg.rank, epoch);
 }
 
 enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member *members, size_t n,

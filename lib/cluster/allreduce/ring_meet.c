@@ -199,14 +199,14 @@ static enum conn_verdict take_hello(struct inlet *i, const struct record *rec)
 	char text[160], who[NET_TEXT + 32];
 
 	if (rec->epoch < r->epoch) {
-		snprintf(text, sizeof text, "the ring is at epoch %u, and no longer at %u",
+		snprintf(text, sizeof text, "the ring is at ring epoch %u, and no longer at %u",
 		    r->epoch, rec->epoch);
 		refuse_guest(i, ERR_STALE, text);
 		return CONN_DROP;
 	}
 	/* A member that forms the ring again has given up the reduction that we are doing. */
 	if (rec->epoch > r->epoch || r->formed) {
-		err_set(&r->fault, ERR_STALE, "%s forms the ring of epoch %u",
+		err_set(&r->fault, ERR_STALE, "%s forms the ring at ring epoch %u",
 		    ring_member_text(l, who), rec->epoch);
 		return CONN_DROP;
 	}

@@ -57,8 +57,7 @@ static enum err_code set_ring_overdue(struct ring *r, struct wait *w, int64_t no
 	struct buf who = BUF_INIT;
 
 	describe_wait(r, &who);
-	err_set(e, r->formed ? ERR_TIMEOUT : ERR_UNREACH,
-	    "waited %lld s in the ring of epoch %u for %s",
+	err_set(e, r->formed ? ERR_TIMEOUT : ERR_UNREACH, "waited %lld s in ring epoch %u for %s",
 	    (long long)((now - w->moved) / NSEC_PER_SEC), r->epoch,
 	    who.len ? (char *)who.data : "nobody");
 	buf_release(&who);
@@ -100,7 +99,7 @@ static enum err_code check_wait(struct ring *r, struct wait *w, struct err *e)
 		struct buf who = BUF_INIT;
 
 		describe_wait(r, &who);
-		log_warn(r->cfg.log, "waiting in the ring of epoch %u for %lld s: %s", r->epoch,
+		log_warn(r->cfg.log, "waiting in ring epoch %u for %lld s: %s", r->epoch,
 		    (long long)((now - w->moved) / NSEC_PER_SEC),
 		    who.len ? (char *)who.data : "nobody");
 		buf_release(&who);

@@ -98,8 +98,8 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 			request_answer(l->clock, &(struct answer){ .head = r }, NULL);
 		return CONN_TAKEN;
 	case REC_NACK:
-		/* The request was of another epoch. All requests are sent again when the view
-		 * of that epoch comes. */
+		/* The request was of another layout epoch. All requests are sent again when the view
+		 * of that layout epoch comes. */
 		if (payload_get_nack(payload, r->len, &e) == ERR_STALE)
 			return CONN_TAKEN;
 		l->fault = e;

@@ -35,7 +35,7 @@ static int64_t assigned_upstream_relay(const struct client *c, const struct view
 	return self < view->nrelays ? view->relays[self].upstream : -1;
 }
 
-/* The workers pull again in each epoch. */
+/* The workers pull again in each layout epoch. */
 static enum err_code forget_pulls(struct client *c, struct err *e)
 {
 	(void)e;

@@ -6,7 +6,7 @@
 
 /* The client that a relay has to its servers, or to another relay. It forwards aggregated
  * pushes and CLOCKs of the relay's workers, and pulls for them. It keeps no copy of a
- * forwarded push: after a new session or epoch, which the `up` hook and another client_session
+ * forwarded push: after a new session or layout epoch, which the `up` hook and another client_session
  * show, the relay sends its aggregates again.
  *
  * One thread owns it and calls client_pump, which alone may wait; the hooks are called from
@@ -31,7 +31,7 @@ struct client_relay_hooks {
 void client_pump(struct client *c, int ms);
 
 /* The session that aggregates of this partition are sent on: a new number for each session and
- * each epoch. 0: the link is not UP, or has enough queued. */
+ * each layout epoch. 0: the link is not UP, or has enough queued. */
 uint64_t client_session(struct client *c, const struct table *t, uint32_t part);
 /* One aggregate of a partition's pushes, and its header. */
 struct client_sum {

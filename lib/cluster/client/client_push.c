@@ -273,7 +273,7 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 			hist_add(c->cfg.latency, (uint64_t)(now - r->push.sent_at));
 		if (r->push.moved && c->seen.lost_at) {
 			log_info(c->cfg.log,
-			    "epoch %u: pushes are acknowledged again, %.3f s after a server was lost",
+			    "layout epoch %u: pushes are acknowledged again, %.3f s after a server was lost",
 			    c->layout.epoch,
 			    (double)(clock_now() - c->seen.lost_at) / NSEC_PER_SEC);
 			c->seen.lost_at = 0;

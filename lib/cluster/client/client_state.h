@@ -104,7 +104,7 @@ struct client_ops {
 	uint8_t role; /* what the client says in the handshake */
 	/* The number of the relay that the view assigns to this process; -1: none. */
 	int64_t (*assigned_relay)(const struct client *c, const struct view *view);
-	/* c->layout is of another epoch; requests have not been moved yet.  ERR_NOTFOUND: a table
+	/* c->layout is of another layout epoch; requests have not been moved yet.  ERR_NOTFOUND: a table
 	 * with open requests was dropped. */
 	enum err_code (*layout_changed)(struct client *c, struct err *e);
 	/* The relay has not been reachable for RELAY_AWAY, and the coordinator has been told. */
@@ -306,7 +306,7 @@ void client_row_cache_free(struct client *c);
 /* request.c (see request.h for the rest) */
 /* The version that the last pull of this partition has brought; 0: none yet. */
 uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part);
-/* The header of a record: type, step, epoch and generation. */
+/* The header of a record: type, step, layout epoch and generation. */
 struct record client_record_head(const struct client *c, enum record_type type, uint64_t step);
 
 /* client_push.c */
@@ -333,7 +333,7 @@ void client_encode_grow_residual(struct client *c, const struct table *had, cons
 void client_encode_free_residuals(struct client *c);
 
 /* Has every server acknowledged the last CLOCK?  Then each of them has all announcements of the
- * present layout too, and its epoch is confirmed. */
+ * present layout too, and its layout epoch is confirmed. */
 bool client_clocks_answered(struct client *c);
 /* Must this push be sent behind the last CLOCK, because it is of a later step? A mean is not
  * announced, so it need not. */

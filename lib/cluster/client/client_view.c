@@ -97,7 +97,7 @@ static enum err_code apply_layout(struct client *c, struct layout *fresh, struct
 	/* Pulls and pushes point to tables, so tables must not move. */
 	if (!layout_update(&c->layout, fresh))
 		return err_set(e, ERR_PROTO,
-		    "the layout of epoch %u names other tables than the one before", epoch);
+		    "layout epoch %u names other tables than the one before", epoch);
 	return c->ops->layout_changed(c, e);
 }
 

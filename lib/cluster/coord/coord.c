@@ -231,9 +231,9 @@ static void advance_forming(struct coord *c, int64_t now)
 			coord_members_begin(c);
 			coord_job_begin_leases(c, coord_resume_saved_tasks(c));
 		}
-		coord_event(c, "layout", "epoch %u: %zu table%s over %u server%s", c->layout.epoch,
-		    c->layout.ntables, c->layout.ntables == 1 ? "" : "s", c->nservers,
-		    c->nservers == 1 ? "" : "s");
+		coord_event(c, "layout", "layout epoch %u: %zu table%s over %u server%s",
+		    c->layout.epoch, c->layout.ntables, c->layout.ntables == 1 ? "" : "s",
+		    c->nservers, c->nservers == 1 ? "" : "s");
 		coord_changed(c);
 		return;
 	}

@@ -62,7 +62,8 @@ static bool is_from_unknown_epoch(const struct coord *c, int64_t epoch, struct e
 	if (!epoch || (c->placed && epoch <= c->layout.epoch))
 		return false;
 	err_set(e, ERR_FENCED,
-	    "the coordinator has begun anew and knows nothing of epoch %lld: start this process once more",
+	    "the coordinator has begun anew and knows nothing of layout epoch %lld: start this "
+	    "process once more",
 	    (long long)epoch);
 	return true;
 }

@@ -144,7 +144,7 @@ bool coord_place_repair(struct coord *c, int64_t now)
 		return false;
 	c->layout.epoch++;
 	place_progress(&c->layout, &moving, &all);
-	coord_event(c, "copying", "epoch %u: %llu of %llu partition%s %s being copied",
+	coord_event(c, "copying", "layout epoch %u: %llu of %llu partition%s %s being copied",
 	    c->layout.epoch, (unsigned long long)moving, (unsigned long long)all, NUM_S(all),
 	    moving == 1 ? "is" : "are");
 	return true;
@@ -183,8 +183,8 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 		return;
 	}
 	coord_event(c, "failover",
-	    "epoch %u: the other replicas of the partitions of server-%u go on", c->layout.epoch,
-	    i);
+	    "layout epoch %u: the other replicas of the partitions of server-%u go on",
+	    c->layout.epoch, i);
 	coord_place_repair(c, now);
 	coord_changed(c);
 }
@@ -224,7 +224,8 @@ void coord_place_finish_joins(struct coord *c, int64_t now)
 	if (!all_workers_know_epoch(c) || !place_joined(&c->layout))
 		return;
 	c->layout.epoch++;
-	coord_event(c, "layout", "epoch %u: servers have taken their places", c->layout.epoch);
+	coord_event(c, "layout", "layout epoch %u: servers have taken their places",
+	    c->layout.epoch);
 	coord_place_repair(c, now);
 	coord_changed(c);
 }
@@ -262,7 +263,8 @@ json_t *coord_on_unreachable(struct coord *c, const struct coord_request *r)
 	shun_server(&c->server[server], r->now);
 	c->layout.epoch++;
 	coord_event(c, "unreachable",
-	    "epoch %u: server-%u cannot reach server-%lld, which gets no more replicas from it for %d s",
+	    "layout epoch %u: server-%u cannot reach server-%lld, which gets no more replicas from "
+	    "it for %d s",
 	    c->layout.epoch, from, (long long)server,
 	    (int)(c->server[server].shun_for / NSEC_PER_SEC));
 	coord_place_repair(c, r->now);

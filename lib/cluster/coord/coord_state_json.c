@@ -317,7 +317,8 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 	load_job(c, state, now);
 	c->layout.epoch++;
 	coord_event(c, "recovered",
-	    "epoch %u: the coordinator goes on where the one before it ended", c->layout.epoch);
+	    "layout epoch %u: the coordinator goes on where the one before it ended",
+	    c->layout.epoch);
 	coord_changed(c);
 	return ERR_OK;
 }

@@ -311,7 +311,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	sync_format(&c->conf->sync, sync);
 	json_object_set_new(s, "sync", json_string(sync));
 	json_object_set_new(s, "model", json_string(c->conf->job.model ? c->conf->job.model : ""));
-	json_object_set_new(s, "epoch", json_integer(c->layout.epoch));
+	json_object_set_new(s, "layout_epoch", json_integer(c->layout.epoch));
 	json_object_set_new(s, "generation", json_integer(c->layout.generation));
 	json_object_set_new(s, "servers", json_integer(coord_live_servers(c)));
 	json_object_set_new(s, "servers_wanted", json_integer(c->cfg.servers));

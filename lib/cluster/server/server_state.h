@@ -111,7 +111,7 @@ struct pull {
  *   PENDING_CLOCKED   CLOCKED, sent by a relay when uplink_acked reaches `token`: every server
  *                     above the relay has the clock
  *
- * The answer states the epoch and the generation in which the record was accepted.  It is dropped
+ * The answer states the layout epoch and the generation in which the record was accepted.  It is dropped
  * when another layout is installed: it tells its reader that the last replica of the chain has
  * the change, and a reader of the old layout takes another server for the last replica, one that
  * may be cut off and still answer pulls.  A sender that hears of the new layout sends the record
@@ -121,7 +121,8 @@ struct pending_ack {
 	enum pending_ack_kind kind;
 	uint16_t table;
 	uint32_t part;
-	/* The epoch and generation in which the record was accepted; session_add_pending fills them in. */
+	/* The layout epoch and generation in which the record was accepted; session_add_pending fills
+	 * them in. */
 	uint32_t epoch, generation;
 	struct shard_due due;
 	uint64_t token; /* PENDING_CLOCKED */
@@ -148,7 +149,7 @@ struct peer_data {
 	struct pending_ack *pending;      /* acknowledgements that are not safe to send yet */
 	size_t npending, pending_cap;
 	/* Entries of acknowledgements that are about to be sent, all of records that were accepted
-	 * in the same epoch and generation. */
+	 * in the same layout epoch and generation. */
 	struct buf receipts, replicated, summed;
 	uint32_t ready_epoch, ready_generation;
 	/* The pieces received so far of a push, or of a record of replication, that is sent in several
@@ -253,7 +254,7 @@ struct server_load {
  * chain (part.chain), under its lock. */
 struct server_epochs {
 	_Atomic uint32_t epoch, generation;
-	/* The epoch that is installed or being installed: it changes before the shard does, and
+	/* The layout epoch that is installed or being installed: it changes before the shard does, and
 	 * `epoch` changes after it. */
 	_Atomic uint32_t installing;
 	/* Partitions to transfer to joining servers, and those that have been. */
@@ -456,7 +457,7 @@ enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
     const uint8_t *payload, const uint8_t **body);
 /* Frees the staged bytes, too, so that an idle session holds none. */
 void session_drop_pieces(struct peer *p);
-/* Refuse a push of another epoch; else collect its pieces and hand the whole to `take`.  When
+/* Refuse a push of another layout epoch; else collect its pieces and hand the whole to `take`.  When
  * `take` holds it, the last piece comes again. */
 enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
     const uint8_t *payload,
@@ -477,7 +478,7 @@ enum conn_verdict session_done(struct peer *p, const struct record *r);
 bool session_refuse_stale(struct peer *p, const struct record *r);
 /* Send the acknowledgements that are safe by now, and drop those that must never be sent. */
 void session_send_acknowledgements(struct peer *p);
-/* Answer a CLOCK by CLOCKED; of: its epoch, generation, step and seq. */
+/* Answer a CLOCK by CLOCKED; of: its layout epoch, generation, step and seq. */
 void session_send_clocked(struct peer *p, const struct pending_ack *of);
 /* Let the shard expect what the worker's CLOCK announces.  True: the shard has withdrawn something
  * that it expected; then the caller calls shard_advance. */

@@ -415,7 +415,7 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 	/* It was sent under another layout: the client will send it again. */
 	if (q->rec.epoch != atomic_load(&s->epochs.epoch) ||
 	    q->rec.generation != atomic_load(&s->epochs.generation)) {
-		session_send_nack(p, &q->rec, ERR_STALE, "asked in epoch %u", q->rec.epoch);
+		session_send_nack(p, &q->rec, ERR_STALE, "asked in layout epoch %u", q->rec.epoch);
 		return ANSWER_DONE;
 	}
 	if (!now && !step_has_begun(p, q))

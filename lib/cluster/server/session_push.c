@@ -27,9 +27,9 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
 	if (r->epoch == atomic_load(&s->epochs.epoch) &&
 	    r->generation == atomic_load(&s->epochs.generation))
 		return false;
-	session_send_nack(p, r, ERR_STALE, "epoch %u generation %u is not the present one (%u, %u)",
-	    r->epoch, r->generation, atomic_load(&s->epochs.epoch),
-	    atomic_load(&s->epochs.generation));
+	session_send_nack(p, r, ERR_STALE,
+	    "layout epoch %u, generation %u is not the present one (%u, %u)", r->epoch,
+	    r->generation, atomic_load(&s->epochs.epoch), atomic_load(&s->epochs.generation));
 	return true;
 }
 
@@ -40,8 +40,8 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
  * A worker has at most one push for each partition in an open step, and the receipts of earlier
  * steps become safe without any further record of this session.  So pushes may be held when
  * the bound is reached, until a quarter of it is free: the CLOCK that closes the open step is never
- * queued behind them. Duplicate pushes do not count, because merge_pending_acks keeps one of each, in whatever
- * epoch it was sent. */
+ * queued behind them. Duplicate pushes do not count, because merge_pending_acks keeps one of each, in
+ * whatever layout epoch it was sent. */
 size_t session_pending_limit(uint64_t parts)
 {
 	return 2 * parts + 64;
@@ -60,8 +60,8 @@ static int compare_numbers(uint64_t x, uint64_t y)
 	return (x > y) - (x < y);
 }
 
-/* Order by what is acknowledged and what it waits for.  The epoch is left out: a push that was sent
- * again in a later epoch is the same push. */
+/* Order by what is acknowledged and what it waits for.  The layout epoch is left out: a push that was sent
+ * again in a later layout epoch is the same push. */
 static int compare_pending_acks(const struct pending_ack *x, const struct pending_ack *y)
 {
 	int c = compare_numbers(x->part, y->part);
@@ -86,7 +86,7 @@ static int order_pending_acks(const void *a, const void *b)
 }
 
 /* Drop repetitions: one receipt acknowledges a push, however often it was sent.  The last one
- * stays, because its epoch is the sender's present epoch, and the sender ignores answers of older
+ * stays, because its layout epoch is the sender's present one, and the sender ignores answers of older
  * epochs. Pushes from outside of the job have no step, but the version of each is different. */
 static void merge_pending_acks(struct peer *p)
 {
@@ -165,7 +165,7 @@ static void send_entries(struct peer *p, enum record_type type, struct buf *list
 	buf_clear(list);
 }
 
-/* Sends everything that prepare_answer has gathered for one epoch and generation. */
+/* Sends everything that prepare_answer has gathered for one layout epoch and generation. */
 static void send_ready_answers(struct peer *p)
 {
 	if (p->data.receipts.len) {
@@ -179,8 +179,8 @@ static void send_ready_answers(struct peer *p)
 }
 
 /* Encodes an acknowledgement that is safe to send. The status, the number of replicas and the
- * version are those of now, not of the time when the record was taken. A change of epoch between
- * two entries flushes the lists, because a record's head states one epoch. */
+ * version are those of now, not of the time when the record was taken. A change of layout epoch between
+ * two entries flushes the lists, because a record's head states one layout epoch. */
 static void prepare_answer(struct peer *p, const struct pending_ack *x)
 {
 	struct shard_outcome now;
@@ -190,7 +190,7 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 		.staleness = x->staleness,
 		.step = x->step };
 
-	/* A record states one epoch for all its entries. */
+	/* A record states one layout epoch for all its entries. */
 	if (x->epoch != p->data.ready_epoch || x->generation != p->data.ready_generation)
 		send_ready_answers(p);
 	p->data.ready_epoch = x->epoch;

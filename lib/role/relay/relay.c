@@ -111,11 +111,11 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 	atomic_store(&s->epochs.installing, layout.epoch);
 	if (layout.epoch != atomic_load(&s->epochs.epoch))
 		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
-	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
+	/* Before `epoch`: a thread that sees the new layout epoch must also see its relays. */
 	relayed_ranks_install(s, view, (int)relay_of(s)->number);
-	/* Our workers before the epoch, so that nothing is pulled in this epoch for a step before
+	/* Our workers before `epoch`, so that nothing is pulled in this layout epoch for a step before
 	 * their clocks.  The other workers after it: workers that have left this relay learn so
-	 * from the epoch. */
+	 * from the layout epoch. */
 	take_relay_workers(s, view, true);
 	atomic_store(&s->epochs.members_known, true);
 	atomic_store(&s->epochs.epoch, layout.epoch);

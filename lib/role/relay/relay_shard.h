@@ -35,7 +35,7 @@ void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64
 struct relay_row_request {
 	uint64_t step, epoch;
 };
-/* Finds the rows that are not here for this step and were not asked for in this epoch. They count
+/* Finds the rows that are not here for this step and were not asked for in this layout epoch. They count
  * as asked for from now on; out has room for n and gets their ids, *k of them. Rows of earlier
  * steps are dropped. False: the step's rows would exceed mem_limit, and none of them counts as
  * asked for. */

@@ -166,8 +166,8 @@ static void request_rows(struct uplink *u)
 	mutex_unlock(&u->lock);
 	for (; w; w = next) {
 		next = w->next;
-		/* A request of a newer epoch waits until the client has that view, and with it the
-		 * table.  A request of an older epoch is dropped: its worker will send it again. */
+		/* A request of a newer layout epoch waits until the client has that view, and with it the
+		 * table.  A request of an older layout epoch is dropped: its worker will send it again. */
 		if (w->epoch > l->epoch)
 			queue_row_request(u, w);
 		else if (w->epoch == l->epoch && w->table < l->ntables &&
@@ -180,7 +180,7 @@ static void request_rows(struct uplink *u)
 }
 
 /* Asks for a dense table at step `wanted` - 1, unless that or a later step was asked for in this
- * epoch. Values of an earlier step may arrive in the same room; the shard copies each partition
+ * layout epoch. Values of an earlier step may arrive in the same room; the shard copies each partition
  * as it comes. */
 static void request_table(struct uplink *u, size_t t, uint64_t wanted)
 {
@@ -188,7 +188,7 @@ static void request_table(struct uplink *u, size_t t, uint64_t wanted)
 
 	if (wanted <= u->asked[t] || table->sparse)
 		return;
-	/* The old room can be freed: requests that were to fill it ended with their epoch. */
+	/* The old room can be freed: requests that were to fill it ended with their layout epoch. */
 	if (u->elements[t] < table_elements(table)) {
 		free(u->room[t]);
 		u->room[t] = mem_array(table_elements(table), sizeof **u->room);
@@ -198,7 +198,7 @@ static void request_table(struct uplink *u, size_t t, uint64_t wanted)
 		u->asked[t] = wanted;
 }
 
-/* Asks for everything that workers have pulled in the client's present epoch. The lock is
+/* Asks for everything that workers have pulled in the client's present layout epoch. The lock is
  * released before the client is called, because no other lock is taken under uplink.lock. */
 static void request_wanted(struct uplink *u)
 {
@@ -303,7 +303,7 @@ static void grow_table_lists(struct uplink *u)
 }
 
 /* Gives the view that uplink_view has left to the client, on the thread that owns the client. In
- * a new epoch every sum and clock is sent again, and nothing counts as asked for. */
+ * a new layout epoch every sum and clock is sent again, and nothing counts as asked for. */
 static void take_uplink_view(struct uplink *u)
 {
 	uint32_t before = client_layout(u->client)->epoch;

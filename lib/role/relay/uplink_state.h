@@ -58,10 +58,10 @@ struct uplink {
 	pthread_t thread;
 	int wake; /* an eventfd that ends the client's wait (uplink_wake) */
 	atomic_bool stop;
-	/* anew: all sums must be sent again, because of a new session or epoch.  advance, changed:
+	/* anew: all sums must be sent again, because of a new session or layout epoch.  advance, changed:
 	 * at the end of this turn call shard_advance, or else io_threads_wake. */
 	bool anew, advance, changed;
-	/* The last step that was requested of each table in this epoch, plus 1. */
+	/* The last step that was requested of each table in this layout epoch, plus 1. */
 	uint64_t *asked;
 	float **room;       /* by dense table: where its values are received */
 	uint64_t *elements; /* by dense table: the number of floats in `room` */
@@ -90,7 +90,7 @@ void uplink_wake(struct uplink *u);
 
 /* ---- uplink_clocks.c.  The uplink's thread ---- */
 
-/* The link has a new session, or the epoch is new: send it all clocks again. */
+/* The link has a new session, or the layout epoch is new: send it all clocks again. */
 void uplink_clocks_reset(struct uplink *u, unsigned link);
 /* Send every link the clocks that it has not been sent. */
 void uplink_clocks_send(struct uplink *u);

@@ -90,7 +90,7 @@ static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t
 	shard_advance(s);
 }
 
-/* Handles one record from the next replica. A REPLICATED of an older epoch is ignored, since its
+/* Handles one record from the next replica. A REPLICATED of an older layout epoch is ignored, since its
  * records are sent again. */
 static enum conn_verdict handle_link_record(struct link *l, const struct record *r,
     const uint8_t *payload)

@@ -10,7 +10,7 @@
  *
  * A link is down, dialled (a conn that is not live), or up.  It is dialled when its partitions have
  * something to send, after a pause that doubles with each failure.  When it comes up, and with each
- * new epoch while it is up, everything that is not acknowledged is sent again.  While it is down
+ * new layout epoch while it is up, everything that is not acknowledged is sent again.  While it is down
  * for longer than REPORT_EVERY the coordinator is told "unreachable", and decides.
  *
  * repl.lock guards the lists of partitions to send.  It is taken under a partition's lock, and no
@@ -26,7 +26,7 @@ void replicate_stop(struct repl *r);
 void replicate_free(struct repl *r);
 
 /* The agent's thread, for each view.  replicate_prepare makes links for its servers, before its layout
- * is installed; replicate_view updates addresses, keys and the epoch of the links, after that. */
+ * is installed; replicate_view updates addresses, keys and the layout epoch of the links, after that. */
 void replicate_prepare(struct repl *r, const struct view *view);
 void replicate_view(struct repl *r, const struct view *view, const struct layout *layout);
 

@@ -32,7 +32,7 @@ struct link {
 	struct loop_fd h;
 	/* up: conn is live.  refused: a record was refused, and none has been acknowledged since. */
 	bool up, refused;
-	/* Another number for each connection and epoch, see shard_send. */
+	/* Another number for each connection and layout epoch, see shard_send. */
 	uint64_t session;
 	struct dial_backoff backoff;
 	int64_t down_since, reported; /* clock_now(); 0: not so */

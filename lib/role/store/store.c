@@ -257,7 +257,7 @@ static void log_memory_bound(struct server *s, const struct view *view)
 	    atomic_load(&s->limits.sparse) ? "; sparse tables grow with their rows" : "");
 }
 
-/* Installs a layout of a new epoch. It may take long: partitions are filled from files or a
+/* Installs the layout of a new epoch. It may take long: partitions are filled from files or a
  * checkpoint. *e says what failed; the process then ends, so a half-installed layout is never
  * used. */
 static enum err_code install_layout(struct server *s, const struct view *view,
@@ -311,7 +311,7 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	atomic_store(&s->epochs.installing, layout.epoch);
 	if (!rc && layout.epoch != atomic_load(&s->epochs.epoch))
 		rc = install_layout(s, view, &layout, e);
-	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
+	/* Before `epoch`: a thread that sees the new layout epoch must also see its relays. */
 	relayed_ranks_install(s, view, -1);
 	atomic_store(&s->epochs.epoch, layout.epoch);
 	atomic_store(&s->epochs.generation, layout.generation);

@@ -348,7 +348,7 @@ static enum err_code form_ring(struct allreduce *a, uint64_t step, struct err *e
 	a->formed = ring_epoch_at(a, step);
 	rc = ring_form(a->ring, a->formed, m, n, e);
 	if (!rc && n > 1)
-		log_info(a->cfg.log, "in the ring of epoch %u with %zu worker%s from step %llu on",
+		log_info(a->cfg.log, "in ring epoch %u with %zu worker%s from step %llu on",
 		    a->formed, n, NUM_S(n), (unsigned long long)step);
 	free(m);
 	return rc;

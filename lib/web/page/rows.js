@@ -143,7 +143,7 @@ function showServers({ rows }, status) {
 			count(s.pulls), figure(s.staleness_mean), bytes(s.rss_bytes), hostCell(s), s.state === 'absent' ? '–' : seen(s.seen_seconds)];
 	});
 	if (status)
-		say($('servers-note'), `epoch ${whole(status.epoch)}, ${plural(status.partitions, 'partition')}, ${status.replicas === 1 ? 'one replica' : `${whole(status.replicas)} replicas`} of each` +
+		say($('servers-note'), `layout epoch ${whole(status.layout_epoch)}, ${plural(status.partitions, 'partition')}, ${status.replicas === 1 ? 'one replica' : `${whole(status.replicas)} replicas`} of each` +
 			(status.partitions_moving ? `, ${whole(status.partitions_moving)} moving` : ''));
 }
 

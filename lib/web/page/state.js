@@ -57,7 +57,7 @@ function figures(status) {
 		list.push([titleOf(score), figure(status.eval[score])]);
 	list.push(['Examples', count(status.examples)], ['Examples/s', OVER.includes(status.state) ? '–' : count(status.examples_per_second)],
 		['Pushed', bytes(status.pushed_bytes)], ['Pulled', bytes(status.pulled_bytes)], ['Time', duration(status.seconds)],
-		['Mode', status.sync || '–'], ['Model', status.model || '–'], ['Layout epoch', whole(status.epoch)]);
+		['Mode', status.sync || '–'], ['Model', status.model || '–'], ['Layout epoch', whole(status.layout_epoch)]);
 	return list;
 }
 

@@ -27,7 +27,7 @@ static const struct family cluster_families[] = {
 	{ "ps_cluster_data_bytes", "gauge", "Bytes of an epoch of data in blocks.", "data_bytes" },
 	{ "ps_cluster_data_done_bytes", "gauge",
 	    "Bytes of data in blocks that were trained on, in all epochs.", "data_done_bytes" },
-	{ "ps_cluster_layout_epoch", "gauge", "Epoch of the layout.", "epoch" },
+	{ "ps_cluster_layout_epoch", "gauge", "The layout epoch.", "layout_epoch" },
 	{ "ps_cluster_generation", "gauge", "Grows when state is rolled back to a checkpoint.",
 	    "generation" },
 	{ "ps_cluster_partitions", "gauge", "Partitions of all tables.", "partitions" },

@@ -341,7 +341,7 @@ static enum err_code apply_ledger_settings(struct worker *w, bool *jumped, struc
 {
 	enum err_code rc = ERR_OK;
 	/* A CLOCK may wait, and another view be taken over meanwhile. */
-	const struct view *view = view_hold(w->view);
+	const struct view *view = view_ref(w->view);
 
 	for (size_t i = 0; i < view->nchanges; i++) {
 		const struct view_change *r = &view->changes[i];

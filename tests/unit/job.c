@@ -62,7 +62,7 @@ static void test_initial_mean(const char *path)
 	json_array_foreach(tables, i, t)
 		if (json_real_value(json_object_get(t, "init_limit")) > 1)
 			limit = json_real_value(json_object_get(t, "init_limit"));
-	ok(j.split.nheld && fabs(all - trained) > 1e-4 && fabs(limit - trained) < 1e-6,
+	ok(j.split.nheld_out && fabs(all - trained) > 1e-4 && fabs(limit - trained) < 1e-6,
 	    "mf begins with the mean of the ratings that it is trained on, %.6f; of all it is %.6f",
 	    limit, all);
 	json_decref(tables);
@@ -107,7 +107,7 @@ static void test_balanced_classes(const char *path)
 	for (size_t r = 0; r < j.split.ntrain; r++)
 		ones += j.train->y[j.split.train[r]] > 0;
 	want = (double)j.split.ntrain / (2 * ones) * log(2);
-	ok(j.split.nheld && (double)j.split.ntrain / ones != ROWS / 30.0 &&
+	ok(j.split.nheld_out && (double)j.split.ntrain / ones != ROWS / 30.0 &&
 	        fabs(zero_loss(&j, ROWS - 1) - want) < 1e-5,
 	    "balanced weights are of the %u examples of %u that are trained on: loss %.6f, not %.6f",
 	    ones, j.split.ntrain, zero_loss(&j, ROWS - 1), want);

@@ -270,19 +270,20 @@ static void held_out(const char *path)
 		return;
 	}
 	/* 500 draws of 1/5 have the standard deviation 9. */
-	ok(split.nheld > 100 - 45 && split.nheld < 100 + 45 && split.ntrain + split.nheld == ROWS &&
-	        memcmp(split.held, other.held, 20 * sizeof *split.held) != 0,
-	    "about a fifth is held out, %u of %d, by the seed", split.nheld, ROWS);
+	ok(split.nheld_out > 100 - 45 && split.nheld_out < 100 + 45 &&
+	        split.ntrain + split.nheld_out == ROWS &&
+	        memcmp(split.held_out, other.held_out, 20 * sizeof *split.held_out) != 0,
+	    "about a fifth is held out, %u of %d, by the seed", split.nheld_out, ROWS);
 	check_split(source_memory_new(d, &split, 5),
-	    data_sequence_of_rows(d, split.held, split.nheld), "memory");
+	    data_sequence_of_rows(d, split.held_out, split.nheld_out), "memory");
 	data_split_release(&split);
 	data_split_release(&other);
 	if (data_split_make(5, 0.2, (uint32_t)data_blocks_count(blocks), &split, &e))
 		ok(false, "%s", e.msg);
 	check_split(source_blocks_new(blocks, &split, 5, 4, 2, 1 << 20),
-	    data_sequence_of_blocks(blocks, split.held, split.nheld, 700), "blocks");
+	    data_sequence_of_blocks(blocks, split.held_out, split.nheld_out, 700), "blocks");
 	data_split_release(&split);
-	ok(!data_split_make(5, 1e-9, 2, &split, &e) && split.nheld == 1 && split.ntrain == 1 &&
+	ok(!data_split_make(5, 1e-9, 2, &split, &e) && split.nheld_out == 1 && split.ntrain == 1 &&
 	        !data_split_make(5, 0.999999, 3, &other, &e) && other.ntrain == 1 &&
 	        data_split_make(5, 0.5, 1, &none, &e) == ERR_CONFIG,
 	    "no part is empty");

@@ -125,11 +125,11 @@ static void asp(void)
 	struct sync s = three(&sync_asp, 0);
 
 	ok(sync_may_pull(&s, 0) && sync_may_pull(&s, 1000000), "asp never waits");
-	s.held_from = 5;
+	s.vote_from = 5;
 	ok(sync_may_pull(&s, 4) && !sync_may_pull(&s, 5) && sync_may_push(&s, 4) &&
 	        !sync_may_push(&s, 5),
 	    "but for a vote: from its step on nothing is taken nor answered");
-	s.held_from = SYNC_NEVER;
+	s.vote_from = SYNC_NEVER;
 	ok(sync_may_pull(&s, 5) && sync_may_push(&s, 5), "until it is decided");
 	sync_release(&s);
 }

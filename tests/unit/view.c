@@ -45,7 +45,7 @@ static void test_members(void)
 	    "what is absent");
 	ok(json_int(v->config, "a", 0) == 1 && json_int(v->layout, "epoch", 0) == 4,
 	    "and documents of other modules");
-	again = view_hold(v);
+	again = view_ref(v);
 	view_release(v);
 	ok(again->nservers == 2, "it lives as long as somebody holds it");
 	view_release(again);

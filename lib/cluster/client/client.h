@@ -163,7 +163,7 @@ enum err_code client_attend(struct client *c, struct err *e);
 /* When the first answer of the last client_wait came (clock_now): the time before it was spent
  * on waiting for servers, the time after it on data. */
 int64_t client_first_answer(const struct client *c);
-/* How many membership entries (ps-protocol(7)) hold at the step of the last answers. */
+/* How many membership entries (ps-protocol(7)) are in force at the step of the last answers. */
 uint32_t client_members(const struct client *c);
 /* Steps below this one are closed: a push of one of them came too late. 0: no push was late. */
 uint64_t client_open_step(const struct client *c);

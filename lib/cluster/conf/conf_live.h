@@ -17,7 +17,7 @@ enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e);
 enum err_code conf_apply_unset(struct conf *c, const json_t *set, json_t **taken, struct err *e);
 /* May these keys be set while the job runs? ERR_CONFIG names the first that may not. */
 enum err_code conf_may_change(const json_t *set, struct err *e);
-/* Can all these keys hold at once, because no computation of a worker or server depends on them? */
+/* Can all these keys take effect at once, because no computation of a worker or server depends on them? */
 bool conf_holds_at_once(const json_t *set);
 /* Parse a value of `adapt`, "none" or "backup,codec", to bits of enum tune_key. ERR_CONFIG. */
 enum err_code conf_parse_adapt(const char *text, unsigned *keys, struct err *e);

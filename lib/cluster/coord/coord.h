@@ -16,7 +16,7 @@ struct conf;
 struct task_change;
 
 /* The cluster's membership and decisions: who takes part, which server holds which partition,
- * in which phase the job is, and from which step on a change holds.  A pure state machine:
+ * in which phase the job is, and at which step a change takes effect.  A pure state machine:
  * it has no clock, thread, lock or socket.  Each call takes the current time, monotonic, in
  * nanoseconds; messages, log events and records leave through struct coord_io.  The owner
  * (role/coordinator) serialises all calls with a lock of its own, and holds it while the
@@ -212,11 +212,11 @@ uint64_t coord_layout_number(const struct coord *c);
  *   wanted  --coord_best_end: committed, or given up-->      none; the job is not over before
  *
  * coord_best_begin: the owner makes checkpoints; else there is nothing to wait for.
- * coord_best_wanted: step of that evaluation, 0: none; held: only while the evaluator waits.
+ * coord_best_wanted: step of that evaluation, 0: none; waiting: only while the evaluator waits.
  * coord_best_end: step is that of the checkpoint, 0: there is none. coord_best_saved: step of the
  * checkpoint to keep, 0: none. */
 void coord_best_begin(struct coord *c);
-uint64_t coord_best_wanted(const struct coord *c, bool held);
+uint64_t coord_best_wanted(const struct coord *c, bool waiting);
 void coord_best_taken(struct coord *c);
 void coord_best_end(struct coord *c, uint64_t step);
 uint64_t coord_best_saved(const struct coord *c);
@@ -238,19 +238,19 @@ struct coord_setting {
 	const json_t *config, *set;
 	const char *what, *who;
 	bool at_once;   /* the keys depend on no step: no vote is needed */
-	uint64_t at;    /* the change must not hold before this step */
+	uint64_t at;    /* the change must not take effect before this step */
 	uint64_t batch; /* this and the following: as in coord_config */
 	bool lockstep;
 	enum coord_policy on_worker_loss;
 	int64_t loss_wait;
 };
-/* Request a change of settings. The servers vote on the step from which it holds; coord_set_answer
+/* Request a change of settings. The servers vote on the step at which it takes effect; coord_set_answer
  * tells the outcome by the ticket. coord_status shows "settings" when the change is decided and
  * "settings_step" once every worker uses it. ERR_NOTREADY: wrong phase. ERR_EXISTS: another change
  * is being decided. */
 enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now,
     uint64_t *ticket, struct err *e);
-/* Change settings before the partitions are placed: they hold from step 0 on, without a vote. */
+/* Change settings before the partitions are placed: they take effect at step 0, without a vote. */
 void coord_set_before_start(struct coord *c, const struct coord_setting *s);
 enum coord_answer { COORD_PENDING, COORD_AGREED, COORD_REFUSED };
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
@@ -270,7 +270,7 @@ enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t 
 /* The configuration after the last decided change (borrowed), and all changes that are kept: an
  * array of objects with step, number, set, what and who. */
 json_t *coord_present_config(const struct coord *c);
-/* The decoded form of it, which holds until the next change is decided. */
+/* The decoded form of it, which is valid until the next change is decided. */
 const struct conf *coord_present_conf(const struct coord *c);
 json_t *coord_settings(const struct coord *c);
 /* By key: step (null: held at once) and user of older changes */

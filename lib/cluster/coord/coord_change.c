@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "core/steps.h"
 
-/* Changes of membership, settings and tables hold from one step S on, the same for every server.
+/* Changes of membership, settings and tables take effect at one step S, the same for every server.
  * The coordinator proposes S.  A server that has already accepted a push of step S or later votes
  * no and reports its first free step: one past the newest step that has begun there.  A server that
  * votes yes accepts no push of step S or later until it has seen the decision.  If all vote yes, the

@@ -44,7 +44,7 @@ void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bo
 		s->eval = json_deep_copy(eval);
 		/* The final model needs no checkpoint: the servers have it. */
 		s->wanted = c->phase == COORD_RUNNING && s->saver ? (uint64_t)step : 0;
-		s->held = s->wanted > 0;
+		s->evaluator_waits = s->wanted > 0;
 	}
 	if (verdict != EARLY_STOP_SEEN)
 		coord_changed(c);
@@ -70,20 +70,20 @@ void coord_best_begin(struct coord *c)
 	/* The coordinator before this one may have ended before the best model was saved. */
 	if (c->phase == COORD_RUNNING && s->eval && s->state.best_step > (int64_t)s->saved) {
 		s->wanted = (uint64_t)s->state.best_step;
-		s->held = s->state.best_step == s->state.seen_step;
+		s->evaluator_waits = s->state.best_step == s->state.seen_step;
 	}
 }
 
-uint64_t coord_best_wanted(const struct coord *c, bool held)
+uint64_t coord_best_wanted(const struct coord *c, bool waiting)
 {
-	return !held || c->stopping.held ? c->stopping.wanted : 0;
+	return !waiting || c->stopping.evaluator_waits ? c->stopping.wanted : 0;
 }
 
 void coord_best_taken(struct coord *c)
 {
-	if (!c->stopping.held)
+	if (!c->stopping.evaluator_waits)
 		return;
-	c->stopping.held = false;
+	c->stopping.evaluator_waits = false;
 	coord_changed(c);
 }
 
@@ -101,7 +101,7 @@ bool coord_early_stop_is_writing(const struct coord *c)
 {
 	enum coord_snap state = coord_snap_state(c);
 
-	return coord_best_wanted(c, false) && !c->stopping.held &&
+	return coord_best_wanted(c, false) && !c->stopping.evaluator_waits &&
 	    (state == SNAP_TAKEN || state == SNAP_WRITING || state == SNAP_SAVED);
 }
 

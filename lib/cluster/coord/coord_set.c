@@ -9,7 +9,7 @@
 
 /* Settings that change while the job runs. Those that the computation depends on are decided for a
  * step, like members (coord_change.c), and published in the view, because each step has its own.
- * The others hold at once. */
+ * The others take effect at once. */
 
 static void setting_free(struct setting *s)
 {
@@ -327,7 +327,7 @@ void coord_settings_check_applied(struct coord *c)
 		if (w->figures.settings_step > last)
 			last = w->figures.settings_step;
 	}
-	/* No worker takes steps: the settings hold from their decided step on. */
+	/* No worker takes steps: the settings take effect at their decided step. */
 	if (last < 0 && (c->cfg.has_job || !c->settings.nkept))
 		return;
 	if (last < 0)
@@ -407,7 +407,7 @@ static json_t *setting_to_row(const struct setting *s)
 	    (json_int_t)s->number, "set", s->set, "what", s->what, "who", s->who);
 }
 
-/* The settings that hold at once, in their newest values. */
+/* The settings that take effect at once, in their newest values. */
 static json_t *select_stepless_keys(const json_t *config)
 {
 	json_t *o = json_object(), *v;
@@ -461,7 +461,7 @@ static const struct setting *find_setting(const struct coord *c, uint64_t step)
 	return s;
 }
 
-/* Without lockstep each worker counts its own steps: the newest settings hold. */
+/* Without lockstep each worker counts its own steps: the newest settings are in force. */
 static uint64_t settings_step(const struct coord *c, uint64_t step)
 {
 	return c->cfg.lockstep ? step : UINT64_MAX;

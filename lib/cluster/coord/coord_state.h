@@ -219,7 +219,7 @@ struct proposal {
 
 /* Decided settings, or requested ones; then step and number are not set yet. */
 struct setting {
-	uint64_t step; /* the step from which on they hold */
+	uint64_t step; /* the step at which they take effect */
 	int64_t number;
 	json_t *set, *config;     /* the changed keys; the whole configuration afterwards */
 	struct conf conf;         /* `config` decoded; of requested ones not yet */
@@ -334,9 +334,9 @@ struct coord_stopping {
 	json_t *eval;    /* the best evaluation, or NULL */
 	bool saver;      /* the owner makes checkpoints (coord_best_begin) */
 	uint64_t wanted; /* step of the best evaluation, whose checkpoint is to be made; 0: none */
-	bool held;       /* its evaluator waits until the snapshot has been taken */
-	uint64_t saved;  /* step of the checkpoint of the best evaluation; 0: none yet */
-	char ended[160]; /* why the job ends early; "": it does not */
+	bool evaluator_waits; /* its evaluator waits until the snapshot has been taken */
+	uint64_t saved;       /* step of the checkpoint of the best evaluation; 0: none yet */
+	char ended[160];      /* why the job ends early; "": it does not */
 };
 
 /* Which workers train which step: the entries of coord_change.c, and where the job began. */

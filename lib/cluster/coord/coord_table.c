@@ -8,7 +8,7 @@
 #include "layout/place.h"
 #include "msg/layout_document.h"
 
-/* Tables that are added, grown and dropped while the cluster runs. A change holds from a step that
+/* Tables that are added, grown and dropped while the cluster runs. A change takes effect at a step that
  * the servers agree on, like members and settings (coord_change.c), so that all replicas of a new
  * partition count steps from the same one. Only added tables can change; the others belong to the
  * job's model. */

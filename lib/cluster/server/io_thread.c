@@ -152,7 +152,7 @@ static void accept_unix(void *ctx, uint32_t events)
 
 /* Every IO_TICK: close connections whose handshake takes too long, whose network is silent, whose
  * refusal cannot be delivered or whose key has expired; retire idle sessions that are too old;
- * retry pushes that a quota held. */
+ * retry pushes that a quota delays. */
 static void tick_io_thread(void *ctx)
 {
 	struct io_thread *l = ctx;

@@ -59,14 +59,15 @@ static void refill_bucket(double *left, double rate, double seconds)
 		*left = rate;
 }
 
-/* Ends the time that the session's push was held, and adds it to the figures of its rank, in ns. */
+/* Ends the time for which the session's push was delayed, and adds it to the figures of its rank, in ns. */
 static void count_held_time(struct peer *p, int64_t now)
 {
 	struct server *s = p->io_thread->server;
 
-	if (p->data.held_since && p->who.rank < COORD_WORKERS_MAX)
-		atomic_fetch_add(&s->count.held[p->who.rank], (uint64_t)(now - p->data.held_since));
-	p->data.held_since = 0;
+	if (p->data.delayed_since && p->who.rank < COORD_WORKERS_MAX)
+		atomic_fetch_add(&s->count.quota_delay[p->who.rank],
+		    (uint64_t)(now - p->data.delayed_since));
+	p->data.delayed_since = 0;
 }
 
 /* Take the cost of r from the bucket if anything is left in it.  A push larger than the bucket is
@@ -102,7 +103,7 @@ bool quota_admit(struct peer *p, const struct record *r)
 	mutex_unlock(&s->limits.quotas->lock);
 	count_held_time(p, now);
 	if (!takes)
-		p->data.held_since = now;
+		p->data.delayed_since = now;
 	return takes;
 }
 
@@ -127,7 +128,7 @@ void quota_tick(struct io_thread *l)
 
 	for (p = l->peers; p; p = next) {
 		next = p->next;
-		if (p->data.held_since)
+		if (p->data.delayed_since)
 			session_retry(p);
 	}
 }
@@ -143,7 +144,7 @@ void quota_stats(struct server *s, json_t *o)
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < COORD_WORKERS_MAX; i++) {
-		uint64_t ns = atomic_load_explicit(&s->count.held[i], memory_order_relaxed);
+		uint64_t ns = atomic_load_explicit(&s->count.quota_delay[i], memory_order_relaxed);
 
 		if (ns)
 			json_array_append_new(list,

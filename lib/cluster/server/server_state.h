@@ -100,7 +100,7 @@ struct pull {
 	/* Its step has been allowed to begin, and the wait has been counted. */
 	bool begun;
 	/* Time when the pull was first found too early (clock_now); 0: never. */
-	int64_t held_at;
+	int64_t waits_since;
 };
 
 /* A pending acknowledgement: an answer that is sent when shard_is_safe says yes.
@@ -160,8 +160,8 @@ struct peer_data {
 	uint64_t *ids;          /* the row ids of the last record, unless they are cached */
 	size_t ids_cap;         /* how many ids there is room for */
 	struct record rows_rec; /* the head of the first piece in `rows` */
-	/* Since when its quota holds a push (quota.h); 0: it holds none. */
-	int64_t held_since;
+	/* Since when its quota delays a push (quota.h); 0: it delays none. */
+	int64_t delayed_since;
 	size_t batch_at; /* offset at which a held BATCH goes on */
 	struct batcher batcher;
 	/* While a trace is taken: the pushes of one step, summed up for one row
@@ -284,9 +284,9 @@ struct server_limits {
 struct server_counters {
 	_Atomic uint32_t sessions, auth_failures, half_open;
 	_Atomic uint64_t bytes_in, bytes_out;
-	/* Nanoseconds that the pushes of each rank were held by quotas. */
-	_Atomic uint64_t held[COORD_WORKERS_MAX];
-	struct hist barrier;        /* how long pulls were held until their step might begin, ns */
+	/* Nanoseconds for which quotas delayed the pushes of each rank. */
+	_Atomic uint64_t quota_delay[COORD_WORKERS_MAX];
+	struct hist barrier;        /* how long pulls waited until their step might begin, ns */
 	_Atomic int64_t views_cost; /* ns that sending the present view has taken */
 };
 

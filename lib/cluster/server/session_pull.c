@@ -379,9 +379,9 @@ static bool step_has_begun(struct peer *p, struct pull *q)
 
 	if (may && !q->begun)
 		hist_add(&p->io_thread->server->count.barrier,
-		    q->held_at ? (uint64_t)(clock_now() - q->held_at) : 0);
-	else if (!may && !q->held_at)
-		q->held_at = clock_now();
+		    q->waits_since ? (uint64_t)(clock_now() - q->waits_since) : 0);
+	else if (!may && !q->waits_since)
+		q->waits_since = clock_now();
 	q->begun |= may;
 	return may;
 }

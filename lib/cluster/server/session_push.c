@@ -38,7 +38,7 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
 /* The bound of pending acknowledgements.
  *
  * A worker has at most one push for each partition in an open step, and the receipts of earlier
- * steps become safe without any further record of this session.  So pushes may be held when
+ * steps become safe without any further record of this session.  So pushes may wait when
  * the bound is reached, until a quarter of it is free: the CLOCK that closes the open step is never
  * queued behind them. Duplicate pushes do not count, because merge_pending_acks keeps one of each, in
  * whatever layout epoch it was sent. */
@@ -47,7 +47,7 @@ size_t session_pending_limit(uint64_t parts)
 	return 2 * parts + 64;
 }
 
-/* Records of replication are never held, because servers that replicate each other's partitions
+/* Records of replication never wait, because servers that replicate each other's partitions
  * could then wait for each other in a ring.  A sender has at most SHARD_SENT_MAX records in flight
  * for each partition, and may send all of them again under a new layout. */
 size_t session_records_limit(uint64_t parts)
@@ -486,7 +486,7 @@ enum conn_verdict session_push(struct peer *p, const struct record *r, const uin
 	const struct table *t = shard_table(shard_of_pusher(p), r->table);
 	/* Charge the quota before the push is tried, and give the cost back when the push is held for
 	 * another reason. */
-	bool charged = p->data.held_since ||
+	bool charged = p->data.delayed_since ||
 	    atomic_load_explicit(&limits->quota_bytes, memory_order_relaxed) ||
 	    atomic_load_explicit(&limits->quota_pushes, memory_order_relaxed);
 	enum conn_verdict v;

@@ -38,7 +38,7 @@ struct agent_config {
 	void *ctx;
 	/* The answer to `join`. */
 	void (*joined)(void *ctx, const json_t *answer);
-	/* Borrowed; view_hold keeps it. */
+	/* Borrowed; view_ref keeps it. */
 	void (*view)(void *ctx, const struct view *view);
 	/* of several received views deliver only the last */
 	bool latest;

@@ -21,7 +21,7 @@
 
 /* May the push come in now? SHARD_WAIT and SHARD_FENCED: no. Pushes from SHARD_OUTSIDE have no step and
  * always may. *sums: the pushes of its step are summed. A push that comes in is recorded in the rank's
- * pushed_end, which votes use; a push that is held because its step is not open yet is not. */
+ * pushed_end, which votes use; a push that waits because its step is not open yet is not. */
 static enum shard_answer pass_gate(struct shard *s, const struct part *p, const struct push *push,
     bool *sums)
 {

@@ -131,7 +131,7 @@ struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnatio
 	                                                : worker->clock;
 	v.yes = resume || step >= v.first_free;
 	if (!resume)
-		sync->held_from = v.yes ? step : SYNC_NEVER;
+		sync->vote_from = v.yes ? step : SYNC_NEVER;
 	mutex_unlock(&s->gate.lock);
 	if (!v.yes)
 		s->cfg.wake(s->cfg.ctx);
@@ -186,7 +186,7 @@ uint64_t shard_taken(struct shard *s, uint32_t rank, struct taken *taken)
 void shard_decided(struct shard *s)
 {
 	mutex_lock(&s->gate.lock);
-	s->gate.sync.held_from = SYNC_NEVER;
+	s->gate.sync.vote_from = SYNC_NEVER;
 	mutex_unlock(&s->gate.lock);
 	gate_close(s);
 	s->cfg.wake(s->cfg.ctx);

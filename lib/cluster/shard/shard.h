@@ -162,16 +162,16 @@ bool shard_holds(struct shard *s, uint32_t rank, uint64_t incarnation);
  * secret, so they alone do not prove who a peer is. True while the holder's key is unknown. */
 bool shard_key_holds(struct shard *s, uint32_t rank, const uint8_t key[static 32]);
 
-/* The vote of this server on a change that is to hold from some step on. */
+/* The vote of this server on a change that is to take effect at some step. */
 struct shard_vote {
 	bool yes;
 	uint64_t first_free; /* one past the newest step that has begun here (sync_first_free) */
 	uint64_t clock;      /* steps that the rank has completed */
 };
-/* Votes on a change that is to hold from `step` on. The vote is no when the step has begun here. After
+/* Votes on a change that is to take effect at `step`. The vote is no when the step has begun here. After
  * a yes, pulls and pushes of steps from `step` on wait until shard_decided. Any other incarnation that
- * holds the rank is fenced at once, whatever the vote is. resume: the vote is always yes, and nothing is
- * held back. rank SHARD_OUTSIDE: the change is not about a rank. */
+ * holds the rank is fenced at once, whatever the vote is. resume: the vote is always yes, and no step
+ * waits. rank SHARD_OUTSIDE: the change is not about a rank. */
 struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     bool resume);
 /* The pushes of a rank that this server has, as head or replica. Called after shard_vote has fenced the
@@ -179,7 +179,7 @@ struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnatio
  * step whose push was taken, plus 1. Returns the first step of which a push may be missing here: the
  * rank's clock, or an earlier step of which a push was announced and has not come. */
 uint64_t shard_taken(struct shard *s, uint32_t rank, struct taken *taken);
-/* The vote is over, with any result: steps are no longer held back for it. */
+/* The vote is over, with any result: steps no longer wait for it. */
 void shard_decided(struct shard *s);
 /* Adds a decided settings epoch: pushes of its step and later ones use it, in bsp exactly from that
  * step on. Another mode begins when all have completed the steps before. Called before
@@ -211,8 +211,8 @@ void shard_expect(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t
  * then calls shard_advance. */
 bool shard_withdraw(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint16_t table, uint32_t first, uint32_t count);
-/* CLOCK: the rank has completed `step`, with this many examples. SHARD_WAIT: too early, or held
- * back by a vote. */
+/* CLOCK: the rank has completed `step`, with this many examples. SHARD_WAIT: too early, or there
+ * is a vote on that step. */
 enum shard_answer shard_clock(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint32_t examples);
 /* DONE: nobody waits for the rank any more. */

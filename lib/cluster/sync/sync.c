@@ -71,7 +71,7 @@ void sync_format(const struct sync_mode *m, char out[static 32])
 
 void sync_init(struct sync *s, struct sync_mode mode)
 {
-	*s = (struct sync){ .mode = mode, .held_from = SYNC_NEVER, .next_mode_from = SYNC_NEVER };
+	*s = (struct sync){ .mode = mode, .vote_from = SYNC_NEVER, .next_mode_from = SYNC_NEVER };
 }
 
 void sync_release(struct sync *s)
@@ -109,7 +109,7 @@ bool sync_fences(const struct sync *s, uint32_t rank, uint64_t incarnation)
 
 bool sync_may_push(const struct sync *s, uint64_t step)
 {
-	return step < s->held_from && step < s->next_mode_from;
+	return step < s->vote_from && step < s->next_mode_from;
 }
 
 bool sync_may_pull(const struct sync *s, uint64_t step)

@@ -23,8 +23,8 @@
  *    active or inactive --lost--> inactive, fenced --admitted again--> active, new incarnation
  *
  * "Active" means that the others wait for the rank. The mode in force can change to any other one:
- * the owner sets `next_mode_from` to the first step of the next mode, which holds back that step
- * and later ones, and replaces `mode` when sync_may_change_mode returns true.
+ * the owner sets `next_mode_from` to the first step of the next mode, so that step and later
+ * ones wait, and replaces `mode` when sync_may_change_mode returns true.
  *
  * All step counters of sync.h, shard/gate.h and shard/part.h. "+1" means that the counter is one past
  * the step, so that 0 means "none yet". Each counter is changed under the lock of its struct: the gate's lock
@@ -56,7 +56,7 @@
  *  sync.answered_end    server      highest step whose pull was      sync_note_answer;
  *                                   answered, +1                     gate_note_closed (steps closed
  *                                                                    at another server)
- *  sync.held_from       server      first step under a vote          shard_vote, shard_decided
+ *  sync.vote_from       server      first step under a vote          shard_vote, shard_decided
  *  sync.next_mode_from  server      first step of the next mode      shard_add_epoch,
  *                                                                    settings_epoch_change_mode
  *  gate.least_clock     server      cached least clock of the        clocked_steps
@@ -162,8 +162,8 @@ struct sync {
 	uint64_t closed;       /* bsp: steps whose update has been made */
 	uint64_t answered_end; /* one past the highest step whose pull was answered */
 	/* Pulls and pushes of this step and later ones wait, because the servers are voting on a
-	 * change that is to hold from it on. SYNC_NEVER: there is no vote. */
-	uint64_t held_from;
+	 * change that is to take effect at it. SYNC_NEVER: there is no vote. */
+	uint64_t vote_from;
 	/* The first step of another mode, which begins when all steps before it are done
 	 * (sync_may_change_mode); until then this step and later ones wait. SYNC_NEVER: no change of
 	 * mode is decided. */
@@ -174,7 +174,7 @@ struct sync {
  * server that joined later and has not closed any step yet. */
 #define SYNC_LEAD_MAX 16u
 
-/* Initializes *s with no ranks and this mode; nothing is held back. */
+/* Initializes *s with no ranks and this mode, without a vote. */
 void sync_init(struct sync *s, struct sync_mode mode);
 /* Frees the ranks. */
 void sync_release(struct sync *s);
@@ -201,8 +201,8 @@ bool sync_may_prefetch(const struct sync *s, uint64_t step);
 /* Have all active ranks completed the steps before this one? The members of this step cannot change
  * any more then. */
 bool sync_members_fixed(const struct sync *s, uint64_t step);
-/* May a push of this step be taken now? False while a vote or a change of mode holds the step
- * back. */
+/* May a push of this step be taken now? False while the step waits for a vote or a change of
+ * mode. */
 bool sync_may_push(const struct sync *s, uint64_t step);
 /* One past the highest step that any rank has pushed or completed, as far as it can be believed.
  * One worker may send an absurd step, on purpose or not, and must not move the others: a rank whose
@@ -219,7 +219,7 @@ uint64_t sync_completed(const struct sync *s);
 bool sync_may_change_mode(const struct sync *s);
 /* The first step that has not begun here: one past the highest step that any rank has pulled for,
  * pushed or completed, as far as sync_pushed_end believes it. Changes of members and settings can
- * hold from this step on; the members of earlier steps cannot change any more. */
+ * take effect at this step; the members of earlier steps cannot change any more. */
 uint64_t sync_first_free(const struct sync *s);
 /* Notes that a pull at this step was answered, which moves the first free step unless the step is
  * absurd. */

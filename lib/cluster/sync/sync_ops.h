@@ -14,7 +14,7 @@
  *
  * All functions are pure: they neither allocate, block nor write to anything but their out
  * arguments. The caller of the functions that take a struct sync holds the lock of its owner (sync.h)
- * and has found out that no vote and no change of mode holds the step back. */
+ * and has found out that the step waits for no vote and no change of mode. */
 
 struct sync;
 struct sync_mode;

@@ -57,10 +57,10 @@ enum err_code data_split_make(uint64_t seed, double share, uint32_t n, struct da
 		    "the data are one part, of which no share can be held out");
 	find_extremes(seed, n, &least, &greatest);
 	out->train = mem_array(n, sizeof *out->train);
-	out->held = mem_array(n, sizeof *out->held);
+	out->held_out = mem_array(n, sizeof *out->held_out);
 	for (uint32_t i = 0; i < n; i++)
 		if (i == least || (i != greatest && hash_unit(seed, i) < limit))
-			out->held[out->nheld++] = i;
+			out->held_out[out->nheld_out++] = i;
 		else
 			out->train[out->ntrain++] = i;
 	return ERR_OK;
@@ -69,6 +69,6 @@ enum err_code data_split_make(uint64_t seed, double share, uint32_t n, struct da
 void data_split_release(struct data_split *s)
 {
 	free(s->train);
-	free(s->held);
+	free(s->held_out);
 	*s = (struct data_split){ 0 };
 }

@@ -10,8 +10,8 @@
  * (job.validate). The data are `n` units, examples or blocks. A unit is held out when a hash of its
  * number and the seed says so, so that all workers hold out the same ones. Pure. */
 struct data_split {
-	uint32_t *train, *held; /* the units of each part, ascending */
-	uint32_t ntrain, nheld;
+	uint32_t *train, *held_out; /* the units of each part, ascending */
+	uint32_t ntrain, nheld_out;
 };
 
 /* Parses "20%"; "none" is 0. ERR_CONFIG: a sentence without the key. */

@@ -48,7 +48,7 @@ enum err_code view_decode(const json_t *json, const struct view **out, struct er
 	return rc;
 }
 
-const struct view *view_hold(const struct view *v)
+const struct view *view_ref(const struct view *v)
 {
 	if (v)
 		atomic_fetch_add(&((struct shared_view *)(uintptr_t)v)->refs, 1);

@@ -7,7 +7,7 @@
  * its members. The layout and the configuration in it stay documents, which cluster/layout and
  * cluster/conf decode.
  *
- * A decoded view does not change. It is shared by reference: view_hold and view_release may be called
+ * A decoded view does not change. It is shared by reference: view_ref and view_release may be called
  * by any thread; the last release frees it. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@
  * member has the wrong type or is out of bounds. */
 enum err_code view_decode(const json_t *json, const struct view **out, struct err *e);
 /* Takes another reference, and returns it; gives one back. NULL is fine. */
-const struct view *view_hold(const struct view *v);
+const struct view *view_ref(const struct view *v);
 void view_release(const struct view *v);
 /* The document that the view was decoded from, borrowed. */
 const json_t *view_document(const struct view *v);

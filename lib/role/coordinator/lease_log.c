@@ -40,7 +40,7 @@ struct lease_log {
 	bool anew; /* state.json has every change in the file, so the file may be truncated */
 	/* state.json is being written, so that the log can be truncated: write no line. The first
 	 * `contained` bytes of `pending` are in that state.json. */
-	bool held;
+	bool paused;
 	size_t contained;
 	off_t length;          /* bytes in the file or being written */
 	int64_t failing_since; /* since when lines cannot be written; 0: they can */
@@ -85,20 +85,20 @@ bool lease_log_is_long(const struct lease_log *l)
 	return l && l->length > LONG && !l->anew;
 }
 
-void lease_log_hold(struct lease_log *l)
+void lease_log_pause(struct lease_log *l)
 {
-	l->held = lease_log_is_long(l);
+	l->paused = lease_log_is_long(l);
 	l->contained = l->pending.len;
 }
 
 void lease_log_saved(struct lease_log *l, bool ok)
 {
 	/* state.json has the lines that waited when it was begun, and all lines in the file. */
-	if (l->held && ok) {
+	if (l->paused && ok) {
 		buf_consume(&l->pending, l->contained);
 		l->anew = true;
 	}
-	l->held = false;
+	l->paused = false;
 	pthread_cond_signal(&l->woken);
 }
 
@@ -195,7 +195,7 @@ static void *run_log(void *ctx)
 
 	mutex_lock(&l->coordinator->lock);
 	while (!l->stop && !l->coordinator->file.fenced) {
-		if (l->pending.len && !l->held)
+		if (l->pending.len && !l->paused)
 			write_pending(l);
 		else
 			mutex_wait(&l->woken, &l->coordinator->lock);

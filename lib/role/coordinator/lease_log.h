@@ -39,7 +39,7 @@ void lease_log_add(struct lease_log *l, uint64_t number, const struct task_chang
 bool lease_log_is_long(const struct lease_log *l);
 /* state.json is about to be written with all changes so far. When the log is long, lines that are
  * added from now on wait until lease_log_saved. */
-void lease_log_hold(struct lease_log *l);
+void lease_log_pause(struct lease_log *l);
 /* state.json was written and names this log (ok), or could not be written. A log that is long is
  * truncated now. */
 void lease_log_saved(struct lease_log *l, bool ok);

@@ -265,7 +265,7 @@ static enum err_code save_state(struct coordinator *h, struct err *e)
 
 	h->file.writing = true;
 	if (h->file.leaselog)
-		lease_log_hold(h->file.leaselog);
+		lease_log_pause(h->file.leaselog);
 	text = describe_state(h);
 	coordinator_prepare(h, &news, clock_now());
 	mutex_unlock(&h->lock);

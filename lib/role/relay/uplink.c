@@ -279,7 +279,7 @@ void uplink_view(struct uplink *u, const struct view *view, unsigned self)
 {
 	mutex_lock(&u->lock);
 	view_release(u->view);
-	u->view = view_hold(view);
+	u->view = view_ref(view);
 	u->self = self;
 	mutex_unlock(&u->lock);
 	uplink_wake(u);

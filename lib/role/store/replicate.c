@@ -389,7 +389,7 @@ void replicate_view(struct repl *r, const struct view *view, const struct layout
 	struct news *n = mem_alloc(sizeof *n);
 
 	n->repl = r;
-	n->view = view_hold(view);
+	n->view = view_ref(view);
 	n->epoch = layout->epoch;
 	find_joining_servers(n, layout, (unsigned)r->server->cfg.index);
 	loop_post(r->loop, apply_view_news, n);

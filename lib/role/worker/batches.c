@@ -92,7 +92,7 @@ uint32_t batches_members(const struct feed *f)
 	return f->base + f->nmembers;
 }
 
-/* The newest membership that holds at a step; NULL: the view begins later. */
+/* The newest membership that is in force at a step; NULL: the view begins later. */
 static const struct member_entry *entry_at_step(const struct feed *f, uint64_t step)
 {
 	const struct member_entry *found = NULL;

@@ -46,7 +46,7 @@ static void store_view(void *ctx, const struct view *view)
 	tracer_view(c->tracer, c->agent, view);
 	mutex_lock(&c->lock);
 	view_release(c->view);
-	c->view = view_hold(view);
+	c->view = view_ref(view);
 	mutex_unlock(&c->lock);
 	if (c->prober)
 		prober_view(c->prober, view);
@@ -157,7 +157,7 @@ const struct view *cluster_view_current(struct cluster *c)
 	if (read(c->changed, &count, sizeof count) < 0 && errno != EAGAIN)
 		abort();
 	mutex_lock(&c->lock);
-	view = view_hold(c->view);
+	view = view_ref(c->view);
 	mutex_unlock(&c->lock);
 	return view;
 }

@@ -26,7 +26,7 @@ static enum err_code choose_batch(struct worker *w, struct step_times *t, bool *
 	return rc;
 }
 
-/* The servers' answers say how many changes of membership hold at this step, and with that which
+/* The servers' answers say how many changes of membership are in force at this step, and with that which
  * examples belong to this worker. Waits until the view has caught up with them. *other is true when
  * `known`, by which the batch was chosen, was out of date, or when a setting changed at this step:
  * then the batch must be chosen again. */

@@ -117,7 +117,7 @@ static enum err_code split_units(struct job *j, uint64_t units, struct err *e)
 
 static const struct data_split *split_of(const struct job *j)
 {
-	return j->split.held ? &j->split : NULL;
+	return j->split.held_out ? &j->split : NULL;
 }
 
 /* Cuts training data that do not fit into job.data_memory into blocks. */
@@ -140,7 +140,7 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	if (rc)
 		return rc;
 	/* A cache serves one reader at a time. */
-	if (cache->dir && !j->split.held)
+	if (cache->dir && !j->split.held_out)
 		data_blocks_use_cache(j->blocks, cache, paths, npaths, NULL);
 	j->train = (struct dataset *)(uintptr_t)data_blocks_head(j->blocks);
 	/* A chunk may be somewhat larger than a third of the memory, since the head only suggests how
@@ -324,9 +324,10 @@ static void evaluate_held_out(struct job *j, struct log *log)
 {
 	char text[256];
 
-	j->eval = j->blocks ? data_sequence_of_blocks(j->blocks, j->split.held, j->split.nheld,
-	                          j->conf.job.data_memory / 5)
-	                    : data_sequence_of_rows(j->train, j->split.held, j->split.nheld);
+	j->eval = j->blocks
+	    ? data_sequence_of_blocks(j->blocks, j->split.held_out, j->split.nheld_out,
+	          j->conf.job.data_memory / 5)
+	    : data_sequence_of_rows(j->train, j->split.held_out, j->split.nheld_out);
 	data_sequence_describe(j->eval, text);
 	log_info(log, "evaluation data: %s", text);
 }
@@ -340,7 +341,7 @@ static enum err_code load_data(struct job *j, const struct job_source *from,
 
 	want.bad = j->bad;
 	rc = load_train(j, from, &want, cache, e);
-	if (!rc && j->split.held && !from->no_eval)
+	if (!rc && j->split.held_out && !from->no_eval)
 		evaluate_held_out(j, cache->log);
 	else if (!rc && j->conf.job.eval.n && !from->no_eval)
 		rc = open_eval(j, from, &want, cache, e);
@@ -362,7 +363,7 @@ static void set_target_scaling(const struct data_schema *schema, struct model_sh
  * held out as a whole, these are all of the head. */
 static const uint32_t *rows_trained_on(const struct job *j, size_t *n)
 {
-	bool some = j->split.held && !j->blocks;
+	bool some = j->split.held_out && !j->blocks;
 
 	*n = some ? j->split.ntrain : j->train->rows;
 	return some ? j->split.train : NULL;

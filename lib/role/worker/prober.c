@@ -121,7 +121,7 @@ static void collect_result(struct prober *p)
 
 static void begin_probe(struct prober *p, const struct view *view)
 {
-	p->view = view_hold(view);
+	p->view = view_ref(view);
 	atomic_store(&p->done, false);
 	p->running = pthread_create(&p->thread, NULL, probe_servers, p) == 0;
 	if (!p->running) {
@@ -141,7 +141,7 @@ void prober_view(struct prober *p, const struct view *view)
 	/* Start it when the running one is over. */
 	if (p->running) {
 		view_release(p->next);
-		p->next = view_hold(view);
+		p->next = view_ref(view);
 		return;
 	}
 	p->number = number;

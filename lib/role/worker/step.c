@@ -51,7 +51,7 @@ enum err_code step_push(struct worker *w, struct err *e)
 	    : params_push(&w->params, &w->batch, w->step, e);
 }
 
-/* In bsp the servers hold a pull of step N+1 back until N is complete. Requesting it right behind
+/* In bsp a pull of step N+1 waits at the servers until N is complete. Requesting it right behind
  * the CLOCK gives the same answer as requesting it later, but it does not wait until this thread
  * runs again, and the server is woken once and not twice. With backup workers the next step may be
  * another one. */

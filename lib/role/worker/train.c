@@ -339,7 +339,7 @@ static enum err_code rest_a_moment(struct worker *w, struct err *e)
 /* With job.stop, waits until the coordinator has compared the evaluation of this step and, if it is the best
  * one, has had a snapshot taken. In bsp no step closes without this worker, so the snapshot is of the
  * evaluated model. */
-static enum err_code wait_while_held(struct worker *w, struct err *e)
+static enum err_code await_best_snapshot(struct worker *w, struct err *e)
 {
 	enum err_code rc = worker_refresh(w, e);
 
@@ -366,7 +366,7 @@ enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 	if (!rc)
 		rc = report_eval(w, &r, e);
 	if (!rc)
-		rc = wait_while_held(w, e);
+		rc = await_best_snapshot(w, e);
 	/* Sparse evaluation has replaced this batch's rows: pull them again. */
 	if (!rc && params_has_rows(&w->params, &w->batch))
 		rc = params_pull(&w->params, &w->batch, w->step, false, e);

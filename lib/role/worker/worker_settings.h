@@ -12,7 +12,7 @@
  * Training thread only. */
 /* Between two steps: applies what holds for the next one. */
 enum err_code worker_settings_apply(struct worker *w, struct err *e);
-/* Call it when the parameters of a step have arrived: from then on no change can hold for that step
+/* Call it when the parameters of a step have arrived: from then on no change can take effect at that step
  * any more. Applies the changes that have become due since worker_settings_apply. *turned: some
  * setting changed. */
 enum err_code worker_settings_apply_due(struct worker *w, bool *turned, struct err *e);

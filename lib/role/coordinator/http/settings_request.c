@@ -190,7 +190,7 @@ static enum err_code plan_setting(struct coordinator *h, const json_t *set, uint
 		json_decref(list);
 		json_decref(one);
 		return conf_holds_at_once(set)
-		    ? err_set(e, ERR_USAGE, "at: these are for no step; they hold at once")
+		    ? err_set(e, ERR_USAGE, "at: these are for no step; they take effect at once")
 		    : err_set(e, ERR_LIMIT, "at: %u changes are planned already", PLANNED_MAX);
 	}
 	json_array_foreach((json_t *)(uintptr_t)had, i, p) {
@@ -434,7 +434,7 @@ static enum err_code scale_unlocked(struct coordinator *h, const struct settings
 	return rc;
 }
 
-/* Puts the validated configuration c to the vote, plans it for its step, or lets it hold at once. */
+/* Puts the validated configuration c to the vote, plans it for its step, or lets it take effect at once. */
 static enum err_code propose_request(struct coordinator *h, const struct settings_request *w,
     const struct conf *c, const char *who, uint64_t *ticket, json_t **answer, struct err *e)
 {

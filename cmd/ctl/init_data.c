@@ -175,7 +175,7 @@ static void add_column(const struct data_schema *s, size_t i, struct buf *list)
 
 /* The column of labels: one of a usual name; y only at an end, because x and y may be places; else the
  * one that the reader takes, the last. */
-static size_t find_label(const struct data_schema *s)
+static size_t guess_label_column(const struct data_schema *s)
 {
 	static const char *const usual[] = { "label", "target", "class" };
 	size_t last = 0;
@@ -195,7 +195,7 @@ static size_t find_label(const struct data_schema *s)
 static void choose_label(struct look *l)
 {
 	const struct data_schema *s = l->d->schema;
-	size_t i = find_label(s);
+	size_t i = guess_label_column(s);
 	bool last = s->column[i].kind == DATA_LABEL;
 
 	if (!last) {
@@ -309,7 +309,7 @@ static enum err_code look_at_columns(struct look *l, struct err *e)
 	return ERR_OK;
 }
 
-static bool is_table(const struct dataset *d)
+static bool is_tabular(const struct dataset *d)
 {
 	return d->schema || !strcmp(d->format, "CSV") || !strcmp(d->format, "JSON Lines");
 }
@@ -420,7 +420,7 @@ char *init_data_template(const char *data, const char *eval, const char *model, 
 
 	*e = (struct err){ 0 };
 	l.d = load_first_lines(l.path, &any, &l.all, &l.rows, e);
-	if (l.d && (!is_table(l.d) || look_at_columns(&l, e) == ERR_OK))
+	if (l.d && (!is_tabular(l.d) || look_at_columns(&l, e) == ERR_OK))
 		fits = choose_model(&l, e);
 	if (fits) {
 		fits = model ? model : fits;

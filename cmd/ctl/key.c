@@ -179,7 +179,7 @@ static void print_added_key(const struct key_options *o, const struct keyring_en
 }
 
 /* A secret file that was made is removed again when the key cannot be admitted. */
-static int add_key(const struct key_options *o, char **args)
+static int run_key_add(const struct key_options *o, char **args)
 {
 	struct keyring_entry entry = { 0 };
 	struct err e = { 0 };
@@ -230,7 +230,7 @@ static void print_revoked_key(const struct key_options *o, const json_t *answer)
 
 /* A running coordinator also cuts the key's sessions. Exit code 1: the key is revoked, but some
  * server has not confirmed that yet. */
-static int revoke_key(const struct key_options *o, char **args)
+static int run_key_revoke(const struct key_options *o, char **args)
 {
 	struct err e = { 0 };
 	json_t *answer = NULL;
@@ -323,7 +323,7 @@ static void print_key_table(const json_t *keys)
 	}
 }
 
-static int list_keys(const struct key_options *o, char **args)
+static int run_key_list(const struct key_options *o, char **args)
 {
 	json_t *answer = NULL;
 	const json_t *keys, *k;
@@ -423,9 +423,9 @@ static const struct action {
 	const char *wants;
 	int (*run)(const struct key_options *o, char **args);
 } actions[] = {
-	{ "add", 1, "one NAME", add_key },
-	{ "revoke", 1, "one NAME", revoke_key },
-	{ "list", 0, "nothing more", list_keys },
+	{ "add", 1, "one NAME", run_key_add },
+	{ "revoke", 1, "one NAME", run_key_revoke },
+	{ "list", 0, "nothing more", run_key_list },
 	{ "rotate-psk", 0, "nothing more", rotate_psk },
 };
 

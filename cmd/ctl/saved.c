@@ -214,7 +214,7 @@ static enum err_code export_one_table(struct saved *s, const char *table, const 
 }
 
 /* The names that the file's description gives; none where it has no description. */
-static struct row_text *read_names(const struct safetensors *file, const char *name)
+static struct row_text *read_row_names(const struct safetensors *file, const char *name)
 {
 	struct model_metadata about = { 0 };
 	json_t *document = NULL;
@@ -241,7 +241,7 @@ enum err_code saved_export(const char *model, const char *table, const char *for
 	rc = safetensors_open(model, &s.file, e);
 	if (rc != ERR_OK)
 		return rc;
-	s.names = strcmp(format, "text") == 0 ? read_names(s.file, model) : NULL;
+	s.names = strcmp(format, "text") == 0 ? read_row_names(s.file, model) : NULL;
 	if (!all)
 		rc = export_one_table(&s, table, format, fd, e);
 	else if (strcmp(format, "text") == 0)

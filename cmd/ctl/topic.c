@@ -37,7 +37,7 @@ static void print_line(void *ctx, bool warning, const char *text)
 	fprintf(stderr, "ps-ctl: %s: %s\n", warning ? "warning" : "note", text);
 }
 
-static bool is_stopped(void *ctx)
+static bool is_topic_stopped(void *ctx)
 {
 	(void)ctx;
 	return atomic_load(&stopped);
@@ -48,7 +48,7 @@ static bool is_left(void *ctx)
 {
 	struct pollfd p = { STDIN_FILENO, POLLIN, 0 };
 
-	return is_stopped(ctx) || (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)));
+	return is_topic_stopped(ctx) || (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)));
 }
 
 /* A topic by its name, "kafka://BROKERS/TOPIC?options". */
@@ -91,7 +91,7 @@ static void close_named(struct named *n)
 static enum err_code list_partitions(const char *name, const struct options *o, struct err *e)
 {
 	struct named n = { .options = DATA_OPTIONS_INIT };
-	enum err_code rc = open_named(name, is_stopped, &n, e);
+	enum err_code rc = open_named(name, is_topic_stopped, &n, e);
 
 	if (!rc && !o->json)
 		printf("PARTITION       OLDEST          END        GROUP\n");

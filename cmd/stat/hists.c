@@ -36,7 +36,7 @@ struct spread {
 /* Add a histogram with cumulative counts to s or, with sign -1, subtract an earlier one.  An
  * earlier one with more values than s is of a process that has been restarted since, and is
  * ignored. */
-static void add_histogram(struct spread *s, const json_t *h, int sign)
+static void add_counts_of(struct spread *s, const json_t *h, int sign)
 {
 	const json_t *le = json_object_get(h, "le"), *counts = json_object_get(h, "counts");
 	size_t n = json_array_size(le);
@@ -113,7 +113,7 @@ static void collect_histograms(json_t *out, const json_t *rows, const struct kin
 		if (h && !together)
 			json_array_append_new(out,
 			    make_histogram_row(json_str(row, "id", ""), k, h));
-		add_histogram(&sum, h, 1);
+		add_counts_of(&sum, h, 1);
 	}
 	if (!together)
 		return;
@@ -228,10 +228,10 @@ static void print_histogram(const struct plan *p, json_t *row, const json_t *bef
 
 	while (strcmp(k->key, json_str(row, "name", "")) != 0)
 		k++;
-	add_histogram(&s, json_object_get(row, "histogram"), 1);
+	add_counts_of(&s, json_object_get(row, "histogram"), 1);
 	json_array_foreach(before, i, o)
 		if (is_same_histogram(o, row))
-			add_histogram(&s, json_object_get(o, "histogram"), -1);
+			add_counts_of(&s, json_object_get(o, "histogram"), -1);
 	if (p->style.format == FORMAT_JSON)
 		print_histogram_json(row, &s);
 	else if (p->style.format == FORMAT_TSV)

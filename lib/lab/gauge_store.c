@@ -70,7 +70,7 @@ static enum err_code open_store(struct store *x, const struct conf *c, uint32_t 
 }
 
 /* Encodes one gradient, a payload for each partition. */
-static void encode_parts(struct store *x, const struct codec_spec *spec)
+static void encode_payloads(struct store *x, const struct codec_spec *spec)
 {
 	const struct codec *codec = gauge_is_raw(spec->codec) ? codec_by_id(0) : spec->codec;
 	float *g = gauge_noise(x->n, 7, 1e-3f);
@@ -267,7 +267,7 @@ enum err_code gauge_store(const struct conf *c, const struct codec_spec *spec, s
 		if (cols)
 			draw_rows(&x);
 		else
-			encode_parts(&x, spec);
+			encode_payloads(&x, spec);
 		x.out = mem_array(x.n, sizeof *x.out);
 		rc = take_steps(&x, sync_sums_steps(&c->sync),
 		    cols || gauge_is_raw(spec->codec) ? 0 : spec->codec->id, out, e);

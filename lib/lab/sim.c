@@ -42,7 +42,7 @@ enum err_code sim_parse_slow(const char *text, struct sim_slow *out, struct err 
 	return ERR_OK;
 }
 
-static enum err_code check_range(const char *what, double v, double least, double most,
+static enum err_code check_bounds(const char *what, double v, double least, double most,
     struct err *e)
 {
 	if (v >= least && v <= most)
@@ -54,11 +54,11 @@ static enum err_code check_range(const char *what, double v, double least, doubl
 static enum err_code check_link(const char *what, const struct sim_link *l, struct err *e)
 {
 	double rate[] = { l->up, l->down };
-	enum err_code rc = check_range(what, l->delay, 0, SECONDS_MAX, e);
+	enum err_code rc = check_bounds(what, l->delay, 0, SECONDS_MAX, e);
 
 	for (size_t i = 0; !rc && i < 2; i++)
 		if (rate[i] != 0)
-			rc = check_range(what, rate[i], RATE_MIN, BYTES_MAX, e);
+			rc = check_bounds(what, rate[i], RATE_MIN, BYTES_MAX, e);
 	return rc;
 }
 
@@ -98,7 +98,7 @@ static enum err_code check_numbers(const struct sim_spec *p, struct err *e)
 	if (!rc)
 		rc = check_link("a server's link", &p->server, e);
 	for (size_t i = 0; !rc && i < sizeof all / sizeof *all; i++)
-		rc = check_range(all[i].what, all[i].v, all[i].least, all[i].most, e);
+		rc = check_bounds(all[i].what, all[i].v, all[i].least, all[i].most, e);
 	return rc;
 }
 
@@ -320,7 +320,7 @@ static void choose_lengths(struct sim *s)
 	s->end_at = s->warm_at + steps * (p->workers - p->sync.backup) * p->servers;
 }
 
-static void handle_event(struct sim *s, const struct event *x)
+static void handle_sim_event(struct sim *s, const struct event *x)
 {
 	s->now = x->at;
 	switch (x->kind) {
@@ -353,7 +353,7 @@ enum err_code sim_run(const struct sim_spec *spec, struct sim_result *out, struc
 	make_nodes(&s);
 	sim_steps_begin(&s);
 	while (!s.over && n++ < EVENTS_MAX && sim_next(&s, &x))
-		handle_event(&s, &x);
+		handle_sim_event(&s, &x);
 	out->events = n;
 	if (s.over && s.end > s.warm)
 		fill_result(&s, out);

@@ -77,7 +77,7 @@ static void name_row(struct row_text *x, const char *table, uint64_t row)
 	x->name = name_element(x, x->axes.rows, row);
 }
 
-static void put_name(const char *name, struct buf *out)
+static void put_row_name(const char *name, struct buf *out)
 {
 	static const char special[] = "\t\n\r\\", letter[] = "tnr\\";
 
@@ -101,9 +101,9 @@ void row_text_put(struct row_text *x, const char *table, uint64_t row, uint64_t 
 	if (x->name) {
 		char *class = name_element(x, x->axes.columns, column);
 
-		put_name(x->name, out);
+		put_row_name(x->name, out);
 		if (class)
-			put_name(class, out);
+			put_row_name(class, out);
 		free(class);
 	}
 	buf_puts(out, "\n");

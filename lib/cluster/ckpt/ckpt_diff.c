@@ -14,7 +14,7 @@ struct pair {
 	double squares;
 };
 
-static void compare_values(struct pair *p, const float *x, const float *y, size_t n)
+static void compare_floats(struct pair *p, const float *x, const float *y, size_t n)
 {
 	p->d.values += n;
 	for (size_t i = 0; i < n; i++) {
@@ -43,7 +43,7 @@ static enum err_code diff_dense(struct pair *p, struct err *e)
 		if (!rc)
 			rc = ckpt_read_dense(p->b, p->tb, at, n, y, e);
 		if (!rc)
-			compare_values(p, x, y, n);
+			compare_floats(p, x, y, n);
 	}
 	free(x);
 	free(y);
@@ -64,7 +64,7 @@ static enum err_code diff_rows(struct pair *p, struct ckpt_scan *a, struct ckpt_
 		bool left = x && (!y || i <= k), right = y && (!x || k <= i);
 
 		if (left && right)
-			compare_values(p, x, y, p->ta->cols);
+			compare_floats(p, x, y, p->ta->cols);
 		p->d.rows_only_a += !right;
 		p->d.rows_only_b += !left;
 		if (left)

@@ -33,8 +33,8 @@ static enum err_code receive_piece(void *ctx, const void *p, size_t n, struct er
 	return ckpt_receive_put(ctx, p, n, e);
 }
 
-static enum err_code fetch_file(struct object_client *c, const char *from, const char *tmp,
-    const struct manifest_file *f, struct err *e)
+static enum err_code fetch_checkpoint_file(struct object_client *c, const char *from,
+    const char *tmp, const struct manifest_file *f, struct err *e)
 {
 	char *name = mem_printf("%s/%s", from, f->name), *shown = uri_shown(name);
 	struct ckpt_receive *r;
@@ -61,7 +61,7 @@ static enum err_code fetch_all(struct object_client *c, const char *from, const 
 	if (rc)
 		return rc;
 	for (uint64_t i = 0; !rc && i < manifest->nfiles; i++)
-		rc = fetch_file(c, from, ckpt_tmp(made), &manifest->files[i], e);
+		rc = fetch_checkpoint_file(c, from, ckpt_tmp(made), &manifest->files[i], e);
 	if (!rc)
 		return ckpt_adopt(made, text->data, text->len, path, e);
 	ckpt_abort(made);

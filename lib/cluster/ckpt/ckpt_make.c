@@ -106,8 +106,8 @@ static size_t count_files_named(const struct manifest_file *file, size_t nfiles,
 	return n;
 }
 
-static enum err_code check_file(const struct ckpt *c, const struct manifest_description *d,
-    const struct manifest_file *f, struct err *e)
+static enum err_code check_described_file(const struct ckpt *c,
+    const struct manifest_description *d, const struct manifest_file *f, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	struct stat st;
@@ -178,7 +178,7 @@ enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e)
 	size_t before = c->nparts;
 
 	for (uint64_t i = 0; !rc && i < d.nfiles; i++)
-		rc = check_file(c, &d, &d.files[i], e);
+		rc = check_described_file(c, &d, &d.files[i], e);
 	if (!rc)
 		rc = add_parts(c, &d, e);
 	while (rc && c->nparts > before)

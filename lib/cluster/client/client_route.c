@@ -48,7 +48,7 @@ enum err_code client_relay_apply_view(struct client *c, const struct view *view,
 }
 
 /* Tell the coordinator that the relay cannot be reached. */
-static void report_missed_relay(struct client *c, const char *why)
+static void report_unreachable_relay(struct client *c, const char *why)
 {
 	if (c->cfg.missed)
 		c->cfg.missed(c->cfg.ctx, c->route.relay, c->layout.epoch, why);
@@ -62,7 +62,7 @@ void client_relay_check(struct client *c, int64_t now)
 
 	if (way->state == ROUTE_SHUNNED) {
 		if (now - way->down_since > RELAY_AWAY)
-			report_missed_relay(c, "it could not be reached before");
+			report_unreachable_relay(c, "it could not be reached before");
 	} else if (!l || l->state == LINK_UP || !l->used) {
 		way->down_since = 0;
 	} else if (!way->down_since) {
@@ -70,7 +70,7 @@ void client_relay_check(struct client *c, int64_t now)
 	} else if (now - way->down_since > RELAY_AWAY) {
 		const char *why = l->fault.code ? l->fault.msg : "it does not answer";
 
-		report_missed_relay(c, why);
+		report_unreachable_relay(c, why);
 		c->ops->relay_away(c, why);
 	}
 }

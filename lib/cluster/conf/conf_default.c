@@ -164,7 +164,7 @@ enum conf_origin conf_origin_of(const struct conf *c, const struct conf_key *k)
 	return conf_key_derives(k) ? find_default(c, k, text, sizeof text) : CONF_FROM_NOBODY;
 }
 
-static void derive_key(struct conf *c, const struct conf_key *k)
+static void derive_default(struct conf *c, const struct conf_key *k)
 {
 	char text[64];
 	enum err_code rc;
@@ -185,7 +185,7 @@ void conf_derive_of_rule(struct conf *c)
 
 	for (size_t i = 0; i < n; i++)
 		if (is_key_of_rule(&k[i]))
-			derive_key(c, &k[i]);
+			derive_default(c, &k[i]);
 }
 
 /* Does something else than epochs end the training, or nothing at all? */
@@ -202,7 +202,7 @@ void conf_derive(struct conf *c)
 
 	for (size_t i = 0; i < n; i++)
 		if (conf_key_derives(&k[i]) && !is_key_of_rule(&k[i]))
-			derive_key(c, &k[i]);
+			derive_default(c, &k[i]);
 	if (!conf_given(c, conf_key_find("job.epochs", NULL)) && has_other_end(c))
 		c->job.epochs = 0;
 	conf_derive_of_rule(c);

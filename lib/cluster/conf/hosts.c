@@ -259,7 +259,7 @@ int64_t hosts_slots(const struct hosts *h)
 	return sum;
 }
 
-static const char *choose_place(const struct hosts *h, int64_t left, bool unlimited)
+static const char *choose_host(const struct hosts *h, int64_t left, bool unlimited)
 {
 	for (int64_t round = 0;; round++)
 		for (size_t i = 0; i < h->n; i++)
@@ -275,8 +275,8 @@ const char *hosts_nth(const struct hosts *h, size_t k)
 	for (size_t i = 0; i < h->n; i++)
 		more += h->item[i].limited ? 0 : h->item[i].slots;
 	if ((int64_t)k < all)
-		return choose_place(h, (int64_t)k, false);
-	return more ? choose_place(h, ((int64_t)k - all) % more, true) : NULL;
+		return choose_host(h, (int64_t)k, false);
+	return more ? choose_host(h, ((int64_t)k - all) % more, true) : NULL;
 }
 
 bool hosts_is_here(const char *name)

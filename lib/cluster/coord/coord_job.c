@@ -22,7 +22,7 @@ static void forward_lease_change(void *ctx, const struct task_change *change)
 		c->io.lease_changed(c->io.ctx, c->data.leases, change);
 }
 
-static void begin_stream(struct coord *c, const struct state_tasks *resumed)
+static void begin_leases_of_stream(struct coord *c, const struct state_tasks *resumed)
 {
 	c->data.stream = true;
 	c->data.tasks = tasks_new_stream(c->data.examples);
@@ -49,7 +49,7 @@ void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 	if (!c->data.leased)
 		return;
 	if (c->data.stream || (saved && saved->stream)) {
-		begin_stream(c, resumed);
+		begin_leases_of_stream(c, resumed);
 		return;
 	}
 	range = c->data.examples / (c->nworkers * LEASES_PER_WORKER) / c->cfg.batch * c->cfg.batch;

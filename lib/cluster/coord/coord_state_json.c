@@ -260,7 +260,7 @@ static json_t *hold(const json_t *doc)
 }
 
 /* Restore the job's progress: first step, times, results and data leases. */
-static void load_job(struct coord *c, const struct state *state, int64_t now)
+static void load_progress(struct coord *c, const struct state *state, int64_t now)
 {
 	c->membership.first_step = (uint64_t)state->first_step;
 	c->data.examples = (uint64_t)state->examples;
@@ -314,7 +314,7 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 	coord_tables_load(c, state);
 	c->data.leases = (uint64_t)state->lease_changes;
 	c->settings.unwaited = true;
-	load_job(c, state, now);
+	load_progress(c, state, now);
 	c->layout.epoch++;
 	coord_event(c, "recovered",
 	    "layout epoch %u: the coordinator goes on where the one before it ended",

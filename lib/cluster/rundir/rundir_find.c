@@ -20,7 +20,8 @@ struct found {
 };
 
 /* Append a name to a list. how: how its run ended, or "". */
-static void append_run(struct buf *list, size_t *n, char **last, const char *name, const char *how)
+static void append_run_name(struct buf *list, size_t *n, char **last, const char *name,
+    const char *how)
 {
 	buf_printf(list, "%s%s%s%s", *n ? ", " : "", name, *how ? ": " : "", how);
 	free(*last);
@@ -72,9 +73,9 @@ static enum err_code scan_runs(const char *dir, struct found *f, struct err *e)
 		qsort(name, n, sizeof *name, compare_run_names);
 	for (size_t i = 0; i < n; i++) {
 		if (rundir_is_alive(name[i], NULL))
-			append_run(&f->living, &f->nliving, &f->last_living, name[i], "");
+			append_run_name(&f->living, &f->nliving, &f->last_living, name[i], "");
 		else
-			append_run(&f->ended, &f->nended, &f->last_ended, name[i],
+			append_run_name(&f->ended, &f->nended, &f->last_ended, name[i],
 			    run_outcome(name[i]));
 		free(name[i]);
 	}

@@ -63,7 +63,7 @@ static enum err_code begin_state(const struct optim_rule *rule, size_t floats, s
 	return ERR_OK;
 }
 
-static void make_room(struct copying *c)
+static void reserve_part(struct copying *c)
 {
 	if (c->n < c->room)
 		return;
@@ -84,7 +84,7 @@ static enum err_code copy_part(struct copying *c, const struct table *t, uint32_
 	if (c->trains)
 		rule = conf_rule_of_table(&c->rule, t->name).rule;
 	keeps = rule && c->has && conf_rule_of_table(&c->had, t->name).rule == rule;
-	make_room(c);
+	reserve_part(c);
 	p = &c->held[c->n];
 	rc = saved_model_read(c->from, t, index, keeps, p, e);
 	floats = (size_t)p->n * (t->sparse ? t->cols : 1);

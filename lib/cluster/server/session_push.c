@@ -334,7 +334,7 @@ static bool push_rows_fit(const struct record *r, const struct push *push, size_
 
 /* Takes a PUSH_ROWS whose bytes are all here. A block of row ids that is not cached is asked for
  * again (KEYS_MISSED), and the push counts as handled: the client repeats it with all ids. */
-static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
+static enum conn_verdict take_pushed_rows(struct peer *p, const struct record *r,
     const uint8_t *body, size_t len)
 {
 	const struct table *t = shard_table(shard_of_pusher(p), r->table);
@@ -499,7 +499,7 @@ enum conn_verdict session_push(struct peer *p, const struct record *r, const uin
 			session_refuse(p, r, ERR_PROTO, "rows that do not fit table %u", r->table);
 			return CONN_DROP;
 		}
-		v = session_take_staged(p, r, payload, take_whole_rows);
+		v = session_take_staged(p, r, payload, take_pushed_rows);
 	} else {
 		if (session_refuse_stale(p, r))
 			return CONN_TAKEN;

@@ -280,7 +280,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *p, struct recei
 bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due);
 /* Is the tenure over? Then the acknowledgement must never be sent. Takes no lock. */
 bool shard_has_left(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due);
-/* What a receipt says of a push when it is sent. */
+/* The contents of a push's receipt at the time when it is sent. */
 struct shard_outcome {
 	/* The status when it was taken, or PUSH_SPLIT from a relay whose sum the servers did not
 	 * take. */

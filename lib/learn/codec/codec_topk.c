@@ -117,7 +117,7 @@ struct range {
 	int32_t min, max;
 };
 
-KERN_CLONES static void range_of(size_t n, const int32_t *a, struct range *r)
+KERN_CLONES static void find_value_range(size_t n, const int32_t *a, struct range *r)
 {
 	int32_t min = INT32_MAX, max = 0;
 
@@ -165,7 +165,7 @@ static int32_t kth_threshold(const int32_t *a, size_t n, size_t k, int32_t *room
 	struct range r;
 	int32_t least;
 
-	for (range_of(n, a, &r); n > FEW && r.min < r.max; range_of(n, a, &r)) {
+	for (find_value_range(n, a, &r); n > FEW && r.min < r.max; find_value_range(n, a, &r)) {
 		n = narrow_to_bin(a, n, &r, &k, room);
 		a = room;
 	}

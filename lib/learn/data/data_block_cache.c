@@ -49,7 +49,7 @@ void data_block_cache_close(struct data_block_cache *b)
 
 /* Removes what processes that were killed have left, if nobody else uses the directory, and then
  * says that this process does. Without a lock nothing is removed. */
-static void lock_directory(struct data_block_cache *b)
+static void lock_cache_directory(struct data_block_cache *b)
 {
 	char *path = path_join(b->dir, "lock");
 
@@ -78,7 +78,7 @@ struct data_block_cache *data_block_cache_open(const struct data_cache *c,
 		data_block_cache_close(b);
 		return NULL;
 	}
-	lock_directory(b);
+	lock_cache_directory(b);
 	b->file = mem_array(spec->nfiles + 1, sizeof *b->file);
 	b->nfiles = spec->nfiles;
 	for (size_t i = 0; i < spec->nfiles; i++) {

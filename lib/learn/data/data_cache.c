@@ -41,7 +41,7 @@ struct identity {
 	size_t files;
 };
 
-static void identity_release(struct identity *id)
+static void release_identity(struct identity *id)
 {
 	buf_release(&id->what);
 	buf_release(&id->whole);
@@ -56,7 +56,7 @@ static void put_identity_text(struct identity *id, const char *text)
 	buf_printf(&id->what, "%zu:%s\n", text ? strlen(text) : 0, text ? text : "");
 }
 
-static void exposition_put_number(struct identity *id, uint64_t n)
+static void put_number(struct identity *id, uint64_t n)
 {
 	buf_printf(&id->what, "%llu\n", (unsigned long long)n);
 }
@@ -146,7 +146,7 @@ static bool put_path(struct identity *id, const struct data_cache_load *l, const
 }
 
 /* Adds a table's schema; NULL: there is none. */
-static void put_schema(struct identity *id, const struct data_schema *s)
+static void put_schema_identity(struct identity *id, const struct data_schema *s)
 {
 	json_t *o = s ? data_schema_to_json(s) : NULL;
 	char *text = o ? json_text(o) : NULL;
@@ -161,20 +161,20 @@ static void put_like(struct identity *id, const struct dataset *d)
 {
 	uint64_t bits;
 
-	exposition_put_number(id, d->sparse);
-	exposition_put_number(id, d->cols);
-	exposition_put_number(id, d->fields);
-	exposition_put_number(id, (uint64_t)(d->index_base + 1));
-	exposition_put_number(id, d->classes);
+	put_number(id, d->sparse);
+	put_number(id, d->cols);
+	put_number(id, d->fields);
+	put_number(id, (uint64_t)(d->index_base + 1));
+	put_number(id, d->classes);
 	for (size_t i = 0; i < d->classes; i++) {
 		memcpy(&bits, &d->class_value[i], sizeof(bits));
-		exposition_put_number(id, bits);
+		put_number(id, bits);
 		put_identity_text(id, d->class_name[i]);
 	}
-	exposition_put_number(id, d->feature_name != NULL);
+	put_number(id, d->feature_name != NULL);
 	for (size_t i = 0; d->feature_name && i < d->cols; i++)
 		put_identity_text(id, d->feature_name[i]);
-	put_schema(id, d->schema);
+	put_schema_identity(id, d->schema);
 }
 
 /* Fills *id. False: these data cannot be cached, or not even found, which data_load then
@@ -186,10 +186,10 @@ static bool make_identity(struct identity *id, const struct data_cache_load *l)
 
 	*id = (struct identity){ 0 };
 	buf_printf(&id->what, "pskit " PSKIT_VERSION " %d\n", DATA_STORE_VERSION);
-	exposition_put_number(id, l->want->classes);
-	exposition_put_number(id, l->want->two);
-	exposition_put_number(id, l->want->any);
-	exposition_put_number(id, l->like ? 1 : l->want->base ? 2 : 0);
+	put_number(id, l->want->classes);
+	put_number(id, l->want->two);
+	put_number(id, l->want->any);
+	put_number(id, l->like ? 1 : l->want->base ? 2 : 0);
 	if (l->like || l->want->base)
 		put_like(id, l->like ? l->like : l->want->base);
 	if (l->kind)
@@ -315,7 +315,7 @@ static enum err_code parse_and_store(const struct data_cache *c, const struct da
 	else
 		log_warn(c->log,
 		    "parsed data are not kept: the files have changed while they were read");
-	identity_release(&now);
+	release_identity(&now);
 	return ERR_OK;
 }
 
@@ -424,7 +424,7 @@ char *data_cache_directory(const struct data_cache *c, const struct data_cache_l
 		}
 		free(name);
 	}
-	identity_release(&id);
+	release_identity(&id);
 	return path;
 }
 
@@ -442,6 +442,6 @@ enum err_code data_load_cached(const struct data_cache *c, const char *const *pa
 	usable = c->dir && make_identity(&id, &l) && make_directory(c, c->dir);
 	rc = usable ? load_or_parse(c, &l, &id, out, e)
 	            : data_load(paths, npaths, base_dir, want, like, out, e);
-	identity_release(&id);
+	release_identity(&id);
 	return rc;
 }

@@ -109,7 +109,7 @@ struct pair {
 	uint32_t number;
 };
 
-static int compare_ids(const void *a, const void *b)
+static int compare_feature_ids(const void *a, const void *b)
 {
 	const struct pair *x = a, *y = b;
 
@@ -128,7 +128,7 @@ static bool sort_hashed_ids(struct dataset *d, const struct table *t, uint64_t n
 	for (uint32_t i = 0; ok && d->id && i < t->n; i++)
 		pairs[i] = (struct pair){ t->id[i], i };
 	if (ok && d->id) {
-		qsort(pairs, t->n, sizeof(*pairs), compare_ids);
+		qsort(pairs, t->n, sizeof(*pairs), compare_feature_ids);
 		for (uint32_t i = 0; i < t->n; i++) {
 			d->id[i] = pairs[i].id;
 			rank[pairs[i].number] = i;

@@ -192,7 +192,7 @@ static bool take_zone(const char **p, double *out)
 }
 
 /* Parses 1 to `most` digits at *p. */
-static bool take_number(const char **p, size_t most, int *out)
+static bool parse_digits(const char **p, size_t most, int *out)
 {
 	size_t n = digits_at(*p);
 
@@ -220,7 +220,7 @@ static bool take_clock(const char **p, double *out)
 	int hour, minute, second = 0;
 	double part = 0;
 
-	if (!take_number(p, 4, &hour) || *(*p)++ != ':' || !take_part(p, 2, 0, 59, &minute))
+	if (!parse_digits(p, 4, &hour) || *(*p)++ != ':' || !take_part(p, 2, 0, 59, &minute))
 		return false;
 	if (**p == ':') {
 		++*p;
@@ -297,7 +297,7 @@ static bool take_written_date(enum data_form form, const char *p, double *out)
 	char sign;
 	bool named = false;
 
-	if (!take_number(&p, 2, &first))
+	if (!parse_digits(&p, 2, &first))
 		return false;
 	sign = *p;
 	if (sign != '/' && sign != '-' && (form == DATA_MONTH || (sign != '.' && sign != ' ')))
@@ -305,7 +305,7 @@ static bool take_written_date(enum data_form form, const char *p, double *out)
 	p++;
 	if (form == DATA_DAY && sign != '/' && sign != '.')
 		named = take_month_name(&p, &second);
-	if ((!named && (sign == ' ' || !take_number(&p, 2, &second))) || *p++ != sign ||
+	if ((!named && (sign == ' ' || !parse_digits(&p, 2, &second))) || *p++ != sign ||
 	    !take_part(&p, 4, 0, 9999, &year) || !take_day_time(p, &time))
 		return false;
 	day = form == DATA_DAY ? first : second;

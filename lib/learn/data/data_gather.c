@@ -136,7 +136,7 @@ static void sort_batch_ids(const struct dataset *d, struct batch *b, size_t nnz)
 }
 
 /* Number of 64-bit words of a bit set over all features of the dataset. */
-static size_t set_words(const struct dataset *d)
+static size_t count_set_words(const struct dataset *d)
 {
 	return d->nids / 64 + 1;
 }
@@ -145,13 +145,13 @@ static size_t set_words(const struct dataset *d)
  * sorting? Yes when it has not many more words than the batch has entries. */
 static bool is_set_cheaper(const struct dataset *d, size_t nnz)
 {
-	return set_words(d) / 4 < nnz;
+	return count_set_words(d) / 4 < nnz;
 }
 
 /* Lists the distinct features with the set; the set and its counts lie in b->id, behind the ids. */
 KERN_CLONES static void set_ids(const struct dataset *d, struct batch *b, size_t nnz)
 {
-	size_t words = set_words(d), number;
+	size_t words = count_set_words(d), number;
 	const uint64_t *id = d->id;
 	uint64_t *set = b->id + nnz, bits;
 	uint32_t *before = (uint32_t *)(void *)(set + words), n = 0;
@@ -176,7 +176,8 @@ KERN_CLONES static void set_ids(const struct dataset *d, struct batch *b, size_t
 /* 64-bit words that either way needs in b->id. */
 static size_t ids_room(const struct dataset *d, size_t nnz)
 {
-	return nnz + (is_set_cheaper(d, nnz) ? set_words(d) + set_words(d) / 2 + 1 : nnz);
+	return nnz +
+	    (is_set_cheaper(d, nnz) ? count_set_words(d) + count_set_words(d) / 2 + 1 : nnz);
 }
 
 static void gather_ids(const struct dataset *d, struct batch *b, size_t nnz)

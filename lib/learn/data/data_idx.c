@@ -67,7 +67,7 @@ static enum err_code read_idx_header(struct stream *s, struct idx *h, struct err
 	return ERR_OK;
 }
 
-static enum err_code check_end(struct stream *s, struct err *e)
+static enum err_code check_idx_end(struct stream *s, struct err *e)
 {
 	uint8_t one;
 	size_t got;
@@ -99,7 +99,7 @@ static enum err_code read_images(struct data_build *b, struct stream *s, const s
 			    done + got / h->cols, h->rows, NUM_S(h->rows));
 		data_build_rows(b, n);
 	}
-	return check_end(s, e);
+	return check_idx_end(s, e);
 }
 
 /* Reads an IDX file of labels. */
@@ -132,7 +132,7 @@ static enum err_code read_idx_labels(struct data_build *b, const char *path,
 			rc = data_label_number(b->label, s, block[i], e);
 	}
 	if (rc == ERR_OK)
-		rc = check_end(s, e);
+		rc = check_idx_end(s, e);
 	stream_close(s);
 	return rc;
 }
@@ -268,7 +268,7 @@ static enum err_code append_idx_rows(const struct data_rows *r, struct stream *s
 	return rc;
 }
 
-static enum err_code read_part_header(const struct data_file *f, struct idx *h, struct err *e)
+static enum err_code read_idx_part_header(const struct data_file *f, struct idx *h, struct err *e)
 {
 	struct stream *s;
 	enum err_code rc = data_file_part(f, 0, data_file_cut(f, DATA_PROBE), &s, e);
@@ -287,7 +287,7 @@ static enum err_code cut_idx(struct data_file *f, const char *base_dir, uint64_t
 	struct idx images = { 0 }, labels = { 0 };
 	bool fit = false;
 	char *path = NULL;
-	enum err_code rc = read_part_header(f, &images, e);
+	enum err_code rc = read_idx_part_header(f, &images, e);
 
 	*out = NULL;
 	*n = 0;
@@ -304,7 +304,7 @@ static enum err_code cut_idx(struct data_file *f, const char *base_dir, uint64_t
 	if (!rc)
 		rc = data_file_open(path, NULL, &r->labels, &fit, e);
 	if (!rc && fit)
-		rc = read_part_header(&r->labels, &labels, e);
+		rc = read_idx_part_header(&r->labels, &labels, e);
 	if (!rc && fit && labels.rank == 1 && labels.rows == images.rows)
 		data_rows_cut(f, bytes, out, n);
 	free(path);

@@ -192,7 +192,7 @@ static enum err_code visit_object(struct lines *l, const json_t *o, unsigned dep
 
 /* ---- the columns ---- */
 
-static size_t add_key(struct lines *l, const char *name)
+static size_t add_member_name(struct lines *l, const char *name)
 {
 	if (l->n == l->room) {
 		l->room = l->room ? 2 * l->room : 64;
@@ -216,7 +216,7 @@ static enum err_code count_value(struct lines *l, const json_t *v, struct err *e
 		    "an object has more than %u members; ?columns= names those that count",
 		    DATA_SCHEMA_COLUMNS);
 	if (at == SIZE_MAX)
-		at = add_key(l, name);
+		at = add_member_name(l, name);
 	if (json_is_array(v))
 		data_look_add_word(&l->key[at].look, "");
 	else if (json_is_string(v))
@@ -292,7 +292,7 @@ static enum err_code find_columns(struct lines *l, const json_t *first,
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; m && i < m->ncolumns; i++)
-		add_key(l, m->column[i].name);
+		add_member_name(l, m->column[i].name);
 	out->label = l->n;
 	if (m)
 		return ERR_OK;
@@ -301,7 +301,7 @@ static enum err_code find_columns(struct lines *l, const json_t *first,
 		char *name = mem_printf("%.*s", (int)strcspn(at, ","), at);
 
 		if (!map_get(l->place, name))
-			add_key(l, name);
+			add_member_name(l, name);
 		free(name);
 	}
 	rc = sample_lines(l, first, e);

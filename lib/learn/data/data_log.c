@@ -21,7 +21,7 @@ static const struct log_ops *const kinds[] = {
 #undef LOG
 };
 
-static const struct log_ops *find_kind(const char *file, const struct data_options *o)
+static const struct log_ops *find_log_kind(const char *file, const struct data_options *o)
 {
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
 		if (kinds[i]->is(file, o))
@@ -33,7 +33,7 @@ bool data_log_is(const char *path)
 {
 	struct data_options o;
 	char *file;
-	bool is = data_uri_parse(path, &file, &o, NULL) == ERR_OK && find_kind(file, &o);
+	bool is = data_uri_parse(path, &file, &o, NULL) == ERR_OK && find_log_kind(file, &o);
 
 	data_uri_release(&o);
 	free(file);
@@ -50,7 +50,7 @@ enum err_code data_log_open(const char *path, const char *base_dir, struct data_
 
 	*out = NULL;
 	l->path = mem_strdup(path);
-	if (!rc && !(l->ops = find_kind(l->file, &l->options)))
+	if (!rc && !(l->ops = find_log_kind(l->file, &l->options)))
 		rc = err_set(e, ERR_CONFIG, "%s is no stream", path);
 	if (!rc && !strstr(l->file, "://")) {
 		rc = data_uri_expand(l->file, base_dir, &names, &n, e);
@@ -112,7 +112,7 @@ size_t data_log_head_events(const struct data_log *l)
 
 /* ---- events ---- */
 
-void log_set_partitions(struct data_log *l, size_t n)
+void data_log_set_partitions(struct data_log *l, size_t n)
 {
 	if (n <= l->n)
 		return;
@@ -121,7 +121,7 @@ void log_set_partitions(struct data_log *l, size_t n)
 	l->n = n;
 }
 
-void log_add(struct data_log *l, size_t partition, const char *text, size_t len, int64_t place,
+void data_log_add(struct data_log *l, size_t partition, const char *text, size_t len, int64_t place,
     int64_t next)
 {
 	struct log_partition *p = &l->partition[partition];
@@ -147,7 +147,7 @@ void log_add(struct data_log *l, size_t partition, const char *text, size_t len,
 	p->place[p->n++] = place;
 }
 
-size_t log_window_bytes(const struct data_log *l)
+size_t data_log_window_bytes(const struct data_log *l)
 {
 	size_t each = LOG_WINDOWS_BYTES / (l->reading ? l->reading : 1);
 
@@ -156,12 +156,12 @@ size_t log_window_bytes(const struct data_log *l)
 	return each > LOG_WINDOW_LEAST ? each : LOG_WINDOW_LEAST;
 }
 
-bool log_has_room(const struct data_log *l, size_t partition)
+bool data_log_has_room(const struct data_log *l, size_t partition)
 {
 	const struct log_partition *p = &l->partition[partition];
 
 	return p->n - p->first < p->need ||
-	    (p->n - p->first < LOG_WINDOW && p->text.len < log_window_bytes(l));
+	    (p->n - p->first < LOG_WINDOW && p->text.len < data_log_window_bytes(l));
 }
 
 /* Forgets the events that arrived. */
@@ -267,9 +267,9 @@ void data_log_commit(struct data_log *l, size_t partition, int64_t place, int64_
 /* ---- examples ---- */
 
 /* Parses lines. name: for messages. */
-static enum err_code parse_lines(const struct data_log *l, const char *name, const uint8_t *text,
-    size_t len, const struct data_want *want, const struct dataset *like, struct dataset **out,
-    struct err *e)
+static enum err_code parse_event_lines(const struct data_log *l, const char *name,
+    const uint8_t *text, size_t len, const struct data_want *want, const struct dataset *like,
+    struct dataset **out, struct err *e)
 {
 	struct data_build *build = data_build_new(want, like, NULL);
 	struct buf all = BUF_INIT;
@@ -304,7 +304,7 @@ static enum err_code parse_events(const struct data_log *l, size_t partition, in
     struct dataset **out, struct err *e)
 {
 	char *name = mem_printf("%s[%zu]+%" PRId64, l->name, partition, place);
-	enum err_code rc = parse_lines(l, name, text, len, want, like, out, e);
+	enum err_code rc = parse_event_lines(l, name, text, len, want, like, out, e);
 
 	free(name);
 	return rc;
@@ -402,7 +402,7 @@ static void join_events(const struct data_log *l, size_t most, struct buf *out)
 }
 
 /* Keeps the first line, which has the names of the columns. */
-static void keep_heading(struct data_log *l, const struct buf *text)
+static void keep_log_heading(struct data_log *l, const struct buf *text)
 {
 	const uint8_t *nl = memchr(text->data, '\n', text->len);
 
@@ -436,7 +436,7 @@ static enum err_code parse_head(const struct data_log *l, const struct buf *text
 	enum err_code rc;
 
 	uncounted.bad = want->bad ? data_bad_lines_new(UINT64_MAX, NULL) : NULL;
-	rc = parse_lines(l, l->name, text->data, text->len, &uncounted, NULL, out, e);
+	rc = parse_event_lines(l, l->name, text->data, text->len, &uncounted, NULL, out, e);
 	data_bad_lines_free(uncounted.bad);
 	return rc;
 }
@@ -455,7 +455,7 @@ enum err_code data_log_head(struct data_log *l, const struct data_want *want, in
 		rc = err_set(e, ERR_FORMAT, "%s: its first %zu events hold no example", l->name,
 		    data_log_head_events(l));
 	if (!rc && (*out)->heading)
-		keep_heading(l, &text);
+		keep_log_heading(l, &text);
 	buf_release(&text);
 	return rc;
 }
@@ -469,7 +469,7 @@ enum err_code data_log_know_head(struct data_log *l, const struct dataset *head,
 	if (head->heading)
 		rc = read_first_events(l, 1, 0, interrupted, ctx, &text, e);
 	if (!rc && text.len)
-		keep_heading(l, &text);
+		keep_log_heading(l, &text);
 	buf_release(&text);
 	return rc;
 }

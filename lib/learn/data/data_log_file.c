@@ -34,7 +34,7 @@ static bool is_growing_file(const char *file, const struct data_options *o)
 	return o->follow && !strstr(file, "://");
 }
 
-static enum err_code open_file(struct data_log *l, struct err *e)
+static enum err_code open_log_file(struct data_log *l, struct err *e)
 {
 	struct own *own = l->own = mem_alloc(sizeof *own);
 	struct stat st;
@@ -51,11 +51,11 @@ static enum err_code open_file(struct data_log *l, struct err *e)
 	own->notices = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (own->notices >= 0)
 		inotify_add_watch(own->notices, l->file, IN_MODIFY);
-	log_set_partitions(l, 1);
+	data_log_set_partitions(l, 1);
 	return ERR_OK;
 }
 
-static void close_file(struct data_log *l)
+static void close_log_file(struct data_log *l)
 {
 	struct own *own = l->own;
 
@@ -70,7 +70,7 @@ static void close_file(struct data_log *l)
 }
 
 /* Sets *place to the end of the last whole line. */
-static enum err_code find_last_line_end(struct data_log *l, int64_t *place, struct err *e)
+static enum err_code find_whole_lines_end(struct data_log *l, int64_t *place, struct err *e)
 {
 	struct own *own = l->own;
 	struct stat st;
@@ -97,7 +97,7 @@ static enum err_code find_last_line_end(struct data_log *l, int64_t *place, stru
 }
 
 /* The place where a new job begins, by the option "from". */
-static enum err_code find_begin(struct data_log *l, int64_t *place, struct err *e)
+static enum err_code find_begin_in_file(struct data_log *l, int64_t *place, struct err *e)
 {
 	const char *from = l->options.from;
 	int64_t heading = l->heading ? (int64_t)strlen(l->heading) : 0;
@@ -106,7 +106,7 @@ static enum err_code find_begin(struct data_log *l, int64_t *place, struct err *
 
 	*place = heading;
 	if (from && strcmp(from, "end") == 0)
-		rc = find_last_line_end(l, place, e);
+		rc = find_whole_lines_end(l, place, e);
 	else if (from && data_num_all(from, &v))
 		*place = (int64_t)v;
 	else if (from && strcmp(from, "group") == 0)
@@ -125,7 +125,7 @@ static enum err_code seek_file(struct data_log *l, size_t partition, int64_t pla
 	if (place == DATA_LOG_OLDEST)
 		place = 0;
 	if (place == DATA_LOG_BEGIN)
-		rc = find_begin(l, &place, e);
+		rc = find_begin_in_file(l, &place, e);
 	l->partition[partition].next = place;
 	return rc;
 }
@@ -139,7 +139,7 @@ static void drop_file(struct data_log *l, size_t partition)
 }
 
 /* Has the file kept all bytes up to `end`, and its name? */
-static enum err_code check_file(struct data_log *l, int64_t end, struct err *e)
+static enum err_code check_log_file(struct data_log *l, int64_t end, struct err *e)
 {
 	struct own *own = l->own;
 	struct stat st, named;
@@ -180,18 +180,18 @@ static enum err_code take_lines(struct data_log *l, struct err *e)
 			    l->file, place + (at - text));
 		if (len && at[len - 1] == '\r')
 			len--;
-		log_add(l, 0, at, len, place + (at - text), place + (nl + 1 - text));
+		data_log_add(l, 0, at, len, place + (at - text), place + (nl + 1 - text));
 	}
 	buf_consume(&own->part, (size_t)(at - text));
 	return ERR_OK;
 }
 
 /* Reads what has been appended. *some: there was something. */
-static enum err_code read_more(struct data_log *l, bool *some, struct err *e)
+static enum err_code read_appended(struct data_log *l, bool *some, struct err *e)
 {
 	struct own *own = l->own;
 	int64_t at = l->partition[0].next + (int64_t)own->part.len;
-	enum err_code rc = check_file(l, at, e);
+	enum err_code rc = check_log_file(l, at, e);
 	ssize_t n;
 
 	*some = false;
@@ -219,16 +219,16 @@ static void await_write(const struct own *own, int64_t ms)
 		;
 }
 
-static enum err_code fetch_file(struct data_log *l, int timeout_ms, struct err *e)
+static enum err_code fetch_log_file(struct data_log *l, int timeout_ms, struct err *e)
 {
 	int64_t until = clock_now() + timeout_ms * NSEC_PER_MSEC, left;
 	enum err_code rc = ERR_OK;
 	bool some = false;
 
-	if (!l->partition[0].reading || !log_has_room(l, 0))
+	if (!l->partition[0].reading || !data_log_has_room(l, 0))
 		return ERR_OK;
 	for (;;) {
-		rc = read_more(l, &some, e);
+		rc = read_appended(l, &some, e);
 		left = (until - clock_now()) / NSEC_PER_MSEC;
 		if (rc || some || left <= 0)
 			return rc;
@@ -244,7 +244,7 @@ static void ignore_commit(struct data_log *l, size_t partition, int64_t place, i
 	(void)place;
 }
 
-static void ignore_skipped(struct data_log *l, size_t partition, size_t n)
+static void ignore_skipped_in_file(struct data_log *l, size_t partition, size_t n)
 {
 	(void)l;
 	(void)partition;
@@ -253,11 +253,11 @@ static void ignore_skipped(struct data_log *l, size_t partition, size_t n)
 
 const struct log_ops data_log_file = {
 	.is = is_growing_file,
-	.open = open_file,
+	.open = open_log_file,
 	.seek = seek_file,
 	.drop = drop_file,
-	.fetch = fetch_file,
+	.fetch = fetch_log_file,
 	.commit = ignore_commit,
-	.skipped = ignore_skipped,
-	.close = close_file,
+	.skipped = ignore_skipped_in_file,
+	.close = close_log_file,
 };

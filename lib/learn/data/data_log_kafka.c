@@ -45,7 +45,7 @@ static bool is_topic(const char *file, const struct data_options *o)
 
 /* ---- the process ---- */
 
-static enum err_code start_process(struct own *own, struct err *e)
+static enum err_code start_topic_process(struct own *own, struct err *e)
 {
 	static const char *const args[] = { "topic", "read", "-", NULL };
 
@@ -68,7 +68,7 @@ static struct credit measure_room(const struct data_log *l, size_t partition)
 	const struct log_partition *p = &l->partition[partition];
 	int64_t ready = (int64_t)data_log_ready(l, partition), need = (int64_t)p->need;
 	struct credit room = { (need > LOG_WINDOW ? need : LOG_WINDOW) - ready,
-		(int64_t)log_window_bytes(l) - (int64_t)p->text.len };
+		(int64_t)data_log_window_bytes(l) - (int64_t)p->text.len };
 
 	if (ready < need && room.bytes < NEEDED_BYTES)
 		room.bytes = NEEDED_BYTES;
@@ -123,7 +123,7 @@ static enum err_code restart_process(struct data_log *l, struct err *e)
 	else if (!rc)
 		rc = err_set(e, ERR_IO, "ps-ctl has stopped to read %s", l->name);
 	if (!rc)
-		rc = start_process(own, e);
+		rc = start_topic_process(own, e);
 	for (size_t i = 0; !rc && i < l->n; i++)
 		if (l->partition[i].reading)
 			begin_reading(l, i, l->partition[i].next);
@@ -139,7 +139,7 @@ static void extend_topic(struct data_log *l, size_t n)
 
 	if (n <= before)
 		return;
-	log_set_partitions(l, n);
+	data_log_set_partitions(l, n);
 	own->reader = mem_regrow(own->reader, n, sizeof *own->reader);
 	memset(own->reader + before, 0, (n - before) * sizeof *own->reader);
 }
@@ -170,13 +170,13 @@ static enum err_code take_record(struct data_log *l, const struct log_record *r,
 	case LOG_RECORD_EVENT:
 		own->reader[r->partition].outstanding.events--;
 		own->reader[r->partition].outstanding.bytes -= r->len;
-		log_add(l, r->partition, body, r->len, r->place, r->next);
+		data_log_add(l, r->partition, body, r->len, r->place, r->next);
 		/* A batch may need more than the window has. */
 		if (own->reader[r->partition].outstanding.bytes <= 0)
 			renew_window(l, r->partition, 0);
 		break;
 	default:
-		log_add(l, r->partition, NULL, 0, r->place, r->next);
+		data_log_add(l, r->partition, NULL, 0, r->place, r->next);
 	}
 	return ERR_OK;
 }
@@ -259,7 +259,7 @@ static enum err_code open_topic(struct data_log *l, struct err *e)
 	l->options.no_heading = true;
 	l->own = own = mem_alloc(sizeof *own);
 	own->path = mem_strdup(l->path);
-	rc = start_process(own, e);
+	rc = start_topic_process(own, e);
 	/* Its first record tells the number of partitions. It waits for a broker that does not answer. */
 	while (!rc && !l->n) {
 		size_t got;

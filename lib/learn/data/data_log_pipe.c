@@ -128,7 +128,7 @@ static enum err_code open_pipe(struct data_log *l, struct err *e)
 	return rc;
 }
 
-static void close_pipe(struct data_log *l)
+static void close_pipe_log(struct data_log *l)
 {
 	struct own *own = l->own;
 
@@ -207,5 +207,5 @@ const struct log_ops data_log_pipe = {
 	.fetch = fetch_pipe,
 	.commit = punch_spool,
 	.skipped = ignore_skipped,
-	.close = close_pipe,
+	.close = close_pipe_log,
 };

@@ -44,9 +44,9 @@ struct data_log {
 struct log_ops {
 	/* Is this a path of the kind? */
 	bool (*is)(const char *file, const struct data_options *o);
-	/* Opens l->file; calls log_set_partitions. */
+	/* Opens l->file; calls data_log_set_partitions. */
 	enum err_code (*open)(struct data_log *l, struct err *e);
-	/* As the functions of data_log.h. `fetch` adds events by log_add, and tells log_end. */
+	/* As the functions of data_log.h. `fetch` adds events by data_log_add, and tells log_end. */
 	enum err_code (*seek)(struct data_log *l, size_t partition, int64_t place, struct err *e);
 	void (*drop)(struct data_log *l, size_t partition);
 	enum err_code (*fetch)(struct data_log *l, int timeout_ms, struct err *e);
@@ -65,14 +65,14 @@ struct log_ops {
 #undef LOG
 
 /* The stream has at least so many partitions. */
-void log_set_partitions(struct data_log *l, size_t n);
+void data_log_set_partitions(struct data_log *l, size_t n);
 /* Adds an event of len bytes, without its newline, at this place; the next event is at `next` or behind it.
  * Newlines within become blanks. An event without bytes only moves on to `next`. */
-void log_add(struct data_log *l, size_t partition, const char *text, size_t len, int64_t place,
+void data_log_add(struct data_log *l, size_t partition, const char *text, size_t len, int64_t place,
     int64_t next);
 /* The bytes of events of one partition that may wait in memory. */
-size_t log_window_bytes(const struct data_log *l);
+size_t data_log_window_bytes(const struct data_log *l);
 /* May more events of the partition be added? */
-bool log_has_room(const struct data_log *l, size_t partition);
+bool data_log_has_room(const struct data_log *l, size_t partition);
 
 #endif

@@ -21,7 +21,7 @@ struct layout {
 
 /* Finds the label column by ?label=. An array that is as wide as the training data of b has none. b may be
  * NULL: the array has labels. */
-static enum err_code find_column(const struct data_build *b, const char *file,
+static enum err_code find_label_column(const struct data_build *b, const char *file,
     const struct data_options *o, struct layout *l, struct err *e)
 {
 	int64_t number;
@@ -119,7 +119,7 @@ static enum err_code read_array(struct data_build *b, struct stream *s,
 	if (h.shape[1] == 0 || h.shape[1] > COLS_MAX)
 		return stream_fail(s, e, "has rows of no values, or of more than %u", COLS_MAX);
 	l.width = h.shape[1];
-	rc = find_column(b, stream_name(s), o, &l, e);
+	rc = find_label_column(b, stream_name(s), o, &l, e);
 	l.unlabelled = l.label == l.width && !o->labels;
 	if (rc != ERR_OK)
 		return rc;
@@ -169,7 +169,7 @@ static enum err_code append_npy_rows(const struct data_rows *r, struct stream *s
 	return rc;
 }
 
-static enum err_code read_part_header(const struct data_file *f, struct npy *h, struct err *e)
+static enum err_code read_npy_header(const struct data_file *f, struct npy *h, struct err *e)
 {
 	struct stream *s;
 	enum err_code rc = data_file_part(f, 0, data_file_cut(f, DATA_PROBE), &s, e);
@@ -190,7 +190,7 @@ static enum err_code open_npy_labels(struct npy_file *x, const char *name, const
 
 	free(path);
 	if (!rc && *fit)
-		rc = read_part_header(&x->base.labels, h, e);
+		rc = read_npy_header(&x->base.labels, h, e);
 	if (rc || !*fit)
 		return rc;
 	*fit = h->rank == 1 && h->count == x->base.rows;
@@ -206,7 +206,7 @@ static enum err_code cut_npy(struct data_file *f, const char *base_dir, uint64_t
 	struct npy_file *x = mem_alloc(sizeof *x);
 	struct npy *h = &x->features;
 	bool fit = false;
-	enum err_code rc = read_part_header(f, h, e);
+	enum err_code rc = read_npy_header(f, h, e);
 
 	*out = NULL;
 	*n = 0;
@@ -218,7 +218,7 @@ static enum err_code cut_npy(struct data_file *f, const char *base_dir, uint64_t
 	x->base.head = h->head;
 	x->base.width = h->shape[1] * npy_value_size(h);
 	x->layout.width = (size_t)h->shape[1];
-	rc = find_column(NULL, f->name, &f->options, &x->layout, e);
+	rc = find_label_column(NULL, f->name, &f->options, &x->layout, e);
 	fit = !rc;
 	if (!rc && f->options.labels)
 		rc = open_npy_labels(x, f->options.labels, base_dir, &fit, e);

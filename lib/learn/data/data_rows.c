@@ -102,7 +102,7 @@ enum err_code data_rows_open(const struct data_file *f, const struct data_part *
 	return rc;
 }
 
-static enum err_code check_end(struct stream *s, struct err *e)
+static enum err_code check_rows_end(struct stream *s, struct err *e)
 {
 	uint8_t one;
 	size_t got;
@@ -132,8 +132,8 @@ enum err_code data_rows_read(struct data_cursor *base, size_t bytes, struct data
 	c->base.done = (double)(c->next - c->part->begin) / (double)(end - c->part->begin);
 	c->base.ended = c->next == end;
 	if (c->base.ended)
-		rc = check_end(c->stream, e);
-	return rc || !c->base.ended ? rc : check_end(c->labels, e);
+		rc = check_rows_end(c->stream, e);
+	return rc || !c->base.ended ? rc : check_rows_end(c->labels, e);
 }
 
 void data_rows_close(struct data_cursor *base)

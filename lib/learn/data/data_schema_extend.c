@@ -14,7 +14,7 @@ struct merging {
 	size_t n, at;
 };
 
-static void take_value(struct merging *m, const char *text, size_t place)
+static void merge_value(struct merging *m, const char *text, size_t place)
 {
 	struct data_schema *s = m->to;
 
@@ -28,12 +28,12 @@ static void take_old_value(struct merging *m, size_t i)
 {
 	const struct data_schema *s = m->from;
 
-	take_value(m, s->value[i], s->feature_of ? s->feature_of[i] : i);
+	merge_value(m, s->value[i], s->feature_of ? s->feature_of[i] : i);
 }
 
-static void take_new_value(struct merging *m)
+static void append_new_value(struct merging *m)
 {
-	take_value(m, m->value[m->at].text, m->from->nvalues + m->at);
+	merge_value(m, m->value[m->at].text, m->from->nvalues + m->at);
 	m->at++;
 }
 
@@ -52,11 +52,11 @@ static void merge_column(struct merging *m, size_t column)
 
 	for (size_t i = first; i < first + c->count; i++) {
 		while (comes_new_value(m, column, m->from->value[i]))
-			take_new_value(m);
+			append_new_value(m);
 		take_old_value(m, i);
 	}
 	while (comes_new_value(m, column, NULL))
-		take_new_value(m);
+		append_new_value(m);
 	m->to->column[column].value = (uint32_t)before;
 	m->to->column[column].count = (uint32_t)(m->to->nvalues - before);
 }

@@ -50,7 +50,7 @@ struct data_sequence {
 	uint64_t examples; /* before the next piece */
 };
 
-static void close_file(struct data_sequence *s)
+static void close_present_file(struct data_sequence *s)
 {
 	stream_close(s->stream);
 	s->stream = NULL;
@@ -59,7 +59,7 @@ static void close_file(struct data_sequence *s)
 
 void data_sequence_rewind(struct data_sequence *s)
 {
-	close_file(s);
+	close_present_file(s);
 	data_chunks_free(s->chunks);
 	s->chunks = NULL;
 	s->ended = false;
@@ -168,7 +168,7 @@ void data_sequence_describe(const struct data_sequence *s, char out[static 256])
 
 /* ---- reading ---- */
 
-static enum err_code open_file(struct data_sequence *s, struct err *e)
+static enum err_code open_next_file(struct data_sequence *s, struct err *e)
 {
 	const struct sequence_file *f = &s->file[s->at];
 	enum err_code rc = data_open(f->name, &s->stream, e);
@@ -266,11 +266,11 @@ enum err_code data_sequence_next(struct data_sequence *s, const struct dataset *
 	s->piece = NULL;
 	while (!rc && !s->piece && s->at < s->nfiles) {
 		if (!s->stream)
-			rc = open_file(s, e);
+			rc = open_next_file(s, e);
 		if (!rc)
 			rc = load_piece(s, &ended, e);
 		if (!rc && ended) {
-			close_file(s);
+			close_present_file(s);
 			s->at++;
 		}
 	}
@@ -288,8 +288,8 @@ enum err_code data_sequence_next(struct data_sequence *s, const struct dataset *
 /* ---- opening ---- */
 
 /* Adds the files of a path. *fit: they can be read in pieces, as far as their names tell. */
-static enum err_code add_path(struct data_sequence *s, const struct data_sequence_spec *spec,
-    const char *path, bool *fit, struct err *e)
+static enum err_code add_files_of_path(struct data_sequence *s,
+    const struct data_sequence_spec *spec, const char *path, bool *fit, struct err *e)
 {
 	struct data_options o;
 	char *file, **names = NULL;
@@ -360,7 +360,7 @@ static enum err_code choose_pieces(struct data_sequence *s, uint64_t memory, boo
 {
 	const struct data_reader *reader;
 	bool lines;
-	enum err_code rc = open_file(s, e);
+	enum err_code rc = open_next_file(s, e);
 
 	if (rc)
 		return rc;
@@ -392,7 +392,7 @@ enum err_code data_sequence_open(const struct data_sequence_spec *spec, struct d
 	s->like = spec->like;
 	s->piece_bytes = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
 	for (size_t i = 0; !rc && large && i < spec->npaths; i++)
-		rc = add_path(s, spec, spec->paths[i], &large, e);
+		rc = add_files_of_path(s, spec, spec->paths[i], &large, e);
 	if (!rc && large)
 		rc = choose_pieces(s, spec->memory, &large, e);
 	if (!rc && !large && !s->whole)

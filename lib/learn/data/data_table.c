@@ -481,7 +481,7 @@ static enum err_code take_category(struct data_build *b, const struct stream *s,
 	return rc;
 }
 
-static void take_number(struct data_table *t, size_t k, double v)
+static void take_cell_number(struct data_table *t, size_t k, double v)
 {
 	/* NAN: data_table_finish puts in what a missing cell stands for. */
 	put_cell(&t->row, t->schema->column[k].first, (float)v, k);
@@ -494,7 +494,7 @@ static enum err_code take_missing(struct data_build *b, const struct stream *s, 
 	struct data_table *t = b->table;
 
 	if (t->schema->column[k].kind == DATA_NUMBER)
-		take_number(t, k, (double)NAN);
+		take_cell_number(t, k, (double)NAN);
 	return t->schema->missing == DATA_MISSING_CATEGORY
 	    ? take_category(b, s, k, DATA_MISSING_TEXT, e)
 	    : ERR_OK;
@@ -509,11 +509,11 @@ static enum err_code take_number_text(struct data_build *b, const struct stream 
 	double v;
 
 	if (data_form_number(c->form, c->unit, text, &v) && isfinite((float)v)) {
-		take_number(t, k, v);
+		take_cell_number(t, k, v);
 	} else if (data_form_is_missing(text)) {
 		return take_missing(b, s, k, e);
 	} else if (c->words) {
-		take_number(t, k, (double)NAN);
+		take_cell_number(t, k, (double)NAN);
 		return take_category(b, s, k, text, e);
 	} else {
 		data_shown(shown, text, strlen(text));
@@ -622,7 +622,7 @@ enum err_code data_table_number(struct data_build *b, const struct stream *s, si
 			return fail_cell(t, s, place, e,
 			    "%g in the column of numbers \"%.60s\" is no finite float32 number", v,
 			    t->schema->column[k].name);
-		take_number(t, k, v);
+		take_cell_number(t, k, v);
 		return ERR_OK;
 	case DATA_LABEL:
 		t->row.labelled = true;
@@ -857,7 +857,7 @@ static int compare_new_values(const void *a, const void *b)
 }
 
 /* Adds the new values to the schema of the data before, and gives the entries their final features. */
-static void add_values(struct data_build *b)
+static void add_new_values(struct data_build *b)
 {
 	struct data_table *t = b->table;
 	size_t known = data_schema_features(t->schema);
@@ -964,7 +964,7 @@ static void measure_target(struct data_build *b)
 }
 
 /* Finds the factor that makes the mean weight 1. */
-static enum err_code measure_weights(struct data_build *b, struct err *e)
+static enum err_code measure_table_weights(struct data_build *b, struct err *e)
 {
 	struct data_schema *s = b->table->own;
 	const struct dataset *d = b->d;
@@ -985,7 +985,7 @@ static enum err_code measure_weights(struct data_build *b, struct err *e)
 	return ERR_OK;
 }
 
-static void scale_weights(struct data_build *b)
+static void scale_table_weights(struct data_build *b)
 {
 	const struct data_schema *s = b->table->schema;
 	struct dataset *d = b->d;
@@ -1067,17 +1067,17 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 		sort_values(b);
 		measure_numbers(b);
 		measure_target(b);
-		rc = measure_weights(b, e);
+		rc = measure_table_weights(b, e);
 		if (rc)
 			return rc;
 	} else if (t->extends) {
-		add_values(b);
+		add_new_values(b);
 	}
 	features = data_schema_features(t->schema);
 	if (features == 0)
 		return err_set(e, ERR_FORMAT, "%s: no column is a feature", b->first);
 	scale_numbers(b);
-	scale_weights(b);
+	scale_table_weights(b);
 	if (t->own && !t->extends)
 		t->own->dense = features <= DATA_SCHEMA_DENSE;
 	b->index_base = 0;

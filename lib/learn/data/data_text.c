@@ -57,8 +57,8 @@ static enum err_code take_text_byte(struct reading *x, unsigned char c, struct e
 
 /* Reads byte by byte from blocks rather than by lines: a text may be a single line of any length.
  * All files of a path add to one vocabulary. */
-static enum err_code read_text(struct data_build *b, struct stream *s, const struct data_options *o,
-    struct err *e)
+static enum err_code read_plain_text(struct data_build *b, struct stream *s,
+    const struct data_options *o, struct err *e)
 {
 	struct reading x = { .first = true, .empty = true };
 	unsigned char block[BLOCK];
@@ -79,4 +79,4 @@ static enum err_code read_text(struct data_build *b, struct stream *s, const str
 	return rc ? rc : end_word(&x, e);
 }
 
-const struct data_reader data_reader_text = { data_probe_never, read_text, NULL };
+const struct data_reader data_reader_text = { data_probe_never, read_plain_text, NULL };

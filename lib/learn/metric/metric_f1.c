@@ -8,7 +8,7 @@ static bool f1_of_one(void *summary, const struct metric_scores *of, double n, d
 	const struct class_count *c = &((struct class_counts *)summary)->class[1];
 
 	(void)of, (void)n;
-	*out = c->predicted + c->real > 0 ? class_counts_f1(c) : 0;
+	*out = c->predicted + c->real > 0 ? summary_classes_f1(c) : 0;
 	return c->predicted + c->real > 0;
 }
 

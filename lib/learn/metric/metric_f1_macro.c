@@ -11,7 +11,7 @@ static bool mean_f1(void *summary, const struct metric_scores *of, double n, dou
 	(void)of, (void)n;
 	for (size_t i = 0; i < s->classes; i++)
 		if (s->class[i].predicted + s->class[i].real > 0) {
-			sum += class_counts_f1(&s->class[i]);
+			sum += summary_classes_f1(&s->class[i]);
 			classes++;
 		}
 	*out = classes ? sum / (double)classes : 0;

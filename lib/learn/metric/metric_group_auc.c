@@ -10,7 +10,7 @@ static bool area_of_group(const struct ranked *x, size_t n, double *value, doubl
 	for (size_t at = 0, ties; at < n; at += ties) {
 		double here[2] = { 0 };
 
-		ties = ranked_ties(x, n, at);
+		ties = summary_groups_ties(x, n, at);
 		for (size_t i = at; i < at + ties; i++)
 			here[x[i].y > 0.5f] += (double)x[i].weight;
 		/* Those of class 1 so far have higher scores. */

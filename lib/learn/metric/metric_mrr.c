@@ -25,7 +25,7 @@ static bool reciprocal_of_group(const struct ranked *x, size_t n, double *value,
 	for (size_t at = 0, ties; at < n; at += ties) {
 		size_t relevant = 0;
 
-		ties = ranked_ties(x, n, at);
+		ties = summary_groups_ties(x, n, at);
 		for (size_t i = at; i < at + ties; i++)
 			relevant += x[i].y > 0.5f;
 		if (relevant) {

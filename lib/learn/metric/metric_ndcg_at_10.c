@@ -46,7 +46,7 @@ static bool ndcg_of_group(const struct ranked *x, size_t n, double *value, doubl
 	for (size_t at = 0, ties; at < n; at += ties) {
 		double y = 0, by = 0;
 
-		ties = ranked_ties(x, n, at);
+		ties = summary_groups_ties(x, n, at);
 		for (size_t i = at; i < at + ties; i++) {
 			if (x[i].y < 0) {
 				*value = (double)NAN;

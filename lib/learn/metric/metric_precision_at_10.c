@@ -8,7 +8,7 @@ static bool precision_of_group(const struct ranked *x, size_t n, double *value, 
 	size_t relevant;
 
 	(void)weight;
-	*value = ranked_hits(x, n, &relevant) / RANKED_TOP;
+	*value = summary_groups_hits(x, n, &relevant) / RANKED_TOP;
 	return relevant > 0;
 }
 

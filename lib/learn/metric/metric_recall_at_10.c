@@ -6,7 +6,7 @@
 static bool recall_of_group(const struct ranked *x, size_t n, double *value, double *weight)
 {
 	size_t relevant;
-	double hits = ranked_hits(x, n, &relevant);
+	double hits = summary_groups_hits(x, n, &relevant);
 
 	(void)weight;
 	*value = relevant ? hits / (double)relevant : 0;

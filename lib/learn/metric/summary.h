@@ -36,7 +36,7 @@ struct class_counts {
 };
 extern const struct metric_summary_ops summary_classes;
 /* F1 = 2 both / (predicted + real) of a class that is predicted or real. */
-double class_counts_f1(const struct class_count *c);
+double summary_classes_f1(const struct class_count *c);
 
 /* The scores of two classes. Calls each(ctx, score's weights by class) for the different scores,
  * from the lowest on, and returns true; false when a score was not finite. all: the weights of all
@@ -59,9 +59,9 @@ extern const struct metric_summary_ops summary_groups;
 bool summary_groups_mean(void *summary,
     bool (*figure)(const struct ranked *x, size_t n, double *value, double *weight), double *out);
 /* The number of examples of equal score from x[at] on. */
-size_t ranked_ties(const struct ranked *x, size_t n, size_t at);
-/* Of n examples the first RANKED_TOP and of those the relevant ones (y > 1/2); where some of equal score
+size_t summary_groups_ties(const struct ranked *x, size_t n, size_t at);
+/* Returns how many relevant examples (y > 1/2) are among the first RANKED_TOP of n; where some of equal score
  * are among the first and others are not, the mean over all orders of them. *relevant: of all n. */
-double ranked_hits(const struct ranked *x, size_t n, size_t *relevant);
+double summary_groups_hits(const struct ranked *x, size_t n, size_t *relevant);
 
 #endif

@@ -6,7 +6,7 @@
 #include "core/mem.h"
 
 /* The number of classes decides the size. */
-static enum err_code make_room(struct class_counts *s, size_t classes, struct err *e)
+static enum err_code reserve_classes(struct class_counts *s, size_t classes, struct err *e)
 {
 	if (s->class)
 		return ERR_OK;
@@ -18,7 +18,7 @@ static enum err_code make_room(struct class_counts *s, size_t classes, struct er
 static enum err_code add_classes(void *summary, const struct metric_batch *x, struct err *e)
 {
 	struct class_counts *s = summary;
-	enum err_code rc = make_room(s, x->of.task == MODEL_TWO ? 2 : x->of.outputs, e);
+	enum err_code rc = reserve_classes(s, x->of.task == MODEL_TWO ? 2 : x->of.outputs, e);
 
 	for (size_t r = 0; !rc && r < x->batch->rows; r++) {
 		size_t predicted = metric_predicted_class(x, x->scores + r * x->of.outputs),
@@ -36,7 +36,7 @@ static enum err_code merge_classes(void *summary, const void *other, struct err 
 {
 	struct class_counts *s = summary;
 	const struct class_counts *o = other;
-	enum err_code rc = o->class ? make_room(s, o->classes, e) : ERR_OK;
+	enum err_code rc = o->class ? reserve_classes(s, o->classes, e) : ERR_OK;
 
 	for (size_t i = 0; !rc && i < o->classes; i++) {
 		s->class[i].both += o->class[i].both;
@@ -51,7 +51,7 @@ static void release_classes(void *summary)
 	free(((struct class_counts *)summary)->class);
 }
 
-double class_counts_f1(const struct class_count *c)
+double summary_classes_f1(const struct class_count *c)
 {
 	return 2 * c->both / (c->predicted + c->real);
 }

@@ -113,7 +113,7 @@ static void leave_out_large(struct groups *g)
 	drop_left_out(g);
 }
 
-static enum err_code make_room(struct groups *g, struct err *e)
+static enum err_code reserve_group_room(struct groups *g, struct err *e)
 {
 	size_t cap = g->cap ? 2 * g->cap : 1024;
 	struct grouped *item;
@@ -148,7 +148,7 @@ static enum err_code add_example(struct groups *g, const struct grouped *x, stru
 
 	if (!is_kept(g, x->group))
 		return ERR_OK;
-	rc = make_room(g, e);
+	rc = reserve_group_room(g, e);
 	/* Making room may have removed the group. */
 	if (!rc && is_kept(g, x->group))
 		g->item[g->n++] = *x;
@@ -223,7 +223,7 @@ bool summary_groups_mean(void *summary,
 	return weights > 0;
 }
 
-size_t ranked_ties(const struct ranked *x, size_t n, size_t at)
+size_t summary_groups_ties(const struct ranked *x, size_t n, size_t at)
 {
 	size_t ties = 1;
 
@@ -232,7 +232,7 @@ size_t ranked_ties(const struct ranked *x, size_t n, size_t at)
 	return ties;
 }
 
-double ranked_hits(const struct ranked *x, size_t n, size_t *relevant)
+double summary_groups_hits(const struct ranked *x, size_t n, size_t *relevant)
 {
 	double hits = 0;
 
@@ -240,7 +240,7 @@ double ranked_hits(const struct ranked *x, size_t n, size_t *relevant)
 	for (size_t at = 0, ties; at < n; at += ties) {
 		size_t hit = 0, room = at < RANKED_TOP ? RANKED_TOP - at : 0;
 
-		ties = ranked_ties(x, n, at);
+		ties = summary_groups_ties(x, n, at);
 		for (size_t i = 0; i < ties; i++)
 			hit += x[at + i].y > 0.5f;
 		*relevant += hit;

@@ -21,7 +21,7 @@ enum {
 	    0
 };
 
-static size_t find_kind(const char *name)
+static size_t find_model_kind(const char *name)
 {
 	size_t i = 0;
 
@@ -135,7 +135,7 @@ static bool adjusts_examples(const struct model *m)
 enum err_code model_new(const struct model_kind *const *kinds, const char *name,
     const struct model_shape *shape, struct model **out, struct err *e)
 {
-	size_t kind = find_kind(name);
+	size_t kind = find_model_kind(name);
 	enum model_task task;
 	struct loss_spec loss;
 	struct model *m;

@@ -45,7 +45,7 @@ struct model_axes model_info_axes(const struct model_info *info, const char *tab
 	return (struct model_axes){ .table = table };
 }
 
-/* What the users of a model with this loss's targets must provide. */
+/* The task that a user of a model with these targets of the loss has to name. */
 static enum model_task task_of(enum loss_target target)
 {
 	static const enum model_task task[] = {

@@ -63,7 +63,7 @@ static size_t store_signature_header(char *data, size_t size, size_t n, void *ct
 
 /* Runs as curl's progress callback, also while nothing is transferred; a result other than 0
  * aborts the call. */
-static int check_stop(void *ctx, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t f)
+static int poll_stop(void *ctx, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t f)
 {
 	const struct http_client *c = ctx;
 
@@ -128,7 +128,7 @@ static void set_curl_options(struct http_client *c)
 	curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, store_signature_header);
 	curl_easy_setopt(h, CURLOPT_HEADERDATA, c);
 	curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
-	curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, check_stop);
+	curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, poll_stop);
 	curl_easy_setopt(h, CURLOPT_XFERINFODATA, c);
 	curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, on_socket);
 	curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, c);

@@ -14,7 +14,7 @@ static struct http_conn *conn_of(struct MHD_Connection *mhd)
 	return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-static void object_exchange_release(struct http_exchange *x)
+static void release_exchange(struct http_exchange *x)
 {
 	free(x->uri);
 	free(x->token);
@@ -34,7 +34,7 @@ void *http_request_uri(void *listener, const char *uri, struct MHD_Connection *m
 	if (c == NULL)
 		return NULL;
 	x = &c->x;
-	object_exchange_release(x);
+	release_exchange(x);
 	x->uri = mem_strdup(uri != NULL ? uri : "");
 	x->query = x->uri + strlen(x->uri);
 	return c;
@@ -50,7 +50,7 @@ void http_request_done(void *listener, struct MHD_Connection *mhd, void **contex
 	(void)why;
 	if (c == NULL)
 		return;
-	object_exchange_release(&c->x);
+	release_exchange(&c->x);
 	http_conns_phase(c, HTTP_ARRIVING, clock_now() + c->l->s->request_timeout);
 	*context = NULL;
 }

@@ -112,7 +112,7 @@ static enum err_code fail_request(const struct topic *t, rd_kafka_resp_err_t cod
 }
 
 /* After a request that failed: serves the callbacks, and says whether to try again. */
-static enum err_code may_retry(struct topic *t, rd_kafka_resp_err_t code, struct err *e)
+static enum err_code may_retry_request(struct topic *t, rd_kafka_resp_err_t code, struct err *e)
 {
 	/* Requests that fail at once must not be made in a busy loop. */
 	rd_kafka_poll(t->rk, 100);
@@ -241,7 +241,7 @@ static enum err_code find_partitions(struct topic *t, struct err *e)
 		if (m)
 			rd_kafka_metadata_destroy(m);
 		if (!n)
-			rc = may_retry(t, code, e);
+			rc = may_retry_request(t, code, e);
 	}
 	if (rc)
 		return rc;
@@ -317,7 +317,7 @@ static enum err_code find_watermarks(struct topic *t, uint32_t partition, int64_
 			note_answer(t);
 			return ERR_OK;
 		}
-		rc = may_retry(t, code, e);
+		rc = may_retry_request(t, code, e);
 		if (rc)
 			return rc;
 	}
@@ -338,7 +338,7 @@ static enum err_code find_committed(struct topic *t, uint32_t partition, int64_t
 			code = one->err;
 		if (!code)
 			break;
-		rc = may_retry(t, code, e);
+		rc = may_retry_request(t, code, e);
 		if (rc)
 			break;
 	}
@@ -356,7 +356,8 @@ enum err_code topic_offsets(struct topic *t, uint32_t partition, int64_t *oldest
 }
 
 /* The place where a new job begins. */
-static enum err_code find_begin(struct topic *t, uint32_t partition, int64_t *place, struct err *e)
+static enum err_code find_begin_offset(struct topic *t, uint32_t partition, int64_t *place,
+    struct err *e)
 {
 	int64_t oldest = 0, end = 0, group = -1;
 	enum err_code rc = find_watermarks(t, partition, &oldest, &end, e);
@@ -416,7 +417,7 @@ enum err_code topic_seek(struct topic *t, uint32_t partition, int64_t place, uin
 	topic_drop(t, partition);
 	p = &t->part[partition];
 	if (place == -1)
-		rc = find_begin(t, partition, &place, e);
+		rc = find_begin_offset(t, partition, &place, e);
 	else if (place < 0)
 		rc = find_watermarks(t, partition, &place, &end, e);
 	if (rc)

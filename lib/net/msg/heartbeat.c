@@ -6,7 +6,7 @@
 
 #include "core/mem.h"
 
-static int64_t decode_int(const json_t *v, int64_t missing)
+static int64_t decode_count(const json_t *v, int64_t missing)
 {
 	return json_is_integer(v) && json_integer_value(v) >= 0 ? json_integer_value(v) : missing;
 }
@@ -23,7 +23,7 @@ static struct heartbeat_rank *decode_ranks(const json_t *list, size_t *n)
 		return NULL;
 	ranks = mem_array(longest, sizeof *ranks);
 	json_array_foreach(list, i, pair) {
-		int64_t rank = decode_int(json_array_get(pair, 0), -1);
+		int64_t rank = decode_count(json_array_get(pair, 0), -1);
 		const json_t *number = json_array_get(pair, 1);
 
 		if (rank < 0 || rank > UINT32_MAX || !json_is_number(number) ||
@@ -44,7 +44,7 @@ static void decode_hist(const json_t *json, struct heartbeat_hist *out)
 	if (json_array_size(counts) > HEARTBEAT_BOUNDS_MAX)
 		return;
 	json_array_foreach(counts, i, count)
-		out->count[out->n++] = decode_int(count, 0);
+		out->count[out->n++] = decode_count(count, 0);
 	out->le = json_incref(json_object_get(json, "le"));
 	out->sum = json_number_value(json_object_get(json, "sum"));
 }
@@ -53,9 +53,9 @@ static void decode_hist(const json_t *json, struct heartbeat_hist *out)
 	void heartbeat_##name##_decode(const json_t *stats, struct heartbeat_##name *out) \
 	{ \
 		heartbeat_##name##_release(out);
-#define INT(member, missing) out->member = decode_int(json_object_get(stats, #member), missing);
+#define INT(member, missing) out->member = decode_count(json_object_get(stats, #member), missing);
 #define INT_IF(member) \
-	out->member = decode_int(json_object_get(stats, #member), -1); \
+	out->member = decode_count(json_object_get(stats, #member), -1); \
 	out->has_##member = out->member >= 0; \
 	out->member = out->has_##member ? out->member : 0;
 #define NUM(member) out->member = json_number_value(json_object_get(stats, #member));

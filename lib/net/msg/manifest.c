@@ -110,7 +110,7 @@ static bool decode_last(const json_t *list, struct manifest_state *out)
 
 /* Decodes what both kinds of entries have from their fourth member on: "version", "step",
  * ["last"...], "born". The last two may be left out. */
-static bool decode_state(const json_t *entry, struct manifest_state *out)
+static bool decode_entry_state(const json_t *entry, struct manifest_state *out)
 {
 	const json_t *last = json_array_get(entry, 5), *born = json_array_get(entry, 6);
 
@@ -129,7 +129,7 @@ bool manifest_decode_part(const json_t *entry, struct manifest_part *out)
 	return n >= 5 && n <= 8 && decode_index(json_array_get(entry, 0), &out->table) &&
 	    decode_index(json_array_get(entry, 1), &out->part) &&
 	    decode_index(json_array_get(entry, 2), &out->file) &&
-	    decode_state(entry, &out->state) &&
+	    decode_entry_state(entry, &out->state) &&
 	    (!out->delta || decode_index(json_array_get(entry, 7), &out->base));
 }
 
@@ -142,10 +142,11 @@ bool manifest_decode_described(const json_t *entry, struct manifest_described *o
 		.file = json_string_value(json_array_get(entry, 2)),
 		.delta = n == 8 };
 	return n >= 6 && n <= 8 && out->table && out->file &&
-	    decode_index(json_array_get(entry, 1), &out->part) && decode_state(entry, &out->state);
+	    decode_index(json_array_get(entry, 1), &out->part) &&
+	    decode_entry_state(entry, &out->state);
 }
 
-/* Appends what decode_state reads; tail: the member behind "born" of a partition that has changes
+/* Appends what decode_entry_state reads; tail: the member behind "born" of a partition that has changes
  * only, else NULL. */
 static void append_state(json_t *entry, const struct manifest_state *s, json_t *tail)
 {

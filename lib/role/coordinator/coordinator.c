@@ -524,7 +524,7 @@ static enum err_code coordinator_start(struct server *s, struct err *e)
 	if (s->recover)
 		history_curve(h->history, h->web.curve);
 	h->web.sessions = web_sessions_new();
-	h->web.board = dashboard_feed_new();
+	h->web.board = routes_web_feed_new();
 	h->tracing = trace_request_new();
 	psk_renewal_begin(h);
 	s->coordinator = h;
@@ -623,7 +623,7 @@ static void coordinator_free(struct coordinator *h)
 	history_free(h->history);
 	web_curve_free(h->web.curve);
 	web_sessions_free(h->web.sessions);
-	dashboard_feed_free(h->web.board);
+	routes_web_feed_free(h->web.board);
 	trace_request_free(h->tracing);
 	json_decref(h->config);
 	json_decref(h->followed);

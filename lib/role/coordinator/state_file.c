@@ -54,7 +54,7 @@ static enum err_code decide_recovery(struct server *s, const char *path, struct 
 }
 
 /* Reads s->state, which becomes NULL after an error. */
-static enum err_code decode_state(struct server *s, const char *path, struct err *e)
+static enum err_code decode_state_file(struct server *s, const char *path, struct err *e)
 {
 	enum err_code rc;
 
@@ -82,7 +82,7 @@ static enum err_code read_state(struct server *s, struct err *e)
 	s->state_document = NULL;
 	s->recover = false;
 	if (access(path, F_OK) == 0)
-		rc = decode_state(s, path, e);
+		rc = decode_state_file(s, path, e);
 	/* When resuming from a checkpoint, only the epoch of the state is needed. */
 	if (rc && (s->cfg.force_new || s->cfg.resume)) {
 		*e = (struct err){ 0 };

@@ -176,7 +176,7 @@ static enum err_code update_sparse(struct follower *m, struct shard *shard,
 
 /* The known versions and steps belong to another generation of the source: pull everything
  * again. */
-static void forget_versions(struct follower *m)
+static void forget_source_versions(struct follower *m)
 {
 	for (size_t i = 0; i < m->ntables; i++) {
 		struct follower_table *x = &m->table[i];
@@ -204,7 +204,7 @@ enum err_code follower_update(struct follower *m, struct shard *shard, struct er
 
 	/* The source was rolled back to a checkpoint: other updates may have the same versions. */
 	if (generation != m->generation)
-		forget_versions(m);
+		forget_source_versions(m);
 	m->generation = generation;
 	rc = update_dense_tables(m, shard, e);
 	for (size_t i = 0; !rc && i < m->ntables; i++) {
@@ -215,6 +215,6 @@ enum err_code follower_update(struct follower *m, struct shard *shard, struct er
 	}
 	/* The source was rolled back meanwhile, so the pulled values may be of both generations. */
 	if (client_layout(m->tool.client)->generation != m->generation)
-		forget_versions(m);
+		forget_source_versions(m);
 	return rc;
 }

@@ -98,7 +98,8 @@ static enum err_code check_setting_fits(struct server *server, const json_t *set
 }
 
 /* Is there room for the table that is proposed?  A proposal without one (null) needs no room. */
-static enum err_code check_table_fits(struct server *server, const json_t *proposed, struct err *e)
+static enum err_code check_proposed_table_fits(struct server *server, const json_t *proposed,
+    struct err *e)
 {
 	struct layout_trial trial;
 	struct layout layout = { 0 };
@@ -127,7 +128,7 @@ bool store_settings_refuse(struct server *server, const struct message_propose *
 	if (strcmp(proposal->kind, "set") == 0)
 		rc = check_setting_fits(server, proposal->set, &e);
 	else if (strcmp(proposal->kind, "table") == 0)
-		rc = check_table_fits(server, proposal->table, &e);
+		rc = check_proposed_table_fits(server, proposal->table, &e);
 	if (!rc)
 		return false;
 	agent_tell(server->agent,

@@ -141,7 +141,7 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
 
 /* ---- by lease ---- */
 
-enum err_code feed_request_lease(struct feed *f, const struct message_lease *m, json_t *done,
+enum err_code batches_request_lease(struct feed *f, const struct message_lease *m, json_t *done,
     json_t *holds, struct answer_lease *out, json_t **answer, struct err *e)
 {
 	json_t *msg = MESSAGE(lease, .more = m->more, .step = m->step, .batch = m->batch,

@@ -110,7 +110,7 @@ static void begin_metrics(struct measuring *m, const struct batch *first)
 	m->begun = true;
 }
 
-static enum err_code measure_batch(void *ctx, const struct batch *b, const float *scores,
+static enum err_code measure_scores(void *ctx, const struct batch *b, const float *scores,
     struct err *e)
 {
 	struct measuring *m = ctx;
@@ -127,7 +127,7 @@ enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_
 	struct measuring m = { .pass = &x };
 	enum err_code rc;
 
-	pass_begin(&x, p, !dense_here, measure_batch, &m);
+	pass_begin(&x, p, !dense_here, measure_scores, &m);
 	rc = score_sequence(&x, data, e);
 	if (!rc && !m.begun)
 		begin_metrics(&m, NULL);

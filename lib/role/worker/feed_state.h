@@ -61,7 +61,7 @@ extern const struct lease_ops leases_of_stream;
 
 /* Asks the coordinator for a lease (the message "lease"), and decodes its answer, to be released by
  * answer_release_lease and json_decref(*answer). Takes the references of done and holds. */
-enum err_code feed_request_lease(struct feed *f, const struct message_lease *m, json_t *done,
+enum err_code batches_request_lease(struct feed *f, const struct message_lease *m, json_t *done,
     json_t *holds, struct answer_lease *out, json_t **answer, struct err *e);
 
 #endif

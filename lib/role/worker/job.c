@@ -233,7 +233,8 @@ static enum err_code open_stream(struct job *j, const struct job_source *from, c
 }
 
 /* The path among n that is a stream; NULL: none. ERR_CONFIG: it is not the only one. */
-static enum err_code find_stream(const char *const *path, size_t n, const char **out, struct err *e)
+static enum err_code find_only_stream(const char *const *path, size_t n, const char **out,
+    struct err *e)
 {
 	*out = NULL;
 	for (size_t i = 0; i < n; i++)
@@ -252,7 +253,8 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	const struct conf_strs *paths = &j->conf.job.data;
 	const char *stream;
 	char text[256];
-	enum err_code rc = find_stream(from->ndata ? from->data : (const char *const *)paths->item,
+	enum err_code rc = find_only_stream(from->ndata ? from->data
+	                                                : (const char *const *)paths->item,
 	    from->ndata ? from->ndata : paths->n, &stream, e);
 
 	if (rc)
@@ -371,7 +373,7 @@ static const uint32_t *rows_trained_on(const struct job *j, size_t *n)
 
 /* The weights of classes that job.class_weight asks for, in a new array. *out: NULL, where all are
  * 1 or only a description of the data is known, by which no model is trained. */
-static enum err_code weigh_classes(const struct job *j, float **out, struct err *e)
+static enum err_code make_class_weights(const struct job *j, float **out, struct err *e)
 {
 	const struct dataset *d = j->train;
 	uint64_t *count = mem_array(d->classes + 1, sizeof *count);
@@ -410,7 +412,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 		.outside = j->outside };
 	struct model_table *table = NULL;
 	float *class_weight;
-	enum err_code rc = weigh_classes(j, &class_weight, e);
+	enum err_code rc = make_class_weights(j, &class_weight, e);
 
 	shape.class_weight = class_weight;
 	set_target_scaling(j->train->schema, &shape);

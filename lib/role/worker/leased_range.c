@@ -61,7 +61,7 @@ json_t *leased_range_to_json(const struct leased_range *r)
 }
 
 /* The end of the examples that a lost worker may have pushed. */
-static uint64_t attempt_end(const struct attempt *a)
+static uint64_t lost_attempt_end(const struct attempt *a)
 {
 	uint64_t end = taken_end(&a->taken);
 
@@ -74,8 +74,8 @@ static uint64_t repeated_until(const struct leased_range *r)
 	uint64_t end = 0;
 
 	for (size_t i = 0; i < r->n_earlier; i++)
-		if (attempt_end(&r->earlier[i]) > end)
-			end = attempt_end(&r->earlier[i]);
+		if (lost_attempt_end(&r->earlier[i]) > end)
+			end = lost_attempt_end(&r->earlier[i]);
 	return end;
 }
 

@@ -32,8 +32,8 @@ struct params {
 	/* by table: rows to use instead of those that the batch touches; NULL: those of the
 	 * batch */
 	const struct params_rows *rows;
-	/* Of each id of a batch, how many of its examples have it, as client_push_rows takes it; and
-	 * for counting, 1 + the last example that had it. Room for ncounted ids. */
+	/* The number of the batch's examples that have each id, as client_push_rows takes it; and for
+	 * counting, 1 + the last example that had it. Room for ncounted ids. */
 	uint32_t *touching;
 	uint32_t *last;
 	size_t ncounted;

@@ -58,7 +58,7 @@ static enum err_code request_lease(struct feed *f, bool more, uint64_t at, struc
 		json_array_append_new(holds, leased_range_to_json(&x->now));
 	if (x->next.have)
 		json_array_append_new(holds, leased_range_to_json(&x->next));
-	rc = feed_request_lease(f,
+	rc = batches_request_lease(f,
 	    &(struct message_lease){ .more = more,
 	        .step = (int64_t)at,
 	        .batch = (int64_t)f->batch },
@@ -79,7 +79,7 @@ static enum err_code request_lease(struct feed *f, bool more, uint64_t at, struc
 }
 
 /* Examples of the open range that are not used yet, as far as the source knows. */
-static uint64_t count_left(const struct feed *f)
+static uint64_t count_left_in_range(const struct feed *f)
 {
 	struct ranges *x = ranges_of(f);
 	return f->source->ops->left(f->source, x->now.used);
@@ -92,7 +92,7 @@ static uint64_t next_first_step(const struct feed *f)
 	struct ranges *x = ranges_of(f);
 	uint64_t batch = x->now.own.batch;
 
-	return f->step + (count_left(f) + batch - 1) / batch;
+	return f->step + (count_left_in_range(f) + batch - 1) / batch;
 }
 
 /* Leases a range ahead; done ranges travel in the same request. While the coordinator is away and
@@ -143,7 +143,7 @@ static enum err_code prepare_next(struct feed *f, struct err *e)
 }
 
 /* Has the next n examples of the present range ready; *have: so many it has. */
-static enum err_code ready_examples(struct feed *f, uint64_t n, uint64_t *have, struct err *e)
+static enum err_code ready_range_examples(struct feed *f, uint64_t n, uint64_t *have, struct err *e)
 {
 	struct ranges *x = ranges_of(f);
 	enum err_code rc = ERR_OK;
@@ -237,7 +237,7 @@ static enum err_code ready_range(struct feed *f, bool *over, struct err *e)
 		if (rc || *over || !x->now.have)
 			return rc;
 		if (!rc)
-			rc = ready_examples(f, 1, &have, e);
+			rc = ready_range_examples(f, 1, &have, e);
 		if (!rc && !have)
 			finish_range(f);
 	}
@@ -248,7 +248,8 @@ static enum err_code ready_range(struct feed *f, bool *over, struct err *e)
 }
 
 /* Leased examples: the next ones of the current range. */
-static enum err_code choose_batch(struct feed *f, struct batch *b, bool *over, struct err *e)
+static enum err_code choose_batch_of_range(struct feed *f, struct batch *b, bool *over,
+    struct err *e)
 {
 	struct ranges *x = ranges_of(f);
 	enum err_code rc;
@@ -266,7 +267,7 @@ static enum err_code choose_batch(struct feed *f, struct batch *b, bool *over, s
 	rc = announce_place(f, e);
 	if (rc)
 		return rc;
-	rc = ready_examples(f, x->now.own.batch, &x->taken, e);
+	rc = ready_range_examples(f, x->now.own.batch, &x->taken, e);
 	if (rc)
 		return rc;
 	f->last_pos = (struct data_position){ x->now.units.epoch,
@@ -282,7 +283,7 @@ static enum err_code lease_ahead(struct feed *f, struct err *e)
 	return rc ? rc : prepare_next(f, e);
 }
 
-static void mark_used(struct feed *f)
+static void mark_range_used(struct feed *f)
 {
 	struct ranges *x = ranges_of(f);
 	if (!x->now.have)
@@ -290,11 +291,11 @@ static void mark_used(struct feed *f)
 	x->now.used += x->taken;
 	x->taken = 0;
 	f->step++;
-	if (!count_left(f))
+	if (!count_left_in_range(f))
 		finish_range(f);
 }
 
-static enum err_code finish_leases(struct feed *f, struct err *e)
+static enum err_code finish_range_leases(struct feed *f, struct err *e)
 {
 	struct ranges *x = ranges_of(f);
 	bool finished;
@@ -310,7 +311,7 @@ static enum err_code finish_leases(struct feed *f, struct err *e)
 	return request_lease(f, false, 0, NULL, &finished, e);
 }
 
-static void begin_leases(struct feed *f)
+static void begin_range_leases(struct feed *f)
 {
 	f->own = mem_alloc(sizeof(struct ranges));
 }
@@ -326,7 +327,7 @@ static void ignore_checkpoint(struct feed *f, uint64_t step)
 	(void)step;
 }
 
-static void end_leases(struct feed *f)
+static void end_range_leases(struct feed *f)
 {
 	struct ranges *x = ranges_of(f);
 
@@ -338,12 +339,12 @@ static void end_leases(struct feed *f)
 }
 
 const struct lease_ops leases_of_ranges = {
-	.begin = begin_leases,
-	.choose = choose_batch,
-	.used = mark_used,
+	.begin = begin_range_leases,
+	.choose = choose_batch_of_range,
+	.used = mark_range_used,
 	.ahead = lease_ahead,
-	.finish = finish_leases,
+	.finish = finish_range_leases,
 	.checkpoint = ignore_checkpoint,
 	.present = present_range,
-	.end = end_leases,
+	.end = end_range_leases,
 };

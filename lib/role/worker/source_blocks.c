@@ -79,7 +79,7 @@ static enum err_code read_ahead(struct blocks_source *b, struct err *e)
 	return b->next.chunks ? ask_reader(b, &b->next, e) : ERR_OK;
 }
 
-static void begin_reading(struct blocks_source *b, const struct source_range *r,
+static void begin_reading_range(struct blocks_source *b, const struct source_range *r,
     struct reading *out)
 {
 	const uint32_t *order = data_epoch_order(&b->order, r->epoch) + r->begin;
@@ -169,7 +169,7 @@ static enum err_code take_chunk(struct blocks_source *b, struct err *e)
 
 /* ---- the source ---- */
 
-static void close_range(struct range_source *s)
+static void close_range_of_blocks(struct range_source *s)
 {
 	struct blocks_source *b = blocks_of(s);
 
@@ -178,17 +178,18 @@ static void close_range(struct range_source *s)
 	b->taken = b->known = 0;
 }
 
-static enum err_code prepare_range(struct range_source *s, const struct source_range *r,
+static enum err_code prepare_range_of_blocks(struct range_source *s, const struct source_range *r,
     struct err *e)
 {
 	struct blocks_source *b = blocks_of(s);
 
 	stop_reading(b, &b->next);
-	begin_reading(b, r, &b->next);
+	begin_reading_range(b, r, &b->next);
 	return read_ahead(b, e);
 }
 
-static enum err_code open_range(struct range_source *s, const struct source_range *r, struct err *e)
+static enum err_code open_range_of_blocks(struct range_source *s, const struct source_range *r,
+    struct err *e)
 {
 	struct blocks_source *b = blocks_of(s);
 
@@ -198,12 +199,12 @@ static enum err_code open_range(struct range_source *s, const struct source_rang
 		b->next = (struct reading){ 0 };
 	} else {
 		stop_reading(b, &b->next);
-		begin_reading(b, r, &b->now);
+		begin_reading_range(b, r, &b->now);
 	}
 	return ERR_OK;
 }
 
-static uint64_t count_left(const struct range_source *s, uint64_t at)
+static uint64_t count_left_in_blocks(const struct range_source *s, uint64_t at)
 {
 	const struct blocks_source *b = (const struct blocks_source *)s;
 
@@ -212,8 +213,8 @@ static uint64_t count_left(const struct range_source *s, uint64_t at)
 	return b->known > at ? b->known - at : 0;
 }
 
-static enum err_code ready_examples(struct range_source *s, uint64_t at, uint64_t n, uint64_t *have,
-    struct err *e)
+static enum err_code ready_examples_of_blocks(struct range_source *s, uint64_t at, uint64_t n,
+    uint64_t *have, struct err *e)
 {
 	struct blocks_source *b = blocks_of(s);
 	enum err_code rc = ERR_OK;
@@ -227,13 +228,13 @@ static enum err_code ready_examples(struct range_source *s, uint64_t at, uint64_
 	return rc ? rc : read_ahead(b, e);
 }
 
-static uint64_t units_before(const struct range_source *s, uint64_t at)
+static uint64_t blocks_before(const struct range_source *s, uint64_t at)
 {
 	(void)at;
 	return ((const struct blocks_source *)s)->now.range.begin;
 }
 
-static enum err_code load_examples(struct range_source *s, uint64_t at, uint64_t n,
+static enum err_code load_examples_of_blocks(struct range_source *s, uint64_t at, uint64_t n,
     struct batch *out, struct err *e)
 {
 	struct blocks_source *b = blocks_of(s);
@@ -265,11 +266,11 @@ static void tell_reading(const struct range_source *s, struct source_reading *ou
 	out->blocks_left = b->now.left + b->next.left;
 }
 
-static void free_source(struct range_source *s)
+static void free_source_of_blocks(struct range_source *s)
 {
 	struct blocks_source *b = blocks_of(s);
 
-	close_range(s);
+	close_range_of_blocks(s);
 	stop_reading(b, &b->next);
 	block_reader_free(b->reader);
 	dataset_free(b->used);
@@ -280,15 +281,15 @@ static void free_source(struct range_source *s)
 }
 
 static const struct range_source_ops blocks_ops = {
-	.prepare = prepare_range,
-	.open = open_range,
-	.ready = ready_examples,
-	.left = count_left,
-	.units_before = units_before,
-	.load = load_examples,
+	.prepare = prepare_range_of_blocks,
+	.open = open_range_of_blocks,
+	.ready = ready_examples_of_blocks,
+	.left = count_left_in_blocks,
+	.units_before = blocks_before,
+	.load = load_examples_of_blocks,
 	.reading = tell_reading,
-	.close = close_range,
-	.free = free_source,
+	.close = close_range_of_blocks,
+	.free = free_source_of_blocks,
 };
 
 struct range_source *source_blocks_new(const struct data_blocks *blocks,

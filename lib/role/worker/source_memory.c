@@ -20,45 +20,46 @@ static struct memory_source *memory_of(struct range_source *s)
 	return (struct memory_source *)s;
 }
 
-static const struct source_range *range_of(const struct range_source *s)
+static const struct source_range *range_in_memory(const struct range_source *s)
 {
 	return &((const struct memory_source *)s)->range;
 }
 
-static enum err_code prepare_range(struct range_source *s, const struct source_range *r,
+static enum err_code prepare_range_in_memory(struct range_source *s, const struct source_range *r,
     struct err *e)
 {
 	(void)s, (void)r, (void)e;
 	return ERR_OK;
 }
 
-static enum err_code open_range(struct range_source *s, const struct source_range *r, struct err *e)
+static enum err_code open_range_in_memory(struct range_source *s, const struct source_range *r,
+    struct err *e)
 {
 	(void)e;
 	memory_of(s)->range = *r;
 	return ERR_OK;
 }
 
-static uint64_t count_left(const struct range_source *s, uint64_t at)
+static uint64_t count_left_in_memory(const struct range_source *s, uint64_t at)
 {
-	uint64_t n = range_of(s)->end - range_of(s)->begin;
+	uint64_t n = range_in_memory(s)->end - range_in_memory(s)->begin;
 
 	return at < n ? n - at : 0;
 }
 
-static enum err_code ready_examples(struct range_source *s, uint64_t at, uint64_t n, uint64_t *have,
-    struct err *e)
+static enum err_code ready_examples_in_memory(struct range_source *s, uint64_t at, uint64_t n,
+    uint64_t *have, struct err *e)
 {
-	uint64_t left = count_left(s, at);
+	uint64_t left = count_left_in_memory(s, at);
 
 	(void)e;
 	*have = n < left ? n : left;
 	return ERR_OK;
 }
 
-static uint64_t units_before(const struct range_source *s, uint64_t at)
+static uint64_t examples_before(const struct range_source *s, uint64_t at)
 {
-	return range_of(s)->begin + at;
+	return range_in_memory(s)->begin + at;
 }
 
 static enum err_code deal_examples(struct range_source *s, uint64_t epoch, uint64_t begin,
@@ -85,20 +86,20 @@ static enum err_code deal_numbers(struct range_source *s, uint64_t epoch, uint64
 	return ERR_OK;
 }
 
-static enum err_code load_examples(struct range_source *s, uint64_t at, uint64_t n, struct batch *b,
-    struct err *e)
+static enum err_code load_examples_in_memory(struct range_source *s, uint64_t at, uint64_t n,
+    struct batch *b, struct err *e)
 {
-	const struct source_range *r = range_of(s);
+	const struct source_range *r = range_in_memory(s);
 
 	return s->ops->deal(s, r->epoch, r->begin + at, r->begin + at + n, b, e);
 }
 
-static void close_range(struct range_source *s)
+static void close_range_in_memory(struct range_source *s)
 {
 	memory_of(s)->range = (struct source_range){ 0 };
 }
 
-static void free_source(struct range_source *s)
+static void free_source_in_memory(struct range_source *s)
 {
 	data_epoch_order_release(&memory_of(s)->order);
 	free(memory_of(s)->row);
@@ -106,27 +107,27 @@ static void free_source(struct range_source *s)
 }
 
 static const struct range_source_ops memory_ops = {
-	.prepare = prepare_range,
-	.open = open_range,
-	.ready = ready_examples,
-	.left = count_left,
-	.units_before = units_before,
-	.load = load_examples,
+	.prepare = prepare_range_in_memory,
+	.open = open_range_in_memory,
+	.ready = ready_examples_in_memory,
+	.left = count_left_in_memory,
+	.units_before = examples_before,
+	.load = load_examples_in_memory,
 	.deal = deal_examples,
-	.close = close_range,
-	.free = free_source,
+	.close = close_range_in_memory,
+	.free = free_source_in_memory,
 };
 
 static const struct range_source_ops number_ops = {
-	.prepare = prepare_range,
-	.open = open_range,
-	.ready = ready_examples,
-	.left = count_left,
-	.units_before = units_before,
-	.load = load_examples,
+	.prepare = prepare_range_in_memory,
+	.open = open_range_in_memory,
+	.ready = ready_examples_in_memory,
+	.left = count_left_in_memory,
+	.units_before = examples_before,
+	.load = load_examples_in_memory,
 	.deal = deal_numbers,
-	.close = close_range,
-	.free = free_source,
+	.close = close_range_in_memory,
+	.free = free_source_in_memory,
 };
 
 struct range_source *source_memory_new(const struct dataset *d, const struct data_split *split,

@@ -3,13 +3,13 @@
 #include "data/data_log.h"
 #include "worker/feed_state.h"
 
-static void free_source(struct range_source *s)
+static void free_source_of_stream(struct range_source *s)
 {
 	free(s);
 }
 
 static const struct range_source_ops stream_ops = {
-	.free = free_source,
+	.free = free_source_of_stream,
 };
 
 struct range_source *source_stream_new(const struct data_log *log)

@@ -28,7 +28,7 @@
 #define PLACE_AGE (2 * NSEC_PER_SEC)
 /* How often the coordinator is asked for more partitions, and told how far all are. */
 #define ASK_EVERY (200 * NSEC_PER_MSEC)
-/* The same, of a worker that has none. */
+/* How often a worker asks that has no partition. */
 #define ASK_EVERY_IDLE (50 * NSEC_PER_MSEC)
 
 /* Checkpoints at whose begin the places are remembered. */
@@ -67,7 +67,7 @@ static size_t partition_of(const struct held *h)
 	return (size_t)h->range.units.begin;
 }
 
-static void begin_leases(struct feed *f)
+static void begin_stream_leases(struct feed *f)
 {
 	struct partitions *x = f->own = mem_alloc(sizeof *x);
 
@@ -75,7 +75,7 @@ static void begin_leases(struct feed *f)
 	x->checkpoint = UINT64_MAX;
 }
 
-static void end_leases(struct feed *f)
+static void end_stream_leases(struct feed *f)
 {
 	struct partitions *x = partitions_of(f);
 
@@ -111,7 +111,7 @@ static enum err_code request(struct feed *f, bool more, struct answer_lease *lea
 	for (size_t i = 0; i < x->n; i++)
 		json_array_append_new(holds, leased_range_to_json(&x->held[i].range));
 	x->asked = clock_now();
-	return feed_request_lease(f,
+	return batches_request_lease(f,
 	    &(struct message_lease){ .more = more, .step = (int64_t)f->step }, json_array(), holds,
 	    lease, answer, e);
 }
@@ -295,7 +295,7 @@ static uint64_t wanted_events(const struct feed *f, const struct held *h)
 }
 
 /* Has the partition a whole batch? */
-static bool is_full(const struct feed *f, const struct held *h)
+static bool has_whole_batch(const struct feed *f, const struct held *h)
 {
 	return h->waiting &&
 	    data_log_ready(partitions_of(f)->log, partition_of(h)) >= wanted_events(f, h);
@@ -313,7 +313,7 @@ static struct held *find_batch(struct feed *f, int64_t now, uint64_t *n)
 		size_t i = (x->last + k + (now - x->turn_began > TURN)) % x->n;
 		struct held *h = &x->held[i];
 
-		if (is_full(f, h)) {
+		if (has_whole_batch(f, h)) {
 			*n = wanted_events(f, h);
 			return h;
 		}
@@ -402,7 +402,8 @@ static enum err_code load_batch(struct feed *f, const struct held *h, uint64_t n
 	return rc;
 }
 
-static enum err_code choose_batch(struct feed *f, struct batch *b, bool *over, struct err *e)
+static enum err_code choose_batch_of_stream(struct feed *f, struct batch *b, bool *over,
+    struct err *e)
 {
 	struct partitions *x = partitions_of(f);
 	struct held *h = NULL;
@@ -434,7 +435,7 @@ static enum err_code choose_batch(struct feed *f, struct batch *b, bool *over, s
 	return load_batch(f, h, n, b, e);
 }
 
-static void mark_used(struct feed *f)
+static void mark_events_used(struct feed *f)
 {
 	struct partitions *x = partitions_of(f);
 
@@ -456,7 +457,7 @@ static enum err_code lease_nothing(struct feed *f, struct err *e)
 	return ERR_OK;
 }
 
-static enum err_code finish_leases(struct feed *f, struct err *e)
+static enum err_code finish_stream_leases(struct feed *f, struct err *e)
 {
 	return announce(f, NULL, 0, e);
 }
@@ -494,12 +495,12 @@ static void commit_places(struct feed *f, uint64_t step)
 }
 
 const struct lease_ops leases_of_stream = {
-	.begin = begin_leases,
-	.choose = choose_batch,
-	.used = mark_used,
+	.begin = begin_stream_leases,
+	.choose = choose_batch_of_stream,
+	.used = mark_events_used,
 	.ahead = lease_nothing,
-	.finish = finish_leases,
+	.finish = finish_stream_leases,
 	.checkpoint = commit_places,
 	.present = present_partition,
-	.end = end_leases,
+	.end = end_stream_leases,
 };

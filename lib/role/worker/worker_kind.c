@@ -6,7 +6,7 @@
 
 /* The two kinds of workers that ps-work runs; struct worker_ops has the contract. */
 
-static bool is_custom(const struct worker *w)
+static bool has_custom_model(const struct worker *w)
 {
 	return strcmp(w->job.conf.job.model, "custom") == 0;
 }
@@ -29,7 +29,7 @@ static void prepare_native(struct worker *w, struct job_source *from)
 
 static enum err_code start_native(struct worker *w, struct err *e)
 {
-	return is_custom(w)
+	return has_custom_model(w)
 	    ? err_set(e, ERR_CONFIG,
 	          "job.model: the gradients of model custom come from a program: ps-work train --exec COMMAND")
 	    : ERR_OK;
@@ -95,7 +95,7 @@ static void prepare_program(struct worker *w, struct job_source *from)
 
 static enum err_code start_program(struct worker *w, struct err *e)
 {
-	return is_custom(w)
+	return has_custom_model(w)
 	    ? program_begin(w->own, &w->job, e)
 	    : err_set(e, ERR_CONFIG, "--exec: is for job.model custom, and this job's is %s",
 	          w->job.conf.job.model);

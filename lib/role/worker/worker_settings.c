@@ -25,7 +25,7 @@ static enum err_code adopt_base(struct worker *w, struct err *e)
 
 /* Skips to the step, and sends the CLOCK of the step before it: the worker owes nothing for the
  * steps between. */
-static enum err_code jump_to_step(struct worker *w, uint64_t step, struct err *e)
+static enum err_code skip_steps_before(struct worker *w, uint64_t step, struct err *e)
 {
 	enum err_code rc;
 
@@ -47,7 +47,7 @@ static enum err_code apply_epoch(struct worker *w, const struct view_change *cha
 	enum err_code rc = conf_apply(&w->job.conf, change->set, e);
 
 	if (!rc && !sync_same(&before, &w->job.conf.sync))
-		rc = jump_to_step(w, (uint64_t)change->step, e);
+		rc = skip_steps_before(w, (uint64_t)change->step, e);
 	w->settings = change->number;
 	return rc;
 }

@@ -12,7 +12,7 @@
 struct dashboard_feed;
 
 /* Without a snapshot; the first request of a dashboard takes one. */
-struct dashboard_feed *dashboard_feed_new(void);
-void dashboard_feed_free(struct dashboard_feed *b);
+struct dashboard_feed *routes_web_feed_new(void);
+void routes_web_feed_free(struct dashboard_feed *b);
 
 #endif

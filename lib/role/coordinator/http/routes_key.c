@@ -158,7 +158,7 @@ static bool is_admitted(struct server *s, const char *name, struct keyring_entry
 	return entry != NULL;
 }
 
-static enum err_code revoke_key(struct coordinator *h, const char *name, const char *who,
+static enum err_code revoke_named_key(struct coordinator *h, const char *name, const char *who,
     uint64_t *made, struct err *e)
 {
 	const struct identity *id = h->server->cfg.id;
@@ -216,7 +216,7 @@ int routes_post_revoke(void *ctx, const struct http_request *req, struct http_an
 	a->park_ms = CUT_PATIENCE_MS;
 	if (!*req->memo &&
 	    (!json_only(req->body, "", keys, &e) ||
-	        revoke_key(h, name, req->peer.name, req->memo, &e))) {
+	        revoke_named_key(h, name, req->peer.name, req->memo, &e))) {
 		json_decref(missing);
 		return routes_fail(a, &e);
 	}

@@ -45,7 +45,7 @@ struct dashboard_feed {
 	} part[PARTS];
 };
 
-struct dashboard_feed *dashboard_feed_new(void)
+struct dashboard_feed *routes_web_feed_new(void)
 {
 	struct dashboard_feed *b = mem_alloc(sizeof *b);
 
@@ -53,7 +53,7 @@ struct dashboard_feed *dashboard_feed_new(void)
 	return b;
 }
 
-void dashboard_feed_free(struct dashboard_feed *b)
+void routes_web_feed_free(struct dashboard_feed *b)
 {
 	if (!b)
 		return;

@@ -242,6 +242,14 @@ produce() {
 	ps-ctl stop -C c.run
 }
 
+@test "nor in a job that trains only rows" {
+	lines 0 12800 >ids.svm
+	write_job "ids.svm?follow=yes&format=libsvm" 2 bsp
+	ps-ctl start c
+	within 10000 ps-ctl wait -C c.run --for step=200 --timeout 60s
+	ps-ctl stop -C c.run
+}
+
 @test "the place of a partition that always has a batch is told again and again" {
 	lines 0 16000 >ids.svm
 	write_job "ids.svm?follow=yes&format=libsvm" 1

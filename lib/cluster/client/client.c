@@ -81,6 +81,8 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 			c->seen.members = r->examples;
 		if (r->flags & RECORD_SAVING)
 			c->seen.saving = r->step;
+		if (r->flags & RECORD_TRAINED)
+			c->seen.trained = r->step;
 		if (!c->seen.first_answer)
 			c->seen.first_answer = clock_now();
 		return client_pull_take_answer(l, r, payload, &l->fault) ? CONN_DROP : CONN_TAKEN;
@@ -415,7 +417,7 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 	c->ops = cfg->hooks ? &client_relay_ops : &client_worker_ops;
 	c->spin.span = cfg->spin;
 	c->next_seq = 1;
-	c->seen.saving = UINT64_MAX;
+	c->seen.saving = c->seen.trained = UINT64_MAX;
 	if (cfg->oldest_open)
 		atomic_store(cfg->oldest_open, CLIENT_NONE_OPEN);
 	layout_reserve(&c->layout);
@@ -447,6 +449,11 @@ int64_t client_first_answer(const struct client *c)
 uint32_t client_members(const struct client *c)
 {
 	return c->seen.members;
+}
+
+uint64_t client_trained_step(const struct client *c)
+{
+	return c->seen.trained;
 }
 
 uint64_t client_open_step(const struct client *c)

@@ -165,6 +165,9 @@ enum err_code client_attend(struct client *c, struct err *e);
 int64_t client_first_answer(const struct client *c);
 /* How many membership entries (ps-protocol(7)) are in force at the step of the last answers. */
 uint32_t client_members(const struct client *c);
+/* The last pulled step for which the servers said that workers train: that they stated examples at the last
+ * step that it waited for, or later. CLIENT_NOW: none yet. */
+uint64_t client_trained_step(const struct client *c);
 /* Steps below this one are closed: a push of one of them came too late. 0: no push was late. */
 uint64_t client_open_step(const struct client *c);
 

@@ -178,7 +178,8 @@ struct client_seen {
 	uint32_t members;     /* membership entries; see client_members */
 	int64_t first_answer; /* when the first answer of this wait came; 0: none yet */
 	uint64_t saving;      /* the last step that a server was checkpointing */
-	uint64_t open_step;   /* steps below are closed, as receipts of late pushes say */
+	uint64_t trained; /* the last step whose answers said that workers train (RECORD_TRAINED) */
+	uint64_t open_step; /* steps below are closed, as receipts of late pushes say */
 	/* a session with open pushes broke at this time, and none of those has a receipt since;
 	 * 0: none */
 	int64_t lost_at;

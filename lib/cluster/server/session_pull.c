@@ -210,8 +210,8 @@ enum conn_verdict session_pull(struct peer *p, const struct record *r, const uin
 
 /* ---- answers ---- */
 
-/* The head of an answer states the layout and the number of membership entries of now, and
- * whether a checkpoint of its step is being taken. */
+/* The head of an answer states the layout and the number of membership entries of now, whether a checkpoint
+ * of its step is being taken, and whether workers train. */
 static struct record make_answer_head(const struct peer *p, const struct pull *q,
     enum record_type type)
 {
@@ -227,6 +227,8 @@ static struct record make_answer_head(const struct peer *p, const struct pull *q
 	out.examples = atomic_load(&s->epochs.members);
 	if (!(q->rec.flags & RECORD_NOW) && shard_snapping(shard_of_puller(p), q->rec.step))
 		out.flags |= RECORD_SAVING;
+	if (!(q->rec.flags & RECORD_NOW) && shard_has_trained(shard_of_puller(p), q->rec.step))
+		out.flags |= RECORD_TRAINED;
 	return out;
 }
 

@@ -270,12 +270,22 @@ enum shard_answer shard_clock(struct shard *s, uint32_t rank, uint64_t incarnati
 		a = SHARD_WAIT;
 	else
 		news = record_clock(s, rank, step, examples);
+	if (a == SHARD_OK && examples && s->gate.trained_end <= step)
+		s->gate.trained_end = step + 1;
 	mutex_unlock(&s->gate.lock);
 	if (!news)
 		return a;
 	gate_close(s);
 	s->cfg.wake(s->cfg.ctx);
 	return a;
+}
+
+bool shard_has_trained(const struct shard *s, uint64_t step)
+{
+	const struct sync_mode mode = settings_epoch_at(s, step)->mode;
+	uint64_t needed = sync_needed_step(&mode, step);
+
+	return needed && atomic_load(&s->gate.trained_end) >= needed;
 }
 
 enum shard_answer shard_done(struct shard *s, uint32_t rank, uint64_t incarnation)

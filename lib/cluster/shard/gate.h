@@ -34,9 +34,10 @@ struct gate {
 	 * compute anew. */
 	size_t nslowest;
 	uint64_t least_clock;
-	bool closing;            /* a thread is closing steps (close_complete_steps) */
-	bool again;              /* look again when that is done */
-	_Atomic unsigned behind; /* partitions with part.behind set */
+	bool closing;                 /* a thread is closing steps (close_complete_steps) */
+	bool again;                   /* look again when that is done */
+	_Atomic unsigned behind;      /* partitions with part.behind set */
+	_Atomic uint64_t trained_end; /* the last step whose CLOCK stated examples, plus 1 */
 };
 
 /* Tells the next replica that the step before the open one is closed, if it may not find that out

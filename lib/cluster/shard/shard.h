@@ -223,6 +223,9 @@ bool shard_may_pull(struct shard *s, uint64_t step);
 /* Like shard_may_pull, for a caller that can use each partition as soon as it has closed the step
  * before: shard_pull says which partitions have. */
 bool shard_may_prefetch(struct shard *s, uint64_t step);
+/* Has a worker trained on examples at the last step that a pull of this one waits for, or later? False in
+ * modes in which pulls wait for no step. Takes no lock. */
+bool shard_has_trained(const struct shard *s, uint64_t step);
 /* Has every rank completed the steps before this one? When the answer is yes, the members of the
  * step cannot change any more. */
 bool shard_may_fix_members(struct shard *s, uint64_t step);

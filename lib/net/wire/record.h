@@ -39,6 +39,8 @@ enum record_flag {
 	RECORD_TELL = 512,
 	/* PUSH_ROWS: counts of the examples that touch each row follow the rows */
 	RECORD_TOUCHING = 2048,
+	/* PULLED, ROWS: a worker has stated examples at the steps that this one waits for, or later */
+	RECORD_TRAINED = 4096,
 };
 
 struct record {

@@ -48,14 +48,16 @@ static enum err_code settle_members(struct worker *w, uint32_t known, bool *othe
 	return rc;
 }
 
-/* After a pull: has anybody trained since the one before? Updates that may be this worker's own tell nothing
- * about others. */
+/* After a pull: has anybody trained since the one before? Updates and examples that may be this worker's own
+ * tell nothing about others. Dense tables show updates by themselves; sparse and frozen ones do not, and the
+ * servers tell of examples. */
 static void note_updates(struct worker *w)
 {
 	uint64_t updates = params_updates(&w->params);
 
 	if (!w->pushed_rows)
-		w->others_train = updates != w->updates;
+		w->others_train = updates != w->updates ||
+		    client_trained_step(w->client) == w->step;
 	w->updates = updates;
 	w->pushed_rows = w->batch.rows > 0;
 }

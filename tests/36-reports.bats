@@ -83,6 +83,9 @@ page_text() {
 	[ "$(jq -r '.state, .ended' <<<"$output" | xargs)" = "running null" ]
 	ps-ctl report lin.run >page
 	page_text page | grep -qx running
+	RUN=lin.run wait_for 20 step_is_past 100
+	wait_for 20 ps-ctl compare lin lin --across steps --metric train_loss --json >plot
+	[ "$(jq -r .state plot | xargs)" = "running running" ]
 	ps-ctl status -C "$RUN" --json >status.json
 	supervisor=$(tr -d ' ' <"$RUN/lock")
 	kill -9 "$supervisor"
@@ -233,4 +236,32 @@ write_three_runs() {
 	printf '{"ts":"2026-01-02T03:04:05Z","step":"x"}\n[]\n{"ts":"2026-01-02T03:04:06Z","step":1,"train_loss":null}\n{"ts":"20' >>a.run/metrics.jsonl
 	run -0 ps-ctl compare a b --metric auc --json
 	[ "$(jq -c .best <<<"$output" | xargs)" = "0.85 0.9" ]
+}
+
+@test "emulated slow workers take their time, and are told of wherever the result is" {
+	write_cluster 1
+	train lin.json --set epochs=0 --set steps=10 --set slow=20ms,worker-1x3
+	has .emulated 20ms,worker-1x3
+	# Ten steps of 60 ms in lockstep, and the same model as without.
+	at_least .seconds 0.6
+	run ps-ctl status -C lin.run
+	[[ $output == *"with emulated slow workers (20ms,worker-1x3)"* && $output != *"one process"* ]]
+	slow=$(res .model_digest)
+	train lin.json --set epochs=0 --set steps=10
+	has .emulated null
+	has .model_digest "$slow"
+	ps-ctl report lin.run.1 >page
+	page_text page | grep -q 'slowed down by job.slow=20ms,worker-1x3'
+	ps-ctl report lin.run >page
+	run ! grep -q 'slowed down' page
+	run -0 ps-ctl compare lin.run.1 lin.run
+	[[ $output =~ emulated\ +20ms,worker-1x3\ +- ]]
+	run -0 ps-ctl compare lin.run.1 lin.run -x seconds
+	[[ $output == *"a  slow=20ms,worker-1x3"*"b  slow=none"*"the slow workers of a are emulated: job.slow=20ms,worker-1x3"* ]]
+	run -0 ps-ctl sweep lin.json --grid lr=0.1 --set slow=1ms -x steps
+	[[ $output == *"the slow workers are emulated: job.slow=1ms"*"the slow workers of a are emulated: job.slow=1ms"* ]]
+	run -78 ps-ctl run lin.json --set slow=worker-2x3
+	[[ $output == *"job.slow: there is no worker-2, as workers is 2"* ]]
+	run -78 ps-ctl run lin.json --set slow=3x
+	[[ $output == *"job.slow: must be none, or parts such as"* ]]
 }

@@ -99,7 +99,8 @@ static json_t *settings_rows(const struct comparison *c)
 	return rows;
 }
 
-/* Makes a row for each figure of the results, and one for the digest of the model. */
+/* Makes a row for each figure of the results, one for the digest of the model, and one that tells of
+ * emulated slow workers, if there are any. */
 static json_t *results_rows(const struct comparison *c)
 {
 	json_t *figures = report_figure_names(c->run, c->n), *rows = json_array();
@@ -107,6 +108,11 @@ static json_t *results_rows(const struct comparison *c)
 	size_t i;
 
 	json_array_append_new(figures, json_string("model_digest"));
+	for (i = 0; i < c->n; i++)
+		if (report_figure(c->run[i].result, "emulated")) {
+			json_array_append_new(figures, json_string("emulated"));
+			break;
+		}
 	json_array_foreach(figures, i, name) {
 		json_t *values = json_array();
 

@@ -83,6 +83,13 @@ static void put_html_table(struct buf *out, const struct curve_set *s)
 		free(cell[i]);
 	}
 	buf_puts(out, "</table></div>\n");
+	for (size_t i = 0; i < s->n; i++)
+		if (*report_emulation(s->of[i].run)) {
+			buf_puts(out, "<p class=\"note\">");
+			report_html_printf(out, "The slow workers of %s are emulated: job.slow=%s",
+			    s->of[i].run->name, report_emulation(s->of[i].run));
+			buf_puts(out, "</p>\n");
+		}
 	if (!s->target_is_given)
 		buf_puts(out,
 		    "<p class=\"note\">The target is the worst of the runs' best values.</p>\n");

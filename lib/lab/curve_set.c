@@ -277,6 +277,10 @@ static void print_table(const struct curve_set *s)
 	for (size_t i = 0; cell[i]; i++)
 		report_text_table_add(&t, cell[i]);
 	report_text_table_print(&t);
+	for (size_t i = 0; i < s->n; i++)
+		if (*report_emulation(s->of[i].run))
+			plain_print(stdout, "the slow workers of %c are emulated: job.slow=%s\n",
+			    CURVE_LETTER(i), report_emulation(s->of[i].run));
 	free(cell);
 	free(target);
 }

@@ -90,6 +90,18 @@ void report_page_end(struct buf *out, const char *command)
 	    PSKIT_VERSION, command, now, now + 11);
 }
 
+/* Appends a note when workers were slowed down on purpose: the times are no measurements. */
+static void put_emulation(struct buf *out, const struct report_run *r)
+{
+	const char *slow = report_emulation(r);
+
+	if (*slow) {
+		buf_puts(out, "<p class=\"reason\"><b>emulated</b>: ");
+		report_html_printf(out, "workers were slowed down by job.slow=%s", slow);
+		buf_puts(out, "</p>\n");
+	}
+}
+
 /* Time stamps are RFC 3339 and are cut to days and seconds. */
 static void put_page_head(struct buf *out, const struct report_run *r)
 {
@@ -107,6 +119,7 @@ static void put_page_head(struct buf *out, const struct report_run *r)
 		report_html_text(out, reason);
 		buf_puts(out, "</p>\n");
 	}
+	put_emulation(out, r);
 	buf_puts(out, "<p class=\"when\">");
 	report_html_printf(out, "%s", r->name);
 	if (*r->began)

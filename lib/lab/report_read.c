@@ -339,6 +339,14 @@ void report_run_release(struct report_run *r)
 	*r = (struct report_run){ 0 };
 }
 
+const char *report_emulation(const struct report_run *r)
+{
+	const char *set = json_str(r->settings, "job.slow", "none"),
+	           *slow = json_str(r->result, "emulated", set);
+
+	return conf_is_named(slow) ? slow : "";
+}
+
 /* ---- the runs of a folder ---- */
 
 /* For scandir(): accepts NAME.run and NAME.run.N. */

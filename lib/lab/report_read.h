@@ -34,6 +34,8 @@ enum err_code report_run_list(const char *folder, struct report_run **list, size
     struct err *e);
 void report_run_list_free(struct report_run *list, size_t n);
 
+/* Returns how the run's workers were slowed down on purpose (job.slow), or "" when they were not. */
+const char *report_emulation(const struct report_run *r);
 /* Returns a new array with the names of the settings whose values differ between the runs. */
 json_t *report_run_differing_settings(const struct report_run *list, size_t n);
 /* Returns the defaults of all keys of the cluster file, flat, as a new reference. */

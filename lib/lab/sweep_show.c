@@ -6,6 +6,7 @@
 
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/plain.h"
 #include "lab/report_table.h"
 #include "lab/sweep.h"
 #include "metric/metrics.h"
@@ -184,6 +185,20 @@ static size_t count_points(const struct sweep *s, enum sweep_point_state state)
 	return n;
 }
 
+/* Tells of slow workers that are emulated in all points; otherwise the table has a column for them. */
+static void print_emulation(const struct sweep *s)
+{
+	for (size_t i = 0; i < s->npoints; i++) {
+		const struct point *p = &s->point[i];
+		const char *slow = json_str(p->result, "emulated", "");
+
+		if (*slow && !json_object_get(p->settings, "job.slow")) {
+			plain_print(stdout, "the slow workers are emulated: job.slow=%s\n", slow);
+			return;
+		}
+	}
+}
+
 /* Prints how many points finished each rung, and how many of them were stopped there. */
 static void print_rung_table(const struct sweep *s)
 {
@@ -261,6 +276,8 @@ enum err_code sweep_show(const struct sweep *s, const struct curve_options *curv
 
 	if (!json)
 		print_sweep_table(s, order);
+	if (!json)
+		print_emulation(s);
 	if (!json && s->ladder.rungs > 1)
 		print_rung_table(s);
 	if (!json && curves)

@@ -154,6 +154,7 @@ static const struct row {
 	{ "job.seed", "9007199254740991", "9007199254740991", "x", "9007199254740992" },
 	{ "job.eval_every", "10", "10", "x", "-1" },
 	{ "job.stop", "auc patience=5", "\"auc patience=5\"", "", NULL },
+	{ "job.slow", "20ms,5%x7", "\"20ms,5%x7\"", "", NULL },
 	{ "job.init", "glorot", "\"glorot\"", "", NULL },
 	{ "job.init_from", "/m.safetensors", "\"/m.safetensors\"", "", NULL },
 };

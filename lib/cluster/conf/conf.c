@@ -352,7 +352,8 @@ json_t *conf_file_json(const struct conf *c)
  * evaluations of a job are over when it has a model. */
 static bool goes_with_model(const struct conf_key *k)
 {
-	static const char *const stay[] = { "job.exec", "job.command", "job.validate", "job.stop" };
+	static const char *const stay[] = { "job.exec", "job.command", "job.validate", "job.stop",
+		"job.slow" };
 
 	for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
 		if (strcmp(k->path, stay[i]) == 0)

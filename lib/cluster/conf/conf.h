@@ -62,6 +62,7 @@ struct conf_job {
 	char *frozen;     /* "none", or names (core/names.h) */
 	int64_t seed, eval_every;
 	char *stop;      /* "none", or a rule (metric/early_stop.h) */
+	char *slow;      /* "none", or emulated delays (conf_slow.h) */
 	char *init;      /* auto, zeros, glorot, or an absolute path */
 	char *init_from; /* none, or the absolute path of a saved model */
 };

@@ -11,6 +11,7 @@
 #include "conf/conf_key.h"
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
+#include "conf/conf_slow.h"
 #include "data/data_log.h"
 #include "data/data_uri.h"
 #include "core/buf.h"
@@ -599,6 +600,25 @@ static enum err_code check_stop(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* Checks job.slow. Workers of job.command compute outside of pskit, where nothing delays them. */
+static enum err_code check_slow(const struct conf *c, struct err *e)
+{
+	struct conf_slow slow;
+	int64_t last;
+
+	if (conf_slow_parse(c->job.slow, 0, &slow, e))
+		return err_prefix(e, "job.slow");
+	last = conf_slow_last_rank(c->job.slow);
+	if (last >= c->workers.max)
+		return err_set(e, ERR_CONFIG,
+		    "job.slow: there is no worker-%lld, as workers is %lld", (long long)last,
+		    (long long)c->workers.max);
+	if (conf_is_named(c->job.slow) && conf_is_named(c->job.command))
+		return err_set(e, ERR_CONFIG,
+		    "job.slow: the workers of job.command cannot be slowed down");
+	return ERR_OK;
+}
+
 /* Checks what the job trains and that training has an end. A configuration without a job passes.
  * */
 static enum err_code check_job(const struct conf *c, struct err *e)
@@ -615,7 +635,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 	    (rc = check_custom(job, e)) != ERR_OK || (rc = check_loss(job, e)) != ERR_OK ||
 	    (rc = check_hidden(job, e)) != ERR_OK || (rc = check_optimizer(job, e)) != ERR_OK ||
 	    (rc = schedule_parse(job->schedule, &schedule, e)) != ERR_OK ||
-	    (rc = check_table_rules(c, e)) != ERR_OK)
+	    (rc = check_table_rules(c, e)) != ERR_OK || (rc = check_slow(c, e)) != ERR_OK)
 		return rc;
 	/* A worker program of model custom may name the end itself, or just report that it is
 	 * done. */

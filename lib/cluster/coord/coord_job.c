@@ -377,6 +377,8 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	json_object_set_new(r, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
 	add_seconds_alone(c, r);
+	if (conf_is_named(c->conf->job.slow))
+		json_object_set_new(r, "emulated", json_string(c->conf->job.slow));
 	json_object_set_new(r, "train_loss",
 	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
 	json_object_set_new(r, "progressive_loss",

@@ -90,8 +90,11 @@ void result_sentence(const json_t *result, struct buf *out)
 		add_eval_figures(r.eval, out);
 		add_best(&r, out);
 	}
-	if (r.seconds > 0 && r.alone_seconds > 0)
+	/* With emulated slow workers the time is no measurement. */
+	if (r.seconds > 0 && r.alone_seconds > 0 && !*r.emulated)
 		add_comparison_alone(&r, out);
+	if (*r.emulated)
+		buf_printf(out, "; with emulated slow workers (%s)", r.emulated);
 	if (r.checkpoints_failed > 0)
 		buf_printf(out, "; %lld checkpoint%s failed: %s", (long long)r.checkpoints_failed,
 		    NUM_S(r.checkpoints_failed), *r.checkpoint_error ? r.checkpoint_error : "?");

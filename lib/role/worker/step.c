@@ -2,22 +2,8 @@
 #include "worker/step.h"
 
 #include <math.h>
-#include <poll.h>
 
 #include "core/clock.h"
-
-/* Imitates a slow worker: sleeps until the configured duration of a computation has passed. Only an
- * interrupt cuts it short. */
-static void delay_step(struct worker *w, int64_t begin)
-{
-	double seconds = compute_time_draw(&w->cfg->compute, &w->chance);
-	struct pollfd p = { w->cfg->interrupt.fd, POLLIN, 0 };
-	int64_t left = begin + (int64_t)(seconds * NSEC_PER_SEC) - clock_now();
-	struct timespec t = { left / NSEC_PER_SEC, left % NSEC_PER_SEC };
-
-	if (left > 0)
-		ppoll(&p, 1, &t, NULL);
-}
 
 /* Computes into w->params.g what this worker will push, and its mean loss. */
 enum err_code step_compute(struct worker *w, double *loss, struct err *e)
@@ -27,8 +13,8 @@ enum err_code step_compute(struct worker *w, double *loss, struct err *e)
 
 	figures_doing(w, "compute");
 	rc = w->cfg->kind->compute(w, loss, e);
-	if (!rc && w->cfg->compute.seconds > 0)
-		delay_step(w, begin);
+	if (!rc)
+		delay_take(&w->delay, begin, &w->cfg->interrupt);
 	if (!rc && isfinite((float)*loss))
 		params_good(&w->params, w->step);
 	return rc;

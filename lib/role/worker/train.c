@@ -301,7 +301,8 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	batches_take_view(w->feed, w->view);
 	w->step = (uint64_t)w->view->worker->from;
 	w->rate_at = clock_now();
-	rng_init(&w->chance, (uint64_t)w->job.conf.job.seed * 4096 + w->rank);
+	delay_init(&w->delay, w->job.conf.job.slow, &w->cfg->compute,
+	    (uint64_t)w->job.conf.job.seed, w->rank);
 	residual_file_load(w);
 	return worker_settings_apply(w, e);
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef WORKER_DELAY_H
+#define WORKER_DELAY_H
+
+#include "conf/conf_slow.h"
+#include "core/interrupt.h"
+#include "core/rng.h"
+#include "worker/compute_time.h"
+
+/* Delays by which a worker imitates a slow one (job.slow, ps-work train --compute). The step loop calls
+ * delay_take after each computation, and does not know whether there are any. One thread. */
+struct delay {
+	struct conf_slow slow;
+	struct rng chance;
+};
+
+/* Begins the delays of a rank. slow: job.slow, which has been checked. own: of --compute, which replaces all
+ * but the part of single workers; its seconds are 0 when it is not given. */
+void delay_init(struct delay *d, const char *slow, const struct compute_time *own, uint64_t seed,
+    uint32_t rank);
+/* Returns how long a computation that took so many seconds is to take. Draws a random number where the
+ * delays have a chance. */
+double delay_draw(struct delay *d, double took);
+/* Sleeps until the computation that began at this time (clock_now) has taken long enough. Only an interrupt
+ * cuts it short. */
+void delay_take(struct delay *d, int64_t began, const struct interrupt *i);
+
+#endif

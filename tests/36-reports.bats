@@ -186,6 +186,11 @@ write_three_runs() {
 	[ "$(jq -c '[.best, .best_step]' target | xargs)" = "[0.4,30] [0.3,20] [0.9,5]" ]
 	LC_ALL=C ps-ctl compare c c -x steps >plot
 	run ! grep -qP '[^\x00-\x7f]' plot
+	# Files cannot steer the terminal.
+	jq -c '."\u001b[2Jkey" = "\u001b[2Jvalue"' b.run/cluster.json >x && mv x b.run/cluster.json
+	ps-ctl compare a b -x steps >plot
+	grep -q 'key=?\[2Jvalue' plot
+	run ! grep -q $'\033' plot
 }
 
 @test "a plot as a file: well-formed, with names as text, or a table of points" {

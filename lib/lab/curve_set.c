@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/plain.h"
+#include "core/utf8.h"
 #include "lab/report_table.h"
 
 /* ---- options ---- */
@@ -66,23 +67,30 @@ static enum err_code choose_metric(const struct curve_options *o, const struct r
 	return curve_metric_find(o->metric ? o->metric : evaluated ? "loss" : "train_loss", m, e);
 }
 
+/* Longer values are cut in labels. */
+#define VALUE_MAX 41
+
 /* Makes the label of a run from the settings that differ. Runs that do not differ have their names. */
 static char *make_label(const struct curve_set *s, const struct report_run *run)
 {
 	struct buf label = BUF_INIT;
 	const json_t *key;
+	char *text;
 	size_t i;
 
 	json_array_foreach(s->differing, i, key) {
 		const char *name = json_string_value(key);
-		char *value = report_value_text(json_object_get(run->settings, name));
+		char *value = report_value_text(json_object_get(run->settings, name)),
+		     cut[VALUE_MAX];
 
-		plain_text(value);
-		buf_printf(&label, "%s%s=%.40s", label.len ? " " : "",
-		    strncmp(name, "job.", 4) == 0 ? name + 4 : name, value);
+		utf8_printf(cut, sizeof cut, "%s", value);
+		buf_printf(&label, "%s%s=%s", label.len ? " " : "",
+		    strncmp(name, "job.", 4) == 0 ? name + 4 : name, cut);
 		free(value);
 	}
-	return label.len ? (char *)label.data : mem_strdup(run->name);
+	text = label.len ? (char *)label.data : mem_strdup(run->name);
+	plain_text(text);
+	return text;
 }
 
 /* Adds the runs' names to labels that several runs have: repetitions with the same settings. */
@@ -98,6 +106,7 @@ static void tell_equal_labels_apart(struct curve_set *s)
 		if (same[i] && json_array_size(s->differing)) {
 			char *label = mem_printf("%s (%s)", s->of[i].label, s->of[i].run->name);
 
+			plain_text(label);
 			free(s->of[i].label);
 			s->of[i].label = label;
 		}

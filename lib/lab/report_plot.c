@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/num.h"
 #include "lab/report_html.h"
@@ -337,18 +338,32 @@ void report_plot_style(struct buf *out)
 	buf_puts(out, ".target{stroke:#888;stroke-dasharray:2 3}\n");
 }
 
+/* Returns the width of the image: that of the chart, or more for a long name in the legend, whose
+ * characters take about 7 pixels. */
+static int image_width(const struct plot *p)
+{
+	int wide = WIDE;
+
+	for (size_t k = 0; k < p->ncurves; k++) {
+		int legend = (int)LEFT + 40 + 7 * (int)strlen(p->curve[k].name);
+
+		wide = legend > wide ? legend : wide;
+	}
+	return wide;
+}
+
 /* The image has a white background, so that it can stand in any document. */
 void report_plot_image(struct buf *out, const struct plot *p)
 {
 	struct axis x, y;
-	int high = TITLE_HIGH + HIGH + LEGEND_LINE * (int)p->ncurves + 6;
+	int wide = image_width(p), high = TITLE_HIGH + HIGH + LEGEND_LINE * (int)p->ncurves + 6;
 
 	find_axes(p, &x, &y);
 	buf_printf(out,
 	    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 	    "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 %d %d\" width=\"%d\" "
 	    "height=\"%d\">\n<title>",
-	    WIDE, high, 2 * WIDE, 2 * high);
+	    wide, high, 2 * wide, 2 * high);
 	report_html_text(out, p->title);
 	buf_printf(out,
 	    "</title>\n<style>\ntext{font:12px sans-serif;fill:#555}.grid{stroke:#ddd}.axis{stroke:#555}"
@@ -358,7 +373,7 @@ void report_plot_image(struct buf *out, const struct plot *p)
 	buf_printf(out,
 	    "</style>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%.0f\" "
 	    "y=\"17\">",
-	    WIDE, high, LEFT);
+	    wide, high, LEFT);
 	report_html_text(out, p->title);
 	buf_printf(out, "%s</text>\n<g transform=\"translate(0 %d)\">\n",
 	    y.log ? " (logarithmic)" : "", TITLE_HIGH);

@@ -67,11 +67,12 @@ static void make_rungs(struct sweep_ladder *l, const struct rule *r)
 
 	l->eta = r->eta;
 	l->rungs = 0;
-	do {
+	for (;; steps *= r->eta) {
 		l->steps = mem_regrow(l->steps, l->rungs + 2, sizeof *l->steps);
 		l->steps[l->rungs++] = steps;
-		steps *= r->eta;
-	} while (steps <= r->max);
+		if (steps > r->max / r->eta)
+			break;
+	}
 	if (l->rungs == 1)
 		l->rungs = 2;
 	l->steps[l->rungs - 1] = r->max;

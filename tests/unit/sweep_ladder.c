@@ -42,6 +42,9 @@ static void texts(void)
 	ok(strcmp(rungs("min=10,max=1000,eta=4", 90), "10 40 160 1000") == 0,
 	    "the last rung has all steps");
 	ok(strcmp(rungs("max=15,min=10", 0), "10 15") == 0, "there are two at least");
+	ok(strcmp(rungs("min=1000000000000,max=1000000000001,eta=1000000000000", 0),
+	       "1000000000000 1000000000001") == 0,
+	    "also with large numbers");
 	ok(refused("max=10", 0, "min=STEPS is missing") &&
 	        refused("min=10", 0, "max=STEPS is missing") &&
 	        refused("min=10,eta=1", 90, "eta=1") && refused("min=0", 90, "min=0") &&

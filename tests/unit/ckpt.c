@@ -33,7 +33,8 @@ static bool part_is(const struct ckpt_reader *r, const struct ckpt_part *p)
 	ckpt_part_last(r, t, p->part, last);
 	good = good && memcmp(last, p->last, p->nlast * sizeof *last) == 0;
 	for (unsigned k = 0; k < p->nvectors; k++)
-		good = good && memcmp(vector[k], p->vector[k], bytes) == 0;
+		good = good && info.vector_cols[k] == p->vector_cols[k] &&
+		    memcmp(vector[k], p->vector[k], p->n * p->vector_cols[k] * sizeof *w) == 0;
 	good = good && !ckpt_read_part(r, t, p->part, half, p->n - half, NULL, w, NULL, 0, &e) &&
 	    memcmp(w, p->w + half * p->cols, bytes - half * p->cols * sizeof *w) == 0;
 	good = good && ckpt_read_part(r, t, p->part, 1, p->n, ids, w, NULL, 0, &e) == ERR_LIMIT;

@@ -54,8 +54,11 @@ static inline void model_part(struct model *m, size_t at, const char *table, uin
 	for (unsigned k = 0; k <= m->nvectors; k++) {
 		for (size_t i = 0; i < n * p->cols; i++)
 			m->values[at][k][i] = (float)rng_normal(r);
-		if (k > 0)
+		if (k > 0) {
 			p->vector[k - 1] = m->values[at][k];
+			/* The second vector has one value for each row. */
+			p->vector_cols[k - 1] = k == 2 ? 1 : p->cols;
+		}
 	}
 }
 

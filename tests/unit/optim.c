@@ -175,7 +175,7 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 	struct optim_hyper h;
 	const float gscale = 0.25f;
 	float g[N];
-	const struct optim_gradient batch = { g, gscale, 3, 0 };
+	const struct optim_gradient batch = { g, gscale, 3, 0, 0 };
 	double bad = 0, moved = 0;
 	bool same = true;
 
@@ -221,10 +221,10 @@ static void test_untouched(const struct optim_rule *rule)
 	start(&p, rule, ref, false);
 	for (uint64_t t = 1; t <= 4; t++) {
 		gradient(ref, g);
-		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0 });
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0, 0 });
 	}
 	before = p;
-	rule->step(&h, 5, true, N, p.w, p.s, &(struct optim_gradient){ none, 1, 1, 0 });
+	rule->step(&h, 5, true, N, p.w, p.s, &(struct optim_gradient){ none, 1, 1, 0, 0 });
 	same = memcmp(p.w, before.w, sizeof p.w) == 0 &&
 	    memcmp(p.vector, before.vector, sizeof p.vector) == 0;
 	ok(same == rule->keeps_untouched, "%s %s elements without a gradient", rule->name,
@@ -252,11 +252,11 @@ static void test_batch(const struct optim_rule *rule, unsigned size)
 	for (uint64_t t = 1; t <= 5; t++) {
 		gradient(ref, g);
 		rule->step(&h, t, true, N, single.w, single.s,
-		    &(struct optim_gradient){ g, 1, 1, 0 });
+		    &(struct optim_gradient){ g, 1, 1, 0, 0 });
 		for (size_t i = 0; i < N; i++)
 			g[i] /= (float)size;
 		rule->step(&h, t, true, N, batch.w, batch.s,
-		    &(struct optim_gradient){ g, 1, size, 0 });
+		    &(struct optim_gradient){ g, 1, size, 0, 0 });
 	}
 	ok(memcmp(single.w, batch.w, sizeof single.w) == 0 &&
 	        memcmp(single.vector, batch.vector, sizeof single.vector) == 0,
@@ -284,9 +284,9 @@ static void test_touching(const struct optim_rule *rule)
 	for (uint64_t t = 1; t <= 3; t++) {
 		gradient(ref, g);
 		rule->step(&h, t, true, N, some.w, some.s,
-		    &(struct optim_gradient){ g, 1, 64, 16 });
+		    &(struct optim_gradient){ g, 1, 64, 16, 0 });
 		rule->step(&quarter, t, true, N, all.w, all.s,
-		    &(struct optim_gradient){ g, 1, 64, 0 });
+		    &(struct optim_gradient){ g, 1, 64, 0, 0 });
 	}
 	ok((memcmp(some.w, all.w, sizeof some.w) == 0) == rule->counts_touching,
 	    "%s: l2 %s by the examples that touch a row", rule->name,
@@ -312,9 +312,9 @@ static void test_every_length(const struct optim_rule *rule, const struct optim_
 		gradient(ref, g);
 		for (uint64_t t = 1; t <= 3; t++) {
 			rule->step(&h, t, true, n, p.w, p.s,
-			    &(struct optim_gradient){ g, 1, 1, 0 });
+			    &(struct optim_gradient){ g, 1, 1, 0, 0 });
 			copy->step(&h, t, true, n, q.w, q.s,
-			    &(struct optim_gradient){ g, 1, 1, 0 });
+			    &(struct optim_gradient){ g, 1, 1, 0, 0 });
 		}
 		bad += memcmp(p.w, q.w, sizeof p.w) != 0 ||
 		    memcmp(p.vector, q.vector, sizeof p.vector) != 0;
@@ -339,7 +339,7 @@ static void test_long_gradients(const char *name)
 	for (size_t i = 0; i < N; i++)
 		g[i] = i % 2 ? 1e25f : -1e17f;
 	for (uint64_t t = 1; t <= 3; t++)
-		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 2048, 0 });
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 2048, 0, 0 });
 	for (size_t i = 0; i < N; i++)
 		finite = finite && isfinite(p.w[i]) && isfinite(p.s[0][i]);
 	ok(finite, "%s: long gradients leave everything finite", name);
@@ -360,7 +360,7 @@ static void test_ftrl(void)
 	start(&p, rule, ref, false);
 	for (uint64_t t = 1; t <= 50; t++) {
 		h.lr = 0.1f * (float)(51 - t) / 50;
-		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0 });
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0, 0 });
 	}
 	for (size_t i = 0; i < N; i++)
 		far = fmax(far, fabs((double)p.w[i] - ref[i].w));
@@ -373,7 +373,7 @@ static void test_ftrl(void)
 	for (uint64_t t = 1; t <= STEPS; t++) {
 		for (size_t i = 0; i < N; i++)
 			g[i] = (float)uniform() * 0.2f + (i % 2 ? 0.5f : 0);
-		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0 });
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0, 0 });
 	}
 	for (size_t i = 0; i < N; i++)
 		zeroes += p.w[i] == 0;
@@ -383,14 +383,14 @@ static void test_ftrl(void)
 	h.lr = 0;
 	float before = p.w[1];
 
-	rule->step(&h, 1, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0 });
+	rule->step(&h, 1, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0, 0 });
 	ok(p.w[1] == before && before != 0, "ftrl: learning rate 0 changes nothing");
 
 	rule->defaults(&h);
 	h.ftrl_beta = 0;
 	memset(g, 0, sizeof g);
 	start(&p, rule, ref, false);
-	rule->step(&h, 1, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0 });
+	rule->step(&h, 1, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0, 0 });
 	ok((double)p.w[5] == ref[5].w, "ftrl: with beta 0 an untouched parameter stays");
 }
 
@@ -414,11 +414,11 @@ static void test_adam_late(void)
 	float w = 1, m = 0, v = 0, g = 1, *s[] = { &m, &v };
 
 	rule->defaults(&h);
-	rule->step(&h, UINT64_MAX, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1, 0 });
+	rule->step(&h, UINT64_MAX, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1, 0, 0 });
 	ok(isfinite(w), "adam at the last of all steps is finite");
 	w = 1;
 	m = v = 0;
-	rule->step(&h, 1, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1, 0 });
+	rule->step(&h, 1, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1, 0, 0 });
 	ok(fabsf(w - 0.999f) < 1e-6f, "adam's first step is lr long");
 }
 
@@ -449,7 +449,7 @@ static void test_adam_uncorrected(void)
 			by = by / (sqrtf(square) + h.eps);
 			want = want - by;
 			rule->step(&h, steps[k], false, 1, &w, s,
-			    &(struct optim_gradient){ &g, 1, 1, 0 });
+			    &(struct optim_gradient){ &g, 1, 1, 0, 0 });
 			other += w != want;
 		}
 	ok(other == 0, "adam: at any step the bits of the formula in float (%u not)", other);

@@ -198,7 +198,7 @@ static void variant_rules(const struct optim_rule *rule, const struct optim_rule
 {
 	static const uint64_t steps[] = { 1, 2, 100, 1000, 100000 };
 	static float w[2][VARIANT_N], s[2][OPTIM_VECTORS_MAX][VARIANT_N], g[VARIANT_N];
-	const struct optim_gradient quarter = { g, 0.25f, 3, 0 };
+	const struct optim_gradient quarter = { g, 0.25f, 3, 0, 0 };
 	unsigned bad = 0;
 	struct rng rng;
 

@@ -169,6 +169,31 @@ static bool tensor_fits(const struct ckpt_table *t, const struct place *p,
 	    x->shape[0] == p->n && (!t->sparse || x->shape[1] == t->cols);
 }
 
+/* A vector of optimizer state may have one value for each row. */
+static bool vector_fits(const struct ckpt_table *t, const struct place *p,
+    const struct safetensors_tensor *x)
+{
+	return tensor_fits(t, p, x) ||
+	    (t->sparse && x->type == SAFETENSORS_F32 && x->rank == 2 && x->shape[0] == p->n &&
+	        x->shape[1] == 1);
+}
+
+/* The floats that a row of a sparse partition has in vector k; 1 in a dense partition. */
+static uint32_t vector_width(const struct ckpt_table *t, const struct place *p, unsigned k)
+{
+	return t->sparse ? (uint32_t)p->vector[k]->shape[1] : 1;
+}
+
+/* Have two partitions of a table, or a partition and its base, the same vectors? */
+static bool same_vectors(const struct ckpt_table *t, const struct place *a, const struct place *b)
+{
+	bool same = a->nvectors == b->nvectors;
+
+	for (unsigned k = 0; same && k < a->nvectors; k++)
+		same = vector_width(t, a, k) == vector_width(t, b, k);
+	return same;
+}
+
 static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
     struct place *p, struct err *e)
 {
@@ -186,7 +211,7 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 		if (!p->vector[p->nvectors])
 			break;
 		file = r->file[p->state_file].name;
-		good = tensor_fits(t, p, p->vector[p->nvectors]);
+		good = vector_fits(t, p, p->vector[p->nvectors]);
 	}
 	return good ? ERR_OK
 	            : err_set(e, ERR_FORMAT,
@@ -201,8 +226,8 @@ static enum err_code report_missing_vectors(const struct ckpt_reader *r, const s
 	size_t file = p->state_file == NO_FILE ? p->file : p->state_file;
 
 	return err_set(e, ERR_FORMAT,
-	    "\"%s/%s\" is damaged: a partition of it has fewer state vectors of the update rule "
-	    "than others of the table",
+	    "\"%s/%s\" is damaged: a partition of it has other state vectors of the update rule "
+	    "than the rest of the table",
 	    r->path, r->file[file].name);
 }
 
@@ -222,13 +247,13 @@ static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t
 		if (!rc && p->base)
 			rc = find_tensors(r, &s->t, k, p->base, e);
 		if (!rc && p->base)
-			rc = p->base->nvectors == p->nvectors ? ckpt_merge(r, &s->t, p, e)
-			                                      : report_missing_vectors(r, p, e);
+			rc = same_vectors(&s->t, p->base, p) ? ckpt_merge(r, &s->t, p, e)
+			                                     : report_missing_vectors(r, p, e);
 		if (rc)
 			return rc;
 		p->begin = begin;
 		begin += p->n;
-		if (p->nvectors != s->place[0].nvectors)
+		if (!same_vectors(&s->t, p, &s->place[0]))
 			return report_missing_vectors(r,
 			    p->nvectors < s->place[0].nvectors ? p : &s->place[0], e);
 	}
@@ -350,9 +375,10 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
     uint32_t part)
 {
 	const struct place *p = ckpt_place_of(t, part);
+	struct ckpt_info info;
 
 	(void)r;
-	return (struct ckpt_info){ .n = p->n,
+	info = (struct ckpt_info){ .n = p->n,
 		.nvectors = p->nvectors,
 		.version = p->state.version,
 		.step = p->state.step,
@@ -360,6 +386,9 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 		.dated = p->seen != NULL,
 		.npolicy_words = p->policy_words ? p->policy_words->count : 0,
 		.nlast = p->state.nlast };
+	for (unsigned k = 0; k < p->nvectors; k++)
+		info.vector_cols[k] = vector_width(t, p, k);
+	return info;
 }
 
 void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
@@ -414,11 +443,13 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
 	if (!rc && w)
 		rc = p->pick ? ckpt_merged_floats(r, p, -1, width, first, n, w, e)
 		             : ckpt_own_floats(r, p, -1, width, first, n, w, e);
-	for (unsigned k = 0; !rc && k < nvectors; k++)
+	for (unsigned k = 0; !rc && k < nvectors; k++) {
+		width = vector_width(t, p, k);
 		if (vector[k])
 			rc = p->pick
 			    ? ckpt_merged_floats(r, p, (int)k, width, first, n, vector[k], e)
 			    : ckpt_own_floats(r, p, (int)k, width, first, n, vector[k], e);
+	}
 	return rc;
 }
 

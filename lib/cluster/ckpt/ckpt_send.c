@@ -97,17 +97,18 @@ static enum err_code write_words(struct sending *s, const struct ckpt_part *p, s
 	return rc;
 }
 
-/* Declare the values or the optimizer state, named by the suffix. */
+/* Declare the values or a vector of optimizer state, named by the suffix. cols: floats of a sparse
+ * row in it. */
 static enum err_code declare_floats(struct sending *s, const struct ckpt_part *p,
-    const char *suffix, struct err *e)
+    const char *suffix, uint32_t cols, struct err *e)
 {
-	return declare_tensor(s, p, SAFETENSORS_F32, suffix, p->n, p->sparse ? p->cols : 0, e);
+	return declare_tensor(s, p, SAFETENSORS_F32, suffix, p->n, p->sparse ? cols : 0, e);
 }
 
 static enum err_code write_floats(struct sending *s, const struct ckpt_part *p, const float *x,
-    struct err *e)
+    uint32_t cols, struct err *e)
 {
-	return safetensors_put(s->w, x, p->sparse ? p->n * p->cols : p->n, e);
+	return safetensors_put(s->w, x, p->sparse ? p->n * cols : p->n, e);
 }
 
 /* Integers come first because they need the larger alignment. */
@@ -119,7 +120,7 @@ static enum err_code declare_params(struct sending *s, struct err *e)
 		if (s->parts[i].sparse)
 			rc = declare_words(s, &s->parts[i], e);
 	for (size_t i = 0; !rc && i < s->nparts; i++)
-		rc = declare_floats(s, &s->parts[i], "", e);
+		rc = declare_floats(s, &s->parts[i], "", s->parts[i].cols, e);
 	return rc;
 }
 
@@ -131,7 +132,7 @@ static enum err_code declare_state(struct sending *s, struct err *e)
 	for (size_t i = 0; i < s->nparts; i++)
 		for (unsigned k = 0; !rc && k < s->parts[i].nvectors; k++) {
 			snprintf(suffix, sizeof suffix, ".s%u", k);
-			rc = declare_floats(s, &s->parts[i], suffix, e);
+			rc = declare_floats(s, &s->parts[i], suffix, s->parts[i].vector_cols[k], e);
 		}
 	return rc;
 }
@@ -144,7 +145,7 @@ static enum err_code write_params(struct sending *s, struct err *e)
 		if (s->parts[i].sparse)
 			rc = write_words(s, &s->parts[i], e);
 	for (size_t i = 0; !rc && i < s->nparts; i++)
-		rc = write_floats(s, &s->parts[i], s->parts[i].w, e);
+		rc = write_floats(s, &s->parts[i], s->parts[i].w, s->parts[i].cols, e);
 	return rc;
 }
 
@@ -154,7 +155,8 @@ static enum err_code write_optimizer_state(struct sending *s, struct err *e)
 
 	for (size_t i = 0; i < s->nparts; i++)
 		for (unsigned k = 0; !rc && k < s->parts[i].nvectors; k++)
-			rc = write_floats(s, &s->parts[i], s->parts[i].vector[k], e);
+			rc = write_floats(s, &s->parts[i], s->parts[i].vector[k],
+			    s->parts[i].vector_cols[k], e);
 	return rc;
 }
 

@@ -8,6 +8,8 @@
 
 #include "core/err.h"
 
+#define CKPT_VECTORS_MAX 4 /* state vectors of a partition */
+
 /* Reading a checkpoint by partition, whichever servers wrote it. ckpt_open checks the manifest's
  * seal, the sizes of the files and the shapes of all tensors; only ckpt_verify checks every
  * byte. A delta checkpoint is read as if it were a full one. After ckpt_open a reader is
@@ -25,6 +27,7 @@ struct ckpt_table {
 struct ckpt_info {
 	uint64_t n; /* elements of a dense partition, rows of a sparse one */
 	unsigned nvectors;
+	uint32_t vector_cols[CKPT_VECTORS_MAX]; /* floats of a sparse row in each: cols or 1 */
 	uint64_t version, step, born;
 	bool dated;           /* the step of each row's last update is known */
 	size_t npolicy_words; /* words of row-policy state */

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ckpt/read.h"
 #include "core/err.h"
 #include "core/json.h"
 #include "msg/manifest.h"
@@ -25,8 +26,6 @@
  * file whose sync failed is dropped, never synced again. Only one process at a time makes
  * checkpoints in a directory. A file-size limit must not kill it (ignore SIGXFSZ). */
 
-#define CKPT_VECTORS_MAX 4
-
 /* A partition in memory, which must not change while it is written. */
 struct ckpt_part {
 	const char *table;
@@ -45,8 +44,9 @@ struct ckpt_part {
 	const uint64_t *live;
 	size_t nlive;
 	const float *w;                        /* n values, or n * cols */
-	const float *vector[CKPT_VECTORS_MAX]; /* optimizer state: nvectors arrays like w */
-	unsigned nvectors;                     /* the same for all partitions of a table */
+	const float *vector[CKPT_VECTORS_MAX]; /* optimizer state: nvectors arrays like w, but of */
+	uint32_t vector_cols[CKPT_VECTORS_MAX]; /* sparse: floats of a row in each, cols or 1 */
+	unsigned nvectors;                      /* the same for all partitions of a table */
 	uint64_t version, step;
 	uint64_t born; /* updates before the update rule's state began */
 	/* nlast numbers, by rank: the last push applied; detects duplicates */

@@ -22,6 +22,7 @@ static enum err_code read_checkpoint_part(struct saved_model *m, const struct ta
 	unsigned nvectors = state ? info.nvectors : 0;
 	enum err_code rc = saved_part_alloc(t, info.n, nvectors, out, e);
 
+	memcpy(out->vector_cols, info.vector_cols, sizeof out->vector_cols);
 	out->version = info.version;
 	out->born = info.born;
 	return rc ? rc

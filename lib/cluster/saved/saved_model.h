@@ -49,12 +49,13 @@ void saved_model_close(struct saved_model *m);
 struct saved_about saved_model_about(const struct saved_model *m);
 
 /* A partition of a table: n elements of a dense one, or n rows of a sparse one with ascending ids.
- * Optimizer state: nvectors arrays like w. */
+ * Optimizer state: nvectors arrays like w, but of vector_cols[k] floats for each row of a sparse table. */
 struct saved_part {
 	uint64_t n;
 	uint64_t *ids;
 	float *w, *vector[CKPT_VECTORS_MAX];
 	unsigned nvectors;
+	uint32_t vector_cols[CKPT_VECTORS_MAX];
 	uint64_t version, born; /* updates made, and made before the optimizer state began */
 };
 /* Reads a partition of a table of the model's layout; state false: without optimizer state.

@@ -48,10 +48,16 @@ static enum err_code write_held_parts(struct copying *c, struct err *e)
 }
 
 /* Gives a partition the state with which the rule begins. */
-static enum err_code begin_state(const struct optim_rule *rule, size_t floats, struct saved_part *p,
+static enum err_code begin_state(const struct optim_rule *rule, struct saved_part *p,
     const struct table *t, struct err *e)
 {
+	size_t cols = t->sparse ? t->cols : 1;
+
 	for (unsigned k = 0; k < rule->nvectors; k++) {
+		size_t width = optim_vector_floats(rule, k, cols, cols),
+		       floats = (size_t)p->n * width;
+
+		p->vector_cols[k] = (uint32_t)width;
 		p->vector[k] = mem_try_array(floats + 1, sizeof *p->vector[k]);
 		if (!p->vector[k])
 			return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
@@ -89,7 +95,7 @@ static enum err_code copy_part(struct copying *c, const struct table *t, uint32_
 	rc = saved_model_read(c->from, t, index, keeps, p, e);
 	floats = (size_t)p->n * (t->sparse ? t->cols : 1);
 	if (!rc && rule && !keeps)
-		rc = begin_state(rule, floats, p, t, e);
+		rc = begin_state(rule, p, t, e);
 	c->part[c->n] = (struct ckpt_part){ .table = t->name,
 		.sparse = t->sparse,
 		.part = index,
@@ -102,6 +108,7 @@ static enum err_code copy_part(struct copying *c, const struct table *t, uint32_
 		.born = p->born };
 	for (unsigned k = 0; k < p->nvectors; k++)
 		c->part[c->n].vector[k] = p->vector[k];
+	memcpy(c->part[c->n].vector_cols, p->vector_cols, sizeof p->vector_cols);
 	c->n++;
 	c->bytes += (floats * (1 + p->nvectors)) * sizeof *p->w;
 	return rc || c->bytes < FILE_BYTES ? rc : write_held_parts(c, e);

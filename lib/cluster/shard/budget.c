@@ -67,16 +67,14 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 	struct growth *g = ctx;
 	bool sums = sync_sums_steps(&g->r->mode) || keeps_sums(p, s);
 	const struct optim_rule *rule = settings_epoch_rule(g->r, p->table).rule;
-	unsigned had, vectors = rule->nvectors;
+	size_t cols = p->table->cols, had, has = optim_state_floats(rule, cols, cols);
 
 	/* A partition that is still to be copied here has no rule yet. */
 	if (!p->ready)
 		return true;
-	had = p->optim.rule->nvectors;
+	had = optim_state_floats(p->optim.rule, cols, cols);
 	if (p->sparse.rows)
-		g->more += vectors > had
-		    ? rows_count(p->sparse.rows) * p->table->cols * (vectors - had) * sizeof(float)
-		    : 0;
+		g->more += has > had ? rows_count(p->sparse.rows) * (has - had) * sizeof(float) : 0;
 	else if (dense_bytes_max(p, s, rule, sums) > p->booked)
 		g->more += dense_bytes_max(p, s, rule, sums) - p->booked;
 	return true;

@@ -11,20 +11,22 @@
 #include "shard/robust.h"
 #include "shard/row_policy_state.h"
 
-void part_state_vectors(float *state, size_t n, const struct optim_rule *rule,
+void part_state_vectors(float *state, size_t n, size_t width, const struct optim_rule *rule,
     float *out[static OPTIM_VECTORS_MAX])
 {
-	for (unsigned k = 0; k < rule->nvectors; k++)
-		out[k] = state + k * n;
+	for (unsigned k = 0; k < rule->nvectors; k++) {
+		out[k] = state;
+		state += optim_vector_floats(rule, k, n, width);
+	}
 }
 
-void part_init_state(const struct optim_rule *rule, size_t n, float *state)
+void part_init_state(const struct optim_rule *rule, size_t n, size_t width, float *state)
 {
 	float *vector[OPTIM_VECTORS_MAX];
 
-	part_state_vectors(state, n, rule, vector);
+	part_state_vectors(state, n, width, rule, vector);
 	for (unsigned k = 0; k < rule->nvectors; k++)
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < optim_vector_floats(rule, k, n, width); i++)
 			vector[k][i] = rule->vector_init[k];
 }
 
@@ -154,7 +156,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 		rc = init_from_file(p, cfg->first, e);
 	else
 		init_fill(p->table, table_part_begin(p->table, p->index), p->n, p->dense.w);
-	part_init_state(p->optim.rule, p->n, p->dense.state);
+	part_init_state(p->optim.rule, p->n, 1, p->dense.state);
 	return rc;
 }
 
@@ -388,7 +390,8 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
 
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
-		struct optim_gradient some = { g->values + at, g->scale, g->examples, g->touching };
+		struct optim_gradient some = { g->values + at, g->scale, g->examples, g->touching,
+			0 };
 
 		for (unsigned k = 0; k < rule->nvectors; k++)
 			vector[k] = p->dense.state + k * (size_t)p->n + at;
@@ -406,7 +409,7 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
 static struct optim_gradient mean_of_sum(const float *sum, const struct part_sum_size *size)
 {
 	return (struct optim_gradient){ sum, size->divisor ? 1.0f / (float)size->divisor : 0.0f,
-		size->examples ? size->examples : 1, 0 };
+		size->examples ? size->examples : 1, 0, 0 };
 }
 
 /* ---- bsp ---- */
@@ -525,7 +528,7 @@ bool part_apply_push(struct part *p, const struct push *push)
 		update_dense(p, &h,
 		    &(struct optim_gradient){
 		        codec_decode(codec, push->payload, push->len, p->n, dense), 1.0f,
-		        push->examples ? push->examples : 1, 0 });
+		        push->examples ? push->examples : 1, 0, 0 });
 	}
 	p->version += good && (!p->table->sparse || push->nrows);
 	return good;

@@ -312,12 +312,12 @@ static inline uint64_t part_expected_end(const struct part *p, uint32_t rank)
  * part_expected_end are not known, and count as not announced. */
 bool part_is_expected(const struct part *p, uint32_t rank, uint64_t step);
 
-/* part_state_vectors points out[k] to the rule's k-th state vector; the vectors of n floats follow one
- * another in `state`. part_init_state fills them with the rule's initial values. */
-void part_state_vectors(float *state, size_t n, const struct optim_rule *rule,
+/* part_state_vectors points out[k] to the rule's k-th state vector, for n values in rows of this width
+ * (dense tables: 1); the vectors follow one another in `state`. part_init_state fills them with the rule's initial values. */
+void part_state_vectors(float *state, size_t n, size_t width, const struct optim_rule *rule,
     float *out[static OPTIM_VECTORS_MAX]);
-/* Fills all vectors of `state` (n floats each) with the initial values that the rule names. */
-void part_init_state(const struct optim_rule *rule, size_t n, float *state);
+/* Fills all vectors of `state` with the initial values that the rule names. */
+void part_init_state(const struct optim_rule *rule, size_t n, size_t width, float *state);
 
 /* Deterministic runs pull exactly the version of their step: is that the one before the open step? A
  * worker that was replaced may ask for it. */

@@ -23,7 +23,8 @@
  * whether rows have ROW_SEEN. */
 static void lay_out_row(struct part *p, const struct optim_rule *rule, bool deltas)
 {
-	uint32_t floats = p->table->cols * (1 + rule->nvectors);
+	uint32_t cols = p->table->cols,
+	         floats = cols + (uint32_t)optim_state_floats(rule, cols, cols);
 	bool dates = p->sparse.policy && row_policy_dates(p->sparse.policy->rules);
 
 	p->sparse.layout = row_layout_make(floats, dates, deltas);
@@ -201,10 +202,11 @@ static const float *row_gradient(const struct part *p, const struct update *u, u
 }
 
 /* These gradients of the block's rows from row i on, as the rule wants them. */
-static struct optim_gradient block_gradient(const struct update *u, const float *values, uint32_t i)
+static struct optim_gradient block_gradient(const struct part *p, const struct update *u,
+    const float *values, uint32_t i)
 {
 	return (struct optim_gradient){ values, u->mean->scale, u->mean->examples,
-		u->counted ? u->touching[i] : 0 };
+		u->counted ? u->touching[i] : 0, p->table->cols };
 }
 
 /* The first row behind i that another number of examples touches. */
@@ -226,9 +228,9 @@ static void step_rows_singly(struct part *p, const struct update *u, float *cons
 	float *vector[OPTIM_VECTORS_MAX];
 
 	for (uint32_t i = 0; i < u->n; i++) {
-		struct optim_gradient g = block_gradient(u, row_gradient(p, u, i), i);
+		struct optim_gradient g = block_gradient(p, u, row_gradient(p, u, i), i);
 
-		part_state_vectors(row[i] + cols, cols, p->optim.rule, vector);
+		part_state_vectors(row[i] + cols, cols, cols, p->optim.rule, vector);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
 			memcpy(p->sparse.was, row[i], cols * sizeof **row);
 		p->optim.rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i],
@@ -246,28 +248,31 @@ static void step_rows_together(struct part *p, const struct update *u, float *co
 	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_VECTORS_MAX][TOGETHER];
 	float *vector[OPTIM_VECTORS_MAX] = { state[0], state[1], state[2] };
 	uint32_t nvectors = p->optim.rule->nvectors, cols = p->table->cols;
-	size_t all = (size_t)u->n * cols;
+	size_t all = (size_t)u->n * cols, each[OPTIM_VECTORS_MAX] = { 0 }, place = cols;
 
 	gather_columns(w, row, u->n, 0, cols);
-	for (uint32_t k = 0; k < nvectors; k++)
-		gather_columns(vector[k], row, u->n, (k + 1) * cols, cols);
+	for (uint32_t k = 0; k < nvectors; place += each[k], k++) {
+		each[k] = optim_vector_floats(p->optim.rule, k, cols, cols);
+		gather_columns(vector[k], row, u->n, place, each[k]);
+	}
 	for (uint32_t i = 0; !u->g && i < u->n; i++)
 		copy_floats(g + i * cols, u->each[i], cols);
 	if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
 		memcpy(was, w, all * sizeof *w);
 	for (uint32_t i = 0, end; i < u->n; i = end) {
 		size_t at = (size_t)i * cols;
-		float *const some[OPTIM_VECTORS_MAX] = { state[0] + at, state[1] + at,
-			state[2] + at };
-		struct optim_gradient mean = block_gradient(u, (u->g ? u->g : g) + at, i);
+		float *const some[OPTIM_VECTORS_MAX] = { state[0] + i * each[0],
+			state[1] + i * each[1], state[2] + i * each[2] };
+		struct optim_gradient mean = block_gradient(p, u, (u->g ? u->g : g) + at, i);
 
 		end = end_of_equals(u, i);
 		p->optim.rule->step(u->h, p->version + 1 - p->born, p->table->decay,
 		    (size_t)(end - i) * cols, w + at, some, &mean);
 	}
 	scatter_columns(w, row, u->n, 0, cols);
-	for (uint32_t k = 0; k < nvectors; k++)
-		scatter_columns(vector[k], row, u->n, (k + 1) * cols, cols);
+	place = cols;
+	for (uint32_t k = 0; k < nvectors; place += each[k], k++)
+		scatter_columns(vector[k], row, u->n, place, each[k]);
 	for (uint32_t i = 0; row_layout_has(&p->sparse.layout, ROW_CHANGED) && i < u->n; i++)
 		if (memcmp(row[i], was + i * cols, cols * sizeof **row))
 			part_row_changed(p, row[i]);
@@ -285,7 +290,7 @@ static void init_new_rows(const struct part *p, const uint8_t *ids, float *const
 
 		init_fill_by(p->table, base, init_row_place(p->table, read_row_id(ids, i)), cols,
 		    row[i]);
-		part_init_state(p->optim.rule, cols, row[i] + cols);
+		part_init_state(p->optim.rule, cols, cols, row[i] + cols);
 	}
 }
 
@@ -398,21 +403,22 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 /* Replaces p->sparse.rows by rows with the state of `rule`; the hidden fields stay. */
 static void convert_rows_to_rule(struct part *p, const struct optim_rule *rule)
 {
-	uint32_t cols = p->table->cols, had = cols * (1 + p->optim.rule->nvectors),
-	         has = cols * (1 + rule->nvectors), hidden = p->sparse.layout.stride - had;
+	uint32_t cols = p->table->cols, had = p->sparse.layout.floats,
+	         has = cols + (uint32_t)optim_state_floats(rule, cols, cols),
+	         hidden = p->sparse.layout.stride - had;
 	struct rows *rows = rows_new(has + hidden);
 
 	for (size_t i = 0; i < rows_count(p->sparse.rows); i++) {
 		bool made;
 		uint64_t id;
-		const float *from = rows_at(p->sparse.rows, i, &id);
+		float *from = rows_at(p->sparse.rows, i, &id);
 		float *to = rows_put(rows, id, &made);
 
 		/* All servers have agreed on the change, so without memory this one ends. */
 		if (!to)
 			mem_fail();
 		memcpy(to, from, cols * sizeof *to);
-		settings_epoch_carry_state(rule, p->optim.rule, cols, from + cols, to + cols);
+		settings_epoch_carry_state(rule, p->optim.rule, cols, cols, from + cols, to + cols);
 		memcpy(to + has, from + had, hidden * sizeof *to);
 	}
 	rows_free(p->sparse.rows);
@@ -500,7 +506,7 @@ bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct p
 {
 	float *room;
 	struct optim_gradient g = { decode_row_values(p, push, &room), 1,
-		push->examples ? push->examples : 1, 0 };
+		push->examples ? push->examples : 1, 0, 0 };
 	bool good = g.values && part_rows_update(p, h, push->ids, push->nrows, push->touching, &g);
 
 	free(room);

@@ -7,10 +7,10 @@
 
 /* Fills a partition from a checkpoint. */
 
-/* The rows of a partition in the checkpoint's order: all values, then each state vector. */
+/* The rows of a partition in the checkpoint's order: all values, then each state vector. width: floats of
+ * a row in these; the number of them; and their sum. */
 struct saved {
-	size_t n, cols;
-	unsigned copies;
+	size_t n, width[1 + CKPT_VECTORS_MAX], nwidth, floats;
 	uint64_t *ids;
 	float *values;
 };
@@ -28,14 +28,18 @@ static enum err_code saved_read(struct saved *x, const struct part *p, const str
 {
 	float *vector[CKPT_VECTORS_MAX];
 
-	*x = (struct saved){ .n = info->n, .cols = t->cols, .copies = 1 + info->nvectors };
+	*x = (struct saved){ .n = info->n, .width = { t->cols }, .nwidth = 1, .floats = t->cols };
+	for (unsigned k = 0; k < info->nvectors; k++) {
+		x->width[x->nwidth++] = info->vector_cols[k];
+		x->floats += info->vector_cols[k];
+	}
 	x->ids = mem_try_array(x->n + 1, sizeof *x->ids);
-	x->values = mem_try_array(x->n * x->cols * x->copies + 1, sizeof *x->values);
+	x->values = mem_try_array(x->n * x->floats + 1, sizeof *x->values);
 	if (!x->ids || !x->values)
 		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", x->n,
 		    t->name);
-	for (unsigned k = 0; k < info->nvectors; k++)
-		vector[k] = x->values + (k + 1) * x->n * x->cols;
+	for (size_t k = 0, at = x->n * t->cols; k < info->nvectors; at += x->n * x->width[++k])
+		vector[k] = x->values + at;
 	return ckpt_read_part(r, t, p->index, 0, x->n, x->ids, x->values, vector, info->nvectors,
 	    e);
 }
@@ -46,9 +50,9 @@ static bool restore_row(struct part *p, const struct saved *x, size_t i)
 	bool made;
 	float *row = rows_put(p->sparse.rows, x->ids[i], &made);
 
-	for (size_t k = 0; row && k < x->copies; k++)
-		memcpy(row + k * x->cols, x->values + (k * x->n + i) * x->cols,
-		    x->cols * sizeof *row);
+	for (size_t k = 0, at = 0; row && k < x->nwidth; at += x->width[k++])
+		memcpy(row + at, x->values + at * x->n + i * x->width[k],
+		    x->width[k] * sizeof *row);
 	return row;
 }
 
@@ -110,7 +114,7 @@ static enum err_code restore_dense(struct part *p, const struct shard_config *cf
 	float *vector[OPTIM_VECTORS_MAX];
 	size_t n = (size_t)info->n;
 
-	part_state_vectors(p->dense.state, p->n, rule, vector);
+	part_state_vectors(p->dense.state, p->n, 1, rule, vector);
 	for (unsigned k = 0; k < rule->nvectors; k++)
 		for (size_t i = n; i < p->n; i++)
 			vector[k][i] = rule->vector_init[k];
@@ -133,6 +137,11 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 	    (t->sparse ? t->parts != p->table->nparts : !fits_dense(p, t, info.n)))
 		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name,
 		    ckpt_path(cfg->restore));
+	for (unsigned k = 0; info.nvectors == nvectors && k < nvectors && t->sparse; k++)
+		if (info.vector_cols[k] != optim_vector_floats(p->optim.rule, k, t->cols, t->cols))
+			return err_set(e, ERR_CONFIG,
+			    "%s was made with an update rule of other vectors for table \"%s\" than those of %s",
+			    ckpt_path(cfg->restore), t->name, p->optim.rule->name);
 	if (info.nvectors != nvectors)
 		return err_set(e, ERR_CONFIG,
 		    "%s was made with an update rule of %u vector%s for table \"%s\", %s has %u",

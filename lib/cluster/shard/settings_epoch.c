@@ -236,15 +236,19 @@ bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct opti
 }
 
 void settings_epoch_carry_state(const struct optim_rule *rule, const struct optim_rule *before,
-    size_t n, const float *from, float *to)
+    size_t n, size_t width, float *from, float *to)
 {
+	float *had[OPTIM_VECTORS_MAX], *vector[OPTIM_VECTORS_MAX];
+
+	part_init_state(rule, n, width, to);
+	part_state_vectors(from, n, width, before, had);
+	part_state_vectors(to, n, width, rule, vector);
 	for (unsigned k = 0; k < rule->nvectors; k++) {
 		int was = settings_epoch_find_state(rule, k, before);
 
 		if (was >= 0)
-			memcpy(to + k * n, from + (size_t)was * n, n * sizeof *to);
-		for (size_t i = 0; was < 0 && i < n; i++)
-			to[k * n + i] = rule->vector_init[k];
+			memcpy(vector[k], had[was],
+			    optim_vector_floats(rule, k, n, width) * sizeof *to);
 	}
 }
 
@@ -257,7 +261,7 @@ static void convert_dense_state(struct part *p, const struct optim_rule *rule)
 
 	if (!state)
 		mem_fail();
-	settings_epoch_carry_state(rule, p->optim.rule, p->n, p->dense.state, state);
+	settings_epoch_carry_state(rule, p->optim.rule, p->n, 1, p->dense.state, state);
 	free(p->dense.state);
 	p->dense.state = state;
 }

@@ -39,10 +39,11 @@ void settings_epochs_release(struct shard *s);
  * name; -1: none, it starts anew. */
 int settings_epoch_find_state(const struct optim_rule *rule, unsigned k,
     const struct optim_rule *before);
-/* Converts the state of n values from rule `before` to `rule`: vectors that go on are copied,
- * others get their initial values. The vectors lie one after the other, as for part_state_vectors. */
+/* Converts the state of n values in rows of this width (dense tables: 1) from rule `before` to `rule`:
+ * vectors that go on are copied, others get their initial values. The vectors lie one after the
+ * other, as for part_state_vectors. `from` is only read. */
 void settings_epoch_carry_state(const struct optim_rule *rule, const struct optim_rule *before,
-    size_t n, const float *from, float *to);
+    size_t n, size_t width, float *from, float *to);
 /* Does any state vector go on? */
 bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct optim_rule *before);
 /* The update rule that an epoch gives to a table, and its constants. Borrowed from the epoch. */

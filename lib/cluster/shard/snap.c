@@ -63,12 +63,15 @@ static void copy_row_columns(const struct part *p, const struct by_id *order, si
 
 	for (unsigned k = 0; k <= rule->nvectors; k++) {
 		int had = k ? settings_epoch_find_state(rule, k - 1, p->optim.rule) : -1;
+		size_t width = k ? optim_vector_floats(rule, k - 1, cols, cols) : cols;
+		size_t at = k ? cols : 0;
 
+		for (int j = 0; j < had; j++)
+			at += optim_vector_floats(p->optim.rule, (unsigned)j, cols, cols);
 		for (size_t i = 0; i < n; i++) {
 			if (!k || had >= 0)
-				memcpy(values, order[i].row + (size_t)(had + 1) * cols,
-				    cols * sizeof(float));
-			values += cols;
+				memcpy(values, order[i].row + at, width * sizeof(float));
+			values += width;
 		}
 	}
 }
@@ -108,7 +111,10 @@ static struct by_id *choose_rows(const struct part *p, bool changes, uint64_t *l
 /* Bytes of n rows in a snapshot. */
 static size_t chosen_rows_bytes(const struct part *p, const struct optim_rule *rule, size_t n)
 {
-	return n * (2 * sizeof(uint64_t) + p->table->cols * (1 + rule->nvectors) * sizeof(float));
+	size_t cols = p->table->cols;
+
+	return n *
+	    (2 * sizeof(uint64_t) + (cols + optim_state_floats(rule, cols, cols)) * sizeof(float));
 }
 
 /* Is a delta of these n rows, with the list of all ids when rows are gone, much smaller than all
@@ -123,11 +129,12 @@ static bool delta_pays(const struct part *p, const struct optim_rule *rule, size
 /* Allocates memory for n rows, and fills the state vectors with the rule's initial values. */
 static float *alloc_row_values(const struct part *p, const struct optim_rule *rule, size_t n)
 {
-	size_t each = n * p->table->cols;
-	float *values = mem_try_array(each * (1 + rule->nvectors) + 1, sizeof *values);
+	size_t cols = p->table->cols, each = n * cols;
+	float *values = mem_try_array(each + optim_state_floats(rule, each, cols) + 1,
+	    sizeof *values);
 
 	if (values)
-		part_init_state(rule, each, values + each);
+		part_init_state(rule, each, cols, values + each);
 	return values;
 }
 
@@ -195,7 +202,7 @@ static bool copy_dense(struct part *p, const struct optim_rule *rule, float **va
 	if (!*values)
 		return false;
 	memcpy(*values, p->dense.w, p->n * sizeof *p->dense.w);
-	settings_epoch_carry_state(rule, p->optim.rule, p->n, p->dense.state, *values + p->n);
+	settings_epoch_carry_state(rule, p->optim.rule, p->n, 1, p->dense.state, *values + p->n);
 	return true;
 }
 
@@ -227,8 +234,8 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 	const struct optim_rule *rule = settings_epoch_rule(next_settings(sh), p->table).rule;
 	bool sparse = p->table->sparse, goes_on = rule == p->optim.rule;
 	uint64_t *last = mem_array(p->pushes.nlast + 1, sizeof *last);
-	float *values = NULL;
-	size_t each;
+	float *values = NULL, *vector[OPTIM_VECTORS_MAX];
+	size_t each, width = sparse ? p->table->cols : 1;
 
 	p->saved.snap = mem_alloc(sizeof *p->saved.snap);
 	*p->saved.snap = (struct ckpt_part){ .table = p->table->name,
@@ -245,9 +252,13 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 		snapshot_drop(p);
 		return false;
 	}
-	each = p->saved.snap->n * (sparse ? p->table->cols : 1);
-	for (unsigned k = 0; k < rule->nvectors; k++)
-		p->saved.snap->vector[k] = values + (k + 1) * each;
+	each = p->saved.snap->n * width;
+	part_state_vectors(values + each, each, width, rule, vector);
+	for (unsigned k = 0; k < rule->nvectors; k++) {
+		p->saved.snap->vector[k] = vector[k];
+		p->saved.snap->vector_cols[k] = (uint32_t)optim_vector_floats(rule, k, width,
+		    width);
+	}
 	if (!goes_on && !settings_epoch_keeps_state(rule, p->optim.rule))
 		p->saved.snap->born = p->version;
 	/* In bsp, pushes of the open step may have been taken, but are not in the values yet: save

@@ -12,7 +12,7 @@
  * replicas of a partition stay bit-identical on different machines. No state here: the caller owns
  * parameters and optimizer state ("vectors").
  *
- * The constants of adagrad and ftrl are meant for one example at a time, so these two take the sum
+ * The constants of adagrad, rowwise_adagrad and ftrl are meant for one example at a time, so they take the sum
  * of the examples' gradients, which is `examples` times the mean: then the same constants mean the
  * same for every batch. The sum of their squares is not known of a batch; the square of the sum
  * stands for it. The two are equal for a parameter that one example of the batch touches, and in
@@ -34,7 +34,7 @@ struct optim_hyper {
 	float momentum;
 	float beta1, beta2;
 	float eps;     /* above 0 for the rules that use it */
-	float initial; /* adagrad's initial accumulator */
+	float initial; /* initial accumulator of adagrad and rowwise_adagrad */
 	float rho;     /* rmsprop's decay of the mean square */
 	float ftrl_beta;
 	float l1, l2; /* l2 is adamw's weight decay */
@@ -56,12 +56,15 @@ enum optim_uses {
  * examples' gradients. `examples` is the batch's size, at least 1, which rules with constants for each
  * example need: the sum of the gradients is `examples` times the mean. `touching` is the number of these
  * examples that use the row, where the parameters are one; 0: all of them, or unknown. l2 belongs to the
- * loss of those examples alone. */
+ * loss of those examples alone. `width` is the length of the rows of a sparse table, which stand one
+ * after the other; 0 for dense tables, of which each value counts as a row of its own, because their
+ * partitions are not cut by rows. */
 struct optim_gradient {
 	const float *values;
 	float scale;
 	uint64_t examples;
 	uint64_t touching;
+	uint32_t width;
 };
 
 struct optim_rule {
@@ -76,6 +79,9 @@ struct optim_rule {
 	/* Raised when the same vectors get another meaning, so that state which was saved before is not taken
 	 * for state of now. */
 	unsigned state_version;
+	/* The vector has one value for each row, not for each parameter. Vectors of several rules that have
+	 * one name are alike in this, too. */
+	bool vector_by_row[OPTIM_VECTORS_MAX];
 	/* True: without l2, an element whose gradient is 0 keeps its parameter and its vectors bit for
 	 * bit, so that a sparse gradient changes few elements.  The planner expects short pulls of
 	 * changed values then. */
@@ -84,14 +90,31 @@ struct optim_rule {
 	bool counts_touching;
 	/* Fills h with the values of the rule's paper; l1 and l2 are 0. */
 	void (*defaults)(struct optim_hyper *h);
-	/* One fused pass over n elements: parameters w and vectors s[0..nvectors-1]
-	 * of n floats each are updated from the n values of g, which are scaled on
+	/* One fused pass over n elements, which are whole rows: parameters w and vectors s[0..nvectors-1]
+	 * of optim_vector_floats(rule, k, n, g->width) floats each are updated from the n values of g, which are scaled on
 	 * the fly.  No two arrays overlap.  t is the partition's update count, from
 	 * 1.  decay false: no l1 and no l2 (biases).  g must be finite.  Called
 	 * with the partition's lock held: neither allocates nor blocks. */
 	void (*step)(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
 	    float *restrict w, float *const s[], const struct optim_gradient *g);
 };
+
+/* Floats of vector k for n parameters in rows of this width (0 or 1: each is a row). */
+static inline size_t optim_vector_floats(const struct optim_rule *rule, unsigned k, size_t n,
+    size_t width)
+{
+	return rule->vector_by_row[k] && width > 1 ? n / width : n;
+}
+
+/* Floats of all vectors of the rule, for n parameters in rows of this width. */
+static inline size_t optim_state_floats(const struct optim_rule *rule, size_t n, size_t width)
+{
+	size_t floats = 0;
+
+	for (unsigned k = 0; k < rule->nvectors; k++)
+		floats += optim_vector_floats(rule, k, n, width);
+	return floats;
+}
 
 /* The factor that makes of g->values the sum over the batch. */
 static inline float optim_sum_scale(const struct optim_gradient *g)
@@ -127,7 +150,7 @@ static inline float optim_bounded_sum(float g)
 /* The gradient of one example, or a mean of which only the direction and length matter. */
 static inline struct optim_gradient optim_gradient_of_one(const float *values)
 {
-	return (struct optim_gradient){ values, 1, 1, 0 };
+	return (struct optim_gradient){ values, 1, 1, 0, 0 };
 }
 
 #define RULE(name, number) extern const struct optim_rule optim_rule_##name;

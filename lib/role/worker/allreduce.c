@@ -438,7 +438,7 @@ static void update_part(struct allreduce *a, size_t i, uint32_t part, const stru
 	for (unsigned k = 0; k < rule->nvectors; k++)
 		vector[k] = a->state[i] + k * all + at;
 	rule->step(h, ++a->version[i][part], t->decay, n, a->p->w[i] + at, vector,
-	    &(struct optim_gradient){ mean + at, 1.0f, examples, 0 });
+	    &(struct optim_gradient){ mean + at, 1.0f, examples, 0, 0 });
 }
 
 /* Updates all reduced tables with the mean, partition by partition. */

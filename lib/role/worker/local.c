@@ -219,7 +219,7 @@ static void take_local_step(struct local *l, struct params *p, const struct batc
 		for (unsigned k = 0; l->state[i] && k < rule->nvectors; k++)
 			vector[k] = l->state[i] + k * n;
 		rule->step(&h, l->taken[i], l->job->table[i].decay, n, l->w[i], vector,
-		    &(struct optim_gradient){ p->g[i], 1, examples, 0 });
+		    &(struct optim_gradient){ p->g[i], 1, examples, 0, 0 });
 	}
 }
 

@@ -185,7 +185,8 @@ inputs() {
 	check mlp adamw 0.003 --activation tanh --l2 0.02
 	check mlp ftrl 0.05 --activation tanh --l1 0.001 --l2 0.001
 	check mlp amsgrad 0.003 --activation tanh --l2 0.01
-	compare 9
+	check mlp rowwise_adagrad 0.05 --activation tanh
+	compare 10
 }
 
 @test "ps-work train --compute: as slow as it says" {

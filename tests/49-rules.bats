@@ -83,6 +83,34 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 	train deep.json --set 'rules=v:optimizer=ftrl, w*:optimizer=adam' --set init_from="$PWD/half"
 }
 
+@test "rowwise_adagrad: one number for each row in servers, replicas and checkpoints, another rule and back" {
+	set=(--set checkpoint_every=15 --set optimizer=adagrad)
+	digest_of deep.json "${set[@]}"
+	first=$DIGEST
+	digest_of deep.json "${set[@]}" --set "rules=v:optimizer=rowwise_adagrad lr=0.05"
+	[ "$DIGEST" != "$first" ]
+	first=$DIGEST
+	cp -r deep.run/checkpoints/step-000000000015 half
+	/usr/bin/python3 - half/server-0.state.safetensors <<-END
+		import json, struct, sys
+		f = open(sys.argv[1], "rb")
+		shape = {k: v["shape"] for k, v in json.loads(f.read(struct.unpack("<Q", f.read(8))[0])).items() if k[0] == "v"}
+		assert shape and all(s[1] == 1 for s in shape.values()), shape
+	END
+	digest_of deep.json "${set[@]}" --set "rules=v:optimizer=rowwise_adagrad lr=0.05" --resume half
+	[ "$DIGEST" = "$first" ]
+	run -78 --separate-stderr ps-ctl run deep.json "${set[@]}" --resume half
+	[[ $stderr == *'was made with an update rule of other vectors for table "v" than those of adagrad'* ]]
+	begin deep.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=200
+	for rule in rowwise_adagrad adam rowwise_adagrad adagrad; do
+		run -0 ps-ctl set -C "$RUN" "rules=v:optimizer=$rule"
+		steps_on 5
+	done
+	[ "$(http GET /v1/servers | jq '[.servers[].pushes_refused] | add')" -eq 0 ]
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+}
+
 @test "a table, rule or key that does not exist is told in one sentence, before and while the job runs" {
 	for case in 'v:optimizer=ftlr|job.rules: v: no update rule "ftlr"; did you mean "ftrl"?' \
 		'v:optimzer=ftrl|job.rules: v: no key "optimzer"; did you mean "optimizer"?' 'v:lr=0|job.rules: v: job.lr: must be > 0, got 0' \

@@ -234,6 +234,7 @@ RULES = {
     "momentum": (momentum, 1, {"lr": 0.1, "momentum": 0.9}),
     "nesterov": (nesterov, 1, {"lr": 0.1, "momentum": 0.9}),
     "adagrad": (adagrad, 1, {"lr": 0.01, "eps": 1e-10, "initial": 0.0}),
+    "rowwise_adagrad": (adagrad, 1, {"lr": 0.01, "eps": 1e-10, "initial": 0.0}),  # of dense tables
     "rmsprop": (rmsprop, 1, {"lr": 0.001, "rho": 0.9, "eps": 1e-8}),
     "adam": (adam, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
     "adamw": (adamw, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),

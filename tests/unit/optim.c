@@ -94,6 +94,7 @@ static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay
 		r->a = mu * r->a + g;
 		r->w -= lr * (g + mu * r->a);
 		break;
+	case OPTIM_ID_rowwise_adagrad: /* of values that are rows of their own */
 	case OPTIM_ID_adagrad:
 		g *= examples;
 		r->a += g * g;
@@ -135,7 +136,8 @@ static void start(struct params *p, const struct optim_rule *rule, struct ref *r
 		for (unsigned k = 0; k < rule->nvectors; k++)
 			p->vector[k][i] = rule->vector_init[k];
 		ref[i] = (struct ref){ (double)p->w[i], (double)rule->vector_init[0],
-			(double)rule->vector_init[1], (double)rule->vector_init[2], fabs((double)p->w[i]) };
+			(double)rule->vector_init[1], (double)rule->vector_init[2],
+			fabs((double)p->w[i]) };
 	}
 }
 
@@ -343,6 +345,68 @@ static void test_long_gradients(const char *name)
 	for (size_t i = 0; i < N; i++)
 		finite = finite && isfinite(p.w[i]) && isfinite(p.s[0][i]);
 	ok(finite, "%s: long gradients leave everything finite", name);
+}
+
+/* rowwise_adagrad in rows of several values, against the formula in double; one number for each row, and
+ * the bits of plain code. */
+static void test_rowwise(size_t width)
+{
+	const struct optim_rule *rule = optim_find("rowwise_adagrad");
+	static float w[2][N], accum[2][N], g[N];
+	double ref[N], sum[N] = { 0 }, bad = 0;
+	size_t rows = N / width, n = rows * width;
+	float *s[2] = { accum[0], accum[1] };
+	struct optim_hyper h;
+	bool same = true;
+
+	rule->defaults(&h);
+	h.initial = 0.1f;
+	h.eps = 0.01f;
+	h.l2 = 0.05f;
+	memset(accum, 0, sizeof accum);
+	memset(w, 0, sizeof w);
+	for (size_t i = 0; i < n; i++)
+		ref[i] = (double)(w[0][i] = w[1][i] = (float)uniform());
+	for (uint64_t t = 1; t <= 50; t++) {
+		for (size_t i = 0; i < n; i++)
+			g[i] = (float)uniform();
+		for (size_t r = 0; r < rows; r++) {
+			double squares = 0, all[N];
+
+			for (size_t i = 0; i < width; i++) {
+				all[i] = 3 * 0.25 * (double)g[r * width + i] +
+				    2 * (double)h.l2 * ref[r * width + i];
+				squares += all[i] * all[i];
+			}
+			sum[r] += squares / (double)width;
+			for (size_t i = 0; i < width; i++)
+				ref[r * width + i] -= (double)h.lr * all[i] /
+				    (sqrt((double)h.initial + sum[r]) + (double)h.eps);
+		}
+		rule->step(&h, t, true, n, w[0], &s[0],
+		    &(struct optim_gradient){ g, 0.25f, 3, 2, (uint32_t)width });
+		plain[rule->id - 1]->step(&h, t, true, n, w[1], &s[1],
+		    &(struct optim_gradient){ g, 0.25f, 3, 2, (uint32_t)width });
+		same &= !memcmp(w[0], w[1], sizeof w[0]) &&
+		    !memcmp(accum[0], accum[1], sizeof w[0]);
+	}
+	for (size_t i = 0; i < n; i++)
+		bad = fmax(bad, fabs((double)w[0][i] - ref[i]));
+	for (size_t r = 0; r < rows; r++)
+		bad = fmax(bad, fabs((double)accum[0][r] - sum[r]) / sum[r]);
+	for (size_t i = rows; i < N; i++)
+		same &= accum[0][i] == 0;
+	ok(bad < 1e-5, "rowwise_adagrad, rows of %zu: as the formula (%.1e)", width, bad);
+	ok(same, "rows of %zu: one number each, and the bits of plain code", width);
+	for (size_t i = 0; i < n; i++)
+		g[i] = 1e25f;
+	rule->step(&h, 51, true, n, w[0], &s[0],
+	    &(struct optim_gradient){ g, 1, 2048, 0, (uint32_t)width });
+	ok(isfinite(accum[0][0]) && isfinite(w[0][0]),
+	    "rows of %zu: long gradients leave all finite", width);
+	ok(optim_state_floats(rule, n, width) == rows && optim_state_floats(rule, n, 0) == n &&
+	        optim_state_floats(optim_find("adam"), n, width) == 2 * n,
+	    "rows of %zu: the size of the state", width);
 }
 
 static void test_ftrl(void)
@@ -590,7 +654,10 @@ int main(void)
 		test_batch(optim_find("ftrl"), size);
 	}
 	test_long_gradients("adagrad");
+	test_long_gradients("rowwise_adagrad");
 	test_long_gradients("ftrl");
+	for (size_t width = 2; width <= 64; width += width < 18 ? 1 : 23)
+		test_rowwise(width);
 	test_ftrl();
 	test_adam_late();
 	test_adam_uncorrected();

@@ -248,7 +248,7 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 		cd "$T/$dir"
 		write_cluster 1
 		ps-ctl run lin >/dev/null
-		ps-ctl run lin --set 'data=tra*.csv?label=y' >/dev/null
+		ps-ctl run lin --set 'data=tra*.csv?label=y&scale=none' >/dev/null
 	done
 }
 
@@ -288,7 +288,7 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	run -0 ps-ctl show hidden
 	[[ $output == *"max        1048576"* ]]
 	write_cluster 1
-	ps-ctl run lin --set workers=1 --set data='train.csv?label=y' >/dev/null
+	ps-ctl run lin --set workers=1 --set data='train.csv?label=y&scale=none' >/dev/null
 	grep -q '2 tables over 1 server"' lin.run/events.jsonl
 	# A report of a run with one evaluation has whole numbers of steps, and a mark for it.
 	ps-ctl report lin.run >report.html

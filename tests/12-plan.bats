@@ -16,7 +16,7 @@ setup() {
 	END
 	{ echo x1,x2,y; for i in $(seq 200); do echo "$((i % 7)),$((i % 5)),$((i % 2))"; done; } >train.csv
 	cat >small.json <<-'END'
-	{ "workers": 2, "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "train.csv?label=y", "steps": 50, "batch": 16 } }
+	{ "workers": 2, "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "train.csv?label=y&scale=none", "steps": 50, "batch": 16 } }
 	END
 }
 

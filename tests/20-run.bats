@@ -74,7 +74,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 @test "run: a worker's bad data fails the job, with file, line and exit code 1" {
 	write_cluster
 	printf 'a,y\n1,2\n3,oops\n' >bad.csv
-	run -1 --separate-stderr ps-ctl run lin --set 'data=bad.csv?label=y' --set eval= --json
+	run -1 --separate-stderr ps-ctl run lin --set 'data=bad.csv?label=y&scale=none' --set eval= --json
 	[ "$(field state <<<"$output")" = failed ]
 	[[ $(field reason <<<"$output") == *bad.csv:3* ]]
 	[[ $stderr == *worker-*"ended with code 1"*bad.csv:3* ]]
@@ -306,7 +306,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	[[ $output == *server-0*"ended with code"*203.0.113.1* ]]
 	none_left "$T"
 	printf 'a,y\n1,oops\n' >bad.csv
-	run -1 ps-ctl start lin --set 'data=bad.csv?label=y' --set eval=
+	run -1 ps-ctl start lin --set 'data=bad.csv?label=y&scale=none' --set eval=
 	[[ $output == *bad.csv:2* ]]
 	none_left "$T"
 	run -3 ps-ctl -C lin.run stop

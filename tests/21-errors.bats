@@ -8,9 +8,9 @@ load lib/helper
 setup() {
 	setup_dir
 	write_cluster
-	jq '.job += {data: "bad.csv?label=y", eval: []}' lin.json >bad.json
+	jq '.job += {data: "bad.csv?label=y&scale=none", eval: []}' lin.json >bad.json
 	printf 'a,y\n1,2\n3,oops\n' >bad.csv
-	jq '.job += {data: "huge.csv?label=y", eval: [], batch: 2, epochs: 500}' lin.json >nan.json
+	jq '.job += {data: "huge.csv?label=y&scale=none", eval: [], batch: 2, epochs: 500}' lin.json >nan.json
 	printf 'a,y\n1e38,3e38\n-1e38,2e38\n3e37,-3e38\n2e38,1e38\n' >huge.csv
 }
 teardown() { teardown_dir; }

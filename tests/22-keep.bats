@@ -105,7 +105,7 @@ crash() {
 	endless
 	awk 'BEGIN { srand(3); for (i = 0; i < 400; i++) {
 		printf "%d", i % 2; for (k = 1; k < 30; k += 1 + int(rand() * 6)) printf " %d:1", k; print "" } }' >sparse.svm
-	for set in data='train.csv?label=y' data=sparse.svm; do
+	for set in data='train.csv?label=y&scale=none' data=sparse.svm; do
 		sets=(--set "$set" --set eval= --set servers=2)
 		[ "$set" != data=sparse.svm ] || sets+=(--set model=logistic)
 		ps-ctl start lin "${sets[@]}" 2>/dev/null

@@ -14,7 +14,7 @@ setup() {
 	}' >fruit.csv
 	cat >fruit.json <<-END
 	{ "servers": 2, "workers": 2, "deterministic": true, "job": { "model": "softmax",
-	  "data": "fruit.csv", "eval": "fruit.csv", "epochs": 1000000000, "batch": 20, "optimizer": "adam", "lr": 0.1 } }
+	  "data": "fruit.csv?scale=none", "eval": "fruit.csv", "epochs": 1000000000, "batch": 20, "optimizer": "adam", "lr": 0.1 } }
 	END
 }
 

@@ -231,7 +231,7 @@ write_data_of() {
 	# y is uniform in 0..100, whatever x is: its quantile 0.9 is 90, with a loss of 4.5.
 	seq 0 499 | awk '{ print $1 * 37 % 101 / 50 - 1 "," ($1 * 29 % 500) / 5 }' >y.csv
 	cat >quantile.json <<-END
-	{ "job": { "model": "linear", "loss": "quantile:0.9", "data": "y.csv", "eval": "y.csv", "epochs": 20, "batch": 25,
+	{ "job": { "model": "linear", "loss": "quantile:0.9", "data": "y.csv?scale=none", "eval": "y.csv", "epochs": 20, "batch": 25,
 	  "optimizer": "adagrad", "lr": 5 } }
 	END
 	train quantile.json
@@ -246,7 +246,7 @@ write_data_of() {
 	# A tenth of the examples say yes, whatever x is: predicting that costs 0.33, and even odds cost 0.69.
 	seq 0 499 | awk '{ print $1 * 37 % 101 / 50 - 1 "," ($1 * 29 % 10 ? "no" : "yes") }' >y.csv
 	cat >class.json <<-END
-	{ "job": { "model": "logistic", "class_weight": "balanced", "data": "y.csv", "eval": "y.csv", "epochs": 5, "batch": 50,
+	{ "job": { "model": "logistic", "class_weight": "balanced", "data": "y.csv?scale=none", "eval": "y.csv", "epochs": 5, "batch": 50,
 	  "optimizer": "sgd", "lr": 0.5 } }
 	END
 	train class.json

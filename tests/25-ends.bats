@@ -187,14 +187,14 @@ has_gone_beyond() { [ "$(ps-ctl status --json | jq 'select(.kind == "cluster").s
 	run -78 --separate-stderr ps-ctl run lin --set init=cut.safetensors
 	[[ $stderr == *job.init*cut.safetensors* && ! -e lin.run.2 ]]
 	cut -d, -f2- train.csv >narrow.csv
-	run -78 --separate-stderr ps-ctl run lin --set 'data=narrow.csv?label=y' --set eval= --set init=lin.run.1/model.safetensors
+	run -78 --separate-stderr ps-ctl run lin --set 'data=narrow.csv?label=y&scale=none' --set eval= --set init=lin.run.1/model.safetensors
 	[ "$(grep -c 'job.init.*its table "w" has 2 values' <<<"$stderr")" -eq 1 ]
 	none_left "$T"
 }
 
 @test "a job of which nothing is left but its farewell: rows, steps, no half results" {
 	write_csv train.csv
-	echo '{ "workers": 4, "sync": "ssp:2", "job": { "model": "linear", "data": "train.csv?label=y",
+	echo '{ "workers": 4, "sync": "ssp:2", "job": { "model": "linear", "data": "train.csv?label=y&scale=none",
 		"epochs": 1, "batch": 200 } }' >few.json
 	ps-ctl start few 2>/dev/null
 	ps-ctl wait --for done

@@ -83,8 +83,8 @@ in_all_modes() {
 	zcat "$DATA/digits8x8/digits.csv.gz" | head -n 1500 >train.csv
 	zcat "$DATA/digits8x8/digits.csv.gz" | tail -n 297 >test.csv
 	cat >digits.json <<-END
-	{ "servers": 2, "workers": 3, "job": { "model": "mlp", "hidden": [64], "data": "train.csv?label=last",
-	  "eval": "test.csv?label=last", "epochs": 40, "batch": 16, "optimizer": "adam", "lr": 0.002 } }
+	{ "servers": 2, "workers": 3, "job": { "model": "mlp", "hidden": [64], "data": "train.csv?label=last&scale=none",
+	  "eval": "test.csv?label=last&scale=none", "epochs": 40, "batch": 16, "optimizer": "adam", "lr": 0.002 } }
 	END
 	in_all_modes digits .eval.accuracy 0.90
 }
@@ -118,8 +118,8 @@ corners() {
 @test "classes by name" {
 	{ echo kind,x,y; corners 300 '%s,%.3f,%.3f' 'cat dog eel'; } >pets.csv
 	cat >pets.json <<-END
-	{ "servers": 2, "workers": 2, "job": { "model": "softmax", "optimizer": "sgd", "data": "pets.csv?label=kind",
-	  "eval": "pets.csv?label=kind", "epochs": 20, "batch": 10, "lr": 0.1 } }
+	{ "servers": 2, "workers": 2, "job": { "model": "softmax", "optimizer": "sgd", "data": "pets.csv?label=kind&scale=none",
+	  "eval": "pets.csv?label=kind&scale=none", "epochs": 20, "batch": 10, "lr": 0.1 } }
 	END
 	train pets.json
 	at_least .eval.accuracy 0.99

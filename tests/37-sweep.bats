@@ -49,7 +49,7 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 
 @test "values with commas, and what is wrong with a grid" {
 	cat >net.json <<-END
-	{ "workers": 1, "job": { "model": "mlp", "optimizer": "sgd", "hidden": [4], "data": "a.csv?label=y", "steps": 5, "lr": 0.01 } }
+	{ "workers": 1, "job": { "model": "mlp", "optimizer": "sgd", "hidden": [4], "data": "a.csv?label=y&scale=none", "steps": 5, "lr": 0.01 } }
 	END
 	awk 'BEGIN { srand(3); print "a,b,y"; for (i = 0; i < 60; i++) print rand() "," rand() "," i % 2 }' >a.csv
 	cp a.csv b.csv

@@ -74,7 +74,7 @@ same_bits() {
 	dense_data >d.csv
 	# w1 has 200 x 700 elements: three partitions.
 	cat >mlp.json <<-END
-	{ "workers": 3, "deterministic": true, "job": { "model": "mlp", "hidden": [200, 700], "data": "d.csv?label=last",
+	{ "workers": 3, "deterministic": true, "job": { "model": "mlp", "hidden": [200, 700], "data": "d.csv?label=last&scale=none",
 	  "epochs": 1, "batch": 7, "optimizer": "adam", "lr": 0.002 } }
 	END
 	same_bits mlp.json
@@ -95,7 +95,7 @@ same_bits() {
 @test "deterministic refuses what cannot be" {
 	dense_data >d.csv
 	cat >no.json <<-END
-	{ "workers": 2, "deterministic": true, "job": { "model": "softmax", "optimizer": "sgd", "lr": 0.1, "data": "d.csv?label=last", "epochs": 1 } }
+	{ "workers": 2, "deterministic": true, "job": { "model": "softmax", "optimizer": "sgd", "lr": 0.1, "data": "d.csv?label=last&scale=none", "epochs": 1 } }
 	END
 	for set in sync=asp sync=ssp:1 on_worker_loss=shrink backup=1 workers=1:3; do
 		run ps-ctl run no.json --set $set
@@ -145,7 +145,7 @@ inputs() {
 	export PYTHONDONTWRITEBYTECODE=1
 	/usr/bin/python3 "$LIB/trial.py" make --model "$@"
 	[ -e 1.batches ] || /usr/bin/python3 "$LIB/trial.py" batches >1.batches
-	cases=0 INPUT='data.csv?label=last' INIT=./init.safetensors HIDDEN= SEED=1
+	cases=0 INPUT='data.csv?label=last&scale=none' INIT=./init.safetensors HIDDEN= SEED=1
 }
 
 # Constants for single examples: where examples share no feature, and batches are powers of two, a batch gives the bits of
@@ -191,7 +191,7 @@ inputs() {
 
 @test "ps-work train --compute: as slow as it says" {
 	cat >s.json <<-END
-	{ "servers": 1, "workers": 2, "job": { "model": "linear", "data": "s.csv", "steps": 20, "batch": 4, "lr": 0.01 } }
+	{ "servers": 1, "workers": 2, "job": { "model": "linear", "data": "s.csv?scale=none", "steps": 20, "batch": 4, "lr": 0.01 } }
 	END
 	seq 200 | awk '{ print $1 / 200 "," $1 / 100 }' >s.csv
 	for bad in 5ms,x7 5ms,5%7 fast -1s; do

@@ -30,7 +30,7 @@ digits() {
 	zcat "$DATA/digits8x8/digits.csv.gz" | tail -n 297 >test.csv
 	cat >digits.json <<-END
 	{ $(paced "$1") "servers": 2, "workers": 4, "heartbeat": "100ms" ${2:-},
-	  "job": { "model": "softmax", "data": "train.csv?label=last", "eval": "test.csv?label=last",
+	  "job": { "model": "softmax", "data": "train.csv?label=last&scale=none", "eval": "test.csv?label=last&scale=none",
 	  "steps": $1, "batch": 16, "optimizer": "sgd", "lr": 0.002 } }
 	END
 }

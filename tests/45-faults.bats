@@ -25,7 +25,7 @@ job() {
 	write_csv train.csv
 	cat >"$1.json" <<-END
 	{ $(paced "$2") "servers": 2, "workers": 2, "lease": "1s", ${3:-}
-	  "job": { "model": "linear", "data": "train.csv?label=y", "eval": "train.csv?label=y", "steps": $2, "batch": 8,
+	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "eval": "train.csv?label=y&scale=none", "steps": $2, "batch": 8,
 	  "lr": 0.1 } }
 	END
 }
@@ -79,7 +79,7 @@ is_new_holder() {
 	write_csv train.csv
 	cat >range.json <<-END
 	{ "servers": 2, "workers": 3, "lease": "3s",
-	  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 80, "batch": 8, "lr": 0.01 } }
+	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "epochs": 80, "batch": 8, "lr": 0.01 } }
 	END
 	for mode in ssp:0 asp; do
 		begin range.json --set sync=$mode "${HELD[@]}"
@@ -100,7 +100,7 @@ is_new_holder() {
 	write_csv train.csv 2048
 	cat >idle.json <<-END
 	{ "servers": 2, "replicas": 2, "workers": 2, "sync": "asp", "lease": "10m",
-	  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 1, "batch": 1, "lr": 0.01 } }
+	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "epochs": 1, "batch": 1, "lr": 0.01 } }
 	END
 	begin idle.json "${HELD[@]}"
 	kill -STOP "$(pid_of worker-0)"
@@ -459,7 +459,7 @@ while True:
 		server=$!
 		mkdir -p elsewhere
 		cp train.csv elsewhere
-		(cd elsewhere && exec ip netns exec $there ps-work train --join ../w.join --rank 1 --data 'train.csv?label=y' >../w.out 2>&1 3>&-) &
+		(cd elsewhere && exec ip netns exec $there ps-work train --join ../w.join --rank 1 --data 'train.csv?label=y&scale=none' >../w.out 2>&1 3>&-) &
 		pids+=($!)
 		far_worker=$!
 		ip netns exec $here ps-work train -C "$RUN" --rank 0 >w0.out 2>&1 3>&- &

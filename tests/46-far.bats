@@ -24,7 +24,7 @@ teardown() {
 digits() {
 	cat >digits.json <<-END
 	{ "servers": 2, "workers": 2, "deterministic": true, "on_worker_loss": "wait:10m", ${2:-}
-	  "job": { "model": "mlp", "hidden": [16], "data": "$DATA/digits8x8/digits.csv.gz?label=last",
+	  "job": { "model": "mlp", "hidden": [16], "data": "$DATA/digits8x8/digits.csv.gz?label=last&scale=none",
 	  "steps": $1, "batch": 8, "optimizer": "adam", "lr": 0.001 ${3:-} } }
 	END
 }

@@ -23,7 +23,7 @@ digits() {
 	need_data digits8x8/digits.csv.gz
 	cat >digits.json <<-END
 	{ $(paced "$1") "servers": 3, "workers": 2, "deterministic": true, "on_worker_loss": "wait:10m", "lease": "2s", ${2:-}
-	  "job": { "model": "mlp", "hidden": [16], "data": "$DATA/digits8x8/digits.csv.gz?label=last",
+	  "job": { "model": "mlp", "hidden": [16], "data": "$DATA/digits8x8/digits.csv.gz?label=last&scale=none",
 	  "steps": $1, "batch": 8, "optimizer": "adam", "lr": 0.001 } }
 	END
 }
@@ -211,7 +211,7 @@ replaced() {
 	write_csv train.csv
 	cat >serve.json <<-END
 	{ "servers": 3, "workers": 1, "replicas": 2,
-	  "job": { "model": "linear", "data": "train.csv?label=y", "batch": 16, "lr": 0.1, "steps": 50 } }
+	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "batch": 16, "lr": 0.1, "steps": 50 } }
 	END
 	begin serve.json
 	wait_for 30 state_is done

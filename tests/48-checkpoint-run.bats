@@ -21,7 +21,7 @@ digits() {
 	need_data digits8x8/digits.csv.gz
 	cat >digits.json <<-END
 	{ $(paced "$1") "servers": 2, "workers": 2, "deterministic": true, "on_worker_loss": "wait:10m", ${2:-}
-	  "job": { "model": "mlp", "hidden": [16], "data": "$DATA/digits8x8/digits.csv.gz?label=last",
+	  "job": { "model": "mlp", "hidden": [16], "data": "$DATA/digits8x8/digits.csv.gz?label=last&scale=none",
 	  "steps": $1, "batch": 8, "optimizer": "adam", "lr": 0.001 } }
 	END
 	RUN=$T/digits.run
@@ -363,7 +363,7 @@ pushes() {
 	for mode in asp ssp:3; do
 		cat >slow.json <<-END
 			{ "servers": 2, "workers": 2, "sync": "$mode",
-			  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 3, "batch": 4, "lr": 0.01 } }
+			  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "epochs": 3, "batch": 4, "lr": 0.01 } }
 		END
 		touch "$T/hold"
 		rm -f "$T/hold.held"

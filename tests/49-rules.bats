@@ -51,7 +51,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 	done
 	# Workers that take several steps by themselves.
 	write_csv train.csv
-	echo '{ "workers": 1, "deterministic": true, "local_steps": 2, "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y",
+	echo '{ "workers": 1, "deterministic": true, "local_steps": 2, "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none",
 	  "steps": 5, "batch": 8, "lr": 0.01 } }' >local.json
 	digest_of local.json --set deterministic=false --set optimizer=adagrad --set lr=0.1
 	first=$DIGEST
@@ -123,7 +123,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 @test "a live change of lr leaves alone what has its own, and rules change at a step" {
 	[ -e train.csv ] || write_csv train.csv
 	cat >live.json <<-END
-	{ "servers": 2, "workers": 2, "replicas": 2, "quota_pushes": 200, "job": { "model": "linear", "data": "train.csv?label=y", "batch": 16,
+	{ "servers": 2, "workers": 2, "replicas": 2, "quota_pushes": 200, "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "batch": 16,
 	  "optimizer": "sgd", "lr": 1e-30, "steps": $ENDLESS, "rules": "w:optimizer=momentum lr=1e-30" } }
 	END
 	begin live.json

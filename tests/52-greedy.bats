@@ -12,7 +12,7 @@ setup() {
 	# One I/O thread: an honest peer's answer then comes after the greedy peer had its turn.
 	cat >g.json <<-END
 	{ "name": "g", "sync": "bsp", "workers": 2, "transport": "$transport", "row_ids": "raw", "lease": "10m", "deadline": "20m",
-	  "job": { "model": "linear", "data": "data.csv?label=y", "steps": 1000000000, "optimizer": "sgd", "lr": 1 } }
+	  "job": { "model": "linear", "data": "data.csv?label=y&scale=none", "steps": 1000000000, "optimizer": "sgd", "lr": 1 } }
 	END
 	background ps-serve --threads 1 g.json
 	server=$pid

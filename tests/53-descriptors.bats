@@ -30,7 +30,7 @@ serve() {
 
 @test "too few descriptors for the workers: one sentence, and nothing is started" {
 	cat >many.json <<-END
-	{ "name": "many", "workers": 500, "job": { "model": "linear", "data": "data.csv?label=y", "steps": 10, "optimizer": "sgd", "lr": 1 } }
+	{ "name": "many", "workers": 500, "job": { "model": "linear", "data": "data.csv?label=y&scale=none", "steps": 10, "optimizer": "sgd", "lr": 1 } }
 	END
 	printf 'a,b,y\n1,2,3\n2,3,4\n' >data.csv
 	run bash -c "ulimit -n 600 && exec ps-serve many.json"

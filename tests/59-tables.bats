@@ -42,8 +42,63 @@ people() {
 	ps-ctl -C here/cluster.run export all -o text | cut -f 3 >names
 	diff names - <<<$'age\nweight\ntown=Lima\ntown=Oslo\ntown=Paris\ntown=Rome\nintercept'
 	# Without scaling the weights drown everything else.
-	unscaled=$(ps-ctl run here/cluster --set data="$PWD/train.csv" --set name=unscaled --json 2>/dev/null | field eval.accuracy)
+	unscaled=$(ps-ctl run here/cluster --set data="$PWD/train.csv?scale=none" --set name=unscaled --json 2>/dev/null | field eval.accuracy)
 	[ "$(jq -n "$unscaled < $accuracy - 0.1")" = true ]
+}
+
+# wide_scales ROWS SEED: two classes in columns of scales from 1e-3 to 1e3 that are far from 0, the label in front.
+wide_scales() {
+	/usr/bin/python3 -c '
+import sys, numpy as np
+n, cut, rng = int(sys.argv[1]), int(sys.argv[1]) * 3 // 4, np.random.default_rng(int(sys.argv[2]))
+y = rng.integers(2, size=n)
+z = rng.normal(size=(n, 8)) + np.outer(y - 0.5, rng.normal(size=8)) * 1.5
+x = z * 10.0 ** np.array([-3, 3, 0, 2, -1, 1, -2, 3]) + np.array([1, 5e4, 0, 1000, 3, 40, 0.1, -2e4])
+for name, part in (("wide.csv", slice(0, cut)), ("test.csv", slice(cut, n))):
+    with open(name, "w") as f:
+        for r, k in zip(x[part], y[part]):
+            print(",".join(["%d" % k] + ["%.9g" % v for v in r]), file=f)' "$1" "$2"
+}
+
+@test "a job of model, data and eval learns columns of any scale as well as scikit-learn" {
+	/usr/bin/python3 -c 'import sklearn' 2>/dev/null || skip "python3-sklearn is not installed"
+	wide_scales 4000 11
+	theirs=$(/usr/bin/python3 -c '
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+a, b = (np.loadtxt(p, delimiter=",") for p in ("wide.csv", "test.csv"))
+print(make_pipeline(StandardScaler(), LogisticRegression()).fit(a[:, 1:], a[:, 0]).score(b[:, 1:], b[:, 0]))')
+	echo '{ "job": { "model": "logistic", "data": "wide.csv?label=1", "eval": "test.csv?label=1" } }' >job.json
+	ours=$(ps-ctl run job --json 2>/dev/null | tail -n 1 | jq .eval.accuracy)
+	raw=$(ps-ctl run job --set scale=none --json 2>/dev/null | tail -n 1 | jq .eval.accuracy)
+	echo "# pskit $ours, scikit-learn $theirs, without scaling $raw" >&3
+	[ "$(jq -n "$ours > $theirs - 0.01")" = true ]
+	[ "$(jq -n "$raw < $theirs - 0.05")" = true ]
+	# The file of the model has the scaling.
+	ps-ctl run job --json 2>/dev/null | tail -n 1 | jq -c '.eval | [.accuracy, .loss]' >want
+	ps-work eval job.run/model.safetensors 'test.csv?label=1' --json | jq -c '[.accuracy, .loss]' >got
+	diff want got
+	ps-ctl show model | grep -q scale=auto
+}
+
+# goes_on SETTING...: what a job that resumes from the checkpoint of step 20 without scaling learns.
+goes_on() {
+	ps-ctl run old --resume "$from" --set steps=60 --set name=on "$@" --json 2>/dev/null | tail -n 1 | jq -c .eval
+	grep -h 'data: ' on.run/worker-0.log >&2
+}
+
+@test "a job that goes on from a checkpoint without scaling stays without it" {
+	people 5 600 | cut -d, -f 1,3- | sed 's/^?/30/; s/<=50K/0/; s/>50K/1/' >mere.csv
+	echo '{ "workers": 1, "job": { "model": "logistic", "data": "mere.csv", "eval": "mere.csv", "steps": 40 } }' >old.json
+	ps-ctl run old --set scale=none --set checkpoint_every=20 --set deterministic=true >/dev/null 2>&1
+	from=$(ls -d old.run/checkpoints/*20)
+	goes_on --set scale=none --set deterministic=true >want
+	goes_on --set deterministic=true >got
+	cat want
+	[ -s want ]
+	diff want got
 }
 
 @test "several classes and real numbers get the models for them" {

@@ -23,7 +23,7 @@ ledger() {
 fifty_steps() {
 	write_csv data.csv 3
 	cat >c.json <<-END
-	{ "sync": "$1", "job": { "model": "linear", "data": "data.csv?label=y", "steps": 1000000000, "optimizer": "sgd", "lr": 1 } }
+	{ "sync": "$1", "job": { "model": "linear", "data": "data.csv?label=y&scale=none", "steps": 1000000000, "optimizer": "sgd", "lr": 1 } }
 	END
 	background ps-serve c.json
 	wait_for 10 test -S c.run/ctl.sock

@@ -32,7 +32,7 @@ write_blocks() {
 	cat >blocks.json <<-'END'
 	{
 		"servers": 1, "workers": 2,
-		"job": { "model": "linear", "data": "wide.csv?label=y", "eval": "test.csv?label=y", "data_memory": "1M",
+		"job": { "model": "linear", "data": "wide.csv?label=y&scale=none", "eval": "test.csv?label=y&scale=none", "data_memory": "1M",
 		         "epochs": 2, "batch": 100, "lr": 0.1 }
 	}
 	END
@@ -95,7 +95,7 @@ write_blocks() {
 	gzip -k wide.csv
 	for packed in zst gz; do
 		for sync in bsp asp; do
-			result=$(ps-ctl run blocks --set sync=$sync --set data="wide.csv.$packed?label=y" --json 2>err | tail -n 1)
+			result=$(ps-ctl run blocks --set sync=$sync --set data="wide.csv.$packed?label=y&scale=none" --json 2>err | tail -n 1)
 			echo "$packed $sync: $result"
 			[ "$(jq .examples <<<"$result")" -eq $((2 * ROWS)) ]
 			[ "$(jq '.eval.r2 > 0.999' <<<"$result")" = true ]
@@ -111,7 +111,7 @@ write_blocks() {
 		rand() + (i >= 30000), rand() + (i >= 60000) }' >sorted.csv
 	cat >sorted.json <<-'END'
 	{ "servers": 1, "workers": 2,
-	  "job": { "model": "softmax", "optimizer": "sgd", "data": "sorted.csv?label=1", "data_memory": "1M", "epochs": 1, "batch": 50, "lr": 0.5 } }
+	  "job": { "model": "softmax", "optimizer": "sgd", "data": "sorted.csv?label=1&scale=none", "data_memory": "1M", "epochs": 1, "batch": 50, "lr": 0.5 } }
 	END
 	result=$(ps-ctl run sorted --json 2>/dev/null | tail -n 1)
 	[ "$(jq .examples <<<"$result")" -eq 90000 ]
@@ -130,7 +130,7 @@ write_blocks() {
 	[[ "$output" == *'job.data_memory: the data need more than 1048576 bytes in memory, and deterministic cannot have them in blocks'* ]]
 	# In the middle, where nothing is looked at when the job begins.
 	awk '{ print } NR == 60000 { print "1,2,3,4,x,6,7,8,9" }' wide.csv >bad.csv
-	run ps-ctl run blocks --set data='bad.csv?label=y'
+	run ps-ctl run blocks --set data='bad.csv?label=y&scale=none'
 	echo "$output"
 	[ "$status" -ne 0 ]
 	[[ "$output" =~ bad\.csv\+[0-9]+:5:\ expected\ a\ number,\ got\ \"x\" ]]
@@ -172,7 +172,7 @@ write_blocks() {
 	{ cat train.csv && tail -n +2 train.csv && tail -n +2 train.csv; } >large.csv
 	gzip -k large.csv
 	cat >pieces.json <<-'END'
-	{ "workers": 2, "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "train.csv?label=y", "eval": "large.csv?label=y", "data_memory": "1M",
+	{ "workers": 2, "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "train.csv?label=y&scale=none", "eval": "large.csv?label=y&scale=none", "data_memory": "1M",
 	  "steps": 200, "batch": 100, "eval_every": 50 } }
 	END
 	result=$(ps-ctl run pieces --json 2>/dev/null | tail -n 1)

@@ -54,7 +54,7 @@ job() {
 	END
 }
 
-MLP='"model": "mlp", "hidden": [1024], "data": "classes.csv?label=last"'
+MLP='"model": "mlp", "hidden": [1024], "data": "classes.csv?label=last&scale=none"'
 ROWS='"model": "logistic", "data": "rows.libsvm"'
 
 relay_options=()

@@ -20,7 +20,7 @@ teardown() {
 job() {
 	cat >c.json <<-END
 	{ $(paced "$1") "servers": 2, "workers": 2, "lease": "3s", ${2:-}
-	  "job": { "model": "mlp", "optimizer": "sgd", "hidden": [5000], "data": "train.csv?label=last", "steps": $1, "batch": 8, "lr": 0.01 } }
+	  "job": { "model": "mlp", "optimizer": "sgd", "hidden": [5000], "data": "train.csv?label=last&scale=none", "steps": $1, "batch": 8, "lr": 0.01 } }
 	END
 }
 
@@ -99,7 +99,7 @@ held() {
 	need_data digits8x8/digits.csv.gz
 	cat >c.json <<-END
 	{ "servers": 3, "workers": 2, "deterministic": true, "on_worker_loss": "wait:10m",
-	  "job": { "model": "mlp", "hidden": [32], "data": "$DATA/digits8x8/digits.csv.gz?label=last", "steps": 1000,
+	  "job": { "model": "mlp", "hidden": [32], "data": "$DATA/digits8x8/digits.csv.gz?label=last&scale=none", "steps": 1000,
 	  "batch": 8, "optimizer": "adam", "lr": 0.001 } }
 	END
 	want=$(ps-ctl run c.json --set name=u --json 2>/dev/null | field model_digest)

@@ -21,8 +21,8 @@ digits() {
 	# An epoch has a whole number of steps, whatever they have.
 	zcat "$DATA/digits8x8/digits.csv.gz" | head -n 1600 >digits.csv
 	cat >c.json <<-END
-	{ "servers": 2, "workers": 1, "job": { "model": "mlp", "hidden": [16], "data": "digits.csv?label=last",
-	  "eval": "digits.csv?label=last", "steps": 200, "batch": 32, "optimizer": "sgd", "lr": 0.05 ${1:-} } }
+	{ "servers": 2, "workers": 1, "job": { "model": "mlp", "hidden": [16], "data": "digits.csv?label=last&scale=none",
+	  "eval": "digits.csv?label=last&scale=none", "steps": 200, "batch": 32, "optimizer": "sgd", "lr": 0.05 ${1:-} } }
 	END
 }
 

@@ -23,7 +23,7 @@ job() {
 		for (k = 0; k < 60; k++) printf "%.3f,", rand() + (i % 3 == k % 3); print i % 3 } }' >train.csv
 	cat >c.json <<-END
 	{ $(paced "$3") "servers": $1, "workers": $2, "via": "allreduce", "lease": "1s" ${4:-},
-	  "job": { "model": "mlp", "hidden": [${HIDDEN:-3000}], "data": "train.csv?label=last", "eval": "train.csv?label=last",
+	  "job": { "model": "mlp", "hidden": [${HIDDEN:-3000}], "data": "train.csv?label=last&scale=none", "eval": "train.csv?label=last&scale=none",
 	           "steps": $3, "batch": 8, "lr": ${LR:-0.02} $more } }
 	END
 }

@@ -200,7 +200,7 @@ refused() {
 	ps-ctl object put train.csv.gz $P/train.csv.gz
 	cat >obj.json <<-END
 	{ "servers": 1, "workers": 2, "sync": "asp",
-	  "job": { "model": "linear", "data": "$P/train.csv?label=y", "data_memory": "1M", "epochs": 1, "batch": 50, "lr": 0.5 } }
+	  "job": { "model": "linear", "data": "$P/train.csv?label=y&scale=none", "data_memory": "1M", "epochs": 1, "batch": 50, "lr": 0.5 } }
 	END
 	size=$(stat -c %s train.csv)
 	: >"$S/requests"
@@ -220,7 +220,7 @@ refused() {
 	ps-ctl stop -C obj.run --discard >/dev/null 2>&1 || true
 	ps-ctl object put train.csv $P/train.csv
 	: >"$S/requests"
-	train obj.json --set data="$P/train.csv.gz?label=y"
+	train obj.json --set data="$P/train.csv.gz?label=y&scale=none"
 	has .examples 120000
 	grep -q 'bytes in 1 blocks' obj.run/worker-0.log
 }
@@ -236,12 +236,12 @@ refused() {
 	want=$(res .model_digest)
 	# Two of the requests ask for the size.
 	fault 4 '"method": "GET", "path": "train.csv.gz", "do": "break", "bytes": 2000'
-	train lin.json --set data="$P/train.csv.gz?label=y" --set eval="$P/train.csv.gz?label=y"
+	train lin.json --set data="$P/train.csv.gz?label=y&scale=none" --set eval="$P/train.csv.gz?label=y&scale=none"
 	has .model_digest "$want"
 	grep -q "warning: .*train.csv.gz: the connection .* broke" lin.run/worker-*.log
-	train lin.json --set data="$P/part-*.csv?label=3"
+	train lin.json --set data="$P/part-*.csv?label=3&scale=none"
 	has .examples 1200
-	refused 4 "$P/none.csv: there is no such object" ps-ctl run lin.json --set data="$P/none.csv?label=y"
+	refused 4 "$P/none.csv: there is no such object" ps-ctl run lin.json --set data="$P/none.csv?label=y&scale=none"
 	refused 78 "job.data: \"s3://" ps-ctl run lin.json --set data="s3://?label=y"
 
 	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
@@ -265,7 +265,7 @@ saving() {
 	cat >ck.json <<-END
 	{ "servers": 2, "workers": 2, "deterministic": true, "on_worker_loss": "wait:30s", "checkpoint_every": ${2:-100},
 	  "checkpoint_to": "$P", "deadline": "10s",
-	  "job": { "model": "linear", "data": "$T/train.csv?label=y", "steps": ${1:-1000}, "batch": 8, "optimizer": "adam", "lr": 0.01 } }
+	  "job": { "model": "linear", "data": "$T/train.csv?label=y&scale=none", "steps": ${1:-1000}, "batch": 8, "optimizer": "adam", "lr": 0.01 } }
 	END
 }
 

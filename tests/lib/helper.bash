@@ -133,8 +133,8 @@ write_cluster() {
 		"workers": 2,
 		"job": {
 			"model": "linear",
-			"data": "train.csv?label=y",
-			"eval": "train.csv?label=y",
+			"data": "train.csv?label=y&scale=none",
+			"eval": "train.csv?label=y&scale=none",
 			"epochs": ${1:-20},
 			"batch": 16,
 			"lr": 0.3

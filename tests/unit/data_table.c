@@ -96,6 +96,50 @@ static void scales(void)
 	dataset_free(d);
 }
 
+/* The scaling that the model wants, where the path does not say it. */
+static void wanted_scaling(void)
+{
+	static const struct data_want scaled = { .scale = "auto" },
+	                              classes = { .two = true, .scale = "auto" };
+	static const char text[] = "big,share,flag,y\n1e6,0.1,0,10\n3e6,0.9,1,20\n2e6,0.5,0,30\n";
+	struct err e;
+	struct dataset *d = load(text, "", &scaled, NULL, &e), *v;
+	const struct data_column *c = d && d->schema ? data_schema_label(d->schema) : NULL;
+	double s = sqrt(1.5);
+
+	ok(ROW(d, 0, -s, 0.1, 0) && ROW(d, 1, s, 0.9, 1) && ROW(d, 2, 0, 0.5, 0),
+	    "scale=auto: columns within -1 and 1 stay: %s", d ? "" : e.msg);
+	ok(c && c->shift == 20 && d->y[0] == 10, "and the target is scaled");
+	v = load("flag,y,share,big\n1,7,0.5,5e6\n", "", &real, d, &e);
+	ok(ROW(v, 0, 3 * s, 0.5, 1), "evaluation data take the scaling: %s", v ? "" : e.msg);
+	dataset_free(v);
+	v = load("big,share,flag,y\n,0.5,1,7\n2e6,\"0.1\",1,7\n", "", &real, d, &e);
+	ok(ROW(v, 0, 0, 0.5, 1) && ROW(v, 1, 0, 0.1, 1), "cells may be missing or quoted: %s",
+	    v ? "" : e.msg);
+	dataset_free(v);
+	dataset_free(d);
+	d = load("1000.5,0.25,1\n1000.75,0.5,2\n", "", &scaled, NULL, &e);
+	ok(ROW(d, 0, -1, -1) && ROW(d, 1, 1, 1) && !d->sparse,
+	    "narrow columns are scaled, without a header, too: %s", d ? "" : e.msg);
+	dataset_free(d);
+	d = load(text, "scale=none", &scaled, NULL, &e);
+	ok(ROW(d, 0, 1e6, 0.1, 0) && !d->schema, "scale=none makes mere rows");
+	v = load(text, "", &scaled, d, &e);
+	ok(ROW(v, 0, 1e6, 0.1, 0), "which evaluation data are, too: %s", v ? "" : e.msg);
+	dataset_free(v);
+	v = load(text, "", &(struct data_want){ .scale = "auto", .base = d }, NULL, &e);
+	ok(ROW(v, 0, 1e6, 0.1, 0), "and data that a model is trained on with: %s", v ? "" : e.msg);
+	dataset_free(v);
+	dataset_free(d);
+	d = load("3,4,1\n6,8,2\n", "norm=l2", &scaled, NULL, &e);
+	ok(ROW(d, 0, 0.6, 0.8) && ROW(d, 1, 0.6, 0.8), "norm=l2 holds instead: %s", d ? "" : e.msg);
+	dataset_free(d);
+	d = load("0 2:3 7:4\n1 1:100 3:200\n", "", &classes, NULL, &e);
+	ok(d && d->sparse && !d->schema && d->val[2] == 100, "libsvm is not scaled: %s",
+	    d ? "" : e.msg);
+	dataset_free(d);
+}
+
 static void evaluations(void)
 {
 	struct err e;
@@ -603,6 +647,7 @@ int main(void)
 	headers();
 	gaps();
 	scales();
+	wanted_scaling();
 	evaluations();
 	facts();
 	extended();

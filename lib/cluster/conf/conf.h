@@ -43,6 +43,7 @@ struct conf_job {
 	struct conf_strs data, eval; /* absolute, with globs and "?format=..." */
 	char *validate;              /* "none" or "N%" (data/data_split.h) */
 	uint64_t data_memory;        /* bytes of training data in memory */
+	char *scale;                 /* as data_options.scale, for paths that do not have it */
 	char *bad_lines;             /* "fail" or "skip:N" (data/data_bad_lines.h) */
 	char *cache;                 /* "none", or an absolute path */
 	char *loss;                  /* "auto", or as loss/loss.h reads it */

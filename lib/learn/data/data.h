@@ -32,6 +32,9 @@ struct data_want {
 	 * their numbers; new values of categories, new indices and new words are added. NULL: none.
 	 * Not looked at with `like`. Borrowed until the data are loaded. */
 	const struct dataset *base;
+	/* How the numbers of tables are scaled whose path does not say it (data_options.scale). The form of
+	 * `like` and `base` holds instead, scaled or not. NULL: they are not. Borrowed. */
+	const char *scale;
 	/* lines that are no example may be skipped (data_bad_lines.h); borrowed. NULL: none may */
 	struct data_bad_lines *bad;
 };
@@ -53,7 +56,7 @@ struct data_options {
 	char *weight;  /* the column of the examples' weights */
 	char *group;   /* the column of the examples' groups; of a stream, its group of consumers */
 	char *missing; /* what a missing cell becomes: "mean", "zero" or "category" */
-	char *scale;   /* of numbers: "standard", "minmax" or "none" */
+	char *scale;   /* of numbers: "auto", "standard", "minmax" or "none" (data_table.c) */
 	/* ratings: columns by name or number from 1; NULL: the first three */
 	char *user, *item, *rating;
 	char *pairs;   /* namespaces whose features are crossed (vw): "ab,ac" */

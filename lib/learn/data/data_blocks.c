@@ -487,6 +487,7 @@ static enum err_code read_head(struct data_blocks *b, struct err *e)
 		rc = data_build_finish(build, &b->head, e);
 	data_build_free(build);
 	b->want.base = NULL;
+	b->want.scale = NULL;
 	if (rc)
 		return rc;
 	b->head->sampled = true;

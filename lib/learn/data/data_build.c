@@ -11,6 +11,7 @@
 #include "data/data_bad_lines.h"
 #include "data/data_compact.h"
 #include "data/data_row.h"
+#include "data/data_schema.h"
 #include "data/data_table.h"
 #include "data/data_words.h"
 #include "math/vec.h"
@@ -29,6 +30,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->base_dir = base_dir;
 	b->label = data_label_new(want, like);
 	b->bad = want->bad;
+	b->scale = like ? NULL : want->scale;
 	return b;
 }
 
@@ -668,12 +670,21 @@ enum err_code data_build_norm(struct data_build *b, const struct stream *s, stru
 
 /* ---- memory that is used again ---- */
 
+/* Do the rows end in the arrays in which they are built? Those of tables with categories do not. */
+static bool ends_in_place(const struct data_build *b)
+{
+	const struct data_schema *s = b->table ? data_table_schema(b)
+	    : b->like                          ? b->like->schema
+	                                       : NULL;
+
+	return !s || data_schema_is_numeric(s);
+}
+
 void data_build_reuse(struct data_build *b, struct dataset *old)
 {
 	struct dataset *d = b->d;
 
-	/* Rows of dense tables are built in other arrays than they end in. */
-	if (old && !old->map && !old->words && !(b->like && b->like->schema)) {
+	if (old && !old->map && !old->words && ends_in_place(b)) {
 		d->x = old->x;
 		d->x8 = old->x8;
 		d->start = old->start;
@@ -784,9 +795,8 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 		count_fields(b);
 	if (!b->brief)
 		trim_arrays(b);
-	/* Rows of tables end in other arrays than they are built in. */
-	d->value_room = b->brief && !b->table ? b->room : 0;
-	d->start_room = b->brief && !b->table ? b->start_room : 0;
+	d->value_room = b->brief && ends_in_place(b) ? b->room : 0;
+	d->start_room = b->brief && ends_in_place(b) ? b->start_room : 0;
 	*out = d;
 	b->d = NULL;
 	return ERR_OK;

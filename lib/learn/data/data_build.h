@@ -39,7 +39,9 @@ struct data_build {
 	/* index base that was requested; -1: guess it from the content */
 	int index_base;
 	struct data_table
-	    *table;    /* of a table with text or missing cells (data_table.h), else NULL */
+	    *table; /* of a table with text or missing cells (data_table.h), else NULL */
+	const char
+	    *scale;    /* data_want.scale; NULL: `like` says the form, or no scaling is wanted */
 	bool by_lines; /* a record that spans lines is an error */
 	char *first;   /* name of the first file */
 	struct data_bad_lines *bad; /* data_want.bad */

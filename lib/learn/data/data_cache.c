@@ -192,6 +192,8 @@ static bool make_identity(struct identity *id, const struct data_cache_load *l)
 	put_number(id, l->like ? 1 : l->want->base ? 2 : 0);
 	if (l->like || l->want->base)
 		put_like(id, l->like ? l->like : l->want->base);
+	else
+		put_identity_text(id, l->want->scale);
 	if (l->kind)
 		put_identity_text(id, l->kind);
 	for (size_t i = 0; good && i < l->npaths; i++)

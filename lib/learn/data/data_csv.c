@@ -21,7 +21,8 @@
  * with # or a bar, and has another number of cells, is a comment.
  *
  * Files of mere numbers are read here, into dense rows. Where the first lines have text or missing
- * cells beside the label, or an option asks for it, data_table.h takes the records. */
+ * cells beside the label, or an option or the model asks for it, data_table.h takes the records; but rows of
+ * plain numbers in a table of numbers are read here, too. */
 
 struct table {
 	struct data_build *b;
@@ -33,12 +34,13 @@ struct table {
 	size_t width, features, label;
 	size_t *feature; /* of mere numbers: the feature of each column; NO_FEATURE: it has none */
 	bool typed;      /* data_table.h takes the records */
+	bool plain;      /* but rows of plain numbers are appended here */
 	bool commented;  /* the file begins with a comment */
 	bool unclosed;   /* a quoted cell does not end: it may have swallowed any number of lines */
 	struct buf record; /* a record of several lines */
 };
 
-#define NO_FEATURE SIZE_MAX
+#define NO_FEATURE DATA_TABLE_NO_FEATURE
 
 static bool is_numeric_cell(const char *cell)
 {
@@ -254,7 +256,7 @@ static enum err_code read_csv_rows(struct table *t, struct err *e)
 		if (rc != ERR_OK || !line)
 			return rc;
 		taken = false;
-		if (*line && !t->typed)
+		if (*line && t->plain)
 			rc = plain_row(t, line, len, &taken, e);
 		if (rc == ERR_OK && !taken)
 			rc = whole_record(t, line, len, &line, e);
@@ -439,12 +441,22 @@ static enum err_code begin_typed(struct table *t, const struct sample *s, size_t
 		.label = t->label,
 		.name = names,
 		.look = of };
+	size_t label, *feature = mem_array(t->width + 1, sizeof *feature);
 	enum err_code rc = ERR_OK;
 
 	t->typed = t->b->table || (t->b->like && t->b->like->schema) ||
-	    data_table_is_wanted(t->o) || (!is_known(t) && is_table(t, s, from, look, of));
+	    data_table_is_wanted(t->b, t->o, t->width) ||
+	    (!is_known(t) && is_table(t, s, from, look, of));
 	if (t->typed)
 		rc = data_table_open(t->b, t->s, t->o, &shape, e);
+	t->plain = !t->typed;
+	if (t->typed && !rc && data_table_takes_plain(t->b, &label, feature)) {
+		t->plain = true;
+		t->label = label;
+		t->features = t->b->d->cols;
+		memcpy(t->feature, feature, t->width * sizeof *feature);
+	}
+	free(feature);
 	free(of);
 	return rc;
 }

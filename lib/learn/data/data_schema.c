@@ -115,6 +115,22 @@ const struct data_column *data_schema_label(const struct data_schema *s)
 	return NULL;
 }
 
+bool data_schema_is_scaled(const struct data_schema *s)
+{
+	const struct data_column *label = data_schema_label(s);
+
+	return s->scaled || (label && (label->shift != 0 || label->factor != 1));
+}
+
+bool data_schema_is_numeric(const struct data_schema *s)
+{
+	bool numeric = s->dense && !s->bits && s->missing != DATA_MISSING_CATEGORY;
+
+	for (size_t i = 0; numeric && i < s->ncolumns; i++)
+		numeric = s->column[i].kind != DATA_CATEGORY && !s->column[i].words;
+	return numeric;
+}
+
 /* ---- names ---- */
 
 /* The column that has this value. */

@@ -96,6 +96,11 @@ size_t data_schema_find(const struct data_schema *s, const struct data_column *c
 char *data_schema_name(const struct data_schema *s, size_t feature);
 /* The column of numbers that has this feature; NULL: it is a value, or unknown. */
 const struct data_column *data_schema_number(const struct data_schema *s, size_t feature);
+/* Are the columns of numbers, or the label of a regression, scaled? */
+bool data_schema_is_scaled(const struct data_schema *s);
+/* Are all features columns of mere numbers, of which each row has all, and are the rows dense? Then they are
+ * built as dense rows. */
+bool data_schema_is_numeric(const struct data_schema *s);
 /* The column of labels; NULL: it has none. */
 const struct data_column *data_schema_label(const struct data_schema *s);
 /* Sorts the values of a schema with `bits` by their features, which data_schema_name needs. Called by

@@ -20,7 +20,14 @@
 #define HASH_BITS  22
 #define NO_COLUMN  SIZE_MAX
 
-enum scaling { SCALE_NONE, SCALE_STANDARD, SCALE_MINMAX };
+enum scaling { SCALE_NONE, SCALE_STANDARD, SCALE_MINMAX, SCALE_AUTO };
+static const char *const scaling_name[] = { "none", "standard", "minmax", "auto", NULL };
+/* A column within -1 and 1, and so far from its least to its greatest value, needs no scaling. Indicators do
+ * not even gain by it: those of rare events would become the largest features by far. */
+#define MODERATE_RANGE 0.5
+/* Wider tables are scaled only where the path says it: each column is an entry of the facts about the data, which
+ * all workers get and each model has. */
+#define UNASKED_COLUMNS 4096u
 
 /* The features of the row being read, in arrays that are used again for the next one. */
 struct row {
@@ -43,6 +50,7 @@ struct data_table {
 	char sep;
 	size_t width, *column;
 	bool keyed;    /* the file's columns have no places */
+	bool dense;    /* rows are built as dense rows (data_schema_is_numeric) */
 	bool labelled; /* it has a column of labels */
 	bool weighted; /* and one of weights */
 	struct row row;
@@ -86,10 +94,30 @@ const struct data_schema *data_table_schema(const struct data_build *b)
 	return b->table ? b->table->schema : b->like ? b->like->schema : NULL;
 }
 
-bool data_table_is_wanted(const struct data_options *o)
+/* The index of a text in a list of an option's words; 0 for NULL. */
+static int word_index(const char *text, const char *const *word)
 {
-	return o->categories || o->ignore || o->id || o->missing || o->scale || o->columns ||
-	    o->weight || o->group || o->bits;
+	int i = 0;
+
+	while (text && word[i] && strcmp(word[i], text) != 0)
+		i++;
+	return i;
+}
+
+/* How the numbers of a table with so many columns are scaled: as the path says, or else as the model wants
+ * it. */
+static enum scaling choose_scaling(const struct data_build *b, const struct data_options *o,
+    size_t width)
+{
+	const char *wanted = o->norm || width > UNASKED_COLUMNS ? NULL : b->scale;
+
+	return (enum scaling)word_index(o->scale ? o->scale : wanted, scaling_name);
+}
+
+bool data_table_is_wanted(const struct data_build *b, const struct data_options *o, size_t width)
+{
+	return o->categories || o->ignore || o->id || o->missing || o->columns || o->weight ||
+	    o->group || o->bits || choose_scaling(b, o, width) != SCALE_NONE;
 }
 
 /* ---- the schema of training data ---- */
@@ -164,16 +192,6 @@ static enum err_code check_column_names(const struct data_options *o, const stru
 	return ERR_OK;
 }
 
-/* The index of a text in a list of an option's words; 0 for NULL. */
-static int word_index(const char *text, const char *const *word)
-{
-	int i = 0;
-
-	while (text && word[i] && strcmp(word[i], text) != 0)
-		i++;
-	return i;
-}
-
 /* Finds out from the first lines what column i holds. */
 static struct data_column guess_column(const struct data_options *o,
     const struct data_table_shape *shape, size_t i)
@@ -211,11 +229,11 @@ static enum err_code set_all_kinds(struct data_schema *m, const struct stream *s
 	return rc;
 }
 
-static enum err_code make_schema(struct data_table *t, const struct stream *s,
+static enum err_code make_schema(struct data_build *b, const struct stream *s,
     const struct data_options *o, const struct data_table_shape *shape, struct err *e)
 {
-	static const char *const missing[] = { "mean", "zero", "category", NULL },
-	                         *const scale[] = { "none", "standard", "minmax", NULL };
+	static const char *const missing[] = { "mean", "zero", "category", NULL };
+	struct data_table *t = b->table;
 	struct data_schema *m = t->own = mem_alloc(sizeof *m);
 	enum err_code rc = check_column_names(o, s, shape->width, e);
 
@@ -229,13 +247,16 @@ static enum err_code make_schema(struct data_table *t, const struct stream *s,
 	m->named = shape->name || o->columns;
 	m->bits = (unsigned)o->bits;
 	m->missing = (enum data_missing)word_index(o->missing, missing);
-	t->scaling = (enum scaling)word_index(o->scale, scale);
+	t->scaling = choose_scaling(b, o, shape->width);
 	for (size_t i = 0; i < m->ncolumns; i++)
 		m->column[i] = guess_column(o, shape, i);
 	rc = set_all_kinds(m, s, o, e);
 	for (size_t i = 0; i < m->ncolumns; i++)
 		if (m->column[i].kind == DATA_NUMBER)
 			m->column[i].first = (uint32_t)m->numbers++;
+	/* data_table_finish decides it where there are categories, which are not known yet. */
+	m->dense = true;
+	m->dense = data_schema_is_numeric(m);
 	t->schema = m;
 	t->numbers = map_new();
 	return rc;
@@ -325,9 +346,12 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 		t->extends = b->extends;
 		t->numbers = t->extends ? map_new() : NULL;
 	} else if (!t->schema)
-		rc = make_schema(t, s, o, shape, e);
+		rc = make_schema(b, s, o, shape, e);
 	if (rc)
 		return rc;
+	t->dense = data_schema_is_numeric(t->schema);
+	if (t->dense)
+		b->d->cols = t->schema->numbers;
 	free(t->column);
 	t->column = mem_array(shape->width + 1, sizeof *t->column);
 	if (!t->given)
@@ -725,14 +749,69 @@ static enum err_code check_weight(const struct data_table *t, const struct strea
 	return ERR_OK;
 }
 
-enum err_code data_table_end(struct data_build *b, const struct stream *s, struct err *e)
+/* Appends the row's features as a sparse row. */
+static enum err_code append_sparse_row(struct data_build *b, const struct stream *s, struct err *e)
 {
-	struct data_table *t = b->table;
-	struct row *r = &t->row;
+	const struct row *r = &b->table->row;
 	uint32_t *id;
 	uint64_t *wide;
 	float *val;
 	uint16_t *field;
+	enum err_code rc = data_build_sparse(b, s, r->n + 1, &id, &wide, &val, e);
+
+	if (!rc)
+		rc = data_build_fields(b, s, &field, e);
+	if (rc)
+		return rc;
+	if (r->n) {
+		memcpy(id, r->id, r->n * sizeof *id);
+		memcpy(val, r->val, r->n * sizeof *val);
+		memcpy(field, r->field, r->n * sizeof *field);
+	}
+	data_build_row(b, r->n);
+	return ERR_OK;
+}
+
+/* Appends the row's features, all of which are columns of numbers, as a dense row. */
+static enum err_code append_dense_row(struct data_build *b, const struct stream *s, struct err *e)
+{
+	const struct row *r = &b->table->row;
+	float *x;
+	enum err_code rc = data_build_dense(b, s, b->table->schema->numbers, 1, &x, e);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < r->n; i++)
+		x[r->id[i]] = r->val[i];
+	data_build_rows(b, 1);
+	return ERR_OK;
+}
+
+bool data_table_takes_plain(const struct data_build *b, size_t *label, size_t *feature)
+{
+	const struct data_table *t = b->table;
+
+	*label = t->width;
+	for (size_t i = 0; i < t->width; i++) {
+		const struct data_column *c = t->column[i] == NO_COLUMN
+		    ? NULL
+		    : &t->schema->column[t->column[i]];
+
+		/* A cell that is not used may be any text. */
+		if (!t->dense || !c || (c->kind != DATA_NUMBER && c->kind != DATA_LABEL) ||
+		    c->form != DATA_PLAIN || c->unit || c->group)
+			return false;
+		feature[i] = c->kind == DATA_NUMBER ? c->first : DATA_TABLE_NO_FEATURE;
+		if (c->kind == DATA_LABEL)
+			*label = i;
+	}
+	return true;
+}
+
+enum err_code data_table_end(struct data_build *b, const struct stream *s, struct err *e)
+{
+	struct data_table *t = b->table;
+	struct row *r = &t->row;
 	enum err_code rc;
 
 	if (!r->labelled && !data_label_is_ignored(b->label)) {
@@ -746,19 +825,10 @@ enum err_code data_table_end(struct data_build *b, const struct stream *s, struc
 	if (!rc)
 		rc = check_weight(t, s, e);
 	if (!rc)
-		rc = data_build_sparse(b, s, r->n + 1, &id, &wide, &val, e);
+		rc = t->dense ? append_dense_row(b, s, e) : append_sparse_row(b, s, e);
 	if (!rc)
-		rc = data_build_fields(b, s, &field, e);
-	if (rc)
-		return rc;
-	if (r->n) {
-		memcpy(id, r->id, r->n * sizeof *id);
-		memcpy(val, r->val, r->n * sizeof *val);
-		memcpy(field, r->field, r->n * sizeof *field);
-	}
-	data_build_row(b, r->n);
-	t->values_before = t->nvalues;
-	return ERR_OK;
+		t->values_before = t->nvalues;
+	return rc;
 }
 
 void data_table_drop(struct data_build *b)
@@ -885,11 +955,18 @@ struct figures {
 	double sum, squares, least, most; /* squares: of the distances from the mean */
 };
 
+static bool is_moderate(const struct figures *f)
+{
+	return f->least >= -1 && f->most <= 1 && f->most - f->least >= MODERATE_RANGE;
+}
+
 static void compute_scaling(const struct figures *f, enum scaling scaling, struct data_column *c)
 {
 	double spread = 0;
 
 	c->mean = f->n ? f->sum / (double)f->n : 0;
+	if (scaling == SCALE_AUTO)
+		scaling = is_moderate(f) ? SCALE_NONE : SCALE_STANDARD;
 	if (scaling == SCALE_STANDARD && f->n) {
 		c->shift = (float)c->mean;
 		spread = sqrt(f->squares / (double)f->n);
@@ -902,6 +979,38 @@ static void compute_scaling(const struct figures *f, enum scaling scaling, struc
 		c->factor = (float)(1 / spread);
 }
 
+static void count_number(struct figures *f, double v)
+{
+	if (isnan(v))
+		return;
+	f->least = f->n == 0 || v < f->least ? v : f->least;
+	f->most = f->n == 0 || v > f->most ? v : f->most;
+	f->sum += v;
+	f->n++;
+}
+
+static void count_distance(struct figures *f, double v)
+{
+	double far = v - f->sum / (double)f->n;
+
+	if (!isnan(v))
+		f->squares += far * far;
+}
+
+/* Gives all numbers of sparse rows, and in each row those of dense ones, to visit. f[numbers]: the others. */
+static void visit_numbers(const struct data_build *b, struct figures *f,
+    void (*visit)(struct figures *f, double v))
+{
+	size_t n = b->table->own->numbers;
+	const struct dataset *d = b->d;
+
+	for (size_t r = 0; b->table->dense && r < d->rows; r++)
+		for (size_t i = 0; i < n; i++)
+			visit(&f[i], (double)d->x[r * n + i]);
+	for (uint64_t k = 0; k < b->nnz; k++)
+		visit(&f[d->col[k] < n ? d->col[k] : n], (double)d->val[k]);
+}
+
 /* Computes means and scaling in two passes: the mean, then the distances from it, which stay exact
  * where the mean is large. */
 static void measure_numbers(struct data_build *b)
@@ -909,26 +1018,9 @@ static void measure_numbers(struct data_build *b)
 	struct data_table *t = b->table;
 	struct data_schema *s = t->own;
 	struct figures *f = mem_array(s->numbers + 1, sizeof *f);
-	const struct dataset *d = b->d;
 
-	for (uint64_t k = 0; k < b->nnz; k++) {
-		struct figures *x = &f[d->col[k] < s->numbers ? d->col[k] : s->numbers];
-		double v = (double)d->val[k];
-
-		if (isnan(v))
-			continue;
-		x->least = x->n == 0 || v < x->least ? v : x->least;
-		x->most = x->n == 0 || v > x->most ? v : x->most;
-		x->sum += v;
-		x->n++;
-	}
-	for (uint64_t k = 0; k < b->nnz; k++) {
-		struct figures *x = &f[d->col[k] < s->numbers ? d->col[k] : s->numbers];
-		double far = (double)d->val[k] - x->sum / (double)x->n;
-
-		if (!isnan(d->val[k]))
-			x->squares += far * far;
-	}
+	visit_numbers(b, f, count_number);
+	visit_numbers(b, f, count_distance);
 	for (size_t i = 0; i < s->ncolumns; i++)
 		if (s->column[i].kind == DATA_NUMBER)
 			compute_scaling(&f[s->column[i].first], t->scaling, &s->column[i]);
@@ -998,7 +1090,14 @@ static void scale_table_weights(struct data_build *b)
 		d->weight[r] *= factor;
 }
 
-/* Puts in what missing cells stand for, and scales. */
+/* What the cell of a column of numbers becomes: what it stands for where it is missing, and scaled. */
+static float scale_cell(const struct data_schema *s, const struct data_column *c, float v)
+{
+	if (isnan(v))
+		v = s->missing == DATA_MISSING_ZERO ? 0 : (float)c->mean;
+	return (v - c->shift) * c->factor;
+}
+
 static void scale_numbers(struct data_build *b)
 {
 	const struct data_schema *s = b->table->schema;
@@ -1008,17 +1107,15 @@ static void scale_numbers(struct data_build *b)
 	for (size_t i = 0; i < s->ncolumns; i++)
 		if (s->column[i].kind == DATA_NUMBER)
 			column[s->column[i].first] = &s->column[i];
-	for (uint64_t k = 0; k < b->nnz; k++) {
-		const struct data_column *c;
-		float v = d->val[k];
+	for (size_t r = 0; b->table->dense && r < d->rows; r++)
+		for (size_t i = 0; i < s->numbers; i++) {
+			float *x = &d->x[r * s->numbers + i];
 
-		if (d->col[k] >= s->numbers)
-			continue;
-		c = column[d->col[k]];
-		if (isnan(v))
-			v = s->missing == DATA_MISSING_ZERO ? 0 : (float)c->mean;
-		d->val[k] = (v - c->shift) * c->factor;
-	}
+			*x = scale_cell(s, column[i], *x);
+		}
+	for (uint64_t k = 0; k < b->nnz; k++)
+		if (d->col[k] < s->numbers)
+			d->val[k] = scale_cell(s, column[d->col[k]], d->val[k]);
 	free(column);
 }
 
@@ -1079,9 +1176,11 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 	scale_numbers(b);
 	scale_table_weights(b);
 	if (t->own && !t->extends)
-		t->own->dense = features <= DATA_SCHEMA_DENSE;
+		t->own->dense = t->dense || features <= DATA_SCHEMA_DENSE;
 	b->index_base = 0;
-	rc = t->schema->dense ? make_dense(d, features, b->first, e) : data_compact(b, e);
+	rc = t->dense          ? ERR_OK
+	    : t->schema->dense ? make_dense(d, features, b->first, e)
+	                       : data_compact(b, e);
 	if (rc)
 		return rc;
 	if (t->schema->dense)

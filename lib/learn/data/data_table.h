@@ -25,6 +25,9 @@ struct data_table_shape {
 	bool keyed; /* cells have names and no places: messages have no number of a column */
 };
 
+/* A column of a file that is no feature. */
+#define DATA_TABLE_NO_FEATURE SIZE_MAX
+
 /* Begins a file. ERR_CONFIG: an option names a column that does not exist. ERR_FORMAT: the columns
  * are not those of the files before, or of the training data. */
 enum err_code data_table_open(struct data_build *b, const struct stream *s,
@@ -32,6 +35,9 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 /* Appends the row of a record, which is changed. ERR_FORMAT, with file, line and column. */
 enum err_code data_table_row(struct data_build *b, const struct stream *s, char *record,
     struct err *e);
+/* May a record of plain numbers in all columns be appended as a dense row? Then *label is the label's column of
+ * the file (its width: it has none), and feature the feature of each column, or DATA_TABLE_NO_FEATURE. */
+bool data_table_takes_plain(const struct data_build *b, size_t *label, size_t *feature);
 /* A record cell by cell, in any order: begin; a call for each cell that is not missing, where several
  * texts of a column of categories are several categories; end. place: the column in the shape, from 0.
  * Errors as data_table_row. */
@@ -58,7 +64,8 @@ void data_table_free(struct data_table *t);
 
 /* Does a label's cell say that the row has none? Such rows are left out. */
 bool data_table_lacks_label(const char *cell);
-/* Do the options ask for what only tables have, so that a file of mere numbers is a table, too? */
-bool data_table_is_wanted(const struct data_options *o);
+/* Do the options, or the model, ask for what only tables have, so that a file of mere numbers with so many
+ * columns is a table, too? */
+bool data_table_is_wanted(const struct data_build *b, const struct data_options *o, size_t width);
 
 #endif

@@ -196,7 +196,7 @@ static enum err_code check_word(const char *path, const struct option *k, const 
 	} known[] = {
 		{ offsetof(struct data_options, norm), { "l2" } },
 		{ offsetof(struct data_options, missing), { "mean", "zero", "category" } },
-		{ offsetof(struct data_options, scale), { "none", "standard", "minmax" } },
+		{ offsetof(struct data_options, scale), { "none", "standard", "minmax", "auto" } },
 		{ offsetof(struct data_options, follow), { "yes" } },
 		{ offsetof(struct data_options, deleted), { "fail", "skip" } },
 	};

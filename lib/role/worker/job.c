@@ -71,7 +71,8 @@ struct data_want job_want(const struct conf_job *job)
 	model_info_loss(model_info_find(job->model), job->loss, &loss, &task, NULL);
 	return (struct data_want){ .classes = task == MODEL_CLASSES,
 		.two = task == MODEL_TWO,
-		.words = task == MODEL_WORDS };
+		.words = task == MODEL_WORDS,
+		.scale = job->scale };
 }
 
 /* Jobs whose steps need the whole data in memory. */
@@ -276,15 +277,31 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	return from->trains ? split_units(j, j->train->rows, e) : ERR_OK;
 }
 
+/* Were these data scaled? Data without a schema are mere rows. */
+static enum err_code is_scaled(const json_t *facts, bool *out, struct err *e)
+{
+	struct dataset *d = NULL;
+	enum err_code rc = data_of_facts(facts, &d, e);
+
+	*out = !rc && d->schema && data_schema_is_scaled(d->schema);
+	dataset_free(d);
+	return rc;
+}
+
 /* Loads the training data. When they are described (facts), no file is read. */
 static enum err_code load_train(struct job *j, const struct job_source *from,
     const struct data_want *want, const struct data_cache *cache, struct err *e)
 {
 	struct data_want extending = *want;
 	struct dataset *base = NULL;
+	bool scaled = true;
 	enum err_code rc = from->base ? data_of_facts(from->base, &base, e) : ERR_OK;
 
+	if (!rc && from->before)
+		rc = is_scaled(from->before, &scaled, e);
 	extending.base = base;
+	if (!scaled)
+		extending.scale = NULL;
 	if (!rc && from->facts)
 		rc = data_of_facts(from->facts, &j->train, e);
 	else if (!rc)

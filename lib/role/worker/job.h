@@ -68,6 +68,9 @@ struct job_source {
 	/* description of the data of the model that the job begins with, which the training data
 	 * extend (data_want.base); NULL */
 	const json_t *base;
+	/* description of the data that the checkpoint was trained on with which the job goes on: where they
+	 * were not scaled, job.scale does not hold; NULL */
+	const json_t *before;
 	bool no_eval; /* evaluation data are not wanted */
 	bool
 	    trains; /* training data may be left on the disk, in blocks (job.blocks) or as a stream */

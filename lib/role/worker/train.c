@@ -478,9 +478,9 @@ static bool is_interrupted(void *ctx)
 	return interrupt_came(&((struct worker *)ctx)->cfg->interrupt);
 }
 
-/* Asks the coordinator for the facts of the data that the job's first model was trained on. *out: a
- * new reference; NULL: the job began without a model, or nothing is known. */
-static enum err_code ask_given_facts(struct worker *w, json_t **out, struct err *e)
+/* Asks the coordinator for the facts of the data that the job's model was trained on so far. *given: it
+ * began with this model. *out: a new reference; NULL: nothing is known. */
+static enum err_code ask_facts(struct worker *w, bool *given, json_t **out, struct err *e)
 {
 	json_t *msg = MESSAGE(facts), *answer = NULL;
 	struct answer_facts a;
@@ -490,7 +490,8 @@ static enum err_code ask_given_facts(struct worker *w, json_t **out, struct err 
 	*out = NULL;
 	if (!rc)
 		rc = answer_decode_facts(answer, &a, e);
-	if (!rc && a.given && json_is_object(a.facts))
+	*given = !rc && a.given;
+	if (!rc && json_is_object(a.facts))
 		*out = json_incref((json_t *)(uintptr_t)a.facts);
 	json_decref(answer);
 	json_decref(msg);
@@ -511,19 +512,21 @@ static enum err_code load_job(struct worker *w, const json_t *config, struct err
 		.trains = true,
 		.head = &head,
 		.log = cfg->log };
-	json_t *settings = cfg->settings || cfg->first ? json_object() : NULL, *base;
-	enum err_code rc = ask_given_facts(w, &base, e);
+	json_t *settings = cfg->settings || cfg->first ? json_object() : NULL, *facts;
+	bool given;
+	enum err_code rc = ask_facts(w, &given, &facts, e);
 
 	if (cfg->settings)
 		json_object_update(settings, (json_t *)(uintptr_t)cfg->settings);
 	if (cfg->first)
 		json_object_set_new(settings, "job.init", json_string(cfg->first));
 	from.settings = settings;
-	from.base = base;
+	from.base = given ? facts : NULL;
+	from.before = given ? NULL : facts;
 	cfg->kind->prepare(w, &from);
 	if (!rc)
 		rc = job_load(config, &from, &w->job, e);
-	json_decref(base);
+	json_decref(facts);
 	json_decref(settings);
 	return rc ? rc : cfg->kind->start(w, e);
 }

@@ -173,6 +173,23 @@ inputs() {
 	done
 }
 
+@test "a learning rate by staleness: of one worker, whose pushes are never stale, the bits are those without" {
+	sparse_data >s.svm
+	echo '{ "workers": 1, "servers": 2, "replicas": 2, "job": { "model": "softmax", "optimizer": "adam", "data": "s.svm", "epochs": 2, "batch": 9 } }' >one.json
+	digest_of one.json --set sync=asp
+	first=$DIGEST
+	for mode in asp:scaled ssp:0:scaled; do
+		digest_of one.json --set sync=$mode
+		[ "$DIGEST" = "$first" ]
+	done
+	train one.json --set workers=3 --set sync=asp:scaled
+	for bad in asp:slow ssp:scaled; do
+		run ps-ctl run one.json --set sync=$bad
+		[ "$status" -eq 78 ]
+		[[ $output == *"sync: must be "*" or "*":scaled"*"got \"$bad\""* ]]
+	done
+}
+
 @test "the same numbers as one process: every update rule" {
 	inputs mlp --hidden 7,5
 	HIDDEN=7,5

@@ -7,7 +7,7 @@
 #include "replicas_fixture.h"
 #include "wire/payload.h"
 
-static const char *const modes[] = { "bsp", "ssp:1", "asp" };
+static const char *const modes[] = { "bsp", "ssp:1", "asp", "asp:scaled" };
 
 static bool step_of(struct net *x, unsigned head, uint64_t step, const char *chain,
     struct receipt *r)
@@ -31,7 +31,7 @@ static void alike(void)
 	static const char *const chains[] = { "01", "012" },
 	                         *const rules[] = { "sgd", "adagrad", "adam", "momentum" };
 
-	for (unsigned m = 0; m < 3; m++)
+	for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++)
 		for (unsigned c = 0; c < 2; c++)
 			for (unsigned k = 0; k < 4; k++) {
 				struct net *x = net_open(modes[m], m == 0 && k % 2, rules[k],
@@ -53,7 +53,7 @@ static void alike(void)
 
 static void receipts_wait(void)
 {
-	for (unsigned m = 0; m < 3; m++) {
+	for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
 		struct net *x = net_open(modes[m], false, "sgd", "012", 1);
 		struct receipt r;
 		float w[8];
@@ -95,7 +95,7 @@ static void receipts_wait(void)
  * go back. */
 static void nothing_shown_that_can_be_lost(void)
 {
-	for (unsigned m = 0; m < 3; m++) {
+	for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
 		struct net *x = net_open(modes[m], false, "adagrad", "01", 1);
 		struct receipt r, again;
 		float before[8], after[8];
@@ -322,7 +322,7 @@ static void torn_steps(void)
  * it can promise nothing. */
 static void the_old_head(void)
 {
-	for (unsigned m = 0; m < 3; m++) {
+	for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
 		struct net *x = net_open(modes[m], false, "sgd", "01", 1);
 		struct receipt r, other;
 		float w[8];
@@ -360,7 +360,7 @@ static void a_receipt_of_an_earlier_tenure(void)
 	static const char *const chains[] = { "01", "012" }, *const later[] = { "1", "12" };
 
 	for (unsigned c = 0; c < 2; c++)
-		for (unsigned m = 0; m < 3; m++)
+		for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++)
 			for (unsigned outside = 0; outside < 2; outside++) {
 				struct net *x = net_open(modes[m], false, "sgd", chains[c], 2);
 				unsigned last = (unsigned)strlen(chains[c]) - 1;
@@ -447,7 +447,7 @@ static void a_rank_of_an_earlier_tenure(void)
  * another copy: its acknowledgement of before is void. */
 static void an_acknowledgement_of_an_earlier_tenure(void)
 {
-	for (unsigned m = 0; m < 3; m++) {
+	for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
 		struct net *x = net_open(modes[m], false, "sgd", "012", 1);
 		struct pending_answer pending;
 		struct receipt r;
@@ -487,7 +487,7 @@ static void refused_again(void)
 		"in a chain of three" };
 
 	for (unsigned way = 0; way < 3; way++)
-		for (unsigned m = 0; m < 3; m++) {
+		for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
 			const char *chain = way == 1 ? "0" : way == 2 ? "012" : "01";
 			struct net *x = net_open(modes[m], false, "sgd", chain, 1);
 			unsigned last = (unsigned)strlen(chain) - 1, heir = way == 2 ? 2 : 1;
@@ -681,7 +681,7 @@ static void joining(const char *policy)
 
 	if (row_policy_parse(policy, &fixture_policy, NULL))
 		abort();
-	for (unsigned m = 0; m < 3; m++)
+	for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++)
 		for (unsigned c = 0; c < 2; c++) {
 			unsigned bad = 0, worst = 0;
 
@@ -704,7 +704,7 @@ static void joining(const char *policy)
 static void layouts_missed(void)
 {
 	for (unsigned was = 0; was < 2; was++)
-		for (unsigned m = 0; m < 3; m++) {
+		for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
 			const char *what = was ? "the next of the chain"
 			                       : "one that was given a copy";
 			struct net *x = net_open(modes[m], false, "sgd", was ? "01" : "0", 1);
@@ -744,7 +744,7 @@ static void layouts_missed(void)
 /* What a joining server dies of: nothing else does. */
 static void joiner_dies(void)
 {
-	for (unsigned m = 0; m < 3; m++) {
+	for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
 		struct net *x = net_open(modes[m], false, "sgd", "01", 1);
 		struct receipt r;
 		bool good = true;
@@ -779,7 +779,7 @@ static void joiner_dies(void)
 /* A push of no rows: allowed on the wire, and no reason for copies to part. */
 static void empty_pushes(void)
 {
-	for (unsigned m = 0; m < 3; m++) {
+	for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
 		struct net *x = net_open(modes[m], false, "sgd", "01", 1);
 		struct push none = { .incarnation = inc_of(0),
 			.table = ROWS,
@@ -828,7 +828,7 @@ static bool push_touching(struct net *x, uint32_t rank, uint64_t step, uint32_t 
 /* Two ranks push a row that more examples touch than 16 bits hold. */
 static void many_touching(void)
 {
-	for (unsigned m = 0; m < 3; m++) {
+	for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
 		struct net *x = net_open_with(modes[m], false, "sgd", 0.5f, "01", 2);
 		float w[2][8] = { { 0 } };
 		uint64_t v;

@@ -161,6 +161,23 @@ static void rule_of_a_table(void)
 	world_close(&x);
 }
 
+/* Pushes of gradients that were computed from version 0, whatever was made since. */
+static void stale_pushes(void)
+{
+	struct receipt r;
+	struct world x;
+	float w;
+
+	world_open(&x, "asp:scaled", false, "sgd", 1, 1);
+	w = pull_w(&x, 0);
+	push_w(&x, 0, 0, 1, 1, &r);
+	push_w(&x, 0, 1, 1, 1, &r);
+	ok(pull_w(&x, 2) == w - 2, "staleness 0 and 1: the learning rate as it is");
+	push_w(&x, 0, 2, 1, 1, &r);
+	ok(r.staleness == 2 && pull_w(&x, 3) == w - 2.5f, "staleness 2: half of it");
+	world_close(&x);
+}
+
 /* One large table, held by a server or on its way from there to us; and adam, which is asked about. */
 static struct settings_epoch adam_for(struct world *x, uint64_t mem_limit, uint16_t holder)
 {
@@ -216,6 +233,7 @@ int main(void)
 	another_rule();
 	rows_too();
 	rule_of_a_table();
+	stale_pushes();
 	room();
 	room_of_what_comes();
 	return tap_done();

@@ -35,12 +35,31 @@ static void words(void)
 	ok(parses("ssp:0", "ssp:0") && parses("ssp:3", "ssp:3") &&
 	        parses("ssp:1000000", "ssp:1000000"),
 	    "ssp:S is read and written, from 0 to 1000000");
+	ok(parses("asp:scaled", "asp:scaled") && parses("ssp:3:scaled", "ssp:3:scaled") &&
+	        refused("asp:") && refused("asp:scale") && refused("asp:3") &&
+	        refused("ssp::scaled") && refused("ssp:scaled") && refused("ssp:3:scaled:3") &&
+	        refused("bsp:scaled"),
+	    "a smaller learning rate for stale pushes is read and written");
 	ok(refused("ssp") && refused("ssp:") && refused("ssp:-1") && refused("ssp:1000001") &&
 	        refused("ssp:3x"),
 	    "ssp without a number, or with a wrong one, is refused and quoted");
 	sync_format(&(struct sync_mode){ 0 }, out);
 	ok(strcmp(out, "unknown") == 0, "a mode that is not set is not written as a mode");
 	ok(refused("BSP") && refused("async") && refused("bsp:1"), "what is no mode is refused");
+}
+
+static void divisors(void)
+{
+	struct sync_mode plain, scaled, bsp;
+
+	sync_parse("ssp:3", &plain, NULL);
+	sync_parse("ssp:3:scaled", &scaled, NULL);
+	sync_parse("bsp", &bsp, NULL);
+	ok(sync_rate_divisor(&plain, 7) == 1 && sync_rate_divisor(&bsp, 7) == 1,
+	    "the learning rate stays as it is");
+	ok(sync_rate_divisor(&scaled, 0) == 1 && sync_rate_divisor(&scaled, 1) == 1 &&
+	        sync_rate_divisor(&scaled, 7) == 7 && !sync_same(&plain, &scaled),
+	    "scaled: it is divided by the staleness");
 }
 
 static struct sync three(const struct sync_ops *ops, uint64_t staleness)
@@ -161,6 +180,7 @@ static void first_free(void)
 int main(void)
 {
 	words();
+	divisors();
 	ssp_exhaustively();
 	bsp();
 	asp();

@@ -101,7 +101,10 @@ static bool advise_staleness(const struct tune_settings *now, struct shares s,
 		return false;
 	out->key = TUNE_STALENESS;
 	snprintf(out->set, sizeof out->set, "sync");
-	sync_format(&(struct sync_mode){ .ops = now->sync.ops, .staleness = to }, out->value);
+	sync_format(&(struct sync_mode){ .ops = now->sync.ops,
+	                .staleness = to,
+	                .scaled = now->sync.scaled },
+	    out->value);
 	snprintf(out->why, sizeof out->why, "workers wait for others %.0f %% of their time",
 	    100 * s.wait);
 	return true;

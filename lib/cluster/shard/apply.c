@@ -146,6 +146,12 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 
 /* ---- the receipt of a push ---- */
 
+/* The updates that were made between the version from which a gradient was computed and this one. */
+static uint64_t staleness_at(const struct push *push, uint64_t version)
+{
+	return version > push->pulled ? version - push->pulled : 0;
+}
+
 /* Makes the receipt and counts it. summed: the push belongs to a bsp step. A receipt waits for what its
  * `due` says:
  *
@@ -176,8 +182,8 @@ static enum shard_answer make_receipt(struct shard *s, const struct part *p,
 	/* A late push reports the number of steps that it is late. */
 	if (status == PUSH_LATE)
 		r->staleness = (uint32_t)(p->step - push->step);
-	else if (status == PUSH_APPLIED && p->version > push->pulled + 1)
-		r->staleness = (uint32_t)(p->version - 1 - push->pulled);
+	else if (status == PUSH_APPLIED && p->version)
+		r->staleness = (uint32_t)staleness_at(push, p->version - 1);
 	atomic_fetch_add_explicit(&s->status[status], 1, memory_order_relaxed);
 	if (status == PUSH_APPLIED || status == PUSH_MERGED)
 		hist_add(&s->staleness, r->staleness);
@@ -246,6 +252,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	bool outside = push->rank == SHARD_OUTSIDE;
 	const struct settings_epoch *by = outside ? settings_epoch_last(s)
 	                                          : settings_epoch_at(s, push->step);
+	uint64_t divisor = 1;
 
 	if (!outside && part_has_taken(p, push->rank, push->step))
 		return repeat_receipt(s, p, push, false, r);
@@ -263,14 +270,17 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 		/* The update of an open bsp step must be made by that step's own settings. */
 		if (!outside || !settings_epoch_sums_step(s, p->step))
 			settings_epoch_set(s, p, by);
-		if (!part_apply_push(p, push))
+		/* A push from outside does not say what it was computed from. */
+		if (!outside)
+			divisor = sync_rate_divisor(&by->mode, staleness_at(push, p->version));
+		if (!part_apply_push(p, push, divisor))
 			return SHARD_BAD;
 	}
 	if (!outside)
 		part_set_last(p, push->rank, push->step + 1);
 	if (!outside && !finite)
 		part_set_refused(p, push->rank, push->step);
-	repl_queue_push(s, p, push, !finite);
+	repl_queue_push(s, p, push, divisor, !finite);
 	return make_receipt(s, p, push, false, finite ? PUSH_APPLIED : PUSH_REFUSED, r);
 }
 

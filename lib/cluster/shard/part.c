@@ -510,7 +510,7 @@ void part_clear_sum(struct part *p)
 
 /* ---- ssp, asp, and pushes from outside ---- */
 
-bool part_apply_push(struct part *p, const struct push *push)
+bool part_apply_push(struct part *p, const struct push *push, uint64_t rate_divisor)
 {
 	const struct codec *codec = codec_by_id(push->codec);
 	/* 256 KiB on the stack: every thread that takes pushes needs a stack with room for it. */
@@ -518,6 +518,7 @@ bool part_apply_push(struct part *p, const struct push *push)
 	struct optim_hyper h = hyper_for_step(p, push->step);
 	bool good = true;
 
+	h.lr /= (float)rate_divisor;
 	if (p->table->sparse) {
 		/* A push from outside has no step; apply_push_on_arrival or repl_in.c has set the
 		 * clock. */

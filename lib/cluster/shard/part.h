@@ -312,8 +312,9 @@ static inline uint64_t part_expected_end(const struct part *p, uint32_t rank)
  * part_expected_end are not known, and count as not announced. */
 bool part_is_expected(const struct part *p, uint32_t rank, uint64_t step);
 
-/* part_state_vectors points out[k] to the rule's k-th state vector, for n values in rows of this width
- * (dense tables: 1); the vectors follow one another in `state`. part_init_state fills them with the rule's initial values. */
+/* part_state_vectors points out[k] to the rule's k-th state vector, for n values in rows of this
+ * width (dense tables: 1); the vectors follow one another in `state`. part_init_state fills them
+ * with the rule's initial values. */
 void part_state_vectors(float *state, size_t n, size_t width, const struct optim_rule *rule,
     float *out[static OPTIM_VECTORS_MAX]);
 /* Fills all vectors of `state` with the initial values that the rule names. */
@@ -344,7 +345,7 @@ bool part_apply_sum(struct part *p, const struct part_sum_size *size);
 void part_clear_sum(struct part *p);
 /* Makes an update from one push, on arrival: ssp, asp, and pushes from outside the job. False: no
  * memory. */
-bool part_apply_push(struct part *p, const struct push *push);
+bool part_apply_push(struct part *p, const struct push *push, uint64_t rate_divisor);
 
 /* part_rows.c: the sparse side of the functions above. The ones that return bool return false when
  * there is no memory. */

@@ -148,7 +148,8 @@ void repl_queue_step(struct shard *s, struct part *p, uint64_t step)
 	repl_enqueue(s, p, c);
 }
 
-void repl_queue_push(struct shard *s, struct part *p, const struct push *push, bool refused)
+void repl_queue_push(struct shard *s, struct part *p, const struct push *push,
+    uint64_t rate_divisor, bool refused)
 {
 	size_t nids = (size_t)push->nrows * 8,
 	       counts = push->touching ? (size_t)push->nrows * PAYLOAD_COUNT_BYTES : 0;
@@ -169,7 +170,7 @@ void repl_queue_push(struct shard *s, struct part *p, const struct push *push, b
 		if (counts)
 			memcpy(c->body + nids + push->len, push->touching, counts);
 	}
-	fill_record_head(c, p, &(struct part_sum_size){ push->examples, 1 }, push->rank,
+	fill_record_head(c, p, &(struct part_sum_size){ push->examples, rate_divisor }, push->rank,
 	    push->nrows);
 	put_le32(c->head + 40, counts != 0);
 	repl_enqueue(s, p, c);

@@ -18,7 +18,8 @@
 
 /* Every head begins with: u64 version, u64 examples, u32 number of ranks that follow (REPL_PUSH:
  * the rank), u32 rows in the body, u32 number of the settings epoch of the update, u32 lower half
- * of the row policy's clock, u64 divisor of the sum in the body (struct part_sum_size; REPL_SUM),
+ * of the row policy's clock, u64 divisor of the sum in the body (struct part_sum_size; REPL_SUM) or
+ * of the learning rate (REPL_PUSH),
  * u32 1 if the body of a REPL_PUSH ends with how many examples touch each row, and u32 0. */
 #define REPL_HEAD 48
 /* REPL_STATE, before the ranks: u32 rows of sparse.prev, u32 prev_same, u64 born. */
@@ -36,7 +37,8 @@ void repl_queue_sum(struct shard *s, struct part *p, uint64_t step,
 /* Queues a record that says only that the step is closed. */
 void repl_queue_step(struct shard *s, struct part *p, uint64_t step);
 /* Queues the record of a push that was applied, or refused, which leaves the version as it was. */
-void repl_queue_push(struct shard *s, struct part *p, const struct push *push, bool refused);
+void repl_queue_push(struct shard *s, struct part *p, const struct push *push,
+    uint64_t rate_divisor, bool refused);
 /* The parts of repl_queue_sum, for other records with a sum: makes a record of the partition's present
  * version (the caller fills in head and body); lists the ranks whose last push is of this step, in
  * ascending order, with REPL_REFUSED for refused ones, and returns their number (out NULL: only

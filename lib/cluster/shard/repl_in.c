@@ -146,7 +146,7 @@ static enum shard_answer apply_push_record(struct shard *s, struct part *p,
 			row_policy_state_set_step(p,
 			    p->sparse.policy->clock +
 			        (uint32_t)(in->clock - (uint32_t)p->sparse.policy->clock));
-		if (!part_apply_push(p, &push))
+		if (!part_apply_push(p, &push, in->sum_size.divisor ? in->sum_size.divisor : 1))
 			return SHARD_BAD;
 	}
 	if (push.rank != SHARD_OUTSIDE && !part_has_taken(p, push.rank, push.step)) {

@@ -23,7 +23,8 @@ const struct sync_ops *sync_ops_at(size_t i)
 
 bool sync_same(const struct sync_mode *a, const struct sync_mode *b)
 {
-	return a->ops == b->ops && a->staleness == b->staleness && a->backup == b->backup;
+	return a->ops == b->ops && a->staleness == b->staleness && a->backup == b->backup &&
+	    a->scaled == b->scaled;
 }
 
 /* Fails with the list of all modes. */

@@ -91,6 +91,7 @@ struct sync_mode {
 	const struct sync_ops *ops; /* which mode; NULL: not set */
 	uint64_t staleness;         /* ssp: steps that a rank may be ahead of the slowest one */
 	unsigned backup;            /* bsp: ranks that a step does not wait for */
+	bool scaled;                /* ssp, asp: stale pushes have smaller learning rates */
 };
 #define SYNC_STALENESS_MAX 1000000u
 /* The mode of a job that names none. */
@@ -114,6 +115,12 @@ static inline bool sync_bounds_staleness(const struct sync_mode *m)
 static inline uint64_t sync_needed_step(const struct sync_mode *m, uint64_t step)
 {
 	return m->ops->needed(m, step);
+}
+
+/* What the learning rate of a push of this staleness is divided by. */
+static inline uint64_t sync_rate_divisor(const struct sync_mode *m, uint64_t staleness)
+{
+	return m->ops->rate_divisor ? m->ops->rate_divisor(m, staleness) : 1;
 }
 
 /* True when both modes and all their parameters are equal. */

@@ -244,7 +244,7 @@ rests() {
 	for kind in params state; do
 		[ "$(stat -c %s "$newest/server-0.$kind.safetensors")" -lt "$(stat -c %s "$newest/base-server-0.$kind.safetensors")" ]
 	done
-	begin c.json $run --set sparse=$policy --set quota_pushes=500 --resume "step=$(manifest .step)"
+	begin c.json $run --set sparse=$policy --set quota_pushes=200 --resume "step=$(manifest .step)"
 	wait_for 20 step_is_past "$(manifest .step)"
 	let_go
 	wait_for 60 over

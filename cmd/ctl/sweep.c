@@ -8,7 +8,7 @@ static const struct opt opts[] = {
 	    "the values of a key to try; of several keys all combinations", NULL, 0, 0 },
 	{ "range", 'r', OPT_LIST, offsetof(struct sweep_options, range), "KEY=LOW..HIGH",
 	    "a range of a key to draw values from; :log or :linear may follow", NULL, 0, 0 },
-	{ "random", 'n', OPT_INT, offsetof(struct sweep_options, random), "N",
+	{ "random", 0, OPT_INT, offsetof(struct sweep_options, random), "N",
 	    "draw N points of the grids and ranges, instead of all combinations", NULL, 1, 10000 },
 	{ "seed", 0, OPT_INT, offsetof(struct sweep_options, seed), "N",
 	    "the same seed draws the same points (1)", NULL, 0, 9e15 },

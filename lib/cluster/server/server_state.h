@@ -176,6 +176,7 @@ struct peer_data {
 /* The control messages of a session. */
 struct peer_control {
 	struct due *dues, **dues_last; /* answers to CTL that wait for coordinator_may_tell */
+	struct buf text;               /* the pieces of a message that have arrived */
 	unsigned ndues;
 	bool attached; /* it is sent the coordinator's views */
 	/* Revision of the last view sent, and of the first to be sent. */

@@ -84,6 +84,8 @@ static void attach_to_views(struct peer *p, bool joined);
 /* Answers of one session that may wait for the coordinator's state to be written.  With so many, no
  * further CTL of it is handled.  Our own programs have no more than a few. */
 #define DUES_MAX 16
+/* The bytes of a message. The longest ones join, with the facts of a table of many columns. */
+#define MESSAGE_MAX (16u << 20)
 
 /* An answer to CTL that waits until the coordinator's state is durable up to `mark`. */
 struct due {
@@ -192,6 +194,30 @@ static const bool asks_for_views[MESSAGE_KINDS] = {
 #include "msg/message.def"
 };
 
+/* Adds a record to the message of which it is a piece. True: the message is complete, and *text has
+ * it until the next call. False: more is to come, or e->code is set. */
+static bool take_message_piece(struct peer *p, const struct record *r, const uint8_t *payload,
+    const uint8_t **text, size_t *len, struct err *e)
+{
+	bool whole = false;
+
+	if (!r->total) {
+		*text = payload;
+		*len = r->len;
+		return true;
+	}
+	if (r->total > MESSAGE_MAX) {
+		err_set(e, ERR_PROTO, "a message of %llu bytes: at most %u are possible",
+		    (unsigned long long)r->total, MESSAGE_MAX);
+		return false;
+	}
+	if (payload_get_text(&p->control.text, r, payload, &whole, e) || !whole)
+		return false;
+	*text = p->control.text.data;
+	*len = p->control.text.len;
+	return true;
+}
+
 /* Handles a control message, which only a coordinator does. A malformed message ends the session.
  * The answer is sent at once if the state that it depends on is durable; otherwise it is queued.
  * When DUES_MAX answers are queued, further messages are held. No lock is held here; `handle` takes
@@ -203,12 +229,18 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	struct err e = { 0 };
 	struct due due = { .seq = r->seq };
 	struct message m;
+	const uint8_t *text;
 	bool watches = false;
-	json_t *msg;
+	json_t *msg = NULL;
+	size_t len;
 
 	if (p->control.ndues >= DUES_MAX)
 		return CONN_HOLD;
-	msg = json_parse_to_depth((const char *)payload, r->len, RECORD_MAX, JSON_PEER_DEPTH, &e);
+	if (take_message_piece(p, r, payload, &text, &len, &e))
+		msg = json_parse_to_depth((const char *)text, len, MESSAGE_MAX, JSON_PEER_DEPTH, &e);
+	else if (!e.code)
+		return CONN_TAKEN;
+	buf_release(&p->control.text);
 	if (!coordinator)
 		err_set(&e, ERR_NOTFOUND, "this server is not the coordinator");
 	if (!msg || !coordinator) {
@@ -542,6 +574,7 @@ struct conn *session_release_conn(struct peer *p)
 	}
 	drop_queued_answers(p);
 	batcher_release(&p->data.batcher);
+	buf_release(&p->control.text);
 	buf_release(&p->data.receipts);
 	buf_release(&p->data.replicated);
 	buf_release(&p->data.summed);

@@ -12,7 +12,7 @@ enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct 
 
 	out->rule = optim_find(job->optimizer);
 	if (!out->rule)
-		return err_set(e, ERR_CONFIG, "there is no update rule \"%s\" here",
+		return err_set(e, ERR_CONFIG, "job.optimizer: no update rule \"%s\"",
 		    job->optimizer);
 	out->rule->defaults(h);
 	h->lr = (float)job->lr;

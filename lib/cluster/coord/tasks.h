@@ -31,8 +31,8 @@
  * worker trains on a range by attempts: from the example `from` of the range on, one batch of `batch`
  * examples a step, beginning at the step `step`. When it is lost, the servers say up to which step
  * each partition has taken its pushes (struct taken). From the first step that is not complete on,
- * the attempt stays with the range: the next worker trains on the same batches, and pushes each only to the partitions that have not
- * taken it in an earlier attempt.
+ * the attempt stays with the range: the next worker trains on the same batches, and pushes each only
+ * to the partitions that have not taken it in an earlier attempt.
  *
  * Streams (tasks_new_stream): the data have no end. Each partition of the stream is one range whose
  * examples are its events, in order, and such a range is never done. A worker holds several of them, and

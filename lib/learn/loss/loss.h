@@ -42,7 +42,8 @@ struct loss_ops {
 	/* The quantile that f estimates. NULL: it estimates none. */
 	double (*quantile)(double arg);
 
-	/* L(c f, c y) = c^degree L(f, y), where scale_arg changes the argument. 0: there is no such degree, and targets must not be scaled. LOSS_REAL only. */
+	/* L(c f, c y) = c^degree L(f, y), where scale_arg changes the argument. 0: there is no such
+	 * degree, and targets must not be scaled. LOSS_REAL only. */
 	unsigned degree;
 	/* May y be a target? NULL: any finite number (LOSS_REAL), 0 and 1 (LOSS_TWO). */
 	bool (*takes)(double y);

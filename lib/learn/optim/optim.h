@@ -91,8 +91,8 @@ struct optim_rule {
 	/* Fills h with the values of the rule's paper; l1 and l2 are 0. */
 	void (*defaults)(struct optim_hyper *h);
 	/* One fused pass over n elements, which are whole rows: parameters w and vectors s[0..nvectors-1]
-	 * of optim_vector_floats(rule, k, n, g->width) floats each are updated from the n values of g, which are scaled on
-	 * the fly.  No two arrays overlap.  t is the partition's update count, from
+	 * of optim_vector_floats(rule, k, n, g->width) floats each are updated from the n values of g,
+	 * which are scaled on the fly.  No two arrays overlap.  t is the partition's update count, from
 	 * 1.  decay false: no l1 and no l2 (biases).  g must be finite.  Called
 	 * with the partition's lock held: neither allocates nor blocks. */
 	void (*step)(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,

@@ -7,9 +7,9 @@
 
 #include "core/err.h"
 
-/* The HTTP server's protection against replayed requests (session.h has that of records): it remembers the nonces of the last two
- * minutes, and a boot id that every signed request must name, so that requests from before a
- * restart are void. NOT thread-safe.
+/* The HTTP server's protection against replayed requests (session.h has that of records): it
+ * remembers the nonces of the last two minutes, and a boot id that every signed request must name,
+ * so that requests from before a restart are void. NOT thread-safe.
  *
  * Times are wall-clock seconds, given by the caller. When the clock goes back to a time whose
  * nonces are already forgotten, the boot id changes as at a restart; clients then repeat their

@@ -277,13 +277,14 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	return from->trains ? split_units(j, j->train->rows, e) : ERR_OK;
 }
 
-/* Were these data scaled? Data without a schema are mere rows. */
-static enum err_code is_scaled(const json_t *facts, bool *out, struct err *e)
+/* Does the default of scaling hold for these data? Not where dense rows or a table were trained on
+ * unscaled. Sparse rows without a schema have no columns to scale, so it does not matter there. */
+static enum err_code default_scaling_holds(const json_t *facts, bool *out, struct err *e)
 {
 	struct dataset *d = NULL;
 	enum err_code rc = data_of_facts(facts, &d, e);
 
-	*out = !rc && d->schema && data_schema_is_scaled(d->schema);
+	*out = !rc && (d->schema ? data_schema_is_scaled(d->schema) : d->sparse);
 	dataset_free(d);
 	return rc;
 }
@@ -294,13 +295,13 @@ static enum err_code load_train(struct job *j, const struct job_source *from,
 {
 	struct data_want extending = *want;
 	struct dataset *base = NULL;
-	bool scaled = true;
+	bool scales = true;
 	enum err_code rc = from->base ? data_of_facts(from->base, &base, e) : ERR_OK;
 
 	if (!rc && from->before)
-		rc = is_scaled(from->before, &scaled, e);
+		rc = default_scaling_holds(from->before, &scales, e);
 	extending.base = base;
-	if (!scaled)
+	if (!scales)
 		extending.scale = NULL;
 	if (!rc && from->facts)
 		rc = data_of_facts(from->facts, &j->train, e);

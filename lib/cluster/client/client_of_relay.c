@@ -172,7 +172,8 @@ bool client_is_clock_link(const struct client *c, unsigned link)
 bool client_can_send_clocks(const struct client *c, unsigned link)
 {
 	c->link[link]->used |= client_is_clock_link(c, link);
-	return client_is_clock_link(c, link) && c->link[link]->state == LINK_UP;
+	return client_is_clock_link(c, link) && c->link[link]->state == LINK_UP &&
+	    conn_queued(c->link[link]->conn) < QUEUE_MAX;
 }
 
 /* A worker may announce partitions of a layout that this relay does not have yet. */

@@ -45,7 +45,7 @@ struct client_sum {
 void client_send_sum(struct client *c, const struct client_sum *m);
 
 /* CLOCKS go to every link for which client_is_clock_link is true; the last of the client_links links
- * is the one to another relay. client_can_send_clocks: is it one of those, and UP?
+ * is the one to another relay. client_can_send_clocks: is it one of those, UP, and with room in its queue?
  *
  * client_select_announcements: of the announcements in `runs`, append those that concern this link to `out`.
  * alone(table, part): will this relay send nothing for that partition? Then another relay need

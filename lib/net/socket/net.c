@@ -17,6 +17,7 @@
 
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/mem.h"
 
 /* Room for records at full speed.  The kernel doubles the number, and caps it at its own limit. */
 #define SOCKET_BUFFER    (2 << 20)
@@ -201,27 +202,42 @@ static enum err_code remove_stale_socket(const char *path, const struct sockaddr
 	return ERR_OK;
 }
 
-/* Binds *fd to `un`, the address of `path`, and listens. */
+/* The name of a socket that does not listen yet: ~ in the place of the last character, so that it is
+ * no longer than an address may be. */
+static void make_new_name(char *path)
+{
+	path[strlen(path) - 1] = '~';
+}
+
+/* Binds *fd to `un`, the address of `path`, and listens. The file gets its name when the socket
+ * listens: a process that waits for the file can connect at once. */
 static enum err_code listen_at_path(const char *path, const struct sockaddr_un *un,
     const struct listen_how *how, int *fd, struct err *e)
 {
+	struct sockaddr_un at = *un;
+	char *made = mem_strdup(path);
 	enum err_code rc = remove_stale_socket(path, un, e);
 	bool bound = false;
 
-	if (rc)
-		return rc;
-	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (*fd < 0)
-		return err_sys(e, ERR_IO, "cannot make a socket");
-	bound = bind(*fd, (const struct sockaddr *)un, sizeof *un) == 0;
-	/* Nobody can connect between bind and listen, so it is early enough to set the mode. */
-	if (bound && (!how->control || chmod(path, 0600) == 0) && listen(*fd, how->backlog) == 0)
-		return ERR_OK;
-	err_sys(e, ERR_IO, "cannot listen on \"%s\"", path);
-	if (bound)
-		unlink(path);
-	close(*fd);
-	return ERR_IO;
+	make_new_name(made);
+	make_new_name(at.sun_path);
+	if (!rc)
+		rc = remove_stale_socket(made, &at, e);
+	*fd = rc ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (!rc && *fd < 0)
+		rc = err_sys(e, ERR_IO, "cannot make a socket");
+	if (!rc) {
+		bound = bind(*fd, (const struct sockaddr *)&at, sizeof at) == 0;
+		if (!bound || (how->control && chmod(made, 0600) != 0) ||
+		    listen(*fd, how->backlog) != 0 || rename(made, path) != 0)
+			rc = err_sys(e, ERR_IO, "cannot listen on \"%s\"", path);
+	}
+	if (rc && bound)
+		unlink(made);
+	if (rc && *fd >= 0)
+		close(*fd);
+	free(made);
+	return rc;
 }
 
 static enum err_code listen_unix(const char *path, const struct listen_how *how, int *fd,

@@ -350,7 +350,11 @@ static void finish_uplink_turn(struct uplink *u)
 	u->advance = u->changed = false;
 }
 
-/* A turn sends first and then waits in client_pump, for TURN_MS at most or until uplink_wake. */
+/* A turn sends first and then waits in client_pump, for TURN_MS at most or until uplink_wake.
+ *
+ * Sums go before clocks. A server holds the clock of a step until the step before is closed there,
+ * and reads nothing behind it on this connection: a sum of that earlier step must not be there. It
+ * would be after a broken connection, when both are sent again. */
 static void *run_uplink(void *ctx)
 {
 	struct uplink *u = ctx;
@@ -364,8 +368,8 @@ static void *run_uplink(void *ctx)
 			if (u->anew)
 				shard_resend(shard_of_uplink(u), SHARD_UPSTREAM);
 			u->anew = false;
-			uplink_clocks_send(u);
 			send_sums(u);
+			uplink_clocks_send(u);
 			request_wanted(u);
 		}
 		client_pump(u->client, TURN_MS);

@@ -103,6 +103,8 @@ is_new_holder() {
 	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "epochs": 1, "batch": 1, "lr": 0.01 } }
 	END
 	begin idle.json "${HELD[@]}"
+	# It has a range of the data then, which nobody else gets within its lease.
+	wait_for 20 eval '[ "$(worker 0 .step)" -ge 1 ]'
 	kill -STOP "$(pid_of worker-0)"
 	let_go
 	# Worker 1 does all the rest, and has nothing to do then. Worker 0 has two ranges of 64 examples at most.

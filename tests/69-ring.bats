@@ -74,7 +74,7 @@ members() {
 	# Nobody is left to remove its directory: where was it?
 	socks=$(find "/proc/$pid/fd" -printf '%l\n' | sed -n 's/^socket:\[\(.*\)\]$/\1/p' |
 		awk 'NR == FNR { mine[$1]; next } $7 in mine && $8 ~ /ps-bench-.*\/ring-/ { print $8; exit }' - /proc/net/unix)
-	[ -S "$socks" ]
+	[ -n "$socks" ] && [ -d "${socks%/*}" ]
 	kill -9 "$pid"
 	rm -rf "${socks%/*}"
 	for child in $(cat children); do

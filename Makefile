@@ -243,9 +243,9 @@ check-san: deps-check ## run every test with ASan and UBSan, then with TSan
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory SAN=thread check
 
-# Half of the time of a test is waiting, so twice as many run as there are cores.  The longest
+# Half of the time of a test is waiting, so half as many more run as there are cores.  The longest
 # files come first, so that none of them is left over at the end.
-JOBS ?= $(shell echo $$((2 * $$(nproc))))
+JOBS ?= $(shell n=$$(nproc); echo $$((n + (n + 1) / 2)))
 LONGEST = 41 40 79 45 64 32 60 57 67 61 55 28
 BATS ?= $(foreach n,$(LONGEST),$(wildcard tests/$(n)-*.bats)) \
         $(filter-out $(LONGEST:%=tests/%-%),$(sort $(wildcard tests/*.bats)))

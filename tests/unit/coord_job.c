@@ -565,7 +565,8 @@ static void alone(void)
 
 	scene_open(&s, 1, 2);
 	scene_run(&s);
-	say(&s, &s.server[0], "{\"op\":\"beat\",\"stats\":{\"apply\":{\"sum\":0.5,\"counts\":[]}}}");
+	say(&s, &s.server[0],
+	    "{\"op\":\"beat\",\"stats\":{\"apply\":{\"sum\":0.5,\"counts\":[]}}}");
 	say(&s, &s.worker[0],
 	    "{\"op\":\"beat\",\"stats\":{\"examples\":9,\"data_seconds\":0.25,\"compute_seconds\":2}}");
 	say(&s, &s.worker[1], "{\"op\":\"beat\",\"stats\":{\"examples\":9}}");

@@ -204,7 +204,8 @@ static bool enough_workers_present(const struct coord *c, int64_t now)
 	unsigned here = count_present_workers(c);
 
 	return here >= c->nworkers ||
-	    (c->cfg.workers_min && here >= c->cfg.workers_min && now - c->started > LATECOMERS_WAIT);
+	    (c->cfg.workers_min && here >= c->cfg.workers_min &&
+	        now - c->started > LATECOMERS_WAIT);
 }
 
 /* One step of the phase forming: wait until all members have joined; place the partitions; wait

@@ -237,7 +237,8 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	if (p->control.ndues >= DUES_MAX)
 		return CONN_HOLD;
 	if (take_message_piece(p, r, payload, &text, &len, &e))
-		msg = json_parse_to_depth((const char *)text, len, MESSAGE_MAX, JSON_PEER_DEPTH, &e);
+		msg = json_parse_to_depth((const char *)text, len, MESSAGE_MAX, JSON_PEER_DEPTH,
+		    &e);
 	else if (!e.code)
 		return CONN_TAKEN;
 	buf_release(&p->control.text);

@@ -25,7 +25,7 @@ struct feed {
 	/* bsp */
 	struct member_entry *members;
 	uint32_t nmembers;
-	uint32_t base; /* the number of membership changes that the view no longer lists */
+	uint32_t base;        /* the number of membership changes that the view no longer lists */
 	uint64_t leased_from; /* the first step whose data is leased */
 	struct data_position last_pos;
 

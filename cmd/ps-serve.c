@@ -197,6 +197,18 @@ static enum err_code prepare_read_only(const struct options *o, int signals, str
 	return rc ? rc : find_own_identity(p, "coordinator", e);
 }
 
+/* A coordinator that is started again without a supervisor holds the lock of its run directory, as the
+ * one before it did, so that ps-ctl finds the cluster. A supervisor that lives holds it itself. */
+static enum err_code hold_run_directory(struct place *p, struct err *e)
+{
+	struct err why;
+
+	if (rundir_lock(p->dir, &p->lock, &why) == ERR_OK || rundir_is_alive(p->dir, NULL))
+		return ERR_OK;
+	*e = why;
+	return e->code;
+}
+
 /* Find the run directory, configuration and identity for the options.  *coordinator becomes true
  * where a cluster file or --read-only makes this process the coordinator. */
 static enum err_code find_server_place(const struct options *o, const char *file, bool *coordinator,
@@ -224,6 +236,8 @@ static enum err_code find_server_place(const struct options *o, const char *file
 			rc = err_sys(e, ERR_NOTFOUND, "no run directory \"%s\"", o->run_dir);
 		else
 			rc = read_run_config(p, e);
+		if (!rc && *coordinator)
+			rc = hold_run_directory(p, e);
 	}
 	return rc ? rc : find_own_identity(p, *coordinator ? "coordinator" : name, e);
 }

@@ -12,7 +12,7 @@
 /* The curve of one run: a metric over what the training took so far, from the samples of its run
  * directory. One thread. */
 
-/* What a curve is drawn across. */
+/* The totals across which a curve may be drawn. */
 enum curve_axis { CURVE_STEPS, CURVE_SECONDS, CURVE_BYTES, CURVE_EXAMPLES, CURVE_AXES };
 extern const char *const curve_axis_name[CURVE_AXES];
 /* The names as choices of an option. */

@@ -11,7 +11,7 @@
 
 #define CURVE_SET_MAX 16 /* runs */
 
-/* What to draw. */
+/* A request for a plot. */
 struct curve_options {
 	enum curve_axis across;
 	const char

@@ -333,7 +333,8 @@ void report_plot_style(struct buf *out)
 {
 	for (size_t k = 0; k < PLOT_CURVES; k++)
 		buf_printf(out,
-		    "path[class=c%zu]{stroke:%s;stroke-dasharray:%s}circle[class=c%zu]{stroke:%s;fill:none;stroke-width:1.5}\n",
+		    "path[class=c%zu]{stroke:%s;stroke-dasharray:%s}"
+		    "circle[class=c%zu]{stroke:%s;fill:none;stroke-width:1.5}\n",
 		    k, palette[k % PALETTE], k < PALETTE ? "none" : "6 3", k, palette[k % PALETTE]);
 	buf_puts(out, ".target{stroke:#888;stroke-dasharray:2 3}\n");
 }

@@ -9,7 +9,7 @@
 
 /* A larger grid is taken for a mistake: it would run for weeks. */
 #define POINTS_MAX 10000
-/* So many draws in a row that give no new point: there are hardly others. */
+/* After this number of draws in a row without a new point, the search ends: there are hardly others. */
 #define REPEATED_MAX 1000
 
 /* Makes all combinations, in the order of an odometer: the last axis changes fastest. */

@@ -21,7 +21,7 @@ const char *sweep_point_state_name(const struct point *p)
 
 /* ---- order ---- */
 
-/* What a point is sorted by. */
+/* The order of points: more rungs first, then the better score. */
 struct place {
 	struct point *point;
 	size_t done;  /* rungs */

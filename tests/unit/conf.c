@@ -327,7 +327,7 @@ static void test_defaults_of_job(void)
 	json_decref(set);
 }
 
-/* What job.rules leaves open is the job's while the optimizer is, and else the rule's. */
+/* A key that job.rules leaves open has the job's value under the job's optimizer, else the rule's own. */
 static void test_table_rules(void)
 {
 	struct conf c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* What a job computes of its training data before it begins. */
+/* Tests the figures that a job computes of its training data before it begins. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

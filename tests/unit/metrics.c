@@ -465,8 +465,8 @@ static void test_large_group(void)
 		for (size_t i = 0; i < EACH; i++) {
 			bool large = t % 13 != 0;
 
-			/* Of a small group the second example of 10 is relevant, of the large one none but the
-			 * last. */
+			/* The second example of 10 is relevant in a small group, and the last one alone in
+			 * the large group. */
 			group[i] = large ? most : UINT32_MAX + ((uint64_t)t * EACH + i) / 10;
 			score[i] = large ? (float)(1 + i) : (float)(10 - i % 10);
 			y[i] = large ? i == 0 : i % 10 == 1;

@@ -31,9 +31,9 @@ static inline void count_wake(void *ctx)
 	atomic_fetch_add(&((struct world *)ctx)->wakes, 1);
 }
 
-/* Of the tables that are made next. */
+/* The row policy of the tables that are made next. */
 static struct row_policy fixture_policy;
-/* Of the shards that are made next. */
+/* The l2 of the shards that are made next. */
 static float fixture_l2;
 
 static inline void add_table(struct world *x, const char *name, bool sparse, uint64_t rows,

@@ -13,8 +13,8 @@ struct conf_slow {
 	double always; /* this worker takes so many times as long in each step; 1: no slower */
 };
 
-/* Parses "none" or "[TIME,][N%xTIMES,]worker-RANKxTIMES,...", each part of which may be missing, for the worker
- * of a rank. ERR_CONFIG: a sentence without the key. */
+/* Parses "none" or "[TIME,][N%xTIMES,]worker-RANKxTIMES,...", each part of which may be missing, for
+ * the worker of a rank. ERR_CONFIG: a sentence without the key. */
 enum err_code conf_slow_parse(const char *text, uint32_t rank, struct conf_slow *out,
     struct err *e);
 /* Returns the highest rank that a text names which conf_slow_parse() accepts; -1: none. */

@@ -326,7 +326,8 @@ static void add_worker_totals(struct totals *t, const struct heartbeat_worker *f
 /* How long one process with one thread would have taken, without any communication: the time that the
  * workers took to get their examples and to compute gradients, and that servers took to sum and to
  * apply them. Times are elapsed ones, so processors that are shared by several processes make it
- * longer. Null unless every worker of the job measures its phases. */
+ * longer. Null unless every worker of the job measures its phases. With emulated slow workers the
+ * times are no measurement, and the caller leaves them out. */
 static void add_seconds_alone(const struct coord *c, json_t *result)
 {
 	double data = 0, compute = 0, update = 0;
@@ -376,9 +377,10 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
 	json_object_set_new(r, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
-	add_seconds_alone(c, r);
 	if (conf_is_named(c->conf->job.slow))
 		json_object_set_new(r, "emulated", json_string(c->conf->job.slow));
+	else
+		add_seconds_alone(c, r);
 	json_object_set_new(r, "train_loss",
 	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
 	json_object_set_new(r, "progressive_loss",

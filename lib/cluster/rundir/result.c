@@ -90,8 +90,7 @@ void result_sentence(const json_t *result, struct buf *out)
 		add_eval_figures(r.eval, out);
 		add_best(&r, out);
 	}
-	/* With emulated slow workers the time is no measurement. */
-	if (r.seconds > 0 && r.alone_seconds > 0 && !*r.emulated)
+	if (r.seconds > 0 && r.alone_seconds > 0)
 		add_comparison_alone(&r, out);
 	if (*r.emulated)
 		buf_printf(out, "; with emulated slow workers (%s)", r.emulated);

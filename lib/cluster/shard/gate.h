@@ -3,7 +3,8 @@
 #define SHARD_GATE_H
 
 /* The gate of one shard: its members, their CLOCKs and announcements, which pulls are answered now,
- * and the closing of bsp steps in all partitions. settings_epoch.c changes the mode; apply.h takes the pushes.
+ * and the closing of bsp steps in all partitions. settings_epoch.c changes the mode; apply.h takes
+ * the pushes.
  *
  * Unless a comment says otherwise, the caller holds the partition's lock and the functions take the
  * gate's lock, which comes after it. */

@@ -117,7 +117,7 @@ static inline uint64_t sync_needed_step(const struct sync_mode *m, uint64_t step
 	return m->ops->needed(m, step);
 }
 
-/* What the learning rate of a push of this staleness is divided by. */
+/* Returns the divisor of the learning rate of a push of this staleness; 1: the rate stays as it is. */
 static inline uint64_t sync_rate_divisor(const struct sync_mode *m, uint64_t staleness)
 {
 	return m->ops->rate_divisor ? m->ops->rate_divisor(m, staleness) : 1;

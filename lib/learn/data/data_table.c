@@ -25,8 +25,8 @@ static const char *const scaling_name[] = { "none", "standard", "minmax", "auto"
 /* A column within -1 and 1, and so far from its least to its greatest value, needs no scaling. Indicators do
  * not even gain by it: those of rare events would become the largest features by far. */
 #define MODERATE_RANGE 0.5
-/* Wider tables are scaled only where the path says it: each column is an entry of the facts about the data, which
- * all workers get and each model has. */
+/* Wider tables are scaled only where the path says it: each column is an entry of the facts about the
+ * data, which all workers get and each model has. */
 #define UNASKED_COLUMNS 4096u
 
 /* The features of the row being read, in arrays that are used again for the next one. */
@@ -1090,7 +1090,8 @@ static void scale_table_weights(struct data_build *b)
 		d->weight[r] *= factor;
 }
 
-/* What the cell of a column of numbers becomes: what it stands for where it is missing, and scaled. */
+/* Returns the feature of a cell of numbers, scaled; NAN, a missing cell, gives the feature of the value that
+ * it stands for. */
 static float scale_cell(const struct data_schema *s, const struct data_column *c, float v)
 {
 	if (isnan(v))

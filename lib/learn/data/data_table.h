@@ -35,8 +35,9 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 /* Appends the row of a record, which is changed. ERR_FORMAT, with file, line and column. */
 enum err_code data_table_row(struct data_build *b, const struct stream *s, char *record,
     struct err *e);
-/* May a record of plain numbers in all columns be appended as a dense row? Then *label is the label's column of
- * the file (its width: it has none), and feature the feature of each column, or DATA_TABLE_NO_FEATURE. */
+/* May a record of plain numbers in all columns be appended as a dense row? Then *label is the label's
+ * column of the file (its width: it has none), and feature the feature of each column, or
+ * DATA_TABLE_NO_FEATURE. */
 bool data_table_takes_plain(const struct data_build *b, size_t *label, size_t *feature);
 /* A record cell by cell, in any order: begin; a call for each cell that is not missing, where several
  * texts of a column of categories are several categories; end. place: the column in the shape, from 0.

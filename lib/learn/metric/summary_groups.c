@@ -20,7 +20,7 @@
 
 #define EXAMPLES_MAX ((size_t)1 << 20)
 #define GROUP_MAX    (EXAMPLES_MAX / 4)
-/* So many groups are left out at most; each has had more than GROUP_MAX examples. */
+/* The number of groups that may be left out; each has had more than GROUP_MAX examples. */
 #define LEFT_OUT_MAX 1024u
 
 struct grouped {

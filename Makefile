@@ -29,6 +29,7 @@ STD += -fsanitize=$(SAN) -fno-omit-frame-pointer -DPS_SANITIZED=1 -DLOCK_CHECK=1
 LDSAN = -fsanitize=$(SAN)
 CFLAGS := -O1 -g
 export PS_SANITIZED = 1
+export TSAN_OPTIONS ?= suppressions=$(CURDIR)/tests/lib/tsan.suppress
 endif
 ifneq ($(FAULT),)
 STD += -DPS_FAULT=1 -DLOCK_CHECK=1

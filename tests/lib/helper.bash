@@ -52,9 +52,9 @@ finish() {
 }
 
 # wait_for SECONDS COMMAND...: wait until the command succeeds.  Fails when the time is over; a busy
-# machine gets three times as much.
+# machine gets three times as much, sanitizers five times as much as that.
 wait_for() {
-	local end=$((SECONDS + 3 * $1)) hundredths=2 pause
+	local end=$((SECONDS + ${PS_SANITIZED:+5 *} 3 * $1)) hundredths=2 pause
 	shift
 	# Wait for a step with one process, ps-ctl wait, instead of several for each look.  What it
 	# cannot wait for, as a missing coordinator, is polled below.

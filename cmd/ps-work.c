@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -95,8 +96,20 @@ static int start_ps_work(int argc, char **argv)
 	return report_unknown_command(argv[1]);
 }
 
+/* Starts this program anew with the kernels of OpenBLAS that suit the processor, if it has chosen
+ * others and the user has not chosen any.  A --exec program inherits the choice. */
+static void restart_with_better_core(char **argv)
+{
+	const char *core = blas_better_core();
+
+	if (!core || getenv("OPENBLAS_CORETYPE") || setenv("OPENBLAS_CORETYPE", core, 1))
+		return;
+	execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
+	restart_with_better_core(argv);
 	output_begin();
 	blas_init();
 	return output_end("ps-work", start_ps_work(argc, argv));

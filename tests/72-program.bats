@@ -65,6 +65,21 @@ write_job() {
 	done
 }
 
+@test "a worker whose OpenBLAS is older than the processor starts anew with better kernels, for its program, too" {
+	grep -qw avx2 /proc/cpuinfo && grep -qw fma /proc/cpuinfo || skip "this processor has no AVX2"
+	[ -z "${PS_SANITIZED:-}" ] || skip "a sanitizer must be loaded first"
+	unset OPENBLAS_CORETYPE
+	write_job '"epochs": 1'
+	sed -i '2i echo "${OPENBLAS_CORETYPE-unset}" >"$PSKIT_WORKER.core"' to-three
+	BLAS_CORE=Prescott LD_PRELOAD="$BIN/fault/shim.so" train c.json --set examples=40
+	has .state done
+	[ "$(cat worker-*.core | sort -u)" = Haswell ]
+	OPENBLAS_CORETYPE=Nehalem train c.json --set examples=40
+	[ "$(cat worker-*.core | sort -u)" = Nehalem ]
+	OPENBLAS_CORETYPE=Nehalem run -0 ps-ctl doctor c.json
+	[[ $output == *"warn blas: OPENBLAS_CORETYPE chooses OpenBLAS's kernels for Nehalem, which do not use the AVX2 instructions of this processor; set OPENBLAS_CORETYPE=Haswell, or unset it"* ]]
+}
+
 @test "job.eval is scored by the program" {
 	write_job '"epochs": 4, "eval": "to-three", "eval_every": 5'
 	train c.json --set sync=bsp

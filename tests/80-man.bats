@@ -239,7 +239,7 @@ described_once() {
 	"$bin/ps-ctl" list models --json | jq -r .tables | grep -oE '\b[wb][0-9]*\b' | sort -u |
 		named ps-models.7 '^\.It Cm (.* , )?@( |$)'
 	names SCHEDULE lib/learn/optim/schedule.def | named ps-cluster.5 '^\.It Cm @(:| |$)'
-	names READER lib/learn/data/reader.def | named ps-cluster.5 '^\.It Cm @$'
+	names READER lib/learn/data/reader.def | named ps-data.5 '^\.It Cm @$'
 	names CODEC lib/learn/codec/codec.def | named ps-protocol.7 'Sy @$'
 	names CODEC lib/learn/codec/codec.def | named ps-cluster.5 '\b@\b'
 }

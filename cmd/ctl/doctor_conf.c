@@ -11,6 +11,7 @@
 #include "core/num.h"
 #include "core/procstat.h"
 #include "ctl.h"
+#include "math/blas.h"
 #include "socket/net.h"
 #include "server/server.h"
 
@@ -110,6 +111,22 @@ static void check_run_disk(struct doctor *d)
 	free(parent);
 }
 
+static void check_blas_kernels(struct doctor *d)
+{
+	const char *core = blas_better_core();
+	char remedy[96];
+
+	if (core && getenv("OPENBLAS_CORETYPE")) {
+		snprintf(remedy, sizeof remedy, "set OPENBLAS_CORETYPE=%s, or unset it", core);
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "blas", "", remedy,
+		    "OPENBLAS_CORETYPE chooses OpenBLAS's kernels for %s, which do not use the "
+		    "AVX2 instructions of this processor",
+		    blas_core());
+	}
+	doctor_add_ok(d, "blas", "workers use OpenBLAS's kernels for %s",
+	    core ? core : blas_core());
+}
+
 void doctor_file(struct doctor *d, const struct conf *c)
 {
 	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "",
@@ -125,4 +142,6 @@ void doctor_file(struct doctor *d, const struct conf *c)
 	}
 	check_inherited_descriptors(d, c);
 	check_memory_of_host(d, c);
+	if (conf_trains(c))
+		check_blas_kernels(d);
 }

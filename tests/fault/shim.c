@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* Simulates a failing disk and a wrong clock, by LD_PRELOAD:
+/* Simulates a failing disk, a wrong clock and an OpenBLAS that is older than the processor, by LD_PRELOAD:
  *
  *   FS_ONLY=TEXT       only paths that contain this (else every file)
  *   FS_BUDGET=K        K bytes may be written in all, then ENOSPC
@@ -8,6 +8,7 @@
  *   FS_SHORT=N         a write of more than N bytes writes N
  *   FS_FSYNC_EIO=N     the Nth fsync or fdatasync (from 1) fails with EIO
  *   FS_CUT=DIR         model a power cut: keep in DIR what would be there after one
+ *   BLAS_CORE=NAME     OpenBLAS tells that it has chosen the kernels of NAME, unless OPENBLAS_CORETYPE is set
  *   FS_REPORT=FILE     at exit, append a line with the counts of calls
  *   CLOCK_AHEAD=S      the wall clock is S seconds ahead (-S: behind)
  *
@@ -41,6 +42,7 @@ static _Atomic uint64_t calls[CALLS], bytes, syncs;
 
 ssize_t pwrite64(int fd, const void *p, size_t n, off64_t at);
 int posix_fallocate64(int fd, off64_t at, off64_t n);
+char *openblas_get_corename(void);
 
 /* The C library's function that ours replaces. */
 #define REAL(name) ((__typeof__(&name))find_real(#name))
@@ -327,6 +329,13 @@ int clock_gettime(clockid_t id, struct timespec *out)
 	if (!rc && ahead && id == CLOCK_REALTIME)
 		out->tv_sec += strtoll(ahead, NULL, 10);
 	return rc;
+}
+
+char *openblas_get_corename(void)
+{
+	char *core = getenv("BLAS_CORE");
+
+	return core && !getenv("OPENBLAS_CORETYPE") ? core : REAL(openblas_get_corename)();
 }
 
 static __attribute__((destructor)) void report(void)

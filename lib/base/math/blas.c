@@ -4,12 +4,34 @@
 #include <assert.h>
 #include <cblas.h>
 #include <limits.h>
+#include <strings.h>
 
 #include "math/blas_skip.h"
 
 void blas_init(void)
 {
 	openblas_set_num_threads(1);
+}
+
+const char *blas_core(void)
+{
+	return openblas_get_corename();
+}
+
+const char *blas_better_core(void)
+{
+#if defined(__x86_64__)
+	/* The core types of OpenBLAS 0.3.21 whose kernels use AVX2 and FMA. */
+	static const char *const fast[] = { "Haswell", "Zen", "Excavator", "SkylakeX", "Cooperlake",
+		"SapphireRapids" };
+	bool better = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+
+	for (size_t i = 0; better && i < sizeof fast / sizeof *fast; i++)
+		better = strcasecmp(blas_core(), fast[i]) != 0;
+	return better ? fast[0] : NULL;
+#else
+	return NULL;
+#endif
 }
 
 /* Converts a dimension to CBLAS's integer type. */

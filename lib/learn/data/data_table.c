@@ -1037,19 +1037,10 @@ static void measure_target(struct data_build *b)
 
 	if (d->classes || !d->y)
 		return;
-	for (size_t r = 0; r < d->rows; r++) {
-		double y = (double)d->y[r];
-
-		f.least = r == 0 || y < f.least ? y : f.least;
-		f.most = r == 0 || y > f.most ? y : f.most;
-		f.sum += y;
-	}
-	f.n = d->rows;
-	for (size_t r = 0; r < d->rows; r++) {
-		double far = (double)d->y[r] - f.sum / (double)f.n;
-
-		f.squares += far * far;
-	}
+	for (size_t r = 0; r < d->rows; r++)
+		count_number(&f, (double)d->y[r]);
+	for (size_t r = 0; r < d->rows; r++)
+		count_distance(&f, (double)d->y[r]);
 	for (size_t i = 0; i < s->ncolumns; i++)
 		if (s->column[i].kind == DATA_LABEL)
 			compute_scaling(&f, b->table->scaling, &s->column[i]);

@@ -130,6 +130,18 @@ static bool is_array_of_numbers(const json_t *v)
 static enum err_code visit_object(struct lines *l, const json_t *o, unsigned depth, member_fn fn,
     struct err *e);
 
+/* Appends ".7"; snprintf would take as long as all the rest of an element. */
+static void append_index(struct buf *name, size_t i)
+{
+	char text[24], *end = text + sizeof text, *at = end;
+
+	do
+		*--at = (char)('0' + i % 10);
+	while (i /= 10);
+	*--at = '.';
+	buf_append(name, at, (size_t)(end - at));
+}
+
 /* Calls fn for each element of an array of numbers, under the names "x.0", "x.1", ... */
 static enum err_code visit_numbers(struct lines *l, const json_t *a, member_fn fn, struct err *e)
 {
@@ -139,7 +151,7 @@ static enum err_code visit_numbers(struct lines *l, const json_t *a, member_fn f
 
 	json_array_foreach(a, i, x) {
 		l->name.len = before;
-		buf_printf(&l->name, ".%zu", i);
+		append_index(&l->name, i);
 		rc = fn(l, x, e);
 		if (rc)
 			break;
@@ -179,9 +191,11 @@ static enum err_code visit_object(struct lines *l, const json_t *o, unsigned dep
 
 	json_object_foreach((json_t *)(uintptr_t)o, key, v) {
 		l->name.len = before;
-		/* A name may be empty, and buf_printf of nothing writes no NUL. */
+		if (before)
+			buf_puts(&l->name, ".");
+		buf_puts(&l->name, key);
+		/* A name may be empty, and an empty buffer has no NUL. */
 		*buf_reserve(&l->name, 1) = '\0';
-		buf_printf(&l->name, "%s%s", before ? "." : "", key);
 		rc = visit_member(l, v, depth, fn, e);
 		if (rc)
 			break;
@@ -345,15 +359,11 @@ static enum err_code fail_member(const struct lines *l, const json_t *v, struct 
 /* Gives one value to the table. */
 static enum err_code give_value(const struct lines *l, size_t place, const json_t *v, struct err *e)
 {
-	char text[32];
-
 	switch (json_typeof(v)) {
 	case JSON_STRING:
 		return data_table_text(l->b, l->s, place, json_string_value(v), e);
 	case JSON_INTEGER:
-		/* As a text, so that categories keep all digits. */
-		snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-		return data_table_text(l->b, l->s, place, text, e);
+		return data_table_integer(l->b, l->s, place, json_integer_value(v), e);
 	case JSON_REAL:
 		return data_table_number(l->b, l->s, place, json_real_value(v), e);
 	case JSON_TRUE:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_table.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <strings.h>
@@ -631,21 +632,24 @@ enum err_code data_table_number(struct data_build *b, const struct stream *s, si
 {
 	struct data_table *t = b->table;
 	size_t k = begin_cell(t, place);
+	const struct data_column *c = k == NO_COLUMN ? NULL : &t->schema->column[k];
+	enum err_code rc = ERR_OK;
 	char text[32];
-	enum err_code rc;
 
-	if (k == NO_COLUMN)
+	if (!c)
 		return ERR_OK;
-	num_format(v, text);
-	rc = take_group(b, s, k, text, e);
+	if (c->group || c->kind == DATA_CATEGORY || c->kind == DATA_WEIGHT)
+		num_format(v, text);
+	if (c->group)
+		rc = take_group(b, s, k, text, e);
 	if (rc)
 		return rc;
-	switch (t->schema->column[k].kind) {
+	switch (c->kind) {
 	case DATA_NUMBER:
 		if (!isfinite((float)v))
 			return fail_cell(t, s, place, e,
 			    "%g in the column of numbers \"%.60s\" is no finite float32 number", v,
-			    t->schema->column[k].name);
+			    c->name);
 		take_cell_number(t, k, v);
 		return ERR_OK;
 	case DATA_LABEL:
@@ -657,6 +661,20 @@ enum err_code data_table_number(struct data_build *b, const struct stream *s, si
 	default:
 		return ERR_OK;
 	}
+}
+
+enum err_code data_table_integer(struct data_build *b, const struct stream *s, size_t place,
+    int64_t v, struct err *e)
+{
+	struct data_table *t = b->table;
+	size_t k = t->column[place];
+	const struct data_column *c = k == NO_COLUMN ? NULL : &t->schema->column[k];
+	char text[24];
+
+	if (c && c->kind == DATA_NUMBER && c->form == DATA_PLAIN && !c->unit && !c->group)
+		return data_table_number(b, s, place, (double)v, e);
+	snprintf(text, sizeof text, "%" PRId64, v);
+	return data_table_text(b, s, place, text, e);
 }
 
 static bool names_groups(const struct data_table *t, size_t place)

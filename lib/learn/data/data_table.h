@@ -47,6 +47,9 @@ enum err_code data_table_text(struct data_build *b, const struct stream *s, size
     const char *text, struct err *e);
 enum err_code data_table_number(struct data_build *b, const struct stream *s, size_t place,
     double v, struct err *e);
+/* As a number where the column has plain numbers, else as a text with all of its digits. */
+enum err_code data_table_integer(struct data_build *b, const struct stream *s, size_t place,
+    int64_t v, struct err *e);
 enum err_code data_table_end(struct data_build *b, const struct stream *s, struct err *e);
 /* Drops what a record has added that is not ended: new values of categories. */
 void data_table_drop(struct data_build *b);

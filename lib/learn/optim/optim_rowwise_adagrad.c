@@ -10,7 +10,7 @@
  *	accum += mean of G^2 over the row;  w -= lr G / (sqrt(initial + accum) + eps)
  *
  * M. Naumov et al., Deep Learning Recommendation Model for Personalization and Recommendation Systems,
- * 2019, and FBGEMM's EXACT_ROWWISE_ADAGRAD: adagrad for rows of embeddings, with 1/d of its memory.
+ * 2019, which FBGEMM has as "exact row-wise AdaGrad": adagrad for rows of embeddings, with 1/d of its memory.
  * In a dense table each value is a row, so there it is adagrad.
  *
  * A square is divided by d before it is added, so that no sum overflows. The lanes are summed in a

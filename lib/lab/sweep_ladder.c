@@ -59,8 +59,8 @@ static enum err_code parse_rule(const char *text, struct rule *r, struct err *e)
 	return ERR_OK;
 }
 
-/* The rungs have min * eta^k steps. The last one, floor(log_eta(max / min)), has max: it is the whole
- * training. With max below min * eta there are min and max. */
+/* The rungs have min * eta^k steps, as long as that is at most max. The last one has max instead: it is the
+ * whole training. With max below min * eta there are min and max. */
 static void make_rungs(struct sweep_ladder *l, const struct rule *r)
 {
 	int64_t steps = r->min;

@@ -17,7 +17,7 @@
  *   waiting   --next-->           running   the first rung, in the order of the points
  *   running   --ended-->          at rest   with a score of the rung; the last rung is the end
  *   at rest   --next, promoted--> running   the next rung
- *   running   --gave_up-->        waiting, or at rest  (interrupted: it is the next one to run)
+ *   running   --interrupted-->    waiting, or at rest  (it is the next one to run)
  *
  * The paper draws points without end. Here they end, so when nothing else can run and no point has
  * finished the last rung, the best one of the highest rung goes on. Pure: no clock, file or thread. */

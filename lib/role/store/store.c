@@ -528,8 +528,14 @@ static json_t *store_join_message(const struct server *s, const char *host)
 
 static bool store_describe(struct server *s, char *out, size_t size)
 {
-	snprintf(out, size, "server-%d, on %s", s->cfg.index, s->address);
-	return atomic_load(&s->shard);
+	/* The agent's thread sets the number before it makes the shard. */
+	bool ready = atomic_load(&s->shard);
+
+	if (ready)
+		snprintf(out, size, "server-%d, on %s", s->cfg.index, s->address);
+	else
+		snprintf(out, size, "joining the cluster, on %s", s->address);
+	return ready;
 }
 
 const struct server_role store_role = {

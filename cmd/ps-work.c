@@ -22,13 +22,13 @@ static const struct sub {
 	const char *help;
 } subs[] = {
 	{ "train", cmd_train, "run the training loop as one worker of a cluster" },
-	{ "eval", cmd_eval, "score data with the model as it stands on the servers" },
+	{ "eval", cmd_eval, "evaluate the present model on data" },
 	{ "predict", cmd_predict, "print one prediction for each example" },
-	{ "words", cmd_words, "nearest words, or the vectors of all" },
+	{ "words", cmd_words, "print the nearest words, or all vectors" },
 	{ "pull", cmd_pull, "write one table to stdout" },
 	{ "push", cmd_push, "apply a gradient from stdin to one table" },
 	{ "bench", cmd_bench, "measure the data plane" },
-	{ "floats", cmd_floats, "numbers as text to raw float32, and back" },
+	{ "floats", cmd_floats, "convert text to raw float32, and back" },
 };
 #define NSUBS (sizeof subs / sizeof *subs)
 
@@ -39,7 +39,8 @@ static void print_commands(FILE *f)
 	for (size_t i = 0; i < NSUBS; i++)
 		fprintf(f, "  %-10s %s\n", subs[i].name, subs[i].help);
 	fprintf(f,
-	    "\nps-work COMMAND -h tells the options of a command; ps-work --version the version.\n");
+	    "\n"
+	    "ps-work COMMAND -h prints the options of a command, and ps-work --version the version.\n");
 }
 
 static int report_unknown_command(const char *word)

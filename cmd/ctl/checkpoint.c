@@ -21,10 +21,10 @@
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct checkpoint_options, dir),
 	CTL_OPT_TIMEOUT(struct checkpoint_options, timeout,
-	    "how long take may wait for the checkpoint, and a store be silent (60s)"),
+	    "time limit for take, and for the silence of an object store (60s)"),
 	CTL_OPT_JSON(struct checkpoint_options, json),
 	{ "newer", 0, OPT_FLAG, offsetof(struct checkpoint_options, newer), NULL,
-	    "fetch nothing when that or a later one is here", NULL, 0, 0 },
+	    "fetch nothing if that checkpoint or a later one is here", NULL, 0, 0 },
 };
 
 /* ---- where checkpoints are ---- */
@@ -438,14 +438,12 @@ const struct ctl_cmd ctl_cmd_checkpoint = {
 	        "[take | ls [AT] | verify [STEP|PATH] | diff A B | rm STEP ... | push [AT] | fetch FROM [DIR]]",
 	    .about = "take, list, check, compare, remove and copy checkpoints",
 	    .more =
-	        "take (which is also what happens without a word) asks the living cluster for one and "
-	        "prints its\nstep.  The others read RUN/checkpoints, of a cluster that runs or not.  "
-	        "verify reads every byte,\nof all or of one; diff exits with 0 when all parameters are "
-	        "the same, else 1.\npush copies what a store at AT, s3://BUCKET/PREFIX/NAME (else "
-	        "as checkpoint_to says), lacks, and keeps there\n"
-	        "what keep_last, keep_every and keep_best keep; fetch brings one, or the newest of "
-	        "an AT, to DIR, else\n"
-	        "to RUN/checkpoints.",
+	        "take is the default: the running cluster makes a checkpoint and its step is printed. The other\n"
+	        "actions use RUN/checkpoints, whether the cluster is running or not. verify reads every byte of all\n"
+	        "checkpoints or of one. diff exits with 0 if all parameters are equal, else with 1. push uploads\n"
+	        "the checkpoints that an object store at AT, s3://BUCKET/PREFIX/NAME (default: checkpoint_to), does\n"
+	        "not have, and removes there those that keep_last, keep_every and keep_best do not keep. fetch\n"
+	        "downloads one, or the newest of an AT, to DIR (default: RUN/checkpoints).",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = -1,

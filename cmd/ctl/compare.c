@@ -16,7 +16,8 @@ static const struct opt opts[] = {
 	{ "metric", 'm', OPT_STR, offsetof(struct options, curves.metric), "NAME",
 	    "draw this metric (the evaluation's loss, or train_loss)", NULL, 0, 0 },
 	{ "target", 't', OPT_STR, offsetof(struct options, curves.target), "VALUE",
-	    "tell what the runs took to this value (the worst of their best ones)", NULL, 0, 0 },
+	    "print the steps, seconds, bytes and examples to this value (the worst of their best ones)",
+	    NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, curves.file), "FILE",
 	    "write the plot to a file: FILE.svg, FILE.html or FILE.tsv", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
@@ -43,21 +44,16 @@ const struct ctl_cmd ctl_cmd_compare = {
 	{
 	    .prog = "ps-ctl compare",
 	    .args = "RUN RUN ...",
-	    .about = "runs side by side: settings that differ, results, curves, a plot",
+	    .about = "compare runs: settings that differ, results, curves, a plot",
 	    .more =
-	        "RUN is a run directory, as NAME.run.1, of a run in whatever state.  Curves are "
-	        "shown at steps that all\n"
-	        "have reached: the training loss between its samples, an evaluation where all had "
-	        "one.  The exit code is\n"
-	        "0 whether they differ or not.\n"
+	        "RUN is a run directory, as NAME.run.1, of a run in any state. Curves are shown at steps that all\n"
+	        "runs have reached: the training loss is interpolated between samples, and evaluations are shown at\n"
+	        "common steps. The exit code is 0 whether they differ or not.\n"
 	        "\n"
-	        "With --across, --metric, --target or --output one plot shows a metric of all runs, "
-	        "with the settings that\n"
-	        "differ as its legend, and a table tells how many steps, seconds, bytes and examples "
-	        "each run took until\n"
-	        "the metric reached the target.  Without --output the plot is printed.  The exit code "
-	        "is 4 when no run has\n"
-	        "the metric.",
+	        "With --across, --metric, --target or --output one plot shows a metric of all runs, with the\n"
+	        "settings that differ as its legend, and a table shows the steps, seconds, bytes and examples of\n"
+	        "each run until the metric reached the target. Without --output the plot is printed. The exit code\n"
+	        "is 4 if no run has the metric.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 2,

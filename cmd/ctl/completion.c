@@ -130,10 +130,9 @@ const struct ctl_cmd ctl_cmd_completion = {
 	    .args = "bash|zsh|fish",
 	    .about = "print a script that completes words of the four programs in a shell",
 	    .more =
-	        "It asks ps-ctl for what a word may become, so it is never out of date: "
-	        "subcommands, options and their\n"
-	        "choices, keys of the cluster file, run directories, and of a living cluster its servers, workers and\n"
-	        "tables, within 0.3 s.",
+	        "The script asks ps-ctl for the completions of a word, so it is never out of date: subcommands,\n"
+	        "options and their choices, keys of the cluster file, run directories, and the servers, workers and\n"
+	        "tables of a running cluster, within 0.3 s.",
 	    .min_args = 1,
 	    .max_args = 1,
 	    .examples = "  . <(ps-ctl completion bash)\n  ps-ctl completion fish | source\n",

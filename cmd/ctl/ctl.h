@@ -39,13 +39,13 @@ const char *ctl_suggest(const char *name);
 #define CTL_OPT_CLUSTER(type, field) \
 	{ \
 		"cluster", 'C', OPT_STR, offsetof(type, field), "DIR", \
-		    "the cluster's run directory; else $PS_CLUSTER, else the one that runs here", \
+		    "the cluster's run directory (default: $PS_CLUSTER, or the only running one here)", \
 		    NULL, 0, 0 \
 	}
 #define CTL_OPT_JSON(type, field) \
 	{ \
-		"json", 0, OPT_FLAG, offsetof(type, field), NULL, "JSON Lines for programs", NULL, \
-		    0, 0 \
+		"json", 0, OPT_FLAG, offsetof(type, field), NULL, "print JSON Lines for programs", \
+		    NULL, 0, 0 \
 	}
 #define CTL_OPT_TIMEOUT(type, field, text) \
 	{ \
@@ -54,14 +54,14 @@ const char *ctl_suggest(const char *name);
 #define CTL_OPT_RESUME(type, field) \
 	{ \
 		"resume", 0, OPT_STR, offsetof(type, field), "FROM", \
-		    "go on: auto (an unfinished run, from its newest checkpoint), step=N, a " \
+		    "resume: auto (an unfinished run, from its newest checkpoint), step=N, a " \
 		    "checkpoint's directory or s3:// name, or none", \
 		    NULL, 0, 0 \
 	}
 #define CTL_OPT_RESTARTS(type, field) \
 	{ \
 		"max-restarts", 0, OPT_INT, offsetof(type, field), "N", \
-		    "how often each process that died is started again (3 with replicas or checkpoint_every, else 0)", \
+		    "how many times each process that died is restarted (3 with replicas or checkpoint_every, else 0)", \
 		    NULL, 0, 1000000 \
 	}
 /* The roles that a key can have, as choices of an option. */

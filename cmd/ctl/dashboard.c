@@ -27,7 +27,7 @@ static const struct opt opts[] = {
 	{ "open", 0, OPT_FLAG, offsetof(struct options, open), NULL,
 	    "open it in the browser, by " BROWSER, NULL, 0, 0 },
 	{ "read-only", 'r', OPT_FLAG, offsetof(struct options, read_only), NULL,
-	    "a session that can change nothing", NULL, 0, 0 },
+	    "create a session that cannot change anything", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -131,10 +131,9 @@ const struct ctl_cmd ctl_cmd_dashboard = {
 	    .args = NULL,
 	    .about = "print an address that opens the cluster's dashboard in a browser",
 	    .more =
-	        "The address works once, soon, and on the coordinator's own host: keep it to yourself.  The session\n"
-	        "that it opens can change settings, pause, take checkpoints and stop; that right "
-	        "ends after 15 minutes\n"
-	        "without use, and with the coordinator.",
+	        "The address works once, for a short time, and on the coordinator's own host. It is a secret. The\n"
+	        "session that it opens can change settings, pause, take checkpoints and stop the cluster. This\n"
+	        "right ends after 15 minutes without use, and with the coordinator.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .examples = "  ps-ctl dashboard\n  ps-ctl dashboard --open --read-only\n",

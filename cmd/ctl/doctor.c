@@ -30,11 +30,11 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE",
-	    "from another host: with the join file that is to be used here", NULL, 0, 0 },
+	    "check from another host, with the join file that will be used here", NULL, 0, 0 },
 	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
 	    "with FILE: change a key, as ps-ctl start --set would", NULL, 0, 0 },
 	{ "quick", 'q', OPT_FLAG, offsetof(struct options, quick), NULL,
-	    "do not have the workers try their links to the servers", NULL, 0, 0 },
+	    "do not let the workers test their links to the servers", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -248,12 +248,12 @@ const struct ctl_cmd ctl_cmd_doctor = {
 	{
 	    .prog = "ps-ctl doctor",
 	    .args = "[FILE]",
-	    .about = "look for problems, and say how to solve them: the worst first",
+	    .about = "look for problems and their remedies, the worst first",
 	    .more =
-	        "Of a running cluster, of a run that has ended, or, with a cluster FILE, of one that is to be\n"
-	        "started.  Keys and modes, clocks, names, ports, links between workers and servers, versions,\n"
-	        "descriptors, memory, disk, data.  Exit code 1 when something fails.  The workers of a running\n"
-	        "cluster try their links: up to 2 MiB each, beside their work.",
+	        "It checks a running cluster, a finished run, or, with a cluster FILE, a cluster that is about to\n"
+	        "be started: keys and modes, clocks, names, ports, links between workers and servers, versions,\n"
+	        "descriptors, memory, disk, data. The exit code is 1 if a check fails. The workers of a running\n"
+	        "cluster test their links with up to 2 MiB each, while they train.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,

@@ -29,9 +29,9 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "follow", 'f', OPT_FLAG, offsetof(struct options, follow), NULL,
-	    "show what happens, until the cluster ends", NULL, 0, 0 },
-	{ "lines", 'n', OPT_INT, offsetof(struct options, lines), "N", "only the last N", NULL, 0,
-	    1e9 },
+	    "show new events until the cluster ends", NULL, 0, 0 },
+	{ "lines", 'n', OPT_INT, offsetof(struct options, lines), "N", "show only the last N", NULL,
+	    0, 1e9 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -171,8 +171,8 @@ const struct ctl_cmd ctl_cmd_events = {
 	    .args = "[KIND ...]",
 	    .about = "show the events of a cluster: joins, losses, changes, evaluations",
 	    .more =
-	        "Of a run that has ended, too: all of it is in events.jsonl of the run directory, over the "
-	        "restarts of its\ncoordinator.  KIND is the second column, as worker_lost.",
+	        "It also shows the events of a finished run: events.jsonl of the run directory has all of them,\n"
+	        "across restarts of the coordinator. KIND is the second column, as worker_lost.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = -1,

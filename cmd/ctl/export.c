@@ -30,9 +30,9 @@ static const struct opt opts[] = {
 	    ".safetensors, .npy or .txt",
 	    NULL, 0, 0 },
 	{ "file", 0, OPT_STR, offsetof(struct options, file), "FILE",
-	    "write to FILE (or s3:// name), which appears when it is whole", NULL, 0, 0 },
+	    "write to FILE (or s3:// name), which appears only when it is complete", NULL, 0, 0 },
 	{ "since", 0, OPT_INT, offsetof(struct options, since), "STEP",
-	    "of sparse tables the rows alone that were updated at STEP or later", NULL, 0,
+	    "of sparse tables, only the rows that were updated at STEP or later", NULL, 0,
 	    1LL << 53 },
 };
 
@@ -258,13 +258,13 @@ const struct ctl_cmd ctl_cmd_export = {
 	    .args = "TABLE|all",
 	    .about = "write the model, or one table of it, to standard output",
 	    .more =
-	        "From the servers as they stand; of a cluster that is not running, from "
-	        "RUN/model.safetensors or, if it\n"
-	        "has none, from its newest whole checkpoint.  -C may name a checkpoint's "
-	        "directory, too.\n\"all\" needs safetensors or text; npy is one dense table.\n"
-	        "With --since, for who has the rest: dense tables whole; of a sparse table "
-	        "TABLE.ids and TABLE, and, where\n"
-	        "rows have gone since, the ids of all that there are as TABLE.live.  It says from which step to go on.",
+	        "The values are those of the servers or, if the cluster is not running, of RUN/model.safetensors\n"
+	        "or, if that does not exist, of its newest whole checkpoint. -C may also name the directory of a\n"
+	        "checkpoint. \"all\" requires safetensors or text; npy is one dense table.\n"
+	        "\n"
+	        "--since is for a reader that has the rest. It exports dense tables as a whole, and of a sparse\n"
+	        "table TABLE.ids and TABLE, and, if rows were removed since, the ids of all remaining rows as\n"
+	        "TABLE.live. The step for the next export is printed.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

@@ -19,9 +19,10 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "off", 0, OPT_FLAG, offsetof(struct options, off), NULL, "let them be trained again",
-	    NULL, 0, 0 },
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is decided (60s)"),
+	{ "off", 0, OPT_FLAG, offsetof(struct options, off), NULL, "train the tables again", NULL,
+	    0, 0 },
+	CTL_OPT_TIMEOUT(struct options, timeout,
+	    "wait at most this long until it is decided (60s)"),
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -139,8 +140,10 @@ const struct ctl_cmd ctl_cmd_freeze = {
 	{
 	    .prog = "ps-ctl freeze",
 	    .args = "TABLE ...",
-	    .about = "leave tables as they are while the job goes on",
-	    .more = "From one step on, on all workers; the key job.frozen tells which are.",
+	    .about = "keep tables unchanged while the job continues",
+	    .more =
+	        "The change takes effect at the same step on all workers. The key job.frozen has the names of the\n"
+	        "tables.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

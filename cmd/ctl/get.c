@@ -15,7 +15,7 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "origin", 0, OPT_FLAG, offsetof(struct options, origin), NULL,
-	    "where each value is from: default, model, rule, file, or set, by whom and from which step on",
+	    "add the origin of each value: default, model, rule, file, or set, with the user and the step",
 	    NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };

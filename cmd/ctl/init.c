@@ -20,11 +20,12 @@ struct options {
 
 static const struct opt opts[] = {
 	{ "model", 'm', OPT_STR, offsetof(struct options, model), "MODEL",
-	    "what to train (mlp, or by the labels of --data; see ps-ctl list models)", NULL, 0, 0 },
+	    "the model to train (mlp, or by the labels of --data; see ps-ctl list models)", NULL, 0,
+	    0 },
 	{ "data", 'd', OPT_STR, offsetof(struct options, data), "FILE",
-	    "examples to train on; the model and its settings are chosen for them", NULL, 0, 0 },
-	{ "eval", 0, OPT_STR, offsetof(struct options, eval), "FILE", "examples to evaluate on",
-	    NULL, 0, 0 },
+	    "training data; the model and its settings are chosen for them", NULL, 0, 0 },
+	{ "eval", 0, OPT_STR, offsetof(struct options, eval), "FILE", "evaluation data", NULL, 0,
+	    0 },
 };
 
 /* Writes a new file.  Returns ERR_EXISTS, and changes nothing, when there is one. */
@@ -215,10 +216,10 @@ const struct ctl_cmd ctl_cmd_init = {
 	{
 	    .prog = "ps-ctl init",
 	    .args = "[DIR]",
-	    .about = "write a cluster file to begin with, and what its keys mean",
+	    .about = "write an initial cluster file, and an explanation of its keys",
 	    .more =
-	        "Writes DIR/cluster.json (the current directory unless given) and a README.md "
-	        "beside it that\nexplains every key of it.  Files that exist are never overwritten.",
+	        "Writes DIR/cluster.json (default: in the current directory) and a README.md beside it that\n"
+	        "explains all its keys.  Existing files are never overwritten.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,

@@ -19,7 +19,7 @@ static const struct opt opts[] = {
 	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "the role of the guest",
 	    CTL_ROLES, 0, 0 },
 	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME",
-	    "its name in authorized_keys and in logs; generated unless given", NULL, 0, 0 },
+	    "its name in authorized_keys and in logs (default: generated)", NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
 	    "write a new file of mode 0600 instead of standard output", NULL, 0, 0 },
 };
@@ -104,9 +104,9 @@ const struct ctl_cmd ctl_cmd_invite = {
 	    .args = NULL,
 	    .about = "admit one more process, and print its join file",
 	    .more =
-	        "The join file holds the cluster's address and secret, and a fresh key: copy it to "
-	        "the other machine,\nkeep it from others, and start ps-work train --join FILE or "
-	        "ps-serve --join FILE there.  A monitor\ngets a bearer token for HTTP instead.",
+	        "The join file contains the cluster's address and secret, and a new key: copy it to the other\n"
+	        "machine, keep it secret, and start ps-work train --join FILE or ps-serve --join FILE there. A\n"
+	        "monitor gets a bearer token for HTTP instead.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .examples = "  ps-ctl invite --role worker --name w7 -o w7.join\n",

@@ -391,16 +391,15 @@ static int rotate_psk(const struct key_options *o, char **args)
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct key_options, dir),
 	{ "role", 'r', OPT_CHOICE, offsetof(struct key_options, role), "ROLE",
-	    "of add: the role of the key", CTL_ROLES, 0, 0 },
+	    "for add: the role of the key", CTL_ROLES, 0, 0 },
 	{ "public", 0, OPT_STR, offsetof(struct key_options, public), "KEY",
-	    "of add: the public key, made elsewhere (ps-ctl keygen); else one is made", NULL, 0,
-	    0 },
+	    "for add: a public key that was generated elsewhere (ps-ctl keygen)", NULL, 0, 0 },
 	{ "expires", 0, OPT_STR, offsetof(struct key_options, expires), "WHEN",
-	    "of add: a time from now (30d, 12h), or a date (2027-01-31)", NULL, 0, 0 },
+	    "for add: expiry, as a time from now (30d, 12h) or a date (2027-01-31)", NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct key_options, file), "FILE",
-	    "of add: where the secret goes (RUN/keys/NAME.key)", NULL, 0, 0 },
+	    "for add: the file for the secret key (RUN/keys/NAME.key)", NULL, 0, 0 },
 	{ "grace", 0, OPT_DURATION, offsetof(struct key_options, grace), "TIME",
-	    "of rotate-psk: how long the old secret is accepted (10m)", NULL, 0,
+	    "for rotate-psk: how long the old secret is accepted (10m)", NULL, 0,
 	    30. * 86400 * NSEC_PER_SEC },
 	CTL_OPT_JSON(struct key_options, json),
 };
@@ -465,15 +464,12 @@ const struct ctl_cmd ctl_cmd_key = {
 	    .args = "add NAME | revoke NAME | list | rotate-psk",
 	    .about = "admit, revoke and list keys while the cluster runs, and renew its secret",
 	    .more =
-	        "add and revoke change RUN/keys/authorized_keys, also where the cluster does not "
-	        "run.  Of one that does, "
-	        "add lets the\nkey in at once; revoke cuts its sessions on every server, takes who "
-	        "has it for lost, and says "
-	        "how many sessions\nwere cut.  add without --public makes a key pair and keeps the "
-	        "secret; of a monitor, it "
-	        "prints a bearer token.\nrotate-psk draws a new secret of the cluster: the "
-	        "processes of the run directory take it "
-	        "over by themselves,\njoin files that were given out stop working after the grace.",
+	        "add and revoke change RUN/keys/authorized_keys, even if the cluster is not running. In a running\n"
+	        "cluster, add admits the key immediately, and revoke closes its sessions on every server, considers\n"
+	        "the process that has it lost, and prints the number of closed sessions. add without --public\n"
+	        "generates a key pair and stores the secret key; for a monitor it prints a bearer token. rotate-psk\n"
+	        "generates a new secret for the cluster: the processes of the run directory get it by themselves,\n"
+	        "and join files with the old secret are refused after the grace period.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

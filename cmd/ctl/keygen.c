@@ -14,10 +14,10 @@ struct options {
 static const struct opt opts[] = {
 	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "the role of the key",
 	    CTL_ROLES, 0, 0 },
-	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME", "whose key it is", NULL, 0,
-	    0 },
+	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME", "the name of the key's owner",
+	    NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
-	    "where the secret goes (NAME.key)", NULL, 0, 0 },
+	    "the file for the secret key (NAME.key)", NULL, 0, 0 },
 };
 
 /* Refuses an entry that authorized_keys cannot hold, before any file is written. */
@@ -84,9 +84,10 @@ const struct ctl_cmd ctl_cmd_keygen = {
 	{
 	    .prog = "ps-ctl keygen",
 	    .args = NULL,
-	    .about = "a fresh secret key, and its line for authorized_keys",
-	    .more = "The secret goes to a new file of mode 0600; the line, which is no secret, to "
-	            "standard output.\nAppend it to RUN/keys/authorized_keys to let the key in.",
+	    .about = "generate a secret key, and print its line for authorized_keys",
+	    .more =
+	        "The secret key is written to a new file of mode 0600, and the line, which is not secret, to\n"
+	        "standard output. Append the line to RUN/keys/authorized_keys to admit the key.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .examples =

@@ -38,26 +38,28 @@ struct options {
 
 static const struct opt opts[] = {
 	{ "file", 'f', OPT_STR, offsetof(struct options, file), "FILE",
-	    "the cluster file (cluster.json), which all ranks see", NULL, 0, 0 },
+	    "the cluster file (cluster.json), to which all ranks have access", NULL, 0, 0 },
 	{ "servers", 0, OPT_INT, offsetof(struct options, servers), "N",
-	    "the first N ranks are servers; else as the cluster file says", NULL, 1, 1024 },
+	    "number of ranks that are servers, the first ones (default: that of the cluster file)",
+	    NULL, 1, 1024 },
 	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
 	    "change a key of the cluster file, for this run", NULL, 0, 0 },
 	{ "role", 0, OPT_CHOICE, offsetof(struct options, role), "ROLE",
-	    "what this process is; its rank counts those of that role", "server|worker", 0, 0 },
+	    "role of this process; --rank then counts the processes of this role", "server|worker",
+	    0, 0 },
 	{ "rank", 0, OPT_INT, offsetof(struct options, rank), "N",
-	    "which one it is, from 0; else as the environment says", NULL, 0, 65535 },
+	    "rank of this process, from 0 (default: from the environment)", NULL, 0, 65535 },
 	{ "world-size", 0, OPT_INT, offsetof(struct options, size), "N",
-	    "how many ranks there are, servers and workers", NULL, 1, 65535 },
+	    "number of ranks, servers and workers", NULL, 1, 65535 },
 	{ "run-id", 0, OPT_STR, offsetof(struct options, run_id), "ID",
-	    "the same on all ranks of a run, and another for each run", NULL, 0, 0 },
+	    "an identifier of the run, the same on all its ranks", NULL, 0, 0 },
 	{ "iface", 0, OPT_STR, offsetof(struct options, place.iface), "NAMES",
 	    "listen on a network interface of one of these names, as eth*,ib0", NULL, 0, 0 },
 	{ "bind", 0, OPT_STR, offsetof(struct options, place.bind), "ADDR",
-	    "of rank 0: listen on this address, any port", NULL, 0, 0 },
+	    "for rank 0: listen on this address, any port", NULL, 0, 0 },
 	{ "advertise", 0, OPT_STR, offsetof(struct options, place.advertise), "ADDR",
-	    "of a server: the address that others shall use, host or host:port", NULL, 0, 0 },
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait for rank 0 (60s)"),
+	    "for a server: the address that other processes use, host or host:port", NULL, 0, 0 },
+	CTL_OPT_TIMEOUT(struct options, timeout, "wait at most this long for rank 0 (60s)"),
 	CTL_OPT_RESUME(struct options, resume),
 	CTL_OPT_JSON(struct options, json),
 };
@@ -341,16 +343,13 @@ const struct ctl_cmd ctl_cmd_launch = {
 	    .prog = "ps-ctl launch",
 	    .args = "[-- COMMAND [ARG ...]]",
 	    .about =
-	        "be one process of a cluster that srun, mpirun or another launcher starts on every rank",
+	        "run one process of a cluster that srun, mpirun or another launcher starts on every rank",
 	    .more =
-	        "The first ranks are servers and the others workers, which run COMMAND (ps-work "
-	        "train).  Rank 0 coordinates,\n"
-	        "and prints the result.  Rank and size are taken from the environment: PS_RANK, "
-	        "torchrun's, Open MPI's, PMI's,\n"
-	        "Slurm's, Kubernetes', TF_CONFIG or DMLC_ROLE; what was concluded is said on "
-	        "standard error.  The directory of\n"
-	        "the cluster file must be one that all ranks see.  SIGTERM to all of them: a "
-	        "checkpoint, and exit code 75.",
+	        "The first ranks are servers and the others workers, which run COMMAND (ps-work train). Rank 0\n"
+	        "coordinates and prints the result. The rank and the number of ranks are taken from the\n"
+	        "environment: PS_RANK or the variables of torchrun, Open MPI, PMI, Slurm or Kubernetes, TF_CONFIG\n"
+	        "or DMLC_ROLE. They are printed on standard error. All ranks must have access to the directory of\n"
+	        "the cluster file. On SIGTERM to all ranks the cluster takes a checkpoint, and the exit code is 75.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 0,

@@ -72,9 +72,10 @@ const struct ctl_cmd ctl_cmd_list = {
 	{
 	    .prog = "ps-ctl list",
 	    .args = CATALOG_NAMES,
-	    .about = "what there is to choose from: keys, models, update rules ...",
-	    .more = "Options are the keys of the cluster file, with their defaults (\"-\": none). "
-	            "ps-ctl show NAME\ntells all about one of them.",
+	    .about = "list the available keys, models, update rules ...",
+	    .more =
+	        "Options are the keys of the cluster file, with their defaults (\"-\": none). ps-ctl show NAME\n"
+	        "describes one of them.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

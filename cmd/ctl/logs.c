@@ -27,9 +27,9 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "follow", 'f', OPT_FLAG, offsetof(struct options, follow), NULL,
-	    "show new lines, until the cluster ends", NULL, 0, 0 },
+	    "show new lines until the cluster ends", NULL, 0, 0 },
 	{ "lines", 'n', OPT_INT, offsetof(struct options, lines), "LINES",
-	    "only the last LINES of each log", NULL, 0, 1e9 },
+	    "show only the last LINES of each log", NULL, 0, 1e9 },
 };
 
 /* The log of one process.  text has what was read; its first `shown` bytes have been printed or
@@ -262,8 +262,8 @@ const struct ctl_cmd ctl_cmd_logs = {
 	    .args = "[ID ...]",
 	    .about = "show the logs of the cluster's processes",
 	    .more =
-	        "Lines of all logs (or those of the given processes) in the order of time, each "
-	        "after the name of\nits process.",
+	        "Prints the lines of all logs (or of those of the given processes), sorted by time, each after the\n"
+	        "name of its process.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = -1,

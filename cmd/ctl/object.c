@@ -22,17 +22,17 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_TIMEOUT(struct options, timeout,
-	    "how long nothing may come before it is given up (60s)"),
+	    "fail if the store sends nothing for this time (60s)"),
 	{ .name = "range",
 	    .kind = OPT_STR,
 	    .offset = offsetof(struct options, range),
 	    .arg = "BEGIN-END",
-	    .help = "cat: only the bytes from BEGIN on, which counts from 0, to before END" },
+	    .help = "cat: only the bytes from BEGIN, counted from 0, up to but excluding END" },
 	{ .name = "if-match",
 	    .kind = OPT_STR,
 	    .offset = offsetof(struct options, match),
 	    .arg = "VERSION",
-	    .help = "cat: only the object of this version, as stat --json shows it" },
+	    .help = "cat: only this version of the object, as stat --json shows it" },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -214,11 +214,10 @@ const struct ctl_cmd ctl_cmd_object = {
 	    .args = "ls NAME | cat NAME | stat NAME | put FILE NAME | rm NAME",
 	    .about = "list, read, write and remove objects of s3:// and https://",
 	    .more =
-	        "What job.data, job.eval and checkpoint_to name, seen by the same eyes: whether "
-	        "the keys fit, the\nname "
-	        "is right and the store answers.  ls takes s3:// alone: all that begins so, or a "
-	        "pattern.  put\nreads FILE, or "
-	        "standard input for -; the object appears when it is whole.",
+	        "These are the objects that job.data, job.eval and checkpoint_to can name. The command shows\n"
+	        "whether the keys and the name are right, and whether the store answers. ls accepts only s3://\n"
+	        "names, and lists all objects that begin with the name or match it as a pattern. put reads FILE, or\n"
+	        "standard input for -. The object appears only when it is complete.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

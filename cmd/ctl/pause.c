@@ -14,7 +14,7 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until every worker does (60s)"),
+	CTL_OPT_TIMEOUT(struct options, timeout, "wait at most this long for all workers (60s)"),
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -99,10 +99,10 @@ const struct ctl_cmd ctl_cmd_pause = {
 	{
 	    .prog = "ps-ctl pause",
 	    .args = NULL,
-	    .about = "have the workers rest before their next step",
+	    .about = "let the workers rest before their next step",
 	    .more =
-	        "Servers and workers keep their state; a restart of the coordinator changes nothing.  Returns\n"
-	        "when every worker rests; ps-ctl resume has them go on.",
+	        "Servers and workers keep their state, and the pause survives a restart of the coordinator. The\n"
+	        "command returns when all workers rest; ps-ctl resume lets them continue.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 0,
@@ -122,7 +122,7 @@ const struct ctl_cmd ctl_cmd_resume = {
 	{
 	    .prog = "ps-ctl resume",
 	    .args = NULL,
-	    .about = "have the workers go on after ps-ctl pause",
+	    .about = "let the workers continue after ps-ctl pause",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 0,

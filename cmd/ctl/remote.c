@@ -31,9 +31,9 @@ struct options {
 
 static const struct opt opts[] = {
 	{ "kill-if-cut", 0, OPT_FLAG, offsetof(struct options, kill_if_cut), NULL,
-	    "when the session is cut, end the program by SIGKILL", NULL, 0, 0 },
+	    "end the program with SIGKILL when the session is interrupted", NULL, 0, 0 },
 	{ "dir", 0, OPT_STR, offsetof(struct options, dir), "DIR",
-	    "where the program runs; else here", NULL, 0, 0 },
+	    "working directory of the program (default: the current one)", NULL, 0, 0 },
 };
 
 struct remote {
@@ -179,13 +179,11 @@ const struct ctl_cmd ctl_cmd_remote = {
 	    .args = "NAME -- PROGRAM [ARG ...]",
 	    .about = "run one process of a cluster for a ps-ctl on another host",
 	    .more =
-	        "This is what ps-ctl start and run have the remote shell do on the hosts of the "
-	        "key hosts; nobody else\n"
-	        "needs it.  The first line of standard input is a join file, each further one "
-	        "takes its place, and the\n"
-	        "line \"leave\" ends the program: SIGTERM, and SIGKILL after 5 s.  The end of "
-	        "standard input without that\n"
-	        "line is a session that was cut: it ends the program in the same way, or by --kill-if-cut at once.",
+	        "ps-ctl start and run call this command through the remote shell on the hosts of the key hosts;\n"
+	        "there is no other use for it. The first line of standard input is a join file, and each further\n"
+	        "line replaces it. The line \"leave\" ends the program with SIGTERM, and with SIGKILL after 5 s. If\n"
+	        "standard input ends without that line, the session was interrupted, which ends the program in the\n"
+	        "same way, or with --kill-if-cut immediately.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 2,

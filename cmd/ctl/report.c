@@ -28,10 +28,10 @@ const struct ctl_cmd ctl_cmd_report = {
 	{
 	    .prog = "ps-ctl report",
 	    .args = "RUN",
-	    .about = "a page about a run, for a browser: result, curves, settings, events",
-	    .more = "RUN is a run directory, as NAME.run.1, of a run that lives, has ended or has "
-	            "crashed.  The page is one\n"
-	            "file of HTML with everything in it; it loads nothing and has no script.",
+	    .about = "write an HTML page about a run: result, curves, settings, events",
+	    .more =
+	        "RUN is a run directory, as NAME.run.1, of a running, finished or crashed run. The page is one\n"
+	        "complete HTML file. It loads no other files and has no script.",
 	    .min_args = 1,
 	    .max_args = 1,
 	    .examples = "  ps-ctl report lin.run > report.html\n",

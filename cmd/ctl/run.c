@@ -69,11 +69,10 @@ const struct ctl_cmd ctl_cmd_run = {
 	    .args = "[FILE]",
 	    .about = "start a cluster, show its progress, wait, stop it and print the result",
 	    .more =
-	        "FILE is a cluster file; \"cluster\" finds cluster.json.  Its run directory NAME.run "
-	        "beside it gets\nlogs, result.json and model.safetensors.  The last line of standard "
-	        "output is the result.\nSIGINT and SIGTERM stop the cluster (exit code 75 with a "
-	        "checkpoint, else 128+N), a "
-	        "second one at once.  Nothing is left\nrunning, however it ends.",
+	        "FILE is a cluster file; \"cluster\" finds cluster.json. Its run directory NAME.run beside it gets\n"
+	        "logs, result.json and model.safetensors. The last line of standard output is the result. SIGINT\n"
+	        "and SIGTERM stop the cluster (exit code 75 with a checkpoint, else 128+N), and a second signal\n"
+	        "stops it immediately. In any case all processes are ended.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,

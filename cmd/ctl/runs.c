@@ -136,10 +136,11 @@ const struct ctl_cmd ctl_cmd_runs = {
 	{
 	    .prog = "ps-ctl runs",
 	    .args = "[FOLDER]",
-	    .about = "the runs of a folder: how they ended, and in which settings they differ",
+	    .about = "list the runs of a folder, with their results and the settings that differ",
 	    .more =
-	        "All NAME.run and NAME.run.N right in FOLDER (the current one), the oldest first.  A run is running,\n"
-	        "done, failed, stopped, or crashed when it ended without a result.",
+	        "Lists all NAME.run and NAME.run.N directly in FOLDER (default: the current directory), the oldest\n"
+	        "first. A run is running, done, failed, stopped, or crashed, which means that it ended without a\n"
+	        "result.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,

@@ -21,7 +21,7 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is done (60s)"),
+	CTL_OPT_TIMEOUT(struct options, timeout, "wait at most this long until it is done (60s)"),
 };
 
 static void show_moved_bar(const json_t *s, uint64_t most)
@@ -135,11 +135,11 @@ const struct ctl_cmd ctl_cmd_scale = {
 	{
 	    .prog = "ps-ctl scale",
 	    .args = "servers=N|workers=N ...",
-	    .about = "change how many servers and workers a running cluster has",
+	    .about = "change the number of servers and workers of a running cluster",
 	    .more =
-	        "The supervisor starts new processes (or they join with join files); "
-	        "partitions move\nto new servers and from those that go while training goes on.  "
-	        "Returns when all lie where they shall.",
+	        "The supervisor starts new processes, or processes join with join files. Partitions are moved to\n"
+	        "new servers and away from servers that leave, while training continues. The command returns when\n"
+	        "all partitions are on their servers.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,
@@ -164,9 +164,9 @@ const struct ctl_cmd ctl_cmd_drain = {
 	{
 	    .prog = "ps-ctl drain",
 	    .args = "SERVER",
-	    .about = "move all partitions of a server to others, and have it leave",
+	    .about = "move all partitions of a server to others, and let it leave",
 	    .more =
-	        "Its partitions move to the others while training goes on; then its process ends.",
+	        "Its partitions are moved to the other servers while training continues. Then its process ends.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,
@@ -193,8 +193,8 @@ const struct ctl_cmd ctl_cmd_rebalance = {
 	    .args = NULL,
 	    .about = "balance the load of the servers",
 	    .more =
-	        "Runs of partitions move from servers that hold much to servers that hold little, "
-	        "while training\ngoes on.  It happens by itself when a server joins.",
+	        "Runs of partitions are moved from servers with much load to servers with little, while training\n"
+	        "continues.  This also happens automatically when a server joins.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 0,

@@ -16,11 +16,12 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until all workers use it (60s)"),
+	CTL_OPT_TIMEOUT(struct options, timeout,
+	    "wait at most this long until all workers use it (60s)"),
 	{ "at", 0, OPT_STR, offsetof(struct options, at), "step=N",
-	    "when the job comes to that step; returns at once", NULL, 0, 0 },
+	    "change the settings when the job reaches step N, and return immediately", NULL, 0, 0 },
 	{ "dry-run", 0, OPT_FLAG, offsetof(struct options, dry_run), NULL,
-	    "say what would change, and change nothing", NULL, 0, 0 },
+	    "print the changes, but do not make them", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -178,9 +179,9 @@ const struct ctl_cmd ctl_cmd_set = {
 	    .args = "key=value ...",
 	    .about = "change settings while the job runs",
 	    .more =
-	        "All that are named change, or none; at one step, on all servers and workers.  Returns when every\n"
-	        "worker uses them, and prints the step from which on they hold.  ps-ctl show KEY "
-	        "says whether it is live.",
+	        "All named keys change, or none. They change at the same step on all servers and workers. The\n"
+	        "command returns when all workers use the new settings, and prints the first step with these\n"
+	        "settings. ps-ctl show KEY tells whether a key is live.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

@@ -159,7 +159,7 @@ const struct ctl_cmd ctl_cmd_show = {
 	{
 	    .prog = "ps-ctl show",
 	    .args = "KEY|MODEL|NAME",
-	    .about = "all about one key of the cluster file, model, update rule ...",
+	    .about = "describe one key of the cluster file, model, update rule ...",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

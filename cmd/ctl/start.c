@@ -40,16 +40,17 @@ struct options {
 static const struct opt opts[] = {
 	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
 	    "change a key of the cluster file, for this run", NULL, 0, 0 },
-	CTL_OPT_TIMEOUT(struct options, timeout, "give up when it is not ready by then (60s)"),
+	CTL_OPT_TIMEOUT(struct options, timeout,
+	    "fail if the cluster is not ready after this time (60s)"),
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
 	LOCAL_OPT_INIT(struct options, place),
 	LOCAL_OPTS(struct options, place),
 	{ "emit", 0, OPT_CHOICE, offsetof(struct options, emit), "FORM",
-	    "start nothing: print what sbatch, systemd, Kubernetes or a shell (mpirun) starts it with",
+	    "start nothing: print a file with which sbatch, systemd, Kubernetes or a shell (mpirun) starts it",
 	    EMIT_FORMS, 0, 0 },
 	{ "image", 0, OPT_STR, offsetof(struct options, image), "IMAGE",
-	    "of --emit k8s: the container image, with pskit and the data (pskit)", NULL, 0, 0 },
+	    "for --emit k8s: the container image, with pskit and the data (pskit)", NULL, 0, 0 },
 	LOCAL_OPT_EXEC(struct options, place),
 };
 
@@ -253,10 +254,9 @@ const struct ctl_cmd ctl_cmd_start = {
 	    .args = "[FILE]",
 	    .about = "start a cluster in the background, and return when it is ready",
 	    .more =
-	        "A supervisor stays behind.  When the job is done it writes result.json and "
-	        "model.safetensors into\nthe run directory and keeps the servers up until ps-ctl "
-	        "stop.  When the cluster does not become\nready, the reason is said and nothing is "
-	        "left running.",
+	        "A supervisor keeps running. When the job is done it writes result.json and model.safetensors to\n"
+	        "the run directory and keeps the servers running until ps-ctl stop. If the cluster does not become\n"
+	        "ready, the reason is printed and all processes are ended.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,

@@ -208,11 +208,10 @@ const struct ctl_cmd ctl_cmd_status = {
 	{
 	    .prog = "ps-ctl status",
 	    .args = NULL,
-	    .about = "the cluster, its servers and its workers as they stand",
+	    .about = "print the state of the cluster, its servers and its workers",
 	    .more =
-	        "Exit code 3 when the cluster is not running; the result of a run that has ended "
-	        "is printed all\nthe same.  With --json one object a line: the cluster, then "
-	        "servers, then workers.",
+	        "The exit code is 3 if the cluster is not running; the result of a run that has ended is printed\n"
+	        "even then. With --json there is one object per line: the cluster, then servers, then workers.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .examples = "  ps-ctl status\n"

@@ -36,9 +36,9 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "discard", 0, OPT_FLAG, offsetof(struct options, discard), NULL,
-	    "save nothing: updates since the last checkpoint are lost", NULL, 0, 0 },
+	    "do not save anything: updates since the last checkpoint are lost", NULL, 0, 0 },
 	CTL_OPT_TIMEOUT(struct options, timeout,
-	    "how long saving may take (10m), and then ending (30s)"),
+	    "time limit for saving (10m), and then for ending (30s)"),
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -222,10 +222,9 @@ const struct ctl_cmd ctl_cmd_stop = {
 	    .args = NULL,
 	    .about = "save the model of a cluster, stop it and print its result",
 	    .more =
-	        "Takes a checkpoint, and writes its model to RUN/model.safetensors.  When that "
-	        "fails nothing is stopped.\n"
-	        "Returns when all its processes have ended.  What does not end in time is ended "
-	        "by SIGTERM, and 5 s\nlater by SIGKILL.",
+	        "Takes a checkpoint, and writes its model to RUN/model.safetensors. If that fails, the cluster\n"
+	        "keeps running. Returns when all its processes have ended. Processes that do not end in time get\n"
+	        "SIGTERM, and SIGKILL 5 s later.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .examples = "  ps-ctl stop\n  ps-ctl -C fashion.run stop --timeout 5s\n",

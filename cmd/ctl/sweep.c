@@ -5,7 +5,7 @@
 
 static const struct opt opts[] = {
 	{ "grid", 'g', OPT_LIST, offsetof(struct sweep_options, grid), "KEY=VALUE,...",
-	    "the values of a key to try; of several keys all combinations", NULL, 0, 0 },
+	    "the values of a key to try; with several keys, all combinations", NULL, 0, 0 },
 	{ "range", 'r', OPT_LIST, offsetof(struct sweep_options, range), "KEY=LOW..HIGH",
 	    "a range of a key to draw values from; :log or :linear may follow", NULL, 0, 0 },
 	{ "random", 0, OPT_INT, offsetof(struct sweep_options, random), "N",
@@ -24,9 +24,9 @@ static const struct opt opts[] = {
 	{ "set", 's', OPT_LIST, offsetof(struct sweep_options, set), "KEY=VALUE",
 	    "change a key of the cluster file, for all runs", NULL, 0, 0 },
 	{ "jobs", 'j', OPT_INT, offsetof(struct sweep_options, jobs), "N",
-	    "so many runs at once (1)", NULL, 1, 1024 },
+	    "number of runs at the same time (1)", NULL, 1, 1024 },
 	{ "output", 'o', OPT_STR, offsetof(struct sweep_options, folder), "FOLDER",
-	    "where the runs go (NAME.sweep beside the cluster file)", NULL, 0, 0 },
+	    "the folder for the runs (NAME.sweep beside the cluster file)", NULL, 0, 0 },
 	CTL_OPT_JSON(struct sweep_options, json),
 };
 
@@ -55,20 +55,17 @@ const struct ctl_cmd ctl_cmd_sweep = {
 	    .prog = "ps-ctl sweep",
 	    .args = "FILE",
 	    .about =
-	        "run a cluster file with all combinations of some values, or random ones, and say which was best",
+	        "run a cluster file with all combinations of some values, or random ones, and report the best",
 	    .more =
-	        "Each run has its run directory in NAME.sweep.  What is done there is not run "
-	        "again, and a run that was\n"
-	        "interrupted goes on, so a sweep that was ended can be called again, or with more "
-	        "values.  A run that fails\n"
-	        "is reported, and the others go on; the exit code is 1 then.  SIGINT and SIGTERM end the present runs, with a\n"
-	        "checkpoint: exit code 75.  A comma within [ ] or after a backslash belongs to the value.\n"
+	        "Each run has its run directory in NAME.sweep. A run that is done there is not repeated, and an\n"
+	        "interrupted run is resumed, so an interrupted sweep can be started again, also with more values.\n"
+	        "If a run fails, this is reported, the others continue, and the exit code is 1. SIGINT and SIGTERM\n"
+	        "end the current runs, which write a checkpoint: exit code 75. A comma within [ ] or after a\n"
+	        "backslash belongs to the value.\n"
 	        "\n"
-	        "A range of positive real numbers is logarithmic unless :linear follows.  With --asha "
-	        "a point trains for\n"
-	        "min steps, and only the best one of eta (3) points goes on to eta times as many "
-	        "steps, and so on up to\n"
-	        "max (job.steps).  What was stopped keeps its result.",
+	        "A range of positive real numbers is logarithmic unless :linear follows. With --asha a point trains\n"
+	        "for min steps, and only the best one of eta (3) points continues to eta times as many steps, and\n"
+	        "so on up to max (job.steps). Points that were stopped keep their result.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

@@ -16,20 +16,21 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "rows", 'r', OPT_INT, offsetof(struct options, rows), "N",
-	    "of add and grow: how many rows; of a sparse table about how many", NULL, 1, 1e12 },
-	{ "cols", 'c', OPT_INT, offsetof(struct options, cols), "N", "of add: values in a row (1)",
+	    "for add and grow: the number of rows (of a sparse table, an estimate)", NULL, 1,
+	    1e12 },
+	{ "cols", 'c', OPT_INT, offsetof(struct options, cols), "N", "for add: values in a row (1)",
 	    NULL, 1, 1 << 20 },
 	{ "sparse", 0, OPT_FLAG, offsetof(struct options, sparse), NULL,
-	    "of add: rows come when they are touched first", NULL, 0, 0 },
+	    "for add: create a row when its id is first pushed", NULL, 0, 0 },
 	{ "init", 0, OPT_STR, offsetof(struct options, init), "HOW",
-	    "of add: first values, zeros or uniform:LIMIT (zeros)", NULL, 0, 0 },
+	    "for add: initial values, zeros or uniform:LIMIT (zeros)", NULL, 0, 0 },
 	{ "policy", 0, OPT_STR, offsetof(struct options, policy), "POLICY",
-	    "of add: which ids of a sparse table get a row, how wide, and for how long, as the key "
-	    "sparse of the cluster file (none)",
+	    "for add: the row policy of a sparse table, like the key sparse of the cluster file (none)",
 	    NULL, 0, 0 },
 	{ "decay", 0, OPT_FLAG, offsetof(struct options, decay), NULL,
-	    "of add: l1 and l2 act on it", NULL, 0, 0 },
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is decided (60s)"),
+	    "for add: apply l1 and l2 to the table", NULL, 0, 0 },
+	CTL_OPT_TIMEOUT(struct options, timeout,
+	    "wait at most this long until it is decided (60s)"),
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -149,13 +150,12 @@ const struct ctl_cmd ctl_cmd_table = {
 	{
 	    .prog = "ps-ctl table",
 	    .args = "add NAME --rows N | grow NAME --rows N | drop NAME",
-	    .about = "tables beside those of the job's model, while it runs",
+	    .about = "add, grow or drop tables besides those of the job's model, while it runs",
 	    .more =
-	        "From one step on, on all servers: whole, with replicas, in checkpoints and exports, "
-	        "as any other.  A dense table\n"
-	        "grows by rows behind those it has, which stay as they are; a sparse one grows by "
-	        "itself.  drop gives its\n"
-	        "memory back.  Tables of the model itself have the shape that the model wants.",
+	        "The change takes effect at the same step on all servers. The table has replicas and is in\n"
+	        "checkpoints and exports like any other table. grow appends rows to a dense table, and the old rows\n"
+	        "do not change; a sparse table grows automatically. drop frees the memory of a table. Tables of the\n"
+	        "job's model have the shape of the model and cannot be changed.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 2,

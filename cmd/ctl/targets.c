@@ -39,11 +39,11 @@ const struct ctl_cmd ctl_cmd_targets = {
 	{
 	    .prog = "ps-ctl targets",
 	    .args = NULL,
-	    .about = "print where /metrics is, for Prometheus' file_sd_configs",
+	    .about = "print the addresses of /metrics for Prometheus' file_sd_configs",
 	    .more =
-	        "Prometheus asks for it with a bearer token of the role monitor: ps-ctl invite "
-	        "--role monitor prints one.\n"
-	        "Instead of the file it can ask the cluster itself, at /v1/prometheus/targets: see ps-metrics(7).",
+	        "Prometheus sends its requests with a bearer token of the role monitor; ps-ctl invite --role\n"
+	        "monitor prints one. Instead of the file it can read the addresses from the cluster itself, at\n"
+	        "/v1/prometheus/targets; see ps-metrics(7).",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .examples =

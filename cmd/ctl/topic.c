@@ -181,11 +181,10 @@ const struct ctl_cmd ctl_cmd_topic = {
 	{
 	    .prog = "ps-ctl topic",
 	    .args = "ls NAME | read NAME",
-	    .about = "look at a topic of Kafka that job.data names",
+	    .about = "list or read a Kafka topic that job.data names",
 	    .more =
-	        "ls prints the oldest event, the end and the group's committed offset of each "
-	        "partition.  A worker runs\nread, to get events; format/log_record.h in the sources "
-	        "has the protocol.",
+	        "ls prints the oldest event, the end, and the committed offset of the group for each partition.\n"
+	        "Workers run read to get events; format/log_record.h in the sources describes the protocol.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

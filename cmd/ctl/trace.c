@@ -19,9 +19,9 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "duration", 'd', OPT_DURATION, offsetof(struct options, duration), "TIME",
-	    "how long (5s)", NULL, 1e6, 6e11 },
+	    "duration of the recording (5s)", NULL, 1e6, 6e11 },
 	{ "limit", 0, OPT_SIZE, offsetof(struct options, limit), "BYTES",
-	    "how large the trace may become (64M)", NULL, 4096, 4294967296.0 },
+	    "maximum size of the trace (64M)", NULL, 4096, 4294967296.0 },
 };
 
 static enum err_code begin_trace(struct http_client *client, const struct options *o,
@@ -133,11 +133,10 @@ const struct ctl_cmd ctl_cmd_trace = {
 	    .prog = "ps-ctl trace",
 	    .args = NULL,
 	    .about =
-	        "have all processes record their steps for a while, and print them as Chrome trace events",
+	        "let all processes record their steps for some time, and print them as Chrome trace events",
 	    .more =
-	        "Every worker's data, wait, pull, compute and push, and what the servers made of "
-	        "it, on one scale of time:\n"
-	        "chrome://tracing and https://ui.perfetto.dev show it.  See ps-metrics(7).",
+	        "The trace has the data, wait, pull, compute and push of every worker, and the work of the servers,\n"
+	        "on one scale of time. chrome://tracing and https://ui.perfetto.dev show it. See ps-metrics(7).",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .examples = "  ps-ctl trace -d 5s > trace.json\n",

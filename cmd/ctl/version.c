@@ -37,7 +37,7 @@ const struct ctl_cmd ctl_cmd_version = {
 	"version",
 	{
 	    .prog = "ps-ctl version",
-	    .about = "the program's version and what it was built with",
+	    .about = "print the version of the program and of its components",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .examples = "  ps-ctl version --json | jq -r .protocol\n",

@@ -26,7 +26,8 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "for", 'f', OPT_STR, offsetof(struct options, goal), "WHAT", FORMS, NULL, 0, 0 },
-	CTL_OPT_TIMEOUT(struct options, timeout, "give up after this (no limit), exit code 124"),
+	CTL_OPT_TIMEOUT(struct options, timeout,
+	    "wait at most this long (no limit); then the exit code is 124"),
 };
 
 struct goal {
@@ -334,10 +335,10 @@ const struct ctl_cmd ctl_cmd_wait = {
 	    .args = NULL,
 	    .about = "wait until the job is done, the cluster is ready, a step is reached ...",
 	    .more =
-	        "Exit code 0 when it is true, 124 at the time-out, 1 when the job ends before it "
-	        "can become true.\n\"done\" waits for the saved model and result, too, and is true "
-	        "of a run that has ended well.\n\"ready\" with --timeout also waits for a cluster "
-	        "that has not made its run directory yet.",
+	        "The exit code is 0 if the condition holds, 124 at the time limit, and 1 if the job ends before it\n"
+	        "can hold. \"done\" also waits for the saved model and result, and holds for a run that has ended\n"
+	        "successfully. \"ready\" with --timeout also waits for a cluster that has not created its run\n"
+	        "directory yet.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .examples = "  ps-ctl wait --for step=1000 --timeout 5m\n"

@@ -26,8 +26,7 @@ static const struct column columns[] = {
 
 const struct stat_view stat_view_tables = {
 	.name = "tables",
-	.help =
-	    "one row a table: its shape, rows that are there, and what came of those that were offered",
+	.help = "one row for each table: its shape, its rows, and the results of its row policy",
 	.fetch = fetch_tables,
 	.columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,

@@ -285,6 +285,6 @@ static int run_top(const struct plan *p)
 
 const struct stat_view stat_view_top = {
 	.name = "top",
-	.help = "the full screen: slow workers, and where the time goes",
+	.help = "the full screen: slow workers, and the parts of their time",
 	.run = run_top,
 };

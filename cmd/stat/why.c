@@ -102,7 +102,7 @@ static const struct column columns[] = {
 
 const struct stat_view stat_view_why = {
 	.name = "why",
-	.help = "a sentence for each wait: the members, since when, why, and a remedy",
+	.help = "a sentence for each wait: the processes, the time, the reason, and a remedy",
 	.fetch = fetch_waits,
 	.columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,

@@ -119,7 +119,7 @@ static const struct column columns[] = {
 
 const struct stat_view stat_view_workers = {
 	.name = "workers",
-	.help = "one row a worker: step, loss, speed, where its time goes",
+	.help = "one row for each worker: step, loss, speed, and the parts of its time",
 	.fetch = fetch_workers,
 	.columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,

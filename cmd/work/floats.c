@@ -17,18 +17,19 @@ struct options {
 };
 
 static const struct opt opts[] = {
-	{ "decode", 'd', OPT_FLAG, offsetof(struct options, decode), NULL, "raw numbers to text",
-	    NULL, 0, 0 },
+	{ "decode", 'd', OPT_FLAG, offsetof(struct options, decode), NULL,
+	    "convert raw numbers to text", NULL, 0, 0 },
 	{ "ids", 'i', OPT_FLAG, offsetof(struct options, ids), NULL,
-	    "ids of rows, as raw uint64, instead of float32", NULL, 0, 0 },
+	    "convert row ids, as raw uint64, instead of float32", NULL, 0, 0 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "ps-work floats",
 	.args = "[FILE]",
-	.about = "Numbers of FILE or stdin, separated by blanks or line ends, to raw little-endian "
-	         "float32 on stdout; -d: back.",
-	.more = "Text has as many digits as float32 needs to come back the same.",
+	.about =
+	    "Convert numbers in FILE or stdin, separated by blanks or line ends, to raw little-endian float32 on stdout.",
+	.more =
+	    "With -d, the text has as many digits as are needed to convert it back to the same float32.",
 	.examples = "  awk '{ print $1 / 2 }' g.txt | ps-work floats > \"$PSKIT_DIR/w.grad\"\n"
 	            "  ps-work floats -d \"$PSKIT_DIR/w.param\"\n"
 	            "  sort -nu ids.txt | ps-work floats -i > \"$PSKIT_DIR/emb.ids\"\n",

@@ -11,7 +11,7 @@
 /* The commands eval, evaluate_predict and words: apply the present or saved model to data. */
 
 #define MODEL_HELP \
-	"MODEL, or -C, is a run directory, whose cluster may have ended, a checkpoint, or a model file."
+	"MODEL, or -C, is a run directory (also of a finished run), a checkpoint, or a model file."
 
 struct options {
 	struct where where;
@@ -28,7 +28,7 @@ static const struct opt_spec eval_spec = {
 	.prog = "ps-work eval",
 	.args = "[MODEL] [DATA ...]",
 	.about =
-	    "Score data (default: job.eval) with the model as it stands on the servers, or as a run has saved it.",
+	    "Evaluate the present model of the servers, or a saved model, on data (default: job.eval).",
 	.more = MODEL_HELP,
 	.examples = "  ps-work eval -C demo.run --json test.csv | jq .accuracy\n"
 	            "  ps-work eval model.safetensors test.csv\n"
@@ -48,21 +48,24 @@ struct predict_options {
 static const struct opt predict_opts[] = {
 	WHERE_OPTS(struct predict_options),
 	{ "follow", 0, OPT_FLAG, offsetof(struct predict_options, follow), NULL,
-	    "answer examples on stdin as they come", NULL, 0, 0 },
+	    "answer examples on stdin as they arrive", NULL, 0, 0 },
 	{ "format", 0, OPT_STR, offsetof(struct predict_options, format), "FORMAT",
-	    "with --follow: of the lines, and its options: ffm, ffm&norm=l2 ...", NULL, 0, 0 },
+	    "with --follow: the format of the lines and its options, as ffm or ffm&norm=l2", NULL,
+	    0, 0 },
 	{ "fresh", 0, OPT_DURATION, offsetof(struct predict_options, fresh), "TIME",
-	    "with --follow: how old dense tables may be (200ms)", NULL, 0, 0 },
+	    "with --follow: pull dense tables again when they are older than this (200ms)", NULL, 0,
+	    0 },
 };
 
 static const struct opt_spec predict_spec = {
 	.prog = "ps-work predict",
 	.args = "[MODEL] [DATA ...]",
-	.about = "Print one prediction a line for each example of the data (default: job.eval).",
+	.about =
+	    "Print one line with a prediction for each example of the data (default: job.eval).",
 	.more =
-	    "Models of real targets print the value, those of two classes the probability of class 1, those of\n"
-	    "classes the likeliest and its probability, separated by a tab; word2vec the loss of each word.\n"
-	    "The data need no labels.\n" MODEL_HELP,
+	    "Models of real targets print the value, and models of two classes the probability of class 1.\n"
+	    "Models of more classes print the most likely class, a tab, and its probability, and word2vec the\n"
+	    "loss of each word. The data need no labels.\n" MODEL_HELP,
 	.examples = "  ps-work predict model.safetensors new.csv > scores.txt\n"
 	            "  tail -f clicks.ffm | ps-work predict -C demo.run --follow --format ffm\n",
 	.opts = predict_opts,
@@ -85,7 +88,7 @@ static const struct opt_spec words_spec = {
 	.prog = "ps-work words",
 	.args = "[MODEL] [WORD ...]",
 	.about =
-	    "Print the words nearest to each WORD by model word2vec, and how near; or all vectors, as word2vec's text.",
+	    "Print the nearest words of each WORD in a word2vec model, with the cosine, or all vectors as word2vec's text.",
 	.more = MODEL_HELP,
 	.examples = "  ps-work words -C demo.run king\n  ps-work words -C demo.run > vectors.txt\n",
 	.opts = words_opts,

@@ -30,10 +30,10 @@ static const struct opt_spec push_spec = {
 	.prog = "ps-work push",
 	.args = "TABLE [FILE]",
 	.about =
-	    "Apply a gradient (npy of the table's shape, from FILE or stdin) to a dense table, once, at once.",
+	    "Apply a gradient (npy of the table's shape, from FILE or stdin) to a dense table.",
 	.more =
-	    "The push is outside the job: it has no rank, nobody waits for it, and it is applied on arrival with the\n"
-	    "job's update rule and its learning rate of step 0.",
+	    "The push does not belong to the job: it has no rank, no process waits for it, and it is applied\n"
+	    "once, on arrival, with the job's update rule and its learning rate of step 0.",
 	.examples = "  ps-work push w0 -C demo.run < gradient.npy\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,

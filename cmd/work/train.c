@@ -26,33 +26,33 @@ struct options {
 static const struct opt opts[] = {
 	WHERE_OPTS(struct options),
 	{ "rank", 0, OPT_INT, offsetof(struct options, rank), "N",
-	    "the worker rank to take (or to take over)", NULL, -1, 4095 },
+	    "take this worker rank, or take it over", NULL, -1, 4095 },
 	{ "data", 0, OPT_LIST, offsetof(struct options, data), "PATH",
 	    "training data, instead of job.data (- is stdin)", NULL, 0, 0 },
 	{ "exec", 0, OPT_STR, offsetof(struct options, exec), "COMMAND",
-	    "of job.model custom: the program that computes its gradients; ps-program(7)", NULL, 0,
-	    0 },
+	    "with job.model custom: the program that computes its gradients; see ps-program(7)",
+	    NULL, 0, 0 },
 	{ "cache", 0, OPT_STR, offsetof(struct options, cache), "DIR",
-	    "keep parsed data here for the next start, instead of job.cache (none: nowhere)", NULL,
-	    0, 0 },
+	    "keep parsed data in this directory, instead of job.cache (none: do not keep them)",
+	    NULL, 0, 0 },
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE",
-	    "where it is: it goes through a relay of this zone", NULL, 0, 0 },
+	    "the zone of this worker, which uses a relay of this zone", NULL, 0, 0 },
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR",
-	    "where the other workers reach it, with via allreduce (default: this host's address, any port)",
+	    "address for the other workers, with via allreduce (default: this host's address, any port)",
 	    NULL, 0, 0 },
 	{ "iface", 0, OPT_STR, offsetof(struct options, iface), "NAMES",
 	    "the same, by the name of its network interface: eth*,ib0", NULL, 0, 0 },
 	{ "compute", 0, OPT_STR, offsetof(struct options, compute), "TIME",
-	    "to try slow workers: a step computes no faster than this, as 50ms, or 50ms,5%x7", NULL,
-	    0, 0 },
+	    "emulate a slow worker: the least time of a gradient, as 50ms, or 50ms,5%x7", NULL, 0,
+	    0 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "ps-work train",
 	.about = "Run the training loop as one worker of a cluster, until the job is over.",
 	.more =
-	    "The configuration comes from the coordinator. SIGTERM: finish the step, hand the rank back, exit 0.\n"
-	    "A worker that was killed can be started again with the same --rank: it takes the rank over.",
+	    "The configuration comes from the coordinator. SIGTERM: finish the step, return the rank, exit 0.\n"
+	    "A worker that was killed can be restarted with the same --rank, and takes the rank over.",
 	.examples = "  ps-work train -C demo.run --rank 1   # as ps-ctl starts it\n"
 	            "  ps-work train --join w7.join --data /data/train.libsvm.gz\n",
 	.opts = opts,

@@ -54,7 +54,7 @@ static uint64_t clock_max_bsp(const struct sync *s)
 const struct sync_ops sync_bsp = {
 	.name = "bsp",
 	.accepts = "bsp",
-	.help = "bulk synchronous: one update a step, from all workers' gradients",
+	.help = "bulk synchronous: one update per step, by the gradients of all workers",
 	.sums_steps = true,
 	.lockstep = true,
 	.parse = parse_bsp,

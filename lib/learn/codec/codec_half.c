@@ -180,7 +180,7 @@ static void bf16_add(const uint8_t *p, size_t len, size_t n, float weight, float
 
 const struct codec codec_f16 = {
 	.name = "f16",
-	.help = "IEEE half precision, 2 bytes a value",
+	.help = "IEEE half precision, 2 bytes per value",
 	.id = 1,
 	.lossy = true,
 	.pulls = true,
@@ -192,7 +192,7 @@ const struct codec codec_f16 = {
 
 const struct codec codec_bf16 = {
 	.name = "bf16",
-	.help = "the upper half of float32, 2 bytes a value",
+	.help = "the upper half of float32, 2 bytes per value",
 	.id = 2,
 	.lossy = true,
 	.pulls = true,

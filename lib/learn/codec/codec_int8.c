@@ -103,7 +103,7 @@ static void int8_add(const uint8_t *p, size_t len, size_t n, float weight, float
 
 const struct codec codec_int8 = {
 	.name = "int8",
-	.help = "a byte a value, scaled in blocks of 256",
+	.help = "one byte per value, scaled in blocks of 256",
 	.id = 3,
 	.lossy = true,
 	.pulls = true,

@@ -272,7 +272,7 @@ static void qsgd_add(const uint8_t *p, size_t len, size_t n, float weight, float
 
 const struct codec codec_qsgd = {
 	.name = "qsgd",
-	.help = "so many levels, rounded at random, scaled in blocks of 512",
+	.help = "L levels, rounded at random, scaled in blocks of 512",
 	.id = 4,
 	.lossy = true,
 	.takes = CODEC_LEVELS,

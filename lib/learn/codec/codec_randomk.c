@@ -91,7 +91,7 @@ static void randomk_add(const uint8_t *p, size_t len, size_t n, float weight, fl
 
 const struct codec codec_randomk = {
 	.name = "randomk",
-	.help = "values at random, such a fraction of all",
+	.help = "random values, a fraction F of all values",
 	.id = 7,
 	.lossy = true,
 	.takes = CODEC_FRACTION,

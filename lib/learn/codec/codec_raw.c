@@ -43,7 +43,7 @@ static void raw_add(const uint8_t *p, size_t len, size_t n, float weight, float 
 
 const struct codec codec_raw = {
 	.name = "raw",
-	.help = "float32 as it is",
+	.help = "float32, not encoded",
 	.id = 0,
 	.bound = raw_bound,
 	.encode = raw_encode,

@@ -301,7 +301,7 @@ static void topk_add(const uint8_t *p, size_t len, size_t n, float weight, float
 
 const struct codec codec_topk = {
 	.name = "topk",
-	.help = "the largest values only, such a fraction of all",
+	.help = "the largest values, a fraction F of all values",
 	.id = 6,
 	.lossy = true,
 	.takes = CODEC_FRACTION,
@@ -315,7 +315,7 @@ const struct codec codec_topk = {
  * selection. */
 const struct codec codec_dgc = {
 	.name = "dgc",
-	.help = "the largest values of an accumulated momentum, such a fraction of all",
+	.help = "the largest values of an accumulated momentum, a fraction F of all values",
 	.id = 8,
 	.lossy = true,
 	.momentum = true,

@@ -42,7 +42,7 @@ static void adagrad_defaults(struct optim_hyper *h)
 const struct optim_rule optim_rule_adagrad = {
 	.name = "adagrad",
 	.id = OPTIM_ID_adagrad,
-	.help = "a learning rate a parameter, by its summed squares (Duchi et al. 2011)",
+	.help = "a learning rate for each parameter, by its summed squares (Duchi et al. 2011)",
 	.when = "rows that few examples touch: clicks, words, ratings, categories",
 	.uses = OPTIM_USES_EPS | OPTIM_USES_INITIAL,
 	.nvectors = 1,

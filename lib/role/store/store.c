@@ -98,7 +98,7 @@ static enum err_code find_initial_values(struct server *s, struct err *e)
 	char *path = NULL;
 	enum err_code rc;
 
-	if (store_agent(s)->first_found || store_agent(s)->restore)
+	if (store_agent(s)->init_path || store_agent(s)->restore)
 		return ERR_OK;
 	rc = copy_init_path(s, &path, e);
 	if (rc || !path)
@@ -110,7 +110,7 @@ static enum err_code find_initial_values(struct server *s, struct err *e)
 	}
 	if (!rc)
 		shard_set_init_file(atomic_load(&s->shard), path);
-	store_agent(s)->first_found = !rc;
+	store_agent(s)->init_path = path;
 	return rc;
 }
 
@@ -509,6 +509,7 @@ static void store_release(struct server *s)
 	replicate_free(store_of(s)->repl);
 	checkpoint_writer_free(store_of(s)->writer);
 	ckpt_close(store_agent(s)->restore);
+	free(store_agent(s)->init_path);
 	json_decref(store_agent(s)->unvoted);
 	store_settings_free(s);
 	free(s->role_state);

@@ -24,8 +24,8 @@ struct store_agent_state {
 	json_t *config;
 	int64_t number;
 	char level[16];
-	bool first_found; /* the file with initial values has been found */
-	bool finishing;   /* the last view had the phase "finishing" */
+	char *init_path; /* the file with initial values; NULL: not found yet, or there is none */
+	bool finishing;  /* the last view had the phase "finishing" */
 	/* The checkpoint that the partitions begin from; NULL: none, or done. */
 	struct ckpt_reader *restore;
 	json_t *unvoted;   /* a proposal from before there was a shard, or NULL */

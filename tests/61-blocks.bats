@@ -124,16 +124,101 @@ write_blocks() {
 
 @test "a bad line names its block, and what blocks cannot do is said at the start" {
 	write_blocks
-	run ps-ctl run blocks --set deterministic=true --set on_worker_loss=wait:30s
+	run ps-ctl run blocks --set via=allreduce
 	echo "$output"
 	[ "$status" -ne 0 ]
-	[[ "$output" == *'job.data_memory: the data need more than 1048576 bytes in memory, and deterministic cannot have them in blocks'* ]]
+	[[ "$output" == *'job.data_memory: the data need more than 1048576 bytes in memory, and via allreduce cannot have them in blocks'* ]]
 	# In the middle, where nothing is looked at when the job begins.
 	awk '{ print } NR == 60000 { print "1,2,3,4,x,6,7,8,9" }' wide.csv >bad.csv
 	run ps-ctl run blocks --set data='bad.csv?label=y&scale=none'
 	echo "$output"
 	[ "$status" -ne 0 ]
 	[[ "$output" =~ bad\.csv\+[0-9]+:5:\ expected\ a\ number,\ got\ \"x\" ]]
+}
+
+# A deterministic cluster exact.json with data in blocks, two of everything and three workers. sparse: its table is.
+write_exact() {
+	if [ "${1-}" = sparse ]; then
+		awk 'BEGIN { srand(7); for (i = 0; i < 40000; i++) print rand() < 0.5, 1 + int(rand() * 50) ":1", 51 + int(rand() * 500) ":" rand(), 600 + int(rand() * 9000) ":1" }' >exact.svm
+		job='"model": "logistic", "data": "exact.svm", "optimizer": "adagrad", "lr": 0.1'
+	else
+		awk 'BEGIN { srand(9); for (i = 0; i < 40000; i++) {
+			s = rand(); line = ""; for (k = 0; k < 8; k++) { x = rand() * 2 - 1; s += (k - 3) * x; line = line sprintf(",%.5f", x) }
+			printf "%.5f%s\n", s, line } }' >exact.csv
+		job='"model": "linear", "data": "exact.csv?label=1&scale=none", "optimizer": "momentum", "lr": 0.02'
+	fi
+	cat >exact.json <<-END
+		{ "servers": 2, "workers": 3, "replicas": 2, "deterministic": true, "on_worker_loss": "wait:10m", "lease": "2s",
+		  "job": { $job, "data_memory": "1M", "epochs": 2, "batch": 50 } }
+	END
+	want=$(ps-ctl run exact --json 2>/dev/null | tail -n 1 | jq -r .model_digest)
+	[ ${#want} -ge 64 ]
+	grep -q 'data: .* bytes in [0-9]* blocks' exact.run/worker-0.log
+}
+
+# kill_worker N: kill it, and wait until another process has its rank.
+kill_worker() {
+	local was
+	was=$(worker "$1" .pid)
+	kill -9 "$was"
+	wait_for 60 eval '[ "$(worker '"$1"' .pid)" != '"$was"' ] && worker_is '"$1"' active'
+}
+
+# The held job goes on, and its model is that of the undisturbed one.
+exact_ends() {
+	let_go
+	wait_for 200 over
+	RESULT=$(http GET /v1/result)
+	echo "$RESULT"
+	has .state done
+	has .model_digest "$want"
+	ps-ctl stop -C "$RUN" >/dev/null 2>&1
+}
+
+@test "a deterministic job ends in the same bits when workers, a server and the coordinator are killed within an epoch" {
+	load lib/training
+	write_exact
+	begin exact.json --max-restarts 99 --set quota_pushes=8
+	wait_for 60 step_is_past 12
+	kill_worker 1
+	steps_on 3
+	epoch=$(status .layout_epoch)
+	kill -9 "$(cat "$RUN/server-1.pid")"
+	wait_for 60 eval '[ "$(status .layout_epoch)" -gt '"$epoch"' ]'
+	kill_worker 0
+	epoch=$(status .layout_epoch)
+	kill -9 "$(cat "$RUN/coordinator.pid")"
+	wait_for 60 eval '[ "$(status .layout_epoch)" -gt '"$epoch"' ]'
+	kill_worker 2
+	exact_ends
+}
+
+@test "so does one that resumes in the middle of an epoch, with a sparse table, and only with as many workers" {
+	load lib/training
+	write_exact sparse
+	begin exact.json --max-restarts 99 --set quota_pushes=400
+	wait_for 60 step_is_past 20
+	ps-ctl checkpoint take -C "$RUN" >/dev/null
+	steps_on 5
+	kill_worker 2
+	ps-ctl stop -C "$RUN" --discard >/dev/null 2>&1
+	begin exact.json --max-restarts 99 --set quota_pushes=400 --resume auto
+	wait_for 60 step_is_past 22
+	kill_worker 0
+	exact_ends
+	begin exact.json --set quota_pushes=400
+	wait_for 60 step_is_past 20
+	ps-ctl checkpoint take -C "$RUN" >/dev/null
+	ps-ctl stop -C "$RUN" --discard >/dev/null 2>&1
+	from=$(find "$RUN/checkpoints" -name 'step-*' | tail -n 1)
+	run ps-ctl run exact --set name=other --set workers=2 --resume "$from"
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ "$output" == *'workers: must be 3 for a deterministic job that resumes from this checkpoint, because its data are read in blocks and assigned to so many, got 2'* ]]
+	run ps-ctl run exact --set name=other --set deterministic=false --resume "$from"
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ "$output" == *'deterministic: must be true for a job that resumes from this checkpoint'* ]]
 }
 
 @test "every example counts exactly once an epoch, whatever is killed" {

@@ -151,7 +151,7 @@ static void leases(void)
 	scene_run(&s);
 	ok(strcmp(say(&s, &s.worker[0],
 	              "{\"op\":\"lease\",\"more\":true,\"step\":0,\"batch\":10,\"done\":[]}"),
-	       "{\"task\":{\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10,\"from\":0,\"batch\":10,\"mark\":0,\"place\":-1,\"earlier\":[]}}") ==
+	       "{\"task\":{\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10,\"from\":0,\"step\":0,\"batch\":10,\"mark\":0,\"place\":-1,\"earlier\":[]}}") ==
 	        0,
 	    "ssp and asp lease ranges of whole batches");
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
@@ -584,12 +584,78 @@ static void alone(void)
 	scene_close(&s);
 }
 
+/* In a deterministic job the blocks of data are assigned: the ranges of a worker that is lost, or that leaves,
+ * wait for its successor, which gets them from the mark on. */
+static void assigned_ranges(void)
+{
+	static const char join[] =
+	    "{\"op\":\"worker_join\",\"rank\":%u,\"pid\":7,\"host\":\"h\",\"examples\":20,\"lease\":4,\"tables\":"
+	    "[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}";
+	static const char more[] =
+	    "{\"op\":\"lease\",\"more\":true,\"step\":9,\"batch\":0,\"done\":[]}";
+	struct state_tasks tasks = { .assigned = 2 }, free_tasks = { 0 };
+	struct state_data data = { .tasks = &tasks };
+	struct state_head head = { .data = &data };
+	struct scene s;
+	struct err e = { 0 };
+
+	scene_open(&s, 1, 2);
+	s.cfg.deterministic = true;
+	s.cfg.on_worker_loss = COORD_WAIT;
+	s.cfg.loss_wait = 600 * NSEC_PER_SEC;
+	scene_begin(&s);
+	join_as_server(&s, 0);
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.worker[i], join, i);
+	ack_all(&s);
+	ok(strstr(say(&s, &s.worker[1], more),
+	       "\"id\":1,\"epoch\":0,\"begin\":4,\"end\":8,\"from\":0,\"step\":0,\"batch\":10"),
+	    "a range is assigned to one rank, and its first one begins with the job");
+	say(&s, &s.worker[1],
+	    "{\"op\":\"lease\",\"more\":true,\"step\":9,\"batch\":0,\"done\":[],\"holds\":[[1,20,2,10,0]]}");
+	ok(strstr(say(&s, &s.worker[0], more), "\"id\":0,"), "and not to whoever asks first");
+	say(&s, &s.worker[1], "{\"op\":\"leave\",\"steps\":3}");
+	say(&s, &s.worker[1], "{\"op\":\"beat\"}");
+	ok(happened(&s, "is lost: it has left") && !happened(&s, "worker_back") && !s.proposals &&
+	        in_phase(&s, COORD_RUNNING),
+	    "one that leaves is waited for");
+	s.worker[1] = (struct coord_self){ .incarnation = 99,
+		.name = s.name[PEERS + 1],
+		.key = s.name[PEERS + 1] };
+	say(&s, &s.worker[1], join, 1);
+	vote(&s, 0, true, 4, 4);
+	ok(strstr(say(&s, &s.worker[1], more),
+	       "\"id\":1,\"epoch\":0,\"begin\":4,\"end\":8,\"from\":20,\"step\":2,\"batch\":10"),
+	    "its successor gets its range with the mark");
+	ok(strstr(
+	       say(&s, &s.worker[1],
+	           "{\"op\":\"lease\",\"more\":true,\"step\":9,\"batch\":0,\"done\":[],\"holds\":[[1,20,2,10,0]]}"),
+	       "\"id\":3,\"epoch\":0,\"begin\":12,\"end\":16,\"from\":0,\"step\":9,\"batch\":0"),
+	    "and the next of its rank without one");
+	scene_close(&s);
+
+	ok(!coord_resume_check(&head, true, 2, &e) &&
+	        coord_resume_check(&head, true, 3, &e) == ERR_CONFIG &&
+	        strstr(e.msg, "workers: must be 2") &&
+	        coord_resume_check(&head, false, 2, &e) == ERR_CONFIG &&
+	        strstr(e.msg, "deterministic: must be true"),
+	    "such a job resumes only with as many workers");
+	data.tasks = &free_tasks;
+	ok(!coord_resume_check(&head, false, 3, &e) &&
+	        coord_resume_check(&head, true, 3, &e) == ERR_CONFIG &&
+	        strstr(e.msg, "deterministic: must be false"),
+	    "and no other job becomes one");
+	data.tasks = NULL;
+	ok(!coord_resume_check(&head, true, 3, &e), "where no data were leased any job resumes");
+}
+
 int main(void)
 {
 	begins_with();
 	how_far();
 	ending();
 	leases();
+	assigned_ranges();
 	place_in_data();
 	served();
 	last_words();

@@ -53,6 +53,11 @@ struct coord;
 /* The reaction to the loss of a worker (on_worker_loss). */
 enum coord_policy { COORD_SHRINK, COORD_WAIT, COORD_FAIL };
 
+/* Can a job with this configuration resume from the checkpoint that this is the head of? ERR_CONFIG: its
+ * data were shared in another way. */
+enum err_code coord_resume_check(const struct state_head *m, bool deterministic, unsigned workers,
+    struct err *e);
+
 /* The configuration of a cluster, as far as it concerns the coordinator. Pointers are borrowed and
  * must outlive the coord. */
 struct coord_config {

@@ -39,11 +39,16 @@ static void append_members(struct coord *c, uint64_t step, struct data_position 
 
 void coord_members_begin(struct coord *c)
 {
+	const struct state_head *m = c->cfg.resume;
 	unsigned *rank = mem_array(c->nworkers + 1, sizeof *rank), n = 0;
 
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_JOINING)
 			rank[n++] = i;
+	/* Workers pass over batches before the first step, to get to their place in assigned ranges. */
+	for (uint64_t i = 0; m && m->data && i < m->data->nbatches; i++)
+		append_members(c, (uint64_t)m->data->batches[i].step, c->membership.first_at,
+		    (uint64_t)m->data->batches[i].batch, rank, n);
 	append_members(c, c->membership.first_step, c->membership.first_at, c->cfg.batch, rank, n);
 	free(rank);
 }

@@ -63,6 +63,8 @@ void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 	if (saved && saved->range)
 		range = (uint64_t)saved->range;
 	c->data.tasks = tasks_new(c->data.examples, range, c->cfg.epochs);
+	if (c->cfg.deterministic)
+		tasks_assign(c->data.tasks, c->nworkers, c->membership.first_step, c->cfg.batch);
 	tasks_watch(c->data.tasks, forward_lease_change, c);
 	if (resumed)
 		tasks_load(c->data.tasks, resumed, false);
@@ -120,6 +122,7 @@ static json_t *lease_to_json(const struct task *t)
 		.begin = (int64_t)t->begin,
 		.end = (int64_t)t->end,
 		.from = (int64_t)t->attempt.from,
+		.step = (int64_t)t->attempt.step,
 		.batch = (int64_t)t->attempt.batch,
 		.mark = (int64_t)t->mark,
 		.place = t->place,
@@ -162,7 +165,7 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	if (m->more && !c->data.stream && !tasks_may_lease(c->data.tasks, rank)) {
 		err_set(e, ERR_LIMIT,
 		    "worker-%u holds %u ranges of the data and may lease no more before it has finished one",
-		    rank, TASKS_HELD_MAX);
+		    rank, tasks_held(c->data.tasks, rank));
 		return NULL;
 	}
 	t = m->more ? tasks_lease(c->data.tasks, rank, (uint64_t)m->step, (uint64_t)m->batch)

@@ -210,7 +210,7 @@ json_t *coord_on_fail(struct coord *c, const struct coord_request *r)
 	return NULL;
 }
 
-static void worker_leaves(struct coord *c, unsigned rank, const json_t *msg)
+static void worker_leaves(struct coord *c, unsigned rank, const json_t *msg, int64_t now)
 {
 	struct coord_member_worker *w = &c->worker[rank];
 
@@ -219,7 +219,14 @@ static void worker_leaves(struct coord *c, unsigned rank, const json_t *msg)
 	if (w->state == WORKER_JOINING && !c->placed) {
 		w->state = WORKER_EMPTY;
 		coord_changed(c);
-	} else if (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) {
+	} else if (w->state != WORKER_ACTIVE && w->state != WORKER_JOINING) {
+		return;
+	} else if (c->data.tasks && tasks_are_assigned(c->data.tasks)) {
+		/* Nobody else trains on its ranges. */
+		w->quit = true;
+		if (!w->lost_at)
+			coord_worker_lost(c, rank, "it has left", now);
+	} else {
 		coord_change_request(c, CHANGE_LEAVE, rank, WORKER_LEFT);
 	}
 }
@@ -227,7 +234,7 @@ static void worker_leaves(struct coord *c, unsigned rank, const json_t *msg)
 json_t *coord_on_leave(struct coord *c, const struct coord_request *r)
 {
 	if (r->self->kind == COORD_WORKER)
-		worker_leaves(c, r->self->index, r->m->json);
+		worker_leaves(c, r->self->index, r->m->json, r->now);
 	else if (r->self->kind == COORD_SERVER)
 		coord_scale_server_leaves(c, r->self->index, r->now);
 	else

@@ -7,6 +7,28 @@
  * step that it had completed. A checkpoint of step 0 is the model that a job begins with: until its
  * partitions are placed, dense tables may still grow. */
 
+enum err_code coord_resume_check(const struct state_head *m, bool deterministic, unsigned workers,
+    struct err *e)
+{
+	const struct state_tasks *saved = m->data ? m->data->tasks : NULL;
+	uint64_t had = saved ? (uint64_t)saved->assigned : 0;
+
+	if (!saved || had == (deterministic ? workers : 0))
+		return ERR_OK;
+	if (!had)
+		return err_set(e, ERR_CONFIG,
+		    "deterministic: must be false for a job that resumes from this checkpoint, because its workers "
+		    "took their data as they came");
+	if (!deterministic)
+		return err_set(e, ERR_CONFIG,
+		    "deterministic: must be true for a job that resumes from this checkpoint, whose data are "
+		    "assigned to its workers");
+	return err_set(e, ERR_CONFIG,
+	    "workers: must be %llu for a deterministic job that resumes from this checkpoint, because its data "
+	    "are read in blocks and assigned to so many, got %u",
+	    (unsigned long long)had, workers);
+}
+
 void coord_resume_begin(struct coord *c)
 {
 	const struct state_head *m = c->cfg.resume;

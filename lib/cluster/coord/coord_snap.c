@@ -242,6 +242,19 @@ static struct state_deal *snap_data_position(const struct coord *c)
 	return deal;
 }
 
+/* The last batch sizes before the snapshot's step. */
+static void describe_batches(const struct coord *c, struct state_data *data)
+{
+	data->batches = mem_array(c->membership.n, sizeof *data->batches);
+	for (unsigned i = 0; i < c->membership.n; i++) {
+		const struct members *m = &c->membership.entry[i];
+
+		if (m->step < c->snap.step)
+			data->batches[data->nbatches++] = (struct state_batch){ (int64_t)m->step,
+				(int64_t)m->batch };
+	}
+}
+
 json_t *coord_snap_head(const struct coord *c)
 {
 	const struct conf *conf = coord_conf_at(c, c->snap.step);
@@ -265,6 +278,8 @@ json_t *coord_snap_head(const struct coord *c)
 		.tasks = c->snap.tasks ? state_tasks_copy(c->snap.tasks) : NULL,
 		.facts = c->data.facts,
 		.given = c->data.given };
+	if (head.data->tasks && head.data->tasks->assigned)
+		describe_batches(c, head.data);
 	json = state_head_encode(&head);
 	state_head_release(&head);
 	return json;

@@ -34,6 +34,8 @@ struct tasks {
 	uint64_t done;
 	bool stream;
 	unsigned limit; /* of ranges that a worker holds */
+	/* Of assigned ranges: the number of workers, and where they begin. 0: the ranges are anybody's. */
+	uint64_t assigned, first_step, first_batch;
 	/* The epoch whose examples are counted, its ranges that are done, and their examples. */
 	uint64_t counted_epoch, counted_ranges, counted_examples;
 	struct holder *holder; /* by worker number */
@@ -171,7 +173,7 @@ void tasks_free(struct tasks *t)
 /* A worker has begun an attempt. */
 static void record_attempt(struct tasks *t, const struct task *task, uint32_t worker)
 {
-	if (!t->base || !task->attempt.batch)
+	if (!t->base || !task->attempt.batch || t->assigned)
 		return;
 	t->record = mem_regrow(t->record, t->nrecorded + 1, sizeof *t->record);
 	t->record[t->nrecorded++] = (struct recorded){ .id = task->id,
@@ -267,10 +269,90 @@ static struct task range_task(const struct tasks *t, uint64_t id)
 		.end = at + t->range < t->examples ? at + t->range : t->examples };
 }
 
+static struct lease *new_lease(const struct tasks *t, uint64_t id)
+{
+	struct lease *l = mem_alloc(sizeof *l);
+
+	l->task = range_task(t, id);
+	return l;
+}
+
+static void return_lease(struct tasks *t, struct lease *l)
+{
+	l->next = t->back;
+	t->back = l;
+}
+
+/* ---- assigned ranges ---- */
+
+/* Each worker's first range has a mark from the beginning, so that it is known where a worker was that is
+ * lost before it has reported anything. */
+static void mark_first_ranges(struct tasks *t)
+{
+	for (uint64_t i = 0; i < t->assigned && t->next < count_all_ranges(t); i++) {
+		struct lease *l = new_lease(t, t->next++);
+
+		l->task.attempt = (struct task_attempt){ .step = t->first_step,
+			.batch = t->first_batch };
+		return_lease(t, l);
+	}
+}
+
+void tasks_assign(struct tasks *t, uint64_t workers, uint64_t step, uint64_t batch)
+{
+	t->assigned = workers;
+	t->first_step = step;
+	t->first_batch = batch;
+	t->limit = TASKS_ASSIGNED_MAX;
+	mark_first_ranges(t);
+}
+
+bool tasks_are_assigned(const struct tasks *t)
+{
+	return t->assigned > 0;
+}
+
+/* Takes the worker's first range that nobody holds. NULL: it has no more. */
+static struct lease *take_assigned_range(struct tasks *t, uint32_t worker)
+{
+	struct lease **first = NULL, *l;
+
+	for (struct lease **p = &t->back; *p; p = &(*p)->next)
+		if ((*p)->task.id % t->assigned == worker &&
+		    (!first || (*p)->task.id < (*first)->task.id))
+			first = p;
+	if (first) {
+		l = *first;
+		*first = l->next;
+		return l;
+	}
+	while (t->next < count_all_ranges(t)) {
+		l = new_lease(t, t->next++);
+		if (l->task.id % t->assigned == worker)
+			return l;
+		return_lease(t, l);
+	}
+	return NULL;
+}
+
+/* Takes the range that is next in turn. NULL: there is none. */
+static struct lease *take_next_range(struct tasks *t)
+{
+	struct lease *l = t->back;
+
+	if (l)
+		t->back = l->next;
+	else if (t->next < count_all_ranges(t))
+		l = new_lease(t, t->next++);
+	return l;
+}
+
 /* ---- attempts ---- */
 
-static void begin_attempt(struct task *t, uint64_t step, uint64_t batch)
+static void begin_attempt(struct task *t, uint64_t step, uint64_t batch, bool assigned)
 {
+	if (assigned && t->attempt.batch)
+		return;
 	t->attempt.step = step;
 	t->attempt.batch = batch;
 	for (size_t i = 0, from = 0; batch && i < t->n_earlier; i++)
@@ -348,19 +430,14 @@ bool tasks_may_lease(const struct tasks *t, uint32_t worker)
 
 const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, uint64_t batch)
 {
-	struct lease *l = t->back;
+	struct lease *l;
 
 	if (!tasks_may_lease(t, worker))
 		return NULL;
-	if (l) {
-		t->back = l->next;
-	} else {
-		if (t->next >= count_all_ranges(t))
-			return NULL;
-		l = mem_alloc(sizeof *l);
-		l->task = range_task(t, t->next++);
-	}
-	begin_attempt(&l->task, step, batch);
+	l = t->assigned ? take_assigned_range(t, worker) : take_next_range(t);
+	if (!l)
+		return NULL;
+	begin_attempt(&l->task, step, batch, t->assigned);
 	give_lease(t, l, worker);
 	record_attempt(t, &l->task, worker);
 	report_lease_change(t,
@@ -384,8 +461,9 @@ static struct lease *held_lease(struct tasks *t, uint32_t worker, uint64_t id)
 /* May a worker that trains on this range in this way say that it is there? */
 static bool may_advance(const struct tasks *t, const struct task_attempt *a, uint64_t from)
 {
-	/* Only partitions of streams are rested on, and there no example is passed. */
-	return a->batch ? from >= a->from : t->stream && from == a->from;
+	/* A partition of a stream that is rested on, or an assigned range that was leased ahead: there no
+	 * example is passed. */
+	return a->batch ? from >= a->from : (t->stream || t->assigned) && from == a->from;
 }
 
 void tasks_advance(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
@@ -437,12 +515,6 @@ static bool id_in_list(uint64_t x, const uint64_t *id, size_t n)
 	return false;
 }
 
-static void return_lease(struct tasks *t, struct lease *l)
-{
-	l->next = t->back;
-	t->back = l;
-}
-
 /* Takes back the leases that are not listed. c: how far the worker is with them. */
 static bool take_back_leases(struct tasks *t, const struct task_change *c, const uint64_t *id,
     size_t n)
@@ -464,7 +536,8 @@ static bool take_back_leases(struct tasks *t, const struct task_change *c, const
 		 * place. */
 		record_end(t, l->task.id, c->worker, c->taken ? UINT64_MAX : l->task.attempt.step,
 		    c->taken);
-		end_attempt(&l->task, c->step, c->taken);
+		if (!t->assigned)
+			end_attempt(&l->task, c->step, c->taken);
 		return_lease(t, l);
 		change.id = l->task.id;
 		report_lease_change(t, &change);
@@ -503,18 +576,21 @@ static struct lease *unlink_lease_by_id(struct lease **p, uint64_t id)
 
 static bool replay_lease(struct tasks *t, const struct task_change *c)
 {
-	struct lease *l = unlink_lease_by_id(&t->back, c->id);
+	struct lease *l = t->assigned ? take_assigned_range(t, c->worker)
+	                              : unlink_lease_by_id(&t->back, c->id);
 
+	if (l && l->task.id != c->id) {
+		return_lease(t, l);
+		return false;
+	}
 	/* The stream got this partition after the state was saved. */
 	if (c->id == t->next)
 		tasks_extend(t, c->id + 1);
-	if (!l && c->id == t->next && t->next < count_all_ranges(t)) {
-		l = mem_alloc(sizeof *l);
-		l->task = range_task(t, t->next++);
-	}
+	if (!l && c->id == t->next && t->next < count_all_ranges(t))
+		l = new_lease(t, t->next++);
 	if (!l)
 		return false;
-	begin_attempt(&l->task, c->step, c->batch);
+	begin_attempt(&l->task, c->step, c->batch, t->assigned);
 	give_lease(t, l, c->worker);
 	return true;
 }
@@ -534,7 +610,8 @@ bool tasks_replay(struct tasks *t, const struct task_change *c)
 		if (c->event == TASK_ADVANCED) {
 			advance_attempt(&(*p)->task, c->from, c->step, c->batch, c->place);
 		} else if (c->event == TASK_RETURNED) {
-			end_attempt(&(*p)->task, c->step, c->taken);
+			if (!t->assigned)
+				end_attempt(&(*p)->task, c->step, c->taken);
 			return_lease(t, unlink_lease(t, h, p));
 		} else {
 			free_lease(unlink_lease(t, h, p));
@@ -600,6 +677,7 @@ struct state_tasks *tasks_save(const struct tasks *t)
 	size_t n = t->leased;
 
 	*s = (struct state_tasks){ .stream = t->stream,
+		.assigned = (int64_t)t->assigned,
 		.range = (int64_t)t->range,
 		.next = (int64_t)t->next,
 		.done = (int64_t)t->done,
@@ -621,8 +699,8 @@ struct state_tasks *tasks_save(const struct tasks *t)
 }
 
 /* Loads the attempts of a range. A list of pushes that is malformed counts as empty: state_decode has
- * checked its type, and nobody else writes it. */
-static void load_attempts(struct task *t, const struct state_tasks *s, bool held)
+ * checked its type, and nobody else writes it. whole: the present attempt goes on. */
+static void load_attempts(struct task *t, const struct state_tasks *s, bool whole)
 {
 	for (uint64_t i = 0; i < s->nattempts; i++) {
 		const struct state_attempt *saved = &s->attempts[i];
@@ -632,7 +710,7 @@ static void load_attempts(struct task *t, const struct state_tasks *s, bool held
 		if ((uint64_t)saved->id != t->id)
 			continue;
 		if (!saved->taken) {
-			t->attempt = held ? a : (struct task_attempt){ .from = a.from };
+			t->attempt = whole ? a : (struct task_attempt){ .from = a.from };
 			continue;
 		}
 		taken_from_json(saved->taken, &a.taken, NULL);
@@ -654,10 +732,14 @@ void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 {
 	struct lease **back = &t->back;
 
+	/* Those that tasks_assign has marked */
+	free_leases(t->back);
+	t->back = NULL;
 	/* The ranges are others now, so the saved ids do not apply: the present epoch begins again. */
 	if ((uint64_t)s->range != t->range || s->stream != t->stream) {
 		t->next = t->done = (uint64_t)s->next / t->per_epoch * t->per_epoch;
 		begin_count(t);
+		mark_first_ranges(t);
 		return;
 	}
 	t->next = (uint64_t)s->next;
@@ -666,10 +748,9 @@ void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 	t->counted_ranges = (uint64_t)s->counted_ranges;
 	t->counted_examples = (uint64_t)s->counted_examples;
 	for (uint64_t i = 0; i < s->nopen; i++) {
-		struct lease *l = mem_alloc(sizeof *l);
+		struct lease *l = new_lease(t, (uint64_t)s->open[i]);
 
-		l->task = range_task(t, (uint64_t)s->open[i]);
-		load_attempts(&l->task, s, held);
+		load_attempts(&l->task, s, held || t->assigned);
 		load_place(&l->task, s);
 		if (held && i < s->nheld) {
 			give_lease(t, l, (uint32_t)s->held[i]);
@@ -707,8 +788,8 @@ struct state_tasks *tasks_recorded(const struct tasks *t, const struct taken *ta
 {
 	struct state_tasks *s = t->base ? state_tasks_copy(t->base) : NULL;
 
-	if (!s)
-		return NULL;
+	if (!s || t->assigned)
+		return s;
 	add_new_ranges(t, s);
 	for (size_t i = 0; i < t->nrecorded; i++) {
 		const struct recorded *r = &t->record[i];

@@ -13,6 +13,8 @@
  * bounds the coordinator's state and the cost of each lease. tasks_limit says how many partitions
  * of a stream it may hold. */
 #define TASKS_HELD_MAX 2u
+/* As TASKS_HELD_MAX, of assigned ranges, which a worker reports as done some steps later. */
+#define TASKS_ASSIGNED_MAX 16u
 /* The place of a range that nobody has begun. */
 #define TASKS_NOT_BEGUN (-1)
 
@@ -39,7 +41,19 @@
  * trains on one at a time: on the others it rests, which it says by tasks_advance with a batch of 0. So an
  * attempt has no step in which its worker trained on another partition, or on nothing. Where an event is
  * in the stream cannot be computed from its number: the worker tells the place (the offset of a topic, or
- * a byte of a file) of an event with each tasks_advance, and the next worker reads on from there. */
+ * a byte of a file) of an event with each tasks_advance, and the next worker reads on from there.
+ *
+ * Assigned ranges (tasks_assign), for deterministic jobs: of n workers, worker w trains on the ranges w,
+ * w + n, w + 2n, ..., through all epochs, and on nothing else. It leases them in this order, uses each up
+ * before it begins the next one, and never waits for the others' ranges. So the batch of a step follows from
+ * the data, the rank and the batch sizes of the steps before: no race decides anything. How many examples
+ * a range has is known only to those who have read it, so a place in the data is not computed from the step
+ * alone, but from a mark, a place that was reported: at the step attempt.step, the rank was at the example
+ * attempt.from. A worker that replaces another one in its open step leases the rank's oldest range that is
+ * not done, and passes over batches from the mark to its step; then it makes the pushes of its predecessor
+ * once more, and servers drop those that they have. Therefore a range must stay leased until a successor
+ * cannot begin before the end of it (role/worker/assigned_feed.c), attempts are not cut where a worker is
+ * lost, and a checkpoint has the marks of the moment before its first snapshot. */
 struct tasks;
 
 struct task_attempt {
@@ -72,6 +86,11 @@ void tasks_limit(struct tasks *t, unsigned held);
 /* The number of ranges that a worker holds. */
 unsigned tasks_held(const struct tasks *t, uint32_t worker);
 
+/* Assign the ranges to so many workers, which begin at this step with batches of this size. Call it before
+ * any other function. */
+void tasks_assign(struct tasks *t, uint64_t workers, uint64_t step, uint64_t batch);
+bool tasks_are_assigned(const struct tasks *t);
+
 /* Begin at this place: all ranges before it are done, and the range that contains it is leased
  * whole. */
 void tasks_begin_at(struct tasks *t, uint64_t epoch, uint64_t offset);
@@ -98,8 +117,8 @@ bool tasks_replay(struct tasks *t, const struct task_change *c);
 /* May this worker lease one more range, or does it hold as many as it may? */
 bool tasks_may_lease(const struct tasks *t, uint32_t worker);
 /* Lease the next range to a worker that will begin it at this step, with batches of this size; a
- * range with earlier attempts keeps their size. batch 0: it rests at first. *out is borrowed until the
- * next call. NULL: none is available now, or the worker holds as many as it may. */
+ * range with earlier attempts keeps their size. batch 0: it rests at first. An assigned range keeps its
+ * mark, if it has one. *out is borrowed until the next call. NULL: none is available now, or the worker holds as many as it may. */
 const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, uint64_t batch);
 /* The worker reports that it continues the range in another way than it was leased: all examples
  * before `from` are trained on, by pushes with receipts, and the next step is `step`. batch 0: it

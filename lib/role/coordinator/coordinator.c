@@ -477,6 +477,9 @@ static enum err_code find_resume(struct coordinator *h, struct err *e)
 	}
 	if (!rc && !h->server->cfg.conf->read_only)
 		rc = ckpt_state_check(h->resume, h->resume_path, e);
+	if (!rc && conf_trains(h->server->cfg.conf))
+		rc = coord_resume_check(&h->resume_head, h->server->cfg.conf->deterministic,
+		    (unsigned)h->server->cfg.conf->workers.max, e);
 	if (rc)
 		return rc;
 	log_info(h->server->cfg.log, "going on from %s", h->resume_path);

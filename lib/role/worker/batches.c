@@ -103,6 +103,13 @@ static const struct member_entry *entry_at_step(const struct feed *f, uint64_t s
 	return found;
 }
 
+uint64_t batches_size_at(const struct feed *f, uint64_t step)
+{
+	const struct member_entry *m = entry_at_step(f, step);
+
+	return m ? m->batch : 0;
+}
+
 /* ---- by step ---- */
 
 /* The place of a rank in the list of members; UINT32_MAX: it is no member. */

@@ -6,7 +6,7 @@
 #include "worker/batches.h"
 #include "worker/leased_range.h"
 
-/* The state of batches.c, and the two ways to lease. */
+/* The state of batches.c, and the ways to lease. */
 
 struct member_entry;
 struct feed {
@@ -56,6 +56,8 @@ struct lease_ops {
 
 /* One range after another, each of which has an end (range_feed.c). */
 extern const struct lease_ops leases_of_ranges;
+/* The same, where each range is assigned to one rank (assigned_feed.c). */
+extern const struct lease_ops leases_of_assigned_ranges;
 /* The partitions of a stream (stream_feed.c). */
 extern const struct lease_ops leases_of_stream;
 
@@ -63,5 +65,7 @@ extern const struct lease_ops leases_of_stream;
  * answer_release_lease and json_decref(*answer). Takes the references of done and holds. */
 enum err_code batches_request_lease(struct feed *f, const struct message_lease *m, json_t *done,
     json_t *holds, struct answer_lease *out, json_t **answer, struct err *e);
+/* The batch size in force at a step, as the view tells; 0: the view begins later. */
+uint64_t batches_size_at(const struct feed *f, uint64_t step);
 
 #endif

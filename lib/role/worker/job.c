@@ -16,6 +16,7 @@
 #include "layout/layout.h"
 #include "model/class_weight.h"
 #include "worker/data_facts.h"
+#include "worker/feed_state.h"
 
 /* Blocks of text that would fill job.data_memory, and the size of the largest one. Small blocks mix the
  * examples better; each costs opening a file. */
@@ -78,8 +79,7 @@ struct data_want job_want(const struct conf_job *job)
 /* Jobs whose steps need the whole data in memory. */
 static enum err_code check_blocks_fit(const struct job *j, struct err *e)
 {
-	const char *why = j->conf.deterministic                          ? "deterministic"
-	    : strcmp(j->conf.via, "allreduce") == 0                      ? "via allreduce"
+	const char *why = strcmp(j->conf.via, "allreduce") == 0          ? "via allreduce"
 	    : j->conf.local_steps > 1 && sync_is_lockstep(&j->conf.sync) ? "local_steps with bsp"
 	                                                                 : NULL;
 
@@ -148,6 +148,8 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	 * large a group is. */
 	j->source = source_blocks_new(j->blocks, split_of(j), (uint64_t)j->conf.job.seed,
 	    choose_group(j), (uint64_t)j->conf.workers.max, memory / 5 * 2);
+	if (j->conf.deterministic)
+		j->source->leases = &leases_of_assigned_ranges;
 	log_info(log, "data: %llu bytes in %zu blocks, %llu at once",
 	    (unsigned long long)data_blocks_bytes(j->blocks), data_blocks_count(j->blocks),
 	    (unsigned long long)j->source->group);

@@ -96,6 +96,25 @@ static void scales(void)
 	dataset_free(d);
 }
 
+/* 200 rows of three columns between -1 and 1: the first one is near 0 but in the first row and the last one,
+ * the others are 0 but in the first row, where one has a whole number and one a fraction. */
+static struct dataset *load_tails(const struct data_want *want, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	struct dataset *d;
+
+	for (int r = 0; r < 200; r++)
+		buf_printf(&text, "%g,%g,%g,%d\n",
+		    r == 0         ? -0.3
+		        : r == 199 ? 0.3
+		        : r % 2    ? 0.05
+		                   : -0.05,
+		    r == 0 ? 1.0 : 0, r == 0 ? 0.5 : 0, r);
+	d = load((const char *)text.data, "", want, NULL, e);
+	buf_release(&text);
+	return d;
+}
+
 /* The scaling that the model wants, where the path does not say it. */
 static void wanted_scaling(void)
 {
@@ -121,6 +140,10 @@ static void wanted_scaling(void)
 	d = load("1000.5,0.25,1\n1000.75,0.5,2\n", "", &scaled, NULL, &e);
 	ok(ROW(d, 0, -1, -1) && ROW(d, 1, 1, 1) && !d->sparse,
 	    "narrow columns are scaled, without a header, too: %s", d ? "" : e.msg);
+	dataset_free(d);
+	d = load_tails(&scaled, &e);
+	ok(d && d->rows == 200 && d->x[0] < -5 && d->x[1] == 1 && d->x[2] == 0.5f,
+	    "a column of a small deviation is scaled, rare values are not: %s", d ? "" : e.msg);
 	dataset_free(d);
 	d = load(text, "scale=none", &scaled, NULL, &e);
 	ok(ROW(d, 0, 1e6, 0.1, 0) && !d->schema, "scale=none makes mere rows");

@@ -23,9 +23,13 @@
 
 enum scaling { SCALE_NONE, SCALE_STANDARD, SCALE_MINMAX, SCALE_AUTO };
 static const char *const scaling_name[] = { "none", "standard", "minmax", "auto", NULL };
-/* A column within -1 and 1, and so far from its least to its greatest value, needs no scaling. Indicators do
- * not even gain by it: those of rare events would become the largest features by far. */
-#define MODERATE_RANGE 0.5
+/* A column within -1 and 1, and at least so wide from its least to its greatest value, needs no scaling
+ * where its deviation is not small. Neither do columns of whole numbers and those that have one value in
+ * almost all rows: their rare values would become the largest features by far. Such a column is so many
+ * deviations wide, which one of a bell's shape hardly is. */
+#define MODERATE_RANGE     0.5
+#define MODERATE_DEVIATION 0.25
+#define RARE_DEVIATIONS    12
 /* Wider tables are scaled only where the path says it: each column is an entry of the facts about the
  * data, which all workers get and each model has. */
 #define UNASKED_COLUMNS 4096u
@@ -969,13 +973,17 @@ static void add_new_values(struct data_build *b)
 
 /* Figures of a column of numbers, over the cells that are not missing. */
 struct figures {
-	uint64_t n;
+	uint64_t n, whole; /* whole: those without a fraction */
 	double sum, squares, least, most; /* squares: of the distances from the mean */
 };
 
 static bool is_moderate(const struct figures *f)
 {
-	return f->least >= -1 && f->most <= 1 && f->most - f->least >= MODERATE_RANGE;
+	double range = f->most - f->least, deviation = sqrt(f->squares / (double)f->n);
+
+	return f->least >= -1 && f->most <= 1 && range >= MODERATE_RANGE &&
+	    (f->whole == f->n || deviation >= MODERATE_DEVIATION ||
+	        range > RARE_DEVIATIONS * deviation);
 }
 
 static void compute_scaling(const struct figures *f, enum scaling scaling, struct data_column *c)
@@ -1004,6 +1012,7 @@ static void count_number(struct figures *f, double v)
 	f->least = f->n == 0 || v < f->least ? v : f->least;
 	f->most = f->n == 0 || v > f->most ? v : f->most;
 	f->sum += v;
+	f->whole += v == floor(v);
 	f->n++;
 }
 

@@ -115,10 +115,10 @@ use_clicks() {
 		train=${PAPERS_CLICKS%,*} test=${PAPERS_CLICKS##*,}
 		return
 	fi
-	train=$work/train.svm test=$work/test.svm
-	"$papers_folder/clicks" "$(($1 + $2))" 1 >clicks.svm
-	head -n "$1" clicks.svm >"$train"
-	tail -n "$2" clicks.svm >"$test"
+	train=$work/train.ffm test=$work/test.ffm
+	"$papers_folder/clicks" "$(($1 + $2))" 1 >clicks.ffm
+	head -n "$1" clicks.ffm >"$train"
+	tail -n "$2" clicks.ffm >"$test"
 }
 
 # Write standard input as the cluster file of all variants; cache is the folder for parsed data.

@@ -54,13 +54,16 @@ finish() {
 # wait_for SECONDS COMMAND...: wait until the command succeeds.  Fails when the time is over; a busy
 # machine gets three times as much, sanitizers five times as much as that.
 wait_for() {
-	local end=$((SECONDS + ${PS_SANITIZED:+5 *} 3 * $1)) hundredths=2 pause
+	local end=$((SECONDS + ${PS_SANITIZED:+5 *} 3 * $1)) hundredths=2 goal='' pause
 	shift
-	# Wait for a step with one process, ps-ctl wait, instead of several for each look.  What it
+	# Wait for a step or the end with one process, ps-ctl wait, instead of several for each look.  What it
 	# cannot wait for, as a missing coordinator, is polled below.
-	if [ "$1" = step_is_past ] && [[ $2 =~ ^[0-9]+$ ]]; then
-		ps-ctl wait -C "$RUN" --for "step=$(($2 + 1))" --timeout "$((end - SECONDS))s" >/dev/null 2>&1 || true
-	fi
+	case "$*" in
+	step_is_past\ *[!0-9]*) ;;
+	step_is_past\ *) goal=step=$(($2 + 1)) ;;
+	over | "state_is done") goal="done" ;;
+	esac
+	[ -z "$goal" ] || ps-ctl wait -C "$RUN" --for "$goal" --timeout "$((end - SECONDS))s" >/dev/null 2>&1 || true
 	until "$@"; do
 		if [ "$SECONDS" -ge "$end" ]; then
 			echo "never true: $*" >&2

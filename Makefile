@@ -322,11 +322,15 @@ bench-blocks: deps ## data in blocks beside data in memory (ps-performance(7)); 
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/blocks $(BUILD)
 
-# First the tests that are slow.  Then with failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
+# First the tests that are slow, and those that inject faults, with HARDER times as many faults at random.  Then with
+# failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
 SOAK ?= 10m
+HARDER ?= 10
 HARM = worker-0 worker-1 worker-2 server-0 server-1 coordinator all stop:worker-0 stop:server-1 stop:coordinator
 soak: deps-check ## slow tests, then faults at random for SOAK (10m)
-	@TAGS=slow $(MAKE) --no-print-directory check TESTS="$(shell grep -l test_tags=slow tests/*.bats)"
+	@TAGS=slow SEED=$(SEED) $(MAKE) --no-print-directory check TESTS="$(shell grep -lE '_tags=.*\bslow' tests/*.bats)"
+	@TAGS='fault,!slow' HARDER=$(HARDER) SEED=$(SEED) $(MAKE) --no-print-directory check JOBS=1 \
+	    TESTS="$(shell grep -lE '_tags=.*\bfault' tests/*.bats)"
 	@$(MAKE) --no-print-directory FAULT=1 all faultkit
 	@PS_BIN=$(BUILD)/fault-points tests/fault/soak $(SOAK)
 	@PS_BIN=$(BUILD)/fault-points tests/fault/failover 100

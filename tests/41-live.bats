@@ -139,10 +139,11 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	has .model_digest "$want"
 }
 
+# bats test_tags=fault
 @test "nothing is lost and nothing counts twice, whatever dies while modes change" {
 	for victims in workers "servers coordinator"; do
-		run env TMPDIR="$T" LEASE=1 NET=0 SERVERS=3 WORKERS=3 REPLICAS=2 KILLS=8 EVERY=0.4 VICTIMS="$victims" PS_BIN="$BIN" CHANGED=3 \
-			CHANGES="sync=bsp sync=ssp:2 sync=asp lr=1 sync=ssp:0" "$BATS_TEST_DIRNAME/fault/soak" 3m
+		run env TMPDIR="$T" LEASE=1 NET=0 SERVERS=3 WORKERS=3 REPLICAS=2 QUOTA=300 KILLS=$(kills 5) EVERY=0.4 VICTIMS="$victims" PS_BIN="$BIN" CHANGED=3 \
+			CHANGES="sync=bsp sync=ssp:2 sync=asp lr=1 sync=ssp:0" "$BATS_TEST_DIRNAME/fault/soak" 5m
 		figure "${lines[1]}"
 		[ "$status" -eq 0 ] || { echo "$output"; false; }
 		[[ ${lines[1]} =~ \ ([0-9]+)\ changes ]]

@@ -232,7 +232,8 @@ replaced() {
 	ps-ctl -C "$RUN" stop
 }
 
+# bats test_tags=fault
 @test "servers are killed and started again: none calls a worker fenced that it has not heard of yet" {
-	PS_BIN=$BIN TMPDIR=$T run -0 "$BATS_TEST_DIRNAME/fault/failover" 6
+	PS_BIN=$BIN TMPDIR=$T run -0 "$BATS_TEST_DIRNAME/fault/failover" "$(kills 4)"
 	figure "$(tail -n 1 <<<"$output")"
 }

@@ -138,18 +138,19 @@ sparse() {
 	kill -9 "${asleep[@]}"
 }
 
+# bats test_tags=fault
 @test "killed within half a second of its start: the run is done all the same" {
-	run -0 env PS_BIN="$BIN" "$BATS_TEST_DIRNAME/fault/early" 4
+	run -0 env PS_BIN="$BIN" "$BATS_TEST_DIRNAME/fault/early" "$(kills 3)"
 	echo "$output"
-	[[ $output == *"4 runs, 0 failed"* ]]
+	[[ $output == *"$(kills 3) runs, 0 failed"* ]]
 	# When its state is good, and the supervisor has not yet seen that the job runs.
-	run -0 env PS_BIN="$BIN" WHEN="the job is running" "$BATS_TEST_DIRNAME/fault/early" 4
+	run -0 env PS_BIN="$BIN" WHEN="the job is running" "$BATS_TEST_DIRNAME/fault/early" "$(kills 3)"
 	echo "$output"
-	[[ $output == *"4 runs, 0 failed"* ]]
+	[[ $output == *"$(kills 3) runs, 0 failed"* ]]
 	# When the job is done, and the model is yet to be saved.
-	run -0 env PS_BIN="$BIN" WHEN="the job is done" "$BATS_TEST_DIRNAME/fault/early" 2
+	run -0 env PS_BIN="$BIN" WHEN="the job is done" "$BATS_TEST_DIRNAME/fault/early" "$(kills 2)"
 	echo "$output"
-	[[ $output == *"2 runs, 0 failed"* ]]
+	[[ $output == *"$(kills 2) runs, 0 failed"* ]]
 }
 
 @test "of two coordinators in one run directory the later one goes on, the earlier one ends" {

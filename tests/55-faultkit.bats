@@ -366,7 +366,7 @@ resume() {
 	echo $! >c.run/lock
 	run bash -c '
 		set -u
-		run=c.run here=. replicas=1 killed=0 stopped=0 everything=0 victims=(all)
+		run=c.run replicas=1 killed=0 stopped=0 everything=0 victims=(all)
 		fail() { echo "failed: $1"; exit 1; }
 		. "$1/fault/harm.bash"
 		shift

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: ISC
 # The network of a cluster, cut silently between its hosts (tests/fault/cuts): the cluster goes on
 # or says why not, and no push is lost or counted twice.
+# bats file_tags=fault
 
 load lib/helper
 
@@ -17,12 +18,12 @@ setup_file() {
 	suffer workers "coordinator>worker-0" "worker-0>coordinator" "coordinator=worker-0"
 	suffer slow "slow server-0=server-1"
 	suffer links "server-0>worker-0" "worker-0>server-1"
-	SYNC=asp REPLICAS=2 suffer two random 8
-	SYNC=ssp:2 REPLICAS=3 suffer three random 8
-	SYNC=bsp RELAY=1 suffer relay random 8
-	SYNC=bsp REPLICAS=2 SERVERS=3 suffer spare random 8
-	SYNC=asp suffer asp-sequences sequences 3
-	SYNC=ssp:2 REPLICAS=3 suffer ssp-sequences sequences 3
+	SYNC=asp REPLICAS=2 suffer two random "$(kills 5)"
+	SYNC=ssp:2 REPLICAS=3 suffer three random "$(kills 5)"
+	SYNC=bsp RELAY=1 suffer relay random "$(kills 5)"
+	SYNC=bsp REPLICAS=2 SERVERS=3 suffer spare random "$(kills 5)"
+	SYNC=asp suffer asp-sequences sequences "$(kills 3)"
+	SYNC=ssp:2 REPLICAS=3 suffer ssp-sequences sequences "$(kills 3)"
 	wait
 	cd / && rm -rf "$T"
 }

@@ -311,15 +311,17 @@ tables() {
 	wait_for 20 eval 'http GET /v1/layout | jq -e "[.tables[].runs[][2] | length == 2 and index(2) == null] | all" >/dev/null'
 }
 
+# bats test_tags=fault
 @test "workers, relays and servers are killed: nothing is lost, nothing counts twice" {
-	LEASE=1 ZONES=z REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=10 EVERY=0.3 VICTIMS="workers servers relays" run "$SOAK" 60s
+	LEASE=1 ZONES=z REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=$(kills 6) QUOTA=300 EVERY=0.3 VICTIMS="workers servers relays" run "$SOAK" 5m
 	echo "$output"
 	echo "# ${lines[-1]}" >&3
 	[ "$status" -eq 0 ]
 }
 
+# bats test_tags=fault
 @test "a tree of relays, killed: nothing is lost, nothing counts twice" {
-	LEASE=1 ZONES="dc/a dc/b dc" WORKERS=4 REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=10 EVERY=0.3 VICTIMS="workers relays servers" run "$SOAK" 60s
+	LEASE=1 ZONES="dc/a dc/b dc" WORKERS=4 REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=$(kills 6) QUOTA=300 EVERY=0.3 VICTIMS="workers relays servers" run "$SOAK" 5m
 	echo "$output"
 	echo "# ${lines[-1]}" >&3
 	[ "$status" -eq 0 ]

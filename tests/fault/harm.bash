@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: ISC
-# Harms processes of a local run, for tests/fault/examples and tests/fault/events, which set $here, $run,
-# $replicas and $victims, and have fail and await.
+# Harms processes of a local run, for tests/fault/examples and tests/fault/events, which set $run, $replicas
+# and $victims, and have fail.
 #
 # A victim is "worker-N", "server-N" or "coordinator", which is killed; "reader", a process that reads a topic
 # for a worker; "stop:NAME", which is stopped for up to 4 s and goes on; or "all": the supervisor is killed, and all
@@ -18,13 +18,15 @@ has_ended() {
 	[ -e "$run/result.json" ]
 }
 
+# What the coordinator answers to GET /v1/$1.
+ask() {
+	curl -sf --max-time 2 --unix-socket "$run/ctl.sock" "http://x/v1/$1"
+}
+
 # Do all partitions have all their replicas? The last one must not be killed.
 has_replicas() {
-	has_ended || python3 -c '
-import sys
-sys.path.insert(0, sys.argv[1])
-from victims import has_all_replicas
-sys.exit(not has_all_replicas(sys.argv[2], int(sys.argv[3])))' "$here" "$run" "$replicas" 2>/dev/null
+	has_ended || { ask status && ask layout; } | jq -se --argjson replicas "$replicas" '.[0].state == "running" and .[0].partitions_moving == 0 and
+		([.[1].tables[].runs[][2] | length] | length > 0 and all(. == $replicas))' >/dev/null 2>&1
 }
 
 # Has another process the place of the victim $1, which was process $2?

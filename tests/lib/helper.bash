@@ -6,6 +6,10 @@ setup_dir() {
 	BIN=$(cd "$BATS_TEST_DIRNAME/.." && cd "${PS_BIN:-build}" && pwd) || return 1
 	PATH=$BIN:$PATH
 	unset PS_CLUSTER
+	# Faults at random are the same in every run.  With an empty SEED, as in make soak, they are others each time, and
+	# the tools of tests/fault print their seeds.
+	export SEED=${SEED-1}
+	[ -z "$SEED" ] || RANDOM=$SEED
 	T=$(mktemp -d "${TMPDIR:-/tmp}/pskit-test.XXXXXX")
 	cd "$T" || return 1
 	pids=()
@@ -23,6 +27,11 @@ tell_clusters() {
 			[ ! -s "$log" ] || { echo "-- ${log#"$T/"}" && tail -n 12 "$log" | cut -c 1-400; }
 		done
 	done
+}
+
+# kills N: print how many faults a test injects: N, or in make soak HARDER times as many.
+kills() {
+	echo $((${HARDER:-1} * $1))
 }
 
 # Stop all clusters of this directory, whatever state the test left them in.

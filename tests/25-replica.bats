@@ -84,6 +84,11 @@ settles() {
 	done
 }
 
+# have_rested SECONDS: every worker tells that it has rested for so long.
+have_rested() {
+	http GET /v1/workers | jq -e --argjson most "$1" '[.workers[] | select(.doing == "pause").doing_seconds] | length == 2 and min > $most' >/dev/null
+}
+
 @test "after a pause nothing changes any more, although a quota holds pushes back" {
 	for mode in asp ssp:2 bsp; do
 		job logistic ""
@@ -93,11 +98,12 @@ settles() {
 		for _ in 1 2 3; do
 			ps-ctl pause -C a.run
 			ps-ctl export -C a.run all -o text >first.txt
-			# Longer than the quota holds a push.
-			sleep 0.5
+			# All have rested longer than the quota holds a push.
+			wait_for 10 have_rested 0.3
 			ps-ctl export -C a.run all -o text | cmp first.txt -
 			ps-ctl resume -C a.run
-			sleep 0.1
+			at=$(status .step)
+			wait_for 10 step_is_past "$at"
 		done
 		ps-ctl stop -C a.run
 	done

@@ -39,7 +39,19 @@ everybody_waits() {
 	[[ $(ps-stat -C "$RUN" why 2>&1) == "everybody waits for ps-ctl resume at step "*"the job is paused, by local; ps-ctl resume" ]]
 }
 
+# goes_on WHAT: nothing has moved since the job was paused, when moved() was WHAT; and it goes on.
+goes_on() {
+	wait_for 10 heard_since
+	[ "$(moved)" = "$1" ]
+	wait_for 10 everybody_waits
+	run -0 resume --json
+	[ "$(jq -r .kind <<<"$output")" = resumed ]
+	at=$(status .step)
+	wait_for 20 step_is_past "$at"
+}
+
 @test "nothing moves while it is paused, in any mode, for longer than the deadline" {
+	declare -A before
 	for mode in bsp ssp:3 asp; do
 		job "${mode%%:*}" $ENDLESS "$mode"
 		begin "${mode%%:*}.json"
@@ -48,16 +60,15 @@ everybody_waits() {
 			run -0 pause
 			[[ $output =~ ^paused\ at\ step\ [0-9]+$ ]]
 			[ "$(status .paused)" = true ]
-			before=$(moved)
-			[ "$i" -lt 3 ] || wait_for 10 paused_for 6.5
-			wait_for 10 heard_since
-			[ "$(moved)" = "$before" ]
-			wait_for 10 everybody_waits
-			run -0 resume --json
-			[ "$(jq -r .kind <<<"$output")" = resumed ]
-			at=$(status .step)
-			wait_for 20 step_is_past "$at"
+			before[${mode%%:*}]=$(moved)
+			[ "$i" -eq 3 ] || goes_on "${before[${mode%%:*}]}"
 		done
+	done
+	# All of them rest for longer than the deadline at once.
+	for mode in bsp ssp asp; do
+		RUN=$T/$mode.run
+		wait_for 10 paused_for 6.5
+		goes_on "${before[$mode]}"
 		run -0 ps-ctl events -C "$RUN" paused resumed
 		[ "${#lines[@]}" -eq 6 ]
 		ps-ctl stop -C "$RUN" >/dev/null

@@ -32,10 +32,15 @@ write_job() {
 	done
 }
 
-absurd() {
+# start_absurd STEP: a third worker at this step, which tells in absurd.out what becomes of it.
+start_absurd() {
 	python3 "$BATS_TEST_DIRNAME/lib/absurd.py" "$RUN" 2 "$1" >absurd.out 2>absurd.err 3>&- &
 	absurd=$!
 	pids+=("$absurd")
+}
+
+absurd() {
+	start_absurd "$1"
 	wait_for 20 grep -q "$2" absurd.out
 	cat absurd.out absurd.err
 }
@@ -134,35 +139,49 @@ write_program() {
 	echo 'sleep 1000.'$$ >bad
 }
 
-hangs() {
-	write_program "$1"
-	begin c.json
-	wait_for 20 step_is_past 10
-	touch worker-1.bad
-	wait_for 20 eval '[ -n "$(event "worker-1 .* is lost: it stood at step [0-9]* for [6-9]\.[0-9] s while others waited")" ]'
-	rm worker-1.bad
-	wait_for 20 eval '[ "$(worker 1 .state)" != active ] || [ -n "$(event "worker-1 is out from step")" ]'
-	at=$(worker 0 .step)
-	wait_for 20 eval '[ "$(worker 0 .step)" -gt '$((at + 20))' ]'
-	! grep -q 'exit code 124\|a larger `deadline`' "$RUN"/*.log
-	grep -q 'worker-1 .* it stood at step' "$RUN/server-0.log" "$RUN/coordinator.log" 2>/dev/null
-	state_is running
-	ps-ctl stop --discard --timeout 20s >/dev/null
-	none_left "$T"
-}
+# Most of these tests is the time until a worker is given up, so both modes have it at once.
 
-@test "bsp: a worker that hangs in its step is given up, and the others go on" {
-	hangs bsp
-}
-
-@test "ssp: a worker that hangs in its step is given up, and the others go on" {
-	hangs ssp:2
+@test "bsp and ssp: a worker that hangs in its step is given up, and the others go on" {
+	for mode in bsp ssp:2; do
+		mkdir "$T/${mode%:*}"
+		cd "$T/${mode%:*}"
+		write_program "$mode"
+		RUN=$PWD/c.run
+		ps-ctl start c.json >start.log 2>&1 || { cat start.log; false; }
+		wait_for 20 step_is_past 10
+		touch worker-1.bad
+	done
+	for mode in bsp ssp; do
+		cd "$T/$mode"
+		RUN=$PWD/c.run
+		wait_for 20 eval '[ -n "$(event "worker-1 .* is lost: it stood at step [0-9]* for [6-9]\.[0-9] s while others waited")" ]'
+		rm worker-1.bad
+		wait_for 20 eval '[ "$(worker 1 .state)" != active ] || [ -n "$(event "worker-1 is out from step")" ]'
+		at=$(worker 0 .step)
+		wait_for 20 eval '[ "$(worker 0 .step)" -gt '$((at + 20))' ]'
+		! grep -q 'exit code 124\|a larger `deadline`' "$RUN"/*.log
+		grep -q 'worker-1 .* it stood at step' "$RUN/server-0.log" "$RUN/coordinator.log" 2>/dev/null
+		state_is running
+		ps-ctl stop -C "$RUN" --discard --timeout 20s >/dev/null
+		none_left "$RUN"
+	done
 }
 
 @test "a worker that pushes and sends no CLOCK is given up; its push is answered, and it is fenced" {
+	servers=()
 	for mode in bsp ssp:2; do
+		mkdir "$T/${mode%:*}"
+		cd "$T/${mode%:*}"
+		RUN=$PWD/c.run
 		write_job "$mode" '"deadline": "8s",'
-		absurd mute '^clock'
+		servers+=("$server")
+		start_absurd mute
+	done
+	for mode in bsp ssp; do
+		cd "$T/$mode"
+		RUN=$PWD/c.run
+		wait_for 20 grep -q '^clock' absurd.out
+		cat absurd.out absurd.err
 		grep -q '^receipt \(merged\|applied\)$' absurd.out
 		grep -q "^clock refused: rank 2 is no longer this worker's" absurd.out
 		event 'worker-2 .* is lost: it stood at step 0 for [6-9]\.[0-9] s while others waited'
@@ -171,7 +190,6 @@ hangs() {
 		worker_is 2 lost
 		state_is running
 		ps-ctl stop -C "$RUN" --discard >/dev/null
-		wait "$server" || true
-		rm -rf "$RUN"
 	done
+	wait "${servers[@]}" || true
 }

@@ -132,8 +132,8 @@ another() {
 }
 
 @test "killed in every order while it trains: the servers end as the workers" {
-	LR=0.0005 HIDDEN=1500 job 3 4 1500 ', "replicas": 2' ', "optimizer": "adam"'
-	begin c.json "${HELD[@]}"
+	LR=0.0005 HIDDEN=1500 job 3 4 900 ', "replicas": 2' ', "optimizer": "adam"'
+	begin c.json --set quota_pushes=60
 	wait_for 20 step_is_past 10
 	for i in 0 1 2 3 0 2; do
 		kill -9 "$(pgrep -f "ps-work train -C $RUN --rank $i" | head -n 1)"
@@ -149,7 +149,7 @@ another() {
 	done
 	let_go
 	ends_alike
-	[ "$(http GET /v1/result | jq .steps)" -eq 1500 ]
+	[ "$(http GET /v1/result | jq .steps)" -eq 900 ]
 }
 
 @test "all workers at once are killed: others begin where the servers are" {

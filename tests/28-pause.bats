@@ -51,17 +51,18 @@ goes_on() {
 }
 
 @test "nothing moves while it is paused, in any mode, for longer than the deadline" {
+	# The name i is the loops' of bats' run.
 	declare -A before
 	for mode in bsp ssp:3 asp; do
 		job "${mode%%:*}" $ENDLESS "$mode"
 		begin "${mode%%:*}.json"
-		for i in 1 2 3; do
-			wait_for 20 step_is_past $((i * 20))
+		for round in 1 2 3; do
+			wait_for 20 step_is_past $((round * 20))
 			run -0 pause
 			[[ $output =~ ^paused\ at\ step\ [0-9]+$ ]]
 			[ "$(status .paused)" = true ]
 			before[${mode%%:*}]=$(moved)
-			[ "$i" -eq 3 ] || goes_on "${before[${mode%%:*}]}"
+			[ "$round" -eq 3 ] || goes_on "${before[${mode%%:*}]}"
 		done
 	done
 	# All of them rest for longer than the deadline at once.

@@ -35,7 +35,9 @@ setup_file() {
 			for (k = 1; k <= 40; k++)
 				if (k in on) score += k % 2 ? 1 : -1
 			printf "%d", (score + rand() - 0.5 > 0)
-			for (k = 1; k <= 12000; k++)
+			for (k = 1; k <= 40; k++)
+				if (k in on) printf " %d:1", k
+			for (k = 41 + i * 3; k < 1541 + i * 3; k++)
 				if (k in on) printf " %d:1", k
 			print ""
 		}

@@ -107,7 +107,7 @@ by() {
 
 @test "pull_delta: a server is killed, another comes, and what was pulled goes on" {
 	RUN=$T/c.run
-	begin c.json --set codec=topk:0.01 --set pull_delta=true --set replicas=2 --set steps=2000 "${HELD[@]}"
+	begin c.json --set codec=topk:0.01 --set pull_delta=true --set replicas=2 --set steps=1000 "${HELD[@]}"
 	wait_for 20 step_is_past 10
 	kill -9 "$(cat "$RUN/server-1.pid")"
 	steps_on
@@ -117,8 +117,8 @@ by() {
 	RESULT=$(http GET /v1/result)
 	has .state done
 	figure "accuracy $(res .eval.accuracy), pulled $(res .pulled_bytes) bytes"
-	at_least .eval.accuracy 0.84
-	jq -e ".pulled_bytes < 0.1 * 4 * 50890 * 2 * 2000" <<<"$RESULT" >/dev/null
+	at_least .eval.accuracy 0.8
+	jq -e ".pulled_bytes < 0.1 * 4 * 50890 * 2 * 1000" <<<"$RESULT" >/dev/null
 	ps-ctl stop >/dev/null
 }
 
@@ -172,7 +172,7 @@ by() {
 @test "ssp and asp, two copies, a server killed: encoded pushes are counted once" {
 	for mode in ssp:2 asp; do
 		RUN=$T/c.run
-		begin c.json --set sync=$mode --set replicas=2 --set codec=int8 --set steps=1500 --max-restarts 3 "${HELD[@]}"
+		begin c.json --set sync=$mode --set replicas=2 --set codec=int8 --set steps=700 --max-restarts 3 "${HELD[@]}"
 		wait_for 20 step_is_past 10
 		kill -9 "$(cat "$RUN/server-1.pid")"
 		let_go

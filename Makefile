@@ -244,10 +244,10 @@ check-san: deps-check ## run every test with ASan and UBSan, then with TSan
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory SAN=thread check
 
-# Half of the time of a test is waiting, so half as many more run as there are cores.  The longest
+# Most of the time of a test is waiting, so twice as many run as there are cores.  The longest
 # files come first, so that none of them is left over at the end.
-JOBS ?= $(shell n=$$(nproc); echo $$((n + (n + 1) / 2)))
-LONGEST = 41 40 79 45 64 32 60 57 67 61 55 28
+JOBS ?= $(shell echo $$((2 * $$(nproc))))
+LONGEST = 71 45 40 77 67 64 81 57 41 79 32 61 55 28 60 56
 BATS ?= $(foreach n,$(LONGEST),$(wildcard tests/$(n)-*.bats)) \
         $(filter-out $(LONGEST:%=tests/%-%),$(sort $(wildcard tests/*.bats)))
 # What runs alone (tests/lib/tap-run) waits until no other test is left.

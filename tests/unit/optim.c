@@ -75,6 +75,20 @@ static void ref_ftrl(struct ref *r, const struct optim_hyper *h, double g, doubl
 		    (((double)h->ftrl_beta + sqrt(r->b)) / (double)h->lr + l2);
 }
 
+/* a is the sum of squares, b the first value, c the way so far; g the sum over the batch. */
+static void ref_dog(struct ref *r, const struct optim_hyper *h, double g)
+{
+	if (r->c == 0 && g == 0)
+		return;
+	if (r->c == 0) {
+		r->b = r->w;
+		r->c = 1e-6 * (1 + fabs(r->w));
+	}
+	r->a += g * g;
+	r->w -= (double)h->lr * r->c * g / (sqrt(r->a) + (double)h->eps);
+	r->c = fmax(r->c, fabs(r->w - r->b));
+}
+
 /* bare: the mean gradient of a batch of so many examples. */
 static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay, struct ref *r,
     double bare, double examples)
@@ -99,6 +113,9 @@ static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay
 		g *= examples;
 		r->a += g * g;
 		r->w -= lr * g / (sqrt((double)h->initial + r->a) + eps);
+		break;
+	case OPTIM_ID_dog:
+		ref_dog(r, h, g * examples);
 		break;
 	case OPTIM_ID_rmsprop:
 		r->a = rho * r->a + (1 - rho) * g * g;
@@ -169,6 +186,12 @@ static double worst(const struct params *p, struct ref *ref)
 	return bad;
 }
 
+/* ftrl has no other first value; the first distances of dog are lost in the rounding of one. */
+static bool begins_at_zero(const struct optim_rule *rule)
+{
+	return rule->id == OPTIM_ID_ftrl || rule->id == OPTIM_ID_dog;
+}
+
 static void test_rule(const struct optim_rule *rule, const struct optim_rule *copy, bool decay,
     float l1, float l2)
 {
@@ -186,9 +209,9 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 	h.l2 = l2;
 	h.initial = l1;
 	state = 42;
-	start(&p, rule, ref, rule->id == OPTIM_ID_ftrl);
+	start(&p, rule, ref, begins_at_zero(rule));
 	state = 42;
-	start(&q, rule, ref, rule->id == OPTIM_ID_ftrl);
+	start(&q, rule, ref, begins_at_zero(rule));
 	for (uint64_t t = 1; t <= STEPS; t++) {
 		gradient(ref, g);
 		for (size_t i = 0; i < N; i++) {
@@ -638,6 +661,40 @@ static void test_schedules(void)
 	    "schedules can be listed");
 }
 
+/* The way of one parameter from `first` to its target at 1, in steps of least squares, in the units of w and
+ * of the loss that are given. */
+static double way_of_dog(double first, double unit, double loss)
+{
+	const struct optim_rule *rule = optim_find("dog");
+	struct optim_hyper h;
+	float w = (float)(first * unit), accum = 0, origin = 0,
+	      reach = 0, *const s[] = { &accum, &origin, &reach };
+
+	rule->defaults(&h);
+	for (uint64_t t = 1; t <= 3000; t++) {
+		float g = (float)(loss * ((double)w - unit));
+
+		rule->step(&h, t, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1, 0, 0 });
+	}
+	return (double)w / unit;
+}
+
+/* Does dog arrive, whatever the units are? */
+static void test_dog_units(void)
+{
+	static const double unit[] = { 1e-3, 1, 1e3, 1e6 }, loss[] = { 1e-6, 1, 1e6 };
+
+	for (size_t i = 0; i < 4; i++)
+		for (size_t k = 0; k < 3; k++) {
+			double from0 = way_of_dog(0, unit[i], loss[k]),
+			       from3 = way_of_dog(3, unit[i], loss[k]);
+
+			ok(fabs(from0 - 1) < 0.01 && fabs(from3 - 1) < 0.01,
+			    "dog: to %g, with gradients times %g: %g and %g", unit[i], loss[k],
+			    from0, from3);
+		}
+}
+
 int main(void)
 {
 	test_registry();
@@ -652,10 +709,13 @@ int main(void)
 	for (unsigned size = 1; size <= 512; size *= 8) {
 		test_batch(optim_find("adagrad"), size);
 		test_batch(optim_find("ftrl"), size);
+		test_batch(optim_find("dog"), size);
 	}
 	test_long_gradients("adagrad");
 	test_long_gradients("rowwise_adagrad");
 	test_long_gradients("ftrl");
+	test_long_gradients("dog");
+	test_dog_units();
 	for (size_t width = 2; width <= 64; width += width < 18 ? 1 : 23)
 		test_rowwise(width);
 	test_ftrl();

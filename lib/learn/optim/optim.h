@@ -12,7 +12,7 @@
  * replicas of a partition stay bit-identical on different machines. No state here: the caller owns
  * parameters and optimizer state ("vectors").
  *
- * The constants of adagrad, rowwise_adagrad and ftrl are meant for one example at a time, so they take
+ * The constants of adagrad, rowwise_adagrad, dog and ftrl are meant for one example at a time, so they take
  * the sum of the examples' gradients, which is `examples` times the mean: then the same constants mean the
  * same for every batch. The sum of their squares is not known of a batch; the square of the sum
  * stands for it. The two are equal for a parameter that one example of the batch touches, and in

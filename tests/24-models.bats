@@ -227,6 +227,34 @@ write_data_of() {
 	[[ $(field reason <<<"$output") == *"lower job.lr"* && $(field reason <<<"$output") != *"was read as"* ]]
 }
 
+# 200 columns of ten causes and noise: gradient descent diverges at a rate of 0.1.
+@test "linear learns from columns that depend on each other, in any unit and by any workers, without a rate" {
+	for unit in 1 1e6; do
+		awk -v unit=$unit 'BEGIN {
+			srand(3)
+			for (i = 0; i < 2000; i++) mix[i] = rand() * 2 - 1
+			for (r = 0; r < 600; r++) {
+				y = rand()
+				for (k = 0; k < 10; k++) y += z[k] = (rand() + rand() + rand() - 1.5) * 2
+				printf "%g", y * unit
+				for (c = 0; c < 200; c++) {
+					x = rand() - 0.5
+					for (k = 0; k < 10; k++) x += z[k] * mix[10 * c + k]
+					printf " %d:%.5f", c + 1, x
+				}
+				print ""
+			} }' >deep.svm
+		head -n 500 deep.svm >part.svm
+		tail -n 100 deep.svm >rest.svm
+		echo '{ "job": { "model": "linear", "data": "part.svm", "eval": "rest.svm" } }' >deep.json
+		for set in sync=bsp "sync=asp workers=3"; do
+			# shellcheck disable=SC2086
+			train deep.json --set epochs=60 $(printf -- '--set %s ' $set)
+			has '.eval.r2 > 0.9' true
+		done
+	done
+}
+
 @test "job.loss: a linear model learns the quantile 0.9, and softmax takes no such loss" {
 	# y is uniform in 0..100, whatever x is: its quantile 0.9 is 90, with a loss of 4.5.
 	seq 0 499 | awk '{ print $1 * 37 % 101 / 50 - 1 "," ($1 * 29 % 500) / 5 }' >y.csv

@@ -45,7 +45,7 @@ in_order() {
 @test "followed, over a coordinator that is killed, to the end of the cluster" {
 	cat >two.json <<-END
 	{ "servers": 2, "workers": 2, "replicas": 2, "lease": "1s", "quota_pushes": 200,
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
 	END
 	write_csv train.csv
 	begin two.json --max-restarts 9

@@ -26,7 +26,7 @@ three() {
 	write_csv train.csv
 	cat >three.json <<-END
 	{ "servers": 2, "workers": 3, "lease": "20s",
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
 	END
 }
 

@@ -30,7 +30,7 @@ job() {
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
 	{ $(paced "$2") "servers": 2, "workers": 3, "replicas": 2, "heartbeat": "100ms", "sync": "$3" ${4:-$more},
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "steps": $2, "batch": 16, "lr": 0.01 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": $2, "batch": 16, "lr": 0.01 } }
 	END
 }
 

@@ -24,7 +24,7 @@ cluster_file() {
 	write_csv train.csv
 	cat >one.json <<-END
 	{ "servers": 2, "workers": 2, "heartbeat": "100ms", $1
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
 	END
 }
 

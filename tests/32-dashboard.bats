@@ -20,7 +20,7 @@ job() {
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
 	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "ssp:2", "quota_pushes": 200 ${2:-},
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "eval": "train.csv?label=y&scale=none", "eval_every": 300,
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "eval": "train.csv?label=y&scale=none", "eval_every": 300,
 	           "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
 	END
 }

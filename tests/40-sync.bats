@@ -80,6 +80,14 @@ same_bits() {
 	same_bits mlp.json
 }
 
+@test "deterministic: linear has the same bits by its own rule" {
+	write_csv train.csv
+	cat >own.json <<-END
+	{ "workers": 3, "deterministic": true, "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 3, "batch": 7 } }
+	END
+	same_bits own.json
+}
+
 @test "deterministic: on real data, twice" {
 	need_data a9a/a9a.gz
 	cat >a9a.json <<-END
@@ -208,7 +216,7 @@ inputs() {
 
 @test "ps-work train --compute: as slow as it says" {
 	cat >s.json <<-END
-	{ "servers": 1, "workers": 2, "job": { "model": "linear", "data": "s.csv?scale=none", "steps": 20, "batch": 4, "lr": 0.01 } }
+	{ "servers": 1, "workers": 2, "job": { "model": "linear", "optimizer": "sgd", "data": "s.csv?scale=none", "steps": 20, "batch": 4, "lr": 0.01 } }
 	END
 	seq 200 | awk '{ print $1 / 200 "," $1 / 100 }' >s.csv
 	for bad in 5ms,x7 5ms,5%7 fast -1s; do

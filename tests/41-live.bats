@@ -17,7 +17,7 @@ job() {
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
 	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "$2", "quota_pushes": 200 ${3:-},
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "eval": "train.csv?label=y&scale=none", "batch": 16, "lr": 0.01,
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "eval": "train.csv?label=y&scale=none", "batch": 16, "lr": 0.01,
 	           "steps": $ENDLESS ${4:-} } }
 	END
 }
@@ -115,7 +115,7 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	write_csv train.csv 4000
 	cat >r.json <<-END
 	{ "servers": 2, "workers": 2, "deterministic": true, "keep_last": 100,
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "steps": 1000, "batch": 16, "lr": 0.05 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": 1000, "batch": 16, "lr": 0.05 } }
 	END
 	begin r.json "${HELD[@]}"
 	ps-ctl pause >/dev/null

@@ -24,7 +24,7 @@ job() {
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
 	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "$2" ${3:-$quota},
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.01 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.01 } }
 	END
 }
 
@@ -161,7 +161,7 @@ job() {
 	write_csv train.csv
 	cat >far.json <<-END
 	{ "servers": 2, "workers": 2, "heartbeat": "100ms", "sync": "asp", "quota_pushes": 200,
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.01 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.01 } }
 	END
 	RUN=$T/far.run
 	background ps-serve far.json

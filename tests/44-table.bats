@@ -14,10 +14,11 @@ teardown() { teardown_dir; }
 
 # job NAME [members [job members]]: it ends when it is stopped.
 job() {
+	local sgd=', "optimizer": "sgd"'
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
 	{ $(paced "${STEPS:-$ENDLESS}") "servers": 3, "workers": 2, "replicas": 2 ${2:-},
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "batch": 16, "lr": 0.5, "steps": ${STEPS:-$ENDLESS} ${3:-} } }
+	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "batch": 16, "lr": 0.5, "steps": ${STEPS:-$ENDLESS} ${3:-$sgd} } }
 	END
 }
 

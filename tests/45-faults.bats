@@ -25,7 +25,7 @@ job() {
 	write_csv train.csv
 	cat >"$1.json" <<-END
 	{ $(paced "$2") "servers": 2, "workers": 2, "lease": "1s", ${3:-}
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "eval": "train.csv?label=y&scale=none", "steps": $2, "batch": 8,
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "eval": "train.csv?label=y&scale=none", "steps": $2, "batch": 8,
 	  "lr": 0.1 } }
 	END
 }
@@ -79,7 +79,7 @@ is_new_holder() {
 	write_csv train.csv
 	cat >range.json <<-END
 	{ "servers": 2, "workers": 3, "lease": "3s",
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "epochs": 80, "batch": 8, "lr": 0.01 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "epochs": 80, "batch": 8, "lr": 0.01 } }
 	END
 	for mode in ssp:0 asp; do
 		begin range.json --set sync=$mode "${HELD[@]}"
@@ -100,7 +100,7 @@ is_new_holder() {
 	write_csv train.csv 2048
 	cat >idle.json <<-END
 	{ "servers": 2, "replicas": 2, "workers": 2, "sync": "asp", "lease": "10m",
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "epochs": 1, "batch": 1, "lr": 0.01 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "epochs": 1, "batch": 1, "lr": 0.01 } }
 	END
 	begin idle.json "${HELD[@]}"
 	# It has a range of the data then, which nobody else gets within its lease.

@@ -211,7 +211,7 @@ replaced() {
 	write_csv train.csv
 	cat >serve.json <<-END
 	{ "servers": 3, "workers": 1, "replicas": 2,
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "batch": 16, "lr": 0.1, "steps": 50 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "batch": 16, "lr": 0.1, "steps": 50 } }
 	END
 	begin serve.json
 	wait_for 30 state_is done

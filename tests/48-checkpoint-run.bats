@@ -363,7 +363,7 @@ pushes() {
 	for mode in asp ssp:3; do
 		cat >slow.json <<-END
 			{ "servers": 2, "workers": 2, "sync": "$mode",
-			  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "epochs": 3, "batch": 4, "lr": 0.01 } }
+			  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "epochs": 3, "batch": 4, "lr": 0.01 } }
 		END
 		touch "$T/hold"
 		rm -f "$T/hold.held"

@@ -13,7 +13,7 @@ write_job() {
 	awk 'BEGIN { print "x,y"; for (i = 0; i < 400; i++) { x = i % 20 / 10 - 1; print x "," 2 * x } }' >train.csv
 	awk 'BEGIN { print "x,y"; for (i = 0; i < 40; i++) { x = i % 20 / 10 - 1; print x "," x } }' >eval.csv
 	cat >lin.json <<-END
-		{"servers": 1, "workers": 2, "job": {"model": "linear", "data": "train.csv?scale=none", "batch": 10, "lr": 0.05,
+		{"servers": 1, "workers": 2, "job": {"model": "linear", "optimizer": "sgd", "data": "train.csv?scale=none", "batch": 10, "lr": 0.05,
 		 "steps": 100000, "eval": "eval.csv", "eval_every": 10, "stop": "rmse patience=2"}}
 	END
 }

@@ -157,7 +157,7 @@ sparse() {
 	write_csv train.csv
 	cat >lin.json <<-END
 	{ "servers": 2, "workers": 2, "replicas": 2,
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "epochs": 100000000, "batch": 16, "lr": 0.1 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "epochs": 100000000, "batch": 16, "lr": 0.1 } }
 	END
 	begin lin.json
 	wait_for 20 state_is running

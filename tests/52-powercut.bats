@@ -51,7 +51,7 @@ cut_power() {
 	write_csv train.csv
 	cat >lin.json <<-END
 	{ "servers": 2, "workers": 2, "replicas": 2, "sync": "asp", "quota_pushes": 4,
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "epochs": 60, "batch": 16, "lr": 0.01 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "epochs": 60, "batch": 16, "lr": 0.01 } }
 	END
 	RUN=$T/lin.run
 	with_cut ps-ctl start lin.json --max-restarts 9 >start.log 2>&1 || { cat start.log "$RUN"/*.log; false; }

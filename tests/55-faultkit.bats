@@ -112,7 +112,7 @@ behind_proxy() {
 	write_csv train.csv
 	cat >far.json <<-END
 	{ "workers": 2, "deterministic": true, "on_worker_loss": "wait:10m", "lease": "60s", "transport": "tcp", "suite": "$1",
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "steps": $2, "batch": 8, "lr": 0.01 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": $2, "batch": 8, "lr": 0.01 } }
 	END
 	RUN=$T/far.run
 	rm -rf "$RUN" err

@@ -21,7 +21,7 @@ write_job() {
 	cat >c.json <<-END
 	{ "servers": 1, "workers": 3, "sync": "$1", "lease": "2s", "transport": "tcp", "row_ids": "raw", ${2:-}
 	  $(paced "${STEPS:-$ENDLESS}")
-	  "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "steps": ${STEPS:-$ENDLESS}, "batch": 16, "lr": 0.01 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": ${STEPS:-$ENDLESS}, "batch": 16, "lr": 0.01 } }
 	END
 	background ps-serve c.json
 	server=$pid

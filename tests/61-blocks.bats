@@ -37,7 +37,7 @@ write_blocks() {
 	cat >blocks.json <<-'END'
 	{
 		"servers": 1, "workers": 2,
-		"job": { "model": "linear", "data": "wide.csv?label=y&scale=none", "eval": "test.csv?label=y&scale=none", "data_memory": "1M",
+		"job": { "model": "linear", "optimizer": "sgd", "data": "wide.csv?label=y&scale=none", "eval": "test.csv?label=y&scale=none", "data_memory": "1M",
 		         "epochs": 2, "batch": 100, "lr": 0.1 }
 	}
 	END

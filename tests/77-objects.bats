@@ -200,7 +200,7 @@ refused() {
 	ps-ctl object put train.csv.gz $P/train.csv.gz
 	cat >obj.json <<-END
 	{ "servers": 1, "workers": 2, "sync": "asp",
-	  "job": { "model": "linear", "data": "$P/train.csv?label=y&scale=none", "data_memory": "1M", "epochs": 1, "batch": 50, "lr": 0.5 } }
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "$P/train.csv?label=y&scale=none", "data_memory": "1M", "epochs": 1, "batch": 50, "lr": 0.5 } }
 	END
 	size=$(stat -c %s train.csv)
 	: >"$S/requests"

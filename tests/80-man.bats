@@ -354,7 +354,7 @@ tiny_cluster() {
 		for (i = 0; i < 200; i++) { a = rand() - 0.5; b = rand() - 0.5; printf "%.6f,%.6f,%.6f\n", a, b, 2 * a - 3 * b + 1 } }' \
 		> "$dir/train.csv"
 	head -n 31 "$dir/train.csv" > "$dir/test.csv"
-	printf '%s\n' '{ "servers": 1, "workers": 2, "job": { "model": "linear", "data": "train.csv",' \
+	printf '%s\n' '{ "servers": 1, "workers": 2, "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv",' \
 		'"eval": "test.csv", "epochs": 3, "batch": 20, "lr": 0.1 } }' > "$dir/cluster.json"
 }
 

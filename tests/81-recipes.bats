@@ -92,7 +92,7 @@ write_data() {
 	head -n 31 train.csv >test.csv
 	cp train.csv 2026-11-24.csv
 	cp test.csv 2026-11-25.csv
-	echo '{ "servers": 1, "workers": 2, "job": { "model": "linear", "data": "train.csv",
+	echo '{ "servers": 1, "workers": 2, "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv",
 		"eval": "test.csv", "epochs": 3, "batch": 20, "lr": 0.1 } }' >cluster.json
 	awk 'BEGIN { srand(2); OFS = "\t"
 		for (i = 0; i < 2000; i++) print int(rand() * 50) + 1, int(rand() * 80) + 1, int(rand() * 5) + 1, 880000000 + i }' >u1.base

@@ -20,12 +20,6 @@
 
 /* Bytes of the file that are looked at. */
 #define LOOK (1u << 20)
-/* The share of 1 / features that is the learning rate of a linear model: with features of variance 1
- * the steps of gradient descent shrink the error below 2 / features (the trace bounds the largest
- * eigenvalue of the features' covariance). */
-#define LINEAR_RATE 0.5
-/* The learning rate of adagrad for a linear model of a scaled target. */
-#define SCALED_RATE 0.05
 /* Labels with more different numbers than this are real numbers, and no classes. */
 #define CLASSES_MOST 20u
 /* A column of text with different values in more than this share of the rows names them. */
@@ -384,18 +378,8 @@ static const char *choose_model(struct look *l, struct err *e)
 	return d ? model : NULL;
 }
 
-/* Does the model fit a scaled target, so that its parameters are about as large as 1? */
-static bool scales_target(const struct look *l)
-{
-	const struct data_column *label = l->d->schema ? data_schema_label(l->d->schema) : NULL;
-
-	return label && (label->shift != 0 || label->factor != 1);
-}
-
-/* Keys for which the data give better values than the model does: smaller batches of small data, and
- * the rule of a linear model. The features of categories have variances far below 1, for which gradient
- * descent is slow, so adagrad is used where its steps of a given length suit the target. */
-static void set_training(json_t *job, const struct look *l, const char *model)
+/* Sets smaller batches for small data. */
+static void set_batch(json_t *job, const struct look *l)
 {
 	size_t batch = BATCH;
 
@@ -403,11 +387,6 @@ static void set_training(json_t *job, const struct look *l, const char *model)
 		batch /= 2;
 	if (batch < BATCH)
 		json_object_set_new(job, "batch", json_integer((json_int_t)batch));
-	if (strcmp(model, "linear") == 0 && scales_target(l)) {
-		json_object_set_new(job, "optimizer", json_string("adagrad"));
-		json_object_set_new(job, "lr", json_real(SCALED_RATE));
-	} else if (strcmp(model, "linear") == 0)
-		json_object_set_new(job, "lr", json_real(LINEAR_RATE / (double)(l->d->cols + 1)));
 }
 
 char *init_data_template(const char *data, const char *eval, const char *model, struct err *e)
@@ -427,7 +406,7 @@ char *init_data_template(const char *data, const char *eval, const char *model, 
 		job = json_pack("{s:s, s:s}", "model", fits, "data", l.path);
 		if (eval)
 			json_object_set_new(job, "eval", json_string(eval));
-		set_training(job, &l, fits);
+		set_batch(job, &l);
 		job = json_pack("{s:i, s:i, s:o}", "servers", 1, "workers", 2, "job", job);
 		text = json_dumps(job, JSON_INDENT(8) | JSON_REAL_PRECISION(6));
 		json_decref(job);

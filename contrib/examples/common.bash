@@ -15,6 +15,6 @@ awk 'BEGIN { srand(7); print "a,b,y"
 	for (i = 0; i < 4000; i++) { a = 2 * rand() - 1; b = 2 * rand() - 1
 		printf "%.5f,%.5f,%.5f\n", a, b, 2 * a - b + 0.5 + 0.1 * (rand() - 0.5) } }' >train.csv
 cat >lin.json <<END
-{ "workers": 2, "job": { "model": "linear", "data": "train.csv?label=y", "eval": "train.csv?label=y",
+{ "workers": 2, "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y", "eval": "train.csv?label=y",
   "epochs": 20, "batch": 16, "lr": 0.05, "eval_every": 100 } }
 END

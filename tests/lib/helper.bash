@@ -144,7 +144,7 @@ write_cluster() {
 		"servers": 1,
 		"workers": 2,
 		"job": {
-			"model": "linear",
+			"model": "linear", "optimizer": "sgd",
 			"data": "train.csv?label=y&scale=none",
 			"eval": "train.csv?label=y&scale=none",
 			"epochs": ${1:-20},

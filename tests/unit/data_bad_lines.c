@@ -27,6 +27,8 @@ static const struct {
 	    { "1 1:2", "x 1:2:3", "0 1:2:z" } },
 	{ "format=vw", { .two = true }, false, { "1 |a b:2 c", "-1 |a c", "1 |d e f:0.5" },
 	    { "1 |a b:z", "x |a b" } },
+	{ "format=fasttext", { .classes = true }, false,
+	    { "__label__a x y x", "z __label__b", "__label__a" }, { "x y z", "__label__ x" } },
 	{ "format=criteo", { .two = true }, false,
 	    { "1\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\ta\tb\tc\td\te\tf\tg\th\ti\tj\tk\tl\tm\tn\to\tp\tq\tr\ts\tt\tu\tv\tw\tx\ty\tz",
 	        "0\t\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\ta\tb\tc\td\te\tf\tg\th\ti\tj\tk\tl\tm\tn\to\tp\tq\tr\ts\tt\tu\tv\tw\tx\ty\tz" },

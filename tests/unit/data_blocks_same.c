@@ -167,6 +167,11 @@ static void every_format(void)
 	check_borders("vw", &t, "pairs=ab", &two);
 	buf_clear(&t);
 	for (int i = 0; i < LINES; i++)
+		buf_printf(&t, "__label__%c w%d some words\t%d some words%s\n", 'a' + i % 3, i,
+		    i % 4, i % 5 ? "" : " __label__b");
+	check_borders("fasttext", &t, "ngrams=3&bits=12", &classes);
+	buf_clear(&t);
+	for (int i = 0; i < LINES; i++)
 		buf_printf(&t, "%d,%.17g, %d,%.3f\n", i % 3, i / 7.0, i, i * 0.1);
 	check_borders("csv", &t, "label=1", &classes);
 	buf_clear(&t);

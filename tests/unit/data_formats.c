@@ -215,6 +215,92 @@ static void test_vw(void)
 	refused("1 |a x\n", "format=vw&pairs=ab,", &two, "expected two letters");
 }
 
+static const struct data_want classes = { .classes = true }, any = { .any = true };
+
+/* The value of the one feature that two rows have in common; 0: they have none or several. */
+static double common_value(const struct dataset *d, size_t r, size_t other)
+{
+	double value = 0;
+	size_t n = 0;
+
+	for (uint64_t i = d->start[r]; i < d->start[r + 1]; i++)
+		for (uint64_t k = d->start[other]; k < d->start[other + 1]; k++)
+			if (d->col[i] == d->col[k]) {
+				value = (double)d->val[i];
+				n++;
+			}
+	return n == 1 ? value : 0;
+}
+
+static void test_fasttext(void)
+{
+	struct err e;
+	struct dataset *d, *other;
+
+	/* The end of the line counts as a word. */
+	d = load("\r\n__label__b one two  one\tone\r\n \n__label__a\nword __label__c one\n",
+	    "ngrams=1&bits=40", &classes, NULL, &e);
+	ok(d && d->rows == 3 && d->classes == 3 && !strcmp(d->class_name[1], "b") &&
+	        d->label[0] == 1 && d->label[1] == 0 && d->label[2] == 2 && !d->field &&
+	        entries(d, 0) == 3 && (double)d->val[0] == 3 && (double)d->val[1] == 1 &&
+	        entries(d, 1) == 1 && entries(d, 2) == 3 && common_value(d, 0, 1) == 1,
+	    "fasttext: labels and counts of words, recognized by its first line %s", e.msg);
+	dataset_free(d);
+	d = load("__label__a x y\n__label__b y x\n__label__a x __label__a y\n", "", &classes, NULL,
+	    &e);
+	ok(d && entries(d, 0) == 3 + 2 && entries(d, 1) == 3 + 2 && d->cols <= 1 << 20 &&
+	        memcmp(d->col, d->col + d->start[2], 5 * sizeof(*d->col)) == 0,
+	    "fasttext: pairs of words by default, across a label %s", e.msg);
+	dataset_free(d);
+	d = load("__label__a x y z\n__label__b w x y v z\n", "ngrams=3&bits=60", &classes, NULL,
+	    &e);
+	ok(d && entries(d, 0) == 4 + 3 + 2 && entries(d, 1) == 6 + 5 + 4, "fasttext: ngrams=3 %s",
+	    e.msg);
+	dataset_free(d);
+	d = load("__label__a x y x\n__label__b y x\n", "ngrams=16&bits=3&format=fasttext", &classes,
+	    NULL, &e);
+	ok(d && d->cols <= 8 && d->nids <= 8, "fasttext: bits=3 %s", e.msg);
+	other = load("x y\n\nnew words __label__b\n", "format=fasttext", &any, NULL, &e);
+	ok(other && other->rows == 2 && entries(other, 0) == 5 && entries(other, 1) == 5,
+	    "fasttext: without labels, where they do not count %s", e.msg);
+	dataset_free(other);
+	dataset_free(d);
+	d = load("__label__1 x\n__label__0 y\n", "", &two, NULL, &e);
+	ok(d && d->y && (double)d->y[0] == 1 && (double)d->y[1] == 0, "fasttext: two classes %s",
+	    e.msg);
+	dataset_free(d);
+	refused("__label__a x\nx y\n", "", &classes,
+	    ":2: has no label, a word that begins with __label__");
+	refused("__label__ x\n", "", &classes, ":1: the label is empty");
+	refused("__label__a x\n", "", &real, "expected a number as label, got \"a\"");
+	refused("__label__a x\n", "ngrams=17", &classes,
+	    "ngrams must be a whole number from 1 to 16");
+}
+
+/* Of several labels each is drawn about as often, and again the same one. */
+static void test_several_labels(void)
+{
+	struct buf text = BUF_INIT;
+	struct dataset *d, *again;
+	size_t n[3] = { 0 };
+	struct err e;
+
+	for (int i = 0; i < 3000; i++)
+		buf_printf(&text, "__label__a __label__b word%d __label__c\n", i);
+	d = load((char *)text.data, "", &classes, NULL, &e);
+	again = load((char *)text.data, "", &classes, NULL, &e);
+	for (size_t r = 0; d && r < d->rows; r++)
+		n[d->label[r]]++;
+	ok(n[0] > 900 && n[1] > 900 && n[2] > 900,
+	    "fasttext: several labels are drawn %zu, %zu and %zu times %s", n[0], n[1], n[2],
+	    e.msg);
+	ok(d && again && memcmp(d->label, again->label, 3000 * sizeof(*d->label)) == 0,
+	    "fasttext: and the same ones when the file is read again");
+	dataset_free(d);
+	dataset_free(again);
+	buf_release(&text);
+}
+
 /* ---- weights ---- */
 
 /* Three examples with the weights 2, 1 (not written) and 0, whose mean is 1; of evaluation data two
@@ -241,7 +327,6 @@ static void check_weights(const char *text, const char *eval, const char *option
 
 static void test_weights(void)
 {
-	struct data_want any = { .any = true };
 	struct dataset *d;
 	struct err e;
 
@@ -376,6 +461,8 @@ int main(void)
 	test_ratings();
 	test_criteo();
 	test_vw();
+	test_fasttext();
+	test_several_labels();
 	test_weights();
 	test_vocabulary();
 	test_batches();

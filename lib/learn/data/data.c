@@ -168,7 +168,7 @@ static enum err_code choose_reader(struct stream *s, const char *format, bool ta
 		}
 	}
 	return err_set(e, ERR_FORMAT,
-	    "%s: looks like none of the formats idx, npy, jsonl, ffm, libsvm, vw, csv; name "
+	    "%s: looks like none of the formats idx, npy, jsonl, fasttext, ffm, libsvm, vw, csv; name "
 	    "one by ?format=",
 	    stream_name(s));
 }

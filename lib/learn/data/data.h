@@ -45,7 +45,7 @@ struct data_options {
 	char *label;    /* column: its name, its number from 1, or "last" */
 	char *labels;   /* file that holds the labels (idx, npy) */
 	int index_base; /* of libsvm: 0 or 1; -1: guessed from the content */
-	/* named features are hashed to this many bits (criteo, vw, tables); 0: the format's default,
+	/* named features are hashed to this many bits (criteo, fasttext, vw, tables); 0: the format's default,
 	 * of tables a dictionary */
 	int bits;
 	char *norm; /* "l2": each example is divided by its length */
@@ -60,6 +60,7 @@ struct data_options {
 	/* ratings: columns by name or number from 1; NULL: the first three */
 	char *user, *item, *rating;
 	char *pairs;   /* namespaces whose features are crossed (vw): "ab,ac" */
+	int ngrams;    /* fasttext: words in the longest sequence that is a feature */
 	int window;    /* text: words on each side that a word is trained with */
 	int negatives; /* text: random words drawn for each of them */
 	int min_count; /* text: rarer words are left out */
@@ -74,7 +75,8 @@ struct data_options {
 };
 #define DATA_OPTIONS_INIT \
 	{ \
-		.index_base = -1, .window = 5, .negatives = 5, .min_count = 5, .sample = 1e-3 \
+		.index_base = -1, .ngrams = 2, .window = 5, .negatives = 5, .min_count = 5, \
+		.sample = 1e-3 \
 	}
 
 /* Examples in memory; read-only once loaded, so any thread may gather.

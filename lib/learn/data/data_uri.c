@@ -50,6 +50,7 @@ static const struct option {
 	OPTION(rating, TEXT, 0, 0),
 	OPTION(index_base, WHOLE, 0, 1),
 	OPTION(bits, WHOLE, 1, 60),
+	OPTION(ngrams, WHOLE, 1, 16),
 	OPTION(window, WHOLE, 1, 1000),
 	OPTION(negatives, WHOLE, 1, 1000),
 	OPTION(min_count, WHOLE, 1, INT_MAX),

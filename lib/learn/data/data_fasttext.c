@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: ISC */
+#include "core/mem.h"
+#include "core/rng.h"
+#include "data/data_parts.h"
+#include "data/data_row.h"
+
+/* "__label__NAME word word ...", the format of fastText's classifier. Words are separated by blanks, and words
+ * that begin with __label__ are labels, wherever they stand. Each word, and each sequence of up to `ngrams`
+ * words, is one of 2^bits features, by its hash (not fastText's own hash); its value is the number of times
+ * that it occurs in the line. The end of the line counts as a word, so that every example has a feature.
+ *
+ * An example has one class. Of several labels one is drawn, by a hash of the line, so that every reading
+ * draws the same one. */
+
+#define BITS  20
+#define LABEL "__label__"
+
+struct fasttext {
+	int shift;      /* right shift of a hash, for the wanted number of bits */
+	size_t ngrams;  /* words in the longest sequence that is a feature */
+	uint64_t *hash; /* of the line's words */
+	size_t n, room;
+};
+
+static bool ends_word(char c)
+{
+	return data_is_blank(c) || c == '\r' || c == '\v' || c == '\f';
+}
+
+static char *skip_gap(char *p)
+{
+	while (ends_word(*p))
+		p++;
+	return p;
+}
+
+static void add_word(struct fasttext *f, const char *p, size_t n)
+{
+	if (f->n == f->room) {
+		f->room = f->room ? 2 * f->room : 64;
+		f->hash = mem_regrow(f->hash, f->room, sizeof(*f->hash));
+	}
+	f->hash[f->n++] = data_hash(1, p, n);
+}
+
+/* Adds the features of the line's words: the words first, then the pairs of neighbours, and so on. */
+static void add_features(struct data_row *r)
+{
+	const struct fasttext *f = r->own;
+
+	for (size_t i = 0; i < f->n; i++)
+		data_row_add(r, f->hash[i] >> f->shift, 1, 0);
+	for (size_t k = 2; k <= f->ngrams; k++)
+		for (size_t i = 0; i + k <= f->n; i++)
+			data_row_add(r,
+			    data_hash(k, (const char *)&f->hash[i], k * sizeof(*f->hash)) >>
+			        f->shift,
+			    1, 0);
+	data_row_sum(r);
+}
+
+/* The i-th label of the line, from 1, takes the place of the ones before it with a probability of 1 / i, so
+ * each has the same chance in the end. */
+static bool draws_label(uint64_t line, uint64_t i)
+{
+	return rng_mix(line + i) % i == 0;
+}
+
+static enum err_code parse_fasttext_line(struct data_row *r, char *line, struct err *e)
+{
+	struct fasttext *f = r->own;
+	uint64_t hash = data_hash(0, line, strlen(line)), labels = 0;
+	char *label = NULL, *end = NULL, *q;
+	enum err_code rc;
+
+	f->n = 0;
+	if (!*skip_gap(line))
+		return ERR_OK;
+	for (char *p = skip_gap(line); *p; p = skip_gap(q)) {
+		for (q = p; *q && !ends_word(*q);)
+			q++;
+		if (strncmp(p, LABEL, strlen(LABEL)) != 0) {
+			add_word(f, p, (size_t)(q - p));
+		} else if (draws_label(hash, ++labels)) {
+			label = p + strlen(LABEL);
+			end = q;
+		}
+	}
+	add_word(f, "\n", 1);
+	if (label)
+		*end = '\0';
+	else if (!data_label_is_ignored(r->b->label))
+		return stream_fail(r->s, e, "has no label, a word that begins with " LABEL);
+	rc = data_label_text(r->b->label, r->s, label ? label : "", e);
+	if (rc)
+		return rc;
+	add_features(r);
+	return data_row_end(r, false, e);
+}
+
+static enum err_code read_fasttext(struct data_build *b, struct stream *s,
+    const struct data_options *o, struct err *e)
+{
+	struct fasttext f = { .shift = 64 - (o->bits ? o->bits : BITS),
+		.ngrams = (size_t)o->ngrams };
+	enum err_code rc;
+
+	b->index_base = 0;
+	rc = data_row_each(b, s, o, &f, parse_fasttext_line, e);
+	free(f.hash);
+	return rc;
+}
+
+/* Does the first line that is not empty begin with a label? */
+static bool probe_fasttext(const uint8_t *bytes, size_t n)
+{
+	const char *p = (const char *)bytes, *end = p + n;
+
+	while (p < end && (ends_word(*p) || *p == '\n'))
+		p++;
+	return (size_t)(end - p) > strlen(LABEL) && memcmp(p, LABEL, strlen(LABEL)) == 0;
+}
+
+const struct data_reader data_reader_fasttext = { probe_fasttext, read_fasttext,
+	&data_parts_lines };

@@ -129,6 +129,63 @@ crossed() {
 	done
 }
 
+# texts N [SEED]: N lines for fastText's classifier. A text of two subjects, each with words of its own among common
+# ones, is about what has happened or what has not: the words are the same, in another order.
+texts() {
+	awk -v n="$1" -v seed="${2:-1}" 'BEGIN {
+		srand(seed)
+		for (i = 0; i < n; i++) {
+			subject = int(rand() * 2); order = int(rand() * 2)
+			printf "__label__%s_%s", subject ? "sport" : "music", order ? "yes" : "no"
+			at = int(rand() * 12)
+			for (k = 0; k < 12; k++) {
+				if (k == at) printf order ? " did win" : " win did"
+				# Frequencies fall as those of Zipf do.
+				w = int(exp(rand() * 6))
+				if (rand() < 0.3) printf " %s%d", subject ? "s" : "m", w; else printf " w%d", w
+			}
+			print ""
+		}
+	}'
+}
+
+@test "fasttext: texts whose classes differ in the order of words; the model file predicts and evaluates" {
+	texts 3000 1 >train.txt
+	texts 500 2 >test.txt
+	echo '{ "servers": 2, "workers": 2, "job": { "model": "fasttext", "data": "train.txt", "eval": "test.txt", "epochs": 6 } }' >text.json
+	train text.json --set data=train.txt?ngrams=1 --set eval=test.txt?ngrams=1
+	at_most .eval.accuracy 0.65
+	train text.json
+	at_least .eval.accuracy 0.95
+	mv text.run/model.safetensors .
+	rm -r text.run train.txt
+	ps-work eval model.safetensors test.txt --json >eval
+	[ "$(jq .accuracy eval)" = "$(res .eval.accuracy)" ]
+	cut -d' ' -f1 test.txt | sed 's/__label__//' >labels
+	cut -d' ' -f2- test.txt >bare.txt
+	ps-work predict model.safetensors bare.txt?format=fasttext | cut -f 1 >classes
+	[ "$(paste labels classes | awk '$1 == $2' | wc -l)" = "$(jq '.accuracy * 500 | round' eval)" ]
+}
+
+@test "fasttext: a killed worker" {
+	texts 3000 1 >train.txt
+	texts 500 2 >test.txt
+	cat >text.json <<-END
+	{ "servers": 1, "workers": 2, "heartbeat": "100ms", "lease": "1s",
+	  "job": { "model": "fasttext", "data": "train.txt", "eval": "test.txt", "epochs": 6 } }
+	END
+	begin text.json --max-restarts 3 "${HELD_SPARSE[@]}"
+	wait_for 20 step_is_past 5
+	kill -9 "$(cat "$RUN/worker-1.pid")"
+	let_go
+	wait_for 60 over
+	RESULT=$(http GET /v1/result)
+	has .state done
+	at_least .eval.accuracy 0.95
+	ps-ctl stop >/dev/null
+	none_left "$T"
+}
+
 @test "Criteo's columns: numbers by their logarithm, categories by hash" {
 	awk 'BEGIN {
 		srand(3); OFS = "\t"
@@ -159,6 +216,7 @@ write_data_of() {
 		done ;;
 	word2vec) awk 'BEGIN { srand(1); for (i = 0; i < 4000; i++)
 		printf "%s%s", substr("abcdefghij", 1 + int(rand() * 10), 1) "word", i % 12 == 11 ? "\n" : " " }' >"$2/text.txt" ;;
+	fasttext) for file in train test; do texts 400 >"$2/$file.txt"; done ;;
 	fm) for file in train test; do
 		awk 'BEGIN { srand(1); for (i = 0; i < 400; i++) {
 			a = int(rand() * 20); b = int(rand() * 20)
@@ -173,7 +231,7 @@ write_data_of() {
 }
 
 @test "init: the file of each model trains on data of the format that it names" {
-	for model in mf word2vec fm ffm wide_deep deepfm; do
+	for model in mf word2vec fasttext fm ffm wide_deep deepfm; do
 		run -0 ps-ctl init --model $model $model
 		[[ $output == *"next: put your data into $model/"* && $output != *"?format"* ]]
 		write_data_of $model $model
@@ -196,7 +254,7 @@ write_data_of() {
 
 @test "every model is listed, and shown, in both forms" {
 	models=$(ps-ctl list models | cut -d' ' -f1)
-	[ "$(wc -l <<<"$models")" -eq 11 ]
+	[ "$(wc -l <<<"$models")" -eq 12 ]
 	[ "$(ps-ctl list models --json | jq -r .name)" = "$models" ]
 	for model in $models; do
 		run -0 ps-ctl show "$model"

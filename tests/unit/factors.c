@@ -111,6 +111,58 @@ static void test_losses(void)
 			    ref_factors);
 }
 
+/* ---- texts ---- */
+
+/* A linear model on the mean of the vectors. */
+static double ref_means(const struct subject *t, const struct sample *s, size_t r, double *z)
+{
+	const double *x = s->x + r * s->cols;
+	size_t k = t->shape.factors, n = t->shape.classes;
+	double all = 0, sum = 0;
+
+	for (size_t i = 0; i < s->cols; i++)
+		all += fabs(x[i]);
+	for (size_t c = 0; c < n; c++) {
+		z[c] = 0;
+		for (size_t i = 0; i < s->cols; i++)
+			for (size_t d = 0; d < k; d++)
+				z[c] += x[i] != 0
+				    ? x[i] / all * t->p[0][i * k + d] * t->p[1][d * n + c]
+				    : 0;
+		sum += exp(z[c]);
+	}
+	for (size_t c = 0; c < n; c++)
+		z[c] = exp(z[c]) / sum;
+	return -log(z[s->b.label[r]]);
+}
+
+/* Of sparse examples, some are likely to have no features. */
+static void test_means(void)
+{
+	const struct model_table *tables;
+	struct model *m;
+	struct err e;
+
+	for (size_t k = 1; k < 20; k += 6)
+		for (int sparse = 0; sparse < 2; sparse++)
+			test_model("fasttext",
+			    &(struct model_shape){ .features = 7,
+			        .classes = k + 1 + (k == 1),
+			        .sparse = sparse,
+			        .factors = k },
+			    ref_means);
+	if (model_new(model_kinds_all, "fasttext",
+	        &(struct model_shape){ .sparse = true, .classes = 3, .factors = 8 }, &m, &e)) {
+		ok(false, "fasttext: %s", e.msg);
+		return;
+	}
+	ok(model_tables(m, &tables) == 2 && tables[0].sparse && tables[0].cols == 8 &&
+	        tables[0].init == INIT_GLOROT && tables[0].init_scale == 0.125f &&
+	        tables[1].rows == 8 && tables[1].cols == 3 && tables[1].init == INIT_ZEROS,
+	    "fasttext: vectors begin between -1 / factors and 1 / factors, w with zeroes");
+	model_free(m);
+}
+
 /* ---- words ---- */
 
 #define WIDTH 5
@@ -201,6 +253,9 @@ static void test_refusals(void)
 		{ "fm",
 		    { .sparse = true, .classes = 2, .factors = 4, .hidden = hidden, .nhidden = 1 },
 		    "has no hidden layers" },
+		{ "fasttext", { .sparse = true, .factors = 4 }, "needs at least two classes" },
+		{ "fasttext", { .sparse = true, .classes = 2, .factors = 4, .loss = "logistic" },
+		    "cannot have the loss logistic" },
 		{ "word2vec", { .sparse = true, .fields = 2, .factors = 4 }, "needs plain text" },
 		{ "word2vec", { .features = 3, .factors = 4 }, "needs plain text" },
 	};
@@ -230,6 +285,7 @@ int main(void)
 	rng_init(&rng, 20);
 	test_factors();
 	test_losses();
+	test_means();
 	test_words();
 	test_refusals();
 	return tap_done();

@@ -192,6 +192,7 @@ static void test_weights(void)
 	test_weights_of("logistic", "auto", 2);
 	test_weights_of("softmax", "auto", 3);
 	test_weights_of("mlp", "auto", 3);
+	test_weights_of("fasttext", "auto", 3);
 	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
 		for (size_t k = 0; k < REF_LOSSES; k++)
 			test_weights_of(name[i], ref_losses[k].loss, ref_losses[k].classes);

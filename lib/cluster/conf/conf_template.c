@@ -32,6 +32,9 @@ static const struct template templates[] = {
 	{ "wide_deep", FFM },
 	{ "deepfm", FFM },
 	{ "word2vec", "\t\t\"data\": \"text.txt?format=text\"\n" },
+	{ "fasttext",
+	    "\t\t\"data\": \"train.txt?format=fasttext\",\n"
+	    "\t\t\"eval\": \"test.txt?format=fasttext\"\n" },
 	{ "custom",
 	    "\t\t\"tables\": \"w:10,b:1:nodecay\",\n\t\t\"exec\": \"./gradient\",\n"
 	    "\t\t\"data\": \"train.csv\",\n\t\t\"examples\": 1000,\n\t\t\"epochs\": 3\n" },

@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/num.h"
+#include "format/uri.h"
 
 static void store_value(const struct conf_key *k, struct conf *c, const union conf_value *v)
 {
@@ -36,7 +37,7 @@ enum err_code conf_value_parse(const struct conf_key *k, const char *text, const
 	}
 	if (!conf_type_ops(k->type)->parse(k, text, &v, e))
 		return ERR_CONFIG;
-	if (k->type == CONF_FILE && !conf_among(k->choices, text)) {
+	if (k->type == CONF_FILE && !conf_among(k->choices, text) && !uri_is(text)) {
 		free(v.s);
 		v.s = path_join(dir ? dir : "", text);
 	}

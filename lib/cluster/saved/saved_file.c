@@ -262,15 +262,10 @@ static enum err_code take_run_config(struct saved_file *f, const char *run, stru
 	return f->config ? ERR_OK : e->code;
 }
 
-enum err_code saved_file_open(const char *path, const char *run, struct saved_model **out,
-    struct err *e)
+/* rc: how opening the file of f has ended. */
+static enum err_code open_model(struct saved_file *f, const char *run, enum err_code rc,
+    struct saved_model **out, struct err *e)
 {
-	struct saved_file *f = mem_alloc(sizeof *f);
-	enum err_code rc;
-
-	f->model.ops = &file_ops;
-	f->model.about.path = mem_strdup(path);
-	rc = safetensors_open(path, &f->file, e);
 	if (!rc) {
 		rc = take_description(f, e);
 		if (rc == ERR_NOTFOUND)
@@ -285,4 +280,28 @@ enum err_code saved_file_open(const char *path, const char *run, struct saved_mo
 	else
 		*out = &f->model;
 	return rc;
+}
+
+static struct saved_file *new_file(const char *name)
+{
+	struct saved_file *f = mem_alloc(sizeof *f);
+
+	f->model.ops = &file_ops;
+	f->model.about.path = mem_strdup(name);
+	return f;
+}
+
+enum err_code saved_file_open(const char *path, const char *run, struct saved_model **out,
+    struct err *e)
+{
+	struct saved_file *f = new_file(path);
+
+	return open_model(f, run, safetensors_open(path, &f->file, e), out, e);
+}
+
+enum err_code saved_file_open_fd(int fd, const char *name, struct saved_model **out, struct err *e)
+{
+	struct saved_file *f = new_file(name);
+
+	return open_model(f, NULL, safetensors_open_fd(fd, name, &f->file, e), out, e);
 }

@@ -31,6 +31,10 @@ enum err_code saved_part_alloc(const struct table *t, uint64_t n, unsigned nvect
  * NULL: none. Errors as saved_model_open. */
 enum err_code saved_file_open(const char *path, const char *run, struct saved_model **out,
     struct err *e);
+/* As saved_file_open without a run; takes ownership of fd, also on failure. name is for messages. */
+enum err_code saved_file_open_fd(int fd, const char *name, struct saved_model **out, struct err *e);
+/* Downloads and opens a model file at s3:// or https://. Errors also of the object store, and of $TMPDIR. */
+enum err_code saved_remote_open(const char *url, struct saved_model **out, struct err *e);
 /* Opens a checkpoint and verifies it. */
 enum err_code saved_checkpoint_open(const char *path, struct saved_model **out, struct err *e);
 

@@ -10,6 +10,7 @@
 #include "ckpt/names.h"
 #include "core/file.h"
 #include "core/mem.h"
+#include "format/uri.h"
 #include "msg/manifest.h"
 #include "msg/run_result.h"
 #include "saved/saved_kind.h"
@@ -37,12 +38,12 @@ static bool is_directory(const char *path)
 bool saved_model_is_named(const char *path)
 {
 	static const char suffix[] = ".safetensors";
-	size_t n = strlen(path), m = sizeof suffix - 1;
+	size_t n = uri_is(path) ? strcspn(path, "?") : strlen(path), m = sizeof suffix - 1;
 
 	if (is_directory(path))
 		return ckpt_is_there(path) || has_entry(path, MODEL) ||
 		    has_entry(path, CHECKPOINTS) || has_entry(path, "cluster.json");
-	return n > m && strcmp(path + n - m, suffix) == 0;
+	return n > m && memcmp(path + n - m, suffix, m) == 0;
 }
 
 /* ---- a run that has ended ---- */
@@ -100,11 +101,12 @@ enum err_code saved_model_open(const char *path, struct saved_model **out, struc
 	enum err_code rc;
 
 	*out = NULL;
-	if (access(path, F_OK) != 0)
+	if (!uri_is(path) && access(path, F_OK) != 0)
 		return err_sys(e, ERR_NOTFOUND, "cannot read the model \"%s\"", path);
-	rc = ckpt_is_there(path) ? saved_checkpoint_open(path, out, e)
-	    : is_directory(path) ? open_run(path, out, e)
-	                         : saved_file_open(path, NULL, out, e);
+	rc = uri_is(path)         ? saved_remote_open(path, out, e)
+	    : ckpt_is_there(path) ? saved_checkpoint_open(path, out, e)
+	    : is_directory(path)  ? open_run(path, out, e)
+	                          : saved_file_open(path, NULL, out, e);
 	if (!rc)
 		(*out)->about.layout = &(*out)->layout;
 	return rc;

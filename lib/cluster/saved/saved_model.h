@@ -14,7 +14,7 @@
 /* A model that lies on the disk:
  *
  *   a file        written by ps-ctl export all, or by a run at its end. It has the values of all
- *                 tables, and no optimizer state.
+ *                 tables, and no optimizer state. At s3:// or https:// it is downloaded first.
  *   a checkpoint  the directory, with optimizer state.
  *   a run         the run directory of a run that has ended: its newest checkpoint if that has the
  *                 last values, else its model.safetensors, else its newest checkpoint.
@@ -38,7 +38,7 @@ struct saved_about {
 };
 
 /* Could this path be meant as a model? True for a checkpoint, for a directory with a saved model or
- * checkpoints, and for any name that ends in .safetensors. */
+ * checkpoints, and for any name that ends in .safetensors, of a URL before its "?". */
 bool saved_model_is_named(const char *path);
 /* ERR_NOTFOUND: there is no such file, or no model in the directory. ERR_FORMAT: it is damaged, or
  * the file does not describe its model. ERR_UNSUPPORTED: a later version. The digests of a

@@ -322,3 +322,33 @@ older() {
 	ps-ctl run wed --init-from mon.run --set 'data=wed.csv?follow=yes' --set epochs=0 --set steps=4 >/dev/null
 	ps-work eval wed.run mon.csv --json 2>/dev/null | jq -e '.accuracy > 0.9'
 }
+
+# svm SEED ROWS FIRST LAST: examples of libsvm with features FIRST to LAST.
+svm() {
+	awk -v seed="$1" -v rows="$2" -v first="$3" -v last="$4" 'BEGIN {
+		srand(seed)
+		for (i = 0; i < rows; i++) {
+			printf "%d", rand() < 0.5
+			for (k = first; k <= last; k += 1 + int(rand() * 12))
+				printf " %d:1", k
+			print ""
+		}
+	}'
+}
+
+@test "sparse rows and the optimizer state stay where the new data are in blocks" {
+	model=fm kind=svm
+	svm 1 400 20 50 >day1.svm
+	svm 2 30000 40 80 >day2.svm
+	job day1 3
+	job day2 1
+	run_with_state day1
+	values day1.run v >old
+	run --separate-stderr ps-ctl run day2 --init-from day1.run --set data_memory=1M --set epochs=1 --set lr=1e-12
+	[ "$status" -eq 0 ]
+	[[ $stderr == *"day1.run/checkpoints/step-"*" and its optimizer state"* ]]
+	grep -q 'data: .* bytes in [0-9]* blocks' day2.run/worker-0.log
+	values day2.run v >new
+	[ "$(wc -l <new)" -gt "$(wc -l <old)" ]
+	same old new
+}

@@ -20,36 +20,36 @@ struct server_coordinator {
 	/* Sets s->coordinator, also after an error. */
 	enum err_code (*start)(struct server *s, struct err *e);
 	/* NULL is fine for both. */
-	void (*stop)(struct coordinator *h);
-	void (*free)(struct coordinator *h);
+	void (*stop)(struct coordinator *coordinator);
+	void (*free)(struct coordinator *coordinator);
 	/* Handle a message of the session `self`.  Returns the answer (a new reference), or NULL with
 	 * or without an error; *due: what must be durable before the answer is sent. */
-	json_t *(*handle)(struct coordinator *h, struct coord_self *self, const struct message *m,
-	    struct coordinator_mark *due, struct err *e);
+	json_t *(*handle)(struct coordinator *coordinator, struct coord_self *self,
+	    const struct message *m, struct coordinator_mark *due, struct err *e);
 	/* Is that state durable?  Takes no lock.  io_threads_wake is called when the answer may have
 	 * changed. */
-	bool (*may_tell)(struct coordinator *h, const struct coordinator_mark *due);
+	bool (*may_tell)(struct coordinator *coordinator, const struct coordinator_mark *due);
 	/* The session of this member has ended. */
-	void (*gone)(struct coordinator *h, const struct coord_self *self);
+	void (*gone)(struct coordinator *coordinator, const struct coord_self *self);
 	/* The revision of the present view, and of the view that was sent last. */
-	uint64_t (*rev)(struct coordinator *h);
-	uint64_t (*rev_sent)(struct coordinator *h);
+	uint64_t (*rev)(struct coordinator *coordinator);
+	uint64_t (*rev_sent)(struct coordinator *coordinator);
 	/* server_leave and server_checkpoint */
-	bool (*leave)(struct coordinator *h, int sig);
-	bool (*checkpoint)(struct coordinator *h);
+	bool (*leave)(struct coordinator *coordinator, int sig);
+	bool (*checkpoint)(struct coordinator *coordinator);
 	/* Has it been asked to end, or has the job ended? */
-	bool (*ended)(struct coordinator *h);
+	bool (*ended)(struct coordinator *coordinator);
 	/* Send the present keys to all servers and relays at once, even while the state cannot be
 	 * written. */
-	void (*keys_changed)(struct coordinator *h);
+	void (*keys_changed)(struct coordinator *coordinator);
 	/* All I/O threads of this process have rechecked their sessions (session_keys.h). */
-	void (*keys_checked)(struct coordinator *h, const struct message_keys_checked *m);
+	void (*keys_checked)(struct coordinator *coordinator, const struct message_keys_checked *m);
 	/* Take over the connection of a session whose first FILE_ record is held.  An I/O thread. */
-	void (*take_files)(struct coordinator *h, struct peer *p);
+	void (*take_files)(struct coordinator *coordinator, struct peer *p);
 	/* How often its ticker has turned.  Takes no lock. */
-	uint64_t (*turns)(struct coordinator *h);
+	uint64_t (*turns)(struct coordinator *coordinator);
 	/* One line about the job for the service manager. */
-	void (*describe)(struct coordinator *h, char *out, size_t size);
+	void (*describe)(struct coordinator *coordinator, char *out, size_t size);
 };
 
 #endif

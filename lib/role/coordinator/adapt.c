@@ -42,25 +42,25 @@ void adapt_free(struct adapt *a)
 }
 
 /* The figures of all workers: a list to free(). */
-static struct coord_worker_times *workers_times(const struct coordinator *h, unsigned *n)
+static struct coord_worker_times *workers_times(const struct coordinator *coordinator, unsigned *n)
 {
 	struct coord_worker_times *list = NULL, w;
 
-	for (*n = 0; coord_worker_times(h->coord, *n, &w); ++*n) {
+	for (*n = 0; coord_worker_times(coordinator->coord, *n, &w); ++*n) {
 		list = mem_regrow(list, *n + 1, sizeof *list);
 		list[*n] = w;
 	}
 	return list ? list : mem_alloc(sizeof *list);
 }
 
-static void begin_measuring(struct adapt *a, const struct coordinator *h, int64_t now)
+static void begin_measuring(struct adapt *a, const struct coordinator *coordinator, int64_t now)
 {
 	free(a->then);
-	a->then = workers_times(h, &a->nthen);
+	a->then = workers_times(coordinator, &a->nthen);
 	a->since = now;
-	if (a->settings != coord_settings_made(h->coord))
+	if (a->settings != coord_settings_made(coordinator->coord))
 		a->refused = 0;
-	a->settings = coord_settings_made(h->coord);
+	a->settings = coord_settings_made(coordinator->coord);
 }
 
 /* Seconds a step since `then`; false when the worker has taken too few steps. */
@@ -79,11 +79,11 @@ static bool measure_worker(const struct coord_worker_times *now,
 }
 
 /* Measure all active workers. Returns their number, or 0 when one could not be measured. */
-static unsigned measure_all(const struct adapt *a, const struct coordinator *h, int64_t now,
-    double step_examples, struct tune_worker **out)
+static unsigned measure_all(const struct adapt *a, const struct coordinator *coordinator,
+    int64_t now, double step_examples, struct tune_worker **out)
 {
 	unsigned nworkers, n = 0;
-	struct coord_worker_times *list = workers_times(h, &nworkers);
+	struct coord_worker_times *list = workers_times(coordinator, &nworkers);
 	double least = now - a->since > PATIENCE ? 1e-9 : STEPS;
 	bool all = true;
 
@@ -100,13 +100,13 @@ static unsigned measure_all(const struct adapt *a, const struct coordinator *h, 
 }
 
 /* The batch size that the job began with. */
-static int64_t initial_batch(const struct coordinator *h, int64_t present)
+static int64_t initial_batch(const struct coordinator *coordinator, int64_t present)
 {
 	int64_t batch = present;
 	struct conf c;
 	struct err e;
 
-	if (conf_from_json(h->config, &c, &e))
+	if (conf_from_json(coordinator->config, &c, &e))
 		return present;
 	if (conf_trains(&c))
 		batch = c.job.batch;
@@ -114,8 +114,8 @@ static int64_t initial_batch(const struct coordinator *h, int64_t present)
 	return batch;
 }
 
-static void advise_settings(struct adapt *a, struct coordinator *h, const struct conf *c,
-    int64_t now, bool (*set)(struct coordinator *h, const char *key, const char *value))
+static void advise_settings(struct adapt *a, struct coordinator *coordinator, const struct conf *c,
+    int64_t now, bool (*set)(struct coordinator *coordinator, const char *key, const char *value))
 {
 	struct tune_settings is = { .sync = c->sync,
 		.backup = (unsigned)c->backup,
@@ -125,24 +125,24 @@ static void advise_settings(struct adapt *a, struct coordinator *h, const struct
 	struct tune_advice advice;
 	struct tune_worker *w;
 	struct err e;
-	unsigned n = measure_all(a, h, now, (double)conf_step_examples(c), &w);
+	unsigned n = measure_all(a, coordinator, now, (double)conf_step_examples(c), &w);
 
 	if (n && conf_parse_adapt(c->adapt, &is.keys, &e) == ERR_OK) {
 		is.keys &= ~a->refused;
 		if (tune_advise(&a->tune, &is, w, n, &advice)) {
-			if (set(h, advice.set, advice.value))
-				coordinator_event(h, "adapt", "%s=%s: %s", advice.set, advice.value,
-				    advice.why);
+			if (set(coordinator, advice.set, advice.value))
+				coordinator_event(coordinator, "adapt", "%s=%s: %s", advice.set,
+				    advice.value, advice.why);
 			else
 				a->refused |= advice.key;
 		}
-		begin_measuring(a, h, now);
+		begin_measuring(a, coordinator, now);
 	}
 	free(w);
 }
 
-void adapt_tick(struct adapt *a, struct coordinator *h, int64_t now,
-    bool (*set)(struct coordinator *h, const char *key, const char *value))
+void adapt_tick(struct adapt *a, struct coordinator *coordinator, int64_t now,
+    bool (*set)(struct coordinator *coordinator, const char *key, const char *value))
 {
 	struct conf c;
 	struct err e;
@@ -150,16 +150,17 @@ void adapt_tick(struct adapt *a, struct coordinator *h, int64_t now,
 	if (now - a->looked < PERIOD)
 		return;
 	a->looked = now;
-	if (!conf_is_named(coord_present_conf(h->coord)->adapt) ||
-	    coord_phase(h->coord) != COORD_RUNNING || coord_is_deciding(h->coord) ||
-	    conf_from_json(coord_present_config(h->coord), &c, &e))
+	if (!conf_is_named(coord_present_conf(coordinator->coord)->adapt) ||
+	    coord_phase(coordinator->coord) != COORD_RUNNING ||
+	    coord_is_deciding(coordinator->coord) ||
+	    conf_from_json(coord_present_config(coordinator->coord), &c, &e))
 		return;
 	if (!a->first_batch)
-		a->first_batch = initial_batch(h, c.job.batch);
+		a->first_batch = initial_batch(coordinator, c.job.batch);
 	/* Measurements under other settings say nothing about the present ones. */
-	if (!a->then || a->settings != coord_settings_made(h->coord))
-		begin_measuring(a, h, now);
+	if (!a->then || a->settings != coord_settings_made(coordinator->coord))
+		begin_measuring(a, coordinator, now);
 	else
-		advise_settings(a, h, &c, now, set);
+		advise_settings(a, coordinator, &c, now, set);
 	conf_release(&c);
 }

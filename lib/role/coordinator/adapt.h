@@ -12,9 +12,9 @@ struct adapt;
 /* No measurements yet. adapt_free(NULL) is fine. */
 struct adapt *adapt_new(void);
 void adapt_free(struct adapt *a);
-/* Called at each tick. set(h, key, value) requests a change; it returns false when the job
+/* Called at each tick. set(coordinator, key, value) requests a change; it returns false when the job
  * cannot have it. */
-void adapt_tick(struct adapt *a, struct coordinator *h, int64_t now,
-    bool (*set)(struct coordinator *h, const char *key, const char *value));
+void adapt_tick(struct adapt *a, struct coordinator *coordinator, int64_t now,
+    bool (*set)(struct coordinator *coordinator, const char *key, const char *value));
 
 #endif

@@ -90,10 +90,10 @@ static uint64_t soonest_step(const struct checkpoint_schedule *k)
  * workers have come to rest before it; the caller then asks for an earlier step. */
 static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap state, uint64_t wanted)
 {
-	struct coordinator *h = k->coordinator;
+	struct coordinator *coordinator = k->coordinator;
 
-	while (coord_snap_state(h->coord) == state) {
-		enum coord_phase phase = coord_phase(h->coord);
+	while (coord_snap_state(coordinator->coord) == state) {
+		enum coord_phase phase = coord_phase(coordinator->coord);
 		uint64_t step;
 
 		if (k->stop || phase < COORD_RUNNING || phase > COORD_DONE)
@@ -101,12 +101,13 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 		/* A periodic checkpoint that still waits for its step gives way to a requested
 		 * one. */
 		if (state == SNAP_ASKED && wanted != UINT64_MAX &&
-		    (k->wanted > wanted || k->changed || coord_best_wanted(h->coord, true)))
+		    (k->wanted > wanted || k->changed ||
+		        coord_best_wanted(coordinator->coord, true)))
 			return false;
 		if (state == SNAP_ASKED && wanted == UINT64_MAX && is_at_rest(k, &step) &&
-		    step < coord_snap_step(h->coord))
+		    step < coord_snap_step(coordinator->coord))
 			return true;
-		coordinator_wait(h, 0);
+		coordinator_wait(coordinator, 0);
 	}
 	return true;
 }
@@ -161,8 +162,8 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 /* The servers have taken their snapshots of one step: have them written, and commit. */
 static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path, struct err *e)
 {
-	struct coordinator *h = k->coordinator;
-	uint64_t step = coord_snap_step(h->coord);
+	struct coordinator *coordinator = k->coordinator;
+	uint64_t step = coord_snap_step(coordinator->coord);
 	int64_t begin = clock_now();
 	json_t *shared, *head, *descriptions;
 	char *base = is_delta(k) ? mem_strdup(k->whole) : NULL;
@@ -170,9 +171,9 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	enum err_code rc;
 	bool written;
 
-	coordinator_commit(h);
+	coordinator_commit(coordinator);
 	rc = ckpt_begin(k->dir, step, &c, e);
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	if (rc) {
 		free(base);
 		return rc;
@@ -180,38 +181,39 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	k->tmp = ckpt_tmp(c);
 	/* The snapshot is in memory: training may go on. One of an earlier step is not the model that
 	 * an evaluator waits for. */
-	if (step >= coord_best_wanted(h->coord, true))
-		coord_best_taken(h->coord);
-	if (coord_snap_state(h->coord) == SNAP_TAKEN)
-		coord_snap_write(h->coord, k->tmp);
+	if (step >= coord_best_wanted(coordinator->coord, true))
+		coord_best_taken(coordinator->coord);
+	if (coord_snap_state(coordinator->coord) == SNAP_TAKEN)
+		coord_snap_write(coordinator->coord, k->tmp);
 	written = wait_while_state(k, SNAP_WRITING, UINT64_MAX) &&
-	    coord_snap_state(h->coord) == SNAP_SAVED;
+	    coord_snap_state(coordinator->coord) == SNAP_SAVED;
 	k->tmp = NULL;
 	if (!written) {
-		err_set(e, coord_snap_state(h->coord) == SNAP_FAILED ? ERR_FAILED : ERR_NOTREADY,
+		err_set(e,
+		    coord_snap_state(coordinator->coord) == SNAP_FAILED ? ERR_FAILED : ERR_NOTREADY,
 		    "%s",
-		    coord_snap_state(h->coord) == SNAP_FAILED
-		        ? coord_snap_message(h->coord)
+		    coord_snap_state(coordinator->coord) == SNAP_FAILED
+		        ? coord_snap_message(coordinator->coord)
 		        : "the servers have changed meanwhile");
-		coordinator_commit(h);
+		coordinator_commit(coordinator);
 		ckpt_abort(c);
 		free(base);
-		coordinator_lock(h);
+		coordinator_lock(coordinator);
 		return e->code;
 	}
 	/* Other threads use these documents under the lock, so work on copies while it is
 	 * released. */
-	shared = coord_snap_head(h->coord);
+	shared = coord_snap_head(coordinator->coord);
 	head = json_deep_copy(shared);
 	json_decref(shared);
-	descriptions = json_deep_copy(coord_snap_descriptions(h->coord));
-	k->rule.step = coord_best_saved(h->coord);
-	coordinator_commit(h);
+	descriptions = json_deep_copy(coord_snap_descriptions(coordinator->coord));
+	k->rule.step = coord_best_saved(coordinator->coord);
+	coordinator_commit(coordinator);
 	rc = commit_checkpoint(k, c, base, descriptions, head, path, e);
 	free(base);
 	json_decref(head);
 	json_decref(descriptions);
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	if (!rc)
 		k->figures.took = clock_now() - begin;
 	return rc;
@@ -255,27 +257,27 @@ static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap 
 static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t step, bool exact,
     uint64_t wanted, struct err *e)
 {
-	struct coordinator *h = k->coordinator;
+	struct coordinator *coordinator = k->coordinator;
 	enum err_code rc = err_set(e, ERR_NOTREADY,
 	    "nothing can be saved: no job is running, and there are no tables");
 	uint64_t mark;
 	char *path = NULL;
 
 	randombytes_buf(&mark, sizeof mark);
-	coord_snap_marks(h->coord, mark, is_delta(k) ? k->whole_mark : 0);
-	for (unsigned i = 0; i < TRIES && coord_snap_begin(h->coord, step); i++) {
+	coord_snap_marks(coordinator->coord, mark, is_delta(k) ? k->whole_mark : 0);
+	for (unsigned i = 0; i < TRIES && coord_snap_begin(coordinator->coord, step); i++) {
 		enum coord_snap state;
 
 		rc = err_set(e, ERR_STOPPED, "it was given up");
 		if (!wait_while_state(k, SNAP_ASKED, wanted))
 			break;
-		state = coord_snap_state(h->coord);
+		state = coord_snap_state(coordinator->coord);
 		if (state == SNAP_BROKEN)
 			continue;
 		if (state == SNAP_TAKEN)
 			rc = write_checkpoint(k, &path, e);
 		else if (state == SNAP_FAILED)
-			rc = err_set(e, ERR_FAILED, "%s", coord_snap_message(h->coord));
+			rc = err_set(e, ERR_FAILED, "%s", coord_snap_message(coordinator->coord));
 		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) ||
 		    (state == SNAP_LATE && exact))
 			break;
@@ -284,18 +286,18 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 	if (!rc) {
 		*e = (struct err){ 0 };
 		k->failing = false;
-		k->last.step = coord_snap_step(h->coord);
+		k->last.step = coord_snap_step(coordinator->coord);
 		free(k->last.path);
 		k->last.path = path;
 		k->figures.made++;
 		k->figures.step = k->last.step;
 		k->figures.at = clock_wall();
-		coordinator_event(h, "checkpoint", "checkpoint of step %llu: %s",
+		coordinator_event(coordinator, "checkpoint", "checkpoint of step %llu: %s",
 		    (unsigned long long)k->last.step, path);
 	}
 	note_made(k, rc, mark);
 	k->told = 0;
-	coord_snap_end(h->coord);
+	coord_snap_end(coordinator->coord);
 	return rc;
 }
 
@@ -385,21 +387,22 @@ static bool steps_due(struct checkpoint_schedule *k)
 static void *run_checkpoint_thread(void *ctx)
 {
 	struct checkpoint_schedule *k = ctx;
-	struct coordinator *h = k->coordinator;
+	struct coordinator *coordinator = k->coordinator;
 
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	while (!k->stop) {
 		bool due = steps_due(k) || (k->every.time && clock_now() >= k->next_time);
 
 		if (k->wanted > k->last.done ||
-		    (coord_best_wanted(h->coord, false) && coord_phase(h->coord) == COORD_RUNNING))
+		    (coord_best_wanted(coordinator->coord, false) &&
+		        coord_phase(coordinator->coord) == COORD_RUNNING))
 			make_requested(k);
-		else if (due && coord_phase(h->coord) == COORD_RUNNING)
+		else if (due && coord_phase(coordinator->coord) == COORD_RUNNING)
 			make_periodic(k);
 		else
-			coordinator_wait(h, k->every.time ? k->next_time : 0);
+			coordinator_wait(coordinator, k->every.time ? k->next_time : 0);
 	}
-	coordinator_commit(h);
+	coordinator_commit(coordinator);
 	return NULL;
 }
 
@@ -469,15 +472,16 @@ static void find_newest_checkpoint(struct checkpoint_schedule *k)
 	ckpt_list_free(list, n);
 }
 
-enum err_code checkpoint_schedule_start(struct coordinator *h, const struct conf *c, struct err *e)
+enum err_code checkpoint_schedule_start(struct coordinator *coordinator, const struct conf *c,
+    struct err *e)
 {
 	struct checkpoint_schedule *k;
 
-	if (!h->server->cfg.id->run_dir)
+	if (!coordinator->server->cfg.id->run_dir)
 		return ERR_OK;
 	k = mem_alloc(sizeof *k);
-	k->coordinator = h;
-	k->dir = rundir_path(h->server->cfg.id->run_dir, "checkpoints");
+	k->coordinator = coordinator;
+	k->dir = rundir_path(coordinator->server->cfg.id->run_dir, "checkpoints");
 	k->every = c->checkpoint_every;
 	k->deltas_most = c->checkpoint_deltas;
 	k->rule = (struct ckpt_keep){ .last = (size_t)c->keep_last,
@@ -486,27 +490,27 @@ enum err_code checkpoint_schedule_start(struct coordinator *h, const struct conf
 	k->next_time = clock_now() + k->every.time;
 	k->figures.every = k->every.time;
 	find_newest_checkpoint(k);
-	/* The ticker and the HTTP threads run already and read h->checkpoints, so set it under the
+	/* The ticker and the HTTP threads run already and read coordinator->checkpoints, so set it under the
 	 * lock. */
-	coordinator_lock(h);
-	h->checkpoints = k;
-	coord_best_begin(h->coord);
-	coordinator_commit(h);
+	coordinator_lock(coordinator);
+	coordinator->checkpoints = k;
+	coord_best_begin(coordinator->coord);
+	coordinator_commit(coordinator);
 	if (pthread_create(&k->thread, NULL, run_checkpoint_thread, k))
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	k->started = true;
 	return ERR_OK;
 }
 
-void checkpoint_schedule_stop(struct coordinator *h)
+void checkpoint_schedule_stop(struct coordinator *coordinator)
 {
-	struct checkpoint_schedule *k = h->checkpoints;
+	struct checkpoint_schedule *k = coordinator->checkpoints;
 
 	if (!k)
 		return;
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	k->stop = true;
-	coordinator_commit(h);
+	coordinator_commit(coordinator);
 	if (k->started)
 		pthread_join(k->thread, NULL);
 }

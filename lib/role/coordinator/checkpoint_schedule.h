@@ -47,9 +47,10 @@ struct checkpoint_schedule_figures {
 };
 
 /* Start the scheduler's thread; nothing without a run directory. ERR_IO. */
-enum err_code checkpoint_schedule_start(struct coordinator *h, const struct conf *c, struct err *e);
+enum err_code checkpoint_schedule_start(struct coordinator *coordinator, const struct conf *c,
+    struct err *e);
 /* Stop and join the thread. Call without the coordinator's lock. */
-void checkpoint_schedule_stop(struct coordinator *h);
+void checkpoint_schedule_stop(struct coordinator *coordinator);
 /* Call after checkpoint_schedule_stop. k may be NULL. */
 void checkpoint_schedule_free(struct checkpoint_schedule *k);
 

@@ -143,37 +143,37 @@ struct coordinator {
 extern const struct server_coordinator coordinator_role;
 
 /* As server_coordinator.handle; the HTTP routes use it, too. */
-json_t *coordinator_handle(struct coordinator *h, struct coord_self *self, const struct message *m,
-    struct coordinator_mark *due, struct err *e);
+json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *self,
+    const struct message *m, struct coordinator_mark *due, struct err *e);
 /* Returns the revision of the present view. Takes the coordinator's lock. */
-uint64_t coordinator_rev(struct coordinator *h);
+uint64_t coordinator_rev(struct coordinator *coordinator);
 /* Returns the revision of the view that was sent last; at most coordinator_rev. */
-uint64_t coordinator_rev_sent(struct coordinator *h);
+uint64_t coordinator_rev_sent(struct coordinator *coordinator);
 
 /* Any thread; not recursive. */
-void coordinator_lock(struct coordinator *h);
+void coordinator_lock(struct coordinator *coordinator);
 /* Releases the lock without announcing anything; after a change use coordinator_commit. */
-void coordinator_unlock(struct coordinator *h);
+void coordinator_unlock(struct coordinator *coordinator);
 /* End a change: announce it when it is durable, or wake the writer, which will (the view not before
  * coordinator_view_due). Then unlock and wake coordinator_wait. Writes no file and does not wait. */
-void coordinator_commit(struct coordinator *h);
+void coordinator_commit(struct coordinator *coordinator);
 /* coordinator_commit, then wait until the state is durable, or until writing it has failed. For answers to
  * clients, who may then rely on the change. Not on an I/O thread. */
-void coordinator_commit_and_wait(struct coordinator *h);
+void coordinator_commit_and_wait(struct coordinator *coordinator);
 /* coordinator_commit without unlocking, for threads that go on. */
-void coordinator_publish(struct coordinator *h);
+void coordinator_publish(struct coordinator *coordinator);
 /* With the lock held: release it until coordinator_commit or coordinator_wake_waiters is called, or
  * until the time `until` (clock_now; 0: no limit). May return early. */
-void coordinator_wait(struct coordinator *h, int64_t until);
+void coordinator_wait(struct coordinator *coordinator, int64_t until);
 /* Run the handlers of all parked HTTP requests again. Takes the HTTP server's lock; any thread. */
-void coordinator_wake_parked(struct coordinator *h);
+void coordinator_wake_parked(struct coordinator *coordinator);
 /* With the lock held: wake all threads in coordinator_wait. */
-void coordinator_wake_waiters(struct coordinator *h);
+void coordinator_wake_waiters(struct coordinator *coordinator);
 /* With the lock held: stop the job and end all processes of the cluster. */
-void coordinator_stop_job(struct coordinator *h);
+void coordinator_stop_job(struct coordinator *coordinator);
 /* With the lock held: record an event of this kind (coord/coord.h) in the history and in the
  * log. */
-void coordinator_event(struct coordinator *h, const char *kind, const char *fmt, ...)
+void coordinator_event(struct coordinator *coordinator, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* coordinator_view.c. All with the lock held. */
@@ -188,19 +188,19 @@ struct announcement {
 };
 /* Make *a from the present state and take the queued notices. A view whose time has not come is left
  * to the ticker. */
-void coordinator_prepare(struct coordinator *h, struct announcement *a, int64_t now);
+void coordinator_prepare(struct coordinator *coordinator, struct announcement *a, int64_t now);
 /* Send it, or put it back because its state could not be made durable; *a is empty then. */
-void coordinator_deliver(struct coordinator *h, struct announcement *a);
+void coordinator_deliver(struct coordinator *coordinator, struct announcement *a);
 /* Puts the notices back in front of those that were queued meanwhile, so that their order stays. */
-void coordinator_put_back(struct coordinator *h, struct announcement *a);
+void coordinator_put_back(struct coordinator *coordinator, struct announcement *a);
 /* Prepare and deliver, if the state is durable; else the writer will. */
-void coordinator_announce(struct coordinator *h);
+void coordinator_announce(struct coordinator *coordinator);
 /* Send the first view, before there are sessions. */
-void coordinator_show_first_view(struct coordinator *h);
+void coordinator_show_first_view(struct coordinator *coordinator);
 /* Send the keys to servers and relays at once, even while the view must wait. */
-void coordinator_send_keys(struct coordinator *h);
+void coordinator_send_keys(struct coordinator *coordinator);
 /* The earliest time (clock_now) at which the next view may be sent. */
-int64_t coordinator_view_due(const struct coordinator *h);
+int64_t coordinator_view_due(const struct coordinator *coordinator);
 
 /* The routes of routes.def. */
 extern const struct http_route coordinator_routes[];

@@ -67,7 +67,7 @@ static void answer_end(struct file_service_session *s)
 
 static enum err_code begin_put(struct file_service_session *s, const json_t *msg, struct err *e)
 {
-	struct coordinator *h = s->coordinator;
+	struct coordinator *coordinator = s->coordinator;
 	struct file_put m;
 	char *dir = NULL;
 	enum err_code rc = file_put_decode(msg, &m, e);
@@ -78,12 +78,12 @@ static enum err_code begin_put(struct file_service_session *s, const json_t *msg
 		return rc;
 	if (s->in || s->out >= 0 || !ckpt_file_parse(m.name, &server, &state))
 		return err_set(e, ERR_PROTO, "a file within a file, or none of a checkpoint");
-	coordinator_lock(h);
-	if (!coord_is_server(h->coord, server, s->keytext, s->incarnation))
+	coordinator_lock(coordinator);
+	if (!coord_is_server(coordinator->coord, server, s->keytext, s->incarnation))
 		err_set(e, ERR_FORBIDDEN, "%s is not server-%u", s->name, server);
-	else if (!(dir = checkpoint_schedule_receive_dir(h->checkpoints, (uint64_t)m.id)))
+	else if (!(dir = checkpoint_schedule_receive_dir(coordinator->checkpoints, (uint64_t)m.id)))
 		err_set(e, ERR_NOTREADY, "this checkpoint has been given up");
-	coordinator_unlock(h);
+	coordinator_unlock(coordinator);
 	if (!dir)
 		return e->code;
 	s->id = (uint64_t)m.id;
@@ -113,7 +113,7 @@ static enum err_code end_put(struct file_service_session *s, const json_t *msg, 
 
 static enum err_code begin_get(struct file_service_session *s, const json_t *msg, struct err *e)
 {
-	struct coordinator *h = s->coordinator;
+	struct coordinator *coordinator = s->coordinator;
 	struct file_get m;
 	bool init, state;
 	unsigned server;
@@ -128,18 +128,18 @@ static enum err_code begin_get(struct file_service_session *s, const json_t *msg
 	    (!init && strcmp(m.name, CKPT_MANIFEST) != 0 &&
 	        !ckpt_held_parse(m.name, &server, &state)))
 		return err_set(e, ERR_PROTO, "no such file is given away: \"%.60s\"", m.name);
-	coordinator_lock(h);
-	begins = coord_present_conf(h->coord)->job.init;
+	coordinator_lock(coordinator);
+	begins = coord_present_conf(coordinator->coord)->job.init;
 	begins = begins ? begins : "";
-	if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation))
+	if (!coord_is_server(coordinator->coord, COORD_ANY_SERVER, s->keytext, s->incarnation))
 		err_set(e, ERR_FORBIDDEN, "%s is no server of this cluster", s->name);
 	else if (init && strchr(begins, '/'))
 		path = mem_strdup(begins);
-	else if (!init && h->resume_path)
-		path = path_join(h->resume_path, m.name);
+	else if (!init && coordinator->resume_path)
+		path = path_join(coordinator->resume_path, m.name);
 	else
 		err_set(e, ERR_NOTFOUND, "this job begins with no file");
-	coordinator_unlock(h);
+	coordinator_unlock(coordinator);
 	if (!path)
 		return e->code;
 	s->out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (init ? 0 : O_NOFOLLOW));
@@ -206,21 +206,22 @@ static const struct conn_handler handler = { .record = handle_file_record };
  * when its key was revoked. */
 static void check_still_allowed(struct file_service_session *s, int64_t now)
 {
-	struct coordinator *h = s->coordinator;
+	struct coordinator *coordinator = s->coordinator;
 	struct err e = { 0 };
 	char *dir;
 
 	s->looked = now;
-	coordinator_lock(h);
-	dir = s->in ? checkpoint_schedule_receive_dir(h->checkpoints, s->id) : NULL;
+	coordinator_lock(coordinator);
+	dir = s->in ? checkpoint_schedule_receive_dir(coordinator->checkpoints, s->id) : NULL;
 	if (s->in && !dir)
 		err_set(&e, ERR_NOTREADY, "this checkpoint has been given up");
-	else if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation) ||
-	    !session_admit_knows_key(h->server, s->key, ROLE_SERVER, NULL) ||
+	else if (!coord_is_server(coordinator->coord, COORD_ANY_SERVER, s->keytext,
+	             s->incarnation) ||
+	    !session_admit_knows_key(coordinator->server, s->key, ROLE_SERVER, NULL) ||
 	    now - s->began > PEER_LIFETIME)
 		err_set(&e, ERR_CLOSED,
 		    "%s is no server of this cluster any more, or its session is too old", s->name);
-	coordinator_unlock(h);
+	coordinator_unlock(coordinator);
 	free(dir);
 	if (e.code)
 		send_refusal(s, &e);
@@ -267,9 +268,9 @@ static void *run_file_session(void *ctx)
 
 /* With the coordinator's lock held: unlink the sessions that have ended, or all of them. Join them
  * after the lock is released (join_sessions). */
-static struct file_service_session *unlink_sessions(struct coordinator *h, bool all)
+static struct file_service_session *unlink_sessions(struct coordinator *coordinator, bool all)
 {
-	struct file_service_session **p = &h->files, *out = NULL, *s;
+	struct file_service_session **p = &coordinator->files, *out = NULL, *s;
 
 	while ((s = *p)) {
 		if (!all && !atomic_load(&s->ended)) {
@@ -295,14 +296,14 @@ static void join_sessions(struct file_service_session *s)
 	}
 }
 
-void file_service_take(struct coordinator *h, struct peer *p)
+void file_service_take(struct coordinator *coordinator, struct peer *p)
 {
 	struct file_service_session *s = mem_alloc(sizeof *s), *over;
 	struct err busy = { ERR_LIMIT, "too many files are on their way: try again" };
 	struct conn *conn;
 	unsigned n = 0, own = 0;
 
-	s->coordinator = h;
+	s->coordinator = coordinator;
 	s->out = -1;
 	s->began = s->looked = clock_now();
 	s->incarnation = p->who.incarnation;
@@ -311,33 +312,33 @@ void file_service_take(struct coordinator *h, struct peer *p)
 	memcpy(s->name, p->who.name, sizeof s->name);
 	conn = s->conn = session_release_conn(p);
 	conn_hand_over(conn, &handler, s);
-	coordinator_lock(h);
-	over = unlink_sessions(h, false);
-	for (const struct file_service_session *f = h->files; f; f = f->next) {
+	coordinator_lock(coordinator);
+	over = unlink_sessions(coordinator, false);
+	for (const struct file_service_session *f = coordinator->files; f; f = f->next) {
 		n++;
 		own += memcmp(f->key, s->key, sizeof s->key) == 0;
 	}
-	if (h->files_closed || n >= SESSIONS_MAX || own >= OF_ONE_MAX ||
+	if (coordinator->files_closed || n >= SESSIONS_MAX || own >= OF_ONE_MAX ||
 	    pthread_create(&s->thread, NULL, run_file_session, s)) {
 		send_refusal(s, &busy);
 		conn_write(conn, NULL);
 		conn_free(conn);
 		free(s);
 	} else {
-		s->next = h->files;
-		h->files = s;
+		s->next = coordinator->files;
+		coordinator->files = s;
 	}
-	coordinator_commit(h);
+	coordinator_commit(coordinator);
 	join_sessions(over);
 }
 
-void file_service_stop(struct coordinator *h)
+void file_service_stop(struct coordinator *coordinator)
 {
 	struct file_service_session *all;
 
-	coordinator_lock(h);
-	h->files_closed = true;
-	all = unlink_sessions(h, true);
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	coordinator->files_closed = true;
+	all = unlink_sessions(coordinator, true);
+	coordinator_unlock(coordinator);
 	join_sessions(all);
 }

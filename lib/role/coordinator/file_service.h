@@ -13,8 +13,8 @@
 /* Take over the peer's connection, whose first FILE_ record is still held. Called by an I/O
  * thread. */
 struct peer;
-void file_service_take(struct coordinator *h, struct peer *p);
+void file_service_take(struct coordinator *coordinator, struct peer *p);
 /* End and join all sessions, and refuse new ones. Call without the coordinator's lock. */
-void file_service_stop(struct coordinator *h);
+void file_service_stop(struct coordinator *coordinator);
 
 #endif

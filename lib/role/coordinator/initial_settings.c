@@ -30,10 +30,10 @@ static const char *const keys[] = {
 	"job.eval_every",
 };
 
-static enum err_code check_proposed_keys(const struct coordinator *h, const json_t *set,
+static enum err_code check_proposed_keys(const struct coordinator *coordinator, const json_t *set,
     struct err *e)
 {
-	const char *model = coord_present_conf(h->coord)->job.model;
+	const char *model = coord_present_conf(coordinator->coord)->job.model;
 	const char *name;
 	json_t *v;
 
@@ -57,9 +57,9 @@ static enum err_code check_proposed_keys(const struct coordinator *h, const json
 
 /* The file of initial parameters that a worker made in the run directory: a fresh path, or NULL
  * with the reason in e. */
-static char *find_initial_parameters(const struct coordinator *h, struct err *e)
+static char *find_initial_parameters(const struct coordinator *coordinator, struct err *e)
 {
-	const char *run = h->server->cfg.id->run_dir;
+	const char *run = coordinator->server->cfg.id->run_dir;
 	char *path = run ? rundir_path(run, RUNDIR_FIRST) : NULL;
 
 	if (path && access(path, R_OK) == 0)
@@ -70,13 +70,13 @@ static char *find_initial_parameters(const struct coordinator *h, struct err *e)
 	return NULL;
 }
 
-static enum err_code propose_initial_settings(struct coordinator *h, const struct coord_self *self,
-    const json_t *set, struct err *e)
+static enum err_code propose_initial_settings(struct coordinator *coordinator,
+    const struct coord_self *self, const json_t *set, struct err *e)
 {
 	struct coord_setting s = { .who = self->name };
 	struct conf c;
 	json_t *taken = NULL, *config;
-	enum err_code rc = conf_from_json(coord_present_config(h->coord), &c, e);
+	enum err_code rc = conf_from_json(coord_present_config(coordinator->coord), &c, e);
 	char *what;
 
 	if (rc)
@@ -85,15 +85,15 @@ static enum err_code propose_initial_settings(struct coordinator *h, const struc
 	if (!rc && json_object_size(taken))
 		rc = conf_validate_keys(&c, e);
 	if (!rc && json_object_size(taken))
-		rc = settings_check_job(h, &c, taken, e);
+		rc = settings_check_job(coordinator, &c, taken, e);
 	config = conf_to_json(&c);
-	if (!rc && !json_equal(config, coord_present_config(h->coord))) {
+	if (!rc && !json_equal(config, coord_present_config(coordinator->coord))) {
 		what = settings_request_sentence(taken);
 		settings_request_describe(&c, &s);
 		s.set = taken;
 		s.config = config;
 		s.what = what;
-		coord_set_before_start(h->coord, &s);
+		coord_set_before_start(coordinator->coord, &s);
 		free(what);
 	}
 	json_decref(config);
@@ -102,25 +102,25 @@ static enum err_code propose_initial_settings(struct coordinator *h, const struc
 	return rc;
 }
 
-enum err_code initial_settings(struct coordinator *h, const struct coord_self *self,
+enum err_code initial_settings(struct coordinator *coordinator, const struct coord_self *self,
     const struct message_worker_join *m, struct err *e)
 {
 	const json_t *settings = m->settings;
 	json_t *set;
-	enum err_code rc = check_proposed_keys(h, settings, e);
+	enum err_code rc = check_proposed_keys(coordinator, settings, e);
 	char *first = NULL;
 
-	if (rc || !h->cfg.has_job || coord_is_placed(h->coord) ||
-	    coord_phase(h->coord) != COORD_FORMING)
+	if (rc || !coordinator->cfg.has_job || coord_is_placed(coordinator->coord) ||
+	    coord_phase(coordinator->coord) != COORD_FORMING)
 		return rc;
 	set = json_is_object(settings) ? json_copy((json_t *)(uintptr_t)settings) : json_object();
 	if (m->first) {
-		first = find_initial_parameters(h, e);
+		first = find_initial_parameters(coordinator, e);
 		rc = first ? ERR_OK : e->code;
 		json_object_set_new(set, "job.init", json_string(first ? first : ""));
 	}
 	if (!rc)
-		rc = propose_initial_settings(h, self, set, e);
+		rc = propose_initial_settings(coordinator, self, set, e);
 	free(first);
 	json_decref(set);
 	return rc;

@@ -9,7 +9,7 @@
  * placed; later proposals are ignored. With the coordinator's lock held. ERR_CONFIG: the settings are
  * not possible; ERR_NOTREADY: the worker says that it brings initial parameters, and their file
  * is not here yet. */
-enum err_code initial_settings(struct coordinator *h, const struct coord_self *self,
+enum err_code initial_settings(struct coordinator *coordinator, const struct coord_self *self,
     const struct message_worker_join *m, struct err *e);
 
 #endif

@@ -153,7 +153,7 @@ static bool wait_to_retry(struct lease_log *l)
 /* Called with the coordinator's lock held, which is released while the lines are written. */
 static void write_pending(struct lease_log *l)
 {
-	struct coordinator *h = l->coordinator;
+	struct coordinator *coordinator = l->coordinator;
 	struct buf lines = l->pending;
 	uint64_t number = l->number;
 	bool anew = l->anew;
@@ -165,26 +165,26 @@ static void write_pending(struct lease_log *l)
 	do {
 		struct err e = { 0 };
 
-		mutex_unlock(&h->lock);
+		mutex_unlock(&coordinator->lock);
 		FAIL_POINT("lease_before");
 		if (anew)
 			truncate_log(l);
 		anew = false;
 		rc = write_lines(l, &lines, &e);
 		FAIL_POINT("lease_after");
-		mutex_lock(&h->lock);
+		mutex_lock(&coordinator->lock);
 		if (rc)
-			state_file_report_failure(h, &l->failing_since, &e, clock_now());
+			state_file_report_failure(coordinator, &l->failing_since, &e, clock_now());
 		/* A state.json that was written in the meantime has these changes, too, and all that are
 		 * in the file: begin the file anew, because these lines would be missing in it. */
-		if (rc && h->file.saved_leases >= number) {
+		if (rc && coordinator->file.saved_leases >= number) {
 			l->anew = true;
 			rc = ERR_OK;
 		}
-	} while (rc && !h->file.fenced && wait_to_retry(l));
+	} while (rc && !coordinator->file.fenced && wait_to_retry(l));
 	if (!rc) {
 		l->failing_since = 0;
-		state_file_note_leases(h, number);
+		state_file_note_leases(coordinator, number);
 	}
 	buf_release(&lines);
 }
@@ -206,16 +206,16 @@ static void *run_log(void *ctx)
 
 /* ---- start and stop ---- */
 
-enum err_code lease_log_open(struct coordinator *h, struct lease_log **out, struct err *e)
+enum err_code lease_log_open(struct coordinator *coordinator, struct lease_log **out, struct err *e)
 {
 	struct lease_log *l = mem_alloc(sizeof *l);
-	char *name = mem_printf(NAME "%016" PRIx64, h->server->incarnation);
+	char *name = mem_printf(NAME "%016" PRIx64, coordinator->server->incarnation);
 	pthread_condattr_t attr;
 	enum err_code rc = ERR_OK;
 
 	*out = l;
-	l->coordinator = h;
-	l->path = rundir_path(h->server->cfg.id->run_dir, name);
+	l->coordinator = coordinator;
+	l->path = rundir_path(coordinator->server->cfg.id->run_dir, name);
 	free(name);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -225,7 +225,7 @@ enum err_code lease_log_open(struct coordinator *h, struct lease_log **out, stru
 	if (l->fd < 0)
 		rc = err_sys(e, ERR_IO, "cannot create \"%s\"", l->path);
 	if (!rc)
-		rc = file_sync_dir(h->server->cfg.id->run_dir, e);
+		rc = file_sync_dir(coordinator->server->cfg.id->run_dir, e);
 	if (!rc && pthread_create(&l->thread, NULL, run_log, l))
 		rc = err_sys(e, ERR_IO, "cannot start a thread");
 	l->started = !rc;
@@ -256,15 +256,15 @@ void lease_log_free(struct lease_log *l)
 	free(l);
 }
 
-void lease_log_remove_others(const struct coordinator *h)
+void lease_log_remove_others(const struct coordinator *coordinator)
 {
-	DIR *d = opendir(h->server->cfg.id->run_dir);
+	DIR *d = opendir(coordinator->server->cfg.id->run_dir);
 	const struct dirent *entry;
 
 	while (d && (entry = readdir(d)))
 		if (strncmp(entry->d_name, NAME, strlen(NAME)) == 0 &&
-		    (!h->file.leaselog ||
-		        strcmp(entry->d_name, lease_log_name(h->file.leaselog)) != 0))
+		    (!coordinator->file.leaselog ||
+		        strcmp(entry->d_name, lease_log_name(coordinator->file.leaselog)) != 0))
 			unlinkat(dirfd(d), entry->d_name, 0);
 	if (d)
 		closedir(d);
@@ -313,8 +313,8 @@ static bool parse_lease_line(const char *line, size_t n, uint64_t *number, struc
 	return ok;
 }
 
-static enum err_code replay_lines(struct coordinator *h, const char *path, const struct buf *b,
-    struct err *e)
+static enum err_code replay_lines(struct coordinator *coordinator, const char *path,
+    const struct buf *b, struct err *e)
 {
 	const char *at = (const char *)b->data, *end = at + b->len, *line;
 	uint64_t number, before = 0;
@@ -329,7 +329,7 @@ static enum err_code replay_lines(struct coordinator *h, const char *path, const
 			break;
 		/* Lines behind those of a log that could not be truncated. */
 		old = number <= before;
-		applied = !old && coord_replay_lease(h->coord, number, &change);
+		applied = !old && coord_replay_lease(coordinator->coord, number, &change);
 		taken_release(&taken);
 		if (old)
 			break;
@@ -341,7 +341,8 @@ static enum err_code replay_lines(struct coordinator *h, const char *path, const
 	return ERR_OK;
 }
 
-enum err_code lease_log_replay(struct coordinator *h, const struct state *state, struct err *e)
+enum err_code lease_log_replay(struct coordinator *coordinator, const struct state *state,
+    struct err *e)
 {
 	const char *name = state->lease_log;
 	struct buf b = BUF_INIT;
@@ -350,10 +351,10 @@ enum err_code lease_log_replay(struct coordinator *h, const struct state *state,
 
 	if (!name || !*name)
 		return ERR_OK;
-	path = rundir_path(h->server->cfg.id->run_dir, path_basename(name));
+	path = rundir_path(coordinator->server->cfg.id->run_dir, path_basename(name));
 	rc = file_read(path, LOG_MAX, &b, e);
 	if (!rc)
-		rc = replay_lines(h, path, &b, e);
+		rc = replay_lines(coordinator, path, &b, e);
 	buf_release(&b);
 	free(path);
 	return rc;

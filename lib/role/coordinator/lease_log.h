@@ -26,7 +26,8 @@ struct task_change;
 
 /* Make an empty log and start its thread.  All calls but this one and lease_log_stop are made
  * with the coordinator's lock held. */
-enum err_code lease_log_open(struct coordinator *h, struct lease_log **out, struct err *e);
+enum err_code lease_log_open(struct coordinator *coordinator, struct lease_log **out,
+    struct err *e);
 /* Stop and join the thread; waiting lines are not written. Call without the coordinator's lock. */
 void lease_log_stop(struct lease_log *l);
 void lease_log_free(struct lease_log *l); /* l may be NULL */
@@ -46,8 +47,9 @@ void lease_log_saved(struct lease_log *l, bool ok);
 
 /* Apply the changes of the log that `state` names to the coordinator, which has been given that
  * state. ERR_FORMAT, ERR_IO: it cannot be known what was leased. */
-enum err_code lease_log_replay(struct coordinator *h, const struct state *state, struct err *e);
+enum err_code lease_log_replay(struct coordinator *coordinator, const struct state *state,
+    struct err *e);
 /* Remove the logs of earlier coordinators. */
-void lease_log_remove_others(const struct coordinator *h);
+void lease_log_remove_others(const struct coordinator *coordinator);
 
 #endif

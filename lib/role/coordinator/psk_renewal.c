@@ -15,72 +15,73 @@ static void cluster_id_of(const uint8_t psk[static KEY_BYTES],
 	sodium_bin2hex(out, 2 * HS_CLUSTER_BYTES + 1, cluster, sizeof cluster);
 }
 
-void psk_renewal_begin(struct coordinator *h)
+void psk_renewal_begin(struct coordinator *coordinator)
 {
-	struct state *state = h->server->state;
+	struct state *state = coordinator->server->state;
 	struct secret_pair pair;
 	char before[2 * HS_CLUSTER_BYTES + 1];
 
-	secrets_both(h->server->cfg.id->conn.secrets, &pair);
-	cluster_id_of(pair.now, h->cluster_id);
+	secrets_both(coordinator->server->cfg.id->conn.secrets, &pair);
+	cluster_id_of(pair.now, coordinator->cluster_id);
 	cluster_id_of(pair.before, before);
 	if (pair.until && state && strcmp(state->cluster_id, before) == 0)
-		state->cluster_id = h->cluster_id;
-	h->secret_until = pair.until;
+		state->cluster_id = coordinator->cluster_id;
+	coordinator->secret_until = pair.until;
 	sodium_memzero(&pair, sizeof pair);
 }
 
-void psk_renewal_update_http(struct coordinator *h)
+void psk_renewal_update_http(struct coordinator *coordinator)
 {
 	struct secret_pair pair;
 
-	secrets_both(h->server->cfg.id->conn.secrets, &pair);
-	if (h->http)
-		http_server_secrets(h->http, pair.now, pair.before, pair.until);
+	secrets_both(coordinator->server->cfg.id->conn.secrets, &pair);
+	if (coordinator->http)
+		http_server_secrets(coordinator->http, pair.now, pair.before, pair.until);
 	sodium_memzero(&pair, sizeof pair);
 }
 
-void psk_renewal_tick(struct coordinator *h)
+void psk_renewal_tick(struct coordinator *coordinator)
 {
 	int64_t now = clock_wall() / NSEC_PER_SEC;
 	struct secret_pair pair;
 	char *keys;
 
-	if (!h->secret_until || now < h->secret_until || !h->server->cfg.id->run_dir)
+	if (!coordinator->secret_until || now < coordinator->secret_until ||
+	    !coordinator->server->cfg.id->run_dir)
 		return;
-	keys = rundir_path(h->server->cfg.id->run_dir, "keys");
-	secrets_both(h->server->cfg.id->conn.secrets, &pair);
+	keys = rundir_path(coordinator->server->cfg.id->run_dir, "keys");
+	secrets_both(coordinator->server->cfg.id->conn.secrets, &pair);
 	secrets_tidy_dir(keys, &pair, now);
-	h->secret_until = 0;
+	coordinator->secret_until = 0;
 	sodium_memzero(&pair, sizeof pair);
 	free(keys);
 }
 
 /* Replace the files first: whenever this process ends, the next one continues with the secret
  * that is in them. */
-enum err_code psk_renewal_rotate(struct coordinator *h, int64_t until, const char *who,
+enum err_code psk_renewal_rotate(struct coordinator *coordinator, int64_t until, const char *who,
     struct err *e)
 {
-	struct secrets *secrets = h->server->cfg.id->conn.secrets;
-	char *keys = rundir_path(h->server->cfg.id->run_dir, "keys");
+	struct secrets *secrets = coordinator->server->cfg.id->conn.secrets;
+	char *keys = rundir_path(coordinator->server->cfg.id->run_dir, "keys");
 	struct secret_pair pair;
 	enum err_code rc;
 
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	rc = secrets_rotate_dir(keys, until, e);
 	if (!rc) {
 		secrets_look(secrets, 0);
 		secrets_both(secrets, &pair);
-		cluster_id_of(pair.now, h->cluster_id);
-		h->secret_until = pair.until;
-		psk_renewal_update_http(h);
-		coordinator_event(h, "psk_rotated",
+		cluster_id_of(pair.now, coordinator->cluster_id);
+		coordinator->secret_until = pair.until;
+		psk_renewal_update_http(coordinator);
+		coordinator_event(coordinator, "psk_rotated",
 		    "the cluster has a new secret, by %s; the one before is accepted for %lld s",
 		    who, (long long)(until - clock_wall() / NSEC_PER_SEC));
-		coord_publish_view(h->coord);
+		coord_publish_view(coordinator->coord);
 		sodium_memzero(&pair, sizeof pair);
 	}
-	coordinator_commit(h);
+	coordinator_commit(coordinator);
 	free(keys);
 	return rc;
 }

@@ -15,14 +15,14 @@
 
 /* At the start: set the cluster's id from the key. If a state from before names the id of the
  * previous key, because its coordinator ended during psk_renewal_rotate, update that id. */
-void psk_renewal_begin(struct coordinator *h);
+void psk_renewal_begin(struct coordinator *coordinator);
 /* Give the HTTP server the current and the previous key. */
-void psk_renewal_update_http(struct coordinator *h);
+void psk_renewal_update_http(struct coordinator *coordinator);
 /* At each tick: remove the previous key's files once its grace period is over. */
-void psk_renewal_tick(struct coordinator *h);
+void psk_renewal_tick(struct coordinator *coordinator);
 /* Draw a new key; the previous one is accepted until `until` (wall seconds). who: for the event.
  * ERR_IO: nothing has changed. */
-enum err_code psk_renewal_rotate(struct coordinator *h, int64_t until, const char *who,
+enum err_code psk_renewal_rotate(struct coordinator *coordinator, int64_t until, const char *who,
     struct err *e);
 
 #endif

@@ -119,24 +119,28 @@ enum err_code state_file_read(struct server *s, struct err *e)
 
 /* ---- this coordinator's state ---- */
 
-void state_file_begin_life(struct coordinator *h)
+void state_file_begin_life(struct coordinator *coordinator)
 {
-	const char *before = h->server->recover ? h->server->state->began : NULL;
+	const char *before = coordinator->server->recover ? coordinator->server->state->began
+	                                                  : NULL;
 	uint64_t fresh;
 
 	randombytes_buf(&fresh, sizeof fresh);
 	if (before && *before)
-		snprintf(h->file.began, sizeof h->file.began, "%s", before);
+		snprintf(coordinator->file.began, sizeof coordinator->file.began, "%s", before);
 	else
-		snprintf(h->file.began, sizeof h->file.began, "%016" PRIx64, fresh);
+		snprintf(coordinator->file.began, sizeof coordinator->file.began, "%016" PRIx64,
+		    fresh);
 }
 
 /* Until the HTTP server listens, keep the previous coordinator's address. */
-static const char *http_address_to_save(const struct coordinator *h)
+static const char *http_address_to_save(const struct coordinator *coordinator)
 {
-	if (h->http)
-		return http_server_address(h->http);
-	return h->server->recover && h->server->state->http ? h->server->state->http : "";
+	if (coordinator->http)
+		return http_server_address(coordinator->http);
+	return coordinator->server->recover && coordinator->server->state->http
+	    ? coordinator->server->state->http
+	    : "";
 }
 
 static enum err_code verify_owner(void *ctx, struct err *e)
@@ -145,18 +149,19 @@ static enum err_code verify_owner(void *ctx, struct err *e)
 }
 
 /* The text of state.json as the state is now. */
-static char *describe_state(const struct coordinator *h)
+static char *describe_state(const struct coordinator *coordinator)
 {
 	struct state state;
 	json_t *document;
 	char *text;
 
-	coord_save(h->coord, &state);
+	coord_save(coordinator->coord, &state);
 	/* Processes that were given these addresses look for the coordinator there. */
-	state.listen = h->server->address;
-	state.http = http_address_to_save(h);
-	state.began = h->file.began;
-	state.lease_log = h->file.leaselog ? lease_log_name(h->file.leaselog) : NULL;
+	state.listen = coordinator->server->address;
+	state.http = http_address_to_save(coordinator);
+	state.began = coordinator->file.began;
+	state.lease_log = coordinator->file.leaselog ? lease_log_name(coordinator->file.leaselog)
+	                                             : NULL;
 	document = state_encode(&state);
 	state_release(&state);
 	text = json_text(document);
@@ -185,178 +190,183 @@ static enum err_code write_state(struct server *s, const char *text, struct err 
 	return rc;
 }
 
-void state_file_report_failure(struct coordinator *h, int64_t *since, const struct err *e,
+void state_file_report_failure(struct coordinator *coordinator, int64_t *since, const struct err *e,
     int64_t now)
 {
-	bool store = h->server->cfg.role;
+	bool store = coordinator->server->cfg.role;
 
-	if (e->code == ERR_FENCED && !h->file.fenced) {
-		h->file.fenced = true;
-		log_error(h->server->cfg.log, "%s", e->msg);
-		server_end(h->server, e);
+	if (e->code == ERR_FENCED && !coordinator->file.fenced) {
+		coordinator->file.fenced = true;
+		log_error(coordinator->server->cfg.log, "%s", e->msg);
+		server_end(coordinator->server, e);
 	}
 	if (!*since) {
 		*since = now;
-		if (!h->file.fenced)
-			log_warn(h->server->cfg.log, "%s: %s", e->msg,
+		if (!coordinator->file.fenced)
+			log_warn(coordinator->server->cfg.log, "%s: %s", e->msg,
 			    store ? "the cluster goes on without"
 			          : "until it can be written nothing changes in the cluster");
 	}
 	/* The state of a coordinator in a store's process is useless without the store, so do
 	 * not fail the job. */
-	if (!store && now - *since > h->cfg.deadline)
-		coord_fail(h->coord, e->msg, now);
+	if (!store && now - *since > coordinator->cfg.deadline)
+		coord_fail(coordinator->coord, e->msg, now);
 }
 
 /* Record up to which stamps answers may be sent, and wake I/O threads that hold such answers. */
-static void allow_announcements(struct coordinator *h, uint64_t stamp, uint64_t leases)
+static void allow_announcements(struct coordinator *coordinator, uint64_t stamp, uint64_t leases)
 {
-	bool waited = atomic_load(&h->file.tellable) < stamp;
+	bool waited = atomic_load(&coordinator->file.tellable) < stamp;
 
 	if (waited)
-		atomic_store(&h->file.tellable, stamp);
-	if (atomic_load(&h->file.durable_leases) < leases) {
-		atomic_store(&h->file.durable_leases, leases);
+		atomic_store(&coordinator->file.tellable, stamp);
+	if (atomic_load(&coordinator->file.durable_leases) < leases) {
+		atomic_store(&coordinator->file.durable_leases, leases);
 		waited = true;
 	}
-	if (waited && atomic_load(&h->server->io_threads_run))
-		io_threads_wake(h->server);
+	if (waited && atomic_load(&coordinator->server->io_threads_run))
+		io_threads_wake(coordinator->server);
 }
 
-void state_file_note_leases(struct coordinator *h, uint64_t leases)
+void state_file_note_leases(struct coordinator *coordinator, uint64_t leases)
 {
-	allow_announcements(h, atomic_load(&h->file.tellable), leases);
+	allow_announcements(coordinator, atomic_load(&coordinator->file.tellable), leases);
 }
 
 /* Until the partitions are placed there is nothing to recover, so the first state.json is enough.
  * Leases are durable by their log, which a new state.json allows to be truncated. */
-static bool needs_writing(const struct coordinator *h)
+static bool needs_writing(const struct coordinator *coordinator)
 {
-	if (!h->server->cfg.id->run_dir || h->file.fenced)
+	if (!coordinator->server->cfg.id->run_dir || coordinator->file.fenced)
 		return false;
-	return (coord_stamp(h->coord) != h->file.saved &&
-	           !(h->file.saved && !coord_is_placed(h->coord))) ||
-	    lease_log_is_long(h->file.leaselog);
+	return (coord_stamp(coordinator->coord) != coordinator->file.saved &&
+	           !(coordinator->file.saved && !coord_is_placed(coordinator->coord))) ||
+	    lease_log_is_long(coordinator->file.leaselog);
 }
 
-bool state_file_is_durable(struct coordinator *h)
+bool state_file_is_durable(struct coordinator *coordinator)
 {
-	uint64_t stamp = coord_stamp(h->coord);
+	uint64_t stamp = coord_stamp(coordinator->coord);
 
-	if (h->file.fenced || h->file.writing)
+	if (coordinator->file.fenced || coordinator->file.writing)
 		return false;
-	if (needs_writing(h)) {
-		pthread_cond_signal(&h->file.writer_woken);
-		return atomic_load(&h->file.tellable) >= stamp;
+	if (needs_writing(coordinator)) {
+		pthread_cond_signal(&coordinator->file.writer_woken);
+		return atomic_load(&coordinator->file.tellable) >= stamp;
 	}
-	allow_announcements(h, stamp, h->file.leaselog ? 0 : coord_leases(h->coord));
+	allow_announcements(coordinator, stamp,
+	    coordinator->file.leaselog ? 0 : coord_leases(coordinator->coord));
 	return true;
 }
 
 /* One round of the writer, with the lock held, which is released while the file is written.  What
  * must be announced is made from the same state that is written: changes that other threads make
  * meanwhile belong to the next round. */
-static enum err_code save_state(struct coordinator *h, struct err *e)
+static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 {
-	uint64_t stamp = coord_stamp(h->coord), leases = coord_leases(h->coord);
+	uint64_t stamp = coord_stamp(coordinator->coord), leases = coord_leases(coordinator->coord);
 	struct announcement news;
 	enum err_code rc;
 	char *text;
 
-	h->file.writing = true;
-	if (h->file.leaselog)
-		lease_log_pause(h->file.leaselog);
-	text = describe_state(h);
-	coordinator_prepare(h, &news, clock_now());
-	mutex_unlock(&h->lock);
-	rc = write_state(h->server, text, e);
+	coordinator->file.writing = true;
+	if (coordinator->file.leaselog)
+		lease_log_pause(coordinator->file.leaselog);
+	text = describe_state(coordinator);
+	coordinator_prepare(coordinator, &news, clock_now());
+	mutex_unlock(&coordinator->lock);
+	rc = write_state(coordinator->server, text, e);
 	free(text);
-	mutex_lock(&h->lock);
-	h->file.writing = false;
-	if (h->file.leaselog)
-		lease_log_saved(h->file.leaselog, rc == ERR_OK);
+	mutex_lock(&coordinator->lock);
+	coordinator->file.writing = false;
+	if (coordinator->file.leaselog)
+		lease_log_saved(coordinator->file.leaselog, rc == ERR_OK);
 	if (rc) {
-		coordinator_put_back(h, &news);
-		h->file.save_again = clock_now() + RETRY;
-		state_file_report_failure(h, &h->file.unsaved_since, e, clock_now());
+		coordinator_put_back(coordinator, &news);
+		coordinator->file.save_again = clock_now() + RETRY;
+		state_file_report_failure(coordinator, &coordinator->file.unsaved_since, e,
+		    clock_now());
 		/* The state of a coordinator in a store's process is useless without the store, so
 		 * nothing waits until it is durable. Neither does the announcement that the job has
 		 * failed. */
-		if (!h->file.fenced &&
-		    (h->server->cfg.role || coord_phase(h->coord) == COORD_FAILED))
-			allow_announcements(h, coord_stamp(h->coord), coord_leases(h->coord));
+		if (!coordinator->file.fenced &&
+		    (coordinator->server->cfg.role ||
+		        coord_phase(coordinator->coord) == COORD_FAILED))
+			allow_announcements(coordinator, coord_stamp(coordinator->coord),
+			    coord_leases(coordinator->coord));
 		return rc;
 	}
-	h->file.saved = stamp;
-	h->file.saved_leases = leases;
-	h->file.unsaved_since = h->file.save_again = 0;
-	allow_announcements(h, stamp, leases);
-	coordinator_deliver(h, &news);
+	coordinator->file.saved = stamp;
+	coordinator->file.saved_leases = leases;
+	coordinator->file.unsaved_since = coordinator->file.save_again = 0;
+	allow_announcements(coordinator, stamp, leases);
+	coordinator_deliver(coordinator, &news);
 	return ERR_OK;
 }
 
-enum err_code state_file_write_first(struct coordinator *h, struct err *e)
+enum err_code state_file_write_first(struct coordinator *coordinator, struct err *e)
 {
-	if (!needs_writing(h)) {
-		state_file_is_durable(h);
+	if (!needs_writing(coordinator)) {
+		state_file_is_durable(coordinator);
 		return ERR_OK;
 	}
-	return save_state(h, e);
+	return save_state(coordinator, e);
 }
 
 static void *run_state_writer(void *ctx)
 {
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	for (;;) {
 		int64_t now = clock_now();
 		struct err e = { 0 };
 
-		if (needs_writing(h) && now >= h->file.save_again) {
-			enum err_code rc = save_state(h, &e);
+		if (needs_writing(coordinator) && now >= coordinator->file.save_again) {
+			enum err_code rc = save_state(coordinator, &e);
 
-			coordinator_publish(h);
-			if (rc && h->file.writer_stop)
+			coordinator_publish(coordinator);
+			if (rc && coordinator->file.writer_stop)
 				break;
-		} else if (h->file.writer_stop) {
+		} else if (coordinator->file.writer_stop) {
 			break;
-		} else if (needs_writing(h)) {
-			struct timespec ts = { h->file.save_again / NSEC_PER_SEC,
-				h->file.save_again % NSEC_PER_SEC };
+		} else if (needs_writing(coordinator)) {
+			struct timespec ts = { coordinator->file.save_again / NSEC_PER_SEC,
+				coordinator->file.save_again % NSEC_PER_SEC };
 
-			mutex_wait_until(&h->file.writer_woken, &h->lock, &ts);
+			mutex_wait_until(&coordinator->file.writer_woken, &coordinator->lock, &ts);
 		} else {
-			mutex_wait(&h->file.writer_woken, &h->lock);
+			mutex_wait(&coordinator->file.writer_woken, &coordinator->lock);
 		}
 	}
-	mutex_unlock(&h->lock);
+	mutex_unlock(&coordinator->lock);
 	return NULL;
 }
 
-enum err_code state_file_start(struct coordinator *h, struct err *e)
+enum err_code state_file_start(struct coordinator *coordinator, struct err *e)
 {
-	if (pthread_create(&h->file.writer, NULL, run_state_writer, h))
+	if (pthread_create(&coordinator->file.writer, NULL, run_state_writer, coordinator))
 		return err_sys(e, ERR_IO, "cannot start a thread");
-	h->file.writer_started = true;
+	coordinator->file.writer_started = true;
 	return ERR_OK;
 }
 
-void state_file_stop(struct coordinator *h)
+void state_file_stop(struct coordinator *coordinator)
 {
-	if (!h->file.writer_started)
+	if (!coordinator->file.writer_started)
 		return;
-	mutex_lock(&h->lock);
-	h->file.writer_stop = true;
-	pthread_cond_signal(&h->file.writer_woken);
-	pthread_cond_broadcast(&h->changed);
-	mutex_unlock(&h->lock);
-	pthread_join(h->file.writer, NULL);
-	h->file.writer_started = false;
+	mutex_lock(&coordinator->lock);
+	coordinator->file.writer_stop = true;
+	pthread_cond_signal(&coordinator->file.writer_woken);
+	pthread_cond_broadcast(&coordinator->changed);
+	mutex_unlock(&coordinator->lock);
+	pthread_join(coordinator->file.writer, NULL);
+	coordinator->file.writer_started = false;
 }
 
-bool state_file_is_awaited(const struct coordinator *h, uint64_t stamp)
+bool state_file_is_awaited(const struct coordinator *coordinator, uint64_t stamp)
 {
-	return atomic_load(&h->file.tellable) < stamp && !h->file.unsaved_since &&
-	    !h->file.fenced && h->file.writer_started && !h->file.writer_stop;
+	return atomic_load(&coordinator->file.tellable) < stamp &&
+	    !coordinator->file.unsaved_since && !coordinator->file.fenced &&
+	    coordinator->file.writer_started && !coordinator->file.writer_stop;
 }

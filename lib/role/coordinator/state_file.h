@@ -26,26 +26,26 @@
  * ERR_CONFIG, with advice: the run cannot continue from this state; ERR_FORMAT, ERR_IO: the file
  * cannot be read; ERR_EXISTS: another coordinator is running on this host. */
 enum err_code state_file_read(struct server *s, struct err *e);
-/* Set h->began, once it is known whether the coordinator recovers from s->state. */
-void state_file_begin_life(struct coordinator *h);
+/* Set coordinator->began, once it is known whether the coordinator recovers from s->state. */
+void state_file_begin_life(struct coordinator *coordinator);
 /* Write the state before any other thread exists; with the lock held. */
-enum err_code state_file_write_first(struct coordinator *h, struct err *e);
+enum err_code state_file_write_first(struct coordinator *coordinator, struct err *e);
 /* Start the writer.  state_file_stop ends it after a last write, without the lock held. */
-enum err_code state_file_start(struct coordinator *h, struct err *e);
-void state_file_stop(struct coordinator *h);
+enum err_code state_file_start(struct coordinator *coordinator, struct err *e);
+void state_file_stop(struct coordinator *coordinator);
 /* With the lock held: may the present state be announced?  When it must be written first, wakes the
  * writer, which announces it. */
-bool state_file_is_durable(struct coordinator *h);
+bool state_file_is_durable(struct coordinator *coordinator);
 /* With the lock held: is the state of this stamp still to be written, and is nothing in the way of
  * that? */
-bool state_file_is_awaited(const struct coordinator *h, uint64_t stamp);
+bool state_file_is_awaited(const struct coordinator *coordinator, uint64_t stamp);
 /* With the lock held: something that must be durable could not be written. Log it once, fail the job
  * when that has lasted for its deadline, or end the process when another coordinator owns the run
  * directory. *since: when it failed first, which this sets, and the caller sets to 0 when it is
  * written. */
-void state_file_report_failure(struct coordinator *h, int64_t *since, const struct err *e,
+void state_file_report_failure(struct coordinator *coordinator, int64_t *since, const struct err *e,
     int64_t now);
 /* With the lock held: the lease log is durable up to this number of changes. */
-void state_file_note_leases(struct coordinator *h, uint64_t leases);
+void state_file_note_leases(struct coordinator *coordinator, uint64_t leases);
 
 #endif

@@ -85,72 +85,74 @@ static enum err_code push_checkpoints(struct offsite *o, struct err *e)
 static void *run_upload_thread(void *ctx)
 {
 	struct offsite *o = ctx;
-	struct coordinator *h = o->coordinator;
+	struct coordinator *coordinator = o->coordinator;
 	struct err e;
 
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	while (!o->stop) {
-		struct checkpoint_schedule_figures f = checkpoint_schedule_figures(h->checkpoints);
+		struct checkpoint_schedule_figures f = checkpoint_schedule_figures(
+		    coordinator->checkpoints);
 		enum err_code rc;
 
 		if (f.made == o->seen && !(o->again_at && clock_now() >= o->again_at)) {
-			coordinator_wait(h, o->again_at);
+			coordinator_wait(coordinator, o->again_at);
 			continue;
 		}
 		o->seen = f.made;
 		o->again_at = 0;
-		coordinator_commit(h);
+		coordinator_commit(coordinator);
 		rc = push_checkpoints(o, &e);
-		coordinator_lock(h);
+		coordinator_lock(coordinator);
 		if (o->stop)
 			break;
 		if (rc)
 			o->again_at = clock_now() + o->deadline;
 		/* Only the first of several failures in a row is an event; the log has them all. */
 		if (rc && o->failing)
-			log_warn(h->server->cfg.log, "checkpoints are not stored: %s", e.msg);
+			log_warn(coordinator->server->cfg.log, "checkpoints are not stored: %s",
+			    e.msg);
 		else if (rc)
-			coordinator_event(h, "checkpoint_not_stored",
+			coordinator_event(coordinator, "checkpoint_not_stored",
 			    "checkpoints are kept here alone: %s", e.msg);
 		o->failing = rc != ERR_OK;
 	}
-	coordinator_commit(h);
+	coordinator_commit(coordinator);
 	return NULL;
 }
 
-enum err_code upload_start(struct coordinator *h, const struct conf *c, struct err *e)
+enum err_code upload_start(struct coordinator *coordinator, const struct conf *c, struct err *e)
 {
 	struct offsite *o;
 
-	if (!h->checkpoints || !conf_is_named(c->checkpoint_to))
+	if (!coordinator->checkpoints || !conf_is_named(c->checkpoint_to))
 		return ERR_OK;
 	o = mem_alloc(sizeof *o);
-	o->coordinator = h;
+	o->coordinator = coordinator;
 	o->deadline = c->deadline;
 	o->timeout = mem_printf("%lldms", (long long)(c->deadline / NSEC_PER_MSEC));
 	/* Checkpoints of an earlier coordinator may not have been uploaded yet. */
-	o->seen = checkpoint_schedule_figures(h->checkpoints).at ? UINT64_MAX : 0;
-	coordinator_lock(h);
-	h->offsite = o;
-	coordinator_commit(h);
+	o->seen = checkpoint_schedule_figures(coordinator->checkpoints).at ? UINT64_MAX : 0;
+	coordinator_lock(coordinator);
+	coordinator->offsite = o;
+	coordinator_commit(coordinator);
 	if (pthread_create(&o->thread, NULL, run_upload_thread, o))
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	o->started = true;
 	return ERR_OK;
 }
 
-void upload_stop(struct coordinator *h)
+void upload_stop(struct coordinator *coordinator)
 {
-	struct offsite *o = h->offsite;
+	struct offsite *o = coordinator->offsite;
 
 	if (!o)
 		return;
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	o->stop = true;
 	if (o->helper)
 		helper_stop(o->helper);
-	coordinator_wake_waiters(h);
-	coordinator_commit(h);
+	coordinator_wake_waiters(coordinator);
+	coordinator_commit(coordinator);
 	if (o->started)
 		pthread_join(o->thread, NULL);
 }

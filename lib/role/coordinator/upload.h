@@ -12,9 +12,9 @@ struct offsite;
 
 /* Call after checkpoint_schedule_start. Starts nothing without checkpoint_to or without a run directory.
  * ERR_IO. */
-enum err_code upload_start(struct coordinator *h, const struct conf *c, struct err *e);
+enum err_code upload_start(struct coordinator *coordinator, const struct conf *c, struct err *e);
 /* Stop the child and join the thread. Call without the coordinator's lock. */
-void upload_stop(struct coordinator *h);
+void upload_stop(struct coordinator *coordinator);
 /* Call after upload_stop. o may be NULL. */
 void upload_free(struct offsite *o);
 

@@ -30,26 +30,27 @@ static bool fill_http_peer(const struct keyring_entry *entry, struct http_peer *
 
 bool routes_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer)
 {
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	bool found;
 
-	rwlock_read(&h->server->keys.lock);
-	found = fill_http_peer(keyring_find(h->server->keys.ring, pk, clock_wall() / NSEC_PER_SEC),
+	rwlock_read(&coordinator->server->keys.lock);
+	found = fill_http_peer(keyring_find(coordinator->server->keys.ring, pk,
+	                           clock_wall() / NSEC_PER_SEC),
 	    peer);
-	rwlock_unlock(&h->server->keys.lock);
+	rwlock_unlock(&coordinator->server->keys.lock);
 	return found;
 }
 
 bool routes_find_token(void *ctx, const char *token, struct http_peer *peer)
 {
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	bool found;
 
-	rwlock_read(&h->server->keys.lock);
-	found = fill_http_peer(keyring_find_token(h->server->keys.ring, token,
+	rwlock_read(&coordinator->server->keys.lock);
+	found = fill_http_peer(keyring_find_token(coordinator->server->keys.ring, token,
 	                           clock_wall() / NSEC_PER_SEC),
 	    peer);
-	rwlock_unlock(&h->server->keys.lock);
+	rwlock_unlock(&coordinator->server->keys.lock);
 	return found;
 }
 
@@ -90,9 +91,9 @@ static bool parse_wait(const struct http_request *req, int64_t *out)
 
 /* Add the process that the supervisor cannot start, which it notes in the lock file: as member
  * start_failing of the status, and as a row of `why` (each may be NULL). */
-static void add_failing_start(const struct coordinator *h, json_t *status, json_t *why)
+static void add_failing_start(const struct coordinator *coordinator, json_t *status, json_t *why)
 {
-	const char *dir = h->server->cfg.id->run_dir;
+	const char *dir = coordinator->server->cfg.id->run_dir;
 	struct rundir_retry f;
 	json_t *row;
 	double seconds;
@@ -123,21 +124,23 @@ static void add_failing_start(const struct coordinator *h, json_t *status, json_
 
 /* Add the number of failed checkpoints and the reason of the last failure, if there were any.
  * With the coordinator's lock held. */
-static json_t *add_failed_checkpoints(const struct coordinator *h, json_t *o)
+static json_t *add_failed_checkpoints(const struct coordinator *coordinator, json_t *o)
 {
-	uint64_t failed = h->checkpoints ? checkpoint_schedule_figures(h->checkpoints).failed : 0;
+	uint64_t failed = coordinator->checkpoints
+	    ? checkpoint_schedule_figures(coordinator->checkpoints).failed
+	    : 0;
 
 	if (o && failed) {
 		json_object_set_new(o, "checkpoints_failed", json_integer((json_int_t)failed));
 		json_object_set_new(o, "checkpoint_error",
-		    json_string(checkpoint_schedule_failure(h->checkpoints)));
+		    json_string(checkpoint_schedule_failure(coordinator->checkpoints)));
 	}
 	return o;
 }
 
 static int get_status(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	const char *since = http_query(req, "rev");
 	uint64_t rev = 0;
 	bool same;
@@ -146,24 +149,25 @@ static int get_status(void *ctx, const struct http_request *req, struct http_ans
 		return answer_bad_query(a, "rev");
 	if (!parse_wait(req, &a->park_ms))
 		return answer_bad_query(a, "wait");
-	coordinator_lock(h);
-	same = since && rev == coord_rev(h->coord);
+	coordinator_lock(coordinator);
+	same = since && rev == coord_rev(coordinator->coord);
 	if (!same || req->late || !a->park_ms)
-		a->json = add_failed_checkpoints(h, coord_status(h->coord, clock_now()));
-	coordinator_unlock(h);
-	add_failing_start(h, a->json, NULL);
+		a->json = add_failed_checkpoints(coordinator,
+		    coord_status(coordinator->coord, clock_now()));
+	coordinator_unlock(coordinator);
+	add_failing_start(coordinator, a->json, NULL);
 	return a->json ? HTTP_DONE : HTTP_PARK;
 }
 
 typedef json_t *(*list_fn)(const struct coord *, int64_t now);
 
-static json_t *locked_list(struct coordinator *h, list_fn fn)
+static json_t *locked_list(struct coordinator *coordinator, list_fn fn)
 {
 	json_t *list;
 
-	coordinator_lock(h);
-	list = fn(h->coord, clock_now());
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	list = fn(coordinator->coord, clock_now());
+	coordinator_unlock(coordinator);
 	return list;
 }
 
@@ -215,25 +219,26 @@ static int get_snapshot(void *ctx, const struct http_request *req, struct http_a
 		{ "why", coord_why },
 	};
 	const char *of = http_query(req, "of");
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	int64_t now = clock_now();
 	size_t left = of ? strlen(of) : 0, i;
 
 	a->json = json_object();
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	for (i = 0; i < sizeof part / sizeof *part; i++) {
 		const char *at = of ? strstr(of, part[i].name) : "";
 		size_t n = strlen(part[i].name);
 
 		if (!at || (of && ((at > of && at[-1] != ',') || (at[n] && at[n] != ','))))
 			continue;
-		json_object_set_new(a->json, part[i].name, part[i].fn(h->coord, now));
+		json_object_set_new(a->json, part[i].name, part[i].fn(coordinator->coord, now));
 		if (part[i].fn == coord_status)
-			add_failed_checkpoints(h, json_object_get(a->json, part[i].name));
+			add_failed_checkpoints(coordinator, json_object_get(a->json, part[i].name));
 		left -= of ? n + (left > n) : 0;
 	}
-	coordinator_unlock(h);
-	add_failing_start(h, json_object_get(a->json, "status"), json_object_get(a->json, "why"));
+	coordinator_unlock(coordinator);
+	add_failing_start(coordinator, json_object_get(a->json, "status"),
+	    json_object_get(a->json, "why"));
 	if (!left)
 		return HTTP_DONE;
 	json_decref(a->json);
@@ -249,13 +254,13 @@ static int get_probe(void *ctx, const struct http_request *req, struct http_answ
 	return routes_answer(a, locked_list(ctx, coord_probes));
 }
 
-static json_t *locked_document(struct coordinator *h, json_t *(*fn)(const struct coord *))
+static json_t *locked_document(struct coordinator *coordinator, json_t *(*fn)(const struct coord *))
 {
 	json_t *doc;
 
-	coordinator_lock(h);
-	doc = fn(h->coord);
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	doc = fn(coordinator->coord);
+	coordinator_unlock(coordinator);
 	return doc;
 }
 
@@ -285,19 +290,19 @@ static int get_config(void *ctx, const struct http_request *req, struct http_ans
 
 static int get_result(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	json_t *result;
 
 	(void)req;
-	coordinator_lock(h);
-	result = add_failed_checkpoints(h, coord_result(h->coord, clock_now()));
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	result = add_failed_checkpoints(coordinator, coord_result(coordinator->coord, clock_now()));
+	coordinator_unlock(coordinator);
 	return routes_answer(a, result);
 }
 
 static int get_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	struct ckpt_entry *list = NULL;
 	json_t *out = json_array();
 	struct err e = { 0 };
@@ -305,8 +310,8 @@ static int get_checkpoints(void *ctx, const struct http_request *req, struct htt
 
 	(void)req;
 	/* The directory's name never changes, so no lock is needed. */
-	if (h->checkpoints &&
-	    ckpt_list(checkpoint_schedule_dir(h->checkpoints), false, &list, &n, &e)) {
+	if (coordinator->checkpoints &&
+	    ckpt_list(checkpoint_schedule_dir(coordinator->checkpoints), false, &list, &n, &e)) {
 		json_decref(out);
 		return routes_fail(a, &e);
 	}
@@ -321,16 +326,16 @@ static int get_checkpoints(void *ctx, const struct http_request *req, struct htt
 
 static int get_events(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	const char *text = http_query(req, "since");
 	uint64_t since = 0, next;
 	json_t *list;
 
 	if ((text && !num_uint(text, UINT64_MAX, &since)) || !parse_wait(req, &a->park_ms))
 		return answer_bad_query(a, "since, wait");
-	coordinator_lock(h);
-	list = history_events(h->history, since, &next);
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	list = history_events(coordinator->history, since, &next);
+	coordinator_unlock(coordinator);
 	if (json_array_size(list) || req->late || !a->park_ms)
 		a->json = json_pack("{s:O, s:I}", "events", list, "next", (json_int_t)next);
 	json_decref(list);
@@ -339,20 +344,20 @@ static int get_events(void *ctx, const struct http_request *req, struct http_ans
 
 static int get_metrics(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	json_t *row, *servers, *workers, *relays, *tables, *events,
-	    *own = h->server->cfg.role ? NULL : summary_row_process(h);
+	    *own = coordinator->server->cfg.role ? NULL : summary_row_process(coordinator);
 	int64_t now = clock_now();
 
 	(void)req;
-	coordinator_lock(h);
-	row = summary_row_make(h, now);
-	servers = coord_servers(h->coord, now);
-	workers = coord_workers(h->coord, now);
-	relays = coord_relays(h->coord, now);
-	tables = coord_tables(h->coord);
-	events = history_counts(h->history);
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	row = summary_row_make(coordinator, now);
+	servers = coord_servers(coordinator->coord, now);
+	workers = coord_workers(coordinator->coord, now);
+	relays = coord_relays(coordinator->coord, now);
+	tables = coord_tables(coordinator->coord);
+	events = history_counts(coordinator->history);
+	coordinator_unlock(coordinator);
 	metrics_text(&(struct metrics){ row, servers, workers, relays, tables, events, own },
 	    &a->text);
 	a->content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -368,7 +373,7 @@ static int get_metrics(void *ctx, const struct http_request *req, struct http_an
 
 static int get_trace(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	const char *id = http_query(req, "id"), *page = http_query(req, "page");
 	uint64_t n = 0, k = 0;
 	struct err e = { 0 };
@@ -377,9 +382,9 @@ static int get_trace(void *ctx, const struct http_request *req, struct http_answ
 	if (!id || !num_uint(id, UINT64_MAX, &n) || (page && !num_uint(page, UINT64_MAX, &k)) ||
 	    !parse_wait(req, &a->park_ms))
 		return answer_bad_query(a, "id, page, wait");
-	coordinator_lock(h);
-	a->json = trace_request_page(h, n, k, clock_now(), &wait, &e);
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	a->json = trace_request_page(coordinator, n, k, clock_now(), &wait, &e);
+	coordinator_unlock(coordinator);
 	if (!a->json)
 		return routes_fail(a, &e);
 	if (!wait || req->late || !a->park_ms)
@@ -391,14 +396,15 @@ static int get_trace(void *ctx, const struct http_request *req, struct http_answ
 
 /* The address of /metrics, which the coordinator serves for all processes. If it listens on
  * every address, use the host's name. False while it does not listen. */
-static bool scrape_address(struct coordinator *h, char *out, size_t n)
+static bool scrape_address(struct coordinator *coordinator, char *out, size_t n)
 {
 	char name[64] = "", bound[128];
 	const char *port;
 
-	coordinator_lock(h);
-	snprintf(bound, sizeof bound, "%s", h->http ? http_server_address(h->http) : "");
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	snprintf(bound, sizeof bound, "%s",
+	    coordinator->http ? http_server_address(coordinator->http) : "");
+	coordinator_unlock(coordinator);
 	port = strrchr(bound, ':');
 	if (!port)
 		return false;
@@ -414,17 +420,17 @@ static bool scrape_address(struct coordinator *h, char *out, size_t n)
 
 static int get_targets(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	char address[160];
 
 	(void)req;
-	if (!scrape_address(h, address, sizeof address)) {
+	if (!scrape_address(coordinator, address, sizeof address)) {
 		http_fail(a, ERR_NOTREADY, NULL, "the coordinator does not listen yet, or no more");
 		return HTTP_DONE;
 	}
 	return routes_answer(a,
 	    json_pack("[{s:[s], s:{s:s, s:s}}]", "targets", address, "labels", "cluster",
-	        h->cfg.name, "__meta_ps_role", "coordinator"));
+	        coordinator->cfg.name, "__meta_ps_role", "coordinator"));
 }
 
 static int get_livez(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -436,8 +442,8 @@ static int get_livez(void *ctx, const struct http_request *req, struct http_answ
 
 static int get_readyz(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *h = ctx;
-	json_t *s = locked_list(h, coord_status);
+	struct coordinator *coordinator = ctx;
+	json_t *s = locked_list(coordinator, coord_status);
 	const char *state = json_str(s, "state", "");
 	bool ready = strcmp(state, "forming") != 0 && strcmp(state, "failed") != 0 &&
 	    strcmp(state, "stopped") != 0;

@@ -15,9 +15,9 @@
 /* How long a revocation waits for servers to report that they have cut the sessions. */
 #define CUT_PATIENCE_MS 1000
 
-static enum err_code require_run_dir(const struct coordinator *h, struct err *e)
+static enum err_code require_run_dir(const struct coordinator *coordinator, struct err *e)
 {
-	return h->server->cfg.id->run_dir
+	return coordinator->server->cfg.id->run_dir
 	    ? ERR_OK
 	    : err_set(e, ERR_UNSUPPORTED, "this coordinator has no run directory to keep keys in");
 }
@@ -25,7 +25,7 @@ static enum err_code require_run_dir(const struct coordinator *h, struct err *e)
 /* ---- list ---- */
 
 struct listing {
-	struct coordinator *h;
+	struct coordinator *coordinator;
 	json_t *list, *sessions;
 	int64_t now, wall;
 };
@@ -47,7 +47,7 @@ static void list_key(void *ctx, const struct keyring_entry *entry)
 {
 	struct listing *l = ctx;
 	char key[48], id[32], print[KEYRING_FINGERPRINT];
-	const char *run = l->h->server->cfg.id->run_dir;
+	const char *run = l->coordinator->server->cfg.id->run_dir;
 	json_t *o = json_pack("{s:s, s:s, s:s}", "name", entry->name, "role",
 	    role_name(entry->role), "type", entry->is_token ? "token" : "x25519");
 	int64_t age;
@@ -60,7 +60,7 @@ static void list_key(void *ctx, const struct keyring_entry *entry)
 	    json_boolean(entry->expires && l->wall >= entry->expires));
 	json_object_set_new(o, "here", json_boolean(run && rundir_has_key_file(run, entry->name)));
 	json_object_set_new(o, "sessions", json_integer(json_int(l->sessions, entry->name, 0)));
-	if (!entry->is_token && coord_key_held(l->h->coord, key, l->now, id, &age)) {
+	if (!entry->is_token && coord_key_held(l->coordinator->coord, key, l->now, id, &age)) {
 		json_object_set_new(o, "held_by", json_string(id));
 		json_object_set_new(o, "seen_seconds",
 		    json_of_num((double)age / (double)NSEC_PER_SEC));
@@ -73,19 +73,19 @@ static void list_key(void *ctx, const struct keyring_entry *entry)
 
 int routes_get_keys(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *h = ctx;
-	struct listing l = { .h = h,
+	struct coordinator *coordinator = ctx;
+	struct listing l = { .coordinator = coordinator,
 		.list = json_array(),
-		.sessions = session_keys_census(h->server),
+		.sessions = session_keys_census(coordinator->server),
 		.now = clock_now(),
 		.wall = clock_wall() / NSEC_PER_SEC };
 
 	(void)req;
-	coordinator_lock(h);
-	rwlock_read(&h->server->keys.lock);
-	keyring_each(h->server->keys.ring, list_key, &l);
-	rwlock_unlock(&h->server->keys.lock);
-	coordinator_commit(h);
+	coordinator_lock(coordinator);
+	rwlock_read(&coordinator->server->keys.lock);
+	keyring_each(coordinator->server->keys.ring, list_key, &l);
+	rwlock_unlock(&coordinator->server->keys.lock);
+	coordinator_commit(coordinator);
 	json_decref(l.sessions);
 	return routes_answer(a, json_pack("{s:o}", "keys", l.list));
 }
@@ -126,21 +126,21 @@ static enum err_code read_entry(const json_t *body, struct keyring_entry *entry,
 int routes_post_keys(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "role", "name", "key", "token_hash", "expires", NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	struct keyring_entry entry = { 0 };
 	struct err e = { 0 };
 	char print[KEYRING_FINGERPRINT];
 
-	if (!json_only(req->body, "", keys, &e) || require_run_dir(h, &e) ||
+	if (!json_only(req->body, "", keys, &e) || require_run_dir(coordinator, &e) ||
 	    read_entry(req->body, &entry, &e) ||
-	    rundir_authorize_key(h->server->cfg.id->run_dir, &entry, &e) ||
-	    server_reload(h->server, &e))
+	    rundir_authorize_key(coordinator->server->cfg.id->run_dir, &entry, &e) ||
+	    server_reload(coordinator->server, &e))
 		return routes_fail(a, &e);
 	keyring_fingerprint(&entry, print);
-	coordinator_lock(h);
-	coordinator_event(h, "key_added", "a key of %s (%s) is admitted, by %s", entry.name,
-	    role_name(entry.role), req->peer.name);
-	coordinator_commit(h);
+	coordinator_lock(coordinator);
+	coordinator_event(coordinator, "key_added", "a key of %s (%s) is admitted, by %s",
+	    entry.name, role_name(entry.role), req->peer.name);
+	coordinator_commit(coordinator);
 	return routes_answer(a, json_pack("{s:s, s:s}", "name", entry.name, "fingerprint", print));
 }
 
@@ -158,14 +158,14 @@ static bool is_admitted(struct server *s, const char *name, struct keyring_entry
 	return entry != NULL;
 }
 
-static enum err_code revoke_named_key(struct coordinator *h, const char *name, const char *who,
-    uint64_t *made, struct err *e)
+static enum err_code revoke_named_key(struct coordinator *coordinator, const char *name,
+    const char *who, uint64_t *made, struct err *e)
 {
-	const struct identity *id = h->server->cfg.id;
+	const struct identity *id = coordinator->server->cfg.id;
 	struct keyring_entry was;
 	struct err unwritten = { 0 };
 	char key[48];
-	enum err_code rc = require_run_dir(h, e);
+	enum err_code rc = require_run_dir(coordinator, e);
 
 	if (!rc && strcmp(name, id->name) == 0)
 		rc = err_set(e, ERR_USAGE,
@@ -174,25 +174,25 @@ static enum err_code revoke_named_key(struct coordinator *h, const char *name, c
 	if (!rc)
 		rc = rundir_revoke_key(id->run_dir, name, &was, e);
 	/* An earlier request removed the line, but the file could not be reloaded then. */
-	if (rc == ERR_NOTFOUND && is_admitted(h->server, name, &was))
+	if (rc == ERR_NOTFOUND && is_admitted(coordinator->server, name, &was))
 		rc = ERR_OK;
 	/* The disk may be full. Revoke the key in memory all the same. */
-	if (rc == ERR_IO && is_admitted(h->server, name, &was)) {
+	if (rc == ERR_IO && is_admitted(coordinator->server, name, &was)) {
 		unwritten = *e;
 		rc = ERR_OK;
 	}
 	if (rc)
 		return rc;
 	key_to_text(was.pk, key);
-	coordinator_lock(h);
-	coord_revoke(h->coord, name, was.is_token ? NULL : key, who, clock_now());
-	coordinator_commit(h);
+	coordinator_lock(coordinator);
+	coord_revoke(coordinator->coord, name, was.is_token ? NULL : key, who, clock_now());
+	coordinator_commit(coordinator);
 	/* Since coord_revoke, the coordinator counts the sessions that servers cut because of this
 	 * key. */
 	if (unwritten.code)
-		server_forget_key(h->server, name, made);
+		server_forget_key(coordinator->server, name, made);
 	else
-		rc = server_reload_keys(h->server, made, e);
+		rc = server_reload_keys(coordinator->server, made, e);
 	if (unwritten.code)
 		rc = err_set(e, ERR_IO,
 		    "%s is revoked for as long as the coordinator runs, but its line stays in authorized_keys: "
@@ -205,7 +205,7 @@ static enum err_code revoke_named_key(struct coordinator *h, const char *name, c
 int routes_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "name", NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	const char *name = json_str(req->body, "name", "");
 	json_t *missing = json_array();
 	struct err e = { 0 };
@@ -216,13 +216,13 @@ int routes_post_revoke(void *ctx, const struct http_request *req, struct http_an
 	a->park_ms = CUT_PATIENCE_MS;
 	if (!*req->memo &&
 	    (!json_only(req->body, "", keys, &e) ||
-	        revoke_named_key(h, name, req->peer.name, req->memo, &e))) {
+	        revoke_named_key(coordinator, name, req->peer.name, req->memo, &e))) {
 		json_decref(missing);
 		return routes_fail(a, &e);
 	}
-	coordinator_lock(h);
-	settled = coord_keys_settled(h->coord, *req->memo, name, &cut, &checked, missing);
-	coordinator_commit(h);
+	coordinator_lock(coordinator);
+	settled = coord_keys_settled(coordinator->coord, *req->memo, name, &cut, &checked, missing);
+	coordinator_commit(coordinator);
 	if (!settled && !req->late) {
 		json_decref(missing);
 		return HTTP_PARK;
@@ -236,14 +236,15 @@ int routes_post_revoke(void *ctx, const struct http_request *req, struct http_an
  * The public key goes into authorized_keys; the secret key goes into the answer alone. */
 
 /* The join file by which a process on another host runs as `name`. It contains secrets. */
-static json_t *join_file(const struct coordinator *h, enum role role, const char *name,
+static json_t *join_file(const struct coordinator *coordinator, enum role role, const char *name,
     const struct key_pair *pair)
 {
-	const struct identity *id = h->server->cfg.id;
+	const struct identity *id = coordinator->server->cfg.id;
 	struct secret_pair secret;
-	const struct identity_join_words words = { h->cfg.name, name, h->server->advertised,
-		h->http ? http_server_address(h->http) : "", role, id->conn.hs.key.pk, secret.now,
-		pair->sk };
+	const struct identity_join_words words = { coordinator->cfg.name, name,
+		coordinator->server->advertised,
+		coordinator->http ? http_server_address(coordinator->http) : "", role,
+		id->conn.hs.key.pk, secret.now, pair->sk };
 	json_t *out;
 
 	secrets_both(id->conn.secrets, &secret);
@@ -253,7 +254,7 @@ static json_t *join_file(const struct coordinator *h, enum role role, const char
 }
 
 /* Make a new key or, for a monitor, a new token. */
-static enum err_code invite_new(struct coordinator *h, enum role role, const char *name,
+static enum err_code invite_new(struct coordinator *coordinator, enum role role, const char *name,
     json_t **out, struct err *e)
 {
 	struct keyring_entry entry = { .role = role, .is_token = role == ROLE_MONITOR };
@@ -268,50 +269,50 @@ static enum err_code invite_new(struct coordinator *h, enum role role, const cha
 		keyring_token_new(token);
 		keyring_token_hash(token, entry.pk);
 	}
-	rc = rundir_authorize_key(h->server->cfg.id->run_dir, &entry, e);
+	rc = rundir_authorize_key(coordinator->server->cfg.id->run_dir, &entry, e);
 	if (!rc)
-		rc = server_reload(h->server, e);
+		rc = server_reload(coordinator->server, e);
 	if (!rc)
 		*out = entry.is_token ? json_pack("{s:s}", "token", token)
-		                      : join_file(h, role, name, &pair);
+		                      : join_file(coordinator, role, name, &pair);
 	key_pair_wipe(&pair);
 	return rc;
 }
 
 /* Use a key of the run directory, whose process was to run on this host and is to run elsewhere. */
-static enum err_code invite_kept(struct coordinator *h, const char *name, json_t **out,
+static enum err_code invite_kept(struct coordinator *coordinator, const char *name, json_t **out,
     struct err *e)
 {
-	const char *run = h->server->cfg.id->run_dir;
+	const char *run = coordinator->server->cfg.id->run_dir;
 	struct keyring_entry entry;
 	struct key_pair pair;
 	char *path;
 	enum err_code rc;
 
-	if (!is_admitted(h->server, name, &entry) || entry.is_token ||
+	if (!is_admitted(coordinator->server, name, &entry) || entry.is_token ||
 	    !rundir_has_key_file(run, name))
 		return err_set(e, ERR_NOTFOUND, "the run directory has no key of the name %.*s",
 		    KEYRING_NAME_MAX, name);
 	path = mem_printf("%s/keys/%s.key", run, entry.name);
 	rc = key_pair_load(path, &pair, e);
 	if (!rc)
-		*out = join_file(h, entry.role, entry.name, &pair);
+		*out = join_file(coordinator, entry.role, entry.name, &pair);
 	key_pair_wipe(&pair);
 	free(path);
 	return rc;
 }
 
-static enum err_code invite_process(struct coordinator *h, const json_t *body, json_t **out,
-    struct err *e)
+static enum err_code invite_process(struct coordinator *coordinator, const json_t *body,
+    json_t **out, struct err *e)
 {
 	const char *kept = json_str(body, "kept", NULL), *wish = json_str(body, "name", "");
 	enum role role;
 	char name[KEYRING_NAME_MAX + 1];
 
-	if (require_run_dir(h, e))
+	if (require_run_dir(coordinator, e))
 		return e->code;
 	if (kept)
-		return invite_kept(h, kept, out, e);
+		return invite_kept(coordinator, kept, out, e);
 	if (!role_parse(json_str(body, "role", ""), &role))
 		return err_set(e, ERR_USAGE,
 		    "role: must be worker, server, relay, monitor, reader or admin");
@@ -321,7 +322,7 @@ static enum err_code invite_process(struct coordinator *h, const json_t *body, j
 	if (!name[0])
 		snprintf(name, sizeof name, "%s-%llx", role_name(role),
 		    (unsigned long long)(clock_wall() & 0xffffffffff));
-	return invite_new(h, role, name, out, e);
+	return invite_new(coordinator, role, name, out, e);
 }
 
 int routes_post_invite(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -356,26 +357,27 @@ static void add_remote_process(void *ctx, const struct keyring_entry *entry)
 int routes_post_secret(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "grace_seconds", NULL };
-	struct coordinator *h = ctx;
-	struct guests g = { .run = h->server->cfg.id->run_dir, .list = json_array() };
+	struct coordinator *coordinator = ctx;
+	struct guests g = { .run = coordinator->server->cfg.id->run_dir, .list = json_array() };
 	int64_t grace = json_int(req->body, "grace_seconds", SECRET_GRACE), until = 0;
 	struct err e = { 0 };
-	enum err_code rc = json_only(req->body, "", keys, &e) ? require_run_dir(h, &e) : e.code;
+	enum err_code rc = json_only(req->body, "", keys, &e) ? require_run_dir(coordinator, &e)
+	                                                      : e.code;
 
 	if (!rc && (grace < 0 || grace > SECRET_GRACE_MAX))
 		rc = err_set(&e, ERR_USAGE, "grace_seconds: must be from 0 to %d",
 		    SECRET_GRACE_MAX);
 	if (!rc) {
 		until = clock_wall() / NSEC_PER_SEC + grace;
-		rc = psk_renewal_rotate(h, until, req->peer.name, &e);
+		rc = psk_renewal_rotate(coordinator, until, req->peer.name, &e);
 	}
 	if (rc) {
 		json_decref(g.list);
 		return routes_fail(a, &e);
 	}
-	rwlock_read(&h->server->keys.lock);
-	keyring_each(h->server->keys.ring, add_remote_process, &g);
-	rwlock_unlock(&h->server->keys.lock);
+	rwlock_read(&coordinator->server->keys.lock);
+	keyring_each(coordinator->server->keys.ring, add_remote_process, &g);
+	rwlock_unlock(&coordinator->server->keys.lock);
 	return routes_answer(a,
 	    json_pack("{s:I, s:o, s:o}", "grace_seconds", (json_int_t)grace, "until",
 	        date_or_null(until), "guests", g.list));

@@ -23,28 +23,28 @@
 int routes_post_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	struct err e = { 0 };
 	bool done;
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
-	if (!h->checkpoints) {
+	if (!coordinator->checkpoints) {
 		http_fail(a, ERR_UNSUPPORTED, NULL,
 		    "this coordinator has no run directory to keep checkpoints in");
 		return HTTP_DONE;
 	}
 	a->park_ms = HTTP_PARK_MAX_MS;
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	if (!*req->memo)
-		*req->memo = checkpoint_schedule_request(h->checkpoints);
-	done = checkpoint_schedule_last(h->checkpoints)->done >= *req->memo;
-	e = checkpoint_schedule_last(h->checkpoints)->why;
+		*req->memo = checkpoint_schedule_request(coordinator->checkpoints);
+	done = checkpoint_schedule_last(coordinator->checkpoints)->done >= *req->memo;
+	e = checkpoint_schedule_last(coordinator->checkpoints)->why;
 	if (done && !e.code)
 		a->json = json_pack("{s:I, s:s}", "step",
-		    (json_int_t)checkpoint_schedule_last(h->checkpoints)->step, "path",
-		    checkpoint_schedule_last(h->checkpoints)->path);
-	coordinator_commit_and_wait(h);
+		    (json_int_t)checkpoint_schedule_last(coordinator->checkpoints)->step, "path",
+		    checkpoint_schedule_last(coordinator->checkpoints)->path);
+	coordinator_commit_and_wait(coordinator);
 	if (done && e.code)
 		return routes_fail(a, &e);
 	return done ? HTTP_DONE : HTTP_PARK;
@@ -53,17 +53,17 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 int routes_post_stop(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "why", NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
-	coordinator_lock(h);
-	coord_stop(h->coord, json_str(req->body, "why", "asked to stop"), clock_now());
+	coordinator_lock(coordinator);
+	coord_stop(coordinator->coord, json_str(req->body, "why", "asked to stop"), clock_now());
 	/* If the job is already over, coord_stop changes nothing; coord_end ends the servers all
 	 * the same. */
-	coord_end(h->coord);
-	coordinator_commit_and_wait(h);
+	coord_end(coordinator->coord);
+	coordinator_commit_and_wait(coordinator);
 	return routes_answer(a, json_object());
 }
 
@@ -80,7 +80,7 @@ int routes_post_ended(void *ctx, const struct http_request *req, struct http_ans
 	static const char *const keys[] = { "id", "how", "returns", NULL };
 	const char *id = json_str(req->body, "id", ""), *how = json_str(req->body, "how", "");
 	bool returns = json_is_true(json_object_get(req->body, "returns"));
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	char host[64] = "";
 	struct err e = { 0 };
 
@@ -91,18 +91,18 @@ int routes_post_ended(void *ctx, const struct http_request *req, struct http_ans
 		http_fail(a, ERR_USAGE, NULL, "id and how: must not be empty");
 		return HTTP_DONE;
 	}
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	/* A rank may have another process by now, on this host or elsewhere. */
-	coord_process_ended(h->coord, id, is_gone(coord_worker_pid(h->coord, id, host)), how,
-	    returns, clock_now());
-	coordinator_commit_and_wait(h);
+	coord_process_ended(coordinator->coord, id,
+	    is_gone(coord_worker_pid(coordinator->coord, id, host)), how, returns, clock_now());
+	coordinator_commit_and_wait(coordinator);
 	return routes_answer(a, json_object());
 }
 
 int routes_post_log(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "level", NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	struct err e = { 0 };
 	int level = log_level_parse(json_str(req->body, "level", ""));
 
@@ -112,19 +112,20 @@ int routes_post_log(void *ctx, const struct http_request *req, struct http_answe
 		http_fail(a, ERR_USAGE, NULL, "level: must be error, warn, info or debug");
 		return HTTP_DONE;
 	}
-	atomic_store(&h->server->cfg.log->level, level);
+	atomic_store(&coordinator->server->cfg.log->level, level);
 	return routes_answer(a, json_object());
 }
 
 int routes_post_scale(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "servers", "workers", NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	int64_t servers = json_int(req->body, "servers", -1),
 	        workers = json_int(req->body, "workers", -1);
 	struct err e = { 0 };
 
-	if (!json_only(req->body, "", keys, &e) || settings_request_scale(h, servers, workers, &e))
+	if (!json_only(req->body, "", keys, &e) ||
+	    settings_request_scale(coordinator, servers, workers, &e))
 		return routes_fail(a, &e);
 	return routes_answer(a, json_object());
 }
@@ -132,7 +133,7 @@ int routes_post_scale(void *ctx, const struct http_request *req, struct http_ans
 int routes_post_drain(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "server", NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	const char *id = json_str(req->body, "server", "");
 	struct err e = { 0 };
 	uint64_t n;
@@ -144,9 +145,9 @@ int routes_post_drain(void *ctx, const struct http_request *req, struct http_ans
 		rc = err_set(&e, ERR_USAGE, "server: must be server-0, server-1 ..., got \"%s\"",
 		    id);
 	if (!rc) {
-		coordinator_lock(h);
-		rc = coord_drain(h->coord, (unsigned)n, clock_now(), &e);
-		coordinator_commit_and_wait(h);
+		coordinator_lock(coordinator);
+		rc = coord_drain(coordinator->coord, (unsigned)n, clock_now(), &e);
+		coordinator_commit_and_wait(coordinator);
 	}
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());
 }
@@ -154,51 +155,53 @@ int routes_post_drain(void *ctx, const struct http_request *req, struct http_ans
 int routes_post_rebalance(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	struct err e = { 0 };
 	enum err_code rc;
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
-	coordinator_lock(h);
-	rc = coord_rebalance(h->coord, clock_now(), &e);
-	coordinator_commit_and_wait(h);
+	coordinator_lock(coordinator);
+	rc = coord_rebalance(coordinator->coord, clock_now(), &e);
+	coordinator_commit_and_wait(coordinator);
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());
 }
 
-typedef enum err_code change_fn(struct coordinator *h, const json_t *body, const char *who,
-    uint64_t *ticket, json_t **answer, struct err *e);
+typedef enum err_code change_fn(struct coordinator *coordinator, const json_t *body,
+    const char *who, uint64_t *ticket, json_t **answer, struct err *e);
 
-static void note_waiting_change(struct coordinator *h)
+static void note_waiting_change(struct coordinator *coordinator)
 {
-	coordinator_lock(h);
-	h->change_is_awaited = true;
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	coordinator->change_is_awaited = true;
+	coordinator_unlock(coordinator);
 }
 
 /* A change that the servers vote on: requested once (req->memo keeps its ticket), and answered
  * when it has been decided. */
-static int answer_voted_change(struct coordinator *h, const struct http_request *req,
+static int answer_voted_change(struct coordinator *coordinator, const struct http_request *req,
     struct http_answer *a, change_fn *change)
 {
 	struct err e = { 0 };
 
 	if (!*req->memo) {
-		enum err_code rc = change(h, req->body, req->peer.name, req->memo, &a->json, &e);
+		enum err_code rc = change(coordinator, req->body, req->peer.name, req->memo,
+		    &a->json, &e);
 
 		a->park_ms = SET_PARK_MS;
 		/* Another change is being decided: wait for it. It may have been decided before
 		 * change_is_awaited was set, so try once more. */
 		if (rc == ERR_EXISTS && !req->late) {
-			note_waiting_change(h);
-			rc = change(h, req->body, req->peer.name, req->memo, &a->json, &e);
+			note_waiting_change(coordinator);
+			rc = change(coordinator, req->body, req->peer.name, req->memo, &a->json,
+			    &e);
 		}
 		if (rc == ERR_EXISTS && !req->late)
 			return HTTP_PARK;
 		if (rc || a->json)
 			return rc ? routes_fail(a, &e) : HTTP_DONE;
 	}
-	switch (settings_request_answer(h, *req->memo, &a->json, &e)) {
+	switch (settings_request_answer(coordinator, *req->memo, &a->json, &e)) {
 	case COORD_AGREED:
 		return HTTP_DONE;
 	case COORD_REFUSED:
@@ -219,7 +222,7 @@ int routes_post_set(void *ctx, const struct http_request *req, struct http_answe
 }
 
 /* Create tables at once, in a cluster whose tables were not made by a job. */
-static int create_tables_now(struct coordinator *h, const struct http_request *req,
+static int create_tables_now(struct coordinator *coordinator, const struct http_request *req,
     struct http_answer *a)
 {
 	struct coord_self self = { .kind = COORD_ADMIN };
@@ -228,7 +231,7 @@ static int create_tables_now(struct coordinator *h, const struct http_request *r
 	struct message m = { .kind = MESSAGE_table,
 		.json = req->body,
 		.table = { .tables = json_object_get(req->body, "tables") } };
-	json_t *done = coordinator_handle(h, &self, &m, &due, &e);
+	json_t *done = coordinator_handle(coordinator, &self, &m, &due, &e);
 
 	return done ? routes_answer(a, done) : routes_fail(a, &e);
 }
@@ -277,7 +280,7 @@ int routes_post_trace(void *ctx, const struct http_request *req, struct http_ans
 {
 	static const char *const keys[] = { "seconds", NULL };
 	double seconds = json_num(req->body, "seconds", 0);
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	struct err e = { 0 };
 	enum err_code rc;
 	uint64_t id;
@@ -289,9 +292,9 @@ int routes_post_trace(void *ctx, const struct http_request *req, struct http_ans
 		    TRACING_MAX_SECONDS);
 		return HTTP_DONE;
 	}
-	coordinator_lock(h);
-	rc = trace_request_begin(h, seconds, clock_now(), &id, &e);
-	coordinator_commit_and_wait(h);
+	coordinator_lock(coordinator);
+	rc = trace_request_begin(coordinator, seconds, clock_now(), &id, &e);
+	coordinator_commit_and_wait(coordinator);
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_pack("{s:I}", "id", (json_int_t)id));
 }
 
@@ -299,14 +302,14 @@ int routes_post_trace(void *ctx, const struct http_request *req, struct http_ans
 int routes_post_probe(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	struct err e = { 0 };
 	int64_t number;
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
-	coordinator_lock(h);
-	number = coord_probe(h->coord, clock_now());
-	coordinator_commit_and_wait(h);
+	coordinator_lock(coordinator);
+	number = coord_probe(coordinator->coord, clock_now());
+	coordinator_commit_and_wait(coordinator);
 	return routes_answer(a, json_pack("{s:I}", "number", (json_int_t)number));
 }

@@ -16,8 +16,8 @@
 
 bool routes_find_session(void *ctx, const char *text, struct http_peer *peer)
 {
-	struct coordinator *h = ctx;
-	enum web_right right = web_right(h->web.sessions, text, clock_now());
+	struct coordinator *coordinator = ctx;
+	enum web_right right = web_right(coordinator->web.sessions, text, clock_now());
 
 	peer->role = right == WEB_CHANGE ? ROLE_ADMIN
 	    : right == WEB_READ          ? ROLE_MONITOR
@@ -64,22 +64,23 @@ int routes_web_get(void *ctx, const struct http_request *req, struct http_answer
 	return HTTP_DONE;
 }
 
-static bool find_loopback_address(struct coordinator *h, char address[static 64], struct err *e)
+static bool find_loopback_address(struct coordinator *coordinator, char address[static 64],
+    struct err *e)
 {
 	*address = 0;
-	coordinator_lock(h);
-	if (!h->http) {
+	coordinator_lock(coordinator);
+	if (!coordinator->http) {
 		err_set(e, ERR_NOTREADY, "the coordinator is only starting");
 	} else {
-		http_server_loopback(h->http, address);
+		http_server_loopback(coordinator->http, address);
 		if (!*address)
 			err_set(e, ERR_UNSUPPORTED,
 			    "sessions of the dashboard are for the coordinator's own host, and it listens on %s "
 			    "alone: set http to 127.0.0.1:0 or 0.0.0.0:0, or read with a token "
 			    "(ps-ctl invite --role monitor)",
-			    http_server_address(h->http));
+			    http_server_address(coordinator->http));
 	}
-	coordinator_unlock(h);
+	coordinator_unlock(coordinator);
 	return *address;
 }
 
@@ -88,7 +89,7 @@ int routes_post_dashboard(void *ctx, const struct http_request *req, struct http
 {
 	static const char *const keys[] = { "read_only", NULL };
 	const json_t *read_only = json_object_get(req->body, "read_only");
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	char address[64], ticket[WEB_SECRET];
 	struct err e = { 0 };
 
@@ -98,9 +99,9 @@ int routes_post_dashboard(void *ctx, const struct http_request *req, struct http
 		http_fail(a, ERR_USAGE, NULL, "read_only: must be true or false");
 		return HTTP_DONE;
 	}
-	if (!find_loopback_address(h, address, &e))
+	if (!find_loopback_address(coordinator, address, &e))
 		return routes_fail(a, &e);
-	web_ticket_new(h->web.sessions, !json_is_true(read_only), clock_now(), ticket);
+	web_ticket_new(coordinator->web.sessions, !json_is_true(read_only), clock_now(), ticket);
 	return routes_answer(a,
 	    json_pack("{s:s, s:s, s:i}", "address", address, "token", ticket, "seconds",
 	        WEB_TICKET_SECONDS));
@@ -109,7 +110,7 @@ int routes_post_dashboard(void *ctx, const struct http_request *req, struct http
 int routes_post_session(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	char read[WEB_SECRET], change[WEB_SECRET];
 	struct err e = { 0 };
 
@@ -117,15 +118,15 @@ int routes_post_session(void *ctx, const struct http_request *req, struct http_a
 		return routes_fail(a, &e);
 	/* Two browsers may have shown the ticket at the same time; it is valid once. */
 	if (!req->session ||
-	    !web_session_open(h->web.sessions, req->session, clock_now(), read, change)) {
+	    !web_session_open(coordinator->web.sessions, req->session, clock_now(), read, change)) {
 		http_fail(a, ERR_AUTH, "ps-ctl dashboard gives another",
 		    "this address has been used, or is too old");
 		return HTTP_DONE;
 	}
-	coordinator_lock(h);
-	coordinator_event(h, "dashboard", "a dashboard was opened, %s",
+	coordinator_lock(coordinator);
+	coordinator_event(coordinator, "dashboard", "a dashboard was opened, %s",
 	    *change ? "to change things" : "to read");
-	coordinator_commit(h);
+	coordinator_commit(coordinator);
 	a->json = json_pack("{s:s, s:s?, s:i}", "read", read, "change", *change ? change : NULL,
 	    "idle_seconds", WEB_IDLE_SECONDS);
 	return HTTP_DONE;
@@ -134,12 +135,12 @@ int routes_post_session(void *ctx, const struct http_request *req, struct http_a
 int routes_post_session_end(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
-	struct coordinator *h = ctx;
+	struct coordinator *coordinator = ctx;
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
 	if (req->session)
-		web_session_end(h->web.sessions, req->session);
+		web_session_end(coordinator->web.sessions, req->session);
 	return routes_answer(a, json_object());
 }

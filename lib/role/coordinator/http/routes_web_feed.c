@@ -188,21 +188,21 @@ static void drop_member(json_t *o, const char *key)
 }
 
 /* Only quick work is done under the coordinator's lock. */
-static void take_board_snapshot(struct dashboard_feed *b, struct coordinator *h)
+static void take_board_snapshot(struct dashboard_feed *b, struct coordinator *coordinator)
 {
 	int64_t now = clock_now();
 	uint64_t tick = (uint64_t)(clock_wall() / NSEC_PER_MSEC);
 	json_t *status, *why, *servers, *workers, *relays, *layout, *row, *all;
 	size_t i;
 
-	coordinator_lock(h);
-	status = coord_status(h->coord, now);
-	why = coord_why(h->coord, now);
-	servers = coord_servers(h->coord, now);
-	workers = coord_workers(h->coord, now);
-	relays = coord_relays(h->coord, now);
-	layout = coord_layout(h->coord);
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	status = coord_status(coordinator->coord, now);
+	why = coord_why(coordinator->coord, now);
+	servers = coord_servers(coordinator->coord, now);
+	workers = coord_workers(coordinator->coord, now);
+	relays = coord_relays(coordinator->coord, now);
+	layout = coord_layout(coordinator->coord);
+	coordinator_unlock(coordinator);
 	if (tick <= b->tick)
 		tick = b->tick + 1;
 	/* A new timestamp alone is no change. */
@@ -218,7 +218,7 @@ static void take_board_snapshot(struct dashboard_feed *b, struct coordinator *h)
 	update_feed_part(b, PART_WORKERS, tick, shorten_rows(pick_members(workers, worker_keys)));
 	update_feed_part(b, PART_RELAYS, tick, shorten_rows(pick_members(relays, server_keys)));
 	update_feed_part(b, PART_LAYOUT, tick, layout);
-	update_feed_part(b, PART_CONFIG, tick, settings_request_now(h));
+	update_feed_part(b, PART_CONFIG, tick, settings_request_now(coordinator));
 	json_decref(servers);
 	json_decref(workers);
 	json_decref(relays);
@@ -238,32 +238,32 @@ static void put_member(struct buf *out, const char *name, json_t *value)
 }
 
 /* Events from number `from` on, at most the last EVENTS_MAX, and the number to continue at. */
-static void put_new_events(struct coordinator *h, struct buf *out, uint64_t from)
+static void put_new_events(struct coordinator *coordinator, struct buf *out, uint64_t from)
 {
 	uint64_t next;
 	json_t *list;
 
-	coordinator_lock(h);
-	list = history_events(h->history, from, &next);
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	list = history_events(coordinator->history, from, &next);
+	coordinator_unlock(coordinator);
 	while (json_array_size(list) > EVENTS_MAX)
 		json_array_remove(list, 0);
 	put_member(out, "events", list);
 	buf_printf(out, ",\"events_next\":%llu", (unsigned long long)next);
 }
 
-static void put_chart_points(struct coordinator *h, struct buf *out)
+static void put_chart_points(struct coordinator *coordinator, struct buf *out)
 {
 	json_t *curve;
 
-	coordinator_lock(h);
-	curve = web_curve_json(h->web.curve);
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	curve = web_curve_json(coordinator->web.curve);
+	coordinator_unlock(coordinator);
 	put_member(out, "curve", curve);
 }
 
 /* With the board's lock held. */
-static void answer_feed(struct dashboard_feed *b, struct coordinator *h,
+static void answer_feed(struct dashboard_feed *b, struct coordinator *coordinator,
     const struct http_request *req, uint64_t since, uint64_t events, struct http_answer *a)
 {
 	char stamp[32];
@@ -279,9 +279,9 @@ static void answer_feed(struct dashboard_feed *b, struct coordinator *h,
 	for (size_t i = 0; i < PARTS; i++)
 		if (b->part[i].since > since)
 			buf_printf(&a->text, ",\"%s\":%s", part_name[i], b->part[i].text);
-	put_new_events(h, &a->text, since ? events : 0);
+	put_new_events(coordinator, &a->text, since ? events : 0);
 	if (!since)
-		put_chart_points(h, &a->text);
+		put_chart_points(coordinator, &a->text);
 	buf_puts(&a->text, "}\n");
 	a->content_type = "application/json";
 }
@@ -300,8 +300,8 @@ static bool parse_number_query(const struct http_request *req, const char *key, 
 
 int routes_web_feed_get(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *h = ctx;
-	struct dashboard_feed *b = h->web.board;
+	struct coordinator *coordinator = ctx;
+	struct dashboard_feed *b = coordinator->web.board;
 	uint64_t since, events;
 	int64_t age;
 
@@ -315,8 +315,8 @@ int routes_web_feed_get(void *ctx, const struct http_request *req, struct http_a
 	} else {
 		/* A client that was woken slightly early takes the snapshot that all others get. */
 		if (!b->tick || age >= PERIOD - PERIOD / 20)
-			take_board_snapshot(b, h);
-		answer_feed(b, h, req, since, events, a);
+			take_board_snapshot(b, coordinator);
+		answer_feed(b, coordinator, req, since, events, a);
 	}
 	mutex_unlock(&b->lock);
 	return a->park_ms ? HTTP_PARK : HTTP_DONE;

@@ -25,15 +25,16 @@
 
 /* Do the rules of the job and of single tables fit the model's tables? None is known before a worker
  * has joined. */
-static enum err_code check_rules_of_tables(const struct coordinator *h, const struct conf *c,
-    struct err *e)
+static enum err_code check_rules_of_tables(const struct coordinator *coordinator,
+    const struct conf *c, struct err *e)
 {
 	struct conf_rule rule;
 	enum err_code rc = conf_job_rule(c, &rule, e);
 	const struct table *t;
 	bool any = false;
 
-	for (size_t at = 0; !rc && (t = coord_model_table(h->coord, &at)) != NULL; any = true) {
+	for (size_t at = 0; !rc && (t = coord_model_table(coordinator->coord, &at)) != NULL;
+	     any = true) {
 		const struct optim_rule *its = conf_rule_of_table(&rule, t->name).rule;
 
 		if (c->local_steps > 1 && t->sparse && its->nvectors)
@@ -44,7 +45,7 @@ static enum err_code check_rules_of_tables(const struct coordinator *h, const st
 	for (unsigned i = 0; !rc && any && i < rule.tables.n; i++) {
 		size_t at = 0;
 
-		while ((t = coord_model_table(h->coord, &at)) != NULL &&
+		while ((t = coord_model_table(coordinator->coord, &at)) != NULL &&
 		    !table_rules_match(rule.tables.of[i].pattern, t->name))
 			;
 		if (!t)
@@ -54,7 +55,7 @@ static enum err_code check_rules_of_tables(const struct coordinator *h, const st
 	return rc;
 }
 
-enum err_code settings_check_job(const struct coordinator *h, const struct conf *c,
+enum err_code settings_check_job(const struct coordinator *coordinator, const struct conf *c,
     const json_t *set, struct err *e)
 {
 	static const char *const of_mode[] = { "sync", "backup" };
@@ -68,16 +69,16 @@ enum err_code settings_check_job(const struct coordinator *h, const struct conf 
 		return err_set(e, ERR_CONFIG,
 		    "via: with allreduce workers make the updates, and only what is for no step "
 		    "can change: checkpoint_every, log_level, on_worker_loss and quotas");
-	rc = check_rules_of_tables(h, c, e);
+	rc = check_rules_of_tables(coordinator, c, e);
 	if (rc)
 		return rc;
-	if (!coord_has_tables(h->coord, c->job.frozen, unknown))
+	if (!coord_has_tables(coordinator->coord, c->job.frozen, unknown))
 		return err_set(e, ERR_CONFIG, "job.frozen: there is no table \"%s\"", unknown);
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
 		const char *leaf = strncmp(name, "job.", 4) == 0 ? name + 4 : name;
 
 		for (size_t i = 0; i < sizeof of_mode / sizeof *of_mode; i++)
-			if (strcmp(leaf, of_mode[i]) == 0 && coord_has_relays(h->coord))
+			if (strcmp(leaf, of_mode[i]) == 0 && coord_has_relays(coordinator->coord))
 				return err_set(e, ERR_CONFIG,
 				    "%s: cannot change while relays sum for workers: they do so in bsp only",
 				    leaf);
@@ -85,7 +86,7 @@ enum err_code settings_check_job(const struct coordinator *h, const struct conf 
 		 * same step. */
 		for (size_t i = 0; i < sizeof of_bsp / sizeof *of_bsp; i++)
 			if (strcmp(leaf, of_bsp[i]) == 0 &&
-			    (!sync_is_lockstep(&c->sync) || !coord_is_lockstep(h->coord)))
+			    (!sync_is_lockstep(&c->sync) || !coord_is_lockstep(coordinator->coord)))
 				return err_set(e, ERR_CONFIG,
 				    "%s: can change in bsp only; ps-ctl set sync=bsp first", leaf);
 	}
@@ -94,20 +95,20 @@ enum err_code settings_check_job(const struct coordinator *h, const struct conf 
 
 /* The one validation of a change: the present configuration with `set` applied. On success the
  * caller releases *out. */
-static enum err_code config_with_changes(const struct coordinator *h, const json_t *set,
+static enum err_code config_with_changes(const struct coordinator *coordinator, const json_t *set,
     struct conf *out, struct err *e)
 {
 	enum err_code rc = conf_may_change(set, e);
 
 	if (!rc)
-		rc = conf_from_json(coord_present_config(h->coord), out, e);
+		rc = conf_from_json(coord_present_config(coordinator->coord), out, e);
 	if (rc || !json_object_size(set))
 		return rc;
 	rc = conf_apply(out, set, e);
 	if (!rc)
 		rc = conf_validate_keys(out, e);
 	if (!rc)
-		rc = settings_check_job(h, out, set, e);
+		rc = settings_check_job(coordinator, out, set, e);
 	if (rc)
 		conf_release(out);
 	return rc;
@@ -140,8 +141,8 @@ void settings_request_describe(const struct conf *c, struct coord_setting *out)
 }
 
 /* Proposes `set`, which makes the validated configuration c, from step `at` on. */
-static enum err_code propose_setting(struct coordinator *h, const struct conf *c, const json_t *set,
-    uint64_t at, const char *who, uint64_t *ticket, struct err *e)
+static enum err_code propose_setting(struct coordinator *coordinator, const struct conf *c,
+    const json_t *set, uint64_t at, const char *who, uint64_t *ticket, struct err *e)
 {
 	json_t *config = conf_to_json(c);
 	char *what = settings_request_sentence(set);
@@ -154,7 +155,7 @@ static enum err_code propose_setting(struct coordinator *h, const struct conf *c
 	enum err_code rc;
 
 	settings_request_describe(c, &s);
-	rc = coord_set(h->coord, &s, clock_now(), ticket, e);
+	rc = coord_set(coordinator->coord, &s, clock_now(), ticket, e);
 	free(what);
 	json_decref(config);
 	return rc;
@@ -162,25 +163,25 @@ static enum err_code propose_setting(struct coordinator *h, const struct conf *c
 
 /* Validates `set` against the present configuration and proposes it: for changes that do not come
  * in a request. */
-static enum err_code validate_and_propose(struct coordinator *h, const json_t *set, uint64_t at,
-    const char *who, uint64_t *ticket, struct err *e)
+static enum err_code validate_and_propose(struct coordinator *coordinator, const json_t *set,
+    uint64_t at, const char *who, uint64_t *ticket, struct err *e)
 {
 	struct conf c;
-	enum err_code rc = config_with_changes(h, set, &c, e);
+	enum err_code rc = config_with_changes(coordinator, set, &c, e);
 
 	if (rc)
 		return rc;
-	rc = propose_setting(h, &c, set, at, who, ticket, e);
+	rc = propose_setting(coordinator, &c, set, at, who, ticket, e);
 	conf_release(&c);
 	return rc;
 }
 
 /* ---- changes planned for a step ---- */
 
-static enum err_code plan_setting(struct coordinator *h, const json_t *set, uint64_t at,
+static enum err_code plan_setting(struct coordinator *coordinator, const json_t *set, uint64_t at,
     const char *who, json_t **answer, struct err *e)
 {
-	const json_t *had = coord_planned(h->coord), *p;
+	const json_t *had = coord_planned(coordinator->coord), *p;
 	json_t *list = json_array(),
 	       *one = json_pack("{s:I, s:O, s:s}", "at", (json_int_t)at, "set", set, "who", who);
 	bool in = false;
@@ -202,7 +203,7 @@ static enum err_code plan_setting(struct coordinator *h, const json_t *set, uint
 	}
 	if (!in)
 		json_array_append(list, one);
-	coord_set_planned(h->coord, list);
+	coord_set_planned(coordinator->coord, list);
 	json_decref(list);
 	json_decref(one);
 	*answer = json_pack("{s:n, s:I}", "settings", "planned", (json_int_t)at);
@@ -211,113 +212,118 @@ static enum err_code plan_setting(struct coordinator *h, const json_t *set, uint
 
 /* The step by which a change must be proposed now: the fastest worker's step plus its steps
  * within AHEAD_SECONDS. A change that is proposed too late takes effect at a later step. */
-static uint64_t estimate_near_step(struct coordinator *h, int64_t now)
+static uint64_t estimate_near_step(struct coordinator *coordinator, int64_t now)
 {
-	uint64_t step = coord_newest_step(h->coord);
+	uint64_t step = coord_newest_step(coordinator->coord);
 
-	if (now - h->pace.at > NSEC_PER_SEC / 2) {
-		h->pace.rate = h->pace.at && step > h->pace.step
-		    ? (double)(step - h->pace.step) * NSEC_PER_SEC / (double)(now - h->pace.at)
+	if (now - coordinator->pace.at > NSEC_PER_SEC / 2) {
+		coordinator->pace.rate = coordinator->pace.at && step > coordinator->pace.step
+		    ? (double)(step - coordinator->pace.step) * NSEC_PER_SEC /
+		        (double)(now - coordinator->pace.at)
 		    : 0;
-		h->pace.at = now;
-		h->pace.step = step;
+		coordinator->pace.at = now;
+		coordinator->pace.step = step;
 	}
-	return step + AHEAD_STEPS + (uint64_t)(h->pace.rate * AHEAD_SECONDS);
+	return step + AHEAD_STEPS + (uint64_t)(coordinator->pace.rate * AHEAD_SECONDS);
 }
 
-static void request_due_plan(struct coordinator *h, int64_t now)
+static void request_due_plan(struct coordinator *coordinator, int64_t now)
 {
-	json_t *list = coord_planned(h->coord), *first = json_array_get(list, 0), *rest;
-	uint64_t ticket, soon = estimate_near_step(h, now);
+	json_t *list = coord_planned(coordinator->coord), *first = json_array_get(list, 0), *rest;
+	uint64_t ticket, soon = estimate_near_step(coordinator, now);
 	struct err e = { 0 };
 	enum err_code rc;
 
-	if (!first || coord_phase(h->coord) != COORD_RUNNING ||
-	    !coord_settings_have_room(h->coord) || (uint64_t)json_int(first, "at", 0) > soon)
+	if (!first || coord_phase(coordinator->coord) != COORD_RUNNING ||
+	    !coord_settings_have_room(coordinator->coord) ||
+	    (uint64_t)json_int(first, "at", 0) > soon)
 		return;
 	json_incref(first);
 	rest = json_copy(list);
 	json_array_remove(rest, 0);
-	coord_set_planned(h->coord, rest);
+	coord_set_planned(coordinator->coord, rest);
 	json_decref(rest);
-	rc = validate_and_propose(h, json_object_get(first, "set"),
+	rc = validate_and_propose(coordinator, json_object_get(first, "set"),
 	    (uint64_t)json_int(first, "at", 0), json_str(first, "who", ""), &ticket, &e);
 	if (rc)
-		coordinator_event(h, "set_refused", "what was planned for step %lld: %s",
+		coordinator_event(coordinator, "set_refused", "what was planned for step %lld: %s",
 		    (long long)json_int(first, "at", 0), e.msg);
 	json_decref(first);
 }
 
 /* ---- settings of this process ---- */
 
-static void apply_local_settings(struct coordinator *h)
+static void apply_local_settings(struct coordinator *coordinator)
 {
-	json_t *now = coord_present_config(h->coord);
+	json_t *now = coord_present_config(coordinator->coord);
 	struct conf c;
 	struct err e;
 
-	if (now == h->followed || conf_from_json(now, &c, &e))
+	if (now == coordinator->followed || conf_from_json(now, &c, &e))
 		return;
 	/* The first configuration is the one that the process was started with. */
-	if (h->followed && strcmp(json_str(h->followed, "log_level", ""), c.log_level) != 0)
-		atomic_store(&h->server->cfg.log->level, log_level_parse(c.log_level));
-	checkpoint_schedule_set_every(h->checkpoints, &c.checkpoint_every);
-	json_decref(h->followed);
-	h->followed = json_incref(now);
+	if (coordinator->followed &&
+	    strcmp(json_str(coordinator->followed, "log_level", ""), c.log_level) != 0)
+		atomic_store(&coordinator->server->cfg.log->level, log_level_parse(c.log_level));
+	checkpoint_schedule_set_every(coordinator->checkpoints, &c.checkpoint_every);
+	json_decref(coordinator->followed);
+	coordinator->followed = json_incref(now);
 	conf_release(&c);
 }
 
-static bool request_adapted_setting(struct coordinator *h, const char *key, const char *value)
+static bool request_adapted_setting(struct coordinator *coordinator, const char *key,
+    const char *value)
 {
 	json_t *set = json_pack("{s:s}", key, value);
 	uint64_t ticket;
 	struct err e = { 0 };
 
-	enum err_code rc = validate_and_propose(h, set, 0, "adapt", &ticket, &e);
+	enum err_code rc = validate_and_propose(coordinator, set, 0, "adapt", &ticket, &e);
 
 	if (rc)
-		coordinator_event(h, "set_refused", "%s=%s, by adapt: %s", key, value, e.msg);
+		coordinator_event(coordinator, "set_refused", "%s=%s, by adapt: %s", key, value,
+		    e.msg);
 	json_decref(set);
 	return !rc;
 }
 
-void settings_request_tick(struct coordinator *h, int64_t now)
+void settings_request_tick(struct coordinator *coordinator, int64_t now)
 {
-	apply_local_settings(h);
-	request_due_plan(h, now);
-	adapt_tick(h->adapt, h, now, request_adapted_setting);
+	apply_local_settings(coordinator);
+	request_due_plan(coordinator, now);
+	adapt_tick(coordinator->adapt, coordinator, now, request_adapted_setting);
 }
 
 /* ---- numbers of servers and workers ---- */
 
-enum err_code settings_request_scale(struct coordinator *h, int64_t servers, int64_t workers,
-    struct err *e)
+enum err_code settings_request_scale(struct coordinator *coordinator, int64_t servers,
+    int64_t workers, struct err *e)
 {
-	const char *dir = h->server->cfg.id->run_dir;
+	const char *dir = coordinator->server->cfg.id->run_dir;
 	enum err_code rc;
 
-	coordinator_lock(h);
-	rc = coord_may_scale(h->coord, servers, workers, e);
-	coordinator_commit_and_wait(h);
+	coordinator_lock(coordinator);
+	rc = coord_may_scale(coordinator->coord, servers, workers, e);
+	coordinator_commit_and_wait(coordinator);
 	/* Make keys for processes beyond those planned, without the lock: files take a while. */
 	if (!rc && dir && servers > 0)
 		rc = rundir_add_keys(dir, "server", (size_t)servers, ROLE_SERVER, e);
 	if (!rc && dir && workers > 0)
 		rc = rundir_add_keys(dir, "worker", (size_t)workers, ROLE_WORKER, e);
 	if (!rc && dir)
-		rc = server_reload(h->server, e);
+		rc = server_reload(coordinator->server, e);
 	if (rc)
 		return rc;
-	coordinator_lock(h);
-	rc = coord_scale(h->coord, servers, workers, clock_now(), e);
-	coordinator_commit_and_wait(h);
+	coordinator_lock(coordinator);
+	rc = coord_scale(coordinator->coord, servers, workers, clock_now(), e);
+	coordinator_commit_and_wait(coordinator);
 	return rc;
 }
 
 /* ---- requests ---- */
 
 /* {"lr":{"from":0.1,"to":0.01}} */
-static json_t *list_differences(const struct coordinator *h, const struct conf *c)
+static json_t *list_differences(const struct coordinator *coordinator, const struct conf *c)
 {
 	json_t *out = json_object();
 	struct conf now;
@@ -325,7 +331,7 @@ static json_t *list_differences(const struct coordinator *h, const struct conf *
 	size_t n;
 	const struct conf_key *k = conf_keys(&n);
 
-	if (conf_from_json(coord_present_config(h->coord), &now, &e))
+	if (conf_from_json(coord_present_config(coordinator->coord), &now, &e))
 		return out;
 	for (size_t i = 0; i < n; i++) {
 		json_t *a = conf_value_json(&k[i], &now), *b = conf_value_json(&k[i], c);
@@ -387,26 +393,26 @@ static enum err_code parse_settings_request(const json_t *body, struct settings_
 }
 
 /* Checks whether a change for step w->at can be planned. */
-static enum err_code check_planned_step(const struct coordinator *h,
+static enum err_code check_planned_step(const struct coordinator *coordinator,
     const struct settings_request *w, struct err *e)
 {
 	if (w->at < 0)
 		return ERR_OK;
-	if (coord_phase(h->coord) > COORD_RUNNING || !h->cfg.has_job)
+	if (coord_phase(coordinator->coord) > COORD_RUNNING || !coordinator->cfg.has_job)
 		return err_set(e, ERR_NOTREADY, "at: no job runs that would come to a step");
-	if ((uint64_t)w->at < coord_newest_step(h->coord))
+	if ((uint64_t)w->at < coord_newest_step(coordinator->coord))
 		return err_set(e, ERR_USAGE,
 		    "at: step %lld is past: the fastest worker is at step %llu; name a later step, or leave it out "
 		    "to change at the next",
-		    (long long)w->at, (unsigned long long)coord_newest_step(h->coord));
+		    (long long)w->at, (unsigned long long)coord_newest_step(coordinator->coord));
 	return ERR_OK;
 }
 
 /* The answer to a dry run: what the request would change. c: the validated configuration. */
-static json_t *describe_dry_run(const struct coordinator *h, const struct settings_request *w,
-    const struct conf *c)
+static json_t *describe_dry_run(const struct coordinator *coordinator,
+    const struct settings_request *w, const struct conf *c)
 {
-	json_t *changes = list_differences(h, c);
+	json_t *changes = list_differences(coordinator, c);
 
 	if (w->servers >= 0)
 		json_object_set_new(changes, "servers",
@@ -419,68 +425,70 @@ static json_t *describe_dry_run(const struct coordinator *h, const struct settin
 
 /* Scales while the coordinator's lock is not held, because that writes keys. The validated configuration
  * stays valid only if no other change came in between. */
-static enum err_code scale_unlocked(struct coordinator *h, const struct settings_request *w,
-    struct err *e)
+static enum err_code scale_unlocked(struct coordinator *coordinator,
+    const struct settings_request *w, struct err *e)
 {
-	json_t *before = json_incref(coord_present_config(h->coord));
+	json_t *before = json_incref(coord_present_config(coordinator->coord));
 	enum err_code rc;
 
-	coordinator_commit_and_wait(h);
-	rc = settings_request_scale(h, w->servers, w->workers, e);
-	coordinator_lock(h);
-	if (!rc && coord_present_config(h->coord) != before)
+	coordinator_commit_and_wait(coordinator);
+	rc = settings_request_scale(coordinator, w->servers, w->workers, e);
+	coordinator_lock(coordinator);
+	if (!rc && coord_present_config(coordinator->coord) != before)
 		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
 	json_decref(before);
 	return rc;
 }
 
 /* Puts the validated configuration c to the vote, plans it for its step, or lets it take effect at once. */
-static enum err_code propose_request(struct coordinator *h, const struct settings_request *w,
-    const struct conf *c, const char *who, uint64_t *ticket, json_t **answer, struct err *e)
+static enum err_code propose_request(struct coordinator *coordinator,
+    const struct settings_request *w, const struct conf *c, const char *who, uint64_t *ticket,
+    json_t **answer, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	if (w->at >= 0)
-		return plan_setting(h, w->set, (uint64_t)w->at, who, answer, e);
+		return plan_setting(coordinator, w->set, (uint64_t)w->at, who, answer, e);
 	if (json_object_size(w->set))
-		rc = propose_setting(h, c, w->set, 0, who, ticket, e);
+		rc = propose_setting(coordinator, c, w->set, 0, who, ticket, e);
 	if (!rc && conf_holds_at_once(w->set)) {
 		*answer = json_pack("{s:I, s:n}", "settings",
-		    (json_int_t)coord_settings_made(h->coord), "step");
-		apply_local_settings(h);
+		    (json_int_t)coord_settings_made(coordinator->coord), "step");
+		apply_local_settings(coordinator);
 	}
 	return rc;
 }
 
 /* Validates the request as a whole before anything is changed, and then carries it out. The coordinator's
  * lock is held, and released for a while when the request scales. */
-static enum err_code change_settings(struct coordinator *h, const struct settings_request *w,
-    const char *who, uint64_t *ticket, json_t **answer, struct err *e)
+static enum err_code change_settings(struct coordinator *coordinator,
+    const struct settings_request *w, const char *who, uint64_t *ticket, json_t **answer,
+    struct err *e)
 {
 	struct conf c;
-	enum err_code rc = config_with_changes(h, w->set, &c, e);
+	enum err_code rc = config_with_changes(coordinator, w->set, &c, e);
 
 	if (rc)
 		return rc;
-	rc = check_planned_step(h, w, e);
+	rc = check_planned_step(coordinator, w, e);
 	if (!rc && w->dry) {
-		*answer = describe_dry_run(h, w, &c);
+		*answer = describe_dry_run(coordinator, w, &c);
 		conf_release(&c);
 		return ERR_OK;
 	}
 	if (!rc && json_object_size(w->set) && w->at < 0 && !conf_holds_at_once(w->set) &&
-	    !coord_settings_have_room(h->coord))
+	    !coord_settings_have_room(coordinator->coord))
 		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
 	if (!rc && (w->servers >= 0 || w->workers >= 0))
-		rc = scale_unlocked(h, w, e);
+		rc = scale_unlocked(coordinator, w, e);
 	if (!rc)
-		rc = propose_request(h, w, &c, who, ticket, answer, e);
+		rc = propose_request(coordinator, w, &c, who, ticket, answer, e);
 	conf_release(&c);
 	return rc;
 }
 
-enum err_code settings_request_change(struct coordinator *h, const json_t *body, const char *who,
-    uint64_t *ticket, json_t **answer, struct err *e)
+enum err_code settings_request_change(struct coordinator *coordinator, const json_t *body,
+    const char *who, uint64_t *ticket, json_t **answer, struct err *e)
 {
 	struct settings_request w;
 	enum err_code rc = parse_settings_request(body, &w, e);
@@ -488,36 +496,36 @@ enum err_code settings_request_change(struct coordinator *h, const json_t *body,
 	*answer = NULL;
 	*ticket = 0;
 	if (!rc) {
-		coordinator_lock(h);
-		rc = change_settings(h, &w, who, ticket, answer, e);
-		coordinator_commit_and_wait(h);
+		coordinator_lock(coordinator);
+		rc = change_settings(coordinator, &w, who, ticket, answer, e);
+		coordinator_commit_and_wait(coordinator);
 	}
 	json_decref(w.set);
 	return rc;
 }
 
-enum coord_answer settings_request_answer(struct coordinator *h, uint64_t ticket, json_t **answer,
-    struct err *e)
+enum coord_answer settings_request_answer(struct coordinator *coordinator, uint64_t ticket,
+    json_t **answer, struct err *e)
 {
 	enum coord_answer a;
 	uint64_t step;
 
-	coordinator_lock(h);
-	a = coord_set_answer(h->coord, ticket, &step, e);
+	coordinator_lock(coordinator);
+	a = coord_set_answer(coordinator->coord, ticket, &step, e);
 	if (a == COORD_AGREED)
 		*answer = json_pack("{s:I, s:I}", "settings",
-		    (json_int_t)coord_settings_made(h->coord), "step", (json_int_t)step);
-	coordinator_commit_and_wait(h);
+		    (json_int_t)coord_settings_made(coordinator->coord), "step", (json_int_t)step);
+	coordinator_commit_and_wait(coordinator);
 	return a;
 }
 
-json_t *settings_request_now(struct coordinator *h)
+json_t *settings_request_now(struct coordinator *coordinator)
 {
 	json_t *copy;
 
-	coordinator_lock(h);
-	copy = json_deep_copy(coord_present_config(h->coord));
-	coordinator_unlock(h);
+	coordinator_lock(coordinator);
+	copy = json_deep_copy(coord_present_config(coordinator->coord));
+	coordinator_unlock(coordinator);
 	return copy;
 }
 
@@ -554,7 +562,7 @@ static json_t *describe_origin(const struct conf *c, const struct conf_key *k, j
 	return o;
 }
 
-json_t *settings_request_origin(struct coordinator *h)
+json_t *settings_request_origin(struct coordinator *coordinator)
 {
 	json_t *out = json_object(), *settings, *past;
 	struct conf c, deflt;
@@ -562,12 +570,12 @@ json_t *settings_request_origin(struct coordinator *h)
 	size_t n;
 	const struct conf_key *k = conf_keys(&n);
 
-	coordinator_lock(h);
-	settings = coord_settings(h->coord);
-	past = coord_settings_past(h->coord);
-	if (conf_from_json(coord_present_config(h->coord), &c, &e))
+	coordinator_lock(coordinator);
+	settings = coord_settings(coordinator->coord);
+	past = coord_settings_past(coordinator->coord);
+	if (conf_from_json(coord_present_config(coordinator->coord), &c, &e))
 		conf_init(&c);
-	coordinator_unlock(h);
+	coordinator_unlock(coordinator);
 	conf_init(&deflt);
 	for (size_t i = 0; i < n; i++) {
 		json_t *v = c.has_job || strncmp(k[i].path, "job.", 4) != 0
@@ -587,14 +595,14 @@ json_t *settings_request_origin(struct coordinator *h)
 	return out;
 }
 
-enum err_code settings_request_pause(struct coordinator *h, bool pause, const char *who,
+enum err_code settings_request_pause(struct coordinator *coordinator, bool pause, const char *who,
     struct err *e)
 {
 	enum err_code rc;
 
-	coordinator_lock(h);
-	rc = coord_pause(h->coord, pause, who, clock_now(), e);
-	coordinator_commit_and_wait(h);
+	coordinator_lock(coordinator);
+	rc = coord_pause(coordinator->coord, pause, who, clock_now(), e);
+	coordinator_commit_and_wait(coordinator);
 	return rc;
 }
 

@@ -7,8 +7,8 @@
 /* The state of the cluster in one object: coord_row, learning rate and checkpoints.
  * metrics.jsonl and /metrics both use it, so that they agree. With the coordinator's lock held; a new
  * reference. */
-json_t *summary_row_make(struct coordinator *h, int64_t now);
+json_t *summary_row_make(struct coordinator *coordinator, int64_t now);
 /* Figures of the coordinator's own process, named as in heartbeats. A new reference. */
-json_t *summary_row_process(const struct coordinator *h);
+json_t *summary_row_process(const struct coordinator *coordinator);
 
 #endif

@@ -5,12 +5,12 @@
 #include "core/json.h"
 
 /* The shape and the initial values of a new table. */
-static enum err_code parse_add(const struct coordinator *h, const json_t *o, struct table *out,
-    struct err *e)
+static enum err_code parse_add(const struct coordinator *coordinator, const json_t *o,
+    struct table *out, struct err *e)
 {
 	static const char *const keys[] = { "name", "sparse", "decay", "rows", "cols", "init",
 		"init_limit", "policy", NULL };
-	const json_t *job = json_object_get(coord_present_config(h->coord), "job");
+	const json_t *job = json_object_get(coord_present_config(coordinator->coord), "job");
 	enum err_code rc = json_only(o, "add", keys, e) ? table_from_json(o, out, e) : e->code;
 
 	if (rc)
@@ -47,8 +47,8 @@ static enum err_code parse_grow(const json_t *o, struct table *out, struct err *
 	return why.code ? err_set(e, ERR_CONFIG, "%s", why.msg) : parse_table_name(name, out, e);
 }
 
-enum err_code tables_request_change(struct coordinator *h, const json_t *body, const char *who,
-    uint64_t *ticket, json_t **answer, struct err *e)
+enum err_code tables_request_change(struct coordinator *coordinator, const json_t *body,
+    const char *who, uint64_t *ticket, json_t **answer, struct err *e)
 {
 	const json_t *add = json_object_get(body, "add"), *grow = json_object_get(body, "grow");
 	struct table shape = { 0 };
@@ -62,16 +62,16 @@ enum err_code tables_request_change(struct coordinator *h, const json_t *body, c
 
 	*answer = NULL;
 	*ticket = 0;
-	coordinator_lock(h);
+	coordinator_lock(coordinator);
 	if (add)
-		rc = parse_add(h, add, &shape, e);
+		rc = parse_add(coordinator, add, &shape, e);
 	else if (grow)
 		rc = parse_grow(grow, &shape, e);
 	else
 		rc = json_want_str(body, "", "drop", &drop, e) ? parse_table_name(drop, &shape, e)
 		                                               : e->code;
 	if (!rc)
-		rc = coord_table(h->coord, &t, clock_now(), ticket, e);
-	coordinator_commit_and_wait(h);
+		rc = coord_table(coordinator->coord, &t, clock_now(), ticket, e);
+	coordinator_commit_and_wait(coordinator);
 	return rc;
 }

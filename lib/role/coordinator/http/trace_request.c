@@ -86,22 +86,22 @@ static void expect_processes(struct trace_request *t, json_t *list, const char *
 	json_decref(list);
 }
 
-enum err_code trace_request_begin(struct coordinator *h, double seconds, int64_t now, uint64_t *id,
-    struct err *e)
+enum err_code trace_request_begin(struct coordinator *coordinator, double seconds, int64_t now,
+    uint64_t *id, struct err *e)
 {
-	struct trace_request *t = h->tracing;
+	struct trace_request *t = coordinator->tracing;
 	int64_t mono = clock_now(), wall = clock_wall();
 
 	if (!t->done)
 		return err_set(e, ERR_EXISTS, "a trace is being taken, for %.1f s more",
 		    t->on ? (double)(t->until - now) / NSEC_PER_SEC : (double)GRACE / NSEC_PER_SEC);
-	if (coord_ended(h->coord))
+	if (coord_ended(coordinator->coord))
 		return err_set(e, ERR_NOTREADY, "the cluster is about to end");
 	drop_trace(t);
 	t->process = json_object();
-	expect_processes(t, coord_servers(h->coord, now), "live");
-	expect_processes(t, coord_workers(h->coord, now), "active");
-	expect_processes(t, coord_relays(h->coord, now), "live");
+	expect_processes(t, coord_servers(coordinator->coord, now), "live");
+	expect_processes(t, coord_workers(coordinator->coord, now), "active");
+	expect_processes(t, coord_relays(coordinator->coord, now), "live");
 	/* Never reuse an id that processes may have heard from an earlier coordinator. */
 	t->id = t->id ? t->id + 1 : (uint64_t)clock_wall() / NSEC_PER_MSEC;
 	t->on = true;
@@ -113,8 +113,8 @@ enum err_code trace_request_begin(struct coordinator *h, double seconds, int64_t
 	t->began_wall = wall;
 	t->until = now + (int64_t)(seconds * NSEC_PER_SEC);
 	*id = t->id;
-	coordinator_event(h, "trace", "%.3g s of all steps are recorded", seconds);
-	coord_publish_view(h->coord);
+	coordinator_event(coordinator, "trace", "%.3g s of all steps are recorded", seconds);
+	coord_publish_view(coordinator->coord);
 	return ERR_OK;
 }
 
@@ -134,24 +134,24 @@ static bool all_have_ended(const struct trace_request *t)
 	return true;
 }
 
-void trace_request_tick(struct coordinator *h, int64_t now)
+void trace_request_tick(struct coordinator *coordinator, int64_t now)
 {
-	struct trace_request *t = h->tracing;
+	struct trace_request *t = coordinator->tracing;
 
-	if (t->on && (now >= t->until || coord_ended(h->coord))) {
+	if (t->on && (now >= t->until || coord_ended(coordinator->coord))) {
 		t->on = false;
 		t->until = now + GRACE;
-		coord_publish_view(h->coord);
+		coord_publish_view(coordinator->coord);
 	} else if (!t->on && !t->done && (now >= t->until || all_have_ended(t))) {
 		t->done = true;
-		coordinator_wake_parked(h);
+		coordinator_wake_parked(coordinator);
 	}
 	if (t->process && now - t->asked > KEPT) {
 		/* No client wants it any more. */
 		t->on = false;
 		t->done = true;
 		drop_trace(t);
-		coord_publish_view(h->coord);
+		coord_publish_view(coordinator->coord);
 	}
 }
 
@@ -187,10 +187,10 @@ static bool rows_are_short(const json_t *rows)
 	return true;
 }
 
-void trace_request_take_page(struct coordinator *h, const struct coord_self *from,
+void trace_request_take_page(struct coordinator *coordinator, const struct coord_self *from,
     const struct message_trace *m, int64_t now)
 {
-	struct trace_request *t = h->tracing;
+	struct trace_request *t = coordinator->tracing;
 	size_t rows = json_array_size(m->rows);
 	struct page *p;
 	char id[24];
@@ -217,13 +217,13 @@ void trace_request_take_page(struct coordinator *h, const struct coord_self *fro
 	t->pages++;
 	/* Wake the parked request when the first page arrives. */
 	if (t->first == p)
-		coordinator_wake_parked(h);
+		coordinator_wake_parked(coordinator);
 }
 
-json_t *trace_request_page(struct coordinator *h, uint64_t id, uint64_t page, int64_t now,
+json_t *trace_request_page(struct coordinator *coordinator, uint64_t id, uint64_t page, int64_t now,
     bool *wait, struct err *e)
 {
-	struct trace_request *t = h->tracing;
+	struct trace_request *t = coordinator->tracing;
 	bool over;
 
 	*wait = false;

@@ -24,19 +24,19 @@ void trace_request_free(struct trace_request *t);
 
 /* Start a trace; *id is its number. ERR_EXISTS: one is under way; ERR_NOTREADY: the cluster has
  * ended. */
-enum err_code trace_request_begin(struct coordinator *h, double seconds, int64_t now, uint64_t *id,
-    struct err *e);
+enum err_code trace_request_begin(struct coordinator *coordinator, double seconds, int64_t now,
+    uint64_t *id, struct err *e);
 /* The number of the trace, for the view; 0: processes are not to record. */
 uint64_t trace_request_id(const struct trace_request *t);
 /* At each tick: end the trace when its time is up; forget it when no client asks for it. */
-void trace_request_tick(struct coordinator *h, int64_t now);
+void trace_request_tick(struct coordinator *coordinator, int64_t now);
 /* Take a page that a process has sent. Pages that are malformed or of another trace are dropped. */
-void trace_request_take_page(struct coordinator *h, const struct coord_self *from,
+void trace_request_take_page(struct coordinator *coordinator, const struct coord_self *from,
     const struct message_trace *m, int64_t now);
 /* The page with this number and the state of the trace; earlier pages are dropped. A new
  * reference. *wait: there is no page yet, and one may come. NULL with ERR_NOTFOUND: no such
  * trace. */
-json_t *trace_request_page(struct coordinator *h, uint64_t id, uint64_t page, int64_t now,
+json_t *trace_request_page(struct coordinator *coordinator, uint64_t id, uint64_t page, int64_t now,
     bool *wait, struct err *e);
 
 #endif

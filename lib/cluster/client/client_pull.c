@@ -149,7 +149,7 @@ enum err_code client_pull_take_answer(struct link *l, const struct record *head,
 /* A pull that names versions is one record: this many partitions fit. */
 #define DELTA_PARTS ((RECORD_MAX - PAYLOAD_RUN_BYTES) / 8)
 
-/* A pull of dense partitions; fields as in struct pull. */
+/* A pull of dense partitions; fields as in struct pull_request. */
 struct dense_want {
 	uint64_t step, vector;
 	bool early, tell;
@@ -164,8 +164,10 @@ static enum err_code want_part_run(struct client *c, const struct table *t, uint
 	struct request *r = request_new(c, &client_pull_ops, t, first, w->step);
 
 	r->count = count;
-	r->pull =
-	    (struct pull){ .dst = w->dst, .early = w->early, .tell = w->tell, .vector = w->vector };
+	r->pull = (struct pull_request){ .dst = w->dst,
+		.early = w->early,
+		.tell = w->tell,
+		.vector = w->vector };
 	if (w->base && count <= DELTA_PARTS) {
 		r->pull.base = w->base;
 		r->pull.since = mem_array(count, sizeof *r->pull.since);

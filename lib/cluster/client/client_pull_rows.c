@@ -152,7 +152,7 @@ static enum err_code want_part_rows(struct client *c, const struct table *t, uin
 		struct request *r = request_new(c, &client_row_pull_ops, t, part, step);
 
 		r->n = end - at < most ? end - at : most;
-		r->pull = (struct pull){ .dst = dst,
+		r->pull = (struct pull_request){ .dst = dst,
 			.list = list,
 			.ids = list->ids + at,
 			.pos = list->pos + at };

@@ -7,26 +7,26 @@
 
 /* A scan of some partitions of a table: the request to each of them, and the rows of all
  * answers. */
-struct whole {
+struct table_scan {
 	const struct table *t;
 	uint32_t first, count; /* `first` and `count` are partitions */
-	struct client_scan_request want;
+	struct scan_filter filter;
 	struct buf rows;        /* records of an id and the row's floats */
 	uint64_t step, removed; /* step: the lowest of all answers; removed: the highest */
 };
 
 /* Bytes of a record in x->rows. */
-static size_t scan_stride(const struct whole *x)
+static size_t scan_stride(const struct table_scan *x)
 {
-	return 8 + (x->want.told ? 0 : (size_t)x->t->cols * 4);
+	return 8 + (x->filter.ids_only ? 0 : (size_t)x->t->cols * 4);
 }
 
 /* One partition's scan: it answers in ascending order of ids, one record at a time. */
-struct piece {
+struct partition_scan {
 	uint32_t part;
 	bool asked, last;
 	uint64_t after; /* the highest id of all answers */
-	struct client_scan_request answer;
+	struct scan_answer answer;
 };
 
 static void send_scan(struct request *r)
@@ -38,15 +38,15 @@ static void send_scan(struct request *r)
 	head.part = r->part;
 	head.total = r->scan.begin ? 0 : 1;
 	head.offset = r->scan.after;
-	head.step = r->scan.want->since;
-	head.flags |= (r->scan.want->changed ? RECORD_DELTA : 0) |
-	    (r->scan.want->told ? RECORD_TELL : 0);
+	head.step = r->scan.filter.since;
+	head.flags |= (r->scan.filter.changed_only ? RECORD_DELTA : 0) |
+	    (r->scan.filter.ids_only ? RECORD_TELL : 0);
 	batcher_add(&r->link->batcher, r->link->conn, &head, NULL);
 }
 
 static enum err_code scan_answered(struct request *r, const struct answer *a, struct err *e)
 {
-	struct client_scan_request *s = r->scan.want;
+	struct scan_answer *s = r->scan.answer;
 
 	if (a->head->type != REC_SCANNED)
 		return err_set(e, ERR_PROTO, "%s answers another question", r->link->id);
@@ -63,13 +63,16 @@ static const struct request_ops scan_ops = { .class = REQUEST_PULL,
 	.send = send_scan,
 	.answered = scan_answered };
 
-static enum err_code ask_next_rows(struct client *c, struct whole *x, struct piece *k,
+static enum err_code ask_next_rows(struct client *c, struct table_scan *x, struct partition_scan *k,
     struct err *e)
 {
 	struct request *r = request_new(c, &scan_ops, x->t, k->part, CLIENT_NOW);
 
-	k->answer = x->want;
-	r->scan = (struct scan){ k->after, !k->asked, &k->answer };
+	k->answer = (struct scan_answer){ 0 };
+	r->scan = (struct scan_request){ .filter = x->filter,
+		.after = k->after,
+		.begin = !k->asked,
+		.answer = &k->answer };
 	k->asked = true;
 	if (!request_submit(r, e))
 		return ERR_OK;
@@ -77,9 +80,10 @@ static enum err_code ask_next_rows(struct client *c, struct whole *x, struct pie
 	return ERR_NOTREADY;
 }
 
-static enum err_code take_scanned_rows(struct whole *x, struct piece *k, struct err *e)
+static enum err_code take_scanned_rows(struct table_scan *x, struct partition_scan *k,
+    struct err *e)
 {
-	const struct client_scan_request *s = &k->answer;
+	const struct scan_answer *s = &k->answer;
 	size_t floats = scan_stride(x) - 8;
 	const uint8_t *ids, *values;
 	uint32_t n;
@@ -106,8 +110,8 @@ static enum err_code take_scanned_rows(struct whole *x, struct piece *k, struct 
 #define WAVE 32u
 
 /* Ask each partition that is not complete for its next rows, and take the answers. */
-static enum err_code scan_wave(struct client *c, struct whole *x, struct piece *k, uint32_t n,
-    struct err *e)
+static enum err_code scan_wave(struct client *c, struct table_scan *x, struct partition_scan *k,
+    uint32_t n, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -124,7 +128,7 @@ static enum err_code scan_wave(struct client *c, struct whole *x, struct piece *
 	return rc;
 }
 
-static bool are_pieces_done(const struct piece *k, uint32_t n)
+static bool are_scans_done(const struct partition_scan *k, uint32_t n)
 {
 	uint32_t i = 0;
 
@@ -141,19 +145,20 @@ static int compare_row_ids(const void *a, const void *b)
 }
 
 /* Scan all partitions into x->rows, sorted by id. *n: how many rows. */
-static enum err_code scan_partitions(struct client *c, struct whole *x, size_t *n, struct err *e)
+static enum err_code scan_partitions(struct client *c, struct table_scan *x, size_t *n,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	x->step = UINT64_MAX;
 	for (uint32_t at = 0; !rc && at < x->count; at += WAVE) {
 		uint32_t k = x->count - at < WAVE ? x->count - at : WAVE;
-		struct piece piece[WAVE] = { 0 };
+		struct partition_scan wave[WAVE] = { 0 };
 
 		for (uint32_t i = 0; i < k; i++)
-			piece[i].part = x->first + at + i;
-		while (!rc && !are_pieces_done(piece, k))
-			rc = scan_wave(c, x, piece, k, e);
+			wave[i].part = x->first + at + i;
+		while (!rc && !are_scans_done(wave, k))
+			rc = scan_wave(c, x, wave, k, e);
 	}
 	*n = x->rows.len / scan_stride(x);
 	if (!rc && *n && x->count > 1)
@@ -162,8 +167,8 @@ static enum err_code scan_partitions(struct client *c, struct whole *x, size_t *
 }
 
 /* Call fn with the rows of the scan, if there are any. */
-static enum err_code deliver_rows(const struct whole *x, size_t n, client_rows_fn fn, void *ctx,
-    struct err *e)
+static enum err_code deliver_rows(const struct table_scan *x, size_t n, client_rows_fn fn,
+    void *ctx, struct err *e)
 {
 	size_t cols = x->t->cols;
 	uint64_t *ids = mem_array(n, sizeof *ids);
@@ -183,7 +188,7 @@ static enum err_code deliver_rows(const struct whole *x, size_t n, client_rows_f
 enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx,
     struct err *e)
 {
-	struct whole x = { .t = t, .count = t->nparts };
+	struct table_scan x = { .t = t, .count = t->nparts };
 	size_t n;
 	enum err_code rc = scan_partitions(c, &x, &n, e);
 
@@ -194,10 +199,13 @@ enum err_code client_scan(struct client *c, const struct table *t, client_rows_f
 }
 
 /* Some rows were removed: fetch the ids of those that are left. */
-static enum err_code scan_live_ids(struct client *c, const struct whole *of,
+static enum err_code scan_live_ids(struct client *c, const struct table_scan *of,
     struct client_changes *out, struct err *e)
 {
-	struct whole x = { .t = of->t, .first = of->first, .count = of->count, .want.told = true };
+	struct table_scan x = { .t = of->t,
+		.first = of->first,
+		.count = of->count,
+		.filter.ids_only = true };
 	enum err_code rc = scan_partitions(c, &x, &out->nlive, e);
 
 	if (!rc) {
@@ -209,15 +217,15 @@ static enum err_code scan_live_ids(struct client *c, const struct whole *of,
 	return rc;
 }
 
-static enum err_code scan_changed_rows(struct client *c, struct whole *x, client_rows_fn fn,
+static enum err_code scan_changed_rows(struct client *c, struct table_scan *x, client_rows_fn fn,
     void *ctx, struct client_changes *out, struct err *e)
 {
-	uint64_t since = x->want.since;
+	uint64_t since = x->filter.since;
 	enum err_code rc;
 	size_t n;
 
 	*out = (struct client_changes){ 0 };
-	if (x->want.changed && !row_policy_dates(&x->t->policy))
+	if (x->filter.changed_only && !row_policy_dates(&x->t->policy))
 		return err_set(e, ERR_CONFIG,
 		    "of table \"%s\" it is not known when rows change: its policy must have changes, expire or memory",
 		    x->t->name);
@@ -235,9 +243,9 @@ static enum err_code scan_changed_rows(struct client *c, struct whole *x, client
 enum err_code client_scan_changed(struct client *c, const struct table *t, uint64_t since,
     client_rows_fn fn, void *ctx, struct client_changes *out, struct err *e)
 {
-	struct whole x = { .t = t,
+	struct table_scan x = { .t = t,
 		.count = t->nparts,
-		.want = { .changed = true, .since = since } };
+		.filter = { .changed_only = true, .since = since } };
 
 	return scan_changed_rows(c, &x, fn, ctx, out, e);
 }
@@ -246,11 +254,11 @@ enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_
     uint32_t count, uint64_t since, client_rows_fn fn, void *ctx, struct client_changes *out,
     struct err *e)
 {
-	struct whole x = { .t = t,
+	struct table_scan x = { .t = t,
 		.first = first,
 		.count = count,
-		.want = { .changed = since != CLIENT_ALL } };
+		.filter = { .changed_only = since != CLIENT_ALL } };
 
-	x.want.since = x.want.changed ? since : 0;
+	x.filter.since = x.filter.changed_only ? since : 0;
 	return scan_changed_rows(c, &x, fn, ctx, out, e);
 }

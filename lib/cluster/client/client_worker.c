@@ -42,7 +42,7 @@ static bool is_server_link(const struct link *l)
 
 static void copy_pulled_rows(const struct request *r, const float *w, uint64_t version)
 {
-	const struct pull *p = &r->pull;
+	const struct pull_request *p = &r->pull;
 	size_t cols = r->table->cols;
 
 	(void)version;

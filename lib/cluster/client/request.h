@@ -79,7 +79,7 @@ struct request_ops {
 /* Elements of a dense partition, or rows of a sparse one.  Identity: rank, incarnation, table,
  * partition and step.  Servers answer a push by a receipt each time it is sent, and the client ignores
  * receipts of pushes that it does not have any more. */
-struct push {
+struct push_request {
 	uint32_t examples;
 	uint64_t pulled;       /* the version of the partition that the gradient belongs to */
 	int64_t sent_at;       /* when it was first submitted, clock_now() */
@@ -95,7 +95,7 @@ struct push {
 };
 
 /* Partitions of a dense table, or rows of one partition of a sparse table. */
-struct pull {
+struct pull_request {
 	float *dst; /* dense: the table; rows: all rows of the call */
 	/* dense: the table as of the versions in `since`, one for each partition; NULL: send
 	 * everything */
@@ -114,22 +114,27 @@ struct pull {
 	const uint32_t *pos; /* row i goes to row pos[i] of dst */
 };
 
-/* A scan of one sparse partition: all of its rows, those that were updated at step `since` or
- * later, or only the ids of all rows. */
-struct client_scan_request {
-	bool changed, told; /* changed: only rows since `since`; told: only ids */
+/* The rows of a sparse partition that a scan asks for: all of them, or only those that were updated at
+ * step `since` or later; ids_only: their ids without their values. */
+struct scan_filter {
+	bool changed_only, ids_only;
 	uint64_t since;
-	/* The answer's body, and three fields of its record header. */
+};
+
+/* The body of an answer to a scan, and three fields of its record header. */
+struct scan_answer {
 	struct buf body;
 	bool last;
 	uint64_t step, removed;
 };
 
-struct scan {
+/* A scan of one sparse partition. */
+struct scan_request {
+	struct scan_filter filter;
 	/* send rows with higher ids; `begin` marks the first request */
 	uint64_t after;
 	bool begin;
-	struct client_scan_request *want; /* what to send, and the answer; borrowed */
+	struct scan_answer *answer; /* where to put the answer; borrowed */
 };
 
 struct request {
@@ -146,9 +151,9 @@ struct request {
 	bool alone;                /* goes past the relay, which could not aggregate it */
 	uint64_t step, seq;        /* seq: pulls and DONE; else 0 */
 	union {
-		struct push push;
-		struct pull pull;
-		struct scan scan;
+		struct push_request push;
+		struct pull_request pull;
+		struct scan_request scan;
 	};
 };
 

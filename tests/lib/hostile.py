@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "contrib", "python"))
 import psclient as ps  # noqa: E402
 
-DELTA, KEYS, TOUCHING, NO_KEYS = 32, 64, 2048, 26
+DELTA, ROW_IDS, TOUCHING, NO_ROW_IDS = 32, 64, 2048, 26
 HELPERS = 4
 RUN, CASE = sys.argv[1], sys.argv[2]
 CLUSTER = ps.Cluster(RUN)
@@ -216,9 +216,9 @@ def make_block(n, form, data, keep=0):
 
 
 def case_keys():
-    """Send row ids in blocks: malformed blocks are refused, and an unknown name is answered by NO_KEYS."""
+    """Send row ids in blocks: malformed blocks are refused, and an unknown name is answered by NO_ROW_IDS."""
     sparse = CLUSTER.tables["s"]
-    fields = {"table": sparse["id"], "part": 0, "flags": ps.NOW | KEYS, **EPOCH}
+    fields = {"table": sparse["id"], "part": 0, "flags": ps.NOW | ROW_IDS, **EPOCH}
     ids = bytes([0, 0, 0])
     for what, bad in {
         "no head": bytes(12), "no such form": make_block(3, 9, ids), "more bytes than there are": make_block(3, 1, ids)[:16],
@@ -230,12 +230,12 @@ def case_keys():
         expect_refused(what + ", pushed", ps.PUSH_ROWS, bad + bytes(24), total=len(bad) + 24, examples=1, **fields)
     expect_refused("bytes behind the block", ps.PULL_ROWS, make_block(3, 1, ids) + bytes(8), **fields)
     expect_refused("rows that are missing", ps.PUSH_ROWS, make_block(3, 1, ids) + bytes(16), total=40, examples=1, **fields)
-    expect_refused("a server's NO_KEYS", NO_KEYS, b"", **fields)
+    expect_refused("a server's NO_ROW_IDS", NO_ROW_IDS, b"", **fields)
     s = open_session()
     for _ in range(3):
         s.send(ps.PULL_ROWS, make_block(3, 3, bytes(16)), seq=9, **fields)
         record = s.receive()
-        if record.type != NO_KEYS or record.seq != 9 or record.offset != ps.PULL_ROWS:
+        if record.type != NO_ROW_IDS or record.seq != 9 or record.offset != ps.PULL_ROWS:
             sys.exit(f"an unknown name: answered by {record.type}")
     name = (ctypes.c_uint8 * 16)()
     plain = struct.pack("<3Q", 0, 1, 2)
@@ -248,7 +248,7 @@ def case_keys():
     # A session does not know the lists of another one.
     s = open_session()
     s.send(ps.PULL_ROWS, make_block(3, 3, bytes(name)), seq=1, **fields)
-    if s.receive().type != NO_KEYS:
+    if s.receive().type != NO_ROW_IDS:
         sys.exit("a list of another session is known")
     # A few bytes that announce many rows.
     many = struct.pack("<IBBHII", 524288, 1, 0, 0, 524288, 0) + bytes(524288)
@@ -280,9 +280,9 @@ def case_changed_rows():
             ("what is not zstd", 24, struct.pack("<QB", 0, 1) + bytes(64))):
         expect_refused(what, ps.PULL_ROWS, ids + tail, total=total, **delta)
     expect_refused("versions behind a block that is shorter", ps.PULL_ROWS, make_block(3, 1, bytes(3)) + had + bytes([1] * 3), total=32,
-            **{**fields, "flags": ps.NOW | DELTA | KEYS})
+            **{**fields, "flags": ps.NOW | DELTA | ROW_IDS})
     s = open_session()
-    for payload, total, flags in ((ids, 24, DELTA), (make_block(3, 1, bytes(3)), 24, DELTA | KEYS)):
+    for payload, total, flags in ((ids, 24, DELTA), (make_block(3, 1, bytes(3)), 24, DELTA | ROW_IDS)):
         # Nothing was pushed: rows that the client has from the beginning are unchanged, the others
         # are sent.
         for tail, size in ((bytes([1, 1, 1]), 8), (bytes([1, 0, 0]), 24), (bytes([0, 0, 0]), 24)):

@@ -220,7 +220,7 @@ static const struct {
 	{ 23, "ROWS", "", 1048576 },
 	{ 24, "SCAN", "WSAE", 0 },
 	{ 25, "SCANNED", "", 1048576 },
-	{ 26, "NO_KEYS", "", 0 },
+	{ 26, "NO_ROW_IDS", "", 0 },
 	{ 30, "REPL_SUM", "S", 1048576 },
 	{ 31, "REPL_PUSH", "S", 1048576 },
 	{ 32, "REPL_STEP", "S", 1048576 },

@@ -90,7 +90,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 		if (!early)
 			client_push_take_receipts(l, r, payload);
 		return CONN_TAKEN;
-	case REC_NO_KEYS:
+	case REC_NO_ROW_IDS:
 		client_rows_resend_ids(l, r);
 		return CONN_TAKEN;
 	case REC_CLOCKED:
@@ -175,8 +175,8 @@ void client_link_drop(struct link *l, const struct err *why)
 	l->conn = NULL;
 	batcher_release(&l->batcher);
 	l->batcher = (struct batcher){ 0 };
-	keycache_free(l->kept);
-	l->kept = NULL;
+	row_ids_cache_free(l->row_ids_cache);
+	l->row_ids_cache = NULL;
 	if (l->state == LINK_UP)
 		c->stats.reconnects++;
 	l->state = LINK_DOWN;
@@ -478,7 +478,7 @@ void client_free(struct client *c)
 		conn_free(l->conn);
 		l->conn = NULL;
 		batcher_release(&l->batcher);
-		keycache_free(l->kept);
+		row_ids_cache_free(l->row_ids_cache);
 	}
 	for (struct request *r; (r = request_next(c, NULL));)
 		request_free(r);

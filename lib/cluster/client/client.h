@@ -45,7 +45,7 @@ struct client_coding {
 	/* for codecs whose momentum the sender applies */
 	float momentum;
 	const struct codec *pull_codec; /* for parameters that are pulled for a step; NULL: raw */
-	/* How row ids are sent: raw (8 bytes each), packed (codec/keys.h), or cached (packed,
+	/* How row ids are sent: raw (8 bytes each), packed (codec/row_ids.h), or cached (packed,
 	 * and a list that the server has seen in this session by its hash only). */
 	enum client_ids ids;
 	struct filter filter; /* which rows to hold back */

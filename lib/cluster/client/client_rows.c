@@ -23,7 +23,7 @@ enum client_ids client_ids_by_name(const char *name)
 /* Do these ids travel in a block? Only ascending ones can. */
 static bool goes_in_block(const struct client *c, const uint64_t *ids, size_t n)
 {
-	return c->cfg.coding.ids != CLIENT_IDS_RAW && n <= KEYS_MAX && keys_ascend(ids, n);
+	return c->cfg.coding.ids != CLIENT_IDS_RAW && n <= ROW_IDS_MAX && row_ids_ascend(ids, n);
 }
 
 static struct zip *client_zip(struct client *c)
@@ -37,8 +37,8 @@ static struct zip *client_zip(struct client *c)
  * before they are used again. */
 static bool is_list_cacheable(const struct client *c, size_t n)
 {
-	return c->cfg.coding.ids == CLIENT_IDS_CACHED && n >= NAMED_LEAST && n <= KEYS_KEEP_MAX &&
-	    c->listed <= KEYCACHE_BYTES / sizeof(uint64_t);
+	return c->cfg.coding.ids == CLIENT_IDS_CACHED && n >= NAMED_LEAST &&
+	    n <= ROW_IDS_KEEP_MAX && c->listed <= ROW_IDS_CACHE_BYTES / sizeof(uint64_t);
 }
 
 /* Write a list of ids: only its name when the server of this session keeps the list already,
@@ -46,18 +46,18 @@ static bool is_list_cacheable(const struct client *c, size_t n)
 static size_t put_id_list(struct link *l, const uint64_t *ids, size_t n, uint8_t *out)
 {
 	bool keep = is_list_cacheable(l->client, n);
-	uint8_t name[KEYS_NAME];
+	uint8_t name[ROW_IDS_NAME];
 	const uint64_t *none;
 
 	if (keep) {
-		keys_name(ids, n, name);
-		if (!l->kept)
-			l->kept = keycache_new();
-		if (keycache_find(l->kept, name, n, &none))
-			return keys_put_name(name, n, out);
-		keycache_put(l->kept, name, n, NULL);
+		row_ids_name(ids, n, name);
+		if (!l->row_ids_cache)
+			l->row_ids_cache = row_ids_cache_new();
+		if (row_ids_cache_find(l->row_ids_cache, name, n, &none))
+			return row_ids_put_name(name, n, out);
+		row_ids_cache_put(l->row_ids_cache, name, n, NULL);
 	}
-	return keys_put(client_zip(l->client), ids, n, keep, out);
+	return row_ids_put(client_zip(l->client), ids, n, keep, out);
 }
 
 void client_rows_send_pull(struct request *r, struct record *head)
@@ -65,7 +65,7 @@ void client_rows_send_pull(struct request *r, struct record *head)
 	struct client *c = r->client;
 	struct link *l = r->link;
 	bool block = goes_in_block(c, r->pull.ids, r->n);
-	size_t most = (block ? keys_bound(r->n) : (size_t)r->n * 8) +
+	size_t most = (block ? row_ids_bound(r->n) : (size_t)r->n * 8) +
 	    (r->pull.since ? since_bound(r->n) : 0),
 	       len = (size_t)r->n * 8;
 	uint8_t small[BATCHER_SMALL], *body = batcher_reserve(&l->batcher, l->conn, most, small);
@@ -73,7 +73,7 @@ void client_rows_send_pull(struct request *r, struct record *head)
 	if (c->cfg.coding.pull_codec && r->step != CLIENT_NOW)
 		head->codec = c->cfg.coding.pull_codec->id;
 	if (block) {
-		head->flags |= RECORD_KEYS;
+		head->flags |= RECORD_ROW_IDS;
 		len = put_id_list(l, r->pull.ids, r->n, body);
 	} else {
 		memcpy(body, r->pull.ids, len);
@@ -90,11 +90,11 @@ void client_rows_send_pull(struct request *r, struct record *head)
 /* The server no longer keeps this list. */
 static void forget_id_list(struct link *l, const uint64_t *ids, size_t n)
 {
-	uint8_t name[KEYS_NAME];
+	uint8_t name[ROW_IDS_NAME];
 
-	keys_name(ids, n, name);
-	if (l->kept)
-		keycache_forget(l->kept, name);
+	row_ids_name(ids, n, name);
+	if (l->row_ids_cache)
+		row_ids_cache_forget(l->row_ids_cache, name);
 }
 
 static const uint64_t *pushed_ids(const struct request *r)
@@ -134,17 +134,17 @@ static void send_row_body(struct link *l, struct record *r, const uint8_t *body,
 	}
 }
 
-/* Send a push with its ids in a block (codec/keys.h). */
+/* Send a push with its ids in a block (codec/row_ids.h). */
 static void send_packed_push(struct request *d, struct record *r)
 {
 	struct link *l = d->link;
 	size_t plain = PAYLOAD_ROWS_HEAD + (size_t)d->n * 8, values = d->push.len - plain,
-	       most = keys_bound(d->n) + values, n;
+	       most = row_ids_bound(d->n) + values, n;
 	uint8_t small[BATCHER_SMALL], *own = most > RECORD_MAX ? mem_regrow(NULL, most, 1) : NULL;
 	uint8_t *body = own ? own : batcher_reserve(&l->batcher, l->conn, most, small);
 	int64_t begin = clock_now();
 
-	r->flags |= RECORD_KEYS;
+	r->flags |= RECORD_ROW_IDS;
 	n = put_id_list(l, pushed_ids(d), d->n, body);
 	memcpy(body + n, d->push.body + plain, values);
 	client_encode_count_time(l->client, begin);

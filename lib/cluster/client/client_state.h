@@ -33,7 +33,7 @@
 
 #include "client/client.h"
 #include "client/request.h"
-#include "codec/keycache.h"
+#include "codec/row_ids_cache.h"
 #include "core/clock.h"
 #include "core/spin.h"
 #include "shard/rows.h"
@@ -91,7 +91,7 @@ struct link {
 	struct request *clock, *done;
 	bool is_done; /* DONE has its answer */
 	/* lists of row ids that the server of this session keeps; NULL: none */
-	struct keycache *kept;
+	struct row_ids_cache *row_ids_cache;
 	/* Announcements as struct payload_run: the partitions that are pushed and of which this
 	 * server has a replica. One list is for the next CLOCK (step clock.announced), the other is
 	 * that of the last CLOCK. */

@@ -24,7 +24,7 @@
  *   QUEUED  the link is UP: request_send_all                        SENT
  *   SENT    the session breaks: request_lose_all                    QUEUED
  *   SENT    the server no longer keeps a list of row ids            SENT, again and with all ids
- *           (NO_KEYS)
+ *           (NO_ROW_IDS)
  *   SENT    an answer that is not the last one: answered()          SENT
  *   SENT    the last answer                                         freed
  *   SENT    receipt SPLIT: the relay cannot aggregate the push      as NEW, past the relay (alone)

@@ -13,7 +13,7 @@ uint64_t server_count_sessions(bool coordinator, uint64_t workers, uint64_t serv
 
 void server_know_sessions(struct server *s, const struct conf *conf)
 {
-	atomic_store(&s->limits.takes_keys, strcmp(conf->row_ids, "raw") != 0);
+	atomic_store(&s->limits.takes_row_ids, strcmp(conf->row_ids, "raw") != 0);
 	atomic_store(&s->limits.shares, conf_shares_memory(conf));
 	io_threads_spin(s, conf->spin);
 }
@@ -38,7 +38,7 @@ void server_know_tables(struct server *s, const struct layout *l)
 
 uint64_t server_session_memory(struct server *s)
 {
-	return (atomic_load(&s->limits.takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) +
+	return (atomic_load(&s->limits.takes_row_ids) ? PEER_MEMORY_ROW_IDS : PEER_MEMORY) +
 	    (atomic_load(&s->limits.shares) ? PEER_SHARED : 0);
 }
 
@@ -51,10 +51,11 @@ uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t part
 	bool sparse = atomic_load(&s->limits.sparse);
 	uint64_t answers = 2 * (uint64_t)session_backlog_limit(s, sessions);
 	uint64_t asked = atomic_load(&s->limits.asked) + (sparse ? PEER_CREDIT : 0);
-	uint64_t keys = sparse && atomic_load(&s->limits.takes_keys) ? KEYCACHE_BYTES + KEYS_MAX * 8
-	                                                             : 0;
+	uint64_t ids = sparse && atomic_load(&s->limits.takes_row_ids)
+	    ? ROW_IDS_CACHE_BYTES + ROW_IDS_MAX * 8
+	    : 0;
 
-	return RECORD_MAX + answers + asked + keys +
+	return RECORD_MAX + answers + asked + ids +
 	    (atomic_load(&s->limits.shares) ? PEER_SHARED : 0) +
 	    session_pending_limit(parts) * 2 * (sizeof(struct pending_ack) + PAYLOAD_RECEIPT_BYTES);
 }

@@ -38,7 +38,7 @@
 #include <stdatomic.h>
 
 #include "auth/keyring.h"
-#include "codec/keycache.h"
+#include "codec/row_ids_cache.h"
 #include "coord/coord.h"
 #include "server/view_text.h"
 #include "core/clock.h"
@@ -78,7 +78,7 @@ struct coordinator_mark {
 #define PEER_MEMORY (PEER_CREDIT + 2 * PEER_QUEUE)
 /* Bytes that a session may make a server hold where row ids are sent as blocks, which are
  * cached. */
-#define PEER_MEMORY_KEYS (PEER_MEMORY + KEYCACHE_BYTES + KEYS_MAX * 8)
+#define PEER_MEMORY_ROW_IDS (PEER_MEMORY + ROW_IDS_CACHE_BYTES + ROW_IDS_MAX * 8)
 /* The load of a session that pushes or pulls.  A session with heartbeats alone has load 1. */
 #define PEER_LOAD 256u
 /* Bytes of the memory that a session shares with its client (socket/shm.h). */
@@ -156,7 +156,8 @@ struct peer_data {
 	 * records. */
 	uint8_t *rows;
 	size_t rows_len, rows_cap;
-	struct keycache *kept;  /* cached blocks of row ids (row_ids.h); NULL: none yet */
+	/* lists of row ids that the other end may name (session_row_ids.h); NULL: none yet */
+	struct row_ids_cache *row_ids_cache;
 	uint64_t *ids;          /* the row ids of the last record, unless they are cached */
 	size_t ids_cap;         /* how many ids there is room for */
 	struct record rows_rec; /* the head of the first piece in `rows` */
@@ -270,7 +271,7 @@ struct server_limits {
 	_Atomic bool sparse;        /* there are, or were, sparse tables */
 	_Atomic uint64_t parts;     /* partitions that this process has, or is about to have */
 	_Atomic uint64_t asked;     /* bytes of pulls that a session may have in flight */
-	_Atomic bool takes_keys;    /* the configuration allows row ids in blocks */
+	_Atomic bool takes_row_ids; /* the configuration allows row ids in blocks */
 	_Atomic bool shares;        /* the configuration allows sessions over shared memory */
 	/* Bytes, as logged (P6 in ps-consistency(7)); 0: not known yet. */
 	_Atomic uint64_t memory_bound;

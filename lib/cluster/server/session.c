@@ -582,7 +582,7 @@ struct conn *session_release_conn(struct peer *p)
 	free(p->data.pending);
 	free(p->data.rows);
 	free(p->data.ids);
-	keycache_free(p->data.kept);
+	row_ids_cache_free(p->data.row_ids_cache);
 	free(p);
 	return conn;
 }

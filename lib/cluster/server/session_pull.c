@@ -6,7 +6,7 @@
 #include "server/server_role.h"
 #include "server/answer_dense.h"
 #include "server/answer_rows.h"
-#include "server/row_ids.h"
+#include "server/session_row_ids.h"
 
 /* Not NULL, as for shard_of_pusher. */
 static struct shard *shard_of_puller(const struct peer *p)
@@ -66,38 +66,38 @@ static bool is_pull_valid(const struct peer *p, const struct record *r, const ui
 	if (r->type == REC_SCAN)
 		return true;
 	return bytes_of_ids(r) <= r->len &&
-	    (r->flags & RECORD_KEYS ||
+	    (r->flags & RECORD_ROW_IDS ||
 	        (bytes_of_ids(r) % 8 == 0 && bytes_of_ids(r) / 8 <= max_rows_per_answer(t)));
 }
 
 /* Decode a PULL_ROWS: the row ids, and the versions that the client has.  For now q->body borrows
  * the ids from the payload, from p->ids or from the cache. */
-static enum keys_found unpack_pulled_rows(struct peer *p, const struct record *r,
+static enum row_ids_found unpack_pulled_rows(struct peer *p, const struct record *r,
     const uint8_t *payload, struct pull *q)
 {
 	size_t len = bytes_of_ids(r), n = len / 8;
 	const uint64_t *ids = (const uint64_t *)(const void *)payload;
-	struct keys_block b = { 0 };
-	enum keys_found found = KEYS_FOUND;
+	struct row_ids_block b = { 0 };
+	enum row_ids_found found = ROW_IDS_FOUND;
 
-	if (r->flags & RECORD_KEYS) {
+	if (r->flags & RECORD_ROW_IDS) {
 		found = session_row_ids(p, r, payload, len,
 		    max_rows_per_answer(shard_table(shard_of_puller(p), r->table)), &b, &ids);
 		n = b.n;
-		if (found == KEYS_FOUND && b.whole != len)
-			found = KEYS_WRONG;
+		if (found == ROW_IDS_FOUND && b.whole != len)
+			found = ROW_IDS_WRONG;
 	}
-	if (found != KEYS_FOUND)
+	if (found != ROW_IDS_FOUND)
 		return found;
 	q->rec.len = (uint32_t)n * 8;
 	q->body = (uint8_t *)(uintptr_t)ids;
 	if (!(r->flags & RECORD_DELTA))
-		return KEYS_FOUND;
+		return ROW_IDS_FOUND;
 	q->since = mem_array(n + 1, sizeof *q->since);
 	return since_get(session_row_ids_zip(p->io_thread), payload + len, r->len - len, n,
 	           q->since)
-	    ? KEYS_FOUND
-	    : KEYS_WRONG;
+	    ? ROW_IDS_FOUND
+	    : ROW_IDS_WRONG;
 }
 
 /* Give q its own copy of the ids, until it is answered. */
@@ -118,15 +118,15 @@ static void own_ids(struct peer *p, struct pull *q)
 
 /* Fills q->body with what the request names. The body of a PULL_ROWS is borrowed until own_ids;
  * that of others is q's own. */
-static enum keys_found unpack_pull(struct peer *p, const struct record *r, const uint8_t *payload,
-    struct pull *q)
+static enum row_ids_found unpack_pull(struct peer *p, const struct record *r,
+    const uint8_t *payload, struct pull *q)
 {
 	if (r->type == REC_PULL_ROWS)
 		return unpack_pulled_rows(p, r, payload, q);
 	q->body = mem_alloc(r->len + 1);
 	if (r->len)
 		memcpy(q->body, payload, r->len);
-	return KEYS_FOUND;
+	return ROW_IDS_FOUND;
 }
 
 /* The bytes that a queued pull is counted with, by enqueue_pull and when it is answered; both
@@ -190,18 +190,18 @@ static enum conn_verdict enqueue_pull(struct peer *p, struct pull *q)
 
 enum conn_verdict session_pull(struct peer *p, const struct record *r, const uint8_t *payload)
 {
-	enum keys_found found = KEYS_WRONG;
+	enum row_ids_found found = ROW_IDS_WRONG;
 	struct pull *q = mem_alloc(sizeof *q);
 
 	q->rec = *r;
 	if (is_pull_valid(p, r, payload))
 		found = unpack_pull(p, r, payload, q);
-	if (found == KEYS_FOUND && !answer_at_once(p, q))
+	if (found == ROW_IDS_FOUND && !answer_at_once(p, q))
 		return enqueue_pull(p, q);
 	if (r->type == REC_PULL_ROWS)
 		q->body = NULL; /* borrowed */
 	session_pull_free(q);
-	if (found == KEYS_WRONG)
+	if (found == ROW_IDS_WRONG)
 		session_refuse(p, r, ERR_PROTO,
 		    "a %s that names a table or partition that is not here",
 		    record_type_name(r->type));

@@ -10,7 +10,7 @@
 #include "server/quota.h"
 #include "server/server_role.h"
 #include "session/tracer.h"
-#include "server/row_ids.h"
+#include "server/session_row_ids.h"
 #include "server/session_trace.h"
 #include "wire/payload.h"
 
@@ -300,19 +300,19 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 	return CONN_DROP;
 }
 
-/* Find the row ids, which are plain or a block (RECORD_KEYS), and the values behind them. */
-static enum keys_found decode_push_rows(struct peer *p, const struct record *r, const uint8_t *body,
-    size_t len, struct push *push)
+/* Find the row ids, which are plain or a block (RECORD_ROW_IDS), and the values behind them. */
+static enum row_ids_found decode_push_rows(struct peer *p, const struct record *r,
+    const uint8_t *body, size_t len, struct push *push)
 {
 	const uint64_t *ids = NULL;
-	enum keys_found found;
-	struct keys_block b = { 0 };
+	enum row_ids_found found;
+	struct row_ids_block b = { 0 };
 
-	if (!(r->flags & RECORD_KEYS))
+	if (!(r->flags & RECORD_ROW_IDS))
 		return payload_get_ids(body, len, &push->nrows, &push->ids, &push->payload)
-		    ? KEYS_FOUND
-		    : KEYS_WRONG;
-	found = session_row_ids(p, r, body, len, KEYS_MAX, &b, &ids);
+		    ? ROW_IDS_FOUND
+		    : ROW_IDS_WRONG;
+	found = session_row_ids(p, r, body, len, ROW_IDS_MAX, &b, &ids);
 	push->nrows = b.n;
 	push->ids = (const uint8_t *)ids;
 	push->payload = body + b.whole;
@@ -333,19 +333,19 @@ static bool push_rows_fit(const struct record *r, const struct push *push, size_
 }
 
 /* Takes a PUSH_ROWS whose bytes are all here. A block of row ids that is not cached is asked for
- * again (KEYS_MISSED), and the push counts as handled: the client repeats it with all ids. */
+ * again (ROW_IDS_MISSED), and the push counts as handled: the client repeats it with all ids. */
 static enum conn_verdict take_pushed_rows(struct peer *p, const struct record *r,
     const uint8_t *body, size_t len)
 {
 	const struct table *t = shard_table(shard_of_pusher(p), r->table);
 	struct push push = { 0 };
-	enum keys_found found = t && t->sparse ? decode_push_rows(p, r, body, len, &push)
-	                                       : KEYS_WRONG;
+	enum row_ids_found found = t && t->sparse ? decode_push_rows(p, r, body, len, &push)
+	                                          : ROW_IDS_WRONG;
 	uint32_t row;
 
-	if (found == KEYS_MISSED)
+	if (found == ROW_IDS_MISSED)
 		return CONN_TAKEN;
-	if (found == KEYS_WRONG) {
+	if (found == ROW_IDS_WRONG) {
 		session_refuse(p, r, ERR_PROTO, "rows that do not fit table %u", r->table);
 		return CONN_DROP;
 	}

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "core/mem.h"
-#include "server/row_ids.h"
+#include "server/session_row_ids.h"
 
 /* Room for n ids in p->ids, which is used again for later records because fresh pages cost more
  * than writing the ids.  A list that will be cached (`keep`) gets an array of exactly its size.
@@ -17,9 +17,9 @@ static uint64_t *reserve_ids(struct peer *p, size_t n, bool keep)
 	return p->data.ids;
 }
 
-static enum keys_found request_whole_ids(struct peer *p, const struct record *r)
+static enum row_ids_found request_whole_ids(struct peer *p, const struct record *r)
 {
-	struct record out = { .type = REC_NO_KEYS,
+	struct record out = { .type = REC_NO_ROW_IDS,
 		.table = r->table,
 		.part = r->part,
 		.step = r->step,
@@ -27,17 +27,17 @@ static enum keys_found request_whole_ids(struct peer *p, const struct record *r)
 		.offset = r->type };
 
 	batcher_add(&p->data.batcher, p->conn, &out, NULL);
-	return KEYS_MISSED;
+	return ROW_IDS_MISSED;
 }
 
 static void cache_ids(struct peer *p, uint32_t n)
 {
-	uint8_t name[KEYS_NAME];
+	uint8_t name[ROW_IDS_NAME];
 
-	if (!p->data.kept)
-		p->data.kept = keycache_new();
-	keys_name(p->data.ids, n, name);
-	keycache_put(p->data.kept, name, n, p->data.ids);
+	if (!p->data.row_ids_cache)
+		p->data.row_ids_cache = row_ids_cache_new();
+	row_ids_name(p->data.ids, n, name);
+	row_ids_cache_put(p->data.row_ids_cache, name, n, p->data.ids);
 	p->data.ids = NULL;
 	p->data.ids_cap = 0;
 }
@@ -49,24 +49,25 @@ struct zip *session_row_ids_zip(struct io_thread *l)
 	return l->zip;
 }
 
-enum keys_found session_row_ids(struct peer *p, const struct record *r, const uint8_t *body,
-    size_t len, size_t most, struct keys_block *b, const uint64_t **ids)
+enum row_ids_found session_row_ids(struct peer *p, const struct record *r, const uint8_t *body,
+    size_t len, size_t most, struct row_ids_block *b, const uint64_t **ids)
 {
 	bool keeps;
 
-	if (!atomic_load(&p->io_thread->server->limits.takes_keys) || !keys_parse(body, len, b) ||
-	    b->n > most || b->n > KEYS_MAX)
-		return KEYS_WRONG;
-	if (b->form == KEYS_NAMED)
-		return p->data.kept && keycache_find(p->data.kept, b->bytes, b->n, ids)
-		    ? KEYS_FOUND
+	if (!atomic_load(&p->io_thread->server->limits.takes_row_ids) ||
+	    !row_ids_parse(body, len, b) || b->n > most || b->n > ROW_IDS_MAX)
+		return ROW_IDS_WRONG;
+	if (b->form == ROW_IDS_NAMED)
+		return p->data.row_ids_cache &&
+		        row_ids_cache_find(p->data.row_ids_cache, b->bytes, b->n, ids)
+		    ? ROW_IDS_FOUND
 		    : request_whole_ids(p, r);
-	keeps = b->keep && b->n <= KEYS_KEEP_MAX;
+	keeps = b->keep && b->n <= ROW_IDS_KEEP_MAX;
 	if (!reserve_ids(p, b->n, keeps) ||
-	    !keys_get(session_row_ids_zip(p->io_thread), b, p->data.ids))
-		return KEYS_WRONG;
+	    !row_ids_get(session_row_ids_zip(p->io_thread), b, p->data.ids))
+		return ROW_IDS_WRONG;
 	*ids = p->data.ids;
 	if (keeps)
 		cache_ids(p, b->n);
-	return KEYS_FOUND;
+	return ROW_IDS_FOUND;
 }

@@ -30,7 +30,7 @@ enum record_flag {
 	RECORD_REFUSED = 16, /* CLOCK of a worker that refused its own gradient */
 	RECORD_DELTA =
 	    32, /* PULL: versions follow the run; PULLED: only what has changed since; SCAN: since a step */
-	RECORD_KEYS = 64,    /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
+	RECORD_ROW_IDS = 64, /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
 	RECORD_EARLY = 128,  /* PULL: each partition as soon as its own step is complete */
 	RECORD_SAVING = 256, /* PULLED, ROWS: a checkpoint of this step is being taken */
 	RECORD_VIEW = 1024,  /* CTL: the text is a view, which a later one may supersede unread */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/rng.h"
-#include "codec/keycache.h"
+#include "codec/row_ids_cache.h"
 #include "tap.h"
 
 static struct rng rng;
@@ -32,26 +32,26 @@ static void there_and_back(void)
 	for (size_t i = 0; i < 4; i++)
 		for (size_t n = 0; n < 70000; n = n * 3 + 1) {
 			uint64_t *ids = list(n, bits[i]), *back = calloc(n + 1, sizeof *back);
-			uint8_t *p = malloc(keys_bound(n));
-			size_t len = keys_put(zip, ids, n, n % 2, p);
-			struct keys_block b;
+			uint8_t *p = malloc(row_ids_bound(n));
+			size_t len = row_ids_put(zip, ids, n, n % 2, p);
+			struct row_ids_block b;
 
-			large += len > keys_bound(n) || len % 8;
-			bad += !keys_ascend(ids, n) || !keys_parse(p, len, &b) || b.n != n ||
-			    b.whole != len || b.keep != n % 2 || !keys_get(zip, &b, back) ||
+			large += len > row_ids_bound(n) || len % 8;
+			bad += !row_ids_ascend(ids, n) || !row_ids_parse(p, len, &b) || b.n != n ||
+			    b.whole != len || b.keep != n % 2 || !row_ids_get(zip, &b, back) ||
 			    memcmp(ids, back, n * sizeof *ids) != 0;
-			zipped += b.form == KEYS_ZIPPED;
+			zipped += b.form == ROW_IDS_ZIPPED;
 			for (size_t cut = 1; cut <= 9 && cut <= len; cut++)
-				bad += keys_parse(p, len - cut, &b);
+				bad += row_ids_parse(p, len - cut, &b);
 			free(p);
 			free(ids);
 			free(back);
 		}
 	ok(bad == 0 && large == 0 && zipped >= 4, "ids of all sizes come back, %u lists zipped",
 	    zipped);
-	ok(keys_ascend((const uint64_t[]){ 0, 1, UINT64_MAX }, 3) &&
-	        !keys_ascend((const uint64_t[]){ 3, 3 }, 2) &&
-	        !keys_ascend((const uint64_t[]){ 3, 2 }, 2),
+	ok(row_ids_ascend((const uint64_t[]){ 0, 1, UINT64_MAX }, 3) &&
+	        !row_ids_ascend((const uint64_t[]){ 3, 3 }, 2) &&
+	        !row_ids_ascend((const uint64_t[]){ 3, 2 }, 2),
 	    "what does not ascend is none");
 }
 
@@ -59,24 +59,24 @@ static void ends(void)
 {
 	uint64_t ids[3] = { 0, 5, UINT64_MAX }, back[4];
 	uint8_t p[128];
-	struct keys_block b;
-	size_t len = keys_put(NULL, ids, 3, false, p);
+	struct row_ids_block b;
+	size_t len = row_ids_put(NULL, ids, 3, false, p);
 
-	ok(keys_parse(p, len, &b) && keys_get(zip, &b, back) && back[2] == UINT64_MAX,
+	ok(row_ids_parse(p, len, &b) && row_ids_get(zip, &b, back) && back[2] == UINT64_MAX,
 	    "the largest id");
 	/* One more behind it: the gap 0 once more. */
 	p[0] = 4;
 	p[8]++;
-	ok(!keys_parse(p, len, &b) || !keys_get(zip, &b, back), "and none behind that");
-	keys_put(NULL, ids, 2, false, p);
+	ok(!row_ids_parse(p, len, &b) || !row_ids_get(zip, &b, back), "and none behind that");
+	row_ids_put(NULL, ids, 2, false, p);
 	p[5] = 2;
-	ok(!keys_parse(p, 24, &b), "keep is yes or no");
+	ok(!row_ids_parse(p, 24, &b), "keep is yes or no");
 	p[5] = 0;
 	p[4] = 4;
-	ok(!keys_parse(p, 24, &b), "no such form");
-	p[4] = KEYS_PACKED;
+	ok(!row_ids_parse(p, 24, &b), "no such form");
+	p[4] = ROW_IDS_PACKED;
 	p[8] = 255;
-	ok(!keys_parse(p, 24, &b), "nor more bytes than there are");
+	ok(!row_ids_parse(p, 24, &b), "nor more bytes than there are");
 }
 
 static void mutated(void)
@@ -86,19 +86,19 @@ static void mutated(void)
 	for (unsigned round = 0; round < 20000; round++) {
 		size_t n = 1 + (size_t)rng_below(&rng, round % 16 ? 60 : 2000), len;
 		uint64_t *ids = list(n, 30), *back;
-		uint8_t *p = malloc(keys_bound(n)), *q;
-		struct keys_block b;
+		uint8_t *p = malloc(row_ids_bound(n)), *q;
+		struct row_ids_block b;
 
-		len = keys_put(zip, ids, n, false, p);
+		len = row_ids_put(zip, ids, n, false, p);
 		for (uint64_t k = rng_below(&rng, 4); k > 0; k--)
 			p[rng_below(&rng, len)] ^= (uint8_t)(1u << rng_below(&rng, 8));
 		q = malloc(len);
 		memcpy(q, p, len);
-		if (keys_parse(q, len, &b) && b.form != KEYS_NAMED && b.n < 100000) {
+		if (row_ids_parse(q, len, &b) && b.form != ROW_IDS_NAMED && b.n < 100000) {
 			back = malloc(b.n * sizeof *back + 1);
-			if (keys_get(zip, &b, back)) {
+			if (row_ids_get(zip, &b, back)) {
 				good++;
-				bad += !keys_ascend(back, b.n);
+				bad += !row_ids_ascend(back, b.n);
 			}
 			free(back);
 		}
@@ -116,24 +116,24 @@ static void mutated(void)
 static void both_ends(void)
 {
 	enum { LISTS = 160 };
-	struct keycache *here = keycache_new(), *there = keycache_new();
+	struct row_ids_cache *here = row_ids_cache_new(), *there = row_ids_cache_new();
 	uint64_t *ids[LISTS];
 	const uint64_t *got;
 	size_t n[LISTS];
-	uint8_t name[KEYS_NAME];
+	uint8_t name[ROW_IDS_NAME];
 	unsigned named = 0, missed = 0, wrong = 0;
 
 	for (int i = 0; i < LISTS; i++) {
-		n[i] = (size_t)rng_below(&rng, KEYS_KEEP_MAX);
+		n[i] = (size_t)rng_below(&rng, ROW_IDS_KEEP_MAX);
 		ids[i] = list(n[i], 40);
 	}
 	for (int round = 0; round < 4000; round++) {
 		int i = (int)rng_below(&rng, round % 3 ? LISTS : 5);
 
-		keys_name(ids[i], n[i], name);
-		if (keycache_find(here, name, n[i], &got)) {
+		row_ids_name(ids[i], n[i], name);
+		if (row_ids_cache_find(here, name, n[i], &got)) {
 			named++;
-			if (!keycache_find(there, name, n[i], &got))
+			if (!row_ids_cache_find(there, name, n[i], &got))
 				missed++;
 			else
 				wrong += memcmp(got, ids[i], n[i] * sizeof *got) != 0;
@@ -141,23 +141,23 @@ static void both_ends(void)
 			uint64_t *copy = malloc(n[i] * sizeof *copy + 1);
 
 			memcpy(copy, ids[i], n[i] * sizeof *copy);
-			keycache_put(here, name, n[i], NULL);
-			keycache_put(there, name, n[i], copy);
+			row_ids_cache_put(here, name, n[i], NULL);
+			row_ids_cache_put(there, name, n[i], copy);
 		}
 	}
 	ok(missed == 0 && wrong == 0 && named > 500 && named < 3900,
 	    "%u of 4000 lists are named, and all are known", named);
-	keys_name(ids[0], n[0], name);
-	keycache_put(there, name, n[0], NULL);
-	ok(!keycache_find(there, name, n[0] + 1, &got), "a name is of so many ids");
-	keycache_forget(there, name);
-	keycache_forget(there, name);
-	ok(!keycache_find(there, name, n[0], &got), "what is forgotten is not there");
+	row_ids_name(ids[0], n[0], name);
+	row_ids_cache_put(there, name, n[0], NULL);
+	ok(!row_ids_cache_find(there, name, n[0] + 1, &got), "a name is of so many ids");
+	row_ids_cache_forget(there, name);
+	row_ids_cache_forget(there, name);
+	ok(!row_ids_cache_find(there, name, n[0], &got), "what is forgotten is not there");
 	for (int i = 0; i < LISTS; i++)
 		free(ids[i]);
-	keycache_free(here);
-	keycache_free(there);
-	keycache_free(NULL);
+	row_ids_cache_free(here);
+	row_ids_cache_free(there);
+	row_ids_cache_free(NULL);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "codec/keys.h"
+#include "codec/row_ids.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 /* Number of ids compared between two checks of the result. */
 #define PIECE 256u
 
-bool keys_ascend(const uint64_t *ids, size_t n)
+bool row_ids_ascend(const uint64_t *ids, size_t n)
 {
 	bool good = true;
 
@@ -24,7 +24,7 @@ bool keys_ascend(const uint64_t *ids, size_t n)
 	return good;
 }
 
-void keys_name(const uint64_t *ids, size_t n, uint8_t name[static KEYS_NAME])
+void row_ids_name(const uint64_t *ids, size_t n, uint8_t name[static ROW_IDS_NAME])
 {
 	static const uint8_t key[crypto_shorthash_siphashx24_KEYBYTES] = "pskit row ids";
 
@@ -36,20 +36,20 @@ static size_t padded_to_8(size_t n)
 	return (n + 7) / 8 * 8;
 }
 
-size_t keys_bound(size_t n)
+size_t row_ids_bound(size_t n)
 {
-	return KEYS_HEAD + padded_to_8(n * PLACE64);
+	return ROW_IDS_HEAD + padded_to_8(n * PLACE64);
 }
 
-static size_t finish_block(uint8_t *out, size_t n, enum keys_form form, bool keep, size_t len)
+static size_t finish_block(uint8_t *out, size_t n, enum row_ids_form form, bool keep, size_t len)
 {
-	memset(out, 0, KEYS_HEAD);
+	memset(out, 0, ROW_IDS_HEAD);
 	put_le32(out, (uint32_t)n);
 	out[4] = (uint8_t)form;
 	out[5] = keep;
 	put_le32(out + 8, (uint32_t)len);
-	memset(out + KEYS_HEAD + len, 0, padded_to_8(len) - len);
-	return KEYS_HEAD + padded_to_8(len);
+	memset(out + ROW_IDS_HEAD + len, 0, padded_to_8(len) - len);
+	return ROW_IDS_HEAD + padded_to_8(len);
 }
 
 /* Spreads a number of up to 56 bits to 7 bits a byte, lowest first; gather_7_bits does the
@@ -86,9 +86,9 @@ static uint8_t *put_gap(uint8_t *at, uint64_t gap)
 	return at;
 }
 
-size_t keys_put(struct zip *z, const uint64_t *ids, size_t n, bool keep, uint8_t *out)
+size_t row_ids_put(struct zip *z, const uint64_t *ids, size_t n, bool keep, uint8_t *out)
 {
-	uint8_t *at = out + KEYS_HEAD;
+	uint8_t *at = out + ROW_IDS_HEAD;
 	size_t len, zipped;
 	uint64_t next = 0;
 
@@ -96,33 +96,33 @@ size_t keys_put(struct zip *z, const uint64_t *ids, size_t n, bool keep, uint8_t
 		at = put_gap(at, ids[i] - next);
 		next = ids[i] + 1;
 	}
-	len = (size_t)(at - out) - KEYS_HEAD;
-	zipped = zip_shrink(z, out + KEYS_HEAD, len);
-	return finish_block(out, n, zipped ? KEYS_ZIPPED : KEYS_PACKED, keep,
+	len = (size_t)(at - out) - ROW_IDS_HEAD;
+	zipped = zip_shrink(z, out + ROW_IDS_HEAD, len);
+	return finish_block(out, n, zipped ? ROW_IDS_ZIPPED : ROW_IDS_PACKED, keep,
 	    zipped ? zipped : len);
 }
 
-size_t keys_put_name(const uint8_t name[static KEYS_NAME], size_t n, uint8_t *out)
+size_t row_ids_put_name(const uint8_t name[static ROW_IDS_NAME], size_t n, uint8_t *out)
 {
-	memcpy(out + KEYS_HEAD, name, KEYS_NAME);
-	return finish_block(out, n, KEYS_NAMED, false, KEYS_NAME);
+	memcpy(out + ROW_IDS_HEAD, name, ROW_IDS_NAME);
+	return finish_block(out, n, ROW_IDS_NAMED, false, ROW_IDS_NAME);
 }
 
-bool keys_parse(const uint8_t *p, size_t len, struct keys_block *out)
+bool row_ids_parse(const uint8_t *p, size_t len, struct row_ids_block *out)
 {
 	size_t bytes;
 
-	if (len < KEYS_HEAD)
+	if (len < ROW_IDS_HEAD)
 		return false;
 	bytes = get_le32(p + 8);
-	*out = (struct keys_block){ .n = get_le32(p),
+	*out = (struct row_ids_block){ .n = get_le32(p),
 		.len = (uint32_t)bytes,
 		.form = p[4],
 		.keep = p[5],
-		.bytes = p + KEYS_HEAD,
-		.whole = KEYS_HEAD + padded_to_8(bytes) };
-	return out->form >= KEYS_PACKED && out->form <= KEYS_NAMED && p[5] <= 1 &&
-	    out->whole <= len && (out->form != KEYS_NAMED || bytes == KEYS_NAME);
+		.bytes = p + ROW_IDS_HEAD,
+		.whole = ROW_IDS_HEAD + padded_to_8(bytes) };
+	return out->form >= ROW_IDS_PACKED && out->form <= ROW_IDS_NAMED && p[5] <= 1 &&
+	    out->whole <= len && (out->form != ROW_IDS_NAMED || bytes == ROW_IDS_NAME);
 }
 
 /* Reads a gap and its number of bytes; false when it is malformed. */
@@ -168,13 +168,13 @@ static bool get_short(const uint8_t *p, const uint8_t *end, uint64_t *gap, unsig
 /* The decompressed length is bounded by n times the longest place before anything is expanded, so a
  * small block cannot demand much memory. An id is the previous one plus 1 plus the gap; after the
  * id 2^64 - 1 `next` wraps to 0, and any further id is refused. */
-bool keys_get(struct zip *z, const struct keys_block *b, uint64_t *ids)
+bool row_ids_get(struct zip *z, const struct row_ids_block *b, uint64_t *ids)
 {
 	const uint8_t *p = b->bytes, *end = p + b->len;
 	size_t got;
 	uint64_t next = 0;
 
-	if (b->form == KEYS_ZIPPED) {
+	if (b->form == ROW_IDS_ZIPPED) {
 		p = zip_expand(z, b->bytes, b->len, (size_t)b->n * PLACE64, &got);
 		if (!p)
 			return false;

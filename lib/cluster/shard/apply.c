@@ -126,7 +126,7 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 
 	if (atomic_load(&s->snaps.on))
 		snapshot_before_update(s, p, step);
-	if (epoch->number > p->by->number)
+	if (epoch->number > p->settings->number)
 		settings_epoch_set(s, p, epoch);
 	if (s->compares)
 		size = robust_combine(s, p);
@@ -265,7 +265,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	if (atomic_load(&s->snaps.on))
 		snapshot_before_update(s, p, p->step);
 	if (finite) {
-		if (outside && p->sparse.policy)
+		if (outside && p->sparse.policy_state)
 			row_policy_state_set_step(p, shard_step(s));
 		/* The update of an open bsp step must be made by that step's own settings. */
 		if (!outside || !settings_epoch_sums_step(s, p->step))
@@ -343,7 +343,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	    (p->step != step || outside || s->cfg.deterministic || !sums);
 	if (wake)
 		p->waited = false;
-	advance = p->step != step && p->behind && gate_caught_up(s, p);
+	advance = p->step != step && p->lagging && gate_caught_up(s, p);
 	mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
 	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good && !duplicate && !outside) {

@@ -32,8 +32,8 @@ enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, c
 /* Each call counts as one update where the row policy counts updates. */
 static void begin_update(struct part *p)
 {
-	if (p->sparse.policy && p->sparse.policy->by_updates)
-		p->sparse.policy->clock++;
+	if (p->sparse.policy_state && p->sparse.policy_state->by_updates)
+		p->sparse.policy_state->clock++;
 }
 
 /* Sets one row. */
@@ -47,7 +47,7 @@ static void assign_row(struct part *p, float *row, bool made, const float *w)
 	if (changed)
 		part_row_changed(p, row);
 	if (row_layout_has(&p->sparse.layout, ROW_SEEN))
-		row_policy_state_set_last_step(p, row, p->sparse.policy->clock);
+		row_policy_state_set_last_step(p, row, p->sparse.policy_state->clock);
 }
 
 /* Sets the rows of one block and makes missing ones. False: no memory; none of the block is set
@@ -113,8 +113,8 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 	if (rows_sift(p->sparse.rows, is_among, &kept)) {
 		begin_update(p);
 		p->version++;
-		if (p->sparse.policy)
-			p->sparse.policy->removed = p->sparse.policy->clock + 1;
+		if (p->sparse.policy_state)
+			p->sparse.policy_state->removed = p->sparse.policy_state->clock + 1;
 		/* Removed rows have no stamp: make all pullers pull whole again. */
 		part_forget_rows(p);
 		budget_book_rows(p, &s->budget);

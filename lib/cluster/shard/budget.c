@@ -164,7 +164,7 @@ void budget_book_rows(struct part *p, struct budget *b)
 
 	if (!b->limit || !p->sparse.rows)
 		return;
-	now = rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy) +
+	now = rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy_state) +
 	    (p->sparse.acc ? rows_bytes(p->sparse.acc) : 0) +
 	    (p->sparse.touched ? rows_bytes(p->sparse.touched) : 0) +
 	    (p->sparse.prev ? rows_bytes(p->sparse.prev) : 0);

@@ -537,21 +537,21 @@ struct closing {
 	uint64_t end, oldest;
 };
 
-/* Sets p->behind. Returns true when this was the last partition that was behind: the step is closed
- * in all of them now. */
-static bool mark_behind(struct shard *s, struct part *p, bool behind)
+/* Sets p->lagging. Returns true when this was the last lagging partition: the step is closed in
+ * all of them now. */
+static bool mark_lagging(struct shard *s, struct part *p, bool lagging)
 {
-	bool was = p->behind;
+	bool was = p->lagging;
 
-	p->behind = behind;
-	if (behind && !was)
-		atomic_fetch_add(&s->gate.behind, 1);
-	return was && !behind && atomic_fetch_sub(&s->gate.behind, 1) == 1;
+	p->lagging = lagging;
+	if (lagging && !was)
+		atomic_fetch_add(&s->gate.nlagging, 1);
+	return was && !lagging && atomic_fetch_sub(&s->gate.nlagging, 1) == 1;
 }
 
 bool gate_caught_up(struct shard *s, struct part *p)
 {
-	return p->behind && mark_behind(s, p, false);
+	return p->lagging && mark_lagging(s, p, false);
 }
 
 /* Closes the partition's complete steps below c->end. At replicas that are not the head it goes
@@ -565,7 +565,7 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 
 	if (!settings_epoch_sums_step(s, p->step))
 		end = p->step;
-	/* A partition is never that far behind: the only worker that is left has sent an absurd
+	/* A partition never lags that far: the only worker that is left has sent an absurd
 	 * step. */
 	if (p->ready && p->chain.head && end > p->step && end - p->step > STEPS_LEAP) {
 		end = p->step;
@@ -577,7 +577,7 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 		s->ops->close_step(s, p, examples);
 		p->waited = false; /* the caller wakes all waiting requests */
 	}
-	mark_behind(s, p, p->ready && p->chain.head && p->step < end);
+	mark_lagging(s, p, p->ready && p->chain.head && p->step < end);
 	if (p->ready && p->chain.head && p->step < c->oldest && p->step < end)
 		c->oldest = p->step;
 	if (p->ready && !p->chain.head) {
@@ -600,7 +600,7 @@ static void close_complete_steps(struct shard *s, bool force)
 	mutex_lock(&g->lock);
 	/* Outside of bsp there are only steps left over from an earlier bsp, where a partition got
 	 * another head. */
-	if (!sync_sums_steps(&g->sync.mode) && !force && !atomic_load(&g->behind)) {
+	if (!sync_sums_steps(&g->sync.mode) && !force && !atomic_load(&g->nlagging)) {
 		mutex_unlock(&g->lock);
 		return;
 	}

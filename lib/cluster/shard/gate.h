@@ -29,7 +29,7 @@ struct shard;
 struct gate {
 	struct mutex lock;
 	struct sync sync;
-	const struct settings_epoch *now; /* the settings epoch whose mode is in force */
+	const struct settings_epoch *settings; /* the settings epoch whose mode is in force */
 	bool changing_mode; /* a thread is changing the mode (settings_epoch_change_mode) */
 	/* Cache for clocked_steps: the least clock of the active ranks, and how many are at it. 0:
 	 * compute anew. */
@@ -37,7 +37,7 @@ struct gate {
 	uint64_t least_clock;
 	bool closing;                 /* a thread is closing steps (close_complete_steps) */
 	bool again;                   /* look again when that is done */
-	_Atomic unsigned behind;      /* partitions with part.behind set */
+	_Atomic unsigned nlagging;    /* partitions with part.lagging set */
 	_Atomic uint64_t trained_end; /* the last step whose CLOCK stated examples, plus 1 */
 };
 

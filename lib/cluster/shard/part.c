@@ -84,7 +84,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 	enum err_code rc;
 
 	part_release_values(s, p);
-	if (!p->by)
+	if (!p->settings)
 		settings_epoch_begin(p,
 		    p->table->since ? settings_epoch_at(s, p->table->since)
 		                    : settings_epoch_by_number(s, 0));
@@ -177,7 +177,7 @@ void part_release_values(struct shard *s, struct part *p)
 	robust_free(p);
 	p->sum.examples = p->sum.uncounted = 0;
 	p->sum.contributions = 0;
-	p->saved.whole_mark = 0;
+	p->saved.full_mark = 0;
 }
 
 void part_free(struct shard *s, struct part *p)
@@ -370,7 +370,7 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
 {
 	struct optim_hyper h = *p->optim.hyper;
 
-	h.lr *= (float)schedule_factor(&p->by->schedule, step);
+	h.lr *= (float)schedule_factor(&p->settings->schedule, step);
 	return h;
 }
 

@@ -86,8 +86,9 @@ struct part_rows {
 	struct row_layout layout; /* of `rows` */
 	/* ROW_CHANGED counts updates from this version on. Changes before it are not known. */
 	uint64_t known_since;
-	float *was;                      /* room for the former values of a row */
-	struct row_policy_state *policy; /* the row policy's state; NULL: the table has no policy */
+	float *was; /* room for the former values of a row */
+	struct row_policy_state
+	    *policy_state; /* the row policy's state; NULL: the table has no policy */
 };
 
 /* The size of a sum of gradients: how many examples the gradients were computed from, and what the sum is
@@ -154,8 +155,8 @@ struct part_saved {
 	/* The last full snapshot of the rows: its mark, the row policy's clock at that time, and
 	 * the update rule whose state it has. A delta checkpoint takes only rows that changed
 	 * since. */
-	uint64_t whole_mark, whole_clock;
-	const struct optim_rule *whole_rule;
+	uint64_t full_mark, full_clock;
+	const struct optim_rule *full_rule;
 	/* Snapshot for the checkpoint under way, once it is taken. Owns the arrays it points to. */
 	struct ckpt_part *snap;
 };
@@ -167,7 +168,7 @@ struct part {
 	uint32_t index, n; /* n: elements of a dense partition; 0 for a sparse one */
 	/* Settings epoch of its updates, and the rule that it gives to the table; the optimizer state has
 	 * the layout of that rule. NULL until there are values. settings_epoch_begin sets both. */
-	const struct settings_epoch *by;
+	const struct settings_epoch *settings;
 	struct table_rules_choice optim;
 	uint64_t version; /* updates applied */
 	/* Updates made before the present rule began with fresh state. */
@@ -175,8 +176,8 @@ struct part {
 	uint64_t step; /* bsp: the open step */
 	/* A caller was answered SHARD_WAIT: wake it after the next change. */
 	bool waited;
-	/* The clocks have passed its open step (counted in gate.behind). */
-	bool behind;
+	/* The clocks have passed its open step (counted in gate.nlagging). */
+	bool lagging;
 	uint64_t prev_version; /* the version that the values before the last step have */
 	bool prev_same;        /* the last step changed nothing: the present values are those */
 	bool ready;            /* this server has a complete replica */

@@ -25,7 +25,7 @@ static void lay_out_row(struct part *p, const struct optim_rule *rule, bool delt
 {
 	uint32_t cols = p->table->cols,
 	         floats = cols + (uint32_t)optim_state_floats(rule, cols, cols);
-	bool dates = p->sparse.policy && row_policy_dates(p->sparse.policy->rules);
+	bool dates = p->sparse.policy_state && row_policy_dates(p->sparse.policy_state->policy);
 
 	p->sparse.layout = row_layout_make(floats, dates, deltas);
 }
@@ -34,7 +34,7 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 {
 	uint32_t cols = p->table->cols;
 
-	p->sparse.policy = row_policy_state_new(p->table, cfg->jobless);
+	p->sparse.policy_state = row_policy_state_new(p->table, cfg->jobless);
 	lay_out_row(p, p->optim.rule, cfg->deltas);
 	p->sparse.rows = rows_new(p->sparse.layout.stride);
 	p->sparse.prev = cfg->deterministic ? rows_new(cols) : NULL;
@@ -52,8 +52,8 @@ void part_rows_free(struct part *p)
 	p->sparse.rows = p->sparse.acc = p->sparse.prev = NULL;
 	free(p->sparse.was);
 	p->sparse.was = NULL;
-	row_policy_state_free(p->sparse.policy);
-	p->sparse.policy = NULL;
+	row_policy_state_free(p->sparse.policy_state);
+	p->sparse.policy_state = NULL;
 }
 
 /* The i-th id; ids may have any alignment. */
@@ -112,7 +112,7 @@ static bool row_may_differ(const struct part *p, const float *row, uint64_t sinc
 	    since < p->sparse.known_since)
 		return true;
 	return row ? row_stamp(p, row) > since - p->sparse.known_since
-	           : p->sparse.policy && since < p->sparse.policy->removed_version;
+	           : p->sparse.policy_state && since < p->sparse.policy_state->removed_version;
 }
 
 /* ---- blocks ---- */
@@ -309,7 +309,7 @@ static bool update_rows(struct part *p, const struct update *u)
 		step_rows_together(p, u, row);
 	else
 		step_rows_singly(p, u, row);
-	if (!p->sparse.policy)
+	if (!p->sparse.policy_state)
 		return true;
 	row_policy_state_note_update(p, row, u->n, made);
 	for (; made && row_layout_has(&p->sparse.layout, ROW_CHANGED); made &= made - 1)
@@ -343,7 +343,7 @@ static bool update_chosen(struct part *p, const struct update *u)
  * False: no memory. */
 static bool update_block(struct part *p, const struct update *u)
 {
-	return p->sparse.policy ? update_chosen(p, u) : update_rows(p, u);
+	return p->sparse.policy_state ? update_chosen(p, u) : update_rows(p, u);
 }
 
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
@@ -362,7 +362,7 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 		if (!update_block(p, &u))
 			return false;
 	}
-	return !n || !p->sparse.policy || row_policy_state_end_update(p);
+	return !n || !p->sparse.policy_state || row_policy_state_end_update(p);
 }
 
 uint32_t part_rows_touching(const struct part *p, uint64_t id)
@@ -395,7 +395,7 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 		if (!update_block(p, &u))
 			return false;
 	}
-	return !p->sparse.policy || row_policy_state_end_update(p);
+	return !p->sparse.policy_state || row_policy_state_end_update(p);
 }
 
 /* ---- another rule ---- */

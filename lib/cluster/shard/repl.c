@@ -39,9 +39,10 @@ static void fill_record_head(struct repl_record *c, const struct part *p,
 	put_le64(c->head + 8, size->examples);
 	put_le32(c->head + 16, n);
 	put_le32(c->head + 20, nrows);
-	put_le32(c->head + 24, p->by->number);
+	put_le32(c->head + 24, p->settings->number);
 	/* For pushes from outside, whose step replicas cannot know otherwise. */
-	put_le32(c->head + 28, p->sparse.policy ? (uint32_t)p->sparse.policy->clock : 0);
+	put_le32(c->head + 28,
+	    p->sparse.policy_state ? (uint32_t)p->sparse.policy_state->clock : 0);
 	put_le64(c->head + 32, size->divisor);
 }
 
@@ -226,13 +227,13 @@ static size_t put_state_rows(uint8_t *at, const struct rows *rows, size_t stride
 }
 
 /* The state of the row policy. */
-static size_t put_row_policy(uint8_t *at, const struct row_policy_state *l)
+static size_t put_row_policy(uint8_t *at, const struct row_policy_state *state)
 {
-	size_t n = row_policy_state_words(l);
+	size_t n = row_policy_state_words(state);
 	uint64_t *words = at && n ? mem_array(n, sizeof *words) : NULL;
 
 	if (words) {
-		row_policy_state_put(l, words);
+		row_policy_state_put(state, words);
 		for (size_t i = 0; i < n; i++)
 			put_le64(at + i * 8, words[i]);
 	}
@@ -250,7 +251,7 @@ static size_t encode_state(const struct part *p, uint8_t *at)
 		len = put_state_rows(at, p->sparse.rows, row_layout_copied(&p->sparse.layout));
 		len += p->sparse.prev ? put_state_rows(at ? at + len : NULL, p->sparse.prev, cols)
 		                      : 0;
-		return len + put_row_policy(at ? at + len : NULL, p->sparse.policy);
+		return len + put_row_policy(at ? at + len : NULL, p->sparse.policy_state);
 	}
 	len = put_state_floats(at, p->dense.w, p->n);
 	len += put_state_floats(at ? at + len : NULL, p->dense.state, p->n * nvectors);

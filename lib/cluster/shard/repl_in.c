@@ -19,8 +19,8 @@ struct incoming {
 	uint32_t n, nrows;
 	bool counted;   /* REPL_PUSH: how many examples touch each row is behind the values */
 	uint32_t clock; /* lower half of the row policy's clock */
-	const struct settings_epoch
-	    *by; /* settings epoch of the update; NULL: not known here yet */
+	/* the epoch of the update; NULL: not known here yet */
+	const struct settings_epoch *settings;
 	/* The list of ranks; for a state its head, and then (last, end, steps, refused) by
 	 * rank. */
 	const uint8_t *list;
@@ -56,7 +56,7 @@ static bool parse_record(const struct shard *s, const struct repl_record *c, con
 		.counted = get_le32(p + 40),
 		.n = get_le32(p + 16),
 		.nrows = get_le32(p + 20),
-		.by = settings_epoch_by_number(s, get_le32(p + 24)),
+		.settings = settings_epoch_by_number(s, get_le32(p + 24)),
 		.clock = get_le32(p + 28),
 		.list = p + REPL_HEAD };
 	if (c->kind == REPL_PUSH)
@@ -95,7 +95,7 @@ static enum shard_answer apply_sum_record(struct shard *s, struct part *p,
 	if (in->version != p->version + (in->nbody != 0))
 		return SHARD_BAD;
 	snapshot_before_update(s, p, step);
-	settings_epoch_set(s, p, in->by);
+	settings_epoch_set(s, p, in->settings);
 	if (!part_update(p, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows,
 	        in->body, touching, &in->sum_size))
 		return SHARD_BAD;
@@ -141,11 +141,11 @@ static enum shard_answer apply_push_record(struct shard *s, struct part *p,
 		        p->table->sparse ? (size_t)in->nrows * p->table->cols : p->n) != CODEC_GOOD)
 			return SHARD_BAD;
 		snapshot_before_update(s, p, p->step);
-		settings_epoch_set(s, p, in->by);
-		if (push.rank == SHARD_OUTSIDE && p->sparse.policy)
+		settings_epoch_set(s, p, in->settings);
+		if (push.rank == SHARD_OUTSIDE && p->sparse.policy_state)
 			row_policy_state_set_step(p,
-			    p->sparse.policy->clock +
-			        (uint32_t)(in->clock - (uint32_t)p->sparse.policy->clock));
+			    p->sparse.policy_state->clock +
+			        (uint32_t)(in->clock - (uint32_t)p->sparse.policy_state->clock));
 		if (!part_apply_push(p, &push, in->sum_size.divisor ? in->sum_size.divisor : 1))
 			return SHARD_BAD;
 	}
@@ -193,7 +193,8 @@ static const uint8_t *get_state_floats(float *x, const uint8_t *at, size_t *left
 
 /* Reads the state of the row policy, which is the last thing in a body and takes all that is left
  * of it. */
-static const uint8_t *get_row_policy(struct row_policy_state *l, const uint8_t *at, size_t *left)
+static const uint8_t *get_row_policy(struct row_policy_state *state, const uint8_t *at,
+    size_t *left)
 {
 	size_t n = *left / 8;
 	uint64_t *words = mem_array(n, sizeof *words);
@@ -201,7 +202,7 @@ static const uint8_t *get_row_policy(struct row_policy_state *l, const uint8_t *
 
 	for (size_t i = 0; i < n; i++)
 		words[i] = get_le64(at + i * 8);
-	good = row_policy_state_get(l, words, n);
+	good = row_policy_state_get(state, words, n);
 	free(words);
 	*left -= n * 8;
 	return good ? at + n * 8 : NULL;
@@ -218,8 +219,8 @@ static bool decode_state(struct part *p, const struct incoming *in)
 		    row_layout_copied(&p->sparse.layout));
 		if (at && p->sparse.prev)
 			at = get_state_rows(p->sparse.prev, at, &left, get_le32(in->list), cols);
-		if (at && p->sparse.policy)
-			at = get_row_policy(p->sparse.policy, at, &left);
+		if (at && p->sparse.policy_state)
+			at = get_row_policy(p->sparse.policy_state, at, &left);
 	} else {
 		at = get_state_floats(p->dense.w, at, &left, p->n);
 		at = get_state_floats(p->dense.state, at, &left, p->n * nvectors);
@@ -236,7 +237,7 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 	/* part_alloc drops the values that were here, so until the transfer is complete there is no
 	 * replica here. */
 	p->ready = false;
-	settings_epoch_begin(p, in->by);
+	settings_epoch_begin(p, in->settings);
 	if (part_alloc(p, s, NULL))
 		return SHARD_BAD;
 	if (!decode_state(p, in)) {
@@ -288,7 +289,7 @@ static enum shard_answer apply_record(struct shard *s, struct part *p, const str
 	if (p->chain.head || (!p->ready && in->c->kind != REPL_STATE))
 		return SHARD_ELSEWHERE;
 	/* Wait for room in the queue, or until the update's settings epoch is known here. */
-	if (!repl_may_send(p) || !in->by) {
+	if (!repl_may_send(p) || !in->settings) {
 		p->waited = true;
 		return SHARD_WAIT;
 	}

@@ -83,13 +83,13 @@ static enum err_code restore_life(struct part *p, const struct ckpt_reader *r,
 	if (!rc)
 		rc = ckpt_read_row_policy(r, t, p->index, seen, policy_words, e);
 	if (!rc && info->npolicy_words &&
-	    !row_policy_state_get(p->sparse.policy, policy_words, info->npolicy_words))
+	    !row_policy_state_get(p->sparse.policy_state, policy_words, info->npolicy_words))
 		rc = err_set(e, ERR_FORMAT,
 		    "%s is damaged: partition %u of table \"%s\" lacks the state of its row policy",
 		    ckpt_path(r), p->index, t->name);
 	for (size_t i = 0; !rc && row_layout_has(&p->sparse.layout, ROW_SEEN) && i < info->n; i++)
 		row_policy_state_set_last_step(p, rows_get(p->sparse.rows, ids[i]),
-		    info->dated ? seen[i] : p->sparse.policy->clock);
+		    info->dated ? seen[i] : p->sparse.policy_state->clock);
 	free(ids);
 	free(seen);
 	free(policy_words);
@@ -149,7 +149,7 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 		    p->optim.rule->name, nvectors);
 	if (t->sparse) {
 		rc = restore_rows(p, cfg->restore, t, &info, e);
-		if (!rc && p->sparse.policy)
+		if (!rc && p->sparse.policy_state)
 			rc = restore_life(p, cfg->restore, t, &info, e);
 	} else {
 		rc = restore_dense(p, cfg, t, &info, e);

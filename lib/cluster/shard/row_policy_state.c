@@ -6,8 +6,8 @@
 #include "core/rng.h"
 #include "math/copy.h"
 
-/* Rows are searched for expired ones every 1 / LOOKS of their time to live. */
-#define LOOKS 8
+/* Rows are searched for expired ones every 1 / SEARCHES of their time to live. */
+#define SEARCHES 8
 /* An eviction makes room for 1 / ROOM of the rows that there may be. */
 #define ROOM              16
 #define SKETCH_LEAST      (UINT64_C(256) << 10)
@@ -15,29 +15,29 @@
 
 struct row_policy_state *row_policy_state_new(const struct table *t, bool updates)
 {
-	struct row_policy_state *l;
+	struct row_policy_state *state;
 
 	if (row_policy_is_none(&t->policy))
 		return NULL;
-	l = mem_alloc(sizeof *l);
-	l->rules = &t->policy;
-	l->by_updates = updates;
-	l->clock = l->looked = t->since;
-	l->halved = t->policy.decay ? t->since / t->policy.decay : 0;
-	return l;
+	state = mem_alloc(sizeof *state);
+	state->policy = &t->policy;
+	state->by_updates = updates;
+	state->clock = state->searched = t->since;
+	state->halvings = t->policy.decay ? t->since / t->policy.decay : 0;
+	return state;
 }
 
-void row_policy_state_free(struct row_policy_state *l)
+void row_policy_state_free(struct row_policy_state *state)
 {
-	if (!l)
+	if (!state)
 		return;
-	row_sketch_release(&l->sketch);
-	free(l);
+	row_sketch_release(&state->sketch);
+	free(state);
 }
 
-size_t row_policy_state_bytes(const struct row_policy_state *l)
+size_t row_policy_state_bytes(const struct row_policy_state *state)
 {
-	return l ? sizeof *l + row_sketch_bytes(&l->sketch) : 0;
+	return state ? sizeof *state + row_sketch_bytes(&state->sketch) : 0;
 }
 
 /* ---- admission ---- */
@@ -47,7 +47,7 @@ static bool is_admitted_by_chance(const struct part *p, uint64_t id)
 {
 	uint64_t coin = rng_mix(rng_mix(id) ^ rng_mix(p->version + p->table->seed));
 
-	return (double)(coin >> 11) * 0x1p-53 < p->sparse.policy->rules->chance;
+	return (double)(coin >> 11) * 0x1p-53 < p->sparse.policy_state->policy->chance;
 }
 
 /* Unless the policy says how much: 16 bytes for each row, because there are more ids than rows. */
@@ -65,13 +65,13 @@ uint64_t row_policy_state_sketch_bytes(const struct table *t)
 /* Counts the id, and decides whether it gets a row now. */
 static bool admits_id(struct part *p, uint64_t id)
 {
-	struct row_policy_state *l = p->sparse.policy;
-	const struct row_policy *policy = l->rules;
+	struct row_policy_state *state = p->sparse.policy_state;
+	const struct row_policy *policy = state->policy;
 
 	if (policy->chance > 0)
 		return is_admitted_by_chance(p, id);
 	return !policy->admit ||
-	    row_sketch_add(&l->sketch, id, row_policy_state_sketch_bytes(p->table)) >=
+	    row_sketch_add(&state->sketch, id, row_policy_state_sketch_bytes(p->table)) >=
 	    policy->admit;
 }
 
@@ -80,14 +80,14 @@ uint32_t row_policy_state_choose(struct part *p, const uint8_t *ids, uint32_t n,
 	float *row[ROWS_BLOCK];
 	uint32_t k = 0;
 
-	p->sparse.policy->count[ROW_POLICY_offered] += n;
-	if (!p->sparse.policy->rules->admit && p->sparse.policy->rules->chance <= 0)
+	p->sparse.policy_state->count[ROW_POLICY_offered] += n;
+	if (!p->sparse.policy_state->policy->admit && p->sparse.policy_state->policy->chance <= 0)
 		return n;
 	rows_find(p->sparse.rows, ids, n, row);
 	for (uint32_t i = 0; i < n; i++)
 		if (row[i] || admits_id(p, get_le64(ids + (size_t)i * 8)))
 			place[k++] = i;
-	p->sparse.policy->count[ROW_POLICY_refused] += n - k;
+	p->sparse.policy_state->count[ROW_POLICY_refused] += n - k;
 	return k;
 }
 
@@ -95,12 +95,13 @@ uint32_t row_policy_state_choose(struct part *p, const uint8_t *ids, uint32_t n,
  * 2^32 - 1. */
 static uint32_t row_age(const struct part *p, const float *row)
 {
-	return (uint32_t)p->sparse.policy->clock - row_layout_get(&p->sparse.layout, row, ROW_SEEN);
+	return (uint32_t)p->sparse.policy_state->clock -
+	    row_layout_get(&p->sparse.layout, row, ROW_SEEN);
 }
 
 uint64_t row_policy_state_last_step(const struct part *p, const float *row)
 {
-	return p->sparse.policy->clock - row_age(p, row);
+	return p->sparse.policy_state->clock - row_age(p, row);
 }
 
 void row_policy_state_set_last_step(const struct part *p, float *row, uint64_t step)
@@ -111,8 +112,8 @@ void row_policy_state_set_last_step(const struct part *p, float *row, uint64_t s
 void row_policy_state_note_update(struct part *p, float *const *row, uint32_t n, uint64_t made)
 {
 	for (uint32_t i = 0; row_layout_has(&p->sparse.layout, ROW_SEEN) && i < n; i++)
-		row_policy_state_set_last_step(p, row[i], p->sparse.policy->clock);
-	p->sparse.policy->count[ROW_POLICY_admitted] += (unsigned)__builtin_popcountll(made);
+		row_policy_state_set_last_step(p, row[i], p->sparse.policy_state->clock);
+	p->sparse.policy_state->count[ROW_POLICY_admitted] += (unsigned)__builtin_popcountll(made);
 }
 
 /* ---- expiry and eviction ---- */
@@ -157,10 +158,10 @@ static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_poli
 	struct leaving x = { p, age, rank, true };
 	size_t n = rows_sift(p->sparse.rows, row_stays, &x);
 
-	p->sparse.policy->count[why] += n;
+	p->sparse.policy_state->count[why] += n;
 	if (n) {
-		p->sparse.policy->removed = p->sparse.policy->clock + 1;
-		p->sparse.policy->removed_version = p->version + 1;
+		p->sparse.policy_state->removed = p->sparse.policy_state->clock + 1;
+		p->sparse.policy_state->removed_version = p->version + 1;
 	}
 	return x.fits;
 }
@@ -169,12 +170,12 @@ static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_poli
  * row may stay a little longer. */
 static bool expire_rows(struct part *p)
 {
-	struct row_policy_state *l = p->sparse.policy;
-	uint64_t expire = l->rules->expire;
+	struct row_policy_state *state = p->sparse.policy_state;
+	uint64_t expire = state->policy->expire;
 
-	if (!expire || l->clock < l->looked + (expire + LOOKS - 1) / LOOKS)
+	if (!expire || state->clock < state->searched + (expire + SEARCHES - 1) / SEARCHES)
 		return true;
-	l->looked = l->clock;
+	state->searched = state->clock;
 	return drop_rows(p, (uint32_t)expire, 0, ROW_POLICY_expired);
 }
 
@@ -212,12 +213,12 @@ static uint64_t eviction_goal(const struct part *p, uint64_t limit)
  * policy.memory. */
 static bool evict_rows(struct part *p)
 {
-	uint64_t limit = p->sparse.policy->rules->memory / p->table->nparts,
+	uint64_t limit = p->sparse.policy_state->policy->memory / p->table->nparts,
 	         bytes = rows_bytes_taken(p), goal, id;
 	size_t n = rows_count(p->sparse.rows), k = 0;
 	struct order *order, last;
 
-	if (!p->sparse.policy->rules->memory || bytes <= limit || n < 2)
+	if (!p->sparse.policy_state->policy->memory || bytes <= limit || n < 2)
 		return true;
 	goal = eviction_goal(p, limit);
 	order = mem_try_array(n, sizeof *order);
@@ -237,23 +238,24 @@ static bool evict_rows(struct part *p)
 }
 
 /* Halves the counts of ids once for every policy.decay steps that have passed. */
-static void decay_sketch(struct row_policy_state *l)
+static void decay_sketch(struct row_policy_state *state)
 {
-	uint64_t due = l->rules->decay ? l->clock / l->rules->decay : 0, n = due - l->halved;
+	uint64_t due = state->policy->decay ? state->clock / state->policy->decay : 0,
+	         n = due - state->halvings;
 
-	l->halved = due;
+	state->halvings = due;
 	/* After 8 halvings all counts are 0. */
 	for (n = n < 8 ? n : 8; n; n--)
-		row_sketch_halve(&l->sketch);
+		row_sketch_halve(&state->sketch);
 }
 
 bool row_policy_state_end_update(struct part *p)
 {
-	struct row_policy_state *l = p->sparse.policy;
+	struct row_policy_state *state = p->sparse.policy_state;
 
-	if (l->by_updates)
-		l->clock++;
-	decay_sketch(l);
+	if (state->by_updates)
+		state->clock++;
+	decay_sketch(state);
 	return expire_rows(p) && evict_rows(p);
 }
 
@@ -261,28 +263,28 @@ bool row_policy_state_end_update(struct part *p)
 
 #define FIXED (4 + ROW_POLICY_COUNTERS)
 
-size_t row_policy_state_words(const struct row_policy_state *l)
+size_t row_policy_state_words(const struct row_policy_state *state)
 {
-	return l ? FIXED + row_sketch_words(&l->sketch) : 0;
+	return state ? FIXED + row_sketch_words(&state->sketch) : 0;
 }
 
-void row_policy_state_put(const struct row_policy_state *l, uint64_t *out)
+void row_policy_state_put(const struct row_policy_state *state, uint64_t *out)
 {
-	const uint64_t first[] = { l->clock, l->halved, l->looked, l->removed };
+	const uint64_t first[] = { state->clock, state->halvings, state->searched, state->removed };
 
 	memcpy(out, first, sizeof first);
-	memcpy(out + 4, l->count, sizeof l->count);
-	row_sketch_put(&l->sketch, out + FIXED);
+	memcpy(out + 4, state->count, sizeof state->count);
+	row_sketch_put(&state->sketch, out + FIXED);
 }
 
-bool row_policy_state_get(struct row_policy_state *l, const uint64_t *in, size_t n)
+bool row_policy_state_get(struct row_policy_state *state, const uint64_t *in, size_t n)
 {
 	if (n <= FIXED)
 		return false;
-	l->clock = in[0];
-	l->halved = in[1];
-	l->looked = in[2];
-	l->removed = in[3];
-	memcpy(l->count, in + 4, sizeof l->count);
-	return row_sketch_get(&l->sketch, in + FIXED, n - FIXED) == n - FIXED;
+	state->clock = in[0];
+	state->halvings = in[1];
+	state->searched = in[2];
+	state->removed = in[3];
+	memcpy(state->count, in + 4, sizeof state->count);
+	return row_sketch_get(&state->sketch, in + FIXED, n - FIXED) == n - FIXED;
 }

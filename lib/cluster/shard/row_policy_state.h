@@ -14,12 +14,12 @@
  * The states of a row: unknown --admitted--> present --expired or evicted--> unknown. */
 
 struct row_policy_state {
-	const struct row_policy *rules; /* of the table */
-	bool by_updates;                /* there are no steps: the clock counts updates instead */
-	uint64_t clock;                 /* the highest step of an update */
-	uint64_t halved;                /* how often the counts of ids were halved so far */
-	/* The clock when rows were last looked through for expired ones. */
-	uint64_t looked;
+	const struct row_policy *policy; /* of the table */
+	bool by_updates;                 /* there are no steps: the clock counts updates instead */
+	uint64_t clock;                  /* the highest step of an update */
+	uint64_t halvings;               /* how often the counts of ids were halved so far */
+	/* The clock when rows were last searched for expired ones. */
+	uint64_t searched;
 	/* The clock when rows were last removed, plus 1; 0: never. */
 	uint64_t removed;
 	/* The version made by that removal; not sent to other replicas. */
@@ -32,17 +32,18 @@ struct row_policy_state {
  * no steps. */
 struct row_policy_state *row_policy_state_new(const struct table *t, bool updates);
 /* Frees the state with its counts of ids. NULL is fine. */
-void row_policy_state_free(struct row_policy_state *l);
+void row_policy_state_free(struct row_policy_state *state);
 /* Bytes of the state, with the counts of ids; 0 for NULL. */
-size_t row_policy_state_bytes(const struct row_policy_state *l);
+size_t row_policy_state_bytes(const struct row_policy_state *state);
 /* Bytes that the counts of ids will take in each of the table's partitions. */
 uint64_t row_policy_state_sketch_bytes(const struct table *t);
 
 /* Moves the clock to the step of the update under way. Called before the update. */
 static inline void row_policy_state_set_step(struct part *p, uint64_t step)
 {
-	if (p->sparse.policy && !p->sparse.policy->by_updates && step > p->sparse.policy->clock)
-		p->sparse.policy->clock = step;
+	if (p->sparse.policy_state && !p->sparse.policy_state->by_updates &&
+	    step > p->sparse.policy_state->clock)
+		p->sparse.policy_state->clock = step;
 }
 
 /* Which of n ids (at most ROWS_BLOCK) may be updated, because they have a row or are admitted now?
@@ -62,12 +63,12 @@ bool row_policy_state_end_update(struct part *p);
 
 /* Encoding of the state as words, for state transfers and checkpoints: their number; writing them;
  * reading n of them, false when they are malformed. */
-size_t row_policy_state_words(const struct row_policy_state *l);
-/* Writes row_policy_state_words(l) words in the byte order of this host; the caller converts them for the
- * wire. l is not NULL. */
-void row_policy_state_put(const struct row_policy_state *l, uint64_t *out);
+size_t row_policy_state_words(const struct row_policy_state *state);
+/* Writes row_policy_state_words(state) words in the byte order of this host; the caller converts them for the
+ * wire. The state is not NULL. */
+void row_policy_state_put(const struct row_policy_state *state, uint64_t *out);
 /* Overwrites a state that was just made by row_policy_state_new. After false it is half filled and must
  * be freed with its partition. */
-bool row_policy_state_get(struct row_policy_state *l, const uint64_t *in, size_t n);
+bool row_policy_state_get(struct row_policy_state *state, const uint64_t *in, size_t n);
 
 #endif

@@ -39,7 +39,7 @@ static uint64_t scan_step(struct shard *s, const struct part *p)
 	uint64_t step = shard_step(s);
 
 	if (s->cfg.jobless)
-		return p->sparse.policy ? p->sparse.policy->clock : 0;
+		return p->sparse.policy_state ? p->sparse.policy_state->clock : 0;
 	return settings_epoch_sums_step(s, p->step) && p->step < step ? p->step : step;
 }
 
@@ -61,7 +61,7 @@ static void copy_scanned_rows(struct shard *s, const struct part *p, struct scan
 	free(all);
 	x->version = p->version;
 	x->step = scan_step(s, p);
-	x->removed = p->sparse.policy ? p->sparse.policy->removed : 0;
+	x->removed = p->sparse.policy_state ? p->sparse.policy_state->removed : 0;
 }
 
 enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x)

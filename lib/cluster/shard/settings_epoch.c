@@ -43,7 +43,7 @@ void settings_epochs_init(struct shard *s)
 		.tables = c->tables };
 
 	atomic_store(&s->settings_epochs, new_settings_epoch_list(NULL, 0, &first));
-	s->gate.now = settings_epoch_last(s);
+	s->gate.settings = settings_epoch_last(s);
 }
 
 /* Each list owns the epoch that it added, which is its last one. */
@@ -122,8 +122,8 @@ static const struct settings_epoch *next_mode_settings_epoch(struct shard *s)
 	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
 
 	for (unsigned i = 0; i < l->n; i++)
-		if (l->at[i]->number > s->gate.now->number &&
-		    !sync_same(&l->at[i]->mode, &s->gate.now->mode))
+		if (l->at[i]->number > s->gate.settings->number &&
+		    !sync_same(&l->at[i]->mode, &s->gate.settings->mode))
 			return l->at[i];
 	return NULL;
 }
@@ -173,7 +173,7 @@ void settings_epoch_enter_mode(struct shard *s, struct part *p)
 	mutex_lock(&s->gate.lock);
 	/* While a thread changes the mode, its sweep may have missed this partition: use the next
 	 * mode. */
-	now = s->gate.changing_mode ? next_mode_settings_epoch(s) : s->gate.now;
+	now = s->gate.changing_mode ? next_mode_settings_epoch(s) : s->gate.settings;
 	mutex_unlock(&s->gate.lock);
 	if (sync_sums_steps(&now->mode) && !settings_epoch_sums_step(s, p->step))
 		enter_mode(s, p, (void *)(uintptr_t)now);
@@ -206,7 +206,7 @@ void settings_epoch_change_mode(struct shard *s)
 			shard_each(s, alloc_sums, NULL);
 		mutex_lock(&g->lock);
 		g->changing_mode = false;
-		g->now = next;
+		g->settings = next;
 		g->sync.mode = next->mode;
 		if (sync_sums_steps(&next->mode) && g->sync.closed < next->step)
 			g->sync.closed = next->step;
@@ -273,7 +273,7 @@ struct table_rules_choice settings_epoch_rule(const struct settings_epoch *r, co
 
 void settings_epoch_begin(struct part *p, const struct settings_epoch *r)
 {
-	p->by = r;
+	p->settings = r;
 	p->optim = settings_epoch_rule(r, p->table);
 }
 
@@ -281,7 +281,7 @@ void settings_epoch_set(struct shard *s, struct part *p, const struct settings_e
 {
 	const struct optim_rule *before = p->optim.rule, *rule;
 
-	if (r->number <= p->by->number)
+	if (r->number <= p->settings->number)
 		return;
 	rule = settings_epoch_rule(r, p->table).rule;
 	if (rule != before) {

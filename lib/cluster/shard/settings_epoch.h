@@ -9,7 +9,7 @@
  * at most the last 64 of them, and earlier lists and epochs stay until the shard is freed.
  *
  * A change takes effect twice. The gate: the mode in force becomes the next one when all steps
- * before it are done (settings_epoch_change_mode). Each partition: part.by becomes the epoch of the
+ * before it are done (settings_epoch_change_mode). Each partition: part.settings becomes the epoch of the
  * first update that belongs to it (settings_epoch_set), and never goes back. Replicas hear from the
  * head of the chain by which epoch each update was made, so all have the same bits. */
 

@@ -151,7 +151,7 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 	if (!p || p->table->sparse || !k)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	mutex_lock(&p->lock);
-	a = p->by && k <= p->optim.rule->nvectors ? s->ops->may_show(s, p, step) : SHARD_BAD;
+	a = p->settings && k <= p->optim.rule->nvectors ? s->ops->may_show(s, p, step) : SHARD_BAD;
 	if (a == SHARD_OK)
 		memcpy(out, p->dense.state + (k - 1) * p->n, p->n * sizeof *out);
 	*version = p->version;

@@ -23,7 +23,7 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 		out->parameters += floats;
 		out->parameter_bytes += floats * 4;
 		out->state_bytes += rows_bytes(p->sparse.rows) +
-		    row_policy_state_bytes(p->sparse.policy) - floats * 4;
+		    row_policy_state_bytes(p->sparse.policy_state) - floats * 4;
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
@@ -65,10 +65,10 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 		if (p->ready && p->chain.head && p->sparse.rows) {
 			out->rows += rows_count(p->sparse.rows);
 			out->bytes += rows_bytes(p->sparse.rows) +
-			    row_policy_state_bytes(p->sparse.policy);
-			out->counted |= p->sparse.policy != NULL;
-			for (unsigned k = 0; p->sparse.policy && k < ROW_POLICY_COUNTERS; k++)
-				out->count[k] += p->sparse.policy->count[k];
+			    row_policy_state_bytes(p->sparse.policy_state);
+			out->counted |= p->sparse.policy_state != NULL;
+			for (unsigned k = 0; p->sparse.policy_state && k < ROW_POLICY_COUNTERS; k++)
+				out->count[k] += p->sparse.policy_state->count[k];
 		}
 		mutex_unlock(&p->lock);
 	}
@@ -140,8 +140,8 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	         vectors = (p->dense.acc != NULL) + (p->dense.spare != NULL) +
 	    (p->dense.prev != NULL);
 	uint64_t tables = p->sparse.rows
-	    ? rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy)
-	    : floats * (1 + (p->by ? p->optim.rule->nvectors : 0));
+	    ? rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy_state)
+	    : floats * (1 + (p->settings ? p->optim.rule->nvectors : 0));
 	/* Announcements of pending pushes are kept where records are sent on. */
 	bool claimed = !p->chain.head || p->chain.next != NO_SERVER;
 

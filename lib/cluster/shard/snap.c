@@ -82,7 +82,7 @@ static bool has_delta_base(const struct shard *s, const struct part *p,
 {
 	uint64_t base = atomic_load(&s->snaps.base);
 
-	return base && p->saved.whole_mark == base && p->saved.whole_rule == rule &&
+	return base && p->saved.full_mark == base && p->saved.full_rule == rule &&
 	    row_layout_has(&p->sparse.layout, ROW_SEEN);
 }
 
@@ -100,7 +100,7 @@ static struct by_id *choose_rows(const struct part *p, bool changes, uint64_t *l
 	for (size_t i = 0; order && i < all; i++) {
 		if (live)
 			live[i] = order[i].id;
-		if (changes && row_policy_state_last_step(p, order[i].row) < p->saved.whole_clock)
+		if (changes && row_policy_state_last_step(p, order[i].row) < p->saved.full_clock)
 			continue;
 		order[k++] = order[i];
 	}
@@ -146,7 +146,7 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	size_t n;
 	struct ckpt_part *x = p->saved.snap;
 	bool changes = has_delta_base(s, p, rule),
-	     gone = changes && p->sparse.policy->removed > p->saved.whole_clock;
+	     gone = changes && p->sparse.policy_state->removed > p->saved.full_clock;
 	uint64_t *live = gone ? mem_try_array(rows_count(p->sparse.rows) + 1, sizeof *live) : NULL,
 	         *ids, *seen, *policy_words;
 	struct by_id *order = gone && !live ? NULL : choose_rows(p, changes, live, &n);
@@ -164,7 +164,7 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	if (!order)
 		return false;
 	x->n = n;
-	x->npolicy_words = row_policy_state_words(p->sparse.policy);
+	x->npolicy_words = row_policy_state_words(p->sparse.policy_state);
 	x->ids = ids = mem_try_array(n + 1, sizeof *ids);
 	x->seen = seen = row_layout_has(&p->sparse.layout, ROW_SEEN)
 	    ? mem_try_array(n + 1, sizeof *seen)
@@ -178,16 +178,16 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 		copy_row_words(p, order, n, ids, seen);
 		copy_row_columns(p, order, n, rule, *values);
 		if (policy_words)
-			row_policy_state_put(p->sparse.policy, policy_words);
+			row_policy_state_put(p->sparse.policy_state, policy_words);
 	} else {
 		*values = NULL;
 	}
 	free(order);
 	if (*values && row_layout_has(&p->sparse.layout, ROW_SEEN) &&
 	    !atomic_load(&s->snaps.base)) {
-		p->saved.whole_mark = atomic_load(&s->snaps.mark);
-		p->saved.whole_clock = p->sparse.policy->clock;
-		p->saved.whole_rule = rule;
+		p->saved.full_mark = atomic_load(&s->snaps.mark);
+		p->saved.full_clock = p->sparse.policy_state->clock;
+		p->saved.full_rule = rule;
 	}
 	return *values;
 }

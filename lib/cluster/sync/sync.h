@@ -78,7 +78,7 @@
  *  part.load.measured   partition   steps since this server became   shard_part_load
  *                                   the head
  *  part.saved.          partition   the row policy's clock at the    shard_snap_take,
- *   whole_clock                     last full snapshot               snapshot_before_update
+ *   full_clock                      last full snapshot               snapshot_before_update
  *  snaps.step           server      bsp: the step before which a     shard_snap_begin
  *                                   snapshot is taken
  *

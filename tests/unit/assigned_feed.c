@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* Assigned ranges (coord/tasks.h, role/worker/assigned_feed.c): the batch that a rank has at a step is the same
+/* Assigned ranges (coord/leases.h, role/worker/assigned_feed.c): the batch that a rank has at a step is the same
  * in every run, whichever workers die, whether the coordinator is started again, and when the job resumes from
  * a checkpoint. The feeds of all ranks run against the coordinator's leases, with a source of ranges of known
  * lengths; functions of this file do the part of batches.c and of the session. */
@@ -9,7 +9,7 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "coord/tasks.h"
+#include "coord/leases.h"
 #include "msg/answer.h"
 #include "tap.h"
 #include "worker/feed_state.h"
@@ -34,7 +34,7 @@ struct seat {
 };
 
 struct world {
-	struct tasks *t;
+	struct leases *t;
 	uint64_t range;
 	struct rng rng;
 	struct seat seat[RANKS];
@@ -44,11 +44,11 @@ struct world {
 	    broken; /* the coordinator is away; something that must not happen has happened */
 	int64_t now;
 	/* the coordinator's state file, and its log of what followed */
-	struct state_tasks *file;
-	struct task_change log[LOG];
+	struct state_leases *file;
+	struct lease_change log[LOG];
 	unsigned logged;
 	/* a checkpoint of the step `taken_at` */
-	struct state_tasks *checkpoint;
+	struct state_leases *checkpoint;
 	uint64_t taken_at;
 	unsigned deaths;
 };
@@ -107,25 +107,25 @@ enum err_code batches_request_lease(struct feed *f, const struct message_lease *
     json_t *holds, struct answer_lease *out, json_t **answer, struct err *e)
 {
 	struct world *w = (struct world *)(void *)f->cluster;
-	uint64_t held[TASKS_ASSIGNED_MAX];
-	const struct task *t;
+	uint64_t held[LEASES_ASSIGNED_MAX];
+	const struct lease *t;
 	const json_t *range;
 	size_t i, n = 0;
 
 	(void)e;
 	json_array_foreach(done, i, range)
-		tasks_done(w->t, f->rank, item(range, 0), item(range, 1));
+		leases_note_done(w->t, f->rank, item(range, 0), item(range, 1));
 	json_array_foreach(holds, i, range) {
-		w->broken |= n == TASKS_ASSIGNED_MAX;
-		if (n < TASKS_ASSIGNED_MAX)
+		w->broken |= n == LEASES_ASSIGNED_MAX;
+		if (n < LEASES_ASSIGNED_MAX)
 			held[n++] = item(range, 0);
-		tasks_advance(w->t, f->rank, item(range, 0), item(range, 1), item(range, 2),
+		leases_advance(w->t, f->rank, item(range, 0), item(range, 1), item(range, 2),
 		    item(range, 3), 0);
 	}
-	tasks_keep(w->t, f->rank, held, n);
-	w->broken |= m->more && !tasks_may_lease(w->t, f->rank);
-	t = m->more ? tasks_lease(w->t, f->rank, (uint64_t)m->step, (uint64_t)m->batch) : NULL;
-	*out = (struct answer_lease){ .finished = !t && tasks_finished(w->t) };
+	leases_keep_only(w->t, f->rank, held, n);
+	w->broken |= m->more && !leases_may_lease(w->t, f->rank);
+	t = m->more ? leases_give(w->t, f->rank, (uint64_t)m->step, (uint64_t)m->batch) : NULL;
+	*out = (struct answer_lease){ .finished = !t && leases_finished(w->t) };
 	*answer = NULL;
 	if (t) {
 		struct answer_task *task = mem_alloc(sizeof *task);
@@ -309,7 +309,7 @@ static void replace_worker(struct world *w, uint32_t rank)
 	if (from < w->taken_at)
 		from = w->taken_at;
 	end_worker(w, rank);
-	tasks_return(w->t, rank, rng_below(&w->rng, STEPS), NULL);
+	leases_take_back(w->t, rank, rng_below(&w->rng, STEPS), NULL);
 	begin_worker(w, rank);
 	for (; from < w->step; from++)
 		take_step(w, rank, from, 3);
@@ -318,7 +318,7 @@ static void replace_worker(struct world *w, uint32_t rank)
 
 /* ---- the coordinator ---- */
 
-static void log_change(void *ctx, const struct task_change *c)
+static void log_change(void *ctx, const struct lease_change *c)
 {
 	struct world *w = ctx;
 
@@ -327,52 +327,52 @@ static void log_change(void *ctx, const struct task_change *c)
 		w->log[w->logged++] = *c;
 }
 
-static struct tasks *new_tasks(struct world *w, uint64_t step)
+static struct leases *new_tasks(struct world *w, uint64_t step)
 {
-	struct tasks *t = tasks_new(UNITS, w->range, EPOCHS);
+	struct leases *t = leases_new(UNITS, w->range, EPOCHS);
 
-	tasks_assign(t, RANKS, step, 1);
+	leases_assign(t, RANKS, step, 1);
 	return t;
 }
 
 static void write_file(struct world *w)
 {
-	state_tasks_free(w->file);
-	w->file = tasks_save(w->t);
+	state_leases_free(w->file);
+	w->file = leases_save(w->t);
 	w->logged = 0;
 }
 
 /* The coordinator dies, and begins again with its file and the log. */
 static void restart_coordinator(struct world *w)
 {
-	struct tasks *t = new_tasks(w, w->taken_at);
+	struct leases *t = new_tasks(w, w->taken_at);
 	uint64_t done[2], leased[2], all[2];
 
-	tasks_load(t, w->file, true);
+	leases_load(t, w->file, true);
 	for (unsigned i = 0; i < w->logged; i++)
-		w->broken |= !tasks_replay(t, &w->log[i]);
-	tasks_count(w->t, &done[0], &leased[0], &all[0]);
-	tasks_count(t, &done[1], &leased[1], &all[1]);
+		w->broken |= !leases_replay(t, &w->log[i]);
+	leases_count(w->t, &done[0], &leased[0], &all[0]);
+	leases_count(t, &done[1], &leased[1], &all[1]);
 	w->broken |= done[0] != done[1] || leased[0] != leased[1];
-	tasks_free(w->t);
+	leases_free(w->t);
 	w->t = t;
-	tasks_watch(t, log_change, w);
+	leases_watch(t, log_change, w);
 	write_file(w);
 }
 
 /* The servers take their snapshots of this step when they are through with the one before. */
 static void begin_checkpoint(struct world *w)
 {
-	tasks_begin_record(w->t);
+	leases_begin_record(w->t);
 }
 
 static void end_checkpoint(struct world *w, uint64_t step)
 {
 	struct taken none[RANKS] = { 0 };
 
-	state_tasks_free(w->checkpoint);
-	w->checkpoint = tasks_recorded(w->t, none, RANKS);
-	tasks_end_record(w->t);
+	state_leases_free(w->checkpoint);
+	w->checkpoint = leases_recorded(w->t, none, RANKS);
+	leases_end_record(w->t);
 	w->taken_at = step;
 }
 
@@ -383,10 +383,10 @@ static void roll_back(struct world *w)
 		end_worker(w, i);
 		begin_worker(w, i);
 	}
-	tasks_free(w->t);
+	leases_free(w->t);
 	w->t = new_tasks(w, w->taken_at);
-	tasks_load(w->t, w->checkpoint, false);
-	tasks_watch(w->t, log_change, w);
+	leases_load(w->t, w->checkpoint, false);
+	leases_watch(w->t, log_change, w);
 	write_file(w);
 	w->step = w->taken_at;
 }
@@ -436,7 +436,7 @@ static void run_world(struct world *w, uint64_t range, unsigned harm, uint64_t s
 	the_world = w;
 	rng_init(&w->rng, seed);
 	w->t = new_tasks(w, FIRST);
-	tasks_watch(w->t, log_change, w);
+	leases_watch(w->t, log_change, w);
 	write_file(w);
 	for (uint32_t i = 0; i < RANKS; i++)
 		begin_worker(w, i);
@@ -456,7 +456,7 @@ static void run_world(struct world *w, uint64_t range, unsigned harm, uint64_t s
 		}
 		take_steps(w, recording ? 0 : harm);
 	}
-	if (!all_over(w) || !tasks_finished(w->t))
+	if (!all_over(w) || !leases_finished(w->t))
 		w->broken = true;
 }
 
@@ -464,9 +464,9 @@ static void end_world(struct world *w)
 {
 	for (uint32_t i = 0; i < RANKS; i++)
 		end_worker(w, i);
-	tasks_free(w->t);
-	state_tasks_free(w->file);
-	state_tasks_free(w->checkpoint);
+	leases_free(w->t);
+	state_leases_free(w->file);
+	state_leases_free(w->checkpoint);
 }
 
 /* Every example once an epoch, and each range by the rank that it is assigned to. */

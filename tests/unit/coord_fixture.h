@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "coord/coord.h"
-#include "coord/tasks.h"
+#include "coord/leases.h"
 #include "tap.h"
 
 enum { PEERS = 8 };
@@ -28,7 +28,7 @@ struct scene {
 	char events[8192];
 	struct logged {
 		uint64_t number;
-		struct task_change change;
+		struct lease_change change;
 	} logged[64]; /* changes of leases */
 	unsigned nlogged;
 	struct err e; /* of the last say() */
@@ -56,7 +56,8 @@ static inline void scene_event(void *ctx, const char *kind, const char *text)
 	snprintf(s->events + n, sizeof s->events - n, "%s: %s\n", kind, text);
 }
 
-static inline void scene_lease_changed(void *ctx, uint64_t number, const struct task_change *change)
+static inline void scene_lease_changed(void *ctx, uint64_t number,
+    const struct lease_change *change)
 {
 	struct scene *s = ctx;
 

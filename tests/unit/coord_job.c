@@ -593,7 +593,7 @@ static void assigned_ranges(void)
 	    "[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}";
 	static const char more[] =
 	    "{\"op\":\"lease\",\"more\":true,\"step\":9,\"batch\":0,\"done\":[]}";
-	struct state_tasks tasks = { .assigned = 2 }, free_tasks = { 0 };
+	struct state_leases tasks = { .assigned = 2 }, free_tasks = { 0 };
 	struct state_data data = { .tasks = &tasks };
 	struct state_head head = { .data = &data };
 	struct scene s;

@@ -212,7 +212,7 @@ static void damaged(void)
 	scene_close(&s);
 }
 
-static char *tasks_of(const struct scene *s)
+static char *leases_of(const struct scene *s)
 {
 	json_t *state = saved_state(s->c);
 	char *text = json_dumps(json_object_get(state, "tasks"), JSON_SORT_KEYS);
@@ -242,12 +242,12 @@ static void leases_from_a_log(void)
 		if (i == 4)
 			state = saved_state(s.c);
 	}
-	before = tasks_of(&s);
+	before = leases_of(&s);
 	ok(ranges == 12 && scene_again_from(&s, state),
 	    "twelve leases, and a state that has five of them");
 	for (unsigned i = 0; i < s.nlogged; i++)
 		bad += !coord_replay_lease(s.c, s.logged[i].number, &s.logged[i].change);
-	after = tasks_of(&s);
+	after = leases_of(&s);
 	ok(!bad && strcmp(before, after) == 0, "the log gives the others back: %s, %s", before,
 	    after);
 	ok(!coord_replay_lease(s.c, s.logged[s.nlogged - 1].number + 2, &s.logged[0].change),

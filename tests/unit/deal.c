@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coord/tasks.h"
+#include "coord/leases.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "layout/step_data.h"
@@ -124,22 +124,22 @@ static void by_steps_changing(void)
 static bool leases(uint64_t examples, uint64_t range, unsigned dies_after, unsigned finished,
     bool *again)
 {
-	struct tasks *t = tasks_new(examples, range, EPOCHS);
+	struct leases *t = leases_new(examples, range, EPOCHS);
 	unsigned done[EPOCHS][MOST] = { { 0 } }, taken[EPOCHS][MOST] = { { 0 } }, leased = 0,
 	         wrong = 0;
 	uint64_t n_done, n_leased, all, id, held[64];
-	const struct task *task;
+	const struct lease *task;
 	bool dead = false;
 
-	for (unsigned turn = 0; !tasks_finished(t) && turn < 1000; turn++) {
+	for (unsigned turn = 0; !leases_finished(t) && turn < 1000; turn++) {
 		unsigned worker = turn % 3;
 
 		if (worker == 1 && dead)
 			continue;
-		if (!(task = tasks_lease(t, worker, 0, 1))) {
+		if (!(task = leases_give(t, worker, 0, 1))) {
 			/* Nothing more for it to take: then it dies with what it holds. */
 			if (worker == 1)
-				tasks_return(t, 1, 0, NULL);
+				leases_take_back(t, 1, 0, NULL);
 			dead |= worker == 1;
 			continue;
 		}
@@ -153,26 +153,26 @@ static bool leases(uint64_t examples, uint64_t range, unsigned dies_after, unsig
 				continue;
 			if (leased == dies_after) {
 				dead = true;
-				tasks_return(t, 1, 0, NULL);
-				wrong += tasks_done(t, 1, held[leased - 1], 0); /* too late */
+				leases_take_back(t, 1, 0, NULL);
+				wrong += leases_note_done(t, 1, held[leased - 1], 0); /* too late */
 				continue;
 			}
 		}
 		for (uint64_t i = task->begin; i < task->end; i++)
 			done[task->epoch][i]++;
 		id = task->id;
-		wrong += !tasks_done(t, worker, id, 0);
-		wrong += tasks_done(t, worker, id, 0); /* twice */
+		wrong += !leases_note_done(t, worker, id, 0);
+		wrong += leases_note_done(t, worker, id, 0); /* twice */
 	}
-	wrong += !tasks_finished(t) || tasks_lease(t, 0, 0, 1);
-	tasks_count(t, &n_done, &n_leased, &all);
+	wrong += !leases_finished(t) || leases_give(t, 0, 0, 1);
+	leases_count(t, &n_done, &n_leased, &all);
 	wrong += n_done != all || n_leased != 0 || all != EPOCHS * ((examples + range - 1) / range);
 	for (unsigned e = 0; e < EPOCHS; e++)
 		for (unsigned i = 0; i < examples; i++) {
 			wrong += done[e][i] != 1;
 			*again |= taken[e][i] > 1;
 		}
-	tasks_free(t);
+	leases_free(t);
 	return !wrong;
 }
 
@@ -202,82 +202,83 @@ static void by_leases(void)
 
 static void lease_owner(void)
 {
-	struct tasks *t = tasks_new(10, 4, 0);
-	const struct task *a, *b;
+	struct leases *t = leases_new(10, 4, 0);
+	const struct lease *a, *b;
 	uint64_t done, leased, all, id;
 	bool others;
 
-	a = tasks_lease(t, 0, 0, 1);
-	b = tasks_lease(t, 1, 0, 1);
+	a = leases_give(t, 0, 0, 1);
+	b = leases_give(t, 1, 0, 1);
 	id = b->id;
 	ok(a->id == 0 && a->begin == 0 && a->end == 4 && b->id == 1 && b->begin == 4 && b->end == 8,
 	    "leases follow one another");
-	others = tasks_done(t, 1, 0, 0);
-	ok(!others && tasks_done(t, 0, 0, 0), "only the holder of a lease can say that it is done");
-	tasks_return(t, 1, 0, NULL);
-	a = tasks_lease(t, 2, 0, 1);
-	others = a->id != id || tasks_done(t, 1, id, 0);
-	ok(!others && tasks_done(t, 2, id, 0),
+	others = leases_note_done(t, 1, 0, 0);
+	ok(!others && leases_note_done(t, 0, 0, 0),
+	    "only the holder of a lease can say that it is done");
+	leases_take_back(t, 1, 0, NULL);
+	a = leases_give(t, 2, 0, 1);
+	others = a->id != id || leases_note_done(t, 1, id, 0);
+	ok(!others && leases_note_done(t, 2, id, 0),
 	    "a returned one is leased to the next worker that asks");
-	a = tasks_lease(t, 2, 0, 1);
+	a = leases_give(t, 2, 0, 1);
 	ok(a->begin == 8 && a->end == 10, "the last of an epoch is short");
-	a = tasks_lease(t, 2, 0, 1);
+	a = leases_give(t, 2, 0, 1);
 	ok(a->epoch == 1 && a->begin == 0, "then the next epoch begins");
 	for (int i = 0; i < 1000; i++)
-		if (!(a = tasks_lease(t, 3, 0, 1)) || !tasks_done(t, 3, a->id, 0))
+		if (!(a = leases_give(t, 3, 0, 1)) || !leases_note_done(t, 3, a->id, 0))
 			break;
-	tasks_count(t, &done, &leased, &all);
-	ok(done == 1002 && leased == 2 && all == UINT64_MAX && !tasks_finished(t),
+	leases_count(t, &done, &leased, &all);
+	ok(done == 1002 && leased == 2 && all == UINT64_MAX && !leases_finished(t),
 	    "without epochs there is no end");
-	tasks_free(t);
+	leases_free(t);
 }
 
 /* The examples of an epoch of blocks are known when all its ranges are done, also by one who has taken the
  * state or the changes over, and of the first epoch that begins under the count. */
-static struct tasks *copied;
+static struct leases *copied;
 
-static void copy_change(void *ctx, const struct task_change *c)
+static void copy_change(void *ctx, const struct lease_change *c)
 {
 	(void)ctx;
-	if (!tasks_replay(copied, c))
+	if (!leases_replay(copied, c))
 		abort();
 }
 
 static void counted_examples(void)
 {
-	struct tasks *t = tasks_new(10, 4, 3), *loaded = tasks_new(10, 4, 3);
-	struct state_tasks *saved;
+	struct leases *t = leases_new(10, 4, 3), *loaded = leases_new(10, 4, 3);
+	struct state_leases *saved;
 	bool early = false;
 
-	copied = tasks_new(10, 4, 3);
-	tasks_watch(t, copy_change, NULL);
+	copied = leases_new(10, 4, 3);
+	leases_watch(t, copy_change, NULL);
 	for (uint64_t i = 0; i < 3; i++) {
-		early |= tasks_epoch_examples(t) || tasks_epoch_examples(copied);
-		tasks_done(t, 0, tasks_lease(t, 0, 0, 1)->id, 100 + i);
+		early |= leases_epoch_examples(t) || leases_epoch_examples(copied);
+		leases_note_done(t, 0, leases_give(t, 0, 0, 1)->id, 100 + i);
 	}
-	saved = tasks_save(t);
-	tasks_load(loaded, saved, true);
-	state_tasks_free(saved);
-	ok(!early && tasks_epoch_examples(t) == 303 && tasks_epoch_examples(copied) == 303 &&
-	        tasks_epoch_examples(loaded) == 303,
+	saved = leases_save(t);
+	leases_load(loaded, saved, true);
+	state_leases_free(saved);
+	ok(!early && leases_epoch_examples(t) == 303 && leases_epoch_examples(copied) == 303 &&
+	        leases_epoch_examples(loaded) == 303,
 	    "examples of an epoch are known after the first one");
-	tasks_done(t, 0, tasks_lease(t, 0, 0, 1)->id, 7);
-	ok(tasks_epoch_examples(t) == 303 && tasks_epochs_done(t) > 1.3 &&
-	        tasks_epochs_done(t) < 1.4,
+	leases_note_done(t, 0, leases_give(t, 0, 0, 1)->id, 7);
+	ok(leases_epoch_examples(t) == 303 && leases_epochs_done(t) > 1.3 &&
+	        leases_epochs_done(t) < 1.4,
 	    "later ones do not count");
-	tasks_free(t);
-	tasks_free(loaded);
-	tasks_free(copied);
-	t = tasks_new(10, 4, 3);
-	tasks_begin_at(t, 0, 5);
+	leases_free(t);
+	leases_free(loaded);
+	leases_free(copied);
+	t = leases_new(10, 4, 3);
+	leases_begin_at(t, 0, 5);
 	for (uint64_t i = 0; i < 2; i++)
-		tasks_done(t, 0, tasks_lease(t, 0, 0, 1)->id, 50);
-	early = tasks_epoch_examples(t);
+		leases_note_done(t, 0, leases_give(t, 0, 0, 1)->id, 50);
+	early = leases_epoch_examples(t);
 	for (uint64_t i = 0; i < 3; i++)
-		tasks_done(t, 0, tasks_lease(t, 0, 0, 1)->id, 5);
-	ok(!early && tasks_epoch_examples(t) == 15,
+		leases_note_done(t, 0, leases_give(t, 0, 0, 1)->id, 5);
+	ok(!early && leases_epoch_examples(t) == 15,
 	    "of an epoch that was begun before, they are not");
-	tasks_free(t);
+	leases_free(t);
 }
 
 /* ---- attempts ---- */
@@ -290,17 +291,17 @@ static void counted_examples(void)
 /* A world with a worker that dies at any moment: at each step it pushes a batch to some partitions and
  * then may be lost. The coordinator is saved and loaded, and its log is repeated, now and then. */
 struct world {
-	struct tasks *t;
+	struct leases *t;
 	struct rng rng;
 	unsigned pushed[RANGES * RANGE][PARTS]; /* how often each example was applied */
 	uint64_t step, clock, last[PARTS];      /* of the worker: clock: steps with all pushes */
 	bool broken;                            /* the log did not follow from the saved state */
 	unsigned logged;
-	struct task_change log[LOG];
+	struct lease_change log[LOG];
 	struct taken lists[LOG];
 };
 
-static void log_change(void *ctx, const struct task_change *c)
+static void log_change(void *ctx, const struct lease_change *c)
 {
 	struct world *w = ctx;
 
@@ -314,10 +315,10 @@ static void log_change(void *ctx, const struct task_change *c)
 }
 
 /* Was the batch that begins at example x pushed to the partition in an earlier attempt? */
-static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
+static bool was_pushed(const struct lease *k, uint64_t x, uint32_t part)
 {
 	for (size_t i = 0; i < k->n_earlier; i++) {
-		const struct task_attempt *a = &k->earlier[i];
+		const struct lease_attempt *a = &k->earlier[i];
 
 		if (x >= a->from &&
 		    taken_has(&a->taken, 0, part, a->step + (x - a->from) / a->batch))
@@ -328,7 +329,7 @@ static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
 
 /* Pushes the examples [x, end) of a range to the first partitions. Every example is a row of partition
  * x % PARTS, so that not every batch has all partitions. */
-static void push_batch(struct world *w, const struct task *k, uint64_t x, uint64_t end,
+static void push_batch(struct world *w, const struct lease *k, uint64_t x, uint64_t end,
     uint32_t parts)
 {
 	for (uint32_t p = 0; p < parts; p++) {
@@ -346,7 +347,7 @@ static void push_batch(struct world *w, const struct task *k, uint64_t x, uint64
 
 /* Trains on a range for at most so many steps, and pushes the last batch to some partitions only. True:
  * the range is done. */
-static bool train_range(struct world *w, const struct task *k, uint64_t steps)
+static bool train_range(struct world *w, const struct lease *k, uint64_t steps)
 {
 	uint64_t size = k->end - k->begin, x = k->attempt.from;
 
@@ -369,22 +370,22 @@ static void lose_worker(struct world *w)
 		if (w->last[p])
 			taken_add(&taken, 0, p, w->last[p]);
 	/* Another server may know less of its clock. */
-	tasks_return(w->t, 0, rng_below(&w->rng, 2) ? w->clock : w->clock / 2, &taken);
+	leases_take_back(w->t, 0, rng_below(&w->rng, 2) ? w->clock : w->clock / 2, &taken);
 	taken_release(&taken);
 	/* The position's next process begins beyond all steps. */
 	w->step += 1 + rng_below(&w->rng, 3);
 }
 
 /* The coordinator ends, and another one goes on by the saved state and the log. */
-static void restart_coordinator(struct world *w, const struct state_tasks *saved)
+static void restart_coordinator(struct world *w, const struct state_leases *saved)
 {
-	tasks_free(w->t);
-	w->t = tasks_new(RANGES * RANGE, RANGE, 1);
+	leases_free(w->t);
+	w->t = leases_new(RANGES * RANGE, RANGE, 1);
 	if (saved)
-		tasks_load(w->t, saved, true);
+		leases_load(w->t, saved, true);
 	for (unsigned i = 0; i < w->logged; i++)
-		w->broken |= !tasks_replay(w->t, &w->log[i]);
-	tasks_watch(w->t, log_change, w);
+		w->broken |= !leases_replay(w->t, &w->log[i]);
+	leases_watch(w->t, log_change, w);
 }
 
 static bool counts_once(const struct world *w)
@@ -399,32 +400,32 @@ static bool counts_once(const struct world *w)
 static bool survives(uint64_t seed)
 {
 	struct world *w = mem_alloc(sizeof *w);
-	struct state_tasks *saved = NULL;
+	struct state_leases *saved = NULL;
 	bool good;
 
 	rng_init(&w->rng, seed);
-	w->t = tasks_new(RANGES * RANGE, RANGE, 1);
-	tasks_watch(w->t, log_change, w);
-	for (unsigned turn = 0; !tasks_finished(w->t) && turn < 1000; turn++) {
-		const struct task *k = tasks_lease(w->t, 0, w->step, 1 + rng_below(&w->rng, 5));
+	w->t = leases_new(RANGES * RANGE, RANGE, 1);
+	leases_watch(w->t, log_change, w);
+	for (unsigned turn = 0; !leases_finished(w->t) && turn < 1000; turn++) {
+		const struct lease *k = leases_give(w->t, 0, w->step, 1 + rng_below(&w->rng, 5));
 		uint64_t id = k->id;
 
 		if (train_range(w, k, rng_below(&w->rng, 8))) {
-			tasks_done(w->t, 0, id, 0);
+			leases_note_done(w->t, 0, id, 0);
 		} else {
 			if (rng_below(&w->rng, 3) == 0)
 				restart_coordinator(w, saved);
 			lose_worker(w);
 		}
 		if (rng_below(&w->rng, 5) == 0) {
-			state_tasks_free(saved);
-			saved = tasks_save(w->t);
+			state_leases_free(saved);
+			saved = leases_save(w->t);
 			w->logged = 0;
 		}
 	}
-	good = counts_once(w) && tasks_finished(w->t) && !w->broken;
-	tasks_free(w->t);
-	state_tasks_free(saved);
+	good = counts_once(w) && leases_finished(w->t) && !w->broken;
+	leases_free(w->t);
+	state_leases_free(saved);
 	for (unsigned i = 0; i < LOG; i++)
 		taken_release(&w->lists[i]);
 	free(w);
@@ -438,13 +439,13 @@ enum { WORKERS = 3 };
 /* A worker in the middle of a range. */
 struct trainer {
 	bool busy;
-	struct task task; /* with copies of its earlier attempts */
+	struct lease task; /* with copies of its earlier attempts */
 	uint64_t x, step, last[PARTS];
 };
 
 /* A world of workers that push at the same time, and of partitions whose values are taken one by one. */
 struct show {
-	struct tasks *t;
+	struct leases *t;
 	struct rng rng;
 	unsigned pushed[RANGES * RANGE][PARTS];
 	struct trainer worker[WORKERS];
@@ -454,7 +455,7 @@ struct show {
 	uint64_t last[PARTS][WORKERS];
 };
 
-static void begin_task(struct trainer *w, const struct task *k)
+static void begin_task(struct trainer *w, const struct lease *k)
 {
 	w->busy = true;
 	w->task = *k;
@@ -498,7 +499,7 @@ static uint64_t earlier_batch(const struct trainer *w)
 	uint64_t batch = w->task.attempt.batch, from = 0, most = UINT64_MAX;
 
 	for (size_t k = 0; k < w->task.n_earlier; k++) {
-		const struct task_attempt *a = &w->task.earlier[k];
+		const struct lease_attempt *a = &w->task.earlier[k];
 
 		if (a->from > w->x) {
 			most = a->from - w->x < most ? a->from - w->x : most;
@@ -518,7 +519,7 @@ static void move_worker(struct show *s, uint32_t i, bool may_die)
 	uint64_t size, end, batch;
 
 	if (!w->busy) {
-		const struct task *k = tasks_lease(s->t, i, w->step, 1 + rng_below(&s->rng, 5));
+		const struct lease *k = leases_give(s->t, i, w->step, 1 + rng_below(&s->rng, 5));
 
 		if (!k)
 			return;
@@ -527,17 +528,17 @@ static void move_worker(struct show *s, uint32_t i, bool may_die)
 	size = w->task.end - w->task.begin;
 	/* The batch size changes in the middle of a range. */
 	if (w->x < size && !w->task.n_earlier && rng_below(&s->rng, 10) == 0) {
-		w->task.attempt = (struct task_attempt){ .from = w->x,
+		w->task.attempt = (struct lease_attempt){ .from = w->x,
 			.step = w->step,
 			.batch = 1 + rng_below(&s->rng, 5) };
-		tasks_advance(s->t, i, w->task.id, w->x, w->step, w->task.attempt.batch, 0);
+		leases_advance(s->t, i, w->task.id, w->x, w->step, w->task.attempt.batch, 0);
 	}
 	batch = earlier_batch(w);
 	if (batch != w->task.attempt.batch) {
-		w->task.attempt = (struct task_attempt){ .from = w->x,
+		w->task.attempt = (struct lease_attempt){ .from = w->x,
 			.step = w->step,
 			.batch = batch };
-		tasks_advance(s->t, i, w->task.id, w->x, w->step, batch, 0);
+		leases_advance(s->t, i, w->task.id, w->x, w->step, batch, 0);
 	}
 	end = w->x + w->task.attempt.batch < size ? w->x + w->task.attempt.batch : size;
 	push_some(s, w, end, dies ? (uint32_t)rng_below(&s->rng, PARTS + 1) : PARTS);
@@ -547,7 +548,7 @@ static void move_worker(struct show *s, uint32_t i, bool may_die)
 		for (uint32_t p = 0; p < PARTS; p++)
 			if (w->last[p])
 				taken_add(&taken, 0, p, w->last[p]);
-		tasks_return(s->t, i, w->step, &taken);
+		leases_take_back(s->t, i, w->step, &taken);
 		taken_release(&taken);
 		end_task(w);
 		w->step += 1 + rng_below(&s->rng, 3);
@@ -556,7 +557,7 @@ static void move_worker(struct show *s, uint32_t i, bool may_die)
 	w->x = end;
 	w->step++;
 	if (w->x >= size) {
-		tasks_done(s->t, i, w->task.id, 0);
+		leases_note_done(s->t, i, w->task.id, 0);
 		end_task(w);
 	}
 }
@@ -579,17 +580,17 @@ static bool take_values(struct show *s)
 	return all;
 }
 
-static struct state_tasks *saved_leases(struct show *s)
+static struct state_leases *saved_leases(struct show *s)
 {
 	struct taken by[WORKERS] = { 0 };
-	struct state_tasks *state;
+	struct state_leases *state;
 
 	for (unsigned i = 0; i < WORKERS; i++)
 		for (uint32_t p = 0; p < PARTS; p++)
 			if (s->last[p][i])
 				taken_add(&by[i], 0, p, s->last[p][i]);
-	state = tasks_recorded(s->t, by, WORKERS);
-	tasks_end_record(s->t);
+	state = leases_recorded(s->t, by, WORKERS);
+	leases_end_record(s->t);
 	for (unsigned i = 0; i < WORKERS; i++)
 		taken_release(&by[i]);
 	return state;
@@ -599,38 +600,38 @@ static struct state_tasks *saved_leases(struct show *s)
 static bool resumes(uint64_t seed)
 {
 	struct show *s = mem_alloc(sizeof *s);
-	struct state_tasks *state;
+	struct state_leases *state;
 	unsigned before;
 	bool good = true;
 
 	rng_init(&s->rng, seed);
-	s->t = tasks_new(RANGES * RANGE, RANGE, 1);
+	s->t = leases_new(RANGES * RANGE, RANGE, 1);
 	before = (unsigned)rng_below(&s->rng, 30);
 	for (unsigned i = 0; i < before; i++)
 		move_worker(s, (uint32_t)rng_below(&s->rng, WORKERS), true);
-	tasks_begin_record(s->t);
+	leases_begin_record(s->t);
 	while (!take_values(s))
 		for (unsigned i = (unsigned)rng_below(&s->rng, 8); i > 0; i--)
 			move_worker(s, (uint32_t)rng_below(&s->rng, WORKERS), true);
 	state = saved_leases(s);
-	tasks_free(s->t);
-	s->t = tasks_new(RANGES * RANGE, RANGE, 1);
-	tasks_load(s->t, state, false);
-	state_tasks_free(state);
+	leases_free(s->t);
+	s->t = leases_new(RANGES * RANGE, RANGE, 1);
+	leases_load(s->t, state, false);
+	state_leases_free(state);
 	memcpy(s->pushed, s->saved, sizeof s->pushed);
 	for (unsigned i = 0; i < WORKERS; i++) {
 		end_task(&s->worker[i]);
 		memset(&s->worker[i], 0, sizeof s->worker[i]);
 	}
-	for (unsigned turn = 0; !tasks_finished(s->t) && turn < 2000; turn++)
+	for (unsigned turn = 0; !leases_finished(s->t) && turn < 2000; turn++)
 		move_worker(s, turn % WORKERS, turn < 100);
 	for (unsigned i = 0; i < RANGES * RANGE; i++)
 		for (uint32_t p = 0; p < PARTS; p++)
 			good &= s->pushed[i][p] == (i % RANGE % PARTS == p);
-	good &= tasks_finished(s->t);
+	good &= leases_finished(s->t);
 	for (unsigned i = 0; i < WORKERS; i++)
 		end_task(&s->worker[i]);
-	tasks_free(s->t);
+	leases_free(s->t);
 	free(s);
 	return good;
 }

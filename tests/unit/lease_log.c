@@ -16,9 +16,9 @@ enum { LEASES = 8, SAVED = 5 };
 static void print_line(FILE *f, const struct logged *l)
 {
 	static const char letter[] = {
-		[TASK_LEASED] = 'L',
-		[TASK_DONE] = 'D',
-		[TASK_ADVANCED] = 'H',
+		[LEASE_GIVEN] = 'L',
+		[LEASE_DONE] = 'D',
+		[LEASE_ADVANCED] = 'H',
 	};
 	char text[256];
 
@@ -81,7 +81,7 @@ static enum err_code replay(const int *index, size_t n, bool torn, uint64_t *lea
 	id.run_dir = dir;
 	owner.coord = s.c;
 	rc = lease_log_replay(&owner, &state, &e);
-	*leases = coord_leases(s.c);
+	*leases = coord_lease_changes(s.c);
 	unlink(path);
 	rmdir(dir);
 	json_decref(json);

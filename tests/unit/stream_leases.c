@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-/* The leases of a stream (coord/tasks.h): workers die, rest, give partitions back, and the coordinator and
+/* The leases of a stream (coord/leases.h): workers die, rest, give partitions back, and the coordinator and
  * the whole job begin again, and every event counts once in each partition of the model. */
 #include <string.h>
 
-#include "coord/tasks.h"
+#include "coord/leases.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "tap.h"
@@ -19,7 +19,7 @@ static int64_t place_of(uint64_t event)
 /* A partition that a worker holds, with copies of the earlier attempts. */
 struct held {
 	bool have;
-	struct task task;
+	struct lease task;
 };
 
 struct worker {
@@ -28,13 +28,13 @@ struct worker {
 };
 
 struct world {
-	struct tasks *t;
+	struct leases *t;
 	struct rng rng;
 	unsigned pushed[STREAMS][EVENTS][PARTS];
 	struct worker worker[WORKERS];
 	bool broken;
 	unsigned logged;
-	struct task_change log[LOG];
+	struct lease_change log[LOG];
 	struct taken lists[LOG];
 	/* a checkpoint: which partitions of the model are in it, and what they had */
 	bool in[PARTS];
@@ -42,7 +42,7 @@ struct world {
 	uint64_t last[PARTS][WORKERS];
 };
 
-static void log_change(void *ctx, const struct task_change *c)
+static void log_change(void *ctx, const struct lease_change *c)
 {
 	struct world *w = ctx;
 
@@ -68,7 +68,7 @@ static void drop_held(struct held *h)
 	h->have = false;
 }
 
-static void copy_task(struct held *h, const struct task *k)
+static void copy_task(struct held *h, const struct lease *k)
 {
 	h->have = true;
 	h->task = *k;
@@ -81,17 +81,17 @@ static void copy_task(struct held *h, const struct task *k)
 
 static void announce(struct world *w, unsigned i, struct held *h, uint64_t batch)
 {
-	struct task_attempt *a = &h->task.attempt;
+	struct lease_attempt *a = &h->task.attempt;
 
 	a->step = w->worker[i].step;
 	a->batch = batch;
-	tasks_advance(w->t, i, h->task.id, a->from, a->step, batch, place_of(a->from));
+	leases_advance(w->t, i, h->task.id, a->from, a->step, batch, place_of(a->from));
 }
 
-static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
+static bool was_pushed(const struct lease *k, uint64_t x, uint32_t part)
 {
 	for (size_t i = 0; i < k->n_earlier; i++) {
-		const struct task_attempt *a = &k->earlier[i];
+		const struct lease_attempt *a = &k->earlier[i];
 
 		if (x >= a->from &&
 		    taken_has(&a->taken, 0, part, a->step + (x - a->from) / a->batch))
@@ -101,12 +101,12 @@ static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
 }
 
 /* The size of the batch at event x that an earlier attempt may have pushed; 0: there is none. */
-static uint64_t repeated_batch(const struct task *k, uint64_t x)
+static uint64_t repeated_batch(const struct lease *k, uint64_t x)
 {
 	uint64_t batch = 0, from = 0, most = UINT64_MAX, end = 0;
 
 	for (size_t i = 0; i < k->n_earlier; i++) {
-		const struct task_attempt *a = &k->earlier[i];
+		const struct lease_attempt *a = &k->earlier[i];
 		uint64_t to = taken_end(&a->taken);
 
 		to = a->from + (to > a->step ? to - a->step : 0) * a->batch;
@@ -129,7 +129,7 @@ static void lose_worker(struct world *w, unsigned i, uint64_t complete)
 	for (uint32_t p = 0; p < PARTS; p++)
 		if (me->last[p])
 			taken_add(&taken, 0, p, me->last[p]);
-	tasks_return(w->t, i, complete, &taken);
+	leases_take_back(w->t, i, complete, &taken);
 	taken_release(&taken);
 	for (unsigned k = 0; k < HELD; k++)
 		drop_held(&me->held[k]);
@@ -171,22 +171,22 @@ static bool train_batch(struct world *w, unsigned i, struct held *h, bool may_di
 		return false;
 	}
 	me->step++;
-	/* As tasks.c counts it: the attempt goes on behind the batch. */
+	/* As leases.c counts it: the attempt goes on behind the batch. */
 	h->task.attempt.from += n;
 	h->task.attempt.step = me->step;
 	return true;
 }
 
-static bool check_mark(const struct task *k)
+static bool check_mark(const struct lease *k)
 {
-	return k->place == TASKS_NOT_BEGUN
+	return k->place == LEASES_NOT_BEGUN
 	    ? !k->attempt.from
 	    : k->place == place_of(k->mark) && k->mark <= k->attempt.from;
 }
 
 static void lease_some(struct world *w, unsigned i)
 {
-	const struct task *k = tasks_lease(w->t, i, w->worker[i].step, 0);
+	const struct lease *k = leases_give(w->t, i, w->worker[i].step, 0);
 	struct held *h = w->worker[i].held;
 
 	if (!k)
@@ -208,7 +208,7 @@ static void give_back(struct world *w, unsigned i, struct held *h)
 	for (unsigned k = 0; k < HELD; k++)
 		if (w->worker[i].held[k].have)
 			id[n++] = w->worker[i].held[k].task.id;
-	tasks_keep(w->t, i, id, n);
+	leases_keep_only(w->t, i, id, n);
 }
 
 static void move_worker(struct world *w, unsigned i, bool may_die)
@@ -237,16 +237,16 @@ static void move_worker(struct world *w, unsigned i, bool may_die)
 		lose_worker(w, i, me->step);
 }
 
-static void restart_coordinator(struct world *w, const struct state_tasks *saved)
+static void restart_coordinator(struct world *w, const struct state_leases *saved)
 {
-	tasks_free(w->t);
-	w->t = tasks_new_stream(STREAMS);
-	tasks_limit(w->t, HELD);
+	leases_free(w->t);
+	w->t = leases_new_stream(STREAMS);
+	leases_set_limit(w->t, HELD);
 	if (saved)
-		tasks_load(w->t, saved, true);
+		leases_load(w->t, saved, true);
 	for (unsigned i = 0; i < w->logged; i++)
-		w->broken |= !tasks_replay(w->t, &w->log[i]);
-	tasks_watch(w->t, log_change, w);
+		w->broken |= !leases_replay(w->t, &w->log[i]);
+	leases_watch(w->t, log_change, w);
 }
 
 static bool all_trained(const struct world *w)
@@ -259,13 +259,13 @@ static bool all_trained(const struct world *w)
 	return true;
 }
 
-static void end_world(struct world *w, struct state_tasks *saved)
+static void end_world(struct world *w, struct state_leases *saved)
 {
 	for (unsigned i = 0; i < WORKERS; i++)
 		for (unsigned k = 0; k < HELD; k++)
 			drop_held(&w->worker[i].held[k]);
-	tasks_free(w->t);
-	state_tasks_free(saved);
+	leases_free(w->t);
+	state_leases_free(saved);
 	for (unsigned i = 0; i < LOG; i++)
 		taken_release(&w->lists[i]);
 	free(w);
@@ -275,24 +275,24 @@ static void end_world(struct world *w, struct state_tasks *saved)
 static bool survives(uint64_t seed)
 {
 	struct world *w = mem_alloc(sizeof *w);
-	struct state_tasks *saved = NULL;
+	struct state_leases *saved = NULL;
 	bool good;
 
 	rng_init(&w->rng, seed);
-	w->t = tasks_new_stream(STREAMS);
-	tasks_limit(w->t, HELD);
-	tasks_watch(w->t, log_change, w);
+	w->t = leases_new_stream(STREAMS);
+	leases_set_limit(w->t, HELD);
+	leases_watch(w->t, log_change, w);
 	for (unsigned turn = 0; !all_trained(w) && turn < 8000; turn++) {
 		move_worker(w, turn % WORKERS, turn < 3000);
 		if (rng_below(&w->rng, 40) == 0)
 			restart_coordinator(w, saved);
 		if (rng_below(&w->rng, 40) == 0) {
-			state_tasks_free(saved);
-			saved = tasks_save(w->t);
+			state_leases_free(saved);
+			saved = leases_save(w->t);
 			w->logged = 0;
 		}
 	}
-	good = all_trained(w) && !w->broken && !tasks_finished(w->t);
+	good = all_trained(w) && !w->broken && !leases_finished(w->t);
 	end_world(w, saved);
 	return good;
 }
@@ -315,17 +315,17 @@ static bool take_values(struct world *w)
 	return all;
 }
 
-static struct state_tasks *recorded(struct world *w)
+static struct state_leases *recorded(struct world *w)
 {
 	struct taken by[WORKERS] = { 0 };
-	struct state_tasks *state;
+	struct state_leases *state;
 
 	for (unsigned i = 0; i < WORKERS; i++)
 		for (uint32_t p = 0; p < PARTS; p++)
 			if (w->last[p][i])
 				taken_add(&by[i], 0, p, w->last[p][i]);
-	state = tasks_recorded(w->t, by, WORKERS);
-	tasks_end_record(w->t);
+	state = leases_recorded(w->t, by, WORKERS);
+	leases_end_record(w->t);
 	for (unsigned i = 0; i < WORKERS; i++)
 		taken_release(&by[i]);
 	return state;
@@ -336,26 +336,26 @@ static struct state_tasks *recorded(struct world *w)
 static bool resumes(uint64_t seed)
 {
 	struct world *w = mem_alloc(sizeof *w);
-	struct state_tasks *state;
+	struct state_leases *state;
 	unsigned before;
 	bool good;
 
 	rng_init(&w->rng, seed);
-	w->t = tasks_new_stream(STREAMS);
-	tasks_limit(w->t, HELD);
+	w->t = leases_new_stream(STREAMS);
+	leases_set_limit(w->t, HELD);
 	before = (unsigned)rng_below(&w->rng, 200);
 	for (unsigned i = 0; i < before; i++)
 		move_worker(w, (unsigned)rng_below(&w->rng, WORKERS), true);
-	tasks_begin_record(w->t);
+	leases_begin_record(w->t);
 	while (!take_values(w))
 		for (unsigned i = (unsigned)rng_below(&w->rng, 20); i > 0; i--)
 			move_worker(w, (unsigned)rng_below(&w->rng, WORKERS), true);
 	state = recorded(w);
-	tasks_free(w->t);
-	w->t = tasks_new_stream(STREAMS);
-	tasks_limit(w->t, HELD);
-	tasks_load(w->t, state, false);
-	state_tasks_free(state);
+	leases_free(w->t);
+	w->t = leases_new_stream(STREAMS);
+	leases_set_limit(w->t, HELD);
+	leases_load(w->t, state, false);
+	state_leases_free(state);
 	memcpy(w->pushed, w->saved, sizeof w->pushed);
 	for (unsigned i = 0; i < WORKERS; i++) {
 		for (unsigned k = 0; k < HELD; k++)
@@ -371,53 +371,53 @@ static bool resumes(uint64_t seed)
 
 static void limits(void)
 {
-	struct tasks *t = tasks_new_stream(3);
+	struct leases *t = leases_new_stream(3);
 	uint64_t done, leased, all;
-	const struct task *k;
+	const struct lease *k;
 
-	tasks_limit(t, 2);
-	k = tasks_lease(t, 0, 0, 0);
-	ok(k && k->id == 0 && k->place == TASKS_NOT_BEGUN, "a partition that is new has no place");
-	tasks_advance(t, 0, 0, 5, 1, 0, 70);
-	tasks_return(t, 0, 0, NULL);
-	k = tasks_lease(t, 1, 0, 0);
-	ok(k && k->attempt.from == 0 && k->place == TASKS_NOT_BEGUN,
+	leases_set_limit(t, 2);
+	k = leases_give(t, 0, 0, 0);
+	ok(k && k->id == 0 && k->place == LEASES_NOT_BEGUN, "a partition that is new has no place");
+	leases_advance(t, 0, 0, 5, 1, 0, 70);
+	leases_take_back(t, 0, 0, NULL);
+	k = leases_give(t, 1, 0, 0);
+	ok(k && k->attempt.from == 0 && k->place == LEASES_NOT_BEGUN,
 	    "a worker that rests cannot skip events");
-	tasks_advance(t, 1, 0, 0, 1, 8, 70);
-	tasks_advance(t, 1, 0, 16, 3, 0, 230);
-	tasks_return(t, 1, 9, NULL);
-	k = tasks_lease(t, 2, 0, 0);
+	leases_advance(t, 1, 0, 0, 1, 8, 70);
+	leases_advance(t, 1, 0, 16, 3, 0, 230);
+	leases_take_back(t, 1, 9, NULL);
+	k = leases_give(t, 2, 0, 0);
 	ok(k && k->attempt.from == 16 && k->mark == 16 && k->place == 230,
 	    "steps after a rest do not count as events");
-	ok(tasks_lease(t, 2, 0, 0) && !tasks_lease(t, 2, 0, 0) && tasks_held(t, 2) == 2,
+	ok(leases_give(t, 2, 0, 0) && !leases_give(t, 2, 0, 0) && leases_held(t, 2) == 2,
 	    "a worker holds no more than it may");
-	ok(tasks_lease(t, 1, 0, 0) && !tasks_lease(t, 0, 0, 0), "each partition is leased once");
-	tasks_extend(t, 4);
-	k = tasks_lease(t, 0, 0, 0);
-	tasks_count(t, &done, &leased, &all);
-	ok(k && k->id == 3 && leased == 4 && !tasks_finished(t),
+	ok(leases_give(t, 1, 0, 0) && !leases_give(t, 0, 0, 0), "each partition is leased once");
+	leases_extend(t, 4);
+	k = leases_give(t, 0, 0, 0);
+	leases_count(t, &done, &leased, &all);
+	ok(k && k->id == 3 && leased == 4 && !leases_finished(t),
 	    "a partition that is added is leased");
-	tasks_free(t);
+	leases_free(t);
 }
 
 /* A partition is added and leased, and the coordinator ends before its state has the partition: the log of
  * leases alone tells of it. */
 static void added_since_the_state(void)
 {
-	struct tasks *t = tasks_new_stream(1);
-	const struct task *k;
+	struct leases *t = leases_new_stream(1);
+	const struct lease *k;
 
-	ok(tasks_lease(t, 0, 0, 0) &&
-	        tasks_replay(t,
-	            &(struct task_change){ .event = TASK_LEASED, .id = 1, .worker = 1 }) &&
-	        tasks_held(t, 1) == 1,
+	ok(leases_give(t, 0, 0, 0) &&
+	        leases_replay(t,
+	            &(struct lease_change){ .event = LEASE_GIVEN, .id = 1, .worker = 1 }) &&
+	        leases_held(t, 1) == 1,
 	    "the lease of a partition that the saved state does not have is repeated");
-	ok(!tasks_replay(t, &(struct task_change){ .event = TASK_LEASED, .id = 3, .worker = 1 }),
+	ok(!leases_replay(t, &(struct lease_change){ .event = LEASE_GIVEN, .id = 3, .worker = 1 }),
 	    "the partition after the next one cannot have been leased");
-	tasks_limit(t, 2);
-	k = tasks_lease(t, 0, 0, 0);
+	leases_set_limit(t, 2);
+	k = leases_give(t, 0, 0, 0);
 	ok(!k, "it is leased once");
-	tasks_free(t);
+	leases_free(t);
 }
 
 int main(void)

@@ -79,7 +79,7 @@ void coord_free(struct coord *c)
 	coord_members_release(c);
 	coord_place_drop_weights(c);
 	layout_release(&c->layout);
-	tasks_free(c->data.tasks);
+	leases_free(c->data.leases);
 	coord_report_release(&c->evaluation.result);
 	coord_report_release(&c->evaluation.last);
 	json_decref(c->stopping.eval);
@@ -230,7 +230,7 @@ static void advance_forming(struct coord *c, int64_t now)
 			if (c->cfg.resume)
 				coord_resume_members(c);
 			coord_members_begin(c);
-			coord_job_begin_leases(c, coord_resume_saved_tasks(c));
+			coord_job_begin_leases(c, coord_resume_saved_leases(c));
 		}
 		coord_event(c, "layout", "layout epoch %u: %zu table%s over %u server%s",
 		    c->layout.epoch, c->layout.ntables, c->layout.ntables == 1 ? "" : "s",

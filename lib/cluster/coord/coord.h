@@ -13,7 +13,7 @@
 #include "layout/limits.h"
 
 struct conf;
-struct task_change;
+struct lease_change;
 
 /* The cluster's membership and decisions: who takes part, which server holds which partition,
  * in which phase the job is, and at which step a change takes effect.  A pure state machine:
@@ -91,7 +91,7 @@ struct coord_io {
 	/* A lease of data has changed. number counts these changes from 1 and goes on over
 	 * restarts. The leases can be restored from the last coord_save and all later changes. May
 	 * be NULL. */
-	void (*lease_changed)(void *ctx, uint64_t number, const struct task_change *change);
+	void (*lease_changed)(void *ctx, uint64_t number, const struct lease_change *change);
 };
 
 enum coord_phase {
@@ -125,14 +125,14 @@ bool coord_state_is_forming(const struct state *state);
 enum err_code coord_recover(struct coord *c, const struct state *state, int64_t now, struct err *e);
 /* After coord_recover: repeat a change that lease_changed logged. Changes that the saved state
  * already contains are skipped. False: the change does not follow from the state. */
-bool coord_replay_lease(struct coord *c, uint64_t number, const struct task_change *change);
+bool coord_replay_lease(struct coord *c, uint64_t number, const struct lease_change *change);
 /* Make a fresh coord begin with a layout epoch and a generation above those of a saved state that
  * is not recovered, so that processes of the old run are fenced. */
 void coord_begin_after(struct coord *c, const struct state *state);
 /* Two counters for the owner's persistence. coord_stamp grows whenever coord_save would return
- * something else; coord_leases counts the changes of data leases, which do not change the view. */
+ * something else; coord_lease_changes counts the changes of data leases, which do not change the view. */
 uint64_t coord_stamp(const struct coord *c);
-uint64_t coord_leases(const struct coord *c);
+uint64_t coord_lease_changes(const struct coord *c);
 /* Have the partitions been placed? Before that there is nothing to recover. */
 bool coord_is_placed(const struct coord *c);
 /* Number of tables that have not been dropped. */

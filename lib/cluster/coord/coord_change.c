@@ -369,8 +369,8 @@ static void decide_change(struct coord *c, uint64_t step)
 	}
 	/* The rank's earlier process is fenced at all servers: others go on with its data exactly where
 	 * it ended. */
-	if (c->data.tasks)
-		tasks_return(c->data.tasks, ch->rank, p->answers ? p->complete : 0, &p->taken);
+	if (c->data.leases)
+		leases_take_back(c->data.leases, ch->rank, p->answers ? p->complete : 0, &p->taken);
 	if (ch->kind == CHANGE_LEAVE) {
 		w->state = ch->after;
 		w->until = step;

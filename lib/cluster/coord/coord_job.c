@@ -13,22 +13,22 @@
 
 /* A lease was given, finished or taken back. The owner must log this before any message that
  * depends on it is sent. */
-static void forward_lease_change(void *ctx, const struct task_change *change)
+static void forward_lease_change(void *ctx, const struct lease_change *change)
 {
 	struct coord *c = ctx;
 
-	c->data.leases++;
+	c->data.lease_changes++;
 	if (c->io.lease_changed)
-		c->io.lease_changed(c->io.ctx, c->data.leases, change);
+		c->io.lease_changed(c->io.ctx, c->data.lease_changes, change);
 }
 
-static void begin_leases_of_stream(struct coord *c, const struct state_tasks *resumed)
+static void begin_leases_of_stream(struct coord *c, const struct state_leases *resumed)
 {
 	c->data.stream = true;
-	c->data.tasks = tasks_new_stream(c->data.examples);
-	tasks_watch(c->data.tasks, forward_lease_change, c);
+	c->data.leases = leases_new_stream(c->data.examples);
+	leases_watch(c->data.leases, forward_lease_change, c);
 	if (resumed)
-		tasks_load(c->data.tasks, resumed, false);
+		leases_load(c->data.leases, resumed, false);
 }
 
 void coord_job_choose_epochs(struct coord *c)
@@ -39,9 +39,9 @@ void coord_job_choose_epochs(struct coord *c)
 		c->cfg.epochs = epochs;
 }
 
-void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
+void coord_job_begin_leases(struct coord *c, const struct state_leases *saved)
 {
-	const struct state_tasks *resumed = coord_resume_saved_tasks(c);
+	const struct state_leases *resumed = coord_resume_saved_leases(c);
 	uint64_t range;
 
 	if (!c->cfg.lockstep || c->data.lease || resumed)
@@ -62,12 +62,12 @@ void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 	/* Leases of a saved state keep their range size, whatever the batch size is now. */
 	if (saved && saved->range)
 		range = (uint64_t)saved->range;
-	c->data.tasks = tasks_new(c->data.examples, range, c->cfg.epochs);
+	c->data.leases = leases_new(c->data.examples, range, c->cfg.epochs);
 	if (c->cfg.deterministic)
-		tasks_assign(c->data.tasks, c->nworkers, c->membership.first_step, c->cfg.batch);
-	tasks_watch(c->data.tasks, forward_lease_change, c);
+		leases_assign(c->data.leases, c->nworkers, c->membership.first_step, c->cfg.batch);
+	leases_watch(c->data.leases, forward_lease_change, c);
 	if (resumed)
-		tasks_load(c->data.tasks, resumed, false);
+		leases_load(c->data.leases, resumed, false);
 }
 
 /* The worker lists the ranges that it holds, and where it is in them: [id, from, step, batch, place]. A
@@ -76,7 +76,7 @@ void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 static void note_held_ranges(struct coord *c, unsigned rank, const json_t *holds)
 {
 	/* It cannot hold more than it was leased. */
-	size_t most = tasks_held(c->data.tasks, rank), n = 0, i;
+	size_t most = leases_held(c->data.leases, rank), n = 0, i;
 	uint64_t *held = mem_array(most + 1, sizeof *held);
 	const json_t *item;
 
@@ -88,10 +88,10 @@ static void note_held_ranges(struct coord *c, unsigned rank, const json_t *holds
 		if (n == most)
 			break;
 		held[n++] = v[0];
-		tasks_advance(c->data.tasks, rank, v[0], v[1], v[2], v[3], (int64_t)v[4]);
+		leases_advance(c->data.leases, rank, v[0], v[1], v[2], v[3], (int64_t)v[4]);
 	}
 	if (json_is_array(holds))
-		tasks_keep(c->data.tasks, rank, held, n);
+		leases_keep_only(c->data.leases, rank, held, n);
 	free(held);
 }
 
@@ -103,18 +103,18 @@ static void share_stream(struct coord *c, unsigned rank, bool *surplus)
 
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_ACTIVE) {
-			unsigned held = tasks_held(c->data.tasks, i);
+			unsigned held = leases_held(c->data.leases, i);
 
 			active++;
 			least = held < least ? held : least;
 		}
 	if (!active)
 		return;
-	tasks_limit(c->data.tasks, (unsigned)((c->data.examples + active - 1) / active));
-	*surplus = tasks_held(c->data.tasks, rank) >= least + 2;
+	leases_set_limit(c->data.leases, (unsigned)((c->data.examples + active - 1) / active));
+	*surplus = leases_held(c->data.leases, rank) >= least + 2;
 }
 
-static json_t *lease_to_json(const struct task *t)
+static json_t *lease_to_json(const struct lease *t)
 {
 	json_t *earlier = json_array(), *answer;
 	struct answer_task task = { .id = (int64_t)t->id,
@@ -129,7 +129,7 @@ static json_t *lease_to_json(const struct task *t)
 		.earlier = earlier };
 
 	for (size_t i = 0; i < t->n_earlier; i++) {
-		const struct task_attempt *a = &t->earlier[i];
+		const struct lease_attempt *a = &t->earlier[i];
 
 		json_array_append_new(earlier,
 		    json_pack("[IIIo]", (json_int_t)a->from, (json_int_t)a->step,
@@ -147,48 +147,48 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	unsigned rank = r->self->index;
 	struct err *e = r->e;
 	const json_t *done = m->done, *range;
-	const struct task *t;
+	const struct lease *t;
 	bool surplus = false;
 	size_t i;
 
-	if (!c->data.tasks) {
+	if (!c->data.leases) {
 		err_set(e, ERR_PROTO, "this job deals its data by steps, not by leases");
 		return NULL;
 	}
 	json_array_foreach(done, i, range)
-		tasks_done(c->data.tasks, rank,
+		leases_note_done(c->data.leases, rank,
 		    (uint64_t)json_integer_value(json_array_get(range, 0)),
 		    (uint64_t)json_integer_value(json_array_get(range, 1)));
 	note_held_ranges(c, rank, m->holds);
 	if (c->data.stream)
 		share_stream(c, rank, &surplus);
-	if (m->more && !c->data.stream && !tasks_may_lease(c->data.tasks, rank)) {
+	if (m->more && !c->data.stream && !leases_may_lease(c->data.leases, rank)) {
 		err_set(e, ERR_LIMIT,
 		    "worker-%u holds %u ranges of the data and may lease no more before it has finished one",
-		    rank, tasks_held(c->data.tasks, rank));
+		    rank, leases_held(c->data.leases, rank));
 		return NULL;
 	}
-	t = m->more ? tasks_lease(c->data.tasks, rank, (uint64_t)m->step, (uint64_t)m->batch)
+	t = m->more ? leases_give(c->data.leases, rank, (uint64_t)m->step, (uint64_t)m->batch)
 	            : NULL;
 	if (t)
 		return lease_to_json(t);
-	return ANSWER(lease, .finished = tasks_finished(c->data.tasks), .surplus = surplus);
+	return ANSWER(lease, .finished = leases_finished(c->data.leases), .surplus = surplus);
 }
 
-uint64_t coord_leases(const struct coord *c)
+uint64_t coord_lease_changes(const struct coord *c)
 {
-	return c->data.leases;
+	return c->data.lease_changes;
 }
 
-bool coord_replay_lease(struct coord *c, uint64_t number, const struct task_change *change)
+bool coord_replay_lease(struct coord *c, uint64_t number, const struct lease_change *change)
 {
 	/* The saved state contains this change. */
-	if (number <= c->data.leases)
+	if (number <= c->data.lease_changes)
 		return true;
-	if (number != c->data.leases + 1 || !c->data.tasks)
+	if (number != c->data.lease_changes + 1 || !c->data.leases)
 		return false;
-	c->data.leases = number;
-	return tasks_replay(c->data.tasks, change);
+	c->data.lease_changes = number;
+	return leases_replay(c->data.leases, change);
 }
 
 void coord_job_worker_done(struct coord *c, unsigned rank)
@@ -196,8 +196,8 @@ void coord_job_worker_done(struct coord *c, unsigned rank)
 	struct coord_member_worker *w = &c->worker[rank];
 
 	w->state = WORKER_DONE;
-	if (c->data.tasks) /* job.steps may end the job within a range */
-		tasks_return(c->data.tasks, rank, 0, NULL);
+	if (c->data.leases) /* job.steps may end the job within a range */
+		leases_take_back(c->data.leases, rank, 0, NULL);
 	coord_event(c, "worker_done", "worker-%u is done at step %lld", rank,
 	    (long long)w->figures.steps);
 	coord_changed(c);

@@ -250,7 +250,7 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 	if (examples == 0)
 		return err_set(e, ERR_CONFIG, "a worker without training data cannot join");
 	if (c->data.examples && c->data.examples == examples &&
-	    c->data.lease != (uint64_t)m->lease && !c->data.tasks)
+	    c->data.lease != (uint64_t)m->lease && !c->data.leases)
 		return err_set(e, ERR_CONFIG,
 		    "this worker reads the data in other blocks than the others: job.data_memory must be "
 		    "the same everywhere");
@@ -302,8 +302,8 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	c->data.lease = (uint64_t)m->lease;
 	c->data.stream = m->stream;
 	coord_job_choose_epochs(c);
-	if (c->data.tasks)
-		tasks_extend(c->data.tasks, c->data.examples);
+	if (c->data.leases)
+		leases_extend(c->data.leases, c->data.examples);
 	c->unfit[0] = 0;
 	coord_join_store_facts(c, m->facts);
 	w = &c->worker[rank];

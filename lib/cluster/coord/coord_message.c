@@ -221,7 +221,7 @@ static void worker_leaves(struct coord *c, unsigned rank, const json_t *msg, int
 		coord_changed(c);
 	} else if (w->state != WORKER_ACTIVE && w->state != WORKER_JOINING) {
 		return;
-	} else if (c->data.tasks && tasks_are_assigned(c->data.tasks)) {
+	} else if (c->data.leases && leases_are_assigned(c->data.leases)) {
 		/* Nobody else trains on its ranges. */
 		w->quit = true;
 		if (!w->lost_at)

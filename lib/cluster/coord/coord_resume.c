@@ -10,7 +10,7 @@
 enum err_code coord_resume_check(const struct state_head *m, bool deterministic, unsigned workers,
     struct err *e)
 {
-	const struct state_tasks *saved = m->data ? m->data->tasks : NULL;
+	const struct state_leases *saved = m->data ? m->data->tasks : NULL;
 	uint64_t had = saved ? (uint64_t)saved->assigned : 0;
 
 	if (!saved || had == (deterministic ? workers : 0))
@@ -107,7 +107,7 @@ void coord_resume_members(struct coord *c)
 			c->worker[m->ranks[i].rank].from = (uint64_t)m->ranks[i].clock;
 }
 
-const struct state_tasks *coord_resume_saved_tasks(const struct coord *c)
+const struct state_leases *coord_resume_saved_leases(const struct coord *c)
 {
 	const struct state_head *m = c->cfg.resume;
 

@@ -284,13 +284,13 @@ static void begin_leases_at(struct coord *c, uint64_t step)
 	struct step_shape shape;
 	struct data_position at;
 
-	if (c->data.tasks || c->cfg.lockstep || !m)
+	if (c->data.leases || c->cfg.lockstep || !m)
 		return;
 	shape = (struct step_shape){ c->data.examples, m->batch, m->n ? m->n : 1 };
 	at = step_data_advance(m->at, m->n ? step - m->step : 0, &shape);
 	c->data.leased_from = step;
 	coord_job_begin_leases(c, NULL);
-	tasks_begin_at(c->data.tasks, at.epoch, at.offset);
+	leases_begin_at(c->data.leases, at.epoch, at.offset);
 }
 
 void coord_setting_decided(struct coord *c, uint64_t step)

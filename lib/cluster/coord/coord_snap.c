@@ -62,9 +62,9 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	 * contains the ranges that are done now. For a range in work, the servers report with the
 	 * snapshot which of its pushes it contains. */
 	s->taken = mem_array(COORD_WORKERS_MAX, sizeof *s->taken);
-	if (c->data.tasks) {
-		tasks_begin_record(c->data.tasks);
-		s->tasks = tasks_save(c->data.tasks);
+	if (c->data.leases) {
+		leases_begin_record(c->data.leases);
+		s->leases = leases_save(c->data.leases);
 	}
 	send_order(c,
 	    MESSAGE(snapshot, .id = (int64_t)c->snap.id, .step = (int64_t)c->snap.step,
@@ -88,15 +88,15 @@ void coord_snap_end(struct coord *c)
 	s->state = SNAP_NONE;
 	json_decref(s->clocks);
 	json_decref(s->descriptions);
-	state_tasks_free(s->tasks);
+	state_leases_free(s->leases);
 	s->clocks = s->descriptions = NULL;
-	s->tasks = NULL;
+	s->leases = NULL;
 	for (unsigned i = 0; s->taken && i < COORD_WORKERS_MAX; i++)
 		taken_release(&s->taken[i]);
 	free(s->taken);
 	s->taken = NULL;
-	if (c->data.tasks)
-		tasks_end_record(c->data.tasks);
+	if (c->data.leases)
+		leases_end_record(c->data.leases);
 }
 
 enum coord_snap coord_snap_state(const struct coord *c)
@@ -165,11 +165,11 @@ static void note_recorded_leases(struct coord *c)
 {
 	struct snap *s = &c->snap;
 
-	if (!s->tasks)
+	if (!s->leases)
 		return;
-	state_tasks_free(s->tasks);
-	s->tasks = tasks_recorded(c->data.tasks, s->taken, COORD_WORKERS_MAX);
-	tasks_end_record(c->data.tasks);
+	state_leases_free(s->leases);
+	s->leases = leases_recorded(c->data.leases, s->taken, COORD_WORKERS_MAX);
+	leases_end_record(c->data.leases);
 }
 
 /* A server's answer about a snapshot. Answers about an older one are ignored. */
@@ -275,7 +275,7 @@ json_t *coord_snap_head(const struct coord *c)
 	describe_ranks(c, &head);
 	*head.data = (struct state_data){ .examples = (int64_t)c->data.examples,
 		.deal = snap_data_position(c),
-		.tasks = c->snap.tasks ? state_tasks_copy(c->snap.tasks) : NULL,
+		.tasks = c->snap.leases ? state_leases_copy(c->snap.leases) : NULL,
 		.facts = c->data.facts,
 		.given = c->data.given };
 	if (head.data->tasks && head.data->tasks->assigned)

@@ -66,7 +66,7 @@
  *
  * For settings, coord_settings_check_applied notices when every worker reports that it has applied them. */
 #include "coord/coord.h"
-#include "coord/tasks.h"
+#include "coord/leases.h"
 #include "conf/conf.h"
 #include "layout/step_data.h"
 #include "layout/layout.h"
@@ -240,7 +240,7 @@ struct snap {
 	json_t *clocks, *descriptions;
 	/* The data leases: at its begin, and once all servers have taken their partitions, with the
 	 * batches that are in these; or NULL */
-	struct state_tasks *tasks;
+	struct state_leases *leases;
 	struct taken *taken; /* by rank: the pushes in the snapshot */
 	char message[300];
 };
@@ -289,8 +289,8 @@ struct coord_data {
 	/* The data is leased from step leased_from on; once leased, it stays so. */
 	bool leased;
 	uint64_t leased_from;
-	struct tasks *tasks;
-	uint64_t leases; /* number of the last lease change; goes on over restarts */
+	struct leases *leases;
+	uint64_t lease_changes; /* number of the last change of a lease; goes on over restarts */
 };
 
 /* Signs that tell whether it is the servers that are silent, or the coordinator that is deaf. */
@@ -519,7 +519,7 @@ void coord_resume_fit_table(struct coord *c, const struct table *shape);
 void coord_resume_facts(struct coord *c, const json_t *facts);
 void coord_resume_members(struct coord *c);
 /* The checkpoint's data leases; NULL: its data was not leased, or there is no checkpoint. */
-const struct state_tasks *coord_resume_saved_tasks(const struct coord *c);
+const struct state_leases *coord_resume_saved_leases(const struct coord *c);
 
 /* coord_refusals.c */
 /* Hooks: a server's figures have arrived; a worker has joined. */
@@ -558,7 +558,7 @@ void coord_report_release(struct coord_report *r);
 void coord_job_choose_epochs(struct coord *c);
 /* Start leasing the data, if this job does. saved: the state of the leases to go on from, or
  * NULL. */
-void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved);
+void coord_job_begin_leases(struct coord *c, const struct state_leases *saved);
 /* Early stopping (coord_early_stop.c): take an evaluation of a step into account, which may be that of
  * the final model; save and load the state; add it to a status or result. */
 void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bool final);

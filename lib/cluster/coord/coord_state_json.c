@@ -114,8 +114,8 @@ void coord_save(const struct coord *c, struct state *out)
 		.running_at = c->running_at,
 		.ended_at = c->ended_at,
 		.ring_gone = c->ring.gone,
-		.tasks = c->data.tasks ? tasks_save(c->data.tasks) : NULL,
-		.lease_changes = (int64_t)c->data.leases,
+		.tasks = c->data.leases ? leases_save(c->data.leases) : NULL,
+		.lease_changes = (int64_t)c->data.lease_changes,
 		.leased_from = (int64_t)c->data.leased_from,
 		.stop = coord_early_stop_save(c),
 		.epochs = (int64_t)c->cfg.epochs,
@@ -277,8 +277,8 @@ static void load_progress(struct coord *c, const struct state *state, int64_t no
 	c->data.leased = state->tasks != NULL;
 	c->data.leased_from = (uint64_t)state->leased_from;
 	coord_job_begin_leases(c, state->tasks);
-	if (c->data.tasks && state->tasks)
-		tasks_load(c->data.tasks, state->tasks, true);
+	if (c->data.leases && state->tasks)
+		leases_load(c->data.leases, state->tasks, true);
 }
 
 enum err_code coord_recover(struct coord *c, const struct state *state, int64_t now, struct err *e)
@@ -312,7 +312,7 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 	c->votes.decided = c->votes.next = (uint64_t)state->proposals;
 	c->rev = (uint64_t)state->rev;
 	coord_tables_load(c, state);
-	c->data.leases = (uint64_t)state->lease_changes;
+	c->data.lease_changes = (uint64_t)state->lease_changes;
 	c->settings.unwaited = true;
 	load_progress(c, state, now);
 	c->layout.epoch++;

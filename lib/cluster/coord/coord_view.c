@@ -278,11 +278,11 @@ static void report_placing_servers(const struct coord *c, json_t *status)
 /* Adds how far training on data in blocks is. bytes: of an epoch. */
 static void report_data_in_blocks(const struct coord *c, double bytes, json_t *status)
 {
-	uint64_t examples = tasks_epoch_examples(c->data.tasks);
+	uint64_t examples = leases_epoch_examples(c->data.leases);
 
 	json_object_set_new(status, "data_bytes", json_integer((json_int_t)bytes));
 	json_object_set_new(status, "data_done_bytes",
-	    json_integer((json_int_t)(bytes * tasks_epochs_done(c->data.tasks))));
+	    json_integer((json_int_t)(bytes * leases_epochs_done(c->data.leases))));
 	json_object_set_new(status, "data_epochs",
 	    c->cfg.epochs ? json_integer((json_int_t)c->cfg.epochs) : json_null());
 	json_object_set_new(status, "epoch_examples",
@@ -331,7 +331,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	    json_integer(
 	        (json_int_t)sum.steps_total / (json_int_t)(c->nworkers ? c->nworkers : 1)));
 	json_object_set_new(s, "examples", json_integer((json_int_t)sum.examples));
-	if (c->data.tasks && sum.data_bytes > 0)
+	if (c->data.leases && sum.data_bytes > 0)
 		report_data_in_blocks(c, sum.data_bytes, s);
 	json_object_set_new(s, "train_loss", json_of_num(sum.train_loss));
 	json_object_set_new(s, "progressive_loss", json_of_num(sum.progressive_loss));
@@ -517,8 +517,8 @@ json_t *coord_tasks(const struct coord *c)
 	uint64_t done = 0, leased = 0, all = 0;
 	json_t *o = json_event("tasks");
 
-	if (c->data.tasks)
-		tasks_count(c->data.tasks, &done, &leased, &all);
+	if (c->data.leases)
+		leases_count(c->data.leases, &done, &leased, &all);
 	json_object_set_new(o, "done", json_integer((json_int_t)done));
 	json_object_set_new(o, "leased", json_integer((json_int_t)leased));
 	json_object_set_new(o, "total",

@@ -106,9 +106,9 @@ static void *copy_array(const void *list, uint64_t n, size_t size)
 	return copy;
 }
 
-struct state_tasks *state_tasks_copy(const struct state_tasks *t)
+struct state_leases *state_leases_copy(const struct state_leases *t)
 {
-	struct state_tasks *copy = mem_alloc(sizeof *copy);
+	struct state_leases *copy = mem_alloc(sizeof *copy);
 
 	*copy = *t;
 	copy->open = copy_array(t->open, t->nopen, sizeof *copy->open);
@@ -120,9 +120,9 @@ struct state_tasks *state_tasks_copy(const struct state_tasks *t)
 	return copy;
 }
 
-void state_tasks_free(struct state_tasks *t)
+void state_leases_free(struct state_leases *t)
 {
 	if (t)
-		fields_release(fields_state_tasks, t);
+		fields_release(fields_state_leases, t);
 	free(t);
 }

@@ -62,8 +62,8 @@ void state_head_release(struct state_head *s);
 /* Decode the addresses of a process, as in the message "worker_join". ERR_FORMAT. */
 enum err_code state_seat_decode(const json_t *json, struct state_seat *out, struct err *e);
 
-/* Copy and free leases that are in no other struct. state_tasks_free(NULL) is fine. */
-struct state_tasks *state_tasks_copy(const struct state_tasks *t);
-void state_tasks_free(struct state_tasks *t);
+/* Copy and free leases that are in no other struct. state_leases_free(NULL) is fine. */
+struct state_leases *state_leases_copy(const struct state_leases *t);
+void state_leases_free(struct state_leases *t);
 
 #endif

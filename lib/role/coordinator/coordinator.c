@@ -169,7 +169,7 @@ void coordinator_event(struct coordinator *coordinator, const char *kind, const 
 
 /* ---- calls from sessions ---- */
 
-static void log_lease_change(void *ctx, uint64_t number, const struct task_change *change)
+static void log_lease_change(void *ctx, uint64_t number, const struct lease_change *change)
 {
 	struct coordinator *coordinator = ctx;
 
@@ -192,7 +192,7 @@ static bool announces_state(const struct coordinator *coordinator, enum message_
 	return kind == MESSAGE_lease || kind == MESSAGE_server_join ||
 	    kind == MESSAGE_worker_join || kind == MESSAGE_relay_join ||
 	    coord_stamp(coordinator->coord) != before->stamp ||
-	    coord_leases(coordinator->coord) != before->leases;
+	    coord_lease_changes(coordinator->coord) != before->leases;
 }
 
 /* ---- messages that the state machine does not handle ---- */
@@ -229,7 +229,7 @@ json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *s
 		return NULL;
 	}
 	before = (struct coordinator_mark){ coord_stamp(coordinator->coord),
-		coord_leases(coordinator->coord) };
+		coord_lease_changes(coordinator->coord) };
 	answer = m->kind == MESSAGE_worker_join &&
 	        initial_settings(coordinator, self, &m->worker_join, e)
 	    ? NULL
@@ -241,7 +241,7 @@ json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *s
 	coordinator->change_is_awaited = false;
 	if (announces_state(coordinator, m->kind, &before))
 		*due = (struct coordinator_mark){ coord_stamp(coordinator->coord),
-			coord_leases(coordinator->coord) };
+			coord_lease_changes(coordinator->coord) };
 	/* Heartbeats come by the thousand each second, so they wake no thread in coordinator_wait.
 	 * Changes that a heartbeat caused are seen at the next tick. */
 	commit(coordinator, m->kind != MESSAGE_beat);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "coord/tasks.h"
+#include "coord/leases.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/owner_file.h"
 #include "coordinator/state_file.h"
@@ -51,10 +51,10 @@ struct lease_log {
 /* ---- writing ---- */
 
 static const char letter[] = {
-	[TASK_LEASED] = 'L',
-	[TASK_DONE] = 'D',
-	[TASK_RETURNED] = 'R',
-	[TASK_ADVANCED] = 'H', /* the worker still holds it */
+	[LEASE_GIVEN] = 'L',
+	[LEASE_DONE] = 'D',
+	[LEASE_TAKEN_BACK] = 'R',
+	[LEASE_ADVANCED] = 'H', /* the worker still holds it */
 };
 
 static uint32_t line_checksum(const char *text, size_t n)
@@ -62,7 +62,7 @@ static uint32_t line_checksum(const char *text, size_t n)
 	return (uint32_t)crc32(0, (const Bytef *)text, (uInt)n);
 }
 
-void lease_log_add(struct lease_log *l, uint64_t number, const struct task_change *change)
+void lease_log_add(struct lease_log *l, uint64_t number, const struct lease_change *change)
 {
 	static const struct taken nothing = { 0 };
 	json_t *taken = taken_to_json(change->taken ? change->taken : &nothing);
@@ -273,7 +273,7 @@ void lease_log_remove_others(const struct coordinator *coordinator)
 /* ---- reading ---- */
 
 /* Parse the text of a line after its checksum. *taken is to be released if true. */
-static bool parse_lease_change(const char *text, uint64_t *number, struct task_change *out,
+static bool parse_lease_change(const char *text, uint64_t *number, struct lease_change *out,
     struct taken *taken)
 {
 	const char *event;
@@ -289,7 +289,7 @@ static bool parse_lease_change(const char *text, uint64_t *number, struct task_c
 	        &out->place, &tail) != 8 ||
 	    !tail || !(event = memchr(letter, c, sizeof letter)))
 		return false;
-	out->event = (enum task_event)(event - letter);
+	out->event = (enum lease_event)(event - letter);
 	list = json_loads(text + tail, 0, NULL);
 	ok = list && !taken_from_json(list, taken, NULL);
 	json_decref(list);
@@ -298,7 +298,7 @@ static bool parse_lease_change(const char *text, uint64_t *number, struct task_c
 }
 
 /* Parse a line without its newline. False: it is torn. Otherwise *taken is to be released. */
-static bool parse_lease_line(const char *line, size_t n, uint64_t *number, struct task_change *out,
+static bool parse_lease_line(const char *line, size_t n, uint64_t *number, struct lease_change *out,
     struct taken *taken)
 {
 	char *text = mem_printf("%.*s", (int)n, line);
@@ -318,7 +318,7 @@ static enum err_code replay_lines(struct coordinator *coordinator, const char *p
 {
 	const char *at = (const char *)b->data, *end = at + b->len, *line;
 	uint64_t number, before = 0;
-	struct task_change change;
+	struct lease_change change;
 	struct taken taken;
 
 	for (; at < end; at = line + 1) {

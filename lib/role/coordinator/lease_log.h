@@ -22,7 +22,7 @@
  * missing. */
 struct coordinator;
 struct lease_log;
-struct task_change;
+struct lease_change;
 
 /* Make an empty log and start its thread.  All calls but this one and lease_log_stop are made
  * with the coordinator's lock held. */
@@ -35,7 +35,7 @@ void lease_log_free(struct lease_log *l); /* l may be NULL */
 /* The file's name within the run directory. */
 const char *lease_log_name(const struct lease_log *l);
 /* Queue a change for the log's thread. */
-void lease_log_add(struct lease_log *l, uint64_t number, const struct task_change *change);
+void lease_log_add(struct lease_log *l, uint64_t number, const struct lease_change *change);
 /* Is the log so long that state.json should be written in order to truncate it? l may be NULL. */
 bool lease_log_is_long(const struct lease_log *l);
 /* state.json is about to be written with all changes so far. When the log is long, lines that are

@@ -255,7 +255,7 @@ bool state_file_is_durable(struct coordinator *coordinator)
 		return atomic_load(&coordinator->file.tellable) >= stamp;
 	}
 	allow_announcements(coordinator, stamp,
-	    coordinator->file.leaselog ? 0 : coord_leases(coordinator->coord));
+	    coordinator->file.leaselog ? 0 : coord_lease_changes(coordinator->coord));
 	return true;
 }
 
@@ -264,7 +264,8 @@ bool state_file_is_durable(struct coordinator *coordinator)
  * meanwhile belong to the next round. */
 static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 {
-	uint64_t stamp = coord_stamp(coordinator->coord), leases = coord_leases(coordinator->coord);
+	uint64_t stamp = coord_stamp(coordinator->coord),
+	         leases = coord_lease_changes(coordinator->coord);
 	struct announcement news;
 	enum err_code rc;
 	char *text;
@@ -293,7 +294,7 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 		    (coordinator->server->cfg.role ||
 		        coord_phase(coordinator->coord) == COORD_FAILED))
 			allow_announcements(coordinator, coord_stamp(coordinator->coord),
-			    coord_leases(coordinator->coord));
+			    coord_lease_changes(coordinator->coord));
 		return rc;
 	}
 	coordinator->file.saved = stamp;

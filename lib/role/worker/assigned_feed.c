@@ -4,7 +4,7 @@
 #include "core/mem.h"
 #include "worker/feed_state.h"
 
-/* Leases of assigned ranges (coord/tasks.h): this rank's ranges one after another, one batch of them a step,
+/* Leases of assigned ranges (coord/leases.h): this rank's ranges one after another, one batch of them a step,
  * so that the step determines the batch.
  *
  * The worker holds ranges in this order:

@@ -22,7 +22,7 @@
  * must know at which step a range begins before its first push: a range that is leased ahead begins at
  * the step that follows from the examples left, and when it does not, the worker says so first.
  *
- * In a deterministic job the ranges are assigned to the ranks instead (coord/tasks.h).
+ * In a deterministic job the ranges are assigned to the ranks instead (coord/leases.h).
  *
  * One thread, the training thread; no locks. */
 struct feed;

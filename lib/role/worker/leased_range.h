@@ -8,7 +8,7 @@
 #include "worker/range_source.h"
 
 /* A range of training data that this worker has leased, and the attempts on it of workers that were lost
- * (coord/tasks.h). Pure; belongs to the training thread. */
+ * (coord/leases.h). Pure; belongs to the training thread. */
 
 /* The place where the training on a range is or was: one batch of `batch` examples a step, from
  * example `from` of the range and the step `step` on. taken: for a lost worker, its pushes of the

@@ -13,7 +13,7 @@
  * nothing arrives for IDLE, the step has no examples, so that workers that wait for this step go on; while
  * others train, such a step is made at once.
  *
- * The coordinator counts events by the steps since a worker last said where it is (coord/tasks.h). So before
+ * The coordinator counts events by the steps since a worker last said where it is (coord/leases.h). So before
  * a push the worker announces where it is, unless the batch follows on the one before in the same partition
  * and has the same size; and it rests on all partitions before a step in which it trains on none of them.
  * An announcement waits until all pushes have their receipts. While batches of one partition follow on one

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: ISC */
-#include "coord/tasks.h"
+#include "coord/leases.h"
 
 #include "coord/coord.h"
 #include "core/mem.h"
 
-struct lease {
-	struct lease *next;
-	struct task task;
+struct lease_node {
+	struct lease_node *next;
+	struct lease lease;
 };
 
 /* The leases of one worker: as many as one may hold, so that the list is short. */
 struct holder {
-	struct lease *leased;
+	struct lease_node *leased;
 	unsigned n;
 };
 
@@ -23,12 +23,12 @@ struct recorded {
 	uint64_t until; /* the first step that is not one of it, when it has ended */
 	/* own.taken: for a lost worker (`lost`), its pushes that the partitions had when it was
 	 * lost */
-	struct task_attempt own;
+	struct lease_attempt own;
 	int64_t place; /* of example own.from */
 	bool lost;
 };
 
-struct tasks {
+struct leases {
 	uint64_t examples, range, epochs, per_epoch;
 	uint64_t next; /* id of the first range never leased */
 	uint64_t done;
@@ -40,66 +40,66 @@ struct tasks {
 	uint64_t counted_epoch, counted_ranges, counted_examples;
 	struct holder *holder; /* by worker number */
 	uint32_t nholders;
-	uint64_t leased;    /* leases held by all workers */
-	struct lease *back; /* ranges that were taken back; they are leased first */
-	void (*changed)(void *ctx, const struct task_change *c);
+	uint64_t leased;         /* leases held by all workers */
+	struct lease_node *back; /* ranges that were taken back; they are leased first */
+	void (*changed)(void *ctx, const struct lease_change *c);
 	void *ctx;
 	/* While a checkpoint is taken: the leases at its begin (else NULL), and the attempts in work then
 	 * or begun since. */
-	struct state_tasks *base;
+	struct state_leases *base;
 	struct recorded *record;
 	size_t nrecorded;
 };
 
-struct tasks *tasks_new(uint64_t examples, uint64_t range, uint64_t epochs)
+struct leases *leases_new(uint64_t examples, uint64_t range, uint64_t epochs)
 {
-	struct tasks *t = mem_alloc(sizeof *t);
+	struct leases *t = mem_alloc(sizeof *t);
 
 	t->examples = examples;
 	t->range = range;
 	t->epochs = epochs;
 	t->per_epoch = (examples + range - 1) / range;
-	t->limit = TASKS_HELD_MAX;
+	t->limit = LEASES_HELD_MAX;
 	return t;
 }
 
-struct tasks *tasks_new_stream(uint64_t partitions)
+struct leases *leases_new_stream(uint64_t partitions)
 {
-	struct tasks *t = tasks_new(partitions, 1, 1);
+	struct leases *t = leases_new(partitions, 1, 1);
 
 	t->stream = true;
 	return t;
 }
 
-bool tasks_are_stream(const struct tasks *t)
+bool leases_are_stream(const struct leases *t)
 {
 	return t->stream;
 }
 
-void tasks_extend(struct tasks *t, uint64_t partitions)
+void leases_extend(struct leases *t, uint64_t partitions)
 {
 	if (t->stream && partitions > t->examples)
 		t->examples = t->per_epoch = partitions;
 }
 
-void tasks_limit(struct tasks *t, unsigned held)
+void leases_set_limit(struct leases *t, unsigned held)
 {
 	t->limit = held;
 }
 
-unsigned tasks_held(const struct tasks *t, uint32_t worker)
+unsigned leases_held(const struct leases *t, uint32_t worker)
 {
 	return worker < t->nholders ? t->holder[worker].n : 0;
 }
 
 /* Counts the examples of the first epoch none of whose ranges is done. */
-static void begin_count(struct tasks *t)
+static void begin_count(struct leases *t)
 {
 	t->counted_epoch = (t->done + t->per_epoch - 1) / t->per_epoch;
 	t->counted_ranges = t->counted_examples = 0;
 }
 
-static void count_done(struct tasks *t, uint64_t id, uint64_t examples)
+static void count_done(struct leases *t, uint64_t id, uint64_t examples)
 {
 	t->done++;
 	if (id / t->per_epoch != t->counted_epoch)
@@ -108,55 +108,55 @@ static void count_done(struct tasks *t, uint64_t id, uint64_t examples)
 	t->counted_examples += examples;
 }
 
-uint64_t tasks_epoch_examples(const struct tasks *t)
+uint64_t leases_epoch_examples(const struct leases *t)
 {
 	return t->counted_ranges == t->per_epoch ? t->counted_examples : 0;
 }
 
 /* The last range of an epoch may be shorter than the others, which does not matter here. */
-double tasks_epochs_done(const struct tasks *t)
+double leases_epochs_done(const struct leases *t)
 {
 	return (double)t->done / (double)t->per_epoch;
 }
 
-void tasks_begin_at(struct tasks *t, uint64_t epoch, uint64_t offset)
+void leases_begin_at(struct leases *t, uint64_t epoch, uint64_t offset)
 {
 	t->next = t->done = epoch * t->per_epoch + offset / t->range;
 	begin_count(t);
 }
 
-void tasks_watch(struct tasks *t, void (*changed)(void *ctx, const struct task_change *c),
+void leases_watch(struct leases *t, void (*changed)(void *ctx, const struct lease_change *c),
     void *ctx)
 {
 	t->changed = changed;
 	t->ctx = ctx;
 }
 
-static void report_lease_change(const struct tasks *t, const struct task_change *c)
+static void report_lease_change(const struct leases *t, const struct lease_change *c)
 {
 	if (t->changed)
 		t->changed(t->ctx, c);
 }
 
-static void free_lease(struct lease *l)
+static void free_lease(struct lease_node *l)
 {
-	for (size_t i = 0; i < l->task.n_earlier; i++)
-		taken_release(&l->task.earlier[i].taken);
-	free(l->task.earlier);
+	for (size_t i = 0; i < l->lease.n_earlier; i++)
+		taken_release(&l->lease.earlier[i].taken);
+	free(l->lease.earlier);
 	free(l);
 }
 
-static void free_leases(struct lease *l)
+static void free_leases(struct lease_node *l)
 {
 	while (l) {
-		struct lease *next = l->next;
+		struct lease_node *next = l->next;
 
 		free_lease(l);
 		l = next;
 	}
 }
 
-void tasks_free(struct tasks *t)
+void leases_free(struct leases *t)
 {
 	if (!t)
 		return;
@@ -164,28 +164,28 @@ void tasks_free(struct tasks *t)
 		free_leases(t->holder[i].leased);
 	free(t->holder);
 	free_leases(t->back);
-	tasks_end_record(t);
+	leases_end_record(t);
 	free(t);
 }
 
 /* ---- attempts while a checkpoint is taken ---- */
 
 /* A worker has begun an attempt. */
-static void record_attempt(struct tasks *t, const struct task *task, uint32_t worker)
+static void record_attempt(struct leases *t, const struct lease *lease, uint32_t worker)
 {
-	if (!t->base || !task->attempt.batch || t->assigned)
+	if (!t->base || !lease->attempt.batch || t->assigned)
 		return;
 	t->record = mem_regrow(t->record, t->nrecorded + 1, sizeof *t->record);
-	t->record[t->nrecorded++] = (struct recorded){ .id = task->id,
+	t->record[t->nrecorded++] = (struct recorded){ .id = lease->id,
 		.worker = worker,
 		.until = UINT64_MAX,
-		.place = task->place,
-		.own = task->attempt };
+		.place = lease->place,
+		.own = lease->attempt };
 }
 
 /* The worker's attempt has ended before `until`. taken: the pushes that the partitions had when the
  * worker was lost; NULL: it was not lost. */
-static void record_end(struct tasks *t, uint64_t id, uint32_t worker, uint64_t until,
+static void record_end(struct leases *t, uint64_t id, uint32_t worker, uint64_t until,
     const struct taken *taken)
 {
 	for (size_t i = 0; i < t->nrecorded; i++) {
@@ -201,27 +201,27 @@ static void record_end(struct tasks *t, uint64_t id, uint32_t worker, uint64_t u
 	}
 }
 
-void tasks_end_record(struct tasks *t)
+void leases_end_record(struct leases *t)
 {
 	for (size_t i = 0; i < t->nrecorded; i++)
 		taken_release(&t->record[i].own.taken);
 	free(t->record);
-	state_tasks_free(t->base);
+	state_leases_free(t->base);
 	t->record = NULL;
 	t->nrecorded = 0;
 	t->base = NULL;
 }
 
-void tasks_begin_record(struct tasks *t)
+void leases_begin_record(struct leases *t)
 {
-	tasks_end_record(t);
-	t->base = tasks_save(t);
+	leases_end_record(t);
+	t->base = leases_save(t);
 	for (uint32_t i = 0; i < t->nholders; i++)
-		for (const struct lease *l = t->holder[i].leased; l; l = l->next)
-			record_attempt(t, &l->task, i);
+		for (const struct lease_node *l = t->holder[i].leased; l; l = l->next)
+			record_attempt(t, &l->lease, i);
 }
 
-static struct holder *worker_holder(struct tasks *t, uint32_t worker)
+static struct holder *worker_holder(struct leases *t, uint32_t worker)
 {
 	if (worker >= t->nholders) {
 		t->holder = mem_regrow(t->holder, (size_t)worker + 1, sizeof *t->holder);
@@ -232,7 +232,7 @@ static struct holder *worker_holder(struct tasks *t, uint32_t worker)
 	return &t->holder[worker];
 }
 
-static void give_lease(struct tasks *t, struct lease *l, uint32_t worker)
+static void give_lease(struct leases *t, struct lease_node *l, uint32_t worker)
 {
 	struct holder *h = worker_holder(t, worker);
 
@@ -243,9 +243,9 @@ static void give_lease(struct tasks *t, struct lease *l, uint32_t worker)
 }
 
 /* Take the lease at *p out of the holder's list. */
-static struct lease *unlink_lease(struct tasks *t, struct holder *h, struct lease **p)
+static struct lease_node *unlink_lease(struct leases *t, struct holder *h, struct lease_node **p)
 {
-	struct lease *l = *p;
+	struct lease_node *l = *p;
 
 	*p = l->next;
 	h->n--;
@@ -253,31 +253,31 @@ static struct lease *unlink_lease(struct tasks *t, struct holder *h, struct leas
 	return l;
 }
 
-static uint64_t count_all_ranges(const struct tasks *t)
+static uint64_t count_all_ranges(const struct leases *t)
 {
 	return t->epochs ? t->epochs * t->per_epoch : UINT64_MAX;
 }
 
-static struct task range_task(const struct tasks *t, uint64_t id)
+static struct lease make_lease(const struct leases *t, uint64_t id)
 {
 	uint64_t at = id % t->per_epoch * t->range;
 
-	return (struct task){ .id = id,
+	return (struct lease){ .id = id,
 		.epoch = id / t->per_epoch,
-		.place = TASKS_NOT_BEGUN,
+		.place = LEASES_NOT_BEGUN,
 		.begin = at,
 		.end = at + t->range < t->examples ? at + t->range : t->examples };
 }
 
-static struct lease *new_lease(const struct tasks *t, uint64_t id)
+static struct lease_node *new_lease(const struct leases *t, uint64_t id)
 {
-	struct lease *l = mem_alloc(sizeof *l);
+	struct lease_node *l = mem_alloc(sizeof *l);
 
-	l->task = range_task(t, id);
+	l->lease = make_lease(t, id);
 	return l;
 }
 
-static void return_lease(struct tasks *t, struct lease *l)
+static void return_lease(struct leases *t, struct lease_node *l)
 {
 	l->next = t->back;
 	t->back = l;
@@ -287,39 +287,39 @@ static void return_lease(struct tasks *t, struct lease *l)
 
 /* Each worker's first range has a mark from the beginning, so that it is known where a worker was that is
  * lost before it has reported anything. */
-static void mark_first_ranges(struct tasks *t)
+static void mark_first_ranges(struct leases *t)
 {
 	for (uint64_t i = 0; i < t->assigned && t->next < count_all_ranges(t); i++) {
-		struct lease *l = new_lease(t, t->next++);
+		struct lease_node *l = new_lease(t, t->next++);
 
-		l->task.attempt = (struct task_attempt){ .step = t->first_step,
+		l->lease.attempt = (struct lease_attempt){ .step = t->first_step,
 			.batch = t->first_batch };
 		return_lease(t, l);
 	}
 }
 
-void tasks_assign(struct tasks *t, uint64_t workers, uint64_t step, uint64_t batch)
+void leases_assign(struct leases *t, uint64_t workers, uint64_t step, uint64_t batch)
 {
 	t->assigned = workers;
 	t->first_step = step;
 	t->first_batch = batch;
-	t->limit = TASKS_ASSIGNED_MAX;
+	t->limit = LEASES_ASSIGNED_MAX;
 	mark_first_ranges(t);
 }
 
-bool tasks_are_assigned(const struct tasks *t)
+bool leases_are_assigned(const struct leases *t)
 {
 	return t->assigned > 0;
 }
 
 /* Takes the worker's first range that nobody holds. NULL: it has no more. */
-static struct lease *take_assigned_range(struct tasks *t, uint32_t worker)
+static struct lease_node *take_assigned_range(struct leases *t, uint32_t worker)
 {
-	struct lease **first = NULL, *l;
+	struct lease_node **first = NULL, *l;
 
-	for (struct lease **p = &t->back; *p; p = &(*p)->next)
-		if ((*p)->task.id % t->assigned == worker &&
-		    (!first || (*p)->task.id < (*first)->task.id))
+	for (struct lease_node **p = &t->back; *p; p = &(*p)->next)
+		if ((*p)->lease.id % t->assigned == worker &&
+		    (!first || (*p)->lease.id < (*first)->lease.id))
 			first = p;
 	if (first) {
 		l = *first;
@@ -328,7 +328,7 @@ static struct lease *take_assigned_range(struct tasks *t, uint32_t worker)
 	}
 	while (t->next < count_all_ranges(t)) {
 		l = new_lease(t, t->next++);
-		if (l->task.id % t->assigned == worker)
+		if (l->lease.id % t->assigned == worker)
 			return l;
 		return_lease(t, l);
 	}
@@ -336,9 +336,9 @@ static struct lease *take_assigned_range(struct tasks *t, uint32_t worker)
 }
 
 /* Takes the range that is next in turn. NULL: there is none. */
-static struct lease *take_next_range(struct tasks *t)
+static struct lease_node *take_next_range(struct leases *t)
 {
-	struct lease *l = t->back;
+	struct lease_node *l = t->back;
 
 	if (l)
 		t->back = l->next;
@@ -349,7 +349,7 @@ static struct lease *take_next_range(struct tasks *t)
 
 /* ---- attempts ---- */
 
-static void begin_attempt(struct task *t, uint64_t step, uint64_t batch, bool assigned)
+static void begin_attempt(struct lease *t, uint64_t step, uint64_t batch, bool assigned)
 {
 	if (assigned && t->attempt.batch)
 		return;
@@ -363,14 +363,14 @@ static void begin_attempt(struct task *t, uint64_t step, uint64_t batch, bool as
 }
 
 /* The step of the attempt at which example `from` is the first of a batch, or the next step after it. */
-static uint64_t step_of_example(const struct task_attempt *a, uint64_t from)
+static uint64_t step_of_example(const struct lease_attempt *a, uint64_t from)
 {
 	return a->step +
 	    (a->batch && from > a->from ? (from - a->from + a->batch - 1) / a->batch : 0);
 }
 
 /* The end of the examples that an attempt may have pushed. */
-static uint64_t attempt_end(const struct task_attempt *a)
+static uint64_t attempt_end(const struct lease_attempt *a)
 {
 	uint64_t end = taken_end(&a->taken);
 
@@ -378,7 +378,7 @@ static uint64_t attempt_end(const struct task_attempt *a)
 }
 
 /* Removes the earlier attempts that pushed nothing from example `from` on. */
-static void drop_past_attempts(struct task *t)
+static void drop_past_attempts(struct lease *t)
 {
 	size_t n = 0;
 
@@ -391,9 +391,9 @@ static void drop_past_attempts(struct task *t)
 }
 
 /* The holder is lost. Its steps before `complete` have all their pushes. */
-static void end_attempt(struct task *t, uint64_t complete, const struct taken *taken)
+static void end_attempt(struct lease *t, uint64_t complete, const struct taken *taken)
 {
-	struct task_attempt a = t->attempt;
+	struct lease_attempt a = t->attempt;
 
 	if (!a.batch)
 		return;
@@ -404,7 +404,7 @@ static void end_attempt(struct task *t, uint64_t complete, const struct taken *t
 	if (taken)
 		a.taken = taken_copy(taken);
 	taken_drop_before(&a.taken, a.step);
-	t->attempt = (struct task_attempt){ .from = a.from };
+	t->attempt = (struct lease_attempt){ .from = a.from };
 	if (a.taken.n) {
 		t->earlier = mem_regrow(t->earlier, t->n_earlier + 1, sizeof *t->earlier);
 		t->earlier[t->n_earlier++] = a;
@@ -412,10 +412,10 @@ static void end_attempt(struct task *t, uint64_t complete, const struct taken *t
 	drop_past_attempts(t);
 }
 
-static void advance_attempt(struct task *t, uint64_t from, uint64_t step, uint64_t batch,
+static void advance_attempt(struct lease *t, uint64_t from, uint64_t step, uint64_t batch,
     int64_t place)
 {
-	t->attempt = (struct task_attempt){ .from = from, .step = step, .batch = batch };
+	t->attempt = (struct lease_attempt){ .from = from, .step = step, .batch = batch };
 	t->mark = from;
 	t->place = place;
 	drop_past_attempts(t);
@@ -423,64 +423,64 @@ static void advance_attempt(struct task *t, uint64_t from, uint64_t step, uint64
 
 /* ---- leases ---- */
 
-bool tasks_may_lease(const struct tasks *t, uint32_t worker)
+bool leases_may_lease(const struct leases *t, uint32_t worker)
 {
-	return tasks_held(t, worker) < t->limit;
+	return leases_held(t, worker) < t->limit;
 }
 
-const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, uint64_t batch)
+const struct lease *leases_give(struct leases *t, uint32_t worker, uint64_t step, uint64_t batch)
 {
-	struct lease *l;
+	struct lease_node *l;
 
-	if (!tasks_may_lease(t, worker))
+	if (!leases_may_lease(t, worker))
 		return NULL;
 	l = t->assigned ? take_assigned_range(t, worker) : take_next_range(t);
 	if (!l)
 		return NULL;
-	begin_attempt(&l->task, step, batch, t->assigned);
+	begin_attempt(&l->lease, step, batch, t->assigned);
 	give_lease(t, l, worker);
-	record_attempt(t, &l->task, worker);
+	record_attempt(t, &l->lease, worker);
 	report_lease_change(t,
-	    &(struct task_change){ .event = TASK_LEASED,
-	        .id = l->task.id,
+	    &(struct lease_change){ .event = LEASE_GIVEN,
+	        .id = l->lease.id,
 	        .worker = worker,
 	        .step = step,
 	        .batch = batch });
-	return &l->task;
+	return &l->lease;
 }
 
-static struct lease *held_lease(struct tasks *t, uint32_t worker, uint64_t id)
+static struct lease_node *held_lease(struct leases *t, uint32_t worker, uint64_t id)
 {
-	struct lease *l = worker_holder(t, worker)->leased;
+	struct lease_node *l = worker_holder(t, worker)->leased;
 
-	while (l && l->task.id != id)
+	while (l && l->lease.id != id)
 		l = l->next;
 	return l;
 }
 
 /* May a worker that trains on this range in this way say that it is there? */
-static bool may_advance(const struct tasks *t, const struct task_attempt *a, uint64_t from)
+static bool may_advance(const struct leases *t, const struct lease_attempt *a, uint64_t from)
 {
 	/* A partition of a stream that is rested on, or an assigned range that was leased ahead: there no
 	 * example is passed. */
 	return a->batch ? from >= a->from : (t->stream || t->assigned) && from == a->from;
 }
 
-void tasks_advance(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
+void leases_advance(struct leases *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
     uint64_t batch, int64_t place)
 {
-	struct lease *l = held_lease(t, worker, id);
-	const struct task_attempt *a = l ? &l->task.attempt : NULL;
+	struct lease_node *l = held_lease(t, worker, id);
+	const struct lease_attempt *a = l ? &l->lease.attempt : NULL;
 
 	if (!a || !may_advance(t, a, from) || (!batch && !t->stream) ||
 	    (a->from == from && (a->step == step || !batch) && a->batch == batch &&
-	        (!t->stream || l->task.place == place)))
+	        (!t->stream || l->lease.place == place)))
 		return;
 	record_end(t, id, worker, step_of_example(a, from), NULL);
-	advance_attempt(&l->task, from, step, batch, place);
-	record_attempt(t, &l->task, worker);
+	advance_attempt(&l->lease, from, step, batch, place);
+	record_attempt(t, &l->lease, worker);
 	report_lease_change(t,
-	    &(struct task_change){ .event = TASK_ADVANCED,
+	    &(struct lease_change){ .event = LEASE_ADVANCED,
 	        .id = id,
 	        .worker = worker,
 	        .from = from,
@@ -489,16 +489,16 @@ void tasks_advance(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from,
 	        .place = place });
 }
 
-bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id, uint64_t examples)
+bool leases_note_done(struct leases *t, uint32_t worker, uint64_t id, uint64_t examples)
 {
 	struct holder *h = worker_holder(t, worker);
 
-	for (struct lease **p = &h->leased; *p; p = &(*p)->next)
-		if ((*p)->task.id == id) {
+	for (struct lease_node **p = &h->leased; *p; p = &(*p)->next)
+		if ((*p)->lease.id == id) {
 			free_lease(unlink_lease(t, h, p));
 			count_done(t, id, examples);
 			report_lease_change(t,
-			    &(struct task_change){ .event = TASK_DONE,
+			    &(struct lease_change){ .event = LEASE_DONE,
 			        .id = id,
 			        .worker = worker,
 			        .from = examples });
@@ -516,57 +516,58 @@ static bool id_in_list(uint64_t x, const uint64_t *id, size_t n)
 }
 
 /* Takes back the leases that are not listed. c: how far the worker is with them. */
-static bool take_back_leases(struct tasks *t, const struct task_change *c, const uint64_t *id,
+static bool take_back_leases(struct leases *t, const struct lease_change *c, const uint64_t *id,
     size_t n)
 {
 	struct holder *h = worker_holder(t, c->worker);
-	struct lease **p = &h->leased;
-	struct task_change change = *c;
+	struct lease_node **p = &h->leased;
+	struct lease_change change = *c;
 	bool some = false;
 
 	while (*p) {
-		struct lease *l;
+		struct lease_node *l;
 
-		if (id_in_list((*p)->task.id, id, n)) {
+		if (id_in_list((*p)->lease.id, id, n)) {
 			p = &(*p)->next;
 			continue;
 		}
 		l = unlink_lease(t, h, p);
 		/* Without a list of pushes there are none since the worker last reported its
 		 * place. */
-		record_end(t, l->task.id, c->worker, c->taken ? UINT64_MAX : l->task.attempt.step,
+		record_end(t, l->lease.id, c->worker, c->taken ? UINT64_MAX : l->lease.attempt.step,
 		    c->taken);
 		if (!t->assigned)
-			end_attempt(&l->task, c->step, c->taken);
+			end_attempt(&l->lease, c->step, c->taken);
 		return_lease(t, l);
-		change.id = l->task.id;
+		change.id = l->lease.id;
 		report_lease_change(t, &change);
 		some = true;
 	}
 	return some;
 }
 
-bool tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n)
+bool leases_keep_only(struct leases *t, uint32_t worker, const uint64_t *id, size_t n)
 {
 	return take_back_leases(t,
-	    &(struct task_change){ .event = TASK_RETURNED, .worker = worker }, id, n);
+	    &(struct lease_change){ .event = LEASE_TAKEN_BACK, .worker = worker }, id, n);
 }
 
-bool tasks_return(struct tasks *t, uint32_t worker, uint64_t complete, const struct taken *taken)
+bool leases_take_back(struct leases *t, uint32_t worker, uint64_t complete,
+    const struct taken *taken)
 {
 	return take_back_leases(t,
-	    &(struct task_change){ .event = TASK_RETURNED,
+	    &(struct lease_change){ .event = LEASE_TAKEN_BACK,
 	        .worker = worker,
 	        .step = complete,
 	        .taken = taken },
 	    NULL, 0);
 }
 
-static struct lease *unlink_lease_by_id(struct lease **p, uint64_t id)
+static struct lease_node *unlink_lease_by_id(struct lease_node **p, uint64_t id)
 {
 	for (; *p; p = &(*p)->next)
-		if ((*p)->task.id == id) {
-			struct lease *l = *p;
+		if ((*p)->lease.id == id) {
+			struct lease_node *l = *p;
 
 			*p = l->next;
 			return l;
@@ -574,44 +575,44 @@ static struct lease *unlink_lease_by_id(struct lease **p, uint64_t id)
 	return NULL;
 }
 
-static bool replay_lease(struct tasks *t, const struct task_change *c)
+static bool replay_lease(struct leases *t, const struct lease_change *c)
 {
-	struct lease *l = t->assigned ? take_assigned_range(t, c->worker)
-	                              : unlink_lease_by_id(&t->back, c->id);
+	struct lease_node *l = t->assigned ? take_assigned_range(t, c->worker)
+	                                   : unlink_lease_by_id(&t->back, c->id);
 
-	if (l && l->task.id != c->id) {
+	if (l && l->lease.id != c->id) {
 		return_lease(t, l);
 		return false;
 	}
 	/* The stream got this partition after the state was saved. */
 	if (c->id == t->next)
-		tasks_extend(t, c->id + 1);
+		leases_extend(t, c->id + 1);
 	if (!l && c->id == t->next && t->next < count_all_ranges(t))
 		l = new_lease(t, t->next++);
 	if (!l)
 		return false;
-	begin_attempt(&l->task, c->step, c->batch, t->assigned);
+	begin_attempt(&l->lease, c->step, c->batch, t->assigned);
 	give_lease(t, l, c->worker);
 	return true;
 }
 
-bool tasks_replay(struct tasks *t, const struct task_change *c)
+bool leases_replay(struct leases *t, const struct lease_change *c)
 {
 	struct holder *h;
 
 	if (c->worker >= COORD_WORKERS_MAX)
 		return false;
 	h = worker_holder(t, c->worker);
-	if (c->event == TASK_LEASED)
+	if (c->event == LEASE_GIVEN)
 		return replay_lease(t, c);
-	for (struct lease **p = &h->leased; *p; p = &(*p)->next) {
-		if ((*p)->task.id != c->id)
+	for (struct lease_node **p = &h->leased; *p; p = &(*p)->next) {
+		if ((*p)->lease.id != c->id)
 			continue;
-		if (c->event == TASK_ADVANCED) {
-			advance_attempt(&(*p)->task, c->from, c->step, c->batch, c->place);
-		} else if (c->event == TASK_RETURNED) {
+		if (c->event == LEASE_ADVANCED) {
+			advance_attempt(&(*p)->lease, c->from, c->step, c->batch, c->place);
+		} else if (c->event == LEASE_TAKEN_BACK) {
 			if (!t->assigned)
-				end_attempt(&(*p)->task, c->step, c->taken);
+				end_attempt(&(*p)->lease, c->step, c->taken);
 			return_lease(t, unlink_lease(t, h, p));
 		} else {
 			free_lease(unlink_lease(t, h, p));
@@ -622,19 +623,19 @@ bool tasks_replay(struct tasks *t, const struct task_change *c)
 	return false;
 }
 
-bool tasks_finished(const struct tasks *t)
+bool leases_finished(const struct leases *t)
 {
 	return t->done >= count_all_ranges(t);
 }
 
-void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64_t *all)
+void leases_count(const struct leases *t, uint64_t *done, uint64_t *leased, uint64_t *all)
 {
 	*done = t->done;
 	*all = count_all_ranges(t);
 	*leased = t->leased;
 }
 
-static void save_attempt(struct state_tasks *s, uint64_t id, const struct task_attempt *a,
+static void save_attempt(struct state_leases *s, uint64_t id, const struct lease_attempt *a,
     bool earlier)
 {
 	s->attempts = mem_regrow(s->attempts, s->nattempts + 1, sizeof *s->attempts);
@@ -646,9 +647,9 @@ static void save_attempt(struct state_tasks *s, uint64_t id, const struct task_a
 }
 
 /* Adds the place of example `mark` of a range, unless there is one of an earlier example. */
-static void save_place(struct state_tasks *s, uint64_t id, uint64_t mark, int64_t place)
+static void save_place(struct state_leases *s, uint64_t id, uint64_t mark, int64_t place)
 {
-	if (place == TASKS_NOT_BEGUN)
+	if (place == LEASES_NOT_BEGUN)
 		return;
 	for (uint64_t i = 0; i < s->nplaces; i++)
 		if ((uint64_t)s->places[i].id == id && (uint64_t)s->places[i].mark <= mark)
@@ -660,7 +661,7 @@ static void save_place(struct state_tasks *s, uint64_t id, uint64_t mark, int64_
 }
 
 /* Adds a range that is not done: its id, and where its attempts are. */
-static void save_lease(const struct tasks *all, struct state_tasks *s, const struct task *t)
+static void save_lease(const struct leases *all, struct state_leases *s, const struct lease *t)
 {
 	s->open[s->nopen++] = (int64_t)t->id;
 	if (all->stream)
@@ -671,12 +672,12 @@ static void save_lease(const struct tasks *all, struct state_tasks *s, const str
 		save_attempt(s, t->id, &t->attempt, false);
 }
 
-struct state_tasks *tasks_save(const struct tasks *t)
+struct state_leases *leases_save(const struct leases *t)
 {
-	struct state_tasks *s = mem_alloc(sizeof *s);
+	struct state_leases *s = mem_alloc(sizeof *s);
 	size_t n = t->leased;
 
-	*s = (struct state_tasks){ .stream = t->stream,
+	*s = (struct state_leases){ .stream = t->stream,
 		.assigned = (int64_t)t->assigned,
 		.range = (int64_t)t->range,
 		.next = (int64_t)t->next,
@@ -684,33 +685,33 @@ struct state_tasks *tasks_save(const struct tasks *t)
 		.counted_epoch = (int64_t)t->counted_epoch,
 		.counted_ranges = (int64_t)t->counted_ranges,
 		.counted_examples = (int64_t)t->counted_examples };
-	for (const struct lease *l = t->back; l; l = l->next)
+	for (const struct lease_node *l = t->back; l; l = l->next)
 		n++;
 	s->open = mem_array(n + 1, sizeof *s->open);
 	s->held = mem_array(t->leased + 1, sizeof *s->held);
 	for (uint32_t i = 0; i < t->nholders; i++)
-		for (const struct lease *l = t->holder[i].leased; l; l = l->next) {
-			save_lease(t, s, &l->task);
+		for (const struct lease_node *l = t->holder[i].leased; l; l = l->next) {
+			save_lease(t, s, &l->lease);
 			s->held[s->nheld++] = i;
 		}
-	for (const struct lease *l = t->back; l; l = l->next)
-		save_lease(t, s, &l->task);
+	for (const struct lease_node *l = t->back; l; l = l->next)
+		save_lease(t, s, &l->lease);
 	return s;
 }
 
 /* Loads the attempts of a range. A list of pushes that is malformed counts as empty: state_decode has
  * checked its type, and nobody else writes it. whole: the present attempt goes on. */
-static void load_attempts(struct task *t, const struct state_tasks *s, bool whole)
+static void load_attempts(struct lease *t, const struct state_leases *s, bool whole)
 {
 	for (uint64_t i = 0; i < s->nattempts; i++) {
 		const struct state_attempt *saved = &s->attempts[i];
-		struct task_attempt a = { (uint64_t)saved->from, (uint64_t)saved->step,
+		struct lease_attempt a = { (uint64_t)saved->from, (uint64_t)saved->step,
 			(uint64_t)saved->batch, { 0 } };
 
 		if ((uint64_t)saved->id != t->id)
 			continue;
 		if (!saved->taken) {
-			t->attempt = whole ? a : (struct task_attempt){ .from = a.from };
+			t->attempt = whole ? a : (struct lease_attempt){ .from = a.from };
 			continue;
 		}
 		taken_from_json(saved->taken, &a.taken, NULL);
@@ -719,7 +720,7 @@ static void load_attempts(struct task *t, const struct state_tasks *s, bool whol
 	}
 }
 
-static void load_place(struct task *t, const struct state_tasks *s)
+static void load_place(struct lease *t, const struct state_leases *s)
 {
 	for (uint64_t i = 0; i < s->nplaces; i++)
 		if ((uint64_t)s->places[i].id == t->id) {
@@ -728,11 +729,11 @@ static void load_place(struct task *t, const struct state_tasks *s)
 		}
 }
 
-void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
+void leases_load(struct leases *t, const struct state_leases *s, bool held)
 {
-	struct lease **back = &t->back;
+	struct lease_node **back = &t->back;
 
-	/* Those that tasks_assign has marked */
+	/* Those that leases_assign has marked */
 	free_leases(t->back);
 	t->back = NULL;
 	/* The ranges are others now, so the saved ids do not apply: the present epoch begins again. */
@@ -748,10 +749,10 @@ void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 	t->counted_ranges = (uint64_t)s->counted_ranges;
 	t->counted_examples = (uint64_t)s->counted_examples;
 	for (uint64_t i = 0; i < s->nopen; i++) {
-		struct lease *l = new_lease(t, (uint64_t)s->open[i]);
+		struct lease_node *l = new_lease(t, (uint64_t)s->open[i]);
 
-		load_attempts(&l->task, s, held || t->assigned);
-		load_place(&l->task, s);
+		load_attempts(&l->lease, s, held || t->assigned);
+		load_place(&l->lease, s);
 		if (held && i < s->nheld) {
 			give_lease(t, l, (uint32_t)s->held[i]);
 		} else {
@@ -762,19 +763,19 @@ void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 }
 
 /* Adds the places of ranges that were begun since the record was begun and that nobody has trained on. */
-static void add_new_places(const struct tasks *t, struct state_tasks *s)
+static void add_new_places(const struct leases *t, struct state_leases *s)
 {
 	for (uint32_t i = 0; t->stream && i < t->nholders; i++)
-		for (const struct lease *l = t->holder[i].leased; l; l = l->next)
-			if (!l->task.mark)
-				save_place(s, l->task.id, 0, l->task.place);
-	for (const struct lease *l = t->back; t->stream && l; l = l->next)
-		if (!l->task.mark)
-			save_place(s, l->task.id, 0, l->task.place);
+		for (const struct lease_node *l = t->holder[i].leased; l; l = l->next)
+			if (!l->lease.mark)
+				save_place(s, l->lease.id, 0, l->lease.place);
+	for (const struct lease_node *l = t->back; t->stream && l; l = l->next)
+		if (!l->lease.mark)
+			save_place(s, l->lease.id, 0, l->lease.place);
 }
 
 /* Adds the ranges that were leased for the first time since the record was begun, as to be leased. */
-static void add_new_ranges(const struct tasks *t, struct state_tasks *s)
+static void add_new_ranges(const struct leases *t, struct state_leases *s)
 {
 	uint64_t more = t->next - (uint64_t)s->next;
 
@@ -784,16 +785,16 @@ static void add_new_ranges(const struct tasks *t, struct state_tasks *s)
 	s->next = (int64_t)t->next;
 }
 
-struct state_tasks *tasks_recorded(const struct tasks *t, const struct taken *taken, size_t n)
+struct state_leases *leases_recorded(const struct leases *t, const struct taken *taken, size_t n)
 {
-	struct state_tasks *s = t->base ? state_tasks_copy(t->base) : NULL;
+	struct state_leases *s = t->base ? state_leases_copy(t->base) : NULL;
 
 	if (!s || t->assigned)
 		return s;
 	add_new_ranges(t, s);
 	for (size_t i = 0; i < t->nrecorded; i++) {
 		const struct recorded *r = &t->record[i];
-		struct task_attempt a = r->own;
+		struct lease_attempt a = r->own;
 
 		if (t->stream)
 			save_place(s, r->id, a.from, r->place);

@@ -23,6 +23,8 @@
 #define AHEAD 2
 /* Attempts for one checkpoint; each asks for a step further ahead. */
 #define TRIES 40
+/* In place of a number of requests: this checkpoint was requested itself, so none interrupts it. */
+#define BY_REQUEST UINT64_MAX
 
 struct checkpoint_schedule {
 	struct coordinator *coordinator;
@@ -32,8 +34,10 @@ struct checkpoint_schedule {
 	struct conf_every every;
 	struct ckpt_keep rule;
 	int64_t next_time;
-	uint64_t next_step, wanted; /* number of the last request (checkpoint_schedule_request) */
-	uint64_t told; /* checkpoint under way: the highest step that a server has reported */
+	uint64_t next_step;
+	uint64_t requested; /* number of the last request (checkpoint_schedule_request) */
+	/* of the checkpoint under way: the highest coord_snap_first_free; 0: no server was late */
+	uint64_t first_free;
 	struct checkpoint_schedule_last last;
 	struct checkpoint_schedule_figures figures;
 	bool waits;   /* a periodic checkpoint is under way */
@@ -41,8 +45,8 @@ struct checkpoint_schedule {
 	/* Base of delta checkpoints: path (NULL: none) and mark of the last full checkpoint, by
 	 * which servers know what has changed since; how many deltas were made of it, and how
 	 * many are allowed. */
-	char *whole;
-	uint64_t whole_mark;
+	char *base;
+	uint64_t base_mark;
 	int64_t deltas, deltas_most;
 	/* why the last failed checkpoint failed; "" when none has */
 	char failure[sizeof((struct err *)0)->msg];
@@ -57,12 +61,12 @@ struct checkpoint_schedule {
 static bool is_at_rest(const struct checkpoint_schedule *k, uint64_t *step)
 {
 	*step = coord_best_wanted(k->coordinator->coord, true);
-	if (*step && coord_is_lockstep(k->coordinator->coord) && *step >= k->told)
+	if (*step && coord_is_lockstep(k->coordinator->coord) && *step >= k->first_free)
 		return true;
 	if (!coord_is_at_rest(k->coordinator->coord, step))
 		return false;
-	if (*step < k->told)
-		*step = k->told;
+	if (*step < k->first_free)
+		*step = k->first_free;
 	return true;
 }
 
@@ -86,9 +90,10 @@ static uint64_t soonest_step(const struct checkpoint_schedule *k)
 }
 
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
- * up. A requested checkpoint (wanted is UINT64_MAX) also stops waiting for its step when all
+ * up. requests: as in make_checkpoint. A requested checkpoint also stops waiting for its step when all
  * workers have come to rest before it; the caller then asks for an earlier step. */
-static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap state, uint64_t wanted)
+static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap state,
+    uint64_t requests)
 {
 	struct coordinator *coordinator = k->coordinator;
 
@@ -100,11 +105,11 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 			return false;
 		/* A periodic checkpoint that still waits for its step gives way to a requested
 		 * one. */
-		if (state == SNAP_ASKED && wanted != UINT64_MAX &&
-		    (k->wanted > wanted || k->changed ||
+		if (state == SNAP_ASKED && requests != BY_REQUEST &&
+		    (k->requested > requests || k->changed ||
 		        coord_best_wanted(coordinator->coord, true)))
 			return false;
-		if (state == SNAP_ASKED && wanted == UINT64_MAX && is_at_rest(k, &step) &&
+		if (state == SNAP_ASKED && requests == BY_REQUEST && is_at_rest(k, &step) &&
 		    step < coord_snap_step(coordinator->coord))
 			return true;
 		coordinator_wait(coordinator, 0);
@@ -115,13 +120,13 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 /* Is the next checkpoint a delta checkpoint? */
 static bool is_delta(const struct checkpoint_schedule *k)
 {
-	return k->whole && k->deltas < k->deltas_most;
+	return k->base && k->deltas < k->deltas_most;
 }
 
-static void forget_whole(struct checkpoint_schedule *k)
+static void forget_base(struct checkpoint_schedule *k)
 {
-	free(k->whole);
-	k->whole = NULL;
+	free(k->base);
+	k->base = NULL;
 	k->deltas = 0;
 }
 
@@ -166,7 +171,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	uint64_t step = coord_snap_step(coordinator->coord);
 	int64_t begin = clock_now();
 	json_t *shared, *head, *descriptions;
-	char *base = is_delta(k) ? mem_strdup(k->whole) : NULL;
+	char *base = is_delta(k) ? mem_strdup(k->base) : NULL;
 	struct ckpt *c;
 	enum err_code rc;
 	bool written;
@@ -185,7 +190,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 		coord_best_taken(coordinator->coord);
 	if (coord_snap_state(coordinator->coord) == SNAP_TAKEN)
 		coord_snap_write(coordinator->coord, k->tmp);
-	written = wait_while_state(k, SNAP_WRITING, UINT64_MAX) &&
+	written = wait_while_state(k, SNAP_WRITING, BY_REQUEST) &&
 	    coord_snap_state(coordinator->coord) == SNAP_SAVED;
 	k->tmp = NULL;
 	if (!written) {
@@ -228,11 +233,11 @@ static void note_made(struct checkpoint_schedule *k, enum err_code rc, uint64_t 
 		k->deltas += !rc;
 		return;
 	}
-	forget_whole(k);
+	forget_base(k);
 	if (rc || !k->deltas_most)
 		return;
-	k->whole = mem_strdup(k->last.path);
-	k->whole_mark = mark;
+	k->base = mem_strdup(k->last.path);
+	k->base_mark = mark;
 }
 
 /* The snapshot could not be taken at the step that was asked for: the step of the next try. */
@@ -240,8 +245,8 @@ static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap 
 {
 	uint64_t step;
 
-	if (state == SNAP_LATE && k->told < coord_snap_first_free(k->coordinator->coord))
-		k->told = coord_snap_first_free(k->coordinator->coord);
+	if (state == SNAP_LATE && k->first_free < coord_snap_first_free(k->coordinator->coord))
+		k->first_free = coord_snap_first_free(k->coordinator->coord);
 	if (!k->coordinator->cfg.has_job)
 		return soonest_step(k);
 	if (is_at_rest(k, &step))
@@ -252,10 +257,9 @@ static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap 
 }
 
 /* Make one checkpoint, at `step`. exact: at that step or not at all; otherwise at the first
- * later step that succeeds. wanted: number of requests before it, UINT64_MAX for a requested
- * checkpoint (wait_while_state). */
+ * later step that succeeds. requests: the number of requests that came before it, or BY_REQUEST. */
 static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t step, bool exact,
-    uint64_t wanted, struct err *e)
+    uint64_t requests, struct err *e)
 {
 	struct coordinator *coordinator = k->coordinator;
 	enum err_code rc = err_set(e, ERR_NOTREADY,
@@ -264,12 +268,12 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 	char *path = NULL;
 
 	randombytes_buf(&mark, sizeof mark);
-	coord_snap_marks(coordinator->coord, mark, is_delta(k) ? k->whole_mark : 0);
+	coord_snap_marks(coordinator->coord, mark, is_delta(k) ? k->base_mark : 0);
 	for (unsigned i = 0; i < TRIES && coord_snap_begin(coordinator->coord, step); i++) {
 		enum coord_snap state;
 
 		rc = err_set(e, ERR_STOPPED, "it was given up");
-		if (!wait_while_state(k, SNAP_ASKED, wanted))
+		if (!wait_while_state(k, SNAP_ASKED, requests))
 			break;
 		state = coord_snap_state(coordinator->coord);
 		if (state == SNAP_BROKEN)
@@ -296,7 +300,7 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 		    (unsigned long long)k->last.step, path);
 	}
 	note_made(k, rc, mark);
-	k->told = 0;
+	k->first_free = 0;
 	coord_snap_end(coordinator->coord);
 	return rc;
 }
@@ -317,19 +321,19 @@ static void report_checkpoint_failure(struct checkpoint_schedule *k, const struc
 
 static void make_requested(struct checkpoint_schedule *k)
 {
-	uint64_t wanted = k->wanted, best = coord_best_wanted(k->coordinator->coord, false);
+	uint64_t request = k->requested, best = coord_best_wanted(k->coordinator->coord, false);
 	struct err e = { 0 };
 
-	k->last.rc = make_checkpoint(k, soonest_step(k), false, UINT64_MAX, &e);
+	k->last.rc = make_checkpoint(k, soonest_step(k), false, BY_REQUEST, &e);
 	k->last.why = e;
-	k->last.done = wanted;
+	k->last.request = request;
 	/* Not the next one's, which came meanwhile. */
 	if (best && best == coord_best_wanted(k->coordinator->coord, false))
 		coord_best_end(k->coordinator->coord, k->last.rc ? 0 : k->last.step);
 	if (k->last.rc)
 		report_checkpoint_failure(k, &e);
 	coordinator_wake_parked(k->coordinator);
-	if (k->coordinator->leaving && k->wanted == k->last.done)
+	if (k->coordinator->leaving && k->requested == k->last.request)
 		coordinator_stop_job(k->coordinator);
 }
 
@@ -348,14 +352,14 @@ static void make_periodic(struct checkpoint_schedule *k)
 		if (k->next_step <= step)
 			k->next_step = (step / every + coord_is_lockstep(k->coordinator->coord)) *
 			    every;
-		rc = make_checkpoint(k, k->next_step, true, k->wanted, &e);
-		if (!k->changed && (!rc || k->wanted == k->last.done))
+		rc = make_checkpoint(k, k->next_step, true, k->requested, &e);
+		if (!k->changed && (!rc || k->requested == k->last.request))
 			k->next_step += every;
 	} else {
 		k->next_time = clock_now() + k->every.time;
 		rc = make_checkpoint(k,
-		    k->coordinator->cfg.has_job ? step + AHEAD : soonest_step(k), false, k->wanted,
-		    &e);
+		    k->coordinator->cfg.has_job ? step + AHEAD : soonest_step(k), false,
+		    k->requested, &e);
 	}
 	if (!rc && k->last.step == coord_best_wanted(k->coordinator->coord, false))
 		coord_best_end(k->coordinator->coord, k->last.step);
@@ -364,7 +368,7 @@ static void make_periodic(struct checkpoint_schedule *k)
 	/* A full disk costs a checkpoint, not the job. */
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
 		report_checkpoint_failure(k, &e);
-	if (rc && !k->stop && !changed && k->wanted == k->last.done &&
+	if (rc && !k->stop && !changed && k->requested == k->last.request &&
 	    !coord_best_wanted(k->coordinator->coord, true))
 		coordinator_wait(k->coordinator, 0);
 }
@@ -393,7 +397,7 @@ static void *run_checkpoint_thread(void *ctx)
 	while (!k->stop) {
 		bool due = steps_due(k) || (k->every.time && clock_now() >= k->next_time);
 
-		if (k->wanted > k->last.done ||
+		if (k->requested > k->last.request ||
 		    (coord_best_wanted(coordinator->coord, false) &&
 		        coord_phase(coordinator->coord) == COORD_RUNNING))
 			make_requested(k);
@@ -412,8 +416,8 @@ uint64_t checkpoint_schedule_request(struct checkpoint_schedule *k)
 {
 	/* A checkpoint that is under way may have begun before the state that the caller wants
 	 * saved. */
-	k->wanted++;
-	return k->wanted;
+	k->requested++;
+	return k->requested;
 }
 
 const struct checkpoint_schedule_last *checkpoint_schedule_last(const struct checkpoint_schedule *k)
@@ -520,7 +524,7 @@ void checkpoint_schedule_free(struct checkpoint_schedule *k)
 	if (!k)
 		return;
 	free(k->last.path);
-	free(k->whole);
+	free(k->base);
 	free(k->dir);
 	free(k);
 }

@@ -29,7 +29,7 @@ struct checkpoint_schedule;
 
 /* Result of the last requested checkpoint. */
 struct checkpoint_schedule_last {
-	uint64_t done; /* number that checkpoint_schedule_request gave to the request */
+	uint64_t request; /* number that checkpoint_schedule_request gave to the request */
 	enum err_code rc;
 	struct err why;
 	uint64_t step;
@@ -54,8 +54,8 @@ void checkpoint_schedule_stop(struct coordinator *coordinator);
 /* Call after checkpoint_schedule_stop. k may be NULL. */
 void checkpoint_schedule_free(struct checkpoint_schedule *k);
 
-/* Request a checkpoint; returns the request's number. It is done when checkpoint_schedule_last(k)->done is at
- * least that number. */
+/* Request a checkpoint; returns the number of the request, which is done when
+ * checkpoint_schedule_last(k)->request is at least that number. */
 uint64_t checkpoint_schedule_request(struct checkpoint_schedule *k);
 /* Valid while the lock is held. */
 const struct checkpoint_schedule_last *checkpoint_schedule_last(

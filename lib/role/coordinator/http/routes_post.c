@@ -38,7 +38,7 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 	coordinator_lock(coordinator);
 	if (!*req->memo)
 		*req->memo = checkpoint_schedule_request(coordinator->checkpoints);
-	done = checkpoint_schedule_last(coordinator->checkpoints)->done >= *req->memo;
+	done = checkpoint_schedule_last(coordinator->checkpoints)->request >= *req->memo;
 	e = checkpoint_schedule_last(coordinator->checkpoints)->why;
 	if (done && !e.code)
 		a->json = json_pack("{s:I, s:s}", "step",

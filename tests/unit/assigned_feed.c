@@ -251,7 +251,7 @@ static void begin_worker(struct world *w, uint32_t rank)
 	s->feed->cluster = (struct cluster *)(void *)w;
 	s->feed->rank = rank;
 	s->feed->hooks = (struct batches_hooks){ .ctx = w,
-		.settle = settle,
+		.await_receipts = settle,
 		.awaited = is_awaited };
 	s->feed->leases = &leases_of_assigned_ranges;
 	s->feed->leases->begin(s->feed);

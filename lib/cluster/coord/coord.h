@@ -196,7 +196,7 @@ void coord_keys_checked(struct coord *c, const struct message_keys_checked *m);
 /* Have all living servers, relays and the coordinator checked their sessions against key list
  * number `made` or a later one? *checked counts those that have, `missing` gets the names of the
  * others, and *cut is the number of sessions closed for `name`. */
-bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut,
+bool coord_keys_are_checked(const struct coord *c, uint64_t made, const char *name, int64_t *cut,
     unsigned *checked, json_t *missing);
 /* Find the living member that uses this key: id gets its name, as "worker-2", *age the time since
  * it was last heard, in ns. False: no living member has it. */

@@ -72,19 +72,19 @@ json_t *coord_on_keys_checked(struct coord *c, const struct coord_request *r)
 	return NULL;
 }
 
-static void record_key_check(json_t *missing, unsigned *checked, bool settled, const char *kind,
+static void record_key_check(json_t *missing, unsigned *checked, bool has_checked, const char *kind,
     unsigned i)
 {
 	char id[24];
 
 	snprintf(id, sizeof id, "%s-%u", kind, i);
-	if (settled)
+	if (has_checked)
 		++*checked;
 	else
 		json_array_append_new(missing, json_string(id));
 }
 
-bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut,
+bool coord_keys_are_checked(const struct coord *c, uint64_t made, const char *name, int64_t *cut,
     unsigned *checked, json_t *missing)
 {
 	*checked = 0;

@@ -218,7 +218,7 @@ static void request_wanted(struct uplink *u)
 /* ---- answers (hooks of the client) ---- */
 
 /* The hooks below are called by client_pump, on the uplink's thread. They take answers into the
- * shard; settling and waking wait for finish_uplink_turn. */
+ * shard; finish_uplink_turn then closes steps and wakes sessions. */
 static void on_uplink_up(void *ctx, unsigned link)
 {
 	struct uplink *u = ctx;

@@ -304,7 +304,7 @@ void supervisor_poll_status(struct supervisor *s)
 		warn_of_endless_job(s);
 		send_end_report(s);
 	}
-	s->next_ask = now + (now < s->settled ? ASK_FAST : ASK_SLOW);
+	s->next_ask = now + (now < s->slow_from ? ASK_FAST : ASK_SLOW);
 }
 
 /* Has the coordinator released this server, so that others hold its partitions? */
@@ -646,7 +646,7 @@ enum err_code supervisor_start(struct supervisor *s, struct err *e)
 	enum err_code rc = s->rendezvous ? rendezvous_create(s->rendezvous, e) : ERR_OK;
 	bool due = s->hosts.n > 0 || s->rendezvous;
 
-	s->settled = clock_now() + FAST_FOR;
+	s->slow_from = clock_now() + FAST_FOR;
 	members_read_began(s->dir, s->began);
 	/* Processes on other hosts need a join file, which only a running coordinator can make. */
 	s->policy.members_due = due;

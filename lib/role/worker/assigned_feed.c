@@ -132,8 +132,9 @@ static enum err_code request_range(struct feed *f, bool more, bool *finished, st
 {
 	struct assigned *x = assigned_of(f);
 	bool reported[HELD_MAX] = { false };
-	enum err_code rc = count_reportable_ranges(x, f->step) ? f->hooks.settle(f->hooks.ctx, e)
-	                                                       : ERR_OK;
+	enum err_code rc = count_reportable_ranges(x, f->step)
+	    ? f->hooks.await_receipts(f->hooks.ctx, e)
+	    : ERR_OK;
 	struct answer_lease lease;
 	json_t *done, *holds, *answer;
 

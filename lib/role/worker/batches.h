@@ -38,7 +38,7 @@ struct batches_hooks {
 	enum err_code (*idle)(void *ctx, struct err *e);
 	/* Returns when every push has its receipt.  A range is reported as done only after that: a
 	 * checkpoint that counts the range as done must hold its pushes. */
-	enum err_code (*settle)(void *ctx, struct err *e);
+	enum err_code (*await_receipts)(void *ctx, struct err *e);
 	/* Do others train while this worker has no examples, and wait for its steps? Then it makes
 	 * them at once. */
 	bool (*awaited)(void *ctx);
@@ -72,7 +72,7 @@ bool batches_is_taken(const struct feed *f, uint16_t table, uint32_t part);
 /* The batch has been pushed: a range that is used up becomes done. */
 void batches_used(struct feed *f);
 /* Leases a range ahead and reports done ranges, when there are any. Call it before the pushes of a
- * step: the pushes of the step before have had time to get their receipts, so `settle` does not
+ * step: the pushes of the step before have had time to get their receipts, so `await_receipts` does not
  * wait. */
 enum err_code batches_lease_ahead(struct feed *f, struct err *e);
 /* A checkpoint of this step is being taken; may be called again for the same one. */

@@ -38,12 +38,12 @@ static enum err_code check_range(const struct feed *f, const struct leased_range
 
 /* Reports done ranges, names the ranges still held and where they are, and (more) requests another
  * into *out, which will begin at the step `at`. The pushes of what is reported must have receipts
- * before: hooks.settle sees to that. *finished: all data is done. */
+ * before: hooks.await_receipts sees to that. *finished: all data is done. */
 static enum err_code request_lease(struct feed *f, bool more, uint64_t at, struct leased_range *out,
     bool *finished, struct err *e)
 {
 	struct ranges *x = ranges_of(f);
-	enum err_code rc = x->ndone ? f->hooks.settle(f->hooks.ctx, e) : ERR_OK;
+	enum err_code rc = x->ndone ? f->hooks.await_receipts(f->hooks.ctx, e) : ERR_OK;
 	json_t *done, *holds, *answer;
 	struct answer_lease lease;
 
@@ -121,7 +121,7 @@ static enum err_code announce_place(struct feed *f, struct err *e)
 
 	if (batch == own->batch && f->step == own->step + (x->now.used - own->from) / own->batch)
 		return ERR_OK;
-	rc = f->hooks.settle(f->hooks.ctx, e);
+	rc = f->hooks.await_receipts(f->hooks.ctx, e);
 	if (rc)
 		return rc;
 	x->now.own = (struct attempt){ .from = x->now.used, .step = f->step, .batch = batch };
@@ -303,7 +303,7 @@ static enum err_code finish_range_leases(struct feed *f, struct err *e)
 
 	if (!x->ndone && !x->now.have)
 		return ERR_OK;
-	rc = f->hooks.settle(f->hooks.ctx, e);
+	rc = f->hooks.await_receipts(f->hooks.ctx, e);
 	if (rc)
 		return rc;
 	x->now.own.from = x->now.used;

@@ -161,7 +161,7 @@ static enum err_code announce(struct feed *f, const struct held *in_work, uint64
 	set_places(f, in_work, n, &news);
 	if (!news)
 		return ERR_OK;
-	rc = f->hooks.settle(f->hooks.ctx, e);
+	rc = f->hooks.await_receipts(f->hooks.ctx, e);
 	if (!rc)
 		rc = request(f, false, &lease, &answer, e);
 	if (rc)

@@ -203,7 +203,7 @@ static enum err_code announce_idle(void *ctx, struct err *e)
 	return rc;
 }
 
-static enum err_code settle_receipts(void *ctx, struct err *e)
+static enum err_code await_receipts(void *ctx, struct err *e)
 {
 	return client_wait_receipts(((struct worker *)ctx)->client, e);
 }
@@ -296,7 +296,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	        .log = w->cfg->log,
 	        .may_rest = may_rest,
 	        .idle = announce_idle,
-	        .settle = settle_receipts,
+	        .await_receipts = await_receipts,
 	        .awaited = is_awaited });
 	batches_take_view(w->feed, w->view);
 	w->step = (uint64_t)w->view->worker->from;

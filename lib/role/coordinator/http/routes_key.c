@@ -211,7 +211,7 @@ int routes_post_revoke(void *ctx, const struct http_request *req, struct http_an
 	struct err e = { 0 };
 	unsigned checked;
 	int64_t cut;
-	bool settled;
+	bool all_checked;
 
 	a->park_ms = CUT_PATIENCE_MS;
 	if (!*req->memo &&
@@ -221,9 +221,10 @@ int routes_post_revoke(void *ctx, const struct http_request *req, struct http_an
 		return routes_fail(a, &e);
 	}
 	coordinator_lock(coordinator);
-	settled = coord_keys_settled(coordinator->coord, *req->memo, name, &cut, &checked, missing);
+	all_checked = coord_keys_are_checked(coordinator->coord, *req->memo, name, &cut, &checked,
+	    missing);
 	coordinator_commit(coordinator);
-	if (!settled && !req->late) {
+	if (!all_checked && !req->late) {
 		json_decref(missing);
 		return HTTP_PARK;
 	}

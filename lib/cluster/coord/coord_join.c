@@ -327,7 +327,7 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	json_decref(w->stats);
 	w->stats = NULL;
 	heartbeat_worker_decode(NULL, &w->figures);
-	w->epoch = 0;
+	w->layout_epoch = 0;
 	snprintf(w->name, sizeof w->name, "worker-%d", rank);
 	snprintf(w->key, sizeof w->key, "%s", self->key);
 	snprintf(w->key_name, sizeof w->key_name, "%s", self->name);

@@ -145,7 +145,7 @@ static void store_final_stats(struct coord_member_worker *w, const json_t *msg)
 
 json_t *coord_on_confirm(struct coord *c, const struct coord_request *r)
 {
-	c->worker[r->self->index].epoch = (uint32_t)r->m->confirm.epoch;
+	c->worker[r->self->index].layout_epoch = (uint32_t)r->m->confirm.epoch;
 	coord_place_finish_joins(c, r->now);
 	return NULL;
 }

@@ -214,7 +214,7 @@ static bool all_workers_know_epoch(const struct coord *c)
 {
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_ACTIVE && !c->worker[i].lost_at &&
-		    c->worker[i].epoch < c->layout.epoch)
+		    c->worker[i].layout_epoch < c->layout.epoch)
 			return false;
 	return true;
 }

@@ -47,7 +47,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	coord_snap_end(c);
 	s->id++;
 	s->step = s->first_free = step;
-	s->epoch = c->layout.epoch;
+	s->layout_epoch = c->layout.epoch;
 	s->settings = c->settings.newest;
 	s->state = SNAP_ASKED;
 	s->nasked = 0;
@@ -104,7 +104,7 @@ enum coord_snap coord_snap_state(const struct coord *c)
 	const struct snap *s = &c->snap;
 
 	return s->state != SNAP_NONE &&
-	        (s->epoch != c->layout.epoch || s->settings != c->settings.newest)
+	        (s->layout_epoch != c->layout.epoch || s->settings != c->settings.newest)
 	    ? SNAP_BROKEN
 	    : s->state;
 }
@@ -181,7 +181,7 @@ json_t *coord_on_snap(struct coord *c, const struct coord_request *r)
 	const char *state = m->state;
 	uint64_t first_free = (uint64_t)m->first_free;
 
-	if ((uint64_t)m->id != s->id || !s->asked[server] || s->epoch != c->layout.epoch)
+	if ((uint64_t)m->id != s->id || !s->asked[server] || s->layout_epoch != c->layout.epoch)
 		return NULL;
 	if (first_free > s->first_free)
 		s->first_free = first_free;

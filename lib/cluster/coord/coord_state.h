@@ -143,7 +143,7 @@ struct coord_member_worker {
 	bool quit; /* it has given up: a late heartbeat does not revive it */
 	/* How its process ended, by the supervisor, which may start it again; NULL: not that it is known. */
 	char *ended;
-	uint32_t epoch; /* newest layout epoch that it has confirmed */
+	uint32_t layout_epoch; /* newest layout epoch that it has confirmed */
 	/* `from` is the step at which the checkpoint left this rank. */
 	bool resumes;
 	/* from: first step of this incarnation. until: first step without it, when LOST or LEFT. */
@@ -234,7 +234,7 @@ struct snap {
 	uint64_t mark, base; /* see coord_snap_marks */
 	/* Number of the settings at its begin; a change breaks the snapshot */
 	int64_t settings;
-	uint32_t epoch;
+	uint32_t layout_epoch;
 	unsigned nasked, answers;
 	bool asked[COORD_SERVERS_MAX];
 	json_t *clocks, *descriptions;

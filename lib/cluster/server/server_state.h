@@ -255,9 +255,9 @@ struct server_load {
 /* Epochs of the installed layout. The layout itself is not kept: each partition has its place in the
  * chain (part.chain), under its lock. */
 struct server_epochs {
-	_Atomic uint32_t epoch, generation;
+	_Atomic uint32_t installed, generation;
 	/* The layout epoch that is installed or being installed: it changes before the shard does, and
-	 * `epoch` changes after it. */
+	 * `installed` changes after it. */
 	_Atomic uint32_t installing;
 	/* Partitions to transfer to joining servers, and those that have been. */
 	_Atomic uint64_t transfers_all, transfers_done;

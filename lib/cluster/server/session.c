@@ -385,7 +385,7 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 		return CONN_TAKEN;
 	}
 	/* The sender knows a newer layout than this server.  The view with it is on its way to us. */
-	if (r->epoch > atomic_load(&s->epochs.epoch) ||
+	if (r->epoch > atomic_load(&s->epochs.installed) ||
 	    r->generation > atomic_load(&s->epochs.generation))
 		return CONN_HOLD;
 	if (atomic_load(&s->read_only) && r->type != REC_PULL && r->type != REC_PULL_ROWS &&
@@ -513,7 +513,7 @@ void session_open(struct io_thread *l, int fd)
 	p->conn = conn_accept(fd, &s->cfg.id->conn,
 	    (enum suite)atomic_load(
 	        net_peer_is_local(fd) ? &s->limits.local_suite : &s->limits.remote_suite),
-	    atomic_load(&s->epochs.epoch), &handler, p);
+	    atomic_load(&s->epochs.installed), &handler, p);
 	if (l->spins)
 		conn_watch(p->conn);
 	p->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = p };

@@ -91,7 +91,7 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 	if (!has_session_memory(s))
 		return err_set(e, ERR_LIMIT, "mem_limit leaves no room for one more session");
 	reply->incarnation = s->incarnation;
-	reply->epoch = atomic_load(&s->epochs.epoch);
+	reply->epoch = atomic_load(&s->epochs.installed);
 	reply->generation = atomic_load(&s->epochs.generation);
 	reply->max_record = RECORD_MAX;
 	reply->lifetime_seconds = PEER_LIFETIME / NSEC_PER_SEC;

@@ -222,7 +222,7 @@ static struct record make_answer_head(const struct peer *p, const struct pull *q
 		.step = q->rec.step,
 		.seq = q->rec.seq };
 
-	out.epoch = atomic_load(&s->epochs.epoch);
+	out.epoch = atomic_load(&s->epochs.installed);
 	out.generation = atomic_load(&s->epochs.generation);
 	out.examples = atomic_load(&s->epochs.members);
 	if (!(q->rec.flags & RECORD_NOW) && shard_snapping(shard_of_puller(p), q->rec.step))
@@ -415,7 +415,7 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 	bool now = q->rec.flags & RECORD_NOW || q->rec.type == REC_SCAN;
 
 	/* It was sent under another layout: the client will send it again. */
-	if (q->rec.epoch != atomic_load(&s->epochs.epoch) ||
+	if (q->rec.epoch != atomic_load(&s->epochs.installed) ||
 	    q->rec.generation != atomic_load(&s->epochs.generation)) {
 		session_send_nack(p, &q->rec, ERR_STALE, "asked in layout epoch %u", q->rec.epoch);
 		return ANSWER_DONE;

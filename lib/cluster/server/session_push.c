@@ -24,12 +24,12 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
 {
 	struct server *s = p->io_thread->server;
 
-	if (r->epoch == atomic_load(&s->epochs.epoch) &&
+	if (r->epoch == atomic_load(&s->epochs.installed) &&
 	    r->generation == atomic_load(&s->epochs.generation))
 		return false;
 	session_send_nack(p, r, ERR_STALE,
 	    "layout epoch %u, generation %u is not the present one (%u, %u)", r->epoch,
-	    r->generation, atomic_load(&s->epochs.epoch), atomic_load(&s->epochs.generation));
+	    r->generation, atomic_load(&s->epochs.installed), atomic_load(&s->epochs.generation));
 	return true;
 }
 

@@ -24,7 +24,7 @@ enum conn_verdict session_repl(struct peer *p, const struct record *r, const uin
 
 	/* The sender may have been cut off from the chain.  Without our acknowledgement it cannot
 	 * acknowledge anything to others. */
-	if (r->epoch != atomic_load(&s->epochs.epoch) ||
+	if (r->epoch != atomic_load(&s->epochs.installed) ||
 	    r->generation != atomic_load(&s->epochs.generation)) {
 		session_drop_pieces(p);
 		return CONN_TAKEN;

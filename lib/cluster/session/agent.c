@@ -50,7 +50,7 @@ static void on_agent_live(void *ctx, const struct hs_server_info *server)
 	if (a->cfg.join) {
 		/* We state the layout epoch that we know, so that a coordinator which has lost
 		 * its state does not take us for a new process. */
-		json_object_set_new(a->cfg.join, "epoch", json_integer(a->epoch));
+		json_object_set_new(a->cfg.join, "epoch", json_integer(a->layout_epoch));
 		text = json_text(a->cfg.join);
 	}
 	mutex_unlock(&a->lock);
@@ -96,7 +96,7 @@ static enum err_code deliver_view(struct agent *a)
 	json_decref(json);
 	if (rc)
 		return rc;
-	a->epoch = layout_json_epoch(view->layout);
+	a->layout_epoch = layout_json_epoch(view->layout);
 	if (a->cfg.view)
 		a->cfg.view(a->cfg.ctx, view);
 	/* The cluster has ended: no call will be answered. */

@@ -66,9 +66,9 @@ struct agent {
 	struct buf text;  /* the message that is being received */
 	/* a view that was received and not yet parsed: a newer one may follow */
 	struct buf view;
-	unsigned denied;     /* handshakes refused in a row */
-	int64_t epoch;       /* of the last view's layout; 0: none yet */
-	bool joined, was_up; /* joined: in this session; was_up: in any session */
+	unsigned denied;      /* handshakes refused in a row */
+	int64_t layout_epoch; /* of the last view's layout; 0: none yet */
+	bool joined, was_up;  /* joined: in this session; was_up: in any session */
 	/* clock_now time of the next heartbeat; 0: send one at once */
 	int64_t next_beat;
 };

@@ -35,7 +35,7 @@ static uint64_t server_process(const uint64_t *process, uint16_t server)
  * out and have dropped what it had. */
 static bool feed_may_go_on(const struct shard *s, const struct part *p, uint32_t epoch)
 {
-	return p->counted && p->chain.tail && epoch == s->epoch + 1 &&
+	return p->counted && p->chain.tail && epoch == s->layout_epoch + 1 &&
 	    p->chain.next == p->chain.joining && p->chain.next_process == p->chain.joining_process;
 }
 
@@ -185,7 +185,7 @@ enum err_code shard_install(struct shard *s, const struct layout *l, const uint6
 		else if (l->table[t].dropped && table && !atomic_load(&table->gone))
 			drop_table(s, table);
 	}
-	s->epoch = l->epoch;
+	s->layout_epoch = l->epoch;
 	shard_advance(s);
 	/* Set `gone` only now, because shard_each skips such tables: shard_advance had to visit
 	 * their partitions once more, to see that nothing is pending there. */

@@ -237,7 +237,7 @@ struct shard {
 	struct gate gate;
 	struct snaps snaps;
 	/* epoch of the layout that was installed last; only shard_install uses it */
-	uint32_t epoch;
+	uint32_t layout_epoch;
 	struct budget budget;
 	struct shard_table *_Atomic *table; /* SHARD_TABLES places, indexed by table id */
 	_Atomic uint32_t ntables;

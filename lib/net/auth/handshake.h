@@ -55,6 +55,7 @@ struct hs_client_info {
 
 struct hs_server_info {
 	uint64_t incarnation;
+	/* epoch: of the layout; in an all-reduce, of the ring */
 	uint32_t epoch, generation, max_record, lifetime_seconds;
 	uint64_t credit;
 	bool shares; /* offers shared memory to clients on a Unix socket */

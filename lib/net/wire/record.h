@@ -49,6 +49,7 @@ struct record {
 	uint32_t len; /* payload bytes */
 	uint16_t table, codec;
 	uint32_t part;
+	/* epoch: of the layout; in records of all-reduce, of the ring. generation: of the layout */
 	uint32_t epoch, generation;
 	/* answers: the number of membership entries that the server knows. */
 	uint32_t examples;

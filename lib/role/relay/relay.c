@@ -93,7 +93,7 @@ static void take_relay_workers(struct server *s, const struct view *view, bool o
 }
 
 /* Installs a view on the agent's thread, in the order that other threads rely on: `installing`,
- * the layout, the relays, this relay's workers, `epoch` and `generation`, the workers of others,
+ * the layout, the relays, this relay's workers, `installed` and `generation`, the workers of others,
  * and at last the uplink. An error ends the process. */
 static enum err_code take_relay_view(struct server *s, const struct view *view, struct err *e)
 {
@@ -109,16 +109,16 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 	place_all_here(&layout);
 	server_know_tables(s, &layout);
 	atomic_store(&s->epochs.installing, layout.epoch);
-	if (layout.epoch != atomic_load(&s->epochs.epoch))
+	if (layout.epoch != atomic_load(&s->epochs.installed))
 		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
-	/* Before `epoch`: a thread that sees the new layout epoch must also see its relays. */
+	/* Before `installed`: a thread that sees the new layout epoch must also see its relays. */
 	relayed_ranks_install(s, view, (int)relay_of(s)->number);
-	/* Our workers before `epoch`, so that nothing is pulled in this layout epoch for a step before
+	/* Our workers before `installed`, so that nothing is pulled in this layout epoch for a step before
 	 * their clocks.  The other workers after it: workers that have left this relay learn so
 	 * from the layout epoch. */
 	take_relay_workers(s, view, true);
 	atomic_store(&s->epochs.members_known, true);
-	atomic_store(&s->epochs.epoch, layout.epoch);
+	atomic_store(&s->epochs.installed, layout.epoch);
 	atomic_store(&s->epochs.generation, layout.generation);
 	layout_release(&layout);
 	if (rc)

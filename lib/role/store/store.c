@@ -287,7 +287,7 @@ static enum err_code install_layout(struct server *s, const struct view *view,
 }
 
 /* Installs a view on the agent's thread. The order matters: links before the layout that uses
- * them, settings before partitions, relays before `epoch`, members after it, and at last the end
+ * them, settings before partitions, relays before `installed`, members after it, and at last the end
  * of a vote. Sessions that wait are woken once. */
 static enum err_code take_store_view(struct server *s, const struct view *view, struct err *e)
 {
@@ -309,11 +309,11 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	 * ones. */
 	rc = store_settings_apply(s, view, e);
 	atomic_store(&s->epochs.installing, layout.epoch);
-	if (!rc && layout.epoch != atomic_load(&s->epochs.epoch))
+	if (!rc && layout.epoch != atomic_load(&s->epochs.installed))
 		rc = install_layout(s, view, &layout, e);
-	/* Before `epoch`: a thread that sees the new layout epoch must also see its relays. */
+	/* Before `installed`: a thread that sees the new layout epoch must also see its relays. */
 	relayed_ranks_install(s, view, -1);
-	atomic_store(&s->epochs.epoch, layout.epoch);
+	atomic_store(&s->epochs.installed, layout.epoch);
 	atomic_store(&s->epochs.generation, layout.generation);
 	replicate_view(store_of(s)->repl, view, &layout);
 	layout_release(&layout);

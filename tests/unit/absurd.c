@@ -106,10 +106,10 @@ static void rank_again(const char *mode)
 	ok(shard_vote(x.shard, 1, inc_of(1), 2, false).yes,
 	    "a vote on step 2 passes: the worker's own loss");
 	dismiss(x.shard, 1, 2);
-	shard_decided(x.shard);
+	shard_end_vote(x.shard);
 	ok(shard_vote(x.shard, 1, 900, 3, false).yes, "and on step 3: another one takes its rank");
 	admit(x.shard, 1, 900, 3);
-	shard_decided(x.shard);
+	shard_end_vote(x.shard);
 	before = pull_w(&x, SYNC_NEVER);
 	shard_push(x.shard,
 	    &(struct push){ .rank = 1,
@@ -143,7 +143,7 @@ static void held_push(void)
 	world_open(&x, "bsp", false, "sgd", 1, 2);
 	ok(push_w(&x, 1, FAR, 1, 1, &r) == SHARD_WAIT, "bsp: a push of step 10^15 waits");
 	ok(shard_vote(x.shard, SHARD_OUTSIDE, 0, 1, false).yes, "and moves no vote");
-	shard_decided(x.shard);
+	shard_end_vote(x.shard);
 	push_w(&x, 0, 0, 1, 1, &r);
 	clock_of(&x, 0, 0, 1);
 	dismiss(x.shard, 1, 1);

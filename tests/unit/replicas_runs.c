@@ -308,7 +308,7 @@ static void hear_of_loss(struct job *j, unsigned i)
 	    j->x->node[i].epoch != j->x->layout.epoch)
 		return;
 	dismiss(j->x->node[i].s, 1, j->until);
-	shard_decided(j->x->node[i].s);
+	shard_end_vote(j->x->node[i].s);
 	j->dismissed[i] = true;
 }
 

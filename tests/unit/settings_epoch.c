@@ -15,7 +15,7 @@ static struct settings_epoch with(struct world *x, uint32_t number, uint64_t ste
 	r.hyper.lr = lr;
 	schedule_parse("constant", &r.schedule, NULL);
 	shard_add_epoch(x->shard, &r);
-	shard_decided(x->shard);
+	shard_end_vote(x->shard);
 	return r;
 }
 
@@ -153,7 +153,7 @@ static void rule_of_a_table(void)
 	r.tables.of[0].rule->defaults(&r.tables.of[0].hyper);
 	r.tables.of[0].hyper.lr = 1;
 	shard_add_epoch(x.shard, &r);
-	shard_decided(x.shard);
+	shard_end_vote(x.shard);
 	push_row(&x, 0, 1, 1, 5, 4, &got);
 	ok(fabsf(pull_row(&x, 2, 5) - (row - 1)) < 1e-5f, "the table has the rule of its pattern");
 	push_w(&x, 0, 1, 1, 4, &got);

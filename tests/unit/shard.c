@@ -163,9 +163,9 @@ static void bsp_members(void)
 	ok(!shard_may_pull(x.shard, 3) && push_w(&x, 0, 3, 10, 1, &r) == SHARD_WAIT &&
 	        clock_of(&x, 0, 3, 10) == SHARD_WAIT,
 	    "from its step on nothing is taken");
-	ok(!shard_holds(x.shard, 1, 777), "before the decision the new one is not in");
+	ok(!shard_incarnation_holds(x.shard, 1, 777), "before the decision the new one is not in");
 	admit(x.shard, 1, 777, 3);
-	shard_decided(x.shard);
+	shard_end_vote(x.shard);
 	ok(shard_may_pull(x.shard, 3) && step_of(&x, 0, 3, 30, 1) && shard_closed(x.shard) == 3,
 	    "then it is waited for");
 	{
@@ -198,7 +198,7 @@ static void bsp_rank_again(void)
 	step_of(&x, 0, 1, 10, 1);
 	shard_vote(x.shard, 1, 500, 3, false);
 	admit(x.shard, 1, 500, 3);
-	shard_decided(x.shard);
+	shard_end_vote(x.shard);
 	step_of(&x, 0, 2, 10, 1);
 	ok(shard_closed(x.shard) == 3 && pull_w(&x, 3) == -3,
 	    "a rank that is held anew has no examples from before: %g", (double)pull_w(&x, 3));

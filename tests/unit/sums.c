@@ -123,15 +123,15 @@ static void whose(void)
 	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT,
 	    "or of one that was given only the other");
 	shard_set_relay(x.shard, 1, RELAY, inc_of(1));
-	ok(shard_relay_speaks(x.shard, RELAY, 1, inc_of(1)) == SHARD_OK &&
-	        shard_relay_speaks(x.shard, RELAY, 9, inc_of(9)) == SHARD_FENCED &&
-	        shard_relay_speaks(x.shard, OTHER, 1, inc_of(1)) == SHARD_FENCED,
+	ok(shard_relay_may_push(x.shard, RELAY, 1, inc_of(1)) == SHARD_OK &&
+	        shard_relay_may_push(x.shard, RELAY, 9, inc_of(9)) == SHARD_FENCED &&
+	        shard_relay_may_push(x.shard, OTHER, 1, inc_of(1)) == SHARD_FENCED,
 	    "a relay speaks for what it was given");
 	/* A rank that is taken over: the new holder is the relay's before it is in. */
 	shard_set_relay(x.shard, 1, RELAY, 900);
 	old[1].incarnation = 900;
 	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_WAIT &&
-	        shard_relay_speaks(x.shard, RELAY, 1, 900) == SHARD_WAIT,
+	        shard_relay_may_push(x.shard, RELAY, 1, 900) == SHARD_WAIT,
 	    "the pushes of a holder that is not in yet wait");
 	dismiss(x.shard, 1, 0);
 	admit(x.shard, 1, 900, 0);
@@ -161,7 +161,7 @@ static void votes(void)
 	clock_of(&x, 1, 0, 30);
 	ok(v.yes && send_sum(&x, RELAY, 1, both, 2, 40, &r) == SHARD_WAIT,
 	    "a sum of a step under vote waits");
-	shard_decided(x.shard);
+	shard_end_vote(x.shard);
 	ok(send_sum(&x, RELAY, 1, both, 2, 40, &r) == SHARD_OK && r.status == PUSH_MERGED,
 	    "and goes on with the decision");
 	world_close(&x);
@@ -363,11 +363,12 @@ static void nobodys_rank(void)
 	world_open(&x, "bsp", false, "sgd", 1, 2);
 	shard_expect(x.shard, 0xfffffff0, 0, 0, W, 0, 1);
 	shard_set_relay(x.shard, 5, 777, 3);
-	ok(!shard_holds(x.shard, 0xfffffff0, 0) && !shard_holds(x.shard, 5, 0) &&
+	ok(!shard_incarnation_holds(x.shard, 0xfffffff0, 0) &&
+	        !shard_incarnation_holds(x.shard, 5, 0) &&
 	        shard_clock(x.shard, 5, 0, 0, 1) == SHARD_FENCED,
 	    "a rank that nobody has held is not incarnation 0's");
 	dismiss(x.shard, 1, 0);
-	ok(!shard_holds(x.shard, 1, UINT64_MAX) &&
+	ok(!shard_incarnation_holds(x.shard, 1, UINT64_MAX) &&
 	        shard_clock(x.shard, 1, UINT64_MAX, 0, 1) == SHARD_FENCED,
 	    "nor is one that has been given up anybody's");
 	world_close(&x);

@@ -29,7 +29,7 @@ struct row_push {
 /* Bytes that follow the rows of a push's body: a u32 each, where touching examples are counted. */
 static size_t count_bytes(const struct request *d)
 {
-	return d->push.counted ? (size_t)d->n * PAYLOAD_COUNT_BYTES : 0;
+	return d->push.has_touching ? (size_t)d->n * PAYLOAD_COUNT_BYTES : 0;
 }
 
 /* ---- residuals and filters ---- */
@@ -141,7 +141,7 @@ static void send_row_push(struct request *r)
 	head.examples = r->push.examples;
 	head.seq = r->push.pulled;
 	head.codec = r->push.codec;
-	head.flags |= r->push.counted ? RECORD_TOUCHING : 0;
+	head.flags |= r->push.has_touching ? RECORD_TOUCHING : 0;
 	client_rows_send_push(r, &head);
 }
 
@@ -186,7 +186,7 @@ static struct request *new_row_push(struct client *c, const struct row_push *all
 
 	r->n = n;
 	r->push.examples = all->examples;
-	r->push.counted = all->touching;
+	r->push.has_touching = all->touching;
 	return r;
 }
 
@@ -213,7 +213,7 @@ static void copy_pushed_rows(const struct request *d, const uint64_t *ids, const
  * for it. */
 static void append_counts(struct request *d, const uint32_t *touching, const uint32_t *order)
 {
-	for (uint32_t i = 0; d->push.counted && i < d->n; i++)
+	for (uint32_t i = 0; d->push.has_touching && i < d->n; i++)
 		put_le32(d->push.body + d->push.len + (size_t)i * PAYLOAD_COUNT_BYTES,
 		    touching[order[i]]);
 	d->push.len += count_bytes(d);
@@ -234,7 +234,7 @@ static void encode_row_body(struct client *c, struct request *d, const struct ro
 	/* A server bounds a push together with its decoded values: send larger ones raw. */
 	if (codec->lossy &&
 	    !payload_push_rows_fit(d->n, d->table->cols,
-	        codec->bound(c->cfg.coding.codec.arg, floats), d->push.counted))
+	        codec->bound(c->cfg.coding.codec.arg, floats), d->push.has_touching))
 		codec = codec_by_id(0);
 	/* Send values that are not finite raw: the server refuses them. */
 	for (uint32_t i = 0; codec->lossy && i < d->n; i++)

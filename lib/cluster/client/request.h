@@ -88,8 +88,8 @@ struct push_request {
 	struct bodies *bodies; /* .. it is a part of these; else NULL */
 	size_t len;            /* of `body`, in bytes */
 	uint16_t codec;
-	bool counted; /* `body` ends with how many examples touch each row */
-	bool moved;   /* it was on another link before */
+	bool has_touching; /* `body` ends with how many examples touch each row */
+	bool moved;        /* it was on another link before */
 	/* the mean of a reduced table, sent by every worker: not announced */
 	bool mean;
 };

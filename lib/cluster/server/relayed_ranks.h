@@ -4,7 +4,7 @@
 
 #include "server/server_state.h"
 
-/* Which relay speaks for which workers, by the view.  A server or relay takes sums and clocks of a
+/* Which relay pushes for which workers, by the view.  A server or relay takes sums and clocks of a
  * worker only from the last relay on the worker's way to it.  server.given has the relays, guarded
  * by keys.lock. */
 

@@ -44,7 +44,7 @@ static json_t *describe_sparse_tables(struct shard *s)
 			continue;
 		o = json_pack("{s:i, s:I, s:I}", "id", (int)t, "rows", (json_int_t)x.rows, "bytes",
 		    (json_int_t)x.bytes);
-		for (unsigned k = 0; x.counted && k < ROW_POLICY_COUNTERS; k++)
+		for (unsigned k = 0; x.has_policy && k < ROW_POLICY_COUNTERS; k++)
 			json_object_set_new(o, row_policy_counter_name[k],
 			    json_integer((json_int_t)x.count[k]));
 		json_array_append_new(list, o);

@@ -80,7 +80,7 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 		if (!sh || !atomic_load(&s->epochs.members_known))
 			return err_set(e, ERR_NOTREADY,
 			    "no workers are known yet: the coordinator has not sent them");
-		if (!shard_holds(sh, p->who.rank, p->who.incarnation))
+		if (!shard_incarnation_holds(sh, p->who.rank, p->who.incarnation))
 			return err_set(e, ERR_FENCED, "%s is not the holder of rank %u",
 			    p->who.name, p->who.rank);
 		if (!shard_key_holds(sh, p->who.rank, key))

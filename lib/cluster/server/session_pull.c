@@ -225,7 +225,7 @@ static struct record make_answer_head(const struct peer *p, const struct pull *q
 	out.epoch = atomic_load(&s->epochs.installed);
 	out.generation = atomic_load(&s->epochs.generation);
 	out.examples = atomic_load(&s->epochs.members);
-	if (!(q->rec.flags & RECORD_NOW) && shard_snapping(shard_of_puller(p), q->rec.step))
+	if (!(q->rec.flags & RECORD_NOW) && shard_snap_covers(shard_of_puller(p), q->rec.step))
 		out.flags |= RECORD_SAVING;
 	if (!(q->rec.flags & RECORD_NOW) && shard_has_trained(shard_of_puller(p), q->rec.step))
 		out.flags |= RECORD_TRAINED;

@@ -98,7 +98,7 @@ enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const
 static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_clock *c)
 {
 	struct shard *sh = shard_of_sender(p);
-	enum shard_answer a = shard_relay_speaks(sh, p->who.incarnation, c->rank, c->incarnation);
+	enum shard_answer a = shard_relay_may_push(sh, p->who.incarnation, c->rank, c->incarnation);
 	bool advance;
 
 	if (a != SHARD_OK)
@@ -112,7 +112,7 @@ static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_cl
 		shard_advance(sh);
 	if (a == SHARD_OK && c->clocks && tracer_is_on(p->io_thread->server->tracer))
 		session_trace_clock(p, c->rank, c->step);
-	/* The relay speaks for this holder, so the view that installs the holder is still to
+	/* The relay may push for this holder, so the view that installs the holder is still to
 	 * come. */
 	return a == SHARD_FENCED ? SHARD_WAIT : a;
 }
@@ -127,7 +127,7 @@ static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *
 	bool bad;
 
 	while (sum_body_clocks_next(payload, len, &at, &c, &bad))
-		if (shard_relay_speaks(shard_of_sender(p), p->who.incarnation, c.rank,
+		if (shard_relay_may_push(shard_of_sender(p), p->who.incarnation, c.rank,
 		        c.incarnation) == SHARD_OK)
 			token = server_upstream(s)->clock(s, &c);
 	return token;

@@ -94,7 +94,8 @@ bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 	}
 	*examples = p->sum.examples;
 	if (p->table->reduced)
-		complete = complete && (reduced_is_here(p) || !reduced_may_come(sync, p->step));
+		complete = complete &&
+		    (reduced_has_push(p) || !reduced_may_get_push(sync, p->step));
 	/* Examples that ranks stated at their CLOCKs without a push to this partition. */
 	for (uint32_t i = 0; complete && !p->table->reduced && i < sync->nranks; i++)
 		if (!part_has_taken(p, i, p->step))
@@ -103,7 +104,7 @@ bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 	return complete;
 }
 
-/* Deterministic runs make sums in one order: have all ranks with a lower number given theirs? */
+/* Deterministic runs add pushes in the order of ranks: are all ranks before this one through? */
 static bool rank_is_in_turn(struct shard *s, const struct part *p, uint32_t rank, uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
@@ -134,19 +135,20 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 	if (p->chain.next == NO_SERVER) {
 		part_update_safe(p);
 	} else {
-		bool torn;
+		bool may_lack;
 
 		mutex_lock(&s->gate.lock);
-		torn = sync_may_lack_pushes(&s->gate.sync, step, false);
+		may_lack = sync_may_lack_pushes(&s->gate.sync, step, false);
 		mutex_unlock(&s->gate.lock);
-		repl_queue_sum(s, p, step, &size, torn || epoch->mode.backup || p->table->reduced);
+		repl_queue_sum(s, p, step, &size,
+		    may_lack || epoch->mode.backup || p->table->reduced);
 	}
 	part_clear_sum(p);
 }
 
 /* ---- the receipt of a push ---- */
 
-/* The updates that were made between the version from which a gradient was computed and this one. */
+/* The number of updates that were made from the version that the gradient was computed from to this one. */
 static uint64_t staleness_at(const struct push *push, uint64_t version)
 {
 	return version > push->pulled ? version - push->pulled : 0;
@@ -209,13 +211,13 @@ static enum shard_answer repeat_receipt(struct shard *s, const struct part *p,
  * complete. The order of the tests matters: a duplicate push is answered as before even when its
  * step is closed, and a late one is answered before it could wait for its turn. */
 static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const struct push *push,
-    bool finite, struct receipt *r)
+    bool acceptable, struct receipt *r)
 {
 	uint64_t examples;
 	enum shard_answer a;
 
 	if (p->table->reduced &&
-	    (push->step < p->step || (push->step == p->step && reduced_is_here(p))))
+	    (push->step < p->step || (push->step == p->step && reduced_has_push(p))))
 		return make_receipt(s, p, push, true, PUSH_DUPLICATE, r);
 	if (part_has_taken(p, push->rank, push->step))
 		return repeat_receipt(s, p, push, true, r);
@@ -226,69 +228,70 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 		return make_receipt(s, p, push, true, PUSH_SPLIT, r);
 	if (a == SHARD_WAIT ||
 	    (s->cfg.deterministic && !rank_is_in_turn(s, p, push->rank, push->step))) {
-		p->waited = true;
+		p->has_waiters = true;
 		return SHARD_WAIT;
 	}
-	if (finite && push->examples && !part_accumulate(p, s, push))
+	if (acceptable && push->examples && !part_accumulate(p, s, push))
 		return SHARD_BAD;
 	part_set_last(p, push->rank, push->step + 1);
-	if (!finite)
+	if (!acceptable)
 		part_set_refused(p, push->rank, push->step);
 	if (s->ops->note_push)
-		s->ops->note_push(p, push->rank, finite ? push->examples : 0, push->incarnation);
+		s->ops->note_push(p, push->rank, acceptable ? push->examples : 0,
+		    push->incarnation);
 	/* All pushes of the step have come: make the update while the partition is in the cache.
 	 * Pulls still wait for the clocks. */
 	if (apply_step_is_complete(s, p, &examples))
 		s->ops->close_step(s, p, examples);
-	return make_receipt(s, p, push, true, finite ? PUSH_MERGED : PUSH_REFUSED, r);
+	return make_receipt(s, p, push, true, acceptable ? PUSH_MERGED : PUSH_REFUSED, r);
 }
 
 /* Applies a push as an update of its own. Pushes from outside the job have no step. Every result
  * except SHARD_WAIT and SHARD_BAD has a receipt, so a worker does not wait for a push that was
  * refused. */
 static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
-    const struct push *push, bool finite, struct receipt *r)
+    const struct push *push, bool acceptable, struct receipt *r)
 {
 	bool outside = push->rank == SHARD_OUTSIDE;
-	const struct settings_epoch *by = outside ? settings_epoch_last(s)
-	                                          : settings_epoch_at(s, push->step);
+	const struct settings_epoch *epoch = outside ? settings_epoch_last(s)
+	                                             : settings_epoch_at(s, push->step);
 	uint64_t divisor = 1;
 
 	if (!outside && part_has_taken(p, push->rank, push->step))
 		return repeat_receipt(s, p, push, false, r);
 	/* The open step of an earlier bsp must be closed first. */
 	if (!repl_may_send(p) ||
-	    (!outside && p->step < by->step && settings_epoch_sums_step(s, p->step))) {
-		p->waited = true;
+	    (!outside && p->step < epoch->step && settings_epoch_sums_step(s, p->step))) {
+		p->has_waiters = true;
 		return SHARD_WAIT;
 	}
 	if (atomic_load(&s->snaps.on))
 		snapshot_before_update(s, p, p->step);
-	if (finite) {
+	if (acceptable) {
 		if (outside && p->sparse.policy_state)
 			row_policy_state_set_step(p, shard_step(s));
 		/* The update of an open bsp step must be made by that step's own settings. */
 		if (!outside || !settings_epoch_sums_step(s, p->step))
-			settings_epoch_set(s, p, by);
+			settings_epoch_set(s, p, epoch);
 		/* A push from outside does not say what it was computed from. */
 		if (!outside)
-			divisor = sync_rate_divisor(&by->mode, staleness_at(push, p->version));
+			divisor = sync_rate_divisor(&epoch->mode, staleness_at(push, p->version));
 		if (!part_apply_push(p, push, divisor))
 			return SHARD_BAD;
 	}
 	if (!outside)
 		part_set_last(p, push->rank, push->step + 1);
-	if (!outside && !finite)
+	if (!outside && !acceptable)
 		part_set_refused(p, push->rank, push->step);
-	repl_queue_push(s, p, push, divisor, !finite);
-	return make_receipt(s, p, push, false, finite ? PUSH_APPLIED : PUSH_REFUSED, r);
+	repl_queue_push(s, p, push, divisor, !acceptable);
+	return make_receipt(s, p, push, false, acceptable ? PUSH_APPLIED : PUSH_REFUSED, r);
 }
 
 enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)
 {
 	struct part *p = shard_part(s, push->table, push->part);
 	const struct codec *codec = codec_by_id(push->codec);
-	bool outside = push->rank == SHARD_OUTSIDE, sums, good, duplicate, wake, advance;
+	bool outside = push->rank == SHARD_OUTSIDE, sums, acceptable, duplicate, wake, advance;
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
@@ -319,9 +322,9 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	}
 	step = p->step;
 	duplicate = !outside && part_has_taken(p, push->rank, push->step);
-	/* The memory for a dense partition was allocated with it, except for gradients that an
-	 * aggregator keeps. */
-	good = check == CODEC_GOOD &&
+	/* A push that is not acceptable gets the receipt "refused". The memory for a dense partition was
+	 * allocated with it, except for gradients that an aggregator keeps. */
+	acceptable = check == CODEC_GOOD &&
 	    (!(p->table->sparse || s->compares) || budget_has_room(p, s, push));
 	if (!p->ready || !p->chain.head || (!s->ops->takes_outside && outside))
 		a = SHARD_ELSEWHERE;
@@ -330,23 +333,23 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	else if (outside && (p->table->reduced || (s->compares && !p->table->added)))
 		a = make_receipt(s, p, push, false, PUSH_REFUSED, r);
 	else if (sums)
-		a = add_push_to_step(s, p, push, good, r);
+		a = add_push_to_step(s, p, push, acceptable, r);
 	else
-		a = apply_push_on_arrival(s, p, push, good, r);
+		a = apply_push_on_arrival(s, p, push, acceptable, r);
 	if (p->sparse.rows)
 		budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->load.work += push->len + PUSH_WORK;
 	/* Nobody has waited for this push when the partition's step goes on waiting for other ranks.
 	 * Waking everybody for each push would be quadratic in the number of ranks. */
-	wake = a == SHARD_OK && p->waited &&
+	wake = a == SHARD_OK && p->has_waiters &&
 	    (p->step != step || outside || s->cfg.deterministic || !sums);
 	if (wake)
-		p->waited = false;
+		p->has_waiters = false;
 	advance = p->step != step && p->lagging && gate_caught_up(s, p);
 	mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
-	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good && !duplicate && !outside) {
+	if (a == SHARD_OK && r->status == PUSH_REFUSED && !acceptable && !duplicate && !outside) {
 		mutex_lock(&s->gate.lock);
 		sync_at(&s->gate.sync, push->rank)->refused++;
 		mutex_unlock(&s->gate.lock);

@@ -88,7 +88,7 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 		shard_advance(s);
 }
 
-bool shard_holds(struct shard *s, uint32_t rank, uint64_t incarnation)
+bool shard_incarnation_holds(struct shard *s, uint32_t rank, uint64_t incarnation)
 {
 	bool holds;
 
@@ -172,7 +172,7 @@ static bool report_taken(struct shard *s, struct part *p, void *ctx)
 	return true;
 }
 
-uint64_t shard_taken(struct shard *s, uint32_t rank, struct taken *taken)
+uint64_t shard_list_taken(struct shard *s, uint32_t rank, struct taken *taken)
 {
 	struct taken_report r = { .rank = rank, .taken = taken };
 
@@ -183,7 +183,7 @@ uint64_t shard_taken(struct shard *s, uint32_t rank, struct taken *taken)
 	return r.complete;
 }
 
-void shard_decided(struct shard *s)
+void shard_end_vote(struct shard *s)
 {
 	mutex_lock(&s->gate.lock);
 	s->gate.sync.vote_from = SYNC_NEVER;
@@ -316,7 +316,7 @@ static struct shard_table *announced_table(struct shard *s, uint32_t rank, uint6
 	struct shard_table *t = atomic_load(&s->table[table]);
 
 	if (!t || t->shape.reduced || first >= t->shape.nparts || count > t->shape.nparts - first ||
-	    !shard_holds(s, rank, incarnation))
+	    !shard_incarnation_holds(s, rank, incarnation))
 		return NULL;
 	return t;
 }
@@ -413,7 +413,7 @@ bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uin
 		    rank_has_pending_push(sync, p, rank, step);
 		mutex_unlock(&s->gate.lock);
 	}
-	p->waited |= pending;
+	p->has_waiters |= pending;
 	mutex_unlock(&p->lock);
 	return !pending;
 }
@@ -489,15 +489,15 @@ uint64_t shard_step(struct shard *s)
  * of the step even if nobody pushed. */
 void gate_tell_closed(struct shard *s, struct part *p)
 {
-	bool torn;
+	bool may_lack;
 
 	if (!p->step || !settings_epoch_sums_step(s, p->step - 1) || !p->ready || !p->chain.head ||
 	    p->chain.next == NO_SERVER)
 		return;
 	mutex_lock(&s->gate.lock);
-	torn = sync_may_lack_pushes(&s->gate.sync, p->step - 1, false);
+	may_lack = sync_may_lack_pushes(&s->gate.sync, p->step - 1, false);
 	mutex_unlock(&s->gate.lock);
-	if (torn)
+	if (may_lack)
 		repl_queue_step(s, p, p->step - 1);
 }
 
@@ -518,7 +518,7 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 	/* With backup ranks only the head knows which ranks were late, and of a reduced table only
 	 * the head knows that a step had no mean. */
 	if (!settings_epoch_sums_step(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
-	    p->table->reduced || p->chain.head || !p->ready || !p->counted)
+	    p->table->reduced || p->chain.head || !p->ready || !p->in_chain)
 		return;
 	mutex_lock(&s->gate.lock);
 	completed = sync_completed(&s->gate.sync);
@@ -575,7 +575,7 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 	while (
 	    p->ready && p->chain.head && p->step < end && apply_step_is_complete(s, p, &examples)) {
 		s->ops->close_step(s, p, examples);
-		p->waited = false; /* the caller wakes all waiting requests */
+		p->has_waiters = false; /* the caller wakes all waiting requests */
 	}
 	mark_lagging(s, p, p->ready && p->chain.head && p->step < end);
 	if (p->ready && p->chain.head && p->step < c->oldest && p->step < end)
@@ -583,7 +583,7 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 	if (p->ready && !p->chain.head) {
 		gate_pass_empty_steps(s, p);
 		part_update_safe(p);
-		p->waited = false;
+		p->has_waiters = false;
 	}
 	return true;
 }

@@ -16,11 +16,11 @@ static void leave_part(struct shard *s, struct part *p)
 	 * more. */
 	atomic_fetch_add(&p->tenure, 1);
 	atomic_store(&p->gone, true);
-	p->ready = p->counted = p->chain.head = p->chain.tail = false;
+	p->ready = p->in_chain = p->chain.head = p->chain.tail = false;
 	p->chain.joining = NO_SERVER;
 	repl_set_next(s, p, NO_SERVER, 0);
 	part_release_values(s, p);
-	p->waited = false;
+	p->has_waiters = false;
 	mutex_unlock(&p->lock);
 }
 
@@ -33,9 +33,9 @@ static uint64_t server_process(const uint64_t *process, uint16_t server)
 /* May a state transfer that this server is sending to another go on under this layout? Only if this
  * server has seen every layout since it began: in one that it missed, the other may have been taken
  * out and have dropped what it had. */
-static bool feed_may_go_on(const struct shard *s, const struct part *p, uint32_t epoch)
+static bool transfer_may_go_on(const struct shard *s, const struct part *p, uint32_t epoch)
 {
-	return p->counted && p->chain.tail && epoch == s->layout_epoch + 1 &&
+	return p->in_chain && p->chain.tail && epoch == s->layout_epoch + 1 &&
 	    p->chain.next == p->chain.joining && p->chain.next_process == p->chain.joining_process;
 }
 
@@ -43,27 +43,27 @@ static bool feed_may_go_on(const struct shard *s, const struct part *p, uint32_t
 static enum err_code take_chain_place(struct shard *s, struct part *p, const struct run *run,
     int place, uint32_t epoch, const uint64_t *process, struct err *e)
 {
-	bool tail = place == run->nchain - 1, made_before;
+	bool tail = place == run->nchain - 1, goes_on;
 	uint16_t next = tail ? s->ops->next : run->chain[place + 1];
 	enum err_code rc = ERR_OK;
 
 	mutex_lock(&p->lock);
 	atomic_store(&p->gone, false);
-	made_before = feed_may_go_on(s, p, epoch);
-	p->counted = true;
+	goes_on = transfer_may_go_on(s, p, epoch);
+	p->in_chain = true;
 	p->chain.head = place == 0;
 	p->chain.tail = tail;
 	p->chain.joining = tail ? run->joining : NO_SERVER;
 	p->chain.joining_process = server_process(process, p->chain.joining);
 	atomic_store(&p->chain.replicas, run->nchain);
-	if (next != NO_SERVER || !made_before || p->chain.next != p->chain.joining ||
+	if (next != NO_SERVER || !goes_on || p->chain.next != p->chain.joining ||
 	    p->chain.next_process != p->chain.joining_process)
 		repl_set_next(s, p, next, server_process(process, next));
 	if (p->chain.head)
 		rc = part_alloc_head(p, s, e);
 	s->ops->tell_closed(s, p);
 	part_update_safe(p);
-	p->waited = false;
+	p->has_waiters = false;
 	mutex_unlock(&p->lock);
 	return rc;
 }
@@ -84,7 +84,7 @@ static enum err_code install_part(struct shard *s, struct shard_table *table,
 		return ERR_OK;
 	}
 	/* This server was a member and now joins again: its values are outdated. */
-	if (p && place < 0 && p->counted)
+	if (p && place < 0 && p->in_chain)
 		leave_part(s, p);
 	if (!p) {
 		p = part_new(s, &table->shape, i);

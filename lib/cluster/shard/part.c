@@ -65,7 +65,7 @@ struct part *part_new(struct shard *s, const struct table *t, uint32_t index)
 	p->table = t;
 	p->index = index;
 	p->n = t->sparse ? 0 : table_part_elements(t, index);
-	p->own = s->ops->part_bytes ? mem_alloc(s->ops->part_bytes) : NULL;
+	p->ops_data = s->ops->part_bytes ? mem_alloc(s->ops->part_bytes) : NULL;
 	p->chain.next = p->chain.joining = NO_SERVER;
 	p->chain.sent_last = &p->chain.sent;
 	return p;
@@ -192,7 +192,7 @@ void part_free(struct shard *s, struct part *p)
 	free(p->pushes.refused);
 	free(p->pushes.announced);
 	s->ops->free_part(p);
-	free(p->own);
+	free(p->ops_data);
 	free(p);
 }
 
@@ -397,8 +397,8 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
 			vector[k] = p->dense.state + k * (size_t)p->n + at;
 		if (p->dense.stamps)
 			memcpy(old, p->dense.w + at, n * sizeof *old);
-		rule->step(h, p->version + 1 - p->born, p->table->decay, n, p->dense.w + at, vector,
-		    &some);
+		rule->step(h, p->version + 1 - p->rule_began, p->table->decay, n, p->dense.w + at,
+		    vector, &some);
 		if (p->dense.stamps)
 			change_log_note(p->dense.stamps, p->version + 1, at, n, old,
 			    p->dense.w + at);
@@ -499,10 +499,10 @@ void part_clear_sum(struct part *p)
 {
 	if (p->sum.contributions && p->table->sparse)
 		rows_clear(p->sparse.acc);
-	if (p->sum.counted)
+	if (p->sum.has_touching)
 		rows_clear(p->sparse.touched);
-	p->sum.counted = false;
-	if (p->sum.nkept)
+	p->sum.has_touching = false;
+	if (p->sum.ngradients)
 		robust_reopen(p);
 	p->sum.examples = 0;
 	p->sum.contributions = 0;

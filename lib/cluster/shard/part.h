@@ -6,11 +6,11 @@
  * clocks) is in gate.h. Only files of this folder and implementations of struct shard_ops include this
  * header.
  *
- * A partition at one server goes through these states (members ready, counted and gone):
+ * A partition at one server goes through these states (members ready, in_chain and gone):
  *
- *    absent --install: first values or checkpoint--> ready and counted
- *    absent --install: joining; REPL_STATE arrives--> ready, not counted (receives changes)
- *    ready, not counted --install: the layout counts it--> ready and counted
+ *    absent --install: first values or checkpoint--> ready, in_chain
+ *    absent --install: joining; REPL_STATE arrives--> ready, not in_chain (receives changes)
+ *    ready, not in_chain --install: the layout counts it--> ready, in_chain
  *    ready --install: left the chain--> absent, gone; the struct stays, its values are freed
  *
  * The steps of a bsp partition: pushes of step N are summed in acc; when every rank is through with
@@ -81,12 +81,12 @@ struct part_dense {
 struct part_rows {
 	struct rows *rows, *acc, *prev;
 	/* By row id, how many examples of the open step touch the row, as a u32 in place of a float; has
-	 * rows only where pushes told it (sum.counted). NULL: none ever has. */
+	 * rows only where pushes told it (sum.has_touching). NULL: none ever has. */
 	struct rows *touched;
 	struct row_layout layout; /* of `rows` */
 	/* ROW_CHANGED counts updates from this version on. Changes before it are not known. */
 	uint64_t known_since;
-	float *was; /* room for the former values of a row */
+	float *former; /* room for the former values of a row */
 	struct row_policy_state
 	    *policy_state; /* the row policy's state; NULL: the table has no policy */
 };
@@ -104,16 +104,16 @@ struct part_sum {
 	/* Contributions in the accumulator. 0: it has leftovers of an earlier step, which the first
 	 * contribution overwrites. */
 	unsigned contributions;
-	bool counted; /* sparse.touched has rows */
+	bool has_touching; /* sparse.touched has rows */
 	/* The examples of contributions with rows that did not tell how many examples touch each row. They
 	 * count for every row of the step, in any order of the contributions. */
 	uint64_t uncounted;
 	/* Robust aggregation: each rank's gradient of the open step. examples 0: it has none. */
-	struct kept {
+	struct rank_gradient {
 		float *g;
 		uint32_t examples;
-	} * kept;
-	size_t nkept;
+	} * gradients;
+	size_t ngradients;
 };
 
 /* The partition's place in its chain under the installed layout, and what is on its way to the next
@@ -171,20 +171,20 @@ struct part {
 	const struct settings_epoch *settings;
 	struct table_rules_choice optim;
 	uint64_t version; /* updates applied */
-	/* Updates made before the present rule began with fresh state. */
-	uint64_t born;
+	/* The version at which the present rule began with fresh state. */
+	uint64_t rule_began;
 	uint64_t step; /* bsp: the open step */
 	/* A caller was answered SHARD_WAIT: wake it after the next change. */
-	bool waited;
+	bool has_waiters;
 	/* The clocks have passed its open step (counted in gate.nlagging). */
 	bool lagging;
 	uint64_t prev_version; /* the version that the values before the last step have */
 	bool prev_same;        /* the last step changed nothing: the present values are those */
 	bool ready;            /* this server has a complete replica */
 	/* The layout counts it as a member of the chain, so workers announce their pushes to it. */
-	bool counted;
+	bool in_chain;
 	uint64_t booked; /* bytes that this partition has booked in budget.used */
-	void *own;       /* shard_ops.part_bytes, for the shard's ops */
+	void *ops_data;  /* shard_ops.part_bytes, for the shard's ops */
 
 	struct part_pushes pushes;
 	struct part_dense dense; /* all NULL in a sparse partition */

@@ -38,7 +38,7 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 	lay_out_row(p, p->optim.rule, cfg->deltas);
 	p->sparse.rows = rows_new(p->sparse.layout.stride);
 	p->sparse.prev = cfg->deterministic ? rows_new(cols) : NULL;
-	p->sparse.was = cfg->deltas ? mem_array(cols, sizeof *p->sparse.was) : NULL;
+	p->sparse.former = cfg->deltas ? mem_array(cols, sizeof *p->sparse.former) : NULL;
 	p->sparse.known_since = p->version;
 }
 
@@ -50,8 +50,8 @@ void part_rows_free(struct part *p)
 	rows_free(p->sparse.touched);
 	p->sparse.touched = NULL;
 	p->sparse.rows = p->sparse.acc = p->sparse.prev = NULL;
-	free(p->sparse.was);
-	p->sparse.was = NULL;
+	free(p->sparse.former);
+	p->sparse.former = NULL;
 	row_policy_state_free(p->sparse.policy_state);
 	p->sparse.policy_state = NULL;
 }
@@ -169,7 +169,7 @@ struct update {
 	const struct optim_hyper *h;
 	const struct optim_gradient *mean; /* scale and examples; its values are not used */
 	/* How many examples touch each row; unset where `counted` is false. */
-	bool counted;
+	bool has_touching;
 	uint32_t touching[ROWS_BLOCK];
 	uint32_t n;
 	const uint8_t *ids;
@@ -206,7 +206,7 @@ static struct optim_gradient block_gradient(const struct part *p, const struct u
     const float *values, uint32_t i)
 {
 	return (struct optim_gradient){ values, u->mean->scale, u->mean->examples,
-		u->counted ? u->touching[i] : 0, p->table->cols };
+		u->has_touching ? u->touching[i] : 0, p->table->cols };
 }
 
 /* The first row behind i that another number of examples touches. */
@@ -214,7 +214,7 @@ static uint32_t end_of_equals(const struct update *u, uint32_t i)
 {
 	uint32_t j = i + 1;
 
-	if (!u->counted)
+	if (!u->has_touching)
 		return u->n;
 	while (j < u->n && u->touching[j] == u->touching[i])
 		j++;
@@ -232,11 +232,11 @@ static void step_rows_singly(struct part *p, const struct update *u, float *cons
 
 		part_state_vectors(row[i] + cols, cols, cols, p->optim.rule, vector);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
-			memcpy(p->sparse.was, row[i], cols * sizeof **row);
-		p->optim.rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i],
-		    vector, &g);
+			memcpy(p->sparse.former, row[i], cols * sizeof **row);
+		p->optim.rule->step(u->h, p->version + 1 - p->rule_began, p->table->decay, cols,
+		    row[i], vector, &g);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED) &&
-		    memcmp(row[i], p->sparse.was, cols * sizeof **row))
+		    memcmp(row[i], p->sparse.former, cols * sizeof **row))
 			part_row_changed(p, row[i]);
 	}
 }
@@ -266,7 +266,7 @@ static void step_rows_together(struct part *p, const struct update *u, float *co
 		struct optim_gradient mean = block_gradient(p, u, (u->g ? u->g : g) + at, i);
 
 		end = end_of_equals(u, i);
-		p->optim.rule->step(u->h, p->version + 1 - p->born, p->table->decay,
+		p->optim.rule->step(u->h, p->version + 1 - p->rule_began, p->table->decay,
 		    (size_t)(end - i) * cols, w + at, some, &mean);
 	}
 	scatter_columns(w, row, u->n, 0, cols);
@@ -322,7 +322,7 @@ static bool update_chosen(struct part *p, const struct update *u)
 {
 	struct update some = { .h = u->h,
 		.mean = u->mean,
-		.counted = u->counted,
+		.has_touching = u->has_touching,
 		.distinct = u->distinct };
 	uint32_t place[ROWS_BLOCK];
 	uint64_t ids[ROWS_BLOCK];
@@ -334,7 +334,7 @@ static bool update_chosen(struct part *p, const struct update *u)
 	for (uint32_t i = 0; i < some.n; i++) {
 		ids[i] = read_row_id(u->ids, place[i]);
 		some.each[i] = row_gradient(p, u, place[i]);
-		some.touching[i] = u->counted ? u->touching[place[i]] : 0;
+		some.touching[i] = u->has_touching ? u->touching[place[i]] : 0;
 	}
 	return !some.n || update_rows(p, &some);
 }
@@ -349,7 +349,7 @@ static bool update_block(struct part *p, const struct update *u)
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
     const uint8_t *touching, const struct optim_gradient *g)
 {
-	struct update u = { .h = h, .mean = g, .counted = touching };
+	struct update u = { .h = h, .mean = g, .has_touching = touching };
 	uint32_t most = rows_per_block(p, 1 + p->optim.rule->nvectors);
 
 	for (uint32_t at = 0; at < n; at += u.n) {
@@ -367,10 +367,10 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 
 uint32_t part_rows_touching(const struct part *p, uint64_t id)
 {
-	const float *row = p->sum.counted ? rows_get(p->sparse.touched, id) : NULL;
+	const float *row = p->sum.has_touching ? rows_get(p->sparse.touched, id) : NULL;
 	uint32_t n = 0;
 
-	if (!p->sum.counted)
+	if (!p->sum.has_touching)
 		return 0;
 	if (row)
 		memcpy(&n, row, sizeof n);
@@ -382,7 +382,10 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 {
 	uint32_t n = (uint32_t)rows_count(p->sparse.acc),
 	         most = rows_per_block(p, 2 + p->optim.rule->nvectors);
-	struct update u = { .h = h, .mean = g, .counted = p->sum.counted, .distinct = true };
+	struct update u = { .h = h,
+		.mean = g,
+		.has_touching = p->sum.has_touching,
+		.distinct = true };
 	uint64_t ids[ROWS_BLOCK];
 
 	for (uint32_t at = 0; at < n; at += u.n) {
@@ -390,7 +393,7 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 		u.ids = (const uint8_t *)ids;
 		for (uint32_t i = 0; i < u.n; i++)
 			u.each[i] = rows_at(p->sparse.acc, at + i, &ids[i]);
-		for (uint32_t i = 0; u.counted && i < u.n; i++)
+		for (uint32_t i = 0; u.has_touching && i < u.n; i++)
 			u.touching[i] = part_rows_touching(p, ids[i]);
 		if (!update_block(p, &u))
 			return false;
@@ -472,7 +475,7 @@ static bool add_touching(struct part *p, const struct push *push)
 {
 	if (!p->sparse.touched)
 		p->sparse.touched = rows_new(1);
-	p->sum.counted = true;
+	p->sum.has_touching = true;
 	for (uint32_t i = 0; i < push->nrows; i++) {
 		bool made;
 		float *row = rows_put(p->sparse.touched, read_row_id(push->ids, i), &made);

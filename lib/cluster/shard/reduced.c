@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "shard/reduced.h"
 
-bool reduced_is_here(const struct part *p)
+bool reduced_has_push(const struct part *p)
 {
 	for (uint32_t i = 0; i < p->pushes.nlast; i++)
 		if (p->pushes.last[i] > p->step)
@@ -9,7 +9,7 @@ bool reduced_is_here(const struct part *p)
 	return false;
 }
 
-bool reduced_may_come(const struct sync *sync, uint64_t step)
+bool reduced_may_get_push(const struct sync *sync, uint64_t step)
 {
 	for (uint32_t i = 0; i < sync->nranks; i++)
 		if (sync->rank[i].active && sync->rank[i].complete_from <= step)

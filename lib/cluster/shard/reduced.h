@@ -13,9 +13,9 @@
 #define REDUCED_CLOCKS_AHEAD 2u
 
 /* Has the open step its push? The partition's lock is held. */
-bool reduced_is_here(const struct part *p);
+bool reduced_has_push(const struct part *p);
 /* May the mean of this step still come, because a rank that took part in the step is active? The
  * gate's lock is held. */
-bool reduced_may_come(const struct sync *sync, uint64_t step);
+bool reduced_may_get_push(const struct sync *sync, uint64_t step);
 
 #endif

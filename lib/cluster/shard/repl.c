@@ -93,7 +93,7 @@ static void fill_rows_body(struct repl_record *c, const struct part *p)
 {
 	size_t n = rows_count(p->sparse.acc), cols = p->table->cols;
 
-	size_t row = 8 + cols * 4 + (p->sum.counted ? PAYLOAD_COUNT_BYTES : 0);
+	size_t row = 8 + cols * 4 + (p->sum.has_touching ? PAYLOAD_COUNT_BYTES : 0);
 
 	c->nbody = n * row;
 	c->body = mem_array(n, row);
@@ -103,7 +103,7 @@ static void fill_rows_body(struct repl_record *c, const struct part *p)
 
 		put_le64(c->body + i * 8, id);
 		memcpy(c->body + n * 8 + i * cols * 4, g, cols * 4);
-		if (p->sum.counted)
+		if (p->sum.has_touching)
 			put_le32(c->body + n * (8 + cols * 4) + i * PAYLOAD_COUNT_BYTES,
 			    part_rows_touching(p, id));
 	}
@@ -297,7 +297,7 @@ static void send_state(struct shard *s, struct part *p)
 
 	put_le32(at, p->sparse.prev ? (uint32_t)rows_count(p->sparse.prev) : 0);
 	put_le32(at + 4, p->prev_same);
-	put_le64(at + 8, p->born);
+	put_le64(at + 8, p->rule_began);
 	for (uint32_t i = 0; i < p->pushes.nlast; i++)
 		put_state_rank(s, p, i, at + REPL_STATE_HEAD + i * REPL_STATE_RANK);
 	c->body = mem_alloc(c->nbody + 1);

@@ -17,8 +17,8 @@ struct incoming {
 	uint64_t version;
 	struct part_sum_size sum_size;
 	uint32_t n, nrows;
-	bool counted;   /* REPL_PUSH: how many examples touch each row is behind the values */
-	uint32_t clock; /* lower half of the row policy's clock */
+	bool has_touching; /* REPL_PUSH: how many examples touch each row is behind the values */
+	uint32_t clock;    /* lower half of the row policy's clock */
 	/* the epoch of the update; NULL: not known here yet */
 	const struct settings_epoch *settings;
 	/* The list of ranks; for a state its head, and then (last, end, steps, refused) by
@@ -53,7 +53,7 @@ static bool parse_record(const struct shard *s, const struct repl_record *c, con
 	*in = (struct incoming){ .c = c,
 		.version = get_le64(p),
 		.sum_size = { get_le64(p + 8), get_le64(p + 32) },
-		.counted = get_le32(p + 40),
+		.has_touching = get_le32(p + 40),
 		.n = get_le32(p + 16),
 		.nrows = get_le32(p + 20),
 		.settings = settings_epoch_by_number(s, get_le32(p + 24)),
@@ -117,7 +117,7 @@ static enum shard_answer apply_push_record(struct shard *s, struct part *p,
     const struct incoming *in)
 {
 	size_t nids = (size_t)in->nrows * 8,
-	       counts = in->counted ? (size_t)in->nrows * PAYLOAD_COUNT_BYTES : 0;
+	       counts = in->has_touching ? (size_t)in->nrows * PAYLOAD_COUNT_BYTES : 0;
 	struct push push = { .rank = in->n,
 		.step = in->c->step,
 		.table = in->c->table,
@@ -245,7 +245,7 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 		return SHARD_BAD;
 	}
 	p->version = in->version;
-	p->born = get_le64(in->list + 8);
+	p->rule_began = get_le64(in->list + 8);
 	part_forget_changes(p);
 	p->step = in->c->step;
 	p->prev_same = get_le32(in->list + 4);
@@ -290,14 +290,15 @@ static enum shard_answer apply_record(struct shard *s, struct part *p, const str
 		return SHARD_ELSEWHERE;
 	/* Wait for room in the queue, or until the update's settings epoch is known here. */
 	if (!repl_may_send(p) || !in->settings) {
-		p->waited = true;
+		p->has_waiters = true;
 		return SHARD_WAIT;
 	}
 	/* A state that is repeated, or that comes to a member of the chain, is here already: acknowledge it
 	 * again. */
 	if (in->c->kind == REPL_STATE)
-		a = p->ready && (p->counted || in->version <= p->version) ? SHARD_OK
-		                                                          : install_state(s, p, in);
+		a = p->ready && (p->in_chain || in->version <= p->version)
+		    ? SHARD_OK
+		    : install_state(s, p, in);
 	else if (in->c->kind == REPL_PUSH)
 		a = apply_push_record(s, p, in);
 	else
@@ -331,9 +332,9 @@ enum shard_answer shard_replicate(struct shard *s, const struct repl_record *c,
 		 * after this one. */
 		.seq = c->kind == REPL_PUSH && !in.nbody ? p->chain.next_seq : 0 };
 	budget_book_rows(p, &s->budget);
-	wake = a == SHARD_OK && p->waited;
+	wake = a == SHARD_OK && p->has_waiters;
 	if (wake)
-		p->waited = false;
+		p->has_waiters = false;
 	mutex_unlock(&p->lock);
 	if (wake)
 		s->cfg.wake(s->cfg.ctx);

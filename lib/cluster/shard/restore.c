@@ -155,7 +155,7 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 		rc = restore_dense(p, cfg, t, &info, e);
 	}
 	p->version = info.version;
-	p->born = info.born;
+	p->rule_began = info.born;
 	part_forget_changes(p);
 	p->step = sync_sums_steps(&cfg->mode) && !cfg->jobless ? ckpt_step(cfg->restore) : 0;
 	p->prev_same = true;

@@ -8,16 +8,16 @@
 uint64_t robust_bytes(const struct part *p, const struct shard_config *cfg)
 {
 	return aggregate_compares(&cfg->aggregate)
-	    ? (uint64_t)cfg->ranks * (p->n * sizeof(float) + sizeof *p->sum.kept)
+	    ? (uint64_t)cfg->ranks * (p->n * sizeof(float) + sizeof *p->sum.gradients)
 	    : 0;
 }
 
 bool robust_has_room(struct part *p, struct shard *s, uint32_t rank)
 {
-	uint64_t need = p->n * sizeof(float) + sizeof *p->sum.kept;
+	uint64_t need = p->n * sizeof(float) + sizeof *p->sum.gradients;
 
 	if (rank == SHARD_OUTSIDE || rank < s->cfg.ranks ||
-	    (rank < p->sum.nkept && p->sum.kept[rank].g))
+	    (rank < p->sum.ngradients && p->sum.gradients[rank].g))
 		return true;
 	if (rank >= ORDER_MAX ||
 	    (s->budget.limit && atomic_load(&s->budget.used) + need > s->budget.limit)) {
@@ -32,19 +32,20 @@ bool robust_has_room(struct part *p, struct shard *s, uint32_t rank)
 bool robust_keep(struct part *p, const struct push *push)
 {
 	const struct codec *codec = codec_by_id(push->codec);
-	struct kept *k;
+	struct rank_gradient *k;
 	const float *g;
 
 	if (p->table->sparse || push->rank >= ORDER_MAX)
 		return false;
-	if (push->rank >= p->sum.nkept) {
+	if (push->rank >= p->sum.ngradients) {
 		size_t n = (size_t)push->rank + 1;
 
-		p->sum.kept = mem_regrow(p->sum.kept, n, sizeof *p->sum.kept);
-		memset(p->sum.kept + p->sum.nkept, 0, (n - p->sum.nkept) * sizeof *p->sum.kept);
-		p->sum.nkept = n;
+		p->sum.gradients = mem_regrow(p->sum.gradients, n, sizeof *p->sum.gradients);
+		memset(p->sum.gradients + p->sum.ngradients, 0,
+		    (n - p->sum.ngradients) * sizeof *p->sum.gradients);
+		p->sum.ngradients = n;
 	}
-	k = &p->sum.kept[push->rank];
+	k = &p->sum.gradients[push->rank];
 	if (!k->g && !(k->g = mem_try_array(p->n, sizeof *k->g)))
 		return false;
 	g = codec_decode(codec, push->payload, push->len, p->n, k->g);
@@ -76,10 +77,10 @@ struct part_sum_size robust_combine(struct shard *s, struct part *p)
 	const float *gradient[ORDER_MAX];
 	struct aggregate_in in = { .len = p->n, .gradient = gradient, .examples = examples };
 
-	for (uint32_t i = 0; i < p->sum.nkept; i++)
-		if (p->sum.kept[i].examples) {
-			examples[in.n] = p->sum.kept[i].examples;
-			gradient[in.n++] = p->sum.kept[i].g;
+	for (uint32_t i = 0; i < p->sum.ngradients; i++)
+		if (p->sum.gradients[i].examples) {
+			examples[in.n] = p->sum.gradients[i].examples;
+			gradient[in.n++] = p->sum.gradients[i].g;
 		}
 	if (!in.n)
 		return (struct part_sum_size){ 0, 0 };
@@ -89,15 +90,15 @@ struct part_sum_size robust_combine(struct shard *s, struct part *p)
 
 void robust_reopen(struct part *p)
 {
-	for (size_t i = 0; i < p->sum.nkept; i++)
-		p->sum.kept[i].examples = 0;
+	for (size_t i = 0; i < p->sum.ngradients; i++)
+		p->sum.gradients[i].examples = 0;
 }
 
 void robust_free(struct part *p)
 {
-	for (size_t i = 0; i < p->sum.nkept; i++)
-		free(p->sum.kept[i].g);
-	free(p->sum.kept);
-	p->sum.kept = NULL;
-	p->sum.nkept = 0;
+	for (size_t i = 0; i < p->sum.ngradients; i++)
+		free(p->sum.gradients[i].g);
+	free(p->sum.gradients);
+	p->sum.gradients = NULL;
+	p->sum.ngradients = 0;
 }

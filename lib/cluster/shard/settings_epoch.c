@@ -290,7 +290,7 @@ void settings_epoch_set(struct shard *s, struct part *p, const struct settings_e
 		else
 			convert_dense_state(p, rule);
 		if (!settings_epoch_keeps_state(rule, before))
-			p->born = p->version;
+			p->rule_began = p->version;
 	}
 	settings_epoch_begin(p, r);
 	budget_rebook(p, s);

@@ -88,7 +88,7 @@ struct shard_config {
 	uint64_t mem_limit;
 	/* The use of pushes and the source of values (shard_ops.h); NULL: shard_store_ops. */
 	const struct shard_ops *ops;
-	void *own; /* for `ops` */
+	void *ops_data; /* for `ops` */
 	/* Something changed that a caller who was answered SHARD_WAIT may wait for. Called without
 	 * locks held. */
 	void (*wake)(void *ctx);
@@ -157,7 +157,7 @@ struct member {
  * changes nothing but its state. */
 void shard_take_members(struct shard *s, const struct member *m, size_t n);
 /* Is this the incarnation that holds the rank now? */
-bool shard_holds(struct shard *s, uint32_t rank, uint64_t incarnation);
+bool shard_incarnation_holds(struct shard *s, uint32_t rank, uint64_t incarnation);
 /* May a session with this public key act for the rank's present holder? Incarnations are not
  * secret, so they alone do not prove who a peer is. True while the holder's key is unknown. */
 bool shard_key_holds(struct shard *s, uint32_t rank, const uint8_t key[static 32]);
@@ -169,7 +169,7 @@ struct shard_vote {
 	uint64_t clock;      /* steps that the rank has completed */
 };
 /* Votes on a change that is to take effect at `step`. The vote is no when the step has begun here. After
- * a yes, pulls and pushes of steps from `step` on wait until shard_decided. Any other incarnation that
+ * a yes, pulls and pushes of steps from `step` on wait until shard_end_vote. Any other incarnation that
  * holds the rank is fenced at once, whatever the vote is. resume: the vote is always yes, and no step
  * waits. rank SHARD_OUTSIDE: the change is not about a rank. */
 struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
@@ -178,12 +178,12 @@ struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnatio
  * rank's earlier holder, so that nothing is added to it. Adds to *taken for each partition the highest
  * step whose push was taken, plus 1. Returns the first step of which a push may be missing here: the
  * rank's clock, or an earlier step of which a push was announced and has not come. */
-uint64_t shard_taken(struct shard *s, uint32_t rank, struct taken *taken);
+uint64_t shard_list_taken(struct shard *s, uint32_t rank, struct taken *taken);
 /* The vote is over, with any result: steps no longer wait for it. */
-void shard_decided(struct shard *s);
+void shard_end_vote(struct shard *s);
 /* Adds a decided settings epoch: pushes of its step and later ones use it, in bsp exactly from that
  * step on. Another mode begins when all have completed the steps before. Called before
- * shard_decided and in order; a number that is known already is ignored. */
+ * shard_end_vote and in order; a number that is known already is ignored. */
 void shard_add_epoch(struct shard *s, const struct settings_epoch *r);
 /* Would the state of these settings fit into mem_limit? ERR_CONFIG with a sentence otherwise. */
 enum err_code shard_fits_epoch(struct shard *s, const struct settings_epoch *r, struct err *e);
@@ -373,12 +373,12 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
  * A relay sums the pushes of the ranks that it was given. In bsp only, without backup ranks, and
  * not in deterministic runs. Its own shard is role/relay/relay_shard.h. */
 
-/* From now on the process `relay` (0: none) speaks for the rank's holder of this incarnation. One
+/* From now on the process `relay` (0: none) pushes for the rank's holder of this incarnation. One
  * caller at a time, called before the epoch of this layout is announced. */
 void shard_set_relay(struct shard *s, uint32_t rank, uint64_t relay, uint64_t incarnation);
-/* Does this relay speak for that holder? SHARD_OK: yes. SHARD_WAIT: it does, but the view that
- * admits the holder has not arrived, or a vote is under way. SHARD_FENCED: no. */
-enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t rank,
+/* May this relay push for that holder? SHARD_OK: yes. SHARD_WAIT: not before the view that admits
+ * the holder has arrived, and not during a vote. SHARD_FENCED: no. */
+enum shard_answer shard_relay_may_push(struct shard *s, uint64_t relay, uint32_t rank,
     uint64_t incarnation);
 
 /* The summed pushes of a relay's ranks for one partition and step. The bytes are borrowed. */
@@ -455,7 +455,7 @@ bool shard_snap_begin(struct shard *s, uint64_t step, uint64_t *at);
  * `mark`. Both 0: they are not remembered. */
 void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base);
 /* bsp: was the last snapshot begun at this step? ssp and asp: is one under way? */
-bool shard_snapping(struct shard *s, uint64_t step);
+bool shard_snap_covers(struct shard *s, uint64_t step);
 /* Is it worth while to call shard_snap_take again? */
 bool shard_snap_due(struct shard *s);
 /* Copies partitions. SHARD_OK: all are copied. SHARD_WAIT: call again after cfg.wake.
@@ -501,7 +501,7 @@ struct table_stats {
 	uint64_t rows, bytes; /* bytes: with optimizer state, index and counts of ids */
 	/* Tables with a row policy; replicas and checkpoints have them, too. */
 	uint64_t count[ROW_POLICY_COUNTERS];
-	bool counted; /* the table has a row policy */
+	bool has_policy; /* the table has a row policy */
 };
 /* False: there is no table of that number, or it was dropped. */
 bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out);

@@ -15,7 +15,7 @@
 struct part;
 
 struct shard_ops {
-	/* Bytes of part.own, zeroed, for each partition; and those that a rank makes it grow by. */
+	/* Bytes of part.ops_data, zeroed, for each partition; and those that a rank makes it grow by. */
 	size_t part_bytes, rank_bytes;
 	/* The receiver of all records of every partition, or NO_SERVER: the next replica of the
 	 * partition's chain. */

@@ -66,7 +66,7 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 			out->rows += rows_count(p->sparse.rows);
 			out->bytes += rows_bytes(p->sparse.rows) +
 			    row_policy_state_bytes(p->sparse.policy_state);
-			out->counted |= p->sparse.policy_state != NULL;
+			out->has_policy |= p->sparse.policy_state != NULL;
 			for (unsigned k = 0; p->sparse.policy_state && k < ROW_POLICY_COUNTERS; k++)
 				out->count[k] += p->sparse.policy_state->count[k];
 		}
@@ -150,8 +150,9 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	x->out.parts++;
 	x->out.tables += tables;
 	x->out.beside += vectors * BLOCK(floats) +
-	    (aggregate_compares(&s->cfg.aggregate) ? x->ranks * BLOCK(floats + sizeof *p->sum.kept)
-	                                           : 0) +
+	    (aggregate_compares(&s->cfg.aggregate)
+	            ? x->ranks * BLOCK(floats + sizeof *p->sum.gradients)
+	            : 0) +
 	    (p->dense.stamps ? BLOCK(change_log_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
 	    BLOCK(x->ranks *
 	        (sizeof *p->pushes.last + sizeof *p->pushes.refused +

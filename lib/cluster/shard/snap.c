@@ -244,7 +244,7 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 		.cols = p->table->cols,
 		.nvectors = rule->nvectors,
 		.version = p->version,
-		.born = p->born,
+		.born = p->rule_began,
 		.step = p->step,
 		.last = last,
 		.nlast = p->pushes.nlast };
@@ -315,7 +315,7 @@ bool shard_snap_begin(struct shard *s, uint64_t step, uint64_t *at)
 	return false;
 }
 
-bool shard_snapping(struct shard *s, uint64_t step)
+bool shard_snap_covers(struct shard *s, uint64_t step)
 {
 	/* Also true when the snapshot has ended, for the worker that comes to the step last. */
 	return snapshot_is_by_step(s)
@@ -344,7 +344,7 @@ static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
 		if (!copy_part_values(s, p))
 			atomic_store(&s->snaps.failed, true);
 	} else {
-		p->waited = true;
+		p->has_waiters = true;
 		*all = false;
 	}
 	return true;

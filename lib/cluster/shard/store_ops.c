@@ -18,7 +18,7 @@ static enum shard_answer store_may_show(struct shard *s, struct part *p, uint64_
 	    /* A joining replica that is about to count must have everything that is shown. */
 	    (p->chain.required && atomic_load(&p->chain.safe_version) < p->version) ||
 	    (step != SYNC_NEVER && gate_push_is_pending(s, p, step))) {
-		p->waited = true;
+		p->has_waiters = true;
 		return SHARD_WAIT;
 	}
 	return SHARD_OK;

@@ -8,7 +8,7 @@
 /* Takes sums of a relay's pushes, whole or not at all. A relay or worker that is told that a sum
  * was not taken (split) sends each push by itself, under its own identity. */
 
-/* ---- which relay speaks for a rank ---- */
+/* ---- which relay pushes for a rank ---- */
 
 void shard_set_relay(struct shard *s, uint32_t rank, uint64_t relay, uint64_t incarnation)
 {
@@ -21,8 +21,8 @@ void shard_set_relay(struct shard *s, uint32_t rank, uint64_t relay, uint64_t in
 	mutex_unlock(&s->gate.lock);
 }
 
-/* Does the relay speak for this incarnation of the rank? The gate's lock is held. */
-static enum shard_answer relay_may_speak(const struct sync *sync, uint64_t relay, uint32_t rank,
+/* May the relay push for this incarnation of the rank? The gate's lock is held. */
+static enum shard_answer relay_may_push(const struct sync *sync, uint64_t relay, uint32_t rank,
     uint64_t incarnation)
 {
 	const struct sync_rank *worker = rank < sync->nranks ? &sync->rank[rank] : NULL;
@@ -34,20 +34,20 @@ static enum shard_answer relay_may_speak(const struct sync *sync, uint64_t relay
 	return worker->incarnation == incarnation ? SHARD_OK : SHARD_WAIT;
 }
 
-enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t rank,
+enum shard_answer shard_relay_may_push(struct shard *s, uint64_t relay, uint32_t rank,
     uint64_t incarnation)
 {
 	enum shard_answer a;
 
 	mutex_lock(&s->gate.lock);
-	a = relay_may_speak(&s->gate.sync, relay, rank, incarnation);
+	a = relay_may_push(&s->gate.sync, relay, rank, incarnation);
 	mutex_unlock(&s->gate.lock);
 	return a;
 }
 
 /* The gate's side of a sum, like pass_gate in apply.c. SHARD_FENCED when one of the ranks is not the
  * relay's. */
-static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
+static enum shard_answer pass_gate_with_sum(struct shard *s, const struct part *p,
     const struct sum *sum)
 {
 	struct sync *sync = &s->gate.sync;
@@ -56,7 +56,7 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 	mutex_lock(&s->gate.lock);
 	for (uint32_t i = 0; i < sum->body.n && a != SHARD_FENCED; i++) {
 		struct sum_contributor w = sum_contributor(&sum->body, i);
-		enum shard_answer one = relay_may_speak(sync, sum->relay, w.rank, w.incarnation);
+		enum shard_answer one = relay_may_push(sync, sum->relay, w.rank, w.incarnation);
 
 		a = one == SHARD_OK ? a : one;
 	}
@@ -77,7 +77,7 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 /* ---- the partition's side ---- */
 
 /* Fills the receipt and counts it. version: 0 when the partition's lock is not held. */
-static enum shard_answer finish_sum(struct shard *s, const struct part *p, uint64_t version,
+static enum shard_answer make_sum_receipt(struct shard *s, const struct part *p, uint64_t version,
     const struct sum *sum, struct receipt *r, enum push_status status)
 {
 	*r = (struct receipt){ .table = sum->table,
@@ -130,15 +130,15 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	for (uint32_t i = 0; i < sum->body.n; i++)
 		taken += part_has_taken(p, sum_contributor(&sum->body, i).rank, sum->step);
 	if (taken == sum->body.n)
-		return finish_sum(s, p, p->version, sum, r, PUSH_DUPLICATE);
+		return make_sum_receipt(s, p, p->version, sum, r, PUSH_DUPLICATE);
 	split = taken || !good || sum->step < p->step;
 	a = sum->step + split > p->step ? s->ops->reach_step(s, p, sum->step, split) : SHARD_OK;
 	if (a == SHARD_WAIT) {
-		p->waited = true;
+		p->has_waiters = true;
 		return SHARD_WAIT;
 	}
 	if (split || a == SHARD_ELSEWHERE)
-		return finish_sum(s, p, p->version, sum, r, PUSH_SPLIT);
+		return make_sum_receipt(s, p, p->version, sum, r, PUSH_SPLIT);
 	if (!accumulate_sum(p, s, sum))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < sum->body.n; i++) {
@@ -153,7 +153,7 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	}
 	if (apply_step_is_complete(s, p, &examples))
 		s->ops->close_step(s, p, examples);
-	return finish_sum(s, p, p->version, sum, r, PUSH_MERGED);
+	return make_sum_receipt(s, p, p->version, sum, r, PUSH_MERGED);
 }
 
 /* Checks the values. There are none when all pushes were refused or had no rows. */
@@ -187,19 +187,19 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 	    s->cfg.deterministic)
 		return SHARD_BAD;
 	mutex_lock(&p->lock);
-	a = gate_takes_sum(s, p, sum);
+	a = pass_gate_with_sum(s, p, sum);
 	if (a != SHARD_OK) {
 		mutex_unlock(&p->lock);
-		return a == SHARD_FENCED ? finish_sum(s, p, 0, sum, r, PUSH_SPLIT) : a;
+		return a == SHARD_FENCED ? make_sum_receipt(s, p, 0, sum, r, PUSH_SPLIT) : a;
 	}
 	step = p->step;
 	a = add_sum_to_head(s, p, sum, values == CODEC_GOOD && budget_has_room(p, s, &rows), r);
 	budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->load.work += sum->body.len + PUSH_WORK;
-	wake = a == SHARD_OK && p->waited;
+	wake = a == SHARD_OK && p->has_waiters;
 	if (wake)
-		p->waited = false;
+		p->has_waiters = false;
 	advance = p->step != step && gate_caught_up(s, p);
 	mutex_unlock(&p->lock);
 	if (advance)

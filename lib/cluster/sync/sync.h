@@ -36,7 +36,7 @@
  *                                                                    (a new holder begins at some
  *                                                                    step); gate.c at a change of
  *                                                                    mode
- *  rank.pushed_end      rank        highest step pushed to any       pass_gate, gate_takes_sum;
+ *  rank.pushed_end      rank        highest step pushed to any       pass_gate, pass_gate_with_sum;
  *                                   partition of this server, +1     sync_begin_holder lowers
  *                                                                    absurd ones
  *  rank.stated[].end    rank        step of the example count in     sync_clock
@@ -56,7 +56,7 @@
  *  sync.answered_end    server      highest step whose pull was      sync_note_answer;
  *                                   answered, +1                     gate_note_closed (steps closed
  *                                                                    at another server)
- *  sync.vote_from       server      first step under a vote          shard_vote, shard_decided
+ *  sync.vote_from       server      first step under a vote          shard_vote, shard_end_vote
  *  sync.next_mode_from  server      first step of the next mode      shard_add_epoch,
  *                                                                    settings_epoch_change_mode
  *  gate.least_clock     server      cached least clock of the        clocked_steps
@@ -82,7 +82,7 @@
  *  snaps.step           server      bsp: the step before which a     shard_snap_begin
  *                                   snapshot is taken
  *
- * The counters version, born, prev_version, known_since, joined_version and safe_version of struct part
+ * The counters version, rule_began, prev_version, known_since, joined_version and safe_version of struct part
  * count updates, and next_seq and safe_seq count records to the next replica: none of them can be
  * compared with a step. */
 

@@ -24,7 +24,7 @@ struct relay_shard {
 	_Atomic uint64_t alone;       /* the number that relay_shard_alone_count returns */
 };
 
-/* part.own */
+/* part.ops_data */
 struct relay_part {
 	struct relay_shard *relay;
 	/* Each rank's contribution to the open sum; valid where pushes.last > step. */
@@ -46,12 +46,12 @@ struct relay_part {
 
 static struct relay_part *relay_part(const struct part *p)
 {
-	return p->own;
+	return p->ops_data;
 }
 
 static struct relay_shard *relay_of(const struct shard *s)
 {
-	return s->cfg.own;
+	return s->cfg.ops_data;
 }
 
 /* Servers take no larger sum. The pushes of a larger one are sent by the workers themselves. */
@@ -75,7 +75,7 @@ static bool sum_is_too_large(const struct part *p)
  * say that: what does not count counts for rows, too, that only other relays' sums have. */
 static bool sum_is_half_counted(const struct part *p)
 {
-	return p->sum.counted && p->sum.uncounted;
+	return p->sum.has_touching && p->sum.uncounted;
 }
 
 /* Announced pushes that were to come through this relay may have to go alone: see relay_shard_alone_count. */
@@ -249,7 +249,7 @@ static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step
 		return SHARD_ELSEWHERE;
 	if (relay_part(p)->have > step)
 		return SHARD_OK;
-	p->waited = true;
+	p->has_waiters = true;
 	return SHARD_WAIT;
 }
 
@@ -303,7 +303,7 @@ static enum shard_answer show_rows(struct shard *s, struct part *p, uint64_t ste
 		memcpy(&id, ids + (size_t)i * 8, sizeof id);
 		row = rows_get(p->sparse.rows, id);
 		if (!row || row_marks(p, row).have <= step) {
-			p->waited = true;
+			p->has_waiters = true;
 			return SHARD_WAIT;
 		}
 		memcpy(out + i * cols, row, cols * sizeof *out);
@@ -423,7 +423,7 @@ static void note_arrival(struct part *p, uint64_t version)
 {
 	if (version > p->version)
 		p->version = version;
-	p->waited = false;
+	p->has_waiters = false;
 }
 
 void relay_shard_set(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const float *w,
@@ -544,7 +544,7 @@ enum err_code relay_shard_new(const struct shard_config *cfg, struct shard **out
 	own.rule = optim_find("sgd");
 	own.tables.n = 0;
 	own.ops = &relay_ops;
-	own.own = relay;
+	own.ops_data = relay;
 	rc = shard_new(&own, out, e);
 	if (rc)
 		free(relay);

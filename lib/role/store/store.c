@@ -324,7 +324,7 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	atomic_store(&s->epochs.members_known, true);
 	if ((uint64_t)view->decided >= store_agent(s)->proposal && store_agent(s)->proposal) {
 		store_agent(s)->proposal = 0;
-		shard_decided(atomic_load(&s->shard));
+		shard_end_vote(atomic_load(&s->shard));
 	}
 	io_threads_wake(s); /* sessions that knew the new layout before us may have waited */
 	return ERR_OK;
@@ -376,7 +376,7 @@ void store_on_propose(struct server *s, const struct message *message)
 	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)m->rank, m->incarnation,
 	    (uint64_t)m->step, strcmp(m->kind, "resume") == 0);
 	if (!of_all) {
-		complete = shard_taken(shard, (uint32_t)m->rank, &taken);
+		complete = shard_list_taken(shard, (uint32_t)m->rank, &taken);
 		list = taken_to_json(&taken);
 	}
 	FAIL_POINT("vote_cast");

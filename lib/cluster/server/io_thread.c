@@ -400,17 +400,17 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 		s->listener[0].fd = s->cfg.data_fd;
 		net_bound(s->cfg.data_fd, s->address);
 		before = "";
-		s->chosen = "given";
+		s->address_reason = "given";
 		rc = ERR_OK;
 	}
 	/* The members of the job know the address of the earlier coordinator. */
 	if (*before)
-		s->chosen = "where it was before";
+		s->address_reason = "where it was before";
 	if (*before)
 		rc = net_listen(before, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (*before && rc)
 		log_warn(s->cfg.log, "not where it was before: %s", e->msg);
-	if (rc && !(rc = listen_address_choose(&choice, tcp, &s->chosen, e)))
+	if (rc && !(rc = listen_address_choose(&choice, tcp, &s->address_reason, e)))
 		rc = net_listen(tcp, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (rc)
 		return rc;

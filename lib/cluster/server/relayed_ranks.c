@@ -5,21 +5,21 @@
 #include "core/mem.h"
 
 /* A relay of the view. */
-struct one {
+struct relay_row {
 	uint64_t incarnation; /* 0: it does not live */
 	int upstream;         /* the relay that it sends to; -1: the servers */
 	char key[48];
 };
 
-struct given {
+struct relayed_ranks {
 	size_t n;
-	struct one relay[];
+	struct relay_row relay[];
 };
 
-static struct given *read_relays(const struct view *view)
+static struct relayed_ranks *read_relays(const struct view *view)
 {
 	size_t n = view->nrelays;
-	struct given *g = n ? mem_alloc(sizeof *g + n * sizeof *g->relay) : NULL;
+	struct relayed_ranks *g = n ? mem_alloc(sizeof *g + n * sizeof *g->relay) : NULL;
 
 	if (g)
 		g->n = n;
@@ -36,7 +36,7 @@ static struct given *read_relays(const struct view *view)
 /* Follow the relays from the worker's own one (number `at`, -1: none) to this process (`self`: our
  * number as a relay, -1: a server).  *out: the incarnation of the last relay before us, or 0 if the
  * worker sends to us directly.  False: its way does not lead here. */
-static bool find_last_relay(const struct given *g, int64_t at, int self, uint64_t *out)
+static bool find_last_relay(const struct relayed_ranks *g, int64_t at, int self, uint64_t *out)
 {
 	*out = 0;
 	for (size_t hops = 0; at != self && g && hops <= g->n; hops++) {
@@ -56,7 +56,7 @@ static bool is_member_state(const char *state)
 
 void relayed_ranks_install(struct server *s, const struct view *view, int self)
 {
-	struct given *g = read_relays(view), *old;
+	struct relayed_ranks *g = read_relays(view), *old;
 
 	for (size_t i = 0; i < view->nworkers; i++) {
 		const struct view_worker *w = &view->workers[i];
@@ -68,8 +68,8 @@ void relayed_ranks_install(struct server *s, const struct view *view, int self)
 		    relay ? w->incarnation : 0);
 	}
 	rwlock_write(&s->keys.lock);
-	old = s->keys.given;
-	s->keys.given = g;
+	old = s->keys.relays;
+	s->keys.relays = g;
 	rwlock_unlock(&s->keys.lock);
 	relayed_ranks_free(old);
 }
@@ -81,12 +81,12 @@ bool relayed_ranks_comes_here(struct server *s, const struct view_worker *worker
 
 	rwlock_read(&s->keys.lock);
 	ours = is_member_state(worker->state) &&
-	    find_last_relay(s->keys.given, worker->relay, self, &ignored);
+	    find_last_relay(s->keys.relays, worker->relay, self, &ignored);
 	rwlock_unlock(&s->keys.lock);
 	return ours;
 }
 
-void relayed_ranks_free(struct given *g)
+void relayed_ranks_free(struct relayed_ranks *g)
 {
 	free(g);
 }
@@ -96,9 +96,9 @@ bool relayed_ranks_knows_relay(struct server *s, const char *key, uint64_t incar
 	bool known = false;
 
 	rwlock_read(&s->keys.lock);
-	for (size_t i = 0; incarnation && s->keys.given && !known && i < s->keys.given->n; i++)
-		known = s->keys.given->relay[i].incarnation == incarnation &&
-		    strcmp(s->keys.given->relay[i].key, key) == 0;
+	for (size_t i = 0; incarnation && s->keys.relays && !known && i < s->keys.relays->n; i++)
+		known = s->keys.relays->relay[i].incarnation == incarnation &&
+		    strcmp(s->keys.relays->relay[i].key, key) == 0;
 	rwlock_unlock(&s->keys.lock);
 	return known;
 }

@@ -60,7 +60,7 @@ static enum err_code choose_address(struct server *s, struct err *e)
 		snprintf(s->advertised, sizeof s->advertised, "%s", want);
 	else
 		snprintf(s->advertised, sizeof s->advertised, "%s%s", want, port ? port : "");
-	log_info(s->cfg.log, "data plane on %s (%s)%s%s%s%s%s", s->address, s->chosen,
+	log_info(s->cfg.log, "data plane on %s (%s)%s%s%s%s%s", s->address, s->address_reason,
 	    strcmp(s->address, s->advertised) ? ", told to others as " : "",
 	    strcmp(s->address, s->advertised) ? s->advertised : "", *why ? " (" : "", why,
 	    *why ? ")" : "");
@@ -232,7 +232,7 @@ void server_stop(struct server *s)
 	json_decref(s->load.heat);
 	keyring_free(s->keys.ring);
 	quota_release(s);
-	relayed_ranks_free(s->keys.given);
+	relayed_ranks_free(s->keys.relays);
 	tracer_free(s->tracer);
 	session_trace_steps_free(s->steps);
 	if (s->cfg.unix_path)

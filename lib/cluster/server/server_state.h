@@ -16,7 +16,7 @@
  *                 owns server.listener.  Work for another I/O thread is posted to its loop.
  *   agent         The session with the coordinator (session/agent.h), in a store and in a relay.
  *                 It installs views and casts votes.  It owns cfg.index and load.  It is the
- *                 only writer of keys.given and, unless the coordinator is in this process, of
+ *                 only writer of keys.relays and, unless the coordinator is in this process, of
  *                 keys.ring and keys.made.
  *   role          Threads of the role, which are described in role/store/store_state.h and
  *                 role/relay/uplink.h.
@@ -55,7 +55,7 @@
 struct coordinator;
 struct tracer;
 struct trace_steps;
-struct given;
+struct relayed_ranks;
 
 /* A state of the coordinator that must be durable before an answer which tells of it is sent. */
 struct coordinator_mark {
@@ -105,11 +105,11 @@ struct pull {
 
 /* A pending acknowledgement: an answer that is sent when shard_is_safe says yes.
  *
- *   PENDING_RECEIPT   RECEIPT, to a worker: what became of its push
- *   PENDING_REPLICATED    REPLICATED, to the previous server of the chain: this replica has its record
- *   PENDING_SUMMED    SUMMED, to a relay: what became of its sum
- *   PENDING_CLOCKED   CLOCKED, sent by a relay when uplink_acked reaches `token`: every server
- *                     above the relay has the clock
+ *   PENDING_RECEIPT     RECEIPT, to a worker: what became of its push
+ *   PENDING_REPLICATED  REPLICATED, to the previous server of the chain: this replica has its record
+ *   PENDING_SUMMED      SUMMED, to a relay: what became of its sum
+ *   PENDING_CLOCKED     CLOCKED, sent by a relay when uplink_acked reaches `token`: every server
+ *                       above the relay has the clock
  *
  * The answer states the layout epoch and the generation in which the record was accepted.  It is dropped
  * when another layout is installed: it tells its reader that the last replica of the chain has
@@ -185,7 +185,8 @@ struct peer_control {
 	struct coord_self self; /* what the coordinator knows of it */
 };
 
-/* A session, and before that a connection in its handshake.  Its I/O thread owns it. */
+/* A session, and before that a connection in its handshake.  Its I/O thread owns it.  It is not called struct
+ * session, which has the keys of a connection (net/auth/session.h). */
 struct peer {
 	struct peer *prev, *next;
 	struct io_thread *io_thread;
@@ -200,7 +201,7 @@ struct peer {
 	bool choked;
 	bool crowded; /* its next push waits until fewer receipts are pending */
 	/* The session's CLOCK is held, and its announcements have been taken already. */
-	bool retold;
+	bool announcements_taken;
 	bool moves_files; /* file_service_take takes its connection over */
 	/* The session is counted in server.waiting, and io_threads_wake looks at it. */
 	bool waiting;
@@ -236,12 +237,12 @@ struct io_thread {
 
 /* The keys that may open a session. */
 struct server_keys {
-	struct rwlock lock; /* ring, made, given */
+	struct rwlock lock; /* ring, made, relays */
 	struct keyring *ring;
 	_Atomic bool known; /* false in a store or relay until its first view */
 	uint64_t made;      /* the version of `ring`: the coordinator numbers rings upwards */
 	/* The relays of the view (relayed_ranks.h); NULL: none. */
-	struct given *given;
+	struct relayed_ranks *relays;
 };
 
 /* The last measured load of the partitions (partition_load.h).  Only the agent's thread uses it. */
@@ -306,10 +307,10 @@ struct server {
 	unsigned nio_threads;
 	struct loop_fd listener[2]; /* TCP and the Unix socket */
 	char address[NET_TEXT], advertised[NET_TEXT];
-	const char *chosen; /* why it listens on this address, for the log */
+	const char *address_reason; /* why it listens on this address, for the log */
 	uint64_t incarnation;
 	int64_t began; /* Unix time in ns */
-	/* host.turns when watchdog_turns last found that all had moved. */
+	/* The turns of the coordinator when watchdog_turns last found that all had moved. */
 	uint64_t turns_seen;
 	struct coordinator *coordinator; /* NULL without coordinator */
 	struct agent *agent;             /* NULL without store or relay */

@@ -589,9 +589,9 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 	}
 	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
 		return CONN_HOLD;
-	advance = session_expect_announced(p, &c) && !p->retold;
+	advance = session_expect_announced(p, &c) && !p->announcements_taken;
 	a = shard_clock(shard_of_pusher(p), p->who.rank, p->who.incarnation, r->step, r->examples);
-	p->retold = a == SHARD_WAIT;
+	p->announcements_taken = a == SHARD_WAIT;
 	if (advance)
 		shard_advance(shard_of_pusher(p));
 	if (a == SHARD_OK && tracer_is_on(p->io_thread->server->tracer))

@@ -103,7 +103,7 @@ static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_cl
 
 	if (a != SHARD_OK)
 		return a;
-	advance = session_expect_announced(p, c) && !p->retold;
+	advance = session_expect_announced(p, c) && !p->announcements_taken;
 	if (c->clocks)
 		a = shard_clock(sh, c->rank, c->incarnation, c->step, c->examples);
 	if (a == SHARD_OK && c->done)
@@ -149,7 +149,7 @@ enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, con
 		return CONN_HOLD;
 	while (sum_body_clocks_next(payload, r->len, &at, &c, &bad))
 		hold |= take_relayed_clock(p, &c) == SHARD_WAIT;
-	p->retold = hold && !bad;
+	p->announcements_taken = hold && !bad;
 	if (bad) {
 		session_refuse(p, r, ERR_PROTO, "clocks that are none");
 		return CONN_DROP;

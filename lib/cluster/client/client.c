@@ -12,10 +12,10 @@
 #define FENCED_FOR_SURE (1 * NSEC_PER_SEC)
 /* A server that dies during a handshake looks like one that refuses it, so only this many
  * refusals in a row are final. agent.c does the same. */
-#define DENIALS    3
-#define LOOK_EVERY (10 * NSEC_PER_MSEC)
-#define SAY_FIRST  (2 * NSEC_PER_SEC)
-#define SAY_AGAIN  (10 * NSEC_PER_SEC)
+#define REFUSALS_MAX 3
+#define CHECK_EVERY  (10 * NSEC_PER_MSEC)
+#define REPORT_FIRST (2 * NSEC_PER_SEC)
+#define REPORT_AGAIN (10 * NSEC_PER_SEC)
 
 /* ---- records ---- */
 
@@ -25,7 +25,7 @@ static void offer_shared_memory(struct link *l, bool wanted_there)
 	const struct transport *t = l->client->cfg.transport;
 	struct err e;
 
-	if (!net_is_unix(conn_fd(l->conn)) || !t->offers_memory(l->unshared))
+	if (!net_is_unix(conn_fd(l->conn)) || !t->offers_memory(l->memory_failed))
 		return;
 	if (!wanted_there)
 		err_set(&e, ERR_LIMIT,
@@ -49,7 +49,7 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 	/* A push that was on this link before shows that the same server is back: there was no
 	 * failover whose end should be reported. */
 	for (const struct request *r = l->open.first; r; r = r->next)
-		if (r->ops->class == REQUEST_PUSH && !r->push.moved)
+		if (r->ops->class == REQUEST_PUSH && !r->push.was_rerouted)
 			l->client->seen.lost_at = 0;
 	request_send_all(l);
 	if (l->client->ops->link_up)
@@ -66,7 +66,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 {
 	struct client *c = l->client;
 	/* An answer to a request of an earlier layout: that request has been sent again. */
-	bool early = r->epoch < c->layout.epoch || r->generation < c->layout.generation;
+	bool outdated = r->epoch < c->layout.epoch || r->generation < c->layout.generation;
 	struct err e = { 0 };
 
 	if (c->ops->take_record && c->ops->take_record(l, r, payload))
@@ -75,7 +75,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 	case REC_PULLED:
 	case REC_ROWS:
 	case REC_SCANNED:
-		if (early)
+		if (outdated)
 			return CONN_TAKEN;
 		if (r->examples > c->seen.members)
 			c->seen.members = r->examples;
@@ -87,7 +87,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 			c->seen.first_answer = clock_now();
 		return client_pull_take_answer(l, r, payload, &l->fault) ? CONN_DROP : CONN_TAKEN;
 	case REC_RECEIPT:
-		if (!early)
+		if (!outdated)
 			client_push_take_receipts(l, r, payload);
 		return CONN_TAKEN;
 	case REC_NO_ROW_IDS:
@@ -96,7 +96,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 	case REC_CLOCKED:
 		if (r->seq == DONE_SEQ && l->done)
 			request_answer(l->done, &(struct answer){ .head = r }, NULL);
-		else if (r->seq != DONE_SEQ && l->clock && r->step == c->clock.step && !early)
+		else if (r->seq != DONE_SEQ && l->clock && r->step == c->clock.step && !outdated)
 			request_answer(l->clock, &(struct answer){ .head = r }, NULL);
 		return CONN_TAKEN;
 	case REC_NACK:
@@ -170,7 +170,7 @@ void client_link_drop(struct link *l, const struct err *why)
 		c->ended.pushed += conn_bytes_out(l->conn);
 		c->ended.pulled += conn_bytes_in(l->conn);
 	}
-	l->unshared |= l->conn && conn_has_offered(l->conn);
+	l->memory_failed |= l->conn && conn_has_offered(l->conn);
 	conn_free(l->conn);
 	l->conn = NULL;
 	batcher_release(&l->batcher);
@@ -191,9 +191,9 @@ void client_link_drop(struct link *l, const struct err *why)
 	dial_backoff_failed(&l->backoff, clock_now());
 	/* A refused handshake is final, unless it may have another cause: a broken connection,
 	 * or a server that has not heard yet that this rank is ours. */
-	l->denied = refused && l->fault.code == ERR_AUTH ? l->denied + 1 : 0;
+	l->refusals = refused && l->fault.code == ERR_AUTH ? l->refusals + 1 : 0;
 	if (refused && c->ops->refusal_is_final(l) && !c->fatal.code &&
-	    (l->denied >= DENIALS || l->fault.code == ERR_FORBIDDEN ||
+	    (l->refusals >= REFUSALS_MAX || l->fault.code == ERR_FORBIDDEN ||
 	        l->fault.code == ERR_CONFIG ||
 	        (l->fault.code == ERR_FENCED && clock_now() - l->down_since > FENCED_FOR_SURE))) {
 		c->fatal = l->fault;
@@ -376,7 +376,7 @@ enum err_code client_attend(struct client *c, struct err *e)
 enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step,
     struct err *e)
 {
-	int64_t begin = clock_now(), say = begin + SAY_FIRST, look = begin + LOOK_EVERY;
+	int64_t begin = clock_now(), say = begin + REPORT_FIRST, look = begin + CHECK_EVERY;
 
 	while (!ready(c)) {
 		int64_t now;
@@ -389,16 +389,16 @@ enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *)
 			return e->code;
 		if (now >= look && c->cfg.paused && c->cfg.paused(c->cfg.ctx)) {
 			begin = now;
-			say = begin + SAY_FIRST;
+			say = begin + REPORT_FIRST;
 		}
 		if (now >= look) {
 			if (!check_links(c, begin, now) && !ready(c))
 				return set_overdue_error(c, step, begin, e);
-			look = now + LOOK_EVERY;
+			look = now + CHECK_EVERY;
 		}
 		if (now >= say && !ready(c)) {
 			log_waiting(c, step, begin);
-			say = now + SAY_AGAIN;
+			say = now + REPORT_AGAIN;
 		}
 		if (now - begin > c->cfg.deadline && !ready(c))
 			return set_overdue_error(c, step, begin, e);

@@ -205,16 +205,17 @@ void client_announce(const struct request *r)
 			buf_clear(&c->link[i]->announced);
 	c->clock.announced = r->step;
 	if (c->route.state == ROUTE_RELAYED) {
-		payload_put_part(&client_relay_link(c)->announced, r->table->id, r->part, r->alone);
+		payload_put_part(&client_relay_link(c)->announced, r->table->id, r->part,
+		    r->past_relay);
 		return;
 	}
 	for (unsigned i = 0; run && i < run->nchain; i++)
 		if (run->chain[i] < c->nservers)
 			payload_put_part(&c->link[run->chain[i]]->announced, r->table->id, r->part,
-			    r->alone);
+			    r->past_relay);
 	if (run && run->joining < c->nservers)
 		payload_put_part(&c->link[run->joining]->announced, r->table->id, r->part,
-		    r->alone);
+		    r->past_relay);
 }
 
 enum err_code client_submit_push(struct request *r, struct err *e)
@@ -265,13 +266,13 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 			s->receipts[m.status]++;
 		if (m.status == PUSH_SPLIT) {
 			/* The relay could not aggregate it: push it to the primary. */
-			r->alone = true;
+			r->past_relay = true;
 			request_reroute(r);
 			continue;
 		}
 		if (c->cfg.latency)
 			hist_add(c->cfg.latency, (uint64_t)(now - r->push.sent_at));
-		if (r->push.moved && c->seen.lost_at) {
+		if (r->push.was_rerouted && c->seen.lost_at) {
 			log_info(c->cfg.log,
 			    "layout epoch %u: pushes are acknowledged again, %.3f s after a server was lost",
 			    c->layout.epoch,

@@ -38,7 +38,7 @@ static struct zip *client_zip(struct client *c)
 static bool is_list_cacheable(const struct client *c, size_t n)
 {
 	return c->cfg.coding.ids == CLIENT_IDS_CACHED && n >= NAMED_LEAST &&
-	    n <= ROW_IDS_KEEP_MAX && c->listed <= ROW_IDS_CACHE_BYTES / sizeof(uint64_t);
+	    n <= ROW_IDS_KEEP_MAX && c->ids_per_server <= ROW_IDS_CACHE_BYTES / sizeof(uint64_t);
 }
 
 /* Write a list of ids: only its name when the server of this session keeps the list already,

@@ -73,8 +73,8 @@ struct link {
 	struct conn *conn;
 	struct err fault;
 	/* a session broke after shared memory was offered: use the socket */
-	bool unshared;
-	unsigned denied; /* handshakes refused in a row */
+	bool memory_failed;
+	unsigned refusals; /* handshakes refused in a row */
 	int64_t down_since;
 	struct dial_backoff backoff;
 	/* it is worth dialling: there is or was something to send */
@@ -226,8 +226,8 @@ struct client {
 	} cache;
 	struct client_feedback feedback;
 	struct zip *zip;
-	size_t listed;  /* row ids for each server in the present push or pull */
-	struct rng rng; /* for randomized codecs and filters */
+	size_t ids_per_server; /* row ids for each server in the present push or pull */
+	struct rng rng;        /* for randomized codecs and filters */
 
 	struct client_stats stats;
 	struct {
@@ -350,7 +350,7 @@ extern const struct request_ops client_row_push_ops;
 /* Note how many rows each server gets in this push or pull, for the choice of how to send ids. */
 static inline void client_rows_begin(struct client *c, size_t n)
 {
-	c->listed = c->route.state == ROUTE_RELAYED || !c->nservers ? n : n / c->nservers;
+	c->ids_per_server = c->route.state == ROUTE_RELAYED || !c->nservers ? n : n / c->nservers;
 }
 /* Send a pull of rows, or a push of rows, whose header is begun. */
 void client_rows_send_pull(struct request *r, struct record *head);

@@ -51,8 +51,8 @@ void client_link_apply_view(struct link *l, bool live, const uint8_t key[static 
 			request_free(l->done);
 		l->down_since = 0;
 		dial_backoff_reset(&l->backoff);
-		l->denied = 0;
-		l->unshared = false;
+		l->refusals = 0;
+		l->memory_failed = false;
 		l->fault = (struct err){ 0 };
 	}
 	if (!live)

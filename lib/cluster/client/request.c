@@ -55,7 +55,7 @@ struct request *request_new(struct client *c, const struct request_ops *ops, con
 		.part = part,
 		.step = step,
 		.count = 1,
-		.left = 1,
+		.answers_left = 1,
 		.seq = ops->class == REQUEST_PULL ? c->next_seq++ : 0 };
 	c->nopen[ops->class]++;
 	return r;
@@ -83,7 +83,7 @@ void request_send(struct request *r)
 	r->state = REQUEST_SENT;
 	r->tries++;
 	/* All answers come again, maybe of another version. */
-	r->left = r->count;
+	r->answers_left = r->count;
 	r->ops->send(r);
 }
 
@@ -109,7 +109,7 @@ struct link *request_route(const struct request *r, struct err *e)
 	uint16_t server;
 
 	/* A relay takes only requests of steps, and gives back pushes that it cannot aggregate. */
-	if (c->route.state == ROUTE_RELAYED && !r->alone && r->step != CLIENT_NOW)
+	if (c->route.state == ROUTE_RELAYED && !r->past_relay && r->step != CLIENT_NOW)
 		return client_relay_link(c);
 	server = r->ops->server(r->table, r->part);
 	if (server < c->nservers)
@@ -199,7 +199,7 @@ enum err_code request_answer(struct request *r, const struct answer *a, struct e
 {
 	enum err_code rc = r->ops->answered(r, a, e);
 
-	if (!rc && --r->left == 0)
+	if (!rc && --r->answers_left == 0)
 		request_free(r);
 	return rc;
 }
@@ -318,7 +318,7 @@ void request_reroute_all(struct client *c)
 				continue;
 			}
 			if (r->ops->class == REQUEST_PUSH)
-				r->push.moved |= request_route(r, NULL) != l;
+				r->push.was_rerouted |= request_route(r, NULL) != l;
 			if (r->ops->forget_server)
 				r->ops->forget_server(r);
 			make_stray(r);

@@ -27,7 +27,7 @@
  *           (NO_ROW_IDS)
  *   SENT    an answer that is not the last one: answered()          SENT
  *   SENT    the last answer                                         freed
- *   SENT    receipt SPLIT: the relay cannot aggregate the push      as NEW, past the relay (alone)
+ *   SENT    receipt SPLIT: the relay cannot aggregate the push      as NEW, past the relay (past_relay)
  *   QUEUED, SENT, STRAY
  *           the layout or the route changes: request_reroute_all    as NEW, on the link that takes it
  *                                                                   now; a pull of several partitions
@@ -89,7 +89,7 @@ struct push_request {
 	size_t len;            /* of `body`, in bytes */
 	uint16_t codec;
 	bool has_touching; /* `body` ends with how many examples touch each row */
-	bool moved;        /* it was on another link before */
+	bool was_rerouted; /* it was on another link before */
 	/* the mean of a reduced table, sent by every worker: not announced */
 	bool mean;
 };
@@ -147,8 +147,8 @@ struct request {
 	const struct table *table; /* NULL: CLOCK and DONE */
 	uint32_t part, count;      /* partitions; 1 but for dense pulls */
 	uint32_t n;                /* elements of a dense push; rows of other requests */
-	uint32_t left;             /* answers that have not come yet */
-	bool alone;                /* goes past the relay, which could not aggregate it */
+	uint32_t answers_left;     /* answers that have not come yet */
+	bool past_relay;           /* goes past the relay, which could not aggregate it */
 	uint64_t step, seq;        /* seq: pulls and DONE; else 0 */
 	union {
 		struct push_request push;

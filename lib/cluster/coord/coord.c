@@ -61,7 +61,7 @@ void coord_free(struct coord *c)
 		heartbeat_worker_release(&c->worker[i].figures);
 		heartbeat_probe_release(&c->worker[i].probe);
 		free(c->worker[i].unfit);
-		free(c->worker[i].coming);
+		free(c->worker[i].joining_host);
 		free(c->worker[i].ended);
 	}
 	for (unsigned i = 0; i < c->nrelays; i++) {
@@ -497,7 +497,7 @@ static bool has_server_ended(const struct coord *c, const struct coord_member_se
 static void expire_silent_servers(struct coord *c, int64_t now)
 {
 	/* After being cut off, leave the other servers time to be heard, too. */
-	bool deaf = is_cut_off(c, now) || now < c->hearing.deaf_until, some = false;
+	bool deaf = is_cut_off(c, now) || now < c->hearing.deaf_until, defers = false;
 	char how[80];
 
 	for (unsigned i = 0; i < c->nservers; i++) {
@@ -510,20 +510,20 @@ static void expire_silent_servers(struct coord *c, int64_t now)
 		} else if (!coord_overdue(c, s->seen, c->cfg.server_lost, now)) {
 			s->awaited = false;
 		} else if (is_loss_deferred(c, i, deaf, now)) {
-			some |= deaf;
+			defers |= deaf;
 		} else {
 			snprintf(how, sizeof how, "no heartbeat for %lld ms",
 			    (long long)((now - s->seen) / NSEC_PER_MSEC));
 			coord_place_server_lost(c, i, how, now);
 		}
 	}
-	if (some && !c->hearing.deaf)
+	if (defers && !c->hearing.deaf)
 		coord_event(c, "deaf",
 		    "no server is heard of: waiting up to %lld s before one is taken for lost",
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
-	if (some && is_cut_off(c, now))
+	if (defers && is_cut_off(c, now))
 		c->hearing.deaf_until = now + ALL_BACK;
-	c->hearing.deaf = some;
+	c->hearing.deaf = defers;
 }
 
 void coord_input_processed_until(struct coord *c, int64_t until)

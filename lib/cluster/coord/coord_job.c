@@ -33,7 +33,7 @@ static void begin_leases_of_stream(struct coord *c, const struct state_leases *r
 
 void coord_job_choose_epochs(struct coord *c)
 {
-	uint64_t epochs = conf_epochs(c->conf, c->data.lease ? 0 : c->data.examples);
+	uint64_t epochs = conf_epochs(c->conf, c->data.blocks_per_lease ? 0 : c->data.examples);
 
 	if (epochs > c->cfg.epochs && c->cfg.epochs)
 		c->cfg.epochs = epochs;
@@ -44,7 +44,7 @@ void coord_job_begin_leases(struct coord *c, const struct state_leases *saved)
 	const struct state_leases *resumed = coord_resume_saved_leases(c);
 	uint64_t range;
 
-	if (!c->cfg.lockstep || c->data.lease || resumed)
+	if (!c->cfg.lockstep || c->data.blocks_per_lease || resumed)
 		c->data.leased = true;
 	if (!c->data.leased)
 		return;
@@ -57,8 +57,8 @@ void coord_job_begin_leases(struct coord *c, const struct state_leases *saved)
 		range = c->cfg.batch;
 	if (range > 64 * c->cfg.batch)
 		range = 64 * c->cfg.batch;
-	if (c->data.lease)
-		range = c->data.lease;
+	if (c->data.blocks_per_lease)
+		range = c->data.blocks_per_lease;
 	/* Leases of a saved state keep their range size, whatever the batch size is now. */
 	if (saved && saved->range)
 		range = (uint64_t)saved->range;

@@ -250,7 +250,7 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 	if (examples == 0)
 		return err_set(e, ERR_CONFIG, "a worker without training data cannot join");
 	if (c->data.examples && c->data.examples == examples &&
-	    c->data.lease != (uint64_t)m->lease && !c->data.leases)
+	    c->data.blocks_per_lease != (uint64_t)m->lease && !c->data.leases)
 		return err_set(e, ERR_CONFIG,
 		    "this worker reads the data in other blocks than the others: job.data_memory must be "
 		    "the same everywhere");
@@ -299,7 +299,7 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	if (rank < 0)
 		return NULL;
 	c->data.examples = (uint64_t)m->examples;
-	c->data.lease = (uint64_t)m->lease;
+	c->data.blocks_per_lease = (uint64_t)m->lease;
 	c->data.stream = m->stream;
 	coord_job_choose_epochs(c);
 	if (c->data.leases)
@@ -319,9 +319,9 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	w->state = WORKER_JOINING;
 	w->go = w->called = w->quit = false;
 	free(w->unfit);
-	free(w->coming);
+	free(w->joining_host);
 	free(w->ended);
-	w->unfit = w->coming = w->ended = NULL;
+	w->unfit = w->joining_host = w->ended = NULL;
 	heartbeat_probe_release(&w->probe);
 	/* The figures of the rank's previous process do not apply to this one. */
 	json_decref(w->stats);

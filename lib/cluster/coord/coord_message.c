@@ -264,9 +264,9 @@ json_t *coord_on_coming(struct coord *c, const struct coord_request *r)
 	if (rank >= 0 && rank < (int64_t)c->nworkers && c->worker[rank].state == WORKER_EMPTY) {
 		snprintf(text, sizeof text, "on %.60s (pid %lld)", *m->host ? m->host : "?",
 		    (long long)m->pid);
-		free(c->worker[rank].coming);
-		c->worker[rank].coming = mem_strdup(text);
-		c->worker[rank].coming_as = r->self->incarnation;
+		free(c->worker[rank].joining_host);
+		c->worker[rank].joining_host = mem_strdup(text);
+		c->worker[rank].joining_incarnation = r->self->incarnation;
 	}
 	return json_object();
 }
@@ -274,9 +274,9 @@ json_t *coord_on_coming(struct coord *c, const struct coord_request *r)
 void coord_coming_gone(struct coord *c, uint64_t incarnation)
 {
 	for (unsigned i = 0; i < c->nworkers; i++)
-		if (c->worker[i].coming && c->worker[i].coming_as == incarnation) {
-			free(c->worker[i].coming);
-			c->worker[i].coming = NULL;
+		if (c->worker[i].joining_host && c->worker[i].joining_incarnation == incarnation) {
+			free(c->worker[i].joining_host);
+			c->worker[i].joining_host = NULL;
 		}
 }
 
@@ -296,9 +296,9 @@ json_t *coord_on_unfit(struct coord *c, const struct coord_request *r)
 		snprintf(c->unfit, sizeof c->unfit, "%s", text);
 	} else if (w->state == WORKER_EMPTY) {
 		free(w->unfit);
-		free(w->coming);
+		free(w->joining_host);
 		w->unfit = mem_strdup(text);
-		w->coming = NULL;
+		w->joining_host = NULL;
 	}
 	return json_object();
 }

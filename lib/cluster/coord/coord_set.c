@@ -184,7 +184,7 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 	*ticket = ++c->settings.tickets;
 	if (s->at_once) {
 		apply_setting_at_once(c, s);
-		c->settings.settled_ticket = *ticket;
+		c->settings.decided_ticket = *ticket;
 		coord_progress(c, now);
 		return ERR_OK;
 	}
@@ -210,7 +210,7 @@ enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint6
 {
 	const struct outcome *o = &c->settings.outcome[ticket % OUTCOMES_KEPT];
 
-	if (ticket > c->settings.settled_ticket)
+	if (ticket > c->settings.decided_ticket)
 		return COORD_PENDING;
 	if (o->ticket == ticket && o->why[0]) {
 		err_set(e, ERR_CONFIG, "%s", o->why);
@@ -241,14 +241,14 @@ void coord_ticket_refused(struct coord *c, const char *why)
 
 	*o = (struct outcome){ .ticket = c->settings.tickets };
 	snprintf(o->why, sizeof o->why, "%s", why);
-	c->settings.settled_ticket = c->settings.tickets;
+	c->settings.decided_ticket = c->settings.tickets;
 }
 
 void coord_ticket_decided(struct coord *c, uint64_t step)
 {
 	c->settings.outcome[c->settings.tickets % OUTCOMES_KEPT] =
 	    (struct outcome){ .ticket = c->settings.tickets, .step = step };
-	c->settings.settled_ticket = c->settings.tickets;
+	c->settings.decided_ticket = c->settings.tickets;
 }
 
 void coord_settings_refuse_pending(struct coord *c)

@@ -70,15 +70,15 @@ static void give_up_stalled(struct coord *c, unsigned rank, int64_t now)
 	snprintf(how, sizeof how,
 	    "it stood at step %llu for %.1f s while others waited for it, "
 	    "three quarters of the deadline",
-	    (unsigned long long)coord_worker_step(w), (double)w->stood / (double)NSEC_PER_SEC);
-	w->stood = 0;
+	    (unsigned long long)coord_worker_step(w), (double)w->blocked_ns / (double)NSEC_PER_SEC);
+	w->blocked_ns = 0;
 	coord_worker_lost(c, rank, how, now);
 }
 
 static void forget_stalls(struct coord *c)
 {
 	for (unsigned i = 0; i < c->nworkers; i++)
-		c->worker[i].stood = 0;
+		c->worker[i].blocked_ns = 0;
 }
 
 /* Add the time since the last check to the workers that stand while others wait for them. */
@@ -94,15 +94,15 @@ static void count_stalls(struct coord *c, int64_t passed, int64_t now)
 		struct coord_member_worker *w = &c->worker[i];
 		uint64_t step = coord_worker_step(w);
 
-		if (w->state != WORKER_ACTIVE || w->lost_at || step != w->stood_at ||
+		if (w->state != WORKER_ACTIVE || w->lost_at || step != w->blocked_at_step ||
 		    step >= needed || coord_worker_does(w, "wait") || (best && step == best)) {
-			w->stood_at = step;
-			w->stood = 0;
+			w->blocked_at_step = step;
+			w->blocked_ns = 0;
 			continue;
 		}
 		if (!held && !coord_watch_is_delayed(w, now) && !relay_blocks_worker(c, w, now))
-			w->stood += passed;
-		if (w->stood >= stall_limit(c) && step < long_needed)
+			w->blocked_ns += passed;
+		if (w->blocked_ns >= stall_limit(c) && step < long_needed)
 			give_up_stalled(c, i, now);
 	}
 }

@@ -155,8 +155,8 @@ struct coord_member_worker {
 	/* Seconds for which servers have delayed its pushes, because of its quota. */
 	double quota_seconds;
 	int64_t quota_since, quota_at; /* the present run of delays: its begin and its last one */
-	uint64_t stood_at;             /* its step at the last check (coord_stall.c) */
-	int64_t stood;                 /* how long others have waited for it at that step, in ns */
+	uint64_t blocked_at_step;      /* its step at the last check (coord_stall.c) */
+	int64_t blocked_ns;            /* how long others have waited for it at that step, in ns */
 	/* The number of refused pushes in the last event about them, and when it was sent. */
 	uint64_t refused;
 	int64_t refused_at;
@@ -172,8 +172,8 @@ struct coord_member_worker {
 	/* Why the last process meant for this rank could not join; or NULL */
 	char *unfit;
 	/* Host of a process that is about to join this rank; or NULL */
-	char *coming;
-	uint64_t coming_as; /* incarnation of that process */
+	char *joining_host;
+	uint64_t joining_incarnation; /* incarnation of that process */
 };
 
 /* The ranks that take part from a step on, until the step of the next entry. `at` is the position
@@ -253,7 +253,8 @@ struct coord_settings {
 	struct setting *kept[SETTINGS_KEPT];
 	unsigned nkept;
 	struct setting *requested; /* the settings that are being decided; or NULL */
-	uint64_t tickets, settled_ticket;
+	/* The number of requests so far, and the last one that is decided. */
+	uint64_t tickets, decided_ticket;
 	/* Outcomes of the last requests, by ticket: `why` if it was refused, otherwise the step
 	 * decided on. */
 	struct outcome {
@@ -284,8 +285,9 @@ struct coord_data {
 	json_t *facts;     /* from the first worker; or NULL */
 	bool given;        /* the job began with them, and its workers read their data by them */
 	uint64_t examples; /* as the workers report: examples, or blocks of them */
-	uint64_t lease;    /* blocks that are leased at once; 0: examples are leased in ranges */
-	bool stream;       /* examples are partitions of a stream */
+	/* blocks that are leased at once; 0: examples are leased in ranges */
+	uint64_t blocks_per_lease;
+	bool stream; /* examples are partitions of a stream */
 	/* The data is leased from step leased_from on; once leased, it stays so. */
 	bool leased;
 	uint64_t leased_from;
@@ -298,6 +300,7 @@ struct coord_hearing {
 	bool deaf;     /* an event has reported that no server is heard */
 	bool doubts;   /* the result of coord_tick */
 	int64_t until; /* see coord_input_processed_until; 0: it was never called */
+	/* Up to this time (clock_now) no silent server is taken for lost. */
 	int64_t deaf_until;
 };
 

@@ -113,11 +113,11 @@ static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 
 	snprintf(id, sizeof id, "worker-%u", i);
 	r.whom = id;
-	if (y->c->worker[i].coming)
+	if (y->c->worker[i].joining_host)
 		coord_why_add(y, &r,
 		    "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed "
 		    "data for the next start",
-		    "it is %s, and reads its data", y->c->worker[i].coming);
+		    "it is %s, and reads its data", y->c->worker[i].joining_host);
 	else if (y->c->worker[i].unfit)
 		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_RANK), "it cannot begin %s",
 		    y->c->worker[i].unfit);

@@ -6,7 +6,7 @@
 #include "math/vec.h"
 #include "pskit/handle.h"
 
-/* ---- the kind of worker: w->own is the struct ps ---- */
+/* ---- the kind of worker: w->kind_state is the struct ps ---- */
 
 /* Sets the metric of this name. An unknown one is not worth the job, so it only warns. */
 static void take_score(struct ps *p, const struct ps_score *s, struct eval_result *out)
@@ -43,7 +43,7 @@ static enum err_code call_score(struct ps *p, struct eval_result *out, struct er
 static void prepare_library(struct worker *w, struct job_source *from)
 {
 	(void)from;
-	w->own = w->cfg->kind_ctx;
+	w->kind_state = w->cfg->kind_ctx;
 }
 
 static enum err_code start_library(struct worker *w, struct err *e)
@@ -55,7 +55,7 @@ static enum err_code start_library(struct worker *w, struct err *e)
 
 static bool can_score_library(const struct worker *w)
 {
-	const struct ps *p = w->own;
+	const struct ps *p = w->kind_state;
 
 	return w->job.eval || p->score;
 }
@@ -63,7 +63,7 @@ static bool can_score_library(const struct worker *w)
 static enum err_code score_library(struct worker *w, bool dense_here, struct eval_result *out,
     struct err *e)
 {
-	struct ps *p = w->own;
+	struct ps *p = w->kind_state;
 	const struct params_rows *rows = w->params.rows;
 	enum err_code rc = ERR_OK;
 
@@ -287,7 +287,7 @@ static int end_worker_step(struct ps *p, const struct call *c)
 		known = true;
 	}
 	if (!known || isfinite((float)loss))
-		params_good(&w->params, w->step);
+		params_mark_good(&w->params, w->step);
 	local_finish(w->local, &w->params, &w->batch);
 	return pskit_return(p, worker_commit(w, &p->t, known ? &loss : NULL, &p->e));
 }

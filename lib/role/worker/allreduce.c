@@ -227,8 +227,8 @@ enum err_code allreduce_begin(struct allreduce *a, uint32_t rank, struct client 
 		a->nparts += p->table[i]->nparts;
 		a->version[i] = mem_array(p->table[i]->nparts, sizeof **a->version);
 		a->state[i] = mem_try_array(n + 1, sizeof **a->state);
-		p->kept[i] = mem_try_array(table_elements(p->table[i]), sizeof **p->kept);
-		if (!a->state[i] || !p->kept[i])
+		p->good[i] = mem_try_array(table_elements(p->table[i]), sizeof **p->good);
+		if (!a->state[i] || !p->good[i])
 			return err_set(e, ERR_NOMEM, "no memory for what %s keeps of table \"%s\"",
 			    rule->name, job->table[i].name);
 	}
@@ -272,7 +272,7 @@ static enum err_code send_table(struct allreduce *a, size_t i, size_t first, siz
     size_t n, struct err *e)
 {
 	const struct table *t = a->p->table[i];
-	const float *mean = a->going.mean ? a->going.mean + (a->p->g[i] - a->p->flat) : NULL;
+	const float *mean = a->going.mean ? a->going.mean + (a->p->g[i] - a->p->reduced) : NULL;
 	enum err_code rc = ERR_OK;
 
 	for (uint32_t part = 0; !rc && part < t->nparts; part++)
@@ -431,8 +431,8 @@ static void update_part(struct allreduce *a, size_t i, uint32_t part, const stru
 	float *vector[OPTIM_VECTORS_MAX] = { NULL };
 
 	/* Keep the last good values (params.h). */
-	if (a->p->fresh)
-		memcpy(a->p->kept[i] + at, a->p->w[i] + at, n * sizeof(float));
+	if (a->p->w_is_good)
+		memcpy(a->p->good[i] + at, a->p->w[i] + at, n * sizeof(float));
 	if (!vec_all_bounded(n, mean + at))
 		return;
 	for (unsigned k = 0; k < rule->nvectors; k++)
@@ -452,11 +452,11 @@ static void update_params(struct allreduce *a, uint64_t step, const float *mean,
 
 		h.lr *= factor;
 		for (uint32_t part = 0; a->version[i] && part < a->p->table[i]->nparts; part++)
-			update_part(a, i, part, use.rule, &h, mean + (a->p->g[i] - a->p->flat),
+			update_part(a, i, part, use.rule, &h, mean + (a->p->g[i] - a->p->reduced),
 			    examples);
 	}
-	a->p->any |= a->p->fresh;
-	a->p->fresh = false;
+	a->p->has_good |= a->p->w_is_good;
+	a->p->w_is_good = false;
 }
 
 /* Is this an error of the ring, which another ring may not have? */
@@ -484,13 +484,13 @@ enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t exam
 	uint64_t total = 0;
 	int64_t since = clock_now();
 	uint32_t epoch = ring_epoch_at(a, step);
-	enum err_code rc = ring_announce_step(a->ring, step, a->p->nflat, e);
+	enum err_code rc = ring_announce_step(a->ring, step, a->p->nreduced, e);
 
 	if (rc)
 		return rc;
 	if (!a->begun)
 		take_part_versions(a);
-	if (examples && !vec_all_bounded(a->p->nflat, a->p->flat)) {
+	if (examples && !vec_all_bounded(a->p->nreduced, a->p->reduced)) {
 		log_warn(a->cfg.log,
 		    "step %llu: this worker's gradient is not finite, or beyond 2^84, and is left out",
 		    (unsigned long long)step);
@@ -505,8 +505,8 @@ enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t exam
 		ring_set_deadline(a->ring, patience_at(a, step) - (clock_now() - since));
 		rc = epoch == a->formed ? ERR_OK : form_ring(a, step, e);
 		if (!rc)
-			rc = ring_reduce(a->ring, step, a->p->flat, a->p->nflat, examples, &mean,
-			    &total, e);
+			rc = ring_reduce(a->ring, step, a->p->reduced, a->p->nreduced, examples,
+			    &mean, &total, e);
 		if (!rc)
 			break;
 		a->formed = 0;

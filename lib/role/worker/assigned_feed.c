@@ -40,7 +40,7 @@ struct assigned {
 
 static struct assigned *assigned_of(const struct feed *f)
 {
-	return f->own;
+	return f->lease_state;
 }
 
 static bool has_present_range(const struct assigned *x)
@@ -274,7 +274,7 @@ static enum err_code find_batch(struct feed *f, uint64_t *have, bool *over, stru
 
 static void begin_assigned_leases(struct feed *f)
 {
-	f->own = mem_alloc(sizeof(struct assigned));
+	f->lease_state = mem_alloc(sizeof(struct assigned));
 }
 
 static enum err_code choose_assigned_batch(struct feed *f, struct batch *b, bool *over,

@@ -33,12 +33,12 @@ struct feed {
 	uint64_t step; /* of the current batch */
 	uint64_t lag;  /* about how many events of a stream wait for this worker */
 	const struct lease_ops *leases;
-	void *own; /* of the way to lease */
+	void *lease_state; /* of the way to lease */
 };
 
 /* A way to lease data and to choose batches of them. All functions are called by the training thread. */
 struct lease_ops {
-	/* Makes f->own. */
+	/* Makes f->lease_state. */
 	void (*begin)(struct feed *f);
 	/* Chooses the batch of f->step, as batches_next. */
 	enum err_code (*choose)(struct feed *f, struct batch *b, bool *over, struct err *e);
@@ -50,7 +50,7 @@ struct lease_ops {
 	void (*checkpoint)(struct feed *f, uint64_t step);
 	/* The range of the present batch, borrowed; NULL: none. */
 	const struct leased_range *(*present)(const struct feed *f);
-	/* Frees f->own. */
+	/* Frees f->lease_state. */
 	void (*end)(struct feed *f);
 };
 

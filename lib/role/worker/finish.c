@@ -63,7 +63,7 @@ static bool has_verdict(void *ctx, const struct view *view)
 	return view &&
 	    (cluster_view_is_over(view, &ignored) || view_phase_is(view, "done") ||
 	        (view_phase_is(view, "finishing") && view->evaluator == (int64_t)w->rank &&
-	            view->rev > w->judged));
+	            view->rev > w->result_revision));
 }
 
 enum err_code worker_finish(struct worker *w, struct err *e)
@@ -86,7 +86,7 @@ enum err_code worker_finish(struct worker *w, struct err *e)
 		}
 		/* The coordinator's answer may arrive before the view that reflects it. Remember
 		 * the revision, so that has_verdict waits for a newer one. */
-		w->judged = view->rev;
+		w->result_revision = view->rev;
 		view_release(view);
 		if (!rc)
 			rc = send_final_result(w, e);
@@ -111,7 +111,7 @@ static void save_good_model(struct worker *w, char *said, size_t n)
 		snprintf(said, n, "the saved model is as the servers have it now: %.300s", why.msg);
 	else
 		snprintf(said, n, "the model of step %llu is kept",
-		    (unsigned long long)w->params.kept_step);
+		    (unsigned long long)w->params.good_step);
 	free(path);
 }
 

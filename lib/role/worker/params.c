@@ -34,16 +34,16 @@ static enum err_code lay_flat(struct params *p, struct err *e)
 
 	for (size_t i = 0; i < p->job->ntables; i++)
 		if (p->table[i]->reduced)
-			p->nflat += (table_elements(p->table[i]) + 15) / 16 * 16;
-	if (!p->nflat)
+			p->nreduced += (table_elements(p->table[i]) + 15) / 16 * 16;
+	if (!p->nreduced)
 		return ERR_OK;
-	p->flat = mem_try_array(p->nflat, sizeof *p->flat);
-	if (!p->flat)
-		return err_set(e, ERR_NOMEM, "no memory for a gradient of %zu values", p->nflat);
+	p->reduced = mem_try_array(p->nreduced, sizeof *p->reduced);
+	if (!p->reduced)
+		return err_set(e, ERR_NOMEM, "no memory for a gradient of %zu values", p->nreduced);
 	for (size_t i = 0; i < p->job->ntables; i++)
 		if (p->table[i]->reduced) {
 			free(p->g[i]);
-			p->g[i] = p->flat + at;
+			p->g[i] = p->reduced + at;
 			at += (table_elements(p->table[i]) + 15) / 16 * 16;
 		}
 	return ERR_OK;
@@ -59,7 +59,7 @@ enum err_code params_new(const struct job *job, struct client *client, struct pa
 	out->table = mem_array(n, sizeof *out->table);
 	out->w = mem_array(n, sizeof *out->w);
 	out->g = mem_array(n, sizeof *out->g);
-	out->kept = mem_array(n, sizeof *out->kept);
+	out->good = mem_array(n, sizeof *out->good);
 	out->cap = mem_array(n, sizeof *out->cap);
 	for (size_t i = 0; !rc && i < n; i++) {
 		const struct model_table *m = &job->table[i];
@@ -83,15 +83,15 @@ void params_release(struct params *p)
 		free(p->w[i]);
 		/* g of reduced tables points into flat. Do not use p->table to find them, because
 		 * the layout may have been freed. */
-		if (!p->flat || p->job->table[i].sparse)
+		if (!p->reduced || p->job->table[i].sparse)
 			free(p->g[i]);
-		free(p->kept[i]);
+		free(p->good[i]);
 	}
 	free((void *)p->table);
 	free(p->touching);
 	free(p->last);
-	free(p->flat);
-	free(p->kept);
+	free(p->reduced);
+	free(p->good);
 	free(p->w);
 	free(p->g);
 	free(p->cap);
@@ -103,7 +103,7 @@ void params_release(struct params *p)
 static enum err_code swap_buffers(struct params *p, struct err *e)
 {
 	for (size_t i = 0; i < p->job->ntables; i++) {
-		float *old = p->kept[i];
+		float *old = p->good[i];
 
 		if (p->job->table[i].sparse)
 			continue;
@@ -112,18 +112,18 @@ static enum err_code swap_buffers(struct params *p, struct err *e)
 		if (!old)
 			return err_set(e, ERR_NOMEM, "no memory for a second copy of table \"%s\"",
 			    p->job->table[i].name);
-		p->kept[i] = p->w[i];
+		p->good[i] = p->w[i];
 		p->w[i] = old;
 	}
-	p->fresh = false;
-	p->any = p->aside = true;
+	p->w_is_good = false;
+	p->has_good = p->swapped = true;
 	return ERR_OK;
 }
 
-void params_good(struct params *p, uint64_t step)
+void params_mark_good(struct params *p, uint64_t step)
 {
-	p->kept_step = step;
-	p->fresh = true;
+	p->good_step = step;
+	p->w_is_good = true;
 }
 
 /* May the servers send only what has changed? Not at CLIENT_NOW with a lossy codec: such pulls must
@@ -139,12 +139,12 @@ static const float *delta_base(const struct params *p, size_t i, uint64_t step)
 {
 	if (!p->pulled || !may_pull_delta(p, step))
 		return NULL;
-	return p->aside ? p->kept[i] : p->w[i];
+	return p->swapped ? p->good[i] : p->w[i];
 }
 
-enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err *e)
+enum err_code params_request_ahead(struct params *p, uint64_t step, bool early, struct err *e)
 {
-	enum err_code rc = p->fresh ? swap_buffers(p, e) : ERR_OK;
+	enum err_code rc = p->w_is_good ? swap_buffers(p, e) : ERR_OK;
 
 	for (size_t i = 0; !rc && i < p->job->ntables; i++)
 		if (!p->job->table[i].sparse)
@@ -186,10 +186,10 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 	/* Steps were skipped since: let that answer arrive, and pull again for this step. */
 	if (p->asked && p->asked_step != step) {
 		rc = client_wait(p->client, step, e);
-		p->asked = p->aside = false;
+		p->asked = p->swapped = false;
 	}
 	dense &= !p->asked;
-	if (!rc && dense && p->fresh)
+	if (!rc && dense && p->w_is_good)
 		rc = swap_buffers(p, e);
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
 		const uint64_t *id;
@@ -211,7 +211,7 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 	if (!rc)
 		rc = client_wait(p->client, step, e);
 	p->pulled |= (dense || p->asked) && !rc;
-	p->aside = p->asked = false;
+	p->swapped = p->asked = false;
 	return rc;
 }
 
@@ -369,7 +369,7 @@ void params_clip(struct params *p, const struct batch *b, double most)
 /* ERR_NOTFOUND with the reason when there are no good parameters to save. */
 static enum err_code check_saveable(const struct params *p, struct err *e)
 {
-	if (!p->any)
+	if (!p->has_good)
 		return err_set(e, ERR_NOTFOUND, "no step before was good");
 	for (size_t i = 0; i < p->job->ntables; i++) {
 		const struct model_table *m = &p->job->table[i];
@@ -377,10 +377,10 @@ static enum err_code check_saveable(const struct params *p, struct err *e)
 		if (m->sparse)
 			return err_set(e, ERR_NOTFOUND,
 			    "table \"%s\" is sparse: a worker has only some of its rows", m->name);
-		if (!vec_all_finite(m->rows * m->cols, p->kept[i]))
+		if (!vec_all_finite(m->rows * m->cols, p->good[i]))
 			return err_set(e, ERR_NOTFOUND,
 			    "table \"%s\" was not finite at step %llu either", m->name,
-			    (unsigned long long)p->kept_step);
+			    (unsigned long long)p->good_step);
 	}
 	return ERR_OK;
 }
@@ -394,7 +394,7 @@ static enum err_code add_metadata(const struct params *p, struct safetensors_wri
 	char step[24];
 	enum err_code rc = saved_metadata_add(w, config, tables, facts, e);
 
-	snprintf(step, sizeof step, "%llu", (unsigned long long)p->kept_step);
+	snprintf(step, sizeof step, "%llu", (unsigned long long)p->good_step);
 	safetensors_add_meta(w, "step", step);
 	json_decref(config);
 	json_decref(facts);
@@ -402,7 +402,7 @@ static enum err_code add_metadata(const struct params *p, struct safetensors_wri
 	return rc;
 }
 
-/* Writes the kept tables as a safetensors file to fd, whose owner closes it. All tables are
+/* Writes the last good tables as a safetensors file to fd, whose owner closes it. All tables are
  * declared before the first value is written, because the header of the format comes first. Call it
  * only after check_saveable has succeeded: every table must be dense. */
 static enum err_code write_kept(const struct params *p, int fd, struct err *e)
@@ -416,7 +416,7 @@ static enum err_code write_kept(const struct params *p, int fd, struct err *e)
 	if (!rc)
 		rc = safetensors_begin(w, safetensors_to_fd, &fd, e);
 	for (size_t i = 0; !rc && i < p->job->ntables; i++)
-		rc = safetensors_put(w, p->kept[i], p->job->table[i].rows * p->job->table[i].cols,
+		rc = safetensors_put(w, p->good[i], p->job->table[i].rows * p->job->table[i].cols,
 		    e);
 	if (!rc)
 		rc = safetensors_end(w, e);

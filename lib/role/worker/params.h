@@ -15,7 +15,7 @@ struct params_rows {
 /* A worker's copy of the parameters and the room for their gradient: dense tables whole, of sparse
  * tables the rows that a batch touches.
  *
- * Two buffers a dense table: `w` (current) and `kept` (the last good ones). After params_good the
+ * Two buffers a dense table: `w` (current) and `good` (the last good ones). After params_mark_good the
  * next pull swaps them and fills the other, so keeping the last good parameters costs memory, but
  * no copy.
  *
@@ -26,9 +26,9 @@ struct params {
 	const struct table **table; /* in the layout, by the model's table */
 	float **w, **g;
 	/* g of the tables that workers reduce, one after the other; NULL: there are none */
-	float *flat;
-	size_t nflat; /* floats in it */
-	size_t *cap;  /* floats in w[i] and g[i] */
+	float *reduced;
+	size_t nreduced; /* floats in it */
+	size_t *cap;     /* floats in w[i] and g[i] */
 	/* by table: rows to use instead of those that the batch touches; NULL: those of the
 	 * batch */
 	const struct params_rows *rows;
@@ -37,17 +37,17 @@ struct params {
 	uint32_t *touching;
 	uint32_t *last;
 	size_t ncounted;
-	/* Dense tables as of kept_step, the last step with a finite loss. */
-	float **kept;
-	uint64_t kept_step;
-	bool fresh;  /* w is good: the next pull must go into the other buffer */
-	bool any;    /* `kept` has values */
-	bool pulled; /* the dense tables have been pulled at least once */
-	/* params_ask has requested the dense tables of asked_step */
+	/* Dense tables as of good_step, the last step with a finite loss. */
+	float **good;
+	uint64_t good_step;
+	bool w_is_good; /* w is good: the next pull must go into the other buffer */
+	bool has_good;  /* `good` has values */
+	bool pulled;    /* the dense tables have been pulled at least once */
+	/* params_request_ahead has requested the dense tables of asked_step */
 	bool asked;
 	uint64_t asked_step;
-	/* between the swap and the end of the pull: the last pulled values are in kept, not in w */
-	bool aside;
+	/* between the swap and the end of the pull: the last pulled values are in good, not in w */
+	bool swapped;
 	/* of the last gradient given to params_clip; negative: none yet */
 	double norm;
 	bool norm_wanted; /* measure the next one, even if nothing is clipped */
@@ -68,13 +68,13 @@ uint64_t params_updates(const struct params *p);
  * the dense tables are here already. */
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
     struct err *e);
-/* After params_good: requests the dense tables of a later step; params_pull of that step then waits
+/* After params_mark_good: requests the dense tables of a later step; params_pull of that step then waits
  * for them. early: sent before this step's push, and each partition answers as soon as it is
  * ready. */
-enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err *e);
+enum err_code params_request_ahead(struct params *p, uint64_t step, bool early, struct err *e);
 /* The loss at this step was finite: the parameters that were pulled for it count as good, until
  * those of a later step do. */
-void params_good(struct params *p, uint64_t step);
+void params_mark_good(struct params *p, uint64_t step);
 /* Writes the last good parameters as safetensors to path, which appears whole or not at all.
  * ERR_NOTFOUND when there are none, a table is sparse, or a value is not finite. */
 enum err_code params_save_good(const struct params *p, const char *path, struct err *e);

@@ -25,7 +25,7 @@ struct ranges {
 
 static struct ranges *ranges_of(const struct feed *f)
 {
-	return f->own;
+	return f->lease_state;
 }
 
 /* Checks a granted range. */
@@ -313,7 +313,7 @@ static enum err_code finish_range_leases(struct feed *f, struct err *e)
 
 static void begin_range_leases(struct feed *f)
 {
-	f->own = mem_alloc(sizeof(struct ranges));
+	f->lease_state = mem_alloc(sizeof(struct ranges));
 }
 
 static const struct leased_range *present_range(const struct feed *f)

@@ -154,11 +154,11 @@ void residual_file_save(struct worker *w)
 	bool again;
 
 	if (!w->cfg->id->run_dir || saving == NONE || (lockstep && saving != w->step) ||
-	    saving == w->saved)
+	    saving == w->residuals_saved)
 		return;
 	/* Without lockstep, answers at two consecutive steps may announce the same checkpoint. */
-	again = !lockstep && w->saved && saving == w->saved + 1;
-	w->saved = saving;
+	again = !lockstep && w->residuals_saved && saving == w->residuals_saved + 1;
+	w->residuals_saved = saving;
 	if (again || !client_has_residuals(w->client))
 		return;
 	dir = residual_dir(w);

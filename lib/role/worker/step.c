@@ -16,7 +16,7 @@ enum err_code step_compute(struct worker *w, double *loss, struct err *e)
 	if (!rc)
 		delay_take(&w->delay, begin, &w->cfg->interrupt);
 	if (!rc && isfinite((float)*loss))
-		params_good(&w->params, w->step);
+		params_mark_good(&w->params, w->step);
 	return rc;
 }
 
@@ -29,7 +29,7 @@ enum err_code step_push(struct worker *w, struct err *e)
 	if (rc)
 		return rc;
 	if (w->job.conf.prefetch)
-		rc = params_ask(&w->params, w->step + 1, true, e);
+		rc = params_request_ahead(&w->params, w->step + 1, true, e);
 	if (rc)
 		return rc;
 	return batches_repeats(w->feed)
@@ -49,6 +49,6 @@ enum err_code step_clock(struct worker *w, struct err *e)
 	enum err_code rc = client_clock_begin(w->client, w->step, (uint32_t)w->batch.rows, e);
 
 	if (!rc && ahead)
-		rc = params_ask(&w->params, w->step + 1, false, e);
+		rc = params_request_ahead(&w->params, w->step + 1, false, e);
 	return rc ? rc : client_clock_end(w->client, w->step, e);
 }

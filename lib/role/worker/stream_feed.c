@@ -59,7 +59,7 @@ struct partitions {
 
 static struct partitions *partitions_of(const struct feed *f)
 {
-	return f->own;
+	return f->lease_state;
 }
 
 static size_t partition_of(const struct held *h)
@@ -69,7 +69,7 @@ static size_t partition_of(const struct held *h)
 
 static void begin_stream_leases(struct feed *f)
 {
-	struct partitions *x = f->own = mem_alloc(sizeof *x);
+	struct partitions *x = f->lease_state = mem_alloc(sizeof *x);
 
 	x->log = f->job->stream;
 	x->checkpoint = UINT64_MAX;

@@ -98,7 +98,7 @@ struct worker {
 	struct feed *feed;
 	struct params params;
 	struct local *local;
-	void *own; /* state of cfg->kind */
+	void *kind_state; /* of cfg->kind */
 	_Atomic uint64_t program_restarts;
 	const struct exchange_ops *exchange;
 	struct allreduce *ring; /* of exchange_ring alone */
@@ -108,7 +108,7 @@ struct worker {
 	int64_t began;           /* Unix time in ns */
 	const struct view *view; /* the view in force for this thread */
 	/* checkpoint step that residual_file_save has handled last; 0: none */
-	uint64_t saved;
+	uint64_t residuals_saved;
 	int64_t settings;   /* number of the newest settings applied */
 	char level[16];     /* log level in the last view */
 	struct delay delay; /* of cfg->compute and job.slow */
@@ -116,7 +116,7 @@ struct worker {
 	bool leaving;       /* worker_leave is running; waits are no longer cut short */
 	bool sent_away;     /* the coordinator wants fewer workers and chose this one */
 	/* revision of the view that made it send its last final result */
-	int64_t judged;
+	int64_t result_revision;
 	bool idle;        /* out of data for now, and the servers have its DONE */
 	uint64_t updates; /* params_updates of the last pull */
 	bool pushed_rows; /* the step of that pull has examples */

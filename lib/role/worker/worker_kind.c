@@ -74,7 +74,7 @@ const struct worker_ops worker_native = {
 	.release = release_native,
 };
 
-/* ---- program: w->own is a struct program ---- */
+/* ---- program: w->kind_state is a struct program ---- */
 
 /* Makes the program's state without starting the program: program_begin does that when the job
  * is known. While the program computes, it calls worker_attend with this worker. */
@@ -82,7 +82,7 @@ static void prepare_program(struct worker *w, struct job_source *from)
 {
 	const struct train_config *cfg = w->cfg;
 
-	w->own = program_new(&(struct program_config){ .command = cfg->exec,
+	w->kind_state = program_new(&(struct program_config){ .command = cfg->exec,
 	    .name = cfg->log->name,
 	    .data = cfg->data,
 	    .ndata = cfg->ndata,
@@ -90,30 +90,30 @@ static void prepare_program(struct worker *w, struct job_source *from)
 	    .restarts = &w->program_restarts,
 	    .attend = worker_attend,
 	    .ctx = w });
-	from->outside = program_outside(w->own);
+	from->outside = program_outside(w->kind_state);
 }
 
 static enum err_code start_program(struct worker *w, struct err *e)
 {
 	return has_custom_model(w)
-	    ? program_begin(w->own, &w->job, e)
+	    ? program_begin(w->kind_state, &w->job, e)
 	    : err_set(e, ERR_CONFIG, "--exec: is for job.model custom, and this job's is %s",
 	          w->job.conf.job.model);
 }
 
 static enum err_code name_rows_by_program(struct worker *w, struct err *e)
 {
-	program_step(w->own, w->step);
-	return program_name_rows(w->own, &w->batch, &w->params, e);
+	program_step(w->kind_state, w->step);
+	return program_name_rows(w->kind_state, &w->batch, &w->params, e);
 }
 
 static enum err_code compute_by_program(struct worker *w, double *loss, struct err *e)
 {
 	enum err_code rc;
 
-	program_step(w->own, w->step);
+	program_step(w->kind_state, w->step);
 	rc = local_compute(w->local, &w->params, &w->batch, w->step, loss, e);
-	return rc ? rc : program_fault(w->own, e);
+	return rc ? rc : program_fault(w->kind_state, e);
 }
 
 static bool can_score_by_program(const struct worker *w)
@@ -130,19 +130,19 @@ static enum err_code score_by_program(struct worker *w, bool dense_here, struct 
 	const struct params_rows *rows = w->params.rows;
 	enum err_code rc;
 
-	program_step(w->own, w->step);
-	rc = program_name_eval_rows(w->own, &w->params, e);
+	program_step(w->kind_state, w->step);
+	rc = program_name_eval_rows(w->kind_state, &w->params, e);
 	if (!rc && (!dense_here || w->params.rows))
 		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, !dense_here, e);
 	if (!rc)
-		rc = program_evaluate(w->own, (const float *const *)w->params.w, out, e);
+		rc = program_evaluate(w->kind_state, (const float *const *)w->params.w, out, e);
 	w->params.rows = rows;
 	return rc;
 }
 
 static void release_program(struct worker *w)
 {
-	program_free(w->own);
+	program_free(w->kind_state);
 }
 
 const struct worker_ops worker_program = {

@@ -26,7 +26,7 @@ struct worker;
 struct step_times;
 
 struct worker_ops {
-	/* Before the job is loaded: makes w->own, the state of this kind (NULL: none), and sets
+	/* Before the job is loaded: makes w->kind_state, the state of this kind (NULL: none), and sets
 	 * from->outside where this kind computes model custom. Does not block. */
 	void (*prepare)(struct worker *w, struct job_source *from);
 	/* After the job is loaded: does this kind suit its model? Starts what computes. ERR_CONFIG. */
@@ -45,7 +45,7 @@ struct worker_ops {
 	    *score)(struct worker *w, bool dense_here, struct eval_result *out, struct err *e);
 	/* Advice to the user about a lost rank: the end of a message, or "". Does not block. */
 	const char *(*advise_restart)(const struct worker *w);
-	/* Frees w->own. */
+	/* Frees w->kind_state. */
 	void (*release)(struct worker *w);
 	/* It may be able to score later, although can_score is false at the join. */
 	bool scores_later;

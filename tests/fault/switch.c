@@ -44,13 +44,13 @@ struct link {
 	uint64_t passed_bytes, lost_bytes;
 };
 
-struct coordinator {
+struct host {
 	const char *name;
 	int ns, tun;
 };
 
 struct net {
-	struct coordinator host[HOSTS_MAX];
+	struct host host[HOSTS_MAX];
 	unsigned n;
 	struct link link[HOSTS_MAX][HOSTS_MAX];
 	int64_t base; /* delay of links without a delay of their own */
@@ -126,7 +126,7 @@ static void configure_device(const char *device, unsigned i)
 
 /* Makes a host.  The process enters its namespace, because a device belongs to the namespace in
  * which it is opened. */
-static void open_host(struct coordinator *h, unsigned i)
+static void open_host(struct host *h, unsigned i)
 {
 	struct ifreq r = { .ifr_name = "net0", .ifr_flags = IFF_TUN | IFF_NO_PI };
 
@@ -151,7 +151,7 @@ static uint64_t tcp_payload(const uint8_t *p, size_t n)
 	return n > ip + tcp ? n - ip - tcp : 0;
 }
 
-static void deliver_packet(struct link *l, const struct coordinator *to, const uint8_t *p, size_t n)
+static void deliver_packet(struct link *l, const struct host *to, const uint8_t *p, size_t n)
 {
 	l->passed++;
 	l->passed_bytes += tcp_payload(p, n);

@@ -35,7 +35,7 @@ struct conf_ints {
 	int64_t *item;
 	size_t n;
 };
-
+/* A member for each key job.NAME of conf.def, which finds its member by the path of the key. */
 struct conf_job {
 	char *model;                   /* NULL when none is named */
 	char *tables, *exec, *command; /* "none" unless the model is custom */

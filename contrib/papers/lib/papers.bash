@@ -122,8 +122,9 @@ use_clicks() {
 }
 
 # Write standard input as the cluster file of all variants; cache is the folder for parsed data.
+# The deadline is long, because a loaded machine may starve a worker for a minute.
 write_cluster() {
-	jq --argjson seed "$seed" --arg cache "$work/cache" '.job.seed = $seed | .job.cache = $cache' >base.json ||
+	jq --argjson seed "$seed" --arg cache "$work/cache" '.deadline = "10m" | .job.seed = $seed | .job.cache = $cache' >base.json ||
 		fail "the cluster file is not JSON"
 }
 

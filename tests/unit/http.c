@@ -405,7 +405,7 @@ static void test_restart(struct fixture *f)
 	    "a first server is asked");
 	again = cfg;
 	again.tcp_addr = addr;
-	ok(http_server_start(&again, &f->s, &e) == ERR_EXISTS && strstr(e.msg, addr) != NULL,
+	ok(http_server_listen(&again, &f->s, &e) == ERR_EXISTS && strstr(e.msg, addr) != NULL,
 	    "a port that is taken: %s", e.msg);
 	http_server_stop(f->s);
 	ok(fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e) == ERR_UNREACH &&
@@ -432,21 +432,22 @@ static void test_unix(struct fixture *f)
 
 	cfg.tcp_addr = NULL;
 	ok(stat(f->sock, &st) == 0 && (st.st_mode & 0777) == 0600, "the socket's mode is 0600");
-	ok(http_server_start(&cfg, &other, &e) == ERR_EXISTS, "a living socket is kept: %s", e.msg);
+	ok(http_server_listen(&cfg, &other, &e) == ERR_EXISTS, "a living socket is kept: %s",
+	    e.msg);
 	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/stale", f->dir);
 	if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0)
 		abort();
 	close(fd);
 	cfg.unix_path = sun.sun_path;
-	ok(http_server_start(&cfg, &other, &e) == ERR_OK, "a stale one is replaced");
+	ok(http_server_listen(&cfg, &other, &e) == ERR_OK, "a stale one is replaced");
 	ok(strcmp(http_server_address(other), sun.sun_path) == 0 && http_server_port(other) == 0,
 	    "and is the server's address");
 	http_server_stop(other);
 	ok(stat(sun.sun_path, &st) != 0 && errno == ENOENT, "and gone after the end");
 	file_replace(sun.sun_path, "x", 1, 0600, NULL);
-	ok(http_server_start(&cfg, &other, &e) == ERR_EXISTS, "a plain file is kept: %s", e.msg);
+	ok(http_server_listen(&cfg, &other, &e) == ERR_EXISTS, "a plain file is kept: %s", e.msg);
 	chmod(f->dir, 0777);
-	ok(http_server_start(&cfg, &other, &e) == ERR_CONFIG, "an open directory is refused: %s",
+	ok(http_server_listen(&cfg, &other, &e) == ERR_CONFIG, "an open directory is refused: %s",
 	    e.msg);
 	chmod(f->dir, 0700);
 	long_dir = mem_printf("%s/%0120d", f->dir, 1);
@@ -478,7 +479,7 @@ static void test_addresses(struct fixture *f)
 	cfg.unix_path = NULL;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		cfg.tcp_addr = bad[i];
-		ok(http_server_start(&cfg, &s, &e) == ERR_CONFIG, "\"%s\": %s", bad[i], e.msg);
+		ok(http_server_listen(&cfg, &s, &e) == ERR_CONFIG, "\"%s\": %s", bad[i], e.msg);
 	}
 }
 

@@ -230,7 +230,7 @@ static void fx_start(struct fixture *f, const struct http_server_config *cfg)
 {
 	struct err e = { .code = ERR_OK };
 
-	if (http_server_start(cfg, &f->s, &e) != ERR_OK) {
+	if (http_server_listen(cfg, &f->s, &e) != ERR_OK || http_server_run(f->s, &e) != ERR_OK) {
 		printf("Bail out! %s\n", e.msg);
 		abort();
 	}

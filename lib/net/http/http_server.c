@@ -142,10 +142,9 @@ static enum err_code bind_listeners(struct http_server *s, const struct http_ser
 	return rc;
 }
 
-/* Starts the reaper and the listeners with all signals blocked, and restores the caller's signal
- * mask. Threads that were started before an error keep running: `reaping` and each listener's mhd
- * tell which. */
-static enum err_code start_threads(struct http_server *s, struct err *e)
+/* The threads start with all signals blocked. Threads that were started before an error keep
+ * running: `reaping` and each listener's mhd tell which. */
+enum err_code http_server_run(struct http_server *s, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	sigset_t old;
@@ -166,7 +165,7 @@ out:
 	return rc;
 }
 
-enum err_code http_server_start(const struct http_server_config *cfg, struct http_server **out,
+enum err_code http_server_listen(const struct http_server_config *cfg, struct http_server **out,
     struct err *e)
 {
 	struct http_server *s = mem_alloc(sizeof(*s));
@@ -186,18 +185,10 @@ enum err_code http_server_start(const struct http_server_config *cfg, struct htt
 	sodium_bin2hex(s->boot, sizeof(s->boot), replay_boot(s->replay), REPLAY_BOOT_BYTES);
 	init_locks(s);
 	rc = bind_listeners(s, cfg, e);
-	if (rc != ERR_OK)
-		goto err0;
-	rc = start_threads(s, e);
-	if (rc != ERR_OK)
-		goto err1;
-	*out = s;
-	return ERR_OK;
-err1:
-	http_server_stop(s);
-	return rc;
-err0:
-	server_free(s);
+	if (rc == ERR_OK)
+		*out = s;
+	else
+		server_free(s);
 	return rc;
 }
 

@@ -93,11 +93,13 @@ struct http_server_config {
 };
 
 struct http_server;
-/* Start the server; returns when both listeners accept connections. ERR_EXISTS: a port or socket
- * is taken; ERR_CONFIG: an invalid address, or a socket directory that others may write to;
- * ERR_IO. */
-enum err_code http_server_start(const struct http_server_config *cfg, struct http_server **out,
+/* Make a server that listens: clients can connect, and wait until http_server_run. ERR_EXISTS: a
+ * port or socket is taken; ERR_CONFIG: an invalid address, or a socket directory that others may
+ * write to; ERR_IO. */
+enum err_code http_server_listen(const struct http_server_config *cfg, struct http_server **out,
     struct err *e);
+/* Start the threads that answer requests. ERR_FAILED: some may run; call http_server_stop. */
+enum err_code http_server_run(struct http_server *s, struct err *e);
 /* Answer the parked requests (late), give answers under way up to 1 s, close everything and
  * remove the socket file. s may be NULL. Joins the server's threads, so neither call it from a
  * handler nor with a lock held that handlers take. */

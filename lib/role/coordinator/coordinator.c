@@ -403,6 +403,13 @@ static struct coord_config make_coord_config(struct coordinator *coordinator, co
 	};
 }
 
+void coordinator_http_address(struct coordinator *coordinator, char out[static 128])
+{
+	coordinator_lock(coordinator);
+	snprintf(out, 128, "%s", coordinator->http ? http_server_address(coordinator->http) : "");
+	coordinator_unlock(coordinator);
+}
+
 /* Starts the control plane: at the address of an earlier coordinator whose job goes on, if it is
  * free, else at the configured one. */
 static enum err_code start_http(struct coordinator *coordinator, struct err *e)
@@ -425,24 +432,24 @@ static enum err_code start_http(struct coordinator *coordinator, struct err *e)
 		.find_session = routes_find_session,
 		.log = cfg->log,
 	};
-	struct http_server *started = NULL;
+	struct http_server *server = NULL;
 	enum err_code rc;
 
 	memcpy(http.psk, cfg->id->conn.hs.psk, sizeof http.psk);
-	rc = http_server_start(&http, &started, e);
+	rc = http_server_listen(&http, &server, e);
 	if (rc && http.tcp_addr != cfg->conf->http) {
 		log_warn(cfg->log, "not where it was before: %s", e->msg);
 		http.tcp_addr = cfg->conf->http;
-		rc = http_server_start(&http, &started, e);
+		rc = http_server_listen(&http, &server, e);
 	}
 	free(sock);
-	/* The server's threads run already and read coordinator->http, so set it under the lock. */
+	if (rc)
+		return rc;
 	coordinator_lock(coordinator);
-	coordinator->http = started;
-	if (!rc)
-		psk_renewal_update_http(coordinator);
+	coordinator->http = server;
+	psk_renewal_update_http(coordinator);
 	coordinator_unlock(coordinator);
-	return rc;
+	return http_server_run(server, e);
 }
 
 static void log_skipped_checkpoint(void *ctx, const char *path, const char *why)

@@ -118,6 +118,7 @@ struct coordinator {
 	bool end_announced;
 	struct history *history; /* events.jsonl and metrics.jsonl */
 	struct trace_request *tracing;
+	/* Under the lock. Set before its threads start, and NULL again when the coordinator stops. */
 	struct http_server *http;
 	int64_t next_metrics;
 	pthread_t ticker;
@@ -149,6 +150,9 @@ json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *s
 uint64_t coordinator_rev(struct coordinator *coordinator);
 /* Returns the revision of the view that was sent last; at most coordinator_rev. */
 uint64_t coordinator_rev_sent(struct coordinator *coordinator);
+
+/* The address of the control plane; "" when the coordinator ends. Takes the lock. */
+void coordinator_http_address(struct coordinator *coordinator, char out[static 128]);
 
 /* Any thread; not recursive. */
 void coordinator_lock(struct coordinator *coordinator);

@@ -401,10 +401,7 @@ static bool scrape_address(struct coordinator *coordinator, char *out, size_t n)
 	char name[64] = "", bound[128];
 	const char *port;
 
-	coordinator_lock(coordinator);
-	snprintf(bound, sizeof bound, "%s",
-	    coordinator->http ? http_server_address(coordinator->http) : "");
-	coordinator_unlock(coordinator);
+	coordinator_http_address(coordinator, bound);
 	port = strrchr(bound, ':');
 	if (!port)
 		return false;

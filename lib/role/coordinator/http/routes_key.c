@@ -237,17 +237,18 @@ int routes_post_revoke(void *ctx, const struct http_request *req, struct http_an
  * The public key goes into authorized_keys; the secret key goes into the answer alone. */
 
 /* The join file by which a process on another host runs as `name`. It contains secrets. */
-static json_t *join_file(const struct coordinator *coordinator, enum role role, const char *name,
+static json_t *join_file(struct coordinator *coordinator, enum role role, const char *name,
     const struct key_pair *pair)
 {
 	const struct identity *id = coordinator->server->cfg.id;
 	struct secret_pair secret;
+	char address[128];
 	const struct identity_join_words words = { coordinator->cfg.name, name,
-		coordinator->server->advertised,
-		coordinator->http ? http_server_address(coordinator->http) : "", role,
-		id->conn.hs.key.pk, secret.now, pair->sk };
+		coordinator->server->advertised, address, role, id->conn.hs.key.pk, secret.now,
+		pair->sk };
 	json_t *out;
 
+	coordinator_http_address(coordinator, address);
 	secrets_both(id->conn.secrets, &secret);
 	out = identity_join_json(&words);
 	sodium_memzero(&secret, sizeof secret);

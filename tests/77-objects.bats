@@ -446,7 +446,7 @@ goes_on() {
 	saving 200
 	mkdir tmp
 	export TMPDIR=$T/tmp
-	train ck.json --set checkpoint_to=none --set checkpoint_every=never
+	train ck.json --set checkpoint_to=none --set checkpoint_every=none
 	cp ck.run/model.safetensors kept.safetensors
 	model=$P/dir/model.safetensors
 	ps-ctl object put kept.safetensors $model
@@ -467,7 +467,7 @@ goes_on() {
 	kill "${pids[-1]}"
 	wait "${pids[-1]}" || true
 	# A step of such a rate changes nothing that shows.
-	train ck.json --set checkpoint_to=none --set checkpoint_every=never --set steps=1 --set lr=1e-12 --init-from $model
+	train ck.json --set checkpoint_to=none --set checkpoint_every=none --set steps=1 --set lr=1e-12 --init-from $model
 	grep -q "beginning with the model $model; the optimizer state begins anew, for the file has none" stderr
 	[ "$(jq -r .job.init_from ck.run/cluster.json)" = $model ]
 	diff <(awk '{ printf "%.4f\n", $1 }' want) <(ps-work predict ck.run train.csv 2>/dev/null | awk '{ printf "%.4f\n", $1 }')

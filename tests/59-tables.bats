@@ -92,7 +92,7 @@ goes_on() {
 @test "a job that goes on from a checkpoint without scaling stays without it" {
 	people 5 600 | cut -d, -f 1,3- | sed 's/^?/30/; s/<=50K/0/; s/>50K/1/' >mere.csv
 	echo '{ "workers": 1, "job": { "model": "logistic", "data": "mere.csv", "eval": "mere.csv", "steps": 40 } }' >old.json
-	ps-ctl run old --set scale=none --set checkpoint_every=20 --set deterministic=true >/dev/null 2>&1
+	ps-ctl run old --set scale=none --set checkpoint_every=20 --set steps=20 --set deterministic=true >/dev/null 2>&1
 	from=$(ls -d old.run/checkpoints/*20)
 	goes_on --set scale=none --set deterministic=true >want
 	goes_on --set deterministic=true >got

@@ -330,7 +330,7 @@ job() {
 	    answer = s.text()
 	    assert "are for model custom" in answer["error"]["message"], answer
 	END
-	[ "$(http GET /v1/config | jq -c '[.job.lr, .job.steps]')" = '[0.1,0]' ]
+	[ "$(http GET /v1/config | jq -c '[.job.lr, .job.steps]')" = '[1,0]' ]
 	kill "$pid"
 	finish
 	[ "$status" -eq 143 ]

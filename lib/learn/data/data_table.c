@@ -973,7 +973,7 @@ static void add_new_values(struct data_build *b)
 
 /* Figures of a column of numbers, over the cells that are not missing. */
 struct figures {
-	uint64_t n, whole; /* whole: those without a fraction */
+	uint64_t n, whole;                /* whole: those without a fraction */
 	double sum, squares, least, most; /* squares: of the distances from the mean */
 };
 

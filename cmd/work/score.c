@@ -8,7 +8,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-/* The commands eval, evaluate_predict and words: apply the present or saved model to data. */
+/* The commands eval, predict and words: apply the present or saved model to data. */
 
 #define MODEL_HELP \
 	"MODEL, or -C, is a run directory (also of a finished run), a checkpoint, or a model file."

@@ -6,7 +6,7 @@
 #include "worker/cluster_view.h"
 
 /* A client outside the job: it sees the cluster and talks to its servers, but holds no rank, and no
- * worker waits for it. ps-ctl's table, eval, evaluate_predict, bench and export commands and the library use
+ * worker waits for it. ps-ctl's table, eval, predict, bench and export commands and the library use
  * it.
  *
  * Life: tool_open -> calls, one after the other -> tool_close. One thread, the owner's; every call
@@ -46,7 +46,7 @@ enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 /* Pushes an npy of the table's shape (a file, or "-") as one gradient, which is applied at once. */
 enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e);
 
-/* Evaluate or evaluate_predict with the given data paths; ndata 0: with the job's evaluation data. */
+/* Evaluate or predict the data of these paths; ndata 0: with the job's evaluation data. */
 enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result,
     struct err *e);
 enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd,

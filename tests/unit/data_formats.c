@@ -7,6 +7,7 @@
 #include "core/buf.h"
 #include "data/data_uri.h"
 #include "data/data_words.h"
+#include "worker/data_facts.h"
 
 static const struct data_want real, two = { .two = true }, words = { .words = true };
 
@@ -308,7 +309,8 @@ static void test_several_labels(void)
 static void check_weights(const char *text, const char *eval, const char *options, bool third_is_1)
 {
 	const struct data_want *want = strstr(options, "ratings") ? &real : &two;
-	struct dataset *d, *other;
+	struct dataset *d, *other, *of;
+	json_t *facts;
 	struct err e;
 
 	d = load(text, options, want, NULL, &e);
@@ -322,6 +324,13 @@ static void check_weights(const char *text, const char *eval, const char *option
 	        fabs((double)other->weight[1] - (double)d->weight_factor) < 1e-6,
 	    "%s: those of evaluation data have the same unit: %s", options, e.msg);
 	dataset_free(other);
+	facts = d ? data_facts(d) : NULL;
+	of = NULL;
+	ok(facts && data_of_facts(facts, &of, &e) == ERR_OK &&
+	        of->weight_factor == d->weight_factor,
+	    "%s: the facts of the data have the factor", options);
+	dataset_free(of);
+	json_decref(facts);
 	dataset_free(d);
 }
 

@@ -27,11 +27,13 @@ struct held_lock {
 static _Thread_local struct held_lock held[HELD_MAX];
 static _Thread_local unsigned nheld;
 
-static _Noreturn void fail_lock_check(const char *what, enum lock_name name, const char *holding)
+/* holding: the lock that makes it wrong; NULL: `what` says all. */
+static _Noreturn void fail_lock_check(enum lock_name name, const char *what, const char *holding)
 {
 	fprintf(stderr,
-	    "lock order broken: lock %s (rank %d) is %s while %s is held; lib/base/core/lock.def has the order\n",
-	    locks[name].name, locks[name].rank, what, holding);
+	    "lock order broken: lock %s (rank %d) is %s%s%s; lib/base/core/lock.def has the order\n",
+	    locks[name].name, locks[name].rank, what, holding ? holding : "",
+	    holding ? " is held" : "");
 	abort();
 }
 
@@ -39,9 +41,9 @@ void lock_check_take(const void *lock, enum lock_name name)
 {
 	for (unsigned i = 0; i < nheld; i++)
 		if (locks[held[i].name].rank >= locks[name].rank)
-			fail_lock_check("taken", name, locks[held[i].name].name);
+			fail_lock_check(name, "taken while ", locks[held[i].name].name);
 	if (nheld == HELD_MAX)
-		fail_lock_check("taken", name, "too much");
+		fail_lock_check(name, "taken by a thread that holds 16 others", NULL);
 	held[nheld++] = (struct held_lock){ lock, name };
 }
 
@@ -52,7 +54,7 @@ void lock_check_release(const void *lock, enum lock_name name)
 	while (i > 0 && held[i - 1].lock != lock)
 		i--;
 	if (i == 0)
-		fail_lock_check("released", name, "it not");
+		fail_lock_check(name, "released by a thread that does not hold it", NULL);
 	nheld--;
 	for (; i <= nheld; i++)
 		held[i - 1] = held[i];
@@ -61,7 +63,7 @@ void lock_check_release(const void *lock, enum lock_name name)
 void lock_check_wait(const void *lock, enum lock_name name)
 {
 	if (nheld == 0 || held[nheld - 1].lock != lock)
-		fail_lock_check("waited with", name,
+		fail_lock_check(name, "waited with while ",
 		    nheld ? locks[held[nheld - 1].name].name : "nothing");
 }
 

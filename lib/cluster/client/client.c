@@ -29,9 +29,9 @@ static void offer_shared_memory(struct link *l, bool wanted_there)
 		return;
 	if (!wanted_there)
 		err_set(&e, ERR_LIMIT,
-		    "its mem_limit is without such, for transport is not shm there");
+		    "it has reserved no memory for this, because its transport is not shm");
 	if ((!wanted_there || conn_share(l->conn, &e)) && t->insists)
-		log_warn(l->client->cfg.log, "%s: no shared memory with it, by its socket then: %s",
+		log_warn(l->client->cfg.log, "%s: the socket is used instead of shared memory: %s",
 		    l->id, e.msg);
 }
 

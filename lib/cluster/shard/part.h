@@ -246,7 +246,7 @@ struct shard {
 };
 
 /* Allocates a partition that is not here yet: a lock, but no memory for values. The lock is made,
- * and `own` is zeroed; the caller owns the result until it is in a table. */
+ * and `ops_data` is zeroed; the caller owns the result until it is in a table. */
 struct part *part_new(struct shard *s, const struct table *t, uint32_t index);
 /* Frees everything. No other thread may use the partition. NULL is fine. The records to the next
  * replica and a snapshot go as well. */

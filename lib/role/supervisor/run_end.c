@@ -215,9 +215,9 @@ void run_end_export_model(struct supervisor *s, json_t *result)
 	char *model = rundir_path(s->dir, MODEL), *best;
 
 	/* A worker whose loss became infinite or NaN has already written its last good model
-	 * there. */
+	 * there; the best one is better. */
 	best = find_best_checkpoint(s, result);
-	if (access(model, F_OK) != 0)
+	if (best || access(model, F_OK) != 0)
 		run_export_process(s, best ? best : s->dir, model);
 	free(best);
 	if (s->unsaved[0])

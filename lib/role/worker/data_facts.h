@@ -8,7 +8,7 @@
 /* Describes training data without their examples, as the document of msg/training_facts.h: the
  * properties that evaluation data and models depend on. Pure.
  *
- * * * A new reference; NULL where this is not enough to describe the data: for numbered data, and
+ * A new reference; NULL where this is not enough to describe the data: for numbered data, and
  * for more than DATA_FACTS_CLASSES classes, or DATA_FACTS_VALUES words or values of categories. */
 json_t *data_facts(const struct dataset *d);
 #define DATA_FACTS_CLASSES 1000u

@@ -67,8 +67,8 @@ enum err_code settings_check_job(const struct coordinator *coordinator, const st
 
 	if (strcmp(c->via, "allreduce") == 0 && !conf_holds_at_once(set))
 		return err_set(e, ERR_CONFIG,
-		    "via: with allreduce workers make the updates, and only what is for no step "
-		    "can change: checkpoint_every, log_level, on_worker_loss and quotas");
+		    "via: with allreduce workers make the updates, and only keys that take effect "
+		    "at once can change: checkpoint_every, log_level, on_worker_loss and quotas");
 	rc = check_rules_of_tables(coordinator, c, e);
 	if (rc)
 		return rc;
@@ -191,7 +191,8 @@ static enum err_code plan_setting(struct coordinator *coordinator, const json_t 
 		json_decref(list);
 		json_decref(one);
 		return conf_holds_at_once(set)
-		    ? err_set(e, ERR_USAGE, "at: these are for no step; they take effect at once")
+		    ? err_set(e, ERR_USAGE,
+		          "at: these keys belong to no step; they take effect at once")
 		    : err_set(e, ERR_LIMIT, "at: %u changes are planned already", PLANNED_MAX);
 	}
 	json_array_foreach((json_t *)(uintptr_t)had, i, p) {
@@ -386,7 +387,7 @@ static enum err_code parse_settings_request(const json_t *body, struct settings_
 	if (at && (!json_is_integer(at) || json_integer_value(at) < 0))
 		return err_set(e, ERR_USAGE, "at: must be a step, from 0 on");
 	if (!json_object_size(json_object_get(body, "set")))
-		return err_set(e, ERR_USAGE, "set: must name a key at least");
+		return err_set(e, ERR_USAGE, "set: must name at least one key");
 	w->set = json_copy(json_object_get(body, "set"));
 	rc = take_member_count(w, "servers", &w->servers, e);
 	return rc ? rc : take_member_count(w, "workers", &w->workers, e);

@@ -112,8 +112,10 @@ enum err_code data_object_stat(const char *name, struct data_object_facts *out, 
 	json_t *line;
 
 	*out = (struct data_object_facts){ 0 };
-	if (rc)
+	if (rc) {
+		buf_release(&text);
 		return rc;
+	}
 	line = json_parse((const char *)text.data, text.len, LINE_MAX_BYTES, e);
 	if (!line) {
 		rc = ERR_PROTO;

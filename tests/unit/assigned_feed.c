@@ -186,7 +186,7 @@ static enum err_code ready_examples(struct range_source *s, uint64_t at, uint64_
 	return ERR_OK;
 }
 
-/* Of some ranges the end is known only when nothing comes any more. */
+/* The end of some ranges becomes known only when they have no further example. */
 static uint64_t count_left(const struct range_source *s, uint64_t at)
 {
 	uint64_t id = source_of(s)->open.id, length = range_length(id);

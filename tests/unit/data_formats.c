@@ -278,7 +278,7 @@ static void test_fasttext(void)
 	    "ngrams must be a whole number from 1 to 16");
 }
 
-/* Of several labels each is drawn about as often, and again the same one. */
+/* Each of several labels is drawn about equally often, and a line always gets the same one. */
 static void test_several_labels(void)
 {
 	struct buf text = BUF_INIT;

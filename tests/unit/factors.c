@@ -136,7 +136,7 @@ static double ref_means(const struct subject *t, const struct sample *s, size_t 
 	return -log(z[s->b.label[r]]);
 }
 
-/* Of sparse examples, some are likely to have no features. */
+/* Some sparse examples are likely to have no features. */
 static void test_means(void)
 {
 	const struct model_table *tables;

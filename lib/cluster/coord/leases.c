@@ -34,7 +34,8 @@ struct leases {
 	uint64_t done;
 	bool stream;
 	unsigned limit; /* of ranges that a worker holds */
-	/* Of assigned ranges: the number of workers, and where they begin. 0: the ranges are anybody's. */
+	/* The number of workers to which ranges are assigned, and where they begin. 0: any worker may lease
+	 * any range. */
 	uint64_t assigned, first_step, first_batch;
 	/* The epoch whose examples are counted, its ranges that are done, and their examples. */
 	uint64_t counted_epoch, counted_ranges, counted_examples;

@@ -176,7 +176,7 @@ static enum err_code ask_without_range(struct feed *f, bool *over, struct err *e
 	}
 	if (rc || *over || has_present_range(x))
 		return rc;
-	/* What is still to be reported needs steps. */
+	/* Ranges that wait to be reported need further steps. */
 	begin = clock_now();
 	if (!x->n && !f->hooks.awaited(f->hooks.ctx))
 		rc = cluster_view_pause(f->cluster, ASK_EVERY, e);

@@ -56,7 +56,7 @@ struct lease_ops {
 
 /* One range after another, each of which has an end (range_feed.c). */
 extern const struct lease_ops leases_of_ranges;
-/* The same, where each range is assigned to one rank (assigned_feed.c). */
+/* The leases of a job in which each range is assigned to one rank (assigned_feed.c). */
 extern const struct lease_ops leases_of_assigned_ranges;
 /* The partitions of a stream (stream_feed.c). */
 extern const struct lease_ops leases_of_stream;

@@ -343,7 +343,7 @@ exact_ends() {
 	status=$(ps-ctl status -C blocks.run --json | head -n 1)
 	jq -c '{data_bytes, data_done_bytes, data_epochs, epoch_examples}' <<<"$status"
 	[ "$(jq ".data_bytes == $size and .data_done_bytes < $size and .data_epochs == 2 and .epoch_examples == null" <<<"$status")" = true ]
-	ps-ctl status -C blocks.run | grep -E ', data [0-9.]+M?B/9.2MB,'
+	ps-ctl status -C blocks.run | grep -E ', data [0-9.]+[kM]?B/9.2MB,'
 	ps-stat workers -C blocks.run -o id,read/s,left,data,data% --json 1 2 | tail -n 2 |
 		jq -se 'all(.data_bytes == '"$size"' and .data_read_bytes > 0 and .blocks_left > 0 and .data_seconds >= 0)'
 	# The coordinator's successor knows it, too.

@@ -199,6 +199,7 @@ preloaded() {
 	job data
 	serve data.json
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
+	wait_for 20 grep -q 'worker-0 joined' "$RUN/events.jsonl"
 	by_hand w1.log ps-work train -C "$RUN" --rank 1 --data nowhere.csv
 	says '^fail data: the start waits for worker-1: it cannot begin on .*nowhere.csv.*; put the data where job.data says' --quick
 	[[ $(ps-stat -C "$RUN" why | head -n 1) == "the start waits for worker-1 ("*"): it cannot begin on "*nowhere.csv*"; mend that, and start it again: "* ]]

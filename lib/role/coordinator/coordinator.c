@@ -642,6 +642,7 @@ static void coordinator_free(struct coordinator *coordinator)
 	state_head_release(&coordinator->resume_head);
 	manifest_free(coordinator->resume);
 	free(coordinator->resume_path);
+	coordinator_drop_notices(coordinator);
 	view_text_unref(coordinator->views.last);
 	history_free(coordinator->history);
 	web_curve_free(coordinator->web.curve);

@@ -184,6 +184,8 @@ void coordinator_event(struct coordinator *coordinator, const char *kind, const 
 /* Callback of struct coord_io: queue msg for a server. It is sent after the view that it refers
  * to. */
 void coordinator_notice(void *ctx, unsigned server, json_t *msg);
+/* Free the notices that are still queued. Without the lock when no other thread is left. */
+void coordinator_drop_notices(struct coordinator *coordinator);
 /* The news of one state: a view, if one is due, and notices to servers. */
 struct announcement {
 	struct view_text *view; /* NULL: none */

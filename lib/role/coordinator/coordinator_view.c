@@ -30,6 +30,23 @@ void coordinator_notice(void *ctx, unsigned index, json_t *msg)
 	coordinator->views.notices_last = &n->next;
 }
 
+/* Free the first notice and return the one after it. */
+static struct notice *free_notice(struct notice *n)
+{
+	struct notice *next = n->next;
+
+	free(n->text);
+	free(n);
+	return next;
+}
+
+void coordinator_drop_notices(struct coordinator *coordinator)
+{
+	while (coordinator->views.notices)
+		coordinator->views.notices = free_notice(coordinator->views.notices);
+	coordinator->views.notices_last = &coordinator->views.notices;
+}
+
 static void append_view_key(void *ctx, const struct keyring_entry *entry)
 {
 	char text[48];
@@ -137,16 +154,12 @@ void coordinator_prepare(struct coordinator *coordinator, struct announcement *a
 
 void coordinator_deliver(struct coordinator *coordinator, struct announcement *a)
 {
-	struct notice *n;
-
 	coordinator->views.layout_epoch = a->layout_epoch;
 	if (a->view)
 		show_view(coordinator, a->view);
-	while ((n = a->notices)) {
-		a->notices = n->next;
-		io_threads_send_ctl(coordinator->server, n->text, n->server);
-		free(n->text);
-		free(n);
+	while (a->notices) {
+		io_threads_send_ctl(coordinator->server, a->notices->text, a->notices->server);
+		a->notices = free_notice(a->notices);
 	}
 }
 

@@ -38,7 +38,8 @@ is_saved() {
 		wait_for 20 is_running
 		ps-ctl wait --for step=50
 		run -0 --separate-stderr ps-ctl -C lin.run stop
-		[[ $output == "stopped"* ]]
+		[[ $output =~ ^"stopped (ps-ctl stop): "([0-9]+)" steps, " ]]
+		[ "${BASH_REMATCH[1]}" -ge 50 ]
 		[[ $stderr == *"saved "*"/checkpoints/step-"*" and "*"lin.run/model.safetensors"* ]]
 		is_saved
 		none_left "$T"

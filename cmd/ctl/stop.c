@@ -26,6 +26,8 @@
 /* Limits for saving and for ending, unless --timeout is given. */
 #define SAVE_WAIT (600 * NSEC_PER_SEC)
 #define END_WAIT  (30 * NSEC_PER_SEC)
+/* The reason in the result of a job that was not over. */
+#define STOP_REASON "ps-ctl stop"
 
 struct options {
 	const char *dir;
@@ -127,13 +129,17 @@ static int save_checkpoint_model(const char *dir, const char *checkpoint)
 /* ---- ending ---- */
 
 /* Ask the coordinator of a cluster without a supervisor to stop it.  False when it does not
- * answer. */
-static bool ask_coordinator_to_stop(const char *dir)
+ * answer.  *result becomes the result, because nobody writes RUN/result.json; it stays NULL when the
+ * coordinator does not tell it.  It is asked for first: the coordinator may close its connections
+ * as soon as it is told to stop. */
+static bool ask_coordinator_to_stop(const char *dir, json_t **result)
 {
 	struct http_client *client = NULL;
-	json_t *body = json_pack("{s:s}", "why", "ps-ctl stop");
+	json_t *body = json_pack("{s:s}", "why", STOP_REASON);
 	enum err_code rc = control_connect(dir, &client, NULL);
 
+	if (rc == ERR_OK)
+		http_call(client, "GET", "/v1/result", NULL, STATUS_WAIT, NULL, result, NULL);
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/stop", body, STATUS_WAIT, NULL, NULL, NULL);
 	http_client_free(client);
@@ -142,17 +148,31 @@ static bool ask_coordinator_to_stop(const char *dir)
 	return rc == ERR_OK || rc == ERR_CLOSED;
 }
 
-/* Print the result.  supervised: a supervisor was to write it.  Returns the exit code. */
-static int report_end(const char *dir, bool forced, bool supervised, bool json)
+/* Make the result of a cluster that has written none.  answer is the coordinator's result before the
+ * end, or NULL.  A new reference. */
+static json_t *make_result(json_t *answer, bool forced, bool supervised)
+{
+	const char *reason = forced ? "ended by force, before a result was written"
+	    : supervised            ? "no result was written"
+	    : answer                ? STOP_REASON
+	                            : NULL;
+
+	if (!answer)
+		return run_result_of_status(NULL, "stopped", reason);
+	if (!result_is_final(answer))
+		run_result_set_state(answer, "stopped", reason);
+	return json_incref(answer);
+}
+
+/* Print the result.  supervised: a supervisor was to write it.  answer: as in make_result.  Returns
+ * the exit code. */
+static int report_end(const char *dir, json_t *answer, bool forced, bool supervised, bool json)
 {
 	json_t *result = result_read(dir, NULL);
 	int code = result || forced || !supervised ? 0 : 1;
 
 	if (!result)
-		result = run_result_of_status(NULL, "stopped",
-		    forced           ? "ended by force, before a result was written"
-		        : supervised ? "no result was written"
-		                     : NULL);
+		result = make_result(answer, forced, supervised);
 	if (*json_str(result, "unsaved", "")) {
 		fprintf(stderr, "ps-ctl: the model is not saved: %s\n",
 		    json_str(result, "unsaved", ""));
@@ -167,16 +187,20 @@ static int end_cluster(const struct options *o, const char *dir)
 {
 	struct err e = { 0 };
 	bool forced = false, supervised = shutdown_request(dir);
+	json_t *answer = NULL;
+	int code;
 
 	/* A supervisor saves the result itself before it ends. */
-	if ((!supervised && !ask_coordinator_to_stop(dir)) ||
+	if ((!supervised && !ask_coordinator_to_stop(dir, &answer)) ||
 	    !shutdown_await(dir, o->timeout ? o->timeout : END_WAIT)) {
 		fprintf(stderr, "ps-ctl: %s does not end by itself; ending its processes\n", dir);
 		forced = true;
-		if (shutdown_force(dir, TERM_GRACE, &e) != ERR_OK)
-			return ctl_fail(&e);
 	}
-	return report_end(dir, forced, supervised, o->json);
+	code = forced && shutdown_force(dir, TERM_GRACE, &e) != ERR_OK
+	    ? ctl_fail(&e)
+	    : report_end(dir, answer, forced, supervised, o->json);
+	json_decref(answer);
+	return code;
 }
 
 /* Save, end the cluster, and write the model.  The checkpoint comes first: when it fails, nothing

@@ -64,12 +64,6 @@ static bool is_loss_below(const json_t *o, double x)
 	return json_is_number(loss) && json_number_value(loss) < x;
 }
 
-static bool is_outcome_known(const json_t *o)
-{
-	return result_has_state(o, "done") || result_has_state(o, "failed") ||
-	    result_has_state(o, "stopped");
-}
-
 /* Judges the goal by a running cluster's status. */
 static enum verdict judge_status(const struct goal *g, const json_t *s)
 {
@@ -94,7 +88,7 @@ static enum verdict judge_status(const struct goal *g, const json_t *s)
 		is = is_loss_below(s, g->x);
 		break;
 	}
-	return is ? TRUE_NOW : is_outcome_known(s) ? NEVER : NOT_YET;
+	return is ? TRUE_NOW : result_is_final(s) ? NEVER : NOT_YET;
 }
 
 /* Judges the goal by the result of a run that has ended: it is done, or it reached that step or
@@ -215,7 +209,7 @@ static void update_status(struct wait_watch *w)
 	bool by_rev = w->status &&
 	    (w->goal->kind == GOAL_DONE || w->goal->kind == GOAL_READY ||
 	        w->goal->kind == GOAL_WORKERS) &&
-	    !is_outcome_known(w->status);
+	    !result_is_final(w->status);
 	char path[80] = "/v1/status";
 	json_t *reply = NULL;
 	enum err_code rc;

@@ -29,6 +29,12 @@ bool result_has_state(const json_t *result, const char *state)
 	return strcmp(r.state, state) == 0;
 }
 
+bool result_is_final(const json_t *result)
+{
+	return result_has_state(result, "done") || result_has_state(result, "failed") ||
+	    result_has_state(result, "stopped");
+}
+
 static void add_eval_figures(const json_t *eval, struct buf *out)
 {
 	const char *key, *between = "; eval ";

@@ -16,6 +16,8 @@ json_t *result_with_header(const json_t *result);
 
 /* Is that the state of the run? */
 bool result_has_state(const json_t *result, const char *state);
+/* Is the job over: done, failed or stopped?  The argument may also be a status. */
+bool result_is_final(const json_t *result);
 /* Append a sentence for people: "done: 1407 steps ...". */
 void result_sentence(const json_t *result, struct buf *out);
 /* Print the sentence or, with json, the object as one line. */

@@ -22,7 +22,7 @@ struct child {
 	char *pid_path; /* NULL without a directory */
 	pid_t pid;
 	int pidfd; /* -1 when it has ended */
-	bool deaf;
+	bool ignores_term;
 	int line; /* our end of its control line; -1: none, or closed */
 	struct launch_event how;
 };
@@ -164,7 +164,7 @@ enum err_code launch_start(struct launch_set *set, const struct launch_spec *spe
 
 	if (rc != ERR_OK)
 		return rc;
-	c->deaf = spec->deaf;
+	c->ignores_term = spec->ignores_term;
 	rc = spawn(spec, &pid, &c->line, e);
 	if (rc != ERR_OK)
 		return rc;
@@ -266,7 +266,8 @@ void launch_signal(struct launch_set *set, size_t child, int sig)
 	if (c->pidfd >= 0 && c->line >= 0 && sig == SIGTERM)
 		write_leave(c);
 	else if (c->pidfd >= 0)
-		pidfd_send_signal(c->pidfd, c->deaf && sig == SIGTERM ? SIGINT : sig, NULL, 0);
+		pidfd_send_signal(c->pidfd, c->ignores_term && sig == SIGTERM ? SIGINT : sig, NULL,
+		    0);
 }
 
 enum err_code launch_tell(struct launch_set *set, size_t child, const void *data, size_t n,

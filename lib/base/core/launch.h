@@ -31,7 +31,7 @@ struct launch_spec {
 	const int *pipes;     /* its stdin and stdout, with our stderr; NULL: the log */
 	/* ignores SIGTERM, which others send to all processes; launch_stop_all uses SIGINT for
 	 * it */
-	bool deaf;
+	bool ignores_term;
 	/* control line: its stdin is a pipe from this process, for launch_tell; instead of SIGTERM
 	 * it gets LAUNCH_LEAVE and the end of the pipe */
 	bool line;

@@ -29,8 +29,8 @@ static int talk_to(const int pipes[2])
 }
 
 /* Resets signals: a mask and ignored signals survive exec, and our handlers must not run in the
- * child. deaf: SIGTERM stays ignored, also for its children. */
-static void default_signals(bool deaf)
+ * child. ignore_term: SIGTERM stays ignored, also for its children. */
+static void default_signals(bool ignore_term)
 {
 	struct sigaction action = { .sa_handler = SIG_DFL }, ignored = { .sa_handler = SIG_IGN },
 	                 was = { .sa_handler = SIG_DFL };
@@ -39,7 +39,7 @@ static void default_signals(bool deaf)
 	sigaction(SIGTERM, NULL, &was);
 	for (int sig = 1; sig < NSIG; sig++)
 		sigaction(sig, &action, NULL);
-	if (deaf || was.sa_handler == SIG_IGN)
+	if (ignore_term || was.sa_handler == SIG_IGN)
 		sigaction(SIGTERM, &ignored, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -66,7 +66,7 @@ static int exec_child(const struct launch_spec *spec, pid_t parent, int in, int 
 		return errno;
 	if (spec->dir && chdir(spec->dir))
 		return errno;
-	default_signals(spec->deaf);
+	default_signals(spec->ignores_term);
 	execv(spec->argv[0], spec->argv);
 	return errno;
 }

@@ -55,8 +55,8 @@ static const char **resolve_program(const char *bin, char *const *words, char **
 	return argv;
 }
 
-enum err_code child_start_program(const char *id, const char *dir, char *const *words, bool deaf,
-    struct launch_set **set, size_t *child, struct err *e)
+enum err_code child_start_program(const char *id, const char *dir, char *const *words,
+    bool ignores_term, struct launch_set **set, size_t *child, struct err *e)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	const int pipes[2] = { null, STDOUT_FILENO };
@@ -64,7 +64,7 @@ enum err_code child_start_program(const char *id, const char *dir, char *const *
 		.die_with_parent = true,
 		.dir = dir,
 		.pipes = pipes,
-		.deaf = deaf };
+		.ignores_term = ignores_term };
 	char *bin = path_self_dir(e), *path = NULL;
 	const char **argv = NULL;
 	enum err_code rc = null < 0 ? err_sys(e, ERR_IO, "cannot open /dev/null")

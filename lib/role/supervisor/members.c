@@ -30,7 +30,7 @@ static enum err_code start_in_dir(struct supervisor *s, const char *in, const ch
 		.log_path = log,
 		.die_with_parent = true,
 		.dir = in,
-		.deaf = s->rendezvous != NULL };
+		.ignores_term = s->rendezvous != NULL };
 	enum err_code rc;
 
 	for (size_t n = 1; words[n] && n + 1 < WORDS; n++)

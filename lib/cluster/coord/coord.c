@@ -466,14 +466,14 @@ static bool is_cut_off(const struct coord *c, int64_t now)
 /* May the loss of a silent server be deferred? It may while the coordinator seems cut off, or if
  * the server holds the only replica of a partition: its loss would end the job, so waiting costs
  * nothing. Half of the deadline is the limit in both cases. */
-static bool is_loss_deferred(struct coord *c, unsigned i, bool deaf, int64_t now)
+static bool is_loss_deferred(struct coord *c, unsigned i, bool cut_off, int64_t now)
 {
 	struct coord_member_server *s = &c->server[i];
 	uint32_t only = c->placed ? layout_count_sole_replicas(&c->layout, i) : 0;
 
-	if ((!deaf && !only) || now - s->seen > c->cfg.deadline / 2)
+	if ((!cut_off && !only) || now - s->seen > c->cfg.deadline / 2)
 		return false;
-	if (!deaf && !s->awaited) {
+	if (!cut_off && !s->awaited) {
 		coord_event(c, "silent",
 		    "server-%u (%s, pid %lld) is not heard of, and has the only replica of %u partition%s: "
 		    "waiting up to %lld s before it is taken for lost",
@@ -497,7 +497,7 @@ static bool has_server_ended(const struct coord *c, const struct coord_member_se
 static void expire_silent_servers(struct coord *c, int64_t now)
 {
 	/* After being cut off, leave the other servers time to be heard, too. */
-	bool deaf = is_cut_off(c, now) || now < c->hearing.deaf_until, defers = false;
+	bool cut_off = is_cut_off(c, now) || now < c->hearing.cut_off_until, defers = false;
 	char how[80];
 
 	for (unsigned i = 0; i < c->nservers; i++) {
@@ -509,21 +509,21 @@ static void expire_silent_servers(struct coord *c, int64_t now)
 			coord_place_server_lost(c, i, "its connection broke", now);
 		} else if (!coord_overdue(c, s->seen, c->cfg.server_lost, now)) {
 			s->awaited = false;
-		} else if (is_loss_deferred(c, i, deaf, now)) {
-			defers |= deaf;
+		} else if (is_loss_deferred(c, i, cut_off, now)) {
+			defers |= cut_off;
 		} else {
 			snprintf(how, sizeof how, "no heartbeat for %lld ms",
 			    (long long)((now - s->seen) / NSEC_PER_MSEC));
 			coord_place_server_lost(c, i, how, now);
 		}
 	}
-	if (defers && !c->hearing.deaf)
-		coord_event(c, "deaf",
+	if (defers && !c->hearing.cut_off)
+		coord_event(c, "cut_off",
 		    "no server is heard of: waiting up to %lld s before one is taken for lost",
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
 	if (defers && is_cut_off(c, now))
-		c->hearing.deaf_until = now + ALL_BACK;
-	c->hearing.deaf = defers;
+		c->hearing.cut_off_until = now + ALL_BACK;
+	c->hearing.cut_off = defers;
 }
 
 void coord_input_processed_until(struct coord *c, int64_t until)

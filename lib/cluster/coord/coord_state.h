@@ -295,13 +295,13 @@ struct coord_data {
 	uint64_t lease_changes; /* number of the last change of a lease; goes on over restarts */
 };
 
-/* Signs that tell whether it is the servers that are silent, or the coordinator that is deaf. */
+/* Signs that tell whether it is the servers that are silent, or the coordinator that is cut off. */
 struct coord_hearing {
-	bool deaf;     /* an event has reported that no server is heard */
+	bool cut_off;  /* an event has reported that no server is heard */
 	bool doubts;   /* the result of coord_tick */
 	int64_t until; /* see coord_input_processed_until; 0: it was never called */
 	/* Up to this time (clock_now) no silent server is taken for lost. */
-	int64_t deaf_until;
+	int64_t cut_off_until;
 };
 
 /* Changes of the members, decided one at a time by a vote of the servers (coord_change.c). */

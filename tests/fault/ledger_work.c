@@ -372,7 +372,7 @@ static enum err_code learn_members(struct worker *w, struct err *e)
 
 	while (!rc &&
 	    client_members(w->client) > (uint64_t)w->view->members_base + w->view->nmembers) {
-		rc = cluster_view_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
+		rc = cluster_view_await_change(w->cluster, 100 * NSEC_PER_MSEC, e);
 		if (!rc)
 			rc = refresh_view(w, e);
 	}

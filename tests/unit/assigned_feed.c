@@ -82,7 +82,7 @@ bool agent_is_up(struct agent *a)
 	return !((struct world *)(void *)a)->away;
 }
 
-enum err_code cluster_view_pause(struct cluster *c, int64_t ns, struct err *e)
+enum err_code cluster_view_await_change(struct cluster *c, int64_t ns, struct err *e)
 {
 	(void)c;
 	(void)e;

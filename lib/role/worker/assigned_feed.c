@@ -179,7 +179,7 @@ static enum err_code ask_without_range(struct feed *f, bool *over, struct err *e
 	/* Ranges that wait to be reported need further steps. */
 	begin = clock_now();
 	if (!x->n && !f->hooks.awaited(f->hooks.ctx))
-		rc = cluster_view_pause(f->cluster, ASK_EVERY, e);
+		rc = cluster_view_await_change(f->cluster, ASK_EVERY, e);
 	f->idled += clock_now() - begin;
 	return rc;
 }

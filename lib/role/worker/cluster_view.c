@@ -186,7 +186,7 @@ bool cluster_view_is_lost(struct cluster *c, struct err *why)
 	return lost;
 }
 
-enum err_code cluster_view_pause(struct cluster *c, int64_t ns, struct err *e)
+enum err_code cluster_view_await_change(struct cluster *c, int64_t ns, struct err *e)
 {
 	struct pollfd p = { c->changed, POLLIN, 0 };
 

@@ -57,7 +57,7 @@ enum err_code cluster_view_await(struct cluster *c,
     bool (*ready)(void *ctx, const struct view *view), void *ctx, int64_t timeout,
     const struct view **view, struct err *e);
 /* Waits for a change of the view, at most `ns`. An error when the coordinator is lost. */
-enum err_code cluster_view_pause(struct cluster *c, int64_t ns, struct err *e);
+enum err_code cluster_view_await_change(struct cluster *c, int64_t ns, struct err *e);
 /* Tells the coordinator that this worker uses the layout of this epoch; epochs not above the last
  * reported one are ignored. Servers that join wait for it. */
 void cluster_view_confirm_layout(struct cluster *c, uint32_t epoch);

@@ -36,7 +36,7 @@ static enum err_code settle_members(struct worker *w, uint32_t known, bool *othe
 	enum err_code rc;
 
 	while (client_members(w->client) > batches_members(w->feed)) {
-		rc = cluster_view_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
+		rc = cluster_view_await_change(w->cluster, 100 * NSEC_PER_MSEC, e);
 		if (!rc)
 			rc = worker_refresh(w, e);
 		if (rc)
@@ -161,7 +161,7 @@ const struct exchange_ops exchange_servers = {
 static enum err_code pause_ring(void *ctx, struct err *e)
 {
 	struct worker *w = ctx;
-	enum err_code rc = cluster_view_pause(w->cluster, RING_PAUSE, e);
+	enum err_code rc = cluster_view_await_change(w->cluster, RING_PAUSE, e);
 
 	return rc ? rc : worker_attend(w, e) ? e->code : ERR_OK;
 }

@@ -187,7 +187,7 @@ static enum err_code wait_for_range(struct feed *f, struct err *e)
 	enum err_code rc = rests ? f->hooks.idle(f->hooks.ctx, e) : ERR_OK;
 
 	if (!rc && (rests || !f->hooks.awaited(f->hooks.ctx)))
-		rc = cluster_view_pause(f->cluster, ASK_EVERY, e);
+		rc = cluster_view_await_change(f->cluster, ASK_EVERY, e);
 	f->idled += clock_now() - begin;
 	return rc;
 }

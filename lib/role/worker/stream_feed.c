@@ -343,7 +343,7 @@ static enum err_code await_batch(struct feed *f, struct held **found, uint64_t *
 
 	if (!x->n) {
 		if (idle)
-			rc = cluster_view_pause(f->cluster, idle, e);
+			rc = cluster_view_await_change(f->cluster, idle, e);
 		f->idled += clock_now() - begin;
 		return rc;
 	}

@@ -330,7 +330,8 @@ static enum err_code rest_a_moment(struct worker *w, struct err *e)
 	enum err_code rc;
 
 	client_poke(w->client);
-	rc = must_leave(w) ? set_leave_error(w, e) : cluster_view_pause(w->cluster, REST_LOOK, e);
+	rc = must_leave(w) ? set_leave_error(w, e)
+	                   : cluster_view_await_change(w->cluster, REST_LOOK, e);
 	if (!rc)
 		rc = worker_refresh(w, e);
 	confirm_layout(w);

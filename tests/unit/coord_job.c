@@ -409,22 +409,21 @@ static void early_stop(void)
 	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc patience=2"));
 	scene_run(&s);
 	evaluate(&s, 10, 0.5);
-	ok(!coord_best_wanted(s.c, false), "nobody saves the model");
+	ok(!coord_best_wanted(s.c), "nobody saves the model");
 	coord_best_begin(s.c);
 	evaluate(&s, 20, 0.75);
-	ok(coord_best_wanted(s.c, true) == 20 && held_step(&s) == 20,
+	ok(coord_best_awaited(s.c) == 20 && held_step(&s) == 20,
 	    "the evaluator waits for the snapshot");
-	ok(scene_again(&s) && !coord_best_wanted(s.c, false), "another coordinator begins");
+	ok(scene_again(&s) && !coord_best_wanted(s.c), "another coordinator begins");
 	coord_best_begin(s.c);
-	ok(coord_best_wanted(s.c, true) == 20 && held_step(&s) == 20,
+	ok(coord_best_awaited(s.c) == 20 && held_step(&s) == 20,
 	    "and the evaluator waits for its snapshot");
 	coord_best_taken(s.c);
-	ok(!coord_best_wanted(s.c, true) && coord_best_wanted(s.c, false) == 20 &&
-	        held_step(&s) == 0,
+	ok(!coord_best_awaited(s.c) && coord_best_wanted(s.c) == 20 && held_step(&s) == 0,
 	    "and goes on while it is written");
 	coord_best_end(s.c, 20);
 	evaluate(&s, 30, 0.625);
-	ok(coord_best_saved(s.c) == 20 && !coord_best_wanted(s.c, false) && !is_ending(&s) &&
+	ok(coord_best_saved(s.c) == 20 && !coord_best_wanted(s.c) && !is_ending(&s) &&
 	        status_int(&s, "best_step") == 20 &&
 	        strcmp(status_str(&s, "best_metric"), "auc") == 0,
 	    "the best evaluation so far");

@@ -151,7 +151,7 @@ static void best_is_saved(void)
 	coord_best_begin(s.c);
 	say(&s, &s.worker[1], "{\"op\":\"eval\",\"step\":7,\"eval\":{\"loss\":1}}");
 	go_on(&s, 100, hung, 2);
-	ok(coord_best_wanted(s.c, true) == 7 && !happened(&s, "worker_lost"),
+	ok(coord_best_awaited(s.c) == 7 && !happened(&s, "worker_lost"),
 	    "nor while its model is to be saved");
 	coord_best_taken(s.c);
 	go_on(&s, 46, hung, 2);

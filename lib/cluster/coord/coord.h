@@ -217,11 +217,13 @@ uint64_t coord_layout_number(const struct coord *c);
  *   wanted  --coord_best_end: committed, or given up-->      none; the job is not over before
  *
  * coord_best_begin: the owner makes checkpoints; else there is nothing to wait for.
- * coord_best_wanted: step of that evaluation, 0: none; waiting: only while the evaluator waits.
+ * coord_best_wanted: step of that evaluation, 0: none. coord_best_awaited: as coord_best_wanted, but 0
+ * when no evaluator waits.
  * coord_best_end: step is that of the checkpoint, 0: there is none. coord_best_saved: step of the
  * checkpoint to keep, 0: none. */
 void coord_best_begin(struct coord *c);
-uint64_t coord_best_wanted(const struct coord *c, bool waiting);
+uint64_t coord_best_wanted(const struct coord *c);
+uint64_t coord_best_awaited(const struct coord *c);
 void coord_best_taken(struct coord *c);
 void coord_best_end(struct coord *c, uint64_t step);
 uint64_t coord_best_saved(const struct coord *c);

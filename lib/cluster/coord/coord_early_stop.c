@@ -74,9 +74,14 @@ void coord_best_begin(struct coord *c)
 	}
 }
 
-uint64_t coord_best_wanted(const struct coord *c, bool waiting)
+uint64_t coord_best_wanted(const struct coord *c)
 {
-	return !waiting || c->stopping.evaluator_waits ? c->stopping.wanted : 0;
+	return c->stopping.wanted;
+}
+
+uint64_t coord_best_awaited(const struct coord *c)
+{
+	return c->stopping.evaluator_waits ? c->stopping.wanted : 0;
 }
 
 void coord_best_taken(struct coord *c)
@@ -101,7 +106,7 @@ bool coord_early_stop_is_writing(const struct coord *c)
 {
 	enum coord_snap state = coord_snap_state(c);
 
-	return coord_best_wanted(c, false) && !c->stopping.evaluator_waits &&
+	return coord_best_wanted(c) && !c->stopping.evaluator_waits &&
 	    (state == SNAP_TAKEN || state == SNAP_WRITING || state == SNAP_SAVED);
 }
 

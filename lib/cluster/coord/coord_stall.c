@@ -88,7 +88,7 @@ static void count_stalls(struct coord *c, int64_t passed, int64_t now)
 	         long_needed = needed ? find_needed_step(c, stall_limit(c), now) : 0;
 	bool held = servers_block_steps(c, now);
 	/* The evaluator at this step waits until the best model has been taken. */
-	uint64_t best = coord_best_wanted(c, true);
+	uint64_t best = coord_best_awaited(c);
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		struct coord_member_worker *w = &c->worker[i];

@@ -60,7 +60,7 @@ struct checkpoint_schedule {
  * closes until they go on? Then *step is the step of a checkpoint taken now. */
 static bool is_at_rest(const struct checkpoint_schedule *k, uint64_t *step)
 {
-	*step = coord_best_wanted(k->coordinator->coord, true);
+	*step = coord_best_awaited(k->coordinator->coord);
 	if (*step && coord_is_lockstep(k->coordinator->coord) && *step >= k->first_free)
 		return true;
 	if (!coord_is_at_rest(k->coordinator->coord, step))
@@ -75,7 +75,7 @@ static bool is_at_rest(const struct checkpoint_schedule *k, uint64_t *step)
 static uint64_t soonest_step(const struct checkpoint_schedule *k)
 {
 	const struct coord *c = k->coordinator->coord;
-	uint64_t step, best = coord_best_wanted(c, false);
+	uint64_t step, best = coord_best_wanted(c);
 
 	/* A cluster without a job counts no steps: its checkpoints are numbered. */
 	if (!k->coordinator->cfg.has_job)
@@ -107,7 +107,7 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 		 * one. */
 		if (state == SNAP_ASKED && requests != BY_REQUEST &&
 		    (k->requested > requests || k->changed ||
-		        coord_best_wanted(coordinator->coord, true)))
+		        coord_best_awaited(coordinator->coord)))
 			return false;
 		if (state == SNAP_ASKED && requests == BY_REQUEST && is_at_rest(k, &step) &&
 		    step < coord_snap_step(coordinator->coord))
@@ -186,7 +186,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	k->tmp = ckpt_tmp(c);
 	/* The snapshot is in memory: training may go on. One of an earlier step is not the model that
 	 * an evaluator waits for. */
-	if (step >= coord_best_wanted(coordinator->coord, true))
+	if (step >= coord_best_awaited(coordinator->coord))
 		coord_best_taken(coordinator->coord);
 	if (coord_snap_state(coordinator->coord) == SNAP_TAKEN)
 		coord_snap_write(coordinator->coord, k->tmp);
@@ -321,14 +321,14 @@ static void report_checkpoint_failure(struct checkpoint_schedule *k, const struc
 
 static void make_requested(struct checkpoint_schedule *k)
 {
-	uint64_t request = k->requested, best = coord_best_wanted(k->coordinator->coord, false);
+	uint64_t request = k->requested, best = coord_best_wanted(k->coordinator->coord);
 	struct err e = { 0 };
 
 	k->last.rc = make_checkpoint(k, soonest_step(k), false, BY_REQUEST, &e);
 	k->last.why = e;
 	k->last.request = request;
 	/* Not the next one's, which came meanwhile. */
-	if (best && best == coord_best_wanted(k->coordinator->coord, false))
+	if (best && best == coord_best_wanted(k->coordinator->coord))
 		coord_best_end(k->coordinator->coord, k->last.rc ? 0 : k->last.step);
 	if (k->last.rc)
 		report_checkpoint_failure(k, &e);
@@ -361,7 +361,7 @@ static void make_periodic(struct checkpoint_schedule *k)
 		    k->coordinator->cfg.has_job ? step + AHEAD : soonest_step(k), false,
 		    k->requested, &e);
 	}
-	if (!rc && k->last.step == coord_best_wanted(k->coordinator->coord, false))
+	if (!rc && k->last.step == coord_best_wanted(k->coordinator->coord))
 		coord_best_end(k->coordinator->coord, k->last.step);
 	changed = k->changed;
 	k->waits = k->changed = false;
@@ -369,7 +369,7 @@ static void make_periodic(struct checkpoint_schedule *k)
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
 		report_checkpoint_failure(k, &e);
 	if (rc && !k->stop && !changed && k->requested == k->last.request &&
-	    !coord_best_wanted(k->coordinator->coord, true))
+	    !coord_best_awaited(k->coordinator->coord))
 		coordinator_wait(k->coordinator, 0);
 }
 
@@ -398,7 +398,7 @@ static void *run_checkpoint_thread(void *ctx)
 		bool due = steps_due(k) || (k->every.time && clock_now() >= k->next_time);
 
 		if (k->requested > k->last.request ||
-		    (coord_best_wanted(coordinator->coord, false) &&
+		    (coord_best_wanted(coordinator->coord) &&
 		        coord_phase(coordinator->coord) == COORD_RUNNING))
 			make_requested(k);
 		else if (due && coord_phase(coordinator->coord) == COORD_RUNNING)

@@ -385,10 +385,10 @@ static bool is_ending(const struct scene *s)
 	return ending;
 }
 
-static int64_t held_step(const struct scene *s)
+static int64_t waiting_step(const struct scene *s)
 {
 	json_t *view = coord_view(s->c);
-	int64_t step = json_int(view, "held", 0);
+	int64_t step = json_int(view, "evaluator_waits_at", 0);
 
 	json_decref(view);
 	return step;
@@ -412,14 +412,14 @@ static void early_stop(void)
 	ok(!coord_best_wanted(s.c), "nobody saves the model");
 	coord_best_begin(s.c);
 	evaluate(&s, 20, 0.75);
-	ok(coord_best_awaited(s.c) == 20 && held_step(&s) == 20,
+	ok(coord_best_awaited(s.c) == 20 && waiting_step(&s) == 20,
 	    "the evaluator waits for the snapshot");
 	ok(scene_again(&s) && !coord_best_wanted(s.c), "another coordinator begins");
 	coord_best_begin(s.c);
-	ok(coord_best_awaited(s.c) == 20 && held_step(&s) == 20,
+	ok(coord_best_awaited(s.c) == 20 && waiting_step(&s) == 20,
 	    "and the evaluator waits for its snapshot");
 	coord_best_taken(s.c);
-	ok(!coord_best_awaited(s.c) && coord_best_wanted(s.c) == 20 && held_step(&s) == 0,
+	ok(!coord_best_awaited(s.c) && coord_best_wanted(s.c) == 20 && waiting_step(&s) == 0,
 	    "and goes on while it is written");
 	coord_best_end(s.c, 20);
 	evaluate(&s, 30, 0.625);
@@ -427,7 +427,8 @@ static void early_stop(void)
 	        status_int(&s, "best_step") == 20 &&
 	        strcmp(status_str(&s, "best_metric"), "auc") == 0,
 	    "the best evaluation so far");
-	ok(scene_again(&s) && coord_best_saved(s.c) == 20 && !is_ending(&s) && held_step(&s) == 0,
+	ok(scene_again(&s) && coord_best_saved(s.c) == 20 && !is_ending(&s) &&
+	        waiting_step(&s) == 0,
 	    "another coordinator knows it");
 	say(&s, &s.server[0], "{\"op\":\"server_join\",\"index\":0,\"listen\":\"a:1\"}");
 	for (unsigned i = 0; i < 2; i++)

@@ -212,13 +212,14 @@ uint64_t coord_layout_number(const struct coord *c);
 /* With job.stop, the model of each evaluation that is better than all before is saved. Its
  * evaluator waits meanwhile, so that in bsp no step closes:
  *
- *   none    --an evaluation is the best one-->               wanted, held
- *   held    --coord_best_taken: the snapshot was taken-->    wanted
- *   wanted  --coord_best_end: committed, or given up-->      none; the job is not over before
+ *   none     --an evaluation is the best one-->               awaited
+ *   awaited  --coord_best_taken: the snapshot was taken-->    wanted
+ *   awaited,
+ *   wanted   --coord_best_end: committed, or given up-->      none; the job is not over before
  *
  * coord_best_begin: the owner makes checkpoints; else there is nothing to wait for.
  * coord_best_wanted: step of that evaluation, 0: none. coord_best_awaited: as coord_best_wanted, but 0
- * when no evaluator waits.
+ * when its evaluator no longer waits.
  * coord_best_end: step is that of the checkpoint, 0: there is none. coord_best_saved: step of the
  * checkpoint to keep, 0: none. */
 void coord_best_begin(struct coord *c);

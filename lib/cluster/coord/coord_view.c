@@ -97,7 +97,8 @@ json_t *coord_view(const struct coord *c)
 	if (c->stopping.state.seen_step >= 0)
 		json_object_set_new(v, "evaluated", json_integer(c->stopping.state.seen_step));
 	if (coord_best_awaited(c))
-		json_object_set_new(v, "held", json_integer((json_int_t)coord_best_awaited(c)));
+		json_object_set_new(v, "evaluator_waits_at",
+		    json_integer((json_int_t)coord_best_awaited(c)));
 	json_object_set_new(v, "evaluator", json_integer(c->evaluation.rank));
 	return v;
 }

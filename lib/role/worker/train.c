@@ -346,7 +346,8 @@ static enum err_code await_best_snapshot(struct worker *w, struct err *e)
 	enum err_code rc = worker_refresh(w, e);
 
 	while (!rc && conf_is_named(w->job.conf.job.stop) &&
-	    (w->view->evaluated < (int64_t)w->step || w->view->held == (int64_t)w->step)) {
+	    (w->view->evaluated < (int64_t)w->step ||
+	        w->view->evaluator_waits_at == (int64_t)w->step)) {
 		rc = rest_a_moment(w, e);
 	}
 	return rc;

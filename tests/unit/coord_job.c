@@ -520,8 +520,8 @@ static void resume_best(bool lockstep, int step, int saved, uint64_t is, const c
 	struct state_head manifest;
 	struct scene s;
 	json_t *head = json_pack("{s:i, s:{s:i, s:i, s:i, s:i, s:{s:f}}, s:[]}", "step", step,
-	    "stop", "best_step", 100, "seen_step", 100, "worse", 0, "saved", saved, "eval", "auc",
-	    0.75, "tables");
+	    "stop", "best_step", 100, "seen_step", 100, "since_best", 0, "saved", saved, "eval",
+	    "auc", 0.75, "tables");
 
 	scene_open(&s, 1, 1);
 	s.cfg.lockstep = lockstep;

@@ -125,7 +125,7 @@ struct state_stop *coord_early_stop_save(const struct coord *c)
 	out = mem_alloc(sizeof *out);
 	*out = (struct state_stop){ .best_step = s->state.best_step,
 		.seen_step = s->state.seen_step,
-		.worse = s->state.since_best,
+		.since_best = s->state.since_best,
 		.saved = (int64_t)s->saved,
 		.eval = s->eval,
 		.ended = s->ended };
@@ -144,7 +144,7 @@ void coord_early_stop_load(struct coord *c, const struct state_stop *saved)
 	s->state = (struct early_stop){ .best_step = s->eval ? saved->best_step : -1,
 		.best = value_of(s->eval, &rule),
 		.seen_step = saved->seen_step,
-		.since_best = saved->worse };
+		.since_best = saved->since_best };
 	s->saved = (uint64_t)saved->saved;
 	snprintf(s->ended, sizeof s->ended, "%s", saved->ended ? saved->ended : "");
 }

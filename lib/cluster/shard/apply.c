@@ -354,7 +354,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 		sync_at(&s->gate.sync, push->rank)->refused++;
 		mutex_unlock(&s->gate.lock);
 	}
-	if (a == SHARD_OK && !duplicate && check == CODEC_UNBOUNDED)
+	if (a == SHARD_OK && !duplicate && check == CODEC_BAD_VALUE)
 		atomic_fetch_add_explicit(&s->nonfinite, 1, memory_order_relaxed);
 	if (advance)
 		shard_advance(s);

@@ -9,9 +9,9 @@
 #include "core/err.h"
 #include "core/rng.h"
 
-/* The answer of a codec's `check`: CODEC_UNBOUNDED means well-formed, with a value that is not
+/* The answer of a codec's `check`: CODEC_BAD_VALUE means well-formed, with a value that is not
  * finite or too large to be summed. */
-enum codec_check { CODEC_GOOD, CODEC_MALFORMED, CODEC_UNBOUNDED };
+enum codec_check { CODEC_GOOD, CODEC_MALFORMED, CODEC_BAD_VALUE };
 
 /* A codec writes n float32 values as bytes. Its number travels in the record header; the bytes
  * contain everything else that a decoder needs. codec.def lists the codecs. All functions are pure

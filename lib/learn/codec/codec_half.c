@@ -153,7 +153,7 @@ static enum codec_check check_below(const uint8_t *p, size_t len, size_t n, uint
 {
 	if (len != n * 2)
 		return CODEC_MALFORMED;
-	return any_from(n, p, limit) ? CODEC_UNBOUNDED : CODEC_GOOD;
+	return any_from(n, p, limit) ? CODEC_BAD_VALUE : CODEC_GOOD;
 }
 
 static enum codec_check f16_check(const uint8_t *p, size_t len, size_t n)

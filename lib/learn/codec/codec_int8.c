@@ -84,7 +84,7 @@ static enum codec_check int8_check(const uint8_t *p, size_t len, size_t n)
 		if (most < 0 || memchr(p + 4, 0x80, k))
 			return CODEC_MALFORMED;
 		if (!vec_all_bounded(1, &most))
-			good = CODEC_UNBOUNDED;
+			good = CODEC_BAD_VALUE;
 		p += 4 + k;
 	}
 	return good;

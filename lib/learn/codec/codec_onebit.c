@@ -141,7 +141,7 @@ static enum codec_check onebit_check(const uint8_t *p, size_t len, size_t n)
 		if (k % 8 && p[8 + k / 8] >> k % 8)
 			return CODEC_MALFORMED;
 		if (!vec_all_bounded(2, mean))
-			good = CODEC_UNBOUNDED;
+			good = CODEC_BAD_VALUE;
 		p += 8 + (k + 7) / 8;
 	}
 	return good;

@@ -213,7 +213,7 @@ static bool levels_fit(const uint8_t *p, size_t k, unsigned levels, const struct
 
 /* The first byte is the number of levels; each block is the float scale and then its packed levels.
  * The length follows from n and the levels alone, so it is compared before any block is read. A
- * scale that is NaN passes the test `max < 0` and is reported as unbounded. */
+ * scale that is NaN passes the test `max < 0` and is reported as a bad value. */
 static enum codec_check qsgd_check(const uint8_t *p, size_t len, size_t n)
 {
 	enum codec_check good = CODEC_GOOD;
@@ -231,7 +231,7 @@ static enum codec_check qsgd_check(const uint8_t *p, size_t len, size_t n)
 		if (max < 0 || !levels_fit(p + 4, k, levels, &h))
 			return CODEC_MALFORMED;
 		if (!vec_all_bounded(1, &max))
-			good = CODEC_UNBOUNDED;
+			good = CODEC_BAD_VALUE;
 		p += 4 + packed_bytes(k, levels);
 	}
 	return good;

@@ -75,7 +75,7 @@ static enum codec_check randomk_check(const uint8_t *p, size_t len, size_t n)
 	k = get_le32(p + 8);
 	if (k > n || len != HEAD + k * 4)
 		return CODEC_MALFORMED;
-	return vec_all_bounded(k, p + HEAD) ? CODEC_GOOD : CODEC_UNBOUNDED;
+	return vec_all_bounded(k, p + HEAD) ? CODEC_GOOD : CODEC_BAD_VALUE;
 }
 
 static void randomk_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)

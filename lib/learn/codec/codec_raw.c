@@ -32,7 +32,7 @@ static enum codec_check raw_check(const uint8_t *p, size_t len, size_t n)
 {
 	if (len != n * sizeof(float) || !raw_values(p, n))
 		return CODEC_MALFORMED;
-	return vec_all_bounded(n, raw_values(p, n)) ? CODEC_GOOD : CODEC_UNBOUNDED;
+	return vec_all_bounded(n, raw_values(p, n)) ? CODEC_GOOD : CODEC_BAD_VALUE;
 }
 
 static void raw_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)

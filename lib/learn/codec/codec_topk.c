@@ -281,7 +281,7 @@ static enum codec_check topk_check(const uint8_t *p, size_t len, size_t n)
 	}
 	if (at != end)
 		return CODEC_MALFORMED;
-	return vec_all_bounded(k, p + 4) ? CODEC_GOOD : CODEC_UNBOUNDED;
+	return vec_all_bounded(k, p + 4) ? CODEC_GOOD : CODEC_BAD_VALUE;
 }
 
 /* `check` has been through the places, so none can be outside of sum. */

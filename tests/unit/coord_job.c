@@ -151,7 +151,7 @@ static void leases(void)
 	scene_run(&s);
 	ok(strcmp(say(&s, &s.worker[0],
 	              "{\"op\":\"lease\",\"more\":true,\"step\":0,\"batch\":10,\"done\":[]}"),
-	       "{\"task\":{\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10,\"from\":0,\"step\":0,\"batch\":10,\"mark\":0,\"place\":-1,\"earlier\":[]}}") ==
+	       "{\"task\":{\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10,\"from\":0,\"step\":0,\"batch\":10,\"placed\":0,\"place\":-1,\"earlier\":[]}}") ==
 	        0,
 	    "ssp and asp lease ranges of whole batches");
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");

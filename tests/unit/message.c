@@ -123,7 +123,7 @@ static void test_answers(void)
 	answer_release_lease(&lease);
 	ok(!answer_is_refusal(json, &e) && !e.code, "and is no refusal");
 	ok(reads(json,
-	       "{\"task\":{\"id\":4,\"epoch\":1,\"begin\":10,\"end\":20,\"from\":0,\"step\":0,\"batch\":0,\"mark\":0,\"place\":0,\"earlier\":null}}"),
+	       "{\"task\":{\"id\":4,\"epoch\":1,\"begin\":10,\"end\":20,\"from\":0,\"step\":0,\"batch\":0,\"placed\":0,\"place\":0,\"earlier\":null}}"),
 	    "it has nothing but its task");
 	ok(reads(ANSWER(lease, .finished = true), "{\"finished\":true,\"surplus\":false}"),
 	    "or says the end");

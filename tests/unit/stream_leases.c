@@ -181,7 +181,7 @@ static bool check_mark(const struct lease *k)
 {
 	return k->place == LEASES_NOT_BEGUN
 	    ? !k->attempt.from
-	    : k->place == place_of(k->mark) && k->mark <= k->attempt.from;
+	    : k->place == place_of(k->placed) && k->placed <= k->attempt.from;
 }
 
 static void lease_some(struct world *w, unsigned i)
@@ -387,7 +387,7 @@ static void limits(void)
 	leases_advance(t, 1, 0, 16, 3, 0, 230);
 	leases_take_back(t, 1, 9, NULL);
 	k = leases_give(t, 2, 0, 0);
-	ok(k && k->attempt.from == 16 && k->mark == 16 && k->place == 230,
+	ok(k && k->attempt.from == 16 && k->placed == 16 && k->place == 230,
 	    "steps after a rest do not count as events");
 	ok(leases_give(t, 2, 0, 0) && !leases_give(t, 2, 0, 0) && leases_held(t, 2) == 2,
 	    "a worker holds no more than it may");

@@ -124,7 +124,7 @@ static json_t *lease_to_json(const struct lease *t)
 		.from = (int64_t)t->attempt.from,
 		.step = (int64_t)t->attempt.step,
 		.batch = (int64_t)t->attempt.batch,
-		.mark = (int64_t)t->mark,
+		.placed = (int64_t)t->placed,
 		.place = t->place,
 		.earlier = earlier };
 

@@ -417,7 +417,7 @@ static void advance_attempt(struct lease *t, uint64_t from, uint64_t step, uint6
     int64_t place)
 {
 	t->attempt = (struct lease_attempt){ .from = from, .step = step, .batch = batch };
-	t->mark = from;
+	t->placed = from;
 	t->place = place;
 	drop_past_attempts(t);
 }
@@ -647,17 +647,17 @@ static void save_attempt(struct state_leases *s, uint64_t id, const struct lease
 		.taken = earlier ? taken_to_json(&a->taken) : NULL };
 }
 
-/* Adds the place of example `mark` of a range, unless there is one of an earlier example. */
-static void save_place(struct state_leases *s, uint64_t id, uint64_t mark, int64_t place)
+/* Adds the place of example `placed` of a range, unless there is one of an earlier example. */
+static void save_place(struct state_leases *s, uint64_t id, uint64_t placed, int64_t place)
 {
 	if (place == LEASES_NOT_BEGUN)
 		return;
 	for (uint64_t i = 0; i < s->nplaces; i++)
-		if ((uint64_t)s->places[i].id == id && (uint64_t)s->places[i].mark <= mark)
+		if ((uint64_t)s->places[i].id == id && (uint64_t)s->places[i].placed <= placed)
 			return;
 	s->places = mem_regrow(s->places, s->nplaces + 1, sizeof *s->places);
 	s->places[s->nplaces++] = (struct state_place){ .id = (int64_t)id,
-		.mark = (int64_t)mark,
+		.placed = (int64_t)placed,
 		.place = place };
 }
 
@@ -666,7 +666,7 @@ static void save_lease(const struct leases *all, struct state_leases *s, const s
 {
 	s->open[s->nopen++] = (int64_t)t->id;
 	if (all->stream)
-		save_place(s, t->id, t->mark, t->place);
+		save_place(s, t->id, t->placed, t->place);
 	for (size_t i = 0; i < t->n_earlier; i++)
 		save_attempt(s, t->id, &t->earlier[i], true);
 	if (t->attempt.from || t->attempt.batch)
@@ -725,7 +725,7 @@ static void load_place(struct lease *t, const struct state_leases *s)
 {
 	for (uint64_t i = 0; i < s->nplaces; i++)
 		if ((uint64_t)s->places[i].id == t->id) {
-			t->mark = (uint64_t)s->places[i].mark;
+			t->placed = (uint64_t)s->places[i].placed;
 			t->place = s->places[i].place;
 		}
 }
@@ -768,10 +768,10 @@ static void add_new_places(const struct leases *t, struct state_leases *s)
 {
 	for (uint32_t i = 0; t->stream && i < t->nholders; i++)
 		for (const struct lease_node *l = t->holder[i].leased; l; l = l->next)
-			if (!l->lease.mark)
+			if (!l->lease.placed)
 				save_place(s, l->lease.id, 0, l->lease.place);
 	for (const struct lease_node *l = t->back; t->stream && l; l = l->next)
-		if (!l->lease.mark)
+		if (!l->lease.placed)
 			save_place(s, l->lease.id, 0, l->lease.place);
 }
 

@@ -63,10 +63,10 @@ struct lease_attempt {
 };
 
 /* A leased range. `attempt` is the holder's, and `earlier` are the n_earlier ones before it. In a
- * stream the example `mark`, which is not behind attempt.from, is at the place `place`. */
+ * stream the example `placed`, which is not behind attempt.from, is at the place `place`. */
 struct lease {
 	uint64_t id, epoch, begin, end;
-	uint64_t mark;
+	uint64_t placed;
 	int64_t place; /* LEASES_NOT_BEGUN: no worker has reported it */
 	struct lease_attempt attempt;
 	struct lease_attempt *earlier;

@@ -38,7 +38,7 @@ enum err_code leased_range_decode(const struct answer_task *t, uint64_t step,
 		    (uint64_t)t->end },
 		.own = { (uint64_t)t->from, step, (uint64_t)t->batch, { 0 } },
 		.used = (uint64_t)t->from,
-		.mark = (uint64_t)t->mark,
+		.placed = (uint64_t)t->placed,
 		.place = t->place };
 	rc = decode_earlier(t->earlier, out, e);
 	if (rc)

@@ -24,8 +24,8 @@ struct leased_range {
 	struct attempt own, *earlier; /* of this worker, and of workers that were lost */
 	size_t n_earlier;
 	uint64_t used; /* its examples that were trained on, by any worker */
-	/* of a stream: example `mark` is at `place`; -1: no worker has begun it */
-	uint64_t mark;
+	/* of a stream: example `placed` is at `place`; -1: no worker has begun it */
+	uint64_t placed;
 	int64_t place;
 };
 

@@ -97,7 +97,7 @@ static void note_place(const struct partitions *x, struct held *h)
 	if (h->skip || place < 0)
 		return;
 	h->range.place = place;
-	h->range.mark = h->range.used;
+	h->range.placed = h->range.used;
 }
 
 /* Says how far it is on all partitions, and perhaps asks for one more. Of all pushes that this reports there
@@ -189,12 +189,12 @@ static enum err_code add_partition(struct feed *f, const struct answer_task *tas
 	rc = leased_range_decode(task, f->step, &h->range, e);
 	if (rc)
 		return rc;
-	if (h->range.own.batch || h->range.mark > h->range.used) {
+	if (h->range.own.batch || h->range.placed > h->range.used) {
 		leased_range_release(&h->range);
 		return err_set(e, ERR_PROTO,
 		    "the coordinator leased a partition of the stream in work");
 	}
-	h->skip = h->range.used - h->range.mark;
+	h->skip = h->range.used - h->range.placed;
 	rc = data_log_seek(x->log, partition_of(h),
 	    h->range.place < 0 ? DATA_LOG_BEGIN : h->range.place, e);
 	if (rc)

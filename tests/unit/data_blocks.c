@@ -554,7 +554,7 @@ static void long_lines(void)
 	buf_release(&text);
 }
 
-/* A group of blocks is read in chunks of bounded size. */
+/* A range of blocks is read in chunks of bounded size. */
 static void in_chunks(void)
 {
 	struct buf text = BUF_INIT;

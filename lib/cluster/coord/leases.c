@@ -60,7 +60,7 @@ struct leases *leases_new(uint64_t examples, uint64_t range, uint64_t epochs)
 	t->range = range;
 	t->epochs = epochs;
 	t->per_epoch = (examples + range - 1) / range;
-	t->limit = LEASES_HELD_MAX;
+	t->limit = LEASES_UNASSIGNED_MAX;
 	return t;
 }
 

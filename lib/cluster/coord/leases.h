@@ -9,11 +9,11 @@
 #include "layout/taken.h"
 #include "msg/state.h"
 
-/* How many ranges a worker may hold at once: the one it trains on, and the next one. The limit
- * bounds the coordinator's state and the cost of each lease. leases_set_limit says how many partitions
- * of a stream it may hold. */
-#define LEASES_HELD_MAX 2u
-/* As LEASES_HELD_MAX, of assigned ranges, which a worker reports as done some steps later. */
+/* How many ranges a worker may hold at once if any worker may lease any range: the one it trains on, and
+ * the next one. The limit bounds the coordinator's state and the cost of each lease. leases_set_limit says
+ * how many partitions of a stream it may hold. */
+#define LEASES_UNASSIGNED_MAX 2u
+/* How many assigned ranges it may hold: it reports them as done some steps later. */
 #define LEASES_ASSIGNED_MAX 16u
 /* The place of a range that nobody has begun. */
 #define LEASES_NOT_BEGUN (-1)
@@ -21,7 +21,8 @@
 /* Training data in leases: each epoch's order of examples (or of blocks of data) is cut into ranges. A
  * worker leases a range, trains on its examples in a fixed order and reports it as done; what a lost
  * worker has not finished is leased again. Pure: no clock, thread or lock; the owner serialises the
- * calls. The messages of the control plane, state.json and manifests call a leased range a task.
+ * calls. In the messages of the control plane, GET /v1/tasks, state.json and manifests a leased range is a
+ * task; everywhere else it is a range, also where its units are blocks.
  *
  *   state      event                                                  next state
  *   unleased   leases_give                                            leased by one worker
@@ -82,7 +83,7 @@ void leases_free(struct leases *t);
 bool leases_are_stream(const struct leases *t);
 /* The stream has more partitions now. Does nothing when it had as many already. */
 void leases_extend(struct leases *t, uint64_t partitions);
-/* Let a worker hold up to so many ranges; at first, LEASES_HELD_MAX. */
+/* Let a worker hold up to so many ranges; at first, LEASES_UNASSIGNED_MAX. */
 void leases_set_limit(struct leases *t, unsigned held);
 /* The number of ranges that a worker holds. */
 unsigned leases_held(const struct leases *t, uint32_t worker);
@@ -119,7 +120,8 @@ bool leases_replay(struct leases *t, const struct lease_change *c);
 bool leases_may_lease(const struct leases *t, uint32_t worker);
 /* Lease the next range to a worker that will begin it at this step, with batches of this size; a
  * range with earlier attempts keeps their size. batch 0: it rests at first. An assigned range keeps its
- * mark, if it has one. *out is borrowed until the next call. NULL: none is available now, or the worker holds as many as it may. */
+ * mark, if it has one. The result is borrowed until the next call. NULL: none is available now, or the
+ * worker holds as many as it may. */
 const struct lease *leases_give(struct leases *t, uint32_t worker, uint64_t step, uint64_t batch);
 /* The worker reports that it continues the range in another way than it was leased: all examples
  * before `from` are trained on, by pushes with receipts, and the next step is `step`. batch 0: it

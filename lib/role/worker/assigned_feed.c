@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "coord/leases.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -17,7 +18,6 @@
  * tells its marks. A range that is used up is reported as done when a process that replaces this one
  * can no longer begin before the mark of the range after it. */
 
-#define HELD_MAX 16
 /* A process that replaces this one begins fewer steps than this before the step that this one is at. It
  * begins at the step before the least clock that servers have of this rank, and servers that are more than a step
  * behind do not answer this worker's pulls. */
@@ -26,7 +26,7 @@
 #define ASK_EVERY (50 * NSEC_PER_MSEC)
 
 struct assigned {
-	struct leased_range range[HELD_MAX];
+	struct leased_range range[LEASES_ASSIGNED_MAX];
 	unsigned n, present;
 	uint64_t at; /* the step of the present range's next batch, or after the last range */
 	struct attempt
@@ -71,8 +71,8 @@ static unsigned count_reportable_ranges(const struct assigned *x, uint64_t step)
 }
 
 /* Puts the ranges that are done and those that are held into these lists. *reported: by place in x->range. */
-static void list_ranges(const struct assigned *x, uint64_t step, bool reported[static HELD_MAX],
-    json_t *done, json_t *holds)
+static void list_ranges(const struct assigned *x, uint64_t step,
+    bool reported[static LEASES_ASSIGNED_MAX], json_t *done, json_t *holds)
 {
 	for (unsigned i = 0; i < x->n; i++) {
 		const struct leased_range *r = &x->range[i];
@@ -86,7 +86,8 @@ static void list_ranges(const struct assigned *x, uint64_t step, bool reported[s
 	}
 }
 
-static void drop_reported_ranges(struct assigned *x, const bool reported[static HELD_MAX])
+static void drop_reported_ranges(struct assigned *x,
+    const bool reported[static LEASES_ASSIGNED_MAX])
 {
 	unsigned n = 0, present = x->present;
 
@@ -131,7 +132,7 @@ static enum err_code append_range(struct feed *f, const struct answer_task *task
 static enum err_code request_range(struct feed *f, bool more, bool *finished, struct err *e)
 {
 	struct assigned *x = assigned_of(f);
-	bool reported[HELD_MAX] = { false };
+	bool reported[LEASES_ASSIGNED_MAX] = { false };
 	enum err_code rc = count_reportable_ranges(x, f->step)
 	    ? f->hooks.await_receipts(f->hooks.ctx, e)
 	    : ERR_OK;
@@ -143,10 +144,11 @@ static enum err_code request_range(struct feed *f, bool more, bool *finished, st
 	done = json_array();
 	holds = json_array();
 	list_ranges(x, f->step, reported, done, holds);
-	if (more && json_array_size(holds) == HELD_MAX) {
+	if (more && json_array_size(holds) == LEASES_ASSIGNED_MAX) {
 		json_decref(done);
 		json_decref(holds);
-		return err_set(e, ERR_LIMIT, "this worker holds %d ranges of the data", HELD_MAX);
+		return err_set(e, ERR_LIMIT, "this worker holds %u ranges of the data",
+		    LEASES_ASSIGNED_MAX);
 	}
 	rc = batches_request_lease(f,
 	    &(struct message_lease){ .more = more, .step = (int64_t)f->step }, done, holds, &lease,

@@ -86,15 +86,15 @@ static bool take_range(struct range_source *s, const struct source_range *r,
 	return good;
 }
 
-/* An epoch in ranges of `group` units. */
-static bool take_epoch(struct range_source *s, uint64_t epoch, uint64_t group, uint64_t n,
+/* An epoch in ranges of `per_range` units. */
+static bool take_epoch(struct range_source *s, uint64_t epoch, uint64_t per_range, uint64_t n,
     struct buf *out)
 {
 	bool good = true;
 
-	for (uint64_t i = 0; good && i < s->units; i += group) {
-		uint64_t end = i + group < s->units ? i + group : s->units;
-		uint64_t last = end + group < s->units ? end + group : s->units;
+	for (uint64_t i = 0; good && i < s->units; i += per_range) {
+		uint64_t end = i + per_range < s->units ? i + per_range : s->units;
+		uint64_t last = end + per_range < s->units ? end + per_range : s->units;
 		struct source_range r = { i + 1, epoch, i, end },
 		                    after = { end + 1, epoch, end, last };
 
@@ -138,17 +138,19 @@ static bool same_bytes(const struct buf *a, const struct buf *b)
 static void check_source(struct range_source *s, const char *title)
 {
 	struct buf first = BUF_INIT, labels = BUF_INIT;
-	uint64_t group = s->group ? s->group : 90;
-	bool good = take_epoch(s, 0, group, 1, &first), same = good;
+	uint64_t per_range = s->per_range ? s->per_range : 90;
+	bool good = take_epoch(s, 0, per_range, 1, &first), same = good;
 
 	for (uint64_t n = 7; n < 700; n = n * 3 + 1) {
 		buf_clear(&labels);
-		same = same && take_epoch(s, 0, group, n, &labels) && same_bytes(&first, &labels);
+		same = same && take_epoch(s, 0, per_range, n, &labels) &&
+		    same_bytes(&first, &labels);
 	}
 	ok(good && is_epoch(&first), "%s: every example once an epoch, shuffled", title);
 	ok(same, "%s: one sequence, whatever the size of a batch", title);
 	buf_clear(&labels);
-	ok(take_epoch(s, 1, group, 7, &labels) && !same_bytes(&first, &labels) && is_epoch(&labels),
+	ok(take_epoch(s, 1, per_range, 7, &labels) && !same_bytes(&first, &labels) &&
+	        is_epoch(&labels),
 	    "%s: another order in another epoch", title);
 	buf_release(&first);
 	buf_release(&labels);
@@ -190,7 +192,7 @@ static void in_memory(const char *path)
 	s = source_memory_new(d, NULL, 5);
 	check_source(s, "memory");
 	check_middle(s, "memory");
-	ok(s->examples == ROWS && s->group == 0 && !s->ops->deal(s, 0, 10, 20, &b, &e) &&
+	ok(s->examples == ROWS && s->per_range == 0 && !s->ops->deal(s, 0, 10, 20, &b, &e) &&
 	        b.rows == 10 && is_whole(&b) && !s->ops->deal(s, 0, 20, 20, &b, &e) && b.rows == 0,
 	    "memory: examples are dealt, also none");
 	range_source_free(s);
@@ -198,7 +200,7 @@ static void in_memory(const char *path)
 	dataset_free(d);
 }
 
-static void in_blocks(const char *path, const char *title, uint64_t block, uint64_t group,
+static void in_blocks(const char *path, const char *title, uint64_t block, uint64_t per_range,
     uint64_t memory)
 {
 	struct data_blocks *blocks = NULL;
@@ -209,7 +211,7 @@ static void in_blocks(const char *path, const char *title, uint64_t block, uint6
 		ok(false, "%s", e.msg);
 		return;
 	}
-	s = source_blocks_new(blocks, NULL, 5, group, 2, memory);
+	s = source_blocks_new(blocks, NULL, 5, per_range, 2, memory);
 	check_source(s, title);
 	check_middle(s, title);
 	/* A range is open, and the next one is being read, when the source is freed. */
@@ -246,7 +248,7 @@ static void check_split(struct range_source *s, struct data_sequence *held, cons
 	ok(good && n > 0 && n < ROWS && same_bytes(&once, &twice),
 	    "%s: %zu examples held out, the same ones again", title, n);
 	buf_append(&all, once.data, once.len);
-	ok(good && take_epoch(s, 0, s->group ? s->group : 90, 7, &all) && is_epoch(&all),
+	ok(good && take_epoch(s, 0, s->per_range ? s->per_range : 90, 7, &all) && is_epoch(&all),
 	    "%s: and no other is missing in an epoch", title);
 	data_sequence_free(held);
 	range_source_free(s);

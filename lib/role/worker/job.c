@@ -22,8 +22,8 @@
  * examples better; each costs opening a file. */
 #define BLOCKS_IN_MEMORY 128u
 #define BLOCK_MAX        (UINT64_C(4) << 20)
-/* Groups that a worker trains on in an epoch, at least, so that workers end together. */
-#define GROUPS_PER_WORKER 4u
+/* Ranges that a worker trains on in an epoch, at least, so that workers end together. */
+#define RANGES_PER_WORKER 4u
 
 struct data_cache job_cache(const char *dir, struct log *log)
 {
@@ -91,17 +91,17 @@ static enum err_code check_blocks_fit(const struct job *j, struct err *e)
 	    (unsigned long long)j->conf.job.data_memory, why);
 }
 
-/* Blocks that are leased at once. */
-static uint64_t choose_group(const struct job *j)
+/* The number of blocks that are leased at once. */
+static uint64_t choose_range_size(const struct job *j)
 {
 	uint64_t n = data_blocks_count(j->blocks);
 	/* Two chunks are in memory at a time, beside the text of a block and the batches. */
 	uint64_t fit = (uint64_t)((double)j->conf.job.data_memory / 3 /
 	    data_blocks_memory(j->blocks) * (double)n);
-	uint64_t share = n / ((uint64_t)j->conf.workers.max * GROUPS_PER_WORKER);
-	uint64_t group = fit < share ? fit : share;
+	uint64_t share = n / ((uint64_t)j->conf.workers.max * RANGES_PER_WORKER);
+	uint64_t per_range = fit < share ? fit : share;
 
-	return group ? group : 1;
+	return per_range ? per_range : 1;
 }
 
 /* Holds out job.validate of so many examples or blocks. */
@@ -145,14 +145,14 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 		data_blocks_use_cache(j->blocks, cache, paths, npaths, NULL);
 	j->train = (struct dataset *)(uintptr_t)data_blocks_head(j->blocks);
 	/* A chunk may be somewhat larger than a third of the memory, since the head only suggests how
-	 * large a group is. */
+	 * large a range is. */
 	j->source = source_blocks_new(j->blocks, split_of(j), (uint64_t)j->conf.job.seed,
-	    choose_group(j), (uint64_t)j->conf.workers.max, memory / 5 * 2);
+	    choose_range_size(j), (uint64_t)j->conf.workers.max, memory / 5 * 2);
 	if (j->conf.deterministic)
 		j->source->leases = &leases_of_assigned_ranges;
 	log_info(log, "data: %llu bytes in %zu blocks, %llu at once",
 	    (unsigned long long)data_blocks_bytes(j->blocks), data_blocks_count(j->blocks),
-	    (unsigned long long)j->source->group);
+	    (unsigned long long)j->source->per_range);
 	if (j->source->units < (uint64_t)j->conf.workers.max)
 		log_warn(log,
 		    "data: %llu block%s cannot keep %lld workers busy: gzip files and frames of zstd are not "
@@ -612,7 +612,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 		rc = job_mark_tables(out, e);
 	if (!rc)
 		out->conf.job.epochs = (int64_t)conf_epochs(&out->conf,
-		    out->source->group ? 0 : out->source->units);
+		    out->source->per_range ? 0 : out->source->units);
 	if (rc)
 		job_release(out);
 	return rc;

@@ -66,7 +66,7 @@ struct range_source_ops {
 	enum err_code (
 	    *load)(struct range_source *s, uint64_t at, uint64_t n, struct batch *b, struct err *e);
 	/* Fills b with the examples [begin, end) of an epoch's order, while no range is open. NULL where
-	 * a unit is no example: such data are always leased (group > 0). */
+	 * a unit is no example: such data are always leased (per_range > 0). */
 	enum err_code (*deal)(struct range_source *s, uint64_t epoch, uint64_t begin, uint64_t end,
 	    struct batch *b, struct err *e);
 	/* NULL where nothing is read while training goes on. */
@@ -80,8 +80,8 @@ struct range_source_ops {
 struct range_source {
 	const struct range_source_ops *ops;
 	uint64_t units;
-	uint64_t group;    /* units that are leased at once; 0: as the coordinator chooses */
-	uint64_t examples; /* of an epoch; 0: not known */
+	uint64_t per_range; /* units that are leased at once; 0: as the coordinator chooses */
+	uint64_t examples;  /* of an epoch; 0: not known */
 	const struct lease_ops *leases; /* how its units are leased (feed_state.h) */
 };
 
@@ -89,12 +89,13 @@ struct range_source {
  * examples. split, borrowed: only the examples of its part `train` are units; NULL: all are. */
 struct range_source *source_memory_new(const struct dataset *d, const struct data_split *split,
     uint64_t seed);
-/* Blocks of files; each is a unit, `group` of them are a range. A thread reads ahead. blocks is borrowed, and
+/* Blocks of files; each is a unit, `per_range` of them are a range. A thread reads ahead. blocks is borrowed, and
  * so is split, as above. seed: of the order of the blocks, and of the examples in a chunk. memory: bytes of
  * a chunk; there are at most two of them at a time, but for batches that are larger. The first `early` ranges
  * of the first epoch begin with small chunks, so that the workers can begin. */
 struct range_source *source_blocks_new(const struct data_blocks *blocks,
-    const struct data_split *split, uint64_t seed, uint64_t group, uint64_t early, uint64_t memory);
+    const struct data_split *split, uint64_t seed, uint64_t per_range, uint64_t early,
+    uint64_t memory);
 /* A stream; each partition is a unit, which has no end, and of which several are leased at once. Of the
  * functions there is only `free`: events are taken from the stream itself, which is borrowed. */
 struct range_source *source_stream_new(const struct data_log *log);

@@ -83,7 +83,7 @@ static void begin_reading_range(struct blocks_source *b, const struct source_ran
     struct reading *out)
 {
 	const uint32_t *order = data_epoch_order(&b->order, r->epoch) + r->begin;
-	bool early = r->epoch == 0 && r->begin < b->early * b->base.group;
+	bool early = r->epoch == 0 && r->begin < b->early * b->base.per_range;
 	size_t n = (size_t)(r->end - r->begin);
 	uint32_t *block = mem_array(n + 1, sizeof *block);
 
@@ -293,14 +293,15 @@ static const struct range_source_ops blocks_ops = {
 };
 
 struct range_source *source_blocks_new(const struct data_blocks *blocks,
-    const struct data_split *split, uint64_t seed, uint64_t group, uint64_t early, uint64_t memory)
+    const struct data_split *split, uint64_t seed, uint64_t per_range, uint64_t early,
+    uint64_t memory)
 {
 	struct blocks_source *b = mem_alloc(sizeof *b);
 
 	b->base = (struct range_source){ .ops = &blocks_ops,
 		.units = split ? split->ntrain : data_blocks_count(blocks),
 		.leases = &leases_of_ranges,
-		.group = group };
+		.per_range = per_range };
 	b->blocks = blocks;
 	b->split = split;
 	b->seed = seed;

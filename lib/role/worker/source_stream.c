@@ -18,7 +18,7 @@ struct range_source *source_stream_new(const struct data_log *log)
 
 	*s = (struct range_source){ .ops = &stream_ops,
 		.units = data_log_partitions(log),
-		.group = 1,
+		.per_range = 1,
 		.leases = &leases_of_stream };
 	return s;
 }

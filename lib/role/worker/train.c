@@ -131,7 +131,7 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	    .evaluates = w->cfg->kind->can_score(w) || w->cfg->kind->scores_later,
 	    .rank = w->cfg->rank, .pid = getpid(), .host = host, .zone = w->cfg->zone,
 	    .stream = w->job.stream != NULL, .examples = (int64_t)source->units,
-	    .lease = (int64_t)source->group, .tables = tables, .facts = facts, .ring = ring,
+	    .lease = (int64_t)source->per_range, .tables = tables, .facts = facts, .ring = ring,
 	    .settings = w->cfg->settings,
 	    .first = w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0);
 	json_decref(tables);

@@ -66,7 +66,8 @@ static const struct opt opts[] = {
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N",
 	    "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
 	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM",
-	    "resume from a checkpoint: auto (the newest whole one), a directory, an s3:// name, or none; with FILE also step=N",
+	    "resume from a checkpoint: auto (the newest whole one), a directory, an s3:// "
+	    "name, or none; with FILE also step=N",
 	    NULL, 0, 0 },
 	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "FROM",
 	    "only answer pulls, from a model file, a checkpoint, a finished run, or a running cluster",

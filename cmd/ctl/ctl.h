@@ -61,7 +61,8 @@ const char *ctl_suggest(const char *name);
 #define CTL_OPT_RESTARTS(type, field) \
 	{ \
 		"max-restarts", 0, OPT_INT, offsetof(type, field), "N", \
-		    "how many times each process that died is restarted (3 with replicas or checkpoint_every, else 0)", \
+		    "how many times each process that died is restarted (3 with replicas or " \
+		    "checkpoint_every, else 0)", \
 		    NULL, 0, 1000000 \
 	}
 /* The roles that a key can have, as choices of an option. */

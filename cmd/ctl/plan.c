@@ -46,7 +46,8 @@ static const struct opt opts[] = {
 	{ "rtt", 0, OPT_DURATION, offsetof(struct options, rtt), "TIME",
 	    "round trip between a worker and a server", NULL, 0, 3600e9 },
 	{ "cores", 0, OPT_INT, offsetof(struct options, cores), "N",
-	    "all processes on one host of N cores, or 0: each on its own host (0 with --net or --rtt, else this host's)",
+	    "all processes on one host of N cores, or 0: each on its own host (0 with --net or "
+	    "--rtt, else this host's)",
 	    NULL, 0, 4096 },
 	{ "compute", 0, OPT_STR, offsetof(struct options, compute), "TIME",
 	    "time of a batch: 50ms, or 50ms,5%x7: in 5 of 100 steps 7 times as long", NULL, 0, 0 },

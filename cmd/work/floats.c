@@ -27,7 +27,8 @@ static const struct opt_spec spec = {
 	.prog = "ps-work floats",
 	.args = "[FILE]",
 	.about =
-	    "Convert numbers in FILE or stdin, separated by blanks or line ends, to raw little-endian float32 on stdout.",
+	    "Convert numbers in FILE or stdin, separated by blanks or line ends, to raw little-endian "
+	    "float32 on stdout.",
 	.more =
 	    "With -d, the text has as many digits as are needed to convert it back to the same float32.",
 	.examples = "  awk '{ print $1 / 2 }' g.txt | ps-work floats > \"$PSKIT_DIR/w.grad\"\n"

@@ -88,7 +88,8 @@ static const struct opt_spec words_spec = {
 	.prog = "ps-work words",
 	.args = "[MODEL] [WORD ...]",
 	.about =
-	    "Print the nearest words of each WORD in a word2vec model, with the cosine, or all vectors as word2vec's text.",
+	    "Print the nearest words of each WORD in a word2vec model, with the cosine, or all vectors "
+	    "as word2vec's text.",
 	.more = MODEL_HELP,
 	.examples = "  ps-work words -C demo.run king\n  ps-work words -C demo.run > vectors.txt\n",
 	.opts = words_opts,

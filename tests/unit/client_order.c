@@ -2,143 +2,8 @@
 /* What a client sends once more, when the layout has changed or a session has broken, goes
  * in an order that no server can be held up by: a push never before the CLOCK of the step
  * before it.  The server is a thread that notes what it hears. */
-#include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "auth/keys.h"
-#include "core/clock.h"
-#include "client/client.h"
+#include "ear_fixture.h"
 #include "tap.h"
-#include "wire/payload.h"
-#include "socket/net.h"
-#include "sync/push_status.h"
-
-enum { HEARD = 64 };
-
-struct ear {
-	struct conn_identity id;
-	struct key_pair key;
-	int listener;
-	char addr[NET_TEXT];
-	struct conn *conn;
-	pthread_t thread;
-	pthread_mutex_t lock; /* heard, n */
-	char heard[HEARD][24];
-	uint32_t len[HEARD]; /* of the payloads */
-	unsigned n;
-	/* old: answers are of the epoch before; splits: receipts say that a relay cannot aggregate */
-	_Atomic bool answers, old, splits, hang_up, over;
-};
-
-static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
-    struct hs_server_info *reply, struct err *e)
-{
-	(void)ctx, (void)key, (void)info, (void)e;
-	reply->max_record = RECORD_MAX;
-	return ERR_OK;
-}
-
-static void live(void *ctx, const struct hs_server_info *server)
-{
-	(void)ctx, (void)server;
-}
-
-static void note(struct ear *x, const struct record *r)
-{
-	struct record out = { .type = REC_CLOCKED,
-		.step = r->step,
-		.seq = r->seq,
-		.epoch = r->epoch - atomic_load(&x->old),
-		.generation = r->generation };
-
-	pthread_mutex_lock(&x->lock);
-	x->len[x->n % HEARD] = r->len;
-	if (x->n < HEARD)
-		snprintf(x->heard[x->n++], sizeof *x->heard, "%u %s %llu", r->epoch,
-		    record_type_name(r->type), (unsigned long long)r->step);
-	pthread_mutex_unlock(&x->lock);
-	if (r->type == REC_CLOCK && atomic_load(&x->answers))
-		conn_send(x->conn, &out, NULL);
-	if (r->type == REC_PUSH && atomic_load(&x->splits)) {
-		struct buf body = BUF_INIT;
-
-		payload_put_receipt(&body,
-		    &(struct payload_receipt){ .table = r->table,
-		        .status = PUSH_SPLIT,
-		        .part = r->part,
-		        .step = r->step });
-		out.type = REC_RECEIPT;
-		out.len = (uint32_t)body.len;
-		conn_send(x->conn, &out, body.data);
-		buf_release(&body);
-	}
-}
-
-static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payload)
-{
-	const uint8_t *body;
-	struct record sub;
-	struct err e;
-	size_t at = 0;
-
-	if (r->type != REC_BATCH)
-		note(ctx, r);
-	else
-		while (payload_batch_next(payload, r->len, &at, &sub, &body, &e))
-			note(ctx, &sub);
-	return CONN_TAKEN;
-}
-
-static const struct conn_handler handler = { .admit = admit, .live = live, .record = record };
-
-static bool is_over(void *ctx)
-{
-	struct ear *x = ctx;
-
-	return atomic_load(&x->over) || atomic_exchange(&x->hang_up, false);
-}
-
-/* One session after the other. */
-static void *serve(void *ctx)
-{
-	struct ear *x = ctx;
-
-	while (!atomic_load(&x->over)) {
-		struct pollfd p = { x->listener, POLLIN, 0 };
-		int fd = poll(&p, 1, 50) == 1 ? net_accept(x->listener) : -1;
-
-		if (fd < 0)
-			continue;
-		x->conn = conn_accept(fd, &x->id, SUITE_POLY1305, 1, &handler, x);
-		conn_until(x->conn, is_over, x, 60 * NSEC_PER_SEC, NULL);
-		conn_free(x->conn);
-	}
-	return NULL;
-}
-
-static void ear_open(struct ear *x, const uint8_t *psk)
-{
-	memset(x, 0, sizeof *x);
-	key_pair_generate(&x->key);
-	handshake_identity_init(&x->id.hs, &x->key, psk);
-	pthread_mutex_init(&x->lock, NULL);
-	atomic_store(&x->answers, true);
-	if (net_listen("127.0.0.1:0", 8, &x->listener, x->addr, NULL) ||
-	    pthread_create(&x->thread, NULL, serve, x))
-		abort();
-}
-
-static void ear_close(struct ear *x)
-{
-	atomic_store(&x->over, true);
-	pthread_join(x->thread, NULL);
-	close(x->listener);
-	pthread_mutex_destroy(&x->lock);
-}
 
 /* Pump the client until the server has heard n records in all. */
 static bool heard(struct ear *x, struct client *c, unsigned n)
@@ -155,18 +20,6 @@ static bool heard(struct ear *x, struct client *c, unsigned n)
 	return now >= n;
 }
 
-static bool was(struct ear *x, unsigned i, const char *what)
-{
-	bool same;
-
-	pthread_mutex_lock(&x->lock);
-	same = i < x->n && strcmp(x->heard[i], what) == 0;
-	if (!same)
-		printf("# %u: \"%s\", not \"%s\"\n", i, i < x->n ? x->heard[i] : "", what);
-	pthread_mutex_unlock(&x->lock);
-	return same;
-}
-
 /* Does the i-th record, a CLOCK, announce one run of partitions? */
 static bool announces(struct ear *x, unsigned i)
 {
@@ -178,35 +31,18 @@ static bool announces(struct ear *x, unsigned i)
 	return one;
 }
 
-static json_t *place_of(const struct ear *x)
-{
-	char key[48];
-
-	key_to_text(x->key.pk, key);
-	return json_pack("[{s:b, s:s, s:s, s:s}]", "live", 1, "tcp", x->addr, "key", key,
-	    "incarnation", "77");
-}
-
 static enum err_code relayed(struct client *c, struct ear *x, struct ear *relay, struct layout *l,
     uint32_t epoch)
 {
 	const struct view *decoded = NULL;
-	json_t *v;
-	enum err_code rc;
 	struct err e;
+	enum err_code rc = ear_view(x, relay, l, epoch, &decoded, &e);
 
-	l->epoch = epoch;
-	l->generation = 1;
-	v = json_pack("{s:o, s:o, s:{s:i}, s:o}", "servers", place_of(x), "relays",
-	    relay ? place_of(relay) : json_array(), "worker", "relay", relay ? 0 : -1, "layout",
-	    layout_to_json(l));
-	rc = view_decode(v, &decoded, &e);
 	if (!rc)
 		rc = client_apply_view(c, decoded, &e);
 	view_release(decoded);
 	if (rc)
 		printf("# %s\n", e.msg);
-	json_decref(v);
 	return rc;
 }
 

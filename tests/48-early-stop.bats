@@ -4,6 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 load lib/helper
+load lib/training
 
 setup() { setup_dir; }
 teardown() { teardown_dir; }
@@ -43,6 +44,20 @@ field() { jq "$1" <<<"$result"; }
 	write_job
 	result=$(ps-ctl run lin --json --set checkpoint_every=10 2>err | tail -n 1)
 	[ "$(field '.state == "done" and .ended != null and .best_checkpoint == .best_step')" = true ]
+	[ "$(ps-work eval lin.run/model.safetensors eval.csv --json | jq .rmse)" = "$(field .best_value)" ]
+}
+
+@test "a loss that becomes infinite: the model of the best evaluation is saved" {
+	write_job
+	RUN=$T/lin.run
+	ps-ctl start lin --set steps=$ENDLESS --set quota_pushes=200 --set stop="rmse patience=1000000" 2>err
+	# The evaluations get worse after the best one, whose checkpoint is written meanwhile.
+	wait_for 20 eval '[ "$(status "(.step > .best_step + 50) and .best_checkpoint == .best_step and .best_step > 0")" = true ]'
+	# It also fails when the job has ended before every worker has begun a step with it.
+	run ps-ctl set lr=1e6
+	run -1 ps-ctl wait --for done
+	result=$(<lin.run/result.json)
+	[[ $(field .reason) == *"the loss is infinite"* ]]
 	[ "$(ps-work eval lin.run/model.safetensors eval.csv --json | jq .rmse)" = "$(field .best_value)" ]
 }
 

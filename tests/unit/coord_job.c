@@ -461,6 +461,19 @@ static void early_stop(void)
 	scene_close(&s);
 
 	scene_open(&s, 1, 1);
+	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc"));
+	scene_run(&s);
+	evaluate(&s, 10, 0.75);
+	say(&s, &s.worker[0], "{\"op\":\"beat\",\"stats\":{\"step\":12}}");
+	say(&s, &s.worker[0], "{\"op\":\"fail\",\"message\":\"the loss is infinite\"}");
+	r = coord_result(s.c, s.now);
+	ok(in_phase(&s, COORD_FAILED) && json_is_true(json_object_get(r, "best_is_earlier")) &&
+	        json_num(json_object_get(r, "eval"), "auc", 0) == 0.75,
+	    "so is that of a job that failed after it");
+	json_decref(r);
+	scene_close(&s);
+
+	scene_open(&s, 1, 1);
 	s.cfg.replicas = 1;
 	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc"));
 	scene_run(&s);

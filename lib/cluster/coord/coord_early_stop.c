@@ -151,8 +151,13 @@ void coord_early_stop_load(struct coord *c, const struct state_stop *saved)
 
 bool coord_early_stop_is_earlier(const struct coord *c)
 {
-	return c->stopping.eval && c->evaluation.result.json &&
-	    c->stopping.state.best_step < c->stopping.state.seen_step;
+	const struct early_stop *s = &c->stopping.state;
+
+	if (!c->stopping.eval)
+		return false;
+	/* A job that failed has no last evaluation: its last model may be of any later step. */
+	return c->phase == COORD_FAILED ? s->best_step < (int64_t)coord_step(c)
+	                                : c->evaluation.result.json && s->best_step < s->seen_step;
 }
 
 void coord_early_stop_report(const struct coord *c, json_t *to)

@@ -343,7 +343,8 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 			return 0;
 		if (over) {
 			saving = false;
-			log_warn(log, "the checkpoint takes too long: leaving without");
+			log_warn(log,
+			    "the checkpoint was not finished in time; leaving without it");
 			server_leave(s, asked_by);
 			until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
 			continue;
@@ -357,7 +358,7 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 		}
 		if (p[2].revents && rundir_watch_gone(dir)) {
 			err_set(&why, ERR_FAILED,
-			    "the run directory was deleted: nobody can reach this process any more, so it ends");
+			    "the run directory was deleted, so no process can reach this one; it ends");
 			log_error(log, "%s", why.msg);
 			service_close(service, &why);
 			return err_exit_code(why.code);
@@ -384,7 +385,7 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 		case SIGUSR1:
 			if (!server_checkpoint(s))
 				log_info(log,
-				    "SIGUSR1 is for the coordinator, which has checkpoints made");
+				    "SIGUSR1 is ignored here; send it to the coordinator to take a checkpoint");
 			break;
 		case 0:
 			break;
@@ -446,18 +447,16 @@ static int block_server_signals(void)
 static bool has_contradiction(const struct options *o, int nargs)
 {
 	if (o->join && (nargs || o->run_dir || o->coordinator || o->no_store))
-		return refuse_usage("--join stands alone: the join file says which cluster it is");
+		return refuse_usage(
+		    "--join cannot be used with a cluster file or -C: the join file names the cluster");
 	if (o->relay && (!o->join || !o->zone))
 		return refuse_usage(
-		    "--relay wants --join and --zone: it serves the workers of a zone");
+		    "--relay requires --join and --zone: a relay serves the workers of one zone");
 	if (o->read_only && (nargs || o->join || o->resume || o->no_store || o->name))
-		return refuse_usage(
-		    "--read-only stands alone, but for -C, --fresh and --set: the checkpoint, or "
-		    "the other cluster, says what the cluster is");
+		return refuse_usage("--read-only can only be combined with -C, --fresh and --set");
 	if (o->fresh >= 0 && (!o->read_only || !follower_can_follow(o->read_only)))
-		return refuse_usage("--fresh goes with --read-only of a cluster that lives");
-	return o->set.n && !nargs && !o->read_only &&
-	    refuse_usage("--set needs a cluster file to override");
+		return refuse_usage("--fresh requires --read-only with a running cluster");
+	return o->set.n && !nargs && !o->read_only && refuse_usage("--set requires a cluster file");
 }
 
 static struct shard *follower_target_shard(void *server)

@@ -97,7 +97,7 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 @test "a binary format is not written to a terminal" {
 	command -v script >/dev/null || skip "no script(1)"
 	run script -qec "ps-ctl export all" /dev/null
-	[[ $output == *"not for a terminal"* ]]
+	[[ $output == *"cannot be written to a terminal"* ]]
 }
 
 @test "list and show: every row of the tables, as text and as JSON Lines" {
@@ -233,7 +233,7 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 
 @test "a directory that is no cluster is 4, another user's is 5" {
 	run -4 ps-ctl -C / status
-	[[ $output == *'"/" is no run directory'* ]]
+	[[ $output == *'"/" is not a run directory'* ]]
 	write_cluster 1
 	ps-ctl run lin >/dev/null
 	if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups true 2>/dev/null; then
@@ -264,22 +264,22 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 
 @test "checkpoint ls in a wrong directory says what is wrong, once" {
 	run -4 ps-ctl checkpoint ls
-	[[ $output == 'ps-ctl: there is no run here '*'name a run directory with -C DIR' ]]
+	[[ $output == 'ps-ctl: there is no *.run directory in '*'name a run directory with -C DIR' ]]
 	write_cluster 1
 	ps-ctl run lin >/dev/null
 	mkdir lin.run/checkpoints other
 	for where in lin.run lin.run/checkpoints; do
 		run -4 bash -c "cd $where && ps-ctl checkpoint ls"
-		[[ $output == 'ps-ctl: . lies in a run directory: name that, with -C ./'* || $output == *'with -C .' ]]
+		[[ $output == 'ps-ctl: . is inside a run directory: give that directory with -C ./'* || $output == *'with -C .' ]]
 		[ "$(wc -l <<<"$output")" -eq 1 ]
 	done
 	run -4 ps-ctl -C lin.run/checkpoints checkpoint ls
-	[[ $output == *"lin.run/checkpoints lies in a run directory"* ]]
+	[[ $output == *"lin.run/checkpoints is inside a run directory"* ]]
 	run -4 ps-ctl -C other checkpoint ls
 	[[ $output == *'"other" is no run directory' ]]
 	cp -r lin.run again.run
 	run -3 ps-ctl checkpoint ls
-	[[ $output == *"several runs are here: name one with -C DIR"* ]]
+	[[ $output == *"this directory has several runs: name one with -C DIR"* ]]
 }
 
 @test "integers are printed as integers, and one of a thing is no plural" {

@@ -140,10 +140,10 @@ near() {
 		run "-$code" --separate-stderr ps-ctl plan "$@"
 		[ -z "$output" ] && [[ "$stderr" == *"$word"* ]] || { echo "$stderr"; false; }
 	}
-	refused 2 "a cluster file is wanted"
+	refused 2 "give a cluster file"
 	refused 4 "no such cluster file" nothing
 	refused 78 "--params N --compute TIME" c
-	refused 2 "needs --compute" c --params 1M
+	refused 2 "requires --compute" c --params 1M
 	refused 2 "must be bits a second" c "${GIVEN[@]}" --net fast
 	refused 2 "must be bits a second" c "${GIVEN[@]}" --net 1G/
 	refused 2 "must be a time" c --params 1M --compute soon
@@ -164,7 +164,7 @@ near() {
 	refused 2 "a number of workers" c "${GIVEN[@]}" --slow 1x1e300
 	refused 2 "must be a number" c --params many --compute 1s
 	refused 2 "must be a number" c --params 900P --compute 1s
-	refused 2 "for one that does not" c --measure
+	refused 2 "plans for the running cluster" c --measure
 	refused 2 "are for --measure" c "${GIVEN[@]}" --window 2s
 	refused 2 "--cores must be above 0" c "${GIVEN[@]}" --net 1G --proxied 1
 	refused 78 "backup: must be less" c "${GIVEN[@]}" --set backup=4

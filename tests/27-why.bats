@@ -58,7 +58,7 @@ three() {
 	wait_for 10 test -S "$RUN/ctl.sock"
 	wait_for 10 says '^the start waits for server-1 '
 	run -0 why
-	[[ ${lines[0]} == "the start waits for server-1 ("*"it has not come yet; start it: ps-serve "* ]]
+	[[ ${lines[0]} == "the start waits for server-1 ("*"it has not joined yet; start it: ps-serve "* ]]
 	[[ ${lines[1]} == "the start waits for worker-0 ("* ]]
 	[[ ${lines[2]} == "the start waits for worker-1 ("*"ps-work train --join FILE"* ]]
 	ps-serve -C "$RUN" --name server-1 2>server.log 3>&- &

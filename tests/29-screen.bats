@@ -284,7 +284,7 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	[[ ${lines[0]} =~ id\ +threads\ +who\ +odd$ ]]
 	[[ ${lines[1]} =~ worker-0\ +[1-9]\ +worker-0\ +$'\xef\xbf\xbd'\[31m$ ]]
 	run -0 s -o step -c 'sleep 30; echo late=1'  0.1 1
-	[[ $output == *"took too long, and was killed"* ]]
+	[[ $output == *"took too long and was killed"* ]]
 	[ "$(pgrep -f 'sleep 30; echo late=1' | wc -l)" -eq 0 ]
 	run -0 s -o step -c 'exit 3'
 	[[ $output == *"failed"* ]]

@@ -87,7 +87,7 @@ preloaded() {
 	wait_for 10 grep -q "not in the server's authorized_keys" w1.log
 	run -1 doctor -C "$RUN"
 	[[ ${lines[0]} == "fail keys: worker-1's key ("*") is not in authorized_keys; echo 'worker x25519:"* ]]
-	grep -q "server-0 has refused [0-9]* connections* of strangers" <<<"$output"
+	grep -q "server-0 has refused [0-9]* connections* of unknown peers" <<<"$output"
 	remedy=$(sed -n '1s/.*; \(echo .* >> [^,]*\),.*/\1/p' <<<"$output" | sed 's/worker-1 >>/w1 >>/; s/ worker-1'"'"'/ mended'"'"'/')
 	bash -c "$remedy"
 	kill -HUP "$pid"
@@ -97,7 +97,7 @@ preloaded() {
 	ps-ctl invite -C "$RUN" --role worker --name gone -o gone.join 2>/dev/null
 	sed -i '/ gone$/d' "$RUN/keys/authorized_keys"
 	kill -HUP "$pid"
-	refused() { doctor --join gone.join | head -n 1 | grep -q "^fail keys: the coordinator at 127.* refuses gone: .*this key is not .*; have a new join file made"; }
+	refused() { doctor --join gone.join | head -n 1 | grep -q "^fail keys: the coordinator at 127.* refuses gone: .*this key is not .*; make a new join file made"; }
 	wait_for 10 refused
 }
 
@@ -109,7 +109,7 @@ preloaded() {
 	[[ $output == *"ok   links: the coordinator at 127.0.0.1:"*" knows this key: "* ]]
 	(umask 077 && jq -c '.data = "127.0.0.1:1"' w.join >wrong.join)
 	run -1 doctor --join wrong.join
-	[[ ${lines[0]} == "fail links: the coordinator at 127.0.0.1:1: cannot reach 127.0.0.1:1"*"; is it running, and is its port open"* ]]
+	[[ ${lines[0]} == "fail links: the coordinator at 127.0.0.1:1: cannot reach 127.0.0.1:1"*"; check that it runs and that the firewall opens its port"* ]]
 	(umask 077 && jq -c '.data = "no-such-host.invalid:1"' w.join >name.join)
 	run -1 doctor --join name.join
 	[[ ${lines[0]} == "fail names: "*"no-such-host.invalid"*"; write the address as a number"* ]]
@@ -144,7 +144,7 @@ preloaded() {
 	wait_for 10 test -S "$RUN/ctl.sock"
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	by_hand w1.log ps-work train -C "$RUN" --rank 1
-	says '^fail disk: no checkpoint: .*No space left on device; make room' --quick
+	says '^fail disk: no checkpoint: .*No space left on device; free some space' --quick
 	at=$(status .step)
 	wait_for 10 step_is_past "$at"
 }
@@ -162,7 +162,7 @@ preloaded() {
 	serve clock.json
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	by_hand w1.log "${ahead[@]}" CLOCK_AHEAD=-3600 ps-work train -C "$RUN" --rank 1
-	says "^fail clock: worker-1's clock \(.*\) is 3[56][0-9.]* s behind the coordinator's; set the clocks .*NTP" --quick
+	says "^fail clock: worker-1's clock \(.*\) is 3[56][0-9.]* s behind the coordinator's; synchronize the clocks .*NTP" --quick
 }
 
 @test "clock off, on the host that asks" {
@@ -171,7 +171,7 @@ preloaded() {
 	serve signed.json
 	ps-ctl invite -C "$RUN" --role worker -o w.join 2>/dev/null
 	run -1 "${ahead[@]}" CLOCK_AHEAD=3600 ps-ctl doctor --join w.join
-	[[ ${lines[0]} == "fail clock: the coordinator cannot be asked: "*"the clocks differ: the client's is "*" s ahead of the server's "*"; set both hosts' clocks by NTP"* ]]
+	[[ ${lines[0]} == "fail clock: cannot ask the coordinator: "*"the clocks differ: the client's is "*" s ahead of the server's "*"; synchronize both hosts' clocks by NTP"* ]]
 }
 
 @test "version skew" {
@@ -222,7 +222,7 @@ preloaded() {
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	wait_for 10 worker_is 0 joining
 	run -1 doctor -C "$RUN"
-	[[ ${lines[0]} =~ ^"fail links: worker-0 shakes hands with, but gets no large records through to, server-1 ($PROXY): ".*"; try its MTU: ping -M do " ]]
+	[[ ${lines[0]} =~ ^"fail links: worker-0 completes the handshake with, but cannot send large records to, server-1 ($PROXY): ".*"; try its MTU: ping -M do " ]]
 	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	tell heal
 	tell rate 400000
@@ -236,14 +236,14 @@ preloaded() {
 @test "too few descriptors" {
 	job files
 	run -1 bash -c 'ulimit -n 30; ps-ctl doctor files.json'
-	[[ ${lines[0]} == "fail files: server-0 may have 30 descriptors open, and may come to need "*"; raise the limit: ulimit -n 65536"* ]]
+	[[ ${lines[0]} == "fail files: server-0 may open 30 descriptors, but can need up to "*"; raise the limit: ulimit -n 65536"* ]]
 	run bash -c 'ulimit -n 20; ps-ctl start files.json --timeout 20s'
 	[ "$status" -ne 0 ]
 	run -1 doctor -C "$RUN"
 	[[ ${lines[0]} == "fail files: "*"may open 20: set ulimit -n "*"; raise the limit"* ]]
 	# One that cannot even answer, and does not say so a thousand times.
 	background ps-serve files.json
-	crowded() { ps-ctl doctor -C "$RUN" --quick | head -n 1 | grep -qE '^fail files: (the coordinator|server-0) (has all of the 28 descriptors open that it may|may have 28 descriptors open, and may come to need [0-9]+); raise the limit: ulimit -n 65536'; }
+	crowded() { ps-ctl doctor -C "$RUN" --quick | head -n 1 | grep -qE '^fail files: (the coordinator|server-0) (has reached its limit of 28 open descriptors|may have 28 descriptors open, and may come to need [0-9]+); raise the limit: ulimit -n 65536'; }
 	wait_for 10 test -e "$RUN/ctl.sock"
 	prlimit --pid "$pid" --nofile=28:28
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
@@ -257,7 +257,7 @@ preloaded() {
 	serve modes.json
 	chmod 755 "$RUN/keys"
 	run -1 doctor -C "$RUN"
-	[[ ${lines[0]} == "fail keys: others may enter $RUN/keys (mode 0755): chmod 700 "* ]]
+	[[ ${lines[0]} == "fail keys: other users can enter $RUN/keys (mode 0755): chmod 700 "* ]]
 	chmod 700 "$RUN/keys"
 	chmod 644 "$RUN/keys/worker-0.key"
 	run -1 doctor -C "$RUN"
@@ -268,7 +268,7 @@ preloaded() {
 	job late
 	serve late.json
 	background ps-ctl wait -C "$RUN" --for ready --timeout 40s
-	wait_for 15 grep -q '^doctor: fail waits: the start waits for worker-0 .*: it has not come yet; start it: ' err
+	wait_for 15 grep -q '^doctor: fail waits: the start waits for worker-0 .*: it has not joined yet; start it: ' err
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	finish

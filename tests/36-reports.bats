@@ -95,7 +95,7 @@ page_text() {
 	ps-ctl report lin >page
 	page_text page | grep -q 'ended without a result'
 	run -4 ps-ctl report nothing
-	[[ $output == *'"nothing" is no run directory'* ]]
+	[[ $output == *'"nothing" is not a run directory'* ]]
 	run -4 ps-ctl compare lin nothing
 	run -4 ps-ctl runs nothing
 	run -2 ps-ctl compare lin

@@ -91,7 +91,7 @@ job() {
 	run key revoke late
 	kill -CONT "$(pid_of server-1)"
 	[ "$status" -eq 1 ]
-	[[ $output == *"server-1 has not said within 1 s"* ]]
+	[[ $output == *"server-1 has not confirmed within 1 s"* ]]
 	wait_for 10 eval 'python3 "$LIB/knock.py" "$RUN" late server-1 | grep -q refused'
 	ps-ctl stop -C "$RUN" >/dev/null
 }
@@ -135,7 +135,7 @@ job() {
 	joined guest.join
 	run -0 --separate-stderr key rotate-psk --grace 10s
 	[[ $output == "the cluster has a new secret; the one before is accepted until "*Z ]]
-	[[ $stderr == *"guest (admin) has come by a join file: invite it again"* ]]
+	[[ $stderr == *"guest (admin) joined with a join file: invite it again"* ]]
 	! cmp -s "$RUN/keys/psk" old.psk
 	[ "$(stat -c %a "$RUN/keys/psk" "$RUN/keys/psk.old" | xargs)" = "600 600" ]
 	joined guest.join

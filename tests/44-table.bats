@@ -192,9 +192,9 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 	refuses 'must be 1 to 63 letters' 78 add '../x' --rows 10
 	refuses 'and the servers have' 78 add big --rows 1000000000000
 	refuses 'has no room for it: mem_limit: it would make' 78 add big --rows 100000000
-	refuses '--rows is wanted' 2 add x
-	refuses '--rows is wanted' 2 grow emb
-	refuses '--cols, --sparse, --init, --policy and --decay are for add' 2 grow emb --rows 20 --cols 2
+	refuses '--rows is required' 2 add x
+	refuses '--rows is required' 2 grow emb
+	refuses '--cols, --sparse, --init, --policy and --decay can only be used with add' 2 grow emb --rows 20 --cols 2
 	refuses 'did you mean "grow"' 2 grwo emb
 	refuses 'must be zeros or uniform:LIMIT' 2 add x --rows 1 --init gauss
 	for body in '{}' '{"add":{"name":"x","rows":1,"cols":1},"drop":"emb"}' '{"drop":7}' '{"grow":{"name":"emb","rows":-1}}' \

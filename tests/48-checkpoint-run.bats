@@ -277,7 +277,7 @@ is_done() {
 	wait_for 10 step_kept 1
 	kill -USR1 "$(cat digits.run/server-0.pid)" "$(cat digits.run/server-1.pid)"
 	wait_for 10 step_kept 2
-	grep -q 'SIGUSR1 is for the coordinator' digits.run/server-1.log
+	grep -q 'SIGUSR1 is ignored here' digits.run/server-1.log
 	at=$(status .step)
 	wait_for 10 step_is_past $((at + 20))
 	kill -TERM "$pid"

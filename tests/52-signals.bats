@@ -43,7 +43,7 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 	done
 	# SIGUSR1 did have one.
 	wait_for 20 eval '[ "$(status .checkpoint_step)" != null ] || ls "$RUN/checkpoints" | grep -q "^step-"'
-	grep -q 'SIGUSR1 is for the coordinator' "$RUN/server-1.log"
+	grep -q 'SIGUSR1 is ignored here' "$RUN/server-1.log"
 	ps-ctl stop -C "$RUN" >/dev/null
 	none_left "$T"
 }

@@ -145,7 +145,7 @@ open("job.run/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + tex
 	run -1 --separate-stderr ps-work predict job.run/model.safetensors train.csv
 	[[ $stderr == *"does not describe its model: an older pskit"* ]]
 	run -2 ps-work predict -C job.run job.run/model.safetensors train.csv
-	[[ $output == *"job.run/model.safetensors\" is a second model, beside -C job.run"* ]]
+	[[ $output == *"job.run/model.safetensors\" is a second model; the first is -C job.run"* ]]
 }
 
 @test "what is no model file is said in one sentence" {

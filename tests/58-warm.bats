@@ -296,7 +296,7 @@ older() {
 	people 1 200 "Oslo Rome" | sed 's/>50K/rich/' >tue.csv
 	refused 1 'label "rich" does not occur in the training data' --init-from mon.run
 	run -2 ps-ctl start tue --emit sbatch --init-from mon.run
-	[[ $output == *"the key job.init_from goes along"* ]]
+	[[ $output == *"set the key job.init_from"* ]]
 }
 
 @test "data in blocks and a stream: old features stay, and blocks add new categories behind them" {

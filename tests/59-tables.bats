@@ -231,7 +231,7 @@ accuracy_of() {
 		page.csv : is XML or a web page, and no table; was the right address downloaded?
 		one.csv :1: has one column; a table needs features beside the label
 		same.csv : every label is "yes"; a model of classes needs at least two
-		names.csv : the labels are 30 different texts in 30 rows, and no classes; if another column is the label, add ?label=NAME to the path
+		names.csv : the labels are 30 different texts in 30 rows, too many for classes; if another column is the label, add ?label=NAME to the path
 		list.json :1: begins a list, and a line must be an object; jq -c '.[]' makes lines of a list
 	END
 	[ ! -e nowhere ]

@@ -192,7 +192,7 @@ rests() {
 		wait_for 20 step_is_past 150
 		rests
 		ps-ctl export w -C "$RUN" --since 0 >base.st 2>said
-		[[ $(cat said) =~ ^"ps-ctl: what comes from now on: --since "([0-9]+)$ ]]
+		[[ $(cat said) =~ ^"ps-ctl: to export later changes: --since "([0-9]+)$ ]]
 		since=${BASH_REMATCH[1]}
 		[ "$since" -gt 0 ]
 		# So slow that some rows do not change before the job rests again, however busy the host is.
@@ -212,7 +212,7 @@ rests() {
 		none_left "$T"
 	done
 	run -3 --separate-stderr ps-ctl export w -C c.run --since 5
-	[[ $stderr == *'is not running: --since asks its servers'* ]]
+	[[ $stderr == *'is not running, but --since requires running servers'* ]]
 }
 
 @test "export --since: where it is not known what changed it says so" {
@@ -221,7 +221,7 @@ rests() {
 	run -78 --separate-stderr ps-ctl export w -C "$RUN" --since 5
 	[[ $stderr == *'it is not known when rows change: its policy must have changes, expire or memory'* ]]
 	run -2 --separate-stderr ps-ctl export w -C "$RUN" --since 5 -o text
-	[[ $stderr == *'--since is for -o safetensors'* ]]
+	[[ $stderr == *'--since requires -o safetensors'* ]]
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 

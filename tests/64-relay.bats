@@ -281,7 +281,7 @@ tables() {
 	run -78 timeout 20 ps-serve --relay --join r.join --zone rack1
 	[[ "$output" == *"only where sync is bsp"* ]]
 	run -2 ps-serve --relay --join r.join
-	[[ "$output" == *"--relay wants --join and --zone"* ]]
+	[[ "$output" == *"--relay requires --join and --zone"* ]]
 	ps-ctl invite -C "$RUN" --role server -o s.join 2>/dev/null
 	run -5 timeout 20 ps-serve --relay --join s.join --zone rack1
 	[[ "$output" == *"role"* ]]

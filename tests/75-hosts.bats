@@ -188,7 +188,7 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	run -4 ps-ctl run lin.json --hostfile nowhere
 	[[ $output == *'--hostfile: cannot open "nowhere"'* ]]
 	run -6 ps-ctl run lin.json --set hosts=nowhere.invalid
-	[[ $output == *'it is not known on which address others reach this host (--bind tells)'* ]]
+	[[ $output == *'cannot find the address at which other hosts reach this one: give --bind'* ]]
 	run -78 ps-ctl run lin.json --iface 'no-such*'
 	[[ $output == *'no network interface "no-such*" is up here with an address; there is lo'* ]]
 	[ ! -e lin.run ]

@@ -52,16 +52,16 @@ static void explain_no_run(const char *named, struct err *e)
 		if (looks_like_run_dir(path[i]))
 			found = path[i];
 	if (found)
-		err_set(e, e->code, "%s lies in a run directory: name that, with -C %s", where,
-		    found);
+		err_set(e, e->code, "%s is inside a run directory: give that directory with -C %s",
+		    where, found);
 	else if (e->code == ERR_NOTREADY)
 		err_set(e, e->code,
-		    "several runs are here: name one with -C DIR (ps-ctl runs lists them)");
+		    "this directory has several runs: name one with -C DIR (ps-ctl runs lists them)");
 	else if (!named)
 		err_set(e, e->code,
-		    "there is no run here (no *.run directory in \".\"): name a run directory with -C DIR");
+		    "there is no *.run directory in \".\": name a run directory with -C DIR");
 	else if (access(named, F_OK) == 0)
-		err_set(e, e->code, "-C: \"%s\" is no run directory", named);
+		err_set(e, e->code, "-C: \"%s\" is not a run directory", named);
 	for (size_t i = 0; i < CTL_COUNT(path); i++)
 		free(path[i]);
 }
@@ -94,7 +94,8 @@ static enum err_code resolve_checkpoint(const struct checkpoint_options *o, cons
 	*path = NULL;
 	if (uri_is(word))
 		return err_set(e, ERR_USAGE,
-		    "%s is in a store: ps-ctl checkpoint fetch brings it here", word);
+		    "%s is in an object store: ps-ctl checkpoint fetch copies it to this host",
+		    word);
 	if (num_uint(word, INT64_MAX, &step)) {
 		snprintf(name, sizeof name, "step-%012llu", (unsigned long long)step);
 		is_step = true;

@@ -41,8 +41,7 @@ int checkpoint_ls_store(const struct checkpoint_options *o, const char *at)
 	size_t n = 0;
 	enum err_code rc = uri_is_s3(at)
 	    ? store_open(o->timeout, &c, &e)
-	    : err_set(&e, ERR_USAGE,
-	          "ls takes s3://BUCKET/PREFIX/NAME, or nothing more; got \"%s\"", at);
+	    : err_set(&e, ERR_USAGE, "ls accepts only s3://BUCKET/PREFIX/NAME, got \"%s\"", at);
 
 	if (rc == ERR_OK)
 		rc = ckpt_store_list(c, where, &list, &n, &e);
@@ -125,7 +124,7 @@ int checkpoint_push(const struct checkpoint_options *o, int nargs, char **args)
 		rc = e.code;
 	else if (!at)
 		rc = err_set(&e, ERR_CONFIG,
-		    "where to? checkpoint_to is none: name s3://BUCKET/PREFIX/NAME");
+		    "the destination is missing, as checkpoint_to is none: give s3://BUCKET/PREFIX/NAME");
 	if (rc == ERR_OK)
 		rc = store_open(o->timeout, &c, &e);
 	if (rc == ERR_OK)
@@ -145,7 +144,7 @@ int checkpoint_push(const struct checkpoint_options *o, int nargs, char **args)
 static void warn_of_skipped(void *ctx, const char *path, const char *why)
 {
 	(void)ctx;
-	fprintf(stderr, "ps-ctl: warning: %s is passed over: %s\n", path, why);
+	fprintf(stderr, "ps-ctl: warning: %s was skipped: %s\n", path, why);
 }
 
 static void note_fetching(void *ctx, const char *name, uint64_t bytes)
@@ -166,7 +165,7 @@ static char *fetch_destination(const struct checkpoint_options *o, struct err *e
 	if (ctl_run_dir(o->dir, &run, e) == ERR_OK) {
 		if (rundir_is_alive(run, NULL))
 			err_set(e, ERR_EXISTS,
-			    "%s is running, and makes checkpoints of its own there: name another directory",
+			    "%s is running and writes its checkpoints there: name another directory",
 			    run);
 		else
 			dir = rundir_path(run, "checkpoints");

@@ -30,7 +30,7 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE",
-	    "check from another host, with the join file that will be used here", NULL, 0, 0 },
+	    "check from another host with this join file", NULL, 0, 0 },
 	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
 	    "with FILE: change a key, as ps-ctl start --set would", NULL, 0, 0 },
 	{ "quick", 'q', OPT_FLAG, offsetof(struct options, quick), NULL,
@@ -169,7 +169,7 @@ static int examine_file(struct doctor *d, const struct options *o, const char *f
 
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, data ? "data" : "config", file,
 		    data ? "put the data there, or name where it is: --set data=PATH"
-		         : "ps-ctl show KEY tells about a key",
+		         : "ps-ctl show KEY describes a key",
 		    "%s", e.msg);
 		return 0;
 	}
@@ -214,9 +214,9 @@ static int run_doctor(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if ((nargs != 0) + (o.dir != NULL) + (o.join != NULL) > 1)
 		code = ctl_report_misuse(self,
-		    "a cluster FILE, -C DIR or --join FILE: one of them");
+		    "give only one of a cluster FILE, -C DIR and --join FILE");
 	else if (o.set.n && !nargs)
-		code = ctl_report_misuse(self, "--set needs a cluster file to change");
+		code = ctl_report_misuse(self, "--set requires a cluster FILE");
 	else if (o.join)
 		doctor_join(&d, o.join);
 	else

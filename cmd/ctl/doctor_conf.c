@@ -37,15 +37,15 @@ void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_
 			return;
 	if (open > 0 && (uint64_t)open + 2 > limit)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "files", id, raise_limit,
-		    "%s has all of the %llu descriptors open that it may", id,
+		    "%s has reached its limit of %llu open descriptors", id,
 		    (unsigned long long)limit);
 	else if (limit < need)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "files", id, raise_limit,
-		    "%s may have %llu descriptors open, and may come to need %llu", id,
+		    "%s may open %llu descriptors, but can need up to %llu", id,
 		    (unsigned long long)limit, (unsigned long long)need);
 	else if (open > 0 && (uint64_t)open > limit / 10 * 9)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "files", id, raise_limit,
-		    "%s has %lld descriptors open, of the %llu that it may", id, (long long)open,
+		    "%s has opened %lld of at most %llu descriptors", id, (long long)open,
 		    (unsigned long long)limit);
 }
 
@@ -62,7 +62,7 @@ static void check_port_is_free(struct doctor *d, const char *key, const char *ad
 		return;
 	}
 	snprintf(remedy, sizeof remedy,
-	    "--set %s=HOST:0 takes a free port; ss -ltnp 'sport = %.20s' shows who has this one",
+	    "--set %s=HOST:0 takes a free port; ss -ltnp 'sport = %.20s' shows the process that uses this one",
 	    key, port ? port : "");
 	if (e.code == ERR_EXISTS)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "ports", addr, remedy, "%s: %s",
@@ -81,7 +81,7 @@ static void check_memory_of_host(struct doctor *d, const struct conf *c)
 	if (may > left)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "memory", "",
 		    "lower mem_limit, or start servers on other hosts",
-		    "mem_limit lets %lld server%s come to %sB, and this host has %sB left",
+		    "mem_limit allows %lld server%s to use %sB, but this host has %sB left",
 		    (long long)c->servers, NUM_S(c->servers), b, a);
 	doctor_add_ok(d, "memory", "this host has %sB left", a);
 }
@@ -96,7 +96,7 @@ static void check_inherited_descriptors(struct doctor *d, const struct conf *c)
 	getrlimit(RLIMIT_NOFILE, &files);
 	if (files.rlim_max < need)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "files", "server-0", raise_limit,
-		    "server-0 may have %llu descriptors open, and may come to need %llu",
+		    "server-0 may open %llu descriptors, but can need up to %llu",
 		    (unsigned long long)files.rlim_max, (unsigned long long)need);
 	doctor_add_ok(d, "files", "%llu descriptors for each process",
 	    (unsigned long long)files.rlim_max);
@@ -130,14 +130,14 @@ static void check_blas_kernels(struct doctor *d)
 void doctor_file(struct doctor *d, const struct conf *c)
 {
 	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "",
-	    "every key is as it should be");
+	    "every key of the file is valid");
 	if (c->has_job)
 		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "data", "", "",
-		    "all of job.data and job.eval is here, and can be read");
+		    "all files of job.data and job.eval can be read");
 	if (!d->alive) {
 		check_port_is_free(d, "listen", c->listen);
 		check_port_is_free(d, "http", c->http);
-		doctor_add_ok(d, "ports", "%s and %s can be had", c->listen, c->http);
+		doctor_add_ok(d, "ports", "%s and %s are free", c->listen, c->http);
 		check_run_disk(d);
 	}
 	check_inherited_descriptors(d, c);

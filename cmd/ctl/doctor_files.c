@@ -32,9 +32,9 @@ static void check_dir_is_private(struct doctor *d, const char *path)
 	if (stat(path, &st) || !(st.st_mode & 077))
 		return;
 	doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", path,
-	    "run that chmod; the cluster's secrets were open to others: a new run has new ones",
-	    "others may enter %s (mode %04o): chmod 700 %s", path, (unsigned)st.st_mode & 07777,
-	    path);
+	    "run that chmod; other users could read the cluster's secrets: start a new run for new secrets",
+	    "other users can enter %s (mode %04o): chmod 700 %s", path,
+	    (unsigned)st.st_mode & 07777, path);
 }
 
 /* True when a key with this file name may have this role: "worker-1.key" must be a worker's. */
@@ -86,7 +86,7 @@ static void check_secret_key(struct doctor *d, const struct keyring *ring, const
 			    "%s's key has expired", name);
 		else if (!role_fits_name(name, entry->role))
 			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name,
-			    "mend its line in keys/authorized_keys and send the coordinator SIGHUP",
+			    "correct its line in keys/authorized_keys and send the coordinator SIGHUP",
 			    "%s's key has the role %s in authorized_keys", name,
 			    role_name(entry->role));
 		key_pair_wipe(&key);
@@ -131,13 +131,14 @@ void doctor_keys(struct doctor *d)
 	check_dir_is_private(d, keys);
 	if (psk_load(secret, psk, &e))
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "psk",
-		    "run the chmod it names, or begin a new run: it has new secrets", "%s", e.msg);
+		    "run that chmod, or start a new run, which makes new secrets", "%s", e.msg);
 	if (keyring_load(list, &ring, &e))
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "authorized_keys",
-		    "mend that line, then send the coordinator SIGHUP", "%s", e.msg);
+		    "correct that line, then send the coordinator SIGHUP", "%s", e.msg);
 	else
 		n = check_secret_keys(d, ring, keys);
-	doctor_add_ok(d, "keys", "%u key%s, all admitted; nobody else can read them", n, NUM_S(n));
+	doctor_add_ok(d, "keys",
+	    "%u key%s, all in authorized_keys and readable only by their owner", n, NUM_S(n));
 	keyring_free(ring);
 	explicit_bzero(psk, sizeof psk);
 	free(keys);
@@ -184,8 +185,8 @@ static bool check_dir_is_writable(struct doctor *d, const char *dir)
 	full = !other && write(fd, "", 1) != 1;
 	if (other || full)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir,
-		    "make room there, or choose another place: df -h shows how much there is",
-		    "nothing can be written to %s: %s", dir, strerror(errno));
+		    "free some space there, or choose another directory: df -h shows the free space",
+		    "cannot write to %s: %s", dir, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return !other && !full;
@@ -201,7 +202,7 @@ void doctor_disk(struct doctor *d, const char *dir)
 
 	if (statvfs(dir, &fs)) {
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "",
-		    "cannot look at %s: %s", dir, strerror(errno));
+		    "cannot examine %s: %s", dir, strerror(errno));
 		return;
 	}
 	room = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -211,11 +212,11 @@ void doctor_disk(struct doctor *d, const char *dir)
 		return;
 	if (room < ROOM_MIN || room < need)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir,
-		    "make room there, or set keep_last lower: df -h shows how much there is",
+		    "free some space there, or lower keep_last: df -h shows the free space",
 		    "%s has %sB left, and a checkpoint takes %sB", dir, left, wants);
 	else if (room / 3 < need)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "disk", dir,
-		    "make room there, or set keep_last lower",
+		    "free some space there, or lower keep_last",
 		    "%s has %sB left, which is less than three checkpoints of %sB", dir, left,
 		    wants);
 	doctor_add_ok(d, "disk", "%s has %sB left%s%s%s", dir, left,

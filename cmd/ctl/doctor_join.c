@@ -37,14 +37,13 @@ static enum err_code try_coordinator(struct doctor *d, const struct identity *id
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "links", id->data,
 		    "try the MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) "
 		    "or let ICMP \"fragmentation needed\" pass",
-		    "the coordinator at %s shakes hands, and gets no large records: %s", id->data,
-		    r.why.msg);
+		    "the coordinator at %s completes the handshake but receives no large records: %s",
+		    id->data, r.why.msg);
 	} else if (r.why.code == ERR_AUTH || r.why.code == ERR_FORBIDDEN) {
 		snprintf(text, sizeof text, "the coordinator at %s refuses %s: %s", id->data,
 		    id->name, r.why.msg);
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", id->name,
-		    "have a new join file made on the coordinator's host: ps-ctl invite", "%s",
-		    text);
+		    "make a new join file on the coordinator's host: ps-ctl invite", "%s", text);
 	} else {
 		snprintf(text, sizeof text, "the coordinator at %s: %s", id->data, r.why.msg);
 		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, id->data, text);
@@ -65,7 +64,7 @@ static void ask_coordinator(struct doctor *d, const struct identity *id, bool un
 
 	if (!*id->http)
 		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "",
-		    "the file names no control plane: nothing more can be asked from here");
+		    "the file has no address of the control plane, so there are no further checks");
 	else if (http_client_new(&target, &d->client, &e))
 		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_PLAIN, id->http, e.msg);
 	else if (!unreached ||
@@ -85,7 +84,7 @@ void doctor_join(struct doctor *d, const char *file)
 		return;
 	}
 	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "keys", file, "",
-	    "%s is the join file of %s, and nobody else can read it", file, id.name);
+	    "%s is the join file of %s, and only its owner can read it", file, id.name);
 	code = try_coordinator(d, &id);
 	if (code != ERR_AUTH && code != ERR_FORBIDDEN)
 		ask_coordinator(d, &id, code == ERR_UNREACH);

@@ -69,9 +69,9 @@ static void report_broken_link(struct doctor *d, const struct link *l)
 		{ "connect", "cannot reach",
 		    "open that port in the firewall, or give the server an address that the worker "
 		    "can use: --listen, --advertise" },
-		{ "handshake", "reaches, but does not come to terms with,",
-		    "ps-ctl doctor on the server's host checks the keys; another program may have the port" },
-		{ "transfer", "shakes hands with, but gets no large records through to,",
+		{ "handshake", "connects to, but fails the handshake with,",
+		    "ps-ctl doctor on the server's host checks the keys; another program may use the port" },
+		{ "transfer", "completes the handshake with, but cannot send large records to,",
 		    "try its MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) "
 		    "or let ICMP \"fragmentation needed\" pass" },
 	};
@@ -99,7 +99,7 @@ static void report_slow_link(struct doctor *d, const struct links *s, const stru
 	if (s->model > 0)
 		snprintf(model, sizeof model, "; all parameters take %.3g s on it", s->model / x);
 	doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "links", l->worker,
-	    "ethtool DEV and iperf3 tell what the link is capable of; codec, pull_codec and "
+	    "ethtool DEV and iperf3 show the rate of the link; codec, pull_codec and "
 	    "local_steps send less (ps-bandwidth(7))",
 	    "%s's link to %s (%s) is slow: %sB/s there, %sB/s back, round trip %.3g ms; the others' %sB/s%s",
 	    l->worker, json_str(l->found, "id", "?"), json_str(l->found, "address", "?"), up, down,
@@ -186,8 +186,8 @@ static void collect_links(struct doctor *d, const json_t *probes, struct links *
 
 		if (!json_flag(w, "done"))
 			doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "links", id,
-			    "is it stopped? ps-stat why tells who has not been heard of",
-			    "%s has not tried its links within %d s", id,
+			    "its process may be stopped: ps-stat why names processes that are silent",
+			    "%s has not tested its links within %d s", id,
 			    (int)(LONG / NSEC_PER_SEC));
 		json_array_foreach(json_object_get(w, "servers"), k, found) {
 			s->link = mem_regrow(s->link, s->n + 1, sizeof *s->link);
@@ -213,7 +213,7 @@ void doctor_links(struct doctor *d)
 		    "the coordinator no longer has the results of the workers");
 	if (rc)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "links", "", "",
-		    "the workers cannot be asked: %s", e.msg);
+		    "cannot ask the workers: %s", e.msg);
 	s.model = probes ? total_parameter_bytes(d) : 0;
 	collect_links(d, probes, &s);
 	report_links(d, &s);

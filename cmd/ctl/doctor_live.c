@@ -38,7 +38,8 @@ static void check_clock_skew(struct doctor *d, const char *id, const json_t *row
 
 	if (much >= SKEW_WARN)
 		doctor_add_finding(d, much >= SKEW_FAIL ? DOCTOR_FAIL : DOCTOR_WARN, DOCTOR_CAUSE,
-		    "clock", id, "set the clocks of both hosts by NTP: timedatectl set-ntp true",
+		    "clock", id,
+		    "synchronize the clocks of both hosts by NTP: timedatectl set-ntp true",
 		    "%s's clock (%s) is %.1f s %s the coordinator's", id,
 		    json_str(row, "host", "?"), much, skew > 0 ? "ahead of" : "behind");
 }
@@ -74,7 +75,7 @@ static void check_lost_server(struct doctor *d, const json_t *row)
 
 	if (strcmp(json_str(row, "state", ""), "lost") == 0)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_PLAIN, "servers", id,
-		    "ps-ctl logs tells how it ended; start it again: ps-serve -C DIR --name server-K, or --join FILE",
+		    "ps-ctl logs shows how it ended; start it again: ps-serve -C DIR --name server-K, or --join FILE",
 		    "%s is lost: it was on %s (pid %lld)%s%.300s", id, json_str(row, "host", "?"),
 		    (long long)json_int(row, "pid", 0), said ? ", and said: " : "",
 		    said ? said : "");
@@ -134,7 +135,7 @@ static void check_memory_of_servers(struct doctor *d, const json_t *servers, siz
 	if (left > 0 && may > left)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "memory", host,
 		    "set mem_limit, or start servers on other hosts",
-		    "the servers on %s may come to use %sB more, and it has %sB left", host, b, a);
+		    "the servers on %s can use %sB more, but the host has %sB left", host, b, a);
 }
 
 /* ---- all together ---- */
@@ -143,7 +144,7 @@ static void check_memory_of_servers(struct doctor *d, const json_t *servers, siz
  * user must not start another one in its place. */
 static bool is_starting(const struct doctor *d, const char *id, const char *because)
 {
-	return strcmp(because, "it has not come yet") == 0 && d->dir &&
+	return strcmp(because, "it has not joined yet") == 0 && d->dir &&
 	    rundir_is_supervised(d->dir) && rundir_read_pid(d->dir, id) > 0;
 }
 
@@ -160,7 +161,7 @@ static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 		           *because = json_str(row, "because", "");
 		bool slow = strcmp(who, "everybody") == 0, coming = is_starting(d, whom, because);
 		const char *remedy = coming
-		    ? "none yet: ps-ctl has started it; ps-ctl logs tells what it does"
+		    ? "none yet: ps-ctl has started it; ps-ctl logs shows its messages"
 		    : json_str(row, "remedy", "");
 		char text[900];
 
@@ -203,9 +204,9 @@ static void check_refused_sessions(struct doctor *d, const json_t *row)
 
 	if (n)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "keys", json_str(row, "id", "?"),
-		    "its log says who and why (connection refused); a peer of yours needs a line "
+		    "its log names the peers (connection refused); a process of this cluster needs a line "
 		    "in authorized_keys or a new join file: ps-ctl invite",
-		    "%s has refused %lld connection%s of strangers", json_str(row, "id", "?"),
+		    "%s has refused %lld connection%s of unknown peers", json_str(row, "id", "?"),
 		    (long long)n, NUM_S(n));
 }
 
@@ -235,9 +236,9 @@ static void check_reported_processes(struct doctor *d, const json_t *status, con
 	doctor_add_ok(d, "clock", "all clocks are within %.0f s", SKEW_WARN);
 	doctor_add_ok(d, "versions", "all are pskit %s, protocol %lld",
 	    json_str(status, "version", "?"), (long long)json_int(status, "protocol", 0));
-	doctor_add_ok(d, "files", "enough descriptors for everybody");
-	doctor_add_ok(d, "memory", "there is enough for all that the servers may use");
-	doctor_add_ok(d, "names", "every address can be used by the processes that have it");
+	doctor_add_ok(d, "files", "every process may open enough descriptors");
+	doctor_add_ok(d, "memory", "the hosts have enough for all servers");
+	doctor_add_ok(d, "names", "every address is reachable from the hosts that use it");
 }
 
 /* Reports a failed job with the reason that it gave. */
@@ -267,7 +268,7 @@ static void check_cluster(struct doctor *d, const json_t *status)
 	check_who_waits(d, why, forming);
 	doctor_add_ok(d, "servers", "%lld of %lld %s here", (long long)here,
 	    (long long)json_int(status, "servers_wanted", 0), here == 1 ? "is" : "are");
-	doctor_add_ok(d, "waits", "no member waits for long");
+	doctor_add_ok(d, "waits", "no process waits for long");
 	json_decref(servers);
 	json_decref(workers);
 	json_decref(relays);
@@ -284,7 +285,7 @@ void doctor_live(struct doctor *d)
 	if (status) {
 		check_cluster(d, status);
 	} else {
-		snprintf(text, sizeof text, "the coordinator cannot be asked: %s", e.msg);
+		snprintf(text, sizeof text, "cannot ask the coordinator: %s", e.msg);
 		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_PLAIN, "coordinator", text);
 		http_client_free(d->client);
 		d->client = NULL;

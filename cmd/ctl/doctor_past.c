@@ -51,7 +51,8 @@ static bool report_result(struct doctor *d, enum doctor_level level)
 		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir, reason);
 	else if (result && !told)
 		doctor_add_finding(d, level, DOCTOR_EFFECT, "result", d->dir,
-		    "ps-ctl logs shows the last messages", "the last run never became ready");
+		    "ps-ctl logs shows the last messages",
+		    "the last run failed before it was ready");
 	else if (result && *json_str(result, "unsaved", ""))
 		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir, json_str(result, "unsaved", ""));
 	else if (result)

@@ -51,9 +51,9 @@ static enum err_code write_changed_rows(const char *dir, const char *table, int6
 	enum err_code rc = export_changes(dir, table, (uint64_t)since, fd, &step, e);
 
 	if (!rc && step == UINT64_MAX)
-		fprintf(stderr, "ps-ctl: %s has no sparse table: it is whole\n", table);
+		fprintf(stderr, "ps-ctl: %s has no sparse table: all of it is exported\n", table);
 	else if (!rc)
-		fprintf(stderr, "ps-ctl: what comes from now on: --since %llu\n",
+		fprintf(stderr, "ps-ctl: to export later changes: --since %llu\n",
 		    (unsigned long long)step);
 	return rc;
 }
@@ -141,7 +141,7 @@ static enum err_code choose_saved_model(const char *dir, struct source *from, st
 	enum err_code rc = ERR_OK;
 
 	if (dir_has_file(dir, MODEL)) {
-		fprintf(stderr, "ps-ctl: %s is not running; this is the model that it saved\n",
+		fprintf(stderr, "ps-ctl: %s is not running; exporting the model that it saved\n",
 		    dir);
 	} else {
 		rc = ckpt_newest(checkpoints, warn_of_damage, NULL, &from->checkpoint, e);
@@ -151,7 +151,7 @@ static enum err_code choose_saved_model(const char *dir, struct source *from, st
 			    dir, MODEL);
 		else if (rc == ERR_OK)
 			fprintf(stderr,
-			    "ps-ctl: %s is not running; this is the model of its newest checkpoint, %s\n",
+			    "ps-ctl: %s is not running; exporting the model of its newest checkpoint, %s\n",
 			    dir, path_basename(from->checkpoint));
 	}
 	free(checkpoints);
@@ -180,8 +180,8 @@ static enum err_code find_model_source(const struct options *o, struct source *f
 			return rc;
 	}
 	if (o->since >= 0)
-		return err_set(e, ERR_NOTREADY, "%s is not running: --since asks its servers",
-		    *dir);
+		return err_set(e, ERR_NOTREADY,
+		    "%s is not running, but --since requires running servers", *dir);
 	return from->checkpoint ? ERR_OK : choose_saved_model(*dir, from, e);
 }
 
@@ -195,11 +195,12 @@ static int export_model(const struct ctl_cmd *self, const struct options *o, con
 
 	if (strcmp(table, "all") == 0 && strcmp(o->format, "npy") == 0)
 		return ctl_report_misuse(self,
-		    "npy holds one table: name it, or use -o safetensors");
+		    "npy can only store one table: name it, or use -o safetensors");
 	if (o->since >= 0 && strcmp(o->format, "safetensors") != 0)
-		return ctl_report_misuse(self, "--since is for -o safetensors");
+		return ctl_report_misuse(self, "--since requires -o safetensors");
 	if (!o->file && strcmp(o->format, "text") != 0 && isatty(STDOUT_FILENO))
-		return ctl_report_misuse(self, "%s is not for a terminal: add > FILE", o->format);
+		return ctl_report_misuse(self, "%s cannot be written to a terminal: add > FILE",
+		    o->format);
 	rc = find_model_source(o, &from, &dir, &e);
 	from.dir = dir;
 	if (rc == ERR_OK)

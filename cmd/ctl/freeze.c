@@ -120,7 +120,7 @@ static int run_freeze(const struct ctl_cmd *self, int argc, char **argv)
 	for (int i = 1; i <= nargs; i++)
 		if (strchr(argv[i], ',') || !*argv[i])
 			return ctl_report_misuse(self,
-			    "\"%.60s\": must be a table's name; several stand one after the other",
+			    "\"%.60s\": must be the name of a table; separate several names by blanks",
 			    argv[i]);
 	rc = ctl_reach(o.dir, &client, &e);
 	while (rc == ERR_OK && !done)

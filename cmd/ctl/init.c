@@ -35,7 +35,7 @@ static enum err_code write_new_file(const char *path, const char *text, struct e
 	enum err_code rc;
 
 	if (fd < 0 && errno == EEXIST)
-		return err_set(e, ERR_EXISTS, "%s exists already, and is left as it is", path);
+		return err_set(e, ERR_EXISTS, "%s exists already and is not changed", path);
 	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot write %s", path);
 	rc = file_write_all(fd, text, strlen(text), e);
@@ -197,7 +197,7 @@ static int run_init(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (o.eval && !o.data)
-		return ctl_report_misuse(self, "--eval goes with --data");
+		return ctl_report_misuse(self, "--eval requires --data");
 	data = path_from(nargs > 0 ? argv[1] : NULL, o.data);
 	eval = path_from(nargs > 0 ? argv[1] : NULL, o.eval);
 	text = o.data ? init_data_template(data, eval, o.model, &e)

@@ -59,7 +59,7 @@ static enum err_code peek_lines(struct stream *s, const uint8_t **p, size_t *n, 
 		*n = (size_t)(nl - *p) + 1;
 	else if (!memchr(*p, 0, *n))
 		return err_set(e, ERR_LIMIT,
-		    "%s:1: a line of more than %u MiB; init looks at no more", stream_name(s),
+		    "%s:1: the line is longer than %u MiB, the limit of init", stream_name(s),
 		    LOOK >> 20);
 	return ERR_OK;
 }
@@ -354,7 +354,7 @@ static const char *choose_model(struct look *l, struct err *e)
 		return NULL;
 	if (d && names_rows_by_label(d)) {
 		err_set(e, ERR_FORMAT,
-		    "%s: the labels are %zu different texts in %zu rows, and no classes; if another column "
+		    "%s: the labels are %zu different texts in %zu rows, too many for classes; if another column "
 		    "is the label, add ?label=NAME to the path",
 		    l->d->source, d->classes, d->rows);
 		dataset_free(d);

@@ -68,7 +68,7 @@ static enum err_code parse_expiry(const char *text, int64_t *out, struct err *e)
 		*out = now + ns / NSEC_PER_SEC;
 	}
 	return *out > now ? ERR_OK
-	                  : err_set(e, ERR_USAGE, "--expires: \"%.60s\" is over already", text);
+	                  : err_set(e, ERR_USAGE, "--expires: \"%.60s\" is in the past", text);
 }
 
 /* Fills in the entry to admit: the public key that was given, or a fresh one, whose secret is
@@ -191,7 +191,7 @@ static int run_key_add(const struct key_options *o, char **args)
 		    "key add: --role is missing: worker, server, relay, monitor, reader or admin");
 	else if (o->public && o->file)
 		rc = err_set(&e, ERR_USAGE,
-		    "key add: of a public key there is no secret to write to --output");
+		    "key add: --output cannot be used with --public, because there is no secret key to write");
 	else
 		rc = make_key_entry(o, args[0], &entry, &file, token, &e);
 	if (!rc)
@@ -215,16 +215,16 @@ static void print_revoked_key(const struct key_options *o, const json_t *answer)
 	if (o->json) {
 		json_print_event("revoked", answer);
 	} else if (o->alive) {
-		printf("%s is revoked: %lld session%s cut, by %lld server%s\n",
+		printf("%s is revoked: %lld session%s closed on %lld server%s\n",
 		    json_str(answer, "name", ""), (long long)cut, NUM_S(cut), (long long)servers,
 		    NUM_S(servers));
 	} else {
-		printf("%s is revoked; the cluster does not run\n", json_str(answer, "name", ""));
+		printf("%s is revoked; the cluster is not running\n", json_str(answer, "name", ""));
 	}
 	json_array_foreach(missing, i, id)
 		fprintf(stderr,
-		    "ps-ctl: %s has not said within 1 s that it has cut its sessions: it does as soon as the "
-		    "coordinator reaches it\n",
+		    "ps-ctl: %s has not confirmed within 1 s that its sessions are closed; it closes them when "
+		    "the coordinator can reach it\n",
 		    json_string_value(id));
 }
 
@@ -356,7 +356,7 @@ static void print_rotated_secret(const struct key_options *o, const json_t *answ
 		printf(grace ? "until %s\n" : "no longer\n", json_str(answer, "until", ""));
 	}
 	json_array_foreach(json_object_get(answer, "guests"), i, guest)
-		fprintf(stderr, "note: %s (%s) has come by a join file: invite it again%s\n",
+		fprintf(stderr, "note: %s (%s) joined with a join file: invite it again%s\n",
 		    json_str(guest, "name", ""), json_str(guest, "role", ""),
 		    grace ? ", or give its file the new secret, before then" : "");
 }
@@ -378,8 +378,8 @@ static int rotate_psk(const struct key_options *o, char **args)
 	} else {
 		json_decref(body);
 		rc = err_set(&e, ERR_NOTREADY,
-		    "the cluster of %s does not run: a new run draws a secret of its own, and one "
-		    "that is resumed can be given another then",
+		    "the cluster of %s is not running: a new run generates its own secret, and a resumed "
+		    "run can rotate it",
 		    o->run);
 	}
 	if (!rc)
@@ -446,9 +446,9 @@ static int run_key(const struct ctl_cmd *self, int argc, char **argv)
 		return ctl_report_misuse(self, "%s takes %s", a->name, a->wants);
 	if (strcmp(a->name, "add") != 0 && (o.role || o.public || o.expires || o.file))
 		return ctl_report_misuse(self,
-		    "--role, --public, --expires and --output are for add");
+		    "--role, --public, --expires and --output can only be used with add");
 	if (strcmp(a->name, "rotate-psk") != 0 && o.grace >= 0)
-		return ctl_report_misuse(self, "--grace is for rotate-psk");
+		return ctl_report_misuse(self, "--grace can only be used with rotate-psk");
 	if (key_init(&e) || ctl_run_dir(o.dir, &o.run, &e))
 		return ctl_fail(&e);
 	o.alive = rundir_is_alive(o.run, NULL) || coordinator_answers(o.run);

@@ -75,7 +75,8 @@ static int run_keygen(const struct ctl_cmd *self, int argc, char **argv)
 	if (!o.role)
 		return ctl_report_misuse(self, "--role is missing: one of %s", CTL_ROLES);
 	if (!o.name)
-		return ctl_report_misuse(self, "--name is missing: whose key is it?");
+		return ctl_report_misuse(self,
+		    "--name is missing: give the name of the key's owner");
 	return generate_key(&o);
 }
 

@@ -80,7 +80,7 @@ static enum err_code check_run_id(struct launcher_env *who, struct err *e)
 {
 	if (!who->run[0])
 		return err_set(e, ERR_USAGE,
-		    "nothing tells this run from the one before: give --run-id, the same on all ranks (%s)",
+		    "the launcher gives this run no identifier: give --run-id, the same on all ranks (%s)",
 		    who->from);
 	for (char *at = who->run; *at; at++)
 		if (!isalnum((unsigned char)*at) && !strchr("._-", *at))

@@ -64,7 +64,7 @@ static enum err_code check_listen_port(const struct conf *c, struct err *e)
 	if (n <= 1 || !port || strcmp(port, ":0") == 0)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "listen: \"%s\" is for one server, and there are to be %lld on this host: use port 0",
+	    "listen: \"%s\" has a fixed port, but %lld servers are to start on this host: use port 0",
 	    c->listen, (long long)n);
 }
 
@@ -170,7 +170,7 @@ static enum err_code choose_reachable_listen(struct conf *c, struct err *e)
 		return ERR_OK;
 	if (rc != ERR_OK)
 		return err_prefix(e,
-		    "it is not known on which address others reach this host (--bind tells)");
+		    "cannot find the address at which other hosts reach this one: give --bind");
 	return set_listen_key(c, addr, e);
 }
 
@@ -260,7 +260,7 @@ bool local_check_operands(const char *prog, const char *file, const char *exec, 
 	if (file || exec)
 		return true;
 	fprintf(stderr,
-	    "%s: FILE is missing: a cluster file, or --exec COMMAND for workers that are programs of yours\n",
+	    "%s: FILE is missing: a cluster file, or --exec COMMAND for workers that run your own program\n",
 	    prog);
 	*code = 2;
 	return false;

@@ -177,7 +177,7 @@ static const struct action {
 	enum err_code (
 	    *run)(struct object_client *c, const struct options *o, char **args, struct err *e);
 } actions[] = {
-	{ "ls", 1, "one name, or a beginning of names, or a pattern", list_objects },
+	{ "ls", 1, "give one name, prefix or pattern", list_objects },
 	{ "cat", 1, "one name", cat_object },
 	{ "stat", 1, "one name", stat_object },
 	{ "put", 2, "FILE (or -) and s3://BUCKET/KEY", upload_object },

@@ -175,9 +175,9 @@ static int report_unknown_cost(const struct ctl_cmd *self, const char *text, siz
 	near = suggest(name, names, PLAN_COSTS);
 	free(name);
 	if (near)
-		return ctl_report_misuse(self, "--cost %.80s: no such cost; did you mean \"%s\"?",
+		return ctl_report_misuse(self, "--cost %.80s: unknown cost; did you mean \"%s\"?",
 		    text, near);
-	return ctl_report_misuse(self, "--cost %.80s: no such cost", text);
+	return ctl_report_misuse(self, "--cost %.80s: unknown cost", text);
 }
 
 /* Sets a cost from --cost NAME=TIME; "crowded" is a factor.  Returns 0, or the exit code after
@@ -230,7 +230,7 @@ static int set_links(const struct ctl_cmd *self, const struct options *o,
 	place->carried = o->proxied / 1e9;
 	if (place->carried > 0 && !place->cores)
 		return ctl_report_misuse(self,
-		    "--proxied: is for one host, so --cores must be above 0");
+		    "--proxied: simulates one host, so --cores must be above 0");
 	/* On one host the servers have no links of their own: the workers' links stand for both. */
 	if (place->cores && !o->server_net)
 		place->server.up = place->server.down = 0;
@@ -294,10 +294,10 @@ static enum err_code load_plan_conf(const struct options *o, const char *file, s
 	}
 	rc = conf_load(file, sets, n, c, e);
 	if (!rc && !c->has_job)
-		rc = err_set(e, ERR_CONFIG, "%s: there is nothing to plan without a job", file);
+		rc = err_set(e, ERR_CONFIG, "%s: a plan requires the key job", file);
 	if (rc == ERR_CONFIG && !o->params && strstr(e->msg, "job.data"))
 		rc = err_set(e, ERR_CONFIG,
-		    "%.400s; or give the figures instead: --params N --compute TIME", e->msg);
+		    "%.400s; or give the size and the time: --params N --compute TIME", e->msg);
 	free(sets);
 	free(workers);
 	free(servers);
@@ -404,15 +404,16 @@ static int check_plan_options(const struct ctl_cmd *self, const struct options *
 	if (o->measure &&
 	    (nargs || o->sets.n || o->workers || o->servers || o->params || o->compute))
 		return ctl_report_misuse(self,
-		    "--measure: plans for the cluster that runs; a file, --set, --workers, "
-		    "--servers, --params and --compute are for one that does not");
+		    "--measure plans for the running cluster; it cannot be used with a file, --set, "
+		    "--workers, --servers, --params or --compute");
 	if (!o->measure && nargs < 1)
-		return ctl_report_misuse(self, "a cluster file is wanted, or --measure");
+		return ctl_report_misuse(self, "give a cluster file, or --measure");
 	if (!o->measure && (o->dir || o->window != DEFAULT_WINDOW))
-		return ctl_report_misuse(self, "--cluster and --window are for --measure");
+		return ctl_report_misuse(self,
+		    "--cluster and --window can only be used with --measure");
 	if (o->params && !o->compute && !gives_batch_cost(o))
 		return ctl_report_misuse(self,
-		    "--params: needs --compute, as no batch can be tried");
+		    "--params requires --compute, because no batch can be measured");
 	return 0;
 }
 

@@ -67,7 +67,7 @@ static enum err_code read_line_byte(struct remote *r, bool *whole, struct err *e
 	*whole = r->line.data[r->line.len - 1] == '\n';
 	return r->line.len < LINE_MAX_BYTES
 	    ? ERR_OK
-	    : err_set(e, ERR_FORMAT, "standard input is no join file");
+	    : err_set(e, ERR_FORMAT, "standard input is not a join file");
 }
 
 static bool is_leave_line(const struct buf *line)
@@ -87,7 +87,7 @@ static enum err_code receive_first_join(struct remote *r, struct err *e)
 		rc = read_line_byte(r, &whole, e);
 	if (rc != ERR_OK)
 		return err_set(e, rc,
-		    "no join file came on standard input: this is for ps-ctl, which starts it on other hosts");
+		    "standard input has no join file: only ps-ctl uses this command, on other hosts");
 	/* XDG_RUNTIME_DIR is in memory: the secret is not written to a disk where it exists. */
 	r->dir = mem_printf("%s/pskit-XXXXXX",
 	    runtime && access(runtime, W_OK) == 0 ? runtime
@@ -128,7 +128,7 @@ static int attend_remote(struct remote *r, bool kill_if_cut)
 		if (told)
 			continue;
 		if (save_join_line(r, false, &e) != ERR_OK)
-			fprintf(stderr, "ps-ctl remote: the new join file is not taken: %s\n",
+			fprintf(stderr, "ps-ctl remote: the new join file was not accepted: %s\n",
 			    e.msg);
 		buf_clear(&r->line);
 	}
@@ -154,7 +154,7 @@ static int run_remote(const struct ctl_cmd *self, int argc, char **argv)
 	argv[nargs + 1] = NULL;
 	r.id = argv[1];
 	if (strchr(r.id, '/'))
-		return ctl_report_misuse(self, "\"%s\" is no name of a process", r.id);
+		return ctl_report_misuse(self, "\"%s\" is not the name of a process", r.id);
 	r.signals = child_open_signals();
 	if (receive_first_join(&r, &e) == ERR_OK && !setenv("PS_CLUSTER", r.join, 1) &&
 	    child_start_program(r.id, o.dir, argv + 2, false, &r.set, &r.child, &e) == ERR_OK)

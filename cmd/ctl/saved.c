@@ -199,7 +199,8 @@ static enum err_code export_one_table(struct saved *s, const char *table, const 
 	const struct safetensors_tensor *t = safetensors_find(s->file, table);
 
 	if (!t || is_id_tensor(t))
-		return err_set(e, ERR_NOTFOUND, "the saved model has no table \"%.60s\"", table);
+		return err_set(e, ERR_NOTFOUND, "the saved model does not have the table \"%.60s\"",
+		    table);
 	select_tensor(s, t);
 	if (strcmp(format, "text") == 0)
 		return write_tensor_text(s, fd, e);
@@ -207,7 +208,7 @@ static enum err_code export_one_table(struct saved *s, const char *table, const 
 		return write_tensor_file(s, fd, e);
 	if (s->ids)
 		return err_set(e, ERR_USAGE,
-		    "npy holds one dense table, and \"%.60s\" is sparse: export "
+		    "npy can only store a dense table, but \"%.60s\" is sparse: export "
 		    "safetensors or text",
 		    table);
 	return write_tensor_npy(s, fd, e);

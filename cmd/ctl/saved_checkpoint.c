@@ -157,7 +157,7 @@ static enum err_code write_checkpoint_npy(struct source *s, struct err *e)
 {
 	if (!s->only || s->only->sparse)
 		return err_set(e, ERR_USAGE,
-		    "npy holds one dense table: name it, or export safetensors or text");
+		    "npy can only store one dense table: name it, or export safetensors or text");
 	npy_put_header(&s->out, (const uint64_t[]){ s->only->rows, s->only->cols }, 2);
 	return each_dense_value(s->reader, s->only, put_raw_values, s, e);
 }
@@ -257,8 +257,8 @@ enum err_code saved_export_checkpoint(const char *path, const char *table, const
 	if (strcmp(table, "all") != 0)
 		s.only = ckpt_table_find(s.reader, table);
 	if (strcmp(table, "all") != 0 && !s.only)
-		rc = err_set(e, ERR_NOTFOUND, "the checkpoint %s has no table \"%.60s\"", path,
-		    table);
+		rc = err_set(e, ERR_NOTFOUND, "the checkpoint %s does not have the table \"%.60s\"",
+		    path, table);
 	else if (strcmp(format, "text") == 0)
 		rc = write_checkpoint_text(&s, e);
 	else if (strcmp(format, "npy") == 0)

@@ -74,7 +74,7 @@ static enum err_code await_moved(struct http_client *client, int64_t timeout, st
 
 	return rc != ERR_TIMEOUT
 	    ? rc
-	    : err_set(e, rc, "it goes on after %.0f s: ps-ctl status tells how far it is",
+	    : err_set(e, rc, "still in progress after %.0f s: ps-ctl status shows how much is done",
 	          (double)timeout / NSEC_PER_SEC);
 }
 

@@ -72,7 +72,8 @@ static enum err_code check_settings_applied(void *ctx, const json_t *s, bool *do
 	    json_flag(s, "paused");
 	if (!*done && strcmp(state, "running") != 0 && strcmp(state, "forming") != 0)
 		return err_set(e, ERR_NOTREADY,
-		    "set, but the job is %s before every worker has begun a step with it", state);
+		    "the change is made, but the job was %s before every worker began a step with it",
+		    state);
 	return ERR_OK;
 }
 
@@ -86,8 +87,8 @@ static enum err_code await_settings(struct http_client *client, int64_t settings
 	return rc != ERR_TIMEOUT
 	    ? rc
 	    : err_set(e, rc,
-	          "set, but after %.0f s not every worker has begun a step with it: "
-	          "ps-stat why names those that are behind",
+	          "the change is made, but after %.0f s not every worker has begun a step with it: "
+	          "ps-stat why names the others",
 	          (double)timeout / NSEC_PER_SEC);
 }
 

@@ -224,16 +224,16 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (o.emit && o.place.init_from)
 		return ctl_report_misuse(self,
-		    "--init-from is not for --emit: the key job.init_from goes along");
+		    "--init-from cannot be used with --emit: set the key job.init_from");
 	o.place.later = o.emit != NULL;
 	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) == ERR_OK &&
 	    local_replace_stdin(&conf))
 		err_set(&e, ERR_CONFIG,
-		    "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
+		    "%s: data from standard input (\"-\") requires ps-ctl run, which stays in the foreground",
 		    file ? file : "--exec");
 	else if (e.code == ERR_OK && o.emit && !file)
 		err_set(&e, ERR_USAGE,
-		    "--emit: name a cluster file; it goes along with what is printed");
+		    "--emit requires a cluster file, which becomes part of the output");
 	else if (e.code == ERR_OK && o.emit &&
 	    emit(o.emit, &conf, file, &o.set, &o.place, o.image, &text, &e) == ERR_OK)
 		fwrite(text.data, 1, text.len, stdout);

@@ -116,7 +116,7 @@ static int save_checkpoint_model(const char *dir, const char *checkpoint)
 	int code = 0;
 
 	if (access(model, F_OK) != 0 && saved_write_model(checkpoint, model, &e) != ERR_OK) {
-		fprintf(stderr, "ps-ctl: the model is saved in the checkpoint %s alone: %s\n",
+		fprintf(stderr, "ps-ctl: the model is saved only in the checkpoint %s: %s\n",
 		    checkpoint, e.msg);
 		code = err_exit_code(e.code);
 	} else {
@@ -193,7 +193,7 @@ static int end_cluster(const struct options *o, const char *dir)
 	/* A supervisor saves the result itself before it ends. */
 	if ((!supervised && !ask_coordinator_to_stop(dir, &answer)) ||
 	    !shutdown_await(dir, o->timeout ? o->timeout : END_WAIT)) {
-		fprintf(stderr, "ps-ctl: %s does not end by itself; ending its processes\n", dir);
+		fprintf(stderr, "ps-ctl: %s does not end; its processes are killed\n", dir);
 		forced = true;
 	}
 	code = forced && shutdown_force(dir, TERM_GRACE, &e) != ERR_OK
@@ -215,7 +215,7 @@ static int stop_cluster(const struct options *o, const char *dir)
 	    take_last_checkpoint(dir, o->timeout ? o->timeout : SAVE_WAIT, &checkpoint, &e) !=
 	        ERR_OK) {
 		err_prefix(&e,
-		    "%s goes on, because it cannot be saved (--discard stops it all the same)",
+		    "%s keeps running, because its model cannot be saved (--discard stops it without saving)",
 		    dir);
 		return ctl_fail(&e);
 	}

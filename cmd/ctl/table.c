@@ -60,7 +60,7 @@ static json_t *make_add_body(const struct ctl_cmd *self, const struct options *o
 	json_t *shape;
 
 	if (!o->rows && !o->sparse) {
-		ctl_report_misuse(self, "add: --rows is wanted, of a table that is not sparse");
+		ctl_report_misuse(self, "add: --rows is required for a dense table");
 		return NULL;
 	}
 	shape = json_pack("{s:s, s:I, s:I, s:b, s:b}", "name", name, "rows", (json_int_t)o->rows,
@@ -77,7 +77,7 @@ static json_t *make_add_body(const struct ctl_cmd *self, const struct options *o
 static json_t *make_grow_body(const struct ctl_cmd *self, const struct options *o, const char *name)
 {
 	if (!o->rows) {
-		ctl_report_misuse(self, "grow: --rows is wanted: how many it shall have");
+		ctl_report_misuse(self, "grow: --rows is required: the new number of rows");
 		return NULL;
 	}
 	return json_pack("{s:{s:s, s:I}}", "grow", "name", name, "rows", (json_int_t)o->rows);
@@ -106,11 +106,11 @@ static json_t *make_table_body(const struct ctl_cmd *self, const struct options 
 
 	if (!adds && (o->cols || o->sparse || o->init || o->policy || o->decay)) {
 		ctl_report_misuse(self,
-		    "--cols, --sparse, --init, --policy and --decay are for add");
+		    "--cols, --sparse, --init, --policy and --decay can only be used with add");
 		return NULL;
 	}
 	if (a->body == make_drop_body && o->rows) {
-		ctl_report_misuse(self, "--rows is for add and grow");
+		ctl_report_misuse(self, "--rows can only be used with add and grow");
 		return NULL;
 	}
 	return a->body(self, o, name);

@@ -107,7 +107,7 @@ static int report_never(const struct goal *g, const json_t *o)
 	struct err e;
 	const char *reason = json_str(o, "reason", "");
 
-	err_set(&e, ERR_FAILED, "the job is %s, and \"%s\" cannot come true any more%s%s",
+	err_set(&e, ERR_FAILED, "the job is %s, so \"%s\" can no longer become true%s%s",
 	    json_str(o, "state", "over"), g->text, *reason ? ": " : "", reason);
 	return ctl_fail(&e);
 }

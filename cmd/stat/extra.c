@@ -165,7 +165,7 @@ static void finish_row_command(struct extra *x, struct child *k, int64_t deadlin
 	if (late) {
 		kill(-k->pid, SIGKILL);
 		waitpid(k->pid, &status, 0);
-		report_first_failure(x, k->row, "took too long, and was killed");
+		report_first_failure(x, k->row, "took too long and was killed");
 	} else if (WIFEXITED(status) && WEXITSTATUS(status)) {
 		report_first_failure(x, k->row, "failed");
 	}

@@ -91,7 +91,7 @@ enum err_code gnuplot_write(const struct series *s, size_t n, const char *across
 		close(fd[1]);
 		return fault == ENOENT
 		    ? err_set(e, ERR_NOTFOUND,
-		          "gnuplot is not installed, and svg and png are its work: apt install gnuplot-nox")
+		          "gnuplot is not installed, which writes svg and png: apt install gnuplot-nox")
 		    : err_set(e, ERR_FAILED, "cannot run gnuplot: %s", strerrordesc_np(fault));
 	}
 	put_script(&script, s, n, across, format);

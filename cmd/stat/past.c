@@ -29,7 +29,7 @@ enum err_code past_open(const char *dir, struct past **out, struct err *e)
 	if (fd < 0)
 		rc = errno == ENOENT
 		    ? err_set(e, ERR_NOTFOUND,
-		          "there is no %s: it is written once a second, from the start of the job",
+		          "there is no %s: it is written once per second from the start of the job",
 		          path)
 		    : err_sys(e, ERR_IO, "cannot read %s", path);
 	else

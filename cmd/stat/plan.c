@@ -251,13 +251,15 @@ static int choose_plan_format(const struct stat_options *o, struct plan *p)
 		}
 	if (n > 1)
 		return plan_usage(
-		    "one format at a time: --json, --tsv, --prom and what -o names exclude one another");
+		    "only one format is possible: --json, --tsv, --prom and -o exclude each other");
 	if ((f == FORMAT_SVG || f == FORMAT_PNG) != (n && p->view == &stat_view_plot))
 		return p->view == &stat_view_plot
-		    ? plan_usage("a plot is drawn, or written as svg or png: -o %s is not for it",
+		    ? plan_usage(
+		          "a plot is shown on the terminal or written as svg or png: -o %s is not possible",
 		          formats[f])
-		    : plan_usage("-o %s is for plots: ps-stat plot loss -o %s > FILE", formats[f],
-		          formats[f]);
+		    : plan_usage(
+		          "-o %s can only be used with the view plot: ps-stat plot loss -o %s > FILE",
+		          formats[f], formats[f]);
 	p->style.header = !o->no_header && f != FORMAT_JSON;
 	p->style.exact = o->exact || f == FORMAT_TSV || f == FORMAT_CSV;
 	p->style.format = o->no_header && f == FORMAT_TABLE ? FORMAT_TSV : f;
@@ -271,18 +273,18 @@ static int check_combination(const struct stat_options *o, const struct plan *p)
 
 	if (o->histograms && (p->view->sentences || !rows || p->view == &stat_view_tables))
 		return plan_usage(
-		    "-w is of the cluster, of servers or of workers: %s has no histograms",
+		    "-w can only be used with the views cluster, servers and workers: %s has no histograms",
 		    p->view->name);
 	if (o->histograms &&
 	    (o->csv || o->command || o->sort || o->totals || prom || p->style.format == FORMAT_CSV))
 		return plan_usage(
-		    "-w goes with --json and -H, not with -c, -S, -v, --csv or other formats");
+		    "-w can be used with --json and -H, but not with -c, -S, -v, --csv or other formats");
 	if ((o->csv || o->command || o->totals) && (!rows || prom))
-		return plan_usage("-c, -v and --csv are of rows, and there are none here");
+		return plan_usage("-c, -v and --csv can only be used with views that have rows");
 	if (o->totals && p->view->sentences)
 		return plan_usage("-v: %s has no totals", p->view->name);
 	if (o->across && p->view != &stat_view_plot)
-		return plan_usage("--across is for plots");
+		return plan_usage("--across can only be used with the view plot");
 	return 0;
 }
 

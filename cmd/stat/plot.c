@@ -197,15 +197,14 @@ static int check_plot_plan(const struct plan *p)
 	bool picture = is_plot_picture(p);
 
 	if (!p->noperands)
-		return plan_usage("plot what? ps-stat plot loss");
+		return plan_usage("name a column to plot: ps-stat plot loss");
 	if (p->options->join)
 		return plan_usage(
-		    "a plot is of a run directory's metrics.jsonl: -C DIR, not --join");
+		    "plot reads metrics.jsonl of a run directory: use -C DIR, not --join");
 	if (picture && p->interval)
-		return plan_usage("a picture is of one moment: no interval with -o");
+		return plan_usage("-o writes one picture: an interval is not possible");
 	if (picture && isatty(STDOUT_FILENO))
-		return plan_usage(
-		    "a picture does not go to a terminal: ps-stat plot %s -o %s > FILE",
+		return plan_usage("standard output is a terminal: ps-stat plot %s -o %s > FILE",
 		    p->operand[0], p->style.format == FORMAT_SVG ? "svg" : "png");
 	return 0;
 }

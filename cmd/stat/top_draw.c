@@ -137,7 +137,7 @@ static void draw_sentence(struct top *t)
 	} else if (why) {
 		draw_wrapped_text(t, 1, SCREEN_YELLOW, why);
 	} else if (strcmp(state, "running") == 0) {
-		draw_wrapped_text(t, 1, 0, "Nobody waits for anybody.");
+		draw_wrapped_text(t, 1, 0, "No process waits for another.");
 	} else {
 		snprintf(text, sizeof text, "The job is %s%s%s, after %lld step%s.", state,
 		    *reason ? ": " : "", reason, (long long)json_int(s, "step", 0),

@@ -195,7 +195,7 @@ static int bench_members(const struct options *o)
 	suite_parse(o->suite, &b.suite);
 	if (o->where.run_dir || o->where.join || o->sparse || strcmp(o->codec, "raw") != 0)
 		rc = err_set(&e, ERR_USAGE,
-		    "--op allreduce is of float32 vectors, among processes of its own: leave out -C, --join, --sparse "
+		    "--op allreduce starts its own processes and uses float32 vectors: omit -C, --join, --sparse "
 		    "and --codec");
 	else if (!mkdtemp(dir))
 		rc = err_sys(&e, ERR_IO, "cannot make a directory in /tmp");

@@ -110,8 +110,8 @@ int where_run(const struct opt_spec *spec, const struct where *w, const void *op
 	if (!w->reads_model)
 		return run_with_cluster(spec, w, options, nargs, argv, fn);
 	if (!take_model_operand(&here, &nargs, &argv)) {
-		fprintf(stderr, "%s: \"%s\" is a second model, beside %s %s\n", spec->prog, argv[1],
-		    w->run_dir ? "-C" : "--join", w->run_dir ? w->run_dir : w->join);
+		fprintf(stderr, "%s: \"%s\" is a second model; the first is %s %s\n", spec->prog,
+		    argv[1], w->run_dir ? "-C" : "--join", w->run_dir ? w->run_dir : w->join);
 		return 2;
 	}
 	model = here.join || (!here.run_dir && identity_join_file(NULL))

@@ -147,7 +147,7 @@ static enum err_code run_predict(struct tool *t, const void *options, int nargs,
 	const struct predict_options *o = options;
 
 	if (o->follow && nargs)
-		return err_set(e, ERR_USAGE, "--follow reads standard input, and nothing else");
+		return err_set(e, ERR_USAGE, "--follow reads only standard input");
 	return o->follow
 	    ? tool_follow(t, o->format, o->fresh, STDOUT_FILENO, e)
 	    : tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, e);

@@ -47,7 +47,8 @@ static enum err_code pull_table(struct tool *t, const void *options, int nargs, 
 	(void)options;
 	(void)nargs;
 	if (isatty(STDOUT_FILENO))
-		return err_set(e, ERR_USAGE, "stdout is a terminal: redirect the table to a file");
+		return err_set(e, ERR_USAGE,
+		    "standard output is a terminal: redirect the table to a file");
 	return tool_pull(t, argv[1], STDOUT_FILENO, e);
 }
 

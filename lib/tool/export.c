@@ -307,7 +307,7 @@ static enum err_code export_from(const struct identity *id, const char *table, c
 		    format);
 	else if (!rc && (!x->only || x->only->sparse))
 		rc = err_set(e, ERR_USAGE,
-		    "npy holds one dense table: name it, or export safetensors or text");
+		    "npy can only store one dense table: name it, or export safetensors or text");
 	else if (!rc)
 		rc = tool_pull(&tool, table, x->fd, e);
 	free(x->pick);

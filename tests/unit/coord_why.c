@@ -213,7 +213,7 @@ static void unfit(void)
 	    "who cannot begin may say so");
 	ok(happened(&s, "worker_unfit: guest cannot begin on hb (pid 77): cannot open x.csv"),
 	    "which is an event");
-	ok(says(&s, 0, "the start>worker-0 -1", "it has not come yet") &&
+	ok(says(&s, 0, "the start>worker-0 -1", "it has not joined yet") &&
 	        says(&s, 1, "the start>worker-1 -1",
 	            "it cannot begin on hb (pid 77): cannot open x.csv"),
 	    "and the reason why it is waited for");

@@ -57,13 +57,13 @@ static void explain_missing_server(struct why *y, unsigned i, const char *who)
 	r.whom = id;
 	if (s->ever)
 		coord_why_add(y, &r,
-		    "ps-ctl logs tells how it ended; start it again: ps-serve -C DIR --name server-K",
+		    "ps-ctl logs shows how it ended; start it again: ps-serve -C DIR --name server-K",
 		    "it was on %s (pid %lld) and is lost", s->host, (long long)s->pid);
 	else
 		coord_why_add(y, &r,
 		    "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE "
 		    "elsewhere (ps-ctl invite --role server)",
-		    "it has not come yet");
+		    "it has not joined yet");
 }
 
 enum remedy { COME, MEND_RANK, MEND_JOINED, COME_BACK };
@@ -125,7 +125,7 @@ static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_JOINED),
 		    "one has come, and cannot begin %s", y->c->unfit);
 	else
-		coord_why_add(y, &r, worker_start_remedy(y->c, COME), "it has not come yet");
+		coord_why_add(y, &r, worker_start_remedy(y->c, COME), "it has not joined yet");
 }
 
 /* All members have joined: a server may still be loading its partitions. */

@@ -527,15 +527,10 @@ void server_know_tables(struct server *s, const struct layout *l);
  * memory, and has the I/O threads poll if it says so. */
 void server_know_sessions(struct server *s, const struct conf *conf);
 
-/* ---- statistics and keys ---- */
+/* ---- statistics ---- */
 
 /* server_stats.c: statistics for a heartbeat (agent_config.stats); ctx is the server.  The agent's
  * thread.  NULL before the first view. */
 json_t *server_stats(void *server);
-/* session_keys.c: replace the ring by the keys of a view, or of a "keys" message, and cut sessions
- * whose key is gone.  The agent's thread. */
-void session_keys_take(struct server *s, const struct view_key *keys, size_t n, uint64_t made);
-/* Takes the keys of the message "keys" in the same way. */
-void session_keys_take_message(struct server *s, const struct message_keys *m);
 
 #endif

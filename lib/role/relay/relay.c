@@ -11,6 +11,7 @@
 #include "session/tracer.h"
 #include "server/quota.h"
 #include "server/relayed_ranks.h"
+#include "server/session_keys.h"
 
 /* This process as a relay.  Its shard has all partitions and makes no updates: it sums the pushes
  * of each step, and keeps the values that are pulled.  The uplink exchanges both with the servers,

@@ -15,6 +15,7 @@
 #include "store/file_client.h"
 #include "server/quota.h"
 #include "server/relayed_ranks.h"
+#include "server/session_keys.h"
 #include "store/replicate.h"
 #include "server/server_coordinator.h"
 #include "store/store.h"

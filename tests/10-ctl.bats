@@ -276,7 +276,7 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	run -4 ps-ctl -C lin.run/checkpoints checkpoint ls
 	[[ $output == *"lin.run/checkpoints is inside a run directory"* ]]
 	run -4 ps-ctl -C other checkpoint ls
-	[[ $output == *'"other" is no run directory' ]]
+	[[ $output == *'"other" is not a run directory' ]]
 	cp -r lin.run again.run
 	run -3 ps-ctl checkpoint ls
 	[[ $output == *"this directory has several runs: name one with -C DIR"* ]]

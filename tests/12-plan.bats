@@ -152,7 +152,7 @@ near() {
 	refused 2 "did you mean \"send\"" c "${GIVEN[@]}" --cost sned=1ns
 	refused 2 "must be a time" c "${GIVEN[@]}" --cost send=1
 	refused 2 "must be a time" c "${GIVEN[@]}" --cost send
-	refused 2 "no such cost" c "${GIVEN[@]}" --cost =1ns
+	refused 2 "unknown cost" c "${GIVEN[@]}" --cost =1ns
 	for wrong in s -1ns 1e9s nans 1e400ns ""; do
 		refused 2 "must be a time" c "${GIVEN[@]}" --cost send="$wrong"
 	done

@@ -275,7 +275,7 @@ preloaded() {
 	[ "$status" -eq 0 ]
 	[ "$(grep -c '^doctor: fail waits: the start waits for worker-0' err)" -eq 1 ]
 	run -2 doctor late.json -C "$RUN"
-	[[ $output == *"one of them"* ]]
+	[[ $output == *"give only one of"* ]]
 	run -2 doctor --set lr=1
 	run -4 doctor nowhere.json
 	run -4 doctor -C nowhere.run

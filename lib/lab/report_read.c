@@ -296,7 +296,7 @@ static char *find_report_dir(const char *run, struct err *e)
 		free(dir);
 	}
 	err_set(e, ERR_NOTFOUND,
-	    "\"%s\" is no run directory: it has no cluster.json; ps-ctl runs lists those of a folder",
+	    "\"%s\" is not a run directory: it has no cluster.json; ps-ctl runs lists those of a folder",
 	    run);
 	return NULL;
 }

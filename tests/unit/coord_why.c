@@ -60,8 +60,8 @@ static void start(void)
 	join_as_server(&s, 0);
 	join_as_worker(&s, 1, 1);
 	s.now += 3 * NSEC_PER_SEC;
-	ok(says(&s, 0, "the start>server-1 -1", "has not come") &&
-	        says(&s, 1, "the start>worker-0 -1", "has not come") && says(&s, 2, "", ""),
+	ok(says(&s, 0, "the start>server-1 -1", "has not joined") &&
+	        says(&s, 1, "the start>worker-0 -1", "has not joined") && says(&s, 2, "", ""),
 	    "who has not come, each by name");
 	ok(since(&s, 0) > 2.9, "for how long");
 	scene_close(&s);

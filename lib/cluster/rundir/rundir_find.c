@@ -111,7 +111,7 @@ static enum err_code find_named_run(const char *dir, const char *from, char **pa
 		    dir);
 	else if (rc != ERR_OK)
 		err_set(e, rc,
-		    "%s: \"%s\" is no run directory; start a cluster with ps-ctl start FILE", from,
+		    "%s: \"%s\" is not a run directory; start a cluster with ps-ctl start FILE", from,
 		    dir);
 	free(lock);
 	if (rc != ERR_OK)

@@ -165,11 +165,11 @@ near() {
 	refused 2 "must be a number" c --params many --compute 1s
 	refused 2 "must be a number" c --params 900P --compute 1s
 	refused 2 "plans for the running cluster" c --measure
-	refused 2 "are for --measure" c "${GIVEN[@]}" --window 2s
+	refused 2 "can only be used with --measure" c "${GIVEN[@]}" --window 2s
 	refused 2 "--cores must be above 0" c "${GIVEN[@]}" --net 1G --proxied 1
 	refused 78 "backup: must be less" c "${GIVEN[@]}" --set backup=4
 	refused 78 "more than the simulation can do" c "${GIVEN[@]}" --workers 4096 --servers 100 --alone
 	echo '{ "servers": 1 }' >bare.json
-	refused 78 "without a job" bare
+	refused 78 "a plan requires the key job" bare
 	refused 4 "no cluster here" --measure
 }

@@ -97,7 +97,7 @@ preloaded() {
 	ps-ctl invite -C "$RUN" --role worker --name gone -o gone.join 2>/dev/null
 	sed -i '/ gone$/d' "$RUN/keys/authorized_keys"
 	kill -HUP "$pid"
-	refused() { doctor --join gone.join | head -n 1 | grep -q "^fail keys: the coordinator at 127.* refuses gone: .*this key is not .*; make a new join file made"; }
+	refused() { doctor --join gone.join | head -n 1 | grep -q "^fail keys: the coordinator at 127.* refuses gone: .*this key is not .*; make a new join file"; }
 	wait_for 10 refused
 }
 

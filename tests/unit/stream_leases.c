@@ -2,6 +2,7 @@
 /* The leases of a stream (coord/leases.h): workers die, rest, give partitions back, and the coordinator and
  * the whole job begin again, and every event counts once in each partition of the model. */
 #include <string.h>
+#include <time.h>
 
 #include "coord/leases.h"
 #include "core/mem.h"
@@ -420,9 +421,69 @@ static void added_since_the_state(void)
 	leases_free(t);
 }
 
+/* Of this thread, in ns. */
+static int64_t processor_time(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The processor's time in which a worker with so many partitions says once where it is, a checkpoint
+ * is taken while it trains on each of them, and another coordinator goes on. */
+static int64_t measure_leases(uint64_t partitions)
+{
+	struct leases *t = leases_new_stream(partitions), *next = leases_new_stream(partitions);
+	uint64_t *id = mem_array(partitions, sizeof *id);
+	struct taken taken = { 0 };
+	struct state_leases *s;
+	int64_t began;
+
+	leases_set_limit(t, (unsigned)partitions);
+	for (uint64_t i = 0; i < partitions; i++)
+		id[i] = leases_give(t, 0, 0, 0)->id;
+	began = processor_time();
+	for (uint64_t i = 0; i < partitions; i++)
+		leases_advance(t, 0, id[i], 0, 1, 0, (int64_t)i);
+	leases_keep_only(t, 0, id, partitions);
+	leases_begin_record(t);
+	for (uint64_t i = 0; i < partitions; i++) {
+		leases_advance(t, 0, id[i], 0, 2 + i, 8, (int64_t)i);
+		leases_advance(t, 0, id[i], 8, 3 + i, 0, (int64_t)i + 8);
+	}
+	s = leases_recorded(t, &taken, 1);
+	leases_end_record(t);
+	leases_load(next, s, false);
+	began = processor_time() - began;
+	state_leases_free(s);
+	leases_free(t);
+	leases_free(next);
+	free(id);
+	return began;
+}
+
+/* With a search through all leases for each of them, 16 times as many would take 256 times as long. */
+static void many_partitions(void)
+{
+	int64_t few = INT64_MAX, many = INT64_MAX;
+
+	for (unsigned i = 0; i < 3; i++) {
+		int64_t spent = measure_leases(1000);
+
+		few = spent < few ? spent : few;
+		spent = measure_leases(16000);
+		many = spent < many ? spent : many;
+	}
+	ok(many < 100 * few, "16 times as many partitions take %d times as long",
+	    (int)(many / (few ? few : 1)));
+}
+
 int main(void)
 {
 	unsigned good = 0;
+
+	many_partitions();
 
 	limits();
 	added_since_the_state();

@@ -1,15 +1,28 @@
 /* SPDX-License-Identifier: ISC */
 #include "coord/leases.h"
 
+#include <stdlib.h>
+
 #include "coord/coord.h"
 #include "core/mem.h"
 
+/* uthash would call exit() when memory is lacking. */
+#define uthash_malloc(size) mem_alloc(size)
+#include <uthash.h>
+
+#define NOBODY UINT32_MAX
+
+/* A range that is leased, or that was taken back. */
 struct lease_node {
-	struct lease_node *next;
+	struct lease_node *next, **at; /* *at points to this node */
+	UT_hash_handle hh;             /* in leases.by_id */
+	uint32_t holder;               /* NOBODY: it was taken back */
+	size_t recorded; /* the number, from 1, of its open attempt in leases.record; 0: none */
+	bool listed;     /* only within leases_keep_only */
 	struct lease lease;
 };
 
-/* The leases of one worker: as many as one may hold, so that the list is short. */
+/* The leases of one worker: two, or some thousands of partitions of a stream. */
 struct holder {
 	struct lease_node *leased;
 	unsigned n;
@@ -19,8 +32,7 @@ struct holder {
 struct recorded {
 	uint64_t id;
 	uint32_t worker;
-	bool ended;
-	uint64_t until; /* the first step that is not one of it, when it has ended */
+	uint64_t until; /* the first step that is not one of it; UINT64_MAX: it goes on */
 	/* own.taken: for a lost worker (`lost`), its pushes that the partitions had when it was
 	 * lost */
 	struct lease_attempt own;
@@ -43,6 +55,7 @@ struct leases {
 	uint32_t nholders;
 	uint64_t leased;         /* leases held by all workers */
 	struct lease_node *back; /* ranges that were taken back; they are leased first */
+	struct lease_node *by_id;
 	void (*changed)(void *ctx, const struct lease_change *c);
 	void *ctx;
 	/* While a checkpoint is taken: the leases at its begin (else NULL), and the attempts in work then
@@ -139,20 +152,46 @@ static void report_lease_change(const struct leases *t, const struct lease_chang
 		t->changed(t->ctx, c);
 }
 
-static void free_lease(struct lease_node *l)
+static struct lease_node *find_lease(const struct leases *t, uint64_t id)
 {
+	struct lease_node *l;
+
+	HASH_FIND(hh, t->by_id, &id, sizeof id, l);
+	return l;
+}
+
+/* Puts the node at this place of a list. */
+static void link_lease(struct lease_node **at, struct lease_node *l)
+{
+	l->next = *at;
+	l->at = at;
+	if (l->next)
+		l->next->at = &l->next;
+	*at = l;
+}
+
+static void unlink_lease(struct lease_node *l)
+{
+	*l->at = l->next;
+	if (l->next)
+		l->next->at = l->at;
+}
+
+static void free_lease(struct leases *t, struct lease_node *l)
+{
+	HASH_DEL(t->by_id, l);
 	for (size_t i = 0; i < l->lease.n_earlier; i++)
 		taken_release(&l->lease.earlier[i].taken);
 	free(l->lease.earlier);
 	free(l);
 }
 
-static void free_leases(struct lease_node *l)
+static void free_leases(struct leases *t, struct lease_node *l)
 {
 	while (l) {
 		struct lease_node *next = l->next;
 
-		free_lease(l);
+		free_lease(t, l);
 		l = next;
 	}
 }
@@ -162,48 +201,49 @@ void leases_free(struct leases *t)
 	if (!t)
 		return;
 	for (uint32_t i = 0; i < t->nholders; i++)
-		free_leases(t->holder[i].leased);
+		free_leases(t, t->holder[i].leased);
 	free(t->holder);
-	free_leases(t->back);
+	free_leases(t, t->back);
 	leases_end_record(t);
 	free(t);
 }
 
 /* ---- attempts while a checkpoint is taken ---- */
 
-/* A worker has begun an attempt. */
-static void record_attempt(struct leases *t, const struct lease *lease, uint32_t worker)
+/* The holder of a lease has begun an attempt. */
+static void record_attempt(struct leases *t, struct lease_node *l)
 {
-	if (!t->base || !lease->attempt.batch || t->assigned)
+	if (!t->base || !l->lease.attempt.batch || t->assigned)
 		return;
 	t->record = mem_regrow(t->record, t->nrecorded + 1, sizeof *t->record);
-	t->record[t->nrecorded++] = (struct recorded){ .id = lease->id,
-		.worker = worker,
+	t->record[t->nrecorded++] = (struct recorded){ .id = l->lease.id,
+		.worker = l->holder,
 		.until = UINT64_MAX,
-		.place = lease->place,
-		.own = lease->attempt };
+		.place = l->lease.place,
+		.own = l->lease.attempt };
+	l->recorded = t->nrecorded;
 }
 
-/* The worker's attempt has ended before `until`. taken: the pushes that the partitions had when the
+/* The holder's attempt has ended before `until`. taken: the pushes that the partitions had when the
  * worker was lost; NULL: it was not lost. */
-static void record_end(struct leases *t, uint64_t id, uint32_t worker, uint64_t until,
+static void record_end(struct leases *t, struct lease_node *l, uint64_t until,
     const struct taken *taken)
 {
-	for (size_t i = 0; i < t->nrecorded; i++) {
-		struct recorded *r = &t->record[i];
+	struct recorded *r = l->recorded ? &t->record[l->recorded - 1] : NULL;
 
-		if (r->id != id || r->worker != worker || r->ended)
-			continue;
-		r->ended = true;
-		r->until = until;
-		r->lost = taken != NULL;
-		if (taken)
-			r->own.taken = taken_copy(taken);
-	}
+	l->recorded = 0;
+	if (!r)
+		return;
+	r->until = until;
+	r->lost = taken != NULL;
+	if (taken)
+		r->own.taken = taken_copy(taken);
 }
 
 void leases_end_record(struct leases *t)
 {
+	for (struct lease_node *l = t->by_id; l; l = l->hh.next)
+		l->recorded = 0;
 	for (size_t i = 0; i < t->nrecorded; i++)
 		taken_release(&t->record[i].own.taken);
 	free(t->record);
@@ -218,8 +258,8 @@ void leases_begin_record(struct leases *t)
 	leases_end_record(t);
 	t->base = leases_save(t);
 	for (uint32_t i = 0; i < t->nholders; i++)
-		for (const struct lease_node *l = t->holder[i].leased; l; l = l->next)
-			record_attempt(t, &l->lease, i);
+		for (struct lease_node *l = t->holder[i].leased; l; l = l->next)
+			record_attempt(t, l);
 }
 
 static struct holder *worker_holder(struct leases *t, uint32_t worker)
@@ -228,6 +268,10 @@ static struct holder *worker_holder(struct leases *t, uint32_t worker)
 		t->holder = mem_regrow(t->holder, (size_t)worker + 1, sizeof *t->holder);
 		memset(t->holder + t->nholders, 0,
 		    ((size_t)worker + 1 - t->nholders) * sizeof *t->holder);
+		/* The array may have moved. */
+		for (uint32_t i = 0; i < t->nholders; i++)
+			if (t->holder[i].leased)
+				t->holder[i].leased->at = &t->holder[i].leased;
 		t->nholders = worker + 1;
 	}
 	return &t->holder[worker];
@@ -237,21 +281,19 @@ static void give_lease(struct leases *t, struct lease_node *l, uint32_t worker)
 {
 	struct holder *h = worker_holder(t, worker);
 
-	l->next = h->leased;
-	h->leased = l;
+	link_lease(&h->leased, l);
+	l->holder = worker;
 	h->n++;
 	t->leased++;
 }
 
-/* Take the lease at *p out of the holder's list. */
-static struct lease_node *unlink_lease(struct leases *t, struct holder *h, struct lease_node **p)
+/* Takes a lease from its holder, who has it. */
+static void take_from_holder(struct leases *t, struct lease_node *l)
 {
-	struct lease_node *l = *p;
-
-	*p = l->next;
-	h->n--;
+	unlink_lease(l);
+	t->holder[l->holder].n--;
 	t->leased--;
-	return l;
+	l->holder = NOBODY;
 }
 
 static uint64_t count_all_ranges(const struct leases *t)
@@ -270,18 +312,20 @@ static struct lease make_lease(const struct leases *t, uint64_t id)
 		.end = at + t->range < t->examples ? at + t->range : t->examples };
 }
 
-static struct lease_node *new_lease(const struct leases *t, uint64_t id)
+/* A lease that is in no list. */
+static struct lease_node *new_lease(struct leases *t, uint64_t id)
 {
 	struct lease_node *l = mem_alloc(sizeof *l);
 
+	l->holder = NOBODY;
 	l->lease = make_lease(t, id);
+	HASH_ADD(hh, t->by_id, lease.id, sizeof l->lease.id, l);
 	return l;
 }
 
 static void return_lease(struct leases *t, struct lease_node *l)
 {
-	l->next = t->back;
-	t->back = l;
+	link_lease(&t->back, l);
 }
 
 /* ---- assigned ranges ---- */
@@ -316,19 +360,19 @@ bool leases_are_assigned(const struct leases *t)
 /* Takes the worker's first range that nobody holds. NULL: it has no more. */
 static struct lease_node *take_assigned_range(struct leases *t, uint32_t worker)
 {
-	struct lease_node **first = NULL, *l;
+	struct lease_node *first = NULL;
 
-	for (struct lease_node **p = &t->back; *p; p = &(*p)->next)
-		if ((*p)->lease.id % t->assigned == worker &&
-		    (!first || (*p)->lease.id < (*first)->lease.id))
-			first = p;
+	for (struct lease_node *l = t->back; l; l = l->next)
+		if (l->lease.id % t->assigned == worker &&
+		    (!first || l->lease.id < first->lease.id))
+			first = l;
 	if (first) {
-		l = *first;
-		*first = l->next;
-		return l;
+		unlink_lease(first);
+		return first;
 	}
 	while (t->next < count_all_ranges(t)) {
-		l = new_lease(t, t->next++);
+		struct lease_node *l = new_lease(t, t->next++);
+
 		if (l->lease.id % t->assigned == worker)
 			return l;
 		return_lease(t, l);
@@ -342,7 +386,7 @@ static struct lease_node *take_next_range(struct leases *t)
 	struct lease_node *l = t->back;
 
 	if (l)
-		t->back = l->next;
+		unlink_lease(l);
 	else if (t->next < count_all_ranges(t))
 		l = new_lease(t, t->next++);
 	return l;
@@ -440,7 +484,7 @@ const struct lease *leases_give(struct leases *t, uint32_t worker, uint64_t step
 		return NULL;
 	begin_attempt(&l->lease, step, batch, t->assigned);
 	give_lease(t, l, worker);
-	record_attempt(t, &l->lease, worker);
+	record_attempt(t, l);
 	report_lease_change(t,
 	    &(struct lease_change){ .event = LEASE_GIVEN,
 	        .id = l->lease.id,
@@ -450,13 +494,12 @@ const struct lease *leases_give(struct leases *t, uint32_t worker, uint64_t step
 	return &l->lease;
 }
 
-static struct lease_node *held_lease(struct leases *t, uint32_t worker, uint64_t id)
+/* NULL: the worker does not hold this range. */
+static struct lease_node *held_lease(const struct leases *t, uint32_t worker, uint64_t id)
 {
-	struct lease_node *l = worker_holder(t, worker)->leased;
+	struct lease_node *l = find_lease(t, id);
 
-	while (l && l->lease.id != id)
-		l = l->next;
-	return l;
+	return l && l->holder == worker ? l : NULL;
 }
 
 /* May a worker that trains on this range in this way say that it is there? */
@@ -477,9 +520,9 @@ void leases_advance(struct leases *t, uint32_t worker, uint64_t id, uint64_t fro
 	    (a->from == from && (a->step == step || !batch) && a->batch == batch &&
 	        (!t->stream || l->lease.place == place)))
 		return;
-	record_end(t, id, worker, step_of_example(a, from), NULL);
+	record_end(t, l, step_of_example(a, from), NULL);
 	advance_attempt(&l->lease, from, step, batch, place);
-	record_attempt(t, &l->lease, worker);
+	record_attempt(t, l);
 	report_lease_change(t,
 	    &(struct lease_change){ .event = LEASE_ADVANCED,
 	        .id = id,
@@ -490,55 +533,48 @@ void leases_advance(struct leases *t, uint32_t worker, uint64_t id, uint64_t fro
 	        .place = place });
 }
 
+/* The holder has used a range up. */
+static void end_lease(struct leases *t, struct lease_node *l, uint64_t examples)
+{
+	count_done(t, l->lease.id, examples);
+	take_from_holder(t, l);
+	free_lease(t, l);
+}
+
 bool leases_note_done(struct leases *t, uint32_t worker, uint64_t id, uint64_t examples)
 {
-	struct holder *h = worker_holder(t, worker);
+	struct lease_node *l = held_lease(t, worker, id);
 
-	for (struct lease_node **p = &h->leased; *p; p = &(*p)->next)
-		if ((*p)->lease.id == id) {
-			free_lease(unlink_lease(t, h, p));
-			count_done(t, id, examples);
-			report_lease_change(t,
-			    &(struct lease_change){ .event = LEASE_DONE,
-			        .id = id,
-			        .worker = worker,
-			        .from = examples });
-			return true;
-		}
-	return false;
+	if (!l)
+		return false;
+	end_lease(t, l, examples);
+	report_lease_change(t,
+	    &(struct lease_change){ .event = LEASE_DONE,
+	        .id = id,
+	        .worker = worker,
+	        .from = examples });
+	return true;
 }
 
-static bool id_in_list(uint64_t x, const uint64_t *id, size_t n)
+/* Takes back a worker's leases that are not listed. c: how far it is with them. */
+static bool take_back_leases(struct leases *t, const struct lease_change *c)
 {
-	for (size_t i = 0; i < n; i++)
-		if (id[i] == x)
-			return true;
-	return false;
-}
-
-/* Takes back the leases that are not listed. c: how far the worker is with them. */
-static bool take_back_leases(struct leases *t, const struct lease_change *c, const uint64_t *id,
-    size_t n)
-{
-	struct holder *h = worker_holder(t, c->worker);
-	struct lease_node **p = &h->leased;
+	struct lease_node *next = worker_holder(t, c->worker)->leased, *l;
 	struct lease_change change = *c;
 	bool some = false;
 
-	while (*p) {
-		struct lease_node *l;
-
-		if (id_in_list((*p)->lease.id, id, n)) {
-			p = &(*p)->next;
+	while ((l = next)) {
+		next = l->next;
+		if (l->listed) {
+			l->listed = false;
 			continue;
 		}
-		l = unlink_lease(t, h, p);
 		/* Without a list of pushes there are none since the worker last reported its
 		 * place. */
-		record_end(t, l->lease.id, c->worker, c->taken ? UINT64_MAX : l->lease.attempt.step,
-		    c->taken);
+		record_end(t, l, c->taken ? UINT64_MAX : l->lease.attempt.step, c->taken);
 		if (!t->assigned)
 			end_attempt(&l->lease, c->step, c->taken);
+		take_from_holder(t, l);
 		return_lease(t, l);
 		change.id = l->lease.id;
 		report_lease_change(t, &change);
@@ -549,8 +585,14 @@ static bool take_back_leases(struct leases *t, const struct lease_change *c, con
 
 bool leases_keep_only(struct leases *t, uint32_t worker, const uint64_t *id, size_t n)
 {
+	for (size_t i = 0; i < n; i++) {
+		struct lease_node *l = held_lease(t, worker, id[i]);
+
+		if (l)
+			l->listed = true;
+	}
 	return take_back_leases(t,
-	    &(struct lease_change){ .event = LEASE_TAKEN_BACK, .worker = worker }, id, n);
+	    &(struct lease_change){ .event = LEASE_TAKEN_BACK, .worker = worker });
 }
 
 bool leases_take_back(struct leases *t, uint32_t worker, uint64_t complete,
@@ -560,26 +602,23 @@ bool leases_take_back(struct leases *t, uint32_t worker, uint64_t complete,
 	    &(struct lease_change){ .event = LEASE_TAKEN_BACK,
 	        .worker = worker,
 	        .step = complete,
-	        .taken = taken },
-	    NULL, 0);
+	        .taken = taken });
 }
 
-static struct lease_node *unlink_lease_by_id(struct lease_node **p, uint64_t id)
+/* Takes a range that was taken back. NULL: it was not. */
+static struct lease_node *take_returned_range(struct leases *t, uint64_t id)
 {
-	for (; *p; p = &(*p)->next)
-		if ((*p)->lease.id == id) {
-			struct lease_node *l = *p;
+	struct lease_node *l = held_lease(t, NOBODY, id);
 
-			*p = l->next;
-			return l;
-		}
-	return NULL;
+	if (l)
+		unlink_lease(l);
+	return l;
 }
 
 static bool replay_lease(struct leases *t, const struct lease_change *c)
 {
 	struct lease_node *l = t->assigned ? take_assigned_range(t, c->worker)
-	                                   : unlink_lease_by_id(&t->back, c->id);
+	                                   : take_returned_range(t, c->id);
 
 	if (l && l->lease.id != c->id) {
 		return_lease(t, l);
@@ -599,29 +638,26 @@ static bool replay_lease(struct leases *t, const struct lease_change *c)
 
 bool leases_replay(struct leases *t, const struct lease_change *c)
 {
-	struct holder *h;
+	struct lease_node *l;
 
 	if (c->worker >= COORD_WORKERS_MAX)
 		return false;
-	h = worker_holder(t, c->worker);
 	if (c->event == LEASE_GIVEN)
 		return replay_lease(t, c);
-	for (struct lease_node **p = &h->leased; *p; p = &(*p)->next) {
-		if ((*p)->lease.id != c->id)
-			continue;
-		if (c->event == LEASE_ADVANCED) {
-			advance_attempt(&(*p)->lease, c->from, c->step, c->batch, c->place);
-		} else if (c->event == LEASE_TAKEN_BACK) {
-			if (!t->assigned)
-				end_attempt(&(*p)->lease, c->step, c->taken);
-			return_lease(t, unlink_lease(t, h, p));
-		} else {
-			free_lease(unlink_lease(t, h, p));
-			count_done(t, c->id, c->from);
-		}
-		return true;
+	l = held_lease(t, c->worker, c->id);
+	if (!l)
+		return false;
+	if (c->event == LEASE_ADVANCED) {
+		advance_attempt(&l->lease, c->from, c->step, c->batch, c->place);
+	} else if (c->event == LEASE_TAKEN_BACK) {
+		if (!t->assigned)
+			end_attempt(&l->lease, c->step, c->taken);
+		take_from_holder(t, l);
+		return_lease(t, l);
+	} else {
+		end_lease(t, l, c->from);
 	}
-	return false;
+	return true;
 }
 
 bool leases_finished(const struct leases *t)
@@ -647,14 +683,11 @@ static void save_attempt(struct state_leases *s, uint64_t id, const struct lease
 		.taken = earlier ? taken_to_json(&a->taken) : NULL };
 }
 
-/* Adds the place of example `placed` of a range, unless there is one of an earlier example. */
+/* Adds the place of example `placed` of a range. */
 static void save_place(struct state_leases *s, uint64_t id, uint64_t placed, int64_t place)
 {
 	if (place == LEASES_NOT_BEGUN)
 		return;
-	for (uint64_t i = 0; i < s->nplaces; i++)
-		if ((uint64_t)s->places[i].id == id && (uint64_t)s->places[i].placed <= placed)
-			return;
 	s->places = mem_regrow(s->places, s->nplaces + 1, sizeof *s->places);
 	s->places[s->nplaces++] = (struct state_place){ .id = (int64_t)id,
 		.placed = (int64_t)placed,
@@ -700,34 +733,39 @@ struct state_leases *leases_save(const struct leases *t)
 	return s;
 }
 
-/* Loads the attempts of a range. A list of pushes that is malformed counts as empty: state_decode has
- * checked its type, and nobody else writes it. whole: the present attempt goes on. */
-static void load_attempts(struct lease *t, const struct state_leases *s, bool whole)
+/* Loads the attempts on all ranges. A list of pushes that is malformed counts as empty: state_decode has
+ * checked its type, and nobody else writes it. whole: present attempts go on. */
+static void load_attempts(struct leases *t, const struct state_leases *s, bool whole)
 {
 	for (uint64_t i = 0; i < s->nattempts; i++) {
 		const struct state_attempt *saved = &s->attempts[i];
 		struct lease_attempt a = { (uint64_t)saved->from, (uint64_t)saved->step,
 			(uint64_t)saved->batch, { 0 } };
+		struct lease_node *l = find_lease(t, (uint64_t)saved->id);
 
-		if ((uint64_t)saved->id != t->id)
+		if (!l)
 			continue;
 		if (!saved->taken) {
-			t->attempt = whole ? a : (struct lease_attempt){ .from = a.from };
+			l->lease.attempt = whole ? a : (struct lease_attempt){ .from = a.from };
 			continue;
 		}
 		taken_from_json(saved->taken, &a.taken, NULL);
-		t->earlier = mem_regrow(t->earlier, t->n_earlier + 1, sizeof *t->earlier);
-		t->earlier[t->n_earlier++] = a;
+		l->lease.earlier = mem_regrow(l->lease.earlier, l->lease.n_earlier + 1,
+		    sizeof *l->lease.earlier);
+		l->lease.earlier[l->lease.n_earlier++] = a;
 	}
 }
 
-static void load_place(struct lease *t, const struct state_leases *s)
+static void load_places(struct leases *t, const struct state_leases *s)
 {
-	for (uint64_t i = 0; i < s->nplaces; i++)
-		if ((uint64_t)s->places[i].id == t->id) {
-			t->placed = (uint64_t)s->places[i].placed;
-			t->place = s->places[i].place;
-		}
+	for (uint64_t i = 0; i < s->nplaces; i++) {
+		struct lease_node *l = find_lease(t, (uint64_t)s->places[i].id);
+
+		if (!l)
+			continue;
+		l->lease.placed = (uint64_t)s->places[i].placed;
+		l->lease.place = s->places[i].place;
+	}
 }
 
 void leases_load(struct leases *t, const struct state_leases *s, bool held)
@@ -735,7 +773,7 @@ void leases_load(struct leases *t, const struct state_leases *s, bool held)
 	struct lease_node **back = &t->back;
 
 	/* Those that leases_assign has marked */
-	free_leases(t->back);
+	free_leases(t, t->back);
 	t->back = NULL;
 	/* The ranges are others now, so the saved ids do not apply: the present epoch begins again. */
 	if ((uint64_t)s->range != t->range || s->stream != t->stream) {
@@ -750,17 +788,21 @@ void leases_load(struct leases *t, const struct state_leases *s, bool held)
 	t->counted_ranges = (uint64_t)s->counted_ranges;
 	t->counted_examples = (uint64_t)s->counted_examples;
 	for (uint64_t i = 0; i < s->nopen; i++) {
-		struct lease_node *l = new_lease(t, (uint64_t)s->open[i]);
+		struct lease_node *l;
 
-		load_attempts(&l->lease, s, held || t->assigned);
-		load_place(&l->lease, s);
+		/* Only a damaged state has a range twice. */
+		if (find_lease(t, (uint64_t)s->open[i]))
+			continue;
+		l = new_lease(t, (uint64_t)s->open[i]);
 		if (held && i < s->nheld) {
 			give_lease(t, l, (uint32_t)s->held[i]);
 		} else {
-			*back = l;
+			link_lease(back, l);
 			back = &l->next;
 		}
 	}
+	load_attempts(t, s, held || t->assigned);
+	load_places(t, s);
 }
 
 /* Adds the places of ranges that were begun since the record was begun and that nobody has trained on. */
@@ -786,6 +828,28 @@ static void add_new_ranges(const struct leases *t, struct state_leases *s)
 	s->next = (int64_t)t->next;
 }
 
+static int compare_places(const void *a, const void *b)
+{
+	const struct state_place *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return (x->placed > y->placed) - (x->placed < y->placed);
+}
+
+/* Of several places of a range, keeps that of its first example. */
+static void keep_first_places(struct state_leases *s)
+{
+	uint64_t n = 0;
+
+	if (s->nplaces)
+		qsort(s->places, s->nplaces, sizeof *s->places, compare_places);
+	for (uint64_t i = 0; i < s->nplaces; i++)
+		if (!n || s->places[n - 1].id != s->places[i].id)
+			s->places[n++] = s->places[i];
+	s->nplaces = n;
+}
+
 struct state_leases *leases_recorded(const struct leases *t, const struct taken *taken, size_t n)
 {
 	struct state_leases *s = t->base ? state_leases_copy(t->base) : NULL;
@@ -809,5 +873,6 @@ struct state_leases *leases_recorded(const struct leases *t, const struct taken 
 		taken_release(&a.taken);
 	}
 	add_new_places(t, s);
+	keep_first_places(s);
 	return s;
 }

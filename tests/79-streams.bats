@@ -33,7 +33,7 @@ write_job() {
 
 # Is each of N events in the model, and each once?
 are_once() {
-	ps-ctl export -C c.run w -o text >weights 2>/dev/null || return 1
+	ps-ctl export -C "${RUN:-c.run}" w -o text >weights 2>/dev/null || return 1
 	[ "$(awk '$NF > 0.09999 && $NF < 0.10001 { n++ } $NF > 0.10001 { n = "some twice"; exit } END { print n + 0 }' weights)" -eq "$1" ]
 }
 
@@ -185,8 +185,8 @@ produce() {
 	ps-ctl stop -C c.run
 }
 
-@test "events that a topic has deleted end the worker with one sentence, or are skipped" {
-	start_brokers clicks:1
+@test "events that a topic has deleted end the worker with one sentence, or are skipped; a topic made anew ends it" {
+	start_brokers clicks:1,anew:1
 	# The brokers keep 5 MiB of a partition.
 	awk 'BEGIN { for (i = 0; i < 9000; i++) printf "1 %d:1 #%0990d\n", 100000 + i, 0 }' | kcat -P -b "$broker" -t clicks -p 0
 	oldest=$(ps-ctl topic ls "kafka://$broker/clicks" | awk '$1 == 0 { print $2 }')
@@ -210,6 +210,16 @@ produce() {
 	wait_for 60 are_once $((9000 - oldest))
 	grep -q "events 1 to $oldest were deleted before they were read; they are skipped" c.run/worker-0.log
 	ps-ctl stop -C c.run
+	# A topic that was made anew has fewer events than were trained on.
+	produce anew 0 9000 9100
+	write_job "kafka://$broker/anew?format=libsvm&deleted=skip&head=100" 1
+	run ! ps-ctl run c --set name=again --resume "$(find "$T/c.run/checkpoints" -name 'step-*' | sort | tail -n 1)"
+	echo "$output"
+	[[ "$output" =~ anew\[0\]\ ends\ at\ 100,\ and\ training\ is\ at\ [89][0-9]{3}:\ the\ topic\ was\ deleted\ and\ made\ anew,\ or\ its\ end\ was\ lost\;\ start\ a\ new\ job\ with\ --init-from ]]
+	ps-ctl start c --set name=again --init-from "$T/c.run"
+	RUN=again.run
+	wait_for 30 are_once $((9000 - oldest + 100))
+	ps-ctl stop -C again.run
 }
 
 @test "from=end trains on what comes, and a bad event is skipped or named, as job.bad_lines says" {

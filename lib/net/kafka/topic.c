@@ -472,7 +472,8 @@ void topic_commit(struct topic *t, uint32_t partition, int64_t place)
 	rd_kafka_topic_partition_list_destroy(list);
 }
 
-/* The place that we wait for is not in the log. */
+/* The place that we wait for is not in the log. A place behind the end means that the topic is another one:
+ * no event of the old one is left, and the new ones have the offsets of the old ones. */
 static enum err_code handle_deleted(struct topic *t, uint32_t partition, struct buf *out,
     struct err *e)
 {
@@ -483,13 +484,18 @@ static enum err_code handle_deleted(struct topic *t, uint32_t partition, struct 
 
 	if (rc)
 		return rc;
-	if (!t->cfg.skip_deleted || p->next > end)
+	if (p->next > end)
+		return err_set(e, ERR_IO,
+		    "kafka: %s[%" PRIu32 "] ends at %" PRId64 ", and training is at %" PRId64
+		    ": the topic was deleted and made anew, or its end was lost; start a new job with "
+		    "--init-from to train the model on the events that it has",
+		    t->cfg.name, partition, end, p->next);
+	if (!t->cfg.skip_deleted)
 		return err_set(e, ERR_IO,
 		    "kafka: %s[%" PRIu32 "] has events %" PRId64 " to %" PRId64
-		    ", and training is at %" PRId64 ": events were deleted before they were read%s",
-		    t->cfg.name, partition, oldest, end, p->next,
-		    p->next > end ? ", or the topic was made anew"
-		                  : "; deleted=skip goes on without them");
+		    ", and training is at %" PRId64
+		    ": events were deleted before they were read; deleted=skip goes on without them",
+		    t->cfg.name, partition, oldest, end, p->next);
 	snprintf(text, sizeof text,
 	    "kafka: %s[%" PRIu32 "]: events %" PRId64 " to %" PRId64
 	    " were deleted before they were read; they are skipped",

@@ -323,9 +323,12 @@ bench-blocks: deps ## data in blocks beside data in memory (ps-performance(7)); 
 	@tests/bench/blocks $(BUILD)
 
 # First the tests that are slow, and those that inject faults, with HARDER times as many faults at random.  Then with
-# failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
+# failpoints; SOAK is how long, SEED which faults (tests/fault/soak).  BLOCK_KILLS and EVENT_KILLS are kills while a job
+# trains on data in blocks and on streams.
 SOAK ?= 10m
 HARDER ?= 10
+BLOCK_KILLS ?= 200
+EVENT_KILLS ?= 100
 HARM = worker-0 worker-1 worker-2 server-0 server-1 coordinator all stop:worker-0 stop:server-1 stop:coordinator
 soak: deps-check ## slow tests, then faults at random for SOAK (10m)
 	@TAGS=slow SEED=$(SEED) $(MAKE) --no-print-directory check TESTS="$(shell grep -lE '_tags=.*\bslow' tests/*.bats)"
@@ -335,11 +338,11 @@ soak: deps-check ## slow tests, then faults at random for SOAK (10m)
 	@PS_BIN=$(BUILD)/fault-points tests/fault/soak $(SOAK)
 	@PS_BIN=$(BUILD)/fault-points tests/fault/failover 100
 	@PS_BIN=$(BUILD)/fault-points tests/fault/early 200
-	@PS_BIN=$(BUILD)/fault-points ROWS=1600000 tests/fault/examples 200
-	@PS_BIN=$(BUILD)/fault-points ROWS=1600000 SYNC=ssp:3 VICTIMS="$(HARM)" tests/fault/examples 200
-	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 VICTIMS="$(HARM) reader" tests/fault/events 100
-	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 SYNC=bsp VICTIMS="$(HARM) reader" tests/fault/events 100
-	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 SOURCE=file SYNC=ssp:3 tests/fault/events 100
+	@PS_BIN=$(BUILD)/fault-points ROWS=800000 LEAST=$(BLOCK_KILLS) tests/fault/examples $(BLOCK_KILLS)
+	@PS_BIN=$(BUILD)/fault-points ROWS=800000 LEAST=$(BLOCK_KILLS) SYNC=ssp:3 VICTIMS="$(HARM)" tests/fault/examples $(BLOCK_KILLS)
+	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 VICTIMS="$(HARM) reader" tests/fault/events $(EVENT_KILLS)
+	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 SYNC=bsp VICTIMS="$(HARM) reader" tests/fault/events $(EVENT_KILLS)
+	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 SOURCE=file SYNC=ssp:3 tests/fault/events $(EVENT_KILLS)
 
 # The network cut in every way between the hosts of a cluster, and CUTS times at random; as root.
 CUTS ?= 2000

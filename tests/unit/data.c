@@ -8,7 +8,9 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "data/data.h"
+#include "data/data_build.h"
 #include "format/npy.h"
+#include "format/stream.h"
 
 static char dir[] = "/tmp/pskit-data-XXXXXX";
 
@@ -474,6 +476,56 @@ static void test_several(void)
 	ok(data_load(NULL, 0, dir, &two, NULL, &d, &e) == ERR_CONFIG, "%s", e.msg);
 }
 
+/* n examples with one id each: first, first + 3, ..., 1000 different ones. Are they numbered in their order? */
+static bool numbers_ids(size_t n, uint64_t first)
+{
+	struct buf text = BUF_INIT;
+	struct dataset *d;
+	struct err e;
+	bool good;
+
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&text, "1 %llu:1\n", (unsigned long long)(first + 3 * (i * 7 % 1000)));
+	buf_append(&text, "", 1);
+	d = load_text((const char *)text.data, "", &real, NULL, &e);
+	good = d && d->rows == n && d->nids == 1000 && d->index_base == (first > 0);
+	for (size_t i = 0; good && i < n; i++)
+		good = d->col[i] == i * 7 % 1000 &&
+		    d->id[d->col[i]] == first + 3 * d->col[i] - (first > 0);
+	dataset_free(d);
+	buf_release(&text);
+	return good;
+}
+
+/* Ids are marked in a table of DATA_DIRECT bytes, which must not be cleared for each batch of a stream and each
+ * line to score. */
+static void test_many_ids(void)
+{
+	struct data_build *b = data_build_new(&real, NULL, NULL);
+	struct stream *s = NULL;
+	struct err e = { 0 };
+	uint32_t *id;
+	uint64_t *wide;
+	float *val;
+
+	for (uint64_t first = 0; first <= 5000000; first = first ? 5 * first : 8)
+		ok(numbers_ids(2000, first) && numbers_ids(DATA_SEEN_FROM + 2000, first),
+		    "ids from %d on are numbered in order", (int)first);
+	stream_memory("", 0, "nothing", &s, &e);
+	for (size_t i = 0; i < DATA_SEEN_FROM; i++) {
+		if (data_build_sparse(b, s, 1, &id, &wide, &val, &e))
+			break;
+		*id = 5;
+		*val = 1;
+		data_build_row(b, 1);
+		if (i == DATA_SEEN_FROM - 2)
+			ok(!b->seen, "no table is made for few values");
+	}
+	ok(b->seen && b->seen[5] && !b->seen[4] && b->min_id == 5, "one is made for many");
+	stream_close(s);
+	data_build_free(b);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -488,6 +540,7 @@ int main(void)
 	test_idx();
 	test_npy();
 	test_several();
+	test_many_ids();
 	ok(file_remove_tree(dir, NULL) == ERR_OK, "cleaned up");
 	return tap_done();
 }

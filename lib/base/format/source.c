@@ -12,7 +12,8 @@
 
 #include "core/mem.h"
 
-#define IN_SIZE (256u << 10)
+#define IN_SIZE  (256u << 10)
+#define IN_LEAST 16u
 
 struct source {
 	char *name;
@@ -26,7 +27,7 @@ struct source {
 	uint64_t size, taken;
 	enum source_packing packing;
 	uint8_t *in; /* undecoded bytes of the file */
-	size_t in_pos, in_len;
+	size_t in_room, in_pos, in_len;
 	bool in_end;
 	bool open_member; /* inside a gzip member or zstd frame */
 	z_stream z;
@@ -79,7 +80,7 @@ static enum err_code refill_input(struct source *s, struct err *e)
 	s->in_pos = s->in_len = 0;
 	if (s->in_end)
 		return ERR_OK;
-	rc = raw_read(s, s->in, IN_SIZE, &s->in_len, e);
+	rc = raw_read(s, s->in, s->in_room, &s->in_len, e);
 	s->in_end = rc == ERR_OK && s->in_len == 0;
 	return rc;
 }
@@ -208,9 +209,11 @@ static enum err_code detect_and_start(struct source *s, struct err *e)
 
 	if (s->from.plain)
 		return ERR_OK;
-	s->in = mem_alloc(IN_SIZE);
+	/* A short text in memory, such as a line to score, must not pay for clearing more. */
+	s->in_room = s->mem && s->size < IN_SIZE ? (size_t)s->size + IN_LEAST : IN_SIZE;
+	s->in = mem_alloc(s->in_room);
 	while (s->in_len < 4) {
-		rc = raw_read(s, s->in + s->in_len, IN_SIZE - s->in_len, &got, e);
+		rc = raw_read(s, s->in + s->in_len, s->in_room - s->in_len, &got, e);
 		if (rc != ERR_OK)
 			return rc;
 		s->in_end = got == 0;

@@ -334,8 +334,10 @@ static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 	const struct table *t = shard_table(shard_of_puller(p), q->rec.table);
 	size_t row = 8 + (q->rec.flags & RECORD_TELL ? 0 : t->cols * sizeof(float));
 	uint32_t most = (uint32_t)((RECORD_MAX - PAYLOAD_ROWS_HEAD) / row);
-	uint8_t *body = mem_array(1, RECORD_MAX);
-	float *values = row > 8 ? mem_array((size_t)most * t->cols + 1, sizeof *values) : NULL;
+	/* Not cleared: most answers to a replica have few rows. */
+	uint8_t *body = mem_regrow(NULL, RECORD_MAX, 1);
+	float *values = row > 8 ? mem_regrow(NULL, (size_t)most * t->cols + 1, sizeof *values)
+	                        : NULL;
 	/* The request has `total` 0 to begin, else in `offset` the last id that the client has. */
 	struct scan x = { .begin = q->rec.total == 0,
 		.after = q->rec.offset,

@@ -26,6 +26,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->d = mem_alloc(sizeof(*b->d));
 	b->d->index_base = like ? like->index_base : -1;
 	b->index_base = -1;
+	b->min_id = UINT64_MAX;
 	b->like = like;
 	b->base_dir = base_dir;
 	b->label = data_label_new(want, like);
@@ -231,16 +232,35 @@ static bool sparse_resize(struct data_build *b, size_t room)
 	return true;
 }
 
+uint8_t *data_build_mark_ids(const struct data_build *b, uint64_t ids)
+{
+	uint8_t *seen = calloc(ids, 1);
+
+	for (uint64_t k = 0; seen && k < b->nnz; k++) {
+		uint64_t v = b->raw ? b->raw[k] : b->d->col[k];
+
+		if (v < ids)
+			seen[v] = 1;
+	}
+	return seen;
+}
+
+/* Begins to mark the ids that occur, when there will be so many values. False: no memory. */
+static bool mark_seen_ids(struct data_build *b, uint64_t values)
+{
+	if (b->seen || b->brief || values < DATA_SEEN_FROM)
+		return true;
+	b->seen = data_build_mark_ids(b, DATA_DIRECT);
+	return b->seen;
+}
+
 /* Makes room for n more entries and one more row. */
 static bool sparse_room(struct data_build *b, const struct stream *s, size_t n)
 {
 	struct dataset *d = b->d;
 	size_t need = b->nnz + n, rows = d->rows + 2;
 
-	if (!b->seen && !b->brief)
-		/* calloc: pages cost nothing until they are used */
-		b->seen = calloc(DATA_DIRECT, 1);
-	if (!b->seen && !b->brief)
+	if (!mark_seen_ids(b, need))
 		return false;
 	if (need > b->room &&
 	    !sparse_resize(b,
@@ -334,7 +354,7 @@ void data_build_row(struct data_build *b, size_t n)
 {
 	const uint64_t *wide = b->raw ? b->raw + b->nnz : NULL;
 	uint32_t *id = b->d->col + (wide ? 0 : b->nnz);
-	uint64_t max = b->max_id, v;
+	uint64_t max = b->max_id, min = b->min_id, v;
 	uint8_t *seen = b->seen;
 
 	if (b->brief && !wide)
@@ -345,8 +365,10 @@ void data_build_row(struct data_build *b, size_t n)
 			if (seen && v < DATA_DIRECT)
 				seen[v] = 1;
 			max = v > max ? v : max;
+			min = v < min ? v : min;
 		}
 	b->max_id = max;
+	b->min_id = min;
 	b->nnz += n;
 	b->d->rows++;
 	b->d->start[b->d->rows] = b->nnz;
@@ -359,9 +381,7 @@ static bool reserve_rows(struct data_build *b, size_t n, size_t rows)
 	struct dataset *d = b->d;
 	size_t need = b->nnz + n, start = d->rows + rows + 1, half;
 
-	if (!b->seen && !b->brief)
-		b->seen = calloc(DATA_DIRECT, 1);
-	if (!b->seen && !b->brief)
+	if (!mark_seen_ids(b, need))
 		return false;
 	half = need < b->expected_values ? b->expected_values : need + need / 2;
 	if (need > b->room && !sparse_resize(b, half) && !sparse_resize(b, need))
@@ -390,6 +410,8 @@ static void append_ids(struct data_build *b, const struct dataset *d)
 	uint64_t most = !d->nids ? 0 : (d->id ? d->id[d->nids - 1] : d->nids - 1) + base;
 
 	b->max_id = most > b->max_id ? most : b->max_id;
+	if (d->nids && d->id && d->id[0] + base < b->min_id)
+		b->min_id = d->id[0] + base;
 	for (size_t i = 0; b->seen && i < d->nids; i++) {
 		uint64_t id = d->id[i] + base;
 

@@ -30,8 +30,10 @@ struct data_build {
 	 * raw. */
 	uint64_t nnz;
 	uint64_t *raw;
-	uint64_t max_id;
-	uint8_t *seen; /* for each id below DATA_DIRECT: has it occurred? NULL with `brief` */
+	uint64_t min_id, max_id; /* min_id: UINT64_MAX when there is none; not known with `brief` */
+	/* For each id below DATA_DIRECT: has it occurred? NULL with `brief`, and while there are fewer than
+	 * DATA_SEEN_FROM values, because clearing it would take longer than reading those. */
+	uint8_t *seen;
 	/* The examples will be dropped soon, so that listing their distinct ids and trimming their
 	 * arrays is not worth the time: d->col has the ids without the index base, which `like`
 	 * knows (dataset.id is NULL), unless one has more than 32 bits. */
@@ -62,6 +64,8 @@ struct data_reader {
 #define DATA_PROBE 65536
 /* Ids below this are looked up in direct tables, others by hashing. */
 #define DATA_DIRECT (UINT64_C(1) << 22)
+/* The number of values from which on their ids are marked in such a table. */
+#define DATA_SEEN_FROM 65536u
 
 #define READER(name, title, help) extern const struct data_reader data_reader_##name;
 #include "data/reader.def"
@@ -102,6 +106,8 @@ enum err_code data_build_bytes(struct data_build *b, const struct stream *s, siz
     float scale, size_t n, uint8_t **x8, struct err *e);
 void data_build_rows(struct data_build *b, size_t n);
 
+/* A table with 1 for each id below `ids` that occurs so far, else 0; to be freed. NULL: no memory. */
+uint8_t *data_build_mark_ids(const struct data_build *b, uint64_t ids);
 /* Begins a sparse row: gives room for n entries at *val, and for their ids as in the file at *id,
  * or at *wide once there are ids of more than 32 bits (the other one is NULL). data_build_row ends
  * the row with the number of entries filled. data_build_widen, between the two, makes all ids wide;

@@ -29,17 +29,20 @@ static enum err_code compact_direct(struct data_build *b, struct err *e)
 	uint32_t *number = mem_try_array(b->max_id + 1, sizeof(*number)),
 	         base = (uint32_t)d->index_base;
 	uint32_t *col = d->col;
+	uint8_t *marked = b->seen ? NULL : data_build_mark_ids(b, b->max_id + 1);
+	const uint8_t *seen = b->seen ? b->seen : marked;
 
-	for (uint64_t i = base; i <= b->max_id; i++)
-		d->nids += b->seen[i];
+	for (uint64_t i = base; seen && i <= b->max_id; i++)
+		d->nids += seen[i];
 	d->id = mem_try_array(d->nids + 1, sizeof(*d->id));
-	if (!number || !d->id) {
+	if (!number || !seen || !d->id) {
 		free(number);
+		free(marked);
 		return no_memory_for_ids(b, e);
 	}
 	d->nids = 0;
 	for (uint64_t i = base; i <= b->max_id; i++) {
-		if (!b->seen[i])
+		if (!seen[i])
 			continue;
 		d->id[d->nids] = i - base;
 		number[i] = (uint32_t)d->nids++;
@@ -51,6 +54,7 @@ static enum err_code compact_direct(struct data_build *b, struct err *e)
 		for (uint64_t k = 0; k < b->nnz; k++)
 			col[k] = number[col[k]];
 	free(number);
+	free(marked);
 	return ERR_OK;
 }
 
@@ -163,6 +167,11 @@ static enum err_code compact_hashed(struct data_build *b, struct err *e)
 	return good ? ERR_OK : no_memory_for_ids(b, e);
 }
 
+static bool has_id_zero(const struct data_build *b)
+{
+	return !b->brief && b->min_id == 0;
+}
+
 /* The index base: as requested, else that of the training data, else 0 if an id 0 occurs, else
  * 1. */
 static int find_index_base(const struct data_build *b)
@@ -171,7 +180,7 @@ static int find_index_base(const struct data_build *b)
 		return b->index_base;
 	if (b->d->index_base >= 0)
 		return b->d->index_base;
-	return !(b->seen && b->seen[0]);
+	return !has_id_zero(b);
 }
 
 /* Leaves ids as they are, whose base has been taken off. False: one is too large. */
@@ -190,7 +199,7 @@ enum err_code data_compact(struct data_build *b, struct err *e)
 
 	d->index_base = find_index_base(b);
 	/* Files before the one with index_base=1 were read without the check for 0. */
-	if (d->index_base == 1 && b->seen && b->seen[0])
+	if (d->index_base == 1 && has_id_zero(b))
 		return err_set(e, ERR_FORMAT, "%s: index 0 in files of which one says index_base=1",
 		    b->first);
 	d->cols = b->nnz ? b->max_id - (uint64_t)d->index_base + 1 : 0;
@@ -201,8 +210,9 @@ enum err_code data_compact(struct data_build *b, struct err *e)
 	if (keep_ids(b))
 		return ERR_OK;
 	/* For few entries, a table of all possible ids would cost more than hashing. */
-	rc = b->seen && b->max_id < DATA_DIRECT && b->max_id / 64 <= b->nnz ? compact_direct(b, e)
-	                                                                    : compact_hashed(b, e);
+	rc = !b->brief && b->max_id < DATA_DIRECT && b->max_id / 64 <= b->nnz
+	    ? compact_direct(b, e)
+	    : compact_hashed(b, e);
 	if (b->raw)
 		b->room = b->nnz; /* of d->col, which has been made for these entries */
 	free(b->raw);

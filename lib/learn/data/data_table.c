@@ -449,12 +449,14 @@ static void begin_hashing(struct data_build *b)
 			t->row.id[i] = place[t->row.id[i] - m->numbers];
 	if (b->seen)
 		memset(b->seen, 0, DATA_DIRECT);
+	b->min_id = UINT64_MAX;
 	for (uint64_t k = 0; k < b->nnz; k++) {
 		if (col[k] >= m->numbers)
 			col[k] = place[col[k] - m->numbers];
-		if (col[k] < DATA_DIRECT)
+		if (b->seen && col[k] < DATA_DIRECT)
 			b->seen[col[k]] = 1;
 		b->max_id = col[k] > b->max_id ? col[k] : b->max_id;
+		b->min_id = col[k] < b->min_id ? col[k] : b->min_id;
 	}
 	for (uint32_t i = DATA_SCHEMA_NAMED; i < t->nvalues; i++)
 		free(t->value[i].text);

@@ -104,15 +104,15 @@ near() {
 	jq -se 'map(select(.kind == "alternative")) | (map(select(.set | contains("codec=int8")))[0].seconds) < (map(select(.set == ""))[0].seconds)' plan.jsonl
 }
 
-@test "for people: parts, limit, memory, costs, belief, table" {
+@test "for people: parts, limit, memory, costs, accuracy, table" {
 	run -0 --separate-stderr ps-ctl plan c "${GIVEN[@]}" --net 100M --examples 91M --example-bytes 110000
 	for word in "2 servers, 4 workers, bsp, codec raw, batch 32: a step takes" "  compute " "  push " "  wait " "  pull " "idle " "bytes " \
-		"memory " "limit " "91.0M examples of 110000 bytes, 10.0TB; each worker reads" "batch 100 ms (given)" "belief " \
-		"as it is" "--set sync=asp" "Equal examples are not equal losses"; do
+		"memory " "limit " "91.0M examples of 110000 bytes, 10.0TB; each worker reads" "batch 100 ms (given)" "accuracy " \
+		"unchanged" "--set sync=asp" "Equal examples are not equal losses"; do
 		[[ "$output" == *"$word"* ]] || { echo "no: $word"; echo "$output"; false; }
 	done
 	run -0 --separate-stderr ps-ctl plan c "${GIVEN[@]}" --alone
-	[[ "$output" != *"as it is"* ]]
+	[[ "$output" != *"unchanged"* ]]
 }
 
 @test "costs are measured where they are not given, by the job's own data" {
@@ -166,9 +166,9 @@ near() {
 	refused 2 "must be a number" c --params 900P --compute 1s
 	refused 2 "plans for the running cluster" c --measure
 	refused 2 "can only be used with --measure" c "${GIVEN[@]}" --window 2s
-	refused 2 "--cores must be above 0" c "${GIVEN[@]}" --net 1G --proxied 1
+	refused 2 "it requires --cores above 0" c "${GIVEN[@]}" --net 1G --proxied 1
 	refused 78 "backup: must be less" c "${GIVEN[@]}" --set backup=4
-	refused 78 "more than the simulation can do" c "${GIVEN[@]}" --workers 4096 --servers 100 --alone
+	refused 78 "exceed the limit of the simulation" c "${GIVEN[@]}" --workers 4096 --servers 100 --alone
 	echo '{ "servers": 1 }' >bare.json
 	refused 78 "a plan requires the key job" bare
 	refused 4 "no cluster here" --measure

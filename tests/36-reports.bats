@@ -229,7 +229,7 @@ write_three_runs() {
 	[ "$output" = "ps-ctl: no sample of the runs has rmse; they have train_loss, loss, auc" ]
 	[ ! -e plot.svg ]
 	run -2 ps-ctl compare a b --metric acu
-	[[ $output == *'no metric is named "acu"; did you mean "auc"?' ]]
+	[[ $output == *'unknown metric "acu"; did you mean "auc"?' ]]
 	run -2 ps-ctl compare a b -o plot.png
 	[[ $output == *".svg, .html or .tsv"* ]]
 	run -2 ps-ctl compare a b --target high

@@ -43,7 +43,7 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 	[[ ${lines[1]} =~ ^\ *0.3\ .*\ done ]]
 	# One value more is one run more; the order of values is of no account.
 	run -0 --separate-stderr sweep --grid lr=0.1,0.3 --grid sync=bsp
-	[ "$(grep -c ': begins' <<<"$stderr")" -eq 1 ]
+	[ "$(grep -c ': starts' <<<"$stderr")" -eq 1 ]
 	none_left "$T"
 }
 
@@ -64,7 +64,7 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 	[[ $output == *"--grid KEY=VALUE"* ]]
 	run -2 sweep --grid lr
 	run -2 sweep --grid lr=1,,2
-	[[ $output == *"empty value"* ]]
+	[[ $output == *"a value is empty"* ]]
 	run -2 sweep --grid lr=1,1
 	run -2 sweep --grid lr=0.3,0.30
 	[[ $output == *"are the same"* ]]
@@ -102,7 +102,7 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 	background ps-ctl sweep lin.json --grid lr=0.001,0.002,0.003 -j 2 --set checkpoint_every=200
 	wait_for 20 training 2
 	run -1 sweep --grid lr=0.001
-	[[ $output == *"another ps-ctl sweep is at work"* ]]
+	[[ $output == *"another ps-ctl sweep is running"* ]]
 	wait_for 20 checkpointed
 	kill -9 "$pid"
 	finish
@@ -154,8 +154,8 @@ climbing() {
 	run -0 --separate-stderr sweep --range lr=1e-3..1 --grid batch=16,32 --range l2=0..0.1 --random 4 --seed 5 -j 2 \
 		--across examples --metric rmse
 	[ "$(grep -c 'done before' <<<"$stderr")" -eq 3 ]
-	[ "$(grep -c ': begins' <<<"$stderr")" -eq 1 ]
-	[[ $output == *" examples"*"what each run took until rmse <= "* ]]
+	[ "$(grep -c ': starts' <<<"$stderr")" -eq 1 ]
+	[[ $output == *" examples"*"cost of each run until rmse <= "* ]]
 	# The best one by the metric is the first one.
 	[ "$(sed -n '2,5p' <<<"$output" | awk '{ print $5 }')" = "$(sed -n '2,5p' <<<"$output" | awk '{ print $5 }' | sort -g)" ]
 	sweep --range lr=1e-3..1 --grid batch=16,32 --range l2=0..0.1 --random 4 --seed 5 --plot plot.svg --json >out
@@ -189,7 +189,7 @@ climbing() {
 	# All is kept, and shown with the rung at which each was stopped.
 	run -0 --separate-stderr sweep --grid lr=0.0001,0.001,0.01,0.1 --asha min=40,max=360 -x steps
 	[ "$(grep -c 'done before' <<<"$stderr")" -eq 4 ]
-	[ "$(grep -c 'begins\|goes on' <<<"$stderr")" -eq 0 ]
+	[ "$(grep -c 'starts\|continues' <<<"$stderr")" -eq 0 ]
 	[[ ${lines[0]} =~ ^job.lr\ +state\ +rung ]]
 	[[ ${lines[1]} =~ ^\ *$best\ +done\ +2\  ]]
 	[[ ${lines[4]} =~ ^\ *0.0001\ +pruned\ +0\  ]]
@@ -199,7 +199,7 @@ climbing() {
 	run -2 sweep --grid lr=1,2 --asha min=40
 	[[ $output == *"no job.steps"* ]]
 	run -2 sweep --grid steps=1,2 --asha min=1,max=2 --output other
-	[[ $output == *"--asha sets job.steps itself"* ]]
+	[[ $output == *"--asha sets job.steps: remove it"* ]]
 	run -78 sweep --grid lr=0.0001,0.001,0.01,0.1 --asha min=50,max=360
 	[[ $output == *"other values of"*"job.steps"* ]]
 	none_left "$T"

@@ -168,7 +168,7 @@ open("other.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + byte
 	one_sentence 1 other.safetensors '"other.safetensors" does not describe its model'
 	run --separate-stderr ps-work predict logistic.safetensors
 	[ "$status" -eq 2 ]
-	[[ $stderr == *"name a data path"* ]]
+	[[ $stderr == *"give the path of data"* ]]
 	run --separate-stderr ps-serve --read-only other.safetensors
 	[ "$status" -eq 1 ]
 	[[ $stderr == *'--read-only: "other.safetensors" does not describe its model'* ]]

@@ -212,7 +212,7 @@ static enum err_code measure_batch(struct plan *p, const struct conf *c, unsigne
 	out->v[PLAN_batch] = p->place.compute.seconds;
 	if (!p->facts.tried && p->place.compute.seconds < 0 && isnan(p->fixed[PLAN_batch]))
 		return err_set(e, ERR_CONFIG,
-		    "--compute must say how long a batch takes: there is no data to try it with");
+		    "--compute is required, because without data no batch can be measured");
 	if (!p->facts.tried)
 		return ERR_OK;
 	s = find_measurement(p, mem_printf("batch %lld", (long long)c->job.batch));
@@ -266,8 +266,7 @@ enum err_code capacity_plan_measure(struct plan *p, const struct conf *c,
 	enum err_code rc = codec_parse(c->codec, &codec, e);
 
 	if (!rc && strcmp(c->via, "allreduce") == 0)
-		rc = err_set(e, ERR_CONFIG,
-		    "via: what workers sum among themselves is not simulated; ask with via servers");
+		rc = err_set(e, ERR_CONFIG, "via: all-reduce is not simulated; use via servers");
 	for (unsigned round = 0; !rc && round < ROUNDS; round++) {
 		*out = (struct capacity_plan_costs){ 0 };
 		rc = measure_batch(p, c, round, out, e);

@@ -37,8 +37,8 @@ enum err_code curve_metric_find(const char *name, struct curve_metric *out, stru
 		return ERR_OK;
 	}
 	near = suggest(bare, metric_name, METRICS);
-	return err_set(e, ERR_USAGE, "no metric is named \"%s\"%s%s%s", name,
-	    near ? "; did you mean \"" : ", ps-metrics(7) has their names", near ? near : "",
+	return err_set(e, ERR_USAGE, "unknown metric \"%s\"%s%s%s", name,
+	    near ? "; did you mean \"" : "; ps-metrics(7) lists the metrics", near ? near : "",
 	    near ? "\"?" : "");
 }
 

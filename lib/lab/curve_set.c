@@ -43,7 +43,8 @@ enum err_code curve_options_check(const struct curve_options *o, struct err *e)
 
 	if (o->file && !find_format(o->file))
 		return err_set(e, ERR_USAGE,
-		    "\"%s\" names no format: a plot's file ends in .svg, .html or .tsv", o->file);
+		    "\"%s\" has no known format: the name of a plot must end in .svg, .html or .tsv",
+		    o->file);
 	if (o->target && !num_double(o->target, &target))
 		return err_set(e, ERR_USAGE, "--target %s: must be a number", o->target);
 	return o->metric ? curve_metric_find(o->metric, &m, e) : ERR_OK;
@@ -207,7 +208,7 @@ char *curve_set_target_text(const struct curve_set *s)
 	char figure[32];
 
 	num_digits(s->target, 6, figure);
-	return near ? mem_printf("%s as near to 1 as %s", s->metric.name, figure)
+	return near ? mem_printf("%s at least as close to 1 as %s", s->metric.name, figure)
 	            : mem_printf("%s %s %s", s->metric.name, lower ? "<=" : ">=", figure);
 }
 
@@ -281,7 +282,7 @@ static void print_table(const struct curve_set *s)
 	char **cell = curve_set_table(s, &columns), *target = curve_set_target_text(s);
 	struct report_text_table t = TEXT_TABLE(columns);
 
-	printf("what each run took until %s%s\n", target,
+	printf("cost of each run until %s%s\n", target,
 	    s->target_is_given ? "" : ", the worst of the runs' best values");
 	for (size_t i = 0; cell[i]; i++)
 		report_text_table_add(&t, cell[i]);

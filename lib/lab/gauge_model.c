@@ -167,7 +167,8 @@ enum err_code gauge_model(const struct job *j, unsigned cores, struct gauge_mode
 	*out = (struct gauge_model){ .crowded = 1 };
 	if (model_task(j->model) == MODEL_OUTSIDE)
 		return err_set(e, ERR_UNSUPPORTED,
-		    "job.model: what a gradient of model %s costs only its program knows",
+		    "job.model: the cost of a gradient of model %s cannot be measured, because a "
+		    "program computes it",
 		    j->conf.job.model);
 	rc = measure_parallel(j, 1, out, e);
 	if (here > 0 && cores > (unsigned)here)

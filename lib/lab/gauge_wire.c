@@ -168,7 +168,7 @@ static enum err_code connect_ends(const struct transport *transport, int fd[stat
 
 	if (transport->takes_socket("/"))
 		return socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd)
-		    ? err_sys(e, ERR_IO, "cannot make a pair of sockets")
+		    ? err_sys(e, ERR_IO, "cannot create a pair of sockets")
 		    : ERR_OK;
 	rc = net_listen("127.0.0.1:0", 1, &listener, bound, e);
 	if (rc)
@@ -179,7 +179,8 @@ static enum err_code connect_ends(const struct transport *transport, int fd[stat
 		fd[0] = poll(&p, 1, 5000) == 1 ? net_accept(listener) : -1;
 		if (fd[0] < 0) {
 			close(fd[1]);
-			rc = err_set(e, ERR_IO, "cannot connect to myself on the loopback");
+			rc = err_set(e, ERR_IO,
+			    "cannot connect to this process on the loopback interface");
 		}
 	}
 	close(listener);

@@ -148,7 +148,7 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
 		rc = conf_from_json(config, conf, e);
 	}
 	if (!rc && !conf->has_job)
-		rc = err_set(e, ERR_CONFIG, "this cluster has no job: there is nothing to measure");
+		rc = err_set(e, ERR_CONFIG, "this cluster has no job to measure");
 	if (!rc)
 		rc = sample_cluster(client, seconds, out, e);
 	json_decref(config);

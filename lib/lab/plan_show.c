@@ -67,11 +67,10 @@ static void print_step_times(const struct planned *x)
 		printf(", %lld local steps", (long long)c->local_steps);
 	num_count(r->gradients_per_second * (double)conf_step_examples(c), rate);
 	printf(": a step takes %s, %s examples/s\n", format_seconds(r->step_seconds, t), rate);
-	print_phase("compute", r->compute_seconds, all,
-	    "the gradient, and what else runs on its core");
-	print_phase("push", r->push_seconds, all, "until the servers have it");
-	print_phase("wait", r->wait_seconds, all, "for others and the update");
-	print_phase("pull", r->pull_seconds, all, "of the parameters");
+	print_phase("compute", r->compute_seconds, all, "the gradient, and other work on its core");
+	print_phase("push", r->push_seconds, all, "sending the gradient to the servers");
+	print_phase("wait", r->wait_seconds, all, "for other workers and the update");
+	print_phase("pull", r->pull_seconds, all, "receiving the parameters");
 	printf(
 	    "idle      %4.1f %% of a worker's time; busy: worker's link %.0f %% up, %.0f %% down, "
 	    "server's link %.0f %% in, %.0f %% out, "
@@ -94,11 +93,13 @@ static void print_bytes_and_memory(const struct planned *x)
 	num_human((s->push_bytes + s->pull_bytes + s->ask_bytes) * s->workers, all);
 	num_human(x->memory, mem);
 	num_human(x->tables, tables);
-	printf("bytes     %sB up, %sB down for a worker's step, %sB for a step of all\n", up, down,
-	    all);
-	printf("memory    at most %sB a server, %sB of it for tables%s\n", mem, tables,
-	    plan_candidate_exceeds_memory(x) ? ": more than mem_limit, and servers would not start"
-	                                     : "");
+	printf(
+	    "bytes     %sB up and %sB down for a step of a worker, %sB for a step of all workers\n",
+	    up, down, all);
+	printf("memory    at most %sB per server, %sB of it for tables%s\n", mem, tables,
+	    plan_candidate_exceeds_memory(x)
+	        ? ": more than mem_limit, so the servers would not start"
+	        : "");
 }
 
 static void print_bottlenecks(const struct plan_output *w)
@@ -107,9 +108,9 @@ static void print_bottlenecks(const struct plan_output *w)
 
 	printf("limit     ");
 	if (!w->limit[0].what)
-		printf("nothing alone: no part made twice as fast saves 2 %% of a step");
+		printf("no single part: doubling the speed of any saves less than 2 %% of a step");
 	for (size_t i = 0; i < PLAN_LIMITS && w->limit[i].what; i++)
-		printf("%s%s: %s a step", i ? "; " : "", w->limit[i].what,
+		printf("%s%s: %s per step", i ? "; " : "", w->limit[i].what,
 		    format_seconds(w->limit[i].step_seconds, t));
 	printf("\n");
 }
@@ -175,7 +176,7 @@ static void print_measured(const struct plan_output *w, const struct planned *x)
 	num_human(s->pushed, up);
 	num_human(s->pulled, down);
 	printf(
-	    "measured  %s a step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull "
+	    "measured  %s per step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull "
 	    "%s; %sB up, %sB down\n",
 	    format_seconds(s->step, a), 100 * (x->result.step_seconds / s->step - 1),
 	    format_seconds(s->data, b), format_seconds(s->compute, c), format_seconds(s->push, d),
@@ -185,10 +186,10 @@ static void print_measured(const struct plan_output *w, const struct planned *x)
 static void print_accuracy(void)
 {
 	printf(
-	    "belief    costs are of this machine; make bench-plan finds half of all steps within "
+	    "accuracy  costs are those of this machine; make bench-plan finds half of all steps within "
 	    "10 %%, nearly all within 35 %%;\n"
-	    "          left out: slow start and loss of TCP, other load, stragglers that --compute "
-	    "and --slow do not tell of\n");
+	    "          not simulated: slow start and losses of TCP, other load, stragglers "
+	    "not given by --compute and --slow\n");
 }
 
 /* "faster" is the ratio of examples a second, and not of step times, because a step may have
@@ -201,7 +202,7 @@ static void print_alternatives(const struct planned *own, const struct planned *
 	if (!n)
 		return;
 	printf("\n%10s %8s %10s %8s %8s  %s\n", samples > 0 ? "time" : "", "faster", "step", "up",
-	    "down", "to the same number of examples");
+	    "down", "until the same number of examples");
 	for (size_t i = 0; i < n; i++) {
 		const struct planned *x = &row[i];
 		double rate = x->result.gradients_per_second * (double)conf_step_examples(&x->conf),
@@ -213,7 +214,7 @@ static void print_alternatives(const struct planned *own, const struct planned *
 		printf("%10s %7.2fx %10s %7sB %7sB  %s\n",
 		    samples > 0 ? format_seconds(x->seconds, a) : "", rate / base,
 		    format_seconds(x->result.step_seconds, b), up, down,
-		    *x->set ? x->set : "as it is");
+		    *x->set ? x->set : "unchanged");
 	}
 	printf(
 	    "Equal examples are not equal losses: sync, accumulate, local_steps, lossy codecs and "

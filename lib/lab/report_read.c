@@ -383,7 +383,7 @@ enum err_code report_run_list(const char *folder, struct report_run **list, size
 	*n = 0;
 	if (found < 0)
 		return err_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOTFOUND : ERR_IO,
-		    "cannot look for runs in \"%s\"", folder);
+		    "cannot search for runs in \"%s\"", folder);
 	*list = mem_array((size_t)found + 1, sizeof **list);
 	for (int i = 0; i < found; i++) {
 		char *dir = strcmp(folder, ".") == 0 ? mem_strdup(entry[i]->d_name)

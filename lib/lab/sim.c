@@ -35,7 +35,8 @@ enum err_code sim_parse_slow(const char *text, struct sim_slow *out, struct err 
 	free(copy);
 	if (!good)
 		return err_set(e, ERR_CONFIG,
-		    "must be a number of workers and how many times as long they take, as 1x2; got \"%.80s\"",
+		    "must be a number of workers and the factor by which they are slower, as "
+		    "1x2; got \"%.80s\"",
 		    text);
 	out->workers = (unsigned)n;
 	out->times = times;
@@ -70,28 +71,27 @@ static enum err_code check_numbers(const struct sim_spec *p, struct err *e)
 		const char *what;
 		double v, least, most;
 	} all[] = {
-		{ "a push's size", p->push_bytes, 0, BYTES_MAX },
-		{ "a pull's size", p->pull_bytes, 0, BYTES_MAX },
-		{ "a request's size", p->ask_bytes, 0, BYTES_MAX },
-		{ "the size of a replica's update", p->copy_bytes, 0, BYTES_MAX },
+		{ "the size of a push", p->push_bytes, 0, BYTES_MAX },
+		{ "the size of a pull", p->pull_bytes, 0, BYTES_MAX },
+		{ "the size of a request", p->ask_bytes, 0, BYTES_MAX },
+		{ "the size of an update of a replica", p->copy_bytes, 0, BYTES_MAX },
 		{ "the number of bytes prepared ahead", p->ahead, 0, BYTES_MAX },
 		{ "the time of a request", p->ask, 0, SECONDS_MAX },
 		{ "the time to make a push", p->make_push, 0, SECONDS_MAX },
 		{ "the time to send a push", p->send_push, 0, SECONDS_MAX },
-		{ "the time to take a push", p->take_push, 0, SECONDS_MAX },
+		{ "the time to receive a push", p->take_push, 0, SECONDS_MAX },
 		{ "the time to make a pull", p->make_pull, 0, SECONDS_MAX },
 		{ "the time to send a pull", p->send_pull, 0, SECONDS_MAX },
-		{ "the time to take a pull", p->take_pull, 0, SECONDS_MAX },
+		{ "the time to receive a pull", p->take_pull, 0, SECONDS_MAX },
 		{ "the time of an update", p->update, 0, SECONDS_MAX },
 		{ "the time to send a copy", p->send_copy, 0, SECONDS_MAX },
-		{ "the time to take a copy", p->take_copy, 0, SECONDS_MAX },
+		{ "the time to receive a copy", p->take_copy, 0, SECONDS_MAX },
 		{ "the proxy's time for a byte", p->carried, 0, 1 },
 		{ "the time to compute", c->seconds, 0, SECONDS_MAX },
-		{ "the chance of a long step", c->chance, 0, 1 },
-		{ "how much longer long steps take", c->chance > 0 ? c->times : 0, 0, TIMES_MAX },
-		{ "how much longer slow workers take", p->slow.workers ? p->slow.times : 0, 0,
-		    TIMES_MAX },
-		{ "how much longer all takes on busy cores", p->crowded, 1, TIMES_MAX },
+		{ "the probability of a long step", c->chance, 0, 1 },
+		{ "the factor of long steps", c->chance > 0 ? c->times : 0, 0, TIMES_MAX },
+		{ "the factor of slow workers", p->slow.workers ? p->slow.times : 0, 0, TIMES_MAX },
+		{ "the slowdown on busy cores", p->crowded, 1, TIMES_MAX },
 	};
 	enum err_code rc = check_link("a worker's link", &p->worker, e);
 
@@ -111,7 +111,7 @@ static enum err_code check_spec(const struct sim_spec *p, struct err *e)
 		    p->workers, p->servers, p->replicas, p->sync.backup);
 	if ((uint64_t)p->workers * p->servers > PAIRS_MAX)
 		return err_set(e, ERR_CONFIG,
-		    "%u workers times %u servers are more than the simulation can do (%u)",
+		    "%u workers times %u servers exceed the limit of the simulation (%u)",
 		    p->workers, p->servers, PAIRS_MAX);
 	return check_numbers(p, e);
 }
@@ -359,10 +359,10 @@ enum err_code sim_run(const struct sim_spec *spec, struct sim_result *out, struc
 		fill_result(&s, out);
 	else if (n > EVENTS_MAX)
 		rc = err_set(e, ERR_CONFIG,
-		    "the simulation comes to no end in %llu events: fewer steps, workers or servers have fewer",
+		    "the simulation did not end within %llu events: use fewer steps, workers or servers",
 		    (unsigned long long)EVENTS_MAX);
 	else
-		rc = err_set(e, ERR_CONFIG, "nothing to simulate: steps that take no time");
+		rc = err_set(e, ERR_CONFIG, "nothing to simulate: the steps take no time");
 	release_sim(&s);
 	return rc;
 }

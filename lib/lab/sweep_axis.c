@@ -39,11 +39,10 @@ static enum err_code add_axis_value(struct sweep_axis *a, char *value, struct er
 
 	if (!*value)
 		rc = err_set(e, ERR_USAGE,
-		    "--grid %s: there is an empty value; write the commas of a value as \\,",
-		    a->key);
+		    "--grid %s: a value is empty; write a comma within a value as \\,", a->key);
 	for (size_t i = 0; rc == ERR_OK && i < a->n; i++)
 		if (strcmp(a->value[i], value) == 0)
-			rc = err_set(e, ERR_USAGE, "--grid %s: %s is there twice", a->key, value);
+			rc = err_set(e, ERR_USAGE, "--grid %s: %s is given twice", a->key, value);
 	a->value = mem_regrow(a->value, a->n + 1, sizeof *a->value);
 	a->value[a->n++] = value;
 	return rc;

@@ -21,7 +21,7 @@ static enum err_code make_combinations(struct sweep *s, const struct sweep_axis 
 	for (size_t i = 0; i < s->nkeys; i++) {
 		n *= axis[i].n;
 		if (n > POINTS_MAX)
-			return err_set(e, ERR_USAGE, "--grid: more than %d combinations",
+			return err_set(e, ERR_USAGE, "--grid: there are more than %d combinations",
 			    POINTS_MAX);
 	}
 	s->npoints = n;
@@ -107,7 +107,7 @@ static enum err_code parse_axes(struct sweep_axis *axis, const struct sweep_opti
 		for (size_t k = 0; rc == ERR_OK && k < i; k++)
 			if (strcmp(axis[k].key, axis[i].key) == 0)
 				rc = err_set(e, ERR_USAGE,
-				    "%s is given twice; name all its values in one --grid or --range",
+				    "%s is given twice; give all its values in one --grid or --range",
 				    axis[i].key);
 	}
 	return rc;
@@ -121,7 +121,8 @@ enum err_code sweep_make_points(struct sweep *s, const struct sweep_options *o, 
 
 	if (o->range.n && !o->random)
 		return err_set(e, ERR_USAGE,
-		    "--range %s has no end of values: --random N says how many points to draw",
+		    "--range %s has infinitely many values: --random N is required, the number "
+		    "of points to draw",
 		    o->range.item[0]);
 	s->nkeys = o->grid.n + o->range.n;
 	axis = mem_array(s->nkeys + 1, sizeof *axis);

@@ -47,10 +47,10 @@ static enum err_code parse_rule(const char *text, struct rule *r, struct err *e)
 	}
 	if (!r->min)
 		return err_set(e, ERR_USAGE,
-		    "--asha %s: min=STEPS is missing, the steps of the first rung", text);
+		    "--asha %s: min=STEPS, the steps of the first rung, is required", text);
 	if (!r->max)
 		return err_set(e, ERR_USAGE,
-		    "--asha %s: max=STEPS is missing, because the cluster file has no job.steps",
+		    "--asha %s: max=STEPS is required, because the cluster file has no job.steps",
 		    text);
 	if (r->min >= r->max)
 		return err_set(e, ERR_USAGE,

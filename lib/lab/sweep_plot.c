@@ -61,7 +61,7 @@ enum err_code sweep_plot(const struct sweep *s, struct point *const *order,
 			pick_point(&x, s, order[i]);
 	}
 	if (begun > x.n)
-		fprintf(stderr, "the plot has the best %zu of %zu points\n", x.n, begun);
+		fprintf(stderr, "the plot shows the best %zu of %zu points\n", x.n, begun);
 	rc = x.n ? curve_set_show(o, x.run, x.dirs, x.n, e)
 	         : err_set(e, ERR_NOTFOUND, "there is no plot, because no point has run");
 	release_picked(&x);

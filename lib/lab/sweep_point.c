@@ -146,7 +146,8 @@ static enum err_code check_earlier_run(const struct sweep *s, struct point *p, c
 
 	if (keys)
 		rc = err_set(e, ERR_CONFIG,
-		    "%s was run with other values of %s: give those, or another folder with --output",
+		    "%s was run with other values of %s: use the same values, or another folder "
+		    "with --output",
 		    run, keys);
 	if (result && result_has_state(result, "done")) {
 		p->state = POINT_DONE;

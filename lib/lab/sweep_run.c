@@ -73,7 +73,7 @@ static enum err_code lock_sweep_folder(struct work *w, const char *file, const c
 		if (w->lock < 0)
 			rc = err_sys(e, ERR_IO, "cannot open %s", folder);
 		else if (flock(w->lock, LOCK_EX | LOCK_NB) != 0)
-			rc = err_set(e, ERR_EXISTS, "another ps-ctl sweep is at work in %s",
+			rc = err_set(e, ERR_EXISTS, "another ps-ctl sweep is running in %s",
 			    folder);
 	}
 	free(dir);
@@ -91,7 +91,8 @@ static enum err_code check_sweep(struct work *w, const char *file, struct err *e
 	if (rc != ERR_OK)
 		return rc;
 	if (!c.has_job)
-		rc = err_set(e, ERR_CONFIG, "%s: a sweep needs a job", file);
+		rc = err_set(e, ERR_CONFIG, "%s: the cluster file has no job; a sweep requires one",
+		    file);
 	for (size_t i = 0; i < c.job.data.n; i++)
 		if (conf_path_is_stdin(c.job.data.item[i]))
 			rc = err_set(e, ERR_CONFIG,
@@ -112,8 +113,8 @@ static enum err_code check_rung_keys(const struct sweep *s, struct err *e)
 
 	for (size_t i = 0; s->ladder.rungs > 1 && i < sizeof keys / sizeof *keys; i++)
 		if (json_object_get(s->point[0].settings, keys[i]))
-			return err_set(e, ERR_USAGE,
-			    "--asha sets %s itself: leave it out of the grid", keys[i]);
+			return err_set(e, ERR_USAGE, "--asha sets %s: remove it from the grid",
+			    keys[i]);
 	return ERR_OK;
 }
 
@@ -164,8 +165,7 @@ static enum err_code prepare_sweep(struct work *w, const char *file, struct err 
 		if (rc == ERR_OK && i == 0)
 			rc = check_rung_keys(&w->s, e);
 		if (rc == ERR_OK && json_object_get(ids, p->id))
-			rc = err_set(e, ERR_USAGE, "--grid: two of its points are the same, %s",
-			    p->id);
+			rc = err_set(e, ERR_USAGE, "--grid: two points are the same, %s", p->id);
 		json_object_set_new(ids, p->id, json_true());
 	}
 	if (rc == ERR_OK && bad == w->s.npoints)
@@ -195,7 +195,7 @@ static enum err_code start_point(struct work *w, struct point *p, struct err *e)
 	p->state = POINT_RUNNING;
 	p->kept = false;
 	if (!w->o->json)
-		sweep_point_report(&w->s, p, strcmp(begin, "none") == 0 ? "begins" : "goes on");
+		sweep_point_report(&w->s, p, strcmp(begin, "none") == 0 ? "starts" : "continues");
 	free(begin);
 	free(ctl);
 	free(file);
@@ -288,7 +288,8 @@ static void handle_stop_signals(struct work *w)
 
 	while (read(w->signals, &si, sizeof si) == sizeof si) {
 		if (w->nsignals++ == 0) {
-			fprintf(stderr, "stopping %zu run%s (SIG%s; once more: at once)\n",
+			fprintf(stderr,
+			    "stopping %zu run%s (SIG%s; a second signal stops immediately)\n",
 			    launch_running(w->set), NUM_S((int64_t)launch_running(w->set)),
 			    sigabbrev_np((int)si.ssi_signo));
 			w->kill_at = clock_now() + STOP_GRACE;

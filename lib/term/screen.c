@@ -138,7 +138,7 @@ enum err_code screen_open(struct screen **out, struct err *e)
 	struct screen *s;
 
 	if (!term_draws(STDOUT_FILENO) || tcgetattr(STDOUT_FILENO, &before))
-		return err_set(e, ERR_USAGE, "standard output is no terminal to draw upon");
+		return err_set(e, ERR_USAGE, "standard output is not a terminal");
 	s = mem_alloc(sizeof *s);
 	s->colours = !no_color || !*no_color;
 	s->unicode = term_unicode();

@@ -108,7 +108,7 @@ static enum err_code run_bench_member(struct crew *c, unsigned i, struct err *e)
 			took[k] = (double)(clock_now() - begin) / (double)NSEC_PER_SEC;
 	}
 	if (!rc && (total != (uint64_t)c->b->procs || !is_right(c, mean)))
-		rc = err_set(e, ERR_FAILED, "the mean is not that of the %lld members",
+		rc = err_set(e, ERR_FAILED, "the result is not the mean of the %lld members",
 		    (long long)c->b->procs);
 	if (!rc)
 		bench_sum_up(c->b, took);

@@ -78,8 +78,8 @@ static enum err_code fetch_dense(struct writer *x, const struct pick *k, float *
 
 	*out = NULL;
 	if (t->dropped || t->rows != k->rows)
-		return err_set(e, ERR_STALE, "table \"%s\" has %s meanwhile: export once more",
-		    t->name, t->dropped ? "gone" : "grown");
+		return err_set(e, ERR_STALE, "table \"%s\" was %s during the export: export again",
+		    t->name, t->dropped ? "dropped" : "extended");
 	*out = mem_try_array(table_elements(t), sizeof **out);
 	if (!*out)
 		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);

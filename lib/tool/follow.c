@@ -33,7 +33,8 @@ static enum err_code read_input(struct follow *f, struct err *e)
 
 	if (f->n == f->room) {
 		if (f->room >= STREAM_LINE_MAX)
-			return err_set(e, ERR_LIMIT, "stdin:%llu: a line of more than %zu bytes",
+			return err_set(e, ERR_LIMIT,
+			    "stdin:%llu: the line is longer than %zu bytes",
 			    (unsigned long long)f->text.lines + 1, STREAM_LINE_MAX);
 		f->room = f->room ? 2 * f->room : ROOM;
 		f->pending = mem_regrow(f->pending, f->room, 1);
@@ -138,7 +139,8 @@ enum err_code tool_follow(struct tool *t, const char *format, int64_t fresh, int
 	if (!rc)
 		rc = score_open(t, false, out, &f.s, e);
 	if (!rc && f.s.job.train->words)
-		rc = err_set(e, ERR_UNSUPPORTED, "--follow: there is nothing to predict of words");
+		rc = err_set(e, ERR_UNSUPPORTED,
+		    "--follow cannot be used with word2vec, which predicts nothing");
 	if (!rc)
 		rc = follow_stdin(&f, e);
 	score_close(&f.s);

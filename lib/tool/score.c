@@ -19,7 +19,8 @@ enum err_code score_open(struct tool *t, bool evaluates, int fd, struct scoring 
 	json_decref(facts);
 	if (!rc && model_info_find(out->job.conf.job.model)->task == MODEL_OUTSIDE)
 		rc = err_set(e, ERR_UNSUPPORTED,
-		    "only the program that trains model %s can score it", out->job.conf.job.model);
+		    "model %s can only be scored by the program that trains it",
+		    out->job.conf.job.model);
 	if (!rc)
 		rc = params_new(&out->job, t->client, &out->params, e);
 	if (rc)
@@ -54,7 +55,7 @@ static enum err_code data_for(const struct scoring *s, struct tool *t, const cha
 		    own, e);
 	else if (!s->job.eval)
 		rc = err_set(e, ERR_USAGE,
-		    "the job has no evaluation data (job.eval): name a data path");
+		    "the job has no evaluation data (job.eval): give the path of data");
 	*out = *own ? *own : s->job.eval;
 	return rc;
 }

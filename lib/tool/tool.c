@@ -236,7 +236,8 @@ enum err_code tool_push(struct tool *t, const char *name, const char *path, stru
 
 	if (!rc && table->sparse)
 		rc = err_set(e, ERR_UNSUPPORTED,
-		    "table \"%s\" is sparse: push takes a gradient of a dense table", name);
+		    "table \"%s\" is sparse: push only accepts the gradient of a dense table",
+		    name);
 	if (!rc)
 		rc = stream_open(path, &s, e);
 	if (!rc)
@@ -255,8 +256,8 @@ enum err_code tool_push(struct tool *t, const char *name, const char *path, stru
 		if (cs.receipts[PUSH_REFUSED])
 			rc = err_set(e, ERR_NONFINITE,
 			    "refused (%llu partition%s): the gradient has values that are not "
-			    "finite, or the table takes none "
-			    "from outside of the job (robust, via allreduce)",
+			    "finite, or the table accepts none from outside of the job (robust, "
+			    "via allreduce)",
 			    (unsigned long long)cs.receipts[PUSH_REFUSED],
 			    NUM_S(cs.receipts[PUSH_REFUSED]));
 	}

@@ -98,8 +98,8 @@ static enum err_code print_neighbours(const struct vectors *x, const char *word,
 		of++;
 	if (of == w->n)
 		return err_set(e, ERR_NOTFOUND,
-		    "\"%s\" is none of the %zu words of job.data that were trained (capitals count as small letters; "
-		    "words below min_count are left out)",
+		    "\"%s\" is not among the %zu trained words of job.data (upper case counts as "
+		    "lower case; words below min_count are left out)",
 		    word, w->n);
 	all = mem_array(w->n, sizeof *all);
 	for (size_t i = 0; i < w->n; i++)
@@ -133,7 +133,7 @@ enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, si
 	if (rc)
 		return rc;
 	if (!job.train->words)
-		rc = err_set(e, ERR_UNSUPPORTED, "job.model %s has no words; word2vec has",
+		rc = err_set(e, ERR_UNSUPPORTED, "job.model %s has no words; only word2vec has",
 		    job.conf.job.model);
 	else
 		rc = pull_vectors(t, job.train->words, nask > 0, &x, e);

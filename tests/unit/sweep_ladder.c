@@ -45,11 +45,11 @@ static void texts(void)
 	ok(strcmp(rungs("min=1000000000000,max=1000000000001,eta=1000000000000", 0),
 	       "1000000000000 1000000000001") == 0,
 	    "also with large numbers");
-	ok(refused("max=10", 0, "min=STEPS is missing") &&
-	        refused("min=10", 0, "max=STEPS is missing") &&
+	ok(refused("max=10", 0, "min=STEPS, the steps of the first rung, is required") &&
+	        refused("min=10", 0, "max=STEPS is required") &&
 	        refused("min=10,eta=1", 90, "eta=1") && refused("min=0", 90, "min=0") &&
 	        refused("min=90", 90, "must be below") && refused("min=10,keep=2", 90, "keep=2") &&
-	        refused("", 90, "min=STEPS is missing") && refused("min=10x", 90, "min=10x"),
+	        refused("", 90, "min=STEPS, the steps of the first rung, is required") && refused("min=10x", 90, "min=10x"),
 	    "other texts are refused");
 }
 

@@ -46,7 +46,7 @@ static const struct opt opts[] = {
 	{ "run-dir", 'C', OPT_STR, offsetof(struct options, run_dir), "DIR",
 	    "the cluster's run directory", NULL, 0, 0 },
 	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE",
-	    "join the cluster of a file made by ps-ctl invite", NULL, 0, 0 },
+	    "join a cluster with a join file made by ps-ctl invite", NULL, 0, 0 },
 	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME",
 	    "name of this server in the run directory: server-0 ...", NULL, 0, 0 },
 	{ "coordinator", 0, OPT_FLAG, offsetof(struct options, coordinator), NULL,
@@ -54,7 +54,7 @@ static const struct opt opts[] = {
 	{ "no-store", 0, OPT_FLAG, offsetof(struct options, no_store), NULL,
 	    "only coordinate, and store no partitions", NULL, 0, 0 },
 	{ "relay", 0, OPT_FLAG, offsetof(struct options, relay), NULL,
-	    "with --join: store nothing, sum the pushes of the workers of --zone", NULL, 0, 0 },
+	    "with --join: store nothing, and sum the pushes of the workers of --zone", NULL, 0, 0 },
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE",
 	    "zone of this process: a name, or several with / between them", NULL, 0, 0 },
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR",
@@ -79,7 +79,7 @@ static const struct opt opts[] = {
 	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
 	    "override a key of the cluster file", NULL, 0, 0 },
 	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL",
-	    "the lowest level of messages to log", "error|warn|info|debug", 0, 0 },
+	    "the lowest level of logged messages", "error|warn|info|debug", 0, 0 },
 };
 
 static const struct opt_spec spec = {
@@ -229,11 +229,12 @@ static enum err_code find_server_place(const struct options *o, const char *file
 		rc = load_own_cluster(o, file, p, e);
 	} else if (!o->run_dir) {
 		rc = err_set(e, ERR_USAGE,
-		    "name a cluster file, -C DIR or --join FILE (see ps-serve -h)");
+		    "a cluster file, -C DIR or --join FILE is required (see ps-serve -h)");
 	} else {
 		p->dir = path_absolute(o->run_dir);
 		if (access(p->dir, F_OK))
-			rc = err_sys(e, ERR_NOTFOUND, "no run directory \"%s\"", o->run_dir);
+			rc = err_sys(e, ERR_NOTFOUND, "there is no run directory \"%s\"",
+			    o->run_dir);
 		else
 			rc = read_run_config(p, e);
 		if (!rc && *coordinator)
@@ -306,9 +307,10 @@ static void reload_keys(struct server *s, struct service *service, struct log *l
 
 	service_reloading(service);
 	if (server_reload(s, &why))
-		log_error(log, "the old keys stay: %s", why.msg);
+		log_error(log, "cannot read the keys again, the old ones remain in use: %s",
+		    why.msg);
 	else
-		log_info(log, "keys read again");
+		log_info(log, "the keys have been read again");
 	service_reloaded(service);
 }
 
@@ -390,8 +392,7 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 		case 0:
 			break;
 		default:
-			log_info(log, "SIG%s has no meaning here and is ignored",
-			    sigabbrev_np(sig));
+			log_info(log, "ignored SIG%s", sigabbrev_np(sig));
 			break;
 		}
 	}

@@ -316,7 +316,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	write_cluster
 	mkfifo never.csv
 	run -124 ps-ctl start lin --set data=never.csv --set eval= --timeout 500ms
-	[[ $output == *"not ready after 0.5 s"* ]]
+	[[ $output == *"not ready within 0.5 s"* ]]
 	none_left "$T"
 }
 

@@ -226,7 +226,7 @@ no_servers() {
 		ps-work predict >live.predict
 		ps-ctl stop >/dev/null
 		ps-work eval 2>err | diff live.eval -
-		grep -q "no cluster serves .*lin.run" err
+		grep -q "lin.run has no running cluster" err
 		ps-work predict -C lin.run 2>/dev/null | cmp live.predict -
 		no_servers
 		rm -r lin.run

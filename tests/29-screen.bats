@@ -90,7 +90,7 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	press '?'
 	wait_for 10 shows 'comes first: slow is'
 	press x Space
-	wait_for 10 shows 'The picture is held'
+	wait_for 10 shows 'Paused: space continues'
 	held=$(line 1)
 	# Some intervals of the screen.
 	wait_for 10 step_is_past "$(($(status .step) + 20))"
@@ -166,10 +166,10 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	kill -CONT "${asleep[0]}"
 	wait_for 20 hides 'has not answered'
 	ps-ctl -C "$RUN" stop >/dev/null 2>&1
-	wait_for 20 shows '^No news for [0-9]+ s: '
+	wait_for 20 shows '^No answer for [0-9]+ s: '
 	shows '^worker-1 '
 	begin one.json
-	wait_for 20 hides 'No news'
+	wait_for 20 hides 'No answer'
 	wait_for 20 shows '  running  '
 	press q
 	wait_for 10 given_back
@@ -254,7 +254,7 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	mkdir bin
 	ln -s "$(command -v ps-stat)" bin/
 	PATH=$T/bin run -4 ps-stat -C "$RUN" plot loss -o svg
-	[[ $output == *"gnuplot is not installed"*"gnuplot-nox"* ]]
+	[[ $output == *"gnuplot, which is not installed"*"gnuplot-nox"* ]]
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed"
 	ps-stat -C "$RUN" plot loss train_loss -o svg >two.svg
 	grep -q '<svg ' two.svg

@@ -40,7 +40,7 @@ post() { code -X POST -H "Authorization: Session $1" -H 'Content-Type: applicati
 	begin one.json
 	address
 	[[ $address =~ ^http://127\.0\.0\.1:[0-9]+/#t[A-Za-z0-9_-]{42}$ ]]
-	[[ $(cat err) == *"opens once, within 120 s"* ]]
+	[[ $(cat err) == *"the address works once, within 120 s"* ]]
 	[ "$(code -X POST -H "Authorization: Session $ticket" "$at/v1/session")" = 200 ]
 	read=$(jq -r .read out) change=$(jq -r .change out)
 	[ "$(code -X POST -H "Authorization: Session $ticket" "$at/v1/session")" = 401 ]

@@ -106,13 +106,13 @@ preloaded() {
 	serve address.json
 	ps-ctl invite -C "$RUN" --role worker -o w.join 2>/dev/null
 	run doctor --join w.join
-	[[ $output == *"ok   links: the coordinator at 127.0.0.1:"*" knows this key: "* ]]
+	[[ $output == *"ok   links: the coordinator at 127.0.0.1:"*" accepts this key: "* ]]
 	(umask 077 && jq -c '.data = "127.0.0.1:1"' w.join >wrong.join)
 	run -1 doctor --join wrong.join
 	[[ ${lines[0]} == "fail links: the coordinator at 127.0.0.1:1: cannot reach 127.0.0.1:1"*"; check that it runs and that the firewall opens its port"* ]]
 	(umask 077 && jq -c '.data = "no-such-host.invalid:1"' w.join >name.join)
 	run -1 doctor --join name.join
-	[[ ${lines[0]} == "fail names: "*"no-such-host.invalid"*"; write the address as a number"* ]]
+	[[ ${lines[0]} == "fail names: "*"no-such-host.invalid"*"; use a numeric address"* ]]
 	chmod 644 w.join
 	run -1 doctor --join w.join
 	[[ ${lines[0]} == "fail keys: "*"chmod"* ]]
@@ -153,7 +153,7 @@ preloaded() {
 	job nan
 	run -1 ps-ctl run nan.json --set lr=1e30
 	run -1 doctor -C "$RUN"
-	[[ ${lines[0]} == "fail loss: "*"the loss is "*"; ps-ctl run --set lr="* ]]
+	[[ ${lines[0]} == "fail loss: "*"the loss is "*"; lower the learning rate (ps-ctl run --set lr="* ]]
 }
 
 @test "clock off" {
@@ -201,7 +201,7 @@ preloaded() {
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	wait_for 20 grep -q 'worker-0 joined' "$RUN/events.jsonl"
 	by_hand w1.log ps-work train -C "$RUN" --rank 1 --data nowhere.csv
-	says '^fail data: the start waits for worker-1: it cannot begin on .*nowhere.csv.*; put the data where job.data says' --quick
+	says '^fail data: the start waits for worker-1: it cannot begin on .*nowhere.csv.*; put the data at the path in job.data' --quick
 	[[ $(ps-stat -C "$RUN" why | head -n 1) == "the start waits for worker-1 ("*"): it cannot begin on "*nowhere.csv*"; mend that, and start it again: "* ]]
 	[[ $(ps-ctl events -C "$RUN" worker_unfit) == *"worker-1 cannot begin on "*nowhere.csv* ]]
 	by_hand w1.log ps-work train -C "$RUN" --rank 1
@@ -222,7 +222,7 @@ preloaded() {
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	wait_for 10 worker_is 0 joining
 	run -1 doctor -C "$RUN"
-	[[ ${lines[0]} =~ ^"fail links: worker-0 completes the handshake with, but cannot send large records to, server-1 ($PROXY): ".*"; try its MTU: ping -M do " ]]
+	[[ ${lines[0]} =~ ^"fail links: worker-0 cannot send large records to server-1 ($PROXY): ".*"; test the MTU: ping -M do " ]]
 	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	tell heal
 	tell rate 400000
@@ -243,7 +243,7 @@ preloaded() {
 	[[ ${lines[0]} == "fail files: "*"may open 20: set ulimit -n "*"; raise the limit"* ]]
 	# One that cannot even answer, and does not say so a thousand times.
 	background ps-serve files.json
-	crowded() { ps-ctl doctor -C "$RUN" --quick | head -n 1 | grep -qE '^fail files: (the coordinator|server-0) (has reached its limit of 28 open descriptors|may have 28 descriptors open, and may come to need [0-9]+); raise the limit: ulimit -n 65536'; }
+	crowded() { ps-ctl doctor -C "$RUN" --quick | head -n 1 | grep -qE '^fail files: (the coordinator|server-0) (has reached its limit of 28 open descriptors|may open 28 descriptors, but can need up to [0-9]+); raise the limit: ulimit -n 65536'; }
 	wait_for 10 test -e "$RUN/ctl.sock"
 	prlimit --pid "$pid" --nofile=28:28
 	by_hand w0.log ps-work train -C "$RUN" --rank 0

@@ -134,7 +134,7 @@ job() {
 	joined() { ps-work pull w --join "$1" --timeout 5s >/dev/null 2>&1; }
 	joined guest.join
 	run -0 --separate-stderr key rotate-psk --grace 10s
-	[[ $output == "the cluster has a new secret; the one before is accepted until "*Z ]]
+	[[ $output == "the cluster has a new secret; the previous one is accepted until "*Z ]]
 	[[ $stderr == *"guest (admin) joined with a join file: invite it again"* ]]
 	! cmp -s "$RUN/keys/psk" old.psk
 	[ "$(stat -c %a "$RUN/keys/psk" "$RUN/keys/psk.old" | xargs)" = "600 600" ]

@@ -42,7 +42,7 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 	for sync in bsp asp ssp:2; do
 		ps-ctl set -C "$RUN" sync=$sync >/dev/null
 		run -0 table add emb --rows 100 --cols 4
-		[[ $output =~ ^"emb is there, from step "([0-9]+)" on"$ ]]
+		[[ $output =~ ^"emb is added, from step "([0-9]+)" on"$ ]]
 		at=${BASH_REMATCH[1]}
 		holds emb 'a.shape == (100, 4) and (a == 0).all()'
 		push emb 100 4
@@ -242,7 +242,7 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 	printf '{ "servers": 2 }' >none.json
 	begin none.json
 	run -0 table add emb --rows 10
-	[ "$output" = "emb is there, from now on" ]
+	[ "$output" = "emb is added, from now on" ]
 	holds emb 'a.shape == (10, 1)'
 	table grow emb --rows 20
 	holds emb 'a.shape == (20, 1)'

@@ -45,7 +45,7 @@ begin_short_of_disk() {
 	old=$(pid_of coordinator)
 	touch full
 	kill -9 "$old"
-	wait_for 20 says 'its supervisor cannot start coordinator and tries again .*No space left on device' ps-ctl -C "$RUN" status
+	wait_for 20 says 'the supervisor cannot start coordinator and tries again .*No space left on device' ps-ctl -C "$RUN" status
 	run -3 ps-ctl -C "$RUN" status
 	# Longer than all of --max-restarts' attempts together.
 	wait_for 20 says '\(([5-9]|[0-9][0-9]+) tries' ps-ctl -C "$RUN" status

@@ -39,7 +39,7 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 		kill -s 0 "${was[$id]}"
 	done
 	for id in coordinator server-0 server-1; do
-		wait_for 10 grep -q 'SIGXCPU has no meaning here and is ignored' "$RUN/$id.log"
+		wait_for 10 grep -q 'ignored SIGXCPU' "$RUN/$id.log"
 	done
 	# SIGUSR1 did have one.
 	wait_for 20 eval '[ "$(status .checkpoint_step)" != null ] || ls "$RUN/checkpoints" | grep -q "^step-"'

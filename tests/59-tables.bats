@@ -153,20 +153,20 @@ accuracy_of() {
 	sed -i '1s/age,/age,name,/' odd-train.csv odd-test.csv
 	sed -i 's/50K$/50K./' odd-test.csv
 	check 'names of rows, gaps in labels, and a dot'
-	grep -q 'left out: column "name", which has another text in almost every row' there.log
-	grep -q 'left out: 30 rows without a label' there.log
+	grep -q 'ignored: column "name", which has a different text in almost every row' there.log
+	grep -q 'ignored: 30 rows without a label' there.log
 	# The label in the middle, below a comment, as spreadsheets on Windows write it.
 	for f in train test; do
 		awk -F, -v OFS='\t' 'NR == 1 { print "\xef\xbb\xbf# people\r"; $4 = "Class" } { print $1, $4, $3, $2 "\r" }' $f.csv >odd-$f.csv
 	done
 	check 'a label in the middle'
-	grep -q 'label: column "Class"; if it is another one, add ?label=NAME to the path' there.log
+	grep -q 'label: column "Class"; to choose another one, add ?label=NAME to the path' there.log
 }
 
 @test "codes are categories, and a target far from 0 trains" {
 	awk 'BEGIN { srand(5); print "code,n,y"; for (i = 0; i < 1500; i++) { c = int(rand() * 8); print c "," rand() "," (c == 2 || c == 3 || c == 7) } }' >codes.csv
 	ps-ctl init --data codes.csv --eval codes.csv codes 2>codes.log
-	grep -q 'categories: column "code", which has 8 different whole numbers' codes.log
+	grep -q 'categories: column "code", which has 8 distinct integers' codes.log
 	[ "$(ps-ctl run codes/cluster --json 2>/dev/null | tail -n 1 | jq '.eval.accuracy > 0.99')" = true ]
 	awk 'BEGIN { srand(4); print "a,t,price"; split("x y z", t, " "); for (i = 0; i < 1500; i++) { k = int(rand() * 3) + 1; x = rand() * 1000
 		printf "%.3f,%s,\"$%d.00\"\n", x, t[k], 9e6 + 100 * x + 30000 * k } }' >prices.csv
@@ -237,7 +237,7 @@ accuracy_of() {
 	[ ! -e nowhere ]
 	printf 'a,y\n1,yes\n2,No\n3,Yes\n' >spelt.csv
 	run ps-ctl init --data spelt.csv spelt
-	[[ "$output" == *'warning: the labels "Yes" and "yes" are two classes; correct the file if they mean the same'* ]]
+	[[ "$output" == *'warning: the labels "Yes" and "yes" are different classes; correct the file if they should be the same'* ]]
 }
 
 @test "a living model scores a table without labels, whose columns are in another order" {

@@ -77,7 +77,7 @@ write_job() {
 	OPENBLAS_CORETYPE=Nehalem train c.json --set examples=40
 	[ "$(cat worker-*.core | sort -u)" = Nehalem ]
 	OPENBLAS_CORETYPE=Nehalem run -0 ps-ctl doctor c.json
-	[[ $output == *"warn blas: OPENBLAS_CORETYPE chooses OpenBLAS's kernels for Nehalem, which do not use the AVX2 instructions of this processor; set OPENBLAS_CORETYPE=Haswell, or unset it"* ]]
+	[[ $output == *"warn blas: OPENBLAS_CORETYPE selects OpenBLAS's kernels for Nehalem, which do not use the AVX2 instructions of this processor; set OPENBLAS_CORETYPE=Haswell, or unset it"* ]]
 }
 
 @test "job.eval is scored by the program" {
@@ -196,7 +196,7 @@ write_job() {
 	run -0 bash -c 'printf "0.1\n16777217\n" | ps-work floats | ps-work floats -d'
 	[ "$output" = $'0.100000001\n16777216' ]
 	run -1 bash -c 'echo 1 x | ps-work floats'
-	[[ $output == *'word 2: "x" is no number'* ]]
+	[[ $output == *'word 2: "x" is not a number'* ]]
 	run -1 bash -c 'printf abcde | ps-work floats -d'
 	[[ $output == *'1 byte is left over: a float32 has 4 bytes'* ]]
 }

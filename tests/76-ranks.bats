@@ -182,7 +182,7 @@ pod() {
 	write_cluster 20
 	want=$(ps-ctl run lin.json --set deterministic=true --set servers=2 --set name=here --json 2>/dev/null | field model_digest)
 	run -78 ps-ctl start lin.json --emit k8s --set name=No_Label
-	[[ $output == *'name: Kubernetes takes'* ]]
+	[[ $output == *'is not valid for Kubernetes'* ]]
 	ps-ctl start lin.json --emit k8s --set name=demo --set deterministic=true --set servers=2 --image lab/pskit:1 >k8s
 	[ "$(jq -r '[.items[] | .kind + "/" + .metadata.name] | join(" ")' k8s)" = "ConfigMap/demo Secret/demo-keys Secret/demo-join \
 Service/demo StatefulSet/demo-coordinator StatefulSet/demo-server Job/demo-worker" ]
@@ -218,7 +218,7 @@ Service/demo StatefulSet/demo-coordinator StatefulSet/demo-server Job/demo-worke
 	run -78 ps-ctl launch -f lin.json --rank 3 --world-size 3 --run-id x
 	[[ $output == *'there is no rank 3 of 3'* ]]
 	run -78 ps-ctl launch -f lin.json --rank 1 --world-size 2 --servers 2 --run-id x
-	[[ $output == *'2 ranks, of which 2 are servers, leave no worker'* ]]
+	[[ $output == *'no rank is left for a worker: of 2 ranks, 2 are servers'* ]]
 	run -78 ps-ctl launch -f lin.json --role worker --rank 7 --run-id x
 	[[ $output == *'there are only 1 server and 2 workers'* ]]
 	run -124 ps-ctl launch -f lin.json --rank 1 --world-size 2 --run-id x --timeout 0.2s

@@ -21,10 +21,10 @@
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct checkpoint_options, dir),
 	CTL_OPT_TIMEOUT(struct checkpoint_options, timeout,
-	    "time limit for take, and for the silence of an object store (60s)"),
+	    "time limit for take, and for an object store that does not answer (60s)"),
 	CTL_OPT_JSON(struct checkpoint_options, json),
 	{ "newer", 0, OPT_FLAG, offsetof(struct checkpoint_options, newer), NULL,
-	    "fetch nothing if that checkpoint or a later one is here", NULL, 0, 0 },
+	    "fetch nothing if this checkpoint or a later one exists locally", NULL, 0, 0 },
 };
 
 /* ---- where checkpoints are ---- */
@@ -404,13 +404,13 @@ static const struct action {
 	const char *wants;
 	int (*run)(const struct checkpoint_options *o, int nargs, char **args);
 } actions[] = {
-	{ "take", 0, 0, "nothing more", take_checkpoint },
+	{ "take", 0, 0, "no operand", take_checkpoint },
 	{ "ls", 0, 1, "at most one s3://BUCKET/PREFIX/NAME", list_checkpoints },
 	{ "verify", 0, 1, "at most one STEP or PATH", verify_checkpoints },
-	{ "diff", 2, 2, "two of STEP or PATH", diff_checkpoints },
-	{ "rm", 1, -1, "one STEP or more, or of a store their names", remove_checkpoints },
+	{ "diff", 2, 2, "two operands, each a STEP or a PATH", diff_checkpoints },
+	{ "rm", 1, -1, "at least one STEP or s3:// name", remove_checkpoints },
 	{ "push", 0, 1, "at most one s3://BUCKET/PREFIX/NAME", checkpoint_push },
-	{ "fetch", 1, 2, "FROM, and at most one directory", checkpoint_fetch },
+	{ "fetch", 1, 2, "FROM and at most one DIR", checkpoint_fetch },
 };
 
 static int run_checkpoint(const struct ctl_cmd *self, int argc, char **argv)

@@ -84,9 +84,10 @@ const void *ctl_action(const struct ctl_cmd *self, const char *word, const void 
 	for (size_t i = 0; i < n; i++)
 		buf_printf(&list, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", names[i]);
 	if (near)
-		ctl_report_misuse(self, "there is no \"%.60s\"; did you mean \"%s\"?", word, near);
+		ctl_report_misuse(self, "unknown action \"%.60s\"; did you mean \"%s\"?", word,
+		    near);
 	else
-		ctl_report_misuse(self, "there is no \"%.60s\"; there are %s", word,
+		ctl_report_misuse(self, "unknown action \"%.60s\"; the actions are %s", word,
 		    (char *)list.data);
 	buf_release(&list);
 	return NULL;
@@ -168,5 +169,5 @@ enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_
 		if (rc || done)
 			return rc;
 	}
-	return err_set(e, ERR_TIMEOUT, "not within %.0f s", (double)timeout / NSEC_PER_SEC);
+	return err_set(e, ERR_TIMEOUT, "not done within %.0f s", (double)timeout / NSEC_PER_SEC);
 }

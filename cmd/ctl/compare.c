@@ -16,7 +16,8 @@ static const struct opt opts[] = {
 	{ "metric", 'm', OPT_STR, offsetof(struct options, curves.metric), "NAME",
 	    "draw this metric (the evaluation's loss, or train_loss)", NULL, 0, 0 },
 	{ "target", 't', OPT_STR, offsetof(struct options, curves.target), "VALUE",
-	    "print the steps, seconds, bytes and examples to this value (the worst of their best ones)",
+	    "print the steps, seconds, bytes and examples until this value (the worst of the "
+	    "runs' best values)",
 	    NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, curves.file), "FILE",
 	    "write the plot to a file: FILE.svg, FILE.html or FILE.tsv", NULL, 0, 0 },

@@ -117,8 +117,7 @@ static int run_completion(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (!find_script(argv[1]))
 		return ctl_report_misuse(self,
-		    "there is no completion for \"%.60s\"; there is for bash, zsh and fish",
-		    argv[1]);
+		    "there is no completion for \"%.60s\": must be bash, zsh or fish", argv[1]);
 	fputs(find_script(argv[1]), stdout);
 	return 0;
 }

@@ -39,7 +39,7 @@ const char *ctl_suggest(const char *name);
 #define CTL_OPT_CLUSTER(type, field) \
 	{ \
 		"cluster", 'C', OPT_STR, offsetof(type, field), "DIR", \
-		    "the cluster's run directory (default: $PS_CLUSTER, or the only running one here)", \
+		    "the cluster's run directory (default: $PS_CLUSTER, or the only running one in this folder)", \
 		    NULL, 0, 0 \
 	}
 #define CTL_OPT_JSON(type, field) \

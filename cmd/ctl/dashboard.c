@@ -54,13 +54,13 @@ static enum err_code run_browser(const char *file, struct err *e)
 	rc = spawn_tool(BROWSER, argv, NULL, (const int[]){ -1, -1, -1 }, false, &pid);
 	if (rc != 0) {
 		errno = rc;
-		return err_sys(e, ERR_FAILED, "cannot run " BROWSER " (open the address by hand)");
+		return err_sys(e, ERR_FAILED, "cannot run " BROWSER " (open the address manually)");
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return status == 0
 	    ? ERR_OK
-	    : err_set(e, ERR_FAILED, BROWSER " found no browser: open the address by hand");
+	    : err_set(e, ERR_FAILED, BROWSER " found no browser: open the address manually");
 }
 
 /* Opens the dashboard in a browser.  The address contains a secret, and every user of the host can
@@ -104,8 +104,8 @@ static enum err_code show_dashboard(void *options, const char *dir, struct err *
 	} else {
 		puts(address);
 		fflush(stdout);
-		fprintf(stderr, "opens once, within %lld s, on this host%s\n", (long long)seconds,
-		    o->read_only ? "; to read" : "");
+		fprintf(stderr, "the address works once, within %lld s, on this host%s\n",
+		    (long long)seconds, o->read_only ? "; read-only" : "");
 	}
 	if (o->open)
 		rc = open_dashboard(dir, address, e);

@@ -168,7 +168,7 @@ static int examine_file(struct doctor *d, const struct options *o, const char *f
 		bool data = strstr(e.msg, "job.data: ") || strstr(e.msg, "job.eval: ");
 
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, data ? "data" : "config", file,
-		    data ? "put the data there, or name where it is: --set data=PATH"
+		    data ? "put the data there, or set its path: --set data=PATH"
 		         : "ps-ctl show KEY describes a key",
 		    "%s", e.msg);
 		return 0;

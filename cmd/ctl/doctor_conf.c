@@ -119,7 +119,7 @@ static void check_blas_kernels(struct doctor *d)
 	if (core && getenv("OPENBLAS_CORETYPE")) {
 		snprintf(remedy, sizeof remedy, "set OPENBLAS_CORETYPE=%s, or unset it", core);
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "blas", "", remedy,
-		    "OPENBLAS_CORETYPE chooses OpenBLAS's kernels for %s, which do not use the "
+		    "OPENBLAS_CORETYPE selects OpenBLAS's kernels for %s, which do not use the "
 		    "AVX2 instructions of this processor",
 		    blas_core());
 	}

@@ -31,12 +31,12 @@ static enum err_code try_coordinator(struct doctor *d, const struct identity *id
 	num_count(r.down, down);
 	if (r.stage == PROBE_DONE) {
 		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "links", id->data, "",
-		    "the coordinator at %s knows this key: %sB/s there, %sB/s back, round trip %.3g ms",
+		    "the coordinator at %s accepts this key: %sB/s there, %sB/s back, round trip %.3g ms",
 		    id->data, up, down, r.rtt * 1e3);
 	} else if (r.stage == PROBE_TRANSFER) {
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "links", id->data,
-		    "try the MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) "
-		    "or let ICMP \"fragmentation needed\" pass",
+		    "test the MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu "
+		    "1400), or allow ICMP \"fragmentation needed\"",
 		    "the coordinator at %s completes the handshake but receives no large records: %s",
 		    id->data, r.why.msg);
 	} else if (r.why.code == ERR_AUTH || r.why.code == ERR_FORBIDDEN) {

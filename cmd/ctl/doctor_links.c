@@ -67,13 +67,13 @@ static void report_broken_link(struct doctor *d, const struct link *l)
 		const char *stage, *how, *remedy;
 	} kinds[] = {
 		{ "connect", "cannot reach",
-		    "open that port in the firewall, or give the server an address that the worker "
-		    "can use: --listen, --advertise" },
-		{ "handshake", "connects to, but fails the handshake with,",
+		    "open this port in the firewall, or give the server an address that the "
+		    "worker can reach: --listen, --advertise" },
+		{ "handshake", "fails the handshake with",
 		    "ps-ctl doctor on the server's host checks the keys; another program may use the port" },
-		{ "transfer", "completes the handshake with, but cannot send large records to,",
-		    "try its MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) "
-		    "or let ICMP \"fragmentation needed\" pass" },
+		{ "transfer", "cannot send large records to",
+		    "test the MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu "
+		    "1400), or allow ICMP \"fragmentation needed\"" },
 	};
 	const char *stage = json_str(l->found, "stage", "");
 
@@ -97,11 +97,13 @@ static void report_slow_link(struct doctor *d, const struct links *s, const stru
 	num_count(json_num(l->found, "down_bytes_per_second", 0), down);
 	num_count(s->middle, usual);
 	if (s->model > 0)
-		snprintf(model, sizeof model, "; all parameters take %.3g s on it", s->model / x);
+		snprintf(model, sizeof model, "; sending all parameters takes %.3g s",
+		    s->model / x);
 	doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "links", l->worker,
 	    "ethtool DEV and iperf3 show the rate of the link; codec, pull_codec and "
 	    "local_steps send less (ps-bandwidth(7))",
-	    "%s's link to %s (%s) is slow: %sB/s there, %sB/s back, round trip %.3g ms; the others' %sB/s%s",
+	    "%s's link to %s (%s) is slow: %sB/s there, %sB/s back, round trip %.3g ms; the "
+	    "median of all links is %sB/s%s",
 	    l->worker, json_str(l->found, "id", "?"), json_str(l->found, "address", "?"), up, down,
 	    1e3 * json_num(l->found, "rtt_seconds", 0), usual, model);
 }
@@ -127,8 +129,8 @@ static void report_links(struct doctor *d, struct links *s)
 	num_count(slower_rate(s->link[0].found), least);
 	num_count(slower_rate(s->link[whole - 1].found), most);
 	doctor_add_ok(d, "links",
-	    "%zu link%s from workers to servers, %sB/s to %sB/s beside what the job sends", whole,
-	    NUM_S((int64_t)whole), least, most);
+	    "%zu link%s from workers to servers, %sB/s to %sB/s beside the traffic of the job",
+	    whole, NUM_S((int64_t)whole), least, most);
 }
 
 /* ---- measurements ---- */
@@ -210,7 +212,7 @@ void doctor_links(struct doctor *d)
 		probes = await_probes(d, json_int(answer, "number", 0));
 	if (rc == ERR_OK && !probes)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "links", "", "",
-		    "the coordinator no longer has the results of the workers");
+		    "the coordinator no longer has the results of the link tests");
 	if (rc)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "links", "", "",
 		    "cannot ask the workers: %s", e.msg);

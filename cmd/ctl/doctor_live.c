@@ -77,7 +77,7 @@ static void check_lost_server(struct doctor *d, const json_t *row)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_PLAIN, "servers", id,
 		    "ps-ctl logs shows how it ended; start it again: ps-serve -C DIR --name server-K, or --join FILE",
 		    "%s is lost: it was on %s (pid %lld)%s%.300s", id, json_str(row, "host", "?"),
-		    (long long)json_int(row, "pid", 0), said ? ", and said: " : "",
+		    (long long)json_int(row, "pid", 0), said ? ", and its last message was: " : "",
 		    said ? said : "");
 	free(said);
 }
@@ -102,7 +102,8 @@ static void check_reachable_address(struct doctor *d, const json_t *server, cons
 			continue;
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "names",
 		    json_str(server, "id", "?"),
-		    "start it with an address of its own: listen in the cluster file, or ps-serve --listen HOST:0",
+		    "start it with an address of its host: listen in the cluster file, or "
+		    "ps-serve --listen HOST:0",
 		    "%s is on %s, and %s on %s cannot reach it at %s", json_str(server, "id", "?"),
 		    host, json_str(p, "id", "?"), other, addr);
 		return;
@@ -160,9 +161,8 @@ static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 		const char *who = json_str(row, "id", "?"), *whom = json_str(row, "for", "?"),
 		           *because = json_str(row, "because", "");
 		bool slow = strcmp(who, "everybody") == 0, coming = is_starting(d, whom, because);
-		const char *remedy = coming
-		    ? "none yet: ps-ctl has started it; ps-ctl logs shows its messages"
-		    : json_str(row, "remedy", "");
+		const char *remedy = coming ? "ps-ctl has started it: wait, or see ps-ctl logs"
+		                            : json_str(row, "remedy", "");
 		char text[900];
 
 		if (i >= NAMED)

@@ -64,13 +64,13 @@ static void put_sbatch(const struct emit *m, struct buf *out)
 	    "#SBATCH --output=%s-%%j.log\n#SBATCH --open-mode=append\n#SBATCH --requeue\n",
 	    m->conf->name);
 	buf_puts(out,
-	    "# A minute before the time is over: a checkpoint, and exit code 75.\n#SBATCH --signal=TERM@60\n");
+	    "# One minute before the time limit: a checkpoint, and exit code 75.\n#SBATCH --signal=TERM@60\n");
 	put_change_directory(m, out);
 	buf_puts(out,
-	    "# A worker that is lost is the cluster's matter, and no reason to end the others.\nsrun -K0 -W0 ");
+	    "# The cluster handles a lost worker: srun must not end the other processes.\nsrun -K0 -W0 ");
 	put_launch_line(m, out);
 	buf_puts(out,
-	    "code=$?\n# It goes on from its checkpoint when there is room again.\n"
+	    "code=$?\n# Queue the job again: it resumes from its checkpoint.\n"
 	    "[ $code -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $code\n");
 }
 
@@ -139,9 +139,9 @@ static void put_systemd(const struct emit *m, struct buf *out)
 	put_launch_option(out, put_unit_quoted, "--advertise", m->place->advertise);
 	put_launch_options(m, put_unit_quoted, out);
 	buf_puts(out,
-	    "# A stop with a checkpoint is not a failure; an error in the file would come again.\n"
+	    "# A stop with a checkpoint is not a failure. Errors of the cluster file are not retried.\n"
 	    "SuccessExitStatus=75\nRestart=on-failure\nRestartSec=5\nRestartPreventExitStatus=2 4 78\n"
-	    "# The first SIGTERM is for ps-ctl, which ends all others.\nKillMode=mixed\nTimeoutStopSec=60\n\n"
+	    "# Send SIGTERM only to ps-ctl, which ends the other processes.\nKillMode=mixed\nTimeoutStopSec=60\n\n"
 	    "[Install]\nWantedBy=multi-user.target\n");
 	free(hostfile);
 }

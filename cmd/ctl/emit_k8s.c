@@ -286,7 +286,8 @@ enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 	enum err_code rc = is_kubernetes_name(k.name)
 	    ? key_init(e)
 	    : err_set(e, ERR_CONFIG,
-	          "name: Kubernetes takes up to 40 small letters, digits and -, not \"%s\": --set name=...",
+	          "name: \"%s\" is not valid for Kubernetes: set one of at most 40 lower-case "
+	          "letters, digits and - with --set name=...",
 	          k.name);
 	char *text;
 

@@ -32,7 +32,7 @@ static const struct opt opts[] = {
 	{ "file", 0, OPT_STR, offsetof(struct options, file), "FILE",
 	    "write to FILE (or s3:// name), which appears only when it is complete", NULL, 0, 0 },
 	{ "since", 0, OPT_INT, offsetof(struct options, since), "STEP",
-	    "of sparse tables, only the rows that were updated at STEP or later", NULL, 0,
+	    "export only the rows of sparse tables that were updated at STEP or later", NULL, 0,
 	    1LL << 53 },
 };
 
@@ -87,10 +87,10 @@ static enum err_code export_to_store(const struct source *from, const char *tabl
 	enum err_code rc;
 
 	if (fd < 0)
-		return err_sys(e, ERR_IO, "cannot make a file in %s", from->dir);
+		return err_sys(e, ERR_IO, "cannot create a file in %s", from->dir);
 	rc = write_model_from(from, table, o, fd, e);
 	if (!rc && lseek(fd, 0, SEEK_SET) < 0)
-		rc = err_sys(e, ERR_IO, "cannot read again what was written in %s", from->dir);
+		rc = err_sys(e, ERR_IO, "cannot read the temporary file in %s", from->dir);
 	if (!rc)
 		rc = store_open(STORE_TIMEOUT, &c, e);
 	if (!rc)

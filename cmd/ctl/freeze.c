@@ -21,8 +21,7 @@ static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "off", 0, OPT_FLAG, offsetof(struct options, off), NULL, "train the tables again", NULL,
 	    0, 0 },
-	CTL_OPT_TIMEOUT(struct options, timeout,
-	    "wait at most this long until it is decided (60s)"),
+	CTL_OPT_TIMEOUT(struct options, timeout, "wait at most this long for the decision (60s)"),
 	CTL_OPT_JSON(struct options, json),
 };
 

@@ -87,7 +87,7 @@ static int run_get(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (strcmp(argv[1], "config") != 0)
-		return ctl_report_misuse(self, "nothing to get called \"%.60s\"; there is config",
+		return ctl_report_misuse(self, "cannot get \"%.60s\"; the only choice is config",
 		    argv[1]);
 	rc = ctl_request(o.dir, "GET", "/v1/config?origin=1", NULL, CTL_CALL, &answer, &e);
 	if (rc == ERR_OK)

@@ -23,7 +23,7 @@ static const struct opt opts[] = {
 	    "the model to train (mlp, or by the labels of --data; see ps-ctl list models)", NULL, 0,
 	    0 },
 	{ "data", 'd', OPT_STR, offsetof(struct options, data), "FILE",
-	    "training data; the model and its settings are chosen for them", NULL, 0, 0 },
+	    "training data, by which the model and its settings are chosen", NULL, 0, 0 },
 	{ "eval", 0, OPT_STR, offsetof(struct options, eval), "FILE", "evaluation data", NULL, 0,
 	    0 },
 };
@@ -111,7 +111,7 @@ static void write_readme(const char *file_text, struct buf *out)
 	}
 	describe_defaults(file, out);
 	buf_puts(out,
-	    "\n`ps-ctl list options` lists all keys, `ps-ctl show KEY` tells more of one.\n\n"
+	    "\n`ps-ctl list options` lists all keys, `ps-ctl show KEY` describes one.\n\n"
 	    "    ps-ctl run cluster                      train, print the result, end\n"
 	    "    ps-ctl run cluster --set lr=0.01        the same with one key changed\n"
 	    "    ps-ctl start cluster                    train in the background\n"

@@ -199,7 +199,7 @@ static void choose_label(struct look *l)
 		free(word);
 	}
 	fprintf(stderr,
-	    "label: column \"%s\"%s; if it is another one, add ?label=NAME to the path\n",
+	    "label: column \"%s\"%s; to choose another one, add ?label=NAME to the path\n",
 	    s->column[i].name, last ? ", the last one" : "");
 }
 
@@ -257,12 +257,12 @@ static void choose_columns(struct look *l, const struct given *g)
 		if (codes) {
 			add_column(s, i, &categories);
 			fprintf(stderr,
-			    "categories: column \"%s\", which has %zu different whole numbers\n",
+			    "categories: column \"%s\", which has %zu distinct integers\n",
 			    s->column[i].name, codes);
 		} else if (!g->ignored && names_rows(l, &s->column[i])) {
 			add_column(s, i, &ignore);
 			fprintf(stderr,
-			    "left out: column \"%s\", which has another text in almost every row\n",
+			    "ignored: column \"%s\", which has a different text in almost every row\n",
 			    s->column[i].name);
 		}
 	}
@@ -326,8 +326,8 @@ static void warn_of_spelling(const struct dataset *d)
 		for (size_t k = i + 1; d->classes <= CLASSES_MOST && k < d->classes; k++)
 			if (strcasecmp(d->class_name[i], d->class_name[k]) == 0)
 				fprintf(stderr,
-				    "warning: the labels \"%s\" and \"%s\" are two classes; correct the file if they "
-				    "mean the same\n",
+				    "warning: the labels \"%s\" and \"%s\" are different classes; "
+				    "correct the file if they should be the same\n",
 				    d->class_name[i], d->class_name[k]);
 }
 
@@ -371,7 +371,7 @@ static const char *choose_model(struct look *l, struct err *e)
 			*e = why;
 	}
 	if (d && d->unlabelled)
-		fprintf(stderr, "left out: %zu row%s without a label\n", d->unlabelled,
+		fprintf(stderr, "ignored: %zu row%s without a label\n", d->unlabelled,
 		    NUM_S(d->unlabelled));
 	dataset_free(l->d);
 	l->d = d;

@@ -16,10 +16,10 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "the role of the guest",
-	    CTL_ROLES, 0, 0 },
+	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE",
+	    "the role of the new process", CTL_ROLES, 0, 0 },
 	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME",
-	    "its name in authorized_keys and in logs (default: generated)", NULL, 0, 0 },
+	    "the name of its key in authorized_keys and in logs (default: generated)", NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
 	    "write a new file of mode 0600 instead of standard output", NULL, 0, 0 },
 };
@@ -37,8 +37,9 @@ static void warn_loopback(const json_t *join)
 
 	if (listens_on_loopback(data))
 		fprintf(stderr,
-		    "note: the cluster listens on %s alone, which other machines cannot reach; "
-		    "start it with --set listen=ADDRESS:0 --set http=ADDRESS:0 to invite from there\n",
+		    "note: the cluster listens only on %s, which other machines cannot reach; "
+		    "to invite processes on them, start it with --set listen=ADDRESS:0 --set "
+		    "http=ADDRESS:0\n",
 		    data);
 }
 
@@ -93,7 +94,7 @@ static int run_invite(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (!o.role)
-		return ctl_report_misuse(self, "--role is missing: one of %s", CTL_ROLES);
+		return ctl_report_misuse(self, "--role is required: one of %s", CTL_ROLES);
 	return ctl_act_on_run(o.dir, true, write_join_file, &o);
 }
 

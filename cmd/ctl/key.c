@@ -168,9 +168,9 @@ static void print_added_key(const struct key_options *o, const struct keyring_en
 		json_decref(line);
 	} else {
 		fprintf(entry->is_token ? stderr : stdout,
-		    "%s (%s) is admitted%s%s, fingerprint %s%s%s\n", entry->name,
+		    "%s (%s) can connect%s%s, fingerprint %s%s%s\n", entry->name,
 		    role_name(entry->role), date.len ? " until " : "",
-		    date.len ? (char *)date.data : "", print, file ? ", secret in " : "",
+		    date.len ? (char *)date.data : "", print, file ? ", secret key in " : "",
 		    file ? file : "");
 		if (entry->is_token)
 			puts(token);
@@ -188,7 +188,7 @@ static int run_key_add(const struct key_options *o, char **args)
 
 	if (!o->role)
 		rc = err_set(&e, ERR_USAGE,
-		    "key add: --role is missing: worker, server, relay, monitor, reader or admin");
+		    "key add: --role is required: worker, server, relay, monitor, reader or admin");
 	else if (o->public && o->file)
 		rc = err_set(&e, ERR_USAGE,
 		    "key add: --output cannot be used with --public, because there is no secret key to write");
@@ -352,13 +352,14 @@ static void print_rotated_secret(const struct key_options *o, const json_t *answ
 	if (o->json) {
 		json_print_event("psk_rotated", answer);
 	} else {
-		printf("the cluster has a new secret; the one before is accepted ");
+		printf("the cluster has a new secret; the previous one is accepted ");
 		printf(grace ? "until %s\n" : "no longer\n", json_str(answer, "until", ""));
 	}
 	json_array_foreach(json_object_get(answer, "guests"), i, guest)
 		fprintf(stderr, "note: %s (%s) joined with a join file: invite it again%s\n",
 		    json_str(guest, "name", ""), json_str(guest, "role", ""),
-		    grace ? ", or give its file the new secret, before then" : "");
+		    grace ? ", or copy the new secret into it, before the previous one expires"
+		          : "");
 }
 
 /* The grace period is rounded up to whole seconds. Only a running coordinator can do this, because
@@ -399,7 +400,7 @@ static const struct opt opts[] = {
 	{ "output", 'o', OPT_STR, offsetof(struct key_options, file), "FILE",
 	    "for add: the file for the secret key (RUN/keys/NAME.key)", NULL, 0, 0 },
 	{ "grace", 0, OPT_DURATION, offsetof(struct key_options, grace), "TIME",
-	    "for rotate-psk: how long the old secret is accepted (10m)", NULL, 0,
+	    "for rotate-psk: how long the previous secret is accepted (10m)", NULL, 0,
 	    30. * 86400 * NSEC_PER_SEC },
 	CTL_OPT_JSON(struct key_options, json),
 };
@@ -424,8 +425,8 @@ static const struct action {
 } actions[] = {
 	{ "add", 1, "one NAME", run_key_add },
 	{ "revoke", 1, "one NAME", run_key_revoke },
-	{ "list", 0, "nothing more", run_key_list },
-	{ "rotate-psk", 0, "nothing more", rotate_psk },
+	{ "list", 0, "no operand", run_key_list },
+	{ "rotate-psk", 0, "no operand", rotate_psk },
 };
 
 /* Whether the cluster is alive is asked once and handed to the action: a change of the files alone

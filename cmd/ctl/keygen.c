@@ -73,7 +73,7 @@ static int run_keygen(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (!o.role)
-		return ctl_report_misuse(self, "--role is missing: one of %s", CTL_ROLES);
+		return ctl_report_misuse(self, "--role is required: one of %s", CTL_ROLES);
 	if (!o.name)
 		return ctl_report_misuse(self,
 		    "--name is missing: give the name of the key's owner");

@@ -124,7 +124,7 @@ static enum err_code settle_counts(struct place *p, const struct options *o, str
 	if (workers < 0 && p->who.size >= 0)
 		workers = p->who.size - servers;
 	if (rc == ERR_OK && p->conf.has_job && p->who.size >= 0 && workers < 1)
-		rc = err_set(e, ERR_CONFIG, "%lld rank%s, of which %lld %s, leave no worker",
+		rc = err_set(e, ERR_CONFIG, "no rank is left for a worker: of %lld rank%s, %lld %s",
 		    (long long)p->who.size, NUM_S(p->who.size), (long long)servers,
 		    servers == 1 ? "is a server" : "are servers");
 	if (rc == ERR_OK && p->conf.has_job && workers > 0)

@@ -21,9 +21,9 @@ static int report_unknown_list(const struct ctl_cmd *self, const char *what)
 		names[n] = catalog_at(n)->plural;
 	near = suggest(what, names, n);
 	if (near)
-		return ctl_report_misuse(self,
-		    "nothing to list called \"%.60s\"; did you mean \"%s\"?", what, near);
-	return ctl_report_misuse(self, "nothing to list called \"%.60s\"; there are %s", what,
+		return ctl_report_misuse(self, "cannot list \"%.60s\"; did you mean \"%s\"?", what,
+		    near);
+	return ctl_report_misuse(self, "cannot list \"%.60s\"; the choices are %s", what,
 	    CATALOG_NAMES);
 }
 

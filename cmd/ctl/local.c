@@ -42,8 +42,7 @@ static enum err_code check_host_slots(const struct conf *c, struct err *e)
 	if (hosts.n > 0 && n > 0 && !hosts_nth(&hosts, (size_t)(n - 1)))
 		rc = err_set(e, ERR_CONFIG,
 		    "hosts: %lld server%s and %lld worker%s need %lld slot%s, and the hosts have "
-		    "%lld: name more hosts, "
-		    "or more slots",
+		    "%lld: add hosts or slots",
 		    (long long)c->servers, NUM_S(c->servers), (long long)workers, NUM_S(workers),
 		    (long long)n, NUM_S(n), (long long)hosts_slots(&hosts));
 	hosts_release(&hosts);

@@ -21,16 +21,16 @@ struct local_place {
 };
 #define LOCAL_OPTS(type, field) \
 	{ "hostfile", 0, OPT_STR, offsetof(type, field.hostfile), "FILE", \
-		"start servers and workers on the hosts of this file (of Open MPI, MPICH or Slurm, or one a line)", \
+		"start servers and workers on the hosts of this file (of Open MPI, MPICH or Slurm, or one per line)", \
 		NULL, 0, 0 }, \
 	    { "bind", 0, OPT_STR, offsetof(type, field.bind), "ADDR", \
 		    "the coordinator listens on this address, any port", NULL, 0, 0 }, \
 	    { "iface", 0, OPT_STR, offsetof(type, field.iface), "NAMES", \
-		    "everybody listens on a network interface of one of these names, as eth*,ib0", \
+		    "all processes listen on a network interface of one of these names, as eth*,ib0", \
 		    NULL, 0, 0 }, \
 	{ \
 		"advertise", 0, OPT_STR, offsetof(type, field.advertise), "ADDR", \
-		    "address that others shall use for the coordinator: host or host:port", NULL, \
+		    "address that other processes use for the coordinator: host or host:port", NULL, \
 		    0, 0 \
 	}
 
@@ -43,14 +43,14 @@ enum err_code local_load_conf(const char *file, const struct opt_list *sets,
 #define LOCAL_OPT_EXEC(type, field) \
 	{ \
 		"exec", 'x', OPT_STR, offsetof(type, field.exec), "COMMAND", \
-		    "a program that is a worker itself (pskit(3), pskit.torch): one is started for " \
-		    "each; then FILE may be left out", \
+		    "a program that is a worker itself (pskit(3), pskit.torch), started for each worker; " \
+		    "FILE is then optional", \
 		    NULL, 0, 0 \
 	}
 #define LOCAL_OPT_INIT(type, field) \
 	{ \
 		"init-from", 0, OPT_STR, offsetof(type, field.init_from), "MODEL", \
-		    "begin with a saved model: a model file, a checkpoint or a run directory", \
+		    "start from a saved model: a model file, a checkpoint or a run directory", \
 		    NULL, 0, 0 \
 	}
 /* Is there a FILE or --exec?  Otherwise report that it is missing; *code is the exit code. */

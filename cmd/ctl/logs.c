@@ -211,7 +211,8 @@ static enum err_code check_log_ids(const char *dir, char **ids, int nids, struct
 	open_logs(&all, dir, NULL, 0);
 	for (int i = 0; rc == ERR_OK && i < nids; i++)
 		if (!is_log_open(&all, ids[i]))
-			rc = err_set(e, ERR_NOTFOUND, "no log of \"%.60s\" in %s", ids[i], dir);
+			rc = err_set(e, ERR_NOTFOUND, "there is no log of \"%.60s\" in %s", ids[i],
+			    dir);
 	release_sources(&all);
 	return rc;
 }

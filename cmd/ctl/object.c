@@ -74,11 +74,9 @@ static enum err_code parse_range(const char *text, uint64_t *begin, uint64_t *en
 	if (!text)
 		*begin = *end = 0;
 	free(first);
-	return good
-	    ? ERR_OK
-	    : err_set(e, ERR_CONFIG,
-	          "--range must be BEGIN-END, two numbers of which the second is larger, not \"%s\"",
-	          text);
+	return good ? ERR_OK
+	            : err_set(e, ERR_CONFIG,
+	                  "--range: must be BEGIN-END with BEGIN less than END, got \"%s\"", text);
 }
 
 static enum err_code cat_object(struct object_client *c, const struct options *o, char **args,
@@ -177,7 +175,7 @@ static const struct action {
 	enum err_code (
 	    *run)(struct object_client *c, const struct options *o, char **args, struct err *e);
 } actions[] = {
-	{ "ls", 1, "give one name, prefix or pattern", list_objects },
+	{ "ls", 1, "one name, prefix or pattern", list_objects },
 	{ "cat", 1, "one name", cat_object },
 	{ "stat", 1, "one name", stat_object },
 	{ "put", 2, "FILE (or -) and s3://BUCKET/KEY", upload_object },

@@ -45,8 +45,9 @@ static enum err_code await_paused(struct http_client *client, struct wait *w, in
 	return rc != ERR_TIMEOUT
 	    ? rc
 	    : err_set(e, rc,
-	          "requested, but after %.0f s not every worker %s: ps-stat why names the others",
-	          (double)timeout / NSEC_PER_SEC, w->pause ? "rests" : "goes on");
+	          "the job is told to %s, but after %.0f s not every worker has done so: ps-stat "
+	          "why names the others",
+	          w->pause ? "pause" : "resume", (double)timeout / NSEC_PER_SEC);
 }
 
 static void print_paused(const struct options *o, bool pause, int64_t step)
@@ -99,7 +100,7 @@ const struct ctl_cmd ctl_cmd_pause = {
 	{
 	    .prog = "ps-ctl pause",
 	    .args = NULL,
-	    .about = "let the workers rest before their next step",
+	    .about = "pause the workers before their next step",
 	    .more =
 	        "Servers and workers keep their state, and the pause survives a restart of the coordinator. The\n"
 	        "command returns when all workers rest; ps-ctl resume lets them continue.",

@@ -54,7 +54,7 @@ static const struct opt opts[] = {
 	{ "slow", 0, OPT_STR, offsetof(struct options, slow), "NxT",
 	    "N workers always take T times as long", NULL, 0, 0 },
 	{ "params", 0, OPT_STR, offsetof(struct options, params), "N",
-	    "parameters of the model, as 25.6M: the data are not read", NULL, 0, 0 },
+	    "number of parameters of the model, as 25.6M; the data is then not read", NULL, 0, 0 },
 	{ "examples", 0, OPT_STR, offsetof(struct options, examples), "N",
 	    "number of examples of the data, as 91M", NULL, 0, 0 },
 	{ "example-bytes", 0, OPT_SIZE, offsetof(struct options, example_bytes), "BYTES",
@@ -73,7 +73,7 @@ static const struct opt opts[] = {
 	{ "alone", 0, OPT_FLAG, offsetof(struct options, alone), NULL, "print no alternatives",
 	    NULL, 0, 0 },
 	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N",
-	    "steps to simulate (as many as are needed to average)", NULL, 1, 1000000 },
+	    "number of steps to simulate (enough for a stable average)", NULL, 1, 1000000 },
 	{ "seed", 0, OPT_INT, offsetof(struct options, seed), "N", "seed of random numbers (1)",
 	    NULL, 0, 0x1p53 },
 	CTL_OPT_JSON(struct options, json),
@@ -230,7 +230,7 @@ static int set_links(const struct ctl_cmd *self, const struct options *o,
 	place->carried = o->proxied / 1e9;
 	if (place->carried > 0 && !place->cores)
 		return ctl_report_misuse(self,
-		    "--proxied: simulates one host, so --cores must be above 0");
+		    "--proxied simulates one host, so it requires --cores above 0");
 	/* On one host the servers have no links of their own: the workers' links stand for both. */
 	if (place->cores && !o->server_net)
 		place->server.up = place->server.down = 0;
@@ -460,7 +460,7 @@ const struct ctl_cmd ctl_cmd_plan = {
 	    .examples =
 	        "  ps-ctl plan cluster                              # on this host\n"
 	        "  ps-ctl plan cluster --net 100M --rtt 20ms --workers 100 --servers 10 --compute 50ms\n"
-	        "  ps-ctl plan --measure                            # of the cluster that runs here\n",
+	        "  ps-ctl plan --measure                            # of the cluster of this folder\n",
 	},
 	run_plan,
 };

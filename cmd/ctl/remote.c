@@ -94,7 +94,7 @@ static enum err_code receive_first_join(struct remote *r, struct err *e)
 	        : tmp                             ? tmp
 	                                          : "/tmp");
 	if (!mkdtemp(r->dir)) {
-		rc = err_sys(e, ERR_IO, "cannot make the directory %s", r->dir);
+		rc = err_sys(e, ERR_IO, "cannot create the directory %s", r->dir);
 		free(r->dir);
 		r->dir = NULL;
 		return rc;

@@ -237,7 +237,7 @@ enum err_code saved_export(const char *model, const char *table, const char *for
 	enum err_code rc;
 
 	if (access(model, F_OK) != 0)
-		return err_set(e, ERR_NOTFOUND, "the run has saved no model: there is no %s",
+		return err_set(e, ERR_NOTFOUND, "the run has saved no model: %s does not exist",
 		    model);
 	rc = safetensors_open(model, &s.file, e);
 	if (rc != ERR_OK)

@@ -21,7 +21,8 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	CTL_OPT_TIMEOUT(struct options, timeout, "wait at most this long until it is done (60s)"),
+	CTL_OPT_TIMEOUT(struct options, timeout,
+	    "wait at most this long until the change is complete (60s)"),
 };
 
 static void show_moved_bar(const json_t *s, uint64_t most)

@@ -17,7 +17,7 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	CTL_OPT_TIMEOUT(struct options, timeout,
-	    "wait at most this long until all workers use it (60s)"),
+	    "wait at most this long until all workers use the settings (60s)"),
 	{ "at", 0, OPT_STR, offsetof(struct options, at), "step=N",
 	    "change the settings when the job reaches step N, and return immediately", NULL, 0, 0 },
 	{ "dry-run", 0, OPT_FLAG, offsetof(struct options, dry_run), NULL,
@@ -99,7 +99,7 @@ static void print_dry_run(const json_t *changes)
 	json_t *v;
 
 	if (!json_object_size(changes))
-		puts("nothing would change");
+		puts("no setting would change");
 	json_object_foreach((json_t *)(uintptr_t)changes, key, v) {
 		char *from = json_dumps(json_object_get(v, "from"),
 		    JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));

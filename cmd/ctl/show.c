@@ -135,10 +135,10 @@ static int report_unknown_item(const char *word)
 	near = suggest(word, names, n);
 	if (near)
 		err_set(&e, ERR_NOTFOUND,
-		    "no key, model or rule called \"%.60s\"; did you mean \"%s\"?", word, near);
+		    "unknown key, model or rule \"%.60s\"; did you mean \"%s\"?", word, near);
 	else
 		err_set(&e, ERR_NOTFOUND,
-		    "no key, model or rule called \"%.60s\"; see ps-ctl list options", word);
+		    "unknown key, model or rule \"%.60s\"; see ps-ctl list options", word);
 	free((void *)names);
 	json_decref(all);
 	return ctl_fail(&e);

@@ -47,7 +47,8 @@ static const struct opt opts[] = {
 	LOCAL_OPT_INIT(struct options, place),
 	LOCAL_OPTS(struct options, place),
 	{ "emit", 0, OPT_CHOICE, offsetof(struct options, emit), "FORM",
-	    "start nothing: print a file with which sbatch, systemd, Kubernetes or a shell (mpirun) starts it",
+	    "print a file with which sbatch, systemd, Kubernetes or a shell (mpirun) starts the "
+	    "cluster, and start nothing",
 	    EMIT_FORMS, 0, 0 },
 	{ "image", 0, OPT_STR, offsetof(struct options, image), "IMAGE",
 	    "for --emit k8s: the container image, with pskit and the data (pskit)", NULL, 0, 0 },
@@ -164,10 +165,10 @@ static int wait_for_supervisor(const char *dir, int ready, int signals, int64_t 
 	} else if (signal < 0) {
 		num_digits((double)timeout / NSEC_PER_SEC, 3, seconds);
 		err_set(&e, ERR_TIMEOUT,
-		    "the cluster was not ready after %s s, and is stopped; its logs are in %s",
+		    "the cluster was not ready within %s s and has been stopped; its logs are in %s",
 		    seconds, dir);
 	} else {
-		err_set(&e, ERR_FAILED, "interrupted; the cluster is stopped");
+		err_set(&e, ERR_FAILED, "interrupted; the cluster has been stopped");
 	}
 	shutdown_force(dir, GRACE, NULL);
 	return signal > 0 ? (ctl_fail(&e), 128 + signal) : ctl_fail(&e);

@@ -186,14 +186,14 @@ static int run_status(const struct ctl_cmd *self, int argc, char **argv)
 		 * more. */
 		if ((rc == ERR_UNREACH || rc == ERR_CLOSED) && rundir_read_retry(dir, &failing))
 			rc = err_set(&e, ERR_NOTREADY,
-			    "cluster \"%s\": its supervisor cannot start %s and tries again (%u %s, "
+			    "cluster \"%s\": the supervisor cannot start %s and tries again (%u %s, "
 			    "%.0f s): %s",
 			    dir, failing.id, failing.tries, failing.tries == 1 ? "try" : "tries",
 			    (double)(clock_wall() - failing.since) / NSEC_PER_SEC, failing.error);
 		else if (rc == ERR_UNREACH || rc == ERR_CLOSED)
 			rc = err_set(&e, ERR_NOTREADY,
-			    "cluster \"%s\" is starting or ending: its coordinator "
-			    "does not answer; see ps-ctl logs",
+			    "cluster \"%s\" is starting or ending: the coordinator does not "
+			    "answer; see ps-ctl logs",
 			    dir);
 	} else if (rc == ERR_NOTREADY) {
 		show_last_result(dir, o.json);

@@ -38,7 +38,7 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "discard", 0, OPT_FLAG, offsetof(struct options, discard), NULL,
-	    "do not save anything: updates since the last checkpoint are lost", NULL, 0, 0 },
+	    "save nothing: updates since the last checkpoint are lost", NULL, 0, 0 },
 	CTL_OPT_TIMEOUT(struct options, timeout,
 	    "time limit for saving (10m), and then for ending (30s)"),
 	CTL_OPT_JSON(struct options, json),
@@ -153,7 +153,7 @@ static bool ask_coordinator_to_stop(const char *dir, json_t **result)
  * end, or NULL.  A new reference. */
 static json_t *make_result(json_t *answer, bool forced, bool supervised)
 {
-	const char *reason = forced ? "ended by force, before a result was written"
+	const char *reason = forced ? "killed before a result was written"
 	    : supervised            ? "no result was written"
 	    : answer                ? STOP_REASON
 	                            : NULL;
@@ -194,7 +194,7 @@ static int end_cluster(const struct options *o, const char *dir)
 	/* A supervisor saves the result itself before it ends. */
 	if ((!supervised && !ask_coordinator_to_stop(dir, &answer)) ||
 	    !shutdown_await(dir, o->timeout ? o->timeout : END_WAIT)) {
-		fprintf(stderr, "ps-ctl: %s does not end; its processes are killed\n", dir);
+		fprintf(stderr, "ps-ctl: %s did not end in time; terminating its processes\n", dir);
 		forced = true;
 	}
 	code = forced && shutdown_force(dir, TERM_GRACE, &e) != ERR_OK

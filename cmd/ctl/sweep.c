@@ -26,7 +26,7 @@ static const struct opt opts[] = {
 	{ "jobs", 'j', OPT_INT, offsetof(struct sweep_options, jobs), "N",
 	    "number of runs at the same time (1)", NULL, 1, 1024 },
 	{ "output", 'o', OPT_STR, offsetof(struct sweep_options, folder), "FOLDER",
-	    "the folder for the runs (NAME.sweep beside the cluster file)", NULL, 0, 0 },
+	    "the directory of the runs (NAME.sweep beside the cluster file)", NULL, 0, 0 },
 	CTL_OPT_JSON(struct sweep_options, json),
 };
 
@@ -40,7 +40,7 @@ static int run_sweep(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (o.grid.n + o.range.n == 0)
 		code = ctl_report_misuse(self,
-		    "--grid KEY=VALUE,VALUE is missing (or --range with --random): name the values to try");
+		    "--grid KEY=VALUE,VALUE is required, or --range with --random");
 	else if (sweep_run(argv[1], &o, &code, &e))
 		code = ctl_fail(&e);
 	opt_list_release(&o.grid);

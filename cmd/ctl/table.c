@@ -29,8 +29,7 @@ static const struct opt opts[] = {
 	    NULL, 0, 0 },
 	{ "decay", 0, OPT_FLAG, offsetof(struct options, decay), NULL,
 	    "for add: apply l1 and l2 to the table", NULL, 0, 0 },
-	CTL_OPT_TIMEOUT(struct options, timeout,
-	    "wait at most this long until it is decided (60s)"),
+	CTL_OPT_TIMEOUT(struct options, timeout, "wait at most this long for the decision (60s)"),
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -94,8 +93,8 @@ static const struct action {
 	const char *name, *says;
 	json_t *(*body)(const struct ctl_cmd *self, const struct options *o, const char *name);
 } actions[] = {
-	{ "add", "is there", make_add_body },
-	{ "grow", "has grown", make_grow_body },
+	{ "add", "is added", make_add_body },
+	{ "grow", "is extended", make_grow_body },
 	{ "drop", "is dropped", make_drop_body },
 };
 
@@ -150,7 +149,7 @@ const struct ctl_cmd ctl_cmd_table = {
 	{
 	    .prog = "ps-ctl table",
 	    .args = "add NAME --rows N | grow NAME --rows N | drop NAME",
-	    .about = "add, grow or drop tables besides those of the job's model, while it runs",
+	    .about = "add, grow or drop tables of a running job, besides those of its model",
 	    .more =
 	        "The change takes effect at the same step on all servers. The table has replicas and is in\n"
 	        "checkpoints and exports like any other table. grow appends rows to a dense table, and the old rows\n"

@@ -82,9 +82,9 @@ static void print_trace_summary(const struct trace *t, size_t spans, bool whole)
 {
 	fprintf(stderr, "%zu process%s, %zu span%s%s", t->nprocesses,
 	    t->nprocesses == 1 ? "" : "es", spans, NUM_S(spans),
-	    whole ? "" : "; the limit is reached, later ones are left out");
+	    whole ? "" : "; the size limit was reached, and later spans are omitted");
 	if (t->dropped)
-		fprintf(stderr, "; %llu row%s came too fast and %s missing",
+		fprintf(stderr, "; %llu row%s arrived too fast and %s missing",
 		    (unsigned long long)t->dropped, NUM_S(t->dropped),
 		    t->dropped == 1 ? "is" : "are");
 	fprintf(stderr, ": see chrome://tracing or https://ui.perfetto.dev\n");

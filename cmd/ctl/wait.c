@@ -196,7 +196,8 @@ static int report_wait_timeout(const struct wait_watch *w, int64_t timeout)
 
 	num_digits((double)timeout / NSEC_PER_SEC, 3, seconds);
 	err_set(&e, ERR_TIMEOUT,
-	    "\"%s\" is not true after %s s: the cluster is %s, at step %lld, with %lld worker%s",
+	    "the condition \"%s\" was not met within %s s: the cluster is %s, at step %lld, with "
+	    "%lld worker%s",
 	    w->goal->text, seconds, json_str(w->status, "state", "not answering"),
 	    (long long)json_int(w->status, "step", 0), (long long)workers, NUM_S(workers));
 	return ctl_fail(&e);
@@ -308,7 +309,7 @@ static int run_wait(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (!o.goal)
-		return ctl_report_misuse(self, "--for is missing: %s", FORMS);
+		return ctl_report_misuse(self, "--for is required: %s", FORMS);
 	if (!parse_goal(o.goal, &goal))
 		return ctl_report_misuse(self, "--for: must be %s, got \"%.60s\"", FORMS, o.goal);
 	rc = find_run_to_wait_for(&goal, o.dir, &o.timeout, &dir, &e);

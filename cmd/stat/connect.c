@@ -17,7 +17,7 @@ enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop
 		rc = identity_from_join(o->join, &l->id, e);
 		if (!rc && !*l->id.http)
 			rc = err_set(e, ERR_CONFIG,
-			    "\"%s\" names no control plane: set `http` in the cluster file",
+			    "\"%s\" has no address of the control plane: set `http` in the cluster file",
 			    o->join);
 		target.addr = l->id.http;
 		target.server_pk = l->id.server_key;

@@ -121,7 +121,7 @@ enum err_code feed_start(const struct plan *p, int64_t interval, struct feed **o
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&f->woken, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	rc = f->event < 0 ? err_sys(e, ERR_FAILED, "cannot make an event descriptor")
+	rc = f->event < 0 ? err_sys(e, ERR_FAILED, "cannot create an event descriptor")
 	                  : stat_connect(p->options, &f->stop, &f->link, e);
 	if (!rc) {
 		f->dir = f->link.dir ? mem_strdup(f->link.dir) : NULL;

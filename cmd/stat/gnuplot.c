@@ -84,14 +84,14 @@ enum err_code gnuplot_write(const struct series *s, size_t n, const char *across
 	if (!all_have_values(s, n))
 		return err_set(e, ERR_NOTREADY, "there are no values to plot yet");
 	if (pipe2(fd, O_CLOEXEC))
-		return err_sys(e, ERR_FAILED, "cannot make a pipe");
+		return err_sys(e, ERR_FAILED, "cannot create a pipe");
 	fault = spawn_tool(argv[0], argv, NULL, (const int[]){ fd[0], -1, -1 }, false, &pid);
 	close(fd[0]);
 	if (fault) {
 		close(fd[1]);
 		return fault == ENOENT
 		    ? err_set(e, ERR_NOTFOUND,
-		          "gnuplot is not installed, which writes svg and png: apt install gnuplot-nox")
+		          "svg and png require gnuplot, which is not installed: apt install gnuplot-nox")
 		    : err_set(e, ERR_FAILED, "cannot run gnuplot: %s", strerrordesc_np(fault));
 	}
 	put_script(&script, s, n, across, format);

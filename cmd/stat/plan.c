@@ -180,7 +180,7 @@ static int report_unknown_view(const char *name)
 	if (near)
 		plan_usage("unknown view \"%s\"; did you mean \"%s\"?", name, near);
 	else
-		plan_usage("unknown view \"%s\": there are %s", name, (const char *)all.data);
+		plan_usage("unknown view \"%s\": must be one of %s", name, (const char *)all.data);
 	buf_release(&all);
 	return 2;
 }

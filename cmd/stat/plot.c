@@ -66,7 +66,7 @@ static int check_known_columns(const struct plot *p)
 		fprintf(stderr, "ps-stat: metrics.jsonl has no column \"%s\"; there are: loss ex/s",
 		    p->series[i].name);
 		print_member_names(p->last, "");
-		fprintf(stderr, ", and what grows, a second: examples/s\n");
+		fprintf(stderr, ", and the growth of columns per second, as examples/s\n");
 		return 2;
 	}
 	if (p->last && !json_is_number(json_object_get(p->last, p->across))) {
@@ -250,6 +250,6 @@ static int run_plot(const struct plan *plan)
 
 const struct stat_view stat_view_plot = {
 	.name = "plot",
-	.help = "columns of metrics.jsonl as curves: ps-stat plot loss",
+	.help = "curves of columns of metrics.jsonl: ps-stat plot loss",
 	.run = run_plot,
 };

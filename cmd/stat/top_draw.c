@@ -103,11 +103,11 @@ static void draw_stale_warning(struct top *t)
 	char text[800];
 
 	if (t->fault.code)
-		snprintf(text, sizeof text, "No news for %.0f s: %s. Trying again.", age,
+		snprintf(text, sizeof text, "No answer for %.0f s: %s. Trying again.", age,
 		    t->fault.msg);
 	else
-		snprintf(text, sizeof text,
-		    "The coordinator has not answered for %.0f s. Waiting for it.", age);
+		snprintf(text, sizeof text, "The coordinator has not answered for %.0f s. Waiting.",
+		    age);
 	draw_wrapped_text(t, 1, SCREEN_BOLD | SCREEN_RED, text);
 }
 
@@ -232,19 +232,19 @@ static unsigned draw_curves(struct top *t, unsigned row)
 static void draw_help_text(struct top *t, unsigned row)
 {
 	static const char *const lines[] = {
-		"The slowest worker comes first: slow is how many times as long its own part",
-		"of a step takes as that of the worker in the middle. The time of a step, in",
-		"percent: data (getting a batch), compute, encode (making what travels of the",
-		"gradient), push, wait (for others), pull.",
+		"The slowest worker comes first: slow is the time of its own part of a step,",
+		"divided by the median of all workers. The other columns are shares of the",
+		"time of a step in percent: data (getting a batch), compute, encode (the",
+		"gradient, to send it), push, wait (for other workers) and pull.",
 		"",
-		"  tab, v     workers with servers; servers alone; tables",
-		"  w s t      one of these",
-		"  < >        sort by the column to the left or right; the arrow keys do, too",
-		"  r          the other way round",
-		"  up, down   through the rows; also page up, page down, home",
-		"  space      hold the picture, and ask the cluster nothing; go on",
-		"  ? h        this help",
-		"  q          leave",
+		"  tab, v     switch between workers with servers, servers, and tables",
+		"  w s t      show workers, servers or tables",
+		"  < >        sort by the column to the left or right (also the arrow keys)",
+		"  r          reverse the order",
+		"  up, down   scroll the rows (also page up, page down and home)",
+		"  space      pause and continue",
+		"  ? h        show this help",
+		"  q          quit",
 	};
 
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
@@ -267,7 +267,7 @@ static void draw_key_line(struct top *t)
 	screen_printf(t->screen, row, 0, 0, "%*s", (int)screen_width(t->screen), "");
 	if (t->paused) {
 		screen_put(t->screen, row, 0, SCREEN_REVERSE | SCREEN_BOLD,
-		    " The picture is held: space goes on, q leaves. ");
+		    " Paused: space continues, q quits. ");
 		return;
 	}
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {

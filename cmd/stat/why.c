@@ -107,5 +107,5 @@ const struct stat_view stat_view_why = {
 	.columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,
 	.sentences = print_wait_sentences,
-	.none = "nobody waits",
+	.none = "no process waits",
 };

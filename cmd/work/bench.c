@@ -37,11 +37,10 @@ static const struct opt opts[] = {
 	{ "transport", 0, OPT_CHOICE, offsetof(struct options, transport), "T",
 	    "kind of connection (tcp)", "tcp|unix|shm", 0, 0 },
 	{ "suite", 0, OPT_CHOICE, offsetof(struct options, suite), "S",
-	    "suite of the connections to a server of its own (poly1305)",
+	    "cipher suite of the connections, without a cluster (poly1305)",
 	    "poly1305|chacha20poly1305|aes256gcm", 0, 0 },
 	{ "spin", 0, OPT_DURATION, offsetof(struct options, spin), "T",
-	    "both ends poll this long before they sleep, with a server of its own (0)", NULL, 0,
-	    1e7 },
+	    "both ends poll this long before they sleep, without a cluster (0)", NULL, 0, 1e7 },
 	{ "sparse", 0, OPT_INT, offsetof(struct options, sparse), "ROWS",
 	    "use a sparse table, with this number of random rows in each operation", NULL, 1,
 	    100000000 },
@@ -52,9 +51,9 @@ static const struct opt opts[] = {
 	{ "codec", 0, OPT_STR, offsetof(struct options, codec), "CODEC", "encoding of pushes (raw)",
 	    NULL, 0, 0 },
 	{ "procs", 0, OPT_INT, offsetof(struct options, procs), "N",
-	    "number of processes that take part in allreduce (2)", NULL, 1, RING_MEMBERS_MAX },
-	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "one JSON object on stdout",
-	    NULL, 0, 0 },
+	    "number of processes of allreduce (2)", NULL, 1, RING_MEMBERS_MAX },
+	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "print one JSON object", NULL,
+	    0, 0 },
 };
 
 static const struct opt_spec spec = {
@@ -62,8 +61,8 @@ static const struct opt_spec spec = {
 	.about =
 	    "Measure pushes, pulls and all-reduce. Each operation is complete before the next one begins.",
 	.more =
-	    "Without a cluster (-C, --join or PS_CLUSTER) it starts one server process of its own and ends it.\n"
-	    "allreduce needs no server: it starts the processes that take part, and ends them.",
+	    "Without a cluster (-C, --join or PS_CLUSTER) it starts a temporary server process.\n"
+	    "allreduce needs no server: it starts the processes that take part in it.",
 	.examples = "  ps-work bench --op push --bytes 4M --transport tcp --suite poly1305 --json\n"
 	            "  ps-work bench --op pull --sparse 100000 --width 16\n"
 	            "  ps-work bench --op allreduce --bytes 4M --procs 2 --transport unix\n",
@@ -93,7 +92,7 @@ static enum err_code own_start(struct own *x, const struct options *o, struct er
 	snprintf(x->dir, sizeof x->dir, "/tmp/ps-bench-XXXXXX");
 	if (!mkdtemp(x->dir)) {
 		free(self);
-		return err_sys(e, ERR_IO, "cannot make a directory in /tmp");
+		return err_sys(e, ERR_IO, "cannot create a directory in /tmp");
 	}
 	x->run = rundir_path(x->dir, "bench.run");
 	conf_init(&conf);
@@ -198,7 +197,7 @@ static int bench_members(const struct options *o)
 		    "--op allreduce starts its own processes and uses float32 vectors: omit -C, --join, --sparse "
 		    "and --codec");
 	else if (!mkdtemp(dir))
-		rc = err_sys(&e, ERR_IO, "cannot make a directory in /tmp");
+		rc = err_sys(&e, ERR_IO, "cannot create a directory in /tmp");
 	else
 		rc = bench_ring(dir, &b, &e);
 	if (e.code != ERR_USAGE)

@@ -17,12 +17,12 @@ struct where {
 	{ "run-dir", 'C', OPT_STR, offsetof(type, where.run_dir), "DIR", \
 		"the cluster's run directory", NULL, 0, 0 }, \
 	    { "join", 0, OPT_STR, offsetof(type, where.join), "FILE", \
-		    "join file made by ps-ctl invite", NULL, 0, 0 }, \
+		    "join a cluster with a join file made by ps-ctl invite", NULL, 0, 0 }, \
 	    { "timeout", 0, OPT_DURATION, offsetof(type, where.timeout), "TIME", \
 		    "wait at most this long for the cluster (30s)", NULL, 0, 0 }, \
 	{ \
 		"log-level", 0, OPT_CHOICE, offsetof(type, where.log_level), "LEVEL", \
-		    "the lowest level of messages to log", "error|warn|info|debug", 0, 0 \
+		    "the lowest level of logged messages", "error|warn|info|debug", 0, 0 \
 	}
 
 /* Parse the options of spec.  Returns 0 to go on, else the exit code plus 1. */

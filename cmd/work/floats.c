@@ -72,8 +72,9 @@ static enum err_code write_numbers_raw(const struct options *o, FILE *in, struct
 
 		n++;
 		if (!parse_number_word(o, word, &v))
-			return err_set(e, ERR_FORMAT, "word %llu: \"%s\" is no %s",
-			    (unsigned long long)n, word, o->ids ? "id, 0 to 2^64 - 1" : "number");
+			return err_set(e, ERR_FORMAT, "word %llu: \"%s\" is not %s",
+			    (unsigned long long)n, word,
+			    o->ids ? "an id from 0 to 2^64 - 1" : "a number");
 		fwrite(&v, number_bytes(o), 1, stdout);
 	}
 	return ERR_OK;

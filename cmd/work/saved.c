@@ -52,8 +52,8 @@ char *saved_server_find(const char *prog, const char *run_dir)
 	if (named && is_model_alone(named))
 		return mem_strdup(named);
 	if (rundir_find(run_dir, &dir, &e) == ERR_NOTREADY && dir) {
-		fprintf(stderr, "%s: no cluster serves %s: reading the model that is saved there\n",
-		    prog, dir);
+		fprintf(stderr, "%s: %s has no running cluster: reading its saved model\n", prog,
+		    dir);
 		return dir;
 	}
 	free(dir);
@@ -69,7 +69,7 @@ static enum err_code make_server_directory(struct own_server *s, struct err *e)
 		s->run = rundir_path(s->parent, "model.run");
 		return ERR_OK;
 	}
-	err_sys(e, ERR_IO, "cannot make the directory %s", s->parent);
+	err_sys(e, ERR_IO, "cannot create the directory %s", s->parent);
 	free(s->parent);
 	s->parent = NULL;
 	return ERR_IO;
@@ -127,7 +127,7 @@ static void report_server_end(const char *prog, const struct own_server *s)
 
 	launch_how(&how, text);
 	launch_last_words(log, &last);
-	fprintf(stderr, "%s: its server %s%s%s\n", prog, text, last.len ? ": " : "",
+	fprintf(stderr, "%s: the temporary server %s%s%s\n", prog, text, last.len ? ": " : "",
 	    last.len ? (char *)last.data : "");
 	buf_release(&last);
 	free(log);

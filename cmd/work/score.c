@@ -20,8 +20,8 @@ struct options {
 
 static const struct opt eval_opts[] = {
 	WHERE_OPTS(struct options),
-	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "one JSON object on stdout",
-	    NULL, 0, 0 },
+	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "print one JSON object", NULL,
+	    0, 0 },
 };
 
 static const struct opt_spec eval_spec = {
@@ -48,7 +48,7 @@ struct predict_options {
 static const struct opt predict_opts[] = {
 	WHERE_OPTS(struct predict_options),
 	{ "follow", 0, OPT_FLAG, offsetof(struct predict_options, follow), NULL,
-	    "answer examples on stdin as they arrive", NULL, 0, 0 },
+	    "read examples from stdin and answer each immediately", NULL, 0, 0 },
 	{ "format", 0, OPT_STR, offsetof(struct predict_options, format), "FORMAT",
 	    "with --follow: the format of the lines and its options, as ffm or ffm&norm=l2", NULL,
 	    0, 0 },

@@ -301,7 +301,7 @@ static void test_csv_errors(void)
 	ok(refused("1,2,3\n4,1e40,7\n", "", &real, NULL, "/x:2:2: ", "finite"), "beyond float32");
 	ok(refused("1,2,3\n4,\"5\"x,7\n", "", &real, NULL, "/x:2:2: ", "quotes"),
 	    "text behind a quote");
-	ok(refused("1,2,3\n4,\"5,7\n", "", &real, NULL, "/x:2: ", "does not end"), "an open quote");
+	ok(refused("1,2,3\n4,\"5,7\n", "", &real, NULL, "/x:2:2: ", "does not end"), "an open quote");
 	ok(refused("1,2,3\n4,5,cat\n", "", &real, NULL, "/x:2: ", "job.model softmax"),
 	    "a class, not a number");
 	ok(refused("1,2,3\n4,5,6.5\n", "", &classes, NULL, "/x:2: labels look like real numbers",

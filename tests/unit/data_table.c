@@ -60,6 +60,54 @@ static void headers(void)
 	dataset_free(d);
 }
 
+/* Cells between tabs are never quoted by many programs, and a few have quotes. */
+static void tabs(void)
+{
+	struct err e;
+	struct dataset *d = load("n\tkind\ty\n1\t\"big\" one\t0\n2\t\"big\"\t1\n3\tsize 5\" x\t0\n"
+	                         "4\t\"a\tb\" c\t1\n5\t\"big\" one\t0\n",
+	    "", &two, NULL, &e);
+
+	ok(d && d->rows == 5 && d->cols == 5 &&
+	        strcmp(d->feature_name[1], "kind=\"a\tb\" c") == 0 &&
+	        strcmp(d->feature_name[2], "kind=\"big\" one") == 0 &&
+	        strcmp(d->feature_name[3], "kind=big") == 0 &&
+	        strcmp(d->feature_name[4], "kind=size 5\" x") == 0,
+	    "text behind a closing quote makes quotes text: %s", d ? "" : e.msg);
+	dataset_free(d);
+	refused("n\tkind\ty\n1\tbig\t0\n2\t\"big one\t1\n3\tbig\t0\n", "", NULL,
+	    "text:3:2: a quoted cell does not end; remove its quote");
+	refused("n\tkind\ty\n1\t\"big one\t0\n2\tbig\t0\n3\t\"big one\t1\n3\tbig\t0\n", "", NULL,
+	    "text:2:2: the quotes of the cell do not match");
+}
+
+/* An error says where it is and what helps. */
+static void places(void)
+{
+	static const char nul[] = "a,b,y\n1,x,2\n3,z\0,4\n";
+	struct dataset *d = NULL;
+	struct err e;
+	struct stream *s;
+
+	refused("a,b,y\n", "", NULL, "text: holds no examples below its header");
+	refused("a,b,y\n1,x,\n2,z,\n", "", NULL,
+	    "no row has a label, the column is empty; name another one by ?label=");
+	refused("a,w,w\n1,2,3\n4,5,6\n", "label=w", NULL,
+	    "text:1:3: is a second column named \"w\"; give the label's number, as label=2");
+	refused("1,2\n3,4\n89087528188215471201022361137399795210909087528188215,6\n", "", NULL,
+	    "?ignore=1 leaves the column out");
+	refused("a,b,y\n1,2,3\n1,2,3,\n", "", NULL,
+	    "text:3: has 4 columns, the first line has 3; quote a cell that contains the separator");
+	if (stream_memory(nul, sizeof nul - 1, "text", &s, &e))
+		abort();
+	ok(data_load_stream(s, &(struct data_options)DATA_OPTIONS_INIT, &two, NULL, &d, &e) ==
+	            ERR_FORMAT &&
+	        strstr(e.msg, "text:3: holds a NUL byte; if this is a text file, tr -d '\\000'"),
+	    "a NUL byte among text: %s", e.msg);
+	stream_close(s);
+	dataset_free(d);
+}
+
 static void gaps(void)
 {
 	struct err e;
@@ -679,7 +727,12 @@ int main(void)
 	refused("a,b,y\n1,2,3\n", "scale=huge", NULL, "unknown scale \"huge\"");
 	refused("a,b,y\n1,,3\n", "columns=a,b", NULL,
 	    "columns= names 2 columns, and the file has 3");
-	refused("a,b,y\n1,x,2\n3,\"z\n", "", NULL, "does not end");
+	refused("a,b,y\n1,x,2\n3,\"z\n", "", NULL, "text:3:2: a quoted cell does not end");
+	refused("a,b,y\n1,\"x\n\",2\n3,\"z\n4,x,5\n", "", NULL,
+	    "text:4:2: a quoted cell does not end");
+	refused("a,b,y\n1,x,2\n3,\"z,4\n5,\"x\",6\n", "", NULL, "text:3:2: the quotes of the cell");
+	tabs();
+	places();
 	refused("a,b,y\n1,x,2\n3,\"z \"w\"\",4\n", "", NULL,
 	    "a quote within quotes is written twice");
 	refused("a,b,y\n1,2,3\nx,1,2,3\n", "", NULL, "text:3: has 4 columns, the first line has 3");

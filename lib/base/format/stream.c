@@ -24,6 +24,7 @@ struct stream {
 	bool ended;
 	uint64_t line, filled; /* lines returned; bytes read into the window */
 	uint64_t at;           /* the byte at which the last line begins */
+	uint64_t began; /* the line with which the record of the last line begins; 0: the same */
 	/* of a part of a file (stream_is_part) */
 	bool part;
 	size_t heading;
@@ -113,6 +114,11 @@ void stream_number(struct stream *s, uint64_t lines)
 	s->line = lines;
 }
 
+void stream_record_began(struct stream *s, uint64_t line)
+{
+	s->began = line;
+}
+
 void stream_is_part(struct stream *s, size_t heading, uint64_t offset)
 {
 	s->part = true;
@@ -129,7 +135,7 @@ uint64_t stream_place(const struct stream *s, bool *bytes)
 {
 	*bytes = s->part;
 	if (!s->part)
-		return s->line;
+		return s->began ? s->began : s->line;
 	return s->at < s->heading ? s->at : s->offset + (s->at - s->heading);
 }
 
@@ -269,6 +275,7 @@ enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err
 
 	*line = NULL;
 	*len = 0;
+	s->began = 0;
 	for (;;) {
 		nl = memchr(s->win + s->begin + seen, '\n', s->end - s->begin - seen);
 		if (nl || s->ended)

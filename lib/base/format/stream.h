@@ -61,8 +61,11 @@ double stream_progress(const struct stream *s);
 const char *stream_name(const struct stream *s);
 /* Number of the line that stream_line returned last, from 1; 0 before any. */
 uint64_t stream_lineno(const struct stream *s);
-/* The place of that line, as in errors: in a part of a file, the byte of the file at which the line
- * begins (*bytes is set), else its number. */
+/* The record that ends with that line began with line `line`: errors name this one, until stream_line is
+ * called again. */
+void stream_record_began(struct stream *s, uint64_t line);
+/* The place of that line or record, as in errors: in a part of a file, the byte of the file at which the
+ * line begins (*bytes is set), else its number. */
 uint64_t stream_place(const struct stream *s, bool *bytes);
 
 /* Fills e with ERR_FORMAT and "NAME: " or, once lines were read, "NAME:LINE: " before the text; of a part

@@ -120,6 +120,22 @@ static bool has_old_lines(const uint8_t *p, size_t n)
 	return memchr(p, '\r', n > 0 ? n - 1 : 0) != NULL;
 }
 
+/* Are these bytes text but for NUL bytes behind the first line? *line: the line of the first one. */
+static bool is_text_with_nul(const uint8_t *p, size_t n, size_t *line)
+{
+	size_t lines = 1;
+
+	*line = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] == '\0' && !*line)
+			*line = lines;
+		else if (p[i] && p[i] < ' ' && p[i] != '\t' && p[i] != '\n' && p[i] != '\r')
+			return false;
+		lines += p[i] == '\n';
+	}
+	return *line > 1;
+}
+
 static enum err_code fail_strange(const struct stream *s, const uint8_t *p, size_t n, struct err *e)
 {
 	if (has_old_lines(p, n))
@@ -145,7 +161,7 @@ static enum err_code choose_reader(struct stream *s, const char *format, bool ta
 {
 	const uint8_t *p;
 	enum err_code rc;
-	size_t n;
+	size_t n, line;
 
 	for (size_t i = 0; format && i < NREADERS; i++) {
 		if (strcmp(formats[i].name, format) == 0) {
@@ -167,6 +183,10 @@ static enum err_code choose_reader(struct stream *s, const char *format, bool ta
 			return ERR_OK;
 		}
 	}
+	if (is_text_with_nul(p, n, &line))
+		return err_set(e, ERR_FORMAT,
+		    "%s:%zu: holds a NUL byte; if this is a text file, tr -d '\\000' removes it",
+		    stream_name(s), line);
 	return err_set(e, ERR_FORMAT,
 	    "%s: looks like none of the formats idx, npy, jsonl, fasttext, ffm, libsvm, vw, csv; name "
 	    "one by ?format=",

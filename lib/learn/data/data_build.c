@@ -786,6 +786,16 @@ static enum err_code finish_words(struct data_build *b, struct dataset **out, st
 	return ERR_OK;
 }
 
+static enum err_code fail_empty(const struct data_build *b, struct err *e)
+{
+	return err_set(e, ERR_FORMAT,
+	    b->d->unlabelled
+	        ? "%s: no row has a label, the column is empty; name another one by ?label="
+	        : b->d->heading ? "%s: holds no examples below its header"
+	                        : "%s: holds no examples",
+	    b->first);
+}
+
 /* Fields are counted on the compact data. On an error the dataset stays with b, and data_build_free
  * frees it. */
 enum err_code data_build_finish(struct data_build *b, struct dataset **out, struct err *e)
@@ -797,8 +807,7 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 	if (d->words)
 		return finish_words(b, out, e);
 	if (d->rows == 0)
-		return err_set(e, ERR_FORMAT,
-		    d->unlabelled ? "%s: no row has a label" : "%s: holds no examples", b->first);
+		return fail_empty(b, e);
 	if (d->weight && !reserve_weights(b, d->rows))
 		return err_set(e, ERR_NOMEM, "no memory for the weights of %zu examples", d->rows);
 	if ((rc = scale_weights(b, e)) != ERR_OK)

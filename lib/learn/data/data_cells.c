@@ -135,40 +135,48 @@ static char *skip_blanks(char *p, char sep)
 	return p;
 }
 
-/* Unquotes a cell in place. *p begins after its first quote and moves behind its last one. The text
- * gets shorter by at least that quote, whose place its NUL takes. */
-static bool unquote_cell(char **p)
+/* Where the quoted text at p, which is behind its first quote, ends: behind its last quote. NULL: nowhere. */
+static char *quoted_end(char *p)
 {
-	char *to = *p;
+	for (; (p = strchr(p, '"')); p++)
+		if (*++p != '"')
+			return p;
+	return NULL;
+}
 
-	for (char *q = *p; *q; q++) {
-		if (*q == '"' && *++q != '"') {
-			*p = q;
-			*to = '\0';
-			return true;
-		}
+/* Unquotes a cell in place, which begins behind its first quote and has a last one. The text gets shorter by
+ * at least that quote, whose place its NUL takes. */
+static void unquote_cell(char *cell)
+{
+	char *to = cell;
+
+	for (char *q = cell; *q != '"' || *++q == '"'; q++)
 		*to++ = *q;
-	}
-	return false;
+	*to = '\0';
 }
 
 /* A quoted cell keeps its blanks, and only blanks may stand between its closing quote and the
- * separator. An unquoted cell loses blanks at both ends. NUL bytes are written into the record. */
+ * separator. An unquoted cell loses blanks at both ends. Many programs write tabs between cells that they
+ * never quote, so that text behind a closing quote makes the quotes a part of the cell there, unless they
+ * enclose lines; elsewhere it is an error. NUL bytes are written into the record. */
 char *data_cells_next(char **p, char sep)
 {
-	char *cell = skip_blanks(*p, sep), *end, *next;
+	char *cell = skip_blanks(*p, sep), *end = cell, *next;
 
 	if (*cell == '"') {
-		end = ++cell;
-		if (!unquote_cell(&end))
+		end = quoted_end(cell + 1);
+		if (!end)
 			return NULL;
 		next = skip_blanks(end, sep);
-		if (*next && *next != sep && (sep != ' ' || next == end))
+		if (!*next || *next == sep || (sep == ' ' && next > end)) {
+			unquote_cell(++cell);
+			*p = !*next ? NULL : sep == ' ' ? next : next + 1;
+			return cell;
+		}
+		if (sep != '\t' || memchr(cell, '\n', (size_t)(end - cell)))
 			return NULL;
-		*p = !*next ? NULL : sep == ' ' ? next : next + 1;
-		return cell;
 	}
-	end = sep == ' ' ? cell + strcspn(cell, " \t") : strchrnul(cell, sep);
+	end = sep == ' ' ? cell + strcspn(cell, " \t") : strchrnul(end, sep);
 	next = sep == ' ' ? skip_blanks(end, sep) : *end ? end + 1 : NULL;
 	*p = sep == ' ' && !*next ? NULL : next;
 	while (end > cell && (end[-1] == ' ' || end[-1] == '\t'))

@@ -8,6 +8,10 @@
 /* Splits a CSV record (RFC 4180) into cells, in place: text with a NUL at its end. Blanks around a
  * cell do not count. A quote that is not the first character of a cell is text, as in 12" wide. Pure. */
 
+/* The message about a record whose width is wrong, for its number of cells, NUM_S of it, and the right one. */
+#define DATA_CELLS_WIDTH \
+	"has %zu column%s, the first line has %zu; quote a cell that contains the separator"
+
 /* sep of the two functions below, where the separator is not known yet: any of those that
  * data_cells_separator knows but blanks. */
 #define DATA_CELLS_ANY '\0'
@@ -28,7 +32,8 @@ char data_cells_separator(const char *first, const char *second);
 size_t data_cells_count(const char *record, char sep);
 
 /* Returns the cell at *p, unquoted and NUL-terminated; *p moves to the next one, or to NULL after
- * the last. NULL when text follows a closing quote or the quote is not closed. */
+ * the last. NULL when a quote is not closed, or when text follows a closing quote, except in a line
+ * separated by tabs. */
 char *data_cells_next(char **p, char sep);
 
 /* All cells, in a new array of *n; NULL as in data_cells_next. */

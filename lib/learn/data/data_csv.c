@@ -77,8 +77,17 @@ static bool is_blank_line(const char *line)
 static enum err_code check_text(const struct table *t, const char *line, size_t len, struct err *e)
 {
 	if (memchr(line, '\0', len))
-		return stream_fail(t->s, e, "holds a NUL byte; is this a text file?");
+		return stream_fail(t->s, e,
+		    "holds a NUL byte; if this is a text file, tr -d '\\000' removes it");
 	return ERR_OK;
+}
+
+/* The record in t->record ends in its last cell, which is quoted. */
+static enum err_code fail_unclosed(struct table *t, struct err *e)
+{
+	buf_append(&t->record, "", 1);
+	return stream_fail_at(t->s, data_cells_count((const char *)t->record.data, t->sep), e,
+	    "a quoted cell does not end; remove its quote, or write a second one at its end");
 }
 
 /* The record that begins with this line, as writable, padded text (data_num.h); NULL for a blank
@@ -87,6 +96,7 @@ static enum err_code whole_record(struct table *t, char *line, size_t len, char 
     struct err *e)
 {
 	enum err_code rc = check_text(t, line, len, e);
+	uint64_t began = stream_lineno(t->s);
 	bool open;
 
 	*out = is_blank_line(line) ? NULL : line;
@@ -104,9 +114,10 @@ static enum err_code whole_record(struct table *t, char *line, size_t len, char 
 			rc = check_text(t, line, len, e);
 		if (rc != ERR_OK)
 			return rc;
+		stream_record_began(t->s, began);
 		t->unclosed = !line || t->record.len + len > STREAM_LINE_MAX;
 		if (t->unclosed)
-			return stream_fail(t->s, e, "a quoted cell does not end");
+			return fail_unclosed(t, e);
 		buf_puts(&t->record, "\n");
 		buf_append(&t->record, line, len);
 	}
@@ -148,7 +159,8 @@ static enum err_code bad_cell(const struct table *t, size_t column, const char *
 	cell = data_num(cell, &v);
 	if (cell && !*cell)
 		return stream_fail_at(t->s, column, e,
-		    "expected a finite float32 number, got \"%s\"", text);
+		    "expected a finite float32 number, got \"%s\"; ?ignore=%zu leaves the column out",
+		    text, column);
 	return stream_fail_at(t->s, column, e,
 	    "expected a number, got \"%s\"; if the column has categories, say "
 	    "?categories=%zu",
@@ -204,8 +216,7 @@ static enum err_code parse_csv_row(const struct table *t, char *p, struct err *e
 	if (rc != ERR_OK && (rest || column == t->width))
 		return rc;
 	if (column != t->width || rest)
-		return stream_fail(t->s, e, "has %zu column%s, the first line has %zu", column,
-		    NUM_S(column), t->width);
+		return stream_fail(t->s, e, DATA_CELLS_WIDTH, column, NUM_S(column), t->width);
 	data_build_rows(t->b, 1);
 	return label ? data_label_text(t->b->label, t->s, label, e)
 	             : data_label_number(t->b->label, t->s, 0, e);
@@ -516,6 +527,11 @@ static enum err_code find_label(struct table *t, const char *const *names,
 		    "?columns=",
 		    name);
 	t->label = column_named(name, (char *const *)names, t->width);
+	for (size_t i = t->label + 1; i < t->width; i++)
+		if (strcmp(names[i], name) == 0)
+			return stream_fail_at(t->s, i + 1, e,
+			    "is a second column named \"%.60s\"; give the label's number, as label=%zu",
+			    name, t->label + 1);
 	if (t->label < t->width)
 		return ERR_OK;
 	near = suggest(name, names, t->width);

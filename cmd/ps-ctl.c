@@ -22,8 +22,8 @@ static void print_help(FILE *f, bool whole)
 	fprintf(f,
 	    "\noptions:\n"
 	    "  -C, --cluster DIR  the cluster's run directory; else $PS_CLUSTER, else the one\n"
-	    "                     that runs here (may also follow the subcommand)\n"
-	    "  -h, --help         this; ps-ctl SUBCOMMAND -h tells more\n"
+	    "                     that runs in this folder (may also follow the subcommand)\n"
+	    "  -h, --help         print this help; ps-ctl SUBCOMMAND -h describes a subcommand\n"
 	    "      --version      version and exit\n"
 	    "\nexamples:\n"
 	    "  ps-ctl init                # a cluster file to begin with\n"

@@ -56,8 +56,8 @@ static json_t *list_models(void)
 		[MODEL_REAL] = "a real number",
 		[MODEL_TWO] = "0 or 1",
 		[MODEL_CLASSES] = "a class",
-		[MODEL_WORDS] = "the words nearby",
-		[MODEL_OUTSIDE] = "what the program wants",
+		[MODEL_WORDS] = "nearby words",
+		[MODEL_OUTSIDE] = "defined by the program",
 	};
 	const struct model_info *m;
 	json_t *list = json_array();

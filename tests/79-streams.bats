@@ -185,6 +185,46 @@ produce() {
 	ps-ctl stop -C c.run
 }
 
+@test "a broker with TLS and a password is read by the properties of a file, which are told nowhere" {
+	start_brokers clicks:1
+	produce clicks 0 0 100
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+		-addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem 2>openssl.err
+	cat key.pem cert.pem >both.pem
+	mkfifo account
+	"$BATS_TEST_DIRNAME/fault/kafka_guard" "$broker" both.pem guard <account 3>&- 9>&- &
+	pids+=($!)
+	exec 8>account
+	echo 'anna:pass=word' >&8
+	wait_for 20 test -s guard
+	printf '%s\n' '# of anna' security.protocol=SASL_SSL sasl.mechanisms=PLAIN sasl.username=anna sasl.password=pass=word \
+		"ssl.ca.location=$T/cert.pem" >right
+	topic="kafka://$(cat guard)/clicks?format=libsvm&head=100&properties=$T"
+	write_job "$topic/right" 1
+	ps-ctl start c 8>&-
+	wait_for 60 are_once 100
+	# The brackets keep grep from finding itself.
+	run ! grep -qs 'pass[=]word' /proc/[0-9]*/cmdline /proc/[0-9]*/environ
+	ps-ctl stop -C c.run
+	run ! grep -r 'pass[=]word' c.run
+	sed 's/pass=word/another/' right >wrong
+	run ps-ctl topic ls "$topic/wrong"
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ "$output" == *"refuses the connection: "*"Authentication failed"* ]]
+	[[ "$output" != *another* ]]
+	grep -v ssl.ca right >unknown
+	run ps-ctl topic ls "$topic/unknown"
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ "$output" == *"refuses the connection: "*"certificate verify failed"* ]]
+	echo security.protocol=plaintext >plain
+	ps-ctl topic ls "$topic/plain" 2>plain.err 3>&- 8>&- 9>&- &
+	pids+=($!)
+	wait_for 20 grep -q "no broker of .* answers; it is tried again until one does (.*security.protocol" plain.err
+	exec 8>&-
+}
+
 @test "events that a topic has deleted end the worker with one sentence, or are skipped; a topic made anew ends it" {
 	start_brokers clicks:1,anew:1
 	# The brokers keep 5 MiB of a partition.

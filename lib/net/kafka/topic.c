@@ -45,7 +45,7 @@ struct topic {
 	int wake[2]; /* a pipe: librdkafka writes a byte when a queue is no longer empty */
 	/* set by the callback for errors, which runs in rd_kafka_poll */
 	bool down, refused;
-	char why[256];
+	char why[400]; /* the last error of a connection */
 };
 
 static void tell(const struct topic *t, bool warning, const char *text)
@@ -58,9 +58,11 @@ static void tell(const struct topic *t, bool warning, const char *text)
 static void take_error(rd_kafka_t *rk, int code, const char *reason, void *ctx)
 {
 	struct topic *t = ctx;
-	char text[512];
+	char text[800];
 
 	(void)rk;
+	if (code == RD_KAFKA_RESP_ERR__TRANSPORT)
+		snprintf(t->why, sizeof t->why, "%s", reason);
 	if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION || code == RD_KAFKA_RESP_ERR__SSL ||
 	    code == RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED) {
 		t->refused = true;
@@ -68,8 +70,8 @@ static void take_error(rd_kafka_t *rk, int code, const char *reason, void *ctx)
 	} else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && !t->down) {
 		t->down = true;
 		snprintf(text, sizeof text,
-		    "kafka: no broker of %s answers; it is tried again until one does",
-		    t->cfg.brokers);
+		    "kafka: no broker of %s answers; it is tried again until one does%s%s%s",
+		    t->cfg.brokers, t->why[0] ? " (" : "", t->why, t->why[0] ? ")" : "");
 		tell(t, true, text);
 	}
 }

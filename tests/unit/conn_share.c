@@ -195,6 +195,33 @@ static void full(void)
 	part(&client, &server);
 }
 
+/* What a server could as well say later it does not queue before memory that is full, but a socket's
+ * queue grows. */
+static void wanted(bool shares)
+{
+	enum { SIZE = 700000, MOST = 2 * SIZE };
+	struct end client, server;
+	struct err e = { 0 };
+	unsigned n = 0;
+	size_t queued;
+
+	meet(&client, &server, false);
+	ok(!shares || (!conn_share(client.conn, &e) && !turns(&client, &server, &e)),
+	    shares ? "memory is shared" : "a socket");
+	for (; n < 100 && conn_wants_record(server.conn, MOST); n++)
+		say(server.conn, SIZE, true);
+	queued = conn_queued(server.conn);
+	if (shares)
+		ok(n > 2 && queued > SIZE && queued < MOST,
+		    "of %u records the first that has no room is queued, and no other", n);
+	else
+		ok(n == 2 && queued > MOST, "the queue grows to what is stated");
+	ok(!turns(&client, &server, &e) && client.records == n &&
+	        conn_wants_record(server.conn, MOST),
+	    "all come, and another is wanted");
+	part(&client, &server);
+}
+
 static void refused(void)
 {
 	struct end client, server;
@@ -221,5 +248,7 @@ int main(void)
 	much();
 	full();
 	refused();
+	wanted(true);
+	wanted(false);
 	return tap_done();
 }

@@ -165,7 +165,7 @@ static bool answer_at_once(struct peer *p, struct pull *q)
 	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->count.sessions));
 
 	return q->rec.type == REC_PULL_ROWS && !p->data.pulls && !p->doomed &&
-	    conn_queued(p->conn) < most && answer_pull(p, q) == ANSWER_DONE;
+	    conn_wants_record(p->conn, most) && answer_pull(p, q) == ANSWER_DONE;
 }
 
 /* Queues the pull behind those that came before. A session that asks for more than limits.asked
@@ -444,7 +444,8 @@ bool session_answer_pulls(struct peer *p)
 {
 	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->count.sessions));
 
-	for (int n = 0; p->data.pulls && conn_queued(p->conn) < most && n < ANSWERS_A_TURN; n++) {
+	for (int n = 0; p->data.pulls && conn_wants_record(p->conn, most) && n < ANSWERS_A_TURN;
+	     n++) {
 		struct pull *q = p->data.pulls;
 		enum answered a = answer_pull(p, q);
 

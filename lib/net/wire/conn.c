@@ -659,6 +659,11 @@ size_t conn_queued(const struct conn *c)
 	return c->to_write.queued + c->mem.must_wake;
 }
 
+bool conn_wants_record(const struct conn *c, size_t most)
+{
+	return c->mem.shares_out ? !c->to_write.out : conn_queued(c) < most;
+}
+
 int conn_fd(const struct conn *c)
 {
 	return c->fd;

@@ -150,6 +150,10 @@ bool conn_is_held(const struct conn *c);
 /* Has the other end sent BYE, so that its end of file is no failure? */
 bool conn_said_bye(const struct conn *c);
 size_t conn_queued(const struct conn *c); /* bytes that wait to be written */
+/* Should the owner queue a record now that it could also make later?  The queue of a socket may grow
+ * to `most` bytes, so that the socket does not wait for the owner.  The memory that two processes share
+ * is a queue already, and what is queued before it would be copied once more. */
+bool conn_wants_record(const struct conn *c, size_t most);
 int conn_fd(const struct conn *c);
 /* The cipher suite of payloads, which the server has chosen; at a client valid once it has the
  * hello. */

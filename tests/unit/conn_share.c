@@ -2,6 +2,7 @@
 /* Two ends of a connection that agree to share memory: both know when they do, who does not
  * want it is not made to, and nobody is left asleep on what has been written. */
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -14,6 +15,7 @@ struct end {
 	uint64_t bytes;
 	bool up, may, refuses;
 	bool holds;          /* keeps the next record for a retry */
+	uint8_t *payload;    /* where the last record was */
 	struct conn *feeder; /* sends another, `feeds` times, while one is taken */
 	unsigned feeds;
 };
@@ -35,12 +37,14 @@ static void live(void *ctx, const struct hs_server_info *server)
 	((struct end *)ctx)->may = server && server->shares;
 }
 
+static uint8_t fill = 1; /* the bytes of all payloads */
+
 static void say(struct conn *c, uint32_t len, bool reserved)
 {
 	static uint8_t body[700000];
 	struct record r = { .type = REC_PUSH, .len = len };
 
-	memset(body, 1, len);
+	memset(body, fill, len);
 	if (!reserved) {
 		conn_send(c, &r, body);
 		return;
@@ -53,6 +57,7 @@ static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payl
 {
 	struct end *x = ctx;
 
+	x->payload = payload;
 	if (x->holds) {
 		x->holds = false;
 		return CONN_HOLD;
@@ -222,6 +227,116 @@ static void wanted(bool shares)
 	part(&client, &server);
 }
 
+/* Two sessions of one thread receive into one buffer, but a record that is held keeps its own. */
+static void buffers(bool shares)
+{
+	enum { SIZE = 100000 };
+	struct end client[2], server[2];
+	struct buffers list = { 0 };
+	struct err e = { 0 };
+	uint8_t *place;
+
+	for (int i = 0; i < 2; i++) {
+		meet(&client[i], &server[i], false);
+		conn_use_buffers(server[i].conn, &list);
+		if (shares)
+			conn_share(client[i].conn, &e);
+		say(client[i].conn, SIZE, false);
+		turns(&client[i], &server[i], &e);
+	}
+	place = server[0].payload;
+	ok(server[0].bytes == SIZE && server[1].bytes == SIZE && server[1].payload == place &&
+	        list.n == 1,
+	    "two sessions use one buffer, %s", shares ? "memory" : "socket");
+	server[0].holds = true;
+	say(client[0].conn, SIZE, false);
+	turns(&client[0], &server[0], &e);
+	fill = 2;
+	say(client[1].conn, SIZE, false);
+	turns(&client[1], &server[1], &e);
+	fill = 1;
+	ok(conn_is_held(server[0].conn) && server[0].payload == place &&
+	        server[1].payload != place && server[1].bytes == 3 * SIZE,
+	    "while one holds a record, the other has another buffer");
+	server[0].payload = NULL;
+	ok(!conn_retry(server[0].conn, &e) && server[0].payload == place &&
+	        server[0].bytes == 2 * SIZE && list.n == 2,
+	    "the record has not changed, and both buffers are back");
+	server[0].holds = true;
+	say(client[0].conn, SIZE, false);
+	turns(&client[0], &server[0], &e);
+	conn_hand_over(server[0].conn, &handler, &server[0]);
+	ok(list.n == 1 && !conn_retry(server[0].conn, &e) && server[0].bytes == 3 * SIZE &&
+	        list.n == 1,
+	    "a session that leaves the thread takes its buffer along");
+	server[1].holds = true;
+	say(client[1].conn, SIZE, false);
+	turns(&client[1], &server[1], &e);
+	ok(list.n == 0, "a session that ends with a record has the last buffer");
+	for (int i = 0; i < 2; i++)
+		part(&client[i], &server[i]);
+	buffers_release(&list);
+}
+
+/* A client that writes to a record that the server has, and one that ends within a record. */
+static void unfair(void)
+{
+	enum { SIZE = 100000 };
+	struct record r = { .type = REC_PUSH, .len = SIZE };
+	struct end client, server;
+	struct err e = { 0 };
+	uint8_t *room;
+
+	meet(&client, &server, false);
+	ok(!conn_share(client.conn, &e) && !turns(&client, &server, &e), "memory is shared");
+	room = conn_reserve(client.conn, SIZE);
+	memset(room, 1, SIZE);
+	conn_commit(client.conn, &r);
+	server.holds = true;
+	turns(&client, &server, &e);
+	memset(room, 255, SIZE);
+	ok(conn_is_held(server.conn) && !conn_retry(server.conn, &e) && server.bytes == SIZE,
+	    "a record does not change after the server has begun to handle it");
+	memset(conn_reserve(client.conn, SIZE), 1, SIZE / 2);
+	conn_free(client.conn);
+	ok(conn_read(server.conn, &e) == ERR_CLOSED && server.records == 1,
+	    "half a record is never seen: \"%s\"", e.msg);
+	conn_free(server.conn);
+}
+
+/* The list of buffers: the last one first, a small one is replaced, and too many are not kept. */
+static void kept(void)
+{
+	struct buffers list = { 0 };
+	uint8_t *at[BUFFERS_SPARE + 2];
+	size_t size[BUFFERS_SPARE + 2], got, all = 0;
+
+	for (unsigned i = 0; i < BUFFERS_SPARE + 2; i++) {
+		at[i] = buffers_take(&list, 1000 * (i + 1), &size[i]);
+		if (!at[i] || size[i] < 1000 * (i + 1))
+			abort();
+		memset(at[i], 1, size[i]);
+	}
+	buffers_give(&list, at[2], size[2]);
+	buffers_give(&list, at[1], size[1]);
+	ok(buffers_take(&list, 1500, &got) == at[1] && got == size[1],
+	    "the last buffer that was given back is the first");
+	buffers_give(&list, at[1], size[1]);
+	ok(buffers_take(&list, 2500, &got) == at[2] && list.n == 1, "if it is large enough");
+	buffers_give(&list, at[2], size[2]);
+	for (unsigned i = 3; i < BUFFERS_SPARE + 2; i++)
+		buffers_give(&list, at[i], size[i]);
+	buffers_give(&list, at[0], size[0]);
+	for (unsigned i = 0; i < list.n; i++)
+		all += list.spare[i].size == 1000;
+	ok(list.n == BUFFERS_SPARE && !all, "%u are kept, and not the smallest", list.n);
+	at[0] = buffers_take(&list, 1 << 20, &got);
+	ok(at[0] && list.n == BUFFERS_SPARE - 1, "a larger one takes the place of a small one");
+	free(at[0]);
+	buffers_release(&list);
+	ok(list.n == 0, "none is left");
+}
+
 static void refused(void)
 {
 	struct end client, server;
@@ -250,5 +365,9 @@ int main(void)
 	refused();
 	wanted(true);
 	wanted(false);
+	buffers(true);
+	buffers(false);
+	unfair();
+	kept();
 	return tap_done();
 }

@@ -479,6 +479,7 @@ void io_threads_stop(struct server *s)
 		view_text_unref(l->views);
 		loop_free(s->io_thread[i].loop);
 		zip_free(s->io_thread[i].zip);
+		buffers_release(&s->io_thread[i].buffers);
 	}
 	free(s->io_thread);
 }

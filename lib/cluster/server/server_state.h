@@ -226,7 +226,8 @@ struct io_thread {
 	unsigned half_open;      /* connections in their handshake */
 	/* The sum of peer.load, with connections that are posted to it. */
 	_Atomic unsigned load;
-	struct zip *zip; /* NULL before the first use */
+	struct zip *zip;        /* NULL before the first use */
+	struct buffers buffers; /* of all its sessions */
 	/* A look at all waiting peers has been posted and has not begun. */
 	_Atomic bool woken;
 	_Atomic uint64_t turns; /* ticks of its loop, about four a second */

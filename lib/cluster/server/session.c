@@ -514,6 +514,7 @@ void session_open(struct io_thread *l, int fd)
 	    (enum suite)atomic_load(
 	        net_peer_is_local(fd) ? &s->limits.local_suite : &s->limits.remote_suite),
 	    atomic_load(&s->epochs.installed), &handler, p);
+	conn_use_buffers(p->conn, &l->buffers);
 	if (l->spins)
 		conn_watch(p->conn);
 	p->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = p };

@@ -22,16 +22,28 @@
 
 /* ---- receiving ---- */
 
-/* The conn's own buffer for payloads, of at least n bytes. NULL: no memory. Its contents are not
- * kept when it grows. */
-static uint8_t *reserve_stage(struct conn *c, size_t n)
+static struct buffers *buffers_of(struct conn *c)
 {
-	if (n > c->in.stage_cap) {
-		free(c->in.stage);
-		c->in.stage = mem_try_array(1, n);
-		c->in.stage_cap = c->in.stage ? n : 0;
-	}
+	return c->in.buffers ? c->in.buffers : &c->in.own;
+}
+
+static void give_stage_back(struct conn *c)
+{
+	buffers_give(buffers_of(c), c->in.stage, c->in.stage_cap);
+	c->in.stage = NULL;
+}
+
+/* A buffer of at least n bytes for the payload of the record that begins. NULL: no memory. */
+static uint8_t *take_stage(struct conn *c, size_t n)
+{
+	give_stage_back(c);
+	c->in.stage = buffers_take(buffers_of(c), n, &c->in.stage_cap);
 	return c->in.stage;
+}
+
+void conn_use_buffers(struct conn *c, struct buffers *b)
+{
+	c->in.buffers = b;
 }
 
 enum err_code conn_unplace(struct conn *c, struct err *e)
@@ -40,7 +52,7 @@ enum err_code conn_unplace(struct conn *c, struct err *e)
 
 	if (!c->in.in_payload || !c->in.cur.len || c->in.dst == c->in.stage)
 		return ERR_OK;
-	stage = reserve_stage(c, c->in.cur.len);
+	stage = take_stage(c, c->in.cur.len);
 	if (!stage)
 		return err_set(e, ERR_NOMEM, "no memory for a record of %u bytes", c->in.cur.len);
 	memcpy(stage, c->in.dst, c->in.got);
@@ -62,7 +74,7 @@ enum err_code conn_begin(struct conn *c, const uint8_t head[static RECORD_HEADER
 		if (c->handler->place)
 			c->in.dst = c->handler->place(c->ctx, &c->in.cur);
 		if (!c->in.dst)
-			c->in.dst = reserve_stage(c, c->in.cur.len);
+			c->in.dst = take_stage(c, c->in.cur.len);
 		if (!c->in.dst)
 			return err_set(e, ERR_NOMEM, "no memory for a record of %u bytes",
 			    c->in.cur.len);
@@ -170,6 +182,8 @@ enum err_code conn_deliver(struct conn *c, struct err *e)
 		return conn_shared(c, e);
 	v = c->handler->record(c->ctx, &c->in.cur, c->in.dst);
 	c->held = v == CONN_HOLD;
+	if (!c->held)
+		give_stage_back(c);
 	if (v == CONN_DROP)
 		return err_set(e, ERR_PROTO, "connection of %s dropped", c->peer);
 	return ERR_OK;
@@ -586,6 +600,7 @@ void conn_hand_over(struct conn *c, const struct conn_handler *handler, void *ct
 {
 	c->handler = handler;
 	c->ctx = ctx;
+	c->in.buffers = NULL;
 }
 
 void conn_free(struct conn *c)
@@ -604,6 +619,7 @@ void conn_free(struct conn *c)
 	}
 	free(c->to_write.reserved);
 	free(c->in.stage);
+	buffers_release(&c->in.own);
 	conn_unshare(c);
 	close(c->fd);
 	conn_forget_keys(c);

@@ -10,6 +10,7 @@
 #include "auth/secrets.h"
 #include "auth/session.h"
 #include "core/err.h"
+#include "wire/buffers.h"
 #include "wire/record.h"
 
 /* One authenticated stream of records over a non-blocking socket, server or client side: handshake,
@@ -71,7 +72,8 @@ struct conn_handler {
 	 * garbage, and the conn fails.  May be NULL. */
 	uint8_t *(*place)(void *ctx, const struct record *r);
 	/* Handle one whole, verified record.  After CONN_HOLD the same record is handed over again
-	 * by conn_retry, with its payload in the same place. */
+	 * by conn_retry, with its payload in the same place.  After other answers the payload is
+	 * gone. */
 	enum conn_verdict (*record)(void *ctx, const struct record *r, uint8_t *payload);
 };
 
@@ -134,6 +136,10 @@ enum err_code conn_check(struct conn *c, int64_t now, struct err *e);
 /* Has conn_check or the system found the network silent?  The other process may be well. */
 bool conn_is_silent(const struct conn *c);
 
+/* Receive payloads into buffers of this list from now on, which other conns of the thread use, too.
+ * It must live until the conn is freed or handed over.  Without a list a conn has a buffer of its
+ * own. */
+void conn_use_buffers(struct conn *c, struct buffers *b);
 /* Give the conn to another thread and handler.  A held record goes to the new handler at its next
  * conn_retry. */
 void conn_hand_over(struct conn *c, const struct conn_handler *handler, void *ctx);

@@ -46,9 +46,11 @@ struct conn_reading {
 	struct record cur;
 	/* The head of `cur` has been verified, its payload has not. */
 	bool in_payload;
-	/* dst: the place of its payload.  stage: the conn's own buffer for payloads. */
+	/* dst: the place of its payload.  stage: the buffer that was taken for it, or NULL. */
 	uint8_t *dst, *stage;
 	size_t stage_cap, got, tag_got; /* got, tag_got: bytes of payload and tag received */
+	/* Where buffers are taken from: the list of conn_use_buffers; NULL: `own`. */
+	struct buffers *buffers, own;
 	uint8_t tag[RECORD_TAG];
 	size_t look_at, look_len; /* look[look_at .. look_len - 1] has not been used */
 };

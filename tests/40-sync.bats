@@ -128,7 +128,7 @@ check() {
 	done
 	cat >case.json <<-END
 	{ "servers": 2, "workers": 3, "job": { "model": "$model", "data": "$INPUT", "hidden": [$HIDDEN],
-	  "init": "$INIT", "steps": 200, "batch": 6, "seed": $SEED } }
+	  "init": "$INIT", "steps": 200, "batch": 6, "l2": 0, "seed": $SEED } }
 	END
 	train case.json --set optimizer=$rule --set lr=$lr "${set[@]}"
 	cases=$((cases + 1))

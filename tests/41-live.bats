@@ -198,7 +198,7 @@ as_accurate() {
 	wait_for 20 eval '[ "$(ps-ctl export b -C "$RUN" -o text | sha256sum)" != "$b" ]'
 	[ "$(ps-ctl export w -C "$RUN" -o text | sha256sum)" = "$w" ]
 	run -2 --separate-stderr ps-ctl freeze -C "$RUN" w,b
-	[[ $stderr == *'"w,b": must be a table'*"name"* ]]
+	[[ $stderr == *'"w,b": must be the name of a table'* ]]
 	run -4 --separate-stderr ps-ctl freeze -C "$RUN" --off b
 	[[ $stderr == *'table "b" is not frozen'* ]]
 	run -78 --separate-stderr ps-ctl freeze -C "$RUN" v

@@ -384,7 +384,7 @@ goes_on() {
 	grep -q 'damaged .*MANIFEST.json" is not there' list
 	ps-ctl checkpoint fetch "$P/ck" there 2>err >path
 	[[ $(cat path) != *"$newest" ]]
-	grep -q "warning: $P/ck/$newest is passed over: .*MANIFEST.json" err
+	grep -q "warning: $P/ck/$newest was skipped: .*MANIFEST.json" err
 	ps-ctl -C ck.run checkpoint push "$P/ck" >pushed
 	grep -qx "$P/ck/$newest" pushed
 	[ "$(ps-ctl checkpoint fetch "$P/ck" again)" = "again/$newest" ]

@@ -485,3 +485,27 @@ goes_on() {
 	ls -A tmp
 	[ -z "$(ls -A tmp)" ]
 }
+
+@test "a checkpoint of a store is a model, too, for predict, eval and --init-from, and leaves nothing behind" {
+	saving 200
+	mkdir tmp
+	export TMPDIR=$T/tmp
+	train ck.json
+	step=step-$(printf %012d "$(stored | awk '{ print $NF }')")
+	model=$P/ck/$step
+	cp -r ck.run/checkpoints/$step kept
+	ps-work predict kept train.csv >want
+	[ "$(wc -l <want)" -gt 100 ]
+	ps-work predict $model train.csv | cmp - want
+	ps-work predict -C $model/ train.csv | cmp - want
+	[ "$(ps-work eval $model 'train.csv?label=y' --json 2>/dev/null | jq .loss)" = "$(ps-work eval kept 'train.csv?label=y' --json 2>/dev/null | jq .loss)" ]
+	# The optimizer state comes along.
+	train ck.json --set checkpoint_to=none --set checkpoint_every=none --set steps=1 --set lr=1e-12 --init-from $model
+	grep -q "beginning with the model $model and its optimizer state" stderr
+	refused 4 "cannot get the checkpoint: $P/ck/step-000000000007" ps-work predict $P/ck/step-000000000007 train.csv
+	fault 1 '"method": "GET", "path": "'$step'/server-0.params", "do": "lie"'
+	refused 1 "damaged on its way" ps-work predict $model train.csv
+	TMPDIR=$T/none refused 1 "$T/none" ps-work predict $model train.csv
+	ls -A tmp
+	[ -z "$(ls -A tmp)" ]
+}

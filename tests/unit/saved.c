@@ -15,6 +15,7 @@
 #include "format/safetensors.h"
 #include "msg/manifest.h"
 #include "optim/optim.h"
+#include "saved/saved_kind.h"
 #include "saved/saved_metadata.h"
 #include "saved/saved_model.h"
 
@@ -162,6 +163,16 @@ static void checkpoints(void)
 	ok(has_values(m, 0, 0) && !saved_model_about(m).optimizer,
 	    "what is served needs no optimizer state");
 	saved_model_close(m);
+	ok(saved_checkpoint_open_copy(second, "s3://b/k/step-0", &m, &e) == ERR_OK,
+	    "a downloaded checkpoint is a model: %s", second);
+	m->about.layout = &m->layout; /* as saved_model_open does */
+	file_remove_tree(in_dir("second"), NULL);
+	ok(strcmp(saved_model_about(m).path, "s3://b/k/step-0") == 0 &&
+	        !saved_model_about(m).checkpoint &&
+	        strcmp(saved_model_about(m).optimizer, "adagrad") == 0 &&
+	        has_values(m, 1, optim_find("adagrad")->vector_init[0]),
+	    "which stays readable when it has been removed");
+	saved_model_close(m);
 	json_decref(c);
 	json_decref(serve);
 	free(first);
@@ -217,6 +228,11 @@ static void names(void)
 {
 	ok(saved_model_is_named("not/there.safetensors"), "a name that ends so means a model");
 	ok(saved_model_is_named(in_dir("first/step-000000000000")), "a checkpoint is one");
+	ok(saved_model_is_named("s3://b/k/step-000000000100") &&
+	        saved_model_is_named("https://h/k/step-000000000100/") &&
+	        !saved_model_is_named("s3://b/k/step-000000000100/train.csv") &&
+	        !saved_model_is_named("s3://b/k") && !saved_model_is_named("step-000000000100"),
+	    "so is a URL that ends in a step");
 	ok(!saved_model_is_named("train.csv") && !saved_model_is_named(".safetensors") &&
 	        !saved_model_is_named(in_dir("run")),
 	    "other files and directories are none");

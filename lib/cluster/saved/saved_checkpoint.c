@@ -100,3 +100,18 @@ enum err_code saved_checkpoint_open(const char *path, struct saved_model **out, 
 		*out = &c->model;
 	return rc;
 }
+
+enum err_code saved_checkpoint_open_copy(const char *path, const char *name,
+    struct saved_model **out, struct err *e)
+{
+	enum err_code rc = saved_checkpoint_open(path, out, e);
+	struct saved_about *about;
+
+	if (rc)
+		return rc;
+	about = &(*out)->about;
+	free((char *)(uintptr_t)about->path);
+	about->path = mem_strdup(name);
+	about->checkpoint = NULL;
+	return ERR_OK;
+}

@@ -33,9 +33,16 @@ enum err_code saved_file_open(const char *path, const char *run, struct saved_mo
     struct err *e);
 /* As saved_file_open without a run; takes ownership of fd, also on failure. name is for messages. */
 enum err_code saved_file_open_fd(int fd, const char *name, struct saved_model **out, struct err *e);
-/* Downloads and opens a model file at s3:// or https://. Errors also of the object store, and of $TMPDIR. */
+/* Downloads and opens a model file or a checkpoint at s3:// or https://. Errors also of the object store, and of
+ * $TMPDIR. */
 enum err_code saved_remote_open(const char *url, struct saved_model **out, struct err *e);
+/* Does the name end as that of a checkpoint, step-N? Pure. */
+bool saved_remote_is_checkpoint(const char *url);
 /* Opens a checkpoint and verifies it. */
 enum err_code saved_checkpoint_open(const char *path, struct saved_model **out, struct err *e);
+/* Opens a copy of a checkpoint, which may be removed as soon as it is open: no server can begin from it. name
+ * is what messages call it. */
+enum err_code saved_checkpoint_open_copy(const char *path, const char *name,
+    struct saved_model **out, struct err *e);
 
 #endif

@@ -43,7 +43,7 @@ bool saved_model_is_named(const char *path)
 	if (is_directory(path))
 		return ckpt_is_there(path) || has_entry(path, MODEL) ||
 		    has_entry(path, CHECKPOINTS) || has_entry(path, "cluster.json");
-	return n > m && memcmp(path + n - m, suffix, m) == 0;
+	return (n > m && memcmp(path + n - m, suffix, m) == 0) || saved_remote_is_checkpoint(path);
 }
 
 /* ---- a run that has ended ---- */

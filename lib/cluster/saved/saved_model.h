@@ -15,7 +15,8 @@
  *
  *   a file        written by ps-ctl export all, or by a run at its end. It has the values of all
  *                 tables, and no optimizer state. At s3:// or https:// it is downloaded first.
- *   a checkpoint  the directory, with optimizer state.
+ *   a checkpoint  the directory, with optimizer state. At s3:// or https:// its name must end in step-N, and
+ *                 it is downloaded first.
  *   a run         the run directory of a run that has ended: its newest checkpoint if that has the
  *                 last values, else its model.safetensors, else its newest checkpoint.
  *
@@ -33,12 +34,13 @@ struct saved_about {
 	bool foreign;          /* there is, but of another version of pskit */
 	/* The shapes of the tables, which no server has. Dropped tables are left out. */
 	const struct layout *layout;
-	/* The directory of a checkpoint, from which a server can begin. NULL: the model is a file. */
+	/* The directory of a checkpoint, from which a server can begin. NULL: the model is a file, or it has
+	 * been downloaded. */
 	const char *checkpoint;
 };
 
 /* Could this path be meant as a model? True for a checkpoint, for a directory with a saved model or
- * checkpoints, and for any name that ends in .safetensors, of a URL before its "?". */
+ * checkpoints, and for any name that ends in .safetensors, of a URL before its "?", and for a URL that ends in step-N. */
 bool saved_model_is_named(const char *path);
 /* ERR_NOTFOUND: there is no such file, or no model in the directory. ERR_FORMAT: it is damaged, or
  * the file does not describe its model. ERR_UNSUPPORTED: a later version. The digests of a

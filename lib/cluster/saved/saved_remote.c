@@ -1,23 +1,37 @@
 /* SPDX-License-Identifier: ISC */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "ckpt/names.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/helper.h"
 #include "core/mem.h"
 #include "data/data_object.h"
 #include "format/uri.h"
 #include "saved/saved_kind.h"
 
-/* A model file at s3:// or https://. It is downloaded into a file in $TMPDIR, whose name is removed before
- * the first byte arrives, so that nothing is left behind however this process ends. */
+/* A model file or a checkpoint at s3:// or https://. A file is downloaded into one in $TMPDIR, whose name is
+ * removed before the first byte arrives, so that nothing is left behind however this process ends. The files
+ * of a checkpoint are downloaded into a directory there, by a ps-ctl process, and removed once they are open:
+ * only a process that is killed during the download leaves them behind. */
 
 #define COPY_BYTES (1u << 20)
+
+/* A new name in $TMPDIR for mkostemp or mkdtemp. */
+static char *name_in_tmp(void)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	return mem_printf("%s/pskit-model-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+}
 
 /* A file without a name. ERR_IO. */
 static enum err_code open_nameless_file(int *fd, char **where, struct err *e)
 {
-	const char *tmp = getenv("TMPDIR");
-	char *path = mem_printf("%s/pskit-model-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	char *path = name_in_tmp();
 
 	*fd = mkostemp(path, O_CLOEXEC);
 	*where = path;
@@ -75,7 +89,7 @@ static enum err_code download_model(const char *url, int fd, const char *where, 
 	return rc;
 }
 
-enum err_code saved_remote_open(const char *url, struct saved_model **out, struct err *e)
+static enum err_code open_remote_file(const char *url, struct saved_model **out, struct err *e)
 {
 	char *shown = uri_shown(url), *where = NULL;
 	int fd = -1;
@@ -93,4 +107,68 @@ enum err_code saved_remote_open(const char *url, struct saved_model **out, struc
 	free(where);
 	free(shown);
 	return rc;
+}
+
+/* ---- a checkpoint ---- */
+
+/* The URL without slashes at its end, as a fresh string. */
+static char *strip_slashes(const char *url)
+{
+	size_t n = strlen(url);
+
+	while (n > 0 && url[n - 1] == '/')
+		n--;
+	return mem_printf("%.*s", (int)n, url);
+}
+
+bool saved_remote_is_checkpoint(const char *url)
+{
+	char *whole = strip_slashes(url);
+	uint64_t step;
+	bool is = uri_is(whole) && ckpt_step_parse(path_basename(whole), &step);
+
+	free(whole);
+	return is;
+}
+
+/* Downloads the checkpoint into the directory dir, and checks it there. *path: where it is, a fresh string. */
+static enum err_code download_checkpoint(const char *url, const char *dir, char **path,
+    struct err *e)
+{
+	const char *args[] = { "checkpoint", "fetch", url, dir, NULL };
+	struct buf text = BUF_INIT;
+	enum err_code rc = helper_run(args, NULL, &text, e);
+
+	/* ps-ctl prints the path and a newline. */
+	*path = mem_printf("%.*s", text.len ? (int)text.len - 1 : 0, (const char *)text.data);
+	buf_release(&text);
+	return rc;
+}
+
+static enum err_code open_remote_checkpoint(const char *url, struct saved_model **out,
+    struct err *e)
+{
+	char *dir = name_in_tmp(), *whole = strip_slashes(url), *path = NULL;
+	enum err_code rc;
+
+	if (!mkdtemp(dir)) {
+		rc = err_sys(e, ERR_IO, "cannot make the directory %s", dir);
+	} else {
+		rc = download_checkpoint(whole, dir, &path, e);
+		if (rc)
+			err_prefix(e, "cannot get the checkpoint");
+		else
+			rc = saved_checkpoint_open_copy(path, whole, out, e);
+		file_remove_tree(dir, NULL);
+	}
+	free(path);
+	free(whole);
+	free(dir);
+	return rc;
+}
+
+enum err_code saved_remote_open(const char *url, struct saved_model **out, struct err *e)
+{
+	return saved_remote_is_checkpoint(url) ? open_remote_checkpoint(url, out, e)
+	                                       : open_remote_file(url, out, e);
 }

@@ -70,7 +70,7 @@ is_saved() {
 	touch lin.run/checkpoints
 	run -1 --separate-stderr ps-ctl stop
 	[ -z "$output" ]
-	[[ $stderr == *"lin.run goes on"*"--discard"*checkpoints* ]]
+	[[ $stderr == *"lin.run keeps running"*"--discard"*checkpoints* ]]
 	is_running
 	rm lin.run/checkpoints
 	run -0 ps-ctl stop

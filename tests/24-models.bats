@@ -88,7 +88,7 @@ criteo() {
 	[ "$(head -n 1 all)" = "$(($(wc -l <all) - 1)) 64" ]
 	run ps-work words -C words.run xyzzy
 	[ "$status" -ne 0 ]
-	[[ $output == *'"xyzzy" is none of the '* ]]
+	[[ $output == *'"xyzzy" is not among the '* ]]
 	ps-ctl stop -C words.run
 }
 

@@ -238,7 +238,7 @@ being_taken() { ps-ctl events -C "$RUN" trace | grep -q .; }
 	python3 "$LIB/trace_check.py" out server-0 server-1 worker-0 worker-1
 	ps-ctl trace -C "$RUN" -d "${PS_SANITIZED:+3}500ms" --limit 32K >small 2>err
 	[ "$(stat -c %s small)" -lt 36000 ]
-	grep -q 'the limit is reached' err
+	grep -q 'the size limit was reached' err
 	jq -e '.traceEvents | length > 60' small >/dev/null
 	run -2 ps-ctl trace -C "$RUN" -d 1h
 	ps-ctl stop -C "$RUN" >/dev/null

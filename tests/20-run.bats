@@ -296,7 +296,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	ps-ctl start lin 2>/dev/null
 	kill -s STOP $(sed -sn 1p lin.run/*.pid lin.run/lock)
 	run -0 ps-ctl stop --timeout 500ms
-	[[ $output == *force* ]]
+	[[ $output == *killed* ]]
 	none_left "$T"
 }
 

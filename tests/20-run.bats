@@ -195,7 +195,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	[ -z "$output" ]
 	[[ $stderr == *"cluster lin is "* && $stderr == *"1/1 server, "* ]]
 	run -1 ps-ctl start lin
-	[[ $output == *"running already"* ]]
+	[[ $output == *"already running"* ]]
 	ps-ctl wait --for done --timeout 60s
 	# Who has waited for "done" finds what the job has made.
 	[ "$(jq -r .state lin.run/result.json)" = done ]
@@ -367,6 +367,6 @@ pid_of() { cat "lin.run/$1.pid"; }
 	ps-ctl start lin >b 2>&1 || two=$?
 	wait "$one" || first=$?
 	[ $((first + two)) -eq 1 ]
-	cat a b | grep -q 'running already'
+	cat a b | grep -q 'already running'
 	running
 }

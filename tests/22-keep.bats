@@ -20,7 +20,7 @@ is_saved() {
 	ps-ctl run lin --resume "$checkpoint" --set name=again --set steps=1000000000 --set epochs=0 2>again.err &
 	pids+=("$!")
 	local again=$!
-	wait_for 20 grep -q 'going on from' again.run/server-0.log
+	wait_for 20 grep -q 'resuming from' again.run/server-0.log
 	ps-ctl -C again.run stop --discard >/dev/null
 	wait "$again" || true
 }
@@ -166,7 +166,7 @@ one_checkpoint() {
 	run -0 --separate-stderr ps-ctl run lin --resume "${from#"$T/"}" --set lr=0.1 --set epochs=0 --set steps=$((step + 100)) --json
 	[ "$(field steps <<<"$output")" -eq $((step + 100)) ]
 	[ -d lin.run.1 ]
-	grep -q "going on from $T/lin.run.1/checkpoints/" lin.run/server-0.log
+	grep -q "resuming from $T/lin.run.1/checkpoints/" lin.run/server-0.log
 	# A server of pulls whose own run directory was that run's.
 	from=$(ls -d lin.run.1/checkpoints/*)
 	background ps-serve --read-only "$from" -C lin.run.1
@@ -186,7 +186,7 @@ one_checkpoint() {
 	# Without a checkpoint there is no such way.
 	rm -r lin.run* && ps-ctl run lin --set epochs=1 >/dev/null && rm lin.run/result.json
 	run -78 --separate-stderr ps-ctl run lin --resume auto --set lr=0.1
-	[[ $stderr == *"give those, or --resume none"* ]]
+	[[ $stderr == *"give the same values, or begin a new run: --resume none"* ]]
 }
 
 @test "resume with nothing left to train is 3, and says so" {

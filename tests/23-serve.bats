@@ -72,13 +72,13 @@ serve() {
 	ps-work pull -C serve.run b >before.npy
 	run ps-work push -C serve.run b g.npy
 	[ "$status" -ne 0 ]
-	[[ $output == *"this cluster is read-only: it answers pulls"* ]]
+	[[ $output == *"this cluster is read-only: it only answers pulls"* ]]
 	ps-work pull -C serve.run b >after.npy
 	cmp before.npy after.npy
 	ps-ctl invite -C serve.run --role worker -o w.join
 	run ps-work train --join w.join --data fruit.csv
 	[ "$status" -ne 0 ]
-	[[ $output == *"nobody trains here"* ]]
+	[[ $output == *"this cluster does not train"* ]]
 	kill -9 "$SERVER"
 }
 

@@ -98,10 +98,10 @@ criteo() {
 	echo '{ "job": { "model": "word2vec", "optimizer": "sgd", "lr": 0.1, "data": "a.svm?format=libsvm", "epochs": 1 } }' >w.json
 	run ps-ctl run w.json
 	[ "$status" -ne 0 ]
-	[[ $output == *"is libsvm, and the model wants plain text"* ]]
+	[[ $output == *"is libsvm, but the model needs plain text"* ]]
 	run ps-ctl run w.json --set model=logistic --set "data=a.txt?format=text"
 	[ "$status" -ne 0 ]
-	[[ $output == *"is read as plain text, which is for job.model word2vec"* ]]
+	[[ $output == *"is read as plain text, which requires job.model word2vec"* ]]
 }
 
 # Two crossed features, neither of which says anything alone, N lines of `printf FORMAT, label, x, y`.
@@ -325,7 +325,7 @@ write_data_of() {
 	at_least .eval.loss 4.4
 	[ "$(res '.eval.pinball == .eval.loss or (.eval.pinball / .eval.loss - 1 | fabs) < 1e-6')" = true ]
 	run -78 ps-ctl run quantile.json --set model=softmax
-	[[ $output == *"job.loss: model softmax cannot have the loss quantile"* ]]
+	[[ $output == *"job.loss: model softmax cannot use the loss quantile"* ]]
 }
 
 @test "job.class_weight: balanced classes count the same, and a name that is no class is an error" {

@@ -118,7 +118,7 @@ has_gone_beyond() { [ "$(ps-ctl status --json | jq 'select(.kind == "cluster").s
 	ps-ctl invite --role server -o s.join 2>/dev/null
 	ps-ctl invite --role worker -o w.join 2>/dev/null
 	run -3 ps-serve --join s.join
-	[[ $output == *"no place for one more"* ]]
+	[[ $output == *"the cluster already has its"* ]]
 	jq -c --arg psk "$(head -c 32 /dev/zero | base64)" '.psk = $psk' w.join >other.join
 	chmod 600 other.join
 	run -5 ps-work pull b --join other.join

@@ -129,7 +129,7 @@ have_rested() {
 	[[ $output == *"reader"* ]]
 	# Whoever it was is no more: the replica serves what it has.
 	ps-ctl key revoke -C a.run replica
-	wait_for 20 grep "the source cannot be had" rep.log
+	wait_for 20 grep "cannot read the source" rep.log
 	ps-work predict -C rep.run a.svm | cmp - b.txt
 }
 
@@ -141,12 +141,12 @@ have_rested() {
 	replica a.run
 	ps-ctl wait -C a.run --for step=300
 	pkill -9 -f -- "-C $T/a.run" || pkill -9 -f a.run
-	wait_for 30 grep "the source cannot be had" rep.log
+	wait_for 30 grep "cannot read the source" rep.log
 	ps-work predict -C rep.run a.svm >served
 	[ "$(wc -l <served)" = 600 ]
 	wait_for 20 is_over
 	ps-ctl start a.json --resume auto
-	wait_for 30 grep "the source is there again" rep.log
+	wait_for 30 grep "the source can be read again" rep.log
 	settles
 	jq -e '.servers[0].source_age_seconds < 60' < <(curl -s --unix-socket rep.run/ctl.sock http://x/v1/servers)
 }

@@ -128,7 +128,7 @@ can_save() {
 	let_go
 	wait_for 60 over
 	RESULT=$(http GET /v1/result)
-	cat "$RUN"/*.log | grep -q "going on from .*/step-0*$saved\b"
+	cat "$RUN"/*.log | grep -q "resuming from .*/step-0*$saved\b"
 	has .model_digest "$first"
 	ps-ctl stop -C "$RUN" >/dev/null
 	none_left "$T"

@@ -133,7 +133,7 @@ preloaded() {
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	by_hand w1.log ps-work train -C "$RUN" --rank 1 --compute 30ms
 	wait_for 20 step_is_past 15
-	says '^warn slow: everybody waits for worker-1 .*each step takes it .* of that is compute; sync=ssp:S or backup=1' --quick
+	says '^warn slow: everybody waits for worker-1 .*a step takes it .* of that is compute; sync=ssp:S or backup=1' --quick
 	run -0 doctor -C "$RUN" --quick
 }
 
@@ -202,7 +202,7 @@ preloaded() {
 	wait_for 20 grep -q 'worker-0 joined' "$RUN/events.jsonl"
 	by_hand w1.log ps-work train -C "$RUN" --rank 1 --data nowhere.csv
 	says '^fail data: the start waits for worker-1: it cannot begin on .*nowhere.csv.*; put the data at the path in job.data' --quick
-	[[ $(ps-stat -C "$RUN" why | head -n 1) == "the start waits for worker-1 ("*"): it cannot begin on "*nowhere.csv*"; mend that, and start it again: "* ]]
+	[[ $(ps-stat -C "$RUN" why | head -n 1) == "the start waits for worker-1 ("*"): it cannot begin on "*nowhere.csv*"; fix that, and start it again: "* ]]
 	[[ $(ps-ctl events -C "$RUN" worker_unfit) == *"worker-1 cannot begin on "*nowhere.csv* ]]
 	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	wait_for 20 step_is_past 5

@@ -231,7 +231,7 @@ being_taken() { ps-ctl events -C "$RUN" trace | grep -q .; }
 	background ps-ctl trace -C "$RUN" -d "${PS_SANITIZED:+1}1500ms"
 	wait_for 10 being_taken
 	run -1 ps-ctl trace -C "$RUN" -d 1s
-	[[ $output == *"a trace is being taken, for "*" more"* ]]
+	[[ $output == *"a trace is already being recorded, for "*" more"* ]]
 	kill -9 "$(cat "$RUN/worker-1.pid")"
 	finish
 	[ "$status" -eq 0 ]

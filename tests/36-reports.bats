@@ -266,7 +266,7 @@ write_three_runs() {
 	run -0 ps-ctl sweep lin.json --grid lr=0.1 --set slow=1ms -x steps
 	[[ $output == *"the slow workers are emulated: job.slow=1ms"*"the slow workers of a are emulated: job.slow=1ms"* ]]
 	run -78 ps-ctl run lin.json --set slow=worker-2x3
-	[[ $output == *"job.slow: there is no worker-2, as workers is 2"* ]]
+	[[ $output == *"job.slow: there is no worker-2, because workers is 2"* ]]
 	run -78 ps-ctl run lin.json --set slow=3x
 	[[ $output == *"job.slow: must be none, or parts such as"* ]]
 }

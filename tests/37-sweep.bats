@@ -92,7 +92,7 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 	[ "$(tail -n 1 <<<"$output" | jq -r .state)" = failed ]
 	# What cannot be is said before, and why; so is what goes wrong.
 	[ "$(jq -r 'select(.settings.sync == "asp" and .settings.backup == 1) | .result' <<<"$output" | sort -u)" = null ]
-	[[ $(jq -r 'select(.settings.sync == "asp" and .settings.backup == 1) | .reason' <<<"$output") == *"backup: 1 is for sync bsp"* ]]
+	[[ $(jq -r 'select(.settings.sync == "asp" and .settings.backup == 1) | .reason' <<<"$output") == *"backup: 1 requires sync bsp"* ]]
 	[[ $(jq -r 'select(.settings["job.lr"] == 1e30 and .settings.backup == 0) | .reason' <<<"$output") == *"loss is"* ]]
 	none_left "$T"
 }
@@ -118,7 +118,7 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 	[ "$(jq -r 'select(.kind == "point") | .state' out | sort | uniq -c | xargs)" = "2 stopped" ]
 	for run in lin.sweep/*.run; do
 		[ "$(jq -r .state "$run/result.json")" = stopped ]
-		grep -q 'going on from' "$run"/server-0.log
+		grep -q 'resuming from' "$run"/server-0.log
 	done
 	[ ! -e lin.sweep/*.run.1 ]
 	# At once.
@@ -223,7 +223,7 @@ climbing() {
 	kill -INT "$pid"
 	finish
 	[ "$status" -eq 75 ]
-	grep -q 'going on from' lin.sweep/*_rung-1.run/server-0.log
+	grep -q 'resuming from' lin.sweep/*_rung-1.run/server-0.log
 	[ "$(jq .steps lin.sweep/*_rung-1.run/result.json)" -gt "$step" ]
 	[ "$(jq -r 'select(.kind == "point") | "\(.state):\(.rung):\(.kept)"' out | xargs)" = "done:0:true done:0:true stopped:1:false" ]
 	none_left "$T"

@@ -236,9 +236,9 @@ make_with_sockets() {
 	[ "$status" -eq 0 ]
 	# What cannot be used is said.
 	run -78 timeout 20 ./with_sockets "" 0,0,0 ps-serve lin.json
-	[[ $output == *"3 sockets were handed over"* ]]
+	[[ $output == *"received 3 sockets"* ]]
 	run -78 timeout 20 ./with_sockets "" udp ps-serve lin.json
-	[[ $output == *"no TCP socket that listens"* ]]
+	[[ $output == *"is not a listening TCP socket"* ]]
 	# And what is meant for another process is left alone.
 	run -4 env LISTEN_PID=1 LISTEN_FDS=9 ps-serve nothing.json
 }

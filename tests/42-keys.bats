@@ -37,7 +37,7 @@ job() {
 	run -0 python3 "$BATS_TEST_DIRNAME/lib/impostor.py" "$RUN" worker-2 1
 	echo "$output"
 	[ "$output" = "refused with status 5" ]
-	grep -q "connection refused: rank 1 is held by another key than that of worker-2" "$RUN/server-0.log"
+	grep -q "connection refused: rank 1 belongs to another key than that of worker-2" "$RUN/server-0.log"
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 
@@ -153,7 +153,7 @@ job() {
 	jq -c --arg psk "$(cut -d' ' -f2 "$RUN/keys/psk")" '.psk = $psk' other.join >guest.join
 	joined guest.join
 	run -0 event psk_rotated
-	[[ $output == *"the cluster has a new secret, by local; the one before is accepted for 10 s" ]]
+	[[ $output == *"the cluster has a new secret, by local; the old one is accepted for 10 s" ]]
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 

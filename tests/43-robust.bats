@@ -89,7 +89,7 @@ accuracy() {
 	refused median "sync: must be bsp with robust median" --set sync=asp
 	refused median "backup: must be 0" --set backup=1
 	refused median "via: must be servers" --set via=allreduce
-	refused trimmed:2 "leaves nothing of workers 4"
+	refused trimmed:2 "with workers 4 removes all gradients"
 	refused mean "robust: must be none, median, trimmed:K"
 	printf '%s\n' '1 1:1 7:2' '0 2:1 9:1' '1 1:1 9:3' '0 3:1' >train.svm
 	run ps-ctl run digits.json --set data=train.svm --set eval=train.svm --set model=logistic --set robust=median

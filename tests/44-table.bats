@@ -181,17 +181,17 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 		run -"$code" --separate-stderr ps-ctl table -C "$RUN" "$@"
 		[[ $stderr == *"$want"* ]] || { echo "$* says $stderr"; false; }
 	}
-	refuses 'there is a table "emb" already' 78 add emb --rows 10
-	refuses 'there is a table "w" already' 78 add w --rows 10
-	refuses 'belongs to the job'"'"'s model: only what ps-ctl table add has made can grow' 78 grow w --rows 1000
+	refuses 'table "emb" already exists' 78 add emb --rows 10
+	refuses 'table "w" already exists' 78 add w --rows 10
+	refuses 'belongs to the job'"'"'s model: only tables of ps-ctl table add can grow' 78 grow w --rows 1000
 	refuses 'can be dropped' 78 drop w
 	refuses 'there is no table "no"' 4 drop no
 	refuses 'there is no table "no"' 4 grow no --rows 5
 	refuses 'has 10 rows, and can have' 78 grow emb --rows 10
 	refuses 'must be 1 to 63 letters' 78 add 'a b' --rows 10
 	refuses 'must be 1 to 63 letters' 78 add '../x' --rows 10
-	refuses 'and the servers have' 78 add big --rows 1000000000000
-	refuses 'has no room for it: mem_limit: it would make' 78 add big --rows 100000000
+	refuses 'but the servers have' 78 add big --rows 1000000000000
+	refuses 'has no memory for it: mem_limit: it would make' 78 add big --rows 100000000
 	refuses '--rows is required' 2 add x
 	refuses '--rows is required' 2 grow emb
 	refuses '--cols, --sparse, --init, --policy and --decay can only be used with add' 2 grow emb --rows 20 --cols 2
@@ -206,7 +206,7 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 	run -78 --separate-stderr ps-ctl freeze -C "$RUN" emb
 	[[ $stderr == *'there is no table "emb"'* ]]
 	table add s --sparse
-	refuses 'is sparse: it grows with its rows, by itself' 78 grow s --rows 10
+	refuses 'is sparse: it grows automatically' 78 grow s --rows 10
 	state_is running
 	ps-ctl stop -C "$RUN" >/dev/null
 }
@@ -232,7 +232,7 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 	wait "${pids[@]}" || true
 	cat did.* said.* | sort | uniq -c | sort -rn | head -n 12
 	# Nothing but that there is none, that it was dropped, or has another size now.
-	! grep -hv 'there is no table "emb"\|table "emb" was dropped meanwhile\|the array has 100 values, table "emb" has 150 x 1' said.*
+	! grep -hv 'there is no table "emb"\|table "emb" was dropped\|the array has 100 values, table "emb" has 150 x 1' said.*
 	state_is running
 	wait_for 20 step_is_past $(($(status .step) + 50))
 	ps-ctl stop -C "$RUN" >/dev/null

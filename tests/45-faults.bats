@@ -64,7 +64,7 @@ is_new_holder() {
 		wait_for 10 step_is_past 10
 		kill -9 "$(pid_of worker-1)"
 		wait_for 20 worker_is 1 lost
-		silent=$(sed -n 's/.*worker-1 .* is lost: not heard of for \([0-9]*\) ms.*/\1/p' "$RUN/server-0.log")
+		silent=$(sed -n 's/.*worker-1 .* is lost: no message for \([0-9]*\) ms.*/\1/p' "$RUN/server-0.log")
 		# After its lease of a second, and long before the deadline.
 		[ "$silent" -ge 1000 ] && [ "$silent" -lt 60000 ]
 		let_go
@@ -114,7 +114,7 @@ is_new_holder() {
 	wait_for 30 grep -q '"copied"' "$RUN/events.jsonl"
 	kill -CONT "$(pid_of worker-0)"
 	# Each worker must say that it knows the new server, also the one without data.
-	wait_for 30 grep -q '"worker_done"\|taken their places' "$RUN/events.jsonl"
+	wait_for 30 grep -q '"worker_done"\|joined their chains' "$RUN/events.jsonl"
 	! grep '"worker_done"' "$RUN/events.jsonl" || false
 	let_go
 	finished done
@@ -145,7 +145,7 @@ is_new_holder() {
 	wait_for 10 step_is_past 100
 	kill -9 "$(pid_of worker-0)" "$(pid_of worker-1)"
 	finished failed
-	[[ $(res .reason) == *"every worker is gone"* ]]
+	[[ $(res .reason) == *"all workers have ended"* ]]
 }
 
 # ---- wait, fail ------------------------------------------------------------------------
@@ -190,7 +190,7 @@ is_new_holder() {
 	wait_for 10 worker_is 1 lost
 	ps-ctl set -C "$RUN" on_worker_loss=fail >/dev/null
 	finished failed
-	[[ $(res .reason) == *"worker-1 is lost (it was waited for until on_worker_loss was set)"* ]]
+	[[ $(res .reason) == *"worker-1 is lost (on_worker_loss no longer waits for it)"* ]]
 }
 
 @test "fail: the first loss ends the job" {
@@ -307,7 +307,7 @@ is_new_holder() {
 		finish
 		[ "$status" -eq 1 ]
 		cat err
-		grep -q 'worker-1 was taken for dead' err
+		grep -q 'worker-1 was declared lost' err
 		wait_for 10 step_is_past $(($(status .step) + 50))
 		ps-ctl stop -C "$RUN" >/dev/null
 	done
@@ -355,8 +355,8 @@ far_ahead() {
 		[ "$(grep -c '^[wb]' model.txt)" -eq 3 ]
 		# The parameters of the last step whose loss was finite; in ssp and asp
 		# another worker's update may have come before this one's first step.
-		if [ $mode = bsp ] || [[ $(res .reason) != *"no step before was good" ]]; then
-			[[ $(res .reason) == *"the model of step "*" is kept" ]]
+		if [ $mode = bsp ] || [[ $(res .reason) != *"no earlier step had finite parameters" ]]; then
+			[[ $(res .reason) == *"the model of step "*" is saved" ]]
 			! grep -qiE 'nan|inf' model.txt
 		fi
 	done
@@ -398,8 +398,8 @@ far_ahead() {
 	begin naps.json
 	wait_for 10 step_is_past 100
 	kill -STOP "$(pid_of server-1)"
-	wait_for 10 eval 'ps-ctl -C "$RUN" events | grep -q "server-1 .*is not heard of, and has the only replica of"'
-	ps-stat -C "$RUN" why | grep 'server-1.*has not been heard of'
+	wait_for 10 eval 'ps-ctl -C "$RUN" events | grep -q "server-1 .*is silent and has the only replica of"'
+	ps-stat -C "$RUN" why | grep 'server-1.*has been silent'
 	kill -CONT "$(pid_of server-1)"
 	at=$(status .step)
 	wait_for 10 step_is_past $((at + 100))
@@ -493,7 +493,7 @@ while True:
 	  "job": { "model": "logistic", "optimizer": "sgd", "data": "wide.svm", "epochs": 1, "batch": 16, "lr": 0.1 } }
 	END
 	run -78 --separate-stderr ps-ctl run tight.json
-	[[ $stderr == *"mem_limit: 52428800 bytes are less than the sessions of 1 worker and 1 server may take, which is 94371840 bytes"* ]]
+	[[ $stderr == *"mem_limit: 52428800 bytes are less than the sessions of 1 worker and 1 server may need, which is 94371840 bytes"* ]]
 	train tight.json --set mem_limit=200M
 	has .examples 5000
 	begin tight.json --set mem_limit=91M --set epochs=$ENDLESS

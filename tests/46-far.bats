@@ -90,7 +90,7 @@ stop() {
 	wait_for 20 step_is_past "$at"
 	let_go
 	is_done "$want"
-	grep -q "going on from .*/$(printf 'step-%012d' "$at")" coordinator.out || { cat coordinator.out; false; }
+	grep -q "resuming from .*/$(printf 'step-%012d' "$at")" coordinator.out || { cat coordinator.out; false; }
 	figure "resumed at step $at"
 	stop
 }

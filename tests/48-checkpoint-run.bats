@@ -109,7 +109,7 @@ is_done() {
 	none_left "$T"
 	goes_on auto
 	is_done "$want"
-	grep -q "going on from .*/step-" digits.run/server-0.log
+	grep -q "resuming from .*/step-" digits.run/server-0.log
 
 	rm -rf digits.run*
 	running 2
@@ -149,7 +149,7 @@ is_done() {
 	cp -r "$C/$(printf 'step-%012d' "$from")" saved
 	goes_on step=$from
 	is_done "$want"
-	grep -q "going on from .*step-0*$from\$" digits.run/server-0.log
+	grep -q "resuming from .*step-0*$from\$" digits.run/server-0.log
 	for set in servers=1 servers=3 replicas=2; do
 		background ps-ctl run digits.json --json --resume ./saved --set $set --set name=other
 		is_done "$want"
@@ -200,7 +200,7 @@ is_done() {
 	goes_on auto
 	is_done "$want"
 	name=$(printf 'step-%012d' "$newest")
-	grep -q "$name is damaged and not resumed from: " err
+	grep -q "$name is damaged and not used: " err
 	[[ $(res .passed_over) == "$name: "* ]]
 }
 
@@ -215,10 +215,10 @@ is_done() {
 		printf 'x' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") - 9)) conv=notrunc 2>/dev/null
 	done
 	run -1 ps-ctl run digits.json --json "${HELD[@]}" --resume auto
-	[[ $output == *"each checkpoint in "*" is damaged "*"--resume none begins anew"* ]]
+	[[ $output == *"all checkpoints in "*" are damaged "*"--resume none begins a new run"* ]]
 	[ "$(steps)" = "$kept" ]
 	run -1 ps-serve -C "$RUN" --coordinator --resume auto
-	[[ $output == *"each checkpoint in "*" is damaged "* ]]
+	[[ $output == *"all checkpoints in "*" are damaged "* ]]
 	[ "$(steps)" = "$kept" ]
 }
 
@@ -323,7 +323,7 @@ is_done() {
 	kill "$pid"
 	finish
 	[ "$status" -eq 143 ]
-	grep -q "warning: there is no checkpoint of this moment: .*No space left on device" err
+	grep -q "warning: cannot take the last checkpoint: .*No space left on device" err
 	[ "$(field 'checkpoints_failed >= 3' <out)" = true ]
 	[[ $(field checkpoint_error <out) == *"No space left on device"* ]]
 	ps-ctl status -C "$RUN" 2>/dev/null | grep -qE '; [0-9]+ checkpoints failed: .*No space left on device'

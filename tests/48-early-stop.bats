@@ -64,7 +64,7 @@ field() { jq "$1" <<<"$result"; }
 @test "a job that evaluates nothing cannot stop early" {
 	write_job
 	run -78 --separate-stderr ps-ctl run lin --set eval=[]
-	[[ $stderr == *"job.stop: nothing is evaluated"* ]]
+	[[ $stderr == *"job.stop: the job has no evaluation data"* ]]
 }
 
 @test "job.validate holds a part of the examples out" {
@@ -78,7 +78,7 @@ field() { jq "$1" <<<"$result"; }
 	run -78 ps-ctl run lin --set validate=20%
 	[[ $output == *"job.validate: job.eval names the evaluation data"* ]]
 	run -78 ps-ctl run lin --set stop=auc
-	[[ $output == *"job.stop: evaluations of model linear have no auc"* ]]
+	[[ $output == *"job.stop: evaluations of model linear do not have the metric auc"* ]]
 	run -78 ps-ctl run lin --set eval_every=0
-	[[ $output == *"job.stop: job.eval_every must say"* ]]
+	[[ $output == *"job.stop: requires job.eval_every above 0"* ]]
 }

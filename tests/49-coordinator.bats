@@ -60,9 +60,9 @@ sparse() {
 	RESULT=$(cat "$RUN/result.json")
 	has .state done
 	has .model_digest "$first"
-	[ "$(grep -c 'goes on where the one before' "$RUN/coordinator.log")" -ge 3 ]
+	[ "$(grep -c 'continues from the saved state' "$RUN/coordinator.log")" -ge 3 ]
 	# In one life; one that was killed may have had in its log what it had not told anybody yet.
-	awk '/goes on where the one before/ { last = 0 }
+	awk '/continues from the saved state/ { last = 0 }
 		match($0, /epoch [0-9]+:/) { e = substr($0, RSTART + 6) + 0; if (e < last) bad = 1; last = e }
 		END { exit bad }' "$RUN/coordinator.log"
 	ps-ctl stop -C "$RUN" >/dev/null
@@ -120,7 +120,7 @@ sparse() {
 	kill -9 "$coordinator"
 	wait_for 10 is_gone "$coordinator"
 	run -78 ps-serve -C "$RUN" --coordinator
-	[[ $output == *"what it held is gone"* ]]
+	[[ $output == *"its partitions are lost"* ]]
 	head -c 200 "$RUN/state.json" >torn
 	mv torn "$RUN/state.json"
 	run ps-serve -C "$RUN" --no-store
@@ -128,12 +128,12 @@ sparse() {
 	[[ $output == *state.json* && $output == *--force-new-cluster* ]]
 	rm "$RUN/state.json"
 	run -78 ps-serve -C "$RUN" --no-store
-	[[ $output == *"state.json is gone"* && $output == *--force-new-cluster* ]]
+	[[ $output == *"state.json is missing"* && $output == *--force-new-cluster* ]]
 	kill -s 0 "$server" "$worker"
 	background ps-serve -C "$RUN" --no-store --force-new-cluster
 	wait_for 10 is_gone "$server"
 	wait_for 10 is_gone "$worker"
-	grep -q 'has begun anew and knows nothing of layout epoch 1' "$RUN/server-0.log"
+	grep -q 'has lost its state and does not know layout epoch 1' "$RUN/server-0.log"
 	state_is forming
 	kill -9 "${asleep[@]}"
 }
@@ -163,7 +163,7 @@ sparse() {
 	wait_for 20 state_is running
 	# Here it lives, and is not ended by a mistake.
 	run -1 ps-serve -C "$RUN" --no-store
-	[[ $output == *"runs on this host already (pid $(pid_of coordinator))"* ]]
+	[[ $output == *"is already running on this host (pid $(pid_of coordinator))"* ]]
 	state_is running
 	# On another host, whose process numbers mean nothing here, it takes over.
 	asleep=("$(supervisor)")
@@ -174,7 +174,7 @@ sparse() {
 	before=$(cksum <"$RUN/state.json")
 	ps-ctl pause -C "$RUN" >/dev/null 2>&1 || true
 	wait_for 10 is_gone "$first"
-	grep -q 'another coordinator has taken over .* (host elsewhere, pid [0-9]*): this one ends' "$RUN/coordinator.log"
+	grep -q 'another coordinator has taken over .* (host elsewhere, pid [0-9]*); this one ends' "$RUN/coordinator.log"
 	[ "$(cksum <"$RUN/state.json")" = "$before" ]
 	background ps-serve -C "$RUN" --no-store
 	wait_for 20 state_is running

@@ -100,7 +100,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 	digest_of deep.json "${set[@]}" --set "rules=v:optimizer=rowwise_adagrad lr=0.05" --resume half
 	[ "$DIGEST" = "$first" ]
 	run -78 --separate-stderr ps-ctl run deep.json "${set[@]}" --resume half
-	[[ $stderr == *'was made with an update rule of other vectors for table "v" than those of adagrad'* ]]
+	[[ $stderr == *'was made with an update rule whose state for table "v" differs from that of adagrad'* ]]
 	begin deep.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=200
 	for rule in rowwise_adagrad adam rowwise_adagrad adagrad; do
 		run -0 ps-ctl set -C "$RUN" "rules=v:optimizer=$rule"

@@ -54,7 +54,7 @@ begin_short_of_disk() {
 	wait_for 20 state_is running
 	step=$(status .step)
 	wait_for 20 step_is_past $((step + 50))
-	grep -q 'started coordinator, after [0-9]* attempts that failed' "$RUN/supervisor.log"
+	grep -q 'started coordinator after [0-9]* failed attempts' "$RUN/supervisor.log"
 	ps-ctl -C "$RUN" stop >/dev/null
 	none_left "$T"
 }

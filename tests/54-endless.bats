@@ -55,7 +55,7 @@ write_program() {
 	begin lin.json
 	wait_for 20 step_is_past 50
 	run -2 --separate-stderr ps-ctl set -C "$RUN" --at step=20 lr=0.1
-	[[ $stderr == *"step 20 is past: the fastest worker is at step "* ]]
+	[[ $stderr == *"step 20 has passed: the fastest worker is at step "* ]]
 	run -2 --separate-stderr ps-ctl set -C "$RUN" --at step=20 -n lr=0.1
 	[ "$(status .settings)" -eq 0 ]
 	run -0 ps-ctl set -C "$RUN" --at step=99999999 lr=0.1
@@ -69,7 +69,7 @@ write_program() {
 	kill -STOP "$(cat "$RUN/worker-1.pid")"
 	wait_for 30 eval 'ps-ctl -C "$RUN" events worker_lost | grep -q worker-1'
 	kill -CONT "$(cat "$RUN/worker-1.pid")"
-	wait_for 20 grep -q 'taken for dead and its rank given up' "$RUN/worker-1.log"
+	wait_for 20 grep -q 'declared lost and its rank given up' "$RUN/worker-1.log"
 	! grep -r 'start ps-work' "$RUN"/*.log
 	ps-ctl stop -C "$RUN" --discard >/dev/null
 }

@@ -218,7 +218,7 @@ harm() {
 	wait_for 10 step_is_past 20
 	tell stall both
 	# Who is behind names the line; who was ahead when it stalled, the one behind.
-	wait_for 10 grep -q 'waiting for server-0 (.*) for 2 s: it is connected, and does not answer' w0.out w1.out
+	wait_for 10 grep -q 'waiting for server-0 (.*) for 2 s: it is connected, but does not answer' w0.out w1.out
 	wait_for 10 grep -qE 'waiting (for server-0 |at step [0-9]+ for 2 s: worker-1 )' w0.out
 	wait_for 10 grep -qE 'waiting (for server-0 |at step [0-9]+ for 2 s: worker-0 )' w1.out
 	tell heal
@@ -382,7 +382,7 @@ resume() {
 }
 
 @test "soaks resume a job again only while the lock of the killed supervisor is held" {
-	resume "cluster c is running already (pid 7)" "cluster c is running already (pid 7)" started
+	resume "cluster c is already running (pid 7)" "cluster c is already running (pid 7)" started
 	[ "$status" -eq 0 ]
 	[ "$(wc -l <calls)" -eq 3 ]
 	resume "c.run/checkpoints/step-000000000020 is damaged" started

@@ -132,7 +132,7 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 		ps-work predict -C "$model" train.csv 2>/dev/null | cmp - want
 		PS_CLUSTER=$model ps-work predict train.csv 2>/dev/null | cmp - want
 	done
-	# The file of an older pskit does not describe its model; the state of its run does.
+	# The file of an older pskit has no description of its model; the state of its run does.
 	rm -r job.run/checkpoints
 	python3 -c 'import json, struct
 f = open("job.run/model.safetensors", "rb").read()
@@ -143,7 +143,7 @@ text = json.dumps(head).encode()
 open("job.run/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + f[8 + n:])'
 	ps-work predict -C job.run train.csv 2>/dev/null | cmp - want
 	run -1 --separate-stderr ps-work predict job.run/model.safetensors train.csv
-	[[ $stderr == *"does not describe its model: an older pskit"* ]]
+	[[ $stderr == *"has no description of its model: an older pskit"* ]]
 	run -2 ps-work predict -C job.run job.run/model.safetensors train.csv
 	[[ $output == *"job.run/model.safetensors\" is a second model; the first is -C job.run"* ]]
 }
@@ -160,17 +160,17 @@ open("job.run/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + tex
 	}
 	one_sentence 4 nowhere.safetensors 'cannot read the model "nowhere.safetensors": No such file'
 	head -c 300 logistic.safetensors >cut.safetensors
-	one_sentence 1 cut.safetensors 'cut.safetensors" is no valid safetensors file'
+	one_sentence 1 cut.safetensors 'cut.safetensors" is not a valid safetensors file'
 	# As other programs write them.
 	python3 -c 'import json, struct
 head = json.dumps({"w": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]}}).encode()
 open("other.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + bytes(8))'
-	one_sentence 1 other.safetensors '"other.safetensors" does not describe its model'
+	one_sentence 1 other.safetensors '"other.safetensors" has no description of its model'
 	run --separate-stderr ps-work predict logistic.safetensors
 	[ "$status" -eq 2 ]
 	[[ $stderr == *"give the path of data"* ]]
 	run --separate-stderr ps-serve --read-only other.safetensors
 	[ "$status" -eq 1 ]
-	[[ $stderr == *'--read-only: "other.safetensors" does not describe its model'* ]]
+	[[ $stderr == *'--read-only: "other.safetensors" has no description of its model'* ]]
 	[ -z "$(ls tmp)" ]
 }

@@ -64,7 +64,7 @@ values() {
 	# Nearly nothing is learned: what was there is there.
 	run --separate-stderr ps-ctl run tue --init-from mon.run --set lr=1e-12
 	[ "$status" -eq 0 ]
-	[[ $stderr == *"beginning with the model "*"mon.run/model.safetensors; the optimizer state begins anew, for the file has none"* ]]
+	[[ $stderr == *"beginning with the model "*"mon.run/model.safetensors; the optimizer state starts from its initial values, because the file has none"* ]]
 	values tue.run >new
 	[ "$(wc -l <new)" -eq 8 ]
 	same old new
@@ -142,7 +142,7 @@ END
 	ps-ctl stop -C day2.run --discard >/dev/null 2>&1
 	# Another rule begins anew.
 	run --separate-stderr ps-ctl run day2 --init-from day1.run --set optimizer=adam
-	[[ $stderr == *"the optimizer state begins anew, for there it is that of adagrad"* ]]
+	[[ $stderr == *"the optimizer state starts from its initial values, because the saved one is of adagrad"* ]]
 }
 
 # older CHECKPOINT: as a version wrote it whose adagrad kept squares of mean gradients.
@@ -174,7 +174,7 @@ older() {
 	done
 	run --separate-stderr ps-ctl run tue --init-from "$at" --set lr=1e-12
 	[ "$status" -eq 0 ]
-	[[ $stderr == *"the optimizer state begins anew, for there it is of another version of pskit"* ]]
+	[[ $stderr == *"the optimizer state starts from its initial values, because the saved one is of another version of pskit"* ]]
 	values mon.run >old
 	values tue.run >new
 	same old new
@@ -285,8 +285,8 @@ older() {
 		[[ $stderr == *"$what"* ]]
 	}
 	refused 4 'nowhere": No such file' --init-from nowhere
-	refused 78 'has a model of the kind "logistic", and job.model is "linear"' --init-from mon.run --set model=linear
-	refused 78 'job.init_from: job.init names a file, too' --init-from mon.run --set init=mon.run/model.safetensors
+	refused 78 'is of kind "logistic", but job.model is "linear"' --init-from mon.run --set model=linear
+	refused 78 'job.init_from: cannot be combined with a file in job.init' --init-from mon.run --set init=mon.run/model.safetensors
 	[ ! -e tue.run ]
 	# What only a worker can see.
 	awk 'BEGIN { for (i = 0; i < 100; i++) print i % 2 " 1:1 " 2 + i % 5 ":1" }' >tue.csv

@@ -204,7 +204,7 @@ accuracy_of() {
 	run ps-ctl run lines/cluster --set epochs=1 --set data_memory=1M --set name=blocks
 	echo "$output"
 	[ "$status" -ne 0 ]
-	[[ "$output" == *'lines.csv:2: a quoted cell does not end in its line; data in blocks need each record on one line'* ]]
+	[[ "$output" == *'lines.csv:2: a quoted cell does not end in its line; in data in blocks each record must be on one line'* ]]
 }
 
 @test "files that are no tables are named, with the remedy" {
@@ -225,14 +225,14 @@ accuracy_of() {
 		[ "$(grep -c "^ps-ctl: " <<<"$output")" -eq 1 ]
 	done <<-'END'
 		book.xlsx : is an Excel workbook or another zip archive; save the sheet as CSV
-		utf16.csv : is text in UTF-16; iconv -f UTF-16 -t UTF-8 makes it readable
-		low.csv : is text in UTF-16; iconv -f UTF-16LE -t UTF-8 makes it readable
-		high.csv : is text in UTF-16; iconv -f UTF-16BE -t UTF-8 makes it readable
-		page.csv : is XML or a web page, and no table; was the right address downloaded?
-		one.csv :1: has one column; a table needs features beside the label
-		same.csv : every label is "yes"; a model of classes needs at least two
+		utf16.csv : is text in UTF-16; convert it with iconv -f UTF-16 -t UTF-8
+		low.csv : is text in UTF-16; convert it with iconv -f UTF-16LE -t UTF-8
+		high.csv : is text in UTF-16; convert it with iconv -f UTF-16BE -t UTF-8
+		page.csv : is XML or a web page; check the address of the download
+		one.csv :1: has one column; a table needs a label and features
+		same.csv : all labels are "yes"; a model of classes needs at least two
 		names.csv : the labels are 30 different texts in 30 rows, too many for classes; if another column is the label, add ?label=NAME to the path
-		list.json :1: begins a list, and a line must be an object; jq -c '.[]' makes lines of a list
+		list.json :1: a line must be an object, got the start of an array; convert it with jq -c '.[]'
 	END
 	[ ! -e nowhere ]
 	printf 'a,y\n1,yes\n2,No\n3,Yes\n' >spelt.csv
@@ -314,7 +314,7 @@ as_jsonl() {
 	printf 'a,b,y\n1,2,0\n3,x,1\n5,6,0\n' >stray.csv
 	run ps-ctl init --data stray.csv
 	[ "$status" -ne 0 ]
-	[[ "$output" == *'stray.csv:3:2: expected a number, got "x"; if the column has categories, say ?categories=2'* ]]
+	[[ "$output" == *'stray.csv:3:2: expected a number, got "x"; if the column has categories, use ?categories=2'* ]]
 	run ps-ctl init --data 'stray.csv?categories=c'
 	[[ "$output" == *'categories=c: there is no such column'* ]]
 	[ ! -e cluster.json ]

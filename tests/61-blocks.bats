@@ -68,7 +68,7 @@ write_blocks() {
 	kill -9 "$(pgrep -f -- "ps-serve -C .*$T/blocks.run --coordinator")"
 	ps-ctl wait -C blocks.run --for done --timeout 120s
 	ps-ctl stop -C blocks.run >/dev/null 2>&1 || true
-	ps-ctl events -C blocks.run | grep -q 'goes on where the one before it ended'
+	ps-ctl events -C blocks.run | grep -q 'continues from the saved state'
 	jq -c '{state, examples}' blocks.run/result.json
 	[ "$(jq -r .state blocks.run/result.json)" = done ]
 	# The figure leaves out what the dead worker had done, whose steps its successor continues.
@@ -137,7 +137,7 @@ write_blocks() {
 	run ps-ctl run blocks --set via=allreduce
 	echo "$output"
 	[ "$status" -ne 0 ]
-	[[ "$output" == *'job.data_memory: the data need more than 1048576 bytes in memory, and via allreduce cannot have them in blocks'* ]]
+	[[ "$output" == *'job.data_memory: the data need more than 1048576 bytes, and via allreduce cannot read them in blocks'* ]]
 	# In the middle, where nothing is looked at when the job begins.
 	awk '{ print } NR == 30000 { print "1,2,3,4,x,6,7,8,9" }' wide.csv >bad.csv
 	run ps-ctl run blocks --set data='bad.csv?label=y&scale=none'
@@ -224,7 +224,7 @@ exact_ends() {
 	run ps-ctl run exact --set name=other --set workers=2 --resume "$from"
 	echo "$output"
 	[ "$status" -ne 0 ]
-	[[ "$output" == *'workers: must be 3 for a deterministic job that resumes from this checkpoint, because its data are read in blocks and assigned to so many, got 2'* ]]
+	[[ "$output" == *'workers: must be 3 for a deterministic job that resumes from this checkpoint, because its data are read in blocks and assigned to that number of workers, got 2'* ]]
 	run ps-ctl run exact --set name=other --set deterministic=false --resume "$from"
 	echo "$output"
 	[ "$status" -ne 0 ]
@@ -330,7 +330,7 @@ exact_ends() {
 	run ps-ctl run blocks --set workers=1 --set bad_lines=skip:20
 	echo "$output"
 	[ "$status" -eq 1 ]
-	[[ "$output" == *'this worker has skipped 20 bad lines, and job.bad_lines allows no more'* ]]
+	[[ "$output" == *'this worker has skipped 20 bad lines, the limit of job.bad_lines'* ]]
 	run ps-ctl run blocks --set bad_lines=some
 	[ "$status" -eq 78 ]
 	[[ "$output" == *'job.bad_lines: must be fail, or skip:N'* ]]

@@ -141,20 +141,20 @@ counted() {
 	}
 	refuses 78 'policy: admit: must be a number of times, 1 to 255, or a chance' --sparse --policy admit=999
 	refuses 78 'policy: must be none, or some of admit=N|P' --sparse --policy often
-	refuses 78 'policy: is of sparse tables' --rows 5 --policy admit=2
+	refuses 78 'policy: requires a sparse table' --rows 5 --policy admit=2
 	ps-ctl stop -C "$RUN" >/dev/null
 	run -78 --separate-stderr ps-ctl run none.json --set sparse=decay=7
-	[[ $stderr == *'sparse: decay: is of what admit=N counts, and there is none'* ]]
+	[[ $stderr == *'sparse: decay: requires admit=N'* ]]
 	run -78 --separate-stderr ps-ctl run none.json --set sparse=admit=2,sketch=65G
 	[[ $stderr == *'sparse: sketch: must be at most 64G, got "65G"'* ]]
 	run -78 --separate-stderr ps-ctl run none.json --set sparse=admit=2,sketch=8G --set mem_limit=1G
-	[[ $stderr == *'sparse: sketch=8589934592 is '*' bytes on each of '*' servers, and mem_limit is 1073741824'* ]]
+	[[ $stderr == *'sparse: sketch=8589934592 needs '*' bytes on each of '*' servers, but mem_limit is 1073741824'* ]]
 	# More than this host has: a server says so, and does not end at the first push.
 	[ "$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)" -lt 60 ] || return 0
 	printf '1 1:1\n0 2:1\n' >two.svm
 	echo '{ "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "two.svm", "steps": 2 } }' >job.json
 	run -1 --separate-stderr ps-ctl run job.json --set sparse=admit=2,sketch=64G
-	[[ $stderr == *'the counts for admit (sketch): it takes 68719476736 bytes'*'which has '*' left'* ]]
+	[[ $stderr == *'the counts for admit (sketch): it needs 68719476736 bytes'*'which has '*' left'* ]]
 }
 
 # merged BASE DELTA: like a server of answers has it who has read the one and then the other; says how many rows came.
@@ -219,7 +219,7 @@ rests() {
 	begin c.json --set epochs=1000000000 --set quota_pushes=800
 	wait_for 20 step_is_past 5
 	run -78 --separate-stderr ps-ctl export w -C "$RUN" --since 5
-	[[ $stderr == *'it is not known when rows change: its policy must have changes, expire or memory'* ]]
+	[[ $stderr == *'does not record the changes of its rows: its policy must have changes, expire or memory'* ]]
 	run -2 --separate-stderr ps-ctl export w -C "$RUN" --since 5 -o text
 	[[ $stderr == *'--since requires -o safetensors'* ]]
 	ps-ctl stop -C "$RUN" >/dev/null

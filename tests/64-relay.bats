@@ -279,7 +279,7 @@ tables() {
 	wait_for 20 step_is_past 5
 	ps-ctl invite -C "$RUN" --role relay -o r.join 2>/dev/null
 	run -78 timeout 20 ps-serve --relay --join r.join --zone rack1
-	[[ "$output" == *"only where sync is bsp"* ]]
+	[[ "$output" == *"requires that sync is bsp"* ]]
 	run -2 ps-serve --relay --join r.join
 	[[ "$output" == *"--relay requires --join and --zone"* ]]
 	ps-ctl invite -C "$RUN" --role server -o s.join 2>/dev/null

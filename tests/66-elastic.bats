@@ -109,7 +109,7 @@ held() {
 	ps-ctl drain server-1
 	[[ " $(held) " != *" 1 "* ]] || [ "$(held | wc -w)" -eq 4 ]
 	wait_for 10 is_gone "$server"
-	grep -q 'what was here is elsewhere now: leaving' "$RUN/server-1.log"
+	grep -q 'all partitions have moved to other servers: leaving' "$RUN/server-1.log"
 	[ "$(status .servers)" -eq 2 ]
 	let_go
 	wait_for 60 over

@@ -145,7 +145,7 @@ by() {
 	by raw --set prefetch=true --set local_steps=10 --set outer=nesterov --set steps=100
 	at_least .eval.accuracy 0.8
 	run -78 --separate-stderr ps-ctl run c.json --set prefetch=true --set sync=ssp:2
-	[[ $stderr == *"prefetch: is for sync bsp"* ]]
+	[[ $stderr == *"prefetch: requires sync bsp"* ]]
 }
 
 # bats test_tags=slow
@@ -166,7 +166,7 @@ by() {
 	at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")"
 	jq -e ".pushed_bytes < $raw_bytes * 0.1" <<<"$RESULT" >/dev/null
 	run -78 --separate-stderr ps-ctl run c.json --set codec=dgc:0.01 --set optimizer=adam
-	[[ $stderr == *"wants job.optimizer sgd"* ]]
+	[[ $stderr == *"requires job.optimizer sgd"* ]]
 }
 
 @test "ssp and asp, two copies, a server killed: encoded pushes are counted once" {
@@ -207,7 +207,7 @@ by() {
 		begin c.json "${set[@]}" --max-restarts 3 "${HELD[@]}"
 		wait_for 20 step_is_past 25
 		kill -9 "$(cat "$RUN/server-1.pid")"
-		wait_for 20 grep -q "still to be pushed at step .* is here again" "$RUN"/worker-0.log
+		wait_for 20 grep -q "restored the residuals of step " "$RUN"/worker-0.log
 		let_go
 		ps-ctl wait --for done --timeout 180s
 		RESULT=$(http GET /v1/result)
@@ -235,7 +235,7 @@ by() {
 	wait_for 20 eval '[ "$(worker 1 .pid)" != "$pid" ] && [ "$(worker 1 .state)" = active ]'
 	step=$(status .step)
 	wait_for 20 step_is_past $((step + 200))
-	! grep "is here again" "$RUN"/worker-1.log
+	! grep "restored the residuals" "$RUN"/worker-1.log
 	[ ! -e "$RUN/workers/$own" ]
 	(cd "$RUN/workers" && ls "${others[@]}")
 	# A checkpoint each 300 steps, named by them.
@@ -250,8 +250,8 @@ by() {
 	for f in "$RUN"/workers/*; do echo damaged >"$f"; done
 	chmod 500 "$RUN/workers"
 	kill -9 "$(cat "$RUN/server-0.pid")"
-	wait_for 20 grep -q "still to be pushed at step .* is lost: " "$RUN"/worker-0.log
-	[ "$(id -u)" -eq 0 ] || wait_for 20 grep -q "still to be pushed is not saved: " "$RUN"/worker-0.log
+	wait_for 20 grep -q "the residuals of step .* are lost: " "$RUN"/worker-0.log
+	[ "$(id -u)" -eq 0 ] || wait_for 20 grep -q "cannot save the residuals: " "$RUN"/worker-0.log
 	chmod 700 "$RUN/workers"
 	ps-ctl stop >/dev/null
 }

@@ -56,10 +56,10 @@ ends_alike() {
 	wait_for 60 over
 	state_is "done" || { status .reason; tail -n 5 "$RUN"/*.log ./*.out; false; }
 	cat "$RUN"/worker-*.log ./*.out 2>/dev/null >all.log || true
-	if grep "are not those of the workers" all.log; then
+	if grep "differ from the workers'" all.log; then
 		return 1
 	fi
-	grep "are those of the workers, in every bit" all.log
+	grep "equal the workers' in every bit" all.log
 }
 
 # A worker in this rank, started by hand.
@@ -77,7 +77,7 @@ another() {
 		train c.json
 		jq -e --argjson a "$want" --argjson b "$loss" '((.train_loss - $a) | fabs) < 1e-4 and ((.eval.loss - $b) | fabs) < 1e-4' <<<"$RESULT"
 		jq -e --argjson n "$bytes" '.pushed_bytes + .pulled_bytes < 0.4 * $n and .ring_bytes > 0.5 * $n' <<<"$RESULT"
-		grep -q "are those of the workers, in every bit" c.run/*.log
+		grep -q "equal the workers' in every bit" c.run/*.log
 	done
 }
 
@@ -89,7 +89,7 @@ another() {
 	has .model_digest "$want"
 	# What adam keeps comes from the servers.
 	train c.json --resume step=50
-	grep -q "going on from .*/step-" c.run/server-0.log
+	grep -q "resuming from .*/step-" c.run/server-0.log
 	has .model_digest "$want"
 }
 
@@ -97,7 +97,7 @@ another() {
 	job 1 1 60
 	train c.json
 	has .ring_bytes 0
-	grep -q "are those of the workers, in every bit" c.run/*.log
+	grep -q "equal the workers' in every bit" c.run/*.log
 	awk 'BEGIN { srand(4); for (i = 0; i < 300; i++) { printf "%d", i % 2; at = i % 2
 		for (j = 0; j < 8; j++) { at += 1 + 2 * int(rand() * 9); printf " %d:1", at + 1 } print "" } }' >rows.libsvm
 	echo '{ "servers": 2, "workers": 3, "job": { "model": "logistic", "data": "rows.libsvm", "epochs": 3, "batch": 10,
@@ -191,7 +191,7 @@ another() {
 	LR=1000000 job 1 2 200
 	run ps-ctl run c.json
 	[ "$status" -ne 0 ]
-	[[ $output == *"the model of step "*" is kept"* ]]
+	[[ $output == *"the model of step "*" is saved"* ]]
 	[ -s "$RUN/model.safetensors" ]
 }
 
@@ -244,7 +244,7 @@ another() {
 	begin c.json
 	ps-ctl invite -C "$RUN" --role relay -o relay.join 2>/dev/null
 	run -78 ps-serve --relay --join relay.join --zone z
-	[[ $output == *"only where via is servers"* ]]
+	[[ $output == *"requires that via is servers"* ]]
 	run -78 ps-ctl plan c.json --alone
 	[[ $output == *"via: "*"not simulated"* ]]
 	run -78 ps-ctl -C "$RUN" set codec=topk:0.01

@@ -100,7 +100,7 @@ write_job() {
 	echo 'kill -KILL $$' >bad
 	touch worker-1.bad
 	wait_for 20 eval '[ "$(status .workers)" -eq 1 ]'
-	grep '\(was ended by signal 9\|ended with exit code 137\) at step .*; it was started again 3 times' "$RUN/worker-1.log"
+	grep '\(was ended by signal 9\|ended with exit code 137\) at step .*; it was restarted 3 times' "$RUN/worker-1.log"
 	rm worker-1.bad
 	at=$(status .step)
 	wait_for 20 step_is_past $((at + 20))
@@ -117,13 +117,13 @@ write_job() {
 		echo "$bad: $output"
 		[[ $output == *"$says"* ]]
 	done <<-'END'
-	echo nonsense; continue|answers "nonsense": wanted is "ok loss NUMBER
+	echo nonsense; continue|answered "nonsense", expected "ok loss NUMBER
 	echo ok; continue|without its loss
-	echo ok loss; continue|"loss" and no number behind it
-	echo ok loss x; continue|"loss x": that is no number
-	echo "ok loss 1 examples 3"; continue|answers for 3 examples, and was asked for 20
+	echo ok loss; continue|"loss" without a number
+	echo ok loss x; continue|"loss x", which is not a number
+	echo "ok loss 1 examples 3"; continue|answered for 3 examples, expected 20
 	echo "error no such luck"; continue|says at step 0: no such luck
-	printf 123 >"$PSKIT_DIR/w.grad"; echo "ok loss 1"; continue|has 3 bytes, and the gradient of table "w" has 4
+	printf 123 >"$PSKIT_DIR/w.grad"; echo "ok loss 1"; continue|has 3 bytes, but the gradient of table "w" has 4
 	rm "$PSKIT_DIR/w.grad"; echo "ok loss 1"; continue|cannot read the gradient in
 	echo "ok loss nan"; continue|the loss is NaN at step 0
 	printf %5000s x; continue|a line of more than 4096 bytes
@@ -172,20 +172,20 @@ write_job() {
 		[ "$status" -eq 78 ] || [ "$status" -eq 2 ]
 		[[ $stderr == *"$says"* ]]
 	done <<-'END'
-	tables=none|job.tables: model custom has those that are named here
+	tables=none|job.tables: model custom needs its tables
 	tables=w|job.tables: must be NAME:ROWS or NAME:ROWSxCOLS
 	tables=w:0|job.tables: must be NAME:ROWS
-	tables=w:3x0|a row has 1 to
-	tables=w:3:zeros|there may be glorot, nodecay and sparse
+	tables=w:3x0|a row must have 1 to
+	tables=w:3:zeros|only glorot, nodecay and sparse
 	examples=0|job.data: must name the training data, or job.examples
-	model=linear|job.tables: is for model custom
+	model=linear|job.tables: requires job.model custom
 	END
 	# A worker by hand wants a program, and other models want none.
 	write_job '"steps": '$ENDLESS '"workers": "1:3",'
 	sed -i 's/"workers": 2, //' c.json
 	begin c.json
 	run -78 --separate-stderr ps-work train -C "$RUN" --rank 2
-	[[ $stderr == *'the gradients of model custom come from a program: ps-work train --exec'* ]]
+	[[ $stderr == *'model custom requires a program that computes gradients: ps-work train --exec'* ]]
 	ps-ctl stop >/dev/null
 }
 
@@ -289,19 +289,19 @@ write_sparse() {
 		echo "$bad: $output"
 		[[ $output == *"$says"* ]]
 	done <<-'END'
-	echo nonsense; continue|answers "nonsense": wanted is "ok rows TABLE NUMBER ..." or "error TEXT"
-	echo ok loss 1; continue|says "loss" when asked for rows: wanted is
-	echo ok rows w; continue|says "rows" when asked for rows: wanted is
-	echo ok rows x 1; continue|names rows of "x": the job has no sparse table of that name
-	echo ok rows w many; continue|"rows w many": wanted is a count of at most 16777216
-	echo ok rows w 16777217; continue|"rows w 16777217": wanted is a count of at most
-	echo ok rows w 2; continue|w.ids has 0 bytes, and the 2 ids that the program says have 16
+	echo nonsense; continue|answered "nonsense", expected "ok rows TABLE NUMBER ..." or "error TEXT"
+	echo ok loss 1; continue|answered "loss" to a request for rows, expected
+	echo ok rows w; continue|answered "rows" to a request for rows, expected
+	echo ok rows x 1; continue|requested rows of "x", but the job has no sparse table of that name
+	echo ok rows w many; continue|"rows w many", expected a count of at most 16777216
+	echo ok rows w 16777217; continue|"rows w 16777217", expected a count of at most
+	echo ok rows w 2; continue|w.ids has 0 bytes, but the 2 ids of the program's answer have 16
 	rm "$PSKIT_DIR/w.ids"; echo ok rows w 2; continue|cannot read the ids in
-	name 8 8; echo ok rows w 2; continue|w.ids: ids ascend, each is there once: 8 follows 8
-	name 9 8; echo ok rows w 2; continue|w.ids: ids ascend, each is there once: 8 follows 9
+	name 8 8; echo ok rows w 2; continue|w.ids: ids must ascend: 8 follows 8
+	name 9 8; echo ok rows w 2; continue|w.ids: ids must ascend: 8 follows 9
 	name 8; echo ok rows w 1 rows w 1; continue|names rows of "w" twice
-	case $line in step*) printf 123 >"$PSKIT_DIR/w.grad"; echo ok loss 1; continue; esac|has 3 bytes, and the gradient of table "w" has 408
-	case $line in step*) kill -9 $$; esac|at step 0; it was started again 3 times
+	case $line in step*) printf 123 >"$PSKIT_DIR/w.grad"; echo ok loss 1; continue; esac|has 3 bytes, but the gradient of table "w" has 408
+	case $line in step*) kill -9 $$; esac|at step 0; it was restarted 3 times
 	END
 	none_left "$T"
 }

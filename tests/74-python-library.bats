@@ -93,7 +93,7 @@ job() {
 	        refused(2, ps.push, "w", np.ones(5))
 	        ps.clock(0.5)
 	    ps.finish(lambda h: {"rmse": float(h.param("w")[0, 0]), "mood": 1, "auc": float("nan"), "examples": 7})
-	    print("mood was", "left out" if any('score "mood" is left out' in s for s in said) else "taken")
+	    print("mood was", "left out" if any('score "mood" is ignored' in s for s in said) else "taken")
 	try:
 	    ps.pull("w")
 	except ValueError as e:
@@ -271,7 +271,7 @@ job() {
 	let_go
 	wait_for 60 over
 	RESULT=$(http GET /v1/result)
-	grep -q 'going on from' "$RUN"/server-0.log
+	grep -q 'resuming from' "$RUN"/server-0.log
 	has .state done
 	jq -e '.steps > 300' <<<"$RESULT"
 }
@@ -307,7 +307,7 @@ job() {
 	ps-ctl wait --for done --timeout 30s
 	[ "$(cat began.0)" = "0.5 10 0.5" ]
 	[ "$(cat began.1)" = "0.5 10 0.5" ]
-	grep -x 'job.lr is 0.5 in this job, and not 0.25, as the program would have it' out
+	grep -x 'job.lr is 0.5 in this job, not 0.25 as requested by the program' out
 	ps-ctl stop >/dev/null
 }
 
@@ -328,7 +328,7 @@ job() {
 	for more in ({"settings": {"lr": "100"}}, {"settings": {"steps": "1"}}):
 	    s.send(psclient.CTL, json.dumps({**join, **more}).encode(), seq=1)
 	    answer = s.text()
-	    assert "are for model custom" in answer["error"]["message"], answer
+	    assert "a worker can set keys only with model custom" in answer["error"]["message"], answer
 	END
 	[ "$(http GET /v1/config | jq -c '[.job.lr, .job.steps]')" = '[1,0]' ]
 	kill "$pid"

@@ -181,10 +181,10 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 @test "hosts and addresses that cannot be" {
 	write_cluster
 	run -78 ps-ctl run lin.json --set 'hosts=-oProxyCommand=x'
-	[[ $output == *'hosts: "-oProxyCommand=x" is no name of a host'* ]]
+	[[ $output == *'hosts: "-oProxyCommand=x" is not the name of a host'* ]]
 	printf 'a slots=2\nb cpus=1\n' >hosts
 	run -78 ps-ctl run lin.json --hostfile hosts
-	[[ $output == *'--hostfile: hosts:2: "cpus=1" is not known here'* ]]
+	[[ $output == *'--hostfile: hosts:2: "cpus=1" is not a known option'* ]]
 	run -4 ps-ctl run lin.json --hostfile nowhere
 	[[ $output == *'--hostfile: cannot open "nowhere"'* ]]
 	run -6 ps-ctl run lin.json --set hosts=nowhere.invalid
@@ -197,12 +197,12 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 @test "addresses as they are told, and as they are in the log" {
 	write_cluster 5
 	ps-ctl run lin.json --bind 127.0.0.5 --advertise localhost >/dev/null 2>&1
-	grep -q 'data plane on 127.0.0.5:\([0-9]*\) (by the configuration), told to others as localhost:\1' lin.run/server-0.log
+	grep -q 'data plane on 127.0.0.5:\([0-9]*\) (by the configuration), advertised as localhost:\1' lin.run/server-0.log
 	ps-ctl run lin.json --iface 'no*,lo' --set servers=2 >/dev/null 2>&1
 	grep -q 'data plane on 127.0.0.1:[0-9]* (of the interface)' lin.run/server-1.log
 	ps-ctl run lin.json --set listen=0.0.0.0:0 --set servers=2 >/dev/null 2>&1
-	grep -q 'data plane on 0.0.0.0:\([0-9]*\) (by the configuration), told to others as [0-9.]*:\1 (of the interface)' lin.run/server-0.log
-	run ! grep -q 'told to others as 0' lin.run/server-1.log
+	grep -q 'data plane on 0.0.0.0:\([0-9]*\) (by the configuration), advertised as [0-9.]*:\1 (of the interface)' lin.run/server-0.log
+	run ! grep -q 'advertised as 0' lin.run/server-1.log
 }
 
 @test "a name of ssh_config is a host, and slots that are written are a limit" {

@@ -67,7 +67,7 @@ ends() {
 	# In the batch script itself nothing is a rank.
 	printf '#!/bin/sh\nps-ctl launch --servers 1\n' >batch
 	run -4 sbatch --wait -o batch.out batch
-	grep -q 'nothing says which of the processes this is' batch.out
+	grep -q 'cannot tell the rank of this process' batch.out
 }
 
 # bats test_tags=slow
@@ -95,7 +95,7 @@ ends() {
 	# Who comes late hears that it is over.
 	by_hand 2 --servers 1
 	ends 2 1
-	grep -q 'the run is over: done' rank.2
+	grep -q 'the run has ended: done' rank.2
 }
 
 @test "all ranks are told to stop: a checkpoint, exit code 75, and it goes on from there to the same bits" {
@@ -114,7 +114,7 @@ ends() {
 	wait_for 20 step_is_past "$at"
 	let_go
 	for n in 0 1 2; do ends $n 0; done
-	grep -rq 'going on from .*step-0*'"$at" lin.run/server-0.log
+	grep -rq 'resuming from .*step-0*'"$at" lin.run/server-0.log
 	[ "$(jq -r .model_digest lin.run/result.json)" = "$want" ]
 	figure "resumed at step $at"
 }
@@ -212,7 +212,7 @@ Service/demo StatefulSet/demo-coordinator StatefulSet/demo-server Job/demo-worke
 @test "what cannot be is said: nobody's rank, no run, no such rank, rank 0 that does not come" {
 	write_cluster
 	env -u PS_RANK -u SLURM_PROCID ps-ctl launch -f lin.json 2>err && false
-	grep -q 'nothing says which of the processes this is' err
+	grep -q 'cannot tell the rank of this process' err
 	run -2 ps-ctl launch -f lin.json --rank 0
 	[[ $output == *'give --run-id'* ]]
 	run -78 ps-ctl launch -f lin.json --rank 3 --world-size 3 --run-id x
@@ -222,6 +222,6 @@ Service/demo StatefulSet/demo-coordinator StatefulSet/demo-server Job/demo-worke
 	run -78 ps-ctl launch -f lin.json --role worker --rank 7 --run-id x
 	[[ $output == *'there are only 1 server and 2 workers'* ]]
 	run -124 ps-ctl launch -f lin.json --rank 1 --world-size 2 --run-id x --timeout 0.2s
-	[[ $output == *"rank 0 has left no $T/lin.run/launch/x/worker-0.join after"* ]]
+	[[ $output == *"rank 0 has not written $T/lin.run/launch/x/worker-0.join within"* ]]
 	[ ! -e lin.run ]
 }

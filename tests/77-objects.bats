@@ -95,7 +95,7 @@ refused() {
 	refused 4 "there is no such bucket" ps-ctl object ls s3://none/
 	refused 4 "no object matches" ps-ctl object ls "$P/*.none"
 	refused 78 "names no bucket" ps-ctl object cat s3:///key
-	refused 78 "is no object" ps-ctl object cat ftp://host/x
+	refused 78 "is not an object" ps-ctl object cat ftp://host/x
 	refused 78 "use https" ps-ctl object cat http://example.org/x
 	refused 78 ".netrc" ps-ctl object cat https://me:word@example.org/x
 	[[ $output != *word@* ]]
@@ -178,14 +178,14 @@ refused() {
 	ps-ctl object cat $P/data --range 500000-2500000 2>err | cmp - <(tail -c +500001 data | head -c 2000000)
 	[ "$(grep -c "broke.*again in" err)" -eq 2 ]
 	grep -q 'GET .*/data bytes=1200000-2499999 ' "$S/requests"
-	refused 1 "has become shorter" bash -c "ps-ctl object cat $P/data --range 2999990-3000010 >/dev/null"
+	refused 1 "became shorter" bash -c "ps-ctl object cat $P/data --range 2999990-3000010 >/dev/null"
 	refused 78 "BEGIN-END" ps-ctl object cat $P/data --range 7
 	# Another object of the same size, whose store looks at If-Match, or does not.
 	version=$(ps-ctl object stat $P/data --json | jq -r .version)
 	ps-ctl object cat $P/data --if-match "$version" | cmp - data
 	head -c 3000000 /dev/zero >data
 	ps-ctl object put data $P/data
-	refused 1 "has changed since it was read first" bash -c "ps-ctl object cat $P/data --if-match '$version' >/dev/null"
+	refused 1 "has changed since it was first read" bash -c "ps-ctl object cat $P/data --if-match '$version' >/dev/null"
 	refused 1 "has changed since" bash -c "ps-ctl object cat $P/data --range 5-10 --if-match '$version' >/dev/null"
 	fault 1 '"method": "GET", "do": "code", "status": 412, "code": "PreconditionFailed"'
 	refused 1 "has changed since" bash -c "ps-ctl object cat $P/data --if-match '$version' >/dev/null"
@@ -216,7 +216,7 @@ refused() {
 	ps-ctl wait -C obj.run --for step=20 --timeout 60s
 	tr 0-9 1-90 <train.csv | ps-ctl object put - $P/train.csv
 	ps-ctl set -C obj.run quota_pushes=0
-	wait_for 120 grep -q 'train.csv: it has changed since it was read first' obj.run/worker-0.log obj.run/worker-1.log
+	wait_for 120 grep -q 'train.csv: it has changed since it was first read' obj.run/worker-0.log obj.run/worker-1.log
 	ps-ctl stop -C obj.run --discard >/dev/null 2>&1 || true
 	ps-ctl object put train.csv $P/train.csv
 	: >"$S/requests"
@@ -338,7 +338,7 @@ goes_on() {
 	[ ! -e ck.run ]
 	goes_on
 	has .model_digest "$want"
-	grep -q "going on from .*/ck.run/checkpoints/step-0*$last\$" ck.run/*.log
+	grep -q "resuming from .*/ck.run/checkpoints/step-0*$last\$" ck.run/*.log
 	# The host before has an older one, and takes that which the store has.
 	rm -rf ck.run
 	mv gone ck.run
@@ -346,11 +346,11 @@ goes_on() {
 	RESULT=$(ps-ctl run ck.json --json "${HELD[@]}" --resume auto 2>err | tail -n 1)
 	has .state done
 	has .model_digest "$want"
-	! grep -q "going on from .*/step-0*$last\$" ck.run/*.log
+	! grep -q "resuming from .*/step-0*$last\$" ck.run/*.log
 	# A run of its own, from one that is named.
 	from=$P/ck/step-$(printf %012d "$(stored | awk '{ print $1 }')")
 	train ck.json --set name=branch --set steps=1200 --resume "$from"
-	grep -q "going on from .*/branch.run/begin/${from##*/}" branch.run/*.log
+	grep -q "resuming from .*/branch.run/begin/${from##*/}" branch.run/*.log
 	refused 4 "there is no such object" ps-ctl run ck.json --set name=other --resume "$P/ck/step-000000099999"
 	[ ! -e other.run ]
 	refused 4 "no whole checkpoint" ps-ctl checkpoint fetch "$P/nothing" there
@@ -381,7 +381,7 @@ goes_on() {
 	wait_for 10 grep -q "PUT .*MANIFEST.* stall" "$S/requests"
 	kill -9 "$pid"
 	ps-ctl checkpoint ls "$P/ck" >list
-	grep -q 'damaged .*MANIFEST.json" is not there' list
+	grep -q 'damaged .*MANIFEST.json" does not exist' list
 	ps-ctl checkpoint fetch "$P/ck" there 2>err >path
 	[[ $(cat path) != *"$newest" ]]
 	grep -q "warning: $P/ck/$newest was skipped: .*MANIFEST.json" err
@@ -394,7 +394,7 @@ goes_on() {
 	fault 1 '"method": "GET", "path": "'"$newest"'/server-0.params", "do": "lie"'
 	ps-ctl checkpoint fetch "$P/ck" third 2>err >path
 	[[ $(cat path) != *"$newest" ]]
-	grep -q "server-0.params.safetensors.*it was damaged on its way" err
+	grep -q "server-0.params.safetensors.*it was damaged in transfer" err
 	[ "$(find third -mindepth 1 -maxdepth 1 -name '.*' | wc -l)" -eq 0 ]
 	# A part of a file is no file.
 	ps-ctl object put <(head -c 20 "all/$newest/server-0.params.safetensors") "$P/ck/$newest/server-0.params.safetensors"
@@ -416,7 +416,7 @@ goes_on() {
 	finish
 	[ "$status" -eq 1 ]
 	[ "$(field state <out)" = done ]
-	grep -q "warning: what $P/ck lacks is in .*ck.run/checkpoints alone: .*the key may not do this" err
+	grep -q "warning: not all checkpoints were copied to $P/ck; the others are in .*ck.run/checkpoints: .*the key may not do this" err
 	rm "$S"/faults/*
 	ps-ctl -C ck.run checkpoint push >/dev/null
 	[ "$(stored)" = "$(here)" ]
@@ -468,13 +468,13 @@ goes_on() {
 	wait "${pids[-1]}" || true
 	# A step of such a rate changes nothing that shows.
 	train ck.json --set checkpoint_to=none --set checkpoint_every=none --set steps=1 --set lr=1e-12 --init-from $model
-	grep -q "beginning with the model $model; the optimizer state begins anew, for the file has none" stderr
+	grep -q "beginning with the model $model; the optimizer state starts from its initial values, because the file has none" stderr
 	[ "$(jq -r .job.init_from ck.run/cluster.json)" = $model ]
 	diff <(awk '{ printf "%.4f\n", $1 }' want) <(ps-work predict ck.run train.csv 2>/dev/null | awk '{ printf "%.4f\n", $1 }')
 
-	refused 4 "cannot get the model: $P/none.safetensors: there is no such object" ps-work predict $P/none.safetensors train.csv
-	refused 4 "job.init_from: cannot get the model: $P/none.safetensors: there is no such object" ps-ctl run ck.json --set checkpoint_to=none --resume none --init-from $P/none.safetensors
-	refused 4 "--read-only: cannot get the model: $P/none.safetensors: there is no such object" ps-serve --read-only $P/none.safetensors
+	refused 4 "cannot fetch the model: $P/none.safetensors: there is no such object" ps-work predict $P/none.safetensors train.csv
+	refused 4 "job.init_from: cannot fetch the model: $P/none.safetensors: there is no such object" ps-ctl run ck.json --set checkpoint_to=none --resume none --init-from $P/none.safetensors
+	refused 4 "--read-only: cannot fetch the model: $P/none.safetensors: there is no such object" ps-serve --read-only $P/none.safetensors
 	[ -e ck.run/model.safetensors ]
 	head -c 3000 train.csv | ps-ctl object put - $P/text.safetensors
 	run ps-work predict $P/text.safetensors train.csv

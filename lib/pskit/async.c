@@ -157,7 +157,7 @@ PUBLIC int ps_result(struct ps *p)
 	uint64_t n;
 
 	if (!a || !a->some)
-		return pskit_misuse(p, "ps_result: nothing was begun");
+		return pskit_misuse(p, "ps_result: no call was begun");
 	/* The descriptor becomes readable after the result was stored, never before. */
 	if (read(a->fd, &n, sizeof n) < 0)
 		return PS_AGAIN;

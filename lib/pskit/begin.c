@@ -30,7 +30,8 @@ static bool is_too_late(struct ps *p, const char *what)
 {
 	if (!p->joined && !p->attached)
 		return false;
-	pskit_misuse(p, "%s: comes before ps_join, and before tables are asked about", what);
+	pskit_misuse(p, "%s: must be called before ps_join and before any question about tables",
+	    what);
 	return true;
 }
 
@@ -47,7 +48,7 @@ PUBLIC int ps_set(struct ps *p, const char *key, const char *value)
 	if (!p->settings)
 		p->settings = json_object();
 	if (json_object_set_new(p->settings, k->path, json_string(value)))
-		return pskit_misuse(p, "ps_set: the text for %s is no UTF-8", k->path);
+		return pskit_misuse(p, "ps_set: the text for %s is not UTF-8", k->path);
 	return PS_OK;
 }
 
@@ -61,7 +62,7 @@ PUBLIC int ps_setting(struct ps *p, const char *key, char *out, size_t n)
 	if (!k)
 		return pskit_return(p, p->e.code);
 	if (!p->joined)
-		return pskit_misuse(p, "ps_setting: ps_join comes first");
+		return pskit_misuse(p, "ps_setting: must be called after ps_join");
 	v = conf_value_json(k, &p->w.job.conf);
 	text = json_is_string(v) ? mem_strdup(json_string_value(v))
 	                         : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -113,7 +114,7 @@ void pskit_warn_settings(struct ps *p)
 
 		if (!json_equal(mine, its))
 			log_warn(&p->log,
-			    "%s is %s in this job, and not %s, as the program would have it", name,
+			    "%s is %s in this job, not %s as requested by the program", name,
 			    text ? text : "", json_string_value(v));
 		free(text);
 		json_decref(mine);
@@ -146,7 +147,8 @@ static enum err_code check_first_values(struct ps *p, const struct model_table *
 			    "ps_begin_with: there is no dense table \"%s\"", f->table);
 		if (f->n != t[i].rows * t[i].cols)
 			return err_set(&p->e, ERR_USAGE,
-			    "ps_begin_with: table \"%s\" has %zu x %zu values, and the array %zu",
+			    "ps_begin_with: table \"%s\" has %zu x %zu values, but the array has "
+			    "%zu",
 			    f->table, t[i].rows, t[i].cols, f->n);
 	}
 	return ERR_OK;

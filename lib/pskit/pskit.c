@@ -63,14 +63,14 @@ PUBLIC const char *ps_version(void)
 PUBLIC const char *ps_strerror(int code)
 {
 	if (code == PS_OVER || code == PS_AGAIN)
-		return code == PS_OVER ? "all steps are done" : "it is under way";
+		return code == PS_OVER ? "all steps are done" : "the call has not ended";
 	return code >= 0 && code <= PS_UNSUPPORTED ? err_text((enum err_code)code) : "no such code";
 }
 
 PUBLIC const char *ps_message(const struct ps *p)
 {
 	return !p              ? "out of memory"
-	    : pskit_is_busy(p) ? "a call is under way: ps_fd tells when it has ended"
+	    : pskit_is_busy(p) ? "another call has not ended: ps_fd becomes readable when it has"
 	                       : p->e.msg;
 }
 
@@ -131,7 +131,8 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 	p->interrupt.fd = -1;
 	if (options && options->size < offsetof(struct ps_options, log_level) + sizeof o.log_level)
 		return pskit_misuse(p,
-		    "ps_open: the options have no size: put sizeof(struct ps_options) there");
+		    "ps_open: the size of the options is missing: set it to sizeof(struct "
+		    "ps_options)");
 	if (options)
 		memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
 	name = o.name ? o.name : getenv("PSKIT_WORKER");

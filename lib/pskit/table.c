@@ -111,7 +111,8 @@ static int create_tables(struct ps *p, const struct call *c)
 	size_t n;
 
 	if (p->joined)
-		return pskit_misuse(p, "ps_create: a job's tables are those of ps_join");
+		return pskit_misuse(p,
+		    "ps_create: cannot be used in a job, whose tables are those of ps_join");
 	rc = model_spec_parse(c->text, &t, &n, &p->e);
 	if (rc)
 		return pskit_return(p, rc);
@@ -137,7 +138,7 @@ static const struct table *find_whole_table(struct ps *p, const char *name, size
 	const struct table *t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, name, false);
 
 	if (t && n != table_elements(t)) {
-		pskit_misuse(p, "table \"%s\" has %llu x %u values, and the array %zu", name,
+		pskit_misuse(p, "table \"%s\" has %llu x %u values, but the array has %zu", name,
 		    (unsigned long long)t->rows, t->cols, n);
 		return NULL;
 	}
@@ -181,7 +182,7 @@ static bool check_may_push(struct ps *p, const char *what)
 {
 	if (!p->joined || p->stepping)
 		return true;
-	pskit_misuse(p, "%s: a worker pushes between ps_step_begin and ps_step_end", what);
+	pskit_misuse(p, "%s: a worker must push between ps_step_begin and ps_step_end", what);
 	return false;
 }
 
@@ -197,7 +198,8 @@ static int push_whole_table(struct ps *p, const struct call *c)
 		return pskit_return(p, p->e.code);
 	here = p->stepping ? pskit_dense(p, c->text, true, NULL) : NULL;
 	if (p->stepping && !here)
-		return pskit_misuse(p, "ps_push: table \"%s\" is none of the job's model", c->text);
+		return pskit_misuse(p, "ps_push: table \"%s\" is not a table of the job's model",
+		    c->text);
 	if (here) {
 		memcpy(here, c->from, c->n * sizeof *here);
 		return PS_OK;
@@ -344,7 +346,7 @@ PUBLIC int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_
 		return pskit_return(p, p->e.code);
 	if (p->reserved)
 		return pskit_misuse(p,
-		    "ps_reserve_rows: what was reserved before is not committed yet");
+		    "ps_reserve_rows: the previous reservation is not yet committed");
 	p->reserved = reserve_held(p, t, nids ? nids : 1);
 	if (!p->reserved)
 		return pskit_return(p, p->e.code);
@@ -366,7 +368,7 @@ static int commit_reserved_rows(struct ps *p, const struct call *c)
 
 	if (!h || c->n > h->n)
 		return pskit_misuse(p, "ps_commit_rows: %s",
-		    h ? "there are not so many reserved" : "ps_reserve_rows comes first");
+		    h ? "more rows than reserved" : "must be called after ps_reserve_rows");
 	if (!check_may_push(p, "ps_commit_rows"))
 		return PS_USAGE;
 	t = layout_find(client_layout(current_client(p)), h->name);
@@ -376,7 +378,7 @@ static int commit_reserved_rows(struct ps *p, const struct call *c)
 		return t ? PS_OK
 		         : pskit_return(p,
 		               err_set(&p->e, ERR_NOTFOUND,
-		                   "the table that rows were reserved for is gone"));
+		                   "the table with the reserved rows no longer exists"));
 	}
 	p->reserved = NULL;
 	h->next = p->held;

@@ -19,7 +19,7 @@ static void take_score(struct ps *p, const struct ps_score *s, struct eval_resul
 	if (k < METRICS)
 		metrics_set(out, k, s->value);
 	else
-		log_warn(&p->log, "the score \"%s\" is left out: there is no such metric", name);
+		log_warn(&p->log, "the score \"%s\" is ignored: there is no such metric", name);
 }
 
 static enum err_code call_score(struct ps *p, struct eval_result *out, struct err *e)
@@ -32,8 +32,8 @@ static enum err_code call_score(struct ps *p, struct eval_result *out, struct er
 	if (p->score(p, p->score_ctx, &s))
 		return err_set(e, ERR_FAILED, "the program cannot score the model");
 	if (s.n > PS_SCORES)
-		return err_set(e, ERR_USAGE, "the program gives %zu scores: at most %d are taken",
-		    s.n, PS_SCORES);
+		return err_set(e, ERR_USAGE, "the program has %zu scores, the limit is %d", s.n,
+		    PS_SCORES);
 	*out = (struct eval_result){ .examples = s.examples };
 	for (size_t i = 0; i < s.n; i++)
 		take_score(p, &s.score[i], out);
@@ -80,7 +80,7 @@ static enum err_code score_library(struct worker *w, bool dense_here, struct eva
 static const char *advise_library_restart(const struct worker *w)
 {
 	(void)w;
-	return "; start this program again, and it takes a rank that is free";
+	return "; start this program again to take a free rank";
 }
 
 static void release_library(struct worker *w)
@@ -113,7 +113,8 @@ static enum err_code check_job_suits(const struct conf *c, struct err *e)
 
 	return key
 	    ? err_set(e, ERR_UNSUPPORTED,
-	          "%s: must be 1 where a program takes the steps itself; ps-work train --exec can more",
+	          "%s: must be 1 in a program that makes the steps itself; ps-work train --exec "
+	          "supports other values",
 	          key)
 	    : ERR_OK;
 }
@@ -122,8 +123,8 @@ static enum err_code check_job_suits(const struct conf *c, struct err *e)
 static void warn_endless_steps(struct ps *p)
 {
 	static const char text[] =
-	    "the job has neither steps nor epochs, so a loop over its steps never ends: "
-	    "ps_set(\"steps\", N) before ps_join, or steps or epochs in the cluster file, bound it";
+	    "the job has neither steps nor epochs, so a loop over its steps does not end: limit "
+	    "it by ps_set(\"steps\", N) before ps_join, or by steps or epochs in the cluster file";
 	const struct conf_job *job = &p->w.job.conf.job;
 
 	if (job->steps || job->epochs)
@@ -140,7 +141,7 @@ static int join_job(struct ps *p, const struct call *c)
 	enum err_code rc;
 
 	if (p->joined || p->attached)
-		return pskit_misuse(p, "ps_join: this handle is in use already");
+		return pskit_misuse(p, "ps_join: this handle is already in use");
 	snprintf(name, sizeof name, "worker-%d", p->rank > 0 ? p->rank : 0);
 	rc = pskit_identify(p, name);
 	if (rc)
@@ -206,9 +207,9 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 
 	if (!p->joined || p->stepping || p->over)
 		return pskit_misuse(p, "ps_step_begin: %s",
-		    !p->joined    ? "ps_join comes first"
+		    !p->joined    ? "must be called after ps_join"
 		        : p->over ? "all steps are done"
-		                  : "the step before has no ps_step_end");
+		                  : "the previous step has no ps_step_end");
 	/* At the end of an epoch a step may have no examples for this worker: commit it empty and go
 	 * on. */
 	for (bool any = false; !any;) {
@@ -280,7 +281,7 @@ static int end_worker_step(struct ps *p, const struct call *c)
 	    -HUGE_VAL; /* pskit.h: how a caller says that it does not know the loss */
 
 	if (!p->stepping)
-		return pskit_misuse(p, "ps_step_end: ps_step_begin comes first");
+		return pskit_misuse(p, "ps_step_end: must be called after ps_step_begin");
 	p->stepping = false;
 	if (!known && !gradient_is_finite(&w->params)) {
 		loss = NAN;
@@ -316,7 +317,7 @@ static int finish_job(struct ps *p, const struct call *c)
 	(void)c;
 	if (!p->joined || p->ended)
 		return pskit_misuse(p, "ps_finish: %s",
-		    p->ended ? "the job is over" : "ps_join comes first");
+		    p->ended ? "the job has ended" : "must be called after ps_join");
 	p->over = true;
 	p->stepping = false;
 	rc = worker_finish(&p->w, &p->e);

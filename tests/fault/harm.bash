@@ -45,7 +45,7 @@ none_runs() {
 # refusal is an error of the job.
 is_resumed() {
 	ps-ctl start c --resume auto --max-restarts 100000 >resume.log 2>&1 9>&- && return
-	grep -q 'is running already' resume.log || fail "the job cannot be resumed: $(tail -n 3 resume.log)"
+	grep -q 'is already running' resume.log || fail "the job cannot be resumed: $(tail -n 3 resume.log)"
 	return 1
 }
 

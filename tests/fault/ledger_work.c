@@ -72,7 +72,7 @@ static enum err_code refresh_view(struct worker *w, struct err *e)
 	if (w->joined && (!row || row->incarnation != w->incarnation))
 		return err_set(e, ERR_FENCED, "rank %u has another holder", w->rank);
 	if (w->joined && strcmp(row->state, "lost") == 0)
-		return err_set(e, ERR_FENCED, "rank %u was taken for dead", w->rank);
+		return err_set(e, ERR_FENCED, "rank %u was declared lost", w->rank);
 	return ERR_OK;
 }
 

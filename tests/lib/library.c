@@ -187,7 +187,7 @@ static void test_async(void)
 	CHECK(ps_async(p, 1) == PS_OK && ps_fd(p) >= 0 && ps_result(p) == PS_USAGE);
 	/* An error that could be returned at once is returned by ps_result, too. */
 	CHECK(await_result(ps_step_begin(p, &s)) == PS_USAGE &&
-	    strstr(ps_message(p), "ps_join comes first"));
+	    strstr(ps_message(p), "must be called after ps_join"));
 	rc = ps_join(p, "w:3,emb:100x2:sparse", 1000);
 	CHECK(ps_pull(p, "w", NULL, 3) == PS_USAGE && ps_async(p, 0) == PS_USAGE);
 	CHECK(await_result(rc) == PS_OK && ps_result(p) == PS_USAGE);

@@ -289,7 +289,7 @@ static void ring_errors(void)
 	wrong("worker x25519:abc w1", "44 characters");
 	wrong("worker token:00 w1", "64 hex");
 	wrong("worker x25519:%K w/1", "must be 1 to 63");
-	wrong("worker x25519:%K w0", "name w0 already");
+	wrong("worker x25519:%K w0", "already an entry named w0");
 	wrong("worker x25519:%K w1 expires=2027-02-30", "must be expires=");
 	wrong("worker x25519:%K w1 expires=2027-1-30", "must be expires=");
 	wrong("worker x25519:%K w1 expires=2027-01-30T25:00:00Z", "must be expires=");

@@ -272,7 +272,7 @@ static void test_help(void)
 	parse("--help");
 	ok(run.result == OPT_EXIT_OK && strstr(run.out, "At great length.") &&
 	        strstr(run.out, "# quietly"),
-	    "--help tells all");
+	    "--help shows all options");
 	parse("--version");
 	ok(run.result == OPT_EXIT_OK && strcmp(run.out, want) == 0, "--version: %s", run.out);
 	parse("--ps-complete");

@@ -185,10 +185,10 @@ int main(void)
 	    bad);
 	ok(!save(&s, 40, whole, &path, &e) && !ckpt_remove(whole, &e) && reads_as(path, &s),
 	    "they need nothing of another directory");
-	ok(save(&s, 41, path, &again, &e) == ERR_FAILED && strstr(e.msg, "but changes to another"),
+	ok(save(&s, 41, path, &again, &e) == ERR_FAILED && strstr(e.msg, "is a delta of another"),
 	    "changes to changes are refused: %s", e.msg);
 	ok(save(&s, 42, NULL, &again, &e) == ERR_FAILED &&
-	        strstr(e.msg, "changes to what is not there"),
+	        strstr(e.msg, "as changes, but the checkpoint has no base"),
 	    "and changes to nothing: %s", e.msg);
 	ok(save(&s, 43, whole, &again, &e) == ERR_FORMAT, "or to what has gone: %s", e.msg);
 	free(whole);

@@ -381,7 +381,7 @@ static void test_types_in_json(void)
 		    "job.data: must be a path or a list of paths, got [1]" },
 		{ "{\"job\": {\"data\": {\"a\": 1}}}", "job.data: must be a path" },
 		{ "{\"job\": 1}", "job: must be an object" },
-		{ "[]", "must hold one JSON object" },
+		{ "[]", "must contain one JSON object" },
 	};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -404,7 +404,7 @@ static void test_unknown(void)
 	ok(refused(JOB(", \"lr\": 2 }, \"by_default\": [\"job.lr\"], \"threads\": { "),
 	       "by_default: no such key"),
 	    "nor is a list of what nobody has set one");
-	ok(refused("{\"lr\": 0.1}", "lr: belongs into \"job\""), "a job's key outside");
+	ok(refused("{\"lr\": 0.1}", "lr: belongs in \"job\""), "a job's key outside");
 	ok(refused("{\"job\": {\"servers\": 1}}", "job.servers: belongs outside"), "a key inside");
 	ok(load("{\"servers\": 1, \"servers\": 2}", NULL, 0, &c) != ERR_OK &&
 	        strstr(e.msg, "cluster.json"),
@@ -533,7 +533,8 @@ static void test_validate(void)
 		{ JOB(", \"rules\": \"w:lr=-1\""), "job.rules: w: job.lr: must be > 0, got -1" },
 		{ JOB(", \"rules\": \"w:beta1=0.5\""), "job.rules: w: adagrad has no beta1" },
 		{ JOB(", \"rules\": \"w:lr=1, w:lr=2\""), "job.rules: names w twice" },
-		{ JOB(", \"rules\": \"w:lr\""), "job.rules: w: \"lr\" must be key=value" },
+		{ JOB(", \"rules\": \"w:lr\""),
+		    "job.rules: w: \"lr\" must have the form key=value" },
 		{ JOB(", \"l1\": 0.1"), "job.l1: only job.optimizer ftrl has l1" },
 		{ JOB(", \"schedule\": \"cosin:5\""), "job.schedule" },
 		{ JOB(", \"loss\": \"sofmax\""),
@@ -541,9 +542,9 @@ static void test_validate(void)
 		{ JOB(", \"class_weight\": \"0:1,1\""),
 		    "job.class_weight: must be none, balanced or CLASS:WEIGHT,..." },
 		{ "{\"job\": {\"model\": \"linear\", \"data\": \"d.csv\", \"epochs\": 1, \"class_weight\": \"balanced\"}}",
-		    "job.class_weight: model linear learns no classes" },
+		    "job.class_weight: model linear does not learn classes" },
 		{ JOB(", \"loss\": \"huber\""),
-		    "job.loss: model softmax cannot have the loss huber" },
+		    "job.loss: model softmax cannot use the loss huber" },
 		{ JOB(", \"loss\": \"softmax:2\""),
 		    "job.loss: softmax has no argument, got \"2\"" },
 		{ JOB(", \"loss\": \"quantile:1\""),
@@ -551,7 +552,7 @@ static void test_validate(void)
 		{ JOB(", \"loss\": \"huber:-1\""),
 		    "job.loss: huber:X needs a number above 0, got \"-1\"" },
 		{ "{\"job\": {\"model\": \"logistic\", \"data\": \"d.csv\", \"epochs\": 1, \"loss\": \"hinge\", \"stop\": \"log_loss\"}}",
-		    "job.stop: evaluations of model logistic with job.loss hinge have no log_loss" },
+		    "job.stop: evaluations of model logistic with job.loss hinge do not have the metric log_loss" },
 		{ JOB(", \"hidden\": [4]"), "job.hidden: model softmax has no hidden" },
 		{ JOB(", \"activation\": \"tanh\""),
 		    "job.activation: model softmax has no hidden" },
@@ -560,7 +561,7 @@ static void test_validate(void)
 		{ "{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"hidden\": []}}",
 		    "job.hidden: " },
 		{ "{\"workers\": 2, \"job\": {\"model\": \"softmax\", \"data\": \"-\", \"epochs\": 1}}",
-		    "job.data: \"-\" feeds one worker only, got workers 2" },
+		    "job.data: \"-\" requires one worker, got workers 2" },
 		{ "{\"job\": {\"model\": \"softmax\", \"data\": \"-\", \"eval\": \"-\", \"epochs\": 1}}",
 		    "job.eval: \"-\"" },
 		{ "{\"deterministic\": true, \"sync\": \"asp\"}",
@@ -577,15 +578,15 @@ static void test_validate(void)
 		{ "{\"backup\": 2, \"workers\": \"2:4\"}",
 		    "backup: must be less than workers, which may be 2, got 2" },
 		{ "{\"backup\": 1, \"workers\": 4, \"sync\": \"asp\"}",
-		    "backup: 1 is for sync bsp" },
+		    "backup: 1 requires sync bsp" },
 		{ "{\"accumulate\": 65536, \"local_steps\": 65536}",
 		    "local_steps: batch times accumulate times local_steps must be at most" },
-		{ "{\"outer\": \"nesterov\"}", "outer: \"nesterov\" is for local_steps above 1" },
+		{ "{\"outer\": \"nesterov\"}", "outer: \"nesterov\" requires local_steps above 1" },
 		{ "{\"name\": \"a/b\"}", "name: must be" },
 		{ "{\"name\": \"..\"}", "name: must be" },
 		{ "{\"lease\": \"200ms\"}",
 		    "lease: must be at least twice the heartbeat of 0.2 s, got 0.2 s" },
-		{ "{\"on_worker_loss\": \"wait:0s\"}", "on_worker_loss: must wait" },
+		{ "{\"on_worker_loss\": \"wait:0s\"}", "on_worker_loss: the time of wait" },
 	};
 	struct conf c;
 

@@ -92,7 +92,7 @@ static void no_job(void)
 	ok(in_phase(&s, COORD_RUNNING),
 	    "without a job the cluster runs when its servers are there");
 	join_as_worker(&s, 0, -1);
-	ok(s.e.code == ERR_NOTREADY && strstr(s.e.msg, "nobody trains"), "a worker is told: %s",
+	ok(s.e.code == ERR_NOTREADY && strstr(s.e.msg, "does not train"), "a worker is told: %s",
 	    s.e.msg);
 	scene_close(&s);
 }
@@ -156,7 +156,7 @@ static void shrink(void)
 	ok(strcmp(worker_is(&s, 1), "active") == 0 && s.proposals == 0,
 	    "a silent worker lives until its lease is over");
 	live(&s, 0.4, 5);
-	ok(s.proposals == 2 && happened(&s, "worker-1 (h, pid 201) is lost: not heard of for"),
+	ok(s.proposals == 2 && happened(&s, "worker-1 (h, pid 201) is lost: no message for"),
 	    "then the servers vote");
 	ok(json_int(s.proposal[0], "step", 0) == 3 &&
 	        strcmp(json_str(s.proposal[0], "kind", ""), "leave") == 0 &&
@@ -201,7 +201,7 @@ static void shrink(void)
 		vote(&s, 0, true, 90, 2);
 		vote(&s, 1, true, 90, 2);
 	}
-	ok(in_phase(&s, COORD_FAILED) && strstr(status_str(&s, "reason"), "every worker is gone"),
+	ok(in_phase(&s, COORD_FAILED) && strstr(status_str(&s, "reason"), "all workers have ended"),
 	    "when all are gone the job fails: %s", status_str(&s, "reason"));
 	scene_close(&s);
 }
@@ -270,7 +270,7 @@ static void ends_with_words(void)
 	live(&s, 4.5, 1);
 	ok(!happened(&s, "worker-2 (h, pid 202) is lost"), "one that may return has its lease");
 	live(&s, 0.9, 1);
-	ok(happened(&s, "worker-2 (h, pid 202) is lost: ended by SIGKILL; not heard of for"),
+	ok(happened(&s, "worker-2 (h, pid 202) is lost: ended by SIGKILL; no message for"),
 	    "then it is lost by what it ended by");
 	scene_close(&s);
 }

@@ -295,7 +295,7 @@ static void served(void)
 	ok(server_is(&s, 0, "live"), "and stays");
 	servers_live(&s, 40, 0);
 	ok(in_phase(&s, COORD_DONE) && happened(&s, "data_lost") &&
-	        strstr(status_str(&s, "reason"), "part of the model is gone"),
+	        strstr(status_str(&s, "reason"), "part of the model is lost"),
 	    "when the last copy dies the job stays done, and the status tells of the loss");
 	coord_end(s.c);
 	s.events[0] = 0;

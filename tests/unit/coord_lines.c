@@ -43,7 +43,7 @@ static void a_report_is_asked_about(void)
 	        json_int(s.proposal[head], "server", -1) == !head,
 	    "who reports is asked once more");
 	report(&s, (unsigned)head, (unsigned)!head, true);
-	ok(chain_of(&s, &head) == 1 && happened(&s, "which gets no more replicas from it for 2 s"),
+	ok(chain_of(&s, &head) == 1 && happened(&s, "which gets no new replicas for 2 s"),
 	    "then its copy is spared");
 	live(&s, 2.5, 1);
 	ok(happened(&s, "1 of 1 partition is being copied"), "and made anew after a while");
@@ -82,7 +82,7 @@ static void the_coordinator_is_cut_off(void)
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 1);
 	}
-	ok(!happened(&s, "is lost") && happened(&s, "no server is heard of: waiting up to 30 s") &&
+	ok(!happened(&s, "is lost") && happened(&s, "all servers are silent: waiting up to 30 s") &&
 	        chain_of(&s, &head) == 2,
 	    "of two silent servers none is lost");
 	beat_servers(&s);
@@ -277,8 +277,7 @@ static void the_only_copy(void)
 		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
 	}
-	ok(in_phase(&s, COORD_RUNNING) &&
-	        happened(&s, "is not heard of, and has the only replica of"),
+	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "is silent and has the only replica of"),
 	    "a silent server with the only copy is waited for");
 	s.events[0] = 0;
 	live(&s, 3, 2);

@@ -116,7 +116,7 @@ static void leaves_without_knowing(bool lost)
 	epoch = (int)status_int(&s, "layout_epoch");
 	say(&s, &s.server[0], "{\"op\":\"copied\",\"server\":1,\"epoch\":%d}", epoch);
 	say(&s, &s.worker[0], "{\"op\":\"confirm\",\"epoch\":%d}", epoch);
-	ok(happened(&s, "server-1 has its replicas") && !happened(&s, "taken their places"),
+	ok(happened(&s, "server-1 has copied its replicas") && !happened(&s, "joined their chains"),
 	    "a worker has not heard of the layout");
 	if (!lost)
 		say(&s, &s.worker[1], "{\"op\":\"leave\"}");
@@ -127,7 +127,7 @@ static void leaves_without_knowing(bool lost)
 	}
 	vote(&s, 0, true, 3, 3);
 	vote(&s, 1, true, 3, 3);
-	ok(happened(&s, "taken their places"), "it is %s: nobody waits for it",
+	ok(happened(&s, "joined their chains"), "it is %s: nobody waits for it",
 	    lost ? "lost" : "gone");
 	scene_close(&s);
 }

@@ -148,7 +148,7 @@ static void is_lost(void)
 	relay[1].kind = COORD_NOBODY;
 	before = epoch(&s);
 	ok(strcmp(join_as_relay(&s, 1, "rack1"), "{\"relay\":1}") == 0 &&
-	        happened(&s, "it was started again") && epoch(&s) > before && relay_of(&s, 0) == 1,
+	        happened(&s, "it was restarted") && epoch(&s) > before && relay_of(&s, 0) == 1,
 	    "so has one that was started again before it was missed");
 	say(&s, &relay[1], "{\"op\":\"leave\"}");
 	ok(relay_of(&s, 0) == -1 && happened(&s, "it leaves"), "one that leaves has none");

@@ -73,7 +73,8 @@ static void hangs(const char *sync, long long ahead)
 	go_on(&s, 46,
 	    (const struct life[]){ { 9 + ahead, "wait" }, { 9, "compute" }, { 9 + ahead, "wait" } },
 	    3);
-	ok(happened(&s, "worker_lost: worker-1 (h, pid 201) is lost: it stood at step 9 for 45."),
+	ok(happened(&s,
+	       "worker_lost: worker-1 (h, pid 201) is lost: it made no progress at step 9 for 45."),
 	    "and for 45 s it is given up");
 	vote(&s, 0, true, 9, 9);
 	ok(strcmp(worker_is(&s, 1), "lost") == 0 && strcmp(worker_is(&s, 0), "active") == 0 &&
@@ -173,7 +174,7 @@ static void policies(void)
 	s.cfg.on_worker_loss = COORD_FAIL;
 	scene_run(&s);
 	go_on(&s, 46, hung, 2);
-	ok(in_phase(&s, COORD_FAILED) && happened(&s, "it stood at step 7 for"),
+	ok(in_phase(&s, COORD_FAILED) && happened(&s, "it made no progress at step 7 for"),
 	    "fail: the job fails, and says why");
 	scene_close(&s);
 }

@@ -62,7 +62,7 @@ static void by_vote(void)
 	ok(rc == ERR_EXISTS, "no other is asked for meanwhile");
 	all_vote(&s, 7);
 	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_AGREED && step > 0 &&
-	        rows_of(&s, "emb") == 10 && happened(&s, "table: table emb is there"),
+	        rows_of(&s, "emb") == 10 && happened(&s, "table: table emb was added"),
 	    "all agree: it is");
 	asked(&s, COORD_TABLE_GROW, "emb", 20, &rc);
 	ok(rc == ERR_EXISTS, "not before all know of it");
@@ -125,7 +125,8 @@ static void at_the_end(void)
 	scene_run(&s);
 	ticket = asked(&s, COORD_TABLE_ADD, "emb", 10, &rc);
 	coord_fail(s.c, "for a test", s.now);
-	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_REFUSED && strstr(s.e.msg, "over"),
+	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_REFUSED &&
+	        strstr(s.e.msg, "ended before"),
 	    "who asked is told when the job ends first: %s", s.e.msg);
 	all_vote(&s, 9);
 	ok(rows_of(&s, "emb") < 0, "and a late vote changes nothing");

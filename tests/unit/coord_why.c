@@ -96,7 +96,7 @@ static void others(void)
 	beat(&s, 0, 5, "wait", 2.1, 0);
 	beat(&s, 2, 5, "wait", 0.1, 0);
 	ok(says(&s, 0, "worker-0>worker-1 5",
-	       "pid 201, has not been heard of for 1.2 s; at 5 s it is taken for lost"),
+	       "pid 201, has been silent for 1.2 s; it is declared lost after 5 s"),
 	    "one that is not heard of");
 	scene_close(&s);
 }
@@ -115,7 +115,7 @@ static void servers(void)
 	say(&s, &s.server[0], "{\"op\":\"beat\"}");
 	pass(&s, 0.5);
 	beat(&s, 0, 5, "wait", 1.7, 0);
-	ok(says(&s, 0, "worker-0>server-1 5", "pid 101, has not been heard of for 1.2 s"),
+	ok(says(&s, 0, "worker-0>server-1 5", "pid 101, has been silent for 1.2 s"),
 	    "the one that is not heard of");
 	scene_close(&s);
 }
@@ -129,7 +129,7 @@ static void slow(void)
 	for (unsigned i = 0; i < 3; i++)
 		beat(&s, i, 20, "compute", 0, i == 2 ? 2.0 : 0.4);
 	ok(says(&s, 0, "everybody>worker-2 20",
-	       "takes it 100 ms of its own, the others 20 ms; 100 % of that is compute") &&
+	       "takes it 100 ms without waiting, the others 20 ms; 100 % of that is compute") &&
 	        says(&s, 1, "", ""),
 	    "one that is slow at every step");
 	beat(&s, 2, 20, "compute", 0, 0.5);
@@ -220,11 +220,11 @@ static void unfit(void)
 	say(&s, &guest,
 	    "{\"op\":\"unfit\",\"rank\":-1,\"pid\":78,\"host\":\"hc\",\"message\":\"no memory\"}");
 	ok(says(&s, 0, "the start>worker-0 -1",
-	       "one has come, and cannot begin on hc (pid 78): no memory"),
+	       "one has started, but cannot begin on hc (pid 78): no memory"),
 	    "of one for any place, too");
 	say(&s, &guest, "{\"op\":\"unfit\",\"rank\":99,\"host\":\"hd\",\"message\":\"x\"}");
 	say(&s, &guest, "{\"op\":\"coming\",\"rank\":1,\"pid\":79,\"host\":\"he\"}");
-	ok(says(&s, 1, "the start>worker-1 -1", "it is on he (pid 79), and reads its data"),
+	ok(says(&s, 1, "the start>worker-1 -1", "it is on he (pid 79) and reading its data"),
 	    "one that is here, and not ready");
 	coord_session_gone(s.c, &guest, s.now);
 	ok(says(&s, 1, "the start>worker-1 -1", "it cannot begin on hb"), "it is gone again");
@@ -232,10 +232,10 @@ static void unfit(void)
 	join_as_worker(&s, 0, 0);
 	join_as_worker(&s, 1, 1);
 	s.now += NSEC_PER_SEC;
-	ok(says(&s, 0, "the start>server-0 -1", "takes over what it is to hold") &&
-	        says(&s, 1, "", ""),
-	    "all are here: who takes over what it is to hold");
-	ok(strcmp(status_str(&s, "waiting_for"), "server-0 to take over what it is to hold") == 0,
+	ok(says(&s, 0, "the start>server-0 -1", "is copying its partitions") && says(&s, 1, "", ""),
+	    "all are here: who is copying its partitions");
+	ok(strcmp(status_str(&s, "waiting_for"),
+	       "server-0 to take over the partitions that it is to hold") == 0,
 	    "the status says so, too");
 	ack_all(&s);
 	ok(nobody(&s) && strcmp(status_str(&s, "waiting_for"), "") == 0, "until it has");
@@ -252,7 +252,7 @@ static void asked(void)
 	beat(&s, 0, 5, "wait", 2.5, 0);
 	beat(&s, 1, 4, "compute", 2, 0);
 	ok(strcmp(say(&s, &s.worker[0], "{\"op\":\"who\",\"step\":5}"),
-	       "{\"text\":\"worker-2 (h, pid 202) is at step 0: it is at step 0; ps-ctl logs tells what it says\"}") ==
+	       "{\"text\":\"worker-2 (h, pid 202) is at step 0: it is at step 0; ps-ctl logs shows its messages\"}") ==
 	        0,
 	    "the one that is farthest behind");
 	beat(&s, 2, 5, "wait", 2, 0);
@@ -298,7 +298,7 @@ static void relays(void)
 	beat(&s, 1, 5, "wait", 1.5, 0);
 	beat(&s, 2, 5, "wait", 1.5, 0);
 	ok(says(&s, 0, "worker-0>relay-0 5",
-	       "hr, pid 300, of zone rack1, has not been heard of for 1.2 s") &&
+	       "hr, pid 300, of zone rack1, has been silent for 1.2 s") &&
 	        says(&s, 1, "worker-1>relay-0 5", "") &&
 	        says(&s, 2, "worker-2>the servers 5", "") && says(&s, 3, "", ""),
 	    "a relay that is not heard of is what its workers wait for");

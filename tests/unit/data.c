@@ -159,13 +159,13 @@ static void test_libsvm_errors(void)
 	ok(refused("1 1:1\n1 3:7:1\n", "", &two, NULL, "/x:2: ", "field:index:value"), "libffm");
 	ok(refused("1 1:1\n2 1:1\n3 1:1\n", "", &two, NULL, "/x:3: ", "job.model softmax"),
 	    "a third class");
-	ok(refused("1 1:1\n1 1:1\n", "", &two, NULL, "every label is \"1\"", "at least two"),
+	ok(refused("1 1:1\n1 1:1\n", "", &two, NULL, "all labels are \"1\"", "at least two"),
 	    "one class");
 	ok(refused("1 1:1\n2.5 1:1\n", "", &classes, NULL,
 	       "/x:2: labels look like real numbers (2.5)", "job.model linear"),
 	    "real labels");
 	ok(refused("1 0:1\n", "?index_base=1", &real, NULL, "/x:1: ", "index 0"), "index 0");
-	ok(refused("# nothing\n", "?format=libsvm", &real, NULL, "holds no examples", "x"),
+	ok(refused("# nothing\n", "?format=libsvm", &real, NULL, "has no examples", "x"),
 	    "no examples");
 	ok(refused("1\n2\n", "?format=libsvm", &real, NULL, "no example has a feature", "x"),
 	    "no features");
@@ -318,7 +318,7 @@ static void test_csv_errors(void)
 	    "columns count from 1");
 	ok(refused("7\n8\n", "?format=csv", &real, NULL, "has one column", "/x:1"),
 	    "a label alone");
-	ok(refused("a,b,y\n", "", &real, NULL, "holds no examples", "x"), "a header alone");
+	ok(refused("a,b,y\n", "", &real, NULL, "has no examples", "x"), "a header alone");
 }
 
 static void put_be32(struct buf *b, uint32_t v)
@@ -425,7 +425,7 @@ static void test_npy(void)
 	d = load("x.npy?label=y", &real, NULL, &e);
 	ok(!d && strstr(e.msg, "1 to 3"), "npy: %s", e.msg);
 	d = load("y.npy", &real, NULL, &e);
-	ok(!d && strstr(e.msg, "two are wanted"), "npy: %s", e.msg);
+	ok(!d && strstr(e.msg, "expected two"), "npy: %s", e.msg);
 	d = load("x.npy?labels=x.npy", &real, NULL, &e);
 	ok(!d && e.code == ERR_FORMAT, "npy: %s", e.msg);
 	write_npy("x.npy", bad, (uint64_t[]){ 2, 3 }, 2);
@@ -464,7 +464,7 @@ static void test_several(void)
 	ok(data_load(bases, 2, dir, &real, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "index 0"),
 	    "%s", e.msg);
 	ok(data_load(mixed, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT &&
-	        strstr(e.msg, "one format"),
+	        strstr(e.msg, "the same format"),
 	    "%s", e.msg);
 	write_text("p-2.csv", "b,y\n3,0\n");
 	ok(data_load(both, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT &&

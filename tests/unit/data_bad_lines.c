@@ -124,7 +124,7 @@ static void test_format(size_t f)
 	data_bad_lines_free(want.bad);
 	want.bad = data_bad_lines_new(bad - 1, &quiet);
 	ok(data_load(paths + 1, 1, NULL, &want, NULL, &b, &e) == ERR_FORMAT && !b &&
-	        strstr(e.msg, "allows no more") && strstr(e.msg, "dirty:"),
+	        strstr(e.msg, "the limit of job.bad_lines") && strstr(e.msg, "dirty:"),
 	    "%s: one too many: %s", formats[f].options, e.msg);
 	data_bad_lines_free(want.bad);
 	want.bad = NULL;

@@ -205,7 +205,7 @@ static void test_format(const char *name, const char *options, struct data_want 
 	buf_clear(&got);
 	good = b && read_chunks(b, &got, &e) == ERR_OK && got.len == plain.len &&
 	    memcmp(got.data, plain.data, got.len) == 0;
-	ok(good && lines_said == 1 && strstr(said, "made anew"),
+	ok(good && lines_said == 1 && strstr(said, "made again"),
 	    "%s: damaged files are made anew, with one warning: %s", name, said);
 	if (rename(path, away))
 		abort();
@@ -291,7 +291,7 @@ static void test_faults(void)
 	good = read_chunks(b, &got, &e) == ERR_OK && got.len == plain.len;
 	data_blocks_free(b);
 	setrlimit(RLIMIT_FSIZE, &was);
-	ok(good && lines_said == 1 && strstr(said, "training goes on without") &&
+	ok(good && lines_said == 1 && strstr(said, "training continues without") &&
 	        each_stored(".last", NULL) == 0,
 	    "a full disk: one warning: %s", said);
 

@@ -128,9 +128,9 @@ static void test_ratings(void)
 	    "columns by number, between semicolons: %s", e.msg);
 	dataset_free(d);
 	refused("who,what,stars\n1,2,3\n", "user=whom", &real,
-	    ":1: user=whom: no column has this name; did you mean \"who\"?");
+	    ":1: user=whom: there is no such column; did you mean \"who\"?");
 	refused("1,2,3\n", "format=ratings&rating=9", &real,
-	    ":1: rating=9: no column has this name, and the columns are 1 to 3");
+	    ":1: rating=9: there is no such column; the columns are 1 to 3");
 	refused("u,i,r\n1,2,bad\n", "format=ratings", &real,
 	    ":2:3: expected a number as rating, got \"bad\"");
 	refused("1,2,3\n1,,3\n", "format=ratings", &real, ":2:2: expected an item");
@@ -212,8 +212,8 @@ static void test_vw(void)
 	refused("|a x\n", "format=vw", &two, "expected a number as label");
 	refused("1 |a x:y\n", "format=vw", &two, "expected feature or feature:value, got \"x:y\"");
 	refused("1 |a:z x\n", "format=vw", &two, "expected namespace");
-	refused("1 |a x\n", "format=vw&pairs=a", &two, "pairs=a: expected two letters");
-	refused("1 |a x\n", "format=vw&pairs=ab,", &two, "expected two letters");
+	refused("1 |a x\n", "format=vw&pairs=a", &two, "pairs=a: must be pairs of letters");
+	refused("1 |a x\n", "format=vw&pairs=ab,", &two, "must be pairs of letters");
 }
 
 static const struct data_want classes = { .classes = true }, any = { .any = true };
@@ -271,7 +271,7 @@ static void test_fasttext(void)
 	    e.msg);
 	dataset_free(d);
 	refused("__label__a x\nx y\n", "", &classes,
-	    ":2: has no label, a word that begins with __label__");
+	    ":2: has no label: a word that begins with __label__");
 	refused("__label__ x\n", "", &classes, ":1: the label is empty");
 	refused("__label__a x\n", "", &real, "expected a number as label, got \"a\"");
 	refused("__label__a x\n", "ngrams=17", &classes,
@@ -354,11 +354,12 @@ static void test_weights(void)
 	ok(d && entries(d, 0) == 1 && entry(d, 0, 0, 2, -1, 1),
 	    "libsvm: a weight is no feature where labels do not count, either: %s", e.msg);
 	dataset_free(d);
-	refused("1 0 |a x\n", "format=vw", &two, "the weights are all 0");
+	refused("1 0 |a x\n", "format=vw", &two, "all weights are 0");
 	refused("1:-1 3:1\n", "weight=label", &two,
-	    ":1: expected a weight of at least 0 behind the label, got \"-1\"");
+	    ":1: expected a weight of at least 0 after the label, got \"-1\"");
 	refused("1:2 3:1\n", "format=libsvm", &two, "expected a number as label");
-	refused("1 3:1\n", "weight=w", &two, "weight=w: this format has weights behind the labels");
+	refused("1 3:1\n", "weight=w", &two,
+	    "weight=w: must be label; this format has weights after the labels");
 	refused("1,2,3,x\n", "format=ratings&weight=4", &real,
 	    ":1:4: expected a number of at least 0 as weight, got \"x\"");
 }
@@ -408,10 +409,10 @@ static void test_vocabulary(void)
 	ok(d && d->rows == 5 && d->words->n == 2 && is_word(d, 0, "a", 3),
 	    "text: rare words are left out %s", e.msg);
 	dataset_free(d);
-	refused("a b c\n", "min_count=2", &words, "has no word that is there 2 times");
-	refused("1 1:2\n", "format=libsvm", &words, "the model wants plain text");
-	refused("a b c\n", "format=text", &two, "is for job.model word2vec");
-	refused("a b c\n", "norm=l2&min_count=1", &words, "norm=l2 is for rows of numbers");
+	refused("a b c\n", "min_count=2", &words, "has no word that occurs 2 times");
+	refused("1 1:2\n", "format=libsvm", &words, "the model needs plain text");
+	refused("a b c\n", "format=text", &two, "requires job.model word2vec");
+	refused("a b c\n", "norm=l2&min_count=1", &words, "norm=l2 requires rows of numbers");
 }
 
 /* The field of entry i of the batch's first example, and its word. */

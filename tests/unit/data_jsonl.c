@@ -78,14 +78,14 @@ static void refusals(void)
 	struct err e;
 
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": [{\"b\": 1}], \"y\": 2}\n", "", NULL,
-	    "text:2: \"a\" is an array of something else; a column has numbers");
+	    "text:2: \"a\" is an array with other items; a column has numbers");
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": \"x\", \"y\": 2}\n{\"a\": 1, \"y\": 2}\n", "", NULL,
-	    "text:2: \"x\" in the column of numbers \"a\"; correct or empty the cell, or, if these are categories, "
-	    "say ?categories=a");
+	    "text:2: \"x\" in the column of numbers \"a\"; correct or empty the cell, or, if the column has categories, "
+	    "use ?categories=a");
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": 1, \"y\": 2\n", "", NULL, "text:2:15: ");
-	refused("{\n  \"a\": 1\n}\n", "", NULL, "a line must be a whole object");
+	refused("{\n  \"a\": 1\n}\n", "", NULL, "a line must be a complete object");
 	refused("{\"a\": 1, \"y\": 2}\n[1]\n", "", NULL,
-	    "text:2: expected an object, got an array; jq");
+	    "text:2: expected an object, got an array; convert an array with jq");
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": 1, \"a\": 1}\n", "", NULL,
 	    "text:2:12: duplicate object key");
 	refused("{\"a\": {\"b\": 1}, \"a.b\": 2, \"y\": 1}\n", "", NULL, "\"a.b\" occurs twice");
@@ -113,7 +113,7 @@ static void refusals(void)
 	for (int i = 0; i < 5 << 17; i++)
 		buf_puts(&big, "01234567");
 	buf_puts(&big, "\"}");
-	refused((char *)big.data, "", NULL, "an object of more than 4 MiB");
+	refused((char *)big.data, "", NULL, "an object exceeds 4 MiB");
 	buf_release(&big);
 }
 

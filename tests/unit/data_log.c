@@ -123,7 +123,7 @@ static void examples(void)
 	data_log_skip(l, 0, 2);
 	ok(!data_log_fetch(l, 1000, &e) &&
 	        data_log_load(l, 0, 1, &skips, head, &d, &e) == ERR_FORMAT &&
-	        strstr(e.msg, "job.bad_lines allows no more"),
+	        strstr(e.msg, "the limit of job.bad_lines"),
 	    "the next one may not (%s)", e.msg);
 	dataset_free(head);
 	data_log_close(l);

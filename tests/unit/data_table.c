@@ -89,7 +89,7 @@ static void places(void)
 	struct err e;
 	struct stream *s;
 
-	refused("a,b,y\n", "", NULL, "text: holds no examples below its header");
+	refused("a,b,y\n", "", NULL, "text: has no examples below its header");
 	refused("a,b,y\n1,x,\n2,z,\n", "", NULL,
 	    "no row has a label, the column is empty; name another one by ?label=");
 	refused("a,w,w\n1,2,3\n4,5,6\n", "label=w", NULL,
@@ -97,7 +97,7 @@ static void places(void)
 	refused("1,2\n3,4\n89087528188215471201022361137399795210909087528188215,6\n", "", NULL,
 	    "?ignore=1 leaves the column out");
 	refused("a,b,y\n1,2,3\n1,2,3,\n", "", NULL,
-	    "text:3: has 4 columns, the first line has 3; quote a cell that contains the separator");
+	    "text:3: has 4 columns, but the first line has 3; quote a cell that contains the separator");
 	if (stream_memory(nul, sizeof nul - 1, "text", &s, &e))
 		abort();
 	ok(data_load_stream(s, &(struct data_options)DATA_OPTIONS_INIT, &two, NULL, &d, &e) ==
@@ -226,9 +226,9 @@ static void evaluations(void)
 	ok(ROW(v, 1, 25, 2, 0, 0, 0),
 	    "a new city is no feature; a gap is the training data's mean");
 	dataset_free(v);
-	refused("age,city,fee\n20,Paris,1\n", "", d, "has no column of labels");
+	refused("age,city,fee\n20,Paris,1\n", "", d, "has no label column");
 	refused("age,fee,paid\n20,1,yes\n", "", d, "has no column \"city\"");
-	refused("1,2\n3,4\n", "", d, "has 2 columns, and there were 4 before");
+	refused("1,2\n3,4\n", "", d, "has 2 columns, expected 4");
 	dataset_free(d);
 }
 
@@ -516,9 +516,9 @@ static void weights(void)
 	dataset_free(v);
 	dataset_free(d);
 	refused("w,x,y\n-1,1,1\n", "weight=w", NULL,
-	    "text:2:1: \"-1\" in the column of weights \"w\"; a weight is a number of at least 0");
+	    "text:2:1: \"-1\" in the column of weights \"w\"; a weight must be a number of at least 0");
 	refused("w,x,y\n,1,1\n", "weight=1", NULL, "text:2:1: \"\" in the column of weights");
-	refused("w,x,y\n0,1,1\n", "weight=w", NULL, "the weights \"w\" are all 0");
+	refused("w,x,y\n0,1,1\n", "weight=w", NULL, "all weights \"w\" are 0");
 	refused("x,y\n1,1\n", "weight=w", NULL, "weight=w: there is no such column");
 }
 
@@ -608,7 +608,7 @@ static void hashed(void)
 	dataset_free(v);
 	dataset_free(d);
 	buf_release(&text);
-	refused("a,y\nx,1\nz,2\n", "bits=31", NULL, "bits=31: a table has at most 30");
+	refused("a,y\nx,1\nz,2\n", "bits=31", NULL, "bits=31: must be at most 30");
 }
 
 /* Schemas of a model file that do not mean what they say. */
@@ -682,9 +682,9 @@ static void numbers(void)
 		    "other columns: %s", v ? "" : e.msg);
 		dataset_free(v);
 	}
-	refused("b,y\n2,3\n", "", d, "has no column \"a\", which the training data had");
-	refused("b,a\n2,1\n", "", d, "has no column of labels");
-	refused("b,a,y\n2,,1\n", "", d, "and the training data (text) had none");
+	refused("b,y\n2,3\n", "", d, "has no column \"a\", but the training data has one");
+	refused("b,a\n2,1\n", "", d, "has no label column");
+	refused("b,a,y\n2,,1\n", "", d, "but the training data (text) has none");
 	dataset_free(d);
 }
 
@@ -726,7 +726,7 @@ int main(void)
 	refused("a,b,y\n1,x,2\n3,z,4\nfive,x,6\n", "categories=c", NULL, "categories=c");
 	refused("a,b,y\n1,2,3\n", "scale=huge", NULL, "unknown scale \"huge\"");
 	refused("a,b,y\n1,,3\n", "columns=a,b", NULL,
-	    "columns= names 2 columns, and the file has 3");
+	    "columns= names 2 columns, but the file has 3");
 	refused("a,b,y\n1,x,2\n3,\"z\n", "", NULL, "text:3:2: a quoted cell does not end");
 	refused("a,b,y\n1,\"x\n\",2\n3,\"z\n4,x,5\n", "", NULL,
 	    "text:4:2: a quoted cell does not end");
@@ -734,9 +734,9 @@ int main(void)
 	tabs();
 	places();
 	refused("a,b,y\n1,x,2\n3,\"z \"w\"\",4\n", "", NULL,
-	    "a quote within quotes is written twice");
-	refused("a,b,y\n1,2,3\nx,1,2,3\n", "", NULL, "text:3: has 4 columns, the first line has 3");
-	refused("a,b,y\n1,t,3\nx,1,u,3\n", "", NULL, "text:3: has 4 columns, the first line has 3");
+	    "write a quote within quotes twice");
+	refused("a,b,y\n1,2,3\nx,1,2,3\n", "", NULL, "text:3: has 4 columns, but the first line has 3");
+	refused("a,b,y\n1,t,3\nx,1,u,3\n", "", NULL, "text:3: has 4 columns, but the first line has 3");
 	refused("a,b,y\r1,2,3\r", "", NULL, "tr '\\r' '\\n'");
 	inches();
 	numbers();

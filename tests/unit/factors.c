@@ -255,7 +255,7 @@ static void test_refusals(void)
 		    "has no hidden layers" },
 		{ "fasttext", { .sparse = true, .factors = 4 }, "needs at least two classes" },
 		{ "fasttext", { .sparse = true, .classes = 2, .factors = 4, .loss = "logistic" },
-		    "cannot have the loss logistic" },
+		    "cannot use the loss logistic" },
 		{ "word2vec", { .sparse = true, .fields = 2, .factors = 4 }, "needs plain text" },
 		{ "word2vec", { .features = 3, .factors = 4 }, "needs plain text" },
 	};

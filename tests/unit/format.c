@@ -314,13 +314,13 @@ static void test_npy_bad(void)
 		    "dimensions" },
 		{ "{'descr': '<f4', 'fortran_order': False}", "missing" },
 		{ "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,)}", "neither" },
-		{ "{'descr': '<f4', 'order': False, 'shape': (1,)}", "a key beside" },
+		{ "{'descr': '<f4', 'order': False, 'shape': (1,)}", "a key other than" },
 		{ "{'descr': '<f4' 'shape': (1,)}", "no comma" },
 		{ "('descr')", "no dictionary" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "is cut off" },
 		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "bytes after" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1001,)}",
-		    "more than the 1000" },
+		    "expected at most 1000" },
 	};
 	struct err e = { 0 };
 	struct npy h;
@@ -392,16 +392,16 @@ static void test_tensors_bad(void)
 		size_t data;
 		const char *want;
 	} bad[] = {
-		{ A4, 4, "is no valid safetensors file" },
+		{ A4, 4, "is not a valid safetensors file" },
 		{ A4 "}", 3, "beyond the end" },
 		{ A4 "}", 5, "belong to no tensor" },
 		{ " " A4 "}", 4, "begin with {" },
 		{ "[]", 0, "begin with {" },
 		{ "{}", 1, "belong to no tensor" },
-		{ A4 "} x", 4, "is no valid" },
+		{ A4 "} x", 4, "is not a valid" },
 		{ A4 ",\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "a" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12,
-		    "hole" },
+		    "gap" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6,
 		    "overlaps" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
@@ -419,7 +419,7 @@ static void test_tensors_bad(void)
 		{ A4 ",\"b\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[4,8]}}", 8,
 		    "convert it to F32" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[4,8]}}", 8,
-		    "no number from 0" },
+		    "not a number from 0" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":1,\"data_offsets\":[4,8]}}", 8,
 		    "no shape" },
 		{ A4
@@ -431,13 +431,13 @@ static void test_tensors_bad(void)
 		{ A4
 		    ",\"b\":{\"dtype\":\"F32\",\"shape\":[4611686018427387905],\"data_offsets\":[4,8]}}",
 		    8, "fit its shape" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1]}}", 8, "needs dtype" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1]}}", 8, "must have only dtype" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8],\"x\":1}}", 8,
-		    "nothing else" },
-		{ A4 ",\"b\":[]}", 4, "needs dtype" },
+		    "must have only" },
+		{ A4 ",\"b\":[]}", 4, "must have only dtype" },
 		{ A4 ",\"b\\u0001\":[]}", 4, "b\\x01" },
-		{ A4 ",\"__metadata__\":{\"x\":1}}", 4, "than strings" },
-		{ A4 ",\"__metadata__\":[]}", 4, "no object" },
+		{ A4 ",\"__metadata__\":{\"x\":1}}", 4, "not strings" },
+		{ A4 ",\"__metadata__\":[]}", 4, "not an object" },
 	};
 	struct safetensors *s;
 	struct err e = { 0 };

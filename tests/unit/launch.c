@@ -108,7 +108,7 @@ static void test_status(void)
 	ok(shell(set, "a", "exec sleep 1000", &c) == ERR_OK && c == a && launch_running(set) == 1,
 	    "started again under its index");
 	ok(access(pid_file, F_OK) == 0, "it has a pid file");
-	ok(shell(set, "a", "exit 0", &c) == ERR_EXISTS && strstr(e.msg, "a is running already"),
+	ok(shell(set, "a", "exit 0", &c) == ERR_EXISTS && strstr(e.msg, "a is already running"),
 	    "twice");
 	ok(launch_wait(set, 0, &ev, &e) == ERR_TIMEOUT, "it runs");
 	ok(launch_stop_all(set, LONG) && launch_running(set) == 0 &&
@@ -361,7 +361,7 @@ static void test_rundir(void)
 	    "made, for its owner alone: %s", e.msg);
 	ok(rundir_is_alive(path, &pid) && pid == getpid(), "it lives, and says who it is");
 	ok(rundir_create(path, &other, &e) == ERR_EXISTS && other == -1 &&
-	        strstr(e.msg, "cluster demo is running already (pid "),
+	        strstr(e.msg, "cluster demo is already running (pid "),
 	    "%s", e.msg);
 	ok(rundir_lock(path, &other, &e) == ERR_EXISTS, "nor can it be locked");
 	file_replace(mark, "x", 1, 0600, &e);

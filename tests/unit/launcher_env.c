@@ -76,15 +76,16 @@ static void sources(void)
 
 static void mistakes(void)
 {
-	refused("", ERR_NOTFOUND, "nothing says");
+	refused("", ERR_NOTFOUND, "cannot tell the rank");
 	/* The batch script is no step. */
-	refused("SLURM_PROCID=0|SLURM_JOB_ID=7|SLURM_NTASKS=4", ERR_NOTFOUND, "nothing says");
+	refused("SLURM_PROCID=0|SLURM_JOB_ID=7|SLURM_NTASKS=4", ERR_NOTFOUND,
+	    "cannot tell the rank");
 	refused("PS_RANK=first", ERR_CONFIG, "PS_RANK=first");
 	refused("PS_RANK=1|PS_ROLE=boss", ERR_CONFIG, "PS_ROLE=boss");
 	refused("TF_CONFIG={", ERR_CONFIG, "TF_CONFIG");
 	refused("TF_CONFIG={\"task\":{\"type\":\"evaluator\",\"index\":0}}", ERR_CONFIG,
 	    "task.type=evaluator");
-	refused("DMLC_ROLE=scheduler", ERR_CONFIG, "server 0 coordinates");
+	refused("DMLC_ROLE=scheduler", ERR_CONFIG, "server 0 is the coordinator");
 	refused("DMLC_ROLE=worker", ERR_CONFIG, "DMLC_WORKER_ID is not");
 }
 
@@ -119,7 +120,7 @@ int main(void)
 	placed("PS_RANK=2", 2, LAUNCHER_WORKER, 0);
 	placed("PS_RANK=2|PS_ROLE=worker", 2, LAUNCHER_WORKER, 2);
 	placed(SLURM "|PS_ROLE=worker", 2, LAUNCHER_WORKER, 0);
-	misplaced(SLURM "|PS_ROLE=server", "its role says otherwise");
+	misplaced(SLURM "|PS_ROLE=server", "its role differs");
 	misplaced("PS_RANK=4|PS_WORLD_SIZE=4", "no rank 4 of 4");
 	misplaced("JOB_COMPLETION_INDEX=1", "--role");
 	clearenv();

@@ -479,7 +479,7 @@ static void test_large_group(void)
 	        fabs(r.value[METRIC_group_auc] - 8.0 / 9) < 1e-9,
 	    "a group of 1.2 million examples leaves the others theirs: mrr %g, group_auc %g",
 	    r.value[METRIC_mrr], r.value[METRIC_group_auc]);
-	ok(strstr(r.remark, "1 group of more than 262144 examples is left out"),
+	ok(strstr(r.remark, "1 group with more than 262144 examples is left out"),
 	    "and it is said: %s", r.remark);
 	metrics_release(&m[0]);
 	metrics_release(&m[1]);

@@ -334,7 +334,7 @@ static void test_refusals(void)
 
 	refused("softmaks", &(struct model_shape){ .features = 2 }, "did you mean softmax");
 	refused("logistic", &(struct model_shape){ .features = 2, .classes = 10 },
-	    "job.model logistic needs two classes, the data has 10; use softmax or mlp");
+	    "job.model logistic needs two classes, but the data has 10; use softmax or mlp");
 	refused("logistic", &(struct model_shape){ .features = 2 }, "two classes");
 	refused("softmax", &(struct model_shape){ .features = 2, .classes = 1 }, "at least two");
 	refused("linear", &(struct model_shape){ .features = 2, .classes = 2 },
@@ -342,7 +342,7 @@ static void test_refusals(void)
 	refused("fm", &(struct model_shape){ .features = 2, .classes = 2, .loss = "huber" },
 	    "real targets with the loss huber");
 	refused("softmax", &(struct model_shape){ .features = 2, .loss = "squared" },
-	    "cannot have the loss squared");
+	    "cannot use the loss squared");
 	refused("linear", &(struct model_shape){ .features = 0 }, "no features");
 	refused("linear", &(struct model_shape){ .features = 2, .hidden = hidden, .nhidden = 1 },
 	    "job.hidden");

@@ -198,7 +198,7 @@ static void damage(void)
 
 	refused("nowhere", ERR_NOTFOUND, "cannot read the model");
 	write_file("alone.safetensors", "", false, COLS);
-	refused("alone.safetensors", ERR_FORMAT, "does not describe its model");
+	refused("alone.safetensors", ERR_FORMAT, "has no description of its model");
 	write_file("text.safetensors", "{\"v\":1", false, COLS);
 	refused("text.safetensors", ERR_FORMAT, "the description of its model is damaged");
 	write_file("empty.safetensors", "{\"v\":1}", false, COLS);
@@ -209,7 +209,7 @@ static void damage(void)
 	    COLS);
 	refused("odd.safetensors", ERR_CONFIG, "the description of its model");
 	write_file("wide.safetensors", NULL, false, COLS + 1);
-	refused("wide.safetensors", ERR_FORMAT, "table \"e\" is missing or has another shape");
+	refused("wide.safetensors", ERR_FORMAT, "table \"e\" is missing or its shape differs");
 	write_file("twice.safetensors", NULL, true, COLS);
 	ok(saved_model_open(in_dir("twice.safetensors"), &m, &e) == ERR_OK, "ids are read later");
 	for (uint32_t i = 0; !rc && i < layout_find(saved_model_about(m).layout, "e")->nparts;

@@ -46,7 +46,7 @@ static struct point *find_point(const char *name)
 
 static _Noreturn void die_of_bad_spec(const char *what)
 {
-	fprintf(stderr, "PS_FAIL: \"%s\" is not understood (see lib/base/core/fail.h)\n", what);
+	fprintf(stderr, "PS_FAIL: \"%s\" is invalid (see lib/base/core/fail.h)\n", what);
 	_exit(2);
 }
 

@@ -165,7 +165,8 @@ static enum err_code decode_member(const struct field *f, const json_t *v, void 
 enum err_code fields_decode(const struct field *f, const json_t *json, void *out, struct err *e)
 {
 	char *at = out;
-	enum err_code rc = json_is_object(json) ? ERR_OK : err_set(e, ERR_PROTO, "it is no object");
+	enum err_code rc = json_is_object(json) ? ERR_OK
+	                                        : err_set(e, ERR_PROTO, "it is not an object");
 
 	for (; f->key && !rc; at += member_bytes(f), f++) {
 		const json_t *v = json_object_get(json, f->key);

@@ -68,7 +68,7 @@ enum err_code file_read(const char *path, size_t max, struct buf *out, struct er
 		    path);
 	if (fstat(fd, &st) || S_ISDIR(st.st_mode)) {
 		close(fd);
-		return err_set(e, ERR_IO, "\"%s\" is not a file that can be read", path);
+		return err_set(e, ERR_IO, "\"%s\" is not a readable file", path);
 	}
 	do {
 		n = read(fd, buf_reserve(out, 65536), 65536);
@@ -329,7 +329,7 @@ char *path_self_dir(struct err *e)
 	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
 
 	if (n < 0) {
-		err_sys(e, ERR_IO, "cannot tell where this program lies: /proc/self/exe");
+		err_sys(e, ERR_IO, "cannot find the path of this program: /proc/self/exe");
 		return NULL;
 	}
 	path[n] = '\0';

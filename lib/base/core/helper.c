@@ -86,8 +86,8 @@ static enum err_code start(const char *const *args, const char *line, bool open,
 		close_all(fd, 6);
 		errno = error;
 		return err_sys(e, error == ENOENT ? ERR_NOTFOUND : ERR_IO,
-		    "cannot start " PROGRAM ", which objects and topics are read and "
-		    "written by (beside this program, or in PATH)");
+		    "cannot start " PROGRAM ", which reads and writes objects and topics (it "
+		    "must be beside this program or in PATH)");
 	}
 	close_all((int[]){ fd[0], fd[3], fd[5], open ? -1 : fd[1] }, 4);
 	h = mem_alloc(sizeof *h);

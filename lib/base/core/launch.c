@@ -74,7 +74,7 @@ static enum err_code find_child_place(struct launch_set *set, const char *id, si
 		*at = i;
 		if (set->child[i].pidfd < 0)
 			return ERR_OK;
-		return err_set(e, ERR_EXISTS, "%s is running already, as process %d", id,
+		return err_set(e, ERR_EXISTS, "%s is already running, as process %d", id,
 		    (int)set->child[i].pid);
 	}
 	set->child = mem_regrow(set->child, set->n + 1, sizeof *set->child);
@@ -279,7 +279,7 @@ enum err_code launch_tell(struct launch_set *set, size_t child, const void *data
 	if (put == (ssize_t)n)
 		return ERR_OK;
 	if (put < 0 && errno == EPIPE)
-		return err_set(e, ERR_CLOSED, "%s does not listen any more", c->id);
+		return err_set(e, ERR_CLOSED, "%s no longer listens", c->id);
 	return err_set(e, ERR_LIMIT, "%s does not listen: it has not read the earlier messages",
 	    c->id);
 }

@@ -119,16 +119,15 @@ enum err_code notify_sockets(const char *const *name, size_t n, int *fd, struct 
 		fd[i] = -1;
 	if (given > (int64_t)n)
 		rc = err_set(e, ERR_CONFIG,
-		    "LISTEN_FDS: %lld sockets were handed over, and there is use for %zu",
-		    (long long)given, n);
+		    "LISTEN_FDS: received %lld sockets, but can use only %zu", (long long)given, n);
 	for (int64_t k = 0; rc == ERR_OK && k < given; k++) {
 		size_t at = name_index(words, (size_t)k, name, n);
 		int given_fd = FIRST_FD + (int)k;
 
 		if (!is_tcp_listener(given_fd))
 			rc = err_set(e, ERR_CONFIG,
-			    "LISTEN_FDS: descriptor %d is no TCP socket that listens: a socket unit wants "
-			    "ListenStream=PORT, and Accept=no",
+			    "LISTEN_FDS: descriptor %d is not a listening TCP socket: the socket "
+			    "unit must have ListenStream=PORT and Accept=no",
 			    given_fd);
 		else
 			fcntl(given_fd, F_SETFL, fcntl(given_fd, F_GETFL) | O_NONBLOCK);

@@ -46,8 +46,8 @@ void opt_help(const struct opt_spec *spec, FILE *f, bool whole)
 	for (size_t i = 0; i < spec->nopts; i++)
 		print_option(&spec->opts[i], f);
 	fprintf(f, "  %-28s %s\n  %-28s %s\n", "-h, --help",
-	    whole ? "short and whole help" : "short help; --help tells all", "    --version",
-	    "version and exit");
+	    whole ? "short and complete help" : "short help; --help shows all options",
+	    "    --version", "version and exit");
 	if (spec->examples)
 		fprintf(f, "\nexamples:\n%s", spec->examples);
 }
@@ -77,7 +77,7 @@ static void print_option_table(const struct opt_spec *spec)
 		printf("--%s\t%c\t%s\t%s\t%s\n", o->name, o->letter ? o->letter : '-',
 		    o->arg ? o->arg : "-", o->choices ? o->choices : "-", o->help);
 	}
-	printf("--help\th\t-\t-\tthe whole help\n--version\t-\t-\t-\tversion and exit\n");
+	printf("--help\th\t-\t-\tthe complete help\n--version\t-\t-\t-\tversion and exit\n");
 }
 
 /* ---- values ---- */
@@ -348,7 +348,7 @@ enum opt_result opt_parse(const struct opt_spec *spec, void *out, int argc, char
 	}
 	*nargs = c.nargs;
 	if (c.nargs < spec->min_args) {
-		print_mistake(spec, spec->args ? "an operand is missing" : "something is missing");
+		print_mistake(spec, spec->args ? "an operand is missing" : "too few arguments");
 		fprintf(stderr, "usage: %s [options] %s\n", spec->prog,
 		    spec->args ? spec->args : "");
 		return OPT_EXIT_USAGE;

@@ -123,8 +123,7 @@ static enum err_code parse_descr(struct literal *l, struct npy *h, struct err *e
 		return ERR_OK;
 	log_escape(shown, sizeof(shown), descr, strlen(descr));
 	return stream_fail(l->s, e,
-	    "element type \"%s\" is not read; save it as float32 "
-	    "(numpy: x.astype('<f4'))",
+	    "element type \"%s\" cannot be read; save it as float32 (numpy: x.astype('<f4'))",
 	    shown);
 }
 
@@ -147,7 +146,7 @@ static enum err_code parse_npy_shape(struct literal *l, struct npy *h, struct er
 	uint64_t v;
 
 	if (!eat_char(l, '('))
-		return stream_fail(l->s, e, "malformed npy header: shape is no tuple");
+		return stream_fail(l->s, e, "malformed npy header: shape is not a tuple");
 	for (h->rank = 0; !eat_char(l, ')'); h->rank++) {
 		if (h->rank == NPY_RANK_MAX)
 			return stream_fail(l->s, e, "the array has more than %d dimensions",
@@ -197,7 +196,8 @@ static enum err_code parse_header(struct literal *l, struct npy *h, struct err *
 			rc = parse_npy_shape(l, h, e);
 		} else {
 			return stream_fail(l->s, e,
-			    "malformed npy header: a key beside descr, fortran_order, shape");
+			    "malformed npy header: a key other than descr, fortran_order and "
+			    "shape");
 		}
 		if (rc != ERR_OK)
 			return rc;
@@ -237,9 +237,9 @@ enum err_code npy_read_header(struct stream *s, struct npy *h, struct err *e)
 	if (rc != ERR_OK)
 		return rc;
 	if (memcmp(head, "\x93NUMPY", 6) != 0)
-		return stream_fail(s, e, "is no npy file");
+		return stream_fail(s, e, "is not an npy file");
 	if (head[6] < 1 || head[6] > 3)
-		return stream_fail(s, e, "npy version %d.%d is not read", head[6], head[7]);
+		return stream_fail(s, e, "npy version %d.%d cannot be read", head[6], head[7]);
 	if (head[6] > 1) {
 		rc = read_npy_bytes(s, head + 10, 2, e);
 		if (rc != ERR_OK)
@@ -277,7 +277,7 @@ enum err_code npy_read_values(struct stream *s, const struct npy *h, float *out,
 		if (rc != ERR_OK)
 			return rc;
 		if (got < k * size)
-			return stream_fail(s, e, "is cut off: its header promises %llu value%s",
+			return stream_fail(s, e, "is cut off: its header announces %llu value%s",
 			    (unsigned long long)h->count, NUM_S(h->count));
 		h->type->convert(chunk, out + done, k);
 	}
@@ -306,9 +306,8 @@ enum err_code npy_read(struct stream *s, uint64_t max, struct npy *h, float **ou
 	*out = NULL;
 	rc = npy_read_header(s, h, e);
 	if (rc == ERR_OK && h->count > max)
-		rc = stream_fail(s, e, "has %llu value%s, more than the %llu that %s wanted",
-		    (unsigned long long)h->count, NUM_S(h->count), (unsigned long long)max,
-		    max == 1 ? "is" : "are");
+		rc = stream_fail(s, e, "has %llu value%s, expected at most %llu",
+		    (unsigned long long)h->count, NUM_S(h->count), (unsigned long long)max);
 	while (rc == ERR_OK && n < h->count) {
 		cap = cap ? 2 * cap : 1u << 18;
 		if (cap > h->count)

@@ -56,10 +56,10 @@ static enum err_code fail_tensor(const struct safetensors *s, const char *tensor
 	char name[200];
 
 	if (!tensor)
-		return err_set(e, ERR_FORMAT, "\"%s\" is no valid safetensors file: %s", s->name,
+		return err_set(e, ERR_FORMAT, "\"%s\" is not a valid safetensors file: %s", s->name,
 		    what);
 	log_escape(name, sizeof(name), tensor, strlen(tensor));
-	return err_set(e, ERR_FORMAT, "\"%s\" is no valid safetensors file: tensor \"%s\" %s",
+	return err_set(e, ERR_FORMAT, "\"%s\" is not a valid safetensors file: tensor \"%s\" %s",
 	    s->name, name, what);
 }
 
@@ -96,7 +96,7 @@ static enum err_code read_json_header(struct safetensors *s, struct err *e)
 	if (rc == ERR_OK) {
 		s->header = json_parse(text, (size_t)n, SAFETENSORS_HEADER_MAX, e);
 		if (!s->header) {
-			err_prefix(e, "\"%s\" is no valid safetensors file", s->name);
+			err_prefix(e, "\"%s\" is not a valid safetensors file", s->name);
 			rc = ERR_FORMAT;
 			if (e)
 				e->code = rc;
@@ -113,11 +113,11 @@ static enum err_code check_meta(const struct safetensors *s, const json_t *meta,
 	json_t *v;
 
 	if (!json_is_object(meta))
-		return fail_tensor(s, NULL, "__metadata__ is no object", e);
+		return fail_tensor(s, NULL, "__metadata__ is not an object", e);
 	json_object_foreach((json_t *)meta, key, v)
 		if (!json_is_string(v))
-			return fail_tensor(s, NULL,
-			    "__metadata__ holds something else than strings", e);
+			return fail_tensor(s, NULL, "__metadata__ has values that are not strings",
+			    e);
 	return ERR_OK;
 }
 
@@ -136,8 +136,8 @@ static enum err_code parse_tensor_shape(const struct safetensors *s, struct safe
 	for (size_t i = 0; i < t->rank; i++) {
 		dim = json_array_get(shape, i);
 		if (!json_is_integer(dim) || json_integer_value(dim) < 0)
-			return fail_tensor(s, t->name, "has a dimension that is no number from 0",
-			    e);
+			return fail_tensor(s, t->name,
+			    "has a dimension that is not a number from 0", e);
 		t->shape[i] = (uint64_t)json_integer_value(dim);
 		if (__builtin_mul_overflow(t->count, t->shape[i], &t->count))
 			return fail_tensor(s, t->name, "has a shape that is too large", e);
@@ -155,10 +155,10 @@ static enum err_code parse_tensor(const struct safetensors *s, struct safetensor
 	enum err_code rc;
 
 	if (!type || json_object_size(v) != 3)
-		return fail_tensor(s, t->name,
-		    "needs dtype, shape and data_offsets and nothing else", e);
+		return fail_tensor(s, t->name, "must have only dtype, shape and data_offsets", e);
 	if (strcmp(type, "F32") != 0 && strcmp(type, "U64") != 0)
-		return fail_tensor(s, t->name, "has a type that is not read; convert it to F32", e);
+		return fail_tensor(s, t->name, "has a type that cannot be read; convert it to F32",
+		    e);
 	t->type = strcmp(type, "F32") == 0 ? SAFETENSORS_F32 : SAFETENSORS_U64;
 	rc = parse_tensor_shape(s, t, json_object_get(v, "shape"), e);
 	if (rc != ERR_OK)
@@ -167,7 +167,8 @@ static enum err_code parse_tensor(const struct safetensors *s, struct safetensor
 	    !json_is_integer(json_array_get(off, 1)) ||
 	    json_integer_value(json_array_get(off, 0)) < 0 ||
 	    json_integer_value(json_array_get(off, 1)) < json_integer_value(json_array_get(off, 0)))
-		return fail_tensor(s, t->name, "has data_offsets that are no ascending pair", e);
+		return fail_tensor(s, t->name, "has data_offsets that are not an ascending pair",
+		    e);
 	begin = (uint64_t)json_integer_value(json_array_get(off, 0));
 	end = (uint64_t)json_integer_value(json_array_get(off, 1));
 	if (__builtin_mul_overflow(t->count, t->type == SAFETENSORS_F32 ? 4u : 8u, &bytes) ||
@@ -207,7 +208,7 @@ static enum err_code parse_all(struct safetensors *s, struct err *e)
 	json_t *v;
 
 	if (!json_is_object(s->header))
-		return fail_tensor(s, NULL, "its header is no object", e);
+		return fail_tensor(s, NULL, "its header is not an object", e);
 	s->t = mem_try_array(json_object_size(s->header) + 1, sizeof(*s->t));
 	if (!s->t)
 		return err_set(e, ERR_NOMEM, "no memory for the header of \"%s\"", s->name);
@@ -225,8 +226,7 @@ static enum err_code parse_all(struct safetensors *s, struct err *e)
 	for (size_t i = 0; i < s->n; i++) {
 		if (s->t[i].offset != at)
 			return fail_tensor(s, s->t[i].name,
-			    s->t[i].offset < at ? "overlaps another one"
-			                        : "leaves a hole before it",
+			    s->t[i].offset < at ? "overlaps another one" : "leaves a gap before it",
 			    e);
 		at = end_of(&s->t[i]);
 		map_put(s->by_name, s->t[i].name, &s->t[i]);

@@ -62,7 +62,7 @@ enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
 
 	assert(!w->sink && rank <= SAFETENSORS_RANK_MAX);
 	if (json_object_get(w->header, name) || strcmp(name, "__metadata__") == 0)
-		return err_set(e, ERR_EXISTS, "safetensors: the name \"%s\" is taken", name);
+		return err_set(e, ERR_EXISTS, "safetensors: the name \"%s\" occurs twice", name);
 	for (size_t i = 0; i < rank; i++)
 		if (__builtin_mul_overflow(p.count, shape[i], &p.count) || shape[i] > INT64_MAX)
 			return err_set(e, ERR_LIMIT, "safetensors: \"%s\" is too large", name);
@@ -76,7 +76,7 @@ enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
 	        json_pack("{s:s, s:o, s:[I, I]}", "dtype", type == SAFETENSORS_F32 ? "F32" : "U64",
 	            "shape", dims, "data_offsets", (json_int_t)p.begin, (json_int_t)p.end)) != 0)
 		return err_set(e, ERR_FORMAT,
-		    "safetensors: the name of tensor %zu is no UTF-8 text", w->nparts + 1);
+		    "safetensors: the name of tensor %zu is not UTF-8 text", w->nparts + 1);
 	w->bytes = p.end;
 	w->parts = mem_regrow(w->parts, w->nparts + 1, sizeof(*w->parts));
 	w->parts[w->nparts++] = p;

@@ -50,7 +50,8 @@ enum err_code uri_topic_parse(const char *name, struct uri_topic *out, struct er
 	*out = (struct uri_topic){ NULL, NULL };
 	if (!slash || slash == brokers || !is_topic_name(slash + 1))
 		return err_set(e, ERR_CONFIG,
-		    "%s: a topic is named kafka://HOST:PORT/TOPIC, with letters, digits and ._- in TOPIC",
+		    "%s: a topic must be kafka://HOST:PORT/TOPIC, with letters, digits and ._- "
+		    "in TOPIC",
 		    name);
 	out->brokers = mem_printf("%.*s", (int)(slash - brokers), brokers);
 	out->topic = mem_strdup(slash + 1);
@@ -111,8 +112,9 @@ static enum err_code parse_s3(const char *name, struct uri *out, struct err *e)
 	for (size_t i = 0; i < n; i++)
 		if (!strchr(PLAIN, bucket[i]))
 			return err_set(e, ERR_CONFIG,
-			    "\"%s\": no bucket has \"%c\" in its name: write s3://BUCKET/KEY", name,
-			    bucket[i]);
+			    "\"%s\": the name of a bucket cannot have \"%c\": write "
+			    "s3://BUCKET/KEY",
+			    name, bucket[i]);
 	out->bucket = mem_printf("%.*s", (int)n, bucket);
 	out->key = mem_strdup(bucket[n] ? bucket + n + 1 : "");
 	return ERR_OK;
@@ -130,15 +132,15 @@ static enum err_code parse_url(const char *name, struct uri *out, struct err *e)
 		rc = err_set(e, ERR_CONFIG, "\"%s\" names no host", shown);
 	else if (memchr(host, '@', n))
 		rc = err_set(e, ERR_CONFIG,
-		    "%.8s... has a password in it, which others would see: put it into ~/.netrc",
+		    "%.8s... contains a password, which other users could see: put it into "
+		    "~/.netrc",
 		    name);
 	else if (begins_with_scheme(name, HTTP) && !uri_is_loopback(name))
 		rc = err_set(e, ERR_CONFIG,
-		    "\"%s\": over plain http anybody on the way can change what is read: use https",
-		    shown);
+		    "\"%s\": plain http does not protect the data from changes: use https", shown);
 	for (const char *p = name; rc == ERR_OK && *p; p++)
 		if (*p <= ' ' || *p == 0x7f)
-			rc = err_set(e, ERR_CONFIG, "\"%s\" has a blank in it: write %%20", shown);
+			rc = err_set(e, ERR_CONFIG, "\"%s\" contains a blank: write %%20", shown);
 	free(shown);
 	if (rc == ERR_OK)
 		out->url = mem_strdup(name);
@@ -150,7 +152,7 @@ enum err_code uri_parse(const char *name, struct uri *out, struct err *e)
 	*out = (struct uri){ 0 };
 	if (!uri_is(name))
 		return err_set(e, ERR_CONFIG,
-		    "\"%s\" is no object: write s3://BUCKET/KEY or https://HOST/PATH", name);
+		    "\"%s\" is not an object: write s3://BUCKET/KEY or https://HOST/PATH", name);
 	return uri_is_s3(name) ? parse_s3(name, out, e) : parse_url(name, out, e);
 }
 

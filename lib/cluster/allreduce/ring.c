@@ -139,7 +139,7 @@ static enum err_code check_members(const struct ring *r, uint32_t epoch,
 	bool there = false;
 
 	if (epoch < r->epoch)
-		return err_set(e, ERR_STALE, "ring epoch %u is over: the ring was at %u", epoch,
+		return err_set(e, ERR_STALE, "ring epoch %u has ended: the ring was at %u", epoch,
 		    r->epoch);
 	if (n < 1 || n > RING_MEMBERS_MAX)
 		return err_set(e, ERR_LIMIT, "a ring has 1 to %u members, not %zu",
@@ -147,8 +147,8 @@ static enum err_code check_members(const struct ring *r, uint32_t epoch,
 	for (size_t i = 0; i < n; i++) {
 		if (i && m[i].rank <= m[i - 1].rank)
 			return err_set(e, ERR_CONFIG,
-			    "members of a ring come in ascending order of ranks: %u after %u",
-			    m[i].rank, m[i - 1].rank);
+			    "the ranks of a ring must ascend: %u after %u", m[i].rank,
+			    m[i - 1].rank);
 		there |= m[i].rank == r->cfg.rank;
 	}
 	return there
@@ -247,7 +247,7 @@ enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t
 	if (!r->formed)
 		return err_set(e, ERR_NOTREADY, "the ring is not formed");
 	if (r->said.have > step + 1)
-		return err_set(e, ERR_STALE, "step %llu is reduced already",
+		return err_set(e, ERR_STALE, "step %llu is already reduced",
 		    (unsigned long long)step);
 	rc = ring_announce_step(r, step, n, e);
 	if (rc)

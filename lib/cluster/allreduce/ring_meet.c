@@ -199,7 +199,7 @@ static enum conn_verdict take_hello(struct inlet *i, const struct record *rec)
 	char text[160], who[NET_TEXT + 32];
 
 	if (rec->epoch < r->epoch) {
-		snprintf(text, sizeof text, "the ring is at ring epoch %u, and no longer at %u",
+		snprintf(text, sizeof text, "the ring is at ring epoch %u, no longer at %u",
 		    r->epoch, rec->epoch);
 		refuse_guest(i, ERR_STALE, text);
 		return CONN_DROP;
@@ -211,7 +211,7 @@ static enum conn_verdict take_hello(struct inlet *i, const struct record *rec)
 		return CONN_DROP;
 	}
 	if (rec->seq != r->digest) {
-		refuse_guest(i, ERR_PROTO, "the members of this epoch are not those that I know");
+		refuse_guest(i, ERR_PROTO, "the member has another list of members for this epoch");
 		err_set(&r->fault, ERR_PROTO, "%s has another list of members for ring epoch %u",
 		    ring_member_text(l, who), r->epoch);
 		return CONN_DROP;

@@ -169,7 +169,7 @@ enum conn_verdict ring_take_record(struct inlet *i, const struct record *rec,
 	char text[96];
 
 	if ((rec->type != REC_RING_SUM && rec->type != REC_RING_COPY) || rec->epoch != r->epoch)
-		return reject_record(i, rec, "which is no record of this ring");
+		return reject_record(i, rec, "which is not a record of this ring");
 	/* A member may be ahead of us by a hop or by a step: hold its record until its turn. */
 	if (!op &&
 	    (!r->running || rec->step > d->step ||

@@ -22,7 +22,7 @@ static void describe_wait(const struct ring *r, struct buf *out)
 			buf_printf(out, "%s%s: %s", out->len ? "; " : "", ring_member_text(l, who),
 			    l->fault.code ? l->fault.msg : "it does not answer");
 		else if (!r->formed && !l->in)
-			buf_printf(out, "%s%s: it has not come", out->len ? "; " : "",
+			buf_printf(out, "%s%s: it has not connected", out->len ? "; " : "",
 			    ring_member_text(l, who));
 		else if (r->running && r->now.next_recv < r->now.plan->nrecv &&
 		    r->now.plan->recv[r->now.next_recv].peer == position)

@@ -47,7 +47,8 @@ static enum err_code verify_file(const char *dir, const struct manifest_file *f,
 			err_prefix(e, "\"%s\"", path);
 		else if (strcmp(hex, f->blake2b) != 0)
 			rc = err_set(e, ERR_FORMAT,
-			    "\"%s\" is damaged: it does not have the digest of the manifest", path);
+			    "\"%s\" is damaged: its digest differs from the one in the manifest",
+			    path);
 		close(fd);
 	}
 	free(path);

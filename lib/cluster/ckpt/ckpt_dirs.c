@@ -192,7 +192,7 @@ enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, ch
 			rc = err_set(e, ERR_NOTFOUND, "there is no checkpoint in \"%s\"", dir);
 		else
 			rc = err_set(e, ERR_FORMAT,
-			    "each checkpoint in \"%s\" is damaged (%zu; the newest: %.300s)", dir,
+			    "all checkpoints in \"%s\" are damaged (%zu; the newest: %.300s)", dir,
 			    n, list[n - 1].why);
 	}
 	ckpt_list_free(list, n);
@@ -209,7 +209,7 @@ enum err_code ckpt_remove(const char *path, struct err *e)
 	uint64_t step;
 
 	if (!ckpt_step_parse(path_basename(path), &step))
-		return err_set(e, ERR_USAGE, "\"%s\" is not named like a checkpoint", path);
+		return err_set(e, ERR_USAGE, "\"%s\" is not the name of a checkpoint", path);
 	if (lstat(path, &st))
 		return err_set(e, ERR_NOTFOUND, "there is no checkpoint \"%s\"", path);
 	dir = path_dirname(path);

@@ -39,7 +39,7 @@ static enum err_code fetch_checkpoint_file(struct object_client *c, const char *
 	char *name = mem_printf("%s/%s", from, f->name), *shown = uri_shown(name);
 	struct ckpt_receive *r;
 	enum err_code rc = f->size < 0
-	    ? err_set(e, ERR_FORMAT, "it has no size")
+	    ? err_set(e, ERR_FORMAT, "the manifest has no size for this file")
 	    : ckpt_receive_begin(tmp, f->name, (uint64_t)f->size, true, &r, e);
 
 	if (!rc)

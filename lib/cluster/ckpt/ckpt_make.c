@@ -118,7 +118,8 @@ static enum err_code check_described_file(const struct ckpt *c,
 	if (!ckpt_file_parse(f->name, &server, &state) || f->size < 0 ||
 	    strlen(f->blake2b) != DIGEST_HEX - 1 ||
 	    strspn(f->blake2b, "0123456789abcdef") != DIGEST_HEX - 1)
-		return err_set(e, ERR_PROTO, "a file of the checkpoint is described wrongly");
+		return err_set(e, ERR_PROTO,
+		    "the description of a file of the checkpoint is invalid");
 	if (count_files_named(c->file, c->nfiles, f->name) +
 	        count_files_named(d->files, d->nfiles, f->name) >
 	    1)
@@ -166,7 +167,7 @@ static enum err_code add_parts(struct ckpt *c, const struct manifest_description
 		c->nparts++;
 		if (!good || !has_file_of_part(d, p))
 			return err_set(e, ERR_PROTO,
-			    "partition %zu of the checkpoint is described wrongly", i);
+			    "the description of partition %zu of the checkpoint is invalid", i);
 	}
 	return ERR_OK;
 }
@@ -257,7 +258,7 @@ enum err_code ckpt_base(struct ckpt *c, const char *path, struct err *e)
 	c->base_step = (uint64_t)m->step;
 	for (uint64_t i = 0; !rc && i < m->nfiles; i++)
 		rc = ckpt_is_base(m->files[i].name)
-		    ? err_set(e, ERR_FAILED, "\"%s\" has but changes to another", path)
+		    ? err_set(e, ERR_FAILED, "\"%s\" is a delta of another checkpoint", path)
 		    : link_file(c, path, &m->files[i], e);
 	if (!rc)
 		map_base_files(c, m, first);
@@ -345,8 +346,8 @@ static enum err_code find_base(const struct making *m, const struct cover *t,
 	free(place);
 	if (!name)
 		return err_set(e, ERR_FAILED,
-		    "partition %" PRIu64
-		    " of table \"%s\" was written as changes to what is not there",
+		    "partition %" PRIu64 " of table \"%s\" was written as changes, but the "
+		    "checkpoint has no base for them",
 		    p->part, t->name);
 	p->base = file_number(m, name);
 	return ERR_OK;
@@ -437,7 +438,8 @@ static enum err_code write_manifest(const struct ckpt *c, const struct manifest_
 	enum err_code rc;
 
 	if (head->generation < 0 || head->epoch < 0 || !json_is_array(head->tables))
-		return err_set(e, ERR_FAILED, "a manifest needs generation, epoch and tables");
+		return err_set(e, ERR_FAILED,
+		    "the manifest lacks the generation, the epoch or the tables");
 	rc = manifest_decode_tables(head->tables, &tables, &ntables, &why);
 	if (rc)
 		rc = err_set(e, ERR_FAILED, "%s", why.msg);

@@ -85,7 +85,8 @@ enum err_code ckpt_merge(const struct ckpt_reader *r, const struct ckpt_table *t
 	}
 	if (!rc && p->live && !merge_live(&x, p->pick))
 		rc = err_set(e, ERR_FORMAT,
-		    "\"%s/%s\" is damaged: a row of table \"%s\" is neither there nor in its base",
+		    "\"%s/%s\" is damaged: a row of table \"%s\" is missing from both the file "
+		    "and its base",
 		    r->path, r->file[p->file].name, t->name);
 	if (!rc)
 		p->n = p->live ? x.nlive : merge_all(&x, p->pick);
@@ -136,9 +137,8 @@ static enum err_code read_side(const struct ckpt_reader *r, const struct place *
 	const struct safetensors_tensor *t = x->words ? tensor_of_words(p, x->what) : p->w;
 
 	if (!t)
-		return err_set(e, ERR_FORMAT,
-		    "\"%s/%s\" is damaged: it has not all of a partition's rows", r->path,
-		    r->file[p->file].name);
+		return err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it lacks rows of a partition",
+		    r->path, r->file[p->file].name);
 	return x->words ? safetensors_read_ids(r->file[p->file].st, t, begin, count, out, e)
 	                : ckpt_own_floats(r, p, x->vector, x->width, begin, count, out, e);
 }

@@ -133,10 +133,10 @@ static struct manifest *decode_manifest(const json_t *json, const char *name, st
 
 	if (version != MANIFEST_VERSION)
 		err_set(e, ERR_UNSUPPORTED,
-		    "\"%s\" is of version %" PRId64 ", and this program reads version %d", name,
+		    "\"%s\" has version %" PRId64 ", but this program reads version %d", name,
 		    version, MANIFEST_VERSION);
 	else if (manifest_decode(json, &m, &why))
-		err_set(e, ERR_FORMAT, "\"%s\" is not sound: %s", name, why.msg);
+		err_set(e, ERR_FORMAT, "\"%s\" is invalid: %s", name, why.msg);
 	return m;
 }
 
@@ -146,7 +146,7 @@ struct manifest *ckpt_manifest_parse(struct buf *text, const char *name, struct 
 	json_t *json;
 
 	if (!strip_seal(text)) {
-		err_set(e, ERR_FORMAT, "\"%s\" is damaged: its seal does not fit", name);
+		err_set(e, ERR_FORMAT, "\"%s\" is damaged: its seal is wrong", name);
 		return NULL;
 	}
 	json = json_parse((const char *)text->data, text->len, CKPT_MANIFEST_MAX, e);
@@ -168,7 +168,7 @@ struct manifest *ckpt_manifest_read(const char *path, struct err *e)
 	if (file_read(file, CKPT_MANIFEST_MAX, &text, e) == ERR_OK)
 		m = ckpt_manifest_parse(&text, file, e);
 	else if (e && e->code == ERR_NOTFOUND)
-		err_set(e, ERR_FORMAT, "\"%s\" is not there", file);
+		err_set(e, ERR_FORMAT, "\"%s\" does not exist", file);
 	buf_release(&text);
 	free(file);
 	return m;
@@ -181,9 +181,9 @@ enum err_code ckpt_state_check(const struct manifest *m, const char *path, struc
 	if (!rule || m->state_version == rule->state_version)
 		return ERR_OK;
 	return err_set(e, ERR_UNSUPPORTED,
-	    "%s has the optimizer state of %s as %s version of pskit writes it (%" PRId64
-	    ", not %u), and no job can go on with that: begin a new run with its parameters alone: "
-	    "--init-from %s",
+	    "%s has the optimizer state of %s as %s version of pskit writes it (%" PRId64 ", not "
+	    "%u), and this version cannot resume from it; start a new run with only its "
+	    "parameters: --init-from %s",
 	    path, m->optimizer, m->state_version < rule->state_version ? "an older" : "a later",
 	    m->state_version, rule->state_version, path);
 }

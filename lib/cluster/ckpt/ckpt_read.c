@@ -18,7 +18,7 @@
 
 static enum err_code bad_manifest(const struct ckpt_reader *r, struct err *e, const char *what)
 {
-	return err_set(e, ERR_FORMAT, "\"%s/" CKPT_MANIFEST "\" is not sound: %s", r->path, what);
+	return err_set(e, ERR_FORMAT, "\"%s/" CKPT_MANIFEST "\" is invalid: %s", r->path, what);
 }
 
 /* ---- opening ---- */
@@ -35,7 +35,7 @@ static enum err_code open_file(struct ckpt_reader *r, const struct manifest_file
 
 	f->name = j->name;
 	if (!ckpt_held_parse(f->name, &server, &state))
-		return bad_manifest(r, e, "it names a file that no server writes");
+		return bad_manifest(r, e, "it names a file that is not one of a server");
 	path = path_join(r->path, f->name);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
@@ -74,10 +74,10 @@ static enum err_code add_table(struct ckpt_reader *r, const struct manifest_tabl
 	s->t.sparse = j->sparse;
 	s->t.added = j->added;
 	if (!*s->t.name || strlen(s->t.name) > 200 || ckpt_table_find(r, s->t.name))
-		return bad_manifest(r, e, "a table has no name of its own");
+		return bad_manifest(r, e, "a table has no name, or the name of another table");
 	if (j->rows < 0 || j->cols < 1 || j->cols > COLS_MAX || j->rows > ELEMENTS_MAX / j->cols ||
 	    j->parts < 1 || (size_t)j->parts > json_array_size(r->manifest->parts))
-		return bad_manifest(r, e, "a table has an impossible shape");
+		return bad_manifest(r, e, "a table has an invalid shape");
 	s->t.rows = (uint64_t)j->rows;
 	s->t.cols = (uint32_t)j->cols;
 	s->t.parts = (uint32_t)j->parts;
@@ -215,8 +215,8 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 	}
 	return good ? ERR_OK
 	            : err_set(e, ERR_FORMAT,
-	                  "\"%s/%s\" is damaged: it does not hold partition %" PRIu32
-	                  " of table \"%s\" as it should",
+	                  "\"%s/%s\" is damaged: its contents for partition %" PRIu32 " of table "
+	                  "\"%s\" differ from the manifest",
 	                  r->path, file, part, t->name);
 }
 
@@ -226,8 +226,8 @@ static enum err_code report_missing_vectors(const struct ckpt_reader *r, const s
 	size_t file = p->state_file == NO_FILE ? p->file : p->state_file;
 
 	return err_set(e, ERR_FORMAT,
-	    "\"%s/%s\" is damaged: a partition of it has other state vectors of the update rule "
-	    "than the rest of the table",
+	    "\"%s/%s\" is damaged: one of its partitions has other state vectors of the update "
+	    "rule than the rest of the table",
 	    r->path, r->file[file].name);
 }
 
@@ -242,7 +242,7 @@ static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t
 		struct place *p = &s->place[k];
 
 		if (!take_place(r, json_array_get(r->manifest->parts, from + k), index, k, p))
-			return bad_manifest(r, e, "its list of partitions has a fault");
+			return bad_manifest(r, e, "its list of partitions is invalid");
 		rc = find_tensors(r, &s->t, k, p, e);
 		if (!rc && p->base)
 			rc = find_tensors(r, &s->t, k, p->base, e);
@@ -258,7 +258,7 @@ static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t
 			    p->nvectors < s->place[0].nvectors ? p : &s->place[0], e);
 	}
 	if (!s->t.sparse && begin != s->t.rows * s->t.cols)
-		return bad_manifest(r, e, "a dense table's partitions do not make up the table");
+		return bad_manifest(r, e, "the partitions of a dense table do not cover the table");
 	return ERR_OK;
 }
 
@@ -279,15 +279,15 @@ static enum err_code open_tables(struct ckpt_reader *r, struct err *e)
 		at += r->table[i].t.parts;
 	}
 	if (at != json_array_size(r->manifest->parts))
-		return bad_manifest(r, e, "it lists partitions of no table");
+		return bad_manifest(r, e, "it lists partitions of an unknown table");
 	for (size_t i = 0; i < r->nfiles; i++)
 		/* The delta may replace partitions of a base file, whose tensors are then
 		 * unused. */
 		if (r->file[i].used != safetensors_count(r->file[i].st) &&
 		    !ckpt_is_base(r->file[i].name))
 			return err_set(e, ERR_FORMAT,
-			    "\"%s/%s\" is damaged: it holds tensors of no partition", r->path,
-			    r->file[i].name);
+			    "\"%s/%s\" is damaged: it has tensors that belong to no partition",
+			    r->path, r->file[i].name);
 	return ERR_OK;
 }
 

@@ -28,7 +28,7 @@ static enum err_code allocate_file(int fd, uint64_t size, struct err *e)
 	if (why == 0 || why == EOPNOTSUPP || why == EINVAL || why == ENOSYS)
 		return ERR_OK;
 	errno = why;
-	return err_sys(e, ERR_IO, "no room for %" PRIu64 " bytes", size);
+	return err_sys(e, ERR_IO, "no disk space for %" PRIu64 " bytes", size);
 }
 
 enum err_code ckpt_receive_begin(const char *dir, const char *name, uint64_t size, bool check,
@@ -42,8 +42,7 @@ enum err_code ckpt_receive_begin(const char *dir, const char *name, uint64_t siz
 
 	*out = NULL;
 	if (!ckpt_held_parse(name, &server, &state) || size > INT64_MAX)
-		return err_set(e, ERR_PROTO,
-		    "this is no file of a checkpoint, or none of that size");
+		return err_set(e, ERR_PROTO, "not a file of a checkpoint, or invalid size");
 	r = mem_try_array(1, sizeof *r);
 	if (!r)
 		return err_set(e, ERR_NOMEM, "no memory to receive %s", name);
@@ -83,10 +82,10 @@ enum err_code ckpt_receive_end(struct ckpt_receive *r, enum err_code rc, const c
 
 	digest_end(&r->digest, hex);
 	if (!rc && r->got != r->size)
-		rc = err_set(e, ERR_FORMAT, "%" PRIu64 " of %" PRIu64 " bytes came", r->got,
+		rc = err_set(e, ERR_FORMAT, "received %" PRIu64 " of %" PRIu64 " bytes", r->got,
 		    r->size);
 	if (!rc && r->check && (!blake2b || strcmp(hex, blake2b) != 0))
-		rc = err_set(e, ERR_FORMAT, "it was damaged on its way");
+		rc = err_set(e, ERR_FORMAT, "it was damaged in transfer");
 	rc = file_new_close(&r->file, rc, e);
 	free(r);
 	return rc;

@@ -137,8 +137,8 @@ enum err_code ckpt_scan_next(struct ckpt_scan *s, uint64_t *id, const float **ro
 	*id = c->ids[c->at];
 	if (s->begun && *id <= s->last)
 		return err_set(e, ERR_FORMAT,
-		    "\"%s\" is damaged: row %" PRIu64 " of table \"%s\" is out of order, "
-		    "or there twice",
+		    "\"%s\" is damaged: row %" PRIu64 " of table \"%s\" is out of order or "
+		    "duplicate",
 		    ckpt_path(s->r), *id, s->t->name);
 	*row = c->rows + (size_t)c->at * s->t->cols;
 	s->last = *id;

@@ -38,8 +38,8 @@ static enum err_code check_parts(const struct ckpt_part *parts, size_t n, struct
 		for (uint64_t k = 1; p->sparse && k < p->n; k++)
 			if (p->ids[k] <= p->ids[k - 1])
 				return err_set(e, ERR_FAILED,
-				    "table \"%s\": partition %" PRIu32 " has row %" PRIu64
-				    " behind row %" PRIu64,
+				    "table \"%s\": partition %" PRIu32 " has row %" PRIu64 " after "
+				    "row %" PRIu64,
 				    p->table, p->part, p->ids[k], p->ids[k - 1]);
 	}
 	return ERR_OK;

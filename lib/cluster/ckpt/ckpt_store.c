@@ -94,7 +94,7 @@ static void check_object_files(struct ckpt_entry *entry, const struct manifest *
 			continue;
 		entry->why = p ? mem_printf("\"%s/%s\" has %" PRIu64 " bytes, not %" PRId64,
 		                     entry->path, f->name, p->size, f->size)
-		               : mem_printf("\"%s/%s\" is not there", entry->path, f->name);
+		               : mem_printf("\"%s/%s\" does not exist", entry->path, f->name);
 	}
 	entry->whole = !entry->why;
 }
@@ -108,7 +108,7 @@ static enum err_code inspect_checkpoint(struct object_client *c, const struct pi
 	enum err_code rc;
 
 	if (!find_object(all, step, CKPT_MANIFEST)) {
-		entry->why = mem_printf("\"%s/" CKPT_MANIFEST "\" is not there", entry->path);
+		entry->why = mem_printf("\"%s/" CKPT_MANIFEST "\" does not exist", entry->path);
 		return ERR_OK;
 	}
 	rc = ckpt_manifest_fetch(c, entry->path, &text, &manifest, &why);
@@ -166,7 +166,7 @@ enum err_code ckpt_store_remove(struct object_client *c, const char *name, struc
 	uint64_t step;
 
 	if (!ckpt_step_parse(path_basename(name), &step))
-		rc = err_set(e, ERR_USAGE, "\"%s\" is not named like a checkpoint", name);
+		rc = err_set(e, ERR_USAGE, "\"%s\" is not the name of a checkpoint", name);
 	else
 		rc = list_below(c, name, &all, e);
 	if (rc) {
@@ -226,7 +226,7 @@ static enum err_code open_files_of(const char *path, struct opened *o, struct er
 	if (!o->manifest || dir < 0) {
 		if (dir >= 0)
 			close(dir);
-		return err_set(e, ERR_NOTFOUND, "\"%s\" is not there any more", path);
+		return err_set(e, ERR_NOTFOUND, "\"%s\" no longer exists", path);
 	}
 	o->fd = mem_array(o->manifest->nfiles + 1, sizeof *o->fd);
 	for (uint64_t i = 0; !rc && i < o->manifest->nfiles; i++)

@@ -28,8 +28,7 @@ static void offer_shared_memory(struct link *l, bool wanted_there)
 	if (!net_is_unix(conn_fd(l->conn)) || !t->offers_memory(l->memory_failed))
 		return;
 	if (!wanted_there)
-		err_set(&e, ERR_LIMIT,
-		    "it has reserved no memory for this, because its transport is not shm");
+		err_set(&e, ERR_LIMIT, "it has no shared memory, because its transport is not shm");
 	if ((!wanted_there || conn_share(l->conn, &e)) && t->insists)
 		log_warn(l->client->cfg.log, "%s: the socket is used instead of shared memory: %s",
 		    l->id, e.msg);
@@ -220,7 +219,7 @@ static enum err_code set_overdue_error(struct client *c, uint64_t step, int64_t 
 			    l->fault.msg);
 	}
 	return err_set(e, ERR_TIMEOUT,
-	    "waited %lld s at step %llu for the other workers; a larger `deadline` waits longer",
+	    "waited %lld s at step %llu for the other workers; to wait longer, raise deadline",
 	    (long long)((now - begin) / NSEC_PER_SEC), (unsigned long long)step);
 }
 
@@ -355,7 +354,7 @@ static void log_waiting(struct client *c, uint64_t step, int64_t since)
 
 		if (l->state == LINK_UP && l->open.first)
 			log_warn(c->cfg.log,
-			    "waiting for %s (%s) for %d s: it is connected, and does not answer",
+			    "waiting for %s (%s) for %d s: it is connected, but does not answer",
 			    l->id, l->tcp, seconds);
 	}
 	buf_release(&who);

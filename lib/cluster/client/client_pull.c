@@ -69,8 +69,7 @@ static enum err_code take_dense_changes(const struct request *r, const struct an
 
 	if (!base || !codec ||
 	    delta_check(codec, a->payload, a->head->len, n, 1) == CODEC_MALFORMED)
-		return err_set(e, ERR_PROTO,
-		    "changes of parameters that are not as they should be");
+		return err_set(e, ERR_PROTO, "malformed changes of parameters");
 	if (base != dst)
 		memcpy(dst, base, n * sizeof *dst);
 	delta_apply(codec, a->payload, a->head->len, n, 1, NULL, dst);
@@ -92,7 +91,7 @@ static enum err_code take_dense_values(const struct request *r, const struct ans
 		return ERR_OK;
 	}
 	if (!codec || codec->check(a->payload, a->head->len, n) == CODEC_MALFORMED)
-		return err_set(e, ERR_PROTO, "parameters that are not encoded as they should be");
+		return err_set(e, ERR_PROTO, "malformed encoding of parameters");
 	memset(dst, 0, n * sizeof *dst);
 	codec->add(a->payload, a->head->len, n, 1, dst);
 	return ERR_OK;
@@ -108,9 +107,9 @@ static enum err_code pull_answered(struct request *r, const struct answer *a, st
 	if (r->pull.tell && a->head->type == REC_PULLED && a->head->flags & RECORD_TELL)
 		return ERR_OK;
 	if (a->head->type != REC_PULLED || r->pull.tell)
-		return err_set(e, ERR_PROTO, "%s answers another question", r->link->id);
+		return err_set(e, ERR_PROTO, "%s answers another request", r->link->id);
 	if (!dst)
-		return err_set(e, ERR_PROTO, "%s sends a partition that does not fit", r->link->id);
+		return err_set(e, ERR_PROTO, "%s sends a partition of another size", r->link->id);
 	rc = take_dense_values(r, a, dst, e);
 	if (rc)
 		return rc;
@@ -192,7 +191,7 @@ static enum err_code want_dense_parts(struct client *c, const struct table *t, u
 		                                                     : end;
 
 		if (!run)
-			return err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet",
+			return err_set(e, ERR_NOTREADY, "table \"%s\" is not yet on a server",
 			    t->name);
 		if (want_part_run(c, t, first, stop - first, w, e))
 			return ERR_NOTREADY;

@@ -64,7 +64,7 @@ static void send_row_pull(struct request *r)
 
 static enum err_code set_unasked_error(struct err *e)
 {
-	return err_set(e, ERR_PROTO, "rows that were not asked for");
+	return err_set(e, ERR_PROTO, "rows that were not requested");
 }
 
 /* Take an answer with all rows of the question. */
@@ -102,7 +102,7 @@ static enum err_code row_pull_answered(struct request *r, const struct answer *a
 	enum err_code rc;
 
 	if (a->head->type != REC_ROWS)
-		return err_set(e, ERR_PROTO, "%s answers another question", r->link->id);
+		return err_set(e, ERR_PROTO, "%s answers another request", r->link->id);
 	rc = a->head->flags & RECORD_DELTA ? take_row_changes(r, a, e) : take_whole_rows(r, a, e);
 	if (!rc && r->pull.since)
 		client_row_cache_store(r, a->head->total);

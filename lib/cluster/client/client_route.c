@@ -62,7 +62,7 @@ void client_relay_check(struct client *c, int64_t now)
 
 	if (way->state == ROUTE_SHUNNED) {
 		if (now - way->down_since > RELAY_AWAY)
-			report_unreachable_relay(c, "it could not be reached before");
+			report_unreachable_relay(c, "an earlier attempt could not reach it");
 	} else if (!l || l->state == LINK_UP || !l->used) {
 		way->down_since = 0;
 	} else if (!way->down_since) {

@@ -173,8 +173,9 @@ static enum err_code load_dense_residual(struct client *c, const struct table *t
     const struct safetensors *st, const struct safetensors_tensor *x, bool velocity, struct err *e)
 {
 	if (t->sparse || x->count != table_elements(t))
-		return err_set(e, ERR_CONFIG, "%s has %llu values, the table has another number",
-		    x->name, (unsigned long long)x->count);
+		return err_set(e, ERR_CONFIG,
+		    "%s has %llu values, but the table has another number", x->name,
+		    (unsigned long long)x->count);
 	return safetensors_read(st, x, 0, x->count, client_encode_residual(c, t, velocity), e);
 }
 

@@ -49,7 +49,7 @@ static enum err_code scan_answered(struct request *r, const struct answer *a, st
 	struct scan_answer *s = r->scan.answer;
 
 	if (a->head->type != REC_SCANNED)
-		return err_set(e, ERR_PROTO, "%s answers another question", r->link->id);
+		return err_set(e, ERR_PROTO, "%s answers another request", r->link->id);
 	buf_append(&s->body, a->payload, a->head->len);
 	s->last = a->head->flags & RECORD_LAST;
 	s->step = a->head->step;
@@ -90,8 +90,8 @@ static enum err_code take_scanned_rows(struct table_scan *x, struct partition_sc
 
 	if (!payload_get_rows(s->body.data, s->body.len, (uint32_t)(floats / 4), &n, &ids, &values))
 		return err_set(e, ERR_PROTO,
-		    "the server of table \"%s\" partition %u sends rows that do not fit",
-		    x->t->name, k->part);
+		    "the server of table \"%s\" partition %u sends invalid rows", x->t->name,
+		    k->part);
 	for (uint32_t i = 0; i < n; i++) {
 		buf_append(&x->rows, ids + (size_t)i * 8, 8);
 		if (floats)
@@ -227,7 +227,8 @@ static enum err_code scan_changed_rows(struct client *c, struct table_scan *x, c
 	*out = (struct client_changes){ 0 };
 	if (x->filter.changed_only && !row_policy_dates(&x->t->policy))
 		return err_set(e, ERR_CONFIG,
-		    "of table \"%s\" it is not known when rows change: its policy must have changes, expire or memory",
+		    "table \"%s\" does not record the changes of its rows: its policy must have "
+		    "changes, expire or memory",
 		    x->t->name);
 	rc = scan_partitions(c, x, &n, e);
 	if (!rc)

@@ -18,8 +18,7 @@ static enum err_code check_dropped_tables(struct client *c, struct err *e)
 {
 	for (const struct request *r = NULL; (r = request_next(c, r));)
 		if (r->table && r->table->dropped)
-			return err_set(e, ERR_NOTFOUND, "table \"%s\" was dropped meanwhile",
-			    r->table->name);
+			return err_set(e, ERR_NOTFOUND, "table \"%s\" was dropped", r->table->name);
 	return ERR_OK;
 }
 

@@ -104,9 +104,9 @@ static enum err_code read_object_keys(const json_t *o, bool job, const char *dir
 		}
 		k = conf_key_find(path, NULL);
 		if (k && strcmp(k->path, path) != 0)
-			err_set(e, ERR_CONFIG, "%s: belongs into \"job\": { ... }", name);
+			err_set(e, ERR_CONFIG, "%s: belongs in \"job\": { ... }", name);
 		else if (!k && job && (k = conf_key_find(name, NULL)) != NULL)
-			err_set(e, ERR_CONFIG, "%s: belongs outside of \"job\"", path);
+			err_set(e, ERR_CONFIG, "%s: belongs outside \"job\"", path);
 		else if (!k)
 			conf_key_find(path, e);
 		else if (conf_value_read(k, v, dir, c, e) == ERR_OK) {
@@ -129,7 +129,8 @@ static enum err_code read_document(const json_t *o, const char *dir, struct conf
 
 	conf_init(c);
 	if (!json_is_object(o))
-		return err_set(e, ERR_CONFIG, "must hold one JSON object: { \"servers\": 1, ... }");
+		return err_set(e, ERR_CONFIG,
+		    "must contain one JSON object: { \"servers\": 1, ... }");
 	job = json_object_get(o, "job");
 	if (job && !json_is_object(job))
 		return err_set(e, ERR_CONFIG, "job: must be an object: { \"model\": ... }");
@@ -192,7 +193,7 @@ enum err_code conf_set(struct conf *c, const char *assignment, struct err *e)
 	enum err_code rc = ERR_CONFIG;
 
 	if (!equals || equals == assignment)
-		return err_set(e, ERR_USAGE, "\"%.80s\" must be key=value", assignment);
+		return err_set(e, ERR_USAGE, "\"%.80s\" must have the form key=value", assignment);
 	name = mem_printf("%.*s", (int)(equals - assignment), assignment);
 	k = conf_key_find(name, e);
 	if (k) {
@@ -303,8 +304,8 @@ enum err_code conf_load(const char *path, const char **sets, size_t nsets, struc
 		e = &own;
 	memset(c, 0, sizeof *c);
 	if (file && access(file, F_OK) != 0)
-		rc = err_set(e, ERR_NOTFOUND, "no such cluster file \"%s\"; ps-ctl init makes one",
-		    path);
+		rc = err_set(e, ERR_NOTFOUND,
+		    "no such cluster file \"%s\"; ps-ctl init creates one", path);
 	else
 		rc = load_and_validate(file, sets, nsets, c, e);
 	if (rc != ERR_OK)

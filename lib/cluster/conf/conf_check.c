@@ -49,7 +49,7 @@ static enum err_code report_unknown_choice(const char *key, const char *what, co
 		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\"; did you mean \"%s\"?", key, what,
 		    got, near);
 	else
-		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\" (this version has %s)", key, what,
+		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\"; this version has %s", key, what,
 		    got, (char *)list.data);
 	buf_release(&list);
 	return rc;
@@ -102,7 +102,9 @@ static enum err_code check_loss(const struct conf_job *job, struct err *e)
 		return rc;
 	if (task != MODEL_TWO && task != MODEL_CLASSES)
 		return err_set(e, ERR_CONFIG,
-		    "job.class_weight: model %s learns no classes here; leave it none", job->model);
+		    "job.class_weight: model %s does not learn classes in this job; set it to "
+		    "none",
+		    job->model);
 	return class_weight_check(job->class_weight, e);
 }
 
@@ -119,18 +121,18 @@ static enum err_code check_custom(const struct conf_job *job, struct err *e)
 		    : job->examples                          ? "examples"
 		                                             : NULL;
 
-		return key
-		    ? err_set(e, ERR_CONFIG, "job.%s: is for model custom, and job.model is \"%s\"",
-		          key, job->model)
-		    : ERR_OK;
+		return key ? err_set(e, ERR_CONFIG, "job.%s: requires job.model custom, got \"%s\"",
+		                 key, job->model)
+		           : ERR_OK;
 	}
 	if (conf_is_named(job->exec) && conf_is_named(job->command))
 		return err_set(e, ERR_CONFIG,
-		    "job.command: is a worker itself, and job.exec a program of ps-work's: there is one of them");
+		    "job.command: cannot be combined with job.exec; job.command runs the worker "
+		    "itself, job.exec a program that ps-work runs");
 	if (!conf_is_named(job->tables))
 		return conf_is_named(job->exec)
 		    ? err_set(e, ERR_CONFIG,
-		          "job.tables: model custom has those that are named here, as w:784x10,b:10")
+		          "job.tables: model custom needs its tables, such as w:784x10,b:10")
 		    : ERR_OK;
 	if (model_spec_parse(job->tables, &table, &n, e))
 		return e ? e->code : ERR_CONFIG;
@@ -153,15 +155,15 @@ static enum err_code check_codec(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG, "codec: %s", why.msg);
 	if (!rc && spec.codec->momentum && strcmp(c->job.optimizer, "sgd") != 0)
 		return err_set(e, ERR_CONFIG,
-		    "codec: %s has job.momentum at the workers, and wants job.optimizer sgd, got \"%s\"",
+		    "codec: %s applies job.momentum at the workers and requires job.optimizer "
+		    "sgd, got \"%s\"",
 		    spec.codec->name, c->job.optimizer);
 	if (!rc && spec.codec->momentum && conf_is_named(c->job.rules))
 		return err_set(e, ERR_CONFIG,
-		    "codec: %s has job.momentum at the workers, and wants job.rules none",
+		    "codec: %s applies job.momentum at the workers and requires job.rules none",
 		    spec.codec->name);
 	if (!rc && spec.codec->momentum && !c->feedback)
-		return err_set(e, ERR_CONFIG, "codec: %s is nothing without feedback",
-		    spec.codec->name);
+		return err_set(e, ERR_CONFIG, "codec: %s requires feedback true", spec.codec->name);
 	if (!rc)
 		return ERR_OK;
 	while (n < NAMES_MAX && codec_at(n)) {
@@ -183,7 +185,8 @@ static enum err_code check_sparse(const struct conf *c, struct err *e)
 	each = policy.sketch / (uint64_t)c->servers * (uint64_t)c->replicas;
 	if (c->mem_limit && each > (uint64_t)c->mem_limit)
 		return err_set(e, ERR_CONFIG,
-		    "sparse: sketch=%llu is %llu bytes on each of %lld server%s, and mem_limit is %llu bytes",
+		    "sparse: sketch=%llu needs %llu bytes on each of %lld server%s, but "
+		    "mem_limit is %llu bytes",
 		    (unsigned long long)policy.sketch, (unsigned long long)each,
 		    (long long)c->servers, NUM_S(c->servers), (unsigned long long)c->mem_limit);
 	return ERR_OK;
@@ -198,7 +201,7 @@ static enum err_code check_filter(const struct conf *c, struct err *e)
 	if (filter_parse(c->filter, &filter, &why))
 		return err_set(e, ERR_CONFIG, "filter: %s", why.msg);
 	if (filter.kind == FILTER_KKT && c->job.l1 == 0)
-		return err_set(e, ERR_CONFIG, "filter: kkt depends on job.l1, which is 0");
+		return err_set(e, ERR_CONFIG, "filter: kkt requires job.l1 above 0");
 	if (filter.kind != FILTER_NONE && c->deterministic)
 		return err_set(e, ERR_CONFIG,
 		    "filter: must be none when deterministic, got \"%.80s\"", c->filter);
@@ -216,12 +219,14 @@ static enum err_code check_table_rules(const struct conf *c, struct err *e)
 
 		if (t->hyper.l1 != rule.hyper.l1 && strncmp(c->filter, "kkt", 3) == 0)
 			rc = err_set(e, ERR_CONFIG,
-			    "job.rules: %s has another l1 than the job, which filter kkt goes by",
+			    "job.rules: %s must have the same l1 as the job, because filter kkt "
+			    "uses the job's",
 			    t->pattern);
 		else if (c->local_steps > 1 && c->deterministic && t->rule->nvectors)
 			rc = err_set(e, ERR_CONFIG,
-			    "job.rules: with local_steps and deterministic %s must have optimizer sgd: what "
-			    "%s keeps for each worker is lost with it",
+			    "job.rules: with local_steps and deterministic %s must have "
+			    "optimizer sgd, because the state of %s in a worker is lost with the "
+			    "worker",
 			    t->pattern, t->rule->name);
 	}
 	return rc;
@@ -246,7 +251,7 @@ static enum err_code check_optimizer(const struct conf_job *job, struct err *e)
 		rc = report_unknown_choice("job.optimizer", "update rule", job->optimizer, names, n,
 		    e);
 	else if (job->l1 != 0 && !(rule->uses & OPTIM_USES_L1))
-		rc = err_set(e, ERR_CONFIG, "job.l1: only job.optimizer %s has l1, this is %s",
+		rc = err_set(e, ERR_CONFIG, "job.l1: only job.optimizer %s has l1, and this is %s",
 		    list.data ? (char *)list.data : "of another kind", rule->name);
 	else
 		rc = ERR_OK;
@@ -307,7 +312,7 @@ static enum err_code check_backup(const struct conf *c, struct err *e)
 {
 	if (c->backup > 0 && !sync_sums_steps(&c->sync))
 		return err_set(e, ERR_CONFIG,
-		    "backup: %lld is for sync bsp; ssp and asp do not wait for gradients",
+		    "backup: %lld requires sync bsp; ssp and asp do not wait for gradients",
 		    (long long)c->backup);
 	if (c->backup > 0 && c->backup >= c->workers.min)
 		return err_set(e, ERR_CONFIG,
@@ -371,7 +376,8 @@ static enum err_code check_robust(const struct conf *c, struct err *e)
 		    c->robust);
 	if (compares && (int64_t)aggregate.ops->workers_min(&aggregate) > c->workers.min)
 		return err_set(e, ERR_CONFIG,
-		    "robust: %s leaves nothing of workers %lld: it needs at least %u of them",
+		    "robust: %s with workers %lld removes all gradients; it needs at least %u "
+		    "workers",
 		    c->robust, (long long)c->workers.min, aggregate.ops->workers_min(&aggregate));
 	return ERR_OK;
 }
@@ -380,7 +386,8 @@ static enum err_code check_prefetch(const struct conf *c, struct err *e)
 {
 	if (c->prefetch && !sync_sums_steps(&c->sync))
 		return err_set(e, ERR_CONFIG,
-		    "prefetch: is for sync bsp; in ssp and asp a pull has one's own push only after it");
+		    "prefetch: requires sync bsp; in ssp and asp a pull must follow the worker's "
+		    "own push to include it");
 	return ERR_OK;
 }
 
@@ -395,11 +402,12 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 		    (unsigned long long)STEP_EXAMPLES_MAX);
 	if (c->local_steps > 1 && c->deterministic && rule && rule->nvectors > 0)
 		return err_set(e, ERR_CONFIG,
-		    "local_steps: with deterministic job.optimizer must be sgd: what %s keeps for each worker "
-		    "is lost with it",
+		    "local_steps: with deterministic job.optimizer must be sgd, because the "
+		    "state of %s in a worker is lost with the worker",
 		    rule->name);
 	if (c->local_steps < 2 && strcmp(c->outer, "average") != 0)
-		return err_set(e, ERR_CONFIG, "outer: \"%s\" is for local_steps above 1", c->outer);
+		return err_set(e, ERR_CONFIG, "outer: \"%s\" requires local_steps above 1",
+		    c->outer);
 	return ERR_OK;
 }
 
@@ -432,7 +440,7 @@ static enum err_code check_times(const struct conf *c, struct err *e)
 		    "%g s",
 		    (double)c->heartbeat / 1e9, (double)c->lease / 1e9);
 	if (c->on_worker_loss.policy == CONF_WAIT && c->on_worker_loss.wait <= 0)
-		return err_set(e, ERR_CONFIG, "on_worker_loss: must wait for longer than 0 s");
+		return err_set(e, ERR_CONFIG, "on_worker_loss: the time of wait must be above 0 s");
 	return ERR_OK;
 }
 
@@ -485,11 +493,12 @@ static enum err_code check_validate(const struct conf_job *job, struct err *e)
 		    "job.validate: job.eval names the evaluation data; leave one of them out");
 	if (find_stream(&job->data))
 		return err_set(e, ERR_CONFIG,
-		    "job.validate: \"%s\" is a stream, of which no share can be held out",
+		    "job.validate: cannot hold out a share of \"%s\", because it is a stream",
 		    find_stream(&job->data));
 	if (info && (info->task == MODEL_OUTSIDE || info->task == MODEL_WORDS))
 		return err_set(e, ERR_CONFIG,
-		    "job.validate: model %s has no examples of which a share could be held out; name job.eval",
+		    "job.validate: cannot hold out a share, because model %s has no examples; "
+		    "name job.eval",
 		    job->model);
 	return ERR_OK;
 }
@@ -508,19 +517,22 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 	if (job->data.n == 0 && !job->examples &&
 	    (strcmp(job->model, "custom") != 0 || conf_is_named(job->exec)))
 		return err_set(e, ERR_CONFIG, "job.data: must name the training data%s",
-		    strcmp(job->model, "custom") == 0 ? ", or job.examples how many its program has"
+		    strcmp(job->model, "custom") == 0 ? ", or job.examples the number of "
+		                                        "examples that its program has"
 		                                      : "");
 	if (has_stdin(&job->data) && c->workers.max > 1)
 		return err_set(e, ERR_CONFIG,
-		    "job.data: \"-\" feeds one worker only, got workers %lld",
+		    "job.data: \"-\" requires one worker, got workers %lld",
 		    (long long)c->workers.max);
 	if (has_stdin(&job->data) && has_stdin(&job->eval))
-		return err_set(e, ERR_CONFIG, "job.eval: \"-\" is job.data already");
+		return err_set(e, ERR_CONFIG, "job.eval: \"-\" is already in use by job.data");
 	if (find_stream(&job->data) && job->data.n > 1)
-		return err_set(e, ERR_CONFIG, "job.data: \"%s\" is a stream, which must be alone",
+		return err_set(e, ERR_CONFIG,
+		    "job.data: a stream must be the only data, got \"%s\" and others",
 		    find_stream(&job->data));
 	if (find_stream(&job->eval))
-		return err_set(e, ERR_CONFIG, "job.eval: \"%s\" is a stream, which has no end",
+		return err_set(e, ERR_CONFIG,
+		    "job.eval: must be data with an end, and \"%s\" is a stream",
 		    find_stream(&job->eval));
 	for (size_t i = 0; i < job->data.n && rc == ERR_OK; i++)
 		rc = conf_path_check("job.data", job->data.item[i], e);
@@ -546,7 +558,8 @@ static enum err_code check_job_init(const struct conf_job *job, struct err *e)
 
 	if (conf_is_named(job->init_from) && strchr(job->init, '/'))
 		return err_set(e, ERR_CONFIG,
-		    "job.init_from: job.init names a file, too; one of them has the first parameters");
+		    "job.init_from: cannot be combined with a file in job.init; leave one of "
+		    "them out");
 	if (strcmp(job->init, "auto") == 0 || strcmp(job->init, "zeros") == 0 ||
 	    strcmp(job->init, "glorot") == 0)
 		return ERR_OK;
@@ -582,21 +595,20 @@ static enum err_code check_stop(const struct conf *c, struct err *e)
 	own = strcmp(c->job.loss, "auto") == 0;
 	if (!metrics_may_suit(rule.metric, task, loss_quantile_of(&loss),
 	        loss_gives_probabilities(&loss)))
-		return err_set(e, ERR_CONFIG, "job.stop: evaluations of model %s%s%s have no %s",
-		    c->job.model, own ? "" : " with job.loss ", own ? "" : c->job.loss,
-		    metric_name[rule.metric]);
-	if (!c->job.eval_every)
 		return err_set(e, ERR_CONFIG,
-		    "job.stop: job.eval_every must say how often the model is evaluated");
+		    "job.stop: evaluations of model %s%s%s do not have the metric %s", c->job.model,
+		    own ? "" : " with job.loss ", own ? "" : c->job.loss, metric_name[rule.metric]);
+	if (!c->job.eval_every)
+		return err_set(e, ERR_CONFIG, "job.stop: requires job.eval_every above 0");
 	/* A program may evaluate by its own means. */
 	if (!c->job.eval.n && strcmp(c->job.validate, "none") == 0 && task != MODEL_OUTSIDE)
 		return err_set(e, ERR_CONFIG,
-		    "job.stop: nothing is evaluated; name job.eval, or hold out a share of the data "
-		    "by job.validate");
+		    "job.stop: the job has no evaluation data; name job.eval, or hold out a "
+		    "share of the data by job.validate");
 	if (strcmp(c->via, "allreduce") == 0)
 		return err_set(e, ERR_CONFIG,
-		    "job.stop: workers that sum among themselves (via allreduce) must all end at one "
-		    "step");
+		    "job.stop: cannot be combined with via allreduce, whose workers must all end "
+		    "at one step");
 	return ERR_OK;
 }
 
@@ -611,11 +623,11 @@ static enum err_code check_slow(const struct conf *c, struct err *e)
 	last = conf_slow_last_rank(c->job.slow);
 	if (last >= c->workers.max)
 		return err_set(e, ERR_CONFIG,
-		    "job.slow: there is no worker-%lld, as workers is %lld", (long long)last,
+		    "job.slow: there is no worker-%lld, because workers is %lld", (long long)last,
 		    (long long)c->workers.max);
 	if (conf_is_named(c->job.slow) && conf_is_named(c->job.command))
 		return err_set(e, ERR_CONFIG,
-		    "job.slow: the workers of job.command cannot be slowed down");
+		    "job.slow: cannot slow down the workers of job.command");
 	return ERR_OK;
 }
 
@@ -630,7 +642,8 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 	if (!c->has_job)
 		return ERR_OK;
 	if (!job->model)
-		return err_set(e, ERR_CONFIG, "job.model: must say what to train, as \"softmax\"");
+		return err_set(e, ERR_CONFIG,
+		    "job.model: must name the model, such as \"softmax\"");
 	if ((rc = conf_model_check(job->model, e)) != ERR_OK ||
 	    (rc = check_custom(job, e)) != ERR_OK || (rc = check_loss(job, e)) != ERR_OK ||
 	    (rc = check_hidden(job, e)) != ERR_OK || (rc = check_optimizer(job, e)) != ERR_OK ||
@@ -644,11 +657,12 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 	if (find_stream(&job->data))
 		return job->epochs == 0
 		    ? ERR_OK
-		    : err_set(e, ERR_CONFIG, "job.epochs: a stream has no end, so it must be 0");
+		    : err_set(e, ERR_CONFIG,
+		          "job.epochs: must be 0 for a stream, which has no end");
 	if (job->epochs == 0 && job->steps == 0 && !conf_is_named(job->stop) &&
 	    (strcmp(job->model, "custom") != 0 || conf_is_named(job->exec)))
 		return err_set(e, ERR_CONFIG,
-		    "job.epochs: this or job.steps must say when training ends");
+		    "job.epochs: job.epochs or job.steps must be above 0");
 	return ERR_OK;
 }
 

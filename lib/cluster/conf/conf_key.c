@@ -98,7 +98,7 @@ const struct conf_key *conf_key_find(const char *name, struct err *e)
 	}
 	near = suggest(name, names, 2 * NKEYS);
 	if (strcmp(name, "job") == 0)
-		err_set(e, ERR_CONFIG, "job: holds keys, and is none itself: set job.lr and so on");
+		err_set(e, ERR_CONFIG, "job: is a group of keys; set one of them, such as job.lr");
 	else if (near)
 		err_set(e, ERR_CONFIG, "%.80s: no such key; did you mean \"%s\"?", name, near);
 	else

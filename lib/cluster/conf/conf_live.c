@@ -22,7 +22,8 @@ enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e)
 			return e->code;
 		rc = json_is_string(v)
 		    ? conf_value_parse(k, json_string_value(v), NULL, c, e)
-		    : err_set(e, ERR_CONFIG, "%s: must be a string, as --set takes it", k->path);
+		    : err_set(e, ERR_CONFIG, "%s: must be a string in the syntax of --set",
+		          k->path);
 		if (rc)
 			break;
 		rule_is_set = rule_is_set || strcmp(k->path, "job.optimizer") == 0;
@@ -88,7 +89,8 @@ enum err_code conf_may_change(const json_t *set, struct err *e)
 			return e->code;
 		if (!k->live)
 			return err_set(e, ERR_CONFIG,
-			    "%s: cannot change while the job runs; ps-ctl list options --json tells which keys can",
+			    "%s: cannot change while the job runs; ps-ctl list options --json "
+			    "shows the keys that can",
 			    k->path);
 	}
 	return ERR_OK;

@@ -86,8 +86,8 @@ enum err_code conf_slow_parse(const char *text, uint32_t rank, struct conf_slow 
 	if (parse_text(text, rank, out, &last))
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "must be none, or parts such as 20ms (at least so long), 5%%x7 (with a chance of 5 %% 7 times "
-	    "as long) and worker-1x3 (3 times as long), separated by commas; got \"%.80s\"",
+	    "must be none, or parts such as 20ms (the least time), 5%%x7 (7 times as long with a "
+	    "chance of 5 %%) and worker-1x3 (3 times as long), separated by commas; got \"%.80s\"",
 	    text);
 }
 

@@ -37,7 +37,7 @@ static enum err_code report_unknown(const char *what, const char *got, const cha
 		buf_printf(&list, "%s%s", i ? ", " : "", names[i]);
 	rc = near
 	    ? err_set(e, ERR_CONFIG, "no %s \"%.40s\"; did you mean \"%s\"?", what, got, near)
-	    : err_set(e, ERR_CONFIG, "no %s \"%.40s\", there are %s", what, got, (char *)list.data);
+	    : err_set(e, ERR_CONFIG, "no %s \"%.40s\"; there are %s", what, got, (char *)list.data);
 	buf_release(&list);
 	return rc;
 }
@@ -77,7 +77,7 @@ static enum err_code set_constant(const char *word, struct table_rule *out, stru
 
 	names[n++] = "optimizer";
 	if (word[length] != '=')
-		rc = err_set(e, rc, "\"%.40s\" must be key=value", word);
+		rc = err_set(e, rc, "\"%.40s\" must have the form key=value", word);
 	else if (!conf_rule_key_find(name, &key))
 		rc = report_unknown("key", name, names, n, e);
 	else if (key.uses && !(out->rule->uses & key.uses))

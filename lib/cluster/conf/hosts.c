@@ -55,7 +55,7 @@ static enum err_code add_host(struct hosts *h, const char *name, int64_t count, 
 	int64_t slots = limited ? count : 1;
 
 	if (!is_host_name(name, strlen(name)))
-		return report_bad_word(e, name, strlen(name), "is no name of a host");
+		return report_bad_word(e, name, strlen(name), "is not the name of a host");
 	for (size_t i = 0; i < h->n; i++)
 		if (strcmp(h->item[i].name, name) == 0) {
 			h->item[i].slots += slots;
@@ -85,9 +85,9 @@ static enum err_code expand_range(struct hosts *h, const char *before, const cha
 
 	if (!num_int(first, 0, 999999999, &from) || (dash && !num_int(dash + 1, 0, 999999999, &to)))
 		rc = report_bad_word(e, range, strlen(range),
-		    "in brackets is no number and no range");
+		    "has neither a number nor a range in its brackets");
 	else if (dash && (to < from || to - from >= (int64_t)HOSTS_MAX))
-		rc = report_bad_word(e, range, strlen(range), "is no range from low to high");
+		rc = report_bad_word(e, range, strlen(range), "is not a range from low to high");
 	for (int64_t i = rc == ERR_OK ? from : 1, last = rc == ERR_OK ? (dash ? to : from) : 0;
 	     rc == ERR_OK && i <= last; i++) {
 		one = mem_printf("%s%0*lld", before, (int)strlen(first), (long long)i);
@@ -110,7 +110,7 @@ static enum err_code expand_brackets(struct hosts *h, const char *before, const 
 		rc = add_host(h, head, slots, e);
 	else if (!close || close == open + 1)
 		rc = report_bad_word(e, rest, strlen(rest),
-		    close ? "has empty brackets" : "has a bracket that does not end");
+		    close ? "has empty brackets" : "has an unclosed bracket");
 	for (const char *at = open + 1; rc == ERR_OK && *open && at < close;
 	     at += strcspn(at, ",]") + 1) {
 		char *range = mem_printf("%.*s", (int)strcspn(at, ",]"), at);
@@ -172,7 +172,7 @@ static enum err_code parse_slots_option(const char *word, size_t n, int64_t *slo
 	enum err_code rc = ERR_OK;
 
 	if (!counts && !other)
-		rc = report_bad_word(e, word, n, "is not known here");
+		rc = report_bad_word(e, word, n, "is not a known option");
 	else if (!num_int(is + 1, 1, SLOTS_MAX, &value))
 		rc = report_bad_word(e, word, n, "must be a number from 1 to 4096");
 	else if (counts)
@@ -243,7 +243,7 @@ enum err_code hosts_read(struct hosts *h, const char *path, struct err *e)
 			err_prefix(e, "%s:%d", path, number);
 	}
 	if (rc == ERR_OK && !h->n)
-		rc = err_set(e, ERR_FORMAT, "%s: there is no host in it", path);
+		rc = err_set(e, ERR_FORMAT, "%s: names no host", path);
 	buf_release(&text);
 	return rc;
 }

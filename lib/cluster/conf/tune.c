@@ -59,8 +59,8 @@ static bool advise_backup(const struct tune_settings *now, const struct tune_wor
 	snprintf(out->set, sizeof out->set, "backup");
 	snprintf(out->value, sizeof out->value, "%u", best);
 	snprintf(out->why, sizeof out->why,
-	    "the slowest of %u workers needs %.3g s for a step, the median %.3g s: when a step waits for %u of "
-	    "them, %.2f times as many gradients count in a second",
+	    "the slowest of %u workers needs %.3g s for a step, the median worker %.3g s; if a "
+	    "step waits for only %u of them, %.2f times as many gradients per second count",
 	    n, slowest, t[n / 2], n - best, gain);
 	free(t);
 	return true;
@@ -105,8 +105,8 @@ static bool advise_staleness(const struct tune_settings *now, struct shares s,
 	                .staleness = to,
 	                .scaled = now->sync.scaled },
 	    out->value);
-	snprintf(out->why, sizeof out->why, "workers wait for others %.0f %% of their time",
-	    100 * s.wait);
+	snprintf(out->why, sizeof out->why,
+	    "workers spend %.0f %% of their time waiting for other workers", 100 * s.wait);
 	return true;
 }
 
@@ -122,8 +122,8 @@ static bool advise_codec(const struct tune_settings *now, struct shares s, struc
 	out->key = TUNE_CODEC;
 	snprintf(out->set, sizeof out->set, "codec");
 	snprintf(out->value, sizeof out->value, raw ? "int8" : "raw");
-	snprintf(out->why, sizeof out->why, "pushes and pulls are %.0f %% of the workers' time",
-	    100 * s.wire);
+	snprintf(out->why, sizeof out->why,
+	    "workers spend %.0f %% of their time on pushes and pulls", 100 * s.wire);
 	return true;
 }
 
@@ -142,8 +142,8 @@ static bool advise_batch(const struct tune_settings *now, struct shares s, struc
 	out->key = TUNE_BATCH;
 	snprintf(out->set, sizeof out->set, "job.batch");
 	snprintf(out->value, sizeof out->value, "%lld", (long long)to);
-	snprintf(out->why, sizeof out->why, "pushes and pulls are %.0f %% of the workers' time",
-	    100 * s.wire);
+	snprintf(out->why, sizeof out->why,
+	    "workers spend %.0f %% of their time on pushes and pulls", 100 * s.wire);
 	return true;
 }
 

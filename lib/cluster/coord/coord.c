@@ -279,7 +279,7 @@ static void abandon_waited_workers(struct coord *c, int64_t now)
 	     i++)
 		if (c->worker[i].state == WORKER_ACTIVE && c->worker[i].lost_at &&
 		    !is_leave_pending(c, i))
-			abandon_worker(c, i, "it was waited for until on_worker_loss was set", now);
+			abandon_worker(c, i, "on_worker_loss no longer waits for it", now);
 }
 
 void coord_progress(struct coord *c, int64_t now)
@@ -438,7 +438,7 @@ static void expire_worker_leases(struct coord *c, int64_t now)
 			coord_changed(c);
 			continue;
 		}
-		snprintf(how, sizeof how, "%.300s%snot heard of for %lld ms, longer than its lease",
+		snprintf(how, sizeof how, "%.300s%sno message for %lld ms, longer than its lease",
 		    w->ended ? w->ended : "", w->ended ? "; " : "",
 		    (long long)((now - w->seen) / NSEC_PER_MSEC));
 		coord_worker_lost(c, i, how, now);
@@ -475,8 +475,8 @@ static bool is_loss_deferred(struct coord *c, unsigned i, bool cut_off, int64_t 
 		return false;
 	if (!cut_off && !s->awaited) {
 		coord_event(c, "silent",
-		    "server-%u (%s, pid %lld) is not heard of, and has the only replica of %u partition%s: "
-		    "waiting up to %lld s before it is taken for lost",
+		    "server-%u (%s, pid %lld) is silent and has the only replica of %u "
+		    "partition%s: waiting up to %lld s before declaring it lost",
 		    i, s->host, (long long)s->pid, only, NUM_S(only),
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
 		s->awaited = true;
@@ -519,7 +519,7 @@ static void expire_silent_servers(struct coord *c, int64_t now)
 	}
 	if (defers && !c->hearing.cut_off)
 		coord_event(c, "cut_off",
-		    "no server is heard of: waiting up to %lld s before one is taken for lost",
+		    "all servers are silent: waiting up to %lld s before declaring one lost",
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
 	if (defers && is_cut_off(c, now))
 		c->hearing.cut_off_until = now + ALL_BACK;
@@ -551,7 +551,7 @@ bool coord_tick(struct coord *c, int64_t now)
 	if (c->phase == COORD_FORMING && now - c->formed > c->cfg.deadline) {
 		snprintf(how, sizeof how, "waited %lld s for %s",
 		    (long long)(c->cfg.deadline / NSEC_PER_SEC),
-		    c->waiting[0] ? c->waiting : "the servers to take the layout over");
+		    c->waiting[0] ? c->waiting : "the servers to take over the layout");
 		coord_fail(c, how, now);
 	}
 	coord_progress(c, now);

@@ -51,7 +51,7 @@ void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bo
 	if (verdict != EARLY_STOP_ENOUGH || s->ended[0] || c->phase != COORD_RUNNING)
 		return;
 	if (s->state.best_step < 0)
-		snprintf(s->ended, sizeof s->ended, "none of %lld evaluations had the metric %s",
+		snprintf(s->ended, sizeof s->ended, "none of %lld evaluations has the metric %s",
 		    (long long)s->state.since_best, metric_name[rule.metric]);
 	else
 		snprintf(s->ended, sizeof s->ended,

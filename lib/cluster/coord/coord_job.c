@@ -152,7 +152,7 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	size_t i;
 
 	if (!c->data.leases) {
-		err_set(e, ERR_PROTO, "this job deals its data by steps, not by leases");
+		err_set(e, ERR_PROTO, "this job deals its data by steps and has no leases");
 		return NULL;
 	}
 	json_array_foreach(done, i, range)
@@ -198,7 +198,7 @@ void coord_job_worker_done(struct coord *c, unsigned rank)
 	w->state = WORKER_DONE;
 	if (c->data.leases) /* job.steps may end the job within a range */
 		leases_take_back(c->data.leases, rank, 0, NULL);
-	coord_event(c, "worker_done", "worker-%u is done at step %lld", rank,
+	coord_event(c, "worker_done", "worker-%u has finished at step %lld", rank,
 	    (long long)w->figures.steps);
 	coord_changed(c);
 }
@@ -266,7 +266,7 @@ static void choose_evaluator(struct coord *c, int64_t now)
 			return;
 		}
 	}
-	coord_fail(c, "every worker is gone before the final evaluation", now);
+	coord_fail(c, "all workers have ended before the final evaluation", now);
 }
 
 /* Leave the phase running when no worker is at work any more: to finishing if some are done, else
@@ -288,7 +288,8 @@ void coord_job_check_end(struct coord *c, int64_t now)
 	if (!n[WORKER_DONE]) {
 		char why[400];
 
-		snprintf(why, sizeof why, "every worker is gone: nobody is left to train%s%s",
+		snprintf(why, sizeof why,
+		    "all workers have ended, and training cannot continue%s%s",
 		    c->last_lost[0] ? "; " : "", c->last_lost);
 		coord_fail(c, why, now);
 		return;
@@ -410,12 +411,11 @@ json_t *coord_result(const struct coord *c, int64_t now)
 enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e)
 {
 	if (c->phase != COORD_RUNNING || !c->cfg.has_job)
-		return err_set(e, ERR_NOTREADY, "no job runs that could be %s",
+		return err_set(e, ERR_NOTREADY, "there is no running job to be %s",
 		    pause ? "paused" : "resumed");
 	/* A worker one step ahead would wait in the ring for the workers that rest. */
 	if (pause && c->ring.used)
-		return err_set(e, ERR_UNSUPPORTED,
-		    "a job whose workers sum among themselves (via allreduce) cannot be paused");
+		return err_set(e, ERR_UNSUPPORTED, "a job with via allreduce cannot be paused");
 	if (c->pause.on == pause)
 		return ERR_OK;
 	c->pause.on = pause;

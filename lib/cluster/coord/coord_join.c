@@ -62,8 +62,8 @@ static bool is_from_unknown_epoch(const struct coord *c, int64_t epoch, struct e
 	if (!epoch || (c->placed && epoch <= c->layout.epoch))
 		return false;
 	err_set(e, ERR_FENCED,
-	    "the coordinator has begun anew and knows nothing of layout epoch %lld: start this "
-	    "process once more",
+	    "the coordinator has lost its state and does not know layout epoch %lld; restart "
+	    "this process",
 	    (long long)epoch);
 	return true;
 }
@@ -75,7 +75,7 @@ static void drop_replaced_server(struct coord *c, const struct coord_self *self,
 {
 	if (wanted >= 0 && wanted < (int64_t)c->nservers && c->server[wanted].live &&
 	    strcmp(c->server[wanted].key, self->key) == 0)
-		coord_place_server_lost(c, (unsigned)wanted, "it was started again", now);
+		coord_place_server_lost(c, (unsigned)wanted, "it was restarted", now);
 }
 
 json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
@@ -93,13 +93,12 @@ json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 	drop_replaced_server(c, self, m->index, now);
 	at = choose_server_number(c, self->key, m->index);
 	if (at < 0) {
-		err_set(e, ERR_NOTREADY,
-		    "the cluster has all its %u server%s: no place for one more", c->nservers,
+		err_set(e, ERR_NOTREADY, "the cluster already has its %u server%s", c->nservers,
 		    c->nservers == 1 ? "" : "s");
 		return NULL;
 	}
 	if (c->phase > COORD_DONE || c->ended || c->data_lost) {
-		err_set(e, ERR_NOTREADY, "the job is %s: no server is wanted any more",
+		err_set(e, ERR_NOTREADY, "the job is %s: no server can join any more",
 		    coord_phase_name(c->phase));
 		return NULL;
 	}
@@ -192,7 +191,7 @@ json_t *coord_on_table(struct coord *c, const struct coord_request *r)
 	json_t *answer;
 
 	if (r->self->kind != COORD_ADMIN)
-		err_set(r->e, ERR_FORBIDDEN, "\"table\" is not for this session");
+		err_set(r->e, ERR_FORBIDDEN, "this session may not send \"table\"");
 	if (r->self->kind != COORD_ADMIN || add_job_tables(c, r->m->table.tables, r->e))
 		return NULL;
 	answer = ANSWER(table, .rev = (int64_t)c->rev);
@@ -223,7 +222,7 @@ static int choose_worker_rank(struct coord *c, const struct coord_self *self, in
 		if (rank_is_open(w) || strcmp(w->key, self->key) == 0)
 			return (int)wanted;
 		err_set(e, ERR_EXISTS,
-		    "rank %lld is held by %s (%s, pid %lld), which has another key",
+		    "rank %lld belongs to %s (%s, pid %lld), which has another key",
 		    (long long)wanted, w->name, w->host, (long long)w->pid);
 		return -1;
 	}
@@ -243,7 +242,7 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 
 	if (!c->cfg.has_job)
 		return err_set(e, ERR_NOTREADY,
-		    "nobody trains here: the cluster's file has no \"job\", or read_only");
+		    "this cluster does not train: its file has no \"job\", or sets read_only");
 	if (c->phase > COORD_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the job is %s%s%s", coord_phase_name(c->phase),
 		    c->reason[0] ? ": " : "", c->reason);
@@ -252,20 +251,20 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 	if (c->data.examples && c->data.examples == examples &&
 	    c->data.blocks_per_lease != (uint64_t)m->lease && !c->data.leases)
 		return err_set(e, ERR_CONFIG,
-		    "this worker reads the data in other blocks than the others: job.data_memory must be "
-		    "the same everywhere");
+		    "this worker reads the data in other blocks than the other workers: "
+		    "job.data_memory must be the same on all hosts");
 	if (c->data.examples && m->stream != c->data.stream)
 		return err_set(e, ERR_CONFIG,
-		    "this worker's data are %s stream, and those of the others are %s: all workers must read "
-		    "the same data",
+		    "this worker's data are %s stream, but those of the others are %s: all "
+		    "workers must read the same data",
 		    m->stream ? "a" : "no", m->stream ? "none" : "one");
 	/* A topic may get more partitions while the job runs. */
 	if (c->data.examples && m->stream && examples > c->data.examples)
 		return add_job_tables(c, m->tables, e);
 	if (c->data.examples && c->data.examples != examples)
 		return err_set(e, ERR_CONFIG,
-		    "this worker's data has %llu examples, the others' has %llu: "
-		    "all workers must read the same data",
+		    "this worker's data has %llu examples, but the others' has %llu: all workers "
+		    "must read the same data",
 		    (unsigned long long)examples, (unsigned long long)c->data.examples);
 	return add_job_tables(c, m->tables, e);
 }

@@ -172,8 +172,7 @@ json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 	size_t n = 0;
 
 	if (json_dumpb(m->json, NULL, 0, 0) > FIGURES_MAX) {
-		err_set(r->e, ERR_LIMIT, "an evaluation of more than %u bytes is refused",
-		    FIGURES_MAX);
+		err_set(r->e, ERR_LIMIT, "an evaluation must have at most %u bytes", FIGURES_MAX);
 		return NULL;
 	}
 	json_object_foreach((json_t *)(uintptr_t)eval, key, v) {
@@ -350,7 +349,7 @@ static bool admit_member(struct coord *c, const struct coord_self *self, int64_t
 		return false;
 	}
 	if (w->state == WORKER_LOST || w->state == WORKER_LEFT) {
-		err_set(e, ERR_FENCED, "worker-%u was taken for dead and its rank given up",
+		err_set(e, ERR_FENCED, "worker-%u was declared lost and its rank given up",
 		    self->index);
 		return false;
 	}
@@ -375,7 +374,8 @@ static json_t *handle_member_message(struct coord *c, const struct handler *h,
 	if (h->from == FROM_MEMBER && message_may_send(member[r->self->kind].role, r->m->kind))
 		answer = h->fn(c, r);
 	else
-		err_set(r->e, ERR_PROTO, "\"%s\" is no message of a %s that has joined",
+		err_set(r->e, ERR_PROTO,
+		    "\"%s\" is not a message that a %s can send after it has joined",
 		    message_op(r->m->kind), member[r->self->kind].name);
 	coord_progress(c, r->now);
 	if (r->self->kind == COORD_WORKER && !answer && (!r->e || !r->e->code))
@@ -393,7 +393,7 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const struct mess
 	json_t *answer = NULL;
 
 	if (must_rejoin(c, self) && h->from != FROM_JOINING) {
-		err_set(e, ERR_CLOSED, "%s-%u was taken for lost",
+		err_set(e, ERR_CLOSED, "%s-%u was declared lost",
 		    self->kind == COORD_RELAY ? "relay" : "server", self->index);
 		return NULL;
 	}
@@ -405,7 +405,7 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const struct mess
 	if (h->from == FROM_JOINING || h->from == FROM_NEW)
 		answer = h->fn(c, &r);
 	else
-		err_set(e, ERR_FORBIDDEN, "\"%s\" is not for this session, which has not joined",
+		err_set(e, ERR_FORBIDDEN, "\"%s\" requires that the session has joined",
 		    message_op(m->kind));
 	coord_progress(c, now);
 	return answer;

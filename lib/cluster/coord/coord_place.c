@@ -169,7 +169,7 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 	if (lost) {
 		c->data_lost = true;
 		snprintf(why, sizeof why,
-		    "server-%u (%s, pid %lld) is lost: %s; with %s its part of the model is gone",
+		    "server-%u (%s, pid %lld) is lost: %s; with %s its part of the model is lost",
 		    i, s->host, (long long)s->pid, how,
 		    c->cfg.replicas > 1 ? "no other replica left"
 		                        : "one replica of each partition");
@@ -183,7 +183,7 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 		return;
 	}
 	coord_event(c, "failover",
-	    "layout epoch %u: the other replicas of the partitions of server-%u go on",
+	    "layout epoch %u: the other replicas of the partitions of server-%u take over",
 	    c->layout.epoch, i);
 	coord_place_repair(c, now);
 	coord_changed(c);
@@ -200,7 +200,7 @@ json_t *coord_on_copied(struct coord *c, const struct coord_request *r)
 	    !c->server[server].live)
 		return NULL;
 	if (place_copied(&c->layout, (unsigned)server, from)) {
-		coord_event(c, "copied", "server-%lld has its replicas from server-%u",
+		coord_event(c, "copied", "server-%lld has copied its replicas from server-%u",
 		    (long long)server, from);
 		coord_place_finish_joins(c, r->now);
 	}
@@ -224,7 +224,7 @@ void coord_place_finish_joins(struct coord *c, int64_t now)
 	if (!all_workers_know_epoch(c) || !place_joined(&c->layout))
 		return;
 	c->layout.epoch++;
-	coord_event(c, "layout", "layout epoch %u: servers have taken their places",
+	coord_event(c, "layout", "layout epoch %u: the copied replicas have joined their chains",
 	    c->layout.epoch);
 	coord_place_repair(c, now);
 	coord_changed(c);
@@ -263,8 +263,8 @@ json_t *coord_on_unreachable(struct coord *c, const struct coord_request *r)
 	shun_server(&c->server[server], r->now);
 	c->layout.epoch++;
 	coord_event(c, "unreachable",
-	    "layout epoch %u: server-%u cannot reach server-%lld, which gets no more replicas from "
-	    "it for %d s",
+	    "layout epoch %u: server-%u cannot reach server-%lld, which gets no new replicas for "
+	    "%d s",
 	    c->layout.epoch, from, (long long)server,
 	    (int)(c->server[server].shun_for / NSEC_PER_SEC));
 	coord_place_repair(c, r->now);

@@ -42,7 +42,8 @@ static void report_refused_pushes(struct coord *c, unsigned rank, int64_t now)
 	if (all == w->refused)
 		return;
 	coord_event(c, "refused",
-	    "%llu push%s of worker-%u (key %s) %s refused: values that are not finite or out of bounds, or no room",
+	    "%llu push%s of worker-%u (key %s) %s refused: its values are not finite or out of "
+	    "bounds, or the server lacks memory",
 	    (unsigned long long)(all - w->refused), all - w->refused == 1 ? "" : "es", rank,
 	    w->key_name, all - w->refused == 1 ? "was" : "were");
 	w->refused = all;

@@ -156,15 +156,15 @@ static enum err_code check_relay_join(const struct coord *c, const char *zone, s
 
 	if (why)
 		return err_set(e, ERR_CONFIG,
-		    "a relay sums the pushes of a step: it is of use only where %s", why);
+		    "a relay sums the pushes of a step and requires that %s", why);
 	if (!*zone || strlen(zone) >= COORD_ZONE || *zone == '/' || zone[strlen(zone) - 1] == '/' ||
 	    strstr(zone, "//"))
 		return err_set(e, ERR_CONFIG,
-		    "zone: a relay serves the workers of a zone: must be a name, or several with / between "
-		    "them, of up to %d characters, got \"%s\"",
+		    "zone: must be a name, or names separated by /, of at most %d characters, "
+		    "got \"%s\"",
 		    COORD_ZONE - 1, zone);
 	if (c->phase > COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY, "the job is %s: no relay is wanted any more",
+		return err_set(e, ERR_NOTREADY, "the job is %s: no relay can join any more",
 		    coord_phase_name(c->phase));
 	return ERR_OK;
 }
@@ -184,7 +184,7 @@ static void drop_replaced_relay(struct coord *c, const char *key)
 {
 	for (unsigned i = 0; i < c->nrelays; i++)
 		if (c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
-			coord_relay_lost(c, i, "it was started again");
+			coord_relay_lost(c, i, "it was restarted");
 }
 
 json_t *coord_on_relay_join(struct coord *c, const struct coord_request *request)
@@ -204,7 +204,7 @@ json_t *coord_on_relay_join(struct coord *c, const struct coord_request *request
 	drop_replaced_relay(c, self->key);
 	at = find_relay_place(c, self->key);
 	if (at < 0) {
-		err_set(e, ERR_LIMIT, "there are %u relays already", COORD_RELAYS_MAX);
+		err_set(e, ERR_LIMIT, "the cluster already has %u relays", COORD_RELAYS_MAX);
 		return NULL;
 	}
 	if (at == (int)c->nrelays)
@@ -240,7 +240,7 @@ static bool is_current_miss(const struct coord *c, const struct message_relay_mi
 static void report_relay_missed(struct coord *c, const char *kind, unsigned i, int relay,
     const char *why)
 {
-	coord_event(c, "relay_missed", "%s-%u goes on without relay-%d: %.300s", kind, i, relay,
+	coord_event(c, "relay_missed", "%s-%u continues without relay-%d: %.300s", kind, i, relay,
 	    *why ? why : "it could not be reached");
 	reassign_relays(c);
 }

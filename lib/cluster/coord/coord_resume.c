@@ -17,15 +17,15 @@ enum err_code coord_resume_check(const struct state_head *m, bool deterministic,
 		return ERR_OK;
 	if (!had)
 		return err_set(e, ERR_CONFIG,
-		    "deterministic: must be false for a job that resumes from this checkpoint, because its workers "
-		    "took their data as they came");
+		    "deterministic: must be false for a job that resumes from this checkpoint, "
+		    "because its data were leased on demand");
 	if (!deterministic)
 		return err_set(e, ERR_CONFIG,
 		    "deterministic: must be true for a job that resumes from this checkpoint, whose data are "
 		    "assigned to its workers");
 	return err_set(e, ERR_CONFIG,
-	    "workers: must be %llu for a deterministic job that resumes from this checkpoint, because its data "
-	    "are read in blocks and assigned to so many, got %u",
+	    "workers: must be %llu for a deterministic job that resumes from this checkpoint, "
+	    "because its data are read in blocks and assigned to that number of workers, got %u",
 	    (unsigned long long)had, workers);
 }
 

@@ -14,7 +14,7 @@ enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t wo
 	int64_t most = c->ring.used ? COORD_RING_MAX : COORD_WORKERS_MAX;
 
 	if (c->phase != COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be scaled",
+		return err_set(e, ERR_NOTREADY, "the %s is %s: it must run to be scaled",
 		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	if (servers > COORD_SERVERS_MAX || servers == 0)
 		return err_set(e, ERR_USAGE, "servers: must be from 1 to %u, got %lld",
@@ -30,7 +30,7 @@ enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t wo
 	if (workers > 0 && c->cfg.workers_max > c->cfg.workers_min &&
 	    (workers < c->cfg.workers_min || workers > c->cfg.workers_max))
 		return err_set(e, ERR_USAGE,
-		    "workers: must be from %u to %u, as the cluster file says, got %lld",
+		    "workers: must be from %u to %u, the range in the cluster file, got %lld",
 		    c->cfg.workers_min, c->cfg.workers_max, (long long)workers);
 	return ERR_OK;
 }
@@ -86,7 +86,7 @@ enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct 
 	unsigned others = 0;
 
 	if (c->phase != COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be drained",
+		return err_set(e, ERR_NOTREADY, "the %s is %s: it must run to drain a server",
 		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	if (server >= c->nservers || !c->server[server].live)
 		return err_set(e, ERR_NOTFOUND, "there is no living server-%u", server);
@@ -94,9 +94,9 @@ enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct 
 		others += i != server && c->server[i].live && !c->server[i].leaving;
 	if (!others)
 		return err_set(e, ERR_USAGE,
-		    "server-%u is the only one: no other server can take its partitions", server);
+		    "server-%u is the only server: no other one can take its partitions", server);
 	c->server[server].leaving = true;
-	coord_event(c, "drain", "server-%u gives up what it holds", server);
+	coord_event(c, "drain", "server-%u gives up its partitions", server);
 	coord_changed(c);
 	coord_progress(c, now);
 	return ERR_OK;
@@ -117,8 +117,7 @@ void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now)
 enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e)
 {
 	if (c->phase != COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY,
-		    "the %s is %s: only a running one can be rebalanced",
+		return err_set(e, ERR_NOTREADY, "the %s is %s: it must run to be rebalanced",
 		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	c->balance.wanted = true;
 	coord_progress(c, now);

@@ -175,7 +175,7 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 		    "the job is still forming: ps-ctl wait --for ready, then set");
 	if (c->phase > COORD_RUNNING)
 		return err_set(e, ERR_NOTREADY,
-		    "the job is %s: its settings have no effect any more",
+		    "the job is %s: its settings no longer have an effect",
 		    coord_phase_name(c->phase));
 	if (coord_is_deciding(c) || (!s->at_once && !coord_settings_have_room(c)))
 		return err_set(e, ERR_EXISTS,
@@ -255,7 +255,7 @@ void coord_settings_refuse_pending(struct coord *c)
 {
 	if (!coord_is_deciding(c))
 		return;
-	coord_ticket_refused(c, "the job was over before it was decided");
+	coord_ticket_refused(c, "the job ended before it was decided");
 	setting_free(c->settings.requested);
 	free(c->tables.request);
 	c->settings.requested = NULL;
@@ -266,7 +266,7 @@ void coord_setting_refused(struct coord *c, unsigned server, const char *why)
 {
 	char said[300];
 
-	snprintf(said, sizeof said, "server-%u has no room for it: %.220s", server, why);
+	snprintf(said, sizeof said, "server-%u has no memory for it: %.220s", server, why);
 	coord_event(c, "set_refused", "%s, by %s: %s", c->settings.requested->what,
 	    c->settings.requested->who, said);
 	coord_ticket_refused(c, said);
@@ -333,7 +333,7 @@ void coord_settings_check_applied(struct coord *c)
 	if (last < 0)
 		last = (int64_t)c->settings.kept[c->settings.nkept - 1]->step;
 	c->settings.applied_step = last;
-	coord_event(c, "settled", "all workers go by what was set, from step %lld on",
+	coord_event(c, "settled", "all workers use the new settings from step %lld on",
 	    (long long)last);
 	coord_changed(c);
 }

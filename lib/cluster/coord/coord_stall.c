@@ -68,8 +68,8 @@ static void give_up_stalled(struct coord *c, unsigned rank, int64_t now)
 	char how[200];
 
 	snprintf(how, sizeof how,
-	    "it stood at step %llu for %.1f s while others waited for it, "
-	    "three quarters of the deadline",
+	    "it made no progress at step %llu for %.1f s, three quarters of the deadline, while "
+	    "others waited for it",
 	    (unsigned long long)coord_worker_step(w), (double)w->blocked_ns / (double)NSEC_PER_SEC);
 	w->blocked_ns = 0;
 	coord_worker_lost(c, rank, how, now);

@@ -286,7 +286,7 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 	enum err_code rc;
 
 	if (strcmp(state->cluster_id, c->cfg.cluster_id) != 0)
-		return err_set(e, ERR_CONFIG, "the state is another cluster's");
+		return err_set(e, ERR_CONFIG, "the state belongs to another cluster");
 	if (state->v != 1 || !coord_state_has_model(state) || !coord_settings_load(c, state) ||
 	    !load_members(c, state, now))
 		return err_set(e, ERR_FORMAT, "the state was not written by a coordinator");
@@ -317,8 +317,7 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 	load_progress(c, state, now);
 	c->layout.epoch++;
 	coord_event(c, "recovered",
-	    "layout epoch %u: the coordinator goes on where the one before it ended",
-	    c->layout.epoch);
+	    "layout epoch %u: the coordinator continues from the saved state", c->layout.epoch);
 	coord_changed(c);
 	return ERR_OK;
 }

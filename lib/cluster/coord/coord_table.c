@@ -33,13 +33,14 @@ static enum err_code apply_table_change(const struct coord *c, struct layout *l,
 	/* A cluster without a job counts no steps. */
 	shape.since = c->cfg.has_job ? step : 0;
 	if (w->op == COORD_TABLE_ADD)
-		return had ? err_set(e, ERR_CONFIG, "there is a table \"%s\" already", shape.name)
+		return had ? err_set(e, ERR_CONFIG, "table \"%s\" already exists", shape.name)
 		           : layout_add(l, &shape, &t, e);
 	if (!had)
 		return err_set(e, ERR_NOTFOUND, "there is no table \"%s\"", shape.name);
 	if (!had->added)
 		return err_set(e, ERR_CONFIG,
-		    "table \"%s\" belongs to the job's model: only what ps-ctl table add has made can %s",
+		    "table \"%s\" belongs to the job's model: only tables of ps-ctl table add "
+		    "can %s",
 		    had->name, w->op == COORD_TABLE_GROW ? "grow" : "be dropped");
 	*first = had->nparts;
 	if (w->op == COORD_TABLE_GROW)
@@ -157,7 +158,7 @@ static enum err_code check_table_fits(const struct coord *c, const struct table 
 	if (t->sparse || bytes <= left)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "rows: table \"%s\" takes %.0f bytes at least, and the servers have %.0f bytes left",
+	    "rows: table \"%s\" needs at least %.0f bytes, but the servers have %.0f bytes left",
 	    t->name, bytes, left);
 }
 
@@ -184,7 +185,8 @@ enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t 
 	enum err_code rc;
 
 	if (c->phase != COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY, "the %s is %s: tables change while it runs",
+		return err_set(e, ERR_NOTREADY,
+		    "the %s is %s: tables can change only while it runs",
 		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	rc = coord_table_fits_job(c, &w.shape, e);
 	if (!rc)
@@ -219,7 +221,7 @@ static void report_table_change(struct coord *c, const struct table_request *w, 
 		coord_event(c, "table", "table %s has %llu rows, by %s%s", t->name,
 		    (unsigned long long)t->rows, w->who, from);
 	else
-		coord_event(c, "table", "table %s is there, %s, %llu x %u, by %s%s", t->name,
+		coord_event(c, "table", "table %s was added, %s, %llu x %u, by %s%s", t->name,
 		    t->sparse ? "sparse" : "dense", (unsigned long long)t->rows, t->cols, w->who,
 		    from);
 }
@@ -251,7 +253,7 @@ void coord_table_refused(struct coord *c, unsigned server, const char *why)
 {
 	char said[300];
 
-	snprintf(said, sizeof said, "server-%u has no room for it: %.240s", server, why);
+	snprintf(said, sizeof said, "server-%u has no memory for it: %.240s", server, why);
 	coord_event(c, "table_refused", "table %s, by %s: %s", c->tables.request->shape.name,
 	    c->tables.request->who, said);
 	coord_ticket_refused(c, said);

@@ -269,7 +269,8 @@ static void report_placing_servers(const struct coord *c, json_t *status)
 			at += (size_t)snprintf(text + at, sizeof text - at, "%sserver-%u",
 			    at ? ", " : "", i);
 	if (at) {
-		snprintf(text + at, sizeof text - at, " to take over what %s to hold",
+		snprintf(text + at, sizeof text - at,
+		    " to take over the partitions that %s to hold",
 		    strchr(text, ',') ? "they are" : "it is");
 		json_object_set_new(status, "waiting_for", json_string(text));
 	}

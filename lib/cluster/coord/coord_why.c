@@ -75,24 +75,24 @@ static const char *const remedies[3][4] = {
 	{ [COME] =
 	        "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl "
 	        "invite --role worker)",
-	    [MEND_RANK] = "mend that, and start it again: ps-work train -C DIR --rank K",
-	    [MEND_JOINED] = "mend that, and start it again: ps-work train --join FILE",
+	    [MEND_RANK] = "fix that, and start it again: ps-work train -C DIR --rank K",
+	    [MEND_JOINED] = "fix that, and start it again: ps-work train --join FILE",
 	    [COME_BACK] = "start it again: ps-work train -C DIR --rank K, or --join FILE" },
 	{ [COME] =
 	        "start it: ps-work train --exec COMMAND -C DIR here, ps-work train --exec COMMAND "
 	        "--join FILE elsewhere (ps-ctl "
 	        "invite --role worker)",
 	    [MEND_RANK] =
-	        "mend that, and start it again: ps-work train --exec COMMAND -C DIR --rank K",
+	        "fix that, and start it again: ps-work train --exec COMMAND -C DIR --rank K",
 	    [MEND_JOINED] =
-	        "mend that, and start it again: ps-work train --exec COMMAND --join FILE",
+	        "fix that, and start it again: ps-work train --exec COMMAND --join FILE",
 	    [COME_BACK] =
 	        "start it again: ps-work train --exec COMMAND -C DIR --rank K, or --join FILE" },
 	{ [COME] =
 	        "start it: PS_CLUSTER=DIR COMMAND here, PS_CLUSTER=FILE COMMAND elsewhere (FILE: "
 	        "ps-ctl invite --role worker)" OWN,
-	    [MEND_RANK] = "mend that, and start it again: PS_CLUSTER=DIR PSKIT_RANK=K COMMAND" OWN,
-	    [MEND_JOINED] = "mend that, and start it again: PS_CLUSTER=FILE COMMAND" OWN,
+	    [MEND_RANK] = "fix that, and start it again: PS_CLUSTER=DIR PSKIT_RANK=K COMMAND" OWN,
+	    [MEND_JOINED] = "fix that, and start it again: PS_CLUSTER=FILE COMMAND" OWN,
 	    [COME_BACK] = "start it again: PS_CLUSTER=DIR PSKIT_RANK=K COMMAND" OWN },
 };
 
@@ -115,15 +115,15 @@ static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 	r.whom = id;
 	if (y->c->worker[i].joining_host)
 		coord_why_add(y, &r,
-		    "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed "
+		    "no action is needed; ps-ctl logs shows its messages; job.cache keeps parsed "
 		    "data for the next start",
-		    "it is %s, and reads its data", y->c->worker[i].joining_host);
+		    "it is %s and reading its data", y->c->worker[i].joining_host);
 	else if (y->c->worker[i].unfit)
 		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_RANK), "it cannot begin %s",
 		    y->c->worker[i].unfit);
 	else if (y->c->unfit[0])
 		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_JOINED),
-		    "one has come, and cannot begin %s", y->c->unfit);
+		    "one has started, but cannot begin %s", y->c->unfit);
 	else
 		coord_why_add(y, &r, worker_start_remedy(y->c, COME), "it has not joined yet");
 }
@@ -138,8 +138,8 @@ static void explain_placing(struct why *y, unsigned i)
 	if (s->acked < y->c->rev)
 		coord_why_add(y,
 		    &(struct reason){ "the start", id, -1, coord_why_since(y, y->c->formed) },
-		    "this passes by itself; ps-ctl logs tells what it does",
-		    "it takes over what it is to hold");
+		    "no action is needed; ps-ctl logs shows its messages",
+		    "it is copying its partitions");
 }
 
 static void explain_forming(struct why *y)
@@ -203,35 +203,39 @@ static void explain_worker(struct why *y, struct reason *r, unsigned i)
 	r->whom = id;
 	if (w->lost_at)
 		coord_why_add(y, r, worker_start_remedy(y->c, COME_BACK),
-		    "it is lost, and on_worker_loss lets %.0f s for it to come back",
+		    "it is lost, and on_worker_loss gives it %.0f s to come back",
 		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
 	else if (w->ended)
 		coord_why_add(y, r, worker_start_remedy(y->c, COME_BACK),
-		    "%s, pid %lld, %.200s; it may be started again, and is taken for lost after %.0f s",
+		    "%s, pid %lld, %.200s; it is declared lost unless it is restarted within "
+		    "%.0f s",
 		    w->host, (long long)w->pid, w->ended,
 		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
 	else if (is_member_silent(y, w->seen))
 		coord_why_add(y, r,
-		    "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",
-		    "%s, pid %lld, has not been heard of for %.1f s; at %.0f s it is taken for lost",
+		    "check whether it is stopped or disconnected; with sync=ssp:S or backup=1 "
+		    "the others need not wait",
+		    "%s, pid %lld, has been silent for %.1f s; it is declared lost after %.0f s",
 		    w->host, (long long)w->pid, quiet,
 		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
 	else if (coord_worker_does(w, "compute"))
 		coord_why_add(y, r,
-		    "sync=ssp:S or backup=1 let the others go on; a smaller batch is less work",
+		    "sync=ssp:S or backup=1 let the others continue; a smaller batch is less work",
 		    "it computes step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "data"))
-		coord_why_add(y, r, "job.cache keeps parsed data; compressed text is the slowest",
+		coord_why_add(y, r,
+		    "job.cache keeps parsed data; compressed text takes the longest",
 		    "it reads its data for step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "push"))
 		coord_why_add(y, r,
-		    "the link to the servers: ps-stat workers, ps-ctl plan; a codec sends less",
+		    "check the link to the servers: ps-stat workers, ps-ctl plan; a codec sends "
+		    "less",
 		    "it pushes step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "evaluate"))
-		coord_why_add(y, r, "a larger job.eval_every, or less evaluation data",
+		coord_why_add(y, r, "raise job.eval_every, or use less evaluation data",
 		    "it evaluates the model, for %.1f s", busy);
 	else
-		coord_why_add(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s",
+		coord_why_add(y, r, "ps-ctl logs shows its messages", "it is at step %lld%s%s",
 		    step, *w->figures.doing ? ": " : "", w->figures.doing);
 }
 
@@ -248,14 +252,15 @@ static bool explain_silent_server(struct why *y, struct reason *r)
 		r->whom = id;
 		if (s->ever && !s->live) {
 			coord_why_add(y, r,
-			    "start it again: ps-serve -C DIR --name server-K; with replicas=2 others would go on",
+			    "start it again: ps-serve -C DIR --name server-K; with replicas=2 "
+			    "the others would continue",
 			    "it is lost");
 			return true;
 		}
 		if (s->live && !s->own && is_member_silent(y, s->seen)) {
-			coord_why_add(y, r, "look whether it is stopped or cut off",
-			    "%s, pid %lld, has not been heard of for %.1f s", s->host,
-			    (long long)s->pid, coord_why_since(y, s->seen));
+			coord_why_add(y, r, "check whether it is stopped or disconnected",
+			    "%s, pid %lld, has been silent for %.1f s", s->host, (long long)s->pid,
+			    coord_why_since(y, s->seen));
 			return true;
 		}
 	}
@@ -270,12 +275,12 @@ static void explain_servers(struct why *y, struct reason *r)
 		return;
 	r->whom = "the servers";
 	if (c->votes.open.open)
-		coord_why_add(y, r, "this passes by itself; ps-ctl events tells who",
-		    "they agree on the step from which on it takes part");
+		coord_why_add(y, r, "no action is needed; ps-ctl events shows the members",
+		    "they are agreeing on its first step");
 	else
 		coord_why_add(y, r,
 		    "ps-stat servers 1 shows their figures; ps-ctl logs their messages",
-		    "no worker is behind, and they have not answered yet");
+		    "no worker is behind, but they have not answered yet");
 }
 
 /* Explain a wait by a silent relay on the way to the servers. False: there is none. */
@@ -291,8 +296,9 @@ static bool explain_relays(struct why *y, struct reason *r, int relay)
 		snprintf(id, sizeof id, "relay-%d", relay);
 		r->whom = id;
 		coord_why_add(y, r,
-		    "look whether it is stopped or cut off; when it is lost its workers go on without it",
-		    "%s, pid %lld, of zone %s, has not been heard of for %.1f s", m->host,
+		    "check whether it is stopped or disconnected; when it is lost its workers "
+		    "continue without it",
+		    "%s, pid %lld, of zone %s, has been silent for %.1f s", m->host,
 		    (long long)m->pid, m->zone, coord_why_since(y, m->seen));
 		return true;
 	}
@@ -411,7 +417,7 @@ static void explain_quotas(struct why *y)
 		coord_why_add(y,
 		    &(struct reason){ id, "its quota", (int64_t)coord_worker_step(w),
 		        coord_why_since(y, w->quota_since) },
-		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 takes it away",
+		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 removes it",
 		    "%s is held back by its quota: quota_bytes %sB, quota_pushes %lld a second and server",
 		    id, bytes, (long long)c->conf->quota_pushes);
 	}
@@ -442,8 +448,7 @@ static void explain_running(struct why *y)
 		else if (w->state == WORKER_JOINING)
 			coord_why_add(y,
 			    &(struct reason){ id, "the servers", -1, coord_why_since(y, w->seen) },
-			    "this passes by itself",
-			    "they agree on the step from which on it takes part");
+			    "no action is needed", "they are agreeing on its first step");
 		else if (!c->pause.on)
 			explain_waiting_worker(y, i);
 	}

@@ -90,8 +90,9 @@ void coord_why_stragglers(struct why *y)
 		snprintf(id, sizeof id, "worker-%u", i);
 		coord_why_add(y,
 		    &(struct reason){ "everybody", id, (int64_t)coord_worker_step(w), own - usual },
-		    "sync=ssp:S or backup=1 let the others go on; a smaller batch there is less work",
-		    "each step takes it %.3g ms of its own, the others %.3g ms; %.0f %% of that is %s",
+		    "sync=ssp:S or backup=1 let the others continue; a smaller batch is less work",
+		    "a step takes it %.3g ms without waiting, the others %.3g ms; %.0f %% of "
+		    "that is %s",
 		    own * 1e3, usual * 1e3, 100 * own_part_seconds(w, most) / own_work_seconds(w),
 		    own_part[most]);
 	}

@@ -329,13 +329,14 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	if (row_policy_parse(policy, &out->policy, &why))
 		return err_set(e, ERR_CONFIG, "table \"%s\": policy: %s", name, why.msg);
 	if (!out->sparse && !row_policy_is_none(&out->policy))
-		return err_set(e, ERR_CONFIG, "table \"%s\": policy: is of sparse tables", name);
+		return err_set(e, ERR_CONFIG, "table \"%s\": policy: requires a sparse table",
+		    name);
 	if (out->sparse && out->reduced)
 		return err_set(e, ERR_CONFIG,
-		    "table \"%s\": what is sparse is summed by the servers", name);
+		    "table \"%s\": a sparse table must be summed by the servers", name);
 	if (cols == 0 || (!out->sparse && rows == 0) ||
 	    (uint64_t)rows > TABLE_ELEMENTS_MAX / (uint64_t)cols)
-		return err_set(e, ERR_CONFIG, "table \"%s\": the shape %lld x %lld cannot be held",
+		return err_set(e, ERR_CONFIG, "table \"%s\": the shape %lld x %lld is too large",
 		    name, (long long)rows, (long long)cols);
 	if (!parse_table_init(init, &out->init))
 		return err_set(e, ERR_CONFIG,
@@ -518,17 +519,17 @@ static enum err_code read_layout_table(const json_t *j, struct layout *l, struct
 		return rc;
 	}
 	if (!shape.dropped && layout_find(l, shape.name))
-		return err_set(e, ERR_PROTO, "table \"%s\" stands twice in the layout", shape.name);
+		return err_set(e, ERR_PROTO, "table \"%s\" is in the layout twice", shape.name);
 	if (place.id != (int64_t)l->ntables)
 		return err_set(e, ERR_PROTO,
-		    "table \"%s\": its number is not %zu, its place in the layout", shape.name,
+		    "table \"%s\": its number is not its place in the layout, %zu", shape.name,
 		    l->ntables);
 	rc = layout_add(l, &shape, &t, e);
 	if (rc)
 		return rc;
 	if (place.partitions != t->nparts)
 		return err_set(e, ERR_PROTO,
-		    "table \"%s\" has %u partitions, the layout says otherwise", t->name,
+		    "table \"%s\" has %u partitions, but another number in the layout", t->name,
 		    t->nparts);
 	return runs_from_json(place.runs, t, e);
 }
@@ -629,8 +630,8 @@ enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uin
 	if (!t)
 		return err_set(e, ERR_NOTFOUND, "there is no table \"%s\"", name);
 	if (t->sparse)
-		return err_set(e, ERR_CONFIG,
-		    "table \"%s\" is sparse: it grows with its rows, by itself", name);
+		return err_set(e, ERR_CONFIG, "table \"%s\" is sparse: it grows automatically",
+		    name);
 	if (rows <= t->rows || rows > TABLE_ELEMENTS_MAX / t->cols)
 		return err_set(e, ERR_CONFIG,
 		    "rows: table \"%s\" has %llu rows, and can have %llu at most, got %llu", name,
@@ -641,7 +642,8 @@ enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uin
 	if (table_part_elements(t, t->nparts - 1) < PART_ELEMENTS) {
 		if (t->npieces == TABLE_PIECES)
 			return err_set(e, ERR_LIMIT,
-			    "table \"%s\" has grown %u times: it takes a table that is larger from the start",
+			    "table \"%s\" has grown %u times and can grow no more: make a larger "
+			    "table",
 			    name, TABLE_PIECES);
 		t->piece[t->npieces++] = (struct table_piece){ t->nparts, table_elements(t) };
 	}
@@ -707,8 +709,8 @@ enum err_code table_past_from_json(const json_t *j, struct table *t, struct err 
 	t->since = (uint64_t)past.since;
 	json_array_foreach(past.pieces, i, piece)
 		if (!why.code && (t->sparse || !read_table_piece(piece, t)))
-			err_set(&why, ERR_PROTO, "a piece that cannot be");
+			err_set(&why, ERR_PROTO, "an invalid piece");
 	if (!why.code && !t->added && (t->dropped || t->since || t->npieces))
-		err_set(&why, ERR_PROTO, "only what was added changes");
+		err_set(&why, ERR_PROTO, "a table of the model cannot change");
 	return why.code ? err_set(e, ERR_PROTO, "table \"%s\": %s", t->name, why.msg) : ERR_OK;
 }

@@ -72,7 +72,7 @@ static enum err_code parse_policy_value(const char *name, const char *v, struct 
 {
 	if (strcmp(name, "changes") == 0) {
 		p->changes = true;
-		return v ? err_set(e, ERR_CONFIG, "changes: has no value, got \"%.40s\"", v)
+		return v ? err_set(e, ERR_CONFIG, "changes: must have no value, got \"%.40s\"", v)
 		         : ERR_OK;
 	}
 	if (!v)
@@ -110,7 +110,7 @@ static enum err_code parse_policy_item(const char *at, size_t n, unsigned *seen,
 		    "sketch=SIZE and changes, separated by commas, got \"%.*s\"",
 		    (int)(n < 80 ? n : 80), at);
 	if (*seen & 1u << i)
-		return err_set(e, ERR_CONFIG, "%s: is there twice", names[i]);
+		return err_set(e, ERR_CONFIG, "%s: occurs twice", names[i]);
 	*seen |= 1u << i;
 	if (n - nname > sizeof value)
 		return err_set(e, ERR_CONFIG, "%s: its value is too long", names[i]);
@@ -135,8 +135,7 @@ enum err_code row_policy_parse(const char *text, struct row_policy *out, struct 
 		at += n + more;
 	}
 	if (!rc && (p.decay || p.sketch) && !p.admit)
-		rc = err_set(e, ERR_CONFIG, "%s: is of what admit=N counts, and there is none",
-		    p.decay ? "decay" : "sketch");
+		rc = err_set(e, ERR_CONFIG, "%s: requires admit=N", p.decay ? "decay" : "sketch");
 	if (!rc)
 		*out = p;
 	return rc;

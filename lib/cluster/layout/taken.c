@@ -137,7 +137,7 @@ enum err_code taken_from_json(const json_t *json, struct taken *out, struct err 
 	if (json_is_null(json) || !json)
 		return ERR_OK;
 	if (!json_is_array(json) || json_array_size(json) > RUNS_MAX)
-		return err_set(e, ERR_PROTO, "a list of the pushes that were taken is malformed");
+		return err_set(e, ERR_PROTO, "the list of accepted pushes is malformed");
 	json_array_foreach(json, i, item) {
 		json_int_t v[4] = { 0 };
 		struct taken_run r;
@@ -148,8 +148,7 @@ enum err_code taken_from_json(const json_t *json, struct taken *out, struct err 
 			    : -1;
 		if (json_array_size(item) != 4 || !make_run(v[0], v[1], v[2], v[3], &r)) {
 			taken_release(out);
-			return err_set(e, ERR_PROTO,
-			    "a list of the pushes that were taken is malformed");
+			return err_set(e, ERR_PROTO, "the list of accepted pushes is malformed");
 		}
 		append_run(out, &r);
 	}

@@ -28,9 +28,9 @@ enum err_code remote_checkpoint_check_unused(const struct conf *conf, struct err
 		err_prefix(e, "checkpoint_to");
 	else if (!rc && text.len > 0)
 		rc = err_set(e, ERR_CONFIG,
-		    "checkpoint_to: %s has checkpoints of an earlier run: --resume auto goes on "
-		    "where that was not done, "
-		    "--resume %s begins from them; else give this one another name or checkpoint_to, or remove them",
+		    "checkpoint_to: %s has checkpoints of an earlier run: --resume auto resumes "
+		    "that run, --resume %s begins a new run from them; otherwise give this run "
+		    "another name or checkpoint_to, or remove them",
 		    at, at);
 	buf_release(&text);
 	free(timeout);
@@ -92,8 +92,8 @@ enum err_code remote_checkpoint_check_config(const struct conf *conf, const char
 	conf_release(&made);
 	if (keys)
 		rc = err_set(e, ERR_CONFIG,
-		    "the run whose checkpoints are at %s had other values of %s: give those, or --resume %s to "
-		    "begin a run of its own with what is in it",
+		    "the run with the checkpoints at %s had other values of %s: give the same "
+		    "values, or --resume %s to begin a new run from them",
 		    from, keys, from);
 	free(keys);
 	return rc;

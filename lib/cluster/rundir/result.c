@@ -106,7 +106,7 @@ void result_sentence(const json_t *result, struct buf *out)
 	if (*r.unsaved)
 		buf_printf(out, "; the model is not saved: %s", r.unsaved);
 	if (*r.passed_over)
-		buf_printf(out, "; damaged, and not resumed from: %s", r.passed_over);
+		buf_printf(out, "; damaged and not used: %s", r.passed_over);
 }
 
 void result_print(const json_t *result, bool json)

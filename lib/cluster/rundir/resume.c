@@ -47,11 +47,11 @@ static enum err_code check_first_model(const struct conf *conf, const struct sav
 		return rc;
 	if (!of.has_job || strcmp(of.job.model, conf->job.model) != 0)
 		rc = err_set(e, ERR_CONFIG,
-		    "job.init_from: %s has a model of the kind \"%s\", and job.model is \"%s\"",
+		    "job.init_from: the model in %s is of kind \"%s\", but job.model is \"%s\"",
 		    model->path, of.has_job ? of.job.model : "", conf->job.model);
 	else if (!model->facts && strcmp(conf->job.model, "custom") != 0)
 		rc = err_set(e, ERR_CONFIG,
-		    "job.init_from: %s does not say how its features are numbered, because it has too many "
+		    "job.init_from: %s has no numbers of its features, because it has too many "
 		    "classes, words or categories",
 		    model->path);
 	conf_release(&of);
@@ -64,11 +64,14 @@ static void report_first_model(const struct conf *conf, const struct saved_about
 	bool same = model->optimizer && strcmp(model->optimizer, conf->job.optimizer) == 0;
 
 	fprintf(stderr, "%s: beginning with the model %s%s%s%s\n", program_invocation_short_name,
-	    model->path, same ? " and its optimizer state" : "; the optimizer state begins anew, ",
+	    model->path,
+	    same ? " and its optimizer state"
+	         : "; the optimizer state starts from "
+	           "its initial values, ",
 	    same                   ? ""
-	        : model->optimizer ? "for there it is that of "
-	        : model->foreign   ? "for there it is of another version of pskit"
-	                           : "for the file has none",
+	        : model->optimizer ? "because the saved one is of "
+	        : model->foreign   ? "because the saved one is of another version of pskit"
+	                           : "because the file has none",
 	    same || !model->optimizer ? "" : model->optimizer);
 }
 
@@ -152,13 +155,13 @@ static enum err_code check_work_left(const struct conf *conf, const char *path, 
 
 	if (manifest && conf->job.steps && step >= conf->job.steps)
 		rc = err_set(e, ERR_NOTREADY,
-		    "nothing is left to train: %s is of step %lld, and job.steps is %lld; set more "
-		    "steps, or take the model out: ps-ctl -C %s export all",
+		    "nothing is left to train: %s has step %lld, and job.steps is %lld; raise "
+		    "job.steps, or export the model: ps-ctl -C %s export all",
 		    path, (long long)step, (long long)conf->job.steps, path);
 	else if (manifest && conf->job.epochs && dealt && epoch >= conf->job.epochs)
 		rc = err_set(e, ERR_NOTREADY,
-		    "nothing is left to train: %s has completed %lld epoch%s, and job.epochs is %lld; "
-		    "set more epochs, or take the model out: ps-ctl -C %s export all",
+		    "nothing is left to train: %s has completed %lld epoch%s, and job.epochs is "
+		    "%lld; raise job.epochs, or export the model: ps-ctl -C %s export all",
 		    path, (long long)epoch, epoch == 1 ? "" : "s", (long long)conf->job.epochs,
 		    path);
 	manifest_free(manifest);
@@ -179,12 +182,13 @@ static enum err_code reopen_run(const struct conf *conf, const char *dir, const 
 			checkpoint = newest;
 		if (checkpoint)
 			err_set(e, rc,
-			    "%.300s: give those; or train on with the new values in a run of its "
-			    "own: --resume %s; or begin "
-			    "anew: --resume none",
+			    "%.300s: give the same values; or begin a new run with the new "
+			    "values from the checkpoint: --resume %s; or from the start: "
+			    "--resume none",
 			    why.msg, checkpoint);
 		else
-			err_set(e, rc, "%.300s: give those, or --resume none to begin anew",
+			err_set(e, rc,
+			    "%.300s: give the same values, or begin a new run: --resume none",
 			    why.msg);
 	}
 	free(newest);
@@ -202,7 +206,7 @@ static enum err_code find_checkpoint_of_step(const struct conf *conf, const char
 	enum err_code rc = ERR_OK;
 
 	if (!num_uint(text, UINT64_MAX, &step))
-		rc = err_set(e, ERR_USAGE, "--resume step=%s: a number is wanted", text);
+		rc = err_set(e, ERR_USAGE, "--resume step=%s: must be a number", text);
 	if (rc == ERR_OK)
 		rc = ckpt_list(checkpoints, false, &list, &n, e);
 	for (size_t i = 0; rc == ERR_OK && i < n; i++)
@@ -279,8 +283,8 @@ static enum err_code fetch_newer_checkpoint(const struct conf *conf, const char 
 		rc = ERR_OK;
 	else if (rc && e)
 		err_prefix(e,
-		    "--resume auto: whether the store has a later checkpoint is not known (step=N "
-		    "goes on from one that is here)");
+		    "--resume auto: the store may have a later checkpoint (step=N resumes from "
+		    "one in the run directory)");
 	free(path);
 	free(at);
 	free(checkpoints);
@@ -292,7 +296,7 @@ static void append_damaged_checkpoint(void *ctx, const char *path, const char *w
 {
 	char **text = ctx, *before = *text;
 
-	fprintf(stderr, "%s: warning: %s is damaged and not resumed from: %s\n",
+	fprintf(stderr, "%s: warning: %s is damaged and not used: %s\n",
 	    program_invocation_short_name, path, why);
 	*text = mem_printf("%s%s%s: %s", before ? before : "", before ? "; " : "",
 	    path_basename(path), why);
@@ -317,7 +321,8 @@ static enum err_code choose_newest_checkpoint(const char *dir, char **from, char
 	} else if (rc == ERR_FORMAT) {
 		why = *e;
 		err_set(e, rc,
-		    "--resume auto: %.420s; --resume none begins anew, and moves this run aside with them",
+		    "--resume auto: %.420s; --resume none begins a new run and moves this one "
+		    "aside",
 		    why.msg);
 	}
 	if (rc == ERR_OK) {
@@ -384,8 +389,7 @@ static enum err_code begin_from_path(const struct conf *conf, const char *dir, c
 	enum err_code rc;
 
 	if (fd < 0)
-		return err_set(e, ERR_NOTFOUND, "--resume %s: there is no checkpoint of that name",
-		    wish);
+		return err_set(e, ERR_NOTFOUND, "--resume %s: there is no such checkpoint", wish);
 	rc = ckpt_verify(wish, e);
 	if (rc == ERR_OK)
 		rc = check_state(wish, e);
@@ -396,8 +400,7 @@ static enum err_code begin_from_path(const struct conf *conf, const char *dir, c
 	if (rc == ERR_OK) {
 		*from = path_of_fd(fd);
 		if (!*from)
-			rc = err_sys(e, ERR_IO, "cannot tell where the checkpoint %s lies now",
-			    wish);
+			rc = err_sys(e, ERR_IO, "cannot find the moved checkpoint %s", wish);
 	}
 	close(fd);
 	return rc;

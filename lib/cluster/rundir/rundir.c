@@ -154,8 +154,7 @@ static enum err_code set_already_running(const char *path, int fd, struct err *e
 	if (n > 4 && strcmp(base + n - 4, ".run") == 0)
 		n -= 4;
 	return err_set(e, ERR_EXISTS,
-	    "cluster %.*s is running already (pid %d): "
-	    "ps-ctl -C %s status, or ps-ctl -C %s stop",
+	    "cluster %.*s is already running (pid %d): ps-ctl -C %s status, or ps-ctl -C %s stop",
 	    (int)n, base, (int)read_lock_pid(fd), path, path);
 }
 
@@ -177,7 +176,7 @@ static enum err_code lock_directory(const char *path, int *lock, struct err *e)
 		    : err_sys(e, ERR_IO, "cannot lock %s", file);
 	else if (stat(file, &there) != 0 || fstat(fd, &ours) != 0 || ours.st_ino != there.st_ino ||
 	    ours.st_dev != there.st_dev)
-		rc = err_set(e, ERR_STALE, "%s was replaced meanwhile", path);
+		rc = err_set(e, ERR_STALE, "%s was replaced", path);
 	free(file);
 	if (rc != ERR_OK && fd >= 0)
 		close(fd);

@@ -111,8 +111,8 @@ static enum err_code find_named_run(const char *dir, const char *from, char **pa
 		    dir);
 	else if (rc != ERR_OK)
 		err_set(e, rc,
-		    "%s: \"%s\" is not a run directory; start a cluster with ps-ctl start FILE", from,
-		    dir);
+		    "%s: \"%s\" is not a run directory; start a cluster with ps-ctl start FILE",
+		    from, dir);
 	free(lock);
 	if (rc != ERR_OK)
 		return rc;
@@ -143,7 +143,8 @@ enum err_code rundir_find(const char *opt_C, char **path, struct err *e)
 		*path = f.last_living;
 		f.last_living = NULL;
 	} else if (f.nliving > 1) {
-		rc = err_set(e, ERR_USAGE, "several clusters run here: %s; choose one with -C DIR",
+		rc = err_set(e, ERR_USAGE,
+		    "several clusters are running here: %s; choose one with -C DIR",
 		    (char *)f.living.data);
 	} else if (f.nended == 0) {
 		rc = err_set(e, ERR_NOTFOUND,

@@ -63,8 +63,8 @@ static enum err_code check_tables(const struct saved_file *f, struct err *e)
 	for (size_t i = 0; i < l->ntables; i++)
 		if (!l->table[i].dropped && !has_table(f, &l->table[i]))
 			return err_set(e, ERR_FORMAT,
-			    "%s is no whole model: table \"%s\" is missing or has another shape than its "
-			    "description says",
+			    "%s is not a complete model: table \"%s\" is missing or its shape "
+			    "differs from the description",
 			    f->model.about.path, l->table[i].name);
 	return ERR_OK;
 }

@@ -98,7 +98,7 @@ static enum err_code open_remote_file(const char *url, struct saved_model **out,
 	if (!rc) {
 		rc = download_model(url, fd, where, e);
 		if (rc)
-			err_prefix(e, "cannot get the model");
+			err_prefix(e, "cannot fetch the model");
 	}
 	if (!rc)
 		rc = saved_file_open_fd(fd, shown, out, e);

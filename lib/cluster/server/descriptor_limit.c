@@ -33,8 +33,9 @@ enum err_code descriptor_limit_check(const struct server *s, const struct conf *
 	if (s->limits.files_most >= need)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "for %llu worker%s and %llu server%s this process may need %llu descriptors, and may open %llu: "
-	    "set ulimit -n %llu (or LimitNOFILE=%llu in its systemd unit), or ask for fewer",
+	    "for %llu worker%s and %llu server%s this process may need %llu descriptors, and may "
+	    "open %llu: set ulimit -n %llu (or LimitNOFILE=%llu in its systemd unit), or reduce "
+	    "their number",
 	    (unsigned long long)workers, workers == 1 ? "" : "s", (unsigned long long)servers,
 	    servers == 1 ? "" : "s", (unsigned long long)need,
 	    (unsigned long long)s->limits.files_most, (unsigned long long)need,

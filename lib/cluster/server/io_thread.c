@@ -405,11 +405,11 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 	}
 	/* The members of the job know the address of the earlier coordinator. */
 	if (*before)
-		s->address_reason = "where it was before";
+		s->address_reason = "the address before the restart";
 	if (*before)
 		rc = net_listen(before, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (*before && rc)
-		log_warn(s->cfg.log, "not where it was before: %s", e->msg);
+		log_warn(s->cfg.log, "cannot listen on the address before the restart: %s", e->msg);
 	if (rc && !(rc = listen_address_choose(&choice, tcp, &s->address_reason, e)))
 		rc = net_listen(tcp, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (rc)

@@ -61,7 +61,7 @@ static enum err_code choose_address(struct server *s, struct err *e)
 	else
 		snprintf(s->advertised, sizeof s->advertised, "%s%s", want, port ? port : "");
 	log_info(s->cfg.log, "data plane on %s (%s)%s%s%s%s%s", s->address, s->address_reason,
-	    strcmp(s->address, s->advertised) ? ", told to others as " : "",
+	    strcmp(s->address, s->advertised) ? ", advertised as " : "",
 	    strcmp(s->address, s->advertised) ? s->advertised : "", *why ? " (" : "", why,
 	    *why ? ")" : "");
 	return rc;

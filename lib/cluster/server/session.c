@@ -207,7 +207,7 @@ static bool take_message_piece(struct peer *p, const struct record *r, const uin
 		return true;
 	}
 	if (r->total > MESSAGE_MAX) {
-		err_set(e, ERR_PROTO, "a message of %llu bytes: at most %u are possible",
+		err_set(e, ERR_PROTO, "a message has %llu bytes, the limit is %u",
 		    (unsigned long long)r->total, MESSAGE_MAX);
 		return false;
 	}
@@ -310,7 +310,7 @@ static enum conn_verdict begin_file_session(struct peer *p, const struct record 
 {
 	if (!p->io_thread->server->coordinator || p->nrecords != 1) {
 		session_refuse(p, r, ERR_PROTO,
-		    "%s: this is not the coordinator, or not a session for files",
+		    "%s: this server is not the coordinator, or the session is not for files",
 		    record_type_name(r->type));
 		return CONN_DROP;
 	}
@@ -338,7 +338,8 @@ static enum conn_verdict answer_probe(struct peer *p, const struct record *r)
 
 	if (r->total > PROBED_MAX || conn_queued(p->conn)) {
 		session_refuse(p, r, ERR_LIMIT,
-		    "a probe asks for at most %u bytes, and when the last are sent", PROBED_MAX);
+		    "a probe must request at most %u bytes and no answer before the last record",
+		    PROBED_MAX);
 		return CONN_TAKEN;
 	}
 	memset(conn_reserve(p->conn, out.len), 0, out.len);
@@ -364,7 +365,7 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 		return CONN_DROP;
 	}
 	if (record_step_is_absurd(r)) {
-		session_refuse(p, r, ERR_PROTO, "%s of step %llu: there is no such step",
+		session_refuse(p, r, ERR_PROTO, "%s of step %llu, which does not exist",
 		    record_type_name(r->type), (unsigned long long)r->step);
 		return CONN_DROP;
 	}
@@ -381,7 +382,7 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 		p->load = PEER_LOAD;
 	}
 	if (!atomic_load(&s->shard)) {
-		session_refuse(p, r, ERR_NOTREADY, "no partitions are here");
+		session_refuse(p, r, ERR_NOTREADY, "this server has no partitions");
 		return CONN_TAKEN;
 	}
 	/* The sender knows a newer layout than this server.  The view with it is on its way to us. */
@@ -391,7 +392,7 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 	if (atomic_load(&s->read_only) && r->type != REC_PULL && r->type != REC_PULL_ROWS &&
 	    r->type != REC_SCAN) {
 		session_refuse(p, r, ERR_UNSUPPORTED,
-		    "this cluster is read-only: it answers pulls");
+		    "this cluster is read-only: it only answers pulls");
 		return CONN_TAKEN;
 	}
 	switch (r->type) {

@@ -19,8 +19,7 @@ static enum err_code find_client_key(struct server *s, const uint8_t key[32], st
 		p->who.expires = entry->expires;
 		snprintf(p->who.name, sizeof p->who.name, "%s", entry->name);
 	} else if (!atomic_load(&s->keys.known)) {
-		rc = err_set(e, ERR_NOTREADY,
-		    "no keys are known yet: the coordinator has not sent them");
+		rc = err_set(e, ERR_NOTREADY, "the coordinator has not sent the keys yet");
 	} else {
 		rc = err_set(e, ERR_AUTH, "a key that is not in authorized_keys");
 	}
@@ -79,17 +78,17 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 		/* Before its first view a server cannot tell which incarnations are fenced. */
 		if (!sh || !atomic_load(&s->epochs.members_known))
 			return err_set(e, ERR_NOTREADY,
-			    "no workers are known yet: the coordinator has not sent them");
+			    "the coordinator has not sent the workers yet");
 		if (!shard_incarnation_holds(sh, p->who.rank, p->who.incarnation))
 			return err_set(e, ERR_FENCED, "%s is not the holder of rank %u",
 			    p->who.name, p->who.rank);
 		if (!shard_key_holds(sh, p->who.rank, key))
 			return err_set(e, ERR_FORBIDDEN,
-			    "rank %u is held by another key than that of %s", p->who.rank,
+			    "rank %u belongs to another key than that of %s", p->who.rank,
 			    p->who.name);
 	}
 	if (!has_session_memory(s))
-		return err_set(e, ERR_LIMIT, "mem_limit leaves no room for one more session");
+		return err_set(e, ERR_LIMIT, "mem_limit leaves no memory for another session");
 	reply->incarnation = s->incarnation;
 	reply->epoch = atomic_load(&s->epochs.installed);
 	reply->generation = atomic_load(&s->epochs.generation);

@@ -53,7 +53,7 @@ static void recheck_io_thread(void *ctx)
 		if (p->who.role == ROLE_NONE ||
 		    session_admit_knows_key(r->server, p->who.key, p->who.role, &p->who.expires))
 			continue;
-		log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut",
+		log_warn(l->server->cfg.log, "the key of %s is revoked: closing its session",
 		    p->who.name);
 		mutex_lock(&r->lock);
 		count_session(r->cut, p->who.name);
@@ -96,7 +96,7 @@ void session_keys_take(struct server *s, const struct view_key *keys, size_t n, 
 		snprintf(entry.name, sizeof entry.name, "%s", k->name);
 		if (!role_parse(k->role, &entry.role) || !key_from_text(k->key, entry.pk) ||
 		    keyring_add(ring, &entry, &e))
-			log_warn(s->cfg.log, "a key in the view is not understood");
+			log_warn(s->cfg.log, "invalid key in the view");
 	}
 	rwlock_write(&s->keys.lock);
 	old = s->keys.ring;
@@ -115,7 +115,7 @@ void session_keys_take_message(struct server *s, const struct message_keys *m)
 	struct err e;
 
 	if (view_decode_keys(m->keys, &keys, &n, &e)) {
-		log_warn(s->cfg.log, "keys of the coordinator are not understood: %s", e.msg);
+		log_warn(s->cfg.log, "invalid keys from the coordinator: %s", e.msg);
 		return;
 	}
 	session_keys_take(s, keys, n, (uint64_t)m->keys_made);
@@ -136,7 +136,7 @@ void session_keys_expire(struct io_thread *l)
 		/* The key may have got a later date since. */
 		if (session_admit_knows_key(l->server, p->who.key, p->who.role, &p->who.expires))
 			continue;
-		log_warn(l->server->cfg.log, "the key of %s has expired: its session is cut",
+		log_warn(l->server->cfg.log, "the key of %s has expired: closing its session",
 		    p->who.name);
 		session_close(p);
 	}

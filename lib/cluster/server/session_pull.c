@@ -177,7 +177,7 @@ static enum conn_verdict enqueue_pull(struct peer *p, struct pull *q)
 	if (q->rec.type == REC_PULL_ROWS)
 		own_ids(p, q);
 	if (p->data.pull_bytes + memory_of_pull(q) > most) {
-		session_refuse(p, &q->rec, ERR_LIMIT, "more than %llu KiB of questions in flight",
+		session_refuse(p, &q->rec, ERR_LIMIT, "more than %llu KiB of pulls in flight",
 		    (unsigned long long)most >> 10);
 		session_pull_free(q);
 		return CONN_DROP;
@@ -203,7 +203,7 @@ enum conn_verdict session_pull(struct peer *p, const struct record *r, const uin
 	session_pull_free(q);
 	if (found == ROW_IDS_WRONG)
 		session_refuse(p, r, ERR_PROTO,
-		    "a %s that names a table or partition that is not here",
+		    "a %s names a table or partition that this server does not have",
 		    record_type_name(r->type));
 	return p->doomed ? CONN_DROP : CONN_TAKEN;
 }
@@ -419,7 +419,8 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 	/* It was sent under another layout: the client will send it again. */
 	if (q->rec.epoch != atomic_load(&s->epochs.installed) ||
 	    q->rec.generation != atomic_load(&s->epochs.generation)) {
-		session_send_nack(p, &q->rec, ERR_STALE, "asked in layout epoch %u", q->rec.epoch);
+		session_send_nack(p, &q->rec, ERR_STALE, "the request has layout epoch %u",
+		    q->rec.epoch);
 		return ANSWER_DONE;
 	}
 	if (!now && !step_has_begun(p, q))
@@ -427,7 +428,7 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 	/* After this NACK the worker goes to the servers directly. */
 	if (up && !now && !q->wanted && !request_from_upstream(s, up, q)) {
 		session_refuse(p, &q->rec, ERR_LIMIT,
-		    "mem_limit: the rows of step %llu are more than a relay may keep",
+		    "mem_limit: the rows of step %llu exceed the memory of a relay",
 		    (unsigned long long)q->rec.step);
 		return ANSWER_DONE;
 	}

@@ -28,7 +28,7 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
 	    r->generation == atomic_load(&s->epochs.generation))
 		return false;
 	session_send_nack(p, r, ERR_STALE,
-	    "layout epoch %u, generation %u is not the present one (%u, %u)", r->epoch,
+	    "layout epoch %u, generation %u is not the current one (%u, %u)", r->epoch,
 	    r->generation, atomic_load(&s->epochs.installed), atomic_load(&s->epochs.generation));
 	return true;
 }
@@ -295,7 +295,7 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 	case SHARD_BAD:
 		break;
 	}
-	session_refuse(p, r, ERR_PROTO, "a push to table %u partition %u that does not fit",
+	session_refuse(p, r, ERR_PROTO, "a push to table %u partition %u has the wrong size",
 	    r->table, r->part);
 	return CONN_DROP;
 }
@@ -346,12 +346,12 @@ static enum conn_verdict take_pushed_rows(struct peer *p, const struct record *r
 	if (found == ROW_IDS_MISSED)
 		return CONN_TAKEN;
 	if (found == ROW_IDS_WRONG) {
-		session_refuse(p, r, ERR_PROTO, "rows that do not fit table %u", r->table);
+		session_refuse(p, r, ERR_PROTO, "the rows do not fit table %u", r->table);
 		return CONN_DROP;
 	}
 	push.len = len - (size_t)(push.payload - body);
 	if (r->flags & RECORD_TOUCHING && push.len < (size_t)push.nrows * PAYLOAD_COUNT_BYTES) {
-		session_refuse(p, r, ERR_PROTO, "rows without the counts of examples");
+		session_refuse(p, r, ERR_PROTO, "the rows have no counts of examples");
 		return CONN_DROP;
 	}
 	if (r->flags & RECORD_TOUCHING && push.nrows) {
@@ -360,7 +360,8 @@ static enum conn_verdict take_pushed_rows(struct peer *p, const struct record *r
 	}
 	if (push.touching && !payload_counts_fit(push.touching, push.nrows, r->examples, &row)) {
 		session_refuse(p, r, ERR_PROTO,
-		    "a push of %u example%s to table %u partition %u that says that %u of them touch row %llu",
+		    "a push of %u example%s to table %u partition %u claims that %u of them "
+		    "touch row %llu",
 		    r->examples, NUM_S(r->examples), r->table, r->part,
 		    get_le32(push.touching + (size_t)row * PAYLOAD_COUNT_BYTES),
 		    (unsigned long long)get_le64(push.ids + (size_t)row * 8));
@@ -368,7 +369,8 @@ static enum conn_verdict take_pushed_rows(struct peer *p, const struct record *r
 	}
 	if (!push_rows_fit(r, &push, len, t->cols)) {
 		session_refuse(p, r, ERR_LIMIT,
-		    "%u rows of table %u in a push: more than %u MiB, or by a codec that is not for rows",
+		    "a push of %u rows of table %u exceeds %u MiB, or its codec cannot encode "
+		    "rows",
 		    push.nrows, r->table, PEER_CREDIT >> 20);
 		return CONN_DROP;
 	}
@@ -444,7 +446,7 @@ enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
 	    p->data.rows_len != r->total) {
 		/* Not an error: the last piece, which was held and comes again, is staged
 		 * already. */
-		session_refuse(p, r, ERR_PROTO, "a piece that does not fit the pieces before it");
+		session_refuse(p, r, ERR_PROTO, "a piece does not fit the previous pieces");
 		return CONN_DROP;
 	}
 	if (p->data.rows_len == r->total)
@@ -496,7 +498,7 @@ enum conn_verdict session_push(struct peer *p, const struct record *r, const uin
 	if (r->type == REC_PUSH_ROWS) {
 		/* Refuse before any piece is staged. */
 		if (!t || !t->sparse) {
-			session_refuse(p, r, ERR_PROTO, "rows that do not fit table %u", r->table);
+			session_refuse(p, r, ERR_PROTO, "the rows do not fit table %u", r->table);
 			return CONN_DROP;
 		}
 		v = session_take_staged(p, r, payload, take_pushed_rows);
@@ -504,8 +506,7 @@ enum conn_verdict session_push(struct peer *p, const struct record *r, const uin
 		if (session_refuse_stale(p, r))
 			return CONN_TAKEN;
 		if (!t || t->sparse) {
-			session_refuse(p, r, ERR_PROTO, "there is no dense table %u here",
-			    r->table);
+			session_refuse(p, r, ERR_PROTO, "there is no dense table %u", r->table);
 			return CONN_DROP;
 		}
 		v = take_worker_push(p, r, &(struct push){ .payload = payload, .len = r->len });
@@ -584,7 +585,7 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 	if (session_refuse_stale(p, r))
 		return CONN_TAKEN;
 	if (p->who.rank == RANK_NONE || !payload_runs_valid(payload, r->len)) {
-		session_refuse(p, r, ERR_PROTO, "a clock without a rank, or with a malformed run");
+		session_refuse(p, r, ERR_PROTO, "a CLOCK has no rank or a malformed run");
 		return CONN_DROP;
 	}
 	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
@@ -602,7 +603,7 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 enum conn_verdict session_done(struct peer *p, const struct record *r)
 {
 	if (p->who.rank == RANK_NONE) {
-		session_refuse(p, r, ERR_PROTO, "a DONE without a rank");
+		session_refuse(p, r, ERR_PROTO, "a DONE has no rank");
 		return CONN_DROP;
 	}
 	if (server_upstream(p->io_thread->server) && session_is_crowded(p))

@@ -34,7 +34,7 @@ enum conn_verdict session_repl(struct peer *p, const struct record *r, const uin
 		return v;
 	if (session_has_too_many_records(p)) {
 		session_refuse(p, r, ERR_LIMIT,
-		    "more than %zu records of replication without an answer", p->data.npending);
+		    "more than %zu replication records without an answer", p->data.npending);
 		return CONN_DROP;
 	}
 	a = shard_replicate(sh, &c, body, r->total, &x.due);

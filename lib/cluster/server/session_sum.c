@@ -51,7 +51,8 @@ static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, 
 	    !payload_counts_fit(sum.body.touching, sum.body.nrows, sum_body_examples(&sum.body),
 	        &row)) {
 		session_refuse(p, r, ERR_PROTO,
-		    "a sum of %llu examples for table %u partition %u that says that %u of them touch row %llu",
+		    "a sum of %llu examples for table %u partition %u claims that %u of them "
+		    "touch row %llu",
 		    (unsigned long long)sum_body_examples(&sum.body), r->table, r->part,
 		    get_le32(sum.body.touching + (size_t)row * PAYLOAD_COUNT_BYTES),
 		    (unsigned long long)get_le64(sum.body.ids + (size_t)row * 8));
@@ -80,8 +81,8 @@ static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, 
 		    "table %u partition %u is pushed to another server", r->table, r->part);
 		return CONN_TAKEN;
 	default:
-		session_refuse(p, r, ERR_PROTO, "a sum for table %u partition %u that does not fit",
-		    r->table, r->part);
+		session_refuse(p, r, ERR_PROTO,
+		    "a sum for table %u partition %u has the wrong size", r->table, r->part);
 		return CONN_DROP;
 	}
 }
@@ -151,7 +152,7 @@ enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, con
 		hold |= take_relayed_clock(p, &c) == SHARD_WAIT;
 	p->announcements_taken = hold && !bad;
 	if (bad) {
-		session_refuse(p, r, ERR_PROTO, "clocks that are none");
+		session_refuse(p, r, ERR_PROTO, "malformed clocks");
 		return CONN_DROP;
 	}
 	if (hold)

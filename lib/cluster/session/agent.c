@@ -237,7 +237,7 @@ static bool is_stopped(void *ctx)
 /* Dial the addresses of the coordinator one after the other, until one of them answers. */
 static enum err_code dial_coordinator(struct agent *a, struct err *e)
 {
-	enum err_code rc = err_set(e, ERR_UNREACH, "no address of the coordinator is known");
+	enum err_code rc = err_set(e, ERR_UNREACH, "the address of the coordinator is unknown");
 
 	for (int i = 0; rc && i < AGENT_ADDRESSES; i++) {
 		const struct dial_target to = { .tcp = a->cfg.addr[i],

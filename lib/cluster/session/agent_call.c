@@ -192,7 +192,7 @@ enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns,
 	if (a->over)
 		return err_set(e, ERR_STOPPED, "the cluster has ended");
 	if (a->ended)
-		return err_set(e, ERR_UNREACH, "the coordinator is gone: %s", a->fault.msg);
+		return err_set(e, ERR_UNREACH, "the coordinator has ended: %s", a->fault.msg);
 	return err_set(e, ERR_TIMEOUT, "the coordinator did not answer within %lld s",
 	    (long long)(timeout_ns / NSEC_PER_SEC));
 }

@@ -28,7 +28,7 @@ static enum err_code load_coordinator_key(const char *run_dir, uint8_t pk[static
 		while (text.len && text.data[text.len - 1] == '\n')
 			text.data[--text.len] = 0;
 		if (!key_from_text((const char *)text.data, pk))
-			rc = err_set(e, ERR_FORMAT, "\"%s\" holds no public key", path);
+			rc = err_set(e, ERR_FORMAT, "\"%s\" has no public key", path);
 	}
 	buf_release(&text);
 	free(path);
@@ -108,7 +108,7 @@ static json_t *parse_join_file(const char *file, struct join_file *out, struct e
 	if (good)
 		return j;
 	json_decref(j);
-	err_set(e, ERR_FORMAT, "\"%s\" is no join file: make one with ps-ctl invite", file);
+	err_set(e, ERR_FORMAT, "\"%s\" is not a join file: make one with ps-ctl invite", file);
 	return NULL;
 }
 

@@ -44,7 +44,7 @@ static enum conn_verdict on_probe_record(void *ctx, const struct record *r, uint
 	(void)payload;
 	if (r->type == REC_NACK)
 		err_set(&p->why, ERR_UNSUPPORTED,
-		    "it does not answer probes: its pskit is another version");
+		    "it does not answer probes: it runs another version of pskit");
 	else if (r->type == REC_PROBED)
 		p->answered = r->seq;
 	return CONN_TAKEN;
@@ -73,7 +73,7 @@ static enum err_code probe_end_error(struct probe *p, struct err *e)
 	if (p->why.code)
 		*e = p->why;
 	else if (is_probe_over(p))
-		return err_set(e, ERR_STOPPED, "it was given up");
+		return err_set(e, ERR_STOPPED, "the attempt was cancelled");
 	return p->why.code;
 }
 

@@ -36,9 +36,8 @@ enum err_code budget_book(struct part *p, struct shard *s, struct err *e)
 	if (!b->limit || used <= b->limit)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "mem_limit: table \"%s\" does not fit: partition %u of %u would make it %llu bytes of "
-	    "%llu bytes for tables; "
-	    "more servers, fewer replicas or a higher mem_limit are wanted",
+	    "mem_limit: table \"%s\" does not fit: partition %u of %u would make it %llu bytes "
+	    "of %llu bytes for tables; use more servers, fewer replicas or a higher mem_limit",
 	    p->table->name, p->index, p->table->nparts, (unsigned long long)used,
 	    (unsigned long long)b->limit);
 }
@@ -118,7 +117,8 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
 	}
 	if (left && more > left / (sharing ? sharing : 1))
 		return err_set(e, ERR_NOMEM,
-		    "it takes %llu bytes, as of each of %llu server%s on the host, which has %llu bytes left",
+		    "it needs %llu bytes on each of %llu server%s of the host, which has %llu "
+		    "bytes left",
 		    (unsigned long long)more, (unsigned long long)sharing, NUM_S(sharing),
 		    (unsigned long long)left);
 	return check_mem_limit(s, atomic_load(&s->budget.used) + more, e);

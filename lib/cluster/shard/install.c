@@ -98,8 +98,8 @@ static enum err_code install_part(struct shard *s, struct shard_table *table,
 	}
 	if (place >= 0 && !p->ready)
 		return err_set(e, ERR_PROTO,
-		    "the layout counts on a replica of table \"%s\" partition %u that this server "
-		    "has not been given",
+		    "the layout has a replica of table \"%s\" partition %u that this server has "
+		    "not received",
 		    shape->name, i);
 	return rc || place < 0 ? rc : take_chain_place(s, p, run, place, epoch, process, e);
 }

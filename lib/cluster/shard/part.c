@@ -47,7 +47,8 @@ static enum err_code init_from_file(struct part *p, const char *path, struct err
 		    p->table->name);
 	else if (t->count != table_elements(p->table))
 		rc = err_set(e, ERR_CONFIG,
-		    "job.init: tensor \"%s\" of \"%s\" has %llu elements, the model wants %llu",
+		    "job.init: tensor \"%s\" of \"%s\" has %llu elements, but the model needs "
+		    "%llu",
 		    p->table->name, path, (unsigned long long)t->count,
 		    (unsigned long long)table_elements(p->table));
 	else

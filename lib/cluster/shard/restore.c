@@ -135,16 +135,18 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 	info.nvectors = cfg->read_only ? 0 : info.nvectors;
 	if (t->sparse != p->table->sparse || t->cols != p->table->cols ||
 	    (t->sparse ? t->parts != p->table->nparts : !fits_dense(p, t, info.n)))
-		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name,
+		return err_set(e, ERR_CONFIG, "table \"%s\" in %s has another shape", t->name,
 		    ckpt_path(cfg->restore));
 	for (unsigned k = 0; info.nvectors == nvectors && k < nvectors && t->sparse; k++)
 		if (info.vector_cols[k] != optim_vector_floats(p->optim.rule, k, t->cols, t->cols))
 			return err_set(e, ERR_CONFIG,
-			    "%s was made with an update rule of other vectors for table \"%s\" than those of %s",
+			    "%s was made with an update rule whose state for table \"%s\" "
+			    "differs from that of %s",
 			    ckpt_path(cfg->restore), t->name, p->optim.rule->name);
 	if (info.nvectors != nvectors)
 		return err_set(e, ERR_CONFIG,
-		    "%s was made with an update rule of %u vector%s for table \"%s\", %s has %u",
+		    "%s was made with an update rule of %u vector%s for table \"%s\", but %s has "
+		    "%u",
 		    ckpt_path(cfg->restore), info.nvectors, NUM_S(info.nvectors), t->name,
 		    p->optim.rule->name, nvectors);
 	if (t->sparse) {

@@ -94,7 +94,7 @@ static const struct stranger {
 	{ "ARROW1", "an Arrow file; convert it to CSV or JSON Lines, as with pandas' to_csv" },
 	{ "SQLite format 3", "an SQLite database; sqlite3 -header -csv writes a query as CSV" },
 	{ "%PDF", "a PDF document, which has no table that can be read" },
-	{ "<", "XML or a web page, and no table; was the right address downloaded?" },
+	{ "<", "XML or a web page; check the address of the download" },
 };
 
 /* Text in UTF-16 begins with a byte order mark, or has a NUL in every other byte. */
@@ -140,11 +140,11 @@ static enum err_code fail_strange(const struct stream *s, const uint8_t *p, size
 {
 	if (has_old_lines(p, n))
 		return err_set(e, ERR_FORMAT,
-		    "%s: has lines that end in a carriage return alone; tr '\\r' '\\n' makes it readable",
+		    "%s: its lines end in carriage returns; convert it with tr '\\r' '\\n'",
 		    stream_name(s));
 	if (is_utf16(p, n))
 		return err_set(e, ERR_FORMAT,
-		    "%s: is text in UTF-16; iconv -f UTF-16%s -t UTF-8 makes it readable",
+		    "%s: is text in UTF-16; convert it with iconv -f UTF-16%s -t UTF-8",
 		    stream_name(s), *p < 0xfe ? *p ? "LE" : "BE" : "");
 	for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++)
 		if (n >= strlen(strangers[i].magic) &&
@@ -188,7 +188,7 @@ static enum err_code choose_reader(struct stream *s, const char *format, bool ta
 		    "%s:%zu: holds a NUL byte; if this is a text file, tr -d '\\000' removes it",
 		    stream_name(s), line);
 	return err_set(e, ERR_FORMAT,
-	    "%s: looks like none of the formats idx, npy, jsonl, fasttext, ffm, libsvm, vw, csv; name "
+	    "%s: is in none of the formats idx, npy, jsonl, fasttext, ffm, libsvm, vw, csv; name "
 	    "one by ?format=",
 	    stream_name(s));
 }
@@ -222,7 +222,7 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 	if (rc != ERR_OK)
 		return rc;
 	if (words && readers[i] != &data_reader_text)
-		return err_set(e, ERR_CONFIG, "%s: is %s, and the model wants plain text",
+		return err_set(e, ERR_CONFIG, "%s: is %s, but the model needs plain text",
 		    stream_name(s), formats[i].title);
 	if (!b->first) {
 		b->first = mem_strdup(stream_name(s));
@@ -231,7 +231,7 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 		b->reader = readers[i];
 	} else if (b->reader != readers[i]) {
 		return err_set(e, ERR_FORMAT,
-		    "%s is %s but %s is %s; files of one list must have one format", stream_name(s),
+		    "%s is %s but %s is %s; all files must have the same format", stream_name(s),
 		    formats[i].title, b->first, b->d->format);
 	}
 	b->values_before = b->d->sparse ? b->nnz : b->d->rows * b->d->cols;
@@ -297,7 +297,7 @@ enum err_code data_load(const char *const *paths, size_t npaths, const char *bas
 
 	*out = NULL;
 	if (npaths == 0)
-		rc = err_set(e, ERR_CONFIG, "no data: no path is named");
+		rc = err_set(e, ERR_CONFIG, "no data: name at least one path");
 	for (size_t i = 0; rc == ERR_OK && i < npaths; i++)
 		rc = read_path(b, paths[i], &files, e);
 	if (rc == ERR_OK && files > 1) {
@@ -345,7 +345,7 @@ void data_describe(const struct dataset *d, char out[static 256])
 	char targets[48] = "real targets", shape[48] = "dense", left_out[64] = "";
 
 	if (d->numbered) {
-		snprintf(out, 256, "%zu example%s, which the program reads", d->rows,
+		snprintf(out, 256, "%zu example%s read by the program", d->rows,
 		    d->rows == 1 ? "" : "s");
 		return;
 	}

@@ -33,7 +33,7 @@ enum err_code data_bad_lines_parse(const char *text, uint64_t *allowed, struct e
 	if (strncmp(text, "skip:", 5) == 0 && num_uint(text + 5, INT64_MAX, allowed) && *allowed)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "must be fail, or skip:N for up to N bad lines a worker, got \"%.60s\"", text);
+	    "must be fail, or skip:N for at most N bad lines per worker, got \"%.60s\"", text);
 }
 
 struct data_bad_lines *data_bad_lines_new(uint64_t allowed, struct log *log)
@@ -134,8 +134,8 @@ enum err_code data_bad_lines_skip_at(struct data_bad_lines *b, const char *name,
 	mutex_unlock(&b->lock);
 	if (!good)
 		return err_set(e, ERR_FORMAT,
-		    "%.400s; this worker has skipped %" PRIu64
-		    " bad lines, and job.bad_lines allows no more",
+		    "%.400s; this worker has skipped %" PRIu64 " bad lines, the limit of "
+		    "job.bad_lines",
 		    why.msg, b->allowed);
 	if (b->log && n && n <= LOGGED)
 		log_warn(b->log, "bad line %" PRIu64 " skipped: %s", n, why.msg);

@@ -105,7 +105,7 @@ static enum err_code map_piece(struct data_block_cache *b, uint32_t block, uint3
 	enum err_code rc = data_store_map(path, b->key, out, &why);
 
 	if (rc && rc != ERR_NOTFOUND && !b->damaged) {
-		log_warn(b->log, "%s is not used, and made anew: %s", path, why.msg);
+		log_warn(b->log, "%s is unusable and is made again: %s", path, why.msg);
 		b->damaged = true;
 	}
 	free(path);
@@ -164,7 +164,7 @@ void data_block_cache_store(struct data_block_cache *b, size_t file, uint32_t bl
 	if (b->full || b->changed || (d && d->skipped))
 		return;
 	if (has_changed(&b->file[file])) {
-		log_warn(b->log, "parsed blocks are not kept any more: %s has changed",
+		log_warn(b->log, "parsed blocks are no longer kept: %s has changed",
 		    b->file[file].name);
 		b->changed = true;
 		return;
@@ -172,7 +172,7 @@ void data_block_cache_store(struct data_block_cache *b, size_t file, uint32_t bl
 	path = piece_path(b, block, piece, !d ? NONE : last ? LAST : MORE);
 	if (write_piece(b, path, d, &e)) {
 		log_warn(b->log,
-		    "parsed blocks are not kept any more: %s; training goes on without", e.msg);
+		    "parsed blocks are no longer kept: %s; training continues without them", e.msg);
 		b->full = true;
 	}
 	free(path);

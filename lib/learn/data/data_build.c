@@ -150,7 +150,7 @@ static enum err_code check_kind(struct data_build *b, const struct stream *s, bo
 	if (b->table)
 		return ERR_OK;
 	if (b->like && b->like->sparse != sparse)
-		return stream_fail(s, e, "has %s rows but the training data (%s) has %s ones",
+		return stream_fail(s, e, "has %s rows, but the training data (%s) has %s ones",
 		    sparse ? "sparse" : "dense", b->like->source, sparse ? "dense" : "sparse");
 	if (sparse)
 		return ERR_OK;
@@ -158,10 +158,11 @@ static enum err_code check_kind(struct data_build *b, const struct stream *s, bo
 		return stream_fail(s, e, "has %zu feature%s a row, %s has %zu", cols, NUM_S(cols),
 		    b->first, d->cols);
 	if (cols == 0)
-		return stream_fail(s, e, "has a label but no features");
+		return stream_fail(s, e, "has a label, but no features");
 	if (b->like && b->like->cols != cols)
-		return stream_fail(s, e, "has %zu feature%s a row, the training data (%s) has %zu",
-		    cols, NUM_S(cols), b->like->source, b->like->cols);
+		return stream_fail(s, e,
+		    "has %zu feature%s per row, but the training data (%s) has %zu", cols,
+		    NUM_S(cols), b->like->source, b->like->cols);
 	d->cols = cols;
 	return ERR_OK;
 }
@@ -611,8 +612,7 @@ static enum err_code measure_weights(struct data_build *b, struct err *e)
 	return sum > 0 && isfinite(d->weight_factor)
 	    ? ERR_OK
 	    : err_set(e, ERR_FORMAT,
-	          "%s: the weights are all 0, or too small; an example needs a weight above 0",
-	          b->first);
+	          "%s: all weights are 0 or too small; at least one must be above 0", b->first);
 }
 
 /* Scales the weights of data without a schema as those of the training data: an example without one has 1
@@ -677,8 +677,9 @@ enum err_code data_build_norm(struct data_build *b, const struct stream *s, stru
 	struct dataset *d = b->d;
 
 	if (d->x8 || d->words)
-		return err_set(e, ERR_CONFIG, "%s: norm=l2 is for rows of numbers, and this is %s",
-		    stream_name(s), d->format);
+		return err_set(e, ERR_CONFIG,
+		    "%s: norm=l2 requires rows of numbers, and this is %s", stream_name(s),
+		    d->format);
 	for (size_t r = b->rows_before; r < d->rows; r++) {
 		float *row = d->sparse ? d->val + d->start[r] : d->x + r * d->cols;
 		size_t n = d->sparse ? d->start[r + 1] - d->start[r] : d->cols;
@@ -791,8 +792,8 @@ static enum err_code fail_empty(const struct data_build *b, struct err *e)
 	return err_set(e, ERR_FORMAT,
 	    b->d->unlabelled
 	        ? "%s: no row has a label, the column is empty; name another one by ?label="
-	        : b->d->heading ? "%s: holds no examples below its header"
-	                        : "%s: holds no examples",
+	        : b->d->heading ? "%s: has no examples below its header"
+	                        : "%s: has no examples",
 	    b->first);
 }
 

@@ -242,15 +242,16 @@ static int lock_parse(const struct data_cache *c, const char *path)
 	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		if (errno != EWOULDBLOCK || clock_now() > end) {
 			log_warn(c->log,
-			    "cannot lock \"%s\": these data are read without waiting for others",
+			    "cannot lock \"%s\": reading the data without waiting for other "
+			    "processes",
 			    path);
 			close(fd);
 			fd = -1;
 			break;
 		}
 		if (!said)
-			log_info(c->log, "another process reads the same data: waiting for it (%s)",
-			    path);
+			log_info(c->log,
+			    "waiting for another process that reads the same data (%s)", path);
 		said = true;
 		await_close(watch);
 	}
@@ -293,7 +294,7 @@ static void store_parsed(const struct data_cache *c, const struct identity *id, 
 		rc = file_new_close(&f, data_store_write(d, id->key, f.fd, &e), &e);
 	}
 	if (rc) {
-		log_warn(c->log, "parsed data are not kept: %s; this run goes on without", e.msg);
+		log_warn(c->log, "parsed data are not kept: %s", e.msg);
 		return;
 	}
 	remove_others(c->dir, id);
@@ -316,7 +317,7 @@ static enum err_code parse_and_store(const struct data_cache *c, const struct da
 		store_parsed(c, id, path, *out);
 	else
 		log_warn(c->log,
-		    "parsed data are not kept: the files have changed while they were read");
+		    "parsed data are not kept: the files changed while they were read");
 	release_identity(&now);
 	return ERR_OK;
 }
@@ -350,7 +351,7 @@ static enum err_code load_or_parse(const struct data_cache *c, const struct data
 		if (fd >= 0)
 			rc = load_stored(c, id, path, out, &why);
 		if (rc && rc != ERR_NOTFOUND)
-			log_warn(c->log, "%s is not used, and made anew: %s", path, why.msg);
+			log_warn(c->log, "%s is unusable and is made again: %s", path, why.msg);
 		if (rc)
 			rc = parse_and_store(c, l, id, path, out, e);
 	}
@@ -372,8 +373,7 @@ static bool make_directory(const struct data_cache *c, const char *dir)
 		errno = ENOTDIR;
 	}
 	if (!usable)
-		log_warn(c->log,
-		    "parsed data are not kept: cannot make the directory \"%s\": %s; this run goes on without",
+		log_warn(c->log, "parsed data are not kept: cannot make the directory \"%s\": %s",
 		    dir, strerrordesc_np(errno));
 	return usable;
 }

@@ -10,7 +10,7 @@
 
 /* The message about a record whose width is wrong, for its number of cells, NUM_S of it, and the right one. */
 #define DATA_CELLS_WIDTH \
-	"has %zu column%s, the first line has %zu; quote a cell that contains the separator"
+	"has %zu column%s, but the first line has %zu; quote a cell that contains the separator"
 
 /* sep of the two functions below, where the separator is not known yet: any of those that
  * data_cells_separator knows but blanks. */

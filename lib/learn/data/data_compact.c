@@ -200,8 +200,8 @@ enum err_code data_compact(struct data_build *b, struct err *e)
 	d->index_base = find_index_base(b);
 	/* Files before the one with index_base=1 were read without the check for 0. */
 	if (d->index_base == 1 && has_id_zero(b))
-		return err_set(e, ERR_FORMAT, "%s: index 0 in files of which one says index_base=1",
-		    b->first);
+		return err_set(e, ERR_FORMAT,
+		    "%s: index 0, but the option of one of the files is index_base=1", b->first);
 	d->cols = b->nnz ? b->max_id - (uint64_t)d->index_base + 1 : 0;
 	if (b->like && b->like->cols > d->cols)
 		d->cols = b->like->cols;

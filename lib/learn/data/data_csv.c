@@ -104,8 +104,8 @@ static enum err_code whole_record(struct table *t, char *line, size_t len, char 
 		return rc;
 	if (t->b->by_lines)
 		return stream_fail(t->s, e,
-		    "a quoted cell does not end in its line; data in blocks need each record on one line "
-		    "(or raise job.data_memory, so that the data are read as a whole)");
+		    "a quoted cell does not end in its line; in data in blocks each record must "
+		    "be on one line (or raise job.data_memory, so that all data are in memory)");
 	buf_clear(&t->record);
 	buf_append(&t->record, line, len);
 	for (open = true; open; open = data_cells_open(line, t->sep, open)) {
@@ -151,7 +151,7 @@ static enum err_code bad_cell(const struct table *t, size_t column, const char *
 	column++;
 	if (!cell)
 		return stream_fail_at(t->s, column, e,
-		    "the quotes of the cell do not match; a quote within quotes is written twice");
+		    "the quotes of the cell do not match; write a quote within quotes twice");
 	if (!*cell)
 		return stream_fail_at(t->s, column, e,
 		    "expected a number, got an empty cell; ?missing=mean allows them");
@@ -162,8 +162,7 @@ static enum err_code bad_cell(const struct table *t, size_t column, const char *
 		    "expected a finite float32 number, got \"%s\"; ?ignore=%zu leaves the column out",
 		    text, column);
 	return stream_fail_at(t->s, column, e,
-	    "expected a number, got \"%s\"; if the column has categories, say "
-	    "?categories=%zu",
+	    "expected a number, got \"%s\"; if the column has categories, use ?categories=%zu",
 	    text, column);
 }
 
@@ -516,15 +515,15 @@ static enum err_code find_label(struct table *t, const char *const *names,
 		return ERR_OK;
 	if (!names_column(t->o)) {
 		if (!num_int(name, 1, (int64_t)t->width, &number))
-			return stream_fail(t->s, e, "label=%.60s, but the columns are 1 to %zu",
-			    name, t->width);
+			return stream_fail(t->s, e, "label=%.60s: the columns are 1 to %zu", name,
+			    t->width);
 		t->label = (size_t)number - 1;
 		return ERR_OK;
 	}
 	if (!names)
 		return stream_fail(t->s, e,
-		    "label=%.60s, but the file has no header; give the column's number, or names by "
-		    "?columns=",
+		    "label=%.60s: the file has no header; give the number of the column, or all "
+		    "names by ?columns=",
 		    name);
 	t->label = column_named(name, (char *const *)names, t->width);
 	for (size_t i = t->label + 1; i < t->width; i++)
@@ -535,9 +534,9 @@ static enum err_code find_label(struct table *t, const char *const *names,
 	if (t->label < t->width)
 		return ERR_OK;
 	near = suggest(name, names, t->width);
-	return near ? stream_fail(t->s, e, "no column is named \"%.60s\"; did you mean \"%.60s\"?",
+	return near ? stream_fail(t->s, e, "there is no column \"%.60s\"; did you mean \"%.60s\"?",
 	                  name, near)
-	            : stream_fail(t->s, e, "no column is named \"%.60s\"", name);
+	            : stream_fail(t->s, e, "there is no column \"%.60s\"", name);
 }
 
 /* Each column but the label's is a feature. */
@@ -562,7 +561,7 @@ static enum err_code find_unmatched_label(struct table *t, const char *const *na
 			t->label = i;
 	return t->label < t->width || data_label_is_ignored(t->b->label)
 	    ? ERR_OK
-	    : stream_fail(t->s, e, "has no column of labels");
+	    : stream_fail(t->s, e, "has no label column");
 }
 
 /* Finds the columns of mere numbers by their names, in any order; others are left out. */
@@ -582,7 +581,7 @@ static enum err_code match_columns(struct table *t, const char *const *names,
 			i++;
 		if (i == t->width)
 			return stream_fail(t->s, e,
-			    "has no column \"%.60s\", which the training data had",
+			    "has no column \"%.60s\", but the training data has one",
 			    like->feature_name[k]);
 		t->feature[i] = k;
 	}
@@ -692,7 +691,7 @@ static enum err_code detect_shape(struct table *t, const char *first, bool *head
 	}
 	if (rc == ERR_OK && t->width == 1 && !t->b->like)
 		rc = stream_fail(t->s, e,
-		    "has one column; a table needs features beside the label, separated by commas, "
+		    "has one column; a table needs a label and features, separated by commas, "
 		    "semicolons, tabs, bars or blanks");
 	if (rc == ERR_OK)
 		rc = sample_take(t, first, &sample, e);

@@ -90,7 +90,7 @@ static enum err_code parse_fasttext_line(struct data_row *r, char *line, struct 
 	if (label)
 		*end = '\0';
 	else if (!data_label_is_ignored(r->b->label))
-		return stream_fail(r->s, e, "has no label, a word that begins with " LABEL);
+		return stream_fail(r->s, e, "has no label: a word that begins with " LABEL);
 	rc = data_label_text(r->b->label, r->s, label ? label : "", e);
 	if (rc)
 		return rc;

@@ -42,7 +42,7 @@ static enum err_code read_local(void *ctx, void *p, size_t n, size_t *got, struc
 	if (r < 0)
 		return err_sys(e, ERR_IO, "cannot read %s", l->name);
 	if (r == 0)
-		return err_set(e, ERR_IO, "%s has become shorter while it was read", l->name);
+		return err_set(e, ERR_IO, "%s became shorter while it was read", l->name);
 	l->at += (uint64_t)r;
 	*got = (size_t)r;
 	return ERR_OK;
@@ -68,8 +68,8 @@ static enum err_code check_unchanged(const struct data_file *f, int fd, struct e
 	    st.st_mtim.tv_sec == f->changed.tv_sec && st.st_mtim.tv_nsec == f->changed.tv_nsec)
 		return ERR_OK;
 	return err_set(e, ERR_IO,
-	    "%s has %s since this process began to read it; data must stay as they are while a job uses "
-	    "them",
+	    "%s has %s since this process began to read it; data must not change while a job "
+	    "uses them",
 	    f->name,
 	    S_ISREG(st.st_mode) && (uint64_t)st.st_size < f->size ? "become shorter" : "changed");
 }

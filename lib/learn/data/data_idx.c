@@ -45,7 +45,7 @@ static enum err_code read_idx_header(struct stream *s, struct idx *h, struct err
 	if (rc != ERR_OK)
 		return rc;
 	if (head[0] || head[1] || !head[3])
-		return stream_fail(s, e, "is no IDX file");
+		return stream_fail(s, e, "is not an IDX file");
 	*h = (struct idx){ .type = head[2], .rank = head[3], .cols = 1 };
 	for (unsigned i = 0; i < h->rank; i++) {
 		rc = read_idx_bytes(s, dim, 4, e);
@@ -56,14 +56,15 @@ static enum err_code read_idx_header(struct stream *s, struct idx *h, struct err
 		if (i == 0)
 			h->rows = v;
 		else if (v == 0 || v > COLS_MAX / h->cols)
-			return stream_fail(s, e, "has examples of no values, or of more than %u",
+			return stream_fail(s, e, "has examples with no values or more than %u",
 			    COLS_MAX);
 		else
 			h->cols *= v;
 	}
 	if (h->type != TYPE_BYTE)
 		return stream_fail(s, e,
-		    "holds IDX values of type 0x%02x; unsigned bytes (0x08) are read", h->type);
+		    "has IDX values of type 0x%02x; only unsigned bytes (0x08) can be read",
+		    h->type);
 	return ERR_OK;
 }
 
@@ -74,7 +75,7 @@ static enum err_code check_idx_end(struct stream *s, struct err *e)
 	enum err_code rc = stream_read(s, &one, 1, &got, e);
 
 	if (rc == ERR_OK && got)
-		return stream_fail(s, e, "has more bytes than its header says");
+		return stream_fail(s, e, "has more bytes than its header announces");
 	return rc;
 }
 
@@ -226,8 +227,7 @@ static enum err_code read_pair(struct data_build *b, struct stream *s, const str
 	if (rc != ERR_OK)
 		return rc;
 	if (h.rank < 2)
-		return stream_fail(s, e,
-		    "holds IDX labels (one dimension); name the file of images");
+		return stream_fail(s, e, "has IDX labels (one dimension); name the file of images");
 	rc = labelled ? find_labels(b->base_dir, stream_name(s), o, &path, e) : ERR_OK;
 	if (rc != ERR_OK)
 		return rc;

@@ -88,22 +88,22 @@ static enum err_code parse_line(struct lines *l, const char *line, size_t len, j
 	if (line[strspn(line, " \t\r")] == '\0' && strlen(line) == len)
 		return ERR_OK;
 	if (len > LINE_MAX_BYTES)
-		return stream_fail(l->s, e, "an object of more than %zu MiB; examples are shorter",
-		    LINE_MAX_BYTES >> 20);
+		return stream_fail(l->s, e, "an object exceeds %zu MiB", LINE_MAX_BYTES >> 20);
 	*out = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (!*out && line[strspn(line, " \t")] == '[')
 		return stream_fail(l->s, e,
-		    "begins a list, and a line must be an object; jq -c '.[]' makes lines of a list");
+		    "a line must be an object, got the start of an array; convert it with jq -c "
+		    "'.[]'");
 	if (!*out) {
 		log_escape(near, sizeof near, why.text, strlen(why.text));
 		return stream_fail_at(l->s, why.column > 0 ? (size_t)why.column : 0, e, "%s%s",
 		    near,
-		    strstr(near, "near end of file") ? "; a line must be a whole object" : "");
+		    strstr(near, "near end of file") ? "; a line must be a complete object" : "");
 	}
 	if (json_is_object(*out))
 		return ERR_OK;
 	(void)stream_fail(l->s, e,
-	    json_is_array(*out) ? "expected an object, got %s; jq -c '.[]' makes lines of an array"
+	    json_is_array(*out) ? "expected an object, got %s; convert an array with jq -c '.[]'"
 	                        : "expected an object, got %s",
 	    kind_of_value(*out));
 	json_decref(*out);
@@ -168,7 +168,7 @@ static enum err_code visit_member(struct lines *l, const json_t *v, unsigned dep
 
 	if (l->name.len > NAME_MAX_BYTES || depth > DEPTH_MAX)
 		return stream_fail(l->s, e,
-		    "\"%s\" has a longer name than %u bytes, or lies deeper than %d objects",
+		    "the name of \"%s\" exceeds %u bytes, or it is nested deeper than %d objects",
 		    shown_name(l, text), NAME_MAX_BYTES, DEPTH_MAX);
 	if (is_scalar(v) || (l->o->ignore && names_has(l->o->ignore, name)))
 		return fn(l, v, e);
@@ -227,7 +227,7 @@ static enum err_code count_value(struct lines *l, const json_t *v, struct err *e
 		return ERR_OK;
 	if (at == SIZE_MAX && l->n == DATA_SCHEMA_COLUMNS)
 		return stream_fail(l->s, e,
-		    "an object has more than %u members; ?columns= names those that count",
+		    "an object has more than %u members; choose some by ?columns=",
 		    DATA_SCHEMA_COLUMNS);
 	if (at == SIZE_MAX)
 		at = add_member_name(l, name);
@@ -274,7 +274,7 @@ static enum err_code find_label_key(const struct lines *l, size_t *out, struct e
 				return ERR_OK;
 		}
 		return stream_fail(l->s, e,
-		    "no member is named label, target, class or y; name the label by ?label=");
+		    "there is no member label, target, class or y; name the label by ?label=");
 	}
 	*out = (size_t)(uintptr_t)map_get(l->place, l->o->label) - 1;
 	if (*out != SIZE_MAX)
@@ -283,7 +283,7 @@ static enum err_code find_label_key(const struct lines *l, size_t *out, struct e
 	for (size_t i = 0; i < l->n; i++)
 		names[i] = l->key[i].name;
 	near = suggest(l->o->label, names, l->n);
-	(void)stream_fail(l->s, e, "label=%.60s: no member has this name%s%.60s%s", l->o->label,
+	(void)stream_fail(l->s, e, "label=%.60s: there is no such member%s%.60s%s", l->o->label,
 	    near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 	free(names);
 	return ERR_FORMAT;
@@ -353,7 +353,7 @@ static enum err_code fail_member(const struct lines *l, const json_t *v, struct 
 	return stream_fail(l->s, e,
 	    "\"%s\" is %s; a column has numbers, texts, true, false, null, or arrays of texts; "
 	    "?ignore=%s leaves it out",
-	    text, json_is_array(v) ? "an array of something else" : kind_of_value(v), text);
+	    text, json_is_array(v) ? "an array with other items" : kind_of_value(v), text);
 }
 
 /* Gives one value to the table. */
@@ -386,7 +386,7 @@ static enum err_code take_value(struct lines *l, const json_t *v, struct err *e)
 	if (place == SIZE_MAX || !data_table_uses(l->b, place))
 		return ERR_OK;
 	if (data_table_has(l->b, place))
-		return stream_fail(l->s, e, "\"%s\" occurs twice, once in an object within",
+		return stream_fail(l->s, e, "\"%s\" occurs twice, once in a nested object",
 		    shown_name(l, text));
 	if (!json_is_array(v))
 		return give_value(l, place, v, e);

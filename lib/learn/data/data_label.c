@@ -180,9 +180,9 @@ static enum err_code check_new(const struct data_label *l, const struct stream *
 			buf_printf(&list, "%s%.20s", i ? ", " : "", l->class[i].name);
 		rc = l->sampled
 		    ? stream_fail(s, e,
-		          "label \"%s\" is in none of the places of the data that were looked at for the "
-		          "classes, which have %s%s; shuffle the examples, or raise job.data_memory so "
-		          "that all data are in memory",
+		          "label \"%s\" does not occur in the sample of the data that defines "
+		          "the classes, which has %s%s; shuffle the examples, or raise "
+		          "job.data_memory so that all data are in memory",
 		          text, (const char *)list.data, l->n > 8 ? " ..." : "")
 		    : stream_fail(s, e,
 		          "label \"%s\" does not occur in the training data, whose %u class%s %s%s",
@@ -198,8 +198,8 @@ static enum err_code check_new(const struct data_label *l, const struct stream *
 	}
 	if (l->want.two && l->n == 2)
 		return stream_fail(s, e,
-		    "label \"%s\" is a third one after \"%.20s\" and \"%.20s\", but the model "
-		    "wants two classes; use job.model softmax",
+		    "label \"%s\" is a third class after \"%.20s\" and \"%.20s\", but the model "
+		    "needs two; use job.model softmax",
 		    text, l->class[0].name, l->class[1].name);
 	if (l->n == DATA_LABEL_CLASSES_MAX) {
 		(void)stream_fail(s, e,
@@ -330,7 +330,7 @@ enum err_code data_label_number(struct data_label *l, const struct stream *s, do
 		return ERR_OK;
 	if (!isfinite((float)v)) {
 		snprintf(text, sizeof(text), "%g", v);
-		return stream_fail(s, e, "label %s is no finite float32 number", text);
+		return stream_fail(s, e, "label %s is not a finite float32 number", text);
 	}
 	/* -0 and 0 are one class. */
 	return append_label(l, s, v + 0.0, NULL, e);
@@ -411,7 +411,7 @@ enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct 
 		sort_classes(l);
 	if (l->n < 2)
 		return err_set(e, ERR_FORMAT,
-		    "%s: every label is \"%.40s\"; a model of classes needs at least two",
+		    "%s: all labels are \"%.40s\"; a model of classes needs at least two classes",
 		    d->source, l->class[0].name);
 	d->class_name = mem_array(l->n, sizeof(*d->class_name));
 	d->class_value = mem_array(l->n, sizeof(*d->class_value));

@@ -153,7 +153,7 @@ static const char *skip_qid(const char *p)
 
 static enum err_code index_zero(const struct ids *f, struct err *e)
 {
-	return stream_fail(f->s, e, "index 0 where indices begin at 1 (%s)",
+	return stream_fail(f->s, e, "index 0, but indices begin at 1 (%s)",
 	    f->b->index_base == 1 ? "index_base=1" : "as in the training data");
 }
 
@@ -229,7 +229,7 @@ static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, 
 		after = data_num_padded(p, &v);
 	}
 	if (after && *after == ',')
-		return stream_fail(f->s, e, "has several labels; one is wanted");
+		return stream_fail(f->s, e, "has several labels, expected one");
 	if (after && after != p && *after == ':' && f->weighted &&
 	    (rc = data_take_label_weight(f->b, f->s, &after, e)) != ERR_OK)
 		return rc;

@@ -55,7 +55,7 @@ enum err_code data_log_open(const char *path, const char *base_dir, struct data_
 	if (!rc && !strstr(l->file, "://")) {
 		rc = data_uri_expand(l->file, base_dir, &names, &n, e);
 		if (!rc && n != 1)
-			rc = err_set(e, ERR_CONFIG, "%s: a stream is one file, and these are %zu",
+			rc = err_set(e, ERR_CONFIG, "%s: a stream must be one file, got %zu",
 			    l->file, n);
 		if (!rc) {
 			free(l->file);
@@ -452,7 +452,7 @@ enum err_code data_log_head(struct data_log *l, const struct data_want *want, in
 	if (!rc)
 		rc = parse_head(l, &text, want, out, e);
 	if (!rc && !*out)
-		rc = err_set(e, ERR_FORMAT, "%s: its first %zu events hold no example", l->name,
+		rc = err_set(e, ERR_FORMAT, "%s: its first %zu events have no example", l->name,
 		    data_log_head_events(l));
 	if (!rc && (*out)->heading)
 		keep_log_heading(l, &text);

@@ -46,7 +46,7 @@ static enum err_code open_log_file(struct data_log *l, struct err *e)
 		    l->file);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_CONFIG,
-		    "%s: follow=yes is for files, which can be read again from any place on",
+		    "%s: follow=yes requires a file that can be read again from any position",
 		    l->file);
 	own->notices = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (own->notices >= 0)
@@ -110,7 +110,7 @@ static enum err_code find_begin_in_file(struct data_log *l, int64_t *place, stru
 	else if (from && data_num_all(from, &v))
 		*place = (int64_t)v;
 	else if (from && strcmp(from, "group") == 0)
-		rc = err_set(e, ERR_CONFIG, "%s: from=group is for topics of Kafka", l->file);
+		rc = err_set(e, ERR_CONFIG, "%s: from=group requires a topic of Kafka", l->file);
 	if (*place < heading)
 		*place = heading;
 	return rc;
@@ -149,16 +149,15 @@ static enum err_code check_log_file(struct data_log *l, int64_t end, struct err 
 	l->partition[0].log_end = st.st_size;
 	if (st.st_size < end)
 		return err_set(e, ERR_IO,
-		    "%s has become shorter: training is at byte %" PRId64 " of %" PRId64
-		    "; a file that is followed may only grow",
+		    "%s became shorter: training is at byte %" PRId64 " of %" PRId64 "; a followed "
+		    "file may only grow",
 		    l->file, end, (int64_t)st.st_size);
 	if (clock_now() - own->checked < NAME_CHECK)
 		return ERR_OK;
 	own->checked = clock_now();
 	if (stat(l->file, &named) == 0 && (named.st_ino != st.st_ino || named.st_dev != st.st_dev))
 		return err_set(e, ERR_IO,
-		    "%s was replaced by another file; a file that is followed may only grow",
-		    l->file);
+		    "%s was replaced by another file; a followed file may only grow", l->file);
 	return ERR_OK;
 }
 
@@ -175,8 +174,8 @@ static enum err_code take_lines(struct data_log *l, struct err *e)
 		/* A spool has a hole where its events are in all checkpoints. */
 		if (memchr(at, '\0', len))
 			return err_set(e, ERR_IO,
-			    "%s has no event at byte %" PRId64
-			    " any more: it holds NUL bytes there, as where events are deleted",
+			    "%s no longer has an event at byte %" PRId64 ": it has NUL bytes "
+			    "there, like a file whose events were deleted",
 			    l->file, place + (at - text));
 		if (len && at[len - 1] == '\r')
 			len--;

@@ -121,7 +121,7 @@ static enum err_code restart_process(struct data_log *l, struct err *e)
 	if (killed)
 		rc = ERR_OK;
 	else if (!rc)
-		rc = err_set(e, ERR_IO, "ps-ctl has stopped to read %s", l->name);
+		rc = err_set(e, ERR_IO, "ps-ctl has stopped reading %s", l->name);
 	if (!rc)
 		rc = start_topic_process(own, e);
 	for (size_t i = 0; !rc && i < l->n; i++)
@@ -156,8 +156,9 @@ static enum err_code take_record(struct data_log *l, const struct log_record *r,
 		return ERR_OK;
 	}
 	if (r->partition >= l->n)
-		return err_set(e, ERR_PROTO, "ps-ctl tells about a partition %" PRIu32 " of %s",
-		    r->partition, l->name);
+		return err_set(e, ERR_PROTO,
+		    "ps-ctl reports the unknown partition %" PRIu32 " of %s", r->partition,
+		    l->name);
 	if (!l->partition[r->partition].reading || r->serial != own->reader[r->partition].serial)
 		return ERR_OK;
 	switch (r->kind) {
@@ -193,7 +194,7 @@ static enum err_code take_records(struct data_log *l, struct err *e)
 		struct log_record r;
 
 		if (!log_record_get(p, &r))
-			rc = err_set(e, ERR_PROTO, "ps-ctl tells about %s what is no record",
+			rc = err_set(e, ERR_PROTO, "ps-ctl sent an invalid record about %s",
 			    l->name);
 		else if (own->in.len - at - LOG_RECORD_BYTES < r.len)
 			break;

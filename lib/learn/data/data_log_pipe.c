@@ -102,7 +102,7 @@ static enum err_code start_spool(struct own *own, const char *path, struct err *
 		return err_sys(e, ERR_IO, "cannot open %s", path);
 	own->out = open(own->spool, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (own->out < 0)
-		return err_sys(e, ERR_IO, "cannot create %s, which keeps what comes by the pipe",
+		return err_sys(e, ERR_IO, "cannot create %s, the copy of the pipe's data",
 		    own->spool);
 	if (pthread_create(&own->thread, NULL, run_spool, own))
 		return err_sys(e, ERR_IO, "cannot start a thread");

@@ -113,11 +113,11 @@ static enum err_code read_array(struct data_build *b, struct stream *s,
 		return rc;
 	if (h.rank != 2)
 		return stream_fail(s, e,
-		    "has %zu dimension%s; two are wanted, a row an example (numpy: "
+		    "has %zu dimension%s, expected two, with a row for each example (numpy: "
 		    "x.reshape(len(x), -1))",
 		    h.rank, NUM_S(h.rank));
 	if (h.shape[1] == 0 || h.shape[1] > COLS_MAX)
-		return stream_fail(s, e, "has rows of no values, or of more than %u", COLS_MAX);
+		return stream_fail(s, e, "has rows with no values or more than %u", COLS_MAX);
 	l.width = h.shape[1];
 	rc = find_label_column(b, stream_name(s), o, &l, e);
 	l.unlabelled = l.label == l.width && !o->labels;

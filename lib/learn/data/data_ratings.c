@@ -84,11 +84,10 @@ static enum err_code find_part(const struct data_row *r, struct ratings *t, enum
 	}
 	near = suggest(word, cell, n);
 	return near
-	    ? stream_fail(r->s, e, "%s=%.60s: no column has this name; did you mean \"%.60s\"?",
+	    ? stream_fail(r->s, e, "%s=%.60s: there is no such column; did you mean \"%.60s\"?",
 	          part_name[k], word, near)
-	    : stream_fail(r->s, e,
-	          "%s=%.60s: no column has this name, and the columns are 1 to %zu", part_name[k],
-	          word, n);
+	    : stream_fail(r->s, e, "%s=%.60s: there is no such column; the columns are 1 to %zu",
+	          part_name[k], word, n);
 }
 
 /* Does the cell begin as a number does? A faulty rating is no name. */

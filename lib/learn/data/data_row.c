@@ -212,8 +212,8 @@ enum err_code data_has_label_weights(const struct data_options *o, const struct 
 	return !o->weight || *out
 	    ? ERR_OK
 	    : err_set(e, ERR_CONFIG,
-	          "%s: weight=%.60s: this format has weights behind the labels, as 1:2.5, with "
-	          "weight=label",
+	          "%s: weight=%.60s: must be label; this format has weights after the labels, "
+	          "such as 1:2.5",
 	          stream_name(s), o->weight);
 }
 
@@ -229,6 +229,6 @@ enum err_code data_take_label_weight(struct data_build *b, const struct stream *
 		return data_build_weight(b, s, (double)weight, e);
 	}
 	data_token(text, *p + 1);
-	return stream_fail(s, e, "expected a weight of at least 0 behind the label, got \"%s\"",
+	return stream_fail(s, e, "expected a weight of at least 0 after the label, got \"%s\"",
 	    text);
 }

@@ -109,7 +109,7 @@ static enum err_code check_rows_end(struct stream *s, struct err *e)
 	enum err_code rc = s ? stream_read(s, &one, 1, &got, e) : ERR_OK;
 
 	if (s && !rc && got)
-		return stream_fail(s, e, "has more bytes than its header says");
+		return stream_fail(s, e, "has more bytes than its header announces");
 	return rc;
 }
 

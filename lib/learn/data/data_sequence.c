@@ -159,8 +159,8 @@ void data_sequence_describe(const struct data_sequence *s, char out[static 256])
 	else if (s->whole)
 		data_describe(s->whole, out);
 	else if (s->nfiles > 1)
-		snprintf(out, 256, "%.150s and %zu more, in pieces of %llu bytes", s->file[0].name,
-		    s->nfiles - 1, (unsigned long long)s->piece_bytes);
+		snprintf(out, 256, "%.150s and %zu more files, in pieces of %llu bytes",
+		    s->file[0].name, s->nfiles - 1, (unsigned long long)s->piece_bytes);
 	else
 		snprintf(out, 256, "%.200s, in pieces of %llu bytes", s->file[0].name,
 		    (unsigned long long)s->piece_bytes);
@@ -241,7 +241,7 @@ static enum err_code load_piece(struct data_sequence *s, bool *ended, struct err
 
 static enum err_code fail_empty(const struct data_sequence *s, struct err *e)
 {
-	return err_set(e, ERR_FORMAT, "%s: holds no examples", s->file[0].name);
+	return err_set(e, ERR_FORMAT, "%s: has no examples", s->file[0].name);
 }
 
 enum err_code data_sequence_next(struct data_sequence *s, const struct dataset **piece,

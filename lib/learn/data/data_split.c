@@ -54,7 +54,7 @@ enum err_code data_split_make(uint64_t seed, double share, uint32_t n, struct da
 	*out = (struct data_split){ 0 };
 	if (n < 2)
 		return err_set(e, ERR_CONFIG,
-		    "the data are one part, of which no share can be held out");
+		    "cannot hold out a share, because the data have only one part");
 	find_extremes(seed, n, &least, &greatest);
 	out->train = mem_array(n, sizeof *out->train);
 	out->held_out = mem_array(n, sizeof *out->held_out);

@@ -271,7 +271,7 @@ static enum err_code check_sum(int fd, const uint64_t h[static WORDS], struct er
 	}
 	free(block);
 	if (!rc && sum_end(&sum) != h[SUM])
-		return fail_damaged(e, "its checksum is not that of its contents");
+		return fail_damaged(e, "its checksum is wrong");
 	return rc;
 }
 
@@ -284,24 +284,24 @@ static enum err_code check_store_header(int fd, const char *key, uint64_t h[stat
 	enum err_code rc;
 
 	if (fstat(fd, &st) != 0)
-		return err_sys(e, ERR_IO, "cannot look at it");
+		return err_sys(e, ERR_IO, "cannot read its status");
 	if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0))
-		return fail_damaged(e, "it is no file of this user");
+		return fail_damaged(e, "it is not a regular file of this user");
 	if (st.st_size < (off_t)(WORDS * 8))
 		return fail_damaged(e, "it is cut off");
 	rc = file_read_all(fd, h, WORDS * 8, e);
 	if (rc)
 		return rc;
 	if (memcmp(&h[MAGIC], magic, 8) != 0)
-		return fail_damaged(e, "it does not begin as such a file does");
+		return fail_damaged(e, "it does not begin with the magic number");
 	if (memcmp(&h[KEY], key, DIGEST_HEX - 1) != 0)
-		return fail_damaged(e, "it is of other data");
+		return fail_damaged(e, "it belongs to other data");
 	if (!layout_places(h, at, &length) || length != h[LENGTH])
-		return fail_damaged(e, "its header cannot be");
+		return fail_damaged(e, "its header is invalid");
 	if ((uint64_t)st.st_size != length)
 		return fail_damaged(e,
 		    (uint64_t)st.st_size < length ? "it is cut off"
-		                                  : "it is longer than its header says");
+		                                  : "it is longer than its header announces");
 	return check_sum(fd, h, e);
 }
 
@@ -444,7 +444,7 @@ enum err_code data_store_map(const char *path, const char key[static DIGEST_HEX]
 	d->map_len = h[LENGTH];
 	if (!map_arrays(d, h, at)) {
 		dataset_free(d);
-		return fail_damaged(e, "what it holds does not fit together");
+		return fail_damaged(e, "its arrays are inconsistent");
 	}
 	*out = d;
 	return ERR_OK;

@@ -192,7 +192,7 @@ static enum err_code check_column_names(const struct data_options *o, const stru
 		n++;
 	if (n && n != width)
 		return err_set(e, ERR_CONFIG,
-		    "%s: columns= names %zu columns, and the file has %zu", stream_name(s), n,
+		    "%s: columns= names %zu columns, but the file has %zu", stream_name(s), n,
 		    width);
 	return ERR_OK;
 }
@@ -245,8 +245,8 @@ static enum err_code make_schema(struct data_build *b, const struct stream *s,
 	if (rc)
 		return rc;
 	if (o->bits > DATA_SCHEMA_BITS)
-		return err_set(e, ERR_CONFIG, "%s: bits=%d: a table has at most %d", stream_name(s),
-		    o->bits, DATA_SCHEMA_BITS);
+		return err_set(e, ERR_CONFIG, "%s: bits=%d: must be at most %d for a table",
+		    stream_name(s), o->bits, DATA_SCHEMA_BITS);
 	m->column = mem_array(shape->width, sizeof *m->column);
 	m->ncolumns = shape->width;
 	m->named = shape->name || o->columns;
@@ -295,7 +295,7 @@ static enum err_code match_by_name(struct data_table *t, const struct stream *s,
 		else if (gives_features(&m->column[k]) ||
 		    (t->own && m->column[k].kind == DATA_WEIGHT))
 			return stream_fail(s, e,
-			    "has no column \"%.60s\", which the training data had",
+			    "has no column \"%.60s\", but the training data has one",
 			    m->column[k].name);
 	}
 	return ERR_OK;
@@ -309,8 +309,8 @@ static enum err_code match_by_place(struct data_table *t, const struct stream *s
 	bool unlabelled = shape->width + 1 == m->ncolumns;
 
 	if (shape->width != m->ncolumns && !unlabelled)
-		return stream_fail(s, e, "has %zu column%s, and there were %zu before",
-		    shape->width, NUM_S(shape->width), m->ncolumns);
+		return stream_fail(s, e, "has %zu column%s, expected %zu", shape->width,
+		    NUM_S(shape->width), m->ncolumns);
 	for (size_t k = 0, i = 0; k < m->ncolumns; k++)
 		if (!unlabelled || m->column[k].kind != DATA_LABEL)
 			t->column[i++] = k;
@@ -333,16 +333,16 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 
 	if (o->norm)
 		return err_set(e, ERR_CONFIG,
-		    "%s: norm= is for rows of mere numbers; use scale=", stream_name(s));
+		    "%s: norm= requires rows of numbers only; use scale=", stream_name(s));
 	if (shape->width > DATA_SCHEMA_COLUMNS)
 		return stream_fail(s, e,
 		    "has %zu columns; tables with text or missing cells have at most %u",
 		    shape->width, DATA_SCHEMA_COLUMNS);
 	if (b->d->rows > 0 && !t)
-		return stream_fail(s, e, "has text or missing cells, and %s had none", b->first);
+		return stream_fail(s, e, "has text or missing cells, but %s has none", b->first);
 	if (b->like && !b->like->schema)
 		return stream_fail(s, e,
-		    "has text or missing cells, and the training data (%s) had none",
+		    "has text or missing cells, but the training data (%s) has none",
 		    b->like->source);
 	if (!t)
 		t = b->table = mem_alloc(sizeof *t);
@@ -374,7 +374,7 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 		t->weighted |= kind == DATA_WEIGHT;
 	}
 	if (!rc && !t->labelled && !data_label_is_ignored(b->label))
-		rc = stream_fail(s, e, "has no column of labels");
+		rc = stream_fail(s, e, "has no label column");
 	return rc;
 }
 
@@ -473,8 +473,8 @@ static enum err_code take_new_value(struct data_table *t, const struct stream *s
 
 	if (number == UINT32_MAX)
 		return stream_fail(s, e,
-		    "the categories have more than %u values that the model lacks; is column \"%.60s\" "
-		    "one? ?ignore= leaves columns out",
+		    "the categories have more than %u values that the model lacks; if column "
+		    "\"%.60s\" is not a category, leave it out by ?ignore=",
 		    VALUES_MAX, t->schema->column[k].name);
 	*id = data_schema_features(t->schema) + number;
 	return ERR_OK;
@@ -550,8 +550,8 @@ static enum err_code take_number_text(struct data_build *b, const struct stream 
 		data_shown(shown, text, strlen(text));
 		return t->own
 		    ? fail_cell(t, s, place, e,
-		          "\"%s\" in the column of numbers \"%.60s\"; correct or empty the "
-		          "cell, or, if these are categories, say ?categories=%.60s",
+		          "\"%s\" in the column of numbers \"%.60s\"; correct or empty the cell, "
+		          "or, if the column has categories, use ?categories=%.60s",
 		          shown, c->name, c->name)
 		    : fail_cell(t, s, place, e,
 		          "\"%s\" in the column of numbers \"%.60s\"; correct or empty the cell",
@@ -571,8 +571,8 @@ static enum err_code take_weight(struct data_build *b, const struct stream *s, s
 		return data_build_weight(b, s, v, e);
 	data_shown(shown, text, strlen(text));
 	return fail_cell(b->table, s, place, e,
-	    "\"%s\" in the column of weights \"%.60s\"; a weight is a number of at least 0", shown,
-	    c->name);
+	    "\"%s\" in the column of weights \"%.60s\"; a weight must be a number of at least 0",
+	    shown, c->name);
 }
 
 static enum err_code take_group(struct data_build *b, const struct stream *s, size_t k,
@@ -654,8 +654,8 @@ enum err_code data_table_number(struct data_build *b, const struct stream *s, si
 	case DATA_NUMBER:
 		if (!isfinite((float)v))
 			return fail_cell(t, s, place, e,
-			    "%g in the column of numbers \"%.60s\" is no finite float32 number", v,
-			    c->name);
+			    "%g in the column of numbers \"%.60s\" is not a finite float32 number",
+			    v, c->name);
 		take_cell_number(t, k, v);
 		return ERR_OK;
 	case DATA_LABEL:
@@ -768,7 +768,7 @@ static enum err_code check_weight(const struct data_table *t, const struct strea
 		if (t->column[i] != NO_COLUMN &&
 		    t->schema->column[t->column[i]].kind == DATA_WEIGHT &&
 		    t->given[t->column[i]] != t->row.stamp)
-			return stream_fail(s, e, "has no weight: \"%.60s\" is missing",
+			return stream_fail(s, e, "has no weight in column \"%.60s\"",
 			    t->schema->column[t->column[i]].name);
 	return ERR_OK;
 }
@@ -882,7 +882,8 @@ enum err_code data_table_row(struct data_build *b, const struct stream *s, char 
 
 		if (!text && !rc)
 			rc = fail_cell(t, s, place, e,
-			    "the quotes of the cell do not match; a quote within quotes is written twice");
+			    "the quotes of the cell do not match; write a quote within quotes "
+			    "twice");
 		if (!text)
 			return rc;
 		if (place < t->width && !rc)
@@ -1088,8 +1089,8 @@ static enum err_code measure_table_weights(struct data_build *b, struct err *e)
 			continue;
 		if (!(sum > 0) || !isfinite((float)((double)d->rows / sum)))
 			return err_set(e, ERR_FORMAT,
-			    "%s: the weights \"%.60s\" are all 0, or too small; an example needs a "
-			    "weight above 0",
+			    "%s: all weights \"%.60s\" are 0 or too small; at least one must be "
+			    "above 0",
 			    b->first, s->column[i].name);
 		s->column[i].factor = (float)((double)d->rows / sum);
 	}
@@ -1192,7 +1193,7 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 	}
 	features = data_schema_features(t->schema);
 	if (features == 0)
-		return err_set(e, ERR_FORMAT, "%s: no column is a feature", b->first);
+		return err_set(e, ERR_FORMAT, "%s: has no columns of features", b->first);
 	scale_numbers(b);
 	scale_table_weights(b);
 	if (t->own && !t->extends)

@@ -67,7 +67,7 @@ static enum err_code read_plain_text(struct data_build *b, struct stream *s,
 
 	if (!data_label_wants_words(b->label))
 		return err_set(e, ERR_CONFIG,
-		    "%s: is read as plain text, which is for job.model word2vec", stream_name(s));
+		    "%s: is read as plain text, which requires job.model word2vec", stream_name(s));
 	if (!b->d->words)
 		b->d->words = data_words_new(o, b->like ? b->like->words : NULL, b->extends);
 	x.words = b->d->words;

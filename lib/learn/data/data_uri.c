@@ -167,7 +167,7 @@ static enum err_code set_number_option(struct data_options *o, const char *path,
 	if (!data_num_all(value, &v) || v < k->min || v > k->max ||
 	    (k->type == WHOLE && v != floor(v)))
 		return err_set(e, ERR_CONFIG,
-		    "%s: %s must be %s from %.10g to %.10g, or auto, not \"%s\"", path, k->name,
+		    "%s: %s must be %s from %.10g to %.10g, or auto, got \"%s\"", path, k->name,
 		    k->type == WHOLE ? "a whole number" : "a number", k->min, k->max, value);
 	whole = (int)v;
 	if (k->type == WHOLE)
@@ -275,7 +275,7 @@ enum err_code data_uri_parse(const char *path, char **file, struct data_options 
 		eq = memchr(p, '=', (size_t)(end - p));
 		if (!eq) {
 			rc = err_set(e, ERR_CONFIG,
-			    "%s: options are written key=value, joined by &", path);
+			    "%s: options must have the form key=value, separated by &", path);
 			break;
 		}
 		key = mem_printf("%.*s", (int)(eq - p), p);
@@ -286,7 +286,7 @@ enum err_code data_uri_parse(const char *path, char **file, struct data_options 
 	if (rc == ERR_OK && !o->format && (o->user || o->item || o->rating))
 		o->format = mem_strdup("ratings");
 	if (rc == ERR_OK && !**file)
-		rc = err_set(e, ERR_CONFIG, "%s: no file is named", path);
+		rc = err_set(e, ERR_CONFIG, "%s: names no file", path);
 	if (rc != ERR_OK) {
 		free(*file);
 		*file = NULL;

@@ -25,7 +25,8 @@ static enum err_code check_pairs(const char *pairs, const struct stream *s, stru
 		if (!p[0] || !p[1] || p[0] == ',' || p[1] == ',' ||
 		    (p[2] && (p[2] != ',' || !p[3])))
 			return err_set(e, ERR_CONFIG,
-			    "%s: pairs=%s: expected two letters, with commas between several, as ab,ac",
+			    "%s: pairs=%s: must be pairs of letters, separated by commas, such "
+			    "as ab,ac",
 			    stream_name(s), pairs);
 	return ERR_OK;
 }
@@ -141,7 +142,7 @@ static enum err_code parse_label(struct data_row *r, const char **pp, struct err
 		rc = data_build_weight(r->b, r->s, (double)weight, e);
 	p = data_skip_blanks(p);
 	if (!rc && *p && *p != '|' && !strchr(p, '|'))
-		return stream_fail(r->s, e, "has no |, behind which features stand");
+		return stream_fail(r->s, e, "has no | before the features");
 	*pp = p + strcspn(p, "|");
 	return rc;
 }

@@ -203,7 +203,7 @@ enum err_code data_words_finish(struct data_words *w, const char *source, struct
 	map_free(x->map);
 	x->map = NULL;
 	if (w->n == 0 || w->length == 0)
-		return err_set(e, ERR_FORMAT, "%s: has no word that is there %d times (min_count)",
+		return err_set(e, ERR_FORMAT, "%s: has no word that occurs %d times (min_count)",
 		    source, w->min_count);
 	set_chances(w);
 	return ERR_OK;

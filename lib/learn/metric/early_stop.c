@@ -30,8 +30,8 @@ static enum err_code take_option(const char *word, struct early_stop_rule *out, 
 	    out->min_delta >= 0)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "must be none, or a metric and perhaps patience=N (at least 1) and min_delta=X (at least "
-	    "0), got \"%.60s\"",
+	    "must be none, or a metric with optional patience=N (at least 1) and min_delta=X (at "
+	    "least 0), got \"%.60s\"",
 	    word);
 }
 

@@ -255,7 +255,7 @@ static void remark_on_groups(const void *summary, struct buf *out)
 
 	if (g->nleft_out)
 		buf_printf(out,
-		    "%zu group%s of more than %zu examples %s left out of the metrics of groups",
+		    "%zu group%s with more than %zu examples %s left out of the metrics of groups",
 		    g->nleft_out, NUM_S(g->nleft_out), GROUP_MAX, g->nleft_out == 1 ? "is" : "are");
 }
 

@@ -50,9 +50,8 @@ static enum err_code check_size(const char *what, size_t rows, size_t cols, stru
 	if (rows > INT_MAX || cols > INT_MAX || __builtin_mul_overflow(rows, cols, &bytes) ||
 	    bytes > PTRDIFF_MAX / sizeof(float))
 		return err_set(e, ERR_CONFIG,
-		    "%s: a table of %zu times %zu is too large; the limit is "
-		    "%d each way",
-		    what, rows, cols, INT_MAX);
+		    "%s: a table of %zu times %zu is too large; the limit of each side is %d", what,
+		    rows, cols, INT_MAX);
 	return ERR_OK;
 }
 
@@ -67,21 +66,22 @@ static enum err_code check_classes(const struct loss_spec *loss, const char *nam
 		return classes == 0
 		    ? ERR_OK
 		    : err_set(e, ERR_CONFIG,
-		          "job.model %s needs real targets with the loss %s, the data has classes",
+		          "job.model %s needs real targets with the loss %s, but the data has "
+		          "classes",
 		          name, loss->ops->name);
 	case LOSS_TWO:
 		return classes == 2
 		    ? ERR_OK
 		    : err_set(e, ERR_CONFIG,
-		          "job.model %s needs two classes, the data has %zu; use %s", name, classes,
-		          classes > 2 ? "softmax or mlp" : "linear, or other data");
+		          "job.model %s needs two classes, but the data has %zu; use %s", name,
+		          classes, classes > 2 ? "softmax or mlp" : "linear, or other data");
 	case LOSS_CLASSES:
 		break;
 	}
 	return classes >= 2 ? ERR_OK
 	                    : err_set(e, ERR_CONFIG,
-	                          "job.model %s needs at least two classes, the data has %zu; use "
-	                          "linear, or other data",
+	                          "job.model %s needs at least two classes, but the data has "
+	                          "%zu; use linear, or other data",
 	                          name, classes);
 }
 
@@ -95,11 +95,10 @@ static enum err_code check_shape(const struct model_kind *k, const char *name,
 	if (k->outside)
 		return k->fits(s, e);
 	if (!s->sparse && s->features == 0)
-		return err_set(e, ERR_CONFIG, "job.data: the data has no features, only a target");
+		return err_set(e, ERR_CONFIG, "job.data: the data has a target, but no features");
 	if (!k->hidden && s->nhidden > 0)
 		return err_set(e, ERR_CONFIG,
-		    "job.hidden: model %s has no hidden layers; use mlp, or "
-		    "drop job.hidden",
+		    "job.hidden: model %s has no hidden layers; use mlp, or leave out job.hidden",
 		    name);
 	if (s->activation != NULL && strcmp(s->activation, "relu") != 0 &&
 	    strcmp(s->activation, "tanh") != 0)
@@ -145,7 +144,7 @@ enum err_code model_new(const struct model_kind *const *kinds, const char *name,
 		return fail_unknown_model(name, e);
 	if (!kinds[kind])
 		return err_set(e, ERR_UNSUPPORTED,
-		    "job.model: the arithmetic of model %s is not in this program", name);
+		    "job.model: this program cannot compute model %s", name);
 	if ((rc = model_info_loss(model_info_at(kind), shape->loss, &loss, &task, e)) != ERR_OK ||
 	    (rc = check_shape(kinds[kind], name, &loss, shape, e)) != ERR_OK)
 		return rc;
@@ -305,14 +304,12 @@ static enum err_code check_labels(const struct model *m, const struct batch *b, 
 {
 	if (b->label == NULL)
 		return err_set(e, ERR_FORMAT,
-		    "model %s needs a class for every example, and the data "
-		    "has none",
+		    "model %s needs a class for every example, but the data has none",
 		    m->info->name);
 	for (size_t r = 0; r < b->rows; r++)
 		if (b->label[r] < 0 || (size_t)b->label[r] >= m->shape.classes)
 			return err_set(e, ERR_FORMAT,
-			    "an example has class %d, and the model was made for "
-			    "classes 0 to %zu",
+			    "an example has class %d, but the model was made for classes 0 to %zu",
 			    b->label[r], m->shape.classes - 1);
 	return ERR_OK;
 }
@@ -324,19 +321,18 @@ static enum err_code check_values(const struct model *m, const struct batch *b, 
 
 	if (b->y == NULL)
 		return err_set(e, ERR_FORMAT,
-		    "model %s needs a target for every example, and the data "
-		    "has none",
+		    "model %s needs a target for every example, but the data has none",
 		    m->info->name);
 	for (size_t r = 0; r < b->rows; r++) {
 		float y = b->y[r];
 
 		if (!isfinite(y) || (two && y != 0 && y != 1))
 			return err_set(e, ERR_FORMAT,
-			    "an example has target %g, and model %s needs %s", (double)y,
+			    "an example has target %g, but model %s needs %s", (double)y,
 			    m->info->name, two ? "0 or 1" : "a finite number");
 		if (loss != NULL && loss->takes != NULL && !loss->takes((double)y))
 			return err_set(e, ERR_FORMAT,
-			    "an example has target %g, and the loss %s needs %s", (double)y,
+			    "an example has target %g, but the loss %s needs %s", (double)y,
 			    loss->name, loss->wants);
 	}
 	return ERR_OK;
@@ -345,17 +341,17 @@ static enum err_code check_values(const struct model *m, const struct batch *b, 
 enum err_code model_check_inputs(const struct model *m, const struct batch *b, struct err *e)
 {
 	if (b->sparse != m->shape.sparse)
-		return err_set(e, ERR_FORMAT, "the data is %s, and the model was made for %s data",
+		return err_set(e, ERR_FORMAT, "the data is %s, but the model was made for %s data",
 		    b->sparse ? "sparse" : "dense", m->shape.sparse ? "sparse" : "dense");
 	if (!b->sparse && b->cols != m->shape.features)
 		return err_set(e, ERR_FORMAT,
-		    "the data has %zu feature%s, and the model was made for %zu", b->cols,
+		    "the data has %zu feature%s, but the model was made for %zu", b->cols,
 		    NUM_S(b->cols), m->shape.features);
 	if (b->rows > INT_MAX)
 		return err_set(e, ERR_LIMIT, "a batch of %zu examples is too large", b->rows);
 	if (m->kind->fields && b->fields > m->shape.fields && b->sparse)
 		return err_set(e, ERR_FORMAT,
-		    "the data has %zu field%s, and the model was made for %zu", b->fields,
+		    "the data has %zu field%s, but the model was made for %zu", b->fields,
 		    NUM_S(b->fields), m->shape.fields);
 	return ERR_OK;
 }

@@ -11,7 +11,7 @@ static enum err_code ffm_fits(const struct model_shape *shape, struct err *e)
 	if (shape->sparse && !shape->fields)
 		return err_set(e, ERR_CONFIG,
 		    "job.model ffm needs features in fields: field:index:value (?format=ffm), "
-		    "?format=criteo, or columns; use fm for data without");
+		    "?format=criteo, or columns; use fm for other data");
 	return factors_fit(shape, e);
 }
 

@@ -74,7 +74,7 @@ enum err_code model_info_loss(const struct model_info *info, const char *text,
 		return err_prefix(e, "job.loss");
 	if (!(info->takes & 1u << loss->ops->target))
 		return err_set(e, ERR_CONFIG,
-		    "job.loss: model %s cannot have the loss %s; see LOSSES in ps-work(1)",
+		    "job.loss: model %s cannot use the loss %s; see LOSSES in ps-work(1)",
 		    info->name, loss->ops->name);
 	*task = task_of(loss->ops->target);
 	return ERR_OK;

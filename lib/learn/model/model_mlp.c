@@ -7,8 +7,8 @@ static enum err_code mlp_fits(const struct model_shape *shape, struct err *e)
 {
 	if (shape->sparse)
 		return err_set(e, ERR_CONFIG,
-		    "job.model mlp needs dense data, the data is sparse; use "
-		    "softmax or logistic");
+		    "job.model mlp needs dense data, but the data is sparse; use softmax or "
+		    "logistic");
 	if (shape->nhidden == 0)
 		return err_set(e, ERR_CONFIG,
 		    "job.model mlp needs job.hidden, such as [128]; without "

@@ -64,15 +64,16 @@ static enum err_code parse_table_spec(const char **at, struct model_table *t, st
 		    sizeof t->name - 1, n, begin);
 	if (**at == 'x' && (++*at, !take_number(at, ":,", COLS_MAX, &t->cols)))
 		return err_set(e, ERR_CONFIG,
-		    "job.tables: a row has 1 to %lld values, got \"%.*s\"", (long long)COLS_MAX, n,
-		    begin);
+		    "job.tables: a row must have 1 to %lld values, got \"%.*s\"",
+		    (long long)COLS_MAX, n, begin);
 	if (t->rows > (size_t)ROWS_MAX / t->cols)
 		return err_set(e, ERR_CONFIG,
-		    "job.tables: a table has at most 2^40 values, got \"%.*s\"", n, begin);
+		    "job.tables: a table must have at most 2^40 values, got \"%.*s\"", n, begin);
 	while (**at == ':')
 		if (++*at, !take_word(at, ":,", name, sizeof name) || !parse_option(name, t))
 			return err_set(e, ERR_CONFIG,
-			    "job.tables: behind the shape there may be glorot, nodecay and sparse, got \"%.*s\"",
+			    "job.tables: only glorot, nodecay and sparse can follow the shape, "
+			    "got \"%.*s\"",
 			    n, begin);
 	return ERR_OK;
 }

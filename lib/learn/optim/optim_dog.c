@@ -58,9 +58,8 @@ static void dog_defaults(struct optim_hyper *h)
 const struct optim_rule optim_rule_dog = {
 	.name = "dog",
 	.id = OPTIM_ID_dog,
-	.help = "steps as long as the way that a parameter has gone (Ivgi et al. 2023)",
-	.when =
-	    "convex models, of data and targets of any unit; there is no learning rate to choose",
+	.help = "steps as long as the distance from the initial parameters (Ivgi et al. 2023)",
+	.when = "convex models, with data and targets in any unit; it needs no learning rate",
 	.uses = OPTIM_USES_EPS,
 	.nvectors = 3,
 	.vector_name = { "accum", "origin", "reach" },

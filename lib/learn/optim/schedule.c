@@ -112,7 +112,8 @@ static enum err_code parse_wsd(const struct parse *p, struct schedule *s)
 
 	if (s->warmup > 0)
 		return err_set(p->e, ERR_CONFIG,
-		    "job.schedule \"%s\": wsd has its own warm-up; drop the first one", p->text);
+		    "job.schedule \"%s\": wsd has its own warm-up; leave out the first one",
+		    p->text);
 	if (p->nfields != 4)
 		return wrong_form(p);
 	if ((rc = want_steps(p, 1, 0, &s->warmup)) != ERR_OK ||

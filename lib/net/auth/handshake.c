@@ -27,7 +27,7 @@ const char *handshake_status_text(enum hs_status s)
 #include "auth/hs_status.def"
 #undef HS_STATUS
 	}
-	return "refused for a reason that this version does not know";
+	return "refused for a reason unknown to this version";
 }
 
 static enum err_code status_error(enum hs_status s)
@@ -240,7 +240,8 @@ enum err_code handshake_server_read1(struct hs_server *hs, const struct hs_ident
 		    "public key for this server");
 	/* Checked after mac1, when the sender is known to have the psk. */
 	if (suite > 7 || (suites & 1u << suite) == 0 || !suite_available((enum suite)suite))
-		return err_set(e, ERR_AUTH, "the client chose suite %s (%u), which was not offered",
+		return err_set(e, ERR_AUTH,
+		    "the client chose suite %s (%u), which the server did not offer",
 		    suite_name((enum suite)suite), suite);
 	hs->suite = (enum suite)suite;
 	peer->identity = i;

@@ -95,8 +95,7 @@ enum err_code keyfile_remove(const char *path, const char *name, struct keyring_
 	enum err_code rc = lock < 0 ? ERR_IO : keyring_load(path, &ring, e);
 
 	if (rc == ERR_OK && (entry = keyring_find_name(ring, name)) == NULL)
-		rc = err_set(e, ERR_NOTFOUND, "there is no key of the name %.*s", KEYRING_NAME_MAX,
-		    name);
+		rc = err_set(e, ERR_NOTFOUND, "there is no key named %.*s", KEYRING_NAME_MAX, name);
 	if (rc == ERR_OK)
 		rc = file_read(path, FILE_MAX, &text, e);
 	if (rc == ERR_OK) {

@@ -96,7 +96,7 @@ enum err_code keyring_add(struct keyring *kr, const struct keyring_entry *entry,
 		const struct keyring_entry *old = &kr->entry[i];
 
 		if (strcmp(old->name, entry->name) == 0)
-			return err_set(e, ERR_EXISTS, "there is an entry of the name %s already",
+			return err_set(e, ERR_EXISTS, "there is already an entry named %s",
 			    entry->name);
 		if (old->is_token == entry->is_token && memcmp(old->pk, entry->pk, KEY_BYTES) == 0)
 			return err_set(e, ERR_EXISTS, "%s has the same %s as %s", entry->name,
@@ -221,9 +221,7 @@ static enum err_code parse_words(char *const *word, size_t n, struct keyring_ent
 	        !keyring_date(word[3] + strlen(EXPIRES_PREFIX), &entry->expires))) {
 		log_escape(shown, sizeof(shown), word[3], strlen(word[3]));
 		return err_set(e, ERR_FORMAT,
-		    "\"%s\" must be " EXPIRES_PREFIX "YYYY-MM-DD, or "
-		    "with THH:MM:SSZ after it",
-		    shown);
+		    "\"%s\" must be " EXPIRES_PREFIX "YYYY-MM-DD or YYYY-MM-DDTHH:MM:SSZ", shown);
 	}
 	return ERR_OK;
 }
@@ -294,9 +292,7 @@ enum err_code keyring_load(const char *path, struct keyring **out, struct err *e
 		rc = err_set(e, ERR_FORMAT, "%s has a NUL byte at offset %zu", path, strlen(text));
 	else if (n > 0 && text[n - 1] != '\n')
 		rc = err_set(e, ERR_FORMAT,
-		    "%s does not end in a newline: its last line may be "
-		    "half written",
-		    path);
+		    "%s does not end in a newline: its last line may be incomplete", path);
 	else
 		rc = keyring_parse(text, path, out, e);
 	free(text);

@@ -133,8 +133,8 @@ static enum err_code check_time(int64_t ts, int64_t now, struct err *e)
 	if (ahead >= -REPLAY_WINDOW && ahead <= REPLAY_WINDOW)
 		return ERR_OK;
 	return err_set(e, ERR_AUTH,
-	    "the clocks differ: the client's is %lld s %s the server's "
-	    "(at most %d s is allowed); set both by NTP",
+	    "the clocks differ: the client's is %lld s %s the server's (at most %d s is "
+	    "allowed); set both by NTP",
 	    (long long)(ahead < 0 ? -ahead : ahead), ahead < 0 ? "behind" : "ahead of",
 	    REPLAY_WINDOW);
 }
@@ -153,15 +153,14 @@ enum err_code replay_check(struct replay *r, const uint8_t pk[static 32],
 		start_over(r);
 	if (sodium_memcmp(boot, r->boot, REPLAY_BOOT_BYTES) != 0)
 		return err_set(e, ERR_STALE,
-		    "the request names another start of the server; ask "
-		    "again with its present boot id");
+		    "the request names an earlier start of the server; repeat it with the "
+		    "current boot id");
 	crypto_generichash(id, sizeof(id), nonce, REPLAY_NONCE_BYTES, pk, 32);
 	bucket = &r->bucket[get_le32(id) & r->mask];
 	for (at = *bucket; at != NONE; at = r->entry[at].next)
 		if (memcmp(r->entry[at].id, id, ID_BYTES) == 0)
 			return err_set(e, ERR_AUTH,
-			    "the request was made before: its nonce has "
-			    "been used");
+			    "the request is a repetition: its nonce was already used");
 	share = share_of(r, pk);
 	if (!share_has_room(r, share))
 		purge_old_nonces(r, now);

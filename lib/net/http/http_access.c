@@ -61,7 +61,7 @@ static enum err_code claim_key(struct http_conn *c, const char *value, struct er
 	 * first, so that a stranger does not cost a Diffie-Hellman. */
 	if (s->cfg.find_key == NULL || !s->cfg.find_key(s->cfg.ctx, x->head.pk, &peer) ||
 	    !shared_key(s, x->head.pk, x->key))
-		return err_set(e, ERR_AUTH, "this key is not authorised here, or no longer");
+		return err_set(e, ERR_AUTH, "this key is not authorised here, or was revoked");
 	peer.local = c->l->bound.local;
 	memcpy(peer.key, x->head.pk, KEY_BYTES);
 	x->peer = peer;
@@ -77,7 +77,7 @@ static enum err_code claim_token(struct http_conn *c, const char *token, struct 
 	struct http_peer peer = { .role = ROLE_NONE };
 
 	if (s->cfg.find_token == NULL || !s->cfg.find_token(s->cfg.ctx, token, &peer))
-		return err_set(e, ERR_AUTH, "this bearer token is not known here, or no longer");
+		return err_set(e, ERR_AUTH, "this bearer token is not known here, or was revoked");
 	peer.local = false;
 	memset(peer.key, 0, sizeof(peer.key));
 	c->x.peer = peer;
@@ -96,10 +96,11 @@ static enum err_code claim_session(struct http_conn *c, const char *text, struct
 	c->x.session = true;
 	if (!c->loopback)
 		return err_set(e, ERR_FORBIDDEN,
-		    "a session of the dashboard counts on the coordinator's own host alone");
+		    "a session of the dashboard is valid only on the coordinator's own host");
 	if (s->cfg.find_session == NULL || !s->cfg.find_session(s->cfg.ctx, text, &peer))
 		return err_set(e, ERR_AUTH,
-		    "this session is not known here, or has ended: ps-ctl dashboard begins another");
+		    "this session is not known here, or has ended: ps-ctl dashboard begins a new "
+		    "one");
 	peer.local = false;
 	memset(peer.key, 0, sizeof(peer.key));
 	c->x.peer = peer;
@@ -157,7 +158,7 @@ enum err_code http_access_claim(struct http_conn *c, const struct http_head *hea
 		if (strcmp(method, "GET") == 0 && route != NULL &&
 		    (route->flags & HTTP_TOKEN_OK) != 0)
 			return ERR_OK;
-		return err_set(e, ERR_FORBIDDEN, "a bearer token does not open %s of this path",
+		return err_set(e, ERR_FORBIDDEN, "a bearer token does not permit %s of this path",
 		    method);
 	}
 	return err_set(e, ERR_AUTH, "requests over TCP must be signed");
@@ -230,7 +231,7 @@ static bool wrong_path(struct http_server *s, const char *path, struct http_answ
 	near = suggest(path, names, n);
 	if (near != NULL)
 		snprintf(hint, sizeof(hint), "did you mean %s?", near);
-	http_fail(a, ERR_NOTFOUND, near != NULL ? hint : NULL, "there is no %.200s here", path);
+	http_fail(a, ERR_NOTFOUND, near != NULL ? hint : NULL, "there is no %.200s", path);
 	return false;
 }
 
@@ -245,7 +246,7 @@ bool http_access_route(struct http_conn *c, const char *method, struct http_answ
 		return wrong_path(s, x->uri, a);
 	if (r == NULL) {
 		http_fail(a, ERR_UNSUPPORTED, get ? "use GET" : "use POST",
-		    "%.20s is not for %.200s", method, x->uri);
+		    "%.20s is not allowed for %.200s", method, x->uri);
 		a->status = 405;
 		return false;
 	}
@@ -253,7 +254,8 @@ bool http_access_route(struct http_conn *c, const char *method, struct http_answ
 	if ((r->flags & HTTP_OPEN) != 0)
 		return true;
 	if ((r->flags & HTTP_LOCAL_ONLY) != 0 && !x->peer.local) {
-		http_fail(a, ERR_FORBIDDEN, "ask on the server's own host, by its run directory",
+		http_fail(a, ERR_FORBIDDEN,
+		    "repeat the request on the server's own host, by its run directory",
 		    "%s is answered on the Unix socket only, because it may hold secrets", r->path);
 		return false;
 	}

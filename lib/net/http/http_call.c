@@ -113,9 +113,9 @@ static enum err_code curl_fault(const struct http_client *c, CURLcode rc, double
 		return err_set(e, ERR_TIMEOUT, "%s did not answer within %.3g s", c->where, waited);
 	case CURLE_ABORTED_BY_CALLBACK:
 		if (c->not_ours)
-			return report_broken(c, "is held by another user", "do not trust it",
+			return report_broken(c, "belongs to another user", "do not trust it",
 			    ERR_AUTH, e);
-		return report_broken(c, "was not waited for, because this program is to stop", "",
+		return report_broken(c, "did not answer before this program had to stop", "",
 		    ERR_STOPPED, e);
 	case CURLE_WRITE_ERROR:
 		if (c->too_large)
@@ -128,17 +128,16 @@ static enum err_code curl_fault(const struct http_client *c, CURLcode rc, double
 		return report_broken(c, "closed the connection before it had answered",
 		    sys != 0 ? strerror((int)sys) : "", ERR_CLOSED, e);
 	case CURLE_URL_MALFORMAT:
-		return report_broken(c, "is not an address to call", "write HOST:PORT", ERR_CONFIG,
-		    e);
+		return report_broken(c, "is not a valid address", "write HOST:PORT", ERR_CONFIG, e);
 	case CURLE_UNSUPPORTED_PROTOCOL:
 	case CURLE_WEIRD_SERVER_REPLY:
 	case CURLE_BAD_CONTENT_ENCODING:
-		return report_broken(c, "does not speak HTTP as our servers do",
-		    "another program listens there", ERR_PROTO, e);
+		return report_broken(c, "does not speak HTTP like a server of pskit",
+		    "another program may listen there", ERR_PROTO, e);
 	default:
 		break;
 	}
-	return report_broken(c, "cannot be asked", curl_easy_strerror(rc), ERR_FAILED, e);
+	return report_broken(c, "could not be reached", curl_easy_strerror(rc), ERR_FAILED, e);
 }
 
 /* Returns the longer list. After NULL (no memory), the old list is freed, too. */
@@ -249,8 +248,8 @@ static enum err_code server_fault(const struct http_client *c, long status, bool
 
 	if (name == NULL || msg == NULL) {
 		code = err_set(e, status == 401 ? ERR_AUTH : ERR_PROTO,
-		    "%s answered with status %ld, "
-		    "but not as our servers do: does another program listen there?",
+		    "%s answered with status %ld, but not like a server of pskit; another "
+		    "program may listen there",
 		    c->where, status);
 		goto out;
 	}
@@ -284,8 +283,8 @@ static enum err_code check_answer(struct http_client *c, const struct asking *a,
 		if (status >= 400)
 			return server_fault(c, status, false, e);
 		return err_set(e, ERR_AUTH,
-		    "%s answered without a signature: do not trust it; does "
-		    "another program listen there?",
+		    "%s answered without a signature; do not trust it, because another program "
+		    "may listen there",
 		    c->where);
 	}
 	m.body = c->reply.data;

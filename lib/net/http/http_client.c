@@ -149,9 +149,7 @@ static enum err_code set_signing_keys(struct http_client *c, const struct http_t
 	c->keys = *t->keys;
 	if (!httpsig_key(c->key, t->keys, t->server_pk, true, t->psk))
 		return err_set(e, ERR_AUTH,
-		    "the public key given for %s is no usable key: take it from "
-		    "a fresh join file",
-		    c->where);
+		    "the public key for %s is invalid: take it from a new join file", c->where);
 	return ERR_OK;
 }
 

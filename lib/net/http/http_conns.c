@@ -158,7 +158,7 @@ static void conn_open(struct http_listener *l, struct MHD_Connection *mhd, void 
 	}
 	mutex_unlock(&s->lock);
 	if (!welcome)
-		http_refused(c, "the Unix socket is for our own user");
+		http_refused(c, "the Unix socket accepts only its own user");
 	*context = c;
 }
 

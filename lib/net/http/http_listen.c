@@ -77,8 +77,8 @@ enum err_code http_listen_tcp(const char *addr, const char *also, struct http_bo
 	/* An empty host or "*" could mean every address by accident, so they are refused. */
 	if (!split_address(addr, b->asked, port) || strcmp(b->asked, "*") == 0)
 		return err_set(e, ERR_CONFIG,
-		    "\"%s\" is not an address to listen on: write HOST:PORT "
-		    "or [IPV6]:PORT, with 0.0.0.0 or [::] for every address",
+		    "\"%s\" is not an address to listen on: write HOST:PORT or [IPV6]:PORT, with "
+		    "0.0.0.0 or [::] for every address",
 		    addr);
 	rc = net_listen_control(addr, &b->fd, e);
 	/* A name that cannot be resolved is wrong in the configuration. */

@@ -198,7 +198,7 @@ static enum MHD_Result run_handler(struct http_conn *c, const char *method)
 		park_ms = a.park_ms < HTTP_PARK_MAX_MS ? a.park_ms : HTTP_PARK_MAX_MS;
 		http_answer_release(&a);
 		if (req.late) {
-			http_fail(&a, ERR_TIMEOUT, NULL, "%s had no answer in time", req.path);
+			http_fail(&a, ERR_TIMEOUT, NULL, "%s took too long to answer", req.path);
 			return http_reply(c, method, &a, NULL, false);
 		}
 		if (x->park_until == 0)
@@ -274,8 +274,7 @@ static enum MHD_Result check_whole_request(struct http_conn *c, const char *meth
 		return http_reply(c, method, &a, a.status == 405 ? allow_of(c->l->s, x->uri) : NULL,
 		    false);
 	if (x->body.len > 0 && !x->is_json) {
-		err_set(&e, ERR_UNSUPPORTED,
-		    "a body must come with Content-Type: application/json");
+		err_set(&e, ERR_UNSUPPORTED, "a body requires Content-Type: application/json");
 		return reply_err(c, method, &e, 415);
 	}
 	if (http_args_parse(&x->args, x->query, &e) != ERR_OK || parse_body(x, &e) != ERR_OK)

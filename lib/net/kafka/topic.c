@@ -70,7 +70,7 @@ static void take_error(rd_kafka_t *rk, int code, const char *reason, void *ctx)
 	} else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && !t->down) {
 		t->down = true;
 		snprintf(text, sizeof text,
-		    "kafka: no broker of %s answers; it is tried again until one does%s%s%s",
+		    "kafka: no broker of %s answers; trying again until one does%s%s%s",
 		    t->cfg.brokers, t->why[0] ? " (" : "", t->why, t->why[0] ? ")" : "");
 		tell(t, true, text);
 	}
@@ -104,11 +104,11 @@ static enum err_code fail_request(const struct topic *t, rd_kafka_resp_err_t cod
 	if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
 	    code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
 	    code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
-		return err_set(e, ERR_NOTFOUND, "kafka: %s has no topic \"%s\"; make it first",
+		return err_set(e, ERR_NOTFOUND, "kafka: %s has no topic \"%s\"; create it first",
 		    t->cfg.brokers, t->cfg.name);
 	if (code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
 	    code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED)
-		return err_set(e, ERR_AUTH, "kafka: the broker does not let us read \"%s\": %s",
+		return err_set(e, ERR_AUTH, "kafka: the broker does not permit reading \"%s\": %s",
 		    t->cfg.name, rd_kafka_err2str(code));
 	return err_set(e, ERR_IO, "kafka: topic \"%s\": %s", t->cfg.name, rd_kafka_err2str(code));
 }
@@ -488,15 +488,15 @@ static enum err_code handle_deleted(struct topic *t, uint32_t partition, struct 
 		return rc;
 	if (p->next > end)
 		return err_set(e, ERR_IO,
-		    "kafka: %s[%" PRIu32 "] ends at %" PRId64 ", and training is at %" PRId64
-		    ": the topic was deleted and made anew, or its end was lost; start a new job with "
+		    "kafka: %s[%" PRIu32 "] ends at %" PRId64 ", but training is at %" PRId64
+		    ": the topic was deleted and created again, or its end was lost; start a new job with "
 		    "--init-from to train the model on the events that it has",
 		    t->cfg.name, partition, end, p->next);
 	if (!t->cfg.skip_deleted)
 		return err_set(e, ERR_IO,
 		    "kafka: %s[%" PRIu32 "] has events %" PRId64 " to %" PRId64
-		    ", and training is at %" PRId64
-		    ": events were deleted before they were read; deleted=skip goes on without them",
+		    ", but training is at %" PRId64
+		    ": events were deleted before they were read; deleted=skip skips them",
 		    t->cfg.name, partition, oldest, end, p->next);
 	snprintf(text, sizeof text,
 	    "kafka: %s[%" PRIu32 "]: events %" PRId64 " to %" PRId64

@@ -42,14 +42,16 @@ enum err_code model_metadata_read(const struct safetensors *file, const char *na
 	*document = NULL;
 	if (!text)
 		return err_set(e, ERR_NOTFOUND,
-		    "\"%s\" does not describe its model: an older pskit or another program wrote it, or it is "
-		    "one table; write it again from its run or checkpoint, by ps-ctl export all",
+		    "\"%s\" has no description of its model: an older pskit or another program "
+		    "wrote it, or it is one table; write it again from its run or checkpoint, by "
+		    "ps-ctl export all",
 		    name);
 	*document = json_parse(text, strlen(text), SAFETENSORS_HEADER_MAX, e);
 	rc = *document ? fields_decode(fields_model_metadata, *document, out, e) : ERR_FORMAT;
 	if (!rc && out->v > MODEL_METADATA_VERSION)
 		rc = err_set(e, ERR_UNSUPPORTED,
-		    "\"%s\" was written by a later pskit: its description has version %lld, and this program reads %d",
+		    "\"%s\" was written by a later pskit: its description has version %lld, but "
+		    "this program reads version %d",
 		    name, (long long)out->v, MODEL_METADATA_VERSION);
 	else if (!rc && (!json_is_object(out->config) || !json_is_array(out->tables)))
 		rc = err_set(e, ERR_FORMAT, "it has no configuration or no tables");

@@ -155,8 +155,8 @@ static enum err_code report_no_key(struct err *e)
 {
 	char *path = aws_file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
 	enum err_code rc = err_set(e, ERR_AUTH,
-	    "there is no access key for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-	    "or put them into %s under [%s]; what is public can be read by its https:// name",
+	    "there is no access key for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+	    "put them into %s under [%s]; a public object can be read by its https:// name",
 	    path ? path : "~/.aws/credentials", aws_profile());
 
 	free(path);

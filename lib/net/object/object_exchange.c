@@ -59,7 +59,7 @@ static bool is_given_up(const struct object_client *c)
 
 static enum err_code report_given_up(struct err *e)
 {
-	return err_set(e, ERR_STOPPED, "it was given up");
+	return err_set(e, ERR_STOPPED, "the attempt was cancelled");
 }
 
 /* ---- receiving ---- */
@@ -409,7 +409,7 @@ static void report_retry(const struct object_client *c, const struct err *e, int
 
 	if (!c->wishes.again)
 		return;
-	text = mem_printf("%s; again in %.1f s", e->msg, (double)pause / NSEC_PER_SEC);
+	text = mem_printf("%s; trying again in %.1f s", e->msg, (double)pause / NSEC_PER_SEC);
 	c->wishes.again(text);
 	free(text);
 }
@@ -443,7 +443,7 @@ enum err_code object_exchange_run(struct object_client *c, struct exchange *x, s
 			return report_given_up(e);
 	}
 	if (again && failed > 0)
-		return err_set(e, rc, "%s (and so %u times within %.0f s)", why.msg, failed + 1,
+		return err_set(e, rc, "%s (%u times within %.0f s)", why.msg, failed + 1,
 		    (double)(clock_now() - came) / NSEC_PER_SEC);
 	return err_set(e, rc, "%s", why.msg);
 }

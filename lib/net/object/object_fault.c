@@ -19,15 +19,16 @@ static const struct {
 	{ "NoSuchUpload", ERR_NOTFOUND, "another process has cancelled the upload" },
 	{ "AccessDenied", ERR_AUTH, "access denied: the key may not do this" },
 	{ "InvalidAccessKeyId", ERR_AUTH,
-	    "the access key is not known there: look at AWS_ACCESS_KEY_ID, AWS_PROFILE and AWS_ENDPOINT_URL" },
+	    "the store does not know the access key: check AWS_ACCESS_KEY_ID, AWS_PROFILE and "
+	    "AWS_ENDPOINT_URL" },
 	{ "SignatureDoesNotMatch", ERR_AUTH,
-	    "the secret key does not fit the access key: look at AWS_SECRET_ACCESS_KEY" },
+	    "the secret key does not fit the access key: check AWS_SECRET_ACCESS_KEY" },
 	{ "ExpiredToken", ERR_AUTH, "the session token has expired: get new keys" },
 	{ "InvalidToken", ERR_AUTH,
-	    "the session token does not fit the access key: look at AWS_SESSION_TOKEN" },
+	    "the session token does not fit the access key: check AWS_SESSION_TOKEN" },
 	{ "RequestTimeTooSkewed", ERR_AUTH,
 	    "this host's clock and that of the store are more than 15 minutes apart: set the clock" },
-	{ "EntityTooLarge", ERR_LIMIT, "the store takes no object of that size" },
+	{ "EntityTooLarge", ERR_LIMIT, "the store does not accept objects of this size" },
 	{ "QuotaExceeded", ERR_LIMIT, "the store is full" },
 };
 
@@ -43,8 +44,8 @@ enum err_code object_fault_changed(const struct exchange *x, struct err *e)
 {
 	char *shown = uri_shown(x->name);
 	enum err_code rc = err_set(e, ERR_FORMAT,
-	    "%s: it has changed since it was read first; an object must stay as it is while it is in "
-	    "use",
+	    "%s: it has changed since it was first read; an object must not change while it is "
+	    "in use",
 	    shown);
 
 	free(shown);
@@ -98,7 +99,7 @@ enum err_code object_fault_refused(const struct object_client *c, const struct e
 		rc = report_other_region(c, shown, region, e);
 	else if (!rc && bucket_at && uri_is_s3(x->name))
 		rc = err_set(e, ERR_CONFIG,
-		    "%s: the bucket is in another region, and answers at %.100s: set AWS_REGION",
+		    "%s: the bucket is in another region and answers at %.100s: set AWS_REGION",
 		    shown, bucket_at);
 	if (!rc)
 		rc = report_status(x, shown, why, e);
@@ -141,8 +142,8 @@ enum err_code object_fault_broken(const struct object_client *c, const struct ex
 	case CURLE_SSL_ISSUER_ERROR:
 		*again = false;
 		rc = err_set(e, ERR_AUTH,
-		    "%s: the certificate of %s is not trusted (%s): name the file of its authority by "
-		    "AWS_CA_BUNDLE, CURL_CA_BUNDLE or SSL_CERT_FILE",
+		    "%s: the certificate of %s is not trusted (%s): name the file of its "
+		    "authority in AWS_CA_BUNDLE, CURL_CA_BUNDLE or SSL_CERT_FILE",
 		    shown, host, detail);
 		break;
 	case CURLE_UNSUPPORTED_PROTOCOL:
@@ -150,7 +151,7 @@ enum err_code object_fault_broken(const struct object_client *c, const struct ex
 	case CURLE_URL_MALFORMAT:
 	case CURLE_WEIRD_SERVER_REPLY:
 		*again = false;
-		rc = err_set(e, ERR_PROTO, "%s: %s cannot be read from: %s", shown, host, detail);
+		rc = err_set(e, ERR_PROTO, "%s: cannot read from %s: %s", shown, host, detail);
 		break;
 	case CURLE_OUT_OF_MEMORY:
 		*again = false;
@@ -160,7 +161,7 @@ enum err_code object_fault_broken(const struct object_client *c, const struct ex
 		rc = err_set(e, ERR_TIMEOUT, "%s: %s does not answer", shown, host);
 		break;
 	default:
-		rc = x->stalled ? err_set(e, ERR_TIMEOUT, "%s: %s stands still", shown, host)
+		rc = x->stalled ? err_set(e, ERR_TIMEOUT, "%s: %s sends no more data", shown, host)
 		                : err_set(e, ERR_UNREACH, "%s: the connection to %s broke: %s",
 		                      shown, host, detail);
 	}

@@ -69,7 +69,7 @@ enum err_code object_stat(struct object_client *c, const char *name, struct obje
 	if (!rc && x.status != 416 && x.total == UINT64_MAX) {
 		char *shown = uri_shown(name);
 
-		rc = err_set(e, ERR_PROTO, "%s: the store does not tell its size", shown);
+		rc = err_set(e, ERR_PROTO, "%s: the store does not report its size", shown);
 		free(shown);
 	}
 	out->size = x.status == 416 ? 0 : x.total;

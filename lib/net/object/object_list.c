@@ -87,7 +87,7 @@ static enum err_code parse_s3_name(const char *name, struct uri *u, struct err *
 		return rc;
 	uri_release(u);
 	shown = uri_shown(name);
-	rc = err_set(e, ERR_CONFIG, "%s cannot be listed: only s3:// can", shown);
+	rc = err_set(e, ERR_CONFIG, "cannot list %s: only s3:// can be listed", shown);
 	free(shown);
 	return rc;
 }

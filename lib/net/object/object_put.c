@@ -71,7 +71,7 @@ static enum err_code begin_upload(struct upload *u, struct err *e)
 	struct buf escaped = BUF_INIT;
 
 	if (!rc && !id)
-		rc = report_not_s3(u, "it gave no UploadId", e);
+		rc = report_not_s3(u, "its answer has no UploadId", e);
 	if (id) {
 		uri_escape(&escaped, id, false);
 		u->id = (char *)escaped.data;
@@ -94,7 +94,7 @@ static enum err_code put_part(struct upload *u, const void *p, size_t n, struct 
 	char *query = mem_printf("partNumber=%u&uploadId=%s", u->parts + 1, u->id);
 	struct exchange x = { .method = "PUT", .query = query, .body = p, .body_n = n };
 	enum err_code rc = u->parts == PARTS_MAX
-	    ? err_set(e, ERR_LIMIT, "%s: no store takes more than this", u->name)
+	    ? err_set(e, ERR_LIMIT, "%s: it exceeds the limit of object stores", u->name)
 	    : run_upload_request(u, &x, e);
 
 	if (!rc && !is_etag(x.etag))

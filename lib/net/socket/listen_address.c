@@ -104,7 +104,7 @@ enum err_code listen_address_choose(const struct choice *c, char out[static NET_
     const char **why, struct err *e)
 {
 	if (c->listen || (!c->iface && !c->towards)) {
-		*why = c->listen ? "as it was told" : "by the configuration";
+		*why = c->listen ? "by --listen" : "by the configuration";
 		snprintf(out, NET_TEXT, "%s", c->listen ? c->listen : c->deflt);
 		return ERR_OK;
 	}

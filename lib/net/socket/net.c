@@ -52,8 +52,7 @@ enum err_code net_unix_path(const char *path, char name[static NET_UNIX_PATH], i
 	if (n < 0 || n >= NET_UNIX_PATH) {
 		close(fd);
 		return err_set(e, ERR_CONFIG,
-		    "the name of the socket %s is too long: give it at "
-		    "most 80 characters",
+		    "the name of the socket %s is too long: it must have at most 80 characters",
 		    path);
 	}
 	*dirfd = fd;
@@ -127,7 +126,7 @@ enum err_code net_source(const char *addr, char out[static NET_TEXT], struct err
 	/* connect on a datagram socket only looks up the route, and sends nothing. */
 	fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen))
-		rc = err_sys(e, ERR_UNREACH, "there is no way to \"%s\"", addr);
+		rc = err_sys(e, ERR_UNREACH, "there is no route to \"%s\"", addr);
 	if (!rc) {
 		format_bound_address(fd, addr, out);
 		snprintf(strrchr(out, ':'), 3, ":0");
@@ -164,8 +163,8 @@ static enum err_code lock_private_directory(const char *path, int *out, struct e
 		rc = err_sys(e, ERR_IO, "cannot stat %s", dir);
 	else if ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 022) != 0)
 		rc = err_set(e, ERR_CONFIG,
-		    "others may write to %s, so a control socket in it is "
-		    "not safe: chmod 700 it, or choose a directory of your own",
+		    "other users can write to %s, so a control socket in it is not safe: chmod "
+		    "700 it, or choose another directory",
 		    dir);
 	else if (flock(fd, LOCK_EX) != 0)
 		rc = err_sys(e, ERR_IO, "cannot lock %s", dir);
@@ -186,7 +185,8 @@ static enum err_code remove_stale_socket(const char *path, const struct sockaddr
 	if (lstat(path, &st) != 0)
 		return errno == ENOENT ? ERR_OK : err_sys(e, ERR_IO, "cannot stat \"%s\"", path);
 	if (!S_ISSOCK(st.st_mode))
-		return err_set(e, ERR_EXISTS, "\"%s\" exists and is no socket: move it away", path);
+		return err_set(e, ERR_EXISTS, "\"%s\" exists and is not a socket: move it away",
+		    path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot make a socket");

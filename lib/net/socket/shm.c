@@ -84,7 +84,7 @@ enum err_code shm_join(int fd, struct shm **out, struct err *e)
 
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
 	    st.st_size != (off_t)sizeof(struct shared))
-		return err_set(e, ERR_PROTO, "shared memory that is not as it should be");
+		return err_set(e, ERR_PROTO, "malformed shared memory");
 	return map_shared(fd, false, out, e);
 }
 

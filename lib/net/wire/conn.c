@@ -176,7 +176,7 @@ enum err_code conn_deliver(struct conn *c, struct err *e)
 	c->in.in_payload = false;
 	if (c->in.cur.type == REC_BYE) {
 		c->bye = true;
-		return err_set(e, ERR_CLOSED, "%s said goodbye", c->peer);
+		return err_set(e, ERR_CLOSED, "%s has ended the session", c->peer);
 	}
 	if (c->in.cur.type == REC_SHARE)
 		return conn_shared(c, e);
@@ -238,8 +238,8 @@ static enum err_code handle_buffered_input(struct conn *c, struct err *e)
 		}
 		session_next_rx(&c->session);
 		if (session_exhausted(&c->session))
-			return err_set(e, ERR_CLOSED, "session with %s has used up its counters",
-			    c->peer);
+			return err_set(e, ERR_CLOSED,
+			    "the session with %s has used up its counters", c->peer);
 		rc = conn_deliver(c, e);
 		if (rc)
 			return rc;
@@ -259,7 +259,7 @@ enum err_code conn_read(struct conn *c, struct err *e)
 		if (n == 0 && c->state == CONN_WAIT_MSG2)
 			return err_set(e, ERR_AUTH,
 			    "%s refused the handshake: the cluster's secret (psk), the server's "
-			    "public key or this process's key is not the one that it knows",
+			    "public key or this process's key differs from the expected one",
 			    c->peer);
 		if (n == 0)
 			return err_set(e, ERR_CLOSED, "%s closed the connection", c->peer);
@@ -535,8 +535,8 @@ enum err_code conn_write(struct conn *c, struct err *e)
 		ssize_t n;
 
 		if (c->spent)
-			return err_set(e, ERR_CLOSED, "session with %s has used up its counters",
-			    c->peer);
+			return err_set(e, ERR_CLOSED,
+			    "the session with %s has used up its counters", c->peer);
 		if (c->mem.pass >= 0)
 			put_descriptor(&mh, &room, c->mem.pass);
 		n = sendmsg(c->fd, &mh, MSG_NOSIGNAL);
@@ -588,7 +588,7 @@ enum err_code conn_until(struct conn *c, bool (*ready)(void *ctx), void *ctx, in
 		if (c->bytes_in + c->bytes_out != before)
 			moved = clock_now();
 		else if (clock_now() - moved > patience)
-			return err_set(e, ERR_TIMEOUT, "nothing has come or gone for %d s",
+			return err_set(e, ERR_TIMEOUT, "no data for %d s",
 			    (int)(patience / NSEC_PER_SEC));
 	}
 	return ERR_OK;

@@ -57,12 +57,11 @@ struct conn *conn_dial(int fd, const struct conn_identity *id, const uint8_t ser
 enum err_code conn_check(struct conn *c, int64_t now, struct err *e)
 {
 	if (c->state != CONN_LIVE && !c->server && now - c->began > HANDSHAKE)
-		return err_set(e, ERR_UNREACH, "it has not answered for %d s",
+		return err_set(e, ERR_UNREACH, "no answer for %d s",
 		    (int)(HANDSHAKE / NSEC_PER_SEC));
 	c->silent |= c->state == CONN_LIVE && net_is_silent(c->fd, now, &c->in_flight);
 	if (c->silent)
-		return err_set(e, ERR_UNREACH,
-		    "the link has gone silent: nothing that is sent is acknowledged");
+		return err_set(e, ERR_UNREACH, "the network does not acknowledge the sent data");
 	return ERR_OK;
 }
 
@@ -91,7 +90,7 @@ static enum err_code read_msg1(struct conn *c, const uint8_t *msg, struct hs_pee
 		rc = handshake_server_read1(c->hs_server, &c->id->hs, 1, msg, peer, e);
 		return rc || memcmp(peer->info.cluster, c->id->cluster, HS_CLUSTER_BYTES) == 0
 		    ? rc
-		    : err_set(e, ERR_AUTH, "%s wants another cluster", c->peer);
+		    : err_set(e, ERR_AUTH, "%s requests another cluster", c->peer);
 	}
 	do {
 		size_t n = secrets_accepted(secrets, s);
@@ -104,7 +103,7 @@ static enum err_code read_msg1(struct conn *c, const uint8_t *msg, struct hs_pee
 	} while (rc == ERR_AUTH && secrets_look(secrets, SECRET_PAUSE));
 	sodium_memzero(ids, sizeof ids);
 	sodium_memzero(s, sizeof s);
-	return rc || ours ? rc : err_set(e, ERR_AUTH, "%s wants another cluster", c->peer);
+	return rc || ours ? rc : err_set(e, ERR_AUTH, "%s requests another cluster", c->peer);
 }
 
 static enum err_code on_msg1(struct conn *c, struct err *e)

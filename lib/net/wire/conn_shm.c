@@ -33,9 +33,10 @@ static enum err_code accept_offer(struct conn *c, struct err *e)
 
 	if (!c->mem.may_share)
 		return err_set(e, ERR_PROTO,
-		    "%s shares memory, although this server has refused that", c->peer);
+		    "%s shares memory, although this server has refused it", c->peer);
 	if (c->mem.passed < 0 || c->mem.shm)
-		return err_set(e, ERR_PROTO, "%s shares memory that has not come", c->peer);
+		return err_set(e, ERR_PROTO, "%s shares memory without sending its descriptor",
+		    c->peer);
 	rc = shm_join(c->mem.passed, &c->mem.shm, e);
 	close(c->mem.passed);
 	c->mem.passed = -1;
@@ -150,7 +151,7 @@ static enum err_code take_shared_record(struct conn *c, const uint8_t *at, size_
 		return rc;
 	*taken = RECORD_HEADER + c->in.cur.len;
 	if (*taken > there)
-		return err_set(e, ERR_PROTO, "a record of %u bytes that is not all there, from %s",
+		return err_set(e, ERR_PROTO, "an incomplete record of %u bytes from %s",
 		    c->in.cur.len, c->peer);
 	if (c->in.cur.len)
 		memcpy(c->in.dst, at + RECORD_HEADER, c->in.cur.len);
@@ -171,8 +172,7 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 		budget -= taken;
 		taken = 0;
 		if (broken)
-			rc = err_set(e, ERR_PROTO,
-			    "%s has spoiled the memory that is shared with it", c->peer);
+			rc = err_set(e, ERR_PROTO, "%s has corrupted the shared memory", c->peer);
 		else if (at)
 			rc = take_shared_record(c, at, there, &taken, e);
 		else if (end)

@@ -23,7 +23,7 @@ static enum err_code connect_target(const struct dial_target *to, char addr[stat
     int *fd, struct err *e)
 {
 	if (!dial_address(to, addr)[0])
-		return err_set(e, ERR_UNREACH, "it has said no address");
+		return err_set(e, ERR_UNREACH, "it has not announced an address");
 	return net_connect(addr, fd, e);
 }
 
@@ -66,7 +66,7 @@ enum err_code dial_and_wait(const struct dial_target *to, int64_t patience, bool
 		if (connected)
 			rc = net_connected(fd, addr, e);
 		else if (over && over(over_ctx))
-			rc = err_set(e, ERR_STOPPED, "it was given up");
+			rc = err_set(e, ERR_STOPPED, "the attempt was cancelled");
 		else if (clock_now() > end)
 			rc = err_set(e, ERR_UNREACH, "cannot reach %s: it does not answer", addr);
 	}

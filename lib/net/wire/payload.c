@@ -124,8 +124,7 @@ enum err_code payload_get_text(struct buf *text, const struct record *r, const u
 		buf_clear(text);
 	if (total > PAYLOAD_TEXT_MAX || r->offset != text->len || r->offset > total ||
 	    r->len > total - r->offset)
-		return err_set(e, ERR_PROTO,
-		    "a piece of a text that does not fit the pieces before it");
+		return err_set(e, ERR_PROTO, "a piece of a text does not fit the previous pieces");
 	buf_append(text, r->len ? payload : (const uint8_t *)"", r->len);
 	*whole = text->len == total;
 	return ERR_OK;
@@ -235,7 +234,7 @@ bool payload_batch_next(const uint8_t *p, size_t len, size_t *at, struct record 
 	if (!left)
 		return false;
 	if (left < RECORD_HEADER) {
-		err_set(e, ERR_PROTO, "a batch that ends within a header");
+		err_set(e, ERR_PROTO, "a batch ends within a header");
 		return false;
 	}
 	p += *at;
@@ -249,7 +248,7 @@ bool payload_batch_next(const uint8_t *p, size_t len, size_t *at, struct record 
 		return false;
 	}
 	if (r->flags & RECORD_TO_CLIENT) {
-		err_set(e, ERR_PROTO, "a %s record with a direction of its own in a batch",
+		err_set(e, ERR_PROTO, "a %s record in a batch has another direction",
 		    record_type_name(r->type));
 		return false;
 	}

@@ -52,8 +52,8 @@ enum err_code record_decode(const uint8_t in[static RECORD_HEADER], struct recor
 	if (get_le32(in) != MAGIC)
 		return err_set(e, ERR_PROTO, "record without the magic number");
 	if (in[4] != VERSION)
-		return err_set(e, ERR_PROTO, "record of version %u, this program speaks %d", in[4],
-		    VERSION);
+		return err_set(e, ERR_PROTO,
+		    "record of version %u, but this program speaks version %d", in[4], VERSION);
 	r->type = in[5];
 	r->flags = get_le16(in + 6);
 	r->len = get_le32(in + 8);

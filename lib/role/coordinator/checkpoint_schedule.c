@@ -159,7 +159,8 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 	rc = ckpt_commit(c, &decoded, path, e);
 	k->rule.also = base;
 	if (!rc && ckpt_prune(k->dir, &k->rule, NULL, NULL, e))
-		log_warn(k->coordinator->server->cfg.log, "old checkpoints stay: %s", e->msg);
+		log_warn(k->coordinator->server->cfg.log, "cannot remove old checkpoints: %s",
+		    e->msg);
 	k->rule.also = NULL;
 	return rc;
 }
@@ -199,7 +200,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 		    "%s",
 		    coord_snap_state(coordinator->coord) == SNAP_FAILED
 		        ? coord_snap_message(coordinator->coord)
-		        : "the servers have changed meanwhile");
+		        : "the cluster's servers have changed");
 		coordinator_commit(coordinator);
 		ckpt_abort(c);
 		free(base);

@@ -294,7 +294,7 @@ static bool coordinator_leave(struct coordinator *coordinator, int sig)
 
 void coordinator_stop_job(struct coordinator *coordinator)
 {
-	char why[48] = "the coordinator was asked to leave";
+	char why[48] = "the coordinator was stopped";
 
 	if (coordinator->leave_signal)
 		snprintf(why, sizeof why, "the coordinator got SIG%s",
@@ -454,7 +454,7 @@ static enum err_code start_http(struct coordinator *coordinator, struct err *e)
 
 static void log_skipped_checkpoint(void *ctx, const char *path, const char *why)
 {
-	log_warn(ctx, "%s is passed over: %s", path, why);
+	log_warn(ctx, "checkpoint %s was skipped: %s", path, why);
 }
 
 /* Find the checkpoint to resume from: the newest whole one for "auto", else the one that was
@@ -501,7 +501,7 @@ static enum err_code find_resume(struct coordinator *coordinator, struct err *e)
 		    (unsigned)coordinator->server->cfg.conf->workers.max, e);
 	if (rc)
 		return rc;
-	log_info(coordinator->server->cfg.log, "going on from %s", coordinator->resume_path);
+	log_info(coordinator->server->cfg.log, "resuming from %s", coordinator->resume_path);
 	return ERR_OK;
 }
 

@@ -77,7 +77,8 @@ static enum err_code begin_put(struct file_service_session *s, const json_t *msg
 	if (rc)
 		return rc;
 	if (s->in || s->out >= 0 || !ckpt_file_parse(m.name, &server, &state))
-		return err_set(e, ERR_PROTO, "a file within a file, or none of a checkpoint");
+		return err_set(e, ERR_PROTO,
+		    "a second file before the end of the first one, or not a file of a checkpoint");
 	coordinator_lock(coordinator);
 	if (!coord_is_server(coordinator->coord, server, s->keytext, s->incarnation))
 		err_set(e, ERR_FORBIDDEN, "%s is not server-%u", s->name, server);
@@ -101,7 +102,7 @@ static enum err_code end_put(struct file_service_session *s, const json_t *msg, 
 	if (rc)
 		return rc;
 	if (!in)
-		return err_set(e, ERR_PROTO, "the end of a file that was not begun");
+		return err_set(e, ERR_PROTO, "the end of a file without its beginning");
 	s->in = NULL;
 	rc = ckpt_receive_end(in, ERR_OK, m.blake2b, e);
 	if (!rc)
@@ -127,18 +128,19 @@ static enum err_code begin_get(struct file_service_session *s, const json_t *msg
 	if (s->in || s->out >= 0 ||
 	    (!init && strcmp(m.name, CKPT_MANIFEST) != 0 &&
 	        !ckpt_held_parse(m.name, &server, &state)))
-		return err_set(e, ERR_PROTO, "no such file is given away: \"%.60s\"", m.name);
+		return err_set(e, ERR_PROTO, "not a file that the coordinator sends: \"%.60s\"",
+		    m.name);
 	coordinator_lock(coordinator);
 	begins = coord_present_conf(coordinator->coord)->job.init;
 	begins = begins ? begins : "";
 	if (!coord_is_server(coordinator->coord, COORD_ANY_SERVER, s->keytext, s->incarnation))
-		err_set(e, ERR_FORBIDDEN, "%s is no server of this cluster", s->name);
+		err_set(e, ERR_FORBIDDEN, "%s is not a server of this cluster", s->name);
 	else if (init && strchr(begins, '/'))
 		path = mem_strdup(begins);
 	else if (!init && coordinator->resume_path)
 		path = path_join(coordinator->resume_path, m.name);
 	else
-		err_set(e, ERR_NOTFOUND, "this job begins with no file");
+		err_set(e, ERR_NOTFOUND, "this job does not begin with a file");
 	coordinator_unlock(coordinator);
 	if (!path)
 		return e->code;
@@ -186,9 +188,9 @@ static enum conn_verdict handle_file_record(void *ctx, const struct record *r, u
 		return CONN_TAKEN;
 	if (r->type == REC_FILE_DATA)
 		rc = s->in ? ckpt_receive_put(s->in, payload, r->len, &e)
-		           : err_set(&e, ERR_PROTO, "bytes of no file");
+		           : err_set(&e, ERR_PROTO, "data outside of a file");
 	else if (r->type != REC_FILE_PUT && r->type != REC_FILE_END && r->type != REC_FILE_GET)
-		rc = err_set(&e, ERR_PROTO, "%s in a session that moves files",
+		rc = err_set(&e, ERR_PROTO, "%s is not a record of a session for files",
 		    record_type_name(r->type));
 	else
 		rc = (msg = json_parse((const char *)payload, r->len, 512, &e)) ? ERR_OK : e.code;
@@ -220,7 +222,7 @@ static void check_still_allowed(struct file_service_session *s, int64_t now)
 	    !session_admit_knows_key(coordinator->server, s->key, ROLE_SERVER, NULL) ||
 	    now - s->began > PEER_LIFETIME)
 		err_set(&e, ERR_CLOSED,
-		    "%s is no server of this cluster any more, or its session is too old", s->name);
+		    "%s is no longer a server of this cluster, or its session is too old", s->name);
 	coordinator_unlock(coordinator);
 	free(dir);
 	if (e.code)
@@ -299,7 +301,7 @@ static void join_sessions(struct file_service_session *s)
 void file_service_take(struct coordinator *coordinator, struct peer *p)
 {
 	struct file_service_session *s = mem_alloc(sizeof *s), *over;
-	struct err busy = { ERR_LIMIT, "too many files are on their way: try again" };
+	struct err busy = { ERR_LIMIT, "too many file transfers at once; try again" };
 	struct conn *conn;
 	unsigned n = 0, own = 0;
 

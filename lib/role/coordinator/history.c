@@ -100,7 +100,7 @@ struct history *history_new(const char *dir, struct log *log)
 		close(fd);
 	}
 	if (h->whole < 0)
-		log_warn(log, "cannot read %s: %s; events are numbered from 0 again", path,
+		log_warn(log, "cannot read %s: %s; the numbers of events restart at 0", path,
 		    strerrordesc_np(errno));
 	free(path);
 	return h;
@@ -137,7 +137,7 @@ static bool append_line(struct history *h, int fd, const char *name, const json_
 	if (n > 0 && ftruncate(fd, before))
 		n = -1;
 	if (!h->warned)
-		log_warn(h->log, "cannot write %s: %s; the job goes on", name,
+		log_warn(h->log, "cannot write %s: %s; the job continues", name,
 		    n < 0 ? strerrordesc_np(errno) : "the disk is full");
 	h->warned = true;
 	return false;

@@ -39,7 +39,7 @@ static enum err_code check_proposed_keys(const struct coordinator *coordinator, 
 
 	if (json_object_size(set) && (!model || strcmp(model, "custom") != 0))
 		return err_set(e, ERR_CONFIG,
-		    "settings: are for model custom, whose program knows more than the cluster file");
+		    "settings: a worker can set keys only with model custom");
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
 		const struct conf_key *k = conf_key_find(name, e);
 		size_t i = 0;
@@ -50,7 +50,8 @@ static enum err_code check_proposed_keys(const struct coordinator *coordinator, 
 			i++;
 		if (i == sizeof keys / sizeof *keys)
 			return err_set(e, ERR_CONFIG,
-			    "%s: is for the cluster file, and not for a worker to say", k->path);
+			    "%s: a worker cannot set this key; set it in the cluster file",
+			    k->path);
 	}
 	return ERR_OK;
 }
@@ -66,7 +67,7 @@ static char *find_initial_parameters(const struct coordinator *coordinator, stru
 		return path;
 	free(path);
 	err_set(e, ERR_NOTREADY,
-	    "the first parameters are not here yet: worker-0 brings them, in the run directory");
+	    "the run directory does not have the initial parameters yet: worker-0 writes them");
 	return NULL;
 }
 

@@ -102,8 +102,8 @@ enum err_code owner_file_check_free(const struct server *s, struct err *e)
 	owner_decode(record, &o);
 	if (lives_here(&o))
 		rc = err_set(e, ERR_EXISTS,
-		    "a coordinator of %s runs on this host already (pid %lld)", s->cfg.id->run_dir,
-		    (long long)o.pid);
+		    "a coordinator of %s is already running on this host (pid %lld)",
+		    s->cfg.id->run_dir, (long long)o.pid);
 	json_decref(record);
 	free(path);
 	return rc;
@@ -119,11 +119,10 @@ enum err_code owner_file_verify(const struct server *s, struct err *e)
 	owner_decode(record, &o);
 	if (!record)
 		rc = err_set(e, ERR_IO,
-		    "\"%s\" cannot be read, so it is not known whether another coordinator has taken over",
-		    path);
+		    "cannot read \"%s\", so another coordinator may have taken over", path);
 	else if (o.incarnation != s->incarnation)
 		rc = err_set(e, ERR_FENCED,
-		    "another coordinator has taken over %s (host %s, pid %lld): this one ends",
+		    "another coordinator has taken over %s (host %s, pid %lld); this one ends",
 		    s->cfg.id->run_dir, *o.host ? o.host : "?", (long long)o.pid);
 	json_decref(record);
 	free(path);

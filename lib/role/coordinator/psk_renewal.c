@@ -76,8 +76,8 @@ enum err_code psk_renewal_rotate(struct coordinator *coordinator, int64_t until,
 		coordinator->secret_until = pair.until;
 		psk_renewal_update_http(coordinator);
 		coordinator_event(coordinator, "psk_rotated",
-		    "the cluster has a new secret, by %s; the one before is accepted for %lld s",
-		    who, (long long)(until - clock_wall() / NSEC_PER_SEC));
+		    "the cluster has a new secret, by %s; the old one is accepted for %lld s", who,
+		    (long long)(until - clock_wall() / NSEC_PER_SEC));
 		coord_publish_view(coordinator->coord);
 		sodium_memzero(&pair, sizeof pair);
 	}

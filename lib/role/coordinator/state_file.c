@@ -37,9 +37,9 @@ static enum err_code decide_recovery(struct server *s, const char *path, struct 
 {
 	if (!s->state && coordinator_was_here(s) && !s->cfg.resume)
 		return err_set(e, ERR_CONFIG,
-		    "%s is gone, but a coordinator was here: bring it back, go on from the newest checkpoint "
-		    "with --resume auto, or begin anew with --force-new-cluster (servers and "
-		    "workers of before are turned away)",
+		    "%s is missing, but a coordinator has run here: restore it, resume from the "
+		    "newest checkpoint with --resume auto, or begin a new cluster with "
+		    "--force-new-cluster (which refuses the previous servers and workers)",
 		    path);
 	if (!s->state || s->cfg.resume || !coord_state_has_model(s->state))
 		return ERR_OK;
@@ -47,8 +47,9 @@ static enum err_code decide_recovery(struct server *s, const char *path, struct 
 		return ERR_OK;
 	if (s->cfg.role)
 		return err_set(e, ERR_CONFIG,
-		    "the coordinator that ended here was a store, too, and what it held is gone: "
-		    "--resume auto goes on from the newest checkpoint, --force-new-cluster begins anew");
+		    "the coordinator that ended here was also a store, and its partitions are "
+		    "lost: --resume auto resumes from the newest checkpoint, --force-new-cluster "
+		    "begins a new cluster");
 	s->recover = true;
 	return ERR_OK;
 }
@@ -90,8 +91,8 @@ static enum err_code read_state(struct server *s, struct err *e)
 	} else if (rc) {
 		err_prefix(e,
 		    "the coordinator's state is damaged: ps-ctl run FILE --resume auto (or "
-		    "ps-serve --resume auto) goes on "
-		    "from the newest checkpoint, ps-serve --force-new-cluster begins anew");
+		    "ps-serve --resume auto) resumes from the newest checkpoint, ps-serve "
+		    "--force-new-cluster begins a new cluster");
 	}
 	if (!rc && !s->cfg.force_new)
 		rc = decide_recovery(s, path, e);
@@ -204,8 +205,8 @@ void state_file_report_failure(struct coordinator *coordinator, int64_t *since, 
 		*since = now;
 		if (!coordinator->file.fenced)
 			log_warn(coordinator->server->cfg.log, "%s: %s", e->msg,
-			    store ? "the cluster goes on without"
-			          : "until it can be written nothing changes in the cluster");
+			    store ? "the cluster continues without it"
+			          : "the cluster cannot change until it can be written");
 	}
 	/* The state of a coordinator in a store's process is useless without the store, so do
 	 * not fail the job. */

@@ -109,11 +109,11 @@ static void *run_upload_thread(void *ctx)
 			o->again_at = clock_now() + o->deadline;
 		/* Only the first of several failures in a row is an event; the log has them all. */
 		if (rc && o->failing)
-			log_warn(coordinator->server->cfg.log, "checkpoints are not stored: %s",
+			log_warn(coordinator->server->cfg.log, "checkpoints are not uploaded: %s",
 			    e.msg);
 		else if (rc)
 			coordinator_event(coordinator, "checkpoint_not_stored",
-			    "checkpoints are kept here alone: %s", e.msg);
+			    "checkpoints are kept only on this host: %s", e.msg);
 		o->failing = rc != ERR_OK;
 	}
 	coordinator_commit(coordinator);

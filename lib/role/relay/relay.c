@@ -169,7 +169,7 @@ static void on_relay_notice(void *ctx, const json_t *json)
 	struct err e;
 
 	if (message_decode(json, MESSAGE_COORDINATOR, &m, &e))
-		log_warn(s->cfg.log, "a message of the coordinator is not understood: %s", e.msg);
+		log_warn(s->cfg.log, "invalid message from the coordinator: %s", e.msg);
 	else if (handlers[m.kind])
 		handlers[m.kind](s, &m);
 }

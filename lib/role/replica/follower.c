@@ -125,7 +125,7 @@ enum err_code follower_prepare(struct follower *m, const char *const *sets, size
 	m->last = clock_now();
 	if (!rc && conf->servers > 1)
 		rc = err_set(e, ERR_CONFIG,
-		    "servers: what follows a cluster is one server, not %lld",
+		    "servers: a read replica of a running cluster must be one server, got %lld",
 		    (long long)conf->servers);
 	if (!rc)
 		rc = follower_save(m, checkpoints, from, e);
@@ -163,7 +163,7 @@ static enum err_code poll_source(struct follower *m, struct err *e)
 	if (!rc) {
 		m->last = begin;
 		m->target.as_of(m->target.server, begin);
-		log_debug(m->log, "looked for %.1f ms",
+		log_debug(m->log, "checked the source in %.1f ms",
 		    (double)(clock_now() - begin) / NSEC_PER_MSEC);
 	}
 	return rc;
@@ -172,11 +172,10 @@ static enum err_code poll_source(struct follower *m, struct err *e)
 static void log_source_state(struct follower *m, const struct err *why)
 {
 	if (why && !m->lost)
-		log_warn(m->log,
-		    "the source cannot be had: %s; what is here is served on, as it was %.1f s ago",
+		log_warn(m->log, "cannot read the source: %s; serving the parameters of %.1f s ago",
 		    why->msg, (double)(clock_now() - m->last) / NSEC_PER_SEC);
 	else if (!why && m->lost)
-		log_info(m->log, "the source is there again");
+		log_info(m->log, "the source can be read again");
 	m->lost = why;
 }
 

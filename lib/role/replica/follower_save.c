@@ -178,8 +178,8 @@ static enum err_code save_followed_tables(struct saving *s, struct err *e)
 		const struct table *t = layout_find(client_layout(s->m->tool.client), x->name);
 
 		if (!t || t->dropped || t->nparts != x->nparts)
-			rc = err_set(e, ERR_STALE, "table \"%s\" has changed meanwhile: try again",
-			    x->name);
+			rc = err_set(e, ERR_STALE,
+			    "table \"%s\" has changed during the copy; try again", x->name);
 		else
 			rc = x->sparse ? save_sparse(s, x, t, e) : save_dense(s, x, t, e);
 	}

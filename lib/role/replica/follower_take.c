@@ -18,8 +18,9 @@ static const struct table *find_source_table(struct follower *m, struct follower
 
 	if (!same && !x->changed)
 		log_warn(m->log,
-		    "table \"%s\" %s there: what is here of it stays as it is; begin anew to have the other",
-		    x->name, t ? "has another shape" : "is no more");
+		    "table \"%s\" %s in the source: this replica keeps its old copy; restart it "
+		    "to read the new one",
+		    x->name, t ? "has another shape" : "no longer exists");
 	x->changed = !same;
 	return same ? t : NULL;
 }
@@ -110,8 +111,7 @@ static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *ro
 		        (const uint8_t *)(by.ids + at), (uint32_t)count,
 		        by.rows + at * k->t->cols) != SHARD_OK)
 			rc = err_set(e, ERR_NOMEM,
-			    "there is no room here for more rows of table \"%s\" (mem_limit)",
-			    k->t->name);
+			    "no memory for more rows of table \"%s\" (mem_limit)", k->t->name);
 	}
 	if (!rc && k->whole)
 		drop_other_rows(k, &by);

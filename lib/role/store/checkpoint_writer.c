@@ -102,7 +102,7 @@ static void write_checkpoint_files(struct checkpoint_writer *s, struct shard *sh
 	size_t n;
 
 	if (!shard_snap_parts(sh, &parts, &n)) {
-		report_snapshot_failed(s, id, "the layout has changed meanwhile");
+		report_snapshot_failed(s, id, "the layout has changed");
 		return;
 	}
 	if (!s->server->cfg.id->run_dir)

@@ -105,7 +105,7 @@ static enum conn_verdict handle_link_record(struct link *l, const struct record 
 		 * lasts. */
 		if (!l->refused)
 			log_warn(l->repl->server->cfg.log,
-			    "server-%u refused a record of replication: %s", l->index, e.msg);
+			    "server-%u refused a replication record: %s", l->index, e.msg);
 		l->refused = true;
 		return CONN_DROP;
 	}

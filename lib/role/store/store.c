@@ -65,8 +65,8 @@ static enum err_code limit_tables(struct server *s, const struct conf *conf, uin
 		return ERR_OK;
 	if (conf->mem_limit <= sessions)
 		return err_set(e, ERR_CONFIG,
-		    "mem_limit: %llu bytes are less than the sessions of %lld worker%s and %lld server%s may take, "
-		    "which is %llu bytes",
+		    "mem_limit: %llu bytes are less than the sessions of %lld worker%s and %lld "
+		    "server%s may need, which is %llu bytes",
 		    (unsigned long long)conf->mem_limit, (long long)conf->workers.max,
 		    NUM_S(conf->workers.max), (long long)conf->servers, NUM_S(conf->servers),
 		    (unsigned long long)sessions);
@@ -253,7 +253,8 @@ static void log_memory_bound(struct server *s, const struct view *view)
 	    m.tables + m.beside + view_bytes + PROCESS_BYTES + sessions * each);
 	num_human((double)atomic_load(&s->limits.memory_bound), all);
 	log_info(s->cfg.log,
-	    "memory: at most %sB: %sB for tables, %sB beside them, %sB for each of %llu session%s%s",
+	    "memory: at most %sB: %sB for tables, %sB of other data, %sB for each of %llu "
+	    "session%s%s",
 	    all, tables, beside, session, (unsigned long long)sessions, NUM_S(sessions),
 	    atomic_load(&s->limits.sparse) ? "; sparse tables grow with their rows" : "");
 }
@@ -340,7 +341,7 @@ static store_message_fn *const handlers[MESSAGE_KINDS] = {
 void store_on_must_leave(struct server *s, const struct message *m)
 {
 	(void)m;
-	log_info(s->cfg.log, "what was here is elsewhere now: leaving");
+	log_info(s->cfg.log, "all partitions have moved to other servers: leaving");
 	server_end(s, NULL);
 }
 

@@ -72,8 +72,8 @@ enum err_code child_start_program(const char *id, const char *dir, char *const *
 	                            : e->code;
 
 	if (rc == ERR_OK && dir && access(dir, X_OK) != 0)
-		rc = err_sys(e, ERR_NOTFOUND, "%s is to run in %s, and this host has it not", id,
-		    dir);
+		rc = err_sys(e, ERR_NOTFOUND,
+		    "%s cannot run in %s, because this host does not have that directory", id, dir);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (rc == ERR_OK)
 		rc = launch_new(NULL, set, e);

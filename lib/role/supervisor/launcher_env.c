@@ -185,7 +185,7 @@ static enum err_code rank_from_dmlc(struct launcher_env *r, const char *role, st
 
 	if (strcmp(role, "scheduler") == 0)
 		return err_set(e, ERR_CONFIG,
-		    "DMLC_ROLE=scheduler: there is none here, server 0 coordinates");
+		    "DMLC_ROLE=scheduler: pskit has no scheduler; server 0 is the coordinator");
 	rc = parse_role("DMLC_ROLE", role, &r->role, e);
 	name = r->role == LAUNCHER_SERVER ? "DMLC_SERVER_ID" : "DMLC_WORKER_ID";
 	r->in_role = true;
@@ -247,7 +247,7 @@ enum err_code launcher_env_read_environment(struct launcher_env *r, struct err *
 	if (dmlc)
 		return rank_from_dmlc(r, dmlc, e);
 	return err_set(e, ERR_NOTFOUND,
-	    "nothing says which of the processes this is: start it by srun, mpirun or torchrun, or give "
+	    "cannot tell the rank of this process: start it by srun, mpirun or torchrun, or give "
 	    "--rank and --run-id");
 }
 
@@ -274,12 +274,12 @@ enum err_code launcher_env_find_role(const struct launcher_env *r, int64_t serve
 		    (long long)r->rank, (long long)r->size);
 	if (r->in_role && r->role == LAUNCHER_ANY)
 		return err_set(e, ERR_CONFIG,
-		    "%s counts those of a role: --role server or --role worker tells which",
+		    "%s counts the processes of one role: give --role server or --role worker",
 		    r->from);
 	*role = r->in_role ? r->role : r->rank < servers ? LAUNCHER_SERVER : LAUNCHER_WORKER;
 	if (r->role != LAUNCHER_ANY && *role != r->role)
 		return err_set(e, ERR_CONFIG,
-		    "rank %lld (%s) is a %s, as the first %lld %s; its role says otherwise",
+		    "rank %lld (%s) is a %s, as are the first %lld %s, but its role differs",
 		    (long long)r->rank, r->from, *role == LAUNCHER_SERVER ? "server" : "worker",
 		    (long long)servers, servers == 1 ? "is a server" : "are servers");
 	*n = r->in_role || *role == LAUNCHER_SERVER ? r->rank : r->rank - servers;

@@ -185,7 +185,8 @@ void remote_send_new_key(struct supervisor *s)
 			continue;
 		if (remote_get_join_line(s->client, id, &line, &e) != ERR_OK ||
 		    send_join_line(s, i, &line, &e) != ERR_OK)
-			progress_say(&s->progress, "%s is not given the new secret: %s", id, e.msg);
+			progress_say(&s->progress, "cannot send the new secret to %s: %s", id,
+			    e.msg);
 		remote_wipe_join_line(&line);
 	}
 }

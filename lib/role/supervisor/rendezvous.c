@@ -70,9 +70,9 @@ static bool is_run_over(const char *dir, struct err *e)
 	bool over = access(path, F_OK) == 0;
 
 	if (over && file_read(path, OVER_MAX, &why, NULL) == ERR_OK)
-		err_set(e, ERR_FAILED, "the run is over: %s", why.len ? (char *)why.data : "");
+		err_set(e, ERR_FAILED, "the run has ended: %s", why.len ? (char *)why.data : "");
 	else if (over)
-		err_set(e, ERR_FAILED, "the run is over");
+		err_set(e, ERR_FAILED, "the run has ended");
 	buf_release(&why);
 	free(path);
 	return over;
@@ -91,8 +91,8 @@ enum err_code rendezvous_await_join(const char *dir, const char *id, int64_t tim
 			rc = ERR_FAILED;
 		else if (clock_now() >= end)
 			rc = err_set(e, ERR_TIMEOUT,
-			    "rank 0 has left no %s after %.0f s: is it running, with the same --run-id, and does this "
-			    "host see the same directory?",
+			    "rank 0 has not written %s within %.0f s: check that it runs with "
+			    "the same --run-id and that this host sees the same directory",
 			    *join, (double)timeout / NSEC_PER_SEC);
 		else
 			poll(NULL, 0, pace);

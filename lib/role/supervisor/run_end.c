@@ -141,7 +141,9 @@ static void await_export_process(struct supervisor *s, size_t child, const char 
 			supervisor_wait_event(s, end);
 		file_remove_torn(s->dir, MODEL);
 		snprintf(s->unsaved, sizeof s->unsaved, "%s",
-		    s->policy.signals > seen ? "interrupted" : "it took too long");
+		    s->policy.signals > seen ? "interrupted"
+		                             : "it took longer than its time "
+		                               "limit");
 	} else if (how.signalled || how.status != 0) {
 		describe_child_failure(log, &how, s->unsaved);
 	}
@@ -241,7 +243,7 @@ void run_end_export_newest_checkpoint(struct supervisor *s)
 			run_export_process(s, list[at - 1].path, model);
 	}
 	if (s->unsaved[0])
-		progress_say(&s->progress, "warning: the model is in a checkpoint alone: %s",
+		progress_say(&s->progress, "warning: the model is only in a checkpoint: %s",
 		    s->unsaved);
 	s->unsaved[0] = 0;
 	ckpt_list_free(list, n);
@@ -323,7 +325,7 @@ bool run_end_take_checkpoint(struct supervisor *s)
 				describe_child_failure(log, &how, s->checkpoint_error);
 				s->failed_checkpoints++;
 				progress_say(&s->progress,
-				    "warning: there is no checkpoint of this moment: %s",
+				    "warning: cannot take the last checkpoint: %s",
 				    s->checkpoint_error);
 			}
 		}
@@ -380,8 +382,7 @@ static void upload_missing_checkpoints(struct supervisor *s)
 		supervisor_wait_event(s, tell_at);
 		if (clock_now() < tell_at)
 			continue;
-		progress_say(&s->progress, "copying checkpoints to %s (a signal leaves the rest)",
-		    at);
+		progress_say(&s->progress, "copying checkpoints to %s (a signal ends this)", at);
 		tell_at = clock_now() + TELL_AGAIN;
 	}
 	if (launch_alive(s->set, child)) {
@@ -395,7 +396,9 @@ static void upload_missing_checkpoints(struct supervisor *s)
 			unlink(log);
 	}
 	if (s->unstored[0])
-		progress_say(&s->progress, "warning: what %s lacks is in %s/checkpoints alone: %s",
+		progress_say(&s->progress,
+		    "warning: not all checkpoints were copied to %s; the others are in "
+		    "%s/checkpoints: %s",
 		    at, s->dir, s->unstored);
 out:
 	free(timeout);
@@ -417,7 +420,8 @@ static void await_user_programs(struct supervisor *s)
 		now = clock_now();
 		if (now >= say && policy_count_alive(&s->policy, POLICY_WORKER) > 0) {
 			progress_say(&s->progress,
-			    "the job is done, and %zu of its programs %s on, for %.0f s at most",
+			    "the job is done, but %zu of its programs %s on; they are stopped "
+			    "after %.0f s",
 			    policy_count_alive(&s->policy, POLICY_WORKER),
 			    policy_count_alive(&s->policy, POLICY_WORKER) == 1 ? "goes" : "go",
 			    (double)(end - now) / NSEC_PER_SEC);

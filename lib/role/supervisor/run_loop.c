@@ -66,7 +66,7 @@ static json_t *run_to_end(struct supervisor *s, enum policy_state *state)
 
 	if (!s->policy.trains)
 		progress_say(&s->progress,
-		    "no job: the servers run until a signal (run directory %s)", s->dir);
+		    "there is no job: the servers run until a signal (run directory %s)", s->dir);
 	*state = wait_for_end(s);
 	result = take_result(s, *state);
 	if (s->policy.signals > 0 && result_has_state(result, "stopped"))

@@ -141,7 +141,7 @@ enum err_code shutdown_force(const char *dir, int64_t grace_ns, struct err *e)
 	signal_lock_holder(dir, SIGKILL);
 	if (!await_lock_release(dir, clock_now() + 5 * NSEC_PER_SEC) ||
 	    !children_await_end(&children, clock_now() + 5 * NSEC_PER_SEC))
-		rc = err_set(e, ERR_FAILED, "processes of %s are left even after SIGKILL", dir);
+		rc = err_set(e, ERR_FAILED, "processes of %s remain after SIGKILL", dir);
 	children_close(&children);
 	return rc;
 }

@@ -256,8 +256,9 @@ static void warn_of_endless_job(struct supervisor *s)
 		return;
 	if (cluster_job_decode(config, &job, NULL) == ERR_OK && job.steps == 0 && job.epochs == 0)
 		progress_say(&s->progress,
-		    "warning: the job has neither steps nor epochs, so a loop over its steps never ends: "
-		    "--set steps=N or --set epochs=N bounds it; SIGINT stops it with a checkpoint");
+		    "warning: the job has neither steps nor epochs, so a loop over its steps "
+		    "does not end: limit it by --set steps=N or --set epochs=N; SIGINT stops it "
+		    "with a checkpoint");
 	json_decref(config);
 }
 
@@ -480,7 +481,7 @@ static void execute_action(struct supervisor *s, const struct policy_action *a)
 		progress_say(&s->progress, "%s", text);
 		break;
 	case POLICY_REPORT_LEFT:
-		progress_say(&s->progress, "%s has left; the others go on", id);
+		progress_say(&s->progress, "%s has left; the others continue", id);
 		break;
 	case POLICY_SET_CAUSE:
 		describe_end(s, id, s->reason);
@@ -501,7 +502,7 @@ static void execute_action(struct supervisor *s, const struct policy_action *a)
 		publish_failed_start(s, a->process, id);
 		break;
 	case POLICY_REPORT_STARTED:
-		progress_say(&s->progress, "started %s, after %u attempts that failed", id, a->n);
+		progress_say(&s->progress, "started %s after %u failed attempts", id, a->n);
 		clear_failed_start(s, id);
 		break;
 	case POLICY_ABANDON:
@@ -542,7 +543,8 @@ void supervisor_read_signals(struct supervisor *s)
 			handle_event(s,
 			    (struct policy_event){ .kind = POLICY_SIGNAL, .signal = signal });
 			if (s->policy.signals == 1)
-				progress_say(&s->progress, "stopping (SIG%s; once more: at once)",
+				progress_say(&s->progress,
+				    "stopping (SIG%s; repeat the signal to stop at once)",
 				    sigabbrev_np(signal));
 		}
 	}
@@ -670,7 +672,7 @@ static void start_requested(struct supervisor *s)
 		if (!remote_has_slot(s, name)) {
 			if (!s->warned_full)
 				progress_say(&s->progress,
-				    "cannot start %s: the slots of all hosts are taken", name);
+				    "cannot start %s: no host has a free slot", name);
 			s->warned_full = true;
 			continue;
 		}
@@ -711,7 +713,7 @@ static void note_damaged_checkpoint(void *ctx, const char *path, const char *why
 	struct supervisor *s = ctx;
 	char *before = s->passed_over;
 
-	progress_say(&s->progress, "%s is damaged and not resumed from: %s", path, why);
+	progress_say(&s->progress, "%s is damaged and not used: %s", path, why);
 	s->passed_over = mem_printf("%s%s%s: %s", before ? before : "", before ? "; " : "",
 	    path_basename(path), why);
 	free(before);
@@ -770,7 +772,7 @@ bool supervisor_roll_back(struct supervisor *s)
 	if (!path)
 		return false;
 	handle_event(s, (struct policy_event){ .kind = POLICY_ROLL_BACK });
-	progress_say(&s->progress, "%s; rolling back to %s, in a new generation (%lld of %lld)",
+	progress_say(&s->progress, "%s; rolling back to %s (rollback %lld of %lld)",
 	    s->reason[0]    ? s->reason
 	        : s->status ? s->status->reason
 	                    : "a server is lost",

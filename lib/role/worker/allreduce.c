@@ -92,12 +92,12 @@ static bool cancel_ring(void *ctx, struct err *why)
 	/* Give queued pushes a chance to go out: other workers may wait for them. */
 	client_poke(a->client);
 	if (a->tending && client_has_all(a->client)) {
-		err_set(why, ERR_STALE, "all have the mean");
+		err_set(why, ERR_STALE, "all members have the mean");
 		return true;
 	}
 	if (ring_epoch_at(a, a->at) == a->formed)
 		return false;
-	err_set(why, ERR_STALE, "the ring has other members");
+	err_set(why, ERR_STALE, "the members of the ring have changed");
 	return true;
 }
 
@@ -229,8 +229,9 @@ enum err_code allreduce_begin(struct allreduce *a, uint32_t rank, struct client 
 		a->state[i] = mem_try_array(n + 1, sizeof **a->state);
 		p->good[i] = mem_try_array(table_elements(p->table[i]), sizeof **p->good);
 		if (!a->state[i] || !p->good[i])
-			return err_set(e, ERR_NOMEM, "no memory for what %s keeps of table \"%s\"",
-			    rule->name, job->table[i].name);
+			return err_set(e, ERR_NOMEM,
+			    "no memory for the state of %s for table \"%s\"", rule->name,
+			    job->table[i].name);
 	}
 	a->sent = mem_array(a->nparts, sizeof *a->sent);
 	return ERR_OK;
@@ -492,7 +493,8 @@ enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t exam
 		take_part_versions(a);
 	if (examples && !vec_all_bounded(a->p->nreduced, a->p->reduced)) {
 		log_warn(a->cfg.log,
-		    "step %llu: this worker's gradient is not finite, or beyond 2^84, and is left out",
+		    "step %llu: this worker's gradient is not finite, or exceeds 2^84, and is "
+		    "left out",
 		    (unsigned long long)step);
 		examples = 0;
 	}
@@ -512,8 +514,7 @@ enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t exam
 		a->formed = 0;
 		if (a->ended || !is_ring_error(rc) || clock_now() - since > patience_at(a, step))
 			return rc;
-		log_info(a->cfg.log, "step %llu: once more, as %s", (unsigned long long)step,
-		    e->msg);
+		log_info(a->cfg.log, "step %llu is repeated: %s", (unsigned long long)step, e->msg);
 		rc = a->cfg.pause(a->cfg.ctx, e);
 		if (rc)
 			return rc;
@@ -544,7 +545,7 @@ enum err_code allreduce_verify(struct allreduce *a, bool *compared, struct err *
 		    memcmp(a->p->g[i], a->p->w[i],
 		        table_elements(a->p->table[i]) * sizeof(float)) != 0)
 			rc = err_set(e, ERR_FAILED,
-			    "table \"%s\": the servers' parameters are not those of the workers",
+			    "table \"%s\": the servers' parameters differ from the workers'",
 			    job->table[i].name);
 	return rc;
 }

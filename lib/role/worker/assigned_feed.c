@@ -116,8 +116,8 @@ static enum err_code append_range(struct feed *f, const struct answer_task *task
 	    (!x->n && !r->own.batch)) {
 		leased_range_release(r);
 		return err_set(e, ERR_PROTO,
-		    "the coordinator leased a range that the data does not have, or whose place among the steps "
-		    "it does not know");
+		    "the coordinator leased a range that does not exist in the data or has no "
+		    "known step");
 	}
 	if (!x->n)
 		x->at = r->own.step;
@@ -197,7 +197,7 @@ static enum err_code choose_batch_size(struct feed *f, uint64_t *size, struct er
 	*size = batches_size_at(f, x->at);
 	if (!*size)
 		return err_set(e, ERR_PROTO,
-		    "step %llu lies before the batch sizes that the view tells of",
+		    "step %llu is before the first step whose batch size is in the view",
 		    (unsigned long long)x->at);
 	if (!r->own.batch)
 		r->own = (struct attempt){ .from = r->used, .step = x->at, .batch = *size };
@@ -258,7 +258,8 @@ static enum err_code find_batch(struct feed *f, uint64_t *have, bool *over, stru
 			break;
 		if (x->at > f->step)
 			return err_set(e, ERR_PROTO,
-			    "the coordinator knows where worker-%u is at step %llu, but not at step %llu",
+			    "the coordinator knows the place of worker-%u at step %llu, but not "
+			    "at step %llu",
 			    f->rank, (unsigned long long)x->at, (unsigned long long)f->step);
 		rc = ready_next_batch(f, have, e);
 		if (!rc && *have && x->at == f->step)

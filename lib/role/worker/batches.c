@@ -132,11 +132,11 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
 
 	if (!m)
 		return err_set(e, ERR_PROTO,
-		    "step %llu lies before the members that the view tells of",
+		    "step %llu is before the first step whose members are in the view",
 		    (unsigned long long)step);
 	position = position_of(m, f->rank);
 	if (position == UINT32_MAX)
-		return err_set(e, ERR_FENCED, "rank %u is no member at step %llu", f->rank,
+		return err_set(e, ERR_FENCED, "rank %u is not a member at step %llu", f->rank,
 		    (unsigned long long)step);
 	f->last_pos = step_data_advance(m->at, step - m->step, &shape);
 	*over = (f->epochs && f->last_pos.epoch >= f->epochs) || (f->steps && step >= f->steps);

@@ -31,7 +31,8 @@ enum err_code compute_time_parse(const char *text, struct compute_time *out, str
 	free(copy);
 	if (!good)
 		return err_set(e, ERR_CONFIG,
-		    "must be a time, as 50ms, or with a chance of being longer, as 50ms,5%%x7; got \"%.80s\"",
+		    "must be a time such as 50ms, or a time with a chance of a longer one such "
+		    "as 50ms,5%%x7, got \"%.80s\"",
 		    text);
 	out->seconds = (double)ns / 1e9;
 	out->chance = chance / 100;

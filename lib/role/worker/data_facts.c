@@ -140,7 +140,8 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 		rc = data_schema_from_json(f.schema, &d->schema, e);
 	if (!rc && d->schema && data_schema_features(d->schema) != d->cols)
 		rc = err_set(e, ERR_FORMAT,
-		    "the description of the training data is damaged: its columns give %zu features, and not %zu",
+		    "the description of the training data is damaged: its columns have %zu "
+		    "features, not %zu",
 		    data_schema_features(d->schema), d->cols);
 	if (rc) {
 		dataset_free(d);

@@ -256,10 +256,9 @@ static enum err_code verify_ring(struct worker *w, struct err *e)
 	enum err_code rc = allreduce_verify(w->ring, &compared, e);
 
 	if (rc == ERR_FAILED)
-		log_error(w->cfg->log, "%s: the result is the servers' model", e->msg);
+		log_error(w->cfg->log, "%s: the servers' model becomes the result", e->msg);
 	else if (!rc && compared)
-		log_info(w->cfg->log,
-		    "the servers' parameters are those of the workers, in every bit");
+		log_info(w->cfg->log, "the servers' parameters equal the workers' in every bit");
 	return rc == ERR_FAILED ? ERR_OK : rc;
 }
 

@@ -103,14 +103,14 @@ static void save_good_model(struct worker *w, char *said, size_t n)
 	char *path;
 
 	if (!dir) {
-		snprintf(said, n, "no model is kept: this worker has no run directory");
+		snprintf(said, n, "the model is not saved: this worker has no run directory");
 		return;
 	}
 	path = rundir_path(dir, "model.safetensors");
 	if (params_save_good(&w->params, path, &why))
-		snprintf(said, n, "the saved model is as the servers have it now: %.300s", why.msg);
+		snprintf(said, n, "the model is saved in its current state: %.300s", why.msg);
 	else
-		snprintf(said, n, "the model of step %llu is kept",
+		snprintf(said, n, "the model of step %llu is saved",
 		    (unsigned long long)w->params.good_step);
 	free(path);
 }
@@ -136,8 +136,9 @@ static void describe_large_values(const struct worker *w, char *said, size_t n)
 	if (!d || d->numbered || most < SUSPICIOUS)
 		return;
 	snprintf(said, n,
-	    "%.160s was read as %s, and has values as large as %.3g: if that is not its format, name the right one "
-	    "(?format=... behind the path; ps-ctl list readers), else scale them; ",
+	    "%.160s was read as %s, and has values as large as %.3g: if its format is another, "
+	    "name it (?format=... after the path; ps-ctl list readers), otherwise scale the "
+	    "values; ",
 	    d->source ? d->source : "the data", d->format ? d->format : "data", most);
 }
 

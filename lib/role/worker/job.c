@@ -50,12 +50,12 @@ static enum err_code number_data(struct job *j, const struct job_source *from,
 		    (size_t)(j->conf.job.examples ? (uint64_t)j->conf.job.examples
 		                                  : from->examples));
 	} else if (!from->ndata && !paths->n) {
-		return err_set(e, ERR_CONFIG, "job.examples: nobody says how many there are");
+		return err_set(e, ERR_CONFIG, "job.examples: must be above 0 without job.data");
 	} else {
 		if (data_load_cached(cache,
 		        from->ndata ? from->data : (const char *const *)paths->item,
 		        from->ndata ? from->ndata : paths->n, NULL, &want, NULL, &d, e))
-			return err_prefix(e, "job.examples does not say how many there are");
+			return err_prefix(e, "cannot count the examples");
 		j->train = dataset_numbered(d->rows);
 		dataset_free(d);
 	}
@@ -86,8 +86,8 @@ static enum err_code check_blocks_fit(const struct job *j, struct err *e)
 	if (!why)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "job.data_memory: the data need more than %llu bytes in memory, and %s cannot have them in blocks; "
-	    "raise it",
+	    "job.data_memory: the data need more than %llu bytes, and %s cannot read them in "
+	    "blocks; raise it",
 	    (unsigned long long)j->conf.job.data_memory, why);
 }
 
@@ -177,7 +177,7 @@ static enum err_code check_stream_fits(const struct job *j, struct err *e)
 
 	if (!why)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "job.data: %s is a stream, and %s cannot have one",
+	return err_set(e, ERR_CONFIG, "job.data: %s is a stream, which %s cannot use",
 	    data_log_name(j->stream), why);
 }
 
@@ -225,7 +225,7 @@ static enum err_code open_stream(struct job *j, const struct job_source *from, c
 	if (!rc && head) {
 		j->train = head;
 		data_describe(j->train, text);
-		log_info(log, "data: a stream with %zu partition%s; the head has %s",
+		log_info(log, "data: a stream with %zu partition%s; its first events: %s",
 		    data_log_partitions(j->stream), data_log_partitions(j->stream) == 1 ? "" : "s",
 		    text);
 		rc = agree_on_head(j, from, e);
@@ -264,7 +264,7 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 		return rc;
 	if (stream && !(from->trains && from->head))
 		return err_set(e, ERR_NOTREADY,
-		    "%s is a stream, and no worker has seen its first events yet", stream);
+		    "%s is a stream, and no worker has read its first events yet", stream);
 	if (stream)
 		return open_stream(j, from, stream, want, cache->log, e);
 	rc = from->trains ? open_blocks(j, from, want, cache, e) : ERR_OK;
@@ -330,7 +330,7 @@ static enum err_code open_eval(struct job *j, const struct job_source *from,
 	if (rc && from->ndata) {
 		/* A worker that was started with its own data may run on a host without the job's
 		 * evaluation files. */
-		log_warn(cache->log, "no evaluation here: %s", e->msg);
+		log_warn(cache->log, "this worker cannot evaluate: %s", e->msg);
 		*e = (struct err){ 0 };
 		return ERR_OK;
 	}
@@ -589,7 +589,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 	else if (!out->conf.has_job)
 		rc = err_set(e, ERR_CONFIG, "this cluster has no job: its file has no \"job\"");
 	else if (!model_info_find(out->conf.job.model))
-		rc = err_set(e, ERR_CONFIG, "job.model: this program knows no \"%s\"",
+		rc = err_set(e, ERR_CONFIG, "job.model: this version has no model \"%s\"",
 		    out->conf.job.model);
 	if (!rc)
 		rc = allow_bad_lines(out, from->log, e);

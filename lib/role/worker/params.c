@@ -370,7 +370,7 @@ void params_clip(struct params *p, const struct batch *b, double most)
 static enum err_code check_saveable(const struct params *p, struct err *e)
 {
 	if (!p->has_good)
-		return err_set(e, ERR_NOTFOUND, "no step before was good");
+		return err_set(e, ERR_NOTFOUND, "no earlier step had finite parameters");
 	for (size_t i = 0; i < p->job->ntables; i++) {
 		const struct model_table *m = &p->job->table[i];
 

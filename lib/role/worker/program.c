@@ -270,7 +270,7 @@ static enum err_code read_line(struct program *p, char line[static LINE_MAX_BYTE
 		}
 		if (p->nsaid == sizeof p->said)
 			return err_set(e, ERR_FORMAT,
-			    "the program says a line of more than %u bytes", LINE_MAX_BYTES);
+			    "the program sent a line of more than %u bytes", LINE_MAX_BYTES);
 		if (poll(&f, 1, LOOK_MS) < 0 && errno != EINTR)
 			return err_sys(e, ERR_IO, "poll");
 		if (!f.revents) {
@@ -299,11 +299,11 @@ static enum err_code parse_numbers(char *at, struct eval_result *r, struct err *
 
 		value = strtok_r(NULL, " \t\r", &save);
 		if (!value)
-			return err_set(e, ERR_FORMAT,
-			    "the program says \"%.40s\" and no number behind it", name);
+			return err_set(e, ERR_FORMAT, "the program sent \"%.40s\" without a number",
+			    name);
 		if (strcmp(name, "examples") == 0 && !num_uint(value, UINT64_MAX, &r->examples))
 			return err_set(e, ERR_FORMAT,
-			    "the program says \"examples %.40s\": that is no count", value);
+			    "the program sent \"examples %.40s\", which is not a count", value);
 		if (k == METRICS)
 			continue;
 		/* NaN is accepted here: the worker fails the job for it with a message of its
@@ -312,7 +312,7 @@ static enum err_code parse_numbers(char *at, struct eval_result *r, struct err *
 		r->has[k] = true;
 		if (*end || end == value)
 			return err_set(e, ERR_FORMAT,
-			    "the program says \"%s %.40s\": that is no number", name, value);
+			    "the program sent \"%s %.40s\", which is not a number", name, value);
 	}
 	return ERR_OK;
 }
@@ -338,10 +338,10 @@ static enum err_code read_answer(struct program *p, const struct question *q,
 		return ERR_OK;
 	}
 	if (strncmp(says, "error", 5) == 0 && (!says[5] || says[5] == ' '))
-		return err_set(e, ERR_NOTREADY, "the program says at step %llu: %.400s",
+		return err_set(e, ERR_NOTREADY, "the program reports an error at step %llu: %.400s",
 		    (unsigned long long)p->step, says[5] ? says + 6 : "error");
 	return err_set(e, ERR_FORMAT,
-	    "the program answers \"%.200s\": wanted is \"ok %s\" or \"error TEXT\"", says,
+	    "the program answered \"%.200s\", expected \"ok %s\" or \"error TEXT\"", says,
 	    q->params ? "loss NUMBER examples NUMBER" : "rows TABLE NUMBER ...");
 }
 
@@ -386,10 +386,10 @@ static enum err_code ask_with_restart(struct program *p, const struct question *
 		if (p->cfg.attend && p->cfg.attend(p->cfg.ctx, &why))
 			return err_set(e, why.code, "%s", why.msg);
 		if (i == AGAIN)
-			return err_set(e, ERR_NOTREADY, "%.500s; it was started again %u times",
-			    e->msg, AGAIN);
+			return err_set(e, ERR_NOTREADY, "%.500s; it was restarted %u times", e->msg,
+			    AGAIN);
 		atomic_fetch_add(p->cfg.restarts, 1);
-		log_warn(p->cfg.log, "%s: it is started again", e->msg);
+		log_warn(p->cfg.log, "%s; restarting it", e->msg);
 	}
 }
 
@@ -447,10 +447,11 @@ static double ask_gradient(void *ctx, const struct batch *b, const float *const 
 	free(about);
 	if (!rc && !r.has[METRIC_loss])
 		rc = err_set(&p->fault, ERR_FORMAT,
-		    "the program answers \"ok\" without its loss: wanted is \"ok loss NUMBER examples NUMBER\"");
+		    "the program answered \"ok\" without its loss, expected \"ok loss NUMBER "
+		    "examples NUMBER\"");
 	if (!rc && r.examples && r.examples != b->rows)
 		rc = err_set(&p->fault, ERR_FORMAT,
-		    "the program answers for %llu example%s, and was asked for %zu",
+		    "the program answered for %llu example%s, expected %zu",
 		    (unsigned long long)r.examples, NUM_S(r.examples), b->rows);
 	if (!rc)
 		rc = program_files_read_grads(&p->files, p->of_step, grads, &p->fault);

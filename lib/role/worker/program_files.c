@@ -234,7 +234,7 @@ static enum err_code read_grad_file(const struct program_files *f, const struct 
 		rc = err_sys(e, ERR_FORMAT, "cannot read the gradient in %s", path);
 	else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != table_bytes(f, rows, table))
 		rc = err_set(e, ERR_FORMAT,
-		    "%s has %lld bytes, and the gradient of table \"%s\" has %zu bytes", path,
+		    "%s has %lld bytes, but the gradient of table \"%s\" has %zu bytes", path,
 		    (long long)st.st_size, f->job->table[table].name, table_bytes(f, rows, table));
 	else
 		rc = file_read_all(fd, grad, table_bytes(f, rows, table), e);

@@ -39,9 +39,8 @@ static enum err_code check_ascending(const char *path, const struct params_rows 
 {
 	for (size_t k = 1; k < r->n; k++)
 		if (r->id[k] <= r->id[k - 1])
-			return err_set(e, ERR_FORMAT,
-			    "%s: ids ascend, each is there once: %llu follows %llu", path,
-			    (unsigned long long)r->id[k], (unsigned long long)r->id[k - 1]);
+			return err_set(e, ERR_FORMAT, "%s: ids must ascend: %llu follows %llu",
+			    path, (unsigned long long)r->id[k], (unsigned long long)r->id[k - 1]);
 	return ERR_OK;
 }
 
@@ -64,8 +63,8 @@ static enum err_code read_ids_file(const struct program_files *f, size_t table,
 		rc = err_sys(e, ERR_FORMAT, "cannot read the ids in %s", path);
 	else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != r->n * sizeof *r->id)
 		rc = err_set(e, ERR_FORMAT,
-		    "%s has %lld bytes, and the %zu ids that the program says have %zu bytes", path,
-		    (long long)st.st_size, r->n, r->n * sizeof *r->id);
+		    "%s has %lld bytes, but the %zu ids of the program's answer have %zu bytes",
+		    path, (long long)st.st_size, r->n, r->n * sizeof *r->id);
 	else
 		rc = file_read_all(fd, r->id, r->n * sizeof *r->id, e);
 	if (!rc)
@@ -90,13 +89,14 @@ static enum err_code read_named_table(const struct program_files *f, const char 
 		i++;
 	if (i == f->job->ntables)
 		return err_set(e, ERR_FORMAT,
-		    "the program names rows of \"%.63s\": the job has no sparse table of that name",
+		    "the program requested rows of \"%.63s\", but the job has no sparse table of "
+		    "that name",
 		    name);
 	if (rows[i].n)
-		return err_set(e, ERR_FORMAT, "the program names rows of \"%s\" twice", name);
+		return err_set(e, ERR_FORMAT, "the program requested rows of \"%s\" twice", name);
 	if (!num_uint(number, ROWS_MOST, &n))
 		return err_set(e, ERR_FORMAT,
-		    "the program says \"rows %s %.40s\": wanted is a count of at most %u", name,
+		    "the program sent \"rows %s %.40s\", expected a count of at most %u", name,
 		    number, ROWS_MOST);
 	rows[i].n = (size_t)n;
 	return read_ids_file(f, i, &rows[i], e);
@@ -114,7 +114,8 @@ enum err_code program_rows_parse(const struct program_files *f, char *says,
 
 		if (strcmp(word, "rows") != 0 || !number)
 			return err_set(e, ERR_FORMAT,
-			    "the program says \"%.40s\" when asked for rows: wanted is \"ok rows TABLE NUMBER ...\"",
+			    "the program answered \"%.40s\" to a request for rows, expected \"ok "
+			    "rows TABLE NUMBER ...\"",
 			    word);
 		if (read_named_table(f, name, number, rows, e))
 			return e ? e->code : ERR_FORMAT;

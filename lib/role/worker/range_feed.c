@@ -33,7 +33,8 @@ static enum err_code check_range(const struct feed *f, const struct leased_range
 {
 	if (r->units.end <= f->source->units && r->units.begin < r->units.end && r->own.batch)
 		return ERR_OK;
-	return err_set(e, ERR_PROTO, "the coordinator leased a range that the data does not have");
+	return err_set(e, ERR_PROTO,
+	    "the coordinator leased a range that does not exist in the data");
 }
 
 /* Reports done ranges, names the ranges still held and where they are, and (more) requests another

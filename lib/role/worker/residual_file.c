@@ -125,10 +125,10 @@ void residual_file_load(struct worker *w)
 		return;
 	path = residual_path(w, step);
 	if (client_load_residuals(w->client, path, &e) == ERR_OK)
-		log_info(w->cfg->log, "what was still to be pushed at step %llu is here again",
+		log_info(w->cfg->log, "restored the residuals of step %llu",
 		    (unsigned long long)step);
 	else if (e.code != ERR_NOTFOUND)
-		log_warn(w->cfg->log, "what was still to be pushed at step %llu is lost: %s",
+		log_warn(w->cfg->log, "the residuals of step %llu are lost: %s",
 		    (unsigned long long)step, e.msg);
 	free(path);
 }
@@ -167,7 +167,7 @@ void residual_file_save(struct worker *w)
 	if (!rc)
 		rc = client_save_residuals(w->client, path, &e);
 	if (rc)
-		log_warn(w->cfg->log, "what is still to be pushed is not saved: %s", e.msg);
+		log_warn(w->cfg->log, "cannot save the residuals: %s", e.msg);
 	else
 		remove_old_files(w);
 	free(dir);

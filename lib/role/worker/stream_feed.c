@@ -192,7 +192,8 @@ static enum err_code add_partition(struct feed *f, const struct answer_task *tas
 	if (h->range.own.batch || h->range.placed > h->range.used) {
 		leased_range_release(&h->range);
 		return err_set(e, ERR_PROTO,
-		    "the coordinator leased a partition of the stream in work");
+		    "the coordinator leased a partition of the stream that has an unfinished "
+		    "batch");
 	}
 	h->skip = h->range.used - h->range.placed;
 	rc = data_log_seek(x->log, partition_of(h),

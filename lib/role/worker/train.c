@@ -28,14 +28,14 @@ static bool must_leave(const struct worker *w)
 static enum err_code set_leave_error(const struct worker *w, struct err *e)
 {
 	return err_set(e, ERR_STOPPED, "%s",
-	    w->sent_away ? "asked to leave: there are to be fewer workers" : "interrupted");
+	    w->sent_away ? "the number of workers was reduced: leaving" : "interrupted");
 }
 
 /* Reports the loss of the rank in the same words whether the coordinator or a server noticed it
  * first. */
 static enum err_code fail_rank_lost(const struct worker *w, struct err *e)
 {
-	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its rank given up%s",
+	return err_set(e, ERR_FENCED, "worker-%u was declared lost and its rank given up%s",
 	    w->rank, w->cfg->kind->advise_restart(w));
 }
 

@@ -15,8 +15,7 @@ static bool has_custom_model(const struct worker *w)
  * again in the same way. */
 static const char *advise_restart(const struct worker *w)
 {
-	return w->cfg->rank < 0 ? "; start ps-work train again, and it takes a rank that is free"
-	                        : "";
+	return w->cfg->rank < 0 ? "; start ps-work train again to take a free rank" : "";
 }
 
 /* ---- native: learn/model computes ---- */
@@ -31,7 +30,8 @@ static enum err_code start_native(struct worker *w, struct err *e)
 {
 	return has_custom_model(w)
 	    ? err_set(e, ERR_CONFIG,
-	          "job.model: the gradients of model custom come from a program: ps-work train --exec COMMAND")
+	          "job.model: model custom requires a program that computes gradients: ps-work "
+	          "train --exec COMMAND")
 	    : ERR_OK;
 }
 
@@ -97,7 +97,7 @@ static enum err_code start_program(struct worker *w, struct err *e)
 {
 	return has_custom_model(w)
 	    ? program_begin(w->kind_state, &w->job, e)
-	    : err_set(e, ERR_CONFIG, "--exec: is for job.model custom, and this job's is %s",
+	    : err_set(e, ERR_CONFIG, "--exec: requires job.model custom, and this job has %s",
 	          w->job.conf.job.model);
 }
 

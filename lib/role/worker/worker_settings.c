@@ -33,7 +33,7 @@ static enum err_code skip_steps_before(struct worker *w, uint64_t step, struct e
 		return ERR_OK;
 	rc = client_clock(w->client, step - 1, 0, e);
 	if (!rc) {
-		log_info(w->cfg->log, "on to step %llu: all begin another mode there",
+		log_info(w->cfg->log, "skipping to step %llu, at which all workers change the mode",
 		    (unsigned long long)step);
 		w->step = step;
 	}

@@ -18,33 +18,36 @@
 
 static const struct family cluster_families[] = {
 	{ "ps_cluster_servers", "gauge", "Living servers.", "servers" },
-	{ "ps_cluster_servers_wanted", "gauge", "Servers that there shall be.", "servers_wanted" },
+	{ "ps_cluster_servers_wanted", "gauge", "Servers that the cluster should have.",
+	    "servers_wanted" },
 	{ "ps_cluster_workers", "gauge", "Active workers.", "workers" },
-	{ "ps_cluster_workers_wanted", "gauge", "Workers that there shall be.", "workers_wanted" },
+	{ "ps_cluster_workers_wanted", "gauge", "Workers that the cluster should have.",
+	    "workers_wanted" },
 	{ "ps_cluster_step", "gauge", "Step of the slowest active worker.", "step" },
-	{ "ps_cluster_steps_wanted", "gauge", "Steps that the job has, 0 when it has no bound.",
+	{ "ps_cluster_steps_wanted", "gauge", "Steps of the job, 0 without a limit.",
 	    "steps_total" },
 	{ "ps_cluster_data_bytes", "gauge", "Bytes of an epoch of data in blocks.", "data_bytes" },
 	{ "ps_cluster_data_done_bytes", "gauge",
-	    "Bytes of data in blocks that were trained on, in all epochs.", "data_done_bytes" },
+	    "Bytes of data in blocks that workers have trained on, in all epochs.",
+	    "data_done_bytes" },
 	{ "ps_cluster_layout_epoch", "gauge", "The layout epoch.", "layout_epoch" },
-	{ "ps_cluster_generation", "gauge", "Grows when state is rolled back to a checkpoint.",
-	    "generation" },
+	{ "ps_cluster_generation", "gauge",
+	    "Number that increases with each rollback to a checkpoint.", "generation" },
 	{ "ps_cluster_partitions", "gauge", "Partitions of all tables.", "partitions" },
 	{ "ps_cluster_partitions_moving", "gauge",
 	    "Partitions that are being copied to another server.", "partitions_moving" },
-	{ "ps_cluster_running_seconds", "gauge", "How long the job has run.", "seconds" },
-	{ "ps_cluster_settings", "gauge", "How often settings were changed.", "settings" },
-	{ "ps_cluster_paused", "gauge", "1 while workers are told to rest.", "paused" },
+	{ "ps_cluster_running_seconds", "gauge", "Time that the job has run.", "seconds" },
+	{ "ps_cluster_settings", "gauge", "Changes of settings.", "settings" },
+	{ "ps_cluster_paused", "gauge", "1 while the job is paused.", "paused" },
 	{ "ps_cluster_data_lost", "gauge", "1 when partitions have no replica left.", "data_lost" },
 	{ "ps_cluster_train_loss", "gauge", "Mean training loss of the workers' last batches.",
 	    "train_loss" },
 	{ "ps_cluster_progressive_loss", "gauge",
-	    "Mean loss of all examples, each before it was trained on.", "progressive_loss" },
+	    "Mean loss of all examples, each before training on it.", "progressive_loss" },
 	{ "ps_cluster_gradient_norm", "gauge", "Mean of the workers' last gradient norms.",
 	    "gradient_norm" },
 	{ "ps_cluster_learning_rate", "gauge",
-	    "Learning rate at the present step, by the schedule.", "lr" },
+	    "Learning rate of the current step, by the schedule.", "lr" },
 	{ "ps_cluster_eval_step", "gauge", "Step of the last evaluation.", "eval_step" },
 };
 
@@ -60,13 +63,12 @@ static const struct family checkpoint_families[] = {
 	{ "ps_checkpoint_failures_total", "counter", "Checkpoints that could not be made.",
 	    "checkpoint_failures" },
 	{ "ps_checkpoint_last_success_timestamp_seconds", "gauge",
-	    "When the newest checkpoint was made, 0 when there is none.",
-	    "checkpoint_unix_seconds" },
+	    "Time of the newest checkpoint, 0 without one.", "checkpoint_unix_seconds" },
 	{ "ps_checkpoint_last_step", "gauge", "Step of the newest checkpoint.", "checkpoint_step" },
-	{ "ps_checkpoint_duration_seconds", "gauge",
-	    "How long the newest checkpoint took to write.", "checkpoint_seconds" },
+	{ "ps_checkpoint_duration_seconds", "gauge", "Duration of the newest checkpoint.",
+	    "checkpoint_seconds" },
 	{ "ps_checkpoint_interval_seconds", "gauge",
-	    "How often there shall be one, 0 when it goes by steps or by request.",
+	    "Interval of checkpoints, 0 if they are made by steps or on request.",
 	    "checkpoint_every_seconds" },
 };
 
@@ -74,10 +76,10 @@ static void put_info(struct buf *out, const json_t *row)
 {
 	static const struct family build = { "ps_build_info", "gauge",
 		"Version of the coordinator.", NULL };
-	static const struct family info = { "ps_cluster_info", "gauge", "What the cluster is.",
+	static const struct family info = { "ps_cluster_info", "gauge", "Settings of the cluster.",
 		NULL };
 	static const struct family state = { "ps_cluster_state", "gauge",
-		"1 for the state the job is in.", NULL };
+		"1 for the current state of the job.", NULL };
 	static const char *const states[] = { "forming", "running", "finishing", "done", "failed",
 		"stopped" };
 	static const char *const labels[][2] = { { "name", "name" }, { "consistency", "sync" },
@@ -112,8 +114,7 @@ static void put_eval_families(struct buf *out, const json_t *eval)
 
 static void put_event_counts(struct buf *out, const json_t *events)
 {
-	static const struct family f = { "ps_events_total", "counter", "Events, by their kind.",
-		NULL };
+	static const struct family f = { "ps_events_total", "counter", "Events by kind.", NULL };
 	const char *kind;
 	json_t *n;
 
@@ -138,7 +139,8 @@ static void put_cluster(struct buf *out, const struct metrics *m)
 /* ---- processes ---- */
 
 static const struct family server_families[] = {
-	{ "ps_server_step", "gauge", "Steps that all ranks have completed here.", "step" },
+	{ "ps_server_step", "gauge", "Steps that all ranks have completed on this server.",
+	    "step" },
 	{ "ps_server_parameters", "gauge", "Parameters held.", "parameters" },
 	{ "ps_server_parameter_bytes", "gauge", "Bytes of parameters held.", "parameter_bytes" },
 	{ "ps_server_optimizer_bytes", "gauge", "Bytes of optimizer state and row indexes.",
@@ -155,7 +157,8 @@ static const struct family server_families[] = {
 	{ "ps_server_nonfinite_gradients_total", "counter", "Pushes refused for NaN or infinity.",
 	    "pushes_nonfinite" },
 	{ "ps_server_source_age_seconds", "gauge",
-	    "Of a read replica: since when it may differ from its source.", "source_age_seconds" },
+	    "Of a read replica: time since which it may differ from its source.",
+	    "source_age_seconds" },
 };
 
 static const struct family worker_families[] = {
@@ -163,31 +166,31 @@ static const struct family worker_families[] = {
 	{ "ps_worker_epoch", "gauge", "Epochs of the data, with a fraction.", "epoch" },
 	{ "ps_worker_loss", "gauge", "Mean loss of the last batches.", "train_loss" },
 	{ "ps_worker_progressive_loss", "gauge",
-	    "Mean loss of all examples, each before it was trained on.", "progressive_loss" },
+	    "Mean loss of all examples, each before training on it.", "progressive_loss" },
 	{ "ps_worker_gradient_norm", "gauge",
-	    "Norm of the last gradient that was looked at, before clipping.", "gradient_norm" },
+	    "Norm of the last measured gradient, before clipping.", "gradient_norm" },
 	{ "ps_worker_samples_total", "counter", "Examples trained on.", "examples" },
-	{ "ps_worker_lag_events", "gauge", "Events of a stream that wait for it, about.", "lag" },
+	{ "ps_worker_lag_events", "gauge",
+	    "Approximate number of events of a stream that wait for it.", "lag" },
 	{ "ps_worker_pushed_bytes_total", "counter", "Bytes sent to servers.", "pushed_bytes" },
 	{ "ps_worker_pulled_bytes_total", "counter", "Bytes received from servers.",
 	    "pulled_bytes" },
 	{ "ps_worker_rows_offered_total", "counter", "Rows of sparse gradients.", "rows_offered" },
-	{ "ps_worker_rows_held_total", "counter", "Of these, rows that the filter has held back.",
-	    "rows_held" },
+	{ "ps_worker_rows_held_total", "counter",
+	    "Rows of sparse gradients that the filter has held back.", "rows_held" },
 	{ "ps_worker_data_read_bytes_total", "counter", "Bytes of data in blocks that it has read.",
 	    "data_read_bytes" },
 	{ "ps_worker_blocks_left", "gauge",
-	    "Blocks of its leased ranges of data that it has not read yet.", "blocks_left" },
+	    "Blocks of its leased ranges of data that it has not yet read.", "blocks_left" },
 	{ "ps_worker_bad_lines_total", "counter",
 	    "Lines or events of its data that it has skipped.", "bad_lines" },
 	{ "ps_worker_ring_bytes_total", "counter",
 	    "Bytes sent to other workers, with via allreduce.", "ring_bytes" },
-	{ "ps_worker_settings", "gauge", "The number of the settings that it goes by.",
-	    "settings" },
+	{ "ps_worker_settings", "gauge", "Epoch of the settings that it uses.", "settings" },
 };
 
 static const struct family relay_families[] = {
-	{ "ps_relay_workers", "gauge", "Workers that go through it.", "workers" },
+	{ "ps_relay_workers", "gauge", "Workers that use it.", "workers" },
 	{ "ps_relay_received_bytes_total", "counter", "Bytes received on data connections.",
 	    "received_bytes" },
 	{ "ps_relay_sent_bytes_total", "counter", "Bytes sent on data connections.", "sent_bytes" },
@@ -197,7 +200,7 @@ static const struct family process_families[] = {
 	{ "process_resident_memory_bytes", "gauge", "Resident memory.", "rss_bytes" },
 	{ "process_cpu_seconds_total", "counter", "Processor time used.", "cpu_seconds" },
 	{ "process_open_fds", "gauge", "Open file descriptors.", "open_fds" },
-	{ "process_start_time_seconds", "gauge", "When it was started, as Unix time.",
+	{ "process_start_time_seconds", "gauge", "Start of the process, as Unix time.",
 	    "start_unix_seconds" },
 };
 
@@ -227,7 +230,7 @@ static void put_up(struct buf *out, const struct kind *k)
 static void put_servers(struct buf *out, const json_t *rows)
 {
 	static const struct family pushes = { "ps_server_pushes_total", "counter",
-		"Pushes by what became of them.", NULL };
+		"Pushes by result.", NULL };
 	static const char *const result[] = { "applied", "merged", "duplicate", "late", "refused",
 		"split" };
 	static const char *const key[] = { "pushes_applied", "pushes_merged", "pushes_duplicate",
@@ -237,12 +240,11 @@ static void put_servers(struct buf *out, const json_t *rows)
 	static const struct family apply = { "ps_server_apply_duration_seconds", "histogram",
 		"Time from a verified push to its sum or update.", "apply" };
 	static const struct family barrier = { "ps_server_barrier_wait_seconds", "histogram",
-		"Time that questions for parameters were held until their step might begin.",
-		"barrier" };
+		"Time that pulls waited until their step could begin.", "barrier" };
 	const struct kind k = { rows, "server", "live",
 		{ "ps_server_up", "gauge", "1 when the server is live.", NULL },
 		{ "ps_server_last_seen_timestamp_seconds", "gauge",
-		    "When it was heard of last, 0 for never.", NULL } };
+		    "Time of its last message, 0 for never.", NULL } };
 
 	put_up(out, &k);
 	exposition_put_rows(out, server_families, COUNT(server_families), rows, "server");
@@ -276,7 +278,7 @@ static void put_workers(struct buf *out, const json_t *rows)
 	const struct kind k = { rows, "worker", "active",
 		{ "ps_worker_up", "gauge", "1 when the worker is active.", NULL },
 		{ "ps_worker_last_seen_timestamp_seconds", "gauge",
-		    "When it was heard of last, 0 for never.", NULL } };
+		    "Time of its last message, 0 for never.", NULL } };
 
 	put_up(out, &k);
 	exposition_put_rows(out, worker_families, COUNT(worker_families), rows, "worker");
@@ -290,7 +292,7 @@ static void put_relays(struct buf *out, const json_t *rows)
 {
 	const struct kind k = { rows, "relay", "live",
 		{ "ps_relay_up", "gauge", "1 when the relay is live.", NULL },
-		{ "ps_relay_last_seen_timestamp_seconds", "gauge", "When it was heard of last.",
+		{ "ps_relay_last_seen_timestamp_seconds", "gauge", "Time of its last message.",
 		    NULL } };
 
 	if (!json_array_size(rows))
@@ -300,7 +302,7 @@ static void put_relays(struct buf *out, const json_t *rows)
 }
 
 static const struct family table_families[] = {
-	{ "ps_table_rows", "gauge", "Rows that a sparse table has.", "live_rows" },
+	{ "ps_table_rows", "gauge", "Rows of a sparse table.", "live_rows" },
 	{ "ps_table_bytes", "gauge",
 	    "Bytes that they take in one replica, with optimizer state, index and counts of ids.",
 	    "bytes" },
@@ -308,14 +310,13 @@ static const struct family table_families[] = {
 
 static const struct family policy_families[] = {
 	{ "ps_table_rows_offered_total", "counter",
-	    "Row gradients that came to a table with a policy.", "offered" },
-	{ "ps_table_rows_admitted_total", "counter", "Rows made for ids that had none.",
-	    "admitted" },
+	    "Row gradients received by a table with a policy.", "offered" },
+	{ "ps_table_rows_admitted_total", "counter", "Rows created for new ids.", "admitted" },
 	{ "ps_table_rows_refused_total", "counter",
-	    "Row gradients dropped, as the id was not admitted.", "refused" },
-	{ "ps_table_rows_expired_total", "counter",
-	    "Rows dropped as they were not updated for long.", "expired" },
-	{ "ps_table_rows_evicted_total", "counter", "Rows dropped to make room.", "evicted" },
+	    "Row gradients dropped because the id was not admitted.", "refused" },
+	{ "ps_table_rows_expired_total", "counter", "Rows dropped because they had expired.",
+	    "expired" },
+	{ "ps_table_rows_evicted_total", "counter", "Rows dropped to free memory.", "evicted" },
 };
 
 /* Sparse tables; their counters only where the table has a row policy. */

@@ -117,7 +117,7 @@ static void add_failing_start(const struct coordinator *coordinator, json_t *sta
 		json_object_set_new(row, "since_seconds", json_of_num(seconds));
 		json_object_set_new(row, "because", json_string(f.error));
 		json_object_set_new(row, "remedy",
-		    json_string("mend that; the supervisor tries again until the deadline"));
+		    json_string("fix the cause; the supervisor tries again until the deadline"));
 		json_array_append_new(why, row);
 	}
 }
@@ -244,7 +244,7 @@ static int get_snapshot(void *ctx, const struct http_request *req, struct http_a
 	json_decref(a->json);
 	a->json = NULL;
 	http_fail(a, ERR_USAGE, NULL,
-	    "of: names some of status, servers, workers, tables, why, with commas between them");
+	    "of: must be a list of status, servers, workers, tables and why, separated by commas");
 	return HTTP_DONE;
 }
 
@@ -422,7 +422,8 @@ static int get_targets(void *ctx, const struct http_request *req, struct http_an
 
 	(void)req;
 	if (!scrape_address(coordinator, address, sizeof address)) {
-		http_fail(a, ERR_NOTREADY, NULL, "the coordinator does not listen yet, or no more");
+		http_fail(a, ERR_NOTREADY, NULL,
+		    "the coordinator does not listen yet, or has stopped");
 		return HTTP_DONE;
 	}
 	return routes_answer(a,

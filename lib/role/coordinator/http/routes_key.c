@@ -19,7 +19,7 @@ static enum err_code require_run_dir(const struct coordinator *coordinator, stru
 {
 	return coordinator->server->cfg.id->run_dir
 	    ? ERR_OK
-	    : err_set(e, ERR_UNSUPPORTED, "this coordinator has no run directory to keep keys in");
+	    : err_set(e, ERR_UNSUPPORTED, "this coordinator has no run directory for keys");
 }
 
 /* ---- list ---- */
@@ -119,7 +119,7 @@ static enum err_code read_entry(const json_t *body, struct keyring_entry *entry,
 		    KEY_TEXT_LEN, 2 * KEY_BYTES);
 	if (date && !keyring_date(date, &entry->expires))
 		return err_set(e, ERR_USAGE,
-		    "expires: must be YYYY-MM-DD, or with THH:MM:SSZ after it");
+		    "expires: must be YYYY-MM-DD, or YYYY-MM-DDTHH:MM:SSZ");
 	return ERR_OK;
 }
 
@@ -169,7 +169,8 @@ static enum err_code revoke_named_key(struct coordinator *coordinator, const cha
 
 	if (!rc && strcmp(name, id->name) == 0)
 		rc = err_set(e, ERR_USAGE,
-		    "%s is the coordinator's own key, which it is known by: it cannot be revoked while it runs",
+		    "%s is the coordinator's own key: it cannot be revoked while the coordinator "
+		    "runs",
 		    name);
 	if (!rc)
 		rc = rundir_revoke_key(id->run_dir, name, &was, e);
@@ -195,8 +196,8 @@ static enum err_code revoke_named_key(struct coordinator *coordinator, const cha
 		rc = server_reload_keys(coordinator->server, made, e);
 	if (unwritten.code)
 		rc = err_set(e, ERR_IO,
-		    "%s is revoked for as long as the coordinator runs, but its line stays in authorized_keys: "
-		    "%.300s; make room and revoke it once more",
+		    "%s is revoked for as long as the coordinator runs, but its line remains in "
+		    "authorized_keys: %.300s; free disk space and revoke it again",
 		    name, unwritten.msg);
 	return rc;
 }
@@ -293,7 +294,7 @@ static enum err_code invite_kept(struct coordinator *coordinator, const char *na
 
 	if (!is_admitted(coordinator->server, name, &entry) || entry.is_token ||
 	    !rundir_has_key_file(run, name))
-		return err_set(e, ERR_NOTFOUND, "the run directory has no key of the name %.*s",
+		return err_set(e, ERR_NOTFOUND, "the run directory has no key named %.*s",
 		    KEYRING_NAME_MAX, name);
 	path = mem_printf("%s/keys/%s.key", run, entry.name);
 	rc = key_pair_load(path, &pair, e);

@@ -31,7 +31,7 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 		return routes_fail(a, &e);
 	if (!coordinator->checkpoints) {
 		http_fail(a, ERR_UNSUPPORTED, NULL,
-		    "this coordinator has no run directory to keep checkpoints in");
+		    "this coordinator has no run directory for checkpoints");
 		return HTTP_DONE;
 	}
 	a->park_ms = HTTP_PARK_MAX_MS;
@@ -211,8 +211,8 @@ static int answer_voted_change(struct coordinator *coordinator, const struct htt
 	}
 	if (!req->late)
 		return HTTP_PARK;
-	http_fail(a, ERR_TIMEOUT, "ps-ctl events says when it is",
-	    "the servers have not decided it yet");
+	http_fail(a, ERR_TIMEOUT, "ps-ctl events shows when it is",
+	    "the servers have not yet voted on it");
 	return HTTP_DONE;
 }
 
@@ -245,7 +245,7 @@ int routes_post_tables(void *ctx, const struct http_request *req, struct http_an
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
 	if (json_object_size(req->body) != 1) {
-		err_set(&e, ERR_USAGE, "one of tables, add, grow and drop is wanted");
+		err_set(&e, ERR_USAGE, "requires one of tables, add, grow and drop");
 		return routes_fail(a, &e);
 	}
 	if (json_object_get(req->body, "tables"))

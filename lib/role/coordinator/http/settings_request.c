@@ -67,8 +67,8 @@ enum err_code settings_check_job(const struct coordinator *coordinator, const st
 
 	if (strcmp(c->via, "allreduce") == 0 && !conf_holds_at_once(set))
 		return err_set(e, ERR_CONFIG,
-		    "via: with allreduce workers make the updates, and only keys that take effect "
-		    "at once can change: checkpoint_every, log_level, on_worker_loss and quotas");
+		    "via: with allreduce only keys that take effect at once can change: "
+		    "checkpoint_every, log_level, on_worker_loss and quotas");
 	rc = check_rules_of_tables(coordinator, c, e);
 	if (rc)
 		return rc;
@@ -80,7 +80,8 @@ enum err_code settings_check_job(const struct coordinator *coordinator, const st
 		for (size_t i = 0; i < sizeof of_mode / sizeof *of_mode; i++)
 			if (strcmp(leaf, of_mode[i]) == 0 && coord_has_relays(coordinator->coord))
 				return err_set(e, ERR_CONFIG,
-				    "%s: cannot change while relays sum for workers: they do so in bsp only",
+				    "%s: cannot change while the cluster has relays, which "
+				    "require bsp",
 				    leaf);
 		/* These keys change the meaning of a push, so all workers must change at the
 		 * same step. */
@@ -192,8 +193,8 @@ static enum err_code plan_setting(struct coordinator *coordinator, const json_t 
 		json_decref(one);
 		return conf_holds_at_once(set)
 		    ? err_set(e, ERR_USAGE,
-		          "at: these keys belong to no step; they take effect at once")
-		    : err_set(e, ERR_LIMIT, "at: %u changes are planned already", PLANNED_MAX);
+		          "at: not allowed for these keys, which take effect at once")
+		    : err_set(e, ERR_LIMIT, "at: %u changes are already planned", PLANNED_MAX);
 	}
 	json_array_foreach((json_t *)(uintptr_t)had, i, p) {
 		if (!in && json_int(p, "at", 0) > (json_int_t)at) {
@@ -247,7 +248,8 @@ static void request_due_plan(struct coordinator *coordinator, int64_t now)
 	rc = validate_and_propose(coordinator, json_object_get(first, "set"),
 	    (uint64_t)json_int(first, "at", 0), json_str(first, "who", ""), &ticket, &e);
 	if (rc)
-		coordinator_event(coordinator, "set_refused", "what was planned for step %lld: %s",
+		coordinator_event(coordinator, "set_refused",
+		    "cannot apply the change planned for step %lld: %s",
 		    (long long)json_int(first, "at", 0), e.msg);
 	json_decref(first);
 }
@@ -366,7 +368,8 @@ static enum err_code take_member_count(struct settings_request *w, const char *n
 	if (v && (!json_is_string(v) || !num_int(json_string_value(v), 1, 65535, out)))
 		rc = err_set(e, ERR_CONFIG, "%s: must be a number, as \"4\"", name);
 	else if (v && w->at >= 0)
-		rc = err_set(e, ERR_USAGE, "at: how many %s there are changes at once", name);
+		rc = err_set(e, ERR_USAGE,
+		    "at: not allowed, because the number of %s changes at once", name);
 	json_object_del(w->set, name);
 	return rc;
 }
@@ -400,11 +403,11 @@ static enum err_code check_planned_step(const struct coordinator *coordinator,
 	if (w->at < 0)
 		return ERR_OK;
 	if (coord_phase(coordinator->coord) > COORD_RUNNING || !coordinator->cfg.has_job)
-		return err_set(e, ERR_NOTREADY, "at: no job runs that would come to a step");
+		return err_set(e, ERR_NOTREADY, "at: requires a running job");
 	if ((uint64_t)w->at < coord_newest_step(coordinator->coord))
 		return err_set(e, ERR_USAGE,
-		    "at: step %lld is past: the fastest worker is at step %llu; name a later step, or leave it out "
-		    "to change at the next",
+		    "at: step %lld has passed: the fastest worker is at step %llu; name a later "
+		    "step, or omit it to change at the next one",
 		    (long long)w->at, (unsigned long long)coord_newest_step(coordinator->coord));
 	return ERR_OK;
 }

@@ -20,7 +20,7 @@ static enum err_code parse_add(const struct coordinator *coordinator, const json
 		return err_set(e, ERR_CONFIG, "add.init: must be zeros or uniform");
 	if ((out->init == TABLE_UNIFORM) != (out->init_limit > 0))
 		return err_set(e, ERR_CONFIG,
-		    "add.init_limit: must be above 0 with init uniform, and not there without");
+		    "add.init_limit: must be above 0 with init uniform, and absent otherwise");
 	return ERR_OK;
 }
 

@@ -93,10 +93,10 @@ enum err_code trace_request_begin(struct coordinator *coordinator, double second
 	int64_t mono = clock_now(), wall = clock_wall();
 
 	if (!t->done)
-		return err_set(e, ERR_EXISTS, "a trace is being taken, for %.1f s more",
+		return err_set(e, ERR_EXISTS, "a trace is already being recorded, for %.1f s more",
 		    t->on ? (double)(t->until - now) / NSEC_PER_SEC : (double)GRACE / NSEC_PER_SEC);
 	if (coord_ended(coordinator->coord))
-		return err_set(e, ERR_NOTREADY, "the cluster is about to end");
+		return err_set(e, ERR_NOTREADY, "the cluster is stopping");
 	drop_trace(t);
 	t->process = json_object();
 	expect_processes(t, coord_servers(coordinator->coord, now), "live");

@@ -117,7 +117,7 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 	ps-work words words.safetensors king queen -n 3 | cmp - near
 	ps-work eval words.safetensors other.txt | cmp - loss
 	run -4 ps-work words words.safetensors Atlantis
-	[[ $output == *'"Atlantis" is none of the 12 words'* ]]
+	[[ $output == *'"Atlantis" is not among the 12 trained words'* ]]
 }
 
 @test "a checkpoint, a run directory and a file are named in the same way" {

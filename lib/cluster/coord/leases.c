@@ -62,7 +62,7 @@ struct leases {
 	 * or begun since. */
 	struct state_leases *base;
 	struct recorded *record;
-	size_t nrecorded;
+	size_t nrecorded, record_room;
 };
 
 struct leases *leases_new(uint64_t examples, uint64_t range, uint64_t epochs)
@@ -215,7 +215,10 @@ static void record_attempt(struct leases *t, struct lease_node *l)
 {
 	if (!t->base || !l->lease.attempt.batch || t->assigned)
 		return;
-	t->record = mem_regrow(t->record, t->nrecorded + 1, sizeof *t->record);
+	if (t->nrecorded == t->record_room) {
+		t->record_room = t->record_room ? 2 * t->record_room : 64;
+		t->record = mem_regrow(t->record, t->record_room, sizeof *t->record);
+	}
 	t->record[t->nrecorded++] = (struct recorded){ .id = l->lease.id,
 		.worker = l->holder,
 		.until = UINT64_MAX,
@@ -249,7 +252,7 @@ void leases_end_record(struct leases *t)
 	free(t->record);
 	state_leases_free(t->base);
 	t->record = NULL;
-	t->nrecorded = 0;
+	t->nrecorded = t->record_room = 0;
 	t->base = NULL;
 }
 
@@ -672,10 +675,16 @@ void leases_count(const struct leases *t, uint64_t *done, uint64_t *leased, uint
 	*leased = t->leased;
 }
 
+/* Makes room for so many more attempts and places. */
+static void reserve_saved(struct state_leases *s, size_t attempts, size_t places)
+{
+	s->attempts = mem_regrow(s->attempts, s->nattempts + attempts + 1, sizeof *s->attempts);
+	s->places = mem_regrow(s->places, s->nplaces + places + 1, sizeof *s->places);
+}
+
 static void save_attempt(struct state_leases *s, uint64_t id, const struct lease_attempt *a,
     bool earlier)
 {
-	s->attempts = mem_regrow(s->attempts, s->nattempts + 1, sizeof *s->attempts);
 	s->attempts[s->nattempts++] = (struct state_attempt){ .id = (int64_t)id,
 		.from = (int64_t)a->from,
 		.step = (int64_t)a->step,
@@ -688,7 +697,6 @@ static void save_place(struct state_leases *s, uint64_t id, uint64_t placed, int
 {
 	if (place == LEASES_NOT_BEGUN)
 		return;
-	s->places = mem_regrow(s->places, s->nplaces + 1, sizeof *s->places);
 	s->places[s->nplaces++] = (struct state_place){ .id = (int64_t)id,
 		.placed = (int64_t)placed,
 		.place = place };
@@ -709,7 +717,7 @@ static void save_lease(const struct leases *all, struct state_leases *s, const s
 struct state_leases *leases_save(const struct leases *t)
 {
 	struct state_leases *s = mem_alloc(sizeof *s);
-	size_t n = t->leased;
+	size_t n = t->leased, attempts = 0;
 
 	*s = (struct state_leases){ .stream = t->stream,
 		.assigned = (int64_t)t->assigned,
@@ -721,6 +729,9 @@ struct state_leases *leases_save(const struct leases *t)
 		.counted_examples = (int64_t)t->counted_examples };
 	for (const struct lease_node *l = t->back; l; l = l->next)
 		n++;
+	for (const struct lease_node *l = t->by_id; l; l = l->hh.next)
+		attempts += l->lease.n_earlier + 1;
+	reserve_saved(s, attempts, n);
 	s->open = mem_array(n + 1, sizeof *s->open);
 	s->held = mem_array(t->leased + 1, sizeof *s->held);
 	for (uint32_t i = 0; i < t->nholders; i++)
@@ -857,6 +868,7 @@ struct state_leases *leases_recorded(const struct leases *t, const struct taken 
 	if (!s || t->assigned)
 		return s;
 	add_new_ranges(t, s);
+	reserve_saved(s, t->nrecorded, t->nrecorded + HASH_COUNT(t->by_id));
 	for (size_t i = 0; i < t->nrecorded; i++) {
 		const struct recorded *r = &t->record[i];
 		struct lease_attempt a = r->own;

@@ -32,7 +32,10 @@ static void cutting(void)
 	ok(!bad, "ids in a row are spread evenly over them");
 	ok(table_part_of(t, UINT64_MAX) < t->nparts && table_part_of(t, 7) == table_part_of(t, 7),
 	    "any id has its partition, always the same");
-	ok(add(&l, sparse("big", UINT64_C(1) << 30, 16))->nparts == 4096,
+	ok(add(&l, sparse("wide", UINT64_C(1) << 20, 157))->nparts == 256,
+	    "a large one has a partition for each 2^20 values");
+	ok(add(&l, sparse("big", UINT64_C(1) << 30, 16))->nparts == 4096 &&
+	        add(&l, sparse("bigger", UINT64_C(1) << 34, 16))->nparts == 4096,
 	    "a huge one has 4096, not more");
 	layout_release(&l);
 }
@@ -182,6 +185,9 @@ static void json(void)
 	t.seed = UINT64_MAX - 1;
 	t.decay = true;
 	add(&l, t);
+	t = sparse("old", 1000, 8);
+	t.nparts = 1024;
+	add(&l, t);
 	t = dense("reduced", 100, 7);
 	t.reduced = true;
 	t.init = TABLE_CONSTANT;
@@ -192,6 +198,8 @@ static void json(void)
 	j = layout_to_json(&l);
 	ok(layout_from_json(j, &back, &e) == ERR_OK && same(&l, &back),
 	    "a layout goes through JSON unchanged, seeds above 2^53 and floats too: %s", e.msg);
+	ok(layout_find(&back, "old") && layout_find(&back, "old")->nparts == 1024,
+	    "a sparse table keeps partitions that a new one would not have");
 	json_decref(j);
 	layout_release(&l);
 	layout_release(&back);

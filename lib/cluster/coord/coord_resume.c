@@ -79,9 +79,10 @@ void coord_resume_fit_table(struct coord *c, const struct table *shape)
 	t->init_limit = shape->init_limit;
 	t->seed = shape->seed;
 	t->policy = shape->policy;
-	/* A sparse table keeps its partitions, whose number follows from its rows. */
-	if (!t->sparse)
-		t->rows = shape->rows;
+	/* A sparse table keeps its rows and its partitions. */
+	if (t->sparse)
+		return;
+	t->rows = shape->rows;
 	t->nparts = table_count_parts(t);
 }
 

@@ -17,6 +17,9 @@
  * upper bound limits what a server must loop over at each step. */
 #define SPARSE_PARTS_MIN 16u
 #define SPARSE_PARTS_MAX 4096u
+/* Values of a sparse partition, where the table is large enough. A batch has rows of many partitions,
+ * and each costs a record in both directions, so that small ones would have little more than a row. */
+#define SPARSE_PART_ELEMENTS (UINT64_C(1) << 20)
 
 void layout_release(struct layout *l)
 {
@@ -175,7 +178,8 @@ enum err_code layout_add(struct layout *l, const struct table *shape, struct tab
 	t = &l->table[l->ntables];
 	*t = *shape;
 	t->id = (uint16_t)l->ntables++;
-	t->nparts = table_count_parts(t);
+	if (!t->sparse || !t->nparts)
+		t->nparts = table_count_parts(t);
 	t->run = NULL;
 	t->nruns = 0;
 	index_last_table(l);
@@ -500,9 +504,9 @@ static enum err_code runs_from_json(const json_t *runs, struct table *t, struct 
 	return ERR_OK;
 }
 
-/* Appends one table of a received layout to l. The number of partitions is computed here by
- * layout_add and compared with what the sender says, so that both sides must agree about it. A
- * dropped table may have the name of another one. ERR_PROTO, or the errors of layout_add. */
+/* Appends one table of a received layout to l. The number of partitions of a dense table is computed
+ * here by layout_add and compared with what the sender says, so that both sides must agree about it.
+ * A dropped table may have the name of another one. ERR_PROTO, or the errors of layout_add. */
 static enum err_code read_layout_table(const json_t *j, struct layout *l, struct err *e)
 {
 	struct layout_place place;
@@ -607,19 +611,18 @@ uint32_t table_part_elements(const struct table *t, uint32_t part)
 
 uint32_t table_count_parts(const struct table *t)
 {
-	uint64_t want = (table_elements(t) + PART_ELEMENTS - 1) / PART_ELEMENTS;
+	struct table_piece last = last_piece(t);
 	uint32_t n = SPARSE_PARTS_MIN;
+	uint64_t want;
 
-	if (!t->sparse) {
-		struct table_piece last = last_piece(t);
-
-		want = last.part +
-		    (table_elements(t) - last.element + PART_ELEMENTS - 1) / PART_ELEMENTS;
-		return want ? (uint32_t)want : 1;
+	if (t->sparse) {
+		want = (table_elements(t) + SPARSE_PART_ELEMENTS - 1) / SPARSE_PART_ELEMENTS;
+		while (n < want && n < SPARSE_PARTS_MAX)
+			n *= 2;
+		return n;
 	}
-	while (n < want && n < SPARSE_PARTS_MAX)
-		n *= 2;
-	return n;
+	want = last.part + (table_elements(t) - last.element + PART_ELEMENTS - 1) / PART_ELEMENTS;
+	return want ? (uint32_t)want : 1;
 }
 
 enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uint64_t since,
@@ -696,6 +699,17 @@ static bool read_table_piece(const json_t *j, struct table *t)
 	return true;
 }
 
+/* The number of partitions in a table's document, of a layout or of a checkpoint. 0: there is none, or
+ * none that a sparse table can have. */
+static uint32_t stated_parts(const json_t *j)
+{
+	json_int_t n = json_integer_value(json_object_get(j, "partitions"));
+
+	if (!n)
+		n = json_integer_value(json_object_get(j, "parts"));
+	return n >= SPARSE_PARTS_MIN && n <= SPARSE_PARTS_MAX && !(n & (n - 1)) ? (uint32_t)n : 0;
+}
+
 enum err_code table_past_from_json(const json_t *j, struct table *t, struct err *e)
 {
 	const json_t *piece;
@@ -707,6 +721,7 @@ enum err_code table_past_from_json(const json_t *j, struct table *t, struct err 
 	t->added = past.added;
 	t->dropped = past.dropped;
 	t->since = (uint64_t)past.since;
+	t->nparts = t->sparse ? stated_parts(j) : 0;
 	json_array_foreach(past.pieces, i, piece)
 		if (!why.code && (t->sparse || !read_table_piece(piece, t)))
 			err_set(&why, ERR_PROTO, "an invalid piece");

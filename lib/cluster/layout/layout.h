@@ -103,8 +103,9 @@ void layout_reserve(struct layout *l);
  * they may have grown or been dropped. False: a table of `l` is another one in `fresh`, or missing;
  * then `l` is unchanged. Tables keep their numbers forever. */
 bool layout_update(struct layout *l, struct layout *fresh);
-/* Add a table; sets its id and nparts. The same shape again is no error: *out is the existing
- * table. ERR_EXISTS: the name is taken by another shape. ERR_LIMIT: too many tables. */
+/* Add a table; sets its id, and nparts unless a sparse shape has it. The same shape again is no error:
+ * *out is the existing table. ERR_EXISTS: the name is taken by another shape. ERR_LIMIT: too many
+ * tables. */
 enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out,
     struct err *e);
 /* Find a table that is not dropped by its name; NULL: there is none. */
@@ -157,8 +158,9 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 enum err_code table_change_from_json(const json_t *j, struct table *out, struct err *e);
 /* Add the changes of an added table to its JSON. */
 void table_past_to_json(const struct table *t, json_t *o);
-/* The changes of a table since it was added, written by table_past_to_json. Only trusted documents
- * of the cluster itself have them. ERR_PROTO. */
+/* The changes of a table since it was added, written by table_past_to_json, and the number of partitions
+ * of a sparse table, which a table keeps in its life, also where this program would make others. Only
+ * trusted documents of the cluster itself have them. ERR_PROTO. */
 enum err_code table_past_from_json(const json_t *j, struct table *t, struct err *e);
 
 #endif

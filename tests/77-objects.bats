@@ -223,6 +223,18 @@ refused() {
 	train obj.json --set data="$P/train.csv.gz?label=y&scale=none"
 	has .examples 120000
 	grep -q 'bytes in 1 blocks' obj.run/worker-0.log
+	# Evaluation data are read in pieces, to the same result, and small ones at once.
+	for f in train.csv train.csv.gz; do
+		train obj.json --set workers=1 --set sync=bsp --set steps=5 --set epochs=0 --set eval="$P/$f?label=y"
+		grep -q "evaluation data: $P/$f, in pieces of 65536 bytes" obj.run/worker-0.log
+		[ "$(res .eval.examples)" = 120000 ]
+		pieces=$(res .eval.loss)
+		train obj.json --set workers=1 --set sync=bsp --set steps=5 --set epochs=0 --set eval="$T/train.csv?label=y"
+		[ "$(res .eval.loss)" = "$pieces" ]
+	done
+	head -n 1000 train.csv | ps-ctl object put - $P/few.csv
+	train obj.json --set workers=1 --set sync=bsp --set steps=5 --set epochs=0 --set eval="$P/few.csv?label=y"
+	grep -q "evaluation data: 999 examples" obj.run/worker-0.log
 }
 
 @test "a job's data: packed, by a pattern, over https with an authority of one's own" {

@@ -3,6 +3,7 @@
 #include "tap.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -46,9 +47,12 @@ static int compare_pass(struct data_sequence *s, const struct dataset *all)
 	while (data_sequence_next(s, &p, &e) == ERR_OK && p) {
 		pieces++;
 		for (size_t r = 0; r < p->rows; r++, at++) {
-			if (at >= all->rows || p->y[r] != all->y[at])
+			if (at >= all->rows || (all->y && p->y[r] != all->y[at]))
 				return -1;
-			for (size_t k = 0; !p->sparse && k < p->cols; k++)
+			for (size_t k = 0; p->x8 && k < p->cols; k++)
+				if (p->x8[r * p->cols + k] != all->x8[at * p->cols + k])
+					return -1;
+			for (size_t k = 0; !p->sparse && !p->x8 && k < p->cols; k++)
 				if (p->x[r * p->cols + k] != all->x[at * p->cols + k])
 					return -1;
 			for (uint64_t k = 0; p->sparse && k < p->start[r + 1] - p->start[r]; k++)
@@ -141,6 +145,134 @@ static void test_formats(void)
 	buf_release(&csv);
 	buf_release(&svm);
 	buf_release(&table);
+}
+
+static void put_be32(struct buf *b, uint32_t n)
+{
+	const uint8_t bytes[] = { (uint8_t)(n >> 24), (uint8_t)(n >> 16), (uint8_t)(n >> 8),
+		(uint8_t)n };
+
+	buf_append(b, bytes, sizeof bytes);
+}
+
+/* A header of npy for an array of one or two dimensions. */
+static void put_npy_header(struct buf *b, const char *type, const char *shape)
+{
+	char *text = mem_printf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", type,
+	    shape);
+	const uint8_t size[] = { 118, 0 };
+
+	buf_append(b, "\x93NUMPY\x01\x00", 8);
+	buf_append(b, size, sizeof size);
+	buf_printf(b, "%-117s\n", text);
+	free(text);
+}
+
+#define ROWS 24500
+
+/* Images of 5 by 4 bytes with labels of two classes. */
+static void test_idx(void)
+{
+	static const struct data_want any = { .any = true };
+	struct buf x = BUF_INIT, y = BUF_INIT;
+	char *paths[4];
+
+	put_be32(&x, 0x803);
+	put_be32(&x, ROWS);
+	put_be32(&x, 5);
+	put_be32(&x, 4);
+	put_be32(&y, 0x801);
+	put_be32(&y, ROWS);
+	for (int i = 0; i < ROWS; i++) {
+		uint8_t row[20], label = (uint8_t)(i / 7 % 2);
+
+		for (int k = 0; k < 20; k++)
+			row[k] = (uint8_t)(i * 7 + k);
+		buf_append(&x, row, sizeof row);
+		buf_append(&y, &label, 1);
+	}
+	paths[0] = put_file("a-images-idx3-ubyte", (char *)x.data, x.len);
+	paths[1] = put_file("a-labels-idx1-ubyte", (char *)y.data, y.len);
+	paths[2] = put_gz("b-images-idx3-ubyte.gz", (char *)x.data, x.len);
+	paths[3] = put_gz("b-labels-idx1-ubyte.gz", (char *)y.data, y.len);
+	same_examples((const char *const[]){ paths[0], paths[2] }, 1, &two, "idx");
+	same_examples((const char *const[]){ paths[2], paths[0] }, 1, &two, "idx.gz");
+	same_examples((const char *const[]){ paths[0], paths[2] }, 2, &two, "two files of idx");
+	unlink(paths[1]);
+	same_examples((const char *const[]){ paths[0] }, 1, &any, "idx without labels");
+	for (size_t i = 0; i < 4; i++)
+		free(paths[i]);
+	buf_release(&x);
+	buf_release(&y);
+}
+
+/* Rows of 6 numbers, one of which is the label. */
+static void test_npy(void)
+{
+	struct buf x = BUF_INIT, y = BUF_INIT;
+	char *path, *labels, *column, *file;
+
+	put_npy_header(&x, "<f4", "24500, 6");
+	put_npy_header(&y, "<f8", "24500,");
+	for (int i = 0; i < ROWS; i++) {
+		const float row[] = { (float)i, 1.5f, (float)(i % 5), (float)-i, 2,
+			(float)(i % 3) };
+		const double label = i;
+
+		buf_append(&x, row, sizeof row);
+		buf_append(&y, &label, sizeof label);
+	}
+	path = put_file("x.npy", (char *)x.data, x.len);
+	labels = put_file("y.npy", (char *)y.data, y.len);
+	column = mem_printf("%s?label=1&norm=l2", path);
+	file = mem_printf("%s?labels=%s", path, labels);
+	same_examples((const char *const[]){ column }, 1, &real, "npy with a column of labels");
+	same_examples((const char *const[]){ file }, 1, &real, "npy with a file of labels");
+	free(file);
+	free(column);
+	free(labels);
+	free(path);
+	buf_release(&x);
+	buf_release(&y);
+}
+
+/* A fault in rows is found when the evaluation reaches it, or before anything is read. */
+static void test_bad_rows(void)
+{
+	static const float odd = INFINITY;
+	struct buf x = BUF_INIT;
+	const struct dataset *p;
+	struct data_sequence *s;
+	struct err e = { 0 };
+	size_t rows = 0;
+	char *path;
+	struct data_sequence_spec spec = { .npaths = 1,
+		.want = &real,
+		.cache = &no_cache,
+		.memory = 200000 };
+
+	put_npy_header(&x, "<f4", "24500, 6");
+	for (int i = 0; i < 6 * ROWS; i++) {
+		const float v = (float)i;
+
+		buf_append(&x, i == 6 * 20000 ? &odd : &v, sizeof v);
+	}
+	path = put_file("bad.npy", (char *)x.data, x.len);
+	spec.paths = (const char *const[]){ path };
+	ok(data_sequence_open(&spec, &s, &e) == ERR_OK, "an array with a fault: %s", e.msg);
+	while (data_sequence_next(s, &p, &e) == ERR_OK && p)
+		rows += p->rows;
+	ok(rows % DATA_SEQUENCE_LINES == 0 && rows > 15000 && rows <= 20000 &&
+	        strstr(e.msg, "row 20001, column 1 is not a finite"),
+	    "a fault behind %zu rows: %s", rows, e.msg);
+	data_sequence_free(s);
+	free(path);
+	path = put_file("short.npy", (char *)x.data, x.len / 2);
+	spec.paths = (const char *const[]){ path };
+	ok(data_sequence_open(&spec, &s, &e) == ERR_FORMAT && strstr(e.msg, "short.npy"),
+	    "an array that is cut off: %s", e.msg);
+	free(path);
+	buf_release(&x);
 }
 
 /* The heading of a stream is known only when the first piece has been read, and is no example. */
@@ -257,7 +389,9 @@ static void test_errors(void)
 
 static void remove_dir(void)
 {
-	static const char *const names[] = { "a.csv", "b.csv.gz", "c.svm", "d.svm.gz", "t.csv" };
+	static const char *const names[] = { "a.csv", "b.csv.gz", "c.svm", "d.svm.gz", "t.csv",
+		"a-images-idx3-ubyte", "b-images-idx3-ubyte.gz", "b-labels-idx1-ubyte.gz", "x.npy",
+		"y.npy", "bad.npy", "short.npy" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		char *path = mem_printf("%s/%s", dir, names[i]);
@@ -273,6 +407,9 @@ int main(void)
 	if (!mkdtemp(dir))
 		return 1;
 	test_formats();
+	test_idx();
+	test_npy();
+	test_bad_rows();
 	test_stream_heading();
 	test_errors();
 	remove_dir();

@@ -362,7 +362,7 @@ static enum err_code cut_files(struct data_blocks *b, const char *base_dir, bool
 		struct data_part *part = NULL;
 		size_t n = 0;
 
-		rc = b->parts->cut(&b->file[i], base_dir, b->size, &part, &n, e);
+		rc = b->parts->cut(&b->file[i], base_dir, &b->want, NULL, b->size, &part, &n, e);
 		*fit = n > 0 || b->file[i].size == 0;
 		if (!rc && n > BLOCKS_MAX - b->n)
 			rc = err_set(e, ERR_LIMIT, "the data have more than %u blocks", BLOCKS_MAX);

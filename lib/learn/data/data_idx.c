@@ -256,7 +256,9 @@ static enum err_code append_idx_rows(const struct data_rows *r, struct stream *s
 		    (unsigned long long)(first + got / r->width), (unsigned long long)r->rows);
 	if (!rc)
 		data_build_rows(b, n);
-	for (size_t done = 0; !rc && done < n; done += got) {
+	for (size_t i = 0; !rc && !labels && i < n; i++)
+		rc = data_label_number(b->label, s, 0, e);
+	for (size_t done = 0; !rc && labels && done < n; done += got) {
 		rc = stream_read(labels, block, n - done < sizeof block ? n - done : sizeof block,
 		    &got, e);
 		if (!rc && got == 0)
@@ -280,15 +282,17 @@ static enum err_code read_idx_part_header(const struct data_file *f, struct idx 
 }
 
 /* Faults of the files are left to read_pair, which reports them. */
-static enum err_code cut_idx(struct data_file *f, const char *base_dir, uint64_t bytes,
+static enum err_code cut_idx(struct data_file *f, const char *base_dir,
+    const struct data_want *want, const struct dataset *like, uint64_t bytes,
     struct data_part **out, size_t *n, struct err *e)
 {
 	struct data_rows *r = mem_alloc(sizeof *r);
 	struct idx images = { 0 }, labels = { 0 };
-	bool fit = false;
+	bool fit = false, labelled = f->options.labels || !want->any;
 	char *path = NULL;
 	enum err_code rc = read_idx_part_header(f, &images, e);
 
+	(void)like;
 	*out = NULL;
 	*n = 0;
 	f->own = r;
@@ -300,6 +304,10 @@ static enum err_code cut_idx(struct data_file *f, const char *base_dir, uint64_t
 		.label_head = 8,
 		.label_width = 1,
 		.append = append_idx_rows };
+	if (!labelled) {
+		data_rows_cut(f, bytes, out, n);
+		return ERR_OK;
+	}
 	rc = find_labels(base_dir, f->name, &f->options, &path, e);
 	if (!rc)
 		rc = data_file_open(path, NULL, &r->labels, &fit, e);
@@ -312,7 +320,7 @@ static enum err_code cut_idx(struct data_file *f, const char *base_dir, uint64_t
 }
 
 static const struct data_parts parts_idx = { cut_idx, data_rows_release, data_rows_open,
-	data_rows_read, data_rows_close };
+	data_rows_read, data_rows_close, data_rows_width };
 
 static bool probe_idx(const uint8_t *p, size_t n)
 {

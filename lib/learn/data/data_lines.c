@@ -42,13 +42,14 @@ struct lines_cursor {
 	char *name;     /* for messages */
 };
 
-static enum err_code cut_lines(struct data_file *f, const char *base_dir, uint64_t bytes,
+static enum err_code cut_lines(struct data_file *f, const char *base_dir,
+    const struct data_want *want, const struct dataset *like, uint64_t bytes,
     struct data_part **out, size_t *n, struct err *e)
 {
 	uint64_t step = f->plain ? bytes : bytes / EXPANSION + 1;
 	size_t room = 0;
 
-	(void)base_dir, (void)e;
+	(void)base_dir, (void)want, (void)like, (void)e;
 	*out = NULL;
 	*n = 0;
 	for (uint64_t at = 0, end; at < f->size; at = end) {
@@ -321,4 +322,4 @@ static enum err_code read_lines(struct data_cursor *base, size_t bytes, struct d
 }
 
 const struct data_parts data_parts_lines = { cut_lines, release_lines, open_lines, read_lines,
-	close_lines };
+	close_lines, NULL };

@@ -19,9 +19,9 @@ struct layout {
 	bool unlabelled;    /* neither a column nor another file has labels */
 };
 
-/* Finds the label column by ?label=. An array that is as wide as the training data of b has none. b may be
- * NULL: the array has labels. */
-static enum err_code find_label_column(const struct data_build *b, const char *file,
+/* Finds the label column by ?label=. An array that is as wide as the training data, `like`, has none where labels
+ * are ignored. */
+static enum err_code find_label_column(bool ignored, const struct dataset *like, const char *file,
     const struct data_options *o, struct layout *l, struct err *e)
 {
 	int64_t number;
@@ -33,7 +33,7 @@ static enum err_code find_label_column(const struct data_build *b, const char *f
 			return err_set(e, ERR_FORMAT, "%s: give label= or labels=, not both", file);
 		return ERR_OK;
 	}
-	if (b && data_label_is_ignored(b->label) && b->like && b->like->cols == l->width)
+	if (ignored && like && like->cols == l->width)
 		return ERR_OK;
 	l->cols = l->width - 1;
 	l->label = l->width - 1;
@@ -119,7 +119,7 @@ static enum err_code read_array(struct data_build *b, struct stream *s,
 	if (h.shape[1] == 0 || h.shape[1] > COLS_MAX)
 		return stream_fail(s, e, "has rows with no values or more than %u", COLS_MAX);
 	l.width = h.shape[1];
-	rc = find_label_column(b, stream_name(s), o, &l, e);
+	rc = find_label_column(data_label_is_ignored(b->label), b->like, stream_name(s), o, &l, e);
 	l.unlabelled = l.label == l.width && !o->labels;
 	if (rc != ERR_OK)
 		return rc;
@@ -200,7 +200,8 @@ static enum err_code open_npy_labels(struct npy_file *x, const char *name, const
 }
 
 /* Faults of the arrays are left to read_array, which reports them. */
-static enum err_code cut_npy(struct data_file *f, const char *base_dir, uint64_t bytes,
+static enum err_code cut_npy(struct data_file *f, const char *base_dir,
+    const struct data_want *want, const struct dataset *like, uint64_t bytes,
     struct data_part **out, size_t *n, struct err *e)
 {
 	struct npy_file *x = mem_alloc(sizeof *x);
@@ -218,7 +219,8 @@ static enum err_code cut_npy(struct data_file *f, const char *base_dir, uint64_t
 	x->base.head = h->head;
 	x->base.width = h->shape[1] * npy_value_size(h);
 	x->layout.width = (size_t)h->shape[1];
-	rc = find_label_column(NULL, f->name, &f->options, &x->layout, e);
+	rc = find_label_column(want->any, like, f->name, &f->options, &x->layout, e);
+	x->layout.unlabelled = x->layout.label == x->layout.width && !f->options.labels;
 	fit = !rc;
 	if (!rc && f->options.labels)
 		rc = open_npy_labels(x, f->options.labels, base_dir, &fit, e);
@@ -228,7 +230,7 @@ static enum err_code cut_npy(struct data_file *f, const char *base_dir, uint64_t
 }
 
 static const struct data_parts parts_npy = { cut_npy, data_rows_release, data_rows_open,
-	data_rows_read, data_rows_close };
+	data_rows_read, data_rows_close, data_rows_width };
 
 static bool probe_npy(const uint8_t *p, size_t n)
 {

@@ -23,9 +23,11 @@ struct data_cursor {
 
 struct data_parts {
 	/* Cuts a file into parts of about `bytes` bytes of data, in a new array. The list depends
-	 * on the file and on `bytes` alone. It may keep what it found out in f->own. One thread. *n
+	 * on the file and on `bytes` alone. want and like are as in data_load: where labels are ignored, the
+	 * file may have none. It may keep what it found out in f->own. One thread. *n
 	 * 0: the file cannot be cut, and has to be read as a whole. Errors as data_load. */
-	enum err_code (*cut)(struct data_file *f, const char *base_dir, uint64_t bytes,
+	enum err_code (*cut)(struct data_file *f, const char *base_dir,
+	    const struct data_want *want, const struct dataset *like, uint64_t bytes,
 	    struct data_part **out, size_t *n, struct err *e);
 	/* Frees f->own, which may be NULL. */
 	void (*release)(struct data_file *f);
@@ -38,6 +40,9 @@ struct data_parts {
 	enum err_code (
 	    *read)(struct data_cursor *c, size_t bytes, struct data_build *b, struct err *e);
 	void (*close)(struct data_cursor *c);
+	/* The bytes of each example of a file that was cut, of which the file may be a single part. NULL: the
+	 * examples of this format are lines. */
+	uint64_t (*row_bytes)(const struct data_file *f);
 };
 
 /* Each line is an example by itself (data_lines.c). */

@@ -16,6 +16,11 @@ static const struct data_rows *rows_of(const struct data_file *f)
 	return f->own;
 }
 
+uint64_t data_rows_width(const struct data_file *f)
+{
+	return rows_of(f)->width;
+}
+
 static bool has_labels(const struct data_rows *r)
 {
 	return r->labels.name;

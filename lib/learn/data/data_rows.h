@@ -16,7 +16,7 @@ struct data_rows {
 	struct data_file labels;
 	uint64_t label_head, label_width;
 	/* Appends n rows and their labels, of which `first` is the number of the first one. labels:
-	 * NULL where there is no second file. Errors as data_load. */
+	 * NULL where there is no second file; labels that are ignored may be nowhere. Errors as data_load. */
 	enum err_code (*append)(const struct data_rows *r, struct stream *s, struct stream *labels,
 	    uint64_t first, size_t n, struct data_build *b, struct err *e);
 };
@@ -31,5 +31,6 @@ enum err_code data_rows_open(const struct data_file *f, const struct data_part *
 enum err_code data_rows_read(struct data_cursor *c, size_t bytes, struct data_build *b,
     struct err *e);
 void data_rows_close(struct data_cursor *c);
+uint64_t data_rows_width(const struct data_file *f);
 
 #endif

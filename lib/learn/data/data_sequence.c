@@ -17,11 +17,29 @@
 #define PIECE_MIN  ((uint64_t)64 << 10)
 #define PIECE_MAX  ((uint64_t)4 << 20)
 #define PIECE_PART 16
+/* Bytes in memory that a byte of text may become: "0," is a float. */
+#define GROWTH 4u
 
 struct sequence_file {
-	char *name;
+	char *name, *shown; /* to open it, and for messages */
 	struct data_options options;
 	uint64_t size; /* in bytes, compressed or not; 0: a stream, which can be read once */
+	/* of objects, and of files of rows, which are cut into one part */
+	bool opened;
+	struct data_file file;
+	struct data_part part;
+};
+
+/* How the pieces of a format are read. */
+struct sequence_ops {
+	/* Opens the file s->at. */
+	enum err_code (*open)(struct data_sequence *s, struct err *e);
+	/* Loads the next piece of the file that is open. *ended: the file has no more. Errors as data_load. */
+	enum err_code (*load)(struct data_sequence *s, bool *ended, struct err *e);
+	/* The share of the file that is open which was read; 0: not known. */
+	double (*progress)(const struct data_sequence *s);
+	/* Closes the file, which may be none. */
+	void (*close)(struct data_sequence *s);
 };
 
 struct data_sequence {
@@ -41,9 +59,13 @@ struct data_sequence {
 	size_t nfiles;
 	uint64_t piece_bytes;
 	bool heading; /* the first file begins with one */
-	/* the present place: the file that is open, its number, and the text and examples of the piece */
+	/* the present place: the number of the file and whether it is open, and the text and examples of the
+	 * piece */
+	const struct sequence_ops *ops;
 	size_t at;
-	struct stream *stream;
+	bool inside;
+	struct stream *stream;      /* of lines */
+	struct data_cursor *cursor; /* of rows */
 	struct data_pieces lines;
 	struct buf text;
 	struct dataset *piece;
@@ -52,9 +74,9 @@ struct data_sequence {
 
 static void close_present_file(struct data_sequence *s)
 {
-	stream_close(s->stream);
-	s->stream = NULL;
-	data_pieces_release(&s->lines);
+	if (s->ops)
+		s->ops->close(s);
+	s->inside = false;
 }
 
 void data_sequence_rewind(struct data_sequence *s)
@@ -73,7 +95,10 @@ static void free_files(struct data_sequence *s)
 {
 	for (size_t i = 0; i < s->nfiles; i++) {
 		free(s->file[i].name);
+		free(s->file[i].shown);
 		data_uri_release(&s->file[i].options);
+		if (s->file[i].opened)
+			data_file_release(&s->file[i].file);
 	}
 	free(s->file);
 	s->file = NULL;
@@ -160,22 +185,35 @@ void data_sequence_describe(const struct data_sequence *s, char out[static 256])
 		data_describe(s->whole, out);
 	else if (s->nfiles > 1)
 		snprintf(out, 256, "%.150s and %zu more files, in pieces of %llu bytes",
-		    s->file[0].name, s->nfiles - 1, (unsigned long long)s->piece_bytes);
+		    s->file[0].shown, s->nfiles - 1, (unsigned long long)s->piece_bytes);
 	else
-		snprintf(out, 256, "%.200s, in pieces of %llu bytes", s->file[0].name,
+		snprintf(out, 256, "%.200s, in pieces of %llu bytes", s->file[0].shown,
 		    (unsigned long long)s->piece_bytes);
 }
 
-/* ---- reading ---- */
+/* ---- lines ---- */
 
-static enum err_code open_next_file(struct data_sequence *s, struct err *e)
+static enum err_code open_lines(struct data_sequence *s, struct err *e)
 {
 	const struct sequence_file *f = &s->file[s->at];
-	enum err_code rc = data_open(f->name, &s->stream, e);
+	enum err_code rc = f->opened ? data_file_part(&f->file, 0, f->file.size, &s->stream, e)
+	                             : data_open(f->name, &s->stream, e);
 
 	if (!rc)
 		s->lines.options = data_uri_copy(&f->options);
 	return rc;
+}
+
+static void close_lines(struct data_sequence *s)
+{
+	stream_close(s->stream);
+	s->stream = NULL;
+	data_pieces_release(&s->lines);
+}
+
+static double lines_progress(const struct data_sequence *s)
+{
+	return stream_progress(s->stream);
 }
 
 /* Appends lines to s->text until the piece is large enough and has a multiple of DATA_SEQUENCE_LINES
@@ -217,8 +255,7 @@ static enum err_code extend_first_piece(struct data_sequence *s, struct err *e)
 	return rc ? rc : parse_text(s, e);
 }
 
-/* Loads the next piece of the file that is open. *ended: the file has no more. */
-static enum err_code load_piece(struct data_sequence *s, bool *ended, struct err *e)
+static enum err_code load_lines(struct data_sequence *s, bool *ended, struct err *e)
 {
 	/* The heading is no example. */
 	bool skipped = s->heading && !s->lines.begun;
@@ -239,9 +276,71 @@ static enum err_code load_piece(struct data_sequence *s, bool *ended, struct err
 	return rc;
 }
 
+static const struct sequence_ops line_ops = { open_lines, load_lines, lines_progress, close_lines };
+
+/* ---- rows ---- */
+
+static enum err_code open_rows(struct data_sequence *s, struct err *e)
+{
+	const struct sequence_file *f = &s->file[s->at];
+
+	return f->file.parts->open(&f->file, &f->part, &s->text, &s->cursor, e);
+}
+
+static void close_rows(struct data_sequence *s)
+{
+	if (s->cursor)
+		s->cursor->parts->close(s->cursor);
+	s->cursor = NULL;
+}
+
+static double rows_progress(const struct data_sequence *s)
+{
+	return s->cursor->done;
+}
+
+/* The bytes of the next piece: those of a multiple of DATA_SEQUENCE_LINES rows, unless these are very long. */
+static uint64_t choose_row_bytes(const struct data_sequence *s)
+{
+	const struct data_file *f = &s->file[s->at].file;
+	uint64_t step = f->parts->row_bytes(f) * DATA_SEQUENCE_LINES;
+
+	return step > 4 * s->piece_bytes ? s->piece_bytes
+	    : step > s->piece_bytes      ? step
+	                                 : s->piece_bytes / step * step;
+}
+
+static enum err_code load_rows(struct data_sequence *s, bool *ended, struct err *e)
+{
+	struct data_build *build;
+	enum err_code rc;
+
+	*ended = s->cursor->ended;
+	if (*ended)
+		return ERR_OK;
+	build = data_build_new(&s->want, s->like, NULL);
+	rc = s->cursor->parts->read(s->cursor, (size_t)choose_row_bytes(s), build, e);
+	if (!rc)
+		rc = data_build_finish(build, &s->piece, e);
+	data_build_free(build);
+	return rc;
+}
+
+static const struct sequence_ops row_ops = { open_rows, load_rows, rows_progress, close_rows };
+
+/* ---- reading ---- */
+
+static enum err_code open_next_file(struct data_sequence *s, struct err *e)
+{
+	enum err_code rc = s->ops->open(s, e);
+
+	s->inside = !rc;
+	return rc;
+}
+
 static enum err_code fail_empty(const struct data_sequence *s, struct err *e)
 {
-	return err_set(e, ERR_FORMAT, "%s: has no examples", s->file[0].name);
+	return err_set(e, ERR_FORMAT, "%s: has no examples", s->file[0].shown);
 }
 
 enum err_code data_sequence_next(struct data_sequence *s, const struct dataset **piece,
@@ -265,10 +364,10 @@ enum err_code data_sequence_next(struct data_sequence *s, const struct dataset *
 	dataset_free(s->piece);
 	s->piece = NULL;
 	while (!rc && !s->piece && s->at < s->nfiles) {
-		if (!s->stream)
+		if (!s->inside)
 			rc = open_next_file(s, e);
 		if (!rc)
-			rc = load_piece(s, &ended, e);
+			rc = s->ops->load(s, &ended, e);
 		if (!rc && ended) {
 			close_present_file(s);
 			s->at++;
@@ -287,7 +386,33 @@ enum err_code data_sequence_next(struct data_sequence *s, const struct dataset *
 
 /* ---- opening ---- */
 
-/* Adds the files of a path. *fit: they can be read in pieces, as far as their names tell. */
+/* Adds a file. Objects are opened here, which tells their size. *fit: it can be read in pieces, as far as its
+ * name tells. alone: it is all there is, so that a stream, which can be read once, may be read in pieces. */
+static enum err_code add_file(struct data_sequence *s, const char *name,
+    const struct data_options *o, bool alone, bool *fit, struct err *e)
+{
+	struct sequence_file *f = &s->file[s->nfiles++];
+	struct stat st = { 0 };
+	enum err_code rc = ERR_OK;
+
+	*f = (struct sequence_file){ .name = mem_strdup(name),
+		.shown = uri_is(name) ? uri_shown(name) : mem_strdup(name),
+		.options = data_uri_copy(o) };
+	if (uri_is(name)) {
+		f->opened = true;
+		rc = data_file_open(name, NULL, &f->file, fit, e);
+		f->size = f->file.size;
+		*fit = *fit && f->size > 0;
+		return rc;
+	}
+	if (strcmp(name, "-") != 0 && stat(name, &st) != 0)
+		return err_sys(e, ERR_IO, "cannot open %s", name);
+	f->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+	*fit = S_ISREG(st.st_mode) || alone;
+	return ERR_OK;
+}
+
+/* Adds the files of a path. *fit: as of add_file, for all of them. */
 static enum err_code add_files_of_path(struct data_sequence *s,
     const struct data_sequence_spec *spec, const char *path, bool *fit, struct err *e)
 {
@@ -298,22 +423,10 @@ static enum err_code add_files_of_path(struct data_sequence *s,
 
 	if (rc)
 		return rc;
-	*fit = !uri_is(file);
-	if (*fit)
-		rc = data_uri_expand(file, spec->base_dir, &names, &n, e);
+	rc = data_uri_expand(file, spec->base_dir, &names, &n, e);
 	s->file = mem_regrow(s->file, s->nfiles + n + 1, sizeof *s->file);
-	for (size_t i = 0; !rc && i < n; i++) {
-		struct stat st = { 0 };
-
-		if (strcmp(names[i], "-") != 0 && stat(names[i], &st) != 0) {
-			rc = err_sys(e, ERR_IO, "cannot open %s", names[i]);
-			break;
-		}
-		s->file[s->nfiles++] = (struct sequence_file){ mem_strdup(names[i]),
-			data_uri_copy(&o), S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0 };
-		/* A stream is read in pieces only where it is all there is, and is read once. */
-		*fit = *fit && (S_ISREG(st.st_mode) || (spec->once && spec->npaths == 1 && n == 1));
-	}
+	for (size_t i = 0; !rc && *fit && i < n; i++)
+		rc = add_file(s, names[i], &o, spec->once && spec->npaths == 1 && n == 1, fit, e);
 	data_uri_free(names, n);
 	data_uri_release(&o);
 	free(file);
@@ -340,43 +453,111 @@ static enum err_code measure_files(struct data_sequence *s, uint64_t memory, boo
 	uint64_t bytes = 0;
 	double part, first = (double)s->file[0].size;
 	bool ended;
-	enum err_code rc = load_piece(s, &ended, e);
+	enum err_code rc = s->ops->load(s, &ended, e);
 
 	*large = false;
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < s->nfiles; i++)
 		bytes += s->file[i].size;
-	part = stream_progress(s->stream);
+	part = s->ops->progress(s);
 	if (s->piece && part > 0)
 		*large = dataset_bytes(s->piece) / part * (double)bytes / first > (double)memory;
 	return ERR_OK;
 }
 
-/* Decides between pieces and all at once. A stream cannot be opened again: it is left open where it is to be
- * read in pieces, and else loaded here. */
-static enum err_code choose_pieces(struct data_sequence *s, uint64_t memory, bool *large,
+/* Cuts each file of rows into one part. *fit is false for a file that is no such one or has a fault, which
+ * data_load reports. */
+static enum err_code cut_rows(struct data_sequence *s, const struct data_reader *reader,
+    const char *base_dir, bool *fit, struct err *e)
+{
+	struct data_part *part;
+	size_t n;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && *fit && i < s->nfiles; i++) {
+		struct sequence_file *f = &s->file[i];
+
+		if (!f->opened)
+			rc = data_file_open(f->name, NULL, &f->file, fit, e);
+		f->opened = true;
+		if (rc || !*fit)
+			break;
+		data_uri_release(&f->file.options);
+		f->file.options = data_uri_copy(&f->options);
+		if (!f->file.options.format)
+			f->file.options.format = mem_strdup(data_reader_name(reader));
+		f->file.parts = reader->parts;
+		*fit = reader->parts->cut(&f->file, base_dir, &s->want, s->like, UINT64_MAX, &part,
+		           &n, NULL) == ERR_OK &&
+		    n == 1;
+		if (*fit)
+			f->part = *part;
+		free(part);
+	}
+	return rc;
+}
+
+/* Opens the first file, to find its format. A stream is left open. */
+static enum err_code find_reader(struct data_sequence *s, const struct data_reader **reader,
     struct err *e)
 {
+	enum err_code rc;
+
+	s->ops = &line_ops;
+	rc = open_next_file(s, e);
+	if (rc)
+		return rc;
+	*reader = data_build_reader(s->stream, &s->file[0].options, e);
+	if (!*reader)
+		return e ? e->code : ERR_FORMAT;
+	if (s->file[0].size)
+		close_present_file(s);
+	return ERR_OK;
+}
+
+/* Decides between pieces and all at once. A stream cannot be opened again: it is left open where it is to be
+ * read in pieces, and else loaded here. */
+static enum err_code choose_pieces(struct data_sequence *s, const struct data_sequence_spec *spec,
+    bool *large, struct err *e)
+{
 	const struct data_reader *reader;
-	bool lines;
-	enum err_code rc = open_next_file(s, e);
+	enum err_code rc = find_reader(s, &reader, e);
+	bool rows;
 
 	if (rc)
 		return rc;
-	reader = data_build_reader(s->stream, &s->file[0].options, e);
-	if (!reader)
-		return e ? e->code : ERR_FORMAT;
-	lines = reader->parts == &data_parts_lines;
-	*large = lines;
-	if (s->file[0].size == 0)
-		return lines ? ERR_OK
-		             : data_load_stream(s->stream, &s->file[0].options, &s->want, s->like,
-		                   &s->whole, e);
-	if (lines)
-		rc = measure_files(s, memory, large, e);
+	rows = reader->parts && reader->parts->row_bytes;
+	*large = reader->parts;
+	if (s->file[0].size == 0) {
+		*large = *large && !rows;
+		return *large ? ERR_OK
+		              : data_load_stream(s->stream, &s->file[0].options, &s->want, s->like,
+		                    &s->whole, e);
+	}
+	if (rows) {
+		s->ops = &row_ops;
+		rc = cut_rows(s, reader, spec->base_dir, large, e);
+	}
+	if (!rc && *large)
+		rc = open_next_file(s, e);
+	if (!rc && *large)
+		rc = measure_files(s, spec->memory, large, e);
 	data_sequence_rewind(s);
 	return rc;
+}
+
+/* Will objects take no more than `memory`, judged by their sizes alone? Then none needs to be opened twice. */
+static bool are_small_objects(const struct data_sequence *s, uint64_t memory)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < s->nfiles; i++) {
+		if (!s->file[i].opened || !s->file[i].file.plain)
+			return false;
+		bytes += s->file[i].size;
+	}
+	return bytes <= memory / GROWTH;
 }
 
 enum err_code data_sequence_open(const struct data_sequence_spec *spec, struct data_sequence **out,
@@ -393,8 +574,10 @@ enum err_code data_sequence_open(const struct data_sequence_spec *spec, struct d
 	s->piece_bytes = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
 	for (size_t i = 0; !rc && large && i < spec->npaths; i++)
 		rc = add_files_of_path(s, spec, spec->paths[i], &large, e);
+	if (!rc && large && are_small_objects(s, spec->memory))
+		large = false;
 	if (!rc && large)
-		rc = choose_pieces(s, spec->memory, &large, e);
+		rc = choose_pieces(s, spec, &large, e);
 	if (!rc && !large && !s->whole)
 		rc = data_load_cached(spec->cache, spec->paths, spec->npaths, spec->base_dir,
 		    spec->want, spec->like, &s->whole, e);

@@ -7,16 +7,16 @@
 
 /* Examples in the order of their files, to be read from the first to the last, any number of times, in
  * bounded memory: data that may take more than `memory` bytes are read anew in each pass, in pieces of
- * whole lines. All others are loaded at once, by way of the cache, and are one piece.
+ * whole lines or rows. All others are loaded at once, by way of the cache, and are one piece.
  *
- * Formats whose examples are not lines, objects (s3, https) and words are always loaded at once.
+ * Words, and data that can be read once and are not lines, are always loaded at once.
  *
  *   first  --data_sequence_next: a piece-->  inside  --data_sequence_next: NULL, or an error-->  first
  *
  * data_sequence_rewind leads to `first`, too. One thread at a time. */
 struct data_sequence;
 
-/* A piece has a multiple of this many lines, unless its lines are very long or a file ends with it: where
+/* A piece has a multiple of this many lines or rows, unless they are very long or a file ends with it: where
  * each line is an example, batches of a divisor of this are the same as those of all data at once. */
 #define DATA_SEQUENCE_LINES 1000u
 

@@ -78,7 +78,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 	digest_of deep.json --set "rules=v:optimizer=sgd, w*:optimizer=amsgrad" --resume bare
 	[ "$DIGEST" = "$first" ]
 	run -78 --separate-stderr ps-ctl run deep.json --set 'rules=v:optimizer=ftrl, w*:optimizer=amsgrad' --resume bare
-	[[ $stderr == *'was made with an update rule of 0 vectors for table "v", ftrl has 2'* ]]
+	[[ $stderr == *'was made with an update rule of 0 vectors for table "v", but ftrl has 2'* ]]
 	# A model's state goes on where the rule is the same, and begins anew elsewhere.
 	train deep.json --set 'rules=v:optimizer=ftrl, w*:optimizer=adam' --set init_from="$PWD/half"
 }

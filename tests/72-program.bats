@@ -94,7 +94,7 @@ write_job() {
 	touch worker-0.bad
 	begin c.json
 	wait_for 20 step_is_past 20
-	grep 'the program (./to-three) ended with exit code 3 at step 0: it is started again' "$RUN/worker-0.log"
+	grep 'the program (./to-three) ended with exit code 3 at step 0; restarting it' "$RUN/worker-0.log"
 	[ "$(http GET /v1/workers | jq '.workers[0].program_restarts')" -eq 1 ]
 	rm worker-0.bad
 	echo 'kill -KILL $$' >bad
@@ -122,7 +122,7 @@ write_job() {
 	echo ok loss; continue|"loss" without a number
 	echo ok loss x; continue|"loss x", which is not a number
 	echo "ok loss 1 examples 3"; continue|answered for 3 examples, expected 20
-	echo "error no such luck"; continue|says at step 0: no such luck
+	echo "error no such luck"; continue|reports an error at step 0: no such luck
 	printf 123 >"$PSKIT_DIR/w.grad"; echo "ok loss 1"; continue|has 3 bytes, but the gradient of table "w" has 4
 	rm "$PSKIT_DIR/w.grad"; echo "ok loss 1"; continue|cannot read the gradient in
 	echo "ok loss nan"; continue|the loss is NaN at step 0
@@ -299,7 +299,7 @@ write_sparse() {
 	rm "$PSKIT_DIR/w.ids"; echo ok rows w 2; continue|cannot read the ids in
 	name 8 8; echo ok rows w 2; continue|w.ids: ids must ascend: 8 follows 8
 	name 9 8; echo ok rows w 2; continue|w.ids: ids must ascend: 8 follows 9
-	name 8; echo ok rows w 1 rows w 1; continue|names rows of "w" twice
+	name 8; echo ok rows w 1 rows w 1; continue|requested rows of "w" twice
 	case $line in step*) printf 123 >"$PSKIT_DIR/w.grad"; echo ok loss 1; continue; esac|has 3 bytes, but the gradient of table "w" has 408
 	case $line in step*) kill -9 $$; esac|at step 0; it was restarted 3 times
 	END

@@ -516,7 +516,7 @@ goes_on() {
 	grep -q "beginning with the model $model and its optimizer state" stderr
 	refused 4 "cannot get the checkpoint: $P/ck/step-000000000007" ps-work predict $P/ck/step-000000000007 train.csv
 	fault 1 '"method": "GET", "path": "'$step'/server-0.params", "do": "lie"'
-	refused 1 "damaged on its way" ps-work predict $model train.csv
+	refused 1 "damaged in transfer" ps-work predict $model train.csv
 	TMPDIR=$T/none refused 1 "$T/none" ps-work predict $model train.csv
 	ls -A tmp
 	[ -z "$(ls -A tmp)" ]

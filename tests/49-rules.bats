@@ -49,6 +49,12 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 		[ "$(table_of w0)" = "$w" ] || { echo "${set[*]}: w0"; return 1; }
 		[ "$(table_of v)" = "$v" ] || { echo "${set[*]}: v"; return 1; }
 	done
+	# The two parts of wide_deep.
+	train deep.json "${one[@]}" --set optimizer=adagrad --set lr=0.1
+	wide=$(table_of wide) v=$(table_of v)
+	train deep.json "${one[@]}" --set optimizer=adagrad --set lr=0.1 --set "rules=wide:optimizer=ftrl lr=0.1 l1=1000"
+	[ "$(table_of wide)" != "$wide" ]
+	[ "$(table_of v)" = "$v" ]
 	# Workers that take several steps by themselves.
 	write_csv train.csv
 	echo '{ "workers": 1, "deterministic": true, "local_steps": 2, "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none",

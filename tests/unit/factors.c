@@ -23,23 +23,29 @@ static double product(const struct subject *t, size_t i, size_t j)
 	return sum;
 }
 
+/* The table of the vectors. In wide_deep that of the weights stands before it. */
+static size_t vectors_of(const struct subject *t)
+{
+	return strcmp(t->name, "wide_deep") == 0 ? 1 : 0;
+}
+
 /* The layers on each field's sum of vectors. */
 static double layers(const struct subject *t, const double *x, size_t cols)
 {
 	size_t fields = t->shape.fields ? t->shape.fields : 1, k = t->shape.factors,
-	       nin = fields * k;
+	       nin = fields * k, v = vectors_of(t), width = t->tables[v].cols;
 	double in[256] = { 0 }, z[256];
 
 	for (size_t i = 0; i < cols; i++)
 		for (size_t d = 0; d < k; d++)
-			in[field_of(t, i) * k + d] += x[i] * t->p[0][i * (1 + k) + 1 + d];
+			in[field_of(t, i) * k + d] += x[i] * t->p[v][i * width + width - k + d];
 	for (size_t l = 0; l <= t->shape.nhidden; l++) {
-		size_t out = t->tables[1 + 2 * l].cols;
+		size_t out = t->tables[v + 1 + 2 * l].cols;
 
 		for (size_t j = 0; j < out; j++) {
-			z[j] = t->p[2 + 2 * l][j];
+			z[j] = t->p[v + 2 + 2 * l][j];
 			for (size_t i = 0; i < nin; i++)
-				z[j] += in[i] * t->p[1 + 2 * l][i * out + j];
+				z[j] += in[i] * t->p[v + 1 + 2 * l][i * out + j];
 			z[j] = l == t->shape.nhidden ? z[j] : tanh(z[j]);
 		}
 		memcpy(in, z, out * sizeof *in);

@@ -27,11 +27,10 @@ enum err_code deep_fits(const struct model_shape *shape, const char *model, stru
 	return factors_fit(shape, e);
 }
 
-void deep_plan(struct model *m)
+void deep_plan_tower(struct model *m)
 {
 	struct tower t = deep_tower(m);
 
-	factors_plan(m, 1 + m->shape.factors, false);
 	tower_plan(m, &t);
 }
 
@@ -50,9 +49,9 @@ static float *input_of(const struct model *m)
 }
 
 /* in (rows, width): for each field the sum of its entries' vectors times their values, fields side
- * by side. v is (features, 1 + k); a row's first number is its linear weight and is skipped. */
-static void embed_fields(const struct model *m, const struct batch *b, const float *v, size_t width,
-    float *in)
+ * by side. v is (features, before + k). */
+static void embed_fields(const struct model *m, const struct deep *d, const struct batch *b,
+    const float *v, size_t width, float *in)
 {
 	size_t k = m->shape.factors;
 
@@ -61,14 +60,14 @@ static void embed_fields(const struct model *m, const struct batch *b, const flo
 		struct entries x = entries_of(b, r);
 
 		for (size_t i = 0; i < x.n; i++)
-			entries_axpy(k, x.val[i], v + entries_at(&x, i, k + 1) + 1,
+			entries_axpy(k, x.val[i], v + entries_at(&x, i, d->before + k) + d->before,
 			    in + (m->shape.fields ? entries_field(&x, i) : 0) * k);
 	}
 }
 
 /* Backwards: adds the gradient by the tower's input to that of the vectors. */
-static void embed_fields_grad(const struct model *m, const struct batch *b, const float *below,
-    size_t width, float *g)
+static void embed_fields_grad(const struct model *m, const struct deep *d, const struct batch *b,
+    const float *below, size_t width, float *g)
 {
 	size_t k = m->shape.factors;
 
@@ -78,51 +77,54 @@ static void embed_fields_grad(const struct model *m, const struct batch *b, cons
 		for (size_t i = 0; i < x.n; i++)
 			entries_axpy(k, x.val[i],
 			    below + (m->shape.fields ? entries_field(&x, i) : 0) * k,
-			    g + entries_at(&x, i, k + 1) + 1);
+			    g + entries_at(&x, i, d->before + k) + d->before);
 	}
 }
 
 /* f = tower(embedding) + straight(x). Both parts get the same d loss / d f, which replaces the
  * tower's output in place, as tower_back expects. Then d loss / d embedding overwrites `in`, and is
- * added to the gradient of the vectors, which the straight part has begun. */
-double deep_grad(struct model *m, const struct factors *straight, const struct batch *b,
+ * added to the gradient of the vectors, which may have one by the straight part. */
+double deep_grad(struct model *m, const struct deep *d, const struct batch *b,
     const float *const params[], float *const grads[])
 {
+	const float *const *tower = params + d->vectors + 1;
 	struct tower t = deep_tower(m);
 	float *in = input_of(m), *acts = in + b->rows * t.in, *f;
 	double loss = 0, n = (double)b->rows, slope;
 
-	embed_fields(m, b, params[0], t.in, in);
-	f = tower_run(m, &t, b->rows, in, params + 1, acts, NULL);
-	factors_clear(m, b, grads[0]);
+	embed_fields(m, d, b, params[d->vectors], t.in, in);
+	f = tower_run(m, &t, b->rows, in, tower, acts, NULL);
+	for (size_t i = 0; i <= d->vectors; i++)
+		factors_clear(&m->tables[i], b, grads[i]);
 	for (size_t r = 0; r < b->rows; r++) {
 		struct entries x = entries_of(b, r);
-		double at = (double)f[r] + straight->score(m, &x, params[0]), y = (double)b->y[r],
-		       weight = (double)batch_weight(b, r);
+		double at = (double)f[r] + d->straight->score(m, &x, params[0]),
+		       y = (double)b->y[r], weight = (double)batch_weight(b, r);
 
 		loss += loss_at(&m->loss, at, y, &slope) * weight;
 		f[r] = (float)(slope / n * weight);
-		straight->spread(m, &x, params[0], f[r], grads[0]);
+		d->straight->spread(m, &x, params[0], f[r], grads[0]);
 	}
-	tower_back(m, &t, b->rows, in, params + 1, acts, grads + 1, in);
-	embed_fields_grad(m, b, in, t.in, grads[0]);
+	tower_back(m, &t, b->rows, in, tower, acts, grads + d->vectors + 1, in);
+	embed_fields_grad(m, d, b, in, t.in, grads[d->vectors]);
 	return loss / n;
 }
 
 /* The tower writes its output to `scores` directly; each score is then completed by the straight
  * part. */
-double deep_forward(struct model *m, const struct factors *straight, const struct batch *b,
+double deep_forward(struct model *m, const struct deep *d, const struct batch *b,
     const float *const params[], float *scores)
 {
+	const float *const *tower = params + d->vectors + 1;
 	struct tower t = deep_tower(m);
 	float *in = input_of(m);
 	double loss = 0, slope;
 
-	embed_fields(m, b, params[0], t.in, in);
-	tower_run(m, &t, b->rows, in, params + 1, in + b->rows * t.in, scores);
+	embed_fields(m, d, b, params[d->vectors], t.in, in);
+	tower_run(m, &t, b->rows, in, tower, in + b->rows * t.in, scores);
 	for (size_t r = 0; r < b->rows; r++) {
 		struct entries x = entries_of(b, r);
-		double at = (double)scores[r] + straight->score(m, &x, params[0]);
+		double at = (double)scores[r] + d->straight->score(m, &x, params[0]);
 
 		if (b->y != NULL)
 			loss += loss_at(&m->loss, at, (double)b->y[r], &slope) *

@@ -7,22 +7,29 @@
 
 /* Two-class models that add two numbers: one computed straight from the features (a struct
  * factors), and one by a tower whose input is, field by field, the sum of x_i v_i over the field's
- * features. Both use the same table "v"; the bias is that of the tower's last layer.
+ * features. The bias is that of the tower's last layer.
  *
  * A model_NAME.c implements its model_kind with these functions; shapes and contracts are those of
  * model_kind.h. */
 
+/* How such a model is composed. The straight part reads table 0. The vectors stand in table
+ * `vectors`, behind the first `before` numbers of each row, and the tower's tables follow it. */
+struct deep {
+	const struct factors *straight;
+	size_t vectors;
+	size_t before;
+};
+
 /* ERR_CONFIG unless the shape suits such a model. */
 enum err_code deep_fits(const struct model_shape *shape, const char *model, struct err *e);
-/* Adds the table "v", of 1 + factors columns, and then those of the tower; one output. */
-void deep_plan(struct model *m);
+/* Adds the tables of the tower, which has one output; those of the features come before. */
+void deep_plan_tower(struct model *m);
 /* Floats an example; the straight part needs one float for each factor more. */
 size_t deep_scratch(const struct model *m);
-/* As model_grad and model_forward. params[0] is "v", and params[1] and above are the tower's
- * tables. */
-double deep_grad(struct model *m, const struct factors *straight, const struct batch *b,
+/* As model_grad and model_forward. */
+double deep_grad(struct model *m, const struct deep *d, const struct batch *b,
     const float *const params[], float *const grads[]);
-double deep_forward(struct model *m, const struct factors *straight, const struct batch *b,
+double deep_forward(struct model *m, const struct deep *d, const struct batch *b,
     const float *const params[], float *scores);
 
 #endif

@@ -5,11 +5,16 @@
  * teach. */
 #define INIT_LIMIT 0.05f
 
+void factors_add_vectors(struct model *m, const char *name, size_t width)
+{
+	model_add_table(m, name, m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, width, 1,
+	    true);
+	m->tables[m->ntables - 1].init_scale = INIT_LIMIT;
+}
+
 void factors_plan(struct model *m, size_t width, bool bias)
 {
-	model_add_table(m, "v", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, width, 1,
-	    true);
-	m->tables[0].init_scale = INIT_LIMIT;
+	factors_add_vectors(m, "v", width);
 	if (bias)
 		model_add_table(m, "b", false, 1, 1, 0, false);
 }
@@ -76,12 +81,12 @@ static void pairs_spread(const struct model *m, const struct entries *x, const f
 
 const struct factors factors_pairs = { pairs_score, pairs_spread };
 
-void factors_clear(const struct model *m, const struct batch *b, float *g)
+void factors_clear(const struct model_table *table, const struct batch *b, float *g)
 {
 	size_t rows = b->sparse ? b->nids : b->cols;
 
 	if (rows)
-		memset(g, 0, rows * m->tables[0].cols * sizeof *g);
+		memset(g, 0, rows * table->cols * sizeof *g);
 }
 
 double factors_grad(struct model *m, const struct factors *f, const struct batch *b,
@@ -89,7 +94,7 @@ double factors_grad(struct model *m, const struct factors *f, const struct batch
 {
 	double loss = 0, n = (double)b->rows, bias = 0, slope;
 
-	factors_clear(m, b, grads[0]);
+	factors_clear(&m->tables[0], b, grads[0]);
 	for (size_t r = 0; r < b->rows; r++) {
 		struct entries x = entries_of(b, r);
 		double at = (double)params[1][0] + f->score(m, &x, params[0]), y = (double)b->y[r];

@@ -34,7 +34,11 @@ double factors_grad(struct model *m, const struct factors *f, const struct batch
 double factors_forward(struct model *m, const struct factors *f, const struct batch *b,
     const float *const params[], float *scores);
 
-/* Zeroes the gradient of "v" before it is added to. */
-void factors_clear(const struct model *m, const struct batch *b, float *g);
+/* Zeroes the gradient g of a table that has a row for each feature before it is added to. */
+void factors_clear(const struct model_table *table, const struct batch *b, float *g);
+
+/* Adds the table `name`, which has a row for each feature. Its first values are random and small,
+ * so that vectors differ. */
+void factors_add_vectors(struct model *m, const char *name, size_t width);
 
 #endif

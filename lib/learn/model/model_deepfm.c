@@ -5,28 +5,36 @@
  * 2017): a factorization machine and a tower on the same vectors. Unlike in the paper, a field with
  * several features has the sum of their vectors. */
 
+static const struct deep deepfm = { .straight = &factors_pairs, .vectors = 0, .before = 1 };
+
 static enum err_code deepfm_fits(const struct model_shape *shape, struct err *e)
 {
 	return deep_fits(shape, "deepfm", e);
 }
 
+static void deepfm_plan(struct model *m)
+{
+	factors_plan(m, 1 + m->shape.factors, false);
+	deep_plan_tower(m);
+}
+
 static double deepfm_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
 {
-	return deep_grad(m, &factors_pairs, b, params, grads);
+	return deep_grad(m, &deepfm, b, params, grads);
 }
 
 static double deepfm_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores)
 {
-	return deep_forward(m, &factors_pairs, b, params, scores);
+	return deep_forward(m, &deepfm, b, params, scores);
 }
 
 const struct model_kind model_kind_deepfm = {
 	.hidden = true,
 	.fields = true,
 	.fits = deepfm_fits,
-	.plan = deep_plan,
+	.plan = deepfm_plan,
 	.scratch = deep_scratch,
 	.grad = deepfm_grad,
 	.forward = deepfm_forward,

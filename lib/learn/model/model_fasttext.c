@@ -73,7 +73,7 @@ static double fasttext_grad(struct model *m, const struct batch *b, const float 
 	loss = loss_grad(&m->loss, b, n, f);
 	blas_gemm(true, false, k, n, b->rows, 1, h, f, 0, grads[1]);
 	blas_gemm(false, true, b->rows, k, n, 1, f, params[1], 0, h);
-	factors_clear(m, b, grads[0]);
+	factors_clear(&m->tables[0], b, grads[0]);
 	spread_means(b, k, h, grads[0]);
 	return loss / (double)b->rows;
 }

@@ -77,7 +77,7 @@ static double word2vec_grad(struct model *m, const struct batch *b, const float 
 	double loss = 0;
 	size_t n = 0;
 
-	factors_clear(m, b, grads[0]);
+	factors_clear(&m->tables[0], b, grads[0]);
 	for (size_t r = 0; r < b->rows; r++) {
 		struct entries x = entries_of(b, r);
 

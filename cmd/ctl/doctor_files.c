@@ -32,7 +32,7 @@ static void check_dir_is_private(struct doctor *d, const char *path)
 	if (stat(path, &st) || !(st.st_mode & 077))
 		return;
 	doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", path,
-	    "run that chmod; other users could read the cluster's secrets: start a new run for new secrets",
+	    "run the chmod command of the message; other users could read the cluster's secrets: start a new run for new secrets",
 	    "other users can enter %s (mode %04o): chmod 700 %s", path,
 	    (unsigned)st.st_mode & 07777, path);
 }
@@ -131,7 +131,8 @@ void doctor_keys(struct doctor *d)
 	check_dir_is_private(d, keys);
 	if (psk_load(secret, psk, &e))
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "psk",
-		    "run that chmod, or start a new run, which makes new secrets", "%s", e.msg);
+		    "run the chmod command of the message, or start a new run, which makes new secrets",
+		    "%s", e.msg);
 	if (keyring_load(list, &ring, &e))
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "authorized_keys",
 		    "correct that line, then send the coordinator SIGHUP", "%s", e.msg);

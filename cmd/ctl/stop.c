@@ -140,8 +140,9 @@ static bool ask_coordinator_to_stop(const char *dir, json_t **result)
 
 	if (rc == ERR_OK)
 		rc = http_call(client, "GET", "/v1/result", NULL, STATUS_WAIT, NULL, result, NULL);
-	/* One that has let this time pass does not get as much again. */
-	if (client && rc != ERR_TIMEOUT)
+	/* A coordinator that has let this time pass does not get as much again, and one that has closed the
+	 * connection is ending already. */
+	if (client && rc != ERR_TIMEOUT && rc != ERR_CLOSED)
 		rc = http_call(client, "POST", "/v1/stop", body, STATUS_WAIT, NULL, NULL, NULL);
 	http_client_free(client);
 	json_decref(body);

@@ -791,7 +791,7 @@ static enum err_code fail_empty(const struct data_build *b, struct err *e)
 {
 	return err_set(e, ERR_FORMAT,
 	    b->d->unlabelled
-	        ? "%s: no row has a label, the column is empty; name another one by ?label="
+	        ? "%s: no row has a label, because the column is empty; name another one by ?label="
 	        : b->d->heading ? "%s: has no examples below its header"
 	                        : "%s: has no examples",
 	    b->first);

@@ -61,7 +61,8 @@ static void take_error(rd_kafka_t *rk, int code, const char *reason, void *ctx)
 	char text[800];
 
 	(void)rk;
-	if (code == RD_KAFKA_RESP_ERR__TRANSPORT)
+	if ((code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__RESOLVE) &&
+	    !t->refused)
 		snprintf(t->why, sizeof t->why, "%s", reason);
 	if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION || code == RD_KAFKA_RESP_ERR__SSL ||
 	    code == RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED) {
@@ -82,6 +83,8 @@ static void note_answer(struct topic *t)
 	if (t->down)
 		tell(t, false, "kafka: a broker answers again");
 	t->down = false;
+	if (!t->refused)
+		t->why[0] = '\0';
 }
 
 /* Is this error of a request one that ends by itself? */

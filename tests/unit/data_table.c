@@ -91,7 +91,7 @@ static void places(void)
 
 	refused("a,b,y\n", "", NULL, "text: has no examples below its header");
 	refused("a,b,y\n1,x,\n2,z,\n", "", NULL,
-	    "no row has a label, the column is empty; name another one by ?label=");
+	    "no row has a label, because the column is empty; name another one by ?label=");
 	refused("a,w,w\n1,2,3\n4,5,6\n", "label=w", NULL,
 	    "text:1:3: is a second column named \"w\"; give the label's number, as label=2");
 	refused("1,2\n3,4\n89087528188215471201022361137399795210909087528188215,6\n", "", NULL,

@@ -128,7 +128,7 @@ refused() {
 	ps-ctl object cat $P/data | cmp - data
 	fault 1 '"method": "GET", "do": "stall", "bytes": 70000'
 	ps-ctl object cat $P/data --timeout 2s 2>err | cmp - data
-	grep -q "stands still; again" err
+	grep -q "sends no more data; trying again" err
 	# Not for ever.
 	fault 99 '"method": "GET", "do": "503"'
 	refused 6 "HTTP 503, SlowDown" ps-ctl object cat $P/data --timeout 3s
@@ -178,7 +178,7 @@ refused() {
 	ps-ctl object cat $P/data --range 500000-2500000 2>err | cmp - <(tail -c +500001 data | head -c 2000000)
 	[ "$(grep -c "broke.*again in" err)" -eq 2 ]
 	grep -q 'GET .*/data bytes=1200000-2499999 ' "$S/requests"
-	refused 1 "became shorter" bash -c "ps-ctl object cat $P/data --range 2999990-3000010 >/dev/null"
+	refused 1 "has become shorter" bash -c "ps-ctl object cat $P/data --range 2999990-3000010 >/dev/null"
 	refused 78 "BEGIN-END" ps-ctl object cat $P/data --range 7
 	# Another object of the same size, whose store looks at If-Match, or does not.
 	version=$(ps-ctl object stat $P/data --json | jq -r .version)

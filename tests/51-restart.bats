@@ -81,7 +81,7 @@ begin_short_of_disk() {
 	# And the progress line, which comes every 10 s.
 	wait_for 30 grep -qE '^cannot start server-1: .*No space left on device; step [0-9]+' err
 	rm full
-	wait_for 20 grep -q 'started server-1, after' err
+	wait_for 20 grep -q 'started server-1 after' err
 	kill "$pid"
 	finish
 	none_left "$T"

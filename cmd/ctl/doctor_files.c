@@ -32,7 +32,8 @@ static void check_dir_is_private(struct doctor *d, const char *path)
 	if (stat(path, &st) || !(st.st_mode & 077))
 		return;
 	doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", path,
-	    "run the chmod command of the message; other users could read the cluster's secrets: start a new run for new secrets",
+	    "run the chmod command of the message; other users could read the cluster's secrets: "
+	    "start a new run for new secrets",
 	    "other users can enter %s (mode %04o): chmod 700 %s", path,
 	    (unsigned)st.st_mode & 07777, path);
 }

@@ -848,7 +848,7 @@ static int compare_places(const void *a, const void *b)
 	return (x->placed > y->placed) - (x->placed < y->placed);
 }
 
-/* Of several places of a range, keeps that of its first example. */
+/* Keeps only the place of the first example where a range has several places. */
 static void keep_first_places(struct state_leases *s)
 {
 	uint64_t n = 0;

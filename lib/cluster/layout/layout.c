@@ -703,10 +703,12 @@ static bool read_table_piece(const json_t *j, struct table *t)
  * none that a sparse table can have. */
 static uint32_t stated_parts(const json_t *j)
 {
-	json_int_t n = json_integer_value(json_object_get(j, "partitions"));
+	struct layout_parts stated = { 0 };
+	int64_t n;
 
-	if (!n)
-		n = json_integer_value(json_object_get(j, "parts"));
+	if (layout_parts_decode(j, &stated, NULL) != ERR_OK)
+		return 0;
+	n = stated.partitions ? stated.partitions : stated.parts;
 	return n >= SPARSE_PARTS_MIN && n <= SPARSE_PARTS_MAX && !(n & (n - 1)) ? (uint32_t)n : 0;
 }
 

@@ -30,6 +30,11 @@ enum err_code layout_place_decode(const json_t *table, struct layout_place *out,
 	return fields_decode(fields_layout_place, table, out, e);
 }
 
+enum err_code layout_parts_decode(const json_t *table, struct layout_parts *out, struct err *e)
+{
+	return fields_decode(fields_layout_parts, table, out, e);
+}
+
 enum err_code layout_trial_decode(const json_t *json, struct layout_trial *out, struct err *e)
 {
 	*out = (struct layout_trial){ 0 };

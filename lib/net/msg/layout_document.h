@@ -31,6 +31,7 @@ enum err_code layout_document_decode(const json_t *json, struct layout_document 
     struct err *e);
 enum err_code layout_past_decode(const json_t *table, struct layout_past *out, struct err *e);
 enum err_code layout_place_decode(const json_t *table, struct layout_place *out, struct err *e);
+enum err_code layout_parts_decode(const json_t *table, struct layout_parts *out, struct err *e);
 /* layout_trial_release frees its list, and must be called after an error, too. */
 enum err_code layout_trial_decode(const json_t *json, struct layout_trial *out, struct err *e);
 void layout_trial_release(struct layout_trial *t);

@@ -13,6 +13,8 @@ setup() {
 	curl -sf --unix-socket "$RUN/ctl.sock" -H 'content-type: application/json' -d \
 		'{"tables":[{"name":"w","sparse":false,"rows":1000,"cols":70},{"name":"s","sparse":true,"rows":100,"cols":2}]}' \
 		http://ps/v1/tables
+	# The next view has the tables.
+	wait_for 10 has_tables
 	python3 "$BATS_TEST_DIRNAME/../contrib/python/psclient.py" -C "$RUN" push w 1
 	PID=$(cat "$RUN/server-0.pid")
 	ps-work pull w -C "$RUN" | sha256sum > "$T/before"
@@ -22,6 +24,10 @@ setup() {
 teardown() {
 	ps-ctl -C "$RUN" stop >/dev/null 2>&1 || true
 	teardown_dir
+}
+
+has_tables() {
+	python3 "$BATS_TEST_DIRNAME/../contrib/python/psclient.py" -C "$RUN" tables >tables && grep -qw w tables
 }
 
 rss() {

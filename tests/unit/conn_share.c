@@ -200,8 +200,8 @@ static void full(void)
 	part(&client, &server);
 }
 
-/* What a server could as well say later it does not queue before memory that is full, but a socket's
- * queue grows. */
+/* A record that the server can send later is not queued before shared memory that is full. The queue of
+ * a socket grows instead. */
 static void wanted(bool shares)
 {
 	enum { SIZE = 700000, MOST = 2 * SIZE };

@@ -421,7 +421,7 @@ static void added_since_the_state(void)
 	leases_free(t);
 }
 
-/* Of this thread, in ns. */
+/* Returns the processor time of this thread, in ns. */
 static int64_t processor_time(void)
 {
 	struct timespec t;

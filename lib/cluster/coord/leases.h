@@ -9,11 +9,11 @@
 #include "layout/taken.h"
 #include "msg/state.h"
 
-/* How many ranges a worker may hold at once if any worker may lease any range: the one it trains on, and
- * the next one. The limit bounds the coordinator's state and the cost of each lease. leases_set_limit says
+/* The most ranges that a worker may hold at once if any worker may lease any range: the one it trains on,
+ * and the next one. The limit bounds the coordinator's state and the cost of each lease. leases_set_limit says
  * how many partitions of a stream it may hold. */
 #define LEASES_UNASSIGNED_MAX 2u
-/* How many assigned ranges it may hold: it reports them as done some steps later. */
+/* The most assigned ranges that a worker may hold. It reports them as done some steps later. */
 #define LEASES_ASSIGNED_MAX 16u
 /* The place of a range that nobody has begun. */
 #define LEASES_NOT_BEGUN (-1)

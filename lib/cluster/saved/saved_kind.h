@@ -33,8 +33,8 @@ enum err_code saved_file_open(const char *path, const char *run, struct saved_mo
     struct err *e);
 /* As saved_file_open without a run; takes ownership of fd, also on failure. name is for messages. */
 enum err_code saved_file_open_fd(int fd, const char *name, struct saved_model **out, struct err *e);
-/* Downloads and opens a model file or a checkpoint at s3:// or https://. Errors also of the object store, and of
- * $TMPDIR. */
+/* Downloads and opens a model file or a checkpoint at s3:// or https://. Also returns the errors of the
+ * object store and of files in $TMPDIR. */
 enum err_code saved_remote_open(const char *url, struct saved_model **out, struct err *e);
 /* Does the name end as that of a checkpoint, step-N? Pure. */
 bool saved_remote_is_checkpoint(const char *url);

@@ -40,8 +40,8 @@ struct saved_about {
 };
 
 /* Could this path be meant as a model? True for a checkpoint, for a directory with a saved model or
- * checkpoints, and for any name that ends in .safetensors, of a URL before its "?", and for a URL that ends in
- * step-N. */
+ * checkpoints, for any name that ends in .safetensors (in a URL, before its "?"), and for a URL that
+ * ends in step-N. */
 bool saved_model_is_named(const char *path);
 /* ERR_NOTFOUND: there is no such file, or no model in the directory. ERR_FORMAT: it is damaged, or
  * the file does not describe its model. ERR_UNSUPPORTED: a later version. The digests of a

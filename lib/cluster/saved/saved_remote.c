@@ -131,7 +131,7 @@ bool saved_remote_is_checkpoint(const char *url)
 	return is;
 }
 
-/* Downloads the checkpoint into the directory dir, and checks it there. *path: where it is, a fresh string. */
+/* Downloads the checkpoint into the directory dir and checks it there. *path is its path, a fresh string. */
 static enum err_code download_checkpoint(const char *url, const char *dir, char **path,
     struct err *e)
 {

@@ -135,7 +135,8 @@ static char *skip_blanks(char *p, char sep)
 	return p;
 }
 
-/* Where the quoted text at p, which is behind its first quote, ends: behind its last quote. NULL: nowhere. */
+/* Returns the end of the quoted text whose first quote is before p: the place behind its last quote.
+ * NULL: the text has no last quote. */
 static char *quoted_end(char *p)
 {
 	for (; (p = strchr(p, '"')); p++)

@@ -8,7 +8,8 @@
 /* Splits a CSV record (RFC 4180) into cells, in place: text with a NUL at its end. Blanks around a
  * cell do not count. A quote that is not the first character of a cell is text, as in 12" wide. Pure. */
 
-/* The message about a record whose width is wrong, for its number of cells, NUM_S of it, and the right one. */
+/* The format of the message about a record of another width. Its arguments are the record's number of
+ * cells, NUM_S of this number, and the number of cells of the first line. */
 #define DATA_CELLS_WIDTH \
 	"has %zu column%s, but the first line has %zu; quote a cell that contains the separator"
 

@@ -19,8 +19,8 @@ struct layout {
 	bool unlabelled;    /* neither a column nor another file has labels */
 };
 
-/* Finds the label column by ?label=. An array that is as wide as the training data, `like`, has none where labels
- * are ignored. */
+/* Finds the label column by ?label=. Where labels are ignored, an array that is as wide as the training
+ * data, `like`, has no label column. */
 static enum err_code find_label_column(bool ignored, const struct dataset *like, const char *file,
     const struct data_options *o, struct layout *l, struct err *e)
 {

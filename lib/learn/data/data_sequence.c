@@ -30,7 +30,7 @@ struct sequence_file {
 	struct data_part part;
 };
 
-/* How the pieces of a format are read. */
+/* The functions that read the pieces of a format. */
 struct sequence_ops {
 	/* Opens the file s->at. */
 	enum err_code (*open)(struct data_sequence *s, struct err *e);
@@ -299,7 +299,8 @@ static double rows_progress(const struct data_sequence *s)
 	return s->cursor->done;
 }
 
-/* The bytes of the next piece: those of a multiple of DATA_SEQUENCE_LINES rows, unless these are very long. */
+/* Returns the bytes of the next piece, which has a multiple of DATA_SEQUENCE_LINES rows unless rows are
+ * very long. */
 static uint64_t choose_row_bytes(const struct data_sequence *s)
 {
 	const struct data_file *f = &s->file[s->at].file;

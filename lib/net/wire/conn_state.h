@@ -49,7 +49,7 @@ struct conn_reading {
 	/* dst: the place of its payload.  stage: the buffer that was taken for it, or NULL. */
 	uint8_t *dst, *stage;
 	size_t stage_cap, got, tag_got; /* got, tag_got: bytes of payload and tag received */
-	/* Where buffers are taken from: the list of conn_use_buffers; NULL: `own`. */
+	/* The list of conn_use_buffers, from which the connection takes buffers; NULL: it uses `own`. */
 	struct buffers *buffers, own;
 	uint8_t tag[RECORD_TAG];
 	size_t look_at, look_len; /* look[look_at .. look_len - 1] has not been used */

@@ -273,6 +273,13 @@ static inline void vote(struct scene *s, unsigned server, bool yes, unsigned fir
 	    clock);
 }
 
+/* The server answers the question which pushes of a rank it has: [[table, first, count, end], ...]. */
+static inline void settle(struct scene *s, unsigned server, const char *taken)
+{
+	say(s, &s->server[server], "{\"op\":\"settled\",\"id\":%lld,\"taken\":%s}",
+	    (long long)json_int(s->proposal[server], "id", 0), taken);
+}
+
 static inline bool in_phase(const struct scene *s, enum coord_phase p)
 {
 	return coord_phase(s->c) == p;

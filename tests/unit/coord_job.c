@@ -160,6 +160,7 @@ static void leases(void)
 	vote(&s, 0, true, 0, 0);
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
 	ok(s.e.code == ERR_FENCED, "a lost worker leases nothing");
+	settle(&s, 0, "[]");
 	for (
 	    ranges = 1; strstr(
 	        say(&s, &s.worker[0],
@@ -597,6 +598,71 @@ static void alone(void)
 	scene_close(&s);
 }
 
+/* Worker 1 leases a range, has made steps 0 to 4 in it, and is started again. */
+static void replace_leaseholder(struct scene *s)
+{
+	scene_open(s, 2, 2);
+	s->cfg.lockstep = false;
+	s->cfg.epochs = 1;
+	scene_run(s);
+	say(s, &s->worker[1],
+	    "{\"op\":\"lease\",\"more\":true,\"step\":0,\"batch\":2,\"done\":[]}");
+	s->worker[1] = (struct coord_self){ .incarnation = 99,
+		.name = s->name[PEERS + 1],
+		.key = s->name[PEERS + 1] };
+	join_as_worker(s, 1, 1);
+	for (unsigned i = 0; i < 2; i++)
+		say(s, &s->server[i],
+		    "{\"op\":\"vote\",\"id\":%lld,\"yes\":true,\"first_free\":5,\"clock\":5,\"complete\":5}",
+		    (long long)json_int(s->proposal[i], "id", 0));
+}
+
+/* Where a worker that is lost was in its range is known once the servers have told which of its pushes
+ * count. */
+static void settling(void)
+{
+	static const char more[] =
+	    "{\"op\":\"lease\",\"more\":true,\"step\":6,\"batch\":2,\"done\":[],\"holds\":[]}";
+	struct scene s;
+	int64_t old;
+
+	replace_leaseholder(&s);
+	ok(strcmp(json_str(s.proposal[0], "op", ""), "settle") == 0 &&
+	        json_int(s.proposal[0], "rank", -1) == 1 && json_int(s.proposal[0], "step", 0) > 0,
+	    "the servers are asked about the process that was replaced");
+	ok(!strstr(say(&s, &s.worker[1], more), "task"), "until then its successor gets no range");
+	ok(strstr(say(&s, &s.worker[0], more), "\"id\":1,"), "and nobody else gets its range");
+	settle(&s, 0, "[[0,0,1,5]]");
+	settle(&s, 0, "[[0,0,1,5]]");
+	ok(!strstr(say(&s, &s.worker[1], more), "task"), "one server cannot answer twice");
+	settle(&s, 1, "[]");
+	ok(strstr(say(&s, &s.worker[1], more),
+	       "\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10,\"from\":10,"),
+	    "then it goes on where the pushes end");
+	scene_close(&s);
+
+	replace_leaseholder(&s);
+	settle(&s, 0, "[[0,0,1,5]]");
+	old = json_int(s.proposal[1], "id", 0);
+	servers_live(&s, 3, 2);
+	ok(server_is(&s, 0, "lost") && json_int(s.proposal[1], "id", 0) > old,
+	    "when a server is lost the others are asked again");
+	say(&s, &s.server[1], "{\"op\":\"settled\",\"id\":%lld,\"taken\":[]}", (long long)old);
+	ok(!strstr(say(&s, &s.worker[1], more), "task"), "their earlier answers do not count");
+	settle(&s, 1, "[[0,0,1,3]]");
+	ok(strstr(say(&s, &s.worker[1], more), "\"from\":6,"),
+	    "pushes that were lost with it are made again");
+	scene_close(&s);
+
+	replace_leaseholder(&s);
+	ok(scene_again(&s), "another coordinator begins");
+	ok(!strstr(say(&s, &s.worker[1], more), "task"), "it knows that the question is open");
+	settle(&s, 0, "[[0,0,1,4]]");
+	settle(&s, 1, "[]");
+	ok(strstr(say(&s, &s.worker[1], more), "\"from\":8,"), "and learns the answer");
+	scene_close(&s);
+}
+
 /* In a deterministic job the blocks of data are assigned: the ranges of a worker that is lost, or that leaves,
  * wait for its successor, which gets them from the mark on. */
 static void assigned_ranges(void)
@@ -668,6 +734,7 @@ int main(void)
 	how_far();
 	ending();
 	leases();
+	settling();
 	assigned_ranges();
 	place_in_data();
 	served();

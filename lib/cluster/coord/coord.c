@@ -74,7 +74,7 @@ void coord_free(struct coord *c)
 	}
 	free(c->votes.open.change);
 	free(c->votes.open.answered);
-	taken_release(&c->votes.open.taken);
+	coord_settle_release(c);
 	coord_snap_end(c);
 	coord_members_release(c);
 	coord_place_drop_weights(c);

@@ -237,7 +237,6 @@ static void send_proposal(struct coord *c, uint64_t step)
 	p->yes = p->answers = p->asked = 0;
 	p->first_free = 0;
 	p->clock = p->complete = UINT64_MAX;
-	taken_release(&p->taken);
 	memset(p->answered, 0, c->nservers * sizeof *p->answered);
 	msg = proposal_to_json(c);
 	for (unsigned i = 0; i < c->nservers; i++)
@@ -254,6 +253,7 @@ void coord_change_ask_again(struct coord *c, unsigned server)
 {
 	json_t *msg;
 
+	coord_settle_ask_again(c, server);
 	if (!c->votes.open.open || c->votes.open.answered[server])
 		return;
 	msg = proposal_to_json(c);
@@ -370,7 +370,7 @@ static void decide_change(struct coord *c, uint64_t step)
 	/* The rank's earlier process is fenced at all servers: others go on with its data exactly where
 	 * it ended. */
 	if (c->data.leases)
-		leases_take_back(c->data.leases, ch->rank, p->answers ? p->complete : 0, &p->taken);
+		coord_settle_begin(c, ch->rank, step, p->answers ? p->complete : 0);
 	if (ch->kind == CHANGE_LEAVE) {
 		w->state = ch->after;
 		w->until = step;
@@ -418,7 +418,6 @@ json_t *coord_on_vote(struct coord *c, const struct coord_request *r)
 	struct proposal *p = &c->votes.open;
 	uint64_t first_free = (uint64_t)m->first_free;
 	uint64_t clock = (uint64_t)m->clock;
-	struct taken taken;
 
 	if (!p->open || (uint64_t)m->id != p->id || p->answered[server])
 		return NULL;
@@ -441,10 +440,6 @@ json_t *coord_on_vote(struct coord *c, const struct coord_request *r)
 		p->clock = clock;
 	if ((uint64_t)m->complete < p->complete)
 		p->complete = (uint64_t)m->complete;
-	/* A malformed list counts as an empty one: it comes from a server that breaks the protocol. */
-	taken_from_json(m->taken, &taken, NULL);
-	taken_merge(&p->taken, &taken);
-	taken_release(&taken);
 	conclude_vote(c);
 	return NULL;
 }
@@ -453,6 +448,7 @@ json_t *coord_on_vote(struct coord *c, const struct coord_request *r)
  * decision. */
 void coord_change_server_joined(struct coord *c, unsigned server)
 {
+	coord_settle_servers_changed(c);
 	if (!c->votes.open.open)
 		return;
 	c->votes.open.answered[server] = false;
@@ -464,6 +460,7 @@ void coord_change_server_gone(struct coord *c)
 {
 	struct proposal *p = &c->votes.open;
 
+	coord_settle_servers_changed(c);
 	if (!p->open)
 		return;
 	/* Ask the remaining servers again under a new number, so that old votes do not count. */

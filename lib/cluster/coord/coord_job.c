@@ -155,6 +155,8 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 		err_set(e, ERR_PROTO, "this job deals its data by steps and has no leases");
 		return NULL;
 	}
+	if (coord_settle_is_open(c, rank))
+		return ANSWER(lease, .finished = false);
 	json_array_foreach(done, i, range)
 		leases_note_done(c->data.leases, rank,
 		    (uint64_t)json_integer_value(json_array_get(range, 0)),
@@ -188,6 +190,8 @@ bool coord_replay_lease(struct coord *c, uint64_t number, const struct lease_cha
 	if (number != c->data.lease_changes + 1 || !c->data.leases)
 		return false;
 	c->data.lease_changes = number;
+	/* Its ranges were taken back after the state was saved. */
+	coord_settle_drop(c, change->worker);
 	return leases_replay(c->data.leases, change);
 }
 
@@ -196,7 +200,8 @@ void coord_job_worker_done(struct coord *c, unsigned rank)
 	struct coord_member_worker *w = &c->worker[rank];
 
 	w->state = WORKER_DONE;
-	if (c->data.leases) /* job.steps may end the job within a range */
+	/* job.steps may end the job within a range. */
+	if (c->data.leases && !coord_settle_is_open(c, rank))
 		leases_take_back(c->data.leases, rank, 0, NULL);
 	coord_event(c, "worker_done", "worker-%u has finished at step %lld", rank,
 	    (long long)w->figures.steps);

@@ -206,11 +206,24 @@ struct proposal {
 	unsigned asked, yes, answers;
 	uint64_t first_free,
 	    clock; /* greatest first free step and least clock of the votes so far */
-	/* The rank's pushes that the servers have: all of the steps before `complete`, and these. */
-	uint64_t complete;
-	struct taken taken;
+	uint64_t complete; /* the servers have all pushes of the rank's steps before this one */
 	unsigned rounds;
 	bool *answered; /* by server */
+};
+
+/* A rank whose process was lost or replaced, and whose ranges of the data cannot be leased yet
+ * (coord_settle.c). The new process takes part from the step `from` on, or nobody does. */
+struct settling {
+	struct settling *next;
+	unsigned rank;
+	uint64_t from;
+	uint64_t id; /* of the question that the servers are asked */
+	/* The vote on the change said that all pushes of earlier steps have been taken; 0: it is not
+	 * certain any more. */
+	uint64_t complete;
+	unsigned asked, answers;
+	bool *answered;     /* by server */
+	struct taken taken; /* the answers so far */
 };
 
 /* Settings kept in the view. No worker is so far behind that it needs older ones. */
@@ -412,6 +425,7 @@ struct coord {
 	struct coord_data data;
 	struct coord_hearing hearing;
 	struct coord_votes votes;
+	struct settling *settling;
 	struct coord_evaluation evaluation;
 	struct coord_stopping stopping;
 	struct snap snap;
@@ -496,6 +510,23 @@ void coord_change_ask_again(struct coord *c, unsigned server);
 /* Keep an open vote complete: a server has joined; a server that was asked is lost. */
 void coord_change_server_joined(struct coord *c, unsigned server);
 void coord_change_server_gone(struct coord *c);
+/* coord_settle.c: the ranges of a rank whose process was lost or replaced */
+/* Ask the servers which pushes of the rank count, and then take its ranges back. Its new process takes
+ * part from the step `from` on. All pushes of the steps before `complete` have been taken, unless a server is
+ * lost meanwhile. */
+void coord_settle_begin(struct coord *c, unsigned rank, uint64_t from, uint64_t complete);
+/* Is it still open what becomes of the rank's ranges? Then it is leased no others. coord_settle_from: the
+ * step `from`; 0: it is not open. */
+bool coord_settle_is_open(const struct coord *c, unsigned rank);
+uint64_t coord_settle_from(const struct coord *c, unsigned rank);
+/* Repeat open questions to a server that has a new session; ask all servers again, because one has
+ * joined, left or been lost. */
+void coord_settle_ask_again(struct coord *c, unsigned server);
+void coord_settle_servers_changed(struct coord *c);
+/* Forget the rank, or all ranks. */
+void coord_settle_drop(struct coord *c, unsigned rank);
+void coord_settle_release(struct coord *c);
+
 /* Fix the members of the first step: all workers that are JOINING. */
 void coord_members_begin(struct coord *c);
 /* Before the first step: let one more rank take part from it on. */

@@ -86,6 +86,8 @@ static void save_members(const struct coord *c, struct state *out)
 	out->workers = mem_array(c->nworkers, sizeof *out->workers);
 	for (unsigned i = 0; i < c->nworkers; i++)
 		out->workers[i] = save_worker(&c->worker[i]);
+	for (unsigned i = 0; i < c->nworkers; i++)
+		out->workers[i].unsettled_from = (int64_t)coord_settle_from(c, i);
 	coord_relays_save(c, out);
 	coord_members_save(c, out);
 	save_changes(c, out);
@@ -279,6 +281,9 @@ static void load_progress(struct coord *c, const struct state *state, int64_t no
 	coord_job_begin_leases(c, state->tasks);
 	if (c->data.leases && state->tasks)
 		leases_load(c->data.leases, state->tasks, true);
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->data.leases && state->workers[i].unsettled_from)
+			coord_settle_begin(c, i, (uint64_t)state->workers[i].unsettled_from, 0);
 }
 
 enum err_code coord_recover(struct coord *c, const struct state *state, int64_t now, struct err *e)

@@ -94,6 +94,23 @@ void taken_limit(struct taken *t, const struct taken *most, uint64_t until)
 	*t = limited;
 }
 
+uint64_t taken_least(const struct taken *t, uint16_t table, uint32_t parts)
+{
+	uint64_t *end = mem_array((size_t)parts + 1, sizeof *end), min = UINT64_MAX;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct taken_run *r = &t->run[i];
+
+		for (uint32_t p = r->first; r->table == table && p - r->first < r->count && p < parts;
+		     p++)
+			end[p] = r->end > end[p] ? r->end : end[p];
+	}
+	for (uint32_t p = 0; p < parts; p++)
+		min = least(min, end[p]);
+	free(end);
+	return min;
+}
+
 uint64_t taken_end(const struct taken *t)
 {
 	uint64_t end = 0;

@@ -44,6 +44,8 @@ void taken_limit(struct taken *t, const struct taken *most, uint64_t until);
 uint64_t taken_of(const struct taken *t, uint16_t table, uint32_t part);
 /* Has the partition taken the push of this step? */
 bool taken_has(const struct taken *t, uint16_t table, uint32_t part, uint64_t step);
+/* The least number of the table's partitions 0 .. parts - 1. */
+uint64_t taken_least(const struct taken *t, uint16_t table, uint32_t parts);
 /* The greatest number in any run; 0 without one. */
 uint64_t taken_end(const struct taken *t);
 

@@ -138,10 +138,9 @@ struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnatio
 	return v;
 }
 
-struct taken_report {
+struct completeness {
 	uint32_t rank;
 	uint64_t complete;
-	struct taken *taken;
 };
 
 /* The first step of which a push was announced to the partition and has not come; `clock` without
@@ -158,29 +157,79 @@ static uint64_t missing_step(const struct part *p, uint32_t rank, uint64_t clock
 	return step < clock ? step : clock;
 }
 
+static bool find_missing_push(struct shard *s, struct part *p, void *ctx)
+{
+	struct completeness *r = ctx;
+
+	(void)s;
+	if (!atomic_load(&p->gone))
+		r->complete = missing_step(p, r->rank, r->complete);
+	return true;
+}
+
+uint64_t shard_complete_steps(struct shard *s, uint32_t rank)
+{
+	struct completeness r = { .rank = rank };
+
+	mutex_lock(&s->gate.lock);
+	r.complete = sync_at(&s->gate.sync, rank)->clock;
+	mutex_unlock(&s->gate.lock);
+	shard_each(s, find_missing_push, &r);
+	return r.complete;
+}
+
+struct taken_report {
+	uint32_t rank;
+	uint64_t from;
+	bool unsafe; /* a push may be lost with this server */
+	struct taken *taken;
+};
+
+/* Could a push of the rank of a step before `from` be lost with this server, the head? */
+static bool push_may_be_lost(const struct shard *s, const struct part *p,
+    const struct taken_report *r)
+{
+	if (!p->chain.head)
+		return false;
+	return (settings_epoch_sums_step(s, p->step) && p->step < r->from) ||
+	    repl_has_unsafe_push(p, r->rank, r->from);
+}
+
+static bool check_pushes_are_safe(struct shard *s, struct part *p, void *ctx)
+{
+	struct taken_report *r = ctx;
+
+	r->unsafe = !atomic_load(&p->gone) && push_may_be_lost(s, p, r);
+	return !r->unsafe;
+}
+
 static bool report_taken(struct shard *s, struct part *p, void *ctx)
 {
 	struct taken_report *r = ctx;
 	uint64_t end = part_taken_end(p, r->rank);
 
 	(void)s;
-	if (atomic_load(&p->gone))
-		return true;
-	r->complete = missing_step(p, r->rank, r->complete);
-	if (end)
+	if (!atomic_load(&p->gone) && end)
 		taken_add(r->taken, p->table->id, p->index, end);
 	return true;
 }
 
-uint64_t shard_list_taken(struct shard *s, uint32_t rank, struct taken *taken)
+enum shard_answer shard_list_taken(struct shard *s, uint32_t rank, uint64_t from,
+    struct taken *taken)
 {
-	struct taken_report r = { .rank = rank, .taken = taken };
+	struct taken_report r = { .rank = rank, .from = from, .taken = taken };
+	bool known;
 
 	mutex_lock(&s->gate.lock);
-	r.complete = sync_at(&s->gate.sync, rank)->clock;
+	known = sync_at(&s->gate.sync, rank)->complete_from >= from;
 	mutex_unlock(&s->gate.lock);
+	if (!known)
+		return SHARD_WAIT;
+	shard_each(s, check_pushes_are_safe, &r);
+	if (r.unsafe)
+		return SHARD_WAIT;
 	shard_each(s, report_taken, &r);
-	return r.complete;
+	return SHARD_OK;
 }
 
 void shard_end_vote(struct shard *s)

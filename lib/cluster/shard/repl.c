@@ -409,6 +409,15 @@ void shard_count_states(struct shard *s, uint16_t server, uint64_t *all, uint64_
 	*done = f.done;
 }
 
+bool repl_has_unsafe_push(const struct part *p, uint32_t rank, uint64_t end)
+{
+	for (const struct repl_record *c = p->chain.required ? p->chain.sent : NULL; c; c = c->next)
+		if (c->kind == REPL_PUSH ? get_le32(c->head + 16) == rank
+		                         : c->kind != REPL_STATE && c->step < end)
+			return true;
+	return false;
+}
+
 /* ---- sending and acknowledgements ---- */
 
 void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t table, uint32_t part,

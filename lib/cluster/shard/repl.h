@@ -62,6 +62,9 @@ void repl_pass_on(struct shard *s, struct part *p, const struct repl_record *c, 
     size_t nhead, const uint8_t *body, size_t nbody);
 /* Is there room for one more record, and a second accumulator for the sum in it? */
 bool repl_may_send(const struct part *p);
+/* Is a push of this rank of a step before `end` in a record that the next replica must still acknowledge? Of
+ * sums, any such step counts, because they have pushes of all ranks. */
+bool repl_has_unsafe_push(const struct part *p, uint32_t rank, uint64_t end);
 /* Drops all records. Nothing is acknowledged by it; call part_update_safe afterwards. */
 void repl_drop_all(struct part *p);
 /* The next replica is now this process of the server `next`. Records that count are sent to it again;

@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "core/mem.h"
+#include "store/settle.h"
 
 /* Connections to the servers that hold the next replicas.  One thread owns them all.  The records
  * to send stay with their partition until they are acknowledged (shard/repl.c), so a link only
@@ -227,6 +228,7 @@ static void tick_links(void *ctx)
 	uint64_t all = 0, done = 0;
 	struct err e;
 
+	settle_answer(r);
 	for (unsigned i = 0; i < r->nlinks; i++) {
 		struct link *l = r->link[i];
 
@@ -443,6 +445,7 @@ void replicate_free(struct repl *r)
 		free(r->link[i]->todo);
 		free(r->link[i]);
 	}
+	settle_release(r);
 	loop_free(r->loop);
 	mutex_destroy(&r->lock);
 	free(r);

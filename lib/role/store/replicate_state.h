@@ -52,6 +52,7 @@ struct repl {
 	struct link *link[COORD_SERVERS_MAX]; /* set once, before nlinks counts it */
 	_Atomic unsigned nlinks;
 	bool posted; /* send_forwarded has been posted and has not begun */
+	struct settle_question *questions; /* settle.c */
 	uint64_t next_session;
 	uint32_t epoch; /* of the records that are sent */
 };

@@ -362,10 +362,7 @@ void store_on_propose(struct server *s, const struct message *message)
 	const struct message_propose *m = &message->propose;
 	struct shard *shard = atomic_load(&s->shard);
 	bool of_all = strcmp(m->kind, "set") == 0 || strcmp(m->kind, "table") == 0;
-	struct taken taken = { 0 };
-	json_t *list = NULL;
 	struct shard_vote v;
-	uint64_t complete = 0;
 
 	if (!shard) {
 		json_decref(store_agent(s)->unvoted);
@@ -377,17 +374,11 @@ void store_on_propose(struct server *s, const struct message *message)
 		return;
 	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)m->rank, m->incarnation,
 	    (uint64_t)m->step, strcmp(m->kind, "resume") == 0);
-	if (!of_all) {
-		complete = shard_list_taken(shard, (uint32_t)m->rank, &taken);
-		list = taken_to_json(&taken);
-	}
 	FAIL_POINT("vote_cast");
 	agent_tell(s->agent,
 	    MESSAGE(vote, .id = (int64_t)store_agent(s)->proposal, .yes = v.yes,
 	        .first_free = (int64_t)v.first_free, .clock = (int64_t)v.clock,
-	        .complete = (int64_t)complete, .taken = list));
-	json_decref(list);
-	taken_release(&taken);
+	        .complete = of_all ? 0 : (int64_t)shard_complete_steps(shard, (uint32_t)m->rank)));
 }
 
 /* For the agent: handles a message of the coordinator that is not a view. Others than those of

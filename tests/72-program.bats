@@ -281,6 +281,25 @@ write_sparse() {
 	jq -e --argjson x "$loss" '(.eval.loss - $x) | fabs < 0.01' <<<"$RESULT"
 }
 
+@test "a step that needs no rows waits for the other workers as well" {
+	write_sparse '"steps": 30'
+	cat >rows-to-three <<-'END'
+	#!/bin/sh
+	while read -r word step _ n _; do
+		case $word in
+		rows) echo ok ;;
+		step)
+			echo "${PSKIT_WORKER#worker-} $step" >>order
+			[ "$PSKIT_WORKER" != worker-1 ] || sleep 0.02
+			echo "ok loss 1 examples $n" ;;
+		esac
+	done
+	END
+	train c.json
+	# Nobody is asked about a step before the other one has been asked about the step before.
+	awk '{ if ($2 > 0 && !(1 - $1 " " $2 - 1 in seen)) early = early "\n" $0; seen[$0] } END { print early, NR; exit early != "" || NR != 60 }' order
+}
+
 @test "what a program must not answer about rows" {
 	write_sparse '"steps": 1000'
 	while IFS='|' read -r bad says; do

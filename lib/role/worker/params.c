@@ -178,6 +178,27 @@ static size_t needed_rows(const struct params *p, const struct batch *b, size_t 
 	return p->rows ? p->rows[i].n : b->nids;
 }
 
+/* Does the step need no values at all? A model without dense tables needs none for a batch without rows. */
+static bool needs_no_values(const struct params *p, const struct batch *b)
+{
+	const uint64_t *id;
+
+	for (size_t i = 0; i < p->job->ntables; i++)
+		if (!p->job->table[i].sparse || needed_rows(p, b, i, &id))
+			return false;
+	return true;
+}
+
+/* Pulls one row, whose values are not used, so that a step that needs no values begins when the servers let it begin:
+ * their answer also has the members of the step, and says whether others train. */
+static enum err_code want_unused_row(struct params *p, uint64_t step, struct err *e)
+{
+	static const uint64_t id;
+	enum err_code rc = reserve_table(p, 0, p->job->table[0].cols, e);
+
+	return rc ? rc : client_want_rows(p->client, p->table[0], step, &id, 1, p->w[0], e);
+}
+
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
     struct err *e)
 {
@@ -208,6 +229,8 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 			                              : client_want_rows)(p->client, p->table[i],
 			    step, id, n, p->w[i], e);
 	}
+	if (!rc && dense && step != CLIENT_NOW && needs_no_values(p, b))
+		rc = want_unused_row(p, step, e);
 	if (!rc)
 		rc = client_wait(p->client, step, e);
 	p->pulled |= (dense || p->asked) && !rc;

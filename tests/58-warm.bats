@@ -352,3 +352,47 @@ svm() {
 	[ "$(wc -l <new)" -gt "$(wc -l <old)" ]
 	same old new
 }
+
+# ratings SEED ROWS FIRST LAST: ratings of the users FIRST to LAST for 20 items.
+ratings() {
+	awk -v seed="$1" -v rows="$2" -v first="$3" -v last="$4" 'BEGIN {
+		srand(seed)
+		print "user,item,rating"
+		for (i = 0; i < rows; i++)
+			printf "user-%d,item-%d,%d\n", first + i % (last - first + 1), rand() * 20, 1 + rand() * 5
+	}'
+}
+
+# kept OLD NEW: all rows of OLD are in NEW, with values that are equal up to the rate of 1e-12; prints the number of other rows.
+kept() {
+	awk -F '\t' 'NR == FNR { new[$1] = $2; n++; next }
+		!($1 in new) || new[$1] - $2 > 1e-9 || $2 - new[$1] > 1e-9 { print; bad = 1 }
+		{ old++ }
+		END { if (!bad) print n - old; exit bad || !old }' "$2" "$1"
+}
+
+@test "ratings in blocks and in a stream: old users and items stay, and new ones get rows" {
+	model=mf
+	ratings 1 2000 1 60 >mon.csv
+	ratings 2 60000 41 100 >tue.csv
+	ratings 3 2000 51 120 >wed.csv
+	for day in mon tue wed; do
+		job $day 1
+		sed -i "s/$day.csv/&?format=ratings/" $day.json
+	done
+	ps-ctl run mon --set factors=1 --set epochs=2 >/dev/null
+	values mon.run v >old
+	[ "$(wc -l <old)" -eq 160 ]
+	ps-ctl run tue --init-from mon.run --set factors=1 --set epochs=1 --set batch=1000 --set data_memory=1M --set lr=1e-12 >/dev/null 2>&1
+	grep -q 'data: .* bytes in [0-9]* blocks' tue.run/worker-0.log
+	values tue.run v >new
+	[ "$(kept old new)" = 80 ]
+	# Users 1 to 50 are not in the stream, and learn nothing from it.
+	mv new old
+	ps-ctl run wed --init-from tue.run --set factors=1 --set 'data=wed.csv?format=ratings&follow=yes' --set workers=1 --set epochs=0 --set steps=40 >/dev/null 2>&1
+	values wed.run v >new
+	[ "$(wc -l <new)" -eq 280 ]
+	[ "$(grep -cFxf old new)" -eq 100 ]
+	# A rating of a user of the first day can still be predicted.
+	ps-work eval wed.run "mon.csv?format=ratings" --json 2>/dev/null | jq -e '.rmse > 0'
+}

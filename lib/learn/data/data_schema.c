@@ -61,7 +61,7 @@ void data_schema_free(struct data_schema *s)
 	free(s->value);
 	free(s->feature_of);
 	free(s->value_of);
-	free(s->order);
+	data_names_free(s->names);
 	free(s);
 }
 
@@ -144,78 +144,37 @@ static const struct data_column *column_of_value(const struct data_schema *s, si
 	return &s->column[i];
 }
 
-static size_t feature_of_value(const struct data_schema *s, uint32_t value)
+void data_schema_name_values(struct data_schema *s)
 {
-	return hashed_feature(s, column_of_value(s, value), s->value[value]);
-}
+	data_names_free(s->names);
+	s->names = data_names_new();
+	for (uint32_t i = 0; i < s->nvalues; i++) {
+		const struct data_column *c = column_of_value(s, i);
 
-struct value_place {
-	size_t feature;
-	uint32_t value;
-};
-
-static int compare_places(const void *a, const void *b)
-{
-	const struct value_place *x = a, *y = b;
-
-	return x->feature != y->feature ? (x->feature > y->feature) - (x->feature < y->feature)
-	                                : (x->value > y->value) - (x->value < y->value);
-}
-
-void data_schema_order(struct data_schema *s)
-{
-	struct value_place *place = mem_array(s->nvalues + 1, sizeof *place);
-
-	for (uint32_t i = 0; i < s->nvalues; i++)
-		place[i] = (struct value_place){ feature_of_value(s, i), i };
-	qsort(place, s->nvalues, sizeof *place, compare_places);
-	free(s->order);
-	s->order = mem_array(s->nvalues + 1, sizeof *s->order);
-	for (size_t i = 0; i < s->nvalues; i++)
-		s->order[i] = place[i].value;
-	free(place);
-}
-
-static void append_value(const struct data_schema *s, uint32_t value, struct buf *out)
-{
-	buf_printf(out, "%s%s=%s", out->len ? "|" : "", column_of_value(s, value)->name,
-	    s->value[value]);
-}
-
-/* Appends the values that are hashed to this feature. */
-static void append_hashed(const struct data_schema *s, size_t feature, struct buf *out)
-{
-	size_t low = 0, high = s->nvalues;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (feature_of_value(s, s->order[middle]) < feature)
-			low = middle + 1;
-		else
-			high = middle;
+		data_names_add(s->names, data_names_column(s->names, c->name), s->value[i],
+		    hashed_feature(s, c, s->value[i]));
 	}
-	for (; low < s->nvalues && feature_of_value(s, s->order[low]) == feature; low++)
-		append_value(s, s->order[low], out);
-	if (!out->len)
-		buf_printf(out, "#%zu", feature);
+}
+
+/* The name of a feature that values are hashed to. */
+static char *name_hashed(const struct data_schema *s, size_t feature)
+{
+	char *name = data_names_find(s->names, feature);
+
+	return name ? name : mem_printf("#%zu", feature);
 }
 
 char *data_schema_name(const struct data_schema *s, size_t feature)
 {
 	const struct data_column *c = data_schema_number(s, feature);
-	struct buf name = BUF_INIT;
+	size_t value = feature - s->numbers;
 
 	if (c)
-		buf_puts(&name, c->name);
-	else if (s->bits)
-		append_hashed(s, feature, &name);
-	else
-		append_value(s,
-		    s->value_of ? s->value_of[feature - s->numbers]
-		                : (uint32_t)(feature - s->numbers),
-		    &name);
-	return (char *)name.data;
+		return mem_strdup(c->name);
+	if (s->bits)
+		return name_hashed(s, feature);
+	value = s->value_of ? s->value_of[value] : value;
+	return mem_printf("%s=%s", column_of_value(s, value)->name, s->value[value]);
 }
 
 /* ---- as JSON ---- */
@@ -413,7 +372,7 @@ static bool fill_schema(struct data_schema *s, const struct data_schema_document
 		good = fill_column(s, &s->column[i], &d->columns[i]);
 	}
 	if (good && s->bits)
-		data_schema_order(s);
+		data_schema_name_values(s);
 	return good && is_sound(s) && (!s->feature_of || invert_places(s));
 }
 

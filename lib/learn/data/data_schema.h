@@ -9,6 +9,7 @@
 #include "core/err.h"
 #include "core/json.h"
 #include "data/data_form.h"
+#include "data/data_names.h"
 
 /* The schema of a table: what each column is, how its cells become features, and how features are
  * scaled. It is made from the training data (data_table.h) and then holds for all data
@@ -45,7 +46,7 @@ enum data_column_kind {
 /* Places of hashed values: at most 2^30. */
 #define DATA_SCHEMA_BITS 30
 /* With `bits`, so many values have their texts in the schema, for names. */
-#define DATA_SCHEMA_NAMED 16384u
+#define DATA_SCHEMA_NAMED DATA_NAMES_MAX
 
 struct data_column {
 	char *name; /* from the header, ?columns=, or its number from 1 */
@@ -77,8 +78,8 @@ struct data_schema {
 	/* Only in a schema that was extended (data_schema_extend): by value, its feature minus `numbers`;
 	 * and the value of each of these. NULL: both are the value's own number. */
 	uint32_t *feature_of, *value_of;
-	unsigned bits;   /* 0: values are not hashed */
-	uint32_t *order; /* with bits: the values in the order of their features */
+	unsigned bits;            /* 0: values are not hashed */
+	struct data_names *names; /* with bits: of the values, by their features */
 	enum data_missing missing;
 	bool named;  /* the columns have names of their own */
 	bool dense;  /* rows are dense, because there are few features */
@@ -103,9 +104,9 @@ bool data_schema_is_scaled(const struct data_schema *s);
 bool data_schema_is_numeric(const struct data_schema *s);
 /* The column of labels; NULL: it has none. */
 const struct data_column *data_schema_label(const struct data_schema *s);
-/* Sorts the values of a schema with `bits` by their features, which data_schema_name needs. Called by
+/* Names the features of a schema with `bits` by its values, which data_schema_name needs. Called by
  * the module that makes the schema, when all values are in it. */
-void data_schema_order(struct data_schema *s);
+void data_schema_name_values(struct data_schema *s);
 
 /* A value that a column of categories is to have, too. */
 struct data_value {

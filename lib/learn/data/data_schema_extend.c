@@ -80,8 +80,8 @@ struct data_schema *data_schema_extend(const struct data_schema *s, const struct
 		if (s->column[i].kind == DATA_CATEGORY || s->column[i].kind == DATA_NUMBER)
 			merge_column(&m, i);
 	}
-	to->order = NULL;
+	to->names = NULL;
 	if (s->bits)
-		data_schema_order(to);
+		data_schema_name_values(to);
 	return to;
 }

@@ -938,7 +938,7 @@ static void sort_values(struct data_build *b)
 		rank[order[i] - t->value] = i;
 	}
 	if (s->bits)
-		data_schema_order(s);
+		data_schema_name_values(s);
 	else
 		renumber_entries(b, rank);
 	free(order);

@@ -174,3 +174,52 @@ open("other.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + byte
 	[[ $stderr == *'--read-only: "other.safetensors" has no description of its model'* ]]
 	[ -z "$(ls tmp)" ]
 }
+
+# named [-C RUN]: the names of the rows of v, each once.
+named() {
+	ps-ctl "$@" export v -o text 2>/dev/null | cut -f 3 | sort -u | grep . || true
+}
+
+@test "users and items that are words keep their names: in blocks, in the cache, in checkpoints and in a job that begins with the model" {
+	awk 'BEGIN { srand(3); print "who,what,stars"
+		for (i = 0; i < 40000; i++) { u = int(rand() * 30); k = int(rand() * 20)
+			printf "%s,\"%s\",%d\n", (u ? "user " u : 7), "Film, part " k, 1 + (u + k) % 5 } }' >old.csv
+	printf 'user 3,"Film, part 4",5\ncarl,Jaws,3\n' >new.csv
+	awk 'BEGIN { for (u = 1; u < 30; u++) print "user=user " u; for (k = 0; k < 20; k++) print "item=Film, part " k }' | sort >want
+	write() {
+		echo "{ \"servers\": 2, \"workers\": 2, \"job\": { \"model\": \"mf\", \"data\": \"$1.csv?format=ratings\", \"batch\": 500, \"epochs\": 2 } }" >"$1.json"
+	}
+	write old
+	write new
+	ps-ctl run old 2>/dev/null
+	named -C old.run | diff want -
+	ps-ctl -C old.run export v -o text 2>/dev/null | grep '^v\[14,0]' | run -0 awk -F '\t' '{ exit NF != 2 }'
+	cp old.run/model.safetensors mf.safetensors
+	described mf.safetensors >about
+	[ "$(jq -r '.facts.hashed | (.user | length), (.item | keys[0])' about | tr '\n' '|')" = "29|Film, part 0|" ]
+	# The file alone predicts, as the run does.
+	ps-work predict mf.safetensors 'new.csv?format=ratings' 2>/dev/null >predicted
+	ps-work predict old.run 'new.csv?format=ratings' 2>/dev/null | diff predicted -
+	# In blocks, and from the cache.
+	ps-ctl run old --set data_memory=1M 2>/dev/null
+	grep -q 'data: .* bytes in [0-9]* blocks' old.run/worker-0.log
+	named -C old.run | diff want -
+	for turn in 1 2; do
+		ps-ctl run old --set cache="$PWD/kept" 2>/dev/null
+		named -C old.run | diff want -
+	done
+	grep -q 'parsed data: read from' old.run/worker-[01].log
+	# In a checkpoint, and in the job that resumes from it.
+	ps-ctl start old --set epochs=0 --set steps=1000000 2>/dev/null
+	ps-ctl wait -C old.run --for step=20
+	ps-ctl stop -C old.run >/dev/null 2>&1
+	from=$(find old.run/checkpoints -name 'step-*' | sort | tail -n 1)
+	named -C "$from" | diff want -
+	ps-ctl start old --resume "$from" --set epochs=0 --set steps=1000000 2>/dev/null
+	ps-ctl wait -C old.run --for "step=$((10#${from##*-} + 5))"
+	named -C old.run | diff want -
+	ps-ctl stop -C old.run --discard >/dev/null 2>&1
+	# New words get names, and old ones keep theirs.
+	ps-ctl run new --init-from mf.safetensors 2>/dev/null
+	printf 'user=carl\nitem=Jaws\n' | sort - want | diff - <(named -C new.run)
+}

@@ -92,13 +92,22 @@ static void test_ffm(void)
 	refused("1 0:3:1\n", "norm=l1", &two, "unknown norm \"l1\"; did you mean \"l2\"?");
 }
 
+static bool name_is(const struct dataset *d, uint64_t feature, const char *want)
+{
+	char *name = data_feature_name(d, feature);
+	bool is = name ? want && strcmp(name, want) == 0 : !want;
+
+	free(name);
+	return is;
+}
+
 static void test_ratings(void)
 {
 	static const char *const forms[] = {
 		"userId,movieId,rating,timestamp\n7,9,3.5,1\n0,1,2,5\n",
 		"7\t9\t3.5\t1\n0\t1\t2\t5\n", "7::9::3.5::1\n0::1::2::5\n", "7 9 3.5\n0 1 2\n"
 	};
-	struct dataset *d;
+	struct dataset *d, *more;
 	struct err e;
 
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
@@ -140,6 +149,26 @@ static void test_ratings(void)
 	ok(d && d->rows == 3 && d->col[d->start[0]] == d->col[d->start[2]] &&
 	        d->col[d->start[0]] != d->col[d->start[1]] && entry(d, 1, 1, 15, 1, 1),
 	    "users and items may be words: %s", e.msg);
+	ok(d && name_is(d, d->id[d->col[d->start[0]]], "user=ann") &&
+	        name_is(d, d->id[d->col[d->start[0] + 1]], "item=Jaws") && name_is(d, 15, NULL),
+	    "which are their names");
+	more = d ? load("ann,Up,3\ncid,Jaws,1\n", "format=ratings",
+	               &(struct data_want){ .base = d }, NULL, &e)
+	         : NULL;
+	ok(more && name_is(more, d->id[d->col[d->start[1]]], "user=bob") &&
+	        name_is(more, more->id[more->col[2]], "user=cid"),
+	    "data that extend others have the names of both: %s", e.msg);
+	dataset_free(more);
+	more = load("3,4,3\n", "format=ratings", &(struct data_want){ .base = d }, NULL, &e);
+	ok(more && name_is(more, d->id[d->col[d->start[1]]], "user=bob"),
+	    "also where they have numbers alone: %s", e.msg);
+	dataset_free(more);
+	more = load("ann,Jaws,5\n", "format=ratings", &real, d, &e);
+	ok(more && !more->names, "evaluation data have the names of the training data: %s", e.msg);
+	dataset_free(more);
+	dataset_free(d);
+	d = load("1,2,3\n", "format=ratings", &real, NULL, &e);
+	ok(d && !d->names, "numbers have no names");
 	dataset_free(d);
 	refused("1\t2\t3\n1\t2\n", "format=ratings", &real,
 	    ":2: expected a user, an item and a rating");

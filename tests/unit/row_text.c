@@ -80,9 +80,30 @@ static void numbers(void)
 	dataset_free(d);
 }
 
+static void ratings(void)
+{
+	struct err e;
+	struct dataset *d = load("ann,Jaws,5\nann,7,4\n", "format=ratings", &real, NULL, &e), *like;
+	json_t *facts = data_facts(d);
+	char want[100];
+
+	snprintf(want, sizeof want, "v[%llu,0]\t1.5\titem=Jaws\n", (unsigned long long)d->id[2]);
+	ok(d->id[0] == 15 && d->nids == 3, "a number, a user and an item");
+	if (d->id[2] % 2 == 0)
+		snprintf(want, sizeof want, "v[%llu,0]\t1.5\tuser=ann\n",
+		    (unsigned long long)d->id[2]);
+	line_is("mf", d, "v", d->id[2], 0, want);
+	line_is("mf", d, "v", 15, 0, "v[15,0]\t1.5\n");
+	json_object_set_new(facts, "hashed", json_pack("{s:{s:s}}", "user", "ann", "x"));
+	ok(data_of_facts(facts, &like, &e) == ERR_FORMAT, "damaged names: %s", e.msg);
+	json_decref(facts);
+	dataset_free(d);
+}
+
 int main(void)
 {
 	tables();
 	numbers();
+	ratings();
 	return tap_done();
 }

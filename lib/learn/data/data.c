@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "data/data_build.h"
+#include "data/data_names.h"
 #include "data/data_object.h"
 #include "data/data_schema.h"
 #include "data/data_uri.h"
@@ -75,6 +76,7 @@ void dataset_free(struct dataset *d)
 	free(d->feature_name);
 	data_words_free(d->words);
 	data_schema_free(d->schema);
+	data_names_free(d->names);
 	free(d->source);
 	if (d->map)
 		munmap(d->map, d->map_len);
@@ -337,7 +339,7 @@ char *data_feature_name(const struct dataset *d, uint64_t feature)
 		return feature / 2 < d->words->n ? mem_printf("%s%s", d->words->name[feature / 2],
 		                                       feature % 2 ? " (predicted)" : "")
 		                                 : NULL;
-	return NULL;
+	return d->names ? data_names_find(d->names, feature) : NULL;
 }
 
 void data_describe(const struct dataset *d, char out[static 256])

@@ -121,6 +121,8 @@ struct dataset {
 	/* The columns of a table (data_schema.h); NULL for other data, and for evaluation
 	 * data, which take the training data's. */
 	struct data_schema *schema;
+	/* Of training data whose features are hashes of words (data_names.h); NULL: none have names. */
+	struct data_names *names;
 	bool sampled;       /* these are some of the examples of data in blocks (data_blocks.h) */
 	size_t unlabelled;  /* rows of tables that were left out, because they have no label */
 	bool heading;       /* the first line of the last file had names, and was no example */
@@ -163,7 +165,7 @@ void data_range(uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b);
 /* A description for messages: "60000 examples, 784 features, 10 classes, dense, IDX (FILE)". */
 void data_describe(const struct dataset *d, char out[static 256]);
 
-/* The name of a feature, as a new string: "age", "city=Paris"; of a text the word, and the
+/* The name of a feature, as a new string: "age", "city=Paris", "user=alice"; of a text the word, and the
  * word with " (predicted)" behind it where it is to be predicted. NULL: the feature has none. Pure. */
 char *data_feature_name(const struct dataset *d, uint64_t feature);
 

@@ -18,6 +18,7 @@
 #include "core/mem.h"
 #include "core/version.h"
 #include "data/data_build.h"
+#include "data/data_names.h"
 #include "data/data_schema.h"
 #include "data/data_store.h"
 #include "data/data_uri.h"
@@ -145,10 +146,9 @@ static bool put_path(struct identity *id, const struct data_cache_load *l, const
 	return good;
 }
 
-/* Adds a table's schema; NULL: there is none. */
-static void put_schema_identity(struct identity *id, const struct data_schema *s)
+/* Adds a document, and takes the reference; NULL: there is none. */
+static void put_identity_document(struct identity *id, json_t *o)
 {
-	json_t *o = s ? data_schema_to_json(s) : NULL;
 	char *text = o ? json_text(o) : NULL;
 
 	put_identity_text(id, text);
@@ -174,7 +174,8 @@ static void put_like(struct identity *id, const struct dataset *d)
 	put_number(id, d->feature_name != NULL);
 	for (size_t i = 0; d->feature_name && i < d->cols; i++)
 		put_identity_text(id, d->feature_name[i]);
-	put_schema_identity(id, d->schema);
+	put_identity_document(id, d->schema ? data_schema_to_json(d->schema) : NULL);
+	put_identity_document(id, d->names ? data_names_to_json(d->names) : NULL);
 }
 
 /* Fills *id. False: these data cannot be cached, or not even found, which data_load then

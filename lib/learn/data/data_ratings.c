@@ -7,6 +7,7 @@
 #include "core/num.h"
 #include "core/suggest.h"
 #include "data/data_cells.h"
+#include "data/data_names.h"
 #include "data/data_num.h"
 #include "data/data_parts.h"
 #include "data/data_row.h"
@@ -18,7 +19,7 @@
  *
  * User u is feature 2u in field 0 and item i is feature 2i + 1 in field 1, so that both share one
  * table, a row's number says what it belongs to, and neither number needs a known limit. A user or
- * an item whose name is a word has a hash of it as its number. */
+ * an item that is a word has a hash of it as its number, and the word as its name (data_names.h). */
 
 #define LARGEST (UINT64_C(1) << 62)
 /* Hashes of words have this many bits: 10^6 words meet with a chance of 10^-7. */
@@ -33,6 +34,8 @@ struct ratings {
 	char sep;                    /* ':' stands for "::" */
 	bool begun;                  /* the separator and the columns are known */
 	size_t column[PARTS], width; /* width: cells that a line has at least */
+	bool names;                  /* the words are kept as names */
+	size_t named[ITEM + 1];      /* the columns of users and items among the names */
 };
 
 /* ---- cells ---- */
@@ -132,14 +135,16 @@ static enum err_code begin_ratings(struct data_row *r, const char *line, bool *h
 
 /* The number of a user or an item: a whole number below LARGEST, or the hash of a word. False: it is empty,
  * or a number of another form (-1, 1.5, too many digits), which is a mistake and no word. */
-static bool number_of(const char *cell, enum part k, uint64_t *out)
+static bool number_of(const char *cell, enum part k, uint64_t *out, bool *word)
 {
 	const char *q = cell;
 
+	*word = false;
 	if (data_take_index(&q, out) && !*q)
 		return *out < LARGEST;
 	if (cell[strspn(cell, "+-.0123456789")] == '\0')
 		return false;
+	*word = true;
 	*out = data_hash((uint64_t)k + 1, cell, strlen(cell)) >> (64 - WORD_BITS);
 	return true;
 }
@@ -168,17 +173,48 @@ static enum err_code bad_line(const struct data_row *r, const char *line, size_t
 	    text);
 }
 
+static void find_name_columns(struct ratings *t, struct dataset *d)
+{
+	for (int k = USER; k <= ITEM; k++)
+		t->named[k] = data_names_column(d->names, part_name[k]);
+}
+
+/* Takes the names of the files before, or of the data that these extend. */
+static void begin_names(struct ratings *t, struct data_build *b)
+{
+	if (t->names && !b->d->names && b->like && b->like->names)
+		b->d->names = data_names_copy(b->like->names);
+	if (b->d->names)
+		find_name_columns(t, b->d);
+}
+
+/* Names a feature by its word. */
+static void name_word(struct data_row *r, enum part k, const char *word, uint64_t feature)
+{
+	struct ratings *t = r->own;
+	struct dataset *d = r->b->d;
+
+	if (!t->names)
+		return;
+	if (!d->names) {
+		d->names = data_names_new();
+		find_name_columns(t, d);
+	}
+	data_names_add(d->names, t->named[k], word, feature);
+}
+
 static enum err_code take_rating(struct data_row *r, char *const *cell, const char *line,
     struct err *e)
 {
 	const struct ratings *t = r->own;
 	uint64_t user, item;
+	bool user_word, item_word;
 	double rating, weight;
 	enum err_code rc = ERR_OK;
 
-	if (!number_of(cell[USER], USER, &user))
+	if (!number_of(cell[USER], USER, &user, &user_word))
 		return bad_line(r, line, t->column[USER], cell[USER], USER, e);
-	if (!number_of(cell[ITEM], ITEM, &item))
+	if (!number_of(cell[ITEM], ITEM, &item, &item_word))
 		return bad_line(r, line, t->column[ITEM], cell[ITEM], ITEM, e);
 	if (!data_num_all(cell[RATING], &rating))
 		return bad_line(r, line, t->column[RATING], cell[RATING], RATING, e);
@@ -191,7 +227,13 @@ static enum err_code take_rating(struct data_row *r, char *const *cell, const ch
 		rc = data_label_number(r->b->label, r->s, rating, e);
 	data_row_add(r, 2 * user, 1, 0);
 	data_row_add(r, 2 * item + 1, 1, 1);
-	return rc ? rc : data_row_end(r, true, e);
+	if (!rc)
+		rc = data_row_end(r, true, e);
+	if (!rc && user_word)
+		name_word(r, USER, cell[USER], 2 * user);
+	if (!rc && item_word)
+		name_word(r, ITEM, cell[ITEM], 2 * item + 1);
+	return rc;
 }
 
 /* Reads the cells of a line as far as they are needed. */
@@ -229,10 +271,11 @@ static enum err_code parse_rating_line(struct data_row *r, char *first, struct e
 static enum err_code read_ratings(struct data_build *b, struct stream *s,
     const struct data_options *o, struct err *e)
 {
-	struct ratings t = { .begun = false };
+	struct ratings t = { .names = !b->like || b->extends };
 
 	b->index_base = 0;
 	b->d->grouped_by_first = true;
+	begin_names(&t, b);
 	return data_row_each(b, s, o, &t, parse_rating_line, e);
 }
 

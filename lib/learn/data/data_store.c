@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "data/data_names.h"
 #include "data/data_schema.h"
 
 #define ALIGN 64u
@@ -48,7 +49,8 @@ enum kind {
 	STORE_GROUP = 256,
 	STORE_GROUPED_BY_FIRST = 512,
 	STORE_UNLISTED = 1024, /* dataset.id is NULL */
-	STORE_KINDS = 2048
+	STORE_NAMES = 2048,
+	STORE_KINDS = 4096
 };
 enum part { X, START, COL, VAL, FIELD, ID, WEIGHT, GROUP, Y, LABEL, VALUE, NAMES, PARTS };
 
@@ -141,9 +143,9 @@ static void put_name(struct buf *b, const char *name)
 	buf_append(b, name, strlen(name) + 1);
 }
 
-static void put_schema(struct buf *b, const struct data_schema *s)
+/* Takes the reference. */
+static void put_document(struct buf *b, json_t *o)
 {
-	json_t *o = data_schema_to_json(s);
 	char *text = json_text(o);
 
 	put_name(b, text);
@@ -161,7 +163,9 @@ static void names_of(const struct dataset *d, struct buf *b)
 	for (size_t i = 0; d->feature_name && i < d->cols; i++)
 		put_name(b, d->feature_name[i]);
 	if (d->schema)
-		put_schema(b, d->schema);
+		put_document(b, data_schema_to_json(d->schema));
+	if (d->names)
+		put_document(b, data_names_to_json(d->names));
 }
 
 /* Fills the header. */
@@ -184,7 +188,7 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	    (d->feature_name ? STORE_FEATURES : 0) | (d->field ? STORE_FIELD : 0) |
 	    (d->schema ? STORE_SCHEMA : 0) | (d->weight ? STORE_WEIGHT : 0) |
 	    (d->group ? STORE_GROUP : 0) | (d->grouped_by_first ? STORE_GROUPED_BY_FIRST : 0) |
-	    (d->sparse && !d->id ? STORE_UNLISTED : 0);
+	    (d->sparse && !d->id ? STORE_UNLISTED : 0) | (d->names ? STORE_NAMES : 0);
 	h[SCALE] = (uint64_t)factor << 32 | scale;
 	h[BASE] = (uint64_t)(int64_t)d->index_base;
 	h[TEXT] = text;
@@ -339,22 +343,41 @@ static char *take_name(const char **p, const char *end)
 	return nul ? mem_strdup(name) : NULL;
 }
 
-/* The schema at *p; NULL when it is damaged. */
-static struct data_schema *take_schema(const char **p, const char *end)
+/* The JSON document at *p, a new reference; NULL when it is damaged. */
+static json_t *take_document(const char **p, const char *end)
 {
 	char *text = take_name(p, end);
 	json_t *o = text ? json_parse(text, strlen(text), SIZE_MAX, NULL) : NULL;
+
+	free(text);
+	return o;
+}
+
+/* The schema at *p; NULL when it is damaged. */
+static struct data_schema *take_schema(const char **p, const char *end)
+{
+	json_t *o = take_document(p, end);
 	struct data_schema *s = NULL;
 
 	if (o && data_schema_from_json(o, &s, NULL))
 		s = NULL;
 	json_decref(o);
-	free(text);
 	return s;
 }
 
-/* The text has the format's name, then all classes, all features and the schema. False: there are fewer or
- * more names than the header says, or the format is unknown; what was read stays with d. */
+/* The names of hashed features at *p; NULL when they are damaged. */
+static struct data_names *take_hashed_names(const char **p, const char *end)
+{
+	json_t *o = take_document(p, end);
+	struct data_names *n = o ? data_names_from_json(o) : NULL;
+
+	json_decref(o);
+	return n;
+}
+
+/* The text has the format's name, then all classes, all features, the schema and the names of hashed
+ * features. False: there are fewer or more names than the header says, or the format is unknown; what was
+ * read stays with d. */
 static bool read_names(struct dataset *d, const char *p, size_t n, uint64_t kind)
 {
 	bool features = kind & STORE_FEATURES;
@@ -374,6 +397,8 @@ static bool read_names(struct dataset *d, const char *p, size_t n, uint64_t kind
 		if (!(d->feature_name[i] = take_name(&p, end)))
 			return false;
 	if (kind & STORE_SCHEMA && !(d->schema = take_schema(&p, end)))
+		return false;
+	if (kind & STORE_NAMES && !(d->names = take_hashed_names(&p, end)))
 		return false;
 	return d->format && p == end;
 }

@@ -17,13 +17,14 @@
  *
  * Then, each at a multiple of 64 bytes with zeroes before it, the existing ones of: x or x8, start,
  * col, val, field, id, weight, group, y, label, class_value (as in struct dataset), and text: the
- * names of the format, the classes and the features, each with a NUL.
+ * names of the format, the classes and the features, the schema, and the names of hashed features, each
+ * with a NUL. The last two are JSON.
  *
  * The checksum protects against damage, not forgery: whoever can write here could write other data
  * as well. It must cost less than the parsing that it saves, so it consists of eight sums side by
  * side with one multiplication for each eight bytes. Each step is invertible for a known word, so a
  * change within one word is always found; other changes are missed with probability 2^-64. */
-#define DATA_STORE_VERSION 5 /* raise it also when a reader's result for a file changes */
+#define DATA_STORE_VERSION 6 /* raise it also when a reader's result for a file changes */
 
 /* Writes the dataset to fd at its current offset, without syncing. ERR_IO; ERR_LIMIT when sizes
  * overflow. */

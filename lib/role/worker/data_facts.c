@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "data/data_names.h"
 #include "data/data_schema.h"
 #include "data/data_words.h"
 #include "msg/training_facts.h"
@@ -39,7 +40,7 @@ static json_t *list_names(const struct dataset *d)
 json_t *data_facts(const struct dataset *d)
 {
 	struct training_facts f;
-	json_t *facts, *classes, *names, *schema, *weights;
+	json_t *facts, *classes, *names, *hashed, *schema, *weights;
 
 	if (d->numbered || (d->words && d->words->n > DATA_FACTS_VALUES) ||
 	    d->classes > DATA_FACTS_CLASSES ||
@@ -58,6 +59,7 @@ json_t *data_facts(const struct dataset *d)
 		                             : json_of_num(d->class_value[i]));
 	f.classes = classes;
 	f.names = names = list_names(d);
+	f.hashed = hashed = d->names ? data_names_to_json(d->names) : NULL;
 	f.weights = weights = d->weight_factor > 0 ? json_of_num((double)d->weight_factor) : NULL;
 	f.schema = schema = d->schema ? data_schema_to_json(d->schema) : NULL;
 	if (d->words)
@@ -67,6 +69,7 @@ json_t *data_facts(const struct dataset *d)
 	json_decref((json_t *)(uintptr_t)f.counts);
 	json_decref(classes);
 	json_decref(names);
+	json_decref(hashed);
 	json_decref(weights);
 	json_decref(schema);
 	return facts;
@@ -136,7 +139,10 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 		d->words = take_words(&f);
 	if (f.names)
 		take_names(d, f.names);
-	if (f.schema)
+	if (f.hashed && !(d->names = data_names_from_json(f.hashed)))
+		rc = err_set(e, ERR_FORMAT,
+		    "the description of the training data is damaged: its names of hashed features");
+	if (!rc && f.schema)
 		rc = data_schema_from_json(f.schema, &d->schema, e);
 	if (!rc && d->schema && data_schema_features(d->schema) != d->cols)
 		rc = err_set(e, ERR_FORMAT,

@@ -258,6 +258,10 @@ bench: deps ## rates of push, pull and training
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/run $(BUILD)
 
+bench-pslite: deps ## TCP beside ps-lite, whose sources are in SOURCE=DIR
+	@$(MAKE) --no-print-directory all
+	@tests/bench/pslite $(BUILD) $(SOURCE)
+
 bench-wire: deps ## codecs and local steps on slow links (ps-bandwidth(7))
 	@$(MAKE) --no-print-directory all faultkit
 	@tests/bench/wire $(BUILD)
@@ -419,6 +423,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

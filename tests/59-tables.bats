@@ -330,12 +330,18 @@ as_jsonl() {
 	}'
 	ps-ctl init --data 'plain.csv?format=ratings' --eval 'plain.csv?format=ratings' plain
 	ps-ctl init --data 'named.csv?user=reviewer&item=title%2C year&rating=1' --eval 'named.csv?user=4&item=2&rating=stars' named
-	for name in plain named; do
+	# With the model mf, a table is one of ratings.
+	ps-ctl init --model mf --data plain.csv --eval plain.csv short
+	[[ $(jq -r .job.data short/cluster.json) == *plain.csv ]]
+	for name in plain named short; do
 		[ "$(jq -r .job.model $name/cluster.json)" = mf ]
 		got=$(ps-ctl run $name/cluster --json 2>/dev/null | tail -n 1 | jq .eval.r2)
 		echo "# $name $got" >&3
 		[ "$(jq -n "$got > 0.9")" = true ]
 	done
+	ps-work predict short/cluster.run plain.csv 2>/dev/null >scores
+	head -n 3 plain.csv | ps-work predict short/cluster.run --follow 2>/dev/null | cmp - <(head -n 3 scores)
+	ps-ctl run short/cluster --set data_memory=1M --json 2>/dev/null | tail -n 1 | jq -e '.eval.r2 > 0.9'
 	# In blocks the header holds for all of them.
 	got=$(ps-ctl run named/cluster --set data_memory=1M --json 2>/dev/null | tail -n 1 | jq .eval.r2)
 	grep -q 'data: .* bytes in [0-9]* blocks' named/cluster.run/worker-0.log

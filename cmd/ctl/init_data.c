@@ -17,6 +17,7 @@
 #include "data/data_schema.h"
 #include "data/data_uri.h"
 #include "format/uri.h"
+#include "model/model.h"
 
 /* Bytes of the file that are looked at. */
 #define LOOK (1u << 20)
@@ -391,7 +392,8 @@ static void set_batch(json_t *job, const struct look *l)
 
 char *init_data_template(const char *data, const char *eval, const char *model, struct err *e)
 {
-	static const struct data_want any = { .any = true };
+	const struct model_info *info = model ? model_info_find(model) : NULL;
+	const struct data_want any = { .any = true, .tables = info ? info->reads : NULL };
 	struct look l = { .path = mem_strdup(data) };
 	const char *fits = NULL;
 	char *text = NULL;

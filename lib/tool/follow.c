@@ -72,7 +72,7 @@ static bool is_blank_text(const char *p, size_t n)
  * from before the pull began. Blocks on the servers. */
 static enum err_code answer_batch(struct follow *f, const char *p, size_t n, struct err *e)
 {
-	static const struct data_want any = { .any = true };
+	const struct data_want any = { .any = true, .tables = job_want(&f->s.job.conf.job).tables };
 	int64_t now = clock_now();
 	bool stale = !f->pulled || now - f->pulled >= f->fresh;
 	struct dataset *d;

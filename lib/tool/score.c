@@ -121,7 +121,8 @@ enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata
 	if (rc)
 		return rc;
 	want = (struct data_want){ .any = !s.job.train->words,
-		.words = s.job.train->words != NULL };
+		.words = s.job.train->words != NULL,
+		.tables = job_want(&s.job.conf.job).tables };
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
 	if (!rc)
 		rc = evaluate_predict(&s.params, set, score_print, &s, e);

@@ -156,22 +156,32 @@ static enum err_code fail_strange(const struct stream *s, const uint8_t *p, size
 	return ERR_OK;
 }
 
-/* Chooses the reader by the options, or by the first bytes of the stream. table: a table is expected, and a
- * bar that it begins with is a comment, and no namespace of Vowpal Wabbit. */
-static enum err_code choose_reader(struct stream *s, const char *format, bool table, size_t *out,
-    struct err *e)
+/* Finds a format of this name among the readers. */
+static bool find_format_named(const char *name, size_t *out)
+{
+	for (size_t i = 0; i < NREADERS; i++)
+		if (strcmp(formats[i].name, name) == 0) {
+			*out = i;
+			return true;
+		}
+	return false;
+}
+
+/* Do the options say something about the columns of a table? */
+static bool options_describe_table(const struct data_options *o)
+{
+	return o->label || o->columns || o->ignore || o->categories || o->id || o->missing ||
+	    o->scale;
+}
+
+/* Chooses the reader by the first bytes of the stream. table: a table is expected, and a bar that it
+ * begins with is a comment, and no namespace of Vowpal Wabbit. */
+static enum err_code guess_reader(struct stream *s, bool table, size_t *out, struct err *e)
 {
 	const uint8_t *p;
-	enum err_code rc;
 	size_t n, line;
+	enum err_code rc = stream_peek(s, DATA_PROBE, &p, &n, e);
 
-	for (size_t i = 0; format && i < NREADERS; i++) {
-		if (strcmp(formats[i].name, format) == 0) {
-			*out = i;
-			return ERR_OK;
-		}
-	}
-	rc = stream_peek(s, DATA_PROBE, &p, &n, e);
 	if (rc != ERR_OK)
 		return rc;
 	if (n == 0)
@@ -195,12 +205,27 @@ static enum err_code choose_reader(struct stream *s, const char *format, bool ta
 	    stream_name(s));
 }
 
+/* Chooses the reader by the options, or by the content. tables: see data_want.tables. table: a table is
+ * expected. */
+static enum err_code choose_reader(struct stream *s, const struct data_options *o,
+    const char *tables, bool table, size_t *out, struct err *e)
+{
+	enum err_code rc;
+
+	if (o->format && find_format_named(o->format, out))
+		return ERR_OK;
+	rc = guess_reader(s, table, out, e);
+	if (!rc && tables && readers[*out] == &data_reader_csv && !options_describe_table(o))
+		find_format_named(tables, out);
+	return rc;
+}
+
 const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
-    struct err *e)
+    const struct data_want *want, struct err *e)
 {
 	size_t i = 0;
 
-	return choose_reader(s, o->format, false, &i, e) ? NULL : readers[i];
+	return choose_reader(s, o, want->tables, false, &i, e) ? NULL : readers[i];
 }
 
 const char *data_reader_name(const struct data_reader *r)
@@ -218,11 +243,13 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 {
 	size_t i = 0;
 	bool words = data_label_wants_words(b->label);
-	enum err_code rc = choose_reader(s, !o->format && words ? "text" : o->format,
-	    b->like && b->like->schema, &i, e);
+	enum err_code rc;
 
-	if (rc != ERR_OK)
-		return rc;
+	if (!words || o->format || !find_format_named("text", &i)) {
+		rc = choose_reader(s, o, b->tables, b->like && b->like->schema, &i, e);
+		if (rc != ERR_OK)
+			return rc;
+	}
 	if (words && readers[i] != &data_reader_text)
 		return err_set(e, ERR_CONFIG, "%s: is %s, but the model needs plain text",
 		    stream_name(s), formats[i].title);

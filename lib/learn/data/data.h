@@ -32,6 +32,9 @@ struct data_want {
 	 * their numbers; new values of categories, new indices and new words are added. NULL: none.
 	 * Not looked at with `like`. Borrowed until the data are loaded. */
 	const struct dataset *base;
+	/* The format of files that look like a table (csv), unless their path has a format or an option of
+	 * tables. NULL: they are tables. */
+	const char *tables;
 	/* How the numbers of tables are scaled whose path does not say it (data_options.scale). The form of
 	 * `like` and `base` holds instead, scaled or not. NULL: they are not. Borrowed. */
 	const char *scale;

@@ -47,6 +47,7 @@ struct data_build {
 	bool by_lines; /* a record that spans lines is an error */
 	char *first;   /* name of the first file */
 	struct data_bad_lines *bad; /* data_want.bad */
+	const char *tables;         /* data_want.tables */
 };
 
 /* A reader of one file format; registered in reader.def. Both functions may run on any thread. */
@@ -80,10 +81,11 @@ enum err_code data_build_read(struct data_build *b, struct stream *s, const stru
 enum err_code data_build_begin(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e);
 
-/* The reader for this stream: by the options, or by its first bytes, of which none is consumed. NULL, with
+/* The reader for this stream: by the options, or by its first bytes, of which none is consumed, and what is
+ * wanted. NULL, with
  * an error: it is none of the formats, or it cannot be read. */
 const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
-    struct err *e);
+    const struct data_want *want, struct err *e);
 
 /* The name of a reader in reader.def. */
 const char *data_reader_name(const struct data_reader *r);

@@ -97,6 +97,9 @@ struct model_info {
 	enum model_task task; /* with its own loss */
 	const char *loss;     /* its own; NULL: it is none of loss.def, and no other may be named */
 	unsigned takes;       /* MODEL_TAKES_ of other losses */
+	/* The format of data that look like a table, unless their path says another one (data_want.tables);
+	 * NULL: that of a table. */
+	const char *reads;
 	struct model_axes axes[MODEL_AXES]; /* ends early with a table of NULL */
 };
 const struct model_info *model_info_at(size_t i);

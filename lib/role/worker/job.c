@@ -73,6 +73,7 @@ struct data_want job_want(const struct conf_job *job)
 	return (struct data_want){ .classes = task == MODEL_CLASSES,
 		.two = task == MODEL_TWO,
 		.words = task == MODEL_WORDS,
+		.tables = model_info_find(job->model)->reads,
 		.scale = job->scale };
 }
 

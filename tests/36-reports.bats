@@ -193,6 +193,17 @@ write_three_runs() {
 	run ! grep -q $'\033' plot
 }
 
+@test "bytes of an all-reduce count for a plot, and are a row of the comparison" {
+	write_three_runs
+	run -0 ps-ctl compare a b
+	[[ $output != *ring_bytes* ]]
+	# Half as many bytes through the servers, and three times as many between the workers.
+	jq -c '.ring_bytes = 3 * .pushed_bytes' b.run/metrics.jsonl >m && mv m b.run/metrics.jsonl
+	[ "$(ps-ctl compare a b --metric loss --target 0.6 --json | jq -c .bytes | xargs)" = "400 250" ]
+	run -0 ps-ctl compare a b
+	[[ $output =~ ring_bytes\ +-\ +300 ]]
+}
+
 @test "a plot as a file: well-formed, with names as text, or a table of points" {
 	write_three_runs
 	evil='</style></text><script>alert(1)</script>"'"'"'&'

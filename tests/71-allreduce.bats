@@ -77,6 +77,7 @@ another() {
 		train c.json
 		jq -e --argjson a "$want" --argjson b "$loss" '((.train_loss - $a) | fabs) < 1e-4 and ((.eval.loss - $b) | fabs) < 1e-4' <<<"$RESULT"
 		jq -e --argjson n "$bytes" '.pushed_bytes + .pulled_bytes < 0.4 * $n and .ring_bytes > 0.5 * $n' <<<"$RESULT"
+		[ "$(tail -n 1 c.run/metrics.jsonl | jq .ring_bytes)" = "$(res .ring_bytes)" ]
 		grep -q "equal the workers' in every bit" c.run/*.log
 	done
 }

@@ -22,7 +22,7 @@ static const struct opt opts[] = {
 static bool deserves_column(const char *figure)
 {
 	static const char *const no[] = { "state", "examples", "examples_per_second",
-		"pushed_bytes", "pulled_bytes" };
+		"pushed_bytes", "pulled_bytes", "ring_bytes" };
 
 	for (size_t i = 0; i < CTL_COUNT(no); i++)
 		if (strcmp(figure, no[i]) == 0)

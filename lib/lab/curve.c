@@ -86,10 +86,11 @@ static void add_point(struct curve_point *to, size_t *n, const struct curve_poin
 	to[(*n)++] = *p;
 }
 
+/* Adds the bytes of all links.  Runs of earlier versions have no ring_bytes in their samples. */
 static double sample_bytes(const struct report_sample *p)
 {
-	return isfinite(p->pushed_bytes) || isfinite(p->pulled_bytes)
-	    ? fmax(p->pushed_bytes, 0) + fmax(p->pulled_bytes, 0)
+	return isfinite(p->pushed_bytes) || isfinite(p->pulled_bytes) || isfinite(p->ring_bytes)
+	    ? fmax(p->pushed_bytes, 0) + fmax(p->pulled_bytes, 0) + fmax(p->ring_bytes, 0)
 	    : NAN;
 }
 

@@ -95,6 +95,7 @@ static void add_point(void *ctx, const json_t *s)
 		.examples = number_or_nan(s, "examples"),
 		.pushed_bytes = number_or_nan(s, "pushed_bytes"),
 		.pulled_bytes = number_or_nan(s, "pulled_bytes"),
+		.ring_bytes = number_or_nan(s, "ring_bytes"),
 		.eval = json_is_object(json_object_get(s, "eval"))
 		    ? json_incref(json_object_get(s, "eval"))
 		    : NULL };

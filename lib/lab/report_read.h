@@ -49,7 +49,8 @@ struct report_sample {
 	double step, eval_step;
 	double seconds; /* of the training, which begin again when the run is resumed */
 	double train_loss, progressive_loss, examples, pushed_bytes, pulled_bytes;
-	json_t *eval; /* figures of the last evaluation (loss, accuracy, ...), or NULL */
+	double ring_bytes; /* between workers, with via allreduce */
+	json_t *eval;      /* figures of the last evaluation (loss, accuracy, ...), or NULL */
 };
 /* Reads all samples in the file's order.  Without a file there are none.  *epoch becomes the wall
  * clock time of the first one, in seconds since 1970, or NaN. */

@@ -97,15 +97,25 @@ void report_text_table_print(struct report_text_table *t)
 /* ---- figures ---- */
 
 static const char *const figures[] = { "state", "seconds", "steps", "examples",
-	"examples_per_second", "pushed_bytes", "pulled_bytes", "train_loss" };
+	"examples_per_second", "pushed_bytes", "pulled_bytes", "ring_bytes", "train_loss" };
 
-/* The number of evaluated examples measures no model and is left out. */
+static bool is_above_zero(const struct report_run *list, size_t n, const char *figure)
+{
+	for (size_t i = 0; i < n; i++)
+		if (json_int(list[i].result, figure, 0) > 0)
+			return true;
+	return false;
+}
+
+/* The number of evaluated examples measures no model and is left out.  Bytes of all-reduce and failed
+ * checkpoints are worth a column only if there are any. */
 json_t *report_figure_names(const struct report_run *list, size_t n)
 {
 	json_t *names = json_array(), *seen = json_object();
 
 	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-		json_array_append_new(names, json_string(figures[i]));
+		if (strcmp(figures[i], "ring_bytes") != 0 || is_above_zero(list, n, figures[i]))
+			json_array_append_new(names, json_string(figures[i]));
 	for (size_t i = 0; i < n; i++) {
 		json_t *eval = json_object_get(list[i].result, "eval"), *v;
 		const char *key;
@@ -120,12 +130,8 @@ json_t *report_figure_names(const struct report_run *list, size_t n)
 			free(name);
 		}
 	}
-	/* Failed checkpoints are worth a column only if there are any. */
-	for (size_t i = 0; i < n; i++)
-		if (json_int(list[i].result, "checkpoints_failed", 0) > 0) {
-			json_array_append_new(names, json_string("checkpoints_failed"));
-			break;
-		}
+	if (is_above_zero(list, n, "checkpoints_failed"))
+		json_array_append_new(names, json_string("checkpoints_failed"));
 	json_decref(seen);
 	return names;
 }

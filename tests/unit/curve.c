@@ -20,7 +20,8 @@ static struct report_sample trained(double step, double seconds, double bytes, d
 		.progressive_loss = 2 * loss,
 		.examples = 10 * step,
 		.pushed_bytes = bytes,
-		.pulled_bytes = (double)NAN };
+		.pulled_bytes = (double)NAN,
+		.ring_bytes = (double)NAN };
 }
 
 static struct report_sample evaluated(double step, double seconds, double eval_step, double auc)
@@ -91,11 +92,18 @@ static void training(void)
 	                     resumed[] = { trained(10, 1, 500, 3), trained(20, 2, 900, 2),
 		                     trained(15, 0.5, 0, 2.5), trained(25, 1.5, 700, 1) },
 	                     left[] = { trained(10, 1, 500, 3), trained(20, 2, 300, 2),
-		                     trained(30, 3, 400, 1) };
+		                     trained(30, 3, 400, 1) },
+	                     ring[] = { trained(10, 1, 500, 3), trained(20, 2, 1000, 2) };
+
+	ring[0].ring_bytes = 2000;
+	ring[1].ring_bytes = 3000;
+	ring[1].pulled_bytes = 10;
 
 	ok(is_made("10:1:500:100=3 20:3:1000:200=2", p, N(p), "train_loss"),
 	    "a curve; a sample that repeats the last one adds nothing");
 	ok(is_made("10:1:500:100=6 20:3:1000:200=4", p, N(p), "progressive_loss"), "another loss");
+	ok(is_made("10:1:2500:100=3 20:2:4010:200=2", ring, N(ring), "train_loss"),
+	    "bytes are those of pushes, pulls and all-reduce");
 	ok(is_made("2:2:2:20=5", inf, N(inf), "train_loss"), "what is not finite is left out");
 	ok(is_made("10:1:500:100=3 15:2:900:200=2.5 25:3:1600:300=1", resumed, N(resumed),
 	       "train_loss"),

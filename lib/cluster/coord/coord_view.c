@@ -141,8 +141,8 @@ uint64_t coord_step(const struct coord *c)
 
 /* The workers' figures added up; losses: the mean over their examples, NAN without any. */
 struct worker_sums {
-	double steps_total, examples, examples_per_second, pushed_bytes, pulled_bytes, train_loss;
-	double progressive_loss;
+	double steps_total, examples, examples_per_second, train_loss, progressive_loss;
+	double pushed_bytes, pulled_bytes, ring_bytes;
 	double data_bytes; /* of an epoch of data in blocks: that of any worker */
 };
 
@@ -161,6 +161,7 @@ static struct worker_sums sum_workers(const struct coord *c)
 		sum.examples_per_second += f->examples_per_second;
 		sum.pushed_bytes += (double)f->pushed_bytes;
 		sum.pulled_bytes += (double)f->pulled_bytes;
+		sum.ring_bytes += (double)f->ring_bytes;
 		sum.train_loss += f->train_loss * (double)f->loss_examples;
 		weight += (double)f->loss_examples;
 		/* A worker without examples has no such loss. */
@@ -344,6 +345,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "resting", json_integer(count_resting(c)));
 	json_object_set_new(s, "pushed_bytes", json_integer((json_int_t)sum.pushed_bytes));
 	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum.pulled_bytes));
+	json_object_set_new(s, "ring_bytes", json_integer((json_int_t)sum.ring_bytes));
 	json_object_set_new(s, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
 	if (last->eval) {

@@ -46,6 +46,7 @@ json_t *run_result_of_status(const json_t *status, const char *state, const char
 	json_object_set_new(o, "model_digest", json_null());
 	copy_member(o, "pushed_bytes", status, "pushed_bytes");
 	copy_member(o, "pulled_bytes", status, "pulled_bytes");
+	copy_member(o, "ring_bytes", status, "ring_bytes");
 	return o;
 }
 

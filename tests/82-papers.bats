@@ -38,6 +38,10 @@ need_fashion() {
 	grep -q '<svg' page/one-bit/plot.svg
 	grep -q '<h2 id="one-bit">' page/index.html
 	grep -q 'data:image/svg+xml;base64,' page/index.html
+	grep -q '<img alt="Plot: accuracy across bytes, 3 runs of one-bit;' page/index.html
+	grep -q '<figcaption>one-bit: accuracy across bytes\.' page/index.html
+	# A browser needs no network for the page.
+	run ! grep -qE '(src|href)="(https?:)?//' page/index.html
 	# Nothing is left of the runs.
 	[ -z "$(compgen -G "$T/pskit-paper.*")" ]
 }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef DATA_STRANGE_H
+#define DATA_STRANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "format/stream.h"
+
+/* Recognizes files that people take for data and no reader can read, by their first bytes. Pure. */
+
+/* ERR_FORMAT: the n bytes at p, with which the stream begins, are such a file; the message says what it
+ * is, and how to make data of it. */
+enum err_code data_strange_refuse(const struct stream *s, const uint8_t *p, size_t n,
+    struct err *e);
+
+/* Are these bytes text but for NUL bytes behind the first line? *line: the line of the first one. */
+bool data_strange_has_nul(const uint8_t *p, size_t n, size_t *line);
+
+#endif

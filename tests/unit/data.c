@@ -115,6 +115,19 @@ static void test_libsvm(void)
 	d = load_text("3 1:1 7:2\n12 1:1\n", "?index_base=0", &classes, NULL, &e);
 	ok(d && d->cols == 8 && d->id[0] == 1, "zero-based as told");
 	dataset_free(d);
+	d = load_text("yes 1:0.5 7:2\nnot now 1:1\n", "", &classes, NULL, &e);
+	ok(!d && strstr(e.msg, "expected index:value, got \"now\""), "a name has no blank");
+	dataset_free(d);
+	d = load_text("yes 1:0.5 7:2\n\tno\t1:1 # text\nyes\n", "", &classes, NULL, &e);
+	ok(d && d->classes == 2 && strcmp(d->class_name[1], "yes") == 0 && d->label[0] == 1 &&
+	        d->label[1] == 0 && d->label[2] == 1 && row_is(d, 0, 2, 0, .5, 6, 2.) &&
+	        row_is(d, 1, 1, 0, 1.),
+	    "classes with names: %s", e.msg);
+	dataset_free(d);
+	d = load_text("mon 08:30 12:15\ntue 09:00 13:45\nmon 10:00 11:00\n", "?label=1", &classes,
+	    NULL, &e);
+	ok(d && d->rows == 3 && !d->sparse && d->cols == 2, "times are no entries: %s", e.msg);
+	dataset_free(d);
 	d = load_text("3.5 1:1 7:2\n-1e2 1:1\n", "", &real, NULL, &e);
 	ok(d && d->y[0] == 3.5f && d->y[1] == -100 && d->classes == 0 && !d->label, "real targets");
 	dataset_free(d);
@@ -153,7 +166,16 @@ static void test_libsvm_errors(void)
 	ok(refused("1 1:1\n-1 1:nan\n", "", &two, NULL, "/x:2: ", "nan"), "not a number");
 	ok(refused("1 1:1\n-1 9999999999999999999:1\n", "", &two, NULL, "/x:2: ", "below 10^18"),
 	    "huge index");
-	ok(refused("1 1:1\nspam 1:1\n", "", &two, NULL, "/x:2: ", "got \"spam\""), "bad label");
+	ok(refused("1 1:1\nspam 1:1\n", "", &real, NULL, "/x:2: ", "got \"spam\""), "bad label");
+	ok(refused("1 1:1\n1spam 1:1\n", "", &two, NULL, "/x:2: ", "got \"1spam\""),
+	    "a label that begins as a number");
+	ok(refused("yes 1:1\nage:2 1:1\n", "?format=libsvm", &two, NULL, "/x:2: ", "got \"age:2\""),
+	    "no label");
+	ok(refused("yes age:1.5 pay:1\n", "", &two, NULL,
+	       "/x:1: ", "got \"age:1.5\"; features with names need format=vw"),
+	    "names of features");
+	ok(refused("0,1 1:1\n1 3:7\n", "", &two, NULL, "/x:1: ", "several labels"),
+	    "several labels in the first line");
 	ok(refused("1 1:1\n1,2 1:1\n", "", &two, NULL, "/x:2: ", "several labels"),
 	    "several labels");
 	ok(refused("1 1:1\n1 3:7:1\n", "", &two, NULL, "/x:2: ", "field:index:value"), "libffm");
@@ -301,7 +323,8 @@ static void test_csv_errors(void)
 	ok(refused("1,2,3\n4,1e40,7\n", "", &real, NULL, "/x:2:2: ", "finite"), "beyond float32");
 	ok(refused("1,2,3\n4,\"5\"x,7\n", "", &real, NULL, "/x:2:2: ", "quotes"),
 	    "text behind a quote");
-	ok(refused("1,2,3\n4,\"5,7\n", "", &real, NULL, "/x:2:2: ", "does not end"), "an open quote");
+	ok(refused("1,2,3\n4,\"5,7\n", "", &real, NULL, "/x:2:2: ", "does not end"),
+	    "an open quote");
 	ok(refused("1,2,3\n4,5,cat\n", "", &real, NULL, "/x:2: ", "job.model softmax"),
 	    "a class, not a number");
 	ok(refused("1,2,3\n4,5,6.5\n", "", &classes, NULL, "/x:2: labels look like real numbers",

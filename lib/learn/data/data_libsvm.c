@@ -48,8 +48,12 @@ static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e
 			    "got \"%s\"",
 			    text);
 	}
-	return stream_fail(f->s, e, "expected index:value, got \"%s\"", text);
+	return stream_fail(f->s, e, "expected index:value, got \"%s\"%s", text,
+	    q == p && strchr(text, ':')
+	        ? "; features with names need format=vw and a bar behind the label"
+	        : "");
 }
+
 /* Adds the values of entries with the same id, in place, and puts them where the first one is. Returns the
  * number of entries left; SIZE_MAX without memory. An open hash table of at least twice as many slots
  * finds them. */
@@ -207,6 +211,36 @@ static enum err_code parse_entries(struct ids *f, const char *p, size_t len, con
 	return rc;
 }
 
+/* Takes the token at p as a label that names a class. */
+static enum err_code take_class_name(const struct ids *f, const char *p, const char **after,
+    struct err *e)
+{
+	const char *end = p;
+	char *name;
+	enum err_code rc;
+
+	while (!is_end(*end))
+		end++;
+	*after = end;
+	name = mem_printf("%.*s", (int)(end - p), p);
+	rc = data_label_text(f->b->label, f->s, name, e);
+	free(name);
+	return rc;
+}
+
+/* Does a label at p name a class? A token that begins as a number is a faulty one, and one with a colon is
+ * an entry. */
+static bool is_class_name(const char *p)
+{
+	double v;
+
+	if (data_num(p, &v))
+		return false;
+	while (!is_end(*p) && *p != ':')
+		p++;
+	return is_end(*p);
+}
+
 /* Parses the label and the entries of a line. *end: how far it got. */
 static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, const char **end,
     struct err *e)
@@ -233,11 +267,14 @@ static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, 
 	if (after && after != p && *after == ':' && f->weighted &&
 	    (rc = data_take_label_weight(f->b, f->s, &after, e)) != ERR_OK)
 		return rc;
-	if (!after || (after != p && !is_end(*after))) {
+	if (!after && is_class_name(p)) {
+		rc = take_class_name(f, p, &after, e);
+	} else if (!after || (after != p && !is_end(*after))) {
 		data_token(text, p);
 		return stream_fail(f->s, e, "expected a number as label, got \"%s\"", text);
+	} else {
+		rc = data_label_number(f->b->label, f->s, v, e);
 	}
-	rc = data_label_number(f->b->label, f->s, v, e);
 	if (rc == ERR_OK)
 		rc = parse_entries(f, after, len - (size_t)(after - line), end, e);
 	return rc;
@@ -299,7 +336,50 @@ static bool begins_with_entry(const char *token)
 	return data_has_no_label(token) && data_num_all(strchr(token, ':') + 1, &v);
 }
 
-/* Does the line begin with a number, followed by a number and a colon? */
+/* Is the token, n bytes long, a time such as 12:30? */
+static bool is_clock(const char *p, size_t n)
+{
+	size_t colon = n >= 3 ? n - 3 : 0;
+
+	return (colon == 1 || colon == 2) && data_is_digit(p[0]) && data_is_digit(p[colon - 1]) &&
+	    p[colon] == ':' && data_is_digit(p[n - 2]) && data_is_digit(p[n - 1]);
+}
+
+/* Is the token, n bytes long, an entry, whose index may be a name? */
+static bool is_pair(const char *p, size_t n)
+{
+	const char *colon = memchr(p, ':', n);
+	char value[64];
+	size_t len = colon ? n - (size_t)(colon + 1 - p) : 0;
+	double v;
+
+	if (!colon || colon == p || !len || len >= sizeof value)
+		return false;
+	memcpy(value, colon + 1, len);
+	value[len] = '\0';
+	return data_num_all(value, &v);
+}
+
+/* Is there nothing but entries at p, two of them at least, and not nothing but times? */
+static bool has_pairs(const char *p, const char *end)
+{
+	size_t n, pairs = 0, clocks = 0;
+
+	for (; p < end; p += n) {
+		while (p < end && (data_is_blank(*p) || *p == '\r'))
+			p++;
+		for (n = 0; p + n < end && !data_is_blank(p[n]) && p[n] != '\r';)
+			n++;
+		if (n && !is_pair(p, n))
+			return false;
+		pairs += n > 0;
+		clocks += is_clock(p, n);
+	}
+	return pairs > 1 && pairs > clocks;
+}
+
+/* Does the line begin with a label, followed by an entry? If the label or the index is a name, the rest of
+ * the line decides. */
 static bool looks_like_libsvm(const char *p, const char *end)
 {
 	char label[64];
@@ -311,15 +391,17 @@ static bool looks_like_libsvm(const char *p, const char *end)
 	memcpy(label, p, n);
 	label[n] = '\0';
 	p += n;
-	if (!data_num_all(label, &v))
-		return begins_with_entry(label);
+	if (begins_with_entry(label))
+		return true;
 	while (p < end && data_is_blank(*p))
 		p++;
+	if (!data_num_all(label, &v))
+		return !strchr(label, ':') && has_pairs(p, end);
 	if (end - p >= 4 && memcmp(p, "qid:", 4) == 0)
 		return true;
-	for (n = 0; p < end && data_is_digit(*p); n++)
-		p++;
-	return n > 0 && p < end && *p == ':';
+	for (n = 0; p + n < end && data_is_digit(p[n]);)
+		n++;
+	return (n > 0 && p + n < end && p[n] == ':') || has_pairs(p, end);
 }
 
 /* Rows may have only a label, so the first lines with entries decide. */

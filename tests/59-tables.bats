@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: ISC
 # Tables with text and unscaled numbers: from the file as it is to a model, with the defaults of init.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
 	load lib/helper
 	setup_dir
@@ -238,6 +240,31 @@ accuracy_of() {
 	printf 'a,y\n1,yes\n2,No\n3,Yes\n' >spelt.csv
 	run ps-ctl init --data spelt.csv spelt
 	[[ "$output" == *'warning: the labels "Yes" and "yes" are different classes; correct the file if they should be the same'* ]]
+}
+
+@test "init looks at a glob, at bytes, and not at a pipe" {
+	people 1 1000 >mon.csv
+	people 2 500 >tue.csv
+	ps-ctl init --data '[mt]*.csv' days
+	[[ "$(jq -r .job.data days/cluster.json)" == *'/[mt]*.csv?'* ]]
+	[ "$(ps-ctl run days/cluster --set epochs=2 --json 2>/dev/null | tail -n 1 | jq .examples)" -eq 3000 ]
+	# More bytes than init looks at in a text.
+	/usr/bin/python3 -c 'import struct, sys
+sys.stdout.buffer.write(struct.pack(">HBBIII", 0, 8, 3, 3000, 20, 20) + bytes(i % 251 for i in range(3000 * 400)))' >t-images-idx3-ubyte
+	/usr/bin/python3 -c 'import struct, sys
+sys.stdout.buffer.write(struct.pack(">HBBI", 0, 8, 1, 3000) + bytes(i % 10 for i in range(3000)))' >t-labels-idx1-ubyte
+	ps-ctl init --data t-images-idx3-ubyte bytes
+	[ "$(jq -c '.job | [.model, .batch]' bytes/cluster.json)" = '["softmax",null]' ]
+	mkfifo pipe
+	run -78 --separate-stderr ps-ctl init --data pipe nowhere
+	[ "$stderr" = "ps-ctl: $PWD/pipe is a pipe, which can be read only once, and init reads data several times; save them to a file" ]
+	run -78 --separate-stderr ps-ctl init --data - nowhere </dev/null
+	[ "$stderr" = "ps-ctl: standard input can be read only once, and init reads data several times; save them to a file" ]
+	# A name with a question mark; numbers that a float does not tell apart are no codes.
+	awk 'BEGIN { print "when,y"; for (i = 0; i < 300; i++) printf "%d,%d\n", 1600000000 * 1000 + i, i % 2 }' >'is it?.csv'
+	run ps-ctl init --data 'is it?.csv' question
+	[ "${lines[-1]}" = "next: ps-ctl run question/cluster.json" ]
+	[[ "$output" != *categories* ]]
 }
 
 @test "a living model scores a table without labels, whose columns are in another order" {

@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
+#include "data/data_uri.h"
 #include "init_data.h"
 
 struct options {
@@ -126,17 +127,20 @@ static void print_next_step(const char *dir, const char *file, const char *text)
 {
 	json_t *o = json_loads(text, 0, NULL);
 	const char *data = json_str(json_object_get(o, "job"), "data", "");
-	/* job.data without its options, as "?format=ratings" */
-	char *name = mem_printf("%.*s", (int)strcspn(data, "?"), data),
-	     *path = path_join(dir, name);
+	char *path = conf_path_from(dir, data), *name = NULL;
+	bool found = conf_path_check("job.data", path, NULL) == ERR_OK;
+	struct data_options options;
 
-	if (access(path, R_OK) != 0 && strncmp(data, "/usr/share/datasets/", 20) == 0)
+	/* Without its options, as "?format=ratings". */
+	if (data_uri_parse(path, &name, &options, NULL) == ERR_OK)
+		data_uri_release(&options);
+	if (!found && strncmp(data, "/usr/share/datasets/", 20) == 0)
 		fprintf(stderr, "next: apt install dataset-fashion-mnist, then ps-ctl run %s\n",
 		    file);
-	else if (access(path, R_OK) != 0)
+	else if (!found)
 		fprintf(stderr,
 		    "next: put your data into %s (or set job.data in %s), then ps-ctl run %s\n",
-		    path, file, file);
+		    name ? name : path, file, file);
 	else
 		fprintf(stderr, "next: ps-ctl run %s\n", file);
 	free(path);
@@ -177,7 +181,10 @@ static enum err_code init_directory(const char *dir, const char *text, struct er
  * NULL. */
 static char *path_from(const char *dir, const char *path)
 {
-	char *here = path && dir && path[0] != '/' && !strstr(path, "://") ? getcwd(NULL, 0) : NULL,
+	char *here = path && dir && path[0] != '/' && !strstr(path, "://") &&
+	        !conf_path_is_stdin(path)
+	    ? getcwd(NULL, 0)
+	    : NULL,
 	     *whole = here ? path_join(here, path)
 	    : path         ? mem_strdup(path)
 	                   : NULL;

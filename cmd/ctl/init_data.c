@@ -30,6 +30,8 @@
 #define CODES_LEAST 3u
 #define CODES_MOST  12u
 #define CODES_ROWS  30u
+/* From here on different whole numbers may be one float. */
+#define CODES_LIMIT 0x1p24
 #define BATCH       64u
 /* Bytes that a byte of a compressed table becomes, about. */
 #define COMPRESSED 5.0
@@ -38,7 +40,6 @@
 struct look {
 	char *path;        /* with options, to which those that are chosen are added */
 	struct dataset *d; /* the first lines, without labels */
-	bool all;          /* there are no other lines */
 	double rows;       /* of the whole file, estimated */
 };
 
@@ -78,30 +79,73 @@ static double text_bytes(const char *file)
 	return (double)st.st_size * (packed ? COMPRESSED : 1);
 }
 
-/* Loads the first lines of the file. *rows: the estimated number in the whole file; *all: there are
- * no other lines. NULL, with an error: they are not examples of this kind. */
-static struct dataset *load_first_lines(const char *path, const struct data_want *want, bool *all,
+/* Can the file be read several times? */
+static enum err_code check_rereadable(const char *file, struct err *e)
+{
+	struct stat st;
+
+	if (strcmp(file, "-") == 0)
+		return err_set(e, ERR_CONFIG,
+		    "standard input can be read only once, and init reads data several times; save them to "
+		    "a file");
+	if (!uri_is(file) && stat(file, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+		return err_set(e, ERR_CONFIG,
+		    "%s is a pipe, which can be read only once, and init reads data several times; "
+		    "save them to a file",
+		    file);
+	return ERR_OK;
+}
+
+/* Loads these lines, which have been decompressed. NULL, with an error. */
+static struct dataset *load_lines(const uint8_t *p, size_t n, const char *name,
+    const struct data_options *o, const struct data_want *want, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	struct dataset *d = NULL;
+	struct stream *s;
+
+	buf_append(&text, p, n);
+	buf_reserve(&text, STREAM_PAD);
+	s = stream_text((char *)text.data, n, name);
+	data_load_stream(s, o, want, NULL, &d, e);
+	stream_close(s);
+	buf_release(&text);
+	return d;
+}
+
+/* Loads the first lines of the first file of a path, or all of binary files. *rows: the estimated number of
+ * rows of all files. NULL, with an error: they are not examples of this kind. */
+static struct dataset *load_first_lines(const char *path, const struct data_want *want,
     double *rows, struct err *e)
 {
 	struct data_options o;
 	struct dataset *d = NULL;
-	struct stream *s = NULL, *part = NULL;
+	struct stream *s = NULL;
 	const uint8_t *p = NULL;
-	size_t n = 0;
-	char *file;
+	size_t n = 0, nfiles = 0;
+	char *file, **files = NULL;
+	double bytes = 0;
+	bool all = false, binary = false;
 
 	if (data_uri_parse(path, &file, &o, e))
 		return NULL;
-	if (!data_open(file, &s, e) && !peek_lines(s, &p, &n, all, e) &&
-	    !stream_memory(p, n, file, &part, e))
-		data_load_stream(part, &o, want, NULL, &d, e);
-	if (d) {
-		double times = *all ? 1 : text_bytes(file) / (double)n;
-
-		*rows = (double)d->rows * (times > 1 ? times : 1);
+	if (!check_rereadable(file, e) && !data_uri_expand(file, NULL, &files, &nfiles, e) &&
+	    !data_open(files[0], &s, e) && !peek_lines(s, &p, &n, &all, e)) {
+		binary = memchr(p, 0, n);
+		if (binary)
+			data_load(&path, 1, NULL, want, NULL, &d, e);
+		else
+			d = load_lines(p, n, files[0], &o, want, e);
 	}
-	stream_close(part);
+	for (size_t i = 0; i < nfiles; i++)
+		bytes += text_bytes(files[i]);
+	if (d) {
+		bool whole = binary || (all && nfiles == 1);
+
+		*rows = (double)d->rows * (whole || bytes < (double)n ? 1 : bytes / (double)n);
+	}
 	stream_close(s);
+	data_uri_free(files, nfiles);
 	data_uri_release(&o);
 	free(file);
 	return d;
@@ -238,7 +282,7 @@ static size_t count_codes(const struct look *l, const struct data_column *c)
 			i++;
 		if (i < n)
 			continue;
-		if (n == CODES_MOST || v != floor(v))
+		if (n == CODES_MOST || v != floor(v) || fabs(v) >= CODES_LIMIT)
 			return 0;
 		seen[n++] = v;
 	}
@@ -284,7 +328,7 @@ static enum err_code look_at_columns(struct look *l, struct err *e)
 	struct look with = { .path = mem_strdup(l->path) };
 
 	add_option(&with, "missing", "mean");
-	with.d = load_first_lines(with.path, &any, &l->all, &l->rows, e);
+	with.d = load_first_lines(with.path, &any, &l->rows, e);
 	free(with.path);
 	if (!with.d)
 		return e->code;
@@ -350,7 +394,7 @@ static const char *choose_model(struct look *l, struct err *e)
 
 	if (!strcmp(l->d->format, "ratings"))
 		return "mf";
-	d = load_first_lines(l->path, &classes, &l->all, &l->rows, e);
+	d = load_first_lines(l->path, &classes, &l->rows, e);
 	if (!d && e->code != ERR_CONFIG)
 		return NULL;
 	if (d && names_rows_by_label(d)) {
@@ -367,7 +411,7 @@ static const char *choose_model(struct look *l, struct err *e)
 		model = d->classes == 2 ? "logistic" : "softmax";
 	if (strcmp(model, "linear") == 0) {
 		dataset_free(d);
-		d = load_first_lines(l->path, &real, &l->all, &l->rows, &why);
+		d = load_first_lines(l->path, &real, &l->rows, &why);
 		if (!d)
 			*e = why;
 	}
@@ -400,7 +444,7 @@ char *init_data_template(const char *data, const char *eval, const char *model, 
 	json_t *job;
 
 	*e = (struct err){ 0 };
-	l.d = load_first_lines(l.path, &any, &l.all, &l.rows, e);
+	l.d = load_first_lines(l.path, &any, &l.rows, e);
 	if (l.d && (!is_tabular(l.d) || look_at_columns(&l, e) == ERR_OK))
 		fits = choose_model(&l, e);
 	if (fits) {

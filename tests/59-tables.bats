@@ -215,6 +215,17 @@ accuracy_of() {
 	printf 'a\0,\0b\0\n\0' >low.csv
 	printf '\0a\0,\0b\0\n' >high.csv
 	printf '<!DOCTYPE html>\n<html>404</html>\n' >page.csv
+	printf '\xef\xbb\xbf' >mark.csv
+	printf '| a | y |\n|---|--:|\n| 1 | 0 |\n' >table.md
+	printf '+---+---+\n| a | y |\n+===+===+\n' >framed.txt
+	printf '[1.5, 2, 0]\n[2, 3, 1]\n' >lists.txt
+	printf "{'a': 1, 'y': 0}\n{'a': 2, 'y': 1}\n" >dict.jsonl
+	printf '@relation r\n@attribute a numeric\n@DATA\n1,0\n' >weka.arff
+	printf 'a,y\n1,0\n' | gzip | gzip >twice.csv.gz
+	printf 'a,y\n1,0\n' | zstd -q | zstd -q >twice.csv.zst
+	printf 'BZh91AY&SY\1\2' >b.csv.bz2
+	printf '\xfd7zXZ\0' >x.csv.xz
+	tar cf - page.csv | gzip >table.tar.gz
 	printf 'y\n1\n0\n' >one.csv
 	printf 'a,y\n1,yes\n2,yes\n' >same.csv
 	awk 'BEGIN { print "a,name"; for (i = 0; i < 30; i++) print i ",person " i }' >names.csv
@@ -231,12 +242,31 @@ accuracy_of() {
 		low.csv : is text in UTF-16; convert it with iconv -f UTF-16LE -t UTF-8
 		high.csv : is text in UTF-16; convert it with iconv -f UTF-16BE -t UTF-8
 		page.csv : is XML or a web page; check the address of the download
+		mark.csv : is empty
+		table.md : is a table with a frame, as in Markdown; convert it with sed -n '/^[-+|:= ]*$/d; s/^ *|//; s/| *$//; s/ *| */|/gp'
+		framed.txt : is a table with a frame, as in Markdown; convert it with sed
+		lists.txt : has its lines in brackets; convert it with tr -d '[]'
+		dict.jsonl : is a dictionary of Python and no JSON; write it with json.dumps
+		weka.arff : is ARFF; sed '1,/^@data/Id' removes its header, and leaves CSV
+		twice.csv.gz : is compressed twice; decompress it once, as with gunzip
+		twice.csv.zst : is compressed twice; decompress it once, as with unzstd
+		b.csv.bz2 : is compressed with bzip2; compress it with gzip or zstd instead
+		x.csv.xz : is compressed with xz; compress it with gzip or zstd instead
+		table.tar.gz : is a tar archive; extract its files
 		one.csv :1: has one column; a table needs a label and features
 		same.csv : all labels are "yes"; a model of classes needs at least two
 		names.csv : the labels are 30 different texts in 30 rows, too many for classes; if another column is the label, add ?label=NAME to the path
 		list.json :1: a line must be an object, got the start of an array; convert it with jq -c '.[]'
 	END
 	[ ! -e nowhere ]
+	# The remedies make tables of them.
+	awk 'BEGIN { print "| a | town | y |"; print "|--:|------|---|"; for (i = 0; i < 50; i++) printf "| %d | a-b | %s |\n", i, i % 3 ? "yes" : "no" }' >long.md
+	remedy=$(ps-ctl init --data long.md nowhere 2>&1 | sed 's/.*convert it with //')
+	eval "$remedy long.md" >from.csv
+	eval "$(ps-ctl init --data weka.arff nowhere 2>&1 | sed 's/.*is ARFF; \(sed .*\) removes.*/\1/') weka.arff" | grep -xq 1,0
+	ps-ctl init --data from.csv from
+	run ps-ctl run from/cluster --json
+	[ "$(jq .examples <<<"${lines[-1]}")" -gt 0 ]
 	printf 'a,y\n1,yes\n2,No\n3,Yes\n' >spelt.csv
 	run ps-ctl init --data spelt.csv spelt
 	[[ "$output" == *'warning: the labels "Yes" and "yes" are different classes; correct the file if they should be the same'* ]]

@@ -114,7 +114,7 @@ static enum err_code guess_reader(struct stream *s, bool table, size_t *out, str
 
 	if (rc != ERR_OK)
 		return rc;
-	if (n == 0)
+	if (n == 0 || (n == 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0))
 		return err_set(e, ERR_FORMAT, "%s: is empty", stream_name(s));
 	rc = data_strange_refuse(s, p, n, e);
 	if (rc)

@@ -14,8 +14,86 @@ static const struct stranger {
 	{ "ARROW1", "an Arrow file; convert it to CSV or JSON Lines, as with pandas' to_csv" },
 	{ "SQLite format 3", "an SQLite database; sqlite3 -header -csv writes a query as CSV" },
 	{ "%PDF", "a PDF document, which has no table that can be read" },
+	{ "\x1f\x8b", "compressed twice; decompress it once, as with gunzip" },
+	{ "\x28\xb5\x2f\xfd", "compressed twice; decompress it once, as with unzstd" },
+	{ "BZh91AY", "compressed with bzip2; compress it with gzip or zstd instead" },
+	{ "\xfd"
+	  "7zXZ",
+	    "compressed with xz; compress it with gzip or zstd instead" },
+	{ "7z\xbc\xaf", "a 7z archive; extract its files" },
+	{ "Rar!", "a RAR archive; extract its files" },
+	{ "\x89HDF", "HDF5; convert it to CSV or npy" },
+	{ "@RELATION", "ARFF; sed '1,/^@data/Id' removes its header, and leaves CSV" },
+	{ "@relation", "ARFF; sed '1,/^@data/Id' removes its header, and leaves CSV" },
+	{ "{'", "a dictionary of Python and no JSON; write it with json.dumps" },
 	{ "<", "XML or a web page; check the address of the download" },
 };
+
+/* The place of the name of the format in the first header of a tar archive. */
+#define TAR_MAGIC 257u
+
+/* A line of text, without its end. */
+struct text_line {
+	const char *p;
+	size_t n;
+};
+
+/* The first line of the text from *at on, behind which *at moves. */
+static struct text_line take_text_line(const char **at, const char *end)
+{
+	const char *nl = memchr(*at, '\n', (size_t)(end - *at));
+	struct text_line line = { *at, (size_t)((nl ? nl : end) - *at) };
+
+	*at = nl ? nl + 1 : end;
+	while (line.n && strchr(" \t\r", line.p[line.n - 1]))
+		line.n--;
+	while (line.n && strchr(" \t", *line.p)) {
+		line.p++;
+		line.n--;
+	}
+	return line;
+}
+
+/* Is the line a rule of a table with a frame, as |---|:--:| or +-----+----+? */
+static bool is_rule(struct text_line line)
+{
+	bool cross = false;
+
+	for (size_t i = 0; i < line.n; i++) {
+		if (!strchr("+|-:= ", line.p[i]))
+			return false;
+		cross |= line.p[i] == '+' || line.p[i] == '|';
+	}
+	return cross && memmem(line.p, line.n, "---", 3);
+}
+
+/* Has one of the first lines the rule of a frame? */
+static bool has_frame(const char *p, size_t n)
+{
+	const char *at = p, *end = p + n;
+
+	for (int i = 0; i < 3 && at < end; i++)
+		if (is_rule(take_text_line(&at, end)))
+			return true;
+	return false;
+}
+
+/* Do lines have the form [1, 2, 3]? */
+static bool has_brackets(const char *p, size_t n)
+{
+	const char *at = p;
+	struct text_line line = take_text_line(&at, p + n);
+
+	return line.n > 2 && *line.p == '[' && line.p[line.n - 1] == ']' &&
+	    !memchr(line.p, '{', line.n) && !memchr(line.p + 1, '[', line.n - 1);
+}
+
+static bool begins_with(const uint8_t *p, size_t n, const char *magic)
+{
+	size_t len = strlen(magic);
+
+	return n >= len && memcmp(p, magic, len) == 0;
+}
 
 /* Text in UTF-16 begins with a byte order mark, or has a NUL in every other byte. */
 static bool is_utf16(const uint8_t *p, size_t n)
@@ -66,9 +144,19 @@ enum err_code data_strange_refuse(const struct stream *s, const uint8_t *p, size
 		    "%s: is text in UTF-16; convert it with iconv -f UTF-16%s -t UTF-8",
 		    stream_name(s), *p < 0xfe ? *p ? "LE" : "BE" : "");
 	for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++)
-		if (n >= strlen(strangers[i].magic) &&
-		    memcmp(p, strangers[i].magic, strlen(strangers[i].magic)) == 0)
+		if (begins_with(p, n, strangers[i].magic))
 			return err_set(e, ERR_FORMAT, "%s: is %s", stream_name(s),
 			    strangers[i].what);
+	if (n > TAR_MAGIC && begins_with(p + TAR_MAGIC, n - TAR_MAGIC, "ustar"))
+		return err_set(e, ERR_FORMAT, "%s: is a tar archive; extract its files",
+		    stream_name(s));
+	if (has_frame((const char *)p, n))
+		return err_set(e, ERR_FORMAT,
+		    "%s: is a table with a frame, as in Markdown; convert it with sed -n "
+		    "'/^[-+|:= ]*$/d; s/^ *|//; s/| *$//; s/ *| */|/gp'",
+		    stream_name(s));
+	if (has_brackets((const char *)p, n))
+		return err_set(e, ERR_FORMAT,
+		    "%s: has its lines in brackets; convert it with tr -d '[]'", stream_name(s));
 	return ERR_OK;
 }

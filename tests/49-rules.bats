@@ -154,3 +154,73 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 	ps-ctl stop -C "$RUN" >/dev/null
 	none_left "$T"
 }
+
+# A table of 70000 values, which is divided into two partitions unless its rule acts on whole tables.
+lamb_data() {
+	awk 'BEGIN { srand(3); for (i = 0; i < 60; i++) { s = 0; t = ""
+		for (f = 0; f < 10; f++) { x = rand() - 0.5; s += f % 2 ? x : -x; t = t x "," }
+		print t (s > 0) } }' >layers.csv
+	cat >layers.json <<-END
+	{ "servers": 1, "workers": 2, "deterministic": true, "job": { "model": "mlp", "hidden": [7000], "steps": 6, "batch": 10,
+	  "data": "layers.csv?label=last&scale=none", "optimizer": "lamb", "lr": 0.02, "l2": 0.01 } }
+	END
+}
+
+@test "lamb: a layer is a whole table: the same bits over one server and several, with replicas and after a resume" {
+	lamb_data
+	digest_of layers.json
+	first=$DIGEST
+	for set in "servers=2" "servers=3 replicas=2" "servers=2 pull_delta=true"; do
+		digest_of layers.json $(printf -- '--set %s ' $set)
+		[ "$DIGEST" = "$first" ] || { echo "$set: $DIGEST, not $first"; return 1; }
+	done
+	digest_of layers.json --set servers=2 --set replicas=2 --set checkpoint_every=3
+	cp -r layers.run/checkpoints/step-000000000003 half
+	jq -e '.tables[] | select(.name == "w0") | .whole and .parts == 1 and .rows * .cols == 70000' half/MANIFEST.json >/dev/null
+	digest_of layers.json --set servers=2 --resume half
+	[ "$DIGEST" = "$first" ]
+	# All-reduce makes the updates of the servers, in workers.
+	digest_of layers.json --set via=allreduce --set deterministic=false --set servers=2
+	[ "$DIGEST" = "$first" ]
+	# Pushes of one worker that are applied on arrival; and other codings, which make about the same updates.
+	one=(--set workers=1 --set servers=2 --set deterministic=false)
+	digest_of layers.json "${one[@]}" --set sync=asp
+	first=$DIGEST loss=$(res .train_loss)
+	for set in "sync=asp replicas=2" "sync=ssp:1 pull_delta=true servers=1"; do
+		digest_of layers.json "${one[@]}" $(printf -- '--set %s ' $set)
+		[ "$DIGEST" = "$first" ] || { echo "$set: $DIGEST, not $first"; return 1; }
+	done
+	for set in "codec=f16" "sync=asp codec=int8 pull_codec=bf16" "local_steps=2 outer=average steps=3"; do
+		train layers.json "${one[@]}" $(printf -- '--set %s ' $set)
+		jq -e "(.train_loss - $loss) | fabs < 0.02" layers.run/result.json >/dev/null || { echo "$set: $(res .train_loss), not $loss"; return 1; }
+	done
+	# A push that could take more than a record is sent as raw values.
+	train layers.json --set hidden=20000 --set codec=raw
+	loss=$(res .train_loss)
+	train layers.json --set hidden=20000 --set deterministic=false --set codec=topk:0.9
+	jq -e "(.train_loss - $loss) | fabs < 0.02" layers.run/result.json >/dev/null || { echo "$(res .train_loss), not $loss"; return 1; }
+}
+
+@test "lamb: a table that is divided or too large is refused in one sentence, before and while the job runs" {
+	lamb_data
+	run -78 --separate-stderr ps-ctl run layers.json --set hidden=27000
+	[[ $stderr == *'job.optimizer: table "w0" has 270000 values, and lamb acts on tables of at most 262144; '* ]]
+	train layers.json --set hidden=27000 --set steps=2 --set rules=w0:optimizer=adam
+	train layers.json --set optimizer=adam --set checkpoint_every=3
+	cp -r layers.run/checkpoints/step-000000000003 divided
+	run -78 --separate-stderr ps-ctl run layers.json --resume divided
+	[[ $stderr == *'job.optimizer: table "w0" is divided into 2 partitions, and lamb acts on whole tables'* ]]
+	begin layers.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=200 --set optimizer=adam
+	run -78 --separate-stderr ps-ctl set -C "$RUN" optimizer=lamb
+	[[ $stderr == *'job.optimizer: table "w0" is divided into 2 partitions, and lamb acts on whole tables'* ]]
+	# Small tables are whole in any case, and cannot grow while their rule needs them so.
+	run -0 ps-ctl set -C "$RUN" optimizer=lamb rules=w0:optimizer=adam
+	steps_on 5
+	ps-ctl table add emb --rows 100 --cols 4 -C "$RUN"
+	run -78 --separate-stderr ps-ctl table grow emb --rows 200 -C "$RUN"
+	[[ $stderr == *'table "emb" cannot grow: its update rule acts on whole tables'* ]]
+	run -78 --separate-stderr ps-ctl table add large --rows 100000 --cols 4 -C "$RUN"
+	[[ $stderr == *'table "large" has 400000 values, and lamb acts on tables of at most 262144'* ]]
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+}

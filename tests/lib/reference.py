@@ -211,6 +211,13 @@ def adamw(h, lr, t, l1, l2, w, s, g, n):
     return w - lr * (adam_direction(h, t, s, g) + l2 * w)
 
 
+def lamb(h, lr, t, l1, l2, w, s, g, n):
+    """You et al. 2020, algorithm 2; biases, whose names do not begin with w, have the ratio 1."""
+    u = adam_direction(h, t, s, g) + l2 * w
+    length, step = np.sqrt(np.sum(w * w)), np.sqrt(np.sum(u * u))
+    return w - lr * (length / step if l2 and length and step else 1) * u
+
+
 def ftrl(h, lr, t, l1, l2, w, s, g, n):
     """McMahan et al. 2013, algorithm 1, with the batch's sum as g.  Before the
     first step z is what makes its formula give the initial w; where alpha
@@ -239,6 +246,7 @@ RULES = {
     "adam": (adam, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
     "adamw": (adamw, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
     "amsgrad": (amsgrad, 3, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
+    "lamb": (lamb, 2, {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-6}),
     "ftrl": (ftrl, 2, {"lr": 0.1, "ftrl_beta": 1.0}),
 }
 

@@ -40,6 +40,34 @@ static void cutting(void)
 	layout_release(&l);
 }
 
+/* A table that is not cut stays so on the way through JSON, does not grow, and has a largest size. */
+static void whole_tables(void)
+{
+	struct layout l = { 0 }, read = { 0 };
+	struct table shape = dense("w", 512, 512), *t, parsed;
+	struct err e = { 0 };
+	json_t *j;
+
+	shape.whole = true;
+	t = add(&l, shape);
+	ok(t->nparts == 1 && table_part_begin(t, 0) == 0 && table_part_elements(t, 0) == 262144,
+	    "a whole table is one partition");
+	j = layout_to_json(&l);
+	ok(layout_from_json(j, &read, &e) == ERR_OK && read.table[0].whole &&
+	        read.table[0].nparts == 1,
+	    "and is one when it is read again%s", e.msg);
+	json_decref(j);
+	ok(layout_grow(&l, "w", 1000, 1, &e) == ERR_CONFIG && t->nparts == 1 && t->rows == 512,
+	    "it does not grow: %s", e.msg);
+	shape.rows++;
+	j = table_to_json(&shape);
+	ok(table_from_json(j, &parsed, &e) == ERR_CONFIG && strstr(e.msg, "262144"),
+	    "one that is too large is refused: %s", e.msg);
+	json_decref(j);
+	layout_release(&l);
+	layout_release(&read);
+}
+
 static void adding(void)
 {
 	struct layout l = { 0 };
@@ -391,6 +419,7 @@ int main(void)
 {
 	cutting();
 	thousands();
+	whole_tables();
 	adding();
 	placing();
 	spreading();

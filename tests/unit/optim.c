@@ -138,6 +138,41 @@ static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay
 	}
 }
 
+/* One layer, You et al. 2020, algorithm 2 with phi(z) = z: a and b are the moments. Without decay the ratio
+ * is 1. */
+static void ref_lamb(struct ref *r, const struct optim_hyper *h, uint64_t t, bool decay,
+    const float *g, double scale)
+{
+	double b1 = (double)h->beta1, b2 = (double)h->beta2, u[N], of_w = 0, of_u = 0, ratio = 1;
+
+	for (size_t i = 0; i < N; i++) {
+		double gi = (double)g[i] * scale;
+
+		r[i].a = b1 * r[i].a + (1 - b1) * gi;
+		r[i].b = b2 * r[i].b + (1 - b2) * gi * gi;
+		u[i] = r[i].a / (1 - pow(b1, (double)t)) /
+		        (sqrt(r[i].b / (1 - pow(b2, (double)t))) + (double)h->eps) +
+		    (decay ? (double)h->l2 * r[i].w : 0);
+		of_w += r[i].w * r[i].w;
+		of_u += u[i] * u[i];
+	}
+	if (decay && of_w > 0 && of_u > 0)
+		ratio = sqrt(of_w) / sqrt(of_u);
+	for (size_t i = 0; i < N; i++)
+		r[i].w -= (double)h->lr * ratio * u[i];
+}
+
+/* One step of all N parameters, which are a dense table; g * scale is the mean of three examples. */
+static void ref_table(int id, const struct optim_hyper *h, uint64_t t, bool decay, struct ref *r,
+    const float *g, double scale)
+{
+	if (id == OPTIM_ID_lamb)
+		ref_lamb(r, h, t, decay, g, scale);
+	else
+		for (size_t i = 0; i < N; i++)
+			ref_step(id, h, t, decay, &r[i], (double)g[i] * scale, 3);
+}
+
 struct params {
 	float w[N], vector[OPTIM_VECTORS_MAX][N];
 	float *s[OPTIM_VECTORS_MAX];
@@ -201,7 +236,7 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 	const float gscale = 0.25f;
 	float g[N];
 	const struct optim_gradient batch = { g, gscale, 3, 0, 0 };
-	double bad = 0, moved = 0;
+	double bad = 0, moved = 0, before[N];
 	bool same = true;
 
 	rule->defaults(&h);
@@ -214,12 +249,11 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 	start(&q, rule, ref, begins_at_zero(rule));
 	for (uint64_t t = 1; t <= STEPS; t++) {
 		gradient(ref, g);
-		for (size_t i = 0; i < N; i++) {
-			double before = ref[i].w;
-
-			ref_step(rule->id, &h, t, decay, &ref[i], (double)g[i] * (double)gscale, 3);
-			moved += fabs(ref[i].w - before);
-		}
+		for (size_t i = 0; i < N; i++)
+			before[i] = ref[i].w;
+		ref_table(rule->id, &h, t, decay, ref, g, (double)gscale);
+		for (size_t i = 0; i < N; i++)
+			moved += fabs(ref[i].w - before[i]);
 		rule->step(&h, t, decay, N, p.w, p.s, &batch);
 		copy->step(&h, t, decay, N, q.w, q.s, &batch);
 		bad = fmax(bad, worst(&p, ref));
@@ -430,6 +464,62 @@ static void test_rowwise(size_t width)
 	ok(optim_state_floats(rule, n, width) == rows && optim_state_floats(rule, n, 0) == n &&
 	        optim_state_floats(optim_find("adam"), n, width) == 2 * n,
 	    "rows of %zu: the size of the state", width);
+}
+
+/* lamb: each row is a layer. Rows together have the bits of each by itself, and these have those of a dense
+ * table of that size. */
+static void test_lamb_rows(size_t width)
+{
+	const struct optim_rule *rule = optim_find("lamb");
+	static struct params all, row, table;
+	static struct ref ref[N];
+	size_t n = N / width * width;
+	struct optim_hyper h;
+	float g[N];
+
+	rule->defaults(&h);
+	h.l2 = 0.05f;
+	state = width;
+	start(&all, rule, ref, false);
+	row = table = all;
+	for (uint64_t t = 1; t <= 20; t++) {
+		gradient(ref, g);
+		rule->step(&h, t, true, n, all.w, all.s,
+		    &(struct optim_gradient){ g, 1, 1, 0, (uint32_t)width });
+		for (size_t at = 0; at < n; at += width) {
+			float *one[] = { row.vector[0] + at, row.vector[1] + at };
+			float *dense[] = { table.vector[0] + at, table.vector[1] + at };
+
+			rule->step(&h, t, true, width, row.w + at, one,
+			    &(struct optim_gradient){ g + at, 1, 1, 0, (uint32_t)width });
+			rule->step(&h, t, true, width, table.w + at, dense,
+			    &(struct optim_gradient){ g + at, 1, 1, 0, 0 });
+		}
+	}
+	ok(!memcmp(all.w, row.w, sizeof row.w) && !memcmp(all.w, table.w, sizeof table.w),
+	    "lamb, rows of %zu: each is a layer", width);
+}
+
+/* lamb: a layer of zeros begins to move, one whose direction is 0 stays, and directions that nearly vanish
+ * leave all finite. */
+static void test_lamb_extremes(void)
+{
+	const struct optim_rule *rule = optim_find("lamb");
+	float w[3] = { 0 }, m[3] = { 0 }, v[3] = { 0 }, *const s[] = { m, v };
+	static const float some[3] = { 1, 0, -2 }, none[3], tiny[3] = { 1e-38f, 1e-38f, 1e-38f };
+	struct optim_hyper h;
+
+	rule->defaults(&h);
+	rule->step(&h, 1, true, 3, w, s, &(struct optim_gradient){ some, 1, 1, 0, 0 });
+	ok(w[0] < 0 && w[1] == 0 && w[2] > 0, "lamb: zeros move with the ratio 1");
+	memset(m, 0, sizeof m);
+	w[0] = w[1] = w[2] = 1;
+	rule->step(&h, 2, true, 3, w, s, &(struct optim_gradient){ none, 1, 1, 0, 0 });
+	ok(w[0] == 1 && w[1] == 1 && w[2] == 1, "lamb: without a gradient nothing moves");
+	w[0] = w[1] = w[2] = 1e30f;
+	rule->step(&h, 3, true, 3, w, s, &(struct optim_gradient){ tiny, 1, 1, 0, 0 });
+	ok(isfinite(w[0]) && isfinite(w[1]) && isfinite(w[2]),
+	    "lamb: a vanishing direction leaves all finite");
 }
 
 static void test_ftrl(void)
@@ -718,6 +808,9 @@ int main(void)
 	test_dog_units();
 	for (size_t width = 2; width <= 64; width += width < 18 ? 1 : 23)
 		test_rowwise(width);
+	for (size_t width = 1; width <= 64; width += width < 18 ? 1 : 23)
+		test_lamb_rows(width);
+	test_lamb_extremes();
 	test_ftrl();
 	test_adam_late();
 	test_adam_uncorrected();

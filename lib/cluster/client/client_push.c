@@ -102,11 +102,21 @@ static void encode_body(struct client *c, struct request *r, const struct codec 
 		vec_mask(r->n, left, u);
 }
 
+/* The codec of the job, or raw values where it could make more than a record holds: a fraction of more than
+ * four ninths of a whole table has more bytes than all its values. */
+static const struct codec *codec_of_push(const struct request *r)
+{
+	const struct codec_spec *spec = &r->client->cfg.coding.codec;
+	bool fits = spec->codec && spec->codec->bound(spec->arg, r->n) <= RECORD_MAX;
+
+	return fits ? spec->codec : codec_by_id(0);
+}
+
 void client_encode_push(struct request *r)
 {
 	struct client *c = r->client;
 	const struct client_coding *coding = &c->cfg.coding;
-	const struct codec *codec = coding->codec.codec ? coding->codec.codec : codec_by_id(0);
+	const struct codec *codec = codec_of_push(r);
 	bool keep = coding->feedback && codec->lossy;
 	/* A residual that an earlier coding left is sent with the first push, even by a codec
 	 * that keeps none. */

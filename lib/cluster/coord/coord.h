@@ -293,6 +293,8 @@ bool coord_has_relays(const struct coord *c);
 bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64]);
 /* The model's tables, one after the other: *at is 0 for the first one. NULL: there are no more. */
 const struct table *coord_model_table(const struct coord *c, size_t *at);
+/* Could the update rules of this configuration act on the tables as they are placed? ERR_CONFIG: no. */
+enum err_code coord_fits_rules(const struct coord *c, const struct conf *conf, struct err *e);
 /* Store the owner's list of changes that are to be requested at later steps, so that it survives a
  * restart. coord keeps the list and does not interpret it. */
 void coord_set_planned(struct coord *c, const json_t *list);

@@ -2,6 +2,7 @@
 #include "coord/coord_state.h"
 
 #include "aggregate/aggregate.h"
+#include "conf/conf_rule.h"
 #include "core/json.h"
 #include "msg/answer.h"
 
@@ -143,14 +144,45 @@ bool coord_is_server(const struct coord *c, unsigned index, const char *key, uin
 
 /* ---- tables ---- */
 
-enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e)
+enum err_code coord_table_fits_job(const struct coord *c, struct table *shape, struct err *e)
 {
+	struct conf_rule rule;
+	enum err_code rc = conf_server_rule(c->conf, &rule, e);
+	const struct optim_rule *its = rc ? NULL : conf_rule_of_table(&rule, shape->name).rule;
+
+	if (rc)
+		return rc;
+	shape->whole = its->whole_tables && !shape->sparse;
+	if (shape->whole && table_elements(shape) > WHOLE_ELEMENTS)
+		return err_set(e, ERR_CONFIG,
+		    "job.optimizer: table \"%s\" has %llu values, and %s acts on tables of at most %u; give it "
+		    "another rule by job.rules",
+		    shape->name, (unsigned long long)table_elements(shape), its->name,
+		    WHOLE_ELEMENTS);
 	if (shape->sparse && aggregate_setting_compares(c->conf->robust))
 		return err_set(e, ERR_CONFIG,
 		    "robust: table \"%s\" is sparse: workers that push nothing to a row would outvote those that do; "
 		    "must be none",
 		    shape->name);
 	return ERR_OK;
+}
+
+enum err_code coord_rules_fit_tables(const struct layout *l, const struct conf *conf, struct err *e)
+{
+	struct conf_rule rule;
+	enum err_code rc = conf_server_rule(conf, &rule, e);
+
+	for (size_t i = 0; !rc && i < l->ntables; i++) {
+		const struct table *t = &l->table[i];
+		const struct optim_rule *its = conf_rule_of_table(&rule, t->name).rule;
+
+		if (its->whole_tables && !t->sparse && !t->dropped && t->nparts > 1)
+			rc = err_set(e, ERR_CONFIG,
+			    "job.optimizer: table \"%s\" is divided into %u partitions, and %s acts on whole "
+			    "tables; begin a new job with it, or give the table another rule by job.rules",
+			    t->name, t->nparts, its->name);
+	}
+	return rc;
 }
 
 static enum err_code add_job_tables(struct coord *c, const json_t *tables, struct err *e)
@@ -178,6 +210,9 @@ static enum err_code add_job_tables(struct coord *c, const json_t *tables, struc
 		if (rc)
 			return rc;
 	}
+	rc = coord_rules_fit_tables(&c->layout, c->conf, e);
+	if (rc)
+		return rc;
 	if (c->placed && c->layout.ntables > before) {
 		coord_place_tables(c);
 		c->layout.epoch++;

@@ -369,6 +369,11 @@ const struct table *coord_model_table(const struct coord *c, size_t *at)
 	return NULL;
 }
 
+enum err_code coord_fits_rules(const struct coord *c, const struct conf *conf, struct err *e)
+{
+	return coord_rules_fit_tables(&c->layout, conf, e);
+}
+
 void coord_set_planned(struct coord *c, const json_t *list)
 {
 	json_decref(c->settings.planned);

@@ -205,7 +205,7 @@ struct proposal {
 	struct change *change;
 	unsigned asked, yes, answers;
 	uint64_t first_free,
-	    clock; /* greatest first free step and least clock of the votes so far */
+	    clock;         /* greatest first free step and least clock of the votes so far */
 	uint64_t complete; /* the servers have all pushes of the rank's steps before this one */
 	unsigned rounds;
 	bool *answered; /* by server */
@@ -691,7 +691,12 @@ void coord_ring_load(struct ring_seat *r, const struct state_ring *s);
 /* coord_join.c */
 /* Keeps the facts of the data, unless there are some: all workers read the same data. */
 void coord_join_store_facts(struct coord *c, const json_t *facts);
-/* ERR_CONFIG: the job's aggregation cannot handle this table. */
-enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e);
+/* Makes the table whole if its update rule needs it. ERR_CONFIG: the job's aggregation or update rule cannot
+ * handle this table. */
+enum err_code coord_table_fits_job(const struct coord *c, struct table *shape, struct err *e);
+/* ERR_CONFIG: a table is divided into partitions, and its update rule in this configuration acts on whole
+ * tables. */
+enum err_code coord_rules_fit_tables(const struct layout *l, const struct conf *conf,
+    struct err *e);
 
 #endif

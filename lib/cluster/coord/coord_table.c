@@ -174,6 +174,8 @@ static enum err_code check_table_change(const struct coord *c, const struct tabl
 	if (rc)
 		return rc;
 	rc = apply_table_change(c, &l, w, 0, &first, e);
+	if (!rc)
+		rc = coord_rules_fit_tables(&l, c->conf, e);
 	layout_release(&l);
 	return rc;
 }

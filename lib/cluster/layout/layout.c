@@ -279,6 +279,8 @@ json_t *table_to_json(const struct table *t)
 	    "init_limit", (double)t->init_limit, "seed", json_of_u64(t->seed));
 	char policy[POLICY_TEXT];
 
+	if (t->whole)
+		json_object_set_new(o, "whole", json_true());
 	row_policy_text(&t->policy, policy);
 	if (!row_policy_is_none(&t->policy))
 		json_object_set_new(o, "policy", json_string(policy));
@@ -315,6 +317,7 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	json_want_bool(j, "table", "sparse", &out->sparse, &why);
 	json_want_bool(j, "table", "decay", &out->decay, &why);
 	json_want_bool(j, "table", "reduced", &out->reduced, &why);
+	json_want_bool(j, "table", "whole", &out->whole, &why);
 	json_want_int(j, "table", "rows", 0, (int64_t)TABLE_ELEMENTS_MAX, &rows, &why);
 	json_want_int(j, "table", "cols", 1, 1 << 20, &cols, &why);
 	json_want_str(j, "table", "init", &init, &why);
@@ -342,6 +345,10 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	    (uint64_t)rows > TABLE_ELEMENTS_MAX / (uint64_t)cols)
 		return err_set(e, ERR_CONFIG, "table \"%s\": the shape %lld x %lld is too large",
 		    name, (long long)rows, (long long)cols);
+	if (out->whole && (out->sparse || (uint64_t)rows * (uint64_t)cols > WHOLE_ELEMENTS))
+		return err_set(e, ERR_CONFIG,
+		    "table \"%s\": whole: requires a dense table of at most %u values", name,
+		    WHOLE_ELEMENTS);
 	if (!parse_table_init(init, &out->init))
 		return err_set(e, ERR_CONFIG,
 		    "table \"%s\": init must be zeros, uniform, file or constant", name);
@@ -591,13 +598,19 @@ static struct table_piece last_piece(const struct table *t)
 	return t->npieces ? t->piece[t->npieces - 1] : (struct table_piece){ 0, 0 };
 }
 
+/* Elements of a partition that is full. */
+static uint32_t full_part_elements(const struct table *t)
+{
+	return t->whole ? WHOLE_ELEMENTS : PART_ELEMENTS;
+}
+
 uint64_t table_part_begin(const struct table *t, uint32_t part)
 {
 	struct table_piece p = { 0, 0 }; /* the piece that the partition belongs to */
 
 	for (unsigned i = 0; i < t->npieces && part >= t->piece[i].part; i++)
 		p = t->piece[i];
-	return p.element + (uint64_t)(part - p.part) * PART_ELEMENTS;
+	return p.element + (uint64_t)(part - p.part) * full_part_elements(t);
 }
 
 uint32_t table_part_elements(const struct table *t, uint32_t part)
@@ -606,7 +619,8 @@ uint32_t table_part_elements(const struct table *t, uint32_t part)
 
 	for (unsigned i = t->npieces; i-- > 0 && part < t->piece[i].part;)
 		end = t->piece[i].element;
-	return end - begin < PART_ELEMENTS ? (uint32_t)(end - begin) : PART_ELEMENTS;
+	return end - begin < full_part_elements(t) ? (uint32_t)(end - begin)
+	                                           : full_part_elements(t);
 }
 
 uint32_t table_count_parts(const struct table *t)
@@ -621,7 +635,8 @@ uint32_t table_count_parts(const struct table *t)
 			n *= 2;
 		return n;
 	}
-	want = last.part + (table_elements(t) - last.element + PART_ELEMENTS - 1) / PART_ELEMENTS;
+	want = last.part +
+	    (table_elements(t) - last.element + full_part_elements(t) - 1) / full_part_elements(t);
 	return want ? (uint32_t)want : 1;
 }
 
@@ -640,6 +655,11 @@ enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uin
 		    "rows: table \"%s\" has %llu rows, and can have %llu at most, got %llu", name,
 		    (unsigned long long)t->rows, (unsigned long long)(TABLE_ELEMENTS_MAX / t->cols),
 		    (unsigned long long)rows);
+	if (t->whole)
+		return err_set(e, ERR_CONFIG,
+		    "table \"%s\" cannot grow: its update rule acts on whole tables, so it has one "
+		    "partition",
+		    name);
 	/* A partition that is not full stays as it is, so that its server need not move its values;
 	 * the new rows begin a new piece. */
 	if (table_part_elements(t, t->nparts - 1) < PART_ELEMENTS) {

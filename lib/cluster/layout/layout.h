@@ -28,7 +28,9 @@
  */
 
 /* Elements of a dense partition (256 KiB): it stays in the L2 cache from the socket to the sum. */
-#define PART_ELEMENTS      65536u
+#define PART_ELEMENTS 65536u
+/* Elements of a table that is not cut: its values fit into one record (RECORD_MAX). */
+#define WHOLE_ELEMENTS     262144u
 #define CHAIN_MAX          3
 #define NO_SERVER          UINT16_MAX
 #define TABLE_NAME         64
@@ -63,6 +65,9 @@ struct table {
 	bool sparse, decay; /* decay: l1 and l2 apply to it */
 	/* The workers sum its gradients, and push only their mean */
 	bool reduced;
+	/* Dense: it is one partition, because its update rule acts on whole tables. The coordinator decides
+	 * it when the table is made. */
+	bool whole;
 	uint64_t rows; /* sparse: a hint for the number of partitions, no bound */
 	uint32_t cols; /* sparse: the row's width */
 	uint32_t nparts;
@@ -111,7 +116,7 @@ enum err_code layout_add(struct layout *l, const struct table *shape, struct tab
 /* Find a table that is not dropped by its name; NULL: there is none. */
 const struct table *layout_find(const struct layout *l, const char *name);
 /* Append rows to a dense table, up to `rows`. Existing partitions stay as they are. ERR_NOTFOUND;
- * ERR_CONFIG: the table is sparse, or not smaller; ERR_LIMIT: it has grown too often. */
+ * ERR_CONFIG: the table is sparse, whole, or not smaller; ERR_LIMIT: it has grown too often. */
 enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uint64_t since,
     struct err *e);
 /* Drop a table: its name becomes free, its number stays taken. False: there is no such table. */

@@ -47,17 +47,20 @@ static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t 
 static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step,
     const struct codec *codec, size_t n, struct record *out)
 {
-	float w[PART_ELEMENTS];
+	float part[PART_ELEMENTS];
+	float *large = n > PART_ELEMENTS ? mem_array(n, sizeof *large) : NULL;
+	float *w = large ? large : part;
 	enum shard_answer a = shard_pull(shard_of_session(p), out->table, out->part, step, w,
 	    &out->total);
 	uint8_t small[BATCHER_SMALL], *body;
 
-	if (a != SHARD_OK)
-		return a;
-	body = reserve_dense_answer(p, codec->bound(0, n), small);
-	out->codec = codec->id;
-	out->len = (uint32_t)codec->encode(0, NULL, w, n, body);
-	send_dense_answer(p, out, body, small);
+	if (a == SHARD_OK) {
+		body = reserve_dense_answer(p, codec->bound(0, n), small);
+		out->codec = codec->id;
+		out->len = (uint32_t)codec->encode(0, NULL, w, n, body);
+		send_dense_answer(p, out, body, small);
+	}
+	free(large);
 	return a;
 }
 
@@ -119,7 +122,8 @@ enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struc
 	enum shard_answer a;
 	bool known = false;
 
-	if (since != UINT64_MAX) {
+	/* Changes of a longer partition are not logged (part_logs_changes). */
+	if (since != UINT64_MAX && n <= PART_ELEMENTS) {
 		a = answer_dense_changed(p, step, codec, since, n, out, &known);
 		if (known)
 			return a;

@@ -20,13 +20,15 @@ void server_know_sessions(struct server *s, const struct conf *conf)
 
 void server_know_tables(struct server *s, const struct layout *l)
 {
-	uint64_t asked = PEER_ASKED, parts = 0;
+	uint64_t asked = PEER_ASKED, parts = 0, answer = atomic_load(&s->limits.answer);
 	bool sparse = atomic_load(&s->limits.sparse);
 
 	for (size_t i = 0; i < l->ntables; i++) {
 		if (l->table[i].dropped)
 			continue;
 		sparse |= l->table[i].sparse;
+		if (l->table[i].sparse || l->table[i].whole)
+			answer = RECORD_MAX;
 		asked += PEER_ASKED_TABLE + (uint64_t)l->table[i].nparts * PEER_ASKED_PART;
 		parts += s->cfg.role->parts_here(s, &l->table[i]);
 	}
@@ -34,6 +36,7 @@ void server_know_tables(struct server *s, const struct layout *l)
 	/* Pulls of sparse tables carry row ids, so they may take the whole credit. */
 	atomic_store(&s->limits.asked, sparse || asked > PEER_CREDIT ? PEER_CREDIT : asked);
 	atomic_store(&s->limits.sparse, sparse);
+	atomic_store(&s->limits.answer, answer > PART_ELEMENTS * 4 ? answer : PART_ELEMENTS * 4);
 }
 
 uint64_t server_session_memory(struct server *s)

@@ -271,6 +271,7 @@ struct server_epochs {
 struct server_limits {
 	_Atomic uint64_t mem_limit; /* bytes, by the configuration; 0: none */
 	_Atomic bool sparse;        /* there are, or were, sparse tables */
+	_Atomic uint64_t answer;    /* bytes of the longest answer to a pull */
 	_Atomic uint64_t parts;     /* partitions that this process has, or is about to have */
 	_Atomic uint64_t asked;     /* bytes of pulls that a session may have in flight */
 	_Atomic bool takes_row_ids; /* the configuration allows row ids in blocks */

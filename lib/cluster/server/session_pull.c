@@ -154,8 +154,7 @@ size_t session_queue_limit(uint64_t sessions)
 
 size_t session_backlog_limit(struct server *s, uint64_t sessions)
 {
-	return session_queue_limit(sessions) +
-	    (atomic_load(&s->limits.sparse) ? RECORD_MAX : PART_ELEMENTS * 4) + PEER_QUEUE_MIN;
+	return session_queue_limit(sessions) + atomic_load(&s->limits.answer) + PEER_QUEUE_MIN;
 }
 
 /* Answer a PULL_ROWS at once if no other pull is queued before it and its values may be shown now.

@@ -15,8 +15,8 @@ static uint64_t dense_bytes_max(const struct part *p, const struct shard *s,
 {
 	uint64_t copies = 1 + rule->nvectors + (s->cfg.deterministic ? 1 : 0) + (sums ? 2 : 0);
 
-	return copies * p->n * sizeof(float) + (s->cfg.deltas ? change_log_bytes(p->n) : 0) +
-	    robust_bytes(p, &s->cfg);
+	return copies * p->n * sizeof(float) +
+	    (part_logs_changes(p, &s->cfg) ? change_log_bytes(p->n) : 0) + robust_bytes(p, &s->cfg);
 }
 
 /* Does the partition need accumulators, for the open step or for steps to come? */

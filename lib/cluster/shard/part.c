@@ -102,9 +102,9 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 	p->dense.state = mem_try_array((size_t)p->n * p->optim.rule->nvectors + 1,
 	    sizeof *p->dense.state);
 	p->dense.prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->dense.prev) : NULL;
-	p->dense.stamps = cfg->deltas ? change_log_new(p->n, p->version) : NULL;
+	p->dense.stamps = part_logs_changes(p, cfg) ? change_log_new(p->n, p->version) : NULL;
 	if (p->dense.w && p->dense.state && (p->dense.prev || !cfg->deterministic) &&
-	    (p->dense.stamps || !cfg->deltas))
+	    (p->dense.stamps || !part_logs_changes(p, cfg)))
 		return ERR_OK;
 	part_release_values(s, p);
 	return set_part_nomem(p, e);
@@ -380,13 +380,15 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
 #define STAMPED 2048u
 
 /* Applies the rule to all values of a dense partition, with the gradient g. The number of the
- * update, from which rules such as Adam compute their bias correction, counts from `born`. Does not
- * change p->version or p->step; the caller does. */
+ * update, from which rules such as Adam compute their bias correction, counts from `born`. A rule of whole
+ * tables changes nearly every value, so its changes are not logged one by one. Does not change p->version
+ * or p->step; the caller does. */
 static void update_dense(struct part *p, const struct optim_hyper *h,
     const struct optim_gradient *g)
 {
-	size_t piece = p->dense.stamps ? STAMPED : p->n;
 	const struct optim_rule *rule = p->optim.rule;
+	bool logs = p->dense.stamps && !rule->whole_tables;
+	size_t piece = logs ? STAMPED : p->n;
 	float *vector[OPTIM_VECTORS_MAX], old[STAMPED];
 
 	for (size_t at = 0; at < p->n; at += piece) {
@@ -396,14 +398,16 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
 
 		for (unsigned k = 0; k < rule->nvectors; k++)
 			vector[k] = p->dense.state + k * (size_t)p->n + at;
-		if (p->dense.stamps)
+		if (logs)
 			memcpy(old, p->dense.w + at, n * sizeof *old);
 		rule->step(h, p->version + 1 - p->rule_began, p->table->decay, n, p->dense.w + at,
 		    vector, &some);
-		if (p->dense.stamps)
+		if (logs)
 			change_log_note(p->dense.stamps, p->version + 1, at, n, old,
 			    p->dense.w + at);
 	}
+	if (p->dense.stamps && !logs)
+		change_log_reset(p->dense.stamps, p->version + 1);
 }
 
 /* The mean gradient of a sum, for the rule. */
@@ -515,7 +519,7 @@ bool part_apply_push(struct part *p, const struct push *push, uint64_t rate_divi
 {
 	const struct codec *codec = codec_by_id(push->codec);
 	/* 256 KiB on the stack: every thread that takes pushes needs a stack with room for it. */
-	float dense[PART_ELEMENTS];
+	float dense[PART_ELEMENTS], *large = NULL;
 	struct optim_hyper h = hyper_for_step(p, push->step);
 	bool good = true;
 
@@ -527,10 +531,13 @@ bool part_apply_push(struct part *p, const struct push *push, uint64_t rate_divi
 			row_policy_state_set_step(p, push->step);
 		good = part_rows_apply(p, &h, push);
 	} else {
+		if (p->n > PART_ELEMENTS)
+			large = mem_array(p->n, sizeof *large);
 		update_dense(p, &h,
 		    &(struct optim_gradient){
-		        codec_decode(codec, push->payload, push->len, p->n, dense), 1.0f,
-		        push->examples ? push->examples : 1, 0, 0 });
+		        codec_decode(codec, push->payload, push->len, p->n, large ? large : dense),
+		        1.0f, push->examples ? push->examples : 1, 0, 0 });
+		free(large);
 	}
 	p->version += good && (!p->table->sparse || push->nrows);
 	return good;

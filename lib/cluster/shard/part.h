@@ -259,6 +259,12 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e);
 /* Frees the values and returns what they had booked; the chain position, step counters and records
  * to the next replica stay. */
 void part_release_values(struct shard *s, struct part *p);
+/* Does a dense partition log which values change? Those of whole tables are too long for it. */
+static inline bool part_logs_changes(const struct part *p, const struct shard_config *cfg)
+{
+	return cfg->deltas && p->n <= PART_ELEMENTS;
+}
+
 /* Bytes of a row beside its floats (id and place in the index), at most. */
 #define ROW_OVERHEAD 16u
 /* Books in the budget all that a dense partition may ever need here. ERR_CONFIG: it is more than

@@ -58,7 +58,7 @@ enum optim_uses {
  * examples that use the row, where the parameters are one; 0: all of them, or unknown. l2 belongs to the
  * loss of those examples alone. `width` is the length of the rows of a sparse table, which stand one
  * after the other; 0 for dense tables, of which each value counts as a row of its own, because their
- * partitions are not cut by rows. */
+ * partitions are not cut by rows. For a rule of whole tables a dense table is one row. */
 struct optim_gradient {
 	const float *values;
 	float scale;
@@ -88,6 +88,9 @@ struct optim_rule {
 	bool keeps_untouched;
 	/* l2 acts once for each example that touches a row, so workers count them. */
 	bool counts_touching;
+	/* The step of a parameter depends on all the others of its dense table, so `step` gets such a table
+	 * as a whole, and the layout does not cut it. */
+	bool whole_tables;
 	/* Fills h with the values of the rule's paper; l1 and l2 are 0. */
 	void (*defaults)(struct optim_hyper *h);
 	/* One fused pass over n elements, which are whole rows: parameters w and vectors s[0..nvectors-1]

@@ -33,6 +33,8 @@ static enum err_code check_rules_of_tables(const struct coordinator *coordinator
 	const struct table *t;
 	bool any = false;
 
+	if (!rc)
+		rc = coord_fits_rules(coordinator->coord, c, e);
 	for (size_t at = 0; !rc && (t = coord_model_table(coordinator->coord, &at)) != NULL;
 	     any = true) {
 		const struct optim_rule *its = conf_rule_of_table(&rule, t->name).rule;

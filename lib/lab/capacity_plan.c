@@ -468,7 +468,9 @@ double capacity_plan_samples(const struct plan *p, const struct conf *c)
 {
 	double steps = (double)c->job.steps * (double)conf_step_examples(c) *
 	    (double)c->workers.max;
-	double epochs = (double)conf_epochs(c, (uint64_t)p->facts.examples) * p->facts.examples;
+	double epochs = (double)conf_epochs(c, (uint64_t)p->facts.examples,
+	                    job_most_rows(&p->facts.job)) *
+	    p->facts.examples;
 
 	if (steps > 0 && (epochs <= 0 || steps < epochs))
 		return steps;

@@ -308,11 +308,17 @@ static void test_defaults_of_job(void)
 	        conf_origin_of(&d, lr) == CONF_FROM_USER,
 	    "the user's learning rate stays");
 	conf_release(&d);
-	ok(c.job.epochs > 0 && conf_epochs(&c, 1000) == 200 && conf_epochs(&c, 40000) == 10 &&
-	        conf_epochs(&c, 1000000000) == (uint64_t)c.job.epochs && conf_epochs(&c, 0) > 0,
+	ok(c.job.epochs > 0 && conf_epochs(&c, 1000, 0) == 200 && conf_epochs(&c, 40000, 9) == 10 &&
+	        conf_epochs(&c, 1000000000, 9) == (uint64_t)c.job.epochs &&
+	        conf_epochs(&c, 0, 0) > 0,
 	    "small data are passed over more often");
-	ok(!conf_set(&c, "epochs=3", &e) && conf_epochs(&c, 1000) == 3,
+	ok(!conf_set(&c, "epochs=3", &e) && conf_epochs(&c, 1000, 0) == 3,
 	    "unless the user says how often");
+	conf_release(&c);
+	load("{\"job\": {\"model\": \"fm\", \"data\": \"d.csv\"}}", NULL, 0, &c);
+	ok(conf_epochs(&c, 40000, 4000) == 10 &&
+	        conf_epochs(&c, 40000, 4001) == (uint64_t)c.job.epochs,
+	    "but not where features have vectors and few examples");
 	conf_release(&c);
 	ok(!load(JOB(", \"steps\": 9"), NULL, 0, &c) && c.job.epochs == 1, "epochs and steps");
 	conf_release(&c);

@@ -208,11 +208,14 @@ void conf_derive(struct conf *c)
 	conf_derive_of_rule(c);
 }
 
-uint64_t conf_epochs(const struct conf *c, uint64_t examples)
+uint64_t conf_epochs(const struct conf *c, uint64_t examples, uint64_t rows)
 {
+	const struct model_info *model = model_info_find(c->job.model);
 	uint64_t least = (uint64_t)c->job.epochs, wanted;
 
 	if (conf_given(c, conf_key_find("job.epochs", NULL)) || !least || !examples)
+		return least;
+	if (model && model->vectors && examples / CONF_EXAMPLES_OF_ROW < rows)
 		return least;
 	wanted = (CONF_EXAMPLES_WANTED + examples - 1) / examples;
 	wanted = wanted > CONF_EPOCHS_MOST ? CONF_EPOCHS_MOST : wanted;

@@ -33,8 +33,12 @@ static void begin_leases_of_stream(struct coord *c, const struct state_leases *r
 
 void coord_job_choose_epochs(struct coord *c)
 {
-	uint64_t epochs = conf_epochs(c->conf, c->data.blocks_per_lease ? 0 : c->data.examples);
+	uint64_t rows = 0, epochs;
 
+	for (size_t i = 0; i < c->layout.ntables; i++)
+		if (c->layout.table[i].rows > rows)
+			rows = c->layout.table[i].rows;
+	epochs = conf_epochs(c->conf, c->data.blocks_per_lease ? 0 : c->data.examples, rows);
 	if (epochs > c->cfg.epochs && c->cfg.epochs)
 		c->cfg.epochs = epochs;
 }

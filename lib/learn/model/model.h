@@ -100,6 +100,10 @@ struct model_info {
 	/* The format of data that look like a table, unless their path says another one (data_want.tables);
 	 * NULL: that of a table. */
 	const char *reads;
+	/* Each feature has a vector of numbers, which overfits from the second pass on over data with few
+	 * examples of each feature: Zhang et al., Towards Understanding the Overfitting Phenomenon of Deep
+	 * Click-Through Rate Models, CIKM 2022 (arXiv:2209.06053). */
+	bool vectors;
 	struct model_axes axes[MODEL_AXES]; /* ends early with a table of NULL */
 };
 const struct model_info *model_info_at(size_t i);

@@ -60,7 +60,7 @@ const struct model_kind model_kind_custom = {
 };
 
 enum {
-#define MODEL(name, task, loss, takes, reads, help, tables, defaults, ...) KIND_##name,
+#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, ...) KIND_##name,
 #include "model/model.def"
 #undef MODEL
 	NKINDS

@@ -575,6 +575,16 @@ static enum err_code allow_bad_lines(struct job *j, struct log *log, struct err 
 	return ERR_OK;
 }
 
+uint64_t job_most_rows(const struct job *j)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < j->ntables; i++)
+		if (j->table[i].rows > most)
+			most = j->table[i].rows;
+	return most;
+}
+
 enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out,
     struct err *e)
 {
@@ -613,7 +623,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 		rc = job_mark_tables(out, e);
 	if (!rc)
 		out->conf.job.epochs = (int64_t)conf_epochs(&out->conf,
-		    out->source->per_range ? 0 : out->source->units);
+		    out->source->per_range ? 0 : out->source->units, job_most_rows(out));
 	if (rc)
 		job_release(out);
 	return rc;

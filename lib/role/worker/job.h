@@ -87,6 +87,8 @@ struct data_cache job_cache(const char *dir, struct log *log);
 void job_release(struct job *j);
 /* The form of data that a reader must produce for the job's model and its loss. */
 struct data_want job_want(const struct conf_job *job);
+/* The rows of the model's largest table; 0 without tables. */
+uint64_t job_most_rows(const struct job *j);
 /* Makes another instance of the job's model, for another thread: instances have scratch memory. */
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e);
 /* Sets `frozen` and `counted` by the configuration in force. Called after each change of it.

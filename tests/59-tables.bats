@@ -259,6 +259,14 @@ accuracy_of() {
 		list.json :1: a line must be an object, got the start of an array; convert it with jq -c '.[]'
 	END
 	[ ! -e nowhere ]
+	mkdir folder
+	run -1 ps-ctl init --data folder nowhere
+	[ "$output" = "ps-ctl: \"$PWD/folder\" is a directory; name its files, as \"$PWD/folder/*\"" ]
+	people 1 100 | gzip >tail.csv.gz
+	echo junk >>tail.csv.gz
+	run -1 ps-ctl init --data tail.csv.gz nowhere
+	[ "$output" = "ps-ctl: \"$PWD/tail.csv.gz\" has other bytes behind its gzip data; gzip -dc writes the data without them" ]
+	[ "$(gzip -dc tail.csv.gz 2>/dev/null | wc -l)" -eq 101 ]
 	# The remedies make tables of them.
 	awk 'BEGIN { print "| a | town | y |"; print "|--:|------|---|"; for (i = 0; i < 50; i++) printf "| %d | a-b | %s |\n", i, i % 3 ? "yes" : "no" }' >long.md
 	remedy=$(ps-ctl init --data long.md nowhere 2>&1 | sed 's/.*convert it with //')

@@ -30,6 +30,7 @@ struct source {
 	size_t in_room, in_pos, in_len;
 	bool in_end;
 	bool open_member; /* inside a gzip member or zstd frame */
+	bool one_ended;   /* one of these has ended */
 	z_stream z;
 	ZSTD_DStream *zstd;
 };
@@ -103,13 +104,22 @@ static enum err_code cut_off(const struct source *s, const char *what, struct er
 	    what);
 }
 
+/* A member or frame does not begin as one. */
+static enum err_code fail_beginning(const struct source *s, const char *what, struct err *e)
+{
+	return err_set(e, ERR_FORMAT,
+	    "\"%s\" has other bytes behind its %s data; %s -dc writes the data without them",
+	    s->name, what, what);
+}
+
 /* One call of inflate; *got 0 means that more input is needed. */
 static enum err_code gzip_step(struct source *s, void *p, size_t n, size_t *got, struct err *e)
 {
 	uInt room = n < UINT_MAX ? (uInt)n : UINT_MAX;
+	bool begins = !s->open_member;
 	int r;
 
-	if (!s->open_member && inflateReset(&s->z) != Z_OK)
+	if (begins && inflateReset(&s->z) != Z_OK)
 		return err_set(e, ERR_FAILED, "\"%s\": cannot restart zlib", s->name);
 	s->z.next_in = s->in + s->in_pos;
 	s->z.avail_in = (uInt)(s->in_len - s->in_pos);
@@ -119,6 +129,9 @@ static enum err_code gzip_step(struct source *s, void *p, size_t n, size_t *got,
 	s->in_pos = s->in_len - s->z.avail_in;
 	*got = room - s->z.avail_out;
 	s->open_member = r != Z_STREAM_END;
+	if (begins && s->one_ended && r == Z_DATA_ERROR && *got == 0)
+		return fail_beginning(s, "gzip", e);
+	s->one_ended |= r == Z_STREAM_END;
 	if (r == Z_MEM_ERROR)
 		return err_set(e, ERR_NOMEM, "no memory to decompress \"%s\"", s->name);
 	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
@@ -149,12 +162,15 @@ static enum err_code zstd_step(struct source *s, void *p, size_t n, size_t *got,
 	ZSTD_outBuffer out = { p, n, 0 };
 	size_t r = ZSTD_decompressStream(s->zstd, &out, &in);
 
+	if (ZSTD_isError(r) && !s->open_member && s->one_ended && out.pos == 0)
+		return fail_beginning(s, "zstd", e);
 	if (ZSTD_isError(r))
 		return err_set(e, ERR_FORMAT, "\"%s\" is corrupt zstd data: %s", s->name,
 		    ZSTD_getErrorName(r));
 	s->in_pos = in.pos;
 	*got = out.pos;
 	s->open_member = r != 0;
+	s->one_ended |= r == 0;
 	return ERR_OK;
 }
 
@@ -256,12 +272,20 @@ enum err_code source_open(const char *path, struct source **out, struct err *e)
 	*out = NULL;
 	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot open \"%s\"", path);
+	if (fstat(fd, &st) != 0)
+		st = (struct stat){ 0 };
+	if (S_ISDIR(st.st_mode)) {
+		if (!standard)
+			close(fd);
+		return err_set(e, ERR_IO, "\"%s\" is a directory; name its files, as \"%s/*\"",
+		    path, path);
+	}
 	s = mem_alloc(sizeof(*s));
 	s->name = mem_strdup(standard ? "standard input" : path);
 	s->fd = fd;
 	s->close_fd = !standard;
 	/* Standard input may be a partly read file, so its size says nothing. */
-	if (!standard && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+	if (!standard && S_ISREG(st.st_mode))
 		s->size = (uint64_t)st.st_size;
 	return start_or_close(s, out, e);
 }

@@ -143,6 +143,15 @@ static void test_ratings(void)
 	refused("u,i,r\n1,2,bad\n", "format=ratings", &real,
 	    ":2:3: expected a number as rating, got \"bad\"");
 	refused("1,2,3\n1,,3\n", "format=ratings", &real, ":2:2: expected an item");
+	refused("1,2,3\n1,2,\n", "format=ratings", &real,
+	    ":2:3: expected a number as rating, got \"\"; remove the line");
+	refused("{\"user\": 1, \"item\": 2}\n", "format=ratings", &real,
+	    "convert JSON Lines with jq -r '[.user, .item, .rating] | @csv'");
+	refused("1,2,\"3,5\"\n", "format=ratings", &real, ":1:3: expected a number as rating");
+	d = load("u;i;r;w\n1;2;3,5;0,5\n1;3;4;1.5\n", "format=ratings&weight=w", &real, NULL, &e);
+	ok(d && (double)d->y[0] == 3.5 && (double)d->y[1] == 4 && (double)d->weight[0] == 0.5,
+	    "decimal commas between semicolons: %s", e.msg);
+	dataset_free(d);
 	d = NULL;
 	d = load("who,what,stars\nann,Jaws,5\nbob,7,4\nann,7,3\n", "format=ratings", &real, NULL,
 	    &e);

@@ -7,6 +7,7 @@
 #include "core/num.h"
 #include "core/suggest.h"
 #include "data/data_cells.h"
+#include "data/data_form.h"
 #include "data/data_names.h"
 #include "data/data_num.h"
 #include "data/data_parts.h"
@@ -156,21 +157,26 @@ static enum err_code bad_line(const struct data_row *r, const char *line, size_t
 {
 	char text[DATA_SHOWN];
 
+	data_shown(text, line, strlen(line));
+	if (!cell && *line == '{')
+		return stream_fail(r->s, e,
+		    "expected a user, an item and a rating, got \"%s\"; convert JSON Lines with jq -r "
+		    "'[.user, .item, .rating] | @csv'",
+		    text);
 	if (!cell) {
-		data_shown(text, line, strlen(line));
 		return stream_fail(r->s, e,
 		    "expected a user, an item and a rating, got \"%s\"; user=, item= and rating= name "
 		    "other columns",
 		    text);
 	}
 	data_shown(text, cell, strlen(cell));
-	return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: expected %s, got \"%s\"",
+	return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: expected %s, got \"%s\"%s",
 	    stream_name(r->s), stream_lineno(r->s), column + 1,
 	    k == WEIGHT       ? "a number of at least 0 as weight"
 	        : k == RATING ? "a number as rating"
 	        : k == USER   ? "a user, a whole number or a word"
 	                      : "an item, a whole number or a word",
-	    text);
+	    text, *text ? "" : "; remove the line");
 }
 
 static void find_name_columns(struct ratings *t, struct dataset *d)
@@ -203,6 +209,13 @@ static void name_word(struct data_row *r, enum part k, const char *word, uint64_
 	data_names_add(d->names, t->named[k], word, feature);
 }
 
+/* Parses a cell as a number, perhaps with a decimal comma. */
+static bool parse_rating_number(const struct ratings *t, const char *cell, double *out)
+{
+	return data_num_all(cell, out) ||
+	    (t->sep != ',' && data_form_number(DATA_COMMA, NULL, cell, out));
+}
+
 static enum err_code take_rating(struct data_row *r, char *const *cell, const char *line,
     struct err *e)
 {
@@ -216,10 +229,11 @@ static enum err_code take_rating(struct data_row *r, char *const *cell, const ch
 		return bad_line(r, line, t->column[USER], cell[USER], USER, e);
 	if (!number_of(cell[ITEM], ITEM, &item, &item_word))
 		return bad_line(r, line, t->column[ITEM], cell[ITEM], ITEM, e);
-	if (!data_num_all(cell[RATING], &rating))
+	if (!parse_rating_number(t, cell[RATING], &rating))
 		return bad_line(r, line, t->column[RATING], cell[RATING], RATING, e);
 	if (cell[WEIGHT] &&
-	    !(data_num_all(cell[WEIGHT], &weight) && weight >= 0 && isfinite((float)weight)))
+	    !(parse_rating_number(t, cell[WEIGHT], &weight) && weight >= 0 &&
+	        isfinite((float)weight)))
 		return bad_line(r, line, t->column[WEIGHT], cell[WEIGHT], WEIGHT, e);
 	if (cell[WEIGHT])
 		rc = data_build_weight(r->b, r->s, weight, e);

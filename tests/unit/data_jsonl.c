@@ -83,7 +83,13 @@ static void refusals(void)
 	    "text:2: \"x\" in the column of numbers \"a\"; correct or empty the cell, or, if the column has categories, "
 	    "use ?categories=a");
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": 1, \"y\": 2\n", "", NULL, "text:2:15: ");
-	refused("{\n  \"a\": 1\n}\n", "", NULL, "a line must be a complete object");
+	refused("{\n  \"a\": 1\n}\n", "", NULL,
+	    "a line must be a complete object, which jq -c . writes");
+	refused("{\"a\": 1, \"y\": 2},\n", "", NULL,
+	    "text:1:17: end of file expected near ','; a line must be an object and nothing else");
+	refused("{\"a\": NaN, \"y\": 2}\n", "", NULL,
+	    "near 'NaN'; JSON has no such number: write null");
+	refused("{\"a\": Infinity, \"y\": 2}\n", "", NULL, "JSON has no such number: write null");
 	refused("{\"a\": 1, \"y\": 2}\n[1]\n", "", NULL,
 	    "text:2: expected an object, got an array; convert an array with jq");
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": 1, \"a\": 1}\n", "", NULL,

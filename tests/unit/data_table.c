@@ -97,7 +97,8 @@ static void places(void)
 	refused("1,2\n3,4\n89087528188215471201022361137399795210909087528188215,6\n", "", NULL,
 	    "?ignore=1 leaves the column out");
 	refused("a,b,y\n1,2,3\n1,2,3,\n", "", NULL,
-	    "text:3: has 4 columns, but the first line has 3; quote a cell that contains the separator");
+	    "text:3: has 4 columns, but the first line has 3; put a cell that contains the separator into "
+	    "double quotes");
 	if (stream_memory(nul, sizeof nul - 1, "text", &s, &e))
 		abort();
 	ok(data_load_stream(s, &(struct data_options)DATA_OPTIONS_INIT, &two, NULL, &d, &e) ==
@@ -228,6 +229,8 @@ static void evaluations(void)
 	dataset_free(v);
 	refused("age,city,fee\n20,Paris,1\n", "", d, "has no label column");
 	refused("age,fee,paid\n20,1,yes\n", "", d, "has no column \"city\"");
+	refused("age,fee,City,paid\n20,1,x,yes\n", "", d,
+	    "has no column \"city\", but the training data has one; did you mean \"City\"?");
 	refused("1,2\n3,4\n", "", d, "has 2 columns, expected 4");
 	dataset_free(d);
 }
@@ -733,10 +736,11 @@ int main(void)
 	refused("a,b,y\n1,x,2\n3,\"z,4\n5,\"x\",6\n", "", NULL, "text:3:2: the quotes of the cell");
 	tabs();
 	places();
-	refused("a,b,y\n1,x,2\n3,\"z \"w\"\",4\n", "", NULL,
-	    "write a quote within quotes twice");
-	refused("a,b,y\n1,2,3\nx,1,2,3\n", "", NULL, "text:3: has 4 columns, but the first line has 3");
-	refused("a,b,y\n1,t,3\nx,1,u,3\n", "", NULL, "text:3: has 4 columns, but the first line has 3");
+	refused("a,b,y\n1,x,2\n3,\"z \"w\"\",4\n", "", NULL, "write a quote within quotes twice");
+	refused("a,b,y\n1,2,3\nx,1,2,3\n", "", NULL,
+	    "text:3: has 4 columns, but the first line has 3");
+	refused("a,b,y\n1,t,3\nx,1,u,3\n", "", NULL,
+	    "text:3: has 4 columns, but the first line has 3");
 	refused("a,b,y\r1,2,3\r", "", NULL, "tr '\\r' '\\n'");
 	inches();
 	numbers();

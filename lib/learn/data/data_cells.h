@@ -11,7 +11,8 @@
 /* The format of the message about a record of another width. Its arguments are the record's number of
  * cells, NUM_S of this number, and the number of cells of the first line. */
 #define DATA_CELLS_WIDTH \
-	"has %zu column%s, but the first line has %zu; quote a cell that contains the separator"
+	"has %zu column%s, but the first line has %zu; put a cell that contains the separator into " \
+	"double quotes"
 
 /* sep of the two functions below, where the separator is not known yet: any of those that
  * data_cells_separator knows but blanks. */

@@ -580,9 +580,8 @@ static enum err_code match_columns(struct table *t, const char *const *names,
 		    (t->feature[i] != NO_FEATURE || strcmp(names[i], like->feature_name[k]) != 0))
 			i++;
 		if (i == t->width)
-			return stream_fail(t->s, e,
-			    "has no column \"%.60s\", but the training data has one",
-			    like->feature_name[k]);
+			return data_table_fail_missing(t->s, names, t->width, like->feature_name[k],
+			    e);
 		t->feature[i] = k;
 	}
 	rc = find_unmatched_label(t, names, look, e);

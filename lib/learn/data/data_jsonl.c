@@ -73,6 +73,17 @@ static size_t place_of(const struct lines *l)
 
 /* ---- a line ---- */
 
+/* The remedy for what jansson has found wrong with a line. */
+static const char *remedy_for(const char *text)
+{
+	return strstr(text, "near end of file")
+	    ? "; a line must be a complete object, which jq -c . writes"
+	    : strstr(text, "end of file expected") ? "; a line must be an object and nothing else"
+	    : strstr(text, "'NaN'") || strstr(text, "Infinity'")
+	    ? "; JSON has no such number: write null"
+	    : "";
+}
+
 /* Parses a line. *out: NULL for a blank one. */
 static enum err_code parse_line(struct lines *l, const char *line, size_t len, json_t **out,
     struct err *e)
@@ -97,8 +108,7 @@ static enum err_code parse_line(struct lines *l, const char *line, size_t len, j
 	if (!*out) {
 		log_escape(near, sizeof near, why.text, strlen(why.text));
 		return stream_fail_at(l->s, why.column > 0 ? (size_t)why.column : 0, e, "%s%s",
-		    near,
-		    strstr(near, "near end of file") ? "; a line must be a complete object" : "");
+		    near, remedy_for(near));
 	}
 	if (json_is_object(*out))
 		return ERR_OK;

@@ -275,6 +275,18 @@ static bool gives_features(const struct data_column *c)
 	return c->kind == DATA_NUMBER || c->kind == DATA_CATEGORY;
 }
 
+enum err_code data_table_fail_missing(const struct stream *s, const char *const *names, size_t n,
+    const char *missing, struct err *e)
+{
+	const char *near = suggest(missing, names, n);
+
+	for (size_t i = 0; i < n; i++)
+		if (strcasecmp(names[i], missing) == 0)
+			near = names[i];
+	return stream_fail(s, e, "has no column \"%.60s\", but the training data has one%s%.60s%s",
+	    missing, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
 /* Columns with names are found by name, in any order; those of one name in their order. Labels, weights of
  * evaluation data and unused columns may be missing. */
 static enum err_code match_by_name(struct data_table *t, const struct stream *s,
@@ -294,9 +306,8 @@ static enum err_code match_by_name(struct data_table *t, const struct stream *s,
 			t->column[i] = k;
 		else if (gives_features(&m->column[k]) ||
 		    (t->own && m->column[k].kind == DATA_WEIGHT))
-			return stream_fail(s, e,
-			    "has no column \"%.60s\", but the training data has one",
-			    m->column[k].name);
+			return data_table_fail_missing(s, (const char *const *)shape->name,
+			    shape->width, m->column[k].name, e);
 	}
 	return ERR_OK;
 }

@@ -66,6 +66,10 @@ enum err_code data_table_finish(struct data_build *b, struct err *e);
 /* Frees t; NULL is fine. */
 void data_table_free(struct data_table *t);
 
+/* Fails, because the n columns of a file lack one of the training data: with the name that may be meant. */
+enum err_code data_table_fail_missing(const struct stream *s, const char *const *names, size_t n,
+    const char *missing, struct err *e);
+
 /* Does a label's cell say that the row has none? Such rows are left out. */
 bool data_table_lacks_label(const char *cell);
 /* Do the options, or the model, ask for what only tables have, so that a file of mere numbers with so many

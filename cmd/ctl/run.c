@@ -5,6 +5,7 @@
 #include "ctl.h"
 #include "local.h"
 #include "supervisor/run_loop.h"
+#include "trial.h"
 
 /* ps-ctl run: run a cluster in the foreground, from its start to its result. */
 
@@ -44,7 +45,8 @@ static int run_run(const struct ctl_cmd *self, int argc, char **argv)
 	file = nargs ? argv[1] : NULL;
 	if (!local_check_operands(self->usage.prog, file, o.place.exec, &code))
 		return code;
-	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) != ERR_OK) {
+	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) != ERR_OK ||
+	    trial_choose_sizes(&conf, dir, o.resume, &e) != ERR_OK) {
 		code = ctl_fail(&e);
 	} else {
 		local_replace_stdin(&conf);
@@ -79,6 +81,7 @@ const struct ctl_cmd ctl_cmd_run = {
 	    .examples =
 	        "  ps-ctl run cluster\n"
 	        "  ps-ctl run cluster --set lr=0.01 --set workers=4 --json | tail -n 1 | jq .eval\n"
+	        "  ps-ctl run cluster --set workers=auto --set servers=auto\n"
 	        "  ps-ctl run today --init-from yesterday.run\n"
 	        "  ps-ctl run --exec \"python3 train.py\" --set workers=2\n",
 	},

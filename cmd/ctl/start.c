@@ -22,6 +22,7 @@
 #include "rundir/rundir.h"
 #include "supervisor/run_loop.h"
 #include "supervisor/daemon.h"
+#include "trial.h"
 
 /* ps-ctl start: start a cluster in the background.  The process forks a supervisor (supervisor/run_loop.h),
  * shows progress until the supervisor reports that the cluster is ready, and ends.  With --emit it
@@ -240,6 +241,8 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 		fwrite(text.data, 1, text.len, stdout);
 	if (text.len)
 		sodium_memzero(text.data, text.len);
+	if (e.code == ERR_OK && !o.emit)
+		trial_choose_sizes(&conf, dir, o.resume, &e);
 	code = e.code != ERR_OK ? ctl_fail(&e) : o.emit ? 0 : start_supervisor(&conf, dir, &o);
 	buf_release(&text);
 	free(dir);

@@ -80,7 +80,9 @@ static bool takes_whole_numbers(const char *key)
 {
 	const struct conf_key *k = conf_key_find(key, NULL);
 
-	return k && (k->type == CONF_INT || k->type == CONF_RANGE || k->type == CONF_EVERY);
+	return k &&
+	    (k->type == CONF_INT || k->type == CONF_COUNT || k->type == CONF_RANGE ||
+	        k->type == CONF_EVERY);
 }
 
 /* Parses "LOW..HIGH[:log|:linear]", which it changes. */

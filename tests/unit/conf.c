@@ -365,9 +365,14 @@ static void test_table_rules(void)
 static void test_types_in_json(void)
 {
 	static const char *const bad[][2] = {
-		{ "{\"servers\": \"2\"}", "servers: must be a whole number, got \"2\"" },
-		{ "{\"servers\": 2.5}", "servers: must be a whole number, got 2.5" },
-		{ "{\"servers\": null}", "servers: must be a whole number, got null" },
+		{ "{\"servers\": \"many\"}",
+		    "servers: must be a whole number or auto, got \"many\"" },
+		{ "{\"servers\": 2.5}", "servers: must be a whole number or auto, got 2.5" },
+		{ "{\"servers\": null}", "servers: must be a whole number or auto, got null" },
+		{ "{\"workers\": \"many\"}",
+		    "workers: must be a whole number, MIN:MAX or auto, got \"many\"" },
+		{ "{\"backup\": \"2\"}", "backup: must be a whole number, got \"2\"" },
+		{ "{\"backup\": \"auto\"}", "backup: must be a whole number, got \"auto\"" },
 		{ "{\"servers\": 2000}", "servers: must be <= 1024, got 2000" },
 		{ "{\"deterministic\": \"yes\"}",
 		    "deterministic: must be true or false, got \"yes\"" },
@@ -392,6 +397,39 @@ static void test_types_in_json(void)
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		ok(refused(bad[i][0], bad[i][1]), "%s is refused", bad[i][0]);
+}
+
+/* "auto" stands for a number everywhere, and only the struct knows that it was "auto". */
+static void test_automatic(void)
+{
+	const struct conf_key *servers = conf_key_find("servers", NULL),
+	                      *workers = conf_key_find("workers", NULL);
+	const char *auto_workers[] = { "workers=auto", "deterministic=true" };
+	struct conf c, copy;
+	json_t *o;
+
+	ok(load("{\"servers\": \"auto\", \"workers\": \"auto\"}", NULL, 0, &c) == ERR_OK &&
+	        c.servers >= 1 && c.workers.min >= 1 && c.workers.min == c.workers.max,
+	    "auto: %lld servers and %lld workers", (long long)c.servers, (long long)c.workers.max);
+	ok(conf_automatic(&c, servers) && conf_automatic(&c, workers), "both are automatic");
+	o = conf_to_json(&c);
+	ok(json_is_integer(json_object_get(o, "servers")) &&
+	        json_is_integer(json_object_get(o, "workers")) &&
+	        conf_from_json(o, &copy, &e) == ERR_OK && !conf_automatic(&copy, servers) &&
+	        copy.workers.max == c.workers.max,
+	    "a written configuration has numbers");
+	conf_release(&copy);
+	json_decref(o);
+	ok(conf_set(&c, "servers=3", &e) == ERR_OK && !conf_automatic(&c, servers) &&
+	        conf_automatic(&c, workers),
+	    "a number replaces auto");
+	conf_reset(&c, "workers");
+	ok(!conf_automatic(&c, workers), "so does the default");
+	conf_release(&c);
+	ok(load("{}", auto_workers, 2, &c) == ERR_CONFIG &&
+	        says("--set workers=auto", "a number when deterministic"),
+	    "not with deterministic: %s", e.msg);
+	conf_release(&c);
 }
 
 static void test_unknown(void)
@@ -698,6 +736,7 @@ int main(void)
 	test_keys();
 	test_table_rules();
 	test_types_in_json();
+	test_automatic();
 	test_unknown();
 	test_load();
 	test_paths();

@@ -33,6 +33,7 @@ void conf_init(struct conf *c)
 		(void)rc;
 	}
 	memset(c->given, 0, sizeof c->given);
+	memset(c->automatic, 0, sizeof c->automatic);
 	conf_derive(c);
 }
 

@@ -69,9 +69,10 @@ struct conf_job {
 };
 
 struct conf {
-	uint64_t given[2]; /* bit i: key i was set, not left at its default */
-	bool has_job;      /* false: servers only, and job holds defaults */
-	char *name;        /* NULL when neither given nor loaded from a file */
+	uint64_t given[2];     /* bit i: key i was set, not left at its default */
+	uint64_t automatic[2]; /* bit i: key i was set to "auto" (conf_automatic) */
+	bool has_job;          /* false: servers only, and job holds defaults */
+	char *name;            /* NULL when neither given nor loaded from a file */
 	int64_t servers;
 	struct conf_range workers;
 	int64_t replicas;

@@ -299,6 +299,9 @@ static enum err_code check_deterministic(const struct conf *c, struct err *e)
 		    "on_worker_loss: must be wait:T when deterministic, got "
 		    "\"%s\"",
 		    c->on_worker_loss.policy == CONF_FAIL ? "fail" : "shrink");
+	if (conf_automatic(c, conf_key_find("workers", NULL)))
+		return err_set(e, ERR_CONFIG,
+		    "workers: must be a number when deterministic, got \"auto\"");
 	if (c->workers.min != c->workers.max)
 		return err_set(e, ERR_CONFIG,
 		    "workers: must be one number when deterministic, got "

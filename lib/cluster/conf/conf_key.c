@@ -113,9 +113,17 @@ bool conf_given(const struct conf *c, const struct conf_key *k)
 	return c->given[i / 64] >> (i % 64) & 1;
 }
 
+bool conf_automatic(const struct conf *c, const struct conf_key *k)
+{
+	size_t i = (size_t)(k - keys);
+
+	return c->automatic[i / 64] >> (i % 64) & 1;
+}
+
 void conf_forget_given(struct conf *c, const struct conf_key *k)
 {
 	size_t i = (size_t)(k - keys);
 
 	c->given[i / 64] &= ~(UINT64_C(1) << (i % 64));
+	c->automatic[i / 64] &= ~(UINT64_C(1) << (i % 64));
 }

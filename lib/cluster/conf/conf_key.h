@@ -10,11 +10,12 @@
 	TYPE(STR, "string", char *) \
 	TYPE(CHOICE, "choice", char *) \
 	TYPE(INT, "integer", int64_t) \
+	TYPE(COUNT, "integer or auto", int64_t) \
 	TYPE(NUM, "number", double) \
 	TYPE(BOOL, "boolean", bool) \
 	TYPE(SIZE, "size", uint64_t) \
 	TYPE(DURATION, "duration", int64_t) \
-	TYPE(RANGE, "integer or MIN:MAX", struct conf_range) \
+	TYPE(RANGE, "integer, MIN:MAX or auto", struct conf_range) \
 	TYPE(SYNC, "choice", struct sync_mode) \
 	TYPE(LOSS, "choice", struct conf_loss) \
 	TYPE(EVERY, "steps or duration", struct conf_every) \
@@ -69,6 +70,9 @@ const char *conf_type_name(enum conf_type type);
 const struct conf_key *conf_key_find(const char *name, struct err *e);
 /* Was the key set by a file, by --set or by a live change? */
 bool conf_given(const struct conf *c, const struct conf_key *k);
+/* Was the key set to "auto"? Of servers and workers: its value is that of the rule of thumb, until
+ * ps-ctl run or start has chosen another one. */
+bool conf_automatic(const struct conf *c, const struct conf_key *k);
 /* Forgets that the key was set; its value stays. */
 void conf_forget_given(struct conf *c, const struct conf_key *k);
 

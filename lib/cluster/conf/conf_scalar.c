@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "conf/conf_value.h"
+#include "conf/sizing.h"
 #include "core/buf.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/procstat.h"
 
 enum err_code conf_must(const struct conf_key *k, const char *what, const char *got, struct err *e)
 {
@@ -110,6 +112,25 @@ PARSER(parse_int)
 	return conf_in_bounds(k, (double)v->i, text, e);
 }
 
+/* The rule of thumb for "auto" on this host. */
+static struct sizing size_this_host(void)
+{
+	return sizing_rule(procstat_processors());
+}
+
+PARSER(parse_count)
+{
+	if (strcmp(text, "auto") == 0) {
+		v->i = size_this_host().servers;
+		return true;
+	}
+	if (!num_int(text, INT64_MIN, INT64_MAX, &v->i)) {
+		conf_must(k, "a whole number or auto", text, e);
+		return false;
+	}
+	return conf_in_bounds(k, (double)v->i, text, e);
+}
+
 PARSER(parse_num)
 {
 	if (is_word_for_zero(k, text)) {
@@ -186,11 +207,15 @@ PARSER(parse_range)
 	bool good = num_int(first, INT64_MIN, INT64_MAX, &v->range.min);
 
 	free(first);
+	if (strcmp(text, "auto") == 0) {
+		v->range.min = v->range.max = size_this_host().workers;
+		return true;
+	}
 	v->range.max = v->range.min;
 	if (colon)
 		good = good && num_int(colon + 1, INT64_MIN, INT64_MAX, &v->range.max);
 	if (!good || v->range.min > v->range.max) {
-		conf_must(k, "a whole number, or MIN:MAX", text, e);
+		conf_must(k, "a whole number, MIN:MAX or auto", text, e);
 		return false;
 	}
 	return conf_in_bounds(k, (double)v->range.min, text, e) &&
@@ -322,13 +347,15 @@ static const struct conf_type_ops ops[] = {
 	[CONF_STR] = { STRING, SIZE_OF(s), "a string", parse_str, string_to_json },
 	[CONF_CHOICE] = { STRING, SIZE_OF(s), "a string", parse_choice, string_to_json },
 	[CONF_INT] = { INTEGER, SIZE_OF(i), "a whole number", parse_int, int_to_json },
+	[CONF_COUNT] = { INTEGER | STRING, SIZE_OF(i), "a whole number or auto", parse_count,
+	    int_to_json },
 	[CONF_NUM] = { INTEGER | REAL, SIZE_OF(d), "a number", parse_num, real_to_json },
 	[CONF_BOOL] = { BOOLEAN, SIZE_OF(b), "true or false", parse_bool, bool_to_json },
 	[CONF_SIZE] = { INTEGER | STRING, SIZE_OF(u), "bytes, as 4096 or \"4M\"", parse_size,
 	    size_to_json },
 	[CONF_DURATION] = { STRING | INTEGER | REAL, SIZE_OF(i), "a time, as \"30s\"",
 	    parse_duration, json_duration },
-	[CONF_RANGE] = { INTEGER | STRING, SIZE_OF(range), "a whole number, or \"MIN:MAX\"",
+	[CONF_RANGE] = { INTEGER | STRING, SIZE_OF(range), "a whole number, MIN:MAX or auto",
 	    parse_range, json_range },
 	[CONF_SYNC] = { STRING, SIZE_OF(sync), "a string", parse_sync, json_sync },
 	[CONF_LOSS] = { STRING, SIZE_OF(loss), "a string", parse_loss, json_loss },

@@ -20,6 +20,15 @@ static void store_value(const struct conf_key *k, struct conf *c, const union co
 	conf_value_release(k, c);
 	memcpy((char *)c + k->offset, v, conf_type_ops(k->type)->size);
 	c->given[i / 64] |= UINT64_C(1) << (i % 64);
+	c->automatic[i / 64] &= ~(UINT64_C(1) << (i % 64));
+}
+
+/* Records that the stored value came from the word "auto". */
+static void mark_automatic(const struct conf_key *k, struct conf *c)
+{
+	size_t n, i = (size_t)(k - conf_keys(&n));
+
+	c->automatic[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
 enum err_code conf_value_parse(const struct conf_key *k, const char *text, const char *dir,
@@ -42,6 +51,8 @@ enum err_code conf_value_parse(const struct conf_key *k, const char *text, const
 		v.s = path_join(dir ? dir : "", text);
 	}
 	store_value(k, c, &v);
+	if (strcmp(text, "auto") == 0)
+		mark_automatic(k, c);
 	return ERR_OK;
 }
 

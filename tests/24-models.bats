@@ -58,6 +58,59 @@ criteo() {
 	both_modes mf .eval.rmse at_most 0.93
 }
 
+@test "observations, bpr: NDCG at 10 of 0.36, from ps-work eval too" {
+	need_data ml-100k/u1.base.gz ml-100k/u1.test.gz
+	cat >bpr.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "bpr", "data": "$DATA/ml-100k/u1.base.gz?format=ratings&positive=4",
+	  "eval": "$DATA/ml-100k/u1.test.gz?format=ratings&positive=4" } }
+	END
+	both_modes bpr .eval.ndcg_at_10 at_least 0.36
+	at_least .eval.group_auc 0.905
+	[ "$(res '.eval | has("accuracy") or has("auc")')" = false ]
+	run -0 --separate-stderr ps-work eval bpr.run --json
+	[ "$(field ndcg_at_10 <<<"$output")" = "$(res .eval.ndcg_at_10)" ]
+	printf '%s\t%s\n' 1 50 1 1352 >pairs.tsv
+	run -0 --separate-stderr ps-work predict bpr.run 'pairs.tsv?format=ratings'
+	# Star Wars before an item that was rated once.
+	awk 'NR == 1 { first = $1 } END { exit !(NR == 2 && first > $1) }' <<<"$output"
+}
+
+@test "bpr: deterministic jobs draw the same items" {
+	awk 'BEGIN { srand(1); for (i = 0; i < 900; i++) {
+		u = int(rand() * 60); printf "%d\t%d\n", u, u % 3 + 3 * int(rand() * 12) } }' >seen.tsv
+	cat >same.json <<-END
+	{ "servers": 2, "workers": 2, "deterministic": true, "job": { "model": "bpr", "data": "seen.tsv?format=ratings",
+	  "eval": "seen.tsv?format=ratings", "batch": 32, "epochs": 4 } }
+	END
+	train same.json
+	first=$(res .model_digest)
+	train same.json
+	[ "$(res .model_digest)" = "$first" ]
+	train same.json --set seed=2
+	[ "$(res .model_digest)" != "$first" ]
+	# All items of the user's kind are observed, or nearly so.
+	at_least .eval.group_auc 0.8
+}
+
+@test "bpr refuses data that it cannot rank" {
+	seq 1 40000 | awk '{ print $1 % 900, $1 % 700, 1 }' >seen.tsv
+	refuse() {
+		echo '{ "job": { "model": "bpr", "data": "'"$1"'", "steps": 1 } }' >r.json
+		shift
+		run ! --separate-stderr ps-ctl run r "$@" --json
+		echo "$output" "$stderr" >&2
+	}
+	refuse 'seen.tsv?format=ratings' --set validate=10%
+	[[ $output$stderr == *"cannot hold out a share for model bpr"* ]]
+	refuse 'seen.tsv?format=ratings' --set data_memory=1048576
+	[[ $output$stderr == *"model bpr cannot read them in blocks"* ]]
+	refuse 'seen.tsv?format=ratings&follow=yes'
+	[[ $output$stderr == *"is a stream, which model bpr cannot use"* ]]
+	printf '%s\n' '1 1:2' '0 2:1' >a.svm
+	refuse a.svm
+	[[ $output$stderr == *"is libsvm, but the model ranks the items of users"* ]]
+}
+
 @test "census, deepfm and wide and deep: AUC 0.915" {
 	need_data angel/census_148d_train.libsvm.gz angel/census_148d_test.libsvm.gz
 	cat >deep.json <<-END
@@ -209,7 +262,7 @@ texts() {
 write_data_of() {
 	local file
 	case $1 in
-	mf) for file in ratings test; do
+	mf | bpr) for file in ratings test; do
 		awk 'BEGIN { srand(1); for (i = 0; i < 600; i++) {
 			u = int(rand() * 40); m = int(rand() * 30)
 			printf "%d\t%d\t%d\t%d\n", u, m, 1 + (u + m) % 5, 880000000 + i } }' >"$2/$file.tsv"
@@ -231,7 +284,7 @@ write_data_of() {
 }
 
 @test "init: the file of each model trains on data of the format that it names" {
-	for model in mf word2vec fasttext fm ffm wide_deep deepfm; do
+	for model in mf bpr word2vec fasttext fm ffm wide_deep deepfm; do
 		run -0 ps-ctl init --model $model $model
 		[[ $output == *"next: put your data into $model/"* && $output != *"?format"* ]]
 		write_data_of $model $model
@@ -254,7 +307,7 @@ write_data_of() {
 
 @test "every model is listed, and shown, in both forms" {
 	models=$(ps-ctl list models | cut -d' ' -f1)
-	[ "$(wc -l <<<"$models")" -eq 12 ]
+	[ "$(wc -l <<<"$models")" -eq 13 ]
 	[ "$(ps-ctl list models --json | jq -r .name)" = "$models" ]
 	for model in $models; do
 		run -0 ps-ctl show "$model"

@@ -57,6 +57,7 @@ static json_t *list_models(void)
 		[MODEL_TWO] = "0 or 1",
 		[MODEL_CLASSES] = "a class",
 		[MODEL_WORDS] = "nearby words",
+		[MODEL_PAIRS] = "observed items before others",
 		[MODEL_OUTSIDE] = "defined by the program",
 	};
 	const struct model_info *m;

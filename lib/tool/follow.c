@@ -137,7 +137,7 @@ enum err_code tool_follow(struct tool *t, const char *format, int64_t fresh, int
 	enum err_code rc = data_uri_parse(path, &file, &f.text.options, e);
 
 	if (!rc)
-		rc = score_open(t, false, out, &f.s, e);
+		rc = score_open(t, false, false, out, &f.s, e);
 	if (!rc && f.s.job.train->words)
 		rc = err_set(e, ERR_UNSUPPORTED,
 		    "--follow cannot be used with word2vec, which predicts nothing");

@@ -5,12 +5,14 @@
 #include "core/file.h"
 #include "core/json.h"
 
-enum err_code score_open(struct tool *t, bool evaluates, int fd, struct scoring *out, struct err *e)
+enum err_code score_open(struct tool *t, bool reads_eval, bool measures, int fd,
+    struct scoring *out, struct err *e)
 {
 	json_t *facts = tool_facts(t);
 	struct job_source from = { .models = model_kinds_all,
 		.facts = facts,
-		.no_eval = !evaluates,
+		.ranks = reads_eval || measures,
+		.no_eval = !reads_eval,
 		.log = t->log };
 	enum err_code rc;
 
@@ -67,7 +69,7 @@ enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, j
 	struct eval_result r;
 	struct data_want want;
 	struct scoring s;
-	enum err_code rc = score_open(t, ndata == 0, -1, &s, e);
+	enum err_code rc = score_open(t, ndata == 0, true, -1, &s, e);
 
 	if (rc)
 		return rc;
@@ -116,7 +118,7 @@ enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata
 	struct data_sequence *own = NULL, *set;
 	struct data_want want;
 	struct scoring s;
-	enum err_code rc = score_open(t, ndata == 0, fd, &s, e);
+	enum err_code rc = score_open(t, ndata == 0, false, fd, &s, e);
 
 	if (rc)
 		return rc;

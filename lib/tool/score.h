@@ -13,10 +13,10 @@ struct scoring {
 	int fd; /* where predictions go */
 };
 
-/* Loads the job. The training data are read only when the coordinator cannot describe them.
- * evaluates: load the evaluation data, too. */
-enum err_code score_open(struct tool *t, bool evaluates, int fd, struct scoring *out,
-    struct err *e);
+/* Loads the job. The training data are read only when the coordinator cannot describe them, or when items
+ * are to be ranked. reads_eval: load the job's evaluation data, too. measures: data will be evaluated. */
+enum err_code score_open(struct tool *t, bool reads_eval, bool measures, int fd,
+    struct scoring *out, struct err *e);
 /* Frees what score_open made, also when it has failed. */
 void score_close(struct scoring *s);
 /* A predict_fn whose ctx is a struct scoring. Writes a line an example: the value for real targets;

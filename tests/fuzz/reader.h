@@ -34,7 +34,7 @@ static struct dataset *load(const struct data_options *o, const uint8_t *data, s
 static void read_all(const struct data_options *o, const uint8_t *data, size_t n)
 {
 	static const struct data_want wants[] = { { .classes = false }, { .classes = true },
-		{ .two = true }, { .words = true } };
+		{ .two = true }, { .words = true }, { .pairs = true } };
 	struct dataset *d, *again;
 
 	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {

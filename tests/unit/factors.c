@@ -242,6 +242,88 @@ static void test_words(void)
 	model_free(m);
 }
 
+/* ---- observations ---- */
+
+/* Users 0 and 1, items 2 to 4. The first two examples have a target of 1 and a drawn item, the third has
+ * a target of 0 and one, and the last has none. */
+static const uint32_t pair_start[] = { 0, 3, 6, 9, 11 };
+static const uint32_t pair_col[] = { 0, 2, 3, 1, 3, 2, 0, 4, 2, 1, 4 };
+static const uint16_t pair_field[] = { 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1 };
+static const float pair_y[] = { 1, 1, 0, 1 };
+static const float pair_weight[] = { 1, 2.5f, 0.5f, 1 };
+
+static double ref_item(const double *v, uint32_t user, uint32_t item)
+{
+	const double *u = v + user * (WIDTH + 1), *i = v + item * (WIDTH + 1);
+	double x = i[0];
+
+	for (size_t d = 1; d <= WIDTH; d++)
+		x += u[d] * i[d];
+	return x;
+}
+
+static double ref_ranking(const double *v)
+{
+	double all = 0;
+
+	for (size_t r = 0; r < 3; r++) {
+		const uint32_t *c = pair_col + pair_start[r];
+		double f = ref_item(v, c[0], c[1]) - ref_item(v, c[0], c[2]);
+
+		all -= (double)pair_weight[r] * log(1 / (1 + exp(pair_y[r] > 0 ? -f : f)));
+	}
+	return all / 4;
+}
+
+static void test_ranking(void)
+{
+	struct model_shape shape = { .sparse = true, .fields = 3, .factors = WIDTH };
+	uint64_t id[] = { 0, 2, 3, 5, 9 };
+	float val[11], pf[5 * (WIDTH + 1)], g[5 * (WIDTH + 1)], shown[4];
+	const float *params[] = { pf };
+	float *grads[] = { g };
+	struct batch b = { .rows = 4,
+		.sparse = true,
+		.start = (uint32_t *)(uintptr_t)pair_start,
+		.col = (uint32_t *)(uintptr_t)pair_col,
+		.field = (uint16_t *)(uintptr_t)pair_field,
+		.val = val,
+		.y = (float *)(uintptr_t)pair_y,
+		.weight = (float *)(uintptr_t)pair_weight,
+		.fields = 3,
+		.id = id,
+		.nids = 5 };
+	double p[5 * (WIDTH + 1)], bad = 0, loss;
+	struct model *m;
+	struct err e;
+
+	for (size_t i = 0; i < 5 * (WIDTH + 1); i++)
+		p[i] = (double)(pf[i] = (float)uniform(-0.9, 0.9));
+	if (model_new(model_kinds_all, "bpr", &shape, &m, &e) != ERR_OK) {
+		ok(false, "bpr: %s", e.msg);
+		return;
+	}
+	ok(model_check(m, &b, &e) == ERR_OK, "bpr: %s", e.msg);
+	loss = model_grad(m, &b, params, grads);
+	for (size_t i = 0; i < 5 * (WIDTH + 1); i++) {
+		double at = p[i], up, down;
+
+		p[i] = at + 1e-6;
+		up = ref_ranking(p);
+		p[i] = at - 1e-6;
+		down = ref_ranking(p);
+		p[i] = at;
+		bad = fmax(bad, fabs((up - down) / 2e-6 - (double)g[i]));
+	}
+	ok(bad < 1e-6, "bpr: gradient is that of the naive loss (%.1e)", bad);
+	ok(fabs(loss - ref_ranking(p)) < 1e-6 &&
+	        fabs(model_forward(m, &b, params, shown) / 4 - loss) < 1e-6 &&
+	        fabs((double)shown[2] - ref_item(p, 0, 4)) < 1e-6 &&
+	        fabs((double)shown[3] - ref_item(p, 1, 4)) < 1e-6,
+	    "bpr: loss is the naive one, and the score is that of the item");
+	model_free(m);
+}
+
 static void test_refusals(void)
 {
 	static const size_t hidden[] = { 4 };
@@ -264,6 +346,8 @@ static void test_refusals(void)
 		    "cannot use the loss logistic" },
 		{ "word2vec", { .sparse = true, .fields = 2, .factors = 4 }, "needs plain text" },
 		{ "word2vec", { .features = 3, .factors = 4 }, "needs plain text" },
+		{ "bpr", { .sparse = true, .fields = 2, .factors = 4 }, "needs users and items" },
+		{ "bpr", { .features = 3, .factors = 4 }, "needs users and items" },
 	};
 	struct model_shape shape = { .sparse = true, .classes = 2, .fields = 2, .factors = 2 };
 	struct model *m = NULL;
@@ -293,6 +377,7 @@ int main(void)
 	test_losses();
 	test_means();
 	test_words();
+	test_ranking();
 	test_refusals();
 	return tap_done();
 }

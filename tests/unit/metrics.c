@@ -330,6 +330,9 @@ static void test_two_classes_against_sklearn(void)
 		{ METRIC_group_auc, 0.5528860949 }, { METRIC_ndcg_at_10, 0.5049169538 },
 		{ METRIC_mrr, 0.8161111111 }, { METRIC_precision_at_10, 0.3846666667 },
 		{ METRIC_recall_at_10, 0.4759050949 } };
+	static const struct expected ranked[] = { { METRIC_group_auc, 0.5528860949 },
+		{ METRIC_ndcg_at_10, 0.5049169538 }, { METRIC_mrr, 0.8161111111 },
+		{ METRIC_precision_at_10, 0.3846666667 }, { METRIC_recall_at_10, 0.4759050949 } };
 	static const struct expected weighted[] = { { METRIC_accuracy, 0.5705521472 },
 		{ METRIC_auc, 0.5224385045 }, { METRIC_log_loss, 0.7793204251 },
 		{ METRIC_normalized_entropy, 1.2239378600 }, { METRIC_calibration, 1.2297736886 },
@@ -348,6 +351,8 @@ static void test_two_classes_against_sklearn(void)
 	}
 	CHECK(OF(.task = MODEL_TWO, .outputs = 1, .grouped = true, .probabilities = true), false,
 	    plain, "two classes");
+	CHECK(OF(.task = MODEL_PAIRS, .outputs = 1, .grouped = true), false, ranked,
+	    "ranked items");
 	CHECK(OF(.task = MODEL_TWO, .outputs = 1, .probabilities = true), true, weighted,
 	    "weighted examples");
 	for (size_t i = SMALL; i-- > 0;) {

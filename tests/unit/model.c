@@ -49,6 +49,7 @@ static double ref_loss(const struct subject *t, const struct sample *s, size_t r
 			z[j] = exp(z[j]) / sum;
 		return -log(z[s->b.label[r]]);
 	case MODEL_WORDS:
+	case MODEL_PAIRS:
 	case MODEL_OUTSIDE:
 		break;
 	}

@@ -29,6 +29,9 @@ static const struct template templates[] = {
 	{ "mf",
 	    "\t\t\"data\": \"ratings.tsv?format=ratings\",\n"
 	    "\t\t\"eval\": \"test.tsv?format=ratings\"\n" },
+	{ "bpr",
+	    "\t\t\"data\": \"ratings.tsv?positive=4\",\n"
+	    "\t\t\"eval\": \"test.tsv?positive=4\"\n" },
 	{ "wide_deep", FFM },
 	{ "deepfm", FFM },
 	{ "word2vec", "\t\t\"data\": \"text.txt?format=text\"\n" },

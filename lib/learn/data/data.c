@@ -9,6 +9,7 @@
 #include "data/data_build.h"
 #include "data/data_names.h"
 #include "data/data_object.h"
+#include "data/data_pairs.h"
 #include "data/data_schema.h"
 #include "data/data_strange.h"
 #include "data/data_uri.h"
@@ -76,6 +77,7 @@ void dataset_free(struct dataset *d)
 	free(d->class_name);
 	free(d->feature_name);
 	data_words_free(d->words);
+	data_pairs_free(d->pairs);
 	data_schema_free(d->schema);
 	data_names_free(d->names);
 	free(d->source);

@@ -27,6 +27,8 @@ struct data_want {
 	bool two;
 	bool any;   /* the data have labels, which are ignored */
 	bool words; /* plain text; the words are their own targets */
+	/* users and items, of which those that were observed together are ranked first (data_pairs.h) */
+	bool pairs;
 	/* For the training data of a job that goes on with a model: the data that the model was trained
 	 * on. Their classes, index base, columns and scaling hold, and their features and words keep
 	 * their numbers; new values of categories, new indices and new words are added. NULL: none.
@@ -62,6 +64,8 @@ struct data_options {
 	char *scale;   /* of numbers: "auto", "standard", "minmax" or "none" (data_table.c) */
 	/* ratings: columns by name or number from 1; NULL: the first three */
 	char *user, *item, *rating;
+	/* ratings: targets are 1 from this rating on, and else 0; NULL: they are the ratings */
+	char *positive;
 	char *pairs;   /* namespaces whose features are crossed (vw): "ab,ac" */
 	int ngrams;    /* fasttext: words in the longest sequence that is a feature */
 	int window;    /* text: words on each side that a word is trained with */
@@ -95,6 +99,8 @@ struct data_options {
  * Words: `rows` words of a text, from which batches are made (data_words.h): sparse, but without
  * start, col and val.
  *
+ * Pairs: examples of a user and an item, to which batches add a drawn item (data_pairs.h).
+ *
  * Numbered: `rows` examples that only a user's program can read. */
 struct dataset {
 	size_t rows, cols;
@@ -110,6 +116,7 @@ struct dataset {
 	uint64_t *id;
 	size_t nids;
 	struct data_words *words;
+	struct data_pairs *pairs;
 	uint64_t *group;       /* of each example (batch.h); NULL: the data have no groups */
 	bool grouped_by_first; /* sparse: the first entry of an example, its user, is its group */
 	float *weight; /* of each example, with the mean 1 in training data; NULL: all equal */
@@ -158,7 +165,7 @@ void dataset_free(struct dataset *d);
 
 /* Fills b with n rows in the order of index (values below d->rows), growing its arrays. Different
  * batches may be filled by several threads. b->epoch must be the pass over the data, on which the
- * random words depend. ERR_NOMEM. */
+ * random words and items depend. ERR_NOMEM. */
 enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b,
     struct err *e);
 

@@ -18,6 +18,7 @@
 #include "core/mem.h"
 #include "core/version.h"
 #include "data/data_build.h"
+#include "data/data_pairs.h"
 #include "data/data_names.h"
 #include "data/data_schema.h"
 #include "data/data_store.h"
@@ -190,6 +191,7 @@ static bool make_identity(struct identity *id, const struct data_cache_load *l)
 	put_number(id, l->want->classes);
 	put_number(id, l->want->two);
 	put_number(id, l->want->any);
+	put_number(id, l->want->pairs);
 	put_number(id, l->like ? 1 : l->want->base ? 2 : 0);
 	if (l->like || l->want->base)
 		put_like(id, l->like ? l->like : l->want->base);
@@ -446,5 +448,11 @@ enum err_code data_load_cached(const struct data_cache *c, const char *const *pa
 	rc = usable ? load_or_parse(c, &l, &id, out, e)
 	            : data_load(paths, npaths, base_dir, want, like, out, e);
 	release_identity(&id);
+	if (!rc && want->pairs)
+		rc = data_pairs_make(out, like, e);
+	if (rc) {
+		dataset_free(*out);
+		*out = NULL;
+	}
 	return rc;
 }

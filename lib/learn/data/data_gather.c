@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/err.h"
+#include "data/data_pairs.h"
 #include "data/data_words.h"
 #include "math/clones.h"
 
@@ -244,6 +245,19 @@ static bool gather_words(const struct dataset *d, const uint32_t *index, size_t 
 	return true;
 }
 
+/* As gather_words, of pairs. */
+static bool gather_pairs(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
+{
+	size_t most = n * DATA_PAIRS_FIELDS;
+
+	if (most > UINT32_MAX || !GROW(b, start, n + 1) || !GROW(b, col, most) ||
+	    !GROW(b, val, most) || !GROW(b, id, ids_room(d, most)) || !field_room(d, b, most))
+		return false;
+	data_pairs_gather(d, index, n, b);
+	gather_ids(d, b, b->start[n]);
+	return true;
+}
+
 /* Sizes are the caller's job.batch times the width, so running out of memory is an error that names
  * the setting rather than an abort. On an error b keeps its arrays and may be released or filled
  * again. */
@@ -273,7 +287,9 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 	if (d->label)
 		good = good && GROW(b, label, n);
 	if (good && d->sparse)
-		good = d->words ? gather_words(d, index, n, b) : gather_sparse(d, index, n, b);
+		good = (d->words   ? gather_words
+		        : d->pairs ? gather_pairs
+		                   : gather_sparse)(d, index, n, b);
 	else if (good)
 		good = d->cols <= SIZE_MAX / (n + 1) && GROW(b, x, n * d->cols);
 	if (!good)

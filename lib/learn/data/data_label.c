@@ -136,6 +136,11 @@ bool data_label_wants_words(const struct data_label *l)
 	return l->want.words;
 }
 
+bool data_label_wants_pairs(const struct data_label *l)
+{
+	return l->want.pairs;
+}
+
 bool data_label_is_ignored(const struct data_label *l)
 {
 	return l->want.any;

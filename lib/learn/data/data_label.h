@@ -31,6 +31,8 @@ enum err_code data_label_text(struct data_label *l, const struct stream *s, cons
     struct err *e);
 /* Does the model want the words of a text instead of labels? */
 bool data_label_wants_words(const struct data_label *l);
+/* Does the model want observations of users and items instead of labels (data_want.pairs)? */
+bool data_label_wants_pairs(const struct data_label *l);
 /* Do the labels of the rows not matter (data_want.any)? */
 bool data_label_is_ignored(const struct data_label *l);
 /* Number of labels added. */

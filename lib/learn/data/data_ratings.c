@@ -16,7 +16,8 @@
 /* A line a rating: a user, an item and a rating among the cells of the line, by default the first
  * three; user=, item= and rating= name other columns, and weight= one more. Cells are separated by
  * "::" (MovieLens), tabs, semicolons, commas, bars or blanks, and may be quoted. The first line is
- * a header when the cell of its rating is no number, or when an option names one of its cells.
+ * a header when the cell of its rating is no number, or when an option names one of its cells. Where
+ * ratings do not matter, lines may have none.
  *
  * User u is feature 2u in field 0 and item i is feature 2i + 1 in field 1, so that both share one
  * table, a row's number says what it belongs to, and neither number needs a known limit. A user or
@@ -29,12 +30,14 @@
 /* The salts of the hashes, from 1 on. */
 enum part { USER, ITEM, RATING, WEIGHT, PARTS };
 static const char *const part_name[PARTS] = { "user", "item", "rating", "weight" };
-#define NO_COLUMN SIZE_MAX /* of weights, which are there only by the option */
+#define NO_COLUMN SIZE_MAX /* of weights, which are there only by the option, and of ratings */
 
 struct ratings {
 	char sep;                    /* ':' stands for "::" */
 	bool begun;                  /* the separator and the columns are known */
 	size_t column[PARTS], width; /* width: cells that a line has at least */
+	bool found;                  /* an option names a cell of the first line */
+	double positive;             /* as the option says; NAN: without it */
 	bool names;                  /* the words are kept as names */
 	size_t named[ITEM + 1];      /* the columns of users and items among the names */
 };
@@ -67,6 +70,16 @@ static const char *option_of(const struct data_options *o, enum part k)
 	return k == USER ? o->user : k == ITEM ? o->item : k == RATING ? o->rating : o->weight;
 }
 
+/* Can an example not do without its rating? */
+static bool needs_ratings(const struct data_row *r)
+{
+	const struct ratings *t = r->own;
+	const struct data_label *label = r->b->label;
+
+	return !data_label_is_ignored(label) &&
+	    !(data_label_wants_pairs(label) && isnan(t->positive));
+}
+
 /* Finds the column of a part by the header's cells, or by its number. */
 static enum err_code find_part(const struct data_row *r, struct ratings *t, enum part k,
     const char *const *cell, size_t n, struct err *e)
@@ -74,12 +87,14 @@ static enum err_code find_part(const struct data_row *r, struct ratings *t, enum
 	const char *word = option_of(r->options, k), *near;
 	uint64_t number;
 
-	t->column[k] = k == WEIGHT ? NO_COLUMN : k;
+	t->column[k] = k == WEIGHT || (k == RATING && n <= RATING && !needs_ratings(r)) ? NO_COLUMN
+	                                                                                : k;
 	if (!word)
 		return ERR_OK;
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(cell[i], word) == 0) {
 			t->column[k] = i;
+			t->found = true;
 			return ERR_OK;
 		}
 	if (num_uint(word, n, &number) && number > 0) {
@@ -122,7 +137,7 @@ static enum err_code begin_ratings(struct data_row *r, const char *line, bool *h
 	}
 	/* A line with too few cells is reported with its rows. */
 	*header = !rc && t->width <= n && !r->options->no_heading &&
-	    !begins_number(cell[t->column[RATING]]);
+	    (t->column[RATING] == NO_COLUMN ? t->found : !begins_number(cell[t->column[RATING]]));
 	for (int k = 0; *header && k < PARTS; k++)
 		*header = t->column[k] == NO_COLUMN || *cell[t->column[k]] != '\0';
 	t->begun = true;
@@ -216,25 +231,39 @@ static bool parse_rating_number(const struct ratings *t, const char *cell, doubl
 	    (t->sep != ',' && data_form_number(DATA_COMMA, NULL, cell, out));
 }
 
+/* The target that a rating becomes. */
+static double target_of(const struct data_row *r, double rating)
+{
+	const struct ratings *t = r->own;
+
+	if (!isnan(t->positive))
+		return rating >= t->positive;
+	return data_label_wants_pairs(r->b->label) ? 1 : rating;
+}
+
+/* Observations with the target 0 are none, and are left out. */
 static enum err_code take_rating(struct data_row *r, char *const *cell, const char *line,
     struct err *e)
 {
 	const struct ratings *t = r->own;
 	uint64_t user, item;
 	bool user_word, item_word;
-	double rating, weight;
+	double rating = 0, weight;
 	enum err_code rc = ERR_OK;
 
 	if (!number_of(cell[USER], USER, &user, &user_word))
 		return bad_line(r, line, t->column[USER], cell[USER], USER, e);
 	if (!number_of(cell[ITEM], ITEM, &item, &item_word))
 		return bad_line(r, line, t->column[ITEM], cell[ITEM], ITEM, e);
-	if (!parse_rating_number(t, cell[RATING], &rating))
+	if (cell[RATING] && !parse_rating_number(t, cell[RATING], &rating))
 		return bad_line(r, line, t->column[RATING], cell[RATING], RATING, e);
 	if (cell[WEIGHT] &&
 	    !(parse_rating_number(t, cell[WEIGHT], &weight) && weight >= 0 &&
 	        isfinite((float)weight)))
 		return bad_line(r, line, t->column[WEIGHT], cell[WEIGHT], WEIGHT, e);
+	rating = target_of(r, rating);
+	if (rating == 0 && data_label_wants_pairs(r->b->label))
+		return ERR_OK;
 	if (cell[WEIGHT])
 		rc = data_build_weight(r->b, r->s, weight, e);
 	if (!rc)
@@ -285,8 +314,11 @@ static enum err_code parse_rating_line(struct data_row *r, char *first, struct e
 static enum err_code read_ratings(struct data_build *b, struct stream *s,
     const struct data_options *o, struct err *e)
 {
-	struct ratings t = { .names = !b->like || b->extends };
+	struct ratings t = { .names = !b->like || b->extends, .positive = (double)NAN };
 
+	if (o->positive && !data_num_all(o->positive, &t.positive))
+		return err_set(e, ERR_CONFIG, "%s: positive=%.60s: expected a number",
+		    stream_name(s), o->positive);
 	b->index_base = 0;
 	b->d->grouped_by_first = true;
 	begin_names(&t, b);

@@ -566,7 +566,7 @@ enum err_code data_sequence_open(const struct data_sequence_spec *spec, struct d
 {
 	struct data_sequence *s = mem_alloc(sizeof *s);
 	uint64_t piece = spec->memory / PIECE_PART;
-	bool large = spec->npaths > 0 && !spec->want->words;
+	bool large = spec->npaths > 0 && !spec->want->words && !spec->want->pairs;
 	enum err_code rc = ERR_OK;
 
 	*out = NULL;

@@ -9,7 +9,8 @@
  * bounded memory: data that may take more than `memory` bytes are read anew in each pass, in pieces of
  * whole lines or rows. All others are loaded at once, by way of the cache, and are one piece.
  *
- * Words, and data that can be read once and are not lines, are always loaded at once.
+ * Words, observations of users and items, and data that can be read once and are not lines, are always
+ * loaded at once.
  *
  *   first  --data_sequence_next: a piece-->  inside  --data_sequence_next: NULL, or an error-->  first
  *

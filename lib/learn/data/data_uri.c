@@ -48,6 +48,7 @@ static const struct option {
 	OPTION(user, TEXT, 0, 0),
 	OPTION(item, TEXT, 0, 0),
 	OPTION(rating, TEXT, 0, 0),
+	OPTION(positive, TEXT, 0, 0),
 	OPTION(index_base, WHOLE, 0, 1),
 	OPTION(bits, WHOLE, 1, 60),
 	OPTION(ngrams, WHOLE, 1, 16),

@@ -85,7 +85,7 @@ bool metric_suits_probabilities_of_two(const struct metric_scores *of);
 bool metric_suits_probabilities(const struct metric_scores *of);
 /* Real targets. */
 bool metric_suits_real(const struct metric_scores *of);
-/* Groups of examples of two classes. */
+/* Groups of examples of two classes, or of items that are ranked. */
 bool metric_suits_groups_of_two(const struct metric_scores *of);
 
 /* The class that the scores s of an example predict: the one with the highest score (of equal ones

@@ -56,7 +56,7 @@ bool metric_suits_real(const struct metric_scores *of)
 
 bool metric_suits_groups_of_two(const struct metric_scores *of)
 {
-	return of->grouped && metric_suits_two(of);
+	return of->grouped && (metric_suits_two(of) || of->task == MODEL_PAIRS);
 }
 
 size_t metric_predicted_class(const struct metric_batch *x, const float *s)
@@ -73,8 +73,8 @@ size_t metric_predicted_class(const struct metric_batch *x, const float *s)
 
 size_t metric_true_class(const struct metric_batch *x, size_t example)
 {
-	return x->of.task == MODEL_TWO ? x->batch->y[example] > 0.5f
-	                               : (size_t)x->batch->label[example];
+	return x->of.task == MODEL_CLASSES ? (size_t)x->batch->label[example]
+	                                   : x->batch->y[example] > 0.5f;
 }
 
 /* The summary of metric k is that of an earlier metric; returns the first one that has it, which may be

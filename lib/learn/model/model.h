@@ -22,6 +22,7 @@ enum model_task {
 	MODEL_TWO,     /* batch->y, 0 or 1 */
 	MODEL_CLASSES, /* batch->label, 0 .. classes-1 */
 	MODEL_WORDS,   /* no targets: words of a text predict each other */
+	MODEL_PAIRS,   /* batch->y, 1 for items that are to be ranked before the others of a user */
 	MODEL_OUTSIDE, /* known only to a user's program */
 };
 

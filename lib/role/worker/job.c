@@ -73,6 +73,7 @@ struct data_want job_want(const struct conf_job *job)
 	return (struct data_want){ .classes = task == MODEL_CLASSES,
 		.two = task == MODEL_TWO,
 		.words = task == MODEL_WORDS,
+		.pairs = task == MODEL_PAIRS,
 		.tables = model_info_find(job->model)->reads,
 		.scale = job->scale };
 }
@@ -82,6 +83,7 @@ static enum err_code check_blocks_fit(const struct job *j, struct err *e)
 {
 	const char *why = strcmp(j->conf.via, "allreduce") == 0          ? "via allreduce"
 	    : j->conf.local_steps > 1 && sync_is_lockstep(&j->conf.sync) ? "local_steps with bsp"
+	    : job_want(&j->conf.job).pairs                               ? "model bpr"
 	                                                                 : NULL;
 
 	if (!why)
@@ -174,6 +176,7 @@ static enum err_code check_stream_fits(const struct job *j, struct err *e)
 	    : j->conf.local_steps > 1 && sync_is_lockstep(&j->conf.sync) ? "local_steps with bsp"
 	    : class_weight_counts(j->conf.job.class_weight)              ? "class_weight balanced"
 	    : job_want(&j->conf.job).words                               ? "model word2vec"
+	    : job_want(&j->conf.job).pairs                               ? "model bpr"
 	                                                                 : NULL;
 
 	if (!why)
@@ -306,7 +309,7 @@ static enum err_code load_train(struct job *j, const struct job_source *from,
 	extending.base = base;
 	if (!scales)
 		extending.scale = NULL;
-	if (!rc && from->facts)
+	if (!rc && from->facts && !(want->pairs && from->ranks))
 		rc = data_of_facts(from->facts, &j->train, e);
 	else if (!rc)
 		rc = read_train(j, from, &extending, cache, e);

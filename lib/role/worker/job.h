@@ -65,6 +65,8 @@ struct job_source {
 	const struct model_outside *outside;
 	/* description of the training data (worker/data_facts.h), instead of reading them; NULL */
 	const json_t *facts;
+	/* Items will be ranked, for which observations of users (data_pairs.h) are read in spite of `facts`. */
+	bool ranks;
 	/* description of the data of the model that the job begins with, which the training data
 	 * extend (data_want.base); NULL */
 	const json_t *base;

@@ -224,7 +224,7 @@ deps-check: deps ## install what the tests need
 deps-lint: deps ## install what make lint needs
 	$(call install_packages,clang clang-format clang-tidy cppcheck shellcheck codespell mandoc)
 # Large (140 MB to fetch), and for what has to do with torch alone: tests/78-torch.bats is skipped without it.
-deps-torch: deps ## install PyTorch, for tests/78 and two benchmarks
+deps-torch: deps ## install PyTorch, for tests/78 and three benchmarks
 	$(call install_packages,python3-torch)
 
 # ---- trying it ------------------------------------------------------------------
@@ -314,7 +314,8 @@ bench-batches: deps ## what models learn with the same constants, by the batch a
 	@$(MAKE) --no-print-directory all
 	@tests/bench/batches $(BUILD)
 
-bench-quality: deps ## what models learn with defaults, beside scikit-learn (ps-models(7))
+bench-quality: deps ## what models learn with defaults, beside other programs (ps-models(7))
+	-$(call install_packages,python3-numpy python3-sklearn liblinear-tools fasttext python3-xgboost)
 	@$(MAKE) --no-print-directory all
 	@tests/bench/quality $(BUILD)
 

@@ -78,6 +78,13 @@ hostile() {
 	hostile shared
 }
 
+@test "published memory: parameters are read there, and nothing can be written or cut" {
+	ps-ctl keygen --role monitor --name m -o "$RUN/keys/monitor.key" >> "$RUN/keys/authorized_keys"
+	kill -HUP "$PID"
+	wait_for 10 grep -q 'keys have been read again' "$RUN/server-0.log"
+	hostile published
+}
+
 @test "texts that an error message quotes and cuts are answered, in any alphabet" {
 	hostile texts
 }

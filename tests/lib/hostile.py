@@ -325,6 +325,9 @@ class Ring:
         self.session = offer_memory([fd])
         self.at = mmap.mmap(fd, SHM)
         os.close(fd)
+        # The descriptor of the memory that the server shows, if there is one, comes with the answer.
+        (_, found, _, _) = self.session.sock.recvmsg(1, socket.CMSG_LEN(4), socket.MSG_PEEK)
+        self.shown = [struct.unpack("i", data)[0] for (_, _, data) in found]
         if self.session.receive().type != SHARE:
             sys.exit("shared memory is not taken")
 
@@ -404,6 +407,48 @@ def case_shared():
         CLUSTER.pull("w")
     else:
         sys.exit(f"{len(os.listdir(descriptors))} descriptors are open, {before} were before")
+
+
+PLACE, PLACE_BYTES, VALUES_AT = 8192, 266240, 64
+
+
+def must_fail(what, function, *args):
+    try:
+        function(*args)
+    except OSError:
+        return
+    sys.exit(f"{what} is permitted")
+
+
+def case_published():
+    """Read parameters from the memory that the server shows, and try to change and to cut it."""
+    ring = Ring()
+    (fd,) = ring.shown
+    ring.put(ps.Session.header(ps.PULL, 12, flags=ps.NOW | PLACE, seq=3, **EPOCH) + struct.pack("<III", TABLE["id"], 1, 1))
+    ring.answer()
+    head = ps.Record(ring.at[4096 + RING:4096 + RING + 64])
+    place, size, state = struct.unpack("<IIQ", ring.at[4096 + RING + 64:4096 + RING + 80])
+    if head.type != ps.PULLED or not head.flags & PLACE or head.len != 16 or size != 4 * 4464 or state % 2:
+        sys.exit(f"no place is named: {vars(head)}")
+    length = os.fstat(fd).st_size
+    shown = mmap.mmap(fd, length, prot=mmap.PROT_READ)
+    at = place * PLACE_BYTES
+    values = struct.unpack("<4464f", shown[at + VALUES_AT:at + VALUES_AT + size])
+    if struct.unpack("<Q", shown[at:at + 8])[0] != state or list(values) != list(CLUSTER.pull("w")[0])[65536:]:
+        sys.exit("the place has other values than a pull")
+    must_fail("a write", os.write, fd, b"x")
+    must_fail("a cut", os.ftruncate, fd, 0)
+    must_fail("growth", os.ftruncate, fd, 2 * length)
+    must_fail("a writable mapping", mmap.mmap, fd, length)
+    must_fail("a writable mapping by another descriptor", lambda: mmap.mmap(os.open(f"/proc/self/fd/{fd}", os.O_RDWR), length))
+    must_fail("a seal", fcntl.fcntl, fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    libc, keep_size, punch_hole = ctypes.CDLL(None, use_errno=True), 1, 2
+    if libc.fallocate(fd, keep_size | punch_hole, ctypes.c_long(0), ctypes.c_long(length)) == 0:
+        sys.exit("a hole is permitted")
+    # A key that may not pull gets no descriptor.
+    CLUSTER.secret = ps.read_key(RUN, "monitor.key")
+    if Ring().shown:
+        sys.exit("a monitor is shown the parameters")
 
 
 def case_texts():

@@ -35,6 +35,8 @@ static inline void count_wake(void *ctx)
 static struct row_policy fixture_policy;
 /* The l2 of the shards that are made next. */
 static float fixture_l2;
+/* The memory in which the shards that are made next keep their values; NULL: memory of their own. */
+static struct published *fixture_published;
 
 static inline void add_table(struct world *x, const char *name, bool sparse, uint64_t rows,
     uint32_t cols)
@@ -62,6 +64,7 @@ static inline void world_open_with(struct world *x, const char *mode, bool deter
 	struct shard_config cfg = { .deterministic = deterministic,
 		.deltas = deltas,
 		.rule = optim_find(rule),
+		.published = fixture_published,
 		.wake = count_wake,
 		.ctx = x };
 

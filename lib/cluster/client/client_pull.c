@@ -4,6 +4,7 @@
 #include "codec/delta.h"
 #include "core/endian.h"
 #include "core/mem.h"
+#include "socket/published.h"
 
 /* ---- the request ---- */
 
@@ -29,6 +30,8 @@ static void send_pull(struct request *r)
 		head.flags |= RECORD_EARLY;
 	if (r->pull.tell)
 		head.flags |= RECORD_TELL;
+	if (conn_view(l->conn) && !r->pull.whole)
+		head.flags |= RECORD_PLACE;
 	head.len = (uint32_t)most;
 	payload_encode_run(body, &(struct payload_run){ r->table->id, r->part, r->count, false });
 	for (uint32_t i = 0; r->pull.base && i < r->count; i++)
@@ -41,7 +44,7 @@ static float *dense_answer_place(const struct request *r, const struct record *h
 {
 	if (r->ops != &client_pull_ops || r->pull.tell || head->table != r->table->id ||
 	    head->part < r->part || head->part - r->part >= r->count ||
-	    (!head->codec && !(head->flags & RECORD_DELTA) &&
+	    (!head->codec && !(head->flags & (RECORD_DELTA | RECORD_PLACE)) &&
 	        head->len != table_part_elements(r->table, head->part) * 4))
 		return NULL;
 	return r->pull.dst + table_part_begin(r->table, head->part);
@@ -51,7 +54,7 @@ static float *dense_answer_place(const struct request *r, const struct record *h
 uint8_t *client_pull_answer_place(void *link, const struct record *head)
 {
 	struct request *r = head->type == REC_PULLED && !head->codec &&
-	        !(head->flags & RECORD_DELTA)
+	        !(head->flags & (RECORD_DELTA | RECORD_PLACE))
 	    ? request_of_answer(link, head->seq)
 	    : NULL;
 
@@ -97,11 +100,46 @@ static enum err_code take_dense_values(const struct request *r, const struct ans
 	return ERR_OK;
 }
 
+/* Ask again for one partition of r, for its values themselves. */
+static enum err_code repull_whole(const struct request *r, uint32_t part, struct err *e)
+{
+	struct request *again = request_new(r->client, r->ops, r->table, part, r->step);
+	enum err_code rc;
+
+	again->pull = (struct pull_request){ .dst = r->pull.dst,
+		.early = r->pull.early,
+		.whole = true };
+	rc = request_submit(again, e);
+	if (rc)
+		request_free(again);
+	return rc;
+}
+
+/* Copy a partition that the server has named in published memory.  *copied false: it has changed
+ * meanwhile. */
+static enum err_code copy_published(const struct request *r, const struct answer *a, float *dst,
+    bool *copied, struct err *e)
+{
+	struct conn *conn = r->link->conn;
+	size_t bytes = table_part_elements(r->table, a->head->part) * sizeof *dst;
+	struct payload_place x;
+
+	if (r->pull.whole || r->pull.vector || a->head->codec || !conn_view(conn) ||
+	    !payload_get_place(a->payload, a->head->len, &x) || x.bytes != bytes ||
+	    !published_has(conn_view(conn), x.place, bytes))
+		return err_set(e, ERR_PROTO, "%s names a wrong place of parameters", r->link->id);
+	*copied = published_copy(conn_view(conn), x.place, x.state, dst, bytes);
+	if (*copied)
+		conn_count_published(conn, 0, bytes);
+	return ERR_OK;
+}
+
 /* Takes the answer for one partition and notes its version, which the next pull of the table may
  * use as a base. */
 static enum err_code pull_answered(struct request *r, const struct answer *a, struct err *e)
 {
 	float *dst = dense_answer_place(r, a->head);
+	bool here = true;
 	enum err_code rc;
 
 	if (r->pull.tell && a->head->type == REC_PULLED && a->head->flags & RECORD_TELL)
@@ -110,7 +148,12 @@ static enum err_code pull_answered(struct request *r, const struct answer *a, st
 		return err_set(e, ERR_PROTO, "%s answers another request", r->link->id);
 	if (!dst)
 		return err_set(e, ERR_PROTO, "%s sends a partition of another size", r->link->id);
-	rc = take_dense_values(r, a, dst, e);
+	if (a->head->flags & RECORD_PLACE)
+		rc = copy_published(r, a, dst, &here, e);
+	else
+		rc = take_dense_values(r, a, dst, e);
+	if (!rc && !here)
+		return repull_whole(r, a->head->part, e);
 	if (rc)
 		return rc;
 	if (r->client->ops->took_dense)

@@ -107,6 +107,9 @@ struct pull_request {
 	/* dense: answer without values. With early: when the partition is updated; else: when all
 	 * ranks have reached the step. */
 	bool tell;
+	/* dense: the values must come in the answer, because they changed while they were copied from
+	 * published memory */
+	bool whole;
 	/* dense: which vector of the optimizer state; 0: the parameters */
 	uint64_t vector;
 	struct client_row_list *list; /* rows: owns ids and pos; else NULL */

@@ -44,6 +44,27 @@ static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t 
 	return a;
 }
 
+/* Name the place of plain floats in published memory, where the client copies them.  SHARD_OK with *known
+ * false: they are not there; the caller sends them. */
+static enum shard_answer answer_dense_place(struct peer *p, uint64_t step, size_t n,
+    struct record *out, bool *known)
+{
+	uint8_t body[PAYLOAD_PLACE_BYTES];
+	struct shard_place x;
+	enum shard_answer a = shard_pull_place(shard_of_session(p), out->table, out->part, step, &x,
+	    &out->total);
+
+	*known = a != SHARD_OK || x.known;
+	if (a != SHARD_OK || !x.known)
+		return a;
+	payload_put_place(body, &(struct payload_place){ x.place, (uint32_t)n * 4, x.state });
+	out->flags |= RECORD_PLACE;
+	out->len = sizeof body;
+	batcher_add(&p->data.batcher, p->conn, out, body);
+	conn_count_published(p->conn, n * 4, 0);
+	return a;
+}
+
 static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step,
     const struct codec *codec, size_t n, struct record *out)
 {
@@ -116,7 +137,7 @@ enum shard_answer answer_dense_state(struct peer *p, uint64_t step, uint64_t k, 
 }
 
 enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struct codec *codec,
-    uint64_t since, struct record *out)
+    uint64_t since, bool by_place, struct record *out)
 {
 	size_t n = table_part_elements(shard_table(shard_of_session(p), out->table), out->part);
 	enum shard_answer a;
@@ -125,6 +146,11 @@ enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struc
 	/* Changes of a longer partition are not logged (part_logs_changes). */
 	if (since != UINT64_MAX && n <= PART_ELEMENTS) {
 		a = answer_dense_changed(p, step, codec, since, n, out, &known);
+		if (known)
+			return a;
+	}
+	if (by_place && !codec->id) {
+		a = answer_dense_place(p, step, n, out, &known);
 		if (known)
 			return a;
 	}

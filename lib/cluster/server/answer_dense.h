@@ -11,9 +11,9 @@
 
 /* The values of a partition at this step, encoded by a codec that is for pulls.  Sends only the
  * values that have changed after version `since`, if that is known and they are at most half;
- * UINT64_MAX: all. */
+ * UINT64_MAX: all.  by_place: plain values in published memory are named, not copied. */
 enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struct codec *codec,
-    uint64_t since, struct record *out);
+    uint64_t since, bool by_place, struct record *out);
 /* An answer without values.  shown: not before the values might be shown at this step. */
 enum shard_answer answer_dense_version(struct peer *p, uint64_t step, bool shown,
     struct record *out);

@@ -8,6 +8,7 @@
 #include "server/relayed_ranks.h"
 #include "server/server_coordinator.h"
 #include "server/server_role.h"
+#include "socket/published.h"
 #include "rundir/rundir.h"
 #include "session/tracer.h"
 #include "socket/listen_address.h"
@@ -163,6 +164,7 @@ static enum err_code load_first_keys(struct server *s, struct err *e)
 enum err_code server_start(const struct server_config *cfg, struct server **out, struct err *e)
 {
 	struct server *s = mem_alloc(sizeof *s);
+	struct err no_memory;
 	enum err_code rc;
 
 	s->cfg = *cfg;
@@ -187,6 +189,8 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 		rc = cfg->coordinator ? cfg->coordinator->find_earlier(s, e) : ERR_OK;
 	if (!rc)
 		rc = io_threads_prepare(s, e);
+	if (!rc && cfg->role && published_new(&s->published, &no_memory))
+		log_debug(cfg->log, "clients get copies of parameters: %s", no_memory.msg);
 	if (!rc)
 		rc = choose_address(s, e);
 	if (!rc && cfg->coordinator)
@@ -227,6 +231,7 @@ void server_stop(struct server *s)
 		s->cfg.coordinator->free(s->coordinator);
 	shard = atomic_load(&s->shard);
 	shard_free(shard);
+	published_free(s->published);
 	state_free(s->state);
 	json_decref(s->state_document);
 	json_decref(s->load.heat);
@@ -241,6 +246,13 @@ void server_stop(struct server *s)
 	rwlock_destroy(&s->keys.lock);
 	mutex_destroy(&s->end.lock);
 	free(s);
+}
+
+struct published *server_published(const struct server *s)
+{
+	/* Places that are given back keep their pages, which mem_limit does not count. */
+	return atomic_load(&s->limits.shares) && !atomic_load(&s->limits.mem_limit) ? s->published
+	                                                                            : NULL;
 }
 
 bool server_checkpoint(struct server *s)

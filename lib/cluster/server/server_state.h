@@ -326,6 +326,8 @@ struct server {
 	json_t *state_document;
 	bool recover;                /* the job of `state` is to be continued */
 	struct shard *_Atomic shard; /* NULL until the first view is installed */
+	/* Memory for parameters that clients of this host map; NULL: the system has none. */
+	struct published *published;
 
 	struct server_keys keys;
 	struct server_load load;
@@ -395,6 +397,9 @@ enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e
 struct agent_config;
 /* Errors are those of agent_start. cfg->join is made and dropped here. */
 enum err_code server_join(struct server *s, struct agent_config *cfg, struct err *e);
+/* The memory in which the shard shall keep its dense parameters, so that clients of this host need no
+ * copies; NULL: in memory of its own.  Call it after server_know_sessions. */
+struct published *server_published(const struct server *s);
 /* Choose the cipher suites of the data plane by the name in the configuration.  ERR_CONFIG. */
 enum err_code server_choose_suites(struct server *s, const char *name, struct err *e);
 

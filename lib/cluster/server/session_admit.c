@@ -105,6 +105,9 @@ void session_live(void *ctx, const struct hs_server_info *unused)
 	struct peer *p = ctx;
 
 	(void)unused;
+	/* The descriptor gives access to all dense parameters of this server. */
+	if (record_role_may(REC_PULL, p->who.role))
+		conn_publish(p->conn, p->io_thread->server->published);
 	p->io_thread->half_open--;
 	atomic_fetch_sub(&p->io_thread->server->count.half_open, 1);
 	atomic_fetch_add(&p->io_thread->server->count.sessions, 1);

@@ -302,7 +302,7 @@ static enum answered answer_dense_pull(struct peer *p, struct pull *q)
 		a = answer_dense_state(p, step_of_pull(q), q->rec.offset, &out);
 	else
 		a = answer_dense_values(p, step_of_pull(q), codec_of_answer(q), known_version(q),
-		    &out);
+		    q->rec.flags & RECORD_PLACE, &out);
 	if (a != SHARD_OK)
 		return refuse_pull(p, q, a);
 	if (++q->part == run.count) {

@@ -17,6 +17,7 @@ enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, c
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	mutex_lock(&p->lock);
+	part_begin_change(p);
 	for (size_t at = 0, n; at < p->n; at += n) {
 		n = p->n - at < PIECE ? p->n - at : PIECE;
 		if (p->dense.stamps)
@@ -24,6 +25,7 @@ enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, c
 			    w + at);
 		memcpy(p->dense.w + at, w + at, n * sizeof *w);
 	}
+	part_end_change(p);
 	p->version++;
 	mutex_unlock(&p->lock);
 	return SHARD_OK;

@@ -72,6 +72,33 @@ struct part *part_new(struct shard *s, const struct table *t, uint32_t index)
 	return p;
 }
 
+/* Values of fewer bytes than this are copied as fast as a reader can look them up. */
+#define PUBLISHED_LEAST (16u << 10)
+_Static_assert(PART_ELEMENTS * sizeof(float) <= PUBLISHED_BYTES,
+    "a place has room for a partition");
+
+/* Allocates dense.w, in published memory if the partition is large enough, and no whole table that is
+ * larger than a place. */
+static void alloc_values(struct part *p, struct published *published)
+{
+	size_t bytes = p->n * sizeof *p->dense.w;
+
+	p->dense.w = bytes < PUBLISHED_LEAST ? NULL : published_take(published, bytes);
+	if (p->dense.w)
+		p->dense.published = published;
+	else
+		p->dense.w = mem_try_array(p->n, sizeof *p->dense.w);
+}
+
+static void free_values(struct part *p)
+{
+	if (p->dense.published)
+		published_give(p->dense.published, p->dense.w);
+	else
+		free(p->dense.w);
+	p->dense.published = NULL;
+}
+
 /* Fills *e with the table and the partition that memory is wanted for. */
 static enum err_code set_part_nomem(const struct part *p, struct err *e)
 {
@@ -98,7 +125,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 		part_release_values(s, p);
 		return rc;
 	}
-	p->dense.w = mem_try_array(p->n, sizeof *p->dense.w);
+	alloc_values(p, cfg->published);
 	p->dense.state = mem_try_array((size_t)p->n * p->optim.rule->nvectors + 1,
 	    sizeof *p->dense.state);
 	p->dense.prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->dense.prev) : NULL;
@@ -166,7 +193,7 @@ void part_release_values(struct shard *s, struct part *p)
 	s->ops->release_values(p);
 	atomic_fetch_sub(&s->budget.used, p->booked);
 	p->booked = 0;
-	free(p->dense.w);
+	free_values(p);
 	free(p->dense.state);
 	free(p->dense.acc);
 	free(p->dense.spare);
@@ -391,6 +418,7 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
 	size_t piece = logs ? STAMPED : p->n;
 	float *vector[OPTIM_VECTORS_MAX], old[STAMPED];
 
+	part_begin_change(p);
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
 		struct optim_gradient some = { g->values + at, g->scale, g->examples, g->touching,
@@ -406,6 +434,7 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
 			change_log_note(p->dense.stamps, p->version + 1, at, n, old,
 			    p->dense.w + at);
 	}
+	part_end_change(p);
 	if (p->dense.stamps && !logs)
 		change_log_reset(p->dense.stamps, p->version + 1);
 }

@@ -32,6 +32,7 @@
 #include "shard/row_layout.h"
 #include "shard/rows.h"
 #include "shard/shard.h"
+#include "socket/published.h"
 
 /* One table at this server. Readers take no lock: the pointers only ever go from NULL to a
  * partition, and a table that grows is replaced whole by a larger one. */
@@ -70,6 +71,8 @@ struct part_pushes {
  * floats. */
 struct part_dense {
 	float *w, *state;
+	/* The memory that has w as one of its places; NULL: w is allocated. */
+	struct published *published;
 	/* The sum of the open step (head of a bsp chain only), and a second accumulator for use
 	 * while the first waits in chain.sent. */
 	float *acc, *spare;
@@ -256,6 +259,16 @@ void part_free(struct shard *s, struct part *p);
  * here loses its values. ERR_NOMEM, ERR_CONFIG (mem_limit), errors of reading the files. */
 enum err_code part_alloc(struct part *p, struct shard *s, struct err *e);
 enum err_code part_init(struct part *p, struct shard *s, struct err *e);
+/* Once the partition has been shown, dense.w may be changed only between these calls, because other
+ * processes may be reading it. */
+static inline void part_begin_change(struct part *p)
+{
+	published_begin_change(p->dense.published, p->dense.w);
+}
+static inline void part_end_change(struct part *p)
+{
+	published_end_change(p->dense.published, p->dense.w);
+}
 /* Frees the values and returns what they had booked; the chain position, step counters and records
  * to the next replica stay. */
 void part_release_values(struct shard *s, struct part *p);

@@ -127,6 +127,28 @@ enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uin
 	return a;
 }
 
+enum shard_answer shard_pull_place(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    struct shard_place *out, uint64_t *version)
+{
+	struct part *p = shard_part(s, table, part);
+	enum shard_answer a;
+
+	if (!p || p->table->sparse)
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	out->known = false;
+	mutex_lock(&p->lock);
+	a = s->ops->may_show(s, p, step);
+	if (a == SHARD_OK && p->dense.published &&
+	    shown_values(s, p, step, version) == p->dense.w) {
+		out->place = published_place(p->dense.published, p->dense.w, &out->state);
+		out->known = true;
+	}
+	mutex_unlock(&p->lock);
+	if (out->known)
+		atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
+	return a;
+}
+
 enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     uint64_t *version)
 {

@@ -106,10 +106,12 @@ static int get_descriptor(struct msghdr *mh)
 	return fd;
 }
 
-/* Keep at most one descriptor, and none once the session shares memory; close others. */
+/* Keep at most one descriptor, which may come before the session shares memory; close others. */
 static void keep_descriptor(struct conn *c, int fd)
 {
-	if (fd >= 0 && (c->mem.passed >= 0 || c->mem.shm))
+	bool expected = c->server ? !c->mem.shm : conn_has_offered(c);
+
+	if (fd >= 0 && (c->mem.passed >= 0 || !expected))
 		close(fd);
 	else if (fd >= 0)
 		c->mem.passed = fd;
@@ -139,7 +141,7 @@ static ssize_t read_socket(struct conn *c)
 		iov[mh.msg_iovlen++] = (struct iovec){ c->in.tag + c->in.tag_got, want_tag };
 	iov[mh.msg_iovlen++] = (struct iovec){ c->look + c->in.look_len,
 		sizeof c->look - c->in.look_len };
-	if (c->server && c->local) {
+	if (c->local) {
 		mh.msg_control = &room;
 		/* There is room for one descriptor; the system closes any others. */
 		mh.msg_controllen = CMSG_LEN(sizeof(int));
@@ -149,7 +151,7 @@ static ssize_t read_socket(struct conn *c)
 	while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return n;
-	if (mh.msg_controllen && c->server && c->local)
+	if (mh.msg_controllen && c->local)
 		keep_descriptor(c, get_descriptor(&mh));
 	c->bytes_in += (uint64_t)n;
 	left = n;
@@ -526,6 +528,13 @@ static size_t seal_next_records(struct conn *c, struct iovec iov[static 3 * WRIT
 	return n;
 }
 
+/* Has the write failed only because this user has too many descriptors on their way?  A server can do
+ * without: its client then asks for copies. */
+static bool can_omit_descriptor(const struct conn *c, int error)
+{
+	return error == ETOOMANYREFS && c->server && c->mem.pass >= 0;
+}
+
 enum err_code conn_write(struct conn *c, struct err *e)
 {
 	while (c->to_write.out && !c->to_write.out->shared) {
@@ -545,11 +554,13 @@ enum err_code conn_write(struct conn *c, struct err *e)
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
 			return ERR_OK;
 		c->silent |= n < 0 && net_is_line_error(errno);
-		if (n < 0)
+		if (n < 0 && !can_omit_descriptor(c, errno))
 			return err_sys(e, ERR_CLOSED, "write to %s", c->peer);
 		if (c->mem.pass >= 0)
 			close(c->mem.pass);
 		c->mem.pass = -1;
+		if (n < 0)
+			continue;
 		conn_written(c, (size_t)n);
 	}
 	return c->mem.shares_out ? conn_write_shared(c, e) : ERR_OK;

@@ -49,8 +49,12 @@
  *           again.
  *   shares  On a Unix socket.  Records go by the socket; after the client's REC_SHARE
  *           (conn_share) its records go by shared memory; after the server's REC_SHARE those of
- *           both sides do.  The socket then carries only bytes that wake the other end. */
+ *           both sides do.  The socket then carries only bytes that wake the other end.  With its
+ *           REC_SHARE a server may show memory (conn_publish), from which the client then copies
+ *           by itself what the answers name. */
 struct conn;
+struct published;
+struct published_view;
 
 /* A handler's answer to a record. */
 enum conn_verdict {
@@ -114,6 +118,13 @@ enum err_code conn_write(struct conn *c, struct err *e);
  * tags, because no other process can write there.  ERR_IO, ERR_NOMEM: there is no such memory, and
  * the conn is as it was. */
 enum err_code conn_share(struct conn *c, struct err *e);
+/* Server: show this memory to the other end when it shares memory.  Call it before conn_read; the memory
+ * must outlive the conn. */
+void conn_publish(struct conn *c, const struct published *p);
+/* Client: the memory that the server shows, until the conn is freed; NULL: none. */
+const struct published_view *conn_view(const struct conn *c);
+/* Payload that went by published memory: count n bytes as sent, or as received. */
+void conn_count_published(struct conn *c, uint64_t sent, uint64_t received);
 /* The owner polls shared memory itself (conn_ready) from now on, and calls conn_doze before it
  * sleeps on conn_fd: true: it may sleep and will be woken; false: there are records already.
  * Without conn_watch the owner may sleep at any time. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,7 +26,24 @@ enum err_code conn_share(struct conn *c, struct err *e)
 	return ERR_OK;
 }
 
-/* Join the memory that a client offers, by the descriptor that came with REC_SHARE, and answer. */
+void conn_publish(struct conn *c, const struct published *p)
+{
+	c->mem.published = p;
+}
+
+const struct published_view *conn_view(const struct conn *c)
+{
+	return c->mem.view;
+}
+
+void conn_count_published(struct conn *c, uint64_t sent, uint64_t received)
+{
+	c->bytes_out += sent;
+	c->bytes_in += received;
+}
+
+/* Join the memory that a client offers, by the descriptor that came with REC_SHARE, and answer.  The
+ * answer goes with the descriptor of the published memory; without it the client asks for copies. */
 static enum err_code accept_offer(struct conn *c, struct err *e)
 {
 	struct record r = { .type = REC_SHARE };
@@ -42,9 +60,24 @@ static enum err_code accept_offer(struct conn *c, struct err *e)
 	c->mem.passed = -1;
 	if (rc)
 		return rc;
+	if (c->mem.published)
+		c->mem.pass = fcntl(published_fd(c->mem.published), F_DUPFD_CLOEXEC, 0);
 	conn_send(c, &r, NULL);
 	c->mem.shares_out = true;
 	return ERR_OK;
+}
+
+/* The server has answered.  Map the memory that it shows; without it the client asks for copies. */
+static void take_answer(struct conn *c)
+{
+	struct err e;
+
+	if (c->mem.passed < 0)
+		return;
+	if (published_map(c->mem.passed, &c->mem.view, &e))
+		c->mem.view = NULL;
+	close(c->mem.passed);
+	c->mem.passed = -1;
 }
 
 enum err_code conn_shared(struct conn *c, struct err *e)
@@ -57,6 +90,8 @@ enum err_code conn_shared(struct conn *c, struct err *e)
 		rc = err_set(e, ERR_PROTO, "%s shares memory that was not offered", c->peer);
 	if (rc)
 		return rc;
+	if (!c->server)
+		take_answer(c);
 	c->mem.shares_in = true;
 	/* Any further bytes that were read from the socket are wakes. */
 	c->in.look_at = c->in.look_len = 0;
@@ -66,6 +101,7 @@ enum err_code conn_shared(struct conn *c, struct err *e)
 void conn_unshare(struct conn *c)
 {
 	shm_free(c->mem.shm);
+	published_unmap(c->mem.view);
 	if (c->mem.pass >= 0)
 		close(c->mem.pass);
 	if (c->mem.passed >= 0)

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "socket/net.h"
+#include "socket/published.h"
 #include "socket/shm.h"
 #include "wire/conn.h"
 
@@ -63,10 +64,13 @@ struct conn_writing {
 };
 
 /* Shared memory (conn_shm.c).  pass: the descriptor to send with REC_SHARE; passed: the one that was
- * received; -1: none.  shares_out: new records are sent through shared memory; shares_in: records are
+ * received; -1: none.  published: the memory that a server shows; view: that which a client sees; NULL:
+ * none.  shares_out: new records are sent through shared memory; shares_in: records are
  * read from there.  must_wake: the other end sleeps and there is news for it. */
 struct conn_sharing {
 	struct shm *shm; /* NULL: none */
+	const struct published *published;
+	struct published_view *view;
 	int pass, passed;
 	bool may_share, shares_out, shares_in, must_wake, watched;
 	bool starved; /* there is no room in it until the other end wakes us */

@@ -100,6 +100,21 @@ bool payload_get_replicated(const uint8_t *p, size_t len, size_t i, struct paylo
 	return get_le32(p) <= UINT16_MAX;
 }
 
+void payload_put_place(uint8_t out[static PAYLOAD_PLACE_BYTES], const struct payload_place *x)
+{
+	put_le32(out, x->place);
+	put_le32(out + 4, x->bytes);
+	put_le64(out + 8, x->state);
+}
+
+bool payload_get_place(const uint8_t *p, size_t len, struct payload_place *out)
+{
+	if (len != PAYLOAD_PLACE_BYTES)
+		return false;
+	*out = (struct payload_place){ get_le32(p), get_le32(p + 4), get_le64(p + 8) };
+	return true;
+}
+
 void payload_send_text(struct conn *c, const struct record *r, const char *text)
 {
 	size_t total = strlen(text), at = 0;

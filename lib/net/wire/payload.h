@@ -58,6 +58,18 @@ void payload_put_replicated(struct buf *b, const struct payload_replicated *c);
 /* Decode the i-th entry; false as for payload_get_run. */
 bool payload_get_replicated(const uint8_t *p, size_t len, size_t i, struct payload_replicated *out);
 
+/* PULLED with RECORD_PLACE: where the values are (socket/published.h): `bytes` of them at this place, as
+ * long as it has this state. */
+struct payload_place {
+	uint32_t place, bytes;
+	uint64_t state;
+};
+#define PAYLOAD_PLACE_BYTES 16
+/* Writes PAYLOAD_PLACE_BYTES. */
+void payload_put_place(uint8_t out[static PAYLOAD_PLACE_BYTES], const struct payload_place *x);
+/* False: the payload has another length. */
+bool payload_get_place(const uint8_t *p, size_t len, struct payload_place *out);
+
 /* CTL: queue a text of any length, in as many records as it needs.  If it needs several, they have
  * `offset` and `total`.  r: flags and seq for all of them. */
 void payload_send_text(struct conn *c, const struct record *r, const char *text);

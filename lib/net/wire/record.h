@@ -41,6 +41,8 @@ enum record_flag {
 	RECORD_TOUCHING = 2048,
 	/* PULLED, ROWS: a worker has stated examples at the steps that this one waits for, or later */
 	RECORD_TRAINED = 4096,
+	/* PULL: an answer may name a place in published memory; PULLED: this one does */
+	RECORD_PLACE = 8192,
 };
 
 struct record {

@@ -33,6 +33,7 @@ static enum err_code make_relay_shard(struct server *s, const struct view *view,
 	cfg.mode = conf.sync;
 	cfg.mem_limit = conf.mem_limit;
 	rc = server_choose_suites(s, conf.suite, e);
+	cfg.published = server_published(s);
 	if (!rc)
 		rc = relay_shard_new(&cfg, &shard, e);
 	if (!rc)

@@ -435,7 +435,9 @@ void relay_shard_set(struct shard *s, uint16_t table, uint32_t part, uint64_t st
 		return;
 	mutex_lock(&p->lock);
 	if (p->ready && relay_part(p)->have <= step) {
+		part_begin_change(p);
 		memcpy(p->dense.w, w, p->n * sizeof *w);
+		part_end_change(p);
 		relay_part(p)->have = step + 1;
 	}
 	note_arrival(p, version);

@@ -169,6 +169,7 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 		rc = open_restored_checkpoint(s, view->restore, e);
 	if (!rc) {
 		cfg.restore = store_agent(s)->restore;
+		cfg.published = server_published(s);
 		rc = shard_new(&cfg, &shard, e);
 	}
 	if (!rc)

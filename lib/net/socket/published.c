@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: ISC */
+#include "socket/published.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+
+#define LINE  64u
+#define PAGE  4096u
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+
+/* The bytes do not begin at the beginning of a page, where the system's allocator puts large arrays: on
+ * some processors a copy between equal offsets in pages takes half as long again. */
+struct place {
+	_Alignas(PAGE) _Atomic uint64_t state;
+	_Alignas(LINE) uint8_t bytes[PUBLISHED_BYTES];
+};
+
+struct published {
+	struct place *at;
+	size_t n;
+	int fd;
+	_Atomic bool *taken; /* by place */
+	_Atomic size_t next; /* where the search for a free place begins */
+};
+
+struct published_view {
+	const struct place *at;
+	size_t n;
+};
+
+/* ---- the writer ---- */
+
+/* As many places as fit into the memory of the machine. */
+static size_t count_places(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	if (pages <= 0 || size <= 0)
+		return 0;
+	return (size_t)pages / (sizeof(struct place) / PAGE) * ((size_t)size / PAGE);
+}
+
+static enum err_code map_places(struct published *p, struct err *e)
+{
+	size_t bytes = p->n * sizeof(struct place);
+	void *at;
+
+	p->fd = memfd_create("pskit-published", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (p->fd < 0 || ftruncate(p->fd, (off_t)bytes))
+		return err_sys(e, ERR_IO, "published memory");
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
+	if (at == MAP_FAILED)
+		return err_sys(e, ERR_NOMEM, "published memory of %zu bytes", bytes);
+	p->at = at;
+	madvise(at, bytes, MADV_DONTDUMP);
+	/* This mapping stays writable. */
+	if (fcntl(p->fd, F_ADD_SEALS, SEALS))
+		return err_sys(e, ERR_IO, "published memory");
+	return ERR_OK;
+}
+
+enum err_code published_new(struct published **out, struct err *e)
+{
+	struct published *p = mem_alloc(sizeof *p);
+	enum err_code rc;
+
+	p->fd = -1;
+	p->n = count_places();
+	p->taken = mem_try_array(p->n + 1, sizeof *p->taken);
+	rc = p->n && p->taken ? map_places(p, e) : err_set(e, ERR_NOMEM, "no published memory");
+	if (rc) {
+		published_free(p);
+		return rc;
+	}
+	*out = p;
+	return ERR_OK;
+}
+
+void published_free(struct published *p)
+{
+	if (!p)
+		return;
+	if (p->at)
+		munmap(p->at, p->n * sizeof *p->at);
+	if (p->fd >= 0)
+		close(p->fd);
+	free(p->taken);
+	free(p);
+}
+
+int published_fd(const struct published *p)
+{
+	return p->fd;
+}
+
+void *published_take(struct published *p, size_t bytes)
+{
+	size_t from = p ? atomic_load(&p->next) : 0;
+
+	for (size_t k = 0; p && bytes <= PUBLISHED_BYTES && k < p->n; k++) {
+		size_t i = (from + k) % p->n;
+
+		if (atomic_exchange(&p->taken[i], true))
+			continue;
+		atomic_store(&p->next, i + 1);
+		return p->at[i].bytes;
+	}
+	return NULL;
+}
+
+static struct place *place_of(const void *at)
+{
+	return (struct place *)((uintptr_t)at - offsetof(struct place, bytes));
+}
+
+void published_give(struct published *p, void *at)
+{
+	size_t i = (size_t)(place_of(at) - p->at);
+
+	published_begin_change(p, at);
+	published_end_change(p, at);
+	atomic_store(&p->taken[i], false);
+	/* Prefer places that have pages already. */
+	if (i < atomic_load(&p->next))
+		atomic_store(&p->next, i);
+}
+
+void published_begin_change(struct published *p, const void *at)
+{
+	_Atomic uint64_t *state;
+
+	if (!p)
+		return;
+	state = &place_of(at)->state;
+	atomic_store_explicit(state, atomic_load_explicit(state, memory_order_relaxed) + 1,
+	    memory_order_relaxed);
+	/* No byte is changed before a reader can see the odd state. */
+	atomic_thread_fence(memory_order_release);
+}
+
+void published_end_change(struct published *p, const void *at)
+{
+	_Atomic uint64_t *state;
+
+	if (!p)
+		return;
+	state = &place_of(at)->state;
+	atomic_store_explicit(state, atomic_load_explicit(state, memory_order_relaxed) + 1,
+	    memory_order_release);
+}
+
+uint32_t published_place(const struct published *p, const void *at, uint64_t *state)
+{
+	*state = atomic_load_explicit(&place_of(at)->state, memory_order_relaxed);
+	return (uint32_t)(place_of(at) - p->at);
+}
+
+/* ---- the reader ---- */
+
+enum err_code published_map(int fd, struct published_view **out, struct err *e)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct published_view *v;
+	struct stat st;
+	void *at;
+
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) || st.st_size <= 0 ||
+	    (size_t)st.st_size % sizeof(struct place))
+		return err_set(e, ERR_PROTO, "malformed published memory");
+	at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return err_sys(e, ERR_NOMEM, "published memory of %lld bytes",
+		    (long long)st.st_size);
+	madvise(at, (size_t)st.st_size, MADV_DONTDUMP);
+	v = mem_alloc(sizeof *v);
+	v->at = at;
+	v->n = (size_t)st.st_size / sizeof(struct place);
+	*out = v;
+	return ERR_OK;
+}
+
+void published_unmap(struct published_view *v)
+{
+	if (!v)
+		return;
+	munmap((void *)(uintptr_t)v->at, v->n * sizeof *v->at);
+	free(v);
+}
+
+bool published_has(const struct published_view *v, uint32_t place, size_t n)
+{
+	return place < v->n && n <= PUBLISHED_BYTES;
+}
+
+bool published_copy(const struct published_view *v, uint32_t place, uint64_t state, void *to,
+    size_t n)
+{
+	const struct place *x = &v->at[place];
+
+	if (state % 2 || atomic_load_explicit(&x->state, memory_order_acquire) != state)
+		return false;
+	memcpy(to, x->bytes, n);
+	/* The bytes have been read before the state is read again. */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&x->state, memory_order_relaxed) == state;
+}

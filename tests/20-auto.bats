@@ -102,10 +102,19 @@ need_two_processors() { [ "$(nproc)" -ge 2 ] || skip "one usable processor"; }
 	ps-ctl -C lin.run stop --discard
 }
 
+@test "auto is refused where several hosts would read it" {
+	write_cluster 2
+	run -78 ps-ctl start lin --set servers=auto --emit mpirun
+	[[ $output == *"servers: auto cannot be used with --emit; give a number"* ]]
+	run -78 ps-ctl launch --file lin --set servers=auto --rank 0 --world-size 3 --run-id a
+	[[ $output == *"servers: auto may differ between the hosts of the ranks; give a number"* ]]
+	[ ! -e lin.run ]
+}
+
 @test "auto is refused with hosts, with deterministic, and for a job that runs" {
 	write_cluster 2
 	run -78 ps-ctl run lin "${auto[@]}" --set hosts=localhost,127.0.0.1
-	[[ $output == *"workers: auto measures one host only"* ]]
+	[[ $output == *"workers: auto cannot be used with hosts; give a number"* ]]
 	run -78 ps-ctl run lin "${auto[@]}" --set deterministic=true
 	[[ $output == *"workers: must be a number when deterministic"* ]]
 	endless

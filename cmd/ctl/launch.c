@@ -17,6 +17,7 @@
 #include "socket/listen_address.h"
 #include "supervisor/launcher_env.h"
 #include "supervisor/run_loop.h"
+#include "trial.h"
 
 /* ps-ctl launch: one command on every rank of a scheduler's step.  Rank 0 runs the coordinator and
  * server-0 (a supervisor with a rendezvous) and prints the result.  The next ranks are the other servers,
@@ -129,6 +130,9 @@ static enum err_code settle_counts(struct place *p, const struct options *o, str
 		    servers == 1 ? "is a server" : "are servers");
 	if (rc == ERR_OK && p->conf.has_job && workers > 0)
 		rc = set_number_key(&p->conf, "workers", workers, e);
+	if (rc == ERR_OK)
+		rc = trial_require_numbers(&p->conf, "may differ between the hosts of the ranks",
+		    e);
 	if (rc == ERR_OK)
 		rc = conf_set(&p->conf, "hosts=[]", e);
 	if (rc == ERR_OK)

@@ -237,6 +237,7 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 		err_set(&e, ERR_USAGE,
 		    "--emit requires a cluster file, which becomes part of the output");
 	else if (e.code == ERR_OK && o.emit &&
+	    trial_require_numbers(&conf, "cannot be used with --emit", &e) == ERR_OK &&
 	    emit(o.emit, &conf, file, &o.set, &o.place, o.image, &text, &e) == ERR_OK)
 		fwrite(text.data, 1, text.len, stdout);
 	if (text.len)

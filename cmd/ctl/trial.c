@@ -453,6 +453,17 @@ static const char *search_sizes(struct trial *t, const struct conf *c, struct si
 	return s->peak > 0 ? NULL : t->why.msg;
 }
 
+enum err_code trial_require_numbers(const struct conf *c, const char *reason, struct err *e)
+{
+	static const char *const keys[] = { "workers", "servers" };
+
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (conf_automatic(c, conf_key_find(keys[i], NULL)))
+			return err_set(e, ERR_CONFIG, "%s: auto %s; give a number", keys[i],
+			    reason);
+	return ERR_OK;
+}
+
 enum err_code trial_choose_sizes(struct conf *c, const char *dir, const char *resume, struct err *e)
 {
 	struct sizing first = { c->workers.max, c->servers };
@@ -465,9 +476,7 @@ enum err_code trial_choose_sizes(struct conf *c, const char *dir, const char *re
 	if (!s.workers && !s.servers)
 		return ERR_OK;
 	if (c->hosts.n)
-		return err_set(e, ERR_CONFIG,
-		    "%s: auto measures one host only; give a number to a cluster with hosts",
-		    s.workers ? "workers" : "servers");
+		return trial_require_numbers(c, "cannot be used with hosts", e);
 	if (resume && (strcmp(resume, "auto") == 0 || strncmp(resume, "step=", 5) == 0) &&
 	    adopt_sizes_of_run(c, &s, dir))
 		return ERR_OK;

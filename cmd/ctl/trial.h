@@ -21,4 +21,8 @@
 enum err_code trial_choose_sizes(struct conf *c, const char *dir, const char *resume,
     struct err *e);
 
+/* ERR_CONFIG if one of the two numbers is "auto"; reason completes "workers: auto ...".  For commands whose
+ * processes read the cluster file on several hosts, where the rule of thumb gives different numbers. */
+enum err_code trial_require_numbers(const struct conf *c, const char *reason, struct err *e);
+
 #endif

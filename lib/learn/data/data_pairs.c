@@ -379,7 +379,7 @@ void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n,
 	b->start[0] = 0;
 	for (size_t i = 0; i < n; i++) {
 		const uint32_t *col = d->col + d->start[index[i]];
-		uint32_t drawn;
+		uint32_t drawn = 0;
 		struct rng r;
 
 		rng_init(&r,

@@ -99,6 +99,7 @@ static const struct row {
 	{ "outer", "nesterov", "\"nesterov\"", "aver", NULL },
 	{ "suite", "poly1305", "\"poly1305\"", "poly", NULL },
 	{ "transport", "tcp", "\"tcp\"", "udp", NULL },
+	{ "net", "100M,10ms", "\"100M,10ms\"", "", NULL },
 	{ "spin", "50us", "\"50us\"", "0.5us", "11ms" },
 	{ "listen", "[::1]:7000", "\"[::1]:7000\"", "::1:7000", "127.0.0.1:65536" },
 	{ "http", "localhost:80", "\"localhost:80\"", "localhost", ":80" },

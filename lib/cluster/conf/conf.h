@@ -89,7 +89,7 @@ struct conf {
 	char *row_ids, *sparse, *via, *filter;
 	bool feedback;
 	int64_t accumulate, local_steps;
-	char *outer, *suite, *transport, *listen, *http;
+	char *outer, *suite, *transport, *net, *listen, *http;
 	struct conf_strs hosts; /* entries, as conf/hosts.h reads them */
 	bool read_only;
 	uint64_t mem_limit;                       /* bytes, 0: none */

@@ -30,6 +30,7 @@
 #include "format/uri.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
+#include "wire/emulated_link.h"
 
 #define NAMES_MAX         64
 #define STEP_EXAMPLES_MAX (UINT64_C(1) << 31)
@@ -616,6 +617,28 @@ static enum err_code check_stop(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* Checks the emulated links of workers. Only connections from a worker to a server or relay use them. */
+static enum err_code check_net(const struct conf *c, struct err *e)
+{
+	struct emulated_link_spec spec;
+	int64_t last;
+
+	if (emulated_link_parse(c->net, 0, &spec, &last, e))
+		return err_prefix(e, "net");
+	if (last >= c->workers.max)
+		return err_set(e, ERR_CONFIG,
+		    "net: there is no worker-%lld, because workers is %lld", (long long)last,
+		    (long long)c->workers.max);
+	if (conf_is_named(c->net) && strcmp(c->via, "servers") != 0)
+		return err_set(e, ERR_CONFIG,
+		    "net: links between workers are not emulated; via must be servers");
+	if (conf_is_named(c->net) && strcmp(c->transport, "auto") != 0 &&
+	    strcmp(c->transport, "tcp") != 0)
+		return err_set(e, ERR_CONFIG,
+		    "net: emulated links use TCP; transport must be auto or tcp");
+	return ERR_OK;
+}
+
 /* Checks job.slow. Workers of job.command compute outside of pskit, where nothing delays them. */
 static enum err_code check_slow(const struct conf *c, struct err *e)
 {
@@ -716,6 +739,7 @@ enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 		check_prefetch,
 		check_local,
 		check_via,
+		check_net,
 		check_times,
 		check_store,
 		check_job,

@@ -27,13 +27,21 @@ static enum err_code connect_target(const struct dial_target *to, char addr[stat
 	return net_connect(addr, fd, e);
 }
 
-static struct conn *begin_session(const struct dial_target *to, int fd,
-    const struct conn_handler *handler, void *ctx)
+/* Take over the descriptor, and close it on an error. */
+static enum err_code begin_session(const struct dial_target *to, int fd,
+    const struct conn_handler *handler, void *ctx, struct conn **out, struct err *e)
 {
 	struct hs_client_info info = to->info;
+	enum err_code rc = to->transport->carry ? to->transport->carry(to->transport, &fd, e)
+	                                        : ERR_OK;
 
+	if (rc) {
+		close(fd);
+		return rc;
+	}
 	memcpy(info.cluster, to->id->cluster, sizeof info.cluster);
-	return conn_dial(fd, to->id, to->key, &info, handler, ctx);
+	*out = conn_dial(fd, to->id, to->key, &info, handler, ctx);
+	return ERR_OK;
 }
 
 enum err_code dial(const struct dial_target *to, const struct conn_handler *handler, void *ctx,
@@ -43,9 +51,7 @@ enum err_code dial(const struct dial_target *to, const struct conn_handler *hand
 	int fd;
 	enum err_code rc = connect_target(to, addr, &fd, e);
 
-	if (!rc)
-		*out = begin_session(to, fd, handler, ctx);
-	return rc;
+	return rc ? rc : begin_session(to, fd, handler, ctx, out, e);
 }
 
 enum err_code dial_and_wait(const struct dial_target *to, int64_t patience, bool (*over)(void *),
@@ -70,10 +76,9 @@ enum err_code dial_and_wait(const struct dial_target *to, int64_t patience, bool
 		else if (clock_now() > end)
 			rc = err_set(e, ERR_UNREACH, "cannot reach %s: it does not answer", addr);
 	}
-	if (rc)
-		close(fd);
-	else
-		*out = begin_session(to, fd, handler, ctx);
+	if (!rc)
+		return begin_session(to, fd, handler, ctx, out, e);
+	close(fd);
 	return rc;
 }
 

@@ -41,7 +41,7 @@ static bool unless(bool reason_against)
 
 static const struct transport transports[] = {
 #define TRANSPORT(name, socket, offers, accepts, insists) \
-	{ #name, socket, offers, accepts, insists },
+	{ #name, socket, offers, accepts, insists, NULL },
 #include "wire/transport.def"
 #undef TRANSPORT
 };

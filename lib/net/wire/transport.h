@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include "core/err.h"
+
 /* A transport says how the records of a session go between two processes: by TCP, by a Unix socket,
  * or by memory that both share beside a Unix socket (conn_share).  The records are the same, and
  * between hosts all transports use TCP.  Variants are lines of transport.def.
@@ -24,6 +26,10 @@ struct transport {
 	/* The user wants shared memory: offer it even to a process that does not accept it, and warn
 	 * when there is none. */
 	bool insists;
+	/* The process that has begun to connect: replace *fd by a descriptor whose bytes take another
+	 * way to the same process; *fd then belongs to that way.  NULL: they take none.  On an error
+	 * *fd stays the caller's. */
+	enum err_code (*carry)(const struct transport *t, int *fd, struct err *e);
 };
 
 /* The transport of this name; NULL: there is none. */

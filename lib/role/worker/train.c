@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "msg/answer.h"
+#include "wire/emulated_link.h"
 #include "worker/data_facts.h"
 #include "worker/residual_file.h"
 #include "worker/step.h"
@@ -246,6 +247,24 @@ static enum err_code adopt_settings(struct worker *w, struct err *e)
 	return rc;
 }
 
+/* Opens the emulated link of the setting net, if there is one, and chooses the transport of the
+ * worker's connections to servers and relays. */
+static enum err_code open_network(struct worker *w, const struct transport **out, struct err *e)
+{
+	const struct conf *c = &w->job.conf;
+	struct emulated_link_spec spec;
+	int64_t last;
+	enum err_code rc = emulated_link_parse(c->net, w->rank, &spec, &last, e);
+
+	*out = transport_find(c->transport);
+	if (rc || !conf_is_named(c->net))
+		return rc;
+	rc = emulated_link_open(&spec, rng_mix((uint64_t)c->job.seed + w->rank), &w->net, e);
+	if (!rc)
+		*out = emulated_link_transport(w->net);
+	return rc;
+}
+
 /* Waits for the job's first step, then makes what depends on the job as it runs: the client, the
  * parameters, the batches. Restores residuals of a checkpoint. */
 static enum err_code start_training(struct worker *w, struct err *e)
@@ -253,7 +272,6 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	struct client_config cc = { .id = w->cfg->id,
 		.rank = w->rank,
 		.incarnation = w->incarnation,
-		.transport = transport_find(w->job.conf.transport),
 		.deadline = w->job.conf.deadline,
 		.spin = w->job.conf.spin,
 		.log = w->cfg->log,
@@ -279,6 +297,8 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		rc = adopt_settings(w, e);
 	if (!rc)
 		rc = worker_settings_coding(&w->job.conf, &cc.coding, e);
+	if (!rc)
+		rc = open_network(w, &cc.transport, e);
 	if (!rc)
 		rc = client_new(&cc, &w->client, e);
 	if (!rc)
@@ -596,6 +616,7 @@ enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 		cluster_view_report_unfit(w->cluster, w->cfg->rank, e);
 	/* The client goes first: its queued pushes point into the memory of the others. */
 	client_free(w->client);
+	emulated_link_close(w->net);
 	w->exchange->close(w);
 	local_free(w->local);
 	params_release(&w->params);

@@ -257,11 +257,11 @@ write_three_runs() {
 @test "emulated slow workers take their time, and are told of wherever the result is" {
 	write_cluster 1
 	train lin.json --set epochs=0 --set steps=10 --set slow=20ms,worker-1x3
-	has .emulated 20ms,worker-1x3
+	has .emulated job.slow=20ms,worker-1x3
 	# Ten steps of 60 ms in lockstep, and the same model as without.
 	at_least .seconds 0.6
 	run ps-ctl status -C lin.run
-	[[ $output == *"with emulated slow workers (20ms,worker-1x3)"* && $output != *"one process"* ]]
+	[[ $output == *"; emulated (job.slow=20ms,worker-1x3)"* && $output != *"one process"* ]]
 	slow=$(res .model_digest)
 	train lin.json --set epochs=0 --set steps=10
 	has .emulated null
@@ -271,13 +271,38 @@ write_three_runs() {
 	ps-ctl report lin.run >page
 	run ! grep -q 'slowed down' page
 	run -0 ps-ctl compare lin.run.1 lin.run
-	[[ $output =~ emulated\ +20ms,worker-1x3\ +- ]]
+	[[ $output =~ emulated\ +job.slow=20ms,worker-1x3\ +- ]]
 	run -0 ps-ctl compare lin.run.1 lin.run -x seconds
-	[[ $output == *"a  slow=20ms,worker-1x3"*"b  slow=none"*"the slow workers of a are emulated: job.slow=20ms,worker-1x3"* ]]
+	[[ $output == *"a  slow=20ms,worker-1x3"*"b  slow=none"*"run a is emulated: job.slow=20ms,worker-1x3"* ]]
 	run -0 ps-ctl sweep lin.json --grid lr=0.1 --set slow=1ms -x steps
-	[[ $output == *"the slow workers are emulated: job.slow=1ms"*"the slow workers of a are emulated: job.slow=1ms"* ]]
+	[[ $output == *"all points are emulated: job.slow=1ms"*"run a is emulated: job.slow=1ms"* ]]
 	run -78 ps-ctl run lin.json --set slow=worker-2x3
 	[[ $output == *"job.slow: there is no worker-2, because workers is 2"* ]]
 	run -78 ps-ctl run lin.json --set slow=3x
 	[[ $output == *"job.slow: must be none, or parts such as"* ]]
+}
+
+@test "an emulated link takes its time, trains the same model, and is told of wherever the result is" {
+	write_cluster 1
+	# Each of ten steps takes two round trips at least: parameters and the receipt of a push.
+	train lin.json --set epochs=0 --set steps=10 --set net=10M,worker-1:40ms
+	has .emulated net=10M,worker-1:40ms
+	at_least .seconds 0.4
+	emulated=$(res .model_digest)
+	train lin.json --set epochs=0 --set steps=10
+	has .emulated null
+	has .model_digest "$emulated"
+	run -0 ps-ctl compare lin.run.1 lin.run -x seconds
+	[[ $output == *"a  net=10M,worker-1:40ms"*"b  net=none"*"run a is emulated: net=10M,worker-1:40ms"* ]]
+	run -0 ps-ctl sweep lin.json --grid net=1G,100M --set slow=1ms -x steps
+	[[ $output == *"run a is emulated: job.slow=1ms net=1"* ]]
+	while read -r text error; do
+		run -78 ps-ctl run lin.json --set slow=none --set "net=10M" --set "$text"
+		[[ $output == *"$error"* ]] || { echo "$text: $output"; false; }
+	done <<-END
+	net=worker-2:1M net: there is no worker-2, because workers is 2
+	net=fast net: must be none, or parts such as 100M
+	via=allreduce net: links between workers are not emulated
+	transport=shm net: emulated links use TCP; transport must be auto or tcp
+	END
 }

@@ -100,7 +100,7 @@ static json_t *settings_rows(const struct comparison *c)
 }
 
 /* Makes a row for each figure of the results, one for the digest of the model, and one that tells of
- * emulated slow workers, if there are any. */
+ * emulated slow workers and links, if there are any. */
 static json_t *results_rows(const struct comparison *c)
 {
 	json_t *figures = report_figure_names(c->run, c->n), *rows = json_array();

@@ -86,8 +86,8 @@ static void put_html_table(struct buf *out, const struct curve_set *s)
 	for (size_t i = 0; i < s->n; i++)
 		if (*report_emulation(s->of[i].run)) {
 			buf_puts(out, "<p class=\"note\">");
-			report_html_printf(out, "The slow workers of %s are emulated: job.slow=%s",
-			    s->of[i].run->name, report_emulation(s->of[i].run));
+			report_html_printf(out, "%s is emulated: %s", s->of[i].run->name,
+			    report_emulation(s->of[i].run));
 			buf_puts(out, "</p>\n");
 		}
 	if (!s->target_is_given)

@@ -289,8 +289,8 @@ static void print_table(const struct curve_set *s)
 	report_text_table_print(&t);
 	for (size_t i = 0; i < s->n; i++)
 		if (*report_emulation(s->of[i].run))
-			plain_print(stdout, "the slow workers of %c are emulated: job.slow=%s\n",
-			    CURVE_LETTER(i), report_emulation(s->of[i].run));
+			plain_print(stdout, "run %c is emulated: %s\n", CURVE_LETTER(i),
+			    report_emulation(s->of[i].run));
 	free(cell);
 	free(target);
 }

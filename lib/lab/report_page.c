@@ -90,14 +90,14 @@ void report_page_end(struct buf *out, const char *command)
 	    PSKIT_VERSION, command, now, now + 11);
 }
 
-/* Appends a note when workers were slowed down on purpose: the times are no measurements. */
+/* Appends a note when workers or their links were slowed down on purpose: the times are no measurements. */
 static void put_emulation(struct buf *out, const struct report_run *r)
 {
-	const char *slow = report_emulation(r);
+	const char *how = report_emulation(r);
 
-	if (*slow) {
+	if (*how) {
 		buf_puts(out, "<p class=\"reason\"><b>emulated</b>: ");
-		report_html_printf(out, "workers were slowed down by job.slow=%s", slow);
+		report_html_printf(out, "workers or their links were slowed down by %s", how);
 		buf_puts(out, "</p>\n");
 	}
 }

@@ -325,6 +325,8 @@ enum err_code report_run_read(const char *run, struct report_run *r, struct err 
 	last = read_last_status(r->dir);
 	read_run_begin(r);
 	read_run_state(r, last);
+	r->emulation = conf_emulation(json_str(r->settings, "job.slow", "none"),
+	    json_str(r->settings, "net", "none"));
 	json_decref(last);
 	json_decref(config);
 	return ERR_OK;
@@ -335,6 +337,7 @@ void report_run_release(struct report_run *r)
 	free(r->dir);
 	free(r->name);
 	free(r->cluster);
+	free(r->emulation);
 	json_decref(r->settings);
 	json_decref(r->result);
 	*r = (struct report_run){ 0 };
@@ -342,10 +345,7 @@ void report_run_release(struct report_run *r)
 
 const char *report_emulation(const struct report_run *r)
 {
-	const char *set = json_str(r->settings, "job.slow", "none"),
-	           *slow = json_str(r->result, "emulated", set);
-
-	return conf_is_named(slow) ? slow : "";
+	return json_str(r->result, "emulated", r->emulation ? r->emulation : "");
 }
 
 /* ---- the runs of a folder ---- */

@@ -19,6 +19,7 @@ struct report_run {
 	const char *state; /* running, done, failed, stopped, or crashed (ended without a result) */
 	json_t *settings;  /* flat, in the file's order: {"job.lr": 0.1, ...} */
 	json_t *result;    /* result.json, or one made from the last status (result.h) */
+	char *emulation;   /* of the settings, for a run without a result; NULL: none */
 	char *cluster;     /* the cluster's name, "" when it has none */
 	char began[32], ended[32]; /* RFC 3339; "" if unknown, or not ended yet */
 };
@@ -34,7 +35,8 @@ enum err_code report_run_list(const char *folder, struct report_run **list, size
     struct err *e);
 void report_run_list_free(struct report_run *list, size_t n);
 
-/* Returns how the run's workers were slowed down on purpose (job.slow), or "" when they were not. */
+/* Returns the settings that slowed down the run's workers or their links on purpose, as
+ * "job.slow=20ms net=100M", or "" when there are none. */
 const char *report_emulation(const struct report_run *r);
 /* Returns a new array with the names of the settings whose values differ between the runs. */
 json_t *report_run_differing_settings(const struct report_run *list, size_t n);

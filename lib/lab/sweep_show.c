@@ -185,15 +185,16 @@ static size_t count_points(const struct sweep *s, enum sweep_point_state state)
 	return n;
 }
 
-/* Tells of slow workers that are emulated in all points; otherwise the table has a column for them. */
+/* Tells of an emulation that all points share; otherwise the table has a column for it. */
 static void print_emulation(const struct sweep *s)
 {
 	for (size_t i = 0; i < s->npoints; i++) {
 		const struct point *p = &s->point[i];
-		const char *slow = json_str(p->result, "emulated", "");
+		const char *how = json_str(p->result, "emulated", "");
 
-		if (*slow && !json_object_get(p->settings, "job.slow")) {
-			plain_print(stdout, "the slow workers are emulated: job.slow=%s\n", slow);
+		if (*how && !json_object_get(p->settings, "job.slow") &&
+		    !json_object_get(p->settings, "net")) {
+			plain_print(stdout, "all points are emulated: %s\n", how);
 			return;
 		}
 	}

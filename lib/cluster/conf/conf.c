@@ -61,6 +61,14 @@ bool conf_is_named(const char *value)
 	return value && strcmp(value, "none") != 0;
 }
 
+char *conf_emulation(const char *slow, const char *net)
+{
+	bool slows = conf_is_named(slow), links = conf_is_named(net);
+
+	return mem_printf("%s%s%s%s%s", slows ? "job.slow=" : "", slows ? slow : "",
+	    slows && links ? " " : "", links ? "net=" : "", links ? net : "");
+}
+
 void conf_release(struct conf *c)
 {
 	size_t n;

@@ -103,6 +103,9 @@ struct conf {
 
 /* Does a key that may be "none" have another value? */
 bool conf_is_named(const char *value);
+/* The settings that slow down workers or their links on purpose, as "job.slow=20ms net=100M", in a fresh
+ * string; "": none. */
+char *conf_emulation(const char *slow, const char *net);
 /* The object store URI that checkpoints are uploaded to, "s3://BUCKET/PREFIX/NAME", in a fresh
  * string; NULL: none. */
 char *conf_checkpoint_uri(const struct conf *c);

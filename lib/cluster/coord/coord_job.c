@@ -376,6 +376,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	json_t *r = json_event("result");
 	/* The checkpoint of an earlier evaluation is the job's model. */
 	bool earlier = coord_early_stop_is_earlier(c);
+	char *emulation = conf_emulation(c->conf->job.slow, c->conf->net);
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
@@ -390,10 +391,11 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
 	json_object_set_new(r, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
-	if (conf_is_named(c->conf->job.slow))
-		json_object_set_new(r, "emulated", json_string(c->conf->job.slow));
+	if (*emulation)
+		json_object_set_new(r, "emulated", json_string(emulation));
 	else
 		add_seconds_alone(c, r);
+	free(emulation);
 	json_object_set_new(r, "train_loss",
 	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
 	json_object_set_new(r, "progressive_loss",

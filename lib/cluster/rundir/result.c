@@ -99,7 +99,7 @@ void result_sentence(const json_t *result, struct buf *out)
 	if (r.seconds > 0 && r.alone_seconds > 0)
 		add_comparison_alone(&r, out);
 	if (*r.emulated)
-		buf_printf(out, "; with emulated slow workers (%s)", r.emulated);
+		buf_printf(out, "; emulated (%s)", r.emulated);
 	if (r.checkpoints_failed > 0)
 		buf_printf(out, "; %lld checkpoint%s failed: %s", (long long)r.checkpoints_failed,
 		    NUM_S(r.checkpoints_failed), *r.checkpoint_error ? r.checkpoint_error : "?");

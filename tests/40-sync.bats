@@ -181,21 +181,26 @@ inputs() {
 	done
 }
 
-@test "a learning rate by staleness: of one worker, whose pushes are never stale, the bits are those without" {
+@test "compensated staleness: of one worker, whose pushes are never stale, the bits are those without" {
 	sparse_data >s.svm
 	echo '{ "workers": 1, "servers": 2, "replicas": 2, "job": { "model": "softmax", "optimizer": "adam", "data": "s.svm", "epochs": 2, "batch": 9 } }' >one.json
 	digest_of one.json --set sync=asp
 	first=$DIGEST
-	for mode in asp:scaled ssp:0:scaled; do
+	for mode in asp:scaled ssp:0:scaled asp:dc:9 asp:dca ssp:0:dca:5; do
 		digest_of one.json --set sync=$mode
 		[ "$DIGEST" = "$first" ]
 	done
-	train one.json --set workers=3 --set sync=asp:scaled
-	for bad in asp:slow ssp:scaled; do
+	for mode in asp:scaled asp:dc:0.5 ssp:2:dca; do
+		train one.json --set workers=3 --set sync=$mode
+	done
+	for bad in asp:slow ssp:scaled asp:dc:0 asp:dc:x ssp:1:dca:-1 asp:scaled:2 bsp:dc; do
 		run ps-ctl run one.json --set sync=$bad
 		[ "$status" -eq 78 ]
-		[[ $output == *"sync: must be "*" or "*":scaled"*"got \"$bad\""* ]]
+		[[ $output == *"sync: must be "*"got \"$bad\""* ]]
 	done
+	run ps-ctl run one.json --set sync=asp:dc --set local_steps=2
+	[ "$status" -eq 78 ]
+	[[ $output == *"sync: dc compensates gradients, and with local_steps workers push differences"* ]]
 }
 
 @test "the same numbers as one process: every update rule" {

@@ -29,7 +29,7 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	begin c.json
 	wait_for 20 step_is_past 20
 	n=0
-	for set in lr=0.005 "codec=int8 lr=0.004" optimizer=adam batch=32 sync=asp sync=asp:scaled "batch=8 lr=0.002" optimizer=adagrad sync=ssp:3:scaled \
+	for set in lr=0.005 "codec=int8 lr=0.004" optimizer=adam batch=32 sync=asp sync=asp:scaled sync=asp:dca "batch=8 lr=0.002" optimizer=adagrad sync=ssp:3:scaled \
 		sync=ssp:1 optimizer=adamw sync=bsp backup=1 backup=0 local_steps=4 "local_steps=1 optimizer=sgd" clip_norm=1 \
 		accumulate=2 "schedule=step:1000:0.9 momentum=0.5 l2=0.0001" sync=asp sync=bsp; do
 		run -0 ps-ctl set -C "$RUN" $set

@@ -51,6 +51,48 @@ static void alike(void)
 			}
 }
 
+/* The values of the dense tables after five steps of two ranks, each push from version 0; the same on all
+ * nodes? */
+static bool values_after(const char *mode, float w[TABLES][8])
+{
+	struct net *x = net_open(mode, false, "momentum", "012", 2);
+	struct receipt r;
+	float now[8];
+	uint64_t v;
+	bool same = true;
+
+	for (uint64_t step = 0; step < 5; step++) {
+		same &= step_of(x, 0, step, "012", &r);
+		net_settle(x);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		net_layout(x, i == 0 ? "0" : i == 1 ? "1" : "2", -1);
+		net_view(x, i);
+		for (uint16_t t = 0; t < TABLES; t++) {
+			memset(now, 0, sizeof now);
+			same &= pull(x, i, t, 5, now, &v) == SHARD_OK;
+			same &= !i || memcmp(now, w[t], sizeof now) == 0;
+			memcpy(w[t], now, sizeof now);
+		}
+	}
+	same &= !x->bad;
+	net_close(x);
+	return same;
+}
+
+/* Only the head knows past values, and the others apply what it has made of a gradient. */
+static void compensated(void)
+{
+	float plain[TABLES][8], dc[TABLES][8], dca[TABLES][8];
+
+	ok(values_after("asp", plain) && values_after("asp:dc:0.5", dc) &&
+	        values_after("asp:dca", dca),
+	    "copies are alike, also with gradients that the head compensates");
+	ok(memcmp(plain, dc, sizeof dc) && memcmp(plain, dca, sizeof dca) &&
+	        memcmp(dc, dca, sizeof dca),
+	    "and these are other values than without");
+}
+
 static void receipts_wait(void)
 {
 	for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
@@ -857,6 +899,7 @@ static void many_touching(void)
 int main(void)
 {
 	alike();
+	compensated();
 	receipts_wait();
 	nothing_shown_that_can_be_lost();
 	a_claim_is_waited_for();

@@ -178,6 +178,38 @@ static void stale_pushes(void)
 	world_close(&x);
 }
 
+static bool is_near(float x, float wanted)
+{
+	return fabsf(x - wanted) < 1e-5f;
+}
+
+/* Gradients of 1, for whose delay the server makes up: by lambda g g (now - then), with the square divided by
+ * its root mean square in dca. One version is kept here, so `then` is never older than the one before. */
+static void compensated_pushes(void)
+{
+	struct receipt r;
+	struct world x;
+	float w;
+
+	world_open(&x, "asp:dc:0.5", false, "sgd", 1, 1);
+	w = pull_w(&x, 0);
+	push_w(&x, 0, 0, 1, 1, &r);
+	ok(is_near(pull_w(&x, 1), w - 1), "dc: a push that is not stale stays as it is");
+	push_w(&x, 0, 1, 1, 1, &r);
+	ok(is_near(pull_w(&x, 2), w - 1.5f), "staleness 1: 1 - 0.5 * 1");
+	push_w(&x, 0, 2, 1, 1, &r);
+	ok(r.staleness == 2 && is_near(pull_w(&x, 3), w - 2.25f),
+	    "a version that is not kept: from the oldest one, 1 - 0.5 * 0.5");
+	world_close(&x);
+	world_open(&x, "asp:dca:0.1", false, "sgd", 1, 1);
+	w = pull_w(&x, 0);
+	push_w(&x, 0, 0, 1, 1, &r);
+	push_w(&x, 0, 1, 1, 1, &r);
+	ok(is_near(pull_w(&x, 2), w - 1 - (1 - 0.1f / sqrtf(0.95f * 0.05f + 0.05f))),
+	    "dca: the constant over the root mean square of both gradients");
+	world_close(&x);
+}
+
 /* One large table, held by a server or on its way from there to us; and adam, which is asked about. */
 static struct settings_epoch adam_for(struct world *x, uint64_t mem_limit, uint16_t holder)
 {
@@ -210,6 +242,11 @@ static void room(void)
 	sync_parse("bsp", &r.mode, NULL);
 	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_CONFIG && strstr(e.msg, "mem_limit"),
 	    "and what bsp sums in beside it has not");
+	sync_parse("asp:scaled", &r.mode, NULL);
+	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_OK, "a smaller rate takes no room");
+	sync_parse("asp:dc", &r.mode, NULL);
+	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_CONFIG && strstr(e.msg, "mem_limit"),
+	    "and past values do");
 	world_close(&x);
 }
 
@@ -234,6 +271,7 @@ int main(void)
 	rows_too();
 	rule_of_a_table();
 	stale_pushes();
+	compensated_pushes();
 	room();
 	room_of_what_comes();
 	return tap_done();

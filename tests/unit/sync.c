@@ -40,6 +40,13 @@ static void words(void)
 	        refused("ssp::scaled") && refused("ssp:scaled") && refused("ssp:3:scaled:3") &&
 	        refused("bsp:scaled"),
 	    "a smaller learning rate for stale pushes is read and written");
+	ok(parses("asp:dc", "asp:dc") && parses("asp:dc:0.04", "asp:dc") &&
+	        parses("ssp:3:dca:0.5", "ssp:3:dca:0.5") &&
+	        parses("ssp:1000000:dca:1.23457e-05", "ssp:1000000:dca:1.23457e-05") &&
+	        refused("asp:dc:") && refused("asp:dc:0") && refused("asp:dc:-1") &&
+	        refused("asp:dca:1e7") && refused("asp:dca:nan") && refused("asp:scaled:2") &&
+	        refused("bsp:dc"),
+	    "a compensation of the delay is read and written, with its constant");
 	ok(refused("ssp") && refused("ssp:") && refused("ssp:-1") && refused("ssp:1000001") &&
 	        refused("ssp:3x"),
 	    "ssp without a number, or with a wrong one, is refused and quoted");

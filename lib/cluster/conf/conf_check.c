@@ -409,6 +409,11 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 		    "local_steps: with deterministic job.optimizer must be sgd, because the "
 		    "state of %s in a worker is lost with the worker",
 		    rule->name);
+	if (c->local_steps > 1 && stale_needs_values(&c->sync.stale))
+		return err_set(e, ERR_CONFIG,
+		    "sync: %s compensates gradients, and with local_steps workers push differences; "
+		    "must be bsp, ssp, asp or scaled",
+		    c->sync.stale.ops->name);
 	if (c->local_steps < 2 && strcmp(c->outer, "average") != 0)
 		return err_set(e, ERR_CONFIG, "outer: \"%s\" requires local_steps above 1",
 		    c->outer);

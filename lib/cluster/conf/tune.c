@@ -103,7 +103,7 @@ static bool advise_staleness(const struct tune_settings *now, struct shares s,
 	snprintf(out->set, sizeof out->set, "sync");
 	sync_format(&(struct sync_mode){ .ops = now->sync.ops,
 	                .staleness = to,
-	                .scaled = now->sync.scaled },
+	                .stale = now->sync.stale },
 	    out->value);
 	snprintf(out->why, sizeof out->why,
 	    "workers spend %.0f %% of their time waiting for other workers", 100 * s.wait);

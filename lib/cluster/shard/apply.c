@@ -3,6 +3,7 @@
 
 #include "codec/codec.h"
 #include "core/clock.h"
+#include "shard/past_values.h"
 #include "shard/repl.h"
 #include "shard/gate.h"
 #include "shard/reduced.h"
@@ -252,6 +253,7 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
     const struct push *push, bool acceptable, struct receipt *r)
 {
+	struct push compensated = *push;
 	bool outside = push->rank == SHARD_OUTSIDE;
 	const struct settings_epoch *epoch = outside ? settings_epoch_last(s)
 	                                             : settings_epoch_at(s, push->step);
@@ -276,14 +278,15 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 		/* A push from outside does not say what it was computed from. */
 		if (!outside)
 			divisor = sync_rate_divisor(&epoch->mode, staleness_at(push, p->version));
-		if (!part_apply_push(p, push, divisor))
+		if (!past_values_compensate(s, p, &epoch->mode.stale, &compensated) ||
+		    !part_apply_push(p, &compensated, divisor))
 			return SHARD_BAD;
 	}
 	if (!outside)
 		part_set_last(p, push->rank, push->step + 1);
 	if (!outside && !acceptable)
 		part_set_refused(p, push->rank, push->step);
-	repl_queue_push(s, p, push, divisor, !acceptable);
+	repl_queue_push(s, p, &compensated, divisor, !acceptable);
 	return make_receipt(s, p, push, false, acceptable ? PUSH_APPLIED : PUSH_REFUSED, r);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/procstat.h"
 #include "core/num.h"
+#include "shard/past_values.h"
 #include "shard/settings_epoch.h"
 #include "shard/robust.h"
 #include "shard/row_policy_state.h"
@@ -9,14 +10,16 @@
  * the rows were made. */
 
 /* All that a dense partition may ever take here, in bytes: values, optimizer state, two
- * accumulators (bsp), former values, change stamps, and the gradients kept by an aggregator. */
+ * accumulators (bsp), former values, change stamps, the gradients kept by an aggregator, and past
+ * values. */
 static uint64_t dense_bytes_max(const struct part *p, const struct shard *s,
-    const struct optim_rule *rule, bool sums)
+    const struct optim_rule *rule, bool sums, const struct sync_mode *mode)
 {
 	uint64_t copies = 1 + rule->nvectors + (s->cfg.deterministic ? 1 : 0) + (sums ? 2 : 0);
 
 	return copies * p->n * sizeof(float) +
-	    (part_logs_changes(p, &s->cfg) ? change_log_bytes(p->n) : 0) + robust_bytes(p, &s->cfg);
+	    (part_logs_changes(p, &s->cfg) ? change_log_bytes(p->n) : 0) +
+	    robust_bytes(p, &s->cfg) + past_values_bytes(s, &mode->stale, p->n);
 }
 
 /* Does the partition need accumulators, for the open step or for steps to come? */
@@ -29,7 +32,8 @@ static bool keeps_sums(const struct part *p, const struct shard *s)
 enum err_code budget_book(struct part *p, struct shard *s, struct err *e)
 {
 	struct budget *b = &s->budget;
-	uint64_t need = dense_bytes_max(p, s, p->optim.rule, keeps_sums(p, s)),
+	uint64_t need = dense_bytes_max(p, s, p->optim.rule, keeps_sums(p, s),
+	             &settings_epoch_last(s)->mode),
 	         used = atomic_fetch_add(&b->used, need) + need;
 
 	p->booked = need;
@@ -44,7 +48,8 @@ enum err_code budget_book(struct part *p, struct shard *s, struct err *e)
 
 void budget_rebook(struct part *p, struct shard *s)
 {
-	uint64_t need = dense_bytes_max(p, s, p->optim.rule, keeps_sums(p, s));
+	uint64_t need = dense_bytes_max(p, s, p->optim.rule, keeps_sums(p, s),
+	    &settings_epoch_last(s)->mode);
 
 	/* Sparse rows are booked as they come. */
 	if (p->sparse.rows)
@@ -74,8 +79,8 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 	had = optim_state_floats(p->optim.rule, cols, cols);
 	if (p->sparse.rows)
 		g->more += has > had ? rows_count(p->sparse.rows) * (has - had) * sizeof(float) : 0;
-	else if (dense_bytes_max(p, s, rule, sums) > p->booked)
-		g->more += dense_bytes_max(p, s, rule, sums) - p->booked;
+	else if (dense_bytes_max(p, s, rule, sums, &g->r->mode) > p->booked)
+		g->more += dense_bytes_max(p, s, rule, sums, &g->r->mode) - p->booked;
 	return true;
 }
 
@@ -113,7 +118,8 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
 
 		if (run && run_chain_index(run, s->cfg.self) >= 0)
 			more += t->sparse ? row_policy_state_sketch_bytes(t)
-			                  : dense_bytes_max(&p, s, rule, keeps_sums(&p, s));
+			                  : dense_bytes_max(&p, s, rule, keeps_sums(&p, s),
+			                        &settings_epoch_last(s)->mode);
 	}
 	if (left && more > left / (sharing ? sharing : 1))
 		return err_set(e, ERR_NOMEM,

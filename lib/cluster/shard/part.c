@@ -5,6 +5,7 @@
 #include "core/mem.h"
 #include "format/safetensors.h"
 #include "math/vec.h"
+#include "shard/past_values.h"
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
@@ -200,6 +201,7 @@ void part_release_values(struct shard *s, struct part *p)
 	free(p->dense.prev);
 	change_log_free(p->dense.stamps);
 	p->dense.stamps = NULL;
+	past_values_free(p);
 	p->dense.w = p->dense.state = p->dense.acc = p->dense.spare = p->dense.prev = NULL;
 	part_rows_free(p);
 	robust_free(p);

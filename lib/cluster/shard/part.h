@@ -78,6 +78,7 @@ struct part_dense {
 	float *acc, *spare;
 	float *prev;               /* the values before the last step (deterministic runs only) */
 	struct change_log *stamps; /* when each value changed; NULL: not wanted */
+	struct past_values *past;  /* versions before this one (past_values.h); NULL: none */
 };
 
 /* The rows of a sparse partition. acc and prev have bare values by row id. */

@@ -2,6 +2,7 @@
 #include "shard/settings_epoch.h"
 
 #include "core/mem.h"
+#include "shard/past_values.h"
 #include "shard/repl.h"
 
 /* Longest list. A worker that is so many epochs behind was lost long ago. */
@@ -293,5 +294,7 @@ void settings_epoch_set(struct shard *s, struct part *p, const struct settings_e
 			p->rule_began = p->version;
 	}
 	settings_epoch_begin(p, r);
+	if (!stale_needs_values(&r->mode.stale))
+		past_values_free(p);
 	budget_rebook(p, s);
 }

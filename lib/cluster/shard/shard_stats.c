@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: ISC */
+#include "shard/past_values.h"
+#include "shard/settings_epoch.h"
 #include "shard/row_policy_state.h"
 #include "shard/part.h"
 #include "shard/shard_ops.h"
@@ -153,7 +155,8 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	    (aggregate_compares(&s->cfg.aggregate)
 	            ? x->ranks * BLOCK(floats + sizeof *p->sum.gradients)
 	            : 0) +
-	    (p->dense.stamps ? BLOCK(change_log_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
+	    (p->dense.stamps ? BLOCK(change_log_bytes(p->n)) : 0) +
+	    past_values_bytes(s, &settings_epoch_last(s)->mode.stale, p->n) + BLOCK(sizeof *p) +
 	    BLOCK(x->ranks *
 	        (sizeof *p->pushes.last + sizeof *p->pushes.refused +
 	            (claimed ? sizeof *p->pushes.announced : 0) + s->ops->rank_bytes));

@@ -24,7 +24,7 @@ const struct sync_ops *sync_ops_at(size_t i)
 bool sync_same(const struct sync_mode *a, const struct sync_mode *b)
 {
 	return a->ops == b->ops && a->staleness == b->staleness && a->backup == b->backup &&
-	    a->scaled == b->scaled;
+	    a->stale.ops == b->stale.ops && a->stale.lambda == b->stale.lambda;
 }
 
 /* Fails with the list of all modes. */

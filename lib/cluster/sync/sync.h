@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "optim/stale.h"
 #include "sync/sync_ops.h"
 
 /* Decides when a server takes a push and answers a pull. This is pure state: no clock, lock, I/O or
@@ -91,7 +92,7 @@ struct sync_mode {
 	const struct sync_ops *ops; /* which mode; NULL: not set */
 	uint64_t staleness;         /* ssp: steps that a rank may be ahead of the slowest one */
 	unsigned backup;            /* bsp: ranks that a step does not wait for */
-	bool scaled;                /* ssp, asp: stale pushes have smaller learning rates */
+	struct stale stale;         /* ssp, asp: what is done about the staleness of pushes */
 };
 #define SYNC_STALENESS_MAX 1000000u
 /* The mode of a job that names none. */
@@ -120,7 +121,8 @@ static inline uint64_t sync_needed_step(const struct sync_mode *m, uint64_t step
 /* Returns the divisor of the learning rate of a push of this staleness; 1: the rate stays as it is. */
 static inline uint64_t sync_rate_divisor(const struct sync_mode *m, uint64_t staleness)
 {
-	return m->ops->rate_divisor ? m->ops->rate_divisor(m, staleness) : 1;
+	return m->stale.ops && m->stale.ops->rate_divisor ? m->stale.ops->rate_divisor(staleness)
+	                                                  : 1;
 }
 
 /* True when both modes and all their parameters are equal. */

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: ISC */
 #include <stdio.h>
-#include <string.h>
 
 #include "sync/sync.h"
 
 /* Asynchronous (B. Recht et al., Hogwild!, NIPS 2011; J. Dean et al., Large scale distributed deep
- * networks, NIPS 2012). A push is applied on arrival, and a pull is always answered. asp:scaled divides
- * the learning rate of a push by its staleness (W. Zhang et al., Staleness-aware async-SGD for
- * distributed deep learning, IJCAI 2016). */
+ * networks, NIPS 2012). A push is applied on arrival, and a pull is always answered. asp:NAME compensates
+ * the staleness of pushes (optim/stale.h). */
 
 static bool parse_asp(const char *argument, struct sync_mode *m)
 {
-	m->scaled = argument && strcmp(argument, "scaled") == 0;
-	return !argument || m->scaled;
+	return !argument || stale_parse(argument, &m->stale);
 }
 
 static void format_asp(const struct sync_mode *m, char out[static 32])
 {
-	snprintf(out, 32, "asp%s", m->scaled ? ":scaled" : "");
+	char stale[STALE_TEXT];
+
+	stale_format(&m->stale, stale);
+	snprintf(out, 32, "asp%s", stale);
 }
 
 static uint64_t needed_by_asp(const struct sync_mode *m, uint64_t step)
@@ -45,22 +45,16 @@ static uint64_t clock_max_asp(const struct sync *s)
 	return SYNC_NEVER;
 }
 
-static uint64_t rate_divisor_asp(const struct sync_mode *m, uint64_t staleness)
-{
-	return m->scaled && staleness > 1 ? staleness : 1;
-}
-
 const struct sync_ops sync_asp = {
 	.name = "asp",
-	.accepts = "asp or asp:scaled",
+	.accepts = "asp or asp:C, where C is " STALE_FORMS,
 	.help =
-	    "asynchronous: applied on arrival, no worker waits; asp:scaled: stale pushes by a smaller learning rate",
+	    "asynchronous: applied on arrival, no worker waits; asp:scaled, asp:dc, asp:dca: made up for staleness",
 	.parse = parse_asp,
 	.format = format_asp,
 	.needed = needed_by_asp,
 	.may_pull = may_pull_asp,
 	.may_prefetch = may_pull_asp,
 	.steps_done = steps_done_asp,
-	.rate_divisor = rate_divisor_asp,
 	.clock_max = clock_max_asp,
 };

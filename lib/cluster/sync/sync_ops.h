@@ -50,10 +50,6 @@ struct sync_ops {
 	bool (*may_prefetch)(const struct sync *s, uint64_t step);
 	/* Are all steps before `end` done, so that another mode may begin at `end`? */
 	bool (*steps_done)(const struct sync *s, uint64_t end);
-	/* Returns the divisor, at least 1, of the learning rate of a push of this staleness, which is the
-	 * number of updates that the partition has made since the push's worker pulled. NULL in modes
-	 * that sum steps. */
-	uint64_t (*rate_divisor)(const struct sync_mode *m, uint64_t staleness);
 	/* The highest clock that an honest rank can have now; SYNC_NEVER when there is no limit. */
 	uint64_t (*clock_max)(const struct sync *s);
 };

@@ -8,8 +8,7 @@
 /* Stale synchronous (Q. Ho et al., More effective distributed ML via a stale synchronous parallel
  * parameter server, NIPS 2013). A push is applied on arrival; a worker at step N waits until all
  * others have completed the steps before N - S, and then sees all updates of those steps.
- * ssp:S:scaled divides the learning rate of a push by its staleness, as asp:scaled does
- * (sync_asp.c). */
+ * ssp:S:NAME compensates the staleness of pushes (optim/stale.h). */
 
 static bool parse_ssp(const char *argument, struct sync_mode *m)
 {
@@ -19,14 +18,16 @@ static bool parse_ssp(const char *argument, struct sync_mode *m)
 	if (!n || n >= sizeof number)
 		return false;
 	snprintf(number, sizeof number, "%.*s", (int)n, argument);
-	m->scaled = strcmp(argument + n, ":scaled") == 0;
-	return (m->scaled || !argument[n]) && num_uint(number, SYNC_STALENESS_MAX, &m->staleness);
+	return (!argument[n] || stale_parse(argument + n + 1, &m->stale)) &&
+	    num_uint(number, SYNC_STALENESS_MAX, &m->staleness);
 }
 
 static void format_ssp(const struct sync_mode *m, char out[static 32])
 {
-	snprintf(out, 32, "ssp:%llu%s", (unsigned long long)m->staleness,
-	    m->scaled ? ":scaled" : "");
+	char stale[STALE_TEXT];
+
+	stale_format(&m->stale, stale);
+	snprintf(out, 32, "ssp:%u%s", (unsigned)m->staleness, stale);
 }
 
 static uint64_t needed_by_ssp(const struct sync_mode *m, uint64_t step)
@@ -52,16 +53,11 @@ static uint64_t clock_max_ssp(const struct sync *s)
 	return SYNC_NEVER;
 }
 
-static uint64_t rate_divisor_ssp(const struct sync_mode *m, uint64_t staleness)
-{
-	return m->scaled && staleness > 1 ? staleness : 1;
-}
-
 const struct sync_ops sync_ssp = {
 	.name = "ssp",
-	.accepts = "ssp:S or ssp:S:scaled with S from 0 to 1000000",
+	.accepts = "ssp:S or ssp:S:C with S from 0 to 1000000, where C is " STALE_FORMS,
 	.help = "stale synchronous: applied on arrival, no worker more than S steps ahead; "
-	        "ssp:S:scaled: stale pushes by a smaller learning rate",
+	        "ssp:S:scaled, :dc or :dca: made up for staleness",
 	.bounds_staleness = true,
 	.parse = parse_ssp,
 	.format = format_ssp,
@@ -69,6 +65,5 @@ const struct sync_ops sync_ssp = {
 	.may_pull = may_pull_ssp,
 	.may_prefetch = may_pull_ssp,
 	.steps_done = steps_done_ssp,
-	.rate_divisor = rate_divisor_ssp,
 	.clock_max = clock_max_ssp,
 };

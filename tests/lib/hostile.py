@@ -409,7 +409,7 @@ def case_shared():
         sys.exit(f"{len(os.listdir(descriptors))} descriptors are open, {before} were before")
 
 
-PLACE, PLACE_BYTES, VALUES_AT = 8192, 266240, 64
+PLACE, PLACE_BYTES, VALUES_AT = 8192, 266240, 16
 
 
 def must_fail(what, function, *args):

@@ -10,15 +10,15 @@
 
 #include "core/mem.h"
 
-#define LINE  64u
-#define PAGE  4096u
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+#define VALUES 16u
+#define PAGE   4096u
+#define SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
-/* The bytes do not begin at the beginning of a page, where the system's allocator puts large arrays: on
- * some processors a copy between equal offsets in pages takes half as long again. */
+/* The bytes begin at the same offset in a page as the large arrays of the system's allocator.  With other
+ * offsets a processor may take a load from one array for dependent on a store to the other. */
 struct place {
 	_Alignas(PAGE) _Atomic uint64_t state;
-	_Alignas(LINE) uint8_t bytes[PUBLISHED_BYTES];
+	_Alignas(VALUES) uint8_t bytes[PUBLISHED_BYTES];
 };
 
 struct published {

@@ -41,7 +41,7 @@ enum err_code published_new(struct published **out, struct err *e);
 void published_free(struct published *p);
 /* The descriptor for readers.  It belongs to p. */
 int published_fd(const struct published *p);
-/* A place for this number of bytes, with any contents, aligned to 64 bytes.  NULL: there is none, they are
+/* A place for this number of bytes, with any contents, aligned to 16 bytes.  NULL: there is none, they are
  * more than PUBLISHED_BYTES, or p is NULL. */
 void *published_take(struct published *p, size_t bytes);
 /* Give a place back.  Readers that have been told of it find that it has changed. */

@@ -321,6 +321,16 @@ static void test_defaults_of_job(void)
 	        conf_epochs(&c, 40000, 4001) == (uint64_t)c.job.epochs,
 	    "but not where features have vectors and few examples");
 	conf_release(&c);
+	load("{\"job\": {\"model\": \"linear\", \"data\": \"d.csv\"}}", NULL, 0, &c);
+	ok(conf_epochs(&c, 5000, 9) == 200 && conf_epochs(&c, 2000, 9) == 500 &&
+	        conf_epochs(&c, 100, 9) == 500,
+	    "least squares need more passes over few examples, up to a limit");
+	conf_release(&c);
+	ok(!load("{\"job\": {\"model\": \"mf\", \"data\": \"d.csv?format=ratings\"}}", NULL, 0,
+	       &c) &&
+	        c.job.epochs > 0 && conf_epochs(&c, 1000, 9) == (uint64_t)c.job.epochs,
+	    "and factors of ratings none, which overfit: %s, %lld", e.msg, (long long)c.job.epochs);
+	conf_release(&c);
 	ok(!load(JOB(", \"steps\": 9"), NULL, 0, &c) && c.job.epochs == 1, "epochs and steps");
 	conf_release(&c);
 	load("{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"steps\": 9}}", NULL, 0, &c);

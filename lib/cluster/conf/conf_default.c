@@ -210,14 +210,15 @@ void conf_derive(struct conf *c)
 
 uint64_t conf_epochs(const struct conf *c, uint64_t examples, uint64_t rows)
 {
-	const struct model_info *model = model_info_find(c->job.model);
+	const struct model_info *model = c->job.model ? model_info_find(c->job.model) : NULL;
 	uint64_t least = (uint64_t)c->job.epochs, wanted;
 
-	if (conf_given(c, conf_key_find("job.epochs", NULL)) || !least || !examples)
+	if (conf_given(c, conf_key_find("job.epochs", NULL)) || !least || !examples || !model)
 		return least;
-	if (model && model->vectors && examples / CONF_EXAMPLES_OF_ROW < rows)
+	if (model->vectors && examples / CONF_EXAMPLES_OF_ROW < rows)
 		return least;
-	wanted = (CONF_EXAMPLES_WANTED + examples - 1) / examples;
-	wanted = wanted > CONF_EPOCHS_MOST ? CONF_EPOCHS_MOST : wanted;
+	if (examples < CONF_EXAMPLES_LEAST)
+		examples = CONF_EXAMPLES_LEAST;
+	wanted = (model->enough + examples - 1) / examples;
 	return wanted > least ? wanted : least;
 }

@@ -53,12 +53,12 @@ size_t conf_rule_keys(const char *names[static CONF_RULE_KEYS_MAX]);
 char *conf_rule_defaults(const struct optim_rule *rule);
 
 /* Passes over data of so many examples (0: not known). job.epochs, unless it is the model's default:
- * then small data are passed more often, until CONF_EXAMPLES_WANTED examples have been seen. A model with
+ * then small data are passed more often, until as many examples have been used as are enough for the model
+ * (model_info.enough); less than CONF_EXAMPLES_LEAST are passed as often as these. A model with
  * vectors of features (model_info.vectors) passes them more often only with CONF_EXAMPLES_OF_ROW
  * examples for each row of its largest table. 0: no limit. */
 #define CONF_EXAMPLES_OF_ROW UINT64_C(10)
-#define CONF_EXAMPLES_WANTED UINT64_C(400000)
-#define CONF_EPOCHS_MOST     UINT64_C(200)
+#define CONF_EXAMPLES_LEAST  UINT64_C(2000)
 uint64_t conf_epochs(const struct conf *c, uint64_t examples, uint64_t rows);
 
 /* Examples of one worker's step: all its batches from one push to the next. */

@@ -15,7 +15,7 @@
 
 enum {
 	NKINDS =
-#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, ...) 1 +
+#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, enough, ...) 1 +
 #include "model/model.def"
 #undef MODEL
 	    0

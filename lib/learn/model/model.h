@@ -95,6 +95,9 @@ struct model_info {
 	 * as --set takes them; "" where nothing is special. job.lr and the rule's other constants hold
 	 * with the optimizer that stands beside them. */
 	const char *defaults;
+	/* Small data are passed over more often than the default of job.epochs says, until so many examples
+	 * have been used; 0: they are not. */
+	uint64_t enough;
 	enum model_task task; /* with its own loss */
 	const char *loss;     /* its own; NULL: it is none of loss.def, and no other may be named */
 	unsigned takes;       /* MODEL_TAKES_ of other losses */

@@ -60,7 +60,8 @@ const struct model_kind model_kind_custom = {
 };
 
 enum {
-#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, ...) KIND_##name,
+#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, enough, ...) \
+	KIND_##name,
 #include "model/model.def"
 #undef MODEL
 	NKINDS

@@ -6,8 +6,9 @@
 /* In an object of its own, so that programs which only name models do not link the arithmetic, and
  * with it BLAS. */
 static const struct model_info infos[] = {
-#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, ...) \
-	{ #name, help, tables, defaults, task, loss, takes, reads, vectors, { __VA_ARGS__ } },
+#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, enough, ...) \
+	{ #name, help, tables, defaults, enough, task, loss, takes, reads, vectors, \
+		{ __VA_ARGS__ } },
 #define AXES(table, rows, columns) \
 	{ \
 		table, MODEL_AXIS_##rows, MODEL_AXIS_##columns \

@@ -24,7 +24,7 @@ struct model_kind {
 	    float *scores);
 };
 
-#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, ...) \
+#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, enough, ...) \
 	extern const struct model_kind model_kind_##name;
 #include "model/model.def"
 #undef MODEL

@@ -4,7 +4,7 @@
 /* In an object of its own: whatever refers to it links the arithmetic of all models, and with it
  * BLAS. */
 const struct model_kind *const model_kinds_all[] = {
-#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, ...) \
+#define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, enough, ...) \
 	&model_kind_##name,
 #include "model/model.def"
 #undef MODEL

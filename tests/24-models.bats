@@ -327,6 +327,13 @@ write_data_of() {
 	[[ $output == *"--set hidden=[256]"* ]]
 }
 
+@test "vectors of rare features are trained in few passes, and linear weights in many" {
+	awk 'BEGIN { srand(3); for (i = 0; i < 4000; i++) print i % 2, 1 + int(rand() * 2000) ":1", 2001 + int(rand() * 2000) ":1" }' >rare.svm
+	echo '{ "job": { "model": "fm", "data": "rare.svm" } }' >rare.json
+	ps-ctl run rare --json 2>/dev/null | tail -n 1 | jq -e '.examples == 2 * 4000'
+	ps-ctl run rare --set model=logistic --json 2>/dev/null | tail -n 1 | jq -e '.examples == 100 * 4000'
+}
+
 @test "a loss that is not finite: data read in the wrong format are named" {
 	ps-ctl init --model mf m 2>/dev/null
 	write_data_of mf m

@@ -578,16 +578,6 @@ static enum err_code allow_bad_lines(struct job *j, struct log *log, struct err 
 	return ERR_OK;
 }
 
-uint64_t job_most_rows(const struct job *j)
-{
-	uint64_t most = 0;
-
-	for (size_t i = 0; i < j->ntables; i++)
-		if (j->table[i].rows > most)
-			most = j->table[i].rows;
-	return most;
-}
-
 enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out,
     struct err *e)
 {
@@ -696,6 +686,16 @@ static uint64_t proposed_rows(const struct job *j, const struct model_table *t)
 	if (!t->sparse)
 		return t->rows;
 	return j->train->cols < most ? j->train->cols : most;
+}
+
+uint64_t job_most_rows(const struct job *j)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < j->ntables; i++)
+		if (proposed_rows(j, &j->table[i]) > most)
+			most = proposed_rows(j, &j->table[i]);
+	return most;
 }
 
 json_t *job_tables(const struct job *j)

@@ -216,7 +216,7 @@ inputs() {
 	check mlp ftrl 0.05 --activation tanh --l1 0.001 --l2 0.001
 	check mlp amsgrad 0.003 --activation tanh --l2 0.01
 	check mlp rowwise_adagrad 0.05 --activation tanh
-	check mlp lamb 0.01 --activation tanh --l2 0.01
+	check mlp lamb 0.002 --activation tanh --l2 0.01
 	compare 11
 }
 

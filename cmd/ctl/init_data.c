@@ -30,7 +30,7 @@
 #define CODES_LEAST 3u
 #define CODES_MOST  12u
 #define CODES_ROWS  30u
-/* From here on different whole numbers may be one float. */
+/* Different whole numbers from this one on may become the same float. */
 #define CODES_LIMIT 0x1p24
 #define BATCH       64u
 /* Bytes that a byte of a compressed table becomes, about. */

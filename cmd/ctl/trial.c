@@ -31,7 +31,7 @@
 #define CONFIG_MAX (1u << 20)
 /* A job that reads fewer bytes than this takes less time than the trials would be worth. */
 #define SHORT_BYTES (64.0 * 1024 * 1024)
-/* So does one with fewer examples for each worker. */
+/* A job in which each worker trains on fewer examples than this is as short. */
 #define SHORT_EXAMPLES 1e6
 /* The time of a measurement, from the first examples on. */
 #define WINDOW (700 * NSEC_PER_MSEC)
@@ -40,7 +40,7 @@
 /* The longest time for all trials, and the part of the job's time. */
 #define BUDGET_MAX  (5 * NSEC_PER_SEC)
 #define BUDGET_PART 0.03
-/* Often enough to see the first examples soon. */
+/* The status is read this often, so that the first examples are seen soon. */
 #define PACE_MS  10
 #define TIMEOUT  NSEC_PER_SEC
 #define GRACE    (2 * NSEC_PER_SEC)

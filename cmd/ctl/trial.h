@@ -11,10 +11,11 @@
  *
  *   - A run that is resumed (resume, as in resume_prepare) keeps the numbers in the cluster.json of its run
  *     directory `dir`.
- *   - With one processor, or a job that is short, or one whose data cannot be read twice, the rule of thumb holds.
- *   - Otherwise trials with real processes in $TMPDIR measure the candidates of conf/sizing.h.  They evaluate
- *     nothing and write no checkpoint.  They end after 5 s, or after 3 % of the time that the job is expected to
- *     take, but the first one is always finished.
+ *   - With one processor, or a job that is short, or one whose data cannot be read twice, the rule of
+ *     thumb holds.
+ *   - Otherwise trials with real processes in $TMPDIR measure the candidates of conf/sizing.h.  They
+ *     evaluate nothing and write no checkpoint.  They end after 5 s, or after 3 % of the time that the
+ *     job is expected to take, but the first one is always finished.
  *
  * ERR_CONFIG: the cluster has several hosts, or the numbers do not suit the other keys.  A signal (SIGINT,
  * SIGTERM, SIGHUP) ends the trials, and then this process.  Call it before the first thread. */

@@ -16,7 +16,7 @@
 
 #define N 8192u
 
-/* What the server does with a pull that may be answered by a place. */
+/* The server answers a pull that may be answered by a place in one of these ways. */
 enum deed { NAMES, CHANGES_AFTER, STOPS_IN_CHANGE, NAMES_NO_PLACE, NAMES_LESS, INSISTS };
 
 struct giver {
@@ -127,7 +127,7 @@ static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payl
 
 static const struct conn_handler handler = { .admit = admit, .live = live, .record = record };
 
-static void turn(struct giver *x)
+static void serve_giver(struct giver *x)
 {
 	int fd = x->conn ? -1 : net_accept(x->listener);
 
@@ -217,7 +217,7 @@ static bool pull(struct giver *x, struct client *c)
 	x->ended = false;
 	do {
 		client_poke(c);
-		turn(x);
+		serve_giver(x);
 		now = client_version(c, t, 0);
 	} while ((now == before || now != x->version) && !x->ended && clock_now() < end);
 	return now == x->version && now != before;

@@ -617,8 +617,7 @@ static void replace_leaseholder(struct scene *s)
 		    (long long)json_int(s->proposal[i], "id", 0));
 }
 
-/* Where a worker that is lost was in its range is known once the servers have told which of its pushes
- * count. */
+/* The ranges of a lost worker are leased again once the servers have told which of its pushes count. */
 static void settling(void)
 {
 	static const char more[] =

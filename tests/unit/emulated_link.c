@@ -154,7 +154,7 @@ static void transfers(void)
 	ok(time_transfers(&lossy, 1) >= 0.15, "a lost segment comes a round trip later");
 }
 
-/* What was sent before the connection and the link are closed arrives. */
+/* Bytes that were sent before the connection and the link are closed arrive. */
 static void closing(void)
 {
 	const struct emulated_link_spec far = { .delay = 20 * NSEC_PER_MSEC };

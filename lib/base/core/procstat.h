@@ -25,9 +25,9 @@ struct procfiles {
 bool procstat_files(int pid, struct procfiles *out);
 /* Raises this process's limit of descriptors to its hard limit; returns the limit. */
 uint64_t procstat_raise_files(void);
-/* The number of processors that this process may use: those of its affinity (taskset), or fewer if the cpu.max
- * of its cgroup, or of one above it, allows less time; a fraction of one counts as one. At least 1. Limits of
- * cgroups of version 1 are not read. */
+/* Returns the number of processors that this process may use: those of its affinity (taskset), or fewer
+ * if the cpu.max of its cgroup, or of one above it, allows less time. A fraction of one counts as one.
+ * Limits of cgroups of version 1 are not read. */
 unsigned procstat_processors(void);
 /* Memory that this host has available for programs (MemAvailable), in bytes; 0: unknown. */
 uint64_t procstat_memory(void);

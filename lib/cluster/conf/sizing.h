@@ -9,8 +9,9 @@
 /* The numbers of workers and servers of a cluster whose file says "auto": a rule of thumb, and a search by
  * trials for the fastest numbers.  Pure: no clock, thread or I/O; the caller runs the trials.
  *
- * Stages of a search.  A smaller cluster is accepted if it is at most SIZING_MARGIN slower than the fastest
- * trial, and a larger one only if it is faster by more than that, so that noise does not choose more processes:
+ * A search has these stages.  A smaller cluster is accepted if it is at most SIZING_MARGIN slower than the
+ * fastest trial, and a larger one only if it is faster by more than that, so that noise does not choose
+ * more processes:
  *
  *   stage            next trial                         when it is not accepted, or there is none
  *   SIZING_FIRST     the rule of thumb                  the search ends: the trial has failed

@@ -515,8 +515,8 @@ void coord_change_server_gone(struct coord *c);
  * part from the step `from` on. All pushes of the steps before `complete` have been taken, unless a server is
  * lost meanwhile. */
 void coord_settle_begin(struct coord *c, unsigned rank, uint64_t from, uint64_t complete);
-/* Is it still open what becomes of the rank's ranges? Then it is leased no others. coord_settle_from: the
- * step `from`; 0: it is not open. */
+/* Have the rank's ranges not been taken back yet? Then it is leased no others. coord_settle_from returns the
+ * step `from`, or 0 if they have. */
 bool coord_settle_is_open(const struct coord *c, unsigned rank);
 uint64_t coord_settle_from(const struct coord *c, unsigned rank);
 /* Repeat open questions to a server that has a new session; ask all servers again, because one has

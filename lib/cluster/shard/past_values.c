@@ -21,7 +21,7 @@ static unsigned versions_kept(const struct shard *s)
 	                                       : PAST_VERSIONS_MAX;
 }
 
-/* Arrays of n floats that a past has. */
+/* Returns the number of arrays of n floats in `w` of struct past_values. */
 static size_t past_arrays(const struct shard *s, const struct stale_ops *ops)
 {
 	return (size_t)versions_kept(s) + 1 + (ops->has_square ? 1 : 0);
@@ -40,7 +40,7 @@ void past_values_free(struct part *p)
 	p->dense.past = NULL;
 }
 
-/* The past of the partition, made if there is none. NULL: no memory. */
+/* Returns the past values of the partition, and makes them if there are none. NULL: no memory. */
 static struct past_values *ensure_past(const struct shard *s, struct part *p,
     const struct stale_ops *ops)
 {

@@ -177,14 +177,15 @@ struct shard_vote {
  * waits. rank SHARD_OUTSIDE: the change is not about a rank. */
 struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     bool resume);
-/* The first step of which a push of the rank may be missing here: the rank's clock, or an earlier step of which
- * a push was announced and has not come. Called after shard_vote has fenced the rank's earlier holder. */
+/* Returns the first step of which a push of the rank may be missing here: the rank's clock, or an earlier
+ * step of which a push was announced and has not come. Called after shard_vote has fenced the rank's
+ * earlier holder. */
 uint64_t shard_complete_steps(struct shard *s, uint32_t rank);
-/* Lists the pushes of a rank that this server has, as head or replica: adds to *taken for each partition the
- * highest step whose push was taken, plus 1. The rank's next holder takes part from the step `from` on, and must
- * not have pushed yet. SHARD_WAIT, with nothing added: the members of `from` are not known yet, or some
- * of these pushes would be lost with this server: in a sum that is not closed yet, or because they
- * have not come to all replicas. */
+/* Lists the pushes of a rank that this server has, as head or replica: adds to *taken for each partition
+ * the highest step whose push was taken, plus 1. The rank's next holder takes part from the step `from`
+ * on, and must not have pushed yet. SHARD_WAIT, with nothing added: the members of `from` are not known
+ * yet, or some of these pushes would be lost with this server, because they are in a sum that is not
+ * closed yet or have not come to all replicas. */
 enum shard_answer shard_list_taken(struct shard *s, uint32_t rank, uint64_t from,
     struct taken *taken);
 /* The vote is over, with any result: steps no longer wait for it. */

@@ -11,7 +11,7 @@
 #include "data/data_object.h"
 #include "data/data_pairs.h"
 #include "data/data_schema.h"
-#include "data/data_strange.h"
+#include "data/data_unsupported.h"
 #include "data/data_uri.h"
 #include "data/data_words.h"
 
@@ -118,7 +118,7 @@ static enum err_code guess_reader(struct stream *s, bool table, size_t *out, str
 		return rc;
 	if (n == 0 || (n == 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0))
 		return err_set(e, ERR_FORMAT, "%s: is empty", stream_name(s));
-	rc = data_strange_refuse(s, p, n, e);
+	rc = data_unsupported_refuse(s, p, n, e);
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < NREADERS; i++) {
@@ -127,7 +127,7 @@ static enum err_code guess_reader(struct stream *s, bool table, size_t *out, str
 			return ERR_OK;
 		}
 	}
-	if (data_strange_has_nul(p, n, &line))
+	if (data_unsupported_has_nul(p, n, &line))
 		return err_set(e, ERR_FORMAT,
 		    "%s:%zu: holds a NUL byte; if this is a text file, tr -d '\\000' removes it",
 		    stream_name(s), line);

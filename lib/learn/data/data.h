@@ -131,7 +131,7 @@ struct dataset {
 	/* The columns of a table (data_schema.h); NULL for other data, and for evaluation
 	 * data, which take the training data's. */
 	struct data_schema *schema;
-	/* Of training data whose features are hashes of words (data_names.h); NULL: none have names. */
+	/* The names of features that are hashes of words (data_names.h); NULL: none has a name. */
 	struct data_names *names;
 	bool sampled;       /* these are some of the examples of data in blocks (data_blocks.h) */
 	size_t unlabelled;  /* rows of tables that were left out, because they have no label */

@@ -48,7 +48,7 @@ void store_on_settle(struct server *s, const struct message *message)
 	loop_post(q->repl->loop, add_question, q);
 }
 
-/* False: not yet. */
+/* Answers the question. False: a push may still be lost with this server. */
 static bool try_to_answer(struct server *s, const struct settle_question *q)
 {
 	struct shard *shard = atomic_load(&s->shard);

@@ -189,8 +189,8 @@ static bool needs_no_values(const struct params *p, const struct batch *b)
 	return true;
 }
 
-/* Pulls one row, whose values are not used, so that a step that needs no values begins when the servers let it begin:
- * their answer also has the members of the step, and says whether others train. */
+/* Pulls one row, whose values are not used, so that a step that needs no values begins when the servers
+ * let it begin: their answer also has the members of the step, and says whether others train. */
 static enum err_code want_unused_row(struct params *p, uint64_t step, struct err *e)
 {
 	static const uint64_t id;

@@ -65,8 +65,8 @@ bool params_has_rows(const struct params *p, const struct batch *b);
  * has trained, and stays 0 where the model has sparse tables alone. */
 uint64_t params_updates(const struct params *p);
 /* Requests what a batch needs at a step (or CLIENT_NOW: at any step) and waits for it. dense false:
- * the dense tables are here already. Unless it is false, a step that needs no values pulls an unused row, and so
- * waits as others do. */
+ * the dense tables are here already. Unless it is false, a step that needs no values pulls an unused row,
+ * and so waits as others do. */
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
     struct err *e);
 /* After params_mark_good: requests the dense tables of a later step; params_pull of that step then waits

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef DATA_STRANGE_H
-#define DATA_STRANGE_H
+#ifndef DATA_UNSUPPORTED_H
+#define DATA_UNSUPPORTED_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,14 +9,15 @@
 #include "core/err.h"
 #include "format/stream.h"
 
-/* Recognizes files that people take for data and no reader can read, by their first bytes. Pure. */
+/* Recognizes files of unsupported formats by their first bytes, so that the message can say how to make data of
+ * them. Pure. */
 
 /* ERR_FORMAT: the n bytes at p, with which the stream begins, are such a file; the message says what it
  * is, and how to make data of it. */
-enum err_code data_strange_refuse(const struct stream *s, const uint8_t *p, size_t n,
+enum err_code data_unsupported_refuse(const struct stream *s, const uint8_t *p, size_t n,
     struct err *e);
 
 /* Are these bytes text but for NUL bytes behind the first line? *line: the line of the first one. */
-bool data_strange_has_nul(const uint8_t *p, size_t n, size_t *line);
+bool data_unsupported_has_nul(const uint8_t *p, size_t n, size_t *line);
 
 #endif

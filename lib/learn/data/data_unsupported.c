@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
-#include "data/data_strange.h"
+#include "data/data_unsupported.h"
 
 #include <string.h>
 
 /* Files that people take for tables, by their first bytes, and what makes a table of them. */
-static const struct stranger {
+static const struct unsupported_file {
 	const char *magic;
 	const char *what;
-} strangers[] = {
+} unsupported_files[] = {
 	{ "PK\3\4", "an Excel workbook or another zip archive; save the sheet as CSV" },
 	{ "\xd0\xcf\x11\xe0", "an old Excel workbook; save the sheet as CSV" },
 	{ "PAR1", "Parquet; convert it to CSV or JSON Lines, as with pandas' to_csv" },
@@ -118,7 +118,7 @@ static bool has_old_lines(const uint8_t *p, size_t n)
 	return memchr(p, '\r', n > 0 ? n - 1 : 0) != NULL;
 }
 
-bool data_strange_has_nul(const uint8_t *p, size_t n, size_t *line)
+bool data_unsupported_has_nul(const uint8_t *p, size_t n, size_t *line)
 {
 	size_t lines = 1;
 
@@ -133,7 +133,8 @@ bool data_strange_has_nul(const uint8_t *p, size_t n, size_t *line)
 	return *line > 1;
 }
 
-enum err_code data_strange_refuse(const struct stream *s, const uint8_t *p, size_t n, struct err *e)
+enum err_code data_unsupported_refuse(const struct stream *s, const uint8_t *p, size_t n,
+    struct err *e)
 {
 	if (has_old_lines(p, n))
 		return err_set(e, ERR_FORMAT,
@@ -143,10 +144,10 @@ enum err_code data_strange_refuse(const struct stream *s, const uint8_t *p, size
 		return err_set(e, ERR_FORMAT,
 		    "%s: is text in UTF-16; convert it with iconv -f UTF-16%s -t UTF-8",
 		    stream_name(s), *p < 0xfe ? *p ? "LE" : "BE" : "");
-	for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++)
-		if (begins_with(p, n, strangers[i].magic))
+	for (size_t i = 0; i < sizeof unsupported_files / sizeof unsupported_files[0]; i++)
+		if (begins_with(p, n, unsupported_files[i].magic))
 			return err_set(e, ERR_FORMAT, "%s: is %s", stream_name(s),
-			    strangers[i].what);
+			    unsupported_files[i].what);
 	if (n > TAR_MAGIC && begins_with(p + TAR_MAGIC, n - TAR_MAGIC, "ustar"))
 		return err_set(e, ERR_FORMAT, "%s: is a tar archive; extract its files",
 		    stream_name(s));

@@ -127,10 +127,11 @@ static int fx_page(void *ctx, const struct http_request *req, struct http_answer
 	return HTTP_DONE;
 }
 
-/* More than the sockets of a connection hold. */
+#define FX_BIG (32u << 20) /* bytes; many times as much as the sockets of a connection hold */
+
 static int fx_big(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	static const char big[4u << 20];
+	static char big[FX_BIG];
 
 	(void)ctx;
 	(void)req;

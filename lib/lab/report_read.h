@@ -10,9 +10,9 @@
 
 /* Reads run directories for ps-ctl report, compare, runs and sweep: of runs that are running, have
  * ended or have crashed.  Files may be missing, incomplete or damaged; figures that cannot be read
- * are left out.  The cluster's name and the list of keys that have defaults are no settings.
- *
- * * * The figures of one run that its directory has. */
+ * are left out.  The cluster's name and the list of keys that have defaults are no settings. */
+
+/* The figures of one run that its directory has. */
 struct report_run {
 	char *dir;         /* path, as the user named it */
 	char *name;        /* last component of the path: "lin.run.1" */

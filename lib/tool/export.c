@@ -87,8 +87,8 @@ static enum err_code fetch_dense(struct writer *x, const struct pick *k, float *
 	return rc ? rc : client_wait(x->tool->client, CLIENT_NOW, e);
 }
 
-/* Writes a table as text. A sparse table is streamed; a dense one is held in memory as a whole.
- * */
+/* Writes a table as text. A sparse table is streamed; a dense one is held in memory as a
+ * whole. */
 static enum err_code write_text_table(struct writer *x, const struct pick *k,
     struct row_text *names, struct err *e)
 {

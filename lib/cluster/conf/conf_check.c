@@ -663,8 +663,8 @@ static enum err_code check_slow(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
-/* Checks what the job trains and that training has an end. A configuration without a job passes.
- * */
+/* Checks what the job trains and that training has an end. A configuration without a job
+ * passes. */
 static enum err_code check_job(const struct conf *c, struct err *e)
 {
 	const struct conf_job *job = &c->job;

@@ -5,9 +5,9 @@
 #include "conf/conf.h"
 
 /* Settings that change while the job runs: the keys that conf.def marks LIVE, which hold from a
- * step on, or AT_ONCE. Pure: no state, no
- * threads. The coordinator validates a change with these functions before it is put to the vote
- * (coord/coord.h); stores and workers apply it with conf_apply. */
+ * step on, or AT_ONCE. Pure: no state, no threads. The coordinator validates a change with these
+ * functions before it is put to the vote (coord/coord.h); stores and workers apply it with
+ * conf_apply. */
 
 /* Apply {"lr":"0.01", ...}: values as texts, as --set takes them; any key is allowed. After
  * ERR_CONFIG some of them may be set. Rules across keys are not checked. */

@@ -29,8 +29,8 @@ struct tune_settings {
 	int64_t batch, first_batch; /* first_batch: at the job's begin */
 };
 
-/* A change in the form in which a person would make it, and the reason as a clause for the log.
- * */
+/* A change in the form in which a person would make it, and the reason as a clause for the
+ * log. */
 struct tune_advice {
 	enum tune_key key;
 	char set[48], value[32]; /* "backup", "1" */

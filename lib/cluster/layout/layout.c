@@ -488,8 +488,8 @@ static bool run_from_json(const json_t *j, uint32_t from, uint32_t nparts, struc
 }
 
 /* Reads the runs of a table, which must ascend and not overlap. A gap between two runs is
- * accepted: its partitions have no server. After ERR_PROTO, the runs that were not read are zero.
- * */
+ * accepted: its partitions have no server. After ERR_PROTO, the runs that were not read are
+ * zero. */
 static enum err_code runs_from_json(const json_t *runs, struct table *t, struct err *e)
 {
 	uint32_t from = 0;

@@ -88,8 +88,8 @@ static bool run_holds(const struct run *r, unsigned server)
 	return (run_chain_index(r, server) >= 0 && r->leaving != server) || r->joining == server;
 }
 
-/* Adds up the weights of all partitions whose runs the server holds, by the rule of run_holds.
- * */
+/* Adds up the weights of all partitions whose runs the server holds, by the rule of
+ * run_holds. */
 static uint64_t weighed_load(const struct layout *l, unsigned server, uint64_t *const *weight)
 {
 	uint64_t sum = 0;

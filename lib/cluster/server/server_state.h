@@ -373,8 +373,8 @@ void io_threads_show_view(struct server *s, struct view_text *v);
 /* All I/O threads have handled the input that had arrived by this time (clock_now).  The time
  * stands still while a thread sleeps; io_threads_nudge wakes them all.  Any thread. */
 int64_t io_threads_handled_until(const struct server *s);
-/* Wakes every loop without giving it work, so that its time of io_threads_handled_until moves on.
- * */
+/* Wakes every loop without giving it work, so that its time of io_threads_handled_until moves
+ * on. */
 void io_threads_nudge(struct server *s);
 /* Send text as CTL to one server, or with IO_THREADS_ALL to every server and relay.  Any thread. */
 #define IO_THREADS_ALL UINT_MAX
@@ -456,9 +456,8 @@ void session_add_pending(struct peer *p, const struct record *r, const struct pe
 /* Has this session as many acknowledgements pending as it may?  Then its next push has to wait.
  * Sends the acknowledgements that are due before it counts. */
 bool session_is_crowded(struct peer *p);
-/* Has this session of a server more records of replication pending than session_records_limit?  They never
- * wait, so this is
- * an error of the sender. */
+/* Has this session of a server more records of replication pending than session_records_limit? They
+ * never wait, so this is an error of the sender. */
 bool session_has_too_many_records(struct peer *p);
 /* Collect the pieces of one push or record of replication.  *body is the whole payload when all
  * pieces are there; CONN_TAKEN with *body NULL: more pieces are to come.  session_drop_pieces drops
@@ -495,8 +494,8 @@ void session_send_clocked(struct peer *p, const struct pending_ack *of);
 bool session_expect_announced(struct peer *p, const struct rank_clock *c);
 /* session_sum.c: PUSH_SUM and CLOCKS, from relays */
 enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const uint8_t *payload);
-/* Takes all clocks of a record from a relay, or holds the record until each of them can be taken.
- * */
+/* Takes all clocks of a record from a relay, or holds the record until each of them can be
+ * taken. */
 enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r,
     const uint8_t *payload);
 /* session_pull.c: PULL, PULL_ROWS and SCAN */

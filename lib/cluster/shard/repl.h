@@ -19,8 +19,8 @@
 /* Every head begins with: u64 version, u64 examples, u32 number of ranks that follow (REPL_PUSH:
  * the rank), u32 rows in the body, u32 number of the settings epoch of the update, u32 lower half
  * of the row policy's clock, u64 divisor of the sum in the body (struct part_sum_size; REPL_SUM) or
- * of the learning rate (REPL_PUSH),
- * u32 1 if the body of a REPL_PUSH ends with how many examples touch each row, and u32 0. */
+ * of the learning rate (REPL_PUSH), u32 1 if the body of a REPL_PUSH ends with how many examples
+ * touch each row, and u32 0. */
 #define REPL_HEAD 48
 /* REPL_STATE, before the ranks: u32 rows of sparse.prev, u32 prev_same, u64 born. */
 #define REPL_STATE_HEAD 16

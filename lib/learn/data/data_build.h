@@ -81,9 +81,8 @@ enum err_code data_build_read(struct data_build *b, struct stream *s, const stru
 enum err_code data_build_begin(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e);
 
-/* The reader for this stream: by the options, or by its first bytes, of which none is consumed, and what is
- * wanted. NULL, with
- * an error: it is none of the formats, or it cannot be read. */
+/* The reader for this stream: by the options, or by its first bytes, of which none is consumed, and
+ * what is wanted. NULL, with an error: it is none of the formats, or it cannot be read. */
 const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
     const struct data_want *want, struct err *e);
 

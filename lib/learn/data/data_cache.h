@@ -10,9 +10,8 @@
  * each list of paths (format: data_store.h), named by a digest of all that determines its contents:
  * the paths, their options, what the model wants, sizes and times of the files, and the version of
  * the parsers. A file appears whole or not at all. One process parses while the others wait for it.
- * Data with skipped lines are not
- * stored. A damaged file is made again; where nothing can be stored, training goes on without. Both are
- * logged once. */
+ * Data with skipped lines are not stored. A damaged file is made again; where nothing can be
+ * stored, training goes on without. Both are logged once. */
 struct data_cache {
 	const char *dir; /* created if its parent exists; NULL: no cache */
 	struct log *log;

@@ -9,11 +9,11 @@
  * and JSON Lines find records and column names, and hand the cells to this module, which makes features
  * of them as data_schema.h says.
  *
- * Life: data_table_open for each file; for each record data_table_row, or data_table_begin, a call for
- * each cell and data_table_end; data_table_finish when all
- * files are read, which makes the schema of training data: it sorts the values of categories, computes
- * means and scaling, and gives the features their final numbers. Evaluation data take the schema of
- * the training data, and need no second look. One thread. */
+ * Life: data_table_open for each file; for each record data_table_row, or data_table_begin, a call
+ * for each cell and data_table_end; data_table_finish when all files are read, which makes the
+ * schema of training data: it sorts the values of categories, computes means and scaling, and gives
+ * the features their final numbers. Evaluation data take the schema of the training data, and need
+ * no second look. One thread. */
 struct data_table;
 
 /* The form of a file, as its first lines show it. All borrowed. */

@@ -71,8 +71,8 @@ static void asking_release(struct asking *a)
 	free(a->body);
 }
 
-/* Describes the request for its signature. The result borrows from c and a, and its status is 0.
- * */
+/* Describes the request for its signature. The result borrows from c and a, and its status is
+ * 0. */
 static struct httpsig_msg message_of(const struct http_client *c, const struct asking *a)
 {
 	return (struct httpsig_msg){

@@ -106,8 +106,8 @@ static int on_connected(void *ctx, char *ip, char *local_ip, int port, int local
 }
 
 /* Sets the options that hold for every call of this client; set_curl_request sets those of one
- * call. Only plain HTTP/1.1 straight to the target is allowed: no proxy, no redirect and no .netrc.
- * */
+ * call. Only plain HTTP/1.1 straight to the target is allowed: no proxy, no redirect and no
+ * .netrc. */
 static void set_curl_options(struct http_client *c)
 {
 	CURL *h = c->curl;

@@ -54,8 +54,8 @@ static void shut_down_conn(struct http_conn *c)
 	set_phase(c, HTTP_DOOMED);
 }
 
-/* Call it with s->lock held, for a connection in HTTP_PARKED. Once late, a request stays late.
- * */
+/* Call it with s->lock held, for a connection in HTTP_PARKED. Once late, a request stays
+ * late. */
 static void unpark_conn(struct http_conn *c, bool late)
 {
 	c->late = c->late || late;

@@ -5,7 +5,7 @@
 /* The figures of a heartbeat as structs, struct heartbeat_worker and struct heartbeat_server, and
  * what is in them. heartbeat.def has their members.
  *
- * * Figures are hints: a member with the wrong type or out of bounds counts as absent, so that a
+ * Figures are hints: a member with the wrong type or out of bounds counts as absent, so that a
  * worker with wrong figures stays a member.  Code that uses them must not rely on them for more
  * than that.  The functions are pure and may run on any thread. */
 #include <stdbool.h>

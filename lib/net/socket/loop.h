@@ -30,8 +30,8 @@ struct loop_fd {
 };
 /* Watch the descriptor of h for these events (EPOLLIN, ...).  ERR_IO. */
 enum err_code loop_add(struct loop *l, struct loop_fd *h, uint32_t events, struct err *e);
-/* Watches a descriptor that loop_add has added for other events; 0: for errors and hang-ups only.
- * */
+/* Watches a descriptor that loop_add has added for other events; 0: for errors and hang-ups
+ * only. */
 void loop_mod(struct loop *l, struct loop_fd *h, uint32_t events);
 /* Does not close the descriptor. Fine within its own callback. */
 void loop_del(struct loop *l, struct loop_fd *h);

@@ -11,7 +11,7 @@ struct uplink;
  * values come down.  A thread of its own runs a client (client/client_of_relay.h).  The functions
  * below may be called by any other thread, and do not wait for the network.
  *
- * * uplink.lock guards the data that other threads hand over (uplink_state.h).  It is taken under a
+ * uplink.lock guards the data that other threads hand over (uplink_state.h).  It is taken under a
  * partition's lock, and no lock is taken under it. */
 
 /* Start the thread and set the relay's uplink, also after an error. */
@@ -44,8 +44,8 @@ void uplink_forget(struct uplink *u, uint32_t rank);
  * the relay's mem_limit. */
 void uplink_request_table(struct uplink *u, uint16_t table, uint64_t step, uint32_t epoch);
 /* ids: u64 little-endian, any alignment; they are copied. Rows that are here, or were asked for
- * in this layout epoch, are left out. Takes the partition's lock, so call it without locks of the shard.
- * */
+ * in this layout epoch, are left out. Takes the partition's lock, so call it without locks of the
+ * shard. */
 bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step,
     uint32_t epoch, const uint8_t *ids, uint32_t n);
 

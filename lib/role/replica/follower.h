@@ -12,7 +12,7 @@
  * pulls the parameters that have changed.  The follower is outside of the source's job: nothing
  * there waits for it, and it may come and go.
  *
- * * Life: follower_open (connected) -> follower_prepare (disconnected, the checkpoint is there) ->
+ * Life: follower_open (connected) -> follower_prepare (disconnected, the checkpoint is there) ->
  * server_start -> follower_start (the thread runs) -> follower_close -> server_stop.  The thread is
  * connected or lost; when lost, the last values are served on, and it tries to connect again with
  * growing pauses.  The follower has no locks: one thread owns it at a time. */

@@ -181,8 +181,8 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 /* ---- views ---- */
 
 /* Applies the members of the view to the shard, all at once. A worker whose state does not count
- * yet is left out, which leaves its rank as it is. A key that cannot be parsed counts as unknown.
- * */
+ * yet is left out, which leaves its rank as it is. A key that cannot be parsed counts as
+ * unknown. */
 static void take_store_workers(struct shard *shard, const struct view *view)
 {
 	struct member *m = mem_array(view->nworkers + 1, sizeof *m);

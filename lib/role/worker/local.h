@@ -7,14 +7,14 @@
 
 /* The work between a pull and a push. There are two ways, by configuration:
  *
- * * * * Gradient: the gradient of the batch is pushed. It is computed in pieces of job.batch
+ * Gradient: the gradient of the batch is pushed. It is computed in pieces of job.batch
  * examples, `accumulate` pieces a step.
  *
- * * * * Local steps (local_steps > 1): so many steps with the rule job.optimizer on a copy of the
+ * Local steps (local_steps > 1): so many steps with the rule job.optimizer on a copy of the
  * parameters. The difference between the pulled parameters and the copy is pushed. The rule's state
  * for dense tables lasts from push to push.
  *
- * * * * One thread; no locks. */
+ * One thread; no locks. */
 struct local;
 
 /* ERR_CONFIG: local steps with a rule that has state need dense tables. */

@@ -741,6 +741,10 @@ int main(void)
 	    "text:3: has 4 columns, but the first line has 3");
 	refused("a,b,y\n1,t,3\nx,1,u,3\n", "", NULL,
 	    "text:3: has 4 columns, but the first line has 3");
+	/* R's write.table names the rows, and not their column. */
+	refused("\"a\" \"y\"\n\"1\" 2 0\n\"2\" 5 1\n", "", NULL,
+	    "text:2: has 3 columns, but the first line has 2; if the first column has no name");
+	refused("a,b,y\n1,2,3,4\n", "", NULL, "add one at the start of the first line");
 	refused("a,b,y\r1,2,3\r", "", NULL, "tr '\\r' '\\n'");
 	inches();
 	numbers();

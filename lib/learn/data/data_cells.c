@@ -105,7 +105,7 @@ size_t data_cells_count(const char *record, char sep)
  * the answer when none occurs, as in a file with a single column. */
 char data_cells_separator(const char *first, const char *second)
 {
-	size_t best = 0, n;
+	size_t best = 0, n, words;
 	char sep = 0;
 
 	for (size_t i = 0; i < sizeof(separators); i++) {
@@ -123,9 +123,20 @@ char data_cells_separator(const char *first, const char *second)
 		}
 	}
 	n = count_words(first);
-	if (!sep && n > 1 && (!second || count_words(second) == n))
+	words = second ? count_words(second) : n;
+	/* R writes quoted names, and none for the column of the row's name. */
+	if (!sep && n > 1 && (words == n || (words == n + 1 && *first == '"')))
 		return ' ';
 	return sep ? sep : ',';
+}
+
+const char *data_cells_width_remedy(size_t n, size_t width, uint64_t line)
+{
+	if (line == 2 && n == width + 1)
+		return "if the first column has no name (as the row names that R writes), add one "
+		       "at the start of the first line; else put a cell that contains the "
+		       "separator into double quotes";
+	return "put a cell that contains the separator into double quotes";
 }
 
 static char *skip_blanks(char *p, char sep)

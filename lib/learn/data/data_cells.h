@@ -4,15 +4,18 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Splits a CSV record (RFC 4180) into cells, in place: text with a NUL at its end. Blanks around a
  * cell do not count. A quote that is not the first character of a cell is text, as in 12" wide. Pure. */
 
 /* The format of the message about a record of another width. Its arguments are the record's number of
- * cells, NUM_S of this number, and the number of cells of the first line. */
-#define DATA_CELLS_WIDTH \
-	"has %zu column%s, but the first line has %zu; put a cell that contains the separator into " \
-	"double quotes"
+ * cells, NUM_S of this number, the number of cells of the first line, and data_cells_width_remedy. */
+#define DATA_CELLS_WIDTH "has %zu column%s, but the first line has %zu; %s"
+
+/* What a user can do about the record of n cells in this line, where the first line has `width`. Static
+ * text. */
+const char *data_cells_width_remedy(size_t n, size_t width, uint64_t line);
 
 /* sep of the two functions below, where the separator is not known yet: any of those that
  * data_cells_separator knows but blanks. */

@@ -215,7 +215,8 @@ static enum err_code parse_csv_row(const struct table *t, char *p, struct err *e
 	if (rc != ERR_OK && (rest || column == t->width))
 		return rc;
 	if (column != t->width || rest)
-		return stream_fail(t->s, e, DATA_CELLS_WIDTH, column, NUM_S(column), t->width);
+		return stream_fail(t->s, e, DATA_CELLS_WIDTH, column, NUM_S(column), t->width,
+		    data_cells_width_remedy(column, t->width, stream_lineno(t->s)));
 	data_build_rows(t->b, 1);
 	return label ? data_label_text(t->b->label, t->s, label, e)
 	             : data_label_number(t->b->label, t->s, 0, e);

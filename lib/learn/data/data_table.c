@@ -902,7 +902,8 @@ enum err_code data_table_row(struct data_build *b, const struct stream *s, char 
 	}
 	/* In a record of another width, a cell may be wrong because it stands in a wrong column. */
 	if (place != t->width && (!rc || rc == ERR_FORMAT))
-		return stream_fail(s, e, DATA_CELLS_WIDTH, place, NUM_S(place), t->width);
+		return stream_fail(s, e, DATA_CELLS_WIDTH, place, NUM_S(place), t->width,
+		    data_cells_width_remedy(place, t->width, stream_lineno(s)));
 	return rc ? rc : data_table_end(b, s, e);
 }
 

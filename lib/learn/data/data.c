@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data.h"
 
+#include <math.h>
 #include <sys/mman.h>
 
 #include "core/file.h"
@@ -32,6 +33,33 @@ static const struct data_reader *const readers[] = {
 const struct data_format *data_formats(void)
 {
 	return formats;
+}
+
+void dataset_standardize_targets(struct dataset *d)
+{
+	double sum = 0, squares = 0, mean, factor;
+
+	if (d->schema || !d->y || d->classes || d->rows == 0)
+		return;
+	for (size_t i = 0; i < d->rows; i++)
+		sum += (double)d->y[i];
+	mean = sum / (double)d->rows;
+	for (size_t i = 0; i < d->rows; i++)
+		squares += ((double)d->y[i] - mean) * ((double)d->y[i] - mean);
+	factor = 1 / sqrt(squares / (double)d->rows);
+	if (!isfinite(mean) || !isfinite(factor) || factor <= 0)
+		return;
+	d->target_shift = mean;
+	d->target_factor = factor;
+}
+
+void dataset_target_scaling(const struct dataset *d, double *shift, double *factor)
+{
+	const struct data_column *label = d->schema ? data_schema_label(d->schema) : NULL;
+	bool scaled = label && (label->shift != 0 || label->factor != 1);
+
+	*shift = scaled ? (double)label->shift : d->target_shift;
+	*factor = scaled ? (double)label->factor : d->target_factor;
 }
 
 static void free_arrays(struct dataset *d)

@@ -122,7 +122,10 @@ struct dataset {
 	float *weight; /* of each example, with the mean 1 in training data; NULL: all equal */
 	/* what weights were multiplied with for that; 0: the schema says it, or there are none */
 	float weight_factor;
-	float *y;       /* real targets, or 0 and 1 (want.two) */
+	float *y; /* real targets, or 0 and 1 (want.two) */
+	/* Models fit the targets (y - target_shift) * target_factor; 0 as the factor: the schema says how, or
+	 * they fit y. y and predictions are in the units of the data. */
+	double target_shift, target_factor;
 	int32_t *label; /* want.classes */
 	size_t classes; /* 0 for real targets */
 	char **class_name;
@@ -162,6 +165,12 @@ enum err_code data_load_stream(struct stream *s, const struct data_options *o,
 /* A dataset of numbered examples, without contents. */
 struct dataset *dataset_numbered(size_t rows);
 void dataset_free(struct dataset *d);
+/* Sets target_shift and target_factor of training data with real targets so that models fit targets with the
+ * mean 0 and the variance 1. Data with a schema are left as they are, and so are those whose targets are
+ * all equal. */
+void dataset_standardize_targets(struct dataset *d);
+/* How models fit the targets: as the schema says, or as the data say that have none. *factor 0: as they are. */
+void dataset_target_scaling(const struct dataset *d, double *shift, double *factor);
 
 /* Fills b with n rows in the order of index (values below d->rows), growing its arrays. Different
  * batches may be filled by several threads. b->epoch must be the pass over the data, on which the

@@ -100,7 +100,7 @@ struct model_info {
 	uint64_t enough;
 	enum model_task task; /* with its own loss */
 	const char *loss;     /* its own; NULL: it is none of loss.def, and no other may be named */
-	unsigned takes;       /* MODEL_TAKES_ of other losses */
+	unsigned takes;       /* MODEL_TAKES_ of other losses, MODEL_SCALES_REAL */
 	/* The format of data that look like a table, unless their path says another one (data_want.tables);
 	 * NULL: that of a table. */
 	const char *reads;
@@ -120,6 +120,9 @@ enum {
 	MODEL_TAKES_REAL = 1 << LOSS_REAL,
 	MODEL_TAKES_TWO = 1 << LOSS_TWO,
 	MODEL_TAKES_CLASSES = 1 << LOSS_CLASSES,
+	/* Parameters are learned in steps of a size that does not depend on the data, so that real targets
+	 * must have a usual size. */
+	MODEL_SCALES_REAL = 1 << 8,
 };
 
 /* The loss of a model that `text` (job.loss) names, and the task that the model has with it. NULL or

@@ -39,6 +39,14 @@ static bool are_words(const json_t *words, const json_t *counts)
 	return json_array_size(words) > 0 && json_array_size(words) == json_array_size(counts);
 }
 
+/* Are these the shift and the factor of targets? */
+static bool are_targets(const json_t *list)
+{
+	return !list ||
+	    (json_array_size(list) == 2 && json_is_number(json_array_get(list, 0)) &&
+	        json_number_value(json_array_get(list, 1)) > 0);
+}
+
 /* Are these the names of so many features? */
 static bool are_names(const json_t *names, int64_t cols)
 {
@@ -58,18 +66,19 @@ enum err_code training_facts_decode(const json_t *json, struct training_facts *o
 	if (!rc &&
 	    (out->cols < 0 || out->fields < 0 || out->index_base < -1 ||
 	        !are_classes(out->classes) || !are_words(out->words, out->counts) ||
-	        !are_names(out->names, out->cols)))
+	        !are_names(out->names, out->cols) || !are_targets(out->targets)))
 		rc = err_set(e, ERR_PROTO, "message \"facts\": a member is missing or wrong");
 	return rc;
 }
 
 json_t *training_facts_encode(const struct training_facts *f)
 {
-	json_t *o = json_pack("{s:b, s:I, s:I, s:I, s:s, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}",
-	    "sparse", f->sparse, "cols", (json_int_t)f->cols, "fields", (json_int_t)f->fields,
-	    "index_base", (json_int_t)f->index_base, "source", f->source, "classes", f->classes,
-	    "words", f->words, "counts", f->counts, "names", f->names, "weights", f->weights,
-	    "hashed", f->hashed, "schema", f->schema);
+	json_t *o =
+	    json_pack("{s:b, s:I, s:I, s:I, s:s, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}",
+	        "sparse", f->sparse, "cols", (json_int_t)f->cols, "fields", (json_int_t)f->fields,
+	        "index_base", (json_int_t)f->index_base, "source", f->source, "classes", f->classes,
+	        "words", f->words, "counts", f->counts, "names", f->names, "weights", f->weights,
+	        "targets", f->targets, "hashed", f->hashed, "schema", f->schema);
 
 	if (f->heading)
 		json_object_set_new(o, "heading", json_true());

@@ -40,7 +40,7 @@ static json_t *list_names(const struct dataset *d)
 json_t *data_facts(const struct dataset *d)
 {
 	struct training_facts f;
-	json_t *facts, *classes, *names, *hashed, *schema, *weights;
+	json_t *facts, *classes, *names, *hashed, *schema, *weights, *targets;
 
 	if (d->numbered || (d->words && d->words->n > DATA_FACTS_VALUES) ||
 	    d->classes > DATA_FACTS_CLASSES ||
@@ -61,6 +61,9 @@ json_t *data_facts(const struct dataset *d)
 	f.names = names = list_names(d);
 	f.hashed = hashed = d->names ? data_names_to_json(d->names) : NULL;
 	f.weights = weights = d->weight_factor > 0 ? json_of_num((double)d->weight_factor) : NULL;
+	f.targets = targets = d->target_factor > 0
+	    ? json_pack("[o, o]", json_of_num(d->target_shift), json_of_num(d->target_factor))
+	    : NULL;
 	f.schema = schema = d->schema ? data_schema_to_json(d->schema) : NULL;
 	if (d->words)
 		tell_words(d->words, &f);
@@ -71,6 +74,7 @@ json_t *data_facts(const struct dataset *d)
 	json_decref(names);
 	json_decref(hashed);
 	json_decref(weights);
+	json_decref(targets);
 	json_decref(schema);
 	return facts;
 }
@@ -130,6 +134,8 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 	d->source = mem_strdup(f.source);
 	d->heading = f.heading;
 	d->weight_factor = (float)json_number_value(f.weights);
+	d->target_shift = json_number_value(json_array_get(f.targets, 0));
+	d->target_factor = json_number_value(json_array_get(f.targets, 1));
 	d->classes = json_array_size(f.classes);
 	d->class_name = d->classes ? mem_array(d->classes, sizeof(*d->class_name)) : NULL;
 	d->class_value = d->classes ? mem_array(d->classes, sizeof(*d->class_value)) : NULL;

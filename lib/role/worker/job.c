@@ -201,6 +201,21 @@ static enum err_code agree_on_head(struct job *j, const struct job_source *from,
 	return rc;
 }
 
+/* Decides how the model fits the targets of data that have no schema: as before, if the job goes on with a
+ * model (base), otherwise by these data. */
+static void choose_target_scaling(struct job *j, const struct data_want *want)
+{
+	const struct model_info *info = model_info_find(j->conf.job.model);
+
+	if (want->base) {
+		j->train->target_shift = want->base->target_shift;
+		j->train->target_factor = want->base->target_factor;
+	} else if ((info->takes & MODEL_SCALES_REAL) && want->scale &&
+	    strcmp(want->scale, "none") != 0) {
+		dataset_standardize_targets(j->train);
+	}
+}
+
 /* Opens a stream, and finds out the form of its examples: from its head, or from other workers that
  * have read the head. */
 static enum err_code open_stream(struct job *j, const struct job_source *from, const char *path,
@@ -228,6 +243,7 @@ static enum err_code open_stream(struct job *j, const struct job_source *from, c
 		                    &head, e);
 	if (!rc && head) {
 		j->train = head;
+		choose_target_scaling(j, want);
 		data_describe(j->train, text);
 		log_info(log, "data: a stream with %zu partition%s; its first events: %s",
 		    data_log_partitions(j->stream), data_log_partitions(j->stream) == 1 ? "" : "s",
@@ -272,25 +288,30 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	if (stream)
 		return open_stream(j, from, stream, want, cache->log, e);
 	rc = from->trains ? open_blocks(j, from, want, cache, e) : ERR_OK;
+	if (!rc && j->blocks)
+		choose_target_scaling(j, want);
 	if (rc || j->blocks)
 		return rc;
 	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item,
 	    from->ndata ? from->ndata : paths->n, NULL, want, NULL, &j->train, e);
 	if (rc)
 		return rc;
+	choose_target_scaling(j, want);
 	data_describe(j->train, text);
 	log_info(cache->log, "data: %s", text);
 	return from->trains ? split_units(j, j->train->rows, e) : ERR_OK;
 }
 
-/* Does the default of scaling hold for these data? Not where dense rows or a table were trained on
- * unscaled. Sparse rows without a schema have no columns to scale, so it does not matter there. */
+/* Does the default of scaling hold for these data? Not where a table, dense rows or real targets were
+ * trained on unscaled. */
 static enum err_code default_scaling_holds(const json_t *facts, bool *out, struct err *e)
 {
 	struct dataset *d = NULL;
 	enum err_code rc = data_of_facts(facts, &d, e);
 
-	*out = !rc && (d->schema ? data_schema_is_scaled(d->schema) : d->sparse);
+	*out = !rc &&
+	    (d->schema ? data_schema_is_scaled(d->schema)
+	               : d->target_factor > 0 || (d->sparse && d->classes));
 	dataset_free(d);
 	return rc;
 }
@@ -374,17 +395,6 @@ static enum err_code load_data(struct job *j, const struct job_source *from,
 	return rc;
 }
 
-/* The scaling of targets that the schema of a table says. */
-static void set_target_scaling(const struct data_schema *schema, struct model_shape *shape)
-{
-	const struct data_column *label = schema ? data_schema_label(schema) : NULL;
-
-	if (!label || (label->shift == 0 && label->factor == 1))
-		return;
-	shape->target_shift = (double)label->shift;
-	shape->target_factor = (double)label->factor;
-}
-
 /* The rows of j->train that the model is trained on: *n of them; NULL: the first *n. Of blocks, which are
  * held out as a whole, these are all of the head. */
 static const uint32_t *rows_trained_on(const struct job *j, size_t *n)
@@ -439,7 +449,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 	enum err_code rc = make_class_weights(j, &class_weight, e);
 
 	shape.class_weight = class_weight;
-	set_target_scaling(j->train->schema, &shape);
+	dataset_target_scaling(j->train, &shape.target_shift, &shape.target_factor);
 	for (size_t i = 0; i < c->hidden.n; i++)
 		hidden[i] = (size_t)c->hidden.item[i];
 	if (!rc && is_custom(j) && !conf_is_named(j->tables))
@@ -659,8 +669,7 @@ static enum table_init table_init_of(const struct job *j, const struct model_tab
 static double mean_target(const struct job *j)
 {
 	const struct dataset *d = j->train;
-	const struct data_column *label = d->schema ? data_schema_label(d->schema) : NULL;
-	double sum = 0, mean;
+	double sum = 0, mean, shift, factor;
 	size_t n;
 	const uint32_t *row = rows_trained_on(j, &n);
 
@@ -669,7 +678,8 @@ static double mean_target(const struct job *j)
 	if (!d->y || n == 0)
 		return 0;
 	mean = sum / (double)n;
-	return label ? (mean - (double)label->shift) * (double)label->factor : mean;
+	dataset_target_scaling(d, &shift, &factor);
+	return factor != 0 ? (mean - shift) * factor : mean;
 }
 
 /* The number that says how the servers initialize table t (struct table). */

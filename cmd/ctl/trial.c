@@ -211,8 +211,7 @@ static struct cluster_status *await_examples(struct trial *t, struct http_client
 {
 	int64_t end = clock_now() + BEGIN_MAX;
 
-	err_set(&t->why, ERR_TIMEOUT, "the job takes more than %lld s to begin",
-	    (long long)(BEGIN_MAX / NSEC_PER_SEC));
+	err_set(&t->why, ERR_FAILED, "a trial ended before its first step");
 	while (clock_now() < end && wait_in_trial(t, PACE_MS * NSEC_PER_MSEC)) {
 		struct cluster_status *status;
 
@@ -223,6 +222,9 @@ static struct cluster_status *await_examples(struct trial *t, struct http_client
 			return status;
 		cluster_status_free(status);
 	}
+	if (clock_now() >= end)
+		err_set(&t->why, ERR_TIMEOUT, "the job takes more than %lld s to begin",
+		    (long long)(BEGIN_MAX / NSEC_PER_SEC));
 	return NULL;
 }
 
@@ -248,7 +250,6 @@ static double measure_rate(struct trial *t)
 	struct cluster_status *begin = await_examples(t, &client, &first), *end = NULL;
 	double seconds, rate = 0;
 
-	/* The length of the window is a time by definition: there is no event to wait for. */
 	if (begin && wait_in_trial(t, WINDOW))
 		end = read_status(client, &last);
 	if (end) {
@@ -279,7 +280,8 @@ static enum err_code start_trial(struct trial *t, struct err *e)
 	return rc;
 }
 
-/* Two signals end a run without a checkpoint; two different ones cannot become one. */
+/* The second signal ends a run without a checkpoint. The two differ, SIGINT and the SIGTERM of
+ * launch_stop_all, because two equal pending signals would be merged. */
 static void end_trial(struct trial *t)
 {
 	launch_signal_all(t->set, SIGINT);

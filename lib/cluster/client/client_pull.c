@@ -204,6 +204,7 @@ static enum err_code want_part_run(struct client *c, const struct table *t, uint
     uint32_t count, const struct dense_want *w, struct err *e)
 {
 	struct request *r = request_new(c, &client_pull_ops, t, first, w->step);
+	enum err_code rc;
 
 	r->count = count;
 	r->pull = (struct pull_request){ .dst = w->dst,
@@ -216,10 +217,10 @@ static enum err_code want_part_run(struct client *c, const struct table *t, uint
 		for (uint32_t i = 0; i < count; i++)
 			r->pull.since[i] = *client_version_at(c, t, first + i);
 	}
-	if (!request_submit(r, e))
-		return ERR_OK;
-	request_free(r);
-	return ERR_NOTREADY;
+	rc = request_submit(r, e);
+	if (rc)
+		request_free(r);
+	return rc;
 }
 
 /* Ask for partitions, cut into the layout's runs. */

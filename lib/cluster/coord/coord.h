@@ -261,8 +261,10 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 /* Change settings before the partitions are placed: they take effect at step 0, without a vote. */
 void coord_set_before_start(struct coord *c, const struct coord_setting *s);
 enum coord_answer { COORD_PENDING, COORD_AGREED, COORD_REFUSED };
+/* The outcome of the request with this ticket. AGREED: *step is the step from which it holds, 0 for a
+ * change at once, and *number that of the settings then. REFUSED: *e says why. */
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
-    struct err *e);
+    int64_t *number, struct err *e);
 bool coord_is_deciding(const struct coord *c);
 bool coord_settings_have_room(const struct coord *c);
 /* A change of the tables while the cluster runs, decided like a change of settings. shape: for an

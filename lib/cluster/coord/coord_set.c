@@ -21,8 +21,7 @@ static void setting_free(struct setting *s)
 	free(s);
 }
 
-/* Decode a configuration, instead of the one that *conf has. False: it is none that the owner has
- * validated; *conf has the defaults. */
+/* Replaces *conf by the decoded configuration. False: it is not valid, and *conf has the defaults. */
 static bool decode_config(const json_t *config, struct conf *conf)
 {
 	struct err e = { 0 };
@@ -67,8 +66,8 @@ static void record_past_setting(struct coord *c, const struct setting *s, json_t
 	json_decref(step);
 }
 
-/* The end of the job is no live setting: it comes from the configuration that the job begins
- * with. */
+/* Takes epochs and steps from the configuration, if it has them. They are not live: later changes
+ * repeat the first values. */
 static void apply_job_end(struct coord *c, const struct conf *conf)
 {
 	if (conf_given(conf, conf_key_find("job.epochs", NULL)))
@@ -92,7 +91,7 @@ static void apply_config(struct coord *c, json_t *config, const struct conf *con
 	c->cfg.loss_wait = now->loss_wait;
 }
 
-/* Make s the present settings. False: its configuration is none. */
+/* Makes s the present settings and owns it. False: its configuration is not valid. */
 static bool append_setting(struct coord *c, struct setting *s)
 {
 	bool sound = decode_config(s->config, &s->conf);
@@ -184,7 +183,7 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 	*ticket = ++c->settings.tickets;
 	if (s->at_once) {
 		apply_setting_at_once(c, s);
-		c->settings.decided_ticket = *ticket;
+		coord_ticket_decided(c, 0);
 		coord_progress(c, now);
 		return ERR_OK;
 	}
@@ -206,17 +205,21 @@ void coord_set_before_start(struct coord *c, const struct coord_setting *from)
 }
 
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
-    struct err *e)
+    int64_t *number, struct err *e)
 {
 	const struct outcome *o = &c->settings.outcome[ticket % OUTCOMES_KEPT];
 
 	if (ticket > c->settings.decided_ticket)
 		return COORD_PENDING;
-	if (o->ticket == ticket && o->why[0]) {
-		err_set(e, ERR_CONFIG, "%s", o->why);
+	if (o->ticket != ticket || o->why[0]) {
+		err_set(e, ERR_CONFIG, "%s",
+		    o->ticket == ticket
+		        ? o->why
+		        : "too many later changes hide its outcome; ps-ctl get shows the settings");
 		return COORD_REFUSED;
 	}
-	*step = o->ticket == ticket ? o->step : 0;
+	*step = o->step;
+	*number = o->number;
 	return COORD_AGREED;
 }
 
@@ -246,8 +249,11 @@ void coord_ticket_refused(struct coord *c, const char *why)
 
 void coord_ticket_decided(struct coord *c, uint64_t step)
 {
-	c->settings.outcome[c->settings.tickets % OUTCOMES_KEPT] =
-	    (struct outcome){ .ticket = c->settings.tickets, .step = step };
+	c->settings.outcome[c->settings.tickets % OUTCOMES_KEPT] = (struct outcome){
+		.ticket = c->settings.tickets,
+		.step = step,
+		.number = c->settings.newest
+	};
 	c->settings.decided_ticket = c->settings.tickets;
 }
 
@@ -327,9 +333,9 @@ void coord_settings_check_applied(struct coord *c)
 		if (w->figures.settings_step > last)
 			last = w->figures.settings_step;
 	}
-	/* No worker takes steps: the settings take effect at their decided step. */
 	if (last < 0 && (c->cfg.has_job || !c->settings.nkept))
 		return;
+	/* Without a job no worker takes steps: the settings apply from their decided step on. */
 	if (last < 0)
 		last = (int64_t)c->settings.kept[c->settings.nkept - 1]->step;
 	c->settings.applied_step = last;

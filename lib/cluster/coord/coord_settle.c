@@ -6,8 +6,8 @@
 
 /* When the process of a rank was lost or replaced, this file decides when its ranges of the training data are
  * leased again. Others continue where its pushes end, so it must be certain which of them count. A push that
- * only the first server of a chain has does not count yet, because it is lost with that server. In bsp this
- * holds until the step is closed. So each server is asked which pushes of the rank it has, and answers once
+ * only the first server of a chain has does not count yet, because it is lost with that server. In bsp
+ * no push of a step counts before the step is closed. So each server is asked which pushes of the rank it has, and answers once
  * none of them can be lost with it. Until all have answered, the rank's ranges are leased to nobody, and
  * the rank gets no others, so that the answers are about its earlier process alone.
  *

@@ -269,9 +269,10 @@ struct coord_settings {
 	/* The number of requests so far, and the last one that is decided. */
 	uint64_t tickets, decided_ticket;
 	/* Outcomes of the last requests, by ticket: `why` if it was refused, otherwise the step
-	 * decided on. */
+	 * decided on and the number of the settings then. */
 	struct outcome {
 		uint64_t ticket, step;
+		int64_t number;
 		char why[300];
 	} outcome[OUTCOMES_KEPT];
 	/* By key: step (null: at once) and user of settings no longer kept */

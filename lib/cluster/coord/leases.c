@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "coord/leases.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "coord/coord.h"
@@ -69,6 +70,7 @@ struct leases *leases_new(uint64_t examples, uint64_t range, uint64_t epochs)
 {
 	struct leases *t = mem_alloc(sizeof *t);
 
+	assert(examples > 0 && range > 0);
 	t->examples = examples;
 	t->range = range;
 	t->epochs = epochs;

@@ -74,8 +74,8 @@ struct lease {
 	size_t n_earlier;
 };
 
-/* Create and free the leases of a job. `examples` (or blocks) are cut into ranges of `range`. epochs
- * 0: without end. leases_free(NULL) is fine. */
+/* Create and free the leases of a job. `examples` (or blocks) are cut into ranges of `range`, both
+ * above 0. epochs 0: without end. leases_free(NULL) is fine. */
 struct leases *leases_new(uint64_t examples, uint64_t range, uint64_t epochs);
 /* The leases of a stream of so many partitions. */
 struct leases *leases_new_stream(uint64_t partitions);

@@ -190,7 +190,6 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 		.staleness = x->staleness,
 		.step = x->step };
 
-	/* A record states one layout epoch for all its entries. */
 	if (x->epoch != p->data.ready_epoch || x->generation != p->data.ready_generation)
 		send_ready_answers(p);
 	p->data.ready_epoch = x->epoch;
@@ -295,7 +294,8 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 	case SHARD_BAD:
 		break;
 	}
-	session_refuse(p, r, ERR_PROTO, "a push to table %u partition %u has the wrong size",
+	session_refuse(p, r, ERR_PROTO,
+	    "the push to table %u partition %u is malformed, or there is no memory for it",
 	    r->table, r->part);
 	return CONN_DROP;
 }

@@ -3,6 +3,7 @@
 
 #include "codec/codec.h"
 #include "core/clock.h"
+#include "core/mem.h"
 #include "shard/past_values.h"
 #include "shard/repl.h"
 #include "shard/gate.h"
@@ -132,7 +133,8 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 		settings_epoch_set(s, p, epoch);
 	if (s->compares)
 		size = robust_combine(s, p);
-	part_apply_sum(p, &size);
+	if (!part_apply_sum(p, &size))
+		mem_fail();
 	if (p->chain.next == NO_SERVER) {
 		part_update_safe(p);
 	} else {

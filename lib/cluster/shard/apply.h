@@ -19,8 +19,8 @@
  * update is then recorded for the next replica (repl_queue_sum, repl_queue_push); replicas that are
  * not the head apply those records in repl_in.c.
  *
- * The caller of the two functions below holds the partition's lock; they take the gate's lock after
- * it. shard_push and shard_is_safe take these locks themselves. */
+ * Call the two functions below with the partition's lock held; they take the gate's lock.
+ * shard_push takes both locks itself; shard_is_safe takes none. */
 
 /* Have all pushes of the partition's open step come, and is there room for the record to the next
  * replica? Then *examples is the number of examples in the sum: those that the contributions

@@ -143,8 +143,8 @@ struct completeness {
 	uint64_t complete;
 };
 
-/* The first step of which a push was announced to the partition and has not come; `clock` without
- * one. Announcements that are older than their window are taken for missing. */
+/* Returns the first step whose announced push has not come to the partition; `clock` if there is none.
+ * Announcements that are older than their window are taken for missing. */
 static uint64_t missing_step(const struct part *p, uint32_t rank, uint64_t clock)
 {
 	uint64_t step = part_taken_end(p, rank);
@@ -614,8 +614,7 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 
 	if (!settings_epoch_sums_step(s, p->step))
 		end = p->step;
-	/* A partition never lags that far: the only worker that is left has sent an absurd
-	 * step. */
+	/* No partition lags that far, so a worker has sent an absurd step: close nothing. */
 	if (p->ready && p->chain.head && end > p->step && end - p->step > STEPS_LEAP) {
 		end = p->step;
 		c->oldest = p->step < c->oldest ? p->step : c->oldest;

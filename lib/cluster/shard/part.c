@@ -73,13 +73,12 @@ struct part *part_new(struct shard *s, const struct table *t, uint32_t index)
 	return p;
 }
 
-/* Values of fewer bytes than this are copied as fast as a reader can look them up. */
+/* Smaller partitions are not published: to send them costs no more than to look them up. */
 #define PUBLISHED_LEAST (16u << 10)
 _Static_assert(PART_ELEMENTS * sizeof(float) <= PUBLISHED_BYTES,
     "a place has room for a partition");
 
-/* Allocates dense.w, in published memory if the partition is large enough, and no whole table that is
- * larger than a place. */
+/* Allocates dense.w: in published memory, unless the partition is small or larger than a place. */
 static void alloc_values(struct part *p, struct published *published)
 {
 	size_t bytes = p->n * sizeof *p->dense.w;

@@ -18,8 +18,8 @@
  * next replica, and step N + 1 is open. See sync/sync.h for a table of all step counters.
  *
  * Locks: every part_*() function is called with the partition's lock held, unless its comment says
- * otherwise. The order of locks is in core/lock.def. They allocate memory only where rows or ranks are
- * new. */
+ * otherwise. The order of locks is in core/lock.def. The functions for pushes and updates allocate
+ * memory only for new rows, for new ranks and for whole tables that are larger than PART_ELEMENTS. */
 #include <pthread.h>
 #include <stdatomic.h>
 

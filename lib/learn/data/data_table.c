@@ -23,10 +23,10 @@
 
 enum scaling { SCALE_NONE, SCALE_STANDARD, SCALE_MINMAX, SCALE_AUTO };
 static const char *const scaling_name[] = { "none", "standard", "minmax", "auto", NULL };
-/* A column within -1 and 1, and at least so wide from its least to its greatest value, needs no scaling
- * where its deviation is not small. Neither do columns of whole numbers and those that have one value in
- * almost all rows: their rare values would become the largest features by far. Such a column is so many
- * deviations wide, which one of a bell's shape hardly is. */
+/* A column is moderate, and not scaled, if it lies within -1 and 1, is at least MODERATE_RANGE wide, and
+ * has whole numbers only, or a deviation of at least MODERATE_DEVIATION, or is more than RARE_DEVIATIONS
+ * deviations wide: then nearly all rows have one value, and scaling would make the rare values the largest
+ * features. */
 #define MODERATE_RANGE     0.5
 #define MODERATE_DEVIATION 0.25
 #define RARE_DEVIATIONS    12
@@ -475,8 +475,8 @@ static void begin_hashing(struct data_build *b)
 	free(place);
 }
 
-/* The number of a value, which data before did not have, behind their features. ERR_FORMAT: there are too
- * many. */
+/* Sets *id to the feature of a value that the model lacks. New features follow the known ones.
+ * ERR_FORMAT: there are too many. */
 static enum err_code take_new_value(struct data_table *t, const struct stream *s, size_t k,
     const char *text, size_t *id, struct err *e)
 {
@@ -1038,7 +1038,8 @@ static void count_distance(struct figures *f, double v)
 		f->squares += far * far;
 }
 
-/* Gives all numbers of sparse rows, and in each row those of dense ones, to visit. f[numbers]: the others. */
+/* Calls visit for each cell with the figures of its column; values of categories go to f[numbers], which
+ * nobody reads. */
 static void visit_numbers(const struct data_build *b, struct figures *f,
     void (*visit)(struct figures *f, double v))
 {

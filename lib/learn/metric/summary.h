@@ -30,8 +30,9 @@ extern const struct metric_summary_ops summary_probabilities;
 struct class_counts {
 	size_t classes;
 	struct class_count {
-		double both, predicted,
-		    real; /* examples of this class: predicted so and in truth, ... */
+		/* weights of the examples that are of this class and predicted as it; that are
+		 * predicted as it; that are of it */
+		double both, predicted, real;
 	} * class;
 };
 extern const struct metric_summary_ops summary_classes;

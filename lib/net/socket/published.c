@@ -10,15 +10,16 @@
 
 #include "core/mem.h"
 
-#define VALUES 16u
-#define PAGE   4096u
-#define SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+#define BYTES_ALIGN 16u
+#define PAGE        4096u
+#define SEALS       (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
 /* The bytes begin at the same offset in a page as the large arrays of the system's allocator.  With other
- * offsets a processor may take a load from one array for dependent on a store to the other. */
+ * offsets a processor may mistake a load from one array for a load of what was just stored to the other
+ * (4K aliasing). */
 struct place {
 	_Alignas(PAGE) _Atomic uint64_t state;
-	_Alignas(VALUES) uint8_t bytes[PUBLISHED_BYTES];
+	_Alignas(BYTES_ALIGN) uint8_t bytes[PUBLISHED_BYTES];
 };
 
 struct published {
@@ -205,6 +206,8 @@ bool published_copy(const struct published_view *v, uint32_t place, uint64_t sta
 
 	if (state % 2 || atomic_load_explicit(&x->state, memory_order_acquire) != state)
 		return false;
+	/* The writer may change these bytes meanwhile; the second test of the state then rejects the
+	 * copy. */
 	memcpy(to, x->bytes, n);
 	/* The bytes have been read before the state is read again. */
 	atomic_thread_fence(memory_order_acquire);

@@ -23,8 +23,8 @@
 #define CHUNK 16384
 /* Bytes of one direction of a connection that wait for a receiver that does not read. */
 #define QUEUE_MAX (4u << 20)
-/* The link is given bytes up to this time before it is free, in ns, as a router with a queue of this
- * length would take them.  So it does not idle when the thread is woken late on a busy host. */
+/* The length of the link's queue, in ns: bytes are read from a connection this long before the link is
+ * free, so that it does not idle when the thread is woken late. */
 #define QUEUE_TIME (100 * NSEC_PER_MSEC)
 /* The longest time for which a link that is closed waits for receivers, in ns. */
 #define CLOSE_TIME (5 * NSEC_PER_SEC)
@@ -124,7 +124,7 @@ enum err_code emulated_link_parse(const char *text, uint32_t rank, struct emulat
 
 enum direction { UP, DOWN };
 
-/* Bytes that were read at once, and go on when they are due. */
+/* Bytes from one read(), to be sent when they are due. */
 struct chunk {
 	struct chunk *next;
 	int64_t due;

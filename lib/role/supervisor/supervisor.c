@@ -333,8 +333,8 @@ static void replace_stdin_path(char *text)
 	}
 }
 
-/* Write to out how the process at hand (s->ended) ended, with the last line of its log and behind the
- * subject.  After a signal the log does not explain the end and is not read. */
+/* Writes how the process that has just ended (s->ended) did so: the subject, the way it ended, and the
+ * last line of its log. After a signal the log does not explain the end and is not read. */
 static void describe_end_of(const struct supervisor *s, const char *id, const char *subject,
     char out[static SUPERVISOR_REASON])
 {

@@ -143,7 +143,7 @@ static enum err_code prepare_next(struct feed *f, struct err *e)
 	return f->source->ops->prepare(f->source, &x->next.units, e);
 }
 
-/* Has the next n examples of the present range ready; *have: so many it has. */
+/* Makes up to n further examples of the present range ready, and sets *have to their number. */
 static enum err_code ready_range_examples(struct feed *f, uint64_t n, uint64_t *have, struct err *e)
 {
 	struct ranges *x = ranges_of(f);
@@ -180,7 +180,7 @@ static enum err_code ask_for_range(struct feed *f, bool *over, struct err *e)
 	return rc;
 }
 
-/* No range is free now; those of other workers come back when these die. */
+/* No range is free now; ranges of other workers become free if these workers are lost. */
 static enum err_code wait_for_range(struct feed *f, struct err *e)
 {
 	int64_t begin = clock_now();
@@ -237,8 +237,7 @@ static enum err_code ready_range(struct feed *f, bool *over, struct err *e)
 			rc = take_next_range(f, over, e);
 		if (rc || *over || !x->now.have)
 			return rc;
-		if (!rc)
-			rc = ready_range_examples(f, 1, &have, e);
+		rc = ready_range_examples(f, 1, &have, e);
 		if (!rc && !have)
 			finish_range(f);
 	}

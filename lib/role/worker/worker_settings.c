@@ -93,7 +93,7 @@ static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct 
 {
 	int64_t had = w->settings;
 	enum err_code rc = adopt_base(w, e);
-	/* A CLOCK may wait, and another view be taken over meanwhile. */
+	/* apply_epoch may wait in a CLOCK, and w->view may be replaced meanwhile. */
 	const struct view *view = view_ref(w->view);
 
 	for (size_t i = 0; i < view->nchanges; i++) {

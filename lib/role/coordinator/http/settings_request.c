@@ -515,12 +515,13 @@ enum coord_answer settings_request_answer(struct coordinator *coordinator, uint6
 {
 	enum coord_answer a;
 	uint64_t step;
+	int64_t number;
 
 	coordinator_lock(coordinator);
-	a = coord_set_answer(coordinator->coord, ticket, &step, e);
+	a = coord_set_answer(coordinator->coord, ticket, &step, &number, e);
 	if (a == COORD_AGREED)
-		*answer = json_pack("{s:I, s:I}", "settings",
-		    (json_int_t)coord_settings_made(coordinator->coord), "step", (json_int_t)step);
+		*answer = json_pack("{s:I, s:I}", "settings", (json_int_t)number, "step",
+		    (json_int_t)step);
 	coordinator_commit_and_wait(coordinator);
 	return a;
 }

@@ -9,9 +9,10 @@
  * properties that evaluation data and models depend on. Pure.
  *
  * A new reference; NULL where this is not enough to describe the data: for numbered data, and
- * for more than DATA_FACTS_CLASSES classes, or DATA_FACTS_VALUES words or values of categories. */
+ * for more than DATA_FACTS_CLASSES classes, or DATA_FACTS_VALUES words or values of categories. A list
+ * of the latter length takes a few megabytes. */
 json_t *data_facts(const struct dataset *d);
-#define DATA_FACTS_CLASSES 1000u
+#define DATA_FACTS_CLASSES 100000u
 #define DATA_FACTS_VALUES  100000u
 
 /* Makes a dataset without examples from such a description, to be passed as `like`. ERR_FORMAT: not

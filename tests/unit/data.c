@@ -206,12 +206,19 @@ static void test_libsvm_errors(void)
 
 static void test_many_classes(void)
 {
+	static const struct data_want many = { .classes = true, .many = true };
 	struct buf b = BUF_INIT;
+	struct dataset *d;
+	struct err e;
 
 	for (int i = 0; i <= 100000; i++)
 		buf_printf(&b, "%d 1:1\n", i);
 	ok(refused((char *)b.data, "", &classes, NULL, "/x:100001: ", "real numbers"),
 	    "too many classes");
+	d = load_text((char *)b.data, "", &many, NULL, &e);
+	ok(d && d->classes == 100001 && d->label[100000] == 100000,
+	    "not for a model that is meant for very many: %s", e.msg);
+	dataset_free(d);
 	buf_release(&b);
 }
 

@@ -8,6 +8,18 @@
 
 #include "core/err.h"
 
+/* The classes that a step with drawn classes compares (data_classes.h), borrowed from the struct
+ * data_classes that drew them. */
+struct batch_classes {
+	/* n distinct classes in ascending order: those of the labels, and the drawn ones */
+	const uint64_t *id;
+	size_t n;
+	const uint32_t *drawn; /* places in id of the ndrawn drawn classes, ascending */
+	size_t ndrawn;
+	const float *offset; /* ndrawn: the logarithm of the probability that the class is drawn */
+	const uint32_t *place; /* of each example, the place of its class in id */
+};
+
 /* The examples of one step: readers of data fill it and models read it. A batch owns its arrays;
  * the functions of data/ that fill it let them grow and reuse them. A batch of zeroes is empty. Not
  * locked: one thread fills and uses it.
@@ -38,10 +50,11 @@ struct batch {
 	size_t fields;
 	uint64_t *id; /* nids */
 	size_t nids;
-	float *weight;   /* rows; NULL: all examples have the weight 1 */
-	uint64_t *group; /* rows; NULL: the data have no groups */
-	float *y;        /* rows; NULL: no such targets */
-	int32_t *label;  /* rows, from 0; NULL: no such targets */
+	float *weight;                /* rows; NULL: all examples have the weight 1 */
+	uint64_t *group;              /* rows; NULL: the data have no groups */
+	float *y;                     /* rows; NULL: no such targets */
+	int32_t *label;               /* rows, from 0; NULL: no such targets */
+	struct batch_classes classes; /* n is 0 where no classes were drawn */
 	uint64_t first, epoch;
 	/* Bytes of each array, as data_gather has allocated it; 0: not known. */
 	struct batch_room {

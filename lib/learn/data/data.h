@@ -25,6 +25,7 @@ struct data_bad_lines;
 struct data_want {
 	bool classes;
 	bool two;
+	bool many;  /* with classes: there may be very many (DATA_LABEL_CLASSES_MANY) */
 	bool any;   /* the data have labels, which are ignored */
 	bool words; /* plain text; the words are their own targets */
 	/* users and items, of which those that were observed together are ranked first (data_pairs.h) */

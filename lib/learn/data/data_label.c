@@ -175,6 +175,7 @@ static enum err_code fail_kind(struct err *e)
 static enum err_code check_new(const struct data_label *l, const struct stream *s, double value,
     const char *name, struct err *e)
 {
+	const unsigned most = l->want.many ? DATA_LABEL_CLASSES_MANY : DATA_LABEL_CLASSES_MAX;
 	struct buf list = BUF_INIT;
 	char text[SHOWN];
 	enum err_code rc;
@@ -206,11 +207,11 @@ static enum err_code check_new(const struct data_label *l, const struct stream *
 		    "label \"%s\" is a third class after \"%.20s\" and \"%.20s\", but the model "
 		    "needs two; use job.model softmax",
 		    text, l->class[0].name, l->class[1].name);
-	if (l->n == DATA_LABEL_CLASSES_MAX) {
+	if (l->n == most) {
 		(void)stream_fail(s, e,
-		    "labels look like real numbers (more than %d different ones), not "
+		    "labels look like real numbers (more than %u different ones), not "
 		    "classes; use job.model linear",
-		    DATA_LABEL_CLASSES_MAX);
+		    most);
 		return fail_kind(e);
 	}
 	return ERR_OK;

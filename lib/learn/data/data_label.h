@@ -13,7 +13,10 @@
  * that is not a number is the name of a class. One thread. */
 struct data_label;
 
-#define DATA_LABEL_CLASSES_MAX 100000
+/* Classes of data, at most: more of them are likely to be real numbers, unless the model is meant
+ * for so many (data_want.many). */
+#define DATA_LABEL_CLASSES_MAX  100000
+#define DATA_LABEL_CLASSES_MANY 10000000
 
 /* like: for evaluation data the training set, borrowed, whose classes are the only ones; else
  * NULL; their labels may have a dot behind the class's name. */

@@ -100,6 +100,11 @@ static enum err_code check_shape(const struct model_kind *k, const char *name,
 		return err_set(e, ERR_CONFIG,
 		    "job.hidden: model %s has no hidden layers; use mlp, or leave out job.hidden",
 		    name);
+	if (!k->draws && s->negatives > 0)
+		return err_set(e, ERR_CONFIG,
+		    "job.negatives: model %s does not draw classes; use fasttext, or leave out "
+		    "job.negatives",
+		    name);
 	if (s->activation != NULL && strcmp(s->activation, "relu") != 0 &&
 	    strcmp(s->activation, "tanh") != 0)
 		return err_set(e, ERR_CONFIG, "job.activation: \"%s\" must be relu or tanh",
@@ -227,6 +232,11 @@ size_t model_outputs(const struct model *m)
 	return m->outputs;
 }
 
+static size_t shared_scratch_of(const struct model *m)
+{
+	return m->kind->shared_scratch != NULL ? m->kind->shared_scratch(m) : 0;
+}
+
 enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
 {
 	size_t each = m->kind->scratch(m), n;
@@ -234,7 +244,10 @@ enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
 
 	if (rows <= m->reserved)
 		return ERR_OK;
-	p = __builtin_mul_overflow(rows, each, &n) ? NULL : mem_try_array(n, sizeof *p);
+	p = __builtin_mul_overflow(rows, each, &n) ||
+	        __builtin_add_overflow(n, shared_scratch_of(m), &n)
+	    ? NULL
+	    : mem_try_array(n, sizeof *p);
 	if (p != NULL && adjusts_examples(m)) {
 		adjusted = mem_try_array(rows, sizeof *adjusted);
 		if (adjusted == NULL) {
@@ -261,7 +274,8 @@ static void grow_scratch(struct model *m, size_t rows)
 		return;
 	free(m->scratch);
 	free(m->adjusted);
-	m->scratch = mem_array(rows, m->kind->scratch(m) * sizeof *m->scratch);
+	m->scratch = mem_array(rows * m->kind->scratch(m) + shared_scratch_of(m),
+	    sizeof *m->scratch);
 	m->adjusted = adjusts_examples(m) ? mem_array(rows, sizeof *m->adjusted) : NULL;
 	m->reserved = rows;
 }
@@ -373,9 +387,10 @@ double model_grad(struct model *m, const struct batch *b, const float *const par
 		for (size_t i = 0; i < m->ntables; i++) {
 			const struct model_table *t = &m->tables[i];
 
-			if (!t->sparse || b->nids > 0)
-				memset(grads[i], 0,
-				    (t->sparse ? b->nids : t->rows) * t->cols * sizeof(float));
+			size_t rows = t->by_class ? b->classes.n : t->sparse ? b->nids : t->rows;
+
+			if (rows > 0)
+				memset(grads[i], 0, rows * t->cols * sizeof(float));
 		}
 		return 0;
 	}

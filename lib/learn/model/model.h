@@ -32,6 +32,7 @@ enum model_init { INIT_ZEROS, INIT_GLOROT, INIT_MEAN };
 struct model_table {
 	char name[64]; /* as table names (layout/layout.h) */
 	bool sparse;
+	bool by_class;        /* sparse: the row ids are classes; else they are features */
 	size_t rows, cols;    /* row-major; sparse: rows is 0, cols a row's width */
 	enum model_init init; /* the meaning of job.init "auto" */
 	float init_scale;     /* glorot: uniform in +-init_scale = sqrt(6 / (fan_in + fan_out)) */
@@ -59,8 +60,9 @@ struct model_shape {
 	bool sparse;
 	const size_t *hidden; /* widths of the hidden layers */
 	size_t nhidden;
-	size_t fields;          /* number of fields of the data, 0 without; dense: columns */
-	size_t factors;         /* width of a feature's vector, at least 1 */
+	size_t fields;    /* number of fields of the data, 0 without; dense: columns */
+	size_t factors;   /* width of a feature's vector, at least 1 */
+	size_t negatives; /* classes drawn for a batch (data_classes.h); 0: it uses all classes */
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
 	const char *loss;       /* as job.loss; NULL is "auto" */
 	/* weight of each class, in gradients alone; NULL: all are 1. Ignored without classes. */
@@ -85,7 +87,7 @@ struct model_axes {
 	const char *table;
 	enum model_axis rows, columns;
 };
-#define MODEL_AXES 2 /* tables of a model with such a meaning, at most */
+#define MODEL_AXES 3 /* tables of a model with such a meaning, at most */
 
 /* The i-th kind of model, or the one of a name; NULL past the last, or for an unknown name. These
  * functions and model_spec_parse are in objects of their own that need no BLAS. */
@@ -171,12 +173,14 @@ enum err_code model_check_inputs(const struct model *m, const struct batch *b, s
 
 /* Returns the sum over the examples of their loss times their weight, divided by their number, and
  * writes its gradient to grads, whole. params[i] and grads[i] belong to table i. Dense: rows * cols
- * floats. Sparse: (b->nids, cols), row k for feature b->id[k]. Without examples: 0 and zeroes. */
+ * floats. Sparse: (b->nids, cols), row k for feature b->id[k]; by class: (b->classes.n, cols), row
+ * k for class b->classes.id[k]. Without examples: 0 and zeroes. */
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[]);
 
 /* Writes scores (b->rows, outputs): by the task the value; the probability of class 1; the
- * probability of each class; for words the loss. Returns the loss times the weight, summed over the
+ * probability of each class; for words the loss. A table by class has a row for each class, in
+ * order; drawn classes have no effect. Returns the loss times the weight, summed over the
  * examples; 0 for a batch without targets (y and label NULL). */
 double model_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores);

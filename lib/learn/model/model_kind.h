@@ -11,12 +11,15 @@ struct model_kind {
 	bool hidden;  /* has hidden layers */
 	bool fields;  /* uses the fields of the data */
 	bool outside; /* only a user's program knows the data */
+	bool draws;   /* can compare drawn classes instead of all (model_shape.negatives) */
 	/* Does the shape suit, beyond the checks that model.c makes for all models? */
 	enum err_code (*fits)(const struct model_shape *shape, struct err *e);
 	/* Adds the tables. */
 	void (*plan)(struct model *m);
 	/* Number of floats of scratch memory an example needs. */
 	size_t (*scratch)(const struct model *m);
+	/* Number of floats that a batch needs besides. NULL: none. */
+	size_t (*shared_scratch)(const struct model *m);
 	/* As model_grad and model_forward; b has at least one example. */
 	double (*grad)(struct model *m, const struct batch *b, const float *const params[],
 	    float *const grads[]);

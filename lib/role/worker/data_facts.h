@@ -8,8 +8,8 @@
 /* Describes training data without their examples, as the document of msg/training_facts.h: the
  * properties that evaluation data and models depend on. Pure.
  *
- * A new reference; NULL where this is not enough to describe the data: for numbered data, and
- * for more than DATA_FACTS_CLASSES classes, or DATA_FACTS_VALUES words or values of categories. A list
+ * A new reference; NULL where this is not enough to describe the data: for numbered data, and for
+ * more than DATA_FACTS_CLASSES classes, or DATA_FACTS_VALUES words or values of categories. A list
  * of the latter length takes a few megabytes. */
 json_t *data_facts(const struct dataset *d);
 #define DATA_FACTS_CLASSES 100000u

@@ -5,30 +5,52 @@
 #include "format/digest.h"
 
 #define BATCH DATA_SEQUENCE_LINES
+/* Batches of models with many classes are smaller: they have at most so many scores, or one
+ * example. */
+#define SCORES_MOST ((size_t)1 << 24)
 
-/* One pass over examples: buffers for BATCH of them, and what is done with each batch. */
+/* One pass over examples: buffers for `most` of them, and what is done with each batch. */
 struct pass {
 	struct params *p;
 	bool dense; /* pull the dense tables with the next batch */
 	predict_fn each;
 	void *ctx;
+	size_t most;
 	uint32_t *index;
 	float *scores;
+	uint64_t *class; /* all classes, where tables have a row for each; else NULL */
 	struct batch batch;
 	double loss; /* of the batch, summed */
 };
 
+/* All classes, in a new array; NULL: no table is by class. */
+static uint64_t *list_classes(const struct job *j)
+{
+	size_t n = j->classes ? j->train->classes : 0;
+	uint64_t *class = n ? mem_array(n, sizeof *class) : NULL;
+
+	for (size_t i = 0; i < n; i++)
+		class[i] = i;
+	return class;
+}
+
 static void pass_begin(struct pass *x, struct params *p, bool dense, predict_fn each, void *ctx)
 {
+	size_t outputs = model_outputs(p->job->model), most = SCORES_MOST / outputs;
+
 	*x = (struct pass){ .p = p, .dense = dense, .each = each, .ctx = ctx };
-	x->index = mem_array(BATCH, sizeof *x->index);
-	x->scores = mem_array(BATCH * model_outputs(p->job->model), sizeof *x->scores);
+	x->most = most > BATCH ? BATCH : most > 0 ? most : 1;
+	x->index = mem_array(x->most, sizeof *x->index);
+	x->scores = mem_array(x->most * outputs, sizeof *x->scores);
+	x->class = list_classes(p->job);
+	p->holds_classes = false;
 }
 
 static void pass_end(struct pass *x)
 {
 	free(x->index);
 	free(x->scores);
+	free(x->class);
 	batch_release(&x->batch);
 }
 
@@ -44,9 +66,13 @@ static enum err_code score_batch(struct pass *x, const struct dataset *d, const 
 	if (!rc)
 		rc = (d->y || d->label ? model_check : model_check_inputs)(x->p->job->model,
 		    &x->batch, e);
+	if (x->class)
+		x->batch.classes = (struct batch_classes){ .id = x->class,
+			.n = x->p->job->train->classes };
 	if (!rc)
 		rc = params_pull(x->p, &x->batch, CLIENT_NOW, x->dense, e);
 	x->dense = false;
+	x->p->holds_classes |= x->class && !rc;
 	if (!rc)
 		x->loss = model_forward(x->p->job->model, &x->batch, (const float *const *)x->p->w,
 		    x->scores);
@@ -60,7 +86,7 @@ static enum err_code score_examples(struct pass *x, const struct dataset *d, con
 	enum err_code rc = ERR_OK;
 
 	for (size_t at = 0, n; !rc && at < rows; at += n) {
-		n = rows - at < BATCH ? rows - at : BATCH;
+		n = rows - at < x->most ? rows - at : x->most;
 		rc = score_batch(x, d, row, at, n, e);
 		if (!rc)
 			rc = x->each(x->ctx, &x->batch, x->scores, e);
@@ -134,6 +160,7 @@ enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_
 	if (!rc)
 		metrics_finish(&m.metrics, out);
 	pass_end(&x);
+	p->holds_classes = false;
 	metrics_release(&m.metrics);
 	return rc;
 }
@@ -153,10 +180,12 @@ enum err_code evaluate_predict(struct params *p, struct data_sequence *data, pre
 enum err_code evaluate_predict_now(struct params *p, const struct dataset *data, bool dense,
     predict_fn fn, void *ctx, struct err *e)
 {
+	bool holds_classes = p->holds_classes && !dense;
 	struct pass x;
 	enum err_code rc;
 
 	pass_begin(&x, p, dense, fn, ctx);
+	p->holds_classes = holds_classes;
 	rc = score_examples(&x, data, NULL, data->rows, e);
 	pass_end(&x);
 	return rc;

@@ -17,7 +17,7 @@ typedef enum err_code (
 enum err_code evaluate_predict(struct params *p, struct data_sequence *data, predict_fn fn,
     void *ctx, struct err *e);
 /* As evaluate_predict, of examples that arrive while others wait for their predictions. dense: pull the
- * dense tables first; else p holds those of the last call. */
+ * dense tables and the rows of all classes first; else p holds those of the last call. */
 enum err_code evaluate_predict_now(struct params *p, const struct dataset *data, bool dense,
     predict_fn fn, void *ctx, struct err *e);
 

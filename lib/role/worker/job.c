@@ -74,6 +74,7 @@ struct data_want job_want(const struct conf_job *job)
 		.two = task == MODEL_TWO,
 		.words = task == MODEL_WORDS,
 		.pairs = task == MODEL_PAIRS,
+		.many = job->negatives > 0,
 		.tables = model_info_find(job->model)->reads,
 		.scale = job->scale };
 }
@@ -441,6 +442,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 		.hidden = hidden,
 		.nhidden = c->hidden.n,
 		.factors = (size_t)c->factors,
+		.negatives = (size_t)c->negatives,
 		.activation = c->activation,
 		.loss = c->loss,
 		.outside = j->outside };
@@ -468,6 +470,17 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 	return rc;
 }
 
+struct data_classes *job_classes_new(const struct job *j)
+{
+	size_t n;
+	const uint32_t *row = rows_trained_on(j, &n);
+
+	return j->conf.job.negatives == 0
+	    ? NULL
+	    : data_classes_new(j->train, row, n, (size_t)j->conf.job.negatives,
+	          (uint64_t)j->conf.job.seed);
+}
+
 /* Makes the model; job.tables may come from the caller instead of the configuration. */
 static enum err_code make_job_model(struct job *j, const struct job_source *from, struct err *e)
 {
@@ -480,6 +493,8 @@ static enum err_code make_job_model(struct job *j, const struct job_source *from
 	rc = job_model_new(j, &j->model, e);
 	if (!rc)
 		j->ntables = model_tables(j->model, &j->table);
+	if (!rc)
+		j->classes = job_classes_new(j);
 	return rc;
 }
 
@@ -536,7 +551,9 @@ enum err_code job_mark_tables(struct job *j, struct err *e)
 		struct table_rules_choice use = conf_rule_of_table(&rule, j->table[i].name);
 
 		j->frozen[i] = names_has(j->conf.job.frozen, j->table[i].name);
-		j->counted[i] = use.rule->counts_touching && use.hyper->l2 > 0;
+		/* All examples of a batch touch the classes that were drawn for it. */
+		j->counted[i] = use.rule->counts_touching && use.hyper->l2 > 0 &&
+		    !j->table[i].by_class;
 	}
 	return ERR_OK;
 }
@@ -635,6 +652,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 void job_release(struct job *j)
 {
 	model_free(j->model);
+	data_classes_free(j->classes);
 	range_source_free(j->source);
 	data_sequence_free(j->eval);
 	data_split_release(&j->split);
@@ -691,11 +709,12 @@ static float table_init_limit_of(const struct job *j, const struct model_table *
 /* The rows of a table. Those of a sparse one are a hint, which hashed ids may exceed. */
 static uint64_t proposed_rows(const struct job *j, const struct model_table *t)
 {
-	uint64_t most = TABLE_ELEMENTS_MAX / (uint64_t)t->cols;
+	uint64_t most = TABLE_ELEMENTS_MAX / (uint64_t)t->cols,
+	         rows = t->by_class ? j->train->classes : j->train->cols;
 
 	if (!t->sparse)
 		return t->rows;
-	return j->train->cols < most ? j->train->cols : most;
+	return rows < most ? rows : most;
 }
 
 uint64_t job_most_rows(const struct job *j)

@@ -163,6 +163,8 @@ static struct batch slice_batch(const struct batch *b, size_t first, size_t n)
 		s.y = b->y + first;
 	if (b->label)
 		s.label = b->label + first;
+	if (b->classes.place)
+		s.classes.place = b->classes.place + first;
 	return s;
 }
 

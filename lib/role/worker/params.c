@@ -167,15 +167,17 @@ uint64_t params_updates(const struct params *p)
 
 bool params_has_rows(const struct params *p, const struct batch *b)
 {
-	return b->sparse || p->rows;
+	return b->sparse || b->classes.n || p->rows;
 }
 
 /* The rows of sparse table i that a step needs: returns their number, *id their ids. */
 static size_t needed_rows(const struct params *p, const struct batch *b, size_t i,
     const uint64_t **id)
 {
-	*id = p->rows ? p->rows[i].id : b->id;
-	return p->rows ? p->rows[i].n : b->nids;
+	bool by_class = p->job->table[i].by_class;
+
+	*id = p->rows ? p->rows[i].id : by_class ? b->classes.id : b->id;
+	return p->rows ? p->rows[i].n : by_class ? b->classes.n : b->nids;
 }
 
 /* Does the step need no values at all? A model without dense tables needs none for a batch without rows. */
@@ -222,6 +224,8 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 				    delta_base(p, i, step), p->w[i], e);
 			continue;
 		}
+		if (p->holds_classes && p->job->table[i].by_class)
+			continue;
 		n = needed_rows(p, b, i, &id);
 		rc = reserve_table(p, i, n * p->job->table[i].cols, e);
 		if (!rc && n)

@@ -48,6 +48,8 @@ struct params {
 	uint64_t asked_step;
 	/* between the swap and the end of the pull: the last pulled values are in good, not in w */
 	bool swapped;
+	/* w has the rows of all classes in the tables by class, and pulls leave these tables out */
+	bool holds_classes;
 	/* of the last gradient given to params_clip; negative: none yet */
 	double norm;
 	bool norm_wanted; /* measure the next one, even if nothing is clipped */

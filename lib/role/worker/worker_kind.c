@@ -35,11 +35,10 @@ static enum err_code start_native(struct worker *w, struct err *e)
 	    : ERR_OK;
 }
 
-static enum err_code name_no_rows(struct worker *w, struct err *e)
+/* The data name the features. */
+static enum err_code name_drawn_classes(struct worker *w, struct err *e)
 {
-	(void)w;
-	(void)e;
-	return ERR_OK;
+	return w->job.classes ? data_classes_draw(w->job.classes, &w->batch, e) : ERR_OK;
 }
 
 static enum err_code compute_native(struct worker *w, double *loss, struct err *e)
@@ -66,7 +65,7 @@ static void release_native(struct worker *w)
 const struct worker_ops worker_native = {
 	.prepare = prepare_native,
 	.start = start_native,
-	.name_rows = name_no_rows,
+	.name_rows = name_drawn_classes,
 	.compute = compute_native,
 	.can_score = can_score_native,
 	.score = score_native,

@@ -32,7 +32,8 @@ struct worker_ops {
 	/* After the job is loaded: does this kind suit its model? Starts what computes. ERR_CONFIG. */
 	enum err_code (*start)(struct worker *w, struct err *e);
 	/* After w->batch is chosen and before its parameters are pulled: leaves the rows of sparse
-	 * tables that the batch needs in w->params.rows, where the data do not say. */
+	 * tables that the batch needs in w->params.rows, or in w->batch.classes, where the data do
+	 * not say. */
 	enum err_code (*name_rows)(struct worker *w, struct err *e);
 	/* Computes the gradient of w->batch into w->params.g. *loss: as step_compute. NULL: the
 	 * caller of worker_fetch and worker_commit does. */

@@ -1,0 +1,133 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
+# Classes that are drawn in place of all: fasttext with job.negatives.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+setup() {
+	setup_training
+}
+
+teardown() {
+	teardown_dir
+}
+
+# texts CLASSES ROWS SEED: each class has six words of its own, of which a text has three, among others that tell
+# nothing. Classes are as frequent as words are. The first texts have all classes.
+texts() {
+	awk -v classes="$1" -v rows="$2" -v seed="$3" 'BEGIN {
+		srand(1)
+		for (c = 0; c < classes; c++)
+			for (i = 0; i < 6; i++) own[c, i] = int(rand() * classes)
+		srand(seed)
+		for (r = 0; r < rows; r++) {
+			c = seed == 1 && r < classes ? r : int(exp(rand() * log(classes + 1))) - 1
+			printf "__label__c%d", c
+			for (i = 0; i < 3; i++) printf " w%d u%d", own[c, int(rand() * 6)], int(rand() * 1000)
+			print ""
+		}
+	}'
+}
+
+# job NAME SETTINGS MEMBERS: NAME.json
+job() {
+	cat >"$1.json" <<-END
+	{ "servers": ${servers:-1}, "workers": 2, $2 "job": { "model": "fasttext", "data": "train.txt?ngrams=1", "eval": "test.txt?ngrams=1",
+	  "negatives": 50, $3 } }
+	END
+}
+
+@test "drawn classes: as good as all, and the files of the model evaluate and predict" {
+	texts 1500 12000 1 >train.txt
+	texts 1500 1000 2 >test.txt
+	job drawn "" '"epochs": 6'
+	train drawn.json --set negatives=0
+	all=$(res .eval.accuracy)
+	at_least .eval.accuracy 0.6
+	train drawn.json --set checkpoint_every=282
+	at_least .eval.accuracy "$(jq -n "$all - 0.05")"
+	loss=$(res .eval.loss)
+	mv drawn.run/model.safetensors .
+	latest=$(ls -d drawn.run/checkpoints/step-* | tail -1)
+	rm train.txt
+	ps-work eval model.safetensors 'test.txt?ngrams=1' --json >eval
+	[ "$(jq .loss eval)" = "$loss" ]
+	ps-work eval "$latest" 'test.txt?ngrams=1' --json >eval
+	[ "$(jq .loss eval)" = "$loss" ]
+	cut -d' ' -f1 test.txt | sed 's/__label__//' >labels
+	cut -d' ' -f2- test.txt >bare.txt
+	ps-work predict model.safetensors 'bare.txt?format=fasttext&ngrams=1' | cut -f 1 >classes
+	[ "$(paste labels classes | awk '$1 == $2' | wc -l)" = "$(jq '.accuracy * 1000 | round' eval)" ]
+	ps-ctl -C drawn.run export c -o text >rows
+	[[ $(head -1 rows) == c\[0,0\]*$'\t'c0 ]]
+	[ "$(cut -f 3 rows | sort -u | wc -l)" -eq 1500 ]
+}
+
+@test "drawn classes: a job that begins with the model of another one keeps its classes" {
+	texts 300 3000 1 >train.txt
+	texts 300 500 2 >test.txt
+	job first "" '"epochs": 3'
+	train first.json
+	loss=$(res .eval.loss)
+	job second "" '"steps": 2, "lr": 1e-12'
+	train second.json --init-from first.run
+	at_most "((.eval.loss - $loss) | fabs)" 1e-6
+}
+
+@test "drawn classes: equal bits with 1, 2 and 3 workers, however the job is harmed" {
+	texts 300 3000 1 >train.txt
+	texts 300 500 2 >test.txt
+	for workers in 1 2 3; do
+		servers=2 job same "\"deterministic\": true, \"replicas\": 2, \"on_worker_loss\": \"wait:10m\",
+		  \"heartbeat\": \"100ms\", \"lease\": \"1s\", \"checkpoint_every\": 10," '"steps": 60, "l2": 0.001'
+		train same.json --set workers="$workers" --set name=first
+		want=$(res .model_digest)
+		[ ${#want} -ge 64 ]
+		train same.json --set workers="$workers" --set name=second --set servers=3 --set replicas=1 --set eval_every=7
+		has .model_digest "$want"
+		begin same.json --max-restarts 9 --set workers="$workers" --set quota_pushes=160
+		wait_for 30 step_is_past 5
+		kill -9 "$(cat "$RUN/worker-$((workers - 1)).pid")"
+		kill -9 "$(cat "$RUN/server-1.pid")"
+		let_go
+		wait_for 60 over
+		RESULT=$(http GET /v1/result)
+		has .state done
+		has .model_digest "$want"
+		ps-ctl stop -C "$RUN" >/dev/null
+		none_left "$T"
+		rm -r ./*.run
+	done
+}
+
+@test "drawn classes: a killed worker in asp, whose batches others repeat" {
+	texts 300 3000 1 >train.txt
+	texts 300 500 2 >test.txt
+	job asp '"sync": "asp", "heartbeat": "100ms", "lease": "1s",' '"epochs": 12'
+	begin asp.json --max-restarts 3 --set quota_pushes=160
+	wait_for 30 step_is_past 5
+	kill -9 "$(cat "$RUN/worker-1.pid")"
+	let_go
+	wait_for 60 over
+	RESULT=$(http GET /v1/result)
+	has .state done
+	at_least .eval.accuracy 0.6
+	ps-ctl stop >/dev/null
+	none_left "$T"
+}
+
+@test "drawn classes: local steps, all-reduce, blocks, and another model" {
+	texts 300 3000 1 >train.txt
+	texts 300 500 2 >test.txt
+	job ways "" '"epochs": 8'
+	train ways.json --set local_steps=4 --set optimizer=sgd --set lr=2
+	at_least .eval.accuracy 0.2
+	train ways.json --set via=allreduce
+	at_least .eval.accuracy 0.6
+	train ways.json --set data_memory=1M --set accumulate=3
+	at_least .eval.accuracy 0.5
+	run ! ps-ctl run ways.json --set model=softmax
+	[[ $output == *"job.negatives: model softmax does not draw classes; use fasttext, or leave out job.negatives"* ]]
+}

@@ -74,7 +74,7 @@ static enum err_code fill_buffers(struct bench_run *r, struct err *e)
 	struct rng rng;
 
 	r->w = mem_try_array(n, sizeof *r->w);
-	r->g = mem_try_array(n, sizeof *r->g);
+	r->g = client_gradients(r->tool->client, n);
 	r->ids = mem_try_array(b->rows + 1, sizeof *r->ids);
 	if (!r->w || !r->g || !r->ids)
 		return err_set(e, ERR_NOMEM, "no memory for %zu values", n);
@@ -163,7 +163,6 @@ enum err_code bench(struct tool *t, struct bench_config *b, struct err *e)
 	if (!rc)
 		rc = run_iterations(&r, e);
 	free(r.w);
-	free(r.g);
 	free(r.ids);
 	return rc;
 }

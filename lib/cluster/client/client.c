@@ -490,6 +490,7 @@ void client_free(struct client *c)
 		buf_release(&c->link[i]->clocked);
 		free(c->link[i]);
 	}
+	client_free_gradients(c);
 	client_encode_free_residuals(c);
 	client_rows_free_residuals(c);
 	client_row_cache_free(c);

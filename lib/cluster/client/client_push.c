@@ -159,6 +159,30 @@ void client_encode_free_residuals(struct client *c)
 	c->feedback.nresiduals = c->feedback.nvelocities = 0;
 }
 
+/* ---- memory for gradients ---- */
+
+float *client_gradients(struct client *c, size_t n)
+{
+	float *at = mem_try_array(n, sizeof *at);
+	struct gradients *g;
+
+	if (!at)
+		return NULL;
+	g = mem_alloc(sizeof *g);
+	*g = (struct gradients){ c->gradients, at };
+	c->gradients = g;
+	return at;
+}
+
+void client_free_gradients(struct client *c)
+{
+	for (struct gradients *g; (g = c->gradients);) {
+		c->gradients = g->next;
+		free(g->at);
+		free(g);
+	}
+}
+
 /* ---- the request ---- */
 
 static void send_push(struct request *r)

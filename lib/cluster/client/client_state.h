@@ -151,6 +151,12 @@ struct route {
 	int64_t down_since;
 };
 
+/* Memory of client_gradients. */
+struct gradients {
+	struct gradients *next;
+	float *at;
+};
+
 /* Values that lossy codecs and filters have left for later pushes. */
 struct client_feedback {
 	/* by dense table: what codecs left out, and the velocity of codecs with momentum; NULL:
@@ -225,6 +231,7 @@ struct client {
 		uint32_t generation; /* the layout generation that the versions belong to */
 	} cache;
 	struct client_feedback feedback;
+	struct gradients *gradients; /* those that client_gradients has returned; NULL: none */
 	struct zip *zip;
 	size_t ids_per_server; /* row ids for each server in the present push or pull */
 	struct rng rng;        /* for randomized codecs and filters */
@@ -330,6 +337,8 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 float *client_encode_residual(struct client *c, const struct table *t, bool velocity);
 /* A dense table has grown: extend its residual and velocity by zeroes. */
 void client_encode_grow_residual(struct client *c, const struct table *had, const struct table *t);
+/* Frees the memory of client_gradients. */
+void client_free_gradients(struct client *c);
 /* Frees the residuals and velocities of all dense tables. What they held is lost. */
 void client_encode_free_residuals(struct client *c);
 

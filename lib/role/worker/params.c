@@ -10,42 +10,62 @@
 #include "saved/saved_metadata.h"
 #include "worker/data_facts.h"
 
-/* Makes room for `floats` values in w[i] and g[i]. The contents are lost. */
+/* Dense gradients begin at multiples of this many floats. */
+#define ALIGNED 16
+
+/* Makes room for `floats` values in w[i], and in g[i] if the table is sparse. The contents are lost. */
 static enum err_code reserve_table(struct params *p, size_t i, size_t floats, struct err *e)
 {
 	if (floats <= p->cap[i])
 		return ERR_OK;
 	free(p->w[i]);
-	free(p->g[i]);
 	p->cap[i] = floats + floats / 4;
 	p->w[i] = mem_try_array(p->cap[i], sizeof **p->w);
-	p->g[i] = mem_try_array(p->cap[i], sizeof **p->g);
-	if (!p->w[i] || !p->g[i])
+	if (p->job->table[i].sparse) {
+		free(p->g[i]);
+		p->g[i] = mem_try_array(p->cap[i], sizeof **p->g);
+	}
+	if (!p->w[i] || (p->job->table[i].sparse && !p->g[i]))
 		return err_set(e, ERR_NOMEM, "no memory for %zu parameters of table \"%s\"", floats,
 		    p->job->table[i].name);
 	return ERR_OK;
 }
 
-/* The gradients that workers reduce among themselves form one vector; tables begin at multiples of
- * 64 bytes. */
-static enum err_code lay_flat(struct params *p, struct err *e)
+/* Floats of all dense tables that workers reduce, or of those that they push, each rounded up to ALIGNED. */
+static size_t count_dense(const struct params *p, bool reduced)
 {
-	size_t at = 0;
+	size_t n = 0;
 
 	for (size_t i = 0; i < p->job->ntables; i++)
-		if (p->table[i]->reduced)
-			p->nreduced += (table_elements(p->table[i]) + 15) / 16 * 16;
-	if (!p->nreduced)
-		return ERR_OK;
-	p->reduced = mem_try_array(p->nreduced, sizeof *p->reduced);
-	if (!p->reduced)
-		return err_set(e, ERR_NOMEM, "no memory for a gradient of %zu values", p->nreduced);
+		if (!p->job->table[i].sparse && p->table[i]->reduced == reduced)
+			n += (table_elements(p->table[i]) + ALIGNED - 1) / ALIGNED * ALIGNED;
+	return n;
+}
+
+/* Lays the gradients of these tables into one vector. */
+static void lay_dense(struct params *p, bool reduced, float *at)
+{
 	for (size_t i = 0; i < p->job->ntables; i++)
-		if (p->table[i]->reduced) {
-			free(p->g[i]);
-			p->g[i] = p->reduced + at;
-			at += (table_elements(p->table[i]) + 15) / 16 * 16;
+		if (!p->job->table[i].sparse && p->table[i]->reduced == reduced) {
+			p->g[i] = at;
+			at += (table_elements(p->table[i]) + ALIGNED - 1) / ALIGNED * ALIGNED;
 		}
+}
+
+/* The gradients that workers reduce among themselves form one vector, and those that they push form
+ * another one, in memory of the client. */
+static enum err_code alloc_dense(struct params *p, struct err *e)
+{
+	size_t pushed = count_dense(p, false);
+	float *at = pushed ? client_gradients(p->client, pushed) : NULL;
+
+	p->nreduced = count_dense(p, true);
+	p->reduced = p->nreduced ? mem_try_array(p->nreduced, sizeof *p->reduced) : NULL;
+	if ((pushed && !at) || (p->nreduced && !p->reduced))
+		return err_set(e, ERR_NOMEM, "no memory for a gradient of %zu values",
+		    pushed + p->nreduced);
+	lay_dense(p, false, at);
+	lay_dense(p, true, p->reduced);
 	return ERR_OK;
 }
 
@@ -71,7 +91,7 @@ enum err_code params_new(const struct job *job, struct client *client, struct pa
 			rc = reserve_table(out, i, m->sparse ? m->cols : m->rows * m->cols, e);
 	}
 	if (!rc)
-		rc = lay_flat(out, e);
+		rc = alloc_dense(out, e);
 	if (rc)
 		params_release(out);
 	return rc;
@@ -81,9 +101,8 @@ void params_release(struct params *p)
 {
 	for (size_t i = 0; p->job && i < p->job->ntables; i++) {
 		free(p->w[i]);
-		/* g of reduced tables points into flat. Do not use p->table to find them, because
-		 * the layout may have been freed. */
-		if (!p->reduced || p->job->table[i].sparse)
+		/* g of dense tables points into `reduced`, or into memory of the client. */
+		if (p->job->table[i].sparse)
 			free(p->g[i]);
 		free(p->good[i]);
 	}

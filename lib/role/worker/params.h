@@ -24,6 +24,7 @@ struct params {
 	const struct job *job;
 	struct client *client;
 	const struct table **table; /* in the layout, by the model's table */
+	/* g of dense tables lies in `reduced`, or in memory of the client (client_gradients) */
 	float **w, **g;
 	/* g of the tables that workers reduce, one after the other; NULL: there are none */
 	float *reduced;
@@ -56,7 +57,8 @@ struct params {
 };
 
 /* Finds the model's tables in the client's layout and allocates room. ERR_NOTFOUND, ERR_NOMEM. job
- * and client are borrowed. */
+ * and client are borrowed; call params_new before the client's first pull or push, because it allocates the
+ * client's gradients. */
 enum err_code params_new(const struct job *job, struct client *client, struct params *out,
     struct err *e);
 void params_release(struct params *p);

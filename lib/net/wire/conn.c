@@ -94,27 +94,30 @@ static void take_from_look(struct conn *c, uint8_t *dst, size_t want, size_t *go
 	*got += n;
 }
 
-/* The file descriptor that has come with the bytes, or -1. */
-static int get_descriptor(struct msghdr *mh)
+/* The file descriptors that have come with the bytes. */
+static struct descriptors get_descriptors(struct msghdr *mh)
 {
 	struct cmsghdr *m = CMSG_FIRSTHDR(mh);
-	int fd = -1;
+	struct descriptors d = { .n = 0 };
 
-	if (m && m->cmsg_level == SOL_SOCKET && m->cmsg_type == SCM_RIGHTS &&
-	    m->cmsg_len == CMSG_LEN(sizeof fd))
-		memcpy(&fd, CMSG_DATA(m), sizeof fd);
-	return fd;
+	if (m && m->cmsg_level == SOL_SOCKET && m->cmsg_type == SCM_RIGHTS)
+		while (d.n < PASSED_MOST && m->cmsg_len >= CMSG_LEN((d.n + 1) * sizeof *d.fd))
+			d.n++;
+	if (d.n)
+		memcpy(d.fd, CMSG_DATA(m), d.n * sizeof *d.fd);
+	return d;
 }
 
-/* Keep at most one descriptor, which may come before the session shares memory; close others. */
-static void keep_descriptor(struct conn *c, int fd)
+/* Keep the descriptors of one message, which may come before the session shares memory; close
+ * others. */
+static void keep_descriptors(struct conn *c, struct descriptors d)
 {
 	bool expected = c->server ? !c->mem.shm : conn_has_offered(c);
 
-	if (fd >= 0 && (c->mem.passed >= 0 || !expected))
-		close(fd);
-	else if (fd >= 0)
-		c->mem.passed = fd;
+	if (c->mem.passed.n || !expected)
+		conn_close_descriptors(&d);
+	else if (d.n)
+		c->mem.passed = d;
 }
 
 /* Read once, into payload, tag and look-ahead.  Returns the bytes; 0 at end of file; -1 with
@@ -143,8 +146,8 @@ static ssize_t read_socket(struct conn *c)
 		sizeof c->look - c->in.look_len };
 	if (c->local) {
 		mh.msg_control = &room;
-		/* There is room for one descriptor; the system closes any others. */
-		mh.msg_controllen = CMSG_LEN(sizeof(int));
+		/* There is room for PASSED_MOST descriptors; the system closes any others. */
+		mh.msg_controllen = CMSG_LEN(PASSED_MOST * sizeof(int));
 	}
 	do
 		n = recvmsg(c->fd, &mh, MSG_CMSG_CLOEXEC);
@@ -152,7 +155,7 @@ static ssize_t read_socket(struct conn *c)
 	if (n <= 0)
 		return n;
 	if (mh.msg_controllen && c->local)
-		keep_descriptor(c, get_descriptor(&mh));
+		keep_descriptors(c, get_descriptors(&mh));
 	c->bytes_in += (uint64_t)n;
 	left = n;
 	if (want_payload) {
@@ -480,19 +483,22 @@ void conn_written(struct conn *c, size_t n)
 		c->to_write.out->sent += n;
 }
 
-/* Adds fd to the message as ancillary data; `room` must live until sendmsg returns. */
-static void put_descriptor(struct msghdr *mh, union passing *room, int fd)
+/* Adds the descriptors to the message as ancillary data; `room` must live until sendmsg returns. */
+static void put_descriptors(struct msghdr *mh, union passing *room, const struct descriptors *d)
 {
+	size_t bytes = d->n * sizeof *d->fd;
 	struct cmsghdr *m;
 
+	if (!d->n)
+		return;
 	memset(room, 0, sizeof *room);
 	mh->msg_control = room;
-	mh->msg_controllen = sizeof *room;
+	mh->msg_controllen = CMSG_SPACE(bytes);
 	m = CMSG_FIRSTHDR(mh);
-	*m = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd),
+	*m = (struct cmsghdr){ .cmsg_len = CMSG_LEN(bytes),
 		.cmsg_level = SOL_SOCKET,
 		.cmsg_type = SCM_RIGHTS };
-	memcpy(CMSG_DATA(m), &fd, sizeof fd);
+	memcpy(CMSG_DATA(m), d->fd, bytes);
 }
 
 /* Seal the next records for the socket, and list what remains to be written of them in iov: of each
@@ -532,7 +538,7 @@ static size_t seal_next_records(struct conn *c, struct iovec iov[static 3 * WRIT
  * without: its client then asks for copies. */
 static bool can_omit_descriptor(const struct conn *c, int error)
 {
-	return error == ETOOMANYREFS && c->server && c->mem.pass >= 0;
+	return error == ETOOMANYREFS && c->server && c->mem.pass.n;
 }
 
 enum err_code conn_write(struct conn *c, struct err *e)
@@ -546,8 +552,7 @@ enum err_code conn_write(struct conn *c, struct err *e)
 		if (c->spent)
 			return err_set(e, ERR_CLOSED,
 			    "the session with %s has used up its counters", c->peer);
-		if (c->mem.pass >= 0)
-			put_descriptor(&mh, &room, c->mem.pass);
+		put_descriptors(&mh, &room, &c->mem.pass);
 		n = sendmsg(c->fd, &mh, MSG_NOSIGNAL);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -556,9 +561,7 @@ enum err_code conn_write(struct conn *c, struct err *e)
 		c->silent |= n < 0 && net_is_line_error(errno);
 		if (n < 0 && !can_omit_descriptor(c, errno))
 			return err_sys(e, ERR_CLOSED, "write to %s", c->peer);
-		if (c->mem.pass >= 0)
-			close(c->mem.pass);
-		c->mem.pass = -1;
+		conn_close_descriptors(&c->mem.pass);
 		if (n < 0)
 			continue;
 		conn_written(c, (size_t)n);

@@ -16,7 +16,8 @@ static struct conn *conn_new(int fd, const struct conn_identity *id,
 	struct conn *c = mem_alloc(sizeof *c);
 
 	c->fd = fd;
-	c->mem.pass = c->mem.passed = -1;
+	conn_close_descriptors(&c->mem.pass);
+	conn_close_descriptors(&c->mem.passed);
 	c->local = net_is_unix(fd);
 	c->began = clock_now();
 	c->id = id;

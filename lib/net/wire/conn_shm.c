@@ -13,13 +13,29 @@
 /* Reads of wakes in one call. */
 #define HEAR_MOST 16
 
+void conn_close_descriptors(struct descriptors *d)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		close(d->fd[i]);
+	*d = (struct descriptors){ .n = 0 };
+}
+
+/* Adds a descriptor, unless it is NO_DESCRIPTOR. */
+static void add_descriptor(struct descriptors *d, int fd)
+{
+	if (fd != NO_DESCRIPTOR)
+		d->fd[d->n++] = fd;
+}
+
 enum err_code conn_share(struct conn *c, struct err *e)
 {
 	struct record r = { .type = REC_SHARE };
-	enum err_code rc = shm_new(&c->mem.shm, &c->mem.pass, e);
+	int fd;
+	enum err_code rc = shm_new(&c->mem.shm, &fd, e);
 
 	if (rc)
 		return rc;
+	add_descriptor(&c->mem.pass, fd);
 	conn_send(c, &r, NULL);
 	/* After this record the server reads only wakes from the socket. */
 	c->mem.shares_out = true;
@@ -52,16 +68,16 @@ static enum err_code accept_offer(struct conn *c, struct err *e)
 	if (!c->mem.may_share)
 		return err_set(e, ERR_PROTO,
 		    "%s shares memory, although this server has refused it", c->peer);
-	if (c->mem.passed < 0 || c->mem.shm)
+	if (!c->mem.passed.n || c->mem.shm)
 		return err_set(e, ERR_PROTO, "%s shares memory without sending its descriptor",
 		    c->peer);
-	rc = shm_join(c->mem.passed, &c->mem.shm, e);
-	close(c->mem.passed);
-	c->mem.passed = -1;
+	rc = shm_join(c->mem.passed.fd[0], &c->mem.shm, e);
+	conn_close_descriptors(&c->mem.passed);
 	if (rc)
 		return rc;
 	if (c->mem.published)
-		c->mem.pass = fcntl(published_fd(c->mem.published), F_DUPFD_CLOEXEC, 0);
+		add_descriptor(&c->mem.pass,
+		    fcntl(published_fd(c->mem.published), F_DUPFD_CLOEXEC, 0));
 	conn_send(c, &r, NULL);
 	c->mem.shares_out = true;
 	return ERR_OK;
@@ -72,12 +88,11 @@ static void take_answer(struct conn *c)
 {
 	struct err e;
 
-	if (c->mem.passed < 0)
+	if (!c->mem.passed.n)
 		return;
-	if (published_map(c->mem.passed, &c->mem.view, &e))
+	if (published_map(c->mem.passed.fd[0], &c->mem.view, &e))
 		c->mem.view = NULL;
-	close(c->mem.passed);
-	c->mem.passed = -1;
+	conn_close_descriptors(&c->mem.passed);
 }
 
 enum err_code conn_shared(struct conn *c, struct err *e)
@@ -102,10 +117,8 @@ void conn_unshare(struct conn *c)
 {
 	shm_free(c->mem.shm);
 	published_unmap(c->mem.view);
-	if (c->mem.pass >= 0)
-		close(c->mem.pass);
-	if (c->mem.passed >= 0)
-		close(c->mem.passed);
+	conn_close_descriptors(&c->mem.pass);
+	conn_close_descriptors(&c->mem.passed);
 }
 
 static enum err_code wake_peer(struct conn *c, struct err *e)

@@ -23,10 +23,22 @@
  * key could make a msg1 in another's name. */
 enum conn_state { CONN_WAIT_MSG1, CONN_WAIT_HELLO, CONN_WAIT_MSG2, CONN_WAIT_FIRST, CONN_LIVE };
 
-/* Room for one file descriptor as ancillary data: cmsg(3), unix(7). */
+/* Descriptors that one record passes: a client passes the rings, a server passes its published memory. */
+#define PASSED_MOST 1
+/* The number of an absent descriptor. */
+#define NO_DESCRIPTOR (-1)
+
+/* Room for file descriptors as ancillary data: cmsg(3), unix(7). */
 union passing {
-	char room[CMSG_SPACE(sizeof(int))];
+	char room[CMSG_SPACE(PASSED_MOST * sizeof(int))];
 	struct cmsghdr align;
+};
+
+/* Descriptors that are owned until they have been passed or used: the first n of fd.  The others are
+ * NO_DESCRIPTOR. */
+struct descriptors {
+	int fd[PASSED_MOST];
+	unsigned n;
 };
 
 /* One queued record: head and tags inside, the payload in `room` or borrowed. */
@@ -63,15 +75,15 @@ struct conn_writing {
 	size_t queued; /* bytes in the queue */
 };
 
-/* Shared memory (conn_shm.c).  pass: the descriptor to send with REC_SHARE; passed: the one that was
- * received; -1: none.  published: the memory that a server shows; view: that which a client sees; NULL:
+/* Shared memory (conn_shm.c).  pass: the descriptors to send with REC_SHARE; passed: those that were
+ * received.  published: the memory that a server shows; view: that which a client sees; NULL:
  * none.  shares_out: new records are sent through shared memory; shares_in: records are
  * read from there.  must_wake: the other end sleeps and there is news for it. */
 struct conn_sharing {
 	struct shm *shm; /* NULL: none */
 	const struct published *published;
 	struct published_view *view;
-	int pass, passed;
+	struct descriptors pass, passed;
 	bool may_share, shares_out, shares_in, must_wake, watched;
 	bool starved; /* there is no room in it until the other end wakes us */
 	/* Reserved in it by conn_reserve; NULL: `reserved` is used. */
@@ -123,6 +135,8 @@ enum err_code conn_deliver(struct conn *c, struct err *e);
 
 /* A REC_SHARE has come: an offer at the server, an answer at the client. */
 enum err_code conn_shared(struct conn *c, struct err *e);
+/* Close the descriptors, and forget them. */
+void conn_close_descriptors(struct descriptors *d);
 /* Gives the shared memory back and closes descriptors that have not been passed on. Fine without
  * any. */
 void conn_unshare(struct conn *c);

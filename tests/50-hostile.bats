@@ -85,6 +85,10 @@ hostile() {
 	hostile published
 }
 
+@test "lent memory: it cannot be cut, and values that change while they are read do no harm" {
+	hostile lent
+}
+
 @test "texts that an error message quotes and cuts are answered, in any alphabet" {
 	hostile texts
 }

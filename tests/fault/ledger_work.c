@@ -228,7 +228,9 @@ static enum err_code begin_work(struct worker *w, struct err *e)
 		return rc;
 	w->ranks = (uint32_t)w->conf.workers.max;
 	w->unit = ledger_unit(&w->conf);
-	w->gradient = mem_array(table_elements(w->dense), sizeof *w->gradient);
+	w->gradient = client_gradients(w->client, table_elements(w->dense));
+	if (!w->gradient)
+		return err_set(e, ERR_NOMEM, "no memory for a gradient");
 	w->seen = mem_array(table_elements(w->dense), sizeof *w->seen);
 	for (uint32_t i = 0; i < LEDGER_WIDTH; i++)
 		w->row[i] = -(float)w->unit;
@@ -510,7 +512,6 @@ enum err_code ledger_work(const struct ledger_config *cfg, struct err *e)
 	conf_release(&w.conf);
 	book_close(w.book);
 	view_release(w.view);
-	free(w.gradient);
 	free(w.seen);
 	return rc;
 }

@@ -320,16 +320,19 @@ def offer_memory(fds):
 class Ring:
     """The client's end of a session with shared memory, by hand (ps-protocol(7), Shared memory)."""
 
-    def __init__(self):
+    def __init__(self, *lent):
         fd = make_shared_memory()
-        self.session = offer_memory([fd])
+        self.session = offer_memory([fd, *lent])
         self.at = mmap.mmap(fd, SHM)
         os.close(fd)
         # The descriptor of the memory that the server shows, if there is one, comes with the answer.
         (_, found, _, _) = self.session.sock.recvmsg(1, socket.CMSG_LEN(4), socket.MSG_PEEK)
         self.shown = [struct.unpack("i", data)[0] for (_, _, data) in found]
-        if self.session.receive().type != SHARE:
+        answer = self.session.receive()
+        if answer.type != SHARE:
             sys.exit("shared memory is not taken")
+        self.lends = bool(answer.flags & LENT)
+        self.tail = 0
 
     def number(self, where, value=None):
         if value is not None:
@@ -355,6 +358,23 @@ class Ring:
         sys.exit("no answer by shared memory")
 
 
+    def statuses(self):
+        """The statuses of the receipts that have come since."""
+        out = []
+        while self.tail < self.number(128):
+            at = 4096 + RING + self.tail % RING
+            if self.at[at:at + 4] == bytes(4):
+                self.tail += RING - self.tail % RING
+                continue
+            head = ps.Record(self.at[at:at + 64])
+            body = self.at[at + 64:at + 64 + head.len]
+            if head.type == ps.RECEIPT:
+                out += [ps.STATUS[body[k + 2]] for k in range(0, len(body), 32)]
+            self.tail += (64 + head.len + 63) // 64 * 64
+        self.number(128 + 64, self.tail)
+        return out
+
+
 def case_shared():
     """Offer shared memory: unsuitable memory is refused, and nothing that we write there does harm."""
     pull = struct.pack("<III", TABLE["id"], 0, 1)
@@ -374,7 +394,10 @@ def case_shared():
     for _ in range(20):
         socket.send_fds(many.sock, [many.encode(ps.PULL, pull, flags=ps.NOW, **EPOCH)], [fd] * 100)
     many.send(SHARE)
-    socket.send_fds(many.sock, [b"x"], [fd] * 100)
+    try:
+        socket.send_fds(many.sock, [b"x"], [fd] * 100)
+    except OSError:
+        pass  # the second descriptor is no lent memory, so the session may have ended
     many.sock.close()
     twice = Ring()
     twice.put(ps.Session.header(SHARE, 0))
@@ -449,6 +472,85 @@ def case_published():
     CLUSTER.secret = ps.read_key(RUN, "monitor.key")
     if Ring().shown:
         sys.exit("a monitor is shown the parameters")
+
+
+LENT, F_SEAL_FUTURE_WRITE, PART = 16384, 16, 4 * 65536
+SEALS_OF_LENT = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL | F_SEAL_FUTURE_WRITE
+
+
+def make_lent_memory(seals=SEALS_OF_LENT, whole=True):
+    """The descriptor, and a writable mapping of zeroes."""
+    fd = os.memfd_create("hostile", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, PART)
+    if whole:
+        os.posix_fallocate(fd, 0, PART)
+    at = mmap.mmap(fd, PART)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd, at
+
+
+def lent_push(offset=0, length=PART, **more):
+    fields = {"table": TABLE["id"], "part": 0, "examples": 1, "flags": LENT | ps.NOW, **EPOCH, **more}
+    return ps.Session.header(ps.PUSH, length, **fields) + struct.pack("<Q", offset)
+
+
+def case_lent():
+    """Lend memory to the server: what it could be hurt by is refused; values that change while it reads are all
+    finite or refused; and a client that stops or dies delays nobody."""
+    for what, fd in (("lent memory that is none", os.open("/dev/null", os.O_RDWR)),
+                     *((f"lent memory without seal {s}", make_lent_memory(SEALS_OF_LENT & ~s)[0]) for s in (1, 2, 4, F_SEAL_FUTURE_WRITE)),
+                     ("lent memory with holes", make_lent_memory(whole=False)[0])):
+        must_close(offer_memory([make_shared_memory(), fd]).sock, what)
+    fd, at = make_lent_memory()
+    for what, entry in (("an offset too large by one", lent_push(1)), ("the largest offset", lent_push((1 << 64) - 1)),
+                        ("an offset that wraps around", lent_push((1 << 64) - PART // 2)), ("a payload larger than the memory", lent_push(0, 1 << 20)),
+                        ("no place", lent_push()[:64])):
+        ring = Ring(fd)
+        if not ring.lends:
+            sys.exit("lent memory is not taken")
+        # Of the last one the end is missing, too.
+        ring.put(entry, 64 if len(entry) == 64 else None)
+        must_close(ring.session.sock, what)
+    ring = Ring()
+    if ring.lends:
+        sys.exit("memory is taken that was not lent")
+    ring.put(lent_push())
+    must_close(ring.session.sock, "a place without lent memory")
+    # Another process writes NaN into the middle, and zero again, as fast as it can.
+    ring, seen = Ring(fd), []
+    writer = os.fork()
+    if writer == 0:
+        middle, nan, zero = slice(PART // 2, PART // 2 + 4), struct.pack("<f", float("nan")), bytes(4)
+        while True:
+            at[middle] = nan
+            at[middle] = zero
+    for k in range(20000):
+        ring.put(lent_push())
+        while len(seen) <= k:
+            seen += ring.statuses()
+        if k > 500 and {"applied", "refused"} <= set(seen):
+            break
+    os.kill(writer, 9)
+    os.waitpid(writer, 0)
+    if set(seen) != {"applied", "refused"}:
+        sys.exit(f"receipts of changing values: {set(seen)}")
+    at[:] = bytes(PART)
+    # One client stops, and one dies, before the server has read what they lend.
+    for number in (19, 9):
+        child = os.fork()
+        if child == 0:
+            mine = Ring(fd)
+            for _ in range(8):
+                mine.put(lent_push())
+            os.kill(os.getpid(), number)
+        os.waitpid(child, os.WUNTRACED)
+        CLUSTER.pull("w")
+        if number == 19:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+    ring.put(lent_push())
+    while not ring.statuses():
+        pass
 
 
 def case_texts():

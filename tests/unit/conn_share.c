@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /* Two ends of a connection that agree to share memory: both know when they do, who does not
  * want it is not made to, and nobody is left asleep on what has been written. */
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include "socket/lent.h"
 #include "tap.h"
 #include "wire/conn.h"
 
@@ -337,6 +340,178 @@ static void kept(void)
 	ok(list.n == 0, "none is left");
 }
 
+/* ---- lent memory ---- */
+
+#define LENT 100000u
+
+static struct lent *memory;
+static uint8_t *gradient;
+
+/* Both share memory, and the client has offered to lend; the server borrows, or does not. */
+static void meet_lending(struct end *client, struct end *server, bool borrows)
+{
+	struct err e = { 0 };
+
+	if (lent_new(2 * LENT, &memory, &e))
+		abort();
+	gradient = lent_bytes(memory);
+	memset(gradient, 1, LENT);
+	meet(client, server, false);
+	conn_lend_from(client->conn, memory);
+	if (borrows)
+		conn_borrow(server->conn);
+	ok(!conn_share(client->conn, &e) && !turns(client, server, &e), "memory is shared: %s",
+	    e.msg);
+}
+
+static void part_lending(struct end *client, struct end *server)
+{
+	part(client, server);
+	lent_free(memory);
+}
+
+/* Queue a record whose payload is borrowed, and write it. */
+static void lend(struct conn *c, const uint8_t *at)
+{
+	struct record r = { .type = REC_PUSH, .len = LENT };
+
+	conn_lend(c, &r, at);
+	conn_write(c, NULL);
+}
+
+static void lends(void)
+{
+	static uint8_t elsewhere[LENT];
+	struct end client, server;
+	struct err e = { 0 };
+	uint64_t before;
+
+	memset(elsewhere, 1, LENT);
+	meet_lending(&client, &server, true);
+	before = conn_bytes_out(client.conn);
+	lend(client.conn, gradient);
+	ok(!conn_queued(client.conn), "a record whose payload is lent is written");
+	ok(conn_is_lending(client.conn), "and the client knows that the server has yet to read it");
+	memset(gradient, 3, LENT);
+	ok(!turns(&client, &server, &e) && server.records == 1 && server.bytes == 3 * LENT,
+	    "the server has the bytes of the moment when it reads");
+	ok(!conn_is_lending(client.conn), "the client knows that it has read them");
+	ok(conn_bytes_out(client.conn) - before == RECORD_HEADER + LENT &&
+	        conn_bytes_in(server.conn) >= LENT,
+	    "they count as sent");
+	lend(client.conn, elsewhere);
+	ok(!conn_is_lending(client.conn), "a payload in other memory is copied at once");
+	memset(elsewhere, 9, LENT);
+	ok(!turns(&client, &server, &e) && server.records == 2 && server.bytes == 4 * LENT,
+	    "and comes as it was");
+	server.holds = true;
+	memset(gradient, 1, LENT);
+	lend(client.conn, gradient);
+	turns(&client, &server, &e);
+	ok(conn_is_held(server.conn) && !conn_is_lending(client.conn),
+	    "a record that is held has been copied");
+	memset(gradient, 255, LENT);
+	ok(!conn_retry(server.conn, &e) && server.bytes == 5 * LENT,
+	    "and does not change after the server has begun to handle it");
+	part_lending(&client, &server);
+}
+
+/* Many more records than the ring could hold with their payloads, and in between others. */
+static void lends_many(void)
+{
+	enum { MANY = 200 };
+	struct end client, server;
+	struct err e = { 0 };
+
+	meet_lending(&client, &server, true);
+	for (unsigned i = 0; i < MANY; i++) {
+		lend(client.conn, gradient);
+		say(client.conn, 100, i % 2);
+	}
+	ok(!turns(&client, &server, &e) && server.records == 2 * MANY &&
+	        server.bytes == (uint64_t)MANY * (LENT + 100) && !conn_queued(client.conn),
+	    "%u records come: %s", 2 * MANY, e.msg);
+	part_lending(&client, &server);
+}
+
+/* A server that does not borrow gets copies, and so does one to which a record is queued again. */
+static void lends_to_nobody(void)
+{
+	struct end client, server;
+	struct err e = { 0 };
+
+	meet_lending(&client, &server, false);
+	lend(client.conn, gradient);
+	ok(!conn_is_lending(client.conn), "a server that does not borrow gets a copy");
+	memset(gradient, 9, LENT);
+	ok(!turns(&client, &server, &e) && server.bytes == LENT, "of what it was");
+	part_lending(&client, &server);
+	meet_lending(&client, &server, true);
+	memset(gradient, 1, LENT);
+	conn_lend(client.conn, &(struct record){ .type = REC_PUSH, .len = LENT }, gradient);
+	conn_keep_lent(client.conn);
+	memset(gradient, 9, LENT);
+	ok(!turns(&client, &server, &e) && server.bytes == LENT,
+	    "a payload that is kept is no longer read from the memory");
+	part_lending(&client, &server);
+}
+
+/* Places outside of the memory, and records that claim a place where there is none. */
+static void lends_wrongly(void)
+{
+	const struct {
+		const char *what;
+		uint64_t offset;
+		uint32_t len;
+		bool borrows;
+	} bad[] = {
+		{ "an offset behind the memory", UINT64_C(1) << 40, LENT, true },
+		{ "the largest offset", UINT64_MAX, LENT, true },
+		{ "an offset whose end is more than 2^64", UINT64_MAX - LENT / 2, LENT, true },
+		{ "a payload that ends behind the memory", LENT + LENT / 2, LENT, true },
+		{ "a payload larger than the memory", 0, RECORD_MAX, true },
+		{ "an offset of one too many", 64 + 2 * LENT - LENT + 1, LENT, true },
+		{ "a place in memory that the server has not borrowed", 64, LENT, false },
+	};
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct record r = { .type = REC_PUSH, .flags = RECORD_LENT, .len = bad[i].len };
+		struct end client, server;
+		struct err e = { 0 };
+		uint8_t *room;
+
+		meet_lending(&client, &server, bad[i].borrows);
+		room = conn_reserve(client.conn, r.len);
+		memcpy(room, &bad[i].offset, sizeof bad[i].offset);
+		conn_commit(client.conn, &r);
+		ok(turns(&client, &server, &e) == ERR_PROTO && !server.records, "%s: \"%s\"",
+		    bad[i].what, e.msg);
+		part_lending(&client, &server);
+	}
+}
+
+/* The server refuses memory that the client could cut. */
+static void lends_unsealed(void)
+{
+	struct end client, server;
+	struct err e = { 0 };
+	int zero;
+
+	meet(&client, &server, false);
+	if (lent_new(LENT, &memory, &e))
+		abort();
+	/* The same number, another file. */
+	zero = open("/dev/zero", O_RDWR | O_CLOEXEC);
+	if (dup2(zero, lent_fd(memory)) < 0)
+		abort();
+	close(zero);
+	conn_lend_from(client.conn, memory);
+	conn_borrow(server.conn);
+	ok(!conn_share(client.conn, &e) && turns(&client, &server, &e) == ERR_PROTO,
+	    "memory that is not sealed ends the session: \"%s\"", e.msg);
+	part_lending(&client, &server);
+}
+
 static void refused(void)
 {
 	struct end client, server;
@@ -368,6 +543,11 @@ int main(void)
 	buffers(true);
 	buffers(false);
 	unfair();
+	lends();
+	lends_many();
+	lends_to_nobody();
+	lends_wrongly();
+	lends_unsealed();
 	kept();
 	return tap_done();
 }

@@ -27,6 +27,7 @@ static void offer_shared_memory(struct link *l, bool wanted_there)
 
 	if (!net_is_unix(conn_fd(l->conn)) || !t->offers_memory(l->memory_failed))
 		return;
+	conn_lend_from(l->conn, l->client->gradients.lent);
 	if (!wanted_there)
 		err_set(&e, ERR_LIMIT, "it has no shared memory, because its transport is not shm");
 	if ((!wanted_there || conn_share(l->conn, &e)) && t->insists)

@@ -291,7 +291,7 @@ enum err_code client_want(struct client *c, const struct table *t, uint64_t step
 
 bool client_has_all(struct client *c)
 {
-	return !c->nopen[REQUEST_PULL] && !c->nopen[REQUEST_PUSH];
+	return !c->nopen[REQUEST_PULL] && !c->nopen[REQUEST_PUSH] && !client_is_lending(c);
 }
 
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e)

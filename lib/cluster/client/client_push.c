@@ -161,26 +161,50 @@ void client_encode_free_residuals(struct client *c)
 
 /* ---- memory for gradients ---- */
 
+/* Memory that the client can lend.  NULL: the transport needs none, or the system has none. */
+static float *lend_gradients(struct client *c, size_t n)
+{
+	struct err e;
+
+	if (!c->cfg.transport->offers_memory(false) || c->gradients.lent ||
+	    lent_new(n * sizeof(float), &c->gradients.lent, &e))
+		return NULL;
+	return lent_bytes(c->gradients.lent);
+}
+
 float *client_gradients(struct client *c, size_t n)
 {
-	float *at = mem_try_array(n, sizeof *at);
-	struct gradients *g;
+	struct gradients *g = &c->gradients;
+	float *at = n <= SIZE_MAX / sizeof *at ? lend_gradients(c, n) : NULL;
 
+	if (at)
+		return at;
+	at = mem_try_array(n, sizeof *at);
 	if (!at)
 		return NULL;
-	g = mem_alloc(sizeof *g);
-	*g = (struct gradients){ c->gradients, at };
-	c->gradients = g;
+	g->own = mem_regrow((void *)g->own, g->nown + 1, sizeof *g->own);
+	g->own[g->nown++] = at;
 	return at;
 }
 
 void client_free_gradients(struct client *c)
 {
-	for (struct gradients *g; (g = c->gradients);) {
-		c->gradients = g->next;
-		free(g->at);
-		free(g);
-	}
+	lent_free(c->gradients.lent);
+	for (size_t i = 0; i < c->gradients.nown; i++)
+		free(c->gradients.own[i]);
+	free((void *)c->gradients.own);
+	c->gradients = (struct gradients){ 0 };
+}
+
+/* A session that ends without an answer for a push leaves its server perhaps with a record of it that is
+ * still to be read.  The push is then repeated, so that its receipt says that the server has it, and the
+ * record is a duplicate, whose values do not count. */
+bool client_is_lending(const struct client *c)
+{
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i]->conn && conn_is_lending(c->link[i]->conn))
+			return true;
+	return false;
 }
 
 /* ---- the request ---- */
@@ -499,7 +523,7 @@ static bool all_dones_answered(struct client *c)
 
 static bool all_pushes_answered(struct client *c)
 {
-	return !c->nopen[REQUEST_PUSH];
+	return !c->nopen[REQUEST_PUSH] && !client_is_lending(c);
 }
 
 /* For client_wait_until: is every used link UP, with nothing queued? */

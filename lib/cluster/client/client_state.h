@@ -37,6 +37,7 @@
 #include "core/clock.h"
 #include "core/spin.h"
 #include "shard/rows.h"
+#include "socket/lent.h"
 #include "wire/dial.h"
 #include "wire/payload.h"
 
@@ -151,10 +152,12 @@ struct route {
 	int64_t down_since;
 };
 
-/* Memory of client_gradients. */
+/* Memory of client_gradients.  `lent` has the first of it, and servers of this host read it there; NULL: no
+ * memory is lent. */
 struct gradients {
-	struct gradients *next;
-	float *at;
+	struct lent *lent;
+	float **own;
+	size_t nown;
 };
 
 /* Values that lossy codecs and filters have left for later pushes. */
@@ -231,7 +234,7 @@ struct client {
 		uint32_t generation; /* the layout generation that the versions belong to */
 	} cache;
 	struct client_feedback feedback;
-	struct gradients *gradients; /* those that client_gradients has returned; NULL: none */
+	struct gradients gradients;
 	struct zip *zip;
 	size_t ids_per_server; /* row ids for each server in the present push or pull */
 	struct rng rng;        /* for randomized codecs and filters */
@@ -337,6 +340,8 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 float *client_encode_residual(struct client *c, const struct table *t, bool velocity);
 /* A dense table has grown: extend its residual and velocity by zeroes. */
 void client_encode_grow_residual(struct client *c, const struct table *had, const struct table *t);
+/* Has a server yet to read gradients from the memory that this client lends? */
+bool client_is_lending(const struct client *c);
 /* Frees the memory of client_gradients. */
 void client_free_gradients(struct client *c);
 /* Frees the residuals and velocities of all dense tables. What they held is lost. */

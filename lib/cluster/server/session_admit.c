@@ -108,6 +108,10 @@ void session_live(void *ctx, const struct hs_server_info *unused)
 	/* The descriptor gives access to all dense parameters of this server. */
 	if (record_role_may(REC_PULL, p->who.role))
 		conn_publish(p->conn, p->io_thread->server->published);
+	/* mem_limit does not count the memory of workers that the server maps. */
+	if (record_role_may(REC_PUSH, p->who.role) &&
+	    !atomic_load(&p->io_thread->server->limits.mem_limit))
+		conn_borrow(p->conn);
 	p->io_thread->half_open--;
 	atomic_fetch_sub(&p->io_thread->server->count.half_open, 1);
 	atomic_fetch_add(&p->io_thread->server->count.sessions, 1);

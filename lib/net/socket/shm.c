@@ -146,6 +146,16 @@ bool shm_commit(struct shm *s, size_t n)
 	return atomic_load(&s->out->asleep) && atomic_exchange(&s->out->asleep, 0);
 }
 
+uint64_t shm_written(const struct shm *s)
+{
+	return s->head;
+}
+
+bool shm_is_read(const struct shm *s, uint64_t position)
+{
+	return s->head - checked_tail(s) <= s->head - position;
+}
+
 /* ---- reading ---- */
 
 bool shm_is_empty(const struct shm *s)

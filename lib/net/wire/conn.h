@@ -51,8 +51,10 @@
  *           (conn_share) its records go by shared memory; after the server's REC_SHARE those of
  *           both sides do.  The socket then carries only bytes that wake the other end.  With its
  *           REC_SHARE a server may show memory (conn_publish), from which the client then copies
- *           by itself what the answers name. */
+ *           by itself what the answers name.  With its REC_SHARE a client may lend memory
+ *           (conn_lend_from), from which the server copies payloads instead of from the ring. */
 struct conn;
+struct lent;
 struct published;
 struct published_view;
 
@@ -121,6 +123,14 @@ enum err_code conn_share(struct conn *c, struct err *e);
 /* Server: show this memory to the other end when it shares memory.  Call it before conn_read; the memory
  * must outlive the conn. */
 void conn_publish(struct conn *c, const struct published *p);
+/* Client: lend this memory to the server when the conn shares memory.  If the server accepts it, payloads
+ * of conn_lend that lie there are not copied: the server reads them there, and they must not change while
+ * conn_is_lending.  Call it before conn_share; the memory must outlive the conn. */
+void conn_lend_from(struct conn *c, const struct lent *l);
+/* Client: are there records whose payload the server has yet to read from lent memory? */
+bool conn_is_lending(const struct conn *c);
+/* Server: accept the memory that the client lends.  Call it before conn_read. */
+void conn_borrow(struct conn *c);
 /* Client: the memory that the server shows, until the conn is freed; NULL: none. */
 const struct published_view *conn_view(const struct conn *c);
 /* Payload that went by published memory: count n bytes as sent, or as received. */
@@ -181,7 +191,8 @@ uint64_t conn_bytes_in(const struct conn *c);
 uint64_t conn_bytes_out(const struct conn *c);
 
 /* Queue one record.  The conn adds the direction flag and the tags.  conn_send copies the payload.
- * conn_lend borrows it: it must not change until conn_queued is 0 or the conn is freed. */
+ * conn_lend borrows it: it must not change until conn_queued is 0 (and in lent memory until the conn is
+ * not conn_is_lending), or the conn is freed. */
 void conn_send(struct conn *c, const struct record *r, const void *payload);
 /* The payload is copied when it is sealed by a suite that encrypts, so the caller's bytes never
  * change. */

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/endian.h"
 #include "wire/conn_state.h"
 
 /* Records through memory that both ends of a Unix socket share (socket/shm.h).  A record is its
@@ -12,6 +13,8 @@
 
 /* Reads of wakes in one call. */
 #define HEAR_MOST 16
+/* Bytes of the place of a payload in lent memory, which follows the header instead of the payload. */
+#define LENT_PLACE 8
 
 void conn_close_descriptors(struct descriptors *d)
 {
@@ -36,6 +39,8 @@ enum err_code conn_share(struct conn *c, struct err *e)
 	if (rc)
 		return rc;
 	add_descriptor(&c->mem.pass, fd);
+	if (c->mem.lent)
+		add_descriptor(&c->mem.pass, fcntl(lent_fd(c->mem.lent), F_DUPFD_CLOEXEC, 0));
 	conn_send(c, &r, NULL);
 	/* After this record the server reads only wakes from the socket. */
 	c->mem.shares_out = true;
@@ -45,6 +50,16 @@ enum err_code conn_share(struct conn *c, struct err *e)
 void conn_publish(struct conn *c, const struct published *p)
 {
 	c->mem.published = p;
+}
+
+void conn_lend_from(struct conn *c, const struct lent *l)
+{
+	c->mem.lent = l;
+}
+
+void conn_borrow(struct conn *c)
+{
+	c->mem.borrows = true;
 }
 
 const struct published_view *conn_view(const struct conn *c)
@@ -58,7 +73,22 @@ void conn_count_published(struct conn *c, uint64_t sent, uint64_t received)
 	c->bytes_in += received;
 }
 
-/* Join the memory that a client offers, by the descriptor that came with REC_SHARE, and answer.  The
+/* Map the memory that the client lends, if it has passed its descriptor.  Without it the client copies all
+ * payloads into the ring. */
+static enum err_code map_loan(struct conn *c, struct record *answer, struct err *e)
+{
+	struct err no_memory;
+	enum err_code rc;
+
+	if (!c->mem.borrows || c->mem.passed.n < 2)
+		return ERR_OK;
+	rc = lent_map(c->mem.passed.fd[1], &c->mem.loan, &no_memory);
+	if (!rc)
+		answer->flags |= RECORD_LENT;
+	return rc == ERR_PROTO ? err_set(e, rc, "%s: %s", c->peer, no_memory.msg) : ERR_OK;
+}
+
+/* Join the memory that a client offers, by the descriptors that came with REC_SHARE, and answer.  The
  * answer goes with the descriptor of the published memory; without it the client asks for copies. */
 static enum err_code accept_offer(struct conn *c, struct err *e)
 {
@@ -72,6 +102,8 @@ static enum err_code accept_offer(struct conn *c, struct err *e)
 		return err_set(e, ERR_PROTO, "%s shares memory without sending its descriptor",
 		    c->peer);
 	rc = shm_join(c->mem.passed.fd[0], &c->mem.shm, e);
+	if (!rc)
+		rc = map_loan(c, &r, e);
 	conn_close_descriptors(&c->mem.passed);
 	if (rc)
 		return rc;
@@ -88,6 +120,7 @@ static void take_answer(struct conn *c)
 {
 	struct err e;
 
+	c->mem.lends = c->mem.lent && c->in.cur.flags & RECORD_LENT;
 	if (!c->mem.passed.n)
 		return;
 	if (published_map(c->mem.passed.fd[0], &c->mem.view, &e))
@@ -117,6 +150,7 @@ void conn_unshare(struct conn *c)
 {
 	shm_free(c->mem.shm);
 	published_unmap(c->mem.view);
+	lent_unmap(c->mem.loan);
 	conn_close_descriptors(&c->mem.pass);
 	conn_close_descriptors(&c->mem.passed);
 }
@@ -147,20 +181,50 @@ void conn_commit_shared(struct conn *c, uint8_t *room, const struct record *r)
 	c->mem.must_wake |= shm_commit(c->mem.shm, RECORD_HEADER + r->len);
 }
 
+/* Writes a queued record whose payload is in lent memory, where the other end reads it. False: there is no
+ * room. */
+static bool put_lent(struct conn *c, const struct out *o, uint64_t offset)
+{
+	uint8_t *at = shm_reserve(c->mem.shm, RECORD_HEADER + LENT_PLACE);
+
+	if (!at)
+		return false;
+	memcpy(at, o->head, RECORD_HEADER);
+	record_add_flags(at, RECORD_LENT);
+	put_le64(at + RECORD_HEADER, offset);
+	c->mem.must_wake |= shm_commit(c->mem.shm, RECORD_HEADER + LENT_PLACE);
+	c->mem.lent_until = shm_written(c->mem.shm);
+	return true;
+}
+
+/* Writes a queued record with its payload.  False: there is no room. */
+static bool put_whole(struct conn *c, const struct out *o)
+{
+	uint8_t *at = shm_reserve(c->mem.shm, o->total);
+
+	if (!at)
+		return false;
+	memcpy(at, o->head, RECORD_HEADER);
+	if (o->len)
+		memcpy(at + RECORD_HEADER, o->payload, o->len);
+	c->mem.must_wake |= shm_commit(c->mem.shm, o->total);
+	return true;
+}
+
 enum err_code conn_write_shared(struct conn *c, struct err *e)
 {
 	struct out *o;
 
 	for (c->mem.starved = false; (o = c->to_write.out); conn_written(c, o->total)) {
-		uint8_t *at = shm_reserve(c->mem.shm, o->total);
+		uint64_t offset;
+		bool done = c->mem.lends && o->len &&
+		        lent_find(c->mem.lent, o->payload, o->len, &offset)
+		    ? put_lent(c, o, offset)
+		    : put_whole(c, o);
 
-		c->mem.starved = !at;
-		if (!at)
+		c->mem.starved = !done;
+		if (!done)
 			break;
-		memcpy(at, o->head, RECORD_HEADER);
-		if (o->len)
-			memcpy(at + RECORD_HEADER, o->payload, o->len);
-		c->mem.must_wake |= shm_commit(c->mem.shm, o->total);
 	}
 	if (!c->mem.must_wake)
 		return ERR_OK;
@@ -186,26 +250,33 @@ static enum err_code drain_wakes(struct conn *c, bool *end, struct err *e)
 	return n >= 0 || errno == EAGAIN ? ERR_OK : err_sys(e, ERR_CLOSED, "read from %s", c->peer);
 }
 
-/* Take the record at `at`.  The other end can change the memory at any time, so header and payload
- * are copied before they are checked and used. */
+/* Take the record at `at`.  The other end can change the memory at any time, so header, place and payload
+ * are copied before they are checked and used.  *taken: bytes of the record, wherever its payload was. */
 static enum err_code take_shared_record(struct conn *c, const uint8_t *at, size_t there,
     size_t *taken, struct err *e)
 {
 	uint8_t head[RECORD_HEADER];
+	size_t entry = RECORD_HEADER;
 	enum err_code rc;
+	bool lent;
 
 	memcpy(head, at, sizeof head);
 	rc = conn_begin(c, head, e);
 	if (rc)
 		return rc;
-	*taken = RECORD_HEADER + c->in.cur.len;
-	if (*taken > there)
+	lent = c->in.cur.flags & RECORD_LENT;
+	entry += lent ? LENT_PLACE : c->in.cur.len;
+	if (entry > there)
 		return err_set(e, ERR_PROTO, "an incomplete record of %u bytes from %s",
 		    c->in.cur.len, c->peer);
-	if (c->in.cur.len)
+	if (lent && !lent_copy(c->mem.loan, get_le64(at + RECORD_HEADER), c->in.dst, c->in.cur.len))
+		return err_set(e, ERR_PROTO, "%s names a payload that it has not lent", c->peer);
+	if (!lent && c->in.cur.len)
 		memcpy(c->in.dst, at + RECORD_HEADER, c->in.cur.len);
+	c->in.cur.flags &= (uint16_t)~RECORD_LENT;
+	*taken = RECORD_HEADER + c->in.cur.len;
 	c->bytes_in += *taken;
-	c->mem.must_wake |= shm_take(c->mem.shm, *taken);
+	c->mem.must_wake |= shm_take(c->mem.shm, entry);
 	return conn_deliver(c, e);
 }
 
@@ -239,6 +310,11 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 		return rc;
 	c->mem.must_wake = false;
 	return wake_peer(c, e);
+}
+
+bool conn_is_lending(const struct conn *c)
+{
+	return c->mem.lends && !shm_is_read(c->mem.shm, c->mem.lent_until);
 }
 
 bool conn_has_offered(const struct conn *c)

@@ -47,6 +47,11 @@ void record_encode(const struct record *r, uint8_t out[static RECORD_HEADER])
 	put_le64(out + 56, r->total);
 }
 
+void record_add_flags(uint8_t head[static RECORD_HEADER], uint16_t flags)
+{
+	put_le16(head + 6, (uint16_t)(get_le16(head + 6) | flags));
+}
+
 enum err_code record_decode(const uint8_t in[static RECORD_HEADER], struct record *r, struct err *e)
 {
 	if (get_le32(in) != MAGIC)

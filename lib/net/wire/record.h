@@ -43,6 +43,9 @@ enum record_flag {
 	RECORD_TRAINED = 4096,
 	/* PULL: an answer may name a place in published memory; PULLED: this one does */
 	RECORD_PLACE = 8192,
+	/* SHARE of a server: it reads the memory that the client lends.  Other records, in shared memory
+	 * alone: the payload lies in lent memory (socket/lent.h) */
+	RECORD_LENT = 16384,
 };
 
 struct record {
@@ -67,6 +70,8 @@ struct record {
 /* The one encoder and the one decoder of the header.  record_decode checks
  * magic, version, type and the type's payload limit. */
 void record_encode(const struct record *r, uint8_t out[static RECORD_HEADER]);
+/* Add flags to an encoded header. */
+void record_add_flags(uint8_t head[static RECORD_HEADER], uint16_t flags);
 /* ERR_PROTO with a sentence for anything else; *r is then of no use. The direction and the role
  * are checked by the callers. */
 enum err_code record_decode(const uint8_t in[static RECORD_HEADER], struct record *r,

@@ -208,6 +208,16 @@ void conf_derive(struct conf *c)
 	conf_derive_of_rule(c);
 }
 
+double conf_l2(const struct conf *c, uint64_t examples)
+{
+	const struct model_info *model = c->job.model ? model_info_find(c->job.model) : NULL;
+
+	if (conf_given(c, conf_key_find("job.l2", NULL)) || !examples || !model ||
+	    !(model->takes & MODEL_PRIOR))
+		return c->job.l2;
+	return 1 / (double)examples;
+}
+
 uint64_t conf_epochs(const struct conf *c, uint64_t examples, uint64_t rows)
 {
 	const struct model_info *model = c->job.model ? model_info_find(c->job.model) : NULL;

@@ -61,6 +61,10 @@ char *conf_rule_defaults(const struct optim_rule *rule);
 #define CONF_EXAMPLES_LEAST  UINT64_C(2000)
 uint64_t conf_epochs(const struct conf *c, uint64_t examples, uint64_t rows);
 
+/* The l2 of a job whose data have so many examples (0: not known): job.l2, unless it is the default of a
+ * model whose weights have a prior (MODEL_PRIOR): then 1 by the number of examples. */
+double conf_l2(const struct conf *c, uint64_t examples);
+
 /* Examples of one worker's step: all its batches from one push to the next. */
 uint64_t conf_step_examples(const struct conf *c);
 /* Do sessions on one host use shared memory? With transport auto they do not if mem_limit is

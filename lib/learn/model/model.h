@@ -102,7 +102,7 @@ struct model_info {
 	uint64_t enough;
 	enum model_task task; /* with its own loss */
 	const char *loss;     /* its own; NULL: it is none of loss.def, and no other may be named */
-	unsigned takes;       /* MODEL_TAKES_ of other losses, MODEL_SCALES_REAL */
+	unsigned takes;       /* MODEL_TAKES_ of other losses, MODEL_SCALES_REAL, MODEL_PRIOR */
 	/* The format of data that look like a table, unless their path says another one (data_want.tables);
 	 * NULL: that of a table. */
 	const char *reads;
@@ -125,6 +125,9 @@ enum {
 	/* Parameters are learned in steps of a size that does not depend on the data, so that real targets
 	 * must have a usual size. */
 	MODEL_SCALES_REAL = 1 << 8,
+	/* By default the weights have a prior of variance 1, as scikit-learn's LogisticRegression(C=1): l2 is
+	 * 1 by the number of examples, and the l2 of the defaults only where that is not known. */
+	MODEL_PRIOR = 1 << 9,
 };
 
 /* The loss of a model that `text` (job.loss) names, and the task that the model has with it. NULL or

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 #include "coordinator/initial_settings.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "conf/conf_key.h"
 #include "conf/conf_live.h"
+#include "conf/conf_rule.h"
 #include "coordinator/http/settings_request.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -71,10 +73,10 @@ static char *find_initial_parameters(const struct coordinator *coordinator, stru
 	return NULL;
 }
 
-static enum err_code propose_initial_settings(struct coordinator *coordinator,
-    const struct coord_self *self, const json_t *set, struct err *e)
+static enum err_code propose_initial_settings(struct coordinator *coordinator, const char *who,
+    const json_t *set, struct err *e)
 {
-	struct coord_setting s = { .who = self->name };
+	struct coord_setting s = { .who = who };
 	struct conf c;
 	json_t *taken = NULL, *config;
 	enum err_code rc = conf_from_json(coord_present_config(coordinator->coord), &c, e);
@@ -103,6 +105,25 @@ static enum err_code propose_initial_settings(struct coordinator *coordinator,
 	return rc;
 }
 
+/* Proposes the settings whose default depends on the number of examples. */
+static enum err_code propose_defaults(struct coordinator *coordinator,
+    const struct message_worker_join *m, struct err *e)
+{
+	const struct conf *c = coord_present_conf(coordinator->coord);
+	double l2 = conf_l2(c, m->lease || m->stream ? 0 : (uint64_t)m->examples);
+	enum err_code rc;
+	char text[32];
+	json_t *set;
+
+	if (l2 == c->job.l2)
+		return ERR_OK;
+	snprintf(text, sizeof text, "%.6g", l2);
+	set = json_pack("{s:s}", "job.l2", text);
+	rc = propose_initial_settings(coordinator, "default", set, e);
+	json_decref(set);
+	return rc;
+}
+
 enum err_code initial_settings(struct coordinator *coordinator, const struct coord_self *self,
     const struct message_worker_join *m, struct err *e)
 {
@@ -121,7 +142,9 @@ enum err_code initial_settings(struct coordinator *coordinator, const struct coo
 		json_object_set_new(set, "job.init", json_string(first ? first : ""));
 	}
 	if (!rc)
-		rc = propose_initial_settings(coordinator, self, set, e);
+		rc = propose_initial_settings(coordinator, self->name, set, e);
+	if (!rc)
+		rc = propose_defaults(coordinator, m, e);
 	free(first);
 	json_decref(set);
 	return rc;

@@ -118,7 +118,16 @@ job() {
 	none_left "$T"
 }
 
-@test "drawn classes: local steps, all-reduce, blocks, and another model" {
+@test "drawn classes: data in blocks" {
+	texts 100 40000 1 >train.txt
+	texts 100 500 2 >test.txt
+	job blocks "" '"epochs": 1, "data_memory": 1048576'
+	train blocks.json
+	grep -q "bytes in [0-9]* blocks" blocks.run/worker-0.log
+	at_least .eval.accuracy 0.6
+}
+
+@test "drawn classes: local steps, all-reduce, accumulated gradients, and another model" {
 	texts 300 3000 1 >train.txt
 	texts 300 500 2 >test.txt
 	job ways "" '"epochs": 8'
@@ -126,7 +135,7 @@ job() {
 	at_least .eval.accuracy 0.2
 	train ways.json --set via=allreduce
 	at_least .eval.accuracy 0.6
-	train ways.json --set data_memory=1M --set accumulate=3
+	train ways.json --set accumulate=3
 	at_least .eval.accuracy 0.5
 	run ! ps-ctl run ways.json --set model=softmax
 	[[ $output == *"job.negatives: model softmax does not draw classes; use fasttext, or leave out job.negatives"* ]]

@@ -12,6 +12,7 @@ import random
 import socket
 import struct
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "contrib", "python"))
 import psclient as ps  # noqa: E402
@@ -374,6 +375,15 @@ class Ring:
         self.number(128 + 64, self.tail)
         return out
 
+    def receipts(self, count):
+        """Wait for this many receipts; their statuses."""
+        out, end = [], time.monotonic() + 60
+        while len(out) < count:
+            out += self.statuses()
+            if time.monotonic() > end:
+                sys.exit("no receipt by shared memory")
+        return out
+
 
 def case_shared():
     """Offer shared memory: unsuitable memory is refused, and nothing that we write there does harm."""
@@ -517,17 +527,17 @@ def case_lent():
     ring.put(lent_push())
     must_close(ring.session.sock, "a place without lent memory")
     # Another process writes NaN into the middle, and zero again, as fast as it can.
-    ring, seen = Ring(fd), []
+    ring, seen, parent = Ring(fd), [], os.getpid()
     writer = os.fork()
     if writer == 0:
         middle, nan, zero = slice(PART // 2, PART // 2 + 4), struct.pack("<f", float("nan")), bytes(4)
-        while True:
+        while os.getppid() == parent:
             at[middle] = nan
             at[middle] = zero
+        os._exit(1)
     for k in range(20000):
         ring.put(lent_push())
-        while len(seen) <= k:
-            seen += ring.statuses()
+        seen += ring.receipts(1)
         if k > 500 and {"applied", "refused"} <= set(seen):
             break
     os.kill(writer, 9)
@@ -549,8 +559,8 @@ def case_lent():
             os.kill(child, 9)
             os.waitpid(child, 0)
     ring.put(lent_push())
-    while not ring.statuses():
-        pass
+    if ring.receipts(1) != ["applied"]:
+        sys.exit("a push after all of this is not applied")
 
 
 def case_texts():

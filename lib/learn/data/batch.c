@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/batch.h"
 
+#include <string.h>
+
 #include "core/mem.h"
 
 /* Safe for a batch of zeroes and for one released before. */
@@ -122,4 +124,39 @@ enum err_code batch_append(struct batch *b, const struct batch *more, struct err
 	batch_release(b);
 	*b = all;
 	return ERR_OK;
+}
+
+struct batch batch_borrow(const struct batch *b, size_t first, size_t n)
+{
+	struct batch s = *b;
+
+	s.rows = n;
+	if (b->sparse)
+		s.start = b->start + first;
+	else if (b->x)
+		s.x = b->x + first * b->cols;
+	s.first = b->first + first;
+	if (b->weight)
+		s.weight = b->weight + first;
+	if (b->group)
+		s.group = b->group + first;
+	if (b->y)
+		s.y = b->y + first;
+	if (b->label)
+		s.label = b->label + first;
+	return s;
+}
+
+void batch_count_touching(const struct batch *b, uint32_t *touching, uint32_t *last)
+{
+	memset(touching, 0, b->nids * sizeof *touching);
+	memset(last, 0, b->nids * sizeof *last);
+	for (uint32_t r = 0; r < b->rows; r++)
+		for (uint32_t k = b->start[r]; k < b->start[r + 1]; k++) {
+			uint32_t i = b->col[k];
+
+			if (last[i] != r + 1)
+				touching[i]++;
+			last[i] = r + 1;
+		}
 }

@@ -189,9 +189,7 @@ bool params_has_rows(const struct params *p, const struct batch *b)
 	return b->sparse || b->classes.n || p->rows;
 }
 
-/* The rows of sparse table i that a step needs: returns their number, *id their ids. */
-static size_t needed_rows(const struct params *p, const struct batch *b, size_t i,
-    const uint64_t **id)
+size_t params_rows_of(const struct params *p, const struct batch *b, size_t i, const uint64_t **id)
 {
 	bool by_class = p->job->table[i].by_class;
 
@@ -205,7 +203,7 @@ static bool needs_no_values(const struct params *p, const struct batch *b)
 	const uint64_t *id;
 
 	for (size_t i = 0; i < p->job->ntables; i++)
-		if (!p->job->table[i].sparse || needed_rows(p, b, i, &id))
+		if (!p->job->table[i].sparse || params_rows_of(p, b, i, &id))
 			return false;
 	return true;
 }
@@ -245,7 +243,7 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 		}
 		if (p->holds_classes && p->job->table[i].by_class)
 			continue;
-		n = needed_rows(p, b, i, &id);
+		n = params_rows_of(p, b, i, &id);
 		rc = reserve_table(p, i, n * p->job->table[i].cols, e);
 		if (!rc && n)
 			rc = (may_pull_delta(p, step) ? client_want_changed_rows
@@ -266,7 +264,7 @@ size_t params_floats(const struct params *p, const struct batch *b, size_t i)
 	const struct model_table *m = &p->job->table[i];
 	const uint64_t *id;
 
-	return (m->sparse ? needed_rows(p, b, i, &id) : m->rows) * m->cols;
+	return (m->sparse ? params_rows_of(p, b, i, &id) : m->rows) * m->cols;
 }
 
 /* Is the decay of a row to be in proportion to the examples that touch it? Only then they are counted
@@ -280,8 +278,7 @@ static bool wants_counts(const struct params *p, const struct batch *b)
 	return wanted && p->job->conf.local_steps == 1 && !p->rows && b->start && b->nids;
 }
 
-/* Counts how many examples of the batch touch each of its rows; an example that has a feature several
- * times counts once. NULL: nobody needs it. */
+/* How many examples of the batch touch each of its rows. NULL: nobody needs it. */
 static const uint32_t *count_touching(struct params *p, const struct batch *b)
 {
 	if (!wants_counts(p, b))
@@ -291,16 +288,7 @@ static const uint32_t *count_touching(struct params *p, const struct batch *b)
 		p->last = mem_regrow(p->last, b->nids, sizeof *p->last);
 		p->ncounted = b->nids;
 	}
-	memset(p->touching, 0, b->nids * sizeof *p->touching);
-	memset(p->last, 0, b->nids * sizeof *p->last);
-	for (uint32_t r = 0; r < b->rows; r++)
-		for (uint32_t k = b->start[r]; k < b->start[r + 1]; k++) {
-			uint32_t i = b->col[k];
-
-			if (p->last[i] != r + 1)
-				p->touching[i]++;
-			p->last[i] = r + 1;
-		}
+	batch_count_touching(b, p->touching, p->last);
 	return p->touching;
 }
 
@@ -319,7 +307,7 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 		if (!p->job->table[i].sparse)
 			rc = client_push_parts(p->client, p->table[i], step, examples, 0,
 			    p->table[i]->nparts, p->g[i], e);
-		else if ((n = needed_rows(p, b, i, &id)) > 0)
+		else if ((n = params_rows_of(p, b, i, &id)) > 0)
 			rc = client_push_rows(p->client, p->table[i], step, examples, id, n,
 			    p->g[i], p->w[i], p->job->counted[i] ? touching : NULL, e);
 	}
@@ -389,7 +377,7 @@ enum err_code params_push_lacking(struct params *p, const struct batch *b, const
 			continue;
 		if (!p->job->table[i].sparse)
 			rc = push_lacking_parts(p, i, f, step, examples, e);
-		else if ((n = needed_rows(p, b, i, &id)) > 0)
+		else if ((n = params_rows_of(p, b, i, &id)) > 0)
 			rc = push_lacking_rows(p, i, f, step, examples, id,
 			    p->job->counted[i] ? touching : NULL, n, e);
 	}

@@ -65,6 +65,8 @@ void params_release(struct params *p);
 
 /* Are there sparse rows to pull and push for this batch? */
 bool params_has_rows(const struct params *p, const struct batch *b);
+/* The rows of sparse table i that a step needs: returns their number, *id their ids. */
+size_t params_rows_of(const struct params *p, const struct batch *b, size_t i, const uint64_t **id);
 /* The number of updates of all dense tables, as far as the last pull tells: it grows when anybody
  * has trained, and stays 0 where the model has sparse tables alone. */
 uint64_t params_updates(const struct params *p);

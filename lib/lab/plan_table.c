@@ -251,11 +251,9 @@ static enum err_code add_rare_pushes(struct table *t, struct err *e)
 {
 	static const char *const rare[] = { "local_steps=10 outer=nesterov",
 		"local_steps=50 outer=nesterov" };
-	const struct optim_rule *rule = optim_find(t->own->conf.job.optimizer);
 	enum err_code rc = add_alternative(t, "accumulate=4", e);
 
-	/* Local steps on rows need a rule without state, as workers keep none for rows. */
-	if (!rc && (t->plan->facts.row_values == 0 || rule->nvectors == 0))
+	if (!rc)
 		rc = add_alternatives(t, rare, sizeof rare / sizeof *rare, e);
 	return rc;
 }

@@ -144,6 +144,8 @@ struct batch batch_borrow(const struct batch *b, size_t first, size_t n)
 		s.y = b->y + first;
 	if (b->label)
 		s.label = b->label + first;
+	if (b->classes.place)
+		s.classes.place = b->classes.place + first;
 	return s;
 }
 

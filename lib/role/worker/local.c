@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "data/batch_slice.h"
+#include "math/copy.h"
 #include "math/vec.h"
+#include "worker/local_rows.h"
 
 struct local {
 	const struct job *job;
@@ -18,8 +21,17 @@ struct local {
 	uint64_t *taken; /* by table: local steps since its rule began */
 	/* by table: the copy of the parameters; sum of the pieces' gradients */
 	float **w, **sum;
-	/* by table: the rule's vectors, one after the other; NULL: none */
+	/* by dense table: the rule's vectors, one after the other; NULL: none */
 	float **state;
+	/* by sparse table, with local steps: the rule's vectors of its rows */
+	struct local_rows **rows;
+	/* The examples of one local step, and by table the parameters that they use: of a sparse table a
+	 * copy of their rows, of a dense one w. */
+	struct batch_slice slice;
+	float **used, **copy;
+	size_t *copy_cap;          /* floats in copy[i] */
+	uint32_t *touching, *last; /* by row of a local step */
+	size_t ntouching;
 	size_t *cap; /* floats in w[i] and sum[i] */
 };
 
@@ -52,12 +64,10 @@ static enum err_code new_rule_state(struct local *l, size_t i, struct err *e)
 	const struct optim_rule *rule = l->optim[i].rule;
 	size_t n = m->rows * m->cols;
 
-	if (!takes_local_steps(l) || !rule->nvectors)
+	if (takes_local_steps(l) && m->sparse)
+		l->rows[i] = local_rows_new(rule, (uint32_t)m->cols);
+	if (!takes_local_steps(l) || !rule->nvectors || m->sparse)
 		return ERR_OK;
-	if (m->sparse)
-		return err_set(e, ERR_CONFIG,
-		    "local_steps: table \"%s\" is sparse, and %s has state for each row; sgd has none",
-		    m->name, rule->name);
 	l->state[i] = mem_try_array(n * rule->nvectors, sizeof **l->state);
 	if (!l->state[i])
 		return err_set(e, ERR_NOMEM, "no memory for %s of table \"%s\"", rule->name,
@@ -95,10 +105,12 @@ enum err_code local_reconfigure(struct local *l, struct err *e)
 
 		if (!same)
 			l->taken[i] = 0;
-		if (same && (l->state[i] || !takes_local_steps(l)))
+		if (same && (l->state[i] || l->rows[i] || !takes_local_steps(l)))
 			continue;
 		free(l->state[i]);
+		local_rows_free(l->rows[i]);
 		l->state[i] = NULL;
+		l->rows[i] = NULL;
 		rc = new_rule_state(l, i, e);
 	}
 	free((void *)before);
@@ -117,7 +129,11 @@ enum err_code local_new(const struct job *job, struct local **out, struct err *e
 	l->w = mem_array(job->ntables, sizeof *l->w);
 	l->sum = mem_array(job->ntables, sizeof *l->sum);
 	l->state = mem_array(job->ntables, sizeof *l->state);
+	l->rows = mem_array(job->ntables, sizeof *l->rows);
+	l->used = mem_array(job->ntables, sizeof *l->used);
+	l->copy = mem_array(job->ntables, sizeof *l->copy);
 	l->cap = mem_array(job->ntables, sizeof *l->cap);
+	l->copy_cap = mem_array(job->ntables, sizeof *l->copy_cap);
 	for (size_t i = 0; !rc && i < job->ntables; i++)
 		rc = new_rule_state(l, i, e);
 	*out = rc ? NULL : l;
@@ -134,10 +150,19 @@ void local_free(struct local *l)
 		free(l->w[i]);
 		free(l->sum[i]);
 		free(l->state[i]);
+		free(l->copy[i]);
+		local_rows_free(l->rows[i]);
 	}
+	batch_slice_release(&l->slice);
 	free(l->w);
 	free(l->sum);
 	free(l->state);
+	free((void *)l->rows);
+	free((void *)l->used);
+	free((void *)l->copy);
+	free(l->copy_cap);
+	free(l->touching);
+	free(l->last);
 	free(l->cap);
 	free(l->optim);
 	free(l->taken);
@@ -145,28 +170,6 @@ void local_free(struct local *l)
 }
 
 /* ---- work ---- */
-
-/* The examples first .. first+n-1 of a batch, borrowed. */
-static struct batch slice_batch(const struct batch *b, size_t first, size_t n)
-{
-	struct batch s = *b;
-
-	s.rows = n;
-	if (b->sparse)
-		s.start = b->start + first;
-	else if (b->x)
-		s.x = b->x + first * b->cols;
-	s.first = b->first + first;
-	if (b->weight)
-		s.weight = b->weight + first;
-	if (b->y)
-		s.y = b->y + first;
-	if (b->label)
-		s.label = b->label + first;
-	if (b->classes.place)
-		s.classes.place = b->classes.place + first;
-	return s;
-}
 
 void local_finish(const struct local *l, struct params *p, const struct batch *b)
 {
@@ -189,7 +192,7 @@ static void sum_gradient(struct local *l, struct params *p, const struct batch *
 		memset(l->sum[i], 0, params_floats(p, b, i) * sizeof(float));
 	while (done < n) {
 		size_t k = n - done < l->piece ? n - done : (size_t)l->piece;
-		struct batch s = slice_batch(b, first + done, k);
+		struct batch s = batch_borrow(b, first + done, k);
 
 		*loss += (double)k * model_grad(l->job->model, &s, (const float *const *)w, p->g);
 		for (size_t i = 0; n > l->piece && i < l->job->ntables; i++)
@@ -201,28 +204,122 @@ static void sum_gradient(struct local *l, struct params *p, const struct batch *
 	local_finish(l, p, b);
 }
 
-/* One step of the tables' rules on the copy, with the gradient in p->g, which is the mean of so many
- * examples. */
-static void take_local_step(struct local *l, struct params *p, const struct batch *b,
-    size_t examples, uint64_t step)
+/* ---- local steps ---- */
+
+/* Counts, for rules whose l2 acts once for each example, how many examples of the step touch each of its
+ * rows. */
+static void count_touching(struct local *l)
+{
+	const struct batch *b = &l->slice.b;
+
+	if (b->nids > l->ntouching) {
+		l->ntouching = b->nids + b->nids / 4;
+		l->touching = mem_regrow(l->touching, l->ntouching, sizeof *l->touching);
+		l->last = mem_regrow(l->last, l->ntouching, sizeof *l->last);
+	}
+	batch_count_touching(b, l->touching, l->last);
+}
+
+/* Copies the rows of sparse table i that l->slice uses to l->copy[i]. */
+static enum err_code copy_used_rows(struct local *l, size_t i, struct err *e)
+{
+	size_t cols = l->job->table[i].cols, n = l->slice.b.nids;
+
+	if (n * cols > l->copy_cap[i] || !l->copy[i]) {
+		free(l->copy[i]);
+		l->copy_cap[i] = n * cols + n * cols / 4 + 1;
+		l->copy[i] = mem_try_array(l->copy_cap[i], sizeof **l->copy);
+		if (!l->copy[i]) {
+			l->copy_cap[i] = 0;
+			return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", n,
+			    l->job->table[i].name);
+		}
+	}
+	for (size_t k = 0; k < n; k++)
+		copy_floats(l->copy[i] + k * cols, l->w[i] + l->slice.row[k] * cols, cols);
+	return ERR_OK;
+}
+
+/* Does a local step on the batch b use only some rows of table i, those of l->slice? It uses all rows that
+ * a program names, and those of all classes of the push. */
+static bool is_cut(const struct local *l, const struct params *p, const struct batch *b, size_t i)
+{
+	const struct model_table *m = &l->job->table[i];
+
+	return m->sparse && !m->by_class && b->sparse && !p->rows;
+}
+
+/* Chooses the examples first .. first+n-1 for a local step. *b: the batch of the step, and l->used its
+ * parameters. */
+static enum err_code begin_local_step(struct local *l, const struct params *p,
+    const struct batch *all, size_t first, size_t n, struct batch *b, struct err *e)
+{
+	bool cut = all->sparse && !p->rows;
+	enum err_code rc = cut ? batch_slice_cut(&l->slice, all, first, n, e) : ERR_OK;
+	bool counted = false;
+
+	*b = cut ? l->slice.b : batch_borrow(all, first, n);
+	for (size_t i = 0; !rc && i < l->job->ntables; i++) {
+		bool copies = is_cut(l, p, b, i);
+
+		if (copies)
+			rc = copy_used_rows(l, i, e);
+		counted |= copies && l->job->counted[i];
+		l->used[i] = copies ? l->copy[i] : l->w[i];
+	}
+	if (!rc && counted)
+		count_touching(l);
+	return rc;
+}
+
+/* One step of the tables' rules on the copy, with the gradient in p->g, which is the mean over the
+ * examples of b. */
+static void take_local_step(struct local *l, struct params *p, const struct batch *b, uint64_t step)
 {
 	float factor = (float)schedule_factor(&l->rule.schedule, step);
 
 	for (size_t i = 0; i < l->job->ntables; i++) {
+		const struct model_table *m = &l->job->table[i];
 		const struct optim_rule *rule = l->optim[i].rule;
 		struct optim_hyper h = *l->optim[i].hyper;
 		size_t n = params_floats(p, b, i);
 		float *vector[OPTIM_VECTORS_MAX] = { NULL };
+		bool cut = is_cut(l, p, b, i);
 
 		h.lr *= factor;
 		l->taken[i]++;
 		if (l->job->frozen[i])
 			continue;
+		if (m->sparse) {
+			local_rows_step(l->rows[i], &h, l->taken[i], m->decay,
+			    cut ? l->slice.row : NULL, n / m->cols, l->w[i], p->g[i], b->rows,
+			    cut && l->job->counted[i] ? l->touching : NULL);
+			continue;
+		}
 		for (unsigned k = 0; l->state[i] && k < rule->nvectors; k++)
 			vector[k] = l->state[i] + k * n;
-		rule->step(&h, l->taken[i], l->job->table[i].decay, n, l->w[i], vector,
-		    &(struct optim_gradient){ p->g[i], 1, examples, 0, 0 });
+		rule->step(&h, l->taken[i], m->decay, n, l->w[i], vector,
+		    &(struct optim_gradient){ p->g[i], 1, b->rows, 0, 0 });
 	}
+}
+
+/* Copies the pulled parameters, and finds the state of their rows. */
+static enum err_code begin_local_steps(struct local *l, const struct params *p,
+    const struct batch *b, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < l->job->ntables; i++) {
+		const uint64_t *id;
+		size_t n;
+
+		memcpy(l->w[i], p->w[i], params_floats(p, b, i) * sizeof(float));
+		if (!l->job->table[i].sparse)
+			continue;
+		n = params_rows_of(p, b, i, &id);
+		rc = local_rows_find(l->rows[i], id, n, e);
+	}
+	return rc;
 }
 
 enum err_code local_compute(struct local *l, struct params *p, const struct batch *b, uint64_t step,
@@ -243,17 +340,22 @@ enum err_code local_compute(struct local *l, struct params *p, const struct batc
 		*loss /= (double)b->rows;
 		return ERR_OK;
 	}
-	for (size_t i = 0; i < l->job->ntables; i++)
-		memcpy(l->w[i], p->w[i], params_floats(p, b, i) * sizeof(float));
-	for (size_t at = 0; at < b->rows; at += each) {
+	rc = begin_local_steps(l, p, b, e);
+	for (size_t at = 0; !rc && at < b->rows; at += each) {
 		size_t some = b->rows - at < each ? b->rows - at : each;
+		struct batch of_step;
 
-		sum_gradient(l, p, b, at, some, l->w, loss);
+		rc = begin_local_step(l, p, b, at, some, &of_step, e);
+		if (rc)
+			break;
+		sum_gradient(l, p, &of_step, 0, some, l->used, loss);
 		/* After a step with a bad gradient the loss might be finite again and hide it. */
 		if (!isfinite((float)*loss))
 			break;
-		take_local_step(l, p, b, some, step);
+		take_local_step(l, p, &of_step, step);
 	}
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < l->job->ntables; i++) {
 		size_t n = params_floats(p, b, i);
 

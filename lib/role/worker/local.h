@@ -12,12 +12,13 @@
  *
  * Local steps (local_steps > 1): so many steps with the rule job.optimizer on a copy of the
  * parameters. The difference between the pulled parameters and the copy is pushed. The rule's state
- * for dense tables lasts from push to push.
+ * lasts from push to push; that of sparse tables is in local_rows.h. A step reads and changes only the
+ * rows that its examples have.
  *
  * One thread; no locks. */
 struct local;
 
-/* ERR_CONFIG: local steps with a rule that has state need dense tables. */
+/* job is borrowed. ERR_CONFIG, ERR_NOMEM. */
 enum err_code local_new(const struct job *job, struct local **out, struct err *e);
 void local_free(struct local *l);
 

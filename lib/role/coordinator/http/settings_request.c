@@ -31,19 +31,11 @@ static enum err_code check_rules_of_tables(const struct coordinator *coordinator
 	struct conf_rule rule;
 	enum err_code rc = conf_job_rule(c, &rule, e);
 	const struct table *t;
-	bool any = false;
+	size_t begin = 0;
+	bool any = coord_model_table(coordinator->coord, &begin) != NULL;
 
 	if (!rc)
 		rc = coord_fits_rules(coordinator->coord, c, e);
-	for (size_t at = 0; !rc && (t = coord_model_table(coordinator->coord, &at)) != NULL;
-	     any = true) {
-		const struct optim_rule *its = conf_rule_of_table(&rule, t->name).rule;
-
-		if (c->local_steps > 1 && t->sparse && its->nvectors)
-			rc = err_set(e, ERR_CONFIG,
-			    "local_steps: table \"%s\" is sparse, and %s has state for each row; sgd has none",
-			    t->name, its->name);
-	}
 	for (unsigned i = 0; !rc && any && i < rule.tables.n; i++) {
 		size_t at = 0;
 

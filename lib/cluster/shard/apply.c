@@ -12,25 +12,27 @@
 #include "shard/row_policy_state.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
+#include "shard/step_ops.h"
 
-/* The way of a push: shard_push checks it and asks pass_gate. In bsp, add_push_to_step adds it to the sum
- * of its step; when apply_step_is_complete says so, it applies the sum by ops->close_step, which is
- * apply_step in a store. In other modes apply_push_on_arrival makes an update of it at once. make_receipt
+/* The way of a push: shard_push checks it and asks pass_gate. In bsp, take_push_of_step
+ * uses it as step_ops.h describes, for most tables by adding it to the sum of its step; when
+ * apply_step_is_complete says so, it closes the step by ops->close_step, which is apply_step in a
+ * store. In other modes apply_push_on_arrival makes an update of it at once. make_receipt
  * makes the receipt, which is sent when shard_is_safe says so. CLOCKs close steps, too (gate.c); apply.h
  * has the picture. */
 
 /* ---- may the push come in? ---- */
 
 /* May the push come in now? SHARD_WAIT and SHARD_FENCED: no. Pushes from SHARD_OUTSIDE have no step and
- * always may. *sums: the pushes of its step are summed. A push that comes in is recorded in the rank's
+ * always may. *closes: its step is closed when all pushes have come. A push that comes in is recorded in the rank's
  * pushed_end, which votes use; a push that waits because its step is not open yet is not. */
 static enum shard_answer pass_gate(struct shard *s, const struct part *p, const struct push *push,
-    bool *sums)
+    bool *closes)
 {
 	struct sync *sync = &s->gate.sync;
 	enum shard_answer a = SHARD_OK;
 
-	*sums = false;
+	*closes = false;
 	if (push->rank == SHARD_OUTSIDE)
 		return SHARD_OK;
 	mutex_lock(&s->gate.lock);
@@ -41,9 +43,9 @@ static enum shard_answer pass_gate(struct shard *s, const struct part *p, const 
 	} else {
 		struct sync_rank *worker = &sync->rank[push->rank];
 
-		*sums = settings_epoch_at(s, push->step)->mode.ops->sums_steps;
+		*closes = settings_epoch_at(s, push->step)->mode.ops->sums_steps;
 		if (worker->pushed_end <= push->step &&
-		    (!*sums || s->ops->jumps || push->step <= p->step))
+		    (!*closes || s->ops->jumps || push->step <= p->step))
 			worker->pushed_end = push->step + 1;
 	}
 	mutex_unlock(&s->gate.lock);
@@ -210,32 +212,35 @@ static enum shard_answer repeat_receipt(struct shard *s, const struct part *p,
 
 /* ---- pushes ---- */
 
-/* Takes a push of a step that is summed: adds it to the sum, and applies the sum if the step is
- * complete. The order of the tests matters: a duplicate push is answered as before even when its
- * step is closed, and a late one is answered before it could wait for its turn. */
-static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const struct push *push,
+/* Takes a push of a step that is closed when all pushes have come: uses it as the table wants
+ * (step_ops.h), and closes the step if it is complete. The order of the tests matters: a duplicate push is
+ * answered as before even when its step is closed, and a late one is answered before it could wait
+ * for its turn. */
+static enum shard_answer take_push_of_step(struct shard *s, struct part *p, const struct push *push,
     bool acceptable, struct receipt *r)
 {
+	const struct step_ops *ops = settings_epoch_steps(s, p, push->step);
+	bool summed = ops->holds_pushes;
 	uint64_t examples;
 	enum shard_answer a;
 
 	if (p->table->reduced &&
 	    (push->step < p->step || (push->step == p->step && reduced_has_push(p))))
-		return make_receipt(s, p, push, true, PUSH_DUPLICATE, r);
+		return make_receipt(s, p, push, summed, PUSH_DUPLICATE, r);
 	if (part_has_taken(p, push->rank, push->step))
-		return repeat_receipt(s, p, push, true, r);
-	if (push->step < p->step)
-		return make_receipt(s, p, push, true, s->ops->late, r);
+		return repeat_receipt(s, p, push, summed, r);
+	if (push->step < p->step && !ops->takes_late)
+		return make_receipt(s, p, push, summed, s->ops->late, r);
 	a = push->step > p->step ? s->ops->reach_step(s, p, push->step, false) : SHARD_OK;
 	if (a == SHARD_ELSEWHERE)
-		return make_receipt(s, p, push, true, PUSH_SPLIT, r);
-	if (a == SHARD_WAIT ||
-	    (s->cfg.deterministic && !rank_is_in_turn(s, p, push->rank, push->step))) {
-		p->has_waiters = true;
-		return SHARD_WAIT;
-	}
-	if (acceptable && push->examples && !part_accumulate(p, s, push))
-		return SHARD_BAD;
+		return make_receipt(s, p, push, summed, PUSH_SPLIT, r);
+	if (s->cfg.deterministic && !rank_is_in_turn(s, p, push->rank, push->step))
+		a = SHARD_WAIT;
+	if (a == SHARD_OK)
+		a = ops->use_push(s, p, push, acceptable);
+	p->has_waiters |= a == SHARD_WAIT;
+	if (a != SHARD_OK)
+		return a;
 	part_set_last(p, push->rank, push->step + 1);
 	if (!acceptable)
 		part_set_refused(p, push->rank, push->step);
@@ -246,7 +251,7 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 	 * Pulls still wait for the clocks. */
 	if (apply_step_is_complete(s, p, &examples))
 		s->ops->close_step(s, p, examples);
-	return make_receipt(s, p, push, true, acceptable ? PUSH_MERGED : PUSH_REFUSED, r);
+	return make_receipt(s, p, push, summed, acceptable ? ops->used : PUSH_REFUSED, r);
 }
 
 /* Applies a push as an update of its own. Pushes from outside the job have no step. Every result
@@ -265,7 +270,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 		return repeat_receipt(s, p, push, false, r);
 	/* The open step of an earlier bsp must be closed first. */
 	if (!repl_may_send(p) ||
-	    (!outside && p->step < epoch->step && settings_epoch_sums_step(s, p->step))) {
+	    (!outside && p->step < epoch->step && settings_epoch_closes_step(s, p->step))) {
 		p->has_waiters = true;
 		return SHARD_WAIT;
 	}
@@ -275,7 +280,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 		if (outside && p->sparse.policy_state)
 			row_policy_state_set_step(p, shard_step(s));
 		/* The update of an open bsp step must be made by that step's own settings. */
-		if (!outside || !settings_epoch_sums_step(s, p->step))
+		if (!outside || !settings_epoch_closes_step(s, p->step))
 			settings_epoch_set(s, p, epoch);
 		/* A push from outside does not say what it was computed from. */
 		if (!outside)
@@ -296,7 +301,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 {
 	struct part *p = shard_part(s, push->table, push->part);
 	const struct codec *codec = codec_by_id(push->codec);
-	bool outside = push->rank == SHARD_OUTSIDE, sums, acceptable, duplicate, wake, advance;
+	bool outside = push->rank == SHARD_OUTSIDE, closes, acceptable, duplicate, wake, advance;
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
@@ -320,7 +325,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	if (check == CODEC_MALFORMED)
 		return SHARD_BAD;
 	mutex_lock(&p->lock);
-	a = pass_gate(s, p, push, &sums);
+	a = pass_gate(s, p, push, &closes);
 	if (a != SHARD_OK) {
 		mutex_unlock(&p->lock);
 		return a;
@@ -337,8 +342,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
 	else if (outside && (p->table->reduced || (s->compares && !p->table->added)))
 		a = make_receipt(s, p, push, false, PUSH_REFUSED, r);
-	else if (sums)
-		a = add_push_to_step(s, p, push, acceptable, r);
+	else if (closes)
+		a = take_push_of_step(s, p, push, acceptable, r);
 	else
 		a = apply_push_on_arrival(s, p, push, acceptable, r);
 	if (p->sparse.rows)
@@ -348,7 +353,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	/* Nobody has waited for this push when the partition's step goes on waiting for other ranks.
 	 * Waking everybody for each push would be quadratic in the number of ranks. */
 	wake = a == SHARD_OK && p->has_waiters &&
-	    (p->step != step || outside || s->cfg.deterministic || !sums);
+	    (p->step != step || outside || s->cfg.deterministic || !closes);
 	if (wake)
 		p->has_waiters = false;
 	advance = p->step != step && p->lagging && gate_caught_up(s, p);

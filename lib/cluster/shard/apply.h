@@ -6,12 +6,14 @@
 
 /* Takes pushes at the head of a chain, in every mode: shard_push (shard.h) checks a push, lets it
  * pass the gate, applies it and makes its receipt; shard_is_safe and the functions beside it say
- * when the receipt may be sent. The mode of a push's step says how it is applied
- * (sync_ops.sums_steps):
+ * when the receipt may be sent. The mode of a push's step says whether steps are closed
+ * (sync_ops.sums_steps), and in such a mode the table says how its pushes are used (step_ops.h):
  *
- *   summed (bsp)          shard_push --part_accumulate--> sum of the open step
+ *   bsp, step_summed      shard_push --part_accumulate--> sum of the open step
  *                         --apply_step_is_complete--> ops->close_step = apply_step --part_apply_sum--> values
- *   on arrival (ssp, asp) shard_push --part_apply_push--> values
+ *   bsp, step_on_arrival  shard_push --part_apply_push--> values
+ *                         --apply_step_is_complete--> ops->close_step = apply_step, which has no sum
+ *   ssp, asp              shard_push --part_apply_push--> values
  *
  * apply_step is the `close_step` of a store (shard_ops.h, store_ops.c). When the last push or CLOCK
  * of a step comes, s->ops->close_step is called by shard_push, by sum.c for the sum of a relay, or

@@ -25,7 +25,7 @@ static uint64_t dense_bytes_max(const struct part *p, const struct shard *s,
 /* Does the partition need accumulators, for the open step or for steps to come? */
 static bool keeps_sums(const struct part *p, const struct shard *s)
 {
-	return settings_epoch_sums_step(s, p->step) ||
+	return settings_epoch_closes_step(s, p->step) ||
 	    sync_sums_steps(&settings_epoch_last(s)->mode) || p->dense.acc;
 }
 

@@ -191,7 +191,7 @@ static bool push_may_be_lost(const struct shard *s, const struct part *p,
 {
 	if (!p->chain.head)
 		return false;
-	return (settings_epoch_sums_step(s, p->step) && p->step < r->from) ||
+	return (settings_epoch_closes_step(s, p->step) && p->step < r->from) ||
 	    repl_has_unsafe_push(p, r->rank, r->from);
 }
 
@@ -540,8 +540,8 @@ void gate_tell_closed(struct shard *s, struct part *p)
 {
 	bool may_lack;
 
-	if (!p->step || !settings_epoch_sums_step(s, p->step - 1) || !p->ready || !p->chain.head ||
-	    p->chain.next == NO_SERVER)
+	if (!p->step || !settings_epoch_closes_step(s, p->step - 1) || !p->ready ||
+	    !p->chain.head || p->chain.next == NO_SERVER)
 		return;
 	mutex_lock(&s->gate.lock);
 	may_lack = sync_may_lack_pushes(&s->gate.sync, p->step - 1, false);
@@ -566,7 +566,7 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 
 	/* With backup ranks only the head knows which ranks were late, and of a reduced table only
 	 * the head knows that a step had no mean. */
-	if (!settings_epoch_sums_step(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
+	if (!settings_epoch_closes_step(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
 	    p->table->reduced || p->chain.head || !p->ready || !p->in_chain)
 		return;
 	mutex_lock(&s->gate.lock);
@@ -612,7 +612,7 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 	uint64_t examples, sums_end = settings_epoch_sums_end(s, p->step),
 	                   end = c->end < sums_end ? c->end : sums_end;
 
-	if (!settings_epoch_sums_step(s, p->step))
+	if (!settings_epoch_closes_step(s, p->step))
 		end = p->step;
 	/* No partition lags that far, so a worker has sent an absurd step: close nothing. */
 	if (p->ready && p->chain.head && end > p->step && end - p->step > STEPS_LEAP) {

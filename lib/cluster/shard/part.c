@@ -149,7 +149,7 @@ static bool spare_comes_back(const struct part *p)
 enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e)
 {
 	/* Outside of bsp an accumulator is needed only while an earlier bsp is not finished. */
-	if (!settings_epoch_sums_step(s, p->step) &&
+	if (!settings_epoch_closes_step(s, p->step) &&
 	    !sync_sums_steps(&settings_epoch_last(s)->mode) && !p->dense.acc)
 		return ERR_OK;
 	if (p->table->sparse) {

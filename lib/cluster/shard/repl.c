@@ -4,6 +4,7 @@
 #include "core/endian.h"
 #include "core/mem.h"
 #include "shard/settings_epoch.h"
+#include "shard/step_ops.h"
 #include "shard/row_policy_state.h"
 #include "wire/payload.h"
 
@@ -259,12 +260,13 @@ static size_t encode_state(const struct part *p, uint8_t *at)
 	    (p->dense.prev ? put_state_floats(at ? at + len : NULL, p->dense.prev, p->n) : 0);
 }
 
-/* Writes what the rank has pushed and what it announced. Pushes of the open bsp step are in a sum
- * that stays here and is sent with the step's record. They are written as announced, not as taken:
+/* Writes what the rank has pushed and what it announced. Where pushes of the open step are in a sum, this
+ * stays here and is sent with the step's record. They are written as announced, not as taken:
  * if the receiver were the only replica left, they would have to be pushed again. */
 static void put_state_rank(const struct shard *s, const struct part *p, uint32_t rank, uint8_t *at)
 {
-	bool open = settings_epoch_sums_step(s, p->step) && p->pushes.last[rank] > p->step;
+	bool open = settings_epoch_steps(s, p, p->step)->holds_pushes &&
+	    p->pushes.last[rank] > p->step;
 	uint64_t end = part_expected_end(p, rank),
 	         steps = end ? p->pushes.announced[rank].steps : 0,
 	         refused = part_refused_bits(p, rank);

@@ -40,7 +40,7 @@ static uint64_t scan_step(struct shard *s, const struct part *p)
 
 	if (s->cfg.jobless)
 		return p->sparse.policy_state ? p->sparse.policy_state->clock : 0;
-	return settings_epoch_sums_step(s, p->step) && p->step < step ? p->step : step;
+	return settings_epoch_closes_step(s, p->step) && p->step < step ? p->step : step;
 }
 
 /* Answers one piece of a scan. Every piece goes over all rows and sorts the wanted ids, so a scan

@@ -4,6 +4,7 @@
 #include "core/mem.h"
 #include "shard/past_values.h"
 #include "shard/repl.h"
+#include "shard/step_ops.h"
 
 /* Longest list. A worker that is so many epochs behind was lost long ago. */
 #define SETTINGS_EPOCHS_MAX 64u
@@ -74,9 +75,16 @@ const struct settings_epoch *settings_epoch_at(const struct shard *s, uint64_t s
 	return l->at[i];
 }
 
-bool settings_epoch_sums_step(const struct shard *s, uint64_t step)
+bool settings_epoch_closes_step(const struct shard *s, uint64_t step)
 {
 	return sync_sums_steps(&settings_epoch_at(s, step)->mode);
+}
+
+const struct step_ops *settings_epoch_steps(const struct shard *s, const struct part *p,
+    uint64_t step)
+{
+	(void)p;
+	return settings_epoch_closes_step(s, step) ? &step_summed : &step_on_arrival;
 }
 
 const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uint32_t number)
@@ -159,7 +167,7 @@ static bool enter_mode(struct shard *s, struct part *p, void *ctx)
 	const struct settings_epoch *r = ctx;
 
 	if (!p->ready || p->step >= r->step ||
-	    (settings_epoch_sums_step(s, p->step) && !p->chain.head))
+	    (settings_epoch_closes_step(s, p->step) && !p->chain.head))
 		return true;
 	p->step = r->step;
 	p->prev_same = true;
@@ -176,7 +184,7 @@ void settings_epoch_enter_mode(struct shard *s, struct part *p)
 	 * mode. */
 	now = s->gate.changing_mode ? next_mode_settings_epoch(s) : s->gate.settings;
 	mutex_unlock(&s->gate.lock);
-	if (sync_sums_steps(&now->mode) && !settings_epoch_sums_step(s, p->step))
+	if (sync_sums_steps(&now->mode) && !settings_epoch_closes_step(s, p->step))
 		enter_mode(s, p, (void *)(uintptr_t)now);
 }
 

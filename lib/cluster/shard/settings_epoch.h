@@ -20,9 +20,13 @@ const struct settings_epoch *settings_epoch_at(const struct shard *s, uint64_t s
 const struct settings_epoch *settings_epoch_last(const struct shard *s);
 /* A number older than the list gives the oldest epoch that is left, not NULL. Takes no lock. */
 const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uint32_t number);
-/* Are the pushes of this step summed, and applied when it is closed? False: each is applied on
- * arrival. */
-bool settings_epoch_sums_step(const struct shard *s, uint64_t step);
+/* Is this step closed, when all its pushes have come? False: each push is an update of its own, and
+ * no step is ever closed. */
+bool settings_epoch_closes_step(const struct shard *s, uint64_t step);
+/* The use that the partition makes of the pushes of this step (step_ops.h). Its lock is held, and it
+ * has values. */
+const struct step_ops *settings_epoch_steps(const struct shard *s, const struct part *p,
+    uint64_t step);
 /* The first step after this one whose pushes are not summed; SYNC_NEVER when there is none. */
 uint64_t settings_epoch_sums_end(const struct shard *s, uint64_t step);
 /* The number of steps that must be closed before values of this step are shown: for a bsp step all

@@ -2,6 +2,7 @@
 #include "core/mem.h"
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
+#include "shard/step_ops.h"
 #include "shard/row_policy_state.h"
 
 /* Snapshots for checkpoints: the values of all partitions of which this server is the tail, as they
@@ -210,8 +211,8 @@ static bool copy_dense(struct part *p, const struct optim_rule *rule, float **va
  * that is closed; without a job no step is ever closed. */
 static bool goes_by_step(const struct shard *s, uint64_t step)
 {
-	return !s->cfg.jobless && settings_epoch_sums_step(s, step) &&
-	    (!step || settings_epoch_sums_step(s, step - 1));
+	return !s->cfg.jobless && settings_epoch_closes_step(s, step) &&
+	    (!step || settings_epoch_closes_step(s, step - 1));
 }
 
 /* Is the snapshot that was begun last one of a step? It stays so after the snapshot has ended. */
@@ -232,6 +233,7 @@ static const struct settings_epoch *next_settings(const struct shard *s)
 static bool copy_part_values(const struct shard *sh, struct part *p)
 {
 	const struct optim_rule *rule = settings_epoch_rule(next_settings(sh), p->table).rule;
+	const struct step_ops *steps = settings_epoch_steps(sh, p, p->step);
 	bool sparse = p->table->sparse, goes_on = rule == p->optim.rule;
 	uint64_t *last = mem_array(p->pushes.nlast + 1, sizeof *last);
 	float *values = NULL, *vector[OPTIM_VECTORS_MAX];
@@ -261,12 +263,11 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 	}
 	if (!goes_on && !settings_epoch_keeps_state(rule, p->optim.rule))
 		p->saved.snap->born = p->version;
-	/* In bsp, pushes of the open step may have been taken, but are not in the values yet: save
-	 * them as not taken. */
+	/* Pushes of the open step that have been taken, but are not in the values yet, are saved as
+	 * not taken. */
 	for (size_t i = 0; i < p->pushes.nlast; i++)
-		last[i] = settings_epoch_sums_step(sh, p->step) && p->pushes.last[i] > p->step
-		    ? p->step
-		    : p->pushes.last[i];
+		last[i] = steps->holds_pushes && p->pushes.last[i] > p->step ? p->step
+		                                                             : p->pushes.last[i];
 	return true;
 }
 

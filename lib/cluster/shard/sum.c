@@ -4,6 +4,7 @@
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
+#include "shard/step_ops.h"
 
 /* Takes sums of a relay's pushes, whole or not at all. A relay or worker that is told that a sum
  * was not taken (split) sends each push by itself, under its own identity. */
@@ -131,7 +132,8 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 		taken += part_has_taken(p, sum_contributor(&sum->body, i).rank, sum->step);
 	if (taken == sum->body.n)
 		return make_sum_receipt(s, p, p->version, sum, r, PUSH_DUPLICATE);
-	split = taken || !good || sum->step < p->step;
+	split = taken || !good || sum->step < p->step ||
+	    !settings_epoch_steps(s, p, sum->step)->holds_pushes;
 	a = sum->step + split > p->step ? s->ops->reach_step(s, p, sum->step, split) : SHARD_OK;
 	if (a == SHARD_WAIT) {
 		p->has_waiters = true;

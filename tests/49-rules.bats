@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: ISC
-# Update rules of single tables (job.rules): in each mode and exchange, in checkpoints, and while the job runs.
+# Update rules and synchronization of single tables (job.rules): in each mode and exchange, in checkpoints, and
+# while the job runs.
 
 bats_require_minimum_version 1.5.0
 load lib/helper
@@ -224,3 +225,85 @@ lamb_data() {
 	ps-ctl stop -C "$RUN" >/dev/null
 	none_left "$T"
 }
+
+# The rows of wide_deep in asp; its layers have the sync of the job.
+ROWS_ASP="rules=v:sync=asp, wide:sync=asp"
+
+# measured MEMBER NAME: a member of the last line about the cluster in the metrics of NAME.run.
+measured() {
+	jq -s "map(select(.kind == \"cluster\")) | last | .$1" "$T/$2.run/metrics.jsonl"
+}
+
+@test "rows on arrival beside layers in bsp: on clicks as good as bsp, by as many steps" {
+	need_data criteo-80k/train60k.ffm.zst criteo-80k/test20k.ffm.zst
+	cat >clicks.json <<-END
+	{ "servers": 2, "workers": 4, "job": { "model": "wide_deep", "data": "$DATA/criteo-80k/train60k.ffm.zst?format=ffm",
+	  "eval": "$DATA/criteo-80k/test20k.ffm.zst?format=ffm" } }
+	END
+	for seed in 1 4 5; do
+		train clicks.json --set seed=$seed
+		bsp+=" $(res .eval.auc)" steps=$(res .steps)
+		train clicks.json --set seed=$seed --set "$ROWS_ASP"
+		rows+=" $(res .eval.auc)"
+		[ "$(res .steps)" = "$steps" ]
+		[ "$(res .examples)" = 60000 ]
+		# Both kinds of pushes, and each of them once.
+		[ "$(measured pushes_applied clicks)" -gt "$(measured pushes_merged clicks)" ]
+		[ "$(measured pushes_merged clicks)" -ge "$steps" ]
+		[ "$(measured pushes_late clicks)" = 0 ]
+	done
+	echo "# bsp:$bsp; rows on arrival:$rows" >&3
+	jq -en --arg a "$bsp" --arg b "$rows" '[$a, $b] | map(ltrimstr(" ") | split(" ") | map(tonumber) | add / length) | (.[0] - .[1]) < 0.002'
+}
+
+@test "rows on arrival: one worker ends with the same bits with replicas and after a resume" {
+	one=(--set workers=1 --set deterministic=false --set "$ROWS_ASP")
+	digest_of deep.json "${one[@]}"
+	first=$DIGEST
+	for set in "replicas=1 servers=1" "replicas=2 servers=3"; do
+		digest_of deep.json "${one[@]}" $(printf -- '--set %s ' $set)
+		[ "$DIGEST" = "$first" ] || { echo "$set: $DIGEST, not $first"; return 1; }
+	done
+	digest_of deep.json "${one[@]}" --set checkpoint_every=10
+	cp -r deep.run/checkpoints/step-000000000010 early
+	digest_of deep.json "${one[@]}" --resume early
+	[ "$DIGEST" = "$first" ]
+}
+
+@test "rows on arrival: gradients of a straggler count for rows when they are late for the layers" {
+	straggler=(--set deterministic=false --set workers=3 --set backup=1 --set slow=5ms,worker-2x4)
+	train deep.json "${straggler[@]}"
+	all_late=$(measured pushes_late deep)
+	train deep.json "${straggler[@]}" --set "$ROWS_ASP"
+	late=$(measured pushes_late deep)
+	# Its pushes to 32 partitions of rows are not among the late ones, those to 4 layers are.
+	echo "late: $late, without rows on arrival $all_late"
+	[ "$late" -gt 0 ]
+	[ $((2 * late)) -lt "$all_late" ]
+}
+
+@test "rows on arrival begin and end while the job runs, and what they cannot go with is refused" {
+	begin deep.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=400
+	steps_on 5
+	ps-ctl set -C "$RUN" "$ROWS_ASP"
+	steps_on 5
+	wait_for 20 applies_some
+	run -78 --separate-stderr ps-ctl set -C "$RUN" sync=asp
+	[[ $stderr == *'sync: must be bsp with job.rules v:sync=asp'* ]]
+	ps-ctl set -C "$RUN" sync=asp rules=none
+	steps_on 5
+	ps-ctl set -C "$RUN" sync=bsp "$ROWS_ASP"
+	steps_on 5
+	ps-ctl checkpoint take -C "$RUN" >/dev/null
+	ps-ctl set -C "$RUN" rules=none
+	steps_on 5
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+	for set in sync=ssp:2 deterministic=true via=allreduce local_steps=2 "robust=trimmed:1 workers=4"; do
+		run -78 --separate-stderr ps-ctl run deep.json --set deterministic=false --set "$ROWS_ASP" $(printf -- '--set %s ' $set)
+		[[ $stderr == *": must be "*" with job.rules v:sync=asp"* ]] || { echo "$set: $stderr"; return 1; }
+	done
+}
+
+# Has a push been applied on arrival?
+applies_some() { [ "$(http GET /v1/servers | jq "[.servers[].pushes_applied] | add")" -gt 0 ]; }

@@ -91,8 +91,10 @@ check() {
 	declare -A soaks
 	soak bsp 5m SYNC=bsp KILLS=$(kills 6) EVERY=0.3 VICTIMS=workers
 	soak asp 5m SYNC=asp KILLS=$(kills 5) EVERY=0.3 VICTIMS=workers
+	soak mixed 5m SYNC=bsp KILLS=$(kills 5) EVERY=0.3 VICTIMS=workers SET=rules=ledger-rows:sync=asp
 	is_well bsp
 	is_well asp
+	is_well mixed
 }
 
 # bats test_tags=fault
@@ -102,7 +104,9 @@ check() {
 	soak bsp 5m REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=$(kills 6) EVERY=0.3 VICTIMS="$all" SET=pull_delta=true
 	soak asp 5m REPLICAS=2 SERVERS=3 SYNC=asp KILLS=$(kills 5) EVERY=0.3 VICTIMS="$all" SET=pull_delta=true
 	soak shm 5m REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=$(kills 5) EVERY=0.3 VICTIMS="$all" NET=0 SET=transport=shm
+	soak mixed 5m REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=$(kills 5) EVERY=0.3 VICTIMS="$all relays" ZONES="a b" SET=rules=ledger-rows:sync=asp
 	is_well bsp
 	is_well asp
 	is_well shm
+	is_well mixed
 }

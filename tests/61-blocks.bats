@@ -256,6 +256,13 @@ exact_ends() {
 	[ "$status" -eq 0 ]
 }
 
+# bats test_tags=slow
+@test "and in bsp with rows that are updated when their pushes arrive" {
+	ROWS=64000 QUOTA=300 SYNC=bsp RULES=w:sync=asp VICTIMS="worker-0 worker-1 worker-2 server-0 server-1" PS_BIN=$BIN run "$BATS_TEST_DIRNAME/fault/examples" 200
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
 # The pid of a process of the cluster blocks.run.
 pid_of() {
 	ps-ctl status -C blocks.run | awk -v name="$1" '$1 == name { print $3 }'

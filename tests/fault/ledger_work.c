@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "conf/conf_live.h"
+#include "conf/conf_rule.h"
 #include "shard/shard.h"
 #include "tests/fault/ledger.h"
 #include "worker/cluster_view.h"
@@ -251,27 +252,36 @@ static float *own_gradient_cell(struct worker *w, uint64_t step)
 	return w->gradient + (size_t)w->rank * w->cfg->cells + cell_of_step(w, step);
 }
 
-/* Checks what the last step added to each rank's value; values are `stride` floats apart.  In bsp,
- * all that pushed must have added equal shares of one unit in all; otherwise our own value must
- * have grown by one unit.  *part becomes what our own value grew by. */
-static enum err_code judge_added(const struct worker *w, const char *what, const float *before,
-    const float *after, size_t stride, uint32_t *part, struct err *e)
+/* Checks what the last step added to each rank's value; values are `stride` floats apart.  averaged: all
+ * that pushed must have added equal shares of one unit in all; otherwise our own value must have grown
+ * by one unit.  *part becomes what our own value grew by. */
+static enum err_code judge_added(const struct worker *w, const char *what, bool averaged,
+    const float *before, const float *after, size_t stride, uint32_t *part, struct err *e)
 {
 	float own = after[w->rank * stride] - before[w->rank * stride], sum = 0;
-	bool bsp = w->averaged, equal = own > 0;
+	bool equal = own > 0;
 
 	for (uint32_t v = 0; v < w->ranks; v++) {
 		float added = after[v * stride] - before[v * stride];
 
 		sum += added;
-		equal &= !bsp || added == 0 || added == own;
+		equal &= !averaged || added == 0 || added == own;
 	}
 	*part = (uint32_t)own;
-	if (equal && (bsp ? sum : own) == (float)w->unit)
+	if (equal && (averaged ? sum : own) == (float)w->unit)
 		return ERR_OK;
 	return err_set(e, ERR_FAILED,
 	    "WRONG SUM: step %llu has added %.9g of %u to own cell of the %s table, %.9g in all",
 	    (unsigned long long)w->step - 1, (double)own, w->unit, what, (double)sum);
+}
+
+/* Was the last push to this table in bsp, where job.rules does not say that each push is an update? */
+static bool averages(const struct worker *w, const char *table)
+{
+	struct conf_rule rule;
+
+	return w->averaged &&
+	    (conf_job_rule(&w->conf, &rule, NULL) || !conf_rule_of_table(&rule, table).on_arrival);
 }
 
 /* Checks the step before, whose pushes are all acknowledged, and writes its ack to the book. */
@@ -291,9 +301,11 @@ static enum err_code check_last_step(struct worker *w, const float *rows, struct
 		    "WENT BACK: at step %llu the table's sum is %.17g after %.17g",
 		    (unsigned long long)w->step, sum, w->sum);
 	w->sum = sum;
-	rc = judge_added(w, "dense", w->cell_before, cells, 1, &dense, e);
+	rc = judge_added(w, "dense", averages(w, LEDGER_DENSE), w->cell_before, cells, 1, &dense,
+	    e);
 	if (!rc)
-		rc = judge_added(w, "sparse", w->row_before, rows, LEDGER_WIDTH, &sparse, e);
+		rc = judge_added(w, "sparse", averages(w, LEDGER_ROWS), w->row_before, rows,
+		    LEDGER_WIDTH, &sparse, e);
 	return rc ? rc : book_ack(w->book, w->step - 1, dense, sparse, e);
 }
 

@@ -256,6 +256,10 @@ static void test_defaults(void)
 }
 
 #define JOB(more) "{\"job\": {\"model\": \"softmax\", \"data\": \"d.csv\", \"epochs\": 1" more "}}"
+/* A job that has tables whose pushes are applied on arrival, and this key. */
+#define ON_ARRIVAL(key) \
+	"{" key ", \"job\": {\"model\": \"softmax\", \"data\": \"d.csv\", \"epochs\": 1, " \
+	"\"rules\": \"w*:sync=asp\"}}"
 
 /* A key that nobody has set has the value of the model or of the update rule in force. */
 static void test_defaults_of_job(void)
@@ -368,6 +372,13 @@ static void test_table_rules(void)
 	    "the same rule has the job's, but for those that are given");
 	ok(b.rule == r.rule && b.hyper == &r.hyper && b.hyper->lr == 0.5f && b.hyper->eps == 2,
 	    "a table that is not named goes by the job");
+	ok(!v.on_arrival && !w.on_arrival && !b.on_arrival, "all tables have the job's sync");
+	ok(!conf_set(&c, "job.rules=w1:sync=bsp,w*:sync=asp lr=0.25", &e) &&
+	        !conf_job_rule(&c, &r, &e) && conf_rule_of_table(&r, "w2").on_arrival &&
+	        conf_rule_of_table(&r, "w2").hyper->lr == 0.25f &&
+	        !conf_rule_of_table(&r, "w1").on_arrival && !conf_rule_of_table(&r, "b").on_arrival,
+	    "sync of tables: %s", e.msg);
+	ok(!conf_set(&c, "job.rules=v:optimizer=ftrl", &e), "and away again");
 	ok(!conf_set(&c, "local_steps=2", &e) && !conf_server_rule(&c, &r, &e) &&
 	        conf_rule_of_table(&r, "v").rule == &optim_rule_sgd,
 	    "with local steps these are the workers' rules");
@@ -591,6 +602,18 @@ static void test_validate(void)
 		{ JOB(", \"rules\": \"w:lr=1, w:lr=2\""), "job.rules: names w twice" },
 		{ JOB(", \"rules\": \"w:lr\""),
 		    "job.rules: w: \"lr\" must have the form key=value" },
+		{ JOB(", \"rules\": \"w:sync=ssp:3\""),
+		    "job.rules: w: sync of a table must be bsp or asp, got \"ssp:3\"" },
+		{ JOB(", \"rules\": \"w:snyc=asp\""),
+		    "job.rules: w: no key \"snyc\"; did you mean \"sync\"?" },
+		{ ON_ARRIVAL("\"sync\": \"asp\""), "sync: must be bsp with job.rules w*:sync=asp" },
+		{ ON_ARRIVAL("\"sync\": \"ssp:1\""), "sync: must be bsp with job.rules" },
+		{ ON_ARRIVAL("\"deterministic\": true"),
+		    "deterministic: must be false with job.rules w*:sync=asp" },
+		{ ON_ARRIVAL("\"via\": \"allreduce\""), "via: must be servers with job.rules" },
+		{ ON_ARRIVAL("\"local_steps\": 2"), "local_steps: must be 1 with job.rules" },
+		{ ON_ARRIVAL("\"workers\": 4, \"robust\": \"trimmed:1\""),
+		    "robust: must be none with job.rules" },
 		{ JOB(", \"l1\": 0.1"), "job.l1: only job.optimizer ftrl has l1" },
 		{ JOB(", \"schedule\": \"cosin:5\""), "job.schedule" },
 		{ JOB(", \"loss\": \"sofmax\""),

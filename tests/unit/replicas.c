@@ -3,11 +3,18 @@
  * which are almost right. */
 #include <math.h>
 
+#include "ckpt/write.h"
 #include "core/endian.h"
 #include "replicas_fixture.h"
 #include "wire/payload.h"
 
-static const char *const modes[] = { "bsp", "ssp:1", "asp", "asp:scaled" };
+static const char *const modes[] = { "bsp", "ssp:1", "asp", "asp:scaled", "bsp rows", "bsp *" };
+
+/* Does the mode close steps, so that all ranks are needed? */
+static bool closes_steps(unsigned m)
+{
+	return strncmp(modes[m], "bsp", 3) == 0;
+}
 
 static bool step_of(struct net *x, unsigned head, uint64_t step, const char *chain,
     struct receipt *r)
@@ -114,7 +121,8 @@ static void receipts_wait(void)
 		    "%s: neither answers pulls", modes[m]);
 		ok(pull(x, 2, W, SYNC_NEVER, w, &v) == SHARD_OK && v == old,
 		    "%s: the last shows what it has", modes[m]);
-		ok(m > 0 || pull(x, 2, W, 1, w, &v) == SHARD_WAIT, "and no step that it has not");
+		ok(!closes_steps(m) || pull(x, 2, W, 1, w, &v) == SHARD_WAIT,
+		    "and no step that it has not");
 		net_send(x, 1, 2);
 		net_deliver(x, 1, 2);
 		ok(pull(x, 2, W, 1, w, &v) == SHARD_OK && v == old + 1,
@@ -421,7 +429,7 @@ static void a_receipt_of_an_earlier_tenure(void)
 				/* In bsp both workers push, so that the step closes; else one,
 				 * often enough. */
 				for (uint64_t step = 1; step < 6; step++) {
-					for (uint32_t rank = m != 0; rank < 2; rank++) {
+					for (uint32_t rank = !closes_steps(m); rank < 2; rank++) {
 						push(x, 1, W, rank, step, &other);
 						for (unsigned i = 1; i <= last; i++)
 							clock_of(x, i, rank, step, 1);
@@ -447,7 +455,8 @@ static void a_receipt_of_an_earlier_tenure(void)
 				    "%s, chain of %u: and acknowledges nothing of before when it is given a copy (%s)",
 				    modes[m], last + 1, what);
 				/* From now on it acknowledges pushes as any server does. */
-				push(x, 1, W, outside ? SHARD_OUTSIDE : 0, m ? 1 : 6, &again);
+				push(x, 1, W, outside ? SHARD_OUTSIDE : 0, closes_steps(m) ? 6 : 1,
+				    &again);
 				ok(again.status <= PUSH_MERGED,
 				    "%s, chain of %u: the push is no duplicate at the new head",
 				    modes[m], last + 1);
@@ -896,6 +905,86 @@ static void many_touching(void)
 	}
 }
 
+/* Rows whose pushes are applied on arrival, in the middle of a step: a refusal and a push are safe before
+ * the step ends, and a successor knows both. */
+static void arrivals_of_an_open_step(void)
+{
+	struct net *x = net_open("bsp rows", false, "sgd", "01", 3);
+	struct receipt refused, r;
+
+	push_values(x, 0, ROWS, 0, 0, not_finite, &refused);
+	push(x, 0, ROWS, 1, 0, &r);
+	ok(refused.status == PUSH_REFUSED && !is_safe(x, 0, &refused),
+	    "a refusal waits for the copy");
+	ok(r.status == PUSH_APPLIED && !is_safe(x, 0, &r), "and so does a push");
+	net_settle(x);
+	ok(is_safe(x, 0, &refused) && is_safe(x, 0, &r) && shard_closed(x->node[0].s) == 0,
+	    "both are safe in the middle of the step");
+	net_kill(x, 0);
+	net_chain(x, "1", -1);
+	push_values(x, 1, ROWS, 0, 0, not_finite, &refused);
+	push(x, 1, ROWS, 1, 0, &r);
+	ok(refused.status == PUSH_REFUSED && r.status == PUSH_DUPLICATE &&
+	        version_of(x->node[1].s, ROWS, 0) == 1,
+	    "the successor refuses the one again, and has the other one");
+	for (uint32_t rank = 0; rank < 3; rank++) {
+		push(x, 1, W, rank, 0, &r);
+		clock_of(x, 1, rank, 0, 1);
+	}
+	ok(shard_closed(x->node[1].s) == 1, "and closes the step");
+	net_close(x);
+}
+
+/* More ranks push in a step than changes may be on the way to the next replica. */
+static void arrivals_wait_for_room(void)
+{
+	enum { RANKS = SHARD_SENT_MAX + 4 };
+	struct net *x = net_open("bsp rows", false, "sgd", "01", RANKS);
+	struct receipt r;
+	unsigned taken = 0;
+
+	for (uint32_t rank = 0; rank < RANKS; rank++)
+		taken += push(x, 0, ROWS, rank, 0, &r) == SHARD_OK;
+	ok(taken == SHARD_SENT_MAX, "%u of %d pushes are taken", taken, RANKS);
+	net_settle(x);
+	for (uint32_t rank = 0; rank < RANKS; rank++)
+		taken += push(x, 0, ROWS, rank, 0, &r) == SHARD_OK && r.status == PUSH_APPLIED;
+	net_settle(x);
+	ok(taken == RANKS && version_of(x->node[1].s, ROWS, 0) == RANKS,
+	    "the others when the next replica has those");
+	net_close(x);
+}
+
+/* Rows whose pushes are applied on arrival: the last replica gets a push of step 1 before it hears that
+ * step 0 is closed, and a checkpoint of step 1 must not have it. */
+static void checkpoint_before_the_clock(void)
+{
+	struct net *x = net_open("bsp rows", false, "sgd", "01", 1);
+	struct ckpt_part *parts;
+	struct receipt r;
+	bool found = false;
+	uint64_t at;
+	size_t n;
+
+	ok(shard_snap_begin(x->node[1].s, 1, &at), "a snapshot is ordered for step 1");
+	push(x, 0, ROWS, 0, 0, &r);
+	clock_of(x, 0, 0, 0, 2);
+	push(x, 0, ROWS, 0, 1, &r);
+	ok(r.status == PUSH_APPLIED, "the head takes a push of step 1");
+	net_settle(x);
+	ok(is_safe(x, 0, &r) && version_of(x->node[1].s, ROWS, 0) == 2,
+	    "the last replica has it, too, without a CLOCK");
+	clock_of(x, 1, 0, 0, 2);
+	ok(shard_snap_take(x->node[1].s) == SHARD_OK && shard_snap_parts(x->node[1].s, &parts, &n),
+	    "the snapshot is taken");
+	for (size_t i = 0; i < n; i++)
+		found |= strcmp(parts[i].table, "rows") == 0 && parts[i].version == 1 &&
+		    parts[i].step == 1 && parts[i].nlast == 1 && parts[i].last[0] == 1;
+	ok(found, "without the push of step 1");
+	shard_snap_release(parts, n);
+	net_close(x);
+}
+
 int main(void)
 {
 	alike();
@@ -921,5 +1010,8 @@ int main(void)
 	joiner_dies();
 	empty_pushes();
 	many_touching();
+	checkpoint_before_the_clock();
+	arrivals_of_an_open_step();
+	arrivals_wait_for_room();
 	return tap_done();
 }

@@ -2,7 +2,7 @@
 /* A worker is done, and the head of its partitions dies with the news. */
 #include "replicas_fixture.h"
 
-static const char *const modes[] = { "bsp", "ssp:1", "asp" };
+static const char *const modes[] = { "bsp", "ssp:1", "asp", "bsp rows" };
 
 /* The step of rank 1 alone, at head: pushed, clocked to everybody there is. */
 static bool alone(struct net *x, unsigned head, uint64_t step, struct receipt *r)

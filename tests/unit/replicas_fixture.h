@@ -205,11 +205,11 @@ static inline struct net *net_open_with(const char *mode, bool deterministic, co
 		.rule = optim_find(rule),
 		.wake = count_wake,
 		.forward = forward };
-	sync_parse(mode, &x->cfg.mode, NULL);
 	x->cfg.rule->defaults(&x->cfg.hyper);
 	x->cfg.hyper.lr = 0.125f;
 	if (l2 > 0)
 		x->cfg.hyper.l2 = l2;
+	mode_of(mode, &x->cfg);
 	schedule_parse("constant", &x->cfg.schedule, NULL);
 	add_table(x, "w", false);
 	add_table(x, "rows", true);

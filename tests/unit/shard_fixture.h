@@ -57,7 +57,7 @@ static inline void add_table(struct world *x, const char *name, bool sparse, uin
 	layout_add(&x->layout, &shape, &t, NULL);
 }
 
-/* backup: ranks that a step does not wait for.  deltas: shard_pull_changed is wanted. */
+/* mode: as for mode_of (members.h).  backup: ranks that a step does not wait for.  deltas: shard_pull_changed is wanted. */
 static inline void world_open_with(struct world *x, const char *mode, bool deterministic,
     const char *rule, float lr, uint32_t ranks, unsigned backup, bool deltas)
 {
@@ -69,11 +69,11 @@ static inline void world_open_with(struct world *x, const char *mode, bool deter
 		.ctx = x };
 
 	memset(x, 0, sizeof *x);
-	sync_parse(mode, &cfg.mode, NULL);
-	cfg.mode.backup = backup;
 	cfg.rule->defaults(&cfg.hyper);
 	cfg.hyper.lr = lr;
 	cfg.hyper.l2 = fixture_l2;
+	mode_of(mode, &cfg);
+	cfg.mode.backup = backup;
 	schedule_parse("constant", &cfg.schedule, NULL);
 	add_table(x, "w", false, N, 1);
 	add_table(x, "big", false, BIG_N, 1);

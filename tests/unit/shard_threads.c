@@ -57,15 +57,17 @@ static void *train(void *ctx)
 	return NULL;
 }
 
-static void threads(bool deterministic)
+/* mode: "bsp", or "bsp rows", where each push to the table of rows is an update of its own. */
+static void threads(const char *mode, bool deterministic)
 {
+	unsigned arrive = strcmp(mode, "bsp") == 0 ? 0 : THREADS * STEPS;
 	struct world x;
 	struct worker w[THREADS];
 	pthread_t t[THREADS];
 	unsigned wrong = 0, held = 0;
 	struct shard_stats st;
 
-	world_open(&x, "bsp", deterministic, "sgd", 1, THREADS);
+	world_open(&x, mode, deterministic, "sgd", 1, THREADS);
 	for (uint32_t i = 0; i < THREADS; i++) {
 		w[i] = (struct worker){ .x = &x,
 			.rank = i,
@@ -80,10 +82,12 @@ static void threads(bool deterministic)
 	}
 	shard_stats(x.shard, &st);
 	ok(!wrong,
-	    "%s%u threads, %u steps: every pull is the exact mean of all steps before (%u tries waited)",
-	    deterministic ? "deterministic: " : "", THREADS, STEPS, held);
+	    "%s, %s%u threads, %u steps: every pull is the exact mean of all steps before (%u tries waited)",
+	    mode, deterministic ? "deterministic: " : "", THREADS, STEPS, held);
 	ok(shard_closed(x.shard) == STEPS && version_of(x.shard, BIG, 1) == STEPS &&
-	        st.status[PUSH_MERGED] == 3 * THREADS * STEPS &&
+	        st.status[PUSH_MERGED] == 3 * THREADS * STEPS - arrive &&
+	        st.status[PUSH_APPLIED] == arrive &&
+	        version_of(x.shard, ROWS, part_of(&x, 1000)) == (arrive ? arrive : STEPS) &&
 	        pull_w(&x, SYNC_NEVER) == -3.0f * STEPS,
 	    "no push is lost, none counted twice");
 	world_close(&x);
@@ -123,8 +127,9 @@ static void threads_asp(void)
 
 int main(void)
 {
-	threads(false);
-	threads(true);
+	threads("bsp", false);
+	threads("bsp", true);
+	threads("bsp rows", false);
 	threads_asp();
 	return tap_done();
 }

@@ -404,6 +404,33 @@ static void half_counted(void)
 	world_close(&x);
 }
 
+/* Each push of rows is to be an update of its own, which a sum is not. */
+static void rows_on_arrival(void)
+{
+	const struct sum_contributor both[] = { WHO(0, 10), WHO(1, 30) };
+	_Alignas(8) uint8_t buf[512];
+	float g[COLS] = { 40, 80 }, before;
+	struct sum sum = { .relay = RELAY, .table = ROWS };
+	struct receipt r;
+	struct world x;
+	size_t len;
+
+	world_open(&x, "bsp rows", false, "sgd", 1, 2);
+	for (uint32_t i = 0; i < 2; i++)
+		shard_set_relay(x.shard, i, RELAY, inc_of(i));
+	before = pull_row(&x, SYNC_NEVER, 5);
+	sum.part = part_of(&x, 5);
+	len = make(buf, both, 2, 5, 1, g, COLS);
+	ok(sum_body_parse(buf, len, COLS, &sum.body) &&
+	        shard_push_sum(x.shard, &sum, &r) == SHARD_OK && r.status == PUSH_SPLIT &&
+	        pull_row(&x, SYNC_NEVER, 5) == before,
+	    "a sum for a table whose pushes are applied on arrival is split");
+	ok(push_row(&x, 0, 0, 10, 5, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED &&
+	        push_row(&x, 1, 0, 30, 5, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED,
+	    "and its pushes are taken one by one");
+	world_close(&x);
+}
+
 int main(void)
 {
 	is_a_step();
@@ -418,5 +445,6 @@ int main(void)
 	clocks();
 	nobodys_rank();
 	half_counted();
+	rows_on_arrival();
 	return tap_done();
 }

@@ -209,6 +209,21 @@ static enum err_code check_filter(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* Checks a table whose pushes are applied on arrival while those of others are summed: the other keys must
+ * not need the sum of a step, or one order of the pushes. */
+static enum err_code check_sync_of_table(const struct conf *c, const char *pattern, struct err *e)
+{
+	const char *want = !sync_sums_steps(&c->sync) ? "sync: must be bsp"
+	    : c->deterministic                        ? "deterministic: must be false"
+	    : strcmp(c->via, "servers") != 0          ? "via: must be servers"
+	    : c->local_steps > 1                      ? "local_steps: must be 1"
+	    : aggregate_setting_compares(c->robust)   ? "robust: must be none"
+	                                              : NULL;
+
+	return want ? err_set(e, ERR_CONFIG, "%s with job.rules %s:sync=asp", want, pattern)
+	            : ERR_OK;
+}
+
 /* Checks job.rules. Whether the tables exist is checked where they are known, as for job.frozen. */
 static enum err_code check_table_rules(const struct conf *c, struct err *e)
 {
@@ -229,6 +244,8 @@ static enum err_code check_table_rules(const struct conf *c, struct err *e)
 			    "optimizer sgd, because the state of %s in a worker is lost with the "
 			    "worker",
 			    t->pattern, t->rule->name);
+		else if (t->on_arrival)
+			rc = check_sync_of_table(c, t->pattern, e);
 	}
 	return rc;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* job.rules: "PATTERN:key=value key=value,PATTERN:...", the update rules of single tables. */
+/* job.rules: "PATTERN:key=value key=value,PATTERN:...", the update rules and the synchronization of
+ * single tables. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +69,7 @@ static enum err_code begin_rule(const char *name, const struct conf_rule *job,
 /* Sets one constant from "name=value", within the bounds of the key job.NAME. */
 static enum err_code set_constant(const char *word, struct table_rule *out, struct err *e)
 {
-	const char *names[CONF_RULE_KEYS_MAX + 1];
+	const char *names[CONF_RULE_KEYS_MAX + 2];
 	size_t n = conf_rule_keys(names), length = strcspn(word, "=");
 	char *name = mem_printf("%.*s", (int)length, word);
 	struct conf_rule_key key;
@@ -76,6 +77,7 @@ static enum err_code set_constant(const char *word, struct table_rule *out, stru
 	enum err_code rc = ERR_CONFIG;
 
 	names[n++] = "optimizer";
+	names[n++] = "sync";
 	if (word[length] != '=')
 		rc = err_set(e, rc, "\"%.40s\" must have the form key=value", word);
 	else if (!conf_rule_key_find(name, &key))
@@ -97,13 +99,23 @@ static enum err_code set_constant(const char *word, struct table_rule *out, stru
 	return rc;
 }
 
+/* Sets the synchronization of the table from the text behind "sync=". */
+static enum err_code set_sync(const char *mode, struct table_rule *out, struct err *e)
+{
+	if (strcmp(mode, "asp") != 0 && strcmp(mode, "bsp") != 0)
+		return err_set(e, ERR_CONFIG, "sync of a table must be bsp or asp, got \"%.40s\"",
+		    mode);
+	out->on_arrival = strcmp(mode, "asp") == 0;
+	return ERR_OK;
+}
+
 /* Parses what stands behind the pattern. The rule comes first, wherever it stands, because the
  * defaults of the other keys depend on it. */
 static enum err_code parse_constants(const char *text, const struct conf_rule *job,
     struct table_rule *out, struct err *e)
 {
-	static const char rule_key[] = "optimizer=";
-	const size_t skip = sizeof rule_key - 1;
+	static const char rule_key[] = "optimizer=", sync_key[] = "sync=";
+	const size_t skip = sizeof rule_key - 1, sync_skip = sizeof sync_key - 1;
 	enum err_code rc = begin_rule(job->rule->name, job, out, e);
 	unsigned words = 0;
 	char *word;
@@ -112,7 +124,9 @@ static enum err_code parse_constants(const char *text, const struct conf_rule *j
 		if (strncmp(word, rule_key, skip) == 0)
 			rc = begin_rule(word + skip, job, out, e);
 	for (const char *at = text; !rc && (word = take_word(&at)) != NULL; free(word), words++)
-		if (strncmp(word, rule_key, skip) != 0)
+		if (strncmp(word, sync_key, sync_skip) == 0)
+			rc = set_sync(word + sync_skip, out, e);
+		else if (strncmp(word, rule_key, skip) != 0)
 			rc = set_constant(word, out, e);
 	if (!rc && !words)
 		rc = err_set(e, ERR_CONFIG, "a key is missing, such as optimizer=ftrl");

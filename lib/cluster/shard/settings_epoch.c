@@ -83,8 +83,11 @@ bool settings_epoch_closes_step(const struct shard *s, uint64_t step)
 const struct step_ops *settings_epoch_steps(const struct shard *s, const struct part *p,
     uint64_t step)
 {
-	(void)p;
-	return settings_epoch_closes_step(s, step) ? &step_summed : &step_on_arrival;
+	const struct settings_epoch *r = settings_epoch_at(s, step);
+	struct table_rules_choice rules = r == p->settings ? p->optim
+	                                                   : settings_epoch_rule(r, p->table);
+
+	return sync_sums_steps(&r->mode) && !rules.on_arrival ? &step_summed : &step_on_arrival;
 }
 
 const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uint32_t number)

@@ -25,7 +25,8 @@ struct sync_ops {
 	const char *help;    /* one line */
 
 	/* True: a server adds up the pushes of a step and makes one update of them when the step is
-	 * closed; partitions count their steps, and a push of a later step waits. False: a push is an
+	 * closed (job.rules may say otherwise for some tables, shard/step_ops.h); partitions count
+	 * their steps, and a push of a later step waits. False: a push is an
 	 * update of its own when it arrives, and no step is ever closed. */
 	bool sums_steps;
 	/* True: all workers are at the same step, so a step is one moment for all of them: data is

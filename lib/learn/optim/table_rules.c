@@ -13,6 +13,7 @@ struct table_rules_choice table_rules_choose(const struct table_rules *list, con
 {
 	for (unsigned i = 0; i < list->n; i++)
 		if (table_rules_match(list->of[i].pattern, table))
-			return (struct table_rules_choice){ list->of[i].rule, &list->of[i].hyper };
-	return (struct table_rules_choice){ rule, hyper };
+			return (struct table_rules_choice){ list->of[i].rule, &list->of[i].hyper,
+				list->of[i].on_arrival };
+	return (struct table_rules_choice){ rule, hyper, false };
 }

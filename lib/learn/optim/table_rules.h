@@ -13,6 +13,9 @@ struct table_rule {
 	char pattern[TABLE_RULES_PATTERN]; /* '*' stands for any text, '?' for one character */
 	const struct optim_rule *rule;
 	struct optim_hyper hyper; /* lr before the schedule */
+	/* Each push is an update of its own, also where the pushes of a step are summed for other
+	 * tables. */
+	bool on_arrival;
 };
 
 struct table_rules {
@@ -24,6 +27,7 @@ struct table_rules {
 struct table_rules_choice {
 	const struct optim_rule *rule;
 	const struct optim_hyper *hyper; /* lr before the schedule */
+	bool on_arrival;
 };
 
 /* Does the pattern match the name of a table? */

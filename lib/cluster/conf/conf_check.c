@@ -431,6 +431,10 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 		    "sync: %s compensates gradients, and with local_steps workers push differences; "
 		    "must be bsp, ssp, asp or scaled",
 		    c->sync.stale.ops->name);
+	if (c->local_steps > 1 && c->job.negatives > 0)
+		return err_set(e, ERR_CONFIG,
+		    "local_steps: must be 1 with job.negatives, because classes are drawn once for each "
+		    "push");
 	if (c->local_steps < 2 && strcmp(c->outer, "average") != 0)
 		return err_set(e, ERR_CONFIG, "outer: \"%s\" requires local_steps above 1",
 		    c->outer);

@@ -221,8 +221,7 @@ static void test_target_scaling(void)
 		double a, b, f, g, off = 0;
 
 		subject_make(&u, name, &shape, 4);
-		shape.target_shift = shift;
-		shape.target_factor = factor;
+		shape.scaling = &(struct target_scaling){ shift, factor };
 		shape.loss = form[i].scaled;
 		subject_make(&t, name, &shape, 4);
 		for (size_t k = 0; k < t.ntables; k++)

@@ -20,6 +20,11 @@ struct batch_classes {
 	const uint32_t *place; /* of each example, the place of its class in id */
 };
 
+/* How models fit a target y: as (y - shift) * factor. */
+struct target_scaling {
+	double shift, factor; /* factor 0: as y itself */
+};
+
 /* The examples of one step: readers of data fill it and models read it. A batch owns its arrays;
  * the functions of data/ that fill it let them grow and reuse them. A batch of zeroes is empty. Not
  * locked: one thread fills and uses it.

@@ -53,13 +53,13 @@ void dataset_standardize_targets(struct dataset *d)
 	d->target_factor = factor;
 }
 
-void dataset_target_scaling(const struct dataset *d, double *shift, double *factor)
+struct target_scaling dataset_target_scaling(const struct dataset *d)
 {
 	const struct data_column *label = d->schema ? data_schema_label(d->schema) : NULL;
-	bool scaled = label && (label->shift != 0 || label->factor != 1);
 
-	*shift = scaled ? (double)label->shift : d->target_shift;
-	*factor = scaled ? (double)label->factor : d->target_factor;
+	if (label && (label->shift != 0 || label->factor != 1))
+		return (struct target_scaling){ (double)label->shift, (double)label->factor };
+	return (struct target_scaling){ d->target_shift, d->target_factor };
 }
 
 static void free_arrays(struct dataset *d)

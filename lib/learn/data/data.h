@@ -170,8 +170,8 @@ void dataset_free(struct dataset *d);
  * mean 0 and the variance 1. Data with a schema are left as they are, and so are those whose targets are
  * all equal. */
 void dataset_standardize_targets(struct dataset *d);
-/* How models fit the targets: as the schema says, or as the data say that have none. *factor 0: as they are. */
-void dataset_target_scaling(const struct dataset *d, double *shift, double *factor);
+/* How models fit the targets: as the schema says, or as the data say that have none. */
+struct target_scaling dataset_target_scaling(const struct dataset *d);
 
 /* Fills b with n rows in the order of index (values below d->rows), growing its arrays. Different
  * batches may be filled by several threads. b->epoch must be the pass over the data, on which the

@@ -47,7 +47,7 @@ enum err_code loss_parse(const char *text, struct loss_spec *out, struct err *e)
 	for (size_t i = 0; i < COUNT; i++) {
 		if (strlen(all[i]->name) != len || memcmp(text, all[i]->name, len) != 0)
 			continue;
-		*out = (struct loss_spec){ all[i], all[i]->arg };
+		*out = (struct loss_spec){ .ops = all[i], .arg = all[i]->arg };
 		return text[len] ? parse_argument(text + len + 1, out, e) : ERR_OK;
 	}
 	return fail_unknown_loss(text, e);
@@ -65,8 +65,16 @@ bool loss_gives_probabilities(const struct loss_spec *l)
 
 struct loss_spec loss_scaled(const struct loss_spec *l, double c)
 {
-	return (
-	    struct loss_spec){ l->ops, l->ops->scale_arg ? l->ops->scale_arg(l->arg, c) : l->arg };
+	return (struct loss_spec){ l->ops,
+		l->ops->scale_arg ? l->ops->scale_arg(l->arg, c) : l->arg,
+		l->times != 0 ? l->times * c : c };
+}
+
+double loss_unscaled(const struct loss_spec *l, double value)
+{
+	for (unsigned i = 0; l->times != 0 && i < l->ops->degree; i++)
+		value /= l->times;
+	return value;
 }
 
 double loss_quantile_of(const struct loss_spec *l)
@@ -74,32 +82,56 @@ double loss_quantile_of(const struct loss_spec *l)
 	return l->ops && l->ops->quantile ? l->ops->quantile(l->arg) : 0;
 }
 
-double loss_grad(const struct loss_spec *l, const struct batch *b, size_t outputs, float *f)
+/* Replaces column k of the outputs by the gradient of target k. Returns its summed loss. */
+static double grad_column(const struct loss_spec *l, const struct batch *b, size_t outputs,
+    size_t k, float *f)
 {
 	double sum = 0, n = (double)b->rows, slope;
 
-	if (l->ops->grad_rows)
-		return l->ops->grad_rows(b, outputs, f);
-	for (size_t r = 0; r < b->rows; r++) {
+	if (l->ops->grad_column)
+		return l->ops->grad_column(b, outputs, k, f);
+	for (size_t r = 0, i = k; r < b->rows; r++, i += outputs) {
 		double weight = (double)batch_weight(b, r);
 
-		sum += loss_at(l, (double)f[r], (double)b->y[r], &slope) * weight;
-		f[r] = (float)(slope / n * weight);
+		sum += loss_at(l, (double)f[i], (double)b->y[i], &slope) * weight;
+		f[i] = (float)(slope / n * weight);
+	}
+	return sum;
+}
+
+double loss_grad(const struct loss_spec *l, const struct batch *b, size_t outputs, float *f)
+{
+	double sum = 0, n = (double)b->rows;
+
+	if (l->ops->grad_rows)
+		return l->ops->grad_rows(b, outputs, f) / n;
+	for (size_t k = 0; k < outputs; k++)
+		sum += loss_unscaled(&l[k], grad_column(&l[k], b, outputs, k, f) / n);
+	return sum;
+}
+
+/* Replaces column k of the outputs by the scores. Returns the summed loss of target k. */
+static double score_column(const struct loss_spec *l, const struct batch *b, size_t outputs,
+    size_t k, float *f)
+{
+	double sum = 0, slope;
+
+	for (size_t r = 0, i = k; r < b->rows; r++, i += outputs) {
+		if (b->y)
+			sum += loss_at(l, (double)f[i], (double)b->y[i], &slope) *
+			    (double)batch_weight(b, r);
+		f[i] = (float)loss_score(l, (double)f[i]);
 	}
 	return sum;
 }
 
 double loss_scores(const struct loss_spec *l, const struct batch *b, size_t outputs, float *f)
 {
-	double sum = 0, slope;
+	double sum = 0;
 
 	if (l->ops->score_rows)
 		return l->ops->score_rows(b, outputs, f);
-	for (size_t r = 0; r < b->rows; r++) {
-		if (b->y)
-			sum += loss_at(l, (double)f[r], (double)b->y[r], &slope) *
-			    (double)batch_weight(b, r);
-		f[r] = (float)loss_score(l, (double)f[r]);
-	}
+	for (size_t k = 0; k < outputs; k++)
+		sum += loss_unscaled(&l[k], score_column(&l[k], b, outputs, k, f));
 	return sum;
 }

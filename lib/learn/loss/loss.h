@@ -8,26 +8,28 @@
 #include "core/err.h"
 #include "data/batch.h"
 
-/* Losses: how far the outputs of a model are from the target of an example. A model computes the
- * outputs (f: one number an example, or one for each class), and a loss turns them into its value,
- * its derivative by f, from which the model goes on, and into the score that users see.
+/* Losses: how far the outputs of a model are from the targets of an example. A model computes the
+ * outputs (f: one number for each target, or one for each class), and a loss turns them into its
+ * value, its derivative by f, from which the model goes on, and into the score that users see. The
+ * loss of several targets is the sum of their losses.
  *
  * A loss is one file, loss_NAME.c, which defines loss_NAME, and one line in loss.def. Models name in
  * model.def what targets they can fit, and never ask which loss they have. Pure: any thread. */
 
 /* The targets that a loss compares the outputs with. */
 enum loss_target {
-	LOSS_REAL,    /* batch->y, any number; one output */
+	LOSS_REAL,    /* batch->y, any number; an output for each target */
 	LOSS_TWO,     /* batch->y, 0 or 1; one output */
 	LOSS_CLASSES, /* batch->label; an output for each class */
 };
 
 struct loss_ops;
 
-/* A loss with its argument. ops NULL: none. */
+/* A loss with its argument. ops NULL: none. times: outputs and targets are so many times as large as
+ * those of the data (loss_scaled); 0: they are as large. A model has one for each of its targets. */
 struct loss_spec {
 	const struct loss_ops *ops;
-	double arg;
+	double arg, times;
 };
 
 struct loss_ops {
@@ -58,11 +60,13 @@ struct loss_ops {
 	/* Are the scores probabilities of the classes? */
 	bool probabilities;
 
-	/* These do the work of loss_grad and loss_scores for whole batches. NULL: the two functions above
-	 * are called for each example. A loss of several outputs has only these; a loss of one output
-	 * may have them, too, to be faster. */
+	/* For LOSS_CLASSES, which have only these: they replace the outputs of whole batches as loss_grad
+	 * and loss_scores do, and return the summed loss. */
 	double (*grad_rows)(const struct batch *b, size_t outputs, float *f);
 	double (*score_rows)(const struct batch *b, size_t outputs, float *f);
+	/* For other losses: replaces column k of the outputs by the gradient, and returns the summed loss of
+	 * target k, as `at` would for each example, but faster. NULL: `at` is called. */
+	double (*grad_column)(const struct batch *b, size_t outputs, size_t k, float *f);
 };
 
 #define LOSS(name, form) extern const struct loss_ops loss_##name;
@@ -78,6 +82,8 @@ size_t loss_outputs(const struct loss_spec *l, size_t classes);
 
 /* The loss for outputs and targets that are c times as large, c > 0. */
 struct loss_spec loss_scaled(const struct loss_spec *l, double c);
+/* The value of a loss, or a sum of values, for outputs and targets as large as those of the data. */
+double loss_unscaled(const struct loss_spec *l, double value);
 
 /* The quantile that the scores estimate; 0: they estimate none. */
 double loss_quantile_of(const struct loss_spec *l);
@@ -85,12 +91,15 @@ double loss_quantile_of(const struct loss_spec *l);
 /* Are the scores probabilities of the classes? */
 bool loss_gives_probabilities(const struct loss_spec *l);
 
-/* Replaces the outputs f (b->rows, outputs) by the gradient of the batch's loss by them, weight *
- * slope / rows. Returns the sum over the examples of weight * value. b has examples and targets. */
+/* The two functions below take an array of losses: one for all classes, or one for each target.
+ *
+ * Replaces the outputs f (b->rows, outputs) by the gradient of the batch's loss by them, weight *
+ * slope / rows. Returns the sum over the examples of weight * value, divided by rows, where the values
+ * are those of the data (loss_unscaled). b has examples and targets. */
 double loss_grad(const struct loss_spec *l, const struct batch *b, size_t outputs, float *f);
 
 /* Replaces the outputs f (b->rows, outputs) by the scores. Returns the sum over the examples of weight *
- * value; 0 for a batch without targets. */
+ * value, of the data (loss_unscaled); 0 for a batch without targets. */
 double loss_scores(const struct loss_spec *l, const struct batch *b, size_t outputs, float *f);
 
 /* As ops->at, for a loss of one output. */

@@ -13,17 +13,16 @@ static double square_at(double arg, double f, double y, double *slope)
 }
 
 /* A linear model of few features would spend a tenth of its time on calls of square_at. */
-static double square_rows(const struct batch *b, size_t outputs, float *f)
+static double square_column(const struct batch *b, size_t outputs, size_t k, float *f)
 {
 	float share = 1 / (float)b->rows;
 	double sum = 0;
 
-	(void)outputs;
-	for (size_t r = 0; r < b->rows; r++) {
-		double off = (double)f[r] - (double)b->y[r];
+	for (size_t r = 0, i = k; r < b->rows; r++, i += outputs) {
+		double off = (double)f[i] - (double)b->y[i];
 
 		sum += 0.5 * off * off * (double)batch_weight(b, r);
-		f[r] = (float)off * share * batch_weight(b, r);
+		f[i] = (float)off * share * batch_weight(b, r);
 	}
 	return sum;
 }
@@ -33,5 +32,5 @@ const struct loss_ops loss_squared = {
 	.target = LOSS_REAL,
 	.degree = 2,
 	.at = square_at,
-	.grad_rows = square_rows,
+	.grad_column = square_column,
 };

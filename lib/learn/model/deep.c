@@ -101,13 +101,13 @@ double deep_grad(struct model *m, const struct deep *d, const struct batch *b,
 		double at = (double)f[r] + d->straight->score(m, &x, params[0]),
 		       y = (double)b->y[r], weight = (double)batch_weight(b, r);
 
-		loss += loss_at(&m->loss, at, y, &slope) * weight;
+		loss += loss_at(m->loss, at, y, &slope) * weight;
 		f[r] = (float)(slope / n * weight);
 		d->straight->spread(m, &x, params[0], f[r], grads[0]);
 	}
 	tower_back(m, &t, b->rows, in, tower, acts, grads + d->vectors + 1, in);
 	embed_fields_grad(m, d, b, in, t.in, grads[d->vectors]);
-	return loss / n;
+	return loss_unscaled(m->loss, loss / n);
 }
 
 /* The tower writes its output to `scores` directly; each score is then completed by the straight
@@ -127,9 +127,9 @@ double deep_forward(struct model *m, const struct deep *d, const struct batch *b
 		double at = (double)scores[r] + d->straight->score(m, &x, params[0]);
 
 		if (b->y != NULL)
-			loss += loss_at(&m->loss, at, (double)b->y[r], &slope) *
+			loss += loss_at(m->loss, at, (double)b->y[r], &slope) *
 			    (double)batch_weight(b, r);
-		scores[r] = (float)loss_score(&m->loss, at);
+		scores[r] = (float)loss_score(m->loss, at);
 	}
-	return loss;
+	return loss_unscaled(m->loss, loss);
 }

@@ -100,13 +100,13 @@ double factors_grad(struct model *m, const struct factors *f, const struct batch
 		double at = (double)params[1][0] + f->score(m, &x, params[0]), y = (double)b->y[r];
 		double weight = (double)batch_weight(b, r), delta;
 
-		loss += loss_at(&m->loss, at, y, &slope) * weight;
+		loss += loss_at(m->loss, at, y, &slope) * weight;
 		delta = slope / n * weight;
 		bias += delta;
 		f->spread(m, &x, params[0], (float)delta, grads[0]);
 	}
 	grads[1][0] = (float)bias;
-	return loss / n;
+	return loss_unscaled(m->loss, loss / n);
 }
 
 double factors_forward(struct model *m, const struct factors *f, const struct batch *b,
@@ -119,9 +119,9 @@ double factors_forward(struct model *m, const struct factors *f, const struct ba
 		double at = (double)params[1][0] + f->score(m, &x, params[0]);
 
 		if (b->y != NULL)
-			loss += loss_at(&m->loss, at, (double)b->y[r], &slope) *
+			loss += loss_at(m->loss, at, (double)b->y[r], &slope) *
 			    (double)batch_weight(b, r);
-		scores[r] = (float)loss_score(&m->loss, at);
+		scores[r] = (float)loss_score(m->loss, at);
 	}
-	return loss;
+	return loss_unscaled(m->loss, loss);
 }

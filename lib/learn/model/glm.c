@@ -31,14 +31,14 @@ double glm_grad(struct model *m, const struct batch *b, const float *const param
 	double loss;
 
 	layer_input(b, m->outputs, params[0], params[1], f);
-	loss = loss_grad(&m->loss, b, m->outputs, f);
+	loss = loss_grad(m->loss, b, m->outputs, f);
 	layer_input_grad(b, m->outputs, f, grads[0], grads[1]);
-	return loss / (double)b->rows;
+	return loss;
 }
 
 double glm_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores)
 {
 	layer_input(b, m->outputs, params[0], params[1], scores);
-	return loss_scores(&m->loss, b, m->outputs, scores);
+	return loss_scores(m->loss, b, m->outputs, scores);
 }

@@ -123,15 +123,41 @@ static enum err_code check_shape(const struct model_kind *k, const char *name,
 	return check_size("job.data", fan_in, s->classes, e);
 }
 
-/* Does the model fit scaled targets? */
-static bool scales_targets(const struct model *m)
+/* Floats of `adjusted` that an example needs. */
+static size_t adjusted_width(const struct model *m)
 {
-	return m->task == MODEL_REAL && m->loss.ops->degree > 0 && m->shape.target_factor != 0;
+	return m->scaling != NULL ? m->outputs : m->class_weight != NULL;
 }
 
-static bool adjusts_examples(const struct model *m)
+/* Has the model a loss for scaled targets, and is one of its targets scaled? */
+static bool wants_scaling(const struct model *m, const struct loss_spec *loss)
 {
-	return scales_targets(m) || m->class_weight != NULL;
+	bool scaled = false;
+
+	if (m->task != MODEL_REAL || loss->ops->degree == 0 || m->shape.scaling == NULL)
+		return false;
+	for (size_t k = 0; k < m->outputs; k++)
+		scaled |= m->shape.scaling[k].factor != 0;
+	return scaled;
+}
+
+/* Sets the loss of each output, and how targets are scaled. */
+static void set_losses(struct model *m, const struct loss_spec *loss)
+{
+	bool scaled = wants_scaling(m, loss);
+
+	m->loss = mem_array(m->outputs, sizeof *m->loss);
+	for (size_t k = 0; k < m->outputs; k++)
+		m->loss[k] = *loss;
+	if (scaled)
+		m->scaling = mem_array(m->outputs, sizeof *m->scaling);
+	for (size_t k = 0; scaled && k < m->outputs; k++) {
+		struct target_scaling s = m->shape.scaling[k];
+
+		m->scaling[k] = s.factor != 0 ? s : (struct target_scaling){ 0, 1 };
+		m->loss[k] = loss_scaled(loss, fabs(m->scaling[k].factor));
+	}
+	m->shape.scaling = m->scaling;
 }
 
 /* The shape's texts and tables are not kept by reference: activation becomes a flag, and plan() copies
@@ -157,9 +183,8 @@ enum err_code model_new(const struct model_kind *const *kinds, const char *name,
 	m->kind = kinds[kind];
 	m->info = model_info_at(kind);
 	m->task = task;
-	m->loss = loss;
-	m->outputs = loss.ops != NULL ? loss_outputs(&loss, shape->classes) : 1;
 	m->shape = *shape;
+	m->outputs = loss.ops != NULL ? loss_outputs(&loss, shape->classes) : 1;
 	m->tanh = shape->activation != NULL && strcmp(shape->activation, "tanh") == 0;
 	m->shape.activation = NULL;
 	m->shape.loss = NULL;
@@ -169,8 +194,7 @@ enum err_code model_new(const struct model_kind *const *kinds, const char *name,
 		    shape->classes * sizeof *m->class_weight);
 	}
 	m->shape.class_weight = NULL;
-	if (scales_targets(m))
-		m->loss = loss_scaled(&loss, fabs(shape->target_factor));
+	set_losses(m, &loss);
 	m->hidden = mem_array(shape->nhidden, sizeof *m->hidden);
 	if (shape->nhidden > 0)
 		memcpy(m->hidden, shape->hidden, shape->nhidden * sizeof *m->hidden);
@@ -185,6 +209,8 @@ void model_free(struct model *m)
 	if (m == NULL)
 		return;
 	free(m->hidden);
+	free(m->loss);
+	free(m->scaling);
 	free(m->tables);
 	free(m->scratch);
 	free(m->adjusted);
@@ -219,12 +245,12 @@ enum model_task model_task(const struct model *m)
 
 double model_quantile(const struct model *m)
 {
-	return loss_quantile_of(&m->loss);
+	return loss_quantile_of(m->loss);
 }
 
 bool model_gives_probabilities(const struct model *m)
 {
-	return loss_gives_probabilities(&m->loss);
+	return loss_gives_probabilities(m->loss);
 }
 
 size_t model_outputs(const struct model *m)
@@ -239,7 +265,7 @@ static size_t shared_scratch_of(const struct model *m)
 
 enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
 {
-	size_t each = m->kind->scratch(m), n;
+	size_t each = m->kind->scratch(m), width = adjusted_width(m), n;
 	float *p, *adjusted = NULL;
 
 	if (rows <= m->reserved)
@@ -248,8 +274,8 @@ enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
 	        __builtin_add_overflow(n, shared_scratch_of(m), &n)
 	    ? NULL
 	    : mem_try_array(n, sizeof *p);
-	if (p != NULL && adjusts_examples(m)) {
-		adjusted = mem_try_array(rows, sizeof *adjusted);
+	if (p != NULL && width > 0) {
+		adjusted = mem_try_array(rows, width * sizeof *adjusted);
 		if (adjusted == NULL) {
 			free(p);
 			p = NULL;
@@ -276,7 +302,9 @@ static void grow_scratch(struct model *m, size_t rows)
 	free(m->adjusted);
 	m->scratch = mem_array(rows * m->kind->scratch(m) + shared_scratch_of(m),
 	    sizeof *m->scratch);
-	m->adjusted = adjusts_examples(m) ? mem_array(rows, sizeof *m->adjusted) : NULL;
+	m->adjusted = adjusted_width(m) > 0
+	    ? mem_array(rows, adjusted_width(m) * sizeof *m->adjusted)
+	    : NULL;
 	m->reserved = rows;
 }
 
@@ -285,9 +313,12 @@ static struct batch scale_targets(struct model *m, const struct batch *b)
 {
 	struct batch scaled = *b;
 
-	for (size_t r = 0; b->y != NULL && r < b->rows; r++)
-		m->adjusted[r] = (float)(((double)b->y[r] - m->shape.target_shift) *
-		    m->shape.target_factor);
+	for (size_t k = 0; b->y != NULL && k < m->outputs; k++) {
+		struct target_scaling s = m->scaling[k];
+
+		for (size_t i = k; i < b->rows * m->outputs; i += m->outputs)
+			m->adjusted[i] = (float)(((double)b->y[i] - s.shift) * s.factor);
+	}
 	scaled.y = b->y != NULL ? m->adjusted : NULL;
 	return scaled;
 }
@@ -306,12 +337,15 @@ static struct batch weigh_classes(struct model *m, const struct batch *b)
 	return weighted;
 }
 
-/* A loss of scaled targets, in the units of the targets. */
-static double unscale_loss(const struct model *m, double loss)
+/* Replaces scores of scaled targets by those of the targets. */
+static void unscale_scores(const struct model *m, size_t rows, float *scores)
 {
-	for (unsigned i = 0; i < m->loss.ops->degree; i++)
-		loss /= fabs(m->shape.target_factor);
-	return loss;
+	for (size_t k = 0; k < m->outputs; k++) {
+		struct target_scaling s = m->scaling[k];
+
+		for (size_t i = k; i < rows * m->outputs; i += m->outputs)
+			scores[i] = (float)((double)scores[i] / s.factor + s.shift);
+	}
 }
 
 static enum err_code check_labels(const struct model *m, const struct batch *b, struct err *e)
@@ -331,7 +365,7 @@ static enum err_code check_labels(const struct model *m, const struct batch *b, 
 static enum err_code check_values(const struct model *m, const struct batch *b, struct err *e)
 {
 	bool two = m->task == MODEL_TWO;
-	const struct loss_ops *loss = m->loss.ops;
+	const struct loss_ops *loss = m->loss->ops;
 
 	if (b->y == NULL)
 		return err_set(e, ERR_FORMAT,
@@ -395,10 +429,10 @@ double model_grad(struct model *m, const struct batch *b, const float *const par
 		return 0;
 	}
 	grow_scratch(m, b->rows);
-	if (scales_targets(m)) {
+	if (m->scaling != NULL) {
 		struct batch scaled = scale_targets(m, b);
 
-		return unscale_loss(m, m->kind->grad(m, &scaled, params, grads));
+		return m->kind->grad(m, &scaled, params, grads);
 	}
 	if (m->class_weight != NULL) {
 		struct batch weighted = weigh_classes(m, b);
@@ -415,13 +449,11 @@ double model_forward(struct model *m, const struct batch *b, const float *const 
 	if (b->rows == 0)
 		return 0;
 	grow_scratch(m, b->rows);
-	if (scales_targets(m)) {
+	if (m->scaling != NULL) {
 		struct batch scaled = scale_targets(m, b);
-		double loss = unscale_loss(m, m->kind->forward(m, &scaled, params, scores));
+		double loss = m->kind->forward(m, &scaled, params, scores);
 
-		for (size_t r = 0; r < b->rows * m->outputs; r++)
-			scores[r] = (float)((double)scores[r] / m->shape.target_factor +
-			    m->shape.target_shift);
+		unscale_scores(m, b->rows, scores);
 		return loss;
 	}
 	return m->kind->forward(m, b, params, scores);

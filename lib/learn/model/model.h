@@ -18,7 +18,7 @@
 struct model;
 
 enum model_task {
-	MODEL_REAL,    /* batch->y, any number */
+	MODEL_REAL,    /* batch->y, any numbers */
 	MODEL_TWO,     /* batch->y, 0 or 1 */
 	MODEL_CLASSES, /* batch->label, 0 .. classes-1 */
 	MODEL_WORDS,   /* no targets: words of a text predict each other */
@@ -67,9 +67,9 @@ struct model_shape {
 	const char *loss;       /* as job.loss; NULL is "auto" */
 	/* weight of each class, in gradients alone; NULL: all are 1. Ignored without classes. */
 	const float *class_weight;
-	/* MODEL_REAL: tables fit the targets (y - shift) * factor, unless the loss forbids it, while
-	 * batches, scores, losses and their arguments are in the units of y; factor 0: not scaled */
-	double target_shift, target_factor;
+	/* MODEL_REAL: how tables fit each target, unless the loss forbids it, while batches, scores, losses
+	 * and their arguments are in the units of y. NULL: as it is. */
+	const struct target_scaling *scaling;
 	/* For model custom only: */
 	const struct model_table *table;
 	size_t ntables;
@@ -159,7 +159,7 @@ enum model_task model_task(const struct model *m);
 double model_quantile(const struct model *m);
 /* Are the scores probabilities of the classes? */
 bool model_gives_probabilities(const struct model *m);
-/* Number of scores an example: 1, or one for each class. */
+/* Number of scores an example: one for each target, or one for each class. */
 size_t model_outputs(const struct model *m);
 
 /* Allocates scratch memory for batches of up to `rows` examples. ERR_NOMEM. Calls with more
@@ -181,8 +181,8 @@ enum err_code model_check_inputs(const struct model *m, const struct batch *b, s
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[]);
 
-/* Writes scores (b->rows, outputs): by the task the value; the probability of class 1; the
- * probability of each class; for words the loss. A table by class has a row for each class, in
+/* Writes scores (b->rows, outputs): by the task the value of each target; the probability of
+ * class 1; the probability of each class; for words the loss. A table by class has a row for each class, in
  * order; drawn classes have no effect. Returns the loss times the weight, summed over the
  * examples; 0 for a batch without targets (y and label NULL). */
 double model_forward(struct model *m, const struct batch *b, const float *const params[],

@@ -104,7 +104,7 @@ static double drawn_loss_grad(const struct model *m, const struct batch *b, cons
 			f[1 + j] = of->drawn[j] == of->place[r] ? -INFINITY
 			                                        : f[1 + j] - of->offset[j];
 		one.weight = b->weight ? b->weight + r : NULL;
-		loss += loss_grad(&m->loss, &one, 1 + of->ndrawn, f);
+		loss += loss_grad(m->loss, &one, 1 + of->ndrawn, f);
 	}
 	return loss;
 }
@@ -134,11 +134,11 @@ static double drawn_grad(struct model *m, const struct batch *b, const float *c,
 	blas_gemm(false, false, b->rows, k, n, share, f, drawn, 0, h);
 	for (size_t r = 0; r < b->rows; r++)
 		entries_axpy(k, f[r * n] * share, c + of->place[r] * k, h + r * k);
-	return loss;
+	return loss / (double)b->rows;
 }
 
 /* Writes the gradient by w (factors, classes) to g, and replaces the means h by their gradient.
- * Returns the sum of the losses. */
+ * Returns the loss of the batch, as loss_grad does. */
 static double full_grad(struct model *m, const struct batch *b, const float *w, float *h, float *g)
 {
 	size_t k = m->shape.factors, n = m->outputs;
@@ -146,7 +146,7 @@ static double full_grad(struct model *m, const struct batch *b, const float *w, 
 	double loss;
 
 	blas_gemm(false, false, b->rows, n, k, 1, h, w, 0, f);
-	loss = loss_grad(&m->loss, b, n, f);
+	loss = loss_grad(m->loss, b, n, f);
 	blas_gemm(true, false, k, n, b->rows, 1, h, f, 0, g);
 	blas_gemm(false, true, b->rows, k, n, 1, f, w, 0, h);
 	return loss;
@@ -164,7 +164,7 @@ static double fasttext_grad(struct model *m, const struct batch *b, const float 
 	loss = (m->tables[1].by_class ? drawn_grad : full_grad)(m, b, params[1], h, grads[1]);
 	factors_clear(&m->tables[0], b, grads[0]);
 	spread_means(b, k, h, grads[0]);
-	return loss / (double)b->rows;
+	return loss;
 }
 
 static double fasttext_forward(struct model *m, const struct batch *b, const float *const params[],
@@ -175,7 +175,7 @@ static double fasttext_forward(struct model *m, const struct batch *b, const flo
 	compute_means(b, k, params[0], m->scratch);
 	blas_gemm(false, m->tables[1].by_class, b->rows, m->outputs, k, 1, m->scratch, params[1], 0,
 	    scores);
-	return loss_scores(&m->loss, b, m->outputs, scores);
+	return loss_scores(m->loss, b, m->outputs, scores);
 }
 
 const struct model_kind model_kind_fasttext = {

@@ -20,7 +20,8 @@ struct model_kind {
 	size_t (*scratch)(const struct model *m);
 	/* Number of floats that a batch needs besides. NULL: none. */
 	size_t (*shared_scratch)(const struct model *m);
-	/* As model_grad and model_forward; b has at least one example. */
+	/* As model_grad and model_forward, but b has the targets as tables fit them, and so has scores; b has at
+	 * least one example. */
 	double (*grad)(struct model *m, const struct batch *b, const float *const params[],
 	    float *const grads[]);
 	double (*forward)(struct model *m, const struct batch *b, const float *const params[],
@@ -35,19 +36,20 @@ struct model_kind {
 struct model {
 	const struct model_kind *kind;
 	const struct model_info *info;
-	/* hidden points to the copy below; activation is not kept */
+	/* hidden and scaling are copies; activation is not kept */
 	struct model_shape shape;
 	size_t *hidden;
+	struct target_scaling *scaling; /* of each output; NULL: targets are not scaled */
 	bool tanh;
 	enum model_task task;
-	struct loss_spec
-	    loss; /* as tables fit it, with scaled targets; ops NULL: the kind has its own */
+	/* of each output, or one for all classes, as tables fit scaled targets; ops NULL: the kind has its own */
+	struct loss_spec *loss;
 	size_t outputs;
 	struct model_table *tables;
 	size_t ntables;
 	float *scratch;
 	float *class_weight; /* of each class; NULL: all have the weight 1 */
-	/* one number an example: scaled targets, or its weight times that of its class; NULL: neither */
+	/* of each example the scaled targets, or its weight times that of its class; NULL: neither */
 	float *adjusted;
 	size_t reserved; /* number of examples that scratch and adjusted have room for */
 };

@@ -9,7 +9,7 @@
 static void mf_plan(struct model *m)
 {
 	factors_plan(m, 1 + m->shape.factors, true);
-	if (m->loss.ops->score == NULL)
+	if (m->loss->ops->score == NULL)
 		m->tables[1].init = INIT_MEAN;
 }
 

@@ -41,10 +41,10 @@ static double mlp_grad(struct model *m, const struct batch *b, const float *cons
 {
 	struct tower t = mlp_tower(m);
 	float *delta = tower_run(m, &t, b->rows, b->x, params, m->scratch, NULL);
-	double loss = loss_grad(&m->loss, b, m->outputs, delta);
+	double loss = loss_grad(m->loss, b, m->outputs, delta);
 
 	tower_back(m, &t, b->rows, b->x, params, m->scratch, grads, NULL);
-	return loss / (double)b->rows;
+	return loss;
 }
 
 static double mlp_forward(struct model *m, const struct batch *b, const float *const params[],
@@ -53,7 +53,7 @@ static double mlp_forward(struct model *m, const struct batch *b, const float *c
 	struct tower t = mlp_tower(m);
 
 	tower_run(m, &t, b->rows, b->x, params, m->scratch, scores);
-	return loss_scores(&m->loss, b, m->outputs, scores);
+	return loss_scores(m->loss, b, m->outputs, scores);
 }
 
 const struct model_kind model_kind_mlp = {

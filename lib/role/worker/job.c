@@ -435,6 +435,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 {
 	const struct conf_job *c = &j->conf.job;
 	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
+	struct target_scaling scaling = dataset_target_scaling(j->train);
 	struct model_shape shape = { .features = j->train->cols,
 		.classes = j->train->classes,
 		.sparse = j->train->sparse,
@@ -451,7 +452,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 	enum err_code rc = make_class_weights(j, &class_weight, e);
 
 	shape.class_weight = class_weight;
-	dataset_target_scaling(j->train, &shape.target_shift, &shape.target_factor);
+	shape.scaling = &scaling;
 	for (size_t i = 0; i < c->hidden.n; i++)
 		hidden[i] = (size_t)c->hidden.item[i];
 	if (!rc && is_custom(j) && !conf_is_named(j->tables))
@@ -687,7 +688,8 @@ static enum table_init table_init_of(const struct job *j, const struct model_tab
 static double mean_target(const struct job *j)
 {
 	const struct dataset *d = j->train;
-	double sum = 0, mean, shift, factor;
+	struct target_scaling s = dataset_target_scaling(d);
+	double sum = 0, mean;
 	size_t n;
 	const uint32_t *row = rows_trained_on(j, &n);
 
@@ -696,8 +698,7 @@ static double mean_target(const struct job *j)
 	if (!d->y || n == 0)
 		return 0;
 	mean = sum / (double)n;
-	dataset_target_scaling(d, &shift, &factor);
-	return factor != 0 ? (mean - shift) * factor : mean;
+	return s.factor != 0 ? (mean - s.shift) * s.factor : mean;
 }
 
 /* The number that says how the servers initialize table t (struct table). */

@@ -528,10 +528,60 @@ static void test_no_probabilities(void)
 	metrics_release(&m);
 }
 
+/* Metrics of several targets are the means of those of each target, also when parts are merged. */
+static void test_several_targets(void)
+{
+	enum { ROWS = 40, TARGETS = 3 };
+	float y[ROWS * TARGETS], scores[ROWS * TARGETS], weight[ROWS];
+	double mean[METRICS] = { 0 };
+	struct eval_result r;
+	struct metrics m, half;
+	struct batch b = { .rows = ROWS / 2, .y = y, .weight = weight };
+	const enum metric of[] = { METRIC_r2, METRIC_rmse, METRIC_mae };
+	double off = 0;
+
+	for (size_t i = 0; i < ROWS * TARGETS; i++) {
+		y[i] = (float)rng_unit(&rng) * (float)(1 + 9 * (i % TARGETS));
+		scores[i] = y[i] + (float)rng_unit(&rng) - 0.3f;
+		weight[i / TARGETS] = (float)(i / TARGETS % 3);
+	}
+	for (size_t k = 0; k < TARGETS; k++) {
+		float own[ROWS], score[ROWS];
+		struct batch one = { .rows = ROWS, .y = own, .weight = weight };
+
+		for (size_t i = 0; i < ROWS; i++) {
+			own[i] = y[i * TARGETS + k];
+			score[i] = scores[i * TARGETS + k];
+		}
+		begin_metrics(&m, MODEL_REAL, 1);
+		metrics_add(&m, &one, score, 7, NULL);
+		metrics_finish(&m, &r);
+		metrics_release(&m);
+		for (int i = 0; i < METRICS; i++)
+			mean[i] += r.has[i] ? r.value[i] / TARGETS : 0;
+	}
+	begin_metrics(&m, MODEL_REAL, TARGETS);
+	begin_metrics(&half, MODEL_REAL, TARGETS);
+	metrics_add(&m, &b, scores, 3, NULL);
+	b.y += ROWS / 2 * TARGETS;
+	b.weight += ROWS / 2;
+	metrics_add(&half, &b, scores + ROWS / 2 * TARGETS, 4, NULL);
+	metrics_merge(&m, &half, NULL);
+	metrics_finish(&m, &r);
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+		off = r.has[of[i]] ? fmax(off, fabs(r.value[of[i]] - mean[of[i]])) : INFINITY;
+	ok(off < 1e-9, "metrics of several targets are means over the targets (off by %g)", off);
+	ok(r.has[METRIC_loss] && fabs(r.value[METRIC_loss] - mean[METRIC_loss]) < 1e-9,
+	    "the loss counts once");
+	metrics_release(&m);
+	metrics_release(&half);
+}
+
 int main(void)
 {
 	rng_init(&rng, 7);
 	test_two_class_metrics();
+	test_several_targets();
 	test_other_metrics();
 	test_auc_of_many();
 	test_weights();

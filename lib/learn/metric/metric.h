@@ -23,20 +23,28 @@
 /* The scores of a model that one evaluation measures. */
 struct metric_scores {
 	enum model_task task;
-	size_t outputs;  /* scores an example (model_outputs) */
+	size_t outputs;  /* scores an example (model_outputs): of MODEL_REAL, of each target */
 	bool grouped;    /* the examples are of groups (batch->group), in which they are ranked */
 	double quantile; /* the quantile that the model predicts, between 0 and 1; 0: none */
 	bool probabilities; /* of classes: each score is the probability of one */
 };
 
 /* A batch, which has passed model_check, with the scores (rows * outputs) and the summed loss of
- * model_forward. An example counts by its weight. */
+ * model_forward. An example counts by its weight. Real targets are measured one by one, each with a summary
+ * of its own, and the metric is the mean over the targets. */
 struct metric_batch {
 	struct metric_scores of;
 	const struct batch *batch;
 	const float *scores;
 	double loss;
+	size_t target; /* the one to measure */
 };
+
+/* Real targets: the place of the target to measure, of example r, in batch->y and in scores. */
+static inline size_t metric_place(const struct metric_batch *x, size_t r)
+{
+	return r * x->of.outputs + x->target;
+}
 
 struct metric_summary_ops {
 	/* Bytes of the summary, which begins with zeros. */

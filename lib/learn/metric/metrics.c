@@ -88,6 +88,18 @@ static int first_with_summary(const struct metrics *m, int k)
 	return i;
 }
 
+/* How many targets are measured one by one. */
+static size_t targets_of(const struct metric_scores *of)
+{
+	return of->task == MODEL_REAL ? of->outputs : 1;
+}
+
+/* The summary of metric k for a target. */
+static void *summary_of(const struct metrics *m, int k, size_t target)
+{
+	return (char *)m->summary[k] + target * ops[k]->summary->bytes;
+}
+
 /* Is k the metric by which its summary is added to, merged and freed? */
 static bool owns_summary(const struct metrics *m, int k)
 {
@@ -104,7 +116,7 @@ void metrics_init(struct metrics *m, const struct metric_scores *of)
 			if (m->summary[i] && ops[i]->summary == ops[k]->summary)
 				m->summary[k] = m->summary[i];
 		if (!m->summary[k])
-			m->summary[k] = mem_alloc(ops[k]->summary->bytes);
+			m->summary[k] = mem_array(targets_of(of), ops[k]->summary->bytes);
 	}
 }
 
@@ -112,8 +124,8 @@ void metrics_release(struct metrics *m)
 {
 	for (int k = METRICS - 1; k >= 0; k--)
 		if (owns_summary(m, k)) {
-			if (ops[k]->summary->release)
-				ops[k]->summary->release(m->summary[k]);
+			for (size_t t = 0; ops[k]->summary->release && t < targets_of(&m->of); t++)
+				ops[k]->summary->release(summary_of(m, k, t));
 			free(m->summary[k]);
 		}
 	memset(m->summary, 0, sizeof m->summary);
@@ -122,12 +134,13 @@ void metrics_release(struct metrics *m)
 enum err_code metrics_add(struct metrics *m, const struct batch *b, const float *scores,
     double loss, struct err *e)
 {
-	const struct metric_batch x = { m->of, b, scores, loss };
+	struct metric_batch x = { m->of, b, scores, loss, 0 };
 	enum err_code rc = ERR_OK;
 
-	for (int k = 0; !rc && k < METRICS; k++)
-		if (owns_summary(m, k))
-			rc = ops[k]->summary->add(m->summary[k], &x, e);
+	for (; !rc && x.target < targets_of(&m->of); x.target++)
+		for (int k = 0; !rc && k < METRICS; k++)
+			if (owns_summary(m, k))
+				rc = ops[k]->summary->add(summary_of(m, k, x.target), &x, e);
 	m->n += rc ? 0 : b->rows;
 	for (size_t r = 0; !rc && r < b->rows; r++)
 		m->weight += (double)batch_weight(b, r);
@@ -138,9 +151,11 @@ enum err_code metrics_merge(struct metrics *m, const struct metrics *other, stru
 {
 	enum err_code rc = ERR_OK;
 
-	for (int k = 0; !rc && k < METRICS; k++)
-		if (owns_summary(m, k))
-			rc = ops[k]->summary->merge(m->summary[k], other->summary[k], e);
+	for (size_t t = 0; !rc && t < targets_of(&m->of); t++)
+		for (int k = 0; !rc && k < METRICS; k++)
+			if (owns_summary(m, k))
+				rc = ops[k]->summary->merge(summary_of(m, k, t),
+				    summary_of(other, k, t), e);
 	m->n += rc ? 0 : other->n;
 	m->weight += rc ? 0 : other->weight;
 	return rc;
@@ -158,12 +173,26 @@ static void write_remarks(const struct metrics *m, struct eval_result *out)
 	buf_release(&text);
 }
 
+/* Computes the mean of a metric over the targets. False: it is not defined for one of them. */
+static bool mean_over_targets(const struct metrics *m, int k, double *out)
+{
+	size_t n = targets_of(&m->of);
+	double sum = 0, one;
+
+	for (size_t t = 0; t < n; t++) {
+		if (!ops[k]->finish(summary_of(m, k, t), &m->of, m->weight, &one))
+			return false;
+		sum += one;
+	}
+	*out = sum / (double)n;
+	return true;
+}
+
 void metrics_finish(struct metrics *m, struct eval_result *out)
 {
 	*out = (struct eval_result){ .examples = m->n };
 	for (int k = 0; m->weight > 0 && k < METRICS; k++)
-		out->has[k] = m->summary[k] &&
-		    ops[k]->finish(m->summary[k], &m->of, m->weight, &out->value[k]) &&
+		out->has[k] = m->summary[k] && mean_over_targets(m, k, &out->value[k]) &&
 		    isfinite(out->value[k]);
 	write_remarks(m, out);
 }

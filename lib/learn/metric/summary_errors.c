@@ -10,8 +10,9 @@ static enum err_code add_errors(void *summary, const struct metric_batch *x, str
 
 	(void)e;
 	for (size_t r = 0; r < x->batch->rows; r++) {
-		double y = (double)x->batch->y[r], off = y - (double)x->scores[r * x->of.outputs],
-		       from = y - s->mean, weight = (double)batch_weight(x->batch, r);
+		double y = (double)x->batch->y[metric_place(x, r)],
+		       off = y - (double)x->scores[metric_place(x, r)], from = y - s->mean,
+		       weight = (double)batch_weight(x->batch, r);
 
 		if (weight == 0)
 			continue;

@@ -161,10 +161,11 @@ static enum err_code add_groups(void *summary, const struct metric_batch *x, str
 	enum err_code rc = ERR_OK;
 
 	for (size_t r = 0; !rc && x->batch->group && r < x->batch->rows; r++) {
+		bool real = x->of.task == MODEL_REAL;
 		const struct grouped one = { x->batch->group[r],
-			{ x->scores[(r + 1) * x->of.outputs - 1],
-			    x->of.task == MODEL_REAL ? x->batch->y[r]
-			                             : (float)(metric_true_class(x, r) == 1),
+			{ x->scores[real ? metric_place(x, r) : (r + 1) * x->of.outputs - 1],
+			    real ? x->batch->y[metric_place(x, r)]
+			         : (float)(metric_true_class(x, r) == 1),
 			    batch_weight(x->batch, r) } };
 
 		g->odd_score |= !isfinite(one.x.score);

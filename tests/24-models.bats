@@ -341,6 +341,72 @@ fitted() {
 	cmp default resumed
 }
 
+# write_targets: the table t.csv, whose columns are "the a" = 2 p - 3 q + 1, b = 1000 p + 5000 and c = q; and t.jsonl.
+write_targets() {
+	awk 'BEGIN { srand(5); print "p,\"the a\",q,b,c"; for (i = 0; i < 2000; i++) {
+		p = int(rand() * 2000) / 1000; q = int(rand() * 2000) / 100
+		print p "," 2 * p - 3 * q + 1 "," q "," 1000 * p + 5000 "," q } }' >t.csv
+	awk -F, 'NR > 1 { printf "{\"p\": %s, \"the a\": %s, \"q\": %s, \"b\": %s, \"c\": %s}\n", $1, $2, $3, $4, $5 }' t.csv >t.jsonl
+}
+
+# predicts_targets FILE: the predictions for the first rows of t.csv have the targets b, c and "the a" in this order.
+predicts_targets() {
+	ps-work predict "$1" t.csv >scores
+	[ "$(wc -l <scores)" -eq 2000 ]
+	tail -n +2 t.csv | tr , '\t' | paste scores - |
+		awk '{ if (NF != 8 || ($1 - $7)^2 > 100 || ($2 - $8)^2 > 0.01 || ($3 - $5)^2 > 0.09) exit 1 }'
+}
+
+@test "several targets: a column of predictions for each, and metrics that are means" {
+	write_targets
+	for data in t.csv t.jsonl; do
+		echo '{ "workers": 2, "servers": 2, "job": { "model": "linear", "data": "'$data'?label=b,c,the a", "eval": "t.csv",
+			"epochs": 40, "optimizer": "sgd", "lr": 0.05 } }' >t.json
+		train t.json
+		at_least .eval.r2 0.9999
+		res .eval.mae >mae
+		predicts_targets t.run/model.safetensors
+		tail -n +2 t.csv | tr , '\t' | paste scores - mae | awk 'function far(x) { return x < 0 ? -x : x }
+			NR == 1 { mae = $9 } { s += far($1 - $7) + far($2 - $8) + far($3 - $5) }
+			END { d = s / NR / 3 - mae; exit !(far(d) < 1e-3 * mae + 1e-4) }'
+	done
+	# Data whose columns have another order, or no targets, have the predictions of the same rows.
+	awk -F, '{ print $3 "," $1 }' t.csv >inputs.csv
+	ps-work predict t.run/model.safetensors inputs.csv | cmp - scores
+	# A job that goes on with the model keeps the targets.
+	ps-ctl run t --set name=more --set steps=1 --init-from t.run --set lr=1e-9 >/dev/null
+	predicts_targets more.run/model.safetensors
+}
+
+@test "several targets: data in blocks, and layers" {
+	write_targets
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do tail -n +2 t.csv; done >rows
+	{ head -n 1 t.csv; cat rows; } >large.csv
+	echo '{ "workers": 2, "job": { "model": "linear", "data": "large.csv?label=b,c,the a", "eval": "t.csv", "data_memory": "1M",
+		"epochs": 2, "optimizer": "sgd", "lr": 0.05 } }' >t.json
+	train t.json
+	at_least .eval.r2 0.9999
+	predicts_targets t.run/model.safetensors
+	train t.json --set model=mlp --set loss=squared --set optimizer=adam --set lr=0.001 --set "hidden=[16]" --set epochs=8
+	at_least .eval.r2 0.99
+}
+
+@test "several targets: refused by models of one target, and in data that lack one" {
+	write_targets
+	echo '{ "job": { "model": "linear", "data": "t.csv?label=b,c,the a", "epochs": 1 } }' >t.json
+	run ! --separate-stderr ps-ctl run t --set model=fm --set loss=squared
+	[[ $output == *"job.model fm has one target, but the data has 3; use linear or mlp"* ]]
+	run ! --separate-stderr ps-ctl run t --set model=softmax
+	[[ $output == *"a model of classes has one label"* ]]
+	ps-ctl run t >/dev/null
+	cut -d, -f1-4 t.csv >three.csv
+	run ! ps-work eval t.run/model.safetensors three.csv
+	[[ $output == *'has no column "c", which is a target of the training data'* ]]
+	# A row that lacks one of its targets is left out.
+	{ cat t.csv; echo 1,,2,3,4; } >gap.csv
+	[ "$(ps-work eval t.run/model.safetensors gap.csv | awk '/^examples/ { print $2 }')" = 2000 ]
+}
+
 @test "mf begins with the mean rating" {
 	printf '%s\n' '1 1 4' '1 2 5' '2 1 3' '2 3 4' >m.tsv
 	echo '{ "job": { "model": "mf", "data": "m.tsv?format=ratings", "steps": 1, "optimizer": "sgd", "lr": 1e-9 } }' >m.json

@@ -63,7 +63,8 @@ static const struct opt_spec predict_spec = {
 	.about =
 	    "Print one line with a prediction for each example of the data (default: job.eval).",
 	.more =
-	    "Models of real targets print the value, and models of two classes the probability of class 1.\n"
+	    "Models of real targets print the value, or the values of several targets with tabs between them,\n"
+	    "and models of two classes the probability of class 1.\n"
 	    "Models of more classes print the most likely class, a tab, and its probability, and word2vec the\n"
 	    "loss of each word. The data need no labels.\n" MODEL_HELP,
 	.examples = "  ps-work predict model.safetensors new.csv > scores.txt\n"

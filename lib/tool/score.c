@@ -105,7 +105,9 @@ enum err_code score_print(void *ctx, const struct batch *b, const float *scores,
 			buf_printf(&text, "%s\t%.6g\n", x->job.train->class_name[best],
 			    (double)s[best]);
 		else
-			buf_printf(&text, "%.9g\n", (double)s[0]);
+			for (size_t k = 0; k < outputs; k++)
+				buf_printf(&text, "%.9g%s", (double)s[k],
+				    k + 1 < outputs ? "\t" : "\n");
 	}
 	rc = file_write_all(x->fd, text.data, text.len, e);
 	buf_release(&text);

@@ -19,7 +19,7 @@ enum err_code score_open(struct tool *t, bool reads_eval, bool measures, int fd,
     struct scoring *out, struct err *e);
 /* Frees what score_open made, also when it has failed. */
 void score_close(struct scoring *s);
-/* A predict_fn whose ctx is a struct scoring. Writes a line an example: the value for real targets;
+/* A predict_fn whose ctx is a struct scoring. Writes a line an example: the value of each real target;
  * the probability of class 1 for two classes; else the most likely class and its probability. */
 enum err_code score_print(void *ctx, const struct batch *b, const float *scores, struct err *e);
 

@@ -342,6 +342,7 @@ static void test_gather_dense(void)
 		x8[i] = (uint8_t)(255 - i * 3);
 	bytes.x8 = x8;
 	bytes.y = y;
+	bytes.targets = 1;
 	ok(data_gather(&bytes, index, 5, &b, &e) == ERR_OK && batch_is(&bytes, index, 5, &b) &&
 	        b.y[2] == 2,
 	    "gather: bytes");

@@ -172,7 +172,7 @@ static void wanted_scaling(void)
 	static const char text[] = "big,share,flag,y\n1e6,0.1,0,10\n3e6,0.9,1,20\n2e6,0.5,0,30\n";
 	struct err e;
 	struct dataset *d = load(text, "", &scaled, NULL, &e), *v;
-	const struct data_column *c = d && d->schema ? data_schema_label(d->schema) : NULL;
+	const struct data_column *c = d && d->schema ? data_schema_label(d->schema, 0) : NULL;
 	double s = sqrt(1.5);
 
 	ok(ROW(d, 0, -s, 0.1, 0) && ROW(d, 1, s, 0.9, 1) && ROW(d, 2, 0, 0.5, 0),
@@ -554,17 +554,69 @@ static void target(void)
 	struct err e;
 	struct dataset *d = load("a,y\n1,100000\n2,300000\n", "scale=standard", &real, NULL, &e),
 	               *of = NULL;
-	const struct data_column *c = d ? data_schema_label(d->schema) : NULL;
+	const struct data_column *c = d ? data_schema_label(d->schema, 0) : NULL;
 	json_t *o;
 
 	ok(c && c->shift == 200000 && fabs((double)c->factor - 1e-5) < 1e-12 && d->y[0] == 100000,
 	    "the target's scaling is in the schema, and its values stay");
 	o = data_facts(d);
 	ok(o && data_of_facts(o, &of, &e) == ERR_OK &&
-	        data_schema_label(of->schema)->shift == 200000 &&
-	        data_schema_label(of->schema)->factor == c->factor,
+	        data_schema_label(of->schema, 0)->shift == 200000 &&
+	        data_schema_label(of->schema, 0)->factor == c->factor,
 	    "and in the facts");
 	json_decref(o);
+	dataset_free(of);
+	dataset_free(d);
+}
+
+/* Several columns of labels: targets stand in the order of ?label=. */
+static void several_targets(void)
+{
+	static const char table[] = "a,\"u, v\",c,b\n1,x,10,100\n2,y,30,\n3,x,20,500\n4,y,40,300\n";
+	struct err e;
+	struct dataset *d = load(table, "label=b,3&scale=standard", &real, NULL, &e), *of = NULL,
+	               *t;
+	const struct data_column *c;
+	struct batch b = { 0 };
+	json_t *o;
+
+	ok(d && d->targets == 2 && d->rows == 3 && d->unlabelled == 1 && d->y[0] == 100 &&
+	        d->y[1] == 10 && d->y[2] == 500 && d->y[3] == 20 && d->y[4] == 300 && d->y[5] == 40,
+	    "rows have two targets, and a row without one of them is left out: %s", d ? "" : e.msg);
+	if (!d)
+		return;
+	ok(dataset_target_scaling(d, 0).shift == 300 &&
+	        fabs(dataset_target_scaling(d, 1).shift - 70.0 / 3) < 1e-5,
+	    "each target has a scaling of its own");
+	ok(data_gather(d, (const uint32_t[]){ 2, 0 }, 2, &b, &e) == ERR_OK && b.targets == 2 &&
+	        b.y[0] == 300 && b.y[1] == 40 && b.y[2] == 100 && b.y[3] == 10,
+	    "batches have the targets of their examples");
+	batch_release(&b);
+	o = data_facts(d);
+	ok(o && data_of_facts(o, &of, &e) == ERR_OK && of->targets == 2 &&
+	        (c = data_schema_label(of->schema, 0)) && !strcmp(c->name, "b") &&
+	        (c = data_schema_label(of->schema, 1)) && !strcmp(c->name, "c"),
+	    "the facts name the targets in their order");
+	json_decref(o);
+	t = load("c,b,\"u, v\",a\n1,2,x,3\n", "", &real, of, &e);
+	ok(t && t->targets == 2 && t->y[0] == 2 && t->y[1] == 1,
+	    "evaluation data have them in any order of columns: %s", t ? "" : e.msg);
+	dataset_free(t);
+	t = load("\"u, v\",a\nx,3\n", "", &any, of, &e);
+	ok(t && t->rows == 1, "and none where they do not matter: %s", t ? "" : e.msg);
+	dataset_free(t);
+	refused("c,\"u, v\",a\n1,x,3\n", "", of, "no column \"b\", which is a target");
+	refused(table, "label=b,3,b", NULL, "label=b,3,b names column 4 twice");
+	refused(table, "label=b,4", NULL, "names column 4 twice");
+	refused(table, "label=b,bb", NULL, "there is no column \"bb\"");
+	refused(table, "label=b,5", NULL, "the columns are 1 to 4");
+	ok(!load(table, "label=b,c", &(struct data_want){ .classes = true }, NULL, &e) &&
+	        e.code == ERR_CONFIG && strstr(e.msg, "a model of classes has one label"),
+	    "classes have one label: %s", e.msg);
+	t = load(table, "label=u, v&ignore=b", &(struct data_want){ .classes = true }, NULL, &e);
+	ok(t && t->classes == 2 && t->targets == 1, "a name with a comma is one label: %s",
+	    t ? "" : e.msg);
+	dataset_free(t);
 	dataset_free(of);
 	dataset_free(d);
 }
@@ -716,6 +768,7 @@ int main(void)
 	groups();
 	labels();
 	target();
+	several_targets();
 	hashed();
 	categories();
 	headers();

@@ -289,6 +289,7 @@ static void test_ranking(void)
 		.field = (uint16_t *)(uintptr_t)pair_field,
 		.val = val,
 		.y = (float *)(uintptr_t)pair_y,
+		.targets = 1,
 		.weight = (float *)(uintptr_t)pair_weight,
 		.fields = 3,
 		.id = id,

@@ -47,6 +47,7 @@ static double worst_difference(const struct fit *f)
 		.cols = COLS,
 		.x = x,
 		.y = f->y,
+		.targets = 1,
 		.label = label,
 		.weight = f->weight };
 	double w[COLS * MOST] = { 0 }, bias[MOST] = { 0 }, off = 0;

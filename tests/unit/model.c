@@ -255,7 +255,7 @@ static void test_extremes(void)
 	float x = 1, w = 500, bias = 0, y = 0, gw, gb, score;
 	const float *params[] = { &w, &bias };
 	float *grads[] = { &gw, &gb };
-	struct batch b = { .rows = 1, .cols = 1, .x = &x, .y = &y };
+	struct batch b = { .rows = 1, .cols = 1, .x = &x, .y = &y, .targets = 1 };
 	struct model *m;
 
 	model_new(model_kinds_all, "logistic", &(struct model_shape){ .features = 1, .classes = 2 },
@@ -443,6 +443,96 @@ static void test_blas(void)
 	ok(bad < 1e-6, "blas_gemm in four ways, over NaN (%.1e)", bad);
 }
 
+enum { SEVERAL = 3, SEVERAL_ROWS = 7, SEVERAL_COLS = 4 };
+
+/* The parameters of one target among those of several. */
+static void take_column(const struct subject *all, size_t k, struct subject *one)
+{
+	for (size_t t = 0; t < all->ntables; t++)
+		for (size_t i = 0; i < all->n[t] / SEVERAL; i++)
+			one->pf[t][i] = all->pf[t][i * SEVERAL + k];
+}
+
+/* Checks that each target has the gradient and the scores of a model of this target alone, and that the loss is
+ * the sum of their losses. */
+static void check_several(const char *loss, const struct target_scaling *scaling)
+{
+	struct model_shape shape = { .features = SEVERAL_COLS,
+		.targets = SEVERAL,
+		.loss = loss,
+		.scaling = scaling };
+	float y[SEVERAL_ROWS * SEVERAL], scores[SEVERAL_ROWS * SEVERAL], single[SEVERAL_ROWS];
+	struct subject all;
+	struct sample s;
+	double grad, forward, off = 0;
+	bool same = true;
+
+	subject_make(&all, "linear", &shape, SEVERAL_COLS);
+	sample_make(&s, false, SEVERAL_ROWS, SEVERAL_COLS, 0);
+	for (size_t i = 0; i < SEVERAL_ROWS * SEVERAL; i++)
+		y[i] = (float)uniform(-9, 9);
+	free(s.b.y);
+	s.b.y = y;
+	s.b.targets = SEVERAL;
+	ok(model_check(all.m, &s.b, NULL) == ERR_OK && model_outputs(all.m) == SEVERAL,
+	    "a batch with %d targets fits", SEVERAL);
+	grad = model_grad(all.m, &s.b, (const float *const *)all.pf, all.g);
+	forward = model_forward(all.m, &s.b, (const float *const *)all.pf, scores);
+	for (size_t k = 0; k < SEVERAL; k++) {
+		struct batch b = s.b;
+		float own[SEVERAL_ROWS];
+		struct subject one;
+
+		shape.targets = 1;
+		shape.scaling = scaling ? &scaling[k] : NULL;
+		subject_make(&one, "linear", &shape, SEVERAL_COLS);
+		take_column(&all, k, &one);
+		for (size_t r = 0; r < SEVERAL_ROWS; r++)
+			own[r] = y[r * SEVERAL + k];
+		b.y = own;
+		b.targets = 1;
+		grad -= model_grad(one.m, &b, (const float *const *)one.pf, one.g);
+		forward -= model_forward(one.m, &b, (const float *const *)one.pf, single);
+		for (size_t t = 0; t < one.ntables; t++)
+			for (size_t i = 0; i < one.n[t]; i++)
+				off = fmax(off,
+				    fabs((double)(one.g[t][i] - all.g[t][i * SEVERAL + k])));
+		for (size_t r = 0; r < SEVERAL_ROWS; r++)
+			off = fmax(off, fabs((double)(single[r] - scores[r * SEVERAL + k])));
+		same &= model_check(one.m, &s.b, NULL) == ERR_FORMAT;
+		subject_release(&one);
+	}
+	ok(off < 1e-5, "%s: each target has its own gradient and scores (off by %g)", loss, off);
+	ok(fabs(grad) < 1e-4 && fabs(forward) < 1e-4,
+	    "%s: the loss is the sum of the losses of all targets (off by %g, %g)", loss, grad,
+	    forward);
+	ok(same, "a model of one target refuses several");
+	s.b.y = NULL;
+	feed_sample_release(&s);
+	subject_release(&all);
+}
+
+static void test_several_targets(void)
+{
+	const struct target_scaling scaling[] = { { 3, 0.25 }, { 0, 0 }, { -100, 8 } };
+	const char *const loss[] = { "squared", "huber:1.5", "quantile:0.3" };
+	struct model *m;
+	struct err e;
+
+	for (size_t i = 0; i < sizeof loss / sizeof *loss; i++) {
+		check_several(loss[i], NULL);
+		check_several(loss[i], scaling);
+	}
+	ok(model_new(model_kinds_all, "fm",
+	       &(struct model_shape){ .features = 3,
+	           .targets = 2,
+	           .factors = 2,
+	           .loss = "squared" },
+	       &m, &e) == ERR_CONFIG &&
+	        strstr(e.msg, "fm has one target, but the data has 2"),
+	    "a model of one target says so: %s", e.msg);
+}
+
 int main(void)
 {
 	blas_init();
@@ -453,6 +543,7 @@ int main(void)
 	test_empty();
 	test_weights();
 	test_target_scaling();
+	test_several_targets();
 	test_extremes();
 	test_tables();
 	test_refusals();

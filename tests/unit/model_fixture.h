@@ -39,6 +39,7 @@ static inline void sample_make(struct sample *s, bool sparse, size_t rows, size_
 	s->b.rows = rows;
 	s->b.sparse = sparse;
 	s->b.cols = cols;
+	s->b.targets = 1;
 	s->b.x = malloc((rows * cols + 1) * sizeof *s->b.x);
 	s->b.start = calloc(rows + 1, sizeof *s->b.start);
 	s->b.col = malloc((rows * cols + 1) * sizeof *s->b.col);

@@ -87,6 +87,7 @@ enum err_code batch_append(struct batch *b, const struct batch *more, struct err
 {
 	struct batch all = { .rows = b->rows + more->rows,
 		.cols = b->cols,
+		.targets = b->targets,
 		.sparse = b->sparse,
 		.fields = b->fields > more->fields ? b->fields : more->fields,
 		.first = b->first,
@@ -101,7 +102,8 @@ enum err_code batch_append(struct batch *b, const struct batch *more, struct err
 		    sizeof *b->weight, &good);
 		all.group = join_arrays(b->group, b->rows, more->group, more->rows,
 		    sizeof *b->group, &good);
-		all.y = join_arrays(b->y, b->rows, more->y, more->rows, sizeof *b->y, &good);
+		all.y = join_arrays(b->y, b->rows, more->y, more->rows, b->targets * sizeof *b->y,
+		    &good);
 		all.label = join_arrays(b->label, b->rows, more->label, more->rows,
 		    sizeof *b->label, &good);
 	}
@@ -141,7 +143,7 @@ struct batch batch_borrow(const struct batch *b, size_t first, size_t n)
 	if (b->group)
 		s.group = b->group + first;
 	if (b->y)
-		s.y = b->y + first;
+		s.y = b->y + first * b->targets;
 	if (b->label)
 		s.label = b->label + first;
 	if (b->classes.place)

@@ -43,7 +43,7 @@ struct target_scaling {
  *
  * group: the group of examples that are ranked against each other, such as those of a user; 0: none.
  *
- * Targets: y for regression and two classes (0 or 1); label for classes. */
+ * Targets: y (rows, targets), row-major, for regression and two classes (0 or 1); label for classes. */
 struct batch {
 	size_t rows, cols; /* examples; features of the data, not of the batch */
 	bool sparse;
@@ -57,7 +57,8 @@ struct batch {
 	size_t nids;
 	float *weight;                /* rows; NULL: all examples have the weight 1 */
 	uint64_t *group;              /* rows; NULL: the data have no groups */
-	float *y;                     /* rows; NULL: no such targets */
+	float *y;                     /* rows * targets; NULL: no such targets */
+	size_t targets;               /* of each example */
 	int32_t *label;               /* rows, from 0; NULL: no such targets */
 	struct batch_classes classes; /* n is 0 where no classes were drawn */
 	uint64_t first, epoch;

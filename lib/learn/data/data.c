@@ -53,9 +53,9 @@ void dataset_standardize_targets(struct dataset *d)
 	d->target_factor = factor;
 }
 
-struct target_scaling dataset_target_scaling(const struct dataset *d)
+struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k)
 {
-	const struct data_column *label = d->schema ? data_schema_label(d->schema) : NULL;
+	const struct data_column *label = d->schema ? data_schema_label(d->schema, k) : NULL;
 
 	if (label && (label->shift != 0 || label->factor != 1))
 		return (struct target_scaling){ (double)label->shift, (double)label->factor };
@@ -344,6 +344,8 @@ void data_describe(const struct dataset *d, char out[static 256])
 	if (d->classes)
 		snprintf(targets, sizeof(targets), "%zu class%s", d->classes,
 		    d->classes == 1 ? "" : "es");
+	else if (d->targets > 1)
+		snprintf(targets, sizeof(targets), "%zu real targets", d->targets);
 	if (d->words) {
 		snprintf(out, 256, "%zu word%s, %zu different one%s, %s (%.120s)", d->rows,
 		    NUM_S(d->rows), d->words->n, NUM_S(d->words->n), d->format, d->source);

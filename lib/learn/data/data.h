@@ -123,7 +123,8 @@ struct dataset {
 	float *weight; /* of each example, with the mean 1 in training data; NULL: all equal */
 	/* what weights were multiplied with for that; 0: the schema says it, or there are none */
 	float weight_factor;
-	float *y; /* real targets, or 0 and 1 (want.two) */
+	float *y;       /* real targets (rows, targets), or 0 and 1 (want.two) */
+	size_t targets; /* of each example; known of data without examples, too */
 	/* Models fit the targets (y - target_shift) * target_factor; 0 as the factor: the schema says how, or
 	 * they fit y. y and predictions are in the units of the data. */
 	double target_shift, target_factor;
@@ -170,8 +171,8 @@ void dataset_free(struct dataset *d);
  * mean 0 and the variance 1. Data with a schema are left as they are, and so are those whose targets are
  * all equal. */
 void dataset_standardize_targets(struct dataset *d);
-/* How models fit the targets: as the schema says, or as the data say that have none. */
-struct target_scaling dataset_target_scaling(const struct dataset *d);
+/* How models fit target k: as the schema says, or as the data say that have none. */
+struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k);
 
 /* Fills b with n rows in the order of index (values below d->rows), growing its arrays. Different
  * batches may be filled by several threads. b->epoch must be the pass over the data, on which the

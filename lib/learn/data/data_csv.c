@@ -15,7 +15,7 @@
 #include "data/data_table.h"
 #include "data/data_uri.h"
 
-/* Columns, one of them the label (by default the last): RFC 4180 with comma, semicolon, tab, bar, or
+/* Columns, one of them the label (by default the last), or several: RFC 4180 with comma, semicolon, tab, bar, or
  * blanks. The first record is a header when a cell that is not a number stands above numbers, when ?label=
  * names one of its cells, or when it has mere text that no row below repeats. Before it a line that begins
  * with # or a bar, and has another number of cells, is a comment.
@@ -30,8 +30,9 @@ struct table {
 	const struct data_options *o;
 	char sep; /* DATA_CELLS_ANY: not known yet */
 	/* number of columns, and of those that are features; column of the label, from 0 (width:
-	 * there is none) */
+	 * there is none), or of the first one */
 	size_t width, features, label;
+	size_t *labels, nlabels; /* the columns that ?label= names, in its order; none: `label` */
 	size_t *feature; /* of mere numbers: the feature of each column; NO_FEATURE: it has none */
 	bool typed;      /* data_table.h takes the records */
 	bool plain;      /* but rows of plain numbers are appended here */
@@ -290,13 +291,44 @@ static size_t column_named(const char *name, char *const *cells, size_t n)
 	return i;
 }
 
-/* Does ?label= name a column, instead of giving its number? */
-static bool names_column(const struct data_options *o)
+/* Is a word of ?label= the name of a column, instead of its number? */
+static bool names_column(const char *word)
 {
 	uint64_t number;
 
-	return o->label && strcmp(o->label, "last") != 0 &&
-	    !num_uint(o->label, UINT64_MAX, &number);
+	return strcmp(word, "last") != 0 && !num_uint(word, UINT64_MAX, &number);
+}
+
+/* The words of ?label=, as an array of new strings: one, where the whole text names a column, and else the
+ * names between its commas. names: of the columns; NULL: they have none. */
+static char **label_words(const struct data_options *o, char *const *names, size_t width, size_t *n)
+{
+	char **word = mem_array(strlen(o->label) + 1, sizeof *word);
+
+	*n = 0;
+	if (names && column_named(o->label, names, width) < width) {
+		word[(*n)++] = mem_strdup(o->label);
+		return word;
+	}
+	for (const char *at = names_first(o->label); at; at = names_next(at))
+		word[(*n)++] = mem_printf("%.*s", (int)strcspn(at, ","), at);
+	return word;
+}
+
+/* Does ?label= name a cell of the first record? */
+static bool names_cell(const struct data_options *o, char *const *first, size_t width)
+{
+	bool found = false;
+	char **word;
+	size_t n;
+
+	if (!o->label)
+		return false;
+	word = label_words(o, first, width, &n);
+	for (size_t i = 0; i < n; i++)
+		found |= names_column(word[i]) && column_named(word[i], first, width) < width;
+	data_uri_free(word, n);
+	return found;
 }
 
 /* ---- the first lines ---- */
@@ -449,13 +481,14 @@ static enum err_code begin_typed(struct table *t, const struct sample *s, size_t
 	struct data_column_look *of = decide_columns(t, look);
 	const struct data_table_shape shape = { .sep = t->sep,
 		.width = t->width,
-		.label = t->label,
+		.label = t->nlabels ? t->labels : &t->label,
+		.nlabels = t->nlabels ? t->nlabels : 1,
 		.name = names,
 		.look = of };
 	size_t label, *feature = mem_array(t->width + 1, sizeof *feature);
 	enum err_code rc = ERR_OK;
 
-	t->typed = t->b->table || (t->b->like && t->b->like->schema) ||
+	t->typed = t->b->table || t->nlabels > 1 || (t->b->like && t->b->like->schema) ||
 	    data_table_is_wanted(t->b, t->o, t->width) ||
 	    (!is_known(t) && is_table(t, s, from, look, of));
 	if (t->typed)
@@ -478,7 +511,7 @@ static bool is_header(const struct table *t, char *const *first, const struct sa
 	struct data_look *look;
 	bool found = false;
 
-	if (names_column(t->o) && column_named(t->o->label, first, t->width) < t->width)
+	if (names_cell(t->o, first, t->width))
 		return true;
 	look = sample_look(s, 1, t->width);
 	for (size_t i = 0; i < t->width; i++)
@@ -492,14 +525,72 @@ static bool is_header(const struct table *t, char *const *first, const struct sa
 	return found || s->n < 2;
 }
 
+/* Finds the column that a word of ?label= means. names: of the columns; NULL: they have none. */
+static enum err_code find_label_word(const struct table *t, const char *const *names,
+    const char *word, size_t *out, struct err *e)
+{
+	const char *near;
+	int64_t number;
+
+	if (!names_column(word)) {
+		if (strcmp(word, "last") == 0)
+			number = (int64_t)t->width;
+		else if (!num_int(word, 1, (int64_t)t->width, &number))
+			return stream_fail(t->s, e, "label=%.60s: the columns are 1 to %zu", word,
+			    t->width);
+		*out = (size_t)number - 1;
+		return ERR_OK;
+	}
+	if (!names)
+		return stream_fail(t->s, e,
+		    "label=%.60s: the file has no header; give the number of the column, or all "
+		    "names by ?columns=",
+		    word);
+	*out = column_named(word, (char *const *)names, t->width);
+	for (size_t i = *out + 1; i < t->width; i++)
+		if (strcmp(names[i], word) == 0)
+			return stream_fail_at(t->s, i + 1, e,
+			    "is a second column named \"%.60s\"; give the label's number, as label=%zu",
+			    word, *out + 1);
+	if (*out < t->width)
+		return ERR_OK;
+	near = suggest(word, names, t->width);
+	return near ? stream_fail(t->s, e, "there is no column \"%.60s\"; did you mean \"%.60s\"?",
+	                  word, near)
+	            : stream_fail(t->s, e, "there is no column \"%.60s\"", word);
+}
+
+/* Finds the columns of ?label=, each of which must be named once. */
+static enum err_code find_label_words(struct table *t, const char *const *names, struct err *e)
+{
+	size_t n;
+	char **word = label_words(t->o, (char *const *)names, t->width, &n);
+	enum err_code rc = n ? ERR_OK : stream_fail(t->s, e, "label= names no column");
+
+	free(t->labels);
+	t->labels = mem_array(n + 1, sizeof *t->labels);
+	for (size_t i = 0; !rc && i < n; i++) {
+		rc = find_label_word(t, names, word[i], &t->labels[i], e);
+		for (size_t k = 0; !rc && k < i; k++)
+			if (t->labels[k] == t->labels[i])
+				rc = stream_fail(t->s, e, "label=%.60s names column %zu twice",
+				    t->o->label, t->labels[i] + 1);
+	}
+	t->nlabels = rc ? 0 : n;
+	if (!rc)
+		t->label = t->labels[0];
+	data_uri_free(word, n);
+	return rc;
+}
+
 /* Finds the label column by its name or number. name: of the columns; NULL: they have none. Where
  * labels do not matter, a file that is as wide as the training data has none. */
 static enum err_code find_label(struct table *t, const char *const *names,
     const struct data_look *look, struct err *e)
 {
-	const char *name = t->o->label, *near;
-	int64_t number;
+	const char *name = t->o->label;
 
+	t->nlabels = 0;
 	t->features = t->width - 1;
 	if (data_label_is_ignored(t->b->label) && t->b->like && t->b->like->cols == t->width) {
 		t->label = t->features = t->width;
@@ -512,32 +603,7 @@ static enum err_code find_label(struct table *t, const char *const *names,
 	while (!is_known(t) && t->label > 0 && look[t->label].missing == look[t->label].cells &&
 	    (!names || !*names[t->label]))
 		t->label--;
-	if (!name || strcmp(name, "last") == 0)
-		return ERR_OK;
-	if (!names_column(t->o)) {
-		if (!num_int(name, 1, (int64_t)t->width, &number))
-			return stream_fail(t->s, e, "label=%.60s: the columns are 1 to %zu", name,
-			    t->width);
-		t->label = (size_t)number - 1;
-		return ERR_OK;
-	}
-	if (!names)
-		return stream_fail(t->s, e,
-		    "label=%.60s: the file has no header; give the number of the column, or all "
-		    "names by ?columns=",
-		    name);
-	t->label = column_named(name, (char *const *)names, t->width);
-	for (size_t i = t->label + 1; i < t->width; i++)
-		if (strcmp(names[i], name) == 0)
-			return stream_fail_at(t->s, i + 1, e,
-			    "is a second column named \"%.60s\"; give the label's number, as label=%zu",
-			    name, t->label + 1);
-	if (t->label < t->width)
-		return ERR_OK;
-	near = suggest(name, names, t->width);
-	return near ? stream_fail(t->s, e, "there is no column \"%.60s\"; did you mean \"%.60s\"?",
-	                  name, near)
-	            : stream_fail(t->s, e, "there is no column \"%.60s\"", name);
+	return name && strcmp(name, "last") != 0 ? find_label_words(t, names, e) : ERR_OK;
 }
 
 /* Each column but the label's is a feature. */
@@ -774,7 +840,7 @@ static bool fits_columns(const struct table *t)
 	const struct dataset *like = t->b->like ? t->b->like : t->b->d;
 
 	if (m)
-		return t->width == m->ncolumns || t->width + 1 == m->ncolumns;
+		return t->width == m->ncolumns || t->width + data_schema_targets(m) == m->ncolumns;
 	return like->sparse || like->rows == 0 || t->width == like->cols + 1;
 }
 
@@ -823,6 +889,7 @@ static enum err_code read_csv(struct data_build *b, struct stream *s, const stru
 		rc = read_csv_rows(&t, e);
 	buf_release(&t.record);
 	free(t.feature);
+	free(t.labels);
 	return rc;
 }
 

@@ -278,6 +278,20 @@ static bool gather_pairs(const struct dataset *d, const uint32_t *index, size_t 
 	return true;
 }
 
+static void gather_targets(const struct dataset *d, const uint32_t *index, size_t n,
+    struct batch *b)
+{
+	size_t width = d->targets;
+
+	for (size_t k = 0; k < width; k++) {
+		const float *from = d->y + k;
+		float *to = b->y + k;
+
+		for (size_t i = 0; i < n; i++, to += width)
+			*to = from[index[i] * width];
+	}
+}
+
 /* Sizes are the caller's job.batch times the width, so running out of memory is an error that names
  * the setting rather than an abort. On an error b keeps its arrays and may be released or filled
  * again. */
@@ -302,8 +316,9 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 		free(b->group);
 		b->group = NULL;
 	}
+	b->targets = d->targets;
 	if (good && d->y)
-		good = GROW(b, y, n);
+		good = d->targets <= SIZE_MAX / (n + 1) && GROW(b, y, n * d->targets);
 	if (d->label)
 		good = good && GROW(b, label, n);
 	if (good && d->sparse)
@@ -324,8 +339,8 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 	/* The feature's number plus 1, because 0 is no group. */
 	for (size_t i = 0; d->grouped_by_first && i < n; i++)
 		b->group[i] = b->start[i] < b->start[i + 1] ? b->id[b->col[b->start[i]]] + 1 : 0;
-	for (size_t i = 0; d->y && i < n; i++)
-		b->y[i] = d->y[index[i]];
+	if (d->y)
+		gather_targets(d, index, n, b);
 	for (size_t i = 0; d->label && i < n; i++)
 		b->label[i] = d->label[index[i]];
 	return ERR_OK;

@@ -271,32 +271,61 @@ static enum err_code sample_lines(struct lines *l, const json_t *first, struct e
 	return rc;
 }
 
-/* The column of labels: that of ?label=, or the first of some usual names. */
-static enum err_code find_label_key(const struct lines *l, size_t *out, struct err *e)
+/* The place of a member's name; SIZE_MAX: no line has it. */
+static size_t member_named(const struct lines *l, const char *name)
 {
-	static const char *const usual[] = { "label", "target", "class", "y" };
-	const char **names, *near;
+	return (size_t)(uintptr_t)map_get(l->place, name) - 1;
+}
 
-	if (!l->o->label) {
-		for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
-			*out = (size_t)(uintptr_t)map_get(l->place, usual[i]) - 1;
-			if (*out != SIZE_MAX)
-				return ERR_OK;
-		}
-		return stream_fail(l->s, e,
-		    "there is no member label, target, class or y; name the label by ?label=");
-	}
-	*out = (size_t)(uintptr_t)map_get(l->place, l->o->label) - 1;
-	if (*out != SIZE_MAX)
-		return ERR_OK;
-	names = mem_array(l->n + 1, sizeof *names);
+static enum err_code fail_unknown_label(const struct lines *l, const char *word, struct err *e)
+{
+	const char **names = mem_array(l->n + 1, sizeof *names), *near;
+
 	for (size_t i = 0; i < l->n; i++)
 		names[i] = l->key[i].name;
-	near = suggest(l->o->label, names, l->n);
-	(void)stream_fail(l->s, e, "label=%.60s: there is no such member%s%.60s%s", l->o->label,
+	near = suggest(word, names, l->n);
+	(void)stream_fail(l->s, e, "label=%.60s: there is no such member%s%.60s%s", word,
 	    near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 	free(names);
 	return ERR_FORMAT;
+}
+
+/* Appends the column of the label that `word` names, which it takes over. */
+static enum err_code add_label_key(const struct lines *l, char *word, size_t *label, size_t *n,
+    struct err *e)
+{
+	size_t place = member_named(l, word);
+	enum err_code rc = place == SIZE_MAX ? fail_unknown_label(l, word, e) : ERR_OK;
+
+	for (size_t i = 0; !rc && i < *n; i++)
+		if (label[i] == place)
+			rc = stream_fail(l->s, e, "label=%.60s names \"%.60s\" twice", l->o->label,
+			    word);
+	label[(*n)++] = place;
+	free(word);
+	return rc;
+}
+
+/* The columns of labels, in a new array: those of ?label=, which may be one whose name has commas; or the
+ * first of some usual names. */
+static enum err_code find_label_keys(const struct lines *l, size_t **out, size_t *n, struct err *e)
+{
+	static const char *const usual[] = { "label", "target", "class", "y" };
+	const char *option = l->o->label;
+	size_t *label = *out = mem_array((option ? strlen(option) : 0) + 1, sizeof *label);
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !option && i < sizeof usual / sizeof usual[0]; i++)
+		if (member_named(l, usual[i]) != SIZE_MAX)
+			return add_label_key(l, mem_strdup(usual[i]), label, n, e);
+	if (!option)
+		return stream_fail(l->s, e,
+		    "there is no member label, target, class or y; name the label by ?label=");
+	if (member_named(l, option) != SIZE_MAX)
+		return add_label_key(l, mem_strdup(option), label, n, e);
+	for (const char *at = names_first(option); at && !rc; at = names_next(at))
+		rc = add_label_key(l, mem_printf("%.*s", (int)strcspn(at, ","), at), label, n, e);
+	return rc || *n ? rc : stream_fail(l->s, e, "label= names no member");
 }
 
 static void free_keys(struct lines *l)
@@ -308,16 +337,15 @@ static void free_keys(struct lines *l)
 	buf_release(&l->name);
 }
 
-/* Finds the columns by the first lines, or takes those of the training data or the files before. */
-static enum err_code find_columns(struct lines *l, const json_t *first,
-    struct data_table_shape *out, struct err *e)
+/* Finds the columns by the first lines, with those of labels in a new array, or takes those of the training data or the files before. */
+static enum err_code find_columns(struct lines *l, const json_t *first, size_t **label,
+    size_t *nlabels, struct err *e)
 {
 	const struct data_schema *m = data_table_schema(l->b);
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; m && i < m->ncolumns; i++)
 		add_member_name(l, m->column[i].name);
-	out->label = l->n;
 	if (m)
 		return ERR_OK;
 	for (const char *at = l->o->columns ? names_first(l->o->columns) : NULL; at;
@@ -329,13 +357,14 @@ static enum err_code find_columns(struct lines *l, const json_t *first,
 		free(name);
 	}
 	rc = sample_lines(l, first, e);
-	return rc ? rc : find_label_key(l, &out->label, e);
+	return rc ? rc : find_label_keys(l, label, nlabels, e);
 }
 
 static enum err_code begin_file(struct lines *l, const json_t *first, struct err *e)
 {
 	struct data_table_shape shape = { .keyed = true };
-	enum err_code rc = find_columns(l, first, &shape, e);
+	size_t *label = NULL;
+	enum err_code rc = find_columns(l, first, &label, &shape.nlabels, e);
 	char **names = mem_array(l->n + 1, sizeof *names);
 	struct data_column_look *look = mem_array(l->n + 1, sizeof *look);
 
@@ -346,10 +375,12 @@ static enum err_code begin_file(struct lines *l, const json_t *first, struct err
 	shape.width = l->n;
 	shape.name = names;
 	shape.look = look;
+	shape.label = label;
 	if (!rc)
 		rc = data_table_open(l->b, l->s, l->o, &shape, e);
 	free(names);
 	free(look);
+	free(label);
 	return rc;
 }
 

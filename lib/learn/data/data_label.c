@@ -27,10 +27,13 @@ struct data_label {
 	uint32_t n, cap;
 	uint32_t *slot; /* hash table of class numbers + 1; 0 is free */
 	uint32_t mask;
-	float *y;      /* real targets */
-	int32_t *code; /* class numbers */
-	bool added;    /* the last label was the first one of its class */
-	size_t rows, room;
+	float *y;          /* real targets */
+	int32_t *code;     /* class numbers */
+	bool added;        /* the last label was the first one of its class */
+	size_t rows, room; /* complete rows; targets that there is memory for */
+	size_t targets;    /* of a row */
+	size_t target;     /* the one that comes next */
+	size_t given;      /* how many the row has that is not complete */
 };
 
 static uint64_t hash_class(double value, const char *name)
@@ -92,6 +95,7 @@ struct data_label *data_label_new(const struct data_want *want, const struct dat
 	struct data_label *l = mem_alloc(sizeof(*l));
 
 	l->want = *want;
+	l->targets = 1;
 	grow_class_table(l);
 	if ((want->classes || want->two) && like) {
 		for (size_t i = 0; i < like->classes; i++)
@@ -144,6 +148,23 @@ bool data_label_wants_pairs(const struct data_label *l)
 bool data_label_is_ignored(const struct data_label *l)
 {
 	return l->want.any;
+}
+
+enum err_code data_label_set_targets(struct data_label *l, const struct stream *s, size_t n,
+    struct err *e)
+{
+	if (n > 1 && (l->want.classes || l->want.two))
+		return err_set(e, ERR_CONFIG,
+		    "%s: label= names %zu columns, but a model of classes has one label; for several "
+		    "real targets use job.model linear, or mlp with job.loss squared",
+		    stream_name(s), n);
+	l->targets = n;
+	return ERR_OK;
+}
+
+void data_label_select(struct data_label *l, size_t k)
+{
+	l->target = k;
 }
 
 size_t data_label_count(const struct data_label *l)
@@ -217,20 +238,22 @@ static enum err_code check_new(const struct data_label *l, const struct stream *
 	return ERR_OK;
 }
 
-/* Makes room for one more target by doubling. The number of rows comes from the file, so a lack of
+/* Makes room for the targets of one more row by doubling. The number of rows comes from the file, so a lack of
  * memory is an error and does not abort. */
 static enum err_code reserve_label(struct data_label *l, struct err *e)
 {
 	bool classes = l->want.classes || l->want.two;
-	size_t room = l->room ? 2 * l->room : 1024;
+	size_t needed = (l->rows + 1) * l->targets, room = l->room ? 2 * l->room : 1024;
 	void *p;
 
-	if (l->rows < l->room)
+	if (needed <= l->room)
 		return ERR_OK;
+	room = room > needed ? room : needed;
 	p = realloc(classes ? (void *)l->code : (void *)l->y,
 	    room * (classes ? sizeof(*l->code) : sizeof(*l->y)));
 	if (!p)
-		return err_set(e, ERR_NOMEM, "no memory for the labels of %zu examples", room);
+		return err_set(e, ERR_NOMEM, "no memory for the labels of %zu examples",
+		    room / l->targets);
 	if (classes)
 		l->code = p;
 	else
@@ -255,6 +278,15 @@ static uint32_t find_without_dot(const struct data_label *l, const char *name)
 	return number;
 }
 
+/* Notes that the row has had one more of its targets. */
+static void end_target(struct data_label *l)
+{
+	if (++l->given == l->targets) {
+		l->given = 0;
+		l->rows++;
+	}
+}
+
 /* Appends a real target, or the number of its class. find_class_slot returns the place in the hash
  * table where the class stands or would stand; 0 there means that the class is new, which check_new
  * refuses for evaluation data. */
@@ -267,7 +299,8 @@ static enum err_code append_label(struct data_label *l, const struct stream *s, 
 	if (rc != ERR_OK)
 		return rc;
 	if (!l->want.classes && !l->want.two) {
-		l->y[l->rows++] = (float)value;
+		l->y[l->rows * l->targets + l->target] = (float)value;
+		end_target(l);
 		return ERR_OK;
 	}
 	number = *find_class_slot(l, value, name);
@@ -280,13 +313,15 @@ static enum err_code append_label(struct data_label *l, const struct stream *s, 
 			return rc;
 		number = append_class(l, value, name) + 1;
 	}
-	l->code[l->rows++] = (int32_t)number - 1;
+	l->code[l->rows] = (int32_t)number - 1;
+	end_target(l);
 	return ERR_OK;
 }
 
 /* Classes have the numbers of the training data, in these labels as in those of d. */
 enum err_code data_label_append(struct data_label *l, const struct dataset *d, struct err *e)
 {
+	size_t width = l->targets = d->targets;
 	enum err_code rc = ERR_OK;
 
 	for (size_t r = 0; !rc && r < d->rows; r++) {
@@ -294,11 +329,12 @@ enum err_code data_label_append(struct data_label *l, const struct dataset *d, s
 		if (rc)
 			break;
 		if (l->want.classes)
-			l->code[l->rows++] = d->label[r];
+			l->code[l->rows] = d->label[r];
 		else if (l->want.two)
-			l->code[l->rows++] = (int32_t)d->y[r];
+			l->code[l->rows] = (int32_t)d->y[r];
 		else
-			l->y[l->rows++] = d->y[r];
+			memcpy(l->y + l->rows * width, d->y + r * width, width * sizeof *l->y);
+		l->rows++;
 	}
 	return rc;
 }
@@ -308,6 +344,7 @@ void data_label_drop(struct data_label *l, size_t n)
 {
 	struct class *c;
 
+	l->given = 0;
 	if (l->rows <= n)
 		return;
 	l->rows = n;
@@ -408,6 +445,7 @@ static float *numbers_of_codes(int32_t *code, size_t n)
 enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e)
 {
 	d->label_room = l->room;
+	d->targets = l->targets;
 	if (!l->want.classes && !l->want.two) {
 		d->y = l->y;
 		l->y = NULL;

@@ -266,6 +266,7 @@ static bool reserve_ranked(struct dataset *d, size_t rows)
 	d->col = mem_try_array(2 * rows, sizeof *d->col);
 	d->val = mem_try_array(2 * rows, sizeof *d->val);
 	d->field = mem_try_array(2 * rows, sizeof *d->field);
+	d->targets = 1;
 	d->y = mem_try_array(rows, sizeof *d->y);
 	return d->start && d->col && d->val && d->field && d->y;
 }

@@ -107,19 +107,31 @@ const struct data_column *data_schema_number(const struct data_schema *s, size_t
 	return NULL;
 }
 
-const struct data_column *data_schema_label(const struct data_schema *s)
+const struct data_column *data_schema_label(const struct data_schema *s, size_t k)
 {
 	for (size_t i = 0; i < s->ncolumns; i++)
-		if (s->column[i].kind == DATA_LABEL)
+		if (s->column[i].kind == DATA_LABEL && s->column[i].first == k)
 			return &s->column[i];
 	return NULL;
 }
 
+size_t data_schema_targets(const struct data_schema *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->ncolumns; i++)
+		n += s->column[i].kind == DATA_LABEL;
+	return n;
+}
+
 bool data_schema_is_scaled(const struct data_schema *s)
 {
-	const struct data_column *label = data_schema_label(s);
+	bool scaled = s->scaled;
 
-	return s->scaled || (label && (label->shift != 0 || label->factor != 1));
+	for (size_t i = 0; i < s->ncolumns; i++)
+		scaled |= s->column[i].kind == DATA_LABEL &&
+		    (s->column[i].shift != 0 || s->column[i].factor != 1);
+	return scaled;
 }
 
 bool data_schema_is_numeric(const struct data_schema *s)
@@ -218,6 +230,7 @@ static struct data_schema_column column_document(const struct data_schema *s,
 		.unit = c->unit,
 		.words = c->words,
 		.group = c->group,
+		.target = c->kind == DATA_LABEL ? c->first : 0,
 		.values = c->kind == DATA_CATEGORY || c->count ? copy_values(s, c) : NULL,
 		.places = s->feature_of && (c->kind == DATA_CATEGORY || c->count)
 		    ? copy_places(s, c)
@@ -329,6 +342,7 @@ static bool fill_column(struct data_schema *s, struct data_column *c,
 	c->words = from->words;
 	c->group = from->group;
 	c->value = (uint32_t)s->nvalues;
+	c->first = (uint32_t)from->target;
 	if (c->kind == DATA_COLUMN_KINDS || c->form == DATA_FORMS || !fill_scaling(c, from) ||
 	    s->nvalues + json_array_size(from->values) > VALUES_MAX)
 		return false;
@@ -345,15 +359,18 @@ static bool fill_column(struct data_schema *s, struct data_column *c,
 	    (!c->count || !from->places || add_places(s, c, from->places));
 }
 
-/* Do columns and rows fit each other: one label at most, and rows that are dense only with few features?
+/* Do columns and rows fit each other: a column for each target, and rows that are dense only with few features?
  * Values that were added may make more, but hashed ones are as many as they were. */
 static bool is_sound(const struct data_schema *s)
 {
-	size_t labels = 0;
+	size_t targets = data_schema_targets(s);
 
-	for (size_t i = 0; i < s->ncolumns; i++)
-		labels += s->column[i].kind == DATA_LABEL;
-	return labels <= 1 && !(s->dense && s->bits && data_schema_features(s) > DATA_SCHEMA_DENSE);
+	if (targets > DATA_SCHEMA_TARGETS)
+		return false;
+	for (size_t k = 0; k < targets; k++)
+		if (!data_schema_label(s, k))
+			return false;
+	return !(s->dense && s->bits && data_schema_features(s) > DATA_SCHEMA_DENSE);
 }
 
 static bool fill_schema(struct data_schema *s, const struct data_schema_document *d)

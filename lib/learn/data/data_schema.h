@@ -24,7 +24,7 @@
  * their numbers. A column of numbers may have values, too: words, which stand where others have
  * numbers, and the value that stands for a missing cell.
  *
- * The label of a regression has a scaling, too: models learn (y - shift) * factor. An example's
+ * The labels of a regression have a scaling, too: models learn (y - shift) * factor. An example's
  * weight is its cell times the factor of its column, which makes the mean 1.
  *
  * A schema does not change once it is made; any thread may read it. */
@@ -40,6 +40,8 @@ enum data_column_kind {
 
 /* Columns of a table at most: a column is a field, whose number has 16 bits. */
 #define DATA_SCHEMA_COLUMNS 65535u
+/* Columns of labels at most. */
+#define DATA_SCHEMA_TARGETS 1024u
 /* Rows of a table with at most so many features are dense: then every model takes them, and dense
  * kernels are faster. */
 #define DATA_SCHEMA_DENSE 1024u
@@ -55,7 +57,7 @@ struct data_column {
 	char *unit;          /* that may stand behind its numbers (data_form.h); NULL: none */
 	bool words;          /* of numbers: words among them are categories */
 	bool group; /* its cells name the groups of examples (batch.h), whatever else they are */
-	uint32_t first; /* of numbers: the feature */
+	uint32_t first; /* of numbers: the feature; of labels: the number of the target */
 	uint32_t value; /* the first of its values, in `value` of the schema */
 	uint32_t count; /* how many values it has there */
 	/* In a column of numbers: the mean of the cells that are not missing, and the scaling. */
@@ -102,8 +104,10 @@ bool data_schema_is_scaled(const struct data_schema *s);
 /* Are all features columns of mere numbers, of which each row has all, and are the rows dense? Then they are
  * built as dense rows. */
 bool data_schema_is_numeric(const struct data_schema *s);
-/* The column of labels; NULL: it has none. */
-const struct data_column *data_schema_label(const struct data_schema *s);
+/* The column of target k; NULL: it has none. */
+const struct data_column *data_schema_label(const struct data_schema *s, size_t k);
+/* How many columns of labels it has: the targets of an example. */
+size_t data_schema_targets(const struct data_schema *s);
 /* Names the features of a schema with `bits` by its values, which data_schema_name needs. Called by
  * the module that makes the schema, when all values are in it. */
 void data_schema_name_values(struct data_schema *s);

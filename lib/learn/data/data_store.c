@@ -35,6 +35,7 @@ enum word {
 	BASE,
 	TEXT,
 	FIELDS,
+	TARGETS,
 	WORDS = 24
 };
 enum kind {
@@ -117,7 +118,7 @@ static bool layout_places(const uint64_t h[static WORDS], struct place at[static
 
 	*length = WORDS * 8;
 	if (h[KIND] >= STORE_KINDS || h[ROWS] == 0 || h[ROWS] > UINT32_MAX || h[IDS] > UINT32_MAX ||
-	    h[CLASSES] > INT32_MAX || h[FIELDS] > UINT16_MAX + 1)
+	    h[CLASSES] > INT32_MAX || h[FIELDS] > UINT16_MAX + 1 || h[TARGETS] > UINT16_MAX)
 		return false;
 	if (h[CLASSES] > h[TEXT] || ((h[KIND] & STORE_FEATURES) && h[COLS] > h[TEXT]))
 		return false;
@@ -130,7 +131,7 @@ static bool layout_places(const uint64_t h[static WORDS], struct place at[static
 	    place_next(&at[ID], h[KIND] & STORE_UNLISTED ? 0 : h[IDS], 8, length) &&
 	    place_next(&at[WEIGHT], h[KIND] & STORE_WEIGHT ? h[ROWS] : 0, 4, length) &&
 	    place_next(&at[GROUP], h[KIND] & STORE_GROUP ? h[ROWS] : 0, 8, length) &&
-	    place_next(&at[Y], h[KIND] & STORE_Y ? h[ROWS] : 0, 4, length) &&
+	    place_next(&at[Y], h[KIND] & STORE_Y ? h[ROWS] * h[TARGETS] : 0, 4, length) &&
 	    place_next(&at[LABEL], h[KIND] & STORE_LABEL ? h[ROWS] : 0, 4, length) &&
 	    place_next(&at[VALUE], h[CLASSES], 8, length) &&
 	    place_next(&at[NAMES], h[TEXT], 1, length);
@@ -193,6 +194,7 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	h[BASE] = (uint64_t)(int64_t)d->index_base;
 	h[TEXT] = text;
 	h[FIELDS] = d->fields;
+	h[TARGETS] = d->targets;
 }
 
 static const uint8_t zeroes[ALIGN];
@@ -331,7 +333,7 @@ static bool holds_together(const struct dataset *d, uint64_t nnz)
 	}
 	for (size_t r = 0; d->label && r < d->rows; r++)
 		good &= (uint32_t)d->label[r] < d->classes;
-	return good && (d->y || d->label) && (!d->label || d->classes > 0);
+	return good && (d->label || (d->y && d->targets > 0)) && (!d->label || d->classes > 0);
 }
 
 /* The next name as a new string; NULL at the end. */
@@ -422,6 +424,7 @@ static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
 	d->sparse = h[KIND] & STORE_SPARSE;
 	d->nids = h[IDS];
 	d->classes = h[CLASSES];
+	d->targets = h[TARGETS];
 	d->index_base = (int)(int64_t)h[BASE];
 	d->x8 = mapped_part(d, &at[X], h[KIND] & STORE_BYTES);
 	d->x = mapped_part(d, &at[X], !d->sparse && !d->x8);

@@ -41,7 +41,7 @@ struct row {
 	uint16_t *field;
 	size_t n, room;
 	size_t numbers; /* how many cells of columns of numbers it has had */
-	bool labelled;  /* it has had its label */
+	size_t labels;  /* how many targets it has had */
 	uint64_t stamp; /* counts rows */
 };
 
@@ -54,10 +54,10 @@ struct data_table {
 	 * (NO_COLUMN: it is not used). */
 	char sep;
 	size_t width, *column;
-	bool keyed;    /* the file's columns have no places */
-	bool dense;    /* rows are built as dense rows (data_schema_is_numeric) */
-	bool labelled; /* it has a column of labels */
-	bool weighted; /* and one of weights */
+	bool keyed;     /* the file's columns have no places */
+	bool dense;     /* rows are built as dense rows (data_schema_is_numeric) */
+	size_t targets; /* of each row */
+	bool weighted;  /* and one of weights */
 	struct row row;
 	uint64_t *given; /* by column of the schema: the stamp of the last row that had it */
 	/* Values so far, by "column\037text" (the number, plus 1). */
@@ -202,14 +202,20 @@ static struct data_column guess_column(const struct data_options *o,
     const struct data_table_shape *shape, size_t i)
 {
 	const struct data_column_look *look = &shape->look[i];
+	size_t target = 0;
+	bool label;
 
+	while (target < shape->nlabels && shape->label[target] != i)
+		target++;
+	label = target < shape->nlabels;
 	return (struct data_column){ .name = name_column(o, shape, i),
-		.kind = i == shape->label ? DATA_LABEL
-		    : look->text          ? DATA_CATEGORY
-		                          : DATA_NUMBER,
+		.kind = label    ? DATA_LABEL
+		    : look->text ? DATA_CATEGORY
+		                 : DATA_NUMBER,
+		.first = label ? (uint32_t)target : 0,
 		.form = look->form,
 		.unit = *look->unit ? mem_strdup(look->unit) : NULL,
-		.words = look->words && i != shape->label,
+		.words = look->words && !label,
 		.factor = 1 };
 }
 
@@ -247,6 +253,10 @@ static enum err_code make_schema(struct data_build *b, const struct stream *s,
 	if (o->bits > DATA_SCHEMA_BITS)
 		return err_set(e, ERR_CONFIG, "%s: bits=%d: must be at most %d for a table",
 		    stream_name(s), o->bits, DATA_SCHEMA_BITS);
+	if (shape->nlabels > DATA_SCHEMA_TARGETS)
+		return err_set(e, ERR_CONFIG,
+		    "%s: label= names %zu columns; at most %u may be labels", stream_name(s),
+		    shape->nlabels, DATA_SCHEMA_TARGETS);
 	m->column = mem_array(shape->width, sizeof *m->column);
 	m->ncolumns = shape->width;
 	m->named = shape->name || o->columns;
@@ -312,12 +322,13 @@ static enum err_code match_by_name(struct data_table *t, const struct stream *s,
 	return ERR_OK;
 }
 
-/* Columns without names are matched by their place; a file with one column less has no labels. */
+/* Columns without names are matched by their place; a file with as many columns less as there are targets has
+ * no labels. */
 static enum err_code match_by_place(struct data_table *t, const struct stream *s,
     const struct data_table_shape *shape, struct err *e)
 {
 	const struct data_schema *m = t->schema;
-	bool unlabelled = shape->width + 1 == m->ncolumns;
+	bool unlabelled = shape->width + t->targets == m->ncolumns;
 
 	if (shape->width != m->ncolumns && !unlabelled)
 		return stream_fail(s, e, "has %zu column%s, expected %zu", shape->width,
@@ -334,6 +345,27 @@ static enum data_column_kind kind_of(const struct data_table *t, size_t place)
 	size_t k = t->column[place];
 
 	return k == NO_COLUMN ? DATA_IGNORED : t->schema->column[k].kind;
+}
+
+/* Checks that the file has a column for each target. */
+static enum err_code check_labels(const struct data_table *t, const struct stream *s, struct err *e)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < t->targets; k++) {
+		const struct data_column *c = data_schema_label(t->schema, k);
+		size_t i = 0;
+
+		while (i < t->width && t->column[i] != (size_t)(c - t->schema->column))
+			i++;
+		if (i < t->width)
+			n++;
+		else if (t->targets > 1)
+			return stream_fail(s, e,
+			    "has no column \"%.60s\", which is a target of the training data",
+			    c->name);
+	}
+	return n ? ERR_OK : stream_fail(s, e, "has no label column");
 }
 
 enum err_code data_table_open(struct data_build *b, const struct stream *s,
@@ -365,6 +397,10 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 		rc = make_schema(b, s, o, shape, e);
 	if (rc)
 		return rc;
+	t->targets = data_schema_targets(t->schema);
+	rc = data_label_set_targets(b->label, s, t->targets ? t->targets : 1, e);
+	if (rc)
+		return rc;
 	t->dense = data_schema_is_numeric(t->schema);
 	if (t->dense)
 		b->d->cols = t->schema->numbers;
@@ -377,16 +413,10 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 	t->keyed = shape->keyed;
 	rc = shape->name && t->schema->named ? match_by_name(t, s, shape, e)
 	                                     : match_by_place(t, s, shape, e);
-	t->labelled = t->weighted = false;
-	for (size_t i = 0; i < t->width; i++) {
-		enum data_column_kind kind = kind_of(t, i);
-
-		t->labelled |= kind == DATA_LABEL;
-		t->weighted |= kind == DATA_WEIGHT;
-	}
-	if (!rc && !t->labelled && !data_label_is_ignored(b->label))
-		rc = stream_fail(s, e, "has no label column");
-	return rc;
+	t->weighted = false;
+	for (size_t i = 0; i < t->width; i++)
+		t->weighted |= kind_of(t, i) == DATA_WEIGHT;
+	return rc || data_label_is_ignored(b->label) ? rc : check_labels(t, s, e);
 }
 
 /* ---- rows ---- */
@@ -594,15 +624,24 @@ static enum err_code take_group(struct data_build *b, const struct stream *s, si
 	    : ERR_OK;
 }
 
+/* Begins a cell of labels. False: labels do not matter, and the cell is left out. */
+static bool begin_label(struct data_build *b, size_t k)
+{
+	if (data_label_is_ignored(b->label))
+		return false;
+	b->table->row.labels++;
+	data_label_select(b->label, b->table->schema->column[k].first);
+	return true;
+}
+
 static enum err_code take_label(struct data_build *b, const struct stream *s, size_t k,
     const char *text, struct err *e)
 {
 	const struct data_column *c = &b->table->schema->column[k];
 	double v;
 
-	if (data_table_lacks_label(text) && !data_label_is_ignored(b->label))
+	if (data_table_lacks_label(text) || !begin_label(b, k))
 		return ERR_OK;
-	b->table->row.labelled = true;
 	return (c->form || c->unit) && data_form_number(c->form, c->unit, text, &v)
 	    ? data_label_number(b->label, s, v, e)
 	    : data_label_text(b->label, s, text, e);
@@ -670,8 +709,7 @@ enum err_code data_table_number(struct data_build *b, const struct stream *s, si
 		take_cell_number(t, k, v);
 		return ERR_OK;
 	case DATA_LABEL:
-		t->row.labelled = true;
-		return data_label_number(b->label, s, v, e);
+		return begin_label(b, k) ? data_label_number(b->label, s, v, e) : ERR_OK;
 	case DATA_CATEGORY:
 	case DATA_WEIGHT:
 		return data_table_text(b, s, place, text, e);
@@ -722,8 +760,7 @@ void data_table_begin(struct data_build *b)
 {
 	struct row *r = &b->table->row;
 
-	r->n = r->numbers = 0;
-	r->labelled = false;
+	r->n = r->numbers = r->labels = 0;
 	r->stamp++;
 }
 
@@ -827,6 +864,8 @@ bool data_table_takes_plain(const struct data_build *b, size_t *label, size_t *f
 	const struct data_table *t = b->table;
 
 	*label = t->width;
+	if (t->targets > 1)
+		return false;
 	for (size_t i = 0; i < t->width; i++) {
 		const struct data_column *c = t->column[i] == NO_COLUMN
 		    ? NULL
@@ -849,13 +888,14 @@ enum err_code data_table_end(struct data_build *b, const struct stream *s, struc
 	struct row *r = &t->row;
 	enum err_code rc;
 
-	if (!r->labelled && !data_label_is_ignored(b->label)) {
+	if (r->labels < t->targets && !data_label_is_ignored(b->label)) {
+		data_label_drop(b->label, b->d->rows);
 		b->d->unlabelled++;
 		return ERR_OK;
 	}
 	drop_repeated(r);
 	rc = add_missing(b, s, e);
-	if (!rc && !r->labelled)
+	if (!rc && data_label_is_ignored(b->label))
 		rc = data_label_number(b->label, s, 0, e);
 	if (!rc)
 		rc = check_weight(t, s, e);
@@ -1070,22 +1110,27 @@ static void measure_numbers(struct data_build *b)
 	free(f);
 }
 
-/* Scales the targets of a regression (data_schema.h). The targets of the rows stay as they are. */
-static void measure_target(struct data_build *b)
+/* Scales a target of a regression (data_schema.h). The targets of the rows stay as they are. */
+static void measure_target(const struct data_build *b, struct data_column *c)
 {
-	struct data_schema *s = b->table->own;
 	const struct dataset *d = b->d;
+	const float *y = d->y + c->first;
 	struct figures f = { 0 };
 
-	if (d->classes || !d->y)
-		return;
 	for (size_t r = 0; r < d->rows; r++)
-		count_number(&f, (double)d->y[r]);
+		count_number(&f, (double)y[r * d->targets]);
 	for (size_t r = 0; r < d->rows; r++)
-		count_distance(&f, (double)d->y[r]);
-	for (size_t i = 0; i < s->ncolumns; i++)
+		count_distance(&f, (double)y[r * d->targets]);
+	compute_scaling(&f, b->table->scaling, c);
+}
+
+static void measure_targets(struct data_build *b)
+{
+	struct data_schema *s = b->table->own;
+
+	for (size_t i = 0; b->d->y && !b->d->classes && i < s->ncolumns; i++)
 		if (s->column[i].kind == DATA_LABEL)
-			compute_scaling(&f, b->table->scaling, &s->column[i]);
+			measure_target(b, &s->column[i]);
 }
 
 /* Finds the factor that makes the mean weight 1. */
@@ -1197,7 +1242,7 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 	if (t->own) {
 		sort_values(b);
 		measure_numbers(b);
-		measure_target(b);
+		measure_targets(b);
 		rc = measure_table_weights(b, e);
 		if (rc)
 			return rc;

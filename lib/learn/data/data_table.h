@@ -19,7 +19,9 @@ struct data_table;
 /* The form of a file, as its first lines show it. All borrowed. */
 struct data_table_shape {
 	char sep;
-	size_t width, label;                 /* number of columns; the label's column, from 0 */
+	size_t width;        /* number of columns */
+	const size_t *label; /* the column of each target, from 0 */
+	size_t nlabels;
 	char *const *name;                   /* of each column; NULL: the file has no header */
 	const struct data_column_look *look; /* of each column, by the first lines */
 	bool keyed; /* cells have names and no places: messages have no number of a column */

@@ -53,9 +53,9 @@ enum err_code loss_parse(const char *text, struct loss_spec *out, struct err *e)
 	return fail_unknown_loss(text, e);
 }
 
-size_t loss_outputs(const struct loss_spec *l, size_t classes)
+size_t loss_outputs(const struct loss_spec *l, size_t classes, size_t targets)
 {
-	return l->ops->target == LOSS_CLASSES ? classes : 1;
+	return l->ops->target == LOSS_CLASSES ? classes : targets;
 }
 
 bool loss_gives_probabilities(const struct loss_spec *l)

@@ -77,8 +77,8 @@ struct loss_ops {
  * the message begins with neither a key nor a file. */
 enum err_code loss_parse(const char *text, struct loss_spec *out, struct err *e);
 
-/* Outputs an example, for data of so many classes. */
-size_t loss_outputs(const struct loss_spec *l, size_t classes);
+/* Outputs an example, for data of so many classes and targets. */
+size_t loss_outputs(const struct loss_spec *l, size_t classes, size_t targets);
 
 /* The loss for outputs and targets that are c times as large, c > 0. */
 struct loss_spec loss_scaled(const struct loss_spec *l, double c);

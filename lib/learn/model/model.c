@@ -85,6 +85,15 @@ static enum err_code check_classes(const struct loss_spec *loss, const char *nam
 	                          name, classes);
 }
 
+/* Checks that the model can have so many targets. */
+static enum err_code check_targets(const char *name, size_t targets, struct err *e)
+{
+	if (targets <= 1 || (model_info_find(name)->takes & MODEL_TAKES_SEVERAL))
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG,
+	    "job.model %s has one target, but the data has %zu; use linear or mlp", name, targets);
+}
+
 /* Checks the shape against what the kind of model and the loss support. */
 static enum err_code check_shape(const struct model_kind *k, const char *name,
     const struct loss_spec *loss, const struct model_shape *s, struct err *e)
@@ -110,7 +119,8 @@ static enum err_code check_shape(const struct model_kind *k, const char *name,
 		return err_set(e, ERR_CONFIG, "job.activation: \"%s\" must be relu or tanh",
 		    s->activation);
 	if ((rc = k->fits(s, e)) != ERR_OK ||
-	    (rc = check_classes(loss, name, s->classes, e)) != ERR_OK)
+	    (rc = check_classes(loss, name, s->classes, e)) != ERR_OK ||
+	    (rc = check_targets(name, s->targets, e)) != ERR_OK)
 		return rc;
 	for (size_t i = 0; i < s->nhidden; i++) {
 		if (s->hidden[i] == 0)
@@ -120,7 +130,7 @@ static enum err_code check_shape(const struct model_kind *k, const char *name,
 			return rc;
 		fan_in = s->hidden[i];
 	}
-	return check_size("job.data", fan_in, s->classes, e);
+	return check_size("job.data", fan_in, s->classes > s->targets ? s->classes : s->targets, e);
 }
 
 /* Floats of `adjusted` that an example needs. */
@@ -184,7 +194,8 @@ enum err_code model_new(const struct model_kind *const *kinds, const char *name,
 	m->info = model_info_at(kind);
 	m->task = task;
 	m->shape = *shape;
-	m->outputs = loss.ops != NULL ? loss_outputs(&loss, shape->classes) : 1;
+	m->shape.targets = shape->targets > 0 ? shape->targets : 1;
+	m->outputs = loss.ops != NULL ? loss_outputs(&loss, shape->classes, m->shape.targets) : 1;
 	m->tanh = shape->activation != NULL && strcmp(shape->activation, "tanh") == 0;
 	m->shape.activation = NULL;
 	m->shape.loss = NULL;
@@ -371,8 +382,12 @@ static enum err_code check_values(const struct model *m, const struct batch *b, 
 		return err_set(e, ERR_FORMAT,
 		    "model %s needs a target for every example, but the data has none",
 		    m->info->name);
-	for (size_t r = 0; r < b->rows; r++) {
-		float y = b->y[r];
+	if (b->targets != m->shape.targets)
+		return err_set(e, ERR_FORMAT,
+		    "the data has %zu target%s, but the model was made for %zu", b->targets,
+		    NUM_S(b->targets), m->shape.targets);
+	for (size_t i = 0, n = b->rows * b->targets; i < n; i++) {
+		float y = b->y[i];
 
 		if (!isfinite(y) || (two && y != 0 && y != 1))
 			return err_set(e, ERR_FORMAT,

@@ -57,6 +57,7 @@ enum err_code model_spec_parse(const char *text, struct model_table **out, size_
 struct model_shape {
 	size_t features; /* dense: columns; sparse: not used */
 	size_t classes;  /* 0 for MODEL_REAL */
+	size_t targets;  /* of each example, in batch->y; 0: one */
 	bool sparse;
 	const size_t *hidden; /* widths of the hidden layers */
 	size_t nhidden;
@@ -102,7 +103,8 @@ struct model_info {
 	uint64_t enough;
 	enum model_task task; /* with its own loss */
 	const char *loss;     /* its own; NULL: it is none of loss.def, and no other may be named */
-	unsigned takes;       /* MODEL_TAKES_ of other losses, MODEL_SCALES_REAL, MODEL_PRIOR */
+	/* MODEL_TAKES_ of other losses, MODEL_TAKES_SEVERAL, MODEL_SCALES_REAL, MODEL_PRIOR */
+	unsigned takes;
 	/* The format of data that look like a table, unless their path says another one (data_want.tables);
 	 * NULL: that of a table. */
 	const char *reads;
@@ -128,6 +130,8 @@ enum {
 	/* By default the weights have a prior of variance 1, as scikit-learn's LogisticRegression(C=1): l2 is
 	 * 1 by the number of examples, and the l2 of the defaults only where that is not known. */
 	MODEL_PRIOR = 1 << 9,
+	/* Examples may have several real targets. */
+	MODEL_TAKES_SEVERAL = 1 << 10,
 };
 
 /* The loss of a model that `text` (job.loss) names, and the task that the model has with it. NULL or

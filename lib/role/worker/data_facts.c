@@ -155,6 +155,7 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 		    "the description of the training data is damaged: its columns have %zu "
 		    "features, not %zu",
 		    data_schema_features(d->schema), d->cols);
+	d->targets = d->schema ? data_schema_targets(d->schema) : 1;
 	if (rc) {
 		dataset_free(d);
 		return rc;

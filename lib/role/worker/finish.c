@@ -131,7 +131,7 @@ static void describe_large_values(const struct worker *w, char *said, size_t n)
 	*said = 0;
 	for (size_t i = 0; x && i < count; i++)
 		most = fmax(most, fabs((double)x[i]));
-	for (size_t i = 0; w->batch.y && i < w->batch.rows; i++)
+	for (size_t i = 0; w->batch.y && i < w->batch.rows * w->batch.targets; i++)
 		most = fmax(most, fabs((double)w->batch.y[i]));
 	if (!d || d->numbered || most < SUSPICIOUS)
 		return;

@@ -435,9 +435,10 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 {
 	const struct conf_job *c = &j->conf.job;
 	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
-	struct target_scaling scaling = dataset_target_scaling(j->train);
+	struct target_scaling *scaling = mem_array(j->train->targets + 1, sizeof *scaling);
 	struct model_shape shape = { .features = j->train->cols,
 		.classes = j->train->classes,
+		.targets = j->train->targets,
 		.sparse = j->train->sparse,
 		.fields = j->train->sparse ? j->train->fields : j->train->cols,
 		.hidden = hidden,
@@ -452,7 +453,9 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 	enum err_code rc = make_class_weights(j, &class_weight, e);
 
 	shape.class_weight = class_weight;
-	shape.scaling = &scaling;
+	for (size_t k = 0; k < j->train->targets; k++)
+		scaling[k] = dataset_target_scaling(j->train, k);
+	shape.scaling = scaling;
 	for (size_t i = 0; i < c->hidden.n; i++)
 		hidden[i] = (size_t)c->hidden.item[i];
 	if (!rc && is_custom(j) && !conf_is_named(j->tables))
@@ -466,6 +469,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 	if (!rc)
 		rc = model_reserve(*out, (size_t)c->batch, e);
 	free(hidden);
+	free(scaling);
 	free(table);
 	free(class_weight);
 	return rc;
@@ -684,17 +688,17 @@ static enum table_init table_init_of(const struct job *j, const struct model_tab
 	                                   : TABLE_ZEROS;
 }
 
-/* The mean of the targets that the model is trained on, as the tables fit them; 0 where there are none. */
+/* The mean of the first target of the examples that the model is trained on, as the tables fit them; 0 where there are none. */
 static double mean_target(const struct job *j)
 {
 	const struct dataset *d = j->train;
-	struct target_scaling s = dataset_target_scaling(d);
+	struct target_scaling s = dataset_target_scaling(d, 0);
 	double sum = 0, mean;
 	size_t n;
 	const uint32_t *row = rows_trained_on(j, &n);
 
 	for (size_t i = 0; d->y && i < n; i++)
-		sum += (double)d->y[row ? row[i] : i];
+		sum += (double)d->y[(row ? row[i] : i) * d->targets];
 	if (!d->y || n == 0)
 		return 0;
 	mean = sum / (double)n;

@@ -42,6 +42,7 @@ static struct batch make_batch(void)
 		.nids = FEATURES,
 		.weight = weight,
 		.y = y,
+		.targets = 1,
 		.first = 7 };
 }
 

@@ -252,9 +252,9 @@ static float *own_gradient_cell(struct worker *w, uint64_t step)
 	return w->gradient + (size_t)w->rank * w->cfg->cells + cell_of_step(w, step);
 }
 
-/* Checks what the last step added to each rank's value; values are `stride` floats apart.  averaged: all
- * that pushed must have added equal shares of one unit in all; otherwise our own value must have grown
- * by one unit.  *part becomes what our own value grew by. */
+/* Checks what the last step added to each rank's value; values are `stride` floats apart. averaged:
+ * all that pushed must have added equal shares of one unit in all; otherwise our own value must
+ * have grown by one unit. *part becomes what our own value grew by. */
 static enum err_code judge_added(const struct worker *w, const char *what, bool averaged,
     const float *before, const float *after, size_t stride, uint32_t *part, struct err *e)
 {

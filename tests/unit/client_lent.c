@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* Gradients in memory that the client lends: the server reads them there, a push that is repeated has the
- * same values, and the client does not say that they may be overwritten while a server has yet to read
- * them.  Client and server take turns in one thread, so everything happens where the test says. */
+/* Gradients in memory that the client lends: the server reads them there, a push that is repeated
+ * has the same values, and the client does not say that they may be overwritten while a server has
+ * yet to read them. Client and server take turns in one thread, so everything happens where the
+ * test says. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

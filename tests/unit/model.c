@@ -453,8 +453,8 @@ static void take_column(const struct subject *all, size_t k, struct subject *one
 			one->pf[t][i] = all->pf[t][i * SEVERAL + k];
 }
 
-/* Checks that each target has the gradient and the scores of a model of this target alone, and that the loss is
- * the sum of their losses. */
+/* Checks that each target has the gradient and the scores of a model of this target alone, and that
+ * the loss is the sum of their losses. */
 static void check_several(const char *loss, const struct target_scaling *scaling)
 {
 	struct model_shape shape = { .features = SEVERAL_COLS,

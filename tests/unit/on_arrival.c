@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* Tables whose pushes are applied on arrival beside tables whose pushes are summed, in a job of bsp: they
- * open and close the same steps, and every push counts once. */
+/* Tables whose pushes are applied on arrival beside tables whose pushes are summed, in a job of
+ * bsp: they open and close the same steps, and every push counts once. */
 #include <math.h>
 
 #include "ckpt/write.h"

@@ -905,8 +905,8 @@ static void many_touching(void)
 	}
 }
 
-/* Rows whose pushes are applied on arrival, in the middle of a step: a refusal and a push are safe before
- * the step ends, and a successor knows both. */
+/* Rows whose pushes are applied on arrival, in the middle of a step: a refusal and a push are safe
+ * before the step ends, and a successor knows both. */
 static void arrivals_of_an_open_step(void)
 {
 	struct net *x = net_open("bsp rows", false, "sgd", "01", 3);

@@ -57,7 +57,8 @@ static inline void add_table(struct world *x, const char *name, bool sparse, uin
 	layout_add(&x->layout, &shape, &t, NULL);
 }
 
-/* mode: as for mode_of (members.h).  backup: ranks that a step does not wait for.  deltas: shard_pull_changed is wanted. */
+/* mode: as for mode_of (members.h). backup: ranks that a step does not wait for. deltas:
+ * shard_pull_changed is wanted. */
 static inline void world_open_with(struct world *x, const char *mode, bool deterministic,
     const char *rule, float lr, uint32_t ranks, unsigned backup, bool deltas)
 {

@@ -173,10 +173,10 @@ uint64_t client_open_step(const struct client *c);
 
 /* ---- push ---- */
 
-/* Memory for gradients, n floats that are zero, aligned to 64 bytes.  It belongs to the client, which frees
- * it in client_free.  Pushes of dense gradients that lie there may need fewer copies than others; call
- * this before the first pull or push, because sessions that are up do not use memory that is new.  NULL:
- * there is no memory. */
+/* Memory for gradients, n floats that are zero, aligned to 64 bytes. It belongs to the client,
+ * which frees it in client_free. Pushes of dense gradients that lie there may need fewer copies
+ * than others; call this before the first pull or push, because sessions that are up do not use
+ * memory that is new. NULL: there is no memory. */
 float *client_gradients(struct client *c, size_t n);
 
 /* Push the gradient (mean over `examples`) of a whole dense table. g must stay unchanged until

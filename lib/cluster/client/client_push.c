@@ -196,9 +196,9 @@ void client_free_gradients(struct client *c)
 	c->gradients = (struct gradients){ 0 };
 }
 
-/* A session that ends without an answer for a push leaves its server perhaps with a record of it that is
- * still to be read.  The push is then repeated, so that its receipt says that the server has it, and the
- * record is a duplicate, whose values do not count. */
+/* A session that ends without an answer for a push leaves its server perhaps with a record of it
+ * that is still to be read. The push is then repeated, so that its receipt says that the server has
+ * it, and the record is a duplicate, whose values do not count. */
 bool client_is_lending(const struct client *c)
 {
 	for (unsigned i = 0; i < c->nlinks; i++)

@@ -152,8 +152,8 @@ struct route {
 	int64_t down_since;
 };
 
-/* Memory of client_gradients.  `lent` has the first of it, and servers of this host read it there; NULL: no
- * memory is lent. */
+/* Memory of client_gradients. `lent` has the first of it, and servers of this host read it there;
+ * NULL: no memory is lent. */
 struct gradients {
 	struct lent *lent;
 	float **own;

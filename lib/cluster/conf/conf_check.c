@@ -209,8 +209,8 @@ static enum err_code check_filter(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
-/* Checks a table whose pushes are applied on arrival while those of others are summed: the other keys must
- * not need the sum of a step, or one order of the pushes. */
+/* Checks a table whose pushes are applied on arrival while those of others are summed: the other
+ * keys must not need the sum of a step, or one order of the pushes. */
 static enum err_code check_sync_of_table(const struct conf *c, const char *pattern, struct err *e)
 {
 	const char *want = !sync_sums_steps(&c->sync) ? "sync: must be bsp"

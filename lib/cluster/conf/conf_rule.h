@@ -61,8 +61,8 @@ char *conf_rule_defaults(const struct optim_rule *rule);
 #define CONF_EXAMPLES_LEAST  UINT64_C(2000)
 uint64_t conf_epochs(const struct conf *c, uint64_t examples, uint64_t rows);
 
-/* The l2 of a job whose data have so many examples (0: not known): job.l2, unless it is the default of a
- * model whose weights have a prior (MODEL_PRIOR): then 1 by the number of examples. */
+/* The l2 of a job whose data have so many examples (0: not known): job.l2, unless it is the default
+ * of a model whose weights have a prior (MODEL_PRIOR): then 1 by the number of examples. */
 double conf_l2(const struct conf *c, uint64_t examples);
 
 /* Examples of one worker's step: all its batches from one push to the next. */

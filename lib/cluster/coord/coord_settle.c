@@ -4,12 +4,13 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-/* When the process of a rank was lost or replaced, this file decides when its ranges of the training data are
- * leased again. Others continue where its pushes end, so it must be certain which of them count. A push that
- * only the first server of a chain has does not count yet, because it is lost with that server. In bsp
- * no push of a step counts before the step is closed. So each server is asked which pushes of the rank it has, and answers once
- * none of them can be lost with it. Until all have answered, the rank's ranges are leased to nobody, and
- * the rank gets no others, so that the answers are about its earlier process alone.
+/* When the process of a rank was lost or replaced, this file decides when its ranges of the
+ * training data are leased again. Others continue where its pushes end, so it must be certain which
+ * of them count. A push that only the first server of a chain has does not count yet, because it is
+ * lost with that server. In bsp no push of a step counts before the step is closed. So each server
+ * is asked which pushes of the rank it has, and answers once none of them can be lost with it.
+ * Until all have answered, the rank's ranges are leased to nobody, and the rank gets no others, so
+ * that the answers are about its earlier process alone.
  *
  *   unsettled   all servers have answered          settled: leases_take_back
  *   unsettled   a server joins, leaves or is lost  unsettled; all are asked again under a new number,

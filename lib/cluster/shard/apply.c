@@ -23,9 +23,10 @@
 
 /* ---- may the push come in? ---- */
 
-/* May the push come in now? SHARD_WAIT and SHARD_FENCED: no. Pushes from SHARD_OUTSIDE have no step and
- * always may. *closes: its step is closed when all pushes have come. A push that comes in is recorded in the rank's
- * pushed_end, which votes use; a push that waits because its step is not open yet is not. */
+/* May the push come in now? SHARD_WAIT and SHARD_FENCED: no. Pushes from SHARD_OUTSIDE have no step
+ * and always may. *closes: its step is closed when all pushes have come. A push that comes in is
+ * recorded in the rank's pushed_end, which votes use; a push that waits because its step is not
+ * open yet is not. */
 static enum shard_answer pass_gate(struct shard *s, const struct part *p, const struct push *push,
     bool *closes)
 {
@@ -213,9 +214,9 @@ static enum shard_answer repeat_receipt(struct shard *s, const struct part *p,
 /* ---- pushes ---- */
 
 /* Takes a push of a step that is closed when all pushes have come: uses it as the table wants
- * (step_ops.h), and closes the step if it is complete. The order of the tests matters: a duplicate push is
- * answered as before even when its step is closed, and a late one is answered before it could wait
- * for its turn. */
+ * (step_ops.h), and closes the step if it is complete. The order of the tests matters: a duplicate
+ * push is answered as before even when its step is closed, and a late one is answered before it
+ * could wait for its turn. */
 static enum shard_answer take_push_of_step(struct shard *s, struct part *p, const struct push *push,
     bool acceptable, struct receipt *r)
 {

@@ -13,9 +13,10 @@
  *    ready, not in_chain --install: the layout counts it--> ready, in_chain
  *    ready --install: left the chain--> absent, gone; the struct stays, its values are freed
  *
- * The steps of a bsp partition: pushes of step N are summed in acc, or applied on arrival (step_ops.h);
- * when every rank is through with the step (apply_step_is_complete), ops->close_step (apply_step) makes
- * the update from the sum, sends it to the next replica, and step N + 1 is open. See sync/sync.h for a table of all step counters.
+ * The steps of a bsp partition: pushes of step N are summed in acc, or applied on arrival
+ * (step_ops.h); when every rank is through with the step (apply_step_is_complete), ops->close_step
+ * (apply_step) makes the update from the sum, sends it to the next replica, and step N + 1 is open.
+ * See sync/sync.h for a table of all step counters.
  *
  * Locks: every part_*() function is called with the partition's lock held, unless its comment says
  * otherwise. The order of locks is in core/lock.def. The functions for pushes and updates allocate

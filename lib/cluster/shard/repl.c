@@ -260,9 +260,9 @@ static size_t encode_state(const struct part *p, uint8_t *at)
 	    (p->dense.prev ? put_state_floats(at ? at + len : NULL, p->dense.prev, p->n) : 0);
 }
 
-/* Writes what the rank has pushed and what it announced. Where pushes of the open step are in a sum, this
- * stays here and is sent with the step's record. They are written as announced, not as taken:
- * if the receiver were the only replica left, they would have to be pushed again. */
+/* Writes what the rank has pushed and what it announced. Where pushes of the open step are in a
+ * sum, this stays here and is sent with the step's record. They are written as announced, not as
+ * taken: if the receiver were the only replica left, they would have to be pushed again. */
 static void put_state_rank(const struct shard *s, const struct part *p, uint32_t rank, uint8_t *at)
 {
 	bool open = settings_epoch_steps(s, p, p->step)->holds_pushes &&

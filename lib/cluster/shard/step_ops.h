@@ -21,9 +21,10 @@ struct step_ops {
 	bool takes_late;
 	/* The status of a push that was used. */
 	enum push_status used;
-	/* Uses a push of the open step or, with takes_late, of an earlier one, at the head of the chain,
-	 * with the partition's lock held. The rank's push of this step has not been taken before.
-	 * acceptable: false for a push that is taken, so that nobody waits for it, but changes nothing.
+	/* Uses a push of the open step or, with takes_late, of an earlier one, at the head of the
+	 * chain, with the partition's lock held. The rank's push of this step has not been taken
+	 * before. acceptable: false for a push that is taken, so that nobody waits for it, but
+	 * changes nothing.
 	 *
 	 *   SHARD_OK    used, or refused
 	 *   SHARD_WAIT  not now: there is no room for the record to the next replica

@@ -81,8 +81,8 @@ enum err_code batch_append(struct batch *b, const struct batch *more, struct err
 /* The examples first .. first+n-1 of a batch, with its features. They borrow the arrays of b. */
 struct batch batch_borrow(const struct batch *b, size_t first, size_t n);
 
-/* Counts how many examples of a sparse batch touch each of its features: touching[nids]. An example that
- * has a feature several times counts once. last: memory for nids numbers. */
+/* Counts how many examples of a sparse batch touch each of its features: touching[nids]. An example
+ * that has a feature several times counts once. last: memory for nids numbers. */
 void batch_count_touching(const struct batch *b, uint32_t *touching, uint32_t *last);
 
 /* Frees the arrays; the batch is empty afterwards. */

@@ -125,8 +125,8 @@ struct dataset {
 	float weight_factor;
 	float *y;       /* real targets (rows, targets), or 0 and 1 (want.two) */
 	size_t targets; /* of each example; known of data without examples, too */
-	/* Models fit the targets (y - target_shift) * target_factor; 0 as the factor: the schema says how, or
-	 * they fit y. y and predictions are in the units of the data. */
+	/* Models fit the targets (y - target_shift) * target_factor; 0 as the factor: the schema
+	 * says how, or they fit y. y and predictions are in the units of the data. */
 	double target_shift, target_factor;
 	int32_t *label; /* want.classes */
 	size_t classes; /* 0 for real targets */
@@ -167,9 +167,9 @@ enum err_code data_load_stream(struct stream *s, const struct data_options *o,
 /* A dataset of numbered examples, without contents. */
 struct dataset *dataset_numbered(size_t rows);
 void dataset_free(struct dataset *d);
-/* Sets target_shift and target_factor of training data with real targets so that models fit targets with the
- * mean 0 and the variance 1. Data with a schema are left as they are, and so are those whose targets are
- * all equal. */
+/* Sets target_shift and target_factor of training data with real targets so that models fit targets
+ * with the mean 0 and the variance 1. Data with a schema are left as they are, and so are those
+ * whose targets are all equal. */
 void dataset_standardize_targets(struct dataset *d);
 /* How models fit target k: as the schema says, or as the data say that have none. */
 struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k);

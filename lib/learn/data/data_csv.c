@@ -15,10 +15,10 @@
 #include "data/data_table.h"
 #include "data/data_uri.h"
 
-/* Columns, one of them the label (by default the last), or several: RFC 4180 with comma, semicolon, tab, bar, or
- * blanks. The first record is a header when a cell that is not a number stands above numbers, when ?label=
- * names one of its cells, or when it has mere text that no row below repeats. Before it a line that begins
- * with # or a bar, and has another number of cells, is a comment.
+/* Columns, one of them the label (by default the last), or several: RFC 4180 with comma, semicolon,
+ * tab, bar, or blanks. The first record is a header when a cell that is not a number stands above
+ * numbers, when ?label= names one of its cells, or when it has mere text that no row below repeats.
+ * Before it a line that begins with # or a bar, and has another number of cells, is a comment.
  *
  * Files of mere numbers are read here, into dense rows. Where the first lines have text or missing
  * cells beside the label, or an option or the model asks for it, data_table.h takes the records; but rows of
@@ -299,8 +299,8 @@ static bool names_column(const char *word)
 	return strcmp(word, "last") != 0 && !num_uint(word, UINT64_MAX, &number);
 }
 
-/* The words of ?label=, as an array of new strings: one, where the whole text names a column, and else the
- * names between its commas. names: of the columns; NULL: they have none. */
+/* The words of ?label=, as an array of new strings: one, where the whole text names a column, and
+ * else the names between its commas. names: of the columns; NULL: they have none. */
 static char **label_words(const struct data_options *o, char *const *names, size_t width, size_t *n)
 {
 	char **word = mem_array(strlen(o->label) + 1, sizeof *word);

@@ -196,8 +196,8 @@ static bool field_room(const struct dataset *d, struct batch *b, size_t nnz)
 	return true;
 }
 
-/* Copies n values of 4 bytes. Examples such as ratings have two or three entries, for which a call of memcpy
- * costs more than the copy. */
+/* Copies n values of 4 bytes. Examples such as ratings have two or three entries, for which a call
+ * of memcpy costs more than the copy. */
 static inline void copy_entries(void *restrict to, const void *restrict from, size_t n)
 {
 	char *y = to;

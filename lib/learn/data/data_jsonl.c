@@ -306,8 +306,8 @@ static enum err_code add_label_key(const struct lines *l, char *word, size_t *la
 	return rc;
 }
 
-/* The columns of labels, in a new array: those of ?label=, which may be one whose name has commas; or the
- * first of some usual names. */
+/* The columns of labels, in a new array: those of ?label=, which may be one whose name has commas;
+ * or the first of some usual names. */
 static enum err_code find_label_keys(const struct lines *l, size_t **out, size_t *n, struct err *e)
 {
 	static const char *const usual[] = { "label", "target", "class", "y" };
@@ -337,7 +337,8 @@ static void free_keys(struct lines *l)
 	buf_release(&l->name);
 }
 
-/* Finds the columns by the first lines, with those of labels in a new array, or takes those of the training data or the files before. */
+/* Finds the columns by the first lines, with those of labels in a new array, or takes those of the
+ * training data or the files before. */
 static enum err_code find_columns(struct lines *l, const json_t *first, size_t **label,
     size_t *nlabels, struct err *e)
 {

@@ -238,8 +238,8 @@ static enum err_code check_new(const struct data_label *l, const struct stream *
 	return ERR_OK;
 }
 
-/* Makes room for the targets of one more row by doubling. The number of rows comes from the file, so a lack of
- * memory is an error and does not abort. */
+/* Makes room for the targets of one more row by doubling. The number of rows comes from the file,
+ * so a lack of memory is an error and does not abort. */
 static enum err_code reserve_label(struct data_label *l, struct err *e)
 {
 	bool classes = l->want.classes || l->want.two;

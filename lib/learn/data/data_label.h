@@ -26,12 +26,12 @@ void data_label_free(struct data_label *l);
 /* Takes the memory of a dataset's targets for these, of which there are none yet. */
 void data_label_reuse(struct data_label *l, struct dataset *old);
 
-/* Sets the number of targets of each row, which is 1 before; called before the first row. ERR_CONFIG: there
- * are several, and classes are wanted. */
+/* Sets the number of targets of each row, which is 1 before; called before the first row.
+ * ERR_CONFIG: there are several, and classes are wanted. */
 enum err_code data_label_set_targets(struct data_label *l, const struct stream *s, size_t n,
     struct err *e);
-/* The next label to be added is that of target k. A row is complete when it has had all of its targets, in
- * any order. */
+/* The next label to be added is that of target k. A row is complete when it has had all of its
+ * targets, in any order. */
 void data_label_select(struct data_label *l, size_t k);
 
 /* Adds a label of the next row; s is for the place in messages. ERR_FORMAT; ERR_CONFIG: classes are
@@ -51,8 +51,8 @@ size_t data_label_count(const struct data_label *l);
 
 /* Adds the labels of a dataset that was read like the training data. ERR_NOMEM. */
 enum err_code data_label_append(struct data_label *l, const struct dataset *d, struct err *e);
-/* Drops the labels behind those of the first n rows, of rows that are dropped or not complete, and the class
- * that the last one has added. */
+/* Drops the labels behind those of the first n rows, of rows that are dropped or not complete, and
+ * the class that the last one has added. */
 void data_label_drop(struct data_label *l, size_t n);
 
 /* Sorts the classes, and hands y or label, the classes and their names over to d. ERR_FORMAT, for

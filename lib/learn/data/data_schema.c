@@ -359,8 +359,8 @@ static bool fill_column(struct data_schema *s, struct data_column *c,
 	    (!c->count || !from->places || add_places(s, c, from->places));
 }
 
-/* Do columns and rows fit each other: a column for each target, and rows that are dense only with few features?
- * Values that were added may make more, but hashed ones are as many as they were. */
+/* Do columns and rows fit each other: a column for each target, and rows that are dense only with
+ * few features? Values that were added may make more, but hashed ones are as many as they were. */
 static bool is_sound(const struct data_schema *s)
 {
 	size_t targets = data_schema_targets(s);

@@ -23,10 +23,10 @@
 
 enum scaling { SCALE_NONE, SCALE_STANDARD, SCALE_MINMAX, SCALE_AUTO };
 static const char *const scaling_name[] = { "none", "standard", "minmax", "auto", NULL };
-/* A column is moderate, and not scaled, if it lies within -1 and 1, is at least MODERATE_RANGE wide, and
- * has whole numbers only, or a deviation of at least MODERATE_DEVIATION, or is more than RARE_DEVIATIONS
- * deviations wide: then nearly all rows have one value, and scaling would make the rare values the largest
- * features. */
+/* A column is moderate, and not scaled, if it lies within -1 and 1, is at least MODERATE_RANGE
+ * wide, and has whole numbers only, or a deviation of at least MODERATE_DEVIATION, or is more than
+ * RARE_DEVIATIONS deviations wide: then nearly all rows have one value, and scaling would make the
+ * rare values the largest features. */
 #define MODERATE_RANGE     0.5
 #define MODERATE_DEVIATION 0.25
 #define RARE_DEVIATIONS    12
@@ -322,8 +322,8 @@ static enum err_code match_by_name(struct data_table *t, const struct stream *s,
 	return ERR_OK;
 }
 
-/* Columns without names are matched by their place; a file with as many columns less as there are targets has
- * no labels. */
+/* Columns without names are matched by their place; a file with as many columns less as there are
+ * targets has no labels. */
 static enum err_code match_by_place(struct data_table *t, const struct stream *s,
     const struct data_table_shape *shape, struct err *e)
 {
@@ -1078,8 +1078,8 @@ static void count_distance(struct figures *f, double v)
 		f->squares += far * far;
 }
 
-/* Calls visit for each cell with the figures of its column; values of categories go to f[numbers], which
- * nobody reads. */
+/* Calls visit for each cell with the figures of its column; values of categories go to f[numbers],
+ * which nobody reads. */
 static void visit_numbers(const struct data_build *b, struct figures *f,
     void (*visit)(struct figures *f, double v))
 {

@@ -60,12 +60,13 @@ struct loss_ops {
 	/* Are the scores probabilities of the classes? */
 	bool probabilities;
 
-	/* For LOSS_CLASSES, which have only these: they replace the outputs of whole batches as loss_grad
-	 * and loss_scores do, and return the summed loss. */
+	/* For LOSS_CLASSES, which have only these: they replace the outputs of whole batches as
+	 * loss_grad and loss_scores do, and return the summed loss. */
 	double (*grad_rows)(const struct batch *b, size_t outputs, float *f);
 	double (*score_rows)(const struct batch *b, size_t outputs, float *f);
-	/* For other losses: replaces column k of the outputs by the gradient, and returns the summed loss of
-	 * target k, as `at` would for each example, but faster. NULL: `at` is called. */
+	/* For other losses: replaces column k of the outputs by the gradient, and returns the
+	 * summed loss of target k, as `at` would for each example, but faster. NULL: `at` is
+	 * called. */
 	double (*grad_column)(const struct batch *b, size_t outputs, size_t k, float *f);
 };
 

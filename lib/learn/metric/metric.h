@@ -30,8 +30,8 @@ struct metric_scores {
 };
 
 /* A batch, which has passed model_check, with the scores (rows * outputs) and the summed loss of
- * model_forward. An example counts by its weight. Real targets are measured one by one, each with a summary
- * of its own, and the metric is the mean over the targets. */
+ * model_forward. An example counts by its weight. Real targets are measured one by one, each with a
+ * summary of its own, and the metric is the mean over the targets. */
 struct metric_batch {
 	struct metric_scores of;
 	const struct batch *batch;

@@ -10,8 +10,8 @@ struct metrics {
 	struct metric_scores of;
 	uint64_t n;
 	double weight; /* of all examples */
-	/* by metric, a summary for each target; metrics that need the same summary have the same pointer;
-	 * NULL: the metric does not suit the scores */
+	/* by metric, a summary for each target; metrics that need the same summary have the same
+	 * pointer; NULL: the metric does not suit the scores */
 	void *summary[METRICS];
 };
 

@@ -68,8 +68,8 @@ struct model_shape {
 	const char *loss;       /* as job.loss; NULL is "auto" */
 	/* weight of each class, in gradients alone; NULL: all are 1. Ignored without classes. */
 	const float *class_weight;
-	/* MODEL_REAL: how tables fit each target, unless the loss forbids it, while batches, scores, losses
-	 * and their arguments are in the units of y. NULL: as it is. */
+	/* MODEL_REAL: how tables fit each target, unless the loss forbids it, while batches,
+	 * scores, losses and their arguments are in the units of y. NULL: as it is. */
 	const struct target_scaling *scaling;
 	/* For model custom only: */
 	const struct model_table *table;
@@ -124,11 +124,12 @@ enum {
 	MODEL_TAKES_REAL = 1 << LOSS_REAL,
 	MODEL_TAKES_TWO = 1 << LOSS_TWO,
 	MODEL_TAKES_CLASSES = 1 << LOSS_CLASSES,
-	/* Parameters are learned in steps of a size that does not depend on the data, so that real targets
-	 * must have a usual size. */
+	/* Parameters are learned in steps of a size that does not depend on the data, so that real
+	 * targets must have a usual size. */
 	MODEL_SCALES_REAL = 1 << 8,
-	/* By default the weights have a prior of variance 1, as scikit-learn's LogisticRegression(C=1): l2 is
-	 * 1 by the number of examples, and the l2 of the defaults only where that is not known. */
+	/* By default the weights have a prior of variance 1, as scikit-learn's
+	 * LogisticRegression(C=1): l2 is 1 by the number of examples, and the l2 of the defaults
+	 * only where that is not known. */
 	MODEL_PRIOR = 1 << 9,
 	/* Examples may have several real targets. */
 	MODEL_TAKES_SEVERAL = 1 << 10,
@@ -185,9 +186,9 @@ enum err_code model_check_inputs(const struct model *m, const struct batch *b, s
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[]);
 
-/* Writes scores (b->rows, outputs): by the task the value of each target; the probability of
- * class 1; the probability of each class; for words the loss. A table by class has a row for each class, in
- * order; drawn classes have no effect. Returns the loss times the weight, summed over the
+/* Writes scores (b->rows, outputs): by the task the value of each target; the probability of class
+ * 1; the probability of each class; for words the loss. A table by class has a row for each class,
+ * in order; drawn classes have no effect. Returns the loss times the weight, summed over the
  * examples; 0 for a batch without targets (y and label NULL). */
 double model_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores);

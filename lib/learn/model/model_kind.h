@@ -20,8 +20,8 @@ struct model_kind {
 	size_t (*scratch)(const struct model *m);
 	/* Number of floats that a batch needs besides. NULL: none. */
 	size_t (*shared_scratch)(const struct model *m);
-	/* As model_grad and model_forward, but b has the targets as tables fit them, and so has scores; b has at
-	 * least one example. */
+	/* As model_grad and model_forward, but b has the targets as tables fit them, and so has
+	 * scores; b has at least one example. */
 	double (*grad)(struct model *m, const struct batch *b, const float *const params[],
 	    float *const grads[]);
 	double (*forward)(struct model *m, const struct batch *b, const float *const params[],
@@ -42,7 +42,8 @@ struct model {
 	struct target_scaling *scaling; /* of each output; NULL: targets are not scaled */
 	bool tanh;
 	enum model_task task;
-	/* of each output, or one for all classes, as tables fit scaled targets; ops NULL: the kind has its own */
+	/* of each output, or one for all classes, as tables fit scaled targets; ops NULL: the kind
+	 * has its own */
 	struct loss_spec *loss;
 	size_t outputs;
 	struct model_table *tables;

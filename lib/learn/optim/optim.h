@@ -79,9 +79,9 @@ struct optim_rule {
 	/* Raised when the same vectors get another meaning, so that state which was saved before is not taken
 	 * for state of now. */
 	unsigned state_version;
-	/* The vector has one value for each row, not for each parameter. When a job changes its rule, a
-	 * vector is kept if the new rule has one of the same name, so vectors of one name must have the same
-	 * meaning and the same vector_by_row. */
+	/* The vector has one value for each row, not for each parameter. When a job changes its
+	 * rule, a vector is kept if the new rule has one of the same name, so vectors of one name
+	 * must have the same meaning and the same vector_by_row. */
 	bool vector_by_row[OPTIM_VECTORS_MAX];
 	/* True: without l2, an element whose gradient is 0 keeps its parameter and its vectors bit for
 	 * bit, so that a sparse gradient changes few elements.  The planner expects short pulls of

@@ -15,9 +15,9 @@
 /* Bytes of a block in struct stat: stat(3type). */
 #define STAT_BLOCK 512
 
-/* The bytes begin behind one cache line, as large arrays do (core/mem.h).  At the beginning of a page they
- * would have the same addresses modulo 4096 as the buffers they are copied to, and a processor may take a
- * load from one array for dependent on a store to the other. */
+/* The bytes begin behind one cache line, as large arrays do (core/mem.h). At the beginning of a
+ * page they would have the same addresses modulo 4096 as the buffers they are copied to, and a
+ * processor may mistake a load from one array for a load of what was just stored to the other. */
 struct lent {
 	uint8_t *at;
 	size_t size; /* of the mapping */

@@ -123,9 +123,9 @@ enum err_code conn_share(struct conn *c, struct err *e);
 /* Server: show this memory to the other end when it shares memory.  Call it before conn_read; the memory
  * must outlive the conn. */
 void conn_publish(struct conn *c, const struct published *p);
-/* Client: lend this memory to the server when the conn shares memory.  If the server accepts it, payloads
- * of conn_lend that lie there are not copied: the server reads them there, and they must not change while
- * conn_is_lending.  Call it before conn_share; the memory must outlive the conn. */
+/* Client: lend this memory to the server when the conn shares memory. If the server accepts it,
+ * payloads of conn_lend that lie there are not copied: the server reads them there, and they must
+ * not change while conn_is_lending. Call it before conn_share; the memory must outlive the conn. */
 void conn_lend_from(struct conn *c, const struct lent *l);
 /* Client: are there records whose payload the server has yet to read from lent memory? */
 bool conn_is_lending(const struct conn *c);

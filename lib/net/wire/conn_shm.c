@@ -73,8 +73,8 @@ void conn_count_published(struct conn *c, uint64_t sent, uint64_t received)
 	c->bytes_in += received;
 }
 
-/* Map the memory that the client lends, if it has passed its descriptor.  Without it the client copies all
- * payloads into the ring. */
+/* Map the memory that the client lends, if it has passed its descriptor. Without it the client
+ * copies all payloads into the ring. */
 static enum err_code map_loan(struct conn *c, struct record *answer, struct err *e)
 {
 	struct err no_memory;
@@ -181,8 +181,8 @@ void conn_commit_shared(struct conn *c, uint8_t *room, const struct record *r)
 	c->mem.must_wake |= shm_commit(c->mem.shm, RECORD_HEADER + r->len);
 }
 
-/* Writes a queued record whose payload is in lent memory, where the other end reads it. False: there is no
- * room. */
+/* Writes a queued record whose payload is in lent memory, where the other end reads it. False:
+ * there is no room. */
 static bool put_lent(struct conn *c, const struct out *o, uint64_t offset)
 {
 	uint8_t *at = shm_reserve(c->mem.shm, RECORD_HEADER + LENT_PLACE);
@@ -250,8 +250,9 @@ static enum err_code drain_wakes(struct conn *c, bool *end, struct err *e)
 	return n >= 0 || errno == EAGAIN ? ERR_OK : err_sys(e, ERR_CLOSED, "read from %s", c->peer);
 }
 
-/* Take the record at `at`.  The other end can change the memory at any time, so header, place and payload
- * are copied before they are checked and used.  *taken: bytes of the record, wherever its payload was. */
+/* Take the record at `at`. The other end can change the memory at any time, so header, place and
+ * payload are copied before they are checked and used. *taken: bytes of the record, wherever its
+ * payload was. */
 static enum err_code take_shared_record(struct conn *c, const uint8_t *at, size_t there,
     size_t *taken, struct err *e)
 {

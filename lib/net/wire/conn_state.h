@@ -24,8 +24,8 @@
  * key could make a msg1 in another's name. */
 enum conn_state { CONN_WAIT_MSG1, CONN_WAIT_HELLO, CONN_WAIT_MSG2, CONN_WAIT_FIRST, CONN_LIVE };
 
-/* Descriptors that one record passes, in this order: a client passes the rings and, if it lends any, its
- * lent memory; a server passes its published memory. */
+/* Descriptors that one record passes, in this order: a client passes the rings and, if it lends
+ * any, its lent memory; a server passes its published memory. */
 #define PASSED_MOST 2
 /* The number of an absent descriptor. */
 #define NO_DESCRIPTOR (-1)
@@ -77,19 +77,19 @@ struct conn_writing {
 	size_t queued; /* bytes in the queue */
 };
 
-/* Shared memory (conn_shm.c).  pass: the descriptors to send with REC_SHARE; passed: those that were
- * received.  published: the memory that a server shows; view: that which a client sees; lent: the memory
- * that a client lends; loan: that which a server sees; NULL: none.  shares_out: new records are sent
- * through shared memory; shares_in: records are read from there.  must_wake: the other end sleeps and
- * there is news for it. */
+/* Shared memory (conn_shm.c). pass: the descriptors to send with REC_SHARE; passed: those that were
+ * received. published: the memory that a server shows; view: that which a client sees; lent: the
+ * memory that a client lends; loan: that which a server sees; NULL: none. shares_out: new records
+ * are sent through shared memory; shares_in: records are read from there. must_wake: the other end
+ * sleeps and there is news for it. */
 struct conn_sharing {
 	struct shm *shm; /* NULL: none */
 	const struct published *published;
 	struct published_view *view;
 	const struct lent *lent;
 	struct lent_view *loan;
-	/* Client: the server reads `lent`; and the last record whose payload is there ends at this position
-	 * of the ring. */
+	/* Client: the server reads `lent`; and the last record whose payload is there ends at this
+	 * position of the ring. */
 	bool lends;
 	uint64_t lent_until;
 	bool borrows; /* server: it accepts lent memory */

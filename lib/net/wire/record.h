@@ -43,8 +43,8 @@ enum record_flag {
 	RECORD_TRAINED = 4096,
 	/* PULL: an answer may name a place in published memory; PULLED: this one does */
 	RECORD_PLACE = 8192,
-	/* SHARE of a server: it reads the memory that the client lends.  Other records, in shared memory
-	 * alone: the payload lies in lent memory (socket/lent.h) */
+	/* SHARE of a server: it reads the memory that the client lends. Other records, in shared
+	 * memory alone: the payload lies in lent memory (socket/lent.h) */
 	RECORD_LENT = 16384,
 };
 

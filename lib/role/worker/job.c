@@ -202,8 +202,8 @@ static enum err_code agree_on_head(struct job *j, const struct job_source *from,
 	return rc;
 }
 
-/* Decides how the model fits the targets of data that have no schema: as before, if the job goes on with a
- * model (base), otherwise by these data. */
+/* Decides how the model fits the targets of data that have no schema: as before, if the job goes on
+ * with a model (base), otherwise by these data. */
 static void choose_target_scaling(struct job *j, const struct data_want *want)
 {
 	const struct model_info *info = model_info_find(j->conf.job.model);
@@ -688,7 +688,8 @@ static enum table_init table_init_of(const struct job *j, const struct model_tab
 	                                   : TABLE_ZEROS;
 }
 
-/* The mean of the first target of the examples that the model is trained on, as the tables fit them; 0 where there are none. */
+/* The mean of the first target of the examples that the model is trained on, as the tables fit
+ * them; 0 where there are none. */
 static double mean_target(const struct job *j)
 {
 	const struct dataset *d = j->train;

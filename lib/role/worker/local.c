@@ -25,8 +25,8 @@ struct local {
 	float **state;
 	/* by sparse table, with local steps: the rule's vectors of its rows */
 	struct local_rows **rows;
-	/* The examples of one local step, and by table the parameters that they use: of a sparse table a
-	 * copy of their rows, of a dense one w. */
+	/* The examples of one local step, and by table the parameters that they use: of a sparse
+	 * table a copy of their rows, of a dense one w. */
 	struct batch_slice slice;
 	float **used, **copy;
 	size_t *copy_cap;          /* floats in copy[i] */
@@ -206,8 +206,8 @@ static void sum_gradient(struct local *l, struct params *p, const struct batch *
 
 /* ---- local steps ---- */
 
-/* Counts, for rules whose l2 acts once for each example, how many examples of the step touch each of its
- * rows. */
+/* Counts, for rules whose l2 acts once for each example, how many examples of the step touch each
+ * of its rows. */
 static void count_touching(struct local *l)
 {
 	const struct batch *b = &l->slice.b;
@@ -240,8 +240,8 @@ static enum err_code copy_used_rows(struct local *l, size_t i, struct err *e)
 	return ERR_OK;
 }
 
-/* Does a local step on the batch b use only some rows of table i, those of l->slice? It uses all rows that
- * a program names, and those of all classes of the push. */
+/* Does a local step on the batch b use only some rows of table i, those of l->slice? It uses all
+ * rows that a program names, and those of all classes of the push. */
 static bool is_cut(const struct local *l, const struct params *p, const struct batch *b, size_t i)
 {
 	const struct model_table *m = &l->job->table[i];

@@ -31,7 +31,8 @@ static enum err_code reserve_table(struct params *p, size_t i, size_t floats, st
 	return ERR_OK;
 }
 
-/* Floats of all dense tables that workers reduce, or of those that they push, each rounded up to ALIGNED. */
+/* Floats of all dense tables that workers reduce, or of those that they push, each rounded up to
+ * ALIGNED. */
 static size_t count_dense(const struct params *p, bool reduced)
 {
 	size_t n = 0;

@@ -57,8 +57,8 @@ struct params {
 };
 
 /* Finds the model's tables in the client's layout and allocates room. ERR_NOTFOUND, ERR_NOMEM. job
- * and client are borrowed; call params_new before the client's first pull or push, because it allocates the
- * client's gradients. */
+ * and client are borrowed; call params_new before the client's first pull or push, because it
+ * allocates the client's gradients. */
 enum err_code params_new(const struct job *job, struct client *client, struct params *out,
     struct err *e);
 void params_release(struct params *p);

@@ -58,6 +58,7 @@ criteo() {
 	both_modes mf .eval.rmse at_most 0.93
 }
 
+# bats test_tags=slow
 @test "observations, bpr: NDCG at 10 of 0.36, from ps-work eval too" {
 	need_data ml-100k/u1.base.gz ml-100k/u1.test.gz
 	cat >bpr.json <<-END
@@ -122,6 +123,7 @@ criteo() {
 	both_modes deep .eval.auc at_least 0.915
 }
 
+# bats test_tags=slow
 @test "Shakespeare's words: the loss falls, and a son's nearest are of the family" {
 	need_data text/tinyshakespeare.txt.gz
 	cat >words.json <<-END
@@ -304,7 +306,7 @@ fitted() {
 
 @test "regression with vectors does not depend on the unit of the targets" {
 	for scale in 1 1000; do
-		echo '{ "job": { "model": "fm", "loss": "squared", "data": "fit'$scale'.txt", "eval": "fit'$scale'.txt" }, "deterministic": true }' >fit.json
+		echo '{ "job": { "model": "fm", "loss": "squared", "data": "fit'$scale'.txt", "eval": "fit'$scale'.txt", "epochs": 20 }, "deterministic": true }' >fit.json
 		fitted $scale
 		at_least .eval.r2 0.95
 		res .eval.r2 >r2.$scale
@@ -317,7 +319,7 @@ fitted() {
 		paste "r2.$scale" more | awk '{ d = $1 - $2; exit !(d < 1e-6 && d > -1e-6) }'
 	done
 	paste r2.1 r2.1000 | awk '{ d = $1 - $2; exit !(d < 1e-4 && d > -1e-4) }'
-	echo '{ "job": { "model": "fm", "loss": "squared", "data": "fit1.txt", "eval": "fit1.txt", "scale": "none" } }' >fit.json
+	echo '{ "job": { "model": "fm", "loss": "squared", "data": "fit1.txt", "eval": "fit1.txt", "epochs": 20, "scale": "none" } }' >fit.json
 	fitted 1
 	at_most .eval.r2 0.95
 }

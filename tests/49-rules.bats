@@ -234,6 +234,7 @@ measured() {
 	jq -s "map(select(.kind == \"cluster\")) | last | .$1" "$T/$2.run/metrics.jsonl"
 }
 
+# bats test_tags=slow
 @test "rows on arrival beside layers in bsp: on clicks as good as bsp, by as many steps" {
 	need_data criteo-80k/train60k.ffm.zst criteo-80k/test20k.ffm.zst
 	cat >clicks.json <<-END

@@ -500,7 +500,7 @@ static void lends_unsealed(void)
 	meet(&client, &server, false);
 	if (lent_new(LENT, &memory, &e))
 		abort();
-	/* The same number, another file. */
+	/* The number of the descriptor now belongs to another file. */
 	zero = open("/dev/zero", O_RDWR | O_CLOEXEC);
 	if (dup2(zero, lent_fd(memory)) < 0)
 		abort();

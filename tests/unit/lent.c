@@ -77,7 +77,7 @@ static void copies(void)
 	close_both();
 }
 
-/* What the owner could do to a reader, and a reader to the owner. */
+/* The owner cannot harm a reader, and a reader cannot change the memory. */
 static void sealed(void)
 {
 	uint8_t got[4096], *at;

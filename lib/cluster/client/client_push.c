@@ -161,7 +161,7 @@ void client_encode_free_residuals(struct client *c)
 
 /* ---- memory for gradients ---- */
 
-/* Memory that the client can lend.  NULL: the transport needs none, or the system has none. */
+/* Allocates memory that the client can lend. NULL: the transport needs none, or the system has none. */
 static float *lend_gradients(struct client *c, size_t n)
 {
 	struct err e;
@@ -196,8 +196,8 @@ void client_free_gradients(struct client *c)
 	c->gradients = (struct gradients){ 0 };
 }
 
-/* A session that ends without an answer for a push leaves its server perhaps with a record of it
- * that is still to be read. The push is then repeated, so that its receipt says that the server has
+/* A session that ends without an answer for a push may leave its server with a record of it that is
+ * still to be read. The push is then repeated, so that its receipt says that the server has
  * it, and the record is a duplicate, whose values do not count. */
 bool client_is_lending(const struct client *c)
 {

@@ -13,7 +13,7 @@
  * cells, NUM_S of this number, the number of cells of the first line, and data_cells_width_remedy. */
 #define DATA_CELLS_WIDTH "has %zu column%s, but the first line has %zu; %s"
 
-/* What a user can do about the record of n cells in this line, where the first line has `width`. Static
+/* Returns the remedy for the record of n cells in this line, where the first line has `width`. Static
  * text. */
 const char *data_cells_width_remedy(size_t n, size_t width, uint64_t line);
 

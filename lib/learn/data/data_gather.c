@@ -207,7 +207,7 @@ static inline void copy_entries(void *restrict to, const void *restrict from, si
 		memcpy(y, x, n * 4);
 		return;
 	}
-	/* By the bits of n, because compilers make a call of a loop. */
+	/* The bits of n decide, because compilers replace a loop by a call of memcpy. */
 	if (n & 4)
 		memcpy(y, x, 16);
 	if (n & 2)

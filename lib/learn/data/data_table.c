@@ -322,8 +322,8 @@ static enum err_code match_by_name(struct data_table *t, const struct stream *s,
 	return ERR_OK;
 }
 
-/* Columns without names are matched by their place; a file with as many columns less as there are
- * targets has no labels. */
+/* Matches columns without names by their place. A file that lacks as many columns as there are targets
+ * has no labels. */
 static enum err_code match_by_place(struct data_table *t, const struct stream *s,
     const struct data_table_shape *shape, struct err *e)
 {

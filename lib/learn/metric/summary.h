@@ -30,8 +30,8 @@ extern const struct metric_summary_ops summary_probabilities;
 struct class_counts {
 	size_t classes;
 	struct class_count {
-		/* weights of the examples that are of this class and predicted as it; that are
-		 * predicted as it; that are of it */
+		/* sums of weights: of the examples of this class that are predicted as this class,
+		 * of all examples that are predicted so, and of all examples of this class */
 		double both, predicted, real;
 	} * class;
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "math/copy.h"
 #include "math/gemv.h"
 #include "math/vec.h"
 #include "tap.h"
@@ -380,8 +381,28 @@ static void test_gemv(void)
 	ok(bad_sums == 0, "gemv_transposed: the rows in order, over NaN (%zu wrong)", bad_sums);
 }
 
+/* copy_past_caches at every length and alignment: the floats that it names and no others. */
+static void test_copy(void)
+{
+	float from[MAXN + SHIFTS], to[MAXN + 2 * SHIFTS], want[MAXN + 2 * SHIFTS];
+	size_t bad = 0;
+
+	fill(MAXN + SHIFTS, from);
+	for (size_t shift = 0; shift < SHIFTS; shift++) {
+		for (size_t n = 0; n <= MAXN; n++) {
+			fill(MAXN + 2 * SHIFTS, to);
+			memcpy(want, to, sizeof want);
+			memcpy(want + shift, from + SHIFTS - 1 - shift, n * sizeof *want);
+			copy_past_caches(to + shift, from + SHIFTS - 1 - shift, n);
+			bad += memcmp(to, want, sizeof want) != 0;
+		}
+	}
+	ok(bad == 0, "copy_past_caches: the same bits, and nothing beside them (%zu wrong)", bad);
+}
+
 int main(void)
 {
+	test_copy();
 	test_gemv();
 	test_elementwise();
 	test_sums();

@@ -4,6 +4,7 @@
 #include "codec/codec.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
+#include "math/copy.h"
 #include "math/vec.h"
 #include "shard/past_values.h"
 #include "shard/repl.h"
@@ -403,37 +404,45 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
 	return h;
 }
 
-/* Values updated at a time where changes are logged: the values and their former state stay in the
- * first-level cache. */
-#define STAMPED 2048u
+/* Values that are updated aside at a time: they stay in the first-level cache. */
+#define ASIDE 2048u
 
 /* Applies the rule to all values of a dense partition, with the gradient g. The number of the
  * update, from which rules such as Adam compute their bias correction, counts from `born`. A rule of whole
  * tables changes nearly every value, so its changes are not logged one by one. Does not change p->version
- * or p->step; the caller does. */
+ * or p->step; the caller does.
+ *
+ * Values whose changes are logged, or which other processes read, are updated aside, in a copy: the
+ * log compares the copy with the values, and published values are stored past the caches that hold
+ * what those processes read last. */
 static void update_dense(struct part *p, const struct optim_hyper *h,
     const struct optim_gradient *g)
 {
 	const struct optim_rule *rule = p->optim.rule;
 	bool logs = p->dense.stamps && !rule->whole_tables;
-	size_t piece = logs ? STAMPED : p->n;
-	float *vector[OPTIM_VECTORS_MAX], old[STAMPED];
+	bool aside = (logs || p->dense.published) && !rule->whole_tables;
+	size_t piece = aside ? ASIDE : p->n;
+	float *vector[OPTIM_VECTORS_MAX], copy[ASIDE];
 
 	part_begin_change(p);
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
 		struct optim_gradient some = { g->values + at, g->scale, g->examples, g->touching,
 			0 };
+		float *w = p->dense.w + at;
 
 		for (unsigned k = 0; k < rule->nvectors; k++)
 			vector[k] = p->dense.state + k * (size_t)p->n + at;
-		if (logs)
-			memcpy(old, p->dense.w + at, n * sizeof *old);
-		rule->step(h, p->version + 1 - p->rule_began, p->table->decay, n, p->dense.w + at,
+		if (aside)
+			memcpy(copy, w, n * sizeof *copy);
+		rule->step(h, p->version + 1 - p->rule_began, p->table->decay, n, aside ? copy : w,
 		    vector, &some);
 		if (logs)
-			change_log_note(p->dense.stamps, p->version + 1, at, n, old,
-			    p->dense.w + at);
+			change_log_note(p->dense.stamps, p->version + 1, at, n, w, copy);
+		if (p->dense.published && aside)
+			copy_past_caches(w, copy, n);
+		else if (aside)
+			memcpy(w, copy, n * sizeof *copy);
 	}
 	part_end_change(p);
 	if (p->dense.stamps && !logs)

@@ -128,6 +128,7 @@ struct place {
 	int lock;
 	struct conf conf;
 	bool has_conf;
+	bool coordinates; /* this process is the coordinator */
 	struct identity id;
 	char *sock;
 };
@@ -209,23 +210,21 @@ static enum err_code hold_run_directory(struct place *p, struct err *e)
 	return e->code;
 }
 
-/* Find the run directory, configuration and identity for the options.  *coordinator becomes true
- * where a cluster file or --read-only makes this process the coordinator. */
-static enum err_code find_server_place(const struct options *o, const char *file, bool *coordinator,
-    int signals, struct place *p, struct err *e)
+/* Find the run directory, configuration and identity for the options.  A cluster file and
+ * --read-only make this process the coordinator. */
+static enum err_code find_server_place(const struct options *o, const char *file, int signals,
+    struct place *p, struct err *e)
 {
 	const char *name = o->name ? o->name : "server-0";
 	enum err_code rc = ERR_OK;
 
 	p->lock = -1;
-	if (o->read_only) {
-		*coordinator = true;
+	p->coordinates = o->coordinator || o->no_store || o->read_only || file;
+	if (o->read_only)
 		return prepare_read_only(o, signals, p, e);
-	}
 	if (o->join)
 		return identity_from_join(o->join, &p->id, e);
 	if (file) {
-		*coordinator = true;
 		rc = load_own_cluster(o, file, p, e);
 	} else if (!o->run_dir) {
 		rc = err_set(e, ERR_USAGE,
@@ -237,10 +236,10 @@ static enum err_code find_server_place(const struct options *o, const char *file
 			    o->run_dir);
 		else
 			rc = read_run_config(p, e);
-		if (!rc && *coordinator)
+		if (!rc && p->coordinates)
 			rc = hold_run_directory(p, e);
 	}
-	return rc ? rc : find_own_identity(p, *coordinator ? "coordinator" : name, e);
+	return rc ? rc : find_own_identity(p, p->coordinates ? "coordinator" : name, e);
 }
 
 static void place_release(struct place *p, struct options *o)
@@ -314,6 +313,42 @@ static void reload_keys(struct server *s, struct service *service, struct log *l
 	service_reloaded(service);
 }
 
+/* How far the server has come in leaving; serve_until_end has the states. */
+struct departure {
+	bool leaving;  /* it has been asked to leave */
+	bool saving;   /* and waits for a checkpoint */
+	int signal;    /* asked it */
+	int64_t until; /* end of the grace period of this state; 0: it has none */
+};
+
+static void begin_leaving(struct server *s, int sig, struct departure *d, struct service *service,
+    struct log *log)
+{
+	d->leaving = true;
+	d->signal = sig;
+	log_info(log, "SIG%s: leaving", sigabbrev_np(sig));
+	d->saving = server_leave(s, sig);
+	d->until = clock_now() + (d->saving ? SAVE_GRACE_MS : LEAVE_GRACE_MS) * NSEC_PER_MSEC;
+	service_stopping(service, (SAVE_GRACE_MS + LEAVE_GRACE_MS) * NSEC_PER_MSEC);
+}
+
+static void leave_without_checkpoint(struct server *s, struct departure *d, struct log *log)
+{
+	d->saving = false;
+	log_warn(log, "the checkpoint was not finished in time; leaving without it");
+	server_leave(s, d->signal);
+	d->until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
+}
+
+/* Reports why the server ends (why->code may be ERR_OK). Returns the exit code. */
+static int report_end(struct service *service, const struct err *why, struct log *log)
+{
+	if (why->code)
+		log_error(log, "%s", why->msg);
+	service_close(service, why);
+	return err_exit_code(why->code);
+}
+
 /* The main loop: wait for signals, the end of the server and the removal of the run directory (dir
  * watches it).  Returns the exit code.
  *
@@ -333,37 +368,24 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 {
 	struct pollfd p[3] = { { signals, POLLIN, 0 }, { server_fd(s), POLLIN, 0 },
 		{ dir->fd, POLLIN, 0 } };
-	int64_t until = 0;
-	bool leaving = false, saving = false;
-	int sig, asked_by = 0;
+	struct departure departure = { 0 };
 	struct err why;
+	int sig;
 
 	for (;;) {
-		bool over = until && clock_now() >= until;
-
-		if (over && !saving)
-			return 0;
-		if (over) {
-			saving = false;
-			log_warn(log,
-			    "the checkpoint was not finished in time; leaving without it");
-			server_leave(s, asked_by);
-			until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
+		if (departure.until && clock_now() >= departure.until) {
+			if (!departure.saving)
+				return 0;
+			leave_without_checkpoint(s, &departure, log);
 			continue;
 		}
-		poll(p, 3, poll_timeout(until, service_turn(service)));
-		if (server_ended(s, &why)) {
-			if (why.code)
-				log_error(log, "%s", why.msg);
-			service_close(service, &why);
-			return err_exit_code(why.code);
-		}
+		poll(p, 3, poll_timeout(departure.until, service_turn(service)));
+		if (server_ended(s, &why))
+			return report_end(service, &why, log);
 		if (p[2].revents && rundir_watch_gone(dir)) {
 			err_set(&why, ERR_FAILED,
 			    "the run directory was deleted, so no process can reach this one; it ends");
-			log_error(log, "%s", why.msg);
-			service_close(service, &why);
-			return err_exit_code(why.code);
+			return report_end(service, &why, log);
 		}
 		if (!p[0].revents)
 			continue;
@@ -374,15 +396,9 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 			break;
 		case SIGTERM:
 		case SIGINT:
-			if (leaving)
+			if (departure.leaving)
 				return 128 + SIGTERM;
-			leaving = true;
-			asked_by = sig;
-			log_info(log, "SIG%s: leaving", sigabbrev_np(sig));
-			saving = server_leave(s, asked_by);
-			until = clock_now() +
-			    (saving ? SAVE_GRACE_MS : LEAVE_GRACE_MS) * NSEC_PER_MSEC;
-			service_stopping(service, (SAVE_GRACE_MS + LEAVE_GRACE_MS) * NSEC_PER_MSEC);
+			begin_leaving(s, sig, &departure, service, log);
 			break;
 		case SIGUSR1:
 			if (!server_checkpoint(s))
@@ -479,22 +495,73 @@ static enum err_code start_follower(struct follower *m, struct server *s, int64_
 	return follower_start(m, &target, fresh, e);
 }
 
+/* Begins the logs of the server and of the read replica's follower, at the level of the option or
+ * of the cluster file. */
+static void begin_logs(const struct options *o, struct place *p, struct log *log)
+{
+	log_init(log,
+	    o->name           ? o->name
+	        : o->join     ? p->id.name
+	        : o->no_store ? "coordinator"
+	                      : "server-0",
+	    2, LOG_LEVEL_INFO);
+	if (o->log_level || p->has_conf)
+		atomic_store(&log->level,
+		    log_level_parse(o->log_level ? o->log_level : p->conf.log_level));
+	atomic_store(&p->follower_log.level, atomic_load(&log->level));
+}
+
+/* Fills all but the sockets. Texts are borrowed. */
+static void configure_server(const struct options *o, const char *file, struct place *p,
+    struct server_config *cfg)
+{
+	cfg->id = &p->id;
+	cfg->conf = p->has_conf ? &p->conf : NULL;
+	cfg->coordinator = p->coordinates ? &coordinator_role : NULL;
+	cfg->role = o->relay ? &relay_role : o->no_store ? NULL : &store_role;
+	cfg->zone = o->zone;
+	cfg->index = server_index(o->name);
+	cfg->listen = o->listen;
+	cfg->iface = o->iface;
+	cfg->advertise = o->advertise;
+	cfg->unix_path = p->sock;
+	cfg->threads = (unsigned)o->threads;
+	cfg->resume = file || o->read_only ? p->resume : o->resume;
+	cfg->force_new = o->force_new;
+}
+
+/* Serves until the end and stops the server. A follower is closed before the server that it feeds
+ * stops. Returns the exit code. */
+static int run_server(struct server *s, int signals, struct place *p, struct log *log)
+{
+	struct rundir_watch dir = { -1, -1 };
+	struct service service;
+	int code;
+
+	service_open(&service, s);
+	watch_run_dir(p, &dir, log);
+	code = serve_until_end(s, signals, &service, &dir, log);
+	rundir_watch_close(&dir);
+	follower_close(p->follower);
+	p->follower = NULL;
+	server_stop(s);
+	notify_close(&service.notify);
+	return code;
+}
+
 /* The order matters. Core dumps are switched off before keys are read; signals are blocked before
- * any thread exists, so that all threads inherit the mask and only the signalfd sees them. A follower
- * is closed before the server that it feeds stops. */
+ * any thread exists, so that all threads inherit the mask and only the signalfd sees them. */
 int main(int argc, char **argv)
 {
 	struct options o = { .fresh = -1 };
 	struct place place = { 0 };
 	struct err e = { 0 };
-	struct server_config cfg = { .index = -1 };
+	struct server_config cfg = { 0 };
 	struct rlimit no_core = { 0, 0 };
 	struct server *s = NULL;
-	struct service service;
-	struct rundir_watch dir = { -1, -1 };
 	struct log log;
+	const char *file;
 	int nargs, signals, code;
-	bool coordinates;
 
 	output_begin();
 	switch (opt_parse(&spec, &o, argc, argv, &nargs)) {
@@ -506,58 +573,28 @@ int main(int argc, char **argv)
 		break;
 	}
 	setrlimit(RLIMIT_CORE, &no_core); /* keys are in memory */
-	if (!nargs && !o.run_dir && !o.join)
+	file = nargs ? argv[1] : NULL;
+	if (!file && !o.run_dir && !o.join)
 		o.join = identity_join_file(NULL);
 	if (has_contradiction(&o, nargs))
 		return 2;
 	signals = block_server_signals();
-	if (key_init(&e))
+	if (key_init(&e) || take_activation_sockets(&cfg, &e))
 		return report_fatal(&e);
-	coordinates = o.coordinator || o.no_store;
-	if (take_activation_sockets(&cfg, &e))
-		return report_fatal(&e);
-	if (find_server_place(&o, nargs ? argv[1] : NULL, &coordinates, signals, &place, &e)) {
+	if (find_server_place(&o, file, signals, &place, &e)) {
 		place_release(&place, &o);
 		return report_fatal(&e);
 	}
-	log_init(&log,
-	    o.name           ? o.name
-	        : o.join     ? place.id.name
-	        : o.no_store ? "coordinator"
-	                     : "server-0",
-	    2, LOG_LEVEL_INFO);
-	if (o.log_level || place.has_conf)
-		atomic_store(&log.level,
-		    log_level_parse(o.log_level ? o.log_level : place.conf.log_level));
-	atomic_store(&place.follower_log.level, atomic_load(&log.level));
-	cfg.id = &place.id;
-	cfg.conf = place.has_conf ? &place.conf : NULL;
-	cfg.coordinator = coordinates ? &coordinator_role : NULL;
-	cfg.role = o.relay ? &relay_role : o.no_store ? NULL : &store_role;
-	cfg.zone = o.zone;
-	cfg.index = server_index(o.name);
-	cfg.listen = o.listen;
-	cfg.iface = o.iface;
-	cfg.advertise = o.advertise;
-	cfg.unix_path = place.sock;
-	cfg.threads = (unsigned)o.threads;
-	cfg.resume = nargs || o.read_only ? place.resume : o.resume;
-	cfg.force_new = o.force_new;
+	begin_logs(&o, &place, &log);
+	configure_server(&o, file, &place, &cfg);
 	cfg.log = &log;
 	if (server_start(&cfg, &s, &e) ||
 	    (place.follower &&
 	        start_follower(place.follower, s, o.fresh < 0 ? FRESH : o.fresh, &e))) {
 		code = report_fatal(&e);
 	} else {
-		service_open(&service, s);
-		watch_run_dir(&place, &dir, &log);
-		code = serve_until_end(s, signals, &service, &dir, &log);
-		rundir_watch_close(&dir);
-		follower_close(place.follower);
-		place.follower = NULL;
-		server_stop(s);
-		notify_close(&service.notify);
-		if (nargs && !upload_last_checkpoints(&place, &e) && code == 0)
+		code = run_server(s, signals, &place, &log);
+		if (file && !upload_last_checkpoints(&place, &e) && code == 0)
 			code = report_fatal(&e);
 	}
 	place_release(&place, &o);

@@ -314,24 +314,9 @@ void coord_join_store_facts(struct coord *c, const json_t *facts)
 		c->data.facts = json_deep_copy(facts);
 }
 
-json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
+/* Stores what the worker says about the training data, with which the others agree. */
+static void store_data(struct coord *c, const struct message_worker_join *m)
 {
-	const struct message_worker_join *m = &r->m->worker_join;
-	struct coord_self *self = r->self;
-	int64_t now = r->now;
-	struct err *e = r->e;
-	struct coord_member_worker *w;
-	json_t *back = rejoin_session(c, self, now);
-	bool member;
-	int rank;
-
-	if (back)
-		return back;
-	if (is_from_unknown_epoch(c, m->epoch, e) || check_worker_join(c, m, e))
-		return NULL;
-	rank = choose_worker_rank(c, self, m->rank, e);
-	if (rank < 0)
-		return NULL;
 	c->data.examples = (uint64_t)m->examples;
 	c->data.blocks_per_lease = (uint64_t)m->lease;
 	c->data.stream = m->stream;
@@ -340,13 +325,17 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 		leases_extend(c->data.leases, c->data.examples);
 	c->unfit[0] = 0;
 	coord_join_store_facts(c, m->facts);
-	w = &c->worker[rank];
-	/* The rank is a member, and no LEAVE of it has been decided: its step is open, and the data of that
-	 * step is dealt to it. */
-	member = c->membership.n && coord_members_have(c, (unsigned)rank) &&
-	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING);
-	w->incarnation = self->incarnation;
-	w->seen = now;
+}
+
+/* Begins a new incarnation of the rank: the process that sent the request. Its state is
+ * WORKER_JOINING. */
+static void begin_incarnation(struct coord *c, unsigned rank, const struct coord_request *r)
+{
+	const struct message_worker_join *m = &r->m->worker_join;
+	struct coord_member_worker *w = &c->worker[rank];
+
+	w->incarnation = r->self->incarnation;
+	w->seen = r->now;
 	w->lost_at = 0;
 	w->evaluates = m->evaluates;
 	w->pid = m->pid;
@@ -362,25 +351,51 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	w->stats = NULL;
 	heartbeat_worker_decode(NULL, &w->figures);
 	w->layout_epoch = 0;
-	snprintf(w->name, sizeof w->name, "worker-%d", rank);
-	snprintf(w->key, sizeof w->key, "%s", self->key);
-	snprintf(w->key_name, sizeof w->key_name, "%s", self->name);
-	coord_watch_joined(c, (unsigned)rank);
+	snprintf(w->name, sizeof w->name, "worker-%u", rank);
+	snprintf(w->key, sizeof w->key, "%s", r->self->key);
+	snprintf(w->key_name, sizeof w->key_name, "%s", r->self->name);
+	coord_watch_joined(c, rank);
 	snprintf(w->host, sizeof w->host, "%s", m->host);
 	snprintf(w->zone, sizeof w->zone, "%s", m->zone);
 	coord_ring_join(w, m->ring);
-	coord_relay_choose(c, (unsigned)rank);
-	self->kind = COORD_WORKER;
-	self->index = (unsigned)rank;
-	coord_event(c, "worker_joined", "worker-%d joined from %s (pid %lld)", rank, w->host,
+	coord_relay_choose(c, rank);
+}
+
+json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
+{
+	const struct message_worker_join *m = &r->m->worker_join;
+	json_t *back = rejoin_session(c, r->self, r->now);
+	const struct coord_member_worker *w;
+	unsigned rank;
+	bool member;
+	int chosen;
+
+	if (back)
+		return back;
+	if (is_from_unknown_epoch(c, m->epoch, r->e) || check_worker_join(c, m, r->e))
+		return NULL;
+	chosen = choose_worker_rank(c, r->self, m->rank, r->e);
+	if (chosen < 0)
+		return NULL;
+	rank = (unsigned)chosen;
+	w = &c->worker[rank];
+	store_data(c, m);
+	/* The rank is a member, and no LEAVE of it has been decided: its step is open, and the data
+	 * of that step is dealt to it. */
+	member = c->membership.n && coord_members_have(c, rank) &&
+	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING);
+	begin_incarnation(c, rank, r);
+	r->self->kind = COORD_WORKER;
+	r->self->index = rank;
+	coord_event(c, "worker_joined", "worker-%u joined from %s (pid %lld)", rank, w->host,
 	    (long long)w->pid);
 	/* Before the job runs there is nothing to vote on: it runs when the servers have acknowledged the
 	 * view that shows this worker, and no step has begun until then. */
 	if (c->phase == COORD_FORMING && c->placed)
-		coord_members_add_first(c, (unsigned)rank);
+		coord_members_add_first(c, rank);
 	else if (c->phase == COORD_RUNNING)
 		coord_change_request(c,
-		    member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, (unsigned)rank,
+		    member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, rank,
 		    WORKER_ACTIVE);
 	coord_changed(c);
 	return ANSWER(worker_join, .rank = rank);

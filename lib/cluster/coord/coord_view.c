@@ -291,13 +291,50 @@ static void report_data_in_blocks(const struct coord *c, double bytes, json_t *s
 	    examples ? json_integer((json_int_t)examples) : json_null());
 }
 
+/* Adds the layout and the numbers of servers, partitions and workers. */
+static void report_members(const struct coord *c, json_t *status)
+{
+	uint64_t moving, all;
+
+	place_progress(&c->layout, &moving, &all);
+	json_object_set_new(status, "layout_epoch", json_integer(c->layout.epoch));
+	json_object_set_new(status, "generation", json_integer(c->layout.generation));
+	json_object_set_new(status, "servers", json_integer(coord_live_servers(c)));
+	json_object_set_new(status, "servers_wanted", json_integer(c->cfg.servers));
+	json_object_set_new(status, "called", coord_scale_called(c));
+	json_object_set_new(status, "released", coord_scale_released(c));
+	json_object_set_new(status, "scaling", json_boolean(coord_scale_in_progress(c)));
+	json_object_set_new(status, "data_lost", json_boolean(c->data_lost));
+	json_object_set_new(status, "replicas", json_integer(c->cfg.replicas));
+	json_object_set_new(status, "partitions", json_integer((json_int_t)all));
+	json_object_set_new(status, "partitions_moving", json_integer((json_int_t)moving));
+	json_object_set_new(status, "workers", json_integer(count_workers(c, WORKER_ACTIVE)));
+	json_object_set_new(status, "workers_done", json_integer(count_workers(c, WORKER_DONE)));
+	json_object_set_new(status, "workers_wanted",
+	    json_integer(c->cfg.has_job ? c->cfg.workers : 0));
+}
+
+/* Adds how far the training is. sum: of all workers. */
+static void report_progress(const struct coord *c, const struct worker_sums *sum, json_t *status)
+{
+	json_object_set_new(status, "step", json_integer((json_int_t)coord_step(c)));
+	json_object_set_new(status, "steps_total",
+	    json_integer(
+	        (json_int_t)sum->steps_total / (json_int_t)(c->nworkers ? c->nworkers : 1)));
+	json_object_set_new(status, "examples", json_integer((json_int_t)sum->examples));
+	if (c->data.leases && sum->data_bytes > 0)
+		report_data_in_blocks(c, sum->data_bytes, status);
+	json_object_set_new(status, "train_loss", json_of_num(sum->train_loss));
+	json_object_set_new(status, "progressive_loss", json_of_num(sum->progressive_loss));
+	json_object_set_new(status, "examples_per_second", json_of_num(sum->examples_per_second));
+}
+
 json_t *coord_status(const struct coord *c, int64_t now)
 {
 	const struct coord_report *last = c->evaluation.result.json ? &c->evaluation.result
 	                                                            : &c->evaluation.last;
 	const struct worker_sums sum = sum_workers(c);
 	int64_t end = c->ended_at ? c->ended_at : now;
-	uint64_t moving, all;
 	json_t *s = json_event("cluster");
 	char sync[32];
 
@@ -313,31 +350,8 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	sync_format(&c->conf->sync, sync);
 	json_object_set_new(s, "sync", json_string(sync));
 	json_object_set_new(s, "model", json_string(c->conf->job.model ? c->conf->job.model : ""));
-	json_object_set_new(s, "layout_epoch", json_integer(c->layout.epoch));
-	json_object_set_new(s, "generation", json_integer(c->layout.generation));
-	json_object_set_new(s, "servers", json_integer(coord_live_servers(c)));
-	json_object_set_new(s, "servers_wanted", json_integer(c->cfg.servers));
-	place_progress(&c->layout, &moving, &all);
-	json_object_set_new(s, "called", coord_scale_called(c));
-	json_object_set_new(s, "released", coord_scale_released(c));
-	json_object_set_new(s, "scaling", json_boolean(coord_scale_in_progress(c)));
-	json_object_set_new(s, "data_lost", json_boolean(c->data_lost));
-	json_object_set_new(s, "replicas", json_integer(c->cfg.replicas));
-	json_object_set_new(s, "partitions", json_integer((json_int_t)all));
-	json_object_set_new(s, "partitions_moving", json_integer((json_int_t)moving));
-	json_object_set_new(s, "workers", json_integer(count_workers(c, WORKER_ACTIVE)));
-	json_object_set_new(s, "workers_done", json_integer(count_workers(c, WORKER_DONE)));
-	json_object_set_new(s, "workers_wanted", json_integer(c->cfg.has_job ? c->cfg.workers : 0));
-	json_object_set_new(s, "step", json_integer((json_int_t)coord_step(c)));
-	json_object_set_new(s, "steps_total",
-	    json_integer(
-	        (json_int_t)sum.steps_total / (json_int_t)(c->nworkers ? c->nworkers : 1)));
-	json_object_set_new(s, "examples", json_integer((json_int_t)sum.examples));
-	if (c->data.leases && sum.data_bytes > 0)
-		report_data_in_blocks(c, sum.data_bytes, s);
-	json_object_set_new(s, "train_loss", json_of_num(sum.train_loss));
-	json_object_set_new(s, "progressive_loss", json_of_num(sum.progressive_loss));
-	json_object_set_new(s, "examples_per_second", json_of_num(sum.examples_per_second));
+	report_members(c, s);
+	report_progress(c, &sum, s);
 	json_object_set_new(s, "settings", json_integer(c->settings.newest));
 	json_object_set_new(s, "settings_step",
 	    c->settings.applied_step >= 0 ? json_integer(c->settings.applied_step) : json_null());

@@ -347,36 +347,14 @@ static enum conn_verdict answer_probe(struct peer *p, const struct record *r)
 	return CONN_TAKEN;
 }
 
-/* Handles one record, whole or out of a BATCH. The tests stand in this order: can the peer take
- * an answer, may its role send this type, is the step possible, is there a shard, is the record's
- * layout known here. A record of a newer layout is held until the view has come; the functions of
- * the types deal with older ones. CONN_DROP: nothing more is read from the session. */
-static enum conn_verdict handle_record(struct peer *p, const struct record *r,
+/* Handles a record for the partitions of this server. The tests stand in this order: is there a
+ * shard, is the record's layout known here, may the record change anything. A record of a newer
+ * layout is held until the view has come; the functions of the types deal with older ones. */
+static enum conn_verdict handle_shard_record(struct peer *p, const struct record *r,
     const uint8_t *payload)
 {
 	struct server *s = p->io_thread->server;
 
-	p->choked = p->doomed || !reads_answers(p);
-	if (p->choked)
-		return CONN_HOLD;
-	if (!record_role_may(r->type, p->who.role)) {
-		session_refuse(p, r, ERR_FORBIDDEN, "a key with the role %s may not send %s",
-		    role_name(p->who.role), record_type_name(r->type));
-		return CONN_DROP;
-	}
-	if (record_step_is_absurd(r)) {
-		session_refuse(p, r, ERR_PROTO, "%s of step %llu, which does not exist",
-		    record_type_name(r->type), (unsigned long long)r->step);
-		return CONN_DROP;
-	}
-	if (r->type == REC_CTL)
-		return handle_ctl(p, r, payload);
-	if (r->type == REC_BATCH)
-		return handle_batch(p, r, payload);
-	if (r->type == REC_FILE_PUT || r->type == REC_FILE_GET)
-		return begin_file_session(p, r);
-	if (r->type == REC_PROBE)
-		return answer_probe(p, r);
 	if (p->load < PEER_LOAD) {
 		atomic_fetch_add(&p->io_thread->load, PEER_LOAD - p->load);
 		p->load = PEER_LOAD;
@@ -385,7 +363,8 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 		session_refuse(p, r, ERR_NOTREADY, "this server has no partitions");
 		return CONN_TAKEN;
 	}
-	/* The sender knows a newer layout than this server.  The view with it is on its way to us. */
+	/* The sender knows a newer layout than this server. The view with it is on its way to
+	 * us. */
 	if (r->epoch > atomic_load(&s->epochs.installed) ||
 	    r->generation > atomic_load(&s->epochs.generation))
 		return CONN_HOLD;
@@ -420,6 +399,40 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 		session_refuse(p, r, ERR_PROTO, "a server does not handle %s",
 		    record_type_name(r->type));
 		return CONN_DROP;
+	}
+}
+
+/* Handles one record, whole or out of a BATCH. The tests stand in this order: can the peer take an
+ * answer, may its role send this type, is the step possible. CONN_DROP: nothing more is read from
+ * the session. */
+static enum conn_verdict handle_record(struct peer *p, const struct record *r,
+    const uint8_t *payload)
+{
+	p->choked = p->doomed || !reads_answers(p);
+	if (p->choked)
+		return CONN_HOLD;
+	if (!record_role_may(r->type, p->who.role)) {
+		session_refuse(p, r, ERR_FORBIDDEN, "a key with the role %s may not send %s",
+		    role_name(p->who.role), record_type_name(r->type));
+		return CONN_DROP;
+	}
+	if (record_step_is_absurd(r)) {
+		session_refuse(p, r, ERR_PROTO, "%s of step %llu, which does not exist",
+		    record_type_name(r->type), (unsigned long long)r->step);
+		return CONN_DROP;
+	}
+	switch (r->type) {
+	case REC_CTL:
+		return handle_ctl(p, r, payload);
+	case REC_BATCH:
+		return handle_batch(p, r, payload);
+	case REC_FILE_PUT:
+	case REC_FILE_GET:
+		return begin_file_session(p, r);
+	case REC_PROBE:
+		return answer_probe(p, r);
+	default:
+		return handle_shard_record(p, r, payload);
 	}
 }
 

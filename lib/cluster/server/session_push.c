@@ -14,7 +14,7 @@
 #include "server/session_trace.h"
 #include "wire/payload.h"
 
-/* Not NULL: handle_record refuses data records before the first view. */
+/* Not NULL: handle_shard_record refuses records before the first view. */
 static struct shard *shard_of_pusher(const struct peer *p)
 {
 	return atomic_load(&p->io_thread->server->shard);

@@ -10,7 +10,7 @@
 
 /* Records from relays: sums of pushes, and the clocks of the workers that they serve. */
 
-/* Not NULL: handle_record refuses data records before the first view. */
+/* Not NULL: handle_shard_record refuses records before the first view. */
 static struct shard *shard_of_sender(const struct peer *p)
 {
 	return atomic_load(&p->io_thread->server->shard);

@@ -298,6 +298,49 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	return make_receipt(s, p, push, false, acceptable ? PUSH_APPLIED : PUSH_REFUSED, r);
 }
 
+/* Does the partition of the push exist, at any server? */
+static bool partition_exists(struct shard *s, const struct push *push)
+{
+	const struct table *t = shard_table(s, push->table);
+
+	return t && push->part < t->nparts;
+}
+
+/* Checks the encoding and the values. Called without the partition's lock: the payload belongs to
+ * the caller. A push without examples is valid only for a reduced table and without a payload: no
+ * worker had examples, so there is no mean. */
+static enum codec_check check_payload(const struct codec *codec, const struct part *p,
+    const struct push *push)
+{
+	if (push->rank != SHARD_OUTSIDE && !push->examples)
+		return p->table->reduced && !push->len ? CODEC_GOOD : CODEC_MALFORMED;
+	return codec->check(push->payload, push->len,
+	    p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
+}
+
+/* Uses a push that has passed the gate, which set `closes`. The partition's lock is held. */
+static enum shard_answer take_push(struct shard *s, struct part *p, const struct push *push,
+    bool closes, bool acceptable, struct receipt *r)
+{
+	bool outside = push->rank == SHARD_OUTSIDE;
+
+	if (!p->ready || !p->chain.head || (!s->ops->takes_outside && outside))
+		return SHARD_ELSEWHERE;
+	/* A reduced table's parameters are computed by the workers, too, which would not see the
+	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
+	if (outside && (p->table->reduced || (s->compares && !p->table->added)))
+		return make_receipt(s, p, push, false, PUSH_REFUSED, r);
+	return closes ? take_push_of_step(s, p, push, acceptable, r)
+	              : apply_push_on_arrival(s, p, push, acceptable, r);
+}
+
+static void count_refused_push(struct shard *s, uint32_t rank)
+{
+	mutex_lock(&s->gate.lock);
+	sync_at(&s->gate.sync, rank)->refused++;
+	mutex_unlock(&s->gate.lock);
+}
+
 enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)
 {
 	struct part *p = shard_part(s, push->table, push->part);
@@ -311,18 +354,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	if (!codec)
 		return SHARD_BAD;
 	if (!p)
-		return shard_table(s, push->table) &&
-		        push->part < shard_table(s, push->table)->nparts
-		    ? SHARD_ELSEWHERE
-		    : SHARD_BAD;
-	/* Check the encoding without the lock: the payload belongs to the caller. A push without
-	 * examples is valid only for a reduced table and without a payload: no worker had examples, so
-	 * there is no mean. */
-	if (outside || push->examples)
-		check = codec->check(push->payload, push->len,
-		    p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
-	else
-		check = p->table->reduced && !push->len ? CODEC_GOOD : CODEC_MALFORMED;
+		return partition_exists(s, push) ? SHARD_ELSEWHERE : SHARD_BAD;
+	check = check_payload(codec, p, push);
 	if (check == CODEC_MALFORMED)
 		return SHARD_BAD;
 	mutex_lock(&p->lock);
@@ -337,16 +370,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	 * allocated with it, except for gradients that an aggregator keeps. */
 	acceptable = check == CODEC_GOOD &&
 	    (!(p->table->sparse || s->compares) || budget_has_room(p, s, push));
-	if (!p->ready || !p->chain.head || (!s->ops->takes_outside && outside))
-		a = SHARD_ELSEWHERE;
-	/* A reduced table's parameters are computed by the workers, too, which would not see the
-	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
-	else if (outside && (p->table->reduced || (s->compares && !p->table->added)))
-		a = make_receipt(s, p, push, false, PUSH_REFUSED, r);
-	else if (closes)
-		a = take_push_of_step(s, p, push, acceptable, r);
-	else
-		a = apply_push_on_arrival(s, p, push, acceptable, r);
+	a = take_push(s, p, push, closes, acceptable, r);
 	if (p->sparse.rows)
 		budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
@@ -360,11 +384,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	advance = p->step != step && p->lagging && gate_caught_up(s, p);
 	mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
-	if (a == SHARD_OK && r->status == PUSH_REFUSED && !acceptable && !duplicate && !outside) {
-		mutex_lock(&s->gate.lock);
-		sync_at(&s->gate.sync, push->rank)->refused++;
-		mutex_unlock(&s->gate.lock);
-	}
+	if (a == SHARD_OK && r->status == PUSH_REFUSED && !acceptable && !duplicate && !outside)
+		count_refused_push(s, push->rank);
 	if (a == SHARD_OK && !duplicate && check == CODEC_BAD_VALUE)
 		atomic_fetch_add_explicit(&s->nonfinite, 1, memory_order_relaxed);
 	if (advance)

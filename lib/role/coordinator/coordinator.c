@@ -519,20 +519,14 @@ static bool own_checkpoint(const struct coordinator *coordinator)
 	return own;
 }
 
-static enum err_code coordinator_start(struct server *s, struct err *e)
+/* A coordinator whose state has not been made yet. coordinator_free releases it. */
+static struct coordinator *coordinator_new(struct server *s)
 {
-	struct coord_io io = { .to_server = coordinator_notice,
-		.view_changed = mark_view_changed,
-		.event = record_event,
-		.lease_changed = log_lease_change };
-	struct conf first;
 	struct coordinator *coordinator = mem_alloc(sizeof *coordinator);
 	pthread_condattr_t attr;
-	enum err_code rc;
 
 	coordinator->server = s;
 	coordinator->views.notices_last = &coordinator->views.notices;
-	io.ctx = coordinator;
 	mutex_init(&coordinator->lock, LOCK_COORDINATOR);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -549,16 +543,23 @@ static enum err_code coordinator_start(struct server *s, struct err *e)
 	coordinator->web.board = routes_web_feed_new();
 	coordinator->tracing = trace_request_new();
 	psk_renewal_begin(coordinator);
-	s->coordinator = coordinator;
-	rc = find_resume(coordinator, e);
-	if (rc)
-		return rc;
-	coordinator->config = settings_initial(s->cfg.conf,
-	    own_checkpoint(coordinator) ? coordinator->resume : NULL);
-	rc = conf_from_json(coordinator->config, &first, e);
-	if (rc)
-		return rc;
-	coordinator->cfg = make_coord_config(coordinator, &first);
+	return coordinator;
+}
+
+/* Makes the state machine for the job's initial configuration: from the state and the leases of a
+ * killed coordinator, from a checkpoint, or afresh. The new state is durable then. */
+static enum err_code make_state(struct coordinator *coordinator, const struct conf *initial,
+    struct err *e)
+{
+	const struct coord_io io = { .to_server = coordinator_notice,
+		.view_changed = mark_view_changed,
+		.event = record_event,
+		.lease_changed = log_lease_change,
+		.ctx = coordinator };
+	struct server *s = coordinator->server;
+	enum err_code rc = ERR_OK;
+
+	coordinator->cfg = make_coord_config(coordinator, initial);
 	if (s->cfg.id->run_dir && !s->cfg.role)
 		rc = lease_log_open(coordinator, &coordinator->file.leaselog, e);
 	if (rc)
@@ -577,25 +578,51 @@ static enum err_code coordinator_start(struct server *s, struct err *e)
 	coordinator_unlock(coordinator);
 	if (!rc && coordinator->file.leaselog)
 		lease_log_remove_others(coordinator);
-	conf_release(&first);
+	return rc;
+}
+
+/* Starts the threads of the coordinator and the control plane. c: the present configuration. */
+static enum err_code start_services(struct coordinator *coordinator, const struct conf *c,
+    struct err *e)
+{
+	enum err_code rc = state_file_start(coordinator, e);
+
 	if (!rc)
-		rc = conf_from_json(coord_present_config(coordinator->coord), &first, e);
+		rc = start_http(coordinator, e);
+	if (!rc && pthread_create(&coordinator->ticker, NULL, run_ticker, coordinator))
+		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	if (!rc)
+		rc = checkpoint_schedule_start(coordinator, c, e);
+	if (!rc)
+		rc = upload_start(coordinator, c, e);
+	return rc;
+}
+
+static enum err_code coordinator_start(struct server *s, struct err *e)
+{
+	struct coordinator *coordinator = s->coordinator = coordinator_new(s);
+	struct conf conf;
+	enum err_code rc = find_resume(coordinator, e);
+
+	if (rc)
+		return rc;
+	coordinator->config = settings_initial(s->cfg.conf,
+	    own_checkpoint(coordinator) ? coordinator->resume : NULL);
+	rc = conf_from_json(coordinator->config, &conf, e);
+	if (rc)
+		return rc;
+	rc = make_state(coordinator, &conf, e);
+	conf_release(&conf);
+	if (!rc)
+		rc = conf_from_json(coord_present_config(coordinator->coord), &conf, e);
 	if (rc)
 		return rc;
 	history_open(coordinator->history);
 	coordinator_lock(coordinator);
 	coordinator_show_first_view(coordinator);
 	coordinator_unlock(coordinator);
-	rc = state_file_start(coordinator, e);
-	if (!rc)
-		rc = start_http(coordinator, e);
-	if (!rc && pthread_create(&coordinator->ticker, NULL, run_ticker, coordinator))
-		rc = err_sys(e, ERR_IO, "cannot start a thread");
-	if (!rc)
-		rc = checkpoint_schedule_start(coordinator, &first, e);
-	if (!rc)
-		rc = upload_start(coordinator, &first, e);
-	conf_release(&first);
+	rc = start_services(coordinator, &conf, e);
+	conf_release(&conf);
 	return rc;
 }
 

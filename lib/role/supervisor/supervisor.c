@@ -453,6 +453,17 @@ static void try_to_start(struct supervisor *s, const char *id)
 	handle_event(s, (struct policy_event){ .kind = POLICY_START_FAILED, .process = child });
 }
 
+/* Reports how the process ended to the coordinator; returns: it is started again. The end of the
+ * coordinator is reported to its successor, at the next status that it answers. */
+static void report_end_to_coordinator(struct supervisor *s, const char *id, bool returns)
+{
+	snprintf(s->report_id, sizeof s->report_id, "%s", id);
+	describe_end_of(s, id, "", s->report_how);
+	s->report_returns = returns;
+	if (strcmp(id, coordinator_id(s)) != 0)
+		send_end_report(s);
+}
+
 static void execute_action(struct supervisor *s, const struct policy_action *a)
 {
 	const char *id = a->process == POLICY_NOBODY ? "" : launch_id(s->set, a->process);
@@ -461,13 +472,7 @@ static void execute_action(struct supervisor *s, const struct policy_action *a)
 
 	switch (a->kind) {
 	case POLICY_NOTIFY:
-		snprintf(s->report_id, sizeof s->report_id, "%s", id);
-		describe_end_of(s, id, "", s->report_how);
-		s->report_returns = !a->n;
-		/* The end of the coordinator is reported to its successor, at the next status that
-		 * it answers. */
-		if (strcmp(id, coordinator_id(s)) != 0)
-			send_end_report(s);
+		report_end_to_coordinator(s, id, !a->n);
 		break;
 	case POLICY_ASK:
 		supervisor_poll_status(s);

@@ -37,6 +37,51 @@ void figures_paused(struct worker *w, int64_t pause)
 	set_doing(w, "pause", pause);
 }
 
+/* Adds how far the epoch is, of data in blocks. */
+static void add_reading(json_t *o, const struct figures *f)
+{
+	if (!f->reading.epoch_bytes)
+		return;
+	json_object_set_new(o, "data_bytes", json_integer((json_int_t)f->reading.epoch_bytes));
+	json_object_set_new(o, "data_read_bytes", json_integer((json_int_t)f->reading.read_bytes));
+	json_object_set_new(o, "blocks_left", json_integer((json_int_t)f->reading.blocks_left));
+}
+
+static void add_losses(json_t *o, const struct figures *f)
+{
+	json_object_set_new(o, "train_loss", f->loss_examples ? json_of_num(f->loss) : json_null());
+	json_object_set_new(o, "progressive_examples",
+	    json_integer((json_int_t)f->progressive_examples));
+	json_object_set_new(o, "progressive_loss",
+	    f->progressive_examples
+	        ? json_of_num(f->progressive_sum / (double)f->progressive_examples)
+	        : json_null());
+}
+
+/* Adds the seconds that the phases of all steps have taken together. */
+static void add_phase_times(json_t *o, const struct figures *f)
+{
+	json_object_set_new(o, "data_seconds", json_of_num(f->data));
+	json_object_set_new(o, "pull_seconds", json_of_num(f->pull));
+	json_object_set_new(o, "compute_seconds", json_of_num(f->compute));
+	json_object_set_new(o, "encode_seconds", json_of_num(f->encode));
+	json_object_set_new(o, "push_seconds", json_of_num(f->push));
+	json_object_set_new(o, "wait_seconds", json_of_num(f->wait));
+}
+
+/* Adds what the worker is doing. open: the oldest step of which a push has no receipt. */
+static void add_activity(json_t *o, const struct figures *f, uint64_t open)
+{
+	if (!f->doing)
+		return;
+	json_object_set_new(o, "doing", json_string(f->doing));
+	json_object_set_new(o, "paused", json_integer(f->paused));
+	if (open != CLIENT_NONE_OPEN)
+		json_object_set_new(o, "unacknowledged", json_integer((json_int_t)open));
+	json_object_set_new(o, "doing_seconds",
+	    json_of_num(ns_to_seconds(clock_now() - f->doing_since)));
+}
+
 json_t *figures_json(void *worker)
 {
 	struct worker *w = worker;
@@ -59,34 +104,17 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "rows_offered", json_integer((json_int_t)f.rows));
 	json_object_set_new(o, "rows_held", json_integer((json_int_t)f.held));
 	json_object_set_new(o, "ring_bytes", json_integer((json_int_t)f.ring));
-	if (f.reading.epoch_bytes) {
-		json_object_set_new(o, "data_bytes",
-		    json_integer((json_int_t)f.reading.epoch_bytes));
-		json_object_set_new(o, "data_read_bytes",
-		    json_integer((json_int_t)f.reading.read_bytes));
-		json_object_set_new(o, "blocks_left",
-		    json_integer((json_int_t)f.reading.blocks_left));
-	}
+	add_reading(o, &f);
 	if (f.bad_lines)
 		json_object_set_new(o, "bad_lines",
 		    json_integer((json_int_t)data_bad_lines_count(f.bad_lines)));
 	json_object_set_new(o, "settings", json_integer(f.settings));
 	json_object_set_new(o, "settings_step", json_integer((json_int_t)f.settings_step));
 	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));
-	json_object_set_new(o, "train_loss", f.loss_examples ? json_of_num(f.loss) : json_null());
-	json_object_set_new(o, "progressive_examples",
-	    json_integer((json_int_t)f.progressive_examples));
-	json_object_set_new(o, "progressive_loss",
-	    f.progressive_examples ? json_of_num(f.progressive_sum / (double)f.progressive_examples)
-	                           : json_null());
+	add_losses(o, &f);
 	json_object_set_new(o, "epoch", json_of_num(f.epoch));
 	json_object_set_new(o, "examples_per_second", json_of_num(f.rate));
-	json_object_set_new(o, "data_seconds", json_of_num(f.data));
-	json_object_set_new(o, "pull_seconds", json_of_num(f.pull));
-	json_object_set_new(o, "compute_seconds", json_of_num(f.compute));
-	json_object_set_new(o, "encode_seconds", json_of_num(f.encode));
-	json_object_set_new(o, "push_seconds", json_of_num(f.push));
-	json_object_set_new(o, "wait_seconds", json_of_num(f.wait));
+	add_phase_times(o, &f);
 	json_object_set_new(o, "gradient_norm", f.norm < 0 ? json_null() : json_of_num(f.norm));
 	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
 	/* Buckets from 16 us to 4.3 s. */
@@ -97,14 +125,7 @@ json_t *figures_json(void *worker)
 	if (w->cfg->exec)
 		json_object_set_new(o, "program_restarts",
 		    json_integer((json_int_t)atomic_load(&w->program_restarts)));
-	if (f.doing) {
-		json_object_set_new(o, "doing", json_string(f.doing));
-		json_object_set_new(o, "paused", json_integer(f.paused));
-		if (open != CLIENT_NONE_OPEN)
-			json_object_set_new(o, "unacknowledged", json_integer((json_int_t)open));
-		json_object_set_new(o, "doing_seconds",
-		    json_of_num(ns_to_seconds(clock_now() - f.doing_since)));
-	}
+	add_activity(o, &f, open);
 	return o;
 }
 

@@ -62,7 +62,7 @@ struct data_options {
 	char *weight;  /* the column of the examples' weights */
 	char *group;   /* the column of the examples' groups; of a stream, its group of consumers */
 	char *missing; /* what a missing cell becomes: "mean", "zero" or "category" */
-	char *scale;   /* of numbers: "auto", "standard", "minmax" or "none" (data_table.c) */
+	char *scale; /* of numbers: "auto", "standard", "minmax" or "none" (data_table_finish.c) */
 	/* ratings: columns by name or number from 1; NULL: the first three */
 	char *user, *item, *rating;
 	/* ratings: targets are 1 from this rating on, and else 0; NULL: they are the ratings */

@@ -13,6 +13,9 @@
  * cells, NUM_S of this number, the number of cells of the first line, and data_cells_width_remedy. */
 #define DATA_CELLS_WIDTH "has %zu column%s, but the first line has %zu; %s"
 
+/* The message about a cell for which data_cells_next returns NULL. */
+#define DATA_CELLS_QUOTES "the quotes of the cell do not match; write a quote within quotes twice"
+
 /* Returns the remedy for the record of n cells in this line, where the first line has `width`. Static
  * text. */
 const char *data_cells_width_remedy(size_t n, size_t width, uint64_t line);

@@ -5,15 +5,19 @@
 #include "data/data_build.h"
 #include "data/data_form.h"
 
-/* Rows of tables whose columns are numbers or text, with cells that may be missing. The readers of CSV
- * and JSON Lines find records and column names, and hand the cells to this module, which makes features
- * of them as data_schema.h says.
+/* Rows of tables whose columns are numbers or text, with cells that may be missing. The readers of
+ * CSV and JSON Lines find records and column names, and hand the cells to this module, which makes
+ * features of them as data_schema.h says.
  *
  * Life: data_table_open for each file; for each record data_table_row, or data_table_begin, a call
  * for each cell and data_table_end; data_table_finish when all files are read, which makes the
  * schema of training data: it sorts the values of categories, computes means and scaling, and gives
  * the features their final numbers. Evaluation data take the schema of the training data, and need
- * no second look. One thread. */
+ * no second look. One thread.
+ *
+ * data_table.c begins files: it makes the schema of training data and matches the columns of each
+ * file with it. data_table_row.c makes rows of cells, and data_table_finish.c measures, sorts and
+ * scales them in the end. */
 struct data_table;
 
 /* The form of a file, as its first lines show it. All borrowed. */

@@ -149,16 +149,16 @@ static enum err_code admit_key(const struct key_options *o, const struct keyring
 static void print_added_key(const struct key_options *o, const struct keyring_entry *entry,
     const char *file, const char *token)
 {
-	char print[KEYRING_FINGERPRINT];
+	char fingerprint[KEYRING_FINGERPRINT];
 	struct buf date = BUF_INIT;
 	json_t *line;
 
-	keyring_fingerprint(entry, print);
+	keyring_fingerprint(entry, fingerprint);
 	if (entry->expires)
 		keyring_put_date(entry->expires, &date);
 	if (o->json) {
 		line = json_pack("{s:s, s:s, s:s}", "name", entry->name, "role",
-		    role_name(entry->role), "fingerprint", print);
+		    role_name(entry->role), "fingerprint", fingerprint);
 		json_object_set_new(line, "expires",
 		    date.len ? json_string((char *)date.data) : json_null());
 		json_object_set_new(line, "file", file ? json_string(file) : json_null());
@@ -170,7 +170,7 @@ static void print_added_key(const struct key_options *o, const struct keyring_en
 		fprintf(entry->is_token ? stderr : stdout,
 		    "%s (%s) can connect%s%s, fingerprint %s%s%s\n", entry->name,
 		    role_name(entry->role), date.len ? " until " : "",
-		    date.len ? (char *)date.data : "", print, file ? ", secret key in " : "",
+		    date.len ? (char *)date.data : "", fingerprint, file ? ", secret key in " : "",
 		    file ? file : "");
 		if (entry->is_token)
 			puts(token);
@@ -258,17 +258,17 @@ static void add_listed_key(void *ctx, const struct keyring_entry *entry)
 {
 	const struct key_options *o = ((void **)ctx)[0];
 	json_t *list = ((void **)ctx)[1];
-	char print[KEYRING_FINGERPRINT];
+	char fingerprint[KEYRING_FINGERPRINT];
 	struct buf date = BUF_INIT;
 
-	keyring_fingerprint(entry, print);
+	keyring_fingerprint(entry, fingerprint);
 	if (entry->expires)
 		keyring_put_date(entry->expires, &date);
 	json_array_append_new(list,
 	    json_pack("{s:s, s:s, s:s, s:s, s:s?, s:b, s:b, s:i, s:n, s:n}", "name", entry->name,
 	        "role", role_name(entry->role), "type", entry->is_token ? "token" : "x25519",
-	        "fingerprint", print, "expires", date.len ? (char *)date.data : NULL, "expired",
-	        entry->expires && clock_wall() / NSEC_PER_SEC >= entry->expires, "here",
+	        "fingerprint", fingerprint, "expires", date.len ? (char *)date.data : NULL,
+	        "expired", entry->expires && clock_wall() / NSEC_PER_SEC >= entry->expires, "here",
 	        rundir_has_key_file(o->run, entry->name), "sessions", 0, "held_by",
 	        "seen_seconds"));
 	buf_release(&date);

@@ -324,7 +324,7 @@ static void begins_with(void)
 	scene_open(&s, 1, 2);
 	scene_begin(&s);
 	join_as_server(&s, 0);
-	coord_set_before_start(s.c, &with);
+	coord_apply_settings_before_start(s.c, &with);
 	join_as_worker(&s, 0, -1);
 	join_as_worker(&s, 1, -1);
 	ack_all(&s);

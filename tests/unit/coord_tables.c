@@ -57,13 +57,13 @@ static void by_vote(void)
 	        json_array_size(
 	            json_object_get(json_object_get(s.proposal[1], "table"), "sharing")) == 2,
 	    "a table is proposed to all servers");
-	ok(coord_set_answer(s.c, ticket, &step, &number, &s.e) == COORD_PENDING &&
+	ok(coord_find_answer(s.c, ticket, &step, &number, &s.e) == COORD_PENDING &&
 	        rows_of(&s, "emb") < 0,
 	    "it is not there yet");
 	asked(&s, COORD_TABLE_ADD, "two", 10, &rc);
 	ok(rc == ERR_EXISTS, "no other is asked for meanwhile");
 	all_vote(&s, 7);
-	ok(coord_set_answer(s.c, ticket, &step, &number, &s.e) == COORD_AGREED && step > 0 &&
+	ok(coord_find_answer(s.c, ticket, &step, &number, &s.e) == COORD_AGREED && step > 0 &&
 	        rows_of(&s, "emb") == 10 && happened(&s, "table: table emb was added"),
 	    "all agree: it is");
 	asked(&s, COORD_TABLE_GROW, "emb", 20, &rc);
@@ -73,15 +73,15 @@ static void by_vote(void)
 	vote(&s, 0, true, 9, 9);
 	say(&s, &s.server[1], "{\"op\":\"vote\",\"id\":%lld,\"refused\":\"too large\"}",
 	    (long long)json_int(s.proposal[1], "id", 0));
-	ok(rc == ERR_OK && coord_set_answer(s.c, second, &step, &number, &s.e) == COORD_REFUSED &&
+	ok(rc == ERR_OK && coord_find_answer(s.c, second, &step, &number, &s.e) == COORD_REFUSED &&
 	        strstr(s.e.msg, "server-1") && strstr(s.e.msg, "too large") &&
 	        rows_of(&s, "emb") == 10,
 	    "one says no: it stays as it is, and says who");
-	ok(coord_set_answer(s.c, ticket, &step, &number, &s.e) == COORD_AGREED && step < 20,
+	ok(coord_find_answer(s.c, ticket, &step, &number, &s.e) == COORD_AGREED && step < 20,
 	    "each has its own answer");
 	second = asked(&s, COORD_TABLE_DROP, "emb", 0, &rc);
 	all_vote(&s, 30);
-	ok(rc == ERR_OK && coord_set_answer(s.c, second, &step, &number, &s.e) == COORD_AGREED &&
+	ok(rc == ERR_OK && coord_find_answer(s.c, second, &step, &number, &s.e) == COORD_AGREED &&
 	        rows_of(&s, "emb") < 0,
 	    "a table goes");
 	scene_close(&s);
@@ -128,7 +128,7 @@ static void at_the_end(void)
 	scene_run(&s);
 	ticket = asked(&s, COORD_TABLE_ADD, "emb", 10, &rc);
 	coord_fail(s.c, "for a test", s.now);
-	ok(coord_set_answer(s.c, ticket, &step, &number, &s.e) == COORD_REFUSED &&
+	ok(coord_find_answer(s.c, ticket, &step, &number, &s.e) == COORD_REFUSED &&
 	        strstr(s.e.msg, "ended before"),
 	    "who asked is told when the job ends first: %s", s.e.msg);
 	all_vote(&s, 9);

@@ -72,8 +72,8 @@ void coord_free(struct coord *c)
 		c->votes.changes = ch->next;
 		free(ch);
 	}
-	free(c->votes.open.change);
-	free(c->votes.open.answered);
+	free(c->votes.proposal.change);
+	free(c->votes.proposal.answered);
 	coord_settle_release(c);
 	coord_snap_end(c);
 	coord_members_release(c);
@@ -261,8 +261,8 @@ static void abandon_worker(struct coord *c, unsigned rank, const char *how, int6
 
 static bool is_leave_pending(const struct coord *c, unsigned rank)
 {
-	bool is = c->votes.open.open && c->votes.open.change->kind == CHANGE_LEAVE &&
-	    c->votes.open.change->rank == rank;
+	bool is = c->votes.proposal.open && c->votes.proposal.change->kind == CHANGE_LEAVE &&
+	    c->votes.proposal.change->rank == rank;
 
 	for (const struct change *ch = c->votes.changes; ch; ch = ch->next)
 		is |= ch->kind == CHANGE_LEAVE && ch->rank == rank;
@@ -288,7 +288,7 @@ void coord_progress(struct coord *c, int64_t now)
 		advance_forming(c, now);
 	if (c->settings.unwaited)
 		abandon_waited_workers(c, now);
-	if (c->phase == COORD_RUNNING && !c->votes.open.open)
+	if (c->phase == COORD_RUNNING && !c->votes.proposal.open)
 		coord_change_propose_next(c);
 	/* A joining server waits for every active worker to confirm the layout. The last of these
 	 * workers may have left or been lost just now. */

@@ -252,18 +252,18 @@ struct coord_setting {
 	enum coord_policy on_worker_loss;
 	int64_t loss_wait;
 };
-/* Request a change of settings. The servers vote on the step at which it takes effect; coord_set_answer
- * tells the outcome by the ticket. coord_status shows "settings" when the change is decided and
- * "settings_step" once every worker uses it. ERR_NOTREADY: wrong phase. ERR_EXISTS: another change
- * is being decided. */
-enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now,
+/* Request a change of settings. The servers vote on the step at which it takes effect;
+ * coord_find_answer tells the outcome by the ticket. coord_status shows "settings" when the change
+ * is decided and "settings_step" once every worker uses it. ERR_NOTREADY: wrong phase. ERR_EXISTS:
+ * another change is being decided. */
+enum err_code coord_request_settings(struct coord *c, const struct coord_setting *s, int64_t now,
     uint64_t *ticket, struct err *e);
 /* Change settings before the partitions are placed: they take effect at step 0, without a vote. */
-void coord_set_before_start(struct coord *c, const struct coord_setting *s);
+void coord_apply_settings_before_start(struct coord *c, const struct coord_setting *s);
 enum coord_answer { COORD_PENDING, COORD_AGREED, COORD_REFUSED };
 /* The outcome of the request with this ticket. AGREED: *step is the step from which it holds, 0 for a
  * change at once, and *number that of the settings then. REFUSED: *e says why. */
-enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
+enum coord_answer coord_find_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
     int64_t *number, struct err *e);
 bool coord_is_deciding(const struct coord *c);
 bool coord_settings_have_room(const struct coord *c);
@@ -299,7 +299,7 @@ const struct table *coord_model_table(const struct coord *c, size_t *at);
 enum err_code coord_fits_rules(const struct coord *c, const struct conf *conf, struct err *e);
 /* Store the owner's list of changes that are to be requested at later steps, so that it survives a
  * restart. coord keeps the list and does not interpret it. */
-void coord_set_planned(struct coord *c, const json_t *list);
+void coord_store_planned(struct coord *c, const json_t *list);
 json_t *coord_planned(const struct coord *c); /* borrowed; NULL: none */
 
 /* Pause or resume the job: workers rest before their next step. coord_status shows "paused", and in

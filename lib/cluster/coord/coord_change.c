@@ -214,7 +214,7 @@ struct change *coord_change_request(struct coord *c, enum coord_change_kind kind
 
 static json_t *proposal_to_json(const struct coord *c)
 {
-	const struct proposal *p = &c->votes.open;
+	const struct proposal *p = &c->votes.proposal;
 	static const char *const kind[] = { "join", "resume", "leave", "set", "table" };
 	json_t *table = p->change->kind == CHANGE_TABLE ? coord_table_proposed(c) : NULL;
 	json_t *o = MESSAGE(propose, .id = (int64_t)p->id, .kind = kind[p->change->kind],
@@ -228,7 +228,7 @@ static json_t *proposal_to_json(const struct coord *c)
 
 static void send_proposal(struct coord *c, uint64_t step)
 {
-	struct proposal *p = &c->votes.open;
+	struct proposal *p = &c->votes.proposal;
 	json_t *msg;
 
 	p->id = ++c->votes.next;
@@ -254,7 +254,7 @@ void coord_change_ask_again(struct coord *c, unsigned server)
 	json_t *msg;
 
 	coord_settle_ask_again(c, server);
-	if (!c->votes.open.open || c->votes.open.answered[server])
+	if (!c->votes.proposal.open || c->votes.proposal.answered[server])
 		return;
 	msg = proposal_to_json(c);
 	c->io.to_server(c->io.ctx, server, msg);
@@ -308,7 +308,7 @@ static bool change_is_wanted(const struct coord *c, const struct change *ch)
 
 void coord_change_propose_next(struct coord *c)
 {
-	struct proposal *p = &c->votes.open;
+	struct proposal *p = &c->votes.proposal;
 	uint64_t step;
 
 	while (c->votes.changes && !p->open) {
@@ -340,7 +340,7 @@ void coord_change_propose_next(struct coord *c)
  * begins no earlier than the process before it did, whose first step was decided as this one is. */
 static uint64_t choose_resumed_step(const struct coord *c)
 {
-	const struct proposal *p = &c->votes.open;
+	const struct proposal *p = &c->votes.proposal;
 	uint64_t step = p->clock > c->membership.first_step ? p->clock - 1 : p->clock,
 	         from = c->worker[p->change->rank].from;
 
@@ -349,12 +349,12 @@ static uint64_t choose_resumed_step(const struct coord *c)
 
 static void decide_change(struct coord *c, uint64_t step)
 {
-	struct proposal *p = &c->votes.open;
+	struct proposal *p = &c->votes.proposal;
 	struct change *ch = p->change;
 	struct coord_member_worker *w = &c->worker[ch->rank];
 
-	c->votes.open.open = false;
-	c->votes.decided = c->votes.open.id;
+	c->votes.proposal.open = false;
+	c->votes.decided = c->votes.proposal.id;
 	if (!change_is_wanted(c, ch)) {
 		coord_changed(c);
 		return;
@@ -394,7 +394,7 @@ static void decide_change(struct coord *c, uint64_t step)
 /* Decide or propose again, once every server that was asked has voted. */
 static void conclude_vote(struct coord *c)
 {
-	struct proposal *p = &c->votes.open;
+	struct proposal *p = &c->votes.proposal;
 
 	if (p->answers < p->asked)
 		return;
@@ -415,7 +415,7 @@ json_t *coord_on_vote(struct coord *c, const struct coord_request *r)
 {
 	const struct message_vote *m = &r->m->vote;
 	unsigned server = r->self->index;
-	struct proposal *p = &c->votes.open;
+	struct proposal *p = &c->votes.proposal;
 	uint64_t first_free = (uint64_t)m->first_free;
 	uint64_t clock = (uint64_t)m->clock;
 
@@ -449,16 +449,16 @@ json_t *coord_on_vote(struct coord *c, const struct coord_request *r)
 void coord_change_server_joined(struct coord *c, unsigned server)
 {
 	coord_settle_servers_changed(c);
-	if (!c->votes.open.open)
+	if (!c->votes.proposal.open)
 		return;
-	c->votes.open.answered[server] = false;
-	c->votes.open.asked++;
+	c->votes.proposal.answered[server] = false;
+	c->votes.proposal.asked++;
 	coord_change_ask_again(c, server);
 }
 
 void coord_change_server_gone(struct coord *c)
 {
-	struct proposal *p = &c->votes.open;
+	struct proposal *p = &c->votes.proposal;
 
 	coord_settle_servers_changed(c);
 	if (!p->open)

@@ -291,7 +291,7 @@ void coord_job_check_end(struct coord *c, int64_t now)
 		return;
 	}
 	count_worker_states(c, n);
-	if (n[WORKER_ACTIVE] || n[WORKER_JOINING] || c->votes.open.open || c->votes.changes ||
+	if (n[WORKER_ACTIVE] || n[WORKER_JOINING] || c->votes.proposal.open || c->votes.changes ||
 	    coord_early_stop_is_writing(c))
 		return;
 	if (!n[WORKER_DONE]) {

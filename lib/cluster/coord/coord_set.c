@@ -166,7 +166,7 @@ bool coord_settings_have_room(const struct coord *c)
 	    !(c->settings.nkept == SETTINGS_KEPT && c->settings.kept[0]->step > slowest);
 }
 
-enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now,
+enum err_code coord_request_settings(struct coord *c, const struct coord_setting *s, int64_t now,
     uint64_t *ticket, struct err *e)
 {
 	if (c->phase == COORD_FORMING && !s->at_once)
@@ -193,7 +193,7 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 	return ERR_OK;
 }
 
-void coord_set_before_start(struct coord *c, const struct coord_setting *from)
+void coord_apply_settings_before_start(struct coord *c, const struct coord_setting *from)
 {
 	struct setting *s = setting_new(from);
 
@@ -204,7 +204,7 @@ void coord_set_before_start(struct coord *c, const struct coord_setting *from)
 	coord_changed(c);
 }
 
-enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
+enum coord_answer coord_find_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
     int64_t *number, struct err *e)
 {
 	const struct outcome *o = &c->settings.outcome[ticket % OUTCOMES_KEPT];
@@ -380,7 +380,7 @@ enum err_code coord_fits_rules(const struct coord *c, const struct conf *conf, s
 	return coord_rules_fit_tables(&c->layout, conf, e);
 }
 
-void coord_set_planned(struct coord *c, const json_t *list)
+void coord_store_planned(struct coord *c, const json_t *list)
 {
 	json_decref(c->settings.planned);
 	c->settings.planned = json_deep_copy(list);

@@ -23,7 +23,7 @@ static int64_t stall_limit(const struct coord *c)
  * silent or without a session. */
 static bool servers_block_steps(const struct coord *c, int64_t now)
 {
-	bool hold = c->votes.open.open || c->votes.changes;
+	bool hold = c->votes.proposal.open || c->votes.changes;
 
 	for (unsigned i = 0; i < c->nservers; i++) {
 		const struct coord_member_server *s = &c->server[i];

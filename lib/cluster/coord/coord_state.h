@@ -45,8 +45,9 @@
  * proposed; the others wait in the queue `changes`.
  *
  *   state            event                                                   next state
- *   (none)           a join while the job runs, a leave or loss, coord_set or  requested
- *                    coord_table: coord_change_request
+ *   (none)           a join while the job runs, a leave or loss,             requested
+ *                    coord_request_settings or coord_table:
+ *                    coord_change_request
  *   requested        the phase is running, no proposal is open, and it is    proposed
  *                    the first in the queue: step S is sent to all servers
  *   requested        the rank has a newer incarnation, or the request is     dropped
@@ -321,7 +322,7 @@ struct coord_hearing {
 /* Changes of the members, decided one at a time by a vote of the servers (coord_change.c). */
 struct coord_votes {
 	struct change *changes, **changes_last;
-	struct proposal open;
+	struct proposal proposal;
 	uint64_t next, decided; /* numbers of proposals */
 };
 

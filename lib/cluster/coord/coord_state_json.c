@@ -70,8 +70,8 @@ static void save_changes(const struct coord *c, struct state *out)
 	for (const struct change *ch = c->votes.changes; ch; ch = ch->next)
 		n++;
 	out->changes = mem_array(n, sizeof *out->changes);
-	if (c->votes.open.open)
-		out->changes[out->nchanges++] = save_change(c->votes.open.change);
+	if (c->votes.proposal.open)
+		out->changes[out->nchanges++] = save_change(c->votes.proposal.change);
 	for (const struct change *ch = c->votes.changes; ch; ch = ch->next)
 		out->changes[out->nchanges++] = save_change(ch);
 }

@@ -274,7 +274,7 @@ static void explain_servers(struct why *y, struct reason *r)
 	if (explain_silent_server(y, r))
 		return;
 	r->whom = "the servers";
-	if (c->votes.open.open)
+	if (c->votes.proposal.open)
 		coord_why_add(y, r, "no action is needed; ps-ctl events shows the members",
 		    "they are agreeing on its first step");
 	else

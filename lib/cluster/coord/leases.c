@@ -399,16 +399,17 @@ static struct lease_node *take_next_range(struct leases *t)
 
 /* ---- attempts ---- */
 
-static void begin_attempt(struct lease *t, uint64_t step, uint64_t batch, bool assigned)
+static void begin_attempt(struct lease *lease, uint64_t step, uint64_t batch, bool assigned)
 {
-	if (assigned && t->attempt.batch)
+	if (assigned && lease->attempt.batch)
 		return;
-	t->attempt.step = step;
-	t->attempt.batch = batch;
-	for (size_t i = 0, from = 0; batch && i < t->n_earlier; i++)
-		if (t->earlier[i].from <= t->attempt.from && t->earlier[i].from >= from) {
-			from = t->earlier[i].from;
-			t->attempt.batch = t->earlier[i].batch;
+	lease->attempt.step = step;
+	lease->attempt.batch = batch;
+	for (size_t i = 0, from = 0; batch && i < lease->n_earlier; i++)
+		if (lease->earlier[i].from <= lease->attempt.from &&
+		    lease->earlier[i].from >= from) {
+			from = lease->earlier[i].from;
+			lease->attempt.batch = lease->earlier[i].batch;
 		}
 }
 
@@ -428,22 +429,22 @@ static uint64_t attempt_end(const struct lease_attempt *a)
 }
 
 /* Removes the earlier attempts that pushed nothing from example `from` on. */
-static void drop_past_attempts(struct lease *t)
+static void drop_past_attempts(struct lease *lease)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->n_earlier; i++)
-		if (attempt_end(&t->earlier[i]) > t->attempt.from)
-			t->earlier[n++] = t->earlier[i];
+	for (size_t i = 0; i < lease->n_earlier; i++)
+		if (attempt_end(&lease->earlier[i]) > lease->attempt.from)
+			lease->earlier[n++] = lease->earlier[i];
 		else
-			taken_release(&t->earlier[i].taken);
-	t->n_earlier = n;
+			taken_release(&lease->earlier[i].taken);
+	lease->n_earlier = n;
 }
 
 /* The holder is lost. Its steps before `complete` have all their pushes. */
-static void end_attempt(struct lease *t, uint64_t complete, const struct taken *taken)
+static void end_attempt(struct lease *lease, uint64_t complete, const struct taken *taken)
 {
-	struct lease_attempt a = t->attempt;
+	struct lease_attempt a = lease->attempt;
 
 	if (!a.batch)
 		return;
@@ -454,21 +455,22 @@ static void end_attempt(struct lease *t, uint64_t complete, const struct taken *
 	if (taken)
 		a.taken = taken_copy(taken);
 	taken_drop_before(&a.taken, a.step);
-	t->attempt = (struct lease_attempt){ .from = a.from };
+	lease->attempt = (struct lease_attempt){ .from = a.from };
 	if (a.taken.n) {
-		t->earlier = mem_regrow(t->earlier, t->n_earlier + 1, sizeof *t->earlier);
-		t->earlier[t->n_earlier++] = a;
+		lease->earlier = mem_regrow(lease->earlier, lease->n_earlier + 1,
+		    sizeof *lease->earlier);
+		lease->earlier[lease->n_earlier++] = a;
 	}
-	drop_past_attempts(t);
+	drop_past_attempts(lease);
 }
 
-static void advance_attempt(struct lease *t, uint64_t from, uint64_t step, uint64_t batch,
+static void advance_attempt(struct lease *lease, uint64_t from, uint64_t step, uint64_t batch,
     int64_t place)
 {
-	t->attempt = (struct lease_attempt){ .from = from, .step = step, .batch = batch };
-	t->placed = from;
-	t->place = place;
-	drop_past_attempts(t);
+	lease->attempt = (struct lease_attempt){ .from = from, .step = step, .batch = batch };
+	lease->placed = from;
+	lease->place = place;
+	drop_past_attempts(lease);
 }
 
 /* ---- leases ---- */
@@ -705,15 +707,15 @@ static void save_place(struct state_leases *s, uint64_t id, uint64_t placed, int
 }
 
 /* Adds a range that is not done: its id, and where its attempts are. */
-static void save_lease(const struct leases *all, struct state_leases *s, const struct lease *t)
+static void save_lease(const struct leases *t, struct state_leases *s, const struct lease *lease)
 {
-	s->open[s->nopen++] = (int64_t)t->id;
-	if (all->stream)
-		save_place(s, t->id, t->placed, t->place);
-	for (size_t i = 0; i < t->n_earlier; i++)
-		save_attempt(s, t->id, &t->earlier[i], true);
-	if (t->attempt.from || t->attempt.batch)
-		save_attempt(s, t->id, &t->attempt, false);
+	s->open[s->nopen++] = (int64_t)lease->id;
+	if (t->stream)
+		save_place(s, lease->id, lease->placed, lease->place);
+	for (size_t i = 0; i < lease->n_earlier; i++)
+		save_attempt(s, lease->id, &lease->earlier[i], true);
+	if (lease->attempt.from || lease->attempt.batch)
+		save_attempt(s, lease->id, &lease->attempt, false);
 }
 
 struct state_leases *leases_save(const struct leases *t)

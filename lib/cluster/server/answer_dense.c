@@ -44,17 +44,17 @@ static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t 
 	return a;
 }
 
-/* Name the place of plain floats in published memory, where the client copies them.  SHARD_OK with *known
- * false: they are not there; the caller sends them. */
+/* Names the place of plain floats in published memory, where the client copies them. *final: the
+ * result is the answer. False: the values are not there, and the caller sends them. */
 static enum shard_answer answer_dense_place(struct peer *p, uint64_t step, size_t n,
-    struct record *out, bool *known)
+    struct record *out, bool *final)
 {
 	uint8_t body[PAYLOAD_PLACE_BYTES];
 	struct shard_place x;
 	enum shard_answer a = shard_pull_place(shard_of_session(p), out->table, out->part, step, &x,
 	    &out->total);
 
-	*known = a != SHARD_OK || x.known;
+	*final = a != SHARD_OK || x.known;
 	if (a != SHARD_OK || !x.known)
 		return a;
 	payload_put_place(body, &(struct payload_place){ x.place, (uint32_t)n * 4, x.state });
@@ -85,10 +85,10 @@ static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step,
 	return a;
 }
 
-/* Send the values that have changed after version `since`.  SHARD_OK with *known false: it is not
- * known which, or they are too many; the caller sends all. */
+/* Sends the values that have changed after version `since`. *final: the result is the answer.
+ * False: it is not known which have changed, or they are too many, and the caller sends all. */
 static enum shard_answer answer_dense_changed(struct peer *p, uint64_t step,
-    const struct codec *codec, uint64_t since, size_t n, struct record *out, bool *known)
+    const struct codec *codec, uint64_t since, size_t n, struct record *out, bool *final)
 {
 	uint32_t place[PART_ELEMENTS / 2];
 	float w[PART_ELEMENTS / 2];
@@ -98,8 +98,8 @@ static enum shard_answer answer_dense_changed(struct peer *p, uint64_t step,
 	enum shard_answer a = shard_pull_changed(shard_of_session(p), out->table, out->part, step,
 	    since, n / 2, place, w, &k, &out->total);
 
-	*known = a != SHARD_OK || k != SIZE_MAX;
-	if (a != SHARD_OK || !*known)
+	*final = a != SHARD_OK || k != SIZE_MAX;
+	if (a != SHARD_OK || !*final)
 		return a;
 	body = reserve_dense_answer(p, delta_bound(codec, k, n, 1), small);
 	out->codec = codec->id;
@@ -141,17 +141,17 @@ enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struc
 {
 	size_t n = table_part_elements(shard_table(shard_of_session(p), out->table), out->part);
 	enum shard_answer a;
-	bool known = false;
+	bool final = false;
 
 	/* Changes of a longer partition are not logged (part_logs_changes). */
 	if (since != UINT64_MAX && n <= PART_ELEMENTS) {
-		a = answer_dense_changed(p, step, codec, since, n, out, &known);
-		if (known)
+		a = answer_dense_changed(p, step, codec, since, n, out, &final);
+		if (final)
 			return a;
 	}
 	if (by_place && !codec->id) {
-		a = answer_dense_place(p, step, n, out, &known);
-		if (known)
+		a = answer_dense_place(p, step, n, out, &final);
+		if (final)
 			return a;
 	}
 	return codec->id ? answer_dense_encoded(p, step, codec, n, out)

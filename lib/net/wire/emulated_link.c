@@ -134,7 +134,7 @@ struct chunk {
 
 /* One direction of one connection.  It is open, then has read the end (eof), and is closed when all
  * bytes before it have been sent. */
-struct pipe {
+struct flow {
 	int from, to;
 	struct chunk *first, *newest;
 	size_t queued;
@@ -143,7 +143,7 @@ struct pipe {
 
 struct carried {
 	struct carried *next;
-	struct pipe pipe[2]; /* by direction */
+	struct flow flow[2]; /* by direction */
 	bool dead;
 };
 
@@ -178,21 +178,21 @@ static int64_t schedule_bytes(struct emulated_link *l, enum direction d, size_t 
 	return due;
 }
 
-static bool may_read(const struct emulated_link *l, const struct pipe *p, enum direction d,
+static bool may_read(const struct emulated_link *l, const struct flow *f, enum direction d,
     int64_t now)
 {
-	return !p->eof && p->queued < QUEUE_MAX && l->free_at[d] <= now + QUEUE_TIME;
+	return !f->eof && f->queued < QUEUE_MAX && l->free_at[d] <= now + QUEUE_TIME;
 }
 
 static void read_chunk(struct emulated_link *l, struct carried *c, enum direction d, int64_t now)
 {
-	struct pipe *p = &c->pipe[d];
+	struct flow *f = &c->flow[d];
 	struct chunk *k = mem_alloc(sizeof *k + CHUNK);
-	ssize_t n = read(p->from, k->data, CHUNK);
+	ssize_t n = read(f->from, k->data, CHUNK);
 
 	if (n <= 0) {
 		c->dead |= n < 0 && errno != EAGAIN && errno != EINTR;
-		p->eof = n == 0;
+		f->eof = n == 0;
 		free(k);
 		return;
 	}
@@ -201,51 +201,51 @@ static void read_chunk(struct emulated_link *l, struct carried *c, enum directio
 	k->sent = 0;
 	k->due = schedule_bytes(l, d, k->len, now);
 	/* The bytes of a connection stay in order. */
-	if (p->first && p->newest->due > k->due)
-		k->due = p->newest->due;
-	*(p->first ? &p->newest->next : &p->first) = k;
-	p->newest = k;
-	p->queued += k->len;
+	if (f->first && f->newest->due > k->due)
+		k->due = f->newest->due;
+	*(f->first ? &f->newest->next : &f->first) = k;
+	f->newest = k;
+	f->queued += k->len;
 }
 
-static bool is_due(const struct pipe *p, int64_t now)
+static bool is_due(const struct flow *f, int64_t now)
 {
-	return p->first && p->first->due <= now;
+	return f->first && f->first->due <= now;
 }
 
 static void send_due(struct carried *c, enum direction d, int64_t now)
 {
-	struct pipe *p = &c->pipe[d];
+	struct flow *f = &c->flow[d];
 
-	while (is_due(p, now)) {
-		struct chunk *k = p->first;
-		ssize_t n = send(p->to, k->data + k->sent, k->len - k->sent, MSG_NOSIGNAL);
+	while (is_due(f, now)) {
+		struct chunk *k = f->first;
+		ssize_t n = send(f->to, k->data + k->sent, k->len - k->sent, MSG_NOSIGNAL);
 
 		if (n < 0) {
 			c->dead |= errno != EAGAIN && errno != EINTR;
 			return;
 		}
 		k->sent += (size_t)n;
-		p->queued -= (size_t)n;
+		f->queued -= (size_t)n;
 		if (k->sent < k->len)
 			return;
-		p->first = k->next;
+		f->first = k->next;
 		free(k);
 	}
-	if (p->eof && !p->first && !p->closed) {
-		shutdown(p->to, SHUT_WR);
-		p->closed = true;
+	if (f->eof && !f->first && !f->closed) {
+		shutdown(f->to, SHUT_WR);
+		f->closed = true;
 	}
 }
 
 static void free_carried(struct carried *c)
 {
 	for (int d = UP; d <= DOWN; d++) {
-		struct pipe *p = &c->pipe[d];
+		struct flow *f = &c->flow[d];
 
-		close(p->from);
-		for (struct chunk *k; (k = p->first);) {
-			p->first = k->next;
+		close(f->from);
+		for (struct chunk *k; (k = f->first);) {
+			f->first = k->next;
 			free(k);
 		}
 	}
@@ -257,8 +257,8 @@ static void free_carried(struct carried *c)
 static void free_ended(struct emulated_link *l, int64_t now)
 {
 	for (struct carried **at = &l->all, *c; (c = *at);) {
-		bool delivered = c->pipe[UP].closed &&
-		    (c->pipe[DOWN].closed || l->give_up_at < INT64_MAX);
+		bool delivered = c->flow[UP].closed &&
+		    (c->flow[DOWN].closed || l->give_up_at < INT64_MAX);
 
 		if (!c->dead && !delivered && now < l->give_up_at) {
 			at = &c->next;
@@ -280,7 +280,7 @@ static void take_connection(struct emulated_link *l, int64_t now)
 	if (n != sizeof pair)
 		return;
 	c = mem_alloc(sizeof *c);
-	*c = (struct carried){ .pipe = { [UP] = { .from = pair[0], .to = pair[1] },
+	*c = (struct carried){ .flow = { [UP] = { .from = pair[0], .to = pair[1] },
 		                   [DOWN] = { .from = pair[1], .to = pair[0] } } };
 	/* Append, so that connections take turns. */
 	for (struct carried **at = &l->all;; at = &(*at)->next)
@@ -296,7 +296,7 @@ static void watch_carried(const struct emulated_link *l, const struct carried *c
     struct pollfd p[static 2], int64_t now, int64_t *until)
 {
 	for (int d = UP; d <= DOWN; d++) {
-		const struct pipe *in = &c->pipe[d];
+		const struct flow *in = &c->flow[d];
 		int64_t at = INT64_MAX;
 
 		p[d].fd = in->from;
@@ -336,7 +336,7 @@ static void carry_bytes(struct emulated_link *l, const struct pollfd *p, int64_t
 	for (struct carried *c = l->all; c; c = c->next, p += 2)
 		for (int d = UP; d <= DOWN; d++) {
 			if (p[d].revents & (POLLIN | POLLHUP | POLLERR) &&
-			    may_read(l, &c->pipe[d], (enum direction)d, now)) {
+			    may_read(l, &c->flow[d], (enum direction)d, now)) {
 				read_chunk(l, c, (enum direction)d, now);
 				has_read = has_read ? has_read : c;
 			}

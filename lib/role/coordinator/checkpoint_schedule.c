@@ -177,7 +177,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	enum err_code rc;
 	bool written;
 
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	rc = ckpt_begin(k->dir, step, &c, e);
 	coordinator_lock(coordinator);
 	if (rc) {
@@ -201,7 +201,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 		    coord_snap_state(coordinator->coord) == SNAP_FAILED
 		        ? coord_snap_message(coordinator->coord)
 		        : "the cluster's servers have changed");
-		coordinator_commit(coordinator);
+		coordinator_commit_unlock(coordinator);
 		ckpt_abort(c);
 		free(base);
 		coordinator_lock(coordinator);
@@ -214,7 +214,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	json_decref(shared);
 	descriptions = json_deep_copy(coord_snap_descriptions(coordinator->coord));
 	k->rule.step = coord_best_saved(coordinator->coord);
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	rc = commit_checkpoint(k, c, base, descriptions, head, path, e);
 	free(base);
 	json_decref(head);
@@ -407,7 +407,7 @@ static void *run_checkpoint_thread(void *ctx)
 		else
 			coordinator_wait(coordinator, k->every.time ? k->next_time : 0);
 	}
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	return NULL;
 }
 
@@ -500,7 +500,7 @@ enum err_code checkpoint_schedule_start(struct coordinator *coordinator, const s
 	coordinator_lock(coordinator);
 	coordinator->checkpoints = k;
 	coord_best_begin(coordinator->coord);
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	if (pthread_create(&k->thread, NULL, run_checkpoint_thread, k))
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	k->started = true;
@@ -515,7 +515,7 @@ void checkpoint_schedule_stop(struct coordinator *coordinator)
 		return;
 	coordinator_lock(coordinator);
 	k->stop = true;
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	if (k->started)
 		pthread_join(k->thread, NULL);
 }

@@ -114,7 +114,7 @@ static void commit(struct coordinator *coordinator, bool tell)
 		server_end(coordinator->server, NULL);
 }
 
-void coordinator_commit(struct coordinator *coordinator)
+void coordinator_commit_unlock(struct coordinator *coordinator)
 {
 	commit(coordinator, true);
 }
@@ -125,7 +125,7 @@ void coordinator_publish(struct coordinator *coordinator)
 		server_end(coordinator->server, NULL);
 }
 
-void coordinator_commit_and_wait(struct coordinator *coordinator)
+void coordinator_commit_wait_unlock(struct coordinator *coordinator)
 {
 	uint64_t stamp = coord_stamp(coordinator->coord);
 
@@ -254,7 +254,7 @@ static void coordinator_gone(struct coordinator *coordinator, const struct coord
 		return;
 	coordinator_lock(coordinator);
 	coord_session_gone(coordinator->coord, self, clock_now());
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 }
 
 static void coordinator_keys_changed(struct coordinator *coordinator)
@@ -262,7 +262,7 @@ static void coordinator_keys_changed(struct coordinator *coordinator)
 	coordinator_lock(coordinator);
 	coord_publish_view(coordinator->coord);
 	coordinator_send_keys(coordinator);
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 }
 
 static void coordinator_keys_checked(struct coordinator *coordinator,
@@ -271,7 +271,7 @@ static void coordinator_keys_checked(struct coordinator *coordinator,
 	coordinator_lock(coordinator);
 	coord_keys_checked(coordinator->coord, m);
 	coordinator_wake_parked(coordinator);
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 }
 
 static bool coordinator_leave(struct coordinator *coordinator, int sig)
@@ -288,7 +288,7 @@ static bool coordinator_leave(struct coordinator *coordinator, int sig)
 	else
 		coordinator_stop_job(coordinator);
 	coordinator->leaving = saving;
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	return saving;
 }
 
@@ -318,7 +318,7 @@ static bool coordinator_checkpoint(struct coordinator *coordinator)
 	coordinator_lock(coordinator);
 	if (coordinator->checkpoints)
 		checkpoint_schedule_request(coordinator->checkpoints);
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	return coordinator->checkpoints != NULL;
 }
 
@@ -357,7 +357,7 @@ static void *run_ticker(void *ctx)
 			do_periodic_work(coordinator, now);
 			next = now + TICK;
 		}
-		coordinator_commit(coordinator);
+		coordinator_commit_unlock(coordinator);
 		coordinator_lock(coordinator);
 		until = coordinator->views.deferred && state_file_is_durable(coordinator) &&
 		        coordinator_view_due(coordinator) < next
@@ -366,7 +366,7 @@ static void *run_ticker(void *ctx)
 		ts = (struct timespec){ until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 		mutex_wait_until(&coordinator->woken, &coordinator->lock, &ts);
 	}
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	return NULL;
 }
 

@@ -7,18 +7,18 @@
  * this folder; the server process calls it through coordinator_role (server/server_coordinator.h).
  *
  * Life: coordinator_start reads or recovers the state, starts the HTTP server, the ticker, the
- * checkpoint scheduler and the uploader. coordinator_stop ends these threads; sessions may still call.
- * coordinator_free comes after the last I/O thread has ended.
+ * checkpoint scheduler and the uploader. coordinator_stop ends these threads; sessions may still
+ * call. coordinator_free comes after the last I/O thread has ended.
  *
- * Threads: the ticker runs coord_tick every 50 ms and sends views whose time has come. I/O
- * threads bring messages of sessions (coordinator_handle). The HTTP server's threads run the routes.
- * The checkpoint scheduler, the uploader, the lease log and each file session have a thread of
- * their own.
+ * Threads: the ticker runs coord_tick every 50 ms and sends views whose time has come. I/O threads
+ * bring messages of sessions (coordinator_handle). The HTTP server's threads run the routes. The
+ * checkpoint scheduler, the uploader, the lease log and each file session have a thread of their
+ * own.
  *
- * Locks (their order is in core/lock.def): `lock` covers every member of struct coordinator that is not
- * atomic, except members that never change after coordinator_start and modules that have a lock of their
- * own (`sessions`, `board`). A thread that holds `lock` may take these locks, and holds none of
- * them when it asks for `lock`:
+ * Locks (their order is in core/lock.def): `lock` covers every member of struct coordinator that is
+ * not atomic, except members that never change after coordinator_start and modules that have a lock
+ * of their own (`sessions`, `board`). A thread that holds `lock` may take these locks, and holds
+ * none of them when it asks for `lock`:
  *
  *   server->keys.lock             to read the keys (coordinator_view.c, routes_key.c, file_service.c)
  *   the HTTP server's `lock`      in http_server_kick, and libmicrohttpd's own locks inside it
@@ -27,20 +27,20 @@
  *   server->end.lock              in server_end
  *   the lock of struct secrets    in secrets_both and secrets_look
  *
- * No code of this folder holds two of them at once. The HTTP server calls routes
- * and the coordinator_find_ functions with neither of its locks held; routes_find_key and routes_find_token
+ * No code of this folder holds two of them at once. The HTTP server calls routes and the
+ * coordinator_find_ functions with neither of its locks held; routes_find_key and routes_find_token
  * take keys.lock alone. The order is the other way round for the dashboard's board: its lock is
- * taken first and `lock` inside it (routes_web_feed.c), so it must never be taken under `lock`.
- * The lock of `sessions` is taken only while `lock` is not held.
+ * taken first and `lock` inside it (routes_web_feed.c), so it must never be taken under `lock`. The
+ * lock of `sessions` is taken only while `lock` is not held.
  *
  * With `lock` held a thread must not wait for an I/O thread or an HTTP thread (session_keys_census,
  * http_server_stop) and must not join a thread: each of them may be waiting for `lock`.
  * No file is written with the lock held but events.jsonl and metrics.jsonl, which are not synced:
  * state.json, the lease log and checkpoints each have a thread that writes them.
  *
- * A thread that changes the state ends with coordinator_commit: the state becomes durable, and only then
- * servers, workers and clients learn of the change (state_file.h). A thread that only read it ends
- * with coordinator_unlock. */
+ * A thread that changes the state ends with coordinator_commit_unlock: the state becomes durable,
+ * and only then servers, workers and clients learn of the change (state_file.h). A thread that only
+ * read it ends with coordinator_unlock. */
 
 #include "coord/coord.h"
 #include "core/lock.h"
@@ -125,8 +125,9 @@ struct coordinator {
 	_Atomic bool stop;
 	_Atomic uint64_t turns; /* how often the ticker has woken */
 	pthread_cond_t woken;   /* wakes the ticker: it must stop, or a view was deferred */
-	pthread_cond_t
-	    changed; /* broadcast by coordinator_commit and coordinator_wake_waiters, for coordinator_wait */
+	/* For coordinator_wait; broadcast by coordinator_commit_unlock and
+	 * coordinator_wake_waiters. */
+	pthread_cond_t changed;
 	struct checkpoint_schedule
 	    *checkpoints;       /* checkpoint scheduler; NULL without a run directory */
 	bool change_is_awaited; /* an HTTP request is parked until another change is decided */
@@ -156,18 +157,18 @@ void coordinator_http_address(struct coordinator *coordinator, char out[static 1
 
 /* Any thread; not recursive. */
 void coordinator_lock(struct coordinator *coordinator);
-/* Releases the lock without announcing anything; after a change use coordinator_commit. */
+/* Releases the lock without announcing anything; after a change use coordinator_commit_unlock. */
 void coordinator_unlock(struct coordinator *coordinator);
 /* End a change: announce it when it is durable, or wake the writer, which will (the view not before
  * coordinator_view_due). Then unlock and wake coordinator_wait. Writes no file and does not wait. */
-void coordinator_commit(struct coordinator *coordinator);
-/* coordinator_commit, then wait until the state is durable, or until writing it has failed. For answers to
- * clients, who may then rely on the change. Not on an I/O thread. */
-void coordinator_commit_and_wait(struct coordinator *coordinator);
-/* coordinator_commit without unlocking, for threads that go on. */
+void coordinator_commit_unlock(struct coordinator *coordinator);
+/* coordinator_commit_unlock, then wait until the state is durable, or until writing it has failed.
+ * For answers to clients, who may then rely on the change. Not on an I/O thread. */
+void coordinator_commit_wait_unlock(struct coordinator *coordinator);
+/* Announces a change like coordinator_commit_unlock, but keeps the lock. */
 void coordinator_publish(struct coordinator *coordinator);
-/* With the lock held: release it until coordinator_commit or coordinator_wake_waiters is called, or
- * until the time `until` (clock_now; 0: no limit). May return early. */
+/* With the lock held: release it until coordinator_commit_unlock or coordinator_wake_waiters is
+ * called, or until the time `until` (clock_now; 0: no limit). May return early. */
 void coordinator_wait(struct coordinator *coordinator, int64_t until);
 /* Run the handlers of all parked HTTP requests again. Takes the HTTP server's lock; any thread. */
 void coordinator_wake_parked(struct coordinator *coordinator);

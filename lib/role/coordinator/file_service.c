@@ -330,7 +330,7 @@ void file_service_take(struct coordinator *coordinator, struct peer *p)
 		s->next = coordinator->files;
 		coordinator->files = s;
 	}
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	join_sessions(over);
 }
 

@@ -96,7 +96,7 @@ static enum err_code propose_initial_settings(struct coordinator *coordinator, c
 		s.set = taken;
 		s.config = config;
 		s.what = what;
-		coord_set_before_start(coordinator->coord, &s);
+		coord_apply_settings_before_start(coordinator->coord, &s);
 		free(what);
 	}
 	json_decref(config);

@@ -81,7 +81,7 @@ enum err_code psk_renewal_rotate(struct coordinator *coordinator, int64_t until,
 		coord_publish_view(coordinator->coord);
 		sodium_memzero(&pair, sizeof pair);
 	}
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	free(keys);
 	return rc;
 }

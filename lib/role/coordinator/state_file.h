@@ -8,8 +8,8 @@
  *
  * A thread of its own, the writer, writes and syncs the file without the coordinator's lock:
  *
- *    idle --coordinator_commit with a new stamp--> writing --durable--> announce, then idle or writing
- *                                           writing --failed--> wait 200 ms, then writing
+ *    idle --a commit with a new stamp--> writing --durable--> announce, then idle or writing
+ *                                        writing --failed--> wait 200 ms, then writing
  *
  * It takes a copy of the state and the announcements (views and notices) that follow from it, and
  * sends them once the file is durable.  Changes that come meanwhile share the next write.
@@ -19,7 +19,8 @@
  * cluster: a coordinator that recovers keeps it, and one that begins from nothing or from a
  * checkpoint draws a new one.
  *
- * Answers that depend on a change are held back until the change is durable (coordinator_may_tell). */
+ * Answers that depend on a change are held back until the change is durable
+ * (coordinator_may_tell). */
 
 /* Called before anything else: read the previous coordinator's state, decide whether to recover,
  * and become the owner of the run directory. Sets s->state (NULL: there is none) and s->recover.

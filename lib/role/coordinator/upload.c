@@ -38,7 +38,7 @@ static void report_stored_lines(struct offsite *o, struct buf *text)
 		if (!cluster_stored_decode(line, &stored, NULL))
 			coordinator_event(o->coordinator, "checkpoint_stored",
 			    "checkpoint of step %lld: %s", (long long)stored.step, stored.path);
-		coordinator_commit(o->coordinator);
+		coordinator_commit_unlock(o->coordinator);
 		json_decref(line);
 		buf_consume(text, n + 1);
 	}
@@ -73,11 +73,11 @@ static enum err_code push_checkpoints(struct offsite *o, struct err *e)
 	o->helper = h;
 	if (o->stop)
 		helper_stop(h);
-	coordinator_commit(o->coordinator);
+	coordinator_commit_unlock(o->coordinator);
 	rc = read_helper_output(o, h, e);
 	coordinator_lock(o->coordinator);
 	o->helper = NULL;
-	coordinator_commit(o->coordinator);
+	coordinator_commit_unlock(o->coordinator);
 	end = helper_end(h, rc ? NULL : e);
 	return rc ? rc : end;
 }
@@ -100,7 +100,7 @@ static void *run_upload_thread(void *ctx)
 		}
 		o->seen = f.made;
 		o->again_at = 0;
-		coordinator_commit(coordinator);
+		coordinator_commit_unlock(coordinator);
 		rc = push_checkpoints(o, &e);
 		coordinator_lock(coordinator);
 		if (o->stop)
@@ -116,7 +116,7 @@ static void *run_upload_thread(void *ctx)
 			    "checkpoints are kept only on this host: %s", e.msg);
 		o->failing = rc != ERR_OK;
 	}
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	return NULL;
 }
 
@@ -134,7 +134,7 @@ enum err_code upload_start(struct coordinator *coordinator, const struct conf *c
 	o->seen = checkpoint_schedule_figures(coordinator->checkpoints).at ? UINT64_MAX : 0;
 	coordinator_lock(coordinator);
 	coordinator->offsite = o;
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	if (pthread_create(&o->thread, NULL, run_upload_thread, o))
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	o->started = true;
@@ -152,7 +152,7 @@ void upload_stop(struct coordinator *coordinator)
 	if (o->helper)
 		helper_stop(o->helper);
 	coordinator_wake_waiters(coordinator);
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	if (o->started)
 		pthread_join(o->thread, NULL);
 }

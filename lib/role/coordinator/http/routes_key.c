@@ -85,7 +85,7 @@ int routes_get_keys(void *ctx, const struct http_request *req, struct http_answe
 	rwlock_read(&coordinator->server->keys.lock);
 	keyring_each(coordinator->server->keys.ring, list_key, &l);
 	rwlock_unlock(&coordinator->server->keys.lock);
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	json_decref(l.sessions);
 	return routes_answer(a, json_pack("{s:o}", "keys", l.list));
 }
@@ -140,7 +140,7 @@ int routes_post_keys(void *ctx, const struct http_request *req, struct http_answ
 	coordinator_lock(coordinator);
 	coordinator_event(coordinator, "key_added", "a key of %s (%s) is admitted, by %s",
 	    entry.name, role_name(entry.role), req->peer.name);
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	return routes_answer(a, json_pack("{s:s, s:s}", "name", entry.name, "fingerprint", print));
 }
 
@@ -187,7 +187,7 @@ static enum err_code revoke_named_key(struct coordinator *coordinator, const cha
 	key_to_text(was.pk, key);
 	coordinator_lock(coordinator);
 	coord_revoke(coordinator->coord, name, was.is_token ? NULL : key, who, clock_now());
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	/* Since coord_revoke, the coordinator counts the sessions that servers cut because of this
 	 * key. */
 	if (unwritten.code)
@@ -224,7 +224,7 @@ int routes_post_revoke(void *ctx, const struct http_request *req, struct http_an
 	coordinator_lock(coordinator);
 	all_checked = coord_keys_are_checked(coordinator->coord, *req->memo, name, &cut, &checked,
 	    missing);
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	if (!all_checked && !req->late) {
 		json_decref(missing);
 		return HTTP_PARK;

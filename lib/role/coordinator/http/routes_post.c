@@ -44,7 +44,7 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 		a->json = json_pack("{s:I, s:s}", "step",
 		    (json_int_t)checkpoint_schedule_last(coordinator->checkpoints)->step, "path",
 		    checkpoint_schedule_last(coordinator->checkpoints)->path);
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	if (done && e.code)
 		return routes_fail(a, &e);
 	return done ? HTTP_DONE : HTTP_PARK;
@@ -63,7 +63,7 @@ int routes_post_stop(void *ctx, const struct http_request *req, struct http_answ
 	/* If the job is already over, coord_stop changes nothing; coord_end ends the servers all
 	 * the same. */
 	coord_end(coordinator->coord);
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	return routes_answer(a, json_object());
 }
 
@@ -95,7 +95,7 @@ int routes_post_ended(void *ctx, const struct http_request *req, struct http_ans
 	/* A rank may have another process by now, on this host or elsewhere. */
 	coord_process_ended(coordinator->coord, id,
 	    is_gone(coord_worker_pid(coordinator->coord, id, host)), how, returns, clock_now());
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	return routes_answer(a, json_object());
 }
 
@@ -147,7 +147,7 @@ int routes_post_drain(void *ctx, const struct http_request *req, struct http_ans
 	if (!rc) {
 		coordinator_lock(coordinator);
 		rc = coord_drain(coordinator->coord, (unsigned)n, clock_now(), &e);
-		coordinator_commit_and_wait(coordinator);
+		coordinator_commit_wait_unlock(coordinator);
 	}
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());
 }
@@ -163,7 +163,7 @@ int routes_post_rebalance(void *ctx, const struct http_request *req, struct http
 		return routes_fail(a, &e);
 	coordinator_lock(coordinator);
 	rc = coord_rebalance(coordinator->coord, clock_now(), &e);
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());
 }
 
@@ -294,7 +294,7 @@ int routes_post_trace(void *ctx, const struct http_request *req, struct http_ans
 	}
 	coordinator_lock(coordinator);
 	rc = trace_request_begin(coordinator, seconds, clock_now(), &id, &e);
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_pack("{s:I}", "id", (json_int_t)id));
 }
 
@@ -310,6 +310,6 @@ int routes_post_probe(void *ctx, const struct http_request *req, struct http_ans
 		return routes_fail(a, &e);
 	coordinator_lock(coordinator);
 	number = coord_probe(coordinator->coord, clock_now());
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	return routes_answer(a, json_pack("{s:I}", "number", (json_int_t)number));
 }

@@ -126,7 +126,7 @@ int routes_post_session(void *ctx, const struct http_request *req, struct http_a
 	coordinator_lock(coordinator);
 	coordinator_event(coordinator, "dashboard", "a dashboard was opened, %s",
 	    *change ? "to change things" : "to read");
-	coordinator_commit(coordinator);
+	coordinator_commit_unlock(coordinator);
 	a->json = json_pack("{s:s, s:s?, s:i}", "read", read, "change", *change ? change : NULL,
 	    "idle_seconds", WEB_IDLE_SECONDS);
 	return HTTP_DONE;

@@ -150,7 +150,7 @@ static enum err_code propose_setting(struct coordinator *coordinator, const stru
 	enum err_code rc;
 
 	settings_request_describe(c, &s);
-	rc = coord_set(coordinator->coord, &s, clock_now(), ticket, e);
+	rc = coord_request_settings(coordinator->coord, &s, clock_now(), ticket, e);
 	free(what);
 	json_decref(config);
 	return rc;
@@ -199,7 +199,7 @@ static enum err_code plan_setting(struct coordinator *coordinator, const json_t 
 	}
 	if (!in)
 		json_array_append(list, one);
-	coord_set_planned(coordinator->coord, list);
+	coord_store_planned(coordinator->coord, list);
 	json_decref(list);
 	json_decref(one);
 	*answer = json_pack("{s:n, s:I}", "settings", "planned", (json_int_t)at);
@@ -237,7 +237,7 @@ static void request_due_plan(struct coordinator *coordinator, int64_t now)
 	json_incref(first);
 	rest = json_copy(list);
 	json_array_remove(rest, 0);
-	coord_set_planned(coordinator->coord, rest);
+	coord_store_planned(coordinator->coord, rest);
 	json_decref(rest);
 	rc = validate_and_propose(coordinator, json_object_get(first, "set"),
 	    (uint64_t)json_int(first, "at", 0), json_str(first, "who", ""), &ticket, &e);
@@ -301,7 +301,7 @@ enum err_code settings_request_scale(struct coordinator *coordinator, int64_t se
 
 	coordinator_lock(coordinator);
 	rc = coord_may_scale(coordinator->coord, servers, workers, e);
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	/* Make keys for processes beyond those planned, without the lock: files take a while. */
 	if (!rc && dir && servers > 0)
 		rc = rundir_add_keys(dir, "server", (size_t)servers, ROLE_SERVER, e);
@@ -313,7 +313,7 @@ enum err_code settings_request_scale(struct coordinator *coordinator, int64_t se
 		return rc;
 	coordinator_lock(coordinator);
 	rc = coord_scale(coordinator->coord, servers, workers, clock_now(), e);
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	return rc;
 }
 
@@ -352,30 +352,30 @@ struct settings_request {
 	bool dry;
 };
 
-static enum err_code take_member_count(struct settings_request *w, const char *name, int64_t *out,
-    struct err *e)
+static enum err_code take_member_count(struct settings_request *request, const char *name,
+    int64_t *out, struct err *e)
 {
-	const json_t *v = json_object_get(w->set, name);
+	const json_t *v = json_object_get(request->set, name);
 	enum err_code rc = ERR_OK;
 
 	*out = -1;
 	if (v && (!json_is_string(v) || !num_int(json_string_value(v), 1, 65535, out)))
 		rc = err_set(e, ERR_CONFIG, "%s: must be a number, as \"4\"", name);
-	else if (v && w->at >= 0)
+	else if (v && request->at >= 0)
 		rc = err_set(e, ERR_USAGE,
 		    "at: not allowed, because the number of %s changes at once", name);
-	json_object_del(w->set, name);
+	json_object_del(request->set, name);
 	return rc;
 }
 
-static enum err_code parse_settings_request(const json_t *body, struct settings_request *w,
+static enum err_code parse_settings_request(const json_t *body, struct settings_request *request,
     struct err *e)
 {
 	static const char *const keys[] = { "set", "at", "dry_run", NULL };
 	const json_t *at = json_object_get(body, "at");
 	enum err_code rc;
 
-	*w = (struct settings_request){ .at = json_int(body, "at", -1),
+	*request = (struct settings_request){ .at = json_int(body, "at", -1),
 		.dry = json_flag(body, "dry_run"),
 		.servers = -1,
 		.workers = -1 };
@@ -385,52 +385,53 @@ static enum err_code parse_settings_request(const json_t *body, struct settings_
 		return err_set(e, ERR_USAGE, "at: must be a step, from 0 on");
 	if (!json_object_size(json_object_get(body, "set")))
 		return err_set(e, ERR_USAGE, "set: must name at least one key");
-	w->set = json_copy(json_object_get(body, "set"));
-	rc = take_member_count(w, "servers", &w->servers, e);
-	return rc ? rc : take_member_count(w, "workers", &w->workers, e);
+	request->set = json_copy(json_object_get(body, "set"));
+	rc = take_member_count(request, "servers", &request->servers, e);
+	return rc ? rc : take_member_count(request, "workers", &request->workers, e);
 }
 
-/* Checks whether a change for step w->at can be planned. */
+/* Checks whether a change for step request->at can be planned. */
 static enum err_code check_planned_step(const struct coordinator *coordinator,
-    const struct settings_request *w, struct err *e)
+    const struct settings_request *request, struct err *e)
 {
-	if (w->at < 0)
+	if (request->at < 0)
 		return ERR_OK;
 	if (coord_phase(coordinator->coord) > COORD_RUNNING || !coordinator->cfg.has_job)
 		return err_set(e, ERR_NOTREADY, "at: requires a running job");
-	if ((uint64_t)w->at < coord_newest_step(coordinator->coord))
+	if ((uint64_t)request->at < coord_newest_step(coordinator->coord))
 		return err_set(e, ERR_USAGE,
 		    "at: step %lld has passed: the fastest worker is at step %llu; name a later "
 		    "step, or omit it to change at the next one",
-		    (long long)w->at, (unsigned long long)coord_newest_step(coordinator->coord));
+		    (long long)request->at,
+		    (unsigned long long)coord_newest_step(coordinator->coord));
 	return ERR_OK;
 }
 
 /* The answer to a dry run: what the request would change. c: the validated configuration. */
 static json_t *describe_dry_run(const struct coordinator *coordinator,
-    const struct settings_request *w, const struct conf *c)
+    const struct settings_request *request, const struct conf *c)
 {
 	json_t *changes = list_differences(coordinator, c);
 
-	if (w->servers >= 0)
+	if (request->servers >= 0)
 		json_object_set_new(changes, "servers",
-		    json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->servers));
-	if (w->workers >= 0)
+		    json_pack("{s:n, s:I}", "from", "to", (json_int_t)request->servers));
+	if (request->workers >= 0)
 		json_object_set_new(changes, "workers",
-		    json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->workers));
+		    json_pack("{s:n, s:I}", "from", "to", (json_int_t)request->workers));
 	return json_pack("{s:b, s:o}", "dry_run", true, "changes", changes);
 }
 
 /* Scales while the coordinator's lock is not held, because that writes keys. The validated configuration
  * stays valid only if no other change came in between. */
 static enum err_code scale_unlocked(struct coordinator *coordinator,
-    const struct settings_request *w, struct err *e)
+    const struct settings_request *request, struct err *e)
 {
 	json_t *before = json_incref(coord_present_config(coordinator->coord));
 	enum err_code rc;
 
-	coordinator_commit_and_wait(coordinator);
-	rc = settings_request_scale(coordinator, w->servers, w->workers, e);
+	coordinator_commit_wait_unlock(coordinator);
+	rc = settings_request_scale(coordinator, request->servers, request->workers, e);
 	coordinator_lock(coordinator);
 	if (!rc && coord_present_config(coordinator->coord) != before)
 		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
@@ -440,16 +441,17 @@ static enum err_code scale_unlocked(struct coordinator *coordinator,
 
 /* Puts the validated configuration c to the vote, plans it for its step, or lets it take effect at once. */
 static enum err_code propose_request(struct coordinator *coordinator,
-    const struct settings_request *w, const struct conf *c, const char *who, uint64_t *ticket,
+    const struct settings_request *request, const struct conf *c, const char *who, uint64_t *ticket,
     json_t **answer, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	if (w->at >= 0)
-		return plan_setting(coordinator, w->set, (uint64_t)w->at, who, answer, e);
-	if (json_object_size(w->set))
-		rc = propose_setting(coordinator, c, w->set, 0, who, ticket, e);
-	if (!rc && conf_holds_at_once(w->set)) {
+	if (request->at >= 0)
+		return plan_setting(coordinator, request->set, (uint64_t)request->at, who, answer,
+		    e);
+	if (json_object_size(request->set))
+		rc = propose_setting(coordinator, c, request->set, 0, who, ticket, e);
+	if (!rc && conf_holds_at_once(request->set)) {
 		*answer = json_pack("{s:I, s:n}", "settings",
 		    (json_int_t)coord_settings_made(coordinator->coord), "step");
 		apply_local_settings(coordinator);
@@ -460,27 +462,27 @@ static enum err_code propose_request(struct coordinator *coordinator,
 /* Validates the request as a whole before anything is changed, and then carries it out. The coordinator's
  * lock is held, and released for a while when the request scales. */
 static enum err_code change_settings(struct coordinator *coordinator,
-    const struct settings_request *w, const char *who, uint64_t *ticket, json_t **answer,
+    const struct settings_request *request, const char *who, uint64_t *ticket, json_t **answer,
     struct err *e)
 {
 	struct conf c;
-	enum err_code rc = config_with_changes(coordinator, w->set, &c, e);
+	enum err_code rc = config_with_changes(coordinator, request->set, &c, e);
 
 	if (rc)
 		return rc;
-	rc = check_planned_step(coordinator, w, e);
-	if (!rc && w->dry) {
-		*answer = describe_dry_run(coordinator, w, &c);
+	rc = check_planned_step(coordinator, request, e);
+	if (!rc && request->dry) {
+		*answer = describe_dry_run(coordinator, request, &c);
 		conf_release(&c);
 		return ERR_OK;
 	}
-	if (!rc && json_object_size(w->set) && w->at < 0 && !conf_holds_at_once(w->set) &&
-	    !coord_settings_have_room(coordinator->coord))
+	if (!rc && json_object_size(request->set) && request->at < 0 &&
+	    !conf_holds_at_once(request->set) && !coord_settings_have_room(coordinator->coord))
 		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
-	if (!rc && (w->servers >= 0 || w->workers >= 0))
-		rc = scale_unlocked(coordinator, w, e);
+	if (!rc && (request->servers >= 0 || request->workers >= 0))
+		rc = scale_unlocked(coordinator, request, e);
 	if (!rc)
-		rc = propose_request(coordinator, w, &c, who, ticket, answer, e);
+		rc = propose_request(coordinator, request, &c, who, ticket, answer, e);
 	conf_release(&c);
 	return rc;
 }
@@ -488,17 +490,17 @@ static enum err_code change_settings(struct coordinator *coordinator,
 enum err_code settings_request_change(struct coordinator *coordinator, const json_t *body,
     const char *who, uint64_t *ticket, json_t **answer, struct err *e)
 {
-	struct settings_request w;
-	enum err_code rc = parse_settings_request(body, &w, e);
+	struct settings_request request;
+	enum err_code rc = parse_settings_request(body, &request, e);
 
 	*answer = NULL;
 	*ticket = 0;
 	if (!rc) {
 		coordinator_lock(coordinator);
-		rc = change_settings(coordinator, &w, who, ticket, answer, e);
-		coordinator_commit_and_wait(coordinator);
+		rc = change_settings(coordinator, &request, who, ticket, answer, e);
+		coordinator_commit_wait_unlock(coordinator);
 	}
-	json_decref(w.set);
+	json_decref(request.set);
 	return rc;
 }
 
@@ -510,11 +512,11 @@ enum coord_answer settings_request_answer(struct coordinator *coordinator, uint6
 	int64_t number;
 
 	coordinator_lock(coordinator);
-	a = coord_set_answer(coordinator->coord, ticket, &step, &number, e);
+	a = coord_find_answer(coordinator->coord, ticket, &step, &number, e);
 	if (a == COORD_AGREED)
 		*answer = json_pack("{s:I, s:I}", "settings", (json_int_t)number, "step",
 		    (json_int_t)step);
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	return a;
 }
 
@@ -601,7 +603,7 @@ enum err_code settings_request_pause(struct coordinator *coordinator, bool pause
 
 	coordinator_lock(coordinator);
 	rc = coord_pause(coordinator->coord, pause, who, clock_now(), e);
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	return rc;
 }
 

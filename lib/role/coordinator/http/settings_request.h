@@ -7,7 +7,8 @@
 /* Requests to change settings while the job runs: validation, changes planned for a later step,
  * and the settings that concern the coordinator's own process.
  *
- *   requested (POST /v1/set, a plan, adapt) --> validated --> proposed and voted (coord_set)
+ *   requested (POST /v1/set, a plan, adapt) --> validated
+ *       --> proposed and voted (coord_request_settings)
  *       --> decided, takes effect at a step (settings_request_answer), or refused
  *   planned for step N --> requested when the fastest worker comes near N
  *
@@ -16,7 +17,7 @@
 /* POST /v1/set: {"set":{"lr":"0.01", ...},"at":STEP,"dry_run":true}; values are texts as for
  * --set. All keys change or none: ERR_CONFIG when one key, or their combination, is wrong;
  * ERR_EXISTS while another change is being decided. On success either *ticket is the one of
- * coord_set, for settings_request_answer, or *ticket is 0 and *answer is the answer. */
+ * coord_request_settings, for settings_request_answer, or *ticket is 0 and *answer is the answer. */
 enum err_code settings_request_change(struct coordinator *coordinator, const json_t *body,
     const char *who, uint64_t *ticket, json_t **answer, struct err *e);
 /* The state of a requested change; *answer is set with COORD_AGREED. */

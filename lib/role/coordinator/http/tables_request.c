@@ -72,6 +72,6 @@ enum err_code tables_request_change(struct coordinator *coordinator, const json_
 		                                               : e->code;
 	if (!rc)
 		rc = coord_table(coordinator->coord, &t, clock_now(), ticket, e);
-	coordinator_commit_and_wait(coordinator);
+	coordinator_commit_wait_unlock(coordinator);
 	return rc;
 }

@@ -2,6 +2,7 @@
 #include "core/fail.h"
 #include "ckpt/read.h"
 #include "codec/codec.h"
+#include "core/clock.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
 #include "math/copy.h"
@@ -412,19 +413,17 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
  * tables changes nearly every value, so its changes are not logged one by one. Does not change p->version
  * or p->step; the caller does.
  *
- * Values whose changes are logged, or which other processes read, are updated aside, in a copy: the
- * log compares the copy with the values, and published values are stored past the caches that hold
- * what those processes read last. */
-static void update_dense(struct part *p, const struct optim_hyper *h,
-    const struct optim_gradient *g)
+ * Values whose changes are logged, or which are stored past the caches, are updated aside, in a
+ * copy. */
+static void update_dense_by(struct part *p, const struct optim_hyper *h,
+    const struct optim_gradient *g, enum store_way way)
 {
 	const struct optim_rule *rule = p->optim.rule;
 	bool logs = p->dense.stamps && !rule->whole_tables;
-	bool aside = (logs || p->dense.published) && !rule->whole_tables;
+	bool aside = (logs || way == STORE_PAST_CACHES) && !rule->whole_tables;
 	size_t piece = aside ? ASIDE : p->n;
 	float *vector[OPTIM_VECTORS_MAX], copy[ASIDE];
 
-	part_begin_change(p);
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
 		struct optim_gradient some = { g->values + at, g->scale, g->examples, g->touching,
@@ -439,14 +438,29 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
 		    vector, &some);
 		if (logs)
 			change_log_note(p->dense.stamps, p->version + 1, at, n, w, copy);
-		if (p->dense.published && aside)
+		if (aside && way == STORE_PAST_CACHES)
 			copy_past_caches(w, copy, n);
 		else if (aside)
 			memcpy(w, copy, n * sizeof *copy);
 	}
-	part_end_change(p);
 	if (p->dense.stamps && !logs)
 		change_log_reset(p->dense.stamps, p->version + 1);
+}
+
+static void update_dense(struct part *p, const struct optim_hyper *h,
+    const struct optim_gradient *g)
+{
+	int64_t begin;
+
+	if (!p->dense.published) {
+		update_dense_by(p, h, g, STORE_PLAIN);
+		return;
+	}
+	begin = clock_now();
+	part_begin_change(p);
+	update_dense_by(p, h, g, store_way_next(&p->dense.store));
+	part_end_change(p);
+	store_way_took(&p->dense.store, clock_now() - begin);
 }
 
 /* The mean gradient of a sum, for the rule. */

@@ -33,6 +33,7 @@
 #include "shard/row_layout.h"
 #include "shard/rows.h"
 #include "shard/shard.h"
+#include "shard/store_way.h"
 #include "socket/published.h"
 
 /* One table at this server. Readers take no lock: the pointers only ever go from NULL to a
@@ -74,6 +75,7 @@ struct part_dense {
 	float *w, *state;
 	/* The memory that has w as one of its places; NULL: w is allocated. */
 	struct published *published;
+	struct store_timer store; /* of the published values */
 	/* The sum of the open step (head of a bsp chain only), and a second accumulator for use
 	 * while the first waits in chain.sent. */
 	float *acc, *spare;

@@ -220,7 +220,7 @@ job() {
 	wait_for 20 grep -q waits out
 	kill -USR1 "$pid"
 	finish
-	grep -q 'refused: a call of another thread' out
+	grep -q 'refused: another thread is using' out
 	grep -x 'ended by a handler' err
 	ps-ctl -C "$PS_CLUSTER" stop >/dev/null || true
 	unset PS_CLUSTER

@@ -34,7 +34,7 @@ trains() {
 
 @test "two workers in bsp train what one process trains, by each update rule; a state goes round" {
 	# Of the same examples, so that the mean is the same gradient.
-	for rule in nesterov adamw; do
+	for rule in nesterov amsgrad groups adamw; do
 		trains "same $rule" >log
 		/usr/bin/python3 torch_alone.py $rule "$RUN/model.safetensors"
 	done
@@ -125,7 +125,7 @@ trains() {
 	END
 	run ps-ctl run --exec "/usr/bin/python3 forgets.py"
 	[ "$status" -ne 0 ]
-	grep 'the script ended without shutdown(): this worker leaves the job' exec.run/worker-0.log
+	grep 'the script ended without shutdown(); this worker leaves the job' exec.run/worker-0.log
 	run ps-ctl run --exec "/usr/bin/python3 forgets.py nan"
 	[ "$status" -ne 0 ]
 	[[ $output == *"the loss is NaN at step 0"* ]]

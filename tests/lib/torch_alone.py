@@ -10,7 +10,7 @@ from torch_calls import RULES, data, loss, net
 
 x, y = data()
 model = net(0)
-opt = RULES[sys.argv[1]](model.parameters())
+opt = RULES[sys.argv[1]](list(model.parameters()))
 for _ in range(20):
     opt.zero_grad()
     loss(model(x), y).backward()

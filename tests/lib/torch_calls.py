@@ -13,6 +13,10 @@ RULES = {
     "adam": lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.99)),
     "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05),
+    "amsgrad": lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True),
+    # The settings of each group differ, and one group has no weight decay.
+    "groups": lambda p: torch.optim.AdamW([{"params": p[:2]}, {"params": p[2:3], "lr": 0.03, "weight_decay": 0.5},
+                                           {"params": p[3:], "lr": 0.03, "betas": (0.5, 0.9), "weight_decay": 0}], lr=0.01),
 }
 loss = torch.nn.functional.cross_entropy
 
@@ -46,7 +50,7 @@ def refused(kind, word, f, *args, **more):
 def same(ps, rule):
     """Train in a loop of our own, which only the script ends."""
     model = net(ps.rank())
-    opt = ps.DistributedOptimizer(RULES[rule](model.parameters()), named_parameters=model.named_parameters())
+    opt = ps.DistributedOptimizer(RULES[rule](list(model.parameters())), named_parameters=model.named_parameters())
     ps.broadcast_parameters(model.state_dict(), root_rank=0)
     ps.broadcast_optimizer_state(opt, root_rank=0)
     x, y = data()
@@ -82,7 +86,7 @@ def state(ps):
     opt = ps.DistributedOptimizer(inner, named_parameters=model.named_parameters())
     assert isinstance(opt, torch.optim.SGD) and opt.state_dict() == kept
     opt.load_state_dict(kept)
-    refused(RuntimeError, "are others", opt.load_state_dict, torch.optim.SGD(model.parameters(), lr=0.2).state_dict())
+    refused(RuntimeError, "settings differ", opt.load_state_dict, torch.optim.SGD(model.parameters(), lr=0.2).state_dict())
     model.load_state_dict({k: v + 1 for k, v in saved.items()})
     x, y = data()
     opt.zero_grad()
@@ -112,7 +116,7 @@ def embedding(ps):
     """Train few rows of a million; a row used twice in a step gets the sum of its gradients."""
     torch.manual_seed(ps.rank())
     table, out = ps.Embedding(1000000, 8, name="words"), torch.nn.Linear(8, 2)
-    refused(ValueError, "two of this name", ps.Embedding, 10, 8, name="words")
+    refused(ValueError, "has this name", ps.Embedding, 10, 8, name="words")
     opt = ps.DistributedOptimizer(torch.optim.Adagrad(out.parameters(), lr=0.5), named_parameters=out.named_parameters())
     ids = torch.randperm(2000, generator=torch.Generator().manual_seed(3)).view(400, 5) % 500
     y, ids = ids.sum(1) % 2, ids * 1999
@@ -122,7 +126,7 @@ def embedding(ps):
         e = loss(out((table(a).sum(1) + table(b).sum(1)) / 5), y[i])
         e.backward()
         opt.step(loss=e)
-    refused(IndexError, "ids are from 0", table, torch.tensor([1000000]))
+    refused(IndexError, "ids must be from 0", table, torch.tensor([1000000]))
 
     def score():
         with torch.no_grad():
@@ -188,34 +192,41 @@ def wrong(ps):
     """Check that settings which no server supports are refused before anything begins."""
     model = net(1)
     named = list(model.named_parameters())
-    for f in (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1), lambda p: torch.optim.Adam(p, amsgrad=True),
-              lambda p: torch.optim.RMSprop(p), lambda p: torch.optim.Adagrad(p, lr_decay=0.1),
-              lambda p: torch.optim.SGD([{"params": [q], "lr": 0.1 * (k + 1)} for k, q in enumerate(p)], lr=1)):
+    for f in (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1), lambda p: torch.optim.AdamW(p, amsgrad=True),
+              lambda p: torch.optim.RMSprop(p), lambda p: torch.optim.Adagrad(p, lr_decay=0.1)):
         refused(ValueError, "servers have no such update rule", ps.DistributedOptimizer, f(model.parameters()))
+    many = [torch.zeros(1, requires_grad=True) for _ in range(18)]
+    refused(ValueError, "at most 16 may", ps.DistributedOptimizer,
+            torch.optim.SGD([{"params": [q], "lr": 0.1 * (k + 1)} for k, q in enumerate(many)], lr=1))
+    refused(ValueError, "equal settings here", ps.DiLoCo, net(1), torch.optim.SGD(model.parameters(), lr=1),
+            torch.optim.SGD([{"params": [q], "lr": 0.1 * (k + 1)} for k, q in enumerate(net(1).parameters())], lr=1))
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    refused(ValueError, "comes twice", ps.DistributedOptimizer, sgd, named + [(named[0][0], torch.zeros(1))])
-    refused(ValueError, "is not among them", ps.DistributedOptimizer, sgd, named[1:])
+    refused(ValueError, "same name", ps.DistributedOptimizer, sgd, named + [(named[0][0], torch.zeros(1))])
+    refused(ValueError, "is missing", ps.DistributedOptimizer, sgd, named[1:])
     refused(ValueError, "must be bsp, ssp or asp", ps.DistributedOptimizer, sgd, named, mode="fast")
-    refused(ValueError, "rank 0", ps.broadcast_parameters, model.state_dict(), root_rank=1)
+    refused(ValueError, "root_rank must be 0", ps.broadcast_parameters, model.state_dict(), root_rank=1)
     refused(ValueError, "float32 on the CPU", ps.DistributedOptimizer, torch.optim.SGD(net(1).double().parameters(), lr=0.1))
     refused(RuntimeError, "no parameters to train", ps.rank.__globals__["session"]().start)
-    # Two optimizers of one rule in one step; biases without decay; the sum of two backward passes.
+    # Two optimizers of two rules in one step; biases without decay; the sum of two backward passes.
     decay = [p for n, p in named if n.endswith("weight")]
     rest = [p for n, p in named if n.endswith("bias")]
     one = ps.DistributedOptimizer(torch.optim.AdamW([{"params": decay[:1]}, {"params": rest, "weight_decay": 0}], lr=0.01),
                                   named, backward_passes_per_step=2)
-    refused(ValueError, "the servers have one update rule", ps.DistributedOptimizer, torch.optim.SGD(decay[1:], lr=0.01), named)
-    two = ps.DistributedOptimizer(torch.optim.AdamW(decay[1:], lr=0.01), named, backward_passes_per_step=2)
+    refused(ValueError, "one value for all optimizers", ps.DistributedOptimizer, torch.optim.SGD(decay[1:], lr=0.01), named,
+            mode="asp")
+    two = ps.DistributedOptimizer(torch.optim.SGD(decay[1:], lr=0.2, momentum=0.5), named, backward_passes_per_step=2)
     plain = net(1)
-    alone = torch.optim.AdamW([{"params": [p for p in plain.parameters() if p.dim() > 1]},
-                               {"params": [p for p in plain.parameters() if p.dim() == 1], "weight_decay": 0}], lr=0.01)
+    weights = [p for p in plain.parameters() if p.dim() > 1]
+    adamw = torch.optim.AdamW([{"params": weights[:1]}, {"params": [p for p in plain.parameters() if p.dim() == 1], "weight_decay": 0}],
+                              lr=0.01)
+    momentum = torch.optim.SGD(weights[1:], lr=0.2, momentum=0.5)
     x, y = data()
     for k in range(6):
-        for opt in (one, two, alone) if k % 2 == 0 else (one, two):
+        for opt in (one, two, adamw, momentum) if k % 2 == 0 else (one, two):
             opt.zero_grad()
         for m in (model, plain):
             loss(m(x[k::6]), y[k::6]).backward()
-        for opt in (one, two, alone) if k % 2 else (one, two):
+        for opt in (one, two, adamw, momentum) if k % 2 else (one, two):
             opt.step()
     for (name, p), q in zip(named, plain.parameters()):
         assert torch.allclose(p, q, rtol=1e-4, atol=1e-6), (name, (p - q).abs().max())

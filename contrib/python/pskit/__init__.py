@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""pskit, a parameter server, for Python: workers and clients by the C library (pskit(3)) and numpy.
+"""pskit, a parameter server, for Python: workers and clients that use the C library (pskit(3)) and numpy.
 
     import numpy as np, pskit
 
@@ -10,8 +10,8 @@
             ps.clock(loss)
         ps.finish()
 
-A handle belongs to one thread at a time.  Calls that wait can be interrupted from the keyboard;
-then the worker leaves the job when the handle is closed.
+Only one thread may use a handle at a time.  Calls that wait can be interrupted from the keyboard;
+the worker then leaves the job when the handle is closed.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _OK, _STOPPED, _OVER = 0, 9, 100
 
 
 class Error(Exception):
-    """What the library refuses, or cannot do: a sentence; `code` is a number of pskit.h."""
+    """An error of the library.  The message is a sentence, and `code` is an error number of pskit.h."""
 
     def __init__(self, code, message):
         super().__init__(message or lib.ps_strerror(code).decode())
@@ -39,11 +39,11 @@ class Error(Exception):
 
 
 class Stopped(Error):
-    """The job was stopped, this worker asked to leave, or the call cancelled."""
+    """The job was stopped, this worker was asked to leave, or the call was cancelled."""
 
 
 class Task:
-    """What is this worker's at a step: examples begin .. end-1 of the data, in pass `epoch` over it."""
+    """A step of this worker: the examples begin .. end-1 of the data, in epoch number `epoch`."""
 
     __slots__ = ("step", "epoch", "begin", "end")
 
@@ -58,7 +58,7 @@ class Task:
 
 
 class Table:
-    """A table's name, rows, cols, and whether it is sparse (then rows is about how many there may be)."""
+    """A table's name, rows, cols, and whether it is sparse.  For a sparse table rows is an estimate of its largest number."""
 
     __slots__ = ("name", "rows", "cols", "sparse")
 
@@ -80,7 +80,7 @@ def version():
 def _floats(array, n, what):
     a = np.ascontiguousarray(array, dtype=np.float32)
     if n is not None and a.size != n:
-        raise ValueError(f"{what}: {n} values are wanted, and there are {a.size}")
+        raise ValueError(f"{what}: must have {n} values, got {a.size}")
     return a
 
 
@@ -89,8 +89,9 @@ def _pointer(a, kind):
 
 
 def _listen(heard):
-    """A generator: handlers of signals run while it does, and what they raise goes into `heard`; it yields whether there is any.
-    A function would be entered before its first `try`, and what is raised there would be lost; this is resumed inside of one."""
+    """A generator that lets Python run the handlers of signals, and appends the exceptions that they raise to `heard`.  It yields
+    whether there are any.  In a function, a handler could run before the first `try`, and its exception would be lost; a
+    generator is resumed inside the `try`."""
     while True:
         try:
             while True:
@@ -102,18 +103,18 @@ def _listen(heard):
 
 
 class Handle:
-    """A connection to a cluster: beside its job, or, after join(), one of its workers."""
+    """A connection to a cluster.  After join() it is one of the workers of the job."""
 
     def __init__(self, where=None, name=None, rank=None, zone=None, timeout=30.0, log=None, log_level=2):
         o = _library.Options(size=ctypes.sizeof(_library.Options), name=_bytes(name), rank_wanted=0 if rank is None else rank + 1, zone=_bytes(zone),
                              timeout_ms=max(1, int(timeout * 1000)), log_level=log_level)
         if log is not None:
             o.log = _library.LOG(lambda ctx, level, text: log(level, text.decode(errors="replace")))
-        self._options = o                   # its callback stays as long as the handle
+        self._options = o                   # keeps the callback alive as long as the handle
         self._p = ctypes.c_void_p()
         self._score = self._failed = None
-        self._mine, self._calls, self._scores = threading.RLock(), 0, 0    # calls that are under way, callbacks inside of them
-        self._heard = []                    # what signals have raised while a call waited
+        self._mine, self._calls, self._scores = threading.RLock(), 0, 0    # calls that are under way, and callbacks inside them
+        self._heard = []                    # exceptions of signal handlers that ran while a call waited
         listener = _listen(self._heard)
         next(listener)
         self._asked = _library.ASKED(listener.send)
@@ -133,11 +134,11 @@ class Handle:
 
     def _call(self, fn, *args, also=()):
         if not self._mine.acquire(blocking=False):
-            raise Error(2, "a call of another thread is under way on this handle")
+            raise Error(2, "another thread is using this handle")
         self._calls += 1
         try:
             if self._calls > self._scores + 1:
-                raise Error(2, "a call is under way on this handle, and a signal's handler makes no other")
+                raise Error(2, "a call is under way on this handle, so a signal handler cannot use it")
             if not self._p:
                 raise ValueError("the handle is closed")
             rc = fn(self._p, *args)
@@ -162,7 +163,7 @@ class Handle:
         address = fn(self._p, name.encode(), None)
         if not address:
             raise self._error(4)
-        # The library has few places, and comes back to them.
+        # The library uses few addresses again and again.
         view = self._views.get((name, address))
         if view is None:
             view = np.ctypeslib.as_array(ctypes.cast(address, _library.FLOATS), self._shape(name).shape)
@@ -178,13 +179,13 @@ class Handle:
         self.close()
 
     def close(self):
-        """Leave the job, if it is in one, and let go of everything.  Arrays of param() and grad() must not be used any more."""
+        """Leave the job, if this is a worker, and release everything.  Arrays of param() and grad() must not be used afterwards."""
         if not self._mine.acquire(blocking=False):
-            self.cancel()                   # another thread's call ends
+            self.cancel()                   # ends the call of another thread
             self._mine.acquire()
         try:
             if self._calls:
-                raise RuntimeError("close: not from a callback of the handle")
+                raise RuntimeError("close: a callback of the handle cannot close it")
             self._views.clear()
             if self._p:
                 lib.ps_on_interrupt(self._p, _library.ASKED(), None)
@@ -198,29 +199,29 @@ class Handle:
             self.close()
 
     def cancel(self):
-        """From any thread: what waits, and every later call, raises Stopped."""
+        """Make the call that is under way, and all later ones, raise Stopped.  Any thread may call this."""
         lib.ps_cancel(self._p)
 
     # ---- a worker
 
     def set(self, key, value):
-        """Before join(): what the job begins with, where the cluster file says nothing: set("optimizer", "adam")."""
+        """Give a setting of the job that the cluster file does not have, before join(): set("optimizer", "adam")."""
         self._call(lib.ps_set, key.encode(), str(value).encode())
 
     def setting(self, key):
-        """What the job goes by now: a text, numbers as in JSON."""
+        """The present value of a setting as text; numbers are written as in JSON."""
         text = ctypes.create_string_buffer(4096)
         self._call(lib.ps_setting, key.encode(), text, len(text))
         return text.value.decode()
 
     def begin_with(self, name, values):
-        """Before join(): the first parameters of a dense table."""
+        """Give the initial parameters of a dense table, before join()."""
         a = _floats(values, None, name)
-        self._first.append(a)               # it is read by join()
+        self._first.append(a)               # join() reads it
         self._call(lib.ps_begin_with, name.encode(), _pointer(a, ctypes.c_float), a.size)
 
     def join(self, tables=None, examples=0):
-        """Take a rank; returns when the job begins.  tables: as job.tables, where the cluster file names none."""
+        """Become a worker, and return when the job begins.  tables: as job.tables, if the cluster file has none."""
         try:
             self._call(lib.ps_join, _bytes(tables), examples)
         finally:
@@ -231,55 +232,55 @@ class Handle:
         return lib.ps_rank(self._p)
 
     def tasks(self):
-        """This worker's steps, until all are done; clock() ends each."""
+        """Iterate over the steps of this worker until all are done.  Call clock() at the end of each."""
         while (task := self.begin()) is not None:
             yield task
 
     def begin(self):
-        """One of them; None: there is no further step."""
+        """Begin the next step.  None: there is no further one."""
         s = _library.Step()
         return Task(s) if self._call(lib.ps_step_begin, ctypes.byref(s), also=(_OVER,)) == _OK else None
 
     def param(self, name):
-        """A dense table's parameters at this step: an array that is not copied, and ends with the step."""
+        """The parameters of a dense table at this step, without a copy.  The array is valid until the step ends."""
         a = self._view(lib.ps_param, name).view()
         a.flags.writeable = False
         return a
 
     def grad(self, name):
-        """Where a dense table's gradient is to be put, whole: the mean over the step's examples."""
+        """The array for the gradient of a dense table, all of which must be written: the mean over the examples of the step."""
         return self._view(lib.ps_grad, name)
 
     def clock(self, loss=None):
-        """Push what grad() holds, and end the step; loss: the mean over its examples, None where it is not known."""
+        """Push the gradients that are in grad(), and end the step.  loss: the mean over its examples; None: not known."""
         self._call(lib.ps_step_end, -math.inf if loss is None else float(loss))
 
     def on_score(self, score):
-        """score(handle) -> {"loss": ..., "accuracy": ..., "examples": ...} is called in one of the workers, with the parameters of
-        then in param(): each job.eval_every steps, and at the end, while begin() or finish() waits.  Its keys are metrics of
-        ps-metrics(7); others are left out, and the log has a warning."""
+        """Let one of the workers call score(handle) -> {"loss": ..., "accuracy": ..., "examples": ...} every job.eval_every steps
+        and at the end, during begin() or finish().  param() then has the parameters to evaluate.  The keys are metrics of
+        ps-metrics(7); others are ignored with a warning in the log."""
         def call(_p, _ctx, out):
             self._scores += 1
             try:
                 result = dict(score(self))
                 out.contents.examples = int(result.pop("examples", 0))
                 if len(result) > len(out.contents.score):
-                    raise ValueError(f"{len(result)} scores: at most {len(out.contents.score)} are taken")
+                    raise ValueError(f"score: at most {len(out.contents.score)} metrics are supported, got {len(result)}")
                 for place, (name, value) in zip(out.contents.score, result.items()):
                     place.name, place.value = name.encode(), float(value)
                 out.contents.n = len(result)
                 return 0
-            except BaseException as e:  # goes on where it was waited
+            except BaseException as e:  # the call that waits raises it
                 self._failed = e
                 return 1
             finally:
                 self._scores -= 1
 
-        self._score = _library.SCORE(call)      # it stays as long as the handle
+        self._score = _library.SCORE(call)      # lives as long as the handle
         self._call(lib.ps_on_score, self._score, None)
 
     def finish(self, score=None):
-        """After the last step, or when this worker has no more to do: until the job is over.  score: as on_score() has it."""
+        """Tell that this worker has finished, and wait until the job is over.  score: as of on_score()."""
         if score:
             self.on_score(score)
         self._call(lib.ps_finish, _library.SCORE(), None)
@@ -292,7 +293,7 @@ class Handle:
         return Table(t)
 
     def create(self, tables):
-        """Make tables ("w:784x10,emb:1000000x16:sparse") in a cluster without a job; those that are there so are fine."""
+        """Create tables ("w:784x10,emb:1000000x16:sparse") in a cluster without a job.  Equal tables may exist already."""
         self._call(lib.ps_create, _bytes(tables))
         self._tables.clear()
 
@@ -303,13 +304,13 @@ class Handle:
         return found
 
     def pull(self, name, ids=None, out=None):
-        """A dense table, or, with ids, rows of a sparse one; into `out` (float32, contiguous) if that is given."""
+        """Pull a dense table, or the rows `ids` of a sparse one, into `out` (float32, contiguous) or a new array."""
         t = self._shape(name)
         shape = t.shape if ids is None else (len(ids), t.cols)
         if out is None:
             out = np.empty(shape, np.float32)
         elif out.dtype != np.float32 or not out.flags.c_contiguous or out.size != math.prod(shape):
-            raise ValueError(f"out: must be contiguous float32 of {shape}")
+            raise ValueError(f"out: must be a contiguous float32 array of shape {shape}")
         if ids is None:
             self._call(lib.ps_pull, name.encode(), _pointer(out, ctypes.c_float), out.size)
         else:
@@ -318,7 +319,7 @@ class Handle:
         return out
 
     def push(self, name, gradient, ids=None):
-        """A gradient of a dense table, or, with ids, of rows of a sparse one."""
+        """Push a gradient of a dense table, or of the rows `ids` of a sparse one."""
         t = self._shape(name)
         if ids is None:
             g = _floats(gradient, None, name)
@@ -334,5 +335,5 @@ def _bytes(s):
 
 
 def connect(where=None, **options):
-    """where: a run directory, a join file, or None for PS_CLUSTER.  Options as of Handle."""
+    """Connect to the cluster of a run directory or a join file; None: that of PS_CLUSTER.  The options are those of Handle."""
     return Handle(where, **options)

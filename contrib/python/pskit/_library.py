@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""libpskit by ctypes: what pskit.h declares."""
+"""Declarations of pskit.h for ctypes."""
 
 import ctypes
 import ctypes.util
@@ -36,7 +36,7 @@ SCORE = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(Scores))
 
 
 def _load():
-    """PSKIT_LIBRARY, else where the system's libraries are."""
+    """Load the library that PSKIT_LIBRARY names, or else that of the system."""
     given = os.environ.get("PSKIT_LIBRARY")
     for path in [given] if given else ["libpskit.so.0", ctypes.util.find_library("pskit"), "/usr/local/lib/libpskit.so.0"]:
         try:
@@ -44,8 +44,7 @@ def _load():
                 return ctypes.CDLL(path)
         except OSError as e:
             why = e
-    raise ImportError(f"libpskit.so.0 is not found ({why}): make install puts it under /usr/local (then ldconfig), or set "
-                      "PSKIT_LIBRARY to build/libpskit.so.0")
+    raise ImportError(f"cannot load libpskit.so.0 ({why}); run make install and ldconfig, or set PSKIT_LIBRARY to build/libpskit.so.0")
 
 
 lib = _load()

@@ -20,6 +20,7 @@ static const char *const keys[] = {
 	"job.steps",
 	"job.batch",
 	"job.optimizer",
+	"job.rules",
 	"job.lr",
 	"job.schedule",
 	"job.momentum",

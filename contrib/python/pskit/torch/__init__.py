@@ -16,9 +16,9 @@
 
     ps-ctl run --exec "python3 train.py" --set workers=2
 
-The servers apply the update rule: that of the torch optimizer, which keeps no state of its own.  What the cluster file
-(or --set) says goes before what the script says.  Parameters are float32 on the CPU; buffers, as those of BatchNorm,
-stay each worker's own.
+The servers apply the update rule of the torch optimizer, which itself keeps no state.  Its param_groups may have different
+settings.  Settings of the cluster file and of --set take precedence over those of the script.  Parameters must be float32 on
+the CPU.  Buffers, such as those of BatchNorm, are not shared: each worker has its own.
 """
 
 import atexit
@@ -37,21 +37,21 @@ _session = None
 
 
 def init(where=None, **options):
-    """Find the cluster: a run directory or join file, else PS_CLUSTER.  Options are those of pskit.connect."""
+    """Connect to the cluster of a run directory or a join file; None: that of PS_CLUSTER.  The options are those of pskit.connect."""
     global _session
     if _session is not None and not _session.closed:
-        raise RuntimeError("init() was called before: shutdown() comes first")
+        raise RuntimeError("init() was called already; call shutdown() before another init()")
     _session = Session(where, **options)
 
 
 def session():
     if _session is None:
-        raise RuntimeError("pskit.torch.init() comes first")
+        raise RuntimeError("call pskit.torch.init() first")
     return _session
 
 
 def rank():
-    """This worker's number, from 0."""
+    """The number of this worker, from 0.  Joins the job if nothing else tells it."""
     s = session()
     if s.rank is None:
         s.start()
@@ -59,7 +59,7 @@ def rank():
 
 
 def size():
-    """How many workers there are at most."""
+    """The largest number of workers.  Joins the job if nothing else tells it."""
     s = session()
     if s.size is None:
         s.start()
@@ -67,13 +67,13 @@ def size():
 
 
 def on_score(score):
-    """score() is called in one of the workers each job.eval_every steps (ps-ctl set eval_every=100), and at the end."""
+    """Let one of the workers call score() every job.eval_every steps (ps-ctl set eval_every=100) and at the end of the job."""
     session().on_score(score)
 
 
 def shutdown(score=None):
-    """This worker has no more to do: returns when the job is over.  score() -> {"loss": ..., "accuracy": ..., "examples": ...}
-    is called in one of the workers, with the last parameters in the model."""
+    """Finish this worker's part, and return when the job is over.  One of the workers calls
+    score() -> {"loss": ..., "accuracy": ..., "examples": ...} with the final parameters in the model."""
     session().finish(score)
 
 
@@ -81,7 +81,7 @@ def shutdown(score=None):
 def _at_exit():
     if _session is not None and not _session.closed:
         if _session.started and not _session.left and not hasattr(sys, "last_type"):
-            print("pskit.torch: the script ended without shutdown(): this worker leaves the job", file=sys.stderr)
+            print("pskit.torch: the script ended without shutdown(); this worker leaves the job", file=sys.stderr)
         _session.close()
 
 
@@ -89,22 +89,22 @@ def _at_exit():
 
 
 class Compression:
-    """Of gradients on the wire, as names of codecs; any other codec is given by its name ("topk:0.01")."""
+    """Codecs of gradients on the wire.  Other codecs are given by their names, such as "topk:0.01"."""
 
     none, fp16 = "raw", "f16"
 
 
 def _mode(mode, staleness):
     if mode not in ("bsp", "ssp", "asp"):
-        raise ValueError(f"mode: must be bsp, ssp or asp, and is {mode!r}")
+        raise ValueError(f"mode: must be bsp, ssp or asp, got {mode!r}")
     return f"ssp:{int(staleness)}" if mode == "ssp" else mode
 
 
 class _Distributed:
-    """What a torch optimizer is, whose rule the servers apply."""
+    """Methods of a torch optimizer whose update rule the servers apply."""
 
     def step(self, closure=None, loss=None):
-        """Push the gradients, and take the parameters of the next step.  loss, if it is given, is for ps-stat and the result."""
+        """Push the gradients, and pull the parameters of the next step.  ps-stat and the result of the job show the loss."""
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
@@ -127,13 +127,15 @@ class _Distributed:
     def _check(self, before):
         s = self._session
         if before and not all(torch.equal(d.parameter.detach(), b) for d, b in zip(s.dense, before)):
-            raise RuntimeError("the gradient is of other parameters than the job's: call zero_grad() before the first backward()")
+            raise RuntimeError("the gradient was computed from other parameters than those of the job; call zero_grad() before the "
+                               "first backward()")
         d = s.changed()
         if d is not None:
-            raise RuntimeError(f"parameter {d.name!r} was changed in place, and the servers do not know: load a state before the first "
-                               "step, and leave what comes after to step()")
+            raise RuntimeError(f"parameter {d.name!r} was changed in place, which the servers cannot know; load a state before the "
+                               "first step, and change parameters by step() only")
         if [g["lr"] for g in self.param_groups] != self._rates:
-            raise RuntimeError("the learning rate was changed here, and is the servers': give schedule= (job.schedule), or ps-ctl set lr=")
+            raise RuntimeError("the learning rate was changed in the script, but the servers apply it; use schedule= (job.schedule) or "
+                               "ps-ctl set lr=")
 
     def zero_grad(self, set_to_none=True):
         if self._passes % self._passes_per_step:
@@ -143,37 +145,37 @@ class _Distributed:
         super().zero_grad(set_to_none=set_to_none)
 
     def synchronize(self):
-        """Of Horovod: step() does all of it."""
+        """Does nothing.  It is here for scripts that were written for Horovod; step() pushes and pulls."""
 
     def add_param_group(self, group):
         if hasattr(self, "_session"):
-            raise RuntimeError("add_param_group: all parameters come before DistributedOptimizer")
+            raise RuntimeError("add_param_group: add all parameters before DistributedOptimizer is made")
         super().add_param_group(group)
 
     def load_state_dict(self, state):
-        """Of what a wrapped optimizer has saved: its settings, which must be those that it has."""
+        """Accept the state that an optimizer like this one has saved.  It has settings only, which must equal those of this one."""
         if state.get("state"):
-            raise RuntimeError("load_state_dict: the optimizer's state is the servers' (and in their checkpoints), and cannot be loaded here")
+            raise RuntimeError("load_state_dict: the servers keep the state of the optimizer, in checkpoints, too; it cannot be loaded here")
         strip = [{k: v for k, v in g.items() if k != "params"} for g in state["param_groups"]]
         if strip != [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]:
-            raise RuntimeError("load_state_dict: its settings are others than this optimizer was made with")
+            raise RuntimeError("load_state_dict: the settings differ from those that this optimizer was made with")
 
 
 def _name(optimizer, named_parameters):
-    """[(name, parameter)] of each param_group."""
+    """The (name, parameter) pairs of each param_group."""
     named = list(named_parameters) if named_parameters is not None else []
     names = {}
     for name, p in named:
         if names.setdefault(id(p), name) != name:
-            raise ValueError(f"named_parameters: {name!r} and {names[id(p)]!r} are one parameter")
+            raise ValueError(f"named_parameters: {name!r} and {names[id(p)]!r} are the same parameter")
     if len({n for n, _ in named}) < len(named):
-        raise ValueError("named_parameters: a name comes twice")
+        raise ValueError("named_parameters: two parameters have the same name")
     groups, count = [], 0
     for g in optimizer.param_groups:
         groups.append([])
         for p in g["params"]:
             if named and id(p) not in names:
-                raise ValueError(f"named_parameters: parameter {count} of the optimizer, of shape {tuple(p.shape)}, is not among them")
+                raise ValueError(f"named_parameters: parameter {count} of the optimizer, of shape {tuple(p.shape)}, is missing")
             if p.requires_grad:
                 groups[-1].append((names.get(id(p), f"parameter.{count}"), p))
             count += 1
@@ -182,19 +184,28 @@ def _name(optimizer, named_parameters):
 
 def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1, *, mode="bsp",
                          staleness=3, schedule=None, clip_norm=None):
-    """The same optimizer, whose step() pushes gradients to the servers and takes the parameters of the next step.
+    """Change the optimizer so that step() pushes the gradients to the servers and pulls the parameters of the next step, and
+    return it.
 
-    mode: bsp, ssp (at most `staleness` steps apart) or asp.  schedule: of the learning rate, as job.schedule ("cosine:1000").
-    clip_norm: longest gradient of a worker.  backward_passes_per_step: so many step() are one, of the sum of their gradients.
-    Parameters without a name are called parameter.0 ...; named ones keep theirs, also in ps-ctl export."""
+    named_parameters: names of the parameters, which become names of tables and of tensors in ps-ctl export.  Without them the
+    parameters are called parameter.0, parameter.1 and so on.
+    compression: the codec of gradients on the wire.
+    backward_passes_per_step: the number of calls of step() whose gradients are summed into one step of the job.
+    mode: bsp, ssp (workers are at most `staleness` steps apart) or asp.
+    schedule: the learning rate as a function of the step, as job.schedule has it, such as "cosine:1000".
+    clip_norm: the largest Euclidean norm of a worker's gradient.
+
+    Each param_group may have its own lr, momentum, betas, eps and weight_decay.  The settings that most parameters have become
+    those of the job, and the others entries of job.rules, of which there may be 16.  ValueError: the servers have no such rule.
+    Several optimizers of one script, of any of the supported kinds, share a step of the job."""
     s = session()
     if backward_passes_per_step < 1:
         raise ValueError("backward_passes_per_step: must be at least 1")
-    rule, decays = _rules.settings(optimizer)
+    rules = _rules.of_groups(optimizer)
     groups = _name(optimizer, named_parameters)
-    tables = s.add([(name, p, decay) for group, decay in zip(groups, decays) for name, p in group])
+    tables = s.add([(name, p, rule) for group, rule in zip(groups, rules) for name, p in group])
     try:
-        s.want({**rule, "sync": _mode(mode, staleness), "codec": compression, **({"schedule": schedule} if schedule else {}),
+        s.want({"sync": _mode(mode, staleness), "codec": compression, **({"schedule": schedule} if schedule else {}),
                 **({"clip_norm": float(clip_norm)} if clip_norm else {})})
     except ValueError:
         s.drop(tables)
@@ -208,32 +219,33 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
 
 
 def broadcast_parameters(params, root_rank=0):
-    """All workers begin with the parameters of rank 0, which they do anyhow: its first ones are the servers' first ones.
-    Buffers stay each worker's own."""
+    """Check root_rank, and do nothing else: all workers begin with the parameters of rank 0 in any case, because the servers do.
+    Buffers are not shared."""
     session()
     if root_rank != 0:
-        raise ValueError("broadcast_parameters: the first parameters are those of rank 0")
+        raise ValueError("broadcast_parameters: root_rank must be 0, because the servers begin with the parameters of rank 0")
 
 
 def broadcast_optimizer_state(optimizer, root_rank=0):
-    """There is one state, on the servers."""
+    """Check that the optimizer has no state, and do nothing else: the servers have the only state."""
     if not isinstance(optimizer, _Distributed) and optimizer.state_dict()["state"]:
-        raise ValueError("broadcast_optimizer_state: the servers begin without a state, and this optimizer has one")
+        raise ValueError("broadcast_optimizer_state: this optimizer has a state, but the servers begin without one")
 
 
 # ---- data
 
 
 class batches:
-    """A batch sampler: the examples of this worker's steps, as the servers deal them out; those of a worker that is lost go
-    to the others.  It ends when all epochs are done, or when this worker is to leave.  For a DataLoader with num_workers=0."""
+    """A batch sampler of the examples that the coordinator assigns to this worker's steps.  The examples of a worker that is lost
+    are assigned to the others.  The iteration ends when all epochs are done or this worker is asked to leave.  With a DataLoader,
+    num_workers must be 0."""
 
     def __init__(self, data, batch_size=64, epochs=1, shuffle=True, seed=1):
         s = session()
         self._session, self._n, self._shuffle, self._seed = s, len(data), shuffle, seed
         self._order = None, None
         if self._n < 1:
-            raise ValueError("batches: there are no examples")
+            raise ValueError("batches: the data have no examples")
         s._early("batches")
         s.examples, s.batch = self._n, batch_size
         s.want({"epochs": epochs})
@@ -251,7 +263,8 @@ class batches:
         s.start()
         while s.task is not None:
             if s.task is last:
-                raise RuntimeError("batches: the step was not ended: opt.step() comes after each batch, and a DataLoader has num_workers=0")
+                raise RuntimeError("batches: the last step has not ended; call opt.step() after each batch, and use a DataLoader with "
+                                   "num_workers=0")
             last = s.task
             yield from self._pieces(self._indices(last))
 
@@ -260,7 +273,7 @@ class batches:
         each = s.batch if s.local else len(indices)
         for at in range(0, len(indices), each):
             yield indices[at:at + each]
-        # The last of an epoch may have been fewer.
+        # The last task of an epoch may have fewer batches than LocalSGD makes between two pushes.
         if s.local:
             s.local.sync()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""What else is trained by a parameter server: rows of an embedding, models that go alone for a while, gradients of DDP."""
+"""Embeddings whose rows are on the servers, local SGD and DiLoCo, and a communication hook for DistributedDataParallel."""
 
 import torch
 
@@ -12,14 +12,14 @@ def _session():
 
 
 class Embedding(torch.nn.Module):
-    """As torch.nn.Embedding, whose rows lie on the servers alone: those that a batch touches come with forward(), and their
-    gradients go with the optimizer's step().  Rows begin as zeroes, or, with init="glorot", uniformly within
-    sqrt(6 / (num_embeddings + embedding_dim))."""
+    """A torch.nn.Embedding whose rows are on the servers only.  forward() pulls the rows that a batch uses, and the optimizer's
+    step() pushes their gradients.  init: "zeros", or "glorot" for uniform values within
+    sqrt(6 / (num_embeddings + embedding_dim)).  The update rule is the one that most parameters of the job have."""
 
     def __init__(self, num_embeddings, embedding_dim, name="embedding", init="glorot"):
         super().__init__()
         if init not in ("zeros", "glorot"):
-            raise ValueError(f"init: must be zeros or glorot, and is {init!r}")
+            raise ValueError(f"init: must be zeros or glorot, got {init!r}")
         self.num_embeddings, self.embedding_dim, self.name, self.init = num_embeddings, embedding_dim, name, init
         self._touched = []
         self._session = _session()
@@ -33,7 +33,7 @@ class Embedding(torch.nn.Module):
         s.start()
         touched, place = torch.unique(ids, return_inverse=True)
         if len(touched) and not 0 <= int(touched[0]) <= int(touched[-1]) < self.num_embeddings:
-            raise IndexError(f"embedding {self.name!r}: ids are from 0 to {self.num_embeddings - 1}")
+            raise IndexError(f"embedding {self.name!r}: ids must be from 0 to {self.num_embeddings - 1}")
         rows = torch.from_numpy(s.handle.pull(self.name, touched.numpy()))
         if torch.is_grad_enabled() and self.training:
             rows.requires_grad_()
@@ -41,7 +41,7 @@ class Embedding(torch.nn.Module):
         return torch.nn.functional.embedding(place, rows)
 
     def push(self, handle, table):
-        """What this step has touched, each row once."""
+        """Push the gradients of the rows that this step has used, each row once."""
         done = [(ids, rows.grad) for ids, rows in self._touched if rows.grad is not None]
         self._touched.clear()
         if len(done) == 1:
@@ -56,10 +56,11 @@ class Embedding(torch.nn.Module):
 
 
 class LocalSGD:
-    """Within it the optimizer trains a model of this worker's own; each sync_every steps all take the mean of where they are.
+    """A context in which the optimizer trains a copy of the model in each worker.  Every sync_every steps all workers replace
+    their copies by the mean of them.
 
         with ps.LocalSGD(model, optimizer, sync_every=64):
-            for x, y in loader: ...                     # as ever
+            for x, y in loader: ...                     # as without pskit
     """
 
     def __init__(self, model, optimizer, sync_every):
@@ -69,8 +70,7 @@ class LocalSGD:
         if sync_every < 1:
             raise ValueError("sync_every: must be at least 1")
         s = self._session = _session()
-        s.want(outer)
-        self._tables = s.add((n, p, True) for n, p in model.named_parameters() if p.requires_grad)
+        self._tables = s.add((n, p, outer) for n, p in model.named_parameters() if p.requires_grad)
         s.bound, s.local = False, self
         s.pushers.append(self)
         self.sync_every, self._optimizer, self._alone = sync_every, optimizer, 0
@@ -100,7 +100,7 @@ class LocalSGD:
                 d.parameter.copy_(self._session.view(d))
 
     def sync(self):
-        """Push the way that this worker has come since it took the others' parameters, and take them again."""
+        """Push the change of this worker's parameters since the last synchronization, and pull the new parameters."""
         if not self._alone:
             return
         s = self._session
@@ -115,31 +115,31 @@ class LocalSGD:
 
 
 class DiLoCo(LocalSGD):
-    """As LocalSGD, where the servers take the mean of the ways for a gradient, by another optimizer: outer, SGD or Adam of
-    torch.optim; None: Nesterov's momentum of 0.9 at 0.7, as in Douillard et al., 2023."""
+    """LocalSGD whose servers use the mean of the workers' changes as a gradient for an outer optimizer.  outer: a torch optimizer
+    with equal settings for all parameters; None: SGD with lr 0.7 and Nesterov momentum 0.9, as in Douillard et al., 2023."""
 
     def __init__(self, model, inner, outer=None, sync_every=500):
-        rule = _rules.settings(outer)[0] if outer else {"optimizer": "nesterov", "momentum": 0.9, "lr": 0.7}
+        rule = _rules.of_whole(outer) if outer else {"optimizer": "nesterov", "momentum": 0.9, "lr": 0.7}
         self._init(model, inner, sync_every, rule)
 
 
 class GradientMean:
-    """For DistributedDataParallel: the servers make the mean of the gradients, and the optimizer stays the worker's.
+    """Let the servers compute the mean gradient of DistributedDataParallel.  The optimizer runs in the workers.
 
         ddp.register_comm_hook(ps.GradientMean(ddp.parameters()), ps.ddp_comm_hook)
     """
 
     def __init__(self, parameters):
         s = self.session = _session()
-        # w - (g + w): what comes back is the mean of what was pushed, with the other sign.
-        s.want({"optimizer": "sgd", "lr": 1.0, "l2": 1.0})
-        self.table, = s.add([("gradient", torch.zeros(sum(p.numel() for p in parameters if p.requires_grad)), True)])
+        # With this rule an update is w - (g + w), so a pull returns the mean of what was pushed, with the opposite sign.
+        rule = {"optimizer": "sgd", "lr": 1.0, "l2": 1.0}
+        self.table, = s.add([("gradient", torch.zeros(sum(p.numel() for p in parameters if p.requires_grad)), rule)])
         s.pushers.append(self)
         self.waiting = []
 
 
 def ddp_comm_hook(state, bucket):
-    """Of a GradientMean."""
+    """The hook that register_comm_hook takes with a GradientMean as its state."""
     s = state.session
     future = torch.futures.Future()
     state.waiting.append((bucket.buffer(), future))

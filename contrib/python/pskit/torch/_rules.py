@@ -1,56 +1,124 @@
 # SPDX-License-Identifier: ISC
-"""Which update rule of the servers is that of a torch optimizer."""
+"""The update rules of the servers that torch optimizers stand for, and the settings of a job that has several of them.
+
+A rule is a dict of settings: optimizer, lr, its constants, and l2 where weights decay."""
+
+import collections
 
 import torch
 
-
-def _no(optimizer, why):
-    return ValueError(f"{type(optimizer).__name__}: {why}: the servers have no such update rule (SGD, with momentum and nesterov, Adam, "
-                      "AdamW and Adagrad they have)")
+# job.rules can have so many entries.
+ENTRIES_MAX = 16
 
 
-def _sgd(o, g):
-    if g["dampening"]:
-        raise _no(o, "dampening")
-    if not g["momentum"]:
+def _unsupported(optimizer, why):
+    return ValueError(f"{type(optimizer).__name__}: the servers have no such update rule: {why}; they support SGD with momentum and "
+                      "nesterov, Adam, AdamW and Adagrad")
+
+
+def _sgd(optimizer, group):
+    if group["dampening"]:
+        raise _unsupported(optimizer, "dampening must be 0")
+    if not group["momentum"]:
         return {"optimizer": "sgd"}
-    return {"optimizer": "nesterov" if g["nesterov"] else "momentum", "momentum": g["momentum"]}
+    return {"optimizer": "nesterov" if group["nesterov"] else "momentum", "momentum": group["momentum"]}
 
 
-def _adam(o, g):
-    if g["amsgrad"]:
-        raise _no(o, "amsgrad")
-    if not g["eps"] > 0:
-        raise _no(o, "eps must be above 0")
-    return {"optimizer": "adamw" if isinstance(o, torch.optim.AdamW) else "adam", "beta1": g["betas"][0], "beta2": g["betas"][1],
-            "eps": g["eps"]}
+def _adam(optimizer, group):
+    if not group["eps"] > 0:
+        raise _unsupported(optimizer, "eps must be above 0")
+    decoupled = isinstance(optimizer, torch.optim.AdamW)
+    if group["amsgrad"] and decoupled:
+        raise _unsupported(optimizer, "amsgrad is only supported with Adam")
+    name = "amsgrad" if group["amsgrad"] else "adamw" if decoupled else "adam"
+    return {"optimizer": name, "beta1": group["betas"][0], "beta2": group["betas"][1], "eps": group["eps"]}
 
 
-def _adagrad(o, g):
-    if g["lr_decay"] or g["initial_accumulator_value"] or not g["eps"] > 0:
-        raise _no(o, "lr_decay, initial_accumulator_value or an eps of 0")
-    return {"optimizer": "adagrad", "eps": g["eps"]}
+def _adagrad(optimizer, group):
+    if group["lr_decay"] or group["initial_accumulator_value"] or not group["eps"] > 0:
+        raise _unsupported(optimizer, "lr_decay and initial_accumulator_value must be 0, and eps above 0")
+    return {"optimizer": "adagrad", "eps": group["eps"]}
 
 
 _KNOWN = {torch.optim.SGD: _sgd, torch.optim.Adam: _adam, torch.optim.AdamW: _adam, torch.optim.Adagrad: _adagrad}
 
 
-def settings(optimizer):
-    """(what to set, for each param_group whether weight decay is for it).  ValueError: no rule is the same."""
+def of_groups(optimizer):
+    """The rule of each param_group of a torch optimizer.  ValueError: the servers have no such rule."""
     read = next((f for kind, f in _KNOWN.items() if type(optimizer) is kind), None)
     if read is None:
-        raise _no(optimizer, "unknown here")
-    found, decay = None, 0.0
-    for g in optimizer.param_groups:
-        if g.get("maximize"):
-            raise _no(optimizer, "maximize")
-        here = dict(read(optimizer, g), lr=float(g["lr"]))
-        if found not in (None, here):
-            raise _no(optimizer, "param_groups that differ in more than weight_decay")
-        found = here
-        if g["weight_decay"] and decay not in (0.0, g["weight_decay"]):
-            raise _no(optimizer, "two weight_decays, neither of them 0")
-        decay = decay or float(g["weight_decay"])
-    if decay:
-        found["l2"] = decay
-    return found, [bool(g["weight_decay"]) or not decay for g in optimizer.param_groups]
+        raise _unsupported(optimizer, "this optimizer is not known")
+    rules = []
+    for group in optimizer.param_groups:
+        if group.get("maximize"):
+            raise _unsupported(optimizer, "maximize must be False")
+        rule = dict(read(optimizer, group), lr=float(group["lr"]))
+        if group["weight_decay"]:
+            rule["l2"] = float(group["weight_decay"])
+        rules.append(rule)
+    return rules
+
+
+def of_whole(optimizer):
+    """The one rule of an optimizer all of whose param_groups have equal settings."""
+    rules = of_groups(optimizer)
+    if any(rule != rules[0] for rule in rules):
+        raise _unsupported(optimizer, "its param_groups must have equal settings here")
+    return rules[0]
+
+
+def _key(rule):
+    """The rule without its weight decay, as a key of dicts."""
+    return tuple(sorted((k, v) for k, v in rule.items() if k != "l2"))
+
+
+def _with_common_decay(rules):
+    """The rules, where those without weight decay get the l2 that others with the same constants have.  The layout of a cluster
+    has a flag for tables whose weights do not decay, so that they need no rule of their own."""
+    decays = collections.defaultdict(collections.Counter)
+    for rule in rules.values():
+        if "l2" in rule:
+            decays[_key(rule)][rule["l2"]] += 1
+    return {name: {"l2": max(decays[_key(r)], key=decays[_key(r)].get, default=0.0), **r} for name, r in rules.items()}
+
+
+def _pattern(name, same, others):
+    """The shortest pattern of job.rules for the table `name`: a part of its name up to a dot, and *, if that matches no table of
+    `others` and some further one of `same`."""
+    parts = name.split(".")
+    for n in range(1, len(parts)):
+        start = ".".join(parts[:n]) + "."
+        if sum(s.startswith(start) for s in same) > 1 and not any(o.startswith(start) for o in others):
+            return start + "*"
+    return name
+
+
+def _text(value):
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def settings(rules, sparse=()):
+    """The settings of a job whose dense tables have these rules (by name) and whose sparse tables have these names, and the
+    set of dense tables whose weights decay.
+
+    The rule that most dense tables have becomes that of the job, which sparse tables have, too.  The others become entries of
+    job.rules.  ValueError: there would be too many entries."""
+    decaying = {name for name, rule in rules.items() if "l2" in rule}
+    rules = _with_common_decay(rules)
+    counts = collections.Counter(tuple(sorted(rule.items())) for rule in rules.values())
+    job = dict(max(counts, key=counts.get, default=()))
+    decaying |= {name for name, rule in rules.items() if not rule["l2"]}
+    own = {name: rule for name, rule in rules.items() if rule != job}
+    entries = {}
+    for name, rule in own.items():
+        same = [n for n, r in own.items() if r == rule]
+        pattern = _pattern(name, same, [n for n in [*rules, *sparse] if n not in same])
+        entries[pattern] = " ".join(f"{k}={_text(v)}" for k, v in rule.items())
+    if len(entries) > ENTRIES_MAX:
+        raise ValueError(f"param_groups: {len(entries)} parameters or parts of the model have settings of their own, and at most "
+                         f"{ENTRIES_MAX} may: give the parameters of a group names with a common beginning, or equal settings")
+    if not job.get("l2"):
+        job.pop("l2", None)
+    if entries:
+        job["rules"] = ", ".join(f"{pattern}:{constants}" for pattern, constants in entries.items())
+    return job, decaying

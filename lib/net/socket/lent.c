@@ -4,14 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/mem.h"
+#include "socket/sealed.h"
 
-#define LINE  64u
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+#define LINE 64u
+#define WHAT "lent memory"
 /* Bytes of a block in struct stat: stat(3type). */
 #define STAT_BLOCK 512
 
@@ -19,38 +18,22 @@
  * page they would have the same addresses modulo 4096 as the buffers they are copied to, and a
  * processor may mistake a load from one array for a load of what was just stored to the other. */
 struct lent {
-	uint8_t *at;
-	size_t size; /* of the mapping */
-	int fd;
+	struct sealed memory;
 };
 
 struct lent_view {
-	const uint8_t *at;
-	size_t size;
+	struct sealed_view memory;
 };
 
 /* ---- the owner ---- */
 
-static enum err_code map_lent(struct lent *l, struct err *e)
+/* Allocates all pages. */
+static enum err_code fill_pages(const struct sealed *m, struct err *e)
 {
-	void *at;
-
-	l->fd = memfd_create("pskit-lent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (l->fd < 0 || ftruncate(l->fd, (off_t)l->size))
-		return err_sys(e, ERR_IO, "lent memory");
 	do
-		errno = posix_fallocate(l->fd, 0, (off_t)l->size);
+		errno = posix_fallocate(m->fd, 0, (off_t)m->size);
 	while (errno == EINTR);
-	if (errno)
-		return err_sys(e, ERR_NOMEM, "lent memory of %zu bytes", l->size);
-	at = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_SHARED, l->fd, 0);
-	if (at == MAP_FAILED)
-		return err_sys(e, ERR_NOMEM, "lent memory of %zu bytes", l->size);
-	l->at = at;
-	/* This mapping stays writable. */
-	if (fcntl(l->fd, F_ADD_SEALS, SEALS))
-		return err_sys(e, ERR_IO, "lent memory");
-	return ERR_OK;
+	return errno ? err_sys(e, ERR_NOMEM, WHAT " of %zu bytes", m->size) : ERR_OK;
 }
 
 enum err_code lent_new(size_t bytes, struct lent **out, struct err *e)
@@ -61,9 +44,9 @@ enum err_code lent_new(size_t bytes, struct lent **out, struct err *e)
 	if (bytes > INT64_MAX / 2)
 		return err_set(e, ERR_NOMEM, "no lent memory of %zu bytes", bytes);
 	l = mem_alloc(sizeof *l);
-	l->fd = -1;
-	l->size = LINE + bytes;
-	rc = map_lent(l, e);
+	rc = sealed_new(WHAT, LINE + bytes, &l->memory, e);
+	if (!rc)
+		rc = fill_pages(&l->memory, e);
 	if (rc) {
 		lent_free(l);
 		return rc;
@@ -76,28 +59,26 @@ void lent_free(struct lent *l)
 {
 	if (!l)
 		return;
-	if (l->at)
-		munmap(l->at, l->size);
-	if (l->fd >= 0)
-		close(l->fd);
+	sealed_release(&l->memory);
 	free(l);
 }
 
 int lent_fd(const struct lent *l)
 {
-	return l->fd;
+	return l->memory.fd;
 }
 
 void *lent_bytes(const struct lent *l)
 {
-	return l->at + LINE;
+	return l->memory.at + LINE;
 }
 
 bool lent_find(const struct lent *l, const void *at, size_t n, uint64_t *offset)
 {
-	uintptr_t first = l ? (uintptr_t)l->at : 0, here = (uintptr_t)at;
+	uintptr_t first = l ? (uintptr_t)l->memory.at : 0, here = (uintptr_t)at;
 
-	if (!l || here < first || here - first > l->size || n > l->size - (here - first))
+	if (!l || here < first || here - first > l->memory.size ||
+	    n > l->memory.size - (here - first))
 		return false;
 	*offset = here - first;
 	return true;
@@ -105,31 +86,28 @@ bool lent_find(const struct lent *l, const void *at, size_t n, uint64_t *offset)
 
 /* ---- the reader ---- */
 
-/* Has all of the memory been allocated, and is it sealed, so that this cannot change? */
-static bool is_sealed_memory(int fd, struct stat *st)
+/* Have all pages been allocated? The seals then keep this so. */
+static bool has_all_pages(int fd, size_t size)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
 
-	return seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, st) && st->st_size > 0 &&
-	    st->st_blocks >= (st->st_size + STAT_BLOCK - 1) / STAT_BLOCK;
+	return !fstat(fd, &st) && st.st_blocks > 0 &&
+	    (uint64_t)st.st_blocks >= (size + STAT_BLOCK - 1) / STAT_BLOCK;
 }
 
 enum err_code lent_map(int fd, struct lent_view **out, struct err *e)
 {
-	struct lent_view *v;
-	struct stat st;
-	void *at;
+	struct sealed_view memory;
+	enum err_code rc = sealed_map(WHAT, fd, &memory, e);
 
-	if (!is_sealed_memory(fd, &st))
-		return err_set(e, ERR_PROTO, "malformed lent memory");
-	at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED)
-		return err_sys(e, ERR_NOMEM, "lent memory of %lld bytes", (long long)st.st_size);
-	madvise(at, (size_t)st.st_size, MADV_DONTDUMP);
-	v = mem_alloc(sizeof *v);
-	v->at = at;
-	v->size = (size_t)st.st_size;
-	*out = v;
+	if (rc)
+		return rc;
+	if (!has_all_pages(fd, memory.size)) {
+		sealed_unmap(&memory);
+		return err_set(e, ERR_PROTO, "malformed " WHAT);
+	}
+	*out = mem_alloc(sizeof **out);
+	(*out)->memory = memory;
 	return ERR_OK;
 }
 
@@ -137,15 +115,15 @@ void lent_unmap(struct lent_view *v)
 {
 	if (!v)
 		return;
-	munmap((void *)(uintptr_t)v->at, v->size);
+	sealed_unmap(&v->memory);
 	free(v);
 }
 
 bool lent_copy(const struct lent_view *v, uint64_t offset, void *to, size_t n)
 {
-	if (!v || offset > v->size || n > v->size - offset)
+	if (!v || offset > v->memory.size || n > v->memory.size - offset)
 		return false;
 	if (n)
-		memcpy(to, v->at + offset, n);
+		memcpy(to, v->memory.at + offset, n);
 	return true;
 }

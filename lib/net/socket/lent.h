@@ -16,10 +16,9 @@
  * change them until the reader has copied them, which it learns by other means, too.
  *
  * Safety. The owner can break that rule, so a reader copies each byte once, and checks and uses its
- * copy. The memory is a memfd, sealed against changes of its size: the owner cannot truncate it
- * under a reader. It is sealed against all writes but those of the process that made it, too. This
- * seal also forbids holes, and all of the memory is allocated when it is sealed, so a reader never
- * allocates a page of it.
+ * copy. The memory is sealed (socket/sealed.h): the owner cannot truncate it under a reader, nor make
+ * holes in it. All of its pages have been allocated before a reader maps it, so a reader never
+ * allocates one.
  *
  * No locks: the owner's end is constant once it is made, and so is the reader's. */
 struct lent;

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 #include "socket/published.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "socket/sealed.h"
 
 #define BYTES_ALIGN 16u
 #define PAGE        4096u
-#define SEALS       (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+#define WHAT        "published memory"
 
 /* The bytes begin at the same offset in a page as the large arrays of the system's allocator.  With other
  * offsets a processor may mistake a load from one array for a load of what was just stored to the other
@@ -23,14 +22,15 @@ struct place {
 };
 
 struct published {
-	struct place *at;
+	struct sealed memory;
+	struct place *at; /* n places in it */
 	size_t n;
-	int fd;
 	_Atomic bool *taken; /* by place */
 	_Atomic size_t next; /* where the search for a free place begins */
 };
 
 struct published_view {
+	struct sealed_view memory;
 	const struct place *at;
 	size_t n;
 };
@@ -49,20 +49,12 @@ static size_t count_places(void)
 
 static enum err_code map_places(struct published *p, struct err *e)
 {
-	size_t bytes = p->n * sizeof(struct place);
-	void *at;
+	enum err_code rc = sealed_new(WHAT, p->n * sizeof(struct place), &p->memory, e);
 
-	p->fd = memfd_create("pskit-published", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (p->fd < 0 || ftruncate(p->fd, (off_t)bytes))
-		return err_sys(e, ERR_IO, "published memory");
-	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
-	if (at == MAP_FAILED)
-		return err_sys(e, ERR_NOMEM, "published memory of %zu bytes", bytes);
-	p->at = at;
-	madvise(at, bytes, MADV_DONTDUMP);
-	/* This mapping stays writable. */
-	if (fcntl(p->fd, F_ADD_SEALS, SEALS))
-		return err_sys(e, ERR_IO, "published memory");
+	if (rc)
+		return rc;
+	p->at = (struct place *)(void *)p->memory.at;
+	madvise(p->at, p->memory.size, MADV_DONTDUMP);
 	return ERR_OK;
 }
 
@@ -71,10 +63,10 @@ enum err_code published_new(struct published **out, struct err *e)
 	struct published *p = mem_alloc(sizeof *p);
 	enum err_code rc;
 
-	p->fd = -1;
+	p->memory.fd = -1;
 	p->n = count_places();
 	p->taken = mem_try_array(p->n + 1, sizeof *p->taken);
-	rc = p->n && p->taken ? map_places(p, e) : err_set(e, ERR_NOMEM, "no published memory");
+	rc = p->n && p->taken ? map_places(p, e) : err_set(e, ERR_NOMEM, "no " WHAT);
 	if (rc) {
 		published_free(p);
 		return rc;
@@ -87,17 +79,14 @@ void published_free(struct published *p)
 {
 	if (!p)
 		return;
-	if (p->at)
-		munmap(p->at, p->n * sizeof *p->at);
-	if (p->fd >= 0)
-		close(p->fd);
+	sealed_release(&p->memory);
 	free(p->taken);
 	free(p);
 }
 
 int published_fd(const struct published *p)
 {
-	return p->fd;
+	return p->memory.fd;
 }
 
 void *published_take(struct published *p, size_t bytes)
@@ -166,22 +155,20 @@ uint32_t published_place(const struct published *p, const void *at, uint64_t *st
 
 enum err_code published_map(int fd, struct published_view **out, struct err *e)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
+	struct sealed_view memory;
+	enum err_code rc = sealed_map(WHAT, fd, &memory, e);
 	struct published_view *v;
-	struct stat st;
-	void *at;
 
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) || st.st_size <= 0 ||
-	    (size_t)st.st_size % sizeof(struct place))
-		return err_set(e, ERR_PROTO, "malformed published memory");
-	at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED)
-		return err_sys(e, ERR_NOMEM, "published memory of %lld bytes",
-		    (long long)st.st_size);
-	madvise(at, (size_t)st.st_size, MADV_DONTDUMP);
+	if (rc)
+		return rc;
+	if (memory.size % sizeof(struct place)) {
+		sealed_unmap(&memory);
+		return err_set(e, ERR_PROTO, "malformed " WHAT);
+	}
 	v = mem_alloc(sizeof *v);
-	v->at = at;
-	v->n = (size_t)st.st_size / sizeof(struct place);
+	v->memory = memory;
+	v->at = (const struct place *)(const void *)memory.at;
+	v->n = memory.size / sizeof(struct place);
 	*out = v;
 	return ERR_OK;
 }
@@ -190,7 +177,7 @@ void published_unmap(struct published_view *v)
 {
 	if (!v)
 		return;
-	munmap((void *)(uintptr_t)v->at, v->n * sizeof *v->at);
+	sealed_unmap(&v->memory);
 	free(v);
 }
 

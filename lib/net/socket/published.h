@@ -19,8 +19,8 @@
  * A state never repeats.  The writer tells a reader a place and an even state, by other means; the reader
  * copies the bytes, and they are those that the writer meant if the state is still the same afterwards.
  *
- * Safety.  The memory is a memfd, sealed against changes of its size and against all writes but those of
- * the process that made it: a reader cannot write, truncate or punch holes, and holds no lock.  A reader
+ * Safety.  The memory is sealed (socket/sealed.h): a reader cannot write it, truncate it or make holes
+ * in it, and a reader holds no lock.  A reader
  * may read every place at any time.  The descriptor must go only to processes that may know all that is
  * stored here.
  *

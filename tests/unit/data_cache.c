@@ -2,6 +2,7 @@
 #include "tap.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -115,7 +116,8 @@ static bool same(const struct dataset *a, const struct dataset *b)
 
 	if (a->rows != b->rows || a->cols != b->cols || a->sparse != b->sparse ||
 	    a->nids != b->nids || a->classes != b->classes || a->index_base != b->index_base ||
-	    a->scale != b->scale)
+	    a->scale != b->scale || a->target_shift != b->target_shift ||
+	    a->target_factor != b->target_factor)
 		return false;
 	data_describe(a, x);
 	data_describe(b, y);
@@ -247,6 +249,40 @@ static void test_names(struct fixture *f)
 	write_text("s", "1 1:1 2:4\n2 3:1\n");
 	touch("s", 1000000000, 6);
 	ok(!mapped(f, "s", &two, NULL), "other contents of the same length and time");
+}
+
+/* Targets 1, 3 and 8 have the mean 4 and the variance 26 / 3. */
+static void test_target_scaling(struct fixture *f)
+{
+	const struct data_want scaled = { .scale = "auto", .scales_targets = true },
+	                       none = { .scale = "none", .scales_targets = true };
+	struct data_want more = scaled;
+	struct dataset *d, *like;
+
+	clear(f);
+	write_text("t", "1 1:1\n3 1:2\n8 2:1\n");
+	write_text("u", "100 1:1\n200 2:1\n");
+	both_ways(f, "t", &scaled, NULL);
+	d = load(f, "t", &scaled, NULL);
+	ok(d && d->map && fabs(d->target_shift - 4) < 1e-12 &&
+	        fabs(d->target_factor - 1 / sqrt(26.0 / 3)) < 1e-12,
+	    "the cache keeps how models fit the targets");
+	ok(!mapped(f, "t", &real, NULL), "another model may fit them as they are");
+	like = load(f, "t", &none, NULL);
+	ok(like && like->target_factor == 0, "as it is asked to by the scale \"none\"");
+	dataset_free(like);
+	like = load(f, "u", &scaled, d);
+	ok(like && like->target_factor == 0, "evaluation data have no scaling of their own");
+	dataset_free(like);
+	more.base = d;
+	both_ways(f, "u", &more, NULL);
+	like = load(f, "u", &more, NULL);
+	ok(like && like->target_shift == d->target_shift && like->target_factor == d->target_factor,
+	    "data that extend others keep those of the others");
+	dataset_free(like);
+	d->target_shift = 5;
+	ok(!mapped(f, "u", &more, NULL), "and are parsed again when these have others");
+	dataset_free(d);
 }
 
 static void test_labels(struct fixture *f)
@@ -424,6 +460,7 @@ int main(void)
 	set_up(&f);
 	test_same(&f);
 	test_names(&f);
+	test_target_scaling(&f);
 	test_labels(&f);
 	test_damage(&f);
 	test_together(&f);

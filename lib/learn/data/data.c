@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data.h"
 
-#include <math.h>
 #include <sys/mman.h>
 
 #include "core/file.h"
@@ -33,24 +32,6 @@ static const struct data_reader *const readers[] = {
 const struct data_format *data_formats(void)
 {
 	return formats;
-}
-
-void dataset_standardize_targets(struct dataset *d)
-{
-	double sum = 0, squares = 0, mean, factor;
-
-	if (d->schema || !d->y || d->classes || d->rows == 0)
-		return;
-	for (size_t i = 0; i < d->rows; i++)
-		sum += (double)d->y[i];
-	mean = sum / (double)d->rows;
-	for (size_t i = 0; i < d->rows; i++)
-		squares += ((double)d->y[i] - mean) * ((double)d->y[i] - mean);
-	factor = 1 / sqrt(squares / (double)d->rows);
-	if (!isfinite(mean) || !isfinite(factor) || factor <= 0)
-		return;
-	d->target_shift = mean;
-	d->target_factor = factor;
 }
 
 struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k)

@@ -41,6 +41,9 @@ struct data_want {
 	/* How the numbers of tables are scaled whose path does not say it (data_options.scale). The form of
 	 * `like` and `base` holds instead, scaled or not. NULL: they are not. Borrowed. */
 	const char *scale;
+	/* With `scale` other than "none", models fit real targets of data without a schema with the mean 0
+	 * and the variance 1 (dataset.target_shift). With `base` they fit them as those of `base`. */
+	bool scales_targets;
 	/* lines that are no example may be skipped (data_bad_lines.h); borrowed. NULL: none may */
 	struct data_bad_lines *bad;
 };
@@ -167,10 +170,6 @@ enum err_code data_load_stream(struct stream *s, const struct data_options *o,
 /* A dataset of numbered examples, without contents. */
 struct dataset *dataset_numbered(size_t rows);
 void dataset_free(struct dataset *d);
-/* Sets target_shift and target_factor of training data with real targets so that models fit targets
- * with the mean 0 and the variance 1. Data with a schema are left as they are, and so are those
- * whose targets are all equal. */
-void dataset_standardize_targets(struct dataset *d);
 /* How models fit target k: as the schema says, or as the data say that have none. */
 struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_build.h"
 
-#include <math.h>
 #include <assert.h>
+#include <math.h>
 #include <sys/mman.h>
 
 #include "core/log.h"
@@ -33,6 +33,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->bad = want->bad;
 	b->tables = want->tables;
 	b->scale = like ? NULL : want->scale;
+	b->scales_targets = want->scales_targets && b->scale && strcmp(b->scale, "none") != 0;
 	return b;
 }
 
@@ -800,6 +801,37 @@ static enum err_code fail_empty(const struct data_build *b, struct err *e)
 
 /* Fields are counted on the compact data. On an error the dataset stays with b, and data_build_free
  * frees it. */
+/* Makes models fit targets with the mean 0 and the variance 1, unless all targets are equal. A schema
+ * says by itself how its targets are fitted. */
+static void standardize_targets(struct dataset *d)
+{
+	double sum = 0, squares = 0, mean, factor;
+
+	if (d->schema || !d->y || d->classes)
+		return;
+	for (size_t i = 0; i < d->rows; i++)
+		sum += (double)d->y[i];
+	mean = sum / (double)d->rows;
+	for (size_t i = 0; i < d->rows; i++)
+		squares += ((double)d->y[i] - mean) * ((double)d->y[i] - mean);
+	factor = 1 / sqrt(squares / (double)d->rows);
+	if (!isfinite(mean) || !isfinite(factor) || factor <= 0)
+		return;
+	d->target_shift = mean;
+	d->target_factor = factor;
+}
+
+/* Decides how models fit the targets: as before, where the data extend others. */
+static void choose_target_scaling(struct data_build *b)
+{
+	if (b->extends) {
+		b->d->target_shift = b->like->target_shift;
+		b->d->target_factor = b->like->target_factor;
+	} else if (b->scales_targets) {
+		standardize_targets(b->d);
+	}
+}
+
 enum err_code data_build_finish(struct data_build *b, struct dataset **out, struct err *e)
 {
 	struct dataset *d = b->d;
@@ -824,6 +856,7 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 		rc = data_compact(b, e);
 	if (rc != ERR_OK)
 		return rc;
+	choose_target_scaling(b);
 	if (d->field)
 		count_fields(b);
 	if (!b->brief)

@@ -43,9 +43,10 @@ struct data_build {
 	struct data_table
 	    *table; /* of a table with text or missing cells (data_table.h), else NULL */
 	const char
-	    *scale;    /* data_want.scale; NULL: `like` says the form, or no scaling is wanted */
-	bool by_lines; /* a record that spans lines is an error */
-	char *first;   /* name of the first file */
+	    *scale; /* data_want.scale; NULL: `like` says the form, or no scaling is wanted */
+	bool scales_targets;        /* data_want.scales_targets, and scaling is wanted */
+	bool by_lines;              /* a record that spans lines is an error */
+	char *first;                /* name of the first file */
 	struct data_bad_lines *bad; /* data_want.bad */
 	const char *tables;         /* data_want.tables */
 };

@@ -157,19 +157,24 @@ static void put_identity_document(struct identity *id, json_t *o)
 	json_decref(o);
 }
 
-/* Adds what readers take over from the training data. */
-static void put_like(struct identity *id, const struct dataset *d)
+static void put_double(struct identity *id, double x)
 {
 	uint64_t bits;
 
+	memcpy(&bits, &x, sizeof(bits));
+	put_number(id, bits);
+}
+
+/* Adds what readers take over from the training data. */
+static void put_like(struct identity *id, const struct dataset *d)
+{
 	put_number(id, d->sparse);
 	put_number(id, d->cols);
 	put_number(id, d->fields);
 	put_number(id, (uint64_t)(d->index_base + 1));
 	put_number(id, d->classes);
 	for (size_t i = 0; i < d->classes; i++) {
-		memcpy(&bits, &d->class_value[i], sizeof(bits));
-		put_number(id, bits);
+		put_double(id, d->class_value[i]);
 		put_identity_text(id, d->class_name[i]);
 	}
 	put_number(id, d->feature_name != NULL);
@@ -177,6 +182,13 @@ static void put_like(struct identity *id, const struct dataset *d)
 		put_identity_text(id, d->feature_name[i]);
 	put_identity_document(id, d->schema ? data_schema_to_json(d->schema) : NULL);
 	put_identity_document(id, d->names ? data_names_to_json(d->names) : NULL);
+}
+
+/* Adds how models fit the targets, which data take over from those that they extend. */
+static void put_target_scaling(struct identity *id, const struct dataset *base)
+{
+	put_double(id, base->target_shift);
+	put_double(id, base->target_factor);
 }
 
 /* Fills *id. False: these data cannot be cached, or not even found, which data_load then
@@ -197,6 +209,10 @@ static bool make_identity(struct identity *id, const struct data_cache_load *l)
 		put_like(id, l->like ? l->like : l->want->base);
 	else
 		put_identity_text(id, l->want->scale);
+	if (!l->like && l->want->base)
+		put_target_scaling(id, l->want->base);
+	else
+		put_number(id, !l->like && l->want->scales_targets);
 	if (l->kind)
 		put_identity_text(id, l->kind);
 	for (size_t i = 0; good && i < l->npaths; i++)

@@ -36,7 +36,9 @@ enum word {
 	TEXT,
 	FIELDS,
 	TARGETS,
-	WORDS = 24
+	TARGET_SHIFT,
+	TARGET_FACTOR,
+	WORDS
 };
 enum kind {
 	STORE_SPARSE = 1,
@@ -195,6 +197,8 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	h[TEXT] = text;
 	h[FIELDS] = d->fields;
 	h[TARGETS] = d->targets;
+	memcpy(&h[TARGET_SHIFT], &d->target_shift, 8);
+	memcpy(&h[TARGET_FACTOR], &d->target_factor, 8);
 }
 
 static const uint8_t zeroes[ALIGN];
@@ -425,6 +429,8 @@ static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
 	d->nids = h[IDS];
 	d->classes = h[CLASSES];
 	d->targets = h[TARGETS];
+	memcpy(&d->target_shift, &h[TARGET_SHIFT], 8);
+	memcpy(&d->target_factor, &h[TARGET_FACTOR], 8);
 	d->index_base = (int)(int64_t)h[BASE];
 	d->x8 = mapped_part(d, &at[X], h[KIND] & STORE_BYTES);
 	d->x = mapped_part(d, &at[X], !d->sparse && !d->x8);

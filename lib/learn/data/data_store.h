@@ -14,7 +14,7 @@
  *   11-15   rows, cols, entries, distinct ids, classes    16  which arrays exist (STORE_*)
  *   17      bits of scale, and of weight_factor (the upper half)
  *   18      index base            19  bytes of text     20  fields
- *   21      targets               22-23  0
+ *   21      targets               22-23  bits of target_shift and target_factor
  *
  * Then, each at a multiple of 64 bytes with zeroes before it, the existing ones of: x or x8, start,
  * col, val, field, id, weight, group, y, label, class_value (as in struct dataset), and text: the
@@ -25,7 +25,7 @@
  * as well. It must cost less than the parsing that it saves, so it consists of eight sums side by
  * side with one multiplication for each eight bytes. Each step is invertible for a known word, so a
  * change within one word is always found; other changes are missed with probability 2^-64. */
-#define DATA_STORE_VERSION 7 /* raise it also when a reader's result for a file changes */
+#define DATA_STORE_VERSION 8 /* raise it also when a reader's result for a file changes */
 
 /* Writes the dataset to fd at its current offset, without syncing. ERR_IO; ERR_LIMIT when sizes
  * overflow. */

@@ -30,6 +30,24 @@ struct data_cache job_cache(const char *dir, struct log *log)
 	return (struct data_cache){ strcmp(dir, "none") == 0 ? NULL : dir, log };
 }
 
+/* The job takes d, and gives up what it had. */
+static void set_train(struct job *j, struct dataset *d)
+{
+	dataset_free(j->own_train);
+	j->train = j->own_train = d;
+}
+
+/* Makes the training data from their description. */
+static enum err_code describe_train(struct job *j, const json_t *facts, struct err *e)
+{
+	struct dataset *d;
+	enum err_code rc = data_of_facts(facts, &d, e);
+
+	if (!rc)
+		set_train(j, d);
+	return rc;
+}
+
 static bool is_custom(const struct job *j)
 {
 	return model_info_find(j->conf.job.model)->task == MODEL_OUTSIDE;
@@ -46,9 +64,9 @@ static enum err_code number_data(struct job *j, const struct job_source *from,
 	char text[256];
 
 	if (j->conf.job.examples || from->examples) {
-		j->train = dataset_numbered(
-		    (size_t)(j->conf.job.examples ? (uint64_t)j->conf.job.examples
-		                                  : from->examples));
+		set_train(j,
+		    dataset_numbered((size_t)(j->conf.job.examples ? (uint64_t)j->conf.job.examples
+		                                                   : from->examples)));
 	} else if (!from->ndata && !paths->n) {
 		return err_set(e, ERR_CONFIG, "job.examples: must be above 0 without job.data");
 	} else {
@@ -56,7 +74,7 @@ static enum err_code number_data(struct job *j, const struct job_source *from,
 		        from->ndata ? from->data : (const char *const *)paths->item,
 		        from->ndata ? from->ndata : paths->n, NULL, &want, NULL, &d, e))
 			return err_prefix(e, "cannot count the examples");
-		j->train = dataset_numbered(d->rows);
+		set_train(j, dataset_numbered(d->rows));
 		dataset_free(d);
 	}
 	data_describe(j->train, text);
@@ -76,7 +94,8 @@ struct data_want job_want(const struct conf_job *job)
 		.pairs = task == MODEL_PAIRS,
 		.many = job->negatives > 0,
 		.tables = model_info_find(job->model)->reads,
-		.scale = job->scale };
+		.scale = job->scale,
+		.scales_targets = model_info_find(job->model)->takes & MODEL_SCALES_REAL };
 }
 
 /* Jobs whose steps need the whole data in memory. */
@@ -147,7 +166,7 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	/* A cache serves one reader at a time. */
 	if (cache->dir && !j->split.held_out)
 		data_blocks_use_cache(j->blocks, cache, paths, npaths, NULL);
-	j->train = (struct dataset *)(uintptr_t)data_blocks_head(j->blocks);
+	j->train = data_blocks_head(j->blocks);
 	/* A chunk may be somewhat larger than a third of the memory, since the head only suggests how
 	 * large a range is. */
 	j->source = source_blocks_new(j->blocks, split_of(j), (uint64_t)j->conf.job.seed,
@@ -192,29 +211,11 @@ static enum err_code agree_on_head(struct job *j, const struct job_source *from,
 	json_t *mine = data_facts(j->train), *facts = NULL;
 	enum err_code rc = mine ? from->head->agree(from->head->ctx, mine, &facts, e) : ERR_OK;
 
-	if (!rc && facts && !json_equal(facts, mine)) {
-		dataset_free(j->train);
-		j->train = NULL;
-		rc = data_of_facts(facts, &j->train, e);
-	}
+	if (!rc && facts && !json_equal(facts, mine))
+		rc = describe_train(j, facts, e);
 	json_decref(mine);
 	json_decref(facts);
 	return rc;
-}
-
-/* Decides how the model fits the targets of data that have no schema: as before, if the job goes on
- * with a model (base), otherwise by these data. */
-static void choose_target_scaling(struct job *j, const struct data_want *want)
-{
-	const struct model_info *info = model_info_find(j->conf.job.model);
-
-	if (want->base) {
-		j->train->target_shift = want->base->target_shift;
-		j->train->target_factor = want->base->target_factor;
-	} else if ((info->takes & MODEL_SCALES_REAL) && want->scale &&
-	    strcmp(want->scale, "none") != 0) {
-		dataset_standardize_targets(j->train);
-	}
 }
 
 /* Opens a stream, and finds out the form of its examples: from its head, or from other workers that
@@ -233,7 +234,7 @@ static enum err_code open_stream(struct job *j, const struct job_source *from, c
 	if (!rc)
 		rc = h->agree(h->ctx, NULL, &facts, e);
 	if (!rc && facts)
-		rc = data_of_facts(facts, &j->train, e);
+		rc = describe_train(j, facts, e);
 	json_decref(facts);
 	if (!rc && !j->train)
 		log_info(log, "data: waiting for the first %zu events of %s",
@@ -243,8 +244,7 @@ static enum err_code open_stream(struct job *j, const struct job_source *from, c
 		              : data_log_head(j->stream, want, HEAD_WAIT_MS, h->interrupted, h->ctx,
 		                    &head, e);
 	if (!rc && head) {
-		j->train = head;
-		choose_target_scaling(j, want);
+		set_train(j, head);
 		data_describe(j->train, text);
 		log_info(log, "data: a stream with %zu partition%s; its first events: %s",
 		    data_log_partitions(j->stream), data_log_partitions(j->stream) == 1 ? "" : "s",
@@ -275,6 +275,7 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
     const struct data_want *want, const struct data_cache *cache, struct err *e)
 {
 	const struct conf_strs *paths = &j->conf.job.data;
+	struct dataset *d;
 	const char *stream;
 	char text[256];
 	enum err_code rc = find_only_stream(from->ndata ? from->data
@@ -289,15 +290,13 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	if (stream)
 		return open_stream(j, from, stream, want, cache->log, e);
 	rc = from->trains ? open_blocks(j, from, want, cache, e) : ERR_OK;
-	if (!rc && j->blocks)
-		choose_target_scaling(j, want);
 	if (rc || j->blocks)
 		return rc;
 	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item,
-	    from->ndata ? from->ndata : paths->n, NULL, want, NULL, &j->train, e);
+	    from->ndata ? from->ndata : paths->n, NULL, want, NULL, &d, e);
 	if (rc)
 		return rc;
-	choose_target_scaling(j, want);
+	set_train(j, d);
 	data_describe(j->train, text);
 	log_info(cache->log, "data: %s", text);
 	return from->trains ? split_units(j, j->train->rows, e) : ERR_OK;
@@ -332,7 +331,7 @@ static enum err_code load_train(struct job *j, const struct job_source *from,
 	if (!scales)
 		extending.scale = NULL;
 	if (!rc && from->facts && !(want->pairs && from->ranks))
-		rc = data_of_facts(from->facts, &j->train, e);
+		rc = describe_train(j, from->facts, e);
 	else if (!rc)
 		rc = read_train(j, from, &extending, cache, e);
 	dataset_free(base);
@@ -661,10 +660,8 @@ void job_release(struct job *j)
 	range_source_free(j->source);
 	data_sequence_free(j->eval);
 	data_split_release(&j->split);
-	if (j->blocks)
-		data_blocks_free(j->blocks);
-	else
-		dataset_free(j->train);
+	data_blocks_free(j->blocks);
+	dataset_free(j->own_train);
 	data_log_close(j->stream);
 	data_bad_lines_free(j->bad);
 	free(j->frozen);

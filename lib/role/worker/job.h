@@ -18,8 +18,9 @@
  * except that other threads may read the data. */
 struct job {
 	struct conf conf;
-	/* With `blocks`, train is their head, and belongs to them. */
-	struct dataset *train;
+	/* The training data, or their description without examples; with `blocks` their head. */
+	const struct dataset *train;
+	struct dataset *own_train;  /* train, where it belongs to the job; NULL with `blocks` */
 	struct data_sequence *eval; /* NULL: none */
 	struct data_split split;    /* of the examples or blocks, with job.validate */
 	/* lines of the data that were skipped (job.bad_lines); NULL: none may be */

@@ -12,45 +12,32 @@
 /* One pass over examples: buffers for `most` of them, and what is done with each batch. */
 struct pass {
 	struct params *p;
-	bool dense; /* pull the dense tables with the next batch */
+	/* pull with the next batch the dense tables; the rows that all scores use */
+	bool dense, scored;
 	predict_fn each;
 	void *ctx;
 	size_t most;
 	uint32_t *index;
 	float *scores;
-	uint64_t *class; /* all classes, where tables have a row for each; else NULL */
 	struct batch batch;
 	double loss; /* of the batch, summed */
 };
 
-/* All classes, in a new array; NULL: no table is by class. */
-static uint64_t *list_classes(const struct job *j)
-{
-	size_t n = j->classes ? j->train->classes : 0;
-	uint64_t *class = n ? mem_array(n, sizeof *class) : NULL;
-
-	for (size_t i = 0; i < n; i++)
-		class[i] = i;
-	return class;
-}
-
-static void pass_begin(struct pass *x, struct params *p, bool dense, predict_fn each, void *ctx)
+static void pass_begin(struct pass *x, struct params *p, bool dense, bool scored, predict_fn each,
+    void *ctx)
 {
 	size_t outputs = model_outputs(p->job->model), most = SCORES_MOST / outputs;
 
-	*x = (struct pass){ .p = p, .dense = dense, .each = each, .ctx = ctx };
+	*x = (struct pass){ .p = p, .dense = dense, .scored = scored, .each = each, .ctx = ctx };
 	x->most = most > BATCH ? BATCH : most > 0 ? most : 1;
 	x->index = mem_array(x->most, sizeof *x->index);
 	x->scores = mem_array(x->most * outputs, sizeof *x->scores);
-	x->class = list_classes(p->job);
-	p->holds_classes = false;
 }
 
 static void pass_end(struct pass *x)
 {
 	free(x->index);
 	free(x->scores);
-	free(x->class);
 	batch_release(&x->batch);
 }
 
@@ -66,17 +53,14 @@ static enum err_code score_batch(struct pass *x, const struct dataset *d, const 
 	if (!rc)
 		rc = (d->y || d->label ? model_check : model_check_inputs)(x->p->job->model,
 		    &x->batch, e);
-	if (x->class)
-		x->batch.classes = (struct batch_classes){ .id = x->class,
-			.n = x->p->job->train->classes };
 	if (!rc)
-		rc = params_pull(x->p, &x->batch, CLIENT_NOW, x->dense, e);
-	x->dense = false;
-	x->p->holds_classes |= x->class && !rc;
-	if (!rc)
-		x->loss = model_forward(x->p->job->model, &x->batch, (const float *const *)x->p->w,
-		    x->scores);
-	return rc;
+		rc = params_pull_scores(x->p, &x->batch, x->dense, x->scored, e);
+	if (rc)
+		return rc;
+	x->dense = x->scored = false;
+	x->loss = model_forward(x->p->job->model, &x->batch, (const float *const *)x->p->w,
+	    x->scores);
+	return ERR_OK;
 }
 
 /* Scores the first `rows` examples of d, or of these rows of d, in order, a batch at a time. */
@@ -153,14 +137,13 @@ enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_
 	struct measuring m = { .pass = &x };
 	enum err_code rc;
 
-	pass_begin(&x, p, !dense_here, measure_scores, &m);
+	pass_begin(&x, p, !dense_here, true, measure_scores, &m);
 	rc = score_sequence(&x, data, e);
 	if (!rc && !m.begun)
 		begin_metrics(&m, NULL);
 	if (!rc)
 		metrics_finish(&m.metrics, out);
 	pass_end(&x);
-	p->holds_classes = false;
 	metrics_release(&m.metrics);
 	return rc;
 }
@@ -171,21 +154,19 @@ enum err_code evaluate_predict(struct params *p, struct data_sequence *data, pre
 	struct pass x;
 	enum err_code rc;
 
-	pass_begin(&x, p, true, fn, ctx);
+	pass_begin(&x, p, true, true, fn, ctx);
 	rc = score_sequence(&x, data, e);
 	pass_end(&x);
 	return rc;
 }
 
-enum err_code evaluate_predict_now(struct params *p, const struct dataset *data, bool dense,
+enum err_code evaluate_predict_now(struct params *p, const struct dataset *data, bool fresh,
     predict_fn fn, void *ctx, struct err *e)
 {
-	bool holds_classes = p->holds_classes && !dense;
 	struct pass x;
 	enum err_code rc;
 
-	pass_begin(&x, p, dense, fn, ctx);
-	p->holds_classes = holds_classes;
+	pass_begin(&x, p, fresh, fresh, fn, ctx);
 	rc = score_examples(&x, data, NULL, data->rows, e);
 	pass_end(&x);
 	return rc;

@@ -16,9 +16,9 @@ typedef enum err_code (
     *predict_fn)(void *ctx, const struct batch *b, const float *scores, struct err *e);
 enum err_code evaluate_predict(struct params *p, struct data_sequence *data, predict_fn fn,
     void *ctx, struct err *e);
-/* As evaluate_predict, of examples that arrive while others wait for their predictions. dense: pull the
- * dense tables and the rows of all classes first; else p holds those of the last call. */
-enum err_code evaluate_predict_now(struct params *p, const struct dataset *data, bool dense,
+/* As evaluate_predict, of examples that arrive while others wait for their predictions. fresh: pull the
+ * dense tables and the rows that all scores use first; else p holds those of the last call. */
+enum err_code evaluate_predict_now(struct params *p, const struct dataset *data, bool fresh,
     predict_fn fn, void *ctx, struct err *e);
 
 /* BLAKE2b-256 of all tables by name and rows by id, as hexadecimal digits; see

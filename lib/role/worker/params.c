@@ -110,6 +110,7 @@ void params_release(struct params *p)
 	free((void *)p->table);
 	free(p->touching);
 	free(p->last);
+	free(p->first);
 	free(p->reduced);
 	free(p->good);
 	free(p->w);
@@ -219,8 +220,35 @@ static enum err_code want_unused_row(struct params *p, uint64_t step, struct err
 	return rc ? rc : client_want_rows(p->client, p->table[0], step, &id, 1, p->w[0], e);
 }
 
-enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
+/* Requests n rows of sparse table i into w[i]. id is borrowed until the answer. */
+static enum err_code want_rows(struct params *p, size_t i, uint64_t step, const uint64_t *id,
+    size_t n, struct err *e)
+{
+	enum err_code rc = reserve_table(p, i, n * p->job->table[i].cols, e);
+
+	if (rc || !n)
+		return rc;
+	return (may_pull_delta(p, step) ? client_want_changed_rows : client_want_rows)(p->client,
+	    p->table[i], step, id, n, p->w[i], e);
+}
+
+/* Requests the rows 0 .. n-1 of sparse table i. */
+static enum err_code want_first_rows(struct params *p, size_t i, uint64_t step, size_t n,
     struct err *e)
+{
+	if (n > p->nfirst) {
+		p->first = mem_regrow(p->first, n, sizeof *p->first);
+		while (p->nfirst < n) {
+			p->first[p->nfirst] = p->nfirst;
+			p->nfirst++;
+		}
+	}
+	return want_rows(p, i, step, p->first, n, e);
+}
+
+/* Begins a pull: requests the dense tables, unless `dense` is false or they have been requested. *dense:
+ * they have been requested now. */
+static enum err_code begin_pull(struct params *p, uint64_t step, bool *dense, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -229,35 +257,64 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 		rc = client_wait(p->client, step, e);
 		p->asked = p->swapped = false;
 	}
-	dense &= !p->asked;
-	if (!rc && dense && p->w_is_good)
+	*dense &= !p->asked;
+	if (!rc && *dense && p->w_is_good)
 		rc = swap_buffers(p, e);
-	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
-		const uint64_t *id;
-		size_t n;
+	for (size_t i = 0; !rc && *dense && i < p->job->ntables; i++)
+		if (!p->job->table[i].sparse)
+			rc = client_want(p->client, p->table[i], step, delta_base(p, i, step),
+			    p->w[i], e);
+	return rc;
+}
 
-		if (!p->job->table[i].sparse) {
-			if (dense)
-				rc = client_want(p->client, p->table[i], step,
-				    delta_base(p, i, step), p->w[i], e);
-			continue;
-		}
-		if (p->holds_classes && p->job->table[i].by_class)
-			continue;
-		n = params_rows_of(p, b, i, &id);
-		rc = reserve_table(p, i, n * p->job->table[i].cols, e);
-		if (!rc && n)
-			rc = (may_pull_delta(p, step) ? client_want_changed_rows
-			                              : client_want_rows)(p->client, p->table[i],
-			    step, id, n, p->w[i], e);
-	}
-	if (!rc && dense && step != CLIENT_NOW && needs_no_values(p, b))
-		rc = want_unused_row(p, step, e);
+/* Ends a pull, whose requests have ended with rc: waits for the answers. */
+static enum err_code end_pull(struct params *p, uint64_t step, bool dense, enum err_code rc,
+    struct err *e)
+{
 	if (!rc)
 		rc = client_wait(p->client, step, e);
 	p->pulled |= (dense || p->asked) && !rc;
 	p->swapped = p->asked = false;
 	return rc;
+}
+
+enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
+    struct err *e)
+{
+	enum err_code rc = begin_pull(p, step, &dense, e);
+
+	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		const uint64_t *id;
+		size_t n = p->job->table[i].sparse ? params_rows_of(p, b, i, &id) : 0;
+
+		if (p->job->table[i].sparse)
+			rc = want_rows(p, i, step, id, n, e);
+	}
+	if (!rc && dense && step != CLIENT_NOW && needs_no_values(p, b))
+		rc = want_unused_row(p, step, e);
+	return end_pull(p, step, dense, rc, e);
+}
+
+enum err_code params_pull_scores(struct params *p, const struct batch *b, bool dense, bool scored,
+    struct err *e)
+{
+	enum err_code rc = begin_pull(p, CLIENT_NOW, &dense, e);
+
+	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		const struct model_table *m = &p->job->table[i];
+		const uint64_t *id;
+		size_t n;
+
+		if (!m->sparse)
+			continue;
+		if (!m->by_class) {
+			n = params_rows_of(p, b, i, &id);
+			rc = want_rows(p, i, CLIENT_NOW, id, n, e);
+		} else if (scored) {
+			rc = want_first_rows(p, i, CLIENT_NOW, p->job->train->classes, e);
+		}
+	}
+	return end_pull(p, CLIENT_NOW, dense, rc, e);
 }
 
 size_t params_floats(const struct params *p, const struct batch *b, size_t i)

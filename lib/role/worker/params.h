@@ -38,6 +38,8 @@ struct params {
 	uint32_t *touching;
 	uint32_t *last;
 	size_t ncounted;
+	uint64_t *first; /* the numbers 0 .. nfirst-1 */
+	size_t nfirst;
 	/* Dense tables as of good_step, the last step with a finite loss. */
 	float **good;
 	uint64_t good_step;
@@ -49,8 +51,6 @@ struct params {
 	uint64_t asked_step;
 	/* between the swap and the end of the pull: the last pulled values are in good, not in w */
 	bool swapped;
-	/* w has the rows of all classes in the tables by class, and pulls leave these tables out */
-	bool holds_classes;
 	/* of the last gradient given to params_clip; negative: none yet */
 	double norm;
 	bool norm_wanted; /* measure the next one, even if nothing is clipped */
@@ -74,6 +74,10 @@ uint64_t params_updates(const struct params *p);
  * the dense tables are here already. Unless it is false, a step that needs no values pulls an unused row,
  * and so waits as others do. */
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
+    struct err *e);
+/* As params_pull at CLIENT_NOW, of what the scores of a batch need (model_forward). scored false: the
+ * rows that all scores use, those of all classes, are here already. */
+enum err_code params_pull_scores(struct params *p, const struct batch *b, bool dense, bool scored,
     struct err *e);
 /* After params_mark_good: requests the dense tables of a later step; params_pull of that step then waits
  * for them. early: sent before this step's push, and each partition answers as soon as it is

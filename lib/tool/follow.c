@@ -81,7 +81,7 @@ static enum err_code answer_batch(struct follow *f, const char *p, size_t n, str
 	if (rc || !d)
 		return rc;
 	rc = evaluate_predict_now(&f->s.params, d, stale, score_print, &f->s, e);
-	if (stale)
+	if (stale && !rc)
 		f->pulled = now;
 	dataset_free(d);
 	return rc;

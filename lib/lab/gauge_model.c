@@ -15,7 +15,7 @@
 struct runner {
 	const struct job *job;
 	struct model *model;
-	struct data_classes *classes; /* as job_classes_new */
+	struct row_sampler *sampler; /* as job_sampler_new */
 	struct batch batch;
 	float **w[2], **g;
 	uint64_t seed;
@@ -29,14 +29,11 @@ static size_t floats_of(const struct runner *r, size_t table)
 {
 	const struct model_table *t = &r->job->table[table];
 
-	return (t->by_class        ? r->job->train->classes
-	               : t->sparse ? r->job->train->nids
-	                           : t->rows) *
-	    t->cols;
+	return (t->sparse ? t->domain->used(r->job->train) : t->rows) * t->cols;
 }
 
 /* Makes two sets of parameters with small random values, which the batches use in turn. A sparse
- * table has a row for each distinct feature of the data. Each array has a float more than needed,
+ * table has a row for each one that the data use. Each array has a float more than needed,
  * so that an empty table is no failed allocation. */
 static enum err_code reserve_params(struct runner *r)
 {
@@ -75,7 +72,7 @@ static void release_runner(struct runner *r)
 	free(r->w[1]);
 	batch_release(&r->batch);
 	model_free(r->model);
-	data_classes_free(r->classes);
+	row_sampler_free(r->sampler);
 }
 
 /* The rows are drawn with repetition, as their order does not matter for the time. Gathering and
@@ -94,8 +91,8 @@ static enum err_code measure_one_batch(struct runner *r, struct rng *rng, uint32
 	for (size_t i = 0; i < n; i++)
 		index[i] = (uint32_t)rng_below(rng, r->job->train->rows);
 	rc = data_gather(r->job->train, index, n, &r->batch, &r->e);
-	if (!rc && r->classes)
-		rc = data_classes_draw(r->classes, &r->batch, &r->e);
+	if (!rc)
+		rc = row_sampler_sample(r->sampler, &r->batch, &r->e);
 	middle = gauge_clock();
 	if (rc)
 		return rc;
@@ -118,7 +115,7 @@ static void *measure_batches(void *ctx)
 	rng_init(&rng, r->seed);
 	r->rc = job_model_new(r->job, &r->model, &r->e);
 	if (!r->rc) {
-		r->classes = job_classes_new(r->job);
+		r->sampler = job_sampler_new(r->job);
 		r->rc = reserve_params(r);
 	}
 	/* The first batch allocates memory and fills caches; it does not count. */

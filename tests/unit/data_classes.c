@@ -332,8 +332,9 @@ static void test_shapes(void)
 		ok(false, "%s", e.msg);
 		return;
 	}
-	ok(model_tables(m, &tables) == 2 && tables[0].sparse && !tables[0].by_class &&
-	        tables[1].sparse && tables[1].by_class && tables[1].cols == 4 &&
+	ok(model_tables(m, &tables) == 2 && tables[0].sparse &&
+	        tables[0].domain == &row_domain_features && tables[1].sparse &&
+	        tables[1].domain == &row_domain_classes && tables[1].cols == 4 &&
 	        tables[1].init == INIT_ZEROS && model_outputs(m) == 3,
 	    "with drawn classes the rows of table c are classes");
 	ok(model_grad(m, &none, (const float *const[]){ NULL, NULL },

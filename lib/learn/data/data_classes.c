@@ -10,6 +10,7 @@
 #define UNIFORM_EVERY 8
 
 struct data_classes {
+	struct row_sampler sampler; /* the first member, so that both have one address */
 	const int32_t *label;
 	const uint32_t *row;
 	size_t examples, classes, draws;
@@ -45,11 +46,22 @@ static void set_offsets(struct data_classes *c)
 	free(count);
 }
 
+static enum err_code sample_classes(struct row_sampler *s, struct batch *b, struct err *e)
+{
+	return data_classes_draw((struct data_classes *)s, b, e);
+}
+
+static void free_sampler(struct row_sampler *s)
+{
+	data_classes_free((struct data_classes *)s);
+}
+
 struct data_classes *data_classes_new(const struct dataset *d, const uint32_t *row, size_t n,
     size_t draws, uint64_t seed)
 {
 	struct data_classes *c = mem_alloc(sizeof *c);
 
+	c->sampler = (struct row_sampler){ sample_classes, free_sampler };
 	c->label = d->label;
 	c->row = row;
 	c->examples = d->label ? n : 0;
@@ -162,3 +174,38 @@ enum err_code data_classes_draw(struct data_classes *c, struct batch *b, struct 
 		c->place };
 	return ERR_OK;
 }
+
+/* ---- the domain ---- */
+
+static size_t count_classes(const struct dataset *d)
+{
+	return d->classes;
+}
+
+static size_t classes_of_batch(const struct batch *b, const uint64_t **id)
+{
+	*id = b->classes.id;
+	return b->classes.n;
+}
+
+static const uint32_t *all_of_slice(const struct batch_slice *s)
+{
+	(void)s;
+	return NULL;
+}
+
+static struct row_sampler *new_sampler(const struct dataset *d, const uint32_t *row, size_t n,
+    size_t draws, uint64_t seed)
+{
+	return &data_classes_new(d, row, n, draws, seed)->sampler;
+}
+
+/* All examples of a batch are compared with the classes that were drawn for it. */
+const struct row_domain row_domain_classes = {
+	.rows = count_classes,
+	.used = count_classes,
+	.of_batch = classes_of_batch,
+	.of_slice = all_of_slice,
+	.scored = count_classes,
+	.sampler_new = new_sampler,
+};

@@ -2,7 +2,7 @@
 #ifndef DATA_CLASSES_H
 #define DATA_CLASSES_H
 
-#include "data/data.h"
+#include "data/row_domain.h"
 
 /* Draws classes for the steps of a model that has too many to use all of them in each step (Bengio
  * and Senécal, "Adaptive Importance Sampling to Accelerate Training of a Neural Probabilistic
@@ -26,5 +26,9 @@ void data_classes_free(struct data_classes *c); /* NULL is fine */
 /* Draws the classes of b, whose labels are below the classes of the dataset, and sets b->classes,
  * which are valid until the next call. b->epoch must be set. ERR_NOMEM. */
 enum err_code data_classes_draw(struct data_classes *c, struct batch *b, struct err *e);
+
+/* The rows of a table are classes, and a step uses those of its labels and the drawn ones. Its sampler
+ * is a struct data_classes. */
+extern const struct row_domain row_domain_classes;
 
 #endif

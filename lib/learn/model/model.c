@@ -232,7 +232,11 @@ void model_free(struct model *m)
 void model_add_table(struct model *m, const char *name, bool sparse, size_t rows, size_t cols,
     size_t fan_in, bool decay)
 {
-	struct model_table t = { .sparse = sparse, .rows = rows, .cols = cols, .decay = decay };
+	struct model_table t = { .sparse = sparse,
+		.domain = sparse ? &row_domain_features : NULL,
+		.rows = rows,
+		.cols = cols,
+		.decay = decay };
 
 	snprintf(t.name, sizeof t.name, "%s", name);
 	if (fan_in > 0) {
@@ -435,8 +439,8 @@ double model_grad(struct model *m, const struct batch *b, const float *const par
 	if (b->rows == 0) {
 		for (size_t i = 0; i < m->ntables; i++) {
 			const struct model_table *t = &m->tables[i];
-
-			size_t rows = t->by_class ? b->classes.n : t->sparse ? b->nids : t->rows;
+			const uint64_t *id;
+			size_t rows = t->sparse ? t->domain->of_batch(b, &id) : t->rows;
 
 			if (rows > 0)
 				memset(grads[i], 0, rows * t->cols * sizeof(float));

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "core/err.h"
-#include "data/batch.h"
+#include "data/row_domain.h"
 #include "loss/loss.h"
 
 /* Computes the loss and gradient of a batch. A model is a fixed list of parameter tables and the
@@ -32,11 +32,11 @@ enum model_init { INIT_ZEROS, INIT_GLOROT, INIT_MEAN };
 struct model_table {
 	char name[64]; /* as table names (layout/layout.h) */
 	bool sparse;
-	bool by_class;        /* sparse: the row ids are classes; else they are features */
-	size_t rows, cols;    /* row-major; sparse: rows is 0, cols a row's width */
-	enum model_init init; /* the meaning of job.init "auto" */
-	float init_scale;     /* glorot: uniform in +-init_scale = sqrt(6 / (fan_in + fan_out)) */
-	bool decay;           /* l1 and l2 apply (false for biases) */
+	const struct row_domain *domain; /* of the row ids; NULL: the table is dense */
+	size_t rows, cols;               /* row-major; sparse: rows is 0, cols a row's width */
+	enum model_init init;            /* the meaning of job.init "auto" */
+	float init_scale; /* glorot: uniform in +-init_scale = sqrt(6 / (fan_in + fan_out)) */
+	bool decay;       /* l1 and l2 apply (false for biases) */
 };
 
 /* Computes model custom: a program or another library. As model_grad; when it fails, it returns a
@@ -181,15 +181,16 @@ enum err_code model_check_inputs(const struct model *m, const struct batch *b, s
 
 /* Returns the sum over the examples of their loss times their weight, divided by their number, and
  * writes its gradient to grads, whole. params[i] and grads[i] belong to table i. Dense: rows * cols
- * floats. Sparse: (b->nids, cols), row k for feature b->id[k]; by class: (b->classes.n, cols), row
- * k for class b->classes.id[k]. Without examples: 0 and zeroes. */
+ * floats. Sparse: (n, cols), a row for each of the n ids that the table's domain lists for the batch.
+ * Without examples: 0 and zeroes. */
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[]);
 
 /* Writes scores (b->rows, outputs): by the task the value of each target; the probability of class
- * 1; the probability of each class; for words the loss. A table by class has a row for each class,
- * in order; drawn classes have no effect. Returns the loss times the weight, summed over the
- * examples; 0 for a batch without targets (y and label NULL). */
+ * 1; the probability of each class; for words the loss. params[i] is as for model_grad, or, where the
+ * table's domain has `scored`, all of these rows in order; rows that a sampler has chosen for the batch
+ * have no effect. Returns the loss times the weight, summed over the examples; 0 for a batch without
+ * targets (y and label NULL). */
 double model_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores);
 

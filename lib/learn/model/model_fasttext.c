@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "data/data_classes.h"
 #include "math/blas.h"
 #include "model/factors.h"
 
@@ -17,22 +18,27 @@
  * for its batch (data_classes.h) instead of with all. The columns of w are then the rows of a
  * sparse table c, of which a step needs those of its classes alone. */
 
+static bool draws_classes(const struct model *m)
+{
+	return m->shape.negatives > 0;
+}
+
 static void fasttext_plan(struct model *m)
 {
 	factors_plan(m, m->shape.factors, false);
 	m->tables[0].init_scale = 1 / (float)m->shape.factors;
-	if (m->shape.negatives == 0) {
+	if (!draws_classes(m)) {
 		model_add_table(m, "w", false, m->shape.factors, m->outputs, 0, true);
 		return;
 	}
 	model_add_table(m, "c", true, 0, m->shape.factors, 0, true);
-	m->tables[1].by_class = true;
+	m->tables[1].domain = &row_domain_classes;
 }
 
 /* The outputs that a gradient needs: of all classes, or of the example's class and drawn ones. */
 static size_t count_outputs(const struct model *m)
 {
-	return m->shape.negatives > 0 ? 1 + m->shape.negatives : m->outputs;
+	return draws_classes(m) ? 1 + m->shape.negatives : m->outputs;
 }
 
 /* The mean vector h, and the outputs f. */
@@ -44,7 +50,7 @@ static size_t fasttext_scratch(const struct model *m)
 /* The rows of the drawn classes, one after the other, and their gradient. */
 static size_t fasttext_shared_scratch(const struct model *m)
 {
-	return m->shape.negatives > 0 ? 2 * count_outputs(m) * m->shape.factors : 0;
+	return draws_classes(m) ? 2 * count_outputs(m) * m->shape.factors : 0;
 }
 
 /* 1 / sum_i |x_i|; 0 for an example without features, whose mean is 0. */
@@ -161,7 +167,7 @@ static double fasttext_grad(struct model *m, const struct batch *b, const float 
 	double loss;
 
 	compute_means(b, k, params[0], h);
-	loss = (m->tables[1].by_class ? drawn_grad : full_grad)(m, b, params[1], h, grads[1]);
+	loss = (draws_classes(m) ? drawn_grad : full_grad)(m, b, params[1], h, grads[1]);
 	factors_clear(&m->tables[0], b, grads[0]);
 	spread_means(b, k, h, grads[0]);
 	return loss;
@@ -173,7 +179,7 @@ static double fasttext_forward(struct model *m, const struct batch *b, const flo
 	size_t k = m->shape.factors;
 
 	compute_means(b, k, params[0], m->scratch);
-	blas_gemm(false, m->tables[1].by_class, b->rows, m->outputs, k, 1, m->scratch, params[1], 0,
+	blas_gemm(false, draws_classes(m), b->rows, m->outputs, k, 1, m->scratch, params[1], 0,
 	    scores);
 	return loss_scores(m->loss, b, m->outputs, scores);
 }

@@ -46,6 +46,7 @@ static bool parse_option(const char *name, struct model_table *t)
 		t->sparse = true;
 	else
 		return false;
+	t->domain = t->sparse ? &row_domain_features : NULL;
 	return true;
 }
 

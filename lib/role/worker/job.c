@@ -474,15 +474,16 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 	return rc;
 }
 
-struct data_classes *job_classes_new(const struct job *j)
+struct row_sampler *job_sampler_new(const struct job *j)
 {
 	size_t n;
 	const uint32_t *row = rows_trained_on(j, &n);
 
-	return j->conf.job.negatives == 0
-	    ? NULL
-	    : data_classes_new(j->train, row, n, (size_t)j->conf.job.negatives,
-	          (uint64_t)j->conf.job.seed);
+	for (size_t i = 0; i < j->ntables; i++)
+		if (j->table[i].sparse && j->table[i].domain->sampler_new)
+			return j->table[i].domain->sampler_new(j->train, row, n,
+			    (size_t)j->conf.job.negatives, (uint64_t)j->conf.job.seed);
+	return NULL;
 }
 
 /* Makes the model; job.tables may come from the caller instead of the configuration. */
@@ -498,7 +499,7 @@ static enum err_code make_job_model(struct job *j, const struct job_source *from
 	if (!rc)
 		j->ntables = model_tables(j->model, &j->table);
 	if (!rc)
-		j->classes = job_classes_new(j);
+		j->sampler = job_sampler_new(j);
 	return rc;
 }
 
@@ -555,9 +556,8 @@ enum err_code job_mark_tables(struct job *j, struct err *e)
 		struct table_rules_choice use = conf_rule_of_table(&rule, j->table[i].name);
 
 		j->frozen[i] = names_has(j->conf.job.frozen, j->table[i].name);
-		/* All examples of a batch touch the classes that were drawn for it. */
 		j->counted[i] = use.rule->counts_touching && use.hyper->l2 > 0 &&
-		    !j->table[i].by_class;
+		    j->table[i].sparse && j->table[i].domain->count_touching;
 	}
 	return ERR_OK;
 }
@@ -656,7 +656,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 void job_release(struct job *j)
 {
 	model_free(j->model);
-	data_classes_free(j->classes);
+	row_sampler_free(j->sampler);
 	range_source_free(j->source);
 	data_sequence_free(j->eval);
 	data_split_release(&j->split);
@@ -712,11 +712,11 @@ static float table_init_limit_of(const struct job *j, const struct model_table *
 /* The rows of a table. Those of a sparse one are a hint, which hashed ids may exceed. */
 static uint64_t proposed_rows(const struct job *j, const struct model_table *t)
 {
-	uint64_t most = TABLE_ELEMENTS_MAX / (uint64_t)t->cols,
-	         rows = t->by_class ? j->train->classes : j->train->cols;
+	uint64_t most = TABLE_ELEMENTS_MAX / (uint64_t)t->cols, rows;
 
 	if (!t->sparse)
 		return t->rows;
+	rows = t->domain->rows(j->train);
 	return rows < most ? rows : most;
 }
 

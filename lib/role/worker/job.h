@@ -7,7 +7,6 @@
 #include "data/data_bad_lines.h"
 #include "data/data_blocks.h"
 #include "data/data_cache.h"
-#include "data/data_classes.h"
 #include "data/data_sequence.h"
 #include "metric/metrics.h"
 #include "model/model.h"
@@ -31,12 +30,12 @@ struct job {
 	struct data_log *stream;
 	struct range_source *source; /* where a worker's training examples come from */
 	struct model *model;
-	/* Draws the classes of training batches; NULL: the model uses all. */
-	struct data_classes *classes;
+	/* Chooses further rows for training batches; NULL: they use only those of their examples. */
+	struct row_sampler *sampler;
 	const struct model_table *table;
 	size_t ntables;
 	/* By table, set by job_mark_tables: job.frozen excludes it from training; its rule wants the
-	 * examples that touch each row, because l2 is in force, and its rows are features. */
+	 * examples that touch each row, because l2 is in force, and its domain counts them. */
 	bool *frozen, *counted;
 	/* of model custom: its tables, and the functions that compute it; borrowed */
 	const char *tables;
@@ -97,9 +96,9 @@ struct data_want job_want(const struct conf_job *job);
 uint64_t job_most_rows(const struct job *j);
 /* Makes another instance of the job's model, for another thread: instances have scratch memory. */
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e);
-/* Makes another object that draws the classes of batches, for another thread. NULL: the model uses
- * all classes. The examples that the model is trained on count, as far as they are in memory. */
-struct data_classes *job_classes_new(const struct job *j);
+/* Makes another sampler, as job.sampler, for another thread. NULL: the model needs none. The examples that
+ * the model is trained on count, as far as they are in memory. */
+struct row_sampler *job_sampler_new(const struct job *j);
 /* Sets `frozen` and `counted` by the configuration in force. Called after each change of it.
  * ERR_CONFIG. */
 enum err_code job_mark_tables(struct job *j, struct err *e);

@@ -29,10 +29,9 @@ struct local {
 	 * table a copy of their rows, of a dense one w. */
 	struct batch_slice slice;
 	float **used, **copy;
-	size_t *copy_cap;          /* floats in copy[i] */
-	uint32_t *touching, *last; /* by row of a local step */
-	size_t ntouching;
-	size_t *cap; /* floats in w[i] and sum[i] */
+	size_t *copy_cap;         /* floats in copy[i] */
+	struct row_counts counts; /* of the examples of a local step */
+	size_t *cap;              /* floats in w[i] and sum[i] */
 };
 
 /* ---- life ---- */
@@ -161,8 +160,7 @@ void local_free(struct local *l)
 	free((void *)l->used);
 	free((void *)l->copy);
 	free(l->copy_cap);
-	free(l->touching);
-	free(l->last);
+	row_counts_release(&l->counts);
 	free(l->cap);
 	free(l->optim);
 	free(l->taken);
@@ -206,24 +204,12 @@ static void sum_gradient(struct local *l, struct params *p, const struct batch *
 
 /* ---- local steps ---- */
 
-/* Counts, for rules whose l2 acts once for each example, how many examples of the step touch each
- * of its rows. */
-static void count_touching(struct local *l)
+/* Copies the rows of sparse table i that l->slice uses, at these places in l->w[i], to l->copy[i]. */
+static enum err_code copy_used_rows(struct local *l, size_t i, const uint32_t *place, struct err *e)
 {
-	const struct batch *b = &l->slice.b;
-
-	if (b->nids > l->ntouching) {
-		l->ntouching = b->nids + b->nids / 4;
-		l->touching = mem_regrow(l->touching, l->ntouching, sizeof *l->touching);
-		l->last = mem_regrow(l->last, l->ntouching, sizeof *l->last);
-	}
-	batch_count_touching(b, l->touching, l->last);
-}
-
-/* Copies the rows of sparse table i that l->slice uses to l->copy[i]. */
-static enum err_code copy_used_rows(struct local *l, size_t i, struct err *e)
-{
-	size_t cols = l->job->table[i].cols, n = l->slice.b.nids;
+	const uint64_t *id;
+	size_t cols = l->job->table[i].cols,
+	       n = l->job->table[i].domain->of_batch(&l->slice.b, &id);
 
 	if (n * cols > l->copy_cap[i] || !l->copy[i]) {
 		free(l->copy[i]);
@@ -236,17 +222,18 @@ static enum err_code copy_used_rows(struct local *l, size_t i, struct err *e)
 		}
 	}
 	for (size_t k = 0; k < n; k++)
-		copy_floats(l->copy[i] + k * cols, l->w[i] + l->slice.row[k] * cols, cols);
+		copy_floats(l->copy[i] + k * cols, l->w[i] + place[k] * cols, cols);
 	return ERR_OK;
 }
 
-/* Does a local step on the batch b use only some rows of table i, those of l->slice? It uses all
- * rows that a program names, and those of all classes of the push. */
-static bool is_cut(const struct local *l, const struct params *p, const struct batch *b, size_t i)
+/* The places of the rows of table i that a local step on the batch b uses. NULL: it uses all rows of the
+ * push, such as those that a program names. */
+static const uint32_t *places_used(const struct local *l, const struct params *p,
+    const struct batch *b, size_t i)
 {
 	const struct model_table *m = &l->job->table[i];
 
-	return m->sparse && !m->by_class && b->sparse && !p->rows;
+	return m->sparse && b->sparse && !p->rows ? m->domain->of_slice(&l->slice) : NULL;
 }
 
 /* Chooses the examples first .. first+n-1 for a local step. *b: the batch of the step, and l->used its
@@ -256,19 +243,16 @@ static enum err_code begin_local_step(struct local *l, const struct params *p,
 {
 	bool cut = all->sparse && !p->rows;
 	enum err_code rc = cut ? batch_slice_cut(&l->slice, all, first, n, e) : ERR_OK;
-	bool counted = false;
 
 	*b = cut ? l->slice.b : batch_borrow(all, first, n);
 	for (size_t i = 0; !rc && i < l->job->ntables; i++) {
-		bool copies = is_cut(l, p, b, i);
+		const uint32_t *place = places_used(l, p, b, i);
 
-		if (copies)
-			rc = copy_used_rows(l, i, e);
-		counted |= copies && l->job->counted[i];
-		l->used[i] = copies ? l->copy[i] : l->w[i];
+		if (place)
+			rc = copy_used_rows(l, i, place, e);
+		l->used[i] = place ? l->copy[i] : l->w[i];
 	}
-	if (!rc && counted)
-		count_touching(l);
+	row_counts_begin(&l->counts);
 	return rc;
 }
 
@@ -284,16 +268,17 @@ static void take_local_step(struct local *l, struct params *p, const struct batc
 		struct optim_hyper h = *l->optim[i].hyper;
 		size_t n = params_floats(p, b, i);
 		float *vector[OPTIM_VECTORS_MAX] = { NULL };
-		bool cut = is_cut(l, p, b, i);
+		const uint32_t *place = places_used(l, p, b, i);
 
 		h.lr *= factor;
 		l->taken[i]++;
 		if (l->job->frozen[i])
 			continue;
 		if (m->sparse) {
-			local_rows_step(l->rows[i], &h, l->taken[i], m->decay,
-			    cut ? l->slice.row : NULL, n / m->cols, l->w[i], p->g[i], b->rows,
-			    cut && l->job->counted[i] ? l->touching : NULL);
+			local_rows_step(l->rows[i], &h, l->taken[i], m->decay, place, n / m->cols,
+			    l->w[i], p->g[i], b->rows,
+			    place && l->job->counted[i] ? row_counts_of(&l->counts, m->domain, b)
+			                                : NULL);
 			continue;
 		}
 		for (unsigned k = 0; l->state[i] && k < rule->nvectors; k++)

@@ -108,8 +108,7 @@ void params_release(struct params *p)
 		free(p->good[i]);
 	}
 	free((void *)p->table);
-	free(p->touching);
-	free(p->last);
+	row_counts_release(&p->counts);
 	free(p->first);
 	free(p->reduced);
 	free(p->good);
@@ -188,15 +187,20 @@ uint64_t params_updates(const struct params *p)
 
 bool params_has_rows(const struct params *p, const struct batch *b)
 {
-	return b->sparse || b->classes.n || p->rows;
+	const uint64_t *id;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->job->ntables; i++)
+		n += p->job->table[i].sparse ? params_rows_of(p, b, i, &id) : 0;
+	return n > 0;
 }
 
 size_t params_rows_of(const struct params *p, const struct batch *b, size_t i, const uint64_t **id)
 {
-	bool by_class = p->job->table[i].by_class;
-
-	*id = p->rows ? p->rows[i].id : by_class ? b->classes.id : b->id;
-	return p->rows ? p->rows[i].n : by_class ? b->classes.n : b->nids;
+	if (!p->rows)
+		return p->job->table[i].domain->of_batch(b, id);
+	*id = p->rows[i].id;
+	return p->rows[i].n;
 }
 
 /* Does the step need no values at all? A model without dense tables needs none for a batch without rows. */
@@ -307,11 +311,11 @@ enum err_code params_pull_scores(struct params *p, const struct batch *b, bool d
 
 		if (!m->sparse)
 			continue;
-		if (!m->by_class) {
+		if (!m->domain->scored) {
 			n = params_rows_of(p, b, i, &id);
 			rc = want_rows(p, i, CLIENT_NOW, id, n, e);
 		} else if (scored) {
-			rc = want_first_rows(p, i, CLIENT_NOW, p->job->train->classes, e);
+			rc = want_first_rows(p, i, CLIENT_NOW, m->domain->scored(p->job->train), e);
 		}
 	}
 	return end_pull(p, CLIENT_NOW, dense, rc, e);
@@ -325,37 +329,22 @@ size_t params_floats(const struct params *p, const struct batch *b, size_t i)
 	return (m->sparse ? params_rows_of(p, b, i, &id) : m->rows) * m->cols;
 }
 
-/* Is the decay of a row to be in proportion to the examples that touch it? Only then they are counted
- * and sent. Rows that a program names, and several local steps for each push, have no counts. */
-static bool wants_counts(const struct params *p, const struct batch *b)
+/* How many examples of the batch touch each row of sparse table i, where the decay of a row is to be in
+ * proportion to them. NULL: nobody needs it. Rows that a program names, and several local steps for each
+ * push, have no counts. */
+static const uint32_t *count_touching(struct params *p, const struct batch *b, size_t i)
 {
-	bool wanted = false;
-
-	for (size_t i = 0; i < p->job->ntables; i++)
-		wanted |= p->job->table[i].sparse && p->job->counted[i];
-	return wanted && p->job->conf.local_steps == 1 && !p->rows && b->start && b->nids;
-}
-
-/* How many examples of the batch touch each of its rows. NULL: nobody needs it. */
-static const uint32_t *count_touching(struct params *p, const struct batch *b)
-{
-	if (!wants_counts(p, b))
+	if (!p->job->counted[i] || p->job->conf.local_steps > 1 || p->rows || !b->start)
 		return NULL;
-	if (b->nids > p->ncounted) {
-		p->touching = mem_regrow(p->touching, b->nids, sizeof *p->touching);
-		p->last = mem_regrow(p->last, b->nids, sizeof *p->last);
-		p->ncounted = b->nids;
-	}
-	batch_count_touching(b, p->touching, p->last);
-	return p->touching;
+	return row_counts_of(&p->counts, p->job->table[i].domain, b);
 }
 
 enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e)
 {
-	const uint32_t *touching = count_touching(p, b);
 	uint32_t examples = (uint32_t)b->rows;
 	enum err_code rc = ERR_OK;
 
+	row_counts_begin(&p->counts);
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
 		const uint64_t *id;
 		size_t n;
@@ -367,7 +356,7 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 			    p->table[i]->nparts, p->g[i], e);
 		else if ((n = params_rows_of(p, b, i, &id)) > 0)
 			rc = client_push_rows(p->client, p->table[i], step, examples, id, n,
-			    p->g[i], p->w[i], p->job->counted[i] ? touching : NULL, e);
+			    p->g[i], p->w[i], count_touching(p, b, i), e);
 	}
 	return rc;
 }
@@ -423,10 +412,10 @@ static enum err_code push_lacking_rows(struct params *p, size_t i, const struct 
 enum err_code params_push_lacking(struct params *p, const struct batch *b, const struct feed *f,
     uint64_t step, struct err *e)
 {
-	const uint32_t *touching = count_touching(p, b);
 	uint32_t examples = (uint32_t)b->rows;
 	enum err_code rc = ERR_OK;
 
+	row_counts_begin(&p->counts);
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
 		const uint64_t *id;
 		size_t n;
@@ -436,8 +425,8 @@ enum err_code params_push_lacking(struct params *p, const struct batch *b, const
 		if (!p->job->table[i].sparse)
 			rc = push_lacking_parts(p, i, f, step, examples, e);
 		else if ((n = params_rows_of(p, b, i, &id)) > 0)
-			rc = push_lacking_rows(p, i, f, step, examples, id,
-			    p->job->counted[i] ? touching : NULL, n, e);
+			rc = push_lacking_rows(p, i, f, step, examples, id, count_touching(p, b, i),
+			    n, e);
 	}
 	return rc;
 }

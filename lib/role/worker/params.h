@@ -33,12 +33,8 @@ struct params {
 	/* by table: rows to use instead of those that the batch touches; NULL: those of the
 	 * batch */
 	const struct params_rows *rows;
-	/* The number of the batch's examples that have each id, as client_push_rows takes it; and for
-	 * counting, 1 + the last example that had it. Room for ncounted ids. */
-	uint32_t *touching;
-	uint32_t *last;
-	size_t ncounted;
-	uint64_t *first; /* the numbers 0 .. nfirst-1 */
+	struct row_counts counts; /* of the batch that is being pushed */
+	uint64_t *first;          /* the numbers 0 .. nfirst-1 */
 	size_t nfirst;
 	/* Dense tables as of good_step, the last step with a finite loss. */
 	float **good;
@@ -76,7 +72,7 @@ uint64_t params_updates(const struct params *p);
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
     struct err *e);
 /* As params_pull at CLIENT_NOW, of what the scores of a batch need (model_forward). scored false: the
- * rows that all scores use, those of all classes, are here already. */
+ * rows that all scores use (row_domain.scored) are here already. */
 enum err_code params_pull_scores(struct params *p, const struct batch *b, bool dense, bool scored,
     struct err *e);
 /* After params_mark_good: requests the dense tables of a later step; params_pull of that step then waits

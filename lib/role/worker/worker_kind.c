@@ -35,10 +35,9 @@ static enum err_code start_native(struct worker *w, struct err *e)
 	    : ERR_OK;
 }
 
-/* The data name the features. */
-static enum err_code name_drawn_classes(struct worker *w, struct err *e)
+static enum err_code sample_rows(struct worker *w, struct err *e)
 {
-	return w->job.classes ? data_classes_draw(w->job.classes, &w->batch, e) : ERR_OK;
+	return row_sampler_sample(w->job.sampler, &w->batch, e);
 }
 
 static enum err_code compute_native(struct worker *w, double *loss, struct err *e)
@@ -65,7 +64,7 @@ static void release_native(struct worker *w)
 const struct worker_ops worker_native = {
 	.prepare = prepare_native,
 	.start = start_native,
-	.name_rows = name_drawn_classes,
+	.name_rows = sample_rows,
 	.compute = compute_native,
 	.can_score = can_score_native,
 	.score = score_native,

@@ -46,7 +46,7 @@ job() {
 	train drawn.json --set negatives=0
 	all=$(res .eval.accuracy)
 	at_least .eval.accuracy 0.6
-	train drawn.json --set checkpoint_every=282
+	train drawn.json --set checkpoint_every=564
 	at_least .eval.accuracy "$(jq -n "$all - 0.05")"
 	loss=$(res .eval.loss)
 	mv drawn.run/model.safetensors .

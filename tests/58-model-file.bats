@@ -70,6 +70,15 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 	[ -z "$(ls tmp)" ]
 }
 
+@test "--follow: a line that does not fit the model changes no answer to the lines before it" {
+	awk 'BEGIN { srand(1); for (i = 0; i < 400; i++) print (rand() < 0.9) " 0:" int(rand() * 5) ":1 1:" 5 + int(rand() * 5) ":1" }' >a.ffm
+	train ffm 'a.ffm?format=ffm' --set epochs=5
+	{ head -n 1 a.ffm && echo '0 7:3:1'; } >lines
+	run -1 --separate-stderr ps-work predict ffm.safetensors --follow --format ffm <lines
+	[ "$output" = "$(head -n 1 want)" ]
+	[[ $stderr == *"the data has 8 fields, but the model was made for 2"* ]]
+}
+
 @test "dense and sparse tables, with and without labels, in every format of lines" {
 	awk 'BEGIN { srand(2); for (i = 0; i < 300; i++) { a = rand(); b = rand(); print a "," b "," 2 * a - b } }' >n.csv
 	awk 'BEGIN { srand(3); for (i = 0; i < 300; i++) { u = int(rand() * 20); a = int(rand() * 30); y = (u * 7 + a) % 2

@@ -55,6 +55,11 @@ serve() {
 	once 4 "cannot open $T/none.join" ps-work train --join none.join
 }
 
+@test "a target that the loss does not take ends the job, which evaluates nothing" {
+	run -1 ps-ctl run lin.json --set loss=poisson --set eval='[]'
+	[[ $output == *"an example has target -"*", but the loss poisson needs a number of at least 0"* ]]
+}
+
 @test "a port that is taken, and a coordinator that cannot be reached" {
 	jq 'del(.job)' lin.json >holds.json
 	serve holds

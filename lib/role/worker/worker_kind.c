@@ -42,7 +42,9 @@ static enum err_code sample_rows(struct worker *w, struct err *e)
 
 static enum err_code compute_native(struct worker *w, double *loss, struct err *e)
 {
-	return local_compute(w->local, &w->params, &w->batch, w->step, loss, e);
+	enum err_code rc = model_check(w->job.model, &w->batch, e);
+
+	return rc ? rc : local_compute(w->local, &w->params, &w->batch, w->step, loss, e);
 }
 
 static bool can_score_native(const struct worker *w)

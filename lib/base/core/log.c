@@ -79,6 +79,13 @@ int log_level_parse(const char *s)
 	return -1;
 }
 
+void log_follow_level(struct log *l, char seen[static LOG_LEVEL_TEXT], const char *level)
+{
+	if (*seen && strcmp(seen, level) != 0 && log_level_parse(level) >= 0)
+		atomic_store(&l->level, log_level_parse(level));
+	snprintf(seen, LOG_LEVEL_TEXT, "%s", level);
+}
+
 void log_escape(char *out, size_t outlen, const void *p, size_t n)
 {
 	const uint8_t *b = p;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+#define LOG_LEVEL_TEXT 16
 
 /* A process's log: one line an event, "stamp name level text", written by one write(2) to fd; or,
  * if there is a sink, one call of it, from any thread, with the text alone. Any thread may log.
@@ -41,6 +42,11 @@ uint32_t log_allowed(struct log_limit *limit, uint32_t burst);
 
 /* "error", "warn", "info", "debug"; -1 when unknown. */
 int log_level_parse(const char *s);
+/* Follows a live setting of the level. Call it with each text of the setting: one that differs from
+ * the last sets the level. The first one does not, because a process is started with its level, nor
+ * does an unknown one. seen: the last text, "" at first; it belongs to the caller, who serialises
+ * the calls. */
+void log_follow_level(struct log *l, char seen[static LOG_LEVEL_TEXT], const char *level);
 
 /* Makes bytes from outside printable: others become \xNN. */
 void log_escape(char *out, size_t outlen, const void *p, size_t n);

@@ -563,6 +563,17 @@ bool leases_note_done(struct leases *t, uint32_t worker, uint64_t id, uint64_t e
 	return true;
 }
 
+/* Takes a lease back from its holder, whose pushes count as end_attempt says. The range is leased
+ * again before those that were never leased. */
+static void return_to_queue(struct leases *t, struct lease_node *l, uint64_t complete,
+    const struct taken *taken)
+{
+	if (!t->assigned)
+		end_attempt(&l->lease, complete, taken);
+	take_from_holder(t, l);
+	return_lease(t, l);
+}
+
 /* Takes back a worker's leases that are not listed. c: how far it is with them. */
 static bool take_back_leases(struct leases *t, const struct lease_change *c)
 {
@@ -579,10 +590,7 @@ static bool take_back_leases(struct leases *t, const struct lease_change *c)
 		/* Without a list of pushes there are none since the worker last reported its
 		 * place. */
 		record_end(t, l, c->taken ? UINT64_MAX : l->lease.attempt.step, c->taken);
-		if (!t->assigned)
-			end_attempt(&l->lease, c->step, c->taken);
-		take_from_holder(t, l);
-		return_lease(t, l);
+		return_to_queue(t, l, c->step, c->taken);
 		change.id = l->lease.id;
 		report_lease_change(t, &change);
 		some = true;
@@ -657,10 +665,7 @@ bool leases_replay(struct leases *t, const struct lease_change *c)
 	if (c->event == LEASE_ADVANCED) {
 		advance_attempt(&l->lease, c->from, c->step, c->batch, c->place);
 	} else if (c->event == LEASE_TAKEN_BACK) {
-		if (!t->assigned)
-			end_attempt(&l->lease, c->step, c->taken);
-		take_from_holder(t, l);
-		return_lease(t, l);
+		return_to_queue(t, l, c->step, c->taken);
 	} else {
 		end_lease(t, l, c->from);
 	}

@@ -4,11 +4,6 @@
 #include "codec/delta.h"
 #include "core/mem.h"
 
-static struct shard *shard_of_session(const struct peer *p)
-{
-	return atomic_load(&p->io_thread->server->shard);
-}
-
 /* Room for an answer of at most `most` bytes: `small`, if it can be batched with others, else the
  * queue of the conn. */
 static uint8_t *reserve_dense_answer(struct peer *p, size_t most,
@@ -35,7 +30,7 @@ static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t 
 {
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
 	uint8_t *body = reserve_dense_answer(p, n * 4, small);
-	enum shard_answer a = shard_pull(shard_of_session(p), out->table, out->part, step,
+	enum shard_answer a = shard_pull(session_shard(p), out->table, out->part, step,
 	    (float *)(void *)body, &out->total);
 
 	out->len = (uint32_t)n * 4;
@@ -51,7 +46,7 @@ static enum shard_answer answer_dense_place(struct peer *p, uint64_t step, size_
 {
 	uint8_t body[PAYLOAD_PLACE_BYTES];
 	struct shard_place x;
-	enum shard_answer a = shard_pull_place(shard_of_session(p), out->table, out->part, step, &x,
+	enum shard_answer a = shard_pull_place(session_shard(p), out->table, out->part, step, &x,
 	    &out->total);
 
 	*final = a != SHARD_OK || x.known;
@@ -71,7 +66,7 @@ static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step,
 	float part[PART_ELEMENTS];
 	float *large = n > PART_ELEMENTS ? mem_array(n, sizeof *large) : NULL;
 	float *w = large ? large : part;
-	enum shard_answer a = shard_pull(shard_of_session(p), out->table, out->part, step, w,
+	enum shard_answer a = shard_pull(session_shard(p), out->table, out->part, step, w,
 	    &out->total);
 	uint8_t small[BATCHER_SMALL], *body;
 
@@ -95,7 +90,7 @@ static enum shard_answer answer_dense_changed(struct peer *p, uint64_t step,
 	uint8_t small[BATCHER_SMALL], *body;
 	size_t k;
 	/* Half of the values with their places are no larger than all values. */
-	enum shard_answer a = shard_pull_changed(shard_of_session(p), out->table, out->part, step,
+	enum shard_answer a = shard_pull_changed(session_shard(p), out->table, out->part, step,
 	    since, n / 2, place, w, &k, &out->total);
 
 	*final = a != SHARD_OK || k != SIZE_MAX;
@@ -113,7 +108,7 @@ enum shard_answer answer_dense_version(struct peer *p, uint64_t step, bool shown
     struct record *out)
 {
 	enum shard_answer a = shown
-	    ? shard_may_show(shard_of_session(p), out->table, out->part, step, &out->total)
+	    ? shard_may_show(session_shard(p), out->table, out->part, step, &out->total)
 	    : SHARD_OK;
 
 	out->flags |= RECORD_TELL;
@@ -124,10 +119,10 @@ enum shard_answer answer_dense_version(struct peer *p, uint64_t step, bool shown
 
 enum shard_answer answer_dense_state(struct peer *p, uint64_t step, uint64_t k, struct record *out)
 {
-	size_t n = table_part_elements(shard_table(shard_of_session(p), out->table), out->part);
+	size_t n = table_part_elements(shard_table(session_shard(p), out->table), out->part);
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
 	uint8_t *body = reserve_dense_answer(p, n * 4, small);
-	enum shard_answer a = shard_pull_state(shard_of_session(p), out->table, out->part, step, k,
+	enum shard_answer a = shard_pull_state(session_shard(p), out->table, out->part, step, k,
 	    (float *)(void *)body, &out->total);
 
 	out->len = (uint32_t)n * 4;
@@ -139,7 +134,7 @@ enum shard_answer answer_dense_state(struct peer *p, uint64_t step, uint64_t k, 
 enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struct codec *codec,
     uint64_t since, bool by_place, struct record *out)
 {
-	size_t n = table_part_elements(shard_table(shard_of_session(p), out->table), out->part);
+	size_t n = table_part_elements(shard_table(session_shard(p), out->table), out->part);
 	enum shard_answer a;
 	bool final = false;
 

@@ -12,19 +12,14 @@ static void compact_changed_rows(float *values, const uint32_t *place, uint32_t 
 		    cols * sizeof *values);
 }
 
-static struct shard *shard_of_reader(const struct peer *p)
-{
-	return atomic_load(&p->io_thread->server->shard);
-}
-
 /* Plain floats: the shard copies them into the answer. */
 static enum shard_answer answer_rows_raw(struct peer *p, uint64_t step, const uint8_t *ids,
     uint32_t n, size_t floats, struct record *out)
 {
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
 	uint8_t *body = batcher_reserve(&p->data.batcher, p->conn, floats * 4, small);
-	enum shard_answer a = shard_pull_rows(shard_of_reader(p), out->table, out->part, step, ids,
-	    n, (float *)(void *)body, &out->total);
+	enum shard_answer a = shard_pull_rows(session_shard(p), out->table, out->part, step, ids, n,
+	    (float *)(void *)body, &out->total);
 
 	out->len = (uint32_t)floats * 4;
 	if (a == SHARD_OK)
@@ -61,7 +56,7 @@ static void send_changed_rows(struct peer *p, const struct codec *codec, const u
 enum shard_answer answer_rows_values(struct peer *p, uint64_t step, const struct codec *codec,
     const uint8_t *ids, uint32_t n, const uint64_t *since, struct record *out)
 {
-	uint32_t cols = shard_table(shard_of_reader(p), out->table)->cols, *place, k;
+	uint32_t cols = shard_table(session_shard(p), out->table)->cols, *place, k;
 	size_t floats = (size_t)n * cols;
 	enum shard_answer a;
 	float *values;
@@ -70,7 +65,7 @@ enum shard_answer answer_rows_values(struct peer *p, uint64_t step, const struct
 		return answer_rows_raw(p, step, ids, n, floats, out);
 	place = since ? mem_regrow(NULL, n, sizeof *place) : NULL;
 	values = mem_regrow(NULL, floats, sizeof *values);
-	a = shard_pull_changed_rows(shard_of_reader(p), out->table, out->part, step, ids, n, since,
+	a = shard_pull_changed_rows(session_shard(p), out->table, out->part, step, ids, n, since,
 	    values, place, &k, &out->total);
 	if (a == SHARD_OK && since && k < n &&
 	    delta_bound(codec, k, n, cols) < codec->bound(0, floats))

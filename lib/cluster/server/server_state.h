@@ -428,6 +428,13 @@ void session_send_nack(struct peer *p, const struct record *r, enum err_code cod
 void session_refuse(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
     ...) __attribute__((format(printf, 4, 5)));
 
+/* The partitions that the session's records are for. Not NULL in the handlers of these records:
+ * handle_shard_record refuses records before the first view. */
+static inline struct shard *session_shard(const struct peer *p)
+{
+	return atomic_load(&p->io_thread->server->shard);
+}
+
 /* ---- session_admit.c: conn_handler.admit and .live; ctx is the peer ---- */
 
 /* Check the key, the rank's holder and the memory; fill `reply`. ERR_AUTH, ERR_NOTREADY,

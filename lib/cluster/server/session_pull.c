@@ -8,12 +8,6 @@
 #include "server/answer_rows.h"
 #include "server/session_row_ids.h"
 
-/* Not NULL, as for shard_of_pusher. */
-static struct shard *shard_of_puller(const struct peer *p)
-{
-	return atomic_load(&p->io_thread->server->shard);
-}
-
 /* The outcome of one attempt: MORE, a partition was answered and others are left; DONE, nothing
  * is left, also after a NACK; LATER, try again when woken. */
 enum answered { ANSWER_MORE, ANSWER_DONE, ANSWER_LATER };
@@ -24,7 +18,7 @@ static enum answered answer_pull(struct peer *p, struct pull *q);
 /* Is the run one of a known dense table, without the flag that only CLOCKs have? */
 static bool is_run_here(const struct peer *p, const struct payload_run *run)
 {
-	const struct table *t = shard_table(shard_of_puller(p), run->table);
+	const struct table *t = shard_table(session_shard(p), run->table);
 
 	return t && !t->sparse && !run->alone && run->count && run->first < t->nparts &&
 	    run->count <= t->nparts - run->first;
@@ -60,7 +54,7 @@ static bool is_pull_valid(const struct peer *p, const struct record *r, const ui
 		}
 		return payload_runs_valid(payload, r->len);
 	}
-	t = shard_table(shard_of_puller(p), r->table);
+	t = shard_table(session_shard(p), r->table);
 	if (!t || !t->sparse || r->part >= t->nparts)
 		return false;
 	if (r->type == REC_SCAN)
@@ -82,7 +76,7 @@ static enum row_ids_found unpack_pulled_rows(struct peer *p, const struct record
 
 	if (r->flags & RECORD_ROW_IDS) {
 		found = session_row_ids(p, r, payload, len,
-		    max_rows_per_answer(shard_table(shard_of_puller(p), r->table)), &b, &ids);
+		    max_rows_per_answer(shard_table(session_shard(p), r->table)), &b, &ids);
 		n = b.n;
 		if (found == ROW_IDS_FOUND && b.whole != len)
 			found = ROW_IDS_WRONG;
@@ -224,9 +218,9 @@ static struct record make_answer_head(const struct peer *p, const struct pull *q
 	out.epoch = atomic_load(&s->epochs.installed);
 	out.generation = atomic_load(&s->epochs.generation);
 	out.examples = atomic_load(&s->epochs.members);
-	if (!(q->rec.flags & RECORD_NOW) && shard_snap_covers(shard_of_puller(p), q->rec.step))
+	if (!(q->rec.flags & RECORD_NOW) && shard_snap_covers(session_shard(p), q->rec.step))
 		out.flags |= RECORD_SAVING;
-	if (!(q->rec.flags & RECORD_NOW) && shard_has_trained(shard_of_puller(p), q->rec.step))
+	if (!(q->rec.flags & RECORD_NOW) && shard_has_trained(session_shard(p), q->rec.step))
 		out.flags |= RECORD_TRAINED;
 	return out;
 }
@@ -279,7 +273,7 @@ static const struct codec *codec_of_answer(const struct pull *q)
 static bool has_pushes_of_puller(const struct peer *p, const struct pull *q)
 {
 	return q->rec.flags & RECORD_NOW || p->who.rank == RANK_NONE ||
-	    shard_has_pushes_before(shard_of_puller(p), q->rec.table, q->rec.part, p->who.rank,
+	    shard_has_pushes_before(session_shard(p), q->rec.table, q->rec.part, p->who.rank,
 	        q->rec.step);
 }
 
@@ -330,7 +324,7 @@ static enum answered answer_rows_pull(struct peer *p, struct pull *q)
 static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 {
 	struct record out = make_answer_head(p, q, REC_SCANNED);
-	const struct table *t = shard_table(shard_of_puller(p), q->rec.table);
+	const struct table *t = shard_table(session_shard(p), q->rec.table);
 	size_t row = 8 + (q->rec.flags & RECORD_TELL ? 0 : t->cols * sizeof(float));
 	uint32_t most = (uint32_t)((RECORD_MAX - PAYLOAD_ROWS_HEAD) / row);
 	/* Not cleared: most answers to a replica have few rows. */
@@ -345,7 +339,7 @@ static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 		.ids = body + PAYLOAD_ROWS_HEAD,
 		.out = values,
 		.n = most };
-	enum shard_answer a = shard_scan(shard_of_puller(p), q->rec.table, q->rec.part, &x);
+	enum shard_answer a = shard_scan(session_shard(p), q->rec.table, q->rec.part, &x);
 
 	if (a == SHARD_OK) {
 		payload_put_rows_head(body, x.n);
@@ -369,10 +363,10 @@ static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 static bool may_answer_step(struct peer *p, const struct pull *q)
 {
 	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_EARLY)
-		return shard_may_prefetch(shard_of_puller(p), q->rec.step);
+		return shard_may_prefetch(session_shard(p), q->rec.step);
 	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_TELL)
-		return shard_may_fix_members(shard_of_puller(p), q->rec.step);
-	return shard_may_pull(shard_of_puller(p), q->rec.step);
+		return shard_may_fix_members(session_shard(p), q->rec.step);
+	return shard_may_pull(session_shard(p), q->rec.step);
 }
 
 /* May the step of this pull begin, or has it begun?  Counts the time that the pull waited for it, once. */

@@ -14,12 +14,6 @@
 #include "server/session_trace.h"
 #include "wire/payload.h"
 
-/* Not NULL: handle_shard_record refuses records before the first view. */
-static struct shard *shard_of_pusher(const struct peer *p)
-{
-	return atomic_load(&p->io_thread->server->shard);
-}
-
 bool session_refuse_stale(struct peer *p, const struct record *r)
 {
 	struct server *s = p->io_thread->server;
@@ -203,7 +197,7 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 		session_send_clocked(p, x);
 		return;
 	}
-	now = shard_outcome(shard_of_pusher(p), x->table, x->part, x->step,
+	now = shard_outcome(session_shard(p), x->table, x->part, x->step,
 	    (enum push_status)x->status, &x->due);
 	m.status = (uint8_t)now.status;
 	m.replicas = (uint8_t)now.replicas;
@@ -220,7 +214,7 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 void session_send_acknowledgements(struct peer *p)
 {
 	struct server *s = p->io_thread->server;
-	struct shard *sh = shard_of_pusher(p);
+	struct shard *sh = session_shard(p);
 	size_t kept = 0;
 
 	for (size_t i = 0; i < p->data.npending; i++) {
@@ -269,7 +263,7 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 	push->part = r->part;
 	push->codec = r->codec;
 	push->examples = r->examples;
-	switch (shard_push(shard_of_pusher(p), push, &receipt)) {
+	switch (shard_push(session_shard(p), push, &receipt)) {
 	case SHARD_OK:
 		FAIL_POINT("push_taken");
 		if (begin && push->rank != SHARD_OUTSIDE)
@@ -337,7 +331,7 @@ static bool push_rows_fit(const struct record *r, const struct push *push, size_
 static enum conn_verdict take_pushed_rows(struct peer *p, const struct record *r,
     const uint8_t *body, size_t len)
 {
-	const struct table *t = shard_table(shard_of_pusher(p), r->table);
+	const struct table *t = shard_table(session_shard(p), r->table);
 	struct push push = { 0 };
 	enum row_ids_found found = t && t->sparse ? decode_push_rows(p, r, body, len, &push)
 	                                          : ROW_IDS_WRONG;
@@ -485,7 +479,7 @@ enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
 enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	const struct server_limits *limits = &p->io_thread->server->limits;
-	const struct table *t = shard_table(shard_of_pusher(p), r->table);
+	const struct table *t = shard_table(session_shard(p), r->table);
 	/* Charge the quota before the push is tried, and give the cost back when the push is held for
 	 * another reason. */
 	bool charged = p->data.delayed_since ||
@@ -539,11 +533,11 @@ bool session_expect_announced(struct peer *p, const struct rank_clock *c)
 	 * relay. */
 	for (size_t i = 0; c->clocks && payload_get_run(c->runs, c->len, i, &run); i++) {
 		if (run.alone && relay)
-			was |= shard_withdraw(shard_of_pusher(p), c->rank, c->incarnation, c->step,
+			was |= shard_withdraw(session_shard(p), c->rank, c->incarnation, c->step,
 			    run.table, run.first, run.count);
 		else
-			shard_expect(shard_of_pusher(p), c->rank, c->incarnation, c->step,
-			    run.table, run.first, run.count);
+			shard_expect(session_shard(p), c->rank, c->incarnation, c->step, run.table,
+			    run.first, run.count);
 	}
 	return was;
 }
@@ -591,10 +585,10 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
 		return CONN_HOLD;
 	advance = session_expect_announced(p, &c) && !p->announcements_taken;
-	a = shard_clock(shard_of_pusher(p), p->who.rank, p->who.incarnation, r->step, r->examples);
+	a = shard_clock(session_shard(p), p->who.rank, p->who.incarnation, r->step, r->examples);
 	p->announcements_taken = a == SHARD_WAIT;
 	if (advance)
-		shard_advance(shard_of_pusher(p));
+		shard_advance(session_shard(p));
 	if (a == SHARD_OK && tracer_is_on(p->io_thread->server->tracer))
 		session_trace_clock(p, p->who.rank, r->step);
 	return acknowledge_clock(p, r, a, &c);
@@ -609,7 +603,7 @@ enum conn_verdict session_done(struct peer *p, const struct record *r)
 	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
 		return CONN_HOLD;
 	return acknowledge_clock(p, r,
-	    shard_done(shard_of_pusher(p), p->who.rank, p->who.incarnation),
+	    shard_done(session_shard(p), p->who.rank, p->who.incarnation),
 	    &(struct rank_clock){ .rank = p->who.rank,
 	        .incarnation = p->who.incarnation,
 	        .done = true });

@@ -10,12 +10,6 @@
 
 /* Records from relays: sums of pushes, and the clocks of the workers that they serve. */
 
-/* Not NULL: handle_shard_record refuses records before the first view. */
-static struct shard *shard_of_sender(const struct peer *p)
-{
-	return atomic_load(&p->io_thread->server->shard);
-}
-
 /* A relay's key is not enough: the process must be the living relay of the view. */
 static bool is_living_relay(struct peer *p, const struct record *r)
 {
@@ -31,7 +25,7 @@ static bool is_living_relay(struct peer *p, const struct record *r)
 static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, const uint8_t *body,
     size_t len)
 {
-	const struct table *t = shard_table(shard_of_sender(p), r->table);
+	const struct table *t = shard_table(session_shard(p), r->table);
 	struct sum sum = { .relay = p->who.incarnation,
 		.step = r->step,
 		.table = r->table,
@@ -59,7 +53,7 @@ static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, 
 		return CONN_DROP;
 	}
 	if (parsed)
-		a = shard_push_sum(shard_of_sender(p), &sum, &m);
+		a = shard_push_sum(session_shard(p), &sum, &m);
 	switch (a) {
 	case SHARD_OK:
 		FAIL_POINT("sum_taken");
@@ -98,7 +92,7 @@ enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const
  * ignored: that worker's clock reaches us another way. */
 static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_clock *c)
 {
-	struct shard *sh = shard_of_sender(p);
+	struct shard *sh = session_shard(p);
 	enum shard_answer a = shard_relay_may_push(sh, p->who.incarnation, c->rank, c->incarnation);
 	bool advance;
 
@@ -128,7 +122,7 @@ static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *
 	bool bad;
 
 	while (sum_body_clocks_next(payload, len, &at, &c, &bad))
-		if (shard_relay_may_push(shard_of_sender(p), p->who.incarnation, c.rank,
+		if (shard_relay_may_push(session_shard(p), p->who.incarnation, c.rank,
 		        c.incarnation) == SHARD_OK)
 			token = server_upstream(s)->clock(s, &c);
 	return token;

@@ -350,7 +350,7 @@ static bool fill_column(struct data_schema *s, struct data_column *c,
 		c->first = (uint32_t)s->numbers++;
 		s->scaled |= c->shift != 0 || c->factor != 1;
 	}
-	if (c->kind != DATA_NUMBER && c->kind != DATA_CATEGORY)
+	if (!data_schema_gives_features(c))
 		return json_array_size(from->values) == 0;
 	/* Either all values have places, or none has. */
 	if (json_array_size(from->values) && s->nvalues && !s->feature_of != !from->places)

@@ -88,6 +88,12 @@ struct data_schema {
 	bool scaled; /* some factor is not 1 or some shift not 0 */
 };
 
+/* Do the cells of this column give features? */
+static inline bool data_schema_gives_features(const struct data_column *c)
+{
+	return c->kind == DATA_NUMBER || c->kind == DATA_CATEGORY;
+}
+
 /* Frees s; NULL is fine. */
 void data_schema_free(struct data_schema *s);
 /* The number of features. */

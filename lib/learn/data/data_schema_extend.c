@@ -77,7 +77,7 @@ struct data_schema *data_schema_extend(const struct data_schema *s, const struct
 		to->column[i] = s->column[i];
 		to->column[i].name = mem_strdup(s->column[i].name);
 		to->column[i].unit = s->column[i].unit ? mem_strdup(s->column[i].unit) : NULL;
-		if (s->column[i].kind == DATA_CATEGORY || s->column[i].kind == DATA_NUMBER)
+		if (data_schema_gives_features(&s->column[i]))
 			merge_column(&m, i);
 	}
 	to->names = NULL;

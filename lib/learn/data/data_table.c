@@ -226,12 +226,6 @@ static enum err_code make_schema(struct data_build *b, const struct stream *s,
 
 /* ---- the columns of a file ---- */
 
-/* Does a column of this kind give features? */
-static bool gives_features(const struct data_column *c)
-{
-	return c->kind == DATA_NUMBER || c->kind == DATA_CATEGORY;
-}
-
 enum err_code data_table_fail_missing(const struct stream *s, const char *const *names, size_t n,
     const char *missing, struct err *e)
 {
@@ -261,7 +255,7 @@ static enum err_code match_by_name(struct data_table *t, const struct stream *s,
 			i++;
 		if (i < shape->width)
 			t->column[i] = k;
-		else if (gives_features(&m->column[k]) ||
+		else if (data_schema_gives_features(&m->column[k]) ||
 		    (t->own && m->column[k].kind == DATA_WEIGHT))
 			return data_table_fail_missing(s, (const char *const *)shape->name,
 			    shape->width, m->column[k].name, e);

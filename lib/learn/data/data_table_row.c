@@ -375,8 +375,7 @@ static enum err_code add_missing(struct data_build *b, const struct stream *s, s
 	enum err_code rc = ERR_OK;
 
 	for (size_t k = 0; !rc && (all || t->row.numbers < m->numbers) && k < m->ncolumns; k++)
-		if (t->given[k] != t->row.stamp &&
-		    (m->column[k].kind == DATA_NUMBER || m->column[k].kind == DATA_CATEGORY))
+		if (t->given[k] != t->row.stamp && data_schema_gives_features(&m->column[k]))
 			rc = take_missing(b, s, k, e);
 	return rc;
 }

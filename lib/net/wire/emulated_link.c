@@ -269,6 +269,17 @@ static void free_ended(struct emulated_link *l, int64_t now)
 	}
 }
 
+/* Adds a connection behind the others, so that they take turns. */
+static void append_carried(struct emulated_link *l, struct carried *c)
+{
+	struct carried **at = &l->all;
+
+	while (*at)
+		at = &(*at)->next;
+	c->next = NULL;
+	*at = c;
+}
+
 static void take_connection(struct emulated_link *l, int64_t now)
 {
 	int pair[2];
@@ -282,12 +293,7 @@ static void take_connection(struct emulated_link *l, int64_t now)
 	c = mem_alloc(sizeof *c);
 	*c = (struct carried){ .flow = { [UP] = { .from = pair[0], .to = pair[1] },
 		                   [DOWN] = { .from = pair[1], .to = pair[0] } } };
-	/* Append, so that connections take turns. */
-	for (struct carried **at = &l->all;; at = &(*at)->next)
-		if (!*at) {
-			*at = c;
-			break;
-		}
+	append_carried(l, c);
 }
 
 /* Sets what to wait for on one connection, and lowers *until to the time of its next bytes, or to that at
@@ -323,10 +329,7 @@ static void let_next_read(struct emulated_link *l, struct carried *c)
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	for (at = &l->all; *at; at = &(*at)->next)
-		;
-	c->next = NULL;
-	*at = c;
+	append_carried(l, c);
 }
 
 static void carry_bytes(struct emulated_link *l, const struct pollfd *p, int64_t now)

@@ -105,10 +105,11 @@ struct coordinator {
 	struct mutex lock;
 	struct coord *coord;
 	struct coord_config cfg;
-	json_t *config;      /* the job's initial configuration */
-	json_t *followed;    /* the configuration applied last here (settings_request_tick) */
-	struct adapt *adapt; /* changes settings by itself (adapt.h) */
-	char cluster_id[40]; /* psk_renewal.c, as secret_until */
+	json_t *config;   /* the job's initial configuration */
+	json_t *followed; /* the configuration applied last here (settings_request_tick) */
+	char log_level[LOG_LEVEL_TEXT]; /* and its log level */
+	struct adapt *adapt;            /* changes settings by itself (adapt.h) */
+	char cluster_id[40];            /* psk_renewal.c, as secret_until */
 	/* wall seconds at which the previous psk is forgotten; 0: none is left */
 	int64_t secret_until;
 	struct coordinator_pace pace;

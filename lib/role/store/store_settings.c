@@ -49,24 +49,13 @@ static enum err_code apply_settings_epochs(struct server *server, struct conf *c
 	return rc;
 }
 
-/* Apply the log level of a view if it has changed.  The level of the first view is ignored, because
- * the process was started with a level. */
-static void apply_log_level(struct server *server, const struct view *view)
-{
-	const char *level = view->now ? view->now->log_level : "";
-
-	if (store_agent(server)->level[0] && strcmp(store_agent(server)->level, level) != 0 &&
-	    log_level_parse(level) >= 0)
-		atomic_store(&server->cfg.log->level, log_level_parse(level));
-	snprintf(store_agent(server)->level, sizeof store_agent(server)->level, "%s", level);
-}
-
 enum err_code store_settings_apply(struct server *server, const struct view *view, struct err *e)
 {
 	struct conf conf;
 	enum err_code rc;
 
-	apply_log_level(server, view);
+	log_follow_level(server->cfg.log, store_agent(server)->level,
+	    view->now ? view->now->log_level : "");
 	if (store_agent(server)->config && view->settings <= store_agent(server)->number)
 		return ERR_OK;
 	rc = conf_from_json(view->config, &conf, e);

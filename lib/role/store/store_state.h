@@ -23,7 +23,7 @@ struct store_agent_state {
 	 * log level of the last view. */
 	json_t *config;
 	int64_t number;
-	char level[16];
+	char level[LOG_LEVEL_TEXT];
 	char *init_path; /* the file with initial values; NULL: not found yet, or there is none */
 	bool finishing;  /* the last view had the phase "finishing" */
 	/* The checkpoint that the partitions begin from; NULL: none, or done. */

@@ -109,13 +109,13 @@ struct worker {
 	const struct view *view; /* the view in force for this thread */
 	/* checkpoint step that residual_file_save has handled last; 0: none */
 	uint64_t residuals_saved;
-	int64_t settings;          /* number of the newest settings applied */
-	char level[16];            /* log level in the last view */
-	struct delay delay;        /* of cfg->compute and job.slow */
-	struct emulated_link *net; /* NULL without the setting net */
-	bool admitted;             /* a view has shown this incarnation in its rank */
-	bool leaving;              /* worker_leave is running; waits are no longer cut short */
-	bool sent_away;            /* the coordinator wants fewer workers and chose this one */
+	int64_t settings;           /* number of the newest settings applied */
+	char level[LOG_LEVEL_TEXT]; /* log level in the last view */
+	struct delay delay;         /* of cfg->compute and job.slow */
+	struct emulated_link *net;  /* NULL without the setting net */
+	bool admitted;              /* a view has shown this incarnation in its rank */
+	bool leaving;               /* worker_leave is running; waits are no longer cut short */
+	bool sent_away;             /* the coordinator wants fewer workers and chose this one */
 	/* revision of the view that made it send its last final result */
 	int64_t result_revision;
 	bool idle;        /* out of data for now, and the servers have its DONE */

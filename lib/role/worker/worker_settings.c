@@ -110,22 +110,11 @@ static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct 
 	return rc || !*turned ? rc : rebuild_from_settings(w, e);
 }
 
-/* Follows the live log level. */
-static void follow_log_level(struct worker *w)
-{
-	const char *level = w->view->now ? w->view->now->log_level : "";
-
-	/* The first level seen is the one that the process was started with. */
-	if (w->level[0] && strcmp(w->level, level) != 0 && log_level_parse(level) >= 0)
-		atomic_store(&w->cfg->log->level, log_level_parse(level));
-	snprintf(w->level, sizeof w->level, "%s", level);
-}
-
 enum err_code worker_settings_apply(struct worker *w, struct err *e)
 {
 	bool turned;
 
-	follow_log_level(w);
+	log_follow_level(w->cfg->log, w->level, w->view->now ? w->view->now->log_level : "");
 	return apply_due(w, false, &turned, e);
 }
 

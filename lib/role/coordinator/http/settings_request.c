@@ -258,10 +258,7 @@ static void apply_local_settings(struct coordinator *coordinator)
 
 	if (now == coordinator->followed || conf_from_json(now, &c, &e))
 		return;
-	/* The first configuration is the one that the process was started with. */
-	if (coordinator->followed &&
-	    strcmp(json_str(coordinator->followed, "log_level", ""), c.log_level) != 0)
-		atomic_store(&coordinator->server->cfg.log->level, log_level_parse(c.log_level));
+	log_follow_level(coordinator->server->cfg.log, coordinator->log_level, c.log_level);
 	checkpoint_schedule_set_every(coordinator->checkpoints, &c.checkpoint_every);
 	json_decref(coordinator->followed);
 	coordinator->followed = json_incref(now);

@@ -216,8 +216,9 @@ inputs() {
 	check mlp ftrl 0.05 --activation tanh --l1 0.001 --l2 0.001
 	check mlp amsgrad 0.003 --activation tanh --l2 0.01
 	check mlp rowwise_adagrad 0.05 --activation tanh
+	check mlp rowwise_adam 0.003 --activation tanh --l2 0.01
 	check mlp lamb 0.002 --activation tanh --l2 0.01
-	compare 11
+	compare 12
 }
 
 @test "ps-work train --compute: as slow as it says" {

@@ -90,7 +90,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 	train deep.json --set 'rules=v:optimizer=ftrl, w*:optimizer=adam' --set init_from="$PWD/half"
 }
 
-@test "rowwise_adagrad: one number for each row in servers, replicas and checkpoints, another rule and back" {
+@test "rowwise_adagrad and rowwise_adam: one number for each row in servers, replicas and checkpoints, another rule and back" {
 	set=(--set checkpoint_every=15 --set optimizer=adagrad)
 	digest_of deep.json "${set[@]}"
 	first=$DIGEST
@@ -108,8 +108,14 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 	[ "$DIGEST" = "$first" ]
 	run -78 --separate-stderr ps-ctl run deep.json "${set[@]}" --resume half
 	[[ $stderr == *'was made with an update rule whose state for table "v" differs from that of adagrad'* ]]
+	digest_of deep.json "${set[@]}" --set "rules=v:optimizer=rowwise_adam lr=0.01"
+	first=$DIGEST
+	rm -r half
+	cp -r deep.run/checkpoints/step-000000000015 half
+	digest_of deep.json "${set[@]}" --set "rules=v:optimizer=rowwise_adam lr=0.01" --resume half
+	[ "$DIGEST" = "$first" ]
 	begin deep.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=200
-	for rule in rowwise_adagrad adam rowwise_adagrad adagrad; do
+	for rule in rowwise_adagrad adam rowwise_adam rowwise_adagrad rowwise_adam adagrad; do
 		run -0 ps-ctl set -C "$RUN" "rules=v:optimizer=$rule"
 		steps_on 5
 	done

@@ -244,6 +244,7 @@ RULES = {
     "rowwise_adagrad": (adagrad, 1, {"lr": 0.01, "eps": 1e-10, "initial": 0.0}),  # of dense tables
     "rmsprop": (rmsprop, 1, {"lr": 0.001, "rho": 0.9, "eps": 1e-8}),
     "adam": (adam, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
+    "rowwise_adam": (adam, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),  # of dense tables
     "adamw": (adamw, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
     "amsgrad": (amsgrad, 3, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
     "lamb": (lamb, 2, {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-6}),

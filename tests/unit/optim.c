@@ -121,6 +121,7 @@ static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay
 		r->a = rho * r->a + (1 - rho) * g * g;
 		r->w -= lr * g / sqrt(r->a + eps);
 		break;
+	case OPTIM_ID_rowwise_adam: /* of values that are rows of their own */
 	case OPTIM_ID_adam:
 		ref_adam(r, h, t, g, 0);
 		break;
@@ -466,6 +467,65 @@ static void test_rowwise(size_t width)
 	    "rows of %zu: the size of the state", width);
 }
 
+/* rowwise_adam in rows of several values, against the formula in double: m for each value, and one v
+ * for each row. */
+static void test_rowwise_adam(size_t width)
+{
+	const struct optim_rule *rule = optim_find("rowwise_adam");
+	static float w[2][N], m[2][N], v[2][N], g[N];
+	double ref[N], first[N] = { 0 }, second[N] = { 0 }, bad = 0;
+	size_t rows = N / width, n = rows * width;
+	float *s[2][2] = { { m[0], v[0] }, { m[1], v[1] } };
+	struct optim_hyper h;
+	bool same = true;
+
+	rule->defaults(&h);
+	h.l2 = 0.05f;
+	h.lr = 0.01f;
+	memset(m, 0, sizeof m);
+	memset(v, 0, sizeof v);
+	memset(w, 0, sizeof w);
+	for (size_t i = 0; i < n; i++)
+		ref[i] = (double)(w[0][i] = w[1][i] = (float)uniform());
+	for (uint64_t t = 1; t <= 50; t++) {
+		double b1 = (double)h.beta1, b2 = (double)h.beta2;
+
+		for (size_t i = 0; i < n; i++)
+			g[i] = (float)uniform();
+		for (size_t r = 0; r < rows; r++) {
+			double squares = 0;
+
+			for (size_t i = r * width; i < (r + 1) * width; i++) {
+				double all = 0.25 * (double)g[i] + (double)h.l2 * 2 / 3 * ref[i];
+
+				squares += all * all;
+				first[i] = b1 * first[i] + (1 - b1) * all;
+			}
+			second[r] = b2 * second[r] + (1 - b2) * squares / (double)width;
+			for (size_t i = r * width; i < (r + 1) * width; i++)
+				ref[i] -= (double)h.lr * first[i] / (1 - pow(b1, (double)t)) /
+				    (sqrt(second[r] / (1 - pow(b2, (double)t))) + (double)h.eps);
+		}
+		for (int k = 0; k < 2; k++)
+			(k ? plain[rule->id - 1] : rule)
+			    ->step(&h, t, true, n, w[k], s[k],
+			        &(struct optim_gradient){ g, 0.25f, 3, 2, (uint32_t)width });
+		same &= !memcmp(w[0], w[1], sizeof w[0]) && !memcmp(m[0], m[1], sizeof m[0]) &&
+		    !memcmp(v[0], v[1], sizeof v[0]);
+	}
+	for (size_t i = 0; i < n; i++)
+		bad = fmax(bad, fabs((double)w[0][i] - ref[i]));
+	for (size_t r = 0; r < rows; r++)
+		bad = fmax(bad, fabs((double)v[0][r] - second[r]) / second[r]);
+	for (size_t i = rows; i < N; i++)
+		same &= v[0][i] == 0;
+	ok(bad < 1e-5, "rowwise_adam, rows of %zu: as the formula (%.1e)", width, bad);
+	ok(same, "rows of %zu: one second moment each, and the bits of plain code", width);
+	ok(optim_state_floats(rule, n, width) == n + rows &&
+	        optim_state_floats(rule, n, 0) == 2 * n,
+	    "rows of %zu: the size of the state", width);
+}
+
 /* lamb: each row is a layer. Rows together have the bits of each by itself, and these have those of a dense
  * table of that size. */
 static void test_lamb_rows(size_t width)
@@ -808,6 +868,8 @@ int main(void)
 	test_dog_units();
 	for (size_t width = 2; width <= 64; width += width < 18 ? 1 : 23)
 		test_rowwise(width);
+	for (size_t width = 2; width <= 64; width += width < 18 ? 1 : 23)
+		test_rowwise_adam(width);
 	for (size_t width = 1; width <= 64; width += width < 18 ? 1 : 23)
 		test_lamb_rows(width);
 	test_lamb_extremes();

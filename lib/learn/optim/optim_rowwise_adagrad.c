@@ -3,6 +3,7 @@
 
 #include "math/clones.h"
 #include "optim/optim.h"
+#include "optim/row_square.h"
 
 /* With G the sum of the examples' gradients and of l2 w for each example that touches the row (optim.h),
  * and with one accumulator for the d parameters of a row:
@@ -12,30 +13,11 @@
  * M. Naumov et al., Deep Learning Recommendation Model for Personalization and Recommendation Systems,
  * 2019, which FBGEMM has as "exact row-wise AdaGrad": adagrad for rows of embeddings, with 1/d of its memory.
  * In a dense table each value is a row, so there it is adagrad.
- *
- * A square is divided by d before it is added, so that no sum overflows. The lanes are summed in a
- * fixed order, which is the same on every processor. */
-enum { ROW_LANES = 8 };
-
-KERN_CLONES static float mean_square(size_t d, float l2, float scale, const float *w,
+ */
+KERN_CLONES static float adagrad_mean_square(size_t d, float l2, float scale, const float *w,
     const float *g)
 {
-	float lane[ROW_LANES] = { 0 }, share = 1 / (float)d;
-	size_t whole = d / ROW_LANES * ROW_LANES;
-
-	for (size_t i = 0; i < whole; i += ROW_LANES)
-		for (size_t k = 0; k < ROW_LANES; k++) {
-			float gi = optim_bounded_sum(g[i + k] * scale + l2 * w[i + k]);
-
-			lane[k] += gi * gi * share;
-		}
-	for (size_t i = whole; i < d; i++) {
-		float gi = optim_bounded_sum(g[i] * scale + l2 * w[i]);
-
-		lane[i - whole] += gi * gi * share;
-	}
-	return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
-	    ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+	return row_mean_square(d, l2, scale, w, g);
 }
 
 KERN_CLONES static void rowwise_adagrad_row(size_t d, float lr, float divisor, float l2,
@@ -72,7 +54,7 @@ static void rowwise_adagrad_step(const struct optim_hyper *h, uint64_t t, bool d
 	for (size_t row = 0, at = 0; at < n; row++, at += d) {
 		float *accum = &s[0][row];
 
-		*accum += mean_square(d, l2, scale, w + at, g->values + at);
+		*accum += adagrad_mean_square(d, l2, scale, w + at, g->values + at);
 		rowwise_adagrad_row(d, h->lr, sqrtf(h->initial + *accum) + h->eps, l2, scale,
 		    w + at, g->values + at);
 	}

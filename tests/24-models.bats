@@ -65,11 +65,14 @@ criteo() {
 	{ "servers": 2, "workers": 2, "job": { "model": "bpr", "data": "$DATA/ml-100k/u1.base.gz?format=ratings&positive=4",
 	  "eval": "$DATA/ml-100k/u1.test.gz?format=ratings&positive=4" } }
 	END
-	both_modes bpr .eval.ndcg_at_10 at_least 0.36
+	both_modes bpr .eval.ndcg_at_k at_least 0.36
 	at_least .eval.group_auc 0.905
 	[ "$(res '.eval | has("accuracy") or has("auc")')" = false ]
 	run -0 --separate-stderr ps-work eval bpr.run --json
-	[ "$(field ndcg_at_10 <<<"$output")" = "$(res .eval.ndcg_at_10)" ]
+	[ "$(field ndcg_at_k <<<"$output")" = "$(res .eval.ndcg_at_k)" ]
+	run -0 --separate-stderr ps-work eval bpr.run --json -k 1
+	[ "$(field ndcg_at_k <<<"$output")" != "$(res .eval.ndcg_at_k)" ]
+	[ "$(field mrr <<<"$output")" = "$(res .eval.mrr)" ]
 	printf '%s\t%s\n' 1 50 1 1352 >pairs.tsv
 	run -0 --separate-stderr ps-work predict bpr.run 'pairs.tsv?format=ratings'
 	# Star Wars before an item that was rated once.

@@ -16,12 +16,16 @@
 struct options {
 	struct where where;
 	bool json;
+	int64_t top_k; /* 0: the job's */
 };
 
 static const struct opt eval_opts[] = {
 	WHERE_OPTS(struct options),
 	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "print one JSON object", NULL,
 	    0, 0 },
+	{ "top-k", 'k', OPT_INT, offsetof(struct options, top_k), "K",
+	    "the k of the metrics ndcg_at_k, precision_at_k and recall_at_k (job.top_k)", NULL, 1,
+	    1000000 },
 };
 
 static const struct opt_spec eval_spec = {
@@ -126,7 +130,8 @@ static enum err_code run_eval(struct tool *t, const void *options, int nargs, ch
 {
 	const struct options *o = options;
 	json_t *r = NULL;
-	enum err_code rc = tool_eval(t, (const char *const *)argv + 1, (size_t)nargs, &r, e);
+	enum err_code rc = tool_eval(t, (const char *const *)argv + 1, (size_t)nargs, o->top_k, &r,
+	    e);
 
 	if (!rc)
 		print_eval_figures(r, o->json);

@@ -62,8 +62,8 @@ static enum err_code data_for(const struct scoring *s, struct tool *t, const cha
 	return rc;
 }
 
-enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result,
-    struct err *e)
+enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, int64_t top_k,
+    json_t **result, struct err *e)
 {
 	struct data_sequence *own = NULL, *set;
 	struct eval_result r;
@@ -73,6 +73,8 @@ enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, j
 
 	if (rc)
 		return rc;
+	if (top_k)
+		s.job.conf.job.top_k = top_k;
 	want = job_want(&s.job.conf.job);
 	want.bad = s.job.bad;
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);

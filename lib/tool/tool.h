@@ -46,9 +46,10 @@ enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 /* Pushes an npy of the table's shape (a file, or "-") as one gradient, which is applied at once. */
 enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e);
 
-/* Evaluate or predict the data of these paths; ndata 0: with the job's evaluation data. */
-enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result,
-    struct err *e);
+/* Evaluate or predict the data of these paths; ndata 0: with the job's evaluation data. top_k: in place
+ * of job.top_k, if it is above 0. */
+enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, int64_t top_k,
+    json_t **result, struct err *e);
 enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd,
     struct err *e);
 /* Reads examples from standard input, in the format that follows "?format=" in data paths (NULL:

@@ -327,12 +327,14 @@ static void test_two_classes_against_sklearn(void)
 		{ METRIC_normalized_entropy, 1.1992950923 }, { METRIC_calibration, 1.2005853631 },
 		{ METRIC_calibration_error, 0.1953333326 }, { METRIC_pr_auc, 0.4499279620 },
 		{ METRIC_f1, 0.4000000000 }, { METRIC_f1_macro, 0.5354838710 },
-		{ METRIC_group_auc, 0.5528860949 }, { METRIC_ndcg_at_10, 0.5049169538 },
-		{ METRIC_mrr, 0.8161111111 }, { METRIC_precision_at_10, 0.3846666667 },
-		{ METRIC_recall_at_10, 0.4759050949 } };
+		{ METRIC_group_auc, 0.5528860949 }, { METRIC_ndcg_at_k, 0.5049169538 },
+		{ METRIC_mrr, 0.8161111111 }, { METRIC_precision_at_k, 0.3846666667 },
+		{ METRIC_recall_at_k, 0.4759050949 } };
 	static const struct expected ranked[] = { { METRIC_group_auc, 0.5528860949 },
-		{ METRIC_ndcg_at_10, 0.5049169538 }, { METRIC_mrr, 0.8161111111 },
-		{ METRIC_precision_at_10, 0.3846666667 }, { METRIC_recall_at_10, 0.4759050949 } };
+		{ METRIC_ndcg_at_k, 0.5049169538 }, { METRIC_mrr, 0.8161111111 },
+		{ METRIC_precision_at_k, 0.3846666667 }, { METRIC_recall_at_k, 0.4759050949 } };
+	static const struct expected three[] = { { METRIC_ndcg_at_k, 0.5336331286 },
+		{ METRIC_precision_at_k, 0.4800000000 }, { METRIC_recall_at_k, 0.1953125763 } };
 	static const struct expected weighted[] = { { METRIC_accuracy, 0.5705521472 },
 		{ METRIC_auc, 0.5224385045 }, { METRIC_log_loss, 0.7793204251 },
 		{ METRIC_normalized_entropy, 1.2239378600 }, { METRIC_calibration, 1.2297736886 },
@@ -349,17 +351,21 @@ static void test_two_classes_against_sklearn(void)
 		small.group[i] = 1 + draw(GROUPS);
 		small.weight[i] = (float)draw(8) / 4.0f;
 	}
-	CHECK(OF(.task = MODEL_TWO, .outputs = 1, .grouped = true, .probabilities = true), false,
-	    plain, "two classes");
-	CHECK(OF(.task = MODEL_PAIRS, .outputs = 1, .grouped = true), false, ranked,
+	CHECK(OF(.task = MODEL_TWO, .outputs = 1, .grouped = true, .top_k = 10,
+	          .probabilities = true),
+	    false, plain, "two classes");
+	CHECK(OF(.task = MODEL_PAIRS, .outputs = 1, .grouped = true, .top_k = 10), false, ranked,
 	    "ranked items");
+	CHECK(OF(.task = MODEL_PAIRS, .outputs = 1, .grouped = true, .top_k = 3), false, three,
+	    "the first 3 of ranked items");
 	CHECK(OF(.task = MODEL_TWO, .outputs = 1, .probabilities = true), true, weighted,
 	    "weighted examples");
 	for (size_t i = SMALL; i-- > 0;) {
 		small.score[2 * i + 1] = small.score[i];
 		small.score[2 * i] = 1 - small.score[2 * i + 1];
 	}
-	CHECK(OF(.task = MODEL_CLASSES, .outputs = 2, .grouped = true, .probabilities = true),
+	CHECK(OF(.task = MODEL_CLASSES, .outputs = 2, .grouped = true, .top_k = 10,
+	          .probabilities = true),
 	    false, plain, "two scores");
 }
 
@@ -388,7 +394,7 @@ static void test_real_targets_against_sklearn(void)
 {
 	static const struct expected want[] = { { METRIC_mae, 0.8340333313 },
 		{ METRIC_rmse, 0.9884722169 }, { METRIC_r2, 0.5442895192 },
-		{ METRIC_pinball, 0.2173900001 }, { METRIC_ndcg_at_10, 0.9530966349 } };
+		{ METRIC_pinball, 0.2173900001 }, { METRIC_ndcg_at_k, 0.9530966349 } };
 	struct metrics m;
 	struct eval_result r;
 	struct batch b = { .rows = SMALL, .y = small.y, .group = small.group };
@@ -399,14 +405,17 @@ static void test_real_targets_against_sklearn(void)
 		small.score[i] = small.y[i] + (float)draw(300) / 100.0f - 1.0f;
 		small.group[i] = 1 + draw(GROUPS);
 	}
-	CHECK(OF(.task = MODEL_REAL, .outputs = 1, .grouped = true, .quantile = 0.9), false, want,
-	    "numbers");
+	CHECK(OF(.task = MODEL_REAL, .outputs = 1, .grouped = true, .top_k = 10, .quantile = 0.9),
+	    false, want, "numbers");
 	small.y[7] = -1;
 	metrics_init(&m,
-	    &(struct metric_scores){ .task = MODEL_REAL, .outputs = 1, .grouped = true });
+	    &(struct metric_scores){ .task = MODEL_REAL,
+	        .outputs = 1,
+	        .grouped = true,
+	        .top_k = 10 });
 	metrics_add(&m, &b, small.score, 1, NULL);
 	metrics_finish(&m, &r);
-	ok(!r.has[METRIC_ndcg_at_10] && !r.has[METRIC_pinball] && !r.has[METRIC_mrr] &&
+	ok(!r.has[METRIC_ndcg_at_k] && !r.has[METRIC_pinball] && !r.has[METRIC_mrr] &&
 	        r.has[METRIC_mae],
 	    "a negative target is no gain, and the model predicts no quantile");
 	metrics_release(&m);
@@ -419,7 +428,10 @@ static void test_many_groups(void)
 	static float score[EACH], y[EACH];
 	static uint64_t group[EACH];
 	struct batch b = { .rows = EACH, .y = y, .group = group };
-	const struct metric_scores of = { .task = MODEL_TWO, .outputs = 1, .grouped = true };
+	const struct metric_scores of = { .task = MODEL_TWO,
+		.outputs = 1,
+		.grouped = true,
+		.top_k = 10 };
 	struct metrics m[2];
 	struct eval_result r;
 	double sum = 0;
@@ -456,7 +468,10 @@ static void test_large_group(void)
 	static float score[EACH], y[EACH];
 	static uint64_t group[EACH];
 	struct batch b = { .rows = EACH, .y = y, .group = group };
-	const struct metric_scores of = { .task = MODEL_TWO, .outputs = 1, .grouped = true };
+	const struct metric_scores of = { .task = MODEL_TWO,
+		.outputs = 1,
+		.grouped = true,
+		.top_k = 10 };
 	struct metrics m[2];
 	struct eval_result r;
 	uint64_t most = 1;

@@ -62,7 +62,7 @@ struct conf_job {
 	double rho, ftrl_beta, l1, l2;
 	double clip_norm; /* 0: none */
 	char *frozen;     /* "none", or names (core/names.h) */
-	int64_t seed, eval_every;
+	int64_t seed, eval_every, top_k;
 	char *stop;      /* "none", or a rule (metric/early_stop.h) */
 	char *slow;      /* "none", or emulated delays (conf_slow.h) */
 	char *init;      /* auto, zeros, glorot, or an absolute path */

@@ -25,6 +25,7 @@ struct metric_scores {
 	enum model_task task;
 	size_t outputs;  /* scores an example (model_outputs): of MODEL_REAL, of each target */
 	bool grouped;    /* the examples are of groups (batch->group), in which they are ranked */
+	size_t top_k;    /* of each group, the examples that metrics at k look at */
 	double quantile; /* the quantile that the model predicts, between 0 and 1; 0: none */
 	bool probabilities; /* of classes: each score is the probability of one */
 };

@@ -3,10 +3,11 @@
 
 /* The mean of the groups' areas under the ROC curve, weighted by their examples (Zhou et al., "Deep
  * interest network", 2018). Groups with one class only have none. */
-static bool area_of_group(const struct ranked *x, size_t n, double *value, double *weight)
+static bool area_of_group(const struct ranked *x, size_t n, size_t k, double *value, double *weight)
 {
 	double ordered = 0, positive = 0, negative = 0;
 
+	(void)k;
 	for (size_t at = 0, ties; at < n; at += ties) {
 		double here[2] = { 0 };
 
@@ -27,8 +28,8 @@ static bool area_of_group(const struct ranked *x, size_t n, double *value, doubl
 
 static bool mean_area(void *summary, const struct metric_scores *of, double n, double *out)
 {
-	(void)of, (void)n;
-	return summary_groups_mean(summary, area_of_group, out);
+	(void)n;
+	return summary_groups_mean(summary, area_of_group, of->top_k, out);
 }
 
 const struct metric_ops metric_group_auc = { &summary_groups, metric_suits_groups_of_two,

@@ -19,9 +19,10 @@ static double mean_reciprocal(size_t at, size_t n, size_t r)
 	return sum;
 }
 
-static bool reciprocal_of_group(const struct ranked *x, size_t n, double *value, double *weight)
+static bool reciprocal_of_group(const struct ranked *x, size_t n, size_t k, double *value,
+    double *weight)
 {
-	(void)weight;
+	(void)k, (void)weight;
 	for (size_t at = 0, ties; at < n; at += ties) {
 		size_t relevant = 0;
 
@@ -38,8 +39,8 @@ static bool reciprocal_of_group(const struct ranked *x, size_t n, double *value,
 
 static bool mean_of_groups(void *summary, const struct metric_scores *of, double n, double *out)
 {
-	(void)of, (void)n;
-	return summary_groups_mean(summary, reciprocal_of_group, out);
+	(void)n;
+	return summary_groups_mean(summary, reciprocal_of_group, of->top_k, out);
 }
 
 const struct metric_ops metric_mrr = { &summary_groups, metric_suits_groups_of_two,

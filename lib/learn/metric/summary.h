@@ -50,19 +50,19 @@ bool summary_scores_ascend(void *summary, double all[static 2],
  *
  * summary_groups_mean computes the mean of a figure over all groups for which `figure` returns true, each
  * weighted by the *weight that it sets, which is 1 before. The examples of a group come with the highest
- * score first. False: no group has the figure. */
-#define RANKED_TOP 10
+ * score first. k: of->top_k. False: no group has the figure. */
 struct ranked {
 	float score, y; /* y: the target, or 1 and 0 by class */
 	float weight;
 };
 extern const struct metric_summary_ops summary_groups;
 bool summary_groups_mean(void *summary,
-    bool (*figure)(const struct ranked *x, size_t n, double *value, double *weight), double *out);
+    bool (*figure)(const struct ranked *x, size_t n, size_t k, double *value, double *weight),
+    size_t k, double *out);
 /* The number of examples of equal score from x[at] on. */
 size_t summary_groups_ties(const struct ranked *x, size_t n, size_t at);
-/* Returns how many relevant examples (y > 1/2) are among the first RANKED_TOP of n; where some of equal score
+/* Returns how many relevant examples (y > 1/2) are among the first k of n; where some of equal score
  * are among the first and others are not, the mean over all orders of them. *relevant: of all n. */
-double summary_groups_hits(const struct ranked *x, size_t n, size_t *relevant);
+double summary_groups_hits(const struct ranked *x, size_t n, size_t k, size_t *relevant);
 
 #endif

@@ -198,7 +198,8 @@ static void release_groups(void *summary)
 }
 
 bool summary_groups_mean(void *summary,
-    bool (*figure)(const struct ranked *x, size_t n, double *value, double *weight), double *out)
+    bool (*figure)(const struct ranked *x, size_t n, size_t k, double *value, double *weight),
+    size_t k, double *out)
 {
 	struct groups *g = summary;
 	struct ranked *x;
@@ -214,7 +215,7 @@ bool summary_groups_mean(void *summary,
 
 		for (end = i; end < g->n && g->item[end].group == g->item[i].group; end++)
 			x[end - i] = g->item[end].x;
-		if (figure(x, end - i, &value, &weight)) {
+		if (figure(x, end - i, k, &value, &weight)) {
 			sum += value * weight;
 			weights += weight;
 		}
@@ -233,13 +234,13 @@ size_t summary_groups_ties(const struct ranked *x, size_t n, size_t at)
 	return ties;
 }
 
-double summary_groups_hits(const struct ranked *x, size_t n, size_t *relevant)
+double summary_groups_hits(const struct ranked *x, size_t n, size_t k, size_t *relevant)
 {
 	double hits = 0;
 
 	*relevant = 0;
 	for (size_t at = 0, ties; at < n; at += ties) {
-		size_t hit = 0, room = at < RANKED_TOP ? RANKED_TOP - at : 0;
+		size_t hit = 0, room = at < k ? k - at : 0;
 
 		ties = summary_groups_ties(x, n, at);
 		for (size_t i = 0; i < ties; i++)

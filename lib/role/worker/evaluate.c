@@ -113,6 +113,7 @@ static void begin_metrics(struct measuring *m, const struct batch *first)
 	const struct metric_scores of = { .task = model_task(model),
 		.outputs = model_outputs(model),
 		.grouped = first && first->group,
+		.top_k = (size_t)m->pass->p->job->conf.job.top_k,
 		.quantile = model_quantile(model),
 		.probabilities = model_gives_probabilities(model) };
 

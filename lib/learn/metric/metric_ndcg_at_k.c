@@ -6,15 +6,15 @@
 
 #include "core/mem.h"
 
-/* The mean over the groups of the normalized discounted cumulative gain of the first 10 examples
+/* The mean over the groups of the normalized discounted cumulative gain of the first k examples
  * (Jarvelin and Kekalainen, 2002): the sum of their targets, divided by log2(1 + place), over that
  * of the best order. Examples of equal score have the mean gain of all their orders (McSherry and
  * Najork, 2008). Groups without a positive target have none; a negative target is no gain, so that
  * it is not defined with one. */
 
-static double discount(size_t place)
+static double discount(size_t place, size_t k)
 {
-	return place < RANKED_TOP ? 1 / log2((double)place + 2) : 0;
+	return place < k ? 1 / log2((double)place + 2) : 0;
 }
 
 static int compare_gains(const void *a, const void *b)
@@ -25,22 +25,22 @@ static int compare_gains(const void *a, const void *b)
 }
 
 /* The gain of the best order. */
-static double best_gain(const struct ranked *x, size_t n)
+static double best_gain(const struct ranked *x, size_t n, size_t k)
 {
 	double *y = mem_array(n, sizeof *y), gain = 0;
 
 	for (size_t i = 0; i < n; i++)
 		y[i] = (double)x[i].y;
 	qsort(y, n, sizeof *y, compare_gains);
-	for (size_t i = 0; i < n && i < RANKED_TOP; i++)
-		gain += y[i] * discount(i);
+	for (size_t i = 0; i < n && i < k; i++)
+		gain += y[i] * discount(i, k);
 	free(y);
 	return gain;
 }
 
-static bool ndcg_of_group(const struct ranked *x, size_t n, double *value, double *weight)
+static bool ndcg_of_group(const struct ranked *x, size_t n, size_t k, double *value, double *weight)
 {
-	double gain = 0, best = best_gain(x, n);
+	double gain = 0, best = best_gain(x, n, k);
 
 	(void)weight;
 	for (size_t at = 0, ties; at < n; at += ties) {
@@ -53,7 +53,7 @@ static bool ndcg_of_group(const struct ranked *x, size_t n, double *value, doubl
 				return true;
 			}
 			y += (double)x[i].y;
-			by += discount(i);
+			by += discount(i, k);
 		}
 		gain += y * by / (double)ties;
 	}
@@ -68,8 +68,8 @@ static bool suits_groups(const struct metric_scores *of)
 
 static bool mean_ndcg(void *summary, const struct metric_scores *of, double n, double *out)
 {
-	(void)of, (void)n;
-	return summary_groups_mean(summary, ndcg_of_group, out) && !isnan(*out);
+	(void)n;
+	return summary_groups_mean(summary, ndcg_of_group, of->top_k, out) && !isnan(*out);
 }
 
-const struct metric_ops metric_ndcg_at_10 = { &summary_groups, suits_groups, mean_ndcg };
+const struct metric_ops metric_ndcg_at_k = { &summary_groups, suits_groups, mean_ndcg };

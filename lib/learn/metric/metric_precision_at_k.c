@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: ISC */
+#include "metric/summary.h"
+
+/* The mean over the groups of the relevant examples (of class 1) among the first k, over k. Groups
+ * without a relevant example have none. */
+static bool precision_of_group(const struct ranked *x, size_t n, size_t k, double *value,
+    double *weight)
+{
+	size_t relevant;
+
+	(void)weight;
+	*value = summary_groups_hits(x, n, k, &relevant) / (double)k;
+	return relevant > 0;
+}
+
+static bool mean_precision(void *summary, const struct metric_scores *of, double n, double *out)
+{
+	(void)n;
+	return summary_groups_mean(summary, precision_of_group, of->top_k, out);
+}
+
+const struct metric_ops metric_precision_at_k = { &summary_groups, metric_suits_groups_of_two,
+	mean_precision };

@@ -525,8 +525,7 @@ static enum err_code check_validate(const struct conf_job *job, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "job.validate: cannot hold out a share of \"%s\", because it is a stream",
 		    find_stream(&job->data));
-	if (info &&
-	    (info->task == MODEL_OUTSIDE || info->task == MODEL_WORDS || info->task == MODEL_PAIRS))
+	if (info && (info->task == MODEL_OUTSIDE || info->task == MODEL_WORDS))
 		return err_set(e, ERR_CONFIG,
 		    "job.validate: cannot hold out a share for model %s; "
 		    "name job.eval",

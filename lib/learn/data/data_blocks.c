@@ -44,6 +44,9 @@ struct data_blocks {
 	struct data_want want;
 	struct dataset *head;
 	struct data_block_cache *cache; /* NULL: none */
+	/* NULL: chunks are as they were read */
+	enum err_code (*finish)(const void *ctx, struct dataset *chunk, struct err *e);
+	const void *finish_ctx;
 };
 
 void data_blocks_free(struct data_blocks *b)
@@ -64,6 +67,13 @@ size_t data_blocks_count(const struct data_blocks *b)
 	return b->n;
 }
 
+void data_blocks_finish_by(struct data_blocks *b,
+    enum err_code (*finish)(const void *ctx, struct dataset *chunk, struct err *e), const void *ctx)
+{
+	b->finish = finish;
+	b->finish_ctx = ctx;
+}
+
 uint64_t data_blocks_bytes(const struct data_blocks *b)
 {
 	return b->bytes;
@@ -75,6 +85,11 @@ double data_blocks_memory(const struct data_blocks *b)
 }
 
 const struct dataset *data_blocks_head(const struct data_blocks *b)
+{
+	return b->head;
+}
+
+struct dataset *data_blocks_own_head(struct data_blocks *b)
 {
 	return b->head;
 }
@@ -263,7 +278,7 @@ static enum err_code read_on(struct data_chunks *c, struct data_build *build, st
 	return rc;
 }
 
-enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool *last,
+static enum err_code read_chunk(struct data_chunks *c, struct dataset **out, bool *last,
     struct err *e)
 {
 	struct data_build *build = begin_build(c->blocks);
@@ -281,6 +296,32 @@ enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool
 	if (!rc && data_build_count(build))
 		rc = data_build_finish(build, out, e);
 	data_build_free(build);
+	return rc;
+}
+
+/* Has the chunk pass through b->finish. It is freed and becomes NULL where no example is left. */
+static enum err_code finish_chunk(const struct data_blocks *b, struct dataset **chunk,
+    struct err *e)
+{
+	enum err_code rc = b->finish ? b->finish(b->finish_ctx, *chunk, e) : ERR_OK;
+
+	if (rc || (*chunk)->rows == 0) {
+		dataset_free(*chunk);
+		*chunk = NULL;
+	}
+	return rc;
+}
+
+enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool *last,
+    struct err *e)
+{
+	enum err_code rc;
+
+	do {
+		rc = read_chunk(c, out, last, e);
+		if (!rc && *out)
+			rc = finish_chunk(c->blocks, out, e);
+	} while (!rc && !*out && !*last);
 	return rc;
 }
 

@@ -29,12 +29,21 @@ void data_blocks_free(struct data_blocks *b);
 void data_blocks_use_cache(struct data_blocks *b, const struct data_cache *c,
     const char *const *paths, size_t npaths, const char *base_dir);
 
+/* Has each chunk pass through `finish`, which changes it and may remove examples, before data_chunks_next
+ * returns it; chunks without examples are not returned. ctx: borrowed. Called by the threads that read
+ * chunks, several at a time. Errors of `finish` are errors of data_chunks_next. */
+void data_blocks_finish_by(struct data_blocks *b,
+    enum err_code (*finish)(const void *ctx, struct dataset *chunk, struct err *e),
+    const void *ctx);
+
 size_t data_blocks_count(const struct data_blocks *b);
 uint64_t data_blocks_bytes(const struct data_blocks *b);
 /* Bytes that all data would take in memory, as the head suggests. */
 double data_blocks_memory(const struct data_blocks *b);
 /* The head's examples; valid until data_blocks_free. */
 const struct dataset *data_blocks_head(const struct data_blocks *b);
+/* The same, to be changed (data_pairs_join) before other threads read it. */
+struct dataset *data_blocks_own_head(struct data_blocks *b);
 
 /* Reads the examples of the n blocks of these numbers, in this order, as a sequence of datasets
  * (chunks) that take about `memory` bytes each at most; the first one takes `first` bytes, and each

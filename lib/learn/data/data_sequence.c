@@ -121,6 +121,14 @@ const struct dataset *data_sequence_whole(const struct data_sequence *s)
 	return s->whole;
 }
 
+struct data_sequence *data_sequence_of_dataset(struct dataset *d)
+{
+	struct data_sequence *s = mem_alloc(sizeof *s);
+
+	s->whole = d;
+	return s;
+}
+
 struct data_sequence *data_sequence_of_rows(const struct dataset *d, const uint32_t *row, size_t n)
 {
 	struct data_sequence *s = mem_alloc(sizeof *s);

@@ -39,6 +39,8 @@ enum err_code data_sequence_open(const struct data_sequence_spec *spec, struct d
     struct err *e);
 void data_sequence_free(struct data_sequence *s); /* NULL is fine */
 
+/* All examples of a dataset, which becomes the sequence's. */
+struct data_sequence *data_sequence_of_dataset(struct dataset *d);
 /* The n rows of a dataset in memory, one piece; rows and d are borrowed. */
 struct data_sequence *data_sequence_of_rows(const struct dataset *d, const uint32_t *row, size_t n);
 /* The examples of n blocks (data_blocks.h), in pieces of about `memory` bytes. All are borrowed. */

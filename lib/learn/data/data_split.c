@@ -26,10 +26,15 @@ enum err_code data_split_parse(const char *text, double *share, struct err *e)
 	                  text);
 }
 
-/* Uniform in [0, 2^64), by the number of a unit. */
-static uint64_t hash_unit(uint64_t seed, uint32_t unit)
+/* Uniform in [0, 2^64), by the identity of a unit. */
+static uint64_t hash_unit(uint64_t seed, uint64_t unit)
 {
 	return rng_mix(rng_mix(seed ^ UINT64_C(0x7661c1d473706c74)) + unit);
+}
+
+bool data_split_holds_out(uint64_t seed, double share, uint64_t identity)
+{
+	return hash_unit(seed, identity) < (uint64_t)(share * 0x1p64);
 }
 
 /* The unit with the least hash is held out, and that with the greatest is not, however small or large the
@@ -48,7 +53,6 @@ static void find_extremes(uint64_t seed, uint32_t n, uint32_t *least, uint32_t *
 enum err_code data_split_make(uint64_t seed, double share, uint32_t n, struct data_split *out,
     struct err *e)
 {
-	uint64_t limit = (uint64_t)(share * 0x1p64);
 	uint32_t least, greatest;
 
 	*out = (struct data_split){ 0 };
@@ -59,7 +63,7 @@ enum err_code data_split_make(uint64_t seed, double share, uint32_t n, struct da
 	out->train = mem_array(n, sizeof *out->train);
 	out->held_out = mem_array(n, sizeof *out->held_out);
 	for (uint32_t i = 0; i < n; i++)
-		if (i == least || (i != greatest && hash_unit(seed, i) < limit))
+		if (i == least || (i != greatest && data_split_holds_out(seed, share, i)))
 			out->held_out[out->nheld_out++] = i;
 		else
 			out->train[out->ntrain++] = i;

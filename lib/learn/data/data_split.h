@@ -2,6 +2,7 @@
 #ifndef DATA_SPLIT_H
 #define DATA_SPLIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -16,6 +17,8 @@ struct data_split {
 
 /* Parses "20%"; "none" is 0. ERR_CONFIG: a sentence without the key. */
 enum err_code data_split_parse(const char *text, double *share, struct err *e);
+/* Is the unit of this identity, such as its number, in the share that is held out? */
+bool data_split_holds_out(uint64_t seed, double share, uint64_t identity);
 /* Splits n units; 0 < share < 1. Both parts have a unit at least. ERR_CONFIG: n is less than 2. */
 enum err_code data_split_make(uint64_t seed, double share, uint32_t n, struct data_split *out,
     struct err *e);

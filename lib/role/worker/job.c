@@ -103,7 +103,6 @@ static enum err_code check_blocks_fit(const struct job *j, struct err *e)
 {
 	const char *why = strcmp(j->conf.via, "allreduce") == 0          ? "via allreduce"
 	    : j->conf.local_steps > 1 && sync_is_lockstep(&j->conf.sync) ? "local_steps with bsp"
-	    : job_want(&j->conf.job).pairs                               ? "model bpr"
 	                                                                 : NULL;
 
 	if (!why)
@@ -127,16 +126,54 @@ static uint64_t choose_range_size(const struct job *j)
 	return per_range ? per_range : 1;
 }
 
-/* Holds out job.validate of so many examples or blocks. */
-static enum err_code split_units(struct job *j, uint64_t units, struct err *e)
+/* Holds out job.validate of the examples in memory. */
+static enum err_code split_examples(struct job *j, struct err *e)
+{
+	struct data_pairs_share share = { .seed = (uint64_t)j->conf.job.seed };
+	enum err_code rc = data_split_parse(j->conf.job.validate, &share.share, e);
+
+	if (!rc && share.share > 0)
+		rc = j->train->pairs
+		    ? data_pairs_hold_out(j->own_train, &share, &j->split, &j->ranked, e)
+		    : data_split_make(share.seed, share.share, (uint32_t)j->train->rows, &j->split,
+		          e);
+	return rc ? err_prefix(e, "job.validate") : ERR_OK;
+}
+
+/* Holds out job.validate of the blocks. */
+static enum err_code split_blocks(struct job *j, struct err *e)
 {
 	double share;
 	enum err_code rc = data_split_parse(j->conf.job.validate, &share, e);
 
 	if (!rc && share > 0)
-		rc = data_split_make((uint64_t)j->conf.job.seed, share, (uint32_t)units, &j->split,
-		    e);
+		rc = data_split_make((uint64_t)j->conf.job.seed, share,
+		    (uint32_t)data_blocks_count(j->blocks), &j->split, e);
 	return rc ? err_prefix(e, "job.validate") : ERR_OK;
+}
+
+/* Reads all observations once, by which examples of the blocks are made, and holds out job.validate of
+ * them. Only workers that train hold out a share. */
+static enum err_code read_observations(struct job *j, bool trains, struct log *log, struct err *e)
+{
+	struct data_pairs_share share = { .seed = (uint64_t)j->conf.job.seed };
+	const struct data_pair *held_out;
+	size_t n;
+	enum err_code rc = trains ? data_split_parse(j->conf.job.validate, &share.share, e)
+	                          : ERR_OK;
+
+	if (rc)
+		return err_prefix(e, "job.validate");
+	log_info(log, "data: reading all observations once, to know which items each user has");
+	rc = data_observations_read(j->blocks, &share, (uint64_t)j->conf.job.data_memory,
+	    &j->observations, e);
+	if (!rc)
+		rc = data_pairs_join(data_blocks_own_head(j->blocks), j->observations, e);
+	if (rc)
+		return rc;
+	data_blocks_finish_by(j->blocks, data_observations_finish, j->observations);
+	held_out = data_observations_held_out(j->observations, &n);
+	return n ? data_pairs_rank(held_out, n, j->train, &j->ranked, e) : ERR_OK;
 }
 
 static const struct data_split *split_of(const struct job *j)
@@ -160,13 +197,20 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	rc = data_blocks_open(paths, npaths, NULL, want, memory, block, &j->blocks, e);
 	if (rc || !j->blocks)
 		return rc;
-	rc = split_units(j, data_blocks_count(j->blocks), e);
+	rc = check_blocks_fit(j, e);
+	if (!rc && !want->pairs)
+		rc = split_blocks(j, e);
 	if (rc)
 		return rc;
 	/* A cache serves one reader at a time. */
 	if (cache->dir && !j->split.held_out)
 		data_blocks_use_cache(j->blocks, cache, paths, npaths, NULL);
 	j->train = data_blocks_head(j->blocks);
+	if (want->pairs)
+		rc = read_observations(j, from->trains, log, e);
+	if (rc)
+		return rc;
+	memory -= data_observations_memory(j->observations);
 	/* A chunk may be somewhat larger than a third of the memory, since the head only suggests how
 	 * large a range is. */
 	j->source = source_blocks_new(j->blocks, split_of(j), (uint64_t)j->conf.job.seed,
@@ -182,7 +226,7 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 		    "cut; split the files, or compress them with pzstd",
 		    (unsigned long long)j->source->units, NUM_S(j->source->units),
 		    (long long)j->conf.workers.max);
-	return check_blocks_fit(j, e);
+	return ERR_OK;
 }
 
 /* How long the head of a stream is waited for once it has an event. */
@@ -289,7 +333,8 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 		    "%s is a stream, and no worker has read its first events yet", stream);
 	if (stream)
 		return open_stream(j, from, stream, want, cache->log, e);
-	rc = from->trains ? open_blocks(j, from, want, cache, e) : ERR_OK;
+	/* A ranked set needs the observations of all blocks, but not the blocks. */
+	rc = from->trains || want->pairs ? open_blocks(j, from, want, cache, e) : ERR_OK;
 	if (rc || j->blocks)
 		return rc;
 	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item,
@@ -299,7 +344,7 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	set_train(j, d);
 	data_describe(j->train, text);
 	log_info(cache->log, "data: %s", text);
-	return from->trains ? split_units(j, j->train->rows, e) : ERR_OK;
+	return from->trains ? split_examples(j, e) : ERR_OK;
 }
 
 /* Does the default of scaling hold for these data? Not where a table, dense rows or real targets were
@@ -371,10 +416,14 @@ static void evaluate_held_out(struct job *j, struct log *log)
 {
 	char text[256];
 
-	j->eval = j->blocks
-	    ? data_sequence_of_blocks(j->blocks, j->split.held_out, j->split.nheld_out,
-	          j->conf.job.data_memory / 5)
-	    : data_sequence_of_rows(j->train, j->split.held_out, j->split.nheld_out);
+	if (j->ranked)
+		j->eval = data_sequence_of_dataset(j->ranked);
+	else if (j->blocks)
+		j->eval = data_sequence_of_blocks(j->blocks, j->split.held_out, j->split.nheld_out,
+		    j->conf.job.data_memory / 5);
+	else
+		j->eval = data_sequence_of_rows(j->train, j->split.held_out, j->split.nheld_out);
+	j->ranked = NULL;
 	data_sequence_describe(j->eval, text);
 	log_info(log, "evaluation data: %s", text);
 }
@@ -388,7 +437,7 @@ static enum err_code load_data(struct job *j, const struct job_source *from,
 
 	want.bad = j->bad;
 	rc = load_train(j, from, &want, cache, e);
-	if (!rc && j->split.held_out && !from->no_eval)
+	if (!rc && (j->split.held_out || j->ranked) && !from->no_eval)
 		evaluate_held_out(j, cache->log);
 	else if (!rc && j->conf.job.eval.n && !from->no_eval)
 		rc = open_eval(j, from, &want, cache, e);
@@ -660,8 +709,10 @@ void job_release(struct job *j)
 	range_source_free(j->source);
 	data_sequence_free(j->eval);
 	data_split_release(&j->split);
+	dataset_free(j->ranked);
 	data_blocks_free(j->blocks);
 	dataset_free(j->own_train);
+	data_observations_free(j->observations);
 	data_log_close(j->stream);
 	data_bad_lines_free(j->bad);
 	free(j->frozen);

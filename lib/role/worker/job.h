@@ -7,6 +7,7 @@
 #include "data/data_bad_lines.h"
 #include "data/data_blocks.h"
 #include "data/data_cache.h"
+#include "data/data_observations.h"
 #include "data/data_sequence.h"
 #include "metric/metrics.h"
 #include "model/model.h"
@@ -21,11 +22,17 @@ struct job {
 	const struct dataset *train;
 	struct dataset *own_train;  /* train, where it belongs to the job; NULL with `blocks` */
 	struct data_sequence *eval; /* NULL: none */
-	struct data_split split;    /* of the examples or blocks, with job.validate */
+	/* of the examples or blocks, with job.validate; none of blocks of observations, which are held out
+	 * one by one (data_observations.h) */
+	struct data_split split;
 	/* lines of the data that were skipped (job.bad_lines); NULL: none may be */
 	struct data_bad_lines *bad;
 	/* Training data that are larger than job.data_memory; NULL: `train` has all examples. */
 	struct data_blocks *blocks;
+	/* Of the blocks, for models that rank items; NULL: the model does not, or `train` knows them. */
+	struct data_observations *observations;
+	/* The observations that are held out as a ranked set, until `eval` has it; NULL: none. */
+	struct dataset *ranked;
 	/* Training data without end; NULL: they have one. `train` has its first examples, or none. */
 	struct data_log *stream;
 	struct range_source *source; /* where a worker's training examples come from */

@@ -282,6 +282,26 @@ write_three_runs() {
 	[[ $output == *"job.slow: must be none, or parts such as"* ]]
 }
 
+@test "an emulated link between servers delays the receipts of pushes, and is told of in the result" {
+	write_cluster 1
+	# The worker waits for each receipt: a record takes 20 ms to the replica, and its acknowledgement as long.
+	local more=(--set servers=2 --set replicas=2 --set workers=1 --set sync=asp --set epochs=0 --set steps=25)
+	train lin.json "${more[@]}" --set net=servers:40ms
+	has .emulated net=servers:40ms
+	at_least .seconds 1
+	emulated=$(res .model_digest)
+	train lin.json "${more[@]}"
+	has .emulated null
+	has .model_digest "$emulated"
+	ps-ctl start lin.json "${more[@]}" --set steps="$ENDLESS" --set net=servers:40ms >/dev/null
+	ps-ctl wait -C lin.run --for step=10 --timeout 60s
+	ps-stat -C lin.run workers -wH >histograms
+	cat histograms
+	# No receipt within 17 ms, and there are ten.
+	[ "$(awk '$2 == "push_latency" && $3 != "inf" && $3 < 0.03 { n += $4 } END { print n + 0 }' histograms)" -eq 0 ]
+	[ "$(awk '$2 == "push_latency" { n += $4 } END { print (n >= 10) }' histograms)" -eq 1 ]
+}
+
 @test "an emulated link takes its time, trains the same model, and is told of wherever the result is" {
 	write_cluster 1
 	# Each of ten steps takes two round trips at least: parameters and the receipt of a push.
@@ -301,6 +321,7 @@ write_three_runs() {
 		[[ $output == *"$error"* ]] || { echo "$text: $output"; false; }
 	done <<-END
 	net=worker-2:1M net: there is no worker-2, because workers is 2
+	net=server-1:1M net: there is no server-1, because servers is 1
 	net=fast net: must be none, or parts such as 100M
 	via=allreduce net: links between workers are not emulated
 	transport=shm net: emulated links use TCP; transport must be auto or tcp

@@ -17,31 +17,51 @@
 
 #define BYTES 1000000
 
-/* Is this the link of a rank: in bytes a second, ns one way, and a probability? */
-static bool is_link(const char *text, uint32_t rank, double rate, int64_t delay, double loss)
+/* Is this the link of a process: in bytes a second, ns one way, and a probability? */
+static bool is_link_of(const char *text, enum emulated_link_kind kind, uint32_t number, double rate,
+    int64_t delay, double loss)
 {
 	struct emulated_link_spec s;
 	struct err e;
-	int64_t last;
+	int64_t last[EMULATED_KINDS];
 
-	return !emulated_link_parse(text, rank, &s, &last, &e) && fabs(s.rate - rate) < 1e-6 &&
-	    s.delay == delay && fabs(s.loss - loss) < 1e-12;
+	return !emulated_link_parse(text, (struct emulated_link_end){ kind, number }, &s, last,
+	           &e) &&
+	    fabs(s.rate - rate) < 1e-6 && s.delay == delay && fabs(s.loss - loss) < 1e-12;
 }
 
-static int64_t last_rank(const char *text)
+static bool is_link(const char *text, uint32_t rank, double rate, int64_t delay, double loss)
+{
+	return is_link_of(text, EMULATED_WORKER, rank, rate, delay, loss);
+}
+
+static bool is_emulated(const char *text, enum emulated_link_kind kind)
 {
 	struct emulated_link_spec s;
 	struct err e;
-	int64_t last;
+	int64_t last[EMULATED_KINDS];
 
-	return emulated_link_parse(text, 0, &s, &last, &e) ? -2 : last;
+	return !emulated_link_parse(text, (struct emulated_link_end){ kind, 0 }, &s, last, &e) &&
+	    s.emulated;
+}
+
+static int64_t last_of(const char *text, enum emulated_link_kind kind)
+{
+	struct emulated_link_spec s;
+	struct err e;
+	int64_t last[EMULATED_KINDS];
+
+	return emulated_link_parse(text, (struct emulated_link_end){ 0 }, &s, last, &e)
+	    ? -2
+	    : last[kind];
 }
 
 static void texts(void)
 {
 	static const char *const bad[] = { "", "100", "100m", "10", "1%%", "100%", "-1%", "M", "s",
-		"0.1k", "1e9G", "61s", "worker-1", "worker-:1M", "worker-x:1M", "server-0:1M",
-		"100M,,10ms", "worker-1:", "-5ms" };
+		"0.1k", "1e9G", "61s", "worker-1", "worker-:1M", "worker-x:1M", "server:1M",
+		"server-x:1M", "servers-1:1M", "servers:", "workers:1M", "100M,,10ms",
+		"worker-1:", "-5ms" };
 	bool refused = true;
 
 	ok(is_link("none", 0, 0, 0, 0), "none is no link");
@@ -51,10 +71,24 @@ static void texts(void)
 	ok(is_link("worker-1:10M,100M,worker-1:1s", 1, 1.25e6, NSEC_PER_SEC / 2, 0) &&
 	        is_link("worker-1:10M,100M,worker-1:1s", 0, 12.5e6, 0, 0),
 	    "a part for one worker replaces that of all");
-	ok(last_rank("1G,worker-7:1M,worker-2:1M") == 7 && last_rank("1G") == -1,
-	    "the highest rank");
+	ok(is_link_of("100M,servers:20ms,server-1:60ms,servers:1%", EMULATED_SERVER, 0, 0,
+	       10 * NSEC_PER_MSEC, 0.01) &&
+	        is_link_of("100M,servers:20ms,server-1:60ms,servers:1%", EMULATED_SERVER, 1, 0,
+	            30 * NSEC_PER_MSEC, 0.01) &&
+	        is_link("100M,servers:20ms", 0, 12.5e6, 0, 0),
+	    "links between servers have parts of their own");
+	ok(is_emulated("servers:1M", EMULATED_SERVER) &&
+	        !is_emulated("servers:1M", EMULATED_WORKER) &&
+	        is_emulated("worker-5:1M", EMULATED_WORKER) &&
+	        !is_emulated("worker-5:1M", EMULATED_SERVER) &&
+	        !is_emulated("none", EMULATED_WORKER),
+	    "the text tells which kinds have links");
+	ok(last_of("1G,worker-7:1M,worker-2:1M,server-9:1M", EMULATED_WORKER) == 7 &&
+	        last_of("1G,server-3:1M", EMULATED_SERVER) == 3 &&
+	        last_of("1G", EMULATED_WORKER) == -1,
+	    "the highest rank and number");
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-		if (last_rank(bad[i]) != -2) {
+		if (last_of(bad[i], EMULATED_WORKER) != -2) {
 			printf("# \"%s\" is taken\n", bad[i]);
 			refused = false;
 		}

@@ -642,23 +642,27 @@ static enum err_code check_stop(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
-/* Checks the emulated links of workers. Only connections from a worker to a server or relay use them. */
+/* Checks the emulated links. Of a worker, only connections to a server or relay use them. */
 static enum err_code check_net(const struct conf *c, struct err *e)
 {
 	struct emulated_link_spec spec;
-	int64_t last;
+	int64_t last[EMULATED_KINDS];
 
-	if (emulated_link_parse(c->net, 0, &spec, &last, e))
+	if (emulated_link_parse(c->net, (struct emulated_link_end){ EMULATED_WORKER, 0 }, &spec,
+	        last, e))
 		return err_prefix(e, "net");
-	if (last >= c->workers.max)
+	if (last[EMULATED_WORKER] >= c->workers.max)
 		return err_set(e, ERR_CONFIG,
-		    "net: there is no worker-%lld, because workers is %lld", (long long)last,
-		    (long long)c->workers.max);
-	if (conf_is_named(c->net) && strcmp(c->via, "servers") != 0)
+		    "net: there is no worker-%lld, because workers is %lld",
+		    (long long)last[EMULATED_WORKER], (long long)c->workers.max);
+	if (last[EMULATED_SERVER] >= c->servers)
+		return err_set(e, ERR_CONFIG,
+		    "net: there is no server-%lld, because servers is %lld",
+		    (long long)last[EMULATED_SERVER], (long long)c->servers);
+	if (spec.emulated && strcmp(c->via, "servers") != 0)
 		return err_set(e, ERR_CONFIG,
 		    "net: links between workers are not emulated; via must be servers");
-	if (conf_is_named(c->net) && strcmp(c->transport, "auto") != 0 &&
-	    strcmp(c->transport, "tcp") != 0)
+	if (spec.emulated && strcmp(c->transport, "auto") != 0 && strcmp(c->transport, "tcp") != 0)
 		return err_set(e, ERR_CONFIG,
 		    "net: emulated links use TCP; transport must be auto or tcp");
 	return ERR_OK;

@@ -31,7 +31,7 @@
 #define RATE_MIN   1e3
 #define RATE_MAX   1e13
 #define TIME_MAX   (60 * NSEC_PER_SEC)
-#define RANK_MAX   1000000
+#define NUMBER_MAX 1000000
 
 /* ---- the text ---- */
 
@@ -81,42 +81,71 @@ static bool parse_property(char *text, struct emulated_link_spec *out)
 	return true;
 }
 
-/* Parses one part, which it changes, into the spec of all workers or that of one. */
-static bool parse_link_part(char *part, uint32_t rank, struct emulated_link_spec *all,
-    struct emulated_link_spec *own, int64_t *last)
-{
-	struct emulated_link_spec ignored;
-	char *colon = strchr(part, ':');
-	int64_t of;
+/* How the text names processes of a kind: one of them before its number, and all. */
+static const struct {
+	const char *one, *all; /* NULL: a part that names none is for all */
+} kind_names[EMULATED_KINDS] = {
+	[EMULATED_WORKER] = { "worker-", NULL },
+	[EMULATED_SERVER] = { "server-", "servers" },
+};
 
-	if (!colon)
-		return parse_property(part, all);
-	*colon = '\0';
-	if (strncmp(part, "worker-", 7) != 0 || !num_int(part + 7, 0, RANK_MAX, &of))
-		return false;
-	*last = of > *last ? of : *last;
-	return parse_property(colon + 1, of == rank ? own : &ignored);
+/* Finds the kind that the name before a colon belongs to. *number: of the process; -1: all. */
+static bool find_kind(const char *name, enum emulated_link_kind *kind, int64_t *number)
+{
+	for (int k = 0; k < EMULATED_KINDS; k++) {
+		size_t n = strlen(kind_names[k].one);
+
+		*kind = (enum emulated_link_kind)k;
+		*number = -1;
+		if (kind_names[k].all && strcmp(name, kind_names[k].all) == 0)
+			return true;
+		if (strncmp(name, kind_names[k].one, n) == 0)
+			return num_int(name + n, 0, NUMBER_MAX, number);
+	}
+	return false;
 }
 
-enum err_code emulated_link_parse(const char *text, uint32_t rank, struct emulated_link_spec *out,
-    int64_t *last, struct err *e)
+/* Parses one part, which it changes, into the spec of all processes of `of`'s kind or that of `of`. */
+static bool parse_link_part(char *part, struct emulated_link_end of, struct emulated_link_spec *all,
+    struct emulated_link_spec *own, int64_t *last)
+{
+	struct emulated_link_spec ignored, *to;
+	char *colon = strchr(part, ':');
+	enum emulated_link_kind kind = EMULATED_WORKER;
+	int64_t number = -1;
+
+	if (colon)
+		*colon = '\0';
+	if (colon && !find_kind(part, &kind, &number))
+		return false;
+	last[kind] = number > last[kind] ? number : last[kind];
+	all->emulated |= kind == of.kind;
+	to = kind != of.kind ? &ignored : number < 0 ? all : number == of.number ? own : &ignored;
+	return parse_property(colon ? colon + 1 : part, to);
+}
+
+enum err_code emulated_link_parse(const char *text, struct emulated_link_end of,
+    struct emulated_link_spec *out, int64_t last[static EMULATED_KINDS], struct err *e)
 {
 	struct emulated_link_spec all = { 0 }, own = { .rate = -1, .delay = -1, .loss = -1 };
 	char *copy = mem_strdup(text), *rest = copy, *part;
 	bool good = true;
 
-	*last = -1;
+	for (int k = 0; k < EMULATED_KINDS; k++)
+		last[k] = -1;
 	if (strcmp(text, "none") != 0)
 		while (good && (part = strsep(&rest, ",")))
-			good = parse_link_part(part, rank, &all, &own, last);
+			good = parse_link_part(part, of, &all, &own, last);
 	free(copy);
 	*out = (struct emulated_link_spec){ own.rate < 0 ? all.rate : own.rate,
-		own.delay < 0 ? all.delay : own.delay, own.loss < 0 ? all.loss : own.loss };
+		own.delay < 0 ? all.delay : own.delay, own.loss < 0 ? all.loss : own.loss,
+		all.emulated };
 	if (good)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "must be none, or parts such as 100M (bits per second), 10ms (round trip), 0.1%% (loss) "
-	    "and worker-1:10M (of one worker), separated by commas; got \"%.80s\"",
+	    "must be none, or parts such as 100M (bits per second), 10ms (round trip), 0.1%% (loss), "
+	    "worker-1:10M (of one worker) and servers:10ms (between servers), separated by commas; "
+	    "got \"%.80s\"",
 	    text);
 }
 

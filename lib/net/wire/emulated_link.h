@@ -2,6 +2,7 @@
 #ifndef WIRE_EMULATED_LINK_H
 #define WIRE_EMULATED_LINK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -24,16 +25,25 @@ struct emulated_link_spec {
 	double rate;   /* bytes a second, each direction; 0: no limit */
 	int64_t delay; /* ns, one way */
 	double loss;   /* the probability that a segment is lost */
+	bool emulated; /* the text has a part for processes of this kind */
+};
+
+/* The process that has the link: a worker, for its connections to servers and relays, or a server, for those
+ * to other servers. number: its rank, or its number. */
+enum emulated_link_kind { EMULATED_WORKER, EMULATED_SERVER, EMULATED_KINDS };
+struct emulated_link_end {
+	enum emulated_link_kind kind;
+	uint32_t number;
 };
 /* Bytes of a segment, as of TCP over Ethernet. */
 #define EMULATED_SEGMENT 1448
 
-/* Parses "none" or parts separated by commas: a rate in bits a second (100M), a round trip (10ms) and a
- * loss (0.1%), each of which may follow "worker-RANK:" and then replaces that of all workers.  out: the
- * link of the worker of a rank.  *last: the highest rank that the text names, -1: none.  Pure.
- * ERR_CONFIG: a sentence without the key. */
-enum err_code emulated_link_parse(const char *text, uint32_t rank, struct emulated_link_spec *out,
-    int64_t *last, struct err *e);
+/* Parses "none" or parts separated by commas: a rate in bits a second (100M), a round trip (10ms) or a
+ * loss (0.1%) of all workers, or of all servers behind "servers:".  A part behind "worker-RANK:" or
+ * "server-N:" replaces that of all.  out: the link of this process.  last: the highest rank and number
+ * of a server that the text names, by kind; -1: none.  Pure.  ERR_CONFIG: a sentence without the key. */
+enum err_code emulated_link_parse(const char *text, struct emulated_link_end of,
+    struct emulated_link_spec *out, int64_t last[static EMULATED_KINDS], struct err *e);
 
 struct emulated_link;
 /* Opens a link and starts its thread.  seed: of the losses.  ERR_IO. */

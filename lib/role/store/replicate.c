@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/rng.h"
 #include "store/settle.h"
 
 /* Connections to the servers that hold the next replicas.  One thread owns them all.  The records
@@ -169,7 +170,7 @@ static void dial_replica(struct link *l)
 	const struct dial_target to = { .tcp = l->tcp,
 		.unix_path = s->cfg.id->run_dir ? l->unix_path : "",
 		.key = l->key,
-		.transport = transport_find("auto"),
+		.transport = l->repl->transport,
 		.id = &s->cfg.id->conn,
 		.info = { .incarnation = s->incarnation, .rank = RANK_NONE, .role = ROLE_SERVER } };
 	struct err e = { 0 };
@@ -411,6 +412,7 @@ enum err_code replicate_start(struct server *s, struct err *e)
 	enum err_code rc;
 
 	r->server = s;
+	r->transport = transport_find("auto");
 	mutex_init(&r->lock, LOCK_REPLICATE);
 	rc = loop_new(&r->loop, e);
 	if (!rc) {
@@ -426,6 +428,22 @@ enum err_code replicate_start(struct server *s, struct err *e)
 	}
 	store_of(s)->repl = r;
 	return ERR_OK;
+}
+
+enum err_code replicate_choose_transport(struct repl *r, const struct conf *conf, struct err *e)
+{
+	struct emulated_link_spec spec;
+	int64_t last[EMULATED_KINDS];
+	uint32_t number = (uint32_t)r->server->cfg.index;
+	enum err_code rc = emulated_link_parse(conf->net,
+	    (struct emulated_link_end){ EMULATED_SERVER, number }, &spec, last, e);
+
+	if (rc || !spec.emulated)
+		return rc;
+	rc = emulated_link_open(&spec, rng_mix(~(uint64_t)conf->job.seed + number), &r->net, e);
+	if (!rc)
+		r->transport = emulated_link_transport(r->net);
+	return rc;
 }
 
 void replicate_stop(struct repl *r)
@@ -446,6 +464,7 @@ void replicate_free(struct repl *r)
 		free(r->link[i]);
 	}
 	settle_release(r);
+	emulated_link_close(r->net);
 	loop_free(r->loop);
 	mutex_destroy(&r->lock);
 	free(r);

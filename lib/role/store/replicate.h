@@ -18,6 +18,9 @@
 
 /* Start the thread and set the store's `repl`. */
 enum err_code replicate_start(struct server *s, struct err *e);
+/* Chooses the transport of the links by the configuration: with the setting net an emulated link, which they
+ * share.  Once, before the first replicate_view.  The agent's thread. */
+enum err_code replicate_choose_transport(struct repl *r, const struct conf *conf, struct err *e);
 /* End the thread.  replicate_free frees the rest, when no thread can call replicate_forward any more.  NULL
  * is fine for both. */
 void replicate_stop(struct repl *r);

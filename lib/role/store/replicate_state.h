@@ -7,6 +7,7 @@
 #include "core/lock.h"
 #include "store/replicate.h"
 #include "wire/dial.h"
+#include "wire/emulated_link.h"
 
 /* Records are added to a connection while fewer bytes than this wait to be written. */
 #define LINK_QUEUE_MAX (4u << 20)
@@ -51,8 +52,11 @@ struct repl {
 	struct mutex lock;                    /* link.todo, link.ntodo, link.cap, posted */
 	struct link *link[COORD_SERVERS_MAX]; /* set once, before nlinks counts it */
 	_Atomic unsigned nlinks;
-	bool posted; /* send_forwarded has been posted and has not begun */
+	bool posted;                       /* send_forwarded has been posted and has not begun */
 	struct settle_question *questions; /* settle.c */
+	/* of all links; set before the first one is dialled */
+	const struct transport *transport;
+	struct emulated_link *net; /* NULL: the setting net has none for this server */
 	uint64_t next_session;
 	uint32_t epoch; /* of the records that are sent */
 };

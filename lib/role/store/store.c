@@ -140,6 +140,11 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 
 	if (rc)
 		return rc;
+	rc = replicate_choose_transport(store_of(s)->repl, &conf, e);
+	if (rc) {
+		conf_release(&conf);
+		return rc;
+	}
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
 	server_know_sessions(s, &conf);
 	cfg.settings = (uint32_t)view->settings_base;

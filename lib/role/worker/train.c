@@ -253,11 +253,12 @@ static enum err_code open_network(struct worker *w, const struct transport **out
 {
 	const struct conf *c = &w->job.conf;
 	struct emulated_link_spec spec;
-	int64_t last;
-	enum err_code rc = emulated_link_parse(c->net, w->rank, &spec, &last, e);
+	int64_t last[EMULATED_KINDS];
+	enum err_code rc = emulated_link_parse(c->net,
+	    (struct emulated_link_end){ EMULATED_WORKER, w->rank }, &spec, last, e);
 
 	*out = transport_find(c->transport);
-	if (rc || !conf_is_named(c->net))
+	if (rc || !spec.emulated)
 		return rc;
 	rc = emulated_link_open(&spec, rng_mix((uint64_t)c->job.seed + w->rank), &w->net, e);
 	if (!rc)

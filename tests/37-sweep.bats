@@ -228,3 +228,76 @@ climbing() {
 	[ "$(jq -r 'select(.kind == "point") | "\(.state):\(.rung):\(.kept)"' out | xargs)" = "done:0:true done:0:true stopped:1:false" ]
 	none_left "$T"
 }
+
+# The digests of all rungs of a sweep, by their names.
+digests() {
+	local run
+	for run in "$1"/*.run; do
+		echo "$(basename "$run") $(jq -r '"\(.state) \(.steps) \(.model_digest)"' "$run/result.json")"
+	done
+}
+# The run of this name has begun again, and trains.
+begun_again() { grep -q 'rolling back to' "lin.sweep/$1.log" && step_is_past "$2"; }
+# The last of these is the best one.
+ASHA=(--grid lr=0.001,0.01,0.1 --asha min=20,max=180)
+# let_run_go NAME [STEP]: let the run train at full speed once it is past that step.
+let_run_go() {
+	RUN=$T/lin.sweep/$1.run
+	wait_for 60 step_is_past "${2:-0}"
+	let_go
+}
+# kill_server_of NAME STEP: when the run is past that step; then it begins again and is let go.
+kill_server_of() {
+	RUN=$T/lin.sweep/$1.run
+	wait_for 60 step_is_past "$2"
+	! over
+	kill -9 "$(cat "$RUN/server-0.pid")"
+	wait_for 60 begun_again "$1" "$2"
+	let_go
+}
+
+@test "asha: a rung whose server is killed before it has written a checkpoint begins again" {
+	write_cluster 100
+	sweep "${ASHA[@]}" --output quiet.sweep --json >/dev/null
+	background ps-ctl sweep lin.json "${ASHA[@]}" --set quota_pushes=4 --json
+	# One without a checkpoint, and two that have only that of the rung before.
+	kill_server_of lr-0.001_rung-0 1
+	let_run_go lr-0.01_rung-0
+	let_run_go lr-0.1_rung-0
+	kill_server_of lr-0.1_rung-1 21
+	kill_server_of lr-0.1_rung-2 61
+	finish
+	cat err
+	[ "$status" -eq 0 ]
+	grep -q 'rolling back to the beginning' lin.sweep/lr-0.001_rung-0.log
+	grep -q 'rolling back to .*/lr-0.1_rung-0.run/checkpoints/step-000000000020' lin.sweep/lr-0.1_rung-1.log
+	[ "$(digests lin.sweep)" = "$(digests quiet.sweep)" ]
+	[ "$(tail -n 1 out | jq -c '[.state, .pruned, .done, .failed]')" = '["done",2,1,0]' ]
+	none_left "$T"
+}
+
+@test "asha: a sweep that is killed in rungs without a checkpoint begins these again" {
+	write_cluster 100
+	sweep "${ASHA[@]}" --output quiet.sweep --json >/dev/null
+	background ps-ctl sweep lin.json "${ASHA[@]}" --set quota_pushes=4 --json
+	RUN=$T/lin.sweep/lr-0.001_rung-0.run
+	wait_for 60 step_is_past 1
+	kill -9 "$pid"
+	finish
+	wait_for 20 none_left "$T"
+	background ps-ctl sweep lin.json "${ASHA[@]}" --set quota_pushes=4 --json
+	for lr in 0.001 0.01 0.1; do let_run_go "lr-${lr}_rung-0"; done
+	RUN=$T/lin.sweep/lr-0.1_rung-1.run
+	wait_for 60 step_is_past 21
+	kill -9 "$pid"
+	finish
+	wait_for 20 none_left "$T"
+	[ ! -e lin.sweep/lr-0.1_rung-1.run/checkpoints/step-* ]
+	background ps-ctl sweep lin.json "${ASHA[@]}" --set quota_pushes=4 --json
+	let_run_go lr-0.1_rung-1 20
+	let_run_go lr-0.1_rung-2 60
+	finish
+	[ "$status" -eq 0 ]
+	[ "$(digests lin.sweep)" = "$(digests quiet.sweep)" ]
+	none_left "$T"
+}

@@ -24,6 +24,9 @@
 /* How long runs may take to write a checkpoint and end after a signal, before they are killed. */
 #define STOP_GRACE (60 * NSEC_PER_SEC)
 
+/* How often each process of a rung is restarted, and the rung itself, as is the default with checkpoints. */
+#define RUNG_RESTARTS "3"
+
 struct work {
 	struct sweep s;
 	const struct sweep_options *o;
@@ -182,8 +185,11 @@ static enum err_code start_point(struct work *w, struct point *p, struct err *e)
 	char *begin = sweep_point_begin(&w->s, p);
 	char *ctl = path_join(w->bin, "ps-ctl"), *file = sweep_point_path(&w->s, p, ".json"),
 	     *log = sweep_point_path(&w->s, p, ".log");
+	/* The last rung writes no checkpoint of its own, but it can begin again with that of the rung
+	 * before it. */
 	char *argv[] = { ctl, (char[]){ "run" }, file, (char[]){ "--json" }, (char[]){ "--resume" },
-		begin, NULL };
+		begin, w->s.ladder.rungs > 1 ? (char[]){ "--max-restarts" } : NULL,
+		(char[]){ RUNG_RESTARTS }, NULL };
 	struct launch_spec spec = { .id = p->id,
 		.argv = argv,
 		.log_path = log,

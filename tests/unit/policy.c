@@ -403,6 +403,21 @@ static bool wants_rollback_after(enum run run, const struct happening *events, s
 	return wants;
 }
 
+/* As wants_rollback_after: may it begin again? */
+static bool may_begin_again_after(const struct happening *events, size_t n)
+{
+	struct one_case c = { .run = ONE };
+	char actions[400];
+	struct policy p;
+	bool may;
+
+	memcpy(c.event, events, n * sizeof *events);
+	run_case(&p, &c, actions, sizeof actions);
+	may = policy_may_begin_again(&p);
+	policy_release(&p);
+	return may;
+}
+
 static void check_rollbacks(void)
 {
 	static const struct happening lost[] = { AT(101, "data lost") },
@@ -411,6 +426,9 @@ static void check_rollbacks(void)
 		                              OF(102, "asked", 2), AT(103, "failed") },
 	                              signalled[] = { AT(101, "data lost"), AT(102, "signal") },
 	                              stopped[] = { AT(101, "data lost"), AT(102, "stop") },
+	                              early[] = { OF(101, "killed", 0) },
+	                              again[] = { AT(101, "running"), OF(102, "killed", 0),
+		                              AT(103, "reset"), OF(104, "killed", 0) },
 	                              often[] = { AT(101, "roll back"), AT(101, "roll back"),
 		                              AT(101, "roll back"), AT(102, "data lost") };
 
@@ -421,6 +439,10 @@ static void check_rollbacks(void)
 	ok(!wants_rollback_after(ONE, signalled, 2), "a signal ends the run");
 	ok(!wants_rollback_after(ONE, stopped, 2), "ps-ctl stop ends the run");
 	ok(!wants_rollback_after(ONE, often, 4), "at most max_restarts roll-backs");
+	ok(may_begin_again_after(server, 2), "a job that has run may begin again");
+	ok(!may_begin_again_after(early, 1) && !may_begin_again_after(again, 4),
+	    "not one whose server ends before the job runs, also after a roll-back");
+	ok(!may_begin_again_after(worker, 4), "nor one that wants no roll-back");
 	ok(!wants_rollback_after(NO_JOB, server, 2), "without a job there is nothing to roll back");
 }
 

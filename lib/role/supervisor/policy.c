@@ -96,6 +96,11 @@ bool policy_wants_rollback(const struct policy *p)
 	    (p->data_lost || by_server);
 }
 
+bool policy_may_begin_again(const struct policy *p)
+{
+	return policy_wants_rollback(p) && p->ran;
+}
+
 int policy_exit_code(const struct policy *p, enum policy_state state, bool saved, bool complete)
 {
 	switch (state) {
@@ -410,7 +415,7 @@ static void reset_policy(struct policy *p, int64_t now)
 	p->job = POLICY_JOB_FORMING;
 	p->answered = now;
 	p->workers = 0;
-	p->data_lost = p->failed = false;
+	p->data_lost = p->failed = p->ran = false;
 	p->cause = POLICY_NOBODY;
 	p->code = 0;
 	p->lost_since = p->alone_since = 0;
@@ -436,6 +441,7 @@ void policy_on_event(struct policy *p, const struct policy_event *ev, struct pol
 		p->answered = ev->now;
 		p->workers = ev->workers;
 		p->data_lost = ev->data_lost;
+		p->ran |= ev->job == POLICY_JOB_RUNNING;
 		break;
 	case POLICY_CHECK_RESTARTS:
 		start_due_processes(p, ev->now, out);

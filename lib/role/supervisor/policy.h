@@ -129,6 +129,7 @@ struct policy {
 	int64_t answered; /* when */
 	int64_t workers;  /* that are in the cluster */
 	bool data_lost;
+	bool ran; /* the job has run since the processes were started */
 
 	/* Past events that decide how the run ends. */
 	unsigned signals; /* of those that end the run */
@@ -243,6 +244,9 @@ size_t policy_count_alive(const struct policy *p, enum policy_role role);
  * the end of a server, so that a checkpoint can mend it?  Not after a signal, ps-ctl stop or
  * max_restarts roll-backs. */
 bool policy_wants_rollback(const struct policy *p);
+/* May a run that wants a roll-back, and has written no checkpoint, begin again? Only if the job has run:
+ * the reason why a process ended before that would come again. */
+bool policy_may_begin_again(const struct policy *p);
 /* The exit code of a run in the foreground that ended in this state.  saved: a checkpoint was taken
  * after the signal, from which --resume auto continues (75, by which schedulers requeue).  complete:
  * the model and its checkpoints are where they should be. */

@@ -18,6 +18,7 @@
 #include "core/mem.h"
 #include "core/signals.h"
 #include "rundir/control.h"
+#include "data/data_log.h"
 #include "supervisor/members.h"
 #include "supervisor/remote.h"
 #include "supervisor/rendezvous.h"
@@ -764,24 +765,40 @@ static bool start_generation(struct supervisor *s)
 	return true;
 }
 
+/* Chooses from what the run is started again, as s->resume: its newest checkpoint. Before it has written
+ * one, the run begins again as it began, with the checkpoint of another run or without one. That is not
+ * possible with a stream, whose events may be gone. */
+static bool choose_roll_back(struct supervisor *s, char **from)
+{
+	char *checkpoints = rundir_path(s->dir, "checkpoints");
+	const struct conf_strs *data = &s->conf->job.data;
+	bool is_stream = data->n && data_log_is(data->item[0]);
+	enum err_code rc = ckpt_newest(checkpoints, note_damaged_checkpoint, s, from, NULL);
+
+	free(checkpoints);
+	if (rc != ERR_NOTFOUND)
+		return rc == ERR_OK;
+	*from = s->resume ? mem_strdup(s->resume) : NULL;
+	return policy_may_begin_again(&s->policy) && (!is_stream || *from);
+}
+
 bool supervisor_roll_back(struct supervisor *s)
 {
-	char *checkpoints, *path = NULL;
+	char *path = NULL;
 
 	if (!policy_wants_rollback(&s->policy))
 		return false;
-	checkpoints = rundir_path(s->dir, "checkpoints");
-	if (ckpt_newest(checkpoints, note_damaged_checkpoint, s, &path, NULL) != ERR_OK)
-		path = NULL;
-	free(checkpoints);
-	if (!path)
+	if (!choose_roll_back(s, &path)) {
+		free(path);
 		return false;
+	}
 	handle_event(s, (struct policy_event){ .kind = POLICY_ROLL_BACK });
 	progress_say(&s->progress, "%s; rolling back to %s (rollback %lld of %lld)",
 	    s->reason[0]    ? s->reason
 	        : s->status ? s->status->reason
 	                    : "a server is lost",
-	    path, (long long)s->policy.rollbacks, (long long)s->policy.max_restarts);
+	    path ? path : "the beginning", (long long)s->policy.rollbacks,
+	    (long long)s->policy.max_restarts);
 	free(s->resume);
 	s->resume = path;
 	end_generation(s);

@@ -124,6 +124,25 @@ job() {
 	[[ $output == *expired* ]]
 }
 
+@test "an invitation that cannot be written admits nobody" {
+	job invite asp
+	begin invite.json
+	touch taken.join
+	before=$(cat "$RUN/keys/authorized_keys")
+	for role in worker monitor; do
+		run -1 --separate-stderr ps-ctl invite -C "$RUN" --role $role -o taken.join
+		[ "$stderr" = "ps-ctl: taken.join exists already and is not overwritten; move it away first" ]
+		run -1 ps-ctl invite -C "$RUN" --role $role -o nowhere/w.join
+		run -1 --separate-stderr bash -c "ps-ctl invite -C '$RUN' --role $role >/dev/full"
+		[ "$stderr" = "ps-ctl: cannot write to standard output: No space left on device" ]
+	done
+	[ "$(cat "$RUN/keys/authorized_keys")" = "$before" ]
+	# The name of a monitor is known, so that its token can be revoked.
+	name=$(ps-ctl invite -C "$RUN" --role monitor | jq -r .name)
+	run -0 key revoke "$name"
+	[ "$(cat "$RUN/keys/authorized_keys")" = "$before" ]
+}
+
 @test "a new secret of the cluster: who is there goes on, the old one holds for its grace and no longer" {
 	job renew asp
 	begin renew.json

@@ -2,10 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rundir/control.h"
 #include "auth/authfile.h"
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/json.h"
 #include "ctl.h"
 #include "rundir/rundir.h"
@@ -43,21 +45,41 @@ static void warn_loopback(const json_t *join)
 		    data);
 }
 
-static enum err_code request_join(const struct options *o, const char *dir, json_t **join,
+/* Sends one request.  Steals the reference to body. */
+static enum err_code post_request(const char *dir, const char *path, json_t *body, json_t **answer,
     struct err *e)
 {
 	struct http_client *client = NULL;
-	json_t *body = json_pack("{s:s}", "role", o->role);
 	enum err_code rc = control_connect(dir, &client, e);
 
-	if (o->name)
-		json_object_set_new(body, "name", json_string(o->name));
 	if (rc == ERR_OK)
-		rc = http_call(client, "POST", "/v1/invite", body, 10 * NSEC_PER_SEC, NULL, join,
-		    e);
+		rc = http_call(client, "POST", path, body, 10 * NSEC_PER_SEC, NULL, answer, e);
 	http_client_free(client);
 	json_decref(body);
 	return rc;
+}
+
+static enum err_code request_join(const struct options *o, const char *dir, json_t **join,
+    struct err *e)
+{
+	json_t *body = json_pack("{s:s}", "role", o->role);
+
+	if (o->name)
+		json_object_set_new(body, "name", json_string(o->name));
+	return post_request(dir, "/v1/invite", body, join, e);
+}
+
+/* Revokes the key of a join file that could not be written: nobody can use it, and a part of it may
+ * have been read. */
+static void revoke_unwritten_key(const json_t *join, const char *dir)
+{
+	const char *name = json_str(join, "name", "");
+	json_t *answer = NULL;
+	struct err e = { 0 };
+
+	if (post_request(dir, "/v1/keys/revoke", json_pack("{s:s}", "name", name), &answer, &e))
+		fprintf(stderr, "ps-ctl: the new key %s is not revoked: %s\n", name, e.msg);
+	json_decref(answer);
 }
 
 /* A join file is one line of JSON with a secret key: a file is created for its owner only, and
@@ -74,12 +96,12 @@ static enum err_code write_join_file(void *options, const char *dir, struct err 
 		return rc;
 	text = json_text(join);
 	buf_printf(&line, "%s\n", text);
-	if (o->file)
-		rc = authfile_create(o->file, line.data, line.len, e);
-	else
-		fputs((char *)line.data, stdout);
+	rc = o->file ? authfile_create(o->file, line.data, line.len, e)
+	             : file_write_all(STDOUT_FILENO, line.data, line.len, e);
 	if (rc == ERR_OK)
 		warn_loopback(join);
+	else
+		revoke_unwritten_key(join, dir);
 	free(text);
 	buf_release(&line);
 	json_decref(join);

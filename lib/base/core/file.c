@@ -26,7 +26,8 @@ enum err_code file_write_all(int fd, const void *data, size_t n, struct err *e)
 		if (k < 0 && errno == EINTR)
 			continue;
 		if (k < 0)
-			return err_sys(e, ERR_IO, "cannot write");
+			return err_sys(e, ERR_IO, "cannot write%s",
+			    fd == STDOUT_FILENO ? " to standard output" : "");
 		p += k;
 		n -= (size_t)k;
 	}

@@ -276,7 +276,7 @@ static enum err_code invite_new(struct coordinator *coordinator, enum role role,
 	if (!rc)
 		rc = server_reload(coordinator->server, e);
 	if (!rc)
-		*out = entry.is_token ? json_pack("{s:s}", "token", token)
+		*out = entry.is_token ? json_pack("{s:s, s:s}", "name", name, "token", token)
 		                      : join_file(coordinator, role, name, &pair);
 	key_pair_wipe(&pair);
 	return rc;

@@ -89,3 +89,20 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 	finish
 	none_left "$T"
 }
+
+@test "a run that a signal ends before its coordinator answers is stopped, and says by what" {
+	write_cluster 1
+	# Programs are started from the directory of ps-ctl.
+	mkdir bin
+	cp "$(command -v ps-ctl)" bin
+	printf '#!/bin/sh\nexec sleep 60\n' | tee bin/ps-serve >bin/ps-work
+	chmod +x bin/*
+	background bin/ps-ctl run lin
+	RUN=$T/lin.run
+	wait_for 10 test -s "$RUN/server-0.pid"
+	kill -TERM "$pid"
+	finish
+	[ "$status" -eq 143 ]
+	[ "$(cat out)" = "stopped (SIGTERM)" ]
+	! grep failed err
+}

@@ -71,7 +71,10 @@ json_t *run_end_result(struct supervisor *s)
 		    NULL);
 	if (!result)
 		result = run_result_of_status(cluster_status_document(s->status),
-		    s->status ? s->status->state : "failed", s->status ? s->status->reason : NULL);
+		    s->status                                          ? s->status->state
+		        : s->policy.stopping || s->policy.first_signal ? "stopped"
+		                                                       : "failed",
+		    s->status ? s->status->reason : NULL);
 	if (s->policy.failed) {
 		run_result_set_state(result, "failed", s->reason);
 	} else if (!result_has_state(result, "done") && !result_has_state(result, "failed")) {

@@ -181,6 +181,9 @@ one_checkpoint() {
 	run -78 --separate-stderr ps-ctl run lin --resume auto --set lr=0.1 --set epochs=0 --set steps=$((step + 10))
 	[[ $stderr == *"other values of job.lr"* || $stderr == *"other values of "*job.lr* ]]
 	[[ $stderr =~ --resume\ (/[^\;]*)\; ]]
+	# A key that only one of them gives is named, too.
+	run -78 ps-ctl run lin --resume auto --set l2=0
+	[[ $output == *"other values of job.l2: "* ]]
 	ps-ctl run lin --resume "${BASH_REMATCH[1]}" --set lr=0.1 --set epochs=0 --set steps=$((step + 10)) --json |
 		jq -e ".steps == $((step + 10))"
 	# Without a checkpoint there is no such way.

@@ -195,22 +195,44 @@ static bool may_change_on_resume(const char *key)
 	    strcmp(key, "init_from") == 0;
 }
 
-/* Append the keys whose values differ: "servers, job.lr". */
-static void list_different_keys(const char *prefix, const json_t *a, const json_t *b,
-    struct buf *out)
+/* Add the names in list a that list b lacks. */
+static void add_missing_names(const json_t *a, const json_t *b, json_t *names)
+{
+	const json_t *x, *y;
+	size_t i, k;
+
+	json_array_foreach(a, i, x) {
+		json_array_foreach(b, k, y)
+			if (json_equal(x, y))
+				break;
+		if (k == json_array_size(b))
+			json_object_set_new(names, json_string_value(x), json_true());
+	}
+}
+
+/* Add the names of the keys whose values differ, "servers" or "job.lr", as members of names.  The
+ * lists by_default name keys that only one of the configurations leaves to the model or its rule. */
+static void add_different_keys(const char *prefix, const json_t *a, const json_t *b, json_t *names)
 {
 	const char *key;
 	json_t *x;
 
 	json_object_foreach((json_t *)a, key, x) {
 		const json_t *y = json_object_get(b, key);
+		char *name;
 
 		if (json_equal(x, y) || may_change_on_resume(key))
 			continue;
-		if (json_is_object(x) && json_is_object(y))
-			list_different_keys("job.", x, y, out);
-		else
-			buf_printf(out, "%s%s%s", out->len ? ", " : "", prefix, key);
+		if (json_is_object(x) && json_is_object(y)) {
+			add_different_keys("job.", x, y, names);
+		} else if (json_is_array(x) && strcmp(key, "by_default") == 0) {
+			add_missing_names(x, y, names);
+			add_missing_names(y, x, names);
+		} else {
+			name = mem_printf("%s%s", prefix, key);
+			json_object_set_new(names, name, json_true());
+			free(name);
+		}
 	}
 }
 
@@ -218,16 +240,21 @@ static enum err_code check_same_config(const struct conf *c, const char *dir, st
 {
 	char *path = rundir_path(dir, "cluster.json");
 	json_t *there = json_parse_file(path, 1 << 20, e), *ours = conf_to_json(c);
+	json_t *names = json_object(), *named;
 	struct buf keys = BUF_INIT;
+	const char *name;
 	enum err_code rc = there ? ERR_OK : e->code;
 
 	if (there) {
-		list_different_keys("", ours, there, &keys);
+		add_different_keys("", ours, there, names);
+		json_object_foreach(names, name, named)
+			buf_printf(&keys, "%s%s", keys.len ? ", " : "", name);
 		if (keys.len)
 			rc = err_set(e, ERR_CONFIG, "%s was run with other values of %s", dir,
 			    (char *)keys.data);
 	}
 	buf_release(&keys);
+	json_decref(names);
 	json_decref(there);
 	json_decref(ours);
 	free(path);

@@ -280,6 +280,47 @@ accuracy_of() {
 	[[ "$output" == *'warning: the labels "Yes" and "yes" are different classes; correct the file if they should be the same'* ]]
 }
 
+@test "init writes no file that cannot be run" {
+	people 1 300 >train.csv
+	run -2 ps-ctl init --data train.csv --model auto nowhere
+	[[ $output == *'no model "auto"; this version has linear, '* ]]
+	run -4 ps-ctl init --data gone.csv nowhere
+	[ "$output" = "ps-ctl: cannot open \"$PWD/gone.csv\": No such file or directory" ]
+	run -78 ps-ctl init --data train.csv --eval gone.csv nowhere
+	[ "$output" = "ps-ctl: --eval: no such file \"$PWD/gone.csv\"" ]
+	cp train.csv $'caf\xe9.csv'
+	run -78 ps-ctl init --data $'caf\xe9.csv' nowhere
+	[[ $output == *"its name is not UTF-8; rename it, or make a link"* ]]
+	[ ! -e nowhere ]
+	ps-ctl init --data train.csv
+	[ -z "$(tail -c 1 cluster.json | tr -d '\n')" ]
+	run -78 ps-ctl run cluster --set data=$'caf\xe9.csv'
+	[[ $output == *"job.data: must be UTF-8 "* ]]
+}
+
+@test "init knows a table of ratings by the names of its columns" {
+	awk 'BEGIN {
+		srand(5)
+		print "stars,userId,movie,timestamp"
+		for (i = 0; i < 3000; i++) {
+			u = int(rand() * 30); m = int(rand() * 40)
+			print 1 + (u + m) % 5 ",u" u ",Film " m "," 1000 + i
+		}
+	}' >stars.csv
+	run -0 ps-ctl init --data stars.csv --eval stars.csv stars
+	[[ $output == 'ratings: columns "userId", "movie" and "stars"; to read a table instead, add ?format=csv to the path'* ]]
+	[ "$(jq -r .job.model stars/cluster.json)" = mf ]
+	ps-ctl run stars/cluster --json 2>/dev/null | tail -n 1 | jq -e '.eval.examples == 3000 and .eval.rmse < 1.2'
+	# Not with a model that does not read them, with an option of tables, or with more columns.
+	ps-ctl init --data stars.csv --model softmax table
+	ps-ctl init --data 'stars.csv?label=stars' label
+	sed 's/^/x,/; 1s/^x/genre/' stars.csv >genres.csv
+	ps-ctl init --data genres.csv genres
+	[ "$(jq -r .job.model table/cluster.json label/cluster.json genres/cluster.json | xargs)" = "softmax softmax linear" ]
+	# Evaluation data of a table are one, too, for a model that reads tables as ratings.
+	ps-ctl run label/cluster --set model=mf --set eval=stars.csv --json | tail -n 1 | jq -e '.eval.examples == 3000'
+}
+
 @test "init looks at a glob, at bytes, and not at a pipe" {
 	people 1 1000 >mon.csv
 	people 2 500 >tue.csv

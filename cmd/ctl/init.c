@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/utf8.h"
 #include "ctl.h"
 #include "data/data_uri.h"
 #include "init_data.h"
@@ -40,6 +41,8 @@ static enum err_code write_new_file(const char *path, const char *text, struct e
 	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot write %s", path);
 	rc = file_write_all(fd, text, strlen(text), e);
+	if (rc != ERR_OK)
+		err_prefix(e, "%s", path);
 	if (close(fd) != 0 && rc == ERR_OK)
 		rc = err_sys(e, ERR_IO, "cannot write %s", path);
 	if (rc != ERR_OK)
@@ -193,26 +196,48 @@ static char *path_from(const char *dir, const char *path)
 	return whole;
 }
 
+/* A cluster file is UTF-8, and so are the paths in it.  path may be NULL. */
+static enum err_code check_encoding(const char *path, struct err *e)
+{
+	if (!path || utf8_is_clean(path, strlen(path)))
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG,
+	    "%s: a cluster file cannot name it, because its name is not UTF-8; rename it, or make a "
+	    "link with another name",
+	    path);
+}
+
+/* Makes the text of the cluster file by looking at the data.  NULL, with an error. */
+static char *data_template(const struct options *o, const char *dir, struct err *e)
+{
+	char *data = path_from(dir, o->data), *eval = path_from(dir, o->eval), *text = NULL;
+
+	if (!check_encoding(data, e) && !check_encoding(eval, e) &&
+	    (!eval || !conf_path_check("--eval", eval, e)))
+		text = init_data_template(data, eval, o->model, e);
+	free(data);
+	free(eval);
+	return text;
+}
+
 static int run_init(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct err e = { 0 };
 	enum err_code rc;
 	int nargs, code;
-	char *text, *data, *eval;
+	char *text;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (o.eval && !o.data)
 		return ctl_report_misuse(self, "--eval requires --data");
-	data = path_from(nargs > 0 ? argv[1] : NULL, o.data);
-	eval = path_from(nargs > 0 ? argv[1] : NULL, o.eval);
-	text = o.data ? init_data_template(data, eval, o.model, &e)
+	if (o.model && conf_model_check(o.model, &e) != ERR_OK)
+		return ctl_report_misuse(self, "%s", e.msg);
+	text = o.data ? data_template(&o, nargs > 0 ? argv[1] : NULL, &e)
 	              : conf_template(o.model ? o.model : "mlp", &e);
-	free(data);
-	free(eval);
 	if (!text)
-		return o.data ? ctl_fail(&e) : ctl_report_misuse(self, "%s", e.msg);
+		return ctl_fail(&e);
 	rc = init_directory(nargs > 0 ? argv[1] : ".", text, &e);
 	free(text);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);

@@ -41,6 +41,7 @@ struct look {
 	char *path;        /* with options, to which those that are chosen are added */
 	struct dataset *d; /* the first lines, without labels */
 	double rows;       /* of the whole file, estimated */
+	bool rates;        /* tables may be ratings: no option names the model */
 };
 
 /* ---- reading ---- */
@@ -172,7 +173,7 @@ static void add_option(struct look *l, const char *key, const char *value)
 
 /* The options that the path gives already. */
 struct given {
-	bool label, scale, categories, ignored;
+	bool label, scale, categories, ignored, format;
 };
 
 static struct given options_given(const char *path)
@@ -184,7 +185,7 @@ static struct given options_given(const char *path)
 	if (data_uri_parse(path, &file, &o, NULL))
 		return g;
 	g = (struct given){ o.label != NULL, o.scale != NULL, o.categories != NULL,
-		o.ignore || o.id };
+		o.ignore || o.id, o.format != NULL };
 	free(file);
 	data_uri_release(&o);
 	return g;
@@ -319,6 +320,53 @@ static void choose_columns(struct look *l, const struct given *g)
 	buf_release(&categories);
 }
 
+/* The column with one of these names, which end with NULL; NO_COLUMN: there is none. */
+#define NO_COLUMN SIZE_MAX
+static size_t find_named(const struct data_schema *s, const char *const *names)
+{
+	for (; s->named && *names; names++)
+		for (size_t i = 0; i < s->ncolumns; i++)
+			if (strcasecmp(s->column[i].name, *names) == 0)
+				return i;
+	return NO_COLUMN;
+}
+
+/* Is it a table of ratings, which has columns of the usual names, and at most one more, as the time?
+ * Then adds the options that make it one. */
+static bool choose_ratings(struct look *l)
+{
+	static const char *const names[3][12] = {
+		{ "user", "user_id", "userid", "reviewer", "reviewer_id", "reviewerid", "customer",
+		    "customer_id", "customerid", NULL },
+		{ "item", "item_id", "itemid", "movie", "movie_id", "movieid", "book", "book_id",
+		    "product", "product_id", "productid", NULL },
+		{ "rating", "ratings", "stars", "score", NULL },
+	};
+	static const char *const option[3] = { "user", "item", "rating" };
+	const struct data_schema *s = l->d->schema;
+	size_t at[3];
+
+	for (int k = 0; k < 3; k++)
+		if ((at[k] = find_named(s, names[k])) == NO_COLUMN || s->ncolumns > 4)
+			return false;
+	fprintf(stderr,
+	    "ratings: columns \"%s\", \"%s\" and \"%s\"; to read a table instead, add "
+	    "?format=csv to the path\n",
+	    s->column[at[0]].name, s->column[at[1]].name, s->column[at[2]].name);
+	for (int k = 0; k < 3; k++)
+		add_option(l, option[k], s->column[at[k]].name);
+	return true;
+}
+
+static enum err_code look_at_ratings(struct look *l, struct err *e)
+{
+	static const struct data_want any = { .any = true };
+
+	dataset_free(l->d);
+	l->d = load_first_lines(l->path, &any, &l->rows, e);
+	return l->d ? ERR_OK : e->code;
+}
+
 /* Looks at the columns of a table of CSV or JSON Lines, and adds options to the path. */
 static enum err_code look_at_columns(struct look *l, struct err *e)
 {
@@ -334,6 +382,8 @@ static enum err_code look_at_columns(struct look *l, struct err *e)
 		return e->code;
 	dataset_free(l->d);
 	l->d = with.d;
+	if (l->rates && !g.label && !g.format && !strcmp(l->d->format, "CSV") && choose_ratings(l))
+		return look_at_ratings(l, e);
 	if (!g.label && !strcmp(l->d->format, "CSV"))
 		choose_label(l);
 	if (g.label != options_given(l->path).label) {
@@ -434,13 +484,24 @@ static void set_batch(json_t *job, const struct look *l)
 		json_object_set_new(job, "batch", json_integer((json_int_t)batch));
 }
 
+/* The path of evaluation data, to be freed.  Files of ratings have no schema that tells their columns,
+ * so the options that were added to the path of the training data are added here, too. */
+static char *eval_path(const struct look *l, const char *data, const char *eval)
+{
+	const char *added = l->path + strlen(data);
+
+	if (strcmp(l->d->format, "ratings") != 0 || !*added || strchr(eval, '?'))
+		return mem_strdup(eval);
+	return mem_printf("%s?%s", eval, added + 1);
+}
+
 char *init_data_template(const char *data, const char *eval, const char *model, struct err *e)
 {
 	const struct model_info *info = model ? model_info_find(model) : NULL;
 	const struct data_want any = { .any = true, .tables = info ? info->reads : NULL };
-	struct look l = { .path = mem_strdup(data) };
+	struct look l = { .path = mem_strdup(data), .rates = !model };
 	const char *fits = NULL;
-	char *text = NULL;
+	char *text = NULL, *dump, *path;
 	json_t *job;
 
 	*e = (struct err){ 0 };
@@ -450,11 +511,15 @@ char *init_data_template(const char *data, const char *eval, const char *model, 
 	if (fits) {
 		fits = model ? model : fits;
 		job = json_pack("{s:s, s:s}", "model", fits, "data", l.path);
-		if (eval)
-			json_object_set_new(job, "eval", json_string(eval));
+		path = eval ? eval_path(&l, data, eval) : NULL;
+		if (path)
+			json_object_set_new(job, "eval", json_string(path));
+		free(path);
 		set_batch(job, &l);
 		job = json_pack("{s:i, s:i, s:o}", "servers", 1, "workers", 2, "job", job);
-		text = json_dumps(job, JSON_INDENT(8) | JSON_REAL_PRECISION(6));
+		dump = json_dumps(job, JSON_INDENT(8) | JSON_REAL_PRECISION(6));
+		text = mem_printf("%s\n", dump);
+		free(dump);
 		json_decref(job);
 	}
 	dataset_free(l.d);

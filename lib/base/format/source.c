@@ -271,7 +271,8 @@ enum err_code source_open(const char *path, struct source **out, struct err *e)
 
 	*out = NULL;
 	if (fd < 0)
-		return err_sys(e, ERR_IO, "cannot open \"%s\"", path);
+		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open \"%s\"",
+		    path);
 	if (fstat(fd, &st) != 0)
 		st = (struct stat){ 0 };
 	if (S_ISDIR(st.st_mode)) {

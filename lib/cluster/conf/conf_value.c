@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/num.h"
+#include "core/utf8.h"
 #include "format/uri.h"
 
 static void store_value(const struct conf_key *k, struct conf *c, const union conf_value *v)
@@ -38,6 +39,9 @@ enum err_code conf_value_parse(const struct conf_key *k, const char *text, const
 	json_t *list;
 	enum err_code rc;
 
+	if (!utf8_is_clean(text, strlen(text)))
+		return err_set(e, ERR_CONFIG,
+		    "%s: must be UTF-8 without control characters, as a cluster file", k->path);
 	if (conf_type_ops(k->type)->accepts & CONF_JSON_ARRAY) {
 		list = conf_list_parse(k, text, e);
 		rc = list ? conf_value_read(k, list, dir, c, e) : ERR_CONFIG;

@@ -156,7 +156,8 @@ static enum err_code choose_reader(struct stream *s, const struct data_options *
 	if (o->format && find_format_named(o->format, out))
 		return ERR_OK;
 	rc = guess_reader(s, table, out, e);
-	if (!rc && tables && readers[*out] == &data_reader_csv && !options_describe_table(o))
+	if (!rc && tables && !table && readers[*out] == &data_reader_csv &&
+	    !options_describe_table(o))
 		find_format_named(tables, out);
 	return rc;
 }

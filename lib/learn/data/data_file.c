@@ -88,7 +88,8 @@ static enum err_code open_local_part(const struct data_file *f, uint64_t begin, 
 
 	*out = NULL;
 	if (fd < 0)
-		return err_sys(e, ERR_IO, "cannot open %s", f->name);
+		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open %s",
+		    f->name);
 	rc = check_unchanged(f, fd, e);
 	if (rc) {
 		close(fd);
@@ -119,7 +120,8 @@ static enum err_code open_local(struct data_file *f, bool *fit, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	if (fd < 0)
-		return err_sys(e, ERR_IO, "cannot open %s", f->name);
+		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open %s",
+		    f->name);
 	*fit = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 	if (*fit) {
 		f->size = (uint64_t)st.st_size;

@@ -127,6 +127,22 @@ preloaded() {
 	says "^fail servers: server-2 is lost: it was on .* \(pid $was\).*; .*start it again: ps-serve" --quick
 }
 
+@test "lost worker; a run whose supervisor was killed" {
+	job lost
+	begin lost.json
+	wait_for 20 step_is_past 20
+	was=$(cat "$RUN/worker-1.pid")
+	kill -9 "$was"
+	says "^warn workers: worker-1 is lost: it was on .* \(pid $was\); the job continues with 1 of 2 workers; .*; ps-ctl scale workers=2 starts another one" --quick
+	run -0 ps-ctl scale -C "$RUN" workers=2
+	run -0 doctor -C "$RUN" --quick
+	[[ $output != *"is lost"* ]]
+	kill -9 "$(sed -n 1p "$RUN/lock")"
+	wait_for 10 none_left "$T"
+	run -0 doctor -C "$RUN"
+	[[ ${lines[0]} == "warn result: the last run has no result: it was killed"*"; ps-ctl start FILE --resume auto continues it "* ]]
+}
+
 @test "slow worker" {
 	job slow
 	serve slow.json
@@ -281,6 +297,9 @@ preloaded() {
 	run -4 doctor -C nowhere.run
 	run -1 doctor late.json --set batch=0
 	[[ ${lines[0]} == "fail config: "*batch*"; ps-ctl show KEY"* ]]
+	echo '{ "job": { "model": "linear", "data": 7 } }' >seven.json
+	run -1 doctor seven.json
+	[[ ${lines[0]} == "fail data: "*"must be a path or a list of paths, got 7; ps-ctl show data describes the key" ]]
 }
 
 @test "what the supervisor is starting is not advised to be started" {
@@ -293,7 +312,7 @@ preloaded() {
 	wait_for 20 state_is forming
 	wait_for 20 eval '[ "$(status .servers)" = 1 ]'
 	run ps-ctl doctor -C "$RUN"
-	[[ $output != *"start it: ps-work"* ]]
+	[[ $output != *"start it: ps-work"* && $output != *"fail "* ]]
 	kill "$pid"
 	finish
 }

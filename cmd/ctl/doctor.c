@@ -166,10 +166,12 @@ static int examine_file(struct doctor *d, const struct options *o, const char *f
 		return ctl_fail(&e);
 	if (rc) {
 		bool data = strstr(e.msg, "job.data: ") || strstr(e.msg, "job.eval: ");
+		bool missing = strstr(e.msg, "no such file") || strstr(e.msg, "no file matches");
 
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, data ? "data" : "config", file,
-		    data ? "put the data there, or set its path: --set data=PATH"
-		         : "ps-ctl show KEY describes a key",
+		    data && missing ? "put the data there, or set its path: --set data=PATH"
+		        : data      ? "ps-ctl show data describes the key"
+		                    : "ps-ctl show KEY describes a key",
 		    "%s", e.msg);
 		return 0;
 	}

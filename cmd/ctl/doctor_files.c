@@ -175,6 +175,15 @@ static uint64_t estimate_checkpoint_size(const struct doctor *d, const char *dir
 	return size;
 }
 
+static const char *remedy_of_write_error(int error)
+{
+	return error == ENOSPC || error == EDQUOT
+	    ? "free some space there, or choose another directory: df -h shows the free space"
+	    : error == EACCES || error == EPERM
+	    ? "choose another directory, or let this user write there: ls -ld shows its mode"
+	    : "choose another directory";
+}
+
 /* Reports a directory in which nothing can be written.  Tries it with a file that has no name. */
 static bool check_dir_is_writable(struct doctor *d, const char *dir)
 {
@@ -187,8 +196,7 @@ static bool check_dir_is_writable(struct doctor *d, const char *dir)
 	full = !other && write(fd, "", 1) != 1;
 	if (other || full)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir,
-		    "free some space there, or choose another directory: df -h shows the free space",
-		    "cannot write to %s: %s", dir, strerror(errno));
+		    remedy_of_write_error(errno), "cannot write to %s: %s", dir, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return !other && !full;

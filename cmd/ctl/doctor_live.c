@@ -82,6 +82,25 @@ static void check_lost_server(struct doctor *d, const json_t *row)
 	free(said);
 }
 
+/* The job goes on without a lost worker, so this is a warning. */
+static void check_lost_worker(struct doctor *d, const json_t *row, const json_t *status)
+{
+	const char *id = json_str(row, "id", "?");
+	int64_t here = json_int(status, "workers", 0),
+	        wanted = json_int(status, "workers_wanted", 0);
+	char remedy[100];
+
+	if (strcmp(json_str(row, "state", ""), "lost") != 0)
+		return;
+	snprintf(remedy, sizeof remedy,
+	    "ps-ctl logs shows how it ended; ps-ctl scale workers=%lld starts another one",
+	    (long long)wanted);
+	doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "workers", id, remedy,
+	    "%s is lost: it was on %s (pid %lld); the job continues with %lld of %lld workers", id,
+	    json_str(row, "host", "?"), (long long)json_int(row, "pid", 0), (long long)here,
+	    (long long)wanted);
+}
+
 static bool is_loopback_address(const char *addr)
 {
 	return strncmp(addr, "127.", 4) == 0 || strncmp(addr, "localhost:", 10) == 0 ||
@@ -161,6 +180,7 @@ static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 		const char *who = json_str(row, "id", "?"), *whom = json_str(row, "for", "?"),
 		           *because = json_str(row, "because", "");
 		bool slow = strcmp(who, "everybody") == 0, coming = is_starting(d, whom, because);
+		bool fine = coming || strstr(json_str(row, "remedy", ""), "no action is needed");
 		const char *remedy = coming ? "ps-ctl has started it: wait, or see ps-ctl logs"
 		                            : json_str(row, "remedy", "");
 		char text[900];
@@ -173,7 +193,7 @@ static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 			snprintf(text, sizeof text, "%s waits for %s: %s", who, whom, because);
 			doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, whom, text);
 		} else if (forming || slow || seconds >= WAIT_WARN)
-			doctor_add_finding(d, forming && !coming ? DOCTOR_FAIL : DOCTOR_WARN,
+			doctor_add_finding(d, forming && !fine ? DOCTOR_FAIL : DOCTOR_WARN,
 			    DOCTOR_PLAIN, slow ? "slow" : "waits", whom, remedy,
 			    "%s waits for %s (%.1f s): %s", who, whom, seconds, because);
 	}
@@ -229,8 +249,10 @@ static void check_reported_processes(struct doctor *d, const json_t *status, con
 		check_memory_of_servers(d, servers, i);
 		check_refused_sessions(d, row);
 	}
-	json_array_foreach(workers, i, row)
+	json_array_foreach(workers, i, row) {
 		check_member_process(d, row, status, 0);
+		check_lost_worker(d, row, status);
+	}
 	json_array_foreach(relays, i, row)
 		check_member_process(d, row, status, json_array_size(workers));
 	doctor_add_ok(d, "clock", "all clocks are within %.0f s", SKEW_WARN);

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/buf.h"
 #include "core/file.h"
@@ -55,6 +56,10 @@ static bool report_result(struct doctor *d, enum doctor_level level)
 		    "the last run failed before it was ready");
 	else if (result && *json_str(result, "unsaved", ""))
 		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir, json_str(result, "unsaved", ""));
+	else if (!result && access(d->dir, R_OK | X_OK) == 0)
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "result", d->dir,
+		    "ps-ctl start FILE --resume auto continues it from its newest checkpoint",
+		    "the last run has no result: it was killed, or had no supervisor");
 	else if (result)
 		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "result", d->dir, "",
 		    "the last run is %s", json_str(result, "state", "?"));

@@ -131,8 +131,12 @@ static void describe_large_values(const struct worker *w, char *said, size_t n)
 	*said = 0;
 	for (size_t i = 0; x && i < count; i++)
 		most = fmax(most, fabs((double)x[i]));
-	for (size_t i = 0; w->batch.y && i < w->batch.rows * w->batch.targets; i++)
-		most = fmax(most, fabs((double)w->batch.y[i]));
+	for (size_t i = 0; d && w->batch.y && i < w->batch.rows * w->batch.targets; i++) {
+		struct target_scaling s = dataset_target_scaling(d, i % w->batch.targets);
+		double y = (double)w->batch.y[i];
+
+		most = fmax(most, fabs(s.factor > 0 ? (y - s.shift) * s.factor : y));
+	}
 	if (!d || d->numbered || most < SUSPICIOUS)
 		return;
 	snprintf(said, n,

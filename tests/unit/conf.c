@@ -467,6 +467,8 @@ static void test_unknown(void)
 	ok(refused("{\"job\": {\"optimiser\": \"sgd\"}}",
 	       "job.optimiser: no such key; did you mean \"job.optimizer\"?"),
 	    "a typo in the job");
+	ok(refused("{\"jobs\": {}}", "jobs: no such key; did you mean \"job\"?"),
+	    "a typo in the name of the group");
 	ok(refused("{\"qqqqqqqq\": 2}", "qqqqqqqq: no such key"), "nothing near");
 	ok(refused(JOB(", \"lr\": 2 }, \"by_default\": [\"job.lr\"], \"threads\": { "),
 	       "by_default: no such key"),

@@ -83,7 +83,7 @@ static const char *key_leaf_name(const struct conf_key *k)
 
 const struct conf_key *conf_key_find(const char *name, struct err *e)
 {
-	const char *names[2 * NKEYS];
+	const char *names[2 * NKEYS + 1];
 	const char *near;
 
 	for (size_t i = 0; i < NKEYS; i++)
@@ -96,7 +96,8 @@ const struct conf_key *conf_key_find(const char *name, struct err *e)
 		names[i] = keys[i].path;
 		names[NKEYS + i] = key_leaf_name(&keys[i]);
 	}
-	near = suggest(name, names, 2 * NKEYS);
+	names[2 * NKEYS] = "job";
+	near = suggest(name, names, 2 * NKEYS + 1);
 	if (strcmp(name, "job") == 0)
 		err_set(e, ERR_CONFIG, "job: is a group of keys; set one of them, such as job.lr");
 	else if (near)

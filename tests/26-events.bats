@@ -35,8 +35,10 @@ in_order() {
 	[ "$(jq -r '.v, .kind, .event' <<<"$output" | tr '\n' ' ')" = "1 event worker_done " ]
 	run -0 events -f
 	[[ ${lines[-1]} == *" the job is done" ]]
-	run -0 events no_such_kind
+	run -0 events worker_lost
 	[ -z "$output" ]
+	run -2 events worker_done worker_los
+	[[ $output == *'unknown kind of event "worker_los"; did you mean "worker_lost"?'* ]]
 	rm "$RUN/events.jsonl"
 	run -4 events
 	[[ $output == *events.jsonl* ]]

@@ -262,7 +262,7 @@ static bool report_verified(const struct checkpoint_options *o, struct ckpt_entr
 		json_print_event("checkpoint", line);
 		json_decref(line);
 	} else if (c->whole) {
-		printf("step %llu: whole, %s, model %s\n", (unsigned long long)c->step, size, hex);
+		printf("step %llu: whole, %sB, model %s\n", (unsigned long long)c->step, size, hex);
 	} else {
 		printf("step %llu: damaged: %s\n", (unsigned long long)c->step, c->why);
 	}

@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/plain.h"
+#include "core/suggest.h"
 #include "ctl.h"
 #include "rundir/rundir.h"
 
@@ -152,12 +153,39 @@ static enum err_code show_events(void *options, const char *dir, struct err *e)
 	return rc == ERR_OK && o->follow && rundir_is_alive(dir, NULL) ? follow_events(&s, e) : rc;
 }
 
+/* Returns 0, or the exit code after reporting a word that is no kind of event. */
+static int check_kinds(const struct ctl_cmd *self, char **word, int n)
+{
+	static const char *const kinds[] = {
+#define EVENT(kind) #kind,
+#include "coord/event.def"
+#undef EVENT
+	};
+	const size_t nkinds = sizeof kinds / sizeof *kinds;
+
+	for (int i = 0; i < n; i++) {
+		const char *near = suggest(word[i], kinds, nkinds);
+		size_t k = 0;
+
+		while (k < nkinds && strcmp(kinds[k], word[i]) != 0)
+			k++;
+		if (k == nkinds)
+			return ctl_report_misuse(self, "unknown kind of event \"%.80s\"%s%s%s",
+			    word[i], near ? "; did you mean \"" : "", near ? near : "",
+			    near ? "\"?" : "; ps-http(7) lists them");
+	}
+	return 0;
+}
+
 static int run_events(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .lines = -1 };
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	code = check_kinds(self, argv + 1, nargs);
+	if (code)
 		return code;
 	o.kinds = argv + 1;
 	o.nkinds = nargs;

@@ -109,7 +109,8 @@ static json_t *parse_targets(const struct ctl_cmd *self, char **word, int n)
 		if ((strncmp(word[i], "servers=", 8) != 0 &&
 		        strncmp(word[i], "workers=", 8) != 0) ||
 		    !num_int(is + 1, 1, 65535, &value)) {
-			ctl_report_misuse(self, "\"%s\": must be servers=N or workers=N", word[i]);
+			ctl_report_misuse(self,
+			    "\"%s\": must be servers=N or workers=N, with N from 1 on", word[i]);
 			json_decref(body);
 			return NULL;
 		}

@@ -10,8 +10,9 @@
 #include "data/data_num.h"
 #include "data/data_row.h"
 
-#define MINUS      "\xe2\x88\x92" /* of typesetters, U+2212 */
-#define NUMBER_MAX 64u            /* bytes of a number, at most */
+#define MINUS       "\xe2\x88\x92" /* of typesetters, U+2212 */
+#define NUMBER_MAX  64u            /* bytes of a number, at most */
+#define MISSING_MAX 4u             /* bytes of a mark for a missing number, at most */
 /* Words among numbers are categories when each comes so often, on average, and there is one for so many
  * numbers at least. */
 #define WORDS_REPEAT 3u
@@ -35,6 +36,8 @@ bool data_form_is_missing(const char *cell)
 	static const char *const mark[] = { "", "?", "NA", "N/A", "n.a.", "#N/A", "<NA>", "nan",
 		"NaT", "null", "\\N", "none", "-", "--", "." };
 
+	if (strnlen(cell, MISSING_MAX + 1) > MISSING_MAX)
+		return false;
 	for (size_t i = 0; i < sizeof mark / sizeof mark[0]; i++)
 		if (strcasecmp(cell, mark[i]) == 0)
 			return true;
@@ -52,8 +55,11 @@ static size_t mark_length(const char *p)
 		"CNY", "INR", "CAD", "AUD", "NZD", "SEK", "NOK", "DKK", "PLN", "CZK", "BRL", "MXN",
 		"ZAR" };
 
+	/* Nearly all numbers are plain, so this is what most calls return. */
+	if (*p == '\0' || data_is_digit(*p))
+		return 0;
 	for (size_t i = 0; i < sizeof mark / sizeof mark[0]; i++)
-		if (strncmp(p, mark[i], strlen(mark[i])) == 0)
+		if (*p == *mark[i] && strncmp(p, mark[i], strlen(mark[i])) == 0)
 			return strlen(mark[i]);
 	return 0;
 }
@@ -73,14 +79,18 @@ static size_t group_length(const char *p, char decimal)
 	if (*p == (decimal == ',' ? '.' : ','))
 		return 1;
 	for (size_t i = 0; i < sizeof blank / sizeof blank[0]; i++)
-		if (strncmp(p, blank[i], strlen(blank[i])) == 0)
+		if (*p == *blank[i] && strncmp(p, blank[i], strlen(blank[i])) == 0)
 			return strlen(blank[i]);
 	return 0;
 }
 
 static size_t digits_at(const char *p)
 {
-	return strspn(p, "0123456789");
+	size_t n = 0;
+
+	while (data_is_digit(p[n]))
+		n++;
+	return n;
 }
 
 /* Copies the whole digits at *p without the signs that group them, of which each has three digits
@@ -118,7 +128,7 @@ static bool take_marked(const char *p, char decimal, double *out)
 		plain[n++] = '-';
 	} else if (*p == '-' || *p == '+') {
 		plain[n++] = *p++;
-	} else if (strncmp(p, MINUS, strlen(MINUS)) == 0) {
+	} else if (*p == *MINUS && strncmp(p, MINUS, strlen(MINUS)) == 0) {
 		plain[n++] = '-';
 		p += strlen(MINUS);
 	}

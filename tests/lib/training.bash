@@ -57,10 +57,12 @@ res() {
 	jq -r "$1" <<<"$RESULT"
 }
 
-# compare FILTER OPERATOR NUMBER
+# compare FILTER OPERATOR NUMBER: FILTER may be an expression of jq; NUMBER may be an expression of numbers.
 compare() {
-	jq -e "$1 $2 $3" <<<"$RESULT" >/dev/null || {
-		echo "$1 is $(res "$1"), not $2 $3; $RESULT"
+	local value
+	value=$(res "$1")
+	[[ $value =~ ^-?[0-9] ]] && awk "BEGIN { exit !($value $2 ($3)) }" || {
+		echo "$1 is $value, not $2 $3; $RESULT"
 		return 1
 	}
 }

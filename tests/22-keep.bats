@@ -17,7 +17,7 @@ is_saved() {
 	[ -n "$checkpoint" ]
 	ps-ctl -C "$checkpoint" export all >of-checkpoint
 	cmp of-checkpoint lin.run/model.safetensors
-	ps-ctl run lin --resume "$checkpoint" --set name=again --set steps=1000000000 --set epochs=0 2>again.err &
+	ps-ctl run lin --resume "$checkpoint" --set name=again --set steps=1000000000 --set epochs=0 --set quota_pushes=200 2>again.err &
 	pids+=("$!")
 	local again=$!
 	wait_for 20 grep -q 'resuming from' again.run/server-0.log

@@ -87,7 +87,7 @@ sparse() {
 	for sync in bsp asp; do
 		sparse '"lease": "1s",'
 		# Nobody can be asked for steps meanwhile, but full speed shows in the processor's time.
-		begin sparse.json --set sync=$sync --set workers=3 --set quota_pushes=0
+		begin sparse.json --set sync=$sync --set workers=3 $([ $sync = asp ] || echo --set quota_pushes=0)
 		wait_for 20 step_is_past 50
 		asleep=("$(supervisor)")
 		kill -STOP "${asleep[@]}"
@@ -156,8 +156,8 @@ sparse() {
 @test "of two coordinators in one run directory the later one goes on, the earlier one ends" {
 	write_csv train.csv
 	cat >lin.json <<-END
-	{ "servers": 2, "workers": 2, "replicas": 2,
-	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "epochs": 100000000, "batch": 16, "lr": 0.1 } }
+	{ $(paced $ENDLESS) "servers": 2, "workers": 2, "replicas": 2,
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.1 } }
 	END
 	begin lin.json
 	wait_for 20 state_is running

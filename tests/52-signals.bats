@@ -76,7 +76,7 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 }
 
 @test "a sweep does not end by a signal without a meaning" {
-	write_cluster 100000000
+	endless
 	background ps-ctl sweep lin --grid lr=0.1,0.2
 	wait_for 30 eval 'RUN=$(ls -d lin.sweep/*.run | head -n 1) && step_is_past 20'
 	for sig in USR1 USR2 ALRM XCPU; do

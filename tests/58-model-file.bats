@@ -132,7 +132,7 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 @test "a checkpoint, a run directory and a file are named in the same way" {
 	people 1 400 >train.csv
 	echo '{ "servers": 2, "workers": 1, "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "train.csv?scale=standard", "epochs": 4, "batch": 20 } }' >job.json
-	ps-ctl start job --set epochs=1000000 2>/dev/null
+	ps-ctl start job --set epochs=1000000 --set quota_pushes=400 2>/dev/null
 	ps-ctl wait --for step=50
 	ps-ctl stop 2>/dev/null
 	ps-work predict -C job.run train.csv >want 2>/dev/null
@@ -219,12 +219,12 @@ named() {
 	done
 	grep -q 'parsed data: read from' old.run/worker-[01].log
 	# In a checkpoint, and in the job that resumes from it.
-	ps-ctl start old --set epochs=0 --set steps=1000000 2>/dev/null
+	ps-ctl start old --set epochs=0 --set steps=1000000 --set quota_pushes=400 2>/dev/null
 	ps-ctl wait -C old.run --for step=20
 	ps-ctl stop -C old.run >/dev/null 2>&1
 	from=$(find old.run/checkpoints -name 'step-*' | sort | tail -n 1)
 	named -C "$from" | diff want -
-	ps-ctl start old --resume "$from" --set epochs=0 --set steps=1000000 2>/dev/null
+	ps-ctl start old --resume "$from" --set epochs=0 --set steps=1000000 --set quota_pushes=400 2>/dev/null
 	ps-ctl wait -C old.run --for "step=$((10#${from##*-} + 5))"
 	named -C old.run | diff want -
 	ps-ctl stop -C old.run --discard >/dev/null 2>&1

@@ -91,13 +91,13 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 	[ "$(jq -c '.facts.schema.columns[1].values' about)" = '["Aden","Bern","Cork","Lima","Oslo","Paris","Rome"]' ]
 	[ "$(jq -c '.facts.schema.columns[1].places' about)" = '[4,5,6,0,1,2,3]' ]
 	# A worker that comes later, and a resumed run, read the data in the same way.
-	ps-ctl start wed --init-from tue.run --set epochs=0 --set steps=1000000 --set workers=1:3 2>/dev/null
+	ps-ctl start wed --init-from tue.run --set epochs=0 --set steps=1000000 --set quota_pushes=400 --set workers=1:3 2>/dev/null
 	ps-ctl wait -C wed.run --for step=50
 	ps-ctl scale -C wed.run workers=3
 	ps-ctl wait -C wed.run --for workers=3
 	ps-ctl stop -C wed.run >/dev/null 2>&1
 	from=$(find wed.run/checkpoints -name 'step-*' | sort | tail -n 1)
-	ps-ctl start wed --resume "$from" --set epochs=0 --set steps=1000000 --set workers=1 --set data=tue.csv 2>/dev/null
+	ps-ctl start wed --resume "$from" --set epochs=0 --set steps=1000000 --set quota_pushes=400 --set workers=1 --set data=tue.csv 2>/dev/null
 	ps-ctl wait -C wed.run --for "step=$((10#${from##*-} + 20))"
 	[ "$(values wed.run | wc -l)" -eq 9 ]
 	ps-ctl stop -C wed.run --discard >/dev/null 2>&1
@@ -137,7 +137,7 @@ for name in sorted(glob.glob(sys.argv[1] + "/server-*.state.safetensors")):
 print(round(total, 3))
 END
 	}
-	ps-ctl start day2 --init-from day1.run --set epochs=0 --set steps=1000000 2>/dev/null
+	ps-ctl start day2 --init-from day1.run --set epochs=0 --set steps=1000000 --set quota_pushes=400 2>/dev/null
 	[ "$(state day2.run/checkpoints/step-000000000000)" = "$(state day1.run/checkpoints/step-*)" ]
 	ps-ctl stop -C day2.run --discard >/dev/null 2>&1
 	# Another rule begins anew.
@@ -158,7 +158,7 @@ older() {
 	cp mon.csv tue.csv
 	job mon 1
 	job tue 1
-	ps-ctl start mon --set epochs=0 --set steps=10000000 2>/dev/null
+	ps-ctl start mon --set epochs=0 --set steps=10000000 --set quota_pushes=400 2>/dev/null
 	ps-ctl wait -C mon.run --for step=20
 	ps-ctl checkpoint -C mon.run >/dev/null
 	ps-ctl stop -C mon.run >/dev/null
@@ -168,7 +168,7 @@ older() {
 	ps-ctl -C mon.run checkpoint verify
 	step=$((10#${at##*step-}))
 	for from in auto "step=$step" "$PWD/$at"; do
-		run --separate-stderr ps-ctl run mon --set epochs=0 --set steps=10000000 --resume "$from"
+		run --separate-stderr ps-ctl run mon --set epochs=0 --set steps=10000000 --set quota_pushes=400 --resume "$from"
 		[ "$status" -ne 0 ]
 		[[ $stderr == *"has the optimizer state of adagrad as an older version of pskit writes it"*"--init-from"* ]]
 	done

@@ -349,7 +349,7 @@ sys.stdout.buffer.write(struct.pack(">HBBI", 0, 8, 1, 3000) + bytes(i % 10 for i
 @test "a living model scores a table without labels, whose columns are in another order" {
 	people 1 2000 >train.csv
 	ps-ctl init --data train.csv
-	ps-ctl start cluster --set epochs=0 --set steps=1000000 >/dev/null
+	ps-ctl start cluster --set epochs=0 --set steps=1000000 --set quota_pushes=400 >/dev/null
 	ps-ctl wait -C cluster.run --for step=100 --timeout 60s
 	ps-ctl checkpoint -C cluster.run >/dev/null
 	for of in cluster.run cluster.run/checkpoints/step-*; do

@@ -123,7 +123,7 @@ by() {
 }
 
 @test "prefetch: the same bits, also with two copies and a server that is killed" {
-	det=(--set deterministic=true --set on_worker_loss=wait:10m --set steps=500)
+	det=(--set deterministic=true --set on_worker_loss=wait:10m --set steps=200)
 	by raw "${det[@]}"
 	digest=$(res .model_digest)
 	by raw "${det[@]}" --set prefetch=true --set servers=3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""A hostile peer: usage hostile.py RUN CASE.  Exits with 0 when the server reacted as it must; the
+"""A hostile peer: usage hostile.py RUN CASE [ATTEMPTS].  Exits with 0 when the server reacted as it must; the
 bats file checks the model and the process afterwards."""
 
 import base64
@@ -99,7 +99,7 @@ def case_payload():
         raw = send_push(s)
         s.sock.sendall(flip_bit(raw, random.Random(i).randrange(80 * 8, len(raw) * 8)))
         must_close(s.sock, f"payload flip {i}")
-    run_in_processes(10000, harm)
+    run_in_processes(int(sys.argv[3]), harm)
 
 
 def case_order():

@@ -63,7 +63,7 @@ for name, part in (("wide.csv", slice(0, cut)), ("test.csv", slice(cut, n))):
 }
 
 @test "a job of model, data and eval learns columns of any scale as well as scikit-learn" {
-	/usr/bin/python3 -c 'import sklearn' 2>/dev/null || skip "python3-sklearn is not installed"
+	has_module sklearn || skip "python3-sklearn is not installed"
 	wide_scales 4000 11
 	theirs=$(/usr/bin/python3 -c '
 import numpy as np

@@ -6,12 +6,26 @@ bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
 
+# Most scripts run in forks of one process that has imported torch.
+setup_file() {
+	export PYTHONPATH=$BATS_TEST_DIRNAME/../contrib/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+	has_module torch || return 0
+	export FORK="/usr/bin/python3 $BATS_TEST_DIRNAME/lib/torch_fork.py"
+	$FORK serve "$BATS_FILE_TMPDIR/torch" 3>&- &
+	export FORKS=$!
+	FORK+=" $BATS_FILE_TMPDIR/torch"
+	wait_for 60 test -S "$BATS_FILE_TMPDIR/torch"
+}
+
+teardown_file() {
+	[ -z "${FORKS-}" ] || kill "$FORKS"
+}
+
 setup() {
 	setup_training
-	/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed (make deps-torch)"
+	has_module torch || skip "python3-torch is not installed (make deps-torch)"
 	[ -z "${PS_SANITIZED:-}" ] || skip "a sanitizer must be loaded first"
-	ROOT=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
-	export PYTHONPATH=$ROOT/contrib/python PSKIT_LIBRARY=$BIN/libpskit.so.0 PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+	export PSKIT_LIBRARY=$BIN/libpskit.so.0
 	cp "$BATS_TEST_DIRNAME/lib/torch_calls.py" "$BATS_TEST_DIRNAME/lib/torch_alone.py" .
 	RUN=$T/exec.run
 }
@@ -24,7 +38,7 @@ teardown() {
 trains() {
 	local words=$1
 	shift
-	RESULT=$(ps-ctl run --exec "/usr/bin/python3 torch_calls.py $words" --set workers=2 --json "$@" 2>stderr | tail -n 1)
+	RESULT=$(ps-ctl run --exec "$FORK torch_calls.py $words" --set workers=2 --json "$@" 2>stderr | tail -n 1)
 	cat exec.run/worker-*.log
 	[ "$(res .state)" = done ] || {
 		cat stderr
@@ -36,7 +50,7 @@ trains() {
 	# Of the same examples, so that the mean is the same gradient.
 	for rule in nesterov amsgrad groups adamw; do
 		trains "same $rule" >log
-		/usr/bin/python3 torch_alone.py $rule "$RUN/model.safetensors"
+		$FORK torch_alone.py $rule "$RUN/model.safetensors"
 	done
 	has .steps 20
 	[ "$(grep "^\[" log | sort -u | wc -l)" -eq 1 ]

@@ -206,6 +206,11 @@ jq() {
 	END { if (asked) exit close(other) != 0 }' "${@:2}"
 }
 
+# has_module NAME: true if Debian's Python has this module, which need not be imported for that: torch takes a second.
+has_module() {
+	/usr/bin/python3 -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec(sys.argv[1]))' "$1" 2>/dev/null
+}
+
 # The member .$1 of the last line of stdin.
 field() {
 	tail -n 1 | jq -r ".$1"

@@ -31,7 +31,7 @@ need_fashion() {
 }
 
 need_numpy() {
-	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "python3-numpy is not installed"
+	has_module numpy || skip "python3-numpy is not installed"
 }
 
 # train FILE [ps-ctl run options]: run it; the result is in $RESULT.  Prints the logs when the run

@@ -298,6 +298,22 @@ accuracy_of() {
 	[[ $output == *"job.data: must be UTF-8 "* ]]
 }
 
+@test "init leaves out a column that counts the rows" {
+	awk 'BEGIN { print ",a,y"; for (i = 0; i < 300; i++) print i "," (i * 7) % 50 "," (i > 150 ? "yes" : "no") }' >pandas.csv
+	run -0 ps-ctl init --data pandas.csv pandas
+	[[ $output == *'ignored: column "", which counts the rows'* ]]
+	[ "$(ps-ctl run pandas/cluster --json 2>/dev/null | tail -n 1 | jq .state)" = '"done"' ]
+	[[ "$(ps-ctl -C pandas/cluster.run export w -o text 2>/dev/null)" == "w[0,0]"*"a" ]]
+	# A trend is a feature, and so is a column with a gap.
+	sed '1s/^/day/' pandas.csv >days.csv
+	sed '1s/^/id/; 50d' pandas.csv >gap.csv
+	for file in days gap; do
+		run -0 ps-ctl init --data $file.csv $file
+		[[ $output != *ignored* ]]
+	done
+	[[ $(ps-ctl init --data 'pandas.csv?ignore=a' given 2>&1) != *counts* ]]
+}
+
 @test "init knows a table of ratings by the names of its columns" {
 	awk 'BEGIN {
 		srand(5)

@@ -267,6 +267,24 @@ static double value_at(const struct dataset *d, size_t r, uint32_t feature)
 	return (double)NAN;
 }
 
+/* Does a column with a name of row numbers, or without a name, count the rows?  A model would learn the
+ * order of the file from it. */
+static bool counts_rows(const struct look *l, const struct data_column *c)
+{
+	static const char *const usual[] = { "", "id", "index", "row", "row_id", "rowid",
+		"unnamed: 0" };
+	bool named = false;
+
+	for (size_t k = 0; k < sizeof usual / sizeof usual[0]; k++)
+		named |= strcasecmp(c->name, usual[k]) == 0;
+	if (!named || c->kind != DATA_NUMBER || l->d->rows < NAMES_ROWS)
+		return false;
+	for (size_t r = 1; r < l->d->rows; r++)
+		if (value_at(l->d, r, c->first) != value_at(l->d, 0, c->first) + (double)r)
+			return false;
+	return true;
+}
+
 /* The number of different values of a column of numbers; 0: they are not few and whole. */
 static size_t count_codes(const struct look *l, const struct data_column *c)
 {
@@ -309,6 +327,10 @@ static void choose_columns(struct look *l, const struct given *g)
 			add_column(s, i, &ignore);
 			fprintf(stderr,
 			    "ignored: column \"%s\", which has a different text in almost every row\n",
+			    s->column[i].name);
+		} else if (!g->ignored && counts_rows(l, &s->column[i])) {
+			add_column(s, i, &ignore);
+			fprintf(stderr, "ignored: column \"%s\", which counts the rows\n",
 			    s->column[i].name);
 		}
 	}

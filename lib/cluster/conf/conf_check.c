@@ -520,7 +520,7 @@ static enum err_code check_validate(const struct conf_job *job, struct err *e)
 		return ERR_OK;
 	if (job->eval.n)
 		return err_set(e, ERR_CONFIG,
-		    "job.validate: job.eval names the evaluation data; leave one of them out, as by --set eval=none");
+		    "job.validate: job.eval names the evaluation data; leave one of them out, as by --set eval=");
 	if (find_stream(&job->data))
 		return err_set(e, ERR_CONFIG,
 		    "job.validate: cannot hold out a share of \"%s\", because it is a stream",

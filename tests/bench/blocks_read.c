@@ -44,7 +44,7 @@ static uint64_t read_epoch(const struct data_blocks *b, uint64_t epoch, uint64_t
 	struct err e;
 
 	group = fit < 1 ? 1 : fit > n ? n : (uint32_t)fit;
-	data_order(1, epoch, n, order);
+	data_order(1, epoch, n, 0, n, order);
 	for (uint32_t at = 0; at < n; at += group) {
 		struct data_chunks *c = data_chunks_new(b, order + at,
 		    n - at < group ? n - at : group, memory / 5 * 2, memory / 5 * 2);

@@ -27,7 +27,7 @@ static void gather(const struct dataset *d)
 	int64_t start;
 	double t;
 
-	data_order(1, 0, (uint32_t)d->rows, order);
+	data_order(1, 0, (uint32_t)d->rows, 0, (uint32_t)d->rows, order);
 	start = clock_now();
 	for (int epoch = 0; epoch < 3; epoch++) {
 		for (size_t i = 0; i + BATCH <= d->rows; i += BATCH) {

@@ -58,22 +58,21 @@ class Xoshiro:
         s[3] = rotl(s[3], 45)
         return out
 
-    def below(self, n):
-        skip = (1 << 64) % n
-        while True:
-            x = self.next()
-            if x >= skip:
-                return x % n
-
 
 def order(seed, epoch, n):
+    bits = max(10, (n - 1).bit_length())
     r = Xoshiro(mix(mix(seed) ^ epoch))
-    out = [0] * n
-    for i in range(n):
-        j = r.below(i + 1)
-        out[i] = out[j]
-        out[j] = i
-    return out
+    keys = [r.next() for _ in range(6)]
+
+    def example(x):
+        while True:
+            for k in keys:
+                x = (x ^ k) * (k >> 32 | 1) % (1 << bits)
+                x ^= x >> (bits + 1) // 2
+            if x < n:
+                return x
+
+    return [example(i) for i in range(n)]
 
 
 def batches(o):

@@ -357,23 +357,114 @@ static void test_gather_dense(void)
 	dataset_free(csv);
 }
 
+static bool is_permutation(const uint32_t *order, uint32_t n)
+{
+	uint8_t *seen = mem_array(n, 1);
+	bool good = true;
+
+	for (uint32_t i = 0; i < n; i++)
+		good = good && order[i] < n && !seen[order[i]]++;
+	free(seen);
+	return good;
+}
+
+/* How much more the batches differ in the number of examples of each tenth of the data than random
+ * samples without replacement do: the mean of chi squared for each degree of freedom. */
+static double batch_dispersion(uint32_t n, uint32_t batch, uint64_t epochs)
+{
+	uint32_t *order = mem_array(n, sizeof *order);
+	double sum = 0, expected = batch / 10.0;
+	uint64_t batches = 0;
+
+	for (uint64_t epoch = 0; epoch < epochs; epoch++) {
+		data_order(7, epoch, n, 0, n, order);
+		for (uint32_t at = 0; at + batch <= n; at += batch) {
+			unsigned count[10] = { 0 };
+
+			for (uint32_t i = at; i < at + batch; i++)
+				count[(uint64_t)order[i] * 10 / n]++;
+			for (int k = 0; k < 10; k++)
+				sum += (count[k] - expected) * (count[k] - expected) / expected;
+			batches++;
+		}
+	}
+	free(order);
+	return sum / 9 / (double)batches * (n - 1) / (n - batch);
+}
+
+/* The mean of chi squared, for each degree of freedom, of the tenths in which neighbours in the order
+ * lie. */
+static double pair_dispersion(uint32_t n, uint64_t epochs)
+{
+	uint32_t *order = mem_array(n, sizeof *order);
+	double sum = 0, expected = (n - 1) / 100.0;
+
+	for (uint64_t epoch = 0; epoch < epochs; epoch++) {
+		unsigned count[10][10] = { 0 };
+
+		data_order(9, epoch, n, 0, n, order);
+		for (uint32_t i = 0; i + 1 < n; i++)
+			count[(uint64_t)order[i] * 10 / n][(uint64_t)order[i + 1] * 10 / n]++;
+		for (int k = 0; k < 100; k++)
+			sum += (count[k / 10][k % 10] - expected) *
+			    (count[k / 10][k % 10] - expected) / expected;
+	}
+	free(order);
+	return sum / 81 / (double)epochs;
+}
+
+/* How often each position of few examples has each of them: the greatest difference to the mean, as
+ * a part of it. */
+static double place_bias(uint32_t n, uint64_t epochs)
+{
+	uint32_t *count = mem_array((size_t)n * n, sizeof *count), order[16];
+	double mean = (double)epochs / n, worst = 0;
+
+	for (uint64_t epoch = 0; epoch < epochs; epoch++) {
+		data_order(3, epoch, n, 0, n, order);
+		for (uint32_t i = 0; i < n; i++)
+			count[i * n + order[i]]++;
+	}
+	for (uint32_t i = 0; i < n * n; i++)
+		worst = fmax(worst, fabs(count[i] / mean - 1));
+	free(count);
+	return worst;
+}
+
 static void test_order(void)
 {
-	uint32_t a[100], b[100], c[100], seen[100] = { 0 };
+	/* The first numbers of the orders of 7 and 1500 examples in epoch 2 with seed 1, computed by
+	 * another program from the description in ps-consistency(7). */
+	static const uint32_t few[7] = { 3, 2, 1, 5, 0, 6, 4 },
+	                      many[7] = { 1261, 869, 367, 1201, 507, 175, 1301 };
+	static const uint32_t sizes[] = { 1, 2, 3, 1023, 1024, 1025, 60000, 65536, 65537 };
+	uint32_t a[1500], b[1500], *order = mem_array(65537, sizeof *order);
 	bool all = true;
 
-	data_order(1, 2, 100, a);
-	data_order(1, 2, 100, b);
-	data_order(2, 1, 100, c);
-	for (int i = 0; i < 100; i++)
-		seen[a[i] % 100]++;
-	for (int i = 0; i < 100; i++)
-		all = all && seen[i] == 1;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		data_order(1, i, sizes[i], 0, sizes[i], order);
+		all = all && is_permutation(order, sizes[i]);
+	}
+	free(order);
 	ok(all, "order: a permutation");
-	ok(memcmp(a, b, sizeof(a)) == 0 && memcmp(a, c, sizeof(a)) != 0,
-	    "order: of seed and epoch alone");
-	data_order(1, 3, 100, b);
-	ok(memcmp(a, b, sizeof(a)) != 0, "order: another one each epoch");
+	data_order(1, 2, 7, 0, 7, b);
+	data_order(1, 2, 1500, 0, 1500, a);
+	ok(memcmp(b, few, sizeof few) == 0 && memcmp(a, many, sizeof many) == 0,
+	    "order: as the manual describes it");
+	data_order(1, 2, 1500, 700, 1500, b);
+	all = memcmp(a + 700, b, 800 * sizeof *b) == 0;
+	data_order(1, 2, 1500, 0, 700, b);
+	ok(all && memcmp(a, b, 700 * sizeof *b) == 0, "order: the same in parts");
+	data_order(2, 1, 1500, 0, 1500, b);
+	ok(memcmp(a, b, sizeof a) != 0, "order: seed and epoch are not exchanged");
+	data_order(1, 3, 1500, 0, 1500, b);
+	ok(memcmp(a, b, sizeof a) != 0, "order: another one each epoch");
+	ok(fabs(batch_dispersion(60000, 64, 20) - 1) < 0.03 &&
+	        fabs(batch_dispersion(5000, 64, 200) - 1) < 0.03,
+	    "order: batches are random samples of the data");
+	ok(fabs(pair_dispersion(60000, 100) - 1) < 0.06, "order: neighbours are independent");
+	ok(place_bias(3, 20000) < 0.05 && place_bias(10, 40000) < 0.07,
+	    "order: few examples are at each place equally often");
 }
 
 int main(void)

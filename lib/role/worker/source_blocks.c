@@ -36,10 +36,9 @@ struct blocks_source {
 	const struct data_blocks *blocks;
 	const struct data_split *split; /* NULL: all blocks are units */
 	uint64_t seed, early, memory;
-	struct data_epoch_order order; /* of the blocks */
-	struct block_reader *reader;   /* NULL: nothing was read yet */
-	struct reading now, next;      /* the open range, and the prepared one */
-	struct chunk *chunk;           /* those that are held, in order */
+	struct block_reader *reader; /* NULL: nothing was read yet */
+	struct reading now, next;    /* the open range, and the prepared one */
+	struct chunk *chunk;         /* those that are held, in order */
 	size_t nchunks;
 	struct dataset *used;  /* the chunk that was dropped last, for its memory; NULL: none */
 	uint64_t read;         /* bytes of all chunks that were taken */
@@ -82,13 +81,14 @@ static enum err_code read_ahead(struct blocks_source *b, struct err *e)
 static void begin_reading_range(struct blocks_source *b, const struct source_range *r,
     struct reading *out)
 {
-	const uint32_t *order = data_epoch_order(&b->order, r->epoch) + r->begin;
 	bool early = r->epoch == 0 && r->begin < b->early * b->base.per_range;
 	size_t n = (size_t)(r->end - r->begin);
 	uint32_t *block = mem_array(n + 1, sizeof *block);
 
-	for (size_t i = 0; i < n; i++)
-		block[i] = b->split ? b->split->train[order[i]] : order[i];
+	data_order(b->seed, r->epoch, (uint32_t)b->base.units, (uint32_t)r->begin, (uint32_t)r->end,
+	    block);
+	for (size_t i = 0; b->split && i < n; i++)
+		block[i] = b->split->train[block[i]];
 	*out = (struct reading){ .range = *r,
 		.left = r->end - r->begin,
 		.chunks = data_chunks_new(b->blocks, block, n,
@@ -159,7 +159,7 @@ static enum err_code take_chunk(struct blocks_source *b, struct err *e)
 		return rc;
 	c.order = mem_array(c.examples->rows, sizeof *c.order);
 	data_order(rng_mix(b->seed ^ r->range.id) + b->taken, r->range.epoch,
-	    (uint32_t)c.examples->rows, c.order);
+	    (uint32_t)c.examples->rows, 0, (uint32_t)c.examples->rows, c.order);
 	b->taken++;
 	b->known += c.examples->rows;
 	b->chunk = mem_regrow(b->chunk, b->nchunks + 1, sizeof *b->chunk);
@@ -274,7 +274,6 @@ static void free_source_of_blocks(struct range_source *s)
 	stop_reading(b, &b->next);
 	block_reader_free(b->reader);
 	dataset_free(b->used);
-	data_epoch_order_release(&b->order);
 	batch_release(&b->piece);
 	free(b->chunk);
 	free(b);
@@ -307,6 +306,5 @@ struct range_source *source_blocks_new(const struct data_blocks *blocks,
 	b->seed = seed;
 	b->early = early;
 	b->memory = memory;
-	b->order = (struct data_epoch_order){ .seed = seed, .n = (uint32_t)b->base.units };
 	return &b->base;
 }

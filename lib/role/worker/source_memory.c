@@ -9,10 +9,10 @@
 struct memory_source {
 	struct range_source base;
 	const struct dataset *data;
-	struct data_epoch_order order;
+	uint64_t seed;                  /* of the order */
 	struct source_range range;      /* the open one */
 	const struct data_split *split; /* NULL: all examples are units */
-	uint32_t *row;                  /* examples of a batch, with a split */
+	uint32_t *row;                  /* examples of a batch */
 };
 
 static struct memory_source *memory_of(struct range_source *s)
@@ -66,16 +66,13 @@ static enum err_code deal_examples(struct range_source *s, uint64_t epoch, uint6
     uint64_t end, struct batch *b, struct err *e)
 {
 	struct memory_source *m = memory_of(s);
-	const uint32_t *unit = data_epoch_order(&m->order, epoch) + begin;
 
-	if (m->split) {
-		m->row = mem_regrow(m->row, end - begin, sizeof *m->row);
-		for (uint64_t i = 0; i < end - begin; i++)
-			m->row[i] = m->split->train[unit[i]];
-		unit = m->row;
-	}
+	m->row = mem_regrow(m->row, end - begin, sizeof *m->row);
+	data_order(m->seed, epoch, (uint32_t)s->units, (uint32_t)begin, (uint32_t)end, m->row);
+	for (uint64_t i = 0; m->split && i < end - begin; i++)
+		m->row[i] = m->split->train[m->row[i]];
 	b->epoch = epoch;
-	return data_gather(m->data, unit, end - begin, b, e);
+	return data_gather(m->data, m->row, end - begin, b, e);
 }
 
 static enum err_code deal_numbers(struct range_source *s, uint64_t epoch, uint64_t begin,
@@ -101,7 +98,6 @@ static void close_range_in_memory(struct range_source *s)
 
 static void free_source_in_memory(struct range_source *s)
 {
-	data_epoch_order_release(&memory_of(s)->order);
 	free(memory_of(s)->row);
 	free(s);
 }
@@ -142,7 +138,7 @@ struct range_source *source_memory_new(const struct dataset *d, const struct dat
 		.leases = &leases_of_ranges };
 	m->data = d;
 	m->split = split;
-	m->order = (struct data_epoch_order){ .seed = seed, .n = (uint32_t)units };
+	m->seed = seed;
 	return &m->base;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: ISC
-# Parsed data that are kept for the next start (job.cache, ps-work train --cache).
+# Parsed data that are kept for the next start, or shared while the run lasts (job.cache, ps-work train --cache).
 
 bats_require_minimum_version 1.5.0
 load lib/helper
@@ -143,7 +143,7 @@ said() {
 	[ "$(said 'cannot make the directory ".*/no/such/place": No such file')" -ge 2 ]
 	run ps-ctl run keep.json --set cache=train.svm
 	[ "$status" -eq 78 ]
-	[[ "$output" == *'job.cache: must be none or a directory, and "'*'train.svm" is a file'* ]]
+	[[ "$output" == *'job.cache: must be run, none or a directory, and "'*'train.svm" is a file'* ]]
 }
 
 @test "ps-work train --cache, instead of the cluster's" {
@@ -154,6 +154,25 @@ said() {
 	finish
 	[ "$(ls mine/*.parsed | wc -l)" -ge 1 ]
 	[ ! -e kept ]
+}
+
+@test "by default the workers of a run share parsed data, until it ends" {
+	train keep.json --set cache=none
+	want=$(res .model_digest)
+	train keep.json --set cache=run
+	has .model_digest "$want"
+	[ "$(said 'parsed data: kept as .*/keep.run/parsed/')" -eq 2 ]
+	[ "$(said 'parsed data: read from .*/keep.run/parsed/')" -eq 2 ]
+	[ ! -e keep.run/parsed ]
+	# A single worker shares nothing, and neither do workers that are told so.
+	train keep.json --set cache=run --set workers=1
+	[ "$(said 'parsed data')" -eq 0 ]
+	# Lines that are skipped are counted by each worker, so such data are not stored; no worker waits for
+	# another one that could not store them.
+	echo "no label" >>train.svm
+	train keep.json --set cache=run --set bad_lines=skip:1
+	[ "$(said 'parsed data: kept as .*')" -eq 1 ]
+	[ ! -e keep.run/parsed ]
 }
 
 @test "parsed blocks are kept and shared: the next epoch and the next start read them" {

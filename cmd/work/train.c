@@ -33,7 +33,7 @@ static const struct opt opts[] = {
 	    "with job.model custom: the program that computes its gradients; see ps-program(7)",
 	    NULL, 0, 0 },
 	{ "cache", 0, OPT_STR, offsetof(struct options, cache), "DIR",
-	    "keep parsed data in this directory, instead of job.cache (none: do not keep them)",
+	    "keep parsed data in this directory, instead of job.cache (run: for this run only; none: not at all)",
 	    NULL, 0, 0 },
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE",
 	    "the zone of this worker: it uses a relay of this zone", NULL, 0, 0 },

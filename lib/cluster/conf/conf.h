@@ -45,7 +45,7 @@ struct conf_job {
 	uint64_t data_memory;        /* bytes of training data in memory */
 	char *scale;                 /* as data_options.scale, for paths that do not have it */
 	char *bad_lines;             /* "fail" or "skip:N" (data/data_bad_lines.h) */
-	char *cache;                 /* "none", or an absolute path */
+	char *cache;                 /* "run", "none", or an absolute path */
 	char *loss;                  /* "auto", or as loss/loss.h reads it */
 	char *class_weight;          /* "none", "balanced" or a list (model/class_weight.h) */
 	struct conf_ints hidden;

@@ -574,7 +574,8 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG, "job.bad_lines: %s", why.msg);
 	if (rc == ERR_OK && stat(job->cache, &st) == 0 && !S_ISDIR(st.st_mode))
 		return err_set(e, ERR_CONFIG,
-		    "job.cache: must be none or a directory, and \"%s\" is a file", job->cache);
+		    "job.cache: must be run, none or a directory, and \"%s\" is a file",
+		    job->cache);
 	return rc;
 }
 

@@ -86,6 +86,8 @@ enum err_code rundir_find(const char *opt_C, char **path, struct err *e);
 
 /* The file of the initial parameters that a worker has sent. */
 #define RUNDIR_FIRST "first.safetensors"
+/* The directory in which the workers of this host share parsed data, while the cluster lives. */
+#define RUNDIR_PARSED "parsed"
 
 /* The path DIR/name, a fresh string: rundir_path(dir, "ctl.sock"). */
 char *rundir_path(const char *dir, const char *name);

@@ -247,13 +247,13 @@ static void await_close(int watch)
 }
 
 /* Locks the data for parsing. Returns the descriptor, or -1 when there is no lock, which only costs
- * double work. */
-static int lock_parse(const struct data_cache *c, const char *path)
+ * double work. *waited: another process had the lock before. */
+static int lock_parse(const struct data_cache *c, const char *path, bool *waited)
 {
 	int64_t end = clock_now() + PATIENCE;
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), watch;
-	bool said = false;
 
+	*waited = false;
 	if (fd < 0)
 		return -1;
 	watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -268,10 +268,10 @@ static int lock_parse(const struct data_cache *c, const char *path)
 			fd = -1;
 			break;
 		}
-		if (!said)
+		if (!*waited)
 			log_info(c->log,
 			    "waiting for another process that reads the same data (%s)", path);
-		said = true;
+		*waited = true;
 		await_close(watch);
 	}
 	if (watch >= 0)
@@ -363,12 +363,19 @@ static enum err_code load_or_parse(const struct data_cache *c, const struct data
 	     *lock = mem_printf("%s/%.*s.lock", c->dir, NAME_DIGITS, id->begin);
 	struct err why = { 0 };
 	enum err_code rc = load_stored(c, id, path, out, &why);
+	bool waited;
 	int fd = -1;
 
 	if (rc) {
-		fd = lock_parse(c, lock);
+		fd = lock_parse(c, lock, &waited);
 		if (fd >= 0)
 			rc = load_stored(c, id, path, out, &why);
+		/* If the process before could not store the data, this one will hardly do so: the others
+		 * need not wait for it. */
+		if (fd >= 0 && rc == ERR_NOTFOUND && waited) {
+			close(fd);
+			fd = -1;
+		}
 		if (rc && rc != ERR_NOTFOUND)
 			log_warn(c->log, "%s is unusable and is made again: %s", path, why.msg);
 		if (rc)
@@ -411,6 +418,11 @@ static void remove_directory(int at, const char *name)
 	if (d)
 		closedir(d);
 	unlinkat(at, name, AT_REMOVEDIR);
+}
+
+void data_cache_remove(const char *dir)
+{
+	remove_directory(AT_FDCWD, dir);
 }
 
 /* Removes the directories that were made for earlier states of the same files. */

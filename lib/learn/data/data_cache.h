@@ -40,4 +40,7 @@ struct data_cache_load {
 char *data_cache_directory(const struct data_cache *c, const struct data_cache_load *l,
     const char *suffix, char key[static DIGEST_HEX]);
 
+/* Removes the directory of a cache and its files. Processes that have mapped them keep their data. */
+void data_cache_remove(const char *dir);
+
 #endif

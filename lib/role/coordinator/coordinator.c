@@ -25,6 +25,7 @@
 #include "core/num.h"
 #include "core/mem.h"
 #include "core/utf8.h"
+#include "data/data_cache.h"
 #include "msg/cluster_status.h"
 #include "msg/manifest.h"
 #include "rundir/rundir.h"
@@ -626,6 +627,17 @@ static enum err_code coordinator_start(struct server *s, struct err *e)
 	return rc;
 }
 
+/* The workers of this host share parsed data only while the cluster lives (job.cache). */
+static void remove_parsed_data(const struct coordinator *coordinator)
+{
+	const char *run = coordinator->server->cfg.id->run_dir;
+	char *dir = run ? rundir_path(run, RUNDIR_PARSED) : NULL;
+
+	if (dir)
+		data_cache_remove(dir);
+	free(dir);
+}
+
 /* End the coordinator's own threads and the HTTP server. Sessions may still call afterwards. */
 static void coordinator_stop(struct coordinator *coordinator)
 {
@@ -655,6 +667,7 @@ static void coordinator_stop(struct coordinator *coordinator)
 	coordinator->http = NULL;
 	mutex_unlock(&coordinator->lock);
 	http_server_stop(http);
+	remove_parsed_data(coordinator);
 }
 
 /* Called after all I/O threads have ended, so that no other thread uses coordinator. */

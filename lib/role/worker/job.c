@@ -25,9 +25,28 @@
 /* Ranges that a worker trains on in an epoch, at least, so that workers end together. */
 #define RANGES_PER_WORKER 4u
 
+/* The caches of parsed data: of data in memory, and of blocks. */
+struct caches {
+	struct data_cache whole, blocks;
+};
+
 struct data_cache job_cache(const char *dir, struct log *log)
 {
-	return (struct data_cache){ strcmp(dir, "none") == 0 ? NULL : dir, log };
+	bool kept = strcmp(dir, "none") != 0 && strcmp(dir, "run") != 0;
+
+	return (struct data_cache){ kept ? dir : NULL, log };
+}
+
+/* Parsed data that serve this run only are stored if another worker may want them. Blocks are not: writing
+ * them costs more than a run saves that reads them a few times. */
+static struct caches choose_caches(const struct job *j, const struct job_source *from)
+{
+	const char *dir = from->cache ? from->cache : j->conf.job.cache;
+	struct data_cache kept = job_cache(dir, from->log), shared = kept;
+
+	if (strcmp(dir, "run") == 0 && j->conf.workers.max > 1)
+		shared.dir = from->shared;
+	return (struct caches){ .whole = shared, .blocks = kept };
 }
 
 /* The job takes d, and gives up what it had. */
@@ -316,8 +335,9 @@ static enum err_code find_only_stream(const char *const *path, size_t n, const c
 
 /* Reads the training data, or their head. */
 static enum err_code read_train(struct job *j, const struct job_source *from,
-    const struct data_want *want, const struct data_cache *cache, struct err *e)
+    const struct data_want *want, const struct caches *caches, struct err *e)
 {
+	const struct data_cache *cache = &caches->whole;
 	const struct conf_strs *paths = &j->conf.job.data;
 	struct dataset *d;
 	const char *stream;
@@ -334,7 +354,7 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	if (stream)
 		return open_stream(j, from, stream, want, cache->log, e);
 	/* A ranked set needs the observations of all blocks, but not the blocks. */
-	rc = from->trains || want->pairs ? open_blocks(j, from, want, cache, e) : ERR_OK;
+	rc = from->trains || want->pairs ? open_blocks(j, from, want, &caches->blocks, e) : ERR_OK;
 	if (rc || j->blocks)
 		return rc;
 	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item,
@@ -363,7 +383,7 @@ static enum err_code default_scaling_holds(const json_t *facts, bool *out, struc
 
 /* Loads the training data. When they are described (facts), no file is read. */
 static enum err_code load_train(struct job *j, const struct job_source *from,
-    const struct data_want *want, const struct data_cache *cache, struct err *e)
+    const struct data_want *want, const struct caches *caches, struct err *e)
 {
 	struct data_want extending = *want;
 	struct dataset *base = NULL;
@@ -378,7 +398,7 @@ static enum err_code load_train(struct job *j, const struct job_source *from,
 	if (!rc && from->facts && !(want->pairs && from->ranks))
 		rc = describe_train(j, from->facts, e);
 	else if (!rc)
-		rc = read_train(j, from, &extending, cache, e);
+		rc = read_train(j, from, &extending, caches, e);
 	dataset_free(base);
 	return rc;
 }
@@ -430,17 +450,17 @@ static void evaluate_held_out(struct job *j, struct log *log)
 
 /* Loads training and evaluation data. */
 static enum err_code load_data(struct job *j, const struct job_source *from,
-    const struct data_cache *cache, struct err *e)
+    const struct caches *caches, struct err *e)
 {
 	struct data_want want = job_want(&j->conf.job);
 	enum err_code rc;
 
 	want.bad = j->bad;
-	rc = load_train(j, from, &want, cache, e);
+	rc = load_train(j, from, &want, caches, e);
 	if (!rc && (j->split.held_out || j->ranked) && !from->no_eval)
-		evaluate_held_out(j, cache->log);
+		evaluate_held_out(j, from->log);
 	else if (!rc && j->conf.job.eval.n && !from->no_eval)
-		rc = open_eval(j, from, &want, cache, e);
+		rc = open_eval(j, from, &want, &caches->whole, e);
 	return rc;
 }
 
@@ -661,7 +681,7 @@ static enum err_code allow_bad_lines(struct job *j, struct log *log, struct err 
 enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out,
     struct err *e)
 {
-	struct data_cache kept;
+	struct caches caches;
 	enum err_code rc;
 
 	*out = (struct job){ 0 };
@@ -677,10 +697,10 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 		    out->conf.job.model);
 	if (!rc)
 		rc = allow_bad_lines(out, from->log, e);
-	kept = job_cache(from->cache ? from->cache : out->conf.job.cache, from->log);
+	caches = choose_caches(out, from);
 	if (!rc)
-		rc = is_custom(out) ? number_data(out, from, &kept, e)
-		                    : load_data(out, from, &kept, e);
+		rc = is_custom(out) ? number_data(out, from, &caches.whole, e)
+		                    : load_data(out, from, &caches, e);
 	if (!rc && !out->source)
 		out->source = source_memory_new(out->train, split_of(out),
 		    (uint64_t)out->conf.job.seed);

@@ -65,7 +65,10 @@ struct job_source {
 	const struct model_kind *const *models;
 	const char *const *data; /* paths instead of the configuration's; ndata 0: those */
 	size_t ndata;
-	const char *cache;  /* a directory for parsed data, or "none"; NULL: the configuration's */
+	/* a directory for parsed data, or a word of job.cache; NULL: the configuration's */
+	const char *cache;
+	/* the directory of this run in which its workers on this host share parsed data; NULL: none */
+	const char *shared;
 	const char *tables; /* of model custom, where the configuration names none; may be NULL */
 	/* settings for keys that the configuration leaves at their default; may be NULL */
 	const json_t *settings;
@@ -93,7 +96,8 @@ struct job_source {
  * data's readers; *out is empty then. */
 enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out,
     struct err *e);
-/* The cache of parsed data in directory `dir`, borrowed; "none": no cache. */
+/* The cache that keeps parsed data in directory `dir`, borrowed, for the next start; "none", or "run",
+ * where they are kept only while the job runs: no cache. */
 struct data_cache job_cache(const char *dir, struct log *log);
 /* Frees the contents of j. */
 void job_release(struct job *j);

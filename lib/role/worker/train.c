@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "msg/answer.h"
+#include "rundir/rundir.h"
 #include "wire/emulated_link.h"
 #include "worker/data_facts.h"
 #include "worker/residual_file.h"
@@ -526,10 +527,12 @@ static enum err_code load_job(struct worker *w, const json_t *config, struct err
 {
 	const struct train_config *cfg = w->cfg;
 	const struct job_head_hooks head = { w, agree_on_facts, is_interrupted };
+	char *shared = cfg->id->run_dir ? rundir_path(cfg->id->run_dir, RUNDIR_PARSED) : NULL;
 	struct job_source from = { .models = cfg->models,
 		.data = cfg->data,
 		.ndata = cfg->ndata,
 		.cache = cfg->cache,
+		.shared = shared,
 		.tables = cfg->tables,
 		.examples = cfg->examples,
 		.trains = true,
@@ -549,6 +552,7 @@ static enum err_code load_job(struct worker *w, const json_t *config, struct err
 	cfg->kind->prepare(w, &from);
 	if (!rc)
 		rc = job_load(config, &from, &w->job, e);
+	free(shared);
 	json_decref(facts);
 	json_decref(settings);
 	return rc ? rc : cfg->kind->start(w, e);

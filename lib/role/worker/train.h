@@ -34,8 +34,9 @@ struct train_config {
 	const char *first;
 	const char
 	    *exec; /* of worker_program: command that computes the gradients of model custom */
-	const char *cache; /* directory for parsed data, or "none"; NULL: the configuration's */
-	const char *zone;  /* availability zone; NULL: not given */
+	const char
+	    *cache; /* directory for parsed data, "run" or "none"; NULL: the configuration's */
+	const char *zone; /* availability zone; NULL: not given */
 	/* listening address or interfaces for other workers (via: allreduce); NULL: chosen */
 	const char *listen, *iface;
 	/* signals to block from the join on, when leaving needs care */

@@ -12,6 +12,7 @@
 #include "conf/conf_key.h"
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
+#include "core/clock.h"
 #include "model/model.h"
 #include "tap.h"
 
@@ -320,6 +321,15 @@ static void test_defaults_of_job(void)
 	    "small data are passed over more often");
 	ok(!conf_set(&c, "epochs=3", &e) && conf_epochs(&c, 1000, 0) == 3,
 	    "unless the user says how often");
+	ok(conf_worker_heartbeat(&c) == c.heartbeat && !conf_set(&c, "workers=25", &e) &&
+	        conf_worker_heartbeat(&c) == c.heartbeat && !conf_set(&c, "workers=64", &e) &&
+	        conf_worker_heartbeat(&c) == 512 * NSEC_PER_MSEC &&
+	        !conf_set(&c, "workers=256", &e) &&
+	        conf_worker_heartbeat(&c) == 600 * NSEC_PER_MSEC,
+	    "heartbeats of many workers are rarer");
+	ok(!conf_set(&c, "lease=2", &e) && conf_worker_heartbeat(&c) == 250 * NSEC_PER_MSEC &&
+	        !conf_set(&c, "heartbeat=0.3", &e) && conf_worker_heartbeat(&c) == c.heartbeat,
+	    "but not too rare for the lease, and not more frequent than is configured");
 	conf_release(&c);
 	load("{\"job\": {\"model\": \"fm\", \"data\": \"d.csv\"}}", NULL, 0, &c);
 	ok(conf_epochs(&c, 40000, 4000) == 10 &&

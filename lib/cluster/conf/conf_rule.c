@@ -3,7 +3,12 @@
 
 #include <string.h>
 
+#include "core/clock.h"
 #include "wire/transport.h"
+
+/* The interval of a worker's heartbeats: a part for each worker of the job, and its upper limit. */
+#define HEARTBEAT_FOR_EACH (8 * NSEC_PER_MSEC)
+#define HEARTBEAT_MOST     (600 * NSEC_PER_MSEC)
 
 enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct err *e)
 {
@@ -59,4 +64,15 @@ bool conf_shares_memory(const struct conf *c)
 uint64_t conf_step_examples(const struct conf *c)
 {
 	return (uint64_t)c->job.batch * (uint64_t)c->accumulate * (uint64_t)c->local_steps;
+}
+
+int64_t conf_worker_heartbeat(const struct conf *c)
+{
+	int64_t interval = c->workers.max * HEARTBEAT_FOR_EACH;
+
+	if (interval > HEARTBEAT_MOST)
+		interval = HEARTBEAT_MOST;
+	if (interval > c->lease / 8)
+		interval = c->lease / 8;
+	return interval > c->heartbeat ? interval : c->heartbeat;
 }

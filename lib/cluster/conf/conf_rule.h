@@ -67,6 +67,11 @@ double conf_l2(const struct conf *c, uint64_t examples);
 
 /* Examples of one worker's step: all its batches from one push to the next. */
 uint64_t conf_step_examples(const struct conf *c);
+
+/* The time between two heartbeats of a worker, in ns: `heartbeat`, but longer if the job has many workers,
+ * because a heartbeat takes 0.3 ms of processor time, here and in the coordinator. At most 600 ms, so that
+ * the figures of workers are never a second old, and an eighth of `lease`. */
+int64_t conf_worker_heartbeat(const struct conf *c);
 /* Do sessions on one host use shared memory? With transport auto they do not if mem_limit is
  * set. */
 bool conf_shares_memory(const struct conf *c);

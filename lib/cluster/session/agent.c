@@ -26,6 +26,7 @@
 #define DENIALS 3
 /* The time for the answer to the join; conn_check bounds the handshake. */
 #define HELLO_DEADLINE   (5 * NSEC_PER_SEC)
+#define ABOUT_EVERY      NSEC_PER_SEC
 #define CONNECT_DEADLINE (2 * NSEC_PER_SEC)
 
 void agent_send(struct agent *a, const char *text, uint64_t seq)
@@ -162,15 +163,15 @@ static const struct conn_handler handler = { .live = on_agent_live, .record = on
 
 /* ---- the thread ---- */
 
-/* Facts about this process and its host that show an error only beside those of others. */
+/* Facts about this process and its host that show an error only beside those of others, except for its
+ * clock. */
 static json_t *describe_process(void)
 {
 	struct procfiles files;
 	json_t *o;
 
 	procstat_files(0, &files);
-	o = json_pack("{s:s, s:i, s:f, s:I, s:i}", "version", PSKIT_VERSION, "protocol",
-	    PSKIT_PROTOCOL, "clock_seconds", (double)clock_wall() / (double)NSEC_PER_SEC,
+	o = json_pack("{s:s, s:i, s:I, s:i}", "version", PSKIT_VERSION, "protocol", PSKIT_PROTOCOL,
 	    "memory_available_bytes", (json_int_t)procstat_memory(), "open_fds", files.open);
 	json_object_set_new(o, "max_fds",
 	    files.most < INT64_MAX ? json_integer((json_int_t)files.most) : json_null());
@@ -187,13 +188,26 @@ static void send_now(struct agent *a, json_t *msg)
 	json_decref(msg);
 }
 
-static void send_beat(struct agent *a, bool busy)
+/* The description is made from files of /proc, which costs more than the rest of a heartbeat. So it is
+ * made once a second, while the clock is read for each heartbeat. */
+static const json_t *refresh_about(struct agent *a, int64_t now)
 {
-	json_t *about = describe_process();
+	if (now >= a->next_about) {
+		json_decref(a->about);
+		a->about = describe_process();
+		a->next_about = now + ABOUT_EVERY;
+	}
+	json_object_set_new(a->about, "clock_seconds",
+	    json_real((double)clock_wall() / (double)NSEC_PER_SEC));
+	return a->about;
+}
+
+static void send_beat(struct agent *a, int64_t now, bool busy)
+{
+	const json_t *about = refresh_about(a, now);
 	json_t *stats = a->cfg.stats ? a->cfg.stats(a->cfg.ctx) : NULL;
 
 	send_now(a, MESSAGE(beat, .busy = busy, .about = about, .stats = stats));
-	json_decref(about);
 	json_decref(stats);
 }
 
@@ -209,7 +223,7 @@ static void beat_if_due(struct agent *a, int64_t now, bool busy)
 {
 	if (now < a->next_beat)
 		return;
-	send_beat(a, busy);
+	send_beat(a, now, busy);
 	a->next_beat = now + atomic_load(&a->heartbeat);
 }
 
@@ -449,6 +463,7 @@ void agent_stop(struct agent *a)
 		a->asks = next;
 	}
 	json_decref(a->cfg.join);
+	json_decref(a->about);
 	buf_release(&a->text);
 	buf_release(&a->view);
 	close(a->wake);

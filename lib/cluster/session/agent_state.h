@@ -71,6 +71,9 @@ struct agent {
 	bool joined, was_up;  /* joined: in this session; was_up: in any session */
 	/* clock_now time of the next heartbeat; 0: send one at once */
 	int64_t next_beat;
+	/* the description of this process in heartbeats, and when it is made again */
+	json_t *about;
+	int64_t next_about;
 };
 
 /* Wake the agent's thread. Any thread. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "conf/conf_live.h"
+#include "conf/conf_rule.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -568,7 +569,7 @@ static enum err_code enter_job(struct worker *w, struct err *e)
 	view_release(view);
 	if (!rc) {
 		figures_know_job(w);
-		agent_set_pace(cluster_view_agent(w->cluster), w->job.conf.heartbeat,
+		agent_set_pace(cluster_view_agent(w->cluster), conf_worker_heartbeat(&w->job.conf),
 		    w->job.conf.deadline);
 		if (allreduce_is_used(&w->job))
 			w->exchange = &exchange_ring;

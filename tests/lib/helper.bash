@@ -162,50 +162,6 @@ endless() {
 	sed -i 's/"servers": 1,/"servers": 1, "quota_pushes": 200,/' lin.json
 }
 
-# jq takes 20 ms of processor time to start, more than the programs under test.  So this reads a plain member, such as
-# .state or .eval.loss, of an object in one line without it.  jq gets every other filter; and, from the first line on
-# whose value jq may print otherwise, also the lines.
-jq() {
-	local options=() raw=
-	[ "${1-}" != -r ] || { options=(-r) raw=yes; shift; }
-	[[ ${1-} =~ ^(\.[a-z][a-z_0-9]*)+$ && $# -le 2 && ${2-} != -* ]] || {
-		command jq "${options[@]}" "$@"
-		return
-	}
-	awk -v path="$1" -v raw="$raw" '
-	BEGIN { n = split(substr(path, 2), name, "."); other = "jq " (raw ? "-r " : "") path }
-	# Cut the value at the beginning of s off.
-	function skip(depth) {
-		do {
-			if (match(s, /^[[{]/)) depth++
-			else if (match(s, /^[]}]/)) depth--
-			else if (!match(s, /^"([^"\\]|\\.)*"/) && !match(s, depth ? "^[^][{}\"]+" : "^[^][{}\",]+")) return 0
-			s = substr(s, RLENGTH + 1)
-		} while (depth > 0)
-		return sub(/^, */, "", s)
-	}
-	# Cut off what stands before the value of name[d]...name[n]; s begins with an object.
-	function seek(d, key) {
-		sub(/^{ */, "", s)
-		while (match(s, /^"[^"\\]*": */)) {
-			key = substr(s, 2, index(substr(s, 2), "\"") - 1)
-			s = substr(s, RLENGTH + 1)
-			if (key == name[d]) return d == n || (s ~ /^{/ && seek(d + 1))
-			if (!skip(0)) return 0
-		}
-		return 0
-	}
-	function is_plain() {
-		if (match(s, /^"[^"\\]*"/)) return 1
-		return (match(s, /^(true|false|null|0|-?[1-9][0-9]*)[,} ]/) ||
-			(match(s, /^-?(0|[1-9][0-9]*)\.[0-9]*[1-9][,} ]/) && s !~ /^-?0\.000/)) && --RLENGTH < 17
-	}
-	{ s = $0; if (!asked && s ~ /^{.*}$/ && s !~ /} *{/ && length(s) < 9000 && seek(1) && is_plain())
-		print raw && s ~ /^"/ ? substr(s, 2, RLENGTH - 2) : substr(s, 1, RLENGTH)
-	else { fflush(); asked = 1; print | other } }
-	END { if (asked) exit close(other) != 0 }' "${@:2}"
-}
-
 # has_module NAME: true if Debian's Python has this module, which need not be imported for that: torch takes a second.
 has_module() {
 	/usr/bin/python3 -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec(sys.argv[1]))' "$1" 2>/dev/null

@@ -140,3 +140,53 @@ job() {
 	run ! ps-ctl run ways.json --set model=softmax
 	[[ $output == *"job.negatives: model softmax does not draw classes; use fasttext, or leave out job.negatives"* ]]
 }
+
+@test "drawn classes: a relay that is killed, a read replica, and processes that come and go" {
+	texts 300 3000 1 >train.txt
+	texts 300 500 2 >test.txt
+	servers=2 job far '"lease": "1s", "heartbeat": "100ms", "quota_pushes": 160,' '"epochs": 8'
+	RUN=$T/far.run
+	ps-serve far.json >coordinator.out 2>&1 3>&- &
+	pids+=($!)
+	wait_for 10 test -S "$RUN/ctl.sock"
+	ps-serve -C "$RUN" --name server-1 >server-1.out 2>&1 3>&- &
+	pids+=($!)
+	ps-ctl invite -C "$RUN" --role relay -o relay.join 2>/dev/null
+	ps-serve --relay --join relay.join --zone a >relay.out 2>&1 3>&- &
+	relay=$!
+	pids+=($!)
+	wait_for 10 grep -q "joined as relay" relay.out
+	for i in 0 1; do
+		ps-work train -C "$RUN" --rank $i --zone a >"worker-$i.out" 2>&1 3>&- &
+		pids+=($!)
+	done
+	wait_for 30 step_is_past 5
+	ps-ctl pause -C "$RUN" >/dev/null
+	ps-serve --read-only "$RUN" -C rep.run 2>rep.log 3>&- &
+	pids+=($!)
+	wait_for 20 test -S rep.run/ctl.sock
+	ps-work predict -C "$RUN" 'test.txt?ngrams=1' >source
+	wait_for 10 eval "ps-work predict -C rep.run 'test.txt?ngrams=1' | cmp -s - source"
+	ps-ctl resume -C "$RUN" >/dev/null
+	kill -9 "$relay"
+	steps_on 3
+	ps-ctl set -C "$RUN" quota_pushes=0 >/dev/null
+	wait_for 60 over
+	RESULT=$(http GET /v1/result)
+	has .state done
+	at_least .eval.accuracy 0.5
+	ps-ctl stop -C "$RUN" >/dev/null
+	job scaled "" '"epochs": 8'
+	begin scaled.json --set workers=1:3 --set quota_pushes=160
+	for to in workers=3 servers=3 workers=1 servers=1; do
+		steps_on 2
+		ps-ctl scale -C "$RUN" $to >/dev/null
+	done
+	let_go
+	wait_for 60 over
+	RESULT=$(http GET /v1/result)
+	has .state done
+	at_least .eval.accuracy 0.5
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$RUN"
+}

@@ -449,6 +449,33 @@ predicts_targets() {
 	at_least .eval.r2 0.99
 }
 
+@test "several targets: a stream, a server that is killed, and a read replica" {
+	write_targets
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do tail -n +2 t.csv; done >rows
+	{ head -n 1 t.csv; cat rows; } >stream.csv
+	echo '{ "workers": 2, "servers": 2, "replicas": 2, "job": { "model": "linear", "data": "stream.csv?follow=yes&label=b,c,the a",
+		"eval": "t.csv", "steps": 300, "optimizer": "sgd", "lr": 0.05 } }' >t.json
+	begin t.json --max-restarts 3 "${HELD[@]}"
+	wait_for 30 step_is_past 3
+	ps-ctl pause -C t.run >/dev/null
+	ps-serve --read-only t.run -C rep.run 2>rep.log 3>&- &
+	pids+=($!)
+	wait_for 20 test -S rep.run/ctl.sock
+	ps-work predict -C t.run t.csv >source
+	[ "$(awk '{ print NF }' source | sort -u)" -eq 3 ]
+	wait_for 10 eval 'ps-work predict -C rep.run t.csv | cmp -s - source'
+	head -n 3 t.csv | ps-work predict -C rep.run --follow | cmp - <(head -n 2 source)
+	ps-ctl resume -C t.run >/dev/null
+	kill -9 "$(cat t.run/server-1.pid)"
+	let_go
+	wait_for 60 over
+	RESULT=$(http GET /v1/result)
+	has .state done
+	at_least .eval.r2 0.999
+	predicts_targets t.run
+	ps-ctl stop -C t.run >/dev/null
+}
+
 @test "several targets: refused by models of one target, and in data that lack one" {
 	write_targets
 	echo '{ "job": { "model": "linear", "data": "t.csv?label=b,c,the a", "epochs": 1 } }' >t.json

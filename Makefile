@@ -1,4 +1,4 @@
-# make help lists the targets.  V=1 shows commands; SAN=address,undefined or SAN=thread builds with
+# make help lists the targets. V=1 shows commands; SAN=address,undefined or SAN=thread builds with
 # sanitizers and FAULT=1 with failpoints (lib/base/core/fail.h), each into a folder of its own; both
 # check the order of locks (lib/base/core/lock.h).
 
@@ -17,7 +17,7 @@ OBJ := $(BUILD)/obj
 
 WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Wformat=2 \
        -Wno-sign-conversion
-# Includes name a folder and a file: "shard/part.h".  Folders of all floors have different names.
+# Includes name a folder and a file: "shard/part.h". Folders of all floors have different names.
 FLOORS = lib/base lib/net lib/learn lib/cluster lib/role
 STD = -std=c11 -D_GNU_SOURCE $(addprefix -I,$(FLOORS)) -Ilib -I. -include lib/base/core/banned.h -fno-math-errno -fno-trapping-math \
       -fvisibility=hidden -fPIC -pthread
@@ -132,7 +132,7 @@ $(BINS): $(BUILD)/%: $(OBJ)/cmd/%.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(PROGLIBS) $(LIBS) -o $@
 
 # All update rules and codecs once more, under the names AGAIN(NAME), for the tests that compile them
-# for another processor.  A file of a codec may define several of them.
+# for another processor. A file of a codec may define several of them.
 AGAIN := $(OBJ)/tests/again
 $(AGAIN)/rules.h: lib/learn/optim/optim.def Makefile
 	$(call say,GEN,$@)
@@ -206,7 +206,7 @@ CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps 
 # Where npm puts the store that tests/77-objects.bats speaks S3 with.
 NPM = build/npm
 
-# Asks apt only when something is missing.  Another apt may be at work: its locks are waited for, 10 minutes at most.
+# Asks apt only when something is missing. Another apt may be at work: its locks are waited for, 10 minutes at most.
 install_packages = @missing=$$(for p in $(1); do \
 	  dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	if [ -n "$$missing" ]; then \
@@ -244,7 +244,7 @@ check-san: deps-check ## run every test with ASan and UBSan, then with TSan
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory SAN=thread check
 
-# Most of the time of a test is waiting, so three times as many run as there are cores.  The longest
+# Most of the time of a test is waiting, so three times as many run as there are cores. The longest
 # files come first, so that none of them is left over at the end.
 JOBS ?= $(shell echo $$((3 * $$(nproc))))
 LONGEST = 45 48 40 77 59 81 67 62 61 71 47 64 24 41 79 38 50 12 72 58 78
@@ -327,8 +327,8 @@ bench-blocks: deps ## data in blocks beside data in memory (ps-performance(7)); 
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/blocks $(BUILD)
 
-# First the tests that are slow, and those that inject faults, with HARDER times as many faults at random.  Then with
-# failpoints; SOAK is how long, SEED which faults (tests/fault/soak).  BLOCK_KILLS and EVENT_KILLS are kills while a job
+# First the tests that are slow, and those that inject faults, with HARDER times as many faults at random. Then with
+# failpoints; SOAK is how long, SEED which faults (tests/fault/soak). BLOCK_KILLS and EVENT_KILLS are kills while a job
 # trains on data in blocks and on streams.
 SOAK ?= 10m
 HARDER ?= 10

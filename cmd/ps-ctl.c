@@ -62,7 +62,7 @@ static int print_version(void)
 	return ctl_cmd_version.run(&ctl_cmd_version, 1, argv);
 }
 
-/* ps-ctl help [SUBCOMMAND].  name: the subcommand, or NULL. */
+/* ps-ctl help [SUBCOMMAND]. name: the subcommand, or NULL. */
 static int print_help_for(const char *name)
 {
 	const struct ctl_cmd *cmd = name ? ctl_find(name) : NULL;
@@ -76,7 +76,7 @@ static int print_help_for(const char *name)
 	return 0;
 }
 
-/* Handle an option that needs no subcommand.  False: it is another option. */
+/* Handle an option that needs no subcommand. False: it is another option. */
 static bool answer_option(const char *arg, int *code)
 {
 	if (strcmp(arg, "-h") == 0)
@@ -92,8 +92,8 @@ static bool answer_option(const char *arg, int *code)
 	return true;
 }
 
-/* Parse the options before the subcommand.  True: the subcommand is argv[*at], and *dir is the
- * cluster's directory if it was given.  False: *code is the exit code. */
+/* Parse the options before the subcommand. True: the subcommand is argv[*at], and *dir is the
+ * cluster's directory if it was given. False: *code is the exit code. */
 static bool parse_leading_options(int argc, char **argv, int *at, char **dir, int *code)
 {
 	*code = 0;
@@ -122,7 +122,7 @@ static bool parse_leading_options(int argc, char **argv, int *at, char **dir, in
 	return false;
 }
 
-/* Run the subcommand.  A -C before it is passed on as its own option, so that both places mean the
+/* Run the subcommand. A -C before it is passed on as its own option, so that both places mean the
  * same. */
 static int run_subcommand(const struct ctl_cmd *cmd, char *dir, int argc, char **argv)
 {

@@ -210,7 +210,7 @@ static enum err_code hold_run_directory(struct place *p, struct err *e)
 	return e->code;
 }
 
-/* Find the run directory, configuration and identity for the options.  A cluster file and
+/* Find the run directory, configuration and identity for the options. A cluster file and
  * --read-only make this process the coordinator. */
 static enum err_code find_server_place(const struct options *o, const char *file, int signals,
     struct place *p, struct err *e)
@@ -253,8 +253,8 @@ static void place_release(struct place *p, struct options *o)
 	free(p->sock);
 }
 
-/* Upload the checkpoints of our run directory that its object store lacks.  False with e on
- * failure.  A signal ends this process at once, because signals are no longer blocked. */
+/* Upload the checkpoints of our run directory that its object store lacks. False with e on
+ * failure. A signal ends this process at once, because signals are no longer blocked. */
 static bool upload_last_checkpoints(const struct place *p, struct err *e)
 {
 	char *timeout = mem_printf("%lldms", (long long)(p->conf.deadline / NSEC_PER_MSEC));
@@ -350,7 +350,7 @@ static int report_end(struct service *service, const struct err *why, struct log
 }
 
 /* The main loop: wait for signals, the end of the server and the removal of the run directory (dir
- * watches it).  Returns the exit code.
+ * watches it). Returns the exit code.
  *
  *   serving   SIGTERM, SIGINT             ask to leave; the server   saving with a checkpoint,
  *                                         may need a checkpoint      else leaving
@@ -438,7 +438,7 @@ static enum err_code take_activation_sockets(struct server_config *cfg, struct e
 	return rc;
 }
 
-/* Block the signals that serve_until_end() handles.  Returns a descriptor that they are read
+/* Block the signals that serve_until_end() handles. Returns a descriptor that they are read
  * from. */
 static int block_server_signals(void)
 {
@@ -460,7 +460,7 @@ static int block_server_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* Do the options contradict each other?  Reports the contradiction. */
+/* Do the options contradict each other? Reports the contradiction. */
 static bool has_contradiction(const struct options *o, int nargs)
 {
 	if (o->join && (nargs || o->run_dir || o->coordinator || o->no_store))

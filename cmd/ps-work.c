@@ -98,7 +98,7 @@ static int start_ps_work(int argc, char **argv)
 }
 
 /* Starts this program anew with the kernels of OpenBLAS that suit the processor, if it has chosen
- * others and the user has not chosen any.  A --exec program inherits the choice. */
+ * others and the user has not chosen any. A --exec program inherits the choice. */
 static void restart_with_better_core(char **argv)
 {
 	const char *core = blas_better_core();

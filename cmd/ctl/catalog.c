@@ -15,7 +15,7 @@
 #include "optim/schedule.h"
 #include "sync/sync_ops.h"
 
-/* Adds the range of a numeric key.  conf.def writes "greater than 0" as a minimum just above 0, and
+/* Adds the range of a numeric key. conf.def writes "greater than 0" as a minimum just above 0, and
  * "less than 1" as a maximum just below 1; the catalog shows these as "above" and "below". */
 static void add_option_bounds(json_t *o, const struct conf_key *k)
 {

@@ -81,7 +81,7 @@ char *checkpoint_dir(const struct checkpoint_options *o, struct err *e)
 	return dir;
 }
 
-/* Finds the checkpoint that a word names: a step ("1000", "step-000000001000") or a path.  *path
+/* Finds the checkpoint that a word names: a step ("1000", "step-000000001000") or a path. *path
  * must be freed; the directory exists. */
 static enum err_code resolve_checkpoint(const struct checkpoint_options *o, const char *word,
     char **path, struct err *e)
@@ -186,7 +186,7 @@ static void print_checkpoint_entry(const struct ckpt_entry *c)
 	putchar('\n');
 }
 
-/* Lists the checkpoints of the run.  *dir becomes their directory, to be freed; it is set on
+/* Lists the checkpoints of the run. *dir becomes their directory, to be freed; it is set on
  * errors, too. */
 static enum err_code list_run_checkpoints(const struct checkpoint_options *o, bool every_byte,
     char **dir, struct ckpt_entry **list, size_t *n, struct err *e)
@@ -242,7 +242,7 @@ static enum err_code digest_checkpoint_model(const char *path, char hex[static 6
 	return rc;
 }
 
-/* Prints one line about a checkpoint whose every byte was read.  Returns true when it is
+/* Prints one line about a checkpoint whose every byte was read. Returns true when it is
  * undamaged. */
 static bool report_verified(const struct checkpoint_options *o, struct ckpt_entry *c)
 {

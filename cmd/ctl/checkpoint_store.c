@@ -156,7 +156,7 @@ static void note_fetching(void *ctx, const char *name, uint64_t bytes)
 	fprintf(stderr, "ps-ctl: note: fetching %s (%s)\n", name, size);
 }
 
-/* Returns RUN/checkpoints, to be freed.  Fails for a running cluster, which writes checkpoints
+/* Returns RUN/checkpoints, to be freed. Fails for a running cluster, which writes checkpoints
  * there itself: a fetched one could collide with its next one. */
 static char *fetch_destination(const struct checkpoint_options *o, struct err *e)
 {

@@ -36,8 +36,8 @@ static void offer(const struct offer *o, const char *candidate, const char *help
 		printf("%s\t%s\n", candidate, help ? help : "");
 }
 
-/* Offer each of "A|B|C" or "A,B,C", with `prefix` put in front.  choices is like "bsp|ssp:S|asp" or
- * "none|backup,codec".  Of "ssp:S" only "ssp:" is offered: the user types the rest. */
+/* Offer each of "A|B|C" or "A,B,C", with `prefix` put in front. choices is like "bsp|ssp:S|asp" or
+ * "none|backup,codec". Of "ssp:S" only "ssp:" is offered: the user types the rest. */
 static void offer_split(const struct offer *o, const char *prefix, const char *choices)
 {
 	while (*choices) {
@@ -68,7 +68,7 @@ static void offer_catalog(const struct offer *o, const char *plural)
 
 /* ---- keys ---- */
 
-/* Offers the values of a key whose "=" is typed.  Of a list, only the part after the last comma is
+/* Offers the values of a key whose "=" is typed. Of a list, only the part after the last comma is
  * completed. */
 static void offer_value(const struct offer *o)
 {
@@ -147,7 +147,7 @@ static void offer_run_dirs(const struct offer *o)
 	free(folder);
 }
 
-/* Let SIGALRM kill this process after ms milliseconds.  The limit survives execv(). */
+/* Let SIGALRM kill this process after ms milliseconds. The limit survives execv(). */
 static void limit_process(int ms)
 {
 	struct itimerval at = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
@@ -160,7 +160,7 @@ static void limit_process(int ms)
 	setitimer(ITIMER_REAL, &at, NULL);
 }
 
-/* Returns the running cluster's answer to GET path, or NULL.  Starts the time limit of this
+/* Returns the running cluster's answer to GET path, or NULL. Starts the time limit of this
  * process. */
 static json_t *get_for_completion(const struct offer *o, const char *path)
 {
@@ -355,7 +355,7 @@ static void find_subcommand(struct line *l)
 	}
 }
 
-/* Returns the option whose value is the last word, or NULL.  Counts the operands before it. */
+/* Returns the option whose value is the last word, or NULL. Counts the operands before it. */
 static const struct option *find_option_before_word(struct line *l)
 {
 	for (int i = l->at; i < l->n - 1; i++) {

@@ -13,10 +13,10 @@
 #include "http/client.h"
 
 /* Shared by the subcommands of ps-ctl: their table (ctl.def), parsing of options, error messages,
- * output as JSON Lines, and requests to the cluster's control socket.  ps-ctl has one thread;
+ * output as JSON Lines, and requests to the cluster's control socket. ps-ctl has one thread;
  * nothing here is locked.
  *
- * A subcommand is one struct.  usage has its operands, options and help; run gets argv with the
+ * A subcommand is one struct. usage has its operands, options and help; run gets argv with the
  * subcommand's name as argv[0], and returns the program's exit code. */
 struct ctl_cmd {
 	const char *name;
@@ -35,7 +35,7 @@ const struct ctl_cmd *ctl_find(const char *name);
 /* Returns the subcommand whose name is most like this one, for "did you mean", or NULL. */
 const char *ctl_suggest(const char *name);
 
-/* Options that many subcommands have.  The value is stored in `field` of struct `type`. */
+/* Options that many subcommands have. The value is stored in `field` of struct `type`. */
 #define CTL_OPT_CLUSTER(type, field) \
 	{ \
 		"cluster", 'C', OPT_STR, offsetof(type, field), "DIR", \
@@ -69,17 +69,17 @@ const char *ctl_suggest(const char *name);
 #define CTL_ROLES        "worker|server|relay|monitor|reader|admin"
 #define CTL_COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Parses the options of a subcommand into *o.  False: exit with *code. */
+/* Parses the options of a subcommand into *o. False: exit with *code. */
 bool ctl_parse(const struct ctl_cmd *self, void *o, int argc, char **argv, int *nargs, int *code);
 /* Prints "ps-ctl: MESSAGE" to stderr, and returns the documented exit code for e. */
 int ctl_fail(const struct err *e);
-/* Reports a wrong use that the option table cannot detect, as "ps-ctl run: ..." on stderr.  Returns
+/* Reports a wrong use that the option table cannot detect, as "ps-ctl run: ..." on stderr. Returns
  * 2, the exit code. */
 int ctl_report_misuse(const struct ctl_cmd *self, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Finds the action of a subcommand that its first operand names, as "ls" of ps-ctl checkpoint ls.
- * actions is an array of n structs of `size` bytes whose first member is their name.  For an
+ * actions is an array of n structs of `size` bytes whose first member is their name. For an
  * unknown word, reports it ("did you mean ...?") and returns NULL. */
 #define CTL_ACTION(self, word, actions) \
 	ctl_action(self, word, actions, CTL_COUNT(actions), sizeof *(actions))
@@ -89,19 +89,19 @@ const void *ctl_action(const struct ctl_cmd *self, const char *word, const void 
 /* Makes a client of the running cluster that -C names (dir), or of the one that $PS_CLUSTER or the
  * current directory tells when dir is NULL. */
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e);
-/* Sends one request to the cluster of ctl_reach().  body is borrowed and may be NULL; answer may be
+/* Sends one request to the cluster of ctl_reach(). body is borrowed and may be NULL; answer may be
  * NULL; timeout is in ns. */
 enum err_code ctl_request(const char *dir, const char *method, const char *path, const json_t *body,
     int64_t timeout, json_t **answer, struct err *e);
-/* Finds the run directory that -C names, running or not.  *dir must be freed. */
+/* Finds the run directory that -C names, running or not. *dir must be freed. */
 enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e);
 /* Calls act with the run directory that -C names (opt), and returns the program's exit code; a
- * failure is printed.  living: its cluster must be running. */
+ * failure is printed. living: its cluster must be running. */
 typedef enum err_code ctl_run_fn(void *options, const char *dir, struct err *e);
 int ctl_act_on_run(const char *opt, bool living, ctl_run_fn *act, void *options);
 /* Timeout of a request that the coordinator answers at once. */
 #define CTL_CALL (5 * NSEC_PER_SEC)
-/* Gets the cluster's status as a new reference, and its revision in *rev.  Returns at once when
+/* Gets the cluster's status as a new reference, and its revision in *rev. Returns at once when
  * *rev is negative; otherwise waits until the status is newer than *rev, for at most 0.2 s. */
 enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status,
     struct err *e);

@@ -63,7 +63,7 @@ static enum err_code run_browser(const char *file, struct err *e)
 	    : err_set(e, ERR_FAILED, BROWSER " found no browser: open the address manually");
 }
 
-/* Opens the dashboard in a browser.  The address contains a secret, and every user of the host can
+/* Opens the dashboard in a browser. The address contains a secret, and every user of the host can
  * see a process's arguments: so the browser gets the name of a private file, which redirects to the
  * address. */
 static enum err_code open_dashboard(const char *dir, const char *address, struct err *e)

@@ -11,8 +11,8 @@
 #include "supervisor/progress.h"
 
 /* ps-ctl doctor: finds what is wrong with a cluster, or would be wrong with one that is to be
- * started, and says what to do about it.  Each doctor_*.c examines one subject, and adds its
- * findings to one list, which is printed with the worst first.  One thread. */
+ * started, and says what to do about it. Each doctor_*.c examines one subject, and adds its
+ * findings to one list, which is printed with the worst first. One thread. */
 enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 
 /* Order of findings of one level: causes are printed before their effects. */
@@ -34,7 +34,7 @@ struct doctor {
 	size_t n;
 };
 
-/* Adds a finding.  check must be a constant; `about` is a process, a path or ""; remedy may be
+/* Adds a finding. check must be a constant; `about` is a process, a path or ""; remedy may be
  * "". */
 __attribute__((format(printf, 7, 8))) void doctor_add_finding(struct doctor *d,
     enum doctor_level level, enum doctor_weight weight, const char *check, const char *about,
@@ -47,22 +47,22 @@ __attribute__((format(printf, 3, 4))) void doctor_add_ok(struct doctor *d, const
 void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
     const char *about, const char *text);
 void doctor_release(struct doctor *d);
-/* Sorts the findings, the worst first.  Returns the worst level. */
+/* Sorts the findings, the worst first. Returns the worst level. */
 enum doctor_level doctor_sort(struct doctor *d);
 
 /* doctor_files.c: keys and the modes of their files, free space on the disk of dir. */
 void doctor_keys(struct doctor *d);
 void doctor_disk(struct doctor *d, const char *dir);
-/* doctor_past.c: how the last run, or its processes, ended.  A failure is reported with this
+/* doctor_past.c: how the last run, or its processes, ended. A failure is reported with this
  * level. */
 void doctor_past(struct doctor *d, enum doctor_level level);
-/* Checks the open descriptors of the run's processes on this host by /proc.  They are found by
+/* Checks the open descriptors of the run's processes on this host by /proc. They are found by
  * their pid files; a coordinator that was started by hand has none, and is found by its lock. */
 void doctor_processes(struct doctor *d);
 /* Returns the last error message in the log of a process, to be freed, or NULL. */
 char *doctor_last_words(const struct doctor *d, const char *id);
 /* doctor_conf.c: checks a cluster file before anything runs, and the limits that its processes
- * would inherit from this one.  doctor_descriptors() checks one process: limit is its
+ * would inherit from this one. doctor_descriptors() checks one process: limit is its
  * RLIMIT_NOFILE; open is the number of descriptors it has open, or -1 if unknown; others is the
  * number of peers that may be connected to it. */
 void doctor_file(struct doctor *d, const struct conf *c);
@@ -75,7 +75,7 @@ void doctor_links(struct doctor *d);
 /* doctor_join.c: whether this host can join the cluster with this join file. */
 void doctor_join(struct doctor *d, const char *file);
 
-/* Explains a start that takes long: prints each warning and failure as a line.  Skips the slow
+/* Explains a start that takes long: prints each warning and failure as a line. Skips the slow
  * checks. */
 void doctor_glance(const char *dir, struct progress *p);
 

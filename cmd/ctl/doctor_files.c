@@ -55,7 +55,7 @@ static void say_not_admitted(struct doctor *d, const char *name, const struct ke
 	char text[48], remedy[900];
 
 	key_to_text(key->pk, text);
-	/* The names of keys tell their roles.  For any other name the user has to fill in the role. */
+	/* The names of keys tell their roles. For any other name the user has to fill in the role. */
 	snprintf(remedy, sizeof remedy,
 	    "echo '%s x25519:%s %s' >> %s/keys/authorized_keys, then send the coordinator SIGHUP",
 	    strncmp(name, "worker-", 7) == 0                                           ? "worker"
@@ -95,7 +95,7 @@ static void check_secret_key(struct doctor *d, const struct keyring *ring, const
 	free(path);
 }
 
-/* Checks every secret key in a directory.  Returns their number. */
+/* Checks every secret key in a directory. Returns their number. */
 static unsigned check_secret_keys(struct doctor *d, const struct keyring *ring, const char *keys)
 {
 	DIR *dir = opendir(keys);
@@ -151,7 +151,7 @@ void doctor_keys(struct doctor *d)
 /* ---- the disk ---- */
 
 /* Estimates the bytes of the next checkpoint: the size of the last one, else the memory that the
- * servers report.  0 when neither is known. */
+ * servers report. 0 when neither is known. */
 static uint64_t estimate_checkpoint_size(const struct doctor *d, const char *dir)
 {
 	char *path = rundir_path(dir, "checkpoints");
@@ -184,7 +184,7 @@ static const char *remedy_of_write_error(int error)
 	    : "choose another directory";
 }
 
-/* Reports a directory in which nothing can be written.  Tries it with a file that has no name. */
+/* Reports a directory in which nothing can be written. Tries it with a file that has no name. */
 static bool check_dir_is_writable(struct doctor *d, const char *dir)
 {
 	int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);

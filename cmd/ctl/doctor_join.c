@@ -51,8 +51,8 @@ static enum err_code try_coordinator(struct doctor *d, const struct identity *id
 	return r.why.code;
 }
 
-/* Asks the coordinator by HTTP what it reports about the cluster.  Requests are signed, so this
- * also detects clocks that differ.  When the data port was `unreached` and HTTP is, too, that
+/* Asks the coordinator by HTTP what it reports about the cluster. Requests are signed, so this
+ * also detects clocks that differ. When the data port was `unreached` and HTTP is, too, that
  * failure has been reported. */
 static void ask_coordinator(struct doctor *d, const struct identity *id, bool unreached)
 {

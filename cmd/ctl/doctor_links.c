@@ -15,10 +15,10 @@
  * (session/probe.h). */
 
 #define PACE_MS 100
-/* How long all measurements together may take.  One broken link can use all of it. */
+/* How long all measurements together may take. One broken link can use all of it. */
 #define LONG (20 * NSEC_PER_SEC)
-/* Bytes a second.  A link is slow below SLOW, or when it is SLOWER times slower than the median
- * link and below GOOD.  Links within a host are never reported: their rate only shows how busy the
+/* Bytes a second. A link is slow below SLOW, or when it is SLOWER times slower than the median
+ * link and below GOOD. Links within a host are never reported: their rate only shows how busy the
  * host is. */
 #define SLOW   1e6
 #define SLOWER 4.0
@@ -108,7 +108,7 @@ static void report_slow_link(struct doctor *d, const struct links *s, const stru
 	    1e3 * json_num(l->found, "rtt_seconds", 0), usual, model);
 }
 
-/* Reports broken links, then slow ones, which are measured against the median.  Sorts s->link. */
+/* Reports broken links, then slow ones, which are measured against the median. Sorts s->link. */
 static void report_links(struct doctor *d, struct links *s)
 {
 	char least[16], most[16];
@@ -146,7 +146,7 @@ static bool all_workers_done(const json_t *probes, int64_t number)
 	return json_int(probes, "number", 0) == number;
 }
 
-/* Polls until all workers have finished probe `number`, or LONG is over.  Returns the last answer,
+/* Polls until all workers have finished probe `number`, or LONG is over. Returns the last answer,
  * or NULL when the coordinator did not answer. */
 static json_t *await_probes(struct doctor *d, int64_t number)
 {

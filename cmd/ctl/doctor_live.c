@@ -14,11 +14,11 @@
 /* Checks the coordinator's reports: the figures in each process's heartbeats, and who waits for
  * whom. */
 
-/* Seconds.  Signed requests are refused beyond 60 s; with less skew only the time stamps of logs
+/* Seconds. Signed requests are refused beyond 60 s; with less skew only the time stamps of logs
  * disagree. */
 #define SKEW_FAIL 60.0
 #define SKEW_WARN 2.0
-/* Seconds.  Shorter waits are normal while a cluster trains. */
+/* Seconds. Shorter waits are normal while a cluster trains. */
 #define WAIT_WARN 1.0
 #define NAMED     64u
 

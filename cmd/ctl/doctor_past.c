@@ -40,7 +40,7 @@ char *doctor_last_words(const struct doctor *d, const char *id)
 	return said;
 }
 
-/* Reports how the run ended, by its result.json.  Returns false when that tells no cause: there is
+/* Reports how the run ended, by its result.json. Returns false when that tells no cause: there is
  * none, or it says "failed" without a reason. */
 static bool report_result(struct doctor *d, enum doctor_level level)
 {
@@ -133,7 +133,7 @@ void doctor_past(struct doctor *d, enum doctor_level level)
 {
 	bool told = !d->alive && report_result(d, level);
 
-	/* The result tells the cause.  Without it, the processes' last words are the next best
+	/* The result tells the cause. Without it, the processes' last words are the next best
 	 * thing. */
 	if (!told)
 		report_all_last_words(d, level);

@@ -20,7 +20,7 @@ struct emit {
 };
 
 #define EMIT_FORMS "sbatch|systemd|k8s|mpirun"
-/* Appends the file to out.  form is one of EMIT_FORMS; file is the cluster file from which conf was
+/* Appends the file to out. form is one of EMIT_FORMS; file is the cluster file from which conf was
  * read. */
 enum err_code emit(const char *form, const struct conf *conf, const char *file,
     const struct opt_list *set, const struct local_place *place, const char *image, struct buf *out,

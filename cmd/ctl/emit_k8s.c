@@ -57,7 +57,7 @@ static void put_secret_file(struct kube *k, const char *word, const char *name,
 	free(file);
 }
 
-/* Makes a member's key, and its join file under the name `file`.  NULL: the member runs in the
+/* Makes a member's key, and its join file under the name `file`. NULL: the member runs in the
  * coordinator's pod and needs no join file. */
 static void make_member_key(struct kube *k, enum role role, const char *name, const char *file)
 {
@@ -83,7 +83,7 @@ static void make_member_key(struct kube *k, enum role role, const char *name, co
 	json_decref(join);
 }
 
-/* The number of the first server in the servers' stateful set.  Without replicas the coordinator's
+/* The number of the first server in the servers' stateful set. Without replicas the coordinator's
  * process is server 0; with replicas it stores nothing. */
 static int64_t first_server(const struct conf *c)
 {

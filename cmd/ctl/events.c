@@ -85,7 +85,7 @@ static void show_new_events(struct shower *s, const json_t *list, int64_t n)
 	fflush(stdout);
 }
 
-/* Reads events.jsonl as a list.  Returns NULL and sets e when it cannot be read. */
+/* Reads events.jsonl as a list. Returns NULL and sets e when it cannot be read. */
 static json_t *read_event_file(const char *dir, struct err *e)
 {
 	char *path = rundir_path(dir, "events.jsonl"), *line;
@@ -130,7 +130,7 @@ static enum err_code poll_events(struct shower *s, struct http_client *client, s
 	return rc;
 }
 
-/* Prints events until the cluster ends; the last ones come from the file.  A request that fails is
+/* Prints events until the cluster ends; the last ones come from the file. A request that fails is
  * repeated: a coordinator that has died may be started again. */
 static enum err_code follow_events(struct shower *s, struct err *e)
 {

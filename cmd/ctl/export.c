@@ -158,7 +158,7 @@ static enum err_code choose_saved_model(const char *dir, struct source *from, st
 	return rc;
 }
 
-/* Finds where to read the model.  -C may also name a checkpoint, or a copy of a run directory.
+/* Finds where to read the model. -C may also name a checkpoint, or a copy of a run directory.
  * *dir must be freed. */
 static enum err_code find_model_source(const struct options *o, struct source *from, char **dir,
     struct err *e)
@@ -214,7 +214,7 @@ static int export_model(const struct ctl_cmd *self, const struct options *o, con
 	return ctl_fail(&e);
 }
 
-/* Parses -o: a format, or a file whose suffix tells the format.  Returns false when it is
+/* Parses -o: a format, or a file whose suffix tells the format. Returns false when it is
  * neither. */
 static bool parse_output(struct options *o)
 {

@@ -40,7 +40,7 @@ static bool is_operand(char **word, int n, const char *at)
 	return false;
 }
 
-/* The new value of job.frozen: the present one with the operands added or, with off, removed.  To
+/* The new value of job.frozen: the present one with the operands added or, with off, removed. To
  * be freed. */
 static char *make_frozen_list(const char *now, char **word, int n, bool off)
 {
@@ -69,7 +69,7 @@ static char *get_frozen(struct http_client *client, struct err *e)
 	return now;
 }
 
-/* Request the change.  Called again after each answer, because another client may have changed the
+/* Request the change. Called again after each answer, because another client may have changed the
  * list between our read and our write; *done when the list then is as requested. */
 static enum err_code change_frozen(struct http_client *client, const struct options *o, char **word,
     int n, json_t **answer, bool *done, struct err *e)

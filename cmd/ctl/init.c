@@ -30,7 +30,7 @@ static const struct opt opts[] = {
 	    0 },
 };
 
-/* Writes a new file.  Returns ERR_EXISTS, and changes nothing, when there is one. */
+/* Writes a new file. Returns ERR_EXISTS, and changes nothing, when there is one. */
 static enum err_code write_new_file(const char *path, const char *text, struct err *e)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -151,7 +151,7 @@ static void print_next_step(const char *dir, const char *file, const char *text)
 	json_decref(o);
 }
 
-/* Writes cluster.json and README.md into dir.  An existing cluster.json is an error, an existing
+/* Writes cluster.json and README.md into dir. An existing cluster.json is an error, an existing
  * README.md is not. */
 static enum err_code init_directory(const char *dir, const char *text, struct err *e)
 {
@@ -196,7 +196,7 @@ static char *path_from(const char *dir, const char *path)
 	return whole;
 }
 
-/* A cluster file is UTF-8, and so are the paths in it.  path may be NULL. */
+/* A cluster file is UTF-8, and so are the paths in it. path may be NULL. */
 static enum err_code check_encoding(const char *path, struct err *e)
 {
 	if (!path || utf8_is_clean(path, strlen(path)))
@@ -207,7 +207,7 @@ static enum err_code check_encoding(const char *path, struct err *e)
 	    path);
 }
 
-/* Makes the text of the cluster file by looking at the data.  NULL, with an error. */
+/* Makes the text of the cluster file by looking at the data. NULL, with an error. */
 static char *data_template(const struct options *o, const char *dir, struct err *e)
 {
 	char *data = path_from(dir, o->data), *eval = path_from(dir, o->eval), *text = NULL;

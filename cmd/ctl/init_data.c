@@ -267,7 +267,7 @@ static double value_at(const struct dataset *d, size_t r, uint32_t feature)
 	return (double)NAN;
 }
 
-/* Does a column with a name of row numbers, or without a name, count the rows?  A model would learn the
+/* Does a column with a name of row numbers, or without a name, count the rows? A model would learn the
  * order of the file from it. */
 static bool counts_rows(const struct look *l, const struct data_column *c)
 {
@@ -506,7 +506,7 @@ static void set_batch(json_t *job, const struct look *l)
 		json_object_set_new(job, "batch", json_integer((json_int_t)batch));
 }
 
-/* The path of evaluation data, to be freed.  Files of ratings have no schema that tells their columns,
+/* The path of evaluation data, to be freed. Files of ratings have no schema that tells their columns,
  * so the options that were added to the path of the training data are added here, too. */
 static char *eval_path(const struct look *l, const char *data, const char *eval)
 {

@@ -45,7 +45,7 @@ static void warn_loopback(const json_t *join)
 		    data);
 }
 
-/* Sends one request.  Steals the reference to body. */
+/* Sends one request. Steals the reference to body. */
 static enum err_code post_request(const char *dir, const char *path, json_t *body, json_t **answer,
     struct err *e)
 {

@@ -15,7 +15,7 @@
 #include "rundir/prepare.h"
 #include "rundir/rundir.h"
 
-/* ps-ctl key: changes and lists the keys that a cluster admits.  While the cluster runs, its
+/* ps-ctl key: changes and lists the keys that a cluster admits. While the cluster runs, its
  * coordinator is asked to do it; otherwise the files of the run directory are changed. */
 struct key_options {
 	const char *dir, *role, *public, *expires, *file;
@@ -25,11 +25,11 @@ struct key_options {
 	bool alive; /* its cluster is running */
 };
 
-/* Timeout of a request, ns.  POST /v1/keys/revoke takes a second when a server is slow to cut its
+/* Timeout of a request, ns. POST /v1/keys/revoke takes a second when a server is slow to cut its
  * sessions. */
 #define PATIENCE (10 * NSEC_PER_SEC)
 
-/* Sends a POST request to the coordinator of o->run.  Takes over the reference to body. */
+/* Sends a POST request to the coordinator of o->run. Takes over the reference to body. */
 static enum err_code post_key_request(const struct key_options *o, const char *path, json_t *body,
     json_t **answer, struct err *e)
 {
@@ -252,7 +252,7 @@ static int run_key_revoke(const struct key_options *o, char **args)
 	return rc ? ctl_fail(&e) : all ? 0 : 1;
 }
 
-/* Appends a key of authorized_keys in the form of GET /v1/keys.  Sessions and holders are
+/* Appends a key of authorized_keys in the form of GET /v1/keys. Sessions and holders are
  * unknown. */
 static void add_listed_key(void *ctx, const struct keyring_entry *entry)
 {
@@ -405,7 +405,7 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct key_options, json),
 };
 
-/* True when a coordinator answers on the control socket.  One that was started by hand holds no
+/* True when a coordinator answers on the control socket. One that was started by hand holds no
  * lock, but must learn of changed keys all the same. */
 static bool coordinator_answers(const char *run)
 {

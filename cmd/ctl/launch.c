@@ -19,12 +19,12 @@
 #include "supervisor/run_loop.h"
 #include "trial.h"
 
-/* ps-ctl launch: one command on every rank of a scheduler's step.  Rank 0 runs the coordinator and
- * server-0 (a supervisor with a rendezvous) and prints the result.  The next ranks are the other servers,
+/* ps-ctl launch: one command on every rank of a scheduler's step. Rank 0 runs the coordinator and
+ * server-0 (a supervisor with a rendezvous) and prints the result. The next ranks are the other servers,
  * and the rest are workers; each of them waits for its join file (supervisor/rendezvous.h) and
  * runs one program. */
 
-/* How long a rank keeps its program after a signal.  All ranks get the signal at once, and rank 0
+/* How long a rank keeps its program after a signal. All ranks get the signal at once, and rank 0
  * takes a checkpoint before it stops the cluster. */
 #define PATIENCE (20 * NSEC_PER_SEC)
 #define GRACE    (5 * NSEC_PER_SEC)
@@ -75,7 +75,7 @@ struct place {
 	char *dir;
 };
 
-/* Make the run id, which becomes the name of a directory, safe for that.  ERR_USAGE without an id:
+/* Make the run id, which becomes the name of a directory, safe for that. ERR_USAGE without an id:
  * files of an earlier run could be taken for those of this one. */
 static enum err_code check_run_id(struct launcher_env *who, struct err *e)
 {
@@ -148,7 +148,7 @@ static enum err_code settle_counts(struct place *p, const struct options *o, str
 	return rc;
 }
 
-/* Choose rank 0's listen address.  It does not know where the other ranks are, but the host that
+/* Choose rank 0's listen address. It does not know where the other ranks are, but the host that
  * started them is on their network: take the local address on the route to that host. */
 static enum err_code choose_rank_zero_listen(struct conf *c, struct err *e)
 {
@@ -178,7 +178,7 @@ static enum err_code choose_rank_zero_listen(struct conf *c, struct err *e)
 	return rc;
 }
 
-/* Find this rank's place in the run, and load the cluster file for it.  Rank 0 also needs an
+/* Find this rank's place in the run, and load the cluster file for it. Rank 0 also needs an
  * address that the other ranks can reach. */
 static enum err_code find_rank_place(const struct options *o, struct place *p, struct err *e)
 {
@@ -205,7 +205,7 @@ static enum err_code find_rank_place(const struct options *o, struct place *p, s
 
 /* ---- rank 0 ---- */
 
-/* Run the whole cluster's life as its supervisor.  max_restarts is 0, because the processes of other
+/* Run the whole cluster's life as its supervisor. max_restarts is 0, because the processes of other
  * ranks are restarted by the scheduler, if at all. */
 static int run_rank_zero(struct place *p, const struct options *o)
 {
@@ -252,8 +252,8 @@ static void export_place(const struct place *p, const char *join)
 	}
 }
 
-/* Wait for the end of the program, and return its exit code.  A scheduler may signal all ranks at
- * once, Slurm even all processes of each.  The program must then stay for rank 0's checkpoint,
+/* Wait for the end of the program, and return its exit code. A scheduler may signal all ranks at
+ * once, Slurm even all processes of each. The program must then stay for rank 0's checkpoint,
  * until rank 0 stops the cluster or PATIENCE is over; a second signal ends it at once. */
 static int attend_member(struct launch_set *set, size_t child, int signals)
 {

@@ -27,7 +27,7 @@ static void copy_conf_hosts(const struct conf *c, struct hosts *hosts)
 		hosts_add(hosts, c->hosts.item[i], NULL);
 }
 
-/* Check that the hosts have slots for all processes that are started on them.  Only slots given in
+/* Check that the hosts have slots for all processes that are started on them. Only slots given in
  * the list are a limit. */
 static enum err_code check_host_slots(const struct conf *c, struct err *e)
 {
@@ -197,7 +197,7 @@ static enum err_code apply_place_options(struct conf *c, const struct local_plac
 
 /* ---- the file ---- */
 
-/* Load the cluster file.  --exec stands for the assignments job.model=custom and
+/* Load the cluster file. --exec stands for the assignments job.model=custom and
  * job.command=COMMAND, --init-from for job.init_from=MODEL. */
 static enum err_code load_conf(const char *path, const struct opt_list *sets,
     const struct local_place *place, struct conf *c, struct err *e)

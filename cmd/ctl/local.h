@@ -30,14 +30,14 @@ struct local_place {
 		    NULL, 0, 0 }, \
 	{ \
 		"advertise", 0, OPT_STR, offsetof(type, field.advertise), "ADDR", \
-		    "address that other processes use for the coordinator: host or host:port", NULL, \
-		    0, 0 \
+		    "address that other processes use for the coordinator: host or host:port", \
+		    NULL, 0, 0 \
 	}
 
 /* Load and validate the cluster file (NULL: none, with place->exec) with the assignments of --set,
- * and find the run directory: *dir is absolute and to be freed.  Nothing is created.  With a place
- * (else NULL) c gets its hosts and a listen address that other hosts can reach.  ERR_NOTFOUND,
- * ERR_USAGE; every other fault of the file is ERR_CONFIG.  c is zeroes after a failure. */
+ * and find the run directory: *dir is absolute and to be freed. Nothing is created. With a place
+ * (else NULL) c gets its hosts and a listen address that other hosts can reach. ERR_NOTFOUND,
+ * ERR_USAGE; every other fault of the file is ERR_CONFIG. c is zeroes after a failure. */
 enum err_code local_load_conf(const char *file, const struct opt_list *sets,
     const struct local_place *place, struct conf *c, char **dir, struct err *e);
 #define LOCAL_OPT_EXEC(type, field) \
@@ -53,13 +53,13 @@ enum err_code local_load_conf(const char *file, const struct opt_list *sets,
 		    "start from a saved model: a model file, a checkpoint or a run directory", \
 		    NULL, 0, 0 \
 	}
-/* Is there a FILE or --exec?  Otherwise report that it is missing; *code is the exit code. */
+/* Is there a FILE or --exec? Otherwise report that it is missing; *code is the exit code. */
 bool local_check_operands(const char *prog, const char *file, const char *exec, int *code);
 /* Replace standard input ("-") in the paths of the data by /proc/PID/fd/0 of this process, because
- * the processes started here have no standard input.  True when there was such a path. */
+ * the processes started here have no standard input. True when there was such a path. */
 bool local_replace_stdin(struct conf *c);
 /* Begin the run: s with the options of place, and the run directory, locked (*lock) and with what
- * `resume` names (resume_prepare).  False: a message is printed, and *code is the exit code. */
+ * `resume` names (resume_prepare). False: a message is printed, and *code is the exit code. */
 bool local_begin_run(struct supervisor *s, const struct conf *c, const char *dir,
     const struct local_place *place, const char *resume, int *lock, int *code);
 

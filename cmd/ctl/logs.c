@@ -32,7 +32,7 @@ static const struct opt opts[] = {
 	    "show only the last LINES of each log", NULL, 0, 1e9 },
 };
 
-/* The log of one process.  text has what was read; its first `shown` bytes have been printed or
+/* The log of one process. text has what was read; its first `shown` bytes have been printed or
  * skipped. */
 struct source {
 	char *id;
@@ -116,7 +116,7 @@ static void skip_to_last_lines(struct source *s, int64_t n)
 	s->shown = n == 0 ? s->text.len : at > 0 ? at + 1 : 0;
 }
 
-/* Finds the length of the next line, without its newline.  With `rest`, a last line without newline
+/* Finds the length of the next line, without its newline. With `rest`, a last line without newline
  * counts, too. */
 static bool find_next_line(const struct source *s, bool rest, size_t *len)
 {
@@ -128,7 +128,7 @@ static bool find_next_line(const struct source *s, bool rest, size_t *len)
 	return end || (rest && n > 0);
 }
 
-/* True when a line begins with a time stamp, whose form sorts as text.  A line without one belongs
+/* True when a line begins with a time stamp, whose form sorts as text. A line without one belongs
  * to the line before it. */
 static bool is_stamped_line(const char *p, size_t n)
 {
@@ -155,7 +155,7 @@ static void print_log_line(struct source *s, size_t len)
 		s->shown++;
 }
 
-/* Prints all lines in the order of their stamps.  Lines without a stamp are printed right after the
+/* Prints all lines in the order of their stamps. Lines without a stamp are printed right after the
  * line of the same log that they belong to. */
 static void print_all_lines(struct sources *all, bool rest)
 {

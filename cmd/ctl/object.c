@@ -45,7 +45,7 @@ static enum err_code write_to_stdout(void *ctx, const void *p, size_t n, struct 
 }
 
 /* Returns the name of an object, to be freed: the word, or for "-" the first line of standard
- * input.  Other users can see a process's arguments, but not its input, so that a name may contain
+ * input. Other users can see a process's arguments, but not its input, so that a name may contain
  * a secret. */
 static char *read_object_name(const char *word)
 {

@@ -63,7 +63,7 @@ static void print_paused(const struct options *o, bool pause, int64_t step)
 	}
 }
 
-/* Pause or resume all workers, and wait until all of them do so.  Returns the exit code. */
+/* Pause or resume all workers, and wait until all of them do so. Returns the exit code. */
 static int pause_or_resume(const struct ctl_cmd *self, bool pause, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };

@@ -152,7 +152,7 @@ static bool parse_seconds(const char *text, double *out)
 	return good;
 }
 
-/* Finds a cost by its name, the first len bytes of text.  Returns its index, or PLAN_COSTS for an
+/* Finds a cost by its name, the first len bytes of text. Returns its index, or PLAN_COSTS for an
  * unknown name. */
 static size_t find_cost(const char *text, size_t len)
 {
@@ -180,7 +180,7 @@ static int report_unknown_cost(const struct ctl_cmd *self, const char *text, siz
 	return ctl_report_misuse(self, "--cost %.80s: unknown cost", text);
 }
 
-/* Sets a cost from --cost NAME=TIME; "crowded" is a factor.  Returns 0, or the exit code after
+/* Sets a cost from --cost NAME=TIME; "crowded" is a factor. Returns 0, or the exit code after
  * reporting an error. */
 static int set_cost(const struct ctl_cmd *self, const char *text, struct plan *p)
 {
@@ -204,7 +204,7 @@ static int set_cost(const struct ctl_cmd *self, const char *text, struct plan *p
 	          text, COST_MAX);
 }
 
-/* Sets the links and cores from --net, --server-net, --rtt, --cores and --proxied.  Returns 0, or
+/* Sets the links and cores from --net, --server-net, --rtt, --cores and --proxied. Returns 0, or
  * the exit code after reporting an error. */
 static int set_links(const struct ctl_cmd *self, const struct options *o,
     struct capacity_plan_place *place)
@@ -237,7 +237,7 @@ static int set_links(const struct ctl_cmd *self, const struct options *o,
 	return 0;
 }
 
-/* Sets everything that the options give.  Returns 0, or the exit code after reporting an error. */
+/* Sets everything that the options give. Returns 0, or the exit code after reporting an error. */
 static int set_plan_options(const struct ctl_cmd *self, const struct options *o, struct plan *p)
 {
 	struct capacity_plan_place *place = &p->place;
@@ -270,7 +270,7 @@ static int set_plan_options(const struct ctl_cmd *self, const struct options *o,
 
 /* ---- the file ---- */
 
-/* Loads the cluster file with --set, --workers and --servers.  With --params, the data need not
+/* Loads the cluster file with --set, --workers and --servers. With --params, the data need not
  * exist. */
 static enum err_code load_plan_conf(const struct options *o, const char *file, struct conf *c,
     struct err *e)
@@ -367,7 +367,7 @@ static enum err_code plan_from_file(const struct options *o, const char *file, s
 	return rc ? rc : run_plan_and_show(o, p, own, NULL, e);
 }
 
-/* Plans for the running cluster, from its configuration and a sample of its times.  When its data
+/* Plans for the running cluster, from its configuration and a sample of its times. When its data
  * are not on this host, the number of parameters comes from the servers instead. */
 static enum err_code plan_from_cluster(const struct options *o, struct plan *p, struct planned *own,
     struct err *e)

@@ -52,7 +52,7 @@ static enum err_code save_join_line(struct remote *r, bool first, struct err *e)
 	             : file_replace(r->join, r->line.data, r->line.len, 0600, e);
 }
 
-/* Read one byte of standard input.  *whole: it ended a line.  ERR_CLOSED at the end of the
+/* Read one byte of standard input. *whole: it ended a line. ERR_CLOSED at the end of the
  * input. */
 static enum err_code read_line_byte(struct remote *r, bool *whole, struct err *e)
 {
@@ -103,8 +103,8 @@ static enum err_code receive_first_join(struct remote *r, struct err *e)
 	return save_join_line(r, true, e);
 }
 
-/* Wait until the program ends or must be ended, and return its exit code.  kill_if_cut: a worker
- * that leaves in order changes the members of the following steps.  A worker whose session is cut
+/* Wait until the program ends or must be ended, and return its exit code. kill_if_cut: a worker
+ * that leaves in order changes the members of the following steps. A worker whose session is cut
  * must be lost instead, without a chance to leave, so that the process started in its place makes
  * the same steps. */
 static int attend_remote(struct remote *r, bool kill_if_cut)

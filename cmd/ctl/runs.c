@@ -18,7 +18,7 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* True for a figure that gets a column in the table.  --json has all figures. */
+/* True for a figure that gets a column in the table. --json has all figures. */
 static bool deserves_column(const char *figure)
 {
 	static const char *const no[] = { "state", "examples", "examples_per_second",

@@ -14,7 +14,7 @@
 #include "saved/saved_metadata.h"
 #include "tool/row_text.h"
 
-/* The model in a checkpoint, in the formats of export.  The values are read in pieces, so that a model
+/* The model in a checkpoint, in the formats of export. The values are read in pieces, so that a model
  * that does not fit into memory can be exported. */
 
 #define PIECE     65536u     /* values read at a time */
@@ -219,7 +219,7 @@ static enum err_code describe_checkpoint(const struct source *s, struct safetens
 	return saved_metadata_add(w, m->config, manifest_tables(m), data ? data->facts : NULL, e);
 }
 
-/* Write the tables as a safetensors file.  The data must follow in the order of declare_tensors():
+/* Write the tables as a safetensors file. The data must follow in the order of declare_tensors():
  * all ids, then all values. */
 static enum err_code write_checkpoint_tensors(struct source *s, struct err *e)
 {

@@ -54,7 +54,7 @@ static bool is_job_over(const json_t *s)
 	return strcmp(state, "running") != 0 && strcmp(state, "finishing") != 0;
 }
 
-/* A ctl_status_fn for ctl_watch_status.  *most: the largest number of partitions that were still to move. */
+/* A ctl_status_fn for ctl_watch_status. *most: the largest number of partitions that were still to move. */
 static enum err_code check_moved(void *most, const json_t *s, bool *done, struct err *e)
 {
 	uint64_t left = (uint64_t)json_int(s, "partitions_moving", 0), *m = most;
@@ -80,7 +80,7 @@ static enum err_code await_moved(struct http_client *client, int64_t timeout, st
 }
 
 /* POST body (released here) to route of the cluster, and show how the partitions move until all are
- * in place and all requested members are there.  Returns the exit code; 124 after the timeout. */
+ * in place and all requested members are there. Returns the exit code; 124 after the timeout. */
 static int move_partitions(const struct options *o, const char *route, json_t *body)
 {
 	struct http_client *client = NULL;
@@ -96,7 +96,7 @@ static int move_partitions(const struct options *o, const char *route, json_t *b
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
 
-/* Makes the body {"servers":N,"workers":N} from the words "servers=N" and "workers=N".  Returns
+/* Makes the body {"servers":N,"workers":N} from the words "servers=N" and "workers=N". Returns
  * NULL after reporting a wrong word. */
 static json_t *parse_targets(const struct ctl_cmd *self, char **word, int n)
 {

@@ -25,7 +25,7 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* Makes the body {"set":{"codec":"topk:0.01"}} from words like "codec=topk:0.01".  Returns NULL
+/* Makes the body {"set":{"codec":"topk:0.01"}} from words like "codec=topk:0.01". Returns NULL
  * after reporting a wrong word. */
 static json_t *parse_assignments(const struct ctl_cmd *self, char **word, int n)
 {
@@ -46,7 +46,7 @@ static json_t *parse_assignments(const struct ctl_cmd *self, char **word, int n)
 	return json_pack("{s:o}", "set", set);
 }
 
-/* Adds --dry-run and --at to the body.  Returns false after reporting a wrong --at. */
+/* Adds --dry-run and --at to the body. Returns false after reporting a wrong --at. */
 static bool add_request_options(const struct ctl_cmd *self, const struct options *o, json_t *body)
 {
 	uint64_t step;
@@ -77,7 +77,7 @@ static enum err_code check_settings_applied(void *ctx, const json_t *s, bool *do
 	return ERR_OK;
 }
 
-/* Waits until every worker has reported that it uses these settings (their number).  Does not wait
+/* Waits until every worker has reported that it uses these settings (their number). Does not wait
  * while the job is paused: the workers will use them when they resume. */
 static enum err_code await_settings(struct http_client *client, int64_t settings, int64_t timeout,
     struct err *e)
@@ -160,7 +160,7 @@ static int run_set(const struct ctl_cmd *self, int argc, char **argv)
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/set", body, o.timeout, NULL, &answer, &e);
 	left = begun + o.timeout - clock_now();
-	/* An answer with a step means a change that workers apply there.  Changes that are immediate,
+	/* An answer with a step means a change that workers apply there. Changes that are immediate,
 	 * planned for later or only tried have none. */
 	if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
 		rc = await_settings(client, json_int(answer, "settings", 0), left > 0 ? left : 1,

@@ -82,7 +82,7 @@ static void print_choices(const struct catalog *c)
 	json_decref(list);
 }
 
-/* Shows every item of this name: "momentum" is a key and an update rule.  Returns their number. */
+/* Shows every item of this name: "momentum" is a key and an update rule. Returns their number. */
 static size_t show_matches(const char *word, bool json)
 {
 	const struct catalog *c;
@@ -109,7 +109,7 @@ static size_t show_matches(const char *word, bool json)
 	return found;
 }
 
-/* Reports a name that no list has, with the most similar one.  Returns the exit code. */
+/* Reports a name that no list has, with the most similar one. Returns the exit code. */
 static int report_unknown_item(const char *word)
 {
 	const char **names = NULL, *near;

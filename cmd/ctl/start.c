@@ -24,8 +24,8 @@
 #include "supervisor/daemon.h"
 #include "trial.h"
 
-/* ps-ctl start: start a cluster in the background.  The process forks a supervisor (supervisor/run_loop.h),
- * shows progress until the supervisor reports that the cluster is ready, and ends.  With --emit it
+/* ps-ctl start: start a cluster in the background. The process forks a supervisor (supervisor/run_loop.h),
+ * shows progress until the supervisor reports that the cluster is ready, and ends. With --emit it
  * starts nothing and prints what another launcher needs. */
 
 #define PACE  (100 * NSEC_PER_MSEC)
@@ -71,7 +71,7 @@ static void show_status(struct progress *p, const json_t *status)
 	cluster_status_free(decoded);
 }
 
-/* Show progress until the supervisor reports.  Returns 0 when it did, the number of a signal that
+/* Show progress until the supervisor reports. Returns 0 when it did, the number of a signal that
  * came first, or -1 at the time `end`. */
 static int await_report(const char *dir, int ready, int signals, int64_t end)
 {
@@ -109,7 +109,7 @@ static int await_report(const char *dir, int ready, int signals, int64_t end)
 	return signal;
 }
 
-/* Print the supervisor's report of a failure.  Returns the exit code in it. */
+/* Print the supervisor's report of a failure. Returns the exit code in it. */
 static int print_failure(const char *line)
 {
 	json_t *o = json_loads(line, 0, NULL);
@@ -144,7 +144,7 @@ static void print_cluster_state(const char *dir)
 }
 
 /* In the process that the user started: wait for the supervisor's report, and end the supervisor
- * after a signal or the timeout.  Returns the exit code. */
+ * after a signal or the timeout. Returns the exit code. */
 static int wait_for_supervisor(const char *dir, int ready, int signals, int64_t timeout)
 {
 	char line[4096];
@@ -175,7 +175,7 @@ static int wait_for_supervisor(const char *dir, int ready, int signals, int64_t 
 	return signal > 0 ? (ctl_fail(&e), 128 + signal) : ctl_fail(&e);
 }
 
-/* Prepare the run directory, and fork the supervisor.  Returns in both processes, with the exit
+/* Prepare the run directory, and fork the supervisor. Returns in both processes, with the exit
  * code of each. */
 static int start_supervisor(const struct conf *conf, const char *dir, const struct options *o)
 {

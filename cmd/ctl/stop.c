@@ -16,7 +16,7 @@
 #include "rundir/rundir.h"
 #include "saved.h"
 
-/* ps-ctl stop: save what a cluster has learned, end it, and print its result.  A supervisor ends
+/* ps-ctl stop: save what a cluster has learned, end it, and print its result. A supervisor ends
  * the processes; a cluster without one is stopped through its coordinator; what does not end in
  * time is killed (supervisor/shutdown.h). */
 
@@ -46,7 +46,7 @@ static const struct opt opts[] = {
 
 /* ---- saving ---- */
 
-/* Can the parameters of the run directory's cluster change?  A read-only cluster has nothing to
+/* Can the parameters of the run directory's cluster change? A read-only cluster has nothing to
  * save. */
 static bool may_change_parameters(const char *dir)
 {
@@ -81,8 +81,8 @@ static bool has_unsaved_work(struct http_client *client, const char *dir)
 	return yes;
 }
 
-/* Take a checkpoint if the cluster has unsaved parameters.  *path is its path, to be freed, or
- * NULL when there was nothing to save.  An error means that the job goes on and could not be
+/* Take a checkpoint if the cluster has unsaved parameters. *path is its path, to be freed, or
+ * NULL when there was nothing to save. An error means that the job goes on and could not be
  * saved. */
 static enum err_code take_last_checkpoint(const char *dir, int64_t timeout, char **path,
     struct err *e)
@@ -108,7 +108,7 @@ static enum err_code take_last_checkpoint(const char *dir, int64_t timeout, char
 }
 
 /* Write the checkpoint's model to RUN/model.safetensors, unless the job has ended meanwhile and
- * written a newer one.  Returns the exit code. */
+ * written a newer one. Returns the exit code. */
 static int save_checkpoint_model(const char *dir, const char *checkpoint)
 {
 	char *model = rundir_path(dir, "model.safetensors");
@@ -128,9 +128,9 @@ static int save_checkpoint_model(const char *dir, const char *checkpoint)
 
 /* ---- ending ---- */
 
-/* Ask the coordinator of a cluster without a supervisor to stop it.  False when it does not
- * answer.  *result becomes the result, because nobody writes RUN/result.json; it stays NULL when the
- * coordinator does not tell it.  It is asked for first: the coordinator may close its connections
+/* Ask the coordinator of a cluster without a supervisor to stop it. False when it does not
+ * answer. *result becomes the result, because nobody writes RUN/result.json; it stays NULL when the
+ * coordinator does not tell it. It is asked for first: the coordinator may close its connections
  * as soon as it is told to stop. */
 static bool ask_coordinator_to_stop(const char *dir, json_t **result)
 {
@@ -150,8 +150,8 @@ static bool ask_coordinator_to_stop(const char *dir, json_t **result)
 	return rc == ERR_OK || rc == ERR_CLOSED;
 }
 
-/* Make the result of a cluster that has written none.  answer is the coordinator's result before the
- * end, or NULL.  A new reference. */
+/* Make the result of a cluster that has written none. answer is the coordinator's result before the
+ * end, or NULL. A new reference. */
 static json_t *make_result(json_t *answer, bool forced, bool supervised)
 {
 	const char *reason = forced ? "killed before a result was written"
@@ -166,7 +166,7 @@ static json_t *make_result(json_t *answer, bool forced, bool supervised)
 	return json_incref(answer);
 }
 
-/* Print the result.  supervised: a supervisor was to write it.  answer: as in make_result.  Returns
+/* Print the result. supervised: a supervisor was to write it. answer: as in make_result. Returns
  * the exit code. */
 static int report_end(const char *dir, json_t *answer, bool forced, bool supervised, bool json)
 {
@@ -205,7 +205,7 @@ static int end_cluster(const struct options *o, const char *dir)
 	return code;
 }
 
-/* Save, end the cluster, and write the model.  The checkpoint comes first: when it fails, nothing
+/* Save, end the cluster, and write the model. The checkpoint comes first: when it fails, nothing
  * is stopped. */
 static int stop_cluster(const struct options *o, const char *dir)
 {

@@ -33,7 +33,7 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* Adds --init, "zeros" or "uniform:0.1", to a table's shape.  Returns false after reporting a wrong
+/* Adds --init, "zeros" or "uniform:0.1", to a table's shape. Returns false after reporting a wrong
  * one. */
 static bool add_initializer(const struct ctl_cmd *self, const struct options *o, json_t *shape)
 {
@@ -53,7 +53,7 @@ static bool add_initializer(const struct ctl_cmd *self, const struct options *o,
 	return true;
 }
 
-/* Make the body of the request.  Return NULL after reporting wrong options. */
+/* Make the body of the request. Return NULL after reporting wrong options. */
 static json_t *make_add_body(const struct ctl_cmd *self, const struct options *o, const char *name)
 {
 	json_t *shape;

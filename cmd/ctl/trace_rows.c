@@ -14,7 +14,7 @@ void trace_release(struct trace *t)
 	*t = (struct trace){ 0 };
 }
 
-/* Finds a process, or adds it.  A process that was started again has another pid and counts as
+/* Finds a process, or adds it. A process that was started again has another pid and counts as
  * another one. */
 static struct trace_process *find_trace_process(struct trace *t, const char *id, int64_t pid)
 {
@@ -43,7 +43,7 @@ static const struct {
 	[TRACE_CLOSE] = { 4, 0xc },
 };
 
-/* Adds one row of a page.  Skips rows of an unknown kind or length, and sets t->full beyond the
+/* Adds one row of a page. Skips rows of an unknown kind or length, and sets t->full beyond the
  * limit. */
 static void add_trace_item(struct trace *t, uint32_t process, const json_t *row)
 {
@@ -88,7 +88,7 @@ void trace_add_page(struct trace *t, const json_t *page)
 }
 
 /* Uses the wall clocks' offset if it lies within the bounds, as it always does on one host: it is
- * more precise than the bounds.  Otherwise uses the middle of the bounds. */
+ * more precise than the bounds. Otherwise uses the middle of the bounds. */
 static void choose_clock_offset(struct trace_process *p)
 {
 	p->by_wall = p->wall >= p->least && p->wall <= p->most;

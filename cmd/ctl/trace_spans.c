@@ -8,8 +8,8 @@
 #include "core/num.h"
 #include "trace_rows.h"
 
-/* In the output each process of the cluster is a process.  Its steps are on threads from STEPS on,
- * several where steps overlap (at most LANES).  On a server, the pushes of worker N are on thread
+/* In the output each process of the cluster is a process. Its steps are on threads from STEPS on,
+ * several where steps overlap (at most LANES). On a server, the pushes of worker N are on thread
  * PUSHES + N. */
 #define STEPS  1
 #define LANES  64
@@ -92,7 +92,7 @@ static void add_argument(struct event *e, const char *key, int64_t value)
 		}
 }
 
-/* Adds the span of a step, and within it the spans of its phases.  Each phase begins where the one
+/* Adds the span of a step, and within it the spans of its phases. Each phase begins where the one
  * before ended. */
 static void add_step_spans(struct writer *w, const struct trace_item *x)
 {
@@ -190,7 +190,7 @@ static void link_step(struct writer *w, const struct trace_item *close, int tid)
 	}
 }
 
-/* Chooses a thread for a span, so that spans open at the same time are on different threads.  end[]
+/* Chooses a thread for a span, so that spans open at the same time are on different threads. end[]
  * has the time at which each thread becomes free. */
 static int choose_thread(int64_t end[LANES], int64_t from, int64_t to)
 {
@@ -211,7 +211,7 @@ static int compare_open_times(const void *a, const void *b)
 	                                : (x->v[2] > y->v[2]) - (x->v[2] < y->v[2]);
 }
 
-/* Adds a span for each step on each server, from its first CLOCK to its end.  Sorts the list. */
+/* Adds a span for each step on each server, from its first CLOCK to its end. Sorts the list. */
 static void add_barrier_spans(struct writer *w, const struct trace_item **close, size_t n)
 {
 	int64_t end[LANES];
@@ -271,7 +271,7 @@ static void put_process_names(const struct writer *w, FILE *out)
 	}
 }
 
-/* Writes the name of each thread that has events.  The events must be sorted by
+/* Writes the name of each thread that has events. The events must be sorted by
  * compare_event_places(). */
 static void put_thread_names(const struct writer *w, FILE *out)
 {
@@ -303,7 +303,7 @@ static int compare_event_times(const void *a, const void *b)
 	                          : (x->flow > y->flow) - (x->flow < y->flow);
 }
 
-/* Writes one event; times are microseconds with three decimals.  Returns the number of bytes. */
+/* Writes one event; times are microseconds with three decimals. Returns the number of bytes. */
 static int put_trace_event(FILE *out, const struct event *e)
 {
 	int n = fprintf(out,

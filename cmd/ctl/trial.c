@@ -61,7 +61,7 @@ struct trial {
 
 /* ---- whether trials are possible ---- */
 
-/* Adds the bytes of the files of one data path to *sum.  False: it has no files on this host. */
+/* Adds the bytes of the files of one data path to *sum. False: it has no files on this host. */
 static bool add_data_bytes(const char *spec, double *sum)
 {
 	struct data_options options;
@@ -124,7 +124,7 @@ static enum err_code set_sizes(struct conf *c, const struct sizing_search *s, st
 	return rc == ERR_OK && s->servers ? set_number(c, "servers", size.servers, e) : rc;
 }
 
-/* Makes a copy of the job without everything that does not belong to its steps.  Heartbeats bring the counts
+/* Makes a copy of the job without everything that does not belong to its steps. Heartbeats bring the counts
  * of examples, so the shortest ones make the measurement exact. */
 static enum err_code copy_for_trial(const struct conf *c, struct conf *out, struct err *e)
 {
@@ -174,7 +174,7 @@ static enum err_code write_trial_file(const struct trial *t, const struct conf *
 
 /* ---- one trial ---- */
 
-/* Waits for a time, and no longer than until a signal comes or the trial's process ends.  False: one of them
+/* Waits for a time, and no longer than until a signal comes or the trial's process ends. False: one of them
  * has happened. */
 static bool wait_in_trial(struct trial *t, int64_t ns)
 {
@@ -204,7 +204,7 @@ static struct cluster_status *read_status(struct http_client *client, int64_t *a
 	return status;
 }
 
-/* Waits until the workers have trained on examples.  NULL: they have not within BEGIN_MAX, or the trial is
+/* Waits until the workers have trained on examples. NULL: they have not within BEGIN_MAX, or the trial is
  * over. */
 static struct cluster_status *await_examples(struct trial *t, struct http_client **client,
     int64_t *at)
@@ -398,7 +398,7 @@ static void append_rate(struct buf *out, double rate)
 		buf_puts(out, ": failed");
 }
 
-/* Prints the choice: the trials, or why (not NULL) there is none.  In bsp the number of workers also decides
+/* Prints the choice: the trials, or why (not NULL) there is none. In bsp the number of workers also decides
  * how many examples a step has. */
 static void report_choice(const struct conf *c, const struct sizing_search *s, const char *why)
 {
@@ -424,7 +424,7 @@ static void report_choice(const struct conf *c, const struct sizing_search *s, c
 	buf_release(&line);
 }
 
-/* Takes the numbers of the run that is resumed.  False: there is no such run. */
+/* Takes the numbers of the run that is resumed. False: there is no such run. */
 static bool adopt_sizes_of_run(struct conf *c, const struct sizing_search *s, const char *dir)
 {
 	char *path = rundir_path(dir, "cluster.json");
@@ -442,7 +442,7 @@ static bool adopt_sizes_of_run(struct conf *c, const struct sizing_search *s, co
 	return good;
 }
 
-/* Searches by trials; otherwise the first size stays.  Returns why there is no measurement, or NULL. */
+/* Searches by trials; otherwise the first size stays. Returns why there is no measurement, or NULL. */
 static const char *search_sizes(struct trial *t, const struct conf *c, struct sizing_search *s)
 {
 	const char *obstacle = find_obstacle(c, procstat_processors());

@@ -112,7 +112,7 @@ static int report_never(const struct goal *g, const json_t *o)
 	return ctl_fail(&e);
 }
 
-/* Reports a result whose model could not be saved.  Returns the exit code: 1 in that case, else
+/* Reports a result whose model could not be saved. Returns the exit code: 1 in that case, else
  * 0. */
 static int report_unsaved(const json_t *result)
 {
@@ -123,7 +123,7 @@ static int report_unsaved(const json_t *result)
 	return *why ? 1 : 0;
 }
 
-/* Judges the goal when the cluster is not running (any more).  Returns the exit code; why is the
+/* Judges the goal when the cluster is not running (any more). Returns the exit code; why is the
  * error to report when there is no result. */
 static int judge_ended_run(const struct goal *g, const char *dir, const struct err *why)
 {
@@ -140,7 +140,7 @@ static int judge_ended_run(const struct goal *g, const char *dir, const struct e
 }
 
 /* Returns false while the supervisor has not written the result of a job that is done: the model is
- * saved after the last step, and a wait for "done" includes that.  *code becomes the exit code. */
+ * saved after the last step, and a wait for "done" includes that. *code becomes the exit code. */
 static bool is_outcome_saved(const struct goal *g, const char *dir, int *code)
 {
 	json_t *result;
@@ -156,7 +156,7 @@ static bool is_outcome_saved(const struct goal *g, const char *dir, int *code)
 	return is;
 }
 
-/* True for a failed job that its supervisor may still restart from the last checkpoint.  The
+/* True for a failed job that its supervisor may still restart from the last checkpoint. The
  * supervisor writes the result when it will not. */
 static bool may_be_restarted(const json_t *status, const char *dir)
 {
@@ -203,7 +203,7 @@ static int report_wait_timeout(const struct wait_watch *w, int64_t timeout)
 	return ctl_fail(&e);
 }
 
-/* Gets the next status.  Uses a long poll where a new revision announces every change that the goal
+/* Gets the next status. Uses a long poll where a new revision announces every change that the goal
  * depends on, and polls every PACE_MS otherwise: steps and losses change without one. */
 static void update_status(struct wait_watch *w)
 {
@@ -229,7 +229,7 @@ static void update_status(struct wait_watch *w)
 	}
 }
 
-/* Watches the status until the goal is true, can never become true, or the time is over.  Returns
+/* Watches the status until the goal is true, can never become true, or the time is over. Returns
  * the exit code. */
 static int watch_until_goal(struct wait_watch *w, int64_t timeout)
 {
@@ -276,7 +276,7 @@ static int wait_for_goal(const struct options *o, const struct goal *g, const ch
 	return code;
 }
 
-/* Find the run directory.  A cluster that was started in the background a moment ago may not have
+/* Find the run directory. A cluster that was started in the background a moment ago may not have
  * made its directory yet: a wait for "ready" with a time-out begins before that, and *timeout
  * becomes what is left of it. */
 static enum err_code find_run_to_wait_for(const struct goal *g, const char *opt_C, int64_t *timeout,

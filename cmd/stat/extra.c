@@ -67,7 +67,7 @@ static void report_first_failure(struct extra *x, const json_t *row, const char 
 
 /* ---- starting ---- */
 
-/* The environment with the variables of the row in front.  The caller frees the array and its
+/* The environment with the variables of the row in front. The caller frees the array and its
  * first four strings. */
 #define OWN_VARIABLES 4
 static char **make_row_environment(const json_t *row)
@@ -86,7 +86,7 @@ static char **make_row_environment(const json_t *row)
 	return all;
 }
 
-/* Start the command for a row, in a process group of its own.  False: it could not be started. */
+/* Start the command for a row, in a process group of its own. False: it could not be started. */
 static bool start_row_command(struct extra *x, json_t *row, struct child *out)
 {
 	char *argv[] = { (char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c",
@@ -130,7 +130,7 @@ static void add_extra_column(struct extra *x, const char *name)
 	}
 }
 
-/* Add NAME=VALUE to the row, unless the row has that member.  names: also make a column of it. */
+/* Add NAME=VALUE to the row, unless the row has that member. names: also make a column of it. */
 static void add_printed_member(struct extra *x, json_t *row, char *line, bool names)
 {
 	char *value = strchr(line, '=');
@@ -154,7 +154,7 @@ static void add_printed_members(struct extra *x, struct child *k, bool names)
 		add_printed_member(x, k->row, line, names);
 }
 
-/* Reap the command.  If it is still running at the deadline, kill its process group. */
+/* Reap the command. If it is still running at the deadline, kill its process group. */
 static void finish_row_command(struct extra *x, struct child *k, int64_t deadline)
 {
 	bool late = k->fd >= 0;
@@ -174,7 +174,7 @@ static void finish_row_command(struct extra *x, struct child *k, int64_t deadlin
 	k->fd = -1;
 }
 
-/* Read some of the output.  False: it has ended, or is too long, and is closed. */
+/* Read some of the output. False: it has ended, or is too long, and is closed. */
 static bool read_command_output(struct child *k)
 {
 	ssize_t n = read(k->fd, buf_reserve(&k->out, 4096), 4096);

@@ -68,7 +68,7 @@ static void publish_sample(struct feed *f, struct sample *s)
 	eventfd_write(f->event, 1);
 }
 
-/* Sleep until the time, and as long as the feed is paused.  False: the thread must stop. */
+/* Sleep until the time, and as long as the feed is paused. False: the thread must stop. */
 static bool sleep_until_next(struct feed *f, int64_t until)
 {
 	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };

@@ -33,7 +33,7 @@ struct spread {
 	double bound[BOUNDS], count[BOUNDS + 1], sum, all;
 };
 
-/* Add a histogram with cumulative counts to s or, with sign -1, subtract an earlier one.  An
+/* Add a histogram with cumulative counts to s or, with sign -1, subtract an earlier one. An
  * earlier one with more values than s is of a process that has been restarted since, and is
  * ignored. */
 static void add_counts_of(struct spread *s, const json_t *h, int sign)

@@ -49,7 +49,7 @@ void past_close(struct past *p)
 	free(p);
 }
 
-/* Call row for each complete line.  A line that is no JSON object is skipped. */
+/* Call row for each complete line. A line that is no JSON object is skipped. */
 static size_t parse_metric_lines(struct past *p, void (*row)(void *ctx, const json_t *row),
     void *ctx)
 {

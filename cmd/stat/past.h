@@ -12,10 +12,10 @@
  * rows. */
 struct past;
 
-/* Open the file in a run directory.  ERR_NOTFOUND when there is none yet. */
+/* Open the file in a run directory. ERR_NOTFOUND when there is none yet. */
 enum err_code past_open(const char *dir, struct past **out, struct err *e);
 void past_close(struct past *p);
-/* Call row for each complete row that was added since the last call.  Returns their number. */
+/* Call row for each complete row that was added since the last call. Returns their number. */
 size_t past_read_rows(struct past *p, void (*row)(void *ctx, const json_t *row), void *ctx);
 
 /* The points of one column. */
@@ -29,11 +29,11 @@ struct series {
 	double last, last_at; /* of a rate: the counter, and when */
 };
 
-/* Make an empty series.  name: a column of the view "cluster", a key of a row, or the key of a
+/* Make an empty series. name: a column of the view "cluster", a key of a row, or the key of a
  * counter with "/s" appended. */
 void past_series_init(struct series *s, const char *name);
 void past_series_release(struct series *s);
-/* Add a point from a row.  across: the key of x.  When x decreases, as after a roll-back, there is
+/* Add a point from a row. across: the key of x. When x decreases, as after a roll-back, there is
  * a gap. */
 void past_series_add(struct series *s, const char *across, const json_t *row);
 /* Add a point. */

@@ -49,7 +49,7 @@ const struct column *plan_column(const struct stat_view *v, const char *name, si
 	return NULL;
 }
 
-/* Report a column that the view does not have, with the closest name.  Returns the exit code. */
+/* Report a column that the view does not have, with the closest name. Returns the exit code. */
 static int report_unknown_column(const struct stat_view *v, const char *name, size_t n)
 {
 	const char *names[PLAN_COLUMNS], *near;
@@ -107,7 +107,7 @@ static void add_time_column(struct plan *p)
 	p->style.ncolumns++;
 }
 
-/* Is the argument of -o the name of a format?  Otherwise it is "wide" or a list of columns. */
+/* Is the argument of -o the name of a format? Otherwise it is "wide" or a list of columns. */
 static bool parse_format_name(const char *name, enum format *out)
 {
 	for (size_t i = 0; i < NFORMATS; i++)
@@ -118,7 +118,7 @@ static bool parse_format_name(const char *name, enum format *out)
 	return false;
 }
 
-/* Choose the columns, the order and whether sentences are printed.  Returns 0, or the exit code. */
+/* Choose the columns, the order and whether sentences are printed. Returns 0, or the exit code. */
 static int choose_plan_columns(struct plan *p)
 {
 	const struct stat_options *o = p->options;
@@ -166,7 +166,7 @@ void plan_for_view(const struct plan *p, const struct stat_view *v, struct plan 
 
 /* ---- operands ---- */
 
-/* Report an unknown view, with the closest name.  Returns the exit code. */
+/* Report an unknown view, with the closest name. Returns the exit code. */
 static int report_unknown_view(const char *name)
 {
 	const char *names[NVIEWS], *near;
@@ -195,7 +195,7 @@ static int choose_view(const char *name, struct plan *p)
 	return report_unknown_view(name);
 }
 
-/* Read the operands INTERVAL and COUNT from argv[at] on.  Returns 0, or the exit code. */
+/* Read the operands INTERVAL and COUNT from argv[at] on. Returns 0, or the exit code. */
 static int read_interval_and_count(struct plan *p, int nargs, char **argv, int at)
 {
 	double seconds;
@@ -234,7 +234,7 @@ static int read_plan_operands(struct plan *p, int nargs, char **argv)
 
 /* ---- the plan ---- */
 
-/* Choose the format from the options that name one.  Returns 0, or the exit code. */
+/* Choose the format from the options that name one. Returns 0, or the exit code. */
 static int choose_plan_format(const struct stat_options *o, struct plan *p)
 {
 	enum format f = o->json ? FORMAT_JSON
@@ -266,7 +266,7 @@ static int choose_plan_format(const struct stat_options *o, struct plan *p)
 	return 0;
 }
 
-/* Refuse options that do not go together.  Returns 0, or the exit code. */
+/* Refuse options that do not go together. Returns 0, or the exit code. */
 static int check_combination(const struct stat_options *o, const struct plan *p)
 {
 	bool rows = !p->view->run, prom = p->style.format == FORMAT_PROM;

@@ -33,12 +33,12 @@ struct plan {
 	size_t noperands;
 };
 
-/* Make the plan.  argv[1..nargs]: the operands.  Returns 0, or the exit code after an error
+/* Make the plan. argv[1..nargs]: the operands. Returns 0, or the exit code after an error
  * message. */
 int plan_make(const struct stat_options *o, int nargs, char **argv, struct plan *p);
 /* Copy a plan for another view, with the default columns of that view. */
 void plan_for_view(const struct plan *p, const struct stat_view *v, struct plan *out);
-/* Print "ps-stat: ... (see ps-stat -h)" on standard error.  Returns the exit code 2. */
+/* Print "ps-stat: ... (see ps-stat -h)" on standard error. Returns the exit code 2. */
 int plan_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The column whose name is the first n characters of name, or NULL. */

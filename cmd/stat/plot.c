@@ -57,7 +57,7 @@ static void print_member_names(const json_t *o, const char *before)
 	}
 }
 
-/* Check that the rows have all columns of the plot.  Returns 0, or the exit code. */
+/* Check that the rows have all columns of the plot. Returns 0, or the exit code. */
 static int check_known_columns(const struct plot *p)
 {
 	for (size_t i = 0; p->last && i < p->n; i++) {
@@ -127,7 +127,7 @@ static void draw_plot(const struct plot *p, const struct series *s, unsigned wid
 	chart_release(&c);
 }
 
-/* Draw all curves, one below the other.  A live terminal is redrawn in place. */
+/* Draw all curves, one below the other. A live terminal is redrawn in place. */
 static void draw_plots(const struct plot *p)
 {
 	bool screen = term_draws(STDOUT_FILENO), live = screen && p->plan->interval;

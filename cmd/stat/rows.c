@@ -30,7 +30,7 @@ struct launcher_env {
 	size_t at;
 };
 
-/* For qsort.  Equal rows keep their order. */
+/* For qsort. Equal rows keep their order. */
 static int compare_ranks(const void *a, const void *b)
 {
 	const struct launcher_env *x = a, *y = b;
@@ -84,7 +84,7 @@ static enum column_total column_total_kind(const struct column *c)
 	}
 }
 
-/* Add a column's total to the row of totals.  A column without numbers gets none. */
+/* Add a column's total to the row of totals. A column without numbers gets none. */
 static void add_total(json_t *total, const json_t *rows, const struct column *c)
 {
 	double sum = 0, least = INFINITY, most = -INFINITY, v;

@@ -15,18 +15,18 @@ struct stat_link {
 };
 
 /* Connect to the control socket of the run directory or, with signed requests, to the control
- * plane named in a join file.  stop (http/client.h) may be NULL.  Call stat_disconnect even after
+ * plane named in a join file. stop (http/client.h) may be NULL. Call stat_disconnect even after
  * a failure. */
 enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop,
     struct stat_link *l, struct err *e);
 void stat_disconnect(struct stat_link *l);
 
-/* Print reports as the plan says.  Returns the exit code. */
+/* Print reports as the plan says. Returns the exit code. */
 int stream_run(const struct plan *p);
 /* Sleep until a time of clock_now(). */
 void stream_pause(int64_t until);
 
-/* Fetch and print histograms instead of rows.  before: those of the last report, or NULL. */
+/* Fetch and print histograms instead of rows. before: those of the last report, or NULL. */
 json_t *hists_fetch(const struct plan *p, struct http_client *c, struct err *e);
 void hists_print(const struct plan *p, const json_t *hists, const json_t *before);
 

@@ -14,7 +14,7 @@ const char *const view_phase_key[PHASES] = { "data_seconds", "compute_seconds", 
 
 /* ---- values ---- */
 
-/* The growth of a counter since the sample before.  A smaller value is of a process that was
+/* The growth of a counter since the sample before. A smaller value is of a process that was
  * restarted. */
 static double counter_growth(const json_t *row, const json_t *before, const char *key)
 {
@@ -23,7 +23,7 @@ static double counter_growth(const json_t *row, const json_t *before, const char
 	return v < was ? v : v - was;
 }
 
-/* The percentage of a phase in the time of all phases since the sample before.  False: there was
+/* The percentage of a phase in the time of all phases since the sample before. False: there was
  * none. */
 static bool phase_share(const struct column *c, const json_t *row, const json_t *before, double *v)
 {

@@ -27,7 +27,7 @@ struct table_style {
 
 /* Print the header line. */
 void table_header(const struct table_style *s, FILE *f);
-/* Print one row.  before: the row of the same id in the sample before, `seconds` earlier; NULL:
+/* Print one row. before: the row of the same id in the sample before, `seconds` earlier; NULL:
  * rates are since the start. */
 void table_row(const struct table_style *s, const json_t *row, const json_t *before, double seconds,
     FILE *f);
@@ -43,7 +43,7 @@ void table_time(double seconds, const char *between, char out[static 24]);
 /* The width of a column in a table, in characters. */
 unsigned table_width(const struct table_style *s, const struct column *c);
 
-/* The value of a column: a number in *v or, where *text is not NULL, a text.  False: it has no
+/* The value of a column: a number in *v or, where *text is not NULL, a text. False: it has no
  * value. */
 bool table_column_value(const struct column *c, const json_t *row, const json_t *before,
     double seconds, double *v, const char **text);

@@ -43,7 +43,7 @@ static void add_curve_points(void *ctx, const json_t *status)
 	}
 }
 
-/* Take a new sample from the feed.  *samples counts the complete ones. */
+/* Take a new sample from the feed. *samples counts the complete ones. */
 static void take_new_sample(struct top *t, uint64_t *samples)
 {
 	struct sample s;
@@ -89,7 +89,7 @@ static void scroll_rows(struct top *t, int by)
 	t->scroll = (int)t->scroll + by > 0 ? (unsigned)((int)t->scroll + by) : 0;
 }
 
-/* Handle a key.  False: leave. */
+/* Handle a key. False: leave. */
 static bool handle_key(struct top *t, int key)
 {
 	static const char views[] = "wst";
@@ -166,7 +166,7 @@ static int open_top_signals(sigset_t *before)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Handle the pending signals.  Returns a signal that must end the program, or 0. */
+/* Handle the pending signals. Returns a signal that must end the program, or 0. */
 static int handle_top_signals(struct top *t, int fd)
 {
 	struct signalfd_siginfo info;
@@ -193,7 +193,7 @@ static int handle_top_signals(struct top *t, int fd)
 
 /* ---- the loop ---- */
 
-/* Draw until q, the number of samples or a signal ends it.  Returns the signal, or 0. */
+/* Draw until q, the number of samples or a signal ends it. Returns the signal, or 0. */
 static int run_screen_loop(struct top *t, int signals)
 {
 	struct pollfd p[] = { { STDIN_FILENO, POLLIN, 0 }, { signals, POLLIN, 0 },
@@ -233,7 +233,7 @@ static void read_past_points(struct top *t, const char *dir)
 	past_close(past);
 }
 
-/* Run the full screen until it is left.  Returns the exit code. */
+/* Run the full screen until it is left. Returns the exit code. */
 static int run_screen(struct top *t)
 {
 	const char *dir = NULL;

@@ -6,8 +6,8 @@
 #include "cmd/stat/past.h"
 #include "term/screen.h"
 
-/* ps-stat top, the full screen.  top.c has the loop, the keys and the signals; top_draw.c draws
- * the screen, and top_table.c its tables.  All run on one thread; the feed polls the cluster in
+/* ps-stat top, the full screen. top.c has the loop, the keys and the signals; top_draw.c draws
+ * the screen, and top_table.c its tables. All run on one thread; the feed polls the cluster in
  * another (feed.h).
  *
  *   loading   a sample                       live
@@ -39,7 +39,7 @@ struct top {
 /* Draw the screen. False: the terminal has been closed. */
 bool top_draw(struct top *t);
 /* Draw the table of a view with its header in the rows first .. first+height-1 of the screen.
- * keys: the keys scroll this table and choose its column.  Returns the number of rows used. */
+ * keys: the keys scroll this table and choose its column. Returns the number of rows used. */
 unsigned top_table(struct top *t, enum top_view v, unsigned first, unsigned height, bool keys);
 /* The number of rows of a view. */
 size_t top_count_rows(const struct top *t, enum top_view v);

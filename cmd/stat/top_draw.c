@@ -111,7 +111,7 @@ static void draw_stale_warning(struct top *t)
 	draw_wrapped_text(t, 1, SCREEN_BOLD | SCREEN_RED, text);
 }
 
-/* The first wait for a worker, as a sentence.  Waits for the servers come second, because the
+/* The first wait for a worker, as a sentence. Waits for the servers come second, because the
  * servers usually wait for that worker, too. */
 static char *first_reason(const json_t *rows)
 {
@@ -208,7 +208,7 @@ static void draw_series(struct top *t, const struct series *all, const char *tit
 	chart_release(&c);
 }
 
-/* Draw the curves in the rows that the tables leave, within limits.  Returns the number of rows
+/* Draw the curves in the rows that the tables leave, within limits. Returns the number of rows
  * used. */
 static unsigned draw_curves(struct top *t, unsigned row)
 {

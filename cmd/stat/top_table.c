@@ -15,7 +15,7 @@
 #define BAR_USUAL 40u
 #define BAR_MOST  60u
 
-/* The columns, by priority, as far as there is room.  The bar is placed at the empty name. */
+/* The columns, by priority, as far as there is room. The bar is placed at the empty name. */
 static const char *const shown[TOP_VIEWS][TOP_COLUMNS] = {
 	[TOP_WORKERS] = { "id", "state", "step", "loss", "ex/s", "slow", "data%", "comp%", "enc%",
 	    "push%", "wait%", "pull%", "", "tx/s", "rx/s", "rss", "seen" },
@@ -92,7 +92,7 @@ static unsigned cell_attribute(const struct top *t, const struct column *c, cons
 
 /* ---- columns ---- */
 
-/* Widen a column to its present contents.  It never shrinks, so that the table does not jump. */
+/* Widen a column to its present contents. It never shrinks, so that the table does not jump. */
 static unsigned widen_column(struct top *t, enum top_view v, size_t i, const struct column *c)
 {
 	unsigned *width = &t->width[v][i], longest = (unsigned)strlen(c->name);

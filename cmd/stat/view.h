@@ -9,7 +9,7 @@
 #include "core/json.h"
 #include "http/client.h"
 
-/* A view of ps-stat: what it fetches, its columns, and how it is shown.  Each view is one file
+/* A view of ps-stat: what it fetches, its columns, and how it is shown. Each view is one file
  * with one struct stat_view, and one line in stat.def. */
 enum column_kind {
 	COL_TEXT,
@@ -46,7 +46,7 @@ struct column {
 struct plan;
 struct stat_view {
 	const char *name, *help;
-	/* Fetches the present rows: an array of objects with an "id", a new reference.  May
+	/* Fetches the present rows: an array of objects with an "id", a new reference. May
 	 * block. */
 	json_t *(*fetch)(struct http_client *c, struct err *e);
 	const struct column *columns;
@@ -55,10 +55,10 @@ struct stat_view {
 	 * none: printed instead of sentences when there are no rows. */
 	void (*sentences)(const json_t *rows);
 	const char *none;
-	/* Adds members computed from the others and from the sample before (NULL: none).  May be
+	/* Adds members computed from the others and from the sample before (NULL: none). May be
 	 * NULL. */
 	void (*derive)(json_t *rows, const json_t *before);
-	/* For a view that has no rows, replaces all of the above.  Returns the exit code. */
+	/* For a view that has no rows, replaces all of the above. Returns the exit code. */
 	int (*run)(const struct plan *p);
 };
 
@@ -70,16 +70,16 @@ struct stat_view {
 #define PHASES 6
 extern const char *const view_phase_key[PHASES];
 
-/* GET path.  Returns the member key of the answer (NULL: the answer itself), a new reference; or
+/* GET path. Returns the member key of the answer (NULL: the answer itself), a new reference; or
  * NULL and e. */
 json_t *connect_fetch_json(struct http_client *c, const char *path, const char *key, struct err *e);
 
-/* GET /v1/snapshot of these parts ("status,servers").  Returns an object with a member for each;
+/* GET /v1/snapshot of these parts ("status,servers"). Returns an object with a member for each;
  * or NULL and e. */
 json_t *connect_snapshot(struct http_client *c, const char *parts, struct err *e);
 
 /* why.c: one sentence, without its period, about row i of the view "why" and all later rows that
- * wait for the same.  To be freed.  NULL: an earlier row waits for the same. */
+ * wait for the same. To be freed. NULL: an earlier row waits for the same. */
 char *why_sentence(const json_t *rows, size_t i);
 
 #endif

@@ -36,7 +36,7 @@ static bool is_wait_named(const json_t *rows, size_t at)
 	return false;
 }
 
-/* Append "worker-0, worker-2, worker-3 and 5 more wait".  Returns the longest of their waits, in
+/* Append "worker-0, worker-2, worker-3 and 5 more wait". Returns the longest of their waits, in
  * seconds. */
 static double name_waiting(const json_t *rows, size_t at, struct buf *out)
 {

@@ -77,7 +77,7 @@ struct own {
 	struct launch_set *set;
 };
 
-/* Prepare a run directory in /tmp and start the server.  own_stop() must follow even a failure. */
+/* Prepare a run directory in /tmp and start the server. own_stop() must follow even a failure. */
 static enum err_code own_start(struct own *x, const struct options *o, struct err *e)
 {
 	struct launch_spec ls = { .id = "server-0", .die_with_parent = true };

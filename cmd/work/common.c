@@ -87,7 +87,7 @@ static int run_with_cluster(const struct opt_spec *spec, const struct where *w, 
 	return code;
 }
 
-/* The first operand may name the model instead of -C.  False: it is named twice. */
+/* The first operand may name the model instead of -C. False: it is named twice. */
 static bool take_model_operand(struct where *w, int *nargs, char ***argv)
 {
 	if (!*nargs || !saved_model_is_named((*argv)[1]))

@@ -25,21 +25,21 @@ struct where {
 		    "the lowest level of logged messages", "error|warn|info|debug", 0, 0 \
 	}
 
-/* Parse the options of spec.  Returns 0 to go on, else the exit code plus 1. */
+/* Parse the options of spec. Returns 0 to go on, else the exit code plus 1. */
 int where_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs);
 /* Find the cluster and the identity to use there: of the join file, else of the run directory,
- * there by name (NULL: "admin", outside of the job).  identity_release() when done. */
+ * there by name (NULL: "admin", outside of the job). identity_release() when done. */
 enum err_code where_identity(const struct where *w, const char *name, struct identity *out,
     struct err *e);
 /* The level of --log-level, or deflt. */
 int where_log_level(const struct where *w, int deflt);
-/* Connect to the cluster as a session outside of the job.  transport: "auto", "tcp", "unix" or
- * "shm".  On success both *id and *out must be released. */
+/* Connect to the cluster as a session outside of the job. transport: "auto", "tcp", "unix" or
+ * "shm". On success both *id and *out must be released. */
 enum err_code where_connect(const struct where *w, const char *transport, struct log *log,
     struct identity *id, struct tool *out, struct err *e);
 
-/* Connect to the cluster and call fn with the connection and the parsed options.  Returns the exit
- * code; a reader that closes standard output early is no failure.  With w->reads_model
+/* Connect to the cluster and call fn with the connection and the parsed options. Returns the exit
+ * code; a reader that closes standard output early is no failure. With w->reads_model
  * the first operand may be a model, and without a cluster a server of our own serves the saved one
  * (saved.h). */
 typedef enum err_code (
@@ -47,7 +47,7 @@ typedef enum err_code (
 int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs,
     char **argv, where_fn fn);
 
-/* Print "prog: MESSAGE".  Returns the exit code of e. */
+/* Print "prog: MESSAGE". Returns the exit code of e. */
 int fail(const char *prog, const struct err *e);
 /* Like fail(), but returns 0 when writing failed because the reader of standard output has closed
  * it. */

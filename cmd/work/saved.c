@@ -75,7 +75,7 @@ static enum err_code make_server_directory(struct own_server *s, struct err *e)
 	return ERR_IO;
 }
 
-/* Start the server on the saved model at `where`.  stop_saved_server() must follow even a
+/* Start the server on the saved model at `where`. stop_saved_server() must follow even a
  * failure. */
 static enum err_code start_saved_server(struct own_server *s, const char *where, struct err *e)
 {
@@ -133,7 +133,7 @@ static void report_server_end(const char *prog, const struct own_server *s)
 	free(log);
 }
 
-/* Wait for the child, forwarding signals to it, and return its exit code.  When the server ends
+/* Wait for the child, forwarding signals to it, and return its exit code. When the server ends
  * first, kill the child and return 1. */
 static int await_client_child(const char *prog, pid_t pid, const struct own_server *s, int signals)
 {

@@ -75,7 +75,7 @@ static void ignore_other_signals(void)
 	signals_ignore_stray(none_of_ours);
 }
 
-/* Put SIGINT and SIGTERM, which ask the worker to leave, into *set.  They end the process until
+/* Put SIGINT and SIGTERM, which ask the worker to leave, into *set. They end the process until
  * train() blocks them; from then on they are read from the returned descriptor. */
 static int open_leave_signals(sigset_t *set)
 {

@@ -24,8 +24,8 @@ struct comparison {
 
 /* ---- output ---- */
 
-/* Prints rows as JSON Lines.  A row is {"name" or "step": ..., "values": [...]} with one value for
- * each run.  Takes over the reference to rows. */
+/* Prints rows as JSON Lines. A row is {"name" or "step": ..., "values": [...]} with one value for
+ * each run. Takes over the reference to rows. */
 static void print_rows_json(const struct comparison *c, const char *kind, json_t *rows)
 {
 	json_t *runs = json_array(), *row;
@@ -41,8 +41,8 @@ static void print_rows_json(const struct comparison *c, const char *kind, json_t
 	json_decref(rows);
 }
 
-/* Prints rows as a table, one column for each run.  With `exact`, values are printed in full, as
- * settings need it; otherwise numbers are rounded.  Takes over the reference to rows. */
+/* Prints rows as a table, one column for each run. With `exact`, values are printed in full, as
+ * settings need it; otherwise numbers are rounded. Takes over the reference to rows. */
 static void print_rows_table(const struct comparison *c, const char *first, bool exact,
     json_t *rows)
 {
@@ -128,7 +128,7 @@ static json_t *results_rows(const struct comparison *c)
 
 /* ---- curves ---- */
 
-/* Interpolates the training loss at a step linearly between the neighbouring points.  Returns NaN
+/* Interpolates the training loss at a step linearly between the neighbouring points. Returns NaN
  * when the step is outside of the points whose loss is known. */
 static double interpolate_loss(const struct report_sample *p, size_t n, double step)
 {
@@ -152,7 +152,7 @@ static double interpolate_loss(const struct report_sample *p, size_t n, double s
 	return NAN;
 }
 
-/* Finds the range of steps for which the loss of every run is known.  Returns false when there is
+/* Finds the range of steps for which the loss of every run is known. Returns false when there is
  * none. */
 static bool common_steps(const struct comparison *c, double *first, double *last)
 {

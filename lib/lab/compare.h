@@ -17,7 +17,7 @@ struct compare_options {
 
 /* Prints runs side by side on stdout: the settings that differ, the results, and curves at steps that
  * all have reached, as tables or as JSON Lines; or one plot of their curves (curve_set.h). dirs: n run
- * directories, at most COMPARE_RUNS_MAX, of runs in whatever state.  Errors as report_run_read() and
+ * directories, at most COMPARE_RUNS_MAX, of runs in whatever state. Errors as report_run_read() and
  * curve_set_show(). */
 enum err_code compare_runs(char *const *dirs, size_t n, const struct compare_options *o,
     struct err *e);

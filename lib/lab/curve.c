@@ -86,7 +86,7 @@ static void add_point(struct curve_point *to, size_t *n, const struct curve_poin
 	to[(*n)++] = *p;
 }
 
-/* Adds the bytes of all links.  Runs of earlier versions have no ring_bytes in their samples. */
+/* Adds the bytes of all links. Runs of earlier versions have no ring_bytes in their samples. */
 static double sample_bytes(const struct report_sample *p)
 {
 	return isfinite(p->pushed_bytes) || isfinite(p->pulled_bytes) || isfinite(p->ring_bytes)

@@ -3,9 +3,9 @@
 #define LAB_PLAN_H
 
 /* ps-ctl plan: predicts the step time, the bytes and the memory of a cluster by simulation
- * (lab/capacity_plan.h), and compares other configurations with it.  cmd/ctl/plan.c parses options
+ * (lab/capacity_plan.h), and compares other configurations with it. cmd/ctl/plan.c parses options
  * and runs the plan, plan_measure.c samples a running cluster, plan_table.c simulates
- * configurations and finds bottlenecks and alternatives, plan_show.c prints.  One thread. */
+ * configurations and finds bottlenecks and alternatives, plan_show.c prints. One thread. */
 #include "conf/conf.h"
 #include "lab/capacity_plan.h"
 
@@ -22,7 +22,7 @@ struct planned {
 /* Releases what x owns, but not x itself. */
 void plan_candidate_release(struct planned *x);
 
-/* Simulates x->conf and fills in the results.  samples is the number of examples that the whole job
+/* Simulates x->conf and fills in the results. samples is the number of examples that the whole job
  * processes, 0 if unknown. */
 enum err_code plan_candidate_run(struct plan *p, struct planned *x, double samples, struct err *e);
 
@@ -46,7 +46,7 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
     struct conf *conf, struct err *e);
 
 /* Takes the time of a batch from a sample, and the rate of the workers' links unless the user gave
- * one.  k has the measured costs of the rest of a step, which are subtracted. */
+ * one. k has the measured costs of the rest of a step, which are subtracted. */
 void plan_use_sample(struct plan *p, const struct conf *c, const struct plan_sample *s,
     const struct capacity_plan_costs *k);
 
@@ -61,8 +61,8 @@ struct plan_limit {
 enum err_code plan_limit(const struct sim_spec *spec, double step_seconds,
     struct plan_limit out[static PLAN_LIMITS], struct err *e);
 
-/* Simulates alternatives to the configuration `own`.  *out lists them and `own` itself, the fastest
- * to the same number of examples first.  Release each with plan_candidate_release(), then free the
+/* Simulates alternatives to the configuration `own`. *out lists them and `own` itself, the fastest
+ * to the same number of examples first. Release each with plan_candidate_release(), then free the
  * array. */
 enum err_code plan_table(struct plan *p, const struct planned *own, double samples,
     struct planned **out, size_t *n, struct err *e);

@@ -157,7 +157,7 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
 }
 
 /* With all processes on one host, elapsed time includes waiting for a core: the worker's processor
- * time is used.  With a host for each process, elapsed time is used. */
+ * time is used. With a host for each process, elapsed time is used. */
 void plan_use_sample(struct plan *p, const struct conf *c, const struct plan_sample *s,
     const struct capacity_plan_costs *k)
 {

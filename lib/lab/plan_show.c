@@ -8,7 +8,7 @@
 #include "core/num.h"
 #include "lab/plan.h"
 
-/* Formats seconds as "1.23 s", "45.6 ms", "789 us", "0.3 ns" or "5.2 h".  Returns out. */
+/* Formats seconds as "1.23 s", "45.6 ms", "789 us", "0.3 ns" or "5.2 h". Returns out. */
 static const char *format_seconds(double s, char out[static 24])
 {
 	static const struct {

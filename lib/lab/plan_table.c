@@ -36,7 +36,7 @@ enum err_code plan_candidate_run(struct plan *p, struct planned *x, double sampl
 
 /* ---- bottlenecks ---- */
 
-/* Makes the i-th possible bottleneck of a spec twice as fast, or removes it.  Returns its
+/* Makes the i-th possible bottleneck of a spec twice as fast, or removes it. Returns its
  * description, or NULL past the last. */
 static const char *relieve_bottleneck(struct sim_spec *p, size_t i)
 {
@@ -235,7 +235,7 @@ static int compare_speed_descending(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* Adds pulls of changed values only.  That saves bytes with update rules that keep values without a
+/* Adds pulls of changed values only. That saves bytes with update rules that keep values without a
  * gradient. */
 static enum err_code add_delta_pulls(struct table *t, struct err *e)
 {
@@ -265,7 +265,7 @@ static void add_own_configuration(struct table *t)
 	t->row = mem_regrow(t->row, t->n + 1, sizeof *t->row);
 	t->row[t->n] = *t->own;
 	t->row[t->n].set = mem_strdup("");
-	/* A conf cannot be shared: copy only the fields by which examples are counted.  The rest stays
+	/* A conf cannot be shared: copy only the fields by which examples are counted. The rest stays
 	 * with `own`. */
 	t->row[t->n++].conf = (struct conf){ .job.batch = c->job.batch,
 		.accumulate = c->accumulate,

@@ -64,7 +64,7 @@ static double point_pulled(const struct report_sample *p, size_t i)
 	return p[i].pulled_bytes;
 }
 
-/* Makes the rate at which a counter grows, a second.  It is averaged over a second or a hundredth
+/* Makes the rate at which a counter grows, a second. It is averaged over a second or a hundredth
  * of the run, whichever is longer, because workers report their counters only five times a second.
  * The rate is NaN where the counter shrank: it was reset, or a worker left with its share. */
 static double *make_growth_rates(const struct curves *c,
@@ -86,8 +86,8 @@ static double *make_growth_rates(const struct curves *c,
 	return v;
 }
 
-/* Collects one figure of all evaluations, with their steps.  A metrics line repeats the last
- * evaluation: each is taken once.  Returns their number. */
+/* Collects one figure of all evaluations, with their steps. A metrics line repeats the last
+ * evaluation: each is taken once. Returns their number. */
 static size_t collect_evaluations(const struct curves *c, const char *key, double *step,
     double *value)
 {

@@ -7,7 +7,7 @@
 
 #include "core/buf.h"
 
-/* HTML and SVG for ps-ctl report.  Appends text, escaped for content and for quoted attributes:
+/* HTML and SVG for ps-ctl report. Appends text, escaped for content and for quoted attributes:
  * nothing that a file of a run contains can become markup. */
 void report_html_text(struct buf *out, const char *s);
 /* Formats as printf does, and appends the result with report_html_text(). */
@@ -42,7 +42,7 @@ struct plot {
 void report_plot_style(struct buf *out);
 /* Appends the chart as an SVG document of its own, with a legend. */
 void report_plot_image(struct buf *out, const struct plot *p);
-/* Appends the chart.  Appends nothing when no curve has two finite points, or one and `dots`. */
+/* Appends the chart. Appends nothing when no curve has two finite points, or one and `dots`. */
 void report_plot_svg(struct buf *out, const struct plot *p);
 
 #endif

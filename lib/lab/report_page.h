@@ -5,7 +5,7 @@
 #include "core/buf.h"
 #include "lab/report_read.h"
 
-/* ps-ctl report: a page about one run.  Appends a complete HTML page to out, with styles and charts
+/* ps-ctl report: a page about one run. Appends a complete HTML page to out, with styles and charts
  * in it; it loads nothing and has no script. */
 void report_page(struct buf *out, const struct report_run *r);
 

@@ -35,7 +35,7 @@ static void widen_axis(struct axis *a, double v)
 	a->hi = v > a->hi ? v : a->hi;
 }
 
-/* Chooses the ranges of both axes, and whether y is logarithmic.  A logarithmic axis has log10 of
+/* Chooses the ranges of both axes, and whether y is logarithmic. A logarithmic axis has log10 of
  * its values in lo and hi. */
 static void find_axes(const struct plot *p, struct axis *x, struct axis *y)
 {
@@ -112,7 +112,7 @@ static void tick_text(const struct axis *a, double v, double step, char out[stat
 		snprintf(out, 32, "%.*f", (int)fmax(0, ceil(-log10(step) - 1e-9)), v);
 }
 
-/* Upper bound of ticks.  The values come from files, and a step may be too small to change a
+/* Upper bound of ticks. The values come from files, and a step may be too small to change a
  * double. */
 #define TICKS_MAX 32
 
@@ -211,7 +211,7 @@ static void flush_column(struct pen *pen)
 	pen->column = NAN;
 }
 
-/* Draws a curve as the path of an SVG.  Points that are not finite interrupt it; long curves are
+/* Draws a curve as the path of an SVG. Points that are not finite interrupt it; long curves are
  * thinned out. */
 static void draw_curve_line(struct buf *out, const struct report_plot_curve *c,
     const struct axis *x, const struct axis *y)

@@ -71,7 +71,7 @@ struct points {
 	double epoch;
 };
 
-/* Adds a line of metrics.jsonl to struct points (ctx).  The array has room for the next power of
+/* Adds a line of metrics.jsonl to struct points (ctx). The array has room for the next power of
  * two. */
 static void add_point(void *ctx, const json_t *s)
 {
@@ -248,7 +248,7 @@ static void add_example_rate(json_t *result)
 		    json_of_num(number_or_nan(result, "examples") / seconds));
 }
 
-/* Sets state, result and end of a run.  One that is not alive and has no result has crashed. */
+/* Sets state, result and end of a run. One that is not alive and has no result has crashed. */
 static void read_run_state(struct report_run *r, const json_t *last)
 {
 	static const char *const known[] = { "done", "failed", "stopped" };
@@ -268,7 +268,7 @@ static void read_run_state(struct report_run *r, const json_t *last)
 		    json_str(strcmp(r->state, "crashed") != 0 ? r->result : last, "ts", ""));
 }
 
-/* Takes the begin of the run from its first event.  Reads only that line: the file may be long. */
+/* Takes the begin of the run from its first event. Reads only that line: the file may be long. */
 static void read_run_begin(struct report_run *r)
 {
 	char *events = rundir_path(r->dir, "events.jsonl"), line[4096];
@@ -363,7 +363,7 @@ static int is_run_dir_entry(const struct dirent *d)
 	return !*at || (*at == '.' && at[1] && !at[1 + strspn(at + 1, "0123456789")]);
 }
 
-/* For qsort(): the older run first.  Time stamps sort as text.  Of runs with the same or no stamp,
+/* For qsort(): the older run first. Time stamps sort as text. Of runs with the same or no stamp,
  * NAME.run.N, which was moved away, is older than NAME.run. */
 static int compare_run_age(const void *a, const void *b)
 {

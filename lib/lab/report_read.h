@@ -9,8 +9,8 @@
 #include "core/json.h"
 
 /* Reads run directories for ps-ctl report, compare, runs and sweep: of runs that are running, have
- * ended or have crashed.  Files may be missing, incomplete or damaged; figures that cannot be read
- * are left out.  The cluster's name and the list of keys that have defaults are no settings. */
+ * ended or have crashed. Files may be missing, incomplete or damaged; figures that cannot be read
+ * are left out. The cluster's name and the list of keys that have defaults are no settings. */
 
 /* The figures of one run that its directory has. */
 struct report_run {
@@ -24,12 +24,12 @@ struct report_run {
 	char began[32], ended[32]; /* RFC 3339; "" if unknown, or not ended yet */
 };
 
-/* Reads the run directory `run`, or `run`.run when only that exists.  ERR_NOTFOUND: neither is a
+/* Reads the run directory `run`, or `run`.run when only that exists. ERR_NOTFOUND: neither is a
  * run directory. */
 enum err_code report_run_read(const char *run, struct report_run *r, struct err *e);
 void report_run_release(struct report_run *r);
 
-/* Lists the runs in a folder, NAME.run and NAME.run.N, the oldest first.  It is no error when there
+/* Lists the runs in a folder, NAME.run and NAME.run.N, the oldest first. It is no error when there
  * is none. */
 enum err_code report_run_list(const char *folder, struct report_run **list, size_t *n,
     struct err *e);
@@ -42,10 +42,10 @@ const char *report_emulation(const struct report_run *r);
 json_t *report_run_differing_settings(const struct report_run *list, size_t n);
 /* Returns the defaults of all keys of the cluster file, flat, as a new reference. */
 json_t *report_default_settings(void);
-/* Formats the value of a setting as --set takes it.  The string must be freed. */
+/* Formats the value of a setting as --set takes it. The string must be freed. */
 char *report_value_text(const json_t *value);
 
-/* One sample, a line of metrics.jsonl.  Numbers that the line does not have are NaN. */
+/* One sample, a line of metrics.jsonl. Numbers that the line does not have are NaN. */
 struct report_sample {
 	double time; /* seconds since the first sample */
 	double step, eval_step;
@@ -54,7 +54,7 @@ struct report_sample {
 	double ring_bytes; /* between workers, with via allreduce */
 	json_t *eval;      /* figures of the last evaluation (loss, accuracy, ...), or NULL */
 };
-/* Reads all samples in the file's order.  Without a file there are none.  *epoch becomes the wall
+/* Reads all samples in the file's order. Without a file there are none. *epoch becomes the wall
  * clock time of the first one, in seconds since 1970, or NaN. */
 struct report_sample *report_samples_read(const char *dir, size_t *n, double *epoch);
 void report_samples_free(struct report_sample *p, size_t n);
@@ -63,7 +63,7 @@ void report_samples_free(struct report_sample *p, size_t n);
  * object. */
 void report_each_line(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line),
     void *ctx);
-/* Parses an RFC 3339 time stamp in UTC to seconds since 1970.  Returns NaN when it is none. */
+/* Parses an RFC 3339 time stamp in UTC to seconds since 1970. Returns NaN when it is none. */
 double report_parse_time(const char *stamp);
 
 #endif

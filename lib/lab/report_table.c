@@ -107,7 +107,7 @@ static bool is_above_zero(const struct report_run *list, size_t n, const char *f
 	return false;
 }
 
-/* The number of evaluated examples measures no model and is left out.  Bytes of all-reduce and failed
+/* The number of evaluated examples measures no model and is left out. Bytes of all-reduce and failed
  * checkpoints are worth a column only if there are any. */
 json_t *report_figure_names(const struct report_run *list, size_t n)
 {

@@ -103,7 +103,7 @@ struct sim_result {
  * Running out of memory ends the program. */
 enum err_code sim_run(const struct sim_spec *spec, struct sim_result *out, struct err *e);
 
-/* Parses "2x3": the first 2 workers take 3 times as long.  ERR_CONFIG. */
+/* Parses "2x3": the first 2 workers take 3 times as long. ERR_CONFIG. */
 enum err_code sim_parse_slow(const char *text, struct sim_slow *out, struct err *e);
 
 #endif

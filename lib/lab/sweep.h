@@ -13,14 +13,14 @@
 #include "lab/sweep_ladder.h"
 
 /* ps-ctl sweep: runs one cluster file with all combinations of some values, or with some that are
- * drawn at random.  A combination is a point; each has a run directory in the sweep's folder, and is
+ * drawn at random. A combination is a point; each has a run directory in the sweep's folder, and is
  * run by a child process, ps-ctl run. With --asha a point has a run directory for each rung
  * (sweep_ladder.h), whose run goes on from the last checkpoint of the rung before.
  *
  * A point goes from WAITING to RUNNING, and from there to DONE, FAILED or STOPPED; with rungs it may
  * go from DONE at one rung to RUNNING at the next, and is PRUNED in the end when it was not promoted.
  * It goes straight to DONE when an earlier sweep finished it, and straight to FAILED when its values
- * are invalid or it cannot be started.  One thread. */
+ * are invalid or it cannot be started. One thread. */
 enum sweep_point_state {
 	POINT_WAITING,
 	POINT_RUNNING,
@@ -63,22 +63,22 @@ struct sweep_options {
 	int64_t jobs;              /* most runs at the same time */
 	bool json;
 };
-/* sweep_run.c: runs the points of a cluster file and prints them.  *code becomes the exit code: 0
- * when all are done, 75 when a signal stopped the sweep, else 1.  ERR_CONFIG, ERR_EXISTS (another
+/* sweep_run.c: runs the points of a cluster file and prints them. *code becomes the exit code: 0
+ * when all are done, 75 when a signal stopped the sweep, else 1. ERR_CONFIG, ERR_EXISTS (another
  * sweep is at work in the folder), ERR_USAGE: nothing has been run. ERR_IO, ERR_NOTFOUND: or the plot
  * failed. */
 enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int *code,
     struct err *e);
 
 /* sweep_grid.c: makes the points: all combinations of the grids, of which the first one changes slowest; or
- * o->random different ones, drawn from grids and ranges.  ERR_USAGE when one is malformed. */
+ * o->random different ones, drawn from grids and ranges. ERR_USAGE when one is malformed. */
 enum err_code sweep_make_points(struct sweep *s, const struct sweep_options *o, struct err *e);
 void sweep_release(struct sweep *s);
 
 /* sweep_point.c: reads the cluster file with the sweep's --set and the point's own values, sets the
- * point's id and settings, and writes the cluster file of its rung (p->rung).  A run that was finished before
- * with the same configuration makes it POINT_DONE.  An invalid value makes it POINT_FAILED and is no error of
- * the sweep.  ERR_CONFIG when the folder has a run of that id with other settings. */
+ * point's id and settings, and writes the cluster file of its rung (p->rung). A run that was finished before
+ * with the same configuration makes it POINT_DONE. An invalid value makes it POINT_FAILED and is no error of
+ * the sweep. ERR_CONFIG when the folder has a run of that id with other settings. */
 enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *file,
     const struct opt_list *sets, struct err *e);
 /* Returns FOLDER/ID + suffix for a rung, to be freed; of p->rung. */
@@ -94,7 +94,7 @@ bool sweep_point_is_resumable(const struct sweep *s, const struct point *p);
 /* Returns what the run of p->rung begins with, for ps-ctl run --resume, to be freed: "auto", a checkpoint of
  * the rung before, or "none". */
 char *sweep_point_begin(const struct sweep *s, const struct point *p);
-/* Sets the state, result and reason of a point whose process has ended.  how describes its exit,
+/* Sets the state, result and reason of a point whose process has ended. how describes its exit,
  * for a run that left no result and no message. */
 void sweep_point_finish(const struct sweep *s, struct point *p, const char *how);
 /* Returns how good the result is, the lower the better; INFINITY: it has no such figure. */
@@ -107,7 +107,7 @@ void sweep_point_print_json(const struct sweep *s, const struct point *p);
 /* Prints progress of a point to stderr: its values, and what happened. */
 void sweep_point_report(const struct sweep *s, const struct point *p, const char *what);
 /* Prints the end of a sweep: a table of all points, the best first, one of the rungs if there are several,
- * and the plot (curves, or NULL); with json the last JSON line.  stopped: it was ended by a signal.  An error
+ * and the plot (curves, or NULL); with json the last JSON line. stopped: it was ended by a signal. An error
  * is that of the plot; the rest has been printed. */
 enum err_code sweep_show(const struct sweep *s, const struct curve_options *curves, bool json,
     bool stopped, struct err *e);

@@ -14,7 +14,7 @@
 
 /* ---- lists ---- */
 
-/* Returns the value that begins at *s, to be freed.  Moves *s to the comma that ends it, or to the
+/* Returns the value that begins at *s, to be freed. Moves *s to the comma that ends it, or to the
  * end. */
 static char *next_grid_value(const char **s)
 {

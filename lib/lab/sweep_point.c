@@ -42,7 +42,7 @@ char *sweep_point_path(const struct sweep *s, const struct point *p, const char 
 
 /* ---- identity ---- */
 
-/* Makes the point's id from its settings.  When they are too long, or contain characters that a
+/* Makes the point's id from its settings. When they are too long, or contain characters that a
  * cluster's name cannot have, a digest of them is appended, so that no two points have the same
  * id. */
 static char *make_point_id(const json_t *settings)
@@ -78,7 +78,7 @@ static char *make_point_id(const json_t *settings)
 	return (char *)id.data;
 }
 
-/* Makes the point's settings as JSON of the keys' types.  A value that its key does not accept
+/* Makes the point's settings as JSON of the keys' types. A value that its key does not accept
  * becomes a string. */
 static json_t *point_settings(const struct sweep *s, const struct point *p)
 {

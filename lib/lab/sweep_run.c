@@ -48,7 +48,7 @@ static enum err_code catch_sweep_signals(struct work *w, struct err *e)
 
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
-		/* Respect an ignored SIGHUP, which nohup asks for.  An ignored SIGINT is not respected:
+		/* Respect an ignored SIGHUP, which nohup asks for. An ignored SIGINT is not respected:
 		 * shells set it for every background job. */
 		if (ours[i] == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 &&
 		    now.sa_handler == SIG_IGN)
@@ -153,7 +153,7 @@ static enum err_code prepare_point(struct work *w, struct point *p, const char *
 	return rc;
 }
 
-/* Prepares all points.  Fails when two have the same id, or when every one is invalid. */
+/* Prepares all points. Fails when two have the same id, or when every one is invalid. */
 static enum err_code prepare_sweep(struct work *w, const char *file, struct err *e)
 {
 	json_t *ids = json_object();
@@ -239,7 +239,7 @@ static void report_kept_points(const struct work *w)
 			report_point(w, &w->s.point[i]);
 }
 
-/* Starts points until --jobs of them run.  Reports points that cannot be started. */
+/* Starts points until --jobs of them run. Reports points that cannot be started. */
 static void start_waiting_points(struct work *w)
 {
 	struct err e;
@@ -286,7 +286,7 @@ static void collect_ended_runs(struct work *w)
 		}
 }
 
-/* Handles SIGINT, SIGTERM and SIGHUP.  The first one stops the runs, with a checkpoint; a second
+/* Handles SIGINT, SIGTERM and SIGHUP. The first one stops the runs, with a checkpoint; a second
  * one makes them end at once; those that still run after STOP_GRACE are killed. */
 static void handle_stop_signals(struct work *w)
 {

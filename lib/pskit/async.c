@@ -10,11 +10,11 @@
 #include "core/mem.h"
 #include "pskit/handle.h"
 
-/* Asynchronous calls (ps_async).  One thread for each handle executes its calls, one after the
+/* Asynchronous calls (ps_async). One thread for each handle executes its calls, one after the
  * other, and an eventfd tells when one has ended.
  *
- * `lock` guards call, text and end.  The thread writes result before it clears busy and signals the
- * descriptor; the caller reads it only after that.  While busy, the rest of the handle belongs to
+ * `lock` guards call, text and end. The thread writes result before it clears busy and signals the
+ * descriptor; the caller reads it only after that. While busy, the rest of the handle belongs to
  * the thread. */
 
 struct async {

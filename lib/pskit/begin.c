@@ -15,7 +15,7 @@
 /* A worker's program may propose values for the begin of the job: settings (ps_set) and first parameters
  * (ps_begin_with). */
 
-/* The path that a worker without access to the run directory proposes.  Another worker, which has
+/* The path that a worker without access to the run directory proposes. Another worker, which has
  * access, must write the file. */
 #define ELSEWHERE "/nonexistent/" RUNDIR_FIRST
 
@@ -191,7 +191,7 @@ static enum err_code write_first_tables(struct ps *p, int fd, const struct model
 	return rc;
 }
 
-/* Writes the file with the first parameters.  Rank 0 replaces any other worker's file; the others
+/* Writes the file with the first parameters. Rank 0 replaces any other worker's file; the others
  * only write it if there is none. */
 static enum err_code write_first_file(struct ps *p, const struct model_table *t, size_t n)
 {

@@ -6,19 +6,19 @@
 #include "tool/tool.h"
 #include "worker/worker.h"
 
-/* Inside of the library: a handle (struct ps), and what its files share.  pskit.c opens and closes
+/* Inside of the library: a handle (struct ps), and what its files share. pskit.c opens and closes
  * handles, async.c runs calls on a thread, begin.c collects what the job shall begin with, worker.c
  * takes part in the job, table.c reads and writes tables.
  *
  * A handle is joined (a worker of the job, after ps_join), attached (a tool beside the job, after
- * its first access to a table), or neither.  A joined handle is stepping between ps_step_begin and
- * ps_step_end, over after its last step, and ended after ps_finish.  Only one thread uses a handle
+ * its first access to a table), or neither. A joined handle is stepping between ps_step_begin and
+ * ps_step_end, over after its last step, and ended after ps_finish. Only one thread uses a handle
  * at a time: the caller's, or the one of async.c while a call is busy. */
 
 /* A function of the public interface. */
 #define PUBLIC __attribute__((visibility("default")))
 
-/* Rows pushed in a step.  The client sends from this memory, so it must stay unchanged until all
+/* Rows pushed in a step. The client sends from this memory, so it must stay unchanged until all
  * pushes are acknowledged. */
 struct held {
 	struct held *next;
@@ -80,14 +80,14 @@ void pskit_end_async(struct ps *p);
 float *pskit_dense(struct ps *p, const char *table, bool gradient, size_t *n);
 
 /* begin.c: writes the values of ps_begin_with to a file in the run directory, for the coordinator,
- * and sets p->first to its path.  A worker without a run directory only sets the path. */
+ * and sets p->first to its path. A worker without a run directory only sets the path. */
 enum err_code pskit_write_first(struct ps *p, const char *tables);
 /* Frees the list of ps_begin_with. */
 void pskit_free_first(struct ps *p);
 /* Warns in the log about settings of ps_set for which the job uses another value. */
 void pskit_warn_settings(struct ps *p);
 
-/* Converts rc to what a public function returns.  On a failure p->e keeps its message; on success
+/* Converts rc to what a public function returns. On a failure p->e keeps its message; on success
  * p->e is cleared, because it may have been written to on the way. */
 int pskit_return(struct ps *p, enum err_code rc);
 /* Reports a wrong use of the interface: sets p->e, and returns PS_USAGE. */
@@ -95,7 +95,7 @@ int pskit_misuse(struct ps *p, const char *fmt, ...) __attribute__((format(print
 /* Loads the identity, once: from the join file, or from the run directory by the name of a key,
  * which is `name` unless the program gave another. */
 enum err_code pskit_identify(struct ps *p, const char *name);
-/* Frees the rows pushed in the last step.  The caller knows that they are all acknowledged. */
+/* Frees the rows pushed in the last step. The caller knows that they are all acknowledged. */
 void pskit_free_pushed_rows(struct ps *p);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* pskit.h - the library of pskit, a parameter server: see pskit(3).
  *
- * C99 and C++.  Nothing here writes to a terminal, ends the process or keeps state that is not in
- * a handle.  A handle belongs to one thread at a time; ps_cancel alone may be called from any,
+ * C99 and C++. Nothing here writes to a terminal, ends the process or keeps state that is not in
+ * a handle. A handle belongs to one thread at a time; ps_cancel alone may be called from any,
  * and from signal handlers. */
 #ifndef PSKIT_H
 #define PSKIT_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Return codes.  Their numbers never change. */
+/* Return codes. Their numbers never change. */
 enum {
 	PS_OK = 0,
 	PS_FAILED = 1,   /* the job failed, or anything that has no code of its own */
@@ -36,7 +36,7 @@ enum {
 
 struct ps;
 
-/* Options of ps_open.  Fill with zeroes, then set size; a field of 0 means its default. */
+/* Options of ps_open. Fill with zeroes, then set size; a field of 0 means its default. */
 struct ps_options {
 	size_t size; /* sizeof(struct ps_options): later versions may append fields */
 	const char *
@@ -44,8 +44,8 @@ struct ps_options {
 	int rank_wanted;    /* 0: any rank (or PSKIT_RANK); N + 1: rank N */
 	const char *zone;   /* use a relay of this zone */
 	int64_t timeout_ms; /* how long to wait for the cluster (30,000); ps_join waits forever */
-	/* Called with each line of the log; level 0 error, 1 warning, 2 information, 3 debug.  May be
-	 * called from any thread.  NULL: nothing is logged. */
+	/* Called with each line of the log; level 0 error, 1 warning, 2 information, 3 debug. May be
+	 * called from any thread. NULL: nothing is logged. */
 	void (*log)(void *ctx, int level, const char *text);
 	void *ctx;
 	int log_level; /* highest level to log; 0: errors only */
@@ -63,25 +63,25 @@ const char *ps_version(void);
 /* Returns a constant text, never NULL. */
 const char *ps_strerror(int code);
 
-/* Opens a handle.  where: a run directory, a join file, or NULL for $PS_CLUSTER.  *out is set even
+/* Opens a handle. where: a run directory, a join file, or NULL for $PS_CLUSTER. *out is set even
  * on failure (except for PS_NOMEM, when it is NULL), so that ps_message can tell what was wrong; it
  * must be closed in any case. */
 int ps_open(const char *where, const struct ps_options *options, struct ps **out);
-/* A sentence about the last failure on the handle.  Valid until the next call. */
+/* A sentence about the last failure on the handle. Valid until the next call. */
 const char *ps_message(const struct ps *p);
-/* Leaves the job, if the handle is in one, and frees everything.  NULL is fine. */
+/* Leaves the job, if the handle is in one, and frees everything. NULL is fine. */
 void ps_close(struct ps *p);
 /* Makes the call that waits, and all later ones except ps_close, return PS_STOPPED. */
 void ps_cancel(struct ps *p);
 /* Sets a callback that the waiting thread calls, before it waits and several times a second while
- * it does: a program can check there for signals that its handlers have noted.  When it returns
- * non-zero, the effect is that of ps_cancel.  NULL removes it. */
+ * it does: a program can check there for signals that its handlers have noted. When it returns
+ * non-zero, the effect is that of ps_cancel. NULL removes it. */
 int ps_on_interrupt(struct ps *p, int (*fn)(void *ctx), void *ctx);
 
-/* With on 1, calls on this handle that would wait return PS_AGAIN at once, or an error.  After
+/* With on 1, calls on this handle that would wait return PS_AGAIN at once, or an error. After
  * PS_AGAIN, until ps_result returns something else, only ps_fd, ps_result, ps_cancel and ps_close
- * may be called, and the call's arguments must stay valid.  A thread of the handle executes the
- * call, and calls the callbacks.  0: calls wait. */
+ * may be called, and the call's arguments must stay valid. A thread of the handle executes the
+ * call, and calls the callbacks. 0: calls wait. */
 int ps_async(struct ps *p, int on);
 /* A descriptor to poll, readable when the call has ended; -1 unless the handle is asynchronous. */
 int ps_fd(const struct ps *p);
@@ -90,17 +90,17 @@ int ps_result(struct ps *p);
 
 /* ---- in the job: a worker ---- */
 
-/* Call before ps_join.  Proposes a setting for the begin of the job, which counts where the cluster
- * file leaves the key at its default.  pskit(3) lists the keys: update rule, synchronization mode
- * and end.  Values are as for --set.  The first worker that joins decides. */
+/* Call before ps_join. Proposes a setting for the begin of the job, which counts where the cluster
+ * file leaves the key at its default. pskit(3) lists the keys: update rule, synchronization mode
+ * and end. Values are as for --set. The first worker that joins decides. */
 int ps_set(struct ps *p, const char *key, const char *value);
-/* Call before ps_join.  Proposes the first parameters of a dense table; n is rows * cols, and
- * values are borrowed until ps_join returns.  Other dense tables then begin with zeroes.  Rank 0's
+/* Call before ps_join. Proposes the first parameters of a dense table; n is rows * cols, and
+ * values are borrowed until ps_join returns. Other dense tables then begin with zeroes. Rank 0's
  * values are used, unless the job resumes from a checkpoint or has job.init. */
 int ps_begin_with(struct ps *p, const char *table, const float *values, size_t n);
-/* Joins the job as a worker.  tables is as job.tables ("w:784x10,b:10"), for a cluster file that
+/* Joins the job as a worker. tables is as job.tables ("w:784x10,b:10"), for a cluster file that
  * has none, or NULL; examples is the number of examples in the data, for a cluster file that does
- * not tell it, or 0.  The job's model must be custom. */
+ * not tell it, or 0. The job's model must be custom. */
 int ps_join(struct ps *p, const char *tables, uint64_t examples);
 /* Its rank, or UINT32_MAX before ps_join. */
 uint32_t ps_rank(const struct ps *p);
@@ -108,7 +108,7 @@ uint32_t ps_rank(const struct ps *p);
  * JSON. */
 int ps_setting(struct ps *p, const char *key, char *out, size_t n);
 
-/* The examples of this worker in a step: begin ..  end-1 of the data, in pass `epoch` over it.  If
+/* The examples of this worker in a step: begin ..  end-1 of the data, in pass `epoch` over it. If
  * begin equals end there is nothing to push, but the step must be ended all the same. */
 struct ps_step {
 	uint64_t step, epoch, begin, end;
@@ -117,18 +117,18 @@ struct ps_step {
  * PS_OVER: there are no more steps. */
 int ps_step_begin(struct ps *p, struct ps_step *out);
 /* A dense table in row-major order: the parameters of this step, and where the caller must write
- * the whole gradient, the mean over the step's examples.  *n becomes the number of floats (n may be
- * NULL).  Valid until the step ends.  NULL: there is no such table. */
+ * the whole gradient, the mean over the step's examples. *n becomes the number of floats (n may be
+ * NULL). Valid until the step ends. NULL: there is no such table. */
 const float *ps_param(struct ps *p, const char *table, size_t *n);
 /* NULL also while an asynchronous call is under way. */
 float *ps_grad(struct ps *p, const char *table, size_t *n);
-/* Ends a step: pushes the gradients.  loss is the mean over the step's examples, or -INFINITY if it
+/* Ends a step: pushes the gradients. loss is the mean over the step's examples, or -INFINITY if it
  * was not computed. */
 int ps_step_end(struct ps *p, double loss);
 
-/* Scores of the whole model: the examples that were scored, and the first n of score.  A score has
+/* Scores of the whole model: the examples that were scored, and the first n of score. A score has
  * the name of a metric ("loss"; ps-metrics(7) lists them) and its value; one that is not finite counts
- * as not computed.  The library fills the struct with zeroes before it calls a callback. */
+ * as not computed. The library fills the struct with zeroes before it calls a callback. */
 #define PS_SCORES 32
 struct ps_score {
 	char name[32];
@@ -139,13 +139,13 @@ struct ps_scores {
 	size_t n;
 	struct ps_score score[PS_SCORES];
 };
-/* Sets a callback that evaluates the model (ps_param), for job.eval_every and at the end.  It is
- * called in one of the workers, and returns 0 on success.  A score whose name is no metric is left
- * out, and the log has a warning.  May be called before ps_join. */
+/* Sets a callback that evaluates the model (ps_param), for job.eval_every and at the end. It is
+ * called in one of the workers, and returns 0 on success. A score whose name is no metric is left
+ * out, and the log has a warning. May be called before ps_join. */
 int ps_on_score(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out),
     void *ctx);
 /* Call after PS_OVER, or when this worker has no more to do; a step that it has begun is abandoned.
- * Waits until the job is over.  score (NULL: the callback of ps_on_score, if any) is called in one
+ * Waits until the job is over. score (NULL: the callback of ps_on_score, if any) is called in one
  * of the workers, with the last parameters in ps_param. */
 int ps_finish(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out),
     void *ctx);
@@ -153,11 +153,11 @@ int ps_finish(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scor
 /* ---- in the job or beside it: tables ---- */
 
 /* Creates tables ("w:784x10,emb:1000000x16:sparse:glorot", as job.tables) in a cluster without a
- * job; needs an admin's key.  A table that exists in the same shape is fine.  PS_CONFIG: one exists
+ * job; needs an admin's key. A table that exists in the same shape is fine. PS_CONFIG: one exists
  * in another shape, or there is a job. */
 int ps_create(struct ps *p, const char *tables);
 /* The functions from here on may be called in a job after ps_join, or beside it at any time with an
- * admin's key.  In a step they use the tables of that step, outside of steps the current ones.  A
+ * admin's key. In a step they use the tables of that step, outside of steps the current ones. A
  * push beside the job is applied at once, by the job's update rule.
  *
  * Describes a table. */

@@ -186,7 +186,7 @@ static bool check_may_push(struct ps *p, const char *what)
 	return false;
 }
 
-/* ps_push.  In a step it only fills in the gradient of the table, which ps_step_end pushes. */
+/* ps_push. In a step it only fills in the gradient of the table, which ps_step_end pushes. */
 static int push_whole_table(struct ps *p, const struct call *c)
 {
 	const struct table *t = find_whole_table(p, c->text, c->n);
@@ -261,7 +261,7 @@ void pskit_free_pushed_rows(struct ps *p)
 	}
 }
 
-/* Allocates room for nids rows of the table.  Returns NULL and sets p->e when there is not enough
+/* Allocates room for nids rows of the table. Returns NULL and sets p->e when there is not enough
  * memory. */
 static struct held *reserve_held(struct ps *p, const struct table *t, size_t nids)
 {
@@ -276,7 +276,7 @@ static struct held *reserve_held(struct ps *p, const struct table *t, size_t nid
 	return NULL;
 }
 
-/* Pushes rows.  In a step, the memory must stay until the step's pushes are acknowledged; otherwise
+/* Pushes rows. In a step, the memory must stay until the step's pushes are acknowledged; otherwise
  * until await_push() returns. */
 static enum err_code push_held_rows(struct ps *p, const struct table *t, const uint64_t *ids,
     size_t n, const float *rows)
@@ -287,7 +287,7 @@ static enum err_code push_held_rows(struct ps *p, const struct table *t, const u
 	return client_push_rows(current_client(p), t, 0, 1, ids, n, rows, NULL, NULL, &p->e);
 }
 
-/* ps_push_rows.  In a step, the rows are copied and kept until the step is acknowledged; beside the
+/* ps_push_rows. In a step, the rows are copied and kept until the step is acknowledged; beside the
  * job, it waits for the receipts. */
 static int push_table_rows(struct ps *p, const struct call *c)
 {
@@ -357,7 +357,7 @@ PUBLIC int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_
 	return PS_OK;
 }
 
-/* ps_commit_rows.  The reserved rows move to p->held: in a step until it is acknowledged, beside
+/* ps_commit_rows. The reserved rows move to p->held: in a step until it is acknowledged, beside
  * the job until the push has its receipts. */
 static int commit_reserved_rows(struct ps *p, const struct call *c)
 {

@@ -134,7 +134,7 @@ static void warn_endless_steps(struct ps *p)
 		fprintf(stderr, "pskit: warning: %s\n", text);
 }
 
-/* ps_join.  On failure the worker is closed again, but its identity stays in the handle. */
+/* ps_join. On failure the worker is closed again, but its identity stays in the handle. */
 static int join_job(struct ps *p, const struct call *c)
 {
 	char name[24];
@@ -198,7 +198,7 @@ static int pull_last_parameters(struct ps *p)
 	return rc ? pskit_return(p, rc) : PS_OVER;
 }
 
-/* ps_step_begin.  worker_fetch() waits until the step may begin; then all pushes of earlier steps
+/* ps_step_begin. worker_fetch() waits until the step may begin; then all pushes of earlier steps
  * are acknowledged, and their rows can be freed. */
 static int begin_worker_step(struct ps *p, const struct call *c)
 {

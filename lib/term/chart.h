@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Curves made of Braille characters, each of which has two columns and four rows of dots.  Pure
+/* Curves made of Braille characters, each of which has two columns and four rows of dots. Pure
  * functions that know no terminal; a chart belongs to one thread. */
 struct chart {
 	unsigned width, height; /* characters */
@@ -21,11 +21,11 @@ void chart_release(struct chart *c);
 struct chart_span {
 	double x0, x1, y0, y1;
 };
-/* Set *out to the smallest span that contains all finite points.  False: there are none, and *out
+/* Set *out to the smallest span that contains all finite points. False: there are none, and *out
  * is 0 to 1 in both directions. */
 bool chart_fit(const double *x, const double *y, size_t n, struct chart_span *out);
-/* Draw points, in ascending order of x, joined by lines.  A point that is not finite or outside of
- * the span makes a gap.  In a span without height the curve runs in the middle. */
+/* Draw points, in ascending order of x, joined by lines. A point that is not finite or outside of
+ * the span makes a gap. In a span without height the curve runs in the middle. */
 void chart_curve(struct chart *c, const struct chart_span *span, const double *x, const double *y,
     size_t n);
 /* Write one character to out, as UTF-8 or, with unicode false, as ASCII; NUL-terminated. */

@@ -300,7 +300,7 @@ static void consume_input(struct screen *s, size_t n)
 	s->nin -= n;
 }
 
-/* Read a key that is sent as an escape sequence, such as ESC [ A.  A sequence is assumed to arrive
+/* Read a key that is sent as an escape sequence, such as ESC [ A. A sequence is assumed to arrive
  * whole. */
 static int read_escape_sequence(struct screen *s)
 {

@@ -16,7 +16,7 @@
  *
  * There is one screen in a process, used by one thread: the saved terminal settings are global. */
 
-/* Can text contain Braille and block characters?  Sets the program's LC_CTYPE from LC_ALL,
+/* Can text contain Braille and block characters? Sets the program's LC_CTYPE from LC_ALL,
  * LC_CTYPE and LANG. */
 bool term_unicode(void);
 /* Is fd a terminal that can be drawn on, with a TERM other than "dumb"? */
@@ -41,7 +41,7 @@ enum {
 	SCREEN_REVERSE = 32,
 };
 
-/* Enter the full screen; with colours unless NO_COLOR is set.  ERR_USAGE: standard output is no
+/* Enter the full screen; with colours unless NO_COLOR is set. ERR_USAGE: standard output is no
  * terminal. */
 enum err_code screen_open(struct screen **out, struct err *e);
 /* Restore the terminal, and free the screen. */
@@ -59,12 +59,12 @@ bool screen_is_unicode(const struct screen *s);
 
 /* Fill the screen in memory with blanks. */
 void screen_clear(struct screen *s);
-/* Put UTF-8 text at a position.  It is cut at the right edge; a character that is not printable in
- * one column becomes "?".  Returns the column after the text. */
+/* Put UTF-8 text at a position. It is cut at the right edge; a character that is not printable in
+ * one column becomes "?". Returns the column after the text. */
 unsigned screen_put(struct screen *s, unsigned row, unsigned col, unsigned attr, const char *text);
 unsigned screen_printf(struct screen *s, unsigned row, unsigned col, unsigned attr, const char *fmt,
     ...) __attribute__((format(printf, 5, 6)));
-/* Write what differs from the last shown screen.  False: the terminal is gone. */
+/* Write what differs from the last shown screen. False: the terminal is gone. */
 bool screen_show(struct screen *s);
 
 enum screen_key {
@@ -80,7 +80,7 @@ enum screen_key {
 	KEY_END,
 	KEY_OTHER,
 };
-/* The next key that was pressed: a character, or one of enum screen_key.  Does not block. */
+/* The next key that was pressed: a character, or one of enum screen_key. Does not block. */
 int screen_key(struct screen *s);
 
 #endif

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The files of the dashboard's page.  The build compresses them (gzip) and links them into the
- * program: nothing is read from the disk, and the page loads nothing from elsewhere.  Read-only
+/* The files of the dashboard's page. The build compresses them (gzip) and links them into the
+ * program: nothing is read from the disk, and the page loads nothing from elsewhere. Read-only
  * data; any thread may use it. */
 struct web_asset {
 	const char *type; /* Content-Type */
@@ -14,7 +14,7 @@ struct web_asset {
 	size_t len;
 };
 
-/* Finds the file for a path of the page ("/", "/app.js", ...).  Returns false when there is
+/* Finds the file for a path of the page ("/", "/app.js", ...). Returns false when there is
  * none. */
 bool web_asset(const char *path, struct web_asset *out);
 

@@ -96,7 +96,7 @@ void web_curve_add(struct web_curve *c, const json_t *status)
 	p[EVAL_SCORE] = find_score(c, s.eval);
 }
 
-/* Adds the first complete line in n bytes of text.  cut: the text begins within a line, which is
+/* Adds the first complete line in n bytes of text. cut: the text begins within a line, which is
  * skipped. */
 static void add_first_line(struct web_curve *c, char *text, size_t n, bool cut)
 {
@@ -122,7 +122,7 @@ void web_curve_read(struct web_curve *c, int fd)
 	struct stat st;
 	ssize_t n;
 
-	/* Leave half of the points for the rest of the run.  No line is shorter than 200 bytes. */
+	/* Leave half of the points for the rest of the run. No line is shorter than 200 bytes. */
 	step = fstat(fd, &st) ? 0 : st.st_size / (WEB_CURVE_POINTS / 2) + 200;
 	for (; step && at < st.st_size; at += step) {
 		n = pread(fd, text, LINE_MAX_BYTES, at);

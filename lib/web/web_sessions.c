@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "core/mem.h"
 
-/* The first letter of a secret tells its kind.  A page whose session has ended keeps sending its
+/* The first letter of a secret tells its kind. A page whose session has ended keeps sending its
  * old secret, which must not count as an attempt to guess a ticket. */
 #define TICKET 't'
 
@@ -74,7 +74,7 @@ static bool is_secret_valid(const struct secret *x, int64_t now, int64_t seconds
 	return x->used && now - x->at < seconds * NSEC_PER_SEC;
 }
 
-/* Clears tickets and secrets that are too old.  The caller holds the lock. */
+/* Clears tickets and secrets that are too old. The caller holds the lock. */
 static void expire_secrets(struct web_sessions *s, int64_t now)
 {
 	for (size_t i = 0; i < WEB_TICKETS; i++)
@@ -103,8 +103,8 @@ void web_ticket_new(struct web_sessions *s, bool change, int64_t now, char out[s
 	mutex_unlock(&s->lock);
 }
 
-/* Finds a ticket, and counts wrong ones.  Compares with all tickets, so that the time does not tell
- * which one matched.  The caller holds the lock. */
+/* Finds a ticket, and counts wrong ones. Compares with all tickets, so that the time does not tell
+ * which one matched. The caller holds the lock. */
 static struct ticket *find_web_ticket(struct web_sessions *s, const char *text)
 {
 	struct ticket *found = NULL;
@@ -121,8 +121,8 @@ static struct ticket *find_web_ticket(struct web_sessions *s, const char *text)
 	return NULL;
 }
 
-/* Finds the session that has this secret, and sets *which to it.  Compares with all secrets, so
- * that the time does not tell which one matched.  The caller holds the lock. */
+/* Finds the session that has this secret, and sets *which to it. Compares with all secrets, so
+ * that the time does not tell which one matched. The caller holds the lock. */
 static struct session *find_web_session(struct web_sessions *s, const char *text,
     struct secret **which)
 {

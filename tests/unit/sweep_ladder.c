@@ -49,7 +49,8 @@ static void texts(void)
 	        refused("min=10", 0, "max=STEPS is required") &&
 	        refused("min=10,eta=1", 90, "eta=1") && refused("min=0", 90, "min=0") &&
 	        refused("min=90", 90, "must be below") && refused("min=10,keep=2", 90, "keep=2") &&
-	        refused("", 90, "min=STEPS, the steps of the first rung, is required") && refused("min=10x", 90, "min=10x"),
+	        refused("", 90, "min=STEPS, the steps of the first rung, is required") &&
+	        refused("min=10x", 90, "min=10x"),
 	    "other texts are refused");
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: ISC
 # shellcheck shell=bash disable=SC2034
-# For the scripts of the papers.  A script begins with a comment, which is its help, too: the citation, a paragraph
-# "Published:" and a paragraph "Measured:".  Then it calls, in this order:
+# For the scripts of the papers. A script begins with a comment, which is its help, too: the citation, a paragraph
+# "Published:" and a paragraph "Measured:". Then it calls, in this order:
 #
 #   begin_paper "$@"                        reads the options, goes to a working directory of its own
 #   write_cluster <<END ... END             the cluster file that all variants share
@@ -11,8 +11,8 @@
 #   expect TEXT VALUE RELATION BOUND REASON a check, and what explains it when it does not hold
 #   end_paper                               prints all of it, and the verdict
 #
-# The verdict follows from the checks.  The first check is the gain that the paper claims; the others are the rest of its claim.
-# All hold: reproduced.  The first one holds, and another one does not: partly.  The first one does not hold: it does not pay here.
+# The verdict follows from the checks. The first check is the gain that the paper claims; the others are the rest of its claim.
+# All hold: reproduced. The first one holds, and another one does not: partly. The first one does not hold: it does not pay here.
 
 papers_folder=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 script=$(realpath "$0")
@@ -147,7 +147,7 @@ result() {
 }
 
 # compare_variants steps|seconds|bytes|examples METRIC [TARGET]: draw the plot of all variants, and note what they took
-# until the target: TARGET, or the worst of their best values.  It sets target.
+# until the target: TARGET, or the worst of their best values. It sets target.
 compare_variants() {
 	local across=$1 metric=$2 arguments=()
 	[ $# -lt 3 ] || arguments=(--target "$3")

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Little-endian loads and stores at any alignment.  The byte-wise forms
+/* Little-endian loads and stores at any alignment. The byte-wise forms
  * compile to one move on a little-endian machine. */
 static inline void put_le16(uint8_t *p, uint16_t v)
 {

@@ -15,7 +15,7 @@ enum err_code {
 };
 
 /* One sentence for the person who must act: what failed, on which value or
- * file, and what to do.  Filled by the function that found the fault. */
+ * file, and what to do. Filled by the function that found the fault. */
 struct err {
 	enum err_code code;
 	char msg[600];
@@ -34,7 +34,7 @@ enum err_code err_sys(struct err *e, enum err_code code, const char *fmt, ...)
 enum err_code err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The documented exit code, the name ("notfound") and the general text of a
- * code.  err_by_name returns ERR_FAILED for an unknown name. */
+ * code. err_by_name returns ERR_FAILED for an unknown name. */
 int err_exit_code(enum err_code code);
 const char *err_name(enum err_code code);
 const char *err_text(enum err_code code);

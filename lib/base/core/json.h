@@ -13,8 +13,8 @@
  *
  * jansson returns NULL for a string or key that is not valid UTF-8, and json_pack then returns
  * NULL for the whole document: a text that a peer wrote, or that a fixed buffer cut, would make
- * an answer, an event or a state file disappear.  These functions repair such a text instead
- * (core/utf8.h): every invalid byte and control character becomes U+FFFD.  They never fail for
+ * an answer, an event or a state file disappear. These functions repair such a text instead
+ * (core/utf8.h): every invalid byte and control character becomes U+FFFD. They never fail for
  * the sake of a text; for lack of memory they end the process.
  *
  * The names of jansson stand for them everywhere, so that no caller can choose the wrong one. */
@@ -26,7 +26,7 @@ json_t *json_of_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)
 
 /* As json_pack, with the formats s (also s?), i, I, f, b, n, o, O (also o?, O?, o*, O*), {} and [].
  * A NULL without ? or * and a number that is not finite become null: a document is made in any
- * case.  A format that does not exist is a bug of the caller and aborts. */
+ * case. A format that does not exist is a bug of the caller and aborts. */
 json_t *json_build(const char *fmt, ...);
 
 /* As json_object_set_new: takes v over; -1 when v or o is NULL. */
@@ -47,7 +47,7 @@ int json_put(json_t *o, const char *key, json_t *v);
 
 /* Parse one JSON value from text that a stranger may have written: at most max
  * bytes, at most 32 levels (checked before jansson recurses), duplicate keys
- * and trailing text refused.  NULL and e on failure, with line and column. */
+ * and trailing text refused. NULL and e on failure, with line and column. */
 json_t *json_parse(const char *text, size_t n, size_t max, struct err *e);
 /* As json_parse, with at most `depth` levels. A document from a peer is embedded in ours, which
  * others parse again, so it must be shallower than those: JSON_PEER_DEPTH. */
@@ -91,7 +91,7 @@ json_t *json_of_u64(uint64_t v); /* string */
 json_t *json_of_num(double v);   /* null when not finite */
 /* {"v":1,"ts":...,"kind":kind}, to be completed: the beginning of every line of JSON output. */
 json_t *json_event(const char *kind);
-/* A new object with these three members, then those of `object`.  A "ts" of the object replaces
+/* A new object with these three members, then those of `object`. A "ts" of the object replaces
  * ours: it is the time of its figures. */
 json_t *json_event_with(const char *kind, const json_t *object);
 /* Prints json_event_with() as one line to stdout, and flushes it. */

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <stddef.h>
 
-/* A process that others depend on must not end by a signal that has no meaning for it.  The
+/* A process that others depend on must not end by a signal that has no meaning for it. The
  * default action of each of these is to end the process; no program of ours uses them.
  * SIGUSR1, SIGUSR2 and SIGHUP mean something to some of the programs and are not among them. */
 extern const int signals_stray[];

@@ -8,16 +8,16 @@
 
 #include "core/buf.h"
 
-/* Texts that strangers wrote: names, paths, messages of peers.  They may hold any bytes, and a
- * fixed buffer may cut them anywhere.  JSON, Prometheus and HTML accept valid UTF-8 only, so
- * every text passes through here on its way there.  No function here keeps state. */
+/* Texts that strangers wrote: names, paths, messages of peers. They may hold any bytes, and a
+ * fixed buffer may cut them anywhere. JSON, Prometheus and HTML accept valid UTF-8 only, so
+ * every text passes through here on its way there. No function here keeps state. */
 
 /* The length of the character that the n bytes at s begin with: 1 to 4, or 0 when they do not
  * begin with a complete, valid character (RFC 3629: no surrogates, no overlong forms). */
 size_t utf8_step(const char *s, size_t n);
 
 /* How many of the first n bytes remain when a character that is incomplete at their end is left
- * out.  Bytes that are not UTF-8 at all are kept. */
+ * out. Bytes that are not UTF-8 at all are kept. */
 size_t utf8_whole(const char *s, size_t n);
 
 /* All n bytes are valid UTF-8 without control characters other than tab, line feed and carriage

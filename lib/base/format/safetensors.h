@@ -8,7 +8,7 @@
 #include "core/err.h"
 
 /* The safetensors file format (huggingface/safetensors, README "Format"):
- * 8 bytes header length, a JSON header, then the tensors' bytes.  Types F32
+ * 8 bytes header length, a JSON header, then the tensors' bytes. Types F32
  * for parameters and U64 for the row ids of sparse tables; others are refused. */
 #define SAFETENSORS_RANK_MAX   8
 #define SAFETENSORS_HEADER_MAX 100000000u

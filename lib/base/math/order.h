@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /* Order statistics, coordinate by coordinate, of n vectors x[0..n-1] of len floats, all finite
- * and below 2^127 in magnitude.  -0 counts, and is given out, as +0.  Any alignment; out
- * overlaps none of them; 1 <= n <= ORDER_MAX.  No allocation, no errors, any thread.
+ * and below 2^127 in magnitude. -0 counts, and is given out, as +0. Any alignment; out
+ * overlaps none of them; 1 <= n <= ORDER_MAX. No allocation, no errors, any thread.
  *
  * A sorting network is run over blocks of coordinates, each of its exchanges over a whole row of
  * them (K. E. Batcher, Sorting networks and their applications, AFIPS 1968: merge exchange).

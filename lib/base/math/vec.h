@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Loops over n floats.  Any alignment, any n, also 0; x and y do not overlap.
- * No allocation, no errors, any thread.  The bits of every result are the same
+/* Loops over n floats. Any alignment, any n, also 0; x and y do not overlap.
+ * No allocation, no errors, any thread. The bits of every result are the same
  * on every instruction set: elementwise functions round once an operation, and
  * sums run in VEC_LANES fixed lanes of double (element i in lane i modulo
  * VEC_LANES), which are then added pairwise, upper half to lower half. */
@@ -27,11 +27,11 @@ void vec_add_scaled(size_t n, const float *restrict x, float s,
 void vec_join(size_t n, float a, const float *restrict x, const float *restrict y, float s,
     float *restrict out);
 
-/* True when no element is an infinity or a NaN.  Looks at exponent bits, so
+/* True when no element is an infinity or a NaN. Looks at exponent bits, so
  * that it neither raises floating-point flags nor slows down on denormals. */
 bool vec_all_finite(size_t n, const float *x);
 /* True when every |x[i]| is below 2^84: the sum of 2^12 such values, each
- * weighted by up to 2^32 - 1, is finite.  x: n float32 at any address. */
+ * weighted by up to 2^32 - 1, is finite. x: n float32 at any address. */
 #define VEC_BOUND_LOG2 84
 bool vec_all_bounded(size_t n, const void *x);
 float vec_max_abs(size_t n, const float *x); /* the largest |x[i]|; NaN when one is not finite */

@@ -3,7 +3,7 @@
 #define ALLREDUCE_RING_STATE_H
 
 /* The inside of a ring, shared by ring.c (forming, reducing), ring_meet.c (sessions), ring_run.c
- * (records of a reduction) and ring_wait.c (poll loops).  One thread owns everything.
+ * (records of a reduction) and ring_wait.c (poll loops). One thread owns everything.
  *
  * Each pair of members has two sessions, one in each direction: we send slices on link.out, which
  * we dialled, and receive them on link.in, which the member dialled.

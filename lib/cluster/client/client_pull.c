@@ -115,7 +115,7 @@ static enum err_code repull_whole(const struct request *r, uint32_t part, struct
 	return rc;
 }
 
-/* Copy a partition that the server has named in published memory.  *copied false: it has changed
+/* Copy a partition that the server has named in published memory. *copied false: it has changed
  * meanwhile. */
 static enum err_code copy_published(const struct request *r, const struct answer *a, float *dst,
     bool *copied, struct err *e)

@@ -347,8 +347,8 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 
 /* ---- CLOCK and DONE ---- */
 
-/* CLOCKs and DONEs.  A CLOCK carries the announcements of its step's pushes (client_announce), so that
- * no server with a replica of a partition closes the step without them.  Each link has two
+/* CLOCKs and DONEs. A CLOCK carries the announcements of its step's pushes (client_announce), so that
+ * no server with a replica of a partition closes the step without them. Each link has two
  * lists of announcements: those of the next CLOCK (announced), and those of the last one (clocked),
  * which may have to be sent again. */
 

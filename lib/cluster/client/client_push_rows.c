@@ -154,7 +154,7 @@ static enum err_code row_push_answered(struct request *r, const struct answer *a
 	return ERR_OK;
 }
 
-/* Give up one use of a buffer of bodies.  Its memory stays with the client for the next push. */
+/* Give up one use of a buffer of bodies. Its memory stays with the client for the next push. */
 static void drop_bodies(struct client *c, struct bodies *b)
 {
 	if (--b->users)

@@ -2,11 +2,11 @@
 #ifndef CLIENT_CLIENT_STATE_H
 #define CLIENT_CLIENT_STATE_H
 
-/* The inside of a client, shared by the files client*.c.  Everything here belongs to the one
+/* The inside of a client, shared by the files client*.c. Everything here belongs to the one
  * thread that owns the client: there is no lock.
  *
  * A client has one link to each server, and behind those one link to the relay
- * (client_relay_link), which is unused when the worker has no relay.  Each link holds at most one
+ * (client_relay_link), which is unused when the worker has no relay. Each link holds at most one
  * session, its requests (request.h), and the announcements for CLOCKs (client_push.c).
  *
  * States of a link (enum link_state):
@@ -23,11 +23,11 @@
  *              another process: client_link_apply_view
  *   any        client_free                                      freed; BYE is sent when it was UP
  *
- * client_link_drop makes each transition to DOWN.  It keeps the requests, and doubles the wait
- * before the next attempt (LINK_RETRY_MIN up to 0.5 s; UP resets it).  When the link is UP again,
- * on_client_live repeats them.  A final refusal, by handshake or NACK, sets client.fatal, which
+ * client_link_drop makes each transition to DOWN. It keeps the requests, and doubles the wait
+ * before the next attempt (LINK_RETRY_MIN up to 0.5 s; UP resets it). When the link is UP again,
+ * on_client_live repeats them. A final refusal, by handshake or NACK, sets client.fatal, which
  * ends every wait with that error; a relay's refusal does not, since the worker can go on without
- * the relay.  `live` and `used` are independent of the state: the view sets `live`, and a link
+ * the relay. `live` and `used` are independent of the state: the view sets `live`, and a link
  * without `used` is never dialled. */
 #include <poll.h>
 
@@ -100,27 +100,27 @@ struct link {
 };
 
 /* The functions that differ between the client of a worker or tool (client_worker.c) and that of a relay
- * (client_of_relay.c).  The functions are called on the owner's thread, and none may block. */
+ * (client_of_relay.c). The functions are called on the owner's thread, and none may block. */
 struct client_ops {
 	uint8_t role; /* what the client says in the handshake */
 	/* The number of the relay that the view assigns to this process; -1: none. */
 	int64_t (*assigned_relay)(const struct client *c, const struct view *view);
-	/* c->layout is of another layout epoch; requests have not been moved yet.  ERR_NOTFOUND: a table
+	/* c->layout is of another layout epoch; requests have not been moved yet. ERR_NOTFOUND: a table
 	 * with open requests was dropped. */
 	enum err_code (*layout_changed)(struct client *c, struct err *e);
 	/* The relay has not been reachable for RELAY_AWAY, and the coordinator has been told. */
 	void (*relay_away)(struct client *c, const char *why);
-	/* The link is UP, and its requests have been sent.  NULL: nothing to do. */
+	/* The link is UP, and its requests have been sent. NULL: nothing to do. */
 	void (*link_up)(struct link *l);
 	/* Does a refusal by this link's process end all waits? */
 	bool (*refusal_is_final)(const struct link *l);
-	/* Handle a record that only this kind of client gets; false: it is none of those.  NULL: there
+	/* Handle a record that only this kind of client gets; false: it is none of those. NULL: there
 	 * are none. */
 	bool (*take_record)(struct link *l, const struct record *r, const uint8_t *payload);
-	/* The values of a partition are at w, its place in r->pull.dst.  NULL: nothing to do. */
+	/* The values of a partition are at w, its place in r->pull.dst. NULL: nothing to do. */
 	void (
 	    *took_dense)(const struct request *r, uint32_t part, const float *w, uint64_t version);
-	/* The values of all rows of a pull have come, in the order of r->pull.ids.  Borrowed. */
+	/* The values of all rows of a pull have come, in the order of r->pull.ids. Borrowed. */
 	void (*took_rows)(const struct request *r, const float *w, uint64_t version);
 	/* A call goes on preparing records, and much is queued: write some of it. */
 	void (*relieve)(struct client *c);
@@ -128,7 +128,7 @@ struct client_ops {
 extern const struct client_ops client_worker_ops, client_relay_ops;
 
 /* The way that pulls, pushes and CLOCKs of steps take (client_route.c): to the servers, or to the
- * relay that the cluster view assigns.  Requests outside of steps always go to the servers.
+ * relay that the cluster view assigns. Requests outside of steps always go to the servers.
  *
  *   state    event                                                        next state
  *   DIRECT   the view assigns a relay that lives                          RELAYED
@@ -347,7 +347,7 @@ void client_free_gradients(struct client *c);
 /* Frees the residuals and velocities of all dense tables. What they held is lost. */
 void client_encode_free_residuals(struct client *c);
 
-/* Has every server acknowledged the last CLOCK?  Then each of them has all announcements of the
+/* Has every server acknowledged the last CLOCK? Then each of them has all announcements of the
  * present layout too, and its layout epoch is confirmed. */
 bool client_clocks_answered(struct client *c);
 /* Must this push be sent behind the last CLOCK, because it is of a later step? A mean is not

@@ -260,7 +260,7 @@ static void place_stray(struct request *r)
 	request_put(r, l, l->open.last);
 }
 
-/* Split a stray pull of several partitions where the present layout has them on different servers.  The
+/* Split a stray pull of several partitions where the present layout has them on different servers. The
  * pull owns nothing, since it has forgotten its base. */
 static void split_stray_pull(struct request *r)
 {
@@ -288,7 +288,7 @@ void request_reroute(struct request *r)
 }
 
 /* Place the strays that belong before the last CLOCK, or behind it: pushes of a later step, and
- * pulls.  Announce the pushes. */
+ * pulls. Announce the pushes. */
 static void place_strays(struct client *c, bool behind)
 {
 	for (struct request *r = c->stray.first, *next; r; r = next) {

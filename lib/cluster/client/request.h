@@ -7,10 +7,10 @@
 #include "wire/payload.h"
 
 /* A request is one piece of a client's work that a server or relay has not answered yet: a push, a
- * pull, a scan, a CLOCK or a DONE.  A client repeats its requests whenever a session breaks or the
+ * pull, a scan, a CLOCK or a DONE. A client repeats its requests whenever a session breaks or the
  * layout changes, always under the same identity, so that servers count each push once.
  *
- * Each link lists its requests in the order of sending (link.open).  The order matters: a server
+ * Each link lists its requests in the order of sending (link.open). The order matters: a server
  * that gets a push of step N+1 before the CLOCK of step N holds the push, and reads nothing more
  * from the session.
  *
@@ -31,12 +31,12 @@
  *   QUEUED, SENT, STRAY
  *           the layout or the route changes: request_reroute_all    as NEW, on the link that takes it
  *                                                                   now; a pull of several partitions
- *                                                                   is cut by the new layout.  CLOCK
+ *                                                                   is cut by the new layout. CLOCK
  *                                                                   and DONE are freed and made anew
  *   as NEW  no server holds the partition                           STRAY until the next layout
  *   any     client_free; a pull whose wait has failed               freed
  *
- * The owner of the client owns its requests; there is no lock.  The memory of a freed request stays
+ * The owner of the client owns its requests; there is no lock. The memory of a freed request stays
  * with the client for the next one. */
 /* NEW: not sent yet; QUEUED: waits on its link; SENT: its answer is awaited; STRAY: no link takes it,
  * until the next layout. */
@@ -55,29 +55,29 @@ struct answer {
 	const struct payload_receipt *receipt; /* pushes: one entry of a RECEIPT; else NULL */
 };
 
-/* The functions of one kind of request.  request.c calls them; none of them blocks. */
+/* The functions of one kind of request. request.c calls them; none of them blocks. */
 struct request_ops {
 	enum request_class class;
 	/* The server of the partition that takes it, by the present layout: the chain's head or its
-	 * tail.  NULL: CLOCK and DONE, which belong to a link. */
+	 * tail. NULL: CLOCK and DONE, which belong to a link. */
 	uint16_t (*server)(const struct table *t, uint32_t part);
-	/* Encode it and queue it on r->link, which is UP.  Called again for each new session and
+	/* Encode it and queue it on r->link, which is UP. Called again for each new session and
 	 * layout, so it must not change what the request means. */
 	void (*send)(struct request *r);
-	/* Take one answer.  ERR_PROTO: it does not fit the request; the session ends then.  The
+	/* Take one answer. ERR_PROTO: it does not fit the request; the session ends then. The
 	 * caller counts the answer and frees the request after the last one. */
 	enum err_code (*answered)(struct request *r, const struct answer *a, struct err *e);
 	/* Another server is going to answer, maybe from another version: forget what is true of the
-	 * earlier one only.  NULL: nothing. */
+	 * earlier one only. NULL: nothing. */
 	void (*forget_server)(struct request *r);
-	/* Free what the request owns.  NULL: nothing. */
+	/* Free what the request owns. NULL: nothing. */
 	void (*release)(struct request *r);
 };
 
 /* ---- the kinds ---- */
 
-/* Elements of a dense partition, or rows of a sparse one.  Identity: rank, incarnation, table,
- * partition and step.  Servers answer a push by a receipt each time it is sent, and the client ignores
+/* Elements of a dense partition, or rows of a sparse one. Identity: rank, incarnation, table,
+ * partition and step. Servers answer a push by a receipt each time it is sent, and the client ignores
  * receipts of pushes that it does not have any more. */
 struct push_request {
 	uint32_t examples;
@@ -166,10 +166,10 @@ struct request_list {
 	size_t n;
 };
 
-/* A request in state NEW for one partition, all further fields zero.  Pulls get a seq. */
+/* A request in state NEW for one partition, all further fields zero. Pulls get a seq. */
 struct request *request_new(struct client *c, const struct request_ops *ops, const struct table *t,
     uint32_t part, uint64_t step);
-/* The route: the link that takes this request by the present layout and relay.  NULL and
+/* The route: the link that takes this request by the present layout and relay. NULL and
  * ERR_NOTREADY: no server holds the partition. */
 struct link *request_route(const struct request *r, struct err *e);
 /* Put a NEW request on the link that takes it (request_route), and send it if that is UP.
@@ -182,7 +182,7 @@ void request_send(struct request *r);
 /* Free a request, in any state. */
 void request_free(struct request *r);
 
-/* Find what an answer belongs to; NULL: no such request is open.  Answers come mostly in the order
+/* Find what an answer belongs to; NULL: no such request is open. Answers come mostly in the order
  * of the requests, so the search goes on from the last one found. */
 struct request *request_of_receipt(struct link *l, uint16_t table, uint32_t part, uint64_t step);
 /* seq: the number that request_new gave to the pull or scan. */
@@ -190,7 +190,7 @@ struct request *request_of_answer(struct link *l, uint64_t seq);
 /* Hand an answer to its request, and free the request if it was the last one. */
 enum err_code request_answer(struct request *r, const struct answer *a, struct err *e);
 
-/* The link is UP: send all of its requests.  The session has ended: they are no longer sent. */
+/* The link is UP: send all of its requests. The session has ended: they are no longer sent. */
 void request_send_all(struct link *l);
 /* Moves them from SENT to QUEUED in the same order; request_send_all repeats them in the next
  * session. */

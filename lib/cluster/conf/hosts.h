@@ -29,7 +29,7 @@ void hosts_release(struct hosts *h);
  *   b slots=4 [max-slots=8]                as in Open MPI
  *   b:4                                    as in MPICH
  *   n[0-3,07-09],m1 [slots=2]              as in Slurm; each host gets that many slots
- * Blank lines, and text after #, are ignored.  ERR_FORMAT: the message names the wrong word, and
+ * Blank lines, and text after #, are ignored. ERR_FORMAT: the message names the wrong word, and
  * h is unchanged. */
 enum err_code hosts_add(struct hosts *h, const char *line, struct err *e);
 /* Length of the first entry of a list with commas. Commas in brackets do not end an entry. */

@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /* The numbers of workers and servers of a cluster whose file says "auto": a rule of thumb, and a search by
- * trials for the fastest numbers.  Pure: no clock, thread or I/O; the caller runs the trials.
+ * trials for the fastest numbers. Pure: no clock, thread or I/O; the caller runs the trials.
  *
- * A search has these stages.  A smaller cluster is accepted if it is at most SIZING_MARGIN slower than the
+ * A search has these stages. A smaller cluster is accepted if it is at most SIZING_MARGIN slower than the
  * fastest trial, and a larger one only if it is faster by more than that, so that noise does not choose
  * more processes:
  *
@@ -47,7 +47,7 @@ struct sizing sizing_rule(unsigned processors);
 
 /* Begin a search with a first size; workers, servers: which of its numbers may be chosen. */
 void sizing_begin(struct sizing_search *s, struct sizing first, bool workers, bool servers);
-/* The size to try next.  False: the search is over. */
+/* The size to try next. False: the search is over. */
 bool sizing_next(struct sizing_search *s, struct sizing *out);
 /* Take the result of the trial of this size: examples per second, or 0 if it has failed. */
 void sizing_take(struct sizing_search *s, struct sizing size, double rate);

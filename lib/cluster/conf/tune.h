@@ -7,8 +7,8 @@
 
 #include "sync/sync.h"
 
-/* Which change of a setting would make a job faster, judged by measurements of its workers.  Pure:
- * no clock, thread or I/O.  One key at a time; a change is advised when two consecutive calls of
+/* Which change of a setting would make a job faster, judged by measurements of its workers. Pure:
+ * no clock, thread or I/O. One key at a time; a change is advised when two consecutive calls of
  * tune_advise find the same one. */
 
 enum tune_key { TUNE_BACKUP = 1, TUNE_STALENESS = 2, TUNE_CODEC = 4, TUNE_BATCH = 8 };

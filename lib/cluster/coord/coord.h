@@ -16,13 +16,13 @@ struct conf;
 struct lease_change;
 
 /* The cluster's membership and decisions: who takes part, which server holds which partition,
- * in which phase the job is, and at which step a change takes effect.  A pure state machine:
- * it has no clock, thread, lock or socket.  Each call takes the current time, monotonic, in
- * nanoseconds; messages, log events and records leave through struct coord_io.  The owner
+ * in which phase the job is, and at which step a change takes effect. A pure state machine:
+ * it has no clock, thread, lock or socket. Each call takes the current time, monotonic, in
+ * nanoseconds; messages, log events and records leave through struct coord_io. The owner
  * (role/coordinator) serialises all calls with a lock of its own, and holds it while the
  * functions of struct coord_io run.
  *
- * Phases of a job (enum coord_phase).  A cluster without a job stays in "running".
+ * Phases of a job (enum coord_phase). A cluster without a job stays in "running".
  *
  *   state       event                                                       next state
  *   (none)      coord_new                                                   forming
@@ -42,9 +42,9 @@ struct lease_change;
  *   done        nothing changes the phase any more; the servers go on       done
  *               serving the model, and lost replicas are still replaced
  *
- * "Not over" stands for forming, running and finishing.  failed and stopped are final.
+ * "Not over" stands for forming, running and finishing. failed and stopped are final.
  * coord_recover begins in the phase of the saved state; coord_end sets a flag beside the
- * phase that tells all processes to exit.  The states of a worker, of a server and of a change
+ * phase that tells all processes to exit. The states of a worker, of a server and of a change
  * are drawn in coord_state.h. */
 struct coord;
 

@@ -7,11 +7,11 @@
 #include "core/steps.h"
 
 /* Changes of membership, settings and tables take effect at one step S, the same for every server.
- * The coordinator proposes S.  A server that has already accepted a push of step S or later votes
- * no and reports its first free step: one past the newest step that has begun there.  A server that
- * votes yes accepts no push of step S or later until it has seen the decision.  If all vote yes, the
+ * The coordinator proposes S. A server that has already accepted a push of step S or later votes
+ * no and reports its first free step: one past the newest step that has begun there. A server that
+ * votes yes accepts no push of step S or later until it has seen the decision. If all vote yes, the
  * view carries the change from S on; otherwise the next proposal lies beyond the first free step of
- * every server.  coord_state.h draws the stages. */
+ * every server. coord_state.h draws the stages. */
 
 /* ---- members ---- */
 

@@ -9,7 +9,7 @@
  * step for three quarters of the deadline while another worker waited for it as long.
  *
  * A worker that waits itself is not to blame: it waits for the servers or for another worker.
- * Time counts only while nothing but the worker is in the way.  A pause begins the count anew, as
+ * Time counts only while nothing but the worker is in the way. A pause begins the count anew, as
  * it does for the deadlines of the workers that wait. */
 
 #define LOOK_EVERY (250 * NSEC_PER_MSEC)

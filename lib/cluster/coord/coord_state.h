@@ -2,10 +2,10 @@
 #ifndef COORD_COORD_STATE_H
 #define COORD_COORD_STATE_H
 
-/* The inside of struct coord, shared by coord*.c and by nothing else.  Like coord.h: no threads,
+/* The inside of struct coord, shared by coord*.c and by nothing else. Like coord.h: no threads,
  * and the owner's lock covers all of it.
  *
- * States of a worker, one for each rank (enum coord_worker_state).  A rank's incarnation is that of
+ * States of a worker, one for each rank (enum coord_worker_state). A rank's incarnation is that of
  * the process which joined last; older ones are fenced.
  *
  *   state            event                                                   next state
@@ -27,7 +27,7 @@
  *   any              worker_join for this rank with the key that holds it    JOINING
  *
  * "Lost" means: silent for longer than its lease, it gave up, its key was revoked, or it kept
- * others waiting for too long (coord_stall.c).  With on_worker_loss "fail" the job fails instead.
+ * others waiting for too long (coord_stall.c). With on_worker_loss "fail" the job fails instead.
  *
  * States of a server:
  *
@@ -41,7 +41,7 @@
  *
  * Fields: live = live or leaving; ever = live, leaving or lost.
  *
- * Stages of a change (struct change, struct proposal; coord_change.c).  One change at a time is
+ * Stages of a change (struct change, struct proposal; coord_change.c). One change at a time is
  * proposed; the others wait in the queue `changes`.
  *
  *   state            event                                                   next state

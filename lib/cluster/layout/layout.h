@@ -14,8 +14,8 @@
  * Pure data: no clock, thread or lock; the owner locks (the coordinator: coordinator.lock).
  * place.h changes a layout that is in use.
  *
- * The replicas of a partition form a chain: the head is the primary, the tail answers pulls.  A
- * run is a row of partitions with the same chain.  States of a run:
+ * The replicas of a partition form a chain: the head is the primary, the tail answers pulls. A
+ * run is a row of partitions with the same chain. States of a run:
  *
  *   state     event                                                      next state
  *   settled   place_repair or place_balance names a server to join         joining

@@ -101,8 +101,8 @@ uint64_t taken_least(const struct taken *t, uint16_t table, uint32_t parts)
 	for (size_t i = 0; i < t->n; i++) {
 		const struct taken_run *r = &t->run[i];
 
-		for (uint32_t p = r->first; r->table == table && p - r->first < r->count && p < parts;
-		     p++)
+		for (uint32_t p = r->first;
+		     r->table == table && p - r->first < r->count && p < parts; p++)
 			end[p] = r->end > end[p] ? r->end : end[p];
 	}
 	for (uint32_t p = 0; p < parts; p++)

@@ -5,8 +5,8 @@
 #include "core/err.h"
 #include "http/client.h"
 
-/* Make a client of the coordinator's control socket in the run directory dir (RUN/ctl.sock).  Only
- * the user who owns the directory can connect there.  No connection is made yet. */
+/* Make a client of the coordinator's control socket in the run directory dir (RUN/ctl.sock). Only
+ * the user who owns the directory can connect there. No connection is made yet. */
 enum err_code control_connect(const char *dir, struct http_client **client, struct err *e);
 
 #endif

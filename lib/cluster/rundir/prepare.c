@@ -144,7 +144,7 @@ static int open_initial_model(const struct conf *c)
 	return strchr(c->job.init, '/') ? open(c->job.init, O_PATH | O_CLOEXEC) : -1;
 }
 
-/* init: the open initial model, or -1.  Its path may have changed since c was read. */
+/* init: the open initial model, or -1. Its path may have changed since c was read. */
 static enum err_code write_cluster_json(const struct conf *c, const char *dir, int init,
     struct err *e)
 {
@@ -210,7 +210,7 @@ static void add_missing_names(const json_t *a, const json_t *b, json_t *names)
 	}
 }
 
-/* Add the names of the keys whose values differ, "servers" or "job.lr", as members of names.  The
+/* Add the names of the keys whose values differ, "servers" or "job.lr", as members of names. The
  * lists by_default name keys that only one of the configurations leaves to the model or its rule. */
 static void add_different_keys(const char *prefix, const json_t *a, const json_t *b, json_t *names)
 {

@@ -16,7 +16,7 @@ json_t *result_with_header(const json_t *result);
 
 /* Is that the state of the run? */
 bool result_has_state(const json_t *result, const char *state);
-/* Is the job over: done, failed or stopped?  The argument may also be a status. */
+/* Is the job over: done, failed or stopped? The argument may also be a status. */
 bool result_is_final(const json_t *result);
 /* Append a sentence for people: "done: 1407 steps ...". */
 void result_sentence(const json_t *result, struct buf *out);
@@ -25,7 +25,7 @@ void result_print(const json_t *result, bool json);
 
 /* Write RUN/result.json, replacing it atomically. */
 enum err_code result_write(const char *dir, const json_t *result, struct err *e);
-/* Read RUN/result.json; a new reference.  NULL and ERR_NOTFOUND when the run has none. */
+/* Read RUN/result.json; a new reference. NULL and ERR_NOTFOUND when the run has none. */
 json_t *result_read(const char *dir, struct err *e);
 
 #endif

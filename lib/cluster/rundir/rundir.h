@@ -58,7 +58,7 @@ bool rundir_read_retry(const char *path, struct rundir_retry *out);
 /* Is the directory's cluster alive? *pid (may be NULL): the process id in the lock file; 0
  * when it is not alive. */
 bool rundir_is_alive(const char *path, pid_t *pid);
-/* Is a ps-ctl the supervisor of the directory's cluster?  That process starts the others and will
+/* Is a ps-ctl the supervisor of the directory's cluster? That process starts the others and will
  * write result.json. */
 bool rundir_is_supervised(const char *path);
 /* The process id in PATH/ID.pid, which the supervisor writes; 0 when there is none. */

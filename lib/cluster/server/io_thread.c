@@ -56,7 +56,7 @@ static struct strangers find_strangers(const struct io_thread *l, const uint8_t 
 }
 
 /* Close a connection that is still in its handshake to make room for a new one, if that is
- * necessary: clients without a key can then take neither all descriptors nor all places.  False:
+ * necessary: clients without a key can then take neither all descriptors nor all places. False:
  * there is none to close, and the new connection would use up the reserve. */
 static bool make_room_for_connection(struct io_thread *l, int fd)
 {
@@ -99,7 +99,7 @@ static void adopt_connection(void *ctx)
 	free(a);
 }
 
-/* Most processes open two sessions, one after the other, of which one pushes and pulls.  If each
+/* Most processes open two sessions, one after the other, of which one pushes and pulls. If each
  * thread got every n-th session, all busy sessions would go to the same I/O thread. */
 static struct io_thread *lightest_io_thread(struct server *s)
 {
@@ -118,7 +118,7 @@ void io_threads_accept(struct server *s, unsigned which)
 		struct accepted *a;
 
 		if (fd < 0) {
-			/* Out of descriptors: HELLO_DEADLINE will free some.  Until the next tick
+			/* Out of descriptors: HELLO_DEADLINE will free some. Until the next tick
 			 * do not watch the listener, which would be reported as readable at once
 			 * again. */
 			if (errno == EMFILE || errno == ENFILE) {
@@ -229,7 +229,7 @@ static bool serve_ready_peers(struct io_thread *l, int *looks)
 	return found;
 }
 
-/* For loop_spin.  Looking at memory is cheap, so all sessions are looked at several times for each
+/* For loop_spin. Looking at memory is cheap, so all sessions are looked at several times for each
  * system call. */
 static bool poll_shared_memory(void *ctx)
 {

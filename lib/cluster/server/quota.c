@@ -18,7 +18,7 @@ static double cost_in_pushes(const struct record *r)
 	return r->offset == 0;
 }
 
-/* The bucket of all workers without a rank.  Each rank has the bucket of its number. */
+/* The bucket of all workers without a rank. Each rank has the bucket of its number. */
 #define GUESTS COORD_WORKERS_MAX
 
 struct quotas {
@@ -50,7 +50,7 @@ static struct bucket *bucket_of_worker(struct peer *p)
 	            ->bucket[p->who.rank < COORD_WORKERS_MAX ? p->who.rank : GUESTS];
 }
 
-/* Add what `seconds` bring, at most a second's worth.  A bucket without a quota (rate 0) is empty,
+/* Add what `seconds` bring, at most a second's worth. A bucket without a quota (rate 0) is empty,
  * not in debt. */
 static void refill_bucket(double *left, double rate, double seconds)
 {
@@ -70,7 +70,7 @@ static void count_held_time(struct peer *p, int64_t now)
 	p->data.delayed_since = 0;
 }
 
-/* Take the cost of r from the bucket if anything is left in it.  A push larger than the bucket is
+/* Take the cost of r from the bucket if anything is left in it. A push larger than the bucket is
  * taken, too, and leaves the bucket in debt. */
 static bool draw_from_bucket(struct bucket *b, double bytes, double pushes, const struct record *r,
     int64_t now)

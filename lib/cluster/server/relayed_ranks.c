@@ -34,8 +34,8 @@ static struct relayed_ranks *read_relays(const struct view *view)
 }
 
 /* Follow the relays from the worker's own one (number `at`, -1: none) to this process (`self`: our
- * number as a relay, -1: a server).  *out: the incarnation of the last relay before us, or 0 if the
- * worker sends to us directly.  False: its way does not lead here. */
+ * number as a relay, -1: a server). *out: the incarnation of the last relay before us, or 0 if the
+ * worker sends to us directly. False: its way does not lead here. */
 static bool find_last_relay(const struct relayed_ranks *g, int64_t at, int self, uint64_t *out)
 {
 	*out = 0;

@@ -11,7 +11,7 @@
  * a relay, the coordinator, or a coordinator with a store.
  *
  * Life: server_start; then the main program waits on server_fd until server_ended; server_stop.
- * One thread makes all calls, but for those that say "any thread".  The threads and locks inside
+ * One thread makes all calls, but for those that say "any thread". The threads and locks inside
  * are in server_state.h. */
 struct server;
 
@@ -26,7 +26,7 @@ struct server_config {
 	const struct conf *conf;
 	/* The coordinator in this process; NULL: there is none. */
 	const struct server_coordinator *coordinator;
-	/* The zone of this process; a relay serves the workers of its zone.  NULL: none. */
+	/* The zone of this process; a relay serves the workers of its zone. NULL: none. */
 	const char *zone;
 	/* The process is this beside, or without, a coordinator; NULL: a coordinator alone. */
 	const struct server_role *role;
@@ -38,54 +38,54 @@ struct server_config {
 	const char *unix_path; /* Unix socket of the data plane; NULL: none */
 	/* Host[:port] that others shall use; NULL: the bound address. */
 	const char *advertise;
-	/* Coordinator: "auto", "none", or the directory of a checkpoint to continue from.  NULL:
+	/* Coordinator: "auto", "none", or the directory of a checkpoint to continue from. NULL:
 	 * continue the job of an earlier coordinator of this run directory, if there is one. */
 	const char *resume;
 	/* coordinator: begin anew, whatever is in the run directory. */
 	bool force_new;
 	/* Listening sockets for TCP of the data plane and of the control plane, used instead of
-	 * addresses.  The server owns and closes them.  0: none. */
+	 * addresses. The server owns and closes them. 0: none. */
 	int data_fd, http_fd;
 	unsigned threads; /* I/O threads; 0: one for each processor, at most 4 */
 	struct log *log;
 };
 
-/* The number of descriptors that a server process may need for so many workers and servers.  With a
+/* The number of descriptors that a server process may need for so many workers and servers. With a
  * lower hard limit server_start refuses. */
 uint64_t descriptor_limit_count(bool coordinator, uint64_t workers, uint64_t servers);
-/* Bind, start the threads, and (as a store or a relay) begin to join.  After an error *out is
+/* Bind, start the threads, and (as a store or a relay) begin to join. After an error *out is
  * NULL. */
 enum err_code server_start(const struct server_config *cfg, struct server **out, struct err *e);
-/* Ask the server to leave.  A coordinator writes a checkpoint of a running job, and stops the job;
- * when asked again it does not wait for the checkpoint.  True: there will be a checkpoint first.
+/* Ask the server to leave. A coordinator writes a checkpoint of a running job, and stops the job;
+ * when asked again it does not wait for the checkpoint. True: there will be a checkpoint first.
  * Any thread. */
 bool server_leave(struct server *s, int sig);
-/* Order a checkpoint of the job as soon as possible.  False: this is not the coordinator. */
+/* Order a checkpoint of the job as soon as possible. False: this is not the coordinator. */
 bool server_checkpoint(struct server *s);
-/* Read authorized_keys again, and cut the sessions of removed keys.  ERR_OK without a coordinator,
- * whose views bring the keys.  Any thread. */
+/* Read authorized_keys again, and cut the sessions of removed keys. ERR_OK without a coordinator,
+ * whose views bring the keys. Any thread. */
 enum err_code server_reload(struct server *s, struct err *e);
-/* Is there a reason to end?  The job was stopped (why->code is ERR_OK), or the coordinator cannot
+/* Is there a reason to end? The job was stopped (why->code is ERR_OK), or the coordinator cannot
  * be reached or something failed (*why says what). */
 bool server_ended(struct server *s, struct err *why);
 /* A descriptor that is readable when server_ended is true. */
 int server_fd(const struct server *s);
-/* End all threads and free the server.  NULL is fine. */
+/* End all threads and free the server. NULL is fine. */
 void server_stop(struct server *s);
 
-/* Have all event loops turned since this function returned true last?  Healthy loops turn within a
- * second.  Called by one thread. */
+/* Have all event loops turned since this function returned true last? Healthy loops turn within a
+ * second. Called by one thread. */
 bool watchdog_turns(struct server *s);
-/* Describe the server's state in one line.  True when it is ready to serve: a coordinator that
+/* Describe the server's state in one line. True when it is ready to serve: a coordinator that
  * listens, a store or a relay that has joined. */
 bool watchdog_describe(struct server *s, char *out, size_t size);
 
 /* The partitions, for a follower that assigns values (shard/assign.c); NULL before the first view.
- * Valid until server_stop.  Any thread. */
+ * Valid until server_stop. Any thread. */
 struct shard;
 /* Takes no lock and no reference: the shard lives as long as the server. */
 struct shard *server_shard(struct server *s);
-/* Read replica: the values here are those that the source cluster had at `then` (clock_now).  Any
+/* Read replica: the values here are those that the source cluster had at `then` (clock_now). Any
  * thread. */
 void server_as_of(struct server *s, int64_t then);
 

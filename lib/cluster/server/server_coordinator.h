@@ -2,19 +2,19 @@
 #ifndef SERVER_SERVER_COORDINATOR_H
 #define SERVER_SERVER_COORDINATOR_H
 
-/* The coordinator, as the server process that it runs in calls it.  role/coordinator/coordinator.c implements
+/* The coordinator, as the server process that it runs in calls it. role/coordinator/coordinator.c implements
  * this interface; server.cfg.coordinator is NULL in a process without a coordinator, and server.coordinator
  * is NULL there and before `start`.
  *
- * Life: find_earlier, start, stop, free, each called once by the main thread.  After `stop` sessions may
- * still call `handle`, `may_tell` and `gone`; `free` comes after the last I/O thread has ended.  All
+ * Life: find_earlier, start, stop, free, each called once by the main thread. After `stop` sessions may
+ * still call `handle`, `may_tell` and `gone`; `free` comes after the last I/O thread has ended. All
  * others may be called by any thread; they take the coordinator's lock unless they say otherwise. */
 #include "server/server_state.h"
 
 struct server_coordinator {
 	/* Called before anything else: become the owner of the run directory, read the state of an
-	 * earlier coordinator, and decide whether to recover it.  Sets s->state (NULL: there is none) and
-	 * s->recover.  ERR_CONFIG, with advice: the run cannot continue from this state; ERR_FORMAT,
+	 * earlier coordinator, and decide whether to recover it. Sets s->state (NULL: there is none) and
+	 * s->recover. ERR_CONFIG, with advice: the run cannot continue from this state; ERR_FORMAT,
 	 * ERR_IO: the file cannot be read; ERR_EXISTS: another coordinator is running on this host. */
 	enum err_code (*find_earlier)(struct server *s, struct err *e);
 	/* Sets s->coordinator, also after an error. */
@@ -22,11 +22,11 @@ struct server_coordinator {
 	/* NULL is fine for both. */
 	void (*stop)(struct coordinator *coordinator);
 	void (*free)(struct coordinator *coordinator);
-	/* Handle a message of the session `self`.  Returns the answer (a new reference), or NULL with
+	/* Handle a message of the session `self`. Returns the answer (a new reference), or NULL with
 	 * or without an error; *due: what must be durable before the answer is sent. */
 	json_t *(*handle)(struct coordinator *coordinator, struct coord_self *self,
 	    const struct message *m, struct coordinator_mark *due, struct err *e);
-	/* Is that state durable?  Takes no lock.  io_threads_wake is called when the answer may have
+	/* Is that state durable? Takes no lock. io_threads_wake is called when the answer may have
 	 * changed. */
 	bool (*may_tell)(struct coordinator *coordinator, const struct coordinator_mark *due);
 	/* The session of this member has ended. */
@@ -44,9 +44,9 @@ struct server_coordinator {
 	void (*keys_changed)(struct coordinator *coordinator);
 	/* All I/O threads of this process have rechecked their sessions (session_keys.h). */
 	void (*keys_checked)(struct coordinator *coordinator, const struct message_keys_checked *m);
-	/* Take over the connection of a session whose first FILE_ record is held.  An I/O thread. */
+	/* Take over the connection of a session whose first FILE_ record is held. An I/O thread. */
 	void (*take_files)(struct coordinator *coordinator, struct peer *p);
-	/* How often its ticker has turned.  Takes no lock. */
+	/* How often its ticker has turned. Takes no lock. */
 	uint64_t (*turns)(struct coordinator *coordinator);
 	/* One line about the job for the service manager. */
 	void (*describe)(struct coordinator *coordinator, char *out, size_t size);

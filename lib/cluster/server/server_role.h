@@ -3,7 +3,7 @@
 #define SERVER_SERVER_ROLE_H
 
 /* The two kinds of server processes that hold partitions: a store (role/store/store.c) and a relay
- * (role/relay/relay.c).  A process without a role only coordinates.  The sessions, I/O threads and
+ * (role/relay/relay.c). A process without a role only coordinates. The sessions, I/O threads and
  * keys of server_state.h are the same for both; this is what differs. */
 
 #include "shard/sum_body.h"
@@ -35,7 +35,7 @@ struct server_role {
 	void (*stop)(struct server *s);
 	void (*release)(struct server *s);
 	/* Something has changed that threads of the role may wait for; called by io_threads_wake
-	 * while s->role_waits is set.  Any thread, without locks of the shard.  NULL: it never sets
+	 * while s->role_waits is set. Any thread, without locks of the shard. NULL: it never sets
 	 * role_waits. */
 	void (*wake)(struct server *s);
 	/* The number of partitions of a table that are here, or about to be. */

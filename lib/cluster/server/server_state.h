@@ -3,27 +3,27 @@
 #define SERVER_SERVER_STATE_H
 
 /* The inside of a server process: its state, and the functions that its modules call of each
- * other.  The process is a store, a relay, a coordinator, or a coordinator with a store.
+ * other. The process is a store, a relay, a coordinator, or a coordinator with a store.
  *
  * Threads, and the members that each one owns:
  *
- *   main          server_start, server_stop, server_leave, server_reload and service.h.  It owns
+ *   main          server_start, server_stop, server_leave, server_reload and service.h. It owns
  *                 io_thread.turns_seen and server.turns_seen, and sets every member without another
  *                 owner before the threads that read it start.
- *   I/O threads   `nio_threads` of them, one struct io_thread each (io_thread.c).  A thread owns its loop,
+ *   I/O threads   `nio_threads` of them, one struct io_thread each (io_thread.c). A thread owns its loop,
  *                 its sessions (struct peer) with their connections, and all members of its
- *                 struct io_thread but `load`, `woken`, `turns` and `turns_seen`.  The first one also
- *                 owns server.listener.  Work for another I/O thread is posted to its loop.
+ *                 struct io_thread but `load`, `woken`, `turns` and `turns_seen`. The first one also
+ *                 owns server.listener. Work for another I/O thread is posted to its loop.
  *   agent         The session with the coordinator (session/agent.h), in a store and in a relay.
- *                 It installs views and casts votes.  It owns cfg.index and load.  It is the
+ *                 It installs views and casts votes. It owns cfg.index and load. It is the
  *                 only writer of keys.relays and, unless the coordinator is in this process, of
  *                 keys.ring and keys.made.
  *   role          Threads of the role, which are described in role/store/store_state.h and
  *                 role/relay/uplink.h.
  *   coordinator   The ticker, the HTTP threads and others of struct coordinator (coordinator/coordinator.h).
- *   follower      In a read replica (replica/follower.h).  It calls server_shard, server_as_of.
+ *   follower      In a read replica (replica/follower.h). It calls server_shard, server_as_of.
  *
- * All threads may use the _Atomic members.  `shard` is NULL until the first view is installed;
+ * All threads may use the _Atomic members. `shard` is NULL until the first view is installed;
  * a thread that finds it set also finds role_state set.
  *
  * Locks: the order is in core/lock.def, from coordinator.lock over keys.lock, a partition's lock
@@ -31,8 +31,8 @@
  * alive while `stopping` is false. Locks of a role may be taken under a partition's lock.
  *
  * coordinator.lock is held while the I/O threads are woken (io_threads_wake), which may take the
- * gate's lock and checkpoint_writer.lock.  No partition's or gate's lock is held while
- * coordinator.lock is taken.  The I/O threads never wait for each other; session_keys_census waits
+ * gate's lock and checkpoint_writer.lock. No partition's or gate's lock is held while
+ * coordinator.lock is taken. The I/O threads never wait for each other; session_keys_census waits
  * for them, with none of these held. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -64,7 +64,7 @@ struct coordinator_mark {
 
 /* Bytes that one session may have in flight: staged pushes, or queued pulls. */
 #define PEER_CREDIT (16u << 20)
-/* A session's pulls are answered while fewer bytes than this wait to be written to it.  With many
+/* A session's pulls are answered while fewer bytes than this wait to be written to it. With many
  * sessions the limit of each is its part of PEER_QUEUES, but at least PEER_QUEUE_MIN. */
 #define PEER_QUEUE     (1u << 20)
 #define PEER_QUEUE_MIN (64u << 10)
@@ -79,7 +79,7 @@ struct coordinator_mark {
 /* Bytes that a session may make a server hold where row ids are sent as blocks, which are
  * cached. */
 #define PEER_MEMORY_ROW_IDS (PEER_MEMORY + ROW_IDS_CACHE_BYTES + ROW_IDS_MAX * 8)
-/* The load of a session that pushes or pulls.  A session with heartbeats alone has load 1. */
+/* The load of a session that pushes or pulls. A session with heartbeats alone has load 1. */
 #define PEER_LOAD 256u
 /* Bytes of the memory that a session shares with its client (socket/shm.h). */
 #define PEER_SHARED (8u << 20)
@@ -111,10 +111,10 @@ struct pull {
  *   PENDING_CLOCKED     CLOCKED, sent by a relay when uplink_acked reaches `token`: every server
  *                       above the relay has the clock
  *
- * The answer states the layout epoch and the generation in which the record was accepted.  It is dropped
+ * The answer states the layout epoch and the generation in which the record was accepted. It is dropped
  * when another layout is installed: it tells its reader that the last replica of the chain has
  * the change, and a reader of the old layout takes another server for the last replica, one that
- * may be cut off and still answer pulls.  A sender that hears of the new layout sends the record
+ * may be cut off and still answer pulls. A sender that hears of the new layout sends the record
  * again, and waits for the answer to that. */
 enum pending_ack_kind { PENDING_RECEIPT, PENDING_REPLICATED, PENDING_SUMMED, PENDING_CLOCKED };
 struct pending_ack {
@@ -185,7 +185,7 @@ struct peer_control {
 	struct coord_self self; /* what the coordinator knows of it */
 };
 
-/* A session, and before that a connection in its handshake.  Its I/O thread owns it.  It is not called struct
+/* A session, and before that a connection in its handshake. Its I/O thread owns it. It is not called struct
  * session, which has the keys of a connection (net/auth/session.h). */
 struct peer {
 	struct peer *prev, *next;
@@ -246,7 +246,7 @@ struct server_keys {
 	struct relayed_ranks *relays;
 };
 
-/* The last measured load of the partitions (partition_load.h).  Only the agent's thread uses it. */
+/* The last measured load of the partitions (partition_load.h). Only the agent's thread uses it. */
 struct server_load {
 	json_t *heat; /* NULL: not measured yet */
 	int64_t at;   /* when it was measured (clock_now), and the step then */
@@ -317,7 +317,7 @@ struct server {
 	struct coordinator *coordinator; /* NULL without coordinator */
 	struct agent *agent;             /* NULL without store or relay */
 	/* The role's own state (struct store, struct relay): role->start makes it, role->release frees
-	 * it.  NULL without a role. */
+	 * it. NULL without a role. */
 	void *role_state;
 	struct tracer *tracer;
 	struct trace_steps *steps; /* open steps of a trace (session_trace.c) */
@@ -357,26 +357,26 @@ enum err_code io_threads_prepare(struct server *s, struct err *e);
 /* Starts the threads. ERR_IO: some of them may run nevertheless, so io_threads_stop must follow.
  * Posted work is done only after this has succeeded (io_threads_run). */
 enum err_code io_threads_start(struct server *s, struct err *e);
-/* End and join the threads, and close all sessions.  Also after a failed io_threads_prepare. */
+/* End and join the threads, and close all sessions. Also after a failed io_threads_prepare. */
 void io_threads_stop(struct server *s);
 /* The first I/O thread: accept what waits at listener[which], and deal it to the threads. */
 void io_threads_accept(struct server *s, unsigned which);
 /* Something has changed that a session may wait for (a clock, an acknowledgement, the layout):
- * have every waiting session and the checkpoint thread look again.  Any thread, without locks of
+ * have every waiting session and the checkpoint thread look again. Any thread, without locks of
  * the shard. */
 void io_threads_wake(void *server);
 /* From now on the I/O threads poll for span_ns before they sleep. Any thread, once. 0: they do
  * not poll. */
 void io_threads_spin(struct server *s, int64_t span_ns);
-/* Send the view to every attached session.  Takes a reference for each I/O thread. */
+/* Send the view to every attached session. Takes a reference for each I/O thread. */
 void io_threads_show_view(struct server *s, struct view_text *v);
-/* All I/O threads have handled the input that had arrived by this time (clock_now).  The time
- * stands still while a thread sleeps; io_threads_nudge wakes them all.  Any thread. */
+/* All I/O threads have handled the input that had arrived by this time (clock_now). The time
+ * stands still while a thread sleeps; io_threads_nudge wakes them all. Any thread. */
 int64_t io_threads_handled_until(const struct server *s);
 /* Wakes every loop without giving it work, so that its time of io_threads_handled_until moves
  * on. */
 void io_threads_nudge(struct server *s);
-/* Send text as CTL to one server, or with IO_THREADS_ALL to every server and relay.  Any thread. */
+/* Send text as CTL to one server, or with IO_THREADS_ALL to every server and relay. Any thread. */
 #define IO_THREADS_ALL UINT_MAX
 /* Copies the text for each I/O thread and posts it; sessions that attach later do not get it.
  * server: the number of a server in the layout. */
@@ -384,26 +384,26 @@ void io_threads_send_ctl(struct server *s, const char *text, unsigned server);
 
 /* ---- server.c ---- */
 
-/* Make server_fd readable, so that the process ends: with this error, or NULL for no error.  Only
- * the first call counts.  Any thread. */
+/* Make server_fd readable, so that the process ends: with this error, or NULL for no error. Only
+ * the first call counts. Any thread. */
 void server_end(struct server *s, const struct err *why);
 /* Remove the keys of this name from the ring, whatever authorized_keys says, and cut their
- * sessions.  *made: as for server_reload_keys. */
+ * sessions. *made: as for server_reload_keys. */
 void server_forget_key(struct server *s, const char *name, uint64_t *made);
 /* As server_reload; *made is the version (keys.made) of the ring that was read. */
 enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e);
-/* Start s->agent, which joins the cluster as a store or a relay.  This fills identity, addresses
+/* Start s->agent, which joins the cluster as a store or a relay. This fills identity, addresses
  * and statistics into cfg; the caller has set the pace and the other callbacks. */
 struct agent_config;
 /* Errors are those of agent_start. cfg->join is made and dropped here. */
 enum err_code server_join(struct server *s, struct agent_config *cfg, struct err *e);
 /* The memory in which the shard shall keep its dense parameters, so that clients of this host need no
- * copies; NULL: in memory of its own.  Call it after server_know_sessions. */
+ * copies; NULL: in memory of its own. Call it after server_know_sessions. */
 struct published *server_published(const struct server *s);
-/* Choose the cipher suites of the data plane by the name in the configuration.  ERR_CONFIG. */
+/* Choose the cipher suites of the data plane by the name in the configuration. ERR_CONFIG. */
 enum err_code server_choose_suites(struct server *s, const char *name, struct err *e);
 
-/* ---- session.c.  The session's I/O thread ---- */
+/* ---- session.c. The session's I/O thread ---- */
 
 /* Take an accepted socket over, and begin the handshake. */
 void session_open(struct io_thread *l, int fd);
@@ -416,10 +416,10 @@ struct conn *session_release_conn(struct peer *p);
 bool session_is_idle(const struct peer *p);
 /* Send BYE and close, so that the client does not count the server as lost. */
 void session_retire(struct peer *p);
-/* Answer and write what can be answered and written, and choose the events to wait for.  May close
+/* Answer and write what can be answered and written, and choose the events to wait for. May close
  * the session and free p. */
 void session_advance(struct peer *p);
-/* Try the held record again, then session_advance.  May free p. */
+/* Try the held record again, then session_advance. May free p. */
 void session_retry(struct peer *p);
 /* Answer record r by NACK and go on: the sender may send something better. */
 void session_send_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
@@ -444,7 +444,7 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
     struct hs_server_info *reply, struct err *e);
 /* Moves the session from the connections in their handshake to the counted sessions. */
 void session_live(void *ctx, const struct hs_server_info *unused);
-/* Is this key in the ring, with this role?  *expires (may be NULL): when it expires.  Any
+/* Is this key in the ring, with this role? *expires (may be NULL): when it expires. Any
  * thread. */
 bool session_admit_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role,
     int64_t *expires);
@@ -456,24 +456,24 @@ struct trace_steps *session_trace_steps_new(void);
 /* Frees it when no I/O thread runs any more. */
 void session_trace_steps_free(struct trace_steps *s);
 
-/* ---- records of the data plane.  The session's I/O thread; CONN_HOLD: retried when woken ---- */
+/* ---- records of the data plane. The session's I/O thread; CONN_HOLD: retried when woken ---- */
 
 /* session_push.c: acknowledge record r as x says, once it is safe. */
 void session_add_pending(struct peer *p, const struct record *r, const struct pending_ack *x);
-/* Has this session as many acknowledgements pending as it may?  Then its next push has to wait.
+/* Has this session as many acknowledgements pending as it may? Then its next push has to wait.
  * Sends the acknowledgements that are due before it counts. */
 bool session_is_crowded(struct peer *p);
 /* Has this session of a server more records of replication pending than session_records_limit? They
  * never wait, so this is an error of the sender. */
 bool session_has_too_many_records(struct peer *p);
-/* Collect the pieces of one push or record of replication.  *body is the whole payload when all
- * pieces are there; CONN_TAKEN with *body NULL: more pieces are to come.  session_drop_pieces drops
+/* Collect the pieces of one push or record of replication. *body is the whole payload when all
+ * pieces are there; CONN_TAKEN with *body NULL: more pieces are to come. session_drop_pieces drops
  * them. */
 enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
     const uint8_t *payload, const uint8_t **body);
 /* Frees the staged bytes, too, so that an idle session holds none. */
 void session_drop_pieces(struct peer *p);
-/* Refuse a push of another layout epoch; else collect its pieces and hand the whole to `take`.  When
+/* Refuse a push of another layout epoch; else collect its pieces and hand the whole to `take`. When
  * `take` holds it, the last piece comes again. */
 enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
     const uint8_t *payload,
@@ -481,7 +481,7 @@ enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
         *take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len));
 /* session_repl.c: REPL_SUM, REPL_PUSH, REPL_STEP and REPL_STATE, from the previous replica */
 enum conn_verdict session_repl(struct peer *p, const struct record *r, const uint8_t *payload);
-/* session_push.c: PUSH, PUSH_ROWS, CLOCK and DONE, from workers.  session_push takes a PUSH, or one
+/* session_push.c: PUSH, PUSH_ROWS, CLOCK and DONE, from workers. session_push takes a PUSH, or one
  * piece of a PUSH_ROWS; that push is applied when its last piece has come. */
 enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload);
 /* Takes the announcements first and then the clock. CONN_HOLD: the clock is too early, and its
@@ -489,14 +489,14 @@ enum conn_verdict session_push(struct peer *p, const struct record *r, const uin
 enum conn_verdict session_clock(struct peer *p, const struct record *r, const uint8_t *payload);
 /* Takes the DONE of the session's worker. CONN_DROP: the session has no rank, or not any more. */
 enum conn_verdict session_done(struct peer *p, const struct record *r);
-/* Was r made under another layout or before a roll-back?  Then this answers by NACK.  The sender
+/* Was r made under another layout or before a roll-back? Then this answers by NACK. The sender
  * hears of the new layout, and sends again everything that has no answer. */
 bool session_refuse_stale(struct peer *p, const struct record *r);
 /* Send the acknowledgements that are safe by now, and drop those that must never be sent. */
 void session_send_acknowledgements(struct peer *p);
 /* Answer a CLOCK by CLOCKED; of: its layout epoch, generation, step and seq. */
 void session_send_clocked(struct peer *p, const struct pending_ack *of);
-/* Let the shard expect what the worker's CLOCK announces.  True: the shard has withdrawn something
+/* Let the shard expect what the worker's CLOCK announces. True: the shard has withdrawn something
  * that it expected; then the caller calls shard_advance. */
 bool session_expect_announced(struct peer *p, const struct rank_clock *c);
 /* session_sum.c: PUSH_SUM and CLOCKS, from relays */
@@ -507,7 +507,7 @@ enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r,
     const uint8_t *payload);
 /* session_pull.c: PULL, PULL_ROWS and SCAN */
 enum conn_verdict session_pull(struct peer *p, const struct record *r, const uint8_t *payload);
-/* Answer queued pulls.  True: it stopped because enough bytes are queued, or enough pulls were
+/* Answer queued pulls. True: it stopped because enough bytes are queued, or enough pulls were
  * answered for one turn of the thread; there may be more to answer at once. */
 bool session_answer_pulls(struct peer *p);
 /* Frees a pull that is in no queue, with its ids and versions. */
@@ -525,7 +525,7 @@ uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t part
 /* session_pull.c: no pull of a session is answered while this many bytes wait to be written to it.
  * sessions: how many there are. */
 size_t session_queue_limit(uint64_t sessions);
-/* No record of a session is taken while this many bytes wait to be written to it.  Answers to pulls
+/* No record of a session is taken while this many bytes wait to be written to it. Answers to pulls
  * alone never reach this bound, so pushes are still received while they are sent. */
 size_t session_backlog_limit(struct server *s, uint64_t sessions);
 /* session_push.c: acknowledgements that a session of a worker or a relay may have pending, and a
@@ -534,7 +534,7 @@ size_t session_pending_limit(uint64_t parts);
 /* Returns the number of REPLICATED that may be pending; beyond it the sender is at fault, and the
  * session is closed. */
 size_t session_records_limit(uint64_t parts);
-/* server_bounds.c: derive the bounds from a layout, and from the configuration.  The agent's thread. */
+/* server_bounds.c: derive the bounds from a layout, and from the configuration. The agent's thread. */
 void server_know_tables(struct server *s, const struct layout *l);
 /* Takes from the configuration whether row ids may come in blocks and whether sessions may share
  * memory, and has the I/O threads poll if it says so. */
@@ -542,8 +542,8 @@ void server_know_sessions(struct server *s, const struct conf *conf);
 
 /* ---- statistics ---- */
 
-/* server_stats.c: statistics for a heartbeat (agent_config.stats); ctx is the server.  The agent's
- * thread.  NULL before the first view. */
+/* server_stats.c: statistics for a heartbeat (agent_config.stats); ctx is the server. The agent's
+ * thread. NULL before the first view. */
 json_t *server_stats(void *server);
 
 #endif

@@ -13,7 +13,7 @@
 /* The statistics of a server or a relay, which go to the coordinator with its heartbeats. */
 
 /* Measure the load of the partitions at most once a second, and after a step; else repeat the last
- * result.  After a roll-back the step may be lower than before. */
+ * result. After a roll-back the step may be lower than before. */
 static json_t *measure_load(struct server *s, struct shard *shard, uint64_t step)
 {
 	int64_t now = clock_now();
@@ -28,8 +28,8 @@ static json_t *measure_load(struct server *s, struct shard *shard, uint64_t step
 	return json_incref(s->load.heat);
 }
 
-/* Statistics of the first TABLES_MAX sparse tables: [{"id", "rows", "bytes"}, ...].  A table with a row
- * policy also has the counters of shard/row_policy_counters.def.  A new reference. */
+/* Statistics of the first TABLES_MAX sparse tables: [{"id", "rows", "bytes"}, ...]. A table with a row
+ * policy also has the counters of shard/row_policy_counters.def. A new reference. */
 static json_t *describe_sparse_tables(struct shard *s)
 {
 	json_t *list = json_array();

@@ -7,7 +7,7 @@
 
 /* A server as a service of systemd or another manager with its protocol (core/notify.h): this
  * reports when the server is ready, its state in a line, and, as long as all event loops turn, that
- * it is alive.  Without a manager it does nothing.  The main thread makes all calls. */
+ * it is alive. Without a manager it does nothing. The main thread makes all calls. */
 struct service {
 	struct notify notify;
 	struct server *server;
@@ -19,7 +19,7 @@ struct service {
 /* Connects to the service manager that the environment names; without one every later call
  * returns at once. s is borrowed. */
 void service_open(struct service *v, struct server *s);
-/* Send what is due.  Returns when to call again (clock_now); 0: never. */
+/* Send what is due. Returns when to call again (clock_now); 0: never. */
 int64_t service_turn(struct service *v);
 /* authorized_keys is being read again; it has been read, successfully or not. */
 void service_reloading(struct service *v);

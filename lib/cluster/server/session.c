@@ -13,7 +13,7 @@
 /* Bytes of an answer to a PROBE. */
 #define PROBED_MAX (256u << 10)
 
-/* Time that a client on the same host may need to read a view.  It counts with the time of
+/* Time that a client on the same host may need to read a view. It counts with the time of
  * sending. */
 #define VIEW_READ_COST (NSEC_PER_MSEC / 10)
 
@@ -81,8 +81,8 @@ static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answe
 
 static void attach_to_views(struct peer *p, bool joined);
 
-/* Answers of one session that may wait for the coordinator's state to be written.  With so many, no
- * further CTL of it is handled.  Our own programs have no more than a few. */
+/* Answers of one session that may wait for the coordinator's state to be written. With so many, no
+ * further CTL of it is handled. Our own programs have no more than a few. */
 #define DUES_MAX 16
 /* The bytes of a message. The longest ones join, with the facts of a table of many columns. */
 #define MESSAGE_MAX (16u << 20)
@@ -149,7 +149,7 @@ static void drop_queued_answers(struct peer *p)
 	}
 }
 
-/* Send it views from now on.  A member that has joined gets none from before it joined. */
+/* Send it views from now on. A member that has joined gets none from before it joined. */
 static void attach_to_views(struct peer *p, bool joined)
 {
 	const struct server *s = p->io_thread->server;
@@ -159,7 +159,7 @@ static void attach_to_views(struct peer *p, bool joined)
 	p->control.attached = true;
 }
 
-/* Send the latest view if this session does not have it.  A client that does not read what it was
+/* Send the latest view if this session does not have it. A client that does not read what it was
  * sent misses views that are superseded meanwhile; servers and relays are sent every view. */
 static void send_view(struct peer *p)
 {
@@ -304,7 +304,7 @@ static enum conn_verdict handle_batch(struct peer *p, const struct record *r,
 	return CONN_TAKEN;
 }
 
-/* The first record of a session for files.  The record is held, and a thread of the coordinator's
+/* The first record of a session for files. The record is held, and a thread of the coordinator's
  * file service takes the connection over and handles it. */
 static enum conn_verdict begin_file_session(struct peer *p, const struct record *r)
 {
@@ -318,7 +318,7 @@ static enum conn_verdict begin_file_session(struct peer *p, const struct record 
 	return CONN_HOLD;
 }
 
-/* A peer that does not read its answers gets no new ones, so that they cannot fill our memory.  Two
+/* A peer that does not read its answers gets no new ones, so that they cannot fill our memory. Two
  * processes cannot wait for each other in this way: only servers stop reading, and a client reads
  * on while its own records cannot be written. */
 static bool reads_answers(const struct peer *p)
@@ -330,8 +330,8 @@ static bool reads_answers(const struct peer *p)
 	    queued < session_backlog_limit(s, atomic_load(&s->count.sessions));
 }
 
-/* PROBE measures a link (session/probe.h).  The payload is discarded, and the answer has as many
- * bytes as the record asks for.  One answer at a time: it counts as queued for the session. */
+/* PROBE measures a link (session/probe.h). The payload is discarded, and the answer has as many
+ * bytes as the record asks for. One answer at a time: it counts as queued for the session. */
 static enum conn_verdict answer_probe(struct peer *p, const struct record *r)
 {
 	struct record out = { .type = REC_PROBED, .seq = r->seq, .len = (uint32_t)r->total };
@@ -623,7 +623,7 @@ void session_retire(struct peer *p)
 	session_close(p);
 }
 
-/* Does it wait for something that another session or thread does?  A choked session does not: it
+/* Does it wait for something that another session or thread does? A choked session does not: it
  * waits for its own socket. */
 static bool must_wait(const struct peer *p)
 {
@@ -664,7 +664,7 @@ void session_advance(struct peer *p)
 		return;
 	}
 	count_session_bytes(p);
-	/* POLLIN and POLLOUT have the same values as EPOLLIN and EPOLLOUT.  A doomed session is not
+	/* POLLIN and POLLOUT have the same values as EPOLLIN and EPOLLOUT. A doomed session is not
 	 * read any more; if shared memory has no room for its NACK, tick_io_thread tries again. */
 	events = p->doomed ? conn_can_write(p->conn) ? EPOLLOUT : 0
 	                   : (uint32_t)conn_events(p->conn);

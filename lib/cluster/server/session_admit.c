@@ -2,7 +2,7 @@
 #include "core/clock.h"
 #include "server/server_state.h"
 
-/* Admission: which clients may have a session.  The server's side of the handshake. */
+/* Admission: which clients may have a session. The server's side of the handshake. */
 
 /* Looks the key up and copies role, name and date of expiry to the peer. ERR_NOTREADY before the
  * first ring has come; ERR_AUTH for an unknown or expired key. Takes keys.lock for reading. */

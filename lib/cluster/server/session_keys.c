@@ -8,7 +8,7 @@
 
 /* ---- revoked keys ---- */
 
-/* One round over all I/O threads.  The last thread reports and frees it. */
+/* One round over all I/O threads. The last thread reports and frees it. */
 struct recheck {
 	struct server *server;
 	uint64_t made;
@@ -84,7 +84,7 @@ void session_keys_take(struct server *s, const struct view_key *keys, size_t n, 
 	struct keyring *ring, *old;
 	struct err e;
 
-	/* Most views do not change the keys.  The agent's thread alone writes keys.made here, so it
+	/* Most views do not change the keys. The agent's thread alone writes keys.made here, so it
 	 * may read it without keys.lock. */
 	if (made == s->keys.made)
 		return;

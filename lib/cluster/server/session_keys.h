@@ -18,13 +18,13 @@
 void session_keys_take(struct server *s, const struct view_key *keys, size_t n, uint64_t made);
 /* Takes the keys of the message "keys" in the same way. */
 void session_keys_take_message(struct server *s, const struct message_keys *m);
-/* Look up the key of every session again, and cut the sessions whose key is gone.  When all I/O
+/* Look up the key of every session again, and cut the sessions whose key is gone. When all I/O
  * threads have done so, the coordinator is told how many sessions of each key name were cut, and
- * `made`, the version of the ring.  Any thread; does not wait. */
+ * `made`, the version of the ring. Any thread; does not wait. */
 void session_keys_recheck(struct server *s, uint64_t made);
-/* Cut the sessions whose key has expired.  The I/O thread calls it at each tick. */
+/* Cut the sessions whose key has expired. The I/O thread calls it at each tick. */
 void session_keys_expire(struct io_thread *l);
-/* Count the sessions by the name of their key: a new object {name: count}.  Waits for the I/O
+/* Count the sessions by the name of their key: a new object {name: count}. Waits for the I/O
  * threads, so the caller is none of them and holds no lock that they take. */
 json_t *session_keys_census(struct server *s);
 

@@ -30,13 +30,13 @@ static size_t max_rows_per_answer(const struct table *t)
 	return RECORD_MAX / 4 / t->cols;
 }
 
-/* Bytes of the row ids.  With RECORD_DELTA the versions of the rows that the client has follow. */
+/* Bytes of the row ids. With RECORD_DELTA the versions of the rows that the client has follow. */
 static size_t bytes_of_ids(const struct record *r)
 {
 	return r->flags & RECORD_DELTA ? r->total : r->len;
 }
 
-/* Is the request well-formed, and are its tables and partitions known?  Rows are looked up when it
+/* Is the request well-formed, and are its tables and partitions known? Rows are looked up when it
  * is answered. */
 static bool is_pull_valid(const struct peer *p, const struct record *r, const uint8_t *payload)
 {
@@ -64,7 +64,7 @@ static bool is_pull_valid(const struct peer *p, const struct record *r, const ui
 	        (bytes_of_ids(r) % 8 == 0 && bytes_of_ids(r) / 8 <= max_rows_per_answer(t)));
 }
 
-/* Decode a PULL_ROWS: the row ids, and the versions that the client has.  For now q->body borrows
+/* Decode a PULL_ROWS: the row ids, and the versions that the client has. For now q->body borrows
  * the ids from the payload, from p->ids or from the cache. */
 static enum row_ids_found unpack_pulled_rows(struct peer *p, const struct record *r,
     const uint8_t *payload, struct pull *q)
@@ -246,7 +246,7 @@ static enum answered refuse_pull(struct peer *p, const struct pull *q, enum shar
 	return ANSWER_DONE;
 }
 
-/* Bytes of the runs.  With RECORD_DELTA there is one run, and a version for each of its partitions
+/* Bytes of the runs. With RECORD_DELTA there is one run, and a version for each of its partitions
  * follows. */
 static size_t bytes_of_runs(const struct pull *q)
 {
@@ -369,7 +369,7 @@ static bool may_answer_step(struct peer *p, const struct pull *q)
 	return shard_may_pull(session_shard(p), q->rec.step);
 }
 
-/* May the step of this pull begin, or has it begun?  Counts the time that the pull waited for it, once. */
+/* May the step of this pull begin, or has it begun? Counts the time that the pull waited for it, once. */
 static bool step_has_begun(struct peer *p, struct pull *q)
 {
 	bool may = q->run || q->part || may_answer_step(p, q);
@@ -383,7 +383,7 @@ static bool step_has_begun(struct peer *p, struct pull *q)
 	return may;
 }
 
-/* Ask, once for each pull, for values that are not here yet.  False:
+/* Ask, once for each pull, for values that are not here yet. False:
  * mem_limit has no room for them. */
 static bool request_from_upstream(struct server *s, const struct server_upstream *up,
     struct pull *q)
@@ -430,7 +430,7 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 	return q->rec.type == REC_SCAN ? answer_scan_pull(p, q) : answer_rows_pull(p, q);
 }
 
-/* Answers to one session in a turn of its I/O thread.  Without this limit small answers would go on
+/* Answers to one session in a turn of its I/O thread. Without this limit small answers would go on
  * until the queue is full, while the other sessions of the thread wait. */
 #define ANSWERS_A_TURN 64
 

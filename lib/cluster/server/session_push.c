@@ -32,7 +32,7 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
 /* The bound of pending acknowledgements.
  *
  * A worker has at most one push for each partition in an open step, and the receipts of earlier
- * steps become safe without any further record of this session.  So pushes may wait when
+ * steps become safe without any further record of this session. So pushes may wait when
  * the bound is reached, until a quarter of it is free: the CLOCK that closes the open step is never
  * queued behind them. Duplicate pushes do not count, because merge_pending_acks keeps one of each, in
  * whatever layout epoch it was sent. */
@@ -42,7 +42,7 @@ size_t session_pending_limit(uint64_t parts)
 }
 
 /* Records of replication never wait, because servers that replicate each other's partitions
- * could then wait for each other in a ring.  A sender has at most SHARD_SENT_MAX records in flight
+ * could then wait for each other in a ring. A sender has at most SHARD_SENT_MAX records in flight
  * for each partition, and may send all of them again under a new layout. */
 size_t session_records_limit(uint64_t parts)
 {
@@ -54,7 +54,7 @@ static int compare_numbers(uint64_t x, uint64_t y)
 	return (x > y) - (x < y);
 }
 
-/* Order by what is acknowledged and what it waits for.  The layout epoch is left out: a push that was sent
+/* Order by what is acknowledged and what it waits for. The layout epoch is left out: a push that was sent
  * again in a later layout epoch is the same push. */
 static int compare_pending_acks(const struct pending_ack *x, const struct pending_ack *y)
 {
@@ -79,7 +79,7 @@ static int order_pending_acks(const void *a, const void *b)
 	return c ? c : compare_numbers((uintptr_t)*x, (uintptr_t)*y);
 }
 
-/* Drop repetitions: one receipt acknowledges a push, however often it was sent.  The last one
+/* Drop repetitions: one receipt acknowledges a push, however often it was sent. The last one
  * stays, because its layout epoch is the sender's present one, and the sender ignores answers of older
  * epochs. Pushes from outside of the job have no step, but the version of each is different. */
 static void merge_pending_acks(struct peer *p)
@@ -102,7 +102,7 @@ static void merge_pending_acks(struct peer *p)
 	free(order);
 }
 
-/* Merging costs a sort.  To keep it from being due again at the next push, the session stays
+/* Merging costs a sort. To keep it from being due again at the next push, the session stays
  * crowded until a quarter of the bound is free. */
 bool session_is_crowded(struct peer *p)
 {
@@ -224,7 +224,7 @@ void session_send_acknowledgements(struct peer *p)
 		if (x->kind == PENDING_CLOCKED) {
 			safe = server_upstream(s)->acked(s) >= x->token;
 		} else {
-			/* Take no lock, and read `safe` before `installing`.  A shorter chain can make
+			/* Take no lock, and read `safe` before `installing`. A shorter chain can make
 			 * the change safe, and `installing` is set before that chain is installed: the
 			 * test below then sees it, and the answer is never sent. */
 			safe = shard_is_safe(sh, x->table, x->part, &x->due);
@@ -313,7 +313,7 @@ static enum row_ids_found decode_push_rows(struct peer *p, const struct record *
 	return found;
 }
 
-/* Do the decoded rows fit into the session's credit?  This also refuses a few bytes that would be
+/* Do the decoded rows fit into the session's credit? This also refuses a few bytes that would be
  * decoded to a great many rows, and codecs that are not for rows. */
 static bool push_rows_fit(const struct record *r, const struct push *push, size_t len,
     uint32_t cols)
@@ -382,7 +382,7 @@ static bool is_next_piece(const struct peer *p, const struct record *r)
 	    r->offset == p->data.rows_len && r->len <= r->total - r->offset;
 }
 
-/* Make room for one more piece.  A push gets all its room at once.  A state transfer may be as
+/* Make room for one more piece. A push gets all its room at once. A state transfer may be as
  * large as the partition; it gets room as its bytes arrive, so that a false `total` costs nothing.
  * False: there is no memory. */
 static bool reserve_pieces(struct peer *p, const struct record *r)

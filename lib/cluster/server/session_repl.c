@@ -22,7 +22,7 @@ enum conn_verdict session_repl(struct peer *p, const struct record *r, const uin
 	enum shard_answer a;
 	enum conn_verdict v;
 
-	/* The sender may have been cut off from the chain.  Without our acknowledgement it cannot
+	/* The sender may have been cut off from the chain. Without our acknowledgement it cannot
 	 * acknowledge anything to others. */
 	if (r->epoch != atomic_load(&s->epochs.installed) ||
 	    r->generation != atomic_load(&s->epochs.generation)) {

@@ -5,7 +5,7 @@
 #include "server/session_row_ids.h"
 
 /* Room for n ids in p->ids, which is used again for later records because fresh pages cost more
- * than writing the ids.  A list that will be cached (`keep`) gets an array of exactly its size.
+ * than writing the ids. A list that will be cached (`keep`) gets an array of exactly its size.
  * NULL: no memory. */
 static uint64_t *reserve_ids(struct peer *p, size_t n, bool keep)
 {

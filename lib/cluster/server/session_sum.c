@@ -88,7 +88,7 @@ enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const
 
 /* ---- clocks ---- */
 
-/* Take the clock of one worker.  The relay's word about a worker that it no longer serves is
+/* Take the clock of one worker. The relay's word about a worker that it no longer serves is
  * ignored: that worker's clock reaches us another way. */
 static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_clock *c)
 {
@@ -112,7 +112,7 @@ static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_cl
 	return a == SHARD_FENCED ? SHARD_WAIT : a;
 }
 
-/* Pass the clocks on to the servers above this relay, after all were taken here.  Returns the token
+/* Pass the clocks on to the servers above this relay, after all were taken here. Returns the token
  * of the last one, for server_upstream.acked. */
 static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *payload, size_t len)
 {
@@ -128,7 +128,7 @@ static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *
 	return token;
 }
 
-/* The record is held until every clock in it is taken.  Taking a clock twice does no harm. */
+/* The record is held until every clock in it is taken. Taking a clock twice does no harm. */
 enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	struct server *s = p->io_thread->server;

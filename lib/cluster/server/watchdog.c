@@ -4,7 +4,7 @@
 #include "server/server_coordinator.h"
 #include "server/server_role.h"
 
-/* Every loop counts its turns.  A loop whose count is the same as last time stands still, or has
+/* Every loop counts its turns. A loop whose count is the same as last time stands still, or has
  * not had time to turn yet. */
 bool watchdog_turns(struct server *s)
 {

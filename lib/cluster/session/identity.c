@@ -92,7 +92,7 @@ static json_t *read_join_file(const char *file, struct err *e)
 	return j;
 }
 
-/* Read and check a join file.  *out borrows from the document that is returned. */
+/* Read and check a join file. *out borrows from the document that is returned. */
 static json_t *parse_join_file(const char *file, struct join_file *out, struct err *e)
 {
 	uint8_t psk[32], sk[32], server[32];

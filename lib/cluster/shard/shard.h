@@ -86,7 +86,7 @@ struct shard_config {
 	 * is booked when it comes. Sparse rows come later, and pushes that would make too many are
 	 * refused. */
 	uint64_t mem_limit;
-	/* Memory for the values of dense partitions, which other processes may read.  NULL: the shard
+	/* Memory for the values of dense partitions, which other processes may read. NULL: the shard
 	 * allocates memory of its own, as it does when no place is left. */
 	struct published *published;
 	/* The use of pushes and the source of values (shard_ops.h); NULL: shard_store_ops. */
@@ -319,7 +319,7 @@ bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uin
  * shown yet. SHARD_ELSEWHERE: this server is not the tail. */
 enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     float *out, uint64_t *version);
-/* Like shard_pull, but tells where the values are in cfg.published, and copies nothing.  *known false:
+/* Like shard_pull, but tells where the values are in cfg.published, and copies nothing. *known false:
  * they are not there; copy them by shard_pull. */
 struct shard_place {
 	uint32_t place;

@@ -176,7 +176,7 @@ static struct data_look *sample_look(const struct sample *s, size_t from, size_t
 	return look;
 }
 
-/* Do the rows below the first repeat its cell in this column?  *varied: is another cell
+/* Do the rows below the first repeat its cell in this column? *varied: is another cell
  * repeated? */
 static bool is_repeated(const struct sample *s, size_t column, bool *others)
 {

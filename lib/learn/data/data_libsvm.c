@@ -7,8 +7,8 @@
 #include "data/data_row.h"
 
 /* "label index:value index:value ... # comment", the format of LIBSVM and
- * SVMlight.  Indices need not ascend; the values of one that comes several times in a line are added.
- * "qid:N" is skipped.  Indices begin at 1, or at 0 if any line has a 0. */
+ * SVMlight. Indices need not ascend; the values of one that comes several times in a line are added.
+ * "qid:N" is skipped. Indices begin at 1, or at 0 if any line has a 0. */
 
 static inline bool is_end(char c)
 {

@@ -23,7 +23,7 @@ bool data_num_all(const char *p, double *out);
 
 /* ---- eight bytes at a time --------------------------------------------------------
  * For text of which DATA_NUM_PAD bytes behind its NUL may be read, as a stream's
- * lines.  The first byte of the text is the lowest of a word. */
+ * lines. The first byte of the text is the lowest of a word. */
 #define DATA_NUM_PAD 8
 
 extern const double data_num_ten[23];   /* 10^0 to 10^22, all of them exact */

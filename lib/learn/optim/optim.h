@@ -84,7 +84,7 @@ struct optim_rule {
 	 * must have the same meaning and the same vector_by_row. */
 	bool vector_by_row[OPTIM_VECTORS_MAX];
 	/* True: without l2, an element whose gradient is 0 keeps its parameter and its vectors bit for
-	 * bit, so that a sparse gradient changes few elements.  The planner expects short pulls of
+	 * bit, so that a sparse gradient changes few elements. The planner expects short pulls of
 	 * changed values then. */
 	bool keeps_untouched;
 	/* l2 acts once for each example that touches a row, so workers count them. */
@@ -96,8 +96,8 @@ struct optim_rule {
 	void (*defaults)(struct optim_hyper *h);
 	/* One fused pass over n elements, which are whole rows: parameters w and vectors s[0..nvectors-1]
 	 * of optim_vector_floats(rule, k, n, g->width) floats each are updated from the n values of g,
-	 * which are scaled on the fly.  No two arrays overlap.  t is the partition's update count, from
-	 * 1.  decay false: no l1 and no l2 (biases).  g must be finite.  Called
+	 * which are scaled on the fly. No two arrays overlap. t is the partition's update count, from
+	 * 1. decay false: no l1 and no l2 (biases). g must be finite. Called
 	 * with the partition's lock held: neither allocates nor blocks. */
 	void (*step)(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
 	    float *restrict w, float *const s[], const struct optim_gradient *g);

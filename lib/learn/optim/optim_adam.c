@@ -9,7 +9,7 @@
  * w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
  * Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 1.
  * Everything is taken from the float value of b1 and b2: 1 - b is exact for
- * b >= 1/2, and the weights then sum to one.  Once b^t is lost beside 1 there
+ * b >= 1/2, and the weights then sum to one. Once b^t is lost beside 1 there
  * is nothing to divide by: a division less, the same bits. */
 KERN_CLONES static void adam_kernel(size_t n, const struct optim_hyper *h, float c1, float c2,
     float l2, float gscale, float *restrict w, float *restrict m, float *restrict v,

@@ -6,9 +6,9 @@
 #include "optim/power.h"
 
 /* Adam with the decay taken out of the gradient: w -= lr l2 w beside Adam's
- * step from the bare gradient.  Loshchilov and Hutter, Decoupled Weight Decay
+ * step from the bare gradient. Loshchilov and Hutter, Decoupled Weight Decay
  * Regularization, 2019, algorithm 2; as in PyTorch the decay is multiplied by
- * the learning rate, and so follows the schedule.  optim_adam.c says why the
+ * the learning rate, and so follows the schedule. optim_adam.c says why the
  * rest is as it is. */
 KERN_CLONES static void adamw_kernel(size_t n, const struct optim_hyper *h, float c1, float c2,
     float l2, float gscale, float *restrict w, float *restrict m, float *restrict v,

@@ -4,7 +4,7 @@
 #include "math/clones.h"
 #include "optim/optim.h"
 
-/* FTRL-Proximal.  McMahan et al., Ad Click Prediction: a View from the
+/* FTRL-Proximal. McMahan et al., Ad Click Prediction: a View from the
  * Trenches, 2013, algorithm 1, with alpha = lr, beta = ftrl_beta and d(n) =
  * (beta + sqrt(n)) / alpha + l2. Its constants are for single examples, so g is the sum of the
  * examples' gradients (optim.h):
@@ -14,15 +14,15 @@
  *
  * Taken literally, d(n) of the step before must have had the same alpha, and w
  * must have come out of z: a schedule would then rescale (a decay: erase) the
- * whole model, and parameters that did not start at zero would be lost.  But
+ * whole model, and parameters that did not start at zero would be lost. But
  * where w is not 0, w d(n) = -(z - sign(z) l1) holds between steps, with
  * sign(z) = -sign(w), so d(n) of the step before drops out:
  *
  *	z + g - (d(n + g^2) - d(n)) w  =  g - d(n + g^2) w - sign(w) l1
  *
- * and where w is 0, sigma does not matter.  For constant alpha this is
+ * and where w is 0, sigma does not matter. For constant alpha this is
  * algorithm 1; it also lets alpha, l1 and l2 change, starts from any w with z
- * at 0, and has no difference of two near roots.  d is 0 only with beta 0
+ * at 0, and has no difference of two near roots. d is 0 only with beta 0
  * before the first gradient: w stays. */
 KERN_CLONES static void ftrl_kernel(size_t n, float inv_alpha, float beta, float l1, float l2,
     float scale, float *restrict w, float *restrict z, float *restrict nn, const float *restrict g)

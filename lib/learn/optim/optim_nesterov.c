@@ -2,7 +2,7 @@
 #include "math/clones.h"
 #include "optim/optim.h"
 
-/* v = mu v + g;  w -= lr (g + mu v).  Sutskever, Martens, Dahl and Hinton, On
+/* v = mu v + g;  w -= lr (g + mu v). Sutskever, Martens, Dahl and Hinton, On
  * the Importance of Initialization and Momentum in Deep Learning, 2013,
  * equations 3 and 4, rewritten as PyTorch does: w here is the point that they
  * look ahead to, so that the gradient is taken where the parameters are. */

@@ -2,7 +2,7 @@
 #include "math/clones.h"
 #include "optim/optim.h"
 
-/* w -= lr g.  Robbins and Monro, A Stochastic Approximation Method, 1951. */
+/* w -= lr g. Robbins and Monro, A Stochastic Approximation Method, 1951. */
 KERN_CLONES static void sgd_kernel(size_t n, float lr, float l2, float gscale, float *restrict w,
     const float *restrict g)
 {

@@ -192,7 +192,7 @@ enum err_code schedule_parse(const char *text, struct schedule *s, struct err *e
 }
 
 /* (1 + cos(pi x)) / 2 for x in 0..1, as 1/2 - sin(pi (x - 1/2)) / 2 by Taylor's
- * series; the first term left out is below 1e-17.  power.h says why not libm. */
+ * series; the first term left out is below 1e-17. power.h says why not libm. */
 static double half_cosine(double x)
 {
 	double u = (x - 0.5) * 3.14159265358979323846, sum = 1;

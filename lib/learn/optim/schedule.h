@@ -27,7 +27,7 @@ struct schedule {
 /* Parses a schedule. It is plain data and may be copied. ERR_CONFIG leaves *s unchanged. */
 enum err_code schedule_parse(const char *text, struct schedule *s, struct err *e);
 
-/* 0 to 1, with the same bits on every machine.  Any thread. */
+/* 0 to 1, with the same bits on every machine. Any thread. */
 double schedule_factor(const struct schedule *s, uint64_t step);
 
 /* Name, form and help of the i-th kind; NULL past the last. */

@@ -27,9 +27,9 @@
  * hash and never an X25519 product.
  *
  * e, the sealed keys and infos are the messages of Noise (noise.h) with the
- * prologue hello || msg1[0..7].  Before the second message both sides mix
+ * prologue hello || msg1[0..7]. Before the second message both sides mix
  * msg2[0..7] into the handshake hash, which is the associated data of the
- * sealed server info.  So every clear byte of all three is authenticated; an
+ * sealed server info. So every clear byte of all three is authenticated; an
  * edited suite list or status makes the handshake fail. */
 #define HS_HELLO_BYTES   32
 #define HS_MSG1_BYTES    176
@@ -90,8 +90,8 @@ struct hs_peer {
 /* Draw a challenge and write the hello. suites: bit n for each suite number n that is accepted. */
 void handshake_server_hello(struct hs_server *hs, uint8_t suites, uint64_t epoch_hint,
     uint8_t hello[static HS_HELLO_BYTES]);
-/* ERR_PROTO: not this protocol, or not this version.  ERR_AUTH: mac1 or a seal
- * is wrong, or a point of low order.  On failure close without an answer. */
+/* ERR_PROTO: not this protocol, or not this version. ERR_AUTH: mac1 or a seal
+ * is wrong, or a point of low order. On failure close without an answer. */
 enum err_code handshake_server_read1(struct hs_server *hs, const struct hs_identity *ids,
     size_t nids, const uint8_t msg1[static HS_MSG1_BYTES], struct hs_peer *peer, struct err *e);
 /* With HS_OK, s becomes the session. It counts as live only when the client's first record has

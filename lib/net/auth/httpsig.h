@@ -22,7 +22,7 @@
  *   of the body | ts | nonce | boot | status (0 in a request)
  *
  * An answer repeats method, path, query and Host of the request and has the
- * request's nonce, which is what makes it fresh; its ts only informs.  A client
+ * request's nonce, which is what makes it fresh; its ts only informs. A client
  * that does not know the server's boot id yet sends zeros; the server's signed
  * refusal (ERR_STALE) then tells it. */
 #define HTTPSIG_TEXT   288                   /* room for the value of either header */

@@ -14,7 +14,7 @@
 #define SECRET_WORD  "pskit-secret-key1"
 #define KEY_TEXT_LEN 44 /* base64 of 32 bytes, padded */
 
-/* An X25519 key pair.  Wipe with key_pair_wipe when done. */
+/* An X25519 key pair. Wipe with key_pair_wipe when done. */
 struct key_pair {
 	uint8_t pk[KEY_BYTES], sk[KEY_BYTES];
 };
@@ -35,14 +35,14 @@ void key_pair_wipe(struct key_pair *k);
  *
  * Loading refuses (ERR_AUTH) a file that others may read (naming the chmod to
  * run), a symbolic link, anything but a regular file, an owner that is neither
- * the effective user nor root, and any other contents.  ERR_NOTFOUND when it
- * does not exist.  The outcome is untouched on failure. */
+ * the effective user nor root, and any other contents. ERR_NOTFOUND when it
+ * does not exist. The outcome is untouched on failure. */
 enum err_code key_pair_load(const char *path, struct key_pair *k, struct err *e);
 /* Reads the cluster's secret; rules and errors are those of key_pair_load. */
 enum err_code psk_load(const char *path, uint8_t psk[static KEY_BYTES], struct err *e);
 
 /* Draw a fresh secret and write it to path, which must not exist (ERR_EXISTS),
- * with mode 0600, synced.  A failure leaves no file behind. */
+ * with mode 0600, synced. A failure leaves no file behind. */
 enum err_code key_pair_create(const char *path, struct key_pair *k, struct err *e);
 /* Draws and writes the cluster's secret; rules and errors are those of key_pair_create. */
 enum err_code psk_create(const char *path, uint8_t psk[static KEY_BYTES], struct err *e);

@@ -17,8 +17,8 @@
  *     <- e, ee, se, psk               NOISE_MSG2_EXTRA + payload bytes
  *
  * One object serves one handshake of one side; it holds no pointers and is used
- * by one thread at a time.  The initiator calls write1, read2, split; the
- * responder read1, write2, split.  A function that returns false (another order
+ * by one thread at a time. The initiator calls write1, read2, split; the
+ * responder read1, write2, split. A function that returns false (another order
  * counts as a failure) has wiped the object: the handshake is over. */
 #define NOISE_MSG1_EXTRA (32 + 48 + 16)
 #define NOISE_MSG2_EXTRA (32 + 16)

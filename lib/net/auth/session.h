@@ -13,16 +13,16 @@
 
 /* Record protection after the handshake.
  *
- * Each direction has a chain key, a record key and a counter.  The record key
+ * Each direction has a chain key, a record key and a counter. The record key
  * is crypto_kdf(chain, 1); after every 2^16 records both sides, without a
  * message, replace chain by crypto_kdf(chain, 2) and take the next record key.
  * Every tag spends one nonce, 4 zero bytes and the counter as 8 little-endian
  * bytes; the counter starts at 0 and runs on through re-keying, so no (key,
- * nonce) pair repeats.  The receiver takes the next counter alone: a replayed,
+ * nonce) pair repeats. The receiver takes the next counter alone: a replayed,
  * dropped, swapped or reflected record fails.
  *
- * A header is the AEAD's associated data with an empty message.  A payload is
- * the message of a sealed suite, and the associated data of a clear one.  That
+ * A header is the AEAD's associated data with an empty message. A payload is
+ * the message of a sealed suite, and the associated data of a clear one. That
  * a payload belongs to its header needs no other tie: it has the next counter,
  * and the verified header says whether a payload follows. */
 enum suite {
@@ -68,7 +68,7 @@ struct session {
 	bool sealed; /* payloads are encrypted, so that opening and sealing change them */
 };
 
-/* tx, rx: the two keys of noise_split, from this side.  ERR_UNSUPPORTED when
+/* tx, rx: the two keys of noise_split, from this side. ERR_UNSUPPORTED when
  * the suite is not available here. */
 enum err_code session_init(struct session *s, enum suite suite, const uint8_t tx[static 32],
     const uint8_t rx[static 32], struct err *e);

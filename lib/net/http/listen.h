@@ -31,7 +31,7 @@ void http_listen_adopt(int fd, const char *also, struct http_bound *b);
  * writable by others. A socket file on which no process answers is replaced. ERR_CONFIG,
  * ERR_EXISTS, ERR_IO. */
 enum err_code http_listen_unix(const char *path, struct http_bound *b, struct err *e);
-/* Remove the socket's file if it is still ours.  Does not close fd. */
+/* Remove the socket's file if it is still ours. Does not close fd. */
 void http_listen_remove(const struct http_bound *b);
 
 /* Is a request with this Host header meant for us? On TCP: the bound address, the configured

@@ -2,7 +2,7 @@
 #ifndef MSG_ANSWER_H
 #define MSG_ANSWER_H
 
-/* The coordinator's answers to control messages, as structs.  answer.def has one entry an answer, and
+/* The coordinator's answers to control messages, as structs. answer.def has one entry an answer, and
  * this module is the only one that knows their keys:
  *
  *    return ANSWER(worker_join, .rank = rank);
@@ -41,8 +41,8 @@ enum answer_kind {
 #include "msg/answer.def"
 };
 
-/* answer_decode_NAME() decodes an answer.  Texts and documents in *out belong to `json`; objects are
- * freed by answer_release_NAME(), which must be called after an error, too.  ERR_PROTO: a member has
+/* answer_decode_NAME() decodes an answer. Texts and documents in *out belong to `json`; objects are
+ * freed by answer_release_NAME(), which must be called after an error, too. ERR_PROTO: a member has
  * the wrong type or is out of bounds; the members from that one on have no value of the answer. */
 #define BEGIN(name) \
 	enum err_code answer_decode_##name(const json_t *json, struct answer_##name *out, \
@@ -56,13 +56,13 @@ enum answer_kind {
 #define END(name)
 #include "msg/answer.def"
 
-/* Encodes an answer; body: its struct.  Returns a new reference; documents in it get one more. */
+/* Encodes an answer; body: its struct. Returns a new reference; documents in it get one more. */
 json_t *answer_encode(enum answer_kind kind, const void *body);
 #define ANSWER(name, ...) answer_encode(ANSWER_##name, &(const struct answer_##name){ __VA_ARGS__ })
 
 /* The answer to a message that was refused with this error. */
 json_t *answer_of_error(const struct err *why);
-/* Is the answer a refusal?  Then *why gets its error. */
+/* Is the answer a refusal? Then *why gets its error. */
 bool answer_is_refusal(const json_t *answer, struct err *why);
 
 #endif

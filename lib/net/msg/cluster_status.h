@@ -3,9 +3,9 @@
 #define MSG_CLUSTER_STATUS_H
 
 /* Answers of the coordinator over HTTP, and lines of its files, as structs for the processes that
- * act on it.  cluster_status.def has the members, and this module is the only one that reads them by
- * their keys.  Texts and documents in a struct belong to the document that it was decoded from.  The
- * functions are pure and may run on any thread.  ERR_PROTO: a member has the wrong type or is out of
+ * act on it. cluster_status.def has the members, and this module is the only one that reads them by
+ * their keys. Texts and documents in a struct belong to the document that it was decoded from. The
+ * functions are pure and may run on any thread. ERR_PROTO: a member has the wrong type or is out of
  * bounds. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@
 	;
 #include "msg/cluster_status.def"
 
-/* Decodes a status, and takes a reference of the document.  NULL: it is none, or is malformed. */
+/* Decodes a status, and takes a reference of the document. NULL: it is none, or is malformed. */
 struct cluster_status *cluster_status_decode(const json_t *json);
 /* NULL is fine. */
 void cluster_status_free(struct cluster_status *s);

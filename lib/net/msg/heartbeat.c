@@ -11,7 +11,7 @@ static int64_t decode_count(const json_t *v, int64_t missing)
 	return json_is_integer(v) && json_integer_value(v) >= 0 ? json_integer_value(v) : missing;
 }
 
-/* Decode [[rank, number], ...].  Pairs without a rank and a number are skipped. */
+/* Decode [[rank, number], ...]. Pairs without a rank and a number are skipped. */
 static struct heartbeat_rank *decode_ranks(const json_t *list, size_t *n)
 {
 	size_t longest = json_array_size(list), i;

@@ -6,8 +6,8 @@
  * what is in them. heartbeat.def has their members.
  *
  * Figures are hints: a member with the wrong type or out of bounds counts as absent, so that a
- * worker with wrong figures stays a member.  Code that uses them must not rely on them for more
- * than that.  The functions are pure and may run on any thread. */
+ * worker with wrong figures stays a member. Code that uses them must not rely on them for more
+ * than that. The functions are pure and may run on any thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,7 +53,7 @@ struct heartbeat_hist {
 	;
 #include "msg/heartbeat.def"
 
-/* Decode "stats"; NULL gives every member its value when absent.  *out owns its lists and references
+/* Decode "stats"; NULL gives every member its value when absent. *out owns its lists and references
  * of documents: it must hold zeros or figures decoded before, which are released. */
 void heartbeat_worker_decode(const json_t *stats, struct heartbeat_worker *out);
 void heartbeat_server_decode(const json_t *stats, struct heartbeat_server *out);

@@ -3,8 +3,8 @@
 #define MSG_LAYOUT_DOCUMENT_H
 
 /* The layout as a document, and what of a table is written with it, as structs; layout_document.def
- * has the members, and this module is the only one that knows their keys.  The layout itself is in
- * layout/layout.h, which also reads and checks the lists.  The functions are pure and may run on any
+ * has the members, and this module is the only one that knows their keys. The layout itself is in
+ * layout/layout.h, which also reads and checks the lists. The functions are pure and may run on any
  * thread. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@
 	;
 #include "msg/layout_document.def"
 
-/* Decode an object.  Documents in *out belong to `json`.  ERR_PROTO: a member has the wrong type or is
+/* Decode an object. Documents in *out belong to `json`. ERR_PROTO: a member has the wrong type or is
  * out of bounds. */
 enum err_code layout_document_decode(const json_t *json, struct layout_document *out,
     struct err *e);

@@ -2,8 +2,8 @@
 #ifndef MSG_MESSAGE_H
 #define MSG_MESSAGE_H
 
-/* Control messages between a process and the coordinator.  They travel as JSON (ps-protocol(7));
- * this module is the only one that knows their keys.  message.def has one entry a message, from
+/* Control messages between a process and the coordinator. They travel as JSON (ps-protocol(7));
+ * this module is the only one that knows their keys. message.def has one entry a message, from
  * which come its struct, its encoder, its decoder with bounds, the roles that may send it, and its
  * places in the tables of handlers:
  *
@@ -14,7 +14,7 @@
  *    agent_tell(agent, MESSAGE(ack, .rev = rev));
  *
  * A message that one process sends as a part of another's document, such as statistics, stays JSON
- * in a DOC member.  The functions are pure and may run on any thread. */
+ * in a DOC member. The functions are pure and may run on any thread. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,7 +22,7 @@
 #include "core/err.h"
 #include "core/json.h"
 
-/* struct message_NAME for each message.  Every member takes 8 bytes, so that the encoder and the
+/* struct message_NAME for each message. Every member takes 8 bytes, so that the encoder and the
  * decoder find the k-th at 8 * k. */
 #define BEGIN(name, op, senders, to)      struct message_##name {
 #define INT(member, least, most, missing) int64_t member;
@@ -42,7 +42,7 @@ enum message_kind {
 	MESSAGE_KINDS
 };
 
-/* A decoded message.  Texts and documents in it belong to `json`. */
+/* A decoded message. Texts and documents in it belong to `json`. */
 struct message {
 	enum message_kind kind;
 	/* The whole document: done, leave and fail have figures beside their members. */
@@ -56,11 +56,11 @@ struct message {
 /* The sender of messages of the coordinator, beside the roles of keys. */
 #define MESSAGE_COORDINATOR 0
 
-/* Decode what a peer with this role (enum role, or MESSAGE_COORDINATOR) sent.  json may be any
- * document; it must live as long as *out is used.  ERR_PROTO: there is no such message, or a member
- * has the wrong type or is out of bounds.  ERR_FORBIDDEN: the role may not send it. */
+/* Decode what a peer with this role (enum role, or MESSAGE_COORDINATOR) sent. json may be any
+ * document; it must live as long as *out is used. ERR_PROTO: there is no such message, or a member
+ * has the wrong type or is out of bounds. ERR_FORBIDDEN: the role may not send it. */
 enum err_code message_decode(const json_t *json, unsigned role, struct message *out, struct err *e);
-/* Encode a message; body: its struct.  Returns a new reference; documents in it get one more. */
+/* Encode a message; body: its struct. Returns a new reference; documents in it get one more. */
 json_t *message_encode(enum message_kind kind, const void *body);
 #define MESSAGE(name, ...) \
 	message_encode(MESSAGE_##name, &(const struct message_##name){ __VA_ARGS__ })

@@ -3,7 +3,7 @@
 #define MSG_OWNER_H
 
 /* The record of the coordinator's process that owns a run directory, as a struct; owner.def has the
- * members, and this module is the only one that knows their keys.  The functions are pure and may run
+ * members, and this module is the only one that knows their keys. The functions are pure and may run
  * on any thread. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,10 +20,10 @@
 	;
 #include "msg/owner.def"
 
-/* Decodes a record, which *out borrows from.  NULL, or a record in which a member has the wrong type
+/* Decodes a record, which *out borrows from. NULL, or a record in which a member has the wrong type
  * or is out of bounds, counts as one without members. */
 void owner_decode(const json_t *record, struct owner *out);
-/* Encodes a record.  A new reference. */
+/* Encodes a record. A new reference. */
 json_t *owner_encode(const struct owner *o);
 
 #endif

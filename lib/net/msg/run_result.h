@@ -2,9 +2,9 @@
 #ifndef MSG_RUN_RESULT_H
 #define MSG_RUN_RESULT_H
 
-/* The result of a run.  It stays a document while it is completed, because it has members that only
- * its readers know; run_result.def has the members that are used here, as a struct.  This module is
- * the only one that knows their keys.  The functions may run on any thread. */
+/* The result of a run. It stays a document while it is completed, because it has members that only
+ * its readers know; run_result.def has the members that are used here, as a struct. This module is
+ * the only one that knows their keys. The functions may run on any thread. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,17 +21,17 @@
 	;
 #include "msg/run_result.def"
 
-/* Decodes a result, which *out borrows from.  NULL, or a result in which a member has the wrong type
+/* Decodes a result, which *out borrows from. NULL, or a result in which a member has the wrong type
  * or is out of bounds, counts as one without members. */
 void run_result_decode(const json_t *result, struct run_result *out);
 
 /* Makes a result from the last status (NULL: there was none) of a coordinator that does not answer
- * any more.  reason may be NULL.  A new reference. */
+ * any more. reason may be NULL. A new reference. */
 json_t *run_result_of_status(const json_t *status, const char *state, const char *reason);
 /* Replaces the coordinator's state and reason (NULL: it stays), which do not include an end that
  * this side has decided. */
 void run_result_set_state(json_t *result, const char *state, const char *reason);
-/* Records that n checkpoints failed, the last one with the error why.  A larger number in the
+/* Records that n checkpoints failed, the last one with the error why. A larger number in the
  * result stays. */
 void run_result_set_failed_checkpoints(json_t *result, int64_t n, const char *why);
 /* Records why the model could not be saved; "": it was, or there is none. */

@@ -14,7 +14,7 @@ struct tf_config {
 	int64_t chiefs, workers, servers; /* the numbers of tasks */
 };
 
-/* A member of a wrong type counts as absent.  json may be NULL.  Any thread. */
+/* A member of a wrong type counts as absent. json may be NULL. Any thread. */
 void tf_config_decode(const json_t *json, struct tf_config *out);
 
 #endif

@@ -3,7 +3,7 @@
 #define MSG_TRAINING_FACTS_H
 
 /* The facts of training data as a struct; training_facts.def has the members, and this module is
- * the only one that knows their keys.  The functions are pure and may run on any thread. */
+ * the only one that knows their keys. The functions are pure and may run on any thread. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,10 +20,10 @@
 	;
 #include "msg/training_facts.def"
 
-/* Decodes facts, which *out borrows from.  ERR_PROTO: a member is missing, has the wrong type or is
+/* Decodes facts, which *out borrows from. ERR_PROTO: a member is missing, has the wrong type or is
  * out of bounds. */
 enum err_code training_facts_decode(const json_t *json, struct training_facts *out, struct err *e);
-/* Encodes facts, without documents that are NULL.  A new reference. */
+/* Encodes facts, without documents that are NULL. A new reference. */
 json_t *training_facts_encode(const struct training_facts *f);
 
 #endif

@@ -49,11 +49,11 @@ struct view_cut {
 	json_t *common;  /* the members for every worker, without the revision */
 	json_t *guest;   /* the same without the ring */
 };
-/* Cuts a document, which stays as it is.  view_cut_release gives the references back. */
+/* Cuts a document, which stays as it is. view_cut_release gives the references back. */
 void view_cut(const json_t *view, struct view_cut *out);
 void view_cut_release(struct view_cut *c);
 /* Completes the text of view_cut.common or .guest with the revision and the text of the receiver's own
- * row (NULL: it has none).  A fresh string.  This copies text, because a view goes to thousands of
+ * row (NULL: it has none). A fresh string. This copies text, because a view goes to thousands of
  * workers at once. */
 char *view_complete_text(const char *cut, uint64_t rev, const char *worker);
 

@@ -12,7 +12,7 @@
  * and copy from there. It is the opposite of published memory (socket/published.h): the owner of
  * published memory is trusted by its readers, and the owner of lent memory is not.
  *
- * Use.  The owner fills bytes, and tells a reader their offset and length by other means.  It does not
+ * Use. The owner fills bytes, and tells a reader their offset and length by other means. It does not
  * change them until the reader has copied them, which it learns by other means, too.
  *
  * Safety. The owner can break that rule, so a reader copies each byte once, and checks and uses its
@@ -27,13 +27,13 @@ struct lent_view;
 /* The owner's end: memory of at least this many bytes, all zero, aligned to 64 bytes. ERR_IO,
  * ERR_NOMEM: the system has no such memory. */
 enum err_code lent_new(size_t bytes, struct lent **out, struct err *e);
-/* Unmaps the memory; readers keep what they have mapped.  NULL is fine. */
+/* Unmaps the memory; readers keep what they have mapped. NULL is fine. */
 void lent_free(struct lent *l);
-/* The descriptor for readers.  It belongs to l. */
+/* The descriptor for readers. It belongs to l. */
 int lent_fd(const struct lent *l);
 /* The first byte. */
 void *lent_bytes(const struct lent *l);
-/* Do these n bytes lie in the memory?  Then *offset is their place there.  False if l is NULL. */
+/* Do these n bytes lie in the memory? Then *offset is their place there. False if l is NULL. */
 bool lent_find(const struct lent *l, const void *at, size_t n, uint64_t *offset);
 
 /* The reader's end. The caller may close fd afterwards. ERR_PROTO: lent_new has not made it:

@@ -5,20 +5,20 @@
 #include "core/err.h"
 #include "socket/net.h"
 
-/* The choice of an address of this host to listen on, so that other hosts can reach it.  The first
+/* The choice of an address of this host to listen on, so that other hosts can reach it. The first
  * of these members that is not NULL decides: listen  "host:port", which is taken as it is iface
  * patterns ("eth*,ib0"): the address of an interface that is up and matches one; IPv4 before IPv6,
  * others before loopback; port 0 towards "host:port" of another process: the address from which
  * this host reaches it; port 0 deflt   "host:port", which is taken as it is *why: a few words for
- * the log.  ERR_CONFIG: no interface matches (the message lists those that there are).
- * ERR_UNREACH: there is no route.  No state and no locks; resolving a name may block. */
+ * the log. ERR_CONFIG: no interface matches (the message lists those that there are).
+ * ERR_UNREACH: there is no route. No state and no locks; resolving a name may block. */
 struct choice {
 	const char *listen, *iface, *towards, *deflt;
 };
 enum err_code listen_address_choose(const struct choice *c, char out[static NET_TEXT],
     const char **why, struct err *e);
 
-/* Is it a wildcard, as "0.0.0.0:4242" or "[::]:4242"?  It can be listened on, but not
+/* Is it a wildcard, as "0.0.0.0:4242" or "[::]:4242"? It can be listened on, but not
  * advertised. */
 bool listen_address_is_any(const char *addr);
 /* Combine the host of one address with the port of another: "10.0.0.2:0" and "0.0.0.0:4242" make

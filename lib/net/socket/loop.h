@@ -8,8 +8,8 @@
 #include "core/err.h"
 
 /* The event loop of one thread, over epoll: descriptors, work that other threads post, and one
- * periodic tick.  loop_post, loop_stop, loop_heard and loop_nudge may be called by any thread;
- * everything else by the loop's own thread, or before it runs.  The queue of posted work has a
+ * periodic tick. loop_post, loop_stop, loop_heard and loop_nudge may be called by any thread;
+ * everything else by the loop's own thread, or before it runs. The queue of posted work has a
  * lock, under which no other lock is taken; callbacks run without it. */
 struct loop;
 typedef void (*loop_fd_fn)(void *ctx, uint32_t events); /* EPOLLIN, EPOLLOUT, ... */
@@ -20,7 +20,7 @@ enum err_code loop_new(struct loop **out, struct err *e);
 /* Frees the loop, which does not run any more. Watched descriptors stay open. NULL is fine. */
 void loop_free(struct loop *l);
 
-/* A watched descriptor.  The caller owns the handle, and keeps it alive until loop_del.  After
+/* A watched descriptor. The caller owns the handle, and keeps it alive until loop_del. After
  * loop_del no event for it is delivered, not even one that epoll has reported already. */
 struct loop_fd {
 	int fd;
@@ -28,7 +28,7 @@ struct loop_fd {
 	loop_fd_fn fn;
 	void *ctx;
 };
-/* Watch the descriptor of h for these events (EPOLLIN, ...).  ERR_IO. */
+/* Watch the descriptor of h for these events (EPOLLIN, ...). ERR_IO. */
 enum err_code loop_add(struct loop *l, struct loop_fd *h, uint32_t events, struct err *e);
 /* Watches a descriptor that loop_add has added for other events; 0: for errors and hang-ups
  * only. */
@@ -36,15 +36,15 @@ void loop_mod(struct loop *l, struct loop_fd *h, uint32_t events);
 /* Does not close the descriptor. Fine within its own callback. */
 void loop_del(struct loop *l, struct loop_fd *h);
 
-/* Call fn(ctx) on the loop's thread soon.  Work that one thread posts runs in that order.  Work
+/* Call fn(ctx) on the loop's thread soon. Work that one thread posts runs in that order. Work
  * posted before loop_stop is still done; loop_free drops later work. */
 void loop_post(struct loop *l, loop_fn fn, void *ctx);
-/* Call fn(ctx) about every period_ns.  A loop has one tick. */
+/* Call fn(ctx) about every period_ns. A loop has one tick. */
 void loop_tick(struct loop *l, int64_t period_ns, loop_fn fn, void *ctx);
 
-/* From now on the loop polls for span_ns before it sleeps (core/spin.h); 0: no longer.  Polling
+/* From now on the loop polls for span_ns before it sleeps (core/spin.h); 0: no longer. Polling
  * also calls look(ctx), which serves input that no descriptor reports (shared memory), and returns
- * whether there was any.  Before the loop sleeps it calls doze(ctx), which returns whether there is
+ * whether there was any. Before the loop sleeps it calls doze(ctx), which returns whether there is
  * still no such input, and arranges for a descriptor to report it from then on. */
 void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*doze)(void *ctx),
     void *ctx);

@@ -19,7 +19,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 
-/* Room for records at full speed.  The kernel doubles the number, and caps it at its own limit. */
+/* Room for records at full speed. The kernel doubles the number, and caps it at its own limit. */
 #define SOCKET_BUFFER    (2 << 20)
 #define SILENT_TRIES     3
 #define SILENT_MS        1500
@@ -59,7 +59,7 @@ enum err_code net_unix_path(const char *path, char name[static NET_UNIX_PATH], i
 	return ERR_OK;
 }
 
-/* Fill in the address of a Unix socket.  Close *dirfd, unless it is -1, after bind or connect. */
+/* Fill in the address of a Unix socket. Close *dirfd, unless it is -1, after bind or connect. */
 static enum err_code unix_address(const char *path, struct sockaddr_un *un, int *dirfd,
     struct err *e)
 {
@@ -354,7 +354,7 @@ static int connect_at(int family, const struct sockaddr *sa, socklen_t len)
 	return -1;
 }
 
-/* Wait until the socket is connected, at most ADDRESS_WAIT.  False with errno. */
+/* Wait until the socket is connected, at most ADDRESS_WAIT. False with errno. */
 static bool await_connection(int fd)
 {
 	struct pollfd p = { fd, POLLOUT, 0 };
@@ -367,7 +367,7 @@ static bool await_connection(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &errno, &len) == 0 && errno == 0;
 }
 
-/* Connect to the first address that answers.  The last one may still be connecting.  -1 with
+/* Connect to the first address that answers. The last one may still be connecting. -1 with
  * errno. */
 static int connect_first(const struct addrinfo *at)
 {

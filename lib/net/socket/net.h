@@ -8,16 +8,16 @@
 
 #include "core/err.h"
 
-/* Sockets: addresses, listening, connecting, options.  No state and no locks; any thread. */
+/* Sockets: addresses, listening, connecting, options. No state and no locks; any thread. */
 
-/* Room for the text of an address: "host:port", "[v6]:port", or "unix:PATH".  A PATH may be longer
+/* Room for the text of an address: "host:port", "[v6]:port", or "unix:PATH". A PATH may be longer
  * than this, and than a socket address. */
 #define NET_TEXT 160
 
-/* Make a non-blocking listening socket.  With port 0 the system chooses a port; bound[] is the
- * actual address.  If a name has several addresses, the first one that can be bound is used.  The
- * file of a Unix socket is replaced if no process listens on it any more.  ERR_EXISTS: another
- * process listens there.  ERR_CONFIG, ERR_UNREACH, ERR_IO.  Resolving a name may block. */
+/* Make a non-blocking listening socket. With port 0 the system chooses a port; bound[] is the
+ * actual address. If a name has several addresses, the first one that can be bound is used. The
+ * file of a Unix socket is replaced if no process listens on it any more. ERR_EXISTS: another
+ * process listens there. ERR_CONFIG, ERR_UNREACH, ERR_IO. Resolving a name may block. */
 enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT],
     struct err *e);
 
@@ -40,7 +40,7 @@ void net_bound(int fd, char bound[static NET_TEXT]);
 
 /* Begin a non-blocking connection: poll *fd for writing, then net_connected tells whether it
  * succeeded. May block to resolve a name, and for a name with several addresses: each but the last
- * gets a second to answer.  ERR_CONFIG, ERR_UNREACH. */
+ * gets a second to answer. ERR_CONFIG, ERR_UNREACH. */
 enum err_code net_connect(const char *addr, int *fd, struct err *e);
 /* Asks the socket for the outcome when poll has reported it; `addr` stands in the message.
  * ERR_UNREACH. */
@@ -53,20 +53,20 @@ int net_accept(int listener);
  * connection to a vanished host after 3 s; on Unix sockets large buffers. */
 void net_tune(int fd);
 
-/* Is the other end's host silent?  It is, when it owes us TCP acknowledgements and either three
+/* Is the other end's host silent? It is, when it owes us TCP acknowledgements and either three
  * retransmissions (or probes of a full window) are unanswered and nothing has come for 1.5 s, or
- * the bytes in flight have been unacknowledged for 4 s.  The second rule is for connections that
+ * the bytes in flight have been unacknowledged for 4 s. The second rule is for connections that
  * were made over a lossy link: they wait for seconds before the first retransmission (RFC 6298,
- * 5.7), and twice as long before each further one.  A stopped process is not silent, because its
- * kernel acknowledges. False for Unix sockets.  tcp(7), TCP_INFO.
+ * 5.7), and twice as long before each further one. A stopped process is not silent, because its
+ * kernel acknowledges. False for Unix sockets. tcp(7), TCP_INFO.
  *
- * now: clock_now().  *in_flight: state for this socket, 0 at first: since when bytes have been in
+ * now: clock_now(). *in_flight: state for this socket, 0 at first: since when bytes have been in
  * flight without any acknowledgement. */
 bool net_is_silent(int fd, int64_t now, int64_t *in_flight);
 /* Is this errno of a failed read or write a fault of the network, not of the other process? */
 bool net_is_line_error(int why);
-/* The local address from which addr ("host:port") is reached, with port 0.  Sends nothing, but
- * resolving a name may block.  ERR_UNREACH. */
+/* The local address from which addr ("host:port") is reached, with port 0. Sends nothing, but
+ * resolving a name may block. ERR_UNREACH. */
 enum err_code net_source(const char *addr, char out[static NET_TEXT], struct err *e);
 /* Is the descriptor a Unix socket? */
 bool net_is_unix(int fd);

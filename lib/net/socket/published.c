@@ -13,7 +13,7 @@
 #define PAGE        4096u
 #define WHAT        "published memory"
 
-/* The bytes begin at the same offset in a page as the large arrays of the system's allocator.  With other
+/* The bytes begin at the same offset in a page as the large arrays of the system's allocator. With other
  * offsets a processor may mistake a load from one array for a load of what was just stored to the other
  * (4K aliasing). */
 struct place {

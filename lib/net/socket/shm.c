@@ -9,16 +9,16 @@
 
 #include "core/mem.h"
 
-/* Bytes of one ring.  Two entries of any size fit, wherever the first one begins. */
+/* Bytes of one ring. Two entries of any size fit, wherever the first one begins. */
 #define RING (4u << 20)
-/* An entry behind this offset goes to the beginning of the ring instead, if there is room.  So most
+/* An entry behind this offset goes to the beginning of the ring instead, if there is room. So most
  * of the time only as much of the ring is used as fits into a processor's cache. */
 #define EARLY (768u << 10)
 #define PAGE  4096u
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* The state of one ring.  Positions count bytes since the ring was made; the offset in the ring is
- * the position modulo RING.  The writer's and the reader's members lie in different cache lines. */
+/* The state of one ring. Positions count bytes since the ring was made; the offset in the ring is
+ * the position modulo RING. The writer's and the reader's members lie in different cache lines. */
 struct way {
 	_Alignas(SHM_LINE) _Atomic uint64_t head; /* set by the writer: entries end here */
 	_Atomic uint32_t starving;                /* the writer waits for room */
@@ -115,7 +115,7 @@ static uint64_t choose_entry_start(const struct shm *s, uint64_t tail, uint64_t 
 	return again + n - tail <= RING ? again : UINT64_MAX;
 }
 
-/* The reader's position.  If it is impossible, a position that leaves no room. */
+/* The reader's position. If it is impossible, a position that leaves no room. */
 static uint64_t checked_tail(const struct shm *s)
 {
 	uint64_t tail = atomic_load_explicit(&s->out->tail, memory_order_acquire);

@@ -23,7 +23,7 @@ uint8_t *buffers_take(struct buffers *b, size_t n, size_t *size)
 			remove_spare(b, i);
 			return at;
 		}
-	/* None is large enough.  The new one takes the place of one that is too small. */
+	/* None is large enough. The new one takes the place of one that is too small. */
 	if (b->n)
 		free(b->spare[--b->n].at);
 	at = mem_try_array(1, n);

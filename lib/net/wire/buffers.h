@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Buffers for the payloads of received records.  A conn takes one when a record begins, and gives it
- * back when the record has been handled.  The conns of one thread take them from the same list, the
- * last one that was given back first.  So a buffer stays in the cache however many conns there are,
+/* Buffers for the payloads of received records. A conn takes one when a record begins, and gives it
+ * back when the record has been handled. The conns of one thread take them from the same list, the
+ * last one that was given back first. So a buffer stays in the cache however many conns there are,
  * and a conn that waits has none.
  *
  * No locks: a list belongs to one thread. */
@@ -24,9 +24,9 @@ struct buffers {
 	unsigned n;
 };
 
-/* A buffer of at least n bytes, with any contents; *size: its size.  NULL: no memory. */
+/* A buffer of at least n bytes, with any contents; *size: its size. NULL: no memory. */
 uint8_t *buffers_take(struct buffers *b, size_t n, size_t *size);
-/* Gives a buffer of buffers_take back; NULL is fine.  Of too many spare ones the smallest is freed. */
+/* Gives a buffer of buffers_take back; NULL is fine. Of too many spare ones the smallest is freed. */
 void buffers_give(struct buffers *b, uint8_t *at, size_t size);
 /* Frees the spare ones. */
 void buffers_release(struct buffers *b);

@@ -120,7 +120,7 @@ static void keep_descriptors(struct conn *c, struct descriptors d)
 		c->mem.passed = d;
 }
 
-/* Read once, into payload, tag and look-ahead.  Returns the bytes; 0 at end of file; -1 with
+/* Read once, into payload, tag and look-ahead. Returns the bytes; 0 at end of file; -1 with
  * errno. */
 static ssize_t read_socket(struct conn *c)
 {
@@ -194,7 +194,7 @@ enum err_code conn_deliver(struct conn *c, struct err *e)
 	return ERR_OK;
 }
 
-/* Handle every message and record that is complete in memory.  ERR_OK: read the socket for more,
+/* Handle every message and record that is complete in memory. ERR_OK: read the socket for more,
  * unless the conn is held or has begun to share memory. A session that has used up its counters ends
  * here with ERR_CLOSED. */
 static enum err_code handle_buffered_input(struct conn *c, struct err *e)
@@ -327,13 +327,13 @@ static void out_free(struct conn *c, struct out *o)
 	c->to_write.nspare++;
 }
 
-/* Compute the tags of o, and encrypt its payload if the suite does.  Records must be sealed in the
+/* Compute the tags of o, and encrypt its payload if the suite does. Records must be sealed in the
  * order of the queue, because each takes the next nonce. */
 static void seal_record(struct conn *c, struct out *o)
 {
 	uint8_t *room = c->session.sealed ? o->room : NULL;
 
-	/* Sealing fails only when the counters are used up.  conn_write then fails before this
+	/* Sealing fails only when the counters are used up. conn_write then fails before this
 	 * record leaves. */
 	c->spent |= !session_seal_header(&c->session, o->head, o->head + RECORD_HEADER);
 	if (o->len)
@@ -344,7 +344,7 @@ static void seal_record(struct conn *c, struct out *o)
 	o->sealed = true;
 }
 
-/* Append o to the queue.  r: its header, or NULL for bytes of the handshake, which go without head
+/* Append o to the queue. r: its header, or NULL for bytes of the handshake, which go without head
  * and tags. */
 static void queue_record(struct conn *c, struct out *o, const struct record *r)
 {
@@ -359,7 +359,7 @@ static void queue_record(struct conn *c, struct out *o, const struct record *r)
 		o->total = RECORD_HEADER + head.len;
 		if (!o->shared)
 			o->total += RECORD_TAG + (head.len ? RECORD_TAG : 0);
-		/* Tags alone are quick.  Encryption waits until the record can be written
+		/* Tags alone are quick. Encryption waits until the record can be written
 		 * (seal_next_records). */
 		if (!o->shared && !c->session.sealed)
 			seal_record(c, o);
@@ -534,7 +534,7 @@ static size_t seal_next_records(struct conn *c, struct iovec iov[static 3 * WRIT
 	return n;
 }
 
-/* Has the write failed only because this user has too many descriptors on their way?  A server can do
+/* Has the write failed only because this user has too many descriptors on their way? A server can do
  * without: its client then asks for copies. */
 static bool can_omit_descriptor(const struct conn *c, int error)
 {

@@ -229,7 +229,7 @@ enum err_code conn_handshake(struct conn *c, struct err *e)
 
 void conn_forget_keys(struct conn *c)
 {
-	/* The server has closed without an answer.  It may know only the previous pre-shared key,
+	/* The server has closed without an answer. It may know only the previous pre-shared key,
 	 * or a newer one that has not been read here. */
 	if (c->state == CONN_WAIT_MSG2 && c->id->secrets)
 		secrets_refused(c->id->secrets, c->server_key);

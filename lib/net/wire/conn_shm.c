@@ -7,8 +7,8 @@
 #include "core/endian.h"
 #include "wire/conn_state.h"
 
-/* Records through memory that both ends of a Unix socket share (socket/shm.h).  A record is its
- * header and payload, without tags, because no other process can write there.  The socket remains:
+/* Records through memory that both ends of a Unix socket share (socket/shm.h). A record is its
+ * header and payload, without tags, because no other process can write there. The socket remains:
  * one byte on it wakes the other end, and end of file means that the other end has closed it. */
 
 /* Reads of wakes in one call. */
@@ -88,7 +88,7 @@ static enum err_code map_loan(struct conn *c, struct record *answer, struct err 
 	return rc == ERR_PROTO ? err_set(e, rc, "%s: %s", c->peer, no_memory.msg) : ERR_OK;
 }
 
-/* Join the memory that a client offers, by the descriptors that came with REC_SHARE, and answer.  The
+/* Join the memory that a client offers, by the descriptors that came with REC_SHARE, and answer. The
  * answer goes with the descriptor of the published memory; without it the client asks for copies. */
 static enum err_code accept_offer(struct conn *c, struct err *e)
 {
@@ -115,7 +115,7 @@ static enum err_code accept_offer(struct conn *c, struct err *e)
 	return ERR_OK;
 }
 
-/* The server has answered.  Map the memory that it shows; without it the client asks for copies. */
+/* The server has answered. Map the memory that it shows; without it the client asks for copies. */
 static void take_answer(struct conn *c)
 {
 	struct err e;
@@ -197,7 +197,7 @@ static bool put_lent(struct conn *c, const struct out *o, uint64_t offset)
 	return true;
 }
 
-/* Writes a queued record with its payload.  False: there is no room. */
+/* Writes a queued record with its payload. False: there is no room. */
 static bool put_whole(struct conn *c, const struct out *o)
 {
 	uint8_t *at = shm_reserve(c->mem.shm, o->total);
@@ -234,13 +234,13 @@ enum err_code conn_write_shared(struct conn *c, struct err *e)
 
 /* ---- receiving ---- */
 
-/* Read and discard the wakes that have come.  *end: end of file. */
+/* Read and discard the wakes that have come. *end: end of file. */
 static enum err_code drain_wakes(struct conn *c, bool *end, struct err *e)
 {
 	int left = HEAR_MOST;
 	ssize_t n;
 
-	/* Stop after HEAR_MOST reads, so that a client that floods the socket holds nobody up.  The
+	/* Stop after HEAR_MOST reads, so that a client that floods the socket holds nobody up. The
 	 * socket is still readable then. */
 	do
 		n = recv(c->fd, c->look, sizeof c->look, MSG_DONTWAIT);

@@ -19,7 +19,7 @@
  * to itself. */
 #define READ_BUDGET (2u << 20)
 
-/* The states are drawn in conn.h.  In CONN_WAIT_FIRST the server has the session's keys, but only a
+/* The states are drawn in conn.h. In CONN_WAIT_FIRST the server has the session's keys, but only a
  * record under them proves that the client has them, too: an attacker who has stolen the server's
  * key could make a msg1 in another's name. */
 enum conn_state { CONN_WAIT_MSG1, CONN_WAIT_HELLO, CONN_WAIT_MSG2, CONN_WAIT_FIRST, CONN_LIVE };
@@ -36,7 +36,7 @@ union passing {
 	struct cmsghdr align;
 };
 
-/* Descriptors that are owned until they have been passed or used: the first n of fd.  The others are
+/* Descriptors that are owned until they have been passed or used: the first n of fd. The others are
  * NO_DESCRIPTOR. */
 struct descriptors {
 	int fd[PASSED_MOST];
@@ -48,7 +48,7 @@ struct out {
 	struct out *next;
 	const uint8_t *payload;
 	size_t len, total, sent, room_size;
-	/* raw: bytes of the handshake, without head and tags.  shared: to be sent by shared memory.
+	/* raw: bytes of the handshake, without head and tags. shared: to be sent by shared memory.
 	 * sealed: its tags have been computed. */
 	bool raw, shared, sealed;
 	uint8_t head[RECORD_HEAD];
@@ -61,7 +61,7 @@ struct conn_reading {
 	struct record cur;
 	/* The head of `cur` has been verified, its payload has not. */
 	bool in_payload;
-	/* dst: the place of its payload.  stage: the buffer that was taken for it, or NULL. */
+	/* dst: the place of its payload. stage: the buffer that was taken for it, or NULL. */
 	uint8_t *dst, *stage;
 	size_t stage_cap, got, tag_got; /* got, tag_got: bytes of payload and tag received */
 	/* The list of conn_use_buffers, from which the connection takes buffers; NULL: it uses `own`. */
@@ -103,8 +103,8 @@ struct conn_sharing {
 struct conn {
 	struct session session; /* first: the AES state wants alignment */
 	int fd;
-	/* local: on a Unix socket.  held: the record is received and waits for conn_retry.  bye: BYE
-	 * has come.  spent: the session's counters are used up.  silent: the network is. */
+	/* local: on a Unix socket. held: the record is received and waits for conn_retry. bye: BYE
+	 * has come. spent: the session's counters are used up. silent: the network is. */
 	bool server, local, held, bye, spent, silent;
 	int64_t in_flight; /* for net_is_silent */
 	int64_t began;     /* clock_now() of its creation */

@@ -7,7 +7,7 @@
 #include "wire/transport.h"
 
 /* The one way to make a session with another process: choose its address by the transport, connect,
- * and begin the handshake.  No state and no locks, but for struct dial_backoff, which belongs to
+ * and begin the handshake. No state and no locks, but for struct dial_backoff, which belongs to
  * the owner of the session. */
 
 /* The server to dial. */
@@ -26,8 +26,8 @@ struct dial_target {
 /* The address that the transport chooses: "host:port" or "unix:PATH"; returns out. */
 const char *dial_address(const struct dial_target *to, char out[static DIAL_TEXT]);
 
-/* Begin a session: *out is its conn, which calls handler->live when it is up.  Does not block, but
- * to resolve a name.  ERR_UNREACH; ERR_CONFIG: the address is malformed. */
+/* Begin a session: *out is its conn, which calls handler->live when it is up. Does not block, but
+ * to resolve a name. ERR_UNREACH; ERR_CONFIG: the address is malformed. */
 enum err_code dial(const struct dial_target *to, const struct conn_handler *handler, void *ctx,
     struct conn **out, struct err *e);
 /* Dial and wait until the connection is made, so that an error names the address: for at most

@@ -18,7 +18,7 @@
 #include "core/rng.h"
 #include "socket/net.h"
 
-/* Bytes that are read at once.  On a slow link these are a few milliseconds, so that connections which
+/* Bytes that are read at once. On a slow link these are a few milliseconds, so that connections which
  * share it take turns. */
 #define CHUNK 16384
 /* Bytes of one direction of a connection that wait for a receiver that does not read. */
@@ -161,7 +161,7 @@ struct chunk {
 	uint8_t data[];
 };
 
-/* One direction of one connection.  It is open, then has read the end (eof), and is closed when all
+/* One direction of one connection. It is open, then has read the end (eof), and is closed when all
  * bytes before it have been sent. */
 struct flow {
 	int from, to;
@@ -180,7 +180,7 @@ struct emulated_link {
 	struct transport transport;
 	struct emulated_link_spec spec;
 	pthread_t thread;
-	/* A connection is handed over as a pair of descriptors in one write.  The end of the pipe ends
+	/* A connection is handed over as a pair of descriptors in one write. The end of the pipe ends
 	 * the thread. */
 	int inbox[2];
 	/* The rest belongs to the thread. */
@@ -281,7 +281,7 @@ static void free_carried(struct carried *c)
 	free(c);
 }
 
-/* Frees the connections that are over.  When the link is closed, these are all whose bytes have been
+/* Frees the connections that are over. When the link is closed, these are all whose bytes have been
  * delivered. */
 static void free_ended(struct emulated_link *l, int64_t now)
 {

@@ -11,10 +11,10 @@
 #include "wire/record.h"
 
 /* Payloads of records: one encoder (payload_put_*) and one decoder (payload_get_*) of each, which checks
- * all bounds against the payload's length.  ps-protocol(7) has the layouts.  No state and no locks,
+ * all bounds against the payload's length. ps-protocol(7) has the layouts. No state and no locks,
  * but for struct batcher, which belongs to the thread of its conn. */
 
-/* PULL and CLOCK: runs of partitions.  alone, in a CLOCK: the pushes to this run do not come
+/* PULL and CLOCK: runs of partitions. alone, in a CLOCK: the pushes to this run do not come
  * through the relay that gets the CLOCK, but directly; servers may still have to expect them. */
 struct payload_run {
 	uint16_t table;
@@ -25,7 +25,7 @@ struct payload_run {
 void payload_encode_run(uint8_t out[static PAYLOAD_RUN_BYTES], const struct payload_run *r);
 /* Append one partition, by extending the last run if that is possible. */
 void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone);
-/* Decode the i-th run of a payload of len bytes.  False past the end, and for an impossible table
+/* Decode the i-th run of a payload of len bytes. False past the end, and for an impossible table
  * number. */
 bool payload_get_run(const uint8_t *p, size_t len, size_t i, struct payload_run *out);
 /* Is the payload a whole number of valid runs? */
@@ -70,11 +70,11 @@ void payload_put_place(uint8_t out[static PAYLOAD_PLACE_BYTES], const struct pay
 /* False: the payload has another length. */
 bool payload_get_place(const uint8_t *p, size_t len, struct payload_place *out);
 
-/* CTL: queue a text of any length, in as many records as it needs.  If it needs several, they have
- * `offset` and `total`.  r: flags and seq for all of them. */
+/* CTL: queue a text of any length, in as many records as it needs. If it needs several, they have
+ * `offset` and `total`. r: flags and seq for all of them. */
 void payload_send_text(struct conn *c, const struct record *r, const char *text);
-/* Append one of these records to `text`.  *whole: `text` is complete, and begins anew with the next
- * call.  ERR_PROTO: it does not continue the text, or is longer than PAYLOAD_TEXT_MAX. */
+/* Append one of these records to `text`. *whole: `text` is complete, and begins anew with the next
+ * call. ERR_PROTO: it does not continue the text, or is longer than PAYLOAD_TEXT_MAX. */
 enum err_code payload_get_text(struct buf *text, const struct record *r, const uint8_t *payload,
     bool *whole, struct err *e);
 #define PAYLOAD_TEXT_MAX (UINT64_C(64) << 20)
@@ -85,7 +85,7 @@ void payload_put_nack(struct buf *b, enum err_code code, const char *text);
 /* Never returns ERR_OK: a refusal without a code, or with code 0, gives ERR_PROTO. */
 enum err_code payload_get_nack(const uint8_t *p, size_t len, struct err *e);
 
-/* PUSH_ROWS, SCANNED: a head with the number n of rows, n ids, n rows of floats.  (PULL_ROWS has
+/* PUSH_ROWS, SCANNED: a head with the number n of rows, n ids, n rows of floats. (PULL_ROWS has
  * only ids, ROWS only floats.) */
 #define PAYLOAD_ROWS_HEAD 8
 /* PUSH_ROWS with TOUCHING, PUSH_SUM and REPL_SUM: a u32 for each row follows the rows, the number of
@@ -106,19 +106,19 @@ void payload_put_rows_head(uint8_t *p, uint32_t n);
 bool payload_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n,
     const uint8_t **ids, const uint8_t **values);
 
-/* Decode the head and find the ids, and in *rest the encoded rows behind them.  False if the ids do
+/* Decode the head and find the ids, and in *rest the encoded rows behind them. False if the ids do
  * not fit into len. */
 bool payload_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids,
     const uint8_t **rest);
 
 /* BATCH: many small records under one tag, each with its header (64 bytes), its payload, and zeroes
- * up to a multiple of 8.  Decode the next record at *at, which begins with 0.  False at the end
+ * up to a multiple of 8. Decode the next record at *at, which begins with 0. False at the end
  * (e->code is ERR_OK), and after an error. */
 bool payload_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r,
     const uint8_t **payload, struct err *e);
 
-/* A batcher gathers small records for one conn.  batcher_flush queues them as a BATCH, or a single
- * one plainly.  A record of more than BATCHER_SMALL bytes is queued at once, after the gathered
+/* A batcher gathers small records for one conn. batcher_flush queues them as a BATCH, or a single
+ * one plainly. A record of more than BATCHER_SMALL bytes is queued at once, after the gathered
  * ones, so that the order is kept. */
 #define BATCHER_SMALL 8192u
 struct batcher {
@@ -132,8 +132,8 @@ void batcher_release(struct batcher *b);
 void batcher_add(struct batcher *b, struct conn *c, const struct record *r, const void *payload);
 /* Moves everything to the queue of the conn; conn_write writes it. */
 void batcher_flush(struct batcher *b, struct conn *c);
-/* Add a record without copying a large payload.  batcher_reserve returns room for a payload of at most
- * `most` bytes: in the queue of the conn, or `small`.  The caller fills it and calls batcher_commit
+/* Add a record without copying a large payload. batcher_reserve returns room for a payload of at most
+ * `most` bytes: in the queue of the conn, or `small`. The caller fills it and calls batcher_commit
  * with the record, whose r->len bytes are in `room`, before anything else is queued. */
 uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most,
     uint8_t small[static BATCHER_SMALL]);

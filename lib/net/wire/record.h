@@ -8,7 +8,7 @@
 #include "core/err.h"
 
 /* A record is one authenticated unit on the wire: a 64-byte header with its own tag, then a payload
- * of at most 1 MiB with its tag.  ps-protocol(7) draws the bytes; records.def lists the types.
+ * of at most 1 MiB with its tag. ps-protocol(7) draws the bytes; records.def lists the types.
  * The functions have no state and may be called by any thread. */
 #define RECORD_HEADER 64
 #define RECORD_TAG    16
@@ -34,7 +34,7 @@ enum record_flag {
 	RECORD_EARLY = 128,  /* PULL: each partition as soon as its own step is complete */
 	RECORD_SAVING = 256, /* PULLED, ROWS: a checkpoint of this step is being taken */
 	RECORD_VIEW = 1024,  /* CTL: the text is a view, which a later one may supersede unread */
-	/* PULL, PULLED, SCAN: no values.  With EARLY: when they might be shown; else when all are at
+	/* PULL, PULLED, SCAN: no values. With EARLY: when they might be shown; else when all are at
 	 * the step */
 	RECORD_TELL = 512,
 	/* PUSH_ROWS: counts of the examples that touch each row follow the rows */
@@ -59,15 +59,15 @@ struct record {
 	/* answers: the number of membership entries that the server knows. */
 	uint32_t examples;
 	uint64_t step, seq;
-	/* In several pieces: where this one begins.  PULL: 0 for the parameters, k for vector k of
+	/* In several pieces: where this one begins. PULL: 0 for the parameters, k for vector k of
 	 * the optimizer state. */
 	uint64_t offset;
-	/* In several pieces: bytes of the whole.  PULLED, ROWS, SCANNED: the version.  PROBE: bytes
+	/* In several pieces: bytes of the whole. PULLED, ROWS, SCANNED: the version. PROBE: bytes
 	 * of the answer. */
 	uint64_t total;
 };
 
-/* The one encoder and the one decoder of the header.  record_decode checks
+/* The one encoder and the one decoder of the header. record_decode checks
  * magic, version, type and the type's payload limit. */
 void record_encode(const struct record *r, uint8_t out[static RECORD_HEADER]);
 /* Add flags to an encoded header. */
@@ -79,7 +79,7 @@ enum err_code record_decode(const uint8_t in[static RECORD_HEADER], struct recor
 
 /* May a client with this role (a number of auth/role.def) send this type? */
 bool record_role_may(uint8_t type, unsigned role);
-/* Does the record name a step that no job can reach (STEPS_END or later)?  Records with RECORD_NOW
+/* Does the record name a step that no job can reach (STEPS_END or later)? Records with RECORD_NOW
  * name no step, and in other types `step` has another meaning. */
 bool record_step_is_absurd(const struct record *r);
 /* The name of a type, as in records.def ("PUSH_ROWS"); NULL for a number that is no type. */

@@ -24,7 +24,7 @@ struct coordinator;
 struct lease_log;
 struct lease_change;
 
-/* Make an empty log and start its thread.  All calls but this one and lease_log_stop are made
+/* Make an empty log and start its thread. All calls but this one and lease_log_stop are made
  * with the coordinator's lock held. */
 enum err_code lease_log_open(struct coordinator *coordinator, struct lease_log **out,
     struct err *e);

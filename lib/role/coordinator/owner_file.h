@@ -7,7 +7,7 @@
 
 /* Which coordinator owns a run directory: RUN/coordinator.owner.
  *
- * Two hosts may share a run directory, and a user may start a coordinator on each.  Locks do
+ * Two hosts may share a run directory, and a user may start a coordinator on each. Locks do
  * not hold over all network file systems, so ownership is a record that a new coordinator
  * replaces and that every write of durable state verifies:
  *
@@ -17,18 +17,18 @@
  *
  * A writer that verified before the record was replaced had created its temporary file earlier.
  * So either its rename happens before the removal, and the new coordinator reads what it wrote,
- * or the rename fails.  A writer that verifies later finds that it is fenced.  Hence a
+ * or the rename fails. A writer that verifies later finds that it is fenced. Hence a
  * coordinator that was overtaken changes nothing that its successor goes by and announces
- * nothing that its successor does not know.  The file system must have close-to-open
+ * nothing that its successor does not know. The file system must have close-to-open
  * consistency, as NFS has: a process that opens a file sees what other hosts renamed or removed
  * before. */
 struct server;
 
 /* ERR_EXISTS: the coordinator that owns the directory lives on this host. */
 enum err_code owner_file_check_free(const struct server *s, struct err *e);
-/* Make this process the owner.  ERR_EXISTS: another one became the owner at the same time. */
+/* Make this process the owner. ERR_EXISTS: another one became the owner at the same time. */
 enum err_code owner_file_take(const struct server *s, struct err *e);
-/* Is this process still the owner?  ERR_FENCED: another one is, named in e.  ERR_IO: the record
+/* Is this process still the owner? ERR_FENCED: another one is, named in e. ERR_IO: the record
  * cannot be read, and nothing may be announced until it can. */
 enum err_code owner_file_verify(const struct server *s, struct err *e);
 

@@ -170,7 +170,7 @@ static char *describe_state(const struct coordinator *coordinator)
 	return text;
 }
 
-/* Replaces state.json.  Called without the coordinator's lock. */
+/* Replaces state.json. Called without the coordinator's lock. */
 static enum err_code write_state(struct server *s, const char *text, struct err *e)
 {
 	char *path = rundir_path(s->cfg.id->run_dir, "state.json");
@@ -260,7 +260,7 @@ bool state_file_is_durable(struct coordinator *coordinator)
 	return true;
 }
 
-/* One round of the writer, with the lock held, which is released while the file is written.  What
+/* One round of the writer, with the lock held, which is released while the file is written. What
  * must be announced is made from the same state that is written: changes that other threads make
  * meanwhile belong to the next round. */
 static enum err_code save_state(struct coordinator *coordinator, struct err *e)

@@ -12,7 +12,7 @@
  *                                        writing --failed--> wait 200 ms, then writing
  *
  * It takes a copy of the state and the announcements (views and notices) that follow from it, and
- * sends them once the file is durable.  Changes that come meanwhile share the next write.
+ * sends them once the file is durable. Changes that come meanwhile share the next write.
  *
  * The file is always replaced as a whole by a durable one. Leases of data, which change often,
  * have a log beside it (lease_log.h). The member "began" is a random number for each life of the
@@ -31,10 +31,10 @@ enum err_code state_file_read(struct server *s, struct err *e);
 void state_file_begin_life(struct coordinator *coordinator);
 /* Write the state before any other thread exists; with the lock held. */
 enum err_code state_file_write_first(struct coordinator *coordinator, struct err *e);
-/* Start the writer.  state_file_stop ends it after a last write, without the lock held. */
+/* Start the writer. state_file_stop ends it after a last write, without the lock held. */
 enum err_code state_file_start(struct coordinator *coordinator, struct err *e);
 void state_file_stop(struct coordinator *coordinator);
-/* With the lock held: may the present state be announced?  When it must be written first, wakes the
+/* With the lock held: may the present state be announced? When it must be written first, wakes the
  * writer, which announces it. */
 bool state_file_is_durable(struct coordinator *coordinator);
 /* With the lock held: is the state of this stamp still to be written, and is nothing in the way of

@@ -13,9 +13,9 @@
 #include "server/relayed_ranks.h"
 #include "server/session_keys.h"
 
-/* This process as a relay.  Its shard has all partitions and makes no updates: it sums the pushes
- * of each step, and keeps the values that are pulled.  The uplink exchanges both with the servers,
- * or with the relay above.  Views are installed on the agent's thread. */
+/* This process as a relay. Its shard has all partitions and makes no updates: it sums the pushes
+ * of each step, and keeps the values that are pulled. The uplink exchanges both with the servers,
+ * or with the relay above. Views are installed on the agent's thread. */
 
 /* Makes the shard from the configuration of the first view. Session limits and suites are set
  * before s->shard, because I/O threads take records as soon as they see a shard. */
@@ -116,7 +116,7 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 	/* Before `installed`: a thread that sees the new layout epoch must also see its relays. */
 	relayed_ranks_install(s, view, (int)relay_of(s)->number);
 	/* Our workers before `installed`, so that nothing is pulled in this layout epoch for a step before
-	 * their clocks.  The other workers after it: workers that have left this relay learn so
+	 * their clocks. The other workers after it: workers that have left this relay learn so
 	 * from the layout epoch. */
 	take_relay_workers(s, view, true);
 	atomic_store(&s->epochs.members_known, true);

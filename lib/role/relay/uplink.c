@@ -12,7 +12,7 @@
 #include "relay/uplink_state.h"
 
 /* Everything that is sent stays with its owner until it is answered: sums with their partitions
- * (relay_shard.c), clocks in uplink_clocks.c, requests with the client.  So it can be sent
+ * (relay_shard.c), clocks in uplink_clocks.c, requests with the client. So it can be sent
  * again after any failure. */
 
 #define TURN_MS 20
@@ -54,7 +54,7 @@ static bool put_sum(void *ctx, const struct repl_record *c)
 	return true;
 }
 
-/* Send the sums that the connections can take now.  Partitions with more go back to the list; those
+/* Send the sums that the connections can take now. Partitions with more go back to the list; those
  * without a session are forwarded again when one comes up (shard_resend). */
 static void send_sums(struct uplink *u)
 {
@@ -167,7 +167,7 @@ static void request_rows(struct uplink *u)
 	for (; w; w = next) {
 		next = w->next;
 		/* A request of a newer layout epoch waits until the client has that view, and with it the
-		 * table.  A request of an older layout epoch is dropped: its worker will send it again. */
+		 * table. A request of an older layout epoch is dropped: its worker will send it again. */
 		if (w->epoch > l->epoch)
 			queue_row_request(u, w);
 		else if (w->epoch == l->epoch && w->table < l->ntables &&
@@ -321,7 +321,7 @@ static void take_uplink_view(struct uplink *u)
 		server_end(u->server, &e);
 	view_release(view);
 	grow_table_lists(u);
-	/* Records in flight are of the old epoch: send sums and clocks again.  Pulls are sent again
+	/* Records in flight are of the old epoch: send sums and clocks again. Pulls are sent again
 	 * by the workers, which fill `wanted` and `wants`. */
 	if (client_layout(u->client)->epoch != before) {
 		if (u->nasked)

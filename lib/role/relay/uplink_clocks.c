@@ -2,7 +2,7 @@
 #include "core/mem.h"
 #include "relay/uplink_state.h"
 
-/* Clocks of workers on their way up.  A clock is acknowledged when every server has acknowledged
+/* Clocks of workers on their way up. A clock is acknowledged when every server has acknowledged
  * it. The worker sends no other clock before that, so only the last one of each worker is kept. */
 
 /* Bytes of entries in one CLOCKS record; a larger single entry is a record of its own. */
@@ -85,7 +85,7 @@ static struct heard *heard_at(struct uplink *u, unsigned link)
 	return &u->heard[link];
 }
 
-/* The state of a link, with room for all ranks.  uplink.lock is held. */
+/* The state of a link, with room for all ranks. uplink.lock is held. */
 static struct heard *heard_with_ranks(struct uplink *u, unsigned link)
 {
 	struct heard *h = heard_at(u, link);
@@ -111,7 +111,7 @@ void uplink_clocks_reset(struct uplink *u, unsigned link)
 	h->nopen = 0;
 }
 
-/* u->acked: the token before the oldest one that some link has not acknowledged.  uplink.lock is
+/* u->acked: the token before the oldest one that some link has not acknowledged. uplink.lock is
  * held. */
 static void count_acked(struct uplink *u)
 {
@@ -143,7 +143,7 @@ static bool is_pushed_alone(void *ctx, uint16_t table, uint32_t part)
 	    a->step);
 }
 
-/* Copy the clocks that this link has not been sent, and mark them as sent.  uplink.lock is held. */
+/* Copy the clocks that this link has not been sent, and mark them as sent. uplink.lock is held. */
 static void collect_unsent_clocks(struct uplink *u, struct heard *h, struct buf *said)
 {
 	for (size_t k = 0; k < u->nranks && said->len < CLOCKS_FULL; k++)
@@ -177,7 +177,7 @@ static void add_clock_entry(struct uplink *u, unsigned link, const struct rank_c
 	h->open[h->nopen++] = (struct batch_said){ u->seq, c->rank, h->told[c->rank] };
 }
 
-/* Send the collected clocks, each with the runs that this link must hear of.  uplink.lock is not
+/* Send the collected clocks, each with the runs that this link must hear of. uplink.lock is not
  * held, because is_pushed_alone takes a partition's lock. */
 static void send_collected_clocks(struct uplink *u, unsigned link, const struct buf *said)
 {
@@ -199,7 +199,7 @@ static void send_collected_clocks(struct uplink *u, unsigned link, const struct 
 	buf_release(&body);
 }
 
-/* Send a link at most CLOCKS_FULL bytes of clocks.  False: there was nothing to send. */
+/* Send a link at most CLOCKS_FULL bytes of clocks. False: there was nothing to send. */
 static bool send_clocks_to_link(struct uplink *u, unsigned link)
 {
 	struct buf said = BUF_INIT;

@@ -2,7 +2,7 @@
 #ifndef RELAY_UPLINK_STATE_H
 #define RELAY_UPLINK_STATE_H
 
-/* The inside of an uplink, shared by uplink.c and uplink_clocks.c.  The uplink's thread owns the
+/* The inside of an uplink, shared by uplink.c and uplink_clocks.c. The uplink's thread owns the
  * members before `lock`, but for `wake` and `stop`; `lock` guards those after it. */
 #include "client/client_of_relay.h"
 #include "core/lock.h"
@@ -58,7 +58,7 @@ struct uplink {
 	pthread_t thread;
 	int wake; /* an eventfd that ends the client's wait (uplink_wake) */
 	atomic_bool stop;
-	/* anew: all sums must be sent again, because of a new session or layout epoch.  advance, changed:
+	/* anew: all sums must be sent again, because of a new session or layout epoch. advance, changed:
 	 * at the end of this turn call shard_advance, or else io_threads_wake. */
 	bool anew, advance, changed;
 	/* The last step that was requested of each table in this layout epoch, plus 1. */
@@ -85,10 +85,10 @@ struct uplink {
 	uint64_t token, acked;
 };
 
-/* End the wait of the uplink's thread, because there is something to do.  Any thread. */
+/* End the wait of the uplink's thread, because there is something to do. Any thread. */
 void uplink_wake(struct uplink *u);
 
-/* ---- uplink_clocks.c.  The uplink's thread ---- */
+/* ---- uplink_clocks.c. The uplink's thread ---- */
 
 /* The link has a new session, or the layout epoch is new: send it all clocks again. */
 void uplink_clocks_reset(struct uplink *u, unsigned link);

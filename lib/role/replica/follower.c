@@ -15,7 +15,7 @@
 #include "rundir/rundir.h"
 #include "saved/saved_model.h"
 
-/* The time to wait for the source: at first, and when connecting again.  A lost source is tried
+/* The time to wait for the source: at first, and when connecting again. A lost source is tried
  * again after RETRY_FIRST, and after twice the time with each failure, at most RETRY_LAST. */
 #define PATIENCE_FIRST (30 * NSEC_PER_SEC)
 #define PATIENCE       (3 * NSEC_PER_SEC)

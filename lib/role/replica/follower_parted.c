@@ -17,7 +17,7 @@ enum err_code follower_parted_make(const struct table *t, const uint64_t *ids, c
 		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", n, t->name);
 	}
 	table_parts_of(t, ids, n, part);
-	/* A counting sort.  at[i] first counts partition i - 1, then is the place for the next row
+	/* A counting sort. at[i] first counts partition i - 1, then is the place for the next row
 	 * of partition i, and at the end is the end of partition i: that is first[i + 1]. */
 	at = out->first + 1;
 	for (size_t i = 0; i < n; i++)

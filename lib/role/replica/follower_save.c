@@ -7,7 +7,7 @@
 #include "replica/follower_state.h"
 #include "saved/saved_model.h"
 
-/* The checkpoint that a read replica begins with.  A file is written when the partitions for it
+/* The checkpoint that a read replica begins with. A file is written when the partitions for it
  * have reached FILE_BYTES, so that the whole model need not be in memory. */
 
 #define FILE_BYTES (UINT64_C(64) << 20)
@@ -155,7 +155,7 @@ static enum err_code save_sparse(struct saving *s, struct follower_table *x, con
 
 /* ---- the checkpoint ---- */
 
-/* Commit or abort the checkpoint.  Its data includes facts about the training data, which scoring
+/* Commit or abort the checkpoint. Its data includes facts about the training data, which scoring
  * needs. */
 static enum err_code commit_copy(struct follower *m, struct ckpt *c, char **path, struct err *e)
 {

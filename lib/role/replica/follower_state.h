@@ -3,7 +3,7 @@
 #define REPLICA_FOLLOWER_STATE_H
 
 /* The inside of a follower, shared by follower.c, follower_save.c, follower_take.c and
- * follower_parted.c.  From follower_start on the follower's thread owns all of it, but for `end`. */
+ * follower_parted.c. From follower_start on the follower's thread owns all of it, but for `end`. */
 #include <pthread.h>
 
 #include "ckpt/write.h"
@@ -55,7 +55,7 @@ struct follower {
 	pthread_t thread;
 };
 
-/* follower_save.c: save all parameters as a checkpoint in this directory.  The caller frees *path. */
+/* follower_save.c: save all parameters as a checkpoint in this directory. The caller frees *path. */
 enum err_code follower_save(struct follower *m, const char *checkpoints, char **path,
     struct err *e);
 /* follower_take.c: does our server have all tables of the source by now? */
@@ -70,7 +70,7 @@ struct parted {
 	float *rows;
 	size_t *first; /* nparts + 1 entries */
 };
-/* Sort n rows (rows NULL: ids alone) into *out, which follower_parted_release frees.  ERR_NOMEM. */
+/* Sort n rows (rows NULL: ids alone) into *out, which follower_parted_release frees. ERR_NOMEM. */
 enum err_code follower_parted_make(const struct table *t, const uint64_t *ids, const float *rows,
     size_t n, struct parted *out, struct err *e);
 void follower_parted_release(struct parted *p);

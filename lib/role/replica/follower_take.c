@@ -5,7 +5,7 @@
 
 /* One turn of the follower: pull what has changed in the source, and assign it to the shard. */
 
-/* If the source does not know what has changed in a sparse table, all rows are pulled.  That may
+/* If the source does not know what has changed in a sparse table, all rows are pulled. That may
  * take 1/SHARE of the time. */
 #define SHARE 5
 
@@ -132,7 +132,7 @@ static enum err_code drop_rows_except(const struct taking *k, const uint64_t *id
 	return rc;
 }
 
-/* Update a group of partitions.  *step becomes the first step whose updates may be missing, if that
+/* Update a group of partitions. *step becomes the first step whose updates may be missing, if that
  * is lower. */
 static enum err_code update_group(struct taking *k, uint64_t since, uint64_t *step, struct err *e)
 {

@@ -52,7 +52,7 @@ static json_t *snapshot_taken_to_json(struct shard *sh)
 
 /* ---- the work, without the lock ---- */
 
-/* Add what can be added to the snapshot.  True when it is complete or has failed. */
+/* Add what can be added to the snapshot. True when it is complete or has failed. */
 static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id)
 {
 	json_t *clocks, *taken;
@@ -85,7 +85,7 @@ static void begin_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64
 	shard_snap_marks(sh, mark, base);
 	if (shard_snap_begin(sh, step, &at))
 		return;
-	/* The step has passed: report the first one that is still possible.  With backup workers
+	/* The step has passed: report the first one that is still possible. With backup workers
 	 * the slowest clock may be behind the closed steps; with replicas, ahead of them. */
 	clocks = shard_step(sh);
 	agent_tell(s->server->agent,

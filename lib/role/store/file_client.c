@@ -164,7 +164,7 @@ static enum err_code put_file_end(void *ctx, enum err_code rc, const char *blake
 	return rc ? rc : await_file_session(f, is_file_ended, e);
 }
 
-/* Close the session, whether it succeeded or not.  True: it was refused because the coordinator has
+/* Close the session, whether it succeeded or not. True: it was refused because the coordinator has
  * too many sessions for files; this has paused, and the caller tries again. */
 static bool must_try_again(struct far *f, enum err_code rc)
 {

@@ -10,7 +10,7 @@
 #include "core/rng.h"
 #include "store/settle.h"
 
-/* Connections to the servers that hold the next replicas.  One thread owns them all.  The records
+/* Connections to the servers that hold the next replicas. One thread owns them all. The records
  * to send stay with their partition until they are acknowledged (shard/repl.c), so a link only
  * lists the partitions that have some. */
 

@@ -2,7 +2,7 @@
 #ifndef STORE_REPLICATE_STATE_H
 #define STORE_REPLICATE_STATE_H
 
-/* The inside of replication, shared by replicate.c and replicate_send.c.  The replication thread
+/* The inside of replication, shared by replicate.c and replicate_send.c. The replication thread
  * owns the links, except for the members that repl.lock guards. */
 #include "core/lock.h"
 #include "store/replicate.h"
@@ -24,14 +24,14 @@ struct link {
 	char tcp[NET_TEXT], unix_path[NET_TEXT];
 	uint8_t key[KEY_BYTES];
 	bool live, wanted; /* alive, by the view; something has been forwarded to it */
-	/* joins: the server joins, and gets replicas from this one.  told: the coordinator knows
+	/* joins: the server joins, and gets replicas from this one. told: the coordinator knows
 	 * that the server has all of them. */
 	bool joins, told;
 	uint64_t transfers_all,
 	    transfers_done; /* partitions that it gets from us, and those that it has */
 	struct conn *conn;
 	struct loop_fd h;
-	/* up: conn is live.  refused: a record was refused, and none has been acknowledged since. */
+	/* up: conn is live. refused: a record was refused, and none has been acknowledged since. */
 	bool up, refused;
 	/* Another number for each connection and layout epoch, see shard_send. */
 	uint64_t session;
@@ -63,11 +63,11 @@ struct repl {
 
 /* replicate_send.c */
 
-/* Take the next partition from the link's list; false when it is empty.  Takes repl.lock. */
+/* Take the next partition from the link's list; false when it is empty. Takes repl.lock. */
 bool replicate_link_next(struct link *l, struct todo *out);
-/* Add a partition to the link's list.  repl.lock is held. */
+/* Add a partition to the link's list. repl.lock is held. */
 void replicate_link_add(struct link *l, struct todo t);
-/* For shard_send: queue the pieces of one record.  False: the connection has enough to write. */
+/* For shard_send: queue the pieces of one record. False: the connection has enough to write. */
 bool replicate_link_put(void *link, const struct repl_record *c);
 
 #endif

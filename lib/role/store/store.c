@@ -22,12 +22,12 @@
 #include "store/store_state.h"
 #include "store/store_settings.h"
 
-/* This process as a store: it joins the cluster, installs every view, and votes on proposals.  All
+/* This process as a store: it joins the cluster, installs every view, and votes on proposals. All
  * of this runs on the agent's thread, except for store_start and store_stop. */
 
 /* ---- configuration ---- */
 
-/* Open the checkpoint that the job continues from.  The coordinator, which chose it, has checked
+/* Open the checkpoint that the job continues from. The coordinator, which chose it, has checked
  * it. */
 static enum err_code open_restored_checkpoint(struct server *s, const char *path, struct err *e)
 {
@@ -49,7 +49,7 @@ static uint64_t count_parts_here(const struct server *s, const struct table *t)
 	return n;
 }
 
-/* *out: the bytes that mem_limit leaves for tables beside the sessions; 0: no limit.  ERR_CONFIG
+/* *out: the bytes that mem_limit leaves for tables beside the sessions; 0: no limit. ERR_CONFIG
  * when the sessions need all of it. */
 static enum err_code limit_tables(struct server *s, const struct conf *conf, uint64_t *out,
     struct err *e)

@@ -86,7 +86,7 @@ static enum err_code check_setting_fits(struct server *server, const json_t *set
 	return rc;
 }
 
-/* Is there room for the table that is proposed?  A proposal without one (null) needs no room. */
+/* Is there room for the table that is proposed? A proposal without one (null) needs no room. */
 static enum err_code check_proposed_table_fits(struct server *server, const json_t *proposed,
     struct err *e)
 {

@@ -15,7 +15,7 @@
 #include "core/mem.h"
 #include "core/spawn.h"
 
-/* In the intermediate process: become the leader of a new session and fork again.  The supervisor
+/* In the intermediate process: become the leader of a new session and fork again. The supervisor
  * is then no session leader, and does not get a controlling terminal by opening one. */
 static void fork_from_session(void)
 {
@@ -27,7 +27,7 @@ static void fork_from_session(void)
 		_exit(pid < 0 ? 1 : 0);
 }
 
-/* Fork the supervisor.  The caller waits for the intermediate process, whose exit code reports a
+/* Fork the supervisor. The caller waits for the intermediate process, whose exit code reports a
  * failed fork. */
 static enum err_code fork_daemon(int log_fd, int pipe_fds[2], bool *daemon, struct err *e)
 {

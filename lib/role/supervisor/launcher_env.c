@@ -22,7 +22,7 @@ void launcher_env_init(struct launcher_env *r)
 		.workers = -1 };
 }
 
-/* The value of a variable; NULL when it is unset or empty.  name may be NULL. */
+/* The value of a variable; NULL when it is unset or empty. name may be NULL. */
 static const char *get_variable(const char *name)
 {
 	const char *value = name ? getenv(name) : NULL;
@@ -30,7 +30,7 @@ static const char *get_variable(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* Read a number from a variable.  *out stays when it is unset; a wrong value is ERR_CONFIG. */
+/* Read a number from a variable. *out stays when it is unset; a wrong value is ERR_CONFIG. */
 static enum err_code read_number_variable(const char *name, int64_t *out, struct err *e)
 {
 	const char *text = get_variable(name);
@@ -64,8 +64,8 @@ static enum err_code parse_role(const char *name, const char *text, enum launche
 
 /* ---- variables ---- */
 
-/* The variables of one launcher.  The source counts only if `rank` and `with` are both set.
- * `here`: the number of ranks on this host.  `run`: up to three variables that together identify
+/* The variables of one launcher. The source counts only if `rank` and `with` are both set.
+ * `here`: the number of ranks on this host. `run`: up to three variables that together identify
  * the run. */
 struct source {
 	const char *rank, *with, *size, *local, *here, *run[3];
@@ -152,7 +152,7 @@ static bool rank_from_hostname(struct launcher_env *r)
 	return true;
 }
 
-/* Read TF_CONFIG.  Its chief is worker 0, and its workers follow. */
+/* Read TF_CONFIG. Its chief is worker 0, and its workers follow. */
 static enum err_code rank_from_tf_config(struct launcher_env *r, const char *text, struct err *e)
 {
 	json_t *o = json_parse(text, strlen(text), TF_MAX, e);
@@ -201,7 +201,7 @@ static enum err_code rank_from_dmlc(struct launcher_env *r, const char *role, st
 	return rc;
 }
 
-/* Use the first launcher whose variables are present.  *found: there is one. */
+/* Use the first launcher whose variables are present. *found: there is one. */
 static enum err_code rank_from_variables(struct launcher_env *r, bool *found, struct err *e)
 {
 	enum err_code rc = ERR_OK;

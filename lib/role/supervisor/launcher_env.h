@@ -9,7 +9,7 @@
 
 /* Finds out which process of a run this one is, from the environment that launchers and schedulers
  * set. The sources are tried in the order of launcher_env_read_environment(), and the first one
- * that is present counts.  No state; reads the environment only. */
+ * that is present counts. No state; reads the environment only. */
 enum launcher_role { LAUNCHER_ANY, LAUNCHER_SERVER, LAUNCHER_WORKER };
 
 struct launcher_env {
@@ -43,7 +43,7 @@ enum err_code launcher_env_read_environment(struct launcher_env *r, struct err *
 void launcher_env_describe(const struct launcher_env *r, char *out, size_t size);
 
 /* The role of the process (LAUNCHER_SERVER or LAUNCHER_WORKER) and its number in that role, where the first
- * `servers` ranks are servers.  ERR_CONFIG when the rank contradicts the role or the size. */
+ * `servers` ranks are servers. ERR_CONFIG when the rank contradicts the role or the size. */
 enum err_code launcher_env_find_role(const struct launcher_env *r, int64_t servers,
     enum launcher_role *role, int64_t *number, struct err *e);
 

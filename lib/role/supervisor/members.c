@@ -61,7 +61,7 @@ static void add_words(struct words *w, const char *word, const char *value)
 		w->word[w->n++] = value;
 }
 
-/* Add the options that name the cluster and the process.  On this host the cluster is named by its
+/* Add the options that name the cluster and the process. On this host the cluster is named by its
  * run directory; on another one ps-ctl remote names it in PS_CLUSTER. */
 static void add_cluster_words(struct words *w, const struct supervisor *s, const char *host,
     const char *option, const char *which)
@@ -73,7 +73,7 @@ static void add_cluster_words(struct words *w, const struct supervisor *s, const
 		add_words(w, "--iface", s->iface);
 }
 
-/* host: NULL for this one.  dir: the working directory there, or NULL. */
+/* host: NULL for this one. dir: the working directory there, or NULL. */
 static enum err_code start_member_on(struct supervisor *s, const char *host, const char *dir,
     const char *id, const struct words *w, size_t *child, struct err *e)
 {
@@ -100,7 +100,7 @@ void members_read_began(const char *dir, char out[static SUPERVISOR_BEGAN])
 	free(path);
 }
 
-/* Only the first coordinator of this start gets --resume.  Once it has written its state ("began"
+/* Only the first coordinator of this start gets --resume. Once it has written its state ("began"
  * has changed), a restarted coordinator continues from that state instead. */
 static enum err_code start_coordinator_process(struct supervisor *s, size_t *child, struct err *e)
 {
@@ -134,7 +134,7 @@ static enum err_code start_server_process(struct supervisor *s, const char *id, 
 }
 
 /* The keys that the cluster file or the command line sets, as "job.lr,sync"; a program's own
- * settings do not override them.  The caller frees it. */
+ * settings do not override them. The caller frees it. */
 static char *list_given_keys(const struct conf *c)
 {
 	struct buf b = BUF_INIT;

@@ -7,14 +7,14 @@
 /* The members of a run, "coordinator", "server-1" or "worker-0", and the tools that the supervisor
  * runs: their command lines, and where they are started. */
 
-/* Start a member.  *child is its index in s->set.  In a rendezvous of ranks another rank starts it:
+/* Start a member. *child is its index in s->set. In a rendezvous of ranks another rank starts it:
  * its join file is written, and *child stays as it is. */
 enum err_code members_start(struct supervisor *s, const char *id, size_t *child, struct err *e);
-/* Start a program on this host.  words: its name and arguments, NULL-ended; a name without "/" is
- * looked up in the directory of this program.  Its output goes to RUN/ID.log. */
+/* Start a program on this host. words: its name and arguments, NULL-ended; a name without "/" is
+ * looked up in the directory of this program. Its output goes to RUN/ID.log. */
 enum err_code members_start_tool(struct supervisor *s, const char *id, const char *const *words,
     size_t *child, struct err *e);
-/* Does a run with this cluster file start its workers itself?  Workers of model custom without a
+/* Does a run with this cluster file start its workers itself? Workers of model custom without a
  * program are started by others (torchrun, srun, a shell). */
 bool members_include_workers(const struct conf *c);
 /* Read "began" from RUN/state.json (coordinator/state_file.h), which differs for each start of the

@@ -30,7 +30,7 @@ void policy_actions_release(struct policy_actions *a)
 	*a = (struct policy_actions){ NULL, 0 };
 }
 
-/* Append an action.  The caller may set its other members at once. */
+/* Append an action. The caller may set its other members at once. */
 static struct policy_action *add_action(struct policy_actions *a, enum policy_action_kind kind,
     size_t process)
 {
@@ -118,7 +118,7 @@ int policy_exit_code(const struct policy *p, enum policy_state state, bool saved
 
 /* ---- decisions ---- */
 
-/* Does the job still need the process?  When the job is finishing or done, the coordinator still
+/* Does the job still need the process? When the job is finishing or done, the coordinator still
  * answers for the result and the servers still serve the model, but workers have nothing left to
  * do. */
 static bool is_needed(const struct policy *p, const struct policy_process *m)
@@ -172,7 +172,7 @@ static void set_cause(struct policy *p, size_t process, struct policy_actions *o
 	add_action(out, POLICY_SET_CAUSE, process);
 }
 
-/* While the cluster forms the job needs all of its processes.  One that a signal killed is started
+/* While the cluster forms the job needs all of its processes. One that a signal killed is started
  * again; one that exits on its own would do so again. */
 static void judge_forming_end(struct policy *p, size_t process, int64_t now,
     struct policy_actions *out)
@@ -187,8 +187,8 @@ static void judge_forming_end(struct policy *p, size_t process, int64_t now,
 	    out);
 }
 
-/* A server or the coordinator has ended.  With replicas the server is restarted, or the others go
- * on.  With one replica of each partition the lost part of the model cannot be replaced: lost_since
+/* A server or the coordinator has ended. With replicas the server is restarted, or the others go
+ * on. With one replica of each partition the lost part of the model cannot be replaced: lost_since
  * starts the wait for the coordinator to fail the job. */
 static void judge_server_end(struct policy *p, size_t process, bool released, int64_t now,
     struct policy_actions *out)
@@ -228,7 +228,7 @@ static void judge_server_end(struct policy *p, size_t process, bool released, in
 		fail_run(p, process, 0, POLICY_BY_LAST_SERVER, out);
 }
 
-/* A worker has ended.  The coordinator decides what its loss means for the job; here it is
+/* A worker has ended. The coordinator decides what its loss means for the job; here it is
  * reported to the user, and restarted if a signal killed it. */
 static void judge_worker_end(struct policy *p, size_t process, int64_t now,
     struct policy_actions *out)
@@ -236,7 +236,7 @@ static void judge_worker_end(struct policy *p, size_t process, int64_t now,
 	const struct policy_process *m = &p->process[process];
 
 	if (m->end == POLICY_LEFT) {
-		/* Unless the job is over, someone else asked the worker to leave.  Nothing is
+		/* Unless the job is over, someone else asked the worker to leave. Nothing is
 		 * concluded from an old status. */
 		if (p->answered + POLICY_FRESH < now)
 			return;
@@ -313,7 +313,7 @@ static void on_started(struct policy *p, const struct policy_event *ev, struct p
 	m->failing_since = 0;
 }
 
-/* Make no further attempt to start a process.  The others may train on without a worker or without
+/* Make no further attempt to start a process. The others may train on without a worker or without
  * one server, but the run fails without its coordinator or without any server. */
 static void abandon_process(struct policy *p, size_t process, struct policy_actions *out)
 {
@@ -361,7 +361,7 @@ static void start_due_processes(struct policy *p, int64_t now, struct policy_act
 }
 
 /* Fail the run when all of our own workers have ended, none of them well, and the coordinator has
- * not failed the job within the time that it may take to notice.  One that was killed may be
+ * not failed the job within the time that it may take to notice. One that was killed may be
  * replaced from outside; after failures alone going on makes no sense. */
 static void check_own_workers(struct policy *p, int64_t now, struct policy_actions *out)
 {

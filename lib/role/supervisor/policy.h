@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 /* The restart policy: what a supervisor does when a process of its run ends, cannot be started, or
- * when nothing happens for too long.  It is a pure function of a state and an event, and returns
- * actions: it has no clock, process, file or socket.  supervisor.c turns what it observes into
+ * when nothing happens for too long. It is a pure function of a state and an event, and returns
+ * actions: it has no clock, process, file or socket. supervisor.c turns what it observes into
  * events, and executes the actions.
  *
- * THE LIFE OF A RUN (policy_state).  Where several rows apply, the order is: signal, failure,
+ * THE LIFE OF A RUN (policy_state). Where several rows apply, the order is: signal, failure,
  * "stopped", "done", "failed", ps-ctl stop.
  *
  * state   event                                        actions                        next
@@ -75,12 +75,12 @@ enum policy_end {
 	POLICY_LEFT,   /* exit code 0 */
 	POLICY_EXITED, /* another exit code: started again, it would exit again */
 	POLICY_KILLED, /* by a signal: started again, it may live */
-	/* The session with its host was cut.  A new session may work, so that this counts as
+	/* The session with its host was cut. A new session may work, so that this counts as
 	 * killed; while the cluster forms the host was never reached, and it counts as exited. */
 	POLICY_CUT,
 };
 
-/* The coordinator's word on the job.  FORMING also before its first answer. */
+/* The coordinator's word on the job. FORMING also before its first answer. */
 enum policy_job {
 	POLICY_JOB_FORMING,
 	POLICY_JOB_RUNNING,
@@ -241,14 +241,14 @@ bool policy_has_process(const struct policy *p, size_t process);
 /* The number of live processes of that role. */
 size_t policy_count_alive(const struct policy *p, enum policy_role role);
 /* Has the job failed because a server was lost with the only replica of a partition, or because of
- * the end of a server, so that a checkpoint can mend it?  Not after a signal, ps-ctl stop or
+ * the end of a server, so that a checkpoint can mend it? Not after a signal, ps-ctl stop or
  * max_restarts roll-backs. */
 bool policy_wants_rollback(const struct policy *p);
 /* May a run that wants a roll-back, and has written no checkpoint, begin again? Only if the job has run:
  * the reason why a process ended before that would come again. */
 bool policy_may_begin_again(const struct policy *p);
-/* The exit code of a run in the foreground that ended in this state.  saved: a checkpoint was taken
- * after the signal, from which --resume auto continues (75, by which schedulers requeue).  complete:
+/* The exit code of a run in the foreground that ended in this state. saved: a checkpoint was taken
+ * after the signal, from which --resume auto continues (75, by which schedulers requeue). complete:
  * the model and its checkpoints are where they should be. */
 int policy_exit_code(const struct policy *p, enum policy_state state, bool saved, bool complete);
 

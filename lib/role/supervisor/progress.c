@@ -132,7 +132,7 @@ static void put_steps(const struct cluster_status *status, struct buf *out)
 }
 
 /* Write a report to out: what the cluster waits for and how long already (then true), or the steps
- * of a job that trains.  out stays empty when there is nothing to report. */
+ * of a job that trains. out stays empty when there is nothing to report. */
 static bool describe_status(struct progress *p, const struct cluster_status *status, int64_t now,
     struct buf *out)
 {

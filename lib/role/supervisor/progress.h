@@ -9,7 +9,7 @@
 #include "core/log.h"
 
 /* Progress reports while a cluster runs: on a terminal one line that is rewritten in place, else a
- * plain line every 10 s, on standard error.  A supervisor writes to its log instead.  Not
+ * plain line every 10 s, on standard error. A supervisor writes to its log instead. Not
  * thread-safe: one thread owns a struct progress. */
 struct progress;
 /* Examine a run directory, and say on p what may be wrong with it. */

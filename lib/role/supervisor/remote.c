@@ -70,7 +70,7 @@ void remote_wipe_join_line(struct buf *line)
 	buf_release(line);
 }
 
-/* Build the remote command line.  A worker is killed when its session is cut (cmd/ctl/remote.c tells
+/* Build the remote command line. A worker is killed when its session is cut (cmd/ctl/remote.c tells
  * why). */
 static void compose_remote_command(const struct supervisor *s, const char *dir, const char *id,
     const char *const *words, struct buf *command)
@@ -157,7 +157,7 @@ enum policy_end remote_translate_end(const char *host, bool forming, struct laun
 	return ev->signalled ? POLICY_KILLED : ev->status ? POLICY_EXITED : POLICY_LEFT;
 }
 
-/* Has the key's file changed since the last call?  A change counts only after a second, when the
+/* Has the key's file changed since the last call? A change counts only after a second, when the
  * coordinator has read the file, too. */
 static bool has_psk_changed(struct supervisor *s)
 {

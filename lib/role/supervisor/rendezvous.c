@@ -62,7 +62,7 @@ void rendezvous_close(const char *dir, const char *why)
 	free(path);
 }
 
-/* Is the run over?  Then e has the reason. */
+/* Is the run over? Then e has the reason. */
 static bool is_run_over(const char *dir, struct err *e)
 {
 	char *path = mem_printf("%s/" OVER, dir);

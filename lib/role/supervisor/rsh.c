@@ -8,7 +8,7 @@
  * theirs. */
 #define LOCAL "exec ${PS_RSH:-ssh -o BatchMode=yes} \"$@\""
 
-/* The script for /bin/sh on the other host.  It has no single quotes and no characters special to
+/* The script for /bin/sh on the other host. It has no single quotes and no characters special to
  * csh or fish, so that any login shell passes it on unchanged. */
 #define THERE \
 	"PATH=$1:$PATH; command -v ps-ctl >/dev/null || { echo \"ps-ctl: there is no pskit on $(uname -n)," \

@@ -24,7 +24,7 @@
 /* An export may take this long, or the deadline if that is longer. */
 #define EXPORT_MIN    (60 * NSEC_PER_SEC)
 #define RESTART_PAUSE (50 * NSEC_PER_MSEC)
-/* How long processes may take to leave after the coordinator has asked them to.  Parts of it bound
+/* How long processes may take to leave after the coordinator has asked them to. Parts of it bound
  * the later waits of run_end_processes. */
 #define LEAVE_GRACE (2 * NSEC_PER_SEC)
 #define CRASH_GRACE NSEC_PER_SEC
@@ -33,7 +33,7 @@
 /* How often a long upload is reported. */
 #define TELL_AGAIN (10 * NSEC_PER_SEC)
 
-/* Has the coordinator answered within the last second?  A request to one that hangs would only
+/* Has the coordinator answered within the last second? A request to one that hangs would only
  * cost time in which signals are not handled. */
 static bool has_answered_lately(const struct supervisor *s)
 {
@@ -41,7 +41,7 @@ static bool has_answered_lately(const struct supervisor *s)
 }
 
 /* Read why the job was stopped from the last line of events.jsonl, for a coordinator that has
- * ended before it could be asked.  out is "" when that event is not the job's stop. */
+ * ended before it could be asked. out is "" when that event is not the job's stop. */
 static void read_stop_event(const struct supervisor *s, char *out, size_t size)
 {
 	static const char before[] = "the job is stopped: ";
@@ -121,7 +121,7 @@ static void describe_child_failure(const char *log, const struct launch_event *e
 	buf_release(&last);
 }
 
-/* Wait for the export to end, and set s->unsaved when it fails.  A signal or the limit ends the
+/* Wait for the export to end, and set s->unsaved when it fails. A signal or the limit ends the
  * wait; then the process is killed and its partial file removed. */
 static void await_export_process(struct supervisor *s, size_t child, const char *log)
 {
@@ -168,7 +168,7 @@ static void note_nonfinite_model(const char *model, json_t *result)
 	free(reason);
 }
 
-/* Export the model of `from`, a run directory or a checkpoint, to RUN/model.safetensors.  A child
+/* Export the model of `from`, a run directory or a checkpoint, to RUN/model.safetensors. A child
  * process does it, so that signals are still handled meanwhile. */
 static void run_export_process(struct supervisor *s, const char *from, const char *model)
 {
@@ -256,8 +256,8 @@ void run_end_export_newest_checkpoint(struct supervisor *s)
 
 /* ---- the end of the processes ---- */
 
-/* Wait until all processes have ended or `grace` is over.  With `servers` wait only for the
- * servers: without them no process asks the others to stop.  False when a signal came before all
+/* Wait until all processes have ended or `grace` is over. With `servers` wait only for the
+ * servers: without them no process asks the others to stop. False when a signal came before all
  * had ended. */
 static bool await_ends(struct supervisor *s, int64_t grace, bool servers)
 {
@@ -270,7 +270,7 @@ static bool await_ends(struct supervisor *s, int64_t grace, bool servers)
 	return s->policy.signals == seen || launch_running(s->set) == 0;
 }
 
-/* Is the process stopped by SIGSTOP or by a debugger?  It would not handle SIGTERM. */
+/* Is the process stopped by SIGSTOP or by a debugger? It would not handle SIGTERM. */
 static bool is_frozen_process(pid_t pid)
 {
 	char path[40], *state = NULL;
@@ -338,7 +338,7 @@ bool run_end_take_checkpoint(struct supervisor *s)
 	return saved;
 }
 
-/* Name the live processes after `what`.  Kill those that are frozen or, with all, every one. */
+/* Name the live processes after `what`. Kill those that are frozen or, with all, every one. */
 static void name_remaining_processes(struct supervisor *s, const char *what, bool all)
 {
 	struct buf names = BUF_INIT;
@@ -360,7 +360,7 @@ static void name_remaining_processes(struct supervisor *s, const char *what, boo
 }
 
 /* Upload the checkpoints that the store of checkpoint_to lacks, because the coordinator, which
- * uploads them during the run, has ended.  A signal ends the upload; sets s->unstored on
+ * uploads them during the run, has ended. A signal ends the upload; sets s->unstored on
  * failure. */
 static void upload_missing_checkpoints(struct supervisor *s)
 {

@@ -58,7 +58,7 @@ static const char *name_end(enum policy_state state)
 	                                : "stopped";
 }
 
-/* Run from the start to the end of all processes.  Returns the result, a new reference. */
+/* Run from the start to the end of all processes. Returns the result, a new reference. */
 static json_t *run_to_end(struct supervisor *s, enum policy_state *state)
 {
 	struct err e = { 0 };
@@ -129,7 +129,7 @@ static void send_failure(int ready, int code, const char *reason)
 	json_decref(o);
 }
 
-/* Write the result unless it is written or an attempt is not due yet.  The first failure is
+/* Write the result unless it is written or an attempt is not due yet. The first failure is
  * reported. */
 static void write_result_once(struct supervisor *s, struct outcome *o)
 {
@@ -170,7 +170,7 @@ static enum policy_state stay_until_stopped(struct supervisor *s)
 	return state;
 }
 
-/* Wait until the cluster is ready and report it to the caller.  False when it failed or was
+/* Wait until the cluster is ready and report it to the caller. False when it failed or was
  * stopped: then all processes have ended and the reason is reported. */
 static bool wait_until_ready(struct supervisor *s, int ready)
 {

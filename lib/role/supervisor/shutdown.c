@@ -15,8 +15,8 @@
 /* Pause between two attempts to take the lock. */
 #define PACE_MS 20
 
-/* Descriptors (pidfd) of the processes in the pid files of a run directory.  A supervisor that was
- * killed leaves pid files behind, and their numbers may belong to other processes by now.  So they
+/* Descriptors (pidfd) of the processes in the pid files of a run directory. A supervisor that was
+ * killed leaves pid files behind, and their numbers may belong to other processes by now. So they
  * are opened only while the supervisor is alive, and are waited for but never signalled. */
 struct children {
 	int *fd;
@@ -50,7 +50,7 @@ static void children_open(struct children *c, const char *dir)
 		closedir(d);
 }
 
-/* Wait until all have ended.  False at the time `end`. */
+/* Wait until all have ended. False at the time `end`. */
 static bool children_await_end(struct children *c, int64_t end)
 {
 	for (size_t i = 0; i < c->n; i++) {
@@ -70,7 +70,7 @@ static void children_close(struct children *c)
 	free(c->fd);
 }
 
-/* Wait until no process holds the run directory's lock.  False at the time `end`. */
+/* Wait until no process holds the run directory's lock. False at the time `end`. */
 static bool await_lock_release(const char *dir, int64_t end)
 {
 	while (rundir_is_alive(dir, NULL)) {
@@ -81,7 +81,7 @@ static bool await_lock_release(const char *dir, int64_t end)
 	return true;
 }
 
-/* The lock is released when its file is closed.  The process that held it may still do some last
+/* The lock is released when its file is closed. The process that held it may still do some last
  * work, so wait up to 1 s for the end of the process, too. */
 bool shutdown_await(const char *dir, int64_t timeout_ns)
 {
@@ -100,7 +100,7 @@ bool shutdown_await(const char *dir, int64_t timeout_ns)
 	return gone;
 }
 
-/* Send a signal to the process that holds the lock.  After the pidfd is open, the lock is checked
+/* Send a signal to the process that holds the lock. After the pidfd is open, the lock is checked
  * again: otherwise the number could already belong to another process. */
 static void signal_lock_holder(const char *dir, int sig)
 {

@@ -132,7 +132,7 @@ void supervisor_close(struct supervisor *s)
 /* ---- questions ---- */
 
 /* With replicas the coordinator stores nothing, so that its death loses no partition and it can
- * decide on a failover.  With other hosts it runs here, and the servers run there. */
+ * decide on a failover. With other hosts it runs here, and the servers run there. */
 bool supervisor_has_separate_coordinator(const struct supervisor *s)
 {
 	return s->conf->replicas > 1 || s->hosts.n > 0;
@@ -240,7 +240,7 @@ static void note_failed_checkpoints(struct supervisor *s)
 	s->failed_checkpoints += more;
 }
 
-/* Warn about a job of model custom without an end.  The user's program may have set steps or
+/* Warn about a job of model custom without an end. The user's program may have set steps or
  * epochs that the cluster file leaves open, so this reads the settings in force from the
  * coordinator. */
 static void warn_of_endless_job(struct supervisor *s)
@@ -280,7 +280,7 @@ static enum policy_job read_job(const struct cluster_status *status)
 	return POLICY_JOB_FORMING;
 }
 
-/* Poll the coordinator for its status.  Without an answer s->status stays as it was. */
+/* Poll the coordinator for its status. Without an answer s->status stays as it was. */
 void supervisor_poll_status(struct supervisor *s)
 {
 	int64_t now = clock_now();
@@ -321,7 +321,7 @@ static bool is_released_server(const struct supervisor *s, const char *id)
 	return false;
 }
 
-/* The workers open our standard input as /proc/PID/fd/0 (local_replace_stdin).  Write "stdin" for
+/* The workers open our standard input as /proc/PID/fd/0 (local_replace_stdin). Write "stdin" for
  * that path in a message to the user. */
 static void replace_stdin_path(char *text)
 {
@@ -358,7 +358,7 @@ static void describe_end(const struct supervisor *s, const char *id,
 	describe_end_of(s, id, id, out);
 }
 
-/* Keep the reason of a failure.  Most failures are explained by the end in s->reason. */
+/* Keep the reason of a failure. Most failures are explained by the end in s->reason. */
 static void keep_failure(struct supervisor *s, const char *id, enum policy_failure failure)
 {
 	size_t len = strlen(s->reason);
@@ -393,8 +393,8 @@ static void keep_failure(struct supervisor *s, const char *id, enum policy_failu
 	}
 }
 
-/* Write to the lock file that `id` cannot be started.  The log may be on a full disk, but the lock
- * file is overwritten in place.  A failure of this write only omits the report. */
+/* Write to the lock file that `id` cannot be started. The log may be on a full disk, but the lock
+ * file is overwritten in place. A failure of this write only omits the report. */
 static void publish_failed_start(struct supervisor *s, size_t child, const char *id)
 {
 	const struct policy_process *p = &s->policy.process[child];
@@ -686,7 +686,7 @@ static void start_requested(struct supervisor *s)
 	}
 }
 
-/* After ps-ctl stop a turn does not wait but asks for the status at once.  A job that has just
+/* After ps-ctl stop a turn does not wait but asks for the status at once. A job that has just
  * ended is then reported as done or failed, because those states precede POLICY_STOPPED. */
 enum policy_state supervisor_wait_state(struct supervisor *s)
 {
@@ -740,7 +740,7 @@ static void end_generation(struct supervisor *s)
 	handle_event(s, (struct policy_event){ .kind = POLICY_RESET });
 }
 
-/* Start all processes.  Failures, for example for lack of disk space, are retried until the
+/* Start all processes. Failures, for example for lack of disk space, are retried until the
  * deadline. */
 static bool start_generation(struct supervisor *s)
 {

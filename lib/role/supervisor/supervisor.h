@@ -17,20 +17,20 @@
 #include "supervisor/policy.h"
 #include "supervisor/progress.h"
 
-/* A supervisor starts the processes of one run, watches them, restarts them and ends them.  It runs
+/* A supervisor starts the processes of one run, watches them, restarts them and ends them. It runs
  * in ps-ctl run, in rank 0 of ps-ctl launch, and in the process that ps-ctl start leaves behind;
- * run_loop.h has the main loops of both kinds.  All processes are children of this one; a server
+ * run_loop.h has the main loops of both kinds. All processes are children of this one; a server
  * or worker on another host is represented by a child that runs a remote shell (remote.h).
  *
- * policy.h decides: it has the life of a run, and what follows each event.  This file observes
+ * policy.h decides: it has the life of a run, and what follows each event. This file observes
  * (children, signals, the coordinator's status, the run directory) and executes the policy's
- * actions.  members.h has the command lines of the processes, run_end.h the end of a run:
+ * actions. members.h has the command lines of the processes, run_end.h the end of a run:
  *
  *   supervisor_init -> supervisor_open -> supervisor_start -> supervisor_wait_state ...
  *     -> run_end_*: checkpoint, model, result, processes -> supervisor_close
  *
- * THREADS.  A supervisor has one thread and no locks.  It must be the thread that lives longest,
- * because children get a signal when the thread that started them ends.  A call to the coordinator
+ * THREADS. A supervisor has one thread and no locks. It must be the thread that lives longest,
+ * because children get a signal when the thread that started them ends. A call to the coordinator
  * blocks for at most SUPERVISOR_ASK; signals wait in the signalfd meanwhile. */
 
 /* Timeout of a request to the coordinator. */
@@ -86,13 +86,13 @@ struct supervisor {
 };
 
 /* Zeroes s, blocks SIGUSR1, SIGUSR2, SIGINT, SIGTERM and (unless it is ignored) SIGHUP, and opens
- * the descriptor that they are read from.  Call it before anything is created that a signal would
- * leave behind.  ERR_IO. */
+ * the descriptor that they are read from. Call it before anything is created that a signal would
+ * leave behind. ERR_IO. */
 enum err_code supervisor_init(struct supervisor *s, struct err *e);
 /* The exit code for e, with which the run could not even be opened: 128+N when a signal was the
  * cause (ERR_STOPPED). */
 int supervisor_init_exit_code(const struct supervisor *s, const struct err *e);
-/* Prepare for supervisor_start.  conf and dir are borrowed.  log: where a supervisor in the
+/* Prepare for supervisor_start. conf and dir are borrowed. log: where a supervisor in the
  * background reports, or NULL for standard error. */
 enum err_code supervisor_open(struct supervisor *s, const struct conf *conf, const char *dir,
     struct log *log, struct err *e);
@@ -104,21 +104,21 @@ void supervisor_poll_status(struct supervisor *s);
 /* Wait for an event or for the next poll of the coordinator, handle it, and return the state. */
 enum policy_state supervisor_wait_state(struct supervisor *s);
 /* Roll back a job that has failed because a server died with the only replica of a partition: end all
- * processes, and start them again from the newest checkpoint, in the next generation.  Blocks
- * until they are started or the deadline is over; the run has failed in the latter case.  False:
- * not rolled back.  Nothing has changed when the policy does not want it, or there is no
+ * processes, and start them again from the newest checkpoint, in the next generation. Blocks
+ * until they are started or the deadline is over; the run has failed in the latter case. False:
+ * not rolled back. Nothing has changed when the policy does not want it, or there is no
  * checkpoint. */
 bool supervisor_roll_back(struct supervisor *s);
 /* Kill processes that are still alive, and release all resources but s->rendezvous. */
 void supervisor_close(struct supervisor *s);
 
-/* Are all servers there, and do others start the workers?  Then a start in the background is
+/* Are all servers there, and do others start the workers? Then a start in the background is
  * complete. */
 bool supervisor_waits_for_others(const struct supervisor *s);
-/* Was the cluster stopped by a request to the coordinator, as the dashboard sends it?  After ps-ctl
+/* Was the cluster stopped by a request to the coordinator, as the dashboard sends it? After ps-ctl
  * stop, which asks the supervisor, it is false: ps-ctl stop saves the model itself. */
 bool supervisor_was_stopped_remotely(const struct supervisor *s, enum policy_state state);
-/* Is the coordinator a process of its own, without a store?  It is, with replicas and with other
+/* Is the coordinator a process of its own, without a store? It is, with replicas and with other
  * hosts; else it runs in server-0. */
 bool supervisor_has_separate_coordinator(const struct supervisor *s);
 /* Is the process alive that the coordinator runs in? */

@@ -33,7 +33,7 @@ function fresh(p, before) {
 	return isNumber(p.eval_loss) && (!before || p.eval_step !== before.eval_step);
 }
 
-// Points can be milliseconds apart, while the counters in them are some tenths of a second old.  A rate over less
+// Points can be milliseconds apart, while the counters in them are some tenths of a second old. A rate over less
 // than this many seconds would show the age of the counters.
 const RATE_SECONDS = 0.15;
 

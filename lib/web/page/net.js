@@ -95,7 +95,7 @@ async function enter() {
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// Get updates, one after the other, while we are signed in.  Calls take(picture) for each, lost(why,
+// Get updates, one after the other, while we are signed in. Calls take(picture) for each, lost(why,
 // when, gone) without an answer, and out(why) when the session has ended.
 async function follow({ take, lost, out }) {
 	const mine = session.read;

@@ -1,4 +1,4 @@
-// Formatting.  All text from the cluster goes through say(), and is never markup.
+// Formatting. All text from the cluster goes through say(), and is never markup.
 
 const $ = (id) => document.getElementById(id);
 

@@ -24,7 +24,7 @@ def identity():
     """(rank, size) as ps-ctl, torchrun, Open MPI, MPICH or Slurm set them in the environment; (None, None) if none of them did."""
     if "PSKIT_RANK" in os.environ:
         return int(os.environ["PSKIT_RANK"]), int(os.environ.get("PSKIT_WORKERS", 0)) or None
-    # mpirun inside Slurm takes precedence.  A batch script that is not a step has a SLURM_PROCID, too.
+    # mpirun inside Slurm takes precedence. A batch script that is not a step has a SLURM_PROCID, too.
     return (_pair("RANK", "WORLD_SIZE") or _pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE") or _pair("PMI_RANK", "PMI_SIZE") or
             ("SLURM_STEP_ID" in os.environ and _pair("SLURM_PROCID", "SLURM_NTASKS")) or (None, None))
 

@@ -246,9 +246,11 @@ static void await_close(int watch)
 			;
 }
 
-/* Locks the data for parsing. Returns the descriptor, or -1 when there is no lock, which only costs
- * double work. *waited: another process had the lock before. */
-static int lock_parse(const struct data_cache *c, const char *path, bool *waited)
+/* Locks the data for parsing, or waits until another process has stored them. Returns the descriptor, or
+ * -1 when there is no lock: the data are stored, or are parsed twice. *waited: another process had the
+ * lock before. */
+static int lock_parse(const struct data_cache *c, const char *path, const char *stored,
+    bool *waited)
 {
 	int64_t end = clock_now() + PATIENCE;
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), watch;
@@ -273,6 +275,12 @@ static int lock_parse(const struct data_cache *c, const char *path, bool *waited
 			    "waiting for another process that reads the same data (%s)", path);
 		*waited = true;
 		await_close(watch);
+		/* All waiting processes wake at once, and need no lock to read the data. */
+		if (access(stored, F_OK) == 0) {
+			close(fd);
+			fd = -1;
+			break;
+		}
 	}
 	if (watch >= 0)
 		close(watch);
@@ -367,8 +375,8 @@ static enum err_code load_or_parse(const struct data_cache *c, const struct data
 	int fd = -1;
 
 	if (rc) {
-		fd = lock_parse(c, lock, &waited);
-		if (fd >= 0)
+		fd = lock_parse(c, lock, path, &waited);
+		if (fd >= 0 || waited)
 			rc = load_stored(c, id, path, out, &why);
 		/* If the process before could not store the data, this one will hardly do so: the others
 		 * need not wait for it. */

@@ -156,6 +156,7 @@ static const struct row {
 	{ "job.clip_norm", "5", "5.0", "no", "-1" },
 	{ "job.frozen", "w,b", "\"w,b\"", "", NULL },
 	{ "job.seed", "9007199254740991", "9007199254740991", "x", "9007199254740992" },
+	{ "job.top_k", "3", "3", "x", "0" },
 	{ "job.eval_every", "10", "10", "x", "-1" },
 	{ "job.stop", "auc patience=5", "\"auc patience=5\"", "", NULL },
 	{ "job.slow", "20ms,5%x7", "\"20ms,5%x7\"", "", NULL },

@@ -489,7 +489,7 @@ static void test_several(void)
 	d = load("none-*.csv", &two, NULL, &e);
 	ok(!d && e.code == ERR_IO && strstr(e.msg, "no file matches"), "%s", e.msg);
 	d = load("none.csv", &two, NULL, &e);
-	ok(!d && e.code == ERR_IO && strstr(e.msg, "No such file"), "%s", e.msg);
+	ok(!d && e.code == ERR_NOTFOUND && strstr(e.msg, "No such file"), "%s", e.msg);
 	write_text("q0", "1 0:1\n");
 	ok(data_load(bases, 2, dir, &real, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "index 0"),
 	    "%s", e.msg);

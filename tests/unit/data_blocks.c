@@ -625,7 +625,7 @@ static void shrinks(void)
 	        strstr(e.msg, "has changed"),
 	    "a pipe in its place is not waited for: %s", e.msg);
 	unlink(path);
-	ok(load_block(b, last, &d, &e) == ERR_IO, "a file that is gone: %s", e.msg);
+	ok(load_block(b, last, &d, &e) == ERR_NOTFOUND, "a file that is gone: %s", e.msg);
 	data_blocks_free(b);
 	free(path);
 	buf_release(&text);

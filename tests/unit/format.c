@@ -216,7 +216,7 @@ static void test_files(void)
 	char *line;
 	size_t n;
 
-	ok(stream_open("/nonexistent/x", &s, &e) == ERR_IO &&
+	ok(stream_open("/nonexistent/x", &s, &e) == ERR_NOTFOUND &&
 	        strcmp(e.msg, "cannot open \"/nonexistent/x\": No such file or directory") == 0,
 	    "%s", e.msg);
 	ok(stream_open(dir, &s, &e) == ERR_IO && !s, "a directory: %s", e.msg);

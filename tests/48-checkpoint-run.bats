@@ -176,10 +176,15 @@ is_done() {
 		grep -q "$victim .*rolling back to .*/step-" err || { cat err; false; }
 		figure "$(grep -o 'rolling back.*' err | head -n 1)"
 	done
-	# Without one there is nothing to go back to.
+	# Without one the job begins again, as long as restarts are left.
 	rm -rf digits.run*
-	background ps-ctl run digits.json --json --set checkpoint_every=1000000000 --set steps=$ENDLESS --set quota_pushes=200
+	background ps-ctl run digits.json --json --max-restarts 1 --set checkpoint_every=1000000000 --set steps=$ENDLESS --set quota_pushes=200
 	wait_for 10 test -S digits.run/ctl.sock
+	wait_for 10 step_is_past 50
+	was=$(cat digits.run/server-1.pid)
+	kill -9 "$was"
+	wait_for 20 grep -q 'rolling back to the beginning' err
+	wait_for 20 eval '[ "$(cat digits.run/server-1.pid 2>/dev/null)" != '"$was"' ] && state_is running'
 	wait_for 10 step_is_past 50
 	kill -9 "$(cat digits.run/server-1.pid)"
 	finish

@@ -42,7 +42,7 @@ uint64_t data_blocks_bytes(const struct data_blocks *b);
 double data_blocks_memory(const struct data_blocks *b);
 /* The head's examples; valid until data_blocks_free. */
 const struct dataset *data_blocks_head(const struct data_blocks *b);
-/* The same, to be changed (data_pairs_join) before other threads read it. */
+/* Returns the head, too, for changes (data_pairs_join) before other threads read it. */
 struct dataset *data_blocks_own_head(struct data_blocks *b);
 
 /* Reads the examples of the n blocks of these numbers, in this order, as a sequence of datasets

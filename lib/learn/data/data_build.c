@@ -799,8 +799,6 @@ static enum err_code fail_empty(const struct data_build *b, struct err *e)
 	    b->first);
 }
 
-/* Fields are counted on the compact data. On an error the dataset stays with b, and data_build_free
- * frees it. */
 /* Makes models fit targets with the mean 0 and the variance 1, unless all targets are equal. A schema
  * says by itself how its targets are fitted. */
 static void standardize_targets(struct dataset *d)
@@ -832,6 +830,8 @@ static void choose_target_scaling(struct data_build *b)
 	}
 }
 
+/* Fields are counted on the compact data. On an error the dataset stays with b, and data_build_free
+ * frees it. */
 enum err_code data_build_finish(struct data_build *b, struct dataset **out, struct err *e)
 {
 	struct dataset *d = b->d;

@@ -22,7 +22,7 @@ struct csv_table {
 	 * there is none), or of the first one */
 	size_t width, features, label;
 	size_t *labels, nlabels; /* the columns that ?label= names, in its order; none: `label` */
-	/* Of mere numbers: the feature of each column; DATA_TABLE_NO_FEATURE: it has none. */
+	/* Tables of numbers alone have here the feature of each column, or DATA_TABLE_NO_FEATURE. */
 	size_t *feature;
 	bool typed;     /* data_table.h takes the records */
 	bool plain;     /* but rows of plain numbers are appended here */

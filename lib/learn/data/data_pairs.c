@@ -60,15 +60,15 @@ static void sort_pairs(struct pair_set *s)
 	s->n = n;
 }
 
-/* The number of pairs below this one. */
-static size_t count_below(const struct pair_set *s, uint64_t pair)
+/* How many of n ascending numbers are below x. */
+static size_t count_below(const uint64_t *number, size_t n, uint64_t x)
 {
-	size_t low = 0, high = s->n;
+	size_t low = 0, high = n;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (s->pair[mid] < pair)
+		if (number[mid] < x)
 			low = mid + 1;
 		else
 			high = mid;
@@ -78,7 +78,7 @@ static size_t count_below(const struct pair_set *s, uint64_t pair)
 
 static bool is_in(const struct pair_set *s, uint64_t pair)
 {
-	size_t at = count_below(s, pair);
+	size_t at = count_below(s->pair, s->n, pair);
 
 	return at < s->n && s->pair[at] == pair;
 }
@@ -413,9 +413,7 @@ enum err_code data_pairs_make(struct dataset **d, const struct dataset *train, s
 /* The number of a feature among n ascending ones, of which it is one. */
 static uint32_t find_feature(const uint64_t *id, size_t n, uint64_t feature)
 {
-	const struct pair_set s = { (uint64_t *)(uintptr_t)id, n };
-
-	return (uint32_t)count_below(&s, feature);
+	return (uint32_t)count_below(id, n, feature);
 }
 
 /* Observations as a dataset, which make_ranked reads. NULL: no memory. */
@@ -554,8 +552,9 @@ static bool draw_unobserved(const struct dataset *d, uint32_t user, struct rng *
 static bool draw_relevant(const struct dataset *d, uint32_t user, struct rng *r, uint32_t *out)
 {
 	const struct data_pairs *p = d->pairs;
-	size_t first = count_below(&p->relevant, pair_of(user, 0)),
-	       end = count_below(&p->relevant, pair_of(user + 1, 0));
+	const struct pair_set *s = &p->relevant;
+	size_t first = count_below(s->pair, s->n, pair_of(user, 0)),
+	       end = count_below(s->pair, s->n, pair_of(user + 1, 0));
 
 	*out = (uint32_t)p->relevant.pair[first + rng_below(r, end - first)];
 	return true;

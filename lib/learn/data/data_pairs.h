@@ -39,7 +39,8 @@ struct data_pairs_share {
 };
 /* Pure. */
 bool data_pairs_is_held_out(const struct data_pairs_share *s, struct data_pair p);
-/* Is the user in the random sample of the share 2^-thinned? Each sample is a part of the larger ones. Pure. */
+/* Is the user in the random sample of the share 2^-thinned? Each sample is a part of the larger
+ * ones. Pure. */
 bool data_pairs_is_sampled(uint64_t user, unsigned thinned);
 /* The observation of example r, which data of ratings or ranked data have. */
 struct data_pair data_pairs_of(const struct dataset *d, size_t r);

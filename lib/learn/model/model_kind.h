@@ -55,7 +55,8 @@ struct model {
 	size_t reserved; /* number of examples that scratch and adjusted have room for */
 };
 
-/* Appends a table; the rows of a sparse one are features. fan_in 0: zeroes at first, else Glorot and Bengio 2010, eq. 16. */
+/* Appends a table; the rows of a sparse one are features. fan_in 0: zeroes at first, else Glorot and
+ * Bengio 2010, eq. 16. */
 void model_add_table(struct model *m, const char *name, bool sparse, size_t rows, size_t cols,
     size_t fan_in, bool decay);
 

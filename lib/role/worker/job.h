@@ -29,7 +29,8 @@ struct job {
 	struct data_bad_lines *bad;
 	/* Training data that are larger than job.data_memory; NULL: `train` has all examples. */
 	struct data_blocks *blocks;
-	/* Of the blocks, for models that rank items; NULL: the model does not, or `train` knows them. */
+	/* Models that rank items have here the observations of all blocks. NULL: the model is another
+	 * one, or `train` knows them. */
 	struct data_observations *observations;
 	/* The observations that are held out as a ranked set, until `eval` has it; NULL: none. */
 	struct dataset *ranked;

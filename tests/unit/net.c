@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* Listening and connecting: names with several addresses, full backlogs. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -63,12 +64,51 @@ static void names(void)
 	ok(net_connect("no-port", &fd, &e) == ERR_CONFIG && fd == -1, "what is no address is none");
 }
 
+static int send_room(int fd)
+{
+	int size = 0;
+	socklen_t len = sizeof size;
+
+	return getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, &len) == 0 ? size : -1;
+}
+
+/* The kernel would let a TCP connection have megabytes, which do not stay in a core's cache. */
+static void room_within_host(const char *addr)
+{
+	enum { MOST = 1 << 20 };
+	char bound[NET_TEXT];
+	struct err e = { 0 };
+	struct pollfd p = { .events = POLLIN };
+	int fd, accepted;
+
+	if (net_listen(addr, 4, &p.fd, bound, &e)) {
+		printf("# %s\n", e.msg); /* a host without IPv6 */
+		return;
+	}
+	if (net_connect(bound, &fd, &e) || poll(&p, 1, 10000) != 1)
+		abort();
+	accepted = net_accept(p.fd);
+	while (write(fd, bound, sizeof bound) > 0)
+		;
+	while (write(accepted, bound, sizeof bound) > 0)
+		;
+	ok(send_room(fd) > 0 && send_room(fd) <= MOST && send_room(accepted) > 0 &&
+	        send_room(accepted) <= MOST,
+	    "both ends of a connection to %s keep their sending buffers small: %d and %d bytes",
+	    addr, send_room(fd), send_room(accepted));
+	close(accepted);
+	close(fd);
+	close(p.fd);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
 		abort();
 	full_backlog();
 	names();
+	room_within_host("127.0.0.1:0");
+	room_within_host("[::1]:0");
 	rmdir(dir);
 	return tap_done();
 }

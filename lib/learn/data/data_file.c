@@ -111,10 +111,17 @@ static enum err_code find_pieces(struct data_file *f, int fd, bool zstd, struct 
 	return ERR_OK;
 }
 
+static enum source_packing packing_of_file(int fd)
+{
+	uint8_t magic[4];
+
+	return source_packing_of(magic,
+	    (size_t)(pread(fd, magic, sizeof magic, 0) == sizeof magic) * sizeof magic);
+}
+
 static enum err_code open_local(struct data_file *f, bool *fit, struct err *e)
 {
 	int fd = open(f->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	uint8_t magic[4] = { 0 };
 	struct stat st;
 	enum source_packing packing;
 	enum err_code rc = ERR_OK;
@@ -126,14 +133,25 @@ static enum err_code open_local(struct data_file *f, bool *fit, struct err *e)
 	if (*fit) {
 		f->size = (uint64_t)st.st_size;
 		f->changed = st.st_mtim;
-		packing = source_packing_of(magic,
-		    (size_t)(pread(fd, magic, sizeof magic, 0) == 4) * 4);
+		packing = packing_of_file(fd);
 		f->plain = packing == SOURCE_PLAIN;
 		if (!f->plain)
 			rc = find_pieces(f, fd, packing == SOURCE_ZSTD, e);
 	}
 	close(fd);
 	return rc;
+}
+
+bool data_file_is_plain(const char *name)
+{
+	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	bool plain = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    packing_of_file(fd) == SOURCE_PLAIN;
+
+	if (fd >= 0)
+		close(fd);
+	return plain;
 }
 
 static const struct data_file_ops local_ops = { open_local, open_local_part, 0, 64 };

@@ -56,6 +56,8 @@ struct data_file_ops {
 enum err_code data_file_open(const char *name, const char *path, struct data_file *f, bool *fit,
     struct err *e);
 void data_file_release(struct data_file *f);
+/* Is this a local, regular file that is not compressed? */
+bool data_file_is_plain(const char *name);
 
 /* The first place at or behind `at` where a part may begin or end; the size is one. */
 uint64_t data_file_cut(const struct data_file *f, uint64_t at);

@@ -25,6 +25,7 @@ struct sequence_file {
 	struct data_options options;
 	uint64_t size; /* in bytes, compressed or not; 0: a stream, which can be read once */
 	/* of objects, and of files of rows, which are cut into one part */
+	bool plain; /* its bytes are text or rows, not compressed */
 	bool opened;
 	struct data_file file;
 	struct data_part part;
@@ -411,12 +412,14 @@ static enum err_code add_file(struct data_sequence *s, const char *name,
 		f->opened = true;
 		rc = data_file_open(name, NULL, &f->file, fit, e);
 		f->size = f->file.size;
+		f->plain = f->file.plain;
 		*fit = *fit && f->size > 0;
 		return rc;
 	}
 	if (strcmp(name, "-") != 0 && stat(name, &st) != 0)
 		return err_sys(e, ERR_IO, "cannot open %s", name);
 	f->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+	f->plain = f->size > 0 && data_file_is_plain(name);
 	*fit = S_ISREG(st.st_mode) || alone;
 	return ERR_OK;
 }
@@ -556,13 +559,13 @@ static enum err_code choose_pieces(struct data_sequence *s, const struct data_se
 	return rc;
 }
 
-/* Will objects take no more than `memory`, judged by their sizes alone? Then none needs to be opened twice. */
-static bool are_small_objects(const struct data_sequence *s, uint64_t memory)
+/* Will the files take no more than `memory`, judged by their sizes alone? Then none needs to be read twice. */
+static bool are_small(const struct data_sequence *s, uint64_t memory)
 {
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < s->nfiles; i++) {
-		if (!s->file[i].opened || !s->file[i].file.plain)
+		if (!s->file[i].plain)
 			return false;
 		bytes += s->file[i].size;
 	}
@@ -583,7 +586,7 @@ enum err_code data_sequence_open(const struct data_sequence_spec *spec, struct d
 	s->piece_bytes = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
 	for (size_t i = 0; !rc && large && i < spec->npaths; i++)
 		rc = add_files_of_path(s, spec, spec->paths[i], &large, e);
-	if (!rc && large && are_small_objects(s, spec->memory))
+	if (!rc && large && are_small(s, spec->memory))
 		large = false;
 	if (!rc && large)
 		rc = choose_pieces(s, spec, &large, e);

@@ -510,6 +510,20 @@ static enum err_code cut_rows(struct data_sequence *s, const struct data_reader 
 	return rc;
 }
 
+/* Will the rows of all files, which are cut, take no more than `memory`, whatever type their values have? */
+static bool are_few_rows(const struct data_sequence *s, uint64_t memory)
+{
+	double bytes = 0;
+
+	for (size_t i = 0; i < s->nfiles; i++) {
+		const struct sequence_file *f = &s->file[i];
+
+		bytes += (double)(f->part.end - f->part.begin) *
+		    (double)f->file.parts->row_bytes(&f->file);
+	}
+	return bytes <= (double)(memory / GROWTH);
+}
+
 /* Opens the first file, to find its format. A stream is left open. */
 static enum err_code find_reader(struct data_sequence *s, const struct data_reader **reader,
     struct err *e)
@@ -550,6 +564,7 @@ static enum err_code choose_pieces(struct data_sequence *s, const struct data_se
 	if (rows) {
 		s->ops = &row_ops;
 		rc = cut_rows(s, reader, spec->base_dir, large, e);
+		*large = *large && !are_few_rows(s, spec->memory);
 	}
 	if (!rc && *large)
 		rc = open_next_file(s, e);

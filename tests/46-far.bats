@@ -133,6 +133,22 @@ stop() {
 	stop
 }
 
+@test "servers that share a key send their files in turn, and the checkpoint is whole" {
+	digits 1000 '"checkpoint_every": 10,'
+	want=$(undisturbed)
+	cluster --set servers=5 "${HELD[@]}"
+	for _ in 1 2 3; do
+		(cd elsewhere && TMPDIR=$T/elsewhere exec ps-serve --join ../s1.join >>far-1.out 2>&1 3>&-) &
+		far+=($!)
+		pids+=($!)
+	done
+	wait_for 30 eval '[ "$(ls "$C" 2>/dev/null | wc -l)" -ge 2 ] || grep -q "no checkpoint" coordinator.out'
+	run ! grep 'no checkpoint' coordinator.out
+	let_go
+	is_done "$want"
+	stop
+}
+
 @test "one copy: a server frozen, its part restored elsewhere, and it wakes: it is not obeyed" {
 	digits 1000 '"checkpoint_every": 10, "lease": "2s", "deadline": "15s",'
 	want=$(undisturbed)

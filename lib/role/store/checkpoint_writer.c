@@ -99,17 +99,18 @@ static void write_checkpoint_files(struct checkpoint_writer *s, struct shard *sh
 	json_t *description = NULL;
 	struct ckpt_part *parts;
 	struct err e = { 0 };
+	enum err_code rc;
 	size_t n;
 
 	if (!shard_snap_parts(sh, &parts, &n)) {
 		report_snapshot_failed(s, id, "the layout has changed");
 		return;
 	}
-	if (!s->server->cfg.id->run_dir)
-		file_client_save(s->server, id, parts, n, &description, &e);
-	else
-		ckpt_write_server(dir, (unsigned)s->server->cfg.index, parts, n, &description, &e);
-	if (e.code)
+	/* After a success `e` may still have the error of an earlier attempt. */
+	rc = s->server->cfg.id->run_dir
+	    ? ckpt_write_server(dir, (unsigned)s->server->cfg.index, parts, n, &description, &e)
+	    : file_client_save(s->server, id, parts, n, &description, &e);
+	if (rc)
 		report_snapshot_failed(s, id, e.msg);
 	else
 		agent_tell(s->server->agent,

@@ -179,6 +179,38 @@ static void nowhere(void)
 	ear_close(&x);
 }
 
+static enum err_code no_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
+{
+	(void)ctx, (void)ids, (void)rows, (void)n;
+	return err_set(e, ERR_FAILED, "no rows were expected");
+}
+
+/* A scan asks all partitions of a table.  When one of them is on no server, the answers of the others
+ * have no place any more. */
+static void half_a_scan(void)
+{
+	struct table shape = { .name = "rows", .sparse = true, .rows = 1000, .cols = 1 }, *t;
+	struct client *c = client_open();
+	struct layout two;
+	struct ear x;
+	struct err e;
+
+	ear_open(&x, psk);
+	layout_reserve(&two);
+	layout_add(&two, &shape, &t, NULL);
+	/* The view does not list the second server. */
+	layout_place(&two, (const uint16_t[]){ 0, 1 }, 2, 1);
+	ok(!view(c, &x, &two, 1) && t->nruns == 2 &&
+	        client_scan(c, &client_layout(c)->table[0], no_rows, NULL, &e) == ERR_NOTREADY,
+	    "a scan of a table of which a partition is on no server: %s", e.msg);
+	ok(client_has_all(c), "waits for no answer");
+	atomic_store(&x.over, true);
+	client_free(c);
+	layout_release(&two);
+	ear_close(&x);
+}
+
 /* A push that the relay cannot aggregate goes to the server, and so do its repetitions. */
 static void past_the_relay(void)
 {
@@ -220,6 +252,7 @@ int main(void)
 	another_way();
 	copies_elsewhere();
 	nowhere();
+	half_a_scan();
 	past_the_relay();
 	layout_release(&l);
 	return tap_done();

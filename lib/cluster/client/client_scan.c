@@ -120,6 +120,8 @@ static enum err_code scan_wave(struct client *c, struct table_scan *x, struct pa
 			rc = ask_next_rows(c, x, &k[i], e);
 	if (!rc)
 		rc = client_wait(c, CLIENT_NOW, e);
+	else
+		request_free_class(c, REQUEST_PULL); /* their answers would be written to k */
 	for (uint32_t i = 0; i < n; i++) {
 		if (!rc && !k[i].last)
 			rc = take_scanned_rows(x, &k[i], e);

@@ -186,28 +186,43 @@ static enum err_code no_rows(void *ctx, const uint64_t *ids, const float *rows, 
 	return err_set(e, ERR_FAILED, "no rows were expected");
 }
 
-/* A scan asks all partitions of a table.  When one of them is on no server, the answers of the others
- * have no place any more. */
-static void half_a_scan(void)
+/* A call asks for all partitions of a table.  When one of them is on no server it fails, and the
+ * answers of the others have no place any more. */
+static void half_a_table(void)
 {
-	struct table shape = { .name = "rows", .sparse = true, .rows = 1000, .cols = 1 }, *t;
+	struct table rows = { .name = "rows", .sparse = true, .rows = 1000, .cols = 1 },
+	             dense = { .name = "dense", .rows = 100000, .cols = 1 }, *sparse, *large;
 	struct client *c = client_open();
+	const struct layout *now;
 	struct layout two;
 	struct ear x;
 	struct err e;
+	uint64_t ids[100];
+	float *w = calloc(dense.rows, sizeof *w);
 
+	for (uint64_t i = 0; i < 100; i++)
+		ids[i] = i;
 	ear_open(&x, psk);
 	layout_reserve(&two);
-	layout_add(&two, &shape, &t, NULL);
+	layout_add(&two, &rows, &sparse, NULL);
+	layout_add(&two, &dense, &large, NULL);
 	/* The view does not list the second server. */
 	layout_place(&two, (const uint16_t[]){ 0, 1 }, 2, 1);
-	ok(!view(c, &x, &two, 1) && t->nruns == 2 &&
-	        client_scan(c, &client_layout(c)->table[0], no_rows, NULL, &e) == ERR_NOTREADY,
-	    "a scan of a table of which a partition is on no server: %s", e.msg);
-	ok(client_has_all(c), "waits for no answer");
+	ok(!view(c, &x, &two, 1) && sparse->nruns == 2 && large->nruns == 2,
+	    "two tables, each with partitions that are on no server");
+	now = client_layout(c);
+	ok(client_scan(c, &now->table[0], no_rows, NULL, &e) == ERR_NOTREADY && client_has_all(c),
+	    "a scan fails and waits for no answer: %s", e.msg);
+	ok(client_want_rows(c, &now->table[0], CLIENT_NOW, ids, 100, w, &e) == ERR_NOTREADY &&
+	        client_has_all(c),
+	    "so does a pull of rows: %s", e.msg);
+	ok(client_want(c, &now->table[1], CLIENT_NOW, NULL, w, &e) == ERR_NOTREADY &&
+	        client_has_all(c),
+	    "and a pull of a dense table: %s", e.msg);
 	atomic_store(&x.over, true);
 	client_free(c);
 	layout_release(&two);
+	free(w);
 	ear_close(&x);
 }
 
@@ -252,7 +267,7 @@ int main(void)
 	another_way();
 	copies_elsewhere();
 	nowhere();
-	half_a_scan();
+	half_a_table();
 	past_the_relay();
 	layout_release(&l);
 	return tap_done();

@@ -111,7 +111,9 @@ uint32_t client_confirmed_epoch(const struct client *c);
 /* The layout of the last view; it belongs to the client and changes with client_apply_view. */
 const struct layout *client_layout(const struct client *c);
 
-/* ---- pull: client_want* asks without waiting, client_wait waits for all answers ---- */
+/* ---- pull: client_want* asks without waiting, client_wait waits for all answers ----
+ *
+ * ERR_NOTREADY of client_want*: a partition is on no server. No answer is written to dst afterwards. */
 
 /* As a step: the parameters as they are now, without waiting for other workers. */
 #define CLIENT_NOW UINT64_MAX

@@ -228,20 +228,20 @@ static enum err_code want_dense_parts(struct client *c, const struct table *t, u
     uint32_t count, const struct dense_want *w, struct err *e)
 {
 	uint32_t end = first + count;
+	enum err_code rc = ERR_OK;
 
-	while (first < end) {
+	while (!rc && first < end) {
 		const struct run *run = table_run(t, first);
 		uint32_t stop = run && run->first + run->count < end ? run->first + run->count
 		                                                     : end;
 
-		if (!run)
-			return err_set(e, ERR_NOTREADY, "table \"%s\" is not yet on a server",
-			    t->name);
-		if (want_part_run(c, t, first, stop - first, w, e))
-			return ERR_NOTREADY;
+		rc = run ? want_part_run(c, t, first, stop - first, w, e)
+		         : err_set(e, ERR_NOTREADY, "table \"%s\" is not yet on a server", t->name);
 		first = stop;
 	}
-	return ERR_OK;
+	if (rc)
+		request_free_pulls_to(c, w->dst);
+	return rc;
 }
 
 enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early,

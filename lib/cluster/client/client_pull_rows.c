@@ -252,7 +252,7 @@ static void fill_row_list(const uint16_t *part, const uint64_t *ids, size_t n, u
 /* Asks each partition for its rows, in groups: while the first questions are on their way the
  * lists of the next partitions are filled. All questions share one list, which the last answer
  * gives back. changed: leave out rows that are cached in their present version. ERR_NOTREADY: a
- * partition is on no server; questions asked before stay open until client_wait. */
+ * partition is on no server; no question of the call is left then, unless dst is NULL. */
 static enum err_code want_table_rows(struct client *c, const struct table *t, uint64_t step,
     const uint64_t *ids, size_t n, bool changed, float *dst, struct err *e)
 {
@@ -273,6 +273,8 @@ static enum err_code want_table_rows(struct client *c, const struct table *t, ui
 		    dst, e);
 		client_rows_flush_if_many(c);
 	}
+	if (rc)
+		request_free_pulls_to(c, dst);
 	drop_row_list(c, list);
 	free(part);
 	free(next);

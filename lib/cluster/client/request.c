@@ -241,6 +241,19 @@ void request_free_class(struct client *c, enum request_class class)
 	}
 }
 
+void request_free_pulls_to(struct client *c, const float *dst)
+{
+	if (!dst)
+		return;
+	stop_placing_answers(c);
+	for (struct request *r = request_next(c, NULL), *next; r; r = next) {
+		next = request_next(c, r);
+		if ((r->ops == &client_pull_ops || r->ops == &client_row_pull_ops) &&
+		    r->pull.dst == dst)
+			request_free(r);
+	}
+}
+
 /* Take r off its link. */
 static void make_stray(struct request *r)
 {

@@ -202,6 +202,9 @@ void request_reroute_all(struct client *c);
 void request_reroute(struct request *r);
 /* Free all requests of this class. */
 void request_free_class(struct client *c, enum request_class class);
+/* A call that was to fill dst has failed: free the pulls that it has submitted, because the caller may
+ * free dst. dst NULL: there is nothing to do. */
+void request_free_pulls_to(struct client *c, const float *dst);
 /* The next request of the client after r, of any link, in no order that matters; r NULL: the first
  * one; NULL: no more. */
 struct request *request_next(const struct client *c, const struct request *r);

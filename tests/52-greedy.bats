@@ -74,6 +74,10 @@ greedy() {
 	greedy clocks
 }
 
+@test "a worker that announces each partition thousands of times" {
+	greedy announcements
+}
+
 @test "a worker that repeats a push of the open step" {
 	greedy repeats
 }

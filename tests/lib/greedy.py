@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "contrib", "python"))
 import psclient as ps  # noqa: E402
 
-SHARE, PROBE, CLOCK, SCAN = 5, 6, 14, 24
+SHARE, PROBE, CLOCK, CLOCKED, SCAN = 5, 6, 14, 15, 24
 MIB = 1 << 20
 # Round trips of an honest peer without progress of the greedy one, after which it has stalled.
 STALLED = 200
@@ -188,6 +188,18 @@ def case_clocks(found, workers):
     greedy = session(found, "worker-0", incarnation=workers[0][0], rank=0)
     body = batch(CLOCK, 20000, examples=1, step=0, **found.era())
     must(flood(found, greedy, repeat(greedy, 120, ps.BATCH, body)), "the server reads on though nobody reads that it has the clocks")
+
+
+def case_announcements(found, workers):
+    """Announce each partition thousands of times: such a CLOCK would occupy the I/O thread for seconds."""
+    greedy = session(found, "worker-0", incarnation=workers[0][0], rank=0)
+    tables = [(table["id"], sum(run[1] for run in table["runs"])) for table in found.tables.values()]
+    once = b"".join(struct.pack("<III", number, 0, count) for number, count in tables)
+    greedy.send(CLOCK, once * 2, examples=1, step=0, **found.era())
+    greedy.expect(CLOCKED)
+    greedy.send(CLOCK, once * (MIB // len(once)), examples=1, step=0, **found.era())
+    record = greedy.receive()
+    must(record.type == ps.NACK and b"announces" in record.payload, f"answered by {record.type} {record.payload}")
 
 
 # ---- what waits for others ------------------------------------------------------------

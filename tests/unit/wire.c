@@ -363,6 +363,9 @@ static void runs(void)
 	for (size_t n = 0; n <= b.len; n++)
 		wrong += payload_runs_valid(b.data, n) != (n % 12 == 0);
 	ok(wrong == 0, "and are whole at multiples of 12 bytes");
+	ok(payload_runs_parts(b.data, b.len) == (uint64_t)in[0].count + in[1].count + in[2].count &&
+	        payload_runs_parts(b.data, 12) == in[0].count && !payload_runs_parts(b.data, 0),
+	    "their partitions are counted");
 	entries("runs", &b, PAYLOAD_RUN_BYTES, get_run);
 	b.data[14] = 2;
 	ok(payload_get_run(b.data, b.len, 0, &r) && !payload_get_run(b.data, b.len, 1, &r) &&

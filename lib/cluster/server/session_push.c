@@ -569,6 +569,17 @@ static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *
 	return CONN_TAKEN;
 }
 
+/* How often a CLOCK may announce each partition, on average. A program that pushes some tables more than
+ * once in a step stays below. Without a bound one CLOCK could name all partitions tens of thousands of
+ * times, and would occupy the I/O thread, which takes the lock of each, for seconds. */
+#define ANNOUNCED_MOST 16u
+
+static bool announces_too_much(const struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	return payload_runs_parts(payload, r->len) >
+	    ANNOUNCED_MOST * shard_count_parts(session_shard(p));
+}
+
 enum conn_verdict session_clock(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	struct rank_clock c = { p->who.rank, r->examples, p->who.incarnation, r->step, true, false,
@@ -580,6 +591,11 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 		return CONN_TAKEN;
 	if (p->who.rank == RANK_NONE || !payload_runs_valid(payload, r->len)) {
 		session_refuse(p, r, ERR_PROTO, "a CLOCK has no rank or a malformed run");
+		return CONN_DROP;
+	}
+	if (announces_too_much(p, r, payload)) {
+		session_refuse(p, r, ERR_LIMIT,
+		    "a CLOCK announces each partition more than %u times", ANNOUNCED_MOST);
 		return CONN_DROP;
 	}
 	if (server_upstream(p->io_thread->server) && session_is_crowded(p))

@@ -93,6 +93,18 @@ const struct table *shard_table(struct shard *s, uint16_t table)
 	return t ? &t->shape : NULL;
 }
 
+uint64_t shard_count_parts(const struct shard *s)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < atomic_load(&s->ntables); i++) {
+		const struct shard_table *t = atomic_load(&s->table[i]);
+
+		n += t ? t->shape.nparts : 0;
+	}
+	return n;
+}
+
 /* ---- pull ---- */
 
 bool part_wants_previous(const struct shard *s, const struct part *p, uint64_t step)

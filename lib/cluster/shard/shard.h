@@ -373,6 +373,8 @@ struct scan {
 enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x);
 
 const struct table *shard_table(struct shard *s, uint16_t table); /* NULL: unknown here */
+/* The number of partitions of all tables, on whichever servers they are. Takes no lock. */
+uint64_t shard_count_parts(const struct shard *s);
 
 /* ---- assign.c: values from elsewhere ------------------------------------------------
  * A read replica takes no pushes. It copies parameters from another cluster by these calls. */

@@ -50,6 +50,16 @@ bool payload_runs_valid(const uint8_t *p, size_t len)
 	return n * PAYLOAD_RUN_BYTES == len;
 }
 
+uint64_t payload_runs_parts(const uint8_t *p, size_t len)
+{
+	struct payload_run run;
+	uint64_t parts = 0;
+
+	for (size_t i = 0; payload_get_run(p, len, i, &run); i++)
+		parts += run.count;
+	return parts;
+}
+
 void payload_put_receipt(struct buf *b, const struct payload_receipt *r)
 {
 	uint8_t *p = buf_reserve(b, PAYLOAD_RECEIPT_BYTES);

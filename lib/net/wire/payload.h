@@ -30,6 +30,8 @@ void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone);
 bool payload_get_run(const uint8_t *p, size_t len, size_t i, struct payload_run *out);
 /* Is the payload a whole number of valid runs? */
 bool payload_runs_valid(const uint8_t *p, size_t len);
+/* The number of partitions in all runs. A partition that is in two runs counts twice. */
+uint64_t payload_runs_parts(const uint8_t *p, size_t len);
 
 /* RECEIPT: a list of the results of pushes. */
 struct payload_receipt {

@@ -16,14 +16,37 @@ struct checkpoint_writer {
 	pthread_cond_t changed;
 	bool stop, woken; /* woken: the shard has changed since the thread looked */
 	enum order order;
+	enum order last; /* the order that came last */
+	bool repeated;   /* it has come again: its answer may be lost */
 	uint64_t id, step, mark, base;
 	char *dir;
+	/* Only the thread uses this: its answer to the last order, or NULL. */
+	json_t *answer;
 };
+
+static void drop_answer(struct checkpoint_writer *s)
+{
+	json_decref(s->answer);
+	s->answer = NULL;
+}
+
+static void send_answer(struct checkpoint_writer *s)
+{
+	if (s->answer)
+		agent_tell(s->server->agent, json_incref(s->answer));
+}
+
+/* Answers the order. Takes the reference, and keeps the message in case it is lost. */
+static void answer_order(struct checkpoint_writer *s, json_t *msg)
+{
+	drop_answer(s);
+	s->answer = msg;
+	send_answer(s);
+}
 
 static void report_snapshot_failed(struct checkpoint_writer *s, uint64_t id, const char *why)
 {
-	agent_tell(s->server->agent,
-	    MESSAGE(snap, .id = (int64_t)id, .state = "failed", .message = why));
+	answer_order(s, MESSAGE(snap, .id = (int64_t)id, .state = "failed", .message = why));
 }
 
 static void add_rank_clock(void *ctx, uint32_t rank, uint64_t clock, bool active)
@@ -52,7 +75,7 @@ static json_t *snapshot_taken_to_json(struct shard *sh)
 
 /* ---- the work, without the lock ---- */
 
-/* Add what can be added to the snapshot. True when it is complete or has failed. */
+/* Add what can be added to the snapshot. True when it is complete, or cannot be completed. */
 static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id)
 {
 	json_t *clocks, *taken;
@@ -62,7 +85,7 @@ static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint
 		clocks = json_object();
 		taken = snapshot_taken_to_json(sh);
 		shard_snap_clocks(sh, add_rank_clock, clocks);
-		agent_tell(s->server->agent,
+		answer_order(s,
 		    MESSAGE(snap, .id = (int64_t)id, .state = "taken", .clocks = clocks,
 		        .taken = taken));
 		json_decref(clocks);
@@ -72,25 +95,30 @@ static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint
 		report_snapshot_failed(s, id, "no memory for a copy of the partitions");
 		shard_snap_end(sh);
 		return true;
+	case SHARD_ELSEWHERE:
+		report_snapshot_failed(s, id, "the layout has changed");
+		return true;
 	default:
 		return false;
 	}
 }
 
-static void begin_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id,
+/* False: the snapshot cannot be taken. */
+static bool begin_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id,
     uint64_t step, uint64_t mark, uint64_t base)
 {
 	uint64_t at, clocks;
 
 	shard_snap_marks(sh, mark, base);
 	if (shard_snap_begin(sh, step, &at))
-		return;
+		return true;
 	/* The step has passed: report the first one that is still possible. With backup workers
 	 * the slowest clock may be behind the closed steps; with replicas, ahead of them. */
 	clocks = shard_step(sh);
-	agent_tell(s->server->agent,
+	answer_order(s,
 	    MESSAGE(snap, .id = (int64_t)id, .state = "late",
 	        .first_free = (int64_t)(at > clocks ? at : clocks)));
+	return false;
 }
 
 static void write_checkpoint_files(struct checkpoint_writer *s, struct shard *sh, uint64_t id,
@@ -113,7 +141,7 @@ static void write_checkpoint_files(struct checkpoint_writer *s, struct shard *sh
 	if (rc)
 		report_snapshot_failed(s, id, e.msg);
 	else
-		agent_tell(s->server->agent,
+		answer_order(s,
 		    MESSAGE(snap, .id = (int64_t)id, .state = "saved", .description = description));
 	json_decref(description);
 	shard_snap_release(parts, n);
@@ -131,24 +159,29 @@ static void *run_checkpoint_writer(void *ctx)
 		struct shard *sh = atomic_load(&s->server->shard);
 		enum order order = s->order;
 		uint64_t id = s->id, step = s->step, mark = s->mark, base = s->base;
+		bool repeated = s->repeated;
 		char *dir = s->dir;
 
-		if (!sh || (order == ORDER_NONE && !(waiting && s->woken))) {
+		if (!sh || (order == ORDER_NONE && !(waiting && s->woken) && !repeated)) {
 			mutex_wait(&s->changed, &s->lock);
 			continue;
 		}
 		s->order = ORDER_NONE;
-		s->woken = false;
+		s->woken = s->repeated = false;
 		s->dir = NULL;
 		mutex_unlock(&s->lock);
+		if (order != ORDER_NONE)
+			drop_answer(s);
+		else if (repeated)
+			send_answer(s);
 		if (order == ORDER_TAKE)
-			begin_snapshot(s, sh, id, step, mark, base);
+			waiting = begin_snapshot(s, sh, id, step, mark, base);
 		if (order == ORDER_WRITE)
 			write_checkpoint_files(s, sh, id, dir);
 		if (order == ORDER_END)
 			shard_snap_end(sh);
 		if (order == ORDER_TAKE || order == ORDER_NONE)
-			waiting = !collect_snapshot(s, sh, id);
+			waiting = waiting && !collect_snapshot(s, sh, id);
 		else
 			waiting = false;
 		free(dir);
@@ -171,16 +204,24 @@ void checkpoint_writer_wake(struct checkpoint_writer *s)
 	mutex_unlock(&s->lock);
 }
 
-/* Replaces the order that the thread has not begun. at: id, and what the order needs of the rest. */
+/* Replaces the order that the thread has not begun. at: id, and what the order needs of the rest. An
+ * order that comes again, in a new session, is not carried out twice. */
 static void give_order(struct server *server, enum order order, const struct message_snapshot *at,
     const char *dir)
 {
 	struct checkpoint_writer *s = store_of(server)->writer;
 
 	mutex_lock(&s->lock);
+	if (order == s->last && s->id == (uint64_t)at->id) {
+		s->repeated = true;
+		pthread_cond_signal(&s->changed);
+		mutex_unlock(&s->lock);
+		return;
+	}
 	free(s->dir);
 	s->dir = mem_strdup(dir);
-	s->order = order;
+	s->order = s->last = order;
+	s->repeated = false;
 	s->id = (uint64_t)at->id;
 	s->step = (uint64_t)at->step;
 	s->mark = at->mark;
@@ -243,5 +284,6 @@ void checkpoint_writer_free(struct checkpoint_writer *s)
 	mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->changed);
 	free(s->dir);
+	json_decref(s->answer);
 	free(s);
 }

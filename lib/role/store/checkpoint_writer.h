@@ -15,8 +15,12 @@
  *                                   or "failed"
  *   any      -- "snapshot_end" -->  idle: the snapshot is dropped
  *
- * A newer order replaces one that the thread has not begun. checkpoint_writer.lock guards the
- * order; it is not held while the thread works, and no other lock is taken under it. */
+ * A newer order replaces one that the thread has not begun. When the session with the coordinator
+ * breaks, an order or its answer may be lost with it. The coordinator then repeats the order in the
+ * next session; the thread does not carry it out twice, but repeats the answer.
+ *
+ * checkpoint_writer.lock guards the order; it is not held while the thread works, and no other lock
+ * is taken under it. */
 struct checkpoint_writer;
 
 /* Start the thread and set the store's `save`. */

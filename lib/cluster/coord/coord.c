@@ -75,7 +75,7 @@ void coord_free(struct coord *c)
 	free(c->votes.proposal.change);
 	free(c->votes.proposal.answered);
 	coord_settle_release(c);
-	coord_snap_end(c);
+	coord_snap_release(c);
 	coord_members_release(c);
 	coord_place_drop_weights(c);
 	layout_release(&c->layout);

@@ -43,6 +43,7 @@ static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t 
 			c->server[i].seen = now;
 			c->server[i].gone_at = 0;
 			coord_change_ask_again(c, i);
+			coord_snap_order_again(c, i);
 			return ANSWER(server_join, .index = i);
 		}
 	for (unsigned i = 0; i < c->nworkers; i++)

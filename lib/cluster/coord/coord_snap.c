@@ -25,11 +25,42 @@ static void send_order(struct coord *c, json_t *order)
 {
 	struct snap *s = &c->snap;
 
+	json_decref(s->order);
+	s->order = order;
 	s->answers = 0;
+	memset(s->answered, 0, sizeof s->answered);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (s->asked[i])
 			c->io.to_server(c->io.ctx, i, order);
-	json_decref(order);
+}
+
+/* The server has a new session: repeat the order, because messages of the old session are lost. */
+void coord_snap_order_again(struct coord *c, unsigned server)
+{
+	const struct snap *s = &c->snap;
+
+	if (s->order && s->asked[server] && !s->answered[server] &&
+	    coord_snap_state(c) != SNAP_BROKEN)
+		c->io.to_server(c->io.ctx, server, s->order);
+}
+
+/* Does the answer count? A server repeats its answer when the order was repeated. */
+static bool is_first_answer(struct snap *s, unsigned server)
+{
+	if (s->answered[server])
+		return false;
+	s->answered[server] = true;
+	s->answers++;
+	return true;
+}
+
+/* An answer to an order of an earlier coordinator may arrive at this one. Each coordinator has layout
+ * epochs of its own, so numbers that begin with the epoch differ from those of earlier ones. */
+static uint64_t next_snapshot_id(const struct coord *c)
+{
+	uint64_t least = (uint64_t)c->layout.epoch << 31;
+
+	return c->snap.id < least ? least : c->snap.id + 1;
 }
 
 void coord_snap_marks(struct coord *c, uint64_t mark, uint64_t base)
@@ -45,7 +76,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	if (!c->placed || c->phase < COORD_RUNNING || c->phase > COORD_DONE)
 		return false;
 	coord_snap_end(c);
-	s->id++;
+	s->id = next_snapshot_id(c);
 	s->step = s->first_free = step;
 	s->layout_epoch = c->layout.epoch;
 	s->settings = c->settings.newest;
@@ -77,6 +108,12 @@ void coord_snap_write(struct coord *c, const char *dir)
 	c->snap.state = SNAP_WRITING;
 	send_order(c,
 	    MESSAGE(save, .id = (int64_t)c->snap.id, .step = (int64_t)c->snap.step, .dir = dir));
+}
+
+void coord_snap_release(struct coord *c)
+{
+	coord_snap_end(c);
+	json_decref(c->snap.order);
 }
 
 void coord_snap_end(struct coord *c)
@@ -190,16 +227,18 @@ json_t *coord_on_snap(struct coord *c, const struct coord_request *r)
 	} else if (strcmp(state, "failed") == 0) {
 		snprintf(s->message, sizeof s->message, "server-%u: %.250s", server, m->message);
 		s->state = SNAP_FAILED;
-	} else if (strcmp(state, "taken") == 0 && s->state == SNAP_ASKED) {
+	} else if (strcmp(state, "taken") == 0 && s->state == SNAP_ASKED &&
+	    is_first_answer(s, server)) {
 		merge_least_clocks(s, m->clocks);
 		merge_taken(c, m->taken);
-		if (++s->answers == s->nasked) {
+		if (s->answers == s->nasked) {
 			s->state = SNAP_TAKEN;
 			note_recorded_leases(c);
 		}
-	} else if (strcmp(state, "saved") == 0 && s->state == SNAP_WRITING) {
+	} else if (strcmp(state, "saved") == 0 && s->state == SNAP_WRITING &&
+	    is_first_answer(s, server)) {
 		json_array_append(s->descriptions, (json_t *)(uintptr_t)m->description);
-		if (++s->answers == s->nasked)
+		if (s->answers == s->nasked)
 			s->state = SNAP_SAVED;
 	}
 	return NULL;

@@ -241,7 +241,8 @@ struct setting {
 	char what[600], who[64];
 };
 
-/* The present snapshot; coord.h draws its states. asked: the servers that take part. */
+/* The present snapshot; coord.h draws its states. asked: the servers that take part; answered: those
+ * that have carried out the last order, which the others get again in each new session. */
 struct snap {
 	enum coord_snap state;
 	uint64_t id, step, first_free;
@@ -250,7 +251,8 @@ struct snap {
 	int64_t settings;
 	uint32_t layout_epoch;
 	unsigned nasked, answers;
-	bool asked[COORD_SERVERS_MAX];
+	bool asked[COORD_SERVERS_MAX], answered[COORD_SERVERS_MAX];
+	json_t *order; /* the last one, or NULL */
 	json_t *clocks, *descriptions;
 	/* The data leases: at its begin, and once all servers have taken their partitions, with the
 	 * batches that are in these; or NULL */
@@ -512,6 +514,10 @@ void coord_change_ask_again(struct coord *c, unsigned server);
 /* Keep an open vote complete: a server has joined; a server that was asked is lost. */
 void coord_change_server_joined(struct coord *c, unsigned server);
 void coord_change_server_gone(struct coord *c);
+/* coord_snap.c: the orders of a checkpoint */
+/* Repeat the last order to a server that has a new session, unless it has carried it out. */
+void coord_snap_order_again(struct coord *c, unsigned server);
+void coord_snap_release(struct coord *c);
 /* coord_settle.c: the ranges of a rank whose process was lost or replaced */
 /* Ask the servers which pushes of the rank count, and then take its ranges back. Its new process takes
  * part from the step `from` on. All pushes of the steps before `complete` have been taken, unless a server is

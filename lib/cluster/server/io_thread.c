@@ -336,23 +336,24 @@ struct tell {
 	unsigned server;
 };
 
-/* Sends the text to the attached servers and relays of this thread that it is meant for. */
+/* Is a message to this server (IO_THREADS_ALL: to all servers and relays) meant for the session? */
+static bool is_receiver(const struct coord_self *self, unsigned server)
+{
+	if (server == IO_THREADS_ALL)
+		return self->kind == COORD_SERVER || self->kind == COORD_RELAY;
+	return self->kind == COORD_SERVER && self->index == server;
+}
+
+/* Sends the text to the servers and relays of this thread that it is meant for. */
 static void send_text_to_io_thread(void *ctx)
 {
 	struct tell *t = ctx;
-	struct record r = { .type = REC_CTL };
 	struct peer *p, *next;
 
 	for (p = t->io_thread->peers; p; p = next) {
 		next = p->next;
-		if (!p->control.attached ||
-		    (t->server == IO_THREADS_ALL ? p->control.self.kind != COORD_SERVER &&
-		                p->control.self.kind != COORD_RELAY
-		                                 : p->control.self.kind != COORD_SERVER ||
-		                p->control.self.index != t->server))
-			continue;
-		payload_send_text(p->conn, &r, t->text);
-		session_advance(p);
+		if (is_receiver(&p->control.self, t->server))
+			session_send_ctl(p, t->text);
 	}
 	free(t->text);
 	free(t);

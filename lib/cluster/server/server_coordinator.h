@@ -23,7 +23,8 @@ struct server_coordinator {
 	void (*stop)(struct coordinator *coordinator);
 	void (*free)(struct coordinator *coordinator);
 	/* Handle a message of the session `self`. Returns the answer (a new reference), or NULL with
-	 * or without an error; *due: what must be durable before the answer is sent. */
+	 * or without an error; *due: what must be durable before the answer is sent, and the revision
+	 * of the view then. */
 	json_t *(*handle)(struct coordinator *coordinator, struct coord_self *self,
 	    const struct message *m, struct coordinator_mark *due, struct err *e);
 	/* Is that state durable? Takes no lock. io_threads_wake is called when the answer may have
@@ -31,8 +32,7 @@ struct server_coordinator {
 	bool (*may_tell)(struct coordinator *coordinator, const struct coordinator_mark *due);
 	/* The session of this member has ended. */
 	void (*gone)(struct coordinator *coordinator, const struct coord_self *self);
-	/* The revision of the present view, and of the view that was sent last. */
-	uint64_t (*rev)(struct coordinator *coordinator);
+	/* The revision of the view that was sent last. */
 	uint64_t (*rev_sent)(struct coordinator *coordinator);
 	/* server_leave and server_checkpoint */
 	bool (*leave)(struct coordinator *coordinator, int sig);

@@ -79,7 +79,8 @@ static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answe
 	json_decref(answer);
 }
 
-static void attach_to_views(struct peer *p, bool joined);
+static void attach_to_views(struct peer *p, const struct due *d);
+static void send_view(struct peer *p);
 
 /* Answers of one session that may wait for the coordinator's state to be written. With so many, no
  * further CTL of it is handled. Our own programs have no more than a few. */
@@ -87,7 +88,8 @@ static void attach_to_views(struct peer *p, bool joined);
 /* The bytes of a message. The longest ones join, with the facts of a table of many columns. */
 #define MESSAGE_MAX (16u << 20)
 
-/* An answer to CTL that waits until the coordinator's state is durable up to `mark`. */
+/* An answer to CTL that waits until the coordinator's state is durable up to `mark`; or, with `text`, a
+ * message of the coordinator behind an answer. */
 struct due {
 	struct due *next;
 	struct coordinator_mark mark;
@@ -95,6 +97,7 @@ struct due {
 	json_t *answer;
 	bool attaches, joined;
 	struct err e;
+	char *text;
 };
 
 /* Puts an answer behind those that wait already. A later answer that is durable at once does not
@@ -117,8 +120,28 @@ static void send_ctl_answer(struct peer *p, const struct due *d)
 	struct record r = { .seq = d->seq };
 
 	if (d->attaches && !p->control.attached)
-		attach_to_views(p, d->joined);
+		attach_to_views(p, d);
 	send_ctl_reply(p, &r, d->answer, &d->e);
+}
+
+/* Sends a message of the coordinator behind the view that it refers to. Takes the text. */
+static void send_ctl_text(struct peer *p, char *text)
+{
+	struct record r = { .type = REC_CTL };
+
+	send_view(p);
+	payload_send_text(p->conn, &r, text);
+	free(text);
+}
+
+void session_send_ctl(struct peer *p, const char *text)
+{
+	if (p->control.attached) {
+		send_ctl_text(p, mem_strdup(text));
+		session_advance(p);
+	} else if (p->control.dues) {
+		queue_ctl_answer(p, &(struct due){ .text = mem_strdup(text) });
+	}
 }
 
 /* Send the queued answers whose state is durable by now. */
@@ -132,7 +155,10 @@ static void send_durable_answers(struct peer *p)
 		if (!p->control.dues)
 			p->control.dues_last = &p->control.dues;
 		p->control.ndues--;
-		send_ctl_answer(p, d);
+		if (d->text)
+			send_ctl_text(p, d->text);
+		else
+			send_ctl_answer(p, d);
 		free(d);
 	}
 }
@@ -145,17 +171,19 @@ static void drop_queued_answers(struct peer *p)
 	while ((d = p->control.dues)) {
 		p->control.dues = d->next;
 		json_decref(d->answer);
+		free(d->text);
 		free(d);
 	}
 }
 
-/* Send it views from now on. A member that has joined gets none from before it joined. */
-static void attach_to_views(struct peer *p, bool joined)
+/* Send it views from now on, that of the answer first. A member that has joined gets none from before
+ * it joined. But it must get that view: messages that the join has caused refer to it. */
+static void attach_to_views(struct peer *p, const struct due *d)
 {
 	const struct server *s = p->io_thread->server;
-	const struct server_coordinator *c = s->cfg.coordinator;
 
-	p->control.view_floor = joined ? c->rev(s->coordinator) : c->rev_sent(s->coordinator);
+	p->control.view_floor = d->joined ? d->mark.rev
+	                                  : s->cfg.coordinator->rev_sent(s->coordinator);
 	p->control.attached = true;
 }
 

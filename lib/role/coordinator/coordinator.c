@@ -229,8 +229,8 @@ json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *s
 		commit(coordinator, false);
 		return NULL;
 	}
-	before = (struct coordinator_mark){ coord_stamp(coordinator->coord),
-		coord_lease_changes(coordinator->coord) };
+	before = (struct coordinator_mark){ .stamp = coord_stamp(coordinator->coord),
+		.leases = coord_lease_changes(coordinator->coord) };
 	answer = m->kind == MESSAGE_worker_join &&
 	        initial_settings(coordinator, self, &m->worker_join, e)
 	    ? NULL
@@ -241,8 +241,9 @@ json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *s
 		coordinator_wake_parked(coordinator);
 	coordinator->change_is_awaited = false;
 	if (announces_state(coordinator, m->kind, &before))
-		*due = (struct coordinator_mark){ coord_stamp(coordinator->coord),
-			coord_lease_changes(coordinator->coord) };
+		*due = (struct coordinator_mark){ .stamp = coord_stamp(coordinator->coord),
+			.leases = coord_lease_changes(coordinator->coord) };
+	due->rev = coord_rev(coordinator->coord);
 	/* Heartbeats come by the thousand each second, so they wake no thread in coordinator_wait.
 	 * Changes that a heartbeat caused are seen at the next tick. */
 	commit(coordinator, m->kind != MESSAGE_beat);
@@ -737,7 +738,6 @@ const struct server_coordinator coordinator_role = {
 	.handle = coordinator_handle,
 	.may_tell = coordinator_may_tell,
 	.gone = coordinator_gone,
-	.rev = coordinator_rev,
 	.rev_sent = coordinator_rev_sent,
 	.leave = coordinator_leave,
 	.checkpoint = coordinator_checkpoint,

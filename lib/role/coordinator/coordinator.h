@@ -148,9 +148,7 @@ extern const struct server_coordinator coordinator_role;
 /* As server_coordinator.handle; the HTTP routes use it, too. */
 json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *self,
     const struct message *m, struct coordinator_mark *due, struct err *e);
-/* Returns the revision of the present view. Takes the coordinator's lock. */
-uint64_t coordinator_rev(struct coordinator *coordinator);
-/* Returns the revision of the view that was sent last; at most coordinator_rev. */
+/* Returns the revision of the view that was sent last. Takes the coordinator's lock. */
 uint64_t coordinator_rev_sent(struct coordinator *coordinator);
 
 /* The address of the control plane; "" when the coordinator ends. Takes the lock. */

@@ -193,16 +193,6 @@ void coordinator_show_first_view(struct coordinator *coordinator)
 	show_view(coordinator, make_view(coordinator));
 }
 
-uint64_t coordinator_rev(struct coordinator *coordinator)
-{
-	uint64_t rev;
-
-	coordinator_lock(coordinator);
-	rev = coord_rev(coordinator->coord);
-	coordinator_unlock(coordinator);
-	return rev;
-}
-
 uint64_t coordinator_rev_sent(struct coordinator *coordinator)
 {
 	uint64_t rev;

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: ISC */
+/* The first messages of a session with a coordinator: the answer to the join, then the view, then the
+ * coordinator's messages, whatever has to wait. The coordinator is not a real one. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "msg/answer.h"
+#include "server/server.h"
+#include "server/server_coordinator.h"
+#include "session/agent.h"
+#include "tap.h"
+
+/* One for all tests. */
+static struct {
+	struct server *server;
+	_Atomic bool durable, joined;
+	uint64_t rev;       /* of the view that a join makes */
+	_Atomic bool grows; /* another thread changes the state right behind the join */
+} coordinator;
+
+static enum err_code find_earlier(struct server *s, struct err *e)
+{
+	(void)s, (void)e;
+	return ERR_OK;
+}
+
+static enum err_code start(struct server *s, struct err *e)
+{
+	(void)e;
+	s->coordinator = (struct coordinator *)&coordinator;
+	return ERR_OK;
+}
+
+static void end(struct coordinator *c)
+{
+	(void)c;
+}
+
+static void show_view(uint64_t rev)
+{
+	struct view_text *v = view_text_make(json_pack("{s:s, s:I, s:{s:i}}", "op", "view", "rev",
+	                                         (json_int_t)rev, "layout", "epoch", 1),
+	    NULL);
+
+	io_threads_show_view(coordinator.server, v);
+	view_text_unref(v);
+}
+
+/* As the real one: the server's message is posted while the join is handled. */
+static json_t *handle(struct coordinator *c, struct coord_self *self, const struct message *m,
+    struct coordinator_mark *due, struct err *e)
+{
+	(void)c, (void)e;
+	*due = (struct coordinator_mark){ .rev = coordinator.rev };
+	if (m->kind != MESSAGE_server_join)
+		return NULL;
+	self->kind = COORD_SERVER;
+	self->index = 0;
+	due->stamp = 1;
+	show_view(coordinator.rev);
+	io_threads_send_ctl(coordinator.server, "{\"op\":\"sure\",\"server\":5}", 0);
+	coordinator.rev += atomic_load(&coordinator.grows);
+	atomic_store(&coordinator.joined, true);
+	return ANSWER(server_join, .index = 0);
+}
+
+static bool may_tell(struct coordinator *c, const struct coordinator_mark *due)
+{
+	(void)c;
+	return !due->stamp || atomic_load(&coordinator.durable);
+}
+
+static void gone(struct coordinator *c, const struct coord_self *self)
+{
+	(void)c, (void)self;
+}
+
+static uint64_t rev_sent(struct coordinator *c)
+{
+	(void)c;
+	return coordinator.rev;
+}
+
+static const struct server_coordinator role = { .find_earlier = find_earlier,
+	.start = start,
+	.stop = end,
+	.free = end,
+	.handle = handle,
+	.may_tell = may_tell,
+	.gone = gone,
+	.rev_sent = rev_sent };
+
+/* ---- the server that joins ---- */
+
+struct joiner {
+	struct agent *agent;
+	struct mutex lock;
+	char heard[100]; /* the messages, in their order */
+	bool complete;
+};
+
+static void hear(struct joiner *m, const char *what)
+{
+	size_t n = strlen(m->heard);
+
+	mutex_lock(&m->lock);
+	snprintf(m->heard + n, sizeof m->heard - n, "%s%s", n ? " " : "", what);
+	m->complete |= strcmp(what, "sure") == 0;
+	mutex_unlock(&m->lock);
+}
+
+static void on_joined(void *ctx, const json_t *answer)
+{
+	(void)answer;
+	hear(ctx, "answer");
+}
+
+static void on_view(void *ctx, const struct view *view)
+{
+	char text[40];
+
+	snprintf(text, sizeof text, "view-%lld", (long long)view->rev);
+	hear(ctx, text);
+}
+
+static void on_notice(void *ctx, const json_t *msg)
+{
+	hear(ctx, json_str(msg, "op", "?"));
+}
+
+static bool await(struct joiner *m)
+{
+	int64_t until = clock_now() + 10 * NSEC_PER_SEC;
+	bool complete = false;
+
+	while (!complete && clock_now() < until) {
+		usleep(1000);
+		mutex_lock(&m->lock);
+		complete = m->complete;
+		mutex_unlock(&m->lock);
+	}
+	return complete;
+}
+
+/* On an I/O thread, behind all that was posted while the join was handled. */
+static void make_durable(void *ctx)
+{
+	(void)ctx;
+	atomic_store(&coordinator.durable, true);
+	io_threads_wake(coordinator.server);
+}
+
+/* A server joins while the state is durable, or is not yet. */
+static void join(const struct identity *id, const struct key_pair *key, const char *address,
+    bool durable, struct joiner *m)
+{
+	struct identity own = { 0 };
+	struct agent_config cfg = { .addr = { address },
+		.id = &own.conn,
+		.info = { .incarnation = 3, .rank = RANK_NONE, .role = ROLE_SERVER },
+		.heartbeat = 50 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC,
+		.ctx = m,
+		.joined = on_joined,
+		.view = on_view,
+		.notice = on_notice };
+	struct log log;
+
+	log_init(&log, "server", 6, LOG_LEVEL_ERROR);
+	memset(m, 0, sizeof *m);
+	mutex_init(&m->lock, LOCK_CLUSTER_VIEW);
+	handshake_identity_init(&own.conn.hs, key, id->conn.hs.psk);
+	memcpy(cfg.server_key, id->conn.hs.key.pk, sizeof cfg.server_key);
+	cfg.log = &log;
+	cfg.join = MESSAGE(server_join, .index = 0);
+	atomic_store(&coordinator.durable, durable);
+	atomic_store(&coordinator.joined, false);
+	if (agent_start(&cfg, &m->agent, NULL))
+		abort();
+	json_decref(cfg.join);
+	while (!atomic_load(&coordinator.joined))
+		usleep(1000);
+	if (!durable)
+		loop_post(coordinator.server->io_thread[0].loop, make_durable, NULL);
+	await(m);
+	agent_stop(m->agent);
+	mutex_destroy(&m->lock);
+}
+
+int main(void)
+{
+	char dir[] = "/tmp/pskit-control.XXXXXX", path[80], text[48];
+	static const uint8_t psk[32] = { 9 };
+	struct key_pair key, member_key;
+	struct identity id = { 0 };
+	struct server_config cfg = { .coordinator = &role,
+		.index = -1,
+		.listen = "127.0.0.1:0",
+		.threads = 1 };
+	struct joiner m;
+	struct log log;
+	struct err e;
+	FILE *f;
+
+	if (!mkdtemp(dir))
+		abort();
+	snprintf(path, sizeof path, "%s/keys", dir);
+	mkdir(path, 0700);
+	snprintf(path, sizeof path, "%s/keys/authorized_keys", dir);
+	key_pair_generate(&key);
+	key_pair_generate(&member_key);
+	key_to_text(member_key.pk, text);
+	f = fopen(path, "w");
+	fprintf(f, "server x25519:%s server-0\n", text);
+	fclose(f);
+	chmod(path, 0600);
+	log_init(&log, "coordinator", 11, LOG_LEVEL_ERROR);
+	handshake_identity_init(&id.conn.hs, &key, psk);
+	id.run_dir = dir;
+	cfg.id = &id;
+	cfg.log = &log;
+	coordinator.rev = 5;
+	if (server_start(&cfg, &coordinator.server, &e)) {
+		fprintf(stderr, "%s\n", e.msg);
+		abort();
+	}
+	join(&id, &member_key, coordinator.server->address, true, &m);
+	ok(strcmp(m.heard, "answer view-5 sure") == 0, "a message follows the view: %s", m.heard);
+	join(&id, &member_key, coordinator.server->address, false, &m);
+	ok(strcmp(m.heard, "answer view-5 sure") == 0,
+	    "and waits with the answer until the state is durable: %s", m.heard);
+	atomic_store(&coordinator.grows, true);
+	join(&id, &member_key, coordinator.server->address, true, &m);
+	ok(strcmp(m.heard, "answer view-5 sure") == 0,
+	    "the view that it refers to is sent, even if there is a newer one: %s", m.heard);
+	server_stop(coordinator.server);
+	unlink(path);
+	snprintf(path, sizeof path, "%s/keys", dir);
+	rmdir(path);
+	rmdir(dir);
+	return tap_done();
+}

@@ -213,13 +213,13 @@ static void place_in_data(void)
 	scene_run(&s);
 	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
 	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[[0,1]],\"holds\":[]}");
-	ok(coord_snap_begin(s.c, 0), "a checkpoint is asked for when one range is done");
+	ok(coord_snap_begin(s.c, 0, s.now), "a checkpoint is asked for when one range is done");
 	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[[1,1]],\"holds\":[]}");
 	say(&s, &s.server[0],
 	    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"taken\",\"clocks\":{\"0\":2}}",
 	    (unsigned long long)coord_snap_id(s.c));
 	ok(coord_snap_state(s.c) == SNAP_TAKEN, "another is, and the picture is taken");
-	coord_snap_write(s.c, "dir");
+	coord_snap_write(s.c, "dir", s.now);
 	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[[2,1]],\"holds\":[]}");
 	say(&s, &s.server[0],
 	    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"saved\",\"description\":{}}",
@@ -480,7 +480,7 @@ static void early_stop(void)
 	scene_run(&s);
 	coord_best_begin(s.c);
 	evaluate(&s, 10, 0.5);
-	coord_snap_begin(s.c, 10);
+	coord_snap_begin(s.c, 10, s.now);
 	say(&s, &s.server[0],
 	    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"taken\",\"clocks\":{\"0\":10}}",
 	    (unsigned long long)coord_snap_id(s.c));

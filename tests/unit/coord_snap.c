@@ -49,7 +49,7 @@ static void an_order_is_lost(void)
 
 	begin(&s, 1);
 	coord_session_gone(s.c, &s.server[1], s.now);
-	ok(coord_snap_begin(s.c, 5), "a snapshot is ordered while a server has no session");
+	ok(coord_snap_begin(s.c, 5, s.now), "a snapshot is ordered while a server has no session");
 	come_again(&s, 1);
 	ok(has_order(&s, 1, "snapshot") && json_int(s.proposal[1], "step", 0) == 5,
 	    "it gets the order in its next session");
@@ -64,7 +64,7 @@ static void an_order_is_lost(void)
 	ok(coord_snap_state(s.c) == SNAP_TAKEN, "both servers have answered");
 	come_again(&s, 1);
 	ok(!s.proposal[1], "nothing is ordered then");
-	coord_snap_write(s.c, "dir");
+	coord_snap_write(s.c, "dir", s.now);
 	answer(&s, 0, "saved");
 	answer(&s, 0, "saved");
 	ok(coord_snap_state(s.c) == SNAP_WRITING, "also files of one server count once");
@@ -85,7 +85,7 @@ static void a_server_is_replaced(void)
 	struct scene s;
 
 	begin(&s, 2);
-	coord_snap_begin(s.c, 5);
+	coord_snap_begin(s.c, 5, s.now);
 	s.server[1].kind = COORD_NOBODY;
 	s.server[1].incarnation = 77;
 	json_decref(s.proposal[1]);
@@ -103,10 +103,10 @@ static void an_answer_is_late(void)
 	uint64_t before;
 
 	begin(&s, 1);
-	coord_snap_begin(s.c, 5);
+	coord_snap_begin(s.c, 5, s.now);
 	before = coord_snap_id(s.c);
 	ok(scene_again(&s), "a coordinator recovers");
-	coord_snap_begin(s.c, 7);
+	coord_snap_begin(s.c, 7, s.now);
 	ok(coord_snap_id(s.c) > before, "its snapshots have other numbers than those before: %llu",
 	    (unsigned long long)coord_snap_id(s.c));
 	come_again(&s, 0);
@@ -122,8 +122,88 @@ static void an_answer_is_late(void)
 	scene_close(&s);
 }
 
+/* The reasons why the job waits, as "ID>FOR STEP BECAUSE;", and the seconds of the last one. */
+static const char *waits(const struct scene *s, double *seconds)
+{
+	static char out[600];
+	json_t *list = coord_why(s->c, s->now);
+	const json_t *o;
+	size_t i, n = 0;
+
+	out[0] = 0;
+	json_array_foreach(list, i, o) {
+		n += (size_t)snprintf(out + n, sizeof out - n, "%s>%s %lld %s;",
+		    json_str(o, "id", ""), json_str(o, "for", ""),
+		    (long long)json_int(o, "step", -1), json_str(o, "because", ""));
+		*seconds = json_num(o, "since_seconds", 0);
+	}
+	json_decref(list);
+	return out;
+}
+
+static void a_server_does_not_answer(void)
+{
+	struct scene s;
+	double seconds = 0;
+
+	begin(&s, 1);
+	coord_snap_begin(s.c, 5, s.now);
+	answer(&s, 0, "taken");
+	ok(!*waits(&s, &seconds), "a checkpoint that has just begun waits for nobody: %s",
+	    waits(&s, &seconds));
+	live(&s, 2, 3);
+	ok(strcmp(waits(&s, &seconds),
+	       "the checkpoint>server-1 5 it has not taken its snapshot;") == 0 &&
+	        seconds == 2,
+	    "then for the server that has not answered: %s", waits(&s, &seconds));
+	for (int i = 0; i < 6; i++) {
+		say(&s, &s.server[0], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[1], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(strcmp(waits(&s, &seconds),
+	       "the checkpoint>server-1 5 h1, pid 101, has been silent for 1.4 s;") == 0,
+	    "and is silent: %s", waits(&s, &seconds));
+	say(&s, &s.server[1], "{\"op\":\"beat\"}");
+	answer(&s, 1, "taken");
+	coord_snap_write(s.c, "dir", s.now);
+	answer(&s, 1, "saved");
+	live(&s, 4, 3);
+	ok(!*waits(&s, &seconds), "files take time: %s", waits(&s, &seconds));
+	live(&s, 2, 3);
+	ok(strcmp(waits(&s, &seconds), "the checkpoint>server-0 5 it has not written its files;") ==
+	        0,
+	    "but not for ever: %s", waits(&s, &seconds));
+	answer(&s, 0, "saved");
+	ok(!*waits(&s, &seconds), "nobody is waited for in the end: %s", waits(&s, &seconds));
+	scene_close(&s);
+}
+
+/* In bsp a snapshot is ordered ahead of its step. */
+static void a_step_is_to_come(void)
+{
+	struct scene s;
+	double seconds = 0;
+
+	scene_open(&s, 1, 1);
+	s.cfg.replicas = 1;
+	scene_run(&s);
+	coord_snap_begin(s.c, 100, s.now);
+	say(&s, &s.worker[0], "{\"op\":\"beat\",\"stats\":{\"step\":99,\"doing\":\"compute\"}}");
+	live(&s, 1, 0);
+	ok(!*waits(&s, &seconds), "no server is late before the workers are there: %s",
+	    waits(&s, &seconds));
+	say(&s, &s.worker[0], "{\"op\":\"beat\",\"stats\":{\"step\":100,\"doing\":\"compute\"}}");
+	ok(strncmp(waits(&s, &seconds), "the checkpoint>server-0 100 ", 28) == 0,
+	    "it is when they are: %s", waits(&s, &seconds));
+	scene_close(&s);
+}
+
 int main(void)
 {
+	a_server_does_not_answer();
+	a_step_is_to_come();
 	an_order_is_lost();
 	a_server_is_replaced();
 	an_answer_is_late();

@@ -335,12 +335,12 @@ enum coord_snap {
 	SNAP_BROKEN,
 	SNAP_FAILED
 };
-bool coord_snap_begin(struct coord *c, uint64_t step);
+bool coord_snap_begin(struct coord *c, uint64_t step, int64_t now);
 /* Marks of the next snapshot: `mark` is a number that no other snapshot has; `base` is the mark of
  * the one that a delta checkpoint builds on, if the servers still have it; 0: none. */
 void coord_snap_marks(struct coord *c, uint64_t mark, uint64_t base);
 enum coord_snap coord_snap_state(const struct coord *c);
-void coord_snap_write(struct coord *c, const char *dir);
+void coord_snap_write(struct coord *c, const char *dir, int64_t now);
 void coord_snap_end(struct coord *c);
 uint64_t coord_snap_id(const struct coord *c);
 uint64_t coord_snap_step(const struct coord *c);

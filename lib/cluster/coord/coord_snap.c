@@ -21,10 +21,11 @@ static bool server_is_a_tail(const struct layout *l, unsigned server)
 }
 
 /* Send an order to all servers that take part in the snapshot. Takes the reference. */
-static void send_order(struct coord *c, json_t *order)
+static void send_order(struct coord *c, json_t *order, int64_t now)
 {
 	struct snap *s = &c->snap;
 
+	s->ordered_at = now;
 	json_decref(s->order);
 	s->order = order;
 	s->answers = 0;
@@ -69,7 +70,7 @@ void coord_snap_marks(struct coord *c, uint64_t mark, uint64_t base)
 	c->snap.base = base;
 }
 
-bool coord_snap_begin(struct coord *c, uint64_t step)
+bool coord_snap_begin(struct coord *c, uint64_t step, int64_t now)
 {
 	struct snap *s = &c->snap;
 
@@ -99,15 +100,17 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	}
 	send_order(c,
 	    MESSAGE(snapshot, .id = (int64_t)c->snap.id, .step = (int64_t)c->snap.step,
-	        .mark = c->snap.mark, .base = c->snap.base));
+	        .mark = c->snap.mark, .base = c->snap.base),
+	    now);
 	return s->nasked > 0;
 }
 
-void coord_snap_write(struct coord *c, const char *dir)
+void coord_snap_write(struct coord *c, const char *dir, int64_t now)
 {
 	c->snap.state = SNAP_WRITING;
 	send_order(c,
-	    MESSAGE(save, .id = (int64_t)c->snap.id, .step = (int64_t)c->snap.step, .dir = dir));
+	    MESSAGE(save, .id = (int64_t)c->snap.id, .step = (int64_t)c->snap.step, .dir = dir),
+	    now);
 }
 
 void coord_snap_release(struct coord *c)
@@ -121,7 +124,7 @@ void coord_snap_end(struct coord *c)
 	struct snap *s = &c->snap;
 
 	if (s->state != SNAP_NONE)
-		send_order(c, MESSAGE(snapshot_end, .id = (int64_t)c->snap.id));
+		send_order(c, MESSAGE(snapshot_end, .id = (int64_t)c->snap.id), s->ordered_at);
 	s->state = SNAP_NONE;
 	json_decref(s->clocks);
 	json_decref(s->descriptions);

@@ -252,7 +252,8 @@ struct snap {
 	uint32_t layout_epoch;
 	unsigned nasked, answers;
 	bool asked[COORD_SERVERS_MAX], answered[COORD_SERVERS_MAX];
-	json_t *order; /* the last one, or NULL */
+	json_t *order;      /* the last one, or NULL */
+	int64_t ordered_at; /* when it was given */
 	json_t *clocks, *descriptions;
 	/* The data leases: at its begin, and once all servers have taken their partitions, with the
 	 * batches that are in these; or NULL */

@@ -13,6 +13,8 @@
 
 /* Shorter waits, in seconds, belong to any step. */
 #define WORTH_A_WORD 0.2
+/* Servers may take so long to write the files of a checkpoint, in seconds. */
+#define WRITING_TAKES 5.0
 
 void coord_why_add(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...)
 {
@@ -470,6 +472,42 @@ static void explain_finishing(struct why *y)
 			    i);
 }
 
+/* Explain a checkpoint by the servers that have not carried out its last order. A snapshot of a step to come
+ * waits for the workers and not for a server. */
+static void explain_checkpoint(struct why *y)
+{
+	const struct coord *c = y->c;
+	const struct snap *s = &c->snap;
+	enum coord_snap state = coord_snap_state(c);
+	struct reason r = { .who = "the checkpoint",
+		.step = c->cfg.has_job ? (int64_t)s->step : -1,
+		.seconds = coord_why_since(y, s->ordered_at) };
+	char id[24];
+
+	if ((state != SNAP_ASKED && state != SNAP_WRITING) ||
+	    r.seconds < (state == SNAP_ASKED ? WORTH_A_WORD : WRITING_TAKES) ||
+	    (state == SNAP_ASKED && coord_is_lockstep(c) && coord_newest_step(c) < s->step))
+		return;
+	r.whom = id;
+	for (unsigned i = 0; i < c->nservers; i++) {
+		if (!s->asked[i] || s->answered[i])
+			continue;
+		snprintf(id, sizeof id, "server-%u", i);
+		if (c->server[i].live && !c->server[i].own &&
+		    is_member_silent(y, c->server[i].seen))
+			coord_why_add(y, &r, "check whether it is stopped or disconnected",
+			    "%s, pid %lld, has been silent for %.1f s", c->server[i].host,
+			    (long long)c->server[i].pid, coord_why_since(y, c->server[i].seen));
+		else if (state == SNAP_ASKED)
+			coord_why_add(y, &r, "ps-ctl logs shows its messages",
+			    "it has not taken its snapshot");
+		else
+			coord_why_add(y, &r,
+			    "a slow disk or link delays its files: ps-ctl doctor checks both",
+			    "it has not written its files");
+	}
+}
+
 json_t *coord_why(const struct coord *c, int64_t now)
 {
 	struct why y = { .c = c, .now = now, .list = json_array() };
@@ -480,5 +518,6 @@ json_t *coord_why(const struct coord *c, int64_t now)
 		explain_running(&y);
 	else if (c->phase == COORD_FINISHING)
 		explain_finishing(&y);
+	explain_checkpoint(&y);
 	return y.list;
 }

@@ -190,7 +190,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	if (step >= coord_best_awaited(coordinator->coord))
 		coord_best_taken(coordinator->coord);
 	if (coord_snap_state(coordinator->coord) == SNAP_TAKEN)
-		coord_snap_write(coordinator->coord, k->tmp);
+		coord_snap_write(coordinator->coord, k->tmp, clock_now());
 	written = wait_while_state(k, SNAP_WRITING, BY_REQUEST) &&
 	    coord_snap_state(coordinator->coord) == SNAP_SAVED;
 	k->tmp = NULL;
@@ -270,7 +270,8 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 
 	randombytes_buf(&mark, sizeof mark);
 	coord_snap_marks(coordinator->coord, mark, is_delta(k) ? k->base_mark : 0);
-	for (unsigned i = 0; i < TRIES && coord_snap_begin(coordinator->coord, step); i++) {
+	for (unsigned i = 0; i < TRIES && coord_snap_begin(coordinator->coord, step, clock_now());
+	     i++) {
 		enum coord_snap state;
 
 		rc = err_set(e, ERR_STOPPED, "it was given up");

@@ -108,6 +108,30 @@ sparse() {
 	done
 }
 
+waits_for() {
+	ps-stat why -C "$RUN" | grep -q "the checkpoint waits for $1"
+}
+
+@test "a checkpoint is requested while a server has no session: it gets the order in the next one" {
+	# With rare heartbeats there is time before the server is taken for lost.
+	sparse '"sync": "asp", "heartbeat": "1s",'
+	begin sparse.json --max-restarts 9
+	wait_for 20 step_is_past 50
+	asleep=("$(pid_of server-1)")
+	kill -STOP "${asleep[@]}"
+	kill_coordinator
+	background ps-ctl checkpoint -C "$RUN"
+	wait_for 10 waits_for server-1
+	kill -CONT "${asleep[@]}"
+	finish
+	cat out err
+	[ "$status" = 0 ]
+	grep -q 'checkpoint of step' "$RUN/coordinator.log"
+	! grep -q 'server-1 .* is lost' "$RUN/coordinator.log"
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+}
+
 @test "its state lost or torn: it refuses, unless it is told to begin anew" {
 	sparse
 	begin sparse.json

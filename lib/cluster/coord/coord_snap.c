@@ -55,8 +55,8 @@ static bool is_first_answer(struct snap *s, unsigned server)
 	return true;
 }
 
-/* An answer to an order of an earlier coordinator may arrive at this one. Each coordinator has layout
- * epochs of its own, so numbers that begin with the epoch differ from those of earlier ones. */
+/* An answer to an order of an earlier coordinator may arrive at this one. A coordinator begins with
+ * a greater layout epoch than the one before it, so numbers that begin with the epoch differ. */
 static uint64_t next_snapshot_id(const struct coord *c)
 {
 	uint64_t least = (uint64_t)c->layout.epoch << 31;

@@ -472,8 +472,8 @@ static void explain_finishing(struct why *y)
 			    i);
 }
 
-/* Explain a checkpoint by the servers that have not carried out its last order. A snapshot of a step to come
- * waits for the workers and not for a server. */
+/* Explain a checkpoint by the servers that have not carried out its last order. A snapshot of a step
+ * that is to come waits for the workers and not for a server. */
 static void explain_checkpoint(struct why *y)
 {
 	const struct coord *c = y->c;

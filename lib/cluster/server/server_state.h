@@ -179,7 +179,7 @@ struct peer_data {
 struct peer_control {
 	/* Answers to CTL that wait for coordinator_may_tell, and messages behind the first of them */
 	struct due *dues, **dues_last;
-	struct buf text;               /* the pieces of a message that have arrived */
+	struct buf text; /* the pieces of a message that have arrived */
 	unsigned ndues;
 	bool attached; /* it is sent the coordinator's views */
 	/* Revision of the last view sent, and of the first to be sent. */
@@ -380,9 +380,9 @@ int64_t io_threads_handled_until(const struct server *s);
 void io_threads_nudge(struct server *s);
 /* Send text as CTL to one server, or with IO_THREADS_ALL to every server and relay. Any thread. */
 #define IO_THREADS_ALL UINT_MAX
-/* Copies the text for each I/O thread and posts it. A session whose join is not answered yet gets the
- * text behind the answer; sessions that join later do not get it. server: the number of a server in
- * the layout. */
+/* Copies the text for each I/O thread and posts it. A session whose join is not answered yet gets
+ * the text behind the answer; sessions that join later do not get it. server: the number of a server
+ * in the layout. */
 void io_threads_send_ctl(struct server *s, const char *text, unsigned server);
 
 /* ---- server.c ---- */
@@ -422,8 +422,8 @@ void session_retire(struct peer *p);
 /* Answer and write what can be answered and written, and choose the events to wait for. May close
  * the session and free p. */
 void session_advance(struct peer *p);
-/* Send a message of the coordinator, copied, to a session that has joined, behind its answer. A session
- * that has not joined does not get it. May free p. */
+/* Send a message of the coordinator, copied, to a session that has joined, behind the answer to its
+ * join. A session that has not joined does not get it. May free p. */
 void session_send_ctl(struct peer *p, const char *text);
 /* Try the held record again, then session_advance. May free p. */
 void session_retry(struct peer *p);

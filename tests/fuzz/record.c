@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-#include <sodium.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "core/endian.h"
 #include "tests/fuzz/coordinator.h"
 #include "tests/fuzz/mutate.h"
-#include "wire/conn.h"
+#include "tests/fuzz/peer.h"
 
 /* Any bytes are records or an error.  The first byte of an input says how the
  * rest is fed:
@@ -28,9 +24,7 @@ enum how {
 };
 
 struct world {
-	struct conn *server;
-	int fd;                 /* the peer's end */
-	struct session session; /* and keys */
+	struct peer peer;
 	/* what is to come out: the last record, not yet delivered */
 	const uint8_t *head, *payload;
 	uint8_t *place;
@@ -38,12 +32,6 @@ struct world {
 	unsigned admitted;
 	struct coordinator *coordinator; /* hears what CTL says */
 };
-
-static void check(bool good)
-{
-	if (!good)
-		abort();
-}
 
 /* ---- the decoder ---- */
 
@@ -124,97 +112,16 @@ static const struct conn_handler handler = { .admit = admit,
 	.place = place,
 	.record = record };
 
-/* ---- both ends ---- */
-
-static struct conn_identity identity;
-static struct key_pair peer_key;
-
-static void keys(void)
-{
-	uint8_t secret[KEY_BYTES], psk[KEY_BYTES];
-	struct key_pair k;
-
-	check(key_init(NULL) == ERR_OK);
-	memset(secret, 1, sizeof secret);
-	key_pair_from_secret(&k, secret);
-	memset(psk, 3, sizeof psk);
-	handshake_identity_init(&identity.hs, &k, psk);
-	memset(secret, 2, sizeof secret);
-	key_pair_from_secret(&peer_key, secret);
-}
-
 static void begin(struct world *w, enum suite suite)
 {
-	int fd[2];
-
-	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) == 0);
-	w->fd = fd[1];
-	w->server = conn_accept(fd[0], &identity, suite, 0, &handler, w);
-	check(conn_write(w->server, NULL) == ERR_OK);
+	peer_begin(&w->peer, suite, &handler, w);
 }
 
 static void end(struct world *w)
 {
-	conn_free(w->server);
-	close(w->fd);
+	peer_end(&w->peer);
 	free(w->place);
 	coordinator_end(w->coordinator);
-}
-
-/* All that the server can do with what it has got. */
-static enum err_code turn(struct world *w)
-{
-	struct err e = { 0 };
-	enum err_code rc = conn_read(w->server, &e);
-
-	while (!rc && conn_is_held(w->server))
-		rc = conn_retry(w->server, &e);
-	check(rc == e.code && (!rc || e.msg[0]));
-	if (rc)
-		return rc;
-	return conn_write(w->server, NULL);
-}
-
-/* Written in pieces of what a socket surely takes; not all when the server has
- * ended it. */
-static enum err_code feed(struct world *w, const uint8_t *p, size_t n)
-{
-	enum err_code rc = ERR_OK;
-
-	while (n && !rc) {
-		size_t k = n < 16384 ? n : 16384;
-
-		check(write(w->fd, p, k) == (ssize_t)k);
-		p += k;
-		n -= k;
-		if (n)
-			rc = turn(w);
-	}
-	return rc;
-}
-
-static void expect(struct world *w, uint8_t *p, size_t n)
-{
-	check(recv(w->fd, p, n, 0) == (ssize_t)n);
-}
-
-static void shake_hands(struct world *w, enum suite suite)
-{
-	uint8_t hello[HS_HELLO_BYTES], msg1[HS_MSG1_BYTES], msg2[HS_MSG2_BYTES], suites;
-	static const struct hs_client_info info = { .incarnation = 4, .rank = 5, .role = 1 };
-	struct hs_server_info server;
-	struct hs_client hc;
-	uint64_t hint;
-
-	expect(w, hello, sizeof hello);
-	check(handshake_client_read_hello(&hc, hello, &suites, &hint, NULL) == ERR_OK);
-	check(handshake_client_write1(&hc, &peer_key, identity.hs.key.pk, identity.hs.psk, suite,
-	          &info, msg1, NULL) == ERR_OK);
-	check(feed(w, msg1, sizeof msg1) == ERR_OK && turn(w) == ERR_OK && w->admitted == 1 &&
-	    !conn_is_live(w->server));
-	expect(w, msg2, sizeof msg2);
-	check(handshake_client_read2(&hc, msg2, &server, &w->session, NULL) == ERR_OK);
-	handshake_client_wipe(&hc);
 }
 
 /* ---- strangers ---- */
@@ -225,14 +132,15 @@ static void stranger(const uint8_t *data, size_t n)
 	enum err_code rc;
 
 	begin(&w, SUITE_POLY1305);
-	rc = feed(&w, data, n);
+	rc = peer_feed(&w.peer, data, n);
 	if (!rc)
-		rc = turn(&w);
+		rc = peer_turn(&w.peer);
 	/* The challenge is fresh: no bytes thought of before can be right. */
-	check(!w.live && !w.admitted && !conn_is_live(w.server) && conn_queued(w.server) == 0);
+	check(!w.live && !w.admitted && !conn_is_live(w.peer.server) &&
+	    conn_queued(w.peer.server) == 0);
 	check(n < HS_MSG1_BYTES ? rc == ERR_OK : rc == ERR_PROTO || rc == ERR_AUTH);
-	shutdown(w.fd, SHUT_WR);
-	check(rc || turn(&w) == ERR_CLOSED);
+	shutdown(w.peer.fd, SHUT_WR);
+	check(rc || peer_turn(&w.peer) == ERR_CLOSED);
 	end(&w);
 }
 
@@ -297,10 +205,11 @@ static bool one(struct world *w, struct input *in)
 	wire = malloc(n + 1);
 	check(wire != NULL);
 	memcpy(wire, clear, n);
-	check(session_seal_header(&w->session, head, head + RECORD_HEADER));
-	check(
-	    !n || session_seal_payload(&w->session, wire, n, w->session.sealed ? wire : NULL, tag));
-	session_next_tx(&w->session);
+	check(session_seal_header(&w->peer.session, head, head + RECORD_HEADER));
+	check(!n ||
+	    session_seal_payload(&w->peer.session, wire, n, w->peer.session.sealed ? wire : NULL,
+	        tag));
+	session_next_tx(&w->peer.session);
 	if (how & HOW_BAD_TAG)
 		(n ? tag : head + RECORD_HEADER)[7] ^= 1;
 	/* A goodbye and an offer of shared memory are the connection's own. */
@@ -310,20 +219,20 @@ static bool one(struct world *w, struct input *in)
 	w->payload = clear;
 	w->due = good;
 
-	rc = feed(w, head, how & HOW_CUT ? 33 : RECORD_HEAD);
+	rc = peer_feed(&w->peer, head, how & HOW_CUT ? 33 : RECORD_HEAD);
 	if (how & HOW_CUT) {
-		check(turn(w) == ERR_OK && w->due == good);
-		rc = feed(w, head + 33, RECORD_HEAD - 33);
+		check(peer_turn(&w->peer) == ERR_OK && w->due == good);
+		rc = peer_feed(&w->peer, head + 33, RECORD_HEAD - 33);
 		/* What an ended peer would still send must not matter. */
-		rc = rc ? rc : turn(w);
+		rc = rc ? rc : peer_turn(&w->peer);
 	}
 	if (!rc)
-		rc = feed(w, wire, there);
+		rc = peer_feed(&w->peer, wire, there);
 	if (!rc && n && whole)
-		rc = feed(w, tag, sizeof tag);
+		rc = peer_feed(&w->peer, tag, sizeof tag);
 	if (!rc)
-		rc = turn(w);
-	check(!w->due && w->live == conn_is_live(w->server));
+		rc = peer_turn(&w->peer);
+	check(!w->due && w->live == conn_is_live(w->peer.server));
 	if (!good && !rc)
 		check(!whole); /* nothing but a cut record leaves it waiting */
 	if (good)
@@ -334,7 +243,7 @@ static bool one(struct world *w, struct input *in)
 		check(rc == ERR_PROTO);
 	if (fine && !good && r.type == REC_BYE && !(how & HOW_BAD_TAG) &&
 	    !(r.flags & RECORD_TO_CLIENT))
-		check(rc == ERR_CLOSED && conn_said_bye(w->server));
+		check(rc == ERR_CLOSED && conn_said_bye(w->peer.server));
 	ended = rc || !whole;
 	free(wire);
 	free(clear);
@@ -348,14 +257,14 @@ static void records(const uint8_t *data, size_t n, enum suite suite)
 	bool going = true;
 
 	begin(&w, suite);
-	shake_hands(&w, suite);
-	check(conn_suite(w.server) == suite && conn_queued(w.server) == 0);
+	peer_shake_hands(&w.peer, suite);
+	check(w.admitted == 1);
+	check(conn_suite(w.peer.server) == suite && conn_queued(w.peer.server) == 0);
 	for (int i = 0; going && in.left && i < 64; i++)
 		going = one(&w, &in);
-	shutdown(w.fd, SHUT_WR);
+	shutdown(w.peer.fd, SHUT_WR);
 	if (going)
-		check(turn(&w) == ERR_CLOSED && !conn_said_bye(w.server));
-	session_wipe(&w.session);
+		check(peer_turn(&w.peer) == ERR_CLOSED && !conn_said_bye(w.peer.server));
 	end(&w);
 }
 
@@ -380,7 +289,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	static bool ready;
 
 	if (!ready)
-		keys();
+		peer_keys();
 	ready = true;
 	if (n == 0)
 		return 0;

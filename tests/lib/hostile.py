@@ -493,7 +493,7 @@ def make_lent_memory(seals=SEALS_OF_LENT, whole=True):
     fd = os.memfd_create("hostile", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, PART)
     if whole:
-        os.posix_fallocate(fd, 0, PART)
+        os.pwrite(fd, bytes(PART), 0)
     at = mmap.mmap(fd, PART)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
     return fd, at

@@ -115,13 +115,27 @@ static bool is_refused(int fd)
 	return refused;
 }
 
-/* Memory with these seals, of which only the first page has been allocated, or all. */
+/* Memory with these seals, of which only the first page has been written, or all. */
 static int make_memory(int seals, bool whole)
 {
+	static const uint8_t x[10 * 4096] = { 'x' };
 	int fd = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (ftruncate(fd, 10 * 4096) || (whole && posix_fallocate(fd, 0, 10 * 4096)) ||
-	    pwrite(fd, "x", 1, 0) != 1 || fcntl(fd, F_ADD_SEALS, seals))
+	if (ftruncate(fd, sizeof x) || pwrite(fd, x, whole ? sizeof x : 1, 0) < 1 ||
+	    fcntl(fd, F_ADD_SEALS, seals))
+		abort();
+	return fd;
+}
+
+/* Memory of which only the first page has been written, and that has as many blocks as if all had: the
+ * others lie behind its end. */
+static int make_hidden_holes(void)
+{
+	int fd = memfd_create("hidden", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (ftruncate(fd, 10 * 4096) || pwrite(fd, "x", 1, 0) != 1 ||
+	    fallocate(fd, FALLOC_FL_KEEP_SIZE, 10 * 4096, 9 * 4096) ||
+	    fcntl(fd, F_ADD_SEALS, SEALS))
 		abort();
 	return fd;
 }
@@ -140,6 +154,7 @@ static void strangers(void)
 			ok(is_refused(make_memory(SEALS & ~seal, true)),
 			    "memory without seal %d is refused", seal);
 	ok(is_refused(make_memory(SEALS, false)), "memory with holes is refused");
+	ok(is_refused(make_hidden_holes()), "even with blocks behind its end");
 	ok(is_refused(memfd_create("empty", MFD_CLOEXEC)) &&
 	        is_refused(open("/dev/null", O_RDWR | O_CLOEXEC)),
 	    "as are an empty memory and a descriptor of no memory");

@@ -3,16 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include "core/mem.h"
 #include "socket/sealed.h"
 
 #define LINE 64u
 #define WHAT "lent memory"
-/* Bytes of a block in struct stat: stat(3type). */
-#define STAT_BLOCK 512
 
 /* The bytes begin behind one cache line, as large arrays do (core/mem.h). At the beginning of a
  * page they would have the same addresses modulo 4096 as the buffers they are copied to, and a
@@ -27,13 +27,16 @@ struct lent_view {
 
 /* ---- the owner ---- */
 
-/* Allocates all pages. */
+/* Allocates all pages, and writes them: a page that was only allocated counts as a hole. */
 static enum err_code fill_pages(const struct sealed *m, struct err *e)
 {
 	do
 		errno = posix_fallocate(m->fd, 0, (off_t)m->size);
 	while (errno == EINTR);
-	return errno ? err_sys(e, ERR_NOMEM, WHAT " of %zu bytes", m->size) : ERR_OK;
+	if (errno)
+		return err_sys(e, ERR_NOMEM, WHAT " of %zu bytes", m->size);
+	memset(m->at, 0, m->size);
+	return ERR_OK;
 }
 
 enum err_code lent_new(size_t bytes, struct lent **out, struct err *e)
@@ -86,13 +89,15 @@ bool lent_find(const struct lent *l, const void *at, size_t n, uint64_t *offset)
 
 /* ---- the reader ---- */
 
-/* Have all pages been allocated? The seals then keep this so. */
+/* Has the memory no hole? The seals then keep this so. The number of its blocks would not tell it,
+ * because there can be blocks behind its end. */
 static bool has_all_pages(int fd, size_t size)
 {
-	struct stat st;
+	struct statfs fs;
 
-	return !fstat(fd, &st) && st.st_blocks > 0 &&
-	    (uint64_t)st.st_blocks >= (size + STAT_BLOCK - 1) / STAT_BLOCK;
+	/* Other file systems, such as that of huge pages, do not find their holes. */
+	return !fstatfs(fd, &fs) && fs.f_type == TMPFS_MAGIC &&
+	    lseek(fd, 0, SEEK_HOLE) >= (off_t)size;
 }
 
 enum err_code lent_map(int fd, struct lent_view **out, struct err *e)

@@ -17,7 +17,7 @@
  *
  * Safety. The owner can break that rule, so a reader copies each byte once, and checks and uses its
  * copy. The memory is sealed (socket/sealed.h): the owner cannot truncate it under a reader, nor make
- * holes in it. All of its pages have been allocated before a reader maps it, so a reader never
+ * holes in it. All of its pages have been written before a reader maps it, so a reader never
  * allocates one.
  *
  * No locks: the owner's end is constant once it is made, and so is the reader's. */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "core/thread.h"
 #include "lab/gauge.h"
 
 /* Batches are drawn at random from all data, and the parameters alternate between two places, as in
@@ -143,9 +144,13 @@ static enum err_code measure_parallel(const struct job *j, unsigned cores, struc
 	for (; n < cores; n++) {
 		r[n].job = j;
 		r[n].seed = n + 1;
-		if (pthread_create(&thread[n], NULL, measure_batches, &r[n]))
+		rc = thread_start(&thread[n], measure_batches, &r[n], e);
+		if (rc)
 			break;
 	}
+	/* Measure with as many threads as there are. */
+	if (n)
+		rc = ERR_OK;
 	for (unsigned i = 0; i < n; i++) {
 		pthread_join(thread[i], NULL);
 		if (r[i].rc)
@@ -154,8 +159,6 @@ static enum err_code measure_parallel(const struct job *j, unsigned cores, struc
 		out->gradient += gauge_median(r[i].gradient, r[i].n) / n;
 		out->ids += r[i].n ? r[i].ids / r[i].n / n : 0;
 	}
-	if (!n)
-		rc = err_sys(e, ERR_IO, "cannot start a thread");
 	free(r);
 	free(thread);
 	return rc;

@@ -6,6 +6,7 @@
 
 #include "conf/conf_rule.h"
 #include "core/mem.h"
+#include "core/thread.h"
 #include "lab/gauge_inside.h"
 #include "shard/shard.h"
 
@@ -221,9 +222,8 @@ static enum err_code take_steps(struct store *x, bool sums, uint16_t codec, stru
 		l[i].codec = codec;
 		l[i].turn = &turn;
 	}
-	if (pthread_create(&other, NULL, run_lane, &l[1])) {
-		rc = err_sys(e, ERR_IO, "cannot start a thread");
-	} else {
+	rc = thread_start(&other, run_lane, &l[1], e);
+	if (!rc) {
 		cpu_set_t may;
 		bool known = !pthread_getaffinity_np(pthread_self(), sizeof may, &may);
 

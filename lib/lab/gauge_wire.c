@@ -9,6 +9,7 @@
 
 #include "core/clock.h"
 #include "core/mem.h"
+#include "core/thread.h"
 #include "lab/gauge.h"
 #include "socket/net.h"
 #include "wire/conn.h"
@@ -214,8 +215,7 @@ static enum err_code measure_shape(const struct transport *transport, enum suite
 	client.large = server.large = s->len == LARGE;
 	server.conn = conn_accept(fd[0], id, suite, 0, &handler, &server);
 	client.conn = conn_dial(fd[1], id, id->hs.key.pk, &info, &handler, &client);
-	if (pthread_create(&thread, NULL, serve_bursts, &server))
-		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	rc = thread_start(&thread, serve_bursts, &server, e);
 	if (!rc) {
 		bool known = !pthread_getaffinity_np(pthread_self(), sizeof may, &may);
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "core/names.h"
 #include "core/plain.h"
 #include "core/suggest.h"
+#include "core/thread.h"
 #include "tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -407,6 +409,43 @@ static void test_plain(void)
 	free(out);
 }
 
+/* ---- threads ---- */
+
+static void *set_true(void *ctx)
+{
+	*(bool *)ctx = true;
+	return NULL;
+}
+
+static void test_thread(void)
+{
+	struct err e = { 0 };
+	bool ran = false;
+	pthread_t thread;
+
+	ok(!thread_start(&thread, set_true, &ran, &e) && !pthread_join(thread, NULL) && ran,
+	    "a thread runs");
+#ifndef PS_SANITIZED
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		enum err_code rc = ERR_OK;
+
+		/* There is no room for more stacks than those of threads that have ended. */
+		if (setrlimit(RLIMIT_AS, &(struct rlimit){ 0, 0 }))
+			_exit(2);
+		for (int i = 0; !rc && i < 100; i++)
+			rc = thread_start(&thread, set_true, &ran, &e);
+		_exit(rc != ERR_IO ||
+		    strcmp(e.msg, "cannot start a thread: Resource temporarily unavailable") != 0);
+	}
+	waitpid(pid, &status, 0);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	    "a thread that cannot be started is reported with the reason");
+#endif
+}
+
 int main(void)
 {
 	test_err();
@@ -421,5 +460,6 @@ int main(void)
 	test_batch();
 	test_names();
 	test_plain();
+	test_thread();
 	return tap_done();
 }

@@ -7,6 +7,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/spin.h"
+#include "core/thread.h"
 #include "socket/listen_address.h"
 #include "socket/net.h"
 #include "server/descriptor_limit.h"
@@ -449,12 +450,13 @@ enum err_code io_threads_start(struct server *s, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	for (unsigned i = 0; !rc && i < s->nio_threads; i++)
-		if (pthread_create(&s->io_thread[i].thread, NULL, run_io_thread,
-		        &s->io_thread[i])) {
-			s->io_thread[i].thread = 0;
-			rc = err_sys(e, ERR_IO, "cannot start a thread");
-		}
+	for (unsigned i = 0; !rc && i < s->nio_threads; i++) {
+		struct io_thread *l = &s->io_thread[i];
+
+		rc = thread_start(&l->thread, run_io_thread, l, e);
+		if (rc)
+			l->thread = 0;
+	}
 	atomic_store(&s->io_threads_run, !rc);
 	return rc;
 }

@@ -15,6 +15,7 @@
 #include "msg/message.h"
 #include "core/mem.h"
 #include "core/procstat.h"
+#include "core/thread.h"
 #include "core/version.h"
 #include "wire/dial.h"
 #include "wire/payload.h"
@@ -418,8 +419,8 @@ enum err_code agent_start(const struct agent_config *cfg, struct agent **out, st
 {
 	struct agent *a = mem_alloc(sizeof *a);
 	pthread_condattr_t attr;
+	enum err_code rc = ERR_OK;
 	sigset_t all, old;
-	int failed;
 
 	a->cfg = *cfg;
 	json_incref(a->cfg.join);
@@ -428,6 +429,8 @@ enum err_code agent_start(const struct agent_config *cfg, struct agent **out, st
 	atomic_init(&a->deadline, cfg->deadline);
 	atomic_init(&a->interrupt, NULL);
 	a->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (a->wake < 0)
+		rc = err_sys(e, ERR_IO, "cannot make an event descriptor");
 	mutex_init(&a->lock, LOCK_AGENT);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -437,15 +440,19 @@ enum err_code agent_start(const struct agent_config *cfg, struct agent **out, st
 	/* Signals are handled by another thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	failed = a->wake < 0 || pthread_create(&a->thread, NULL, run_agent, a);
+	if (!rc)
+		rc = thread_start(&a->thread, run_agent, a, e);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (failed) {
+	if (rc) {
+		if (a->wake >= 0)
+			close(a->wake);
+		mutex_destroy(&a->lock);
+		pthread_cond_destroy(&a->answered);
 		json_decref(a->cfg.join);
 		free(a);
 		*out = NULL;
-		return err_sys(e, ERR_IO, "cannot start a thread");
 	}
-	return ERR_OK;
+	return rc;
 }
 
 void agent_stop(struct agent *a)

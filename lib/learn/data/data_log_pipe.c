@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "core/thread.h"
 #include "data/data_log_state.h"
 
 /* A named pipe, which cannot be read again. A thread of one worker moves what comes from it to the end of a
@@ -96,6 +97,8 @@ static void leave_file(struct data_log *l, struct own *own)
 
 static enum err_code start_spool(struct own *own, const char *path, struct err *e)
 {
+	enum err_code rc;
+
 	/* For reading and writing, so that a pipe without a writer does not end. */
 	own->pipe = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (own->pipe < 0)
@@ -104,10 +107,9 @@ static enum err_code start_spool(struct own *own, const char *path, struct err *
 	if (own->out < 0)
 		return err_sys(e, ERR_IO, "cannot create %s, the copy of the pipe's data",
 		    own->spool);
-	if (pthread_create(&own->thread, NULL, run_spool, own))
-		return err_sys(e, ERR_IO, "cannot start a thread");
-	own->started = true;
-	return ERR_OK;
+	rc = thread_start(&own->thread, run_spool, own, e);
+	own->started = !rc;
+	return rc;
 }
 
 static enum err_code open_pipe(struct data_log *l, struct err *e)

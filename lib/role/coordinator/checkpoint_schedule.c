@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/thread.h"
 #include "msg/manifest.h"
 #include "rundir/rundir.h"
 
@@ -482,6 +483,7 @@ enum err_code checkpoint_schedule_start(struct coordinator *coordinator, const s
     struct err *e)
 {
 	struct checkpoint_schedule *k;
+	enum err_code rc;
 
 	if (!coordinator->server->cfg.id->run_dir)
 		return ERR_OK;
@@ -502,10 +504,9 @@ enum err_code checkpoint_schedule_start(struct coordinator *coordinator, const s
 	coordinator->checkpoints = k;
 	coord_best_begin(coordinator->coord);
 	coordinator_commit_unlock(coordinator);
-	if (pthread_create(&k->thread, NULL, run_checkpoint_thread, k))
-		return err_sys(e, ERR_IO, "cannot start a thread");
-	k->started = true;
-	return ERR_OK;
+	rc = thread_start(&k->thread, run_checkpoint_thread, k, e);
+	k->started = !rc;
+	return rc;
 }
 
 void checkpoint_schedule_stop(struct coordinator *coordinator)

@@ -24,6 +24,7 @@
 #include "core/json.h"
 #include "core/num.h"
 #include "core/mem.h"
+#include "core/thread.h"
 #include "core/utf8.h"
 #include "data/data_cache.h"
 #include "msg/cluster_status.h"
@@ -591,8 +592,8 @@ static enum err_code start_services(struct coordinator *coordinator, const struc
 
 	if (!rc)
 		rc = start_http(coordinator, e);
-	if (!rc && pthread_create(&coordinator->ticker, NULL, run_ticker, coordinator))
-		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	if (!rc)
+		rc = thread_start(&coordinator->ticker, run_ticker, coordinator, e);
 	if (!rc)
 		rc = checkpoint_schedule_start(coordinator, c, e);
 	if (!rc)

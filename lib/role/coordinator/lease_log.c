@@ -18,6 +18,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/thread.h"
 #include "rundir/rundir.h"
 
 #define NAME "state.leases-"
@@ -226,8 +227,8 @@ enum err_code lease_log_open(struct coordinator *coordinator, struct lease_log *
 		rc = err_sys(e, ERR_IO, "cannot create \"%s\"", l->path);
 	if (!rc)
 		rc = file_sync_dir(coordinator->server->cfg.id->run_dir, e);
-	if (!rc && pthread_create(&l->thread, NULL, run_log, l))
-		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	if (!rc)
+		rc = thread_start(&l->thread, run_log, l, e);
 	l->started = !rc;
 	return rc;
 }

@@ -13,6 +13,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/thread.h"
 #include "rundir/rundir.h"
 
 #define STATE_MAX (64u << 20)
@@ -347,10 +348,11 @@ static void *run_state_writer(void *ctx)
 
 enum err_code state_file_start(struct coordinator *coordinator, struct err *e)
 {
-	if (pthread_create(&coordinator->file.writer, NULL, run_state_writer, coordinator))
-		return err_sys(e, ERR_IO, "cannot start a thread");
-	coordinator->file.writer_started = true;
-	return ERR_OK;
+	enum err_code rc = thread_start(&coordinator->file.writer, run_state_writer, coordinator,
+	    e);
+
+	coordinator->file.writer_started = !rc;
+	return rc;
 }
 
 void state_file_stop(struct coordinator *coordinator)

@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/helper.h"
+#include "core/thread.h"
 #include "msg/cluster_status.h"
 
 #define LINE_MAX_BYTES 65536u
@@ -123,6 +124,7 @@ static void *run_upload_thread(void *ctx)
 enum err_code upload_start(struct coordinator *coordinator, const struct conf *c, struct err *e)
 {
 	struct offsite *o;
+	enum err_code rc;
 
 	if (!coordinator->checkpoints || !conf_is_named(c->checkpoint_to))
 		return ERR_OK;
@@ -135,10 +137,9 @@ enum err_code upload_start(struct coordinator *coordinator, const struct conf *c
 	coordinator_lock(coordinator);
 	coordinator->offsite = o;
 	coordinator_commit_unlock(coordinator);
-	if (pthread_create(&o->thread, NULL, run_upload_thread, o))
-		return err_sys(e, ERR_IO, "cannot start a thread");
-	o->started = true;
-	return ERR_OK;
+	rc = thread_start(&o->thread, run_upload_thread, o, e);
+	o->started = !rc;
+	return rc;
 }
 
 void upload_stop(struct coordinator *coordinator)

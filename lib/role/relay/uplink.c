@@ -8,6 +8,7 @@
 #include "client/client_of_relay.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/thread.h"
 #include "relay/relay.h"
 #include "relay/uplink_state.h"
 
@@ -403,10 +404,10 @@ enum err_code uplink_start(struct server *s, struct err *e)
 	mutex_init(&u->lock, LOCK_UPLINK);
 	rc = client_new(&cc, &u->client, e);
 	relay_of(s)->uplink = u;
-	if (!rc && pthread_create(&u->thread, NULL, run_uplink, u)) {
+	if (!rc)
+		rc = thread_start(&u->thread, run_uplink, u, e);
+	if (rc)
 		u->thread = 0;
-		rc = err_sys(e, ERR_IO, "cannot start a thread");
-	}
 	return rc;
 }
 

@@ -4,6 +4,7 @@
 #include "core/json.h"
 #include "core/lock.h"
 #include "core/mem.h"
+#include "core/thread.h"
 #include "store/file_client.h"
 
 /* An order of the coordinator that the thread has not begun yet. */
@@ -254,16 +255,17 @@ void store_on_snapshot_end(struct server *s, const struct message *m)
 enum err_code checkpoint_writer_start(struct server *server, struct err *e)
 {
 	struct checkpoint_writer *s = mem_alloc(sizeof *s);
+	enum err_code rc;
 
 	s->server = server;
 	mutex_init(&s->lock, LOCK_CHECKPOINT);
 	pthread_cond_init(&s->changed, NULL);
-	if (pthread_create(&s->thread, NULL, run_checkpoint_writer, s)) {
-		free(s);
-		return err_sys(e, ERR_IO, "cannot start a thread");
-	}
-	store_of(server)->writer = s;
-	return ERR_OK;
+	rc = thread_start(&s->thread, run_checkpoint_writer, s, e);
+	if (rc)
+		checkpoint_writer_free(s);
+	else
+		store_of(server)->writer = s;
+	return rc;
 }
 
 void checkpoint_writer_stop(struct checkpoint_writer *s)

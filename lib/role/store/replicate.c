@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/thread.h"
 #include "store/settle.h"
 
 /* Connections to the servers that hold the next replicas. One thread owns them all. The records
@@ -417,8 +418,7 @@ enum err_code replicate_start(struct server *s, struct err *e)
 	rc = loop_new(&r->loop, e);
 	if (!rc) {
 		loop_tick(r->loop, REPL_TICK, tick_links, r);
-		if (pthread_create(&r->thread, NULL, run_replication, r))
-			rc = err_sys(e, ERR_IO, "cannot start a thread");
+		rc = thread_start(&r->thread, run_replication, r, e);
 	}
 	if (rc) {
 		loop_free(r->loop);

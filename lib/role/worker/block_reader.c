@@ -5,6 +5,7 @@
 
 #include "core/lock.h"
 #include "core/mem.h"
+#include "core/thread.h"
 
 enum reader_state { READER_IDLE, READER_READING, READER_READ, READER_ENDING };
 
@@ -64,15 +65,17 @@ static void *run_block_reader(void *ctx)
 enum err_code block_reader_new(struct block_reader **out, struct err *e)
 {
 	struct block_reader *r = mem_alloc(sizeof *r);
+	enum err_code rc;
 
 	*out = NULL;
 	mutex_init(&r->lock, LOCK_BLOCKS);
 	pthread_cond_init(&r->changed, NULL);
-	if (pthread_create(&r->thread, NULL, run_block_reader, r)) {
+	rc = thread_start(&r->thread, run_block_reader, r, e);
+	if (rc) {
 		mutex_destroy(&r->lock);
 		pthread_cond_destroy(&r->changed);
 		free(r);
-		return err_sys(e, ERR_IO, "cannot start a thread");
+		return rc;
 	}
 	*out = r;
 	return ERR_OK;

@@ -114,8 +114,7 @@ json_t *coord_table_proposed(const struct coord *c)
 	return o;
 }
 
-/* ---- requested, decided
- * ----------------------------------------------------------------------- */
+/* ---- requested, decided ---- */
 
 /* Has every server acknowledged the last table change? A server must not skip a shape. */
 static bool all_servers_acked_tables(const struct coord *c)

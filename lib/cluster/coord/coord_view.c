@@ -10,8 +10,7 @@
 #include "core/version.h"
 #include "layout/place.h"
 
-/* ---- the view that servers and workers follow
- * --------------------------------------------------- */
+/* ---- the view that servers and workers follow ---- */
 
 static json_t *view_servers(const struct coord *c)
 {

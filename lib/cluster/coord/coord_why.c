@@ -401,8 +401,7 @@ void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_
 	json_decref(y.list);
 }
 
-/* ---- all reasons
- * ---------------------------------------------------------------------------------- */
+/* ---- all reasons ---- */
 
 static void explain_quotas(struct why *y)
 {

@@ -409,9 +409,9 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
 #define ASIDE 2048u
 
 /* Applies the rule to all values of a dense partition, with the gradient g. The number of the
- * update, from which rules such as Adam compute their bias correction, counts from `born`. A rule of whole
- * tables changes nearly every value, so its changes are not logged one by one. Does not change p->version
- * or p->step; the caller does.
+ * update, from which rules such as Adam compute their bias correction, counts from rule_began. A
+ * rule of whole tables changes nearly every value, so its changes are not logged one by one. The
+ * caller changes p->version and p->step.
  *
  * Values whose changes are logged, or which are stored past the caches, are updated aside, in a
  * copy. */

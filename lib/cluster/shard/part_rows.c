@@ -168,7 +168,7 @@ static void scatter_columns(const float *x, float *const *row, uint32_t rows, si
 struct update {
 	const struct optim_hyper *h;
 	const struct optim_gradient *mean; /* scale and examples; its values are not used */
-	/* How many examples touch each row; unset where `counted` is false. */
+	/* How many examples touch each row; unset where `has_touching` is false. */
 	bool has_touching;
 	uint32_t touching[ROWS_BLOCK];
 	uint32_t n;

@@ -22,7 +22,7 @@
  * of the learning rate (REPL_PUSH), u32 1 if the body of a REPL_PUSH ends with how many examples
  * touch each row, and u32 0. */
 #define REPL_HEAD 48
-/* REPL_STATE, before the ranks: u32 rows of sparse.prev, u32 prev_same, u64 born. */
+/* REPL_STATE, before the ranks: u32 rows of sparse.prev, u32 prev_same, u64 rule_began. */
 #define REPL_STATE_HEAD 16
 /* REPL_STATE, for each rank: u64 last, the end and steps of struct announced, and refused. */
 #define REPL_STATE_RANK 32

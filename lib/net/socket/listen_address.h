@@ -6,15 +6,21 @@
 #include "socket/net.h"
 
 /* The choice of an address of this host to listen on, so that other hosts can reach it. The first
- * of these members that is not NULL decides: listen  "host:port", which is taken as it is iface
- * patterns ("eth*,ib0"): the address of an interface that is up and matches one; IPv4 before IPv6,
- * others before loopback; port 0 towards "host:port" of another process: the address from which
- * this host reaches it; port 0 deflt   "host:port", which is taken as it is *why: a few words for
- * the log. ERR_CONFIG: no interface matches (the message lists those that there are).
- * ERR_UNREACH: there is no route. No state and no locks; resolving a name may block. */
+ * member that is not NULL decides. No state and no locks. */
 struct choice {
-	const char *listen, *iface, *towards, *deflt;
+	/* "host:port", which is taken as it is. */
+	const char *listen;
+	/* Patterns ("eth*,ib0"): the address of an interface that is up and matches one, IPv4 before
+	 * IPv6 and others before loopback, with port 0. */
+	const char *iface;
+	/* "host:port" of another process: the address from which this host reaches it, with port 0. */
+	const char *towards;
+	/* "host:port", which is taken as it is. */
+	const char *deflt;
 };
+/* Writes the address to out, and points *why to a few words for the log. Resolving a name may block.
+ * ERR_CONFIG: no interface matches; the message lists those that there are. ERR_UNREACH: there is no
+ * route. */
 enum err_code listen_address_choose(const struct choice *c, char out[static NET_TEXT],
     const char **why, struct err *e);
 

@@ -16,8 +16,6 @@ static struct conn *conn_new(int fd, const struct conn_identity *id,
 	struct conn *c = mem_alloc(sizeof *c);
 
 	c->fd = fd;
-	conn_close_descriptors(&c->mem.pass);
-	conn_close_descriptors(&c->mem.passed);
 	c->local = net_is_unix(fd);
 	c->began = clock_now();
 	c->id = id;

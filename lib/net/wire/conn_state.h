@@ -27,7 +27,7 @@ enum conn_state { CONN_WAIT_MSG1, CONN_WAIT_HELLO, CONN_WAIT_MSG2, CONN_WAIT_FIR
 /* Descriptors that one record passes, in this order: a client passes the rings and, if it lends
  * any, its lent memory; a server passes its published memory. */
 #define PASSED_MOST 2
-/* The number of an absent descriptor. */
+/* In place of a descriptor: there is none. */
 #define NO_DESCRIPTOR (-1)
 
 /* Room for file descriptors as ancillary data: cmsg(3), unix(7). */
@@ -36,8 +36,7 @@ union passing {
 	struct cmsghdr align;
 };
 
-/* Descriptors that are owned until they have been passed or used: the first n of fd. The others are
- * NO_DESCRIPTOR. */
+/* Descriptors that are owned until they have been passed or used: the first n of fd. All zero: none. */
 struct descriptors {
 	int fd[PASSED_MOST];
 	unsigned n;
@@ -136,9 +135,9 @@ void conn_queue_raw(struct conn *c, const void *p, size_t n);
 /* conn.c: n bytes of the queue have been written. */
 void conn_written(struct conn *c, size_t n);
 
-/* conn.c: set c->cur from a verified header, and c->dst, the place of its payload. */
+/* conn.c: set c->in.cur from a verified header, and c->in.dst, the place of its payload. */
 enum err_code conn_begin(struct conn *c, const uint8_t head[static RECORD_HEADER], struct err *e);
-/* conn.c: c->cur is whole and verified: hand it over. */
+/* conn.c: c->in.cur is whole and verified: hand it over. */
 enum err_code conn_deliver(struct conn *c, struct err *e);
 
 /* ---- conn_shm.c ---- */

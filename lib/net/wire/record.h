@@ -33,10 +33,10 @@ enum record_flag {
 	RECORD_ROW_IDS = 64, /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
 	RECORD_EARLY = 128,  /* PULL: each partition as soon as its own step is complete */
 	RECORD_SAVING = 256, /* PULLED, ROWS: a checkpoint of this step is being taken */
-	RECORD_VIEW = 1024,  /* CTL: the text is a view, which a later one may supersede unread */
 	/* PULL, PULLED, SCAN: no values. With EARLY: when they might be shown; else when all are at
 	 * the step */
 	RECORD_TELL = 512,
+	RECORD_VIEW = 1024, /* CTL: the text is a view, which a later one may supersede unread */
 	/* PUSH_ROWS: counts of the examples that touch each row follow the rows */
 	RECORD_TOUCHING = 2048,
 	/* PULLED, ROWS: a worker has stated examples at the steps that this one waits for, or later */

@@ -4,7 +4,9 @@
 #include "tap.h"
 
 /* The batcher sends to the array below, in place of a conn. */
-#define conn_send note_sent
+#define conn_send    note_sent
+#define conn_reserve note_reserved
+#define conn_commit  note_committed
 #include "lib/net/wire/payload.c"
 
 /* What goes in pieces or many together: batches, texts.  Input lies against a
@@ -149,6 +151,20 @@ void conn_send(struct conn *c, const struct record *r, const void *payload)
 	buf_append(&sent_body[nsent++], payload, r->len);
 }
 
+static uint8_t reserved[RECORD_MAX];
+uint8_t *conn_reserve(struct conn *c, uint32_t len)
+{
+	(void)c;
+	if (len > sizeof reserved)
+		abort();
+	return reserved;
+}
+
+void conn_commit(struct conn *c, const struct record *r)
+{
+	conn_send(c, r, reserved);
+}
+
 static void add(struct batcher *b, uint32_t len, uint64_t seq)
 {
 	static uint8_t body[BATCHER_SMALL + 1];
@@ -210,6 +226,57 @@ static void batcher(void)
 		buf_release(&sent_body[i]);
 }
 
+/* Do the records that were sent have these bytes, each at its offset? */
+static bool were_sent(const uint8_t *bytes, size_t n)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < nsent; i++) {
+		if (sent[i].type != REC_REPL_SUM || sent[i].seq != 9 || sent[i].total != n ||
+		    sent[i].offset != at || sent[i].len > n - at ||
+		    memcmp(sent_body[i].data, bytes + at, sent[i].len) != 0)
+			return false;
+		at += sent[i].len;
+	}
+	return at == n;
+}
+
+static void parts(void)
+{
+	enum { MOST = 2 * RECORD_MAX + 100 };
+	static const size_t all[] = { 12, BATCHER_SMALL, BATCHER_SMALL + 1, RECORD_MAX,
+		RECORD_MAX + 1, MOST };
+	const struct record r = { .type = REC_REPL_SUM, .seq = 9 };
+	uint8_t *bytes = malloc(MOST);
+	struct batcher b = { 0 };
+	int wrong = 0;
+
+	for (size_t i = 0; i < MOST; i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 251);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		const size_t heads[] = { 0, 5, all[i] - 1, all[i] };
+
+		for (size_t k = 0; k < 4; k++) {
+			nsent = 0;
+			batcher_send_parts(&b, NULL, &r,
+			    &(struct batcher_parts){ bytes, bytes + heads[k], heads[k],
+			        all[i] - heads[k] });
+			batcher_flush(&b, NULL);
+			wrong += !were_sent(bytes, all[i]) ||
+			    nsent != (all[i] + RECORD_MAX - 1) / RECORD_MAX;
+		}
+	}
+	ok(wrong == 0, "a payload of two parts goes in as few records as it needs");
+	nsent = 0;
+	batcher_send_parts(&b, NULL, &r, &(struct batcher_parts){ 0 });
+	batcher_flush(&b, NULL);
+	ok(nsent == 0, "an empty one in none");
+	batcher_release(&b);
+	free(bytes);
+	for (size_t i = 0; i < 8; i++)
+		buf_release(&sent_body[i]);
+}
+
 /* ---- texts ---- */
 
 static bool piece_refused(uint64_t offset, uint64_t total, uint32_t len)
@@ -265,6 +332,7 @@ int main(void)
 		abort();
 	batches();
 	batcher();
+	parts();
 	texts();
 	return tap_done();
 }

@@ -131,32 +131,12 @@ void client_send_sum(struct client *c, const struct client_sum *m)
 {
 	struct link *l = link_of_sum(c, m->table, m->part);
 	struct record r = client_record_head(c, REC_PUSH_SUM, m->step);
-	uint8_t *to, small[BATCHER_SMALL];
 
 	r.table = m->table->id;
 	r.part = m->part;
 	r.seq = m->seq;
-	r.total = m->nhead + m->nbody;
-	for (uint64_t at = 0; at < r.total; at += r.len) {
-		uint64_t left = r.total - at;
-		size_t fromhead;
-
-		r.offset = at;
-		r.len = (uint32_t)(left < RECORD_MAX ? left : RECORD_MAX);
-		fromhead = at < m->nhead ? m->nhead - at < r.len ? m->nhead - at : r.len : 0;
-		if (r.len > BATCHER_SMALL)
-			batcher_flush(&l->batcher, l->conn);
-		to = r.len > BATCHER_SMALL ? conn_reserve(l->conn, r.len) : small;
-		if (fromhead)
-			memcpy(to, m->head + at, fromhead);
-		if (r.len > fromhead)
-			memcpy(to + fromhead, m->body + (at + fromhead - m->nhead),
-			    r.len - fromhead);
-		if (r.len > BATCHER_SMALL)
-			conn_commit(l->conn, &r);
-		else
-			batcher_add(&l->batcher, l->conn, &r, small);
-	}
+	batcher_send_parts(&l->batcher, l->conn, &r,
+	    &(struct batcher_parts){ m->head, m->body, m->nhead, m->nbody });
 }
 
 unsigned client_links(const struct client *c)

@@ -345,3 +345,32 @@ void batcher_commit(struct batcher *b, struct conn *c, const struct record *r, c
 	else
 		conn_commit(c, r);
 }
+
+/* Copies n bytes, from byte `at` of both parts on. */
+static void copy_parts(uint8_t *to, const struct batcher_parts *x, uint64_t at, size_t n)
+{
+	size_t of_head = at >= x->nhead ? 0 : x->nhead - at < n ? (size_t)(x->nhead - at) : n;
+
+	if (of_head)
+		memcpy(to, x->head + at, of_head);
+	if (n > of_head)
+		memcpy(to + of_head, x->body + (at + of_head - x->nhead), n - of_head);
+}
+
+void batcher_send_parts(struct batcher *b, struct conn *c, const struct record *r,
+    const struct batcher_parts *parts)
+{
+	struct record out = *r;
+	uint8_t small[BATCHER_SMALL];
+
+	out.total = parts->nhead + parts->nbody;
+	for (uint64_t at = 0; at < out.total; at += out.len) {
+		uint8_t *to;
+
+		out.offset = at;
+		out.len = out.total - at < RECORD_MAX ? (uint32_t)(out.total - at) : RECORD_MAX;
+		to = batcher_reserve(b, c, out.len, small);
+		copy_parts(to, parts, at, out.len);
+		batcher_commit(b, c, &out, to, small);
+	}
+}

@@ -143,6 +143,15 @@ uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most,
  * lies. */
 void batcher_commit(struct batcher *b, struct conn *c, const struct record *r, const uint8_t *room,
     const uint8_t *small);
+/* A payload of two parts, which are sent one after the other. */
+struct batcher_parts {
+	const uint8_t *head, *body;
+	size_t nhead, nbody;
+};
+/* Sends the payload in as many records as it needs, each with its `offset`, and with the length of the
+ * payload as `total`. r: the other fields of all of them. An empty payload makes no record. */
+void batcher_send_parts(struct batcher *b, struct conn *c, const struct record *r,
+    const struct batcher_parts *parts);
 
 /* Transfers of files (FILE_PUT, FILE_GET), at both ends: bytes in one record, bytes queued on a
  * connection, and how long to wait for the disk at the other end. */

@@ -3,35 +3,6 @@
 
 #include "core/mem.h"
 
-/* Queues the piece of a record that begins at byte `at` of head and body together. Small pieces
- * are gathered, large ones are copied straight into the queue of the connection. */
-static void send_record_piece(struct link *l, struct record *out, const struct repl_record *c,
-    uint64_t at)
-{
-	uint64_t left = out->total - at;
-	size_t fromhead;
-	uint8_t *to;
-
-	out->offset = at;
-	out->len = (uint32_t)(left < RECORD_MAX ? left : RECORD_MAX);
-	fromhead = at < c->nhead ? c->nhead - at < out->len ? c->nhead - at : out->len : 0;
-	if (out->len <= BATCHER_SMALL) {
-		uint8_t small[BATCHER_SMALL];
-
-		memcpy(small, c->head + (at < c->nhead ? at : 0), fromhead);
-		if (out->len > fromhead)
-			memcpy(small + fromhead, c->body + (at + fromhead - c->nhead),
-			    out->len - fromhead);
-		batcher_add(&l->batcher, l->conn, out, small);
-		return;
-	}
-	batcher_flush(&l->batcher, l->conn);
-	to = conn_reserve(l->conn, out->len);
-	memcpy(to, c->head + (at < c->nhead ? at : 0), fromhead);
-	memcpy(to + fromhead, c->body + (at + fromhead - c->nhead), out->len - fromhead);
-	conn_commit(l->conn, out);
-}
-
 bool replicate_link_put(void *ctx, const struct repl_record *c)
 {
 	struct link *l = ctx;
@@ -43,13 +14,12 @@ bool replicate_link_put(void *ctx, const struct repl_record *c)
 		.step = c->step,
 		.seq = c->seq,
 		.epoch = l->repl->epoch,
-		.generation = atomic_load(&s->epochs.generation),
-		.total = c->nhead + c->nbody };
+		.generation = atomic_load(&s->epochs.generation) };
 
 	if (conn_queued(l->conn) > LINK_QUEUE_MAX)
 		return false;
-	for (uint64_t at = 0; at < out.total; at += out.len)
-		send_record_piece(l, &out, c, at);
+	batcher_send_parts(&l->batcher, l->conn, &out,
+	    &(struct batcher_parts){ c->head, c->body, c->nhead, c->nbody });
 	return true;
 }
 

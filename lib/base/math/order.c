@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "math/order.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "math/clones.h"
@@ -59,19 +58,27 @@ KERN_CLONES static void divide(size_t n, const double *restrict sum, double by, 
 		out[i] = (float)(sum[i] / by);
 }
 
-static void mean_of_rows(size_t n, size_t m, const float *row, float *out)
+/* Makes m floats of n sorted rows of m floats. k: as in order_trimmed. */
+typedef void combine_fn(size_t n, size_t k, size_t m, const float *row, float *out);
+
+static void combine_middle(size_t n, size_t k, size_t m, const float *row, float *out)
+{
+	(void)k;
+	half_sum(m, row + (n - 1) / 2 * m, row + n / 2 * m, out);
+}
+
+static void combine_trimmed(size_t n, size_t k, size_t m, const float *row, float *out)
 {
 	double sum[ROW_MAX] = { 0 };
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = k; i < n - k; i++)
 		add_row(m, row + i * m, sum);
-	divide(m, sum, (double)n, out);
+	divide(m, sum, (double)(n - 2 * k), out);
 }
 
-/* Sorts block by block, and combines the sorted rows from `from` to n - from: the two middle ones,
- * or all. */
-static void over_blocks(size_t n, size_t from, size_t len, const float *const *x, float *out,
-    bool middle)
+/* Sorts the coordinates of n vectors, a block at a time, and combines them. */
+static void sort_and_combine(size_t n, size_t k, size_t len, const float *const *x, float *out,
+    combine_fn *combine)
 {
 	float block[BLOCK];
 	size_t most = BLOCK / n < ROW_MAX ? BLOCK / n : ROW_MAX;
@@ -81,21 +88,18 @@ static void over_blocks(size_t n, size_t from, size_t len, const float *const *x
 		for (size_t i = 0; i < n; i++)
 			load_row(m, x[i] + at, block + i * m);
 		sort_rows(n, m, block);
-		if (middle)
-			half_sum(m, block + (n - 1) / 2 * m, block + n / 2 * m, out + at);
-		else
-			mean_of_rows(n - 2 * from, m, block + from * m, out + at);
+		combine(n, k, m, block, out + at);
 	}
 }
 
 void order_median(size_t n, size_t len, const float *const *x, float *out)
 {
-	over_blocks(n, 0, len, x, out, true);
+	sort_and_combine(n, 0, len, x, out, combine_middle);
 }
 
 void order_trimmed(size_t n, size_t k, size_t len, const float *const *x, float *out)
 {
-	over_blocks(n, k, len, x, out, false);
+	sort_and_combine(n, k, len, x, out, combine_trimmed);
 }
 
 /* ---- plainly ---- */

@@ -4,38 +4,18 @@
 #include "codec/delta.h"
 #include "core/mem.h"
 
-/* Room for an answer of at most `most` bytes: `small`, if it can be batched with others, else the
- * queue of the conn. */
-static uint8_t *reserve_dense_answer(struct peer *p, size_t most,
-    uint8_t small[static BATCHER_SMALL])
-{
-	if (most <= BATCHER_SMALL)
-		return small;
-	batcher_flush(&p->data.batcher, p->conn);
-	return conn_reserve(p->conn, (uint32_t)most);
-}
-
-static void send_dense_answer(struct peer *p, const struct record *out, const uint8_t *body,
-    const uint8_t *small)
-{
-	if (body == small)
-		batcher_add(&p->data.batcher, p->conn, out, body);
-	else
-		conn_commit(p->conn, out);
-}
-
 /* Plain floats: the shard copies them into the answer. */
 static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t n,
     struct record *out)
 {
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
-	uint8_t *body = reserve_dense_answer(p, n * 4, small);
+	uint8_t *body = batcher_reserve(&p->data.batcher, p->conn, n * 4, small);
 	enum shard_answer a = shard_pull(session_shard(p), out->table, out->part, step,
 	    (float *)(void *)body, &out->total);
 
 	out->len = (uint32_t)n * 4;
 	if (a == SHARD_OK)
-		send_dense_answer(p, out, body, small);
+		batcher_commit(&p->data.batcher, p->conn, out, body, small);
 	return a;
 }
 
@@ -71,10 +51,10 @@ static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step,
 	uint8_t small[BATCHER_SMALL], *body;
 
 	if (a == SHARD_OK) {
-		body = reserve_dense_answer(p, codec->bound(0, n), small);
+		body = batcher_reserve(&p->data.batcher, p->conn, codec->bound(0, n), small);
 		out->codec = codec->id;
 		out->len = (uint32_t)codec->encode(0, NULL, w, n, body);
-		send_dense_answer(p, out, body, small);
+		batcher_commit(&p->data.batcher, p->conn, out, body, small);
 	}
 	free(large);
 	return a;
@@ -96,11 +76,11 @@ static enum shard_answer answer_dense_changed(struct peer *p, uint64_t step,
 	*final = a != SHARD_OK || k != SIZE_MAX;
 	if (a != SHARD_OK || !*final)
 		return a;
-	body = reserve_dense_answer(p, delta_bound(codec, k, n, 1), small);
+	body = batcher_reserve(&p->data.batcher, p->conn, delta_bound(codec, k, n, 1), small);
 	out->codec = codec->id;
 	out->flags |= RECORD_DELTA;
 	out->len = (uint32_t)delta_encode(codec, place, w, k, 1, body);
-	send_dense_answer(p, out, body, small);
+	batcher_commit(&p->data.batcher, p->conn, out, body, small);
 	return a;
 }
 
@@ -121,13 +101,13 @@ enum shard_answer answer_dense_state(struct peer *p, uint64_t step, uint64_t k, 
 {
 	size_t n = table_part_elements(shard_table(session_shard(p), out->table), out->part);
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
-	uint8_t *body = reserve_dense_answer(p, n * 4, small);
+	uint8_t *body = batcher_reserve(&p->data.batcher, p->conn, n * 4, small);
 	enum shard_answer a = shard_pull_state(session_shard(p), out->table, out->part, step, k,
 	    (float *)(void *)body, &out->total);
 
 	out->len = (uint32_t)n * 4;
 	if (a == SHARD_OK)
-		send_dense_answer(p, out, body, small);
+		batcher_commit(&p->data.batcher, p->conn, out, body, small);
 	return a;
 }
 

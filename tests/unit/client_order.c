@@ -57,19 +57,24 @@ static struct identity id;
 static struct log logger;
 static struct layout l;
 
-static struct client *client_open(void)
+static struct client *client_with_deadline(int64_t deadline)
 {
 	struct client_config cfg = { .id = &id,
 		.rank = 0,
 		.incarnation = 7,
 		.transport = transport_find("tcp"),
-		.deadline = 20 * NSEC_PER_SEC,
+		.deadline = deadline,
 		.log = &logger,
 		.attend_fd = -1 };
 	struct client *c;
 
 	client_new(&cfg, &c, NULL);
 	return c;
+}
+
+static struct client *client_open(void)
+{
+	return client_with_deadline(20 * NSEC_PER_SEC);
 }
 
 static void sent_again(void)
@@ -226,6 +231,25 @@ static void half_a_table(void)
 	ear_close(&x);
 }
 
+/* The reason for which a session was given up is what a failed wait reports. */
+static void garbled(void)
+{
+	struct client *c = client_with_deadline(NSEC_PER_SEC / 2);
+	struct ear x;
+	struct err e;
+	float w[4];
+
+	ear_open(&x, psk);
+	atomic_store(&x.garbles, true);
+	ok(!view(c, &x, &l, 1) &&
+	        !client_want(c, &client_layout(c)->table[0], CLIENT_NOW, NULL, w, &e) &&
+	        client_wait(c, CLIENT_NOW, &e) == ERR_UNREACH &&
+	        strstr(e.msg, "a batch ends within a header"),
+	    "a malformed answer: %s", e.msg);
+	client_free(c);
+	ear_close(&x);
+}
+
 /* A push that the relay cannot aggregate goes to the server, and so do its repetitions. */
 static void past_the_relay(void)
 {
@@ -268,6 +292,7 @@ int main(void)
 	copies_elsewhere();
 	nowhere();
 	half_a_table();
+	garbled();
 	past_the_relay();
 	layout_release(&l);
 	return tap_done();

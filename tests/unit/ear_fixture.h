@@ -34,8 +34,9 @@ struct ear {
 	char heard[HEARD][24];
 	uint32_t len[HEARD]; /* of the payloads */
 	unsigned n;
-	/* old: answers are of the epoch before; splits: receipts say that a relay cannot aggregate */
-	_Atomic bool answers, old, splits, hang_up, over;
+	/* old: answers are of the epoch before; splits: receipts say that a relay cannot aggregate;
+	 * garbles: a pull is answered by a malformed BATCH, and no other session is accepted */
+	_Atomic bool answers, old, splits, garbles, garbled, hang_up, over;
 };
 
 static inline enum err_code ear_admit(void *ctx, const uint8_t key[32],
@@ -66,6 +67,10 @@ static inline void ear_note(struct ear *x, const struct record *r)
 		    record_type_name(r->type), (unsigned long long)r->step);
 	pthread_cond_broadcast(&x->came);
 	pthread_mutex_unlock(&x->lock);
+	if (r->type == REC_PULL && atomic_load(&x->garbles)) {
+		atomic_store(&x->garbled, true);
+		conn_send(x->conn, &(struct record){ .type = REC_BATCH, .len = 10 }, "ten bytes.");
+	}
 	if (r->type == REC_CLOCK && atomic_load(&x->answers))
 		conn_send(x->conn, &out, NULL);
 	if (r->type == REC_PUSH && atomic_load(&x->splits)) {
@@ -114,7 +119,7 @@ static inline void *ear_serve(void *ctx)
 {
 	struct ear *x = ctx;
 
-	while (!atomic_load(&x->over)) {
+	while (!atomic_load(&x->over) && !atomic_load(&x->garbled)) {
 		struct pollfd p = { x->listener, POLLIN, 0 };
 		int fd = poll(&p, 1, 50) == 1 ? net_accept(x->listener) : -1;
 

@@ -42,6 +42,8 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 	struct link *l = ctx;
 
 	l->state = LINK_UP;
+	/* That of an earlier session is not the reason why this one ends. */
+	l->fault = (struct err){ 0 };
 	l->down_since = 0;
 	dial_backoff_reset(&l->backoff);
 	l->session = ++l->client->sessions;
@@ -132,6 +134,8 @@ static enum conn_verdict on_client_record(void *ctx, const struct record *r, uin
 		if (v != CONN_TAKEN)
 			return v;
 	}
+	if (e.code)
+		l->fault = e;
 	return e.code ? CONN_DROP : CONN_TAKEN;
 }
 

@@ -131,6 +131,27 @@ crash() {
 	done
 }
 
+@test "export and eval: of a run that is ending, from what it has saved" {
+	endless
+	for how in start run; do
+		background ps-ctl $how lin
+		wait_for 20 is_running
+		ps-ctl -C lin.run checkpoint >/dev/null
+		ps-ctl -C "$(whole)" export all >want
+		# The run waits for a worker that is frozen before it kills it.
+		kill -s STOP "$(cat lin.run/worker-1.pid)"
+		pids+=("$(cat lin.run/worker-1.pid)")
+		ps-ctl -C lin.run stop --discard >/dev/null 2>&1 &
+		wait_for 20 test -e lin.run/result.json
+		run -0 --separate-stderr ps-ctl -C lin.run export all --file got
+		[[ $stderr == *"exporting the model"* ]]
+		cmp got want
+		run -0 ps-work eval -C lin.run --json
+		wait
+		rm -rf lin.run*
+	done
+}
+
 @test "export: a damaged checkpoint is passed over with a warning; without any it says what is missing" {
 	endless
 	ps-ctl start lin 2>/dev/null

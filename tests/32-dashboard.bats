@@ -272,10 +272,10 @@ post() { code -X POST -H "Authorization: Session $1" -H 'Content-Type: applicati
 		wait_for 20 test -s "$RUN/result.json"
 		[ "$(jq -r '"\(.state) (\(.reason))"' "$RUN/result.json")" = "stopped (the dashboard)" ]
 		ps-ctl export all -C "$checkpoint" -o text >of-checkpoint 2>/dev/null
-		# The run has ended when its processes have: until then export asks the cluster, which is ending.
-		wait_for 20 none_left "$T"
+		# The processes may still be ending.
 		ps-ctl export all -C "$RUN" -o text 2>/dev/null | cmp of-checkpoint -
 		[ -s "$RUN/model.safetensors" ]
+		wait_for 20 none_left "$T"
 	done
 	# Without a checkpoint there is nothing to save.
 	job bare

@@ -171,7 +171,7 @@ static enum err_code find_model_source(const struct options *o, struct source *f
 		*dir = mem_strdup(named);
 		from->checkpoint = mem_strdup(named);
 	} else {
-		rc = rundir_find(o->dir, dir, e);
+		rc = rundir_find_serving(o->dir, dir, e);
 		from->living = rc == ERR_OK;
 		if (rc == ERR_NOTFOUND && named &&
 		    (dir_has_file(named, MODEL) || dir_has_file(named, "checkpoints")))

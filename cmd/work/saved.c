@@ -51,7 +51,7 @@ char *saved_server_find(const char *prog, const char *run_dir)
 
 	if (named && is_model_alone(named))
 		return mem_strdup(named);
-	if (rundir_find(run_dir, &dir, &e) == ERR_NOTREADY && dir) {
+	if (rundir_find_serving(run_dir, &dir, &e) == ERR_NOTREADY && dir) {
 		fprintf(stderr, "%s: %s has no running cluster: reading its saved model\n", prog,
 		    dir);
 		return dir;

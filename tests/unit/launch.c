@@ -349,6 +349,7 @@ static void test_rundir(void)
 	     *second = in_dir("demo.run.2");
 	char *mark = in_dir("demo.run/mark"), *old = in_dir("demo.run.1/mark");
 	char *name = rundir_name_for("/a/b/c.json", "demo");
+	char *found = NULL;
 	int lock = -1, other = -1;
 	struct stat st;
 	pid_t pid;
@@ -364,6 +365,12 @@ static void test_rundir(void)
 	        strstr(e.msg, "cluster demo is already running (pid "),
 	    "%s", e.msg);
 	ok(rundir_lock(path, &other, &e) == ERR_EXISTS, "nor can it be locked");
+	ok(rundir_is_serving(path), "its servers have the model");
+	ok(rundir_write_ending(path, &e) == ERR_OK && !rundir_is_serving(path) &&
+	        rundir_is_alive(path, &pid) && pid == getpid(),
+	    "it is ending, but still alive");
+	ok(rundir_find_serving(path, &found, &e) == ERR_NOTREADY && found, "%s", e.msg);
+	free(found);
 	file_replace(mark, "x", 1, 0600, &e);
 	close(lock);
 	ok(!rundir_is_alive(path, &pid) && pid == 0, "finished");
@@ -377,6 +384,7 @@ static void test_rundir(void)
 	close(lock);
 	ok(rundir_lock(path, &lock, &e) == ERR_OK && rundir_is_alive(path, &pid) && pid == getpid(),
 	    "a finished one can be resumed");
+	ok(rundir_is_serving(path), "and its end is forgotten");
 	close(lock);
 	ok(rundir_create("/nonexistent/x.run", &lock, &e) == ERR_IO && lock == -1, "%s", e.msg);
 	free(path);

@@ -54,10 +54,13 @@ static pid_t read_lock_pid(int fd)
 	return (pid_t)pid;
 }
 
-/* The lock file has two lines of fixed length: the process id, and the process that cannot be
- * started. */
-#define PID_LINE   12
-#define RETRY_LINE 512
+/* The lock file has three lines of fixed length: the process id, the process that cannot be
+ * started, and ENDING when the supervisor ends the processes. */
+#define PID_LINE    12
+#define RETRY_LINE  512
+#define ENDING_LINE 8
+#define ENDING_AT   (PID_LINE + RETRY_LINE)
+#define ENDING      "ending"
 
 /* Write a line of exactly n bytes, padded with spaces, so that one write replaces the old line whole. */
 static enum err_code write_lock_line(int lock, const char *text, size_t n, off_t at, struct err *e)
@@ -77,41 +80,60 @@ enum err_code rundir_lock_owner(int lock, struct err *e)
 
 	snprintf(text, sizeof text, "%d", (int)getpid());
 	rc = write_lock_line(lock, text, PID_LINE, 0, e);
-	return rc == ERR_OK ? write_lock_line(lock, "", RETRY_LINE, PID_LINE, e) : rc;
+	if (rc == ERR_OK)
+		rc = write_lock_line(lock, "", RETRY_LINE, PID_LINE, e);
+	return rc == ERR_OK ? write_lock_line(lock, "", ENDING_LINE, ENDING_AT, e) : rc;
 }
 
-enum err_code rundir_write_retry(const char *path, const struct rundir_retry *retry, struct err *e)
+/* Replace one line of a living cluster's lock file. */
+static enum err_code replace_lock_line(const char *path, const char *text, size_t n, off_t at,
+    struct err *e)
 {
-	char *file = rundir_path(path, "lock"), text[RETRY_LINE] = "";
+	char *file = rundir_path(path, "lock");
 	int fd = open(file, O_WRONLY | O_CLOEXEC);
-	enum err_code rc;
+	enum err_code rc = fd < 0 ? err_sys(e, ERR_IO, "cannot write %s", file)
+	                          : write_lock_line(fd, text, n, at, e);
 
-	if (retry->id[0])
-		snprintf(text, sizeof text, "%s %lld %u %s", retry->id, (long long)retry->since,
-		    retry->tries, retry->error);
-	text[strcspn(text, "\n")] = '\0';
-	rc = fd < 0 ? err_sys(e, ERR_IO, "cannot write %s", file)
-	            : write_lock_line(fd, text, RETRY_LINE, PID_LINE, e);
 	if (fd >= 0)
 		close(fd);
 	free(file);
 	return rc;
 }
 
-bool rundir_read_retry(const char *path, struct rundir_retry *out)
+/* Read the line at `at` of a lock file without the spaces that fill it; "" when there is none. */
+static void read_lock_line(const char *path, size_t n, off_t at, char text[static RETRY_LINE + 1])
 {
-	char *file = rundir_path(path, "lock"), text[RETRY_LINE + 1], *end;
-	int fd = open(file, O_RDONLY | O_CLOEXEC), error = 0;
-	ssize_t n = fd < 0 ? -1 : pread(fd, text, RETRY_LINE, PID_LINE);
-	long long since;
+	char *file = rundir_path(path, "lock");
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? 0 : pread(fd, text, n, at);
 
-	free(file);
 	if (fd >= 0)
 		close(fd);
+	free(file);
+	while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\n'))
+		len--;
+	text[len > 0 ? len : 0] = '\0';
+}
+
+enum err_code rundir_write_retry(const char *path, const struct rundir_retry *retry, struct err *e)
+{
+	char text[RETRY_LINE] = "";
+
+	if (retry->id[0])
+		snprintf(text, sizeof text, "%s %lld %u %s", retry->id, (long long)retry->since,
+		    retry->tries, retry->error);
+	text[strcspn(text, "\n")] = '\0';
+	return replace_lock_line(path, text, RETRY_LINE, PID_LINE, e);
+}
+
+bool rundir_read_retry(const char *path, struct rundir_retry *out)
+{
+	char text[RETRY_LINE + 1];
+	int error = 0;
+	long long since;
+
+	read_lock_line(path, RETRY_LINE, PID_LINE, text);
 	*out = (struct rundir_retry){ 0 };
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
 	if (sscanf(text, "%47s %lld %u %n", out->id, &since, &out->tries, &error) != 3 || !error ||
 	    !rundir_is_alive(path, NULL)) {
 		*out = (struct rundir_retry){ 0 };
@@ -119,10 +141,20 @@ bool rundir_read_retry(const char *path, struct rundir_retry *out)
 	}
 	out->since = since;
 	snprintf(out->error, sizeof out->error, "%s", text + error);
-	for (end = out->error + strlen(out->error);
-	     end > out->error && (end[-1] == ' ' || end[-1] == '\n'); end--)
-		end[-1] = '\0';
 	return true;
+}
+
+enum err_code rundir_write_ending(const char *path, struct err *e)
+{
+	return replace_lock_line(path, ENDING, ENDING_LINE, ENDING_AT, e);
+}
+
+bool rundir_is_serving(const char *path)
+{
+	char text[RETRY_LINE + 1];
+
+	read_lock_line(path, ENDING_LINE, ENDING_AT, text);
+	return strcmp(text, ENDING) != 0 && rundir_is_alive(path, NULL);
 }
 
 bool rundir_is_alive(const char *path, pid_t *pid)

@@ -19,7 +19,10 @@
  *   state    event                                              next state
  *   -        rundir_create: made under a hidden name, locked,   LIVING
  *            then renamed to its path
+ *   LIVING   rundir_write_ending: the supervisor has saved the  ENDING
+ *            model, and will end the processes
  *   LIVING   the last holder of the lock ends                   ENDED
+ *   ENDING   the last holder of the lock ends                   ENDED
  *   ENDED    rundir_lock                                        LIVING (resumed)
  *   ENDED    rundir_create of the same path                     ENDED, renamed to PATH.1 or the
  *                                                               next free number
@@ -55,6 +58,14 @@ enum err_code rundir_write_retry(const char *path, const struct rundir_retry *re
 /* False when there is no failure, or the cluster is not alive. */
 bool rundir_read_retry(const char *path, struct rundir_retry *out);
 
+/* Write to a living cluster's lock file that its supervisor is about to end the processes, and that
+ * the model, if any, is saved. Call this before the result is written: a program that has seen the
+ * result must not read parameters from servers that end. ERR_IO. */
+enum err_code rundir_write_ending(const char *path, struct err *e);
+/* Is the cluster alive, and not ending? Then its servers have the parameters; otherwise the saved
+ * model has them. */
+bool rundir_is_serving(const char *path);
+
 /* Is the directory's cluster alive? *pid (may be NULL): the process id in the lock file; 0
  * when it is not alive. */
 bool rundir_is_alive(const char *path, pid_t *pid);
@@ -83,6 +94,9 @@ void rundir_watch_close(struct rundir_watch *w);
  * ERR_NOTREADY: it is not alive, and *path is set if only one directory can be meant, for
  * tools that read runs that have ended. */
 enum err_code rundir_find(const char *opt_C, char **path, struct err *e);
+/* Like rundir_find, for tools that read parameters: a cluster that is ending is not alive
+ * (rundir_is_serving). */
+enum err_code rundir_find_serving(const char *opt_C, char **path, struct err *e);
 
 /* The file of the initial parameters that a worker has sent. */
 #define RUNDIR_FIRST "first.safetensors"

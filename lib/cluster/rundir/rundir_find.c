@@ -166,3 +166,12 @@ enum err_code rundir_find(const char *opt_C, char **path, struct err *e)
 	buf_release(&f.ended);
 	return rc;
 }
+
+enum err_code rundir_find_serving(const char *opt_C, char **path, struct err *e)
+{
+	enum err_code rc = rundir_find(opt_C, path, e);
+
+	if (rc == ERR_OK && !rundir_is_serving(*path))
+		rc = err_set(e, ERR_NOTREADY, "cluster \"%s\" is ending", *path);
+	return rc;
+}

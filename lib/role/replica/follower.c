@@ -30,7 +30,7 @@ bool follower_can_follow(const char *where)
 
 	if (stat(where, &st))
 		return false;
-	return S_ISDIR(st.st_mode) ? rundir_is_alive(where, NULL) : !saved_model_is_named(where);
+	return S_ISDIR(st.st_mode) ? rundir_is_serving(where) : !saved_model_is_named(where);
 }
 
 static enum err_code load_source_identity(const char *where, struct identity *out, struct err *e)

@@ -48,6 +48,13 @@ static json_t *take_result(struct supervisor *s, enum policy_state state)
 	return result;
 }
 
+/* Tell the tools that read the model to read the saved one from now on. If this fails, as after the
+ * removal of the directory, they ask servers that end meanwhile, and report that. */
+static void announce_end(const struct supervisor *s)
+{
+	rundir_write_ending(s->dir, NULL);
+}
+
 /* ---- in the foreground ---- */
 
 static const char *name_end(enum policy_state state)
@@ -71,6 +78,7 @@ static json_t *run_to_end(struct supervisor *s, enum policy_state *state)
 	result = take_result(s, *state);
 	if (s->policy.signals > 0 && result_has_state(result, "stopped"))
 		*state = POLICY_SIGNALLED;
+	announce_end(s);
 	if (result_write(s->dir, result, &e) != ERR_OK)
 		progress_say(&s->progress, "warning: %s", e.msg);
 	run_end_processes(s, name_end(*state));
@@ -154,18 +162,27 @@ static void save_outcome(struct supervisor *s, struct outcome *o)
 	buf_release(&text);
 }
 
+/* In the background, the servers stay after the job is over, until the cluster is stopped. */
+static bool serves_on(const struct supervisor *s, enum policy_state state)
+{
+	return !s->policy.failed && !s->policy.stopping &&
+	    (state == POLICY_DONE || state == POLICY_FAILED);
+}
+
 /* Run until the job is over and save its outcome; then serve until the cluster is stopped. */
 static enum policy_state stay_until_stopped(struct supervisor *s)
 {
 	enum policy_state state = wait_for_end(s);
 	struct outcome o = { .result = take_result(s, state) };
 
+	if (!serves_on(s, state))
+		announce_end(s);
 	save_outcome(s, &o);
-	while (!s->policy.failed && !s->policy.stopping &&
-	    (state == POLICY_DONE || state == POLICY_FAILED)) {
+	while (serves_on(s, state)) {
 		write_result_once(s, &o);
 		state = supervisor_wait_state(s);
 	}
+	announce_end(s);
 	json_decref(o.result);
 	return state;
 }
@@ -188,6 +205,7 @@ static bool wait_until_ready(struct supervisor *s, int ready)
 	/* The death of a process, if one was seen, explains more than the coordinator's reason. */
 	reason = s->reason[0] ? s->reason : s->status ? s->status->reason : "";
 	o.result = run_end_result(s);
+	announce_end(s);
 	save_outcome(s, &o);
 	json_decref(o.result);
 	run_end_processes(s, reason);

@@ -333,8 +333,15 @@ accuracy_of() {
 	sed 's/^/x,/; 1s/^x/genre/' stars.csv >genres.csv
 	ps-ctl init --data genres.csv genres
 	[ "$(jq -r .job.model table/cluster.json label/cluster.json genres/cluster.json | xargs)" = "softmax softmax linear" ]
-	# Evaluation data of a table are one, too, for a model that reads tables as ratings.
-	ps-ctl run label/cluster --set model=mf --set eval=stars.csv --json | tail -n 1 | jq -e '.eval.examples == 3000'
+	# A model of ratings takes no other columns, and says how to name them; in memory, in blocks, and of a stream.
+	for how in epochs=1 data_memory=1M; do
+		run -78 --separate-stderr ps-ctl run label/cluster --set model=mf --set $how
+		[[ $stderr == *'is CSV, but the model needs a user, an item and a rating'*'?user=NAME&item=NAME&rating=NAME'* ]]
+	done
+	run -78 --separate-stderr ps-ctl run label/cluster --set model=bpr
+	[[ $stderr == *'is CSV, but the model needs a user and an item'* ]]
+	run --separate-stderr ps-ctl run stars/cluster --set "data=$PWD/stars.csv?follow=yes" --set eval=
+	[[ $stderr == *'"userId", "movie" and "stars" are columns 2, 3 and 1'*'?user=2&item=3&rating=1'* ]]
 }
 
 @test "init looks at a glob, at bytes, and not at a pipe" {

@@ -14,6 +14,7 @@
 #include "core/names.h"
 #include "core/num.h"
 #include "data/data_object.h"
+#include "data/data_ratings.h"
 #include "data/data_schema.h"
 #include "data/data_uri.h"
 #include "format/uri.h"
@@ -342,35 +343,19 @@ static void choose_columns(struct look *l, const struct given *g)
 	buf_release(&categories);
 }
 
-/* The column with one of these names, which end with NULL; NO_COLUMN: there is none. */
-#define NO_COLUMN SIZE_MAX
-static size_t find_named(const struct data_schema *s, const char *const *names)
-{
-	for (; s->named && *names; names++)
-		for (size_t i = 0; i < s->ncolumns; i++)
-			if (strcasecmp(s->column[i].name, *names) == 0)
-				return i;
-	return NO_COLUMN;
-}
-
 /* Is it a table of ratings, which has columns of the usual names, and at most one more, as the time?
  * Then adds the options that make it one. */
 static bool choose_ratings(struct look *l)
 {
-	static const char *const names[3][12] = {
-		{ "user", "user_id", "userid", "reviewer", "reviewer_id", "reviewerid", "customer",
-		    "customer_id", "customerid", NULL },
-		{ "item", "item_id", "itemid", "movie", "movie_id", "movieid", "book", "book_id",
-		    "product", "product_id", "productid", NULL },
-		{ "rating", "ratings", "stars", "score", NULL },
-	};
 	static const char *const option[3] = { "user", "item", "rating" };
 	const struct data_schema *s = l->d->schema;
+	const char *name[4];
 	size_t at[3];
 
-	for (int k = 0; k < 3; k++)
-		if ((at[k] = find_named(s, names[k])) == NO_COLUMN || s->ncolumns > 4)
-			return false;
+	for (size_t i = 0; s->ncolumns <= 4 && i < s->ncolumns; i++)
+		name[i] = s->column[i].name;
+	if (!s->named || s->ncolumns > 4 || !data_ratings_find(name, s->ncolumns, at))
+		return false;
 	fprintf(stderr,
 	    "ratings: columns \"%s\", \"%s\" and \"%s\"; to read a table instead, add "
 	    "?format=csv to the path\n",

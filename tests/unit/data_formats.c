@@ -139,9 +139,13 @@ static void test_ratings(void)
 	refused("who,what,stars\n1,2,3\n", "user=whom", &real,
 	    ":1: user=whom: there is no such column; did you mean \"who\"?");
 	refused("1,2,3\n", "format=ratings&rating=9", &real,
-	    ":1: rating=9: there is no such column; the columns are 1 to 3");
+	    ":1: rating=9: there is no such column; user=, item= and rating= name columns by a number "
+	    "from 1 to 3");
+	refused("who,what,stars\n1,2,3\n", "user=x&item=what", &real,
+	    "name columns by \"who\", \"what\", \"stars\", or a number from 1 to 3");
 	refused("u,i,r\n1,2,bad\n", "format=ratings", &real,
-	    ":2:3: expected a number as rating, got \"bad\"");
+	    ":2:3: expected a number as rating, got \"bad\"; user=, item= and rating= name other "
+	    "columns");
 	refused("1,2,3\n1,,3\n", "format=ratings", &real, ":2:2: expected an item");
 	refused("1,2,3\n1,2,\n", "format=ratings", &real,
 	    ":2:3: expected a number as rating, got \"\"; remove the line");
@@ -185,6 +189,38 @@ static void test_ratings(void)
 	    ":1:3: expected a number as rating, got \"3x\"");
 	refused("-1\t2\t3\n1\t-2\t3\n", "format=ratings", &real, ":1:1: expected a user");
 	refused("9999999999999999999\t2\t3\n", "format=ratings", &real, "expected a user");
+}
+
+/* Advice where the columns of a user, an item and a rating are not known. */
+static void test_columns_of_ratings(void)
+{
+	static const struct data_want rated = { .tables = "ratings" },
+	                              pairs = { .pairs = true, .tables = "ratings" };
+	struct dataset *d;
+	struct err e;
+
+	d = load("u,i,r\n1,2,bad\n", "rating=r", &real, NULL, &e);
+	ok(!d && !strstr(e.msg, "name other columns"), "the column was named: %s", e.msg);
+	refused("stars,UserId,movie\n3,1,2\n", "format=ratings", &real,
+	    ":1: \"UserId\", \"movie\" and \"stars\" are columns 2, 3 and 1, but without options the first "
+	    "three columns are the user, the item and the rating: add ?user=2&item=3&rating=1");
+	d = load("stars,user,movie\n3,1,2\n", "user=1&item=2&rating=3", &real, NULL, &e);
+	ok(d && d->rows == 1 && d->y[0] == 2, "unless options name them: %s", e.msg);
+	dataset_free(d);
+	/* A model that reads tables as ratings takes no other columns. */
+	d = load("a,b,c\n1,2,3\n", "", &rated, NULL, &e);
+	ok(d && d->grouped_by_first, "the first three columns: %s", e.msg);
+	dataset_free(d);
+	refused("a,b,c\n1,2,3\n", "label=c", &rated,
+	    "is CSV, but the model needs a user, an item and a rating in each example: name these columns "
+	    "by ?user=NAME&item=NAME&rating=NAME");
+	refused("a,b,c\n1,2,3\n", "format=csv", &pairs,
+	    "is CSV, but the model needs a user and an item in each example");
+	refused("{\"user\": 1, \"item\": 2, \"rating\": 3}\n", "", &rated,
+	    "is JSON Lines, but the model needs a user, an item and a rating in each example: make a table");
+	d = load("3 1:1 9:1\n", "", &rated, NULL, &e);
+	ok(d && d->sparse, "but features of other formats: %s", e.msg);
+	dataset_free(d);
 }
 
 /* A line of Criteo's with these three cells filled. */
@@ -507,6 +543,7 @@ int main(void)
 {
 	test_ffm();
 	test_ratings();
+	test_columns_of_ratings();
 	test_criteo();
 	test_vw();
 	test_fasttext();

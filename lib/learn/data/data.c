@@ -146,20 +146,31 @@ static enum err_code guess_reader(struct stream *s, bool table, size_t *out, str
 	    stream_name(s));
 }
 
-/* Chooses the reader by the options, or by the content. tables: see data_want.tables. table: a table is
- * expected. */
-static enum err_code choose_reader(struct stream *s, const struct data_options *o,
-    const char *tables, bool table, size_t *out, struct err *e)
+/* Refuses the format if its examples have no user and no item, but the model needs them. */
+static enum err_code refuse_columns(const struct stream *s, size_t reader,
+    const struct data_want *want, struct err *e)
 {
-	enum err_code rc;
-
-	if (o->format && find_format_named(o->format, out))
+	if (!want->tables || !readers[reader]->to_ratings)
 		return ERR_OK;
-	rc = guess_reader(s, table, out, e);
-	if (!rc && tables && !table && readers[*out] == &data_reader_csv &&
-	    !options_describe_table(o))
-		find_format_named(tables, out);
-	return rc;
+	return err_set(e, ERR_CONFIG, "%s: is %s, but the model needs %s in each example: %s",
+	    stream_name(s), formats[reader].title,
+	    want->pairs ? "a user and an item" : "a user, an item and a rating",
+	    readers[reader]->to_ratings);
+}
+
+/* Chooses the reader by the options, or by the content. table: a table is expected. */
+static enum err_code choose_reader(struct stream *s, const struct data_options *o,
+    const struct data_want *want, bool table, size_t *out, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (!o->format || !find_format_named(o->format, out)) {
+		rc = guess_reader(s, table, out, e);
+		if (!rc && want->tables && !table && readers[*out] == &data_reader_csv &&
+		    !options_describe_table(o))
+			find_format_named(want->tables, out);
+	}
+	return rc ? rc : refuse_columns(s, *out, want, e);
 }
 
 const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
@@ -167,7 +178,7 @@ const struct data_reader *data_build_reader(struct stream *s, const struct data_
 {
 	size_t i = 0;
 
-	return choose_reader(s, o, want->tables, false, &i, e) ? NULL : readers[i];
+	return choose_reader(s, o, want, false, &i, e) ? NULL : readers[i];
 }
 
 const char *data_reader_name(const struct data_reader *r)
@@ -185,10 +196,11 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 {
 	size_t i = 0;
 	bool words = data_label_wants_words(b->label);
+	struct data_want want = { .tables = b->tables, .pairs = data_label_wants_pairs(b->label) };
 	enum err_code rc;
 
 	if (!words || o->format || !find_format_named("text", &i)) {
-		rc = choose_reader(s, o, b->tables, b->like && b->like->schema, &i, e);
+		rc = choose_reader(s, o, &want, b->like && b->like->schema, &i, e);
 		if (rc != ERR_OK)
 			return rc;
 	}

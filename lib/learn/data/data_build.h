@@ -62,6 +62,10 @@ struct data_reader {
 	    struct err *e);
 	/* How a file is read in parts (data_parts.h); NULL: it is read as a whole. */
 	const struct data_parts *parts;
+	/* Where the examples are rows of columns, without a user and an item: how users get ratings of such
+	 * a file, for the error of a model that needs them (data_want.tables). NULL: the examples are sets of
+	 * features, as those of ratings are. */
+	const char *to_ratings;
 };
 #define DATA_PROBE 65536
 /* Ids below this are looked up in direct tables, others by hashing. */

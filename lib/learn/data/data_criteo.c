@@ -89,4 +89,5 @@ static enum err_code read_criteo(struct data_build *b, struct stream *s,
 	return data_row_each(b, s, o, NULL, parse_criteo_line, e);
 }
 
-const struct data_reader data_reader_criteo = { data_probe_never, read_criteo, &data_parts_lines };
+const struct data_reader data_reader_criteo = { data_probe_never, read_criteo, &data_parts_lines,
+	NULL };

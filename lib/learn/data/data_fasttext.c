@@ -121,5 +121,5 @@ static bool probe_fasttext(const uint8_t *bytes, size_t n)
 	return (size_t)(end - p) > strlen(LABEL) && memcmp(p, LABEL, strlen(LABEL)) == 0;
 }
 
-const struct data_reader data_reader_fasttext = { probe_fasttext, read_fasttext,
-	&data_parts_lines };
+const struct data_reader data_reader_fasttext = { probe_fasttext, read_fasttext, &data_parts_lines,
+	NULL };

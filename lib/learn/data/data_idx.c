@@ -327,4 +327,5 @@ static bool probe_idx(const uint8_t *p, size_t n)
 	return n >= 8 && !p[0] && !p[1] && p[2] >= 0x08 && p[2] <= 0x0e && p[3] >= 1 && p[3] <= 8;
 }
 
-const struct data_reader data_reader_idx = { probe_idx, read_pair, &parts_idx };
+const struct data_reader data_reader_idx = { probe_idx, read_pair, &parts_idx,
+	"write them as lines of text" };

@@ -510,4 +510,5 @@ static bool probe_jsonl(const uint8_t *p, size_t n)
 	return i == n || p[i] == '"' || p[i] == '}';
 }
 
-const struct data_reader data_reader_jsonl = { probe_jsonl, read_jsonl, &data_parts_lines };
+const struct data_reader data_reader_jsonl = { probe_jsonl, read_jsonl, &data_parts_lines,
+	"make a table of them, as by jq -r '[.user, .item, .rating] | @csv'" };

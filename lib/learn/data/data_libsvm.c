@@ -424,4 +424,5 @@ static bool probe_libsvm(const uint8_t *bytes, size_t n)
 	return false;
 }
 
-const struct data_reader data_reader_libsvm = { probe_libsvm, read_libsvm, &data_parts_lines };
+const struct data_reader data_reader_libsvm = { probe_libsvm, read_libsvm, &data_parts_lines,
+	NULL };

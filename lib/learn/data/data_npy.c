@@ -237,4 +237,5 @@ static bool probe_npy(const uint8_t *p, size_t n)
 	return n >= 6 && memcmp(p, "\x93NUMPY", 6) == 0;
 }
 
-const struct data_reader data_reader_npy = { probe_npy, read_array, &parts_npy };
+const struct data_reader data_reader_npy = { probe_npy, read_array, &parts_npy,
+	"write them as lines of text" };

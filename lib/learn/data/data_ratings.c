@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: ISC */
+#include "data/data_ratings.h"
+
 #include <inttypes.h>
 #include <math.h>
+#include <strings.h>
 
 #include "core/buf.h"
 #include "core/mem.h"
@@ -30,7 +33,8 @@
 /* The salts of the hashes, from 1 on. */
 enum part { USER, ITEM, RATING, WEIGHT, PARTS };
 static const char *const part_name[PARTS] = { "user", "item", "rating", "weight" };
-#define NO_COLUMN SIZE_MAX /* of weights, which are there only by the option, and of ratings */
+#define COLUMNS_SHOWN 8        /* names of columns in an error */
+#define NO_COLUMN     SIZE_MAX /* of weights, which are there only by the option, and of ratings */
 
 struct ratings {
 	char sep;                    /* ':' stands for "::" */
@@ -65,6 +69,28 @@ static char *next_cell(char **p, char sep)
 
 /* ---- columns ---- */
 
+bool data_ratings_find(const char *const *name, size_t n, size_t at[static 3])
+{
+	static const char *const usual[3][13] = {
+		{ "user", "user_id", "userid", "reviewer", "reviewer_id", "reviewerid", "customer",
+		    "customer_id", "customerid", NULL },
+		{ "item", "item_id", "itemid", "movie", "movie_id", "movieid", "book", "book_id",
+		    "product", "product_id", "productid", NULL },
+		{ "rating", "ratings", "stars", "score", NULL },
+	};
+	bool all = true;
+
+	for (int k = 0; k < 3; k++) {
+		at[k] = DATA_RATINGS_NONE;
+		for (size_t u = 0; at[k] == DATA_RATINGS_NONE && usual[k][u]; u++)
+			for (size_t i = 0; at[k] == DATA_RATINGS_NONE && i < n; i++)
+				if (strcasecmp(name[i], usual[k][u]) == 0)
+					at[k] = i;
+		all = all && at[k] != DATA_RATINGS_NONE;
+	}
+	return all;
+}
+
 static const char *option_of(const struct data_options *o, enum part k)
 {
 	return k == USER ? o->user : k == ITEM ? o->item : k == RATING ? o->rating : o->weight;
@@ -80,11 +106,49 @@ static bool needs_ratings(const struct data_row *r)
 	    !(data_label_wants_pairs(label) && isnan(t->positive));
 }
 
+/* Does the cell begin as a number does? A faulty rating is no name. */
+static bool begins_number(const char *cell)
+{
+	double v;
+
+	return data_num(cell, &v) != NULL;
+}
+
+/* There is no such column: suggests one, or lists the names of a line that has no number. */
+static enum err_code fail_unknown_column(const struct data_row *r, enum part k, const char *word,
+    const char *const *cell, size_t n, struct err *e)
+{
+	const char *near = suggest(word, cell, n);
+	char shown[DATA_SHOWN];
+	struct buf list = BUF_INIT;
+	bool names = true;
+	enum err_code rc;
+
+	for (size_t i = 0; i < n; i++)
+		names = names && !begins_number(cell[i]);
+	for (size_t i = 0; names && i < n && i < COLUMNS_SHOWN; i++) {
+		data_shown(shown, cell[i], strlen(cell[i]));
+		buf_printf(&list, "\"%s\", ", shown);
+	}
+	if (near)
+		rc = stream_fail(r->s, e,
+		    "%s=%.60s: there is no such column; did you mean \"%.60s\"?", part_name[k],
+		    word, near);
+	else
+		rc = stream_fail(r->s, e,
+		    "%s=%.60s: there is no such column; user=, item= and rating= name columns by %s%sa "
+		    "number from 1 to %zu",
+		    part_name[k], word, list.len ? (char *)list.data : "", list.len ? "or " : "",
+		    n);
+	buf_release(&list);
+	return rc;
+}
+
 /* Finds the column of a part by the header's cells, or by its number. */
 static enum err_code find_part(const struct data_row *r, struct ratings *t, enum part k,
     const char *const *cell, size_t n, struct err *e)
 {
-	const char *word = option_of(r->options, k), *near;
+	const char *word = option_of(r->options, k);
 	uint64_t number;
 
 	t->column[k] = k == WEIGHT || (k == RATING && n <= RATING && !needs_ratings(r)) ? NO_COLUMN
@@ -101,20 +165,25 @@ static enum err_code find_part(const struct data_row *r, struct ratings *t, enum
 		t->column[k] = (size_t)number - 1;
 		return ERR_OK;
 	}
-	near = suggest(word, cell, n);
-	return near
-	    ? stream_fail(r->s, e, "%s=%.60s: there is no such column; did you mean \"%.60s\"?",
-	          part_name[k], word, near)
-	    : stream_fail(r->s, e, "%s=%.60s: there is no such column; the columns are 1 to %zu",
-	          part_name[k], word, n);
+	return fail_unknown_column(r, k, word, cell, n, e);
 }
 
-/* Does the cell begin as a number does? A faulty rating is no name. */
-static bool begins_number(const char *cell)
+/* Refuses a header with the usual names of other columns than the first three, which would be read. */
+static enum err_code check_usual_names(const struct data_row *r, const char *const *cell, size_t n,
+    struct err *e)
 {
-	double v;
+	const struct data_options *o = r->options;
+	size_t at[3];
 
-	return data_num(cell, &v) != NULL;
+	if (o->user || o->item || o->rating || !data_ratings_find(cell, n, at) ||
+	    (at[USER] == USER && at[ITEM] == ITEM && at[RATING] == RATING))
+		return ERR_OK;
+	return stream_fail(r->s, e,
+	    "\"%.60s\", \"%.60s\" and \"%.60s\" are columns %zu, %zu and %zu, but without options the "
+	    "first three columns are the user, the item and the rating: add "
+	    "?user=%zu&item=%zu&rating=%zu to the path",
+	    cell[at[USER]], cell[at[ITEM]], cell[at[RATING]], at[USER] + 1, at[ITEM] + 1,
+	    at[RATING] + 1, at[USER] + 1, at[ITEM] + 1, at[RATING] + 1);
 }
 
 /* Finds separator and columns by the first line. *header: it has only names. */
@@ -140,6 +209,8 @@ static enum err_code begin_ratings(struct data_row *r, const char *line, bool *h
 	    (t->column[RATING] == NO_COLUMN ? t->found : !begins_number(cell[t->column[RATING]]));
 	for (int k = 0; *header && k < PARTS; k++)
 		*header = t->column[k] == NO_COLUMN || *cell[t->column[k]] != '\0';
+	if (*header)
+		rc = check_usual_names(r, cell, n, e);
 	t->begun = true;
 	r->b->d->heading = *header;
 	free(cell);
@@ -185,13 +256,15 @@ static enum err_code bad_line(const struct data_row *r, const char *line, size_t
 		    text);
 	}
 	data_shown(text, cell, strlen(cell));
-	return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: expected %s, got \"%s\"%s",
+	return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: expected %s, got \"%s\"%s%s",
 	    stream_name(r->s), stream_lineno(r->s), column + 1,
 	    k == WEIGHT       ? "a number of at least 0 as weight"
 	        : k == RATING ? "a number as rating"
 	        : k == USER   ? "a user, a whole number or a word"
 	                      : "an item, a whole number or a word",
-	    text, *text ? "" : "; remove the line");
+	    text, *text ? "" : "; remove the line",
+	    *text && !option_of(r->options, k) ? "; user=, item= and rating= name other columns"
+	                                       : "");
 }
 
 static void find_name_columns(struct ratings *t, struct dataset *d)
@@ -325,5 +398,5 @@ static enum err_code read_ratings(struct data_build *b, struct stream *s,
 	return data_row_each(b, s, o, &t, parse_rating_line, e);
 }
 
-const struct data_reader data_reader_ratings = { data_probe_never, read_ratings,
-	&data_parts_lines };
+const struct data_reader data_reader_ratings = { data_probe_never, read_ratings, &data_parts_lines,
+	NULL };

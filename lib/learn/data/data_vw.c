@@ -187,4 +187,4 @@ static bool probe_vw(const uint8_t *bytes, size_t n)
 	return bar && (bar == p || data_is_blank(bar[-1]) || memchr(p, '\'', (size_t)(bar - p)));
 }
 
-const struct data_reader data_reader_vw = { probe_vw, read_vw, &data_parts_lines };
+const struct data_reader data_reader_vw = { probe_vw, read_vw, &data_parts_lines, NULL };

@@ -286,8 +286,11 @@ accuracy_of() {
 	[[ $output == *'no model "auto"; this version has linear, '* ]]
 	run -4 ps-ctl init --data gone.csv nowhere
 	[ "$output" = "ps-ctl: cannot open \"$PWD/gone.csv\": No such file or directory" ]
-	run -78 ps-ctl init --data train.csv --eval gone.csv nowhere
+	run -4 ps-ctl init --data train.csv --eval gone.csv nowhere
 	[ "$output" = "ps-ctl: --eval: no such file \"$PWD/gone.csv\"" ]
+	run -4 ps-ctl init --data 'gone*.csv' nowhere
+	run -4 ps-ctl init --data train.csv --eval 'gone*.csv' nowhere
+	run -78 ps-ctl init --data train.csv --eval 'train.csv?format=gone' nowhere
 	cp train.csv $'caf\xe9.csv'
 	run -78 ps-ctl init --data $'caf\xe9.csv' nowhere
 	[[ $output == *"its name is not UTF-8; rename it, or make a link"* ]]

@@ -487,7 +487,7 @@ static void test_several(void)
 	    "%s", text);
 	dataset_free(d);
 	d = load("none-*.csv", &two, NULL, &e);
-	ok(!d && e.code == ERR_IO && strstr(e.msg, "no file matches"), "%s", e.msg);
+	ok(!d && e.code == ERR_NOTFOUND && strstr(e.msg, "no file matches"), "%s", e.msg);
 	d = load("none.csv", &two, NULL, &e);
 	ok(!d && e.code == ERR_NOTFOUND && strstr(e.msg, "No such file"), "%s", e.msg);
 	write_text("q0", "1 0:1\n");

@@ -482,6 +482,14 @@ static bool has_stdin(const struct conf_strs *s)
 	return false;
 }
 
+/* A cluster file that names a missing file is a wrong configuration. Returns the code of rc as that. */
+static enum err_code as_config_error(enum err_code rc, struct err *e)
+{
+	if (rc == ERR_NOTFOUND && e)
+		e->code = ERR_CONFIG;
+	return rc == ERR_NOTFOUND ? ERR_CONFIG : rc;
+}
+
 /* The path that is a stream; NULL: none. */
 static const char *find_stream(const struct conf_strs *list)
 {
@@ -565,9 +573,9 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 		    "job.eval: must be data with an end, and \"%s\" is a stream",
 		    find_stream(&job->eval));
 	for (size_t i = 0; i < job->data.n && rc == ERR_OK; i++)
-		rc = conf_path_check("job.data", job->data.item[i], e);
+		rc = as_config_error(conf_path_check("job.data", job->data.item[i], e), e);
 	for (size_t i = 0; i < job->eval.n && rc == ERR_OK; i++)
-		rc = conf_path_check("job.eval", job->eval.item[i], e);
+		rc = as_config_error(conf_path_check("job.eval", job->eval.item[i], e), e);
 	if (rc == ERR_OK)
 		rc = check_validate(job, e);
 	if (rc == ERR_OK && data_bad_lines_parse(job->bad_lines, &lines, &why))
@@ -599,7 +607,7 @@ static enum err_code check_job_init(const struct conf_job *job, struct err *e)
 		    "job.init: must be auto, zeros, glorot or a .safetensors "
 		    "file, got \"%.200s\"",
 		    job->init);
-	rc = conf_path_check_file("job.init", job->init, e);
+	rc = as_config_error(conf_path_check_file("job.init", job->init, e), e);
 	if (rc == ERR_OK && safetensors_open(job->init, &file, e) != ERR_OK) {
 		err_prefix(e, "job.init");
 		rc = e ? (e->code = ERR_CONFIG) : ERR_CONFIG;

@@ -99,7 +99,7 @@ enum err_code conf_model_check(const char *name, struct err *e);
 
 /* Data paths, in the form of data/data_uri.h. conf_path_from makes one absolute by dir (NULL:
  * leaves it as it is), with its options and globs, in a fresh string. The checks find missing
- * files: ERR_CONFIG, "KEY: ...". */
+ * files, ERR_NOTFOUND, and other mistakes, ERR_CONFIG: "KEY: ...". */
 bool conf_path_is_stdin(const char *spec);
 char *conf_path_from(const char *dir, const char *spec);
 enum err_code conf_path_check(const char *key, const char *spec, struct err *e);

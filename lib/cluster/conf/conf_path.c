@@ -67,7 +67,7 @@ enum err_code conf_path_check_file(const char *key, const char *path, struct err
 	struct stat st;
 
 	if (stat(path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
-		return err_set(e, ERR_CONFIG, "%s: no such file \"%s\"", key, path);
+		return err_set(e, ERR_NOTFOUND, "%s: no such file \"%s\"", key, path);
 	if (access(path, R_OK) != 0)
 		return err_sys(e, ERR_CONFIG, "%s: cannot read \"%s\"", key, path);
 	if (S_ISDIR(st.st_mode))
@@ -126,7 +126,7 @@ enum err_code conf_path_check(const char *key, const char *spec, struct err *e)
 	}
 	rc = data_uri_expand(path, NULL, &files, &n, NULL);
 	if (rc != ERR_OK)
-		rc = err_set(e, ERR_CONFIG, "%s: no file matches \"%s\"", key, path);
+		rc = err_set(e, ERR_NOTFOUND, "%s: no file matches \"%s\"", key, path);
 	for (size_t i = 0; i < n && rc == ERR_OK; i++)
 		rc = conf_path_check_file(key, files[i], e);
 	data_uri_free(files, n);

@@ -395,8 +395,8 @@ enum err_code data_uri_expand(const char *file, const char *base_dir, char ***ou
 	r = glob(pattern, 0, NULL, &g);
 	free(pattern);
 	if (r != 0)
-		rc = err_set(e, r == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO, "no file matches \"%s\"",
-		    whole);
+		rc = err_set(e, r == GLOB_NOSPACE ? ERR_NOMEM : ERR_NOTFOUND,
+		    "no file matches \"%s\"", whole);
 	free(whole);
 	if (r != 0)
 		return rc;

@@ -19,7 +19,7 @@ struct data_options data_uri_copy(const struct data_options *o);
 void data_uri_list(const struct data_options *o, struct buf *out);
 
 /* The files that one path stands for, sorted: the path itself if it exists or is not a glob, else
- * the matches (ERR_IO when there are none). Relative paths are relative to base_dir (NULL: the
+ * the matches (ERR_NOTFOUND when there are none). Relative paths are relative to base_dir (NULL: the
  * current directory). Free with data_uri_free. */
 enum err_code data_uri_expand(const char *file, const char *base_dir, char ***out, size_t *n,
     struct err *e);

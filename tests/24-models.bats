@@ -543,6 +543,15 @@ predicts_targets() {
 	echo '{ "job": { "model": "linear", "data": "prices.csv?label=y", "lr": 1e30, "optimizer": "sgd" } }' >prices.json
 	run -1 --separate-stderr ps-ctl run prices --json
 	[[ $(field reason <<<"$output") == *"the loss is "*"lower job.lr"* && $(field reason <<<"$output") != *"was read as"* ]]
+	# A target whose squared error is infinite fails at any rate, scaled or not, and that of a batch before counts, too.
+	{ cat prices.csv; echo 1,1e30; } >wrong.csv
+	for set in scale=standard scale=none model=mlp; do
+		run -1 --separate-stderr ps-ctl run prices --set data=wrong.csv?label=y --set loss=squared --set lr=0.01 --set "$set" --json
+		reason=$(field reason <<<"$output")
+		[[ $reason == *"wrong.csv has a target as large as 1e+30"*"correct or remove such examples"* && $reason != *job.lr* ]]
+	done
+	run -1 --separate-stderr ps-ctl run prices --set scale=none --set lr=10 --json
+	[[ $(field reason <<<"$output") == *"prices.csv has targets as large as 3.1e+05: if the label is another column, name it"*"lower job.lr"* ]]
 	write_cluster 100
 	run -1 --separate-stderr ps-ctl run lin --set lr=1e30 --json
 	[[ $(field reason <<<"$output") == *"lower job.lr"* && $(field reason <<<"$output") != *"was read as"* ]]

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include <float.h>
 #include <math.h>
 
 #include "core/clock.h"
@@ -115,47 +116,83 @@ static void save_good_model(struct worker *w, char *said, size_t n)
 	free(path);
 }
 
-/* Values too large for any learning rate are often ids, dates or counts that were read as features
- * because the data have another format. When the batch has such values, puts a clause about that in
- * `said`, else "". */
+/* The largest absolute values of the data: of the batch's features, of targets, and of targets as the model
+ * fits them. */
+struct largest {
+	double feature, target, fitted;
+};
+
+static void note_targets(const struct dataset *d, const float *y, size_t n, size_t targets,
+    struct largest *out)
+{
+	for (size_t i = 0; y && i < n * targets; i++) {
+		struct target_scaling s = dataset_target_scaling(d, i % targets);
+
+		out->target = fmax(out->target, fabs((double)y[i]));
+		out->fitted = fmax(out->fitted,
+		    fabs(s.factor > 0 ? ((double)y[i] - s.shift) * s.factor : (double)y[i]));
+	}
+}
+
+static struct largest find_largest(const struct dataset *d, const struct batch *b)
+{
+	size_t count = b->sparse ? b->start[b->rows] : b->rows * b->cols;
+	const float *x = b->sparse ? b->val : b->x;
+	struct largest most = { 0 };
+
+	for (size_t i = 0; x && i < count; i++)
+		most.feature = fmax(most.feature, fabs((double)x[i]));
+	note_targets(d, b->y, b->rows, b->targets, &most);
+	/* The parameters may have grown because of an example of an earlier batch. */
+	note_targets(d, d->y, d->rows, d->targets, &most);
+	return most;
+}
+
+#define LOWER_RATE "lower job.lr or set job.clip_norm"
+/* Such values are rarely meant. */
 #define SUSPICIOUS 100.0
 
-static void describe_large_values(const struct worker *w, char *said, size_t n)
+/* Puts advice about a loss that is not finite in `said`. No learning rate is small enough for values
+ * that are much too large. As features, these are often ids, dates or counts, because the data have
+ * another format. The square of a target may be beyond float32, so that the loss is infinite whatever
+ * the parameters are. */
+static void describe_remedy(const struct worker *w, char *said, size_t n)
 {
 	const struct dataset *d = w->job.train;
-	size_t count = w->batch.sparse ? w->batch.start[w->batch.rows]
-	                               : w->batch.rows * w->batch.cols;
-	const float *x = w->batch.sparse ? w->batch.val : w->batch.x;
-	double most = 0;
+	const char *source = d && d->source ? d->source : "the data";
+	struct largest most = { 0 };
 
-	*said = 0;
-	for (size_t i = 0; x && i < count; i++)
-		most = fmax(most, fabs((double)x[i]));
-	for (size_t i = 0; d && w->batch.y && i < w->batch.rows * w->batch.targets; i++) {
-		struct target_scaling s = dataset_target_scaling(d, i % w->batch.targets);
-		double y = (double)w->batch.y[i];
-
-		most = fmax(most, fabs(s.factor > 0 ? (y - s.shift) * s.factor : y));
-	}
-	if (!d || d->numbered || most < SUSPICIOUS)
-		return;
-	snprintf(said, n,
-	    "%.160s was read as %s, and has values as large as %.3g: if its format is another, "
-	    "name it (?format=... after the path; ps-ctl list readers), otherwise scale the "
-	    "values; ",
-	    d->source ? d->source : "the data", d->format ? d->format : "data", most);
+	if (d && !d->numbered)
+		most = find_largest(d, &w->batch);
+	if (most.target > sqrt((double)FLT_MAX))
+		snprintf(said, n,
+		    "%.160s has a target as large as %.3g, whose square is no number of float32: correct or "
+		    "remove such examples, or scale the targets",
+		    source, most.target);
+	else if (most.feature >= SUSPICIOUS)
+		snprintf(said, n,
+		    "%.160s was read as %s, and has values as large as %.3g: if its format is another, "
+		    "name it (?format=... after the path; ps-ctl list readers), otherwise scale the "
+		    "values; " LOWER_RATE,
+		    source, d->format ? d->format : "data", most.feature);
+	else if (most.fitted >= SUSPICIOUS)
+		snprintf(said, n,
+		    "%.160s has targets as large as %.3g: if the label is another column, name it (?label=... "
+		    "after the path), otherwise scale the targets; " LOWER_RATE,
+		    source, most.target);
+	else
+		snprintf(said, n, LOWER_RATE);
 }
 
 enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
 {
 	json_t *msg, *figures, *answer;
-	char kept[400], values[400];
+	char kept[400], remedy[400];
 
 	save_good_model(w, kept, sizeof kept);
-	describe_large_values(w, values, sizeof values);
-	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s%s; %.150s", w->rank,
-	    isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, values,
-	    "lower job.lr or set job.clip_norm", kept);
+	describe_remedy(w, remedy, sizeof remedy);
+	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s; %.150s", w->rank,
+	    isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, remedy, kept);
 	msg = MESSAGE(fail, .message = e->msg);
 	figures = figures_json(w);
 	json_object_update(msg, figures);

@@ -280,6 +280,26 @@ preloaded() {
 	[[ ${lines[0]} == "fail keys: "*"worker-0.key"*"chmod"* ]]
 }
 
+@test "workers that are waited for because of the same share a line, but not in JSON" {
+	write_csv train.csv
+	echo '{ "workers": 5, "job": { "model": "linear", "data": "train.csv?label=y", "cache": "kept", "epochs": 1 } }' >many.json
+	ps-ctl run many.json >/dev/null
+	rm kept/*.parsed
+	exec 8<>"$(ls kept/*.lock)"
+	flock -n 8
+	background ps-ctl start many.json 8>&-
+	RUN=$T/many.run
+	all_wait() { [ "$(ps-ctl doctor -C "$RUN" --quick --json 8>&- | jq -s 'map(select(.check == "waits" and (.text | test("reading its data")))) | length')" -eq 5 ]; }
+	wait_for 20 all_wait
+	wait_for 20 grep -q 'doctor: warn waits: ' err
+	[ "$(grep -c 'doctor: .*waits: ' err)" -eq 1 ]
+	grep -qE '^doctor: warn waits: the start waits for 5 workers \(worker-0, worker-1, worker-2 and 2 more; [0-9.]+ s\): they are reading their data; no action is needed; ' err
+	exec 8>&-
+	finish
+	[ "$status" -eq 0 ]
+	ps-ctl -C "$RUN" stop >/dev/null
+}
+
 @test "a start that takes long says what is wrong, once; wrong use is told" {
 	job late
 	serve late.json

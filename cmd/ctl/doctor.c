@@ -8,15 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/buf.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/names.h"
 #include "core/plain.h"
 #include "ctl.h"
 #include "local.h"
 #include "rundir/rundir.h"
 
 #define PATIENCE (5 * NSEC_PER_SEC)
+/* How many of the processes that share a line are named. */
+#define NAMED 3u
 /* Timeout of a request in doctor_glance(): its caller handles no signals and no ended children
  * meanwhile. */
 #define GLANCE (NSEC_PER_SEC / 2)
@@ -51,7 +55,16 @@ void doctor_add_finding(struct doctor *d, enum doctor_level level, enum doctor_w
 	va_end(ap);
 	d->list = mem_regrow(d->list, d->n + 1, sizeof *d->list);
 	d->list[d->n++] = (struct doctor_finding){ level, weight, check, mem_strdup(about),
-		mem_strdup(text), mem_strdup(remedy) };
+		mem_strdup(text), mem_strdup(remedy), NULL, NULL, 0 };
+}
+
+void doctor_share_line(struct doctor *d, const char *who, const char *together, double seconds)
+{
+	struct doctor_finding *f = &d->list[d->n - 1];
+
+	f->who = mem_strdup(who);
+	f->together = mem_strdup(together);
+	f->seconds = seconds;
 }
 
 void doctor_add_ok(struct doctor *d, const char *check, const char *fmt, ...)
@@ -92,6 +105,8 @@ void doctor_release(struct doctor *d)
 		free(d->list[i].about);
 		free(d->list[i].text);
 		free(d->list[i].remedy);
+		free(d->list[i].who);
+		free(d->list[i].together);
 	}
 	free(d->list);
 	http_client_free(d->client);
@@ -119,13 +134,69 @@ enum doctor_level doctor_sort(struct doctor *d)
 
 static const char *const level_name[] = { "ok", "warn", "fail" };
 
-static void print_finding(const struct doctor_finding *f, bool json)
+/* Do two findings share a line? */
+static bool is_line_shared(const struct doctor_finding *a, const struct doctor_finding *b)
 {
+	size_t kind = strcspn(a->about, "-");
+
+	return a->together && b->together && a->level == b->level &&
+	    strcmp(a->check, b->check) == 0 && strcmp(a->who, b->who) == 0 &&
+	    strcmp(a->together, b->together) == 0 && strcmp(a->remedy, b->remedy) == 0 &&
+	    strncmp(a->about, b->about, kind + 1) == 0;
+}
+
+/* Writes the text of a finding, or of all that share its line: "the start waits for 26 workers
+ * (worker-1, worker-2, worker-4 and 23 more; 5.6 s): they are reading their data". */
+static void put_shared_text(const struct doctor *d, size_t first, struct buf *out)
+{
+	const struct doctor_finding *f = &d->list[first];
+	struct buf names = BUF_INIT;
+	double seconds = 0;
+	unsigned n = 0;
+
+	for (size_t i = first; i < d->n; i++) {
+		if (!is_line_shared(f, &d->list[i]))
+			continue;
+		names_put(&names, &n, NAMED, d->list[i].about);
+		seconds = d->list[i].seconds > seconds ? d->list[i].seconds : seconds;
+	}
+	names_put_rest(&names, n, NAMED);
+	if (n < 2)
+		buf_puts(out, f->text);
+	else
+		buf_printf(out, "%s waits for %u %.*ss (%s; %.1f s): %s", f->who, n,
+		    (int)strcspn(f->about, "-"), f->about, (char *)names.data, seconds,
+		    f->together);
+	buf_release(&names);
+}
+
+/* The line of a finding, to be freed, such as "warn waits: TEXT; REMEDY". NULL: an earlier one
+ * shares its line with it. */
+static char *format_line(const struct doctor *d, size_t i)
+{
+	const struct doctor_finding *f = &d->list[i];
+	struct buf line = BUF_INIT;
+
+	for (size_t k = 0; k < i; k++)
+		if (is_line_shared(f, &d->list[k]))
+			return NULL;
+	buf_printf(&line, "%-4s %s: ", level_name[f->level], f->check);
+	put_shared_text(d, i, &line);
+	buf_printf(&line, "%s%s", *f->remedy ? "; " : "", f->remedy);
+	return (char *)line.data;
+}
+
+static void print_finding(const struct doctor *d, size_t i, bool json)
+{
+	const struct doctor_finding *f = &d->list[i];
 	json_t *o;
 
 	if (!json) {
-		plain_print(stdout, "%-4s %s: %s%s%s\n", level_name[f->level], f->check, f->text,
-		    *f->remedy ? "; " : "", f->remedy);
+		char *line = format_line(d, i);
+
+		if (line)
+			plain_print(stdout, "%s\n", line);
+		free(line);
 		return;
 	}
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "check", f->check, "level", level_name[f->level],
@@ -226,7 +297,7 @@ static int run_doctor(const struct ctl_cmd *self, int argc, char **argv)
 	if (!code) {
 		code = doctor_sort(&d) == DOCTOR_FAIL ? 1 : 0;
 		for (size_t i = 0; i < d.n; i++)
-			print_finding(&d.list[i], o.json);
+			print_finding(&d, i, o.json);
 	}
 	doctor_release(&d);
 	opt_list_release(&o.set);
@@ -239,9 +310,13 @@ void doctor_glance(const char *dir, struct progress *p)
 
 	examine_cluster(&d, true);
 	doctor_sort(&d);
-	for (size_t i = 0; i < d.n && d.list[i].level != DOCTOR_OK; i++)
-		progress_say(p, "doctor: %s %s: %s; %s", level_name[d.list[i].level],
-		    d.list[i].check, d.list[i].text, d.list[i].remedy);
+	for (size_t i = 0; i < d.n && d.list[i].level != DOCTOR_OK; i++) {
+		char *line = format_line(&d, i);
+
+		if (line)
+			progress_say(p, "doctor: %s", line);
+		free(line);
+	}
 	doctor_release(&d);
 }
 

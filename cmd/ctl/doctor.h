@@ -23,6 +23,11 @@ struct doctor_finding {
 	enum doctor_weight weight;
 	const char *check;           /* "keys": a constant */
 	char *about, *text, *remedy; /* about: a process, a path or "" */
+	/* A finding of which there are often many: "the start" waits for a process, about, for this time.
+	 * In text, those with the same reason share a line. together: the reason in the plural; NULL: the
+	 * finding has a line of its own. */
+	char *who, *together;
+	double seconds;
 };
 
 struct doctor {
@@ -39,6 +44,8 @@ struct doctor {
 __attribute__((format(printf, 7, 8))) void doctor_add_finding(struct doctor *d,
     enum doctor_level level, enum doctor_weight weight, const char *check, const char *about,
     const char *remedy, const char *fmt, ...);
+/* Lets the finding that was added last share a line. */
+void doctor_share_line(struct doctor *d, const char *who, const char *together, double seconds);
 /* Adds a finding of level DOCTOR_OK, unless this check has found something before. */
 __attribute__((format(printf, 3, 4))) void doctor_add_ok(struct doctor *d, const char *check,
     const char *fmt, ...);

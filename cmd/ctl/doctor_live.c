@@ -20,7 +20,8 @@
 #define SKEW_WARN 2.0
 /* Seconds. Shorter waits are normal while a cluster trains. */
 #define WAIT_WARN 1.0
-#define NAMED     64u
+/* Waits of which each has a line of its own, at most. */
+#define NAMED 64u
 
 static json_t *get_from_coordinator(struct doctor *d, const char *path, struct err *e)
 {
@@ -173,6 +174,7 @@ static bool is_starting(const struct doctor *d, const char *id, const char *beca
 static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 {
 	const json_t *row;
+	unsigned alone = 0;
 	size_t i;
 
 	json_array_foreach(json_object_get(why, "why"), i, row) {
@@ -181,21 +183,28 @@ static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 		           *because = json_str(row, "because", "");
 		bool slow = strcmp(who, "everybody") == 0, coming = is_starting(d, whom, because);
 		bool fine = coming || strstr(json_str(row, "remedy", ""), "no action is needed");
-		const char *remedy = coming ? "ps-ctl has started it: wait, or see ps-ctl logs"
+		const char *remedy = coming ? "wait, or see ps-ctl logs"
 		                            : json_str(row, "remedy", "");
+		const char *together = coming ? "they have been started and have not joined yet"
+		                              : json_str(row, "together", NULL);
 		char text[900];
 
-		if (i >= NAMED)
-			break;
+		if (coming)
+			because = "it has been started and has not joined yet";
+		if (!together && alone++ >= NAMED)
+			continue;
 		/* A worker that cannot begin has reported the reason: add it to the check that it
 		 * belongs to. */
 		if (forming && strstr(because, "cannot begin")) {
 			snprintf(text, sizeof text, "%s waits for %s: %s", who, whom, because);
 			doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, whom, text);
-		} else if (forming || slow || seconds >= WAIT_WARN)
+		} else if (forming || slow || seconds >= WAIT_WARN) {
 			doctor_add_finding(d, forming && !fine ? DOCTOR_FAIL : DOCTOR_WARN,
 			    DOCTOR_PLAIN, slow ? "slow" : "waits", whom, remedy,
 			    "%s waits for %s (%.1f s): %s", who, whom, seconds, because);
+			if (together)
+				doctor_share_line(d, who, together, seconds);
+		}
 	}
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/buf.h"
 #include "core/json.h"
+#include "core/names.h"
 #include "core/plain.h"
 #include "view.h"
 
@@ -51,11 +52,9 @@ static double name_waiting(const json_t *rows, size_t at, struct buf *out)
 		if (!waits_for_same(first, row))
 			continue;
 		longest = seconds > longest ? seconds : longest;
-		if (++n <= NAMED)
-			buf_printf(out, "%s%s", n > 1 ? ", " : "", json_str(row, "id", ""));
+		names_put(out, &n, NAMED, json_str(row, "id", ""));
 	}
-	if (n > NAMED)
-		buf_printf(out, " and %u more", n - NAMED);
+	names_put_rest(out, n, NAMED);
 	buf_puts(out, n > 1 ? " wait" : " waits");
 	return longest;
 }

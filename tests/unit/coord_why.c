@@ -18,6 +18,16 @@ static const char *wait_at(const struct scene *s, size_t n)
 	return out;
 }
 
+/* Has the n-th wait this reason in the plural? */
+static bool is_together(const struct scene *s, size_t n, const char *text)
+{
+	json_t *list = coord_why(s->c, s->now);
+	bool is = strcmp(json_str(json_array_get(list, n), "together", ""), text) == 0;
+
+	json_decref(list);
+	return is;
+}
+
 static bool says(const struct scene *s, size_t n, const char *begin, const char *part)
 {
 	const char *text = wait_at(s, n);
@@ -224,6 +234,7 @@ static void unfit(void)
 	    "of one for any place, too");
 	say(&s, &guest, "{\"op\":\"unfit\",\"rank\":99,\"host\":\"hd\",\"message\":\"x\"}");
 	say(&s, &guest, "{\"op\":\"coming\",\"rank\":1,\"pid\":79,\"host\":\"he\"}");
+	ok(is_together(&s, 1, "they are reading their data"), "a reason that others may have, too");
 	ok(says(&s, 1, "the start>worker-1 -1", "it is on he (pid 79) and reading its data"),
 	    "one that is here, and not ready");
 	coord_session_gone(s.c, &guest, s.now);

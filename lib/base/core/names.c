@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/buf.h"
+
 const char *names_first(const char *list)
 {
 	return strcmp(list, "none") ? list : NULL;
@@ -28,4 +30,17 @@ bool names_has(const char *list, const char *name)
 		if (names_is(at, name))
 			return true;
 	return false;
+}
+
+void names_put(struct buf *out, unsigned *n, unsigned most, const char *name)
+{
+	if (*n < most)
+		buf_printf(out, "%s%s", *n ? ", " : "", name);
+	++*n;
+}
+
+void names_put_rest(struct buf *out, unsigned n, unsigned most)
+{
+	if (n > most)
+		buf_printf(out, " and %u more", n - most);
 }

@@ -3,13 +3,17 @@
 
 #include <stdarg.h>
 
+#include "core/buf.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/names.h"
 #include "core/num.h"
 #include "core/utf8.h"
 
 /* With workers MIN:MAX, wait this long for more than MIN workers. */
+/* How many of the missing members are named. */
+#define MISSING_NAMED   8u
 #define LATECOMERS_WAIT (2 * NSEC_PER_SEC)
 /* After a time without any server: when the first one is heard again, the others have this long. */
 #define ALL_BACK (5 * NSEC_PER_SEC)
@@ -152,10 +156,10 @@ static unsigned count_present_workers(const struct coord *c)
 /* Write the names of missing members to c->waiting: "server-1, worker-0 and 3 more". */
 static void describe_missing(struct coord *c)
 {
-	size_t at = 0;
-	unsigned shown = 0, left = 0;
+	struct buf names = BUF_INIT;
+	unsigned n = 0;
+	char id[24];
 
-	c->waiting[0] = 0;
 	for (unsigned i = 0; i < c->nservers + c->nworkers; i++) {
 		bool server = i < c->nservers;
 		unsigned k = server ? i : i - c->nservers;
@@ -163,15 +167,12 @@ static void describe_missing(struct coord *c)
 		if (server ? c->server[k].live
 		           : !c->cfg.has_job || c->worker[k].state != WORKER_EMPTY)
 			continue;
-		if (shown++ >= 8) {
-			left++;
-			continue;
-		}
-		at += (size_t)snprintf(c->waiting + at, sizeof c->waiting - at, "%s%s-%u",
-		    at ? ", " : "", server ? "server" : "worker", k);
+		snprintf(id, sizeof id, "%s-%u", server ? "server" : "worker", k);
+		names_put(&names, &n, MISSING_NAMED, id);
 	}
-	if (left)
-		snprintf(c->waiting + at, sizeof c->waiting - at, " and %u more", left);
+	names_put_rest(&names, n, MISSING_NAMED);
+	snprintf(c->waiting, sizeof c->waiting, "%s", n ? (char *)names.data : "");
+	buf_release(&names);
 }
 
 static bool all_servers_acked_view(const struct coord *c)

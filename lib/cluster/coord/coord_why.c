@@ -31,6 +31,8 @@ void coord_why_add(struct why *y, const struct reason *r, const char *remedy, co
 	json_object_set_new(o, "since_seconds", json_of_num(r->seconds));
 	json_object_set_new(o, "because", json_string(y->because));
 	json_object_set_new(o, "remedy", json_string(remedy));
+	if (r->together)
+		json_object_set_new(o, "together", json_string(r->together));
 	json_array_append_new(y->list, o);
 }
 
@@ -115,12 +117,13 @@ static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 
 	snprintf(id, sizeof id, "worker-%u", i);
 	r.whom = id;
-	if (y->c->worker[i].joining_host)
+	if (y->c->worker[i].joining_host) {
+		r.together = "they are reading their data";
 		coord_why_add(y, &r,
 		    "no action is needed; ps-ctl logs shows its messages; job.cache keeps parsed "
 		    "data for the next start",
 		    "it is %s and reading its data", y->c->worker[i].joining_host);
-	else if (y->c->worker[i].unfit)
+	} else if (y->c->worker[i].unfit)
 		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_RANK), "it cannot begin %s",
 		    y->c->worker[i].unfit);
 	else if (y->c->unfit[0])
@@ -139,7 +142,8 @@ static void explain_placing(struct why *y, unsigned i)
 	snprintf(id, sizeof id, "server-%u", i);
 	if (s->acked < y->c->rev)
 		coord_why_add(y,
-		    &(struct reason){ "the start", id, -1, coord_why_since(y, y->c->formed) },
+		    &(struct reason){ "the start", id, -1, coord_why_since(y, y->c->formed),
+		        "they are copying their partitions" },
 		    "no action is needed; ps-ctl logs shows its messages",
 		    "it is copying its partitions");
 }
@@ -417,7 +421,7 @@ static void explain_quotas(struct why *y)
 		snprintf(id, sizeof id, "worker-%u", i);
 		coord_why_add(y,
 		    &(struct reason){ id, "its quota", (int64_t)coord_worker_step(w),
-		        coord_why_since(y, w->quota_since) },
+		        coord_why_since(y, w->quota_since), NULL },
 		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 removes it",
 		    "%s is held back by its quota: quota_bytes %sB, quota_pushes %lld a second and server",
 		    id, bytes, (long long)c->conf->quota_pushes);
@@ -432,7 +436,7 @@ static void explain_running(struct why *y)
 	if (c->pause.on)
 		coord_why_add(y,
 		    &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c),
-		        coord_why_since(y, c->pause.at) },
+		        coord_why_since(y, c->pause.at), NULL },
 		    "ps-ctl resume", "the job is paused, by %s", c->pause.by);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (!c->server[i].live &&
@@ -448,7 +452,8 @@ static void explain_running(struct why *y)
 			explain_missing_worker(y, i, "the scaling");
 		else if (w->state == WORKER_JOINING)
 			coord_why_add(y,
-			    &(struct reason){ id, "the servers", -1, coord_why_since(y, w->seen) },
+			    &(struct reason){ id, "the servers", -1, coord_why_since(y, w->seen),
+			        NULL },
 			    "no action is needed", "they are agreeing on its first step");
 		else if (!c->pause.on)
 			explain_waiting_worker(y, i);

@@ -89,7 +89,8 @@ void coord_why_stragglers(struct why *y)
 			continue;
 		snprintf(id, sizeof id, "worker-%u", i);
 		coord_why_add(y,
-		    &(struct reason){ "everybody", id, (int64_t)coord_worker_step(w), own - usual },
+		    &(struct reason){ "everybody", id, (int64_t)coord_worker_step(w), own - usual,
+		        NULL },
 		    "sync=ssp:S or backup=1 let the others continue; a smaller batch is less work",
 		    "a step takes it %.3g ms without waiting, the others %.3g ms; %.0f %% of "
 		    "that is %s",

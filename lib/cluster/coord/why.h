@@ -22,6 +22,9 @@ struct reason {
 	const char *who, *whom;
 	int64_t step; /* -1: none */
 	double seconds;
+	/* The reason for several members that are waited for because of the same: "they are reading their
+	 * data". NULL: the row stands alone. */
+	const char *together;
 };
 
 /* Append a row: r says which member waits for which; fmt gives the reason, remedy what to do. */

@@ -61,6 +61,25 @@ line() { pane | sed -n "$1p"; }
 given_back() { shows '^as before$' && [ "$(tmux -L "$terminal" display -p '#{alternate_on}#{cursor_flag}')" = 01 ]; }
 screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 
+@test "numbers that are longer than their column are shortened, so that columns stand below each other" {
+	for factor in 40000 4e12; do
+		write_csv train.csv
+		awk -F, -v OFS=, -v factor=$factor 'NR > 1 { $3 *= factor } { print }' train.csv >huge.csv
+		echo '{ "workers": 2, "quota_pushes": 200, "job": { "model": "linear", "optimizer": "sgd", "lr": 1e-12, "batch": 16, "epochs": 1000000,
+		        "data": "huge.csv?label=y&scale=none" } }' >huge.json
+		begin huge.json
+		wait_for 20 step_is_past 5
+		ps-stat -C "$RUN" workers -o id,step,loss,epoch >out
+		cat out
+		[ "$(awk '{ print length }' out | sort -u | wc -l)" -eq 1 ]
+		grep -qE '^ *worker-1 .* [0-9]\.[0-9]+e[1-9][0-9]* ' out
+		# Other formats have all digits.
+		ps-stat -C "$RUN" workers --json | jq -es 'all(.train_loss > 1e8)'
+		ps-stat -C "$RUN" workers -o csv -o loss | grep -qE '^[0-9]{8,}|^[0-9.]+e\+[0-9]+$'
+		ps-ctl -C "$RUN" stop --discard >/dev/null
+	done
+}
+
 @test "top: the slowest worker first, why, curves, views, keys; in 80 by 24 and 200 by 50" {
 	need_tmux
 	begin_with_a_slow_one

@@ -100,6 +100,24 @@ void table_time(double seconds, const char *between, char out[static 24])
 	snprintf(out, 24, "%.16s%s%s", number, between, v < 1e-3 ? "us" : v < 1 ? "ms" : "s");
 }
 
+/* Format a number that is too long for its column: "1.235e9", with at most 4 digits that count, and with as
+ * many of them as fit into the width. */
+static void format_exponent(double v, unsigned width, char out[static 32])
+{
+	for (int digits = 4; digits > 0; digits--) {
+		char text[32];
+		const char *e, *power;
+
+		snprintf(text, sizeof text, "%.*e", digits - 1, v);
+		e = strchr(text, 'e');
+		power = e + 2 + strspn(e + 2, "0");
+		snprintf(out, 32, "%.*se%s%s", (int)(e - text), text, e[1] == '-' ? "-" : "",
+		    *power ? power : "0");
+		if (strlen(out) <= width)
+			return;
+	}
+}
+
 /* Format a number as its kind of column asks for. */
 static void format_number_cell(const struct table_style *s, const struct column *c, double v,
     char *out, size_t n)
@@ -138,6 +156,8 @@ static void format_number_cell(const struct table_style *s, const struct column 
 		break;
 	default:
 		num_digits(v, 4, text);
+		if (s->format == FORMAT_TABLE && isfinite(v) && strlen(text) > table_width(s, c))
+			format_exponent(v, table_width(s, c), text);
 		snprintf(out, n, "%s", text);
 	}
 }

@@ -9,10 +9,11 @@
 /* ---- servers ---- */
 
 /* Choose the number of a joining server: the one that it asks for, or the last one of this key, or
- * one that was never used, or that of a lost server. -1: there is none. */
+ * one that was never used, or that of a lost server, or that of a released one, whose process may
+ * not know yet that it may leave. -1: there is none. */
 static int choose_server_number(const struct coord *c, const char *key, int64_t wanted)
 {
-	int empty = -1, lost = -1;
+	int empty = -1, lost = -1, released = -1;
 
 	if (wanted >= 0)
 		return wanted < (int64_t)c->nservers && !c->server[wanted].live ? (int)wanted : -1;
@@ -25,27 +26,47 @@ static int choose_server_number(const struct coord *c, const char *key, int64_t 
 			return (int)i;
 		if (s->ever)
 			lost = (int)i;
+		else if (s->released)
+			released = (int)i;
 		else
 			empty = (int)i;
 	}
-	return empty >= 0 ? empty : lost;
+	return empty >= 0 ? empty : lost >= 0 ? lost : released;
+}
+
+/* Reattach a server, which is live or was released, and repeat the messages that may be lost with
+ * its earlier session. NULL: there is no such server. */
+static json_t *rejoin_server(struct coord *c, struct coord_self *self, int64_t now)
+{
+	for (unsigned i = 0; i < c->nservers; i++) {
+		struct coord_member_server *s = &c->server[i];
+
+		if ((!s->live && !s->released) || s->incarnation != self->incarnation ||
+		    strcmp(s->key, self->key) != 0)
+			continue;
+		self->kind = COORD_SERVER;
+		self->index = i;
+		s->seen = now;
+		s->gone_at = 0;
+		if (s->released) {
+			coord_scale_permit_leave(c, i);
+		} else {
+			coord_change_ask_again(c, i);
+			coord_snap_order_again(c, i);
+		}
+		return ANSWER(server_join, .index = i);
+	}
+	return NULL;
 }
 
 /* Reattach a server or worker that has lost only its session. Returns the answer, or NULL when the
  * peer is new. */
 static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t now)
 {
-	for (unsigned i = 0; i < c->nservers; i++)
-		if (c->server[i].live && c->server[i].incarnation == self->incarnation &&
-		    strcmp(c->server[i].key, self->key) == 0) {
-			self->kind = COORD_SERVER;
-			self->index = i;
-			c->server[i].seen = now;
-			c->server[i].gone_at = 0;
-			coord_change_ask_again(c, i);
-			coord_snap_order_again(c, i);
-			return ANSWER(server_join, .index = i);
-		}
+	json_t *back = rejoin_server(c, self, now);
+
+	if (back)
+		return back;
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].incarnation == self->incarnation &&
 		    strcmp(c->worker[i].key, self->key) == 0) {

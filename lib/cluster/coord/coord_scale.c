@@ -92,6 +92,8 @@ enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct 
 		return err_set(e, ERR_NOTFOUND, "there is no living server-%u", server);
 	for (unsigned i = 0; i < c->nservers; i++)
 		others += i != server && c->server[i].live && !c->server[i].leaving;
+	if (c->server[server].leaving)
+		return ERR_OK;
 	if (!others)
 		return err_set(e, ERR_USAGE,
 		    "server-%u is the only server: no other one can take its partitions", server);
@@ -102,16 +104,19 @@ enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct 
 	return ERR_OK;
 }
 
-void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now)
+void coord_scale_permit_leave(struct coord *c, unsigned server)
 {
-	json_t *msg;
+	json_t *msg = MESSAGE(must_leave);
 
-	if (!coord_drain(c, server, now, NULL))
-		return;
-	/* No other server can take its partitions, so waiting is useless: let it leave now. */
-	msg = MESSAGE(must_leave);
 	c->io.to_server(c->io.ctx, server, msg);
 	json_decref(msg);
+}
+
+void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now)
+{
+	/* If it was released, or if no other server can take its partitions, waiting is useless. */
+	if (coord_drain(c, server, now, NULL))
+		coord_scale_permit_leave(c, server);
 }
 
 enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e)
@@ -140,7 +145,6 @@ static bool server_holds_partitions(const struct coord *c, unsigned server)
 
 bool coord_scale_release_servers(struct coord *c)
 {
-	json_t *msg = MESSAGE(must_leave);
 	bool some = false;
 
 	for (unsigned i = 0; i < c->nservers; i++) {
@@ -148,7 +152,7 @@ bool coord_scale_release_servers(struct coord *c)
 
 		if (!s->live || !s->leaving || server_holds_partitions(c, i))
 			continue;
-		c->io.to_server(c->io.ctx, i, msg);
+		coord_scale_permit_leave(c, i);
 		s->live = s->leaving = s->ever = false;
 		s->released = true;
 		s->gone_at = 0;
@@ -157,7 +161,6 @@ bool coord_scale_release_servers(struct coord *c)
 		    i);
 		some = true;
 	}
-	json_decref(msg);
 	return some;
 }
 

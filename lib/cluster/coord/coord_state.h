@@ -37,7 +37,10 @@
  *   live             drained, scaled away, or it asks to leave               leaving
  *   leaving          it holds no partition any more                          released
  *   leaving          heartbeats stop, or its session stays broken            lost
- *   lost, released   server_join                                             live
+ *   lost             server_join                                             live
+ *   released         server_join of another process                          live
+ *   released         server_join of the same process: it is told again       released
+ *                    that it may leave
  *
  * Fields: live = live or leaving; ever = live, leaving or lost.
  *
@@ -497,9 +500,11 @@ bool coord_scale_release_servers(struct coord *c);
  * names, as "worker-2". New references. */
 json_t *coord_scale_called(const struct coord *c);
 json_t *coord_scale_released(const struct coord *c);
-/* Handle "leave" of a server: it hands over its partitions first, if another server can take
- * them. */
+/* Handle "leave" of a server, which may be repeated: it hands over its partitions first, if another
+ * server can take them. */
 void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now);
+/* Tell a server that it may leave: when it is released, and again in each later session. */
+void coord_scale_permit_leave(struct coord *c, unsigned server);
 /* Is a member leaving, or the load still to be evened out? */
 bool coord_scale_in_progress(const struct coord *c);
 

@@ -169,10 +169,90 @@ static void request_is_repeated(void)
 	scene_close(&s);
 }
 
+/* The sessions that were closed for the key of worker-9, "" if a server has not told. */
+static const char *closed(const struct scene *s, uint64_t made)
+{
+	static char out[40];
+	json_t *missing = json_array();
+	unsigned checked;
+	int64_t cut;
+
+	/* The coordinator's own process has no sessions of that key. */
+	coord_keys_checked(s->c, &(struct message_keys_checked){ .made = (int64_t)made });
+	out[0] = 0;
+	if (coord_keys_are_checked(s->c, made, "worker-9", &cut, &checked, missing))
+		snprintf(out, sizeof out, "%lld by %u", (long long)cut, checked);
+	json_decref(missing);
+	return out;
+}
+
+/* A server repeats in each new session which sessions it has closed. */
+static void report_is_repeated(void)
+{
+	static const char *const report = "{\"op\":\"keys\",\"made\":50,\"cut\":{\"worker-9\":3}}";
+	struct coord_self relay = { .incarnation = 90, .name = "relay-0", .key = "relay-0" };
+	struct scene s;
+
+	scene_open(&s, 2, 1);
+	scene_run(&s);
+	coord_revoke(s.c, "worker-9", "worker-9", "admin", s.now);
+	say(&s, &relay, "{\"op\":\"relay_join\",\"pid\":3,\"host\":\"h\",\"zone\":\"z\"}");
+	say(&s, &relay, "%s", report);
+	say(&s, &s.server[0], "{\"op\":\"keys\",\"made\":50,\"cut\":{}}");
+	ok(!*closed(&s, 50), "a server has not closed the sessions yet");
+	say(&s, &s.server[1], "%s", report);
+	ok(strcmp(closed(&s, 50), "6 by 3") == 0, "all have: %s", closed(&s, 50));
+	come_again(&s, 1);
+	say(&s, &s.server[1], "%s", report);
+	relay.kind = COORD_NOBODY;
+	say(&s, &relay, "{\"op\":\"relay_join\",\"pid\":3,\"host\":\"h\",\"zone\":\"z\"}");
+	say(&s, &relay, "%s", report);
+	ok(strcmp(closed(&s, 50), "6 by 3") == 0, "repeated reports count once: %s",
+	    closed(&s, 50));
+	scene_close(&s);
+}
+
+/* A server and a relay that were only slow join again as the same processes. */
+static void report_of_the_same_process(void)
+{
+	static const char *const report = "{\"op\":\"keys\",\"made\":50,\"cut\":{\"worker-9\":3}}";
+	struct coord_self relay = { .incarnation = 90, .name = "relay-0", .key = "relay-0" };
+	struct scene s;
+
+	scene_open(&s, 2, 1);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	coord_revoke(s.c, "worker-9", "worker-9", "admin", s.now);
+	say(&s, &relay, "{\"op\":\"relay_join\",\"pid\":3,\"host\":\"h\",\"zone\":\"z\"}");
+	say(&s, &relay, "%s", report);
+	say(&s, &s.server[1], "%s", report);
+	for (int i = 0; i < 10; i++) {
+		say(&s, &s.server[0], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	say(&s, &s.server[0], "{\"op\":\"keys\",\"made\":50,\"cut\":{}}");
+	s.server[1].kind = relay.kind = COORD_NOBODY;
+	join_as_server(&s, 1);
+	say(&s, &relay, "{\"op\":\"relay_join\",\"pid\":3,\"host\":\"h\",\"zone\":\"z\"}");
+	say(&s, &s.server[1], "%s", report);
+	say(&s, &relay, "%s", report);
+	ok(happened(&s, "server-1 (h1, pid 101) is lost") &&
+	        happened(&s, "relay-0 (h, pid 3) is lost") && strcmp(closed(&s, 50), "6 by 3") == 0,
+	    "reports of processes that were taken for lost count once: %s", closed(&s, 50));
+	s.server[1].kind = COORD_NOBODY;
+	s.server[1].incarnation = 77;
+	join_as_server(&s, 1);
+	ok(!*closed(&s, 50), "but a new process has not reported");
+	scene_close(&s);
+}
+
 int main(void)
 {
 	permission_is_lost();
 	number_is_kept();
 	request_is_repeated();
+	report_is_repeated();
+	report_of_the_same_process();
 	return tap_done();
 }

@@ -129,10 +129,13 @@ json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 	s->live = s->ever = true;
 	s->leaving = s->called = s->released = false;
 	c->balance.wanted |= c->placed;
+	/* A process that was only taken for lost does not check its sessions again. */
+	if (s->incarnation != self->incarnation)
+		s->keys_made = 0;
 	s->incarnation = self->incarnation;
 	s->seen = now;
 	s->gone_at = 0;
-	s->acked = s->keys_made = 0;
+	s->acked = 0;
 	s->own = false;
 	s->shunned = s->shun_for = 0;
 	json_decref(s->stats);

@@ -41,15 +41,16 @@ void coord_revoke(struct coord *c, const char *name, const char *key, const char
 }
 
 /* The sender has checked its sessions against key list m->made, and closed some. *made is the
- * sender's counter. */
+ * sender's counter. The sender repeats its last report in each session. */
 static void note_checked_keys(struct coord *c, uint64_t *made, const struct message_keys_checked *m)
 {
 	uint64_t told = (uint64_t)m->made;
 	const char *name;
 	json_t *n;
 
-	if (told > *made)
-		*made = told;
+	if (told <= *made)
+		return;
+	*made = told;
 	/* Count only names that were revoked here, so that a server cannot make this table grow. */
 	json_object_foreach((json_t *)(uintptr_t)m->cut, name, n)
 		if (json_object_get(c->keys.cut, name))

@@ -212,7 +212,9 @@ json_t *coord_on_relay_join(struct coord *c, const struct coord_request *request
 	r = &c->relay[at];
 	json_decref(r->stats);
 	json_decref(r->about);
+	/* A process that was only taken for lost does not check its sessions again. */
 	*r = (struct coord_member_relay){ .live = true,
+		.keys_made = r->incarnation == self->incarnation ? r->keys_made : 0,
 		.incarnation = self->incarnation,
 		.seen = now,
 		.pid = m->pid,

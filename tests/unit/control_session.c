@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /* The first messages of a session with a coordinator: the answer to the join, then the view, then the
  * coordinator's messages, whatever has to wait. The coordinator is not a real one. */
-#include <sys/stat.h>
-#include <unistd.h>
+#include "control_fixture.h"
 
-#include "core/clock.h"
-#include "core/json.h"
 #include "core/mem.h"
-#include "msg/answer.h"
-#include "server/server.h"
-#include "server/server_coordinator.h"
 #include "session/agent.h"
-#include "tap.h"
 
 /* One for all tests. */
 static struct {
@@ -20,24 +13,6 @@ static struct {
 	uint64_t rev;       /* of the view that a join makes */
 	_Atomic bool grows; /* another thread changes the state right behind the join */
 } coordinator;
-
-static enum err_code find_earlier(struct server *s, struct err *e)
-{
-	(void)s, (void)e;
-	return ERR_OK;
-}
-
-static enum err_code start(struct server *s, struct err *e)
-{
-	(void)e;
-	s->coordinator = (struct coordinator *)&coordinator;
-	return ERR_OK;
-}
-
-static void end(struct coordinator *c)
-{
-	(void)c;
-}
 
 static void show_view(uint64_t rev)
 {
@@ -73,24 +48,19 @@ static bool may_tell(struct coordinator *c, const struct coordinator_mark *due)
 	return !due->stamp || atomic_load(&coordinator.durable);
 }
 
-static void gone(struct coordinator *c, const struct coord_self *self)
-{
-	(void)c, (void)self;
-}
-
 static uint64_t rev_sent(struct coordinator *c)
 {
 	(void)c;
 	return coordinator.rev;
 }
 
-static const struct server_coordinator role = { .find_earlier = find_earlier,
-	.start = start,
-	.stop = end,
-	.free = end,
+static const struct server_coordinator role = { .find_earlier = control_find_earlier,
+	.start = control_start,
+	.stop = control_end,
+	.free = control_end,
 	.handle = handle,
 	.may_tell = may_tell,
-	.gone = gone,
+	.gone = control_gone,
 	.rev_sent = rev_sent };
 
 /* ---- the server that joins ---- */
@@ -154,11 +124,10 @@ static void make_durable(void *ctx)
 }
 
 /* A server joins while the state is durable, or is not yet. */
-static void join(const struct identity *id, const struct key_pair *key, const char *address,
-    bool durable, struct joiner *m)
+static void join(const struct control *control, bool durable, struct joiner *m)
 {
-	struct identity own = { 0 };
-	struct agent_config cfg = { .addr = { address },
+	struct identity own;
+	struct agent_config cfg = { .addr = { control->server->address },
 		.id = &own.conn,
 		.info = { .incarnation = 3, .rank = RANK_NONE, .role = ROLE_SERVER },
 		.heartbeat = 50 * NSEC_PER_MSEC,
@@ -172,8 +141,8 @@ static void join(const struct identity *id, const struct key_pair *key, const ch
 	log_init(&log, "server", 6, LOG_LEVEL_ERROR);
 	memset(m, 0, sizeof *m);
 	mutex_init(&m->lock, LOCK_CLUSTER_VIEW);
-	handshake_identity_init(&own.conn.hs, key, id->conn.hs.psk);
-	memcpy(cfg.server_key, id->conn.hs.key.pk, sizeof cfg.server_key);
+	control_member(control, &own);
+	memcpy(cfg.server_key, own.server_key, sizeof cfg.server_key);
 	cfg.log = &log;
 	cfg.join = MESSAGE(server_join, .index = 0);
 	atomic_store(&coordinator.durable, durable);
@@ -192,54 +161,21 @@ static void join(const struct identity *id, const struct key_pair *key, const ch
 
 int main(void)
 {
-	char dir[] = "/tmp/pskit-control.XXXXXX", path[80], text[48];
-	static const uint8_t psk[32] = { 9 };
-	struct key_pair key, member_key;
-	struct identity id = { 0 };
-	struct server_config cfg = { .coordinator = &role,
-		.index = -1,
-		.listen = "127.0.0.1:0",
-		.threads = 1 };
+	struct control control;
 	struct joiner m;
-	struct log log;
-	struct err e;
-	FILE *f;
 
-	if (!mkdtemp(dir))
-		abort();
-	snprintf(path, sizeof path, "%s/keys", dir);
-	mkdir(path, 0700);
-	snprintf(path, sizeof path, "%s/keys/authorized_keys", dir);
-	key_pair_generate(&key);
-	key_pair_generate(&member_key);
-	key_to_text(member_key.pk, text);
-	f = fopen(path, "w");
-	fprintf(f, "server x25519:%s server-0\n", text);
-	fclose(f);
-	chmod(path, 0600);
-	log_init(&log, "coordinator", 11, LOG_LEVEL_ERROR);
-	handshake_identity_init(&id.conn.hs, &key, psk);
-	id.run_dir = dir;
-	cfg.id = &id;
-	cfg.log = &log;
 	coordinator.rev = 5;
-	if (server_start(&cfg, &coordinator.server, &e)) {
-		fprintf(stderr, "%s\n", e.msg);
-		abort();
-	}
-	join(&id, &member_key, coordinator.server->address, true, &m);
+	control_open(&control, &role);
+	coordinator.server = control.server;
+	join(&control, true, &m);
 	ok(strcmp(m.heard, "answer view-5 sure") == 0, "a message follows the view: %s", m.heard);
-	join(&id, &member_key, coordinator.server->address, false, &m);
+	join(&control, false, &m);
 	ok(strcmp(m.heard, "answer view-5 sure") == 0,
 	    "and waits with the answer until the state is durable: %s", m.heard);
 	atomic_store(&coordinator.grows, true);
-	join(&id, &member_key, coordinator.server->address, true, &m);
+	join(&control, true, &m);
 	ok(strcmp(m.heard, "answer view-5 sure") == 0,
 	    "the view that it refers to is sent, even if there is a newer one: %s", m.heard);
-	server_stop(coordinator.server);
-	unlink(path);
-	snprintf(path, sizeof path, "%s/keys", dir);
-	rmdir(path);
-	rmdir(dir);
+	control_close(&control);
 	return tap_done();
 }

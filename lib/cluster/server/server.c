@@ -265,8 +265,9 @@ bool server_leave(struct server *s, int sig)
 	if (s->coordinator)
 		return s->cfg.coordinator->leave(s->coordinator, sig);
 	atomic_store(&s->leaving, true);
-	/* The coordinator first moves our partitions to other servers, then sends "leave". */
-	agent_tell(s->agent, MESSAGE(leave));
+	/* The coordinator first moves our partitions to other servers, then sends "leave". If the
+	 * session breaks, we ask again in the next one. */
+	agent_tell_lasting(s->agent, "leave", MESSAGE(leave));
 	return false;
 }
 

@@ -17,7 +17,9 @@ struct recheck {
 	json_t *cut;           /* {name of the key: number of sessions cut} */
 };
 
-/* Runs on the I/O thread that finished last. keys.lock keeps the agent alive meanwhile. */
+/* Runs on the I/O thread that finished last. keys.lock keeps the agent alive meanwhile. The report
+ * is repeated in each later session, because nothing else would cause another one. The coordinator
+ * counts it once. */
 static void report_cut_sessions(struct recheck *r)
 {
 	struct server *s = r->server;
@@ -25,7 +27,8 @@ static void report_cut_sessions(struct recheck *r)
 
 	rwlock_read(&s->keys.lock);
 	if (!s->coordinator && s->agent && !atomic_load(&s->stopping))
-		agent_tell(s->agent, message_encode(MESSAGE_keys_checked, &checked));
+		agent_tell_lasting(s->agent, "keys",
+		    message_encode(MESSAGE_keys_checked, &checked));
 	rwlock_unlock(&s->keys.lock);
 	if (s->coordinator)
 		s->cfg.coordinator->keys_checked(s->coordinator, &checked);

@@ -384,11 +384,14 @@ check-lab-free: deps ## build without the planner, the sweeps and the reports
 compile_commands.json: Makefile ## write the commands of the compiler, for clangd and clang-tidy
 	@FLAGS='$(STD)' WEB='$(WEB)' tests/lib/compile-commands $(LINTED) > $@
 
-fuzz: $(PAGE) ## fuzz each harness with libFuzzer for FUZZ_SECONDS (60)
-	@for f in $(FUZZSRC); do n=$$(basename $$f .c); mkdir -p build/fuzz-clang; \
-	  clang -g -O1 $(filter-out -fvisibility=hidden,$(STD)) $(PAGE_AT) -fsanitize=fuzzer,address,undefined $$f $(LIBSRC) \
-	    $(CURL) -lopenblas $(LIBS) -o build/fuzz-clang/$$n && \
-	  build/fuzz-clang/$$n -max_total_time=$${FUZZ_SECONDS:-60} tests/fuzz/corpus/$$n || exit 1; done
+# clang builds the library once for all harnesses.
+FUZZ_BUILD = build/san-fuzzer-no-link-address-undefined
+fuzz: ## fuzz each harness with libFuzzer for FUZZ_SECONDS (60)
+	@$(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address,undefined $(FUZZ_BUILD)/libps.a
+	@for f in $(FUZZSRC); do n=$$(basename $$f .c); \
+	  clang -g -O1 $(filter-out -fvisibility=hidden,$(STD)) -fsanitize=fuzzer,address,undefined $$f $(FUZZ_BUILD)/libps.a \
+	    -Wl,--as-needed $(BLAS) $(CURL) $(KAFKA) $(LIBS) -o $(FUZZ_BUILD)/$$n && \
+	  $(FUZZ_BUILD)/$$n -max_total_time=$${FUZZ_SECONDS:-60} tests/fuzz/corpus/$$n || exit 1; done
 
 # ---- installing ---------------------------------------------------------------------
 INSTALL ?= install

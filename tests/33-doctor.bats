@@ -280,7 +280,7 @@ preloaded() {
 	[[ ${lines[0]} == "fail keys: "*"worker-0.key"*"chmod"* ]]
 }
 
-@test "workers that are waited for because of the same share a line, but not in JSON" {
+@test "workers for which a start waits for the same reason share a line, but not in JSON" {
 	write_csv train.csv
 	echo '{ "workers": 5, "job": { "model": "linear", "data": "train.csv?label=y", "cache": "kept", "epochs": 1 } }' >many.json
 	ps-ctl run many.json >/dev/null

@@ -11,9 +11,9 @@
 #include "core/num.h"
 #include "core/utf8.h"
 
-/* With workers MIN:MAX, wait this long for more than MIN workers. */
 /* How many of the missing members are named. */
-#define MISSING_NAMED   8u
+#define MISSING_NAMED 8u
+/* With workers MIN:MAX, wait this long for more than MIN workers. */
 #define LATECOMERS_WAIT (2 * NSEC_PER_SEC)
 /* After a time without any server: when the first one is heard again, the others have this long. */
 #define ALL_BACK (5 * NSEC_PER_SEC)

@@ -22,7 +22,7 @@ struct reason {
 	const char *who, *whom;
 	int64_t step; /* -1: none */
 	double seconds;
-	/* The reason for several members that are waited for because of the same: "they are reading their
+	/* The same reason for several members, in the plural: "they are reading their
 	 * data". NULL: the row stands alone. */
 	const char *together;
 };

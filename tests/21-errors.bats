@@ -48,9 +48,15 @@ serve() {
 		# shellcheck disable=SC2086
 		once 4 'no run directory "none.run"' $program -C none.run
 	done
+	once 4 'no run directory "none.run"' ps-work predict none.run train.csv
+	cp lin.json "my job.json"
 	for program in "ps-ctl run" "ps-ctl start"; do
 		# shellcheck disable=SC2086
-		once 78 'no such file' $program lin.json --set job.data=none.csv
+		{
+			once 78 'no such file' $program lin.json --set job.data=none.csv
+			once 78 'got "my job", the name of the cluster file; add --set name=NAME' $program "my job.json"
+			once 78 'train.csv: is not a cluster file, which is a JSON object' $program train.csv
+		}
 	done
 	once 4 "cannot open $T/none.join" ps-work train --join none.join
 }

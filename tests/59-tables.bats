@@ -282,6 +282,9 @@ accuracy_of() {
 
 @test "init writes no file that cannot be run" {
 	people 1 300 >train.csv
+	# Its last line can be given to a shell.
+	run -0 ps-ctl init --data train.csv "a b"
+	[ "${lines[-1]}" = "next: ps-ctl run 'a b/cluster.json'" ]
 	run -2 ps-ctl init --data train.csv --model auto nowhere
 	[[ $output == *'no model "auto"; this version has linear, '* ]]
 	run -4 ps-ctl init --data gone.csv nowhere

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "conf/conf_key.h"
+#include "core/buf.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -15,6 +16,7 @@
 #include "ctl.h"
 #include "data/data_uri.h"
 #include "init_data.h"
+#include "supervisor/rsh.h"
 
 struct options {
 	const char *model, *data, *eval;
@@ -133,19 +135,23 @@ static void print_next_step(const char *dir, const char *file, const char *text)
 	char *path = conf_path_from(dir, data), *name = NULL;
 	bool found = conf_path_check("job.data", path, NULL) == ERR_OK;
 	struct data_options options;
+	struct buf word = BUF_INIT;
+
+	rsh_quote(file, &word);
 
 	/* Without its options, as "?format=ratings". */
 	if (data_uri_parse(path, &name, &options, NULL) == ERR_OK)
 		data_uri_release(&options);
 	if (!found && strncmp(data, "/usr/share/datasets/", 20) == 0)
 		fprintf(stderr, "next: apt install dataset-fashion-mnist, then ps-ctl run %s\n",
-		    file);
+		    (char *)word.data);
 	else if (!found)
 		fprintf(stderr,
 		    "next: put your data into %s (or set job.data in %s), then ps-ctl run %s\n",
-		    name ? name : path, file, file);
+		    name ? name : path, file, (char *)word.data);
 	else
-		fprintf(stderr, "next: ps-ctl run %s\n", file);
+		fprintf(stderr, "next: ps-ctl run %s\n", (char *)word.data);
+	buf_release(&word);
 	free(path);
 	free(name);
 	json_decref(o);

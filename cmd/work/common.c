@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 #include "cmd/work/common.h"
 
+#include <string.h>
+#include <unistd.h>
+
 #include "cmd/work/saved.h"
 #include "core/clock.h"
 #include "core/output.h"
@@ -87,10 +90,18 @@ static int run_with_cluster(const struct opt_spec *spec, const struct where *w, 
 	return code;
 }
 
+/* Is it the name of a run that does not exist? It is reported as such, and not as missing data. */
+static bool is_missing_run(const char *path)
+{
+	size_t n = strlen(path);
+
+	return n > 4 && strcmp(path + n - 4, ".run") == 0 && access(path, F_OK) != 0;
+}
+
 /* The first operand may name the model instead of -C. False: it is named twice. */
 static bool take_model_operand(struct where *w, int *nargs, char ***argv)
 {
-	if (!*nargs || !saved_model_is_named((*argv)[1]))
+	if (!*nargs || !(saved_model_is_named((*argv)[1]) || is_missing_run((*argv)[1])))
 		return true;
 	if (w->run_dir || w->join)
 		return false;

@@ -256,6 +256,18 @@ static const char *find_blamed_assignment(const char *sentence, const char **set
 	return NULL;
 }
 
+/* Is the first character of the file another one than that of a JSON object? */
+static bool is_other_text(const char *file)
+{
+	FILE *f = fopen(file, "re");
+	char first = 0;
+	bool is = f && fscanf(f, " %c", &first) == 1 && first != '{';
+
+	if (f)
+		fclose(f);
+	return is;
+}
+
 /* Reads a cluster file. Relative paths in it count from the directory that holds the file. e
  * must not be NULL. Every error of the contents begins with the file's name. */
 static enum err_code read_cluster_file(const char *file, struct conf *c, struct err *e)
@@ -264,6 +276,11 @@ static enum err_code read_cluster_file(const char *file, struct conf *c, struct 
 	enum err_code rc;
 	char *dir;
 
+	if (!o && is_other_text(file))
+		err_set(e, e->code,
+		    "%s: is not a cluster file, which is a JSON object: { \"servers\": 1, ... }; if it has "
+		    "training data, ps-ctl init --data FILE writes a cluster file for it",
+		    file);
 	if (!o)
 		return e->code;
 	dir = absolute_directory(file);

@@ -289,8 +289,11 @@ static enum err_code check_cluster_name(const struct conf *c, struct err *e)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
 	    "name: must be at most 64 letters, digits, or . _ - (these not "
-	    "first), got \"%.80s\"",
-	    c->name);
+	    "first), got \"%.80s\"%s",
+	    c->name,
+	    conf_given(c, conf_key_find("name", NULL))
+	        ? ""
+	        : ", the name of the cluster file; add --set name=NAME, or rename the file");
 }
 
 /* Checks that nothing lets two deterministic runs add up different gradients: every step sums

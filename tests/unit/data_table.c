@@ -609,6 +609,8 @@ static void several_targets(void)
 	refused(table, "label=b,3,b", NULL, "label=b,3,b names column 4 twice");
 	refused(table, "label=b,4", NULL, "names column 4 twice");
 	refused(table, "label=b,bb", NULL, "there is no column \"bb\"");
+	refused("a,b,c,d,e,f,g,h,i,j\n1,2,3,4,5,6,7,8,9,0\n", "label=target", NULL,
+	    "there is no column \"target\"; the columns are a, b, c, d, e, f, g, h and 2 more");
 	refused(table, "label=b,5", NULL, "the columns are 1 to 4");
 	ok(!load(table, "label=b,c", &(struct data_want){ .classes = true }, NULL, &e) &&
 	        e.code == ERR_CONFIG && strstr(e.msg, "a model of classes has one label"),

@@ -13,6 +13,8 @@
 #include "data/data_uri.h"
 
 #define NO_FEATURE DATA_TABLE_NO_FEATURE
+/* How many columns an error names. */
+#define COLUMNS_NAMED 8u
 
 /* ---- the first record ---- */
 
@@ -288,11 +290,34 @@ static bool is_header(const struct csv_table *t, char *const *first, const struc
 	return found || s->n < 2;
 }
 
+/* No column has the name that ?label= gives: suggests one, or lists the columns. */
+static enum err_code fail_unknown_label(const struct csv_table *t, const char *const *names,
+    const char *word, struct err *e)
+{
+	const char *near = suggest(word, names, t->width);
+	char shown[DATA_SHOWN];
+	struct buf list = BUF_INIT;
+	enum err_code rc;
+	unsigned n = 0;
+
+	if (near)
+		return stream_fail(t->s, e, "there is no column \"%.60s\"; did you mean \"%.60s\"?",
+		    word, near);
+	for (size_t i = 0; i < t->width; i++) {
+		data_shown(shown, names[i], strlen(names[i]));
+		names_put(&list, &n, COLUMNS_NAMED, shown);
+	}
+	names_put_rest(&list, n, COLUMNS_NAMED);
+	rc = stream_fail(t->s, e, "there is no column \"%.60s\"; the columns are %s", word,
+	    (char *)list.data);
+	buf_release(&list);
+	return rc;
+}
+
 /* Finds the column that a word of ?label= means. names: of the columns; NULL: they have none. */
 static enum err_code find_label_word(const struct csv_table *t, const char *const *names,
     const char *word, size_t *out, struct err *e)
 {
-	const char *near;
 	int64_t number;
 
 	if (!names_column(word)) {
@@ -317,10 +342,7 @@ static enum err_code find_label_word(const struct csv_table *t, const char *cons
 			    word, *out + 1);
 	if (*out < t->width)
 		return ERR_OK;
-	near = suggest(word, names, t->width);
-	return near ? stream_fail(t->s, e, "there is no column \"%.60s\"; did you mean \"%.60s\"?",
-	                  word, near)
-	            : stream_fail(t->s, e, "there is no column \"%.60s\"", word);
+	return fail_unknown_label(t, names, word, e);
 }
 
 /* Finds the columns of ?label=, each of which must be named once. */

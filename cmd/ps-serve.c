@@ -26,8 +26,8 @@
 #include "server/service.h"
 #include "store/store.h"
 
-/* How long a server waits, after SIGTERM, until its coordinator lets it leave; and, before that,
- * for a checkpoint. */
+/* How long a server that was told to end waits for a coordinator without which it cannot hand over its
+ * partitions, or that ends itself; and, before that, for a checkpoint. */
 #define LEAVE_GRACE_MS 3000
 #define SAVE_GRACE_MS  10000
 
@@ -332,6 +332,13 @@ static void begin_leaving(struct server *s, int sig, struct departure *d, struct
 	service_stopping(service, (SAVE_GRACE_MS + LEAVE_GRACE_MS) * NSEC_PER_MSEC);
 }
 
+/* The coordinator is there and moves the partitions: waits on. */
+static void go_on_leaving(struct departure *d, struct service *service)
+{
+	d->until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
+	service_stopping(service, 2 * LEAVE_GRACE_MS * NSEC_PER_MSEC);
+}
+
 static void leave_without_checkpoint(struct server *s, struct departure *d, struct log *log)
 {
 	d->saving = false;
@@ -355,7 +362,9 @@ static int report_end(struct service *service, const struct err *why, struct log
  *   serving   SIGTERM, SIGINT             ask to leave; the server   saving with a checkpoint,
  *                                         may need a checkpoint      else leaving
  *   saving    SAVE_GRACE_MS is over       ask to leave without it    leaving
- *   leaving   LEAVE_GRACE_MS is over      none                       end, code 0
+ *   leaving   LEAVE_GRACE_MS is over      none, while the            same
+ *                                         partitions are handed
+ *                                         over; else none            end, code 0
  *   saving,   a second SIGTERM, SIGINT    none                       end, code 128+15
  *   leaving
  *   any       the server has ended        none                       end, with its code
@@ -374,9 +383,12 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 
 	for (;;) {
 		if (departure.until && clock_now() >= departure.until) {
-			if (!departure.saving)
+			if (departure.saving)
+				leave_without_checkpoint(s, &departure, log);
+			else if (server_hands_over(s))
+				go_on_leaving(&departure, service);
+			else
 				return 0;
-			leave_without_checkpoint(s, &departure, log);
 			continue;
 		}
 		poll(p, 3, poll_timeout(departure.until, service_turn(service)));

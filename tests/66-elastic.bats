@@ -55,6 +55,22 @@ held() {
 	none_left "$T"
 }
 
+@test "a server that is told to end hands its partitions over first, however long that takes" {
+	job $ENDLESS '"net": "servers:2M",'
+	begin c.json
+	wait_for 20 step_is_past 10
+	leaving=$(pid_of server-1) began=$SECONDS
+	kill -TERM "$leaving"
+	wait_for 60 is_gone "$leaving"
+	# Longer than a server waits for a coordinator that is gone.
+	[ $((SECONDS - began)) -gt 3 ]
+	[ "$(status '[.state, .servers] | join(" ")')" = "running 1" ]
+	[ "$(http GET /v1/events | jq '[.events[] | select(.event | test("lost|failover"))] | length')" -eq 0 ]
+	steps_on
+	ps-ctl stop >/dev/null
+	none_left "$T"
+}
+
 @test "scale: nobody waits a second for it" {
 	job $ENDLESS
 	begin c.json --set hidden=10000 --set quota_pushes=0

@@ -271,6 +271,11 @@ bool server_leave(struct server *s, int sig)
 	return false;
 }
 
+bool server_hands_over(struct server *s)
+{
+	return !s->coordinator && atomic_load(&s->leaving) && agent_is_up(s->agent);
+}
+
 void server_end(struct server *s, const struct err *why)
 {
 	uint64_t one = 1;

@@ -26,8 +26,8 @@
 #include "server/service.h"
 #include "store/store.h"
 
-/* How long a server that was told to end waits for a coordinator without which it cannot hand over its
- * partitions, or that ends itself; and, before that, for a checkpoint. */
+/* How long a server that was told to end waits for its coordinator, which lets it leave after it has moved
+ * the last partition to another server; and, before that, for a checkpoint. */
 #define LEAVE_GRACE_MS 3000
 #define SAVE_GRACE_MS  10000
 
@@ -317,6 +317,7 @@ static void reload_keys(struct server *s, struct service *service, struct log *l
 struct departure {
 	bool leaving;  /* it has been asked to leave */
 	bool saving;   /* and waits for a checkpoint */
+	bool moving;   /* and has logged that it waits for other servers */
 	int signal;    /* asked it */
 	int64_t until; /* end of the grace period of this state; 0: it has none */
 };
@@ -332,11 +333,22 @@ static void begin_leaving(struct server *s, int sig, struct departure *d, struct
 	service_stopping(service, (SAVE_GRACE_MS + LEAVE_GRACE_MS) * NSEC_PER_MSEC);
 }
 
-/* The coordinator is there and moves the partitions: waits on. */
-static void go_on_leaving(struct departure *d, struct service *service)
+/* Waits on while partitions are on their way to other servers. False: none has been, for LEAVE_GRACE_MS. */
+static bool wait_for_moves(struct server *s, struct departure *d, struct service *service,
+    struct log *log)
 {
-	d->until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
+	int64_t now = clock_now(), until = server_moved_at(s) + LEAVE_GRACE_MS * NSEC_PER_MSEC;
+
+	if (until <= now)
+		return false;
+	if (!d->moving)
+		log_info(log,
+		    "other servers are copying the partitions; a second signal ends this process "
+		    "without waiting for them");
+	d->moving = true;
+	d->until = until;
 	service_stopping(service, 2 * LEAVE_GRACE_MS * NSEC_PER_MSEC);
+	return true;
 }
 
 static void leave_without_checkpoint(struct server *s, struct departure *d, struct log *log)
@@ -362,9 +374,9 @@ static int report_end(struct service *service, const struct err *why, struct log
  *   serving   SIGTERM, SIGINT             ask to leave; the server   saving with a checkpoint,
  *                                         may need a checkpoint      else leaving
  *   saving    SAVE_GRACE_MS is over       ask to leave without it    leaving
- *   leaving   LEAVE_GRACE_MS is over      none, while the            same
- *                                         partitions are handed
- *                                         over; else none            end, code 0
+ *   leaving   LEAVE_GRACE_MS is over      none, if partitions were   leaving
+ *                                         on their way meanwhile;
+ *                                         else none                  end, code 0
  *   saving,   a second SIGTERM, SIGINT    none                       end, code 128+15
  *   leaving
  *   any       the server has ended        none                       end, with its code
@@ -385,9 +397,7 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 		if (departure.until && clock_now() >= departure.until) {
 			if (departure.saving)
 				leave_without_checkpoint(s, &departure, log);
-			else if (server_hands_over(s))
-				go_on_leaving(&departure, service);
-			else
+			else if (!wait_for_moves(s, &departure, service, log))
 				return 0;
 			continue;
 		}

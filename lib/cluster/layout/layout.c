@@ -267,6 +267,15 @@ uint32_t layout_count_sole_replicas(const struct layout *l, unsigned server)
 	return only;
 }
 
+bool layout_moves_from(const struct layout *l, unsigned server)
+{
+	for (size_t i = 0; i < l->ntables; i++)
+		for (size_t k = 0; k < l->table[i].nruns; k++)
+			if (l->table[i].run[k].leaving == server)
+				return true;
+	return false;
+}
+
 /* ---- JSON ---- */
 
 static const char *const init_name[] = { "zeros", "uniform", "file", "constant" };

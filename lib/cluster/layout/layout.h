@@ -144,6 +144,8 @@ uint16_t table_tail(const struct table *t, uint32_t part);
 int run_chain_index(const struct run *r, unsigned server);
 /* The number of partitions of which the server holds the only replica. */
 uint32_t layout_count_sole_replicas(const struct layout *l, unsigned server);
+/* Does any partition move from this server to another one? */
+bool layout_moves_from(const struct layout *l, unsigned server);
 uint64_t table_elements(const struct table *t); /* dense: rows * cols */
 
 /* Write a layout as JSON (a new reference), and read it. */

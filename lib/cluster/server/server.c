@@ -271,9 +271,10 @@ bool server_leave(struct server *s, int sig)
 	return false;
 }
 
-bool server_hands_over(struct server *s)
+int64_t server_moved_at(struct server *s)
 {
-	return !s->coordinator && atomic_load(&s->leaving) && agent_is_up(s->agent);
+	return atomic_load(&s->moving) && agent_is_up(s->agent) ? clock_now()
+	                                                        : atomic_load(&s->moved_at);
 }
 
 void server_end(struct server *s, const struct err *why)

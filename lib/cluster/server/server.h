@@ -60,9 +60,9 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
  * when asked again it does not wait for the checkpoint. True: there will be a checkpoint first.
  * Any thread. */
 bool server_leave(struct server *s, int sig);
-/* Has a server that was asked to leave a session with another process that coordinates it? That process
- * moves the partitions of this server to others, and then tells it that it may leave. Any thread. */
-bool server_hands_over(struct server *s);
+/* When partitions of this server were last on their way to other servers (clock_now): now, while they are
+ * and there is a session with the coordinator; 0: never. Any thread. */
+int64_t server_moved_at(struct server *s);
 /* Order a checkpoint of the job as soon as possible. False: this is not the coordinator. */
 bool server_checkpoint(struct server *s);
 /* Read authorized_keys again, and cut the sessions of removed keys. ERR_OK without a coordinator,

@@ -344,6 +344,10 @@ struct server {
 	_Atomic int64_t as_of;
 	_Atomic bool role_waits; /* io_threads_wake calls role->wake, too */
 	_Atomic bool coordinator_stopping, stopping, leaving;
+	/* Do partitions move from here to other servers, by the newest view? And when the last one has moved
+	 * (clock_now); 0: none has. */
+	_Atomic bool moving;
+	_Atomic int64_t moved_at;
 	_Atomic bool io_threads_run; /* all I/O threads have started: posted work is done */
 	_Atomic uint64_t next_peer;
 	_Atomic uint32_t waiting; /* sessions that io_threads_wake must look at */

@@ -294,6 +294,15 @@ static enum err_code install_layout(struct server *s, const struct view *view,
 	return rc;
 }
 
+/* Notes whether partitions move from this server to others. */
+static void note_moves(struct server *s, const struct layout *layout)
+{
+	bool moving = layout_moves_from(layout, (unsigned)s->cfg.index);
+
+	if (atomic_exchange(&s->moving, moving) && !moving)
+		atomic_store(&s->moved_at, clock_now());
+}
+
 /* Installs a view on the agent's thread. The order matters: links before the layout that uses
  * them, settings before partitions, relays before `installed`, members after it, and at last the end
  * of a vote. Sessions that wait are woken once. */
@@ -324,6 +333,7 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	atomic_store(&s->epochs.installed, layout.epoch);
 	atomic_store(&s->epochs.generation, layout.generation);
 	replicate_view(store_of(s)->repl, view, &layout);
+	note_moves(s, &layout);
 	layout_release(&layout);
 	if (rc)
 		return rc;

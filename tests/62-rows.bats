@@ -167,7 +167,7 @@ below() {
 	loss=$(res .eval.loss) pushed=$(res .pushed_bytes)
 	for filter in threshold:0.002 skip:0.5; do
 		by filter=$filter
-		below .eval.loss "$loss + 0.02"
+		below .eval.loss "$loss + 0.03"
 		below .pushed_bytes "$pushed"
 		below 0.3 '(.rows_held / .rows_offered)'
 	done

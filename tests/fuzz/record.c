@@ -112,12 +112,12 @@ static const struct conn_handler handler = { .admit = admit,
 	.place = place,
 	.record = record };
 
-static void begin(struct world *w, enum suite suite)
+static void open_world(struct world *w, enum suite suite)
 {
 	peer_begin(&w->peer, suite, &handler, w);
 }
 
-static void end(struct world *w)
+static void close_world(struct world *w)
 {
 	peer_end(&w->peer);
 	free(w->place);
@@ -131,7 +131,7 @@ static void stranger(const uint8_t *data, size_t n)
 	struct world w = { 0 };
 	enum err_code rc;
 
-	begin(&w, SUITE_POLY1305);
+	open_world(&w, SUITE_POLY1305);
 	rc = peer_feed(&w.peer, data, n);
 	if (!rc)
 		rc = peer_turn(&w.peer);
@@ -141,7 +141,7 @@ static void stranger(const uint8_t *data, size_t n)
 	check(n < HS_MSG1_BYTES ? rc == ERR_OK : rc == ERR_PROTO || rc == ERR_AUTH);
 	shutdown(w.peer.fd, SHUT_WR);
 	check(rc || peer_turn(&w.peer) == ERR_CLOSED);
-	end(&w);
+	close_world(&w);
 }
 
 /* ---- records ---- */
@@ -256,7 +256,7 @@ static void records(const uint8_t *data, size_t n, enum suite suite)
 	struct world w = { 0 };
 	bool going = true;
 
-	begin(&w, suite);
+	open_world(&w, suite);
 	peer_shake_hands(&w.peer, suite);
 	check(w.admitted == 1);
 	check(conn_suite(w.peer.server) == suite && conn_queued(w.peer.server) == 0);
@@ -265,7 +265,7 @@ static void records(const uint8_t *data, size_t n, enum suite suite)
 	shutdown(w.peer.fd, SHUT_WR);
 	if (going)
 		check(peer_turn(&w.peer) == ERR_CLOSED && !conn_said_bye(w.peer.server));
-	end(&w);
+	close_world(&w);
 }
 
 /* One record of a script, for the mutator. */

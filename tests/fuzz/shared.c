@@ -112,7 +112,7 @@ static uint8_t *map_all(int fd, int access, size_t *n)
 	return all;
 }
 
-static void begin(struct world *w)
+static void open_world(struct world *w)
 {
 	uint8_t answer[RECORD_HEAD];
 	int fd[2];
@@ -131,7 +131,7 @@ static void begin(struct world *w)
 	peer_expect(&w->peer, answer, sizeof answer);
 }
 
-static void end(struct world *w)
+static void close_world(struct world *w)
 {
 	peer_end(&w->peer);
 	munmap(w->all, w->nall);
@@ -226,7 +226,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (!ready)
 		peer_keys();
 	ready = true;
-	begin(&w);
+	open_world(&w);
 	for (size_t at = 1; !rc && at + 3 <= n;) {
 		const uint8_t *body = data + at + 3;
 		size_t left = n - at - 3, len = get_le16(data + at + 1);
@@ -241,6 +241,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		check(w.spoiled || !w.due);
 		at += 3 + len;
 	}
-	end(&w);
+	close_world(&w);
 	return 0;
 }

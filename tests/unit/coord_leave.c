@@ -19,7 +19,7 @@ static bool was_told(const struct scene *s, unsigned server, const char *op)
 }
 
 /* Two servers, each of which has partitions. */
-static void begin(struct scene *s)
+static void begin_cluster(struct scene *s)
 {
 	scene_open(s, 2, 1);
 	s->cfg.lockstep = false;
@@ -86,7 +86,7 @@ static void permission_is_lost(void)
 {
 	struct scene s;
 
-	begin(&s);
+	begin_cluster(&s);
 	ok(coord_scale(s.c, 1, -1, s.now, &s.e) == ERR_OK, "a server is to go: %s", s.e.msg);
 	copy(&s, 1, 0);
 	ok(was_told(&s, 1, "leave") && count_live(&s) == 1, "and may leave");
@@ -149,7 +149,7 @@ static void request_is_repeated(void)
 {
 	struct scene s;
 
-	begin(&s);
+	begin_cluster(&s);
 	say(&s, &s.server[1], "{\"op\":\"leave\"}");
 	ok(times(&s, "server-1 gives up its partitions") == 1 && times(&s, "being copied") == 1,
 	    "a server asks to leave");

@@ -27,7 +27,7 @@ static bool has_order(const struct scene *s, unsigned server, const char *op)
 }
 
 /* Two servers, each of which is the tail of a chain. */
-static void begin(struct scene *s, unsigned replicas)
+static void begin_cluster(struct scene *s, unsigned replicas)
 {
 	scene_open(s, 2, 2);
 	s->cfg.lockstep = false;
@@ -47,7 +47,7 @@ static void an_order_is_lost(void)
 {
 	struct scene s;
 
-	begin(&s, 1);
+	begin_cluster(&s, 1);
 	coord_session_gone(s.c, &s.server[1], s.now);
 	ok(coord_snap_begin(s.c, 5, s.now), "a snapshot is ordered while a server has no session");
 	come_again(&s, 1);
@@ -84,7 +84,7 @@ static void a_server_is_replaced(void)
 {
 	struct scene s;
 
-	begin(&s, 2);
+	begin_cluster(&s, 2);
 	coord_snap_begin(s.c, 5, s.now);
 	s.server[1].kind = COORD_NOBODY;
 	s.server[1].incarnation = 77;
@@ -102,7 +102,7 @@ static void an_answer_is_late(void)
 	struct scene s;
 	uint64_t before;
 
-	begin(&s, 1);
+	begin_cluster(&s, 1);
 	coord_snap_begin(s.c, 5, s.now);
 	before = coord_snap_id(s.c);
 	ok(scene_again(&s), "a coordinator recovers");
@@ -146,7 +146,7 @@ static void a_server_does_not_answer(void)
 	struct scene s;
 	double seconds = 0;
 
-	begin(&s, 1);
+	begin_cluster(&s, 1);
 	coord_snap_begin(s.c, 5, s.now);
 	answer(&s, 0, "taken");
 	ok(!*waits(&s, &seconds), "a checkpoint that has just begun waits for nobody: %s",

@@ -22,8 +22,8 @@ struct reason {
 	const char *who, *whom;
 	int64_t step; /* -1: none */
 	double seconds;
-	/* The same reason for several members, in the plural: "they are reading their
-	 * data". NULL: the row stands alone. */
+	/* This is the reason in the plural, for several members: "they are reading their data". NULL: the
+	 * row stands alone. */
 	const char *together;
 };
 

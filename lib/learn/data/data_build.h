@@ -62,9 +62,9 @@ struct data_reader {
 	    struct err *e);
 	/* How a file is read in parts (data_parts.h); NULL: it is read as a whole. */
 	const struct data_parts *parts;
-	/* Where the examples are rows of columns, without a user and an item: how users get ratings of such
-	 * a file, for the error of a model that needs them (data_want.tables). NULL: the examples are sets of
-	 * features, as those of ratings are. */
+	/* This tells users how to get ratings of a file in this format, in the error of a model that needs
+	 * them (data_want.tables). NULL: models of ratings can be trained on it, because its examples are
+	 * sets of features, as those of ratings are. */
 	const char *to_ratings;
 };
 #define DATA_PROBE 65536

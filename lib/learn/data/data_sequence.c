@@ -510,7 +510,8 @@ static enum err_code cut_rows(struct data_sequence *s, const struct data_reader 
 	return rc;
 }
 
-/* Will the rows of all files, which are cut, take no more than `memory`, whatever type their values have? */
+/* Will the rows of all files, which are cut, take no more than `memory`, whatever type their values
+ * have? */
 static bool are_few_rows(const struct data_sequence *s, uint64_t memory)
 {
 	double bytes = 0;
@@ -574,7 +575,8 @@ static enum err_code choose_pieces(struct data_sequence *s, const struct data_se
 	return rc;
 }
 
-/* Will the files take no more than `memory`, judged by their sizes alone? Then none needs to be read twice. */
+/* Will the files take no more than `memory`, judged by their sizes alone? Then none needs to be read
+ * twice. */
 static bool are_small(const struct data_sequence *s, uint64_t memory)
 {
 	uint64_t bytes = 0;

@@ -273,6 +273,8 @@ bool server_leave(struct server *s, int sig)
 
 int64_t server_moved_at(struct server *s)
 {
+	if (s->coordinator)
+		return 0;
 	return atomic_load(&s->moving) && agent_is_up(s->agent) ? clock_now()
 	                                                        : atomic_load(&s->moved_at);
 }

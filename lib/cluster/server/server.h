@@ -61,7 +61,8 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
  * Any thread. */
 bool server_leave(struct server *s, int sig);
 /* When partitions of this server were last on their way to other servers (clock_now): now, while they are
- * and there is a session with the coordinator; 0: never. Any thread. */
+ * and there is a session with the coordinator; 0: never, or it is itself the coordinator, which ends
+ * the cluster when it leaves. Any thread until server_stop. */
 int64_t server_moved_at(struct server *s);
 /* Order a checkpoint of the job as soon as possible. False: this is not the coordinator. */
 bool server_checkpoint(struct server *s);

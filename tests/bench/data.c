@@ -56,7 +56,7 @@ static int by_time(const void *a, const void *b)
 /* What was loaded last, the time of each turn, and the bytes of text; frees d. */
 static void report(struct dataset *d, double *t, size_t bytes)
 {
-	char line[256];
+	char line[DATA_DESCRIPTION];
 
 	qsort(t, TURNS, sizeof(*t), by_time);
 	data_describe(d, line);

@@ -469,7 +469,7 @@ static void test_several(void)
 	                         *const mixed[] = { "p-1.csv", "q" };
 	static const char *const bases[] = { "q0", "q?index_base=1" };
 	struct dataset *d;
-	char text[256];
+	char text[DATA_DESCRIPTION];
 	struct err e = { 0 };
 
 	write_text("p-1.csv", "a,y\n1,0\n2,1\n");

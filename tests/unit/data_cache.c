@@ -112,7 +112,7 @@ static bool hashed_names_are(const struct dataset *a, const struct dataset *b)
 static bool same(const struct dataset *a, const struct dataset *b)
 {
 	size_t values = a->sparse ? 0 : a->rows * a->cols, nnz = a->sparse ? a->start[a->rows] : 0;
-	char x[256], y[256];
+	char x[DATA_DESCRIPTION], y[DATA_DESCRIPTION];
 
 	if (a->rows != b->rows || a->cols != b->cols || a->sparse != b->sparse ||
 	    a->nids != b->nids || a->classes != b->classes || a->index_base != b->index_base ||

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/buf.h"
+#include "data/data_ratings.h"
 #include "data/data_uri.h"
 #include "data/data_words.h"
 #include "worker/data_facts.h"
@@ -204,6 +205,27 @@ static void test_columns_of_ratings(void)
 	refused("stars,UserId,movie\n3,1,2\n", "format=ratings", &real,
 	    ":1: \"UserId\", \"movie\" and \"stars\" are columns 2, 3 and 1, but without options the first "
 	    "three columns are the user, the item and the rating: add ?user=2&item=3&rating=1");
+	refused("asin,reviewerID,overall\nB1,A1,5\n", "format=ratings", &real,
+	    ":1: \"reviewerID\", \"asin\" and \"overall\" are columns 2, 1 and 3");
+	refused("item_id:token\tuser_id:token\nB1\tA1\n", "format=ratings", &pairs,
+	    ":1: \"user_id:token\" and \"item_id:token\" are columns 2 and 1, but without options the "
+	    "first three columns are the user, the item and the rating: add ?user=2&item=1 to the path");
+	d = load("userId,movieId\n1,2\n1,3\n", "format=ratings", &pairs, NULL, &e);
+	ok(d && d->rows == 2, "a header of two usual names is no observation: %s", e.msg);
+	dataset_free(d);
+	refused("17179869184123456789,3,5\n", "format=ratings", &real,
+	    ":1:1: expected a user, a whole number below 2^62 or a word");
+	d = load("member,book,stars\n1,2,3\n", "format=ratings", &real, NULL, &e);
+	ok(d && d->roles &&
+	        strcmp(d->roles,
+	            "user: column 1 \"member\", item: column 2 \"book\", rating: column 3 \"stars\"") == 0,
+	    "the columns are told: %s", d ? d->roles : e.msg);
+	dataset_free(d);
+	d = load("1,2,3\n", "format=ratings", &real, NULL, &e);
+	ok(d && d->roles &&
+	        strcmp(d->roles, "user: column 1, item: column 2, rating: column 3") == 0,
+	    "and by their numbers where they have no names: %s", d ? d->roles : e.msg);
+	dataset_free(d);
 	d = load("stars,user,movie\n3,1,2\n", "user=1&item=2&rating=3", &real, NULL, &e);
 	ok(d && d->rows == 1 && d->y[0] == 2, "unless options name them: %s", e.msg);
 	dataset_free(d);
@@ -221,6 +243,38 @@ static void test_columns_of_ratings(void)
 	d = load("3 1:1 9:1\n", "", &rated, NULL, &e);
 	ok(d && d->sparse, "but features of other formats: %s", e.msg);
 	dataset_free(d);
+}
+
+/* Names of columns that other people's tables have, and others that are none. */
+static void test_names_of_ratings(void)
+{
+	static const struct {
+		const char *name[5];
+		size_t at[3];
+	} tables[] = {
+		{ { "user_id", "business_id", "stars", "date" }, { 0, 1, 2 } },
+		{ { "asin", "reviewerID", "overall", "unixReviewTime" }, { 1, 0, 2 } },
+		{ { "item_id:token", "user_id:token", "rating:float" }, { 1, 0, 2 } },
+		{ { "User-ID", "ISBN", "Book-Rating" }, { 0, 1, 2 } },
+		{ { "brewery_id", "beer_beerid", "review_profilename", "review_overall" },
+		    { 2, 1, 3 } },
+		{ { "title", "movieId", "userid", "review_score" }, { 2, 1, 3 } },
+		{ { "rating_count", "CUSTOMER_NO", "productIds", "rate" }, { 1, 2, 3 } },
+		{ { "age", "name", "score" }, { SIZE_MAX, SIZE_MAX, 2 } },
+		{ { "user_age", "user_rating", "items" }, { SIZE_MAX, 2, 1 } },
+		{ { "userless", "moviemaker", "starship", "" },
+		    { SIZE_MAX, SIZE_MAX, SIZE_MAX } },
+	};
+
+	for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+		size_t n = 0, at[3];
+
+		while (n < 5 && tables[i].name[n])
+			n++;
+		data_ratings_find(tables[i].name, n, at);
+		ok(memcmp(at, tables[i].at, sizeof at) == 0, "names of ratings: %s, %s, ...",
+		    tables[i].name[0], tables[i].name[1]);
+	}
 }
 
 /* A line of Criteo's with these three cells filled. */
@@ -544,6 +598,7 @@ int main(void)
 	test_ffm();
 	test_ratings();
 	test_columns_of_ratings();
+	test_names_of_ratings();
 	test_criteo();
 	test_vw();
 	test_fasttext();

@@ -16,7 +16,7 @@ static struct dataset *load(const char *dir, const char *path, const struct data
 {
 	struct dataset *d;
 	struct err e = { 0 };
-	char text[256];
+	char text[DATA_DESCRIPTION];
 	int64_t start = clock_now();
 
 	if (data_load(&path, 1, dir, want, like, &d, &e) != ERR_OK) {

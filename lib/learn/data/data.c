@@ -90,6 +90,7 @@ void dataset_free(struct dataset *d)
 	data_schema_free(d->schema);
 	data_names_free(d->names);
 	free(d->source);
+	free(d->roles);
 	if (d->map)
 		munmap(d->map, d->map_len);
 	else
@@ -323,12 +324,12 @@ char *data_feature_name(const struct dataset *d, uint64_t feature)
 	return d->names ? data_names_find(d->names, feature) : NULL;
 }
 
-void data_describe(const struct dataset *d, char out[static 256])
+void data_describe(const struct dataset *d, char out[static DATA_DESCRIPTION])
 {
 	char targets[48] = "real targets", shape[48] = "dense", left_out[64] = "";
 
 	if (d->numbered) {
-		snprintf(out, 256, "%zu example%s read by the program", d->rows,
+		snprintf(out, DATA_DESCRIPTION, "%zu example%s read by the program", d->rows,
 		    d->rows == 1 ? "" : "s");
 		return;
 	}
@@ -341,7 +342,7 @@ void data_describe(const struct dataset *d, char out[static 256])
 	else if (d->targets > 1)
 		snprintf(targets, sizeof(targets), "%zu real targets", d->targets);
 	if (d->words) {
-		snprintf(out, 256, "%zu word%s, %zu different one%s, %s (%.120s)", d->rows,
+		snprintf(out, DATA_DESCRIPTION, "%zu word%s, %zu different one%s, %s (%.120s)", d->rows,
 		    NUM_S(d->rows), d->words->n, NUM_S(d->words->n), d->format, d->source);
 		return;
 	}
@@ -351,7 +352,7 @@ void data_describe(const struct dataset *d, char out[static 256])
 	else if (d->sparse)
 		snprintf(shape, sizeof(shape), "sparse (%.1f a row)",
 		    (double)d->start[d->rows] / (double)d->rows);
-	snprintf(out, 256, "%zu example%s%s, %zu feature%s, %s, %s, %s (%.120s)", d->rows,
-	    d->rows == 1 ? "" : "s", left_out, d->cols, d->cols == 1 ? "" : "s", targets, shape,
-	    d->format, d->source);
+	snprintf(out, DATA_DESCRIPTION, "%zu example%s%s, %zu feature%s, %s, %s, %s%s%.200s (%.120s)",
+	    d->rows, d->rows == 1 ? "" : "s", left_out, d->cols, d->cols == 1 ? "" : "s", targets,
+	    shape, d->format, d->roles ? "; " : "", d->roles ? d->roles : "", d->source);
 }

@@ -19,6 +19,12 @@
 
 struct data_bad_lines;
 
+/* A function that gets the cells of tables. The text lives as long as the call. */
+struct data_watch {
+	void *ctx;
+	void (*cell)(void *ctx, size_t column, const char *text);
+};
+
 /* The targets that a model wants, and what becomes of bad lines. No flag: real numbers. classes:
  * labels are sorted (numbers by value, names bytewise) and numbered 0 .. C-1. two: two classes,
  * given as 0 and 1. */
@@ -46,6 +52,9 @@ struct data_want {
 	bool scales_targets;
 	/* lines that are no example may be skipped (data_bad_lines.h); borrowed. NULL: none may */
 	struct data_bad_lines *bad;
+	/* Called for each cell of a table, also of columns that are no features: column is the number of the
+	 * column in the schema, from 0. Borrowed. NULL: nothing is called. */
+	const struct data_watch *watch;
 };
 
 /* The options after the "?" of a data path. DATA_OPTIONS_INIT: none. */
@@ -148,6 +157,9 @@ struct dataset {
 	int index_base;     /* subtracted from sparse ids; -1: not determined */
 	const char *format; /* title of the reader */
 	char *source;       /* for messages: "a.csv", "a.csv and 3 more" */
+	/* Of ratings: which columns were taken for what, 'user: column 1 "userId", item: column 2
+	 * "movieId"'. NULL: not known. */
+	char *roles;
 	void *map;          /* the file that holds the arrays (data_cache.h), else NULL */
 	size_t map_len;
 	/* Elements that arrays have memory for, where it may be used again (data_build_reuse): x, x8, col,
@@ -183,7 +195,8 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 void data_range(uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b);
 
 /* A description for messages: "60000 examples, 784 features, 10 classes, dense, IDX (FILE)". */
-void data_describe(const struct dataset *d, char out[static 256]);
+#define DATA_DESCRIPTION 512
+void data_describe(const struct dataset *d, char out[static DATA_DESCRIPTION]);
 
 /* The name of a feature, as a new string: "age", "city=Paris", "user=alice"; of a text the word, and the
  * word with " (predicted)" behind it where it is to be predicted. NULL: the feature has none. Pure. */

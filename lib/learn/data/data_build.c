@@ -31,6 +31,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->base_dir = base_dir;
 	b->label = data_label_new(want, like);
 	b->bad = want->bad;
+	b->watch = want->watch;
 	b->tables = want->tables;
 	b->scale = like ? NULL : want->scale;
 	b->scales_targets = want->scales_targets && b->scale && strcmp(b->scale, "none") != 0;

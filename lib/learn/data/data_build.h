@@ -48,6 +48,7 @@ struct data_build {
 	bool by_lines;              /* a record that spans lines is an error */
 	char *first;                /* name of the first file */
 	struct data_bad_lines *bad; /* data_want.bad */
+	const struct data_watch *watch; /* data_want.watch */
 	const char *tables;         /* data_want.tables */
 };
 

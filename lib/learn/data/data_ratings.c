@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <strings.h>
 
 #include "core/buf.h"
 #include "core/mem.h"
@@ -68,28 +67,6 @@ static char *next_cell(char **p, char sep)
 }
 
 /* ---- columns ---- */
-
-bool data_ratings_find(const char *const *name, size_t n, size_t at[static 3])
-{
-	static const char *const usual[3][13] = {
-		{ "user", "user_id", "userid", "reviewer", "reviewer_id", "reviewerid", "customer",
-		    "customer_id", "customerid", NULL },
-		{ "item", "item_id", "itemid", "movie", "movie_id", "movieid", "book", "book_id",
-		    "product", "product_id", "productid", NULL },
-		{ "rating", "ratings", "stars", "score", NULL },
-	};
-	bool all = true;
-
-	for (int k = 0; k < 3; k++) {
-		at[k] = DATA_RATINGS_NONE;
-		for (size_t u = 0; at[k] == DATA_RATINGS_NONE && usual[k][u]; u++)
-			for (size_t i = 0; at[k] == DATA_RATINGS_NONE && i < n; i++)
-				if (strcasecmp(name[i], usual[k][u]) == 0)
-					at[k] = i;
-		all = all && at[k] != DATA_RATINGS_NONE;
-	}
-	return all;
-}
 
 static const char *option_of(const struct data_options *o, enum part k)
 {
@@ -168,22 +145,76 @@ static enum err_code find_part(const struct data_row *r, struct ratings *t, enum
 	return fail_unknown_column(r, k, word, cell, n, e);
 }
 
-/* Refuses a header with the usual names of other columns than the first three, which would be read. */
+/* Refuses a header in which names of users, items or ratings stand in other columns than those that are
+ * read. A name for ratings alone is none: a score may be anything. */
 static enum err_code check_usual_names(const struct data_row *r, const char *const *cell, size_t n,
     struct err *e)
 {
 	const struct data_options *o = r->options;
+	struct buf names = BUF_INIT, numbers = BUF_INIT, advice = BUF_INIT;
+	size_t at[3], known = 0, seen = 0;
+	enum err_code rc;
+
+	if (o->user || o->item || o->rating)
+		return ERR_OK;
+	data_ratings_find(cell, n, at);
+	if ((at[USER] == USER || at[USER] == DATA_RATINGS_NONE) &&
+	    (at[ITEM] == ITEM || at[ITEM] == DATA_RATINGS_NONE) &&
+	    (at[RATING] == RATING || at[USER] == DATA_RATINGS_NONE ||
+	        at[ITEM] == DATA_RATINGS_NONE || at[RATING] == DATA_RATINGS_NONE))
+		return ERR_OK;
+	for (int k = USER; k <= RATING; k++)
+		known += at[k] != DATA_RATINGS_NONE;
+	for (int k = USER; k <= RATING; k++) {
+		const char *between;
+
+		if (at[k] == DATA_RATINGS_NONE)
+			continue;
+		between = !seen ? "" : seen + 1 == known ? " and " : ", ";
+		buf_printf(&names, "%s\"%.60s\"", between, cell[at[k]]);
+		buf_printf(&numbers, "%s%zu", between, at[k] + 1);
+		buf_printf(&advice, "%c%s=%zu", seen ? '&' : '?', part_name[k], at[k] + 1);
+		seen++;
+	}
+	rc = stream_fail(r->s, e,
+	    "%s %s column%s %s, but without options the first three columns are the user, the item and "
+	    "the rating: add %s to the path",
+	    (char *)names.data, known == 1 ? "is" : "are", NUM_S(known), (char *)numbers.data,
+	    (char *)advice.data);
+	buf_release(&names);
+	buf_release(&numbers);
+	buf_release(&advice);
+	return rc;
+}
+
+/* Are there names for a user and an item among the cells? Then a line without a rating is a header. */
+static bool has_usual_names(const char *const *cell, size_t n)
+{
 	size_t at[3];
 
-	if (o->user || o->item || o->rating || !data_ratings_find(cell, n, at) ||
-	    (at[USER] == USER && at[ITEM] == ITEM && at[RATING] == RATING))
-		return ERR_OK;
-	return stream_fail(r->s, e,
-	    "\"%.60s\", \"%.60s\" and \"%.60s\" are columns %zu, %zu and %zu, but without options the "
-	    "first three columns are the user, the item and the rating: add "
-	    "?user=%zu&item=%zu&rating=%zu to the path",
-	    cell[at[USER]], cell[at[ITEM]], cell[at[RATING]], at[USER] + 1, at[ITEM] + 1,
-	    at[RATING] + 1, at[USER] + 1, at[ITEM] + 1, at[RATING] + 1);
+	data_ratings_find(cell, n, at);
+	return at[USER] != DATA_RATINGS_NONE && at[ITEM] != DATA_RATINGS_NONE;
+}
+
+/* Writes down which column was taken for what, for the description of the data. */
+static void describe_columns(struct data_row *r, const char *const *cell, bool header)
+{
+	const struct ratings *t = r->own;
+	struct buf text = BUF_INIT;
+	char shown[DATA_SHOWN];
+
+	for (int k = 0; k < PARTS; k++) {
+		if (t->column[k] == NO_COLUMN)
+			continue;
+		buf_printf(&text, "%s%s: column %zu", text.len ? ", " : "", part_name[k],
+		    t->column[k] + 1);
+		if (header) {
+			data_shown(shown, cell[t->column[k]], strlen(cell[t->column[k]]));
+			buf_printf(&text, " \"%.24s\"", shown);
+		}
+	}
+	free(r->b->d->roles);
+	r->b->d->roles = (char *)text.data;
 }
 
 /* Finds separator and columns by the first line. *header: it has only names. */
@@ -206,11 +237,14 @@ static enum err_code begin_ratings(struct data_row *r, const char *line, bool *h
 	}
 	/* A line with too few cells is reported with its rows. */
 	*header = !rc && t->width <= n && !r->options->no_heading &&
-	    (t->column[RATING] == NO_COLUMN ? t->found : !begins_number(cell[t->column[RATING]]));
+	    (t->column[RATING] == NO_COLUMN ? t->found || has_usual_names(cell, n)
+	                                    : !begins_number(cell[t->column[RATING]]));
 	for (int k = 0; *header && k < PARTS; k++)
 		*header = t->column[k] == NO_COLUMN || *cell[t->column[k]] != '\0';
 	if (*header)
 		rc = check_usual_names(r, cell, n, e);
+	if (!rc && t->width <= n && !r->options->no_heading)
+		describe_columns(r, cell, *header);
 	t->begun = true;
 	r->b->d->heading = *header;
 	free(cell);
@@ -260,8 +294,8 @@ static enum err_code bad_line(const struct data_row *r, const char *line, size_t
 	    stream_name(r->s), stream_lineno(r->s), column + 1,
 	    k == WEIGHT       ? "a number of at least 0 as weight"
 	        : k == RATING ? "a number as rating"
-	        : k == USER   ? "a user, a whole number or a word"
-	                      : "an item, a whole number or a word",
+	        : k == USER   ? "a user, a whole number below 2^62 or a word"
+	                      : "an item, a whole number below 2^62 or a word",
 	    text, *text ? "" : "; remove the line",
 	    *text && !option_of(r->options, k) ? "; user=, item= and rating= name other columns"
 	                                       : "");

@@ -184,19 +184,19 @@ static void next_rows(struct data_sequence *s, const struct dataset **piece)
 	s->ended = !s->ended;
 }
 
-void data_sequence_describe(const struct data_sequence *s, char out[static 256])
+void data_sequence_describe(const struct data_sequence *s, char out[static DATA_DESCRIPTION])
 {
 	if (s->of)
-		snprintf(out, 256, "%zu examples held out", s->n);
+		snprintf(out, DATA_DESCRIPTION, "%zu examples held out", s->n);
 	else if (s->blocks)
-		snprintf(out, 256, "%zu blocks held out", s->n);
+		snprintf(out, DATA_DESCRIPTION, "%zu blocks held out", s->n);
 	else if (s->whole)
 		data_describe(s->whole, out);
 	else if (s->nfiles > 1)
-		snprintf(out, 256, "%.150s and %zu more files, in pieces of %llu bytes",
+		snprintf(out, DATA_DESCRIPTION, "%.150s and %zu more files, in pieces of %llu bytes",
 		    s->file[0].shown, s->nfiles - 1, (unsigned long long)s->piece_bytes);
 	else
-		snprintf(out, 256, "%.200s, in pieces of %llu bytes", s->file[0].shown,
+		snprintf(out, DATA_DESCRIPTION, "%.200s, in pieces of %llu bytes", s->file[0].shown,
 		    (unsigned long long)s->piece_bytes);
 }
 

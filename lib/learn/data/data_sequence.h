@@ -57,6 +57,6 @@ void data_sequence_rewind(struct data_sequence *s);
 /* All examples, where they are in memory; NULL: they are read in pieces. */
 const struct dataset *data_sequence_whole(const struct data_sequence *s);
 /* A description for messages. */
-void data_sequence_describe(const struct data_sequence *s, char out[static 256]);
+void data_sequence_describe(const struct data_sequence *s, char out[static DATA_DESCRIPTION]);
 
 #endif

@@ -53,7 +53,8 @@ enum kind {
 	STORE_GROUPED_BY_FIRST = 512,
 	STORE_UNLISTED = 1024, /* dataset.id is NULL */
 	STORE_NAMES = 2048,
-	STORE_KINDS = 4096
+	STORE_ROLES = 4096,
+	STORE_KINDS = 8192
 };
 enum part { X, START, COL, VAL, FIELD, ID, WEIGHT, GROUP, Y, LABEL, VALUE, NAMES, PARTS };
 
@@ -169,6 +170,8 @@ static void names_of(const struct dataset *d, struct buf *b)
 		put_document(b, data_schema_to_json(d->schema));
 	if (d->names)
 		put_document(b, data_names_to_json(d->names));
+	if (d->roles)
+		put_name(b, d->roles);
 }
 
 /* Fills the header. */
@@ -191,7 +194,8 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	    (d->feature_name ? STORE_FEATURES : 0) | (d->field ? STORE_FIELD : 0) |
 	    (d->schema ? STORE_SCHEMA : 0) | (d->weight ? STORE_WEIGHT : 0) |
 	    (d->group ? STORE_GROUP : 0) | (d->grouped_by_first ? STORE_GROUPED_BY_FIRST : 0) |
-	    (d->sparse && !d->id ? STORE_UNLISTED : 0) | (d->names ? STORE_NAMES : 0);
+	    (d->sparse && !d->id ? STORE_UNLISTED : 0) | (d->names ? STORE_NAMES : 0) |
+	    (d->roles ? STORE_ROLES : 0);
 	h[SCALE] = (uint64_t)factor << 32 | scale;
 	h[BASE] = (uint64_t)(int64_t)d->index_base;
 	h[TEXT] = text;
@@ -381,8 +385,8 @@ static struct data_names *take_hashed_names(const char **p, const char *end)
 	return n;
 }
 
-/* The text has the format's name, then all classes, all features, the schema and the names of hashed
- * features. False: there are fewer or more names than the header says, or the format is unknown; what was
+/* The text has the format's name, then all classes, all features, the schema, the names of hashed
+ * features and the roles of columns. False: there are fewer or more names than the header says, or the format is unknown; what was
  * read stays with d. */
 static bool read_names(struct dataset *d, const char *p, size_t n, uint64_t kind)
 {
@@ -405,6 +409,8 @@ static bool read_names(struct dataset *d, const char *p, size_t n, uint64_t kind
 	if (kind & STORE_SCHEMA && !(d->schema = take_schema(&p, end)))
 		return false;
 	if (kind & STORE_NAMES && !(d->names = take_hashed_names(&p, end)))
+		return false;
+	if (kind & STORE_ROLES && !(d->roles = take_name(&p, end)))
 		return false;
 	return d->format && p == end;
 }

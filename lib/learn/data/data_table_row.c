@@ -256,7 +256,8 @@ static size_t begin_cell(struct data_table *t, size_t place)
 	return k;
 }
 
-enum err_code data_table_text(struct data_build *b, const struct stream *s, size_t place,
+/* Takes a cell that is a text, or that stands for its column as one. */
+static enum err_code take_text(struct data_build *b, const struct stream *s, size_t place,
     const char *text, struct err *e)
 {
 	struct data_table *t = b->table;
@@ -282,7 +283,21 @@ enum err_code data_table_text(struct data_build *b, const struct stream *s, size
 	}
 }
 
-enum err_code data_table_number(struct data_build *b, const struct stream *s, size_t place,
+static void show_cell(const struct data_build *b, size_t place, const char *text)
+{
+	if (b->watch && b->table->column[place] != NO_COLUMN)
+		b->watch->cell(b->watch->ctx, b->table->column[place], text);
+}
+
+enum err_code data_table_text(struct data_build *b, const struct stream *s, size_t place,
+    const char *text, struct err *e)
+{
+	show_cell(b, place, text);
+	return take_text(b, s, place, text, e);
+}
+
+/* Takes a cell that is a number. */
+static enum err_code take_number(struct data_build *b, const struct stream *s, size_t place,
     double v, struct err *e)
 {
 	struct data_table *t = b->table;
@@ -311,10 +326,22 @@ enum err_code data_table_number(struct data_build *b, const struct stream *s, si
 		return begin_label(b, k) ? data_label_number(b->label, s, v, e) : ERR_OK;
 	case DATA_CATEGORY:
 	case DATA_WEIGHT:
-		return data_table_text(b, s, place, text, e);
+		return take_text(b, s, place, text, e);
 	default:
 		return ERR_OK;
 	}
+}
+
+enum err_code data_table_number(struct data_build *b, const struct stream *s, size_t place,
+    double v, struct err *e)
+{
+	char text[32];
+
+	if (b->watch) {
+		num_format(v, text);
+		show_cell(b, place, text);
+	}
+	return take_number(b, s, place, v, e);
 }
 
 enum err_code data_table_integer(struct data_build *b, const struct stream *s, size_t place,
@@ -323,12 +350,16 @@ enum err_code data_table_integer(struct data_build *b, const struct stream *s, s
 	struct data_table *t = b->table;
 	size_t k = t->column[place];
 	const struct data_column *c = k == NO_COLUMN ? NULL : &t->schema->column[k];
+	bool number = c && c->kind == DATA_NUMBER && c->form == DATA_PLAIN && !c->unit && !c->group;
 	char text[24];
 
-	if (c && c->kind == DATA_NUMBER && c->form == DATA_PLAIN && !c->unit && !c->group)
-		return data_table_number(b, s, place, (double)v, e);
-	snprintf(text, sizeof text, "%" PRId64, v);
-	return data_table_text(b, s, place, text, e);
+	if (!number || b->watch)
+		snprintf(text, sizeof text, "%" PRId64, v);
+	if (b->watch)
+		show_cell(b, place, text);
+	if (number)
+		return take_number(b, s, place, (double)v, e);
+	return take_text(b, s, place, text, e);
 }
 
 static bool names_groups(const struct data_table *t, size_t place)
@@ -473,7 +504,7 @@ bool data_table_takes_plain(const struct data_build *b, size_t *label, size_t *f
 		    : &t->schema->column[t->column[i]];
 
 		/* A cell that is not used may be any text. */
-		if (!t->dense || !c || (c->kind != DATA_NUMBER && c->kind != DATA_LABEL) ||
+		if (!t->dense || b->watch || !c || (c->kind != DATA_NUMBER && c->kind != DATA_LABEL) ||
 		    c->form != DATA_PLAIN || c->unit || c->group)
 			return false;
 		feature[i] = c->kind == DATA_NUMBER ? c->first : DATA_TABLE_NO_FEATURE;

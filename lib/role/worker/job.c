@@ -80,7 +80,7 @@ static enum err_code number_data(struct job *j, const struct job_source *from,
 	const struct conf_strs *paths = &j->conf.job.data;
 	struct data_want want = { .bad = j->bad };
 	struct dataset *d;
-	char text[256];
+	char text[DATA_DESCRIPTION];
 
 	if (j->conf.job.examples || from->examples) {
 		set_train(j,
@@ -236,9 +236,10 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	    choose_range_size(j), (uint64_t)j->conf.workers.max, memory / 5 * 2);
 	if (j->conf.deterministic)
 		j->source->leases = &leases_of_assigned_ranges;
-	log_info(log, "data: %llu bytes in %zu blocks, %llu at once",
+	log_info(log, "data: %llu bytes in %zu blocks, %llu at once%s%s",
 	    (unsigned long long)data_blocks_bytes(j->blocks), data_blocks_count(j->blocks),
-	    (unsigned long long)j->source->per_range);
+	    (unsigned long long)j->source->per_range, j->train->roles ? "; " : "",
+	    j->train->roles ? j->train->roles : "");
 	if (j->source->units < (uint64_t)j->conf.workers.max)
 		log_warn(log,
 		    "data: %llu block%s cannot keep %lld workers busy: gzip files and frames of zstd are not "
@@ -289,7 +290,7 @@ static enum err_code open_stream(struct job *j, const struct job_source *from, c
 	const struct job_head_hooks *h = from->head;
 	json_t *facts = NULL;
 	struct dataset *head = NULL;
-	char text[256];
+	char text[DATA_DESCRIPTION];
 	enum err_code rc = data_log_open(path, NULL, &j->stream, e);
 
 	if (!rc)
@@ -341,7 +342,7 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	const struct conf_strs *paths = &j->conf.job.data;
 	struct dataset *d;
 	const char *stream;
-	char text[256];
+	char text[DATA_DESCRIPTION];
 	enum err_code rc = find_only_stream(from->ndata ? from->data
 	                                                : (const char *const *)paths->item,
 	    from->ndata ? from->ndata : paths->n, &stream, e);
@@ -414,7 +415,7 @@ static enum err_code open_eval(struct job *j, const struct job_source *from,
 		.like = j->train,
 		.cache = cache,
 		.memory = j->conf.job.data_memory };
-	char text[256];
+	char text[DATA_DESCRIPTION];
 	enum err_code rc = data_sequence_open(&spec, &j->eval, e);
 
 	if (rc && from->ndata) {
@@ -434,7 +435,7 @@ static enum err_code open_eval(struct job *j, const struct job_source *from,
 /* Has the examples that are held out evaluated. */
 static void evaluate_held_out(struct job *j, struct log *log)
 {
-	char text[256];
+	char text[DATA_DESCRIPTION];
 
 	if (j->ranked)
 		j->eval = data_sequence_of_dataset(j->ranked);

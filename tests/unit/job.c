@@ -3,14 +3,17 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/err.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "data/data.h"
+#include "data/data_schema.h"
 #include "model/model.h"
 #include "tap.h"
+#include "worker/data_facts.h"
 #include "worker/job.h"
 
 enum { ROWS = 200 };
@@ -114,6 +117,70 @@ static void test_balanced_classes(const char *path)
 	job_release(&j);
 }
 
+/* Writes the text of a table. */
+static void put_table(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f || fputs(text, f) < 0 || fclose(f))
+		abort();
+}
+
+/* Loads a table by the description of another one that the model was trained on before. *out: the job,
+ * which is empty after an error. */
+static enum err_code go_on_with(const char *path, const char *text, const json_t *before,
+    struct job *out, struct err *e)
+{
+	struct log quiet = { .level = LOG_LEVEL_ERROR, .fd = -1 };
+	const struct job_source from = { .models = model_kinds_all,
+		.trains = true,
+		.before = before,
+		.log = &quiet };
+	json_t *config = json_pack("{s:{s:s, s:s, s:i, s:s}}", "job", "model", "logistic", "data",
+	    path, "epochs", 1, "cache", "none");
+	enum err_code rc;
+
+	*e = (struct err){ 0 };
+	put_table(path, text);
+	rc = job_load(config, &from, out, e);
+	json_decref(config);
+	return rc;
+}
+
+/* A job that goes on with a checkpoint reads the data by the checkpoint's description. */
+static void test_goes_on(const char *path)
+{
+	static const char *const table = "x,town,y\n1,Rome,0\n2,Oslo,1\n3,Rome,1\n5,Oslo,0\n";
+	struct err e = { 0 };
+	struct job j;
+	json_t *before;
+
+	put_table(path, table);
+	j = load_job(path, "", "logistic", "");
+	before = data_facts(j.train);
+	job_release(&j);
+
+	ok(!go_on_with(path, table, before, &j, &e) && !j.train->schema->feature_of,
+	    "the same data are read as at the first start");
+	job_release(&j);
+	ok(!go_on_with(path, "town,y,x\nRome,0,11\nRome,1,12\n", before, &j, &e) &&
+	        j.train->cols == 3 && fabs((double)j.train->x[0] - (11 - 2.75) / 1.4790199) < 1e-4 &&
+	        j.train->x[1] == 0 && j.train->x[2] == 1,
+	    "columns are found by name; scaling and numbers of categories are the checkpoint's: %s",
+	    e.msg);
+	job_release(&j);
+	ok(go_on_with(path, "x,town,y\n1,Bern,0\n2,Oslo,1\n3,Rome,1\n", before, &j, &e) ==
+	            ERR_CONFIG &&
+	        strstr(e.msg, "town=Bern") && strstr(e.msg, "job.data"),
+	    "a dense model cannot grow, and the new feature is named: %s", e.msg);
+	ok(go_on_with(path, "x,town,y\n1,Rome,1\n2,Oslo,-1\n3,Rome,-1\n", before, &j, &e) &&
+	        strstr(e.msg, "job.data"),
+	    "other classes are refused: %s", e.msg);
+	ok(go_on_with(path, "town,y\nRome,0\nOslo,1\n", before, &j, &e) && strstr(e.msg, "\"x\""),
+	    "a column that is missing is named: %s", e.msg);
+	json_decref(before);
+}
+
 int main(void)
 {
 	char path[] = "/tmp/pskit-job-XXXXXX";
@@ -125,6 +192,7 @@ int main(void)
 	put_ratings(path);
 	test_initial_mean(path);
 	test_balanced_classes(path);
+	test_goes_on(path);
 	unlink(path);
 	return tap_done();
 }

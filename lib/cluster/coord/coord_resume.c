@@ -38,6 +38,7 @@ void coord_resume_begin(struct coord *c)
 
 	c->data.facts = json_incref((json_t *)(uintptr_t)(m->data ? m->data->facts : NULL));
 	c->data.given = c->data.facts && m->data->given;
+	c->data.resumed = c->data.facts != NULL;
 	/* A job that has ended early and is resumed goes on, until another evaluation is not the best. */
 	coord_early_stop_load(c, m->stop);
 	c->stopping.ended[0] = '\0';
@@ -88,7 +89,7 @@ void coord_resume_fit_table(struct coord *c, const struct table *shape)
 
 void coord_resume_facts(struct coord *c, const json_t *facts)
 {
-	if (!c->data.given || c->placed)
+	if (!(c->data.given || c->data.resumed) || c->placed)
 		return;
 	json_decref(c->data.facts);
 	c->data.facts = json_deep_copy(facts);

@@ -305,6 +305,7 @@ struct coord_pause {
 struct coord_data {
 	json_t *facts;     /* from the first worker; or NULL */
 	bool given;        /* the job began with them, and its workers read their data by them */
+	bool resumed;      /* a checkpoint had them; its first worker may extend them */
 	uint64_t examples; /* as the workers report: examples, or blocks of them */
 	/* blocks that are leased at once; 0: examples are leased in ranges */
 	uint64_t blocks_per_lease;
@@ -563,7 +564,7 @@ void coord_resume_begin(struct coord *c);
 /* Give a table of the model that the job begins with what a worker says of it: its policy and first
  * values, and, if it is dense, more rows. A table of another shape stays as it is. */
 void coord_resume_fit_table(struct coord *c, const struct table *shape);
-/* Replace the facts that the job began with by those of a worker, which extend them. */
+/* Replace the facts that a model or a checkpoint came with by those of a worker, which extend them. */
 void coord_resume_facts(struct coord *c, const json_t *facts);
 void coord_resume_members(struct coord *c);
 /* The checkpoint's data leases; NULL: its data was not leased, or there is no checkpoint. */

@@ -79,6 +79,29 @@ json_t *data_facts(const struct dataset *d)
 	return facts;
 }
 
+/* The text of a description without the names of files; free it. Numbers of two texts are compared as
+ * they are written, whole or not. */
+static char *format_unnamed(const json_t *facts)
+{
+	json_t *o = json_copy((json_t *)(uintptr_t)facts);
+	char *text;
+
+	json_object_del(o, "source");
+	text = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
+	json_decref(o);
+	return text;
+}
+
+bool data_facts_are_equal(const json_t *a, const json_t *b)
+{
+	char *x = format_unnamed(a), *y = format_unnamed(b);
+	bool equal = x && y && strcmp(x, y) == 0;
+
+	free(x);
+	free(y);
+	return equal;
+}
+
 static void take_class(struct dataset *d, size_t i, const json_t *v)
 {
 	char text[32];

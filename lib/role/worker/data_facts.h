@@ -15,6 +15,9 @@ json_t *data_facts(const struct dataset *d);
 #define DATA_FACTS_CLASSES 100000u
 #define DATA_FACTS_VALUES  100000u
 
+/* Do two descriptions say the same of the data? Their names of files may differ. Pure. */
+bool data_facts_are_equal(const json_t *a, const json_t *b);
+
 /* Makes a dataset without examples from such a description, to be passed as `like`. ERR_FORMAT: not
  * a description. */
 enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct err *e);

@@ -6,6 +6,7 @@
 
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
+#include "core/buf.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/names.h"
@@ -24,6 +25,8 @@
 #define BLOCK_MAX        (UINT64_C(4) << 20)
 /* Ranges that a worker trains on in an epoch, at least, so that workers end together. */
 #define RANGES_PER_WORKER 4u
+/* New features that a refusal names. */
+#define NEW_FEATURES_NAMED 5u
 
 /* The caches of parsed data: of data in memory, and of blocks. */
 struct caches {
@@ -382,22 +385,121 @@ static enum err_code default_scaling_holds(const json_t *facts, bool *out, struc
 	return rc;
 }
 
+/* Releases the training data and what was made of them, so that they can be read again. */
+static void drop_train(struct job *j)
+{
+	range_source_free(j->source);
+	data_split_release(&j->split);
+	dataset_free(j->ranked);
+	data_blocks_free(j->blocks);
+	dataset_free(j->own_train);
+	data_observations_free(j->observations);
+	j->source = NULL;
+	j->split = (struct data_split){ 0 };
+	j->ranked = j->own_train = NULL;
+	j->train = NULL;
+	j->blocks = NULL;
+	j->observations = NULL;
+}
+
+/* Do the training data describe themselves as the data that the model was trained on so far? Streams are
+ * read by that description, and numbered examples have none. */
+static bool fits_before(const struct job *j, const json_t *before)
+{
+	json_t *mine = j->stream || j->train->numbered ? NULL : data_facts(j->train);
+	bool fits = !mine || data_facts_are_equal(mine, before);
+
+	json_decref(mine);
+	return fits;
+}
+
+/* A dense table of the model keeps its shape, so dense data must not have further features. */
+static enum err_code check_features_kept(const struct job *j, const struct dataset *before,
+    struct err *e)
+{
+	size_t more = j->train->cols - before->cols;
+	struct buf names = BUF_INIT;
+	enum err_code rc;
+
+	if (j->train->sparse || j->train->cols <= before->cols)
+		return ERR_OK;
+	for (size_t i = 0; i < more && i < NEW_FEATURES_NAMED; i++) {
+		char *name = data_feature_name(j->train, before->cols + i);
+
+		buf_printf(&names, "%s\"%s\"", i ? ", " : "", name ? name : "?");
+		free(name);
+	}
+	rc = err_set(e, ERR_CONFIG,
+	    "the data have %zu feature%s that the checkpoint does not have (%.*s%s), and its model "
+	    "is dense and cannot grow; begin a new job with --init-from, which adds them",
+	    more, NUM_S(more), (int)names.len, (const char *)names.data,
+	    more > NEW_FEATURES_NAMED ? ", ..." : "");
+	buf_release(&names);
+	return rc;
+}
+
+/* Reads the training data by the description of those that the model was trained on so far: their
+ * classes, columns, scaling and numbers of features hold, and new features are added to them. */
+static enum err_code read_train_as_before(struct job *j, const struct job_source *from,
+    const struct data_want *want, const struct caches *caches, struct err *e)
+{
+	struct data_want extending = *want;
+	struct dataset *before = NULL;
+	enum err_code rc = data_of_facts(from->before, &before, e);
+
+	drop_train(j);
+	log_info(from->log,
+	    "data: they are described in another way than those that the checkpoint was trained on; "
+	    "its description holds");
+	extending.base = before;
+	if (!rc)
+		rc = read_train(j, from, &extending, caches, e);
+	if (!rc)
+		rc = check_features_kept(j, before, e);
+	dataset_free(before);
+	return rc
+	    ? err_prefix(e, "job.data does not fit the data that the checkpoint was trained on")
+	    : ERR_OK;
+}
+
+/* Reads the training data of a job whose model was trained on data that are described. Most often the
+ * data are the same, and describe themselves in the same way: then they are read as ever, so that
+ * caches and bits are those of the first start. */
+static enum err_code read_train_of_known(struct job *j, const struct job_source *from,
+    const struct data_want *want, const struct caches *caches, struct err *e)
+{
+	struct data_want plain = *want;
+	struct err first = { 0 };
+	bool scales = true;
+	enum err_code rc = default_scaling_holds(from->before, &scales, e);
+
+	if (rc)
+		return rc;
+	if (!scales)
+		plain.scale = NULL;
+	rc = read_train(j, from, &plain, caches, &first);
+	if (!rc && fits_before(j, from->before))
+		return ERR_OK;
+	if (rc && (rc != ERR_FORMAT || j->stream)) {
+		*e = first;
+		return rc;
+	}
+	return read_train_as_before(j, from, &plain, caches, e);
+}
+
 /* Loads the training data. When they are described (facts), no file is read. */
 static enum err_code load_train(struct job *j, const struct job_source *from,
     const struct data_want *want, const struct caches *caches, struct err *e)
 {
 	struct data_want extending = *want;
 	struct dataset *base = NULL;
-	bool scales = true;
 	enum err_code rc = from->base ? data_of_facts(from->base, &base, e) : ERR_OK;
 
-	if (!rc && from->before)
-		rc = default_scaling_holds(from->before, &scales, e);
 	extending.base = base;
-	if (!scales)
-		extending.scale = NULL;
 	if (!rc && from->facts && !(want->pairs && from->ranks))
 		rc = describe_train(j, from->facts, e);
+	else if (!rc && from->before)
+		rc = read_train_of_known(j, from, want, caches, e);
 	else if (!rc)
 		rc = read_train(j, from, &extending, caches, e);
 	dataset_free(base);

@@ -84,8 +84,9 @@ struct job_source {
 	/* description of the data of the model that the job begins with, which the training data
 	 * extend (data_want.base); NULL */
 	const json_t *base;
-	/* description of the data that the checkpoint was trained on with which the job goes on: where they
-	 * were not scaled, job.scale does not hold; NULL */
+	/* description of the data that the model was trained on so far, with which the job goes on: data that
+	 * describe themselves otherwise are read by it, and extend it (data_want.base). Where they were not
+	 * scaled, job.scale does not hold; NULL */
 	const json_t *before;
 	bool no_eval; /* evaluation data are not wanted */
 	bool

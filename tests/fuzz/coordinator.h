@@ -19,6 +19,7 @@ struct coordinator {
 	struct coord_self self[SPEAKERS];
 	json_t *config;
 	int64_t now;
+	int64_t order[MESSAGE_KINDS]; /* the id of the last order of each kind to a server */
 };
 
 static inline void must(bool good)
@@ -43,9 +44,12 @@ static inline json_t *passed_on(json_t *v)
 static inline void hear_server(void *ctx, unsigned server, json_t *msg)
 {
 	struct coordinator *f = ctx;
+	json_t *heard = passed_on(json_incref(msg));
+	struct message m;
 
-	must(server < f->cfg.servers);
-	json_decref(passed_on(json_incref(msg)));
+	must(server < f->cfg.servers && !message_decode(heard, MESSAGE_COORDINATOR, &m, NULL));
+	f->order[m.kind] = json_int(heard, "id", 0);
+	json_decref(heard);
 }
 
 static inline void hear_change(void *ctx)

@@ -209,6 +209,45 @@ static void test_mutants(const char *path, const char *file, const json_t *good)
 	free(text);
 }
 
+/* A manifest that a coordinator could not resume from is not written; where one is there all the same, it
+ * is passed over. */
+static void test_undecodable(void)
+{
+	struct model *m = model_new(1, 1);
+	json_t *head = model_head(1, 0), *data = json_pack("{s:{s:i}}", "tasks",
+	                                     "counted_examples", -7),
+	       *document;
+	struct manifest *manifest;
+	struct passed p;
+	struct err e = { 0 };
+	char *path, *file, *text;
+	struct ckpt *c;
+
+	start_over();
+	model_save(m, dir, 1, 1, 1, 0, NULL, &e);
+	json_object_set(head, "data", data);
+	ok(!ckpt_begin(dir, 2, &c, &e) && !model_write(m, c, 1, &e) &&
+	        model_commit(c, head, NULL, &e) == ERR_FAILED && strstr(e.msg, "counted_examples"),
+	    "a manifest that cannot be decoded is not written: %s", e.msg);
+	ok(newest_is(1, 0, &p), "and the checkpoint before it is the newest one");
+	model_save(m, dir, 2, 1, 1, 0, &path, &e);
+	file = path_join(path, "MANIFEST.json");
+	manifest = ckpt_manifest_read(path, &e);
+	document = json_deep_copy(manifest_document(manifest));
+	manifest_free(manifest);
+	json_object_set_new(document, "data", data);
+	text = ckpt_manifest_text(document);
+	put(file, text, strlen(text));
+	ok(newest_is(1, 1, &p) && strstr(p.why, "counted_examples"),
+	    "nor is one taken that is there: %s", p.why);
+	free(text);
+	json_decref(document);
+	json_decref(head);
+	free(file);
+	free(path);
+	free(m);
+}
+
 /* A manifest that is sealed, and yet says what is not so. */
 static void test_lies(void)
 {
@@ -512,6 +551,7 @@ int main(void)
 		return 1;
 	test_damage();
 	test_lies();
+	test_undecodable();
 	test_full_disk();
 	test_sync();
 	test_crash();

@@ -100,6 +100,46 @@ static void ending(void)
 
 /* ---- leases ---- */
 
+/* Numbers of a worker that our own state or manifest could not hold end no job: the message is refused. */
+static void hostile_leases(void)
+{
+	static const char *const bad[] = {
+		"\"done\":[[0,-1000000000000]]",
+		"\"done\":[[0,1.5]]",
+		"\"done\":[[0]]",
+		"\"done\":[7]",
+		"\"holds\":[[0,-1,1001,32,-7]]",
+		"\"holds\":[[0,0,1001,32,-7]]",
+		"\"holds\":[[0,0,-1,32,0]]",
+		"\"holds\":[[0,0,0,99999999999,0]]",
+		"\"holds\":[[0,9223372036854775807,0,32,0]]",
+		"\"holds\":{}",
+	};
+	struct state state;
+	struct scene s;
+	json_t *json;
+
+	scene_open(&s, 1, 2);
+	s.cfg.lockstep = false;
+	s.cfg.epochs = 0;
+	scene_run(&s);
+	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}");
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		say(&s, &s.worker[0], "{\"op\":\"lease\",%s}", bad[i]);
+		ok(s.e.code == ERR_PROTO, "a lease with %s is refused: %s", bad[i], s.e.msg);
+	}
+	/* Each is within its bounds, and so is the sum. */
+	for (int i = 0; i < 20; i++)
+		say(&s, &s.worker[0],
+		    "{\"op\":\"lease\",\"more\":true,\"done\":[[%d,1125899906842624]],\"holds\":[]}", i);
+	json = saved_state(s.c);
+	ok(!state_decode(json, &state, &s.e) && state.tasks->done > 0,
+	    "and the state can be read again: %s", s.e.msg);
+	state_release(&state);
+	json_decref(json);
+	scene_close(&s);
+}
+
 static size_t state_size(const struct scene *s)
 {
 	json_t *state = saved_state(s->c);
@@ -733,6 +773,7 @@ int main(void)
 	how_far();
 	ending();
 	leases();
+	hostile_leases();
 	settling();
 	assigned_ranges();
 	place_in_data();

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/num.h"
 
 static size_t member_bytes(const struct field *f)
 {
@@ -111,6 +112,68 @@ static enum err_code decode_ints(const struct field *f, const json_t *v, char *m
 	return refuse_member(f, want, e);
 }
 
+/* Is it an array with one integer for each member of the tuple, all within their bounds? */
+static bool is_tuple(const struct field *f, const json_t *tuple)
+{
+	size_t n = 0;
+
+	if (!json_is_array(tuple))
+		return false;
+	for (; f[n].key; n++) {
+		const json_t *v = json_array_get(tuple, n);
+
+		if (!json_is_integer(v) || json_integer_value(v) < f[n].least ||
+		    json_integer_value(v) > f[n].most)
+			return false;
+	}
+	return json_array_size(tuple) == n;
+}
+
+static enum err_code check_tuples(const struct field *f, const json_t *v, struct err *e)
+{
+	bool good = !v || (json_is_array(v) && json_array_size(v) <= f->longest);
+	char want[400];
+	size_t n = 0, k = 0;
+
+	for (size_t i = 0; good && i < json_array_size(v); i++)
+		good = is_tuple(f->of, json_array_get(v, i));
+	if (good)
+		return ERR_OK;
+	n = (size_t)snprintf(want, sizeof want, "a list of at most %zu arrays of integers:",
+	    f->longest);
+	for (; f->of[k].key && n < sizeof want; k++)
+		n += (size_t)snprintf(want + n, sizeof want - n, "%s %s %" PRId64 " to %" PRId64,
+		    k ? "," : "", f->of[k].key, f->of[k].least, f->of[k].most);
+	return refuse_member(f, want, e);
+}
+
+static enum err_code check_map(const struct field *f, const json_t *v, struct err *e)
+{
+	bool good = !v || (json_is_object(v) && json_object_size(v) <= f->longest);
+	const char *key;
+	json_t *item;
+	char want[128];
+
+	json_object_foreach((json_t *)(uintptr_t)v, key, item) {
+		uint64_t number;
+
+		good = good && num_uint(key, f->longest - 1, &number) && json_is_integer(item) &&
+		    json_integer_value(item) >= f->least && json_integer_value(item) <= f->most;
+	}
+	if (good)
+		return ERR_OK;
+	snprintf(want, sizeof want,
+	    "an object with keys below %zu and integers from %" PRId64 " to %" PRId64, f->longest,
+	    f->least, f->most);
+	return refuse_member(f, want, e);
+}
+
+void fields_read_tuple(const json_t *tuple, int64_t *out, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = json_integer_value(json_array_get(tuple, i));
+}
+
 /* Decodes one member; v NULL means that the document does not have it. A missing number is NAN,
  * an id 0, a flag false, and a text "" (NULL with WRITE_IF_SET). FIELD_TEXT and FIELD_DOC point
  * into the document, which must outlive them; FIELD_HELD takes a reference of its own. */
@@ -152,6 +215,12 @@ static enum err_code decode_member(const struct field *f, const json_t *v, void 
 	case FIELD_DOC:
 		memcpy(member, &v, sizeof v);
 		return ERR_OK;
+	case FIELD_TUPLES:
+		memcpy(member, &v, sizeof v);
+		return check_tuples(f, v, e);
+	case FIELD_MAP:
+		memcpy(member, &v, sizeof v);
+		return check_map(f, v, e);
 	case FIELD_INTS:
 		return decode_ints(f, v, member, e);
 	case FIELD_LIST:
@@ -238,6 +307,8 @@ static json_t *encode_member(const struct field *f, const void *member)
 	case FIELD_TEXT:
 		return json_of_text(p);
 	case FIELD_DOC:
+	case FIELD_TUPLES:
+	case FIELD_MAP:
 	case FIELD_HELD:
 		return json_incref((json_t *)(uintptr_t)p);
 	case FIELD_OBJECT:
@@ -267,7 +338,25 @@ static bool is_set(const struct field *f, const void *member)
 	return n != 0;
 }
 
-void fields_encode_to(const struct field *f, const void *object, json_t *json)
+#ifdef LOCK_CHECK
+/* Aborts if our own decoder refuses the document. */
+static void check_decodes(const struct field *f, const json_t *json)
+{
+	void *object = mem_alloc(object_bytes(f));
+	struct err e = { 0 };
+
+	if (fields_decode(f, json, object, &e)) {
+		fprintf(stderr, "a document was written that cannot be decoded: %s\n", e.msg);
+		abort();
+	}
+	fields_release(f, object);
+	free(object);
+}
+#else
+#define check_decodes(f, json) ((void)0)
+#endif
+
+static void encode_members(const struct field *f, const void *object, json_t *json)
 {
 	const char *at = object;
 
@@ -281,6 +370,12 @@ void fields_encode_to(const struct field *f, const void *object, json_t *json)
 		else if (f->write == WRITE_NULL)
 			json_put(json, f->key, json_null());
 	}
+}
+
+void fields_encode_to(const struct field *f, const void *object, json_t *json)
+{
+	encode_members(f, object, json);
+	check_decodes(f, json);
 }
 
 json_t *fields_encode(const struct field *f, const void *object)

@@ -16,6 +16,8 @@ enum field_type {
 	FIELD_FLAG,
 	FIELD_TEXT,
 	FIELD_DOC,  /* a document that another struct holds */
+	FIELD_TUPLES, /* such a document that is a list of tuples: arrays of integers within bounds */
+	FIELD_MAP,  /* such a document that is an object: integers within bounds by number */
 	FIELD_HELD, /* a document with a reference of the struct's own */
 	FIELD_INTS,
 	FIELD_LIST,
@@ -36,8 +38,8 @@ struct field {
 	enum field_type type;
 	/* bounds of an integer, and its value when it is absent */
 	int64_t least, most, missing;
-	size_t longest;         /* of a list: the greatest number of items */
-	const struct field *of; /* of a list or an object: the table of one object */
+	size_t longest; /* of a list: the greatest number of items; of a map: its keys are below it */
+	const struct field *of; /* the table of one object of a list, of an object, or of a tuple */
 	enum field_write write;
 };
 
@@ -53,6 +55,14 @@ struct field {
 	{ \
 		key, FIELD_LIST, 0, 0, 0, longest, of, write \
 	}
+#define FIELDS_TUPLES(key, longest, of) \
+	{ \
+		key, FIELD_TUPLES, 0, 0, 0, longest, of, WRITE_VALUE \
+	}
+#define FIELDS_MAP(member, least, most, keys) \
+	{ \
+#member, FIELD_MAP, least, most, 0, keys, NULL, WRITE_VALUE \
+	}
 #define FIELDS_OTHER(key, type, of, write) \
 	{ \
 		key, type, 0, 0, 0, 0, of, write \
@@ -65,7 +75,10 @@ enum err_code fields_decode(const struct field *f, const json_t *json, void *out
 /* Decodes an array of objects; *list is freed by fields_release_list. */
 enum err_code fields_decode_list(const struct field *f, const json_t *json, void **list,
     uint64_t *n, struct err *e);
-/* Encodes an object; a new reference. Documents in it get one more. */
+/* Reads the n integers of a tuple, which was decoded as one of a list of tuples. */
+void fields_read_tuple(const json_t *tuple, int64_t *out, size_t n);
+/* Encodes an object; a new reference. Documents in it get one more. Builds with -DLOCK_CHECK decode
+ * the object again, and abort when that fails: a program must never write what it would refuse. */
 json_t *fields_encode(const struct field *f, const void *object);
 /* Adds the members to `json`, which has others already. */
 void fields_encode_to(const struct field *f, const void *object, json_t *json);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "ckpt/names.h"
 #include "ckpt/read.h"
 #include "core/file.h"
 #include "core/mem.h"
@@ -64,6 +65,7 @@ enum err_code ckpt_verify(const char *path, struct err *e)
 	if (rc)
 		return rc;
 	m = ckpt_manifest(r);
+	rc = ckpt_head_check(m, path, e);
 	for (uint64_t i = 0; !rc && i < m->nfiles; i++)
 		rc = verify_file(path, &m->files[i], e);
 	ckpt_close(r);

@@ -428,6 +428,27 @@ static enum err_code put_manifest(const struct ckpt *c, const void *text, size_t
 	return rc;
 }
 
+/* Can this program read the manifest? It must never replace a checkpoint by one that it refuses. */
+static enum err_code check_manifest(const char *text, struct err *e)
+{
+	struct buf copy = BUF_INIT;
+	struct err why = { 0 };
+	struct manifest *m;
+	enum err_code rc = ERR_FORMAT;
+
+	buf_puts(&copy, text);
+	m = strlen(text) > CKPT_MANIFEST_MAX
+	    ? (err_set(&why, rc, "it has more than %zu bytes", CKPT_MANIFEST_MAX), NULL)
+	    : ckpt_manifest_parse(&copy, "the manifest", &why);
+	if (m)
+		rc = ckpt_head_check(m, "the manifest", &why);
+	manifest_free(m);
+	buf_release(&copy);
+	return rc ? err_set(e, ERR_FAILED, "a checkpoint that could not be read again is not kept: %s",
+	                why.msg)
+	          : ERR_OK;
+}
+
 static enum err_code write_manifest(const struct ckpt *c, const struct manifest_head *head,
     struct err *e)
 {
@@ -452,7 +473,9 @@ static enum err_code write_manifest(const struct ckpt *c, const struct manifest_
 	if (!rc) {
 		char *text = make_manifest(&m, head);
 
-		rc = put_manifest(c, text, strlen(text), e);
+		rc = check_manifest(text, e);
+		if (!rc)
+			rc = put_manifest(c, text, strlen(text), e);
 		free(text);
 	}
 	for (uint64_t i = 0; i < ntables; i++)

@@ -11,6 +11,7 @@
 #include "core/num.h"
 #include "format/digest.h"
 #include "msg/manifest.h"
+#include "msg/state.h"
 #include "optim/optim.h"
 
 #define SEAL ",\"seal\":\""
@@ -172,6 +173,17 @@ struct manifest *ckpt_manifest_read(const char *path, struct err *e)
 	buf_release(&text);
 	free(file);
 	return m;
+}
+
+enum err_code ckpt_head_check(const struct manifest *m, const char *name, struct err *e)
+{
+	struct state_head head;
+	enum err_code rc = state_head_decode(manifest_document(m), &head, e);
+
+	if (rc)
+		err_prefix(e, "%s", name);
+	state_head_release(&head);
+	return rc;
 }
 
 enum err_code ckpt_state_check(const struct manifest *m, const char *path, struct err *e)

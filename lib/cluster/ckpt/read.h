@@ -81,7 +81,8 @@ enum err_code ckpt_scan_begin(const struct ckpt_reader *r, const struct ckpt_tab
 enum err_code ckpt_scan_next(struct ckpt_scan *s, uint64_t *id, const float **row, struct err *e);
 void ckpt_scan_end(struct ckpt_scan *s);
 
-/* Open the checkpoint and compare every byte with the manifest's digests. Errors of ckpt_open. */
+/* Open the checkpoint, compare every byte with the manifest's digests, and decode what the coordinator
+ * wrote into the manifest. Errors of ckpt_open. */
 enum err_code ckpt_verify(const char *path, struct err *e);
 /* The digest of the model's parameters, as in the result of a run. */
 enum err_code ckpt_digest(const struct ckpt_reader *r, char hex[static 65], struct err *e);

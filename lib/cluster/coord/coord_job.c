@@ -80,19 +80,15 @@ void coord_job_begin_leases(struct coord *c, const struct state_leases *saved)
 static void note_held_ranges(struct coord *c, unsigned rank, const json_t *holds)
 {
 	/* It cannot hold more than it was leased. */
-	size_t most = leases_held(c->data.leases, rank), n = 0, i;
+	size_t most = leases_held(c->data.leases, rank), n = 0;
 	uint64_t *held = mem_array(most + 1, sizeof *held);
-	const json_t *item;
 
-	json_array_foreach(holds, i, item) {
-		uint64_t v[5];
+	while (n < most && n < json_array_size(holds)) {
+		struct message_lease_held h = message_lease_held_at(holds, n);
 
-		for (size_t k = 0; k < 5; k++)
-			v[k] = (uint64_t)json_integer_value(json_array_get(item, k));
-		if (n == most)
-			break;
-		held[n++] = v[0];
-		leases_advance(c->data.leases, rank, v[0], v[1], v[2], v[3], (int64_t)v[4]);
+		held[n++] = (uint64_t)h.id;
+		leases_advance(c->data.leases, rank, (uint64_t)h.id, (uint64_t)h.from,
+		    (uint64_t)h.step, (uint64_t)h.batch, h.place);
 	}
 	if (json_is_array(holds))
 		leases_keep_only(c->data.leases, rank, held, n);
@@ -150,10 +146,8 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	const struct message_lease *m = &r->m->lease;
 	unsigned rank = r->self->index;
 	struct err *e = r->e;
-	const json_t *done = m->done, *range;
 	const struct lease *t;
 	bool surplus = false;
-	size_t i;
 
 	if (!c->data.leases) {
 		err_set(e, ERR_PROTO, "this job deals its data by steps and has no leases");
@@ -161,10 +155,11 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	}
 	if (coord_settle_is_open(c, rank))
 		return ANSWER(lease, .finished = false);
-	json_array_foreach(done, i, range)
-		leases_note_done(c->data.leases, rank,
-		    (uint64_t)json_integer_value(json_array_get(range, 0)),
-		    (uint64_t)json_integer_value(json_array_get(range, 1)));
+	for (size_t i = 0; i < json_array_size(m->done); i++) {
+		struct message_lease_done d = message_lease_done_at(m->done, i);
+
+		leases_note_done(c->data.leases, rank, (uint64_t)d.id, (uint64_t)d.examples);
+	}
 	note_held_ranges(c, rank, m->holds);
 	if (c->data.stream)
 		share_stream(c, rank, &surplus);

@@ -53,7 +53,7 @@ static void note_checked_keys(struct coord *c, uint64_t *made, const struct mess
 	*made = told;
 	/* Count only names that were revoked here, so that a server cannot make this table grow. */
 	json_object_foreach((json_t *)(uintptr_t)m->cut, name, n)
-		if (json_object_get(c->keys.cut, name))
+		if (json_object_get(c->keys.cut, name) && message_is_count(n))
 			json_object_set_new(c->keys.cut, name,
 			    json_integer(json_int(c->keys.cut, name, 0) + json_integer_value(n)));
 }

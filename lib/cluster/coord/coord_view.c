@@ -473,8 +473,10 @@ static void add_table_stats(const struct coord *c, const struct table *t, json_t
 				continue;
 			live_rows += theirs.rows;
 			json_object_foreach(o, key, n)
-				json_object_set_new(sums, key,
-				    json_integer(json_int(sums, key, 0) + json_integer_value(n)));
+				if (message_is_count(n))
+					json_object_set_new(sums, key,
+					    json_integer(
+					        json_int(sums, key, 0) + json_integer_value(n)));
 		}
 	}
 	json_object_set_new(row, "live_rows", json_integer(live_rows));

@@ -108,6 +108,19 @@ unsigned leases_held(const struct leases *t, uint32_t worker)
 	return worker < t->nholders ? t->holder[worker].n : 0;
 }
 
+/* Numbers of examples and ranges are saved as an int64_t. Workers report some of them, and must not
+ * make them wrap. */
+static uint64_t at_most_int64(uint64_t n)
+{
+	return n < INT64_MAX ? n : INT64_MAX;
+}
+
+/* from + n * each, at most INT64_MAX. `from` is at most that. */
+static uint64_t add_product(uint64_t from, uint64_t n, uint64_t each)
+{
+	return each && n > (INT64_MAX - from) / each ? INT64_MAX : from + n * each;
+}
+
 /* Counts the examples of the first epoch none of whose ranges is done. */
 static void begin_count(struct leases *t)
 {
@@ -121,7 +134,7 @@ static void count_done(struct leases *t, uint64_t id, uint64_t examples)
 	if (id / t->per_epoch != t->counted_epoch)
 		return;
 	t->counted_ranges++;
-	t->counted_examples += examples;
+	t->counted_examples = at_most_int64(t->counted_examples + at_most_int64(examples));
 }
 
 uint64_t leases_epoch_examples(const struct leases *t)
@@ -303,7 +316,7 @@ static void take_from_holder(struct leases *t, struct lease_node *l)
 
 static uint64_t count_all_ranges(const struct leases *t)
 {
-	return t->epochs ? t->epochs * t->per_epoch : UINT64_MAX;
+	return t->epochs ? add_product(0, t->epochs, t->per_epoch) : UINT64_MAX;
 }
 
 static struct lease make_lease(const struct leases *t, uint64_t id)
@@ -425,7 +438,7 @@ static uint64_t attempt_end(const struct lease_attempt *a)
 {
 	uint64_t end = taken_end(&a->taken);
 
-	return a->from + (end > a->step ? end - a->step : 0) * a->batch;
+	return add_product(a->from, end > a->step ? end - a->step : 0, a->batch);
 }
 
 /* Removes the earlier attempts that pushed nothing from example `from` on. */
@@ -449,7 +462,7 @@ static void end_attempt(struct lease *lease, uint64_t complete, const struct tak
 	if (!a.batch)
 		return;
 	if (complete > a.step) {
-		a.from += (complete - a.step) * a.batch;
+		a.from = add_product(a.from, complete - a.step, a.batch);
 		a.step = complete;
 	}
 	if (taken)
@@ -523,6 +536,9 @@ void leases_advance(struct leases *t, uint32_t worker, uint64_t id, uint64_t fro
 	struct lease_node *l = held_lease(t, worker, id);
 	const struct lease_attempt *a = l ? &l->lease.attempt : NULL;
 
+	/* A place that was told is not taken back. */
+	if (t->stream && a && place == LEASES_NOT_BEGUN && l->lease.place != LEASES_NOT_BEGUN)
+		return;
 	if (!a || !may_advance(t, a, from) || (!batch && !t->stream) ||
 	    (a->from == from && (a->step == step || !batch) && a->batch == batch &&
 	        (!t->stream || l->lease.place == place)))

@@ -2,6 +2,7 @@
 #include "layout/taken.h"
 
 #include "core/mem.h"
+#include "core/steps.h"
 
 /* A longer list is malformed: there are at most this many partitions. */
 #define RUNS_MAX (1u << 22)
@@ -142,7 +143,7 @@ static bool make_run(int64_t table, int64_t first, int64_t count, int64_t end,
 	*out = (struct taken_run){ (uint16_t)table, (uint32_t)first, (uint32_t)count,
 		(uint64_t)end };
 	return table >= 0 && table <= UINT16_MAX && first >= 0 && first <= UINT32_MAX &&
-	    count > 0 && count <= UINT32_MAX - first && end >= 0;
+	    count > 0 && count <= UINT32_MAX - first && end >= 0 && end <= STEPS_MOST;
 }
 
 enum err_code taken_from_json(const json_t *json, struct taken *out, struct err *e)

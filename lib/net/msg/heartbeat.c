@@ -5,10 +5,12 @@
 #include <stdlib.h>
 
 #include "core/mem.h"
+#include "msg/message.h"
 
+/* A number out of bounds counts as absent. */
 static int64_t decode_count(const json_t *v, int64_t missing)
 {
-	return json_is_integer(v) && json_integer_value(v) >= 0 ? json_integer_value(v) : missing;
+	return message_is_count(v) ? json_integer_value(v) : missing;
 }
 
 /* Decode [[rank, number], ...]. Pairs without a rank and a number are skipped. */

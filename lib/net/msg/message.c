@@ -24,6 +24,10 @@
 #define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
 #define TEXT_AS(member, key)              FIELDS_OTHER(key, FIELD_TEXT, NULL, WRITE_VALUE),
 #define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
+#define LIST(member, name, longest)       FIELDS_TUPLES(#member, longest, fields_##name),
+#define MAP(member, least, most, keys)    FIELDS_MAP(member, least, most, keys),
+#define TUPLE(name)                       BEGIN(name, , , )
+#define END_TUPLE(name)                   END(name)
 #define END(name) \
 	FIELDS_OTHER(NULL, FIELD_DOC, NULL, WRITE_VALUE) \
 	} \
@@ -45,6 +49,11 @@ static const struct kind {
 const char *message_op(enum message_kind kind)
 {
 	return kinds[kind].op;
+}
+
+const struct field *message_fields(enum message_kind kind)
+{
+	return kinds[kind].field;
 }
 
 bool message_may_send(unsigned role, enum message_kind kind)
@@ -87,6 +96,12 @@ json_t *message_encode(enum message_kind kind, const void *body)
 
 	fields_encode_to(k->field, body, json);
 	return json;
+}
+
+bool message_is_count(const json_t *v)
+{
+	return json_is_integer(v) && json_integer_value(v) >= 0 &&
+	    json_integer_value(v) <= MESSAGE_MOST;
 }
 
 void message_set_int(json_t *message, const char *member, int64_t value)

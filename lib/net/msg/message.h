@@ -20,7 +20,15 @@
 
 #include "auth/keyring.h"
 #include "core/err.h"
+#include "core/fields.h"
 #include "core/json.h"
+#include "core/steps.h"
+
+/* The greatest number in a message of another process, where the coordinator computes with it: the sum
+ * over 4096 processes fits into an int64_t. */
+#define MESSAGE_MOST (INT64_C(1) << 50)
+/* The greatest batch: that of job.batch (conf/conf.def). */
+#define BATCH_MOST 16777216
 
 /* struct message_NAME for each message. Every member takes 8 bytes, so that the encoder and the
  * decoder find the k-th at 8 * k. */
@@ -31,9 +39,23 @@
 #define TEXT(member)                      const char *member;
 #define TEXT_AS(member, key)              const char *member;
 #define DOC(member)                       const json_t *member;
+#define LIST(member, name, longest)       const json_t *member;
+#define MAP(member, least, most, keys)    const json_t *member;
+#define TUPLE(name)                       BEGIN(name, , , )
+#define END_TUPLE(name)                   END(name)
 #define END(name) \
 	} \
 	;
+#include "msg/message.def"
+
+/* message_NAME_at: the i-th tuple of a list that was decoded. */
+#define TUPLE(name) \
+	static inline struct message_##name message_##name##_at(const json_t *list, size_t i) \
+	{ \
+		struct message_##name tuple; \
+		fields_read_tuple(json_array_get(list, i), (int64_t *)&tuple, sizeof tuple / 8); \
+		return tuple; \
+	}
 #include "msg/message.def"
 
 enum message_kind {
@@ -64,10 +86,14 @@ enum err_code message_decode(const json_t *json, unsigned role, struct message *
 json_t *message_encode(enum message_kind kind, const void *body);
 #define MESSAGE(name, ...) \
 	message_encode(MESSAGE_##name, &(const struct message_##name){ __VA_ARGS__ })
+/* Is it an integer from 0 to MESSAGE_MOST? For numbers in a document of another process. */
+bool message_is_count(const json_t *v);
 /* Replace a member that is an integer in a message that was encoded before. */
 void message_set_int(json_t *message, const char *member, int64_t value);
 /* May a key with this role (enum role, or MESSAGE_COORDINATOR) send it? */
 bool message_may_send(unsigned role, enum message_kind kind);
+/* The members of a kind, as message.def has them. */
+const struct field *message_fields(enum message_kind kind);
 /* The "op" of a kind. */
 const char *message_op(enum message_kind kind);
 

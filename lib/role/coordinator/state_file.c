@@ -150,8 +150,26 @@ static enum err_code verify_owner(void *ctx, struct err *e)
 	return owner_file_verify(ctx, e);
 }
 
-/* The text of state.json as the state is now. */
-static char *describe_state(const struct coordinator *coordinator)
+/* Can the next coordinator read this document? A state that it refuses must not replace one that it reads. */
+static enum err_code check_state(const json_t *document, const char *text, struct err *e)
+{
+	struct state state;
+	struct err why = { 0 };
+	enum err_code rc;
+
+	if (strlen(text) > STATE_MAX)
+		return err_set(e, ERR_LIMIT,
+		    "the coordinator's state has %zu bytes, and at most %u can be read again",
+		    strlen(text), STATE_MAX);
+	rc = state_decode(document, &state, &why);
+	state_release(&state);
+	return rc ? err_set(e, ERR_FAILED, "the coordinator's state could not be read again: %s",
+	                why.msg)
+	          : ERR_OK;
+}
+
+/* The text of state.json as the state is now. *rc: why it must not be written. */
+static char *describe_state(const struct coordinator *coordinator, enum err_code *rc, struct err *e)
 {
 	struct state state;
 	json_t *document;
@@ -167,6 +185,7 @@ static char *describe_state(const struct coordinator *coordinator)
 	document = state_encode(&state);
 	state_release(&state);
 	text = json_text(document);
+	*rc = check_state(document, text, e);
 	json_decref(document);
 	return text;
 }
@@ -275,10 +294,11 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 	coordinator->file.writing = true;
 	if (coordinator->file.leaselog)
 		lease_log_pause(coordinator->file.leaselog);
-	text = describe_state(coordinator);
+	text = describe_state(coordinator, &rc, e);
 	coordinator_prepare(coordinator, &news, clock_now());
 	mutex_unlock(&coordinator->lock);
-	rc = write_state(coordinator->server, text, e);
+	if (!rc)
+		rc = write_state(coordinator->server, text, e);
 	free(text);
 	mutex_lock(&coordinator->lock);
 	coordinator->file.writing = false;

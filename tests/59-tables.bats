@@ -482,3 +482,41 @@ as_jsonl() {
 	grep -q 'data: .* bytes in [0-9]* blocks' named/cluster.run/worker-0.log
 	[ "$(jq -n "$got > 0.9")" = true ]
 }
+
+@test "predictions as CSV and JSON Lines have ids, and the probability of each class by its name" {
+	awk 'BEGIN { srand(3); print "who,a,b,buys"
+		for (i = 0; i < 600; i++) {
+			a = rand(); b = rand()
+			printf "%d.50,%.3f,%.3f,%s\n", i, a, b, (a > b + 0.1 ? "yes" : a < b - 0.1 ? "no" : "\"perhaps, \"\"later\"\"\"")
+		} }' >train.csv
+	printf '{"name":"c","workers":1,"job":{"model":"softmax","data":"train.csv?id=who","epochs":3}}' >c.json
+	ps-ctl run c.json >/dev/null
+	{ head -n 1 train.csv; tail -n 300 train.csv; } >new.csv
+	ps-work predict c.run new.csv 2>/dev/null >plain
+	ps-work predict --csv c.run new.csv 2>/dev/null >scores.csv
+	ps-work predict --json c.run new.csv 2>/dev/null >scores.jsonl
+	ps-work predict --follow --csv c.run <new.csv 2>/dev/null | cmp - scores.csv
+	ps-work eval --detail --json c.run new.csv 2>/dev/null >eval.json
+	ps-work eval --detail c.run new.csv 2>/dev/null | grep -q $'^no\t'
+	/usr/bin/python3 -c '
+import csv, json
+rows = list(csv.DictReader(open("scores.csv")))
+names = ["no", "perhaps, \"later\"", "yes"]
+truth = [r["buys"] for r in csv.DictReader(open("new.csv"))]
+plain = [line.rstrip("\n").split("\t") for line in open("plain")]
+objects = [json.loads(line) for line in open("scores.jsonl")]
+assert list(rows[0]) == ["id", "prediction"] + ["probability_" + n for n in names], rows[0]
+assert [r["id"] for r in rows] == ["%d.50" % i for i in range(300, 600)] == [o["id"] for o in objects]
+for r, o, p in zip(rows, objects, plain):
+    each = [float(r["probability_" + n]) for n in names]
+    assert abs(sum(each) - 1) < 1e-5 and r["prediction"] == names[each.index(max(each))] == o["prediction"] == p[0]
+    assert abs(float(p[1]) - max(each)) < 1e-5 and list(o["probability"]) == names
+table = json.load(open("eval.json"))
+assert table["confusion"]["classes"] == names
+assert table["confusion"]["count"] == [
+    [sum(t == a and r["prediction"] == b for t, r in zip(truth, rows)) for b in names] for a in names]
+assert sum(b["examples"] for b in table["calibration"]) == 300
+assert abs(sum(b["examples"] * abs(b["predicted"] - b["observed"]) for b in table["calibration"]) / 300 -
+    table["calibration_error"]) < 1e-6
+'
+}

@@ -15,7 +15,7 @@
 
 struct options {
 	struct where where;
-	bool json;
+	bool json, detail;
 	int64_t top_k; /* 0: the job's */
 };
 
@@ -23,6 +23,8 @@ static const struct opt eval_opts[] = {
 	WHERE_OPTS(struct options),
 	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "print one JSON object", NULL,
 	    0, 0 },
+	{ "detail", 0, OPT_FLAG, offsetof(struct options, detail), NULL,
+	    "print the confusion matrix and the calibration table, too", NULL, 0, 0 },
 	{ "top-k", 'k', OPT_INT, offsetof(struct options, top_k), "K",
 	    "the k of the metrics ndcg_at_k, precision_at_k and recall_at_k (job.top_k)", NULL, 1,
 	    1000000 },
@@ -36,6 +38,7 @@ static const struct opt_spec eval_spec = {
 	.more = MODEL_HELP,
 	.examples = "  ps-work eval -C demo.run --json test.csv | jq .accuracy\n"
 	            "  ps-work eval model.safetensors test.csv\n"
+	            "  ps-work eval --detail model.safetensors test.csv\n"
 	            "  ps-work eval demo.run/checkpoints/step-000000001000 test.csv\n",
 	.opts = eval_opts,
 	.nopts = sizeof eval_opts / sizeof *eval_opts,
@@ -44,13 +47,17 @@ static const struct opt_spec eval_spec = {
 
 struct predict_options {
 	struct where where;
-	bool follow;
+	bool follow, csv, json;
 	const char *format;
 	int64_t fresh;
 };
 
 static const struct opt predict_opts[] = {
 	WHERE_OPTS(struct predict_options),
+	{ "csv", 0, OPT_FLAG, offsetof(struct predict_options, csv), NULL,
+	    "print CSV: id, prediction, and the probability of each class", NULL, 0, 0 },
+	{ "json", 0, OPT_FLAG, offsetof(struct predict_options, json), NULL,
+	    "print the same as a JSON object a line", NULL, 0, 0 },
 	{ "follow", 0, OPT_FLAG, offsetof(struct predict_options, follow), NULL,
 	    "read examples from stdin and answer each immediately", NULL, 0, 0 },
 	{ "format", 0, OPT_STR, offsetof(struct predict_options, format), "FORMAT",
@@ -70,8 +77,10 @@ static const struct opt_spec predict_spec = {
 	    "Models of real targets print the value, or the values of several targets with tabs between them,\n"
 	    "and models of two classes the probability of class 1.\n"
 	    "Models of more classes print the most likely class, a tab, and its probability, and word2vec the\n"
-	    "loss of each word. The data need no labels.\n" MODEL_HELP,
+	    "loss of each word. The data need no labels. --csv and --json print the names of the classes and\n"
+	    "the examples' ids, if the training data have them (?id=).\n" MODEL_HELP,
 	.examples = "  ps-work predict model.safetensors new.csv > scores.txt\n"
+	            "  ps-work predict --csv model.safetensors new.csv > scores.csv\n"
 	            "  tail -f clicks.ffm | ps-work predict -C demo.run --follow --format ffm\n",
 	.opts = predict_opts,
 	.nopts = sizeof predict_opts / sizeof *predict_opts,
@@ -102,6 +111,40 @@ static const struct opt_spec words_spec = {
 	.max_args = -1,
 };
 
+/* A line for each true class, with the count of each predicted class. */
+static void print_confusion(const json_t *confusion)
+{
+	const json_t *classes = json_object_get(confusion, "classes"), *row, *v;
+	size_t i, k;
+
+	printf("\nconfusion matrix: a line for each true class, a column for each predicted class\n");
+	json_array_foreach(classes, i, v)
+		printf("\t%s", json_string_value(v));
+	puts("");
+	json_array_foreach(json_object_get(confusion, "count"), i, row) {
+		printf("%s", json_string_value(json_array_get(classes, i)));
+		json_array_foreach(row, k, v)
+			printf("\t%.9g", json_number_value(v));
+		puts("");
+	}
+}
+
+static void print_calibration(const json_t *bins)
+{
+	const json_t *b;
+	size_t i;
+
+	printf("\ncalibration: examples by the predicted probability, its mean, and the share that came true\n"
+	       "from\tto\tpredicted\tobserved\texamples\n");
+	json_array_foreach(bins, i, b)
+		printf("%.3f\t%.3f\t%.4f\t%.4f\t%.9g\n",
+		    json_number_value(json_object_get(b, "from")),
+		    json_number_value(json_object_get(b, "to")),
+		    json_number_value(json_object_get(b, "predicted")),
+		    json_number_value(json_object_get(b, "observed")),
+		    json_number_value(json_object_get(b, "examples")));
+}
+
 static void print_eval_figures(json_t *r, bool json)
 {
 	const char *key;
@@ -120,9 +163,13 @@ static void print_eval_figures(json_t *r, bool json)
 	json_object_foreach(r, key, v) {
 		if (json_is_integer(v))
 			printf("%s\t%lld\n", key, (long long)json_integer_value(v));
-		else
+		else if (json_is_number(v))
 			printf("%s\t%.9g\n", key, json_number_value(v));
 	}
+	if ((v = json_object_get(r, "confusion")) != NULL)
+		print_confusion(v);
+	if ((v = json_object_get(r, "calibration")) != NULL)
+		print_calibration(v);
 }
 
 static enum err_code run_eval(struct tool *t, const void *options, int nargs, char **argv,
@@ -130,8 +177,8 @@ static enum err_code run_eval(struct tool *t, const void *options, int nargs, ch
 {
 	const struct options *o = options;
 	json_t *r = NULL;
-	enum err_code rc = tool_eval(t, (const char *const *)argv + 1, (size_t)nargs, o->top_k, &r,
-	    e);
+	enum err_code rc = tool_eval(t, (const char *const *)argv + 1, (size_t)nargs, o->top_k,
+	    o->detail, &r, e);
 
 	if (!rc)
 		print_eval_figures(r, o->json);
@@ -151,12 +198,18 @@ static enum err_code run_predict(struct tool *t, const void *options, int nargs,
     struct err *e)
 {
 	const struct predict_options *o = options;
+	enum prediction_form form = o->csv ? PREDICTION_CSV
+	    : o->json                      ? PREDICTION_JSON
+	                                   : PREDICTION_PLAIN;
 
 	if (o->follow && nargs)
 		return err_set(e, ERR_USAGE, "--follow reads only standard input");
+	if (o->csv && o->json)
+		return err_set(e, ERR_USAGE, "--csv and --json exclude each other");
 	return o->follow
-	    ? tool_follow(t, o->format, o->fresh, STDOUT_FILENO, e)
-	    : tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, e);
+	    ? tool_follow(t, o->format, form, o->fresh, STDOUT_FILENO, e)
+	    : tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, form, STDOUT_FILENO,
+	          e);
 }
 
 int cmd_predict(int argc, char **argv)

@@ -72,7 +72,9 @@ static bool is_blank_text(const char *p, size_t n)
  * from before the pull began. Blocks on the servers. */
 static enum err_code answer_batch(struct follow *f, const char *p, size_t n, struct err *e)
 {
-	const struct data_want any = { .any = true, .tables = job_want(&f->s.job.conf.job).tables };
+	const struct data_want any = { .any = true,
+		.names = f->s.predictions.form != PREDICTION_PLAIN,
+		.tables = job_want(&f->s.job.conf.job).tables };
 	int64_t now = clock_now();
 	bool stale = !f->pulled || now - f->pulled >= f->fresh;
 	struct dataset *d;
@@ -128,7 +130,8 @@ static enum err_code follow_stdin(struct follow *f, struct err *e)
 	return rc;
 }
 
-enum err_code tool_follow(struct tool *t, const char *format, int64_t fresh, int out, struct err *e)
+enum err_code tool_follow(struct tool *t, const char *format, enum prediction_form form,
+    int64_t fresh, int out, struct err *e)
 {
 	struct follow f = { .in = STDIN_FILENO,
 		.cancel = interrupt_fd(t->interrupt),
@@ -138,11 +141,14 @@ enum err_code tool_follow(struct tool *t, const char *format, int64_t fresh, int
 
 	if (!rc)
 		rc = score_open(t, false, false, out, &f.s, e);
+	f.s.predictions.form = form;
 	if (!rc && f.s.job.train->words)
 		rc = err_set(e, ERR_UNSUPPORTED,
 		    "--follow cannot be used with word2vec, which predicts nothing");
 	if (!rc)
 		rc = follow_stdin(&f, e);
+	if (!rc)
+		rc = score_end(&f.s, e);
 	score_close(&f.s);
 	data_pieces_release(&f.text);
 	free(f.pending);

@@ -62,9 +62,64 @@ static enum err_code data_for(const struct scoring *s, struct tool *t, const cha
 	return rc;
 }
 
-enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, int64_t top_k,
-    json_t **result, struct err *e)
+/* The confusion matrix as {"classes": [...], "count": [[...]]}, a row for each true class. */
+static json_t *list_confusion(const struct metric_detail *d, const struct dataset *train)
 {
+	json_t *classes = json_array(), *count = json_array();
+
+	for (size_t i = 0; i < d->classes; i++) {
+		json_t *row = json_array();
+
+		for (size_t k = 0; k < d->classes; k++)
+			json_array_append_new(row, json_of_num(d->confusion[i * d->classes + k]));
+		json_array_append_new(count, row);
+		json_array_append_new(classes, json_of_text(train->class_name[i]));
+	}
+	return json_pack("{s:o, s:o}", "classes", classes, "count", count);
+}
+
+/* The bins that have examples, by the probability. */
+static json_t *list_bins(const struct probability_sums *s)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < PROBABILITY_BINS; i++) {
+		const struct probability_bin *b = &s->bin[i];
+
+		if (b->n > 0)
+			json_array_append_new(list,
+			    json_pack("{s:o, s:o, s:o, s:o, s:o}", "from",
+			        json_of_num((double)i / PROBABILITY_BINS), "to",
+			        json_of_num((double)(i + 1) / PROBABILITY_BINS), "predicted",
+			        json_of_num(b->predicted / b->n), "observed",
+			        json_of_num(b->positive / b->n), "examples", json_of_num(b->n)));
+	}
+	return list;
+}
+
+/* Adds the tables to a result, or says why one is not there. */
+static void add_detail(struct tool *t, const struct metric_detail *d, const struct dataset *train,
+    json_t *result)
+{
+	if (d->classes > METRIC_DETAIL_CLASSES)
+		log_warn(t->log, "no confusion matrix: there are %zu classes, more than %u",
+		    d->classes, METRIC_DETAIL_CLASSES);
+	else if (d->confusion && train->class_name)
+		json_object_set_new(result, "confusion", list_confusion(d, train));
+	else
+		log_warn(t->log,
+		    "no confusion matrix and no calibration table: the model has no classes");
+	if (d->has_calibration)
+		json_object_set_new(result, "calibration", list_bins(&d->calibration));
+	else if (d->classes)
+		log_warn(t->log,
+		    "no calibration table: the scores of this loss are not probabilities");
+}
+
+enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, int64_t top_k,
+    bool detailed, json_t **result, struct err *e)
+{
+	struct metric_detail detail = { 0 };
 	struct data_sequence *own = NULL, *set;
 	struct eval_result r;
 	struct data_want want;
@@ -79,11 +134,14 @@ enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, i
 	want.bad = s.job.bad;
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
 	if (!rc)
-		rc = evaluate(&s.params, set, false, &r, e);
+		rc = evaluate(&s.params, set, false, detailed ? &detail : NULL, &r, e);
 	if (!rc && r.remark[0])
 		log_warn(t->log, "%s", r.remark);
 	if (!rc)
 		*result = job_eval_json(&r);
+	if (!rc && detailed)
+		add_detail(t, &detail, s.job.train, *result);
+	metric_detail_release(&detail);
 	data_sequence_free(own);
 	score_close(&s);
 	return rc;
@@ -91,33 +149,31 @@ enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, i
 
 enum err_code score_print(void *ctx, const struct batch *b, const float *scores, struct err *e)
 {
-	const struct scoring *x = ctx;
-	size_t outputs = model_outputs(x->job.model);
+	struct scoring *x = ctx;
 	struct buf text = BUF_INIT;
 	enum err_code rc;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		const float *s = scores + i * outputs;
-		size_t best = 0;
-
-		for (size_t k = 1; k < outputs; k++)
-			if (s[k] > s[best])
-				best = k;
-		if (model_task(x->job.model) == MODEL_CLASSES)
-			buf_printf(&text, "%s\t%.6g\n", x->job.train->class_name[best],
-			    (double)s[best]);
-		else
-			for (size_t k = 0; k < outputs; k++)
-				buf_printf(&text, "%.9g%s", (double)s[k],
-				    k + 1 < outputs ? "\t" : "\n");
-	}
+	x->predictions.job = &x->job;
+	predictions_put(&x->predictions, b, scores, &text);
 	rc = file_write_all(x->fd, text.data, text.len, e);
 	buf_release(&text);
 	return rc;
 }
 
-enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd,
-    struct err *e)
+enum err_code score_end(struct scoring *s, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	enum err_code rc;
+
+	s->predictions.job = &s->job;
+	predictions_end(&s->predictions, &text);
+	rc = file_write_all(s->fd, text.data, text.len, e);
+	buf_release(&text);
+	return rc;
+}
+
+enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata,
+    enum prediction_form form, int fd, struct err *e)
 {
 	struct data_sequence *own = NULL, *set;
 	struct data_want want;
@@ -126,12 +182,16 @@ enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata
 
 	if (rc)
 		return rc;
+	s.predictions.form = form;
 	want = (struct data_want){ .any = !s.job.train->words,
+		.names = form != PREDICTION_PLAIN,
 		.words = s.job.train->words != NULL,
 		.tables = job_want(&s.job.conf.job).tables };
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
 	if (!rc)
 		rc = evaluate_predict(&s.params, set, score_print, &s, e);
+	if (!rc)
+		rc = score_end(&s, e);
 	data_sequence_free(own);
 	score_close(&s);
 	return rc;

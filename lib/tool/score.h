@@ -2,6 +2,7 @@
 #ifndef TOOL_SCORE_H
 #define TOOL_SCORE_H
 
+#include "tool/prediction.h"
 #include "tool/tool.h"
 #include "worker/evaluate.h"
 
@@ -10,6 +11,7 @@
 struct scoring {
 	struct job job;
 	struct params params;
+	struct predictions predictions;
 	int fd; /* where predictions go */
 };
 
@@ -19,8 +21,9 @@ enum err_code score_open(struct tool *t, bool reads_eval, bool measures, int fd,
     struct scoring *out, struct err *e);
 /* Frees what score_open made, also when it has failed. */
 void score_close(struct scoring *s);
-/* A predict_fn whose ctx is a struct scoring. Writes a line an example: the value of each real target;
- * the probability of class 1 for two classes; else the most likely class and its probability. */
+/* A predict_fn whose ctx is a struct scoring. Writes the predictions of a batch to its descriptor. */
 enum err_code score_print(void *ctx, const struct batch *b, const float *scores, struct err *e);
+/* Writes what stands even where there are no examples. */
+enum err_code score_end(struct scoring *s, struct err *e);
 
 #endif

@@ -3,6 +3,7 @@
 #define TOOL_TOOL_H
 
 #include "client/client.h"
+#include "tool/prediction.h"
 #include "worker/cluster_view.h"
 
 /* A client outside the job: it sees the cluster and talks to its servers, but holds no rank, and no
@@ -47,18 +48,19 @@ enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e);
 
 /* Evaluate or predict the data of these paths; ndata 0: with the job's evaluation data. top_k: in place
- * of job.top_k, if it is above 0. */
+ * of job.top_k, if it is above 0. detailed: *result also has "confusion" and "calibration" where the model
+ * has classes and gives probabilities. */
 enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, int64_t top_k,
-    json_t **result, struct err *e);
-enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd,
-    struct err *e);
+    bool detailed, json_t **result, struct err *e);
+enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata,
+    enum prediction_form form, int fd, struct err *e);
 /* Reads examples from standard input, in the format that follows "?format=" in data paths (NULL:
  * guessed from the content), and writes their predictions to `out` as they arrive, until the input
  * ends. Rows of sparse tables are pulled for each batch; dense tables are pulled again when they
  * are older than `fresh` (ns). ERR_FORMAT: a line is malformed; the lines before it have been
  * answered. */
-enum err_code tool_follow(struct tool *t, const char *format, int64_t fresh, int out,
-    struct err *e);
+enum err_code tool_follow(struct tool *t, const char *format, enum prediction_form form,
+    int64_t fresh, int out, struct err *e);
 /* For word models. Without words in `ask`, writes all vectors in word2vec's text format; else a
  * line "word TAB neighbour TAB cosine" for each of the `top` nearest words. ERR_NOTFOUND: an
  * unknown word. */

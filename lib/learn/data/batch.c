@@ -16,6 +16,7 @@ void batch_release(struct batch *b)
 	free(b->id);
 	free(b->weight);
 	free(b->group);
+	free((void *)b->name);
 	free(b->y);
 	free(b->label);
 	*b = (struct batch){ 0 };
@@ -142,6 +143,8 @@ struct batch batch_borrow(const struct batch *b, size_t first, size_t n)
 		s.weight = b->weight + first;
 	if (b->group)
 		s.group = b->group + first;
+	if (b->name)
+		s.name = b->name + first;
 	if (b->y)
 		s.y = b->y + first * b->targets;
 	if (b->label)

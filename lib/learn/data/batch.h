@@ -57,6 +57,8 @@ struct batch {
 	size_t nids;
 	float *weight;                /* rows; NULL: all examples have the weight 1 */
 	uint64_t *group;              /* rows; NULL: the data have no groups */
+	/* rows, of examples by name (dataset.name), borrowed from the dataset; NULL: they have none */
+	const char **name;
 	float *y;                     /* rows * targets; NULL: no such targets */
 	size_t targets;               /* of each example */
 	int32_t *label;               /* rows, from 0; NULL: no such targets */
@@ -64,7 +66,7 @@ struct batch {
 	uint64_t first, epoch;
 	/* Bytes of each array, as data_gather has allocated it; 0: not known. */
 	struct batch_room {
-		size_t x, start, col, val, field, id, weight, group, y, label;
+		size_t x, start, col, val, field, id, weight, group, name, y, label;
 	} room;
 };
 
@@ -75,7 +77,7 @@ static inline float batch_weight(const struct batch *b, size_t r)
 }
 
 /* Appends the examples of `more`, which are of the same data: b has the examples of both in this order, and
- * the features of both. Both have examples. ERR_NOMEM: b is as it was. */
+ * the features of both, but no names. Both have examples. ERR_NOMEM: b is as it was. */
 enum err_code batch_append(struct batch *b, const struct batch *more, struct err *e);
 
 /* The examples first .. first+n-1 of a batch, with its features. They borrow the arrays of b. */

@@ -45,6 +45,9 @@ struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k)
 
 static void free_arrays(struct dataset *d)
 {
+	for (size_t i = 0; d->name && i < d->rows; i++)
+		free(d->name[i]);
+	free(d->name);
 	free(d->class_value);
 	free(d->x);
 	free(d->x8);

@@ -34,6 +34,7 @@ struct data_want {
 	bool many;  /* with classes: there may be very many (DATA_LABEL_CLASSES_MANY) */
 	bool any;   /* the data have labels, which are ignored */
 	bool words; /* plain text; the words are their own targets */
+	bool names; /* keep the names of the examples (dataset.name), which tables have in columns of ids */
 	/* users and items, of which those that were observed together are ranked first (data_pairs.h) */
 	bool pairs;
 	/* For the training data of a job that goes on with a model: the data that the model was trained
@@ -132,6 +133,9 @@ struct dataset {
 	struct data_pairs *pairs;
 	uint64_t *group;       /* of each example (batch.h); NULL: the data have no groups */
 	bool grouped_by_first; /* sparse: the first entry of an example, its user, is its group */
+	/* Of each example, the cells of its columns of ids (data_options.id), joined by commas; NULL: the data
+	 * have none, or they are not wanted (data_want.names). */
+	char **name;
 	float *weight; /* of each example, with the mean 1 in training data; NULL: all equal */
 	/* what weights were multiplied with for that; 0: the schema says it, or there are none */
 	float weight_factor;

@@ -33,15 +33,21 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->bad = want->bad;
 	b->watch = want->watch;
 	b->tables = want->tables;
+	b->wants_names = want->names;
 	b->scale = like ? NULL : want->scale;
 	b->scales_targets = want->scales_targets && b->scale && strcmp(b->scale, "none") != 0;
 	return b;
 }
 
+static void drop_names(struct data_build *b, size_t n);
+
 void data_build_free(struct data_build *b)
 {
 	if (!b)
 		return;
+	/* The dataset frees the names of its rows. */
+	if (b->d)
+		drop_names(b, b->d->rows);
 	dataset_free(b->d);
 	data_label_free(b->label);
 	data_table_free(b->table);
@@ -434,6 +440,7 @@ static void append_ids(struct data_build *b, const struct dataset *d)
 
 static bool reserve_weights(struct data_build *b, size_t n);
 static bool reserve_groups(struct data_build *b, size_t n);
+static bool reserve_names(struct data_build *b, size_t n);
 
 static bool append_weights(struct data_build *b, const struct dataset *d)
 {
@@ -453,6 +460,19 @@ static bool append_groups(struct data_build *b, const struct dataset *d)
 	if (!reserve_groups(b, b->d->rows + d->rows))
 		return false;
 	memcpy(b->d->group + b->d->rows, d->group, d->rows * sizeof *d->group);
+	return true;
+}
+
+static bool append_names(struct data_build *b, const struct dataset *d)
+{
+	if (!d->name)
+		return true;
+	if (!reserve_names(b, b->d->rows + d->rows))
+		return false;
+	for (size_t i = 0; i < d->rows; i++) {
+		free(b->d->name[b->d->rows + i]);
+		b->d->name[b->d->rows + i] = mem_strdup(d->name[i]);
+	}
 	return true;
 }
 
@@ -516,11 +536,20 @@ enum err_code data_build_append(struct data_build *b, const struct dataset *d, s
 		rc = err_set(e, ERR_NOMEM, "no memory for the weights of %s", b->first);
 	if (!rc && !append_groups(b, d))
 		rc = err_set(e, ERR_NOMEM, "no memory for the groups of %s", b->first);
+	if (!rc && !append_names(b, d))
+		rc = err_set(e, ERR_NOMEM, "no memory for the names of %s", b->first);
 	if (!rc)
 		rc = data_label_append(b->label, d, e);
 	if (!rc)
 		b->d->rows += d->rows;
 	return rc;
+}
+
+/* Drops the names that were given after the first n rows. */
+static void drop_names(struct data_build *b, size_t n)
+{
+	while (b->names > n)
+		free(b->d->name[--b->names]);
 }
 
 /* A bad line may have given a label without a row, or a row without a label. */
@@ -539,6 +568,7 @@ static void drop_unfinished_row(struct data_build *b)
 		b->weights = d->rows;
 	if (b->groups > d->rows)
 		b->groups = d->rows;
+	drop_names(b, d->rows);
 	if (b->table)
 		data_table_drop(b);
 }
@@ -600,6 +630,36 @@ enum err_code data_build_group(struct data_build *b, const struct stream *s, con
 	if (!reserve_groups(b, b->d->rows + 1))
 		return no_memory_for_examples(b, s, e);
 	b->d->group[b->d->rows] = group ? group : 1;
+	return ERR_OK;
+}
+
+/* Makes room for the names of n rows; rows that have none yet have an empty one. */
+static bool reserve_names(struct data_build *b, size_t n)
+{
+	struct dataset *d = b->d;
+	size_t room = n <= b->name_room ? b->name_room : 2 * n + 1024;
+
+	if (room > b->name_room && !resize_array((void **)&d->name, room, sizeof(*d->name)))
+		return false;
+	b->name_room = room;
+	while (b->names < n)
+		d->name[b->names++] = mem_strdup("");
+	return true;
+}
+
+enum err_code data_build_name(struct data_build *b, const struct stream *s, const char *name,
+    struct err *e)
+{
+	char **place, *joined;
+
+	if (!b->wants_names)
+		return ERR_OK;
+	if (!reserve_names(b, b->d->rows + 1))
+		return no_memory_for_examples(b, s, e);
+	place = &b->d->name[b->d->rows];
+	joined = **place ? mem_printf("%s,%s", *place, name) : mem_strdup(name);
+	free(*place);
+	*place = joined;
 	return ERR_OK;
 }
 
@@ -849,6 +909,9 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 		return rc;
 	if (d->group && !reserve_groups(b, d->rows))
 		return err_set(e, ERR_NOMEM, "no memory for the groups of %zu examples", d->rows);
+	drop_names(b, d->rows);
+	if (d->name && !reserve_names(b, d->rows))
+		return err_set(e, ERR_NOMEM, "no memory for the names of %zu examples", d->rows);
 	assert(data_label_count(b->label) == d->rows);
 	rc = data_label_finish(b->label, d, e);
 	if (rc == ERR_OK && b->table)

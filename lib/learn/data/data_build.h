@@ -26,6 +26,8 @@ struct data_build {
 	size_t weights, weight_room;           /* rows that have a weight, and room for */
 	bool weights_scaled;       /* the weights come from datasets, which have scaled them */
 	size_t groups, group_room; /* rows that have a group, and room for */
+	bool wants_names;          /* data_want.names */
+	size_t names, name_room;   /* rows of d->name, which may have one more than there are rows; room */
 	/* Sparse ids as in the files: in d->col, until an id of more than 32 bits appears; then in
 	 * raw. */
 	uint64_t nnz;
@@ -145,6 +147,10 @@ enum err_code data_build_bad_line(struct data_build *b, const struct stream *s, 
 
 /* Gives the next row its group, by a text that names it; rows without one are in no group. */
 enum err_code data_build_group(struct data_build *b, const struct stream *s, const char *name,
+    struct err *e);
+
+/* Adds to the name of the next row, where names are wanted; a row without one has an empty name. ERR_NOMEM. */
+enum err_code data_build_name(struct data_build *b, const struct stream *s, const char *name,
     struct err *e);
 
 /* Gives the next row its weight, which is finite and at least 0; rows without one have 1. */

@@ -480,7 +480,8 @@ enum err_code data_load_cached(const struct data_cache *c, const char *const *pa
 	bool usable;
 
 	*out = NULL;
-	usable = c->dir && make_identity(&id, &l) && make_directory(c, c->dir);
+	/* The cache does not have the names of examples. */
+	usable = c->dir && !want->names && make_identity(&id, &l) && make_directory(c, c->dir);
 	rc = usable ? load_or_parse(c, &l, &id, out, e)
 	            : data_load(paths, npaths, base_dir, want, like, out, e);
 	release_identity(&id);

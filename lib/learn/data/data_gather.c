@@ -316,6 +316,12 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 		free(b->group);
 		b->group = NULL;
 	}
+	if (good && d->name) {
+		good = GROW(b, name, n);
+	} else if (!d->name) {
+		free((void *)b->name);
+		b->name = NULL;
+	}
 	b->targets = d->targets;
 	if (good && d->y)
 		good = d->targets <= SIZE_MAX / (n + 1) && GROW(b, y, n * d->targets);
@@ -336,6 +342,8 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 		b->weight[i] = d->weight[index[i]];
 	for (size_t i = 0; d->group && i < n; i++)
 		b->group[i] = d->group[index[i]];
+	for (size_t i = 0; d->name && i < n; i++)
+		b->name[i] = d->name[index[i]];
 	/* The feature's number plus 1, because 0 is no group. */
 	for (size_t i = 0; d->grouped_by_first && i < n; i++)
 		b->group[i] = b->start[i] < b->start[i + 1] ? b->id[b->col[b->start[i]]] + 1 : 0;

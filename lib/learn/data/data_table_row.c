@@ -278,6 +278,8 @@ static enum err_code take_text(struct data_build *b, const struct stream *s, siz
 		return take_label(b, s, k, text, e);
 	case DATA_WEIGHT:
 		return take_weight(b, s, place, k, text, e);
+	case DATA_ID:
+		return data_build_name(b, s, text, e);
 	default:
 		return ERR_OK;
 	}
@@ -308,7 +310,7 @@ static enum err_code take_number(struct data_build *b, const struct stream *s, s
 
 	if (!c)
 		return ERR_OK;
-	if (c->group || c->kind == DATA_CATEGORY || c->kind == DATA_WEIGHT)
+	if (c->group || c->kind == DATA_CATEGORY || c->kind == DATA_WEIGHT || c->kind == DATA_ID)
 		num_format(v, text);
 	if (c->group)
 		rc = take_group(b, s, k, text, e);
@@ -326,6 +328,7 @@ static enum err_code take_number(struct data_build *b, const struct stream *s, s
 		return begin_label(b, k) ? data_label_number(b->label, s, v, e) : ERR_OK;
 	case DATA_CATEGORY:
 	case DATA_WEIGHT:
+	case DATA_ID:
 		return take_text(b, s, place, text, e);
 	default:
 		return ERR_OK;
@@ -371,7 +374,8 @@ bool data_table_uses(const struct data_build *b, size_t place)
 {
 	enum data_column_kind kind = data_table_kind(b->table, place);
 
-	return (kind != DATA_IGNORED && kind != DATA_ID) || names_groups(b->table, place);
+	return (kind != DATA_IGNORED && kind != DATA_ID) || (kind == DATA_ID && b->wants_names) ||
+	    names_groups(b->table, place);
 }
 
 bool data_table_takes_several(const struct data_build *b, size_t place)

@@ -21,7 +21,7 @@ struct probability_sums {
 	double predicted,
 	    positive; /* sums of the probabilities, and of the examples for which they hold */
 	struct probability_bin {
-		double predicted, positive;
+		double n, predicted, positive; /* examples; sums as above */
 	} bin[PROBABILITY_BINS]; /* by the probability, of equal width */
 };
 extern const struct metric_summary_ops summary_probabilities;

@@ -40,6 +40,7 @@ static enum err_code add_probabilities(void *summary, const struct metric_batch 
 		s->positive += is ? weight : 0;
 		if (isnan(p))
 			continue;
+		bin_of(s, p)->n += weight;
 		bin_of(s, p)->predicted += weight * (double)p;
 		bin_of(s, p)->positive += is ? weight : 0;
 	}
@@ -56,6 +57,7 @@ static enum err_code merge_probabilities(void *summary, const void *other, struc
 	s->predicted += o->predicted;
 	s->positive += o->positive;
 	for (size_t i = 0; i < PROBABILITY_BINS; i++) {
+		s->bin[i].n += o->bin[i].n;
 		s->bin[i].predicted += o->bin[i].predicted;
 		s->bin[i].positive += o->bin[i].positive;
 	}

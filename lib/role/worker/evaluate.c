@@ -103,6 +103,7 @@ static enum err_code score_sequence(struct pass *x, struct data_sequence *data, 
 
 struct measuring {
 	struct metrics metrics;
+	struct metric_detail *detail; /* NULL: not wanted */
 	bool begun; /* the first batch has shown what is to be measured */
 	const struct pass *pass;
 };
@@ -128,14 +129,20 @@ static enum err_code measure_scores(void *ctx, const struct batch *b, const floa
 
 	if (!m->begun)
 		begin_metrics(m, b);
+	if (m->detail) {
+		enum err_code rc = metric_detail_add(m->detail, &m->metrics.of, b, scores, e);
+
+		if (rc)
+			return rc;
+	}
 	return metrics_add(&m->metrics, b, scores, m->pass->loss, e);
 }
 
 enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_here,
-    struct eval_result *out, struct err *e)
+    struct metric_detail *detail, struct eval_result *out, struct err *e)
 {
 	struct pass x;
-	struct measuring m = { .pass = &x };
+	struct measuring m = { .pass = &x, .detail = detail };
 	enum err_code rc;
 
 	pass_begin(&x, p, !dense_here, true, measure_scores, &m);

@@ -2,13 +2,15 @@
 #ifndef WORKER_EVALUATE_H
 #define WORKER_EVALUATE_H
 
+#include "metric/detail.h"
 #include "worker/params.h"
 
 /* Scoring and hashing of a model that lies on the servers. No state; all calls block on pulls. */
 /* Scores the examples of a sequence, from the first one on, with the model as it stands on the servers.
- * dense_here: the dense tables in p are used as they are and not pulled. */
+ * dense_here: the dense tables in p are used as they are and not pulled. detail: gets the tables of the
+ * same examples; NULL: they are not wanted. */
 enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_here,
-    struct eval_result *out, struct err *e);
+    struct metric_detail *detail, struct eval_result *out, struct err *e);
 
 /* Calls fn with the scores of the examples in order, n * model_outputs floats, a batch at a time. An error
  * of fn ends it. */

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: ISC */
+#include "tool/prediction.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "core/mem.h"
+#include "data/data_schema.h"
+
+static size_t most_likely(const float *s, size_t n)
+{
+	size_t best = 0;
+
+	for (size_t k = 1; k < n; k++)
+		if (s[k] > s[best])
+			best = k;
+	return best;
+}
+
+static void put_plain(const struct predictions *p, const float *s, struct buf *out)
+{
+	size_t outputs = model_outputs(p->job->model), best = most_likely(s, outputs);
+
+	if (model_task(p->job->model) == MODEL_CLASSES)
+		buf_printf(out, "%s\t%.6g\n", p->job->train->class_name[best], (double)s[best]);
+	else
+		for (size_t k = 0; k < outputs; k++)
+			buf_printf(out, "%.9g%s", (double)s[k], k + 1 < outputs ? "\t" : "\n");
+}
+
+/* The name of a real target, or NULL where there is only one. */
+static const char *target_name(const struct predictions *p, size_t k)
+{
+	const struct data_schema *schema = p->job->train->schema;
+	const struct data_column *c = schema ? data_schema_label(schema, k) : NULL;
+
+	return model_outputs(p->job->model) > 1 && c ? c->name : NULL;
+}
+
+static bool has_classes(const struct predictions *p)
+{
+	enum model_task task = model_task(p->job->model);
+
+	return (task == MODEL_TWO || task == MODEL_CLASSES) && p->job->train->class_name;
+}
+
+/* The class that the scores predict, and the probability of class k (by the score of class 1 of two). */
+static size_t predicted_class(const struct predictions *p, const float *s)
+{
+	size_t outputs = model_outputs(p->job->model);
+
+	return outputs == 1 ? s[0] > 0.5f : most_likely(s, outputs);
+}
+
+static double class_probability(const struct predictions *p, const float *s, size_t k)
+{
+	return model_outputs(p->job->model) > 1 ? (double)s[k]
+	    : k == 1                            ? (double)s[0]
+	                                        : 1 - (double)s[0];
+}
+
+/* ---- csv ---- */
+
+/* A cell of RFC 4180, after a comma where `more`. */
+static void put_cell(struct buf *out, bool more, const char *prefix, const char *text)
+{
+	bool quoted = strpbrk(text, ",\"\r\n") != NULL;
+
+	buf_printf(out, "%s%s%s", more ? "," : "", quoted ? "\"" : "", prefix);
+	for (; *text; text++)
+		buf_printf(out, *text == '"' ? "\"\"" : "%c", *text);
+	buf_puts(out, quoted ? "\"" : "");
+}
+
+static void put_heading(struct predictions *p, bool named, struct buf *out)
+{
+	size_t outputs = model_outputs(p->job->model);
+
+	p->headed = true;
+	buf_puts(out, named ? "id" : "row");
+	if (model_task(p->job->model) == MODEL_WORDS) {
+		buf_puts(out, ",loss");
+	} else if (!has_classes(p)) {
+		for (size_t k = 0; k < outputs; k++)
+			put_cell(out, true, target_name(p, k) ? "prediction_" : "prediction",
+			    target_name(p, k) ? target_name(p, k) : "");
+	} else {
+		buf_puts(out, ",prediction");
+		for (size_t k = 0; k < p->job->train->classes; k++)
+			if (model_gives_probabilities(p->job->model))
+				put_cell(out, true, "probability_", p->job->train->class_name[k]);
+			else if (outputs > 1 || k == 1)
+				put_cell(out, true, "score_", p->job->train->class_name[k]);
+	}
+	buf_puts(out, "\n");
+}
+
+static void put_csv(const struct predictions *p, const char *name, const float *s, struct buf *out)
+{
+	size_t outputs = model_outputs(p->job->model);
+
+	if (name)
+		put_cell(out, false, "", name);
+	else
+		buf_printf(out, "%" PRIu64, p->written + 1);
+	if (has_classes(p)) {
+		put_cell(out, true, "", p->job->train->class_name[predicted_class(p, s)]);
+		for (size_t k = 0; k < p->job->train->classes; k++)
+			if (model_gives_probabilities(p->job->model))
+				buf_printf(out, ",%.9g", class_probability(p, s, k));
+			else if (outputs > 1 || k == 1)
+				buf_printf(out, ",%.9g", (double)s[outputs > 1 ? k : 0]);
+	} else {
+		for (size_t k = 0; k < outputs; k++)
+			buf_printf(out, ",%.9g", (double)s[k]);
+	}
+	buf_puts(out, "\n");
+}
+
+/* ---- json ---- */
+
+static void set_number(json_t *o, const char *key, float v)
+{
+	json_object_set_new(o, key, json_of_num((double)v));
+}
+
+/* Class names that are not UTF-8 are written as json_of_text writes them. */
+static void set_class_number(const struct predictions *p, json_t *o, size_t k, double v)
+{
+	json_t *name = json_of_text(p->job->train->class_name[k]);
+
+	json_object_set_new(o, json_string_value(name), json_of_num(v));
+	json_decref(name);
+}
+
+static json_t *list_classes(const struct predictions *p, const float *s)
+{
+	size_t outputs = model_outputs(p->job->model);
+	json_t *o = json_object();
+
+	for (size_t k = 0; k < p->job->train->classes; k++)
+		if (model_gives_probabilities(p->job->model))
+			set_class_number(p, o, k, class_probability(p, s, k));
+		else if (outputs > 1 || k == 1)
+			set_class_number(p, o, k, (double)s[outputs > 1 ? k : 0]);
+	return o;
+}
+
+static void put_json(const struct predictions *p, const char *name, const float *s, struct buf *out)
+{
+	size_t outputs = model_outputs(p->job->model);
+	json_t *o = json_object();
+	char *text;
+
+	if (name)
+		json_object_set_new(o, "id", json_of_text(name));
+	else
+		json_object_set_new(o, "row", json_integer((json_int_t)p->written + 1));
+	if (model_task(p->job->model) == MODEL_WORDS) {
+		set_number(o, "loss", s[0]);
+	} else if (has_classes(p)) {
+		json_object_set_new(o, "prediction",
+		    json_of_text(p->job->train->class_name[predicted_class(p, s)]));
+		json_object_set_new(o,
+		    model_gives_probabilities(p->job->model) ? "probability" : "score",
+		    list_classes(p, s));
+	} else if (outputs == 1 || !target_name(p, 0)) {
+		set_number(o, "prediction", s[0]);
+	} else {
+		json_t *targets = json_object();
+
+		for (size_t k = 0; k < outputs; k++)
+			set_number(targets, target_name(p, k), s[k]);
+		json_object_set_new(o, "prediction", targets);
+	}
+	text = json_text(o);
+	buf_printf(out, "%s\n", text);
+	free(text);
+	json_decref(o);
+}
+
+void predictions_put(struct predictions *p, const struct batch *b, const float *scores,
+    struct buf *out)
+{
+	size_t outputs = model_outputs(p->job->model);
+
+	if (p->form == PREDICTION_CSV && !p->headed)
+		put_heading(p, b->name != NULL, out);
+	for (size_t i = 0; i < b->rows; i++) {
+		const float *s = scores + i * outputs;
+		const char *name = b->name ? b->name[i] : NULL;
+
+		if (p->form == PREDICTION_CSV)
+			put_csv(p, name, s, out);
+		else if (p->form == PREDICTION_JSON)
+			put_json(p, name, s, out);
+		else
+			put_plain(p, s, out);
+		p->written++;
+	}
+}
+
+void predictions_end(struct predictions *p, struct buf *out)
+{
+	if (p->form == PREDICTION_CSV && !p->headed)
+		put_heading(p, false, out);
+}

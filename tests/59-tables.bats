@@ -34,7 +34,7 @@ people() {
 @test "a table with text trains with what init writes" {
 	people 1 3000 >train.csv
 	people 2 1000 >test.csv
-	run ps-ctl init --data train.csv --eval test.csv here
+	run ps-ctl init --fast --data train.csv --eval test.csv here
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[ "$(jq -r .job.model here/cluster.json)" = logistic ]
@@ -106,10 +106,10 @@ goes_on() {
 @test "several classes and real numbers get the models for them" {
 	awk 'BEGIN { srand(3); print "a,b,kind"; for (i = 0; i < 900; i++) { k = i % 3; print k * 1000 + rand() * 500 "," k * k * 0.001 + rand() * 0.0005 ",k" k } }' >kinds.csv
 	awk 'BEGIN { srand(4); print "a,b,price"; for (i = 0; i < 900; i++) { x = rand() * 1000; y = rand() / 1000; print x "," y "," 100000 + 50 * x + 3e7 * y } }' >prices.csv
-	ps-ctl init --data kinds.csv --eval kinds.csv kinds
+	ps-ctl init --fast --data kinds.csv --eval kinds.csv kinds
 	[ "$(jq -r .job.model kinds/cluster.json)" = softmax ]
 	[ "$(ps-ctl run kinds/cluster --json 2>/dev/null | tail -n 1 | jq '.eval.accuracy > 0.95')" = true ]
-	ps-ctl init --data prices.csv --eval prices.csv prices
+	ps-ctl init --fast --data prices.csv --eval prices.csv prices
 	[ "$(jq -r .job.model prices/cluster.json)" = linear ]
 	[ "$(ps-ctl run prices/cluster --json 2>/dev/null | tail -n 1 | jq '.eval.r2 > 0.99')" = true ]
 }
@@ -125,7 +125,7 @@ odd() {
 # accuracy_of: of what init makes of odd-train.csv on odd-test.csv
 accuracy_of() {
 	rm -rf there there.log
-	ps-ctl init --data odd-train.csv --eval odd-test.csv there >there.log 2>&1 || { cat there.log >&3; return 1; }
+	ps-ctl init --fast --data odd-train.csv --eval odd-test.csv there >there.log 2>&1 || { cat there.log >&3; return 1; }
 	ps-ctl run there/cluster --json 2>/dev/null | field eval.accuracy
 }
 
@@ -167,12 +167,12 @@ accuracy_of() {
 
 @test "codes are categories, and a target far from 0 trains" {
 	awk 'BEGIN { srand(5); print "code,n,y"; for (i = 0; i < 1500; i++) { c = int(rand() * 8); print c "," rand() "," (c == 2 || c == 3 || c == 7) } }' >codes.csv
-	ps-ctl init --data codes.csv --eval codes.csv codes 2>codes.log
+	ps-ctl init --fast --data codes.csv --eval codes.csv codes 2>codes.log
 	grep -q 'categories: column "code", which has 8 distinct integers' codes.log
 	[ "$(ps-ctl run codes/cluster --json 2>/dev/null | tail -n 1 | jq '.eval.accuracy > 0.99')" = true ]
 	awk 'BEGIN { srand(4); print "a,t,price"; split("x y z", t, " "); for (i = 0; i < 1500; i++) { k = int(rand() * 3) + 1; x = rand() * 1000
 		printf "%.3f,%s,\"$%d.00\"\n", x, t[k], 9e6 + 100 * x + 30000 * k } }' >prices.csv
-	ps-ctl init --data prices.csv --eval prices.csv prices
+	ps-ctl init --fast --data prices.csv --eval prices.csv prices
 	ps-ctl run prices/cluster --json 2>/dev/null | tail -n 1 >result
 	jq .eval result
 	[ "$(jq '.eval.r2 > 0.9999 and .eval.rmse < 300' result)" = true ]
@@ -190,7 +190,7 @@ accuracy_of() {
 @test "an example of weight 2 counts as two, and one of weight 0 not at all" {
 	# Of two contradicting halves the one with weights wins.
 	awk 'BEGIN { srand(6); print "x,w,y"; for (i = 0; i < 2000; i++) { x = rand() - 0.5; good = i % 3 == 0; print x "," (good ? 5000 : 0) "," ((x > 0) == good) } }' >w.csv
-	ps-ctl init --data 'w.csv?weight=w' --eval w.csv w
+	ps-ctl init --fast --data 'w.csv?weight=w' --eval w.csv w
 	ps-ctl run w/cluster --json 2>/dev/null | tail -n 1 >result
 	jq .eval result
 	[ "$(jq '.eval.accuracy > 0.98 and .eval.examples == 2000' result)" = true ]
@@ -201,7 +201,7 @@ accuracy_of() {
 
 @test "a quoted cell that spans lines is read in memory, and refused in blocks" {
 	awk 'BEGIN { print "n,text,y"; for (i = 0; i < 60000; i++) print i % 7 ",\"" (i % 2 ? "odd" : "even") "\nnumber\"," i % 2 }' >lines.csv
-	ps-ctl init --data lines.csv --eval lines.csv lines
+	ps-ctl init --fast --data lines.csv --eval lines.csv lines
 	[ "$(ps-ctl run lines/cluster --set epochs=1 --json 2>/dev/null | field eval.accuracy)" = 1 ]
 	run ps-ctl run lines/cluster --set epochs=1 --set data_memory=1M --set name=blocks
 	echo "$output"
@@ -231,7 +231,7 @@ accuracy_of() {
 	awk 'BEGIN { print "a,name"; for (i = 0; i < 30; i++) print i ",person " i }' >names.csv
 	printf '[{"a": 1, "y": 0},\n {"a": 2, "y": 1}]\n' >list.json
 	while read -r file words; do
-		run ps-ctl init --data "$file" nowhere
+		run ps-ctl init --fast --data "$file" nowhere
 		echo "$output"
 		[ "$status" -eq 1 ]
 		[[ "${lines[-1]}" == "ps-ctl: "*"$file$words"* ]]
@@ -260,45 +260,45 @@ accuracy_of() {
 	END
 	[ ! -e nowhere ]
 	mkdir folder
-	run -1 ps-ctl init --data folder nowhere
+	run -1 ps-ctl init --fast --data folder nowhere
 	[ "$output" = "ps-ctl: \"$PWD/folder\" is a directory; name its files, as \"$PWD/folder/*\"" ]
 	people 1 100 | gzip >tail.csv.gz
 	echo junk >>tail.csv.gz
-	run -1 ps-ctl init --data tail.csv.gz nowhere
+	run -1 ps-ctl init --fast --data tail.csv.gz nowhere
 	[ "$output" = "ps-ctl: \"$PWD/tail.csv.gz\" has other bytes behind its gzip data; gzip -dc writes the data without them" ]
 	[ "$(gzip -dc tail.csv.gz 2>/dev/null | wc -l)" -eq 101 ]
 	# The remedies make tables of them.
 	awk 'BEGIN { print "| a | town | y |"; print "|--:|------|---|"; for (i = 0; i < 50; i++) printf "| %d | a-b | %s |\n", i, i % 3 ? "yes" : "no" }' >long.md
 	remedy=$(ps-ctl init --data long.md nowhere 2>&1 | sed 's/.*convert it with //')
 	eval "$remedy long.md" >from.csv
-	eval "$(ps-ctl init --data weka.arff nowhere 2>&1 | sed 's/.*is ARFF; \(sed .*\) removes.*/\1/') weka.arff" | grep -xq 1,0
-	ps-ctl init --data from.csv from
+	eval "$(ps-ctl init --fast --data weka.arff nowhere 2>&1 | sed 's/.*is ARFF; \(sed .*\) removes.*/\1/') weka.arff" | grep -xq 1,0
+	ps-ctl init --fast --data from.csv from
 	run ps-ctl run from/cluster --json
 	[ "$(jq .examples <<<"${lines[-1]}")" -gt 0 ]
 	printf 'a,y\n1,yes\n2,No\n3,Yes\n' >spelt.csv
-	run ps-ctl init --data spelt.csv spelt
+	run ps-ctl init --fast --data spelt.csv spelt
 	[[ "$output" == *'warning: the labels "Yes" and "yes" are different classes; correct the file if they should be the same'* ]]
 }
 
 @test "init writes no file that cannot be run" {
 	people 1 300 >train.csv
 	# Its last line can be given to a shell.
-	run -0 ps-ctl init --data train.csv "a b"
+	run -0 ps-ctl init --fast --data train.csv "a b"
 	[ "${lines[-1]}" = "next: ps-ctl run 'a b/cluster.json'" ]
-	run -2 ps-ctl init --data train.csv --model auto nowhere
+	run -2 ps-ctl init --fast --data train.csv --model auto nowhere
 	[[ $output == *'no model "auto"; this version has linear, '* ]]
-	run -4 ps-ctl init --data gone.csv nowhere
+	run -4 ps-ctl init --fast --data gone.csv nowhere
 	[ "$output" = "ps-ctl: cannot open \"$PWD/gone.csv\": No such file or directory" ]
-	run -4 ps-ctl init --data train.csv --eval gone.csv nowhere
+	run -4 ps-ctl init --fast --data train.csv --eval gone.csv nowhere
 	[ "$output" = "ps-ctl: --eval: no such file \"$PWD/gone.csv\"" ]
-	run -4 ps-ctl init --data 'gone*.csv' nowhere
-	run -4 ps-ctl init --data train.csv --eval 'gone*.csv' nowhere
-	run -78 ps-ctl init --data train.csv --eval 'train.csv?format=gone' nowhere
+	run -4 ps-ctl init --fast --data 'gone*.csv' nowhere
+	run -4 ps-ctl init --fast --data train.csv --eval 'gone*.csv' nowhere
+	run -78 ps-ctl init --fast --data train.csv --eval 'train.csv?format=gone' nowhere
 	cp train.csv $'caf\xe9.csv'
-	run -78 ps-ctl init --data $'caf\xe9.csv' nowhere
+	run -78 ps-ctl init --fast --data $'caf\xe9.csv' nowhere
 	[[ $output == *"its name is not UTF-8; rename it, or make a link"* ]]
 	[ ! -e nowhere ]
-	ps-ctl init --data train.csv
+	ps-ctl init --fast --data train.csv
 	[ -z "$(tail -c 1 cluster.json | tr -d '\n')" ]
 	run -78 ps-ctl run cluster --set data=$'caf\xe9.csv'
 	[[ $output == *"job.data: must be UTF-8 "* ]]
@@ -306,7 +306,7 @@ accuracy_of() {
 
 @test "init leaves out a column that counts the rows" {
 	awk 'BEGIN { print ",a,y"; for (i = 0; i < 300; i++) print i "," (i * 7) % 50 "," (i > 150 ? "yes" : "no") }' >pandas.csv
-	run -0 ps-ctl init --data pandas.csv pandas
+	run -0 ps-ctl init --fast --data pandas.csv pandas
 	[[ $output == *'ignored: column "", which counts the rows'* ]]
 	[ "$(ps-ctl run pandas/cluster --json 2>/dev/null | tail -n 1 | jq .state)" = '"done"' ]
 	[[ "$(ps-ctl -C pandas/cluster.run export w -o text 2>/dev/null)" == "w[0,0]"*"a" ]]
@@ -314,10 +314,10 @@ accuracy_of() {
 	sed '1s/^/day/' pandas.csv >days.csv
 	sed '1s/^/id/; 50d' pandas.csv >gap.csv
 	for file in days gap; do
-		run -0 ps-ctl init --data $file.csv $file
+		run -0 ps-ctl init --fast --data $file.csv $file
 		[[ $output != *ignored* ]]
 	done
-	[[ $(ps-ctl init --data 'pandas.csv?ignore=a' given 2>&1) != *counts* ]]
+	[[ $(ps-ctl init --fast --data 'pandas.csv?ignore=a' given 2>&1) != *counts* ]]
 }
 
 @test "init knows a table of ratings by the names of its columns" {
@@ -329,15 +329,15 @@ accuracy_of() {
 			print 1 + (u + m) % 5 ",u" u ",Film " m "," 1000 + i
 		}
 	}' >stars.csv
-	run -0 ps-ctl init --data stars.csv --eval stars.csv stars
+	run -0 ps-ctl init --fast --data stars.csv --eval stars.csv stars
 	[[ $output == 'ratings: columns "userId", "movie" and "stars"; to read a table instead, add ?format=csv to the path'* ]]
 	[ "$(jq -r .job.model stars/cluster.json)" = mf ]
 	ps-ctl run stars/cluster --json 2>/dev/null | tail -n 1 | jq -e '.eval.examples == 3000 and .eval.rmse < 1.2'
 	# Not with a model that does not read them, with an option of tables, or with more columns.
-	ps-ctl init --data stars.csv --model softmax table
-	ps-ctl init --data 'stars.csv?label=stars' label
+	ps-ctl init --fast --data stars.csv --model softmax table
+	ps-ctl init --fast --data 'stars.csv?label=stars' label
 	sed 's/^/x,/; 1s/^x/genre/' stars.csv >genres.csv
-	ps-ctl init --data genres.csv genres
+	ps-ctl init --fast --data genres.csv genres
 	[ "$(jq -r .job.model table/cluster.json label/cluster.json genres/cluster.json | xargs)" = "softmax softmax linear" ]
 	# A model of ratings takes no other columns, and says how to name them; in memory, in blocks, and of a stream.
 	for how in epochs=1 data_memory=1M; do
@@ -350,10 +350,64 @@ accuracy_of() {
 	[[ $stderr == *'"userId", "movie" and "stars" are columns 2, 3 and 1'*'?user=2&item=3&rating=1'* ]]
 }
 
+@test "init tries two models on a sample, and writes the better one" {
+	awk 'BEGIN { srand(11); print "x,z,y"; for (i = 0; i < 1200; i++) { x = rand() * 4 - 2; z = rand(); printf "%.3f,%.3f,%.3f\n", x, z, 10 * x * x + z } }' >curve.csv
+	run -0 ps-ctl init --data curve.csv curve
+	[[ $output == *'model: mlp, by a trial on a sample: mlp r2 '*', linear r2 '* ]]
+	[ "$(jq -c '[.workers, .job.model, .job.loss, .job.validate, .job.stop]' curve/cluster.json)" = '[1,"mlp","squared","10%","r2 patience=5"]' ]
+	ps-ctl run curve/cluster --json 2>/dev/null | tail -n 1 | jq -e '.eval.r2 > 0.97'
+	# The simpler model, unless the other is better.
+	awk -F, 'NR > 1 { $3 = 2 * $1 - $2 } { print $1 "," $2 "," $3 }' curve.csv >line.csv
+	run -0 ps-ctl init --data line.csv line
+	[[ $output == *'model: linear, by a trial on a sample: linear r2 '*', mlp r2 '* ]]
+	# The loss follows the labels, and --set the choice.
+	run -0 ps-ctl init --data curve.csv --model mlp --set epochs=3 --set sync=asp given
+	[[ $output != *trial* ]]
+	[ "$(jq -c '[.sync, .job.loss, .job.epochs]' given/cluster.json)" = '["asp","squared",3]' ]
+	run -78 ps-ctl init --data curve.csv --fast --set epohcs=3 wrong
+	[ ! -e wrong ]
+	[ "$(ps-ctl init --fast --data curve.csv --set model=fm fm 2>/dev/null; jq -c '[.job.model, .job.loss]' fm/cluster.json)" = '["fm","squared"]' ]
+}
+
+@test "init lists the columns of all files, and passes over bad lines" {
+	awk 'BEGIN { srand(12); for (f = 1; f <= 2; f++) { file = "part-" f ".csv"; print "id,zip,age,visits" >file
+		for (i = 0; i < 300; i++) { v = int(-log(rand()) * 1.5); v = f == 1 && v > 5 ? 5 : v
+			printf "%d,%05d,%s,%d\n", i, i % 40 * 251, i % 10 ? 20 + i % 50 : "?", v >file } } }'
+	echo 'oops' >>part-1.csv
+	run -0 ps-ctl init --fast --data 'part-*.csv' both
+	[[ $output == *$'\nzip '*' number '*' 40  categories: has digits with leading zeros'* ]]
+	[[ $output == *$'\nage '*' number '*' 10 % '*' feature'* ]]
+	[[ $output == *'distinct integers are taken for counts, not classes'* ]]
+	[[ $output == *'bad lines: 1 of 603 passed over, the first one '*'part-1.csv:302: has 1 column'* ]]
+	[ "$(jq -c '[.job.model, .job.bad_lines]' both/cluster.json)" = '["linear","skip:12"]' ]
+	ps-ctl run both/cluster --set epochs=1 2>/dev/null | grep '^done: '
+	# A number that only the evaluation data have as their label is no class.
+	awk 'BEGIN { print "x,y"; for (i = 0; i < 300; i++) print i * 7 % 31 "," i % 3 }' >three.csv
+	awk 'BEGIN { print "x,y"; for (i = 0; i < 300; i++) print i * 7 % 31 "," i % 4 }' >four.csv
+	ps-ctl init --fast --data three.csv --eval four.csv counts
+	ps-ctl init --fast --data three.csv --eval three.csv classes
+	[ "$(jq -r .job.model counts/cluster.json classes/cluster.json | xargs)" = "linear softmax" ]
+	# The labels behind the first MiB of a sorted file count.
+	awk 'BEGIN { print "x,y"; for (i = 0; i < 200000; i++) print i * 7 % 3001 "," (i < 150000 ? "low" : "high") }' >sorted.csv
+	ps-ctl init --fast --data sorted.csv sorted
+	[ "$(jq -r .job.model sorted/cluster.json)" = logistic ]
+}
+
+@test "init knows ratings without names, and observations" {
+	awk 'BEGIN { srand(13); for (i = 0; i < 3000; i++) printf "%d\t%d\t%d\t%d\n", rand() * 100, rand() * 90, 1 + rand() * 5, 880000000 + i }' >u.data
+	run -0 ps-ctl init --data u.data rated
+	[[ $output == *'ratings: four columns of numbers'*'user: column 1, item: column 2, rating: column 3'* ]]
+	awk 'BEGIN { print "movieId,userId"; for (i = 0; i < 300; i++) print i % 17 "," i % 31 }' >seen.csv
+	run -0 ps-ctl init --data seen.csv seen
+	[[ $output == *'observations without ratings: columns "userId" and "movieId"'*'user: column 2 "userId", item: column 1 "movieId"'* ]]
+	[ "$(jq -r .job.model rated/cluster.json seen/cluster.json | xargs)" = "mf bpr" ]
+	ps-ctl run seen/cluster --set epochs=1 2>/dev/null | grep '^done: '
+}
+
 @test "init looks at a glob, at bytes, and not at a pipe" {
 	people 1 1000 >mon.csv
 	people 2 500 >tue.csv
-	ps-ctl init --data '[mt]*.csv' days
+	ps-ctl init --fast --data '[mt]*.csv' days
 	[[ "$(jq -r .job.data days/cluster.json)" == *'/[mt]*.csv?'* ]]
 	[ "$(ps-ctl run days/cluster --set epochs=2 --json 2>/dev/null | tail -n 1 | jq .examples)" -eq 3000 ]
 	# More bytes than init looks at in a text.
@@ -361,23 +415,23 @@ accuracy_of() {
 sys.stdout.buffer.write(struct.pack(">HBBIII", 0, 8, 3, 3000, 20, 20) + bytes(i % 251 for i in range(3000 * 400)))' >t-images-idx3-ubyte
 	/usr/bin/python3 -c 'import struct, sys
 sys.stdout.buffer.write(struct.pack(">HBBI", 0, 8, 1, 3000) + bytes(i % 10 for i in range(3000)))' >t-labels-idx1-ubyte
-	ps-ctl init --data t-images-idx3-ubyte bytes
+	ps-ctl init --fast --data t-images-idx3-ubyte bytes
 	[ "$(jq -c '.job | [.model, .batch]' bytes/cluster.json)" = '["softmax",null]' ]
 	mkfifo pipe
-	run -78 --separate-stderr ps-ctl init --data pipe nowhere
+	run -78 --separate-stderr ps-ctl init --fast --data pipe nowhere
 	[ "$stderr" = "ps-ctl: $PWD/pipe is a pipe, which can be read only once, and init reads data several times; save them to a file" ]
-	run -78 --separate-stderr ps-ctl init --data - nowhere </dev/null
+	run -78 --separate-stderr ps-ctl init --fast --data - nowhere </dev/null
 	[ "$stderr" = "ps-ctl: standard input can be read only once, and init reads data several times; save them to a file" ]
 	# A name with a question mark; numbers that a float does not tell apart are no codes.
 	awk 'BEGIN { print "when,y"; for (i = 0; i < 300; i++) printf "%d,%d\n", 1600000000 * 1000 + i, i % 2 }' >'is it?.csv'
-	run ps-ctl init --data 'is it?.csv' question
+	run ps-ctl init --fast --data 'is it?.csv' question
 	[ "${lines[-1]}" = "next: ps-ctl run question/cluster.json" ]
 	[[ "$output" != *categories* ]]
 }
 
 @test "a living model scores a table without labels, whose columns are in another order" {
 	people 1 2000 >train.csv
-	ps-ctl init --data train.csv
+	ps-ctl init --fast --data train.csv
 	ps-ctl start cluster --set epochs=0 --set steps=1000000 --set quota_pushes=400 >/dev/null
 	ps-ctl wait -C cluster.run --for step=100 --timeout 60s
 	ps-ctl checkpoint -C cluster.run >/dev/null
@@ -404,7 +458,7 @@ as_jsonl() {
 	people 2 1000 >test.csv
 	as_jsonl train.csv >train.jsonl
 	as_jsonl test.csv >test.jsonl
-	run ps-ctl init --data 'train.jsonl?label=income' --eval test.jsonl here
+	run ps-ctl init --fast --data 'train.jsonl?label=income' --eval test.jsonl here
 	echo "$output"
 	[ "$status" -eq 0 ]
 	accuracy=$(ps-ctl run here/cluster --json 2>/dev/null | field eval.accuracy)
@@ -437,7 +491,7 @@ as_jsonl() {
 	            'print "{\"y\":1"; print ",\"$_\":1" for 1..70_000; print "}\n"' \
 	            'print "{\"y\":" . "[" x 1_000_000'; do
 		perl -e "$bomb" >bomb.jsonl
-		run bash -c "ulimit -v $bound; ps-ctl init --data bomb.jsonl bomb"
+		run bash -c "ulimit -v $bound; ps-ctl init --fast --data bomb.jsonl bomb"
 		echo "$output"
 		[ "$status" -eq 1 ]
 		[ "${#lines[@]}" -eq 1 ]
@@ -447,10 +501,10 @@ as_jsonl() {
 
 @test "what is wrong with a table is said with its place and the remedy" {
 	printf 'a,b,y\n1,2,0\n3,x,1\n5,6,0\n' >stray.csv
-	run ps-ctl init --data stray.csv
+	run ps-ctl init --fast --data stray.csv
 	[ "$status" -ne 0 ]
 	[[ "$output" == *'stray.csv:3:2: expected a number, got "x"; if the column has categories, use ?categories=2'* ]]
-	run ps-ctl init --data 'stray.csv?categories=c'
+	run ps-ctl init --fast --data 'stray.csv?categories=c'
 	[[ "$output" == *'categories=c: there is no such column'* ]]
 	[ ! -e cluster.json ]
 }
@@ -463,8 +517,8 @@ as_jsonl() {
 			print r, "\"The \"\"Film\"\", part " i "\"", 2000, "reviewer " u >"named.csv"
 		}
 	}'
-	ps-ctl init --data 'plain.csv?format=ratings' --eval 'plain.csv?format=ratings' plain
-	ps-ctl init --data 'named.csv?user=reviewer&item=title%2C year&rating=1' --eval 'named.csv?user=4&item=2&rating=stars' named
+	ps-ctl init --fast --data 'plain.csv?format=ratings' --eval 'plain.csv?format=ratings' plain
+	ps-ctl init --fast --data 'named.csv?user=reviewer&item=title%2C year&rating=1' --eval 'named.csv?user=4&item=2&rating=stars' named
 	# With the model mf, a table is one of ratings.
 	ps-ctl init --model mf --data plain.csv --eval plain.csv short
 	[[ $(jq -r .job.data short/cluster.json) == *plain.csv ]]

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf/conf.h"
 #include "conf/conf_key.h"
 #include "core/buf.h"
 #include "core/file.h"
@@ -20,15 +21,22 @@
 
 struct options {
 	const char *model, *data, *eval;
+	struct opt_list set;
+	bool fast;
 };
 
 static const struct opt opts[] = {
 	{ "model", 'm', OPT_STR, offsetof(struct options, model), "MODEL",
-	    "the model to train (mlp, or by the labels of --data; see ps-ctl list models)", NULL, 0,
+	    "the model to train (mlp, or by --data and a trial; see ps-ctl list models)", NULL, 0,
 	    0 },
 	{ "data", 'd', OPT_STR, offsetof(struct options, data), "FILE",
 	    "training data, by which the model and its settings are chosen", NULL, 0, 0 },
 	{ "eval", 0, OPT_STR, offsetof(struct options, eval), "FILE", "evaluation data", NULL, 0,
+	    0 },
+	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
+	    "write a key of the file (repeatable)", NULL, 0, 0 },
+	{ "fast", 0, OPT_FLAG, offsetof(struct options, fast), NULL,
+	    "choose the model by the labels alone, without a trial on a sample of --data", NULL, 0,
 	    0 },
 };
 
@@ -220,10 +228,69 @@ static char *data_template(const struct options *o, const char *dir, struct err 
 
 	if (!check_encoding(data, e) && !check_encoding(eval, e) &&
 	    (!eval || !conf_path_check("--eval", eval, e)))
-		text = init_data_template(data, eval, o->model, e);
+		text = init_data_template(&(struct init_request){ data, eval, o->model, o->fast },
+		    e);
 	free(data);
 	free(eval);
 	return text;
+}
+
+/* The model that --set names; else that of --model, which may be NULL. */
+static const char *chosen_model(const struct options *o)
+{
+	const char *model = o->model;
+
+	for (size_t i = 0; i < o->set.n; i++) {
+		const char *set = o->set.item[i];
+
+		set += strncmp(set, "job.", 4) == 0 ? 4 : 0;
+		if (strncmp(set, "model=", 6) == 0)
+			model = set + 6;
+	}
+	return model;
+}
+
+/* Writes the key of an assignment, which c has taken, into the object of a cluster file. */
+static void write_setting(json_t *file, const char *assignment, const struct conf *c)
+{
+	char *name = mem_printf("%.*s", (int)strcspn(assignment, "="), assignment);
+	const struct conf_key *k = conf_key_find(name, NULL);
+	json_t *job = json_object_get(file, "job");
+
+	if (k && strncmp(k->path, "job.", 4) == 0)
+		json_object_set_new(job, k->path + 4, conf_value_json(k, c));
+	else if (k)
+		json_object_set_new(file, k->path, conf_value_json(k, c));
+	free(name);
+}
+
+/* Returns the text with the keys that --set names, and frees the old one. NULL, with an error: a key is wrong. */
+static char *apply_settings(char *text, const struct opt_list *set, struct err *e)
+{
+	json_t *file = text && set->n ? json_loads(text, 0, NULL) : NULL;
+	char *dump, *out = NULL;
+	struct conf c;
+	enum err_code rc;
+
+	if (!file)
+		return text;
+	rc = conf_from_json(file, &c, e);
+	for (size_t i = 0; !rc && i < set->n; i++) {
+		rc = conf_set(&c, set->item[i], e);
+		if (!rc)
+			write_setting(file, set->item[i], &c);
+		else
+			err_prefix(e, "--set %s", set->item[i]);
+	}
+	if (!rc) {
+		dump = json_dumps(file, JSON_INDENT(8) | JSON_REAL_PRECISION(6));
+		out = mem_printf("%s\n", dump);
+		free(dump);
+	}
+	conf_release(&c);
+	json_decref(file);
+	free(text);
+	return out;
 }
 
 static int run_init(const struct ctl_cmd *self, int argc, char **argv)
@@ -238,10 +305,13 @@ static int run_init(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (o.eval && !o.data)
 		return ctl_report_misuse(self, "--eval requires --data");
+	o.model = chosen_model(&o);
 	if (o.model && conf_model_check(o.model, &e) != ERR_OK)
 		return ctl_report_misuse(self, "%s", e.msg);
 	text = o.data ? data_template(&o, nargs > 0 ? argv[1] : NULL, &e)
 	              : conf_template(o.model ? o.model : "mlp", &e);
+	text = apply_settings(text, &o.set, &e);
+	opt_list_release(&o.set);
 	if (!text)
 		return ctl_fail(&e);
 	rc = init_directory(nargs > 0 ? argv[1] : ".", text, &e);
@@ -262,7 +332,8 @@ const struct ctl_cmd ctl_cmd_init = {
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,
 	    .examples = "  ps-ctl init --model logistic clicks && ps-ctl run clicks/cluster\n"
-	                "  ps-ctl init --data adult.data && ps-ctl run cluster\n",
+	                "  ps-ctl init --data adult.data && ps-ctl run cluster\n"
+	                "  ps-ctl init --data adult.data --fast --set epochs=3 quick\n",
 	},
 	run_init,
 };

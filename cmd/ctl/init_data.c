@@ -2,26 +2,26 @@
 #include "init_data.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
+#include "conf/conf_rule.h"
 #include "core/buf.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/num.h"
-#include "data/data_object.h"
 #include "data/data_ratings.h"
 #include "data/data_schema.h"
 #include "data/data_uri.h"
-#include "format/uri.h"
+#include "init_columns.h"
+#include "init_model.h"
+#include "init_sample.h"
 #include "model/model.h"
 
-/* Bytes of the file that are looked at. */
-#define LOOK (1u << 20)
 /* Labels with more different numbers than this are real numbers, and no classes. */
 #define CLASSES_MOST 20u
 /* A column of text with different values in more than this share of the rows names them. */
@@ -34,123 +34,32 @@
 /* Different whole numbers from this one on may become the same float. */
 #define CODES_LIMIT 0x1p24
 #define BATCH       64u
-/* Bytes that a byte of a compressed table becomes, about. */
-#define COMPRESSED 5.0
+/* Columns that are listed. */
+#define COLUMNS_SHOWN 40u
+/* Different whole numbers that counts have at least, and the share of the most frequent one that the largest has. */
+#define COUNTS_LEAST 5u
+#define COUNTS_END   0.1
+/* Fewer rows without names are not taken for ratings. */
+#define RATINGS_ROWS 100u
 
-/* The file and what its first lines are. */
+/* The data and what a sample of them is. */
 struct look {
-	char *path;        /* with options, to which those that are chosen are added */
-	struct dataset *d; /* the first lines, without labels */
-	double rows;       /* of the whole file, estimated */
+	char *path; /* with options, to which those that are chosen are added */
+	struct init_sample sample;
+	struct column_looks columns;
+	char **fate;       /* by column: why it is used in another way than its cells suggest; NULL: it is not */
+	size_t nfates;
+	struct dataset *d; /* the sample, without labels */
+	double rows;       /* of all files, estimated */
 	bool rates;        /* tables may be ratings: no option names the model */
 };
 
 /* ---- reading ---- */
 
-/* Shows the first whole lines of a text file. *all: there are no others. */
-static enum err_code peek_lines(struct stream *s, const uint8_t **p, size_t *n, bool *all,
-    struct err *e)
+/* Loads the sample with the options chosen so far. NULL, with an error: it has no examples of this kind. */
+static struct dataset *load_sample(struct look *l, const struct data_want *want, struct err *e)
 {
-	const uint8_t *nl;
-	enum err_code rc = stream_peek(s, LOOK, p, n, e);
-
-	*all = !rc && *n < LOOK;
-	if (rc || *all)
-		return rc;
-	nl = memrchr(*p, '\n', *n);
-	/* The last line may be cut off. A file that is no text has no lines. */
-	if (nl)
-		*n = (size_t)(nl - *p) + 1;
-	else if (!memchr(*p, 0, *n))
-		return err_set(e, ERR_LIMIT,
-		    "%s:1: the line is longer than %u MiB, the limit of init", stream_name(s),
-		    LOOK >> 20);
-	return ERR_OK;
-}
-
-/* Bytes of a file's text; for a compressed file an estimate; 0: not known. */
-static double text_bytes(const char *file)
-{
-	struct stat st;
-	size_t n = strlen(file);
-	bool packed = (n > 3 && strcmp(file + n - 3, ".gz") == 0) ||
-	    (n > 4 && strcmp(file + n - 4, ".zst") == 0);
-
-	if (uri_is(file) || stat(file, &st) != 0 || !S_ISREG(st.st_mode))
-		return 0;
-	return (double)st.st_size * (packed ? COMPRESSED : 1);
-}
-
-/* Can the file be read several times? */
-static enum err_code check_rereadable(const char *file, struct err *e)
-{
-	struct stat st;
-
-	if (strcmp(file, "-") == 0)
-		return err_set(e, ERR_CONFIG,
-		    "standard input can be read only once, and init reads data several times; save them to "
-		    "a file");
-	if (!uri_is(file) && stat(file, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
-		return err_set(e, ERR_CONFIG,
-		    "%s is a pipe, which can be read only once, and init reads data several times; "
-		    "save them to a file",
-		    file);
-	return ERR_OK;
-}
-
-/* Loads these lines, which have been decompressed. NULL, with an error. */
-static struct dataset *load_lines(const uint8_t *p, size_t n, const char *name,
-    const struct data_options *o, const struct data_want *want, struct err *e)
-{
-	struct buf text = BUF_INIT;
-	struct dataset *d = NULL;
-	struct stream *s;
-
-	buf_append(&text, p, n);
-	buf_reserve(&text, STREAM_PAD);
-	s = stream_text((char *)text.data, n, name);
-	data_load_stream(s, o, want, NULL, &d, e);
-	stream_close(s);
-	buf_release(&text);
-	return d;
-}
-
-/* Loads the first lines of the first file of a path, or all of binary files. *rows: the estimated number of
- * rows of all files. NULL, with an error: they are not examples of this kind. */
-static struct dataset *load_first_lines(const char *path, const struct data_want *want,
-    double *rows, struct err *e)
-{
-	struct data_options o;
-	struct dataset *d = NULL;
-	struct stream *s = NULL;
-	const uint8_t *p = NULL;
-	size_t n = 0, nfiles = 0;
-	char *file, **files = NULL;
-	double bytes = 0;
-	bool all = false, binary = false;
-
-	if (data_uri_parse(path, &file, &o, e))
-		return NULL;
-	if (!check_rereadable(file, e) && !data_uri_expand(file, NULL, &files, &nfiles, e) &&
-	    !data_open(files[0], &s, e) && !peek_lines(s, &p, &n, &all, e)) {
-		binary = memchr(p, 0, n);
-		if (binary)
-			data_load(&path, 1, NULL, want, NULL, &d, e);
-		else
-			d = load_lines(p, n, files[0], &o, want, e);
-	}
-	for (size_t i = 0; i < nfiles; i++)
-		bytes += text_bytes(files[i]);
-	if (d) {
-		bool whole = binary || (all && nfiles == 1);
-
-		*rows = (double)d->rows * (whole || bytes < (double)n ? 1 : bytes / (double)n);
-	}
-	stream_close(s);
-	data_uri_free(files, nfiles);
-	data_uri_release(&o);
-	free(file);
-	return d;
+	return init_sample_load(&l->sample, l->path, want, NULL, &l->rows, e);
 }
 
 /* ---- options of the path ---- */
@@ -175,6 +84,7 @@ static void add_option(struct look *l, const char *key, const char *value)
 /* The options that the path gives already. */
 struct given {
 	bool label, scale, categories, ignored, format;
+	bool unrated; /* observations of a user and an item alone */
 };
 
 static struct given options_given(const char *path)
@@ -186,7 +96,7 @@ static struct given options_given(const char *path)
 	if (data_uri_parse(path, &file, &o, NULL))
 		return g;
 	g = (struct given){ o.label != NULL, o.scale != NULL, o.categories != NULL,
-		o.ignore || o.id, o.format != NULL };
+		o.ignore || o.id, o.format != NULL, o.user && o.item && !o.rating };
 	free(file);
 	data_uri_release(&o);
 	return g;
@@ -309,6 +219,23 @@ static size_t count_codes(const struct look *l, const struct data_column *c)
 	return n >= CODES_LEAST && n * CODES_ROWS <= l->d->rows ? n : 0;
 }
 
+/* Remembers how a column is used, for the list of columns, and says so at once. */
+__attribute__((format(printf, 4, 5))) static void tell_fate(struct look *l, size_t i,
+    const char *what, const char *fmt, ...)
+{
+	char why[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof why, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "%s: column \"%s\", which %s\n", what, l->d->schema->column[i].name, why);
+	if (i < l->nfates) {
+		free(l->fate[i]);
+		l->fate[i] = mem_printf("%s: %s", what, why);
+	}
+}
+
 /* Leaves out columns that name the rows, and makes categories of codes, where the path does not say how to
  * take columns. */
 static void choose_columns(struct look *l, const struct given *g)
@@ -316,23 +243,25 @@ static void choose_columns(struct look *l, const struct given *g)
 	const struct data_schema *s = l->d->schema;
 	struct buf ignore = BUF_INIT, categories = BUF_INIT;
 
+	l->nfates = s->ncolumns;
+	l->fate = mem_array(s->ncolumns + 1, sizeof *l->fate);
 	for (size_t i = 0; i < s->ncolumns; i++) {
+		const struct column_look *look = column_looks_at(&l->columns, i);
 		size_t codes = g->categories ? 0 : count_codes(l, &s->column[i]);
 
-		if (codes) {
+		if (!g->categories && s->column[i].kind == DATA_NUMBER &&
+		    column_look_is_code(look)) {
 			add_column(s, i, &categories);
-			fprintf(stderr,
-			    "categories: column \"%s\", which has %zu distinct integers\n",
-			    s->column[i].name, codes);
+			tell_fate(l, i, "categories", "has digits with leading zeros");
+		} else if (codes) {
+			add_column(s, i, &categories);
+			tell_fate(l, i, "categories", "has %zu distinct integers", codes);
 		} else if (!g->ignored && names_rows(l, &s->column[i])) {
 			add_column(s, i, &ignore);
-			fprintf(stderr,
-			    "ignored: column \"%s\", which has a different text in almost every row\n",
-			    s->column[i].name);
+			tell_fate(l, i, "ignored", "has a different text in almost every row");
 		} else if (!g->ignored && counts_rows(l, &s->column[i])) {
 			add_column(s, i, &ignore);
-			fprintf(stderr, "ignored: column \"%s\", which counts the rows\n",
-			    s->column[i].name);
+			tell_fate(l, i, "ignored", "counts the rows");
 		}
 	}
 	if (categories.len)
@@ -343,26 +272,56 @@ static void choose_columns(struct look *l, const struct given *g)
 	buf_release(&categories);
 }
 
-/* Is it a table of ratings, which has columns of the usual names, and at most one more, as the time?
- * Then adds the options that make it one. */
+/* Is it a table of ratings, or of observations without ratings, which has columns of the usual names, and at most
+ * one more, as the time? Then adds the options that make it one. */
 static bool choose_ratings(struct look *l)
 {
 	static const char *const option[3] = { "user", "item", "rating" };
 	const struct data_schema *s = l->d->schema;
 	const char *name[4];
 	size_t at[3];
+	bool rated;
 
 	for (size_t i = 0; s->ncolumns <= 4 && i < s->ncolumns; i++)
 		name[i] = s->column[i].name;
-	if (!s->named || s->ncolumns > 4 || !data_ratings_find(name, s->ncolumns, at))
+	if (!s->named || s->ncolumns > 4)
 		return false;
-	fprintf(stderr,
-	    "ratings: columns \"%s\", \"%s\" and \"%s\"; to read a table instead, add "
-	    "?format=csv to the path\n",
-	    s->column[at[0]].name, s->column[at[1]].name, s->column[at[2]].name);
-	for (int k = 0; k < 3; k++)
+	rated = data_ratings_find(name, s->ncolumns, at);
+	if (!rated &&
+	    (at[0] == DATA_RATINGS_NONE || at[1] == DATA_RATINGS_NONE || s->ncolumns > 3))
+		return false;
+	if (rated)
+		fprintf(stderr,
+		    "ratings: columns \"%s\", \"%s\" and \"%s\"; to read a table instead, add "
+		    "?format=csv to the path\n",
+		    s->column[at[0]].name, s->column[at[1]].name, s->column[at[2]].name);
+	else
+		fprintf(stderr,
+		    "observations without ratings: columns \"%s\" and \"%s\"; to read a table instead, "
+		    "add ?format=csv to the path\n",
+		    s->column[at[0]].name, s->column[at[1]].name);
+	for (int k = 0; k < (rated ? 3 : 2); k++)
 		add_option(l, option[k], s->column[at[k]].name);
 	return true;
+}
+
+/* Are four columns of numbers without names a user, an item, a rating and a time, as in MovieLens? */
+static bool looks_like_ratings(const struct look *l)
+{
+	const struct column_look *c[4];
+	size_t rows;
+
+	if (l->d->schema->named || l->d->schema->ncolumns != 4)
+		return false;
+	for (size_t i = 0; i < 4; i++)
+		c[i] = column_looks_at(&l->columns, i);
+	rows = c[0]->cells;
+	for (size_t i = 0; i < 4; i++)
+		if (c[i]->numbers != rows || (i != 2 && c[i]->integers != rows) || c[i]->low < 0)
+			return false;
+	return rows >= RATINGS_ROWS && c[0]->distinct >= 10 && c[1]->distinct >= 10 &&
+	    2 * c[0]->distinct < rows && 2 * c[1]->distinct < rows &&
+	    c[2]->distinct >= 2 && c[2]->distinct <= 21 && c[2]->high <= 100 && c[3]->low >= 1e8;
 }
 
 static enum err_code look_at_ratings(struct look *l, struct err *e)
@@ -370,28 +329,49 @@ static enum err_code look_at_ratings(struct look *l, struct err *e)
 	static const struct data_want any = { .any = true };
 
 	dataset_free(l->d);
-	l->d = load_first_lines(l->path, &any, &l->rows, e);
+	l->d = load_sample(l, &any, e);
+	if (l->d && l->d->roles)
+		fprintf(stderr, "%s\n", l->d->roles);
 	return l->d ? ERR_OK : e->code;
+}
+
+/* Loads the sample as a table, and counts its cells. */
+static enum err_code load_table(struct look *l, struct err *e)
+{
+	static const struct data_want any = { .any = true };
+	/* Asking for the mean makes a table of mere numbers, too. */
+	struct look with = { .path = mem_strdup(l->path) };
+	struct dataset *d;
+
+	add_option(&with, "missing", "mean");
+	d = init_sample_load(&l->sample, with.path, &any, &l->columns, &l->rows, e);
+	free(with.path);
+	if (!d)
+		return e->code;
+	dataset_free(l->d);
+	l->d = d;
+	return ERR_OK;
 }
 
 /* Looks at the columns of a table of CSV or JSON Lines, and adds options to the path. */
 static enum err_code look_at_columns(struct look *l, struct err *e)
 {
-	static const struct data_want any = { .any = true };
 	struct given g = options_given(l->path);
-	/* Asking for the mean makes a table of mere numbers, too. */
-	struct look with = { .path = mem_strdup(l->path) };
+	bool csv;
 
-	add_option(&with, "missing", "mean");
-	with.d = load_first_lines(with.path, &any, &l->rows, e);
-	free(with.path);
-	if (!with.d)
+	if (load_table(l, e))
 		return e->code;
-	dataset_free(l->d);
-	l->d = with.d;
-	if (l->rates && !g.label && !g.format && !strcmp(l->d->format, "CSV") && choose_ratings(l))
+	csv = !strcmp(l->d->format, "CSV");
+	if (l->rates && !g.label && !g.format && csv && choose_ratings(l))
 		return look_at_ratings(l, e);
-	if (!g.label && !strcmp(l->d->format, "CSV"))
+	if (l->rates && !g.label && !g.format && csv && looks_like_ratings(l)) {
+		fprintf(stderr,
+		    "ratings: four columns of numbers, the last one times; to read a table instead, add "
+		    "?format=csv to the path\n");
+		add_option(l, "format", "ratings");
+		return look_at_ratings(l, e);
+	}
+	if (!g.label && csv)
 		choose_label(l);
 	if (g.label != options_given(l->path).label) {
 		/* The column that was taken for the label is a feature. */
@@ -403,6 +383,50 @@ static enum err_code look_at_columns(struct look *l, struct err *e)
 	if (!g.scale)
 		add_option(l, "scale", "standard");
 	return ERR_OK;
+}
+
+/* The share as "12 %", and of nothing "0". */
+static void format_share(size_t part, size_t of, char out[static 16])
+{
+	double share = of ? 100 * (double)part / (double)of : 0;
+
+	snprintf(out, 16, part ? share < 1 ? "< 1 %%" : "%.0f %%" : "0", share);
+}
+
+/* Prints a line for each column: its kind, missing and distinct cells, and its use. */
+static void print_columns(const struct look *l)
+{
+	static const char *const kind[] = { [DATA_NUMBER] = "number",
+		[DATA_CATEGORY] = "categories",
+		[DATA_LABEL] = "target",
+		[DATA_WEIGHT] = "weight",
+		[DATA_IGNORED] = "text",
+		[DATA_ID] = "id" };
+	const struct data_schema *s = l->d->schema;
+	size_t rows = 0;
+
+	for (size_t i = 0; i < s->ncolumns; i++)
+		rows = column_looks_at(&l->columns, i)->cells > rows
+		    ? column_looks_at(&l->columns, i)->cells
+		    : rows;
+	fprintf(stderr, "%-24s %-10s %8s %9s  %s\n", "column", "kind", "missing", "distinct", "use");
+	for (size_t i = 0; i < s->ncolumns && i < COLUMNS_SHOWN; i++) {
+		const struct data_column *c = &s->column[i];
+		const struct column_look *look = column_looks_at(&l->columns, i);
+		char missing[16], distinct[32];
+
+		format_share(look->missing + (rows - look->cells), rows, missing);
+		snprintf(distinct, sizeof distinct, "%s%zu",
+		    look->distinct < COLUMN_DISTINCT_MOST ? "" : ">= ", look->distinct);
+		fprintf(stderr, "%-24.40s %-10s %8s %9s  %s\n", c->name,
+		    data_form_is_time(c->form) ? "time" : kind[c->kind], missing, distinct,
+		    i < l->nfates && l->fate[i]             ? l->fate[i]
+		        : c->kind == DATA_LABEL             ? "target"
+		        : data_schema_gives_features(c)     ? "feature"
+		                                            : "as the path says");
+	}
+	if (s->ncolumns > COLUMNS_SHOWN)
+		fprintf(stderr, "and %zu more columns\n", s->ncolumns - COLUMNS_SHOWN);
 }
 
 static bool is_tabular(const struct dataset *d)
@@ -440,35 +464,106 @@ static bool names_rows_by_label(const struct dataset *d)
 	    (double)d->classes > NAMES_SHARE * (double)d->rows;
 }
 
-/* The model for the labels of *d: two classes, several, or real numbers. NULL, with an error: there is
- * none. The error is that of the labels as classes, unless they are real numbers. */
-static const char *choose_model(struct look *l, struct err *e)
+/* Are the numbers of classes counts rather than names: whole numbers from 0 or a little more, of which larger ones
+ * become rarer and rarer, so that a larger one may come? Then they are no classes. */
+static bool are_counts(const struct dataset *d)
+{
+	size_t *n, mode = 0, k;
+	bool counts = d->classes >= COUNTS_LEAST && has_numbers(d) && d->class_value[0] >= 0;
+
+	if (!counts || !d->label)
+		return false;
+	n = mem_array(d->classes, sizeof *n);
+	for (size_t r = 0; r < d->rows; r++)
+		n[d->label[r]]++;
+	for (k = 0; k < d->classes; k++) {
+		counts = counts && d->class_value[k] == floor(d->class_value[k]);
+		mode = n[k] > n[mode] ? k : mode;
+	}
+	/* One peak, up to what chance makes of it, and a small end. */
+	for (k = 1; k < d->classes; k++) {
+		double fall = k <= mode ? (double)n[k - 1] - (double)n[k]
+		                        : (double)n[k] - (double)n[k - 1];
+
+		counts = counts && fall <= 3 * sqrt((double)n[k] + (double)n[k - 1] + 1);
+	}
+	counts = counts && (double)n[d->classes - 1] < COUNTS_END * (double)n[mode];
+	free(n);
+	return counts;
+}
+
+/* Has the evaluation data a number as a label that the training data lack? It would be no class there. */
+static bool has_other_labels(const struct dataset *d, const struct look *eval)
+{
+	bool other = false;
+
+	for (size_t i = 0; eval->d && i < eval->d->classes; i++) {
+		size_t k = 0;
+
+		while (k < d->classes && d->class_value[k] != eval->d->class_value[i])
+			k++;
+		other |= k == d->classes && !isnan(eval->d->class_value[i]);
+	}
+	return other;
+}
+
+/* Loads the sample of the evaluation data with the label's classes; without any data after an error, which the job
+ * will report. */
+static void look_at_eval(struct look *eval, const struct look *l)
+{
+	static const struct data_want classes = { .classes = true };
+	struct given g = options_given(eval->path);
+	const char *options = strrchr(l->path, '?');
+
+	if (!g.label && !g.format && options && !strchr(eval->path, '?')) {
+		char *path = mem_printf("%s%s", eval->path, options);
+
+		free(eval->path);
+		eval->path = path;
+	}
+	if (init_sample_read(eval->path, &eval->sample, NULL) == ERR_OK)
+		eval->d = load_sample(eval, &classes, &(struct err){ 0 });
+}
+
+/* Loads the sample with its labels, and finds the task: two classes, several, or real numbers. INIT_NO_TASK, with an
+ * error: there is none. The error is that of the labels as classes, unless they are real numbers. */
+static enum init_task find_task(struct look *l, struct look *eval, struct err *e)
 {
 	static const struct data_want classes = { .classes = true }, real = { 0 };
 	struct err why = { 0 };
 	struct dataset *d;
-	const char *model = "linear";
+	enum init_task task = INIT_REAL;
 
 	if (!strcmp(l->d->format, "ratings"))
-		return "mf";
-	d = load_first_lines(l->path, &classes, &l->rows, e);
+		return options_given(l->path).unrated ? INIT_PAIRS : INIT_RATINGS;
+	d = load_sample(l, &classes, e);
 	if (!d && e->code != ERR_CONFIG)
-		return NULL;
+		return INIT_NO_TASK;
 	if (d && names_rows_by_label(d)) {
 		err_set(e, ERR_FORMAT,
 		    "%s: the labels are %zu different texts in %zu rows, too many for classes; if another column "
 		    "is the label, add ?label=NAME to the path",
 		    l->d->source, d->classes, d->rows);
 		dataset_free(d);
-		return NULL;
+		return INIT_NO_TASK;
 	}
 	if (d)
 		warn_of_spelling(d);
 	if (d && (!has_numbers(d) || d->classes <= CLASSES_MOST))
-		model = d->classes == 2 ? "logistic" : "softmax";
-	if (strcmp(model, "linear") == 0) {
+		task = d->classes == 2 ? INIT_TWO : INIT_CLASSES;
+	if (task != INIT_REAL && has_numbers(d) && is_tabular(l->d)) {
+		look_at_eval(eval, l);
+		if (are_counts(d) || (d->classes > 2 && has_other_labels(d, eval))) {
+			fprintf(stderr,
+			    "target: %zu distinct integers are taken for counts, not classes; for classes use "
+			    "--model softmax\n",
+			    d->classes);
+			task = INIT_REAL;
+		}
+	}
+	if (task == INIT_REAL) {
 		dataset_free(d);
-		d = load_first_lines(l->path, &real, &l->rows, &why);
+		d = load_sample(l, &real, &why);
 		if (!d)
 			*e = why;
 	}
@@ -477,7 +572,47 @@ static const char *choose_model(struct look *l, struct err *e)
 		    NUM_S(d->unlabelled));
 	dataset_free(l->d);
 	l->d = d;
-	return d ? model : NULL;
+	return d ? task : INIT_NO_TASK;
+}
+
+/* Tells the target, the task, and how many examples of it there are. */
+static void print_task(const struct look *l, const char *target, enum init_task task)
+{
+	static const char *const name[] = { [INIT_REAL] = "regression",
+		[INIT_TWO] = "two classes",
+		[INIT_CLASSES] = "classes",
+		[INIT_RATINGS] = "ratings",
+		[INIT_PAIRS] = "observations of users" };
+	char rows[16];
+
+	num_count(l->rows, rows);
+	if (target)
+		fprintf(stderr, "target: \"%s\", ", target);
+	else
+		fprintf(stderr, "target: ");
+	if (task == INIT_CLASSES)
+		fprintf(stderr, "%zu ", l->d->classes);
+	fprintf(stderr, "%s; %s%s rows\n", name[task], l->sample.whole ? "" : "about ", rows);
+}
+
+/* Tells of lines that were passed over. Returns how many of all the data may be skipped, 0: none. */
+static uint64_t tell_bad_lines(const struct look *l)
+{
+	double all = l->sample.all_bytes > l->sample.bytes && !l->sample.whole
+	    ? l->sample.all_bytes / l->sample.bytes
+	    : 1;
+	uint64_t most;
+
+	if (!l->sample.bad)
+		return 0;
+	/* Some more than the sample lets expect. */
+	most = (uint64_t)((double)l->sample.bad * all * 2) + 10;
+	fprintf(stderr,
+	    "bad lines: %llu of %zu passed over, the first one %s; the job skips up to %llu "
+	    "(bad_lines)\n",
+	    (unsigned long long)l->sample.bad, l->sample.lines, l->sample.bad_why,
+	    (unsigned long long)most);
+	return most;
 }
 
 /* Sets smaller batches for small data. */
@@ -502,34 +637,76 @@ static char *eval_path(const struct look *l, const char *data, const char *eval)
 	return mem_printf("%s?%s", eval, added + 1);
 }
 
-char *init_data_template(const char *data, const char *eval, const char *model, struct err *e)
+/* Makes the cluster file's object. NULL, with an error: a setting does not suit it. */
+static json_t *make_cluster(struct look *l, const struct init_request *r, enum init_task task,
+    struct err *e)
 {
-	const struct model_info *info = model ? model_info_find(model) : NULL;
+	uint64_t bad = tell_bad_lines(l);
+	json_t *job = json_pack("{s:s, s:s}", "model", "", "data", l->path), *cluster;
+	char *path = r->eval ? eval_path(l, r->data, r->eval) : NULL;
+
+	if (path)
+		json_object_set_new(job, "eval", json_string(path));
+	free(path);
+	set_batch(job, l);
+	if (bad) {
+		char *skip = mem_printf("skip:%llu", (unsigned long long)bad);
+
+		json_object_set_new(job, "bad_lines", json_string(skip));
+		free(skip);
+	}
+	cluster = json_pack("{s:i, s:i, s:o}", "servers", 1, "workers", 1, "job", job);
+	if (init_model_choose(cluster, r, &l->sample, l->d, l->rows, task, e)) {
+		json_decref(cluster);
+		return NULL;
+	}
+	return cluster;
+}
+
+static void release_look(struct look *l)
+{
+	dataset_free(l->d);
+	for (size_t i = 0; l->fate && i < l->nfates; i++)
+		free(l->fate[i]);
+	free(l->fate);
+	column_looks_release(&l->columns);
+	init_sample_release(&l->sample);
+	free(l->path);
+}
+
+char *init_data_template(const struct init_request *r, struct err *e)
+{
+	const struct model_info *info = r->model ? model_info_find(r->model) : NULL;
 	const struct data_want any = { .any = true, .tables = info ? info->reads : NULL };
-	struct look l = { .path = mem_strdup(data), .rates = !model };
-	const char *fits = NULL;
-	char *text = NULL, *dump, *path;
-	json_t *job;
+	struct look l = { .path = mem_strdup(r->data), .rates = !r->model },
+	            eval = { .path = mem_strdup(r->eval ? r->eval : "") };
+	const struct data_column *label = NULL;
+	enum init_task task = INIT_NO_TASK;
+	char *text = NULL, *dump, *target = NULL;
+	json_t *cluster = NULL;
 
 	*e = (struct err){ 0 };
-	l.d = load_first_lines(l.path, &any, &l.rows, e);
-	if (l.d && (!is_tabular(l.d) || look_at_columns(&l, e) == ERR_OK))
-		fits = choose_model(&l, e);
-	if (fits) {
-		fits = model ? model : fits;
-		job = json_pack("{s:s, s:s}", "model", fits, "data", l.path);
-		path = eval ? eval_path(&l, data, eval) : NULL;
-		if (path)
-			json_object_set_new(job, "eval", json_string(path));
-		free(path);
-		set_batch(job, &l);
-		job = json_pack("{s:i, s:i, s:o}", "servers", 1, "workers", 2, "job", job);
-		dump = json_dumps(job, JSON_INDENT(8) | JSON_REAL_PRECISION(6));
+	if (init_sample_read(l.path, &l.sample, e) == ERR_OK)
+		l.d = load_sample(&l, &any, e);
+	if (l.d && (!is_tabular(l.d) || look_at_columns(&l, e) == ERR_OK)) {
+		label = l.d->schema ? data_schema_label(l.d->schema, 0) : NULL;
+		target = label ? mem_strdup(label->name) : NULL;
+		if (l.d->schema)
+			print_columns(&l);
+		task = find_task(&l, &eval, e);
+	}
+	if (task != INIT_NO_TASK) {
+		print_task(&l, target, task);
+		cluster = make_cluster(&l, r, task, e);
+	}
+	if (cluster) {
+		dump = json_dumps(cluster, JSON_INDENT(8) | JSON_REAL_PRECISION(6));
 		text = mem_printf("%s\n", dump);
 		free(dump);
-		json_decref(job);
 	}
-	dataset_free(l.d);
-	free(l.path);
+	json_decref(cluster);
+	free(target);
+	release_look(&l);
+	release_look(&eval);
 	return text;
 }

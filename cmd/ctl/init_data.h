@@ -3,11 +3,12 @@
 #define CTL_INIT_DATA_H
 
 #include "core/err.h"
+#include "init_model.h"
 
-/* A first cluster file for the examples in `data`, a path with options, as new text: it looks at the
- * first lines, chooses the model by their labels (two classes, several, or real numbers), and scales
- * the numbers of tables. model, eval: given by the user; NULL: chosen, none. NULL after an error:
- * the file cannot be read, or is none of the formats. */
-char *init_data_template(const char *data, const char *eval, const char *model, struct err *e);
+/* A first cluster file for the examples in r->data, a path with options, as new text: it looks at a sample of
+ * all files, lists the columns, chooses the task by the labels (two classes, several, or real numbers), scales the
+ * numbers of tables, and chooses the model (init_model.h). NULL after an error: the files cannot be read, or are
+ * none of the formats. */
+char *init_data_template(const struct init_request *r, struct err *e);
 
 #endif

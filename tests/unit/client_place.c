@@ -9,6 +9,7 @@
 #include "auth/keys.h"
 #include "client/client.h"
 #include "core/clock.h"
+#include "core/endian.h"
 #include "socket/net.h"
 #include "socket/published.h"
 #include "tap.h"
@@ -30,6 +31,7 @@ struct giver {
 	enum deed deed;
 	unsigned by_place, whole; /* pulls that permit a place, and that do not */
 	uint64_t version;         /* of the last answer */
+	uint64_t since;           /* that the last pull named */
 	bool ended;
 };
 
@@ -83,7 +85,7 @@ static void answer_place(struct giver *x, struct record *out)
 	}
 }
 
-static void take_pull(struct giver *x, const struct record *r)
+static void take_pull(struct giver *x, const struct record *r, const uint8_t *payload)
 {
 	struct record out = { .type = REC_PULLED,
 		.seq = r->seq,
@@ -94,6 +96,7 @@ static void take_pull(struct giver *x, const struct record *r)
 
 	if (r->type != REC_PULL)
 		return;
+	x->since = r->len == PAYLOAD_RUN_BYTES + 8 ? get_le64(payload + PAYLOAD_RUN_BYTES) : 0;
 	x->by_place += (r->flags & RECORD_PLACE) != 0;
 	x->whole += !(r->flags & RECORD_PLACE);
 	if (r->flags & RECORD_PLACE || (x->deed == INSISTS && x->by_place)) {
@@ -118,10 +121,10 @@ static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payl
 	size_t at = 0;
 
 	if (r->type != REC_BATCH)
-		take_pull(ctx, r);
+		take_pull(ctx, r, payload);
 	else
 		while (payload_batch_next(payload, r->len, &at, &sub, &body, &e))
-			take_pull(ctx, &sub);
+			take_pull(ctx, &sub, body);
 	return CONN_TAKEN;
 }
 
@@ -167,7 +170,7 @@ static void giver_close(struct giver *x)
 	unlink(x->address);
 }
 
-static enum err_code know_giver(struct client *c, const struct giver *x)
+static enum err_code know_giver(struct client *c, const struct giver *x, uint32_t generation)
 {
 	const struct view *view = NULL;
 	char key[48];
@@ -175,7 +178,7 @@ static enum err_code know_giver(struct client *c, const struct giver *x)
 	json_t *v;
 
 	key_to_text(x->key.pk, key);
-	l.epoch = l.generation = 1;
+	l.epoch = l.generation = generation;
 	v = json_pack("{s:[{s:b, s:s, s:s, s:s, s:s}], s:o}", "servers", "live", 1, "tcp",
 	    "127.0.0.1:1", "unix", x->address, "key", key, "incarnation", "77", "layout",
 	    layout_to_json(&l));
@@ -199,20 +202,20 @@ static struct client *client_open(const struct giver *x)
 	struct client *c;
 
 	client_new(&cfg, &c, NULL);
-	if (know_giver(c, x))
+	if (know_giver(c, x, 1))
 		abort();
 	return c;
 }
 
 /* Pull until the last values have come, or the session ends. */
-static bool pull(struct giver *x, struct client *c)
+static bool pull_from(struct giver *x, struct client *c, const float *base)
 {
 	const struct table *t = &client_layout(c)->table[0];
 	int64_t end = clock_now() + 120 * NSEC_PER_SEC;
 	uint64_t before = client_version(c, t, 0), now;
 	struct err e;
 
-	if (client_want(c, t, CLIENT_NOW, NULL, got, &e))
+	if (client_want(c, t, CLIENT_NOW, base, got, &e))
 		return false;
 	x->ended = false;
 	do {
@@ -221,6 +224,11 @@ static bool pull(struct giver *x, struct client *c)
 		now = client_version(c, t, 0);
 	} while ((now == before || now != x->version) && !x->ended && clock_now() < end);
 	return now == x->version && now != before;
+}
+
+static bool pull(struct giver *x, struct client *c)
+{
+	return pull_from(x, c, NULL);
 }
 
 static bool has(float value)
@@ -254,6 +262,27 @@ static void one(enum deed deed, const char *dir, float value, unsigned whole, co
 	client_stats(c, &after);
 	ok(after.pulled_bytes - before.pulled_bytes >= sizeof got,
 	    "and the values count as received");
+	client_free(c);
+	giver_close(&x);
+}
+
+/* The servers count versions again when the cluster has been rolled back. */
+static void rolled_back(const char *dir)
+{
+	struct giver x;
+	struct client *c;
+
+	giver_open(&x, NAMES, dir);
+	c = client_open(&x);
+	meet(&x, c);
+	ok(pull_from(&x, c, got) && x.since == 1,
+	    "a pull with a base names the version that it has");
+	if (know_giver(c, &x, 2))
+		abort();
+	x.version = 0;
+	ok(pull_from(&x, c, got) && x.since == UINT64_MAX,
+	    "but none of another generation of the cluster");
+	ok(pull_from(&x, c, got) && x.since == 1, "and the next one names the new version");
 	client_free(c);
 	giver_close(&x);
 }
@@ -292,6 +321,7 @@ int main(void)
 	lies(NAMES_NO_PLACE, dir, "a place beyond the memory");
 	lies(NAMES_LESS, dir, "a place of another size");
 	lies(INSISTS, dir, "a place in answer to a pull that asks for the values");
+	rolled_back(dir);
 	layout_release(&l);
 	rmdir(dir);
 	return tap_done();

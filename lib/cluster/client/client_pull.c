@@ -278,7 +278,9 @@ enum err_code client_want_shown(struct client *c, const struct table *t, uint64_
 
 uint64_t client_version(struct client *c, const struct table *t, uint32_t part)
 {
-	return *client_version_at(c, t, part);
+	uint64_t version = *client_version_at(c, t, part);
+
+	return version == CLIENT_NO_VERSION ? 0 : version;
 }
 
 enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base,

@@ -281,7 +281,7 @@ enum err_code client_submit_push(struct request *r, struct err *e)
 	struct client *c = r->client;
 	enum err_code rc;
 
-	r->push.pulled = *client_version_at(c, r->table, r->part);
+	r->push.pulled = client_version(c, r->table, r->part);
 	if (c->cfg.latency)
 		r->push.sent_at = clock_now();
 	if (c->cfg.oldest_open)

@@ -224,9 +224,12 @@ struct client {
 
 	/* what is pulled and pushed */
 	struct {
-		uint64_t **of; /* by table and partition: the version that the last pull brought */
+		/* by table and partition: the version that the last pull brought; CLIENT_NO_VERSION: none
+		 * of the present generation */
+		uint64_t **of;
 		uint64_t *nparts;
 		size_t ntables;
+		uint32_t generation; /* the layout generation that the versions belong to */
 	} versions;
 	struct {
 		struct known *tables; /* pulled rows by table (client_row_cache.c) */
@@ -315,7 +318,9 @@ void client_row_cache_store(const struct request *r, uint64_t version);
 void client_row_cache_free(struct client *c);
 
 /* request.c (see request.h for the rest) */
-/* The version that the last pull of this partition has brought; 0: none yet. */
+/* The version that the last pull of this partition has brought in the present generation. A pull that names
+ * CLIENT_NO_VERSION is answered by whole values. */
+#define CLIENT_NO_VERSION UINT64_MAX
 uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part);
 /* The header of a record: type, step, layout epoch and generation. */
 struct record client_record_head(const struct client *c, enum record_type type, uint64_t step);

@@ -143,8 +143,20 @@ void request_lose_all(struct link *l)
 
 /* ---- versions that the last pull of each partition brought ---- */
 
+/* After a restart from a checkpoint the servers count versions again: another update may have the number
+ * that a partition had before. */
+static void forget_versions_of_generation(struct client *c)
+{
+	if (c->versions.generation != c->layout.generation)
+		for (size_t i = 0; i < c->versions.ntables; i++)
+			memset(c->versions.of[i], 0xff,
+			    c->versions.nparts[i] * sizeof **c->versions.of);
+	c->versions.generation = c->layout.generation;
+}
+
 uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part)
 {
+	forget_versions_of_generation(c);
 	if (t->id >= c->versions.ntables) {
 		size_t n = (size_t)t->id + 1;
 
@@ -159,7 +171,7 @@ uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t pa
 	if (c->versions.nparts[t->id] < t->nparts) {
 		c->versions.of[t->id] = mem_regrow(c->versions.of[t->id], t->nparts,
 		    sizeof **c->versions.of);
-		memset(c->versions.of[t->id] + c->versions.nparts[t->id], 0,
+		memset(c->versions.of[t->id] + c->versions.nparts[t->id], 0xff,
 		    (t->nparts - c->versions.nparts[t->id]) * sizeof **c->versions.of);
 		c->versions.nparts[t->id] = t->nparts;
 	}

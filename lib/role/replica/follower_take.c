@@ -182,6 +182,7 @@ static void forget_source_versions(struct follower *m)
 		struct follower_table *x = &m->table[i];
 
 		x->since = CLIENT_ALL;
+		x->based = false;
 		for (uint32_t p = 0; !x->sparse && p < x->nparts; p++)
 			x->version[p] = UNKNOWN;
 	}

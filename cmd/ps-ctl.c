@@ -47,6 +47,38 @@ static int report_misuse(const char *what, const char *value, const char *near)
 	return 2;
 }
 
+/* The program that has a command or view of this name; NULL: none has. */
+static const char *find_other_program(const char *name)
+{
+	static const char *const work[] = { "train", "eval", "predict", "words", "pull", "push",
+		"bench", "floats" };
+	static const char *const stat[] = {
+#define VIEW(name) #name,
+#include "cmd/stat/stat.def"
+#undef VIEW
+	};
+
+	for (size_t i = 0; i < sizeof work / sizeof *work; i++)
+		if (strcmp(name, work[i]) == 0)
+			return "ps-work";
+	for (size_t i = 0; i < sizeof stat / sizeof *stat; i++)
+		if (strcmp(name, stat[i]) == 0)
+			return "ps-stat";
+	return NULL;
+}
+
+static int report_unknown_subcommand(const char *name)
+{
+	const char *program = find_other_program(name);
+
+	if (!program)
+		return report_misuse("unknown subcommand", name, ctl_suggest(name));
+	fprintf(stderr,
+	    "ps-ctl: unknown subcommand \"%.60s\"; did you mean \"%s %.60s\"? (see %s -h)\n", name,
+	    program, name, program);
+	return 2;
+}
+
 static void print_completion_names(void)
 {
 	for (size_t i = 0; ctl_at(i) != NULL; i++)
@@ -68,7 +100,7 @@ static int print_help_for(const char *name)
 	const struct ctl_cmd *cmd = name ? ctl_find(name) : NULL;
 
 	if (name && !cmd)
-		return report_misuse("unknown subcommand", name, ctl_suggest(name));
+		return report_unknown_subcommand(name);
 	if (cmd)
 		opt_help(&cmd->usage, stdout, true);
 	else
@@ -155,7 +187,7 @@ static int start_ps_ctl(int argc, char **argv)
 		return print_help_for(at + 1 < argc ? argv[at + 1] : NULL);
 	cmd = ctl_find(argv[at]);
 	if (!cmd)
-		return report_misuse("unknown subcommand", argv[at], ctl_suggest(argv[at]));
+		return report_unknown_subcommand(argv[at]);
 	if (key_init(&e) != ERR_OK || http_client_global_init(&e) != ERR_OK)
 		return ctl_fail(&e);
 	return run_subcommand(cmd, dir, argc - at, argv + at);

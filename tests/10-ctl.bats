@@ -46,6 +46,20 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	write_cluster
 	run -78 ps-ctl run lin --set optimzer=sgd
 	[[ $output == *'did you mean "job.optimizer"?'* || $output == *'did you mean "optimizer"?'* ]]
+	# What other programs call it, keys as options or operands, and what another program of pskit does.
+	run -2 ps-ctl run cluster --lr 0.1
+	[[ $output == *'did you mean "--set lr=0.1"?'* ]]
+	run -2 ps-ctl run cluster --batch-size=64 --json
+	[[ $output == *'did you mean "--set batch=64"?'* ]]
+	run -2 ps-ctl run cluster lr=0.1
+	[[ $output == *'did you mean "--set lr=0.1"?'* ]]
+	run -2 ps-ctl predict model.safetensors
+	[[ $output == *'did you mean "ps-work predict"?'* ]]
+	mkdir cluster.run
+	run -2 ps-ctl stop cluster
+	[[ $output == *'did you mean "-C cluster.run"?'* ]]
+	run -2 ps-stat cluster.run
+	[[ $output == *'did you mean "-C cluster.run"?'* ]]
 }
 
 @test "version, for people and for programs" {

@@ -42,7 +42,11 @@ const char *ctl_suggest(const char *name)
 
 bool ctl_parse(const struct ctl_cmd *self, void *o, int argc, char **argv, int *nargs, int *code)
 {
-	enum opt_result r = opt_parse(&self->usage, o, argc, argv, nargs);
+	struct opt_spec spec = self->usage;
+	enum opt_result r;
+
+	spec.advise = ctl_advise;
+	r = opt_parse(&spec, o, argc, argv, nargs);
 
 	*code = r == OPT_EXIT_USAGE ? 2 : 0;
 	return r == OPT_GO;

@@ -71,6 +71,9 @@ const char *ctl_suggest(const char *name);
 
 /* Parses the options of a subcommand into *o. False: exit with *code. */
 bool ctl_parse(const struct ctl_cmd *self, void *o, int argc, char **argv, int *nargs, int *code);
+/* As opt_spec.advise: names --set for keys of the cluster file, and -C for clusters. */
+bool ctl_advise(const struct opt_spec *spec, const char *arg, const char *value,
+    char out[static OPT_ADVICE]);
 /* Prints "ps-ctl: MESSAGE" to stderr, and returns the documented exit code for e. */
 int ctl_fail(const struct err *e);
 /* Reports a wrong use that the option table cannot detect, as "ps-ctl run: ..." on stderr. Returns

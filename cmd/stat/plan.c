@@ -2,12 +2,17 @@
 #include "cmd/stat/plan.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/buf.h"
 #include "core/clock.h"
 #include "core/num.h"
 #include "core/suggest.h"
+#include "rundir/rundir.h"
+#include "term/screen.h"
 
 static const struct stat_view *const views[] = {
 #define VIEW(name) &stat_view_##name,
@@ -171,13 +176,16 @@ static int report_unknown_view(const char *name)
 {
 	const char *names[NVIEWS], *near;
 	struct buf all = BUF_INIT;
+	struct stat st;
 
 	for (size_t i = 0; i < NVIEWS; i++) {
 		names[i] = views[i]->name;
 		buf_printf(&all, "%s%s", i == 0 ? "" : i + 1 < NVIEWS ? ", " : " and ", names[i]);
 	}
 	near = suggest(name, names, NVIEWS);
-	if (near)
+	if (stat(name, &st) == 0 && S_ISDIR(st.st_mode))
+		plan_usage("unknown view \"%s\"; did you mean \"-C %s\"?", name, name);
+	else if (near)
 		plan_usage("unknown view \"%s\"; did you mean \"%s\"?", name, near);
 	else
 		plan_usage("unknown view \"%s\": must be one of %s", name, (const char *)all.data);
@@ -288,6 +296,23 @@ static int check_combination(const struct stat_options *o, const struct plan *p)
 	return 0;
 }
 
+/* Is this the bare command, typed at a terminal that can show the full screen, about a cluster that runs? */
+static bool means_screen(const struct stat_options *o, int nargs)
+{
+	bool has_options = o->sort || o->csv || o->command || o->time || o->across || o->columns.n ||
+	    o->no_header || o->exact || o->skip_first || o->json || o->tsv || o->prom ||
+	    o->header_once || o->totals || o->histograms;
+	struct err e = { 0 };
+	char *dir = NULL;
+	bool runs;
+
+	if (nargs || has_options || !term_draws(STDOUT_FILENO) || !isatty(STDIN_FILENO))
+		return false;
+	runs = o->join || rundir_find(o->run_dir, &dir, &e) == ERR_OK;
+	free(dir);
+	return runs;
+}
+
 int plan_make(const struct stat_options *o, int nargs, char **argv, struct plan *p)
 {
 	int rc;
@@ -296,6 +321,8 @@ int plan_make(const struct stat_options *o, int nargs, char **argv, struct plan 
 		.view = &stat_view_cluster,
 		.style = { .time = o->time ? o->time[0] : '\0' } };
 	rc = read_plan_operands(p, nargs, argv);
+	if (!rc && means_screen(o, nargs))
+		p->view = &stat_view_top;
 	/* -v shows the cluster by its servers, with a row of totals. */
 	if (!rc && o->totals && p->view == &stat_view_cluster)
 		p->view = &stat_view_servers;

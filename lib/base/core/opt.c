@@ -223,16 +223,36 @@ static void unknown_letter(const struct opt_spec *spec, char c)
 	print_mistake(spec, what);
 }
 
-static void unknown_name(const struct opt_spec *spec, const char *name, size_t n)
+/* Reports an argument with the advice of the program; false: it has none. */
+static bool report_with_advice(const struct opt_spec *spec, const char *kind, const char *arg,
+    const char *value)
+{
+	char advice[OPT_ADVICE], what[OPT_ADVICE + 200];
+
+	if (!spec->advise || !spec->advise(spec, arg, value, advice))
+		return false;
+	snprintf(what, sizeof what, "%s \"%.100s\"; %s", kind, arg, advice);
+	print_mistake(spec, what);
+	return true;
+}
+
+/* next: the argument that follows, or NULL. */
+static void unknown_name(const struct opt_spec *spec, const char *name, size_t n, const char *next)
 {
 	const char **names = mem_array(spec->nopts + 2, sizeof *names), *near;
-	char word[64], what[300];
+	char word[64], what[300], option[70];
 
 	snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n : (int)sizeof word, name);
 	for (size_t i = 0; i < spec->nopts; i++)
 		names[i] = spec->opts[i].name;
 	memcpy(names + spec->nopts, common, sizeof common);
 	near = suggest(word, names, spec->nopts + 2);
+	snprintf(option, sizeof option, "--%s", word);
+	if (report_with_advice(spec, "unknown option", option,
+	        name[n] == '=' ? name + n + 1 : next && *next != '-' ? next : NULL)) {
+		free((void *)names);
+		return;
+	}
 	if (near)
 		snprintf(what, sizeof what, "unknown option \"--%s\"; did you mean \"--%s\"?", word,
 		    near);
@@ -265,7 +285,7 @@ static bool parse_long(const struct opt_spec *spec, void *out, struct cursor *c)
 	char what[200];
 
 	if (!o) {
-		unknown_name(spec, arg + 2, n);
+		unknown_name(spec, arg + 2, n, c->at + 1 < c->argc ? c->argv[c->at + 1] : NULL);
 		return false;
 	}
 	if (o->kind == OPT_FLAG && eq) {
@@ -356,6 +376,8 @@ enum opt_result opt_parse(const struct opt_spec *spec, void *out, int argc, char
 	if (spec->max_args >= 0 && c.nargs > spec->max_args) {
 		char what[200];
 
+		if (report_with_advice(spec, "unexpected operand", argv[spec->max_args + 1], NULL))
+			return OPT_EXIT_USAGE;
 		snprintf(what, sizeof what, "unexpected operand \"%.100s\"",
 		    argv[spec->max_args + 1]);
 		print_mistake(spec, what);

@@ -37,6 +37,8 @@ struct opt {
 	double min, max; /* both 0: no bounds */
 };
 
+#define OPT_ADVICE 200
+
 struct opt_spec {
 	const char *prog;     /* "ps-ctl run" */
 	const char *args;     /* synopsis of the operands: "FILE" */
@@ -46,6 +48,11 @@ struct opt_spec {
 	const struct opt *opts;
 	size_t nopts;
 	int min_args, max_args; /* operands; max -1: any number */
+	/* Advises about an argument that the table does not know: an option ("--lr" with the value that
+	 * follows it, NULL: none), or an operand too many (value NULL). Writes "did you mean ..." to out; false:
+	 * it has no advice. NULL: there is no advice. */
+	bool (*advise)(const struct opt_spec *spec, const char *arg, const char *value,
+	    char out[static OPT_ADVICE]);
 };
 
 enum opt_result { OPT_GO, OPT_EXIT_OK, OPT_EXIT_USAGE };

@@ -81,17 +81,47 @@ static const char *key_leaf_name(const struct conf_key *k)
 	return strncmp(k->path, "job.", 4) == 0 ? k->path + 4 : k->path;
 }
 
-const struct conf_key *conf_key_find(const char *name, struct err *e)
+/* By the path, or by its last part. */
+static const struct conf_key *find_exactly(const char *name)
 {
-	const char *names[2 * NKEYS + 1];
-	const char *near;
-
 	for (size_t i = 0; i < NKEYS; i++)
 		if (strcmp(name, keys[i].path) == 0)
 			return &keys[i];
 	for (size_t i = 0; i < NKEYS; i++)
 		if (strcmp(name, key_leaf_name(&keys[i])) == 0)
 			return &keys[i];
+	return NULL;
+}
+
+const struct conf_key *conf_key_meant(const char *name)
+{
+	static const struct {
+		const char *word, *path;
+	} synonyms[] = {
+#define SYNONYM(word, path) { #word, #path },
+#include "conf/conf_synonym.def"
+#undef SYNONYM
+	};
+
+	name = strncmp(name, "job.", 4) == 0 ? name + 4 : name;
+	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+		if (strcmp(name, synonyms[i].word) == 0)
+			return find_exactly(synonyms[i].path);
+	return NULL;
+}
+
+const struct conf_key *conf_key_find(const char *name, struct err *e)
+{
+	const char *names[2 * NKEYS + 1];
+	const struct conf_key *key = find_exactly(name);
+	const char *near;
+
+	if (key)
+		return key;
+	if ((key = conf_key_meant(name)) != NULL) {
+		err_set(e, ERR_CONFIG, "%.80s: no such key; did you mean \"%s\"?", name, key->path);
+		return NULL;
+	}
 	for (size_t i = 0; i < NKEYS; i++) {
 		names[i] = keys[i].path;
 		names[NKEYS + i] = key_leaf_name(&keys[i]);

@@ -68,6 +68,9 @@ const char *conf_type_name(enum conf_type type);
 /* Find a key by its whole path, or by the part after "job.". NULL and ERR_CONFIG, with "did you
  * mean", if there is none. */
 const struct conf_key *conf_key_find(const char *name, struct err *e);
+/* The key that a word of other programs means, such as job.lr for learning_rate (conf_synonym.def); NULL: it
+ * is none of them. For advice: such a word is not accepted. */
+const struct conf_key *conf_key_meant(const char *name);
 /* Was the key set by a file, by --set or by a live change? */
 bool conf_given(const struct conf *c, const struct conf_key *k);
 /* Was the key set to "auto"? Of servers and workers: its value is that of the rule of thumb, until

@@ -387,6 +387,11 @@ accuracy_of() {
 	ps-ctl init --fast --data three.csv --eval four.csv counts
 	ps-ctl init --fast --data three.csv --eval three.csv classes
 	[ "$(jq -r .job.model counts/cluster.json classes/cluster.json | xargs)" = "linear softmax" ]
+	# Texts and lists.
+	awk 'BEGIN { print "body,kinds,y"; for (i = 0; i < 60; i++) print "the film no " i " was seen,k" i % 3 "|k" i % 2 "," (i % 3 ? "yes" : "no") }' >films.csv
+	run -0 ps-ctl init --fast --data films.csv films
+	[[ $output == *'text: column "body", which has 6.0 words in a cell'*'lists: column "kinds", which has parts between "|"'* ]]
+	[[ $(jq -r .job.data films/cluster.json) == *'?text=body&lists=kinds&scale=standard' ]]
 	# The labels behind the first MiB of a sorted file count.
 	awk 'BEGIN { print "x,y"; for (i = 0; i < 200000; i++) print i * 7 % 3001 "," (i < 150000 ? "low" : "high") }' >sorted.csv
 	ps-ctl init --fast --data sorted.csv sorted

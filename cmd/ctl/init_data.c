@@ -84,6 +84,7 @@ static void add_option(struct look *l, const char *key, const char *value)
 /* The options that the path gives already. */
 struct given {
 	bool label, scale, categories, ignored, format;
+	bool split;   /* cells into words or parts */
 	bool unrated; /* observations of a user and an item alone */
 };
 
@@ -96,7 +97,8 @@ static struct given options_given(const char *path)
 	if (data_uri_parse(path, &file, &o, NULL))
 		return g;
 	g = (struct given){ o.label != NULL, o.scale != NULL, o.categories != NULL,
-		o.ignore || o.id, o.format != NULL, o.user && o.item && !o.rating };
+		o.ignore || o.id, o.format != NULL, o.text || o.lists,
+		o.user && o.item && !o.rating };
 	free(file);
 	data_uri_release(&o);
 	return g;
@@ -241,7 +243,7 @@ __attribute__((format(printf, 4, 5))) static void tell_fate(struct look *l, size
 static void choose_columns(struct look *l, const struct given *g)
 {
 	const struct data_schema *s = l->d->schema;
-	struct buf ignore = BUF_INIT, categories = BUF_INIT;
+	struct buf ignore = BUF_INIT, categories = BUF_INIT, text = BUF_INIT, lists = BUF_INIT;
 
 	l->nfates = s->ncolumns;
 	l->fate = mem_array(s->ncolumns + 1, sizeof *l->fate);
@@ -256,6 +258,15 @@ static void choose_columns(struct look *l, const struct given *g)
 		} else if (codes) {
 			add_column(s, i, &categories);
 			tell_fate(l, i, "categories", "has %zu distinct integers", codes);
+		} else if (s->column[i].kind == DATA_CATEGORY && !g->split &&
+		    column_look_is_text(look)) {
+			add_column(s, i, &text);
+			tell_fate(l, i, "text", "has %.1f words in a cell",
+			    (double)look->words / (double)(look->cells - look->missing));
+		} else if (s->column[i].kind == DATA_CATEGORY && !g->split && column_look_list(look)) {
+			add_column(s, i, &lists);
+			tell_fate(l, i, "lists", "has parts between \"%c\"",
+			    column_look_list(look));
 		} else if (!g->ignored && names_rows(l, &s->column[i])) {
 			add_column(s, i, &ignore);
 			tell_fate(l, i, "ignored", "has a different text in almost every row");
@@ -268,6 +279,12 @@ static void choose_columns(struct look *l, const struct given *g)
 		add_option(l, "categories", (char *)categories.data);
 	if (ignore.len)
 		add_option(l, "ignore", (char *)ignore.data);
+	if (text.len)
+		add_option(l, "text", (char *)text.data);
+	if (lists.len)
+		add_option(l, "lists", (char *)lists.data);
+	buf_release(&text);
+	buf_release(&lists);
 	buf_release(&ignore);
 	buf_release(&categories);
 }

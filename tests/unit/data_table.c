@@ -761,6 +761,36 @@ static void inches(void)
 	dataset_free(d);
 }
 
+/* Cells with several categories, and cells with words. */
+static void splits(void)
+{
+	struct err e = { 0 };
+	struct dataset *d;
+	json_t *o;
+	struct data_schema *s = NULL;
+
+	d = load("kind,y\na|b,1\nb,0\n\" b | c|b\",1\n?,0\n", "label=y&lists=kind", &two, NULL, &e);
+	ok(d && d->cols == 4 && d->x[0] + d->x[1] + d->x[2] + d->x[3] == 2,
+	    "a list is several categories: %s", e.msg);
+	ok(d && d->x[8] + d->x[9] + d->x[10] + d->x[11] == 2,
+	    "blanks around a part do not count, and a part counts once");
+	o = d ? data_schema_to_json(d->schema) : NULL;
+	ok(o && data_schema_from_json(o, &s, &e) == ERR_OK && s->column[0].split == '|',
+	    "the sign goes with the schema: %s", e.msg);
+	json_decref(o);
+	data_schema_free(s);
+	dataset_free(d);
+	d = load("body,y\n\"New York, new\",1\nthe end,0\n,1\n", "label=y&text=body", &two, NULL, &e);
+	/* These are: new, york, \"new york\", \"york new\"; the, end, \"the end\" */
+	ok(d && d->sparse && d->start[1] == 4 && d->start[2] == 7 &&
+	        fabs((double)d->val[0] - 0.5) < 1e-6 && d->cols == (size_t)1 << 18,
+	    "words and pairs, with the length 1: %s", e.msg);
+	dataset_free(d);
+	d = load("body,y\na b,1\nb c,0\n", "label=y&text=body&bits=4", &two, NULL, &e);
+	ok(d && d->cols == 16, "hashed to as many bits as the path says: %s", e.msg);
+	dataset_free(d);
+}
+
 int main(void)
 {
 	forms();
@@ -804,5 +834,6 @@ int main(void)
 	inches();
 	numbers();
 	lies();
+	splits();
 	return tap_done();
 }

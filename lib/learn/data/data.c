@@ -116,7 +116,7 @@ static bool find_format_named(const char *name, size_t *out)
 static bool options_describe_table(const struct data_options *o)
 {
 	return o->label || o->columns || o->ignore || o->categories || o->id || o->missing ||
-	    o->scale;
+	    o->scale || o->text || o->lists;
 }
 
 /* Chooses the reader by the first bytes of the stream. table: a table is expected, and a bar that it

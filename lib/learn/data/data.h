@@ -72,6 +72,8 @@ struct data_options {
 	 * though they look like numbers, and that name the examples: lists of names or of numbers from
 	 * 1 */
 	char *columns, *ignore, *categories, *id;
+	/* columns of tables whose cells have words, and whose cells are lists of categories */
+	char *text, *lists;
 	char *weight;  /* the column of the examples' weights */
 	char *group;   /* the column of the examples' groups; of a stream, its group of consumers */
 	char *missing; /* what a missing cell becomes: "mean", "zero" or "category" */

@@ -383,6 +383,9 @@ bool data_form_number(enum data_form form, const char *unit, const char *text, d
 
 /* ---- the first cells ---- */
 
+/* Signs between the parts of a list. */
+static const char list_signs[] = "|;,";
+
 void data_look_add_number(struct data_look *l)
 {
 	l->cells++;
@@ -397,6 +400,8 @@ void data_look_add_word(struct data_look *l, const char *word)
 
 	l->cells++;
 	l->words++;
+	for (int k = 0; k < 3; k++)
+		l->parted[k] += strchr(word, list_signs[k]) != NULL;
 	while (i < l->different && l->seen[i] != h)
 		i++;
 	if (i == l->different && l->different < sizeof l->seen / sizeof l->seen[0])
@@ -473,6 +478,11 @@ struct data_column_look data_look_decide(const struct data_look *l, bool comma)
 			c.form = order[i];
 	n = numbers[c.form];
 	others = l->cells - l->missing - n;
+	for (int k = 0, most = 0; k < 3; k++)
+		if ((int)l->parted[k] > most) {
+			most = (int)l->parted[k];
+			c.list = list_signs[k];
+		}
 	c.text = others > (measured ? n / WORDS_IN_UNITS : n);
 	c.words = !c.text && others > 0 && others == words && n >= WORDS_NUMBERS &&
 	    words >= WORDS_REPEAT * l->different && words * WORDS_AMONG >= n;

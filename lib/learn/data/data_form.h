@@ -51,6 +51,7 @@ struct data_look {
 	/* Hashes of the different words, as long as they fit. */
 	uint64_t seen[64];
 	size_t different;
+	size_t parted[3]; /* words with a bar, a semicolon, a comma within */
 };
 
 /* Counts one more cell: by its text, as a number, or as a word. */
@@ -64,6 +65,7 @@ struct data_column_look {
 	bool words; /* numbers, and words that come again: categories, too */
 	enum data_form form;
 	char unit[DATA_UNIT]; /* of the numbers; empty: they have none */
+	char list;            /* the sign of "|;," that most words have within; 0: none has one */
 };
 
 /* Most cells decide. Numbers have a unit when most of them have it, and almost all other cells are numbers,

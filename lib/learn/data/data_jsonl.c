@@ -185,7 +185,8 @@ static enum err_code visit_member(struct lines *l, const json_t *v, unsigned dep
 	if (json_is_object(v))
 		return visit_object(l, v, depth + 1, fn, e);
 	if (is_array_of_numbers(v) && place_of(l) == SIZE_MAX &&
-	    !(l->o->categories && names_has(l->o->categories, name)))
+	    !(l->o->categories && names_has(l->o->categories, name)) &&
+	    !(l->o->lists && names_has(l->o->lists, name)))
 		return visit_numbers(l, v, fn, e);
 	return fn(l, v, e);
 }

@@ -216,6 +216,17 @@ static bool has_scaling(const struct data_column *c)
 	    (c->kind == DATA_LABEL && (c->shift != 0 || c->factor != 1));
 }
 
+/* The text that stands for a split in a document; NULL: there is no such split. */
+static const char *split_name(char split)
+{
+	static const char *const name[] = { "|", ";", ",", "w" };
+
+	for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
+		if (*name[i] == split)
+			return name[i];
+	return NULL;
+}
+
 static struct data_schema_column column_document(const struct data_schema *s,
     const struct data_column *c)
 {
@@ -229,6 +240,7 @@ static struct data_schema_column column_document(const struct data_schema *s,
 		.form = c->form ? data_form_name[c->form] : NULL,
 		.unit = c->unit,
 		.words = c->words,
+		.split = c->split ? split_name(c->split) : NULL,
 		.group = c->group,
 		.target = c->kind == DATA_LABEL ? c->first : 0,
 		.values = c->kind == DATA_CATEGORY || c->count ? copy_values(s, c) : NULL,
@@ -340,9 +352,12 @@ static bool fill_column(struct data_schema *s, struct data_column *c,
 	                     : DATA_PLAIN;
 	c->unit = from->unit ? mem_strdup(from->unit) : NULL;
 	c->words = from->words;
+	c->split = from->split ? *from->split : '\0';
 	c->group = from->group;
 	c->value = (uint32_t)s->nvalues;
 	c->first = (uint32_t)from->target;
+	if (c->split && (!split_name(c->split) || from->split[1]))
+		return false;
 	if (c->kind == DATA_COLUMN_KINDS || c->form == DATA_FORMS || !fill_scaling(c, from) ||
 	    s->nvalues + json_array_size(from->values) > VALUES_MAX)
 		return false;

@@ -50,12 +50,17 @@ enum data_column_kind {
 /* With `bits`, so many values have their texts in the schema, for names. */
 #define DATA_SCHEMA_NAMED DATA_NAMES_MAX
 
+/* A cell is a text, whose words and pairs of neighbours are categories with the values 1 / sqrt(n). */
+#define DATA_SPLIT_WORDS 'w'
+
 struct data_column {
 	char *name; /* from the header, ?columns=, or its number from 1 */
 	enum data_column_kind kind;
 	enum data_form form; /* of its numbers */
 	char *unit;          /* that may stand behind its numbers (data_form.h); NULL: none */
 	bool words;          /* of numbers: words among them are categories */
+	/* Of categories: the sign between the categories of a cell, or DATA_SPLIT_WORDS; 0: a cell is one. */
+	char split;
 	bool group; /* its cells name the groups of examples (batch.h), whatever else they are */
 	uint32_t first; /* of numbers: the feature; of labels: the number of the target */
 	uint32_t value; /* the first of its values, in `value` of the schema */

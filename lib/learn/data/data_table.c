@@ -13,6 +13,8 @@ static const char *const scaling_name[] = { "none", "standard", "minmax", "auto"
 /* Wider tables are scaled only where the path says it: each column is an entry of the facts about the
  * data, which all workers get and each model has. */
 #define UNASKED_COLUMNS 4096u
+/* Words of columns of text, and with them all categories, are hashed to this many bits by default. */
+#define TEXT_BITS 18u
 
 void data_table_free(struct data_table *t)
 {
@@ -68,7 +70,7 @@ static enum table_scaling choose_scaling(const struct data_build *b, const struc
 
 bool data_table_is_wanted(const struct data_build *b, const struct data_options *o, size_t width)
 {
-	return o->categories || o->ignore || o->id || o->missing || o->columns || o->weight ||
+	return o->categories || o->text || o->lists || o->ignore || o->id || o->missing || o->columns || o->weight ||
 	    o->group || o->bits || choose_scaling(b, o, width) != SCALE_NONE;
 }
 
@@ -187,6 +189,26 @@ static enum err_code set_all_kinds(struct data_schema *m, const struct stream *s
 	return rc;
 }
 
+/* Has the cells of the listed columns split: at the sign that most of the first ones have, or into words. */
+static enum err_code set_splits(struct data_schema *m, const struct stream *s, const char *option,
+    const char *list, const struct data_table_shape *shape, struct err *e)
+{
+	bool words = strcmp(option, "text") == 0;
+	enum err_code rc = set_kinds(m, s, option, list, DATA_CATEGORY, e);
+	size_t i;
+
+	for (const char *at = list ? names_first(list) : NULL; at && !rc; at = names_next(at)) {
+		rc = find_column(m, s, option, at, &i, e);
+		if (rc || m->column[i].kind != DATA_CATEGORY)
+			continue;
+		m->column[i].words = false;
+		m->column[i].split = words       ? DATA_SPLIT_WORDS
+		    : shape->look[i].list ? shape->look[i].list
+		                                 : '|';
+	}
+	return rc;
+}
+
 static enum err_code make_schema(struct data_build *b, const struct stream *s,
     const struct data_options *o, const struct data_table_shape *shape, struct err *e)
 {
@@ -213,6 +235,12 @@ static enum err_code make_schema(struct data_build *b, const struct stream *s,
 	for (size_t i = 0; i < m->ncolumns; i++)
 		m->column[i] = guess_column(o, shape, i);
 	rc = set_all_kinds(m, s, o, e);
+	if (!rc)
+		rc = set_splits(m, s, "lists", o->lists, shape, e);
+	if (!rc)
+		rc = set_splits(m, s, "text", o->text, shape, e);
+	if (o->text && !m->bits)
+		m->bits = TEXT_BITS;
 	for (size_t i = 0; i < m->ncolumns; i++)
 		if (m->column[i].kind == DATA_NUMBER)
 			m->column[i].first = (uint32_t)m->numbers++;

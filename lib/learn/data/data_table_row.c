@@ -10,6 +10,7 @@
 #include "core/num.h"
 #include "data/data_cells.h"
 #include "data/data_num.h"
+#include "data/data_table_words.h"
 
 /* Different values of all categories together; more are hashed. */
 #define VALUES_MAX (1u << 20)
@@ -152,6 +153,83 @@ static enum err_code take_category(struct data_build *b, const struct stream *s,
 	return rc;
 }
 
+/* Takes the parts of a cell of a list as categories. A cell without parts is one that is missing. */
+static enum err_code take_list(struct data_build *b, const struct stream *s, size_t k,
+    const char *text, struct err *e)
+{
+	char sign[] = { b->table->schema->column[k].split, '\0' };
+	enum err_code rc = ERR_OK;
+	size_t taken = 0;
+
+	for (const char *p = text; !rc && *p; p += *p != '\0') {
+		size_t n = strcspn(p, sign), begin = strspn(p, " \t"), end = n;
+		char *part;
+
+		while (end > begin && (p[end - 1] == ' ' || p[end - 1] == '\t'))
+			end--;
+		if (end > begin) {
+			part = mem_printf("%.*s", (int)(end - begin), p + begin);
+			rc = take_category(b, s, k, part, e);
+			free(part);
+			taken++;
+		}
+		p += n;
+	}
+	return taken || rc ? rc : take_category(b, s, k, text, e);
+}
+
+struct text_cell {
+	struct data_build *b;
+	const struct stream *s;
+	size_t column;
+	enum err_code rc;
+	struct err *e;
+};
+
+/* Takes a word, which is a category of its column, or a pair, which is hashed without a name. */
+static void take_token(void *ctx, const char *token, bool pair)
+{
+	struct text_cell *c = ctx;
+	const struct data_schema *m = c->b->table->schema;
+
+	if (pair)
+		put_cell(&c->b->table->row, data_schema_find(m, &m->column[c->column], token), 1,
+		    c->column);
+	else if (!c->rc)
+		c->rc = take_category(c->b, c->s, c->column, token, c->e);
+}
+
+/* Takes the cell of a column of categories, however many it has. */
+static enum err_code take_categories(struct data_build *b, const struct stream *s, size_t k,
+    const char *text, struct err *e)
+{
+	const struct data_schema *m = b->table->schema;
+	struct text_cell cell = { b, s, k, ERR_OK, e };
+
+	if (!m->column[k].split || data_form_is_missing(text))
+		return take_category(b, s, k, text, e);
+	if (m->column[k].split != DATA_SPLIT_WORDS)
+		return take_list(b, s, k, text, e);
+	data_table_words(text, take_token, &cell);
+	return cell.rc;
+}
+
+/* Gives the words of a text the length 1 together, so that long texts count as much as short ones. */
+static void scale_texts(struct data_table *t)
+{
+	struct table_row *r = &t->row;
+	size_t n;
+
+	for (size_t i = 0; i < r->n; i += n) {
+		bool text = t->schema->column[r->field[i]].split == DATA_SPLIT_WORDS;
+
+		for (n = 1; i + n < r->n && r->field[i + n] == r->field[i]; n++)
+			;
+		for (size_t k = i; text && k < i + n; k++)
+			r->val[k] = 1 / sqrtf((float)n);
+	}
+}
+
 static void take_cell_number(struct data_table *t, size_t k, double v)
 {
 	/* NAN: data_table_finish puts in what a missing cell stands for. */
@@ -273,7 +351,7 @@ static enum err_code take_text(struct data_build *b, const struct stream *s, siz
 	case DATA_NUMBER:
 		return take_number_text(b, s, place, k, text, e);
 	case DATA_CATEGORY:
-		return take_category(b, s, k, text, e);
+		return take_categories(b, s, k, text, e);
 	case DATA_LABEL:
 		return take_label(b, s, k, text, e);
 	case DATA_WEIGHT:
@@ -530,6 +608,7 @@ enum err_code data_table_end(struct data_build *b, const struct stream *s, struc
 		return ERR_OK;
 	}
 	drop_repeated(r);
+	scale_texts(t);
 	rc = add_missing(b, s, e);
 	if (!rc && data_label_is_ignored(b->label))
 		rc = data_label_number(b->label, s, 0, e);

@@ -37,6 +37,8 @@ static const struct option {
 	OPTION(ignore, TEXT, 0, 0),
 	OPTION(categories, TEXT, 0, 0),
 	OPTION(id, TEXT, 0, 0),
+	OPTION(text, TEXT, 0, 0),
+	OPTION(lists, TEXT, 0, 0),
 	OPTION(weight, TEXT, 0, 0),
 	OPTION(missing, TEXT, 0, 0),
 	OPTION(scale, TEXT, 0, 0),

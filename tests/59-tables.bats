@@ -211,6 +211,8 @@ accuracy_of() {
 
 @test "files that are no tables are named, with the remedy" {
 	printf 'PK\3\4xl/worksheets' >book.xlsx
+	/usr/bin/python3 -c 'import numpy; numpy.savez("arrays.npz", x=numpy.ones((3, 2)))'
+	printf 'a\001,b\n1,2\n' >control.csv
 	printf '\xff\xfea\0,\0b\0\n\0' >utf16.csv
 	printf 'a\0,\0b\0\n\0' >low.csv
 	printf '\0a\0,\0b\0\n' >high.csv
@@ -238,6 +240,8 @@ accuracy_of() {
 		[ "$(grep -c "^ps-ctl: " <<<"$output")" -eq 1 ]
 	done <<-'END'
 		book.xlsx : is an Excel workbook or another zip archive; save the sheet as CSV
+		arrays.npz : is an npz archive of numpy; save the array alone, as with numpy.save
+		control.csv :1: holds the control byte 0x01, and is in none of the formats; if it is text, tr -d '\001' removes that byte
 		utf16.csv : is text in UTF-16; convert it with iconv -f UTF-16 -t UTF-8
 		low.csv : is text in UTF-16; convert it with iconv -f UTF-16LE -t UTF-8
 		high.csv : is text in UTF-16; convert it with iconv -f UTF-16BE -t UTF-8

@@ -124,6 +124,7 @@ static bool options_describe_table(const struct data_options *o)
 static enum err_code guess_reader(struct stream *s, bool table, size_t *out, struct err *e)
 {
 	const uint8_t *p;
+	uint8_t control;
 	size_t n, line;
 	enum err_code rc = stream_peek(s, DATA_PROBE, &p, &n, e);
 
@@ -144,6 +145,11 @@ static enum err_code guess_reader(struct stream *s, bool table, size_t *out, str
 		return err_set(e, ERR_FORMAT,
 		    "%s:%zu: holds a NUL byte; if this is a text file, tr -d '\\000' removes it",
 		    stream_name(s), line);
+	if (data_unsupported_has_control(p, n, &line, &control))
+		return err_set(e, ERR_FORMAT,
+		    "%s:%zu: holds the control byte 0x%02x, and is in none of the formats; if it is "
+		    "text, tr -d '\\%03o' removes that byte, and ?format= names the format",
+		    stream_name(s), line, control, control);
 	return err_set(e, ERR_FORMAT,
 	    "%s: is in none of the formats idx, npy, jsonl, fasttext, ffm, libsvm, vw, csv; name "
 	    "one by ?format=",

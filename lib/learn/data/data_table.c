@@ -300,8 +300,8 @@ static enum err_code match_by_place(struct data_table *t, const struct stream *s
 	bool unlabelled = shape->width + t->targets == m->ncolumns;
 
 	if (shape->width != m->ncolumns && !unlabelled)
-		return stream_fail(s, e, "has %zu column%s, expected %zu", shape->width,
-		    NUM_S(shape->width), m->ncolumns);
+		return stream_fail(s, e, "has %zu column%s, expected %zu, or %zu without labels",
+		    shape->width, NUM_S(shape->width), m->ncolumns, m->ncolumns - t->targets);
 	for (size_t k = 0, i = 0; k < m->ncolumns; k++)
 		if (!unlabelled || m->column[k].kind != DATA_LABEL)
 			t->column[i++] = k;
@@ -346,7 +346,8 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 		return stream_fail(s, e, "has text or missing cells, but %s has none", b->first);
 	if (b->like && !b->like->schema)
 		return stream_fail(s, e,
-		    "has text or missing cells, but the training data (%s) has none",
+		    "has text or missing cells, but the training data (%s) has none; if this file is "
+		    "no table, name its format by ?format=",
 		    b->like->source);
 	if (!t)
 		t = b->table = mem_alloc(sizeof *t);

@@ -95,6 +95,16 @@ static bool begins_with(const uint8_t *p, size_t n, const char *magic)
 	return n >= len && memcmp(p, magic, len) == 0;
 }
 
+/* Is the first file of a zip archive named *.npy? APPNOTE of PKWARE, 4.3.7: the length of the name is in
+ * bytes 26 and 27, and the name from byte 30 on. */
+static bool is_npz(const uint8_t *p, size_t n)
+{
+	size_t len = n > 30 ? p[26] + 256u * p[27] : 0;
+
+	return begins_with(p, n, "PK\3\4") && len > 4 && 30 + len <= n &&
+	    memcmp(p + 30 + len - 4, ".npy", 4) == 0;
+}
+
 /* Text in UTF-16 begins with a byte order mark, or has a NUL in every other byte. */
 static bool is_utf16(const uint8_t *p, size_t n)
 {
@@ -133,6 +143,20 @@ bool data_unsupported_has_nul(const uint8_t *p, size_t n, size_t *line)
 	return *line > 1;
 }
 
+/* NUL bytes are not looked at: strchr finds them, too. */
+bool data_unsupported_has_control(const uint8_t *p, size_t n, size_t *line, uint8_t *byte)
+{
+	*line = 1;
+	for (size_t i = 0; i < n; i++) {
+		if ((p[i] < ' ' && !strchr("\t\n\v\f\r", p[i])) || p[i] == 0x7f) {
+			*byte = p[i];
+			return true;
+		}
+		*line += p[i] == '\n';
+	}
+	return false;
+}
+
 enum err_code data_unsupported_refuse(const struct stream *s, const uint8_t *p, size_t n,
     struct err *e)
 {
@@ -144,6 +168,11 @@ enum err_code data_unsupported_refuse(const struct stream *s, const uint8_t *p, 
 		return err_set(e, ERR_FORMAT,
 		    "%s: is text in UTF-16; convert it with iconv -f UTF-16%s -t UTF-8",
 		    stream_name(s), *p < 0xfe ? *p ? "LE" : "BE" : "");
+	if (is_npz(p, n))
+		return err_set(e, ERR_FORMAT,
+		    "%s: is an npz archive of numpy; save the array alone, as with numpy.save, or unzip it "
+		    "and name one of its npy files",
+		    stream_name(s));
 	for (size_t i = 0; i < sizeof unsupported_files / sizeof unsupported_files[0]; i++)
 		if (begins_with(p, n, unsupported_files[i].magic))
 			return err_set(e, ERR_FORMAT, "%s: is %s", stream_name(s),

@@ -207,10 +207,18 @@ one_checkpoint() {
 	[[ $output == *"other values of job.l2: "* ]]
 	ps-ctl run lin --resume "${BASH_REMATCH[1]}" --set lr=0.1 --set epochs=0 --set steps=$((step + 10)) --json |
 		jq -e ".steps == $((step + 10))"
+	# No checkpoint fits another model.
+	rm -f lin.run/result.json
+	run -78 ps-ctl run lin --resume auto --set model=fm
+	[[ $output == *"or begin a new run (no checkpoint fits a model of another shape): --resume none"* ]]
 	# Without a checkpoint there is no such way.
 	rm -r lin.run* && ps-ctl run lin --set epochs=1 >/dev/null && rm lin.run/result.json
 	run -78 --separate-stderr ps-ctl run lin --resume auto --set lr=0.1
 	[[ $stderr == *"give the same values, or begin a new run: --resume none"* ]]
+	# A run that is done is not resumed.
+	ps-ctl run lin --set epochs=1 >/dev/null
+	run -0 --separate-stderr ps-ctl run lin --set epochs=1 --resume auto
+	[[ $stderr == *"lin.run was done, so there was nothing to resume: a new run begins"* ]]
 }
 
 @test "resume with nothing left to train is 3, and says so" {

@@ -168,6 +168,27 @@ static enum err_code check_work_left(const struct conf *conf, const char *path, 
 	return rc;
 }
 
+/* Does the configuration ask for tables of other shapes than the run in dir has? Then no checkpoint of that
+ * run fits. */
+static bool changes_shapes(const struct conf *conf, const char *dir)
+{
+	static const char *const keys[] = { "model", "hidden", "factors" };
+	char *path = rundir_path(dir, "cluster.json");
+	json_t *there = json_parse_file(path, 1 << 20, NULL), *ours = conf_to_json(conf);
+	const json_t *was = json_object_get(there, "job"), *is = json_object_get(ours, "job");
+	bool changes = false;
+
+	for (size_t i = 0; was && i < sizeof keys / sizeof *keys; i++) {
+		const json_t *a = json_object_get(was, keys[i]), *b = json_object_get(is, keys[i]);
+
+		changes |= a && b && !json_equal((json_t *)(uintptr_t)a, (json_t *)(uintptr_t)b);
+	}
+	json_decref(there);
+	json_decref(ours);
+	free(path);
+	return changes;
+}
+
 /* Reopen the run. If the configuration differs, the error also says how to continue with the
  * new values. */
 static enum err_code reopen_run(const struct conf *conf, const char *dir, const char *checkpoint,
@@ -178,9 +199,11 @@ static enum err_code reopen_run(const struct conf *conf, const char *dir, const 
 	struct err why = *e;
 
 	if (rc == ERR_CONFIG) {
+		bool fits = !changes_shapes(conf, dir);
+
 		if (!checkpoint && ckpt_newest(checkpoints, NULL, NULL, &newest, NULL) == ERR_OK)
 			checkpoint = newest;
-		if (checkpoint)
+		if (checkpoint && fits)
 			err_set(e, rc,
 			    "%.300s: give the same values; or begin a new run with the new "
 			    "values from the checkpoint: --resume %s; or from the start: "
@@ -188,8 +211,9 @@ static enum err_code reopen_run(const struct conf *conf, const char *dir, const 
 			    why.msg, checkpoint);
 		else
 			err_set(e, rc,
-			    "%.300s: give the same values, or begin a new run: --resume none",
-			    why.msg);
+			    "%.300s: give the same values, or begin a new run%s: --resume none",
+			    why.msg,
+			    fits ? "" : " (no checkpoint fits a model of another shape)");
 	}
 	free(newest);
 	free(checkpoints);
@@ -338,6 +362,20 @@ static enum err_code choose_newest_checkpoint(const char *dir, char **from, char
 	return rc;
 }
 
+/* A run that is done is not resumed: another one begins, and says so. */
+static enum err_code begin_after_done(const struct conf *conf, const char *dir, int *lock,
+    char **from, struct err *e)
+{
+	bool done = access(dir, F_OK) == 0;
+	enum err_code rc = begin_new_run(conf, dir, lock, from, e);
+
+	if (!rc && done)
+		fprintf(stderr,
+		    "%s: the run in %s was done, so there was nothing to resume: a new run begins\n",
+		    program_invocation_short_name, dir);
+	return rc;
+}
+
 static enum err_code resume_or_begin(const struct conf *conf, const char *dir, int *lock,
     char **from, char **passed, struct err *e)
 {
@@ -357,7 +395,7 @@ static enum err_code resume_or_begin(const struct conf *conf, const char *dir, i
 		if (!rc)
 			*from = mem_strdup("auto");
 		else if (rc == ERR_NOTFOUND)
-			rc = begin_new_run(conf, dir, lock, from, e);
+			rc = begin_after_done(conf, dir, lock, from, e);
 	}
 	free(path);
 	free(at);

@@ -227,6 +227,27 @@ static void test_stream(void)
 	free(m);
 }
 
+/* In bsp all partitions must have the checkpoint's step. */
+static void test_steps(void)
+{
+	struct model *m = model_new(4, 1);
+	struct err e = { 0 };
+	struct ckpt *c;
+
+	for (size_t i = 0; i < PARTS; i++)
+		m->part[i].step = 210;
+	ckpt_begin(dir, 210, &c, &e);
+	ok(!model_write(m, c, 2, &e) && !ckpt_check_step(c, &e),
+	    "all partitions have the step of the checkpoint");
+	ckpt_abort(c);
+	m->part[2].step = 211;
+	ckpt_begin(dir, 210, &c, &e);
+	ok(!model_write(m, c, 2, &e) && ckpt_check_step(c, &e) == ERR_FAILED,
+	    "one of them has another: %s", e.msg);
+	ckpt_abort(c);
+	free(m);
+}
+
 static void test_strangers(void)
 {
 	static const char *const names[] = { "", "x", "../server-0.params.safetensors",
@@ -372,6 +393,7 @@ int main(void)
 		test_round_trip(n == 6 ? 40 : n, n % 5);
 	test_manifest();
 	test_stream();
+	test_steps();
 	test_strangers();
 	test_descriptions();
 	test_diff();

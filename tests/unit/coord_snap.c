@@ -200,8 +200,21 @@ static void a_step_is_to_come(void)
 	scene_close(&s);
 }
 
+static void steps_of_parts(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 1);
+	s.cfg.replicas = 1;
+	scene_run(&s);
+	coord_snap_begin(s.c, 5, s.now);
+	ok(coord_snap_is_by_step(s.c), "in bsp all partitions have the snapshot's step");
+	scene_close(&s);
+}
+
 int main(void)
 {
+	steps_of_parts();
 	a_server_does_not_answer();
 	a_step_is_to_come();
 	an_order_is_lost();

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "ckpt/write.h"
+#include "shard/part.h"
 #include "shard_fixture.h"
 
 static const struct ckpt_part *find(const struct ckpt_part *parts, size_t n, const char *table,
@@ -128,8 +129,113 @@ static void ended_meanwhile(void)
 	world_close(&x);
 }
 
+/* Another thread closes a step between the two halves of shard_snap_begin. */
+static void of_a_step_that_has_passed(void)
+{
+	struct world x;
+	uint64_t at = 0;
+
+	world_open(&x, "bsp", false, "sgd", 1, 1);
+	for (unsigned i = 0; i < 3; i++)
+		step_of(&x, 0, i, 10, 1);
+	snapshot_arm(x.shard, 2);
+	step_of(&x, 0, 3, 10, 1);
+	ok(shard_snap_due(x.shard) && shard_snap_take(x.shard) == SHARD_WAIT,
+	    "values of step 3 are not saved as those of step 2");
+	ok(shard_snap_is_late(x.shard, &at) && at == 4, "the snapshot is late");
+	ok(shard_snap_begin(x.shard, 5, &at) && !shard_snap_is_late(x.shard, &at),
+	    "the next one is not");
+	world_close(&x);
+}
+
+enum { FAST_STEPS = 10000 };
+
+/* A job with fast steps. */
+struct runner {
+	struct world *x;
+	_Atomic uint64_t step;
+	_Atomic bool ended;
+};
+
+static void *run_steps(void *ctx)
+{
+	struct runner *r = ctx;
+
+	for (uint64_t i = 0; i < FAST_STEPS; i++) {
+		step_of(r->x, 0, i, 10, 1);
+		atomic_store(&r->step, i + 1);
+	}
+	atomic_store(&r->ended, true);
+	return NULL;
+}
+
+/* Has every part the values of this step? Rate 1 and gradient 1: after n steps, w is -n. */
+static bool are_of_step(const struct ckpt_part *parts, size_t n, uint64_t step)
+{
+	const struct ckpt_part *w = find(parts, n, "w", 0);
+	bool same = w && w->w[0] == -(float)step;
+
+	for (size_t i = 0; i < n; i++)
+		same &= parts[i].step == step;
+	return same;
+}
+
+/* Takes the snapshot of a step while the job runs. False: it was late. */
+static bool take_running(struct world *x, uint64_t step, bool *right)
+{
+	enum shard_answer answer = SHARD_WAIT;
+	struct ckpt_part *parts;
+	uint64_t at;
+	size_t n;
+
+	if (!shard_snap_begin(x->shard, step, &at)) {
+		*right = at > step;
+		return false;
+	}
+	while (answer == SHARD_WAIT && !shard_snap_is_late(x->shard, &at))
+		answer = shard_snap_take(x->shard);
+	if (answer != SHARD_OK) {
+		*right = answer == SHARD_WAIT && at > step;
+		shard_snap_end(x->shard);
+		return false;
+	}
+	*right = shard_snap_parts(x->shard, &parts, &n) && are_of_step(parts, n, step);
+	shard_snap_release(parts, n);
+	return true;
+}
+
+/* Steps close while a snapshot begins: it has the values of its step, or it is late. */
+static void of_a_step_that_passes(void)
+{
+	unsigned whole = 0, late = 0, wrong = 0;
+	struct runner r = { 0 };
+	struct world x;
+	pthread_t t;
+
+	world_open(&x, "bsp", false, "sgd", 1, 1);
+	r.x = &x;
+	pthread_create(&t, NULL, run_steps, &r);
+	while (!atomic_load(&r.ended)) {
+		uint64_t step = atomic_load(&r.step) + (whole + late) % 2;
+		bool right, taken;
+
+		if (step > FAST_STEPS)
+			continue;
+		taken = take_running(&x, step, &right);
+		whole += taken;
+		late += !taken;
+		wrong += !right;
+	}
+	pthread_join(t, NULL);
+	ok(!wrong, "of %u snapshots of a running job, and %u that were late, %u are wrong", whole,
+	    late, wrong);
+	world_close(&x);
+}
+
 int main(void)
 {
+	of_a_step_that_has_passed();
+	of_a_step_that_passes();
 	between_two_steps();
 	of_the_open_step();
 	ended();

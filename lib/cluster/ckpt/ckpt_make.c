@@ -192,6 +192,20 @@ enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e)
 	return rc;
 }
 
+enum err_code ckpt_check_step(const struct ckpt *c, struct err *e)
+{
+	for (size_t i = 0; i < c->nparts; i++) {
+		const struct manifest_described *p = &c->part[i];
+
+		if (p->state.step != c->step)
+			return err_set(e, ERR_FAILED,
+			    "partition %" PRIu64 " of table \"%s\" was saved at step %" PRIu64
+			    " for a checkpoint of step %" PRIu64,
+			    p->part, p->table, p->state.step, c->step);
+	}
+	return ERR_OK;
+}
+
 /* ---- the base of a delta checkpoint ---- */
 
 /* Keep a text as long as c lives. */

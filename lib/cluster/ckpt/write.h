@@ -106,6 +106,9 @@ enum err_code ckpt_base(struct ckpt *c, const char *path, struct err *e);
 /* Add a server's description, after checking it: ERR_PROTO when it is malformed, ERR_FORMAT when
  * one of its files is missing or has another size. c is unchanged after an error. */
 enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e);
+/* Do the partitions that were added have the values of the checkpoint's step? They must in bsp; in other
+ * modes each has a step of its own. ERR_FAILED names one that has not. */
+enum err_code ckpt_check_step(const struct ckpt *c, struct err *e);
 /* Write the manifest and publish the checkpoint. head must have the generation, the epoch and the
  * tables; other members that it lacks are null in the manifest. ERR_FAILED unless every partition
  * was added once. A checkpoint of the same step is replaced. *path (may be NULL) is a fresh string.

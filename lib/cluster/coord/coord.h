@@ -344,6 +344,9 @@ void coord_snap_write(struct coord *c, const char *dir, int64_t now);
 void coord_snap_end(struct coord *c);
 uint64_t coord_snap_id(const struct coord *c);
 uint64_t coord_snap_step(const struct coord *c);
+/* Does the snapshot have the values of its step in all partitions? In bsp it must; in ssp and asp, and at
+ * the step at which the mode changes, each partition has a step of its own. */
+bool coord_snap_is_by_step(const struct coord *c);
 /* The servers' newest step, when the snapshot is LATE. */
 uint64_t coord_snap_first_free(const struct coord *c);
 const char *coord_snap_message(const struct coord *c); /* of a FAILED one: the reason */

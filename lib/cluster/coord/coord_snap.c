@@ -164,6 +164,15 @@ uint64_t coord_snap_first_free(const struct coord *c)
 	return c->snap.first_free;
 }
 
+bool coord_snap_is_by_step(const struct coord *c)
+{
+	uint64_t step = c->snap.step;
+	struct sync_mode at = coord_mode_at(c, step),
+	                 before = coord_mode_at(c, step ? step - 1 : 0);
+
+	return c->cfg.has_job && sync_sums_steps(&at) && sync_sums_steps(&before);
+}
+
 const json_t *coord_snap_descriptions(const struct coord *c)
 {
 	return c->snap.descriptions;

@@ -166,6 +166,9 @@ struct part_saved {
 	const struct optim_rule *full_rule;
 	/* Snapshot for the checkpoint under way, once it is taken. Owns the arrays it points to. */
 	struct ckpt_part *snap;
+	/* It was taken and given to the checkpoint. A second copy would be of a later time, and so would
+	 * full_clock. */
+	bool given;
 };
 
 /* One partition at this server. Its lock covers all fields that are not atomic. */
@@ -218,9 +221,10 @@ struct part {
  *
  *    off --shard_snap_begin--> on --shard_snap_parts or shard_snap_end--> off
  *
- * `on`: under way. `begun`: one was ever begun. `failed`: there was no memory for a part. */
+ * `on`: under way. `begun`: one was ever begun. `failed`: there was no memory for a part. `late`: by_step
+ * only, a partition had passed `step` before it was copied. */
 struct snaps {
-	_Atomic bool on, failed, begun, by_step;
+	_Atomic bool on, failed, late, begun, by_step;
 	_Atomic uint64_t step;
 	/* The number of this snapshot, and of the full one to which it may be a delta (0: to
 	 * none). */
@@ -422,6 +426,9 @@ bool shard_each(struct shard *s, part_fn *fn, void *ctx);
  * any). Copies the values when a snapshot is under way that wants them as they are now. snapshot_drop
  * frees the copy. */
 void snapshot_before_update(struct shard *s, struct part *p, uint64_t step);
+/* The first half of shard_snap_begin: from now on updates copy partitions. An update may come before the
+ * second half looks how far the partitions are. */
+void snapshot_arm(struct shard *s, uint64_t step);
 /* Frees the partition's snapshot without giving it to a checkpoint. It is fine when there is
  * none. */
 void snapshot_drop(struct part *p);

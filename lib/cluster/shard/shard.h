@@ -481,6 +481,10 @@ bool shard_snap_due(struct shard *s);
 /* Copies partitions. SHARD_OK: all are copied. SHARD_WAIT: call again after cfg.wake.
  * SHARD_ELSEWHERE: the snapshot was ended. SHARD_BAD: no memory. */
 enum shard_answer shard_snap_take(struct shard *s);
+/* Has a partition passed the snapshot's step before it was copied? Then the snapshot will never be
+ * complete, shard_snap_take keeps answering SHARD_WAIT, and *at is the furthest partition's step. The
+ * caller ends the snapshot. */
+bool shard_snap_is_late(struct shard *s, uint64_t *at);
 struct ckpt_part;
 /* Ends the snapshot and gives its parts to the caller, for shard_snap_release. False, and no parts,
  * when it was ended before. */

@@ -24,6 +24,7 @@ static void release_ckpt_part(struct ckpt_part *part)
 
 void snapshot_drop(struct part *p)
 {
+	p->saved.given = false;
 	if (!p->saved.snap)
 		return;
 	release_ckpt_part(p->saved.snap);
@@ -275,10 +276,14 @@ void snapshot_before_update(struct shard *s, struct part *p, uint64_t step)
 {
 	struct snaps *x = &s->snaps;
 
-	if (!atomic_load(&x->on) || p->saved.snap || !p->ready || !p->chain.tail ||
+	if (!atomic_load(&x->on) || p->saved.snap || p->saved.given || !p->ready || !p->chain.tail ||
 	    (snapshot_is_by_step(s) && step < atomic_load(&x->step)))
 		return;
-	if (!copy_part_values(s, p))
+	/* The order may arrive when the partition has passed the snapshot's step already. Its values
+	 * then belong to a later step, and must not be saved under the earlier one. */
+	if (snapshot_is_by_step(s) && p->step != atomic_load(&x->step))
+		atomic_store(&x->late, true);
+	else if (!copy_part_values(s, p))
 		atomic_store(&x->failed, true);
 }
 
@@ -288,26 +293,32 @@ void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base)
 	atomic_store(&s->snaps.base, base);
 }
 
-/* Finds the furthest step among the partitions that are not copied yet, for shard_snap_begin. */
+/* Finds the furthest step among the values that the snapshot has or would get now. */
 static bool find_furthest_step(struct shard *s, struct part *p, void *ctx)
 {
-	uint64_t *at = ctx;
+	uint64_t *at = ctx, step = p->saved.snap ? p->saved.snap->step : p->step;
 
 	(void)s;
-	if (p->ready && p->chain.tail && !p->saved.snap && p->step > *at)
-		*at = p->step;
+	if (p->ready && p->chain.tail && step > *at)
+		*at = step;
 	return true;
+}
+
+void snapshot_arm(struct shard *s, uint64_t step)
+{
+	shard_snap_end(s);
+	atomic_store(&s->snaps.by_step, goes_by_step(s, step));
+	atomic_store(&s->snaps.step, step);
+	atomic_store(&s->snaps.failed, false);
+	atomic_store(&s->snaps.late, false);
+	atomic_store(&s->snaps.on, true);
+	atomic_store(&s->snaps.begun, true);
 }
 
 bool shard_snap_begin(struct shard *s, uint64_t step, uint64_t *at)
 {
 	*at = 0;
-	shard_snap_end(s);
-	atomic_store(&s->snaps.by_step, goes_by_step(s, step));
-	atomic_store(&s->snaps.step, step);
-	atomic_store(&s->snaps.failed, false);
-	atomic_store(&s->snaps.on, true);
-	atomic_store(&s->snaps.begun, true);
+	snapshot_arm(s, step);
 	if (snapshot_is_by_step(s))
 		shard_each(s, find_furthest_step, at);
 	if (*at <= step)
@@ -327,20 +338,26 @@ bool shard_snap_covers(struct shard *s, uint64_t step)
 bool shard_snap_due(struct shard *s)
 {
 	return !snapshot_is_by_step(s) || !atomic_load(&s->snaps.on) ||
-	    shard_closed(s) >= atomic_load(&s->snaps.step);
+	    atomic_load(&s->snaps.late) || shard_closed(s) >= atomic_load(&s->snaps.step);
 }
 
 /* Copies one partition if its values are those of the snapshot by now. Clears *all and marks the
  * partition as waited for when they are not. */
 static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
 {
+	uint64_t step = atomic_load(&s->snaps.step);
 	bool *all = ctx;
 
-	if (p->saved.snap || !p->ready || !p->chain.tail)
+	if (p->saved.snap || p->saved.given || !p->ready || !p->chain.tail)
 		return true;
+	if (snapshot_is_by_step(s) && p->step > step) {
+		atomic_store(&s->snaps.late, true);
+		*all = false;
+		return true;
+	}
 	/* In ssp and asp, wait until all replicas have the version: a change that is not safe must
 	 * not be in a checkpoint. */
-	if (snapshot_is_by_step(s) ? p->step >= atomic_load(&s->snaps.step)
+	if (snapshot_is_by_step(s) ? p->step == step
 	                           : atomic_load(&p->chain.safe_version) == p->version) {
 		if (!copy_part_values(s, p))
 			atomic_store(&s->snaps.failed, true);
@@ -365,6 +382,15 @@ enum shard_answer shard_snap_take(struct shard *s)
 	return all ? SHARD_OK : SHARD_WAIT;
 }
 
+bool shard_snap_is_late(struct shard *s, uint64_t *at)
+{
+	*at = 0;
+	if (!atomic_load(&s->snaps.late))
+		return false;
+	shard_each(s, find_furthest_step, at);
+	return true;
+}
+
 /* An array of parts that grows while the partitions are visited. */
 struct listing {
 	struct ckpt_part *out;
@@ -386,6 +412,7 @@ static bool move_snapshot_to_list(struct shard *s, struct part *p, void *ctx)
 	l->out[l->n++] = *p->saved.snap;
 	free(p->saved.snap);
 	p->saved.snap = NULL;
+	p->saved.given = true;
 	return true;
 }
 

@@ -131,7 +131,8 @@ static void forget_base(struct checkpoint_schedule *k)
 	k->deltas = 0;
 }
 
-static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckpt *c,
+/* by_step: all partitions must have the values of the checkpoint's step. */
+static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckpt *c, bool by_step,
     const char *base, const json_t *descriptions, const json_t *head, char **path, struct err *e)
 {
 	enum err_code rc = ERR_OK;
@@ -144,6 +145,8 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 	json_array_foreach((json_t *)descriptions, i, d)
 		if (!rc)
 			rc = ckpt_add(c, d, e);
+	if (!rc && by_step)
+		rc = ckpt_check_step(c, e);
 	if (!rc)
 		rc = manifest_head_decode(head, &decoded, e);
 	if (rc) {
@@ -176,7 +179,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	char *base = is_delta(k) ? mem_strdup(k->base) : NULL;
 	struct ckpt *c;
 	enum err_code rc;
-	bool written;
+	bool written, by_step = coord_snap_is_by_step(coordinator->coord);
 
 	coordinator_commit_unlock(coordinator);
 	rc = ckpt_begin(k->dir, step, &c, e);
@@ -216,7 +219,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	descriptions = json_deep_copy(coord_snap_descriptions(coordinator->coord));
 	k->rule.step = coord_best_saved(coordinator->coord);
 	coordinator_commit_unlock(coordinator);
-	rc = commit_checkpoint(k, c, base, descriptions, head, path, e);
+	rc = commit_checkpoint(k, c, by_step, base, descriptions, head, path, e);
 	free(base);
 	json_decref(head);
 	json_decref(descriptions);

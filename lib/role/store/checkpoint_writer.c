@@ -76,10 +76,23 @@ static json_t *snapshot_taken_to_json(struct shard *sh)
 
 /* ---- the work, without the lock ---- */
 
+/* The step has passed: report the first one that is still possible. With backup workers the slowest clock
+ * may be behind the closed steps; with replicas, ahead of them. at: the furthest partition's step. */
+static void report_snapshot_late(struct checkpoint_writer *s, struct shard *sh, uint64_t id,
+    uint64_t at)
+{
+	uint64_t clocks = shard_step(sh);
+
+	answer_order(s,
+	    MESSAGE(snap, .id = (int64_t)id, .state = "late",
+	        .first_free = (int64_t)(at > clocks ? at : clocks)));
+}
+
 /* Add what can be added to the snapshot. True when it is complete, or cannot be completed. */
 static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id)
 {
 	json_t *clocks, *taken;
+	uint64_t at;
 
 	switch (shard_snap_take(sh)) {
 	case SHARD_OK:
@@ -100,7 +113,11 @@ static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint
 		report_snapshot_failed(s, id, "the layout has changed");
 		return true;
 	default:
-		return false;
+		if (!shard_snap_is_late(sh, &at))
+			return false;
+		report_snapshot_late(s, sh, id, at);
+		shard_snap_end(sh);
+		return true;
 	}
 }
 
@@ -108,17 +125,12 @@ static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint
 static bool begin_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id,
     uint64_t step, uint64_t mark, uint64_t base)
 {
-	uint64_t at, clocks;
+	uint64_t at;
 
 	shard_snap_marks(sh, mark, base);
 	if (shard_snap_begin(sh, step, &at))
 		return true;
-	/* The step has passed: report the first one that is still possible. With backup workers
-	 * the slowest clock may be behind the closed steps; with replicas, ahead of them. */
-	clocks = shard_step(sh);
-	answer_order(s,
-	    MESSAGE(snap, .id = (int64_t)id, .state = "late",
-	        .first_free = (int64_t)(at > clocks ? at : clocks)));
+	report_snapshot_late(s, sh, id, at);
 	return false;
 }
 

@@ -146,7 +146,7 @@ produce() {
 		produce clicks $p $((p * 500 + 400)) $((p * 500 + 500))
 	done
 	wait_for 30 are_once 1500
-	# The group has the offsets of the checkpoint before the last one; kcat asks the broker for them.
+	# The group has the offsets of the newest checkpoint; kcat asks the broker for them.
 	ps-ctl checkpoint take -C c.run
 	step=$(ps-ctl status -C c.run --json | jq -s '.[0].step')
 	wait_for 30 ps-ctl wait -C c.run --for "step=$((step + 3))" --timeout 30s

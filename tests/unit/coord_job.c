@@ -180,6 +180,37 @@ static void greedy(void)
 	scene_close(&s);
 }
 
+/* The worker of a stream learns with each answer what the checkpoints need. */
+static void kept_places(void)
+{
+	const char *said;
+	struct scene s;
+
+	scene_open(&s, 1, 1);
+	s.cfg.lockstep = false;
+	scene_begin(&s);
+	join_as_server(&s, 0);
+	say(&s, &s.worker[0],
+	    "{\"op\":\"worker_join\",\"rank\":0,\"pid\":200,\"host\":\"h\",\"examples\":2,\"stream\":true,"
+	    "\"tables\":[{\"name\":\"w\",\"rows\":100,\"cols\":1}]}");
+	ack_all(&s);
+	ok(coord_stream_partitions(s.c) == 2, "a stream has two partitions");
+	for (int i = 0; i < 2; i++)
+		say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
+	said = say(&s, &s.worker[0],
+	    "{\"op\":\"lease\",\"done\":[],\"holds\":[[0,0,0,0,7],[1,0,0,0,9]]}");
+	ok(!strstr(said, "kept"), "without a checkpoint nothing is told: %s", said);
+	coord_note_kept_place(s.c, 1, 900, 500);
+	coord_note_kept_place(s.c, 2, 1, 1);
+	said = say(&s, &s.worker[0],
+	    "{\"op\":\"lease\",\"done\":[],\"holds\":[[0,0,0,0,7],[1,0,0,0,9]]}");
+	ok(strstr(said, "\"kept\":[{\"id\":1,\"newest\":900,\"oldest\":500}]"),
+	    "then what the checkpoints have of its partitions: %s", said);
+	said = say(&s, &s.worker[0], "{\"op\":\"lease\",\"done\":[],\"holds\":[[0,0,0,0,7]]}");
+	ok(!strstr(said, "kept"), "and of no others: %s", said);
+	scene_close(&s);
+}
+
 static void leases(void)
 {
 	struct scene s;
@@ -769,6 +800,7 @@ static void assigned_ranges(void)
 
 int main(void)
 {
+	kept_places();
 	begins_with();
 	how_far();
 	ending();

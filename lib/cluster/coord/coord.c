@@ -84,6 +84,7 @@ void coord_free(struct coord *c)
 	coord_place_drop_weights(c);
 	layout_release(&c->layout);
 	leases_free(c->data.leases);
+	free(c->data.kept);
 	coord_report_release(&c->evaluation.result);
 	coord_report_release(&c->evaluation.last);
 	json_decref(c->stopping.eval);

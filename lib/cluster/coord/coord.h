@@ -133,6 +133,12 @@ void coord_begin_after(struct coord *c, const struct state *state);
  * something else; coord_lease_changes counts the changes of data leases, which do not change the view. */
 uint64_t coord_stamp(const struct coord *c);
 uint64_t coord_lease_changes(const struct coord *c);
+/* The checkpoints that exist need the events of this partition of the stream from the place `oldest` on, and a
+ * job that resumes from the newest one reads on from `newest` (ckpt/kept.h). Workers give up no more than
+ * that. */
+void coord_note_kept_place(struct coord *c, uint64_t partition, int64_t newest, int64_t oldest);
+/* The number of partitions of the stream that the job trains on; 0: it trains on none. */
+uint64_t coord_stream_partitions(const struct coord *c);
 /* Have the partitions been placed? Before that there is nothing to recover. */
 bool coord_is_placed(const struct coord *c);
 /* Number of tables that have not been dropped. */

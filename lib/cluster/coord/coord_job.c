@@ -95,6 +95,43 @@ static void note_held_ranges(struct coord *c, unsigned rank, const json_t *holds
 	free(held);
 }
 
+uint64_t coord_stream_partitions(const struct coord *c)
+{
+	return c->data.stream && c->data.leases ? c->data.examples : 0;
+}
+
+void coord_note_kept_place(struct coord *c, uint64_t partition, int64_t newest, int64_t oldest)
+{
+	struct coord_data *d = &c->data;
+
+	if (partition >= coord_stream_partitions(c))
+		return;
+	if (partition >= d->nkept) {
+		d->kept = mem_regrow(d->kept, d->examples, sizeof *d->kept);
+		while (d->nkept < d->examples)
+			d->kept[d->nkept++] = (struct coord_kept_place){ -1, -1 };
+	}
+	d->kept[partition] = (struct coord_kept_place){ newest, oldest };
+}
+
+/* What the checkpoints need of the partitions that the worker holds; *n of them, to be freed. */
+static struct answer_kept *list_kept_places(const struct coord *c, const json_t *holds, uint64_t *n)
+{
+	struct answer_kept *list = mem_array(json_array_size(holds) + 1, sizeof *list);
+
+	*n = 0;
+	for (size_t i = 0; i < json_array_size(holds); i++) {
+		int64_t id = message_lease_held_at(holds, i).id;
+
+		if ((uint64_t)id >= c->data.nkept || c->data.kept[id].newest < 0)
+			continue;
+		list[(*n)++] = (struct answer_kept){ .id = id,
+			.newest = c->data.kept[id].newest,
+			.oldest = c->data.kept[id].oldest };
+	}
+	return list;
+}
+
 /* How the partitions of a stream are shared: no worker holds more than an equal number of them, rounded up.
  * *surplus: this worker holds two more than another one, which would get one of them. */
 static void share_stream(struct coord *c, unsigned rank, bool *surplus)
@@ -146,8 +183,11 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	const struct message_lease *m = &r->m->lease;
 	unsigned rank = r->self->index;
 	struct err *e = r->e;
+	struct answer_kept *kept;
 	const struct lease *t;
 	bool surplus = false;
+	uint64_t nkept;
+	json_t *answer;
 
 	if (!c->data.leases) {
 		err_set(e, ERR_PROTO, "this job deals its data by steps and has no leases");
@@ -173,7 +213,11 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	            : NULL;
 	if (t)
 		return lease_to_json(t);
-	return ANSWER(lease, .finished = leases_finished(c->data.leases), .surplus = surplus);
+	kept = list_kept_places(c, m->holds, &nkept);
+	answer = ANSWER(lease, .finished = leases_finished(c->data.leases), .surplus = surplus,
+	    .kept = kept, .nkept = nkept);
+	free(kept);
+	return answer;
 }
 
 uint64_t coord_lease_changes(const struct coord *c)

@@ -301,6 +301,11 @@ struct coord_pause {
 	char by[64];
 };
 
+/* What the checkpoints that exist need of a partition of a stream, as in answer_kept. */
+struct coord_kept_place {
+	int64_t newest, oldest;
+};
+
 /* The training data, and who has which range of it. */
 struct coord_data {
 	json_t *facts;     /* from the first worker; or NULL */
@@ -314,6 +319,8 @@ struct coord_data {
 	bool leased;
 	uint64_t leased_from;
 	struct leases *leases;
+	struct coord_kept_place *kept; /* nkept entries, by partition of the stream */
+	uint64_t nkept;
 	uint64_t lease_changes; /* number of the last change of a lease; goes on over restarts */
 };
 

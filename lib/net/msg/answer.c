@@ -9,6 +9,7 @@
 #define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_VALUE),
 #define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
 #define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define LIST(member, name, most)          FIELDS_LIST(#member, most, fields_##name, WRITE_IF_SET),
 #define DOC_NULL(member)                  FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_NULL),
 #define OBJECT(member, name)              FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name, WRITE_VALUE),
 #define END(name) \
@@ -22,6 +23,7 @@ static const struct field *const tables[] = {
 #define INT(member, least, most, missing)
 #define FLAG(member)
 #define TEXT(member)
+#define LIST(member, name, most)
 #define DOC_NULL(member)
 #define OBJECT(member, name)
 #define END(name)
@@ -53,6 +55,7 @@ static enum err_code decode_answer(const struct field *f, const json_t *json, vo
 #define INT(member, least, most, missing)
 #define FLAG(member)
 #define TEXT(member)
+#define LIST(member, name, most)
 #define DOC_NULL(member)
 #define OBJECT(member, name)
 #define END(name)

@@ -23,6 +23,9 @@
 #define INT(member, least, most, missing) int64_t member;
 #define FLAG(member)                      _Alignas(8) bool member;
 #define TEXT(member)                      const char *member;
+#define LIST(member, name, most) \
+	const struct name *member; \
+	uint64_t n##member;
 #define DOC_NULL(member)                  const json_t *member;
 #define OBJECT(member, name)              const struct name *member;
 #define END(name) \
@@ -35,14 +38,15 @@ enum answer_kind {
 #define INT(member, least, most, missing)
 #define FLAG(member)
 #define TEXT(member)
+#define LIST(member, name, most)
 #define DOC_NULL(member)
 #define OBJECT(member, name)
 #define END(name)
 #include "msg/answer.def"
 };
 
-/* answer_decode_NAME() decodes an answer. Texts and documents in *out belong to `json`; objects are
- * freed by answer_release_NAME(), which must be called after an error, too. ERR_PROTO: a member has
+/* answer_decode_NAME() decodes an answer. Texts and documents in *out belong to `json`; objects and
+ * lists are freed by answer_release_NAME(), which must be called after an error, too. ERR_PROTO: a member has
  * the wrong type or is out of bounds; the members from that one on have no value of the answer. */
 #define BEGIN(name) \
 	enum err_code answer_decode_##name(const json_t *json, struct answer_##name *out, \
@@ -51,6 +55,7 @@ enum answer_kind {
 #define INT(member, least, most, missing)
 #define FLAG(member)
 #define TEXT(member)
+#define LIST(member, name, most)
 #define DOC_NULL(member)
 #define OBJECT(member, name)
 #define END(name)

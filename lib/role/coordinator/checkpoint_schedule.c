@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "ckpt/dirs.h"
+#include "ckpt/kept.h"
 #include "ckpt/write.h"
 #include "coordinator/owner_file.h"
 #include "core/clock.h"
@@ -53,6 +54,7 @@ struct checkpoint_schedule {
 	char failure[sizeof((struct err *)0)->msg];
 	bool failing;    /* the last checkpoint failed, and an event said so */
 	const char *tmp; /* temporary directory that servers write to now, or NULL */
+	struct ckpt_kept *kept; /* the checkpoints in dir */
 };
 
 /* ---- one checkpoint, step by step ---- */
@@ -131,6 +133,29 @@ static void forget_base(struct checkpoint_schedule *k)
 	k->deltas = 0;
 }
 
+/* Looks which checkpoints exist. Called without the coordinator's lock. */
+static void look_at_kept(struct checkpoint_schedule *k)
+{
+	struct err e;
+
+	if (ckpt_kept_look(k->kept, k->dir, &e))
+		log_warn(k->coordinator->server->cfg.log,
+		    "cannot find out which checkpoints there are, so that nothing that they need is given "
+		    "up: %s",
+		    e.msg);
+}
+
+/* Tells the state machine which events of a stream the checkpoints need: workers give up no others. */
+static void note_kept_places(struct checkpoint_schedule *k)
+{
+	struct coord *c = k->coordinator->coord;
+	uint64_t n = coord_stream_partitions(c);
+
+	for (uint64_t i = 0; i < n; i++)
+		coord_note_kept_place(c, i, ckpt_kept_newest_place(k->kept, i),
+		    ckpt_kept_oldest_place(k->kept, i));
+}
+
 /* by_step: all partitions must have the values of the checkpoint's step. */
 static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckpt *c, bool by_step,
     const char *base, const json_t *descriptions, const json_t *head, char **path, struct err *e)
@@ -166,6 +191,8 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 		log_warn(k->coordinator->server->cfg.log, "cannot remove old checkpoints: %s",
 		    e->msg);
 	k->rule.also = NULL;
+	if (!rc)
+		look_at_kept(k);
 	return rc;
 }
 
@@ -224,9 +251,11 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	json_decref(head);
 	json_decref(descriptions);
 	coordinator_lock(coordinator);
-	if (!rc)
-		k->figures.took = clock_now() - begin;
-	return rc;
+	if (rc)
+		return rc;
+	k->figures.took = clock_now() - begin;
+	note_kept_places(k);
+	return ERR_OK;
 }
 
 /* Remember a full checkpoint as the base of the next deltas. After a failure forget the base:
@@ -501,6 +530,8 @@ enum err_code checkpoint_schedule_start(struct coordinator *coordinator, const s
 	k->next_time = clock_now() + k->every.time;
 	k->figures.every = k->every.time;
 	find_newest_checkpoint(k);
+	k->kept = ckpt_kept_new();
+	look_at_kept(k);
 	/* The ticker and the HTTP threads run already and read coordinator->checkpoints, so set it under the
 	 * lock. */
 	coordinator_lock(coordinator);
@@ -529,6 +560,7 @@ void checkpoint_schedule_free(struct checkpoint_schedule *k)
 {
 	if (!k)
 		return;
+	ckpt_kept_free(k->kept);
 	free(k->last.path);
 	free(k->base);
 	free(k->dir);

@@ -341,12 +341,6 @@ static enum err_code finish_assigned_leases(struct feed *f, struct err *e)
 	return ERR_OK;
 }
 
-static void ignore_checkpoint(struct feed *f, uint64_t step)
-{
-	(void)f;
-	(void)step;
-}
-
 static const struct leased_range *present_assigned_range(const struct feed *f)
 {
 	const struct assigned *x = assigned_of(f);
@@ -371,7 +365,6 @@ const struct lease_ops leases_of_assigned_ranges = {
 	.used = mark_batch_used,
 	.ahead = lease_assigned_ahead,
 	.finish = finish_assigned_leases,
-	.checkpoint = ignore_checkpoint,
 	.present = present_assigned_range,
 	.end = end_assigned_leases,
 };

@@ -195,11 +195,6 @@ enum err_code batches_finish(struct feed *f, struct err *e)
 	return f->leases->finish(f, e);
 }
 
-void batches_checkpoint(struct feed *f, uint64_t step)
-{
-	f->leases->checkpoint(f, step);
-}
-
 bool batches_repeats(const struct feed *f)
 {
 	const struct leased_range *r = f->leases->present(f);

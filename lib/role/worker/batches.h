@@ -75,8 +75,6 @@ void batches_used(struct feed *f);
  * step: the pushes of the step before have had time to get their receipts, so `await_receipts` does not
  * wait. */
 enum err_code batches_lease_ahead(struct feed *f, struct err *e);
-/* A checkpoint of this step is being taken; may be called again for the same one. */
-void batches_checkpoint(struct feed *f, uint64_t step);
 /* Reports what is done and takes no more. */
 enum err_code batches_finish(struct feed *f, struct err *e);
 

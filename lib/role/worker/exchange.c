@@ -130,7 +130,6 @@ static enum err_code fetch_from_servers(struct worker *w, struct step_times *t, 
 		if (other)
 			t->waited += clock_now() - t->data;
 	}
-	batches_checkpoint(w->feed, client_checkpoint_step(w->client));
 	residual_file_save(w);
 	return ERR_OK;
 }

@@ -46,8 +46,6 @@ struct lease_ops {
 	void (*used)(struct feed *f);
 	enum err_code (*ahead)(struct feed *f, struct err *e);
 	enum err_code (*finish)(struct feed *f, struct err *e);
-	/* A checkpoint of this step is being taken. */
-	void (*checkpoint)(struct feed *f, uint64_t step);
 	/* The range of the present batch, borrowed; NULL: none. */
 	const struct leased_range *(*present)(const struct feed *f);
 	/* Frees f->lease_state. */

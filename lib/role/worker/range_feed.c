@@ -321,12 +321,6 @@ static const struct leased_range *present_range(const struct feed *f)
 	return &ranges_of(f)->now;
 }
 
-static void ignore_checkpoint(struct feed *f, uint64_t step)
-{
-	(void)f;
-	(void)step;
-}
-
 static void end_range_leases(struct feed *f)
 {
 	struct ranges *x = ranges_of(f);
@@ -344,7 +338,6 @@ const struct lease_ops leases_of_ranges = {
 	.used = mark_range_used,
 	.ahead = lease_ahead,
 	.finish = finish_range_leases,
-	.checkpoint = ignore_checkpoint,
 	.present = present_range,
 	.end = end_range_leases,
 };

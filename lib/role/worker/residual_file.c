@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/kept.h"
 #include "client/saved_residuals.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -15,6 +16,10 @@
 
 #define SUFFIX ".safetensors"
 #define NONE   UINT64_MAX
+/* Files that stay although no checkpoint needs them yet. A checkpoint has one file of a rank in bsp; in other
+ * modes a rank may save some while the snapshot is taken. */
+#define NEWEST_KEPT_LOCKSTEP 1
+#define NEWEST_KEPT          4
 
 /* RUN/workers, to be freed. */
 static char *residual_dir(const struct worker *w)
@@ -133,15 +138,65 @@ void residual_file_load(struct worker *w)
 	free(path);
 }
 
-/* Keeps the newest keep_last files of this rank. */
-static void remove_old_files(const struct worker *w)
+static int compare_steps(const void *a, const void *b)
 {
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The steps of this rank's files in ascending order, *n of them, to be freed. */
+static uint64_t *list_residual_files(const struct worker *w, size_t *n)
+{
+	char *path = residual_dir(w);
+	DIR *dir = opendir(path);
+	uint64_t *steps = mem_array(1, sizeof *steps);
+	const struct dirent *d;
+
+	*n = 0;
+	while (dir && (d = readdir(dir))) {
+		uint64_t step = step_of_file(w, d->d_name);
+
+		if (step == NONE)
+			continue;
+		steps = mem_regrow(steps, *n + 1, sizeof *steps);
+		steps[(*n)++] = step;
+	}
+	if (dir)
+		closedir(dir);
+	if (*n)
+		qsort(steps, *n, sizeof *steps, compare_steps);
+	free(path);
+	return steps;
+}
+
+/* Removes the files that no checkpoint needs. The newest ones stay, because the checkpoint that they were
+ * saved for does not exist yet. */
+static void remove_old_files(struct worker *w)
+{
+	char *dir = rundir_path(w->cfg->id->run_dir, "checkpoints");
+	size_t newest = sync_is_lockstep(&w->job.conf.sync) ? NEWEST_KEPT_LOCKSTEP : NEWEST_KEPT;
+	enum err_code rc;
+	uint64_t *steps;
+	bool *needed;
+	struct err e;
 	size_t n;
 
-	for (uint64_t oldest = find_residual_file(w, 0, &n);
-	     n > (size_t)w->job.conf.keep_last && remove_file(w, oldest);
-	     oldest = find_residual_file(w, 0, &n))
-		;
+	if (!w->kept)
+		w->kept = ckpt_kept_new();
+	steps = list_residual_files(w, &n);
+	needed = mem_array(n + 1, sizeof *needed);
+	rc = ckpt_kept_look(w->kept, dir, &e);
+	if (rc)
+		log_warn(w->cfg->log, "no old residuals are removed: %s", e.msg);
+	else
+		ckpt_kept_mark_needed(w->kept, w->rank, steps, n, needed);
+	for (size_t i = 0; !rc && i + newest < n; i++)
+		if (!needed[i])
+			remove_file(w, steps[i]);
+	free(needed);
+	free(steps);
+	free(dir);
 }
 
 void residual_file_save(struct worker *w)

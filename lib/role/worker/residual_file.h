@@ -8,8 +8,8 @@
  * RUN/workers at the steps of the cluster's checkpoints. A worker without a run directory saves
  * none.
  *
- * Training thread only. A file appears whole or not at all (core/file.h); newer than `keep_last`
- * stay. */
+ * Training thread only. A file appears whole or not at all (core/file.h). It stays as long as a checkpoint
+ * in the run directory needs it; a checkpoint that was begun and failed removes nothing. */
 
 /* Before the worker's first step. When the job resumes from a checkpoint, loads what was saved at
  * its step (in ssp and asp: at this worker's first step from there on). Removes half-written files

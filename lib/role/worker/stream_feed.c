@@ -31,18 +31,13 @@
 /* How often a worker asks that has no partition. */
 #define ASK_EVERY_IDLE (50 * NSEC_PER_MSEC)
 
-/* Checkpoints at whose begin the places are remembered. */
-#define NOTED 32u
-
 /* A partition that this worker has leased. */
 struct held {
 	struct leased_range range;
 	uint64_t skip;     /* events from the log's place on that were trained on before */
 	int64_t waiting;   /* when the oldest ready event was first seen; 0: none is ready */
 	int64_t announced; /* when its place was announced last */
-	/* places before which all events were trained on when checkpoints were begun, the newest first */
-	int64_t noted[NOTED];
-	unsigned nnoted;
+	struct answer_kept kept; /* of the checkpoints that exist, as the stream was told; ids are 0 */
 };
 
 struct partitions {
@@ -54,7 +49,6 @@ struct partitions {
 	int64_t turn_began;
 	uint64_t taken; /* events of the present batch */
 	int64_t asked;
-	uint64_t checkpoint; /* the last one that batches_checkpoint told about */
 };
 
 static struct partitions *partitions_of(const struct feed *f)
@@ -72,7 +66,6 @@ static void begin_stream_leases(struct feed *f)
 	struct partitions *x = f->lease_state = mem_alloc(sizeof *x);
 
 	x->log = f->job->stream;
-	x->checkpoint = UINT64_MAX;
 }
 
 static void end_stream_leases(struct feed *f)
@@ -100,6 +93,27 @@ static void note_place(const struct partitions *x, struct held *h)
 	h->range.placed = h->range.used;
 }
 
+/* Tells the stream what the checkpoints have, as the coordinator says: a checkpoint that was begun may fail,
+ * so that its places free nothing. */
+static void commit_places(struct partitions *x, const struct answer_lease *lease)
+{
+	uint64_t i = 0;
+
+	/* The answer lists partitions in the order in which the request has them. */
+	for (size_t k = 0; i < lease->nkept && k < x->n; k++) {
+		const struct answer_kept *kept = &lease->kept[i];
+		struct held *h = &x->held[k];
+
+		if (h->range.units.id != (uint64_t)kept->id)
+			continue;
+		i++;
+		if (h->kept.newest == kept->newest && h->kept.oldest == kept->oldest)
+			continue;
+		h->kept = *kept;
+		data_log_commit(x->log, partition_of(h), kept->newest, kept->oldest);
+	}
+}
+
 /* Says how far it is on all partitions, and perhaps asks for one more. Of all pushes that this reports there
  * are receipts. */
 static enum err_code request(struct feed *f, bool more, struct answer_lease *lease, json_t **answer,
@@ -107,13 +121,17 @@ static enum err_code request(struct feed *f, bool more, struct answer_lease *lea
 {
 	struct partitions *x = partitions_of(f);
 	json_t *holds = json_array();
+	enum err_code rc;
 
 	for (size_t i = 0; i < x->n; i++)
 		json_array_append_new(holds, leased_range_to_json(&x->held[i].range));
 	x->asked = clock_now();
-	return batches_request_lease(f,
+	rc = batches_request_lease(f,
 	    &(struct message_lease){ .more = more, .step = (int64_t)f->step }, json_array(), holds,
 	    lease, answer, e);
+	if (!rc)
+		commit_places(x, lease);
+	return rc;
 }
 
 /* Does the batch follow on the one before, as was announced? */
@@ -468,40 +486,12 @@ static const struct leased_range *present_partition(const struct feed *f)
 	return partitions_of(f)->present ? &partitions_of(f)->present->range : NULL;
 }
 
-/* Commits the place that was noted when the checkpoint before this one was begun: it has been written by now.
- * The oldest one that is kept is one of the last keep_last. */
-static void commit_place(const struct feed *f, struct held *h)
-{
-	int64_t keep = f->job->conf.keep_last;
-
-	if (h->nnoted)
-		data_log_commit(partitions_of(f)->log, partition_of(h), h->noted[0],
-		    keep < h->nnoted ? h->noted[keep] : -1);
-	if (h->range.place < 0)
-		return;
-	h->nnoted = h->nnoted < NOTED ? h->nnoted + 1 : NOTED;
-	memmove(h->noted + 1, h->noted, (h->nnoted - 1) * sizeof *h->noted);
-	h->noted[0] = h->range.place;
-}
-
-static void commit_places(struct feed *f, uint64_t step)
-{
-	struct partitions *x = partitions_of(f);
-
-	if (step == UINT64_MAX || step == x->checkpoint)
-		return;
-	x->checkpoint = step;
-	for (size_t i = 0; i < x->n; i++)
-		commit_place(f, &x->held[i]);
-}
-
 const struct lease_ops leases_of_stream = {
 	.begin = begin_stream_leases,
 	.choose = choose_batch_of_stream,
 	.used = mark_events_used,
 	.ahead = lease_nothing,
 	.finish = finish_stream_leases,
-	.checkpoint = commit_places,
 	.present = present_partition,
 	.end = end_stream_leases,
 };

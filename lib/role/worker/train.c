@@ -7,6 +7,7 @@
 
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
+#include "ckpt/kept.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -622,6 +623,7 @@ enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 		cluster_view_report_unfit(w->cluster, w->cfg->rank, e);
 	/* The client goes first: its queued pushes point into the memory of the others. */
 	client_free(w->client);
+	ckpt_kept_free(w->kept);
 	emulated_link_close(w->net);
 	w->exchange->close(w);
 	local_free(w->local);

@@ -55,6 +55,8 @@
 #include "worker/local.h"
 #include "worker/train.h"
 
+struct ckpt_kept;
+
 #define LOSS_WINDOW 100u
 /* Time limit of a request to the coordinator. */
 #define WORKER_TIMEOUT (60 * NSEC_PER_SEC)
@@ -109,6 +111,7 @@ struct worker {
 	const struct view *view; /* the view in force for this thread */
 	/* checkpoint step that residual_file_save has handled last; 0: none */
 	uint64_t residuals_saved;
+	struct ckpt_kept *kept;     /* the checkpoints that need files of residuals; NULL at first */
 	int64_t settings;           /* number of the newest settings applied */
 	char level[LOG_LEVEL_TEXT]; /* log level in the last view */
 	struct delay delay;         /* of cfg->compute and job.slow */

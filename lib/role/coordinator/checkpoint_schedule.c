@@ -8,6 +8,7 @@
 #include "ckpt/dirs.h"
 #include "ckpt/kept.h"
 #include "ckpt/write.h"
+#include "coordinator/checkpoint_steps.h"
 #include "coordinator/owner_file.h"
 #include "core/clock.h"
 #include "core/json.h"
@@ -37,6 +38,7 @@ struct checkpoint_schedule {
 	struct ckpt_keep rule;
 	int64_t next_time;
 	uint64_t next_step;
+	struct checkpoint_steps steps; /* of `every`, where that is by steps */
 	uint64_t requested; /* number of the last request (checkpoint_schedule_request) */
 	/* of the checkpoint under way: the highest coord_snap_first_free; 0: no server was late */
 	uint64_t first_free;
@@ -275,9 +277,14 @@ static void note_made(struct checkpoint_schedule *k, enum err_code rc, uint64_t 
 }
 
 /* The snapshot could not be taken at the step that was asked for: the step of the next try. */
-static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap state, unsigned try)
+static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap state, bool exact,
+    unsigned try)
 {
 	uint64_t step;
+
+	if (exact)
+		return checkpoint_steps_late(&k->steps,
+		    coord_snap_first_free(k->coordinator->coord));
 
 	if (state == SNAP_LATE && k->first_free < coord_snap_first_free(k->coordinator->coord))
 		k->first_free = coord_snap_first_free(k->coordinator->coord);
@@ -290,8 +297,8 @@ static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap 
 	    (UINT64_C(1) << (try < 30 ? try : 30));
 }
 
-/* Make one checkpoint, at `step`. exact: at that step or not at all; otherwise at the first
- * later step that succeeds. requests: the number of requests that came before it, or BY_REQUEST. */
+/* Make one checkpoint, at `step`. exact: at that step, or in bsp at a later multiple of checkpoint_every,
+ * or not at all; otherwise at the first later step that succeeds. requests: the number of requests that came before it, or BY_REQUEST. */
 static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t step, bool exact,
     uint64_t requests, struct err *e)
 {
@@ -318,9 +325,9 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 		else if (state == SNAP_FAILED)
 			rc = err_set(e, ERR_FAILED, "%s", coord_snap_message(coordinator->coord));
 		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) ||
-		    (state == SNAP_LATE && exact))
+		    (state == SNAP_LATE && exact && !coord_is_lockstep(coordinator->coord)))
 			break;
-		step = next_step_to_try(k, state, i);
+		step = next_step_to_try(k, state, exact, i);
 	}
 	if (!rc) {
 		*e = (struct err){ 0 };
@@ -372,6 +379,24 @@ static void make_requested(struct checkpoint_schedule *k)
 		coordinator_stop_job(k->coordinator);
 }
 
+/* Counts the multiples of checkpoint_every that have no checkpoint, and reports them now and then. */
+static void note_skipped_steps(struct checkpoint_schedule *k, bool made)
+{
+	uint64_t step = made ? k->last.step : coord_newest_step(k->coordinator->coord), skipped;
+
+	if (made)
+		checkpoint_steps_made(&k->steps, step);
+	else
+		checkpoint_steps_missed(&k->steps, step);
+	skipped = checkpoint_steps_report(&k->steps);
+	if (skipped)
+		coordinator_event(k->coordinator, "checkpoint_skipped",
+		    "%llu multiples of %llu steps before step %llu have no checkpoint, because the job "
+		    "passes them faster than checkpoints are made (checkpoint_every)",
+		    (unsigned long long)skipped, (unsigned long long)k->steps.every,
+		    (unsigned long long)step);
+}
+
 static void make_periodic(struct checkpoint_schedule *k)
 {
 	uint64_t every = k->coordinator->cfg.has_job ? (uint64_t)k->every.steps : 0,
@@ -387,9 +412,15 @@ static void make_periodic(struct checkpoint_schedule *k)
 		if (k->next_step <= step)
 			k->next_step = (step / every + coord_is_lockstep(k->coordinator->coord)) *
 			    every;
+		k->steps.every = every;
+		checkpoint_steps_begin(&k->steps, step);
 		rc = make_checkpoint(k, k->next_step, true, k->requested, &e);
-		if (!k->changed && (!rc || k->requested == k->last.request))
+		if (!k->changed && !rc)
+			k->next_step = k->last.step + every;
+		else if (!k->changed && k->requested == k->last.request)
 			k->next_step += every;
+		if (!k->changed)
+			note_skipped_steps(k, !rc);
 	} else {
 		k->next_time = clock_now() + k->every.time;
 		rc = make_checkpoint(k,
@@ -488,6 +519,7 @@ void checkpoint_schedule_set_every(struct checkpoint_schedule *k, const struct c
 	k->every = *every;
 	k->figures.every = every->time;
 	k->next_step = 0;
+	k->steps = (struct checkpoint_steps){ 0 };
 	k->next_time = clock_now() + every->time;
 	/* A checkpoint that waits for a step of the old schedule gives up. */
 	k->changed = k->waits;

@@ -11,8 +11,8 @@
  *   asked    --all have snapshots in memory-->   taken
  *   taken    --temporary directory is made-->    writing
  *   writing  --all files are there-->            saved, then committed or dropped, then idle
- *   asked    --a server is past the step-->      asked again, for a later step (dropped, if the
- *                                                checkpoint was wanted for exactly that step)
+ *   asked    --a server is past the step-->      asked again, for a later step (a multiple of
+ *                                                checkpoint_every, if it is by steps)
  *   any of them --layout or settings changed-->  asked again, for a later step
  *   any of them --a server or the disk fails-->  dropped: event checkpoint_failed; the job goes on, and
  *                                                the next checkpoint is made when it is due

@@ -45,6 +45,9 @@ field() { jq "$1" <<<"$result"; }
 	result=$(ps-ctl run lin --json --set checkpoint_every=10 2>err | tail -n 1)
 	[ "$(field '.state == "done" and .ended != null and .best_checkpoint == .best_step')" = true ]
 	[ "$(ps-work eval lin.run/model.safetensors eval.csv --json | jq .rmse)" = "$(field .best_value)" ]
+	# In asp the checkpoint has the evaluator's step, too, although the other worker has its own.
+	result=$(ps-ctl run lin --json --set sync=asp --set checkpoint_every=10 2>err | tail -n 1)
+	[ "$(field '.state == "done" and .ended != null and .best_checkpoint == .best_step')" = true ]
 }
 
 @test "a loss that becomes infinite: the model of the best evaluation is saved" {

@@ -4,6 +4,7 @@
 
 #include "msg/cluster_status.h"
 #include "msg/run_result.h"
+#include "rundir/result.h"
 #include "tap.h"
 
 /* Results and answers of the coordinator as structs. */
@@ -39,6 +40,38 @@ static void test_result(void)
 	run_result_decode(j, &r);
 	ok(!*r.state && r.steps == 0, "a malformed result is none");
 	json_decref(j);
+}
+
+static bool says(const char *result, const char *clause)
+{
+	struct buf text = BUF_INIT;
+	json_t *j = parse(result);
+	bool is;
+
+	result_sentence(j, &text);
+	is = strstr((char *)text.data, clause) != NULL;
+	if (!is)
+		printf("# %s\n", (char *)text.data);
+	buf_release(&text);
+	json_decref(j);
+	return is;
+}
+
+/* A job whose best evaluation was not its last one. */
+static void test_best(void)
+{
+	ok(says("{\"state\":\"done\",\"steps\":90,\"best_step\":60,\"best_checkpoint\":60,"
+	        "\"best_is_earlier\":true,\"best_metric\":\"auc\",\"best_value\":0.5}",
+	       "; best auc 0.5 at step 60, as is the model"),
+	    "the result says that the model is of the best step");
+	ok(says("{\"state\":\"done\",\"steps\":90,\"best_step\":60,\"best_checkpoint\":null,"
+	        "\"best_is_earlier\":true,\"best_metric\":\"auc\",\"best_value\":0.5}",
+	       "; best auc 0.5 at step 60, but the model is of step 90"),
+	    "or that it is of another one");
+	ok(says("{\"state\":\"done\",\"steps\":90,\"best_step\":90,\"best_checkpoint\":60,"
+	        "\"best_is_earlier\":false,\"best_metric\":\"auc\",\"best_value\":0.5}",
+	       "at step 90, as is the model"),
+	    "or of the last one, when that is the best");
 }
 
 static void test_of_status(void)
@@ -84,6 +117,7 @@ static void test_status(void)
 int main(void)
 {
 	test_result();
+	test_best();
 	test_of_status();
 	test_status();
 	return tap_done();

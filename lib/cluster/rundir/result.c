@@ -50,7 +50,17 @@ static void add_eval_figures(const json_t *eval, struct buf *out)
 	}
 }
 
-/* The best evaluation, and why the job ended before its time. */
+/* Is the saved model that of the best evaluation, or of another step? */
+static void add_model_step(const struct run_result *r, struct buf *out)
+{
+	if (r->best_is_earlier && r->best_checkpoint != r->best_step)
+		buf_printf(out, ", but the model is of step %lld",
+		    (long long)(r->best_checkpoint ? r->best_checkpoint : r->steps));
+	else if (r->best_is_earlier || strcmp(r->state, "done") == 0)
+		buf_puts(out, ", as is the model");
+}
+
+/* The best evaluation, whose figures the result has, and why the job ended before its time. */
 static void add_best(const struct run_result *r, struct buf *out)
 {
 	char figure[32];
@@ -59,6 +69,7 @@ static void add_best(const struct run_result *r, struct buf *out)
 		num_digits(r->best_value, 4, figure);
 		buf_printf(out, "; best %s %s at step %lld", r->best_metric, figure,
 		    (long long)r->best_step);
+		add_model_step(r, out);
 	}
 	if (*r->ended)
 		buf_printf(out, "; ended early: %s", r->ended);

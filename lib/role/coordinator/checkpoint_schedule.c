@@ -90,8 +90,9 @@ static uint64_t soonest_step(const struct checkpoint_schedule *k)
 	step = coord_newest_step(c);
 	if (coord_is_lockstep(c))
 		return step + AHEAD;
-	/* An evaluation tells its step before the worker's next heartbeat does. */
-	return step > best ? step : best;
+	/* In other modes each rank counts its own steps: the checkpoint of the best evaluation has the
+	 * evaluator's, by which the result names it. */
+	return best ? best : step;
 }
 
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
@@ -246,7 +247,10 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	head = json_deep_copy(shared);
 	json_decref(shared);
 	descriptions = json_deep_copy(coord_snap_descriptions(coordinator->coord));
-	k->rule.step = coord_best_saved(coordinator->coord);
+	/* The checkpoint of the best evaluation need not be the newest one by its step. */
+	k->rule.step = step == coord_best_wanted(coordinator->coord)
+	    ? step
+	    : coord_best_saved(coordinator->coord);
 	coordinator_commit_unlock(coordinator);
 	rc = commit_checkpoint(k, c, by_step, base, descriptions, head, path, e);
 	free(base);

@@ -127,8 +127,12 @@ fashion() {
 	figure "accuracy $(res .eval.accuracy), pushing each step $accuracy; $(jq -n "$bytes / $(res .pushed_bytes) | round") x fewer bytes"
 	at_least .eval.accuracy "$(jq -n "$accuracy - 0.005")"
 	jq -e ".pushed_bytes * 40 < $bytes" <<<"$RESULT" >/dev/null
-	train c.json --set steps=20 --set local_steps=50 --set outer=nesterov --set sync=asp --set workers=3 --set codec=int8
+	train c.json --set steps=20 --set local_steps=50 --set sync=asp:scaled --set workers=3 --set codec=int8
 	has .state done
+	for sync in asp ssp:2 asp:scaled; do
+		run -78 ps-ctl run c.json --set steps=20 --set local_steps=50 --set outer=nesterov --set sync=$sync
+		[[ $output == *'outer: "nesterov" requires sync bsp'*'outer=average and sync=asp:scaled'* ]]
+	done
 }
 
 # bats test_tags=slow

@@ -441,6 +441,15 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 	if (c->local_steps < 2 && strcmp(c->outer, "average") != 0)
 		return err_set(e, ERR_CONFIG, "outer: \"%s\" requires local_steps above 1",
 		    c->outer);
+	/* A momentum of differences that were made from older parameters does not learn (Liu et al.,
+	 * "Asynchronous Local-SGD Training for Language Modeling", 2024). A read-only cluster makes no
+	 * updates, and serves what an earlier version has trained. */
+	if (c->local_steps > 1 && strcmp(c->outer, "average") != 0 && !sync_sums_steps(&c->sync) &&
+	    !c->read_only)
+		return err_set(e, ERR_CONFIG,
+		    "outer: \"%s\" requires sync bsp, because its momentum does not learn from "
+		    "differences that come late; set outer=average and sync=asp:scaled, or sync=bsp",
+		    c->outer);
 	return ERR_OK;
 }
 

@@ -68,7 +68,7 @@ static enum err_code score_library(struct worker *w, bool dense_here, struct eva
 	enum err_code rc = ERR_OK;
 
 	if (!p->score)
-		return evaluate(&w->params, w->job.eval, dense_here, NULL, out, e);
+		return evaluate(&w->params, w->job.eval, dense_here, false, NULL, out, e);
 	if (!dense_here || w->params.rows)
 		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, !dense_here, e);
 	if (!rc)

@@ -134,7 +134,7 @@ enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, i
 	want.bad = s.job.bad;
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
 	if (!rc)
-		rc = evaluate(&s.params, set, false, detailed ? &detail : NULL, &r, e);
+		rc = evaluate(&s.params, set, false, true, detailed ? &detail : NULL, &r, e);
 	if (!rc && r.remark[0])
 		log_warn(t->log, "%s", r.remark);
 	if (!rc)

@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "data/data_words.h"
+#include "layout/values.h"
 #include "math/vec.h"
 #include "tool/tool.h"
 #include "worker/job.h"
@@ -39,6 +40,9 @@ static enum err_code pull_vectors(struct tool *t, const struct data_words *words
 		    e);
 		if (!rc)
 			rc = client_wait(t->client, CLIENT_NOW, e);
+		if (!rc)
+			rc = values_check_rows(table->name, table->cols, id,
+			    out->v + at * out->width, n, e);
 	}
 	free(id);
 	for (size_t i = 0; !rc && unit && i < words->n; i++) {

@@ -3,6 +3,8 @@
 #include "tap.h"
 
 #include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +15,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
+#include "layout/values.h"
 #include "msg/manifest.h"
 #include "optim/optim.h"
 #include "saved/saved_kind.h"
@@ -224,6 +227,50 @@ static void damage(void)
 	refused("run", ERR_NOTFOUND, "has neither model.safetensors nor a whole checkpoint");
 }
 
+/* Overwrites four bytes of a file, `before` bytes before its end, with a NaN. */
+static void spoil_file(const char *name, long before)
+{
+	FILE *f = fopen(in_dir(name), "r+");
+
+	if (f) {
+		fseek(f, -before, SEEK_END);
+		fwrite(&(float){ NAN }, sizeof(float), 1, f);
+		fclose(f);
+	}
+}
+
+static void values(void)
+{
+	const float w[] = { 1, 2, -INFINITY, 4 };
+	json_t *c = config("adagrad");
+	struct saved_model *m = NULL;
+	struct err e = { 0 };
+	char *path = NULL;
+
+	ok(values_check_dense("w", 2, 10, w, 2, &e) == ERR_OK, "finite values are good");
+	ok(values_check_dense("w", 2, 10, w, 4, &e) == ERR_NONFINITE &&
+	        strcmp(e.msg, "table \"w\" has the value -infinity in row 6, column 0") == 0,
+	    "%s", e.msg);
+	ok(values_check_rows("e", 2, (const uint64_t[]){ 7, 900 }, w, 2, &e) == ERR_NONFINITE &&
+	        strcmp(e.msg, "table \"e\" has the value -infinity in row 900, column 0") == 0,
+	    "%s", e.msg);
+	write_file("nan.safetensors", NULL, false, COLS);
+	spoil_file("nan.safetensors", 4);
+	saved_model_open(in_dir("nan.safetensors"), &m, &e);
+	ok(saved_model_write(m, c, in_dir("nan"), &path, &e) == ERR_NONFINITE &&
+	        strstr(e.msg, "nan.safetensors is damaged: table \"w\" has the value NaN in row 69999"),
+	    "%s", e.msg);
+	saved_model_close(m);
+	write_file("row.safetensors", NULL, false, COLS);
+	spoil_file("row.safetensors", 70001 * 4);
+	saved_model_open(in_dir("row.safetensors"), &m, &e);
+	ok(saved_model_write(m, c, in_dir("row"), &path, &e) == ERR_OK,
+	    "a row of a sparse table is checked when it is used");
+	saved_model_close(m);
+	free(path);
+	json_decref(c);
+}
+
 static void names(void)
 {
 	ok(saved_model_is_named("not/there.safetensors"), "a name that ends so means a model");
@@ -250,6 +297,7 @@ int main(void)
 	files();
 	checkpoints();
 	damage();
+	values();
 	names();
 	file_remove_tree(dir, NULL);
 	free(dir);

@@ -71,7 +71,8 @@ void saved_part_release(struct saved_part *p);
  * with this configuration can begin. Without a job, or read_only, it gets no optimizer state;
  * otherwise that of the model if the update rule is the same, else the state that its rule begins
  * with. *path (to be freed) is the checkpoint. At most about 64 MiB of values are in memory at a
- * time. Errors as saved_model_read and ckpt_commit; ERR_CONFIG. */
+ * time. Errors as saved_model_read and ckpt_commit; ERR_CONFIG; ERR_NONFINITE: a dense table has a value that is not
+ * a finite number. */
 enum err_code saved_model_write(struct saved_model *m, const json_t *config,
     const char *checkpoints, char **path, struct err *e);
 

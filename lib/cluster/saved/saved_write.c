@@ -4,6 +4,7 @@
 
 #include "conf/conf_rule.h"
 #include "core/mem.h"
+#include "layout/values.h"
 #include "optim/optim.h"
 #include "saved/saved_model.h"
 #include "sync/sync.h"
@@ -93,6 +94,10 @@ static enum err_code copy_part(struct copying *c, const struct table *t, uint32_
 	reserve_part(c);
 	p = &c->held[c->n];
 	rc = saved_model_read(c->from, t, index, keeps, p, e);
+	/* Rows of sparse tables are checked when they are used: most of them never are. */
+	if (!rc && !t->sparse &&
+	    values_check_dense(t->name, t->cols, table_part_begin(t, index), p->w, p->n, e))
+		rc = err_prefix(e, "the model %.200s is damaged", saved_model_about(c->from).path);
 	floats = (size_t)p->n * (t->sparse ? t->cols : 1);
 	if (!rc && rule && !keeps)
 		rc = begin_state(rule, p, t, e);

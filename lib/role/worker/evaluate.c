@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 #include "worker/evaluate.h"
 
+#include <math.h>
+
 #include "core/mem.h"
 #include "format/digest.h"
+#include "math/vec.h"
 
 #define BATCH DATA_SEQUENCE_LINES
 /* Batches of models with many classes are smaller: they have at most so many scores, or one
@@ -14,6 +17,8 @@ struct pass {
 	struct params *p;
 	/* pull with the next batch the dense tables; the rows that all scores use */
 	bool dense, scored;
+	bool strict; /* parameters and scores that are not finite are an error */
+	uint64_t seen; /* examples before this batch */
 	predict_fn each;
 	void *ctx;
 	size_t most;
@@ -22,6 +27,22 @@ struct pass {
 	struct batch batch;
 	double loss; /* of the batch, summed */
 };
+
+/* All parameters of the batch are finite, and their scores must be so, too. */
+static enum err_code check_scores(const struct pass *x, struct err *e)
+{
+	size_t outputs = model_outputs(x->p->job->model), n = x->batch.rows * outputs, i = 0;
+
+	if (vec_all_finite(n, x->scores))
+		return ERR_OK;
+	while (isfinite(x->scores[i]))
+		i++;
+	return err_set(e, ERR_NONFINITE,
+	    "the prediction of example %llu is %s, although the parameters are finite: its features, or "
+	    "the parameters, are too large",
+	    (unsigned long long)(x->seen + i / outputs + 1),
+	    isnan(x->scores[i]) ? "NaN" : "infinite");
+}
 
 static void pass_begin(struct pass *x, struct params *p, bool dense, bool scored, predict_fn each,
     void *ctx)
@@ -55,12 +76,16 @@ static enum err_code score_batch(struct pass *x, const struct dataset *d, const 
 		    &x->batch, e);
 	if (!rc)
 		rc = params_pull_scores(x->p, &x->batch, x->dense, x->scored, e);
+	if (!rc && x->strict)
+		rc = params_check_scored(x->p, &x->batch, x->dense, x->scored, e);
 	if (rc)
 		return rc;
 	x->dense = x->scored = false;
 	x->loss = model_forward(x->p->job->model, &x->batch, (const float *const *)x->p->w,
 	    x->scores);
-	return ERR_OK;
+	rc = x->strict ? check_scores(x, e) : ERR_OK;
+	x->seen += x->batch.rows;
+	return rc;
 }
 
 /* Scores the first `rows` examples of d, or of these rows of d, in order, a batch at a time. */
@@ -138,7 +163,7 @@ static enum err_code measure_scores(void *ctx, const struct batch *b, const floa
 	return metrics_add(&m->metrics, b, scores, m->pass->loss, e);
 }
 
-enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_here,
+enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_here, bool strict,
     struct metric_detail *detail, struct eval_result *out, struct err *e)
 {
 	struct pass x;
@@ -146,6 +171,7 @@ enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_
 	enum err_code rc;
 
 	pass_begin(&x, p, !dense_here, true, measure_scores, &m);
+	x.strict = strict;
 	rc = score_sequence(&x, data, e);
 	if (!rc && !m.begun)
 		begin_metrics(&m, NULL);
@@ -163,6 +189,7 @@ enum err_code evaluate_predict(struct params *p, struct data_sequence *data, pre
 	enum err_code rc;
 
 	pass_begin(&x, p, true, true, fn, ctx);
+	x.strict = true;
 	rc = score_sequence(&x, data, e);
 	pass_end(&x);
 	return rc;
@@ -175,6 +202,7 @@ enum err_code evaluate_predict_now(struct params *p, const struct dataset *data,
 	enum err_code rc;
 
 	pass_begin(&x, p, fresh, fresh, fn, ctx);
+	x.strict = true;
 	rc = score_examples(&x, data, NULL, data->rows, e);
 	pass_end(&x);
 	return rc;

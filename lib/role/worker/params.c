@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
+#include "layout/values.h"
 #include "math/vec.h"
 #include "saved/saved_metadata.h"
 #include "worker/data_facts.h"
@@ -319,6 +320,64 @@ enum err_code params_pull_scores(struct params *p, const struct batch *b, bool d
 		}
 	}
 	return end_pull(p, CLIENT_NOW, dense, rc, e);
+}
+
+static enum err_code check_dense_tables(const struct params *p, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		const struct model_table *m = &p->job->table[i];
+
+		if (!m->sparse)
+			rc = values_check_dense(m->name, (uint32_t)m->cols, 0, p->w[i],
+			    m->rows * m->cols, e);
+	}
+	return rc;
+}
+
+static enum err_code check_rows(const struct params *p, size_t i, const uint64_t *id, size_t n,
+    struct err *e)
+{
+	const struct model_table *m = &p->job->table[i];
+
+	return n ? values_check_rows(m->name, (uint32_t)m->cols, id, p->w[i], n, e) : ERR_OK;
+}
+
+enum err_code params_check_values(struct params *p, const struct batch *b, struct err *e)
+{
+	enum err_code rc = p->checked ? ERR_OK : check_dense_tables(p, e);
+
+	p->checked = !rc;
+	for (size_t i = 0; !rc && i < p->job->ntables; i++)
+		if (p->job->table[i].sparse) {
+			const uint64_t *id;
+			size_t n = params_rows_of(p, b, i, &id);
+
+			rc = check_rows(p, i, id, n, e);
+		}
+	return rc;
+}
+
+enum err_code params_check_scored(const struct params *p, const struct batch *b, bool dense,
+    bool scored, struct err *e)
+{
+	enum err_code rc = dense ? check_dense_tables(p, e) : ERR_OK;
+
+	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		const struct row_domain *domain = p->job->table[i].domain;
+		const uint64_t *id = p->first;
+		size_t n = 0;
+
+		if (!p->job->table[i].sparse)
+			continue;
+		if (!domain->scored)
+			n = params_rows_of(p, b, i, &id);
+		else if (scored)
+			n = domain->scored(p->job->train);
+		rc = check_rows(p, i, id, n, e);
+	}
+	return rc;
 }
 
 size_t params_floats(const struct params *p, const struct batch *b, size_t i)

@@ -41,6 +41,7 @@ struct params {
 	uint64_t good_step;
 	bool w_is_good; /* w is good: the next pull must go into the other buffer */
 	bool has_good;  /* `good` has values */
+	bool checked;   /* values of the dense tables, once (params_check_values) */
 	bool pulled;    /* the dense tables have been pulled at least once */
 	/* params_request_ahead has requested the dense tables of asked_step */
 	bool asked;
@@ -85,6 +86,12 @@ void params_mark_good(struct params *p, uint64_t step);
 /* Writes the last good parameters as safetensors to path, which appears whole or not at all.
  * ERR_NOTFOUND when there are none, a table is sparse, or a value is not finite. */
 enum err_code params_save_good(const struct params *p, const char *path, struct err *e);
+/* Checks that the values which the last pull brought for this batch are finite: those of dense tables once,
+ * rows of sparse tables each time. ERR_NONFINITE names the table and the row. */
+enum err_code params_check_values(struct params *p, const struct batch *b, struct err *e);
+/* As params_check_values, of what params_pull_scores has pulled with the same arguments. */
+enum err_code params_check_scored(const struct params *p, const struct batch *b, bool dense,
+    bool scored, struct err *e);
 /* Number of floats of table i in w[i] and g[i] for the batch: all of a dense table, the rows of the
  * batch of a sparse one. */
 size_t params_floats(const struct params *p, const struct batch *b, size_t i);

@@ -55,7 +55,7 @@ static bool can_score_native(const struct worker *w)
 static enum err_code score_native(struct worker *w, bool dense_here, struct eval_result *out,
     struct err *e)
 {
-	return evaluate(&w->params, w->job.eval, dense_here, NULL, out, e);
+	return evaluate(&w->params, w->job.eval, dense_here, false, NULL, out, e);
 }
 
 static void release_native(struct worker *w)

@@ -126,3 +126,32 @@ accuracy() {
 	train digits.json --set name=four --set servers=3 --set replicas=2
 	has .model_digest "$first"
 }
+
+@test "a gradient that servers refuse fails the job, unless it is to be skipped; a damaged model is refused" {
+	printf '1 1:1 3:2\n0 2:1e29 3:1\n' >a.svm
+	cat >c.json <<-END
+	{ "job": { "model": "logistic", "data": "a.svm", "scale": "none", "optimizer": "sgd", "lr": 1, "batch": 2, "epochs": 1 } }
+	END
+	run -1 ps-ctl run c.json
+	[[ $output == *'worker-0: its push to table "w" at step 0 was refused, because a gradient is '*'e+28, and servers sum values below 1.93e+25'* ]]
+	[[ $output == *'the data has values as large as 1e+29'* || $output == *'has values as large as 1e+29'* ]]
+	run -1 ps-ctl -C c.run doctor
+	[[ $output == *'fail gradients: '* ]]
+	run -0 ps-ctl run c.json --set bad_gradients=skip
+	[[ $output == *'; 1 push was refused and not in the model'* ]]
+	[ "$(jq .pushes_refused c.run/result.json)" -eq 1 ]
+	run -0 ps-ctl -C c.run doctor
+	[[ $output == *'warn gradients: the last run has refused 1 push, which is not in the model'* ]]
+	# One value of a layer before a relu, which makes 0 of NaN.
+	seq 40 | awk 'BEGIN { print "a,b,y" } { print $1 / 40 "," ($1 * 7 % 40) / 40 "," $1 % 2 }' >t.csv
+	ps-ctl run c.json --set model=mlp --set hidden=8 --set data=t.csv --set optimizer=adam --set name=m
+	n=$(od -An -t u8 -N 8 m.run/model.safetensors | tr -d ' ')
+	printf '\0\0\300\177' | dd of=m.run/model.safetensors bs=1 seek=$((8 + n)) conv=notrunc status=none
+	cp m.run/model.safetensors m.safetensors
+	run -1 ps-work eval m.safetensors t.csv
+	[[ $output == *'m.safetensors is damaged: table "w0" has the value NaN in row 0, column 0'* ]]
+	run -1 ps-ctl run c.json --set model=mlp --set hidden=8 --set data=t.csv --init-from m.safetensors
+	[[ $output == *'m.safetensors is damaged: table "w0"'* ]]
+	run -1 ps-ctl run c.json --set model=mlp --set hidden=8 --set data=t.csv --set init=m.safetensors
+	[[ $output == *'table "w0" has the value NaN in row 0, column 0 at step 0, although the loss is finite'* ]]
+}

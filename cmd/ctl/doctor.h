@@ -75,6 +75,8 @@ char *doctor_last_words(const struct doctor *d, const char *id);
 void doctor_file(struct doctor *d, const struct conf *c);
 void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_t open,
     uint64_t others);
+/* doctor_learning.c: `about`, a server or "the last run", has refused n pushes. */
+void doctor_refused_pushes(struct doctor *d, const char *about, int64_t n);
 /* doctor_live.c: what the coordinator reports about all processes. */
 void doctor_live(struct doctor *d);
 /* doctor_links.c: every worker measures its links to the servers. */

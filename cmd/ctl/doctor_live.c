@@ -257,6 +257,8 @@ static void check_reported_processes(struct doctor *d, const json_t *status, con
 		check_reachable_address(d, row, servers);
 		check_memory_of_servers(d, servers, i);
 		check_refused_sessions(d, row);
+		doctor_refused_pushes(d, json_str(row, "id", "?"),
+		    json_int(row, "pushes_refused", 0));
 	}
 	json_array_foreach(workers, i, row) {
 		check_member_process(d, row, status, 0);

@@ -247,8 +247,17 @@ enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_
 
 /* ---- figures ---- */
 
+/* Pushes that servers refused because of their values: not finite, or too large to be summed. */
+struct client_bad_pushes {
+	uint64_t n;
+	uint64_t step;      /* of the first one; CLIENT_NOW: a push from outside the job */
+	uint16_t table;     /* of the first one */
+	float worst;        /* its value farthest from zero, or NaN; 0 if the codec does not show it */
+};
+
 struct client_stats {
 	uint64_t receipts[8]; /* by enum push_status */
+	struct client_bad_pushes bad;
 	uint64_t staleness_sum;
 	uint64_t pushed_bytes, pulled_bytes; /* as on the wire */
 	uint64_t reconnects;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "client/client_state.h"
+#include "codec/codec.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/mem.h"
@@ -307,6 +308,50 @@ void client_push_note_oldest(struct client *c)
 	atomic_store_explicit(c->cfg.oldest_open, oldest, memory_order_relaxed);
 }
 
+/* The encoded values of a push, which the client has until its receipt comes. *n: how many floats. */
+static const uint8_t *encoded_values(const struct request *r, size_t *len, size_t *n)
+{
+	size_t head = PAYLOAD_ROWS_HEAD + (size_t)r->n * 8,
+	       counts = r->push.has_touching ? (size_t)r->n * PAYLOAD_COUNT_BYTES : 0;
+
+	*n = r->table->sparse ? (size_t)r->n * r->table->cols : r->n;
+	if (r->table->sparse) {
+		*len = r->push.len - head - counts;
+		return r->push.body + head;
+	}
+	*len = r->push.body ? r->push.len : *n * sizeof(float);
+	return r->push.body ? r->push.body : (const uint8_t *)r->push.g;
+}
+
+/* The value that is farthest from zero, or the first one that is NaN. */
+static float find_worst(const float *x, size_t n)
+{
+	float worst = 0;
+
+	for (size_t i = 0; i < n && !isnan(worst); i++)
+		if (isnan(x[i]) || fabsf(x[i]) > fabsf(worst))
+			worst = x[i];
+	return worst;
+}
+
+/* A receipt says that a push was refused, but not why: checks its values as the server did. Memory that a
+ * server lacks for new rows is no fault of the push. */
+static void note_refused_push(struct client *c, const struct request *r)
+{
+	const struct codec *codec = codec_by_id(r->push.codec);
+	struct client_bad_pushes *bad = &c->stats.bad;
+	size_t len, n;
+	const uint8_t *at = r->push.body || r->push.g ? encoded_values(r, &len, &n) : NULL;
+	const float *x;
+
+	if (!at || codec->check(at, len, n) != CODEC_BAD_VALUE || bad->n++)
+		return;
+	x = codec->raw_values ? codec->raw_values(at, n) : NULL;
+	bad->step = r->step;
+	bad->table = r->table->id;
+	bad->worst = x ? find_worst(x, n) : 0;
+}
+
 void client_push_take_receipts(struct link *l, const struct record *head, const uint8_t *payload)
 {
 	struct client *c = l->client;
@@ -322,6 +367,8 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 			continue;
 		if (m.status < sizeof s->receipts / sizeof *s->receipts)
 			s->receipts[m.status]++;
+		if (m.status == PUSH_REFUSED)
+			note_refused_push(c, r);
 		if (m.status == PUSH_SPLIT) {
 			/* The relay could not aggregate it: push it to the primary. */
 			r->past_relay = true;

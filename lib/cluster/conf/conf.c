@@ -61,6 +61,12 @@ bool conf_is_named(const char *value)
 	return value && strcmp(value, "none") != 0;
 }
 
+bool conf_skips_bad_gradients(const struct conf *c)
+{
+	return strcmp(c->job.bad_gradients, "skip") == 0 ||
+	    (strcmp(c->job.bad_gradients, "auto") == 0 && conf_is_named(c->robust));
+}
+
 char *conf_emulation(const char *slow, const char *net)
 {
 	bool slows = conf_is_named(slow), links = conf_is_named(net);

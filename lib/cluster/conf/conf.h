@@ -45,6 +45,7 @@ struct conf_job {
 	uint64_t data_memory;        /* bytes of training data in memory */
 	char *scale;                 /* as data_options.scale, for paths that do not have it */
 	char *bad_lines;             /* "fail" or "skip:N" (data/data_bad_lines.h) */
+	char *bad_gradients;         /* "auto", "fail" or "skip": conf_skips_bad_gradients */
 	char *cache;                 /* "run", "none", or an absolute path */
 	char *loss;                  /* "auto", or as loss/loss.h reads it */
 	char *class_weight;          /* "none", "balanced" or a list (model/class_weight.h) */
@@ -110,6 +111,10 @@ char *conf_emulation(const char *slow, const char *net);
 /* The object store URI that checkpoints are uploaded to, "s3://BUCKET/PREFIX/NAME", in a fresh
  * string; NULL: none. */
 char *conf_checkpoint_uri(const struct conf *c);
+
+/* Does the job go on when a push of its own worker is refused for its values? By default it does so with
+ * an aggregator that expects bad gradients. */
+bool conf_skips_bad_gradients(const struct conf *c);
 
 /* Does this cluster train? A read-only cluster has a job only to describe its model. */
 bool conf_trains(const struct conf *c);

@@ -435,6 +435,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	else
 		add_seconds_alone(c, r);
 	free(emulation);
+	json_object_set_new(r, "pushes_refused", json_integer((json_int_t)coord_watch_refused(c)));
 	json_object_set_new(r, "train_loss",
 	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
 	json_object_set_new(r, "progressive_loss",

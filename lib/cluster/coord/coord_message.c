@@ -196,6 +196,7 @@ json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 json_t *coord_on_done(struct coord *c, const struct coord_request *r)
 {
 	store_final_stats(&c->worker[r->self->index], r->m->json);
+	coord_watch_ended(c, r->self->index, r->now);
 	coord_job_worker_done(c, r->self->index);
 	return NULL;
 }
@@ -205,6 +206,7 @@ json_t *coord_on_fail(struct coord *c, const struct coord_request *r)
 	const char *why = r->m->fail.message;
 
 	store_final_stats(&c->worker[r->self->index], r->m->json);
+	coord_watch_ended(c, r->self->index, r->now);
 	coord_fail(c, *why ? why : "a worker failed", r->now);
 	return NULL;
 }

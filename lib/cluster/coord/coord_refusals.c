@@ -11,9 +11,11 @@
 
 /* ---- refused ---- */
 
+/* The refused pushes of one worker, as servers count them, or as it counted them in its last message: that
+ * may have come before the servers' next heartbeats. */
 static uint64_t sum_refused_pushes(const struct coord *c, unsigned rank)
 {
-	uint64_t sum = 0;
+	uint64_t sum = 0, own = (uint64_t)c->worker[rank].figures.pushes_refused;
 
 	for (unsigned s = 0; s < c->nservers; s++) {
 		const struct heartbeat_server *f = &c->server[s].figures;
@@ -22,17 +24,29 @@ static uint64_t sum_refused_pushes(const struct coord *c, unsigned rank)
 			if (f->refused[i].rank == rank)
 				sum += (uint64_t)f->refused[i].number;
 	}
-	return sum;
+	return sum > own ? sum : own;
 }
 
-static void report_refused_pushes(struct coord *c, unsigned rank, int64_t now)
+uint64_t coord_watch_refused(const struct coord *c)
+{
+	uint64_t servers = 0, workers = 0;
+
+	for (unsigned s = 0; s < c->nservers; s++)
+		servers += (uint64_t)c->server[s].figures.pushes_refused;
+	for (unsigned i = 0; i < c->nworkers; i++)
+		workers += (uint64_t)c->worker[i].figures.pushes_refused;
+	return servers > workers ? servers : workers;
+}
+
+/* final: the worker makes no more pushes. */
+static void report_refused_pushes(struct coord *c, unsigned rank, bool final, int64_t now)
 {
 	struct coord_member_worker *w = &c->worker[rank];
 	uint64_t all;
 
 	/* Servers repeat their totals with every heartbeat: add them up only when an event may be
 	 * sent. */
-	if (w->refused_at && now - w->refused_at < REFUSED_PACE)
+	if (!final && w->refused_at && now - w->refused_at < REFUSED_PACE)
 		return;
 	w->refused_at = now;
 	all = sum_refused_pushes(c, rank);
@@ -79,11 +93,16 @@ static void note_quota_hold(struct coord *c, unsigned rank, double seconds, int6
 
 /* ---- all ---- */
 
+void coord_watch_ended(struct coord *c, unsigned rank, int64_t now)
+{
+	report_refused_pushes(c, rank, true, now);
+}
+
 void coord_watch_heartbeat(struct coord *c, const struct heartbeat_server *f, int64_t now)
 {
 	for (size_t i = 0; i < f->nrefused; i++)
 		if (f->refused[i].rank < c->nworkers)
-			report_refused_pushes(c, f->refused[i].rank, now);
+			report_refused_pushes(c, f->refused[i].rank, false, now);
 	for (size_t i = 0; i < f->nquota_held; i++)
 		if (f->quota_held[i].rank < c->nworkers)
 			note_quota_hold(c, f->quota_held[i].rank, f->quota_held[i].number, now);

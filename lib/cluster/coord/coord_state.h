@@ -581,6 +581,10 @@ const struct state_leases *coord_resume_saved_leases(const struct coord *c);
 /* Hooks: a server's figures have arrived; a worker has joined. */
 void coord_watch_heartbeat(struct coord *c, const struct heartbeat_server *f, int64_t now);
 void coord_watch_joined(struct coord *c, unsigned rank);
+/* The worker's last message has come: report its refused pushes now. */
+void coord_watch_ended(struct coord *c, unsigned rank, int64_t now);
+/* The refused pushes of the job, those from outside included. */
+uint64_t coord_watch_refused(const struct coord *c);
 /* Have servers delayed its pushes lately, because of its quota? */
 bool coord_watch_is_delayed(const struct coord_member_worker *w, int64_t now);
 

@@ -107,6 +107,9 @@ void result_sentence(const json_t *result, struct buf *out)
 		add_eval_figures(r.eval, out);
 		add_best(&r, out);
 	}
+	if (r.pushes_refused > 0)
+		buf_printf(out, "; %lld push%s refused and not in the model",
+		    (long long)r.pushes_refused, r.pushes_refused == 1 ? " was" : "es were");
 	if (r.seconds > 0 && r.alone_seconds > 0)
 		add_comparison_alone(&r, out);
 	if (*r.emulated)

@@ -101,6 +101,7 @@ json_t *figures_json(void *worker)
 	    "steps_total", (json_int_t)f.total, "examples", (json_int_t)f.examples, "loss_examples",
 	    (json_int_t)f.loss_examples, "pushed_bytes", (json_int_t)f.pushed, "pulled_bytes",
 	    (json_int_t)f.pulled, "rss_bytes", (json_int_t)ps.rss_bytes);
+	json_object_set_new(o, "pushes_refused", json_integer((json_int_t)f.refused));
 	json_object_set_new(o, "rows_offered", json_integer((json_int_t)f.rows));
 	json_object_set_new(o, "rows_held", json_integer((json_int_t)f.held));
 	json_object_set_new(o, "ring_bytes", json_integer((json_int_t)f.ring));

@@ -4,7 +4,9 @@
 
 #include "core/clock.h"
 #include "core/json.h"
+#include "math/vec.h"
 #include "rundir/rundir.h"
+#include "sync/push_status.h"
 #include "worker/worker.h"
 
 /* How a worker ends: with the job (worker_finish), with a bad loss, or early (worker_leave). */
@@ -74,6 +76,8 @@ enum err_code worker_finish(struct worker *w, struct err *e)
 
 	if (!rc)
 		rc = client_done(w->client, e);
+	if (!rc)
+		rc = worker_check_refused(w, e);
 	if (!rc)
 		rc = tell_done(w, e);
 	while (!rc) {
@@ -184,24 +188,78 @@ static void describe_remedy(const struct worker *w, char *said, size_t n)
 		snprintf(said, n, LOWER_RATE);
 }
 
-enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
+/* Fails the whole job for the reason in *e. */
+static enum err_code fail_job(struct worker *w, const struct err *e)
 {
-	json_t *msg, *figures, *answer;
-	char kept[400], remedy[400];
+	json_t *msg = MESSAGE(fail, .message = e->msg), *figures = figures_json(w), *answer;
 
-	save_good_model(w, kept, sizeof kept);
-	describe_remedy(w, remedy, sizeof remedy);
-	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s; %.150s", w->rank,
-	    isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, remedy, kept);
-	msg = MESSAGE(fail, .message = e->msg);
-	figures = figures_json(w);
 	json_object_update(msg, figures);
 	json_decref(figures);
 	if (agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, NULL) ==
 	    ERR_OK)
 		json_decref(answer);
 	json_decref(msg);
-	return ERR_NONFINITE;
+	return e->code;
+}
+
+enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
+{
+	char kept[400], remedy[400];
+
+	save_good_model(w, kept, sizeof kept);
+	describe_remedy(w, remedy, sizeof remedy);
+	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s; %.150s", w->rank,
+	    isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, remedy, kept);
+	return fail_job(w, e);
+}
+
+enum err_code worker_values_failed(struct worker *w, struct err *e)
+{
+	char what[300];
+
+	snprintf(what, sizeof what, "%.280s", e->msg);
+	err_set(e, ERR_NONFINITE,
+	    "worker-%u: %s at step %llu, although the loss is finite: begin with a model or a checkpoint "
+	    "that is whole, or lower job.lr",
+	    w->rank, what, (unsigned long long)w->step);
+	return fail_job(w, e);
+}
+
+/* Says what is wrong with the gradient of the first refused push. */
+static void describe_bad_gradient(const struct client_bad_pushes *bad, char *said, size_t n)
+{
+	if (isnan(bad->worst))
+		snprintf(said, n, "a gradient is NaN");
+	else if (bad->worst != 0)
+		snprintf(said, n, "a gradient is %.3g, and servers sum values below %.3g",
+		    (double)bad->worst, ldexp(1, VEC_BOUND_LOG2));
+	else
+		snprintf(said, n, "a gradient is beyond what servers sum");
+}
+
+enum err_code worker_check_refused(struct worker *w, struct err *e)
+{
+	struct client_stats cs;
+	const struct layout *l = client_layout(w->client);
+	char what[100], kept[400], remedy[400];
+
+	client_stats(w->client, &cs);
+	if (cs.receipts[PUSH_REFUSED]) {
+		mutex_lock(&w->lock);
+		w->fig.refused = cs.receipts[PUSH_REFUSED];
+		mutex_unlock(&w->lock);
+	}
+	if (!cs.bad.n || conf_skips_bad_gradients(&w->job.conf))
+		return ERR_OK;
+	save_good_model(w, kept, sizeof kept);
+	describe_remedy(w, remedy, sizeof remedy);
+	describe_bad_gradient(&cs.bad, what, sizeof what);
+	err_set(e, ERR_NONFINITE,
+	    "worker-%u: its push to table \"%s\" at step %llu was refused, because %s: %s; "
+	    "job.bad_gradients=skip goes on without such pushes; %.120s",
+	    w->rank, cs.bad.table < l->ntables ? l->table[cs.bad.table].name : "?",
+	    (unsigned long long)cs.bad.step, what, remedy, kept);
+	return fail_job(w, e);
 }
 
 void worker_leave(struct worker *w)

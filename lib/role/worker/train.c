@@ -424,6 +424,8 @@ enum err_code worker_fetch(struct worker *w, struct step_times *t, bool *over, s
 	enum err_code rc = worker_refresh(w, e);
 
 	*t = (struct step_times){ 0 };
+	if (!rc)
+		rc = worker_check_refused(w, e);
 	if (!rc && must_leave(w))
 		rc = set_leave_error(w, e);
 	if (!rc && job_is_paused(w))
@@ -447,6 +449,9 @@ enum err_code worker_commit(struct worker *w, struct step_times *t, const double
 	/* A loss beyond float32 means a gradient beyond what servers accept. */
 	if (w->batch.rows && loss && !isfinite((float)*loss))
 		return worker_loss_failed(w, *loss, e);
+	/* Values that are not finite may not show in the loss. */
+	if (w->batch.rows && params_check_values(&w->params, &w->batch, e))
+		return worker_values_failed(w, e);
 	t->computed = clock_now();
 	rc = batches_lease_ahead(w->feed, e);
 	if (!rc && (w->batch.rows || w->exchange->takes_empty_steps))

@@ -65,7 +65,7 @@ struct ckpt_kept;
  * under worker.lock. */
 struct figures {
 	uint64_t step, total, examples, lag, loss_examples, pushed, pulled, rows, held, ring,
-	    settings_step;
+	    settings_step, refused;
 	struct source_reading reading;
 	int64_t settings;
 	uint64_t
@@ -172,6 +172,11 @@ void worker_leave(struct worker *w);
 /* Fails the job because the loss is not a finite number, and saves the last good model. Returns
  * ERR_NONFINITE. */
 enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e);
+/* Fails the job because a parameter is not a finite number, as *e says. Returns ERR_NONFINITE. */
+enum err_code worker_values_failed(struct worker *w, struct err *e);
+/* Counts the pushes of this worker that servers have refused so far. If one of them was refused for its
+ * values and job.bad_gradients does not skip those, fails the job and returns ERR_NONFINITE. */
+enum err_code worker_check_refused(struct worker *w, struct err *e);
 
 /* Lets figures_json tell what depends on the job, which is loaded and stays until the agent has ended. */
 void figures_know_job(struct worker *w);

@@ -129,6 +129,7 @@ static const struct row {
 	{ "job.validate", "20%", "\"20%\"", "", NULL },
 	{ "job.data_memory", "2M", "2097152", "1", NULL },
 	{ "job.scale", "minmax", "\"minmax\"", "huge", NULL },
+	{ "job.bad_gradients", "skip", "\"skip\"", "maybe", NULL },
 	{ "job.bad_lines", "skip:100", "\"skip:100\"", "", NULL },
 	{ "job.cache", "/parsed", "\"/parsed\"", "", NULL },
 	{ "job.loss", "huber:2", "\"huber:2\"", "", NULL },

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/rng.h"
+#include "metric/baseline.h"
 #include "metric/metrics.h"
 #include "tap.h"
 
@@ -146,6 +147,92 @@ static void test_other_metrics(void)
 	    "accuracy of three classes, first of "
 	    "equals");
 	metrics_release(&m);
+}
+
+/* Measures scores of two classes: the i-th of 1000 examples is of class 1 if i % 10 == 0. */
+static void measure_rare(float (*score_of)(size_t i), struct eval_result *r)
+{
+	static float score[1000], y[1000];
+	struct batch b = { .y = y, .rows = 1000 };
+	struct metrics m;
+
+	for (size_t i = 0; i < 1000; i++) {
+		score[i] = score_of(i);
+		y[i] = i % 10 == 0;
+	}
+	metrics_init(&m,
+	    &(struct metric_scores){ .task = MODEL_TWO, .outputs = 1, .probabilities = true });
+	metrics_add(&m, &b, score, 0, NULL);
+	metrics_finish(&m, r);
+	metrics_release(&m);
+}
+
+static float score_high(size_t i)
+{
+	(void)i;
+	return 0.4f;
+}
+
+static float score_unweighted(size_t i)
+{
+	return i % 10 == 0 ? 0.9f : 0.6f;
+}
+
+static float score_random(size_t i)
+{
+	return (float)(i * 7919 % 1000) / 1000;
+}
+
+static void test_constant(void)
+{
+	static float score[1000], y[1000];
+	struct batch b = { .y = y, .rows = 1000 };
+	struct buf said = BUF_INIT;
+	struct eval_result r;
+	struct metrics m;
+	json_t *eval;
+
+	measure_rare(score_high, &r);
+	ok(r.constant.known && r.constant.no_better && r.constant.value[METRIC_accuracy] == 0.9 &&
+	        fabs(r.constant.value[METRIC_log_loss] - 0.325083) < 1e-6,
+	    "a constant that is not the best one is no better than it");
+	measure_rare(score_random, &r);
+	ok(r.constant.known && r.constant.no_better, "nor are scores at random");
+	measure_rare(score_unweighted, &r);
+	ok(r.constant.known && !r.constant.no_better,
+	    "scores that rank the classes are better, whatever their accuracy");
+	for (size_t i = 0; i < 1000; i++)
+		y[i] = (float)i;
+	for (size_t i = 0; i < 1000; i++)
+		score[i] = 499.5f;
+	begin_metrics(&m, MODEL_REAL, 1);
+	metrics_add(&m, &b, score, 0, NULL);
+	metrics_finish(&m, &r);
+	metrics_release(&m);
+	ok(r.constant.no_better && r.constant.value[METRIC_r2] == 0 &&
+	        fabs(r.constant.value[METRIC_rmse] - 288.675) < 1e-2,
+	    "the mean of real targets is no better than itself");
+	eval = json_pack("{s:f, s:f}", "rmse", 300.0, "r2", -0.08);
+	baseline_add(eval, &r.constant);
+	baseline_sentence(eval, &said);
+	ok(strcmp((char *)said.data, "no better than the constant prediction (r2 -0.08, and 0 of the "
+	                             "constant; rmse 300, and 288.7 of the constant)") == 0,
+	    "%s", (char *)said.data);
+	buf_release(&said);
+	json_decref(eval);
+	begin_metrics(&m, MODEL_REAL, 1);
+	score[0] = 0;
+	score[999] = 999;
+	metrics_add(&m, &b, score, 0, NULL);
+	metrics_finish(&m, &r);
+	metrics_release(&m);
+	ok(r.constant.known && !r.constant.no_better, "and any better one is better");
+	begin_metrics(&m, MODEL_TWO, 1);
+	memset(y, 0, sizeof y);
+	metrics_add(&m, &b, score, 0, NULL);
+	metrics_finish(&m, &r);
+	metrics_release(&m);
+	ok(!r.constant.known && !r.constant.no_better, "of one class alone there is nothing to learn");
 }
 
 /* Scores of 3 million examples in an order that is bad for a sketch: sorted, and most of them in a narrow
@@ -598,6 +685,7 @@ int main(void)
 	test_two_class_metrics();
 	test_several_targets();
 	test_other_metrics();
+	test_constant();
 	test_auc_of_many();
 	test_weights();
 	test_two_classes_against_sklearn();

@@ -82,6 +82,9 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	[ "$(curl -s --unix-socket "$RUN/ctl.sock" http://x/metrics | grep '^ps_checkpoint_interval_seconds')" = "ps_checkpoint_interval_seconds 0" ]
 	run -0 ps-ctl set -C "$RUN" servers=3 workers=2
 	wait_for 20 eval '[ "$(status .servers)" = 3 ]'
+	ps-ctl set -C "$RUN" optimizer=dog >/dev/null
+	run -78 ps-ctl set -C "$RUN" lr=0.1
+	[[ $output == *'job.lr: update rule dog finds its own step sizes'*'optimizer=adam lr=0.1' ]]
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 

@@ -155,3 +155,16 @@ accuracy() {
 	run -1 ps-ctl run c.json --set model=mlp --set hidden=8 --set data=t.csv --set init=m.safetensors
 	[[ $output == *'table "w0" has the value NaN in row 0, column 0 at step 0, although the loss is finite'* ]]
 }
+
+@test "a job that has learned nothing says so" {
+	seq 200 | awk 'BEGIN { print "a,y" } { print $1 / 200 "," ($1 * 37 % 200) / 100 + $1 / 50 }' >t.csv
+	echo '{ "job": { "model": "linear", "data": "t.csv", "eval": "t.csv", "epochs": 5 } }' >c.json
+	run -0 ps-ctl run c.json
+	[[ $output != *'constant'* && $output != *'update rule'* ]]
+	run -0 ps-ctl run c.json --set lr=1e9
+	[[ ${lines[0]} == 'ps-ctl: job.lr is given and job.optimizer is not: the update rule is adam'* ]]
+	[[ $output == *'; the train loss is above that of the start, '*'; no better than the constant prediction (r2 '*'; ps-ctl doctor has advice'* ]]
+	run -0 ps-ctl -C c.run doctor
+	[[ $output == *'warn learning: the model is no better than the constant prediction (r2 '*'try another learning rate'* ]]
+	[[ $output == *'warn learning: the job diverged: its train loss is '*'lower the learning rate'* ]]
+}

@@ -77,6 +77,8 @@ void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_
     uint64_t others);
 /* doctor_learning.c: `about`, a server or "the last run", has refused n pushes. */
 void doctor_refused_pushes(struct doctor *d, const char *about, int64_t n);
+/* Reports a job that has learned nothing. figures: a status or a result. */
+void doctor_learning(struct doctor *d, const json_t *figures);
 /* doctor_live.c: what the coordinator reports about all processes. */
 void doctor_live(struct doctor *d);
 /* doctor_links.c: every worker measures its links to the servers. */

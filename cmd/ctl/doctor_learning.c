@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 #include "doctor.h"
 
+#include <math.h>
+
+#include "core/buf.h"
 #include "core/json.h"
 #include "core/num.h"
+#include "metric/baseline.h"
+#include "rundir/result.h"
 
 /* Checks whether the job learns. Both a live run and one that has ended are examined. */
 
@@ -14,4 +19,26 @@ void doctor_refused_pushes(struct doctor *d, const char *about, int64_t n)
 		    "set clip_norm=1, and raise mem_limit if a server lacks memory",
 		    "%s has refused %lld push%s, which %s not in the model", about, (long long)n,
 		    n == 1 ? "" : "es", n == 1 ? "is" : "are");
+}
+
+#define TRY_OTHERS \
+	"try another learning rate, as by ps-ctl sweep FILE lr=0.001..0.1, more epochs or another model, and " \
+	"check that the label is the right column"
+
+void doctor_learning(struct doctor *d, const json_t *figures)
+{
+	double first = json_num(figures, "first_loss", (double)NAN),
+	       last = json_num(figures, "train_loss", (double)NAN);
+	struct buf text = BUF_INIT;
+
+	baseline_sentence(json_object_get(figures, "eval"), &text);
+	if (text.len)
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "evaluation",
+		    TRY_OTHERS, "the model is %s", (char *)text.data);
+	if (result_loss_rose(first, last))
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "loss",
+		    "lower the learning rate (ps-ctl run --set lr=...), or set clip_norm=1",
+		    "the job diverged: its train loss is %.4g, and was %.4g at the start", last,
+		    first);
+	buf_release(&text);
 }

@@ -295,6 +295,7 @@ static void check_cluster(struct doctor *d, const json_t *status)
 	int64_t here = json_int(status, "servers", 0);
 
 	check_job_state(d, status);
+	doctor_learning(d, status);
 	check_failed_checkpoints(d, events);
 	check_reported_processes(d, status, json_object_get(servers, "servers"),
 	    json_object_get(workers, "workers"), json_object_get(relays, "relays"));

@@ -64,6 +64,7 @@ static bool report_result(struct doctor *d, enum doctor_level level)
 		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "result", d->dir, "",
 		    "the last run is %s", json_str(result, "state", "?"));
 	doctor_refused_pushes(d, "the last run", json_int(result, "pushes_refused", 0));
+	doctor_learning(d, result);
 	json_decref(result);
 	return told;
 }

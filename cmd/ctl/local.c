@@ -294,6 +294,11 @@ bool local_begin_run(struct supervisor *s, const struct conf *c, const char *dir
 {
 	struct err e = { 0 };
 
+	if (conf_trains(c) && conf_rule_follows_lr(c))
+		fprintf(stderr,
+		    "ps-ctl: job.lr is given and job.optimizer is not: the update rule is %s, because that of "
+		    "model %s needs no learning rate\n",
+		    c->job.optimizer, c->job.model);
 	if (supervisor_init(s, &e) != ERR_OK ||
 	    resume_prepare(c, dir, resume, lock, &s->resume, &s->passed_over, &e) != ERR_OK) {
 		ctl_fail(&e);

@@ -292,6 +292,15 @@ static void test_defaults_of_job(void)
 		conf_release(&c);
 		free(text);
 	}
+	load("{\"job\": {\"model\": \"linear\", \"data\": \"d.csv\"}}", NULL, 0, &c);
+	ok(strcmp(c.job.optimizer, "dog") == 0 && !conf_rule_follows_lr(&c) &&
+	        !conf_set(&c, "lr=0.01", &e) && strcmp(c.job.optimizer, "adam") == 0 &&
+	        conf_rule_follows_lr(&c) && c.job.lr == 0.01,
+	    "a learning rate chooses a rule that has one");
+	ok(!conf_set(&c, "optimizer=dog", &e) && strcmp(c.job.optimizer, "dog") == 0 &&
+	        !conf_rule_follows_lr(&c),
+	    "unless the user chooses the rule, too");
+	conf_release(&c);
 	load("{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\"}}", NULL, 0, &c);
 	ok(conf_origin_of(&c, hidden) == CONF_FROM_MODEL && c.job.hidden.n == 1,
 	    "mlp has a hidden layer");

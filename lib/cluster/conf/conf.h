@@ -116,6 +116,10 @@ char *conf_checkpoint_uri(const struct conf *c);
  * an aggregator that expects bad gradients. */
 bool conf_skips_bad_gradients(const struct conf *c);
 
+/* Is the update rule another one than the model's own, which finds its step sizes itself, because job.lr is given
+ * and job.optimizer is not? */
+bool conf_rule_follows_lr(const struct conf *c);
+
 /* Does this cluster train? A read-only cluster has a job only to describe its model. */
 bool conf_trains(const struct conf *c);
 

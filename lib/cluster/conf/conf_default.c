@@ -155,6 +155,22 @@ static enum conf_origin find_default(const struct conf *c, const struct conf_key
 	return CONF_FROM_NOBODY;
 }
 
+/* The rule in place of a model's own one that finds its step sizes, when the user gives a learning rate. */
+#define RULE_WITH_RATE "adam"
+
+bool conf_rule_follows_lr(const struct conf *c)
+{
+	const struct conf_key *key = conf_key_find("job.optimizer", NULL);
+	const struct optim_rule *rule;
+	char text[64];
+
+	if (conf_given(c, key) || !conf_given(c, conf_key_find("job.lr", NULL)))
+		return false;
+	find_default(c, key, text, sizeof text);
+	rule = optim_find(text);
+	return rule && rule->finds_rate;
+}
+
 enum conf_origin conf_origin_of(const struct conf *c, const struct conf_key *k)
 {
 	char text[64];
@@ -172,6 +188,8 @@ static void derive_default(struct conf *c, const struct conf_key *k)
 	if (conf_given(c, k))
 		return;
 	find_default(c, k, text, sizeof text);
+	if (strcmp(k->path, "job.optimizer") == 0 && conf_rule_follows_lr(c))
+		snprintf(text, sizeof text, RULE_WITH_RATE);
 	rc = conf_value_parse(k, text, NULL, c, NULL);
 	assert(rc == ERR_OK);
 	(void)rc;

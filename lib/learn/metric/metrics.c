@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "metric/baseline.h"
 
 static const struct metric_ops *const ops[METRICS] = {
 #define METRIC(name, better, place, help) &metric_##name,
@@ -194,6 +195,7 @@ void metrics_finish(struct metrics *m, struct eval_result *out)
 	for (int k = 0; m->weight > 0 && k < METRICS; k++)
 		out->has[k] = m->summary[k] && mean_over_targets(m, k, &out->value[k]) &&
 		    isfinite(out->value[k]);
+	baseline_measure(m, out, &out->constant);
 	write_remarks(m, out);
 }
 

@@ -15,12 +15,23 @@ struct metrics {
 	void *summary[METRICS];
 };
 
+/* The best constant prediction for the examples: the mean of real targets, or the share of each class. A model
+ * that is no better has learned nothing. baseline.h measures it. */
+struct baseline {
+	bool known;     /* false: the task has none, or there are examples of one class alone */
+	bool no_better; /* no metric of the model is better than that of the constant */
+	/* of the constant prediction: accuracy and log_loss, or r2 and rmse */
+	double value[METRICS];
+	bool has[METRICS];
+};
+
 /* value[k] is valid only where has[k] is true, for k of enum metric. It is false without examples,
  * or when the metric does not suit the model or is not defined for these examples. */
 struct eval_result {
 	uint64_t examples;
 	double value[METRICS];
 	bool has[METRICS];
+	struct baseline constant;
 	char remark[160]; /* what the metrics lack, for the log; "": nothing */
 };
 

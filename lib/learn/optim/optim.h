@@ -89,6 +89,8 @@ struct optim_rule {
 	bool keeps_untouched;
 	/* l2 acts once for each example that touches a row, so workers count them. */
 	bool counts_touching;
+	/* It finds its own step sizes: lr is a factor of them, and no learning rate. */
+	bool finds_rate;
 	/* The step of a parameter depends on all the others of its dense table, so `step` gets such a table
 	 * as a whole, and the layout does not cut it. */
 	bool whole_tables;

@@ -67,6 +67,7 @@ const struct optim_rule optim_rule_dog = {
 	.state_version = 1, /* as adagrad, whose accum is the same */
 	.keeps_untouched = true,
 	.counts_touching = true,
+	.finds_rate = true,
 	.defaults = dog_defaults,
 	.step = dog_step,
 };

@@ -50,6 +50,8 @@ static void add_reading(json_t *o, const struct figures *f)
 static void add_losses(json_t *o, const struct figures *f)
 {
 	json_object_set_new(o, "train_loss", f->loss_examples ? json_of_num(f->loss) : json_null());
+	if (f->has_first_loss)
+		json_object_set_new(o, "first_loss", json_of_num(f->first_loss));
 	json_object_set_new(o, "progressive_examples",
 	    json_integer((json_int_t)f->progressive_examples));
 	json_object_set_new(o, "progressive_loss",
@@ -174,6 +176,10 @@ void figures_record_step(struct worker *w, const double *loss, const struct step
 	if (w->batch.rows && loss) {
 		w->fig.progressive_sum += *loss * (double)w->batch.rows;
 		w->fig.progressive_examples += w->batch.rows;
+		if (w->nlosses == 1) {
+			w->fig.first_loss = *loss;
+			w->fig.has_first_loss = true;
+		}
 	}
 	w->fig.epoch = batches_epoch(w->feed);
 	batches_reading(w->feed, &w->fig.reading);

@@ -15,6 +15,7 @@
 #include "data/data_schema.h"
 #include "format/safetensors.h"
 #include "layout/layout.h"
+#include "metric/baseline.h"
 #include "model/class_weight.h"
 #include "worker/data_facts.h"
 #include "worker/feed_state.h"
@@ -933,5 +934,6 @@ json_t *job_eval_json(const struct eval_result *r)
 		if (r->has[k])
 			json_object_set_new(o, metric_name[k], json_of_num(r->value[k]));
 	json_object_set_new(o, "examples", json_integer((json_int_t)r->examples));
+	baseline_add(o, &r->constant);
 	return o;
 }

@@ -71,6 +71,9 @@ struct figures {
 	uint64_t
 	    progressive_examples; /* since this worker began, and their losses before they were trained on */
 	double progressive_sum;
+	/* the loss of the first batch, whose parameters no step of this worker has changed */
+	double first_loss;
+	bool has_first_loss;
 	double loss, epoch, rate;
 	double norm; /* norm of the last gradient measured; negative: none yet */
 	/* measure the next gradient, too: a heartbeat has been sent since the last */

@@ -49,6 +49,21 @@ static enum err_code check_rules_of_tables(const struct coordinator *coordinator
 	return rc;
 }
 
+/* Refuses a learning rate for a rule that finds its own step sizes: it would only multiply them. */
+static enum err_code check_rate(const struct conf *c, const json_t *set, struct err *e)
+{
+	const struct optim_rule *rule = optim_find(c->job.optimizer);
+	bool rate = json_object_get(set, "job.lr") || json_object_get(set, "lr"),
+	     chosen = json_object_get(set, "job.optimizer") || json_object_get(set, "optimizer");
+
+	if (!rate || chosen || !rule || !rule->finds_rate)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG,
+	    "job.lr: update rule %s finds its own step sizes and needs no learning rate; set a rule that has "
+	    "one, too: ps-ctl set optimizer=adam lr=%g",
+	    rule->name, c->job.lr);
+}
+
 enum err_code settings_check_job(const struct coordinator *coordinator, const struct conf *c,
     const json_t *set, struct err *e)
 {
@@ -64,6 +79,8 @@ enum err_code settings_check_job(const struct coordinator *coordinator, const st
 		    "via: with allreduce only keys that take effect at once can change: "
 		    "checkpoint_every, log_level, on_worker_loss and quotas");
 	rc = check_rules_of_tables(coordinator, c, e);
+	if (!rc)
+		rc = check_rate(c, set, e);
 	if (rc)
 		return rc;
 	if (!coord_has_tables(coordinator->coord, c->job.frozen, unknown))

@@ -492,6 +492,111 @@ static void test_weights(void)
 	    ":1:4: expected a number of at least 0 as weight, got \"x\"");
 }
 
+/* ---- options of the training data ---- */
+
+/* A description of training data, as it is stored with a model. */
+static struct dataset *describe(const char *text, const char *options, const struct data_want *want)
+{
+	struct err e;
+	struct dataset *d = load(text, options, want, NULL, &e), *of = NULL;
+	json_t *facts = d ? data_facts(d) : NULL;
+
+	if (!facts || data_of_facts(facts, &of, &e))
+		printf("# %s: %s\n", options, e.msg);
+	json_decref(facts);
+	dataset_free(d);
+	return of;
+}
+
+/* Are the same values read with the training data's options given again, and not given? */
+static void taken_over(const char *train, const char *eval, const char *format, const char *options,
+    const struct data_want *want)
+{
+	char all[200];
+	struct dataset *like, *plain, *given;
+	struct err e, f;
+
+	snprintf(all, sizeof all, "%s&%s", format, options);
+	like = describe(train, all, want);
+	given = load(eval, all, want, like, &e);
+	plain = load(eval, format, want, like, &f);
+	ok(given && plain && given->start[given->rows] == plain->start[plain->rows] &&
+	        memcmp(given->val, plain->val, given->start[given->rows] * sizeof *given->val) ==
+	            0 &&
+	        given->nids == plain->nids &&
+	        memcmp(given->id, plain->id, given->nids * sizeof *given->id) == 0 &&
+	        (!given->y || memcmp(given->y, plain->y, given->rows * sizeof *given->y) == 0),
+	    "%s is taken over: %s%s", all, e.msg, f.msg);
+	dataset_free(plain);
+	dataset_free(given);
+	dataset_free(like);
+}
+
+/* Are evaluation data with these options refused, and the option and its remedy named? */
+static void contradicts(const char *text, const char *train, const char *eval,
+    const struct data_want *want, const char *why)
+{
+	struct dataset *like = describe(text, train, want), *d;
+	struct err e;
+
+	d = load(text, eval, want, like, &e);
+	ok(like && !d && e.code == ERR_CONFIG && strstr(e.msg, why), "%s on %s: %s", eval, train,
+	    d ? "is read" : e.msg);
+	dataset_free(d);
+	dataset_free(like);
+}
+
+static void test_options_of_training(void)
+{
+	static const char ratings[] = "u,i,t,r\n1,1,9,3\n1,2,9,4\n2,1,9,5\n", vw[] = "1 |a x |b y\n-1 |a z |b w\n",
+	                  table[] = "a,b,y\n1,x,0\n2,z,1\n3,x,1\n";
+	const struct data_want scaled = { .two = true, .scale = "auto" };
+	struct dataset *like, *d;
+	struct err e;
+
+	taken_over(vw, vw, "format=vw", "bits=10", &two);
+	taken_over(vw, vw, "format=vw", "pairs=ab", &two);
+	taken_over("1 1:3 2:4\n0 1:4 2:-3\n", "1 1:6 2:4\n", "format=libsvm", "norm=l2", &two);
+	taken_over("__label__a x y\n__label__b z\n", "__label__a x y z\n", "format=fasttext",
+	    "ngrams=1&bits=12", &two);
+	taken_over(ratings, ratings, "format=ratings", "user=u&item=i&rating=r", &real);
+	taken_over(ratings, ratings, "user=u&item=i&rating=r", "positive=4", &real);
+	taken_over("1:2 3:1\n0 4:1\n", "1:2 3:1\n0 4:1\n", "format=libsvm", "weight=label", &two);
+	contradicts(vw, "format=vw&bits=10", "format=vw&bits=11", &two, "bits=10");
+	contradicts(vw, "format=vw", "format=vw&bits=11", &two, "bits=18");
+	contradicts(vw, "format=vw", "format=vw&pairs=ab", &two, "remove it");
+	contradicts("1 1:3\n0 1:2\n", "format=libsvm", "format=libsvm&norm=l2", &two, "remove it");
+	contradicts(table, "label=y", "label=y&scale=standard", &two, "scale=none");
+	contradicts(table, "label=y&scale=minmax", "label=y&scale=standard", &two, "scale=minmax");
+	contradicts(table, "label=y&categories=b", "label=y&categories=a", &two, "\"a\"");
+	contradicts(table, "label=y&ignore=b", "label=y&ignore=a", &two, "\"a\"");
+	contradicts(table, "label=y&id=b", "label=y&weight=a", &two, "\"a\"");
+	like = describe(table, "label=y&scale=auto&categories=b&missing=mean", &scaled);
+	d = load(table, "label=y&scale=auto&categories=b&missing=mean", &scaled, like, &e);
+	ok(d && d->rows == 3, "the same options are no contradiction: %s", e.msg);
+	dataset_free(d);
+	d = load("1,x\n2,z\n", "", &(struct data_want){ .any = true }, like, &e);
+	ok(d && d->rows == 2, "a file without labels is read without label=: %s", e.msg);
+	dataset_free(d);
+	dataset_free(like);
+	like = describe(ratings, "user=u&item=i&rating=r", &real);
+	d = load("u,i\n1,2\n", "", &(struct data_want){ .any = true, .tables = "ratings" }, like, &e);
+	ok(d && d->rows == 1 && entries(d, 0) == 2, "ratings are not needed to predict: %s", e.msg);
+	dataset_free(d);
+	dataset_free(like);
+}
+
+/* An option that the format does not have is refused by its name. */
+static void test_unknown_options(void)
+{
+	refused("1 1:1\n", "ignore=1", &two, "no option ignore= (jsonl, csv)");
+	refused("1 1:1\n", "bits=10", &two, "no option bits=");
+	refused("1 |a x\n", "format=vw&weight=2", &two, "no option weight=");
+	refused("1 0:1:1\n", "format=ffm&index_base=1", &two, "no option index_base= (libsvm)");
+	refused("a,y\n1,2\n", "positive=3", &two, "no option positive= (ratings)");
+	refused("__label__a x\n", "norm=l2", &two, "no option norm=");
+}
+
 /* ---- words ---- */
 
 static bool is_word(const struct dataset *d, size_t i, const char *name, uint64_t count)
@@ -540,7 +645,7 @@ static void test_vocabulary(void)
 	refused("a b c\n", "min_count=2", &words, "has no word that occurs 2 times");
 	refused("1 1:2\n", "format=libsvm", &words, "the model needs plain text");
 	refused("a b c\n", "format=text", &two, "requires job.model word2vec");
-	refused("a b c\n", "norm=l2&min_count=1", &words, "norm=l2 requires rows of numbers");
+	refused("a b c\n", "norm=l2&min_count=1", &words, "is text, which has no option norm=");
 }
 
 /* The field of entry i of the batch's first example, and its word. */
@@ -604,6 +709,8 @@ int main(void)
 	test_fasttext();
 	test_several_labels();
 	test_weights();
+	test_options_of_training();
+	test_unknown_options();
 	test_vocabulary();
 	test_batches();
 	return tap_done();

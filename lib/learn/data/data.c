@@ -9,6 +9,7 @@
 #include "data/data_build.h"
 #include "data/data_names.h"
 #include "data/data_object.h"
+#include "data/data_option.h"
 #include "data/data_pairs.h"
 #include "data/data_schema.h"
 #include "data/data_unsupported.h"
@@ -92,6 +93,7 @@ void dataset_free(struct dataset *d)
 	data_pairs_free(d->pairs);
 	data_schema_free(d->schema);
 	data_names_free(d->names);
+	data_option_free(d->options);
 	free(d->source);
 	free(d->roles);
 	if (d->map)
@@ -191,13 +193,39 @@ const struct data_reader *data_build_reader(struct stream *s, const struct data_
 	return choose_reader(s, o, want, false, &i, e) ? NULL : readers[i];
 }
 
-const char *data_reader_name(const struct data_reader *r)
+size_t data_reader_number(const struct data_reader *r)
 {
 	size_t i = 0;
 
 	while (readers[i] != r)
 		i++;
-	return formats[i].name;
+	return i;
+}
+
+const char *data_reader_name(const struct data_reader *r)
+{
+	return formats[data_reader_number(r)].name;
+}
+
+/* Checks the options of the stream, which is in this format, and completes them by those of the data that
+ * it is read like. Notes those of the first stream. */
+static enum err_code settle_options(struct data_build *b, size_t format, const char *name,
+    struct err *e)
+{
+	struct data_options *o = &b->options;
+	const char *scale = b->like && b->like->options ? b->like->options->scale : b->scale;
+	enum err_code rc = data_option_check(o, format, name, e);
+
+	if (!rc)
+		rc = data_option_take(o, b->like, format, !data_label_is_ignored(b->label), name, e);
+	if (rc)
+		return rc;
+	if (!o->bits)
+		o->bits = readers[format]->bits;
+	if (b->d->options)
+		return data_option_agree(o, b->d->options, format, name, e);
+	b->d->options = data_option_note(o, format, scale);
+	return ERR_OK;
 }
 
 /* Chooses the reader of the stream, and begins the stream. */
@@ -209,8 +237,11 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 	struct data_want want = { .tables = b->tables, .pairs = data_label_wants_pairs(b->label) };
 	enum err_code rc;
 
-	if (!words || o->format || !find_format_named("text", &i)) {
-		rc = choose_reader(s, o, &want, b->like && b->like->schema, &i, e);
+	data_uri_release(&b->options);
+	b->options = data_uri_copy(o);
+	data_option_take_format(&b->options, b->like);
+	if (!words || b->options.format || !find_format_named("text", &i)) {
+		rc = choose_reader(s, &b->options, &want, b->like && b->like->schema, &i, e);
 		if (rc != ERR_OK)
 			return rc;
 	}
@@ -227,6 +258,9 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 		    "%s is %s but %s is %s; all files must have the same format", stream_name(s),
 		    formats[i].title, b->first, b->d->format);
 	}
+	rc = settle_options(b, i, stream_name(s), e);
+	if (rc)
+		return rc;
 	b->values_before = b->d->sparse ? b->nnz : b->d->rows * b->d->cols;
 	b->rows_before = b->d->rows;
 	*reader = readers[i];
@@ -248,8 +282,8 @@ enum err_code data_build_read(struct data_build *b, struct stream *s, const stru
 	enum err_code rc = begin_stream(b, s, o, &reader, e);
 
 	if (rc == ERR_OK)
-		rc = reader->read(b, s, o, e);
-	return rc || !o->norm ? rc : data_build_norm(b, s, e);
+		rc = reader->read(b, s, &b->options, e);
+	return rc || !b->options.norm ? rc : data_build_norm(b, s, e);
 }
 
 /* Reads all files that a path stands for. */
@@ -264,7 +298,9 @@ static enum err_code read_path(struct data_build *b, const char *path, size_t *f
 	rc = data_uri_parse(path, &file, &o, e);
 	if (rc != ERR_OK)
 		return rc;
-	rc = data_uri_expand(file, b->base_dir, &names, &n, e);
+	rc = data_option_check_file(&o, path, e);
+	if (!rc)
+		rc = data_uri_expand(file, b->base_dir, &names, &n, e);
 	for (size_t i = 0; rc == ERR_OK && i < n; i++) {
 		rc = data_open(names[i], &s, e);
 		if (rc != ERR_OK)

@@ -60,6 +60,7 @@ struct data_want {
 
 /* The options after the "?" of a data path. DATA_OPTIONS_INIT: none. */
 struct data_options {
+	uint64_t given; /* by bits, options that the path gives (data_option.h) */
 	char *format;   /* a name in reader.def; NULL: guessed from the content */
 	char *label;    /* column: its name, its number from 1, or "last" */
 	char *labels;   /* file that holds the labels (idx, npy) */
@@ -156,6 +157,9 @@ struct dataset {
 	struct data_schema *schema;
 	/* The names of features that are hashes of words (data_names.h); NULL: none has a name. */
 	struct data_names *names;
+	/* The options that decide what features and targets mean (data_option.h); NULL: not known, or the data
+	 * are evaluation data. */
+	struct data_options *options;
 	bool sampled;       /* these are some of the examples of data in blocks (data_blocks.h) */
 	size_t unlabelled;  /* rows of tables that were left out, because they have no label */
 	bool heading;       /* the first line of the last file had names, and was no example */

@@ -6,6 +6,7 @@
 #include "data/data_block_cache.h"
 #include "data/data_build.h"
 #include "data/data_object.h"
+#include "data/data_option.h"
 #include "data/data_parts.h"
 #include "data/data_uri.h"
 
@@ -338,7 +339,9 @@ static enum err_code add_path(struct data_blocks *b, const char *path, const cha
 
 	if (rc)
 		return rc;
-	rc = data_uri_expand(file, base_dir, &names, &n, e);
+	rc = data_option_check_file(&o, path, e);
+	if (!rc)
+		rc = data_uri_expand(file, base_dir, &names, &n, e);
 	b->file = mem_regrow(b->file, b->nfiles + n + 1, sizeof *b->file);
 	for (size_t i = 0; !rc && *fit && i < n; i++) {
 		rc = data_file_open(names[i], path, &b->file[b->nfiles], fit, e);

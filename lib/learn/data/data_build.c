@@ -10,9 +10,11 @@
 #include "core/num.h"
 #include "data/data_bad_lines.h"
 #include "data/data_compact.h"
+#include "data/data_option.h"
 #include "data/data_row.h"
 #include "data/data_schema.h"
 #include "data/data_table.h"
+#include "data/data_uri.h"
 #include "data/data_words.h"
 #include "math/vec.h"
 
@@ -24,6 +26,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->extends = !like && want->base;
 	like = like ? like : want->base;
 	b->d = mem_alloc(sizeof(*b->d));
+	b->options = (struct data_options)DATA_OPTIONS_INIT;
 	b->d->index_base = like ? like->index_base : -1;
 	b->index_base = -1;
 	b->min_id = UINT64_MAX;
@@ -54,6 +57,7 @@ void data_build_free(struct data_build *b)
 	free(b->raw);
 	free(b->seen);
 	free(b->first);
+	data_uri_release(&b->options);
 	free(b);
 }
 
@@ -528,6 +532,7 @@ enum err_code data_build_append(struct data_build *b, const struct dataset *d, s
 		b->first = mem_strdup(d->source ? d->source : "data");
 		b->d->source = mem_strdup(b->first);
 		b->d->format = d->format;
+		b->d->options = data_option_copy(d->options);
 	}
 	if (d->rows > UINT32_MAX - b->d->rows)
 		return err_set(e, ERR_LIMIT, "%s: more than %u examples", b->first, UINT32_MAX);

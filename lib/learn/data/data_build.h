@@ -52,6 +52,8 @@ struct data_build {
 	struct data_bad_lines *bad; /* data_want.bad */
 	const struct data_watch *watch; /* data_want.watch */
 	const char *tables;         /* data_want.tables */
+	/* The options of the stream read last, with those that it takes over from `like` (data_option.h). */
+	struct data_options options;
 };
 
 /* A reader of one file format; registered in reader.def. Both functions may run on any thread. */
@@ -69,6 +71,8 @@ struct data_reader {
 	 * them (data_want.tables). NULL: models of ratings can be trained on it, because its examples are
 	 * sets of features, as those of ratings are. */
 	const char *to_ratings;
+	/* The bits of hashed features without bits=; 0: the format hashes none by default. */
+	int bits;
 };
 #define DATA_PROBE 65536
 /* Ids below this are looked up in direct tables, others by hashing. */
@@ -94,7 +98,8 @@ enum err_code data_build_begin(struct data_build *b, struct stream *s, const str
 const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
     const struct data_want *want, struct err *e);
 
-/* The name of a reader in reader.def. */
+/* The number of a reader in reader.def, and its name there. */
+size_t data_reader_number(const struct data_reader *r);
 const char *data_reader_name(const struct data_reader *r);
 
 /* Rows so far. */

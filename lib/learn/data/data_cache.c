@@ -18,8 +18,9 @@
 #include "core/mem.h"
 #include "core/version.h"
 #include "data/data_build.h"
-#include "data/data_pairs.h"
 #include "data/data_names.h"
+#include "data/data_option.h"
+#include "data/data_pairs.h"
 #include "data/data_schema.h"
 #include "data/data_store.h"
 #include "data/data_uri.h"
@@ -177,6 +178,7 @@ static void put_like(struct identity *id, const struct dataset *d)
 		put_double(id, d->class_value[i]);
 		put_identity_text(id, d->class_name[i]);
 	}
+	put_identity_document(id, d->options ? data_option_to_json(d->options) : NULL);
 	put_number(id, d->feature_name != NULL);
 	for (size_t i = 0; d->feature_name && i < d->cols; i++)
 		put_identity_text(id, d->feature_name[i]);

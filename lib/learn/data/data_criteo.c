@@ -54,7 +54,7 @@ static bool has_no_label(const char *p)
 /* Empty cells give no entry, but their columns are counted: a line must have all of them. */
 static enum err_code parse_criteo_line(struct data_row *r, char *p, struct err *e)
 {
-	int bits = r->options->bits ? r->options->bits : BITS;
+	int bits = r->options->bits;
 	unsigned column = 0;
 	enum err_code rc;
 	char *cell;
@@ -90,4 +90,4 @@ static enum err_code read_criteo(struct data_build *b, struct stream *s,
 }
 
 const struct data_reader data_reader_criteo = { data_probe_never, read_criteo, &data_parts_lines,
-	NULL };
+	NULL, BITS };

@@ -337,4 +337,4 @@ static bool probe_csv(const uint8_t *p, size_t n)
 
 const struct data_reader data_reader_csv = { probe_csv, read_csv, &data_parts_lines,
 	"name these columns by ?user=NAME&item=NAME&rating=NAME instead of options of tables, or give no "
-	"option if they are the first three" };
+	"option if they are the first three", 0 };

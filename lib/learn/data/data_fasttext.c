@@ -101,7 +101,7 @@ static enum err_code parse_fasttext_line(struct data_row *r, char *line, struct 
 static enum err_code read_fasttext(struct data_build *b, struct stream *s,
     const struct data_options *o, struct err *e)
 {
-	struct fasttext f = { .shift = 64 - (o->bits ? o->bits : BITS),
+	struct fasttext f = { .shift = 64 - o->bits,
 		.ngrams = (size_t)o->ngrams };
 	enum err_code rc;
 
@@ -122,4 +122,4 @@ static bool probe_fasttext(const uint8_t *bytes, size_t n)
 }
 
 const struct data_reader data_reader_fasttext = { probe_fasttext, read_fasttext, &data_parts_lines,
-	NULL };
+	NULL, BITS };

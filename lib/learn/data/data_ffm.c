@@ -105,4 +105,4 @@ static bool probe_ffm(const uint8_t *bytes, size_t n)
 	return is_ffm_entry(q, end);
 }
 
-const struct data_reader data_reader_ffm = { probe_ffm, read_ffm, &data_parts_lines, NULL };
+const struct data_reader data_reader_ffm = { probe_ffm, read_ffm, &data_parts_lines, NULL, 0 };

@@ -328,4 +328,4 @@ static bool probe_idx(const uint8_t *p, size_t n)
 }
 
 const struct data_reader data_reader_idx = { probe_idx, read_pair, &parts_idx,
-	"write them as lines of text" };
+	"write them as lines of text", 0 };

@@ -512,4 +512,4 @@ static bool probe_jsonl(const uint8_t *p, size_t n)
 }
 
 const struct data_reader data_reader_jsonl = { probe_jsonl, read_jsonl, &data_parts_lines,
-	"make a table of them, as by jq -r '[.user, .item, .rating] | @csv'" };
+	"make a table of them, as by jq -r '[.user, .item, .rating] | @csv'", 0 };

@@ -425,4 +425,4 @@ static bool probe_libsvm(const uint8_t *bytes, size_t n)
 }
 
 const struct data_reader data_reader_libsvm = { probe_libsvm, read_libsvm, &data_parts_lines,
-	NULL };
+	NULL, 0 };

@@ -9,6 +9,7 @@
 #include "data/data_bad_lines.h"
 #include "data/data_build.h"
 #include "data/data_log_state.h"
+#include "data/data_option.h"
 #include "data/data_uri.h"
 
 #define HEAD_EVENTS 1000u
@@ -279,7 +280,7 @@ static enum err_code parse_event_lines(const struct data_log *l, const char *nam
 	enum err_code rc;
 
 	*out = NULL;
-	o.group = NULL;
+	data_option_clear(&o, "group");
 	build->by_lines = true;
 	/* If lines have names for their columns, the names stand before each part. */
 	if (l->heading) {

@@ -238,4 +238,4 @@ static bool probe_npy(const uint8_t *p, size_t n)
 }
 
 const struct data_reader data_reader_npy = { probe_npy, read_array, &parts_npy,
-	"write them as lines of text" };
+	"write them as lines of text", 0 };

@@ -12,6 +12,7 @@
 #include "data/data_form.h"
 #include "data/data_names.h"
 #include "data/data_num.h"
+#include "data/data_option.h"
 #include "data/data_parts.h"
 #include "data/data_row.h"
 
@@ -140,6 +141,12 @@ static enum err_code find_part(const struct data_row *r, struct ratings *t, enum
 		}
 	if (num_uint(word, n, &number) && number > 0) {
 		t->column[k] = (size_t)number - 1;
+		return ERR_OK;
+	}
+	/* A rating or a weight that the training data have may be missing where it is not needed. */
+	if ((k == WEIGHT || (k == RATING && !needs_ratings(r))) &&
+	    !data_option_is_given(r->options, part_name[k])) {
+		t->column[k] = NO_COLUMN;
 		return ERR_OK;
 	}
 	return fail_unknown_column(r, k, word, cell, n, e);
@@ -433,4 +440,4 @@ static enum err_code read_ratings(struct data_build *b, struct stream *s,
 }
 
 const struct data_reader data_reader_ratings = { data_probe_never, read_ratings, &data_parts_lines,
-	NULL };
+	NULL, 0 };

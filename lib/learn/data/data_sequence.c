@@ -8,6 +8,7 @@
 #include "data/data_build.h"
 #include "data/data_pieces.h"
 #include "data/data_object.h"
+#include "data/data_option.h"
 #include "data/data_parts.h"
 #include "data/data_uri.h"
 #include "format/uri.h"
@@ -435,7 +436,10 @@ static enum err_code add_files_of_path(struct data_sequence *s,
 
 	if (rc)
 		return rc;
-	rc = data_uri_expand(file, spec->base_dir, &names, &n, e);
+	data_option_take_format(&o, spec->like);
+	rc = data_option_check_file(&o, path, e);
+	if (!rc)
+		rc = data_uri_expand(file, spec->base_dir, &names, &n, e);
 	s->file = mem_regrow(s->file, s->nfiles + n + 1, sizeof *s->file);
 	for (size_t i = 0; !rc && *fit && i < n; i++)
 		rc = add_file(s, names[i], &o, spec->once && spec->npaths == 1 && n == 1, fit, e);
@@ -499,6 +503,10 @@ static enum err_code cut_rows(struct data_sequence *s, const struct data_reader 
 		f->file.options = data_uri_copy(&f->options);
 		if (!f->file.options.format)
 			f->file.options.format = mem_strdup(data_reader_name(reader));
+		rc = data_option_take(&f->file.options, s->like, data_reader_number(reader),
+		    !s->want.any, f->shown, e);
+		if (rc)
+			break;
 		f->file.parts = reader->parts;
 		*fit = reader->parts->cut(&f->file, base_dir, &s->want, s->like, UINT64_MAX, &part,
 		           &n, NULL) == ERR_OK &&

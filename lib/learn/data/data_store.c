@@ -14,6 +14,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "data/data_names.h"
+#include "data/data_option.h"
 #include "data/data_schema.h"
 
 #define ALIGN 64u
@@ -54,7 +55,8 @@ enum kind {
 	STORE_UNLISTED = 1024, /* dataset.id is NULL */
 	STORE_NAMES = 2048,
 	STORE_ROLES = 4096,
-	STORE_KINDS = 8192
+	STORE_OPTIONS = 8192,
+	STORE_KINDS = 16384
 };
 enum part { X, START, COL, VAL, FIELD, ID, WEIGHT, GROUP, Y, LABEL, VALUE, NAMES, PARTS };
 
@@ -172,6 +174,8 @@ static void names_of(const struct dataset *d, struct buf *b)
 		put_document(b, data_names_to_json(d->names));
 	if (d->roles)
 		put_name(b, d->roles);
+	if (d->options)
+		put_document(b, data_option_to_json(d->options));
 }
 
 /* Fills the header. */
@@ -195,7 +199,7 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	    (d->schema ? STORE_SCHEMA : 0) | (d->weight ? STORE_WEIGHT : 0) |
 	    (d->group ? STORE_GROUP : 0) | (d->grouped_by_first ? STORE_GROUPED_BY_FIRST : 0) |
 	    (d->sparse && !d->id ? STORE_UNLISTED : 0) | (d->names ? STORE_NAMES : 0) |
-	    (d->roles ? STORE_ROLES : 0);
+	    (d->roles ? STORE_ROLES : 0) | (d->options ? STORE_OPTIONS : 0);
 	h[SCALE] = (uint64_t)factor << 32 | scale;
 	h[BASE] = (uint64_t)(int64_t)d->index_base;
 	h[TEXT] = text;
@@ -385,8 +389,20 @@ static struct data_names *take_hashed_names(const char **p, const char *end)
 	return n;
 }
 
+/* The options at *p; NULL when they are damaged. */
+static struct data_options *take_options(const char **p, const char *end)
+{
+	json_t *json = take_document(p, end);
+	struct data_options *o = NULL;
+
+	if (json)
+		data_option_from_json(json, &o, NULL);
+	json_decref(json);
+	return o;
+}
+
 /* The text has the format's name, then all classes, all features, the schema, the names of hashed
- * features and the roles of columns. False: there are fewer or more names than the header says, or the format is unknown; what was
+ * features, the roles of columns and the options. False: there are fewer or more names than the header says, or the format is unknown; what was
  * read stays with d. */
 static bool read_names(struct dataset *d, const char *p, size_t n, uint64_t kind)
 {
@@ -411,6 +427,8 @@ static bool read_names(struct dataset *d, const char *p, size_t n, uint64_t kind
 	if (kind & STORE_NAMES && !(d->names = take_hashed_names(&p, end)))
 		return false;
 	if (kind & STORE_ROLES && !(d->roles = take_name(&p, end)))
+		return false;
+	if (kind & STORE_OPTIONS && !(d->options = take_options(&p, end)))
 		return false;
 	return d->format && p == end;
 }

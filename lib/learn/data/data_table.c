@@ -329,6 +329,71 @@ static enum err_code check_labels(const struct data_table *t, const struct strea
 	return n ? ERR_OK : stream_fail(s, e, "has no label column");
 }
 
+/* The column of the schema that a word of an option stands for: by its name in this file or in the
+ * schema, or by its number in this file. NO_COLUMN: none. */
+static size_t find_known_column(const struct data_table *t, const struct data_table_shape *shape,
+    const char *word)
+{
+	uint64_t number;
+
+	for (size_t i = 0; shape->name && i < t->width; i++)
+		if (strcmp(shape->name[i], word) == 0)
+			return t->column[i];
+	for (size_t k = 0; k < t->schema->ncolumns; k++)
+		if (strcmp(t->schema->column[k].name, word) == 0)
+			return k;
+	return num_uint(word, t->width, &number) && number > 0 ? t->column[number - 1] : NO_COLUMN;
+}
+
+/* What an option says about a column of the training data must be so there. */
+static enum err_code check_kind(const struct data_column *c, const char *option,
+    const struct stream *s, struct err *e)
+{
+	bool feature = data_schema_gives_features(c);
+	const char *was = NULL;
+
+	if (strcmp(option, "categories") == 0)
+		was = c->kind == DATA_NUMBER ? "a column of numbers" : NULL;
+	else if (strcmp(option, "weight") == 0)
+		was = c->kind != DATA_WEIGHT ? "no weight" : NULL;
+	else if (strcmp(option, "text") == 0 || strcmp(option, "lists") == 0)
+		was = feature && !c->split ? "one value" : NULL;
+	else
+		was = feature ? "a feature" : NULL;
+	return was ? err_set(e, ERR_CONFIG,
+	                 "%s: %s= names the column \"%.60s\", which is %s in the training data: "
+	                 "remove it from the path, or train with it",
+	                 stream_name(s), option, c->name, was)
+	           : ERR_OK;
+}
+
+/* The kinds of columns are those of the training data: refuses options of this path that say otherwise. */
+static enum err_code check_kinds(const struct data_table *t, const struct stream *s,
+    const struct data_options *o, const struct data_table_shape *shape, struct err *e)
+{
+	const struct {
+		const char *option, *list;
+	} given[] = { { "categories", o->categories }, { "weight", o->weight },
+		{ "ignore", o->ignore }, { "id", o->id }, { "text", o->text },
+		{ "lists", o->lists } };
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+		const char *list = given[i].list;
+
+		for (const char *at = list ? names_first(list) : NULL; at && !rc;
+		     at = names_next(at)) {
+			char *word = mem_printf("%.*s", (int)strcspn(at, ","), at);
+			size_t k = find_known_column(t, shape, word);
+
+			if (k != NO_COLUMN)
+				rc = check_kind(&t->schema->column[k], given[i].option, s, e);
+			free(word);
+		}
+	}
+	return rc;
+}
+
 enum err_code data_table_open(struct data_build *b, const struct stream *s,
     const struct data_options *o, const struct data_table_shape *shape, struct err *e)
 {
@@ -375,6 +440,8 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 	t->keyed = shape->keyed;
 	rc = shape->name && t->schema->named ? match_by_name(t, s, shape, e)
 	                                     : match_by_place(t, s, shape, e);
+	if (!rc && b->like)
+		rc = check_kinds(t, s, o, shape, e);
 	t->weighted = false;
 	for (size_t i = 0; i < t->width; i++)
 		t->weighted |= data_table_kind(t, i) == DATA_WEIGHT;

@@ -13,55 +13,8 @@
 #include "core/suggest.h"
 #include "data/data_num.h"
 #include "data/data_object.h"
+#include "data/data_option.h"
 #include "format/uri.h"
-
-enum option_type { TEXT, WHOLE, NUMBER };
-
-/* The options and their ranges; "auto" sets a number to its default. */
-static const struct option {
-	const char *name;
-	enum option_type type;
-	size_t at;
-	double min, max;
-} options[] = {
-#define OPTION(field, type, min, max) \
-	{ \
-#field, type, offsetof(struct data_options, field), min, max \
-	}
-	OPTION(format, TEXT, 0, 0),
-	OPTION(label, TEXT, 0, 0),
-	OPTION(labels, TEXT, 0, 0),
-	OPTION(norm, TEXT, 0, 0),
-	OPTION(pairs, TEXT, 0, 0),
-	OPTION(columns, TEXT, 0, 0),
-	OPTION(ignore, TEXT, 0, 0),
-	OPTION(categories, TEXT, 0, 0),
-	OPTION(id, TEXT, 0, 0),
-	OPTION(text, TEXT, 0, 0),
-	OPTION(lists, TEXT, 0, 0),
-	OPTION(weight, TEXT, 0, 0),
-	OPTION(missing, TEXT, 0, 0),
-	OPTION(scale, TEXT, 0, 0),
-	OPTION(follow, TEXT, 0, 0),
-	OPTION(from, TEXT, 0, 0),
-	OPTION(group, TEXT, 0, 0),
-	OPTION(properties, TEXT, 0, 0),
-	OPTION(deleted, TEXT, 0, 0),
-	OPTION(user, TEXT, 0, 0),
-	OPTION(item, TEXT, 0, 0),
-	OPTION(rating, TEXT, 0, 0),
-	OPTION(positive, TEXT, 0, 0),
-	OPTION(index_base, WHOLE, 0, 1),
-	OPTION(bits, WHOLE, 1, 60),
-	OPTION(ngrams, WHOLE, 1, 16),
-	OPTION(window, WHOLE, 1, 1000),
-	OPTION(negatives, WHOLE, 1, 1000),
-	OPTION(min_count, WHOLE, 1, INT_MAX),
-	OPTION(head, WHOLE, 1, INT_MAX),
-	OPTION(sample, NUMBER, 0, 1),
-#undef OPTION
-};
-#define NOPTIONS (sizeof(options) / sizeof(options[0]))
 
 static bool is_key_char(char c)
 {
@@ -71,10 +24,10 @@ static bool is_key_char(char c)
 /* Does text begin with one of our options? Otherwise it belongs to a URL. */
 static bool is_ours(const char *text)
 {
-	for (size_t i = 0; i < NOPTIONS; i++) {
-		size_t n = strlen(options[i].name);
+	for (size_t i = 0; i < data_option_count; i++) {
+		size_t n = strlen(data_option_list[i].name);
 
-		if (strncmp(text, options[i].name, n) == 0 && text[n] == '=')
+		if (strncmp(text, data_option_list[i].name, n) == 0 && text[n] == '=')
 			return true;
 	}
 	return false;
@@ -159,7 +112,7 @@ static enum err_code check_format(const char *path, const char *name, struct err
 
 /* "auto" leaves the default of DATA_OPTIONS_INIT, or what an earlier option has set. */
 static enum err_code set_number_option(struct data_options *o, const char *path,
-    const struct option *k, const char *value, struct err *e)
+    const struct data_option *k, const char *value, struct err *e)
 {
 	char *field = (char *)o + k->at;
 	double v;
@@ -167,13 +120,14 @@ static enum err_code set_number_option(struct data_options *o, const char *path,
 
 	if (strcmp(value, "auto") == 0)
 		return ERR_OK;
-	if (!data_num_all(value, &v) || v < k->min || v > k->max ||
-	    (k->type == WHOLE && v != floor(v)))
+	if (!data_num_all(value, &v) || v < k->least || v > k->most ||
+	    (k->type == DATA_OPTION_WHOLE && v != floor(v)))
 		return err_set(e, ERR_CONFIG,
 		    "%s: %s must be %s from %.10g to %.10g, or auto, got \"%s\"", path, k->name,
-		    k->type == WHOLE ? "a whole number" : "a number", k->min, k->max, value);
+		    k->type == DATA_OPTION_WHOLE ? "a whole number" : "a number", k->least,
+		    k->most, value);
 	whole = (int)v;
-	if (k->type == WHOLE)
+	if (k->type == DATA_OPTION_WHOLE)
 		memcpy(field, &whole, sizeof(whole));
 	else
 		memcpy(field, &v, sizeof(v));
@@ -181,7 +135,7 @@ static enum err_code set_number_option(struct data_options *o, const char *path,
 }
 
 /* Takes value over. */
-static void set_text_option(struct data_options *o, const struct option *k, char *value)
+static void set_text_option(struct data_options *o, const struct data_option *k, char *value)
 {
 	char *field = (char *)o + k->at, *old;
 
@@ -191,7 +145,7 @@ static void set_text_option(struct data_options *o, const struct option *k, char
 }
 
 /* Options that are one of some words. */
-static enum err_code check_word(const char *path, const struct option *k, const char *value,
+static enum err_code check_word(const char *path, const struct data_option *k, const char *value,
     struct err *e)
 {
 	static const struct {
@@ -235,20 +189,20 @@ static enum err_code check_from(const char *path, const char *value, struct err 
 static enum err_code set_option(struct data_options *o, const char *path, const char *key,
     char *value, struct err *e)
 {
-	const char *names[NOPTIONS];
-	const struct option *k = NULL;
+	const char **names = mem_array(data_option_count, sizeof *names);
+	const struct data_option *k = NULL;
 	enum err_code rc = ERR_OK;
 
-	for (size_t i = 0; i < NOPTIONS; i++) {
-		names[i] = options[i].name;
+	for (size_t i = 0; i < data_option_count; i++) {
+		names[i] = data_option_list[i].name;
 		if (strcmp(key, names[i]) == 0)
-			k = &options[i];
+			k = &data_option_list[i];
 	}
 	if (!k)
-		rc = fail_unknown(path, "option", key, names, NOPTIONS, e);
+		rc = fail_unknown(path, "option", key, names, data_option_count, e);
 	else if (!*value)
 		rc = err_set(e, ERR_CONFIG, "%s: %s= needs a value", path, key);
-	else if (k->type != TEXT)
+	else if (k->type != DATA_OPTION_TEXT)
 		rc = set_number_option(o, path, k, value, e);
 	else if (k->at == offsetof(struct data_options, format))
 		rc = check_format(path, value, e);
@@ -256,7 +210,10 @@ static enum err_code set_option(struct data_options *o, const char *path, const 
 		rc = check_from(path, value, e);
 	else
 		rc = check_word(path, k, value, e);
-	if (rc || k->type != TEXT)
+	free(names);
+	if (!rc)
+		o->given |= UINT64_C(1) << (k - data_option_list);
+	if (rc || k->type != DATA_OPTION_TEXT)
 		free(value);
 	else
 		set_text_option(o, k, value);
@@ -298,20 +255,11 @@ enum err_code data_uri_parse(const char *path, char **file, struct data_options 
 	return rc;
 }
 
-/* The text of a TEXT option; NULL: it is not set. */
-static char *text_of(const struct data_options *o, const struct option *k)
-{
-	char *text;
-
-	memcpy(&text, (const char *)o + k->at, sizeof(text));
-	return text;
-}
-
 void data_uri_release(struct data_options *o)
 {
-	for (size_t i = 0; i < NOPTIONS; i++)
-		if (options[i].type == TEXT)
-			free(text_of(o, &options[i]));
+	for (size_t i = 0; i < data_option_count; i++)
+		if (data_option_list[i].type == DATA_OPTION_TEXT)
+			free(data_option_text(o, &data_option_list[i]));
 	*o = (struct data_options)DATA_OPTIONS_INIT;
 }
 
@@ -319,33 +267,34 @@ struct data_options data_uri_copy(const struct data_options *o)
 {
 	struct data_options copy = *o;
 
-	for (size_t i = 0; i < NOPTIONS; i++) {
-		char *text = options[i].type == TEXT ? text_of(o, &options[i]) : NULL;
+	for (size_t i = 0; i < data_option_count; i++) {
+		const struct data_option *k = &data_option_list[i];
+		char *text = k->type == DATA_OPTION_TEXT ? data_option_text(o, k) : NULL;
 
 		if (!text)
 			continue;
 		text = mem_strdup(text);
-		memcpy((char *)&copy + options[i].at, &text, sizeof(text));
+		memcpy((char *)&copy + k->at, &text, sizeof(text));
 	}
 	return copy;
 }
 
 void data_uri_list(const struct data_options *o, struct buf *out)
 {
-	for (size_t i = 0; i < NOPTIONS; i++) {
-		const struct option *k = &options[i];
-		const char *text = k->type == TEXT ? text_of(o, k) : NULL;
+	for (size_t i = 0; i < data_option_count; i++) {
+		const struct data_option *k = &data_option_list[i];
+		const char *text = k->type == DATA_OPTION_TEXT ? data_option_text(o, k) : NULL;
 		double number = 0;
 		int whole = 0;
 
-		if (k->type == WHOLE)
+		if (k->type == DATA_OPTION_WHOLE)
 			memcpy(&whole, (const char *)o + k->at, sizeof(whole));
-		if (k->type == NUMBER)
+		if (k->type == DATA_OPTION_NUMBER)
 			memcpy(&number, (const char *)o + k->at, sizeof(number));
 		if (text)
 			buf_printf(out, "%s=%zu:%s\n", k->name, strlen(text), text);
-		else if (k->type != TEXT)
-			buf_printf(out, "%s=%.17g\n", k->name, k->type == WHOLE ? whole : number);
+		else if (k->type != DATA_OPTION_TEXT)
+			buf_printf(out, "%s=%.17g\n", k->name, k->type == DATA_OPTION_WHOLE ? whole : number);
 	}
 }
 

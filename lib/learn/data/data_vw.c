@@ -168,7 +168,7 @@ static enum err_code parse_vw_line(struct data_row *r, char *line, struct err *e
 static enum err_code read_vw(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e)
 {
-	struct vw v = { .shift = 64 - (o->bits ? o->bits : BITS), .pairs = o->pairs };
+	struct vw v = { .shift = 64 - o->bits, .pairs = o->pairs };
 	enum err_code rc = o->pairs ? check_pairs(o->pairs, s, e) : ERR_OK;
 
 	b->index_base = 0;
@@ -187,4 +187,4 @@ static bool probe_vw(const uint8_t *bytes, size_t n)
 	return bar && (bar == p || data_is_blank(bar[-1]) || memchr(p, '\'', (size_t)(bar - p)));
 }
 
-const struct data_reader data_reader_vw = { probe_vw, read_vw, &data_parts_lines, NULL };
+const struct data_reader data_reader_vw = { probe_vw, read_vw, &data_parts_lines, NULL, BITS };

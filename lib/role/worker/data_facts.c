@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "data/data_names.h"
+#include "data/data_option.h"
 #include "data/data_schema.h"
 #include "data/data_words.h"
 #include "msg/training_facts.h"
@@ -40,7 +41,7 @@ static json_t *list_names(const struct dataset *d)
 json_t *data_facts(const struct dataset *d)
 {
 	struct training_facts f;
-	json_t *facts, *classes, *names, *hashed, *schema, *weights, *targets;
+	json_t *options, *facts, *classes, *names, *hashed, *schema, *weights, *targets;
 
 	if (d->numbered || (d->words && d->words->n > DATA_FACTS_VALUES) ||
 	    d->classes > DATA_FACTS_CLASSES ||
@@ -64,6 +65,7 @@ json_t *data_facts(const struct dataset *d)
 	f.targets = targets = d->target_factor > 0
 	    ? json_pack("[o, o]", json_of_num(d->target_shift), json_of_num(d->target_factor))
 	    : NULL;
+	f.options = options = d->options ? data_option_to_json(d->options) : NULL;
 	f.schema = schema = d->schema ? data_schema_to_json(d->schema) : NULL;
 	if (d->words)
 		tell_words(d->words, &f);
@@ -76,17 +78,21 @@ json_t *data_facts(const struct dataset *d)
 	json_decref(weights);
 	json_decref(targets);
 	json_decref(schema);
+	json_decref(options);
 	return facts;
 }
 
-/* The text of a description without the names of files; free it. Numbers of two texts are compared as
+/* The text of a description without the names of files, and perhaps without options, which those of
+ * earlier versions do not have; free it. Numbers of two texts are compared as
  * they are written, whole or not. */
-static char *format_unnamed(const json_t *facts)
+static char *format_unnamed(const json_t *facts, bool options)
 {
 	json_t *o = json_copy((json_t *)(uintptr_t)facts);
 	char *text;
 
 	json_object_del(o, "source");
+	if (!options)
+		json_object_del(o, "options");
 	text = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
 	json_decref(o);
 	return text;
@@ -94,7 +100,8 @@ static char *format_unnamed(const json_t *facts)
 
 bool data_facts_are_equal(const json_t *a, const json_t *b)
 {
-	char *x = format_unnamed(a), *y = format_unnamed(b);
+	bool both = json_object_get(a, "options") && json_object_get(b, "options");
+	char *x = format_unnamed(a, both), *y = format_unnamed(b, both);
 	bool equal = x && y && strcmp(x, y) == 0;
 
 	free(x);
@@ -178,6 +185,8 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 		    "the description of the training data is damaged: its columns have %zu "
 		    "features, not %zu",
 		    data_schema_features(d->schema), d->cols);
+	if (!rc && f.options)
+		rc = data_option_from_json(f.options, &d->options, e);
 	d->targets = d->schema ? data_schema_targets(d->schema) : 1;
 	if (rc) {
 		dataset_free(d);

@@ -141,6 +141,29 @@ static void excused(void)
 	scene_close(&s);
 }
 
+/* The whole run stands still for a while and goes on, one process after the other. */
+static void all_stopped(unsigned replicas)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 2);
+	s.cfg.replicas = replicas;
+	scene_run(&s);
+	live(&s, 1, 3);
+	s.now += 100 * NSEC_PER_SEC;
+	coord_stood_still(s.c, 100 * NSEC_PER_SEC, s.now);
+	pass(&s, 0.5);
+	ok(!happened(&s, "_lost") && in_phase(&s, COORD_RUNNING),
+	    "%u replicas: nobody was silent while the coordinator itself stood still", replicas);
+	live(&s, 1, 1);
+	pass(&s, 1);
+	ok(!happened(&s, "_lost"), "those that go on are members as before");
+	live(&s, 6, 1);
+	ok(happened(&s, "worker_lost: worker-1") && !happened(&s, "worker_lost: worker-0"),
+	    "and one that does not is lost after its lease");
+	scene_close(&s);
+}
+
 /* Steps of others are open while the evaluator of the best model waits for its snapshot. */
 static void best_is_saved(void)
 {
@@ -192,6 +215,8 @@ int main(void)
 	    "where all wait nobody is to blame");
 	others_go_on();
 	excused();
+	all_stopped(1);
+	all_stopped(2);
 	best_is_saved();
 	policies();
 	return tap_done();

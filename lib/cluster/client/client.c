@@ -14,6 +14,8 @@
  * refusals in a row are final. agent.c does the same. */
 #define REFUSALS_MAX 3
 #define CHECK_EVERY  (10 * NSEC_PER_MSEC)
+/* Turns of a wait that are farther apart tell that this process was stopped. */
+#define STOOD_STILL (2 * NSEC_PER_SEC)
 #define REPORT_FIRST (2 * NSEC_PER_SEC)
 #define REPORT_AGAIN (10 * NSEC_PER_SEC)
 
@@ -380,7 +382,8 @@ enum err_code client_attend(struct client *c, struct err *e)
 enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step,
     struct err *e)
 {
-	int64_t begin = clock_now(), say = begin + REPORT_FIRST, look = begin + CHECK_EVERY;
+	int64_t begin = clock_now(), say = begin + REPORT_FIRST, look = begin + CHECK_EVERY,
+	        turned = begin;
 
 	while (!ready(c)) {
 		int64_t now;
@@ -389,6 +392,11 @@ enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *)
 			return err_set(e, c->fatal.code, "%s", c->fatal.msg);
 		client_serve(c, 20);
 		now = clock_now();
+		/* While this process was stopped it did not wait, and the others may have been stopped
+		 * with it. */
+		if (now - turned > STOOD_STILL)
+			begin += now - turned;
+		turned = now;
 		if (now >= look && c->cfg.attend && c->cfg.attend(c->cfg.ctx, e))
 			return e->code;
 		if (now >= look && c->cfg.paused && c->cfg.paused(c->cfg.ctx)) {

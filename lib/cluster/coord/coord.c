@@ -533,6 +533,34 @@ void coord_input_processed_until(struct coord *c, int64_t until)
 	c->hearing.until = until;
 }
 
+static void shift_time(int64_t *time, int64_t by, int64_t now)
+{
+	if (*time)
+		*time = *time + by < now ? *time + by : now;
+}
+
+void coord_stood_still(struct coord *c, int64_t stood, int64_t now)
+{
+	/* Others may go on a little later. */
+	int64_t unheard = stood + c->cfg.server_lost / 2;
+
+	shift_time(&c->formed, stood, now);
+	shift_time(&c->stalls_at, stood, now);
+	shift_time(&c->hearing.cut_off_until, stood, now + stood);
+	for (unsigned i = 0; i < c->nservers; i++) {
+		shift_time(&c->server[i].seen, unheard, now);
+		shift_time(&c->server[i].gone_at, stood, now);
+	}
+	for (unsigned i = 0; i < COORD_RELAYS_MAX; i++) {
+		shift_time(&c->relay[i].seen, unheard, now);
+		shift_time(&c->relay[i].gone_at, stood, now);
+	}
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		shift_time(&c->worker[i].seen, unheard, now);
+		shift_time(&c->worker[i].lost_at, stood, now);
+	}
+}
+
 bool coord_tick(struct coord *c, int64_t now)
 {
 	char how[660];

@@ -137,16 +137,35 @@ static int64_t double_pause(unsigned times, int64_t most)
 	return wait < most ? wait : most;
 }
 
+/* Forgets the restarts of a process that has lived long enough, or whose window is over. Called when it
+ * ends. */
+static void forget_restarts(const struct policy *p, struct policy_process *m, int64_t now)
+{
+	if (now - m->started_at >= POLICY_QUIET && p->job != POLICY_JOB_FORMING)
+		m->restarts = 0;
+	if (now - m->window_from >= POLICY_WINDOW) {
+		m->window_from = now;
+		m->in_window = 0;
+	}
+}
+
+static bool has_restarts_left(const struct policy *p, const struct policy_process *m)
+{
+	return m->restarts < p->max_restarts &&
+	    m->in_window < p->max_restarts * POLICY_WINDOW_TIMES;
+}
+
 /* False when the process has used up its restarts, or the job does not need it any more. */
 static bool schedule_restart(struct policy *p, size_t process, int64_t now,
     struct policy_actions *out)
 {
 	struct policy_process *m = &p->process[process];
 
-	if (m->restarts >= p->max_restarts || !is_needed(p, m))
+	if (!has_restarts_left(p, m) || !is_needed(p, m))
 		return false;
 	m->restart_at = now + double_pause(m->restarts, RESTART_MAX);
 	m->restarts++;
+	m->in_window++;
 	add_action(out, POLICY_REPORT_RESTART, process)->n = m->restarts;
 	return true;
 }
@@ -283,9 +302,10 @@ static void on_ended(struct policy *p, const struct policy_event *ev, struct pol
 	                                   : POLICY_KILLED;
 	if (p->ending || p->signals > 0 || m->role == POLICY_TOOL)
 		return;
+	forget_restarts(p, m, ev->now);
 	/* The coordinator itself sees only that a process is silent. */
 	if (m->end == POLICY_KILLED)
-		add_action(out, POLICY_NOTIFY, ev->process)->n = m->restarts >= p->max_restarts;
+		add_action(out, POLICY_NOTIFY, ev->process)->n = !has_restarts_left(p, m);
 	/* The job decides whether the end of a worker, or the orderly end of a server, is a loss.
 	 * A killed server is judged at once: its coordinator may not answer any more. */
 	if (m->role == POLICY_WORKER || m->end == POLICY_LEFT)
@@ -306,6 +326,7 @@ static void on_started(struct policy *p, const struct policy_event *ev, struct p
 	m->role = ev->role;
 	m->has_coordinator = ev->has_coordinator;
 	m->alive = true;
+	m->started_at = ev->now;
 	m->restart_at = 0;
 	if (m->tries > 0)
 		add_action(out, POLICY_REPORT_STARTED, ev->process)->n = m->tries;
@@ -401,6 +422,26 @@ static void check_limits(struct policy *p, int64_t now, struct policy_actions *o
 	if (p->lost_since && now - p->lost_since > POLICY_NOTICE)
 		fail_run(p, p->cause, 0, POLICY_BY_CAUSE, out);
 	check_own_workers(p, now, out);
+	if (p->job == POLICY_JOB_RUNNING && now - p->rolled_back_at >= POLICY_ROLLBACK_QUIET)
+		p->rollbacks = 0;
+}
+
+static void shift_time(int64_t *time, int64_t by, int64_t now)
+{
+	if (*time)
+		*time = *time + by < now ? *time + by : now;
+}
+
+/* The supervisor was stopped, and perhaps the whole run with it. For as long nobody can have been heard. */
+static void skip_time(struct policy *p, int64_t stood, int64_t now)
+{
+	shift_time(&p->answered, stood, now);
+	shift_time(&p->lost_since, stood, now);
+	shift_time(&p->alone_since, stood, now);
+	for (size_t i = 0; i < p->n; i++) {
+		shift_time(&p->process[i].started_at, stood, now);
+		shift_time(&p->process[i].failing_since, stood, now);
+	}
 }
 
 /* All processes have ended; the counts of restarts, roll-backs and signals stay. */
@@ -464,9 +505,13 @@ void policy_on_event(struct policy *p, const struct policy_event *ev, struct pol
 		break;
 	case POLICY_ROLL_BACK:
 		p->rollbacks++;
+		p->rolled_back_at = ev->now;
 		break;
 	case POLICY_RESET:
 		reset_policy(p, ev->now);
+		break;
+	case POLICY_STOOD_STILL:
+		skip_time(p, ev->stood, ev->now);
 		break;
 	}
 }

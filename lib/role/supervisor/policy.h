@@ -47,8 +47,10 @@
  * (1) While the job is not over, the supervisor is not ending the processes, and no signal has
  *     come.  "Fail" keeps the first failure.
  *
- * THE RESTARTS OF ONE PROCESS: at most max_restarts, after pauses that double from 0.1 s to 10 s.
- * A failed attempt to start it does not count.
+ * THE RESTARTS OF ONE PROCESS: at most max_restarts in quick succession, after pauses that double from
+ * 0.1 s to 10 s. A process that has lived for POLICY_QUIET, while the job ran, begins to count again; in a
+ * POLICY_WINDOW it has at most POLICY_WINDOW_TIMES as many restarts. Roll-backs of the run are counted in the
+ * same way, with POLICY_ROLLBACK_QUIET. A failed attempt to start a process does not count.
  *
  *   idle        POLICY_ENDED, and the policy wants it back      scheduled (restart_at != 0)
  *   scheduled   POLICY_CHECK_RESTARTS at restart_at             starting (action POLICY_START)
@@ -60,6 +62,13 @@
  * After that the supervisor fails the run itself. */
 #define POLICY_NOTICE        (5000000000)
 #define POLICY_NOTICE_WORKER (1000000000)
+/* A process that lives as long has not failed for the reason of its earlier ends. */
+#define POLICY_QUIET (5000000000)
+/* A run that goes on as long after a roll-back begins to count its roll-backs again. */
+#define POLICY_ROLLBACK_QUIET (600000000000)
+/* The window that bounds the restarts of a process that ends again and again after POLICY_QUIET. */
+#define POLICY_WINDOW       (3600000000000)
+#define POLICY_WINDOW_TIMES 10
 /* An answer of the coordinator older than this is not used to explain the end of a worker. */
 #define POLICY_FRESH (1000000000)
 
@@ -105,7 +114,10 @@ struct policy_process {
 	bool alive;
 	enum policy_end end;   /* of one that is not alive; never POLICY_CUT */
 	int code;              /* exit code of a run that fails by this end */
-	unsigned restarts;     /* so far, including one that is scheduled */
+	int64_t started_at;    /* its last start */
+	unsigned restarts;     /* in quick succession, including one that is scheduled */
+	int64_t window_from;   /* begin of the present POLICY_WINDOW, */
+	unsigned in_window;    /* and the restarts in it */
 	int64_t restart_at;    /* when to start it; 0: no restart is scheduled */
 	unsigned tries;        /* failed attempts to start it since the last success */
 	int64_t failing_since; /* time of the first of them; 0: none has failed */
@@ -119,7 +131,7 @@ struct policy {
 	bool trains;             /* there is a job */
 	bool replicated;         /* there are several replicas of each partition */
 	bool own_workers;        /* all workers are children: without them the run is over */
-	int64_t max_restarts;    /* of each process; also how often the run is rolled back */
+	int64_t max_restarts;    /* in quick succession, of each process and of the whole run */
 	int64_t deadline;        /* for an answer of the coordinator, and for failing starts */
 	int64_t worker_patience; /* how long the run may be without workers after one was killed */
 	bool members_due;        /* servers and workers are yet to be started */
@@ -141,7 +153,7 @@ struct policy {
 	int code;            /* exit code of the failed run; 0: 1 */
 	int64_t lost_since;  /* since when a partition has no server; 0: all have */
 	int64_t alone_since; /* since when no worker is left; 0: some are */
-	int64_t rollbacks;
+	int64_t rollbacks, rolled_back_at;
 
 	struct policy_process *process;
 	size_t n;
@@ -163,6 +175,7 @@ enum policy_event_kind {
 	POLICY_END_ALL,        /* the supervisor begins to end all processes */
 	POLICY_ROLL_BACK,      /* the run is rolled back: count it */
 	POLICY_RESET,          /* all processes have ended, and are to be started anew */
+	POLICY_STOOD_STILL,    /* the supervisor itself was stopped, and goes on: stood */
 };
 
 struct policy_event {
@@ -179,6 +192,7 @@ struct policy_event {
 	int64_t workers;
 	bool data_lost;
 	int signal;
+	int64_t stood; /* for how long */
 };
 
 /* ---- actions ---- */

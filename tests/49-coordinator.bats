@@ -69,6 +69,29 @@ sparse() {
 	none_left "$T"
 }
 
+# Kills the coordinator unless the supervisor has given it up.
+is_given_up() {
+	local pid
+	pid=$(pid_of coordinator)
+	grep -q 'saving what the servers have' "$RUN/supervisor.log" || { kill -9 "$pid" 2>/dev/null; false; }
+}
+
+@test "killed again and again: what the servers have is saved, and it is said how to continue" {
+	sparse
+	begin sparse.json --max-restarts 2
+	wait_for 20 step_is_past 10
+	wait_for 60 is_given_up
+	wait_for 60 test -s "$RUN/result.json"
+	RESULT=$(cat "$RUN/result.json")
+	has .state failed
+	[ -s "$RUN/model.safetensors" ]
+	grep -q 'to continue it from step-0.*--resume auto' "$RUN/supervisor.log"
+	wait_for 20 none_left "$T"
+	# The run goes on from there.
+	begin sparse.json --max-restarts 2 --resume auto
+	wait_for 20 step_is_past 10
+}
+
 @test "each range of the data is trained on once, whoever asked for it" {
 	sparse '"sync": "asp",' '"epochs": 8'
 	begin sparse.json --max-restarts 9 "${HELD_SPARSE[@]}"

@@ -101,6 +101,15 @@ bool policy_may_begin_again(const struct policy *p)
 	return policy_wants_rollback(p) && p->ran;
 }
 
+bool policy_gave_up_coordinator(const struct policy *p)
+{
+	const struct policy_process *m = p->cause < p->n ? &p->process[p->cause] : NULL;
+
+	return p->trains && p->failed && !p->signals && !p->stopping && p->max_restarts > 0 && m &&
+	    m->role == POLICY_COORDINATOR && m->end == POLICY_KILLED && !m->alive && p->ran &&
+	    !p->data_lost && !p->lost_since && policy_count_alive(p, POLICY_SERVER) > 0;
+}
+
 int policy_exit_code(const struct policy *p, enum policy_state state, bool saved, bool complete)
 {
 	switch (state) {

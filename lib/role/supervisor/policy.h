@@ -261,6 +261,9 @@ bool policy_wants_rollback(const struct policy *p);
 /* May a run that wants a roll-back, and has written no checkpoint, begin again? Only if the job has run:
  * the reason why a process ended before that would come again. */
 bool policy_may_begin_again(const struct policy *p);
+/* Has the run failed because the coordinator, a process of its own, has used up its restarts? The servers
+ * still hold the model then. */
+bool policy_gave_up_coordinator(const struct policy *p);
 /* The exit code of a run in the foreground that ended in this state. saved: a checkpoint was taken
  * after the signal, from which --resume auto continues (75, by which schedulers requeue). complete:
  * the model and its checkpoints are where they should be. */

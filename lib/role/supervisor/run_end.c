@@ -295,7 +295,8 @@ static bool has_frozen_child(const struct supervisor *s)
 	return false;
 }
 
-bool run_end_take_checkpoint(struct supervisor *s)
+/* Takes a checkpoint, if the job runs. */
+static bool take_checkpoint(struct supervisor *s)
 {
 	const char *words[] = { "ps-ctl", "-C", s->dir, "checkpoint", "--timeout", "10s", NULL };
 	unsigned seen = s->policy.signals;
@@ -304,13 +305,13 @@ bool run_end_take_checkpoint(struct supervisor *s)
 	size_t child;
 	char *log;
 
-	if (s->policy.failed || has_frozen_child(s))
+	if (has_frozen_child(s))
 		return false;
 	/* The job may have begun to run since the last poll. */
 	supervisor_poll_status(s);
 	log = rundir_path(s->dir, "checkpoint.log");
 	/* A child process does it, so that a further signal is handled meanwhile. */
-	if ((conf_trains(s->conf) || (s->status && s->status->tables > 0)) && !s->policy.failed &&
+	if ((conf_trains(s->conf) || (s->status && s->status->tables > 0)) &&
 	    s->policy.job == POLICY_JOB_RUNNING &&
 	    members_start_tool(s, "checkpoint", words, &child, &e) == ERR_OK) {
 		int64_t end = clock_now() + SAVE_GRACE;
@@ -336,6 +337,39 @@ bool run_end_take_checkpoint(struct supervisor *s)
 	unlink(log);
 	free(log);
 	return saved;
+}
+
+bool run_end_take_checkpoint(struct supervisor *s)
+{
+	return !s->policy.failed && take_checkpoint(s);
+}
+
+/* Say how the user continues the run. */
+static void say_how_to_continue(struct supervisor *s)
+{
+	char *checkpoints = rundir_path(s->dir, "checkpoints"), *newest = NULL;
+
+	if (ckpt_newest(checkpoints, NULL, NULL, &newest, NULL) == ERR_OK)
+		progress_say(&s->progress,
+		    "the run is given up; to continue it from %s, start it as before with "
+		    "--resume auto",
+		    path_basename(newest));
+	free(newest);
+	free(checkpoints);
+}
+
+void run_end_save_given_up(struct supervisor *s)
+{
+	if (!policy_gave_up_coordinator(&s->policy))
+		return;
+	progress_say(&s->progress,
+	    "%s, and has used up its restarts (--max-restarts %lld): saving what the servers have",
+	    s->reason, (long long)s->policy.max_restarts);
+	if (supervisor_revive_coordinator(s, SAVE_GRACE) && take_checkpoint(s))
+		run_end_export_newest_checkpoint(s);
+	else
+		progress_say(&s->progress, "warning: no checkpoint could be taken");
+	say_how_to_continue(s);
 }
 
 /* Name the live processes after `what`. Kill those that are frozen or, with all, every one. */

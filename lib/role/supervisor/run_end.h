@@ -11,6 +11,9 @@
 /* Take a checkpoint of a running job before a signal ends it. Blocks for up to 12 s; a further
  * signal ends the wait. True when the checkpoint exists. */
 bool run_end_take_checkpoint(struct supervisor *s);
+/* Before a run is given up because its coordinator was killed too often: start it once more, take a
+ * checkpoint and export its model, and say how to continue. Does nothing after other failures. */
+void run_end_save_given_up(struct supervisor *s);
 /* Is every partition still held by a server? Otherwise the servers cannot export the model. */
 bool run_end_has_all_partitions(const struct supervisor *s);
 /* Export the model from the servers to RUN/model.safetensors, unless that file exists. A failure

@@ -32,6 +32,8 @@ static enum policy_state wait_for_end(struct supervisor *s)
 		state = supervisor_wait_state(s);
 	while (is_forming_or_running(state) || (state == POLICY_FAILED && supervisor_roll_back(s)));
 	progress_clear_line(&s->progress);
+	if (state == POLICY_FAILED)
+		run_end_save_given_up(s);
 	s->saved = state == POLICY_SIGNALLED && !s->policy.stopping && run_end_take_checkpoint(s);
 	if (s->saved || supervisor_was_stopped_remotely(s, state))
 		run_end_export_newest_checkpoint(s);

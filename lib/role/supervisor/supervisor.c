@@ -612,6 +612,25 @@ void supervisor_start_due(struct supervisor *s)
 	handle_event(s, (struct policy_event){ .kind = POLICY_CHECK_RESTARTS });
 }
 
+bool supervisor_revive_coordinator(struct supervisor *s, int64_t limit)
+{
+	int64_t begin = clock_now(), end = begin + limit;
+	struct err e = { 0 };
+
+	if (start_process(s, coordinator_id(s), &e)) {
+		progress_say(&s->progress, "cannot start the coordinator: %s", e.msg);
+		return false;
+	}
+	while (supervisor_is_coordinator_alive(s) && !s->policy.signals && !s->policy.stopping &&
+	    clock_now() < end) {
+		supervisor_wait_event(s, clock_now() + ASK_FAST);
+		supervisor_poll_status(s);
+		if (s->policy.answered > begin && s->policy.job == POLICY_JOB_RUNNING)
+			return true;
+	}
+	return false;
+}
+
 void supervisor_expect_ends(struct supervisor *s)
 {
 	handle_event(s, (struct policy_event){ .kind = POLICY_END_ALL });

@@ -132,6 +132,9 @@ void supervisor_wait_event(struct supervisor *s, int64_t end);
 void supervisor_read_signals(struct supervisor *s);
 /* Start the processes whose restart is due. */
 void supervisor_start_due(struct supervisor *s);
+/* Start the coordinator of a run that has failed once more, so that a checkpoint can be taken, and wait up to
+ * `limit` ns until it answers that the job runs. A signal ends the wait. */
+bool supervisor_revive_coordinator(struct supervisor *s, int64_t limit);
 /* Begin to end all processes: from now on their ends are expected. */
 void supervisor_expect_ends(struct supervisor *s);
 

@@ -122,8 +122,15 @@ is_given_up() {
 		fi
 		kill -9 "$(pid_of worker-2)"
 		[ "$(status .state)" = "" ]
+		# Commands that change something wait for its successor.
+		ps-ctl set -C "$RUN" checkpoint_every=1000s >set.log 2>&1 &
+		setter=$!
+		ps-ctl checkpoint -C "$RUN" >checkpoint.log 2>&1 &
+		saver=$!
 		kill -CONT "${asleep[@]}"
 		wait_for 20 state_is running
+		wait "$setter"
+		wait "$saver"
 		wait_for 20 step_is_past $(($(status .step) + 50))
 		grep -q 'worker-2 joined' "$RUN/coordinator.log"
 		ps-ctl stop -C "$RUN" >/dev/null

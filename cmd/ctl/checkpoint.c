@@ -130,9 +130,13 @@ static int take_checkpoint(const struct checkpoint_options *o, int nargs, char *
 {
 	json_t *body = json_object(), *answer = NULL;
 	struct err e = { 0 };
-	enum err_code rc = ctl_request(o->dir, "POST", "/v1/checkpoints", body, o->timeout, &answer,
-	    &e);
+	struct http_client *client = NULL;
+	enum err_code rc = ctl_reach(o->dir, &client, &e);
 
+	if (!rc)
+		rc = ctl_call(o->dir, client, "/v1/checkpoints", body, true, o->timeout, &answer,
+		    &e);
+	http_client_free(client);
 	(void)nargs;
 	(void)args;
 	if (rc == ERR_OK && o->json)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/buf.h"
 #include "core/clock.h"
@@ -121,6 +122,43 @@ enum err_code ctl_request(const char *dir, const char *method, const char *path,
 	return rc;
 }
 
+/* Pause before the next attempt to reach a coordinator that is being started again. */
+#define TRY_AGAIN (100 * NSEC_PER_MSEC)
+/* How long the coordinator of a cluster that is watched may be away: longer than the longest pause before a
+ * restart (supervisor/policy.h). */
+#define AWAY_MOST (15 * NSEC_PER_SEC)
+
+static bool is_run_alive(const char *dir)
+{
+	char *run = NULL;
+	bool alive = !rundir_find(dir, &run, NULL);
+
+	free(run);
+	return alive;
+}
+
+static void wait_before_retry(void)
+{
+	nanosleep(&(struct timespec){ 0, TRY_AGAIN }, NULL);
+}
+
+enum err_code ctl_call(const char *dir, struct http_client *client, const char *path,
+    const json_t *body, bool repeatable, int64_t timeout, json_t **answer, struct err *e)
+{
+	int64_t end = clock_now() + timeout;
+	enum err_code rc;
+
+	for (;;) {
+		rc = http_call(client, "POST", path, body, timeout, NULL, answer, e);
+		timeout = end - clock_now() - TRY_AGAIN;
+		if ((rc != ERR_UNREACH && !(repeatable && rc == ERR_CLOSED)) || timeout <= 0 ||
+		    !is_run_alive(dir))
+			return rc;
+		*e = (struct err){ 0 };
+		wait_before_retry();
+	}
+}
+
 enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status,
     struct err *e)
 {
@@ -157,7 +195,7 @@ int ctl_act_on_run(const char *opt, bool living, ctl_run_fn *act, void *options)
 enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_status_fn *look,
     void *ctx, struct err *e)
 {
-	int64_t end = clock_now() + timeout, rev = -1;
+	int64_t end = clock_now() + timeout, rev = -1, answered = clock_now();
 
 	while (clock_now() < end) {
 		json_t *s = NULL;
@@ -167,6 +205,12 @@ enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_
 		/* A coordinator that is merely slow may answer the next request: wait until the end. */
 		if (rc == ERR_TIMEOUT)
 			continue;
+		if ((rc == ERR_UNREACH || rc == ERR_CLOSED) && clock_now() - answered < AWAY_MOST) {
+			rev = -1;
+			wait_before_retry();
+			continue;
+		}
+		answered = clock_now();
 		if (!rc)
 			rc = look(ctx, s, &done, e);
 		json_decref(s);

@@ -96,6 +96,11 @@ enum err_code ctl_reach(const char *dir, struct http_client **client, struct err
  * NULL; timeout is in ns. */
 enum err_code ctl_request(const char *dir, const char *method, const char *path, const json_t *body,
     int64_t timeout, json_t **answer, struct err *e);
+/* As http_call for the cluster of ctl_reach(), but a coordinator that is being started again is waited for,
+ * as long as its supervisor lives and `timeout` lasts. repeatable: the request does no harm when it is made
+ * twice, so it is repeated also when the connection broke before the answer. */
+enum err_code ctl_call(const char *dir, struct http_client *client, const char *path,
+    const json_t *body, bool repeatable, int64_t timeout, json_t **answer, struct err *e);
 /* Finds the run directory that -C names, running or not. *dir must be freed. */
 enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e);
 /* Calls act with the run directory that -C names (opt), and returns the program's exit code; a
@@ -109,7 +114,8 @@ int ctl_act_on_run(const char *opt, bool living, ctl_run_fn *act, void *options)
 enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status,
     struct err *e);
 /* Calls look() with each new status until it sets *done or returns an error, which is then
- * returned. ERR_TIMEOUT: neither happened within `timeout` ns. */
+ * returned. A coordinator that is being started again is waited for. ERR_TIMEOUT: neither happened within
+ * `timeout` ns. */
 typedef enum err_code ctl_status_fn(void *ctx, const json_t *status, bool *done, struct err *e);
 enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_status_fn *look,
     void *ctx, struct err *e);

@@ -88,7 +88,7 @@ static int move_partitions(const struct options *o, const char *route, json_t *b
 	enum err_code rc = ctl_reach(o->dir, &client, &e);
 
 	if (rc == ERR_OK)
-		rc = http_call(client, "POST", route, body, CTL_CALL, NULL, NULL, &e);
+		rc = ctl_call(o->dir, client, route, body, false, o->timeout, NULL, &e);
 	if (rc == ERR_OK)
 		rc = await_moved(client, o->timeout, &e);
 	http_client_free(client);

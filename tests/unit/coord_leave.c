@@ -126,6 +126,8 @@ static void number_is_kept(void)
 		copy(&s, 2, 0);
 	}
 	ok(strcmp(released(&s), "server-1;") == 0, "and may leave");
+	ok(status_int(&s, "servers") == 2 && status_int(&s, "servers_wanted") == 2,
+	    "the cluster is whole without it");
 	coord_session_gone(s.c, &s.server[1], s.now);
 	for (int i = 0; i < 10; i++) {
 		say(&s, &s.server[0], "{\"op\":\"beat\"}");
@@ -141,6 +143,26 @@ static void number_is_kept(void)
 	come_again(&s, 1);
 	ok(was_told(&s, 1, "leave") && strcmp(released(&s), "server-1;") == 0,
 	    "the one that may leave is told again");
+	scene_close(&s);
+}
+
+/* A server that was started by a join file is killed and started again before its silence is noticed. */
+static void restarted_at_once(void)
+{
+	static const char join[] =
+	    "{\"op\":\"server_join\",\"index\":-1,\"pid\":103,\"host\":\"h1\",\"tcp\":\"h1:1\"}";
+	struct scene s;
+
+	scene_open(&s, 2, 1);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	s.server[3].key = s.server[1].key;
+	say(&s, &s.server[3], "%s", join);
+	ok(s.e.code == ERR_NOTREADY, "another process of its key cannot take its place: %s", s.e.msg);
+	coord_session_gone(s.c, &s.server[1], s.now);
+	ok(strcmp(say(&s, &s.server[3], "%s", join), "{\"index\":1}") == 0 &&
+	        happened(&s, "server-1 (h1, pid 101) is lost: it was restarted"),
+	    "once its session is broken it can");
 	scene_close(&s);
 }
 
@@ -251,6 +273,7 @@ int main(void)
 {
 	permission_is_lost();
 	number_is_kept();
+	restarted_at_once();
 	request_is_repeated();
 	report_is_repeated();
 	report_of_the_same_process();

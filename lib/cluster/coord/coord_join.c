@@ -91,14 +91,22 @@ static bool is_from_unknown_epoch(const struct coord *c, int64_t epoch, struct e
 	return true;
 }
 
-/* A process of the same key asks for the number of a living server: the old process was restarted
- * before its silence was noticed. */
+/* A process of the same key asks for the number of a living server, or for any number of a cluster that is
+ * whole, while that server's session is broken: the old process was restarted before its silence was
+ * noticed. */
 static void drop_replaced_server(struct coord *c, const struct coord_self *self, int64_t wanted,
     int64_t now)
 {
-	if (wanted >= 0 && wanted < (int64_t)c->nservers && c->server[wanted].live &&
-	    strcmp(c->server[wanted].key, self->key) == 0)
-		coord_place_server_lost(c, (unsigned)wanted, "it was restarted", now);
+	for (unsigned i = 0; i < c->nservers; i++) {
+		const struct coord_member_server *s = &c->server[i];
+		bool replaced = wanted == (int64_t)i ||
+		    (wanted < 0 && s->gone_at && choose_server_number(c, self->key, -1) < 0);
+
+		if (s->live && replaced && strcmp(s->key, self->key) == 0) {
+			coord_place_server_lost(c, i, "it was restarted", now);
+			return;
+		}
+	}
 }
 
 json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)

@@ -185,6 +185,15 @@ json_t *coord_scale_called(const struct coord *c)
 	return list;
 }
 
+unsigned coord_scale_wanted_servers(const struct coord *c)
+{
+	unsigned n = c->cfg.servers;
+
+	for (unsigned i = 0; i < c->nservers && i < c->cfg.servers; i++)
+		n -= c->server[i].released && !c->server[i].live && !c->server[i].called;
+	return n;
+}
+
 json_t *coord_scale_released(const struct coord *c)
 {
 	json_t *list = json_array();

@@ -507,6 +507,7 @@ bool coord_scale_release_servers(struct coord *c);
 /* The members that a scaling waits for, and the servers that have handed over everything: arrays of
  * names, as "worker-2". New references. */
 json_t *coord_scale_called(const struct coord *c);
+unsigned coord_scale_wanted_servers(const struct coord *c); /* without those that were drained */
 json_t *coord_scale_released(const struct coord *c);
 /* Handle "leave" of a server, which may be repeated: it hands over its partitions first, if another
  * server can take them. */

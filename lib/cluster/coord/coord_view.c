@@ -303,7 +303,7 @@ static void report_members(const struct coord *c, json_t *status)
 	json_object_set_new(status, "layout_epoch", json_integer(c->layout.epoch));
 	json_object_set_new(status, "generation", json_integer(c->layout.generation));
 	json_object_set_new(status, "servers", json_integer(coord_live_servers(c)));
-	json_object_set_new(status, "servers_wanted", json_integer(c->cfg.servers));
+	json_object_set_new(status, "servers_wanted", json_integer(coord_scale_wanted_servers(c)));
 	json_object_set_new(status, "called", coord_scale_called(c));
 	json_object_set_new(status, "released", coord_scale_released(c));
 	json_object_set_new(status, "scaling", json_boolean(coord_scale_in_progress(c)));

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /* Streams that are files (data/data_log.h). */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/mem.h"
 #include "data/data_bad_lines.h"
 #include "data/data_log.h"
 #include "format/log_record.h"
@@ -167,6 +171,35 @@ static void damage(void)
 	    "a device is no stream (%s)", e.msg);
 }
 
+/* A worker ends while another process moves the bytes of a pipe, and that one ends, too. */
+static void rest_of_a_pipe(void)
+{
+	static const char line[] = "1 1:1\n";
+	char *spool = mem_printf("%s.spool", path);
+	struct data_log *l;
+	struct stat st;
+	int fd, lock;
+
+	unlink(path);
+	unlink(spool);
+	if (mkfifo(path, 0600) || (lock = open(spool, O_RDWR | O_CREAT | O_CLOEXEC, 0600)) < 0 ||
+	    flock(lock, LOCK_EX))
+		abort();
+	l = open_log("&format=libsvm");
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	ok(l && fd >= 0 && write(fd, line, strlen(line)) == (ssize_t)strlen(line) &&
+	        fstat(lock, &st) == 0 && st.st_size == 0,
+	    "a line waits in a pipe, and another process has the lock");
+	close(fd);
+	close(lock);
+	data_log_close(l);
+	ok(stat(spool, &st) == 0 && st.st_size == (off_t)strlen(line),
+	    "the last worker moves it before it closes the pipe");
+	unlink(path);
+	unlink(spool);
+	free(spool);
+}
+
 static void records(void)
 {
 	struct log_record r = { LOG_RECORD_EVENT, 3, 9, 5, INT64_C(1) << 40,
@@ -193,6 +226,7 @@ int main(void)
 	examples();
 	damage();
 	records();
+	rest_of_a_pipe();
 	unlink(path);
 	return tap_done();
 }

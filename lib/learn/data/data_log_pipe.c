@@ -29,6 +29,10 @@
 #define BLOCK ((int64_t)65536)
 /* How often the thread looks whether it is to end, and for the lock. */
 #define LOOK_MS 100
+/* How long a worker that ends waits for the lock: until another one that ends with it has moved the rest. */
+#define LAST_MS    10
+#define LAST_TRIES 30
+#define LAST_MOVES 256
 
 struct own {
 	void *file; /* what data_log_file has as its own */
@@ -49,8 +53,8 @@ static bool is_pipe(const char *file, const struct data_options *o)
 
 /* ---- the thread ---- */
 
-/* Moves what is in the pipe. False: it cannot. */
-static bool move_bytes(struct own *own)
+/* Moves what is in the pipe, or comes within so many ms. The number of bytes; -1: it cannot. */
+static ssize_t move_bytes(struct own *own, int wait_ms)
 {
 	struct pollfd p = { own->pipe, POLLIN, 0 };
 	off_t end = lseek(own->out, 0, SEEK_END);
@@ -58,23 +62,43 @@ static bool move_bytes(struct own *own)
 	ssize_t n;
 
 	if (end < 0)
-		return false;
-	if (poll(&p, 1, LOOK_MS) <= 0)
-		return true;
+		return -1;
+	if (poll(&p, 1, wait_ms) <= 0)
+		return 0;
 	n = splice(own->pipe, NULL, own->out, &at, CHUNK, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	return n >= 0 || errno == EAGAIN || errno == EINTR;
+	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : n;
+}
+
+/* The kernel drops what a pipe holds when its last opener closes it. So each worker that ends waits for the
+ * lock, unless another process keeps it, and moves the rest. */
+static void move_rest(struct own *own, bool locked)
+{
+	struct pollfd none = { -1, 0, 0 };
+
+	for (int tries = 0; !locked && tries < LAST_TRIES; tries++) {
+		locked = !flock(own->out, LOCK_EX | LOCK_NB);
+		if (!locked)
+			poll(&none, 1, LAST_MS);
+	}
+	/* A writer that never rests is not waited for. */
+	for (int n = 0; locked && n < LAST_MOVES && move_bytes(own, 0) > 0; n++)
+		;
 }
 
 static void *run_spool(void *ctx)
 {
 	struct own *own = ctx;
 	struct pollfd none = { -1, 0, 0 };
+	bool locked = false;
 
-	while (!own->stop && flock(own->out, LOCK_EX | LOCK_NB))
+	while (!own->stop && !(locked = !flock(own->out, LOCK_EX | LOCK_NB)))
 		poll(&none, 1, LOOK_MS);
 	while (!own->stop && !own->failed)
-		if (!move_bytes(own))
+		if (move_bytes(own, LOOK_MS) < 0)
 			own->failed = errno;
+	move_rest(own, locked);
+	close(own->pipe);
+	own->pipe = -1;
 	return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "format/npy.h"
 #include "format/safetensors.h"
 #include "saved/saved_metadata.h"
+#include "tool/dense_table.h"
 #include "tool/row_text.h"
 #include "tool/tool.h"
 
@@ -67,48 +68,36 @@ static enum err_code write_text_rows(void *ctx, const uint64_t *ids, const float
 	return rc;
 }
 
-/* ---- dense tables ---- */
-
-/* Pulls a whole dense table and waits for it. The caller frees *out, also after an error.
- * ERR_STALE: the table is not of the size any more that the export began with. */
-static enum err_code fetch_dense(struct writer *x, const struct pick *k, float **out, struct err *e)
+/* Writes one line for each value of a dense table. It is a callback of dense_table_read. */
+static enum err_code write_text_values(void *ctx, uint64_t first, const float *w, size_t n,
+    struct err *e)
 {
-	const struct table *t = k->t;
-	enum err_code rc;
+	struct text *x = ctx;
+	struct buf out = BUF_INIT;
+	enum err_code rc = ERR_OK;
 
-	*out = NULL;
-	if (t->dropped || t->rows != k->rows)
-		return err_set(e, ERR_STALE, "table \"%s\" was %s during the export: export again",
-		    t->name, t->dropped ? "dropped" : "extended");
-	*out = mem_try_array(table_elements(t), sizeof **out);
-	if (!*out)
-		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
-	rc = client_want(x->tool->client, t, CLIENT_NOW, NULL, *out, e);
-	return rc ? rc : client_wait(x->tool->client, CLIENT_NOW, e);
+	for (size_t i = 0; !rc && i < n; i++) {
+		row_text_put(x->names, x->t->name, (first + i) / x->t->cols,
+		    (uint32_t)((first + i) % x->t->cols), w[i], &out);
+		if (out.len > 1 << 20 || i + 1 == n) {
+			rc = file_write_all(x->fd, out.data, out.len, e);
+			buf_clear(&out);
+		}
+	}
+	buf_release(&out);
+	return rc;
 }
 
-/* Writes a table as text. A sparse table is streamed; a dense one is held in memory as a
- * whole. */
+/* Writes a table as text, in a stream. */
 static enum err_code write_text_table(struct writer *x, const struct pick *k,
     struct row_text *names, struct err *e)
 {
 	const struct table *t = k->t;
 	struct text ctx = { x->fd, t, names };
-	uint64_t *ids;
-	float *w;
-	enum err_code rc;
 
-	if (t->sparse)
-		return client_scan(x->tool->client, t, write_text_rows, &ctx, e);
-	ids = mem_array(k->rows, sizeof *ids);
-	for (uint64_t i = 0; i < k->rows; i++)
-		ids[i] = i;
-	rc = fetch_dense(x, k, &w, e);
-	if (!rc)
-		rc = write_text_rows(&ctx, ids, w, k->rows, e);
-	free(w);
-	free(ids);
-	return rc;
+	return t->sparse
+	    ? client_scan(x->tool->client, t, write_text_rows, &ctx, e)
+	    : dense_table_read(x->tool->client, t, k->rows, write_text_values, &ctx, e);
 }
 
 static enum err_code write_table_as_text(struct writer *x, struct err *e)
@@ -203,8 +192,14 @@ static enum err_code declare_all_tensors(struct writer *x, struct safetensors_wr
 	return rc;
 }
 
-/* Writes the values in the order of declare_all_tensors. Dense tables are pulled one by one, so
- * that only one is in memory. */
+/* A callback of dense_table_read. */
+static enum err_code put_values(void *ctx, uint64_t first, const float *w, size_t n, struct err *e)
+{
+	(void)first;
+	return safetensors_put(ctx, w, n, e);
+}
+
+/* Writes the values in the order of declare_all_tensors. Dense tables are streamed. */
 static enum err_code put_all_tensors(struct writer *x, struct safetensors_writer *w,
     const struct kept *kept, struct err *e)
 {
@@ -219,16 +214,10 @@ static enum err_code put_all_tensors(struct writer *x, struct safetensors_writer
 		}
 	for (size_t i = 0; !rc && i < x->npicks; i++) {
 		const struct table *t = x->pick[i].t;
-		float *dense;
 
-		if (t->sparse) {
-			rc = safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e);
-			continue;
-		}
-		rc = fetch_dense(x, &x->pick[i], &dense, e);
-		if (!rc)
-			rc = safetensors_put(w, dense, x->pick[i].rows * t->cols, e);
-		free(dense);
+		rc = t->sparse ? safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e)
+		               : dense_table_read(x->tool->client, t, x->pick[i].rows, put_values,
+		                     w, e);
 	}
 	return rc;
 }

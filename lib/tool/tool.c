@@ -12,6 +12,7 @@
 #include "format/npy.h"
 #include "msg/answer.h"
 #include "sync/push_status.h"
+#include "tool/dense_table.h"
 
 /* Ends the wait when tables have servers, or when the job is over: the caller must find out
  * which. */
@@ -197,13 +198,22 @@ static enum err_code dump_rows(void *ctx, const uint64_t *ids, const float *rows
 	return rc;
 }
 
+/* Writes values of a dense table. It is a callback of dense_table_read. */
+static enum err_code write_values(void *ctx, uint64_t first, const float *w, size_t n, struct err *e)
+{
+	const struct dump *d = ctx;
+
+	(void)first;
+	return file_write_all(d->fd, w, n * sizeof *w, e);
+}
+
 enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 {
 	const struct table *table;
 	enum err_code rc = tool_table(t, name, &table, e);
 	uint64_t shape[2];
+	struct buf head = BUF_INIT;
 	struct dump d;
-	float *w;
 
 	if (rc)
 		return rc;
@@ -213,16 +223,10 @@ enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 	d = (struct dump){ fd, table->cols };
 	if (table->sparse)
 		return client_scan(t->client, table, dump_rows, &d, e);
-	w = mem_try_array(table_elements(table), sizeof *w);
-	if (!w)
-		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", name);
-	rc = client_want(t->client, table, CLIENT_NOW, NULL, w, e);
-	if (!rc)
-		rc = client_wait(t->client, CLIENT_NOW, e);
-	if (!rc)
-		rc = npy_write(fd, w, shape, 2, e);
-	free(w);
-	return rc;
+	npy_put_header(&head, shape, 2);
+	rc = file_write_all(fd, head.data, head.len, e);
+	buf_release(&head);
+	return rc ? rc : dense_table_read(t->client, table, shape[0], write_values, &d, e);
 }
 
 enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e)

@@ -127,6 +127,10 @@ enum err_code client_want(struct client *c, const struct table *t, uint64_t step
  * partition is answered as soon as all workers have pushed to it. */
 enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early,
     uint32_t first, uint32_t count, const float *base, float *dst, struct err *e);
+/* Pull partitions first .. first+count-1 as they are now, to dst, which has room for their elements alone: for
+ * tables that are larger than the memory that the caller wants to use. */
+enum err_code client_want_window(struct client *c, const struct table *t, uint32_t first,
+    uint32_t count, float *dst, struct err *e);
 /* Three pulls of a reduced table (layout/layout.h). client_want_state: vector k (from 1) of
  * the optimizer state, instead of the parameters. client_want_all_at: no values; answered when
  * every worker has completed the steps before this one. client_want_shown: no values; answered

@@ -47,7 +47,7 @@ static float *dense_answer_place(const struct request *r, const struct record *h
 	    (!head->codec && !(head->flags & (RECORD_DELTA | RECORD_PLACE)) &&
 	        head->len != table_part_elements(r->table, head->part) * 4))
 		return NULL;
-	return r->pull.dst + table_part_begin(r->table, head->part);
+	return r->pull.dst + (table_part_begin(r->table, head->part) - r->pull.begin);
 }
 
 /* Raw partitions are received straight into the caller's table. */
@@ -107,6 +107,7 @@ static enum err_code repull_whole(const struct request *r, uint32_t part, struct
 	enum err_code rc;
 
 	again->pull = (struct pull_request){ .dst = r->pull.dst,
+		.begin = r->pull.begin,
 		.early = r->pull.early,
 		.whole = true };
 	rc = request_submit(again, e);
@@ -193,7 +194,7 @@ enum err_code client_pull_take_answer(struct link *l, const struct record *head,
 
 /* A pull of dense partitions; fields as in struct pull_request. */
 struct dense_want {
-	uint64_t step, vector;
+	uint64_t step, vector, begin;
 	bool early, tell;
 	const float *base;
 	float *dst;
@@ -208,6 +209,7 @@ static enum err_code want_part_run(struct client *c, const struct table *t, uint
 
 	r->count = count;
 	r->pull = (struct pull_request){ .dst = w->dst,
+		.begin = w->begin,
 		.early = w->early,
 		.tell = w->tell,
 		.vector = w->vector };
@@ -249,6 +251,16 @@ enum err_code client_want_parts(struct client *c, const struct table *t, uint64_
 {
 	return want_dense_parts(c, t, first, count,
 	    &(struct dense_want){ .step = step, .early = early, .base = base, .dst = dst }, e);
+}
+
+enum err_code client_want_window(struct client *c, const struct table *t, uint32_t first,
+    uint32_t count, float *dst, struct err *e)
+{
+	return want_dense_parts(c, t, first, count,
+	    &(struct dense_want){ .step = CLIENT_NOW,
+	        .begin = table_part_begin(t, first),
+	        .dst = dst },
+	    e);
 }
 
 enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k,

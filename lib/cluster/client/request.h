@@ -96,7 +96,8 @@ struct push_request {
 
 /* Partitions of a dense table, or rows of one partition of a sparse table. */
 struct pull_request {
-	float *dst; /* dense: the table; rows: all rows of the call */
+	float *dst; /* dense: the table from element `begin` on; rows: all rows of the call */
+	uint64_t begin;
 	/* dense: the table as of the versions in `since`, one for each partition; NULL: send
 	 * everything */
 	const float *base;

@@ -163,7 +163,7 @@ accuracy() {
 	[[ $output != *'constant'* && $output != *'update rule'* ]]
 	run -0 ps-ctl run c.json --set lr=1e9
 	[[ ${lines[0]} == 'ps-ctl: job.lr is given and job.optimizer is not: the update rule is adam'* ]]
-	[[ $output == *'; the train loss is above that of the start, '*'; no better than the constant prediction (r2 '*'; ps-ctl doctor has advice'* ]]
+	[[ $output == *'; diverged: the train loss is '*'; no better than the constant prediction (r2 '*'; ps-ctl doctor has advice'* ]]
 	run -0 ps-ctl -C c.run doctor
 	[[ $output == *'warn learning: the model is no better than the constant prediction (r2 '*'try another learning rate'* ]]
 	[[ $output == *'warn learning: the job diverged: its train loss is '*'lower the learning rate'* ]]

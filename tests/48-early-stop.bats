@@ -78,10 +78,17 @@ field() { jq "$1" <<<"$result"; }
 	[ "$held" -gt 40 ] && [ "$held" -lt 120 ]
 	[ "$(field .examples)" -eq $((10 * (400 - held))) ]
 	[ "$(field '.eval.rmse < 0.1 and .progressive_loss > .train_loss')" = true ]
-	run -78 ps-ctl run lin --set validate=20%
-	[[ $output == *"job.validate: job.eval names the evaluation data"* ]]
+	# Beside job.eval, the examples that are held out choose the model, after each epoch: y = 2x, which job.eval is not.
+	result=$(ps-ctl run lin --set validate=20% --set eval_every=0 --set steps=0 --set epochs=10 --set 'stop=rmse patience=20' \
+		--set lr=0.1 --json 2>err | tail -n 1)
+	[ "$(field '.state == "done" and .best_value == .eval.validate.rmse and .eval.validate.rmse < 0.1 and .eval.rmse > 0.5')" = true ]
+	[ "$(field .eval.validate.examples)" -eq "$held" ]
+	[ "$(field '.best_eval.metric == "rmse" and .best_eval.value == .best_value and .best_eval.step == .best_step')" = true ]
+	ps-ctl -C lin.run events eval >evaluations
+	[ "$(wc -l <evaluations)" -eq 9 ]
+	[ "$(ps-work eval lin.run/model.safetensors eval.csv --json | jq .rmse)" = "$(field .eval.rmse)" ]
 	run -78 ps-ctl run lin --set stop=auc
 	[[ $output == *"job.stop: evaluations of model linear do not have the metric auc"* ]]
-	run -78 ps-ctl run lin --set eval_every=0
-	[[ $output == *"job.stop: requires job.eval_every above 0"* ]]
+	run -78 ps-ctl run lin --set eval_every=0 --set 'data=train.csv?follow=yes&scale=none'
+	[[ $output == *"job.stop: requires job.eval_every above 0 for a stream"* ]]
 }

@@ -7,7 +7,7 @@
 #include "core/json.h"
 #include "core/num.h"
 #include "metric/baseline.h"
-#include "rundir/result.h"
+#include "rundir/learning.h"
 
 /* Checks whether the job learns. Both a live run and one that has ended are examined. */
 
@@ -29,13 +29,21 @@ void doctor_learning(struct doctor *d, const json_t *figures)
 {
 	double first = json_num(figures, "first_loss", (double)NAN),
 	       last = json_num(figures, "train_loss", (double)NAN);
+	int64_t since = json_int(figures, "overfits_since", -1);
 	struct buf text = BUF_INIT;
 
+	if (since >= 0)
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "evaluation",
+		    "job.stop keeps the best model and ends the job: ps-ctl run --set \"stop=loss\", with "
+		    "job.validate=10% if job.eval is to stay unseen; or train fewer epochs, or raise job.l2",
+		    "the model overfits since step %lld: the loss of the evaluation rises while that of "
+		    "the training examples falls",
+		    (long long)since);
 	baseline_sentence(json_object_get(figures, "eval"), &text);
 	if (text.len)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "evaluation",
 		    TRY_OTHERS, "the model is %s", (char *)text.data);
-	if (result_loss_rose(first, last))
+	if (learning_loss_rose(first, last))
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "loss",
 		    "lower the learning rate (ps-ctl run --set lr=...), or set clip_norm=1",
 		    "the job diverged: its train loss is %.4g, and was %.4g at the start", last,

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "rundir/control.h"
+#include "core/buf.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
 #include "core/plain.h"
 #include "ctl.h"
+#include "rundir/learning.h"
 #include "rundir/result.h"
 #include "rundir/rundir.h"
 
@@ -89,6 +91,13 @@ static void print_cluster_line(const json_t *s)
 		num_digits(json_num(s, "best_value", 0), 4, figure);
 		printf(", best %s %s at step %lld", json_str(s, "best_metric", "?"), figure,
 		    (long long)json_int(s, "best_step", 0));
+	}
+	else if (json_is_object(json_object_get(s, "best_eval"))) {
+		struct buf best = BUF_INIT;
+
+		learning_put_best(json_object_get(s, "best_eval"), &best);
+		printf(", eval %s", (char *)best.data);
+		buf_release(&best);
 	}
 	printf(", %s\n", json_str(s, "sync", "?"));
 	if (*json_str(s, "ended", ""))

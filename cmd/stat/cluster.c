@@ -72,6 +72,17 @@ static void add_staleness_p99(json_t *row, const json_t *servers)
 	}
 }
 
+/* A job without job.stop has a best evaluation, too. */
+static void add_best_eval(json_t *row)
+{
+	const json_t *best = json_object_get(row, "best_eval");
+
+	if (!json_is_object(best) || json_object_get(row, "best_value"))
+		return;
+	json_object_set(row, "best_value", json_object_get(best, "value"));
+	json_object_set(row, "best_step", json_object_get(best, "step"));
+}
+
 /* The fetch of the view: one row with the id "cluster". */
 static json_t *fetch_cluster(struct http_client *c, struct err *e)
 {
@@ -93,6 +104,7 @@ static json_t *fetch_cluster(struct http_client *c, struct err *e)
 	add_mean_staleness(row, servers);
 	add_staleness_p99(row, servers);
 	json_object_set_new(row, "id", json_string("cluster"));
+	add_best_eval(row);
 	json_decref(all);
 	return json_pack("[o]", row);
 }

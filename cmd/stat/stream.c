@@ -80,6 +80,8 @@ static void print_row_sentences(const struct stat_view *v, const json_t *rows)
 		v->sentences(rows);
 	else
 		puts(v->none);
+	if (v->remark)
+		v->remark();
 	fflush(stdout);
 }
 

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "cmd/stat/top.h"
+#include "core/buf.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
+#include "rundir/learning.h"
 #include "term/chart.h"
 
 /* Draws the screen of ps-stat top: one line with the state, a sentence about the waits, two
@@ -49,6 +51,7 @@ static void draw_state_line(struct top *t)
 	const char *state = json_flag(s, "paused") ? "paused" : json_str(s, "state", "");
 	unsigned col = screen_printf(t->screen, 0, 0, SCREEN_BOLD, "%s", json_str(s, "name", "")) +
 	    2;
+	struct buf more = BUF_INIT;
 	char clock[32];
 
 	col = screen_put(t->screen, 0, col, SCREEN_BOLD | state_attribute(state), state) + 2;
@@ -62,6 +65,13 @@ static void draw_state_line(struct top *t)
 	col = screen_printf(t->screen, 0, col, 0, "%lld/%lld worker%s  %lld/%lld server%s",
 	    (long long)json_int(s, "workers", 0), (long long)workers, NUM_S(workers),
 	    (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers));
+	learning_put_best(json_object_get(s, "best_eval"), &more);
+	if (strcmp(state, "running") == 0 && step > 0 && total > step && age > 0)
+		buf_printf(&more, "%seta %lld s", more.len ? "  " : "",
+		    age * (total - step) / step);
+	if (more.len && col + 2 + more.len + 10 <= screen_width(t->screen))
+		col = screen_put(t->screen, 0, col + 2, 0, (char *)more.data);
+	buf_release(&more);
 	snprintf(clock, sizeof clock, "%u:%02u:%02u", (unsigned)(age / 3600),
 	    (unsigned)(age / 60 % 60), (unsigned)(age % 60));
 	if (col + strlen(clock) <= screen_width(t->screen))
@@ -124,6 +134,18 @@ static char *first_reason(const json_t *rows)
 	return json_array_size(rows) ? why_sentence(rows, 0) : NULL;
 }
 
+static void draw_running(struct top *t, const json_t *status)
+{
+	struct buf text = BUF_INIT;
+
+	buf_puts(&text, "No process waits for another.");
+	if (json_int(status, "overfits_since", -1) >= 0)
+		buf_printf(&text, " The model overfits since step %lld.",
+		    (long long)json_int(status, "overfits_since", 0));
+	draw_wrapped_text(t, 1, 0, (char *)text.data);
+	buf_release(&text);
+}
+
 /* Draw the sentence about the waits, or about the state of the job. */
 static void draw_sentence(struct top *t)
 {
@@ -137,7 +159,7 @@ static void draw_sentence(struct top *t)
 	} else if (why) {
 		draw_wrapped_text(t, 1, SCREEN_YELLOW, why);
 	} else if (strcmp(state, "running") == 0) {
-		draw_wrapped_text(t, 1, 0, "No process waits for another.");
+		draw_running(t, s);
 	} else {
 		snprintf(text, sizeof text, "The job is %s%s%s, after %lld step%s.", state,
 		    *reason ? ": " : "", reason, (long long)json_int(s, "step", 0),

@@ -55,6 +55,8 @@ struct stat_view {
 	 * none: printed instead of sentences when there are no rows. */
 	void (*sentences)(const json_t *rows);
 	const char *none;
+	/* Prints a line after the sentences, if there is more to say; NULL: never. */
+	void (*remark)(void);
 	/* Adds members computed from the others and from the sample before (NULL: none). May be
 	 * NULL. */
 	void (*derive)(json_t *rows, const json_t *before);

@@ -1,18 +1,30 @@
 /* SPDX-License-Identifier: ISC */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/buf.h"
 #include "core/json.h"
 #include "core/names.h"
 #include "core/plain.h"
+#include "rundir/learning.h"
 #include "view.h"
 
 /* How many of the members that wait for the same are named. */
 #define NAMED 3u
 
+/* What is wrong with the learning of the job, as of the last fetch. */
+static char faults[300];
+
 static json_t *fetch_waits(struct http_client *c, struct err *e)
 {
+	json_t *status = connect_fetch_json(c, "/v1/status", NULL, NULL);
+	struct buf text = BUF_INIT;
+
+	learning_put_faults(status, &text);
+	snprintf(faults, sizeof faults, "%s", text.len ? (char *)text.data : "");
+	buf_release(&text);
+	json_decref(status);
 	return connect_fetch_json(c, "/v1/why", "why", e);
 }
 
@@ -89,6 +101,13 @@ static void print_wait_sentences(const json_t *rows)
 	}
 }
 
+static void print_faults(void)
+{
+	if (*faults)
+		printf("the job %s; ps-ctl doctor has advice\n",
+		    strncmp(faults, "no better", 9) == 0 ? "learns nothing" : faults);
+}
+
 static const struct column columns[] = {
 	{ "who", "id", COL_TEXT, true, 0, TOTAL_BY_KIND },
 	{ "for", "for", COL_TEXT, true, 0, TOTAL_BY_KIND },
@@ -107,4 +126,5 @@ const struct stat_view stat_view_why = {
 	.ncolumns = sizeof columns / sizeof *columns,
 	.sentences = print_wait_sentences,
 	.none = "no process waits",
+	.remark = print_faults,
 };

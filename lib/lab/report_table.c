@@ -123,6 +123,12 @@ json_t *report_figure_names(const struct report_run *list, size_t n)
 		json_object_foreach(eval, key, v) {
 			char *name = mem_printf("eval.%s", key);
 
+			/* Figures of the held-out rows and of the constant prediction are objects. */
+			if (!json_is_number(v)) {
+				free(name);
+				continue;
+			}
+
 			if (strcmp(key, "examples") != 0 && !json_object_get(seen, name)) {
 				json_array_append_new(names, json_string(name));
 				json_object_set_new(seen, name, json_true());

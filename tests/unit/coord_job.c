@@ -472,6 +472,50 @@ static void evaluate(struct scene *s, int step, double auc)
 	    step, step, auc);
 }
 
+/* An evaluation with these losses of the rows that are held out, at a train loss. */
+static void evaluate_held_out(struct scene *s, int step, double loss, double train)
+{
+	say(s, &s->worker[0],
+	    "{\"op\":\"beat\",\"stats\":{\"step\":%d,\"train_loss\":%g,\"loss_examples\":100,"
+	    "\"first_loss\":1}}",
+	    step, train);
+	say(s, &s->worker[0],
+	    "{\"op\":\"eval\",\"step\":%d,\"eval\":{\"loss\":9,\"accuracy\":%g,\"validate\":"
+	    "{\"loss\":%g,\"accuracy\":%g}}}",
+	    step, step / 1000.0, loss, 1 - loss);
+}
+
+static void learning(void)
+{
+	struct scene s;
+	json_t *status, *best;
+
+	scene_open(&s, 1, 2);
+	scene_run(&s);
+	evaluate_held_out(&s, 10, 0.5, 0.6);
+	evaluate_held_out(&s, 20, 0.4, 0.5);
+	evaluate_held_out(&s, 30, 0.45, 0.4);
+	evaluate_held_out(&s, 40, 0.5, 0.3);
+	status = coord_status(s.c, 0);
+	best = json_object_get(status, "best_eval");
+	ok(strcmp(json_str(best, "metric", ""), "accuracy") == 0 &&
+	        json_int(best, "step", 0) == 20 && json_num(best, "value", 0) == 0.6 &&
+	        json_num(best, "last", 0) == 0.5 && !json_object_get(status, "best_value"),
+	    "the best evaluation is that of the rows that are held out, and chooses nothing");
+	ok(!json_object_get(status, "overfits_since"), "two worse ones may be chance");
+	json_decref(status);
+	evaluate_held_out(&s, 50, 0.55, 0.25);
+	status = coord_status(s.c, 0);
+	ok(json_int(status, "overfits_since", 0) == 20 && json_num(status, "first_loss", 0) == 1,
+	    "three are not, while the train loss falls");
+	json_decref(status);
+	evaluate_held_out(&s, 60, 0.35, 0.2);
+	status = coord_status(s.c, 0);
+	ok(!json_object_get(status, "overfits_since"), "a better one ends that");
+	json_decref(status);
+	scene_close(&s);
+}
+
 static void early_stop(void)
 {
 	struct scene s;
@@ -811,6 +855,7 @@ int main(void)
 	place_in_data();
 	served();
 	last_words();
+	learning();
 	early_stop();
 	final_step(15, 0.75, 21, "a better final model of a slower worker is the best one");
 	final_step(20, 0.75, 21, "so is one of the same step, if others have changed it");

@@ -538,9 +538,6 @@ static enum err_code check_validate(const struct conf_job *job, struct err *e)
 		return err_prefix(e, "job.validate");
 	if (share == 0)
 		return ERR_OK;
-	if (job->eval.n)
-		return err_set(e, ERR_CONFIG,
-		    "job.validate: job.eval names the evaluation data; leave one of them out, as by --set eval=");
 	if (find_stream(&job->data))
 		return err_set(e, ERR_CONFIG,
 		    "job.validate: cannot hold out a share of \"%s\", because it is a stream",
@@ -649,8 +646,10 @@ static enum err_code check_stop(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "job.stop: evaluations of model %s%s%s do not have the metric %s", c->job.model,
 		    own ? "" : " with job.loss ", own ? "" : c->job.loss, metric_name[rule.metric]);
-	if (!c->job.eval_every)
-		return err_set(e, ERR_CONFIG, "job.stop: requires job.eval_every above 0");
+	if (!c->job.eval_every && (find_stream(&c->job.data) || task == MODEL_OUTSIDE))
+		return err_set(e, ERR_CONFIG,
+		    "job.stop: requires job.eval_every above 0 for a stream and for model custom, whose "
+		    "epochs are not known");
 	/* A program may evaluate by its own means. */
 	if (!c->job.eval.n && strcmp(c->job.validate, "none") == 0 && task != MODEL_OUTSIDE)
 		return err_set(e, ERR_CONFIG,

@@ -39,6 +39,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->keys.cut = json_object();
 	c->evaluation.rank = -1;
 	c->stopping.state = (struct early_stop)EARLY_STOP_INIT;
+	c->learning.best_step = c->learning.least_step = -1;
 	c->layout.generation = 1;
 	coord_settings_begin(c);
 	c->ring.used = strcmp(c->conf->via, "allreduce") == 0;

@@ -17,9 +17,13 @@ static bool find_rule(const struct coord *c, struct early_stop_rule *rule)
 	    rule->metric < METRICS;
 }
 
+/* The rows that are held out choose the model, where the job has some beside job.eval. */
 static double value_of(const json_t *eval, const struct early_stop_rule *rule)
 {
-	return json_num(eval, metric_name[rule->metric], (double)NAN);
+	const json_t *held_out = json_object_get(eval, "validate");
+
+	return json_num(json_is_object(held_out) ? held_out : eval, metric_name[rule->metric],
+	    (double)NAN);
 }
 
 void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bool final)

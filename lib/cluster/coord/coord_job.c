@@ -287,8 +287,10 @@ json_t *coord_on_result(struct coord *c, const struct coord_request *r)
 	    json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX)
 		return NULL;
 	coord_report_keep(&c->evaluation.result, msg);
-	if (r->m->result.eval)
+	if (r->m->result.eval) {
+		coord_learning_take(c, r->m->result.step, r->m->result.eval);
 		coord_early_stop_take(c, r->m->result.step, r->m->result.eval, true);
+	}
 	coord_enter(c, COORD_DONE, r->now);
 	return NULL;
 }
@@ -453,6 +455,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	    result->digest && *result->digest && !earlier ? json_string(result->digest)
 	                                                  : json_null());
 	coord_early_stop_report(c, r);
+	coord_learning_report(c, r);
 	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
 	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
 	if (c->settings.nkept)

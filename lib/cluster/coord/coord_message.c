@@ -188,6 +188,7 @@ json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 			    json_real_value(v));
 	}
 	coord_report_keep(&c->evaluation.last, m->json);
+	coord_learning_take(c, m->eval.step, eval);
 	coord_early_stop_take(c, m->eval.step, eval, false);
 	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)m->eval.step, loss, text);
 	return NULL;

@@ -354,6 +354,20 @@ struct coord_evaluation {
 	struct coord_report result, last;
 };
 
+/* The evaluations so far (coord_learning.c), by the held-out rows if the job has some. A coordinator that is
+ * started again begins with the next one. */
+struct coord_learning {
+	bool taken; /* there was one */
+	int64_t step;
+	enum metric metric;
+	double best, last; /* values of `metric` */
+	int64_t best_step; /* -1: none has the metric */
+	double loss, train; /* of the last evaluation, and of the training examples at that time */
+	double least, least_train; /* of the one with the least loss */
+	int64_t least_step; /* -1: none */
+	unsigned above;     /* evaluations after it */
+};
+
 /* The workers that sum dense tables among themselves (coord_ring.c). */
 struct coord_ring {
 	bool used;     /* the job has via allreduce */
@@ -444,6 +458,7 @@ struct coord {
 	struct settling *settling;
 	struct coord_evaluation evaluation;
 	struct coord_stopping stopping;
+	struct coord_learning learning;
 	struct snap snap;
 };
 
@@ -577,6 +592,10 @@ void coord_resume_facts(struct coord *c, const json_t *facts);
 void coord_resume_members(struct coord *c);
 /* The checkpoint's data leases; NULL: its data was not leased, or there is no checkpoint. */
 const struct state_leases *coord_resume_saved_leases(const struct coord *c);
+
+/* coord_learning.c: takes an evaluation; adds what is known to a status or a result. */
+void coord_learning_take(struct coord *c, int64_t step, const json_t *eval);
+void coord_learning_report(const struct coord *c, json_t *to);
 
 /* coord_refusals.c */
 /* Hooks: a server's figures have arrived; a worker has joined. */

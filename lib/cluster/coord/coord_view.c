@@ -371,6 +371,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 		json_object_set_new(s, "eval_step", json_integer(last->step));
 	}
 	coord_early_stop_report(c, s);
+	coord_learning_report(c, s);
 	return s;
 }
 

@@ -10,13 +10,10 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/num.h"
-#include "metric/baseline.h"
 #include "metric/metrics.h"
 #include "msg/run_result.h"
+#include "rundir/learning.h"
 #include "rundir/rundir.h"
-
-/* The loss of the first batch is that of few examples: a smaller rise may be due to them. */
-#define LOSS_RISES 0.5
 
 #define RESULT_MAX (1u << 20)
 
@@ -79,27 +76,15 @@ static void add_best(const struct run_result *r, struct buf *out)
 		buf_printf(out, "; ended early: %s", r->ended);
 }
 
-bool result_loss_rose(double first, double last)
-{
-	return last > first + LOSS_RISES * fabs(first);
-}
-
 /* Has the job learned? */
-static void add_learning(const struct run_result *r, struct buf *out)
+static void add_learning(const json_t *result, struct buf *out)
 {
-	char first[32];
-	size_t before = out->len;
+	struct buf faults = BUF_INIT;
 
-	if (result_loss_rose(r->first_loss, r->train_loss)) {
-		num_digits(r->first_loss, 4, first);
-		buf_printf(out, "; the train loss is above that of the start, %s", first);
-	}
-	if (json_is_object(json_object_get(r->eval, "constant"))) {
-		buf_puts(out, "; ");
-		baseline_sentence(r->eval, out);
-	}
-	if (out->len > before)
-		buf_puts(out, "; ps-ctl doctor has advice");
+	learning_put_faults(result, &faults);
+	if (faults.len)
+		buf_printf(out, "; %s; ps-ctl doctor has advice", (char *)faults.data);
+	buf_release(&faults);
 }
 
 /* Was the cluster worth it? */
@@ -133,7 +118,7 @@ void result_sentence(const json_t *result, struct buf *out)
 		}
 		add_eval_figures(r.eval, out);
 		add_best(&r, out);
-		add_learning(&r, out);
+		add_learning(result, out);
 	}
 	if (r.pushes_refused > 0)
 		buf_printf(out, "; %lld push%s refused and not in the model",

@@ -18,8 +18,6 @@ json_t *result_with_header(const json_t *result);
 bool result_has_state(const json_t *result, const char *state);
 /* Is the job over: done, failed or stopped? The argument may also be a status. */
 bool result_is_final(const json_t *result);
-/* Is the loss of the last batches, `last`, well above that of the first batch? False for NAN. Pure. */
-bool result_loss_rose(double first, double last);
 /* Append a sentence for people: "done: 1407 steps ...". */
 void result_sentence(const json_t *result, struct buf *out);
 /* Print the sentence or, with json, the object as one line. */

@@ -15,6 +15,7 @@
 #include "core/num.h"
 #include "core/plain.h"
 #include "msg/cluster_status.h"
+#include "rundir/learning.h"
 #include "rundir/rundir.h"
 
 /* When a wait is first reported, and the intervals between reports, on a terminal and elsewhere. */
@@ -120,6 +121,10 @@ static void put_steps(const struct cluster_status *status, struct buf *out)
 	if (!isnan(status->train_loss)) {
 		num_digits(status->train_loss, 4, figure);
 		buf_printf(out, " loss %s", figure);
+	}
+	if (json_is_object(status->best_eval)) {
+		buf_puts(out, "  eval ");
+		learning_put_best(status->best_eval, out);
 	}
 	if (status->examples_per_second > 0) {
 		num_count(status->examples_per_second, text);

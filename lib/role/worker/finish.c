@@ -31,17 +31,12 @@ static enum err_code tell_done(struct worker *w, struct err *e)
 static enum err_code send_final_result(struct worker *w, struct err *e)
 {
 	json_t *msg, *eval = NULL, *answer;
-	struct eval_result r = { 0 };
 	enum err_code rc = w->exchange->verify(w, e);
 	char hex[65];
 
 	if (!rc && w->cfg->kind->can_score(w)) {
 		figures_doing(w, "evaluate");
-		rc = w->cfg->kind->score(w, false, &r, e);
-		if (!rc && r.remark[0])
-			log_warn(w->cfg->log, "evaluation: %s", r.remark);
-		if (!rc)
-			eval = job_eval_json(&r);
+		rc = worker_score(w, false, &eval, e);
 	}
 	if (!rc)
 		rc = model_digest(w->client, hex, e);

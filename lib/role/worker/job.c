@@ -535,21 +535,23 @@ static enum err_code open_eval(struct job *j, const struct job_source *from,
 	return ERR_OK;
 }
 
-/* Has the examples that are held out evaluated. */
-static void evaluate_held_out(struct job *j, struct log *log)
+/* Returns the examples that are held out, to be evaluated. */
+static struct data_sequence *open_held_out(struct job *j, struct log *log)
 {
+	struct data_sequence *out;
 	char text[DATA_DESCRIPTION];
 
 	if (j->ranked)
-		j->eval = data_sequence_of_dataset(j->ranked);
+		out = data_sequence_of_dataset(j->ranked);
 	else if (j->blocks)
-		j->eval = data_sequence_of_blocks(j->blocks, j->split.held_out, j->split.nheld_out,
+		out = data_sequence_of_blocks(j->blocks, j->split.held_out, j->split.nheld_out,
 		    j->conf.job.data_memory / 5);
 	else
-		j->eval = data_sequence_of_rows(j->train, j->split.held_out, j->split.nheld_out);
+		out = data_sequence_of_rows(j->train, j->split.held_out, j->split.nheld_out);
 	j->ranked = NULL;
-	data_sequence_describe(j->eval, text);
-	log_info(log, "evaluation data: %s", text);
+	data_sequence_describe(out, text);
+	log_info(log, "%s data: %s", j->conf.job.eval.n ? "validation" : "evaluation", text);
+	return out;
 }
 
 /* Loads training and evaluation data. */
@@ -561,11 +563,15 @@ static enum err_code load_data(struct job *j, const struct job_source *from,
 
 	want.bad = j->bad;
 	rc = load_train(j, from, &want, caches, e);
-	if (!rc && (j->split.held_out || j->ranked) && !from->no_eval)
-		evaluate_held_out(j, from->log);
-	else if (!rc && j->conf.job.eval.n && !from->no_eval)
-		rc = open_eval(j, from, &want, &caches->whole, e);
-	return rc;
+	if (rc || from->no_eval)
+		return rc;
+	if (j->split.held_out || j->ranked)
+		j->held_out = open_held_out(j, from->log);
+	if (j->conf.job.eval.n)
+		return open_eval(j, from, &want, &caches->whole, e);
+	j->eval = j->held_out;
+	j->held_out = NULL;
+	return ERR_OK;
 }
 
 /* The rows of j->train that the model is trained on: *n of them; NULL: the first *n. Of blocks, which are
@@ -832,6 +838,7 @@ void job_release(struct job *j)
 	row_sampler_free(j->sampler);
 	range_source_free(j->source);
 	data_sequence_free(j->eval);
+	data_sequence_free(j->held_out);
 	data_split_release(&j->split);
 	dataset_free(j->ranked);
 	data_blocks_free(j->blocks);

@@ -21,7 +21,9 @@ struct job {
 	/* The training data, or their description without examples; with `blocks` their head. */
 	const struct dataset *train;
 	struct dataset *own_train;  /* train, where it belongs to the job; NULL with `blocks` */
-	struct data_sequence *eval; /* NULL: none */
+	struct data_sequence *eval; /* job.eval, or the examples that are held out; NULL: none */
+	/* the examples that are held out, of a job that has job.eval, too; NULL: none */
+	struct data_sequence *held_out;
 	/* of the examples or blocks, with job.validate; none of blocks of observations, which are held out
 	 * one by one (data_observations.h) */
 	struct data_split split;

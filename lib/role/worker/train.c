@@ -15,6 +15,7 @@
 #include "rundir/rundir.h"
 #include "wire/emulated_link.h"
 #include "worker/data_facts.h"
+#include "worker/evaluate.h"
 #include "worker/residual_file.h"
 #include "worker/step.h"
 #include "worker/worker_settings.h"
@@ -333,10 +334,29 @@ static enum err_code start_training(struct worker *w, struct err *e)
 
 /* ---- a step ---- */
 
-/* Sends an evaluation to the coordinator. */
-static enum err_code report_eval(struct worker *w, const struct eval_result *r, struct err *e)
+enum err_code worker_score(struct worker *w, bool dense_here, json_t **out, struct err *e)
 {
-	json_t *eval = job_eval_json(r), *answer;
+	struct eval_result r = { 0 };
+	enum err_code rc = w->cfg->kind->score(w, dense_here, &r, e);
+
+	*out = NULL;
+	if (!rc && r.remark[0])
+		log_warn(w->cfg->log, "evaluation: %s", r.remark);
+	if (!rc)
+		*out = job_eval_json(&r);
+	if (rc || !w->job.held_out)
+		return rc;
+	/* The dense tables are here now. */
+	rc = evaluate(&w->params, w->job.held_out, true, false, NULL, &r, e);
+	if (!rc)
+		json_object_set_new(*out, "validate", job_eval_json(&r));
+	return rc;
+}
+
+/* Sends an evaluation to the coordinator. */
+static enum err_code report_eval(struct worker *w, const json_t *eval, struct err *e)
+{
+	json_t *answer;
 	json_t *msg = MESSAGE(eval, .step = (int64_t)w->step, .eval = eval);
 	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer,
 	    e);
@@ -344,7 +364,6 @@ static enum err_code report_eval(struct worker *w, const struct eval_result *r, 
 	if (!rc)
 		json_decref(answer);
 	json_decref(msg);
-	json_decref(eval);
 	return rc;
 }
 
@@ -377,21 +396,36 @@ static enum err_code await_best_snapshot(struct worker *w, struct err *e)
 	return rc;
 }
 
+/* Is an evaluation due before this step? A job with job.stop and without job.eval_every is evaluated after each
+ * epoch: when the batch of this step is the first one of the next epoch. */
+static bool is_evaluation_due(struct worker *w)
+{
+	uint64_t every = (uint64_t)w->job.conf.job.eval_every, before = w->epochs_seen;
+	double epochs = batches_epoch(w->feed);
+	bool known = w->epoch_is_known;
+
+	if (every)
+		return w->step > 0 && w->step % every == 0;
+	if (!conf_is_named(w->job.conf.job.stop) || !isfinite(epochs))
+		return false;
+	w->epoch_is_known = true;
+	w->epochs_seen = (uint64_t)epochs;
+	return known && w->epochs_seen > before;
+}
+
 enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 {
-	int64_t every = w->job.conf.job.eval_every;
-	struct eval_result r = { 0 };
+	json_t *eval = NULL;
 	enum err_code rc;
 
-	if (!every || !w->cfg->kind->can_score(w) || w->step == 0 || w->step % (uint64_t)every ||
+	if (!is_evaluation_due(w) || !w->cfg->kind->can_score(w) ||
 	    !batches_is_evaluator(w->feed, w->step))
 		return ERR_OK;
 	figures_doing(w, "evaluate");
-	rc = w->cfg->kind->score(w, true, &r, e);
-	if (!rc && r.remark[0])
-		log_warn(w->cfg->log, "evaluation: %s", r.remark);
+	rc = worker_score(w, true, &eval, e);
 	if (!rc)
-		rc = report_eval(w, &r, e);
+		rc = report_eval(w, eval, e);
+	json_decref(eval);
 	if (!rc)
 		rc = await_best_snapshot(w, e);
 	/* Sparse evaluation has replaced this batch's rows: pull them again. */

@@ -124,6 +124,9 @@ struct worker {
 	bool sent_away;             /* the coordinator wants fewer workers and chose this one */
 	/* revision of the view that made it send its last final result */
 	int64_t result_revision;
+	/* epochs done at the last step, if they are known (worker_evaluate_now) */
+	uint64_t epochs_seen;
+	bool epoch_is_known;
 	bool idle;        /* out of data for now, and the servers have its DONE */
 	uint64_t updates; /* params_updates of the last pull */
 	bool pushed_rows; /* the step of that pull has examples */
@@ -145,6 +148,9 @@ struct worker {
 	struct figures fig;
 };
 
+/* Scores the model with job.eval, and with the examples that are held out beside it, which *out has as the member
+ * "validate". dense_here: as worker_ops.score. The caller drops *out. */
+enum err_code worker_score(struct worker *w, bool dense_here, json_t **out, struct err *e);
 /* Evaluates and reports the result, when job.eval_every divides the step and this worker is the
  * elected one; else does nothing. */
 enum err_code worker_evaluate_now(struct worker *w, struct err *e);

@@ -33,6 +33,12 @@ function sentence(status, why, servers, workers) {
 		if (status.settings && status.settings_step === null)
 			text += ' A setting that was changed is on its way to the workers.';
 	}
+	if (isNumber(status.overfits_since))
+		text += ` The model overfits since step ${whole(status.overfits_since)}.`;
+	if (status.eval?.constant)
+		text += ' The model is no better than the constant prediction: ps-ctl doctor has advice.';
+	if (isNumber(status.first_loss) && status.train_loss > status.first_loss + 0.5 * Math.abs(status.first_loss))
+		text += ' The training loss is above that of the start: lower the learning rate.';
 	if (status.data_lost)
 		text += ' The last replica of some partitions is lost.';
 	return text;
@@ -55,6 +61,10 @@ function figures(status) {
 		list.push(['Evaluation loss', figure(status.eval.loss)]);
 	if (score)
 		list.push([titleOf(score), figure(status.eval[score])]);
+	if (status.best_eval)
+		list.push([`Best ${status.best_eval.metric}`, `${figure(status.best_eval.value)} at step ${whole(status.best_eval.step)}`]);
+	if (status.steps_total > status.step && status.step && status.state === 'running')
+		list.push(['Time left', duration(status.seconds * (status.steps_total - status.step) / status.step)]);
 	list.push(['Examples', count(status.examples)], ['Examples/s', OVER.includes(status.state) ? '–' : count(status.examples_per_second)],
 		['Pushed', bytes(status.pushed_bytes)], ['Pulled', bytes(status.pulled_bytes)], ['Time', duration(status.seconds)],
 		['Mode', status.sync || '–'], ['Model', status.model || '–'], ['Layout epoch', whole(status.layout_epoch)]);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: ISC */
+#include "rundir/learning.h"
+
+#include <math.h>
+
+#include "core/num.h"
+#include "metric/baseline.h"
+
+/* The loss of the first batch is that of few examples: a smaller rise may be due to them. */
+#define LOSS_RISES 0.5
+
+bool learning_loss_rose(double first, double last)
+{
+	return last > first + LOSS_RISES * fabs(first);
+}
+
+void learning_put_best(const json_t *best, struct buf *out)
+{
+	double last = json_num(best, "last", (double)NAN);
+	char value[32], now[32];
+
+	if (!json_is_object(best))
+		return;
+	num_digits(last, 4, now);
+	num_digits(json_num(best, "value", 0), 4, value);
+	buf_printf(out, "%s %s, best %s at step %lld", json_str(best, "metric", "?"),
+	    isfinite(last) ? now : "-", value, (long long)json_int(best, "step", 0));
+}
+
+void learning_put_faults(const json_t *figures, struct buf *out)
+{
+	double first = json_num(figures, "first_loss", (double)NAN),
+	       last = json_num(figures, "train_loss", (double)NAN);
+	int64_t since = json_int(figures, "overfits_since", -1);
+	const json_t *eval = json_object_get(figures, "eval");
+	size_t begin = out->len;
+	char a[32], b[32];
+
+	if (since >= 0)
+		buf_printf(out, "overfits since step %lld", (long long)since);
+	if (learning_loss_rose(first, last)) {
+		num_digits(first, 4, a);
+		num_digits(last, 4, b);
+		buf_printf(out, "%sdiverged: the train loss is %s, and was %s at the start",
+		    out->len > begin ? "; " : "", b, a);
+	}
+	if (json_is_object(json_object_get(eval, "constant"))) {
+		buf_puts(out, out->len > begin ? "; " : "");
+		baseline_sentence(eval, out);
+	}
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef RUNDIR_LEARNING_H
+#define RUNDIR_LEARNING_H
+
+#include "core/buf.h"
+#include "core/json.h"
+
+/* What a status or a result says about the learning of a job, as text. Pure. */
+
+/* Is the loss of the last batches, `last`, well above that of the first batch? False for NAN. */
+bool learning_loss_rose(double first, double last);
+/* Appends "auc 0.81, best 0.82 at step 300"; nothing before the first evaluation. best: the member best_eval. */
+void learning_put_best(const json_t *best, struct buf *out);
+/* Appends what is wrong, as "overfits since step 300; diverged: ..."; nothing otherwise. */
+void learning_put_faults(const json_t *figures, struct buf *out);
+
+#endif

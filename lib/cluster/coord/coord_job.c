@@ -352,7 +352,7 @@ void coord_job_check_end(struct coord *c, int64_t now)
 
 struct totals {
 	uint64_t examples, pushed, pulled, ring, rows, held;
-	double loss, weight, progressive_loss, progressive, first, first_workers;
+	double loss, weight, progressive_loss, progressive;
 };
 
 static bool counts_for_result(const struct coord_member_worker *w)
@@ -372,10 +372,6 @@ static void add_worker_totals(struct totals *t, const struct heartbeat_worker *f
 	t->held += (uint64_t)f->rows_held;
 	t->loss += f->train_loss * examples;
 	t->weight += examples;
-	if (f->has_first_loss) {
-		t->first += f->first_loss;
-		t->first_workers++;
-	}
 	if (f->progressive_examples)
 		t->progressive_loss += f->progressive_loss * (double)f->progressive_examples;
 	t->progressive += (double)f->progressive_examples;
@@ -444,8 +440,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	json_object_set_new(r, "pushes_refused", json_integer((json_int_t)coord_watch_refused(c)));
 	json_object_set_new(r, "train_loss",
 	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
-	json_object_set_new(r, "first_loss",
-	    t.first_workers > 0 ? json_of_num(t.first / t.first_workers) : json_null());
+	json_object_set_new(r, "first_loss", json_of_num(coord_learning_first_loss(c)));
 	json_object_set_new(r, "progressive_loss",
 	    t.progressive > 0 ? json_of_num(t.progressive_loss / t.progressive) : json_null());
 	if (earlier)

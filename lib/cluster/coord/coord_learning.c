@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include <math.h>
+#include <string.h>
 
 #include "coord/coord_state.h"
 
@@ -88,6 +89,21 @@ static int64_t overfits_since(const struct coord_learning *l)
 	    l->loss > l->least + OVERFIT_LOSS * fabs(l->least);
 
 	return worse && l->train < l->least_train ? l->least_step : -1;
+}
+
+/* A worker that comes late begins with a model that others have trained: the largest loss is that of the
+ * start. */
+double coord_learning_first_loss(const struct coord *c)
+{
+	const char *init = c->conf->job.init;
+	double first = (double)NAN;
+
+	if (c->data.given || c->data.resumed || (init && strchr(init, '/')))
+		return first;
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].figures.has_first_loss)
+			first = fmax(first, c->worker[i].figures.first_loss);
+	return first;
 }
 
 void coord_learning_report(const struct coord *c, json_t *to)

@@ -596,6 +596,8 @@ const struct state_leases *coord_resume_saved_leases(const struct coord *c);
 /* coord_learning.c: takes an evaluation; adds what is known to a status or a result. */
 void coord_learning_take(struct coord *c, int64_t step, const json_t *eval);
 void coord_learning_report(const struct coord *c, json_t *to);
+/* The loss of the first batches. NAN: not known, or the job began with parameters that were trained before. */
+double coord_learning_first_loss(const struct coord *c);
 
 /* coord_refusals.c */
 /* Hooks: a server's figures have arrived; a worker has joined. */

@@ -140,8 +140,7 @@ uint64_t coord_step(const struct coord *c)
 
 /* The workers' figures added up; losses: the mean over their examples, NAN without any. */
 struct worker_sums {
-	double steps_total, examples, examples_per_second, train_loss, progressive_loss,
-	    first_loss;
+	double steps_total, examples, examples_per_second, train_loss, progressive_loss;
 	double pushed_bytes, pulled_bytes, ring_bytes;
 	double data_bytes; /* of an epoch of data in blocks: that of any worker */
 };
@@ -149,7 +148,7 @@ struct worker_sums {
 static struct worker_sums sum_workers(const struct coord *c)
 {
 	struct worker_sums sum = { 0 };
-	double weight = 0, progressive = 0, first = 0;
+	double weight = 0, progressive = 0;
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct heartbeat_worker *f = &c->worker[i].figures;
@@ -164,8 +163,6 @@ static struct worker_sums sum_workers(const struct coord *c)
 		sum.ring_bytes += (double)f->ring_bytes;
 		sum.train_loss += f->train_loss * (double)f->loss_examples;
 		weight += (double)f->loss_examples;
-		sum.first_loss += f->first_loss;
-		first += f->has_first_loss;
 		/* A worker without examples has no such loss. */
 		if (f->progressive_examples)
 			sum.progressive_loss += f->progressive_loss *
@@ -173,7 +170,6 @@ static struct worker_sums sum_workers(const struct coord *c)
 		progressive += (double)f->progressive_examples;
 	}
 	sum.progressive_loss = progressive > 0 ? sum.progressive_loss / progressive : (double)NAN;
-	sum.first_loss = first > 0 ? sum.first_loss / first : (double)NAN;
 	sum.train_loss = weight > 0 ? sum.train_loss / weight : (double)NAN;
 	return sum;
 }
@@ -328,7 +324,7 @@ static void report_progress(const struct coord *c, const struct worker_sums *sum
 	if (c->data.leases && sum->data_bytes > 0)
 		report_data_in_blocks(c, sum->data_bytes, status);
 	json_object_set_new(status, "train_loss", json_of_num(sum->train_loss));
-	json_object_set_new(status, "first_loss", json_of_num(sum->first_loss));
+	json_object_set_new(status, "first_loss", json_of_num(coord_learning_first_loss(c)));
 	json_object_set_new(status, "progressive_loss", json_of_num(sum->progressive_loss));
 	json_object_set_new(status, "examples_per_second", json_of_num(sum->examples_per_second));
 }

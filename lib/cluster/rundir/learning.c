@@ -6,8 +6,8 @@
 #include "core/num.h"
 #include "metric/baseline.h"
 
-/* The loss of the first batch is that of few examples: a smaller rise may be due to them. */
-#define LOSS_RISES 0.5
+/* The loss of the first batch is that of few examples, of which a smaller rise may be a matter of chance. */
+#define LOSS_RISES 2
 
 bool learning_loss_rose(double first, double last)
 {

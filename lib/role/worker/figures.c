@@ -5,6 +5,9 @@
 #include "session/tracer.h"
 #include "worker/worker.h"
 
+/* The loss of a smaller first batch says too little about the start of the job. */
+#define FIRST_EXAMPLES 32
+
 static double ns_to_seconds(int64_t ns)
 {
 	return (double)ns / (double)NSEC_PER_SEC;
@@ -176,7 +179,7 @@ void figures_record_step(struct worker *w, const double *loss, const struct step
 	if (w->batch.rows && loss) {
 		w->fig.progressive_sum += *loss * (double)w->batch.rows;
 		w->fig.progressive_examples += w->batch.rows;
-		if (w->nlosses == 1) {
+		if (w->nlosses == 1 && w->batch.rows >= FIRST_EXAMPLES) {
 			w->fig.first_loss = *loss;
 			w->fig.has_first_loss = true;
 		}

@@ -37,7 +37,7 @@ function sentence(status, why, servers, workers) {
 		text += ` The model overfits since step ${whole(status.overfits_since)}.`;
 	if (status.eval?.constant)
 		text += ' The model is no better than the constant prediction: ps-ctl doctor has advice.';
-	if (isNumber(status.first_loss) && status.train_loss > status.first_loss + 0.5 * Math.abs(status.first_loss))
+	if (isNumber(status.first_loss) && status.train_loss > status.first_loss + 2 * Math.abs(status.first_loss))
 		text += ' The training loss is above that of the start: lower the learning rate.';
 	if (status.data_lost)
 		text += ' The last replica of some partitions is lost.';

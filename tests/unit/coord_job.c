@@ -514,6 +514,20 @@ static void learning(void)
 	ok(!json_object_get(status, "overfits_since"), "a better one ends that");
 	json_decref(status);
 	scene_close(&s);
+	scene_open(&s, 1, 2);
+	scene_run(&s);
+	for (int i = 1; i <= 4; i++)
+		evaluate_held_out(&s, 10 * i, 0.3 + 0.1 * i, 0.6);
+	status = coord_status(s.c, 0);
+	ok(!json_object_get(status, "overfits_since"), "a model that does not fit does not overfit");
+	json_decref(status);
+	say(&s, &s.worker[0],
+	    "{\"op\":\"beat\",\"stats\":{\"step\":50,\"train_loss\":0.1,\"loss_examples\":100}}");
+	status = coord_status(s.c, 0);
+	ok(json_int(status, "overfits_since", 0) == 10,
+	    "a train loss that is told after the evaluations shows it");
+	json_decref(status);
+	scene_close(&s);
 }
 
 static void early_stop(void)

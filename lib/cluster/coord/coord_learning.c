@@ -11,7 +11,8 @@
  * that: only job.stop chooses a model (coord_early_stop.c). */
 
 /* The model overfits when this many evaluations in a row have had a larger loss than the best one, the last of
- * them by this part of it, while the loss of the training examples has fallen. */
+ * them by this part of it, while the loss of the training examples has fallen, or is less than that of the best
+ * evaluation: heartbeats bring it too late for the evaluations of a short job. */
 #define OVERFIT_EVALUATIONS 3
 #define OVERFIT_LOSS        0.02
 
@@ -83,12 +84,14 @@ void coord_learning_take(struct coord *c, int64_t step, const json_t *eval)
 }
 
 /* The last step before the model began to overfit; -1: it does not. */
-static int64_t overfits_since(const struct coord_learning *l)
+static int64_t overfits_since(const struct coord *c)
 {
+	const struct coord_learning *l = &c->learning;
 	bool worse = l->taken && l->above >= OVERFIT_EVALUATIONS &&
-	    l->loss > l->least + OVERFIT_LOSS * fabs(l->least);
+	         l->loss > l->least + OVERFIT_LOSS * fabs(l->least),
+	     fits = l->train < l->least_train || measure_train_loss(c) < l->least;
 
-	return worse && l->train < l->least_train ? l->least_step : -1;
+	return worse && fits ? l->least_step : -1;
 }
 
 /* A worker that comes late begins with a model that others have trained: the largest loss is that of the
@@ -116,7 +119,7 @@ void coord_learning_report(const struct coord *c, json_t *to)
 	    json_pack("{s:s, s:o, s:I, s:o}", "metric", metric_name[l->metric], "value",
 	        json_of_num(l->best), "step", (json_int_t)l->best_step, "last",
 	        json_of_num(l->last)));
-	if (overfits_since(l) >= 0)
+	if (overfits_since(c) >= 0)
 		json_object_set_new(to, "overfits_since",
-		    json_integer((json_int_t)overfits_since(l)));
+		    json_integer((json_int_t)overfits_since(c)));
 }

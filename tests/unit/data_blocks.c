@@ -11,6 +11,7 @@
 
 #include "core/buf.h"
 #include "core/mem.h"
+#include "data/data_bad_lines.h"
 #include "data/data_blocks.h"
 #include "data/data_schema.h"
 #include "format/npy.h"
@@ -670,10 +671,96 @@ static void not_cut(void)
 	buf_release(&text);
 }
 
+/* Two files of 3000 rows, as split -l makes them of one: only the first has the heading. */
+static void one_heading(const char *options, const char *heading, const char *other)
+{
+	struct buf rows[2] = { BUF_INIT, BUF_INIT };
+	char *file[2], *paths[2];
+	struct dataset *d = NULL;
+	struct sum s = { 0 };
+	struct err e = { 0 };
+
+	buf_puts(&rows[0], heading);
+	buf_puts(&rows[1], other);
+	for (int i = 0; i < 6000; i++)
+		buf_printf(&rows[i / 3000], "%d,%d,%d\n", i % 70, i % 90, 1 + i % 5);
+	for (int i = 0; i < 2; i++) {
+		file[i] = put_file(i ? "part-ab" : "part-aa", (char *)rows[i].data, rows[i].len);
+		paths[i] = mem_printf("%s?%s", file[i], options);
+	}
+	ok(!read_all((const char *const *)paths, 2, 2048, 1, UINT64_MAX, &s, &e) && s.rows == 6000 &&
+	        fabs(s.labels - 18000) < 1e-3,
+	    "%s: two files, of which %s has a heading (%d examples%s)", options,
+	    *other ? "each" : "the first", (int)s.rows, e.msg);
+	ok(!data_load((const char *const *)paths, 2, NULL, &real, NULL, &d, &e) && d->rows == 6000,
+	    "%s: and the same at once (%s)", options, e.msg);
+	dataset_free(d);
+	for (int i = 0; i < 2; i++) {
+		free(file[i]);
+		free(paths[i]);
+		buf_release(&rows[i]);
+	}
+}
+
+/* The first lines of a block may have more semicolons than commas. */
+static void one_separator(void)
+{
+	struct buf rows = BUF_INIT;
+	char *file, *path;
+	struct sum s = { 0 };
+	struct err e = { 0 };
+
+	for (int i = 0; i < 6000; i++)
+		buf_printf(&rows, "%d,%s,%d\n", i % 97, i % 3 ? "new" : "old; big; red", i % 5);
+	file = put_file("separator.csv", (char *)rows.data, rows.len);
+	path = mem_printf("%s?format=csv", file);
+	ok(!read_all((const char *const *)&path, 1, 2048, 1, UINT64_MAX, &s, &e) && s.rows == 6000,
+	    "the head decides the separator of all blocks (%s)", e.msg);
+	free(file);
+	free(path);
+	buf_release(&rows);
+}
+
+/* A first line that is wrong in its block counts as any other line. */
+static void bad_first_lines(void)
+{
+	struct log quiet = { .fd = -1 };
+	struct data_want want = { .bad = data_bad_lines_new(100, &quiet) };
+	struct buf rows = BUF_INIT;
+	struct data_blocks *b = NULL;
+	struct sum s = { 0 };
+	char *file, *path;
+	struct err e = { 0 };
+	bool good;
+
+	for (int i = 0; i < 6000; i++)
+		buf_puts(&rows, i % 200 == 150 ? "1,\"2,3\n" : "1,2,3\n");
+	file = put_file("quotes.csv", (char *)rows.data, rows.len);
+	path = mem_printf("%s?format=csv", file);
+	good = !data_blocks_open((const char *const *)&path, 1, NULL, &want, 1, 512, &b, &e) && b;
+	for (uint32_t i = 0; good && i < data_blocks_count(b); i++)
+		good = !read_blocks(b, &i, 1, UINT64_MAX, &s, &e);
+	ok(good && s.rows == 5970 && data_bad_lines_count(want.bad) == 30,
+	    "lines with an open quote are skipped, wherever they stand (%s)", e.msg);
+	data_blocks_free(b);
+	data_bad_lines_free(want.bad);
+	free(file);
+	free(path);
+	buf_release(&rows);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
 		return 1;
+	one_heading("format=ratings", "user,item,rating\n", "");
+	one_heading("label=y", "a,b,y\n", "");
+	one_heading("label=y&columns=a,b,y", "a,b,y\n", "");
+	one_heading("label=y", "\n \na,b,y\n", "");
+	one_heading("label=y", "a,b,y\n", "\xef\xbb\xbf" "a,b,y\n");
+	one_heading("format=ratings&user=u&item=i&rating=r", "u,i,r\n", "");
+	one_separator();
+	bad_first_lines();
 	for (int i = 0; i < 4; i++)
 		every_line_once(i & 1, i & 2);
 	the_head_holds();

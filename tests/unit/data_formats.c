@@ -58,6 +58,34 @@ static size_t entries(const struct dataset *d, size_t r)
 	return d->start[r + 1] - d->start[r];
 }
 
+#define MARK "\xef\xbb\xbf"
+
+/* A byte order mark at the begin of a file, or of a file that was appended to another one. */
+static void test_marks(void)
+{
+	static const struct data_want classes = { .classes = true };
+	static const struct {
+		const char *format, *text;
+		size_t rows;
+	} of[] = { { "libffm", MARK "1 0:1:1 1:2:1\n0 0:3:1 1:4:1\n", 2 },
+		{ "fastText", MARK "__label__pos a a\n" MARK "__label__neg b b\n", 2 },
+		{ "libsvm", MARK "cat 1:1 3:1\ndog 2:1 3:1\n" MARK "cat 1:1\n", 3 },
+		{ "libsvm", MARK "1 1:1\n0 2:1\n" MARK "1 1:2\n", 3 },
+		{ "Vowpal Wabbit", MARK "1 | a b\n-1 | c d\n", 2 },
+		{ "JSON Lines", MARK "{\"x\":1,\"y\":2}\n" MARK "{\"x\":2,\"y\":3}\n", 2 },
+		{ "CSV", MARK "a,y\n1,2\n" MARK "2,3\n", 2 } };
+	struct err e;
+
+	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+		struct dataset *d = load(of[i].text, "", &classes, NULL, &e);
+
+		ok(d && d->rows == of[i].rows && d->classes == 2 &&
+		        strcmp(d->format, of[i].format) == 0,
+		    "%s with byte order marks (%s)", of[i].format, d ? d->format : e.msg);
+		dataset_free(d);
+	}
+}
+
 static void test_ffm(void)
 {
 	static const uint32_t index[] = { 1, 0 };
@@ -700,6 +728,7 @@ static void test_batches(void)
 
 int main(void)
 {
+	test_marks();
 	test_ffm();
 	test_ratings();
 	test_columns_of_ratings();

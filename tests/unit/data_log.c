@@ -21,7 +21,11 @@ static void append(const char *text)
 {
 	FILE *f = fopen(path, "ae");
 
-	if (!f || fputs(text, f) < 0 || fclose(f))
+	/* \1 stands for a NUL. */
+	for (; f && *text; text++)
+		if (fputc(*text == 1 ? 0 : *text, f) < 0)
+			abort();
+	if (!f || fclose(f))
 		abort();
 }
 
@@ -104,14 +108,14 @@ static void examples(void)
 	data_log_skip(l, 0, 1);
 	ok(!data_log_fetch(l, 1000, &e) && data_log_ready(l, 0) == 2 &&
 	        data_log_load(l, 0, 2, &want, head, &d, &e) == ERR_FORMAT &&
-	        strstr(e.msg, "[0]+18:1"),
+	        strstr(e.msg, "[0]+18:1:2: expected a number"),
 	    "one that cannot be parsed is an error with its place (%s)", e.msg);
 	data_log_close(l);
 	skips.bad = data_bad_lines_new(1, &quiet);
 	l = open_log("&label=y");
 	facts = data_facts(head);
-	ok(!data_of_facts(facts, &known, &e) && known->heading &&
-	        !data_log_know_head(l, known, NULL, NULL, &e),
+	ok(!data_of_facts(facts, &known, &e) && known->heading == 1 &&
+	        known->separator == ',' && !data_log_know_head(l, known, NULL, NULL, &e),
 	    "where another worker has told about the head, only the heading is looked at");
 	json_decref(facts);
 	dataset_free(known);
@@ -140,6 +144,85 @@ static void examples(void)
 	dataset_free(head);
 	data_bad_lines_free(skips.bad);
 	data_log_close(l);
+}
+
+/* Events that arrive after the head, `each` at a time: how many examples and how many bad ones they become. *later:
+ * '*' stands for the events of the head themselves, from the first one on. */
+static bool become(const char *options, bool classes, const char *first, const char *later,
+    size_t each, size_t examples, uint64_t bad)
+{
+	struct data_want want = { .classes = classes };
+	struct log quiet = { .fd = -1 };
+	struct data_log *l;
+	struct dataset *head = NULL, *d;
+	struct err e = { 0 };
+	size_t rows = 0, n;
+	bool good;
+
+	make(first);
+	l = open_log(options);
+	good = l && !data_log_head(l, &want, 0, NULL, NULL, &head, &e) &&
+	    !data_log_seek(l, 0, DATA_LOG_BEGIN, &e) && !data_log_fetch(l, 0, &e);
+	if (good && *later != '*') {
+		data_log_skip(l, 0, data_log_ready(l, 0));
+		append(later);
+	}
+	want.bad = data_bad_lines_new(1000, &quiet);
+	while (good && !data_log_fetch(l, 0, &e) && data_log_ready(l, 0)) {
+		n = data_log_ready(l, 0) < each ? data_log_ready(l, 0) : each;
+		good = !data_log_load(l, 0, n, &want, head, &d, &e);
+		rows += good && d ? d->rows : 0;
+		if (good)
+			dataset_free(d);
+		data_log_skip(l, 0, n);
+	}
+	if (!good || rows != examples || data_bad_lines_count(want.bad) != bad)
+		printf("# %zu examples, %d bad: %s\n", rows, (int)data_bad_lines_count(want.bad),
+		    e.msg);
+	good = good && rows == examples && data_bad_lines_count(want.bad) == bad;
+	data_bad_lines_free(want.bad);
+	dataset_free(head);
+	data_log_close(l);
+	return good;
+}
+
+#define WORDS \
+	"red,cat,yes\nblue,dog,no\nred,dog,yes\nblue,cat,no\nred,cat,no\nblue,dog,yes\n"
+
+static void head_decides(void)
+{
+	char numbers[2000];
+	size_t at = 0;
+
+	for (int i = 0; i < 40; i++)
+		at += (size_t)snprintf(numbers + at, sizeof numbers - at,
+		    i % 10 == 3 ? "%d,n/k,%d\n" : "%d,7,%d\n", i, 10 * i);
+	ok(become("&format=csv", true, WORDS, "red,cat,yes\nblue,dog,no\nred,dog,no\n", 1, 3, 0),
+	    "an event of words, alone in its batch, is no heading");
+	ok(become("&format=csv", true, WORDS, "red,cat,yes\nblue,dog,no\nred,dog,no\n", 3, 3, 0),
+	    "nor is the first one of three");
+	ok(become("&format=csv", false, numbers, "2,n/k,10\n2,3,20\n4,5,30\n", 3, 3, 0),
+	    "nor one that has a word in a column of numbers");
+	ok(become("&format=csv", false, numbers, "oops,3,10\n2,3,20\n4,5,30\n", 3, 2, 1),
+	    "a bad event at the begin of a batch is counted");
+	ok(become("&format=csv", true, "colour,animal,buys\n" WORDS, "red,cat,yes\nblue,dog,no\n",
+	       1, 2, 0),
+	    "a heading of the head holds for each event");
+	ok(become("", false, "1 1:1\n2 2:1\n3 1:2\n", "1\n2 2:1\n", 1, 2, 0),
+	    "and so does the format that the head has shown");
+	ok(become("&format=csv", false, "1.5,a,3\n2.5,b,4\n3.5,a,5\n1.5,b,6\n2,a,7\n",
+	       "1.5,x; y; z,3\n2.5,a,4\n", 1, 2, 0),
+	    "and the separator");
+	ok(become("&format=csv", true, WORDS, "#1,cat,yes\nsep=,\nred,dog,no\n", 1, 2, 1),
+	    "an event that begins as a comment is an event");
+	ok(become("&format=csv&label=y&head=5", false, "\n\n \na,b,y\n1,2,10\n2,3,20\n", "*", 1, 2,
+	       0),
+	    "a heading may stand below blank lines");
+	ok(become("&format=csv", false, numbers, "2,3,10\n\1,3,20\n4,\1,30\n4,5,30\n", 3, 2, 2),
+	    "an event with a NUL byte is a bad one");
+	ok(become("&format=libsvm", false, "\xef\xbb\xbf" "1 1:1\n2 2:1\n", "\xef\xbb\xbf" "1 1:1\n", 1, 1,
+	       0),
+	    "byte order marks are no part of events");
 }
 
 static void damage(void)
@@ -224,6 +307,7 @@ int main(void)
 	snprintf(path, sizeof path, "%s/pskit-data_log.%d", dir ? dir : "/tmp", (int)getpid());
 	lines_and_places();
 	examples();
+	head_decides();
 	damage();
 	records();
 	rest_of_a_pipe();

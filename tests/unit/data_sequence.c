@@ -402,6 +402,48 @@ static void remove_dir(void)
 	ok(rmdir(dir) == 0, "nothing is left");
 }
 
+/* The last piece of a file of text has one row; evaluation data of one row may have a heading, too. */
+static void test_text_heading(void)
+{
+	const struct data_want classes = { .classes = true };
+	struct buf text = BUF_INIT;
+	struct dataset *all = NULL, *d = NULL;
+	struct data_sequence *s = NULL;
+	struct err e = { 0 };
+	char *file[3];
+	int pieces = 0;
+
+	buf_puts(&text, "colour,animal,buys\n");
+	for (int i = 0; i < 36001; i++)
+		buf_printf(&text, "%s,%s,%s\n", i % 2 ? "red" : "blue", i % 3 ? "cat" : "dog",
+		    i / 5 % 2 ? "yes" : "no");
+	file[0] = put_file("text.csv", (char *)text.data, text.len);
+	file[1] = put_file("one.csv", "animal,colour,buys\ndog,red,no\n", 30);
+	file[2] = put_file("bare.csv", "red,dog,no\n", 11);
+	if (!data_load((const char *const *)file, 1, NULL, &classes, NULL, &all, &e) &&
+	    !data_sequence_open(&(struct data_sequence_spec){ .paths = (const char *const *)file,
+	                            .npaths = 1, .want = &classes, .like = all, .memory = 1 << 17 },
+	        &s, &e))
+		pieces = compare_pass(s, all);
+	ok(pieces > 1, "text with a heading in %d pieces (%s)", pieces, e.msg);
+	ok(all && !data_load((const char *const *)file + 1, 1, NULL, &classes, all, &d, &e) &&
+	        d->rows == 1,
+	    "names of the training data are a heading above a single row (%s)", e.msg);
+	dataset_free(d);
+	d = NULL;
+	ok(all && !data_load((const char *const *)file + 2, 1, NULL, &classes, all, &d, &e) &&
+	        d->rows == 1,
+	    "a single row without one is an example (%s)", e.msg);
+	dataset_free(d);
+	data_sequence_free(s);
+	dataset_free(all);
+	buf_release(&text);
+	for (int i = 0; i < 3; i++) {
+		unlink(file[i]);
+		free(file[i]);
+	}
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -411,6 +453,7 @@ int main(void)
 	test_npy();
 	test_bad_rows();
 	test_stream_heading();
+	test_text_heading();
 	test_errors();
 	remove_dir();
 	return tap_done();

@@ -223,6 +223,23 @@ enum err_code stream_peek(struct stream *s, size_t n, const uint8_t **p, size_t 
 	return ERR_OK;
 }
 
+/* Lines are many: the first byte decides nearly always. */
+size_t stream_mark_length(const char *p, size_t n)
+{
+	return n >= 3 && *p == '\xef' && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
+enum err_code stream_skip_mark(struct stream *s, struct err *e)
+{
+	const uint8_t *p;
+	size_t n;
+	enum err_code rc = stream_peek(s, 3, &p, &n, e);
+
+	if (!rc)
+		s->begin += stream_mark_length((const char *)p, n);
+	return rc;
+}
+
 /* Reads past the window, which is empty. */
 static enum err_code read_direct(struct stream *s, void *p, size_t n, size_t *got, struct err *e)
 {
@@ -269,7 +286,7 @@ enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, stru
  * newline is no line. */
 enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err *e)
 {
-	size_t seen = 0, next;
+	size_t seen = 0, next, mark;
 	enum err_code rc;
 	char *nl;
 
@@ -300,6 +317,9 @@ enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err
 	next = s->begin + *len + (nl != NULL);
 	if (*len > 0 && (*line)[*len - 1] == '\r')
 		--*len;
+	mark = stream_mark_length(*line, *len);
+	*line += mark;
+	*len -= mark;
 	(*line)[*len] = '\0';
 	s->begin = next;
 	return ERR_OK;

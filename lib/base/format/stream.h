@@ -40,7 +40,13 @@ enum err_code stream_peek(struct stream *s, size_t n, const uint8_t **p, size_t 
 /* Reads n bytes into p; *got is less than n only at the end. */
 enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, struct err *e);
 
-/* Reads the next line without its "\n" or "\r\n"; *line is NULL at the end. The view is valid until
+/* The length of the byte order mark of UTF-8 with which the n bytes at p begin: 3, or 0. */
+size_t stream_mark_length(const char *p, size_t n);
+/* Consumes a byte order mark, if the next bytes are one. */
+enum err_code stream_skip_mark(struct stream *s, struct err *e);
+
+/* Reads the next line without its "\n" or "\r\n", and without a byte order mark at its begin, which programs
+ * write that join files; *line is NULL at the end. The view is valid until
  * the next call, ends in a NUL that len does not count (and STREAM_PAD readable bytes), and may be
  * written to. ERR_LIMIT above STREAM_LINE_MAX bytes. */
 enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err *e);

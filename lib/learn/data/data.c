@@ -7,10 +7,12 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "data/data_build.h"
+#include "data/data_head.h"
 #include "data/data_names.h"
 #include "data/data_object.h"
 #include "data/data_option.h"
 #include "data/data_pairs.h"
+#include "data/data_parts.h"
 #include "data/data_schema.h"
 #include "data/data_unsupported.h"
 #include "data/data_uri.h"
@@ -132,7 +134,7 @@ static enum err_code guess_reader(struct stream *s, bool table, size_t *out, str
 
 	if (rc != ERR_OK)
 		return rc;
-	if (n == 0 || (n == 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0))
+	if (n == 0)
 		return err_set(e, ERR_FORMAT, "%s: is empty", stream_name(s));
 	rc = data_unsupported_refuse(s, p, n, e);
 	if (rc)
@@ -190,7 +192,8 @@ const struct data_reader *data_build_reader(struct stream *s, const struct data_
 {
 	size_t i = 0;
 
-	return choose_reader(s, o, want, false, &i, e) ? NULL : readers[i];
+	return stream_skip_mark(s, e) || choose_reader(s, o, want, false, &i, e) ? NULL
+	                                                                         : readers[i];
 }
 
 size_t data_reader_number(const struct data_reader *r)
@@ -235,16 +238,17 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 	size_t i = 0;
 	bool words = data_label_wants_words(b->label);
 	struct data_want want = { .tables = b->tables, .pairs = data_label_wants_pairs(b->label) };
-	enum err_code rc;
+	enum err_code rc = stream_skip_mark(s, e);
 
 	data_uri_release(&b->options);
 	b->options = data_uri_copy(o);
 	data_option_take_format(&b->options, b->like);
-	if (!words || b->options.format || !find_format_named("text", &i)) {
+	if (!rc && (!words || b->options.format || !find_format_named("text", &i)))
 		rc = choose_reader(s, &b->options, &want, b->like && b->like->schema, &i, e);
-		if (rc != ERR_OK)
-			return rc;
-	}
+	if (!rc && readers[i]->parts == &data_parts_lines)
+		rc = data_head_begin(s, e);
+	if (rc != ERR_OK)
+		return rc;
 	if (words && readers[i] != &data_reader_text)
 		return err_set(e, ERR_CONFIG, "%s: is %s, but the model needs plain text",
 		    stream_name(s), formats[i].title);
@@ -263,6 +267,8 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 		return rc;
 	b->values_before = b->d->sparse ? b->nnz : b->d->rows * b->d->cols;
 	b->rows_before = b->d->rows;
+	b->d->heading = 0;
+	b->d->separator = 0;
 	*reader = readers[i];
 	return ERR_OK;
 }
@@ -279,10 +285,14 @@ enum err_code data_build_read(struct data_build *b, struct stream *s, const stru
     struct err *e)
 {
 	const struct data_reader *reader = NULL;
+	struct data_head_count before;
 	enum err_code rc = begin_stream(b, s, o, &reader, e);
 
+	before = data_head_count(b, s);
 	if (rc == ERR_OK)
 		rc = reader->read(b, s, &b->options, e);
+	if (rc == ERR_OK && reader->parts == &data_parts_lines)
+		rc = data_head_check_count(b, s, before, e);
 	return rc || !b->options.norm ? rc : data_build_norm(b, s, e);
 }
 

@@ -58,6 +58,18 @@ struct data_want {
 	const struct data_watch *watch;
 };
 
+/* What the head of the data has decided for all their parts (data_head.h). Zeroes: nothing. */
+enum data_heading {
+	DATA_HEADING_GUESSED, /* the first lines show whether they have names */
+	DATA_HEADING_NONE,    /* the first line is an example in any case */
+	DATA_HEADING_GIVEN    /* the first line that is not blank has names in any case */
+};
+struct data_decided {
+	bool known; /* this is a part of data of which the head has been read: nothing is guessed again */
+	char separator; /* of the cells (DATA_CELLS_ANY and "::" among them); 0: not known */
+	enum data_heading heading;
+};
+
 /* The options after the "?" of a data path. DATA_OPTIONS_INIT: none. */
 struct data_options {
 	uint64_t given; /* by bits, options that the path gives (data_option.h) */
@@ -88,8 +100,7 @@ struct data_options {
 	int window;    /* text: words on each side that a word is trained with */
 	int negatives; /* text: random words drawn for each of them */
 	int min_count; /* text: rarer words are left out */
-	/* csv: the first line is an example in any case; cannot be given in a path */
-	bool no_heading;
+	struct data_decided decided; /* cannot be given in a path */
 	/* streams (data_log.h): "yes" makes a stream of a file; where a new job begins ("begin", "end",
 	 * "group" or a place); the file of properties of a consumer; what happens when events
 	 * have been deleted before they were read ("fail" or "skip"); events in the head, 0: the default */
@@ -162,7 +173,9 @@ struct dataset {
 	struct data_options *options;
 	bool sampled;       /* these are some of the examples of data in blocks (data_blocks.h) */
 	size_t unlabelled;  /* rows of tables that were left out, because they have no label */
-	bool heading;       /* the first line of the last file had names, and was no example */
+	/* The line of the last file, from 1, that had names and was no example; 0: none had. */
+	uint64_t heading;
+	char separator;     /* of the cells of the last file; 0: its format has none */
 	size_t skipped;     /* bad lines that were left out (data_want.bad) */
 	int index_base;     /* subtracted from sparse ids; -1: not determined */
 	const char *format; /* title of the reader */

@@ -5,6 +5,7 @@
 #include "core/mem.h"
 #include "data/data_block_cache.h"
 #include "data/data_build.h"
+#include "data/data_head.h"
 #include "data/data_object.h"
 #include "data/data_option.h"
 #include "data/data_parts.h"
@@ -422,32 +423,62 @@ static enum err_code cut_files(struct data_blocks *b, const char *base_dir, bool
 
 /* ---- the head ---- */
 
-/* Keeps the first line of the file as its heading. */
-static enum err_code keep_heading(struct data_file *f, struct err *e)
+/* Reads the first lines of a file, whole ones where there are several. */
+static enum err_code read_first_lines(const struct data_file *f, struct buf *out, struct err *e)
 {
-	struct stream *s;
-	char *line = NULL;
-	size_t len;
-	enum err_code rc;
+	struct stream *s = NULL;
+	size_t got = 0;
+	enum err_code rc = data_file_part(f, 0, data_file_cut(f, DATA_PROBE), &s, e);
+	const uint8_t *nl;
 
-	if (!f->headed || f->heading)
-		return ERR_OK;
-	rc = data_file_part(f, 0, data_file_cut(f, STREAM_LINE_MAX), &s, e);
-	if (!rc)
-		rc = stream_line(s, &line, &len, e);
-	if (line)
-		f->heading = mem_printf("%s\n", line);
+	if (!rc) {
+		rc = stream_read(s, buf_reserve(out, DATA_PROBE + STREAM_PAD), DATA_PROBE, &got, e);
+		buf_commit(out, got);
+		nl = memrchr(out->data, '\n', out->len);
+		if (nl)
+			out->len = (size_t)(nl - out->data) + 1;
+	}
 	stream_close(s);
 	return rc;
 }
 
-/* Takes over from the examples read first whether files have headings. */
-static void set_headings(struct data_blocks *b, bool headed)
+/* Takes over for a file what the examples read first have shown. Where the first file has a heading, others may
+ * have one of their own. Those that split -l has made have none: the heading of the first file stands before
+ * their lines. */
+static enum err_code decide_file(struct data_file *f, const struct data_build *build,
+    const struct data_file *first, struct err *e)
 {
-	for (size_t i = 0; i < b->nfiles; i++) {
-		b->file[i].headed = headed;
-		b->file[i].options.no_heading |= !headed;
-	}
+	struct buf text = BUF_INIT;
+	uint64_t line = f == first ? build->d->heading : 0;
+	enum err_code rc;
+
+	data_head_decide(&f->options, build->d);
+	if (!build->d->heading)
+		return ERR_OK;
+	rc = read_first_lines(f, &text, e);
+	if (!rc && f != first)
+		line = data_head_find((const char *)text.data, text.len, first->heading,
+		    &f->options.decided.separator);
+	if (!rc && line)
+		f->heading = data_head_line((const char *)text.data, text.len, line);
+	f->bare = !f->heading && first->heading;
+	if (f->bare)
+		f->heading = mem_strdup(first->heading);
+	buf_release(&text);
+	return rc;
+}
+
+/* Decides for all files how they are read, once the first examples are. */
+static enum err_code decide_files(struct data_blocks *b, const struct data_build *build,
+    struct err *e)
+{
+	struct data_file *first = &b->file[b->block[0].file];
+	enum err_code rc = decide_file(first, build, first, e);
+
+	for (size_t i = 0; !rc && i < b->nfiles; i++)
+		if (&b->file[i] != first && b->file[i].size)
+			rc = decide_file(&b->file[i], build, first, e);
+	return rc;
 }
 
 /* The k-th of n places, which are as far apart as possible: the beginning of a block, or the end of
@@ -475,12 +506,11 @@ static enum err_code read_place(struct data_blocks *b, const struct block *k, ui
 	struct data_file *f = &b->file[k->file];
 	struct buf text = BUF_INIT;
 	struct data_cursor *c = NULL;
-	enum err_code rc = k->part.begin ? keep_heading(f, e) : ERR_OK;
+	enum err_code rc;
 
 	if (!f->plain && size < PLACE_MIN_COMPRESSED)
 		size = PLACE_MIN_COMPRESSED;
-	if (!rc)
-		rc = b->parts->open(f, &k->part, &text, &c, e);
+	rc = b->parts->open(f, &k->part, &text, &c, e);
 	if (!rc)
 		rc = b->parts->read(c, size, build, e);
 	if (!rc)
@@ -522,8 +552,8 @@ static enum err_code read_head(struct data_blocks *b, struct err *e)
 		struct block place = choose_place(b, k, places, size);
 
 		rc = read_place(b, &place, size, build, &bytes, e);
-		if (k == 0)
-			set_headings(b, data_build_is_headed(build));
+		if (!rc && k == 0 && b->parts == &data_parts_lines)
+			rc = decide_files(b, build, e);
 	}
 	if (!rc)
 		rc = read_more(b, build, &bytes, e);
@@ -538,17 +568,6 @@ static enum err_code read_head(struct data_blocks *b, struct err *e)
 	b->density = (double)b->head->rows / bytes;
 	b->memory = bytes_per_row(b->head) * b->density * (double)b->bytes;
 	return ERR_OK;
-}
-
-/* Files that have blocks which do not begin with the file need their headings. */
-static enum err_code keep_headings(struct data_blocks *b, struct err *e)
-{
-	enum err_code rc = ERR_OK;
-
-	for (size_t i = 0; !rc && i < b->n; i++)
-		if (b->block[i].part.begin)
-			rc = keep_heading(&b->file[b->block[i].file], e);
-	return rc;
 }
 
 enum err_code data_blocks_open(const char *const *paths, size_t npaths, const char *base_dir,
@@ -580,11 +599,8 @@ enum err_code data_blocks_open(const char *const *paths, size_t npaths, const ch
 		fit = false;
 	}
 	if (!rc && fit && b->memory > (double)memory) {
-		rc = keep_headings(b, e);
-		if (!rc) {
-			*out = b;
-			return ERR_OK;
-		}
+		*out = b;
+		return ERR_OK;
 	}
 	data_blocks_free(b);
 	return rc;

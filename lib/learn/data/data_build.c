@@ -58,6 +58,7 @@ void data_build_free(struct data_build *b)
 	free(b->seen);
 	free(b->first);
 	data_uri_release(&b->options);
+	free(b->heading);
 	free(b);
 }
 
@@ -119,11 +120,6 @@ void data_build_expect(struct data_build *b, size_t rows, size_t values)
 size_t data_build_count(const struct data_build *b)
 {
 	return data_label_count(b->label);
-}
-
-bool data_build_is_headed(const struct data_build *b)
-{
-	return b->d->heading;
 }
 
 double data_build_memory(const struct data_build *b)

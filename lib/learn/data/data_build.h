@@ -48,6 +48,9 @@ struct data_build {
 	    *scale; /* data_want.scale; NULL: `like` says the form, or no scaling is wanted */
 	bool scales_targets;        /* data_want.scales_targets, and scaling is wanted */
 	bool by_lines;              /* a record that spans lines is an error */
+	char *heading;     /* of the first file that has one, without its newline; NULL: none had */
+	char separator;    /* of the cells of that file */
+	uint64_t left_out; /* lines that are no example and no fault: blank ones, comments, headings */
 	char *first;                /* name of the first file */
 	struct data_bad_lines *bad; /* data_want.bad */
 	const struct data_watch *watch; /* data_want.watch */
@@ -104,8 +107,6 @@ const char *data_reader_name(const struct data_reader *r);
 
 /* Rows so far. */
 size_t data_build_count(const struct data_build *b);
-/* Did the stream that was read last begin with names, which are no example? */
-bool data_build_is_headed(const struct data_build *b);
 /* Bytes of memory that the rows so far will take, which are read like the training data b->like. */
 double data_build_memory(const struct data_build *b);
 

@@ -59,8 +59,10 @@ static enum err_code parse_criteo_line(struct data_row *r, char *p, struct err *
 	enum err_code rc;
 	char *cell;
 
-	if (!*p)
+	if (!*p) {
+		r->b->left_out++;
 		return ERR_OK;
+	}
 	rc = data_label_is_ignored(r->b->label) && has_no_label(p)
 	    ? data_label_number(r->b->label, r->s, 0, e)
 	    : data_label_text(r->b->label, r->s, take_cell(&p), e);

@@ -6,6 +6,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "data/data_cells.h"
+#include "data/data_head.h"
 #include "data/data_num.h"
 #include "data/data_parts.h"
 #include "data/data_schema.h"
@@ -53,6 +54,7 @@ static enum err_code whole_record(struct csv_table *t, char *line, size_t len, c
 	bool open;
 
 	*out = is_blank_line(line) ? NULL : line;
+	t->b->left_out += rc == ERR_OK && !*out;
 	if (rc != ERR_OK || !*out || !data_cells_open(line, t->sep, false))
 		return rc;
 	if (t->b->by_lines)
@@ -65,9 +67,13 @@ static enum err_code whole_record(struct csv_table *t, char *line, size_t len, c
 		rc = stream_line(t->s, &line, &len, e);
 		if (rc == ERR_OK && line)
 			rc = check_text(t, line, len, e);
-		if (rc != ERR_OK)
+		if (rc != ERR_OK) {
+			t->b->left_out += line != NULL;
 			return rc;
+		}
 		stream_record_began(t->s, began);
+		/* The record counts as one line. */
+		t->b->left_out += line != NULL;
 		t->unclosed = !line || t->record.len + len > STREAM_LINE_MAX;
 		if (t->unclosed)
 			return fail_unclosed(t, e);
@@ -79,7 +85,7 @@ static enum err_code whole_record(struct csv_table *t, char *line, size_t len, c
 	return ERR_OK;
 }
 
-/* Reads the first record; NULL when there is none. */
+/* Reads the first record; NULL when there is none. Of a part of data, a faulty first line is as any other. */
 static enum err_code first_record(struct csv_table *t, char **out, struct err *e)
 {
 	enum err_code rc;
@@ -91,6 +97,10 @@ static enum err_code first_record(struct csv_table *t, char **out, struct err *e
 		rc = stream_line(t->s, &line, &len, e);
 		if (rc == ERR_OK && line)
 			rc = whole_record(t, line, len, out, e);
+		if (rc != ERR_OK && line && t->o->decided.known) {
+			*out = NULL;
+			rc = data_build_bad_line(t->b, t->s, rc, e);
+		}
 	} while (rc == ERR_OK && line && !*out);
 	return rc;
 }
@@ -251,15 +261,13 @@ static enum err_code first_row(struct csv_table *t, char **out, struct err *e)
 	*out = NULL;
 	do {
 		rc = first_record(t, &p, e);
-		/* Spreadsheets write a byte order mark first. */
-		if (rc == ERR_OK && p && strncmp(p, "\xef\xbb\xbf", 3) == 0)
-			p += 3;
 		comment = false;
 		if (rc == ERR_OK && p) {
 			free(*out);
 			*out = padded_copy(p);
 			rc = data_csv_is_comment(t, *out, &comment, e);
 			t->commented |= comment;
+			t->b->left_out += comment;
 		}
 	} while (rc == ERR_OK && comment);
 	return rc;
@@ -297,7 +305,14 @@ static enum err_code begin_csv(struct csv_table *t, bool *found, struct err *e)
 		    "comment");
 	if (!header)
 		fits = fits_columns(t);
-	t->b->d->heading = header;
+	t->b->d->heading = header ? stream_lineno(t->s) : 0;
+	t->b->d->separator = t->sep;
+	t->b->left_out += header;
+	if (header)
+		data_head_keep(t->b, first);
+	/* The first line of a part, whose heading is known, decides nothing. */
+	if (rc != ERR_OK && !header && t->o->decided.known)
+		fits = false;
 	if (rc == ERR_OK && !header) {
 		rc = t->typed ? data_table_row(t->b, t->s, first, e) : parse_csv_row(t, first, e);
 		if (rc != ERR_OK && fits)

@@ -8,6 +8,7 @@
 #include "core/num.h"
 #include "core/suggest.h"
 #include "data/data_cells.h"
+#include "data/data_head.h"
 #include "data/data_num.h"
 #include "data/data_schema.h"
 #include "data/data_uri.h"
@@ -96,12 +97,11 @@ static bool names_cell(const struct data_options *o, char *const *first, size_t 
 
 /* ---- the first lines ---- */
 
-/* The first examples of a file decide, and these are parts of files of which the head is known
- * (data_blocks.h): whether they have a header, and whether they are a table. So few records are
- * enough for the rest. */
+/* Is this a part of data whose head is known (data_head.h)? The head has decided whether there is a header
+ * and whether this is a table, so few records are enough for the rest. */
 static bool is_known(const struct csv_table *t)
 {
-	return t->b->brief && t->b->like;
+	return t->o->decided.known && t->b->like;
 }
 #define PROBE_KNOWN 4096u
 
@@ -270,14 +270,44 @@ static enum err_code begin_typed(struct csv_table *t, const struct sample *s, si
 	return rc;
 }
 
+/* The name of column i of the training data, or of the files before; NULL: there is no such column, or it has
+ * no name. */
+static const char *known_name(const struct csv_table *t, size_t i)
+{
+	const struct dataset *like = t->b->like ? t->b->like : t->b->d;
+	const struct data_schema *m = like->schema ? like->schema : data_table_schema(t->b);
+
+	if (m)
+		return i < m->ncolumns ? m->column[i].name : NULL;
+	return like->feature_name && i < like->cols ? like->feature_name[i] : NULL;
+}
+
+/* Counts the cells of the first record that are names of columns of the training data. */
+static size_t count_known_names(const struct csv_table *t, char *const *first)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->width; i++)
+		for (size_t k = 0; known_name(t, k); k++)
+			if (!is_numeric_cell(first[i]) && strcmp(first[i], known_name(t, k)) == 0) {
+				n++;
+				break;
+			}
+	return n;
+}
+
 /* Is the first record a header? */
 static bool is_header(const struct csv_table *t, char *const *first, const struct sample *s)
 {
+	size_t known = count_known_names(t, first);
 	struct data_look *look;
 	bool found = false;
 
-	if (names_cell(t->o, first, t->width))
+	if (names_cell(t->o, first, t->width) || 2 * known > t->width)
 		return true;
+	/* A single record is an example of the training data's columns, unless it names one. */
+	if (s->n < 2 && known_name(t, 0))
+		return known > 0;
 	look = sample_look(s, 1, t->width);
 	for (size_t i = 0; i < t->width; i++)
 		found |= is_header_name(first[i]) && look[i].cells > look[i].missing &&
@@ -491,9 +521,28 @@ static char **split_names(const char *list, size_t width)
 	return NULL;
 }
 
-/* Finds header and label column, and how to read the rows. first: the cells of the first record. */
-static enum err_code detect_columns(struct csv_table *t, char **first, const struct sample *s,
-    bool *header, struct err *e)
+/* The names in the heading of the files before, for a file that has none, as an array of new strings; NULL: the file
+ * has another width. */
+static char **names_before(const struct csv_table *t)
+{
+	char *copy = mem_strdup(t->b->heading);
+	size_t n = 0;
+	char **cell = data_cells_split(copy, t->b->separator, &n), **names = NULL;
+
+	if (cell && n == t->width) {
+		names = mem_array(n + 1, sizeof *names);
+		for (size_t i = 0; i < n; i++)
+			names[i] = mem_strdup(cell[i]);
+	}
+	free(cell);
+	free(copy);
+	return names;
+}
+
+/* Finds header and label column, and how to read the rows. first: the cells of the first record; bare: the file
+ * lacks the header of the files before. */
+static enum err_code detect_columns(struct csv_table *t, char **first, bool bare,
+    const struct sample *s, bool *header, struct err *e)
 {
 	char **named = split_names(t->o->columns, t->width);
 	struct data_look *look;
@@ -501,8 +550,11 @@ static enum err_code detect_columns(struct csv_table *t, char **first, const str
 	bool matched;
 	enum err_code rc = ERR_OK;
 
-	*header = !t->o->no_heading &&
-	    (is_known(t) || is_header(t, first, s) || is_text_header(s, t->width));
+	*header = t->o->decided.heading == DATA_HEADING_GUESSED
+	    ? is_header(t, first, s) || is_text_header(s, t->width)
+	    : t->o->decided.heading == DATA_HEADING_GIVEN;
+	if (bare && !*header && !named)
+		named = names_before(t);
 	names = (const char *const *)(named ? named : *header ? first : NULL);
 	look = sample_look(s, *header, t->width);
 	matched = names && t->b->like && t->b->like->feature_name && !t->b->like->schema;
@@ -534,7 +586,8 @@ enum err_code data_csv_detect_shape(struct csv_table *t, const char *first, bool
 	enum err_code rc = peek_record(t, &second, e);
 
 	if (rc == ERR_OK) {
-		t->sep = data_cells_separator(first, second);
+		t->sep = t->o->decided.separator ? t->o->decided.separator
+		                                 : data_cells_separator(first, second);
 		cells = data_cells_split(copy, t->sep, &t->width);
 		if (!cells)
 			rc = stream_fail_at(t->s, t->width + 1, e, DATA_CELLS_QUOTES);
@@ -546,7 +599,8 @@ enum err_code data_csv_detect_shape(struct csv_table *t, const char *first, bool
 	if (rc == ERR_OK)
 		rc = sample_take(t, first, &sample, e);
 	if (rc == ERR_OK)
-		rc = detect_columns(t, cells, &sample, header, e);
+		rc = detect_columns(t, cells, data_head_is_bare(t->b, t->o, first), &sample, header,
+		    e);
 	sample_free(&sample);
 	free(cells);
 	free(copy);
@@ -569,8 +623,10 @@ enum err_code data_csv_is_comment(struct csv_table *t, const char *line, bool *o
 	char *second, sep;
 	enum err_code rc;
 
-	*out = names_separator(line);
-	if (*out || (!marked && (t->o->no_heading || !is_header_name(line))))
+	*out = !t->o->decided.known && names_separator(line);
+	if (*out || t->o->decided.known ||
+	    (!marked &&
+	        (t->o->decided.heading == DATA_HEADING_NONE || !is_header_name(line))))
 		return ERR_OK;
 	rc = peek_record(t, &second, e);
 	if (rc || !second)

@@ -74,8 +74,10 @@ static enum err_code parse_fasttext_line(struct data_row *r, char *line, struct 
 	enum err_code rc;
 
 	f->n = 0;
-	if (!*skip_gap(line))
+	if (!*skip_gap(line)) {
+		r->b->left_out++;
 		return ERR_OK;
+	}
 	for (char *p = skip_gap(line); *p; p = skip_gap(q)) {
 		for (q = p; *q && !ends_word(*q);)
 			q++;

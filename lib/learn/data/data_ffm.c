@@ -58,8 +58,10 @@ static enum err_code parse_ffm_line(struct data_row *r, char *line, struct err *
 	enum err_code rc;
 	float label;
 
-	if (!*p)
+	if (!*p) {
+		r->b->left_out++;
 		return ERR_OK;
+	}
 	rc = parse_ffm_label(r, &p, &label, e);
 	if (!rc)
 		rc = data_label_number(r->b->label, r->s, (double)label, e);

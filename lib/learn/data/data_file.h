@@ -28,10 +28,11 @@ struct data_file {
 	/* of a compressed file: where its pieces begin, ascending, the first one at 0; at least one */
 	uint64_t *piece;
 	size_t npieces;
-	/* Kept by data_blocks.c and the format. heading: its first line, with the newline, which
-	 * stands before the lines of every part; NULL: it has none, or it is not known yet. */
-	bool headed; /* its first line is a heading */
+	/* Kept by data_blocks.c and the format. heading: the line with the names of columns, with its
+	 * newline, which stands before the lines of every part that does not begin with it; NULL: there is
+	 * none, or it is not known yet. bare: it is that of the first file, and the file itself has none. */
 	char *heading;
+	bool bare;
 	void *own; /* of the format: released by parts->release */
 	const struct data_parts *parts;
 };

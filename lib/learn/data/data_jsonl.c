@@ -92,12 +92,10 @@ static enum err_code parse_line(struct lines *l, const char *line, size_t len, j
 	json_error_t why;
 
 	*out = NULL;
-	if (stream_lineno(l->s) == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0) {
-		line += 3;
-		len -= 3;
-	}
-	if (line[strspn(line, " \t\r")] == '\0' && strlen(line) == len)
+	if (line[strspn(line, " \t\r")] == '\0' && strlen(line) == len) {
+		l->b->left_out++;
 		return ERR_OK;
+	}
 	if (len > LINE_MAX_BYTES)
 		return stream_fail(l->s, e, "an object exceeds %zu MiB", LINE_MAX_BYTES >> 20);
 	*out = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
@@ -495,7 +493,7 @@ static enum err_code read_jsonl(struct data_build *b, struct stream *s,
 /* Does the first line with text begin as an object, or as a list of objects, which is reported? */
 static bool probe_jsonl(const uint8_t *p, size_t n)
 {
-	size_t i = n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+	size_t i = 0;
 
 	while (i < n && strchr(" \t\r\n", p[i]) && p[i])
 		i++;

@@ -20,6 +20,7 @@ struct ids {
 	struct stream *s;
 	int base;       /* index base as far as it is known yet */
 	bool weighted;  /* weights may stand behind the labels */
+	bool empty;     /* the line has no example: it is blank, or a comment */
 	uint32_t *slot; /* hash table for finding an index that comes again */
 	size_t slots;
 };
@@ -254,6 +255,7 @@ static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, 
 	p = data_skip_blanks(p);
 	if (!*p || *p == '#') {
 		*end = p;
+		f->empty = true;
 		return ERR_OK;
 	}
 	if (!f->weighted && data_label_is_ignored(f->b->label) && data_has_no_label(p)) {
@@ -285,10 +287,13 @@ static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, 
 static enum err_code parse_libsvm_line(struct ids *f, const char *line, size_t len, struct err *e)
 {
 	const char *end;
-	enum err_code rc = parse_libsvm_row(f, line, len, &end, e);
+	enum err_code rc;
 
+	f->empty = false;
+	rc = parse_libsvm_row(f, line, len, &end, e);
 	if ((rc != ERR_OK || end != line + len) && memchr(line, '\0', len))
 		return stream_fail(f->s, e, "holds a NUL byte; is this a text file?");
+	f->b->left_out += rc == ERR_OK && f->empty;
 	return rc;
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "core/mem.h"
+#include "data/data_head.h"
 
 /* Lines in parts. A line belongs to the part in which it begins. So the bytes of a part are read
  * from the one before it on, since a line begins at a place if the byte before it is a newline; and
@@ -102,7 +103,7 @@ static enum err_code open_lines(const struct data_file *f, const struct data_par
 		c->stop = f->size - p->end > tail ? p->end + tail : f->size;
 	}
 	buf_clear(text);
-	if (p->begin && f->heading)
+	if ((p->begin || f->bare) && f->heading)
 		buf_puts(text, f->heading);
 	c->heading = text->len;
 	rc = data_file_part(f, c->at, c->stop, &c->stream, e);
@@ -245,14 +246,6 @@ static enum err_code collect_lines(struct lines_cursor *c, size_t bytes, size_t 
 	return rc;
 }
 
-/* A copy of the first line of the text, with its newline; NULL: there is none. */
-static char *copy_first_line(const struct buf *text)
-{
-	const uint8_t *nl = memchr(text->data, '\n', text->len);
-
-	return nl ? mem_printf("%.*s", (int)(nl + 1 - text->data), (const char *)text->data) : NULL;
-}
-
 /* The share of the part that was read. Of few compressed bytes it is a guess. */
 static double share_read(const struct lines_cursor *c)
 {
@@ -271,7 +264,8 @@ static enum err_code parse_lines(struct lines_cursor *c, size_t end, bool first,
 	struct stream *s = stream_text((char *)c->text->data, end, c->name);
 	enum err_code rc;
 
-	stream_number(s, c->lines - (!first && c->heading));
+	/* A heading in front of later lines is counted again, and one of another file is not counted. */
+	stream_number(s, c->lines - (c->heading && (!first || c->file->bare)));
 	if (c->file->plain && c->part->begin)
 		stream_is_part(s, c->heading, c->from);
 	rc = data_build_read(b, s, &c->file->options, e);
@@ -297,26 +291,26 @@ static enum err_code read_lines(struct data_cursor *base, size_t bytes, struct d
 {
 	struct lines_cursor *c = (struct lines_cursor *)base;
 	bool first = c->lines == 0;
-	char *line = NULL;
+	struct buf head = BUF_INIT;
 	size_t end = 0;
 	enum err_code rc = first && c->part->begin ? skip_first_line(c, e) : ERR_OK;
 
 	if (!rc && !c->base.ended)
 		rc = collect_lines(c, bytes, &end, e);
 	if (!rc && end > c->heading) {
-		if (first && !c->part->begin && !c->base.ended)
-			line = copy_first_line(c->text);
+		/* Parsing changes the text, which may begin with the heading of the lines after it. */
+		if (first && !c->heading && !c->part->begin && !c->base.ended)
+			buf_append(&head, c->text->data, end);
 		rc = parse_lines(c, end, first, b, e);
 		c->from += end - c->heading;
-		if (line && b->d->heading) {
-			c->kept = line;
-			c->heading = strlen(line);
-			line = NULL;
+		if (head.len && b->d->heading) {
+			c->kept = data_head_line((const char *)head.data, head.len, b->d->heading);
+			c->heading = strlen(c->kept);
 		}
 		if (!c->base.ended)
 			drop_lines(c, end);
 	}
-	free(line);
+	buf_release(&head);
 	c->base.done = c->base.ended ? 1 : share_read(c);
 	return rc;
 }

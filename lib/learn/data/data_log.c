@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "data/data_bad_lines.h"
 #include "data/data_build.h"
+#include "data/data_head.h"
 #include "data/data_log_state.h"
 #include "data/data_option.h"
 #include "data/data_uri.h"
@@ -15,6 +16,8 @@
 #define HEAD_EVENTS 1000u
 /* How often a wait for the head asks whether it is interrupted. */
 #define HEAD_LOOK_MS 200
+/* How long to wait for the rest of the lines up to a heading, which another worker has read. */
+#define HEADING_WAIT_MS 10000
 
 static const struct log_ops *const kinds[] = {
 #define LOG(name) &data_log_##name,
@@ -127,10 +130,15 @@ void data_log_add(struct data_log *l, size_t partition, const char *text, size_t
 {
 	struct log_partition *p = &l->partition[partition];
 	uint8_t *at;
+	size_t mark;
 
 	p->per_event = p->per_event > 0 ? p->per_event * 0.99 + (double)(next - place) * 0.01
 	                                : (double)(next - place);
 	p->next = next;
+	/* Each event may be the first line of a batch. */
+	mark = stream_mark_length(text, len);
+	text += mark;
+	len -= mark;
 	if (!len)
 		return;
 	if (p->n == p->room) {
@@ -289,6 +297,9 @@ static enum err_code parse_event_lines(const struct data_log *l, const char *nam
 	}
 	rc = l->heading ? stream_memory(all.data, all.len, name, &s, e)
 	                : stream_memory(text, len, name, &s, e);
+	/* The heading is no event, and the first event is line 1. */
+	if (!rc && l->heading)
+		stream_number(s, (uint64_t)-1);
 	if (!rc)
 		rc = data_build_read(build, s, &o, e);
 	if (!rc && build->d->rows)
@@ -402,15 +413,32 @@ static void join_events(const struct data_log *l, size_t most, struct buf *out)
 	}
 }
 
-/* Keeps the first line, which has the names of the columns. */
-static void keep_log_heading(struct data_log *l, const struct buf *text)
+/* Takes over what the head has decided, whose events are read. Only files have headings, so that the lines of the
+ * text are the events of their only partition. */
+static enum err_code keep_decision(struct data_log *l, const struct dataset *head,
+    const struct buf *text, struct err *e)
 {
-	const uint8_t *nl = memchr(text->data, '\n', text->len);
+	const struct log_partition *p = &l->partition[0];
 
-	l->heading = mem_printf("%.*s", (int)(nl + 1 - text->data), (const char *)text->data);
+	data_head_decide(&l->options, head);
+	if (!head->heading)
+		return ERR_OK;
+	l->heading = data_head_line((const char *)text->data, text->len, head->heading);
+	if (!l->heading)
+		return err_set(e, ERR_IO, "%s no longer has its heading, which is line %llu",
+		    l->name, (unsigned long long)head->heading);
+	l->heading_end = head->heading < p->n ? p->place[head->heading] : p->next;
+	return ERR_OK;
 }
 
-/* Reads the first `most` events, waiting at most so long for more of them once there is one. */
+static void drop_all_partitions(struct data_log *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		data_log_drop(l, i);
+}
+
+/* Reads the first `most` events, waiting at most so long for more of them once there is one. The caller drops the
+ * partitions. */
 static enum err_code read_first_events(struct data_log *l, size_t most, int timeout_ms,
     bool (*interrupted)(void *ctx), void *ctx, struct buf *out, struct err *e)
 {
@@ -424,8 +452,6 @@ static enum err_code read_first_events(struct data_log *l, size_t most, int time
 		rc = await_events(l, most, timeout_ms, interrupted, ctx, e);
 	if (!rc)
 		join_events(l, most, out);
-	for (size_t i = 0; i < l->n; i++)
-		data_log_drop(l, i);
 	return rc;
 }
 
@@ -455,8 +481,9 @@ enum err_code data_log_head(struct data_log *l, const struct data_want *want, in
 	if (!rc && !*out)
 		rc = err_set(e, ERR_FORMAT, "%s: its first %zu events have no example", l->name,
 		    data_log_head_events(l));
-	if (!rc && (*out)->heading)
-		keep_log_heading(l, &text);
+	if (!rc)
+		rc = keep_decision(l, *out, &text, e);
+	drop_all_partitions(l);
 	buf_release(&text);
 	return rc;
 }
@@ -468,9 +495,11 @@ enum err_code data_log_know_head(struct data_log *l, const struct dataset *head,
 	enum err_code rc = ERR_OK;
 
 	if (head->heading)
-		rc = read_first_events(l, 1, 0, interrupted, ctx, &text, e);
-	if (!rc && text.len)
-		keep_log_heading(l, &text);
+		rc = read_first_events(l, head->heading, HEADING_WAIT_MS, interrupted, ctx, &text,
+		    e);
+	if (!rc)
+		rc = keep_decision(l, head, &text, e);
+	drop_all_partitions(l);
 	buf_release(&text);
 	return rc;
 }

@@ -100,7 +100,7 @@ static enum err_code find_whole_lines_end(struct data_log *l, int64_t *place, st
 static enum err_code find_begin_in_file(struct data_log *l, int64_t *place, struct err *e)
 {
 	const char *from = l->options.from;
-	int64_t heading = l->heading ? (int64_t)strlen(l->heading) : 0;
+	int64_t heading = l->heading ? l->heading_end : 0;
 	enum err_code rc = ERR_OK;
 	double v;
 
@@ -161,6 +161,18 @@ static enum err_code check_log_file(struct data_log *l, int64_t end, struct err 
 	return ERR_OK;
 }
 
+/* Has the line of len bytes at this place NUL bytes up to the end of a block? Those of a spool are a hole, where
+ * its events are in all checkpoints. Other NUL bytes belong to an event, which its reader reports. */
+static bool has_hole(const struct data_log *l, const char *p, size_t len, int64_t place)
+{
+	if (!l->punched || !memchr(p, '\0', len))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (p[i] == '\0' && (place + (int64_t)i + 1) % LOG_HOLE_BLOCK == 0)
+			return true;
+	return false;
+}
+
 /* Makes events of the whole lines in `part`. */
 static enum err_code take_lines(struct data_log *l, struct err *e)
 {
@@ -171,8 +183,7 @@ static enum err_code take_lines(struct data_log *l, struct err *e)
 	for (const char *nl; at < end && (nl = memchr(at, '\n', (size_t)(end - at))); at = nl + 1) {
 		size_t len = (size_t)(nl - at);
 
-		/* A spool has a hole where its events are in all checkpoints. */
-		if (memchr(at, '\0', len))
+		if (has_hole(l, at, len, place + (at - text)))
 			return err_set(e, ERR_IO,
 			    "%s no longer has an event at byte %" PRId64 ": it has NUL bytes "
 			    "there, like a file whose events were deleted",

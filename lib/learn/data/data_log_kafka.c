@@ -257,7 +257,7 @@ static enum err_code open_topic(struct data_log *l, struct err *e)
 	l->name = mem_strdup(uri.topic);
 	uri_topic_release(&uri);
 	/* A message is an example, whatever the first one looks like. */
-	l->options.no_heading = true;
+	l->options.decided.heading = DATA_HEADING_NONE;
 	l->own = own = mem_alloc(sizeof *own);
 	own->path = mem_strdup(l->path);
 	rc = start_topic_process(own, e);

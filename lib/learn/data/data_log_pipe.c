@@ -26,7 +26,7 @@
 #define CHUNK ((size_t)1 << 20)
 /* The spool keeps its first bytes, and is freed by blocks. */
 #define KEPT  ((int64_t)65536)
-#define BLOCK ((int64_t)65536)
+#define BLOCK LOG_HOLE_BLOCK
 /* How often the thread looks whether it is to end, and for the lock. */
 #define LOOK_MS 100
 /* How long a worker that ends waits for the lock: until another one that ends with it has moved the rest. */
@@ -149,6 +149,7 @@ static enum err_code open_pipe(struct data_log *l, struct err *e)
 	free(l->file);
 	l->file = mem_strdup(own->spool);
 	l->own = NULL;
+	l->punched = true;
 	rc = data_log_file.open(l, e);
 	leave_file(l, own);
 	return rc;

@@ -16,6 +16,9 @@
 
 #define LOG_PARTITIONS_MAX 1048576u
 
+/* Holes of a spool begin and end at multiples of this. */
+#define LOG_HOLE_BLOCK ((int64_t)65536)
+
 /* The events of a partition that have arrived: lines of `text` from byte `used` on. end[i] is behind the
  * newline of event i, place[i] where it is in the log; the events before `first` are skipped. */
 struct log_partition {
@@ -34,8 +37,10 @@ struct data_log {
 	const struct log_ops *ops;
 	void *own;                /* of the kind */
 	char *path, *file, *name; /* with and without the options; for messages */
-	char *heading; /* the first line, with its newline, when that has names; else NULL */
-	struct data_options options;
+	char *heading; /* the line that has the names of columns, with its newline; NULL: there is none */
+	int64_t heading_end; /* the place of the first event that can be trained on, after the heading */
+	bool punched; /* the file is a spool, which has holes where its events were deleted */
+	struct data_options options; /* with the decision of the head, once it is known */
 	struct log_partition *partition;
 	size_t n, reading; /* partitions, and those that are read */
 };

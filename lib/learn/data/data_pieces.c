@@ -5,6 +5,7 @@
 
 #include "core/mem.h"
 #include "data/data_build.h"
+#include "data/data_head.h"
 #include "data/data_uri.h"
 
 void data_pieces_release(struct data_pieces *l)
@@ -24,16 +25,10 @@ uint64_t data_pieces_lines(const char *p, size_t n)
 }
 
 /* Keeps what the first piece has shown. */
-static void fix_format(struct data_pieces *l, const struct dataset *d, const char *p, size_t n)
+static void keep_decision(struct data_pieces *l, const struct dataset *d, const char *p, size_t n)
 {
-	const char *nl = memchr(p, '\n', n);
-
-	for (const struct data_format *k = data_formats(); !l->options.format && k->name; k++)
-		if (strcmp(k->title, d->format) == 0)
-			l->options.format = mem_strdup(k->name);
-	l->options.no_heading = !d->heading;
-	if (d->heading && nl)
-		l->heading = mem_printf("%.*s", (int)(nl - p) + 1, p);
+	data_head_decide(&l->options, d);
+	l->heading = data_head_line(p, n, d->heading);
 	l->begun = true;
 }
 
@@ -58,7 +53,7 @@ enum err_code data_pieces_load(struct data_pieces *l, const char *name, const ch
 	}
 	stream_close(s);
 	if (!rc && !l->begun && (build->d->rows || build->d->heading))
-		fix_format(l, build->d, p, n);
+		keep_decision(l, build->d, p, n);
 	if (!rc && build->d->rows)
 		rc = data_build_finish(build, out, e);
 	data_build_free(build);

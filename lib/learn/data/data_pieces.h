@@ -10,7 +10,7 @@
  *
  * Life: set `options`; data_pieces_load for each piece; data_pieces_release. One thread. */
 struct data_pieces {
-	struct data_options options; /* owned; data_pieces_load sets the format and no_heading */
+	struct data_options options; /* owned; data_pieces_load adds what the head has decided */
 	char *heading;               /* put before every later piece; NULL: none */
 	uint64_t lines;              /* lines before the next piece; the caller counts them */
 	bool begun;                  /* a piece has shown the format and the heading */

@@ -10,6 +10,7 @@
 #include "core/suggest.h"
 #include "data/data_cells.h"
 #include "data/data_form.h"
+#include "data/data_head.h"
 #include "data/data_names.h"
 #include "data/data_num.h"
 #include "data/data_option.h"
@@ -229,12 +230,16 @@ static enum err_code begin_ratings(struct data_row *r, const char *line, bool *h
     struct err *e)
 {
 	struct ratings *t = r->own;
-	char *copy = mem_strdup(line), *rest = copy;
-	const char **cell = mem_array(strlen(line) + 2, sizeof *cell);
+	bool bare = data_head_is_bare(r->b, r->options, line);
+	char *copy = mem_strdup(bare ? r->b->heading : line), *rest = copy;
+	const char **cell = mem_array(strlen(copy) + 2, sizeof *cell);
+	const struct data_decided *decided = &r->options->decided;
 	enum err_code rc = ERR_OK;
 	size_t n = 0;
 
-	t->sep = find_separator(line);
+	t->sep = decided->separator ? decided->separator
+	    : bare                         ? r->b->separator
+	                                   : find_separator(line);
 	while (rest && (cell[n] = next_cell(&rest, t->sep)))
 		n++;
 	for (int k = 0; !rc && k < PARTS; k++) {
@@ -243,17 +248,24 @@ static enum err_code begin_ratings(struct data_row *r, const char *line, bool *h
 			t->width = t->column[k] + 1;
 	}
 	/* A line with too few cells is reported with its rows. */
-	*header = !rc && t->width <= n && !r->options->no_heading &&
+	*header = !rc && t->width <= n &&
 	    (t->column[RATING] == NO_COLUMN ? t->found || has_usual_names(cell, n)
 	                                    : !begins_number(cell[t->column[RATING]]));
 	for (int k = 0; *header && k < PARTS; k++)
 		*header = t->column[k] == NO_COLUMN || *cell[t->column[k]] != '\0';
+	if (bare)
+		*header = false;
+	if (decided->heading != DATA_HEADING_GUESSED)
+		*header = !rc && decided->heading == DATA_HEADING_GIVEN;
 	if (*header)
 		rc = check_usual_names(r, cell, n, e);
-	if (!rc && t->width <= n && !r->options->no_heading)
+	if (!rc && t->width <= n && !decided->known && decided->heading != DATA_HEADING_NONE)
 		describe_columns(r, cell, *header);
 	t->begun = true;
-	r->b->d->heading = *header;
+	r->b->d->heading = *header ? stream_lineno(r->s) : 0;
+	r->b->d->separator = t->sep;
+	if (*header)
+		data_head_keep(r->b, line);
 	free(cell);
 	free(copy);
 	return rc;
@@ -376,8 +388,10 @@ static enum err_code take_rating(struct data_row *r, char *const *cell, const ch
 	        isfinite((float)weight)))
 		return bad_line(r, line, t->column[WEIGHT], cell[WEIGHT], WEIGHT, e);
 	rating = target_of(r, rating);
-	if (rating == 0 && data_label_wants_pairs(r->b->label))
+	if (rating == 0 && data_label_wants_pairs(r->b->label)) {
+		r->b->left_out++;
 		return ERR_OK;
+	}
 	if (cell[WEIGHT])
 		rc = data_build_weight(r->b, r->s, weight, e);
 	if (!rc)
@@ -403,12 +417,13 @@ static enum err_code parse_rating_line(struct data_row *r, char *first, struct e
 	bool header = false;
 	enum err_code rc;
 
-	if (strncmp(line, "\xef\xbb\xbf", 3) == 0)
-		rest = line += 3;
-	if (!*line)
+	if (!*line) {
+		r->b->left_out++;
 		return ERR_OK;
+	}
 	if (!t->begun) {
 		rc = begin_ratings(r, line, &header, e);
+		r->b->left_out += !rc && header;
 		if (rc || header)
 			return rc;
 	}

@@ -157,13 +157,23 @@ bool data_unsupported_has_control(const uint8_t *p, size_t n, size_t *line, uint
 	return false;
 }
 
+enum err_code data_unsupported_refuse_lines(const struct stream *s, const uint8_t *p, size_t n,
+    struct err *e)
+{
+	return !has_old_lines(p, n)
+	    ? ERR_OK
+	    : err_set(e, ERR_FORMAT,
+	          "%s: its lines end in carriage returns; convert it with tr '\\r' '\\n'",
+	          stream_name(s));
+}
+
 enum err_code data_unsupported_refuse(const struct stream *s, const uint8_t *p, size_t n,
     struct err *e)
 {
-	if (has_old_lines(p, n))
-		return err_set(e, ERR_FORMAT,
-		    "%s: its lines end in carriage returns; convert it with tr '\\r' '\\n'",
-		    stream_name(s));
+	enum err_code rc = data_unsupported_refuse_lines(s, p, n, e);
+
+	if (rc)
+		return rc;
 	if (is_utf16(p, n))
 		return err_set(e, ERR_FORMAT,
 		    "%s: is text in UTF-16; convert it with iconv -f UTF-16%s -t UTF-8",

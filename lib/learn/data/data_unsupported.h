@@ -17,6 +17,10 @@
 enum err_code data_unsupported_refuse(const struct stream *s, const uint8_t *p, size_t n,
     struct err *e);
 
+/* ERR_FORMAT: the lines of these bytes end in carriage returns alone, as those of old Macs. */
+enum err_code data_unsupported_refuse_lines(const struct stream *s, const uint8_t *p, size_t n,
+    struct err *e);
+
 /* Are these bytes text except for NUL bytes after the first line? *line: the line of the first one. */
 bool data_unsupported_has_nul(const uint8_t *p, size_t n, size_t *line);
 /* Is one of these bytes a control byte that text does not have? *line and *byte: the first one. */

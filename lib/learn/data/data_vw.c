@@ -152,8 +152,10 @@ static enum err_code parse_vw_line(struct data_row *r, char *line, struct err *e
 	const char *p = data_skip_blanks(line);
 	enum err_code rc = ERR_OK;
 
-	if (!*p)
+	if (!*p) {
+		r->b->left_out++;
 		return ERR_OK;
+	}
 	rc = parse_label(r, &p, e);
 	while (!rc && *p == '|') {
 		p++;

@@ -59,6 +59,18 @@ static bool are_names(const json_t *names, int64_t cols)
 	return !names || (json_is_array(names) && (int64_t)json_array_size(names) == cols);
 }
 
+/* Is this the decision of a head: a format, a separator or none, and the line of a heading? */
+static bool is_head(const json_t *head)
+{
+	const json_t *line = json_array_get(head, 2);
+
+	return !head ||
+	    (json_array_size(head) == 3 && json_is_string(json_array_get(head, 0)) &&
+	        json_is_string(json_array_get(head, 1)) &&
+	        json_string_length(json_array_get(head, 1)) <= 1 && json_is_integer(line) &&
+	        json_integer_value(line) >= 0);
+}
+
 enum err_code training_facts_decode(const json_t *json, struct training_facts *out, struct err *e)
 {
 	enum err_code rc = fields_decode(fields_training_facts, json, out, e);
@@ -66,7 +78,8 @@ enum err_code training_facts_decode(const json_t *json, struct training_facts *o
 	if (!rc &&
 	    (out->cols < 0 || out->fields < 0 || out->index_base < -1 ||
 	        !are_classes(out->classes) || !are_words(out->words, out->counts) ||
-	        !are_names(out->names, out->cols) || !are_targets(out->targets)))
+	        !are_names(out->names, out->cols) || !are_targets(out->targets) ||
+	        !is_head(out->head)))
 		rc = err_set(e, ERR_PROTO, "message \"facts\": a member is missing or wrong");
 	return rc;
 }
@@ -79,7 +92,7 @@ json_t *training_facts_encode(const struct training_facts *f)
 	        "index_base", (json_int_t)f->index_base, "source", f->source, "classes", f->classes,
 	        "words", f->words, "counts", f->counts, "names", f->names, "weights", f->weights,
 	        "targets", f->targets, "hashed", f->hashed, "schema", f->schema,
-	        "options", f->options);
+	        "options", f->options, "head", f->head);
 
 	if (f->heading)
 		json_object_set_new(o, "heading", json_true());

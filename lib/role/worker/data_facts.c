@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "data/data_head.h"
 #include "data/data_names.h"
 #include "data/data_option.h"
 #include "data/data_schema.h"
@@ -41,7 +42,7 @@ static json_t *list_names(const struct dataset *d)
 json_t *data_facts(const struct dataset *d)
 {
 	struct training_facts f;
-	json_t *options, *facts, *classes, *names, *hashed, *schema, *weights, *targets;
+	json_t *options, *facts, *head, *classes, *names, *hashed, *schema, *weights, *targets;
 
 	if (d->numbered || (d->words && d->words->n > DATA_FACTS_VALUES) ||
 	    d->classes > DATA_FACTS_CLASSES ||
@@ -52,13 +53,14 @@ json_t *data_facts(const struct dataset *d)
 		.fields = (int64_t)d->fields,
 		.index_base = d->index_base,
 		.source = d->source ? d->source : "",
-		.heading = d->heading };
+		.heading = d->heading > 0 };
 	classes = d->classes ? json_array() : NULL;
 	for (size_t i = 0; i < d->classes; i++)
 		json_array_append_new(classes,
 		    isnan(d->class_value[i]) ? json_string(d->class_name[i])
 		                             : json_of_num(d->class_value[i]));
 	f.classes = classes;
+	f.head = head = data_head_to_json(d);
 	f.names = names = list_names(d);
 	f.hashed = hashed = d->names ? data_names_to_json(d->names) : NULL;
 	f.weights = weights = d->weight_factor > 0 ? json_of_num((double)d->weight_factor) : NULL;
@@ -72,6 +74,7 @@ json_t *data_facts(const struct dataset *d)
 	facts = training_facts_encode(&f);
 	json_decref((json_t *)(uintptr_t)f.words);
 	json_decref((json_t *)(uintptr_t)f.counts);
+	json_decref(head);
 	json_decref(classes);
 	json_decref(names);
 	json_decref(hashed);
@@ -163,6 +166,7 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 	d->index_base = (int)f.index_base;
 	d->source = mem_strdup(f.source);
 	d->heading = f.heading;
+	data_head_from_json(f.head, d);
 	d->weight_factor = (float)json_number_value(f.weights);
 	d->target_shift = json_number_value(json_array_get(f.targets, 0));
 	d->target_factor = json_number_value(json_array_get(f.targets, 1));

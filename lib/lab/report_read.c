@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "conf/conf_key.h"
+#include "core/c_locale.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -55,7 +56,7 @@ double report_parse_time(const char *stamp)
 
 	if (!rest)
 		return NAN;
-	return (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0);
+	return (double)timegm(&tm) + (*rest == '.' ? c_locale_strtod(rest, NULL) : 0);
 }
 
 static double number_or_nan(const json_t *o, const char *key)

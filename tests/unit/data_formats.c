@@ -6,6 +6,7 @@
 
 #include "core/buf.h"
 #include "data/data_ratings.h"
+#include "data/data_bad_lines.h"
 #include "data/data_uri.h"
 #include "data/data_words.h"
 #include "worker/data_facts.h"
@@ -84,6 +85,53 @@ static void test_marks(void)
 		    "%s with byte order marks (%s)", of[i].format, d ? d->format : e.msg);
 		dataset_free(d);
 	}
+}
+
+/* Checks that hold for all readers, and their bad lines, which may be skipped. */
+static void test_limits(void)
+{
+	static const struct {
+		const char *options, *line, *why;
+	} of[] = { { "format=vw", "1 |a x:1e39\n", "no finite float32" },
+		{ "format=vw", "1 |a:1e400 x:1\n", "no finite float32" },
+		{ "format=vw", "1 |a:1e30 x:1e30\n", "no finite float32" },
+		{ "format=vw&pairs=ab", "1 |a x:1e30 |b y:1e30\n", "no finite float32" },
+		{ "format=libsvm", "1 2:3e38 1:3e38 2:3e38\n", "no finite float32" },
+		{ "format=ffm", "1 0:1:3e38 0:1:3e38\n", "no finite float32" } };
+	struct log quiet = { .fd = -1 };
+	struct data_want skips = { .bad = data_bad_lines_new(10, &quiet) };
+	struct buf text = BUF_INIT;
+	struct dataset *d;
+	struct err e;
+
+	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+		const char *good = strstr(of[i].options, "vw") ? "1 |a x\n1 |b x\n"
+		    : strstr(of[i].options, "ffm")             ? "1 0:1:1\n1 0:1:1\n"
+		                                               : "1 1:1\n1 1:1\n";
+
+		refused(of[i].line, of[i].options, &real, of[i].why);
+		buf_clear(&text);
+		buf_puts(&text, of[i].line);
+		buf_puts(&text, good);
+		d = load((char *)text.data, of[i].options, &skips, NULL, &e);
+		ok(d && d->rows == 2 && d->skipped == 1, "it may be skipped (%s)", e.msg);
+		dataset_free(d);
+	}
+	buf_clear(&text);
+	buf_puts(&text, "1 |a");
+	for (int i = 0; i < 3000; i++)
+		buf_printf(&text, " f%d", i);
+	buf_puts(&text, "\n1 |b x\n");
+	refused((char *)text.data, "format=vw&pairs=aa", &real, "pairs=aa makes more than");
+	d = load((char *)text.data, "format=vw&pairs=ab,bb", &real, NULL, &e);
+	ok(d && entries(d, 0) == 3000, "pairs of namespaces of which one is empty are none");
+	dataset_free(d);
+	d = load("1 1:1e-40\n1 1:3 2:4\n", "format=libsvm&norm=l2", &real, NULL, &e);
+	ok(d && fabs((double)d->val[0] - 1) < 1e-5 && fabs((double)d->val[2] - 0.8) < 1e-6,
+	    "a row that is nearly zero has the length 1, too");
+	dataset_free(d);
+	data_bad_lines_free(skips.bad);
+	buf_release(&text);
 }
 
 static void test_ffm(void)
@@ -729,6 +777,7 @@ static void test_batches(void)
 int main(void)
 {
 	test_marks();
+	test_limits();
 	test_ffm();
 	test_ratings();
 	test_columns_of_ratings();

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/map.h"
 
+#include "core/keyed_hash.h"
 #include "core/mem.h"
 
 /* uthash would call exit() when memory is lacking. */
 #define uthash_malloc(size) mem_alloc(size)
+/* Names may come from data and from peers. */
+#define HASH_FUNCTION(key, n, out) ((out) = (unsigned)keyed_hash_bytes(key, n))
 #include <uthash.h>
 
 struct entry {
@@ -19,6 +22,7 @@ struct map {
 
 struct map *map_new(void)
 {
+	keyed_hash_begin();
 	return mem_alloc(sizeof(struct map));
 }
 

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdarg.h>
 
+#include "core/c_locale.h"
+
 bool num_uint(const char *s, uint64_t max, uint64_t *out)
 {
 	uint64_t v = 0;
@@ -43,7 +45,6 @@ static bool parse_double(const char *s, double *out)
 {
 	const char *p = s + (*s == '-' || *s == '+');
 	size_t digits = strspn(p, "0123456789");
-	locale_t c;
 	char *stop;
 
 	p += digits;
@@ -61,10 +62,7 @@ static bool parse_double(const char *s, double *out)
 		if (*x >= '0' && *x <= '9')
 			p = x + strspn(x, "0123456789");
 	}
-	/* The C locale is static: this allocates nothing. */
-	c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-	*out = strtod_l(s, &stop, c);
-	freelocale(c);
+	*out = c_locale_strtod(s, &stop);
 	return stop == p && !*stop && isfinite(*out);
 }
 

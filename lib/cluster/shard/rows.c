@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 #include "shard/rows.h"
 
-#include <pthread.h>
-#include <sodium.h>
-
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
 
 #include "core/endian.h"
+#include "core/keyed_hash.h"
 #include "core/mem.h"
 
 /* Entries of a bucket: one cache line. A bucket fills up from the front, and entries are never
@@ -36,50 +34,13 @@ struct rows {
 	uint8_t **arena;
 };
 
-/* ---- the hash ---- */
-
-/* Random numbers of this process. They decide where the index has a row and nothing else: the rows
- * keep the order in which they were made. */
-static struct {
-	uint64_t before, factor, between, last;
-} secret;
-static pthread_once_t secret_once = PTHREAD_ONCE_INIT;
-
-/* Draws the numbers once for the process. The factors are odd, so that multiplying by them loses
- * no bits. */
-static void make_hash_secret(void)
-{
-	randombytes_buf(&secret, sizeof secret);
-	secret.factor |= 1;
-	secret.last |= 1;
-}
-
-/* Folds the 128-bit product to 64 bits. */
-static uint64_t fold_product(uint64_t a, uint64_t b)
-{
-	unsigned __int128 product = (unsigned __int128)a * b;
-
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-/* The hash must be secret because workers choose the ids: whoever knows where an id lies could send
- * many ids of one bucket, and a push of them would take quadratic time under the partition's lock.
- * The first product, with its secret factor, is near-universal: two given ids meet with a
- * probability of about one in the number of buckets. The second, with a secret between the two,
- * breaks up patterns such as arithmetic progressions, on which linear probing could still be slow.
- * Answers do not show the order of rows, so the secret can only be guessed by measuring times.
- * SipHash would be stronger but takes ten times as long; this costs as much as rng_mix. */
-static uint64_t hash_id(uint64_t id)
-{
-	return fold_product(fold_product(id ^ secret.before, secret.factor) ^ secret.between,
-	    secret.last);
-}
-
 struct rows *rows_new(uint32_t stride)
 {
 	struct rows *r = mem_alloc(sizeof *r);
 
-	pthread_once(&secret_once, make_hash_secret);
+	/* Workers choose the ids, and a push of many that lie in one bucket would take quadratic time under the
+	 * partition's lock. */
+	keyed_hash_begin();
 	r->stride = stride;
 	r->row_bytes = 8 + stride * 4;
 	r->lines = r->row_bytes / LINE < AHEAD ? r->row_bytes / LINE : AHEAD;
@@ -204,7 +165,7 @@ static void index_all(struct rows *r)
 	for (uint32_t at = 0, n; at < r->count; at += n) {
 		n = r->count - at < ROWS_BLOCK ? r->count - at : ROWS_BLOCK;
 		for (uint32_t i = 0; i < n; i++) {
-			hash[i] = hash_id(row_id_before(row_at(r, at + i)));
+			hash[i] = keyed_hash(row_id_before(row_at(r, at + i)));
 			__builtin_prefetch(r->bucket[home_bucket(r, hash[i])], 1);
 		}
 		for (uint32_t i = 0; i < n; i++)
@@ -268,12 +229,12 @@ static float *append_row(struct rows *r, uint64_t id, uint64_t hash)
 
 float *rows_get(const struct rows *r, uint64_t id)
 {
-	return seek_row(r, id, hash_id(id));
+	return seek_row(r, id, keyed_hash(id));
 }
 
 float *rows_put(struct rows *r, uint64_t id, bool *made)
 {
-	uint64_t hash = hash_id(id);
+	uint64_t hash = keyed_hash(id);
 	float *row = seek_row(r, id, hash);
 
 	*made = !row;
@@ -314,7 +275,7 @@ static void look_up_block(const struct rows *r, const uint8_t *ids, uint32_t n, 
 {
 	for (uint32_t i = 0; i < n; i++) {
 		b->id[i] = get_le64(ids + (size_t)i * 8);
-		b->hash[i] = hash_id(b->id[i]);
+		b->hash[i] = keyed_hash(b->id[i]);
 		row[i] = NULL;
 	}
 	if (!r->nbuckets)

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "core/keyed_hash.h"
 #include "core/lock.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "core/rng.h"
 
 /* Every line up to this count is logged; later, only those at which the count has doubled. */
 #define LOGGED 10u
@@ -40,6 +40,7 @@ struct data_bad_lines *data_bad_lines_new(uint64_t allowed, struct log *log)
 {
 	struct data_bad_lines *b = mem_alloc(sizeof *b);
 
+	keyed_hash_begin();
 	b->log = log;
 	b->allowed = allowed;
 	mutex_init(&b->lock, LOCK_BAD_LINES);
@@ -58,10 +59,8 @@ void data_bad_lines_free(struct data_bad_lines *b)
 /* A number for a file and a place there; never 0. */
 static uint64_t hash_place(const char *name, uint64_t place)
 {
-	uint64_t h = rng_mix(place);
+	uint64_t h = keyed_hash(keyed_hash_bytes(name, strlen(name)) ^ place);
 
-	for (const char *p = name; *p; p++)
-		h = rng_mix(h ^ (uint8_t)*p);
 	return h ? h : 1;
 }
 

@@ -749,8 +749,12 @@ enum err_code data_build_norm(struct data_build *b, const struct stream *s, stru
 		size_t n = d->sparse ? d->start[r + 1] - d->start[r] : d->cols;
 		double length = vec_norm2(n, row);
 
-		if (length > 0)
+		/* The inverse of a very small length is no float. */
+		if (length > 0 && isfinite((float)(1 / length)))
 			vec_scale(n, (float)(1 / length), row);
+		else if (length > 0)
+			for (size_t k = 0; k < n; k++)
+				row[k] = (float)((double)row[k] / length);
 	}
 	return ERR_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_compact.h"
 
+#include "core/keyed_hash.h"
 #include "core/mem.h"
-#include "core/rng.h"
 
 static enum err_code no_memory_for_ids(const struct data_build *b, struct err *e)
 {
@@ -86,7 +86,7 @@ static bool table_grow(struct table *t)
 	t->mask = slots - 1;
 	t->cap = (uint32_t)(slots / 2);
 	for (uint32_t i = 0; i < t->n; i++) {
-		for (at = rng_mix(id[i]) & t->mask; slot[at]; at = (at + 1) & t->mask)
+		for (at = keyed_hash(id[i]) & t->mask; slot[at]; at = (at + 1) & t->mask)
 			;
 		slot[at] = i + 1;
 	}
@@ -100,7 +100,7 @@ static uint32_t table_number(struct table *t, uint64_t id)
 
 	if (t->n == t->cap && (t->cap >= UINT32_MAX / 2 || !table_grow(t)))
 		return UINT32_MAX;
-	for (at = rng_mix(id) & t->mask; t->slot[at]; at = (at + 1) & t->mask)
+	for (at = keyed_hash(id) & t->mask; t->slot[at]; at = (at + 1) & t->mask)
 		if (t->id[t->slot[at] - 1] == id)
 			return t->slot[at] - 1;
 	t->id[t->n] = id;
@@ -153,6 +153,7 @@ static enum err_code compact_hashed(struct data_build *b, struct err *e)
 	struct table t = { 0 };
 	bool good = true;
 
+	keyed_hash_begin();
 	if (b->raw)
 		d->col = mem_try_array(b->nnz + 1, sizeof(*d->col));
 	if (!d->col)

@@ -179,6 +179,16 @@ static double days_since_1970(int year, int month, int day)
 	return (double)days;
 }
 
+/* Has the Gregorian calendar this day? */
+static bool is_day(int year, int month, int day)
+{
+	static const int days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
+	bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+
+	return month >= 1 && month <= 12 && day >= 1 &&
+	    day <= days[month - 1] + (month == 2 && leap);
+}
+
 /* "+02:00", "-0530" or "Z": the part of a day that local time is ahead. */
 static bool take_zone(const char **p, double *out)
 {
@@ -258,7 +268,7 @@ static bool take_day_time(const char *p, double *out)
 	*out = 0;
 	if (!*p)
 		return true;
-	if ((*p != 'T' && *p != ' ') || !(p++, take_clock(&p, &hours)) || hours > 24.1 ||
+	if ((*p != 'T' && *p != ' ') || !(p++, take_clock(&p, &hours)) || hours > 24 ||
 	    !take_zone(&p, &ahead) || *p)
 		return false;
 	*out = hours / 24 - ahead;
@@ -293,7 +303,8 @@ static bool take_date(const char *p, double *out)
 		return false;
 	sign = *p++;
 	if ((sign != '-' && sign != '/') || !take_part(&p, 2, 1, 12, &month) || *p++ != sign ||
-	    !take_part(&p, 2, 1, 31, &day) || !take_day_time(p, &time))
+	    !take_part(&p, 2, 1, 31, &day) || !take_day_time(p, &time) ||
+	    !is_day(year, month, day))
 		return false;
 	*out = days_since_1970(year, month, day) + time;
 	return true;
@@ -320,7 +331,7 @@ static bool take_written_date(enum data_form form, const char *p, double *out)
 		return false;
 	day = form == DATA_DAY ? first : second;
 	month = form == DATA_DAY ? second : first;
-	if (day < 1 || day > 31 || month < 1 || month > 12)
+	if (!is_day(year, month, day))
 		return false;
 	*out = days_since_1970(year, month, day) + time;
 	return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include <math.h>
 
+#include "core/keyed_hash.h"
 #include "core/mem.h"
 #include "data/data_num.h"
 #include "data/data_parts.h"
@@ -74,7 +75,7 @@ static size_t sum_repeated(struct ids *f, uint32_t *id, uint64_t *wide, float *v
 	for (size_t i = 0; i < n; i++) {
 		uint64_t x = wide ? wide[i] : id[i], y;
 
-		at = x * UINT64_C(0x9e3779b97f4a7c15) >> (64 - bits);
+		at = keyed_hash(x) >> (64 - bits);
 		for (; f->slot[at]; at = (at + 1) & (slots - 1)) {
 			y = wide ? wide[f->slot[at] - 1] : id[f->slot[at] - 1];
 			if (x == y)
@@ -208,7 +209,11 @@ static enum err_code parse_entries(struct ids *f, const char *p, size_t len, con
 		n = sum_repeated(f, id, wide, val, n);
 	if (n == SIZE_MAX)
 		return err_set(e, ERR_NOMEM, "no memory for a line of %s", stream_name(f->s));
-	data_build_row(f->b, n);
+	/* The values are finite, but sums of them may not be. */
+	if (!ascending)
+		rc = data_row_check(f->s, val, n, e);
+	if (rc == ERR_OK)
+		data_build_row(f->b, n);
 	return rc;
 }
 
@@ -310,6 +315,7 @@ static enum err_code read_libsvm(struct data_build *b, struct stream *s,
 
 	if (rc)
 		return rc;
+	keyed_hash_begin();
 	if (o->index_base >= 0) {
 		if (f.base >= 0 && f.base != o->index_base)
 			return stream_fail(s, e, "index_base=%d, but %d in the training data",

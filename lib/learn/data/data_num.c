@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "core/c_locale.h"
+
 #define EXACT_DIGITS 19 /* digits that a uint64_t always holds */
 #define EXACT_POWER  22 /* largest power of ten that is an exact double */
 
@@ -140,7 +142,7 @@ const char *data_num(const char *p, double *out)
 	p = take_apart(p, &x);
 	if (p)
 		*out = has_power(&x) && x.digits <= UINT64_C(1) << 53 ? combine_parts(&x)
-		                                                      : strtod(start, NULL);
+		                                                      : c_locale_strtod(start, NULL);
 	return p;
 }
 
@@ -164,7 +166,7 @@ const char *data_num_float_long(const char *p, float *out)
 		if (*out == other)
 			return p;
 	}
-	*out = (float)strtod(start, NULL);
+	*out = (float)c_locale_strtod(start, NULL);
 	return p;
 }
 

@@ -25,6 +25,7 @@ enum err_code data_row_each(struct data_build *b, struct stream *s, const struct
 		if (rc) {
 			rc = data_build_bad_line(b, s, rc, e);
 			r.n = 0;
+			r.full = false;
 		}
 	} while (!rc && line);
 	free(r.id);
@@ -35,6 +36,10 @@ enum err_code data_row_each(struct data_build *b, struct stream *s, const struct
 
 void data_row_add(struct data_row *r, uint64_t id, float val, uint16_t field)
 {
+	if (r->n == DATA_ROW_ENTRIES) {
+		r->full = true;
+		return;
+	}
 	if (r->n == r->room) {
 		r->room = r->room ? 2 * r->room : 64;
 		r->id = mem_regrow(r->id, r->room, sizeof(*r->id));
@@ -110,6 +115,25 @@ void data_row_sum(struct data_row *r)
 	free(gone);
 }
 
+enum err_code data_row_check(const struct stream *s, const float *val, size_t n, struct err *e)
+{
+	bool finite = true;
+
+	for (size_t i = 0; i < n; i++)
+		finite &= isfinite(val[i]) != 0;
+	return finite ? ERR_OK
+	              : stream_fail(s, e,
+	                    "the value of a feature, or a sum or product of values, is no finite "
+	                    "float32 number");
+}
+
+static enum err_code check_row(const struct data_row *r, struct err *e)
+{
+	if (r->full)
+		return stream_fail(r->s, e, "has more than %zu features", DATA_ROW_ENTRIES);
+	return data_row_check(r->s, r->val, r->n, e);
+}
+
 /* The first id above 32 bits makes the ids of the whole dataset wide; the row is then begun again,
  * because the pointers of the first attempt are of the narrow array. */
 enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e)
@@ -119,9 +143,11 @@ enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e)
 	uint32_t *id;
 	float *val;
 	size_t room = r->n ? r->n : 1; /* at least one, for an empty row */
-	enum err_code rc = data_build_sparse(r->b, r->s, room, &id, &wide, &val, e);
+	enum err_code rc = check_row(r, e);
 
-	for (size_t i = 0; i < r->n; i++)
+	if (!rc)
+		rc = data_build_sparse(r->b, r->s, room, &id, &wide, &val, e);
+	for (size_t i = 0; !rc && i < r->n; i++)
 		most = r->id[i] > most ? r->id[i] : most;
 	if (!rc && !wide && most > UINT32_MAX) {
 		rc = data_build_widen(r->b, r->s, e);

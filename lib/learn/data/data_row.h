@@ -14,11 +14,14 @@ struct data_row {
 	float *val;
 	uint16_t *field;
 	size_t n, room;
+	bool full; /* the line has more entries than DATA_ROW_ENTRIES */
 	const struct data_options *options;
 	void *own; /* private to the reader */
 };
 
 #define DATA_FIELDS 65536 /* fields must be below this */
+/* Entries of a row, at most: more come from pairs of features, or from a line that is no example. */
+#define DATA_ROW_ENTRIES ((size_t)1 << 22)
 
 /* Calls fn for each line of the stream, until one fails. fn may write to the line, which contains
  * no NUL byte. */
@@ -26,12 +29,15 @@ typedef enum err_code (*data_row_fn)(struct data_row *r, char *line, struct err 
 enum err_code data_row_each(struct data_build *b, struct stream *s, const struct data_options *o,
     void *own, data_row_fn fn, struct err *e);
 
-/* Adds an entry. Running out of memory aborts: a line is small. */
+/* Adds an entry. Running out of memory aborts: a row is limited, and data_row_end reports one with more entries. */
 void data_row_add(struct data_row *r, uint64_t id, float val, uint16_t field);
 /* Adds the values of the row's entries that have the same field and id, in the place of the first one. */
 void data_row_sum(struct data_row *r);
-/* Ends the row and appends it to the dataset; its label must have been given. with_fields must be
- * the same in all rows. */
+/* Checks what holds for the entries of every sparse row, whatever its reader: the values, and sums and products
+ * of them, are finite. ERR_FORMAT. */
+enum err_code data_row_check(const struct stream *s, const float *val, size_t n, struct err *e);
+/* Ends the row and appends it to the dataset, after data_row_check; its label must have been given. with_fields
+ * must be the same in all rows. ERR_FORMAT, ERR_NOMEM, ERR_LIMIT. */
 enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e);
 
 /* A hash of n bytes and a salt; all 64 bits are well mixed. */

@@ -48,26 +48,57 @@ static bool matches_initial(char initial, char wanted)
 	return wanted == ':' || initial == wanted;
 }
 
-/* Crosses the features of two namespaces, which are named by their first letters: the product of
- * the values under a hash of both ids. Within one namespace each pair is made once. Only the n
- * entries that were there before are crossed. */
-static void add_pairs(struct data_row *r)
+/* Lists the first n entries whose namespace begins with this letter. */
+static size_t list_entries(const struct vw *v, size_t n, char wanted, uint32_t *out)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (matches_initial(v->initial[i], wanted))
+			out[found++] = (uint32_t)i;
+	return found;
+}
+
+/* Crosses the entries of one list with those of the other: the product of the values under a hash of both ids.
+ * Within one namespace each pair is made once. */
+static void cross_entries(struct data_row *r, const uint32_t *a, size_t na, const uint32_t *b,
+    size_t nb, bool same)
 {
 	const struct vw *v = r->own;
-	size_t n = r->n;
 
-	for (const char *p = v->pairs; p && *p; p += p[2] ? 3 : 2)
-		for (size_t i = 0; i < n; i++)
-			for (size_t j = p[0] == p[1] ? i + 1 : 0;
-			     matches_initial(v->initial[i], p[0]) && j < n; j++)
-				if (matches_initial(v->initial[j], p[1])) {
-					uint64_t both[2] = { r->id[i], r->id[j] };
+	for (size_t i = 0; i < na; i++)
+		for (size_t k = same ? i + 1 : 0; k < nb; k++) {
+			uint64_t both[2] = { r->id[a[i]], r->id[b[k]] };
 
-					data_row_add(r,
-					    data_hash(2, (const char *)both, sizeof(both)) >>
-					        v->shift,
-					    r->val[i] * r->val[j], 0);
-				}
+			data_row_add(r, data_hash(2, (const char *)both, sizeof(both)) >> v->shift,
+			    r->val[a[i]] * r->val[b[k]], 0);
+		}
+}
+
+/* Crosses the features of two namespaces, which are named by their first letters. Only the n entries that were
+ * there before are crossed. ERR_FORMAT: they would be too many. */
+static enum err_code add_pairs(struct data_row *r, struct err *e)
+{
+	const struct vw *v = r->own;
+	size_t n = r->n, na, nb, most;
+	uint32_t *a = v->pairs ? mem_array(2 * n + 1, sizeof *a) : NULL, *b = a ? a + n : NULL;
+	enum err_code rc = ERR_OK;
+
+	for (const char *p = v->pairs; !rc && p && *p; p += p[2] ? 3 : 2) {
+		bool same = p[0] == p[1];
+
+		na = list_entries(v, n, p[0], a);
+		nb = list_entries(v, n, p[1], b);
+		most = same ? na * (na - (na > 0)) / 2 : na * nb;
+		if (most > DATA_ROW_ENTRIES - r->n)
+			rc = stream_fail(r->s, e,
+			    "pairs=%c%c makes more than %zu features of %zu and %zu", p[0], p[1],
+			    DATA_ROW_ENTRIES, na, nb);
+		else
+			cross_entries(r, a, na, b, nb, same);
+	}
+	free(a);
+	return rc;
 }
 
 /* Number of bytes up to a blank, a colon or the end of the namespace. */
@@ -163,8 +194,8 @@ static enum err_code parse_vw_line(struct data_row *r, char *line, struct err *e
 	}
 	if (rc)
 		return rc;
-	add_pairs(r);
-	return data_row_end(r, false, e);
+	rc = add_pairs(r, e);
+	return rc ? rc : data_row_end(r, false, e);
 }
 
 static enum err_code read_vw(struct data_build *b, struct stream *s, const struct data_options *o,

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/c_locale.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -308,7 +309,7 @@ static enum err_code parse_numbers(char *at, struct eval_result *r, struct err *
 			continue;
 		/* NaN is accepted here: the worker fails the job for it with a message of its
 		 * own. */
-		r->value[k] = strtod(value, &end);
+		r->value[k] = c_locale_strtod(value, &end);
 		r->has[k] = true;
 		if (*end || end == value)
 			return err_set(e, ERR_FORMAT,

@@ -5,6 +5,7 @@
 #include "core/err.h"
 #include "core/json.h"
 #include "core/utf8.h"
+#include "core/utf8_bytes.h"
 #include "tap.h"
 
 #define FFFD "\xef\xbf\xbd"
@@ -157,9 +158,46 @@ static void test_build(void)
 	json_decref(v);
 }
 
+/* Is a name the same after it was written as JSON and read back? */
+static bool comes_back(const char *name)
+{
+	char *escaped = utf8_escape_bytes(name), *back = NULL;
+	json_t *v = json_string(escaped);
+	char *text = json_text(v);
+	json_t *again = json_loads(text, JSON_DECODE_ANY, NULL);
+	bool good;
+
+	back = utf8_unescape_bytes(json_string_value(again));
+	good = utf8_is_clean(escaped, strlen(escaped)) && back && strcmp(back, name) == 0 &&
+	    !strstr(escaped, FFFD);
+	json_decref(v);
+	json_decref(again);
+	free(escaped);
+	free(back);
+	free(text);
+	return good;
+}
+
+static void test_bytes(void)
+{
+	char all[256], *escaped = utf8_escape_bytes("K\xc3\xb6ln \xe2\x82\xac");
+
+	for (int i = 0; i < 255; i++)
+		all[i] = (char)(i + 1);
+	all[255] = '\0';
+	ok(comes_back(all) && comes_back("K\xf6ln") && comes_back("\xf4\x8f") && comes_back(""),
+	    "names of any bytes come back from JSON");
+	ok(comes_back("\xf4\x8f\xbf\xb6") && comes_back("\xf4\x8f\xbc\x81\xf6"),
+	    "also those that look like escaped ones");
+	ok(strcmp(escaped, "K\xc3\xb6ln \xe2\x82\xac") == 0, "valid names stay as they are");
+	free(escaped);
+	ok(!utf8_escape_bytes(NULL) && !utf8_unescape_bytes(NULL), "no name is none");
+}
+
 int main(void)
 {
 	test_step();
+	test_bytes();
 	test_whole();
 	test_repair();
 	test_errors();

@@ -346,6 +346,60 @@ static void wide(void)
 	buf_release(&text);
 }
 
+/* Names in Latin-1, which are no UTF-8, keep their bytes in the description of the data. */
+static void latin_names(void)
+{
+	static const struct data_want classes = { .classes = true };
+	const char *text = "gr\xf6\xdf" "e,y\nK\xf6ln,gr\xfcn\nM\xfcnster,rot\nK\xfcln,gr\xf6n\nKoln,rot\n";
+	struct dataset *like = NULL, *v = NULL;
+	struct err e;
+	struct dataset *d = load(text, "label=y", &classes, NULL, &e);
+	json_t *facts = d ? data_facts(d) : NULL;
+	char *name = NULL;
+
+	ok(facts && !data_of_facts(facts, &like, &e) && like->classes == 3 &&
+	        strcmp(like->class_name[0], d->class_name[0]) == 0 &&
+	        strcmp(like->class_name[1], d->class_name[1]) == 0 &&
+	        strcmp(like->schema->column[0].name, "gr\xf6\xdf" "e") == 0,
+	    "names of classes and columns in Latin-1 come back (%s)", e.msg);
+	v = like ? load(text, "label=y", &classes, like, &e) : NULL;
+	ok(v && v->cols == 4 && memcmp(v->x, d->x, 16 * sizeof *v->x) == 0,
+	    "and so do categories (%s)", e.msg);
+	name = like ? data_feature_name(like, 1) : NULL;
+	ok(name && strcmp(name, "gr\xf6\xdf" "e=K\xfcln") != 0 && strstr(name, "e=K"),
+	    "each with its bytes");
+	free(name);
+	json_decref(facts);
+	dataset_free(v);
+	dataset_free(like);
+	dataset_free(d);
+}
+
+/* Days and times that no calendar and no clock has. */
+static void impossible_days(void)
+{
+	static const char *const wrong[] = { "2021-02-30", "2021-02-29", "1900-02-29", "2021-04-31",
+		"2021-06-31T12:00", "2021-02-28 24:30" };
+	struct err e;
+
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		char text[200];
+		struct dataset *d;
+
+		snprintf(text, sizeof text,
+		    "d,y\n2021-01-31,1\n2020-02-29,2\n2000-02-29 24:00,3\n%s,4\n", wrong[i]);
+		d = load(text, "", &real, NULL, &e);
+		ok(!d && strstr(e.msg, "text:5:1: ") && strstr(e.msg, wrong[i]), "%s is no date (%s)",
+		    wrong[i], e.msg);
+		dataset_free(d);
+	}
+	struct dataset *d = load("d,y\n31/4/2021,1\n30/4/2021,2\n29/4/2021,3\n28/4/2021,4\n", "",
+	    &real, NULL, &e);
+
+	ok(!d && strstr(e.msg, "31/4/2021"), "nor is the 31st of April (%s)", e.msg);
+	dataset_free(d);
+}
+
 /* Numbers as people write them. */
 static void forms(void)
 {
@@ -793,6 +847,8 @@ static void splits(void)
 
 int main(void)
 {
+	impossible_days();
+	latin_names();
 	forms();
 	words();
 	missing_category();

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/suggest.h"
+#include "core/utf8.h"
 #include "data/data_num.h"
 #include "data/data_parts.h"
 #include "data/data_row.h"
@@ -73,9 +74,21 @@ static size_t place_of(const struct lines *l)
 
 /* ---- a line ---- */
 
-/* The remedy for what jansson has found wrong with a line. */
-static const char *remedy_for(const char *text)
+/* Is the line UTF-8, as JSON must be? */
+static bool is_utf8(const char *line, size_t len)
 {
+	size_t n = 1;
+
+	for (size_t i = 0; n && i < len; i += n)
+		n = utf8_step(line + i, len - i);
+	return n > 0;
+}
+
+/* The remedy for what jansson has found wrong with a line. */
+static const char *remedy_for(const char *line, size_t len, const char *text)
+{
+	if (!is_utf8(line, len))
+		return "; the line is not UTF-8, which iconv -t UTF-8 writes";
 	return strstr(text, "near end of file")
 	    ? "; a line must be a complete object, which jq -c . writes"
 	    : strstr(text, "end of file expected") ? "; a line must be an object and nothing else"
@@ -106,7 +119,7 @@ static enum err_code parse_line(struct lines *l, const char *line, size_t len, j
 	if (!*out) {
 		log_escape(near, sizeof near, why.text, strlen(why.text));
 		return stream_fail_at(l->s, why.column > 0 ? (size_t)why.column : 0, e, "%s%s",
-		    near, remedy_for(near));
+		    near, remedy_for(line, len, near));
 	}
 	if (json_is_object(*out))
 		return ERR_OK;

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "core/buf.h"
+#include "core/keyed_hash.h"
 #include "core/map.h"
 #include "core/mem.h"
-#include "core/rng.h"
+#include "core/utf8_bytes.h"
 
 struct word {
 	uint64_t feature;
@@ -38,6 +39,7 @@ struct data_names *data_names_new(void)
 {
 	struct data_names *n = mem_alloc(sizeof *n);
 
+	keyed_hash_begin();
 	n->numbers = map_new();
 	n->slots = SLOTS_MIN;
 	n->slot = mem_array(n->slots, sizeof *n->slot);
@@ -75,7 +77,7 @@ size_t data_names_column(struct data_names *n, const char *name)
 /* The slot at which words of a feature begin. */
 static size_t first_slot(const struct data_names *n, uint64_t feature)
 {
-	return rng_mix(feature) & (n->slots - 1);
+	return keyed_hash(feature) & (n->slots - 1);
 }
 
 static size_t next_slot(const struct data_names *n, size_t at)
@@ -100,15 +102,15 @@ static void grow_slots(struct data_names *n)
 }
 
 /* An upper bound of the bytes of a name as JSON, with its feature. A byte that is no valid UTF-8 becomes
- * three. */
+ * four, and so does a control character (core/utf8_bytes.h). */
 static size_t count_name_bytes(const char *text)
 {
 	size_t bytes = sizeof "\"\":1152921504606846976,";
 
 	for (; *text; text++)
-		bytes += (unsigned char)*text < ' ' ? 6
+		bytes += (unsigned char)*text < ' ' ? 4
 		    : *text == '"' || *text == '\\' ? 2
-		    : (unsigned char)*text >= 0x7f  ? 3
+		    : (unsigned char)*text >= 0x7f  ? 4
 		                                    : 1;
 	return bytes;
 }
@@ -175,12 +177,17 @@ json_t *data_names_to_json(const struct data_names *n)
 		words[i] = json_object();
 	for (size_t i = 0; i < n->n; i++) {
 		const struct word *w = &n->word[i];
+		char *text = utf8_escape_bytes(w->text);
 
-		json_put(words[w->column], w->text, json_integer((json_int_t)w->feature));
+		json_put(words[w->column], text, json_integer((json_int_t)w->feature));
+		free(text);
 	}
 	for (size_t i = 0; i < n->ncolumns; i++) {
+		char *name = utf8_escape_bytes(n->column[i].name);
+
 		if (n->column[i].n)
-			json_put(o, n->column[i].name, json_incref(words[i]));
+			json_put(o, name, json_incref(words[i]));
+		free(name);
 		json_decref(words[i]);
 	}
 	free(words);
@@ -195,12 +202,16 @@ struct data_names *data_names_from_json(const json_t *o)
 	json_t *words, *feature;
 
 	json_object_foreach((json_t *)(uintptr_t)o, column, words) {
-		size_t number = data_names_column(n, column);
+		char *name = utf8_unescape_bytes(column);
+		size_t number = data_names_column(n, name);
 
+		free(name);
 		good &= json_is_object(words);
 		json_object_foreach(words, word, feature) {
 			good &= json_is_integer(feature) && json_integer_value(feature) >= 0;
-			data_names_add(n, number, word, (uint64_t)json_integer_value(feature));
+			name = utf8_unescape_bytes(word);
+			data_names_add(n, number, name, (uint64_t)json_integer_value(feature));
+			free(name);
 		}
 	}
 	if (good)

@@ -7,6 +7,7 @@
 #include "core/buf.h"
 #include "core/fields.h"
 #include "core/mem.h"
+#include "core/utf8_bytes.h"
 #include "data/data_row.h"
 
 #define VALUES_MAX (1u << 24)
@@ -195,8 +196,12 @@ static json_t *copy_values(const struct data_schema *s, const struct data_column
 {
 	json_t *values = json_array();
 
-	for (size_t i = 0; i < c->count; i++)
-		json_array_append_new(values, json_of_text(s->value[c->value + i]));
+	for (size_t i = 0; i < c->count; i++) {
+		char *text = utf8_escape_bytes(s->value[c->value + i]);
+
+		json_array_append_new(values, json_of_text(text));
+		free(text);
+	}
 	return values;
 }
 
@@ -227,18 +232,19 @@ static const char *split_name(char split)
 	return NULL;
 }
 
+/* Names are new strings, and values and places new references. */
 static struct data_schema_column column_document(const struct data_schema *s,
     const struct data_column *c)
 {
 	bool scaling = has_scaling(c);
 
-	return (struct data_schema_column){ .name = c->name,
+	return (struct data_schema_column){ .name = utf8_escape_bytes(c->name),
 		.kind = kind_name[c->kind],
 		.mean = c->kind == DATA_NUMBER ? c->mean : (double)NAN,
 		.shift = scaling ? (double)c->shift : (double)NAN,
 		.factor = scaling ? (double)c->factor : (double)NAN,
 		.form = c->form ? data_form_name[c->form] : NULL,
-		.unit = c->unit,
+		.unit = utf8_escape_bytes(c->unit),
 		.words = c->words,
 		.split = c->split ? split_name(c->split) : NULL,
 		.group = c->group,
@@ -263,6 +269,8 @@ json_t *data_schema_to_json(const struct data_schema *s)
 		d.columns[i] = column_document(s, &s->column[i]);
 	json = fields_encode(fields_data_schema_document, &d);
 	for (size_t i = 0; i < s->ncolumns; i++) {
+		free((char *)(uintptr_t)d.columns[i].name);
+		free((char *)(uintptr_t)d.columns[i].unit);
 		json_decref((json_t *)(uintptr_t)d.columns[i].values);
 		json_decref((json_t *)(uintptr_t)d.columns[i].places);
 	}
@@ -288,11 +296,13 @@ static bool add_values(struct data_schema *s, struct data_column *c, const json_
 	c->count = (uint32_t)json_array_size(values);
 	s->value = mem_regrow(s->value, s->nvalues + c->count + 1, sizeof *s->value);
 	json_array_foreach(values, i, v) {
-		const char *text = json_string_value(v);
+		char *text = utf8_unescape_bytes(json_string_value(v));
 
-		if (!text || (i > 0 && strcmp(s->value[s->nvalues - 1], text) >= 0))
+		if (!text || (i > 0 && strcmp(s->value[s->nvalues - 1], text) >= 0)) {
+			free(text);
 			return false;
-		s->value[s->nvalues++] = mem_strdup(text);
+		}
+		s->value[s->nvalues++] = text;
 	}
 	return true;
 }
@@ -346,11 +356,11 @@ static bool fill_scaling(struct data_column *c, const struct data_schema_column 
 static bool fill_column(struct data_schema *s, struct data_column *c,
     const struct data_schema_column *from)
 {
-	c->name = mem_strdup(from->name);
+	c->name = utf8_unescape_bytes(from->name);
 	c->kind = (enum data_column_kind)index_of(from->kind, kind_name, DATA_COLUMN_KINDS);
 	c->form = from->form ? (enum data_form)index_of(from->form, data_form_name, DATA_FORMS)
 	                     : DATA_PLAIN;
-	c->unit = from->unit ? mem_strdup(from->unit) : NULL;
+	c->unit = utf8_unescape_bytes(from->unit);
 	c->words = from->words;
 	c->split = from->split ? *from->split : '\0';
 	c->group = from->group;

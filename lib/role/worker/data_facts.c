@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/utf8_bytes.h"
 #include "data/data_head.h"
 #include "data/data_names.h"
 #include "data/data_option.h"
@@ -13,13 +14,23 @@
 #include "data/data_words.h"
 #include "msg/training_facts.h"
 
+/* A name, whatever bytes it has, as valid JSON. A new reference. */
+static json_t *json_of_name(const char *name)
+{
+	char *text = utf8_escape_bytes(name);
+	json_t *v = json_of_text(text);
+
+	free(text);
+	return v;
+}
+
 /* Adds the words of a text to the facts, which get new references. */
 static void tell_words(const struct data_words *w, struct training_facts *f)
 {
 	json_t *words = json_array(), *counts = json_array();
 
 	for (size_t i = 0; i < w->n; i++) {
-		json_array_append_new(words, json_of_text(w->name[i]));
+		json_array_append_new(words, json_of_name(w->name[i]));
 		json_array_append_new(counts, json_integer((json_int_t)w->count[i]));
 	}
 	f->words = words;
@@ -35,7 +46,7 @@ static json_t *list_names(const struct dataset *d)
 		return NULL;
 	names = json_array();
 	for (size_t i = 0; i < d->cols; i++)
-		json_array_append_new(names, json_of_text(d->feature_name[i]));
+		json_array_append_new(names, json_of_name(d->feature_name[i]));
 	return names;
 }
 
@@ -57,7 +68,7 @@ json_t *data_facts(const struct dataset *d)
 	classes = d->classes ? json_array() : NULL;
 	for (size_t i = 0; i < d->classes; i++)
 		json_array_append_new(classes,
-		    isnan(d->class_value[i]) ? json_string(d->class_name[i])
+		    isnan(d->class_value[i]) ? json_of_name(d->class_name[i])
 		                             : json_of_num(d->class_value[i]));
 	f.classes = classes;
 	f.head = head = data_head_to_json(d);
@@ -85,8 +96,8 @@ json_t *data_facts(const struct dataset *d)
 	return facts;
 }
 
-/* The text of a description without the names of files, and perhaps without options, which those of
- * earlier versions do not have; free it. Numbers of two texts are compared as
+/* The text of a description without the names of files and the form of their lines, and perhaps without options,
+ * which those of earlier versions do not have; free it. Numbers of two texts are compared as
  * they are written, whole or not. */
 static char *format_unnamed(const json_t *facts, bool options)
 {
@@ -94,6 +105,7 @@ static char *format_unnamed(const json_t *facts, bool options)
 	char *text;
 
 	json_object_del(o, "source");
+	json_object_del(o, "head");
 	if (!options)
 		json_object_del(o, "options");
 	text = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
@@ -118,22 +130,25 @@ static void take_class(struct dataset *d, size_t i, const json_t *v)
 
 	d->class_value[i] = json_is_number(v) ? json_number_value(v) : NAN;
 	num_format(d->class_value[i], text);
-	d->class_name[i] = mem_strdup(json_is_number(v) ? text : json_string_value(v));
+	d->class_name[i] = json_is_number(v) ? mem_strdup(text)
+	                                    : utf8_unescape_bytes(json_string_value(v));
 }
 
 static struct data_words *take_words(const struct training_facts *f)
 {
 	size_t n = json_array_size(f->words);
-	const char **name = mem_array(n, sizeof *name);
+	char **name = mem_array(n, sizeof *name);
 	uint64_t *count = mem_array(n, sizeof *count);
 	struct data_words *words;
 
 	for (size_t i = 0; i < n; i++) {
-		name[i] = json_string_value(json_array_get(f->words, i));
+		name[i] = utf8_unescape_bytes(json_string_value(json_array_get(f->words, i)));
 		count[i] = (uint64_t)json_integer_value(json_array_get(f->counts, i));
 	}
-	words = data_words_of(name, count, n);
-	free((void *)name);
+	words = data_words_of((const char *const *)name, count, n);
+	for (size_t i = 0; i < n; i++)
+		free(name[i]);
+	free(name);
 	free(count);
 	return words;
 }
@@ -145,7 +160,7 @@ static void take_names(struct dataset *d, const json_t *names)
 
 	d->feature_name = mem_array(d->cols + 1, sizeof *d->feature_name);
 	json_array_foreach(names, i, v)
-		d->feature_name[i] = mem_strdup(json_string_value(v));
+		d->feature_name[i] = utf8_unescape_bytes(json_string_value(v));
 }
 
 enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct err *e)

@@ -727,6 +727,19 @@ static void alone(void)
 	scene_close(&s);
 }
 
+/* Another process joins as worker 1, and both servers vote: `complete` steps of the rank are complete. */
+static void replace_worker(struct scene *s, uint64_t incarnation, unsigned complete)
+{
+	s->worker[1] = (struct coord_self){ .incarnation = incarnation,
+		.name = s->name[PEERS + 1],
+		.key = s->name[PEERS + 1] };
+	join_as_worker(s, 1, 1);
+	for (unsigned i = 0; i < 2; i++)
+		say(s, &s->server[i],
+		    "{\"op\":\"vote\",\"id\":%lld,\"yes\":true,\"first_free\":%u,\"clock\":%u,\"complete\":%u}",
+		    (long long)json_int(s->proposal[i], "id", 0), complete, complete, complete);
+}
+
 /* Worker 1 leases a range, has made steps 0 to 4 in it, and is started again. */
 static void replace_leaseholder(struct scene *s)
 {
@@ -736,14 +749,7 @@ static void replace_leaseholder(struct scene *s)
 	scene_run(s);
 	say(s, &s->worker[1],
 	    "{\"op\":\"lease\",\"more\":true,\"step\":0,\"batch\":2,\"done\":[]}");
-	s->worker[1] = (struct coord_self){ .incarnation = 99,
-		.name = s->name[PEERS + 1],
-		.key = s->name[PEERS + 1] };
-	join_as_worker(s, 1, 1);
-	for (unsigned i = 0; i < 2; i++)
-		say(s, &s->server[i],
-		    "{\"op\":\"vote\",\"id\":%lld,\"yes\":true,\"first_free\":5,\"clock\":5,\"complete\":5}",
-		    (long long)json_int(s->proposal[i], "id", 0));
+	replace_worker(s, 99, 5);
 }
 
 /* The ranges of a lost worker are leased again once the servers have told which of its pushes count. */
@@ -780,6 +786,16 @@ static void settling(void)
 	settle(&s, 1, "[[0,0,1,3]]");
 	ok(strstr(say(&s, &s.worker[1], more), "\"from\":6,"),
 	    "pushes that were lost with it are made again");
+	scene_close(&s);
+
+	replace_leaseholder(&s);
+	replace_worker(&s, 100, 7);
+	ok(!strstr(say(&s, &s.worker[1], more), "task"),
+	    "the successor is replaced, too, before the answers are there");
+	settle(&s, 0, "[[0,0,1,5]]");
+	settle(&s, 1, "[]");
+	ok(strstr(say(&s, &s.worker[1], more), "\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10,\"from\":10,"),
+	    "the range goes on where the pushes of the first process end");
 	scene_close(&s);
 
 	replace_leaseholder(&s);

@@ -91,8 +91,13 @@ static void ask_servers(struct coord *c, struct settling *s)
 
 void coord_settle_begin(struct coord *c, unsigned rank, uint64_t from, uint64_t complete)
 {
-	struct settling *s;
+	struct settling *s = *find_settling(c, rank);
 
+	/* A successor was lost, too, before the ranges of the first process were taken back. It has trained
+	 * on none of them, but the servers have counted the steps before its first one as completed. What
+	 * an earlier vote said of the first process is still true. */
+	if (s && s->complete < complete)
+		complete = s->complete;
 	coord_settle_drop(c, rank);
 	/* The successor in an assigned range makes the same pushes again, and servers drop those that they
 	 * have. */

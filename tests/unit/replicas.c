@@ -207,17 +207,19 @@ static void a_claim_is_waited_for(void)
 }
 
 /* In ssp and asp the last copy shows a worker its own pushes of the steps before, and makes nobody wait for
- * another worker's. */
+ * another worker's. That also holds for a worker that had no examples, has sent DONE, and has some again. */
 static void own_pushes_are_shown(void)
 {
-	static const char *const of[] = { "ssp:3", "asp" };
+	static const char *const of[] = { "ssp:3", "asp", "ssp:3, done", "asp, done" };
 
-	for (unsigned m = 0; m < 2; m++) {
-		struct net *x = net_open(of[m], false, "sgd", "01", 2);
+	for (unsigned m = 0; m < 4; m++) {
+		struct net *x = net_open(m % 2 ? "asp" : "ssp:3", false, "sgd", "01", 2);
 		struct shard *tail = x->node[1].s;
 		struct receipt r;
 		unsigned wakes;
 
+		for (unsigned i = 0; i < 2 && m >= 2; i++)
+			shard_done(x->node[i].s, 0, inc_of(0));
 		ok(shard_has_pushes_before(tail, W, 0, 0, 0), "%s: at first nothing is to come",
 		    of[m]);
 		push(x, 0, W, 0, 0, &r);

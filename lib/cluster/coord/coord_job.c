@@ -194,7 +194,7 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 		return NULL;
 	}
 	if (coord_settle_is_open(c, rank))
-		return ANSWER(lease, .finished = false);
+		return ANSWER(lease, .settling = true);
 	for (size_t i = 0; i < json_array_size(m->done); i++) {
 		struct message_lease_done d = message_lease_done_at(m->done, i);
 

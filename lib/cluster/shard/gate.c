@@ -407,8 +407,8 @@ bool shard_withdraw(struct shard *s, uint32_t rank, uint64_t incarnation, uint64
 	return was;
 }
 
-/* Is a push pending that the rank announced for a step before `step`? Announced pushes of an
- * earlier holder that never came will never come, so the search begins at complete_from. The gate's lock
+/* Is a push pending that the rank's present holder announced for a step before `step`? Announced pushes of
+ * an earlier holder that never came will never come, so the search begins at complete_from. The gate's lock
  * is held. */
 static bool rank_has_pending_push(const struct sync *sync, const struct part *p, uint32_t rank,
     uint64_t step)
@@ -422,7 +422,7 @@ static bool rank_has_pending_push(const struct sync *sync, const struct part *p,
 	 * have announced any step. */
 	if (due > PART_EXPECT_WINDOW && at < due - PART_EXPECT_WINDOW)
 		at = due - PART_EXPECT_WINDOW;
-	for (; worker->active && at < due && at < step; at++)
+	for (; worker->incarnation != SYNC_NOBODY && at < due && at < step; at++)
 		if (part_is_expected(p, rank, at))
 			return true;
 	return false;
@@ -441,7 +441,7 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 	/* The pushes of a closed step have arrived. */
 	needed = sync_sums_steps(&sync->mode) ? 0 : sync_needed_step(&sync->mode, step);
 	for (uint32_t i = 0; needed && !pending && i < p->pushes.nlast && i < sync->nranks; i++)
-		pending = rank_has_pending_push(sync, p, i, needed);
+		pending = sync->rank[i].active && rank_has_pending_push(sync, p, i, needed);
 	mutex_unlock(&s->gate.lock);
 	return pending;
 }

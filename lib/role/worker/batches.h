@@ -33,9 +33,9 @@ struct batches_hooks {
 	/* While no range is to be had, though others still hold some that would come back if they died: may
 	 * this worker make no steps? Else it makes steps without examples. */
 	bool (*may_rest)(void *ctx);
-	/* Called meanwhile, if it may; it must see to it that nobody waits for this worker. An
-	 * error ends the wait. */
-	enum err_code (*idle)(void *ctx, struct err *e);
+	/* Called meanwhile, if it may; it must see to it that nobody waits for this worker, unless ranges are
+	 * leased to it again soon (settling). An error ends the wait. */
+	enum err_code (*idle)(void *ctx, bool settling, struct err *e);
 	/* Returns when every push has its receipt. A range is reported as done only after that: a
 	 * checkpoint that counts the range as done must hold its pushes. */
 	enum err_code (*await_receipts)(void *ctx, struct err *e);

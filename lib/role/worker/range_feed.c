@@ -16,6 +16,7 @@ struct ranges {
 	bool prepared;  /* the source was told about `next` */
 	uint64_t taken; /* examples of the current batch */
 	int64_t asked;  /* when it asked in vain; 0: it has a range since */
+	bool settling;  /* the ranges of the rank's earlier process are leased again soon */
 	/* ranges used up and not yet reported */
 	struct {
 		uint64_t id, examples;
@@ -74,6 +75,7 @@ static enum err_code request_lease(struct feed *f, bool more, uint64_t at, struc
 		rc = ERR_PROTO;
 	}
 	*finished = !rc && !lease.task && lease.finished;
+	x->settling = !rc && !lease.task && lease.settling;
 	answer_release_lease(&lease);
 	json_decref(answer);
 	return rc;
@@ -183,9 +185,10 @@ static enum err_code ask_for_range(struct feed *f, bool *over, struct err *e)
 /* No range is free now; ranges of other workers become free if these workers are lost. */
 static enum err_code wait_for_range(struct feed *f, struct err *e)
 {
+	const struct ranges *x = ranges_of(f);
 	int64_t begin = clock_now();
 	bool rests = f->hooks.may_rest(f->hooks.ctx);
-	enum err_code rc = rests ? f->hooks.idle(f->hooks.ctx, e) : ERR_OK;
+	enum err_code rc = rests ? f->hooks.idle(f->hooks.ctx, x->settling, e) : ERR_OK;
 
 	if (!rc && (rests || !f->hooks.awaited(f->hooks.ctx)))
 		rc = cluster_view_await_change(f->cluster, ASK_EVERY, e);

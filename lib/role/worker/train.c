@@ -190,17 +190,18 @@ static bool may_rest(void *ctx)
 
 /* There is no data until another worker dies or all of it is done. Sends DONE, so that nobody waits for
  * this worker, also to servers that join meanwhile. A range of examples that comes back later is pushed
- * outside the step windows. */
-static enum err_code announce_idle(void *ctx, struct err *e)
+ * outside the step windows. While the ranges of the rank's earlier process are being settled, the worker
+ * soon has examples: then the others go on waiting for it. */
+static enum err_code announce_idle(void *ctx, bool settling, struct err *e)
 {
 	struct worker *w = ctx;
 	enum err_code rc = worker_refresh(w, e);
 
 	if (!rc && must_leave(w))
 		rc = set_leave_error(w, e);
-	if (!rc && !w->idle)
+	if (!rc && !settling && !w->idle)
 		rc = client_done(w->client, e);
-	w->idle = true;
+	w->idle |= !settling;
 	if (!rc) {
 		client_poke(w->client);
 		confirm_layout(w);

@@ -277,13 +277,20 @@ static struct held *reserve_held(struct ps *p, const struct table *t, size_t nid
 }
 
 /* Pushes rows. In a step, the memory must stay until the step's pushes are acknowledged; otherwise
- * until await_push() returns. */
+ * until await_push() returns. A batch that a lost worker may have pushed goes only to the partitions that
+ * lack it. */
 static enum err_code push_held_rows(struct ps *p, const struct table *t, const uint64_t *ids,
     size_t n, const float *rows)
 {
+	struct worker *w = &p->w;
+	uint32_t examples = p->stepping ? (uint32_t)w->batch.rows : 0;
+
+	if (p->stepping && batches_repeats(w->feed))
+		return params_push_lacking_rows(w->client, t, w->feed, w->step, examples, ids, n,
+		    rows, NULL, NULL, &p->e);
 	if (p->stepping)
-		return client_push_rows(p->w.client, t, p->w.step, (uint32_t)p->w.batch.rows, ids,
-		    n, rows, NULL, NULL, &p->e);
+		return client_push_rows(w->client, t, w->step, examples, ids, n, rows, NULL, NULL,
+		    &p->e);
 	return client_push_rows(current_client(p), t, 0, 1, ids, n, rows, NULL, NULL, &p->e);
 }
 

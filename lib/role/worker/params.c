@@ -437,14 +437,13 @@ static enum err_code push_lacking_parts(struct params *p, size_t i, const struct
 	return rc;
 }
 
-/* Pushes the rows of a sparse table whose partitions lack the batch. */
-static enum err_code push_lacking_rows(struct params *p, size_t i, const struct feed *f,
-    uint64_t step, uint32_t examples, const uint64_t *id, const uint32_t *touching, size_t n,
-    struct err *e)
+enum err_code params_push_lacking_rows(struct client *c, const struct table *t,
+    const struct feed *f, uint64_t step, uint32_t examples, const uint64_t *id, size_t n,
+    const float *gradient, const float *values, const uint32_t *touching, struct err *e)
 {
-	const struct table *t = p->table[i];
 	uint64_t *ids = mem_array(n, sizeof *ids);
-	float *g = mem_array(n * t->cols, sizeof *g), *w = mem_array(n * t->cols, sizeof *w);
+	float *g = mem_array(n * t->cols, sizeof *g);
+	float *w = values ? mem_array(n * t->cols, sizeof *w) : NULL;
 	uint32_t *counts = touching ? mem_array(n, sizeof *counts) : NULL;
 	enum err_code rc = ERR_OK;
 	size_t some = 0;
@@ -455,12 +454,13 @@ static enum err_code push_lacking_rows(struct params *p, size_t i, const struct 
 		ids[some] = id[k];
 		if (counts)
 			counts[some] = touching[k];
-		memcpy(g + some * t->cols, p->g[i] + k * t->cols, t->cols * sizeof *g);
-		memcpy(w + some * t->cols, p->w[i] + k * t->cols, t->cols * sizeof *w);
+		memcpy(g + some * t->cols, gradient + k * t->cols, t->cols * sizeof *g);
+		if (w)
+			memcpy(w + some * t->cols, values + k * t->cols, t->cols * sizeof *w);
 		some++;
 	}
 	if (some)
-		rc = client_push_rows(p->client, t, step, examples, ids, some, g, w, counts, e);
+		rc = client_push_rows(c, t, step, examples, ids, some, g, w, counts, e);
 	free(counts);
 	free(ids);
 	free(g);
@@ -484,8 +484,8 @@ enum err_code params_push_lacking(struct params *p, const struct batch *b, const
 		if (!p->job->table[i].sparse)
 			rc = push_lacking_parts(p, i, f, step, examples, e);
 		else if ((n = params_rows_of(p, b, i, &id)) > 0)
-			rc = push_lacking_rows(p, i, f, step, examples, id, count_touching(p, b, i),
-			    n, e);
+			rc = params_push_lacking_rows(p->client, p->table[i], f, step, examples, id,
+			    n, p->g[i], p->w[i], count_touching(p, b, i), e);
 	}
 	return rc;
 }

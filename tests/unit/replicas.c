@@ -248,6 +248,37 @@ static void own_pushes_are_shown(void)
 	}
 }
 
+/* The server that took the pushes of a rank is lost, and a process takes over the rank. Its first step lies
+ * behind all pushes that a replica has, or the replica would take its pushes for duplicates. So it does at a
+ * server that got the partition later. */
+static void replicated_pushes_count_in_votes(void)
+{
+	static const char *const of[] = { "ssp:3", "asp" };
+
+	for (unsigned m = 0; m < 2; m++) {
+		struct net *x = net_open(of[m], false, "sgd", "01", 2);
+		struct shard_vote v;
+		struct receipt r;
+
+		push(x, 0, W, 0, 5, &r);
+		net_settle(x);
+		net_kill(x, 0);
+		v = shard_vote(x->node[1].s, 0, 900, 5, false);
+		ok(!v.yes && v.first_free == 6, "%s: a replica knows the step of a push: %llu", of[m],
+		    (unsigned long long)v.first_free);
+		net_chain(x, "1", -1);
+		net_start(x, 2);
+		net_chain(x, "1", 2);
+		while (shard_send_next_state(x->node[1].s, 2))
+			;
+		net_settle(x);
+		v = shard_vote(x->node[2].s, 0, 900, 5, false);
+		ok(!v.yes && v.first_free == 6, "%s: so does one that joined: %llu", of[m],
+		    (unsigned long long)v.first_free);
+		net_close(x);
+	}
+}
+
 /* The head's successor has not closed the step, although its clocks say so: what
  * a rank stated at its CLOCK is kept until it has. */
 static void means_survive(void)
@@ -995,6 +1026,7 @@ int main(void)
 	nothing_shown_that_can_be_lost();
 	a_claim_is_waited_for();
 	own_pushes_are_shown();
+	replicated_pushes_count_in_votes();
 	means_survive();
 	a_claim_of_one_that_is_gone();
 	torn_steps();

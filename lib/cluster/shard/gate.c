@@ -475,6 +475,17 @@ void gate_note_closed(struct shard *s, uint64_t step)
 	mutex_unlock(&s->gate.lock);
 }
 
+void gate_note_pushed(struct shard *s, uint32_t rank, uint64_t end)
+{
+	struct sync_rank *worker;
+
+	mutex_lock(&s->gate.lock);
+	worker = sync_at(&s->gate.sync, rank);
+	if (worker->pushed_end < end)
+		worker->pushed_end = end;
+	mutex_unlock(&s->gate.lock);
+}
+
 /* ---- pulls ---- */
 
 /* Asks the rule under the gate's lock and, on a yes, notes that the step was answered. One lock

@@ -58,6 +58,9 @@ void gate_pass_empty_steps(struct shard *s, struct part *p);
 /* The steps below this one were closed at some server, so their members cannot change. Takes the
  * gate's lock only. */
 void gate_note_closed(struct shard *s, uint64_t step);
+/* A replica has taken pushes of the rank of steps below `end` from another server: a vote must not give one of
+ * these steps to another holder of the rank, whose push of it would be a duplicate. Takes the gate's lock only. */
+void gate_note_pushed(struct shard *s, uint32_t rank, uint64_t end);
 /* Is an announced push pending that a pull at this step must see? Looks at the steps that all workers
  * must have completed before it (sync_needed_step), where pushes are applied on arrival. */
 bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step);

@@ -3,6 +3,7 @@
 #include "codec/codec.h"
 #include "coord/coord.h"
 #include "core/mem.h"
+#include "shard/gate.h"
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_policy_state.h"
@@ -153,6 +154,7 @@ static enum shard_answer apply_push_record(struct shard *s, struct part *p,
 		part_set_last(p, push.rank, push.step + 1);
 		if (!in->nbody)
 			part_set_refused(p, push.rank, push.step);
+		gate_note_pushed(s, push.rank, push.step + 1);
 	}
 	return SHARD_OK;
 }
@@ -254,6 +256,9 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 		const uint8_t *at = in->list + REPL_STATE_HEAD + (size_t)i * REPL_STATE_RANK;
 
 		part_set_last(p, i, get_le64(at));
+		/* Where steps are closed, gate_note_closed says how far the partition is. */
+		if (get_le64(at) && !settings_epoch_closes_step(s, p->step))
+			gate_note_pushed(s, i, get_le64(at));
 		part_set_refused_bits(p, i, get_le64(at + 24));
 		/* Added to the announcements that workers made here meanwhile. */
 		part_merge_expected(p, i, get_le64(at + 8), get_le64(at + 16));

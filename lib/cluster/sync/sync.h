@@ -37,8 +37,9 @@
  *                                                                    (a new holder begins at some
  *                                                                    step); gate.c at a change of
  *                                                                    mode
- *  rank.pushed_end      rank        highest step pushed to any       pass_gate, pass_gate_with_sum;
- *                                   partition of this server, +1     sync_begin_holder lowers
+ *  rank.pushed_end      rank        highest step pushed to any       pass_gate, pass_gate_with_sum,
+ *                                   partition of this server, +1     gate_note_pushed (replicas);
+ *                                                                    sync_begin_holder lowers
  *                                                                    absurd ones
  *  rank.stated[].end    rank        step of the example count in     sync_clock
  *                                   this place of the ring, +1

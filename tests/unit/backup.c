@@ -38,8 +38,37 @@ static void bsp_backup(void)
 	world_close(&x);
 }
 
+/* Four ranks, of which a step may close without two, and two have no examples at some steps. */
+static void ranks_without_examples(void)
+{
+	struct world x;
+	struct receipt r;
+
+	world_open_with(&x, "bsp", false, "sgd", 1, 4, 2, false);
+	clock_of(&x, 2, 0, 0);
+	clock_of(&x, 3, 0, 0);
+	ok(shard_closed(x.shard) == 0 && version_of(x.shard, W, 0) == 0,
+	    "ranks without examples close no step");
+	ok(step_of(&x, 0, 0, 10, 2) && shard_closed(x.shard) == 1 && pull_w(&x, 1) == -2,
+	    "the first one with examples does");
+	ok(push_w(&x, 1, 0, 10, 4, &r) == SHARD_OK && r.status == PUSH_LATE, "the other one is late");
+	clock_of(&x, 1, 0, 10);
+	push_w(&x, 0, 1, 10, 2, &r);
+	clock_of(&x, 1, 1, 0);
+	clock_of(&x, 2, 1, 0);
+	clock_of(&x, 3, 1, 0);
+	ok(shard_closed(x.shard) == 1, "the only one with examples is waited for");
+	clock_of(&x, 0, 1, 10);
+	ok(shard_closed(x.shard) == 2 && pull_w(&x, 2) == -4, "and its push is the update");
+	for (unsigned i = 0; i < 4; i++)
+		clock_of(&x, i, 2, 0);
+	ok(shard_closed(x.shard) == 3 && pull_w(&x, 3) == -4, "a step of which nobody has examples closes");
+	world_close(&x);
+}
+
 int main(void)
 {
 	bsp_backup();
+	ranks_without_examples();
 	return tap_done();
 }

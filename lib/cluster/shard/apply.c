@@ -71,13 +71,11 @@ static bool rank_is_through(const struct sync *sync, const struct part *p, uint3
 /* With backup ranks: are no more ranks missing than the step may close without? */
 static bool enough_are_through(const struct sync *sync, const struct part *p)
 {
-	unsigned missing = 0, active = 0;
+	unsigned missing = 0;
 
-	for (uint32_t i = 0; i < sync->nranks; i++) {
-		active += sync->rank[i].active;
+	for (uint32_t i = 0; i < sync->nranks; i++)
 		missing += !rank_is_through(sync, p, i, p->step);
-	}
-	return missing <= sync_spare(&sync->mode, active);
+	return missing <= sync_spare_at(sync, p->step);
 }
 
 bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)

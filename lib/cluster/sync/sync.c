@@ -188,6 +188,30 @@ unsigned sync_spare(const struct sync_mode *m, size_t n)
 	return m->backup < n ? m->backup : (unsigned)n - 1;
 }
 
+unsigned sync_spare_at(const struct sync *s, uint64_t step)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->nranks; i++) {
+		const struct sync_rank *worker = &s->rank[i];
+		bool empty = worker->stated[step % SYNC_STATED_STEPS].end == step + 1 &&
+		    !worker->stated[step % SYNC_STATED_STEPS].examples;
+
+		n += worker->active && !empty;
+	}
+	return sync_spare(&s->mode, n);
+}
+
+/* Have all active ranks completed the step by their CLOCKs, except the spare ones? */
+static bool enough_have_completed(const struct sync *s, uint64_t step)
+{
+	unsigned missing = 0;
+
+	for (size_t i = 0; i < s->nranks; i++)
+		missing += s->rank[i].active && s->rank[i].clock <= step;
+	return missing <= sync_spare_at(s, step);
+}
+
 /* The least clock of the active ranks when the `spare` slowest of them are left out. */
 static uint64_t least_clock_without_spare(const struct sync *s)
 {
@@ -216,9 +240,25 @@ static uint64_t least_clock_without_spare(const struct sync *s)
 	return n ? least[n - 1] : SYNC_NEVER;
 }
 
+/* The steps completed with spare ranks. least_clock_without_spare counts every active rank, and ranks without
+ * examples may leave fewer spare ones, so the steps that are not closed yet are looked at one by one. What
+ * the ranks stated is known of the last SYNC_STATED_STEPS only. */
+static uint64_t completed_with_spare(const struct sync *s)
+{
+	uint64_t end = least_clock_without_spare(s), step = s->closed;
+
+	if (end == SYNC_NEVER || step >= end)
+		return end;
+	if (end - step > SYNC_STATED_STEPS)
+		step = end - SYNC_STATED_STEPS;
+	while (step < end && enough_have_completed(s, step))
+		step++;
+	return step;
+}
+
 uint64_t sync_completed(const struct sync *s)
 {
-	uint64_t least = s->mode.backup ? least_clock_without_spare(s) : sync_least_clock(s);
+	uint64_t least = s->mode.backup ? completed_with_spare(s) : sync_least_clock(s);
 
 	return least == SYNC_NEVER ? sync_pushed_end(s) : least;
 }

@@ -221,7 +221,11 @@ bool sync_may_push(const struct sync *s, uint64_t step);
 uint64_t sync_pushed_end(const struct sync *s);
 /* How many of n active ranks a bsp step may close without: `backup`, but at most n - 1. */
 unsigned sync_spare(const struct sync_mode *m, size_t n);
-/* The steps that all active ranks except the spare ones (sync_spare) have completed by their
+/* How many of the active ranks this step may close without. Ranks whose CLOCK of the step stated no
+ * examples do not count: a step does not close without all ranks that have examples, unless there are
+ * none. */
+unsigned sync_spare_at(const struct sync *s, uint64_t step);
+/* The steps that all active ranks except the spare ones (sync_spare_at) have completed by their
  * CLOCKs. With no active rank left: all steps that were pushed. */
 uint64_t sync_completed(const struct sync *s);
 /* Are all steps before next_mode_from done, so that the next mode may begin? Those of a mode that sums steps

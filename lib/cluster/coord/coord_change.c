@@ -15,11 +15,26 @@
 
 /* ---- members ---- */
 
+/* Makes room for an entry from `step` on: drops the last one if it begins at this step, because then nobody
+ * takes part in any step by it, or else the oldest one. */
+static void drop_members_entry(struct coord *c, uint64_t step)
+{
+	struct members *entry = c->membership.entry;
+	unsigned last = c->membership.n - 1, gone = entry[last].step == step ? last : 0;
+
+	free(entry[gone].rank);
+	memmove(entry + gone, entry + gone + 1, (last - gone) * sizeof *entry);
+	c->membership.n--;
+	c->membership.base++;
+}
+
 static void append_members(struct coord *c, uint64_t step, struct data_position at, uint64_t batch,
     const unsigned *rank, unsigned n)
 {
 	struct members *m;
 
+	if (c->membership.n == MEMBERS_KEPT)
+		drop_members_entry(c, step);
 	c->membership.entry = mem_regrow(c->membership.entry, c->membership.n + 1,
 	    sizeof *c->membership.entry);
 	m = &c->membership.entry[c->membership.n++];
@@ -29,12 +44,6 @@ static void append_members(struct coord *c, uint64_t step, struct data_position 
 	m->n = n;
 	m->rank = mem_array(n + 1, sizeof *m->rank);
 	memcpy(m->rank, rank, n * sizeof *rank);
-	if (c->membership.n > MEMBERS_KEPT) {
-		free(c->membership.entry[0].rank);
-		memmove(c->membership.entry, c->membership.entry + 1,
-		    --c->membership.n * sizeof *c->membership.entry);
-		c->membership.base++;
-	}
 }
 
 void coord_members_begin(struct coord *c)
@@ -268,7 +277,8 @@ static uint64_t reported_step(const struct coord_member_worker *w)
 	return w->stats || w->state == WORKER_ACTIVE ? coord_worker_step(w) : 0;
 }
 
-/* The greatest reported step, without steps that are implausible beside the others'. */
+/* The greatest reported step, without steps that are implausible beside the others'. The first step of a
+ * worker's process is assigned to it, and is not one that it has reported. */
 uint64_t coord_newest_step(const struct coord *c)
 {
 	uint64_t top = c->membership.first_step;
@@ -279,20 +289,29 @@ uint64_t coord_newest_step(const struct coord *c)
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		uint64_t step = reported_step(&c->worker[i]);
 
-		if (step > top &&
+		if (step > top && step > c->worker[i].from &&
 		    steps_believe(&all, step, c->worker[i].state == WORKER_ACTIVE, step))
 			top = step;
 	}
 	return top;
 }
 
-/* The step to propose first: beyond all reported steps, and not before a change already decided. */
-static uint64_t choose_proposal_step(const struct coord *c)
+static uint64_t greater(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The step to propose first: beyond all reported steps, not before a change of members already decided, and,
+ * for a change of a worker, not before the first step of its earlier process. */
+static uint64_t choose_proposal_step(const struct coord *c, const struct change *ch)
 {
 	uint64_t step = coord_newest_step(c) + 1,
 	         last = c->membership.n ? c->membership.entry[c->membership.n - 1].step : 0;
 
-	return step > last ? step : last;
+	step = greater(step, last);
+	if (ch->kind == CHANGE_SET)
+		return greater(step, coord_setting_earliest_step(c));
+	return ch->kind == CHANGE_TABLE ? step : greater(step, c->worker[ch->rank].from);
 }
 
 /* Is the change still wanted? A change of a worker is void once the rank has a newer
@@ -309,7 +328,6 @@ static bool change_is_wanted(const struct coord *c, const struct change *ch)
 void coord_change_propose_next(struct coord *c)
 {
 	struct proposal *p = &c->votes.proposal;
-	uint64_t step;
 
 	while (c->votes.changes && !p->open) {
 		struct change *ch = c->votes.changes;
@@ -327,11 +345,7 @@ void coord_change_propose_next(struct coord *c)
 		p->rounds = 0;
 		if (!p->answered)
 			p->answered = mem_array(COORD_SERVERS_MAX, sizeof *p->answered);
-		step = ch->kind == CHANGE_SET &&
-		        coord_setting_earliest_step(c) > choose_proposal_step(c)
-		    ? coord_setting_earliest_step(c)
-		    : choose_proposal_step(c);
-		send_proposal(c, step);
+		send_proposal(c, choose_proposal_step(c, ch));
 	}
 }
 

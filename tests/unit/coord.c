@@ -97,6 +97,104 @@ static void no_job(void)
 	scene_close(&s);
 }
 
+/* A worker has died and its lease has not ended: one that asks for a rank is told so, if it can wait. */
+static void held_ranks(void)
+{
+	static const char join[] =
+	    "{\"op\":\"worker_join\",\"rank\":%d,\"waits\":%s,\"pid\":9,\"host\":\"h\",\"examples\":100,\"tables\":[]}";
+	struct scene s;
+	const char *answer;
+
+	scene_open(&s, 1, 2);
+	scene_run(&s);
+	say(&s, &s.worker[2], join, -1, "true");
+	ok(s.e.code == ERR_LIMIT, "where all ranks are taken by workers that live: %s", s.e.msg);
+	coord_session_gone(s.c, &s.worker[1], s.now);
+	live(&s, 3, 1);
+	answer = say(&s, &s.worker[2], join, -1, "true");
+	ok(strstr(answer, "1 of 2 ranks is held by a worker whose lease ends soon, silent for 3") &&
+	        strstr(answer, ": worker-1"),
+	    "a rank of one that died is named: %s", answer);
+	answer = say(&s, &s.worker[2], join, 1, "true");
+	ok(strstr(answer, ": worker-1"), "that rank is to be waited for");
+	say(&s, &s.worker[2], join, 0, "true");
+	ok(s.e.code == ERR_EXISTS, "another one is not");
+	say(&s, &s.worker[2], join, -1, "false");
+	ok(s.e.code == ERR_LIMIT, "one that does not wait is refused");
+	live(&s, 3, 1);
+	answer = say(&s, &s.worker[2], join, -1, "true");
+	ok(strcmp(answer, "{\"rank\":1}") == 0, "when the lease has ended it gets the rank: %s", answer);
+	scene_close(&s);
+}
+
+/* Three of four workers are replaced at once, while the fourth one is at a step: all take part from the same
+ * step on. */
+static void newcomers_at_once(void)
+{
+	struct scene s;
+	int64_t first = 0;
+	bool same = true;
+
+	scene_open(&s, 1, 4);
+	scene_run(&s);
+	for (unsigned i = 0; i < 4; i++)
+		say(&s, &s.worker[i], "{\"op\":\"beat\",\"stats\":{\"step\":26}}");
+	for (unsigned i = 1; i < 4; i++) {
+		s.worker[i] = (struct coord_self){ .incarnation = 90 + i,
+			.name = s.name[PEERS + i],
+			.key = s.name[PEERS + i] };
+		join_as_worker(&s, i, (int)i);
+	}
+	for (unsigned i = 1; i < 4; i++) {
+		first = first ? first : json_int(s.proposal[0], "step", 0);
+		same &= json_int(s.proposal[0], "step", 0) == first &&
+		    json_int(s.proposal[0], "rank", -1) == (int)i;
+		vote(&s, 0, true, 27, 26);
+		say(&s, &s.worker[i], "{\"op\":\"beat\",\"stats\":{\"step\":0}}");
+	}
+	ok(same && first == 27, "newcomers take part from the same step on, %lld", (long long)first);
+	s.worker[3] = (struct coord_self){ .incarnation = 99,
+		.name = s.name[PEERS + 3],
+		.key = s.name[PEERS + 3] };
+	join_as_worker(&s, 3, 3);
+	ok(json_int(s.proposal[0], "step", 0) == 27,
+	    "one that is replaced again does not begin before that");
+	scene_close(&s);
+}
+
+/* Many members change at one step, while a worker is still at the one before: the members of that step stay
+ * known. */
+static void many_changes_at_a_step(void)
+{
+	struct scene s;
+	json_t *view, *members;
+
+	scene_open(&s, 1, 8);
+	scene_run(&s);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 1; i < 8; i++) {
+			say(&s, &s.worker[i], "{\"op\":\"leave\",\"steps\":3}");
+			vote(&s, 0, true, 4, 3);
+		}
+		for (unsigned i = 1; i < 8; i++) {
+			s.worker[i] = (struct coord_self){ .incarnation = 100 * (round + 1) + i,
+				.name = s.name[PEERS + i],
+				.key = s.name[PEERS + i] };
+			join_as_worker(&s, i, (int)i);
+			vote(&s, 0, true, 4, 3);
+		}
+	}
+	view = coord_view(s.c);
+	members = json_object_get(view, "members");
+	ok(json_int(json_array_get(members, 0), "step", -1) == 0 &&
+	        json_int(json_array_get(members, 15), "step", -1) == 4 &&
+	        json_array_size(json_object_get(json_array_get(members, 15), "ranks")) == 8 &&
+	        json_array_size(members) + (size_t)json_int(view, "members_base", 0) == 43,
+	    "after many changes at one step the members before it are still known");
+	json_decref(view);
+	scene_close(&s);
+}
+
 /* ---- wrong joins ---- */
 
 static void wrong_joins(void)
@@ -424,6 +522,9 @@ int main(void)
 	forming_deadline();
 	dies_at_the_start();
 	no_job();
+	held_ranks();
+	newcomers_at_once();
+	many_changes_at_a_step();
 	wrong_joins();
 	shrink();
 	fenced();

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Makes a waiting thread give up: the interrupting thread makes fd readable, and every wait polls
  * fd, too. It stays readable, so all later waits end at once. */
@@ -17,6 +18,8 @@ struct interrupt {
 
 /* Shall the thread give up? NULL: never. */
 bool interrupt_came(const struct interrupt *i);
+/* Waits for at most `ns`. True: the thread shall give up. */
+bool interrupt_await(const struct interrupt *i, int64_t ns);
 /* The descriptor to poll; -1 for NULL, which poll ignores. */
 static inline int interrupt_fd(const struct interrupt *i)
 {

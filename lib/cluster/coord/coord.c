@@ -608,6 +608,8 @@ void coord_session_gone(struct coord *c, const struct coord_self *self, int64_t 
 		coord_relay_gone(c, self, now);
 	/* A worker's broken session proves nothing: it may come back within its lease. A living
 	 * server reconnects at once, so a short grace is enough. */
+	if (self->kind == COORD_WORKER && c->worker[self->index].incarnation == self->incarnation)
+		c->worker[self->index].gone_at = now;
 	if (self->kind != COORD_SERVER || self->deaf)
 		return;
 	s = &c->server[self->index];

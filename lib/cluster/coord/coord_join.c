@@ -3,8 +3,14 @@
 
 #include "aggregate/aggregate.h"
 #include "conf/conf_rule.h"
+#include "core/clock.h"
 #include "core/json.h"
+#include "core/names.h"
+#include "core/num.h"
 #include "msg/answer.h"
+
+/* Silent workers that are named to a worker that finds no free rank. */
+#define SILENT_NAMED 8u
 
 /* ---- servers ---- */
 
@@ -73,6 +79,7 @@ static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t 
 			self->kind = COORD_WORKER;
 			self->index = i;
 			c->worker[i].seen = now;
+			c->worker[i].gone_at = 0;
 			return ANSWER(worker_join, .rank = i);
 		}
 	return NULL;
@@ -303,6 +310,42 @@ static int choose_worker_rank(struct coord *c, const struct coord_self *self, in
 	return -1;
 }
 
+/* May the worker have died, although its lease has not expired? Its session broke, or it has missed some
+ * heartbeats. */
+static bool is_silent(const struct coord *c, const struct coord_member_worker *w, int64_t now)
+{
+	return (w->state == WORKER_JOINING || w->state == WORKER_ACTIVE) && !w->lost_at &&
+	    (w->gone_at || now - w->seen > c->cfg.lease / 2);
+}
+
+/* Writes which silent workers hold the rank that a joining worker wants, or ranks if it wants any. False: it
+ * is refused for another reason. */
+static bool describe_held_ranks(const struct coord *c, int64_t wanted, int64_t now, char *out,
+    size_t size)
+{
+	struct buf names = BUF_INIT;
+	int64_t heard = INT64_MAX;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+
+		if ((wanted >= 0 && wanted != i) || !is_silent(c, w, now))
+			continue;
+		names_put(&names, &n, SILENT_NAMED, w->name);
+		heard = w->seen < heard ? w->seen : heard;
+	}
+	names_put_rest(&names, n, SILENT_NAMED);
+	if (n)
+		snprintf(out, size,
+		    "%u of %u rank%s %s held by %s whose lease ends soon, silent for %.1f s: %s", n,
+		    c->nworkers, NUM_S(c->nworkers), n == 1 ? "is" : "are",
+		    n == 1 ? "a worker" : "workers", (double)(now - heard) / (double)NSEC_PER_SEC,
+		    (char *)names.data);
+	buf_release(&names);
+	return n > 0;
+}
+
 static enum err_code check_worker_join(struct coord *c, const struct message_worker_join *m,
     struct err *e)
 {
@@ -369,7 +412,7 @@ static void begin_incarnation(struct coord *c, unsigned rank, const struct coord
 
 	w->incarnation = r->self->incarnation;
 	w->seen = r->now;
-	w->lost_at = 0;
+	w->lost_at = w->gone_at = 0;
 	w->evaluates = m->evaluates;
 	w->pid = m->pid;
 	w->state = WORKER_JOINING;
@@ -399,6 +442,7 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	const struct message_worker_join *m = &r->m->worker_join;
 	json_t *back = rejoin_session(c, r->self, r->now);
 	const struct coord_member_worker *w;
+	char held[600];
 	unsigned rank;
 	bool member;
 	int chosen;
@@ -408,6 +452,10 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	if (is_from_unknown_epoch(c, m->epoch, r->e) || check_worker_join(c, m, r->e))
 		return NULL;
 	chosen = choose_worker_rank(c, r->self, m->rank, r->e);
+	if (chosen < 0 && m->waits && describe_held_ranks(c, m->rank, r->now, held, sizeof held)) {
+		*r->e = (struct err){ 0 };
+		return ANSWER(rank_held, .held = &(struct answer_held){ .text = held });
+	}
 	if (chosen < 0)
 		return NULL;
 	rank = (unsigned)chosen;

@@ -152,7 +152,8 @@ struct coord_member_worker {
 	bool resumes;
 	/* from: first step of this incarnation. until: first step without it, when LOST or LEFT. */
 	uint64_t incarnation, from, until;
-	int64_t seen, lost_at;
+	/* gone_at: when its session broke; 0: it stands, or nothing is known of it */
+	int64_t seen, lost_at, gone_at;
 	int64_t pid;
 	char name[64], key[64], host[64], zone[COORD_ZONE];
 	char key_name[64]; /* its key's name in authorized_keys */

@@ -108,3 +108,8 @@ void message_set_int(json_t *message, const char *member, int64_t value)
 {
 	json_object_set_new(message, member, json_integer(value));
 }
+
+void message_remove(json_t *message, const char *member)
+{
+	json_object_del(message, member);
+}

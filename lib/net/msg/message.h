@@ -90,6 +90,8 @@ json_t *message_encode(enum message_kind kind, const void *body);
 bool message_is_count(const json_t *v);
 /* Replace a member that is an integer in a message that was encoded before. */
 void message_set_int(json_t *message, const char *member, int64_t value);
+/* Remove a member, if the message has it. */
+void message_remove(json_t *message, const char *member);
 /* May a key with this role (enum role, or MESSAGE_COORDINATOR) send it? */
 bool message_may_send(unsigned role, enum message_kind kind);
 /* The members of a kind, as message.def has them. */

@@ -21,6 +21,8 @@
 #include "worker/worker_settings.h"
 
 #define REST_LOOK (100 * NSEC_PER_MSEC)
+/* How often a worker asks again for a rank that a silent worker holds. */
+#define JOIN_AGAIN (100 * NSEC_PER_MSEC)
 
 /* ---- views ---- */
 
@@ -115,13 +117,40 @@ static void tell_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const c
 
 /* ---- joining ---- */
 
+/* Sends the request to join until it is answered with a rank, or refused. While no rank is free, but silent
+ * workers hold some, asks again: their leases end soon. */
+static enum err_code await_rank(struct worker *w, const json_t *msg,
+    struct answer_worker_join *joined, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	bool held = true, logged = false;
+
+	while (!rc && held) {
+		json_t *answer;
+
+		rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
+		if (rc)
+			return rc;
+		rc = answer_decode_worker_join(answer, joined, e);
+		held = !rc && joined->held;
+		if (held && !logged)
+			log_info(w->cfg->log, "waiting for a rank: %s", joined->held->text);
+		logged = true;
+		answer_release_worker_join(joined);
+		json_decref(answer);
+		if (held && interrupt_await(&w->cfg->interrupt, JOIN_AGAIN))
+			rc = set_leave_error(w, e);
+	}
+	return rc;
+}
+
 /* Asks the coordinator for a rank and describes this worker and its data. The request is kept: a
  * coordinator that was started again gets it once more, with the rank. */
 static enum err_code send_worker_join(struct worker *w, struct err *e)
 {
 	char host[64] = "";
 	const struct range_source *source = w->job.source;
-	json_t *msg, *tables, *facts, *ring, *answer;
+	json_t *msg, *tables, *facts, *ring;
 	struct answer_worker_join joined;
 	enum err_code rc;
 
@@ -137,22 +166,20 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	    .rank = w->cfg->rank, .pid = getpid(), .host = host, .zone = w->cfg->zone,
 	    .stream = w->job.stream != NULL, .examples = (int64_t)source->units,
 	    .lease = (int64_t)source->per_range, .tables = tables, .facts = facts, .ring = ring,
-	    .settings = w->cfg->settings,
+	    .settings = w->cfg->settings, .waits = true,
 	    .first = w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0);
 	json_decref(tables);
 	json_decref(facts);
 	json_decref(ring);
-	rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
-	if (!rc)
-		rc = answer_decode_worker_join(answer, &joined, e);
+	rc = await_rank(w, msg, &joined, e);
 	if (!rc) {
 		w->rank = (uint32_t)joined.rank;
 		/* A coordinator that is started again must give it the same rank. */
 		message_set_int(msg, "rank", w->rank);
+		message_remove(msg, "waits");
 		agent_set_join(cluster_view_agent(w->cluster), msg);
 		log_info(w->cfg->log, "joined as worker-%u", w->rank);
 	}
-	json_decref(answer);
 	json_decref(msg);
 	return rc;
 }

@@ -701,6 +701,26 @@ static void progressive(void)
 	scene_close(&s);
 }
 
+/* How many steps the job has: as the active workers tell, whichever ranks are taken. */
+static void all_steps(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 4);
+	scene_run(&s);
+	ok(status_int(&s, "steps_total") == 0, "at first the number of steps is not known");
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.worker[i],
+		    "{\"op\":\"beat\",\"stats\":{\"step\":20,\"steps_total\":60}}");
+	ok(status_int(&s, "steps_total") == 60, "workers that have told nothing do not count");
+	say(&s, &s.worker[0], "{\"op\":\"leave\",\"steps\":20}");
+	vote(&s, 0, true, 21, 20);
+	say(&s, &s.worker[1],
+	    "{\"op\":\"beat\",\"stats\":{\"step\":20,\"steps_total\":50}}");
+	ok(status_int(&s, "steps_total") == 50, "nor does one that has left");
+	scene_close(&s);
+}
+
 static void alone(void)
 {
 	struct scene s;
@@ -898,6 +918,7 @@ int main(void)
 	resume_best(true, 137, 0, 0, "nor is it the best one where that is missing, in bsp");
 	resume_best(false, 101, 0, 101, "in asp its step may be a later one");
 	progressive();
+	all_steps();
 	alone();
 	return tap_done();
 }

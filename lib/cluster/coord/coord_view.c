@@ -140,7 +140,7 @@ uint64_t coord_step(const struct coord *c)
 
 /* The workers' figures added up; losses: the mean over their examples, NAN without any. */
 struct worker_sums {
-	double steps_total, examples, examples_per_second, train_loss, progressive_loss;
+	double examples, examples_per_second, train_loss, progressive_loss;
 	double pushed_bytes, pulled_bytes, ring_bytes;
 	double data_bytes; /* of an epoch of data in blocks: that of any worker */
 };
@@ -153,7 +153,6 @@ static struct worker_sums sum_workers(const struct coord *c)
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct heartbeat_worker *f = &c->worker[i].figures;
 
-		sum.steps_total += (double)f->steps_total;
 		sum.examples += (double)f->examples;
 		if (f->data_bytes)
 			sum.data_bytes = (double)f->data_bytes;
@@ -172,6 +171,25 @@ static struct worker_sums sum_workers(const struct coord *c)
 	sum.progressive_loss = progressive > 0 ? sum.progressive_loss / progressive : (double)NAN;
 	sum.train_loss = weight > 0 ? sum.train_loss / weight : (double)NAN;
 	return sum;
+}
+
+/* How many steps the job has, as its workers tell: the active ones, or else all. Those that have told nothing
+ * yet, and ranks that no worker has taken, do not count. 0: not known. */
+static int64_t count_all_steps(const struct coord *c)
+{
+	for (int pass = 0; pass < 2; pass++) {
+		int64_t most = 0;
+
+		for (unsigned i = 0; i < c->nworkers; i++) {
+			const struct coord_member_worker *w = &c->worker[i];
+
+			if ((w->state == WORKER_ACTIVE || pass) && w->figures.steps_total > most)
+				most = w->figures.steps_total;
+		}
+		if (most)
+			return most;
+	}
+	return 0;
 }
 
 static unsigned count_workers(const struct coord *c, enum coord_worker_state s)
@@ -317,9 +335,7 @@ static void report_members(const struct coord *c, json_t *status)
 static void report_progress(const struct coord *c, const struct worker_sums *sum, json_t *status)
 {
 	json_object_set_new(status, "step", json_integer((json_int_t)coord_step(c)));
-	json_object_set_new(status, "steps_total",
-	    json_integer(
-	        (json_int_t)sum->steps_total / (json_int_t)(c->nworkers ? c->nworkers : 1)));
+	json_object_set_new(status, "steps_total", json_integer(count_all_steps(c)));
 	json_object_set_new(status, "examples", json_integer((json_int_t)sum->examples));
 	if (c->data.leases && sum->data_bytes > 0)
 		report_data_in_blocks(c, sum->data_bytes, status);

@@ -9,6 +9,14 @@
 #include "core/mem.h"
 #include "data/data_schema.h"
 
+/* Appends a real prediction in the units of the data. */
+static void put_real(const struct predictions *p, const float *s, size_t k, struct buf *out)
+{
+	double origin = dataset_target_origin(p->job->train, k);
+
+	buf_printf(out, origin != 0 ? "%.12g" : "%.9g", (double)s[k] + origin);
+}
+
 static size_t most_likely(const float *s, size_t n)
 {
 	size_t best = 0;
@@ -26,8 +34,10 @@ static void put_plain(const struct predictions *p, const float *s, struct buf *o
 	if (model_task(p->job->model) == MODEL_CLASSES)
 		buf_printf(out, "%s\t%.6g\n", p->job->train->class_name[best], (double)s[best]);
 	else
-		for (size_t k = 0; k < outputs; k++)
-			buf_printf(out, "%.9g%s", (double)s[k], k + 1 < outputs ? "\t" : "\n");
+		for (size_t k = 0; k < outputs; k++) {
+			put_real(p, s, k, out);
+			buf_puts(out, k + 1 < outputs ? "\t" : "\n");
+		}
 }
 
 /* The name of a real target, or NULL where there is only one. */
@@ -113,17 +123,19 @@ static void put_csv(const struct predictions *p, const char *name, const float *
 			else if (outputs > 1 || k == 1)
 				buf_printf(out, ",%.9g", (double)s[outputs > 1 ? k : 0]);
 	} else {
-		for (size_t k = 0; k < outputs; k++)
-			buf_printf(out, ",%.9g", (double)s[k]);
+		for (size_t k = 0; k < outputs; k++) {
+			buf_puts(out, ",");
+			put_real(p, s, k, out);
+		}
 	}
 	buf_puts(out, "\n");
 }
 
 /* ---- json ---- */
 
-static void set_number(json_t *o, const char *key, float v)
+static void set_number(json_t *o, const char *key, double v)
 {
-	json_object_set_new(o, key, json_of_num((double)v));
+	json_object_set_new(o, key, json_of_num(v));
 }
 
 /* Class names that are not UTF-8 are written as json_of_text writes them. */
@@ -159,7 +171,7 @@ static void put_json(const struct predictions *p, const char *name, const float 
 	else
 		json_object_set_new(o, "row", json_integer((json_int_t)p->written + 1));
 	if (model_task(p->job->model) == MODEL_WORDS) {
-		set_number(o, "loss", s[0]);
+		set_number(o, "loss", (double)s[0]);
 	} else if (has_classes(p)) {
 		json_object_set_new(o, "prediction",
 		    json_of_text(p->job->train->class_name[predicted_class(p, s)]));
@@ -167,12 +179,13 @@ static void put_json(const struct predictions *p, const char *name, const float 
 		    model_gives_probabilities(p->job->model) ? "probability" : "score",
 		    list_classes(p, s));
 	} else if (outputs == 1 || !target_name(p, 0)) {
-		set_number(o, "prediction", s[0]);
+		set_number(o, "prediction", (double)s[0] + dataset_target_origin(p->job->train, 0));
 	} else {
 		json_t *targets = json_object();
 
 		for (size_t k = 0; k < outputs; k++)
-			set_number(targets, target_name(p, k), s[k]);
+			set_number(targets, target_name(p, k),
+			    (double)s[k] + dataset_target_origin(p->job->train, k));
 		json_object_set_new(o, "prediction", targets);
 	}
 	text = json_text(o);

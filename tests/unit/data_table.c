@@ -845,6 +845,35 @@ static void splits(void)
 	dataset_free(d);
 }
 
+/* Numbers far from 0 keep their differences, in the table, in data that are read like it, and as targets. */
+static void test_far_numbers(void)
+{
+	static const char text[] = "t,y\n1600000000001,1000000001\n1600000000003,1000000002\n"
+	                           "1600000000002,1000000003\n1600000000006,1000000006\n";
+	struct data_want want = { .scale = "auto", .shifts_targets = true };
+	struct dataset *d, *v, *more;
+	struct err e;
+
+	d = load(text, "", &want, NULL, &e);
+	ok(d && fabs((double)d->x[0] + 2 / sqrt(3.5)) < 1e-6 && fabs((double)d->x[3] - 3 / sqrt(3.5)) < 1e-6,
+	    "milliseconds keep their differences: %s", e.msg);
+	ok(d && (double)(d->y[1] - d->y[0]) == 1 && (double)(d->y[3] - d->y[0]) == 5 &&
+	        fabs(dataset_target_origin(d, 0) + (double)d->y[0] - 1000000001) < 1e-6,
+	    "and so do targets");
+	v = load(text, "", &want, d, &e);
+	ok(v && d && memcmp(v->y, d->y, 4 * sizeof *v->y) == 0 &&
+	        fabs((double)(v->x[0] - d->x[0])) < 1e-6 && fabs((double)(v->x[3] - d->x[3])) < 1e-6,
+	    "evaluation data are read alike: %s", e.msg);
+	dataset_free(v);
+	want.base = d;
+	more = load(text, "", &want, NULL, &e);
+	ok(more && d && memcmp(more->y, d->y, 4 * sizeof *more->y) == 0 &&
+	        fabs((double)(more->x[3] - d->x[3])) < 1e-6,
+	    "and data of a job that goes on: %s", e.msg);
+	dataset_free(more);
+	dataset_free(d);
+}
+
 int main(void)
 {
 	impossible_days();
@@ -891,5 +920,6 @@ int main(void)
 	numbers();
 	lies();
 	splits();
+	test_far_numbers();
 	return tap_done();
 }

@@ -42,8 +42,16 @@ struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k)
 	const struct data_column *label = d->schema ? data_schema_label(d->schema, k) : NULL;
 
 	if (label && (label->shift != 0 || label->factor != 1))
-		return (struct target_scaling){ (double)label->shift, (double)label->factor };
+		return (struct target_scaling){ label->shift - label->origin,
+			(double)label->factor };
 	return (struct target_scaling){ d->target_shift, d->target_factor };
+}
+
+double dataset_target_origin(const struct dataset *d, size_t k)
+{
+	const struct data_column *label = d->schema ? data_schema_label(d->schema, k) : NULL;
+
+	return label ? label->origin : 0;
 }
 
 static void free_arrays(struct dataset *d)

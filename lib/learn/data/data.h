@@ -51,6 +51,9 @@ struct data_want {
 	/* With `scale` other than "none", models fit real targets of data without a schema with the mean 0
 	 * and the variance 1 (dataset.target_shift). With `base` they fit them as those of `base`. */
 	bool scales_targets;
+	/* The model and its loss fit real targets up to a shift, so that those of tables may be kept relative to
+	 * their mean where floats lose their differences otherwise (data_column.origin). */
+	bool shifts_targets;
 	/* lines that are no example may be skipped (data_bad_lines.h); borrowed. NULL: none may */
 	struct data_bad_lines *bad;
 	/* Called for each cell of a table, also of columns that are no features: column is the number of the
@@ -207,6 +210,9 @@ struct dataset *dataset_numbered(size_t rows);
 void dataset_free(struct dataset *d);
 /* How models fit target k: as the schema says, or as the data say that have none. */
 struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k);
+/* What target k and predictions of it are relative to, in the units of the data: 0 unless they are far from 0 for
+ * their differences (data_column.origin). */
+double dataset_target_origin(const struct dataset *d, size_t k);
 
 /* Fills b with n rows in the order of index (values below d->rows), growing its arrays. Different
  * batches may be filled by several threads. b->epoch must be the pass over the data, on which the

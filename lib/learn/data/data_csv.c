@@ -138,7 +138,9 @@ static enum err_code parse_feature(const struct csv_table *t, char **p, size_t c
 
 	while (*cell == ' ')
 		cell++;
-	end = (char *)data_num_float(cell, out);
+	end = t->b->table ? (char *)data_num(cell, &v) : (char *)data_num_float(cell, out);
+	if (end && t->b->table)
+		*out = data_table_relate(t->b, column, isfinite((float)v) ? v : (double)INFINITY);
 	if (end && t->sep != ' ' && (*end == t->sep || !*end) && isfinite(*out)) {
 		*p = *end ? end + 1 : NULL;
 		return ERR_OK;
@@ -146,7 +148,7 @@ static enum err_code parse_feature(const struct csv_table *t, char **p, size_t c
 	cell = data_cells_next(p, t->sep);
 	if (!cell || !data_num_all(cell, &v) || !isfinite((float)v))
 		return bad_cell(t, column, cell, e);
-	*out = (float)v;
+	*out = t->b->table ? data_table_relate(t->b, column, v) : (float)v;
 	return ERR_OK;
 }
 
@@ -204,9 +206,15 @@ static enum err_code plain_row(const struct csv_table *t, const char *p, size_t 
 			q = data_num_padded(p, &label);
 			y = (float)label;
 		} else {
-			q = data_num_float(p, &y);
-			if (t->feature[column] != NO_FEATURE)
-				x[t->feature[column]] = y;
+			double v = 0;
+
+			q = t->b->table ? data_num_padded(p, &v) : data_num_float(p, &y);
+			if (t->b->table)
+				y = (float)v;
+			if (q && isfinite(y) && t->feature[column] != NO_FEATURE)
+				x[t->feature[column]] = t->b->table
+				    ? data_table_relate(t->b, column, v)
+				    : y;
 		}
 		if (!q || !isfinite(y) || (column + 1 < t->width ? *q != t->sep : q != end))
 			return ERR_OK;

@@ -9,6 +9,7 @@
 #include "core/num.h"
 #include "data/data_num.h"
 #include "data/data_row.h"
+#include "data/data_schema.h"
 
 #define SHOWN 80 /* bytes of a label in a message, escaped */
 
@@ -27,7 +28,10 @@ struct data_label {
 	uint32_t n, cap;
 	uint32_t *slot; /* hash table of class numbers + 1; 0 is free */
 	uint32_t mask;
-	float *y;          /* real targets */
+	float *y;          /* real targets, minus `origin` */
+	double *exact;     /* the same as they were read, if wanted; NULL: they are not known */
+	double *origin;    /* by target (data_column.origin); NULL: all 0 */
+	bool wants_exact;
 	int32_t *code;     /* class numbers */
 	bool added;        /* the last label was the first one of its class */
 	size_t rows, room; /* complete rows; targets that there is memory for */
@@ -90,6 +94,25 @@ static uint32_t append_class(struct data_label *l, double value, const char *nam
 	return l->n++;
 }
 
+/* What the targets are relative to, by their numbers; NULL: all to 0. */
+static double *list_origins(const struct data_schema *s)
+{
+	size_t n = data_schema_targets(s);
+	double *origin = mem_array(n + 1, sizeof *origin);
+	bool any = false;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct data_column *c = data_schema_label(s, i);
+
+		origin[i] = c ? c->origin : 0;
+		any |= origin[i] != 0;
+	}
+	if (any)
+		return origin;
+	free(origin);
+	return NULL;
+}
+
 struct data_label *data_label_new(const struct data_want *want, const struct dataset *like)
 {
 	struct data_label *l = mem_alloc(sizeof(*l));
@@ -97,6 +120,9 @@ struct data_label *data_label_new(const struct data_want *want, const struct dat
 	l->want = *want;
 	l->targets = 1;
 	grow_class_table(l);
+	l->wants_exact = !like && want->shifts_targets;
+	if (like && like->schema && !like->classes)
+		l->origin = list_origins(like->schema);
 	if ((want->classes || want->two) && like) {
 		for (size_t i = 0; i < like->classes; i++)
 			append_class(l, like->class_value[i], like->class_name[i]);
@@ -117,6 +143,7 @@ void data_label_reuse(struct data_label *l, struct dataset *old)
 		l->code = p;
 	else
 		l->y = p;
+	l->wants_exact = false;
 	l->room = old->label_room;
 	old->y = NULL;
 	old->label = NULL;
@@ -132,6 +159,8 @@ void data_label_free(struct data_label *l)
 	free(l->slot);
 	free(l->y);
 	free(l->code);
+	free(l->exact);
+	free(l->origin);
 	free(l);
 }
 
@@ -259,6 +288,9 @@ static enum err_code reserve_label(struct data_label *l, struct err *e)
 	else
 		l->y = p;
 	l->room = room;
+	if (!classes && l->wants_exact && !(l->exact = realloc(l->exact, room * sizeof *l->exact)))
+		return err_set(e, ERR_NOMEM, "no memory for the labels of %zu examples",
+		    room / l->targets);
 	return ERR_OK;
 }
 
@@ -299,7 +331,11 @@ static enum err_code append_label(struct data_label *l, const struct stream *s, 
 	if (rc != ERR_OK)
 		return rc;
 	if (!l->want.classes && !l->want.two) {
-		l->y[l->rows * l->targets + l->target] = (float)value;
+		size_t at = l->rows * l->targets + l->target;
+
+		if (l->exact)
+			l->exact[at] = value;
+		l->y[at] = (float)(value - (l->origin ? l->origin[l->target] : 0));
 		end_target(l);
 		return ERR_OK;
 	}
@@ -324,6 +360,9 @@ enum err_code data_label_append(struct data_label *l, const struct dataset *d, s
 	size_t width = l->targets = d->targets;
 	enum err_code rc = ERR_OK;
 
+	free(l->exact);
+	l->exact = NULL;
+	l->wants_exact = false;
 	for (size_t r = 0; !rc && r < d->rows; r++) {
 		rc = reserve_label(l, e);
 		if (rc)
@@ -438,6 +477,11 @@ static float *numbers_of_codes(int32_t *code, size_t n)
 		memcpy(&code[i], &v, sizeof v);
 	}
 	return (float *)(void *)code;
+}
+
+const double *data_label_exact(const struct data_label *l)
+{
+	return l->exact;
 }
 
 /* Names of classes move to the dataset, which frees them. Classes of evaluation data (frozen) keep

@@ -55,6 +55,9 @@ enum err_code data_label_append(struct data_label *l, const struct dataset *d, s
  * the class that the last one has added. */
 void data_label_drop(struct data_label *l, size_t n);
 
+/* The real targets of all rows as they were read, in double, until data_label_free; NULL: they are no real
+ * targets of training data, or not known so exactly. */
+const double *data_label_exact(const struct data_label *l);
 /* Sorts the classes, and hands y or label, the classes and their names over to d. ERR_FORMAT, for
  * example when `two` finds another number of classes. */
 enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e);

@@ -241,8 +241,9 @@ static struct data_schema_column column_document(const struct data_schema *s,
 	return (struct data_schema_column){ .name = utf8_escape_bytes(c->name),
 		.kind = kind_name[c->kind],
 		.mean = c->kind == DATA_NUMBER ? c->mean : (double)NAN,
-		.shift = scaling ? (double)c->shift : (double)NAN,
+		.shift = scaling ? c->shift : (double)NAN,
 		.factor = scaling ? (double)c->factor : (double)NAN,
+		.origin = c->kind == DATA_LABEL && c->origin != 0 ? c->origin : (double)NAN,
 		.form = c->form ? data_form_name[c->form] : NULL,
 		.unit = utf8_escape_bytes(c->unit),
 		.words = c->words,
@@ -345,10 +346,11 @@ static bool fill_scaling(struct data_column *c, const struct data_schema_column 
 	c->shift = 0;
 	c->factor = 1;
 	if (isfinite(from->factor)) {
-		c->shift = (float)from->shift;
+		c->shift = from->shift;
 		c->factor = (float)from->factor;
 	}
 	c->mean = needed ? from->mean : 0;
+	c->origin = c->kind == DATA_LABEL && isfinite(from->origin) ? from->origin : 0;
 	return isfinite((float)c->mean) && isfinite(c->shift) && isfinite(c->factor) &&
 	    c->factor != 0 && (!needed || isfinite(from->factor));
 }

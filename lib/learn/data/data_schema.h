@@ -66,8 +66,12 @@ struct data_column {
 	uint32_t value; /* the first of its values, in `value` of the schema */
 	uint32_t count; /* how many values it has there */
 	/* In a column of numbers: the mean of the cells that are not missing, and the scaling. */
-	double mean;
-	float shift, factor;
+	double mean, shift;
+	float factor;
+	/* The targets of a column of labels are kept minus this: its shift, where the mean is so far from 0 that they
+	 * would lose their differences as floats, and else 0. Of numbers the same while the schema is made
+	 * (data_table_row.c). */
+	double origin;
 };
 
 /* The value that stands for a missing cell of a column of numbers: a number; with

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_table_state.h"
 
+#include <math.h>
 #include <strings.h>
 
 #include "core/map.h"
@@ -165,6 +166,7 @@ static struct data_column guess_column(const struct data_options *o,
 		.form = look->form,
 		.unit = *look->unit ? mem_strdup(look->unit) : NULL,
 		.words = look->words && !label,
+		.origin = label ? 0 : (double)NAN,
 		.factor = 1 };
 }
 

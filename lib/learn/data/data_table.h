@@ -44,6 +44,8 @@ enum err_code data_table_row(struct data_build *b, const struct stream *s, char 
 /* May a record of plain numbers in all columns be appended as a dense row? Then *label is the label's
  * column of the file (its width: it has none), and feature the feature of each column, or
  * DATA_TABLE_NO_FEATURE. */
+/* The number of a cell of column `place`, which gives a feature, as a dense row keeps it. */
+float data_table_relate(struct data_build *b, size_t place, double v);
 bool data_table_takes_plain(const struct data_build *b, size_t *label, size_t *feature);
 /* A record cell by cell, in any order: begin; a call for each cell that is not missing, where several
  * texts of a column of categories are several categories; end. place: the column in the shape, from 0.

@@ -95,7 +95,10 @@ static void add_new_values(struct data_build *b)
 
 /* ---- means and scaling ---- */
 
-/* Figures of a column of numbers, over the cells that are not missing. */
+/* From a mean of more deviations than this on, floats lose more than a ten thousandth of a deviation. */
+#define FAR_DEVIATIONS 1024.0
+
+/* Figures of a column of numbers, over the cells that are not missing, as they are kept. */
 struct figures {
 	uint64_t n, whole;                /* whole: those without a fraction */
 	double sum, squares, least, most; /* squares: of the distances from the mean */
@@ -115,14 +118,15 @@ static void compute_scaling(const struct figures *f, enum table_scaling scaling,
 {
 	double spread = 0;
 
-	c->mean = f->n ? f->sum / (double)f->n : 0;
+	c->mean = f->n ? c->origin + f->sum / (double)f->n : 0;
+	/* Kept relative to an origin, the column has a number outside of -1 .. 1. */
 	if (scaling == SCALE_AUTO)
-		scaling = is_moderate(f) ? SCALE_NONE : SCALE_STANDARD;
+		scaling = c->origin == 0 && is_moderate(f) ? SCALE_NONE : SCALE_STANDARD;
 	if (scaling == SCALE_STANDARD && f->n) {
-		c->shift = (float)c->mean;
+		c->shift = c->mean;
 		spread = sqrt(f->squares / (double)f->n);
 	} else if (scaling == SCALE_MINMAX && f->n) {
-		c->shift = (float)f->least;
+		c->shift = c->origin + f->least;
 		spread = f->most - f->least;
 	}
 	/* A column with one value becomes 0 by its shift. */
@@ -172,6 +176,9 @@ static void measure_numbers(struct data_build *b)
 	struct data_schema *s = t->own;
 	struct figures *f = mem_array(s->numbers + 1, sizeof *f);
 
+	for (size_t i = 0; i < s->ncolumns; i++)
+		if (isnan(s->column[i].origin))
+			s->column[i].origin = 0;
 	visit_numbers(b, f, count_number);
 	visit_numbers(b, f, count_distance);
 	for (size_t i = 0; i < s->ncolumns; i++)
@@ -181,18 +188,27 @@ static void measure_numbers(struct data_build *b)
 	free(f);
 }
 
-/* Scales a target of a regression (data_schema.h). The targets of the rows stay as they are. */
+/* Scales a target of a regression (data_schema.h), and keeps the targets of the rows relative to where they
+ * are, if they are far from 0. */
 static void measure_target(const struct data_build *b, struct data_column *c)
 {
 	const struct dataset *d = b->d;
-	const float *y = d->y + c->first;
+	const double *exact = data_label_exact(b->label);
+	float *y = d->y + c->first;
 	struct figures f = { 0 };
 
 	for (size_t r = 0; r < d->rows; r++)
-		count_number(&f, (double)y[r * d->targets]);
+		count_number(&f,
+		    exact ? exact[r * d->targets + c->first] : (double)y[r * d->targets]);
 	for (size_t r = 0; r < d->rows; r++)
-		count_distance(&f, (double)y[r * d->targets]);
+		count_distance(&f,
+		    exact ? exact[r * d->targets + c->first] : (double)y[r * d->targets]);
 	compute_scaling(&f, b->table->scaling, c);
+	if (!exact || fabs(c->shift) * (double)c->factor <= FAR_DEVIATIONS)
+		return;
+	c->origin = c->shift;
+	for (size_t r = 0; r < d->rows; r++)
+		y[r * d->targets] = (float)(exact[r * d->targets + c->first] - c->origin);
 }
 
 static void measure_targets(struct data_build *b)
@@ -241,11 +257,15 @@ static void scale_table_weights(struct data_build *b)
 
 /* Returns the feature of a cell of numbers, scaled; NAN, a missing cell, gives the feature of the
  * value that it stands for. */
-static float scale_cell(const struct data_schema *s, const struct data_column *c, float v)
+static float scale_cell(const struct data_schema *s, const struct data_column *c, bool scaled,
+    float v)
 {
+	double missing = s->missing == DATA_MISSING_ZERO ? 0 : c->mean;
+
 	if (isnan(v))
-		v = s->missing == DATA_MISSING_ZERO ? 0 : (float)c->mean;
-	return (v - c->shift) * c->factor;
+		return (float)((missing - c->shift) * (double)c->factor);
+	/* Cells of a known schema are scaled already. */
+	return scaled ? v : (float)(((double)v - (c->shift - c->origin)) * (double)c->factor);
 }
 
 static void scale_numbers(struct data_build *b)
@@ -253,6 +273,7 @@ static void scale_numbers(struct data_build *b)
 	const struct data_schema *s = b->table->schema;
 	const struct data_column **column = mem_array(s->numbers + 1, sizeof *column);
 	struct dataset *d = b->d;
+	bool known = !b->table->own || b->table->extends;
 
 	for (size_t i = 0; i < s->ncolumns; i++)
 		if (s->column[i].kind == DATA_NUMBER)
@@ -261,11 +282,11 @@ static void scale_numbers(struct data_build *b)
 		for (size_t i = 0; i < s->numbers; i++) {
 			float *x = &d->x[r * s->numbers + i];
 
-			*x = scale_cell(s, column[i], *x);
+			*x = scale_cell(s, column[i], known, *x);
 		}
 	for (uint64_t k = 0; k < b->nnz; k++)
 		if (d->col[k] < s->numbers)
-			d->val[k] = scale_cell(s, column[d->col[k]], d->val[k]);
+			d->val[k] = scale_cell(s, column[d->col[k]], known, d->val[k]);
 	free(column);
 }
 

@@ -230,11 +230,32 @@ static void scale_texts(struct data_table *t)
 	}
 }
 
+/* The number of a cell as it is kept. A known column is scaled here, in double. A column whose scaling is not
+ * known yet is kept relative to its first number, unless that is so small that the column may stay unscaled
+ * (is_moderate): then the mean can be subtracted later without a loss. */
+static float relate_number(struct data_table *t, size_t k, double v)
+{
+	struct data_column *c = &t->schema->column[k];
+
+	if (!t->own || t->extends)
+		return (float)((v - c->shift) * (double)c->factor);
+	if (t->scaling == SCALE_NONE)
+		return (float)v;
+	if (isnan(c->origin) && !isnan(v))
+		c->origin = fabs(v) > 1 ? v : 0;
+	return (float)(v - (isnan(c->origin) ? 0 : c->origin));
+}
+
 static void take_cell_number(struct data_table *t, size_t k, double v)
 {
 	/* NAN: data_table_finish puts in what a missing cell stands for. */
-	put_cell(&t->row, t->schema->column[k].first, (float)v, k);
+	put_cell(&t->row, t->schema->column[k].first, relate_number(t, k, v), k);
 	t->row.numbers++;
+}
+
+float data_table_relate(struct data_build *b, size_t place, double v)
+{
+	return relate_number(b->table, b->table->column[place], v);
 }
 
 static enum err_code take_missing(struct data_build *b, const struct stream *s, size_t k,

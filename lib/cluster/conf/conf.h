@@ -41,6 +41,9 @@ struct conf_job {
 	char *tables, *exec, *command; /* "none" unless the model is custom */
 	int64_t examples;
 	struct conf_strs data, eval; /* absolute, with globs and "?format=..." */
+	/* options of the same names for all paths of `data` (conf_data.h), or "none" */
+	char *format, *label, *weight, *ignore, *categories, *columns, *id, *missing;
+	char *user, *item, *rating, *positive;
 	char *validate;              /* "none" or "N%" (data/data_split.h) */
 	uint64_t data_memory;        /* bytes of training data in memory */
 	char *scale;                 /* as data_options.scale, for paths that do not have it */

@@ -8,6 +8,7 @@
 #include "aggregate/aggregate.h"
 #include "codec/codec.h"
 #include "codec/filter.h"
+#include "conf/conf_data.h"
 #include "conf/conf_key.h"
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
@@ -556,6 +557,7 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 {
 	const struct conf_job *job = &c->job;
 	enum err_code rc = ERR_OK;
+	struct conf_strs paths = { 0 };
 	uint64_t lines;
 	struct err why;
 	struct stat st;
@@ -583,6 +585,12 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 		    find_stream(&job->eval));
 	for (size_t i = 0; i < job->data.n && rc == ERR_OK; i++)
 		rc = as_config_error(conf_path_check("job.data", job->data.item[i], e), e);
+	if (rc == ERR_OK)
+		rc = conf_data_paths(job, (const char *const *)job->data.item, job->data.n, &paths,
+		    e);
+	conf_data_release(&paths);
+	if (rc == ERR_OK)
+		rc = conf_data_check_eval(job, e);
 	for (size_t i = 0; i < job->eval.n && rc == ERR_OK; i++)
 		rc = as_config_error(conf_path_check("job.eval", job->eval.item[i], e), e);
 	if (rc == ERR_OK)

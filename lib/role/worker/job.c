@@ -4,6 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "conf/conf_data.h"
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
 #include "core/buf.h"
@@ -81,7 +82,7 @@ static bool is_custom(const struct job *j)
 static enum err_code number_data(struct job *j, const struct job_source *from,
     const struct data_cache *cache, struct err *e)
 {
-	const struct conf_strs *paths = &j->conf.job.data;
+	const struct conf_strs *paths = &j->paths;
 	struct data_want want = { .bad = j->bad };
 	struct dataset *d;
 	char text[DATA_DESCRIPTION];
@@ -90,12 +91,11 @@ static enum err_code number_data(struct job *j, const struct job_source *from,
 		set_train(j,
 		    dataset_numbered((size_t)(j->conf.job.examples ? (uint64_t)j->conf.job.examples
 		                                                   : from->examples)));
-	} else if (!from->ndata && !paths->n) {
+	} else if (!paths->n) {
 		return err_set(e, ERR_CONFIG, "job.examples: must be above 0 without job.data");
 	} else {
-		if (data_load_cached(cache,
-		        from->ndata ? from->data : (const char *const *)paths->item,
-		        from->ndata ? from->ndata : paths->n, NULL, &want, NULL, &d, e))
+		if (data_load_cached(cache, (const char *const *)paths->item, paths->n, NULL, &want,
+		        NULL, &d, e))
 			return err_prefix(e, "cannot count the examples");
 		set_train(j, dataset_numbered(d->rows));
 		dataset_free(d);
@@ -108,7 +108,7 @@ static enum err_code number_data(struct job *j, const struct job_source *from,
 struct data_want job_want(const struct conf_job *job)
 {
 	enum model_task task;
-	struct loss_spec loss;
+	struct loss_spec loss = { 0 };
 
 	model_info_loss(model_info_find(job->model), job->loss, &loss, &task, NULL);
 	return (struct data_want){ .classes = task == MODEL_CLASSES,
@@ -118,6 +118,7 @@ struct data_want job_want(const struct conf_job *job)
 		.many = job->negatives > 0,
 		.tables = model_info_find(job->model)->reads,
 		.scale = job->scale,
+		.shifts_targets = task == MODEL_REAL && loss.ops && loss.ops->degree > 0,
 		.scales_targets = model_info_find(job->model)->takes & MODEL_SCALES_REAL };
 }
 
@@ -208,9 +209,8 @@ static const struct data_split *split_of(const struct job *j)
 static enum err_code open_blocks(struct job *j, const struct job_source *from,
     const struct data_want *want, const struct data_cache *cache, struct err *e)
 {
-	const char *const *paths = from->ndata ? from->data
-	                                       : (const char *const *)j->conf.job.data.item;
-	size_t npaths = from->ndata ? from->ndata : j->conf.job.data.n;
+	const char *const *paths = (const char *const *)j->paths.item;
+	size_t npaths = j->paths.n;
 	struct log *log = cache->log;
 	uint64_t memory = j->conf.job.data_memory, block = memory / BLOCKS_IN_MEMORY;
 	enum err_code rc;
@@ -343,13 +343,12 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
     const struct data_want *want, const struct caches *caches, struct err *e)
 {
 	const struct data_cache *cache = &caches->whole;
-	const struct conf_strs *paths = &j->conf.job.data;
+	const struct conf_strs *paths = &j->paths;
 	struct dataset *d;
 	const char *stream;
 	char text[DATA_DESCRIPTION];
-	enum err_code rc = find_only_stream(from->ndata ? from->data
-	                                                : (const char *const *)paths->item,
-	    from->ndata ? from->ndata : paths->n, &stream, e);
+	enum err_code rc = find_only_stream((const char *const *)paths->item, paths->n, &stream,
+	    e);
 
 	if (rc)
 		return rc;
@@ -362,8 +361,8 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	rc = from->trains || want->pairs ? open_blocks(j, from, want, &caches->blocks, e) : ERR_OK;
 	if (rc || j->blocks)
 		return rc;
-	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item,
-	    from->ndata ? from->ndata : paths->n, NULL, want, NULL, &d, e);
+	rc = data_load_cached(cache, (const char *const *)paths->item, paths->n, NULL, want, NULL,
+	    &d, e);
 	if (rc)
 		return rc;
 	set_train(j, d);
@@ -788,6 +787,24 @@ static enum err_code allow_bad_lines(struct job *j, struct log *log, struct err 
 	return ERR_OK;
 }
 
+/* Logs what the model predicts, and which column, key or option says so. */
+static void report_target(const struct job *j, struct log *log)
+{
+	const struct dataset *d = j->train;
+	const struct data_column *c = d->schema ? data_schema_label(d->schema, 0) : NULL;
+
+	if (d->numbered || d->words)
+		return;
+	log_info(log, "job: %s predicts %s%s%s from %zu features (%s)", j->conf.job.model,
+	    d->classes        ? "the class"
+	        : d->targets > 1 ? "several targets"
+	                         : "a number",
+	    c ? " in column " : "", c ? c->name : "", d->cols,
+	    conf_is_named(j->conf.job.label)        ? "by job.label"
+	        : d->options && d->options->label ? "by label= of the path"
+	                                            : "by default, as no label= is given");
+}
+
 enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out,
     struct err *e)
 {
@@ -806,6 +823,10 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 		rc = err_set(e, ERR_CONFIG, "job.model: this version has no model \"%s\"",
 		    out->conf.job.model);
 	if (!rc)
+		rc = conf_data_paths(&out->conf.job,
+		    from->ndata ? from->data : (const char *const *)out->conf.job.data.item,
+		    from->ndata ? from->ndata : out->conf.job.data.n, &out->paths, e);
+	if (!rc)
 		rc = allow_bad_lines(out, from->log, e);
 	caches = choose_caches(out, from);
 	if (!rc)
@@ -816,6 +837,8 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 		    (uint64_t)out->conf.job.seed);
 	if (!rc)
 		rc = make_job_model(out, from, e);
+	if (!rc && from->trains)
+		report_target(out, from->log);
 	if (!rc)
 		rc = check_init_file(out, e);
 	if (!rc)
@@ -848,6 +871,7 @@ void job_release(struct job *j)
 	data_bad_lines_free(j->bad);
 	free(j->frozen);
 	free(j->counted);
+	conf_data_release(&j->paths);
 	conf_release(&j->conf);
 	*j = (struct job){ 0 };
 }

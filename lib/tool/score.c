@@ -18,6 +18,9 @@ enum err_code score_open(struct tool *t, bool reads_eval, bool measures, int fd,
 
 	*out = (struct scoring){ .fd = fd };
 	rc = job_load(t->view->config, &from, &out->job, e);
+	if (!rc && !facts && !out->job.train->numbered)
+		log_warn(t->log,
+		    "the model has no description of its data: it was worked out from job.data as it is now");
 	json_decref(facts);
 	if (!rc && model_info_find(out->job.conf.job.model)->task == MODEL_OUTSIDE)
 		rc = err_set(e, ERR_UNSUPPORTED,

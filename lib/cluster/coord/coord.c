@@ -90,6 +90,7 @@ void coord_free(struct coord *c)
 	coord_report_release(&c->evaluation.last);
 	json_decref(c->stopping.eval);
 	json_decref(c->data.facts);
+	json_decref(c->data.file);
 	coord_settings_release(c);
 	json_decref(c->keys.cut);
 	free(c->server);

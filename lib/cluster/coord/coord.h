@@ -112,6 +112,11 @@ void coord_free(struct coord *c);
  * of leases are the owner's, and stay NULL. Texts and documents belong to the coord, and change with
  * it; *out is for state_release. */
 void coord_save(const struct coord *c, struct state *out);
+/* The description of the data, if it is so large that a saved state has only the name of a file instead,
+ * {"file": NAME}, which the owner keeps; *name: borrowed. NULL: it is part of the state. */
+const json_t *coord_large_facts(const struct coord *c, const char **name);
+/* The name of the file for a description with this text, by its digest; a new string. Pure. */
+char *coord_facts_file(const char *text);
 /* Does the saved state have placed partitions and a job that is not over? */
 bool coord_state_is_running(const struct state *state);
 /* Does the saved state have placed partitions, and is its job running or done? Then the servers

@@ -5,8 +5,10 @@
 #include "conf/conf_rule.h"
 #include "core/clock.h"
 #include "core/json.h"
+#include "core/mem.h"
 #include "core/names.h"
 #include "core/num.h"
+#include "format/digest.h"
 #include "msg/answer.h"
 
 /* Silent workers that are named to a worker that finds no free rank. */
@@ -380,6 +382,37 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 	return add_job_tables(c, m->tables, e);
 }
 
+char *coord_facts_file(const char *text)
+{
+	char hex[DIGEST_HEX];
+
+	digest_of(text, strlen(text), hex);
+	return mem_printf("description-%.16s.json", hex);
+}
+
+void coord_join_set_facts(struct coord *c, json_t *facts)
+{
+	char *text, *name;
+
+	json_decref(c->data.facts);
+	json_decref(c->data.file);
+	c->data.facts = facts;
+	c->data.file = NULL;
+	if (!facts || json_dumpb(facts, NULL, 0, 0) <= FACTS_SMALL)
+		return;
+	text = json_text(facts);
+	name = coord_facts_file(text);
+	c->data.file = json_pack("{s:s}", "file", name);
+	free(name);
+	free(text);
+}
+
+const json_t *coord_large_facts(const struct coord *c, const char **name)
+{
+	*name = json_string_value(json_object_get(c->data.file, "file"));
+	return c->data.file ? c->data.facts : NULL;
+}
+
 void coord_join_store_facts(struct coord *c, const json_t *facts)
 {
 	if (!json_is_object(facts) || json_dumpb(facts, NULL, 0, 0) > FACTS_MAX)
@@ -387,7 +420,7 @@ void coord_join_store_facts(struct coord *c, const json_t *facts)
 	if (c->data.facts)
 		coord_resume_facts(c, facts);
 	else
-		c->data.facts = json_deep_copy(facts);
+		coord_join_set_facts(c, json_deep_copy(facts));
 }
 
 /* Stores what the worker says about the training data, with which the others agree. */

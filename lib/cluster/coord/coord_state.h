@@ -81,7 +81,9 @@
 
 /* Largest JSON text that is kept of a worker: the facts of the data, which every checkpoint
  * contains, and the figures of a last message, an evaluation or a result. In bytes. */
-#define FACTS_MAX   (4u << 20)
+#define FACTS_MAX   (60u << 20)
+/* Facts of more bytes are no part of the state, which is written at every change (coord_large_facts). */
+#define FACTS_SMALL (1u << 20)
 #define FIGURES_MAX (16u << 10)
 
 /* Membership entries kept in the view. A worker needs those from its own step on, so the slowest
@@ -310,6 +312,7 @@ struct coord_kept_place {
 /* The training data, and who has which range of it. */
 struct coord_data {
 	json_t *facts;     /* from the first worker; or NULL */
+	json_t *file;      /* {"file": NAME}, where they are too large for the state; or NULL */
 	bool given;        /* the job began with them, and its workers read their data by them */
 	bool resumed;      /* a checkpoint had them; its first worker may extend them */
 	uint64_t examples; /* as the workers report: examples, or blocks of them */
@@ -738,6 +741,8 @@ struct state_ring *coord_ring_save(const struct ring_seat *r);
 void coord_ring_load(struct ring_seat *r, const struct state_ring *s);
 
 /* coord_join.c */
+/* Replaces the facts; takes the reference, which may be NULL. */
+void coord_join_set_facts(struct coord *c, json_t *facts);
 /* Keeps the facts of the data, unless there are some: all workers read the same data. */
 void coord_join_store_facts(struct coord *c, const json_t *facts);
 /* Makes the table whole if its update rule needs it. ERR_CONFIG: the job's aggregation or update rule cannot

@@ -109,7 +109,7 @@ void coord_save(const struct coord *c, struct state *out)
 		.members_base = c->membership.base,
 		.first_step = (int64_t)c->membership.first_step,
 		.examples = (int64_t)c->data.examples,
-		.facts = c->data.facts,
+		.facts = c->data.file ? c->data.file : c->data.facts,
 		.given = c->data.given,
 		.proposals = (int64_t)c->votes.next,
 		.evaluator = c->evaluation.rank,
@@ -269,8 +269,7 @@ static void load_progress(struct coord *c, const struct state *state, int64_t no
 	c->evaluation.rank = (int)state->evaluator;
 	c->running_at = clamp_to_now(state->running_at, now);
 	c->ended_at = clamp_to_now(state->ended_at, now);
-	json_decref(c->data.facts);
-	c->data.facts = hold(state->facts);
+	coord_join_set_facts(c, hold(state->facts));
 	c->data.given = state->given;
 	coord_early_stop_load(c, state->stop);
 	if (!c->cfg.has_job || !c->data.examples)

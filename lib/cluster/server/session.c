@@ -86,7 +86,7 @@ static void send_view(struct peer *p);
  * further CTL of it is handled. Our own programs have no more than a few. */
 #define DUES_MAX 16
 /* The bytes of a message. The longest ones join, with the facts of a table of many columns. */
-#define MESSAGE_MAX (16u << 20)
+#define MESSAGE_MAX (64u << 20)
 
 /* An answer to CTL that waits until the coordinator's state is durable up to `mark`; or, with `text`, a
  * message of the coordinator behind an answer. */

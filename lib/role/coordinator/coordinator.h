@@ -86,6 +86,8 @@ struct coordinator_state_file {
 	_Atomic uint64_t tellable, durable_leases;
 	struct lease_log *leaselog; /* NULL without a run directory, and in a store's process */
 	bool fenced;    /* another coordinator owns the run directory: nothing may be announced */
+	/* the large description that was written last (description_store.h); empty: none */
+	char described[48];
 	char began[24]; /* random id of this life of the cluster */
 	/* when to retry writing it; since when it fails, 0: it does not */
 	int64_t save_again, unsaved_since;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "coordinator/description_store.h"
 #include "coordinator/lease_log.h"
 #include "coordinator/owner_file.h"
 #include "core/clock.h"
@@ -63,6 +64,9 @@ static enum err_code decode_state_file(struct server *s, const char *path, struc
 	s->state_document = json_parse_file(path, STATE_MAX, e);
 	if (!s->state_document)
 		return e->code;
+	rc = description_store_read(s->cfg.id->run_dir, s->state_document, e);
+	if (rc)
+		return rc;
 	s->state = mem_alloc(sizeof *s->state);
 	rc = state_decode(s->state_document, s->state, e);
 	if (!rc)
@@ -289,18 +293,29 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 	         leases = coord_lease_changes(coordinator->coord);
 	struct announcement news;
 	enum err_code rc;
-	char *text;
+	char *text, *name, *described;
 
 	coordinator->file.writing = true;
 	if (coordinator->file.leaselog)
 		lease_log_pause(coordinator->file.leaselog);
 	text = describe_state(coordinator, &rc, e);
+	described = description_store_begin(coordinator, &name);
 	coordinator_prepare(coordinator, &news, clock_now());
 	mutex_unlock(&coordinator->lock);
+	if (!rc && described)
+		rc = description_store_write(coordinator->server->cfg.id->run_dir, name, described,
+		    e);
 	if (!rc)
 		rc = write_state(coordinator->server, text, e);
+	if (!rc && described)
+		description_store_clean(coordinator->server->cfg.id->run_dir, name);
 	free(text);
 	mutex_lock(&coordinator->lock);
+	if (!rc && described)
+		snprintf(coordinator->file.described, sizeof coordinator->file.described, "%s",
+		    name);
+	free(described);
+	free(name);
 	coordinator->file.writing = false;
 	if (coordinator->file.leaselog)
 		lease_log_saved(coordinator->file.leaselog, rc == ERR_OK);

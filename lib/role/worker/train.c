@@ -592,7 +592,7 @@ static enum err_code ask_facts(struct worker *w, bool *given, json_t **out, stru
 }
 
 /* Loads the job with this worker's own data and settings, and starts what computes. */
-static enum err_code load_job(struct worker *w, const json_t *config, struct err *e)
+static enum err_code load_job(struct worker *w, const struct view *view, struct err *e)
 {
 	const struct train_config *cfg = w->cfg;
 	const struct job_head_hooks head = { w, agree_on_facts, is_interrupted };
@@ -620,7 +620,10 @@ static enum err_code load_job(struct worker *w, const json_t *config, struct err
 	from.before = given ? NULL : facts;
 	cfg->kind->prepare(w, &from);
 	if (!rc)
-		rc = job_load(config, &from, &w->job, e);
+		rc = job_load(view->config, &from, &w->job, e);
+	if (!rc && !facts && layout_json_generation(view->layout) > 1 && !w->job.train->numbered)
+		log_warn(cfg->log,
+		    "the checkpoint has no description of its data: it was worked out from job.data as it is now");
 	free(shared);
 	json_decref(facts);
 	json_decref(settings);
@@ -631,7 +634,7 @@ static enum err_code load_job(struct worker *w, const json_t *config, struct err
 static enum err_code enter_job(struct worker *w, struct err *e)
 {
 	const struct view *view = cluster_view_current(w->cluster);
-	enum err_code rc = load_job(w, view->config, e);
+	enum err_code rc = load_job(w, view, e);
 
 	w->settings = view->settings_base;
 	view_release(view);

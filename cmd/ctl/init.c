@@ -127,7 +127,7 @@ static void write_readme(const char *file_text, struct buf *out)
 	buf_puts(out,
 	    "\n`ps-ctl list options` lists all keys, `ps-ctl show KEY` describes one.\n\n"
 	    "    ps-ctl run cluster                      train, print the result, end\n"
-	    "    ps-ctl run cluster --set lr=0.01        the same with one key changed\n"
+	    "    ps-ctl run cluster --set epochs=3       the same with one key changed\n"
 	    "    ps-ctl start cluster                    train in the background\n"
 	    "    ps-ctl wait --for done && ps-ctl stop\n\n"
 	    "The run directory `cluster.run` holds logs, keys, `result.json` and, at the end,\n"

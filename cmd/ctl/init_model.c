@@ -23,11 +23,15 @@
 /* The share that is held out, and how often small data are divided anew: fewer examples than this, as many trials. */
 #define HELD_OUT      0.2
 #define EXAMPLES_MANY 3000u
+#define EXAMPLES_FEW  1000u
 #define REPEATS       3u
+#define REPEATS_FEW   5u
 /* Fewer examples tell nothing about models. */
 #define EXAMPLES_LEAST 100u
-/* A larger model is chosen only if it is better by this. */
+/* A larger model is chosen only if it is better by this, and by what chance makes of n examples held out, about
+ * this by sqrt(n): its best pass is chosen by the same examples. */
 #define MARGIN 0.004
+#define CHANCE 0.3
 /* Bytes of binary data that are read for a trial. */
 #define BINARY_MOST 2e8
 /* A worker more pays off where a step has so many operations, and the job so many. */
@@ -159,13 +163,18 @@ static char *provide_sample(const struct init_sample *s, const char *path, char 
 	return out;
 }
 
+static unsigned count_repeats(size_t rows)
+{
+	return rows < EXAMPLES_FEW ? REPEATS_FEW : rows < EXAMPLES_MANY ? REPEATS : 1;
+}
+
 /* Tries the candidates. Returns the reason why there was no trial, or NULL. */
 static const char *try_candidates(struct candidate *c, size_t n, const json_t *cluster,
     const struct init_sample *sample, const struct dataset *d, enum init_task task)
 {
 	int64_t begin = clock_now();
 	const char *path = json_str(json_object_get(cluster, "job"), "data", ""), *why = NULL;
-	unsigned repeats = d->rows < EXAMPLES_MANY ? REPEATS : 1;
+	unsigned repeats = count_repeats(d->rows);
 	char *dir, *data;
 
 	if (n < 2)
@@ -189,8 +198,10 @@ static const char *try_candidates(struct candidate *c, size_t n, const json_t *c
 }
 
 /* Chooses the best candidate, and tells by how much it is better. Returns its place. */
-static size_t report_choice(const struct candidate *c, size_t n)
+static size_t report_choice(const struct candidate *c, size_t n, size_t rows)
 {
+	double margin = fmax(MARGIN,
+	    CHANCE / sqrt(HELD_OUT * (double)rows * (double)count_repeats(rows)));
 	size_t best = 0;
 	bool first = true;
 
@@ -198,7 +209,7 @@ static size_t report_choice(const struct candidate *c, size_t n)
 		if (c[i].mean.metric != METRICS &&
 		    (c[best].mean.metric == METRICS ||
 		        (c[i].mean.metric == c[best].mean.metric &&
-		            c[i].mean.goodness > c[best].mean.goodness + MARGIN)))
+		            c[i].mean.goodness > c[best].mean.goodness + margin)))
 			best = i;
 	fprintf(stderr, "model: %s", c[best].model);
 	for (size_t k = 0; k < n; k++) {
@@ -249,6 +260,7 @@ static bool hold_out(json_t *cluster, const struct init_score *s, enum init_task
 	if (is_valid(cluster))
 		return true;
 	batch = batch ? batch : BATCH_DEFAULT;
+	batch *= json_integer_value(json_object_get(cluster, "workers"));
 	json_object_set_new(job, "eval_every",
 	    json_integer((json_int_t)(rows * 0.9 / (double)batch) + 1));
 	if (is_valid(cluster))
@@ -313,15 +325,15 @@ enum err_code init_model_choose(json_t *cluster, const struct init_request *r,
 		why = try_candidates(c, n, cluster, sample, d, task);
 	}
 	if (!r->model && !r->fast && !why)
-		best = report_choice(c, n);
+		best = report_choice(c, n, d->rows);
 	else
 		fprintf(stderr, "model: %s%s%s\n", c[best].model, why ? ", because " : "",
 		    why ? why : "");
 	set_model(cluster, c[best].model, task);
+	json_object_set_new(cluster, "workers", json_integer(choose_workers(cluster, d, rows)));
 	if (strcmp(c[best].model, "mlp") == 0 && !hold_out(cluster, &c[best].mean, task, rows) &&
 	    c[best].mean.metric != METRICS && !c[best].mean.cut &&
 	    4 * c[best].mean.best_pass < 3 * c[best].mean.passes)
 		json_object_set_new(job, "epochs", json_integer(c[best].mean.best_pass));
-	json_object_set_new(cluster, "workers", json_integer(choose_workers(cluster, d, rows)));
 	return ERR_OK;
 }

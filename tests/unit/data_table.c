@@ -815,6 +815,25 @@ static void inches(void)
 	dataset_free(d);
 }
 
+/* Rows with a field for each column, for models of pairs of entries. */
+static void columns_as_fields(void)
+{
+	static const struct data_want fields = { .two = true, .fields = true };
+	struct err e;
+	struct dataset *d = load("a,b,y\n1,x,1\n2,z,0\n", "label=y", &fields, NULL, &e),
+	               *like = d ? load("a,b,y\n3,z,1\n", "label=y", &fields, d, &e) : NULL;
+
+	ok(d && d->sparse && d->start[2] == 4 && d->fields >= 2 && d->field[1] == 1 &&
+	        !d->schema->dense,
+	    "a row has an entry for each column, not for each category: %s", e.msg);
+	ok(like && like->sparse && like->start[1] == 2, "and so have evaluation data: %s", e.msg);
+	dataset_free(like);
+	dataset_free(d);
+	d = load("a,b,y\n1,5,1\n2,4,0\n", "label=y", &fields, NULL, &e);
+	ok(d && !d->sparse, "numbers alone stay dense: %s", e.msg);
+	dataset_free(d);
+}
+
 /* Cells with several categories, and cells with words. */
 static void splits(void)
 {
@@ -921,5 +940,6 @@ int main(void)
 	lies();
 	splits();
 	test_far_numbers();
+	columns_as_fields();
 	return tap_done();
 }

@@ -56,6 +56,9 @@ struct data_want {
 	bool shifts_targets;
 	/* lines that are no example may be skipped (data_bad_lines.h); borrowed. NULL: none may */
 	struct data_bad_lines *bad;
+	/* The rows of tables with categories are sparse, with a field for each column, however few features
+	 * they have: for models whose costs grow with the square of the entries of a row. */
+	bool fields;
 	/* Called for each cell of a table, also of columns that are no features: column is the number of the
 	 * column in the schema, from 0. Borrowed. NULL: nothing is called. */
 	const struct data_watch *watch;

@@ -35,6 +35,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->label = data_label_new(want, like);
 	b->bad = want->bad;
 	b->watch = want->watch;
+	b->wants_fields = want->fields;
 	b->tables = want->tables;
 	b->wants_names = want->names;
 	b->scale = like ? NULL : want->scale;

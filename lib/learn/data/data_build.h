@@ -54,6 +54,7 @@ struct data_build {
 	char *first;                /* name of the first file */
 	struct data_bad_lines *bad; /* data_want.bad */
 	const struct data_watch *watch; /* data_want.watch */
+	bool wants_fields;              /* data_want.fields */
 	const char *tables;         /* data_want.tables */
 	/* The options of the stream read last, with those that it takes over from `like` (data_option.h). */
 	struct data_options options;

@@ -205,7 +205,7 @@ static bool make_identity(struct identity *id, const struct data_cache_load *l)
 	put_number(id, l->want->classes);
 	put_number(id, l->want->two);
 	put_number(id, l->want->any);
-	put_number(id, l->want->pairs);
+	put_number(id, l->want->pairs | (unsigned)l->want->fields << 1);
 	put_number(id, l->want->shifts_targets);
 	put_number(id, l->like ? 1 : l->want->base ? 2 : 0);
 	if (l->like || l->want->base)

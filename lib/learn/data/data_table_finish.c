@@ -349,7 +349,7 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 	scale_numbers(b);
 	scale_table_weights(b);
 	if (t->own && !t->extends)
-		t->own->dense = t->dense || features <= DATA_SCHEMA_DENSE;
+		t->own->dense = t->dense || (features <= DATA_SCHEMA_DENSE && !b->wants_fields);
 	b->index_base = 0;
 	rc = t->dense          ? ERR_OK
 	    : t->schema->dense ? make_dense(d, features, b->first, e)

@@ -133,6 +133,9 @@ enum {
 	MODEL_PRIOR = 1 << 9,
 	/* Examples may have several real targets. */
 	MODEL_TAKES_SEVERAL = 1 << 10,
+	/* Each pair of the entries of an example costs time, so that rows of tables are sparse, with their
+	 * columns as fields. */
+	MODEL_PAIRS_ENTRIES = 1 << 11,
 };
 
 /* The loss of a model that `text` (job.loss) names, and the task that the model has with it. NULL or

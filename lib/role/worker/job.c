@@ -119,6 +119,7 @@ struct data_want job_want(const struct conf_job *job)
 		.tables = model_info_find(job->model)->reads,
 		.scale = job->scale,
 		.shifts_targets = task == MODEL_REAL && loss.ops && loss.ops->degree > 0,
+		.fields = model_info_find(job->model)->takes & MODEL_PAIRS_ENTRIES,
 		.scales_targets = model_info_find(job->model)->takes & MODEL_SCALES_REAL };
 }
 
@@ -664,6 +665,26 @@ struct row_sampler *job_sampler_new(const struct job *j)
 	return NULL;
 }
 
+/* Pairs of entries of an example that take milliseconds. */
+#define PAIRS_MANY 20000u
+
+/* Tells of examples that have so many pairs of entries that an epoch may take minutes. */
+static void warn_of_pairs(const struct job *j, struct log *log)
+{
+	const struct dataset *d = j->train;
+	double entries = d->sparse && d->start && d->rows
+	    ? (double)d->start[d->rows] / (double)d->rows
+	    : (double)d->cols;
+	double pairs = entries * (entries - 1) / 2;
+
+	if (!(model_info_find(j->conf.job.model)->takes & MODEL_PAIRS_ENTRIES) || pairs < PAIRS_MANY)
+		return;
+	log_warn(log,
+	    "data: %.0f features in an example make %.0f pairs, each of which takes model %s %lld "
+	    "multiplications; model fm takes as many for each feature",
+	    entries, pairs, j->conf.job.model, (long long)j->conf.job.factors);
+}
+
 /* Makes the model; job.tables may come from the caller instead of the configuration. */
 static enum err_code make_job_model(struct job *j, const struct job_source *from, struct err *e)
 {
@@ -673,6 +694,7 @@ static enum err_code make_job_model(struct job *j, const struct job_source *from
 	j->outside = from->outside;
 	j->models = from->models;
 	j->tables = from->tables && !conf_is_named(named) ? from->tables : named;
+	warn_of_pairs(j, from->log);
 	rc = job_model_new(j, &j->model, e);
 	if (!rc)
 		j->ntables = model_tables(j->model, &j->table);

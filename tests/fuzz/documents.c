@@ -57,7 +57,7 @@ static int64_t choose_int(struct choices *c, int64_t least, int64_t most)
 static json_t *choose_text(struct choices *c, const char *key)
 {
 	static const char *const texts[] = { "", "h:1", "\xc3\xa9\"\\", "x", "/run/s" },
-	                        *const states[] = { "taken", "late", "failed", "saved" };
+	                         *const states[] = { "taken", "late", "failed", "saved" };
 
 	return json_string(strcmp(key, "state") == 0 ? states[choose(c, 4)] : texts[choose(c, 5)]);
 }

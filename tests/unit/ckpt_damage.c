@@ -214,9 +214,8 @@ static void test_mutants(const char *path, const char *file, const json_t *good)
 static void test_undecodable(void)
 {
 	struct model *m = model_new(1, 1);
-	json_t *head = model_head(1, 0), *data = json_pack("{s:{s:i}}", "tasks",
-	                                     "counted_examples", -7),
-	       *document;
+	json_t *head = model_head(1, 0),
+	       *data = json_pack("{s:{s:i}}", "tasks", "counted_examples", -7), *document;
 	struct manifest *manifest;
 	struct passed p;
 	struct err e = { 0 };

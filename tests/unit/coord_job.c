@@ -131,7 +131,8 @@ static void hostile_leases(void)
 	/* Each is within its bounds, and so is the sum. */
 	for (int i = 0; i < 20; i++)
 		say(&s, &s.worker[0],
-		    "{\"op\":\"lease\",\"more\":true,\"done\":[[%d,1125899906842624]],\"holds\":[]}", i);
+		    "{\"op\":\"lease\",\"more\":true,\"done\":[[%d,1125899906842624]],\"holds\":[]}",
+		    i);
 	json = saved_state(s.c);
 	ok(!state_decode(json, &state, &s.e) && state.tasks->done > 0,
 	    "and the state can be read again: %s", s.e.msg);
@@ -519,7 +520,8 @@ static void learning(void)
 	for (int i = 1; i <= 4; i++)
 		evaluate_held_out(&s, 10 * i, 0.3 + 0.1 * i, 0.6);
 	status = coord_status(s.c, 0);
-	ok(!json_object_get(status, "overfits_since"), "a model that does not fit does not overfit");
+	ok(!json_object_get(status, "overfits_since"),
+	    "a model that does not fit does not overfit");
 	json_decref(status);
 	say(&s, &s.worker[0],
 	    "{\"op\":\"beat\",\"stats\":{\"step\":50,\"train_loss\":0.1,\"loss_examples\":100}}");

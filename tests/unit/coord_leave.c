@@ -158,7 +158,8 @@ static void restarted_at_once(void)
 	scene_run(&s);
 	s.server[3].key = s.server[1].key;
 	say(&s, &s.server[3], "%s", join);
-	ok(s.e.code == ERR_NOTREADY, "another process of its key cannot take its place: %s", s.e.msg);
+	ok(s.e.code == ERR_NOTREADY, "another process of its key cannot take its place: %s",
+	    s.e.msg);
 	coord_session_gone(s.c, &s.server[1], s.now);
 	ok(strcmp(say(&s, &s.server[3], "%s", join), "{\"index\":1}") == 0 &&
 	        happened(&s, "server-1 (h1, pid 101) is lost: it was restarted"),

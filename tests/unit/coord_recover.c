@@ -127,7 +127,8 @@ static void leases_of_data(void)
 	ok(strcmp(first, second) == 0, "a range whose lease never arrived is leased again: %s",
 	    second);
 	snprintf(second, sizeof second, "%s",
-	    say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[[0,0,0,10,0]]}"));
+	    say(&s, &s.worker[0],
+	        "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[[0,0,0,10,0]]}"));
 	ok(strstr(second, "\"id\":2") != NULL, "one that is held is not: %s", second);
 	scene_close(&s);
 }
@@ -238,10 +239,10 @@ static void leases_from_a_log(void)
 
 		if (i >= 2)
 			snprintf(done, sizeof done, "[%d,1]", i - 2);
-		ranges +=
-		    strstr(say(&s, &s.worker[i % 2],
-		               "{\"op\":\"lease\",\"more\":true,\"done\":[%s],\"holds\":[]}", done),
-		        "task") != NULL;
+		ranges += strstr(say(&s, &s.worker[i % 2],
+		                     "{\"op\":\"lease\",\"more\":true,\"done\":[%s],\"holds\":[]}",
+		                     done),
+		              "task") != NULL;
 		if (i == 4)
 			state = saved_state(s.c);
 	}

@@ -139,8 +139,8 @@ static enum err_code check_tuples(const struct field *f, const json_t *v, struct
 		good = is_tuple(f->of, json_array_get(v, i));
 	if (good)
 		return ERR_OK;
-	n = (size_t)snprintf(want, sizeof want, "a list of at most %zu arrays of integers:",
-	    f->longest);
+	n = (size_t)snprintf(want, sizeof want,
+	    "a list of at most %zu arrays of integers:", f->longest);
 	for (; f->of[k].key && n < sizeof want; k++)
 		n += (size_t)snprintf(want + n, sizeof want - n, "%s %s %" PRId64 " to %" PRId64,
 		    k ? "," : "", f->of[k].key, f->of[k].least, f->of[k].most);

@@ -15,10 +15,10 @@ enum field_type {
 	FIELD_ID,
 	FIELD_FLAG,
 	FIELD_TEXT,
-	FIELD_DOC,  /* a document that another struct holds */
+	FIELD_DOC,    /* a document that another struct holds */
 	FIELD_TUPLES, /* such a document that is a list of tuples: arrays of integers within bounds */
-	FIELD_MAP,  /* such a document that is an object: integers within bounds by number */
-	FIELD_HELD, /* a document with a reference of the struct's own */
+	FIELD_MAP,    /* such a document that is an object: integers within bounds by number */
+	FIELD_HELD,   /* a document with a reference of the struct's own */
 	FIELD_INTS,
 	FIELD_LIST,
 	FIELD_OBJECT
@@ -38,7 +38,8 @@ struct field {
 	enum field_type type;
 	/* bounds of an integer, and its value when it is absent */
 	int64_t least, most, missing;
-	size_t longest; /* of a list: the greatest number of items; of a map: its keys are below it */
+	/* of a list: the greatest number of items; of a map: its keys are below it */
+	size_t longest;
 	const struct field *of; /* the table of one object of a list, of an object, or of a tuple */
 	enum field_write write;
 };

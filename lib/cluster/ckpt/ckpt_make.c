@@ -458,8 +458,8 @@ static enum err_code check_manifest(const char *text, struct err *e)
 		rc = ckpt_head_check(m, "the manifest", &why);
 	manifest_free(m);
 	buf_release(&copy);
-	return rc ? err_set(e, ERR_FAILED, "a checkpoint that could not be read again is not kept: %s",
-	                why.msg)
+	return rc ? err_set(e, ERR_FAILED,
+	                "a checkpoint that could not be read again is not kept: %s", why.msg)
 	          : ERR_OK;
 }
 

@@ -15,7 +15,7 @@
 #define REFUSALS_MAX 3
 #define CHECK_EVERY  (10 * NSEC_PER_MSEC)
 /* Turns of a wait that are farther apart tell that this process was stopped. */
-#define STOOD_STILL (2 * NSEC_PER_SEC)
+#define STOOD_STILL  (2 * NSEC_PER_SEC)
 #define REPORT_FIRST (2 * NSEC_PER_SEC)
 #define REPORT_AGAIN (10 * NSEC_PER_SEC)
 

@@ -167,9 +167,9 @@ static enum err_code check_state(const json_t *document, const char *text, struc
 		    strlen(text), STATE_MAX);
 	rc = state_decode(document, &state, &why);
 	state_release(&state);
-	return rc ? err_set(e, ERR_FAILED, "the coordinator's state could not be read again: %s",
-	                why.msg)
-	          : ERR_OK;
+	return rc
+	    ? err_set(e, ERR_FAILED, "the coordinator's state could not be read again: %s", why.msg)
+	    : ERR_OK;
 }
 
 /* The text of state.json as the state is now. *rc: why it must not be written. */

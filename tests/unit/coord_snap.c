@@ -212,8 +212,28 @@ static void steps_of_parts(void)
 	scene_close(&s);
 }
 
+/* A coordinator that was restarted does not know how far the workers are. */
+static void name_of_a_snapshot(void)
+{
+	struct scene s;
+
+	begin_cluster(&s, 1);
+	coord_snap_begin(s.c, 4, s.now);
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.server[i],
+		    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"taken\",\"clocks\":{\"0\":290,\"1\":%u}}",
+		    (unsigned long long)coord_snap_id(s.c), 280 + i);
+	ok(coord_snap_newest_clock(s.c) == 290,
+	    "the servers say how far the fastest rank is in the snapshot");
+	coord_snap_rename(s.c, 290);
+	coord_snap_rename(s.c, 5);
+	ok(coord_snap_step(s.c) == 290, "the snapshot is named by a later step, not by an earlier one");
+	scene_close(&s);
+}
+
 int main(void)
 {
+	name_of_a_snapshot();
 	steps_of_parts();
 	a_server_does_not_answer();
 	a_step_is_to_come();

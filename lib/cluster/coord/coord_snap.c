@@ -164,6 +164,24 @@ uint64_t coord_snap_first_free(const struct coord *c)
 	return c->snap.first_free;
 }
 
+uint64_t coord_snap_newest_clock(const struct coord *c)
+{
+	const char *rank;
+	json_t *clock;
+	uint64_t newest = 0;
+
+	json_object_foreach(c->snap.clocks, rank, clock)
+		if (json_integer_value(clock) > (int64_t)newest)
+			newest = (uint64_t)json_integer_value(clock);
+	return newest;
+}
+
+void coord_snap_rename(struct coord *c, uint64_t step)
+{
+	if (step > c->snap.step)
+		c->snap.step = step;
+}
+
 bool coord_snap_is_by_step(const struct coord *c)
 {
 	uint64_t step = c->snap.step;

@@ -199,6 +199,21 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 	return rc;
 }
 
+/* In ssp and asp, names the snapshot by the fastest rank's step in it; exact: by the last multiple of
+ * checkpoint_every that this rank has come to. The best evaluation's keeps the evaluator's step. */
+static void name_snapshot(struct checkpoint_schedule *k, bool exact)
+{
+	struct coord *c = k->coordinator->coord;
+	uint64_t step = coord_snap_newest_clock(c);
+
+	if (!k->coordinator->cfg.has_job || coord_is_lockstep(c) ||
+	    coord_snap_step(c) == coord_best_wanted(c))
+		return;
+	if (exact && k->every.steps)
+		step -= step % (uint64_t)k->every.steps;
+	coord_snap_rename(c, step);
+}
+
 /* The servers have taken their snapshots of one step: have them written, and commit. */
 static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path, struct err *e)
 {
@@ -324,10 +339,12 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 		state = coord_snap_state(coordinator->coord);
 		if (state == SNAP_BROKEN)
 			continue;
-		if (state == SNAP_TAKEN)
+		if (state == SNAP_TAKEN) {
+			name_snapshot(k, exact);
 			rc = write_checkpoint(k, &path, e);
-		else if (state == SNAP_FAILED)
+		} else if (state == SNAP_FAILED) {
 			rc = err_set(e, ERR_FAILED, "%s", coord_snap_message(coordinator->coord));
+		}
 		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) ||
 		    (state == SNAP_LATE && exact && !coord_is_lockstep(coordinator->coord)))
 			break;

@@ -50,12 +50,12 @@ pid_of() { cat "lin.run/$1.pid"; }
 
 @test "run: data from standard input" {
 	write_cluster
-	ps-ctl run lin --set workers=1 --set 'data=-?label=y' --json <train.csv >out
+	ps-ctl run lin --set workers=1 --set 'data=-?label=y&scale=none' --json <train.csv >out
 	[ "$(field state <out)" = done ]
 	printf 'a,y\n1,x\n' >bad.csv
-	run -1 ps-ctl run lin --set workers=1 --set 'data=-?label=y' --set eval= <bad.csv
+	run -1 ps-ctl run lin --set workers=1 --set 'data=-?label=y&scale=none' --set eval= <bad.csv
 	[[ $output == *" stdin:2: "* ]]
-	tail -n +1 train.csv | ps-ctl run lin --set workers=1 --set 'data=-?label=y' --json >out
+	tail -n +1 train.csv | ps-ctl run lin --set workers=1 --set 'data=-?label=y&scale=none' --json >out
 	[ "$(field state <out)" = done ]
 }
 

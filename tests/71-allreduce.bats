@@ -134,7 +134,7 @@ another() {
 
 @test "killed in every order while it trains: the servers end as the workers" {
 	LR=0.0005 HIDDEN=1500 job 3 4 900 ', "replicas": 2' ', "optimizer": "adam"'
-	begin c.json --set quota_pushes=60
+	begin c.json --set quota_pushes=20
 	wait_for 20 step_is_past 10
 	for i in 0 1 2 3 0 2; do
 		kill -9 "$(pgrep -f "ps-work train -C $RUN --rank $i" | head -n 1)"

@@ -98,7 +98,7 @@ def make(o):
         "optimizer": "adagrad", "mode": "asp",
         "tables": [{"name": "w", "sparse": False, "rows": 107, "cols": 1, "parts": len(dense)},
                    {"name": "emb", "sparse": True, "rows": 60, "cols": COLS, "parts": SPARSE_PARTS}],
-        "parts": parts, "ranks": [{"rank": 0, "clock": str(o.step), "done": False}], "data": {},
+        "parts": parts, "ranks": [{"rank": 0, "clock": o.step, "done": False}], "data": {},
         "eval": {"loss": o.loss, "examples": 10} if o.loss is not None else None, "files": files}
     text = compact(manifest)
     with open(f"{path}/MANIFEST.json", "wb") as f:

@@ -133,6 +133,7 @@ static void test_manifest(void)
 	        strcmp(json_str(j, "digest_of_config", ""), hex) == 0 &&
 	        json_int(json_object_get(j, "data"), "at", 0) == 3 &&
 	        json_num(json_object_get(j, "eval"), "loss", 0) == 0.25 &&
+	        json_int(json_object_get(j, "stop"), "best_step", 0) == 60 &&
 	        json_array_size(json_object_get(j, "ranks")) == 1 && !json_object_get(j, "seal"),
 	    "the manifest has what it was given");
 	ok(read->step == 100 && read->generation == 5 && read->epoch == 7 &&

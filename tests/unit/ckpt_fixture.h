@@ -84,13 +84,13 @@ static inline json_t *model_head(int64_t generation, double loss)
 
 	return json_pack(
 	    "{s:I, s:i, s:s, s:{s:i}, s:s, s:s, s:[{s:s, s:b, s:i, s:i, s:i}, {s:s, s:b, s:i, s:i, s:i},"
-	    "{s:s, s:b, s:i, s:i, s:i}, {s:s, s:b, s:i, s:i, s:i}], s:[{s:i, s:i, s:b}], s:{s:i}, s:o}",
+	    "{s:s, s:b, s:i, s:i, s:i}, {s:s, s:b, s:i, s:i, s:i}], s:[{s:i, s:i, s:b}], s:{s:i}, s:o, s:{s:i}}",
 	    "generation", (json_int_t)generation, "epoch", 7, "name", "test", "config", "servers",
 	    2, "optimizer", "adam", "mode", "bsp", "tables", "name", "w", "sparse", 0, "rows", 15,
 	    "cols", 10, "parts", 3, "name", "emb", "sparse", 1, "rows", 100, "cols", COLS, "parts",
 	    16, "name", "b", "sparse", 0, "rows", 1, "cols", 5, "parts", 1, "name", "a.nothing",
 	    "sparse", 1, "rows", 0, "cols", 2, "parts", 1, "ranks", "rank", 0, "clock", 9, "done",
-	    0, "data", "at", 3, "eval", eval);
+	    0, "data", "at", 3, "eval", eval, "stop", "best_step", 60);
 }
 
 /* As ckpt_commit, with the head as JSON. */

@@ -39,7 +39,9 @@ enum word {
 	TARGETS,
 	TARGET_SHIFT,
 	TARGET_FACTOR,
-	WORDS
+	HEADING,
+	SEPARATOR,
+	WORDS = 32 /* their bytes are a multiple of ALIGN */
 };
 enum kind {
 	STORE_SPARSE = 1,
@@ -207,6 +209,8 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	h[TARGETS] = d->targets;
 	memcpy(&h[TARGET_SHIFT], &d->target_shift, 8);
 	memcpy(&h[TARGET_FACTOR], &d->target_factor, 8);
+	h[HEADING] = d->heading;
+	h[SEPARATOR] = (uint8_t)d->separator;
 }
 
 static const uint8_t zeroes[ALIGN];
@@ -455,6 +459,8 @@ static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
 	d->targets = h[TARGETS];
 	memcpy(&d->target_shift, &h[TARGET_SHIFT], 8);
 	memcpy(&d->target_factor, &h[TARGET_FACTOR], 8);
+	d->heading = h[HEADING];
+	d->separator = (char)h[SEPARATOR];
 	d->index_base = (int)(int64_t)h[BASE];
 	d->x8 = mapped_part(d, &at[X], h[KIND] & STORE_BYTES);
 	d->x = mapped_part(d, &at[X], !d->sparse && !d->x8);

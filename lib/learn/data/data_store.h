@@ -25,7 +25,7 @@
  * as well. It must cost less than the parsing that it saves, so it consists of eight sums side by
  * side with one multiplication for each eight bytes. Each step is invertible for a known word, so a
  * change within one word is always found; other changes are missed with probability 2^-64. */
-#define DATA_STORE_VERSION 10 /* raise it also when a reader's result for a file changes */
+#define DATA_STORE_VERSION 11 /* raise it also when a reader's result for a file changes */
 
 /* Writes the dataset to fd at its current offset, without syncing. ERR_IO; ERR_LIMIT when sizes
  * overflow. */

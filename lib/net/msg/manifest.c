@@ -275,6 +275,9 @@ json_t *manifest_encode(const struct manifest_head *head, const struct manifest_
 	put_document(m, "ranks", head->ranks);
 	put_document(m, "data", head->data);
 	put_document(m, "eval", head->eval);
+	/* Jobs without early stopping have none. */
+	if (json_is_object(head->stop))
+		put_document(m, "stop", head->stop);
 	json_object_set_new(m, "files", encode_files(body->file, body->nfiles));
 	return m;
 }

@@ -106,6 +106,7 @@ static char *format_unnamed(const json_t *facts, bool options)
 
 	json_object_del(o, "source");
 	json_object_del(o, "head");
+	json_object_del(o, "heading");
 	if (!options)
 		json_object_del(o, "options");
 	text = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);

@@ -2,7 +2,7 @@
 #ifndef DATA_HEAD_H
 #define DATA_HEAD_H
 
-#include <jansson.h>
+#include "core/json.h"
 
 #include "data/data_build.h"
 

@@ -56,6 +56,12 @@ sshd_config() {
 	KbdInteractiveAuthentication no
 	LogLevel VERBOSE
 	END
+	# The hosts have one processor: what tells OpenBLAS its kernels here tells it there, too.
+	local kernels=() name
+	for name in OPENBLAS_CORETYPE OPENBLAS_L2_SIZE; do
+		[ -z "${!name:-}" ] || kernels+=("$name=${!name}")
+	done
+	[ ${#kernels[@]} -eq 0 ] || echo "SetEnv ${kernels[*]}"
 }
 
 sshd_settled() { grep -q 'Server listening\|rror\|annot' ssh/sshd.log; }

@@ -10,7 +10,7 @@
 
 /* A column has this share of cells of a kind to be of it. */
 #define MOST 0.9
-/* Texts have so many words on average, and are different in this share of the rows. */
+/* The mean number of words of a text, and the share of rows in which texts differ, at least. */
 #define TEXT_WORDS 3.0
 #define TEXT_SHARE 0.3
 /* Lists have parts in this share of the cells. */

@@ -20,7 +20,7 @@
 
 /* All trials together take at most this time, of which the default model gets a fourth. */
 #define TRIALS_MAX (5 * NSEC_PER_SEC)
-/* The share that is held out, and how often small data are divided anew: fewer examples than this, as many trials. */
+/* The share of held-out examples. Data with fewer examples than EXAMPLES_MANY are divided REPEATS times. */
 #define HELD_OUT      0.2
 #define EXAMPLES_MANY 3000u
 #define EXAMPLES_FEW  1000u
@@ -34,7 +34,7 @@
 #define CHANCE 0.3
 /* Bytes of binary data that are read for a trial. */
 #define BINARY_MOST 2e8
-/* A worker more pays off where a step has so many operations, and the job so many. */
+/* One more worker pays off for each of these numbers of operations, of a step and of the job. */
 #define STEP_OPERATIONS 4e6
 #define JOB_OPERATIONS  2e10
 #define WORKERS_MOST    8

@@ -25,7 +25,7 @@
 #define PLACE_BYTES (128u << 10)
 /* Bytes that a byte of a compressed table becomes, about. */
 #define COMPRESSED 5.0
-/* One bad line in so many is passed over. */
+/* At most one bad line in this number of lines is passed over. */
 #define LINES_OF_BAD 50u
 
 /* ---- reading ---- */
@@ -120,7 +120,7 @@ static bool may_be_cut(int fd, const struct buf *head)
 	return same && ends_rows_at_lines(head);
 }
 
-/* Appends lines from places behind the first ones, or all of them where they are few. */
+/* Appends lines from places after the first ones, or all of them where they are few. */
 static void append_places(const char *file, size_t bytes, struct buf *out)
 {
 	struct stat st;

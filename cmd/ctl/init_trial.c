@@ -16,7 +16,7 @@
 
 /* Examples of a batch for evaluation. */
 #define EVAL_BATCH 1024u
-/* Passes between two evaluations are so few that there are at most so many evaluations. */
+/* A trial has at most this number of evaluations. */
 #define EVALUATIONS 40u
 /* Evaluations in a row that are not better, after which a trial ends. */
 #define PATIENCE 6u

@@ -11,7 +11,7 @@
  * out: so `ps-ctl init` compares models. The batches, update rules and passes are those of the job with one worker.
  * One thread. */
 
-/* What a trial has found. */
+/* The result of a trial. */
 struct init_score {
 	enum metric metric; /* METRICS: nothing was measured */
 	double value;       /* at the best pass over the data */

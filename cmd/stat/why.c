@@ -13,7 +13,7 @@
 /* How many of the members that wait for the same are named. */
 #define NAMED 3u
 
-/* What is wrong with the learning of the job, as of the last fetch. */
+/* The complaint about the learning of the job, as of the last fetch. */
 static char faults[300];
 
 static json_t *fetch_waits(struct http_client *c, struct err *e)

@@ -114,7 +114,7 @@ void coord_note_kept_place(struct coord *c, uint64_t partition, int64_t newest, 
 	d->kept[partition] = (struct coord_kept_place){ newest, oldest };
 }
 
-/* What the checkpoints need of the partitions that the worker holds; *n of them, to be freed. */
+/* Lists the places that checkpoints need in the partitions of the worker: *n of them, to be freed. */
 static struct answer_kept *list_kept_places(const struct coord *c, const json_t *holds, uint64_t *n)
 {
 	struct answer_kept *list = mem_array(json_array_size(holds) + 1, sizeof *list);

@@ -304,7 +304,7 @@ struct coord_pause {
 	char by[64];
 };
 
-/* What the checkpoints that exist need of a partition of a stream, as in answer_kept. */
+/* The oldest place of a partition of a stream that existing checkpoints need, as in answer_kept. */
 struct coord_kept_place {
 	int64_t newest, oldest;
 };
@@ -607,7 +607,7 @@ double coord_learning_first_loss(const struct coord *c);
 /* Hooks: a server's figures have arrived; a worker has joined. */
 void coord_watch_heartbeat(struct coord *c, const struct heartbeat_server *f, int64_t now);
 void coord_watch_joined(struct coord *c, unsigned rank);
-/* The worker's last message has come: report its refused pushes now. */
+/* The last message of the worker has arrived: report its refused pushes now. */
 void coord_watch_ended(struct coord *c, unsigned rank, int64_t now);
 /* The refused pushes of the job, those from outside included. */
 uint64_t coord_watch_refused(const struct coord *c);

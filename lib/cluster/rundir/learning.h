@@ -5,7 +5,7 @@
 #include "core/buf.h"
 #include "core/json.h"
 
-/* What a status or a result says about the learning of a job, as text. Pure. */
+/* Text about the learning of a job, from its status or result. Pure. */
 
 /* Is the loss of the last batches, `last`, well above that of the first batch? False for NAN. */
 bool learning_loss_rose(double first, double last);

@@ -256,7 +256,7 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 		const uint8_t *at = in->list + REPL_STATE_HEAD + (size_t)i * REPL_STATE_RANK;
 
 		part_set_last(p, i, get_le64(at));
-		/* Where steps are closed, gate_note_closed says how far the partition is. */
+		/* In modes that close steps, gate_note_closed says how far the partition is. */
 		if (get_le64(at) && !settings_epoch_closes_step(s, p->step))
 			gate_note_pushed(s, i, get_le64(at));
 		part_set_refused_bits(p, i, get_le64(at + 24));

@@ -64,7 +64,7 @@ struct data_want {
 	const struct data_watch *watch;
 };
 
-/* What the head of the data has decided for all their parts (data_head.h). Zeroes: nothing. */
+/* The decisions of the head of the data for all their parts (data_head.h). Zeroes: none. */
 enum data_heading {
 	DATA_HEADING_GUESSED, /* the first lines show whether they have names */
 	DATA_HEADING_NONE,    /* the first line is an example in any case */
@@ -153,7 +153,7 @@ struct dataset {
 	struct data_pairs *pairs;
 	uint64_t *group;       /* of each example (batch.h); NULL: the data have no groups */
 	bool grouped_by_first; /* sparse: the first entry of an example, its user, is its group */
-	/* Of each example, the cells of its columns of ids (data_options.id), joined by commas; NULL: the data
+	/* By example: the cells of its columns of ids (data_options.id), joined by commas; NULL: the data
 	 * have none, or they are not wanted (data_want.names). */
 	char **name;
 	float *weight; /* of each example, with the mean 1 in training data; NULL: all equal */
@@ -186,7 +186,7 @@ struct dataset {
 	int index_base;     /* subtracted from sparse ids; -1: not determined */
 	const char *format; /* title of the reader */
 	char *source;       /* for messages: "a.csv", "a.csv and 3 more" */
-	/* Of ratings: which columns were taken for what, 'user: column 1 "userId", item: column 2
+	/* Ratings: which columns were taken for what, 'user: column 1 "userId", item: column 2
 	 * "movieId"'. NULL: not known. */
 	char *roles;
 	void *map;          /* the file that holds the arrays (data_cache.h), else NULL */
@@ -213,7 +213,7 @@ struct dataset *dataset_numbered(size_t rows);
 void dataset_free(struct dataset *d);
 /* How models fit target k: as the schema says, or as the data say that have none. */
 struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k);
-/* What target k and predictions of it are relative to, in the units of the data: 0 unless they are far from 0 for
+/* The value that target k and its predictions are relative to, in the units of the data: 0 unless they are far from 0 for
  * their differences (data_column.origin). */
 double dataset_target_origin(const struct dataset *d, size_t k);
 

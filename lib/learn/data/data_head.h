@@ -19,7 +19,7 @@
 /* Puts into the options what these examples have shown: the format, the separator and the heading. */
 void data_head_decide(struct data_options *o, const struct dataset *d);
 
-/* What these examples have shown, for their description: [format, separator, line of the heading]. A new
+/* The decisions that these examples led to, for their description: [format, separator, line of the heading]. A new
  * reference; NULL: nothing. data_head_from_json takes it back, and leaves the dataset as it is for NULL. */
 json_t *data_head_to_json(const struct dataset *d);
 void data_head_from_json(const json_t *json, struct dataset *d);

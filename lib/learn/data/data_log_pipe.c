@@ -53,7 +53,7 @@ static bool is_pipe(const char *file, const struct data_options *o)
 
 /* ---- the thread ---- */
 
-/* Moves what is in the pipe, or comes within so many ms. The number of bytes; -1: it cannot. */
+/* Moves what the pipe has, or receives within wait_ms. The number of bytes; -1: it cannot. */
 static ssize_t move_bytes(struct own *own, int wait_ms)
 {
 	struct pollfd p = { own->pipe, POLLIN, 0 };

@@ -12,7 +12,7 @@
 
 enum init_task { INIT_NO_TASK, INIT_REAL, INIT_TWO, INIT_CLASSES, INIT_RATINGS, INIT_PAIRS };
 
-/* What the user asks for; borrowed. */
+/* The request of the user; borrowed. */
 struct init_request {
 	const char *data, *eval, *model; /* eval, model: NULL: none, chosen */
 	bool fast;                       /* no trial */

@@ -4,7 +4,7 @@
 
 #include "tap.h"
 
-/* A job that passes so many steps while a request is on its way. */
+/* A job that passes this number of steps while a request is on its way. */
 struct job {
 	uint64_t step, passing;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* What the checkpoints that exist need of streams and of residuals. */
+/* The places of streams and the residuals that existing checkpoints need. */
 #include "ckpt_fixture.h"
 
 #include <unistd.h>

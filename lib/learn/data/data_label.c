@@ -94,7 +94,7 @@ static uint32_t append_class(struct data_label *l, double value, const char *nam
 	return l->n++;
 }
 
-/* What the targets are relative to, by their numbers; NULL: all to 0. */
+/* The values that the targets are relative to, by their numbers; NULL: all to 0. */
 static double *list_origins(const struct data_schema *s)
 {
 	size_t n = data_schema_targets(s);

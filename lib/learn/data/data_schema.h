@@ -59,7 +59,7 @@ struct data_column {
 	enum data_form form; /* of its numbers */
 	char *unit;          /* that may stand behind its numbers (data_form.h); NULL: none */
 	bool words;          /* of numbers: words among them are categories */
-	/* Of categories: the sign between the categories of a cell, or DATA_SPLIT_WORDS; 0: a cell is one. */
+	/* Categories: the sign between the categories of a cell, or DATA_SPLIT_WORDS; 0: a cell is one. */
 	char split;
 	bool group; /* its cells name the groups of examples (batch.h), whatever else they are */
 	uint32_t first; /* of numbers: the feature; of labels: the number of the target */

@@ -347,7 +347,7 @@ static size_t find_known_column(const struct data_table *t, const struct data_ta
 	return num_uint(word, t->width, &number) && number > 0 ? t->column[number - 1] : NO_COLUMN;
 }
 
-/* What an option says about a column of the training data must be so there. */
+/* An option about a column must agree with the training data. */
 static enum err_code check_kind(const struct data_column *c, const char *option,
     const struct stream *s, struct err *e)
 {

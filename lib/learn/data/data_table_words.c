@@ -12,7 +12,7 @@ static bool is_of_word(unsigned char c)
 	    c >= 0x80;
 }
 
-/* Copies the next word of *p, in small letters, and moves *p behind it. False: there is none. */
+/* Copies the next word of *p, in small letters, and moves *p after it. False: there is none. */
 static bool next_word(const char **p, char out[static WORD_BYTES])
 {
 	size_t n = 0;

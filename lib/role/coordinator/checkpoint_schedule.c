@@ -200,7 +200,7 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 }
 
 /* In ssp and asp, names the snapshot by the fastest rank's step in it; exact: by the last multiple of
- * checkpoint_every that this rank has come to. The best evaluation's keeps the evaluator's step. */
+ * checkpoint_every that this rank has reached. The best evaluation's keeps the evaluator's step. */
 static void name_snapshot(struct checkpoint_schedule *k, bool exact)
 {
 	struct coord *c = k->coordinator->coord;

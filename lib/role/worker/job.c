@@ -668,7 +668,7 @@ struct row_sampler *job_sampler_new(const struct job *j)
 /* Pairs of entries of an example that take milliseconds. */
 #define PAIRS_MANY 20000u
 
-/* Tells of examples that have so many pairs of entries that an epoch may take minutes. */
+/* Warns of examples whose pairs of entries make an epoch take minutes. */
 static void warn_of_pairs(const struct job *j, struct log *log)
 {
 	const struct dataset *d = j->train;

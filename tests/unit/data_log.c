@@ -244,6 +244,12 @@ static void damage(void)
 	ok(data_log_fetch(l, 0, &e) == ERR_IO && strstr(e.msg, "replaced"),
 	    "and so is another file of its name (%s)", e.msg);
 	data_log_close(l);
+	make("1 1:1\n1 2:1\n");
+	l = open_log("&format=libsvm");
+	ok(!data_log_seek(l, 0, 6, &e) && data_log_seek(l, 0, 8, &e) == ERR_IO &&
+	        strstr(e.msg, "no line begins at byte 8"),
+	    "a place within a line shows that the file was written anew (%s)", e.msg);
+	data_log_close(l);
 	ok(!data_log_is("a.csv?label=y") && !data_log_is("s3://b/k?label=y") &&
 	        data_log_is("kafka://h:1/t?group=g") && data_log_is("a.csv?follow=yes"),
 	    "a path tells whether it is a stream");

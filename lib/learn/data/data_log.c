@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_log.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -228,6 +229,40 @@ int64_t data_log_place(const struct data_log *l, size_t partition)
 	const struct log_partition *p = &l->partition[partition];
 
 	return p->first < p->n ? p->place[p->first] : p->next;
+}
+
+bool data_log_is_numbered(const struct data_log *l)
+{
+	return l->ops->numbered;
+}
+
+int64_t data_log_arrived(const struct data_log *l, size_t partition)
+{
+	return l->partition[partition].next;
+}
+
+size_t data_log_ready_before(const struct data_log *l, size_t partition, int64_t place)
+{
+	const struct log_partition *p = &l->partition[partition];
+	size_t low = p->first, high = p->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (p->place[middle] < place)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low - p->first;
+}
+
+int64_t data_log_place_of(const struct data_log *l, size_t partition, size_t i)
+{
+	const struct log_partition *p = &l->partition[partition];
+
+	assert(i < p->n - p->first);
+	return p->place[p->first + i];
 }
 
 static size_t begin_of_event(const struct log_partition *p, size_t i)

@@ -56,6 +56,15 @@ void data_log_need(struct data_log *l, size_t partition, size_t n);
 size_t data_log_ready(const struct data_log *l, size_t partition);
 /* The place of the first of them, or of the next one that will arrive; negative: not known yet. */
 int64_t data_log_place(const struct data_log *l, size_t partition);
+/* Do the places number the events one by one, so that a missing place is an event that is gone? Places of
+ * other logs are bytes, of which none ever goes. */
+bool data_log_is_numbered(const struct data_log *l);
+/* The place up to which all events have arrived; negative: not known yet. */
+int64_t data_log_arrived(const struct data_log *l, size_t partition);
+/* The number of ready events before this place. */
+size_t data_log_ready_before(const struct data_log *l, size_t partition, int64_t place);
+/* The place of ready event i, from 0 on. */
+int64_t data_log_place_of(const struct data_log *l, size_t partition, size_t i);
 /* Drops the first n ready events. */
 void data_log_skip(struct data_log *l, size_t partition, size_t n);
 /* About how many events the log has from data_log_place on. */

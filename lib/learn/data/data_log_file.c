@@ -116,6 +116,23 @@ static enum err_code find_begin_in_file(struct data_log *l, int64_t *place, stru
 	return rc;
 }
 
+/* Does a line end before this place, as it did when the place was noted? In a file that was written anew, the
+ * place is in the middle of a line, as a rule. A hole of a spool may end there. */
+static enum err_code check_line_begins(const struct data_log *l, int64_t place, struct err *e)
+{
+	const struct own *own = l->own;
+	char before;
+
+	if (place <= 0 || pread(own->fd, &before, 1, place - 1) != 1 || before == '\n' ||
+	    (l->punched && before == '\0'))
+		return ERR_OK;
+	return err_set(e, ERR_IO,
+	    "%s: no line begins at byte %" PRId64
+	    ", where training is to go on: the file was written anew, but a followed file may only "
+	    "grow; start a new job with --init-from to train the model on its lines",
+	    l->file, place);
+}
+
 static enum err_code seek_file(struct data_log *l, size_t partition, int64_t place, struct err *e)
 {
 	struct own *own = l->own;
@@ -126,6 +143,8 @@ static enum err_code seek_file(struct data_log *l, size_t partition, int64_t pla
 		place = 0;
 	if (place == DATA_LOG_BEGIN)
 		rc = find_begin_in_file(l, &place, e);
+	else
+		rc = check_line_begins(l, place, e);
 	l->partition[partition].next = place;
 	return rc;
 }

@@ -317,6 +317,7 @@ static void close_topic(struct data_log *l)
 }
 
 const struct log_ops data_log_kafka = {
+	.numbered = true,
 	.is = is_topic,
 	.open = open_topic,
 	.seek = seek_topic,

@@ -47,6 +47,7 @@ struct data_log {
 
 /* A kind of streams. The functions are called by one thread. */
 struct log_ops {
+	bool numbered; /* data_log_is_numbered */
 	/* Is this a path of the kind? */
 	bool (*is)(const char *file, const struct data_options *o);
 	/* Opens l->file; calls data_log_set_partitions. */

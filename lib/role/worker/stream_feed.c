@@ -4,6 +4,7 @@
 #include "core/mem.h"
 #include "data/data_log.h"
 #include "worker/feed_state.h"
+#include "worker/stream_batch.h"
 
 /* Leases of the partitions of a stream (batches.h).
  *
@@ -13,9 +14,9 @@
  * nothing arrives for IDLE, the step has no examples, so that workers that wait for this step go on; while
  * others train, such a step is made at once.
  *
- * The coordinator counts events by the steps since a worker last said where it is (coord/leases.h). So before
- * a push the worker announces where it is, unless the batch follows on the one before in the same partition
- * and has the same size; and it rests on all partitions before a step in which it trains on none of them.
+ * The coordinator counts numbers of examples (stream_batch.h) by the steps since a worker last said where it is
+ * (coord/leases.h). So before a push the worker announces where it is, unless the batch follows on the one
+ * before in the same partition and has the same span; and it rests on all partitions before a step in which it trains on none of them.
  * An announcement waits until all pushes have their receipts. While batches of one partition follow on one
  * another, it is repeated now and then, so that the next worker has few events to read again, and so that the
  * coordinator's place does not fall behind what the stream keeps. */
@@ -34,7 +35,7 @@
 /* A partition that this worker has leased. */
 struct held {
 	struct leased_range range;
-	uint64_t skip;     /* events from the log's place on that were trained on before */
+	uint64_t skip;     /* ready events that were trained on before (stream_batch_skipped) */
 	int64_t waiting;   /* when the oldest ready event was first seen; 0: none is ready */
 	int64_t announced; /* when its place was announced last */
 	struct answer_kept kept; /* of the checkpoints that exist, as the stream was told; ids are 0 */
@@ -47,7 +48,7 @@ struct partitions {
 	struct held *present; /* of the present batch; NULL: it is empty */
 	size_t last;          /* of the last batch that was not empty */
 	int64_t turn_began;
-	uint64_t taken; /* events of the present batch */
+	struct stream_batch taken; /* the present batch */
 	int64_t asked;
 };
 
@@ -85,12 +86,8 @@ static void end_stream_leases(struct feed *f)
 /* The place of the next event to train on, as far as it is known. */
 static void note_place(const struct partitions *x, struct held *h)
 {
-	int64_t place = data_log_place(x->log, partition_of(h));
-
-	if (h->skip || place < 0)
-		return;
-	h->range.place = place;
-	h->range.placed = h->range.used;
+	if (!h->skip)
+		stream_batch_note_place(x->log, &h->range);
 }
 
 /* Tells the stream what the checkpoints have, as the coordinator says: a checkpoint that was begun may fail,
@@ -143,9 +140,9 @@ static bool follows_announced(const struct feed *f, const struct held *h, uint64
 	    f->step == own->step + (h->range.used - own->from) / own->batch;
 }
 
-/* Rests on all partitions but this one, which may be NULL, and on that one announces a batch of n events.
+/* Rests on all partitions but this one, which may be NULL, and on that one announces a batch of this span.
  * *news: the coordinator does not know that, or only an old place. */
-static void set_places(struct feed *f, const struct held *in_work, uint64_t n, bool *news)
+static void set_places(struct feed *f, const struct held *in_work, uint64_t span, bool *news)
 {
 	struct partitions *x = partitions_of(f);
 	bool up = agent_is_up(cluster_view_agent(f->cluster));
@@ -154,7 +151,7 @@ static void set_places(struct feed *f, const struct held *in_work, uint64_t n, b
 	for (size_t i = 0; i < x->n; i++) {
 		struct held *h = &x->held[i];
 		struct attempt *own = &h->range.own;
-		uint64_t batch = h == in_work ? n : 0;
+		uint64_t batch = h == in_work ? span : 0;
 
 		if (h != in_work && !own->batch)
 			continue;
@@ -169,14 +166,15 @@ static void set_places(struct feed *f, const struct held *in_work, uint64_t n, b
 }
 
 /* Tells the coordinator, before anything is pushed, what is to be trained on in this step. */
-static enum err_code announce(struct feed *f, const struct held *in_work, uint64_t n, struct err *e)
+static enum err_code announce(struct feed *f, const struct held *in_work, uint64_t span,
+    struct err *e)
 {
 	struct answer_lease lease;
 	bool news = false;
 	json_t *answer;
 	enum err_code rc;
 
-	set_places(f, in_work, n, &news);
+	set_places(f, in_work, span, &news);
 	if (!news)
 		return ERR_OK;
 	rc = f->hooks.await_receipts(f->hooks.ctx, e);
@@ -191,8 +189,8 @@ static enum err_code announce(struct feed *f, const struct held *in_work, uint64
 
 /* ---- leases ---- */
 
-/* Begins to read a partition that was leased: from the last known place on. The events between that and the
- * first one to train on are skipped when they come. */
+/* Begins to read a partition that was leased: from the last known place on. Where that is not the place of the
+ * first event to train on, the events between are skipped when they come. */
 static enum err_code add_partition(struct feed *f, const struct answer_task *task, struct err *e)
 {
 	struct partitions *x = partitions_of(f);
@@ -213,9 +211,8 @@ static enum err_code add_partition(struct feed *f, const struct answer_task *tas
 		    "the coordinator leased a partition of the stream that has an unfinished "
 		    "batch");
 	}
-	h->skip = h->range.used - h->range.placed;
-	rc = data_log_seek(x->log, partition_of(h),
-	    h->range.place < 0 ? DATA_LOG_BEGIN : h->range.place, e);
+	h->skip = stream_batch_skipped(x->log, &h->range);
+	rc = data_log_seek(x->log, partition_of(h), stream_batch_place(x->log, &h->range), e);
 	if (rc)
 		leased_range_release(&h->range);
 	else
@@ -290,7 +287,8 @@ static enum err_code tend_leases(struct feed *f, struct err *e)
 
 /* ---- batches ---- */
 
-/* Drops the events that were trained on before, and notes since when others wait. */
+/* Drops the events that were trained on before, and notes since when others wait. Notes where a partition
+ * begins that nobody has begun. */
 static void look_at_ready(const struct partitions *x, struct held *h, int64_t now)
 {
 	size_t ready = data_log_ready(x->log, partition_of(h)),
@@ -304,24 +302,12 @@ static void look_at_ready(const struct partitions *x, struct held *h, int64_t no
 		h->waiting = 0;
 	else if (!h->waiting)
 		h->waiting = now;
+	if (h->range.place < 0)
+		note_place(x, h);
 }
 
-/* The events of the next batch of this partition: of a batch that a lost worker may have pushed, as many as
- * that had. */
-static uint64_t wanted_events(const struct feed *f, const struct held *h)
-{
-	return leased_range_repeats(&h->range) ? leased_range_repeated_batch(&h->range) : f->batch;
-}
-
-/* Has the partition a whole batch? */
-static bool has_whole_batch(const struct feed *f, const struct held *h)
-{
-	return h->waiting &&
-	    data_log_ready(partitions_of(f)->log, partition_of(h)) >= wanted_events(f, h);
-}
-
-/* A partition that has a batch; NULL: none now. *n: the events of the batch. */
-static struct held *find_batch(struct feed *f, int64_t now, uint64_t *n)
+/* A partition that has a batch; NULL: none now. */
+static struct held *find_batch(struct feed *f, int64_t now, struct stream_batch *b)
 {
 	struct partitions *x = partitions_of(f);
 	struct held *oldest = NULL;
@@ -332,10 +318,10 @@ static struct held *find_batch(struct feed *f, int64_t now, uint64_t *n)
 		size_t i = (x->last + k + (now - x->turn_began > TURN)) % x->n;
 		struct held *h = &x->held[i];
 
-		if (has_whole_batch(f, h)) {
-			*n = wanted_events(f, h);
+		*b = h->skip ? (struct stream_batch){ 0 }
+		             : stream_batch_whole(x->log, &h->range, f->batch, f->step);
+		if (b->span)
 			return h;
-		}
 		/* Repeat the whole of every batch that a lost worker may have pushed. */
 		if (h->waiting && !leased_range_repeats(&h->range) &&
 		    (!oldest || h->waiting < oldest->waiting))
@@ -343,8 +329,8 @@ static struct held *find_batch(struct feed *f, int64_t now, uint64_t *n)
 	}
 	if (!oldest || now - oldest->waiting < LINGER)
 		return NULL;
-	*n = data_log_ready(x->log, partition_of(oldest));
-	return oldest;
+	*b = stream_batch_rest(x->log, &oldest->range);
+	return b->span ? oldest : NULL;
 }
 
 /* The time to wait for an event. Events that have arrived wait for LINGER all the same. */
@@ -354,7 +340,8 @@ static int64_t choose_idle_time(const struct feed *f)
 }
 
 /* Waits for a batch. NULL: nothing came in time. */
-static enum err_code await_batch(struct feed *f, struct held **found, uint64_t *n, struct err *e)
+static enum err_code await_batch(struct feed *f, struct held **found, struct stream_batch *b,
+    struct err *e)
 {
 	struct partitions *x = partitions_of(f);
 	int64_t begin = clock_now(), now = begin, idle = choose_idle_time(f);
@@ -368,9 +355,9 @@ static enum err_code await_batch(struct feed *f, struct held **found, uint64_t *
 	}
 	for (size_t i = 0; i < x->n; i++)
 		data_log_need(x->log, partition_of(&x->held[i]),
-		    (size_t)wanted_events(f, &x->held[i]));
+		    (size_t)stream_batch_need(x->log, &x->held[i].range, f->batch));
 	rc = data_log_fetch(x->log, 0, e);
-	while (!rc && !(*found = find_batch(f, now, n)) && now - begin < idle) {
+	while (!rc && !(*found = find_batch(f, now, b)) && now - begin < idle) {
 		int64_t until = begin + idle;
 
 		for (size_t i = 0; i < x->n; i++)
@@ -406,10 +393,13 @@ static enum err_code load_batch(struct feed *f, const struct held *h, uint64_t n
 	uint32_t *all;
 	enum err_code rc;
 
-	want.bad = f->job->bad;
-	rc = data_log_load(x->log, partition_of(h), (size_t)n, &want, f->job->train, &d, e);
 	b->rows = 0;
 	b->epoch = 0;
+	/* All events of a batch that is repeated are gone. */
+	if (!n)
+		return ERR_OK;
+	want.bad = f->job->bad;
+	rc = data_log_load(x->log, partition_of(h), (size_t)n, &want, f->job->train, &d, e);
 	if (rc || !d)
 		return rc;
 	all = mem_array(d->rows, sizeof *all);
@@ -425,20 +415,20 @@ static enum err_code choose_batch_of_stream(struct feed *f, struct batch *b, boo
     struct err *e)
 {
 	struct partitions *x = partitions_of(f);
+	struct stream_batch taken = { 0 };
 	struct held *h = NULL;
-	uint64_t n = 0;
 	enum err_code rc;
 
 	x->present = NULL;
-	x->taken = 0;
+	x->taken = taken;
 	*over = f->steps && f->step >= f->steps;
 	if (*over)
 		return ERR_OK;
 	rc = tend_leases(f, e);
 	if (!rc)
-		rc = await_batch(f, &h, &n, e);
+		rc = await_batch(f, &h, &taken, e);
 	if (!rc)
-		rc = announce(f, h, n, e);
+		rc = announce(f, h, taken.span, e);
 	if (rc)
 		return rc;
 	sum_lag(f);
@@ -450,8 +440,8 @@ static enum err_code choose_batch_of_stream(struct feed *f, struct batch *b, boo
 		x->turn_began = clock_now();
 	x->last = (size_t)(h - x->held);
 	x->present = h;
-	x->taken = n;
-	return load_batch(f, h, n, b, e);
+	x->taken = taken;
+	return load_batch(f, h, taken.events, b, e);
 }
 
 static void mark_events_used(struct feed *f)
@@ -459,13 +449,13 @@ static void mark_events_used(struct feed *f)
 	struct partitions *x = partitions_of(f);
 
 	if (x->present) {
-		x->present->range.used += x->taken;
-		data_log_skip(x->log, partition_of(x->present), (size_t)x->taken);
+		x->present->range.used += x->taken.span;
+		data_log_skip(x->log, partition_of(x->present), (size_t)x->taken.events);
 		/* Later events have arrived since. */
 		x->present->waiting = 0;
 	}
 	x->present = NULL;
-	x->taken = 0;
+	x->taken = (struct stream_batch){ 0 };
 	f->step++;
 }
 

@@ -316,6 +316,23 @@ static void place_in_data(void)
 	    "one that goes on from it leases the second and the third again");
 	state_head_release(&manifest);
 	json_decref(head);
+	scene_close(&s);
+
+	scene_open(&s, 1, 1);
+	s.cfg.lockstep = false;
+	s.cfg.epochs = s.cfg.replicas = 1;
+	head = json_pack("{s:{s:i, s:O}, s:[{s:s, s:i, s:i}]}", "data", "examples", 90, "tasks", tasks,
+	    "tables", "name", "w", "rows", 5, "cols", 1);
+	ok(!state_head_decode(head, &manifest, &s.e), "a manifest of fewer examples is decoded: %s",
+	    s.e.msg);
+	s.cfg.resume = &manifest;
+	scene_run(&s);
+	ok(strstr(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"),
+	       "\"begin\":0,") &&
+	        happened(&s, "data_changed: "),
+	    "where the data have grown since, the epoch begins again, and an event says so");
+	state_head_release(&manifest);
+	json_decref(head);
 	json_decref(tasks);
 	scene_close(&s);
 }

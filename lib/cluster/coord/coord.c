@@ -231,8 +231,10 @@ static void advance_forming(struct coord *c, int64_t now)
 		c->layout.epoch++;
 		c->placed = true;
 		if (c->cfg.has_job) {
-			if (c->cfg.resume)
+			if (c->cfg.resume) {
 				coord_resume_members(c);
+				coord_resume_fit_data(c);
+			}
 			coord_members_begin(c);
 			coord_job_begin_leases(c, coord_resume_saved_leases(c));
 		}

@@ -70,7 +70,9 @@ void coord_job_begin_leases(struct coord *c, const struct state_leases *saved)
 	if (c->cfg.deterministic)
 		leases_assign(c->data.leases, c->nworkers, c->membership.first_step, c->cfg.batch);
 	leases_watch(c->data.leases, forward_lease_change, c);
-	if (resumed)
+	if (resumed && coord_resume_has_other_data(c))
+		leases_load_epoch(c->data.leases, resumed, (uint64_t)c->cfg.resume->data->examples);
+	else if (resumed)
 		leases_load(c->data.leases, resumed, false);
 }
 

@@ -65,6 +65,28 @@ void coord_resume_begin(struct coord *c)
 			(uint64_t)deal->offset };
 }
 
+bool coord_resume_has_other_data(const struct coord *c)
+{
+	const struct state_head *m = c->cfg.resume;
+
+	return m && m->data && m->data->examples && !c->data.stream &&
+	    (uint64_t)m->data->examples != c->data.examples;
+}
+
+void coord_resume_fit_data(struct coord *c)
+{
+	const char *unit = c->data.blocks_per_lease ? "blocks" : "examples";
+
+	if (!coord_resume_has_other_data(c))
+		return;
+	c->membership.first_at.offset = 0;
+	coord_event(c, "data_changed",
+	    "the data have %llu %s, and had %llu when the checkpoint was taken: the epoch that was begun "
+	    "begins again with all of them",
+	    (unsigned long long)c->data.examples, unit,
+	    (unsigned long long)c->cfg.resume->data->examples);
+}
+
 void coord_resume_fit_table(struct coord *c, const struct table *shape)
 {
 	const struct state_head *m = c->cfg.resume;

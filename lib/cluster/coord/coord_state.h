@@ -593,6 +593,11 @@ void coord_resume_begin(struct coord *c);
 void coord_resume_fit_table(struct coord *c, const struct table *shape);
 /* Replace the facts that a model or a checkpoint came with by those of a worker, which extend them. */
 void coord_resume_facts(struct coord *c, const json_t *facts);
+/* Have the data another number of examples (or blocks) than when the checkpoint was taken? Then its position
+ * in them is one of other data. */
+bool coord_resume_has_other_data(const struct coord *c);
+/* Begins the epoch again where they have, and tells it. */
+void coord_resume_fit_data(struct coord *c);
 void coord_resume_members(struct coord *c);
 /* The checkpoint's data leases; NULL: its data was not leased, or there is no checkpoint. */
 const struct state_leases *coord_resume_saved_leases(const struct coord *c);

@@ -804,6 +804,25 @@ static void load_places(struct leases *t, const struct state_leases *s)
 	}
 }
 
+static void begin_epoch(struct leases *t, uint64_t epoch)
+{
+	t->next = t->done = add_product(0, epoch, t->per_epoch);
+	begin_count(t);
+	mark_first_ranges(t);
+}
+
+void leases_load_epoch(struct leases *t, const struct state_leases *s, uint64_t examples)
+{
+	uint64_t range = s->range ? (uint64_t)s->range : 1, first = (uint64_t)s->next;
+	uint64_t per_epoch = examples / range + (examples % range > 0);
+
+	free_leases(t, t->back);
+	t->back = NULL;
+	for (uint64_t i = 0; i < s->nopen; i++)
+		first = (uint64_t)s->open[i] < first ? (uint64_t)s->open[i] : first;
+	begin_epoch(t, per_epoch ? first / per_epoch : 0);
+}
+
 void leases_load(struct leases *t, const struct state_leases *s, bool held)
 {
 	struct lease_node **back = &t->back;
@@ -813,9 +832,7 @@ void leases_load(struct leases *t, const struct state_leases *s, bool held)
 	t->back = NULL;
 	/* The ranges are others now, so the saved ids do not apply: the present epoch begins again. */
 	if ((uint64_t)s->range != t->range || s->stream != t->stream) {
-		t->next = t->done = (uint64_t)s->next / t->per_epoch * t->per_epoch;
-		begin_count(t);
-		mark_first_ranges(t);
+		begin_epoch(t, (uint64_t)s->next / t->per_epoch);
 		return;
 	}
 	t->next = (uint64_t)s->next;

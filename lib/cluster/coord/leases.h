@@ -145,6 +145,9 @@ bool leases_keep_only(struct leases *t, uint32_t worker, const uint64_t *id, siz
  * otherwise they are to be leased again. */
 struct state_leases *leases_save(const struct leases *t); /* for state_leases_free */
 void leases_load(struct leases *t, const struct state_leases *s, bool held);
+/* In place of leases_load, where the data had another number of examples (or blocks) when the leases were
+ * saved: a range of those is none of these. Begins the epoch again whose ranges were not all done. */
+void leases_load_epoch(struct leases *t, const struct state_leases *s, uint64_t examples);
 
 /* A checkpoint takes the partitions' values at different moments, while workers train on. To know which
  * examples are in it, the attempts are recorded from before the first value is taken

@@ -90,13 +90,13 @@ serve() {
 @test "bad data and a loss that is no number: by hand, under run, under start" {
 	once 1 'bad.csv:3' ps-ctl run bad.json
 	once 1 'bad.csv:3' ps-ctl start bad.json
-	once 1 'the loss is infinite at step' ps-ctl run nan.json
+	once 1 'the training loss is infinite at step' ps-ctl run nan.json
 	serve bad
 	once 1 'bad.csv:3' ps-work train -C bad.run
 	kill "$server"
 	jq '.workers = 1' nan.json >one.json
 	serve one
-	once 1 'the loss is infinite at step' ps-work train -C one.run
+	once 1 'the training loss is infinite at step' ps-work train -C one.run
 }
 
 @test "a worker that is refused, and a follower whose coordinator is lost" {

@@ -537,12 +537,12 @@ predicts_targets() {
 	write_data_of mf m
 	run -1 --separate-stderr ps-ctl run m/cluster --set model=fm --set loss=squared --set scale=none --set 'data=m/ratings.tsv?label=1' --set eval= \
 		--set optimizer=sgd --json
-	[[ $(field reason <<<"$output") == *"the loss is "*"m/ratings.tsv was read as CSV, and has values as large as 8.8e+08"*"?format="* ]]
+	[[ $(field reason <<<"$output") == *"the training loss is "*"m/ratings.tsv was read as CSV, and has values as large as 8.8e+08"*"?format="* ]]
 	# Small values are no sign of that, and neither are targets that the model scales.
 	awk 'BEGIN { print "a,y"; for (i = 0; i < 200; i++) print i % 7 "," 300000 + i % 11 * 1000.5 }' >prices.csv
 	echo '{ "job": { "model": "linear", "data": "prices.csv?label=y", "lr": 1e30, "optimizer": "sgd" } }' >prices.json
 	run -1 --separate-stderr ps-ctl run prices --json
-	[[ $(field reason <<<"$output") == *"the loss is "*"lower job.lr"* && $(field reason <<<"$output") != *"was read as"* ]]
+	[[ $(field reason <<<"$output") == *"the training loss is "*"lower job.lr"* && $(field reason <<<"$output") != *"was read as"* ]]
 	# A target whose squared error is infinite fails at any rate, scaled or not, and that of a batch before counts, too.
 	{ cat prices.csv; echo 1,1e30; } >wrong.csv
 	for set in scale=standard scale=none model=mlp; do

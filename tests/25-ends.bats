@@ -225,5 +225,5 @@ has_gone_beyond() { [ "$(ps-ctl status --json | jq 'select(.kind == "cluster").s
 	# Infinity, 1 and 2, little endian.
 	printf '\x'"$(printf %x ${#header})"'\0\0\0\0\0\0\0%s\0\0\x80\x7f\0\0\x80\x3f\0\0\0\x40' "$header" >inf.safetensors
 	run -1 --separate-stderr ps-ctl run lin --set init=inf.safetensors --json
-	[[ $(field reason <<<"$output") == *"the loss is "*"model.safetensors has 1 value that is not finite" ]]
+	[[ $(field reason <<<"$output") == *"the training loss is "*"model.safetensors has 1 value that is not finite" ]]
 }

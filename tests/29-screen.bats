@@ -87,7 +87,7 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	wait_for 20 shows '^worker-1 +active '
 	wait_for 20 shows '^everybody waits for worker-1 at step [0-9]+ '
 	[[ $(line 1) == "one  running  step "*"bsp  2/2 workers  2/2 servers"* ]]
-	pane | grep -A1 -E '^id +state +step +loss +ex/s +slow data% comp% enc% push% wait% pull%' | grep -q '^worker-1 '
+	pane | grep -A1 -E '^id +state +step +tr-loss +ex/s +slow data% comp% enc% push% wait% pull%' | grep -q '^worker-1 '
 	wait_for 10 shows '^server-0 +live '
 	# Loss falls: its curve begins at the top left.
 	[[ $(line 5) == "loss "*"examples/s "* ]]

@@ -180,9 +180,9 @@ corners() {
 	for mode in bsp ssp:3 asp; do
 		train evals.json --set sync=$mode
 		for step in 10 20 30; do
-			grep -q "step $step: loss " evals.run/server-0.log
+			grep -q "step $step: eval loss " evals.run/server-0.log
 		done
-		[ "$(grep -c 'step [0-9]*: loss' evals.run/server-0.log)" -eq 3 ]
+		[ "$(grep -c 'step [0-9]*: eval loss' evals.run/server-0.log)" -eq 3 ]
 		has .eval.examples 300
 	done
 }

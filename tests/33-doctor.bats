@@ -169,7 +169,7 @@ preloaded() {
 	job nan
 	run -1 ps-ctl run nan.json --set lr=1e30
 	run -1 doctor -C "$RUN"
-	[[ ${lines[0]} == "fail loss: "*"the loss is "*"; lower the learning rate (ps-ctl run --set lr="* ]]
+	[[ ${lines[0]} == "fail loss: "*"the training loss is "*"; lower the learning rate (ps-ctl run --set lr="* ]]
 }
 
 @test "clock off" {

@@ -66,6 +66,12 @@ page_text() {
 	[[ $output == *"sync "*bsp*ssp:3* ]]
 	[[ $output == *"steps "*"$(res .steps)"* ]]
 	[[ $output == *"train_loss at step"* && $output == *"eval.loss at step"* ]]
+	[ "${#lines[@]}" -le 45 ]
+	# The best first, whatever the order in which they began.
+	[ "$(ps-ctl runs --sort loss --json | jq -s 'map(.result.eval.loss) | . == sort')" = true ]
+	[ "$(ps-ctl runs --sort seconds --json | jq -s 'map(.result.seconds) | . == sort')" = true ]
+	run -2 ps-ctl runs --sort acuracy
+	[[ $output == *'did you mean "accuracy"'* ]]
 	ps-ctl compare lin.run.1 lin --json >diff
 	[ "$(jq -c 'select(.kind == "setting") | [.name, .values]' diff)" = '["sync",["bsp","ssp:3"]]'$'\n''["job.lr",[0.3,0.05]]' ]
 	[ "$(jq -c 'select(.kind == "figure" and .name == "steps").values' diff)" = "$(jq -sc 'map(.result.steps)' list)" ]
@@ -237,7 +243,7 @@ write_three_runs() {
 @test "a plot that cannot be drawn is one sentence" {
 	write_three_runs
 	run -4 ps-ctl compare a b --metric rmse -o plot.svg
-	[ "$output" = "ps-ctl: no sample of the runs has rmse; they have train_loss, loss, auc" ]
+	[ "$output" = "ps-ctl: no sample of the runs has rmse; they have train_loss, eval.loss, auc" ]
 	[ ! -e plot.svg ]
 	run -2 ps-ctl compare a b --metric acu
 	[[ $output == *'unknown metric "acu"; did you mean "auc"?' ]]

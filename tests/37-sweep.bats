@@ -34,16 +34,25 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 	[ "$(tail -n 1 out | jq -r '.best["job.lr"], .done, .failed' | xargs)" = "0.3 4 0" ]
 	# The losses go up.
 	[ "$(tail -n 1 out | jq -r '.runs[]' | while read -r run; do jq .eval.loss "$run/result.json"; done | jq -s '. == sort')" = true ]
+	best=$(tail -n 1 out | jq -r .command)
+	[[ $best =~ ^ps-ctl\ run\ lin.json\ --set\ lr=0.3\ --set\ sync=(bsp|ssp:3)$ ]]
 	before=$(stat -c %Y.%i lin.sweep/*.run/result.json)
 	run -0 --separate-stderr sweep --grid lr=0.3,0.0001 --grid sync=bsp,ssp:3
 	[ "$(stat -c %Y.%i lin.sweep/*.run/result.json)" = "$before" ]
 	[ "$(grep -c 'done before' <<<"$stderr")" -eq 4 ]
+	[[ $stderr == *"the best point alone: $best" ]]
 	[ "${#lines[@]}" -eq 5 ]
 	[[ ${lines[0]} =~ ^job.lr\ +sync\ +state\ +eval.loss ]]
 	[[ ${lines[1]} =~ ^\ *0.3\ .*\ done ]]
 	# One value more is one run more; the order of values is of no account.
 	run -0 --separate-stderr sweep --grid lr=0.1,0.3 --grid sync=bsp
 	[ "$(grep -c ': starts' <<<"$stderr")" -eq 1 ]
+	# The best point by itself, in the run directory of the cluster file.
+	ps-ctl run --best lin.sweep --set epochs=0 --set steps=1 >/dev/null
+	[ "$(jq -c '[.job.lr, .job.steps]' lin.run/cluster.json)" = '[0.3,1]' ]
+	run -4 ps-ctl run --best lin.run
+	[[ $output == *"has no best.json: give the folder of a sweep"* ]]
+	run -2 ps-ctl run lin.json --best lin.sweep
 	none_left "$T"
 }
 

@@ -153,7 +153,7 @@ accuracy() {
 	run -1 ps-ctl run c.json --set model=mlp --set hidden=8 --set data=t.csv --init-from m.safetensors
 	[[ $output == *'m.safetensors is damaged: table "w0"'* ]]
 	run -1 ps-ctl run c.json --set model=mlp --set hidden=8 --set data=t.csv --set init=m.safetensors
-	[[ $output == *'table "w0" has the value NaN in row 0, column 0 at step 0, although the loss is finite'* ]]
+	[[ $output == *'table "w0" has the value NaN in row 0, column 0 at step 0, although the training loss is finite'* ]]
 }
 
 @test "a job that has learned nothing says so" {

@@ -350,7 +350,7 @@ far_ahead() {
 		[ "$status" -eq 1 ]
 		RESULT=${lines[-1]}
 		has .state failed
-		[[ $(res .reason) =~ worker-[01]:\ the\ loss\ is\ (NaN|infinite)\ at\ step\ [0-9]+:\ lower\ job.lr ]]
+		[[ $(res .reason) =~ worker-[01]:\ the\ training\ loss\ is\ (NaN|infinite)\ at\ step\ [0-9]+:\ lower\ job.lr ]]
 		ps-ctl export -C nan.run all -o text >model.txt 2>/dev/null
 		[ "$(grep -c '^[wb]' model.txt)" -eq 3 ]
 		# The parameters of the last step whose loss was finite; in ssp and asp

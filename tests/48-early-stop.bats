@@ -60,7 +60,7 @@ field() { jq "$1" <<<"$result"; }
 	run ps-ctl set lr=1e6
 	run -1 ps-ctl wait --for done
 	result=$(<lin.run/result.json)
-	[[ $(field .reason) == *"the loss is infinite"* ]]
+	[[ $(field .reason) == *"the training loss is infinite"* ]]
 	[ "$(ps-work eval lin.run/model.safetensors eval.csv --json | jq .rmse)" = "$(field .best_value)" ]
 }
 

@@ -125,7 +125,7 @@ write_job() {
 	echo "error no such luck"; continue|reports an error at step 0: no such luck
 	printf 123 >"$PSKIT_DIR/w.grad"; echo "ok loss 1"; continue|has 3 bytes, but the gradient of table "w" has 4
 	rm "$PSKIT_DIR/w.grad"; echo "ok loss 1"; continue|cannot read the gradient in
-	echo "ok loss nan"; continue|the loss is NaN at step 0
+	echo "ok loss nan"; continue|the training loss is NaN at step 0
 	printf %5000s x; continue|a line of more than 4096 bytes
 	END
 	none_left "$T"

@@ -142,7 +142,7 @@ trains() {
 	grep 'the script ended without shutdown(); this worker leaves the job' exec.run/worker-0.log
 	run ps-ctl run --exec "/usr/bin/python3 forgets.py nan"
 	[ "$status" -ne 0 ]
-	[[ $output == *"the loss is NaN at step 0"* ]]
+	[[ $output == *"the training loss is NaN at step 0"* ]]
 	# Without a cluster it says so.
 	run /usr/bin/python3 forgets.py
 	[ "$status" -eq 1 ]

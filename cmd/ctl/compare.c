@@ -6,7 +6,7 @@
 struct options {
 	struct curve_options curves;
 	const char *across;
-	bool json;
+	bool json, all;
 };
 
 static const struct opt opts[] = {
@@ -21,6 +21,8 @@ static const struct opt opts[] = {
 	    NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, curves.file), "FILE",
 	    "write the plot to a file: FILE.svg, FILE.html or FILE.tsv", NULL, 0, 0 },
+	{ "all", 'a', OPT_FLAG, offsetof(struct options, all), NULL,
+	    "print every setting, figure and curve, not one page of them", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -34,6 +36,7 @@ static int run_compare(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	to.json = o.curves.json = o.json;
+	to.all = o.all;
 	if (o.across || o.curves.metric || o.curves.target || o.curves.file)
 		to.curves = &o.curves;
 	o.curves.across = curve_axis_find(o.across ? o.across : "steps");
@@ -49,7 +52,8 @@ const struct ctl_cmd ctl_cmd_compare = {
 	    .more =
 	        "RUN is a run directory, as NAME.run.1, of a run in any state. Curves are shown at steps that all\n"
 	        "runs have reached: the training loss is interpolated between samples, and evaluations are shown at\n"
-	        "common steps. The exit code is 0 whether they differ or not.\n"
+	        "common steps: the training loss and that of the evaluations on one page; --all prints everything.\n"
+	        "The exit code is 0 whether they differ or not.\n"
 	        "\n"
 	        "With --across, --metric, --target or --output one plot shows a metric of all runs, with the\n"
 	        "settings that differ as its legend, and a table shows the steps, seconds, bytes and examples of\n"

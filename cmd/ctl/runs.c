@@ -7,14 +7,18 @@
 #include "core/mem.h"
 #include "ctl.h"
 #include "lab/report_read.h"
+#include "lab/report_sort.h"
 #include "lab/report_table.h"
 #include "metric/metrics.h"
 
 struct options {
+	const char *sort;
 	bool json;
 };
 
 static const struct opt opts[] = {
+	{ "sort", 's', OPT_STR, offsetof(struct options, sort), "METRIC",
+	    "the best run by this metric first: auc, loss, train_loss, seconds, ...", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -121,6 +125,10 @@ static int run_runs(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (report_run_list(nargs ? argv[1] : ".", &list, &n, &e))
 		return ctl_fail(&e);
+	if (o.sort && report_run_sort(list, n, o.sort, &e) != ERR_OK) {
+		report_run_list_free(list, n);
+		return ctl_fail(&e);
+	}
 	if (o.json)
 		print_runs_json(list, n);
 	else if (n)
@@ -140,12 +148,13 @@ const struct ctl_cmd ctl_cmd_runs = {
 	    .more =
 	        "Lists all NAME.run and NAME.run.N directly in FOLDER (default: the current directory), the oldest\n"
 	        "first. A run is running, done, failed, stopped, or crashed, which means that it ended without a\n"
-	        "result.",
+	        "result. With --sort, those that lack the metric come last.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,
 	    .examples =
 	        "  ps-ctl runs\n"
+	        "  ps-ctl runs lin.sweep --sort auc\n"
 	        "  ps-ctl runs lin.sweep --json | jq -r '[.run, .settings[\"job.lr\"], .result.eval.loss] | @tsv'\n",
 	},
 	run_runs,

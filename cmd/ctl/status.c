@@ -75,7 +75,7 @@ static void print_cluster_line(const json_t *s)
 	print_data(s);
 	if (json_is_number(loss)) {
 		num_digits(json_number_value(loss), 4, figure);
-		printf(", loss %s", figure);
+		printf(", train loss %s", figure);
 	}
 	if (json_num(s, "examples_per_second", 0) > 0) {
 		num_count(json_num(s, "examples_per_second", 0), rate);

@@ -32,7 +32,7 @@ static void put_gnuplot_string(struct buf *out, const char *text)
 static void put_series(struct buf *out, const struct series *s)
 {
 	buf_puts(out, "set ylabel ");
-	put_gnuplot_string(out, s->name);
+	put_gnuplot_string(out, strcmp(s->name, "loss") == 0 ? "training loss" : s->name);
 	buf_puts(out, "\nplot '-' with lines linewidth 2 notitle\n");
 	for (size_t i = 0; i < s->n; i++) {
 		/* An empty line is a gap. */

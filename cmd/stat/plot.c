@@ -106,7 +106,7 @@ static void draw_plot(const struct plot *p, const struct series *s, unsigned wid
 	chart_init(&c, across, height);
 	if (any)
 		chart_curve(&c, &span, s->x, s->y, s->n);
-	printf("%s", s->name);
+	printf("%s%s", s->name, strcmp(s->name, "loss") == 0 ? " (training)" : "");
 	if (isfinite(now)) {
 		num_digits(now, 4, number);
 		printf(" %s", number);

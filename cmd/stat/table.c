@@ -181,6 +181,13 @@ void table_cell(const struct table_style *s, const struct column *c, const json_
 
 /* ---- tables ---- */
 
+/* Files keep the names, which scripts know. */
+const char *table_heading(const struct table_style *s, const struct column *c)
+{
+	return s->format == FORMAT_TABLE && strcmp(c->key, "train_loss") == 0 ? "tr-loss"
+	                                                                      : c->name;
+}
+
 unsigned table_width(const struct table_style *s, const struct column *c)
 {
 	static const unsigned char by_kind[] = {
@@ -196,7 +203,7 @@ unsigned table_width(const struct table_style *s, const struct column *c)
 		[COL_SHARE] = 5,
 		[COL_GIVEN] = 9,
 	};
-	size_t head = strlen(c->name), width = c->width ? c->width : by_kind[c->kind];
+	size_t head = strlen(table_heading(s, c)), width = c->width ? c->width : by_kind[c->kind];
 
 	if (c->kind == COL_TIME && s->time)
 		width = s->time == 'd' ? 19 : s->exact ? 14 : 10;
@@ -224,7 +231,7 @@ static void print_field(const struct table_style *s, const struct column *c, boo
 void table_header(const struct table_style *s, FILE *f)
 {
 	for (size_t i = 0; i < s->ncolumns; i++)
-		print_field(s, s->column[i], i == 0, s->column[i]->name, f);
+		print_field(s, s->column[i], i == 0, table_heading(s, s->column[i]), f);
 	fputc('\n', f);
 	fflush(f);
 }

@@ -40,6 +40,8 @@ void table_cell(const struct table_style *s, const struct column *c, const json_
 void table_count(double v, char *out, size_t n);
 /* Format a time as "35 ms", with `between` between number and unit. */
 void table_time(double seconds, const char *between, char out[static 24]);
+/* The heading of a column: for people, a loss tells that it is that of the training. */
+const char *table_heading(const struct table_style *s, const struct column *c);
 /* The width of a column in a table, in characters. */
 unsigned table_width(const struct table_style *s, const struct column *c);
 

@@ -92,10 +92,15 @@ static unsigned cell_attribute(const struct top *t, const struct column *c, cons
 
 /* ---- columns ---- */
 
+static const char *top_heading(const struct column *c)
+{
+	return table_heading(&(struct table_style){ .format = FORMAT_TABLE }, c);
+}
+
 /* Widen a column to its present contents. It never shrinks, so that the table does not jump. */
 static unsigned widen_column(struct top *t, enum top_view v, size_t i, const struct column *c)
 {
-	unsigned *width = &t->width[v][i], longest = (unsigned)strlen(c->name);
+	unsigned *width = &t->width[v][i], longest = (unsigned)strlen(top_heading(c));
 	char text[CELL_BYTES];
 	const json_t *row;
 	size_t k;
@@ -167,12 +172,12 @@ static void draw_table_header(struct top *t, enum top_view v, const struct layou
 	for (size_t i = 0; i < l->n; i++) {
 		const struct column *c = l->column[i];
 		int p = column_phase(c);
-		unsigned len = (unsigned)strlen(c->name), at = i ? col + l->width[i] - len : 0;
+		unsigned len = (unsigned)strlen(top_heading(c)), at = i ? col + l->width[i] - len : 0;
 
 		screen_put(t->screen, row, at,
 		    (p < 0 ? 0 : colour[p]) | SCREEN_BOLD |
 		        (keys && c == t->sort[v] ? SCREEN_REVERSE : 0),
-		    c->name);
+		    top_heading(c));
 		col += l->width[i];
 	}
 	if (l->bar)

@@ -10,12 +10,16 @@
 #include "core/mem.h"
 #include "lab/report_read.h"
 #include "lab/report_table.h"
+#include "metric/metrics.h"
 
 /* Number of steps at which curves are printed. */
 #define STEPS 10
+/* Without --all: the most settings, and the most steps of a curve, so that all fits on a page. */
+#define PAGE_SETTINGS 12
+#define PAGE_STEPS    6
 
 struct comparison {
-	bool json;
+	bool json, all;
 	struct report_run run[COMPARE_RUNS_MAX];
 	struct report_sample *point[COMPARE_RUNS_MAX];
 	size_t npoints[COMPARE_RUNS_MAX];
@@ -99,7 +103,7 @@ static json_t *settings_rows(const struct comparison *c)
 	return rows;
 }
 
-/* Makes a row for each figure of the results, one for the digest of the model, and one that tells of
+/* Makes a row for each figure of the results (without c->all none for details of the evaluation), one for the digest of the model, and one that tells of
  * emulated slow workers and links, if there are any. */
 static json_t *results_rows(const struct comparison *c)
 {
@@ -114,8 +118,12 @@ static json_t *results_rows(const struct comparison *c)
 			break;
 		}
 	json_array_foreach(figures, i, name) {
-		json_t *values = json_array();
+		const char *text = json_string_value(name);
+		json_t *values;
 
+		if (!c->all && strncmp(text, "eval.", 5) == 0 && metrics_is_detail(text + 5))
+			continue;
+		values = json_array();
 		for (size_t k = 0; k < c->n; k++)
 			json_array_append_new(values,
 			    value_or_null(
@@ -240,10 +248,27 @@ static json_t *eval_curve_rows(const struct comparison *c, const char *name)
 	return rows;
 }
 
+/* Keeps the first row, the last one and some between them, spread evenly: at most `most`. */
+static void thin_rows(json_t *rows, size_t most)
+{
+	size_t n = json_array_size(rows);
+	json_t *some = json_array();
+
+	for (size_t i = 0; n > most && i < most; i++)
+		json_array_append(some, json_array_get(rows, i * (n - 1) / (most - 1)));
+	if (n > most) {
+		json_array_clear(rows);
+		json_array_extend(rows, some);
+	}
+	json_decref(some);
+}
+
 static void show_curve(const struct comparison *c, const char *name, json_t *rows)
 {
 	char *title;
 
+	if (!c->all)
+		thin_rows(rows, PAGE_STEPS);
 	if (c->json) {
 		print_rows_json(c, "curve", rows);
 	} else if (json_array_size(rows)) {
@@ -256,9 +281,28 @@ static void show_curve(const struct comparison *c, const char *name, json_t *row
 	}
 }
 
+/* The figure of evaluations whose curve is shown without --all: the loss, else the first one. */
+static const char *find_page_figure(const json_t *figures)
+{
+	const char *found = NULL;
+	const json_t *figure;
+	size_t i;
+
+	json_array_foreach(figures, i, figure) {
+		const char *name = json_string_value(figure);
+
+		if (strcmp(name, "eval.loss") == 0)
+			return name;
+		if (!found && strncmp(name, "eval.", 5) == 0)
+			found = name;
+	}
+	return found;
+}
+
 static void show_curves(const struct comparison *c)
 {
 	json_t *figures = report_figure_names(c->run, c->n);
+	const char *page = find_page_figure(figures);
 	const json_t *figure;
 	size_t i;
 
@@ -266,10 +310,27 @@ static void show_curves(const struct comparison *c)
 	json_array_foreach(figures, i, figure) {
 		const char *name = json_string_value(figure);
 
-		if (strncmp(name, "eval.", 5) == 0)
+		if (c->all ? strncmp(name, "eval.", 5) == 0 : name == page)
 			show_curve(c, name, eval_curve_rows(c, name));
 	}
 	json_decref(figures);
+}
+
+/* Prints the settings that differ; without --all a page of them. Takes over the reference to rows. */
+static void print_settings(const struct comparison *c, json_t *rows)
+{
+	size_t n = json_array_size(rows);
+
+	if (n == 0) {
+		puts("the settings are the same");
+		json_decref(rows);
+		return;
+	}
+	while (!c->all && json_array_size(rows) > PAGE_SETTINGS)
+		json_array_remove(rows, json_array_size(rows) - 1);
+	print_rows_table(c, "setting", true, rows);
+	if (!c->all && n > PAGE_SETTINGS)
+		printf("%zu more settings differ: --all prints them\n", n - PAGE_SETTINGS);
 }
 
 static void show_comparison(const struct comparison *c)
@@ -280,15 +341,13 @@ static void show_comparison(const struct comparison *c)
 		print_rows_json(c, "setting", rows);
 		print_rows_json(c, "figure", results_rows(c));
 	} else {
-		if (json_array_size(rows) == 0)
-			puts("the settings are the same");
-		else
-			print_rows_table(c, "setting", true, json_incref(rows));
-		json_decref(rows);
+		print_settings(c, rows);
 		putchar('\n');
 		print_rows_table(c, "result", false, results_rows(c));
 	}
 	show_curves(c);
+	if (!c->all)
+		fputs("\n--all prints every figure and curve\n", stdout);
 }
 
 /* Shows the runs as one plot: each has one directory. */
@@ -308,7 +367,7 @@ static enum err_code show_plot(const struct comparison *c, const struct curve_op
 enum err_code compare_runs(char *const *dirs, size_t n, const struct compare_options *o,
     struct err *e)
 {
-	struct comparison c = { .json = o->json };
+	struct comparison c = { .json = o->json, .all = o->all || o->json };
 	enum err_code rc = o->curves ? curve_options_check(o->curves, e) : ERR_OK;
 	double epoch;
 

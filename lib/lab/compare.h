@@ -12,6 +12,7 @@
 
 struct compare_options {
 	bool json;
+	bool all; /* every setting, figure and curve, not one page of them; JSON always has all */
 	const struct curve_options *curves; /* NULL: tables of settings, results and curves */
 };
 

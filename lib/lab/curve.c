@@ -42,6 +42,11 @@ enum err_code curve_metric_find(const char *name, struct curve_metric *out, stru
 	    near ? "\"?" : "");
 }
 
+const char *curve_metric_title(const struct curve_metric *m)
+{
+	return m->evaluated && m->measure == METRIC_loss ? "eval.loss" : m->name;
+}
+
 bool curve_reaches(const struct curve_metric *m, double a, double b)
 {
 	return metrics_goodness(m->measure, a) >= metrics_goodness(m->measure, b);

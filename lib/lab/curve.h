@@ -29,6 +29,9 @@ struct curve_metric {
 /* Finds "train_loss", "progressive_loss", or a metric by its name, with or without "eval.".
  * ERR_USAGE: there is none. */
 enum err_code curve_metric_find(const char *name, struct curve_metric *out, struct err *e);
+/* The name for people: the loss of evaluations is "eval.loss", so that it is not taken for that of the
+ * training. */
+const char *curve_metric_title(const struct curve_metric *m);
 /* Is value a at least as good as b? */
 bool curve_reaches(const struct curve_metric *m, double a, double b);
 

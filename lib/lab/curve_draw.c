@@ -30,7 +30,7 @@ static void make_chart(const struct curve_set *s, struct plot *p)
 		c[i] = (struct report_plot_curve){ s->of[i].label, x, y, from->n,
 			from->n <= DOTS_MAX };
 	}
-	*p = (struct plot){ .title = mem_printf("%s across %s", s->metric.name,
+	*p = (struct plot){ .title = mem_printf("%s across %s", curve_metric_title(&s->metric),
 		                curve_axis_name[s->across]),
 		.x_name = curve_axis_name[s->across],
 		.x_from_zero = true,

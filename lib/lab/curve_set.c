@@ -138,8 +138,12 @@ static char *list_metrics(const struct report_run *run, size_t n)
 	buf_puts(&text, "train_loss");
 	json_array_foreach(names, i, name)
 		if (strncmp(json_string_value(name), "eval.", 5) == 0 &&
-		    metrics_find(json_string_value(name) + 5) != METRICS)
-			buf_printf(&text, ", %s", json_string_value(name) + 5);
+		    metrics_find(json_string_value(name) + 5) != METRICS) {
+			const char *bare = json_string_value(name) + 5;
+
+			buf_printf(&text, ", %s",
+			    strcmp(bare, "loss") == 0 ? json_string_value(name) : bare);
+		}
 	json_decref(names);
 	return (char *)text.data;
 }
@@ -181,7 +185,7 @@ enum err_code curve_set_read(const struct curve_options *o, const struct report_
 		char *known = list_metrics(run, n);
 
 		rc = err_set(e, ERR_NOTFOUND, "no sample of %s has %s; they have %s",
-		    n == 1 ? "the run" : "the runs", s->metric.name, known);
+		    n == 1 ? "the run" : "the runs", curve_metric_title(&s->metric), known);
 		free(known);
 		curve_set_release(s);
 	}
@@ -208,8 +212,10 @@ char *curve_set_target_text(const struct curve_set *s)
 	char figure[32];
 
 	num_digits(s->target, 6, figure);
-	return near ? mem_printf("%s at least as close to 1 as %s", s->metric.name, figure)
-	            : mem_printf("%s %s %s", s->metric.name, lower ? "<=" : ">=", figure);
+	return near ? mem_printf("%s at least as close to 1 as %s", curve_metric_title(&s->metric),
+	                  figure)
+	            : mem_printf("%s %s %s", curve_metric_title(&s->metric), lower ? "<=" : ">=",
+	                  figure);
 }
 
 struct cells {
@@ -267,7 +273,7 @@ char **curve_set_table(const struct curve_set *s, size_t *columns)
 	json_array_foreach(s->differing, i, key)
 		add_cell(&c, mem_strdup(json_string_value(key)));
 	add_cell(&c, mem_strdup("state"));
-	add_cell(&c, mem_printf("best %s", s->metric.name));
+	add_cell(&c, mem_printf("best %s", curve_metric_title(&s->metric)));
 	for (i = 0; i < CURVE_AXES; i++)
 		add_cell(&c, mem_strdup(curve_axis_name[i]));
 	*columns = c.n;
@@ -357,7 +363,7 @@ enum err_code curve_set_show(const struct curve_options *o, const struct report_
 	for (size_t i = 0; !rc && i < n; i++)
 		if (!s.of[i].curve.n)
 			plain_print(stderr, "%s (%s) has no sample with %s\n", run[i].name,
-			    run[i].state, s.metric.name);
+			    run[i].state, curve_metric_title(&s.metric));
 	if (!rc && o->json)
 		print_json(&s);
 	if (!rc && !o->json) {

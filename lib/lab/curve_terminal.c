@@ -204,7 +204,7 @@ void curve_terminal(const struct curve_set *s)
 	width = width > WIDTH_MAX ? WIDTH_MAX : width;
 	p.width = width > MARGIN + 4 + WIDTH_MIN ? width - MARGIN - 4 : WIDTH_MIN;
 	draw_curves(&p);
-	printf("%s%s\n", s->metric.name, p.log ? " (logarithmic)" : "");
+	printf("%s%s\n", curve_metric_title(&s->metric), p.log ? " (logarithmic)" : "");
 	for (unsigned row = 0; row < HEIGHT; row++) {
 		print_margin(&p, row);
 		for (unsigned column = 0; column < p.width; column++)

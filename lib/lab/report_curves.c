@@ -116,7 +116,7 @@ static void draw_loss_chart(struct buf *out, const struct curves *c)
 	};
 
 	report_plot_svg(out,
-	    &(struct plot){ .title = "Loss",
+	    &(struct plot){ .title = curve[1].n ? "Loss" : "Training loss",
 	        .x_name = "step",
 	        .whole = true,
 	        .curve = curve,

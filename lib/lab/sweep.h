@@ -11,6 +11,7 @@
 #include "core/opt.h"
 #include "lab/curve_set.h"
 #include "lab/sweep_ladder.h"
+#include "rundir/best_point.h"
 
 /* ps-ctl sweep: runs one cluster file with all combinations of some values, or with some that are
  * drawn at random. A combination is a point; each has a run directory in the sweep's folder, and is
@@ -49,6 +50,8 @@ struct sweep {
 	size_t npoints;
 	struct sweep_ladder ladder;
 	const char *metric; /* by which points are compared; NULL: the loss */
+	const char *file;            /* the cluster file, borrowed */
+	const struct opt_list *sets; /* assignments for all runs, borrowed */
 };
 
 /* The options and arguments of ps-ctl sweep. */
@@ -107,10 +110,17 @@ void sweep_point_print_json(const struct sweep *s, const struct point *p);
 /* Prints progress of a point to stderr: its values, and what happened. */
 void sweep_point_report(const struct sweep *s, const struct point *p, const char *what);
 /* Prints the end of a sweep: a table of all points, the best first, one of the rungs if there are several,
- * and the plot (curves, or NULL); with json the last JSON line. stopped: it was ended by a signal. An error
- * is that of the plot; the rest has been printed. */
+ * and the plot (curves, or NULL); with json the last JSON line. Then the command that runs the best point, on
+ * standard error, which is written to the folder, too. stopped: it was ended by a signal. An error is that of
+ * the plot or the file; the rest has been printed. */
 enum err_code sweep_show(const struct sweep *s, const struct curve_options *curves, bool json,
     bool stopped, struct err *e);
+/* sweep_best.c: makes the assignments that run a point by itself, with the steps of the last rung; out must
+ * be released. */
+void sweep_best_make(const struct sweep *s, const struct point *p, struct best_point *out);
+/* Returns the command that runs the point, for a POSIX shell, to be freed. file: the cluster file as the
+ * user named it. */
+char *sweep_best_command(const struct best_point *b, const char *file);
 /* sweep_plot.c: draws the curves of the points, of the best CURVE_SET_MAX if there are more. order:
  * all points, the best first. Errors as curve_set_show(). */
 enum err_code sweep_plot(const struct sweep *s, struct point *const *order,

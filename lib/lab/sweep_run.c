@@ -358,6 +358,8 @@ enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int 
 	enum err_code rc = curve_options_check(&curves, e);
 
 	w.s.metric = o->metric;
+	w.s.file = w.file;
+	w.s.sets = &o->set;
 	if (rc == ERR_OK)
 		rc = sweep_make_points(&w.s, o, e);
 	if (rc == ERR_OK)

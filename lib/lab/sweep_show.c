@@ -239,9 +239,10 @@ static json_t *rungs_json(const struct sweep *s)
 	return rungs;
 }
 
-/* `best` is null when the first point in `order` is not done. `runs` has directories of points that
+/* `best` and `command` are null when the first point in `order` is not done. `runs` has directories of points that
  * are done. */
-static void print_sweep_line(const struct sweep *s, struct point *const *order, bool stopped)
+static void print_sweep_line(const struct sweep *s, struct point *const *order, bool stopped,
+    const char *command)
 {
 	size_t ended = count_points(s, POINT_DONE) + count_points(s, POINT_PRUNED);
 	json_t *runs = json_array(), *o;
@@ -253,13 +254,13 @@ static void print_sweep_line(const struct sweep *s, struct point *const *order, 
 			json_array_append_new(runs, json_string(run));
 		free(run);
 	}
-	o = json_pack("{s:s, s:I, s:I, s:I, s:O?, s:o}", "state",
+	o = json_pack("{s:s, s:I, s:I, s:I, s:O?, s:s?, s:o}", "state",
 	    stopped                   ? "stopped"
 	        : ended == s->npoints ? "done"
 	                              : "failed",
 	    "points", (json_int_t)s->npoints, "done", (json_int_t)count_points(s, POINT_DONE),
 	    "failed", (json_int_t)count_points(s, POINT_FAILED), "best",
-	    order[0]->state == POINT_DONE ? order[0]->settings : NULL, "runs", runs);
+	    order[0]->state == POINT_DONE ? order[0]->settings : NULL, "command", command, "runs", runs);
 	if (s->ladder.rungs > 1) {
 		json_object_set_new(o, "pruned",
 		    json_integer((json_int_t)count_points(s, POINT_PRUNED)));
@@ -273,8 +274,15 @@ enum err_code sweep_show(const struct sweep *s, const struct curve_options *curv
     bool stopped, struct err *e)
 {
 	struct point **order = sort_points(s);
-	enum err_code rc = ERR_OK;
+	enum err_code rc = ERR_OK, kept = ERR_OK;
+	struct best_point best = { 0 };
+	char *command = NULL;
 
+	if (order[0]->state == POINT_DONE) {
+		sweep_best_make(s, order[0], &best);
+		command = sweep_best_command(&best, s->file);
+		kept = best_point_write(s->folder, &best, e);
+	}
 	if (!json)
 		print_sweep_table(s, order);
 	if (!json)
@@ -286,7 +294,11 @@ enum err_code sweep_show(const struct sweep *s, const struct curve_options *curv
 	if (curves)
 		rc = sweep_plot(s, order, curves, e);
 	if (json)
-		print_sweep_line(s, order, stopped);
+		print_sweep_line(s, order, stopped, command);
+	else if (command)
+		plain_print(stderr, "the best point alone: %s\n", command);
+	best_point_release(&best);
+	free(command);
 	free(order);
-	return rc;
+	return rc ? rc : kept;
 }

@@ -190,7 +190,7 @@ json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 	coord_report_keep(&c->evaluation.last, m->json);
 	coord_learning_take(c, m->eval.step, eval);
 	coord_early_stop_take(c, m->eval.step, eval, false);
-	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)m->eval.step, loss, text);
+	coord_event(c, "eval", "step %lld: eval loss %.6g%s", (long long)m->eval.step, loss, text);
 	return NULL;
 }
 

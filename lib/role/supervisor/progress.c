@@ -120,7 +120,7 @@ static void put_steps(const struct cluster_status *status, struct buf *out)
 		put_data(status, data, out);
 	if (!isnan(status->train_loss)) {
 		num_digits(status->train_loss, 4, figure);
-		buf_printf(out, " loss %s", figure);
+		buf_printf(out, " train loss %s", figure);
 	}
 	if (json_is_object(status->best_eval)) {
 		buf_puts(out, "  eval ");

@@ -203,7 +203,7 @@ enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
 
 	save_good_model(w, kept, sizeof kept);
 	describe_remedy(w, remedy, sizeof remedy);
-	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s; %.150s", w->rank,
+	err_set(e, ERR_NONFINITE, "worker-%u: the training loss is %s at step %llu: %s; %.150s", w->rank,
 	    isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, remedy, kept);
 	return fail_job(w, e);
 }
@@ -214,7 +214,7 @@ enum err_code worker_values_failed(struct worker *w, struct err *e)
 
 	snprintf(what, sizeof what, "%.280s", e->msg);
 	err_set(e, ERR_NONFINITE,
-	    "worker-%u: %s at step %llu, although the loss is finite: begin with a model or a checkpoint "
+	    "worker-%u: %s at step %llu, although the training loss is finite: begin with a model or a checkpoint "
 	    "that is whole, or lower job.lr",
 	    w->rank, what, (unsigned long long)w->step);
 	return fail_job(w, e);

@@ -125,8 +125,12 @@ produce() {
 		[ "$(($(stat -c %b events.spool) * 512))" -lt "$(stat -c %s events.spool)" ]
 	}
 	wait_for 30 is_freed
+	# All workers are killed while lines are in the pipe.
+	wait_for 30 both_active
+	kill -STOP "${workers[@]}"
 	lines 20000 20100 >events
-	wait_for 30 are_once 20100
+	kill -9 "${workers[@]}"
+	wait_for 60 are_once 20100
 	ps-ctl stop -C c.run
 	ps-ctl start c --set checkpoint_every=1s --set on_worker_loss=shrink --resume auto
 	lines 20100 20200 >events

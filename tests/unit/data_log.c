@@ -289,6 +289,45 @@ static void rest_of_a_pipe(void)
 	free(spool);
 }
 
+/* All workers are killed while a line is in a pipe, which the process that starts them holds. */
+static void held_pipe(void)
+{
+	static const char line[] = "1 1:1\n";
+	char *spool = mem_printf("%s.spool", path), *name = mem_printf("%s?follow=yes", path);
+	struct data_log_hold *hold;
+	struct data_log *l;
+	struct stat st;
+	struct err e;
+	int fd;
+
+	unlink(path);
+	unlink(spool);
+	make("1 1:1\n");
+	ok(!data_log_hold(name, &hold, &e) && !hold, "a file is not held");
+	unlink(path);
+	if (mkfifo(path, 0600))
+		abort();
+	ok(!data_log_hold(name, &hold, &e) && hold, "a pipe is held");
+	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	ok(fd >= 0 && write(fd, line, strlen(line)) == (ssize_t)strlen(line) && !close(fd),
+	    "so that a line can be written while no worker lives");
+	l = open_log("&format=libsvm");
+	ok(!data_log_seek(l, 0, DATA_LOG_BEGIN, &e) && !data_log_fetch(l, 10000, &e) &&
+	        data_log_ready(l, 0) == 1,
+	    "and the next worker reads it");
+	data_log_close(l);
+	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	ok(fd >= 0 && write(fd, line, strlen(line)) == (ssize_t)strlen(line) && !close(fd),
+	    "a line is written after the last worker has ended");
+	data_log_release(hold);
+	ok(stat(spool, &st) == 0 && st.st_size == 2 * (off_t)strlen(line),
+	    "and who held the pipe moves it before it closes it");
+	unlink(path);
+	unlink(spool);
+	free(spool);
+	free(name);
+}
+
 static void records(void)
 {
 	struct log_record r = { LOG_RECORD_EVENT, 3, 9, 5, INT64_C(1) << 40,
@@ -317,6 +356,7 @@ int main(void)
 	damage();
 	records();
 	rest_of_a_pipe();
+	held_pipe();
 	unlink(path);
 	return tap_done();
 }

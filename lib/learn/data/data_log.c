@@ -231,6 +231,11 @@ int64_t data_log_place(const struct data_log *l, size_t partition)
 	return p->first < p->n ? p->place[p->first] : p->next;
 }
 
+int data_log_ended_holder(struct data_log *l)
+{
+	return l->ops->ended_holder ? l->ops->ended_holder(l) : 0;
+}
+
 bool data_log_is_numbered(const struct data_log *l)
 {
 	return l->ops->numbered;

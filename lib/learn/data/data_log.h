@@ -73,6 +73,17 @@ uint64_t data_log_lag(const struct data_log *l, size_t partition);
  * checkpoints that are kept have the events before `oldest`; -1: that is not known. */
 void data_log_commit(struct data_log *l, size_t partition, int64_t place, int64_t oldest);
 
+/* The process that was ended because it was stopped (SIGSTOP) and kept the lock of a pipe's spool while lines
+ * waited. Each is returned once; 0: none. */
+int data_log_ended_holder(struct data_log *l);
+
+/* Holds the named pipe open that a path stands for, so that its bytes stay while no worker lives. *out: NULL
+ * where the path is no pipe that is followed. ERR_IO, ERR_CONFIG. */
+struct data_log_hold;
+enum err_code data_log_hold(const char *path, struct data_log_hold **out, struct err *e);
+/* Moves what the pipe has to its spool, unless a worker does, and closes it. NULL is fine. */
+void data_log_release(struct data_log_hold *h);
+
 /* Makes a dataset of the first n ready events, which stay, for a model that was made for `like`. *out: NULL
  * when they have no example. Errors as data_load; lines count from the place that the message names. An event
  * that cannot be parsed is a bad line (data_bad_lines.h): it is left out if want->bad lets it be skipped. */

@@ -4,14 +4,19 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/lock_holder.h"
 #include "core/mem.h"
 #include "core/thread.h"
 #include "data/data_log_state.h"
+#include "data/data_uri.h"
 
 /* A named pipe, which cannot be read again. A thread of one worker moves what comes from it to the end of a
  * file beside it, the spool, and that is read as a file that grows (data_log_file.c).
@@ -19,7 +24,13 @@
  * The bytes are moved by splice(2), inside the kernel: each of them is either in the pipe or in the spool, at
  * whatever moment the worker is killed. The lock of the spool says whose thread moves them; the next one that
  * gets it goes on. All workers of the host hold the pipe open, so that writers see no broken pipe while one
- * of them lives. What a checkpoint has is punched out of the spool, which keeps its length. */
+ * of them lives; and so does the process that starts them (data_log_hold), so that the kernel does not drop
+ * what the pipe has when all of them are killed. What a checkpoint has is punched out of the spool, which
+ * keeps its length.
+ *
+ * A worker that is stopped (SIGSTOP) keeps the lock, although the coordinator has long declared it lost. The
+ * lock cannot be taken from it: when it goes on, it would write where it was about to write. So the thread
+ * of another worker that has waited for long ends it, while lines wait in the pipe. */
 
 #define SUFFIX ".spool"
 /* Bytes that are moved at once. */
@@ -30,6 +41,8 @@
 /* How often the thread looks whether it is to end, and for the lock. */
 #define LOOK_MS 100
 /* How long a worker that ends waits for the lock: until another one that ends with it has moved the rest. */
+/* For how many looks at a stopped holder of the lock lines must wait until it is ended. */
+#define STOPPED_LOOKS 100
 #define LAST_MS    10
 #define LAST_TRIES 30
 #define LAST_MOVES 256
@@ -42,6 +55,7 @@ struct own {
 	bool started;
 	_Atomic bool stop;
 	_Atomic int failed; /* errno of the thread */
+	_Atomic int ended;  /* the process that the thread has ended, until it is told; 0: none */
 };
 
 static bool is_pipe(const char *file, const struct data_options *o)
@@ -85,14 +99,33 @@ static void move_rest(struct own *own, bool locked)
 		;
 }
 
+/* Ends the process that holds the lock, if it was stopped at each of many looks in succession while lines
+ * waited. Looks are counted, not time: this process may have been stopped, too. */
+static void watch_holder(struct own *own, unsigned *looks)
+{
+	struct pollfd p = { own->pipe, POLLIN, 0 };
+	int pid = 0, holder = poll(&p, 1, 0) > 0 ? lock_holder_stopped(own->out, &pid) : -1;
+
+	*looks = holder >= 0 ? *looks + 1 : 0;
+	if (*looks >= STOPPED_LOOKS && !pidfd_send_signal(holder, SIGKILL, NULL, 0)) {
+		own->ended = pid;
+		*looks = 0;
+	}
+	if (holder >= 0)
+		close(holder);
+}
+
 static void *run_spool(void *ctx)
 {
 	struct own *own = ctx;
 	struct pollfd none = { -1, 0, 0 };
 	bool locked = false;
+	unsigned looks = 0;
 
-	while (!own->stop && !(locked = !flock(own->out, LOCK_EX | LOCK_NB)))
+	while (!own->stop && !(locked = !flock(own->out, LOCK_EX | LOCK_NB))) {
+		watch_holder(own, &looks);
 		poll(&none, 1, LOOK_MS);
+	}
 	while (!own->stop && !own->failed)
 		if (move_bytes(own, LOOK_MS) < 0)
 			own->failed = errno;
@@ -119,18 +152,30 @@ static void leave_file(struct data_log *l, struct own *own)
 	l->own = own;
 }
 
-static enum err_code start_spool(struct own *own, const char *path, struct err *e)
+/* Opens the pipe, for reading and writing, so that a pipe without a writer does not end. */
+static enum err_code open_own_pipe(struct own *own, const char *path, struct err *e)
 {
-	enum err_code rc;
-
-	/* For reading and writing, so that a pipe without a writer does not end. */
 	own->pipe = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (own->pipe < 0)
-		return err_sys(e, ERR_IO, "cannot open %s", path);
+	return own->pipe < 0 ? err_sys(e, ERR_IO, "cannot open %s", path) : ERR_OK;
+}
+
+static enum err_code open_own_spool(struct own *own, struct err *e)
+{
 	own->out = open(own->spool, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (own->out < 0)
 		return err_sys(e, ERR_IO, "cannot create %s, the copy of the pipe's data",
 		    own->spool);
+	return ERR_OK;
+}
+
+static enum err_code start_spool(struct own *own, const char *path, struct err *e)
+{
+	enum err_code rc = open_own_pipe(own, path, e);
+
+	if (!rc)
+		rc = open_own_spool(own, e);
+	if (rc)
+		return rc;
 	rc = thread_start(&own->thread, run_spool, own, e);
 	own->started = !rc;
 	return rc;
@@ -155,6 +200,16 @@ static enum err_code open_pipe(struct data_log *l, struct err *e)
 	return rc;
 }
 
+static void close_own(struct own *own)
+{
+	if (own->pipe >= 0)
+		close(own->pipe);
+	if (own->out >= 0)
+		close(own->out);
+	free(own->spool);
+	free(own);
+}
+
 static void close_pipe_log(struct data_log *l)
 {
 	struct own *own = l->own;
@@ -166,12 +221,7 @@ static void close_pipe_log(struct data_log *l)
 		pthread_join(own->thread, NULL);
 	enter_file(l);
 	data_log_file.close(l);
-	if (own->pipe >= 0)
-		close(own->pipe);
-	if (own->out >= 0)
-		close(own->out);
-	free(own->spool);
-	free(own);
+	close_own(own);
 }
 
 static enum err_code seek_pipe(struct data_log *l, size_t partition, int64_t place, struct err *e)
@@ -226,6 +276,58 @@ static void ignore_skipped(struct data_log *l, size_t partition, size_t n)
 	(void)n;
 }
 
+static int tell_ended_holder(struct data_log *l)
+{
+	struct own *own = l->own;
+
+	return atomic_exchange(&own->ended, 0);
+}
+
+/* ---- holding ---- */
+
+struct data_log_hold {
+	struct own *own;
+};
+
+enum err_code data_log_hold(const char *path, struct data_log_hold **out, struct err *e)
+{
+	struct data_options o;
+	struct own *own;
+	char *file;
+	enum err_code rc = data_uri_parse(path, &file, &o, e);
+
+	*out = NULL;
+	if (!rc && is_pipe(file, &o)) {
+		own = mem_alloc(sizeof *own);
+		own->out = -1;
+		own->spool = mem_printf("%s" SUFFIX, file);
+		rc = open_own_pipe(own, file, e);
+		if (rc) {
+			close_own(own);
+		} else {
+			*out = mem_alloc(sizeof **out);
+			(*out)->own = own;
+		}
+	}
+	data_uri_release(&o);
+	free(file);
+	return rc;
+}
+
+void data_log_release(struct data_log_hold *h)
+{
+	struct pollfd p = { -1, POLLIN, 0 };
+
+	if (!h)
+		return;
+	p.fd = h->own->pipe;
+	/* A pipe that was never written to needs no spool. */
+	if (poll(&p, 1, 0) > 0 && !open_own_spool(h->own, NULL))
+		move_rest(h->own, false);
+	close_own(h->own);
+	free(h);
+}
+
 const struct log_ops data_log_pipe = {
 	.is = is_pipe,
 	.open = open_pipe,
@@ -234,5 +336,6 @@ const struct log_ops data_log_pipe = {
 	.fetch = fetch_pipe,
 	.commit = punch_spool,
 	.skipped = ignore_skipped,
+	.ended_holder = tell_ended_holder,
 	.close = close_pipe_log,
 };

@@ -62,6 +62,8 @@ struct log_ops {
 	void (*extend)(struct data_log *l, size_t n);
 	/* n events of the partition were skipped, or more of them are needed: there may be room for more. */
 	void (*skipped)(struct data_log *l, size_t partition, size_t n);
+	/* As data_log_ended_holder. NULL: no process is ever ended. */
+	int (*ended_holder)(struct data_log *l);
 	/* May be called after open has failed. */
 	void (*close)(struct data_log *l);
 };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ckpt/dirs.h"
+#include "conf/conf_data.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -92,6 +93,23 @@ static void init_policy(struct supervisor *s)
 	s->policy.worker_patience = c->lease + c->on_worker_loss.wait + POLICY_NOTICE;
 }
 
+/* Holds the pipe open that the job follows, as long as the run lives: the kernel drops what a pipe has when
+ * the last process closes it, and all workers may be killed at once. Workers report a pipe that cannot be
+ * opened. */
+static void hold_pipe(struct supervisor *s)
+{
+	const struct conf_job *job = &s->conf->job;
+	struct conf_strs paths = { 0 };
+	struct err ignored;
+
+	if (s->hosts.n || !s->conf->has_job ||
+	    conf_data_paths(job, (const char *const *)job->data.item, job->data.n, &paths, &ignored))
+		return;
+	if (paths.n == 1)
+		data_log_hold(paths.item[0], &s->pipe, &ignored);
+	conf_data_release(&paths);
+}
+
 enum err_code supervisor_open(struct supervisor *s, const struct conf *conf, const char *dir,
     struct log *log, struct err *e)
 {
@@ -110,6 +128,7 @@ enum err_code supervisor_open(struct supervisor *s, const struct conf *conf, con
 	/* Without the watch only the removal of the directory goes unnoticed. */
 	if (rundir_watch_open(dir, &s->watch, e) != ERR_OK)
 		progress_say(&s->progress, "warning: %s", e->msg);
+	hold_pipe(s);
 	s->bin = path_self_dir(e);
 	rc = s->bin ? launch_new(dir, &s->set, e) : e->code;
 	return rc == ERR_OK ? control_connect(dir, &s->client, e) : rc;
@@ -118,6 +137,7 @@ enum err_code supervisor_open(struct supervisor *s, const struct conf *conf, con
 void supervisor_close(struct supervisor *s)
 {
 	launch_free(s->set);
+	data_log_release(s->pipe);
 	http_client_free(s->client);
 	policy_release(&s->policy);
 	cluster_status_free(s->status);

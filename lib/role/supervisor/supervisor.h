@@ -11,6 +11,7 @@
 #include "core/err.h"
 #include "core/json.h"
 #include "core/launch.h"
+#include "data/data_log.h"
 #include "http/client.h"
 #include "msg/cluster_status.h"
 #include "rundir/rundir.h"
@@ -67,6 +68,7 @@ struct supervisor {
 	bool warned_full;              /* the user has been informed that no host has a free slot */
 	char began[SUPERVISOR_BEGAN];  /* "began" of RUN/state.json before this start, or "" */
 	struct stat psk;               /* of the pre-shared key that other hosts were given */
+	struct data_log_hold *pipe;    /* the named pipe that the job follows, or NULL */
 
 	/* The process of the action at hand: how it ended, or why it cannot be started. */
 	struct launch_event ended;

@@ -371,6 +371,19 @@ static enum err_code await_batch(struct feed *f, struct held **found, struct str
 	return rc;
 }
 
+/* Logs that another worker was ended, because it was stopped and kept others from moving a pipe's lines. */
+static void log_ended_holder(struct feed *f)
+{
+	struct data_log *l = partitions_of(f)->log;
+	int pid = data_log_ended_holder(l);
+
+	if (pid)
+		log_warn(f->hooks.log,
+		    "killed process %d: it was stopped and kept the lock of %s.spool while lines "
+		    "waited",
+		    pid, data_log_name(l));
+}
+
 static void sum_lag(struct feed *f)
 {
 	const struct partitions *x = partitions_of(f);
@@ -427,6 +440,7 @@ static enum err_code choose_batch_of_stream(struct feed *f, struct batch *b, boo
 	rc = tend_leases(f, e);
 	if (!rc)
 		rc = await_batch(f, &h, &taken, e);
+	log_ended_holder(f);
 	if (!rc)
 		rc = announce(f, h, taken.span, e);
 	if (rc)

@@ -159,6 +159,14 @@ digest_of() { sed -n 's/^{.*"model_digest":"\([0-9a-f]*\)".*/\1/p' "$1" | tail -
 	ps-ctl start lin.json --emit systemd --set 'job.cache=it"s $HOME 100%' --hostfile <(echo b) >lin.service
 	grep -qF -- '--set "job.cache=it\"s $$HOME 100%%"' lin.service
 	grep -qx 'SuccessExitStatus=75' lin.service
+	# A newline would begin another setting.
+	ps-ctl start lin.json --emit systemd --set $'job.cache=a\nExecStartPre=/bin/false' >evil.service
+	grep -qF -- '--set "job.cache=a\x0aExecStartPre=/bin/false"' evil.service
+	mkdir $'a\nb'
+	cd $'a\nb'
+	run -78 ps-ctl start ../lin.json --emit systemd
+	[[ $output == *'the current directory has the control character \x0a'* ]]
+	cd ..
 	if command -v systemd-analyze >/dev/null; then
 		systemd-analyze verify ./lin.service 2>verify || true
 		run ! grep -F lin.service verify

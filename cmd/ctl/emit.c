@@ -95,8 +95,13 @@ static void put_mpirun(const struct emit *m, struct buf *out)
 
 /* ---- systemd ---- */
 
+static bool is_control(char c)
+{
+	return (unsigned char)c < ' ' || c == 0x7f;
+}
+
 /* Appends an argument, quoted as systemd.syntax(7) and systemd.service(5) demand: quotes,
- * backslashes, specifiers (%) and variables ($). */
+ * backslashes, specifiers (%), variables ($) and control characters, of which a newline would end the setting. */
 static void put_unit_quoted(const char *text, struct buf *out)
 {
 	buf_puts(out, "\"");
@@ -105,7 +110,10 @@ static void put_unit_quoted(const char *text, struct buf *out)
 			buf_puts(out, "\\");
 		else if (*text == '%' || *text == '$')
 			buf_append(out, text, 1);
-		buf_append(out, text, 1);
+		if (is_control(*text))
+			buf_printf(out, "\\x%02x", (unsigned)(unsigned char)*text);
+		else
+			buf_append(out, text, 1);
 	}
 	buf_puts(out, "\"");
 }
@@ -157,6 +165,18 @@ static const struct form {
 	{ "mpirun", put_mpirun },
 };
 
+/* WorkingDirectory= takes no quotes and no escapes: a newline in the path would begin another setting. */
+static enum err_code check_unit_path(const char *path, struct err *e)
+{
+	for (const char *p = path; *p; p++)
+		if (is_control(*p))
+			return err_set(e, ERR_CONFIG,
+			    "--emit systemd: the current directory has the control character \\x%02x "
+			    "in its name, which a unit cannot contain; rename it",
+			    (unsigned)(unsigned char)*p);
+	return ERR_OK;
+}
+
 /* All paths become absolute, since the file is used from other directories and hosts. Nothing is
  * started or written but out. */
 enum err_code emit(const char *form, const struct conf *conf, const char *file,
@@ -176,6 +196,8 @@ enum err_code emit(const char *form, const struct conf *conf, const char *file,
 		rc = err_sys(e, ERR_IO, "the current directory");
 	if (rc == ERR_OK)
 		m.program = path_join(bin, "ps-ctl");
+	if (rc == ERR_OK && strcmp(form, "systemd") == 0)
+		rc = check_unit_path(m.here, e);
 	if (rc == ERR_OK && strcmp(form, "k8s") == 0)
 		rc = emit_k8s(&m, out, e);
 	for (size_t i = 0; rc == ERR_OK && i < sizeof forms / sizeof *forms; i++)

@@ -131,6 +131,42 @@ static void part(struct end *client, struct end *server)
 	conn_free(server->conn);
 }
 
+/* A peer without a key passes a descriptor with the first byte that it sends. */
+static void strangers_descriptor(void)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} passed = { .room = { 0 } };
+	struct iovec byte = { (void *)(uintptr_t) "x", 1 };
+	struct msghdr m = { .msg_iov = &byte,
+		.msg_iovlen = 1,
+		.msg_control = passed.room,
+		.msg_controllen = sizeof passed.room };
+	struct pollfd held = { 0 };
+	struct end server = { 0 };
+	struct err e = { 0 };
+	int fd[2], pipe_ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) ||
+	    pipe2(pipe_ends, O_CLOEXEC))
+		abort();
+	server.conn = conn_accept(fd[0], &server_id, SUITE_POLY1305, 0, &handler, &server);
+	*CMSG_FIRSTHDR(&m) = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+		.cmsg_level = SOL_SOCKET,
+		.cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &pipe_ends[1], sizeof(int));
+	ok(sendmsg(fd[1], &m, 0) == 1 && !close(pipe_ends[1]) && !turn(server.conn, &e),
+	    "a stranger passes a descriptor with its first byte: %s", e.msg);
+	held.fd = pipe_ends[0];
+	held.events = POLLIN;
+	ok(poll(&held, 1, 0) == 1 && held.revents & POLLHUP,
+	    "and the server does not keep it while it waits for the rest");
+	close(pipe_ends[0]);
+	close(fd[1]);
+	conn_free(server.conn);
+}
+
 static void agreed(void)
 {
 	struct end client, server;
@@ -534,6 +570,7 @@ int main(void)
 	handshake_identity_init(&server_id.hs, &k, psk);
 	key_pair_generate(&k);
 	handshake_identity_init(&client_id.hs, &k, psk);
+	strangers_descriptor();
 	agreed();
 	much();
 	full();

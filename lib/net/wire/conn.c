@@ -109,10 +109,12 @@ static struct descriptors get_descriptors(struct msghdr *mh)
 }
 
 /* Keep the descriptors of one message, which may come before the session shares memory; close
- * others. */
+ * others. A client passes none before its msg1 is accepted: one without a key must not make the server keep
+ * more descriptors than its connection has. */
 static void keep_descriptors(struct conn *c, struct descriptors d)
 {
-	bool expected = c->server ? !c->mem.shm : conn_has_offered(c);
+	bool expected = c->server ? c->state != CONN_WAIT_MSG1 && !c->mem.shm
+	                          : conn_has_offered(c);
 
 	if (c->mem.passed.n || !expected)
 		conn_close_descriptors(&d);

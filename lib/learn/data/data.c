@@ -25,12 +25,11 @@ static const struct data_format formats[] = {
 	{ NULL, NULL, NULL },
 };
 
-static const struct data_reader *const readers[] = {
+const struct data_reader *const data_readers[DATA_READERS] = {
 #define READER(name, title, help) &data_reader_##name,
 #include "data/reader.def"
 #undef READER
 };
-#define NREADERS (sizeof(readers) / sizeof(readers[0]))
 
 const struct data_format *data_formats(void)
 {
@@ -116,7 +115,7 @@ void dataset_free(struct dataset *d)
 /* Finds a format of this name among the readers. */
 static bool find_format_named(const char *name, size_t *out)
 {
-	for (size_t i = 0; i < NREADERS; i++)
+	for (size_t i = 0; i < DATA_READERS; i++)
 		if (strcmp(formats[i].name, name) == 0) {
 			*out = i;
 			return true;
@@ -131,64 +130,44 @@ static bool options_describe_table(const struct data_options *o)
 	    o->scale || o->text || o->lists;
 }
 
-/* Chooses the reader by the first bytes of the stream. table: a table is expected, and a bar that it
- * begins with is a comment, and no namespace of Vowpal Wabbit. */
-static enum err_code guess_reader(struct stream *s, bool table, size_t *out, struct err *e)
-{
-	const uint8_t *p;
-	uint8_t control;
-	size_t n, line;
-	enum err_code rc = stream_peek(s, DATA_PROBE, &p, &n, e);
-
-	if (rc != ERR_OK)
-		return rc;
-	if (n == 0)
-		return err_set(e, ERR_FORMAT, "%s: is empty", stream_name(s));
-	rc = data_unsupported_refuse(s, p, n, e);
-	if (rc)
-		return rc;
-	for (size_t i = 0; i < NREADERS; i++) {
-		if (!(table && readers[i] == &data_reader_vw) && readers[i]->probe(p, n)) {
-			*out = i;
-			return ERR_OK;
-		}
-	}
-	if (data_unsupported_has_nul(p, n, &line))
-		return err_set(e, ERR_FORMAT,
-		    "%s:%zu: holds a NUL byte; if this is a text file, tr -d '\\000' removes it",
-		    stream_name(s), line);
-	if (data_unsupported_has_control(p, n, &line, &control))
-		return err_set(e, ERR_FORMAT,
-		    "%s:%zu: holds the control byte 0x%02x, and is in none of the formats; if it is "
-		    "text, tr -d '\\%03o' removes that byte, and ?format= names the format",
-		    stream_name(s), line, control, control);
-	return err_set(e, ERR_FORMAT,
-	    "%s: is in none of the formats idx, npy, jsonl, fasttext, ffm, libsvm, vw, csv; name "
-	    "one by ?format=",
-	    stream_name(s));
-}
-
 /* Refuses the format if its examples have no user and no item, but the model needs them. */
 static enum err_code refuse_columns(const struct stream *s, size_t reader,
     const struct data_want *want, struct err *e)
 {
-	if (!want->tables || !readers[reader]->to_ratings)
+	if (!want->tables || !data_readers[reader]->to_ratings)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG, "%s: is %s, but the model needs %s in each example: %s",
 	    stream_name(s), formats[reader].title,
 	    want->pairs ? "a user and an item" : "a user, an item and a rating",
-	    readers[reader]->to_ratings);
+	    data_readers[reader]->to_ratings);
 }
 
-/* Chooses the reader by the options, or by the content. table: a table is expected. */
+/* Finds the reader whose decision the files after it follow: that of the files before, or else of the training
+ * data. SIZE_MAX: none. */
+static size_t find_known_reader(const struct data_reader *before, const struct dataset *like)
+{
+	size_t i = 0;
+
+	if (before)
+		return data_reader_number(before);
+	while (i < DATA_READERS &&
+	    (!like || !like->format || strcmp(formats[i].title, like->format) != 0))
+		i++;
+	return i < DATA_READERS ? i : SIZE_MAX;
+}
+
+/* Chooses the reader by the options, or by the content. before: that of the files before; table: a table is
+ * expected. */
 static enum err_code choose_reader(struct stream *s, const struct data_options *o,
-    const struct data_want *want, bool table, size_t *out, struct err *e)
+    const struct data_want *want, const struct data_reader *before, const struct dataset *like,
+    size_t *out, struct err *e)
 {
 	enum err_code rc = ERR_OK;
+	bool table = like && like->schema;
 
 	if (!o->format || !find_format_named(o->format, out)) {
-		rc = guess_reader(s, table, out, e);
-		if (!rc && want->tables && !table && readers[*out] == &data_reader_csv &&
+		rc = data_guess_reader(s, o, find_known_reader(before, like), table, out, e);
+		if (!rc && want->tables && !table && data_readers[*out] == &data_reader_csv &&
 		    !options_describe_table(o))
 			find_format_named(want->tables, out);
 	}
@@ -196,19 +175,20 @@ static enum err_code choose_reader(struct stream *s, const struct data_options *
 }
 
 const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
-    const struct data_want *want, struct err *e)
+    const struct data_want *want, const struct dataset *like, struct err *e)
 {
 	size_t i = 0;
 
-	return stream_skip_mark(s, e) || choose_reader(s, o, want, false, &i, e) ? NULL
-	                                                                         : readers[i];
+	return stream_skip_mark(s, e) || choose_reader(s, o, want, NULL, like, &i, e)
+	    ? NULL
+	    : data_readers[i];
 }
 
 size_t data_reader_number(const struct data_reader *r)
 {
 	size_t i = 0;
 
-	while (readers[i] != r)
+	while (data_readers[i] != r)
 		i++;
 	return i;
 }
@@ -232,7 +212,7 @@ static enum err_code settle_options(struct data_build *b, size_t format, const c
 	if (rc)
 		return rc;
 	if (!o->bits)
-		o->bits = readers[format]->bits;
+		o->bits = data_readers[format]->bits;
 	if (b->d->options)
 		return data_option_agree(o, b->d->options, format, name, e);
 	b->d->options = data_option_note(o, format, scale);
@@ -252,20 +232,20 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 	b->options = data_uri_copy(o);
 	data_option_take_format(&b->options, b->like);
 	if (!rc && (!words || b->options.format || !find_format_named("text", &i)))
-		rc = choose_reader(s, &b->options, &want, b->like && b->like->schema, &i, e);
-	if (!rc && readers[i]->parts == &data_parts_lines)
+		rc = choose_reader(s, &b->options, &want, b->reader, b->like, &i, e);
+	if (!rc && data_readers[i]->parts == &data_parts_lines)
 		rc = data_head_begin(s, e);
 	if (rc != ERR_OK)
 		return rc;
-	if (words && readers[i] != &data_reader_text)
+	if (words && data_readers[i] != &data_reader_text)
 		return err_set(e, ERR_CONFIG, "%s: is %s, but the model needs plain text",
 		    stream_name(s), formats[i].title);
 	if (!b->first) {
 		b->first = mem_strdup(stream_name(s));
 		b->d->source = mem_strdup(b->first);
 		b->d->format = formats[i].title;
-		b->reader = readers[i];
-	} else if (b->reader != readers[i]) {
+		b->reader = data_readers[i];
+	} else if (b->reader != data_readers[i]) {
 		return err_set(e, ERR_FORMAT,
 		    "%s is %s but %s is %s; all files must have the same format", stream_name(s),
 		    formats[i].title, b->first, b->d->format);
@@ -277,7 +257,7 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 	b->rows_before = b->d->rows;
 	b->d->heading = 0;
 	b->d->separator = 0;
-	*reader = readers[i];
+	*reader = data_readers[i];
 	return ERR_OK;
 }
 

@@ -386,7 +386,7 @@ static void find_format(struct data_blocks *b)
 	while (f < end && f->size == 0)
 		f++;
 	if (f < end && data_file_part(f, 0, data_file_cut(f, DATA_PROBE), &s, NULL) == ERR_OK) {
-		reader = data_build_reader(s, &f->options, &b->want, NULL);
+		reader = data_build_reader(s, &f->options, &b->want, NULL, NULL);
 		stream_close(s);
 	}
 	b->parts = reader ? reader->parts : NULL;

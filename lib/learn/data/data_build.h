@@ -4,6 +4,7 @@
 
 #include "core/buf.h"
 #include "data/data.h"
+#include "data/data_guess.h"
 #include "data/data_label.h"
 
 /* Builds a dataset while readers read. A reader appends whole rows: their values with one of the
@@ -62,9 +63,9 @@ struct data_build {
 
 /* A reader of one file format; registered in reader.def. Both functions may run on any thread. */
 struct data_reader {
-	/* Does a file that begins with these n bytes look like this format? n is at most
-	 * DATA_PROBE, and smaller only when the file is. */
-	bool (*probe)(const uint8_t *p, size_t n);
+	/* Scores the first lines of a file (data_guess.h): how many of them it reads without guessing. NULL: the
+	 * format looks like others, so that it must be named. */
+	int (*score)(const struct data_sample *s);
 	/* Appends all rows of the stream; lines of text in errors count from 1, and a line that fails is
 	 * given to data_build_bad_line. ERR_FORMAT, ERR_IO, ERR_NOMEM. */
 	enum err_code (*read)(struct data_build *b, struct stream *s, const struct data_options *o,
@@ -88,6 +89,15 @@ struct data_reader {
 #include "data/reader.def"
 #undef READER
 
+/* All readers, in the order of reader.def. */
+#define READER(name, title, help) DATA_READER_##name,
+enum {
+#include "data/reader.def"
+	DATA_READERS
+};
+#undef READER
+extern const struct data_reader *const data_readers[DATA_READERS];
+
 /* Chooses the reader by the options, or by the first bytes, and reads one stream; all streams must have
  * the format of the first. Errors as data_load. */
 enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
@@ -98,9 +108,9 @@ enum err_code data_build_begin(struct data_build *b, struct stream *s, const str
     struct err *e);
 
 /* The reader for this stream: by the options, or by its first bytes, of which none is consumed, and
- * what is wanted. NULL, with an error: it is none of the formats, or it cannot be read. */
+ * what is wanted; like: the training data, or NULL. NULL, with an error: it is none of the formats, or it cannot be read. */
 const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
-    const struct data_want *want, struct err *e);
+    const struct data_want *want, const struct dataset *like, struct err *e);
 
 /* The number of a reader in reader.def, and its name there. */
 size_t data_reader_number(const struct data_reader *r);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "data/data_form.h"
 
 static const char separators[] = { '\t', ';', ',', '|' };
 
@@ -62,17 +63,30 @@ size_t data_cells_record(const char *p, size_t n, char sep)
 	return n;
 }
 
-/* Counts outside of quotes. */
-static size_t count_char(const char *p, char sep)
+/* The place behind the bracket that closes the one at p; p + 1 where none does in this record. */
+static const char *skip_brackets(const char *p)
+{
+	const char *end = p + strcspn(p, "]\n");
+
+	return *end == ']' ? end + 1 : p + 1;
+}
+
+/* Counts outside of quotes. lists: the separators in a list such as [1;2;3] count, too. */
+static size_t count_char(const char *p, char sep, bool lists)
 {
 	struct quotes q = { .from = p, .sep = sep };
 	size_t n = 0;
 
-	for (; *p; p++) {
+	while (*p) {
+		if (*p == '[' && !lists && !q.open) {
+			p = skip_brackets(p);
+			continue;
+		}
 		if (*p == '"')
 			take_quote(&q, p);
 		else if (*p == sep && !q.open)
 			n++;
+		p++;
 	}
 	return n;
 }
@@ -97,36 +111,88 @@ static size_t count_words(const char *p)
 
 size_t data_cells_count(const char *record, char sep)
 {
-	return sep == ' ' ? count_words(record) : count_char(record, sep) + 1;
+	return sep == ' ' ? count_words(record) : count_char(record, sep, true) + 1;
 }
 
-/* The first pass accepts a character only when both records contain it equally often, since text in
- * cells contains commas at random. The second pass decides by the first record alone. A comma is
- * the answer when none occurs, as in a file with a single column. */
-char data_cells_separator(const char *first, const char *second)
+/* The separator that is most frequent in `first`, and in `second` equally often, unless that is NULL; 0: none. */
+static char find_frequent(const char *first, const char *second, bool lists)
 {
-	size_t best = 0, n, words;
+	size_t best = 0, n;
 	char sep = 0;
 
 	for (size_t i = 0; i < sizeof(separators); i++) {
-		n = count_char(first, separators[i]);
-		if (n > best && (!second || n == count_char(second, separators[i]))) {
+		n = count_char(first, separators[i], lists);
+		if (n > best && (!second || n == count_char(second, separators[i], lists))) {
 			best = n;
 			sep = separators[i];
 		}
 	}
-	for (size_t i = 0; !sep && i < sizeof(separators); i++) {
-		n = count_char(first, separators[i]);
-		if (n > best) {
-			best = n;
-			sep = separators[i];
-		}
+	return sep;
+}
+
+/* Is the cell a number or a time, perhaps with a unit? */
+static bool is_measure(const char *cell)
+{
+	const char *unit = cell +
+	    strcspn(cell, " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ%");
+	char number[64];
+	double v;
+
+	for (int f = 0; f < DATA_FORMS; f++)
+		if (data_form_number((enum data_form)f, NULL, cell, &v))
+			return true;
+	if (unit == cell || (size_t)(unit - cell) >= sizeof number)
+		return false;
+	memcpy(number, cell, (size_t)(unit - cell));
+	number[unit - cell] = '\0';
+	return data_form_number(DATA_PLAIN, NULL, number, &v);
+}
+
+/* The share of the cells of both records that are numbers. */
+static double share_of_numbers(const char *first, const char *second, char sep)
+{
+	size_t numbers = 0, all = 0, n;
+	const char *const record[2] = { first, second };
+
+	for (size_t i = 0; i < 2; i++) {
+		char *copy = mem_strdup(record[i]), **cell = data_cells_split(copy, sep, &n);
+
+		for (size_t k = 0; cell && k < n; k++)
+			numbers += is_measure(cell[k]);
+		all += n;
+		free(cell);
+		free(copy);
 	}
-	n = count_words(first);
-	words = second ? count_words(second) : n;
-	/* R writes quoted names, and none for the column of the row's name. */
-	if (!sep && n > 1 && (words == n || (words == n + 1 && *first == '"')))
+	return (double)numbers / (double)all;
+}
+
+/* Do blanks separate the cells of both records? R writes quoted names, and none for the column of the row's
+ * name. */
+static bool has_words(const char *first, const char *second)
+{
+	size_t n = count_words(first), words = second ? count_words(second) : n;
+
+	return n > 1 && (words == n || (words == n + 1 && *first == '"'));
+}
+
+/* The first pass accepts a character only when both records contain it equally often, since text in
+ * cells contains commas at random. The second pass decides by the first record alone. If blanks make more numbers,
+ * the characters are in lists within cells, as in "1 a;b 5". At last those in brackets count, too. A comma is the
+ * answer when none occurs, as in a file with a single column. */
+char data_cells_separator(const char *first, const char *second)
+{
+	char sep = find_frequent(first, second, false);
+	bool words = has_words(first, second);
+
+	if (!sep)
+		sep = find_frequent(first, NULL, false);
+	if (sep && second && words && count_words(first) == count_words(second) &&
+	    share_of_numbers(first, second, ' ') > share_of_numbers(first, second, sep))
 		return ' ';
+	if (!sep && words)
+		return ' ';
+	if (!sep)
+		sep = find_frequent(first, NULL, true);
 	return sep ? sep : ',';
 }
 

@@ -91,5 +91,4 @@ static enum err_code read_criteo(struct data_build *b, struct stream *s,
 	return data_row_each(b, s, o, NULL, parse_criteo_line, e);
 }
 
-const struct data_reader data_reader_criteo = { data_probe_never, read_criteo, &data_parts_lines,
-	NULL, BITS };
+const struct data_reader data_reader_criteo = { NULL, read_criteo, &data_parts_lines, NULL, BITS };

@@ -349,8 +349,8 @@ static enum err_code read_csv(struct data_build *b, struct stream *s, const stru
 	return rc;
 }
 
-/* Any text. A file of one column is reported by the reader. */
-static bool probe_csv(const uint8_t *p, size_t n)
+/* Is this text? A file of one column is reported by the reader. */
+static bool is_text(const uint8_t *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (p[i] < ' ' && p[i] != '\t' && p[i] != '\n' && p[i] != '\r')
@@ -358,6 +358,44 @@ static bool probe_csv(const uint8_t *p, size_t n)
 	return true;
 }
 
-const struct data_reader data_reader_csv = { probe_csv, read_csv, &data_parts_lines,
+/* Scores the lines as records of cells between these separators: a record has the form of a table if one beside it
+ * has as many cells. Text within quotes may have several lines, which are joined. */
+static int score_records(const struct data_sample *s, char sep)
+{
+	int sum = 0, level = sep == ' ' ? DATA_SCORE_PERHAPS : DATA_SCORE_TABLE;
+	size_t *width = mem_array(s->lines + 1, sizeof *width), n = 0;
+	bool open = false;
+
+	for (size_t i = 0; i < s->lines; i++) {
+		if (!open)
+			width[n++] = data_cells_count(s->line[i], sep);
+		open = data_cells_open(s->line[i], sep, open);
+	}
+	for (size_t i = 0; i < n; i++) {
+		bool same = (i > 0 && width[i] == width[i - 1]) ||
+		    (i + 1 < n && width[i] == width[i + 1]) || (n == 1 && sep != ' ');
+
+		sum += same && width[i] > 1 ? level : DATA_SCORE_TEXT;
+	}
+	free(width);
+	return n ? sum / (int)n : DATA_SCORE_NONE;
+}
+
+/* The first lines may be a title or a heading, so that the last ones may tell the separator better. */
+static int score_csv(const struct data_sample *s)
+{
+	size_t n = s->lines;
+	int first, last;
+
+	if (!n || !is_text(s->bytes, s->n))
+		return DATA_SCORE_NONE;
+	first = score_records(s, data_cells_separator(s->line[0], n > 1 ? s->line[1] : NULL));
+	if (n < 3)
+		return first;
+	last = score_records(s, data_cells_separator(s->line[n - 2], s->line[n - 1]));
+	return first > last ? first : last;
+}
+
+const struct data_reader data_reader_csv = { score_csv, read_csv, &data_parts_lines,
 	"name these columns by ?user=NAME&item=NAME&rating=NAME instead of options of tables, or give no "
 	"option if they are the first three", 0 };

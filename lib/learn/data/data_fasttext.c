@@ -113,15 +113,21 @@ static enum err_code read_fasttext(struct data_build *b, struct stream *s,
 	return rc;
 }
 
-/* Does the first line that is not empty begin with a label? */
-static bool probe_fasttext(const uint8_t *bytes, size_t n)
+/* Has the line a label, wherever it stands? */
+static int score_line(const char *line)
 {
-	const char *p = (const char *)bytes, *end = p + n;
+	struct data_word w;
 
-	while (p < end && (ends_word(*p) || *p == '\n'))
-		p++;
-	return (size_t)(end - p) > strlen(LABEL) && memcmp(p, LABEL, strlen(LABEL)) == 0;
+	while (data_word_next(&line, &w))
+		if (w.n >= strlen(LABEL) && memcmp(w.p, LABEL, strlen(LABEL)) == 0)
+			return DATA_SCORE_SURE;
+	return DATA_SCORE_NONE;
 }
 
-const struct data_reader data_reader_fasttext = { probe_fasttext, read_fasttext, &data_parts_lines,
+static int score_fasttext(const struct data_sample *s)
+{
+	return data_sample_score(s, score_line);
+}
+
+const struct data_reader data_reader_fasttext = { score_fasttext, read_fasttext, &data_parts_lines,
 	NULL, BITS };

@@ -82,29 +82,44 @@ static enum err_code read_ffm(struct data_build *b, struct stream *s, const stru
 	return rc ? rc : data_row_each(b, s, o, &weighted, parse_ffm_line, e);
 }
 
-/* Does field:index:value stand here? */
-static bool is_ffm_entry(const char *q, const char *end)
+/* Is the word field:index:value? */
+static bool is_ffm_entry(struct data_word w)
 {
-	unsigned colons;
+	size_t at = 0, colons;
 
-	for (colons = 0; q < end && (data_is_digit(*q) || *q == ':') && colons < 2; q++)
-		colons += *q == ':';
-	return colons == 2 && q < end && strchr("+-.0123456789", *q);
+	for (colons = 0; at < w.n && (data_is_digit(w.p[at]) || w.p[at] == ':') && colons < 2; at++)
+		colons += w.p[at] == ':';
+	return colons == 2 && data_is_digit(*w.p) && data_is_digit(w.p[at - 2]) &&
+	    data_word_is_number((struct data_word){ w.p + at, w.n - at });
 }
 
-/* Decides by the first line that has more than a label, or that has none. */
-static bool probe_ffm(const uint8_t *bytes, size_t n)
+/* A label and nothing but entries; a time such as 12:30:00 may be something else. */
+static int score_line(const char *line)
 {
-	const char *p = (const char *)bytes, *end = p + n, *q;
+	struct data_word w;
+	int sum = 0, entries = 0;
+	bool sure;
 
-	if (is_ffm_entry(p, end))
-		return true;
-	for (q = p; q < end && *q != ' ' && *q != '\t'; q++)
-		if (!strchr("+-.0123456789eE\r\n", *q))
-			return false;
-	while (q < end && data_is_blank(*q))
-		q++;
-	return is_ffm_entry(q, end);
+	data_word_next(&line, &w);
+	if (is_ffm_entry(w))
+		line = w.p;
+	else if (!data_word_is_number(w) && !data_word_is_pair(w))
+		return DATA_SCORE_NONE;
+	for (; data_word_next(&line, &w); entries++) {
+		if (!is_ffm_entry(w))
+			return DATA_SCORE_NONE;
+		sum += !data_word_is_clock(w, &sure) ? DATA_SCORE_SURE
+		    : sure                           ? DATA_SCORE_NONE
+		                                     : DATA_SCORE_PERHAPS;
+	}
+	return entries               ? sum / entries
+	    : data_word_is_number(w) ? DATA_SCORE_SKIPPED
+	                             : DATA_SCORE_NONE;
 }
 
-const struct data_reader data_reader_ffm = { probe_ffm, read_ffm, &data_parts_lines, NULL, 0 };
+static int score_ffm(const struct data_sample *s)
+{
+	return data_sample_score(s, score_line);
+}
+
+const struct data_reader data_reader_ffm = { score_ffm, read_ffm, &data_parts_lines, NULL, 0 };

@@ -322,10 +322,15 @@ static enum err_code cut_idx(struct data_file *f, const char *base_dir,
 static const struct data_parts parts_idx = { cut_idx, data_rows_release, data_rows_open,
 	data_rows_read, data_rows_close, data_rows_width };
 
-static bool probe_idx(const uint8_t *p, size_t n)
+static int score_idx(const struct data_sample *s)
 {
-	return n >= 8 && !p[0] && !p[1] && p[2] >= 0x08 && p[2] <= 0x0e && p[3] >= 1 && p[3] <= 8;
+	const uint8_t *p = s->bytes;
+	size_t n = s->n;
+
+	return n >= 8 && !p[0] && !p[1] && p[2] >= 0x08 && p[2] <= 0x0e && p[3] >= 1 && p[3] <= 8
+	    ? DATA_SCORE_SURE
+	    : DATA_SCORE_NONE;
 }
 
-const struct data_reader data_reader_idx = { probe_idx, read_pair, &parts_idx,
+const struct data_reader data_reader_idx = { score_idx, read_pair, &parts_idx,
 	"write them as lines of text", 0 };

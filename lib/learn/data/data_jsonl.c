@@ -504,7 +504,7 @@ static enum err_code read_jsonl(struct data_build *b, struct stream *s,
 }
 
 /* Does the first line with text begin as an object, or as a list of objects, which is reported? */
-static bool probe_jsonl(const uint8_t *p, size_t n)
+static bool begins_json(const uint8_t *p, size_t n)
 {
 	size_t i = 0;
 
@@ -522,5 +522,10 @@ static bool probe_jsonl(const uint8_t *p, size_t n)
 	return i == n || p[i] == '"' || p[i] == '}';
 }
 
-const struct data_reader data_reader_jsonl = { probe_jsonl, read_jsonl, &data_parts_lines,
+static int score_jsonl(const struct data_sample *s)
+{
+	return begins_json(s->bytes, s->n) ? DATA_SCORE_SURE : DATA_SCORE_NONE;
+}
+
+const struct data_reader data_reader_jsonl = { score_jsonl, read_jsonl, &data_parts_lines,
 	"make a table of them, as by jq -r '[.user, .item, .rating] | @csv'", 0 };

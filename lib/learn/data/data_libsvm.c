@@ -339,101 +339,108 @@ static enum err_code read_libsvm(struct data_build *b, struct stream *s,
 	return rc;
 }
 
-/* Does the line begin with an entry, as in data without labels? */
-static bool begins_with_entry(const char *token)
+/* Is the word a label, or several with commas between them, which the reader refuses? */
+static bool is_label(struct data_word w)
 {
-	double v;
-
-	return data_has_no_label(token) && data_num_all(strchr(token, ':') + 1, &v);
-}
-
-/* Is the token, n bytes long, a time such as 12:30? */
-static bool is_clock(const char *p, size_t n)
-{
-	size_t colon = n >= 3 ? n - 3 : 0;
-
-	return (colon == 1 || colon == 2) && data_is_digit(p[0]) && data_is_digit(p[colon - 1]) &&
-	    p[colon] == ':' && data_is_digit(p[n - 2]) && data_is_digit(p[n - 1]);
-}
-
-/* Is the token, n bytes long, an entry, whose index may be a name? */
-static bool is_pair(const char *p, size_t n)
-{
-	const char *colon = memchr(p, ':', n);
-	char value[64];
-	size_t len = colon ? n - (size_t)(colon + 1 - p) : 0;
-	double v;
-
-	if (!colon || colon == p || !len || len >= sizeof value)
-		return false;
-	memcpy(value, colon + 1, len);
-	value[len] = '\0';
-	return data_num_all(value, &v);
-}
-
-/* Is there nothing but entries at p, two of them at least, and not nothing but times? */
-static bool has_pairs(const char *p, const char *end)
-{
-	size_t n, pairs = 0, clocks = 0;
-
-	for (; p < end; p += n) {
-		while (p < end && (data_is_blank(*p) || *p == '\r'))
-			p++;
-		for (n = 0; p + n < end && !data_is_blank(p[n]) && p[n] != '\r';)
-			n++;
-		if (n && !is_pair(p, n))
-			return false;
-		pairs += n > 0;
-		clocks += is_clock(p, n);
-	}
-	return pairs > 1 && pairs > clocks;
-}
-
-/* Does the line begin with a label, followed by an entry? If the label or the index is a name, the rest of
- * the line decides. */
-static bool looks_like_libsvm(const char *p, const char *end)
-{
-	char label[64];
 	size_t n = 0;
-	double v;
 
-	while (p + n < end && n < sizeof(label) - 1 && !data_is_blank(p[n]))
-		n++;
-	memcpy(label, p, n);
-	label[n] = '\0';
-	p += n;
-	if (begins_with_entry(label))
-		return true;
-	while (p < end && data_is_blank(*p))
-		p++;
-	if (!data_num_all(label, &v))
-		return !strchr(label, ':') && has_pairs(p, end);
-	if (end - p >= 4 && memcmp(p, "qid:", 4) == 0)
-		return true;
-	for (n = 0; p + n < end && data_is_digit(p[n]);)
-		n++;
-	return (n > 0 && p + n < end && p[n] == ':') || has_pairs(p, end);
-}
-
-/* Rows may have only a label, so the first lines with entries decide. */
-static bool probe_libsvm(const uint8_t *bytes, size_t n)
-{
-	const char *p = (const char *)bytes, *end = p + n, *nl;
-
-	for (; p < end; p = nl + 1) {
-		nl = memchr(p, '\n', (size_t)(end - p));
-		if (!nl)
-			nl = end;
-		while (p < nl && data_is_blank(*p))
-			p++;
-		if (p < nl && *p != '#' && looks_like_libsvm(p, nl))
-			return true;
-		if (p < nl && !data_is_digit(*p) && *p != '#' && *p != '-' && *p != '+' &&
-		    *p != '\r' && *p != '.')
+	for (;; w.p += n + 1, w.n -= n + 1) {
+		for (n = 0; n < w.n && w.p[n] != ',';)
+			n++;
+		if (!data_word_is_number((struct data_word){ w.p, n }))
 			return false;
+		if (n == w.n)
+			return true;
 	}
-	return false;
 }
 
-const struct data_reader data_reader_libsvm = { probe_libsvm, read_libsvm, &data_parts_lines,
+/* Does the word begin as an entry does, with an index or qid and a colon? */
+static bool begins_entry(struct data_word w)
+{
+	size_t n = 0;
+
+	while (n < w.n && data_is_digit(w.p[n]))
+		n++;
+	return (n > 0 && n < w.n && w.p[n] == ':') || (w.n > 4 && memcmp(w.p, "qid:", 4) == 0);
+}
+
+/* The entries of a line that were looked at. */
+struct entries {
+	size_t n, faulty;
+	uint64_t last; /* index */
+	int sum;       /* of their scores */
+	bool named;    /* the label is a name */
+	bool tabs;
+};
+
+/* Scores a word that may be an entry. A time, and an index that is not above the one before it, may stand in a
+ * table, but not where an index is the number of the entry. Names of features need another format, which the
+ * error of the reader tells. */
+static int score_entry(const struct entries *l, struct data_word w)
+{
+	uint64_t index;
+	bool sure;
+
+	if (!data_word_is_pair(w))
+		return begins_entry(w) ? DATA_SCORE_TEXT : DATA_SCORE_NONE;
+	if (!begins_entry(w))
+		return l->tabs ? DATA_SCORE_PERHAPS : DATA_SCORE_TABLE;
+	if (*w.p == 'q')
+		return DATA_SCORE_SURE;
+	index = strtoull(w.p, NULL, 10);
+	if (data_word_is_clock(w, &sure) && index != l->n && index != l->n + 1)
+		return sure ? DATA_SCORE_NONE : DATA_SCORE_PERHAPS;
+	return l->n && index <= l->last ? DATA_SCORE_TABLE : DATA_SCORE_SURE;
+}
+
+/* Begins with the label, if there is one. False: the line cannot have one. */
+static bool skip_label(const char **p, struct entries *l)
+{
+	const char *first = *p;
+	struct data_word w;
+
+	l->tabs = strchr(first, '\t') != NULL;
+	data_word_next(p, &w);
+	if (begins_entry(w)) {
+		*p = first;
+		return true;
+	}
+	/* A weight may follow the label, as in -1:2.5. */
+	if (is_label(w) || (data_word_is_pair(w) && (*w.p == '-' || *w.p == '+')))
+		return true;
+	l->named = true;
+	return !memchr(w.p, ':', w.n);
+}
+
+/* Scores a line. A label alone says nothing. */
+static int score_line(const char *line)
+{
+	struct entries l = { 0 };
+	struct data_word w;
+	int mean;
+
+	if (*data_skip_blanks(line) == '#')
+		return DATA_SCORE_SKIPPED;
+	if (!skip_label(&line, &l))
+		return DATA_SCORE_NONE;
+	while (data_word_next(&line, &w) && *w.p != '#') {
+		int one = score_entry(&l, w);
+
+		l.sum += one;
+		l.faulty += one == DATA_SCORE_NONE;
+		l.last = strtoull(w.p, NULL, 10);
+		l.n++;
+	}
+	if (!l.n)
+		return l.named ? DATA_SCORE_NONE : DATA_SCORE_SKIPPED;
+	mean = l.sum / (int)l.n / (l.faulty ? 2 : 1);
+	return l.named && l.tabs && mean > DATA_SCORE_TABLE ? DATA_SCORE_TABLE : mean;
+}
+
+static int score_libsvm(const struct data_sample *s)
+{
+	return data_sample_score(s, score_line);
+}
+
+const struct data_reader data_reader_libsvm = { score_libsvm, read_libsvm, &data_parts_lines,
 	NULL, 0 };

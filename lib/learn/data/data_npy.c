@@ -232,10 +232,13 @@ static enum err_code cut_npy(struct data_file *f, const char *base_dir,
 static const struct data_parts parts_npy = { cut_npy, data_rows_release, data_rows_open,
 	data_rows_read, data_rows_close, data_rows_width };
 
-static bool probe_npy(const uint8_t *p, size_t n)
+static int score_npy(const struct data_sample *s)
 {
-	return n >= 6 && memcmp(p, "\x93NUMPY", 6) == 0;
+	const uint8_t *p = s->bytes;
+	size_t n = s->n;
+
+	return n >= 6 && memcmp(p, "\x93NUMPY", 6) == 0 ? DATA_SCORE_SURE : DATA_SCORE_NONE;
 }
 
-const struct data_reader data_reader_npy = { probe_npy, read_array, &parts_npy,
+const struct data_reader data_reader_npy = { score_npy, read_array, &parts_npy,
 	"write them as lines of text", 0 };

@@ -454,5 +454,29 @@ static enum err_code read_ratings(struct data_build *b, struct stream *s,
 	return data_row_each(b, s, o, &t, parse_rating_line, e);
 }
 
-const struct data_reader data_reader_ratings = { data_probe_never, read_ratings, &data_parts_lines,
+/* A user, an item and a rating between "::", as MovieLens has them, or a user and an item alone. */
+static int score_line(const char *line)
+{
+	const char *first = strstr(line, "::"), *second = first ? strstr(first + 2, "::") : NULL,
+	           *end;
+
+	if (!first || first == line || first[2] == '\0' || strchr(line, '\t'))
+		return DATA_SCORE_NONE;
+	if (!second)
+		return strpbrk(line, " ,;|") ? DATA_SCORE_NONE : DATA_SCORE_TABLE;
+	end = strstr(second + 2, "::");
+	if (second == first + 2)
+		return DATA_SCORE_NONE;
+	end = end ? end : second + strlen(second);
+	return data_word_is_number((struct data_word){ second + 2, (size_t)(end - second - 2) })
+	    ? DATA_SCORE_SURE
+	    : DATA_SCORE_TEXT;
+}
+
+static int score_ratings(const struct data_sample *s)
+{
+	return data_sample_score(s, score_line);
+}
+
+const struct data_reader data_reader_ratings = { score_ratings, read_ratings, &data_parts_lines,
 	NULL, 0 };

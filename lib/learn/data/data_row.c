@@ -182,13 +182,6 @@ uint64_t data_hash(uint64_t salt, const char *p, size_t n)
 	return rng_mix(h);
 }
 
-bool data_probe_never(const uint8_t *bytes, size_t n)
-{
-	(void)bytes;
-	(void)n;
-	return false;
-}
-
 void data_token(char out[static DATA_SHOWN], const char *p)
 {
 	size_t n = 0;

@@ -43,9 +43,6 @@ enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e);
 /* A hash of n bytes and a salt; all 64 bits are well mixed. */
 uint64_t data_hash(uint64_t salt, const char *p, size_t n);
 
-/* The probe of formats that look like others: never true, so that they must be named. */
-bool data_probe_never(const uint8_t *bytes, size_t n);
-
 /* The text at p up to a blank, for a message. */
 void data_token(char out[static DATA_SHOWN], const char *p);
 /* Both are for text that DATA_NUM_PAD bytes follow, as the lines of a stream. Parses an integer of at most 18

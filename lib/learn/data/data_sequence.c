@@ -543,7 +543,7 @@ static enum err_code find_reader(struct data_sequence *s, const struct data_read
 	rc = open_next_file(s, e);
 	if (rc)
 		return rc;
-	*reader = data_build_reader(s->stream, &s->file[0].options, &s->want, e);
+	*reader = data_build_reader(s->stream, &s->file[0].options, &s->want, s->like, e);
 	if (!*reader)
 		return e ? e->code : ERR_FORMAT;
 	if (s->file[0].size)

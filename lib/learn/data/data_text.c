@@ -79,4 +79,4 @@ static enum err_code read_plain_text(struct data_build *b, struct stream *s,
 	return rc ? rc : end_word(&x, e);
 }
 
-const struct data_reader data_reader_text = { data_probe_never, read_plain_text, NULL, NULL, 0 };
+const struct data_reader data_reader_text = { NULL, read_plain_text, NULL, NULL, 0 };

@@ -211,13 +211,81 @@ static enum err_code read_vw(struct data_build *b, struct stream *s, const struc
 	return rc;
 }
 
-/* Is there a "|" in the first line, with nothing, a blank or a tag before it? */
-static bool probe_vw(const uint8_t *bytes, size_t n)
+/* Is the word a label of one of several actions, as action:cost:probability? */
+static bool is_action(struct data_word w)
 {
-	const char *p = (const char *)bytes, *nl = memchr(p, '\n', n),
-	           *bar = memchr(p, '|', nl ? (size_t)(nl - p) : n);
+	const char *colon = memchr(w.p, ':', w.n);
 
-	return bar && (bar == p || data_is_blank(bar[-1]) || memchr(p, '\'', (size_t)(bar - p)));
+	return colon && data_word_is_number((struct data_word){ w.p, (size_t)(colon - w.p) });
 }
 
-const struct data_reader data_reader_vw = { probe_vw, read_vw, &data_parts_lines, NULL, BITS };
+/* Looks at the words before the first bar: numbers, and a tag that begins with a quote or touches the bar.
+ * Returns DATA_SCORE_NONE where others stand there, and DATA_SCORE_PERHAPS for a tag that may be anything. */
+static int score_label(const char *line, const char *bar)
+{
+	struct data_word w;
+	size_t numbers = 0;
+
+	while (data_word_next(&line, &w) && w.p < bar) {
+		if (*w.p == '\'' || w.p + w.n > bar)
+			return *w.p == '\'' ? DATA_SCORE_SURE
+			    : numbers       ? DATA_SCORE_PERHAPS
+			                    : DATA_SCORE_NONE;
+		if (!data_word_is_number(w) && !is_action(w))
+			return numbers ? DATA_SCORE_NONE : DATA_SCORE_TABLE;
+		numbers++;
+	}
+	return numbers < 4 ? DATA_SCORE_SURE : DATA_SCORE_NONE;
+}
+
+/* Looks at the features of the namespace at *p, which moves behind them. *values: one has a value. False: they are
+ * none. */
+static bool has_features(const char **p, bool *values)
+{
+	const char *end = *p + strcspn(*p, "|"), *at = *p;
+	struct data_word w;
+
+	while (data_word_next(&at, &w) && w.p < end) {
+		size_t n = w.p + w.n > end ? (size_t)(end - w.p) : w.n;
+		const char *colon = memchr(w.p, ':', n);
+
+		if (colon &&
+		    !data_word_is_number(
+		        (struct data_word){ colon + 1, n - (size_t)(colon + 1 - w.p) }))
+			return false;
+		*values |= colon != NULL;
+		at = w.p + n;
+	}
+	*p = end;
+	return true;
+}
+
+/* A line with several bars, none of which has a name behind it, is one of a table. */
+static int score_line(const char *line)
+{
+	const char *p = strchr(line, '|'), *bar = p;
+	size_t bars = 0, named = 0;
+	bool values = false;
+	int label;
+
+	if (!bar)
+		return DATA_SCORE_NONE;
+	while (*p == '|') {
+		bars++;
+		named += p[1] && !data_is_blank(p[1]);
+		p++;
+		if (!has_features(&p, &values))
+			return DATA_SCORE_NONE;
+	}
+	label = score_label(line, bar);
+	if (bars > 1 && !named && !values && label > DATA_SCORE_TEXT)
+		return DATA_SCORE_TEXT;
+	return label == DATA_SCORE_PERHAPS && values ? DATA_SCORE_SURE : label;
+}
+
+static int score_vw(const struct data_sample *s)
+{
+	return data_sample_score(s, score_line);
+}
+
+const struct data_reader data_reader_vw = { score_vw, read_vw, &data_parts_lines, NULL, BITS };

@@ -120,6 +120,9 @@ static const struct {
 	{ "csv", "text,label\n\"two\nlines\",a\n\"more, text\",b\n" },
 	{ "csv", "title;score\nAlien: part 2;8\nBrazil;9\n" },
 	{ "csv", "a 3:1 b\nc 2:2 d\n" },
+	{ "csv", "body,kinds,y\nthe film was seen,k1|k2,yes\na film,k2|k3,no\n" },
+	{ "csv", "red wine | 5 | x\nwhite wine | 6 | y\n" },
+	{ "csv", "it 'is' so,a|b,5\nit was,c|d,6\n" },
 };
 
 /* The format that is known decides where two are close. */

@@ -219,23 +219,26 @@ static bool is_action(struct data_word w)
 	return colon && data_word_is_number((struct data_word){ w.p, (size_t)(colon - w.p) });
 }
 
-/* Looks at the words before the first bar: numbers, and a tag that begins with a quote or touches the bar.
- * Returns DATA_SCORE_NONE where others stand there, and DATA_SCORE_PERHAPS for a tag that may be anything. */
+/* Looks at the words before the first bar: numbers, and a tag that begins with a quote or touches the bar, or the
+ * name of a class alone, which the reader refuses. Returns DATA_SCORE_NONE where others stand there, and
+ * DATA_SCORE_PERHAPS for a tag that may be anything. */
 static int score_label(const char *line, const char *bar)
 {
 	struct data_word w;
 	size_t numbers = 0;
+	bool name = false;
 
 	while (data_word_next(&line, &w) && w.p < bar) {
-		if (*w.p == '\'' || w.p + w.n > bar)
-			return *w.p == '\'' ? DATA_SCORE_SURE
-			    : numbers       ? DATA_SCORE_PERHAPS
-			                    : DATA_SCORE_NONE;
-		if (!data_word_is_number(w) && !is_action(w))
-			return numbers ? DATA_SCORE_NONE : DATA_SCORE_TABLE;
+		if (*w.p == '\'')
+			return name ? DATA_SCORE_NONE : DATA_SCORE_SURE;
+		if (w.p + w.n > bar)
+			return numbers && !name ? DATA_SCORE_PERHAPS : DATA_SCORE_NONE;
+		if (name || (numbers && !data_word_is_number(w)))
+			return DATA_SCORE_NONE;
+		name = !data_word_is_number(w) && !is_action(w);
 		numbers++;
 	}
-	return numbers < 4 ? DATA_SCORE_SURE : DATA_SCORE_NONE;
+	return numbers > 3 ? DATA_SCORE_NONE : name ? DATA_SCORE_TABLE : DATA_SCORE_SURE;
 }
 
 /* Looks at the features of the namespace at *p, which moves behind them. *values: one has a value. False: they are

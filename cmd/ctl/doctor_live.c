@@ -20,6 +20,8 @@
 #define SKEW_WARN 2.0
 /* Seconds. Shorter waits are normal while a cluster trains. */
 #define WAIT_WARN 1.0
+/* Seconds by which the steps of a slow worker are longer than those of the others. Less is left to ps-stat why. */
+#define SLOW_WARN 1e-3
 /* Waits of which each has a line of its own, at most. */
 #define NAMED 64u
 
@@ -198,7 +200,7 @@ static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 		if (forming && strstr(because, "cannot begin")) {
 			snprintf(text, sizeof text, "%s waits for %s: %s", who, whom, because);
 			doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, whom, text);
-		} else if (forming || slow || seconds >= WAIT_WARN) {
+		} else if (forming || seconds >= (slow ? SLOW_WARN : WAIT_WARN)) {
 			doctor_add_finding(d, forming && !fine ? DOCTOR_FAIL : DOCTOR_WARN,
 			    DOCTOR_PLAIN, slow ? "slow" : "waits", whom, remedy,
 			    "%s waits for %s (%.1f s): %s", who, whom, seconds, because);

@@ -13,19 +13,46 @@
 /* How many of the members that wait for the same are named. */
 #define NAMED 3u
 
-/* The complaint about the learning of the job, as of the last fetch. */
+/* The complaint about the learning of the job, and the share of their time for which the workers wait, 0
+ * to 1, as of the last fetch. */
 static char faults[300];
+static double waited;
+static bool any_waits;
+
+/* A smaller share is worth no word. */
+#define MUCH_WAITING 0.5
+
+/* Returns the share of all workers' time that they have spent in waiting; 0 when it is not known. */
+static double sum_waits(const json_t *workers)
+{
+	double wait = 0, all = 0;
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(workers, i, row) {
+		wait += json_num(row, "wait_seconds", 0);
+		for (int k = 0; k < PHASES; k++)
+			all += json_num(row, view_phase_key[k], 0);
+	}
+	return all > 0 ? wait / all : 0;
+}
 
 static json_t *fetch_waits(struct http_client *c, struct err *e)
 {
 	json_t *status = connect_fetch_json(c, "/v1/status", NULL, NULL);
 	struct buf text = BUF_INIT;
+	json_t *rows;
 
 	learning_put_faults(status, &text);
 	snprintf(faults, sizeof faults, "%s", text.len ? (char *)text.data : "");
 	buf_release(&text);
 	json_decref(status);
-	return connect_fetch_json(c, "/v1/why", "why", e);
+	rows = connect_fetch_json(c, "/v1/workers", "workers", NULL);
+	waited = sum_waits(rows);
+	json_decref(rows);
+	rows = connect_fetch_json(c, "/v1/why", "why", e);
+	any_waits = json_array_size(rows) > 0;
+	return rows;
 }
 
 static bool is_same_member(const json_t *a, const json_t *b, const char *key)
@@ -101,8 +128,14 @@ static void print_wait_sentences(const json_t *rows)
 	}
 }
 
-static void print_faults(void)
+static void print_remarks(void)
 {
+	if (!any_waits && waited >= MUCH_WAITING)
+		printf(
+		    "the workers spend %.0f %% of their time in waiting for answers of the servers, and none of "
+		    "them is slower than the others; larger steps wait less (job.batch, job.local_steps), or "
+		    "fewer workers: ps-ctl plan\n",
+		    100 * waited);
 	if (*faults)
 		printf("the job %s; ps-ctl doctor has advice\n",
 		    strncmp(faults, "no better", 9) == 0 ? "learns nothing" : faults);
@@ -126,5 +159,5 @@ const struct stat_view stat_view_why = {
 	.ncolumns = sizeof columns / sizeof *columns,
 	.sentences = print_wait_sentences,
 	.none = "no process waits",
-	.remark = print_faults,
+	.remark = print_remarks,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* Who waits, for whom, why: as the coordinator tells it from what it hears. */
+#include "coord/straggler.h"
 #include "coord_fixture.h"
 
 /* The n-th wait as "who>for step because", "" when there are no more. */
@@ -146,6 +147,102 @@ static void slow(void)
 	ok(nobody(&s), "a little slower is nothing");
 	beat(&s, 2, 5, "compute", 0, 2.0);
 	ok(nobody(&s), "nor is a beginning");
+	scene_close(&s);
+}
+
+/* A heartbeat of a worker of whose time a step takes `own` ms of computation and `wait` ms of waiting, after
+ * so many steps. */
+static void beat_fast(struct scene *s, unsigned i, unsigned step, double own, double wait)
+{
+	say(s, &s->worker[i],
+	    "{\"op\":\"beat\",\"stats\":{\"step\":%u,\"doing\":\"compute\",\"doing_seconds\":0,"
+	    "\"compute_seconds\":%g,\"wait_seconds\":%g}}",
+	    step, step * own / 1e3, step * wait / 1e3);
+}
+
+/* Steps of a fraction of a millisecond: no wait is long, but the others wait for most of the time. */
+static void fast(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 3);
+	scene_run(&s);
+	for (unsigned i = 0; i < 3; i++)
+		beat_fast(&s, i, 2000, i == 1 ? 0.5 : 0.1, i == 1 ? 0.05 : 0.45);
+	ok(says(&s, 0, "everybody>worker-1 2000",
+	       "the others wait for 82 % of their time: a step takes it 0.5 ms without waiting, the "
+	       "others 0.1 ms; 100 % of that is compute") &&
+	        says(&s, 1, "", ""),
+	    "one for which the others wait at fast steps");
+	scene_close(&s);
+	scene_open(&s, 2, 3);
+	scene_run(&s);
+	for (unsigned i = 0; i < 3; i++)
+		beat_fast(&s, i, 2000, 0.1, 0.45);
+	ok(nobody(&s), "all wait as long: no worker is slow");
+	for (unsigned i = 0; i < 3; i++)
+		beat_fast(&s, i, 2000, i == 1 ? 0.13 : 0.1, 0.02);
+	ok(nobody(&s), "waits that are short are not worth a word");
+	scene_close(&s);
+}
+
+/* The judgement follows the last seconds, not the whole life of the job. */
+static void window(void)
+{
+	struct straggler_window w[2] = { { .next_at = 0 } };
+	struct straggler_costs at[2] = { { .steps = 0 } }, since[2];
+	struct straggler j[2];
+	int64_t now = 1000 * NSEC_PER_SEC;
+	bool early = false;
+
+	/* For 20 s worker 0 is slow, then worker 1 for 5 s; a step of either takes 1 ms. */
+	for (unsigned beat = 0; beat < 125; beat++) {
+		unsigned slow = beat >= 100;
+
+		for (unsigned i = 0; i < 2; i++) {
+			at[i].steps += 200;
+			at[i].part[STRAGGLER_COMPUTE] += 200 * (i == slow ? 0.9e-3 : 0.2e-3);
+			at[i].wait += 200 * (i == slow ? 0.1e-3 : 0.8e-3);
+			straggler_note(&w[i], &at[i], now);
+			since[i] = straggler_since(&w[i], &at[i]);
+		}
+		now += 200 * NSEC_PER_MSEC;
+		straggler_judge(since, 2, j);
+		if (beat == 99)
+			early = j[0].slow && !j[1].slow;
+	}
+	ok(early && j[1].slow && !j[0].slow, "who has been slow lately, not long ago");
+	ok(since[0].steps >= 2000 && since[0].steps <= 4200, "the window has 2 to 4 s: %g steps",
+	    since[0].steps);
+	/* Steps of 4 s: a window has ten of them. */
+	w[0] = (struct straggler_window){ 0 };
+	at[0] = (struct straggler_costs){ 0 };
+	for (unsigned beat = 0; beat < 100; beat++) {
+		at[0].steps += 1;
+		straggler_note(&w[0], &at[0], now += 4 * NSEC_PER_SEC);
+	}
+	since[0] = straggler_since(&w[0], &at[0]);
+	ok(since[0].steps >= STRAGGLER_STEPS && since[0].steps <= 2 * STRAGGLER_STEPS,
+	    "a slow job has a longer window: %g steps", since[0].steps);
+}
+
+/* All wait at the moment of their heartbeats, and no worker is behind by its figures. */
+static void not_the_servers(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 3);
+	scene_run(&s);
+	for (unsigned i = 0; i < 3; i++)
+		say(&s, &s.worker[i],
+		    "{\"op\":\"beat\",\"stats\":{\"step\":20,\"doing\":\"wait\",\"doing_seconds\":0.3,"
+		    "\"compute_seconds\":%g,\"wait_seconds\":%g}}",
+		    i == 2 ? 6.0 : 1.0, i == 2 ? 1.0 : 6.0);
+	ok(says(&s, 0, "worker-0>worker-2 20", "takes it 300 ms") &&
+	        says(&s, 1, "worker-1>worker-2 20", "") &&
+	        says(&s, 2, "worker-2>the servers 20", "") &&
+	        says(&s, 3, "everybody>worker-2 20", ""),
+	    "the servers are not blamed for a worker that is always the last");
 	scene_close(&s);
 }
 
@@ -326,6 +423,9 @@ int main(void)
 	others();
 	servers();
 	slow();
+	fast();
+	window();
+	not_the_servers();
 	stale();
 	return tap_done();
 }

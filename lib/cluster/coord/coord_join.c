@@ -459,6 +459,7 @@ static void begin_incarnation(struct coord *c, unsigned rank, const struct coord
 	json_decref(w->stats);
 	w->stats = NULL;
 	heartbeat_worker_decode(NULL, &w->figures);
+	w->window = (struct straggler_window){ 0 };
 	w->layout_epoch = 0;
 	snprintf(w->name, sizeof w->name, "worker-%u", rank);
 	snprintf(w->key, sizeof w->key, "%s", r->self->key);

@@ -48,6 +48,15 @@ static void note_bad_lines(struct coord *c, uint32_t rank, int64_t before)
 		    (long long)now, NUM_S(now), now == 1 ? "it" : "the first ones");
 }
 
+/* Moves the window by which a slow worker is found. Before its first step there is nothing to note. */
+static void note_step_costs(struct coord_member_worker *w, int64_t now)
+{
+	struct straggler_costs totals = coord_worker_costs(w);
+
+	if (totals.steps > 0)
+		straggler_note(&w->window, &totals, now);
+}
+
 static void apply_heartbeat(struct coord *c, const struct coord_self *self,
     const struct message_beat *beat, int64_t now)
 {
@@ -81,6 +90,7 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self,
 		heartbeat_worker_decode(*stats, &c->worker[self->index].figures);
 		note_bad_lines(c, self->index, bad);
 		coord_probe_heard(&c->worker[self->index]);
+		note_step_costs(&c->worker[self->index], now);
 	}
 	coord_settings_check_applied(c);
 	if (self->kind == COORD_SERVER) {

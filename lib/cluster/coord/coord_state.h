@@ -71,6 +71,7 @@
  * For settings, coord_settings_check_applied notices when every worker reports that it has applied them. */
 #include "coord/coord.h"
 #include "coord/leases.h"
+#include "coord/straggler.h"
 #include "conf/conf.h"
 #include "layout/step_data.h"
 #include "layout/layout.h"
@@ -172,6 +173,7 @@ struct coord_member_worker {
 	struct ring_seat ring;
 	json_t *stats;                   /* figures of its last heartbeat, or of its last message */
 	struct heartbeat_worker figures; /* `stats` decoded */
+	struct straggler_window window;  /* what its steps took lately */
 	/* About the process and its host, from its last heartbeat */
 	json_t *about;
 	struct heartbeat_probe
@@ -636,6 +638,8 @@ void coord_row_add_figures(json_t *row, const json_t *stats, const json_t *about
 bool coord_worker_does(const struct coord_member_worker *w, const char *what);
 /* A worker at `step` waits for workers that are below the returned step; 0: for none. */
 uint64_t coord_needed_step(const struct coord *c, uint64_t step);
+/* What the steps of this incarnation have taken the worker, by its figures (coord_why_slow.c). */
+struct straggler_costs coord_worker_costs(const struct coord_member_worker *w);
 /* Explain to worker `asker` which worker keeps it waiting before `step`; "" when none does. */
 void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out,
     size_t n);

@@ -279,6 +279,10 @@ static void explain_servers(struct why *y, struct reason *r)
 
 	if (explain_silent_server(y, r))
 		return;
+	/* The figures of the workers are of different moments: one that is slow may be as far as the others in
+	 * them, although they wait for it. */
+	if (!c->votes.proposal.open && coord_why_straggler(y, r))
+		return;
 	r->whom = "the servers";
 	if (c->votes.proposal.open)
 		coord_why_add(y, r, "no action is needed; ps-ctl events shows the members",

@@ -1,100 +1,95 @@
 /* SPDX-License-Identifier: ISC */
 #include "coord/why.h"
 
-#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/mem.h"
 
-/* A worker is slow if its own part of a step takes SLOW times as long as the median worker's, and
- * at least SLOW_BY seconds longer. Figures count after SLOW_STEPS steps. */
-#define SLOW       1.5
-#define SLOW_BY    1e-3
-#define SLOW_STEPS 10u
+/* With more workers the judgement, which is quadratic, would take too long. */
+#define WORKERS_MAX 256u
 
-/* The parts of a step that depend on the worker alone, and their seconds. */
-#define OWN_PARTS 4u
-static const char *const own_part[OWN_PARTS] = { "data", "compute", "encode", "push" };
-
-static double own_part_seconds(const struct coord_member_worker *w, size_t part)
+struct straggler_costs coord_worker_costs(const struct coord_member_worker *w)
 {
-	const double seconds[OWN_PARTS] = { w->figures.data_seconds, w->figures.compute_seconds,
-		w->figures.encode_seconds, w->figures.push_seconds };
+	const struct heartbeat_worker *f = &w->figures;
+	int64_t steps = f->step - (int64_t)w->from;
 
-	return seconds[part];
+	return (struct straggler_costs){ .steps = w->state == WORKER_ACTIVE ? (double)steps : 0,
+		.part = { [STRAGGLER_DATA] = f->data_seconds,
+		    [STRAGGLER_COMPUTE] = f->compute_seconds,
+		    [STRAGGLER_ENCODE] = f->encode_seconds,
+		    [STRAGGLER_PUSH] = f->push_seconds },
+		.wait = f->wait_seconds,
+		.pull = f->pull_seconds };
 }
 
-static double own_work_seconds(const struct coord_member_worker *w)
+/* Judge all workers by their windows. The result, one for each, must be freed; NULL: there are too many, or
+ * no mode makes one wait for another. */
+static struct straggler *judge_workers(const struct coord *c)
 {
-	double own = 0;
+	struct straggler_costs *cost;
+	struct straggler *judged;
 
-	for (size_t i = 0; i < OWN_PARTS; i++)
-		own += own_part_seconds(w, i);
-	return own;
-}
-
-static size_t find_costliest_part(const struct coord_member_worker *w)
-{
-	size_t most = 0;
-
-	for (size_t i = 1; i < OWN_PARTS; i++)
-		if (own_part_seconds(w, i) > own_part_seconds(w, most))
-			most = i;
-	return most;
-}
-
-static double own_seconds_per_step(const struct coord_member_worker *w)
-{
-	int64_t steps = w->figures.step - (int64_t)w->from;
-
-	return w->state == WORKER_ACTIVE && steps >= (int64_t)SLOW_STEPS
-	    ? own_work_seconds(w) / (double)steps
-	    : NAN;
-}
-
-/* The median of own_seconds_per_step; NAN with fewer than two workers. */
-static double median_own_seconds(const struct coord *c)
-{
-	double best = NAN;
-	unsigned n = 0, at = c->nworkers;
-
-	for (unsigned i = 0; i < c->nworkers; i++)
-		n += own_seconds_per_step(&c->worker[i]) >= 0;
+	if (c->nworkers > WORKERS_MAX || coord_needed_step(c, 1 << 30) == 0)
+		return NULL;
+	cost = mem_array(c->nworkers + 1, sizeof *cost);
+	judged = mem_array(c->nworkers + 1, sizeof *judged);
 	for (unsigned i = 0; i < c->nworkers; i++) {
-		double x = own_seconds_per_step(&c->worker[i]);
-		unsigned below = 0;
+		struct straggler_costs now = coord_worker_costs(&c->worker[i]);
 
-		for (unsigned k = 0; x >= 0 && k < c->nworkers; k++)
-			below += own_seconds_per_step(&c->worker[k]) < x ||
-			    (own_seconds_per_step(&c->worker[k]) == x && k < i);
-		/* With an even number, take the lower one of the two in the middle. */
-		if (x >= 0 && n > 1 && below == (n - 1) / 2 && at != i)
-			best = x;
+		if (now.steps > 0)
+			cost[i] = straggler_since(&c->worker[i].window, &now);
 	}
-	return best;
+	straggler_judge(cost, c->nworkers, judged);
+	free(cost);
+	return judged;
+}
+
+static void add_straggler(struct why *y, struct reason *r, unsigned i, const struct straggler *s)
+{
+	char id[24], waits[80] = "";
+
+	snprintf(id, sizeof id, "worker-%u", i);
+	/* A difference of less than a millisecond needs the reason why it matters. */
+	if (s->own - s->usual < 1e-3)
+		snprintf(waits, sizeof waits,
+		    "the others wait for %.0f %% of their time: ", 100 * s->others_wait);
+	r->whom = id;
+	coord_why_add(y, r,
+	    "sync=ssp:S or backup=1 let the others continue; a smaller batch is less work",
+	    "%sa step takes it %.3g ms without waiting, the others %.3g ms; %.0f %% of that is %s",
+	    waits, s->own * 1e3, s->usual * 1e3, 100 * s->part, straggler_part_name[s->most]);
 }
 
 void coord_why_stragglers(struct why *y)
 {
-	const struct coord *c = y->c;
-	double usual = c->nworkers <= 256 ? median_own_seconds(c) : NAN;
+	struct straggler *judged = judge_workers(y->c);
 
-	for (unsigned i = 0; usual >= 0 && coord_needed_step(c, 1 << 30) > 0 && i < c->nworkers;
-	     i++) {
-		const struct coord_member_worker *w = &c->worker[i];
-		double own = own_seconds_per_step(w);
-		size_t most = find_costliest_part(w);
-		char id[24];
+	for (unsigned i = 0; judged && i < y->c->nworkers; i++)
+		if (judged[i].slow)
+			add_straggler(y,
+			    &(struct reason){ "everybody", NULL,
+			        (int64_t)coord_worker_step(&y->c->worker[i]),
+			        judged[i].own - judged[i].usual, NULL },
+			    i, &judged[i]);
+	free(judged);
+}
 
-		if (!(own > SLOW * usual) || own - usual < SLOW_BY)
-			continue;
-		snprintf(id, sizeof id, "worker-%u", i);
-		coord_why_add(y,
-		    &(struct reason){ "everybody", id, (int64_t)coord_worker_step(w), own - usual,
-		        NULL },
-		    "sync=ssp:S or backup=1 let the others continue; a smaller batch is less work",
-		    "a step takes it %.3g ms without waiting, the others %.3g ms; %.0f %% of "
-		    "that is %s",
-		    own * 1e3, usual * 1e3, 100 * own_part_seconds(w, most) / own_work_seconds(w),
-		    own_part[most]);
-	}
+bool coord_why_straggler(struct why *y, struct reason *r)
+{
+	struct straggler *judged = judge_workers(y->c);
+	int slowest = -1;
+	char id[24];
+
+	for (unsigned i = 0; judged && i < y->c->nworkers; i++)
+		if (judged[i].slow && (slowest < 0 || judged[i].own > judged[slowest].own))
+			slowest = (int)i;
+	snprintf(id, sizeof id, "worker-%d", slowest);
+	if (slowest >= 0 && strcmp(r->who, id) == 0)
+		slowest = -1;
+	if (slowest >= 0)
+		add_straggler(y, r, (unsigned)slowest, &judged[slowest]);
+	free(judged);
+	return slowest >= 0;
 }

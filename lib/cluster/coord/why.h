@@ -35,5 +35,7 @@ double coord_why_since(const struct why *y, int64_t t);
 
 /* coord_why_slow.c: workers that are slow at every step, even if nobody waits just now. */
 void coord_why_stragglers(struct why *y);
+/* Explain the wait of r->who by the slowest of them. False: no other worker is slow. */
+bool coord_why_straggler(struct why *y, struct reason *r);
 
 #endif

@@ -240,6 +240,14 @@ crossed() {
 	done
 }
 
+@test "many pairs of features are slow: who runs it is told, with the remedy" {
+	awk 'BEGIN { for (i = 0; i < 300; i++) printf "f%d,", i; print "y"
+		for (r = 0; r < 4; r++) { for (i = 0; i < 300; i++) printf "%d,", (r + i) % 7; print r % 2 } }' >wide.csv
+	echo '{ "workers": 1, "job": { "model": "ffm", "data": "wide.csv?label=y", "steps": 1, "batch": 2 } }' >wide.json
+	run -0 --separate-stderr ps-ctl run wide
+	[ "$(grep -c '^warning: 300 features in an example make 44850 pairs, .* model fm takes as many .* ignore= ' <<<"$stderr")" -eq 1 ]
+}
+
 # texts N [SEED]: N lines for fastText's classifier. A text of two subjects, each with words of its own among common
 # ones, is about what has happened or what has not: the words are the same, in another order.
 texts() {

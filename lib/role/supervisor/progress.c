@@ -11,6 +11,7 @@
 
 #include "core/buf.h"
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/json.h"
 #include "core/num.h"
 #include "core/plain.h"
@@ -24,6 +25,8 @@
 #define TTY_EVERY (100 * NSEC_PER_MSEC)
 /* After such a wait the run directory is examined for faults. */
 #define LONG (5 * NSEC_PER_SEC)
+/* A longer log, in bytes, is not that of a worker that has just begun. */
+#define LOG_MOST (1u << 20)
 
 void progress_init(struct progress *p, struct log *log)
 {
@@ -37,7 +40,7 @@ void progress_init(struct progress *p, struct log *log)
 
 void progress_explain_waits(struct progress *p, const char *dir, progress_explain_fn *explain)
 {
-	p->dir = dir;
+	p->dir = p->logs = dir;
 	p->explain = explain;
 }
 
@@ -181,12 +184,41 @@ void progress_read_trouble(struct progress *p, const char *dir)
 		snprintf(p->trouble, sizeof p->trouble, "cannot start %s: %s", f.id, f.error);
 }
 
+/* The level and the beginning of the text of such a warning, as log.c writes it after the time. */
+#define DATA_WARNING " worker-0 warn data: "
+
+/* All workers have the same data to warn of. worker-0 has read its data before the job begins. */
+void progress_tell_data(struct progress *p)
+{
+	char *path, *line, *rest;
+	struct buf text = BUF_INIT;
+
+	if (!p->logs)
+		return;
+	path = rundir_path(p->logs, "worker-0.log");
+	p->logs = NULL;
+	if (file_read(path, LOG_MOST, &text, NULL) == ERR_OK) {
+		buf_append(&text, "", 1);
+		for (line = strtok_r((char *)text.data, "\n", &rest); line;
+		     line = strtok_r(NULL, "\n", &rest)) {
+			const char *at = strchr(line, ' ');
+
+			if (at && strncmp(at, DATA_WARNING, strlen(DATA_WARNING)) == 0)
+				progress_say(p, "warning: %s", at + strlen(DATA_WARNING));
+		}
+	}
+	buf_release(&text);
+	free(path);
+}
+
 void progress_show(struct progress *p, const struct cluster_status *status)
 {
 	struct buf text = BUF_INIT;
 	int64_t now = clock_now();
 	bool waits = describe_status(p, status, now, &text);
 
+	if (!waits)
+		progress_tell_data(p);
 	if (waits && p->dir && now - p->begun > LONG) {
 		const char *dir = p->dir;
 

@@ -24,11 +24,13 @@ struct progress {
 	char trouble[480];            /* a start that fails at present, or "" */
 	const char *dir;              /* examined when a wait takes long; or NULL */
 	progress_explain_fn *explain; /* examines it; NULL: nothing does */
+	const char *logs; /* directory of the workers' logs; NULL: they have been read */
 };
 
 /* log: NULL for standard error. */
 void progress_init(struct progress *p, struct log *log);
-/* When a wait takes long, have explain examine the run directory, once. */
+/* When a wait takes long, have explain examine the run directory, once. When the job begins, tell what
+ * worker-0 has warned of about its data. */
 void progress_explain_waits(struct progress *p, const char *dir, progress_explain_fn *explain);
 /* Write a line of its own, above the one that is rewritten. */
 void progress_say(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -37,6 +39,8 @@ void progress_read_trouble(struct progress *p, const char *dir);
 /* Report the status (NULL: the coordinator has not answered yet), if a report is due. */
 struct cluster_status;
 void progress_show(struct progress *p, const struct cluster_status *status);
+/* Tell what worker-0 has warned of about its data, if the job began before its status was seen; once. */
+void progress_tell_data(struct progress *p);
 /* Clear the terminal's line. */
 void progress_clear_line(struct progress *p);
 

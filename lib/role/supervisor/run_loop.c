@@ -103,6 +103,7 @@ enum err_code run_loop_foreground(struct supervisor *s, const struct conf *conf,
 		    !s->unsaved[0] && !s->unstored[0]);
 	}
 	run_result_decode(result, &told);
+	progress_tell_data(&s->progress);
 	if (s->rendezvous)
 		rendezvous_close(s->rendezvous,
 		    rc != ERR_OK       ? e->msg

@@ -681,7 +681,8 @@ static void warn_of_pairs(const struct job *j, struct log *log)
 		return;
 	log_warn(log,
 	    "data: %.0f features in an example make %.0f pairs, each of which takes model %s %lld "
-	    "multiplications; model fm takes as many for each feature",
+	    "multiplications, so that it is slow; model fm takes as many for each feature, and ignore= leaves "
+	    "columns out",
 	    entries, pairs, j->conf.job.model, (long long)j->conf.job.factors);
 }
 

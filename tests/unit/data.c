@@ -161,9 +161,19 @@ static void test_libsvm_errors(void)
 	ok(refused("1 1:1\n-1 2\n", "", &two, NULL, "/x:2: ", "expected index:value, got \"2\""),
 	    "no colon");
 	ok(refused("1 1:1\n-1 a:1\n", "", &two, NULL, "/x:2: ", "\"a:1\""), "bad index");
-	ok(refused("1 1:1\n-1 -1:1\n", "", &two, NULL, "/x:2: ", "\"-1:1\""), "negative index");
+	ok(refused("1 1:1\n-1 -1:1\n", "", &two, NULL, "/x:2: expected an index of at least 0",
+	       "\"-1:1\""),
+	    "negative index");
 	ok(refused("1 1:1\n-1 1:1e39\n", "", &two, NULL, "/x:2: ", "finite"), "beyond float32");
-	ok(refused("1 1:1\n-1 1:nan\n", "", &two, NULL, "/x:2: ", "nan"), "not a number");
+	ok(refused("1 1:1\n-1 1:nan\n", "", &two, NULL, "/x:2: expected a finite number as value",
+	       "\"1:nan\""),
+	    "not a number");
+	ok(refused("1 1:1\n-1 7 1:3\n", "", &two, NULL, "/x:2: expected index:value",
+	       "written as qid:7"),
+	    "the number of a query");
+	ok(refused("1 1:1\n-1 qid 1:3\n", "", &two, NULL, "/x:2: expected index:value",
+	       "written as qid:1"),
+	    "the number of a query is missing");
 	ok(refused("1 1:1\n-1 9999999999999999999:1\n", "", &two, NULL, "/x:2: ", "below 10^18"),
 	    "huge index");
 	ok(refused("1 1:1\nspam 1:1\n", "", &real, NULL, "/x:2: ", "got \"spam\""), "bad label");

@@ -749,6 +749,30 @@ static void bad_first_lines(void)
 	buf_release(&rows);
 }
 
+/* Index 0 stands in a line that was not among the examples read first. */
+static void late_zero(void)
+{
+	struct buf text = BUF_INIT;
+	struct data_blocks *b = NULL;
+	struct sum s = { 0 };
+	char *path;
+	struct err e = { 0 };
+	enum err_code rc;
+
+	for (int i = 0; i < 50000; i++)
+		buf_printf(&text, "%d %d:1 7:1\n", i % 2, i == 31234 ? 0 : 1);
+	path = put_file("zero.svm", (char *)text.data, text.len);
+	rc = data_blocks_open((const char *const *)&path, 1, NULL, &real, 1, 512, &b, &e);
+	for (uint32_t i = 0; !rc && i < data_blocks_count(b); i++)
+		rc = read_blocks(b, &i, 1, UINT64_MAX, &s, &e);
+	ok(rc == ERR_FORMAT && strstr(e.msg, "index 0, but the examples that were read first") &&
+	        strstr(e.msg, "?index_base=0"),
+	    "index 0 late: %s", e.msg);
+	data_blocks_free(b);
+	free(path);
+	buf_release(&text);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -775,5 +799,6 @@ int main(void)
 	damaged();
 	shrinks();
 	not_cut();
+	late_zero();
 	return tap_done();
 }

@@ -35,6 +35,8 @@ static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e
 	double v;
 
 	data_token(text, p);
+	if (*p == '-' && data_has_no_label(p + 1))
+		return stream_fail(f->s, e, "expected an index of at least 0, got \"%s\"", text);
 	while (data_is_digit(*q))
 		q++;
 	if (q > p && *q == ':') {
@@ -49,11 +51,15 @@ static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e
 			    "expected an index below 10^18 and a finite float32 value, "
 			    "got \"%s\"",
 			    text);
+		return stream_fail(f->s, e, "expected a finite number as value, got \"%s\"", text);
 	}
+	if ((q > p && is_end(*q)) || strcmp(text, "qid") == 0)
+		return stream_fail(f->s, e,
+		    "expected index:value, got \"%s\"; the number of a query is written as qid:%.*s",
+		    text, q > p ? (int)(q - p) : 1, q > p ? p : "1");
 	return stream_fail(f->s, e, "expected index:value, got \"%s\"%s", text,
-	    q == p && strchr(text, ':')
-	        ? "; features with names need format=vw and a bar behind the label"
-	        : "");
+	    strchr(text, ':') ? "; features with names need format=vw and a bar behind the label"
+	                      : "");
 }
 
 /* Adds the values of entries with the same id, in place, and puts them where the first one is. Returns the
@@ -159,8 +165,15 @@ static const char *skip_qid(const char *p)
 
 static enum err_code index_zero(const struct ids *f, struct err *e)
 {
+	const struct data_build *b = f->b;
+
+	/* The first examples of the training data have decided. */
+	if (b->index_base < 0 && b->by_lines && b->options.decided.known)
+		return stream_fail(f->s, e,
+		    "index 0, but the examples that were read first have none, so that indices begin at 1; "
+		    "add ?index_base=0 to the path");
 	return stream_fail(f->s, e, "index 0, but indices begin at 1 (%s)",
-	    f->b->index_base == 1 ? "index_base=1" : "as in the training data");
+	    b->index_base == 1 ? "index_base=1" : "as in the training data");
 }
 
 /* Parses the entries at p, len bytes with perhaps a comment; *end is where they end. */

@@ -302,6 +302,11 @@ static enum err_code bad_line(const struct data_row *r, const char *line, size_t
 		    "expected a user, an item and a rating, got \"%s\"; convert JSON Lines with jq -r "
 		    "'[.user, .item, .rating] | @csv'",
 		    text);
+	if (!cell && column == RATING && !r->options->user && !r->options->item)
+		return stream_fail(r->s, e,
+		    "expected a user, an item and a rating, got \"%s\"; without ratings, use model bpr, "
+		    "which learns from users and items alone",
+		    text);
 	if (!cell) {
 		return stream_fail(r->s, e,
 		    "expected a user, an item and a rating, got \"%s\"; user=, item= and rating= name "
@@ -432,7 +437,7 @@ static enum err_code parse_rating_line(struct data_row *r, char *first, struct e
 		char *cell = rest ? next_cell(&rest, t->sep) : NULL;
 
 		if (!cell)
-			return bad_line(r, shown, SIZE_MAX, NULL, USER, e);
+			return bad_line(r, shown, i, NULL, USER, e);
 		for (int k = 0; k < PARTS; k++)
 			if (t->column[k] == i)
 				found[k] = cell;

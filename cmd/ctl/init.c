@@ -80,7 +80,8 @@ static void describe_option(const char *path, const json_t *value, struct buf *o
 	free(text);
 }
 
-/* Lists the keys that the file leaves to the model and its update rule, with the values in force. */
+/* Lists the keys that the file leaves to the model and its update rule, with the values in
+ * force. */
 static void describe_defaults(const json_t *file, struct buf *out)
 {
 	size_t n;
@@ -264,7 +265,8 @@ static void write_setting(json_t *file, const char *assignment, const struct con
 	free(name);
 }
 
-/* Returns the text with the keys that --set names, and frees the old one. NULL, with an error: a key is wrong. */
+/* Returns the text with the keys that --set names, and frees the old one. NULL, with an error: a
+ * key is wrong. */
 static char *apply_settings(char *text, const struct opt_list *set, struct err *e)
 {
 	json_t *file = text && set->n ? json_loads(text, 0, NULL) : NULL;

@@ -42,11 +42,13 @@ const struct data_watch *column_looks_watch(struct column_looks *l);
 /* Column i of the schema; one without cells where none was seen. */
 const struct column_look *column_looks_at(const struct column_looks *l, size_t i);
 
-/* Are the cells digits of which some begin with a zero, as those of post codes? Then they are no numbers. */
+/* Are the cells digits of which some begin with a zero, as those of post codes? Then they are no
+ * numbers. */
 bool column_look_is_code(const struct column_look *c);
 /* Are the cells texts of several words, most of them different? */
 bool column_look_is_text(const struct column_look *c);
-/* The sign that divides the cells of a column into parts that come again, '|', ';' or ','; 0: none. */
+/* The sign that divides the cells of a column into parts that come again, '|', ';' or ','; 0:
+ * none. */
 char column_look_list(const struct column_look *c);
 
 #endif

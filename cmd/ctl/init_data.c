@@ -27,7 +27,8 @@
 /* A column of text with different values in more than this share of the rows names them. */
 #define NAMES_SHARE 0.8
 #define NAMES_ROWS  20u
-/* A column with so few different whole numbers, each of which so many rows have on average, has codes. */
+/* A column with so few different whole numbers, each of which so many rows have on average, has
+ * codes. */
 #define CODES_LEAST 3u
 #define CODES_MOST  12u
 #define CODES_ROWS  30u
@@ -36,7 +37,8 @@
 #define BATCH       64u
 /* Columns that are listed. */
 #define COLUMNS_SHOWN 40u
-/* Different whole numbers that counts have at least, and the share of the most frequent one that the largest has. */
+/* Different whole numbers that counts have at least, and the share of the most frequent one that
+ * the largest has. */
 #define COUNTS_LEAST 5u
 #define COUNTS_END   0.1
 /* Fewer rows without names are not taken for ratings. */
@@ -56,7 +58,8 @@ struct look {
 
 /* ---- reading ---- */
 
-/* Loads the sample with the options chosen so far. NULL, with an error: it has no examples of this kind. */
+/* Loads the sample with the options chosen so far. NULL, with an error: it has no examples of this
+ * kind. */
 static struct dataset *load_sample(struct look *l, const struct data_want *want, struct err *e)
 {
 	return init_sample_load(&l->sample, l->path, want, NULL, &l->rows, e);
@@ -126,8 +129,8 @@ static void add_column(const struct data_schema *s, size_t i, struct buf *list)
 	free(word);
 }
 
-/* The column of labels: one of a usual name; y only at an end, because x and y may be places; else the
- * one that the reader takes, the last. */
+/* The column of labels: one of a usual name; y only at an end, because x and y may be places; else
+ * the one that the reader takes, the last. */
 static size_t guess_label_column(const struct data_schema *s)
 {
 	static const char *const usual[] = { "label", "target", "class" };
@@ -180,8 +183,8 @@ static double value_at(const struct dataset *d, size_t r, uint32_t feature)
 	return (double)NAN;
 }
 
-/* Does a column with a name of row numbers, or without a name, count the rows? A model would learn the
- * order of the file from it. */
+/* Does a column with a name of row numbers, or without a name, count the rows? A model would learn
+ * the order of the file from it. */
 static bool counts_rows(const struct look *l, const struct data_column *c)
 {
 	static const char *const usual[] = { "", "id", "index", "row", "row_id", "rowid",
@@ -238,8 +241,8 @@ __attribute__((format(printf, 4, 5))) static void tell_fate(struct look *l, size
 	}
 }
 
-/* Leaves out columns that name the rows, and makes categories of codes, where the path does not say how to
- * take columns. */
+/* Leaves out columns that name the rows, and makes categories of codes, where the path does not say
+ * how to take columns. */
 static void choose_columns(struct look *l, const struct given *g)
 {
 	const struct data_schema *s = l->d->schema;
@@ -289,8 +292,8 @@ static void choose_columns(struct look *l, const struct given *g)
 	buf_release(&categories);
 }
 
-/* Is it a table of ratings, or of observations without ratings, which has columns of the usual names, and at most
- * one more, as the time? Then adds the options that make it one. */
+/* Is it a table of ratings, or of observations without ratings, which has columns of the usual
+ * names, and at most one more, as the time? Then adds the options that make it one. */
 static bool choose_ratings(struct look *l)
 {
 	static const char *const option[3] = { "user", "item", "rating" };
@@ -322,7 +325,8 @@ static bool choose_ratings(struct look *l)
 	return true;
 }
 
-/* Are four columns of numbers without names a user, an item, a rating and a time, as in MovieLens? */
+/* Are four columns of numbers without names a user, an item, a rating and a time, as in
+ * MovieLens? */
 static bool looks_like_ratings(const struct look *l)
 {
 	const struct column_look *c[4];
@@ -481,8 +485,9 @@ static bool names_rows_by_label(const struct dataset *d)
 	    (double)d->classes > NAMES_SHARE * (double)d->rows;
 }
 
-/* Are the numbers of classes counts rather than names: whole numbers from 0 or a little more, of which larger ones
- * become rarer and rarer, so that a larger one may come? Then they are no classes. */
+/* Are the numbers of classes counts rather than names: whole numbers from 0 or a little more, of
+ * which larger ones become rarer and rarer, so that a larger one may come? Then they are no
+ * classes. */
 static bool are_counts(const struct dataset *d)
 {
 	size_t *n, mode = 0, k;
@@ -509,7 +514,8 @@ static bool are_counts(const struct dataset *d)
 	return counts;
 }
 
-/* Has the evaluation data a number as a label that the training data lack? It would be no class there. */
+/* Has the evaluation data a number as a label that the training data lack? It would be no class
+ * there. */
 static bool has_other_labels(const struct dataset *d, const struct look *eval)
 {
 	bool other = false;
@@ -524,8 +530,8 @@ static bool has_other_labels(const struct dataset *d, const struct look *eval)
 	return other;
 }
 
-/* Loads the sample of the evaluation data with the label's classes; without any data after an error, which the job
- * will report. */
+/* Loads the sample of the evaluation data with the label's classes; without any data after an
+ * error, which the job will report. */
 static void look_at_eval(struct look *eval, const struct look *l)
 {
 	static const struct data_want classes = { .classes = true };
@@ -542,8 +548,9 @@ static void look_at_eval(struct look *eval, const struct look *l)
 		eval->d = load_sample(eval, &classes, &(struct err){ 0 });
 }
 
-/* Loads the sample with its labels, and finds the task: two classes, several, or real numbers. INIT_NO_TASK, with an
- * error: there is none. The error is that of the labels as classes, unless they are real numbers. */
+/* Loads the sample with its labels, and finds the task: two classes, several, or real numbers.
+ * INIT_NO_TASK, with an error: there is none. The error is that of the labels as classes, unless
+ * they are real numbers. */
 static enum init_task find_task(struct look *l, struct look *eval, struct err *e)
 {
 	static const struct data_want classes = { .classes = true }, real = { 0 };
@@ -612,7 +619,8 @@ static void print_task(const struct look *l, const char *target, enum init_task 
 	fprintf(stderr, "%s; %s%s rows\n", name[task], l->sample.whole ? "" : "about ", rows);
 }
 
-/* Tells of lines that were passed over. Returns how many of all the data may be skipped, 0: none. */
+/* Tells of lines that were passed over. Returns how many of all the data may be skipped, 0:
+ * none. */
 static uint64_t tell_bad_lines(const struct look *l)
 {
 	double all = l->sample.all_bytes > l->sample.bytes && !l->sample.whole
@@ -643,8 +651,8 @@ static void set_batch(json_t *job, const struct look *l)
 		json_object_set_new(job, "batch", json_integer((json_int_t)batch));
 }
 
-/* The path of evaluation data, to be freed. Files of ratings have no schema that tells their columns,
- * so the options that were added to the path of the training data are added here, too. */
+/* The path of evaluation data, to be freed. Files of ratings have no schema that tells their
+ * columns, so the options that were added to the path of the training data are added here, too. */
 static char *eval_path(const struct look *l, const char *data, const char *eval)
 {
 	const char *added = l->path + strlen(data);

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "conf/conf_rule.h"
 #include "conf/sizing.h"
 #include "core/clock.h"
-#include "core/file.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/procstat.h"
@@ -18,20 +18,19 @@
 #include "model/model.h"
 
 
-/* All trials together take at most this time, of which the default model gets a fourth. */
+/* All trials together take at most this time, of which the default model gets a fourth in the first
+ * round. */
 #define TRIALS_MAX (5 * NSEC_PER_SEC)
-/* The share of held-out examples. Data with fewer examples than EXAMPLES_MANY are divided REPEATS times. */
-#define HELD_OUT      0.2
-#define EXAMPLES_MANY 3000u
-#define EXAMPLES_FEW  1000u
-#define REPEATS       3u
-#define REPEATS_FEW   5u
+/* Rounds, each with another division of the examples, and the share that a round holds out. */
+#define ROUNDS_MOST 8u
+#define HELD_OUT    0.2
 /* Fewer examples tell nothing about models. */
 #define EXAMPLES_LEAST 100u
-/* A larger model is chosen only if it is better by this, and by what chance makes of n examples held out, about
- * this by sqrt(n): its best pass is chosen by the same examples. */
-#define MARGIN 0.004
-#define CHANCE 0.3
+/* A larger model is chosen only if it is better by this, and after few rounds by what chance makes
+ * of n examples held out, about CHANCE by sqrt(n). */
+#define MARGIN     0.004
+#define CHANCE     0.3
+#define ROUNDS_FEW 3u
 /* Bytes of binary data that are read for a trial. */
 #define BINARY_MOST 2e8
 /* One more worker pays off for each of these numbers of operations, of a step and of the job. */
@@ -39,15 +38,25 @@
 #define JOB_OPERATIONS  2e10
 #define WORKERS_MOST    8
 
-/* Evaluations that are not better, after which the job of a network ends; examples of a batch by default. */
-#define PATIENCE      5u
-#define BATCH_DEFAULT 64
+/* The share of the rows by which a job chooses its model: the fewer rows, the larger. */
+#define ROWS_FEW  3000
+#define ROWS_MANY 20000
+/* Evaluations of a job that ends by its epochs, too. */
+#define EVALUATIONS 40
+/* Evaluations that are not better, after which a job ends; more of those that few examples make. */
+#define PATIENCE     5u
+#define PATIENCE_FEW 10u
+
+/* A network has a row of weights for each feature, so it is not tried with more features than
+ * these. */
+#define NETWORK_FEATURES_MOST 20000u
 
 #define CANDIDATES 3u
 
 struct candidate {
 	const char *model;
-	struct init_score mean; /* over the repeats */
+	struct init_score mean; /* over the rounds */
+	unsigned rounds;
 };
 
 static const char *default_model(enum init_task task)
@@ -66,17 +75,19 @@ static size_t list_candidates(const struct dataset *d, enum init_task task,
     struct candidate c[static CANDIDATES])
 {
 	size_t n = 0;
-	bool wide = d->sparse && (task == INIT_REAL || task == INIT_TWO);
 
 	c[n++] = (struct candidate){ .model = default_model(task) };
 	if (task == INIT_RATINGS || task == INIT_PAIRS)
 		return n;
-	if (!d->sparse)
-		c[n++] = (struct candidate){ .model = "mlp" };
-	else if (strcmp(d->format, "fastText") == 0 && task != INIT_REAL)
-		c[n++] = (struct candidate){ .model = "fasttext" };
-	else if (wide)
+	if (strcmp(d->format, "fastText") == 0) {
+		if (task != INIT_REAL)
+			c[n++] = (struct candidate){ .model = "fasttext" };
+		return n;
+	}
+	if (d->sparse && (task == INIT_REAL || task == INIT_TWO))
 		c[n++] = (struct candidate){ .model = "fm" };
+	if (!d->sparse || d->nids <= NETWORK_FEATURES_MOST)
+		c[n++] = (struct candidate){ .model = "mlp" };
 	return n;
 }
 
@@ -90,139 +101,6 @@ static void set_model(json_t *cluster, const char *model, enum init_task task)
 	json_object_del(job, "loss");
 	if (task == INIT_REAL && info && info->task != MODEL_REAL && info->takes & MODEL_TAKES_REAL)
 		json_object_set_new(job, "loss", json_string("squared"));
-}
-
-/* ---- trials ---- */
-
-/* The cluster file of a trial: without evaluation data, and with the sample as its data. */
-static json_t *copy_for_trial(const json_t *cluster, const char *data)
-{
-	json_t *copy = json_deep_copy(cluster), *job = json_object_get(copy, "job");
-
-	json_object_del(job, "eval");
-	json_object_set_new(job, "data", json_string(data));
-	return copy;
-}
-
-/* Measures a candidate on several divisions of the sample. The time is for all of them. */
-static enum err_code measure_candidate(struct candidate *c, const json_t *cluster, const char *data,
-    enum init_task task, unsigned repeats, int64_t budget, struct err *e)
-{
-	json_t *copy = copy_for_trial(cluster, data);
-	enum err_code rc = ERR_OK;
-
-	set_model(copy, c->model, task);
-	for (unsigned k = 0; !rc && k < repeats; k++) {
-		struct init_score s;
-
-		rc = init_trial_measure(copy, HELD_OUT, k + 1, budget / repeats, &s, e);
-		if (rc)
-			break;
-		if (s.metric == METRICS) {
-			rc = err_set(e, ERR_FAILED, "its loss is not finite");
-			break;
-		}
-		c->mean.metric = s.metric;
-		c->mean.value += s.value / repeats;
-		c->mean.goodness += s.goodness / repeats;
-		c->mean.passes = s.passes;
-		c->mean.best_pass += s.best_pass;
-		c->mean.cut |= s.cut;
-	}
-	c->mean.best_pass /= repeats;
-	json_decref(copy);
-	if (rc)
-		c->mean.metric = METRICS;
-	return rc;
-}
-
-/* The path of what the trials read: the data, where the sample has all of them, or files that are written into a new
- * directory *dir. NULL: there is nothing to read, *why tells it. */
-static char *provide_sample(const struct init_sample *s, const char *path, char **dir,
-    const char **why)
-{
-	const char *tmp = getenv("TMPDIR"), *options = strrchr(path, '?');
-	char *file = NULL, *out;
-
-	*dir = NULL;
-	if (s->binary)
-		*why = s->all_bytes > BINARY_MOST ? "the data are too large for a trial" : NULL;
-	if (s->binary || s->whole)
-		return *why ? NULL : mem_strdup(path);
-	*dir = mem_printf("%s/pskit-init-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (!mkdtemp(*dir)) {
-		free(*dir);
-		*dir = NULL;
-		*why = "no directory for a sample can be made";
-		return NULL;
-	}
-	if (init_sample_write(s, *dir, &file, NULL))
-		*why = "the sample cannot be written";
-	out = *why ? NULL : mem_printf("%s%s", file, options && strchr(options, '=') ? options : "");
-	free(file);
-	return out;
-}
-
-static unsigned count_repeats(size_t rows)
-{
-	return rows < EXAMPLES_FEW ? REPEATS_FEW : rows < EXAMPLES_MANY ? REPEATS : 1;
-}
-
-/* Tries the candidates. Returns the reason why there was no trial, or NULL. */
-static const char *try_candidates(struct candidate *c, size_t n, const json_t *cluster,
-    const struct init_sample *sample, const struct dataset *d, enum init_task task)
-{
-	int64_t begin = clock_now();
-	const char *path = json_str(json_object_get(cluster, "job"), "data", ""), *why = NULL;
-	unsigned repeats = count_repeats(d->rows);
-	char *dir, *data;
-
-	if (n < 2)
-		return "no other model fits such data";
-	if (d->rows < EXAMPLES_LEAST)
-		return "there are too few rows for a trial";
-	data = provide_sample(sample, path, &dir, &why);
-	for (size_t i = 0; data && i < n; i++) {
-		struct err e = { 0 };
-		int64_t left = TRIALS_MAX - (clock_now() - begin);
-		int64_t budget = i + 1 < n ? left / 4 : left;
-
-		if (measure_candidate(&c[i], cluster, data, task, repeats, budget, &e))
-			fprintf(stderr, "model %s cannot be tried: %s\n", c[i].model, e.msg);
-	}
-	if (dir)
-		file_remove_tree(dir, NULL);
-	free(dir);
-	free(data);
-	return why;
-}
-
-/* Chooses the best candidate, and tells by how much it is better. Returns its place. */
-static size_t report_choice(const struct candidate *c, size_t n, size_t rows)
-{
-	double margin = fmax(MARGIN,
-	    CHANCE / sqrt(HELD_OUT * (double)rows * (double)count_repeats(rows)));
-	size_t best = 0;
-	bool first = true;
-
-	for (size_t i = 1; i < n; i++)
-		if (c[i].mean.metric != METRICS &&
-		    (c[best].mean.metric == METRICS ||
-		        (c[i].mean.metric == c[best].mean.metric &&
-		            c[i].mean.goodness > c[best].mean.goodness + margin)))
-			best = i;
-	fprintf(stderr, "model: %s", c[best].model);
-	for (size_t k = 0; k < n; k++) {
-		size_t i = k == 0 ? best : k <= best ? k - 1 : k;
-
-		if (c[i].mean.metric == METRICS)
-			continue;
-		fprintf(stderr, "%s%s %s %.3f", first ? ", by a trial on a sample: " : ", ",
-		    c[i].model, metric_name[c[i].mean.metric], c[i].mean.value);
-		first = false;
-	}
-	fprintf(stderr, "\n");
-	return best;
 }
 
 /* ---- what goes with the model ---- */
@@ -240,35 +118,85 @@ static bool is_valid(const json_t *cluster)
 	return valid;
 }
 
-/* Has the job hold out a share of the training data, and keep the best model by it. False: these keys do not suit the
- * others, and are not written. */
-static bool hold_out(json_t *cluster, const struct init_score *s, enum init_task task, double rows)
+/* Does each further pass fit the training examples better, until it fits their noise? Linear models
+ * of few features do not. */
+static bool is_network(const char *model)
 {
-	static const enum metric usual[] = { [INIT_REAL] = METRIC_r2,
-		[INIT_TWO] = METRIC_auc,
-		[INIT_CLASSES] = METRIC_accuracy,
+	return strcmp(model, "linear") != 0 && strcmp(model, "logistic") != 0 &&
+	    strcmp(model, "softmax") != 0;
+}
+
+/* The metric of job.stop. The loss of classes changes less by chance than a share of few examples,
+ * and all models of classes have it, also one that --set names later. */
+static enum metric stop_metric(enum init_task task)
+{
+	static const enum metric by[] = { [INIT_REAL] = METRIC_r2,
+		[INIT_TWO] = METRIC_loss,
+		[INIT_CLASSES] = METRIC_loss,
 		[INIT_RATINGS] = METRIC_rmse,
 		[INIT_PAIRS] = METRIC_ndcg_at_k };
-	json_t *job = json_object_get(cluster, "job");
-	enum metric by = s->metric == METRICS ? usual[task] : s->metric;
-	char *stop = mem_printf("%s patience=%u", metric_name[by], PATIENCE);
-	json_int_t batch = (json_int_t)json_integer_value(json_object_get(job, "batch"));
 
-	json_object_set_new(job, "validate", json_string("10%"));
+	return by[task];
+}
+
+/* Bounds the passes of a model that needs no more than its defaults, which job.stop would lift, and
+ * spreads evaluations over them. */
+static void bound_epochs(json_t *cluster, double rows)
+{
+	json_t *job = json_object_get(cluster, "job"), *plain = json_deep_copy(cluster);
+	json_int_t workers = json_integer_value(json_object_get(cluster, "workers"));
+	uint64_t epochs = 0;
+	double steps = 0;
+	struct conf c;
+
+	json_object_del(json_object_get(plain, "job"), "stop");
+	if (conf_from_json(plain, &c, NULL) == ERR_OK) {
+		epochs = conf_epochs(&c, (uint64_t)rows, 0);
+		steps = ceil(rows / (double)(c.job.batch * (workers > 0 ? workers : 1)));
+		conf_release(&c);
+	}
+	json_decref(plain);
+	if (!epochs)
+		return;
+	json_object_set_new(job, "epochs", json_integer((json_int_t)epochs));
+	if (epochs > EVALUATIONS)
+		json_object_set_new(job, "eval_every",
+		    json_integer((json_int_t)(steps * (double)epochs / EVALUATIONS)));
+}
+
+/* Has the job hold out a share of the training data, and keep the best model by it. Leaves the job
+ * as it is where these keys do not suit the others. */
+static void hold_out(json_t *cluster, enum init_task task, double rows)
+{
+	json_t *job = json_object_get(cluster, "job"), *before = json_deep_copy(job);
+	double share = rows < ROWS_FEW ? 0.2 : rows < ROWS_MANY ? 0.1 : 0.05;
+	char *stop = mem_printf("%s patience=%u", metric_name[stop_metric(task)],
+	    rows < ROWS_FEW ? PATIENCE_FEW : PATIENCE),
+	     *validate = mem_printf("%.0f%%", 100 * share);
+
+	json_object_set_new(job, "validate", json_string(validate));
 	json_object_set_new(job, "stop", json_string(stop));
+	if (strcmp(json_str(job, "model", ""), "mlp") != 0)
+		bound_epochs(cluster, rows * (1 - share));
+	if (is_valid(cluster))
+		json_decref(before);
+	else
+		json_object_set_new(cluster, "job", before);
 	free(stop);
-	if (is_valid(cluster))
-		return true;
-	batch = batch ? batch : BATCH_DEFAULT;
-	batch *= json_integer_value(json_object_get(cluster, "workers"));
-	json_object_set_new(job, "eval_every",
-	    json_integer((json_int_t)(rows * 0.9 / (double)batch) + 1));
-	if (is_valid(cluster))
-		return true;
-	json_object_del(job, "eval_every");
-	json_object_del(job, "validate");
-	json_object_del(job, "stop");
-	return false;
+	free(validate);
+}
+
+/* Writes what keeps the model from fitting the noise of the examples: a share of them that is held
+ * out, or, for a linear model of few examples, which needs all of them, the usual prior of its
+ * weights. */
+static void limit_fit(json_t *cluster, const struct dataset *d, enum init_task task, double rows)
+{
+	json_t *job = json_object_get(cluster, "job");
+
+	if (is_network(json_str(job, "model", "")) || rows >= ROWS_FEW)
+		hold_out(cluster, task, rows);
+	else if (!d->sparse && rows > 0)
+		json_object_set_new(job, "l2", json_real(1 / rows));
 }
 
 /* Operations that an example takes, forward and backward, about. */
@@ -286,7 +214,8 @@ static double example_operations(const char *model, const struct dataset *d)
 	return 6 * 16 * used;
 }
 
-/* As many workers as the size of the job pays for: 1 where messages would take longer than the work. */
+/* As many workers as the size of the job pays for: 1 where messages would take longer than the
+ * work. */
 static int64_t choose_workers(const json_t *cluster, const struct dataset *d, double rows)
 {
 	json_t *job = json_object_get(cluster, "job");
@@ -306,13 +235,175 @@ static int64_t choose_workers(const json_t *cluster, const struct dataset *d, do
 	return workers < 1 ? 1 : (int64_t)workers;
 }
 
+/* ---- trials ---- */
+
+/* The cluster file of a trial: with the model and its keys, without evaluation data, and with the
+ * sample as its data. */
+static json_t *copy_for_trial(const json_t *cluster, const char *model, json_t *data,
+    const struct dataset *d, enum init_task task)
+{
+	json_t *copy = json_deep_copy(cluster), *job = json_object_get(copy, "job");
+
+	json_object_del(job, "eval");
+	json_object_set(job, "data", data);
+	set_model(copy, model, task);
+	limit_fit(copy, d, task, (double)d->rows);
+	return copy;
+}
+
+/* Measures a candidate in one round. */
+static enum err_code measure_candidate(struct candidate *c, const json_t *job, unsigned round,
+    int64_t budget, struct err *e)
+{
+	struct init_score s;
+	enum err_code rc = init_trial_measure(job, HELD_OUT, round + 1, budget, &s, e);
+
+	if (!rc && s.metric == METRICS)
+		rc = err_set(e, ERR_FAILED, "its loss is not finite");
+	if (rc) {
+		c->mean.metric = METRICS;
+		return rc;
+	}
+	c->rounds = round + 1;
+	c->mean.metric = s.metric;
+	c->mean.value += (s.value - c->mean.value) / c->rounds;
+	c->mean.goodness += (s.goodness - c->mean.goodness) / c->rounds;
+	c->mean.cut |= s.cut;
+	return rc;
+}
+
+/* Returns the paths that the trials read: of the data, where the sample has all of them, or of
+ * files in memory, whose descriptors are fd[sample->n]. NULL: there is nothing to read, *why tells
+ * it. */
+static json_t *provide_sample(const struct init_sample *s, const char *path, int *fd,
+    const char **why)
+{
+	const char *options = strrchr(path, '?');
+	json_t *out;
+
+	if (s->binary && s->all_bytes > BINARY_MOST)
+		*why = "the data are too large for a trial";
+	if (s->binary || s->whole)
+		return *why ? NULL : json_string(path);
+	if (init_sample_write(s, fd, NULL)) {
+		*why = "the sample cannot be written";
+		return NULL;
+	}
+	out = json_array();
+	for (size_t i = 0; i < s->n; i++) {
+		char *file = mem_printf("/proc/self/fd/%d%s", fd[i],
+		    options && strchr(options, '=') ? options : "");
+
+		json_array_append_new(out, json_string(file));
+		free(file);
+	}
+	return out;
+}
+
+/* One round: each candidate on the same division of the examples. The first of `left` ns goes to
+ * the default model. A candidate that cannot be tried is not tried again. */
+static void try_round(struct candidate *c, json_t **job, size_t n, unsigned round, int64_t left)
+{
+	int64_t begin = clock_now();
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t rest = left - (clock_now() - begin);
+		int64_t budget = i == 0 && n > 1 ? rest / 4 : rest / (int64_t)(n - i);
+		struct err e = { 0 };
+
+		if (round && c[i].mean.metric == METRICS)
+			continue;
+		if (measure_candidate(&c[i], job[i], round, budget, &e))
+			fprintf(stderr, "model %s cannot be tried: %s\n", c[i].model, e.msg);
+	}
+}
+
+/* Tries the candidates, as often as the time allows. */
+static void try_rounds(struct candidate *c, json_t **job, size_t n)
+{
+	int64_t begin = clock_now(), took = 0, left = TRIALS_MAX;
+	bool cut = false;
+
+	/* A further round must not be cut where those before were not. */
+	for (unsigned round = 0; round < ROUNDS_MOST && !cut && left > 2 * took; round++) {
+		try_round(c, job, n, round, left);
+		took = left - (TRIALS_MAX - (clock_now() - begin));
+		left -= took;
+		for (size_t i = 0; i < n; i++)
+			cut |= c[i].mean.cut;
+	}
+}
+
+/* Tries the candidates. Returns the reason why there was no trial, or NULL. */
+static const char *try_candidates(struct candidate *c, size_t n, const json_t *cluster,
+    const struct init_sample *sample, const struct dataset *d, enum init_task task)
+{
+	const char *path = json_str(json_object_get(cluster, "job"), "data", ""), *why = NULL;
+	json_t *job[CANDIDATES] = { NULL }, *data;
+	int *fd;
+
+	if (n < 2)
+		return "no other model fits such data";
+	if (d->rows < EXAMPLES_LEAST)
+		return "there are too few rows for a trial";
+	fd = mem_array(sample->n + 1, sizeof *fd);
+	for (size_t i = 0; i < sample->n; i++)
+		fd[i] = -1;
+	data = provide_sample(sample, path, fd, &why);
+	for (size_t i = 0; data && i < n; i++)
+		job[i] = copy_for_trial(cluster, c[i].model, data, d, task);
+	if (data)
+		try_rounds(c, job, n);
+	for (size_t i = 0; i < n; i++)
+		json_decref(job[i]);
+	for (size_t i = 0; i < sample->n; i++)
+		if (fd[i] >= 0)
+			close(fd[i]);
+	free(fd);
+	json_decref(data);
+	return why;
+}
+
+/* How much better than the default model a candidate must be after some rounds on these
+ * examples. */
+static double find_margin(unsigned rounds, size_t rows)
+{
+	return rounds < ROUNDS_FEW ? fmax(MARGIN, CHANCE / sqrt(HELD_OUT * (double)rows)) : MARGIN;
+}
+
+/* Chooses the best candidate, and tells by how much it is better. Returns its place. */
+static size_t report_choice(const struct candidate *c, size_t n, size_t rows)
+{
+	size_t best = 0;
+	bool first = true;
+
+	for (size_t i = 1; i < n; i++)
+		if (c[i].mean.metric != METRICS &&
+		    (c[best].mean.metric == METRICS ||
+		        (c[i].mean.metric == c[best].mean.metric &&
+		            c[i].mean.goodness >
+		                c[best].mean.goodness + find_margin(c[i].rounds, rows))))
+			best = i;
+	fprintf(stderr, "model: %s", c[best].model);
+	for (size_t k = 0; k < n; k++) {
+		size_t i = k == 0 ? best : k <= best ? k - 1 : k;
+
+		if (c[i].mean.metric == METRICS)
+			continue;
+		fprintf(stderr, "%s%s %s %.3f", first ? ", by a trial on a sample: " : ", ",
+		    c[i].model, metric_name[c[i].mean.metric], c[i].mean.value);
+		first = false;
+	}
+	fprintf(stderr, "\n");
+	return best;
+}
+
 enum err_code init_model_choose(json_t *cluster, const struct init_request *r,
     const struct init_sample *sample, const struct dataset *d, double rows, enum init_task task,
     struct err *e)
 {
 	struct candidate c[CANDIDATES] = { { 0 } };
 	size_t n = list_candidates(d, task, c), best = 0;
-	json_t *job = json_object_get(cluster, "job");
 	const char *why = NULL;
 
 	(void)e;
@@ -331,9 +422,6 @@ enum err_code init_model_choose(json_t *cluster, const struct init_request *r,
 		    why ? why : "");
 	set_model(cluster, c[best].model, task);
 	json_object_set_new(cluster, "workers", json_integer(choose_workers(cluster, d, rows)));
-	if (strcmp(c[best].model, "mlp") == 0 && !hold_out(cluster, &c[best].mean, task, rows) &&
-	    c[best].mean.metric != METRICS && !c[best].mean.cut &&
-	    4 * c[best].mean.best_pass < 3 * c[best].mean.passes)
-		json_object_set_new(job, "epochs", json_integer(c[best].mean.best_pass));
+	limit_fit(cluster, d, task, rows);
 	return ERR_OK;
 }

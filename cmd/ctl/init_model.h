@@ -7,8 +7,8 @@
 #include "core/json.h"
 #include "init_sample.h"
 
-/* Chooses the model of the job that `ps-ctl init` writes: the default one of the task, or a better one, which a trial
- * on a sample shows (init_trial.h). */
+/* Chooses the model of the job that `ps-ctl init` writes: the default one of the task, or a better
+ * one, which a trial on a sample shows (init_trial.h). */
 
 enum init_task { INIT_NO_TASK, INIT_REAL, INIT_TWO, INIT_CLASSES, INIT_RATINGS, INIT_PAIRS };
 
@@ -18,8 +18,9 @@ struct init_request {
 	bool fast;                       /* no trial */
 };
 
-/* Writes job.model, the settings that go with it, and the number of workers into the cluster file, and prints the
- * choice. d: the sample; rows: of all files. ERR_CONFIG: the model does not suit the task. */
+/* Writes job.model, the settings that go with it, and the number of workers into the cluster file,
+ * and prints the choice. d: the sample; rows: of all files. ERR_CONFIG: the model does not suit the
+ * task. */
 enum err_code init_model_choose(json_t *cluster, const struct init_request *r,
     const struct init_sample *sample, const struct dataset *d, double rows, enum init_task task,
     struct err *e);

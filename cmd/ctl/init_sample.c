@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,7 +97,8 @@ static void append_lines_at(int fd, off_t offset, size_t n, struct buf *out)
 	free(p);
 }
 
-/* Has no line an open quote at its end, after which the next line would be a part of the same row? */
+/* Has no line an open quote at its end, after which the next line would be a part of the same
+ * row? */
 static bool ends_rows_at_lines(const struct buf *text)
 {
 	size_t quotes = 0;
@@ -109,7 +111,8 @@ static bool ends_rows_at_lines(const struct buf *text)
 	return true;
 }
 
-/* Is the file on the disk the text that begins with these bytes, and may it be read from the middle? */
+/* Is the file on the disk the text that begins with these bytes, and may it be read from the
+ * middle? */
 static bool may_be_cut(int fd, const struct buf *head)
 {
 	uint8_t *p = mem_alloc(head->len + 1);
@@ -215,7 +218,8 @@ void init_sample_release(struct init_sample *s)
 
 /* ---- loading ---- */
 
-/* Appends the examples of a file to those of b. A copy of its text is read, because readers change lines. */
+/* Appends the examples of a file to those of b. A copy of its text is read, because readers change
+ * lines. */
 static enum err_code load_file(struct data_build *b, const struct init_sample_file *f,
     const struct data_options *o, struct err *e)
 {
@@ -254,7 +258,8 @@ static enum err_code load_files(const struct init_sample *s, const struct data_o
 	return rc;
 }
 
-/* Loads the files again without their bad lines, after the error e, which stays where there are too many. */
+/* Loads the files again without their bad lines, after the error e, which stays where there are too
+ * many. */
 static enum err_code load_good_lines(struct init_sample *s, const struct data_options *o,
     const struct data_want *want, struct column_looks *looks, struct dataset **out, struct err *e)
 {
@@ -301,18 +306,18 @@ struct dataset *init_sample_load(struct init_sample *s, const char *path,
 
 /* ---- writing ---- */
 
-enum err_code init_sample_write(const struct init_sample *s, const char *dir, char **path,
-    struct err *e)
+enum err_code init_sample_write(const struct init_sample *s, int *fd, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	*path = mem_printf(s->n > 1 ? "%s/sample-*" : "%s/sample-000", dir);
-	for (size_t i = 0; !rc && i < s->n; i++) {
-		char *file = mem_printf("%s/sample-%03zu", dir, i);
+	for (size_t i = 0; i < s->n; i++) {
+		const struct buf *text = &s->file[i].text;
 
-		rc = file_replace(file, (const char *)s->file[i].text.data, s->file[i].text.len,
-		    0600, e);
-		free(file);
+		fd[i] = rc ? -1 : memfd_create("init-sample", MFD_CLOEXEC);
+		if (!rc && fd[i] < 0)
+			rc = err_sys(e, ERR_IO, "cannot make a file in memory");
+		if (!rc)
+			rc = file_write_all(fd[i], text->data, text->len, e);
 	}
 	return rc;
 }

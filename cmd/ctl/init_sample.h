@@ -28,16 +28,17 @@ struct init_sample {
 	char *bad_why; /* the first of them; NULL: none */
 };
 
-/* Reads a sample. The options of the path are not looked at, except for their form. ERR_IO, ERR_NOTFOUND,
- * ERR_CONFIG: no data, or data that can be read only once. */
+/* Reads a sample. The options of the path are not looked at, except for their form. ERR_IO,
+ * ERR_NOTFOUND, ERR_CONFIG: no data, or data that can be read only once. */
 enum err_code init_sample_read(const char *path, struct init_sample *out, struct err *e);
 void init_sample_release(struct init_sample *s);
-/* Loads the sample with the options of `path`. One bad line in 50 is passed over. looks, unless NULL, gets the cells
- * of a table. *rows: the estimated number of examples of all files. NULL, with an error: they are no examples of this kind. */
+/* Loads the sample with the options of `path`. One bad line in 50 is passed over. looks, unless
+ * NULL, gets the cells of a table. *rows: the estimated number of examples of all files. NULL, with
+ * an error: they are no examples of this kind. */
 struct dataset *init_sample_load(struct init_sample *s, const char *path,
     const struct data_want *want, struct column_looks *looks, double *rows, struct err *e);
-/* Writes the sample as files in the directory, and *path, a pattern for all of them. ERR_IO. */
-enum err_code init_sample_write(const struct init_sample *s, const char *dir, char **path,
-    struct err *e);
+/* Writes the sample as files in memory, which end with this process. fd: s->n descriptors, which
+ * the caller closes; -1 after an error. ERR_IO. */
+enum err_code init_sample_write(const struct init_sample *s, int *fd, struct err *e);
 
 #endif

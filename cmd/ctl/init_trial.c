@@ -11,29 +11,32 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "math/blas.h"
+#include "metric/early_stop.h"
 #include "worker/job.h"
 #include "worker/local_rows.h"
 
 /* Examples of a batch for evaluation. */
 #define EVAL_BATCH 1024u
-/* A trial has at most this number of evaluations. */
-#define EVALUATIONS 40u
-/* Evaluations in a row that are not better, after which a trial ends. */
-#define PATIENCE 6u
+/* Passes over the data of a job that ends by job.stop alone. */
+#define PASSES_MOST 1000u
 
-/* A model in training. Sparse tables have a row for each feature of the data, in the order of its features. */
+/* A model in training. Sparse tables have a row for each feature of the data, in the order of its
+ * features. */
 struct trainee {
 	struct job job;
 	struct conf_rule rule;
 	struct table_rules_choice *use; /* by table */
 	float **w, **state;             /* by table: parameters; the rule's vectors of a dense one */
 	struct local_rows **rows;       /* by table: the rule's vectors of a sparse one */
-	/* By table: the parameters and the gradient of a batch, and floats that they have room for. A dense
-	 * table's parameters are in w. */
+	/* By table: the parameters and the gradient of a batch, and floats that they have room for.
+	 * A dense table's parameters are in w. */
 	float **used, **grad;
 	size_t *room;
 	struct row_counts counts;
 	uint64_t step;
+	/* The examples that job.validate holds out of the training examples, for job.stop. */
+	uint32_t *watched;
+	size_t nwatched;
 };
 
 /* ---- parameters ---- */
@@ -118,6 +121,7 @@ static void release_trainee(struct trainee *t)
 	free(t->used);
 	free(t->grad);
 	free(t->room);
+	free(t->watched);
 	row_counts_release(&t->counts);
 	job_release(&t->job);
 }
@@ -140,7 +144,8 @@ static size_t find_row(const struct dataset *d, uint64_t id)
 	return low;
 }
 
-/* Copies the rows that a batch uses, or copies them back. Returns the number of floats of the table. */
+/* Copies the rows that a batch uses, or copies them back. Returns the number of floats of the
+ * table. */
 static size_t move_rows(struct trainee *t, const struct batch *b, size_t i, bool back)
 {
 	const struct model_table *m = &t->job.table[i];
@@ -229,7 +234,8 @@ static void shuffle_rows(uint32_t *row, size_t n, uint64_t pass)
 	}
 }
 
-/* One pass over the training examples. Ends early at the time `end`, *cut, or with a loss that is not finite. */
+/* One pass over the training examples. Ends early at the time `end`, *cut, or with a loss that is
+ * not finite. */
 static enum err_code train_pass(struct trainee *t, uint64_t pass, int64_t end, bool *cut,
     bool *finite, struct err *e)
 {
@@ -269,9 +275,10 @@ static enum metric choose_metric(const struct eval_result *r)
 	return METRICS;
 }
 
-static enum err_code evaluate_trainee(struct trainee *t, struct eval_result *out, struct err *e)
+/* Evaluates the model on n examples. */
+static enum err_code evaluate_trainee(struct trainee *t, const uint32_t *rows, size_t nrows,
+    struct eval_result *out, struct err *e)
 {
-	const struct data_split *split = &t->job.split;
 	struct metric_scores of = { .task = model_task(t->job.model),
 		.outputs = model_outputs(t->job.model),
 		.top_k = 10,
@@ -283,11 +290,11 @@ static enum err_code evaluate_trainee(struct trainee *t, struct eval_result *out
 	enum err_code rc = model_reserve(t->job.model, EVAL_BATCH, e);
 
 	metrics_init(&m, &of);
-	for (size_t at = 0; !rc && at < split->nheld_out; at += EVAL_BATCH) {
-		size_t n = split->nheld_out - at < EVAL_BATCH ? split->nheld_out - at : EVAL_BATCH;
+	for (size_t at = 0; !rc && at < nrows; at += EVAL_BATCH) {
+		size_t n = nrows - at < EVAL_BATCH ? nrows - at : EVAL_BATCH;
 		double loss;
 
-		rc = data_gather(t->job.train, split->held_out + at, n, &b, e);
+		rc = data_gather(t->job.train, rows + at, n, &b, e);
 		for (size_t i = 0; !rc && i < t->job.ntables; i++)
 			move_rows(t, &b, i, false);
 		if (rc)
@@ -303,42 +310,102 @@ static enum err_code evaluate_trainee(struct trainee *t, struct eval_result *out
 	return rc;
 }
 
-/* Trains until the passes, the time or the patience end, and keeps the best evaluation. */
+/* Measures the model on the examples that are held out of the trial. */
+static enum err_code measure_trainee(struct trainee *t, unsigned pass, struct init_score *out,
+    struct err *e)
+{
+	const struct data_split *split = &t->job.split;
+	struct eval_result r = { 0 };
+	enum err_code rc = evaluate_trainee(t, split->held_out, split->nheld_out, &r, e);
+	enum metric k = rc ? METRICS : choose_metric(&r);
+
+	if (k == METRICS || !isfinite(r.value[k]))
+		return rc;
+	out->metric = k;
+	out->value = r.value[k];
+	out->goodness = metrics_goodness(k, r.value[k]);
+	out->best_pass = pass;
+	return rc;
+}
+
+/* Is the model the best one so far by job.stop, and is it time to end? */
+static enum err_code watch_trainee(struct trainee *t, const struct early_stop_rule *rule,
+    struct early_stop *state, unsigned pass, enum early_stop_verdict *out, struct err *e)
+{
+	struct eval_result r = { 0 };
+	enum err_code rc = evaluate_trainee(t, t->watched, t->nwatched, &r, e);
+
+	*out = early_stop_take(state, rule, pass,
+	    r.has[rule->metric] ? r.value[rule->metric] : (double)NAN);
+	return rc;
+}
+
+/* Passes over the training examples between two evaluations of the job. */
+static uint64_t passes_between(const struct trainee *t)
+{
+	uint64_t examples =
+	    (uint64_t)t->job.conf.job.eval_every * (uint64_t)t->job.conf.job.batch;
+
+	return examples > t->job.split.ntrain ? examples / t->job.split.ntrain : 1;
+}
+
+/* Trains until the passes, the time or the patience of job.stop end, and measures the model that
+ * the job would save: the best one by job.stop, or else the last one. */
 static enum err_code train_and_measure(struct trainee *t, int64_t end, struct init_score *out,
     struct err *e)
 {
 	uint64_t passes = conf_epochs(&t->job.conf, t->job.split.ntrain, job_most_rows(&t->job)),
-	         each;
-	unsigned worse = 0;
-	bool finite = true;
-	enum err_code rc = ERR_OK;
+	         each = passes_between(t);
+	struct early_stop state = EARLY_STOP_INIT;
+	struct early_stop_rule rule;
+	bool finite = true, ends = false;
+	enum err_code rc = early_stop_parse(t->job.conf.job.stop, &rule, e);
 
-	passes = passes ? passes : 1;
-	each = passes / EVALUATIONS + 1;
-	*out = (struct init_score){ .metric = METRICS };
-	for (uint64_t pass = 1; !rc && !out->cut && finite && pass <= passes && worse < PATIENCE;
-	     pass++) {
-		struct eval_result r = { 0 };
-		enum metric k;
+	passes = passes ? passes : PASSES_MOST;
+	for (uint64_t pass = 1; !rc && !ends; pass++) {
+		enum early_stop_verdict verdict = EARLY_STOP_BEST;
 
 		rc = train_pass(t, pass, end, &out->cut, &finite, e);
 		out->passes = (unsigned)pass;
-		if (rc || !finite || (pass % each && pass != passes && !out->cut))
+		ends = out->cut || !finite || pass >= passes;
+		if (rc || !finite || (!ends && (!t->nwatched || pass % each)))
 			continue;
-		rc = evaluate_trainee(t, &r, e);
-		k = rc ? METRICS : choose_metric(&r);
-		if (k == METRICS || !isfinite(r.value[k]))
-			continue;
-		worse++;
-		if (out->metric == METRICS || metrics_goodness(k, r.value[k]) > out->goodness) {
-			worse = 0;
-			out->metric = k;
-			out->value = r.value[k];
-			out->goodness = metrics_goodness(k, r.value[k]);
-			out->best_pass = (unsigned)pass;
-		}
+		if (t->nwatched)
+			rc = watch_trainee(t, &rule, &state, (unsigned)pass, &verdict, e);
+		if (!rc && verdict == EARLY_STOP_BEST)
+			rc = measure_trainee(t, (unsigned)pass, out, e);
+		ends |= verdict == EARLY_STOP_ENOUGH;
 	}
 	return rc;
+}
+
+/* Holds out examples of the trial, and of the others those of job.validate. */
+static enum err_code split_trial(struct trainee *t, double share, uint64_t seed, struct err *e)
+{
+	struct data_split *split = &t->job.split, inner = { 0 };
+	const char *stop = t->job.conf.job.stop;
+	double watched = 0;
+	enum err_code rc;
+
+	data_split_release(split);
+	rc = data_split_make(seed, share, (uint32_t)t->job.train->rows, split, e);
+	if (!rc)
+		rc = data_split_parse(t->job.conf.job.validate, &watched, e);
+	if (rc || watched == 0 || !conf_is_named(stop))
+		return rc;
+	rc = data_split_make(seed, watched, split->ntrain, &inner, e);
+	if (rc)
+		return rc;
+	t->nwatched = inner.nheld_out;
+	t->watched = mem_array(t->nwatched, sizeof *t->watched);
+	for (size_t i = 0; i < t->nwatched; i++)
+		t->watched[i] = split->train[inner.held_out[i]];
+	/* Ascending, so no place is read after it was written. */
+	for (size_t i = 0; i < inner.ntrain; i++)
+		split->train[i] = split->train[inner.train[i]];
+	split->ntrain = inner.ntrain;
+	data_split_release(&inner);
+	return ERR_OK;
 }
 
 enum err_code init_trial_measure(const json_t *job, double share, uint64_t seed, int64_t budget,
@@ -357,8 +424,7 @@ enum err_code init_trial_measure(const json_t *job, double share, uint64_t seed,
 	rc = job_load(job, &from, &t.job, e);
 	if (rc)
 		return rc;
-	data_split_release(&t.job.split);
-	rc = data_split_make(seed, share, (uint32_t)t.job.train->rows, &t.job.split, e);
+	rc = split_trial(&t, share, seed, e);
 	if (!rc) {
 		t.job.conf.job.l2 = conf_l2(&t.job.conf, t.job.split.ntrain);
 		rc = conf_job_rule(&t.job.conf, &t.rule, e);

@@ -12,7 +12,7 @@ static size_t field_count(const struct model_shape *shape)
 
 static struct tower deep_tower(const struct model *m)
 {
-	return (struct tower){ field_count(&m->shape) * m->shape.factors, 1 };
+	return (struct tower){ field_count(&m->shape) * m->shape.factors, 1, NULL };
 }
 
 enum err_code deep_fits(const struct model_shape *shape, const char *model, struct err *e)

@@ -5,10 +5,6 @@
 
 static enum err_code mlp_fits(const struct model_shape *shape, struct err *e)
 {
-	if (shape->sparse)
-		return err_set(e, ERR_CONFIG,
-		    "job.model mlp needs dense data, but the data is sparse; use softmax or "
-		    "logistic");
 	if (shape->nhidden == 0)
 		return err_set(e, ERR_CONFIG,
 		    "job.model mlp needs job.hidden, such as [128]; without "
@@ -16,21 +12,22 @@ static enum err_code mlp_fits(const struct model_shape *shape, struct err *e)
 	return ERR_OK;
 }
 
-static struct tower mlp_tower(const struct model *m)
+/* The tower on a batch, or one that is planned: a batch without examples. */
+static struct tower mlp_tower(const struct model *m, const struct batch *b)
 {
-	return (struct tower){ m->shape.features, m->outputs };
+	return (struct tower){ m->shape.features, m->outputs, m->shape.sparse ? b : NULL };
 }
 
 static void mlp_plan(struct model *m)
 {
-	struct tower t = mlp_tower(m);
+	struct tower t = mlp_tower(m, &(struct batch){ .sparse = true });
 
 	tower_plan(m, &t);
 }
 
 static size_t mlp_scratch(const struct model *m)
 {
-	struct tower t = mlp_tower(m);
+	struct tower t = mlp_tower(m, NULL);
 
 	return tower_scratch(m, &t);
 }
@@ -39,7 +36,7 @@ static size_t mlp_scratch(const struct model *m)
 static double mlp_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
 {
-	struct tower t = mlp_tower(m);
+	struct tower t = mlp_tower(m, b);
 	float *delta = tower_run(m, &t, b->rows, b->x, params, m->scratch, NULL);
 	double loss = loss_grad(m->loss, b, m->outputs, delta);
 
@@ -50,7 +47,7 @@ static double mlp_grad(struct model *m, const struct batch *b, const float *cons
 static double mlp_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores)
 {
-	struct tower t = mlp_tower(m);
+	struct tower t = mlp_tower(m, b);
 
 	tower_run(m, &t, b->rows, b->x, params, m->scratch, scores);
 	return loss_scores(m->loss, b, m->outputs, scores);

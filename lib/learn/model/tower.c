@@ -7,6 +7,9 @@
 #include "math/blas.h"
 #include "model/layer.h"
 
+/* Features that a sparse example is taken to have, by which the first weights are drawn. */
+#define SPARSE_INPUTS 32u
+
 /* Number of weight matrices: the hidden layers and the output. */
 static size_t layer_count(const struct model *m)
 {
@@ -22,11 +25,13 @@ static size_t layer_width(const struct model *m, const struct tower *t, size_t l
 void tower_plan(struct model *m, const struct tower *t)
 {
 	for (size_t l = 0; l < layer_count(m); l++) {
+		bool sparse = l == 0 && t->sparse;
+		size_t rows = sparse ? 0 : layer_width(m, t, l);
 		char name[sizeof m->tables->name];
 
 		snprintf(name, sizeof name, "w%zu", l);
-		model_add_table(m, name, false, layer_width(m, t, l), layer_width(m, t, l + 1),
-		    layer_width(m, t, l), true);
+		model_add_table(m, name, sparse, rows, layer_width(m, t, l + 1),
+		    sparse ? SPARSE_INPUTS : rows, true);
 		snprintf(name, sizeof name, "b%zu", l);
 		model_add_table(m, name, false, 1, layer_width(m, t, l + 1), 0, false);
 	}
@@ -83,9 +88,13 @@ float *tower_run(const struct model *m, const struct tower *t, size_t rows, cons
 
 		if (l + 1 == layer_count(m) && last != NULL)
 			out = last;
-		layer_fill_bias(rows, k, params[2 * l + 1], out);
-		blas_gemm(false, false, rows, k, layer_width(m, t, l), 1, in, params[2 * l], 1,
-		    out);
+		if (l == 0 && t->sparse) {
+			layer_input(t->sparse, k, params[0], params[1], out);
+		} else {
+			layer_fill_bias(rows, k, params[2 * l + 1], out);
+			blas_gemm(false, false, rows, k, layer_width(m, t, l), 1, in, params[2 * l],
+			    1, out);
+		}
 		if (l + 1 == layer_count(m))
 			break;
 		activate_layer(m->tanh, rows * k, out);
@@ -116,6 +125,10 @@ void tower_back(const struct model *m, const struct tower *t, size_t rows, const
 		/* h is not needed any more: its memory takes the delta of the layer below. */
 		activate_layer_back(m->tanh, rows * under, spare, h);
 		delta = h;
+	}
+	if (t->sparse) {
+		layer_input_grad(t->sparse, layer_width(m, t, 1), delta, grads[0], grads[1]);
+		return;
 	}
 	layer_bias_grad(rows, layer_width(m, t, 1), delta, grads[1]);
 	blas_gemm(true, false, t->in, layer_width(m, t, 1), rows, 1, in, delta, 0, grads[0]);

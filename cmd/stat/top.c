@@ -11,6 +11,7 @@
 #include "cmd/stat/stat.h"
 #include "core/clock.h"
 #include "core/json.h"
+#include "rundir/run_colour.h"
 
 /* The loop, keys and signals of ps-stat top. */
 
@@ -222,11 +223,13 @@ static int run_screen_loop(struct top *t, int signals)
 	return sig;
 }
 
-/* Fill the curves from the metrics.jsonl of the run. */
+/* Take the colour of the run, and fill the curves from its metrics.jsonl. */
 static void read_past_points(struct top *t, const char *dir)
 {
 	struct past *past;
 
+	if (dir)
+		t->run_colour = run_colour[run_colour_of(dir)].terminal;
 	if (!dir || past_open(dir, &past, NULL))
 		return;
 	past_read_rows(past, add_curve_points, t);
@@ -261,7 +264,9 @@ static int run_screen(struct top *t)
 static int run_top(const struct plan *p)
 {
 	const char *sort = p->options->sort ? p->options->sort : "slow";
-	struct top t = { .plan = p, .interval = p->interval ? p->interval : NSEC_PER_SEC };
+	struct top t = { .plan = p,
+		.interval = p->interval ? p->interval : NSEC_PER_SEC,
+		.run_colour = SCREEN_CYAN };
 	struct plan plain;
 	int code;
 

@@ -244,7 +244,7 @@ static unsigned draw_curves(struct top *t, unsigned row)
 		return 0;
 	if (all > row + tables + height)
 		height = all - row - tables < CURVES_MOST ? all - row - tables : CURVES_MOST;
-	draw_series(t, &t->loss, "loss (training)", SCREEN_CYAN, row, 0, width, height);
+	draw_series(t, &t->loss, "loss (training)", t->run_colour, row, 0, width, height);
 	draw_series(t, &t->speed, "examples/s", SCREEN_GREEN, row, width + 3, width, height);
 	return height + 2;
 }

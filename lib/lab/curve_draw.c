@@ -28,7 +28,7 @@ static void make_chart(const struct curve_set *s, struct plot *p)
 			y[k] = from->point[k].value;
 		}
 		c[i] = (struct report_plot_curve){ s->of[i].label, x, y, from->n,
-			from->n <= DOTS_MAX };
+			from->n <= DOTS_MAX, s->of[i].run->colour };
 	}
 	*p = (struct plot){ .title = mem_printf("%s across %s", curve_metric_title(&s->metric),
 		                curve_axis_name[s->across]),
@@ -103,7 +103,7 @@ void curve_draw_html(struct buf *out, const struct curve_set *s)
 	struct plot p;
 
 	make_chart(s, &p);
-	report_plot_style(&style);
+	report_plot_style(&style, &p);
 	buf_append(&style, "", 1);
 	report_page_begin(out, p.title, (const char *)style.data);
 	buf_release(&style);

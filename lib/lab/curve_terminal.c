@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "lab/curve_set.h"
+#include "rundir/run_colour.h"
 #include "term/chart.h"
 #include "term/screen.h"
 
@@ -82,13 +83,10 @@ static void draw_curves(struct picture *p)
 
 /* ---- characters ---- */
 
-/* The colour of a curve, as the number of an SGR sequence; that of the first one follows that of the
- * sixth. */
-static unsigned curve_colour(size_t i)
+/* The colour of the curve's run, as the number of an SGR sequence. Letters tell curves of one colour apart. */
+static unsigned curve_colour(const struct picture *p, size_t i)
 {
-	static const unsigned colour[] = { 34, 33, 32, 35, 36, 31 };
-
-	return colour[i % (sizeof colour / sizeof *colour)];
+	return 30 + run_colour[p->s->of[i].run->colour].terminal;
 }
 
 /* True where the letter of curve i stands: in some of its columns, and in its last one. */
@@ -122,7 +120,7 @@ static unsigned last_column(const struct chart *c)
 static void print_coloured(const struct picture *p, size_t i, const char *text)
 {
 	if (p->colours && i < p->s->n)
-		printf("\033[%um%s\033[m", curve_colour(i), text);
+		printf("\033[%um%s\033[m", curve_colour(p, i), text);
 	else
 		fputs(text, stdout);
 }

@@ -111,8 +111,8 @@ static void draw_loss_chart(struct buf *out, const struct curves *c)
 	double *loss = make_column(c, point_loss), *step = mem_array(c->n + 1, sizeof *step),
 	       *value = mem_array(c->n + 1, sizeof *value);
 	struct report_plot_curve curve[] = {
-		{ "training", c->step, loss, c->n, false },
-		{ "evaluation", step, value, collect_evaluations(c, "loss", step, value), true },
+		{ "training", c->step, loss, c->n, false, 0 },
+		{ "evaluation", step, value, collect_evaluations(c, "loss", step, value), true, 0 },
 	};
 
 	report_plot_svg(out,
@@ -131,7 +131,7 @@ static void draw_eval_chart(struct buf *out, const struct curves *c, const char 
 	double *step = mem_array(c->n + 1, sizeof *step),
 	       *value = mem_array(c->n + 1, sizeof *value);
 	struct report_plot_curve curve = { key, step, value,
-		collect_evaluations(c, key, step, value), true };
+		collect_evaluations(c, key, step, value), true, 0 };
 	char *title = mem_printf("Evaluation: %s", key);
 
 	report_plot_svg(out,
@@ -167,10 +167,10 @@ static void draw_speed_charts(struct buf *out, const struct curves *c)
 	double *speed = make_growth_rates(c, point_examples),
 	       *pushed = make_growth_rates(c, point_pushed),
 	       *pulled = make_growth_rates(c, point_pulled);
-	struct report_plot_curve examples = { "examples a second", c->time, speed, c->n, false };
+	struct report_plot_curve examples = { "examples a second", c->time, speed, c->n, false, 0 };
 	struct report_plot_curve bytes[] = {
-		{ "pushed", c->time, pushed, c->n, false },
-		{ "pulled", c->time, pulled, c->n, false },
+		{ "pushed", c->time, pushed, c->n, false, 0 },
+		{ "pulled", c->time, pulled, c->n, false, 0 },
 	};
 	struct plot p = { .title = "Examples a second",
 		.x_name = "seconds",

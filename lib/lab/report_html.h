@@ -19,7 +19,8 @@ struct report_plot_curve {
 	const char *name;
 	const double *x, *y; /* n points; one that is not finite interrupts the line */
 	size_t n;
-	bool dots; /* also draw each point: there are few, and each matters */
+	bool dots;       /* also draw each point: there are few, and each matters */
+	unsigned colour; /* of the run, in images and pages of several runs */
 };
 struct report_plot_mark { /* an event: a vertical line */
 	double x;
@@ -38,8 +39,9 @@ struct plot {
 	                                 * logarithmic if they are positive and span a factor of 100 */
 };
 #define PLOT_CURVES 16
-/* Appends a style sheet with a colour for each curve; pages have those of the first two by themselves. */
-void report_plot_style(struct buf *out);
+/* Appends a style sheet with the colour of each curve's run; runs of the same colour are dashed in different
+ * ways. The page of one run has its colour by itself. */
+void report_plot_style(struct buf *out, const struct plot *p);
 /* Appends the chart as an SVG document of its own, with a legend. */
 void report_plot_image(struct buf *out, const struct plot *p);
 /* Appends the chart. Appends nothing when no curve has two finite points, or one and `dots`. */

@@ -13,6 +13,7 @@
 #include "core/version.h"
 #include "lab/report_html.h"
 #include "lab/report_table.h"
+#include "rundir/run_colour.h"
 
 /* With more events than both together, the ones between are left out. */
 #define EVENTS_FIRST 50
@@ -107,9 +108,16 @@ static void put_page_head(struct buf *out, const struct report_run *r)
 {
 	const char *name = *r->cluster ? r->cluster : r->name,
 	           *reason = json_str(r->result, "reason", "");
+	const struct run_colour *c = &run_colour[r->colour];
 	char *title = mem_printf("%s: %s", name, r->state);
+	/* The curves of evaluations are dashed. */
+	char *colours = mem_printf(
+	    ":root{--c0:%s;--c1:%s}@media(prefers-color-scheme:dark){:root{--c0:%s;--c1:%s}}"
+	    "@media print{:root{--c0:%s;--c1:%s}}\n",
+	    c->light, c->light, c->dark, c->dark, c->light, c->light);
 
-	report_page_begin(out, title, "");
+	report_page_begin(out, title, colours);
+	free(colours);
 	free(title);
 	buf_puts(out, "<header><h1>");
 	report_html_text(out, name);

@@ -6,6 +6,7 @@
 
 #include "core/num.h"
 #include "lab/report_html.h"
+#include "rundir/run_colour.h"
 
 /* Size of the picture, and the rectangle within the axes, in pixels. */
 #define WIDE   480
@@ -323,19 +324,21 @@ void report_plot_svg(struct buf *out, const struct plot *p)
 #define TITLE_HIGH  24
 #define LEGEND_LINE 18
 
-/* Colours that people with any colour vision can tell apart (Okabe and Ito, "Color universal design", 2008).
- * More curves have them again, dashed. */
-static const char *const palette[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
-	"#56b4e9", "#a09000", "#777777" };
-#define PALETTE (sizeof palette / sizeof *palette)
-
-void report_plot_style(struct buf *out)
+void report_plot_style(struct buf *out, const struct plot *p)
 {
-	for (size_t k = 0; k < PLOT_CURVES; k++)
+	static const char *const dashes[] = { "none", "6 3", "2 3", "9 3 2 3" };
+
+	for (size_t k = 0; k < p->ncurves; k++) {
+		const char *colour = run_colour[p->curve[k].colour].light;
+		size_t same = 0;
+
+		for (size_t i = 0; i < k; i++)
+			same += p->curve[i].colour == p->curve[k].colour;
 		buf_printf(out,
 		    "path[class=c%zu]{stroke:%s;stroke-dasharray:%s}"
 		    "circle[class=c%zu]{stroke:%s;fill:none;stroke-width:1.5}\n",
-		    k, palette[k % PALETTE], k < PALETTE ? "none" : "6 3", k, palette[k % PALETTE]);
+		    k, colour, dashes[same % (sizeof dashes / sizeof *dashes)], k, colour);
+	}
 	buf_puts(out, ".target{stroke:#888;stroke-dasharray:2 3}\n");
 }
 
@@ -370,7 +373,7 @@ void report_plot_image(struct buf *out, const struct plot *p)
 	    "</title>\n<style>\ntext{font:12px sans-serif;fill:#555}.grid{stroke:#ddd}.axis{stroke:#555}"
 	    ".mark{stroke:#b3261e;stroke-dasharray:2 3}path{fill:none;stroke-width:2;stroke-linejoin:round}"
 	    ".title{font-weight:bold;fill:#222}\n");
-	report_plot_style(out);
+	report_plot_style(out, p);
 	buf_printf(out,
 	    "</style>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%.0f\" "
 	    "y=\"17\">",

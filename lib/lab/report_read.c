@@ -18,6 +18,7 @@
 #include "core/num.h"
 #include "msg/run_result.h"
 #include "rundir/result.h"
+#include "rundir/run_colour.h"
 #include "rundir/rundir.h"
 
 #define CONFIG_MAX (1u << 20)
@@ -313,6 +314,7 @@ enum err_code report_run_read(const char *run, struct report_run *r, struct err 
 	*r = (struct report_run){ .dir = find_report_dir(run, e) };
 	if (!r->dir)
 		return e->code;
+	r->colour = run_colour_of(r->dir);
 	path = path_absolute(r->dir);
 	r->name = mem_strdup(path_basename(path));
 	free(path);

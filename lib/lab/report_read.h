@@ -21,6 +21,7 @@ struct report_run {
 	json_t *result;    /* result.json, or one made from the last status (result.h) */
 	char *emulation;   /* of the settings, for a run without a result; NULL: none */
 	char *cluster;     /* the cluster's name, "" when it has none */
+	unsigned colour;   /* number of its colour (rundir/run_colour.h) */
 	char began[32], ended[32]; /* RFC 3339; "" if unknown, or not ended yet */
 };
 

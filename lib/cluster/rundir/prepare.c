@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "rundir/run_colour.h"
 #include "rundir/rundir.h"
 
 #define KEYS_FILE  "keys/authorized_keys"
@@ -178,6 +179,8 @@ enum err_code rundir_prepare(const struct conf *c, const char *dir, int *lock, s
 		rc = write_key_files(c, dir, e);
 	if (!rc)
 		rc = write_cluster_json(c, dir, init, e);
+	if (!rc)
+		run_colour_choose(dir);
 	if (init >= 0)
 		close(init);
 	if (rc && *lock >= 0) {

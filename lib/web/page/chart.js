@@ -46,6 +46,12 @@ function rate(p, before, key) {
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const colours = (n) => ['--line-1', '--line-2'].slice(0, n).map(css);
 
+// All curves have the colour of the run, by which it is known in reports and comparisons, too; the second one is dashed.
+function setColour(number) {
+	for (const line of ['--line-1', '--line-2'])
+		document.documentElement.style.setProperty(line, `var(--run-${number})`);
+}
+
 function makeChart(c) {
 	c.figure = make('figure', { class: 'card chart', 'aria-labelledby': `${c.id}-title` });
 	c.heading = make('h3', { id: `${c.id}-title` }, c.title);
@@ -143,7 +149,8 @@ function drawChart(c) {
 		c.graph = new Dygraph(c.plot, c.rows, {
 			...plotOptions(c), axisLabelFontSize: 11, strokeWidth: 1.75, connectSeparatedPoints: true, drawPoints: false,
 			drawIsolatedPoints: true, pointSize: 2.5, highlightCircleSize: 4, rightGap: 8, xRangePad: 4, interactionModel: mouse,
-			series: { pulled: { strokePattern: [5, 4] }, evaluation: { drawPoints: c.id === 'loss' || c.id === 'score', pointSize: 2.5 } },
+			series: { pulled: { strokePattern: [5, 4] },
+			          evaluation: { drawPoints: true, pointSize: 2.5, strokePattern: c.id === 'loss' ? [5, 4] : null } },
 			highlightCallback: (_, x, at, row) => tellValues(c, c.rows[row] ?? null, x),
 			unhighlightCallback: () => { c.held = false; tellValues(c, null); },
 		});
@@ -211,6 +218,7 @@ function takeCurve(curve) {
 	for (const row of curve.points)
 		points.push(Object.fromEntries(curve.columns.map((name, i) => [name, row[i]])));
 	setScore(curve.score);
+	setColour(curve.colour ?? 0);
 }
 
 function takePoint(status) {

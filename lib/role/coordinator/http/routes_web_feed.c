@@ -12,6 +12,7 @@
 #include "core/lock.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "rundir/run_colour.h"
 #include "web/curve.h"
 
 #define PERIOD NSEC_PER_SEC
@@ -254,11 +255,13 @@ static void put_new_events(struct coordinator *coordinator, struct buf *out, uin
 
 static void put_chart_points(struct coordinator *coordinator, struct buf *out)
 {
+	const char *run = coordinator->server->cfg.id->run_dir;
 	json_t *curve;
 
 	coordinator_lock(coordinator);
 	curve = web_curve_json(coordinator->web.curve);
 	coordinator_unlock(coordinator);
+	json_object_set_new(curve, "colour", json_integer(run ? run_colour_of(run) : 0));
 	put_member(out, "curve", curve);
 }
 

@@ -119,6 +119,9 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 		holds emb '(a == -0.5).all()'
 	done
 	kill -9 "$(pid_of coordinator)"
+	# A command waits for the one that is started in its place.
+	table add other --rows 5
+	table drop other
 	wait_for 20 eval '[ "$(status .state)" = running ] && ps-ctl events -C "$RUN" --json recovered | grep -q .'
 	wait_for 20 holds emb '(a == -0.5).all()'
 	table grow emb --rows 80000

@@ -134,8 +134,11 @@ static int take_checkpoint(const struct checkpoint_options *o, int nargs, char *
 	enum err_code rc = ctl_reach(o->dir, &client, &e);
 
 	if (!rc)
-		rc = ctl_call(o->dir, client, "/v1/checkpoints", body, true, o->timeout, &answer,
-		    &e);
+		rc = ctl_call(o->dir, client,
+		    &(struct ctl_call){ .path = "/v1/checkpoints",
+		        .body = body,
+		        .repeatable = true },
+		    o->timeout, &answer, &e);
 	http_client_free(client);
 	(void)nargs;
 	(void)args;

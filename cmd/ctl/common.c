@@ -110,18 +110,6 @@ enum err_code ctl_reach(const char *dir, struct http_client **client, struct err
 	return rc;
 }
 
-enum err_code ctl_request(const char *dir, const char *method, const char *path, const json_t *body,
-    int64_t timeout, json_t **answer, struct err *e)
-{
-	struct http_client *client = NULL;
-	enum err_code rc = ctl_reach(dir, &client, e);
-
-	if (!rc)
-		rc = http_call(client, method, path, body, timeout, NULL, answer, e);
-	http_client_free(client);
-	return rc;
-}
-
 /* Pause before the next attempt to reach a coordinator that is being started again. */
 #define TRY_AGAIN (100 * NSEC_PER_MSEC)
 /* How long the coordinator of a cluster that is watched may be away: longer than the longest pause before a
@@ -142,21 +130,66 @@ static void wait_before_retry(void)
 	nanosleep(&(struct timespec){ 0, TRY_AGAIN }, NULL);
 }
 
-enum err_code ctl_call(const char *dir, struct http_client *client, const char *path,
-    const json_t *body, bool repeatable, int64_t timeout, json_t **answer, struct err *e)
+/* Says that an error is the answer to a request that was made twice. */
+static void note_repetition(struct err *e)
 {
-	int64_t end = clock_now() + timeout;
-	enum err_code rc;
+	err_prefix(e, "the coordinator ended before it answered, and was asked again; the first "
+	              "request may have been done");
+}
+
+/* Makes a request until `end`, each time for at most `timeout`, while no coordinator listens or, if it may be
+ * repeated, the connection breaks, as long as the supervisor lives, which starts the coordinator again. */
+static enum err_code call_until(const char *dir, struct http_client *client,
+    const struct ctl_call *r, int64_t timeout, int64_t end, json_t **answer, struct err *e)
+{
+	bool broke = false;
 
 	for (;;) {
-		rc = http_call(client, "POST", path, body, timeout, NULL, answer, e);
-		timeout = end - clock_now() - TRY_AGAIN;
-		if ((rc != ERR_UNREACH && !(repeatable && rc == ERR_CLOSED)) || timeout <= 0 ||
-		    !is_run_alive(dir))
+		int64_t left = end - clock_now();
+		enum err_code rc = http_call(client, r->method ? r->method : "POST", r->path,
+		    r->body, left > 0 && left < timeout ? left : timeout, NULL, answer, e);
+
+		broke |= rc == ERR_CLOSED;
+		if ((rc != ERR_UNREACH && !(r->repeatable && rc == ERR_CLOSED)) ||
+		    end - clock_now() <= TRY_AGAIN || !is_run_alive(dir)) {
+			if (rc && e && broke && r->repeatable && r->body)
+				note_repetition(e);
 			return rc;
-		*e = (struct err){ 0 };
+		}
+		if (e)
+			*e = (struct err){ 0 };
 		wait_before_retry();
 	}
+}
+
+enum err_code ctl_call(const char *dir, struct http_client *client, const struct ctl_call *r,
+    int64_t timeout, json_t **answer, struct err *e)
+{
+	return call_until(dir, client, r, timeout, clock_now() + timeout, answer, e);
+}
+
+enum err_code ctl_request(const char *dir, const struct ctl_call *r, int64_t timeout,
+    json_t **answer, struct err *e)
+{
+	struct http_client *client = NULL;
+	enum err_code rc = ctl_reach(dir, &client, e);
+
+	if (!rc)
+		rc = ctl_call(dir, client, r, timeout, answer, e);
+	http_client_free(client);
+	return rc;
+}
+
+enum err_code ctl_request_soon(const char *dir, const struct ctl_call *r, int64_t timeout,
+    json_t **answer, struct err *e)
+{
+	struct http_client *client = NULL;
+	enum err_code rc = ctl_reach(dir, &client, e);
+
+	if (!rc)
+		rc = call_until(dir, client, r, timeout, clock_now() + AWAY_MOST, answer, e);
+	http_client_free(client);
+	return rc;
 }
 
 enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status,

@@ -92,15 +92,24 @@ const void *ctl_action(const struct ctl_cmd *self, const char *word, const void 
 /* Makes a client of the running cluster that -C names (dir), or of the one that $PS_CLUSTER or the
  * current directory tells when dir is NULL. */
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e);
-/* Sends one request to the cluster of ctl_reach(). body is borrowed and may be NULL; answer may be
- * NULL; timeout is in ns. */
-enum err_code ctl_request(const char *dir, const char *method, const char *path, const json_t *body,
-    int64_t timeout, json_t **answer, struct err *e);
+/* A request. path has a query. repeatable: it does no harm when it is made twice, so it is repeated also when
+ * the connection broke before the answer. */
+struct ctl_call {
+	const char *method, *path; /* NULL: POST */
+	const json_t *body;        /* borrowed; may be NULL */
+	bool repeatable;
+};
 /* As http_call for the cluster of ctl_reach(), but a coordinator that is being started again is waited for,
- * as long as its supervisor lives and `timeout` lasts. repeatable: the request does no harm when it is made
- * twice, so it is repeated also when the connection broke before the answer. */
-enum err_code ctl_call(const char *dir, struct http_client *client, const char *path,
-    const json_t *body, bool repeatable, int64_t timeout, json_t **answer, struct err *e);
+ * as long as its supervisor lives and `timeout` (ns) lasts. answer may be NULL. */
+enum err_code ctl_call(const char *dir, struct http_client *client, const struct ctl_call *r,
+    int64_t timeout, json_t **answer, struct err *e);
+/* Sends one such request to the cluster of ctl_reach(). */
+enum err_code ctl_request(const char *dir, const struct ctl_call *r, int64_t timeout,
+    json_t **answer, struct err *e);
+/* As ctl_request, for commands without --timeout: the coordinator may take longer to be started again than
+ * `timeout`, within which it must answer. */
+enum err_code ctl_request_soon(const char *dir, const struct ctl_call *r, int64_t timeout,
+    json_t **answer, struct err *e);
 /* Finds the run directory that -C names, running or not. *dir must be freed. */
 enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e);
 /* Calls act with the run directory that -C names (opt), and returns the program's exit code; a

@@ -34,13 +34,11 @@ static const struct opt opts[] = {
 static enum err_code request_session(const struct options *o, const char *dir, json_t **answer,
     struct err *e)
 {
-	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:b}", "read_only", o->read_only);
-	enum err_code rc = control_connect(dir, &client, e);
+	enum err_code rc = ctl_request_soon(dir,
+	    &(struct ctl_call){ .path = "/v1/dashboard", .body = body, .repeatable = true },
+	    CTL_CALL, answer, e);
 
-	if (rc == ERR_OK)
-		rc = http_call(client, "POST", "/v1/dashboard", body, CTL_CALL, NULL, answer, e);
-	http_client_free(client);
 	json_decref(body);
 	return rc;
 }

@@ -58,12 +58,13 @@ static char *make_frozen_list(const char *now, char **word, int n, bool off)
 }
 
 /* The present value of job.frozen, to be freed; NULL with e on failure. */
-static char *get_frozen(struct http_client *client, struct err *e)
+static char *get_frozen(struct http_client *client, const struct options *o, struct err *e)
 {
+	const struct ctl_call get = { .method = "GET", .path = "/v1/config", .repeatable = true };
 	json_t *config = NULL;
 	char *now = NULL;
 
-	if (http_call(client, "GET", "/v1/config", NULL, CTL_CALL, NULL, &config, e) == ERR_OK)
+	if (ctl_call(o->dir, client, &get, o->timeout, &config, e) == ERR_OK)
 		now = mem_strdup(json_str(json_object_get(config, "job"), "frozen", "none"));
 	json_decref(config);
 	return now;
@@ -74,7 +75,7 @@ static char *get_frozen(struct http_client *client, struct err *e)
 static enum err_code change_frozen(struct http_client *client, const struct options *o, char **word,
     int n, json_t **answer, bool *done, struct err *e)
 {
-	char *now = get_frozen(client, e), *list;
+	char *now = get_frozen(client, o, e), *list;
 	enum err_code rc;
 	json_t *body;
 
@@ -95,7 +96,9 @@ static enum err_code change_frozen(struct http_client *client, const struct opti
 	json_decref(*answer);
 	*answer = NULL;
 	body = json_pack("{s:{s:s}}", "set", "job.frozen", list);
-	rc = http_call(client, "POST", "/v1/set", body, o->timeout, NULL, answer, e);
+	rc = ctl_call(o->dir, client,
+	    &(struct ctl_call){ .path = "/v1/set", .body = body, .repeatable = true }, o->timeout,
+	    answer, e);
 	if (rc == ERR_OK)
 		json_object_set_new(*answer, "frozen", json_string(list));
 	free(list);

@@ -89,7 +89,11 @@ static int run_get(const struct ctl_cmd *self, int argc, char **argv)
 	if (strcmp(argv[1], "config") != 0)
 		return ctl_report_misuse(self, "cannot get \"%.60s\"; the only choice is config",
 		    argv[1]);
-	rc = ctl_request(o.dir, "GET", "/v1/config?origin=1", NULL, CTL_CALL, &answer, &e);
+	rc = ctl_request_soon(o.dir,
+	    &(struct ctl_call){ .method = "GET",
+	        .path = "/v1/config?origin=1",
+	        .repeatable = true },
+	    CTL_CALL, &answer, &e);
 	if (rc == ERR_OK)
 		rc = print_settings(&o, argv + 2, nargs - 1, answer, &e);
 	json_decref(answer);

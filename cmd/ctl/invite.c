@@ -49,12 +49,9 @@ static void warn_loopback(const json_t *join)
 static enum err_code post_request(const char *dir, const char *path, json_t *body, json_t **answer,
     struct err *e)
 {
-	struct http_client *client = NULL;
-	enum err_code rc = control_connect(dir, &client, e);
+	enum err_code rc = ctl_request_soon(dir, &(struct ctl_call){ .path = path, .body = body },
+	    10 * NSEC_PER_SEC, answer, e);
 
-	if (rc == ERR_OK)
-		rc = http_call(client, "POST", path, body, 10 * NSEC_PER_SEC, NULL, answer, e);
-	http_client_free(client);
 	json_decref(body);
 	return rc;
 }

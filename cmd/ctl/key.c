@@ -33,12 +33,9 @@ struct key_options {
 static enum err_code post_key_request(const struct key_options *o, const char *path, json_t *body,
     json_t **answer, struct err *e)
 {
-	struct http_client *client = NULL;
-	enum err_code rc = control_connect(o->run, &client, e);
+	enum err_code rc = ctl_request_soon(o->run,
+	    &(struct ctl_call){ .path = path, .body = body }, PATIENCE, answer, e);
 
-	if (rc == ERR_OK)
-		rc = http_call(client, "POST", path, body, PATIENCE, NULL, answer, e);
-	http_client_free(client);
 	json_decref(body);
 	return rc;
 }
@@ -294,13 +291,9 @@ static enum err_code read_key_list(const struct key_options *o, json_t **out, st
 
 static enum err_code request_key_list(const struct key_options *o, json_t **out, struct err *e)
 {
-	struct http_client *client = NULL;
-	enum err_code rc = control_connect(o->run, &client, e);
-
-	if (!rc)
-		rc = http_call(client, "GET", "/v1/keys", NULL, CTL_CALL, NULL, out, e);
-	http_client_free(client);
-	return rc;
+	return ctl_request_soon(o->run,
+	    &(struct ctl_call){ .method = "GET", .path = "/v1/keys", .repeatable = true }, CTL_CALL,
+	    out, e);
 }
 
 static void print_key_table(const json_t *keys)

@@ -80,7 +80,9 @@ static int pause_or_resume(const struct ctl_cmd *self, bool pause, int argc, cha
 	}
 	rc = ctl_reach(o.dir, &client, &e);
 	if (rc == ERR_OK)
-		rc = ctl_call(o.dir, client, "/v1/pause", body, true, o.timeout, NULL, &e);
+		rc = ctl_call(o.dir, client,
+		    &(struct ctl_call){ .path = "/v1/pause", .body = body, .repeatable = true },
+		    o.timeout, NULL, &e);
 	if (rc == ERR_OK)
 		rc = await_paused(client, &w, o.timeout, &e);
 	if (rc == ERR_OK)

@@ -88,7 +88,9 @@ static int move_partitions(const struct options *o, const char *route, json_t *b
 	enum err_code rc = ctl_reach(o->dir, &client, &e);
 
 	if (rc == ERR_OK)
-		rc = ctl_call(o->dir, client, route, body, false, o->timeout, NULL, &e);
+		rc = ctl_call(o->dir, client,
+		    &(struct ctl_call){ .path = route, .body = body, .repeatable = true },
+		    o->timeout, NULL, &e);
 	if (rc == ERR_OK)
 		rc = await_moved(client, o->timeout, &e);
 	http_client_free(client);

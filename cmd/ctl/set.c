@@ -158,7 +158,9 @@ static int run_set(const struct ctl_cmd *self, int argc, char **argv)
 	}
 	rc = ctl_reach(o.dir, &client, &e);
 	if (rc == ERR_OK)
-		rc = ctl_call(o.dir, client, "/v1/set", body, false, o.timeout, &answer, &e);
+		rc = ctl_call(o.dir, client,
+		    &(struct ctl_call){ .path = "/v1/set", .body = body, .repeatable = true },
+		    o.timeout, &answer, &e);
 	left = begun + o.timeout - clock_now();
 	/* An answer with a step means a change that workers apply there. Changes that are immediate,
 	 * planned for later or only tried have none. */

@@ -61,16 +61,37 @@ static bool may_change_parameters(const char *dir)
 	return yes;
 }
 
+/* Asks for the status. A coordinator that has run before, on its own, is being started again where none
+ * listens, and is waited for. */
+static enum err_code request_status(const char *dir, json_t **status)
+{
+	const struct ctl_call get = { .method = "GET", .path = "/v1/status", .repeatable = true };
+	char *saved = rundir_path(dir, "state.json");
+	struct http_client *client = NULL;
+	enum err_code rc;
+
+	if (access(saved, F_OK) == 0) {
+		rc = ctl_request_soon(dir, &get, STATUS_WAIT, status, NULL);
+	} else {
+		rc = control_connect(dir, &client, NULL);
+		if (!rc)
+			rc = http_call(client, "GET", get.path, NULL, STATUS_WAIT, NULL, status,
+			    NULL);
+		http_client_free(client);
+	}
+	free(saved);
+	return rc;
+}
+
 /* Would the end of the cluster lose parameters, of a running job or of tables without a job?
  * False also when the coordinator does not answer, because then nothing can be saved. */
-static bool has_unsaved_work(struct http_client *client, const char *dir)
+static bool has_unsaved_work(const char *dir)
 {
 	json_t *status = NULL;
 	const char *state;
 	bool yes;
 
-	if (http_call(client, "GET", "/v1/status", NULL, STATUS_WAIT, NULL, &status, NULL) !=
-	    ERR_OK)
+	if (request_status(dir, &status) != ERR_OK)
 		fprintf(stderr,
 		    "ps-ctl: warning: the coordinator of %s does not answer: no checkpoint can be taken\n",
 		    dir);
@@ -87,21 +108,21 @@ static bool has_unsaved_work(struct http_client *client, const char *dir)
 static enum err_code take_last_checkpoint(const char *dir, int64_t timeout, char **path,
     struct err *e)
 {
-	struct http_client *client = NULL;
 	json_t *body = json_object(), *answer = NULL;
-	enum err_code rc = control_connect(dir, &client, NULL);
+	enum err_code rc = ERR_OK;
 
 	*path = NULL;
-	if (rc == ERR_OK && has_unsaved_work(client, dir)) {
-		rc = http_call(client, "POST", "/v1/checkpoints", body, timeout, NULL, &answer, e);
+	if (has_unsaved_work(dir)) {
+		rc = ctl_request(dir,
+		    &(struct ctl_call){ .path = "/v1/checkpoints",
+		        .body = body,
+		        .repeatable = true },
+		    timeout, &answer, e);
 		if (rc == ERR_OK)
 			*path = mem_strdup(json_str(answer, "path", ""));
-		else if (!has_unsaved_work(client, dir))
+		else if (!has_unsaved_work(dir))
 			rc = ERR_OK;
-	} else {
-		rc = ERR_OK;
 	}
-	http_client_free(client);
 	json_decref(answer);
 	json_decref(body);
 	return rc;

@@ -131,7 +131,9 @@ static int run_table(const struct ctl_cmd *self, int argc, char **argv)
 	body = a ? make_table_body(self, &o, a, argv[2]) : NULL;
 	if (!body)
 		return 2;
-	rc = ctl_request(o.dir, "POST", "/v1/tables", body, o.timeout, &answer, &e);
+	rc = ctl_request(o.dir,
+	    &(struct ctl_call){ .path = "/v1/tables", .body = body, .repeatable = true },
+	    o.timeout, &answer, &e);
 	if (rc == ERR_OK && o.json)
 		json_print_event("table_change", answer);
 	else if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))

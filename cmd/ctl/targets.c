@@ -23,7 +23,11 @@ static int run_targets(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	rc = ctl_request(o.dir, "GET", "/v1/prometheus/targets", NULL, CTL_CALL, &targets, &e);
+	rc = ctl_request_soon(o.dir,
+	    &(struct ctl_call){ .method = "GET",
+	        .path = "/v1/prometheus/targets",
+	        .repeatable = true },
+	    CTL_CALL, &targets, &e);
 	if (rc != ERR_OK)
 		return ctl_fail(&e);
 	text = json_dumps(targets, JSON_INDENT(2));

@@ -24,12 +24,13 @@ static const struct opt opts[] = {
 	    "maximum size of the trace (64M)", NULL, 4096, 4294967296.0 },
 };
 
-static enum err_code begin_trace(struct http_client *client, const struct options *o,
-    json_int_t *id, struct err *e)
+static enum err_code begin_trace(const struct options *o, json_int_t *id, struct err *e)
 {
 	json_t *body = json_pack("{s:f}", "seconds", (double)o->duration / NSEC_PER_SEC),
 	       *answer = NULL;
-	enum err_code rc = http_call(client, "POST", "/v1/trace", body, CTL_CALL, NULL, &answer, e);
+	enum err_code rc = ctl_request_soon(o->dir,
+	    &(struct ctl_call){ .path = "/v1/trace", .body = body, .repeatable = true }, CTL_CALL,
+	    &answer, e);
 
 	*id = rc ? 0 : json_int(answer, "id", 0);
 	json_decref(answer);
@@ -110,7 +111,7 @@ static int run_trace(const struct ctl_cmd *self, int argc, char **argv)
 	t.most = (size_t)(o.limit / ROW_BYTES);
 	rc = ctl_reach(o.dir, &client, &e);
 	if (!rc)
-		rc = begin_trace(client, &o, &id, &e);
+		rc = begin_trace(&o, &id, &e);
 	if (!rc) {
 		name = get_cluster_name(client);
 		rc = collect_pages(client, id, &t, &e);

@@ -22,6 +22,7 @@ import os
 import socket
 import struct
 import sys
+import time
 
 SODIUM = ctypes.CDLL(ctypes.util.find_library("sodium") or "libsodium.so.23")
 SODIUM.sodium_init()
@@ -303,22 +304,52 @@ def read_key(run, name):
         return base64.b64decode(f.read().split()[-1])
 
 
-class Cluster:
-    """The coordinator's view, and sessions with the servers as needed."""
+def is_alive(run):
+    """Does the process live that started the run? It starts a coordinator again that has died."""
+    try:
+        with open(os.path.join(run, "lock"), encoding="ascii") as f:
+            os.kill(int(f.readline()), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
 
-    def __init__(self, run, name="admin"):
+
+class Cluster:
+    """The coordinator's view, and sessions with the servers as needed.
+
+    A coordinator that is being started again is waited for, for `patience` seconds at most."""
+
+    def __init__(self, run, name="admin", patience=15):
         self.psk, self.secret = read_key(run, "psk"), read_key(run, f"{name}.key")
         self.coordinator_key = read_key(run, "coordinator.pub")
         self.coordinator = os.path.join(os.path.abspath(run), "coordinator.sock")
         self.sessions = {}
-        session = Session(self.coordinator, self.coordinator_key, self.psk, self.secret)
-        session.send(CTL, json.dumps({"op": "watch"}).encode(), seq=1)
-        self.view = {}
-        while self.view.get("op") != "view":
-            self.view = session.text()
-        session.close()
+        self.view = self.await_view(run, time.monotonic() + patience)
         self.layout = self.view["layout"]
         self.tables = {t["name"]: t for t in self.layout["tables"] if not t.get("dropped")}
+
+    def await_view(self, run, end):
+        """The first view; an error at the time `end`, or when nobody would start the coordinator again."""
+        while True:
+            try:
+                return self.request_view()
+            except (ConnectionError, FileNotFoundError):
+                if time.monotonic() > end or not is_alive(run):
+                    raise
+                time.sleep(0.1)
+
+    def request_view(self):
+        session = Session(self.coordinator, self.coordinator_key, self.psk, self.secret)
+        try:
+            session.send(CTL, json.dumps({"op": "watch"}).encode(), seq=1)
+            view = {}
+            while view.get("op") != "view":
+                view = session.text()
+        finally:
+            session.close()
+        return view
 
     def session(self, index):
         if index not in self.sessions:

@@ -204,10 +204,11 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 static void name_snapshot(struct checkpoint_schedule *k, bool exact)
 {
 	struct coord *c = k->coordinator->coord;
-	uint64_t step = coord_snap_newest_clock(c);
+	uint64_t step = coord_snap_newest_clock(c), best = coord_best_wanted(c);
 
+	/* A coordinator that was started again asks at step 0, before a worker has told its step. */
 	if (!k->coordinator->cfg.has_job || coord_is_lockstep(c) ||
-	    coord_snap_step(c) == coord_best_wanted(c))
+	    (best && coord_snap_step(c) == best))
 		return;
 	if (exact && k->every.steps)
 		step -= step % (uint64_t)k->every.steps;

@@ -105,8 +105,10 @@ void session_live(void *ctx, const struct hs_server_info *unused)
 	struct peer *p = ctx;
 
 	(void)unused;
-	/* The descriptor gives access to all dense parameters of this server. */
-	if (record_role_may(REC_PULL, p->who.role))
+	/* The descriptor gives access to all dense parameters of this server. A reader can fill the whole memory
+	 * with pages, which mem_limit does not count. */
+	if (record_role_may(REC_PULL, p->who.role) &&
+	    !atomic_load(&p->io_thread->server->limits.mem_limit))
 		conn_publish(p->conn, p->io_thread->server->published);
 	/* mem_limit does not count the memory of workers that the server maps. */
 	if (record_role_may(REC_PUSH, p->who.role) &&

@@ -84,6 +84,11 @@ void published_free(struct published *p)
 	free(p);
 }
 
+uint64_t published_bytes(const struct published *p)
+{
+	return p ? p->n * sizeof(struct place) : 0;
+}
+
 int published_fd(const struct published *p)
 {
 	return p->memory.fd;

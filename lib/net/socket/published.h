@@ -39,6 +39,8 @@ struct published_view;
 enum err_code published_new(struct published **out, struct err *e);
 /* Unmaps the memory; readers keep what they have mapped. NULL is fine. */
 void published_free(struct published *p);
+/* Bytes that readers can fill with pages, by reading places that have none. p NULL: 0. */
+uint64_t published_bytes(const struct published *p);
 /* The descriptor for readers. It belongs to p. */
 int published_fd(const struct published *p);
 /* A place for this number of bytes, with any contents, aligned to 16 bytes. NULL: there is none, they are

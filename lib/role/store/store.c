@@ -10,6 +10,7 @@
 #include "core/num.h"
 #include "msg/answer.h"
 #include "session/tracer.h"
+#include "socket/published.h"
 #include "store/checkpoint_writer.h"
 #include "server/descriptor_limit.h"
 #include "store/file_client.h"
@@ -245,7 +246,9 @@ static void log_memory_bound(struct server *s, const struct view *view)
 	uint64_t parts = atomic_load(&s->limits.parts),
 	         each = server_session_bound(s, sessions, parts), view_bytes;
 	uint64_t others = has_replicas(view) ? view->nservers - 1 : 0;
-	char tables[16], beside[16], session[16], all[16], *text = json_text(view_document(view));
+	uint64_t filled = published_bytes(server_published(s));
+	char tables[16], beside[16], session[16], all[16], published[96] = "",
+	     *text = json_text(view_document(view));
 
 	view_bytes = strlen(text) * VIEW_FACTOR * (s->coordinator ? 2 : 1);
 	free(text);
@@ -258,11 +261,20 @@ static void log_memory_bound(struct server *s, const struct view *view)
 	atomic_store(&s->limits.memory_bound,
 	    m.tables + m.beside + view_bytes + PROCESS_BYTES + sessions * each);
 	num_human((double)atomic_load(&s->limits.memory_bound), all);
+	if (filled) {
+		char most[16];
+
+		num_human((double)filled, most);
+		snprintf(published, sizeof published,
+		    "; other programs of this user can make it up to %sB more, without mem_limit",
+		    most);
+	}
 	log_info(s->cfg.log,
 	    "memory: at most %sB: %sB for tables, %sB of other data, %sB for each of %llu "
-	    "session%s%s",
+	    "session%s%s%s",
 	    all, tables, beside, session, (unsigned long long)sessions, NUM_S(sessions),
-	    atomic_load(&s->limits.sparse) ? "; sparse tables grow with their rows" : "");
+	    atomic_load(&s->limits.sparse) ? "; sparse tables grow with their rows" : "",
+	    published);
 }
 
 /* Installs the layout of a new epoch. It may take long: partitions are filled from files or a

@@ -217,8 +217,8 @@ static enum err_code check_encoding(const char *path, struct err *e)
 	if (!path || utf8_is_clean(path, strlen(path)))
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "%s: a cluster file cannot name it, because its name is not UTF-8; rename it, or make a "
-	    "link with another name",
+	    "%s: a cluster file cannot name it, because its name is not UTF-8; rename it, or make "
+	    "a link with another name",
 	    path);
 }
 
@@ -328,8 +328,8 @@ const struct ctl_cmd ctl_cmd_init = {
 	    .args = "[DIR]",
 	    .about = "write an initial cluster file, and an explanation of its keys",
 	    .more =
-	        "Writes DIR/cluster.json (default: in the current directory) and a README.md beside it that\n"
-	        "explains all its keys.  Existing files are never overwritten.",
+	        "Writes DIR/cluster.json (default: in the current directory) and a README.md\n"
+	        "beside it that explains all its keys.  Existing files are never overwritten.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,

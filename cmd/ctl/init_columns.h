@@ -6,8 +6,8 @@
 #include "data/data.h"
 #include "data/data_schema.h"
 
-/* A look at the cells of a table, column by column, for `ps-ctl init`: it counts what the cells of a sample
- * are, and says from the counts what a column is for. Pure; one thread.
+/* A look at the cells of a table, column by column, for `ps-ctl init`: it counts what the cells of
+ * a sample are, and says from the counts what a column is for. Pure; one thread.
  *
  * Life: column_looks_init -> the sample is loaded with column_looks_watch as data_want.watch -> the
  * functions below -> column_looks_release. */

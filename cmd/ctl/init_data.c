@@ -49,7 +49,7 @@ struct look {
 	char *path; /* with options, to which those that are chosen are added */
 	struct init_sample sample;
 	struct column_looks columns;
-	char **fate;       /* by column: why it is used in another way than its cells suggest; NULL: it is not */
+	char **fate;       /* by column: why its use is not what its cells suggest; NULL: it is */
 	size_t nfates;
 	struct dataset *d; /* the sample, without labels */
 	double rows;       /* of all files, estimated */
@@ -266,7 +266,8 @@ static void choose_columns(struct look *l, const struct given *g)
 			add_column(s, i, &text);
 			tell_fate(l, i, "text", "has %.1f words in a cell",
 			    (double)look->words / (double)(look->cells - look->missing));
-		} else if (s->column[i].kind == DATA_CATEGORY && !g->split && column_look_list(look)) {
+		} else if (s->column[i].kind == DATA_CATEGORY && !g->split &&
+		    column_look_list(look)) {
 			add_column(s, i, &lists);
 			tell_fate(l, i, "lists", "has parts between \"%c\"",
 			    column_look_list(look));
@@ -312,13 +313,13 @@ static bool choose_ratings(struct look *l)
 		return false;
 	if (rated)
 		fprintf(stderr,
-		    "ratings: columns \"%s\", \"%s\" and \"%s\"; to read a table instead, add "
-		    "?format=csv to the path\n",
+		    "ratings: columns \"%s\", \"%s\" and \"%s\"; to read a table "
+		    "instead, add ?format=csv to the path\n",
 		    s->column[at[0]].name, s->column[at[1]].name, s->column[at[2]].name);
 	else
 		fprintf(stderr,
-		    "observations without ratings: columns \"%s\" and \"%s\"; to read a table instead, "
-		    "add ?format=csv to the path\n",
+		    "observations without ratings: columns \"%s\" and \"%s\"; to read a table "
+		    "instead, add ?format=csv to the path\n",
 		    s->column[at[0]].name, s->column[at[1]].name);
 	for (int k = 0; k < (rated ? 3 : 2); k++)
 		add_option(l, option[k], s->column[at[k]].name);
@@ -387,8 +388,8 @@ static enum err_code look_at_columns(struct look *l, struct err *e)
 		return look_at_ratings(l, e);
 	if (l->rates && !g.label && !g.format && csv && looks_like_ratings(l)) {
 		fprintf(stderr,
-		    "ratings: four columns of numbers, the last one times; to read a table instead, add "
-		    "?format=csv to the path\n");
+		    "ratings: four columns of numbers, the last one times; to read a table "
+		    "instead, add ?format=csv to the path\n");
 		add_option(l, "format", "ratings");
 		return look_at_ratings(l, e);
 	}
@@ -430,7 +431,8 @@ static void print_columns(const struct look *l)
 		rows = column_looks_at(&l->columns, i)->cells > rows
 		    ? column_looks_at(&l->columns, i)->cells
 		    : rows;
-	fprintf(stderr, "%-24s %-10s %8s %9s  %s\n", "column", "kind", "missing", "distinct", "use");
+	fprintf(stderr, "%-24s %-10s %8s %9s  %s\n", "column", "kind", "missing", "distinct",
+	    "use");
 	for (size_t i = 0; i < s->ncolumns && i < COLUMNS_SHOWN; i++) {
 		const struct data_column *c = &s->column[i];
 		const struct column_look *look = column_looks_at(&l->columns, i);
@@ -565,8 +567,8 @@ static enum init_task find_task(struct look *l, struct look *eval, struct err *e
 		return INIT_NO_TASK;
 	if (d && names_rows_by_label(d)) {
 		err_set(e, ERR_FORMAT,
-		    "%s: the labels are %zu different texts in %zu rows, too many for classes; if another column "
-		    "is the label, add ?label=NAME to the path",
+		    "%s: the labels are %zu different texts in %zu rows, too many for classes; if "
+		    "another column is the label, add ?label=NAME to the path",
 		    l->d->source, d->classes, d->rows);
 		dataset_free(d);
 		return INIT_NO_TASK;
@@ -579,8 +581,8 @@ static enum init_task find_task(struct look *l, struct look *eval, struct err *e
 		look_at_eval(eval, l);
 		if (are_counts(d) || (d->classes > 2 && has_other_labels(d, eval))) {
 			fprintf(stderr,
-			    "target: %zu distinct integers are taken for counts, not classes; for classes use "
-			    "--model softmax\n",
+			    "target: %zu distinct integers are taken for counts, not classes; for "
+			    "classes use --model softmax\n",
 			    d->classes);
 			task = INIT_REAL;
 		}

@@ -41,6 +41,8 @@
 /* The share of the rows by which a job chooses its model: the fewer rows, the larger. */
 #define ROWS_FEW  3000
 #define ROWS_MANY 20000
+/* The rate of adagrad, ten times the default, for logistic on few examples. */
+#define LOGISTIC_RATE 0.3
 /* Evaluations of a job that ends by its epochs, too. */
 #define EVALUATIONS 40
 /* Evaluations that are not better, after which a job ends; more of those that few examples make. */
@@ -186,6 +188,15 @@ static void hold_out(json_t *cluster, enum init_task task, double rows)
 	free(validate);
 }
 
+/* Gives a linear model of few dense examples the prior of scikit-learn's, and logistic a rate at
+ * which it comes near the optimum in its passes, as the others do. */
+static void write_prior(json_t *job, double rows)
+{
+	json_object_set_new(job, "l2", json_real(1 / rows));
+	if (strcmp(json_str(job, "model", ""), "logistic") == 0)
+		json_object_set_new(job, "lr", json_real(LOGISTIC_RATE));
+}
+
 /* Writes what keeps the model from fitting the noise of the examples: a share of them that is held
  * out, or, for a linear model of few examples, which needs all of them, the usual prior of its
  * weights. */
@@ -196,7 +207,7 @@ static void limit_fit(json_t *cluster, const struct dataset *d, enum init_task t
 	if (is_network(json_str(job, "model", "")) || rows >= ROWS_FEW)
 		hold_out(cluster, task, rows);
 	else if (!d->sparse && rows > 0)
-		json_object_set_new(job, "l2", json_real(1 / rows));
+		write_prior(job, rows);
 }
 
 /* Operations that an example takes, forward and backward, about. */

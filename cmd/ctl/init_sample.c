@@ -74,8 +74,8 @@ static enum err_code check_rereadable(const char *file, struct err *e)
 
 	if (strcmp(file, "-") == 0)
 		return err_set(e, ERR_CONFIG,
-		    "standard input can be read only once, and init reads data several times; save them to "
-		    "a file");
+		    "standard input can be read only once, and init reads data several times; "
+		    "save them to a file");
 	if (!uri_is(file) && stat(file, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
 		return err_set(e, ERR_CONFIG,
 		    "%s is a pipe, which can be read only once, and init reads data several times; "
@@ -140,7 +140,8 @@ static void append_places(const char *file, size_t bytes, struct buf *out)
 			append_lines_at(fd, (off_t)head - 1, (size_t)span + 1, out);
 		for (unsigned k = 1; !few && k <= PLACES; k++)
 			append_lines_at(fd,
-			    (off_t)((double)head + (span - (double)bytes) * k / PLACES), bytes, out);
+			    (off_t)((double)head + (span - (double)bytes) * k / PLACES), bytes,
+			    out);
 	}
 	if (fd >= 0)
 		close(fd);

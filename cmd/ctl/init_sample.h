@@ -6,11 +6,12 @@
 #include "data/data.h"
 #include "init_columns.h"
 
-/* A sample of the examples of all files of a path, for `ps-ctl init`: the first lines of each file, and of large
- * text files that are not compressed lines from further places, too. At most about 3 MiB of text, whatever the size
- * of the data. One thread.
+/* A sample of the examples of all files of a path, for `ps-ctl init`: the first lines of each file,
+ * and of large text files that are not compressed lines from further places, too. At most about
+ * 3 MiB of text, whatever the size of the data. One thread.
  *
- * Life: init_sample_read -> init_sample_load any number of times, with other options -> init_sample_release. */
+ * Life: init_sample_read -> init_sample_load any number of times, with other options ->
+ * init_sample_release. */
 
 struct init_sample_file {
 	char *name;

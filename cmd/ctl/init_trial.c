@@ -26,7 +26,7 @@ struct trainee {
 	struct job job;
 	struct conf_rule rule;
 	struct table_rules_choice *use; /* by table */
-	float **w, **state;             /* by table: parameters; the rule's vectors of a dense one */
+	float **w, **state;             /* by table: parameters; vectors of a dense one's rule */
 	struct local_rows **rows;       /* by table: the rule's vectors of a sparse one */
 	/* By table: the parameters and the gradient of a batch, and floats that they have room for.
 	 * A dense table's parameters are in w. */

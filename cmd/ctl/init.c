@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "conf/conf_data.h"
 #include "conf/conf_key.h"
 #include "core/buf.h"
 #include "core/file.h"
@@ -222,11 +223,32 @@ static enum err_code check_encoding(const char *path, struct err *e)
 	    path);
 }
 
+/* Adds the keys of --set that are options of the data to the path. Frees the old path; NULL is fine. */
+static char *add_data_settings(char *path, const struct opt_list *set)
+{
+	for (size_t i = 0; path && i < set->n; i++) {
+		const char *key = set->item[i], *eq;
+		char *name, *more;
+
+		key += strncmp(key, "job.", 4) == 0 ? 4 : 0;
+		eq = strchrnul(key, '=');
+		name = mem_printf("%.*s", (int)(eq - key), key);
+		if (*eq && eq[1] && conf_data_has_key(name)) {
+			more = conf_data_add_option(path, name, eq + 1);
+			free(path);
+			path = more;
+		}
+		free(name);
+	}
+	return path;
+}
+
 /* Makes the text of the cluster file by looking at the data. NULL, with an error. */
 static char *data_template(const struct options *o, const char *dir, struct err *e)
 {
 	char *data = path_from(dir, o->data), *eval = path_from(dir, o->eval), *text = NULL;
 
+	data = add_data_settings(data, &o->set);
 	if (!check_encoding(data, e) && !check_encoding(eval, e) &&
 	    (!eval || !conf_path_check("--eval", eval, e)))
 		text = init_data_template(&(struct init_request){ data, eval, o->model, o->fast },

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "conf/conf_data.h"
 #include "conf/conf_rule.h"
 #include "core/buf.h"
 #include "core/json.h"
@@ -70,18 +71,10 @@ static struct dataset *load_sample(struct look *l, const struct data_want *want,
 /* Adds "key=value" to the path. */
 static void add_option(struct look *l, const char *key, const char *value)
 {
-	struct data_options o;
-	struct buf out = BUF_INIT;
-	char *file = NULL;
-	bool has = data_uri_parse(l->path, &file, &o, NULL) == ERR_OK && strcmp(file, l->path) != 0;
+	char *path = conf_data_add_option(l->path, key, value);
 
-	buf_printf(&out, "%s%c%s=", l->path, has ? '&' : '?', key);
-	for (const char *p = value; *p; p++)
-		buf_printf(&out, strchr("%&?#+ ", *p) ? "%%%02X" : "%c", (unsigned char)*p);
-	free(file);
-	data_uri_release(&o);
 	free(l->path);
-	l->path = (char *)out.data;
+	l->path = path;
 }
 
 /* The options that the path gives already. */
@@ -161,7 +154,7 @@ static void choose_label(struct look *l)
 		free(word);
 	}
 	fprintf(stderr,
-	    "label: column \"%s\"%s; to choose another one, add ?label=NAME to the path\n",
+	    "label: column \"%s\"%s; to choose another one, add --set label=NAME\n",
 	    s->column[i].name, last ? ", the last one" : "");
 }
 
@@ -314,12 +307,12 @@ static bool choose_ratings(struct look *l)
 	if (rated)
 		fprintf(stderr,
 		    "ratings: columns \"%s\", \"%s\" and \"%s\"; to read a table "
-		    "instead, add ?format=csv to the path\n",
+		    "instead, add --set format=csv\n",
 		    s->column[at[0]].name, s->column[at[1]].name, s->column[at[2]].name);
 	else
 		fprintf(stderr,
 		    "observations without ratings: columns \"%s\" and \"%s\"; to read a table "
-		    "instead, add ?format=csv to the path\n",
+		    "instead, add --set format=csv\n",
 		    s->column[at[0]].name, s->column[at[1]].name);
 	for (int k = 0; k < (rated ? 3 : 2); k++)
 		add_option(l, option[k], s->column[at[k]].name);
@@ -389,7 +382,7 @@ static enum err_code look_at_columns(struct look *l, struct err *e)
 	if (l->rates && !g.label && !g.format && csv && looks_like_ratings(l)) {
 		fprintf(stderr,
 		    "ratings: four columns of numbers, the last one times; to read a table "
-		    "instead, add ?format=csv to the path\n");
+		    "instead, add --set format=csv\n");
 		add_option(l, "format", "ratings");
 		return look_at_ratings(l, e);
 	}
@@ -446,7 +439,7 @@ static void print_columns(const struct look *l)
 		    i < l->nfates && l->fate[i]             ? l->fate[i]
 		        : c->kind == DATA_LABEL             ? "target"
 		        : data_schema_gives_features(c)     ? "feature"
-		                                            : "as the path says");
+		                                            : "as the options say");
 	}
 	if (s->ncolumns > COLUMNS_SHOWN)
 		fprintf(stderr, "and %zu more columns\n", s->ncolumns - COLUMNS_SHOWN);
@@ -568,7 +561,7 @@ static enum init_task find_task(struct look *l, struct look *eval, struct err *e
 	if (d && names_rows_by_label(d)) {
 		err_set(e, ERR_FORMAT,
 		    "%s: the labels are %zu different texts in %zu rows, too many for classes; if "
-		    "another column is the label, add ?label=NAME to the path",
+		    "another column is the label, add --set label=NAME",
 		    l->d->source, d->classes, d->rows);
 		dataset_free(d);
 		return INIT_NO_TASK;
@@ -653,28 +646,15 @@ static void set_batch(json_t *job, const struct look *l)
 		json_object_set_new(job, "batch", json_integer((json_int_t)batch));
 }
 
-/* The path of evaluation data, to be freed. Files of ratings have no schema that tells their
- * columns, so the options that were added to the path of the training data are added here, too. */
-static char *eval_path(const struct look *l, const char *data, const char *eval)
-{
-	const char *added = l->path + strlen(data);
-
-	if (strcmp(l->d->format, "ratings") != 0 || !*added || strchr(eval, '?'))
-		return mem_strdup(eval);
-	return mem_printf("%s?%s", eval, added + 1);
-}
-
 /* Makes the cluster file's object. NULL, with an error: a setting does not suit it. */
 static json_t *make_cluster(struct look *l, const struct init_request *r, enum init_task task,
     struct err *e)
 {
 	uint64_t bad = tell_bad_lines(l);
 	json_t *job = json_pack("{s:s, s:s}", "model", "", "data", l->path), *cluster;
-	char *path = r->eval ? eval_path(l, r->data, r->eval) : NULL;
 
-	if (path)
-		json_object_set_new(job, "eval", json_string(path));
-	free(path);
+	if (r->eval)
+		json_object_set_new(job, "eval", json_string(r->eval));
 	set_batch(job, l);
 	if (bad) {
 		char *skip = mem_printf("skip:%llu", (unsigned long long)bad);
@@ -688,6 +668,42 @@ static json_t *make_cluster(struct look *l, const struct init_request *r, enum i
 		return NULL;
 	}
 	return cluster;
+}
+
+static void write_key(void *job, const char *key, const char *value)
+{
+	json_object_set_new(job, key, json_of_text(value));
+}
+
+/* The word for the label by which another table has it, too; NULL: its column has no name. */
+static char *name_label(const struct dataset *d)
+{
+	const struct data_schema *s = d->schema;
+	const struct data_column *c = s && s->named ? data_schema_label(s, 0) : NULL;
+	char *word = c ? column_word(s, (size_t)(c - s->column)) : NULL;
+
+	if (word && strcmp(word, c->name) == 0)
+		return word;
+	free(word);
+	return NULL;
+}
+
+/* Writes the options of the data's path as keys of the job, so that they hold for other data, too, and the label,
+ * unless it is NULL. */
+static void write_options_as_keys(json_t *cluster, const char *label)
+{
+	json_t *job = json_object_get(cluster, "job"), *all = json_object();
+	const char *path = json_str(job, "data", "");
+	char *rest = conf_data_move_options(path, write_key, all, NULL);
+
+	if (rest) {
+		json_object_set_new(job, "data", json_of_text(rest));
+		json_object_update(job, all);
+	}
+	if (label && !json_object_get(job, "label"))
+		json_object_set_new(job, "label", json_of_text(label));
+	json_decref(all);
+	free(rest);
 }
 
 static void release_look(struct look *l)
@@ -709,7 +725,7 @@ char *init_data_template(const struct init_request *r, struct err *e)
 	            eval = { .path = mem_strdup(r->eval ? r->eval : "") };
 	const struct data_column *label = NULL;
 	enum init_task task = INIT_NO_TASK;
-	char *text = NULL, *dump, *target = NULL;
+	char *text = NULL, *dump, *target = NULL, *word = NULL;
 	json_t *cluster = NULL;
 
 	*e = (struct err){ 0 };
@@ -718,6 +734,7 @@ char *init_data_template(const struct init_request *r, struct err *e)
 	if (l.d && (!is_tabular(l.d) || look_at_columns(&l, e) == ERR_OK)) {
 		label = l.d->schema ? data_schema_label(l.d->schema, 0) : NULL;
 		target = label ? mem_strdup(label->name) : NULL;
+		word = name_label(l.d);
 		if (l.d->schema)
 			print_columns(&l);
 		task = find_task(&l, &eval, e);
@@ -727,12 +744,14 @@ char *init_data_template(const struct init_request *r, struct err *e)
 		cluster = make_cluster(&l, r, task, e);
 	}
 	if (cluster) {
+		write_options_as_keys(cluster, word);
 		dump = json_dumps(cluster, JSON_INDENT(8) | JSON_REAL_PRECISION(6));
 		text = mem_printf("%s\n", dump);
 		free(dump);
 	}
 	json_decref(cluster);
 	free(target);
+	free(word);
 	release_look(&l);
 	release_look(&eval);
 	return text;

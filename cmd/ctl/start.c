@@ -82,6 +82,8 @@ static int await_report(const char *dir, int ready, int signals, int64_t end)
 	int signal = 0;
 
 	progress_init(&progress, NULL);
+	/* print_cluster_state tells it. */
+	progress.job_told = true;
 	progress_explain_waits(&progress, dir, doctor_glance);
 	control_connect(dir, &client, NULL);
 	for (;;) {
@@ -137,6 +139,8 @@ static void print_cluster_state(const char *dir)
 	    (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers),
 	    (long long)(json_int(s, "workers", 0) + json_int(s, "workers_done", 0)),
 	    (long long)workers, NUM_S(workers));
+	if (*json_str(s, "job", ""))
+		fprintf(stderr, "job: %s\n", json_str(s, "job", ""));
 	fprintf(stderr, "run directory %s\n", dir);
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "next: ps-stat 1 | ps-ctl logs -f | ps-ctl stop\n");

@@ -42,8 +42,8 @@ struct conf_job {
 	int64_t examples;
 	struct conf_strs data, eval; /* absolute, with globs and "?format=..." */
 	/* options of the same names for all paths of `data` (conf_data.h), or "none" */
-	char *format, *label, *weight, *ignore, *categories, *columns, *id, *missing;
-	char *user, *item, *rating, *positive;
+	char *format, *label, *weight, *ignore, *categories, *text, *lists, *columns, *id, *missing;
+	char *user, *item, *rating, *positive, *bits, *norm, *pairs;
 	char *validate;              /* "none" or "N%" (data/data_split.h) */
 	uint64_t data_memory;        /* bytes of training data in memory */
 	char *scale;                 /* as data_options.scale, for paths that do not have it */
@@ -100,7 +100,7 @@ struct conf {
 	uint64_t mem_limit;                       /* bytes, 0: none */
 	int64_t spin, heartbeat, lease, deadline; /* nanoseconds */
 	struct conf_every checkpoint_every;
-	int64_t checkpoint_deltas, keep_last, keep_every, keep_best;
+	int64_t checkpoint_deltas, keep_last, keep_every, keep_best, keep_runs;
 	char *checkpoint_to;
 	char *log_level;
 	struct conf_job job;

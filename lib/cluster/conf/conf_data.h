@@ -16,4 +16,13 @@ void conf_data_release(struct conf_strs *paths);
 /* Checks that no path of evaluation data contradicts a key that says what the columns are. ERR_CONFIG. */
 enum err_code conf_data_check_eval(const struct conf_job *job, struct err *e);
 
+/* Is the option of a path, as "label", a key of a job, too? */
+bool conf_data_has_key(const char *option);
+/* Calls take for each option of the path that is a key of a job, and returns the path without these options, as a
+ * new string. NULL, with ERR_CONFIG: the path has wrong options. */
+typedef void conf_data_take_fn(void *ctx, const char *key, const char *value);
+char *conf_data_move_options(const char *path, conf_data_take_fn *take, void *ctx, struct err *e);
+/* Returns the path with another option, as a new string. */
+char *conf_data_add_option(const char *path, const char *option, const char *value);
+
 #endif

@@ -433,6 +433,8 @@ static void store_data(struct coord *c, const struct message_worker_join *m)
 	if (c->data.leases)
 		leases_extend(c->data.leases, c->data.examples);
 	c->unfit[0] = 0;
+	if (!c->data.job[0])
+		snprintf(c->data.job, sizeof c->data.job, "%s", m->job);
 	coord_join_store_facts(c, m->facts);
 }
 

@@ -320,7 +320,8 @@ struct coord_data {
 	uint64_t examples; /* as the workers report: examples, or blocks of them */
 	/* blocks that are leased at once; 0: examples are leased in ranges */
 	uint64_t blocks_per_lease;
-	bool stream; /* examples are partitions of a stream */
+	bool stream;   /* examples are partitions of a stream */
+	char job[512]; /* a line for people: what is trained on which data; "": no worker has told it */
 	/* The data is leased from step leased_from on; once leased, it stays so. */
 	bool leased;
 	uint64_t leased_from;

@@ -130,6 +130,15 @@ static void format_value(const struct data_options *o, const struct data_option 
 	buf_puts(out, text);
 }
 
+bool data_option_value(const struct data_options *o, const char *name, struct buf *out)
+{
+	const struct data_option *k = &data_option_list[find_option(name)];
+
+	if (is_set(o, k))
+		format_value(o, k, out);
+	return is_set(o, k);
+}
+
 /* Have a and b the same value of the option? */
 static bool is_same(const struct data_options *a, const struct data_options *b,
     const struct data_option *k)

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "core/buf.h"
 #include "core/err.h"
 #include "core/json.h"
 #include "data/data.h"
@@ -42,6 +43,8 @@ extern const size_t data_option_count;
 char *data_option_text(const struct data_options *o, const struct data_option *k);
 /* Does the path give the option of this name? */
 bool data_option_is_given(const struct data_options *o, const char *name);
+/* Appends the value of the option of this name. False: it is not set. */
+bool data_option_value(const struct data_options *o, const char *name, struct buf *out);
 /* Removes the option of this name, whose text the caller has borrowed. */
 void data_option_clear(struct data_options *o, const char *name);
 

@@ -11,7 +11,7 @@
 #include "core/suggest.h"
 
 static const char *const scaling_name[] = { "none", "standard", "minmax", "auto", NULL };
-/* Wider tables are scaled only where the path says it: each column is an entry of the facts about the
+/* Wider tables are scaled only where the path or job.scale says it: each column is an entry of the facts about the
  * data, which all workers get and each model has. */
 #define UNASKED_COLUMNS 4096u
 /* Words of columns of text, and with them all categories, are hashed to this many bits by default. */
@@ -64,7 +64,8 @@ static int word_index(const char *text, const char *const *word)
 static enum table_scaling choose_scaling(const struct data_build *b, const struct data_options *o,
     size_t width)
 {
-	const char *wanted = o->norm || width > UNASKED_COLUMNS ? NULL : b->scale;
+	bool asked = b->scale && strcmp(b->scale, "auto") != 0;
+	const char *wanted = o->norm || (width > UNASKED_COLUMNS && !asked) ? NULL : b->scale;
 
 	return (enum table_scaling)word_index(o->scale ? o->scale : wanted, scaling_name);
 }

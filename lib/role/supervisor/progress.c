@@ -211,12 +211,21 @@ void progress_tell_data(struct progress *p)
 	free(path);
 }
 
+void progress_tell_job(struct progress *p, const struct cluster_status *status)
+{
+	if (p->job_told || !status || !*status->job)
+		return;
+	progress_say(p, "job: %s", status->job);
+	p->job_told = true;
+}
+
 void progress_show(struct progress *p, const struct cluster_status *status)
 {
 	struct buf text = BUF_INIT;
 	int64_t now = clock_now();
 	bool waits = describe_status(p, status, now, &text);
 
+	progress_tell_job(p, status);
 	if (!waits)
 		progress_tell_data(p);
 	if (waits && p->dir && now - p->begun > LONG) {

@@ -20,6 +20,7 @@ struct progress {
 	bool dirty;                   /* the terminal's line must be cleared first */
 	struct log *log;              /* NULL: stderr */
 	int64_t begun, next;          /* when the next line is due */
+	bool job_told;                /* the line about the job is written */
 	bool waiting;                 /* the last report said what the cluster waits for */
 	char trouble[480];            /* a start that fails at present, or "" */
 	const char *dir;              /* examined when a wait takes long; or NULL */
@@ -36,8 +37,10 @@ void progress_explain_waits(struct progress *p, const char *dir, progress_explai
 void progress_say(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Set p->trouble from the run directory, in a process that is not the supervisor. */
 void progress_read_trouble(struct progress *p, const char *dir);
-/* Report the status (NULL: the coordinator has not answered yet), if a report is due. */
+/* Write the line about the job, once, as soon as a worker has told it. */
 struct cluster_status;
+void progress_tell_job(struct progress *p, const struct cluster_status *status);
+/* Report the status (NULL: the coordinator has not answered yet), if a report is due. */
 void progress_show(struct progress *p, const struct cluster_status *status);
 /* Tell what worker-0 has warned of about its data, if the job began before its status was seen; once. */
 void progress_tell_data(struct progress *p);

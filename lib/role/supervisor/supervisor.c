@@ -759,6 +759,7 @@ enum policy_state supervisor_wait_state(struct supervisor *s)
 	if (s->policy.job == POLICY_JOB_RUNNING)
 		start_requested(s);
 	remote_send_new_key(s);
+	progress_tell_job(&s->progress, s->status);
 	if (!policy_job_is_over(&s->policy))
 		progress_show(&s->progress, s->status);
 	handle_event(s, (struct policy_event){ .kind = POLICY_CHECK_LIMITS });

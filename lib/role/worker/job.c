@@ -20,6 +20,7 @@
 #include "model/class_weight.h"
 #include "worker/data_facts.h"
 #include "worker/feed_state.h"
+#include "worker/job_line.h"
 
 /* Blocks of text that would fill job.data_memory, and the size of the largest one. Small blocks mix the
  * examples better; each costs opening a file. */
@@ -810,22 +811,13 @@ static enum err_code allow_bad_lines(struct job *j, struct log *log, struct err 
 	return ERR_OK;
 }
 
-/* Logs what the model predicts, and which column, key or option says so. */
-static void report_target(const struct job *j, struct log *log)
+/* Logs what the model predicts, from which data, and which key, option or default says so. */
+static void report_job(const struct job *j, struct log *log)
 {
-	const struct dataset *d = j->train;
-	const struct data_column *c = d->schema ? data_schema_label(d->schema, 0) : NULL;
+	char *line = job_line(j);
 
-	if (d->numbered || d->words)
-		return;
-	log_info(log, "job: %s predicts %s%s%s from %zu features (%s)", j->conf.job.model,
-	    d->classes        ? "the class"
-	        : d->targets > 1 ? "several targets"
-	                         : "a number",
-	    c ? " in column " : "", c ? c->name : "", d->cols,
-	    conf_is_named(j->conf.job.label)        ? "by job.label"
-	        : d->options && d->options->label ? "by label= of the path"
-	                                            : "by default, as no label= is given");
+	log_info(log, "job: %s", line);
+	free(line);
 }
 
 enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out,
@@ -861,7 +853,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 	if (!rc)
 		rc = make_job_model(out, from, e);
 	if (!rc && from->trains)
-		report_target(out, from->log);
+		report_job(out, from->log);
 	if (!rc)
 		rc = check_init_file(out, e);
 	if (!rc)

@@ -16,6 +16,7 @@
 #include "wire/emulated_link.h"
 #include "worker/data_facts.h"
 #include "worker/evaluate.h"
+#include "worker/job_line.h"
 #include "worker/residual_file.h"
 #include "worker/step.h"
 #include "worker/worker_settings.h"
@@ -151,6 +152,7 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	char host[64] = "";
 	const struct range_source *source = w->job.source;
 	json_t *msg, *tables, *facts, *ring;
+	char *line = job_line(&w->job);
 	struct answer_worker_join joined;
 	enum err_code rc;
 
@@ -166,11 +168,12 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	    .rank = w->cfg->rank, .pid = getpid(), .host = host, .zone = w->cfg->zone,
 	    .stream = w->job.stream != NULL, .examples = (int64_t)source->units,
 	    .lease = (int64_t)source->per_range, .tables = tables, .facts = facts, .ring = ring,
-	    .settings = w->cfg->settings, .waits = true,
+	    .settings = w->cfg->settings, .waits = true, .job = line,
 	    .first = w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0);
 	json_decref(tables);
 	json_decref(facts);
 	json_decref(ring);
+	free(line);
 	rc = await_rank(w, msg, &joined, e);
 	if (!rc) {
 		w->rank = (uint32_t)joined.rank;

@@ -8,12 +8,14 @@
 
 #include "conf/conf_key.h"
 #include "conf/hosts.h"
+#include "core/buf.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "ctl.h"
 #include "doctor.h"
+#include "rundir/old_runs.h"
 #include "rundir/resume.h"
 #include "rundir/rundir.h"
 #include "socket/listen_address.h"
@@ -254,6 +256,9 @@ enum err_code local_load_conf(const char *file, const struct opt_list *sets,
 	return rc;
 }
 
+/* So many earlier runs are said to be many. */
+#define RUNS_MANY 10u
+
 bool local_check_operands(const char *prog, const char *file, const char *exec, int *code)
 {
 	if (file || exec)
@@ -289,6 +294,33 @@ bool local_replace_stdin(struct conf *c)
 	return data || eval;
 }
 
+/* Removes earlier runs beyond keep_runs. Without that key, says once that they pile up: when their number reaches
+ * RUNS_MANY. */
+static void limit_earlier_runs(const struct conf *c, const char *dir)
+{
+	const char *used[] = { c->job.init, c->job.init_from };
+	struct buf names = BUF_INIT;
+	struct err e;
+	int64_t *number;
+	size_t n = old_runs_list(dir, &number);
+
+	free(number);
+	if (!c->keep_runs) {
+		if (n == RUNS_MANY)
+			fprintf(stderr,
+			    "ps-ctl: there are %zu earlier runs, %s.1 and others: \"ps-ctl runs --prune\" "
+			    "removes those that are finished, and keep_runs=N keeps only the newest N\n",
+			    n, path_basename(dir));
+		return;
+	}
+	if (old_runs_prune(dir, (size_t)c->keep_runs, used, CTL_COUNT(used), &names, &e))
+		fprintf(stderr, "ps-ctl: keep_runs %lld: removed %s\n", (long long)c->keep_runs,
+		    (char *)names.data);
+	if (e.code)
+		fprintf(stderr, "ps-ctl: keep_runs: %s\n", e.msg);
+	buf_release(&names);
+}
+
 bool local_begin_run(struct supervisor *s, const struct conf *c, const char *dir,
     const struct local_place *place, const char *resume, int *lock, int *code)
 {
@@ -305,6 +337,7 @@ bool local_begin_run(struct supervisor *s, const struct conf *c, const char *dir
 		*code = supervisor_init_exit_code(s, &e);
 		return false;
 	}
+	limit_earlier_runs(c, dir);
 	s->iface = place->iface;
 	s->advertise = place->advertise;
 	s->explain = doctor_glance;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buf.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
@@ -10,16 +11,23 @@
 #include "lab/report_sort.h"
 #include "lab/report_table.h"
 #include "metric/metrics.h"
+#include "rundir/old_runs.h"
 
 struct options {
 	const char *sort;
-	bool json;
+	bool json, prune;
+	int64_t keep;
 };
 
 static const struct opt opts[] = {
 	{ "sort", 's', OPT_STR, offsetof(struct options, sort), "METRIC",
 	    "the best run by this metric first: auc, loss, train_loss, seconds, ...", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
+	{ "prune", 0, OPT_FLAG, offsetof(struct options, prune), NULL,
+	    "remove the NAME.run.N that are finished, except for the newest of each NAME, and list those removed",
+	    NULL, 0, 0 },
+	{ "keep", 0, OPT_INT, offsetof(struct options, keep), "N",
+	    "for --prune: number of finished NAME.run.N of each NAME to keep (3)", NULL, 0, 1000000 },
 };
 
 /* True for a figure that gets a column in the table. --json has all figures. */
@@ -113,9 +121,43 @@ static void print_runs_json(const struct report_run *list, size_t n)
 	json_decref(keys);
 }
 
+/* The length of "NAME.run" in "NAME.run" or "NAME.run.N". */
+static size_t base_length(const char *run)
+{
+	const char *dot = strrchr(run, '.');
+
+	return dot && strspn(dot + 1, "0123456789") == strlen(dot + 1) ? (size_t)(dot - run)
+	                                                               : strlen(run);
+}
+
+/* Removes earlier runs of all clusters of a folder. The list is in the order of names and numbers or of times, so a
+ * cluster may have been looked at already. Returns the exit code. */
+static int prune_runs(const struct report_run *list, size_t n, size_t keep)
+{
+	int code = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len = base_length(list[i].dir), k = 0;
+		char *base = mem_printf("%.*s", (int)len, list[i].dir);
+		struct buf names = BUF_INIT;
+		struct err e = { 0 };
+
+		while (k < i &&
+		    (base_length(list[k].dir) != len || strncmp(list[k].dir, base, len) != 0))
+			k++;
+		if (k == i && old_runs_prune(base, keep, NULL, 0, &names, &e))
+			printf("removed %s\n", (char *)names.data);
+		if (e.code)
+			code = ctl_fail(&e);
+		buf_release(&names);
+		free(base);
+	}
+	return code;
+}
+
 static int run_runs(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { 0 };
+	struct options o = { .keep = 3 };
 	struct err e = { 0 };
 	struct report_run *list;
 	int nargs, code;
@@ -129,14 +171,16 @@ static int run_runs(const struct ctl_cmd *self, int argc, char **argv)
 		report_run_list_free(list, n);
 		return ctl_fail(&e);
 	}
-	if (o.json)
+	if (o.prune)
+		code = prune_runs(list, n, (size_t)o.keep);
+	else if (o.json)
 		print_runs_json(list, n);
 	else if (n)
 		print_runs_table(list, n);
 	else
 		fprintf(stderr, "ps-ctl: no runs in %s\n", nargs ? argv[1] : ".");
 	report_run_list_free(list, n);
-	return 0;
+	return o.prune ? code : 0;
 }
 
 const struct ctl_cmd ctl_cmd_runs = {
@@ -148,13 +192,16 @@ const struct ctl_cmd ctl_cmd_runs = {
 	    .more =
 	        "Lists all NAME.run and NAME.run.N directly in FOLDER (default: the current directory), the oldest\n"
 	        "first. A run is running, done, failed, stopped, or crashed, which means that it ended without a\n"
-	        "result. With --sort, those that lack the metric come last.",
+	        "result. With --sort, those that lack the metric come last. --prune removes runs that are done, and\n"
+	        "those that have failed or were stopped without a checkpoint to go on from; NAME.run itself always\n"
+	        "stays.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,
 	    .examples =
 	        "  ps-ctl runs\n"
 	        "  ps-ctl runs lin.sweep --sort auc\n"
+	        "  ps-ctl runs --prune --keep 5\n"
 	        "  ps-ctl runs lin.sweep --json | jq -r '[.run, .settings[\"job.lr\"], .result.eval.loss] | @tsv'\n",
 	},
 	run_runs,

@@ -15,6 +15,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "rundir/old_runs.h"
 
 #define RETRIES 100
 
@@ -232,6 +233,17 @@ enum err_code rundir_lock(const char *path, int *lock, struct err *e)
 	return rc;
 }
 
+/* The number for the next earlier run, above those that are there, so that numbers follow time. */
+static int64_t next_number(const char *path)
+{
+	int64_t *number, next;
+	size_t n = old_runs_list(path, &number);
+
+	next = n ? number[n - 1] + 1 : 1;
+	free(number);
+	return next;
+}
+
 /* Rename a directory whose cluster has ended to PATH.N. It is locked meanwhile, so that of two
  * processes that want to rename it only one does. */
 static enum err_code move_ended_run(const char *path, struct err *e)
@@ -243,8 +255,8 @@ static enum err_code move_ended_run(const char *path, struct err *e)
 	if (rc != ERR_OK)
 		return rc;
 	rc = rundir_lock_owner(lock, e);
-	for (int i = 1; rc == ERR_OK; i++) {
-		char *to = mem_printf("%s.%d", path, i);
+	for (int64_t i = next_number(path); rc == ERR_OK; i++) {
+		char *to = mem_printf("%s.%lld", path, (long long)i);
 		bool free_name = lstat(to, &st) != 0 && errno == ENOENT;
 
 		if (free_name && rename(path, to) != 0)

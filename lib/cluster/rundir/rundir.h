@@ -24,8 +24,8 @@
  *   LIVING   the last holder of the lock ends                   ENDED
  *   ENDING   the last holder of the lock ends                   ENDED
  *   ENDED    rundir_lock                                        LIVING (resumed)
- *   ENDED    rundir_create of the same path                     ENDED, renamed to PATH.1 or the
- *                                                               next free number
+ *   ENDED    rundir_create of the same path                     ENDED, renamed to PATH.N, N one more
+ *                                                               than the largest so far
  *
  * All functions may be called by any thread; processes are kept apart by the lock and by
  * rename(2). */
@@ -35,7 +35,8 @@ char *rundir_name_for(const char *cluster_file, const char *name);
 
 /* Make a new directory (mode 0700), locked by this process: *lock is the descriptor, to be
  * kept open for as long as the cluster lives. A directory whose cluster has ended is first
- * renamed to PATH.1 or the next free number. Two processes may do this at the same time.
+ * renamed to PATH.N, where N is 1 or one more than the largest so far. Two processes may do this
+ * at the same time.
  * ERR_EXISTS: a living cluster has the path. */
 enum err_code rundir_create(const char *path, int *lock, struct err *e);
 /* Lock a directory whose cluster has ended, to resume it. ERR_NOTFOUND; ERR_EXISTS: its

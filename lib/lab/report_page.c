@@ -13,11 +13,11 @@
 #include "core/version.h"
 #include "lab/report_html.h"
 #include "lab/report_table.h"
+#include "rundir/event_list.h"
 #include "rundir/run_colour.h"
 
-/* With more events than both together, the ones between are left out. */
-#define EVENTS_FIRST 50
-#define EVENTS_LAST  250
+/* Of more events those of frequent kinds are left out. */
+#define EVENTS_SHOWN 300
 
 static const char style[] =
     ":root{color-scheme:light dark;--fg:#1b2330;--dim:#5d6879;--bg:#fff;--card:#f4f6f9;--line:#d5dbe3;"
@@ -264,27 +264,27 @@ static void put_event_row(struct buf *out, const json_t *e, double epoch)
 	buf_puts(out, "</td></tr>\n");
 }
 
-/* A long list shows its beginning and its end: causes are usually there. */
 static void put_event_table(struct buf *out, const json_t *events, double epoch)
 {
-	size_t n = json_array_size(events), i;
+	json_t *shown = json_copy((json_t *)(uintptr_t)events);
+	size_t left_out = event_list_trim(shown, EVENTS_SHOWN), i;
 	const json_t *e;
 
 	buf_puts(out, "<h2>Events</h2>\n");
-	if (n == 0) {
+	if (json_array_size(shown) == 0) {
 		buf_puts(out, "<p>There are none.</p>\n");
+		json_decref(shown);
 		return;
 	}
 	buf_puts(out, "<div class=\"wide\"><table><tr><th>time</th><th>event</th><th></th></tr>\n");
-	json_array_foreach(events, i, e) {
-		if (i < EVENTS_FIRST || i + EVENTS_LAST >= n)
-			put_event_row(out, e, epoch);
-		else if (i == EVENTS_FIRST)
-			buf_printf(out,
-			    "<tr><td></td><td></td><td>%zu more are in events.jsonl</td></tr>\n",
-			    n - EVENTS_FIRST - EVENTS_LAST);
-	}
+	json_array_foreach(shown, i, e)
+		put_event_row(out, e, epoch);
+	if (left_out)
+		buf_printf(out,
+		    "<tr><td></td><td></td><td>%zu more, of frequent kinds, are in events.jsonl</td></tr>\n",
+		    left_out);
 	buf_puts(out, "</table></div>\n");
+	json_decref(shown);
 }
 
 /* The page needs no other file and no network. It is made whole in memory; out is the caller's. */

@@ -10,11 +10,15 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "msg/cluster_status.h"
+#include "rundir/event_list.h"
 #include "rundir/rundir.h"
 #include "web/curve.h"
 
 /* Bytes at the end of the file that hold HISTORY_KEPT events: a text has 600 bytes at most. */
 #define TAIL ((off_t)HISTORY_KEPT * 1024)
+
+/* A full list is shortened to this length at once. */
+#define HISTORY_TRIMMED (HISTORY_KEPT / 8 * 7)
 
 static const char *const kinds[] = {
 #define EVENT(kind) #kind,
@@ -25,7 +29,7 @@ static const char *const kinds[] = {
 struct history {
 	struct log *log;
 	char *dir;
-	json_t *event[HISTORY_KEPT]; /* a ring: event n is at n modulo HISTORY_KEPT */
+	json_t *events; /* at most HISTORY_KEPT, the oldest first; of more, those of frequent kinds are dropped */
 	/* number of the next event; of the first one that is not in the file */
 	uint64_t next, written;
 	off_t whole; /* length of the file up to its last whole line; -1: it could not be read */
@@ -33,6 +37,20 @@ struct history {
 	bool warned;
 	json_t *counts; /* number of events by kind */
 };
+
+/* Takes the event over. */
+static void keep_event(struct history *h, json_t *e)
+{
+	json_array_append_new(h->events, e);
+	if (json_array_size(h->events) > HISTORY_KEPT)
+		event_list_trim(h->events, HISTORY_TRIMMED);
+}
+
+/* The number of an event. */
+static uint64_t event_number(const json_t *e)
+{
+	return (uint64_t)json_int(e, "rev", 0);
+}
 
 /* ---- reading old events ---- */
 
@@ -45,8 +63,10 @@ static void load_event_line(struct history *h, const char *line, size_t len)
 		json_decref(e);
 		return;
 	}
-	json_decref(h->event[(uint64_t)event.rev % HISTORY_KEPT]);
-	h->event[(uint64_t)event.rev % HISTORY_KEPT] = e;
+	/* Numbers that begin again are those of another history. */
+	if ((uint64_t)event.rev < h->next)
+		json_array_clear(h->events);
+	keep_event(h, e);
 	h->next = h->written = (uint64_t)event.rev + 1;
 }
 
@@ -85,6 +105,7 @@ struct history *history_new(const char *dir, struct log *log)
 	int fd;
 
 	h->counts = json_object();
+	h->events = json_array();
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		json_object_set_new(h->counts, kinds[i], json_integer(0));
 	h->log = log;
@@ -145,14 +166,17 @@ static bool append_line(struct history *h, int fd, const char *name, const json_
 
 static void write_events(struct history *h)
 {
-	/* Events that have left the ring before they could be written are lost. */
-	if (h->written + HISTORY_KEPT < h->next)
-		h->written = h->next - HISTORY_KEPT;
-	for (; h->events_fd >= 0 && h->written < h->next; h->written++) {
-		const json_t *e = h->event[h->written % HISTORY_KEPT];
+	size_t i = json_array_size(h->events);
 
-		if (e && !append_line(h, h->events_fd, "events.jsonl", e))
+	/* Events that have left the list before they could be written are lost. */
+	while (i > 0 && event_number(json_array_get(h->events, i - 1)) >= h->written)
+		i--;
+	for (; h->events_fd >= 0 && i < json_array_size(h->events); i++) {
+		const json_t *e = json_array_get(h->events, i);
+
+		if (!append_line(h, h->events_fd, "events.jsonl", e))
 			return;
+		h->written = event_number(e) + 1;
 	}
 }
 
@@ -169,13 +193,12 @@ void history_open(struct history *h)
 
 void history_add(struct history *h, const char *kind, const char *text)
 {
-	json_t *e = json_event("event"), **place = &h->event[h->next % HISTORY_KEPT];
+	json_t *e = json_event("event");
 
 	json_object_set_new(e, "rev", json_integer((json_int_t)h->next));
 	json_object_set_new(e, "event", json_string(kind));
 	json_object_set_new(e, "text", json_string(text));
-	json_decref(*place);
-	*place = e;
+	keep_event(h, e);
 	h->next++;
 	json_object_set_new(h->counts, kind, json_integer(json_int(h->counts, kind, 0) + 1));
 	write_events(h);
@@ -204,11 +227,12 @@ void history_curve(const struct history *h, struct web_curve *curve)
 json_t *history_events(const struct history *h, uint64_t since, uint64_t *next)
 {
 	json_t *list = json_array();
-	uint64_t oldest = h->next > HISTORY_KEPT ? h->next - HISTORY_KEPT : 0;
+	size_t i = json_array_size(h->events);
 
-	for (uint64_t i = since > oldest ? since : oldest; i < h->next; i++)
-		if (h->event[i % HISTORY_KEPT])
-			json_array_append(list, h->event[i % HISTORY_KEPT]);
+	while (i > 0 && event_number(json_array_get(h->events, i - 1)) >= since)
+		i--;
+	for (; i < json_array_size(h->events); i++)
+		json_array_append(list, json_array_get(h->events, i));
 	*next = h->next;
 	return list;
 }
@@ -222,8 +246,7 @@ void history_free(struct history *h)
 {
 	if (!h)
 		return;
-	for (size_t i = 0; i < HISTORY_KEPT; i++)
-		json_decref(h->event[i]);
+	json_decref(h->events);
 	if (h->events_fd >= 0)
 		close(h->events_fd);
 	if (h->metrics_fd >= 0)

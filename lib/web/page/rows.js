@@ -183,13 +183,25 @@ function showRelays({ rows }) {
 
 const seenEvents = [];
 
+// Shorten a list of events, the newest first: the oldest event of the most frequent kind goes first, so that evaluations
+// do not push out the loss of a worker.
+function trimEvents(list, most) {
+	while (list.length > most) {
+		const count = {};
+		for (const e of list)
+			count[e.event] = (count[e.event] ?? 0) + 1;
+		const frequent = Object.keys(count).reduce((a, b) => count[b] > count[a] ? b : a);
+		list.splice(list.findLastIndex((e) => e.event === frequent), 1);
+	}
+}
+
 function takeEvents(list, anew) {
 	if (anew)
 		seenEvents.length = 0;
 	if (!list.length && !anew)
 		return;
 	seenEvents.unshift(...list.slice().reverse());
-	seenEvents.length = Math.min(seenEvents.length, 200);
+	trimEvents(seenEvents, 200);
 	fill($('events-table'), seenEvents, (e) => e.rev, (e) => [
 		(cell) => {
 			say(cell, clock(e.ts));

@@ -12,6 +12,7 @@
 #include "core/lock.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "rundir/event_list.h"
 #include "rundir/run_colour.h"
 #include "web/curve.h"
 
@@ -238,7 +239,7 @@ static void put_member(struct buf *out, const char *name, json_t *value)
 	json_decref(value);
 }
 
-/* Events from number `from` on, at most the last EVENTS_MAX, and the number to continue at. */
+/* Events from number `from` on, at most EVENTS_MAX of them, and the number to continue at. */
 static void put_new_events(struct coordinator *coordinator, struct buf *out, uint64_t from)
 {
 	uint64_t next;
@@ -247,8 +248,7 @@ static void put_new_events(struct coordinator *coordinator, struct buf *out, uin
 	coordinator_lock(coordinator);
 	list = history_events(coordinator->history, from, &next);
 	coordinator_unlock(coordinator);
-	while (json_array_size(list) > EVENTS_MAX)
-		json_array_remove(list, 0);
+	event_list_trim(list, EVENTS_MAX);
 	put_member(out, "events", list);
 	buf_printf(out, ",\"events_next\":%llu", (unsigned long long)next);
 }

@@ -10,6 +10,7 @@
 
 #include "core/buf.h"
 #include "core/clock.h"
+#include "core/fill_words.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/names.h"
@@ -44,6 +45,26 @@ static const struct opt opts[] = {
 
 /* ---- findings ---- */
 
+/* The remedy with what is known in place of DIR, FILE and ID. A new string. */
+static char *fill_remedy(const struct doctor *d, const char *about, const char *remedy)
+{
+	size_t n = d->dir ? strlen(d->dir) : 0;
+	char *file = n > 4 && strcmp(d->dir + n - 4, ".run") == 0
+	    ? mem_printf("%.*s", (int)(n - 4), d->dir)
+	    : NULL;
+	char *json = file ? mem_printf("%s.json", file) : NULL;
+	bool known = json && access(json, F_OK) == 0;
+	/* The FILE of --join is another file. */
+	bool joins = strstr(remedy, "--join FILE") != NULL;
+	const struct fill_word list[] = { { "DIR", d->dir }, { "ID", *about ? about : NULL },
+		{ "FILE", known && !joins ? file : NULL } };
+	char *text = fill_words(remedy, list, CTL_COUNT(list));
+
+	free(json);
+	free(file);
+	return text;
+}
+
 void doctor_add_finding(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
     const char *check, const char *about, const char *remedy, const char *fmt, ...)
 {
@@ -55,7 +76,7 @@ void doctor_add_finding(struct doctor *d, enum doctor_level level, enum doctor_w
 	va_end(ap);
 	d->list = mem_regrow(d->list, d->n + 1, sizeof *d->list);
 	d->list[d->n++] = (struct doctor_finding){ level, weight, check, mem_strdup(about),
-		mem_strdup(text), mem_strdup(remedy), NULL, NULL, 0 };
+		mem_strdup(text), fill_remedy(d, about, remedy), NULL, NULL, 0 };
 }
 
 void doctor_share_line(struct doctor *d, const char *who, const char *together, double seconds)

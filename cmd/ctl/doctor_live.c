@@ -78,7 +78,7 @@ static void check_lost_server(struct doctor *d, const json_t *row)
 
 	if (strcmp(json_str(row, "state", ""), "lost") == 0)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_PLAIN, "servers", id,
-		    "ps-ctl logs shows how it ended; start it again: ps-serve -C DIR --name server-K, or --join FILE",
+		    "ps-ctl logs shows how it ended; start it again: ps-serve -C DIR --name ID, or --join FILE",
 		    "%s is lost: it was on %s (pid %lld)%s%.300s", id, json_str(row, "host", "?"),
 		    (long long)json_int(row, "pid", 0), said ? ", and its last message was: " : "",
 		    said ? said : "");

@@ -276,14 +276,16 @@ static bool advises(const struct scene *s, const char *part)
 	return does;
 }
 
-/* The job decides how a worker that has not come is started. job: its settings, or NULL. */
-static bool starts_by(json_t *job, const char *part, const char *but)
+/* The job decides how a worker that has not come is started. job: its settings, or NULL. run_dir: of the cluster, NULL:
+ * not known. */
+static bool starts_by(json_t *job, const char *run_dir, const char *part, const char *but)
 {
 	struct scene s;
 	bool does;
 
 	scene_open(&s, 1, 1);
 	json_object_set_new(s.config, "job", job);
+	s.cfg.run_dir = run_dir;
 	scene_begin(&s);
 	join_as_server(&s, 0);
 	does = advises(&s, part) && (!but || !advises(&s, but));
@@ -293,14 +295,16 @@ static bool starts_by(json_t *job, const char *part, const char *but)
 
 static void how_to_start(void)
 {
-	ok(starts_by(NULL, "start it: ps-work train -C DIR here", NULL), "by ps-work");
+	ok(starts_by(NULL, NULL, "start it: ps-work train -C DIR here", NULL), "by ps-work");
+	ok(starts_by(NULL, "/r/lin.run", "start it: ps-work train -C /r/lin.run here", "DIR"),
+	    "the run directory is named where it is known");
 	ok(starts_by(json_pack("{s:s, s:s, s:s}", "model", "custom", "exec", "./gradient",
 	                 "command", "none"),
-	       "ps-work train --exec COMMAND --join FILE elsewhere", NULL),
+	       NULL, "ps-work train --exec './gradient' --join FILE elsewhere", NULL),
 	    "by ps-work, with its program");
 	ok(starts_by(json_pack("{s:s, s:s, s:s}", "model", "custom", "exec", "none", "command",
 	                 "none"),
-	       "start it: PS_CLUSTER=DIR COMMAND here", "ps-work"),
+	       NULL, "start it: PS_CLUSTER=DIR COMMAND here", "ps-work"),
 	    "by a command of its own");
 }
 

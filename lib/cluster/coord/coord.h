@@ -62,6 +62,7 @@ enum err_code coord_resume_check(const struct state_head *m, bool deterministic,
  * must outlive the coord. */
 struct coord_config {
 	const char *name, *cluster_id;
+	const char *run_dir; /* for advice; NULL: not known */
 	unsigned servers, workers;         /* how many make the cluster whole */
 	unsigned replicas;                 /* wanted length of each partition's chain */
 	unsigned workers_min, workers_max; /* bounds of `workers`; equal or 0: none */

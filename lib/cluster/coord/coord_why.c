@@ -2,9 +2,13 @@
 #include "coord/why.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/clock.h"
+#include "core/fill_words.h"
 #include "core/json.h"
+#include "core/mem.h"
 #include "core/num.h"
 #include "core/utf8.h"
 
@@ -16,21 +20,40 @@
 /* Servers may take so long to write the files of a checkpoint, in seconds. */
 #define WRITING_TAKES 5.0
 
+/* The remedy for the member `whom`, with what is known in place of DIR, K and COMMAND. A new string. */
+static char *fill_remedy(const struct coord *c, const char *whom, const char *remedy)
+{
+	const struct conf_job *job = &c->conf->job;
+	const char *dash = whom ? strrchr(whom, '-') : NULL;
+	const char *command = conf_is_named(job->exec) ? job->exec
+	    : conf_is_named(job->command)              ? job->command
+	                                               : NULL;
+	char *quoted = command && !strchr(command, '\'') ? mem_printf("'%s'", command) : NULL;
+	const struct fill_word list[] = { { "DIR", c->cfg.run_dir },
+		{ "K", dash && dash[1] ? dash + 1 : NULL }, { "COMMAND", quoted } };
+	char *text = fill_words(remedy, list, sizeof list / sizeof list[0]);
+
+	free(quoted);
+	return text;
+}
+
 void coord_why_add(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...)
 {
+	char *filled = fill_remedy(y->c, r->whom, remedy);
 	json_t *o = json_event("why");
 	va_list ap;
 
 	va_start(ap, fmt);
 	utf8_vprintf(y->because, sizeof y->because, fmt, ap);
 	va_end(ap);
-	y->remedy = remedy;
+	snprintf(y->remedy, sizeof y->remedy, "%s", filled);
 	json_object_set_new(o, "id", json_string(r->who));
 	json_object_set_new(o, "for", json_string(r->whom));
 	json_object_set_new(o, "step", r->step < 0 ? json_null() : json_integer(r->step));
 	json_object_set_new(o, "since_seconds", json_of_num(r->seconds));
 	json_object_set_new(o, "because", json_string(y->because));
-	json_object_set_new(o, "remedy", json_string(remedy));
+	json_object_set_new(o, "remedy", json_of_text(filled));
+	free(filled);
 	if (r->together)
 		json_object_set_new(o, "together", json_string(r->together));
 	json_array_append_new(y->list, o);
@@ -393,7 +416,7 @@ static void explain_waiting_relay(struct why *y, unsigned i)
 void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out,
     size_t n)
 {
-	struct why y = { .c = c, .now = now, .list = json_array(), .remedy = "" };
+	struct why y = { .c = c, .now = now, .list = json_array() };
 	struct reason r = { .who = "", .step = (int64_t)step };
 	int who = find_slowest_worker(c, coord_needed_step(c, step), asker, ANY);
 

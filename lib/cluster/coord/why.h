@@ -11,8 +11,7 @@ struct why {
 	int64_t now;
 	json_t *list;
 	/* Texts of the row that was added last */
-	char because[300];
-	const char *remedy;
+	char because[300], remedy[400];
 	bool slow_known; /* `slow` is the slowest worker below slow_need */
 	uint64_t slow_need;
 	int slow;

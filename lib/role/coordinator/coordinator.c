@@ -391,6 +391,7 @@ static struct coord_config make_coord_config(struct coordinator *coordinator, co
 		                                            : "cluster",
 		.resume = coordinator->resume ? &coordinator->resume_head : NULL,
 		.resume_path = coordinator->resume_path,
+		.run_dir = coordinator->server->cfg.id->run_dir,
 		.cluster_id = coordinator->cluster_id,
 		.servers = (unsigned)c->servers,
 		.workers = conf_trains(c) ? (unsigned)c->workers.max : 0,

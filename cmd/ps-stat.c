@@ -20,8 +20,11 @@ static const struct opt opts[] = {
 	    "omit the first report, which covers the time since the start", NULL, 0, 0 },
 	{ "header-once", 0, OPT_FLAG, FIELD(header_once), NULL, "do not repeat the header", NULL, 0,
 	    0 },
-	{ "columns", 'o', OPT_LIST, FIELD(columns), "COLS",
-	    "columns, separated by commas; or table, wide, tsv, csv, json, prom", NULL, 0, 0 },
+	{ "columns", 'k', OPT_LIST, FIELD(columns), "COLS", "columns, separated by commas", NULL, 0,
+	    0 },
+	{ "output", 'o', OPT_LIST, FIELD(output), "FORMAT",
+	    "format of the output: table, wide (all columns), tsv, csv, json, prom; of a plot svg or png",
+	    NULL, 0, 0 },
 	{ "sort", 'S', OPT_STR, FIELD(sort), "COL", "sort the rows by this column, largest first",
 	    NULL, 0, 0 },
 	{ "totals", 'v', OPT_FLAG, FIELD(totals), NULL,
@@ -59,7 +62,7 @@ static const struct opt_spec spec = {
 	    "  ps-stat why                               # waits, their reasons and remedies\n"
 	    "  ps-stat -w                                # how long pushes take, in buckets\n"
 	    "  ps-stat plot loss                         # the curve so far\n"
-	    "  ps-stat -Hp -o step,loss 1 | awk '{ print $2 }'\n"
+	    "  ps-stat -Hp -k step,loss 1 | awk '{ print $2 }'\n"
 	    "  ps-stat --json 1 | jq -c '[.step, .train_loss]'\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
@@ -98,5 +101,6 @@ int main(int argc, char **argv)
 	output_begin();
 	code = output_end("ps-stat", start_ps_stat(&o, argc, argv));
 	opt_list_release(&o.columns);
+	opt_list_release(&o.output);
 	return code;
 }

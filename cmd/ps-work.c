@@ -43,6 +43,21 @@ static void print_commands(FILE *f)
 	    "ps-work COMMAND -h prints the options of a command, and ps-work --version the version.\n");
 }
 
+/* Has ps-ctl a subcommand of this name? */
+static bool is_ctl_subcommand(const char *word)
+{
+	static const char *const names[] = {
+#define CTL(name) #name,
+#include "cmd/ctl/ctl.def"
+#undef CTL
+	};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(names[i], word) == 0)
+			return true;
+	return false;
+}
+
 static int report_unknown_command(const char *word)
 {
 	const char *names[NSUBS], *near;
@@ -50,7 +65,11 @@ static int report_unknown_command(const char *word)
 	for (size_t i = 0; i < NSUBS; i++)
 		names[i] = subs[i].name;
 	near = suggest(word, names, NSUBS);
-	if (near)
+	if (is_ctl_subcommand(word))
+		fprintf(stderr,
+		    "ps-work: unknown command \"%s\"; did you mean \"ps-ctl %s\"? (see ps-ctl -h)\n", word,
+		    word);
+	else if (near)
 		fprintf(stderr,
 		    "ps-work: unknown command \"%s\"; did you mean \"%s\"? (see ps-work -h)\n",
 		    word, near);

@@ -318,7 +318,9 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	ps-stat --help >>all
 	ps-serve --help >>all
 	letters() { grep -oE "^  -$1, --[a-z-]+" all | sort -u | cut -d' ' -f4 | paste -sd' '; }
-	[ "$(letters o)" = "--columns --output" ]
+	[ "$(letters o)" = "--output" ]
+	run -2 ps-stat -o step,loss
+	[[ $output == *'-o step,loss: no such format of the output; columns are chosen by -k'* ]]
 	[ "$(letters n)" = "--lines --top" ]
 	[ "$(letters C)" = "--cluster --run-dir" ]
 }

@@ -69,13 +69,13 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 		        "data": "huge.csv?label=y&scale=none" } }' >huge.json
 		begin huge.json
 		wait_for 20 step_is_past 5
-		ps-stat -C "$RUN" workers -o id,step,loss,epoch >out
+		ps-stat -C "$RUN" workers -k id,step,loss,epoch >out
 		cat out
 		[ "$(awk '{ print length }' out | sort -u | wc -l)" -eq 1 ]
 		grep -qE '^ *worker-1 .* [0-9]\.[0-9]+e[1-9][0-9]* ' out
 		# Other formats have all digits.
 		ps-stat -C "$RUN" workers --json | jq -es 'all(.train_loss > 1e8)'
-		ps-stat -C "$RUN" workers -o csv -o loss | grep -qE '^[0-9]{8,}|^[0-9.]+e\+[0-9]+$'
+		ps-stat -C "$RUN" workers -o csv -k loss | grep -qE '^[0-9]{8,}|^[0-9.]+e\+[0-9]+$'
 		ps-ctl -C "$RUN" stop --discard >/dev/null
 	done
 }
@@ -332,8 +332,8 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	begin one.json
 	wait_for 30 step_is_past 5
 	http GET /v1/workers | jq -e '.workers[0] | .encode_seconds > 0 and .push_seconds > 0'
-	ps-stat -C "$RUN" workers -H -o data%,comp%,enc%,push%,wait%,pull% | awk '{ s = 0; for (i = 1; i <= NF; i++) s += $i; if (s < 99 || s > 101 || $3 <= 0) exit 1 }'
-	ps-stat -C "$RUN" -H -o enc%,wait% | grep -qE '^[0-9.]+	[0-9.]+$'
+	ps-stat -C "$RUN" workers -H -k data%,comp%,enc%,push%,wait%,pull% | awk '{ s = 0; for (i = 1; i <= NF; i++) s += $i; if (s < 99 || s > 101 || $3 <= 0) exit 1 }'
+	ps-stat -C "$RUN" -H -k enc%,wait% | grep -qE '^[0-9.]+	[0-9.]+$'
 	ps-ctl -C "$RUN" stop >/dev/null
 	cluster_file ''
 	begin one.json

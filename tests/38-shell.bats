@@ -92,6 +92,12 @@ has_words() {
 	[ "$(words ps-ctl sweep x --grid sync=bsp,a | xargs)" = ":nospace sync=bsp,asp" ]
 	[ "$(words ps-ctl set sync=s | xargs)" = ":nospace sync=ssp:" ]
 	[ "$(words ps-ctl run x -s model=ml)" = model=mlp ]
+	[ "$(words ps-ctl run x -s optimizer=ada | xargs)" = "optimizer=adagrad optimizer=adam optimizer=adamw" ]
+	[ "$(words ps-ctl sweep x --grid optimizer=sgd,nest)" = optimizer=sgd,nesterov ]
+	[ "$(words ps-ctl set schedule=co | xargs)" = "schedule=constant :nospace schedule=cosine:" ]
+	[ "$(words ps-ctl run x -s format=js)" = format=jsonl ]
+	[ "$(words ps-ctl run x -s codec=f)" = codec=f16 ]
+	[ "$(words ps-ctl run x -s stop=au)" = stop=auc ]
 	[ "$(words ps-ctl run x -s deterministic=t)" = deterministic=true ]
 	# Only what can change, where it is to change.
 	words ps-ctl set "" | grep -qx codec=

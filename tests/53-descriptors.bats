@@ -52,6 +52,6 @@ serve() {
 	# What checkpoints and logs need has been left all the time.
 	run grep "too many" err
 	[ "$status" -eq 1 ]
-	run ps-stat -C few.run servers -Hp -o sessions
+	run ps-stat -C few.run servers -Hp -k sessions
 	[ "$status" -eq 0 ]
 }

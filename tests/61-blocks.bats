@@ -357,7 +357,7 @@ happened() {
 	[ "$(tail -c "+$((${at#*+} + 1))" dirty.csv | head -n 1)" = '1,2,3,4,x,6,7,8,9' ]
 	ps-ctl start blocks --set sync=asp --set bad_lines=skip:100 >/dev/null
 	ps-ctl wait -C blocks.run --for done --timeout 120s
-	workers=$(ps-stat workers -C blocks.run -o id,bad --json | tail -n 2 | jq -s 'map(.bad_lines) | add')
+	workers=$(ps-stat workers -C blocks.run -k id,bad --json | tail -n 2 | jq -s 'map(.bad_lines) | add')
 	ps-ctl events -C blocks.run | grep 'bad line'
 	ps-ctl stop -C blocks.run >/dev/null 2>&1 || true
 	echo "skipped: $workers"
@@ -387,7 +387,7 @@ happened() {
 	jq -c '{data_bytes, data_done_bytes, data_epochs, epoch_examples}' <<<"$status"
 	[ "$(jq ".data_bytes == $size and .data_done_bytes < $size and .data_epochs == 2 and .epoch_examples == null" <<<"$status")" = true ]
 	ps-ctl status -C blocks.run | grep -E ', data [0-9.]+[kM]?B/9.2MB,'
-	ps-stat workers -C blocks.run -o id,read/s,left,data,data% --json 1 2 | tail -n 2 |
+	ps-stat workers -C blocks.run -k id,read/s,left,data,data% --json 1 2 | tail -n 2 |
 		jq -se 'all(.data_bytes == '"$size"' and .data_read_bytes > 0 and .blocks_left > 0 and .data_seconds >= 0)'
 	# The coordinator's successor knows it, too.
 	kill -9 "$(pgrep -f -- "ps-serve -C .*$T/blocks.run --coordinator")"

@@ -115,7 +115,7 @@ counted() {
 	# Dense ones have none.
 	[ "$(http GET /v1/tables | jq -c '.tables[] | select(.id == "b") | [.live_rows, .bytes, .offered, .policy]')" = '[1,4,null,null]' ]
 	ps-stat tables -C "$RUN" | tee /dev/stderr | grep -qE '^ *w +sparse'
-	ps-stat tables -C "$RUN" -o id,live,offered,admitted,refused,expired,evicted,policy --json |
+	ps-stat tables -C "$RUN" -k id,live,offered,admitted,refused,expired,evicted,policy --json |
 		jq -es '.[] | select(.id == "w") | .offered > 0'
 	curl -s --unix-socket "$RUN/ctl.sock" http://x/metrics >m
 	for what in offered admitted refused expired evicted; do

@@ -73,7 +73,7 @@ produce() {
 	lines 1101 1500 >>ids.svm
 	ps-ctl start c --resume auto
 	wait_for 30 are_once 1500
-	run ps-stat -C c.run workers -o id,ex/s,lag 1 1
+	run ps-stat -C c.run workers -k id,ex/s,lag 1 1
 	echo "$output"
 	[[ "$output" == *lag* ]]
 	ps-ctl stop -C c.run
@@ -277,7 +277,7 @@ produce() {
 	produce clicks 0 150 200
 	wait_for 30 are_once 100
 	grep -q "bad line 1 skipped: clicks\[0\]+150" c.run/worker-0.log
-	wait_for 30 eval '[ "$(ps-stat workers -C c.run -o id,bad --json | tail -n 1 | jq .bad_lines)" = 1 ]'
+	wait_for 30 eval '[ "$(ps-stat workers -C c.run -k id,bad --json | tail -n 1 | jq .bad_lines)" = 1 ]'
 	printf 'and this\n' | kcat -P -b "$broker" -t clicks -p 0
 	wait_for 30 grep -q "clicks\[0\]+201:1: .*; this worker has skipped 1 bad lines, the limit of job.bad_lines" c.run/worker-0.log
 	ps-ctl stop -C c.run --discard || true

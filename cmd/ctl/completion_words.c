@@ -16,7 +16,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
-#include "model/model.h"
+#include "metric/metrics.h"
 
 /* The word to be completed. */
 struct offer {
@@ -53,17 +53,46 @@ static void offer_split(const struct offer *o, const char *prefix, const char *c
 	}
 }
 
-/* Offer the names that `ps-ctl list PLURAL` prints. */
-static void offer_catalog(const struct offer *o, const char *plural)
+/* Offer the names that `ps-ctl list PLURAL` prints, with `prefix` put in front. Of a name whose form has
+ * parameters, as "step:EVERY:FACTOR", "step:" is offered: the user types the rest. */
+static void offer_catalog_after(const struct offer *o, const char *prefix, const char *plural)
 {
 	const struct catalog *c = catalog_find(plural);
 	json_t *list = c ? c->list() : NULL;
 	const json_t *item;
 	size_t i;
 
-	json_array_foreach(list, i, item)
-		offer(o, json_str(item, "name", ""), json_str(item, "help", NULL));
+	json_array_foreach(list, i, item) {
+		const char *form = json_str(item, "form", "");
+		bool open = form[strcspn(form, ":[")] == ':';
+		char *candidate = mem_printf("%s%s%s", prefix, json_str(item, "name", ""),
+		    open ? ":" : "");
+
+		if (open && strncmp(candidate, o->word, strlen(o->word)) == 0)
+			puts(":nospace");
+		offer(o, candidate, json_str(item, "help", NULL));
+		free(candidate);
+	}
 	json_decref(list);
+}
+
+static void offer_catalog(const struct offer *o, const char *plural)
+{
+	offer_catalog_after(o, "", plural);
+}
+
+/* The catalog that lists the values of a key, or NULL. */
+static const char *plural_of_key(const struct conf_key *k)
+{
+	static const struct {
+		const char *key, *plural;
+	} known[] = { { "job.model", "models" }, { "job.optimizer", "optimizers" },
+		{ "job.schedule", "schedules" }, { "job.format", "readers" } };
+
+	for (size_t i = 0; i < CTL_COUNT(known); i++)
+		if (strcmp(k->path, known[i].key) == 0)
+			return known[i].plural;
+	return NULL;
 }
 
 /* ---- keys ---- */
@@ -77,11 +106,13 @@ static void offer_value(const struct offer *o)
 	char *prefix = mem_printf("%.*s", (int)((comma ? comma : is) + 1 - o->word), o->word);
 	const struct conf_key *k = conf_key_find(name, NULL);
 
-	if (k && strcmp(k->path, "job.model") == 0) {
-		for (size_t i = 0; model_info_at(i); i++) {
-			char *candidate = mem_printf("%s%s", prefix, model_info_at(i)->name);
+	if (k && plural_of_key(k)) {
+		offer_catalog_after(o, prefix, plural_of_key(k));
+	} else if (k && strcmp(k->path, "job.stop") == 0) {
+		for (size_t i = 0; i < METRICS; i++) {
+			char *candidate = mem_printf("%s%s", prefix, metric_name[i]);
 
-			offer(o, candidate, model_info_at(i)->help);
+			offer(o, candidate, NULL);
 			free(candidate);
 		}
 	} else if (k && (k->choices || k->type == CONF_BOOL)) {

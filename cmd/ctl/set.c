@@ -35,7 +35,13 @@ static json_t *parse_assignments(const struct ctl_cmd *self, char **word, int n)
 		char *is = strchr(word[i], '=');
 
 		if (!is || is == word[i]) {
-			ctl_report_misuse(self, "\"%s\": must be key=value", word[i]);
+			char advice[OPT_ADVICE];
+
+			if (!is && ctl_advise(&self->usage, word[i], NULL, advice))
+				ctl_report_misuse(self, "\"%s\": must be key=value; %s", word[i],
+				    advice);
+			else
+				ctl_report_misuse(self, "\"%s\": must be key=value", word[i]);
 			json_decref(set);
 			return NULL;
 		}

@@ -112,7 +112,7 @@ static void add_time_column(struct plan *p)
 	p->style.ncolumns++;
 }
 
-/* Is the argument of -o the name of a format? Otherwise it is "wide" or a list of columns. */
+/* Is this the name of a format? */
 static bool parse_format_name(const char *name, enum format *out)
 {
 	for (size_t i = 0; i < NFORMATS; i++)
@@ -127,20 +127,14 @@ static bool parse_format_name(const char *name, enum format *out)
 static int choose_plan_columns(struct plan *p)
 {
 	const struct stat_options *o = p->options;
-	bool wide = false, named = false;
-	enum format ignored;
+	bool wide = false, named = o->columns.n > 0;
 	int rc = 0;
 
 	p->style.column = p->column;
-	for (size_t i = 0; !rc && i < o->columns.n; i++) {
-		wide |= strcmp(o->columns.item[i], "wide") == 0;
-		if (strcmp(o->columns.item[i], "wide") == 0 ||
-		    parse_format_name(o->columns.item[i], &ignored))
-			continue;
-		named = true;
-		if (!p->view->run)
-			rc = add_named_columns(p, o->columns.item[i]);
-	}
+	for (size_t i = 0; i < o->output.n; i++)
+		wide |= strcmp(o->output.item[i], "wide") == 0;
+	for (size_t i = 0; !rc && !p->view->run && i < o->columns.n; i++)
+		rc = add_named_columns(p, o->columns.item[i]);
 	if (rc)
 		return rc;
 	if (named && p->view->run)
@@ -252,11 +246,17 @@ static int choose_plan_format(const struct stat_options *o, struct plan *p)
 	            one;
 	unsigned n = o->json + o->tsv + o->prom;
 
-	for (size_t i = 0; i < o->columns.n; i++)
-		if (parse_format_name(o->columns.item[i], &one)) {
-			n += !n || one != f;
-			f = one;
-		}
+	for (size_t i = 0; i < o->output.n; i++) {
+		if (strcmp(o->output.item[i], "wide") == 0)
+			continue;
+		if (!parse_format_name(o->output.item[i], &one))
+			return plan_usage(
+			    "-o %s: no such format of the output; columns are chosen by -k, and files are "
+			    "written by > FILE",
+			    o->output.item[i]);
+		n += !n || one != f;
+		f = one;
+	}
 	if (n > 1)
 		return plan_usage(
 		    "only one format is possible: --json, --tsv, --prom and -o exclude each other");
@@ -299,7 +299,7 @@ static int check_combination(const struct stat_options *o, const struct plan *p)
 /* Is this the bare command, typed at a terminal that can show the full screen, about a cluster that runs? */
 static bool means_screen(const struct stat_options *o, int nargs)
 {
-	bool has_options = o->sort || o->csv || o->command || o->time || o->across || o->columns.n ||
+	bool has_options = o->sort || o->csv || o->command || o->time || o->across || o->columns.n || o->output.n ||
 	    o->no_header || o->exact || o->skip_first || o->json || o->tsv || o->prom ||
 	    o->header_once || o->totals || o->histograms;
 	struct err e = { 0 };

@@ -13,7 +13,7 @@
 /* The options as they were given. */
 struct stat_options {
 	const char *run_dir, *join, *sort, *csv, *command, *time, *across;
-	struct opt_list columns;
+	struct opt_list columns, output;
 	bool no_header, exact, skip_first, json, tsv, prom, header_once, totals, histograms;
 };
 

@@ -551,6 +551,8 @@ as_jsonl() {
 		echo "# $name $got" >&3
 		[ "$(jq -n "$got > 0.9")" = true ]
 	done
+	# A user that no example has trained adds nothing to the score, whoever it is.
+	[ "$(printf '900,3,1\n901,3,1\n902,3,1\n' | ps-work predict short/cluster.run --follow 2>/dev/null | sort -u | wc -l)" = 1 ]
 	ps-work predict short/cluster.run plain.csv 2>/dev/null >scores
 	head -n 3 plain.csv | ps-work predict short/cluster.run --follow 2>/dev/null | cmp - <(head -n 3 scores)
 	ps-ctl run short/cluster --set data_memory=1M --json 2>/dev/null | tail -n 1 | jq -e '.eval.r2 > 0.9'

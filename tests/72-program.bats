@@ -90,11 +90,11 @@ write_job() {
 
 @test "a program that dies is started again, and asked once more; three times in a row, and its worker gives up" {
 	write_job '"steps": '$ENDLESS '"quota_pushes": 20,'
-	echo '[ -e "$PSKIT_WORKER.died" ] || { touch "$PSKIT_WORKER.died"; exit 3; }' >bad
+	echo '[ -e "$PSKIT_WORKER.died" ] || { touch "$PSKIT_WORKER.died"; echo "no module named frob" >&2; exit 3; }' >bad
 	touch worker-0.bad
 	begin c.json
 	wait_for 20 step_is_past 20
-	grep 'the program (./to-three) ended with exit code 3 at step 0; restarting it' "$RUN/worker-0.log"
+	grep 'the program (./to-three) ended with exit code 3 at step 0, after the line "no module named frob"; restarting it' "$RUN/worker-0.log"
 	[ "$(http GET /v1/workers | jq '.workers[0].program_restarts')" -eq 1 ]
 	rm worker-0.bad
 	echo 'kill -KILL $$' >bad

@@ -73,7 +73,8 @@ uint64_t params_updates(const struct params *p);
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
     struct err *e);
 /* As params_pull at CLIENT_NOW, of what the scores of a batch need (model_forward). scored false: the
- * rows that all scores use (row_domain.scored) are here already. */
+ * rows that all scores use (row_domain.scored) are here already. Rows that still have their random initial
+ * values are given as 0: an id that no example has trained adds nothing to a score. */
 enum err_code params_pull_scores(struct params *p, const struct batch *b, bool dense, bool scored,
     struct err *e);
 /* After params_mark_good: requests the dense tables of a later step; params_pull of that step then waits

@@ -9,7 +9,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/pidfd.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/plain.h"
 #include "core/spawn.h"
 #include "worker/program_files.h"
 #include "worker/program_rows.h"
@@ -27,6 +30,8 @@
 #define AGAIN          3
 #define LINE_MAX_BYTES 4096u
 #define LOOK_MS        100
+/* Where the last line of its standard error is looked for. */
+#define LAST_WORDS_BYTES 4096
 /* How long the program may run on after its stdin was closed. */
 #define GRACE (2 * NSEC_PER_SEC)
 
@@ -36,6 +41,7 @@ struct program {
 	const struct job *job;
 	struct program_files files;
 	pid_t pid;                 /* 0: none */
+	off_t stderr_from;         /* length of the file of standard error at its start; -1: it is none */
 	int to, from;              /* pipes to its stdin and from its stdout */
 	char said[LINE_MAX_BYTES]; /* bytes read from it and not yet parsed */
 	size_t nsaid;
@@ -104,6 +110,45 @@ static void close_pipe(int pipe[2])
 			close(pipe[i]);
 }
 
+/* The length of the file that standard error goes to; -1: it is no file. */
+static off_t stderr_length(void)
+{
+	struct stat st;
+
+	return fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : -1;
+}
+
+/* Is this a line of our own log, "2026-01-31T10:00:00.000 NAME ..."? */
+static bool is_our_line(const char *line, size_t n)
+{
+	return n > 20 && strspn(line, "0123456789-") == 10 && line[10] == 'T';
+}
+
+/* Writes the last line that the program has written to standard error, if that goes to a file; else "". */
+static void find_last_words(const struct program *p, char out[static 200])
+{
+	char text[LAST_WORDS_BYTES + 1];
+	off_t length = stderr_length(), from = length - LAST_WORDS_BYTES;
+	int fd = p->stderr_from >= 0 && length > p->stderr_from
+	    ? open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC)
+	    : -1;
+	ssize_t n;
+
+	out[0] = 0;
+	if (fd < 0)
+		return;
+	from = from > p->stderr_from ? from : p->stderr_from;
+	n = pread(fd, text, LAST_WORDS_BYTES, from);
+	close(fd);
+	text[n > 0 ? n : 0] = 0;
+	for (char *line = text, *end; *line; line = *end ? end + 1 : end) {
+		end = strchrnul(line, '\n');
+		if (end > line + strspn(line, " \t\r") && !is_our_line(line, (size_t)(end - line)))
+			snprintf(out, 200, "%.*s", (int)(end - line), line);
+	}
+	plain_text(out);
+}
+
 /* Starts the program with pipes to its stdin and from its stdout, and introduces itself. */
 static enum err_code start_program_process(struct program *p, struct err *e)
 {
@@ -126,6 +171,7 @@ static enum err_code start_program_process(struct program *p, struct err *e)
 		rc = err_sys(e, ERR_IO, "cannot start the program: pipe");
 	theirs[0] = to[0];
 	theirs[1] = from[1];
+	p->stderr_from = stderr_length();
 	if (!rc)
 		rc = spawn(&spec, &p->pid, NULL, e);
 	free(dir);
@@ -197,7 +243,7 @@ static void reap_program(struct program *p, int64_t grace, int *status)
 /* The program has closed its stdout or does not read: ends it. ERR_CLOSED with how it ended. */
 static enum err_code report_death(struct program *p, struct err *e)
 {
-	char how[64] = "ended", what[40];
+	char how[64] = "ended", what[40], last[200];
 	int status = 0;
 
 	snprintf(what, sizeof what, "at step %llu", (unsigned long long)p->step);
@@ -206,7 +252,9 @@ static enum err_code report_death(struct program *p, struct err *e)
 		snprintf(how, sizeof how, "was ended by signal %d", WTERMSIG(status));
 	else if (WIFEXITED(status))
 		snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(status));
-	return err_set(e, ERR_CLOSED, "the program (%.200s) %s %s", p->cfg.command, how, what);
+	find_last_words(p, last);
+	return err_set(e, ERR_CLOSED, "the program (%.200s) %s %s%s%s%s", p->cfg.command, how, what,
+	    *last ? ", after the line \"" : "", last, *last ? "\"" : "");
 }
 
 struct program *program_new(const struct program_config *cfg)

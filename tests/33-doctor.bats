@@ -140,7 +140,7 @@ preloaded() {
 	kill -9 "$(sed -n 1p "$RUN/lock")"
 	wait_for 10 none_left "$T"
 	run -0 doctor -C "$RUN"
-	[[ ${lines[0]} == "warn result: the last run has no result: it was killed"*"; ps-ctl start FILE --resume auto continues it "* ]]
+	[[ ${lines[0]} == "warn result: the last run has no result: it was killed"*"; ps-ctl start "*"lost --resume auto continues it "* ]]
 }
 
 @test "slow worker" {
@@ -169,7 +169,7 @@ preloaded() {
 	job nan
 	run -1 ps-ctl run nan.json --set lr=1e30
 	run -1 doctor -C "$RUN"
-	[[ ${lines[0]} == "fail loss: "*"the training loss is "*"; lower the learning rate (ps-ctl run --set lr="* ]]
+	[[ ${lines[0]} == "fail loss: "*"the training loss is "*"; lower the learning rate (ps-ctl run "*" --set lr="* ]]
 }
 
 @test "clock off" {

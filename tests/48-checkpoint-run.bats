@@ -236,7 +236,7 @@ is_done() {
 	echo '{"v":1,' >"$RUN/state.json"
 	run ps-serve -C "$RUN" --no-store
 	[ "$status" -ne 0 ]
-	[[ $output == *"state.json"* && $output == *"ps-ctl run FILE --resume auto"* ]]
+	[[ $output == *"state.json"* && $output == *"ps-ctl run "*"digits --resume auto"* ]]
 	goes_on auto
 	is_done "$want"
 }

@@ -48,19 +48,13 @@ static const struct opt opts[] = {
 /* The remedy with what is known in place of DIR, FILE and ID. A new string. */
 static char *fill_remedy(const struct doctor *d, const char *about, const char *remedy)
 {
-	size_t n = d->dir ? strlen(d->dir) : 0;
-	char *file = n > 4 && strcmp(d->dir + n - 4, ".run") == 0
-	    ? mem_printf("%.*s", (int)(n - 4), d->dir)
-	    : NULL;
-	char *json = file ? mem_printf("%s.json", file) : NULL;
-	bool known = json && access(json, F_OK) == 0;
+	char *file = d->dir ? rundir_cluster_file(d->dir) : NULL;
 	/* The FILE of --join is another file. */
 	bool joins = strstr(remedy, "--join FILE") != NULL;
 	const struct fill_word list[] = { { "DIR", d->dir }, { "ID", *about ? about : NULL },
-		{ "FILE", known && !joins ? file : NULL } };
+		{ "FILE", joins ? NULL : file } };
 	char *text = fill_words(remedy, list, CTL_COUNT(list));
 
-	free(json);
 	free(file);
 	return text;
 }

@@ -34,7 +34,7 @@ void doctor_learning(struct doctor *d, const json_t *figures)
 
 	if (since >= 0)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "evaluation",
-		    "job.stop keeps the best model and ends the job: ps-ctl run --set \"stop=loss\", with "
+		    "job.stop keeps the best model and ends the job: ps-ctl run FILE --set \"stop=loss\", with "
 		    "job.validate=10% if job.eval is to stay unseen; or train fewer epochs, or raise job.l2",
 		    "the model overfits since step %lld: the loss of the evaluation rises while that of "
 		    "the training examples falls",
@@ -45,7 +45,7 @@ void doctor_learning(struct doctor *d, const json_t *figures)
 		    TRY_OTHERS, "the model is %s", (char *)text.data);
 	if (learning_loss_rose(first, last))
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "loss",
-		    "lower the learning rate (ps-ctl run --set lr=...), or set clip_norm=1",
+		    "lower the learning rate (ps-ctl run FILE --set lr=...), or set clip_norm=1",
 		    "the job diverged: its train loss is %.4g, and was %.4g at the start", last,
 		    first);
 	buf_release(&text);

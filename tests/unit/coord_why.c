@@ -246,6 +246,19 @@ static void not_the_servers(void)
 	scene_close(&s);
 }
 
+/* The remedy of the first. */
+static bool advises(const struct scene *s, const char *part)
+{
+	json_t *list = coord_why(s->c, s->now);
+	const char *text = json_str(json_array_get(list, 0), "remedy", "");
+	bool does = strstr(text, part) != NULL;
+
+	if (!does)
+		printf("# \"%s\"\n", text);
+	json_decref(list);
+	return does;
+}
+
 static void stale(void)
 {
 	struct scene s;
@@ -261,19 +274,22 @@ static void stale(void)
 	beat(&s, 1, 3, "compute", 0.5, 0);
 	ok(says(&s, 0, "worker-0>worker-1 7", "computes step 3"), "but four are too many");
 	scene_close(&s);
-}
 
-/* The remedy of the first. */
-static bool advises(const struct scene *s, const char *part)
-{
-	json_t *list = coord_why(s->c, s->now);
-	const char *text = json_str(json_array_get(list, 0), "remedy", "");
-	bool does = strstr(text, part) != NULL;
-
-	if (!does)
-		printf("# \"%s\"\n", text);
-	json_decref(list);
-	return does;
+	scene_open(&s, 2, 2);
+	s.cfg.lockstep = false;
+	json_object_set_new(s.config, "sync", json_string("asp"));
+	scene_run(&s);
+	beat(&s, 0, 7, "compute", 0, 0);
+	beat(&s, 1, 4, "compute", 0, 0);
+	pass(&s, 0.7);
+	beat(&s, 0, 8, "compute", 0, 0);
+	pass(&s, 0.5);
+	beat(&s, 0, 9, "compute", 0, 0);
+	ok(says(&s, 0, "the coordinator>worker-1 4",
+	       "pid 201, has been silent for 1.2 s; it is declared lost after 5 s") &&
+	        advises(&s, "check whether its host is stopped or disconnected"),
+	    "asp: nobody waits for a silent worker, and its host is named");
+	scene_close(&s);
 }
 
 /* The job decides how a worker that has not come is started. job: its settings, or NULL. run_dir: of the cluster, NULL:

@@ -230,7 +230,13 @@ static void explain_worker(struct why *y, struct reason *r, unsigned i)
 
 	snprintf(id, sizeof id, "worker-%u", i);
 	r->whom = id;
-	if (w->lost_at)
+	if (w->lost_at && !w->ended)
+		coord_why_add(y, r,
+		    "check whether its host is stopped or disconnected: it goes on when it is back",
+		    "%s, pid %lld, is silent and lost, and on_worker_loss gives it %.0f s to come back",
+		    w->host, (long long)w->pid,
+		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
+	else if (w->lost_at)
 		coord_why_add(y, r, worker_start_remedy(y->c, COME_BACK),
 		    "it is lost, and on_worker_loss gives it %.0f s to come back",
 		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
@@ -455,6 +461,29 @@ static void explain_quotas(struct why *y)
 	}
 }
 
+/* Explain a silent worker for which nobody waits, as in asp: its host is stopped or cut off. False: it is none. */
+static bool explain_silent_worker(struct why *y, unsigned i)
+{
+	const struct coord *c = y->c;
+	const struct coord_member_worker *w = &c->worker[i];
+	uint64_t step = coord_newest_step(c);
+	char id[24];
+
+	/* Where the others wait, their rows name it. */
+	if (w->state != WORKER_ACTIVE || w->lost_at || w->ended || !is_member_silent(y, w->seen) ||
+	    coord_needed_step(c, step + 1) > 0)
+		return false;
+	snprintf(id, sizeof id, "worker-%u", i);
+	coord_why_add(y,
+	    &(struct reason){ "the coordinator", id, (int64_t)coord_worker_step(w),
+	        coord_why_since(y, w->seen), NULL },
+	    "check whether its host is stopped or disconnected; the others go on",
+	    "%s, pid %lld, has been silent for %.1f s; it is declared lost after %.0f s", w->host,
+	    (long long)w->pid, coord_why_since(y, w->seen),
+	    (double)c->cfg.lease / (double)NSEC_PER_SEC);
+	return true;
+}
+
 static void explain_running(struct why *y)
 {
 	const struct coord *c = y->c;
@@ -482,7 +511,7 @@ static void explain_running(struct why *y)
 			    &(struct reason){ id, "the servers", -1, coord_why_since(y, w->seen),
 			        NULL },
 			    "no action is needed", "they are agreeing on its first step");
-		else if (!c->pause.on)
+		else if (!explain_silent_worker(y, i) && !c->pause.on)
 			explain_waiting_worker(y, i);
 	}
 	for (unsigned i = 0; !c->pause.on && i < c->nrelays; i++)

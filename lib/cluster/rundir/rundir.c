@@ -30,6 +30,21 @@ char *rundir_name_for(const char *cluster_file, const char *name)
 	return path;
 }
 
+char *rundir_cluster_file(const char *dir)
+{
+	size_t n = strlen(dir);
+	char *file = n > 4 && strcmp(dir + n - 4, ".run") == 0 ? mem_printf("%.*s", (int)(n - 4), dir)
+	                                                       : NULL;
+	char *json = file ? mem_printf("%s.json", file) : NULL;
+
+	if (json && access(json, F_OK) != 0) {
+		free(file);
+		file = NULL;
+	}
+	free(json);
+	return file;
+}
+
 char *rundir_path(const char *dir, const char *name)
 {
 	return path_join(dir, name);

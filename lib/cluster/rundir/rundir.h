@@ -33,6 +33,10 @@
 /* The path of "NAME.run" beside the cluster file, a fresh string. */
 char *rundir_name_for(const char *cluster_file, const char *name);
 
+/* The cluster file beside "NAME.run" as commands take it, "NAME" for NAME.json: a new string; NULL: there is none of
+ * this name. */
+char *rundir_cluster_file(const char *dir);
+
 /* Make a new directory (mode 0700), locked by this process: *lock is the descriptor, to be
  * kept open for as long as the cluster lives. A directory whose cluster has ended is first
  * renamed to PATH.N, where N is 1 or one more than the largest so far. Two processes may do this

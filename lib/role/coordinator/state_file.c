@@ -94,10 +94,14 @@ static enum err_code read_state(struct server *s, struct err *e)
 		*e = (struct err){ 0 };
 		rc = ERR_OK;
 	} else if (rc) {
+		char *file = rundir_cluster_file(s->cfg.id->run_dir);
+
 		err_prefix(e,
-		    "the coordinator's state is damaged: ps-ctl run FILE --resume auto (or "
+		    "the coordinator's state is damaged: ps-ctl run %s --resume auto (or "
 		    "ps-serve --resume auto) resumes from the newest checkpoint, ps-serve "
-		    "--force-new-cluster begins a new cluster");
+		    "--force-new-cluster begins a new cluster",
+		    file ? file : "FILE");
+		free(file);
 	}
 	if (!rc && !s->cfg.force_new)
 		rc = decide_recovery(s, path, e);

@@ -135,7 +135,7 @@ static enum err_code await_rank(struct worker *w, const json_t *msg,
 		rc = answer_decode_worker_join(answer, joined, e);
 		held = !rc && joined->held;
 		if (held && !logged)
-			log_info(w->cfg->log, "waiting for a rank: %s", joined->held->text);
+			log_info(w->cfg->log, "waiting for a rank: %s; retrying", joined->held->text);
 		logged = true;
 		answer_release_worker_join(joined);
 		json_decref(answer);

@@ -72,6 +72,12 @@ page_text() {
 	[ "$(ps-ctl runs --sort seconds --json | jq -s 'map(.result.seconds) | . == sort')" = true ]
 	run -2 ps-ctl runs --sort acuracy
 	[[ $output == *'did you mean "accuracy"'* ]]
+	# A run has one colour, beside other runs and alone, and another one than its neighbour.
+	ps-ctl compare lin.run.1 lin -o plot.svg >/dev/null
+	[ "$(grep -o 'path.class=c[01].{stroke:#[0-9a-f]*' plot.svg | cut -d: -f2 | sort -u | wc -l)" -eq 2 ]
+	hue=$(grep -o 'path.class=c1.{stroke:#[0-9a-f]*' plot.svg | cut -d: -f2)
+	ps-ctl report lin >page
+	grep -q "^:root{--c0:$hue;" page
 	ps-ctl compare lin.run.1 lin --json >diff
 	[ "$(jq -c 'select(.kind == "setting") | [.name, .values]' diff)" = '["sync",["bsp","ssp:3"]]'$'\n''["job.lr",[0.3,0.05]]' ]
 	[ "$(jq -c 'select(.kind == "figure" and .name == "steps").values' diff)" = "$(jq -sc 'map(.result.steps)' list)" ]

@@ -212,10 +212,9 @@ char *curve_set_target_text(const struct curve_set *s)
 	char figure[32];
 
 	num_digits(s->target, 6, figure);
-	return near ? mem_printf("%s at least as close to 1 as %s", curve_metric_title(&s->metric),
-	                  figure)
-	            : mem_printf("%s %s %s", curve_metric_title(&s->metric), lower ? "<=" : ">=",
-	                  figure);
+	return near
+	    ? mem_printf("%s at least as close to 1 as %s", curve_metric_title(&s->metric), figure)
+	    : mem_printf("%s %s %s", curve_metric_title(&s->metric), lower ? "<=" : ">=", figure);
 }
 
 struct cells {

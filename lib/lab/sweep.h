@@ -49,7 +49,7 @@ struct sweep {
 	struct point *point;
 	size_t npoints;
 	struct sweep_ladder ladder;
-	const char *metric; /* by which points are compared; NULL: the loss */
+	const char *metric;          /* by which points are compared; NULL: the loss */
 	const char *file;            /* the cluster file, borrowed */
 	const struct opt_list *sets; /* assignments for all runs, borrowed */
 };

@@ -260,7 +260,8 @@ static void print_sweep_line(const struct sweep *s, struct point *const *order, 
 	                              : "failed",
 	    "points", (json_int_t)s->npoints, "done", (json_int_t)count_points(s, POINT_DONE),
 	    "failed", (json_int_t)count_points(s, POINT_FAILED), "best",
-	    order[0]->state == POINT_DONE ? order[0]->settings : NULL, "command", command, "runs", runs);
+	    order[0]->state == POINT_DONE ? order[0]->settings : NULL, "command", command, "runs",
+	    runs);
 	if (s->ladder.rungs > 1) {
 		json_object_set_new(o, "pruned",
 		    json_integer((json_int_t)count_points(s, POINT_PRUNED)));

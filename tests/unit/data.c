@@ -443,6 +443,66 @@ static void write_npy(const char *name, const float *x, const uint64_t *shape, s
 	buf_release(&b);
 }
 
+/* Writes an array of double, of rows by 2. */
+static void write_doubles(const char *name, const double *x, size_t rows)
+{
+	struct buf b = BUF_INIT;
+	FILE *f;
+	char path[200];
+
+	npy_put_header(&b, (uint64_t[]){ rows, 2 }, 2);
+	((char *)memmem(b.data, b.len, "<f4", 3))[2] = '8';
+	buf_append(&b, x, 2 * rows * sizeof *x);
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	f = fopen(path, "w");
+	if (!f || fwrite(b.data, 1, b.len, f) != b.len || fclose(f) != 0)
+		abort();
+	buf_release(&b);
+}
+
+/* Large numbers that lie close together are refused where they are not centred. */
+static void test_spread(void)
+{
+	static const double times[] = { 1.6e12, 1, 1.6e12 + 700, 2, 1.6e12 + 2000, 3 },
+	                    targets[] = { 1, 1e9, 2, 1e9 + 1, 3, 1e9 + 3 },
+	                    ids[] = { 16000001, 1, 16000002, 2, 16000003, 3 },
+	                    noise[] = { 0.1, 1, 0.1 + 1e-17, 2, 0.1 - 2e-17, 3 };
+	struct err e = { 0 };
+	struct dataset *d;
+
+	write_doubles("t.npy", times, 3);
+	d = load("t.npy", &real, NULL, &e);
+	ok(!d && strstr(e.msg, "t.npy: feature 1 lies between 1600000000000 and 1600000002000") &&
+	        strstr(e.msg, "x - x.mean(0)"),
+	    "npy: %s", e.msg);
+	write_doubles("t.npy", targets, 3);
+	d = load("t.npy", &real, NULL, &e);
+	ok(!d && strstr(e.msg, "t.npy: the labels lie between 1000000000 and 1000000003"),
+	    "npy: %s", e.msg);
+	write_doubles("t.npy", ids, 3);
+	d = load("t.npy", &real, NULL, &e);
+	ok(d && d->x[1] - d->x[0] == 1, "npy: whole numbers that float32 has: %s", e.msg);
+	dataset_free(d);
+	write_doubles("t.npy", noise, 3);
+	d = load("t.npy", &real, NULL, &e);
+	ok(d != NULL, "npy: one value but for rounding: %s", e.msg);
+	dataset_free(d);
+	ok(refused("1000000000 1:1\n1000000001 1:2\n", "", &real, NULL, "the labels lie between",
+	       "subtract the mean"),
+	    "libsvm: targets near 10^9");
+	d = load_text("t,y\n1600000000000,1\n1600000000700,2\n1600000002000,3\n", "", &real, NULL,
+	    &e);
+	ok(!d && strstr(e.msg, "feature 1 (t) lies between") && strstr(e.msg, "?scale=standard"),
+	    "csv: %s", e.msg);
+	d = load_text("t,c,y\n1600000000000,a,1\n1600000000700,b,2\n1600000002000,a,3\n",
+	    "?scale=none", &real, NULL, &e);
+	ok(!d && strstr(e.msg, "feature 1 (t) lies between"), "a table with scale=none: %s", e.msg);
+	d = load_text("t,c,y\n1600000000000,a,1\n1600000000700,b,2\n1600000002000,a,3\n",
+	    "?scale=standard", &real, NULL, &e);
+	ok(d && d->x[0] < -1, "it is centred: %s", e.msg);
+	dataset_free(d);
+}
+
 static void test_npy(void)
 {
 	static const float x[6] = { 1, 2, 3, 4, 5, 6 }, y[2] = { 7, 8 }, last[] = { 1, 2, 4, 5 };
@@ -579,6 +639,7 @@ int main(void)
 	test_csv_errors();
 	test_idx();
 	test_npy();
+	test_spread();
 	test_several();
 	test_many_ids();
 	ok(file_remove_tree(dir, NULL) == ERR_OK, "cleaned up");

@@ -16,7 +16,39 @@ struct npy_type {
 	char descr[4];
 	size_t size;
 	void (*convert)(const uint8_t *in, float *out, size_t n);
+	double (*exact)(const uint8_t *in);
 };
+
+static double exact_f4(const uint8_t *in)
+{
+	float v;
+
+	memcpy(&v, in, sizeof v);
+	return (double)v;
+}
+
+static double exact_f8(const uint8_t *in)
+{
+	double v;
+
+	memcpy(&v, in, sizeof v);
+	return v;
+}
+
+static double exact_i4(const uint8_t *in)
+{
+	return (int32_t)get_le32(in);
+}
+
+static double exact_i8(const uint8_t *in)
+{
+	return (double)(int64_t)get_le64(in);
+}
+
+static double exact_u1(const uint8_t *in)
+{
+	return *in;
+}
 
 static void from_f4(const uint8_t *in, float *out, size_t n)
 {
@@ -52,12 +84,12 @@ static void from_u1(const uint8_t *in, float *out, size_t n)
 }
 
 static const struct npy_type types[] = {
-	{ "<f4", 4, from_f4 },
-	{ "<f8", 8, from_f8 },
-	{ "<i4", 4, from_i4 },
-	{ "<i8", 8, from_i8 },
-	{ "|u1", 1, from_u1 },
-	{ "|b1", 1, from_u1 },
+	{ "<f4", 4, from_f4, exact_f4 },
+	{ "<f8", 8, from_f8, exact_f8 },
+	{ "<i4", 4, from_i4, exact_i4 },
+	{ "<i8", 8, from_i8, exact_i8 },
+	{ "|u1", 1, from_u1, exact_u1 },
+	{ "|b1", 1, from_u1, exact_u1 },
 };
 
 /* The unparsed rest of the header's dictionary, a Python literal. */
@@ -264,22 +296,50 @@ size_t npy_value_size(const struct npy *h)
 	return h->type->size;
 }
 
+/* Reads the next k values as they are in the file. */
+static enum err_code read_bytes(struct stream *s, const struct npy *h, uint8_t *out, size_t k,
+    struct err *e)
+{
+	size_t got;
+	enum err_code rc = stream_read(s, out, k * h->type->size, &got, e);
+
+	if (rc == ERR_OK && got < k * h->type->size)
+		rc = stream_fail(s, e, "is cut off: its header announces %llu value%s",
+		    (unsigned long long)h->count, NUM_S(h->count));
+	return rc;
+}
+
 enum err_code npy_read_values(struct stream *s, const struct npy *h, float *out, size_t n,
     struct err *e)
 {
-	size_t size = h->type->size, done, k, got;
+	size_t size = h->type->size, done, k;
 	uint8_t chunk[CHUNK];
 	enum err_code rc;
 
 	for (done = 0; done < n; done += k) {
 		k = n - done < CHUNK / size ? n - done : CHUNK / size;
-		rc = stream_read(s, chunk, k * size, &got, e);
+		rc = read_bytes(s, h, chunk, k, e);
 		if (rc != ERR_OK)
 			return rc;
-		if (got < k * size)
-			return stream_fail(s, e, "is cut off: its header announces %llu value%s",
-			    (unsigned long long)h->count, NUM_S(h->count));
 		h->type->convert(chunk, out + done, k);
+	}
+	return ERR_OK;
+}
+
+enum err_code npy_read_exact(struct stream *s, const struct npy *h, double *out, size_t n,
+    struct err *e)
+{
+	size_t size = h->type->size, done, k;
+	uint8_t chunk[CHUNK];
+	enum err_code rc;
+
+	for (done = 0; done < n; done += k) {
+		k = n - done < CHUNK / size ? n - done : CHUNK / size;
+		rc = read_bytes(s, h, chunk, k, e);
+		if (rc != ERR_OK)
+			return rc;
+		for (size_t i = 0; i < k; i++)
+			out[done + i] = h->type->exact(chunk + i * size);
 	}
 	return ERR_OK;
 }

@@ -36,6 +36,10 @@ size_t npy_value_size(const struct npy *h);
 enum err_code npy_read_values(struct stream *s, const struct npy *h, float *out, size_t n,
     struct err *e);
 
+/* As npy_read_values, without rounding to float32; whole numbers are exact up to 2^53. */
+enum err_code npy_read_exact(struct stream *s, const struct npy *h, double *out, size_t n,
+    struct err *e);
+
 /* ERR_FORMAT when anything follows the last value. */
 enum err_code npy_read_end(struct stream *s, struct err *e);
 

@@ -6,6 +6,7 @@
 #include "data/data.h"
 #include "data/data_guess.h"
 #include "data/data_label.h"
+#include "data/data_spread.h"
 
 /* Builds a dataset while readers read. A reader appends whole rows: their values with one of the
  * calls below, and their labels through `label`.
@@ -57,6 +58,9 @@ struct data_build {
 	const struct data_watch *watch; /* data_want.watch */
 	bool wants_fields;              /* data_want.fields */
 	const char *tables;         /* data_want.tables */
+	/* The spreads of the features of training data that are not centred (data_build_spread). */
+	struct data_spread *spread;
+	size_t nspread;
 	/* The options of the stream read last, with those that it takes over from `like` (data_option.h). */
 	struct data_options options;
 };
@@ -131,6 +135,12 @@ enum err_code data_build_dense(struct data_build *b, const struct stream *s, siz
 enum err_code data_build_bytes(struct data_build *b, const struct stream *s, size_t cols,
     float scale, size_t n, uint8_t **x8, struct err *e);
 void data_build_rows(struct data_build *b, size_t n);
+
+/* Adds a number of a dense feature that is kept as it is, and not centred. When the data end, a feature whose
+ * numbers float32 does not tell apart is refused. Only for training data. */
+void data_build_spread(struct data_build *b, size_t feature, double v);
+/* From this size on, numbers are worth it where each one costs time. */
+#define DATA_SPREAD_LARGE 1e6f
 
 /* A table with 1 for each id below `ids` that occurs so far, else 0; to be freed. NULL: no memory. */
 uint8_t *data_build_mark_ids(const struct data_build *b, uint64_t ids);

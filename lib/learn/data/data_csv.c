@@ -129,6 +129,19 @@ static enum err_code bad_cell(const struct csv_table *t, size_t column, const ch
 	    text, column);
 }
 
+/* Watches the spread of a feature that is not centred, whose cell begins with a number. */
+static inline void watch_feature(const struct csv_table *t, size_t column, const char *cell,
+    float x)
+{
+	size_t k = t->feature[column];
+	double v;
+
+	if (!t->b->table &&
+	    (fabsf(x) >= DATA_SPREAD_LARGE || (k < t->b->nspread && t->b->spread[k].begun)) &&
+	    data_num(cell, &v))
+		data_build_spread(t->b, k, v);
+}
+
 /* Parses the feature at *p. Most cells are a bare number before a separator. */
 static enum err_code parse_feature(const struct csv_table *t, char **p, size_t column, float *out,
     struct err *e)
@@ -142,6 +155,7 @@ static enum err_code parse_feature(const struct csv_table *t, char **p, size_t c
 	if (end && t->b->table)
 		*out = data_table_relate(t->b, column, isfinite((float)v) ? v : (double)INFINITY);
 	if (end && t->sep != ' ' && (*end == t->sep || !*end) && isfinite(*out)) {
+		watch_feature(t, column, cell, *out);
 		*p = *end ? end + 1 : NULL;
 		return ERR_OK;
 	}
@@ -149,6 +163,7 @@ static enum err_code parse_feature(const struct csv_table *t, char **p, size_t c
 	if (!cell || !data_num_all(cell, &v) || !isfinite((float)v))
 		return bad_cell(t, column, cell, e);
 	*out = t->b->table ? data_table_relate(t->b, column, v) : (float)v;
+	watch_feature(t, column, cell, *out);
 	return ERR_OK;
 }
 
@@ -211,10 +226,12 @@ static enum err_code plain_row(const struct csv_table *t, const char *p, size_t 
 			q = t->b->table ? data_num_padded(p, &v) : data_num_float(p, &y);
 			if (t->b->table)
 				y = (float)v;
-			if (q && isfinite(y) && t->feature[column] != NO_FEATURE)
+			if (q && isfinite(y) && t->feature[column] != NO_FEATURE) {
 				x[t->feature[column]] = t->b->table
 				    ? data_table_relate(t->b, column, v)
 				    : y;
+				watch_feature(t, column, p, y);
+			}
 		}
 		if (!q || !isfinite(y) || (column + 1 < t->width ? *q != t->sep : q != end))
 			return ERR_OK;

@@ -9,6 +9,7 @@
 #include "core/num.h"
 #include "data/data_num.h"
 #include "data/data_row.h"
+#include "data/data_spread.h"
 #include "data/data_schema.h"
 
 #define SHOWN 80 /* bytes of a label in a message, escaped */
@@ -30,6 +31,7 @@ struct data_label {
 	uint32_t mask;
 	float *y;          /* real targets, minus `origin` */
 	double *exact;     /* the same as they were read, if wanted; NULL: they are not known */
+	struct data_spread spread; /* of the real targets of all rows */
 	double *origin;    /* by target (data_column.origin); NULL: all 0 */
 	bool wants_exact;
 	int32_t *code;     /* class numbers */
@@ -335,6 +337,7 @@ static enum err_code append_label(struct data_label *l, const struct stream *s, 
 
 		if (l->exact)
 			l->exact[at] = value;
+		data_spread_add(&l->spread, value);
 		l->y[at] = (float)(value - (l->origin ? l->origin[l->target] : 0));
 		end_target(l);
 		return ERR_OK;
@@ -477,6 +480,11 @@ static float *numbers_of_codes(int32_t *code, size_t n)
 		memcpy(&code[i], &v, sizeof v);
 	}
 	return (float *)(void *)code;
+}
+
+const struct data_spread *data_label_spread(const struct data_label *l)
+{
+	return &l->spread;
 }
 
 const double *data_label_exact(const struct data_label *l)

@@ -47,17 +47,17 @@ static enum err_code find_label_column(bool ignored, const struct dataset *like,
 	return ERR_OK;
 }
 
-/* Appends one row of `width` floats; the column l->label, if below width, is its label and the
+/* Appends one row of `width` numbers; the column l->label, if below width, is its label and the
  * others its features. `number` counts rows from 0, messages count from 1. */
 static enum err_code add_npy_row(struct data_build *b, struct stream *s, const struct layout *l,
-    const float *row, size_t number, struct err *e)
+    const double *row, size_t number, struct err *e)
 {
 	enum err_code rc;
 	size_t at = 0;
 	float *x;
 
 	for (size_t c = 0; c < l->width; c++)
-		if (!isfinite(row[c]))
+		if (!isfinite((float)row[c]))
 			return stream_fail(s, e,
 			    "row %zu, column %zu is not a finite float32 number", number + 1,
 			    c + 1);
@@ -65,8 +65,10 @@ static enum err_code add_npy_row(struct data_build *b, struct stream *s, const s
 	if (rc != ERR_OK)
 		return rc;
 	for (size_t c = 0; c < l->width; c++)
-		if (c != l->label)
-			x[at++] = row[c];
+		if (c != l->label) {
+			data_build_spread(b, at, row[c]);
+			x[at++] = (float)row[c];
+		}
 	data_build_rows(b, 1);
 	if (l->label == l->width && !l->unlabelled)
 		return ERR_OK;
@@ -81,16 +83,23 @@ static enum err_code read_npy_labels(struct data_build *b, const char *name,
 	char *path = b->base_dir ? path_join(b->base_dir, name) : mem_strdup(name);
 	struct stream *s = NULL;
 	struct npy h;
-	float *y = NULL;
+	double *y = NULL;
 	enum err_code rc;
 
 	rc = stream_open(path, &s, e);
 	if (rc == ERR_OK)
-		rc = npy_read(s, rows, &h, &y, e);
+		rc = npy_read_header(s, &h, e);
 	if (rc == ERR_OK && (h.rank != 1 || h.count != rows))
 		rc = stream_fail(s, e,
 		    "must be a one-dimensional array of %zu label%s, one for each row of %s", rows,
 		    NUM_S(rows), stream_name(features));
+	if (rc == ERR_OK) {
+		y = mem_try_array(rows + 1, sizeof *y);
+		rc = y ? npy_read_exact(s, &h, y, rows, e)
+		       : err_set(e, ERR_NOMEM, "no memory for the labels of %s", stream_name(s));
+	}
+	if (rc == ERR_OK)
+		rc = npy_read_end(s, e);
 	for (size_t i = 0; rc == ERR_OK && i < rows; i++)
 		rc = data_label_number(b->label, s, y[i], e);
 	free(y);
@@ -106,7 +115,7 @@ static enum err_code read_array(struct data_build *b, struct stream *s,
 	struct layout l = { 0 };
 	enum err_code rc;
 	struct npy h;
-	float *row;
+	double *row;
 
 	rc = npy_read_header(s, &h, e);
 	if (rc != ERR_OK)
@@ -127,7 +136,7 @@ static enum err_code read_array(struct data_build *b, struct stream *s,
 	if (!row)
 		return err_set(e, ERR_NOMEM, "no memory for a row of %s", stream_name(s));
 	for (size_t r = 0; rc == ERR_OK && r < h.shape[0]; r++) {
-		rc = npy_read_values(s, &h, row, l.width, e);
+		rc = npy_read_exact(s, &h, row, l.width, e);
 		if (rc == ERR_OK)
 			rc = add_npy_row(b, s, &l, row, r, e);
 	}
@@ -151,17 +160,17 @@ static enum err_code append_npy_rows(const struct data_rows *r, struct stream *s
     struct stream *labels, uint64_t first, size_t n, struct data_build *b, struct err *e)
 {
 	const struct npy_file *f = (const struct npy_file *)r;
-	float *row = mem_try_array(f->layout.width, sizeof *row), y;
+	double *row = mem_try_array(f->layout.width, sizeof *row), y;
 	enum err_code rc = ERR_OK;
 
 	if (!row)
 		return err_set(e, ERR_NOMEM, "no memory for a row of %s", stream_name(s));
 	for (size_t i = 0; !rc && i < n; i++) {
-		rc = npy_read_values(s, &f->features, row, f->layout.width, e);
+		rc = npy_read_exact(s, &f->features, row, f->layout.width, e);
 		if (!rc)
 			rc = add_npy_row(b, s, &f->layout, row, (size_t)first + i, e);
 		if (!rc && labels)
-			rc = npy_read_values(labels, &f->labels, &y, 1, e);
+			rc = npy_read_exact(labels, &f->labels, &y, 1, e);
 		if (!rc && labels)
 			rc = data_label_number(b->label, labels, y, e);
 	}

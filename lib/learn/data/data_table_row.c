@@ -233,29 +233,34 @@ static void scale_texts(struct data_table *t)
 /* The number of a cell as it is kept. A known column is scaled here, in double. A column whose scaling is not
  * known yet is kept relative to its first number, unless that is so small that the column may stay unscaled
  * (is_moderate): then the mean can be subtracted later without a loss. */
-static float relate_number(struct data_table *t, size_t k, double v)
+static float relate_number(struct data_build *b, size_t k, double v)
 {
+	struct data_table *t = b->table;
 	struct data_column *c = &t->schema->column[k];
 
 	if (!t->own || t->extends)
 		return (float)((v - c->shift) * (double)c->factor);
-	if (t->scaling == SCALE_NONE)
+	if (t->scaling == SCALE_NONE) {
+		data_build_spread(b, c->first, v);
 		return (float)v;
+	}
 	if (isnan(c->origin) && !isnan(v))
 		c->origin = fabs(v) > 1 ? v : 0;
 	return (float)(v - (isnan(c->origin) ? 0 : c->origin));
 }
 
-static void take_cell_number(struct data_table *t, size_t k, double v)
+static void take_cell_number(struct data_build *b, size_t k, double v)
 {
+	struct data_table *t = b->table;
+
 	/* NAN: data_table_finish puts in what a missing cell stands for. */
-	put_cell(&t->row, t->schema->column[k].first, relate_number(t, k, v), k);
+	put_cell(&t->row, t->schema->column[k].first, relate_number(b, k, v), k);
 	t->row.numbers++;
 }
 
 float data_table_relate(struct data_build *b, size_t place, double v)
 {
-	return relate_number(b->table, b->table->column[place], v);
+	return relate_number(b, b->table->column[place], v);
 }
 
 static enum err_code take_missing(struct data_build *b, const struct stream *s, size_t k,
@@ -264,7 +269,7 @@ static enum err_code take_missing(struct data_build *b, const struct stream *s, 
 	struct data_table *t = b->table;
 
 	if (t->schema->column[k].kind == DATA_NUMBER)
-		take_cell_number(t, k, (double)NAN);
+		take_cell_number(b, k, (double)NAN);
 	return t->schema->missing == DATA_MISSING_CATEGORY
 	    ? take_category(b, s, k, DATA_MISSING_TEXT, e)
 	    : ERR_OK;
@@ -279,11 +284,11 @@ static enum err_code take_number_text(struct data_build *b, const struct stream 
 	double v;
 
 	if (data_form_number(c->form, c->unit, text, &v) && isfinite((float)v)) {
-		take_cell_number(t, k, v);
+		take_cell_number(b, k, v);
 	} else if (data_form_is_missing(text)) {
 		return take_missing(b, s, k, e);
 	} else if (c->words) {
-		take_cell_number(t, k, (double)NAN);
+		take_cell_number(b, k, (double)NAN);
 		return take_category(b, s, k, text, e);
 	} else {
 		data_shown(shown, text, strlen(text));
@@ -421,7 +426,7 @@ static enum err_code take_number(struct data_build *b, const struct stream *s, s
 			return fail_cell(t, s, place, e,
 			    "%g in the column of numbers \"%.60s\" is not a finite float32 number",
 			    v, c->name);
-		take_cell_number(t, k, v);
+		take_cell_number(b, k, v);
 		return ERR_OK;
 	case DATA_LABEL:
 		return begin_label(b, k) ? data_label_number(b->label, s, v, e) : ERR_OK;

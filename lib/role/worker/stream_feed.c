@@ -14,9 +14,10 @@
  * nothing arrives for IDLE, the step has no examples, so that workers that wait for this step go on; while
  * others train, such a step is made at once.
  *
- * The coordinator counts numbers of examples (stream_batch.h) by the steps since a worker last said where it is
- * (coord/leases.h). So before a push the worker announces where it is, unless the batch follows on the one
- * before in the same partition and has the same span; and it rests on all partitions before a step in which it trains on none of them.
+ * The coordinator counts numbers of examples (stream_batch.h) by the steps since a worker last said
+ * where it is (coord/leases.h). So before a push the worker announces where it is, unless the batch
+ * follows on the one before in the same partition and has the same span; and it rests on all
+ * partitions before a step in which it trains on none of them.
  * An announcement waits until all pushes have their receipts. While batches of one partition follow on one
  * another, it is repeated now and then, so that the next worker has few events to read again, and so that the
  * coordinator's place does not fall behind what the stream keeps. */

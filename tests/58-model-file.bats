@@ -157,6 +157,45 @@ open("job.run/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + tex
 	[[ $output == *"job.run/model.safetensors\" is a second model; the first is -C job.run"* ]]
 }
 
+@test "a large description is a file of the checkpoint and a tensor of the model, and nothing else has it" {
+	awk 'BEGIN { srand(5); print "badge,age,income"
+		for (i = 0; i < 400; i++) { a = int(rand() * 100); printf "c%0250d,%d,%d\n", i, a, (a > 50) } }' >train.csv
+	head -n 100 train.csv >test.csv
+	echo '{ "servers": 1, "workers": 2, "job": { "model": "logistic", "data": "train.csv", "batch": 20 } }' >job.json
+	ps-ctl start job --set epochs=1000000 --set quota_pushes=400 2>/dev/null
+	ps-ctl wait --for step=50
+	ps-ctl checkpoint take >/dev/null
+	ps-ctl export all >live.safetensors
+	ps-ctl stop 2>/dev/null
+	# Rows that are added to the training file change nothing.
+	echo "$(printf '%0250d' 0 | tr 0 b),3,1" >>train.csv
+	ps-work predict -C job.run test.csv >want 2>err
+	run -1 grep 'worked out' err
+	step=$(find job.run/checkpoints -name 'step-*' | sort | tail -n 1)
+	for model in job.run/model.safetensors "$step"; do
+		ps-work predict "$model" test.csv 2>/dev/null | cmp - want
+	done
+	ps-work predict live.safetensors test.csv >/dev/null
+	[ "$(stat -c %s "$step/description.json")" -gt 100000 ]
+	[ "$(stat -c %s "$step/MANIFEST.json")" -lt 65536 ]
+	[ "$(stat -c %s job.run/state.json)" -lt 65536 ]
+	described job.run/model.safetensors | jq -e '.facts | keys == ["blake2b", "size"]'
+	# Any reader of the format finds the same text in the file.
+	python3 -c 'import json, struct, sys
+f = open("job.run/model.safetensors", "rb").read()
+n = struct.unpack("<Q", f[:8])[0]
+t = json.loads(f[8:8 + n])["pskit:description"]
+assert t["dtype"] == "U8" and len(t["shape"]) == 1, t
+sys.stdout.buffer.write(f[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]])' | cmp - "$step/description.json"
+	ps-ctl checkpoint verify "$step" >/dev/null
+	# The job goes on by it.
+	head -n -1 train.csv >as-before.csv
+	mv as-before.csv train.csv
+	ps-ctl start job --resume "$step" --set epochs=1000000 --set quota_pushes=400 2>/dev/null
+	ps-ctl wait --for "step=$((10#${step##*-} + 5))"
+	ps-ctl stop 2>/dev/null
+}
+
 @test "what is no model file is said in one sentence" {
 	people 1 100 >train.csv
 	train logistic train.csv

@@ -184,7 +184,7 @@ static enum err_code write_all_text(struct saved *s, int fd, struct err *e)
 	for (size_t i = 0; rc == ERR_OK && i < safetensors_count(s->file); i++) {
 		const struct safetensors_tensor *t = safetensors_at(s->file, i);
 
-		if (is_id_tensor(t))
+		if (t->type != SAFETENSORS_F32)
 			continue;
 		select_tensor(s, t);
 		rc = write_tensor_text(s, fd, e);
@@ -198,7 +198,7 @@ static enum err_code export_one_table(struct saved *s, const char *table, const 
 {
 	const struct safetensors_tensor *t = safetensors_find(s->file, table);
 
-	if (!t || is_id_tensor(t))
+	if (!t || t->type != SAFETENSORS_F32)
 		return err_set(e, ERR_NOTFOUND, "the saved model does not have the table \"%.60s\"",
 		    table);
 	select_tensor(s, t);

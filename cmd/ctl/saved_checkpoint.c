@@ -133,9 +133,14 @@ static enum err_code put_value_lines(void *ctx, const struct ckpt_table *t, uint
 static enum err_code write_checkpoint_text(struct source *s, struct err *e)
 {
 	const struct manifest *m = ckpt_manifest(s->reader);
-	enum err_code rc = ERR_OK;
+	json_t *facts;
+	enum err_code rc;
 
-	s->names = row_text_new(m->config, m->data ? m->data->facts : NULL);
+	rc = ckpt_facts_read(m, ckpt_path(s->reader), &facts, e);
+	if (rc)
+		return rc;
+	s->names = row_text_new(m->config, facts);
+	json_decref(facts);
 	for (size_t i = 0; !rc && i < ckpt_tables(s->reader); i++)
 		if (is_table_wanted(s, i))
 			rc = each_table_value(s->reader, ckpt_table_at(s->reader, i),
@@ -210,13 +215,18 @@ static enum err_code describe_checkpoint(const struct source *s, struct safetens
     struct err *e)
 {
 	const struct manifest *m = ckpt_manifest(s->reader);
-	const struct manifest_data *data = m->data;
+	json_t *facts;
+	enum err_code rc;
 
 	if (s->only || !m->config) {
 		safetensors_add_meta(w, "format", "pskit");
 		return ERR_OK;
 	}
-	return saved_metadata_add(w, m->config, manifest_tables(m), data ? data->facts : NULL, e);
+	rc = ckpt_facts_read(m, ckpt_path(s->reader), &facts, e);
+	if (!rc)
+		rc = saved_metadata_add(w, m->config, manifest_tables(m), facts, e);
+	json_decref(facts);
+	return rc;
 }
 
 /* Write the tables as a safetensors file. The data must follow in the order of declare_tensors():

@@ -102,10 +102,13 @@ static enum err_code write_text_table(struct writer *x, const struct pick *k,
 
 static enum err_code write_table_as_text(struct writer *x, struct err *e)
 {
-	json_t *facts = tool_facts(x->tool);
-	struct row_text *names = row_text_new(x->tool->view->config, facts);
-	enum err_code rc = ERR_OK;
+	struct row_text *names;
+	json_t *facts;
+	enum err_code rc = tool_facts(x->tool, &facts, e);
 
+	if (rc)
+		return rc;
+	names = row_text_new(x->tool->view->config, facts);
 	for (size_t i = 0; !rc && i < x->npicks; i++)
 		rc = write_text_table(x, &x->pick[i], names, e);
 	row_text_free(names);
@@ -153,8 +156,9 @@ static enum err_code describe_model(struct writer *x, struct safetensors_writer 
 		return ERR_OK;
 	}
 	tables = layout_tables(client_layout(x->tool->client));
-	facts = tool_facts(x->tool);
-	rc = saved_metadata_add(w, view->config, tables, facts, e);
+	rc = tool_facts(x->tool, &facts, e);
+	if (!rc)
+		rc = saved_metadata_add(w, view->config, tables, facts, e);
 	json_decref(facts);
 	json_decref(tables);
 	return rc;

@@ -8,15 +8,17 @@
 enum err_code score_open(struct tool *t, bool reads_eval, bool measures, int fd,
     struct scoring *out, struct err *e)
 {
-	json_t *facts = tool_facts(t);
 	struct job_source from = { .models = model_kinds_all,
-		.facts = facts,
 		.ranks = reads_eval || measures,
 		.no_eval = !reads_eval,
 		.log = t->log };
-	enum err_code rc;
+	json_t *facts;
+	enum err_code rc = tool_facts(t, &facts, e);
 
 	*out = (struct scoring){ .fd = fd };
+	if (rc)
+		return rc;
+	from.facts = facts;
 	rc = job_load(t->view->config, &from, &out->job, e);
 	if (!rc && !facts && !out->job.train->numbered)
 		log_warn(t->log,

@@ -11,6 +11,7 @@
 #include "core/num.h"
 #include "format/npy.h"
 #include "msg/answer.h"
+#include "session/description_exchange.h"
 #include "sync/push_status.h"
 #include "tool/dense_table.h"
 
@@ -132,17 +133,11 @@ enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
 	return rc;
 }
 
-json_t *tool_facts(struct tool *t)
+enum err_code tool_facts(struct tool *t, json_t **facts, struct err *e)
 {
-	json_t *msg = MESSAGE(facts), *answer = NULL, *facts = NULL;
-	struct answer_facts a;
+	bool given;
 
-	if (!agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer, NULL) &&
-	    !answer_decode_facts(answer, &a, NULL) && json_is_object(a.facts))
-		facts = json_incref((json_t *)(uintptr_t)a.facts);
-	json_decref(msg);
-	json_decref(answer);
-	return facts;
+	return description_ask(cluster_view_agent(t->cluster), ANSWER_TIMEOUT, &given, facts, e);
 }
 
 void tool_close(struct tool *t)

@@ -35,9 +35,9 @@ enum err_code tool_update(struct tool *t, struct err *e);
  * needs an admin's key. Tables that exist in the same shape stay. Returns when they can be pulled
  * and pushed. ERR_EXISTS: a table has another shape; ERR_CONFIG: a job runs; ERR_FORBIDDEN. */
 enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e);
-/* The coordinator's description of the training data (worker/data_facts.h), a new reference; NULL:
- * none. */
-json_t *tool_facts(struct tool *t);
+/* Asks for the coordinator's description of the training data (worker/data_facts.h). *facts: a new reference;
+ * NULL: it has none. */
+enum err_code tool_facts(struct tool *t, json_t **facts, struct err *e);
 /* Finds the table of this name; ERR_NOTFOUND lists those that exist. */
 enum err_code tool_table(const struct tool *t, const char *name, const struct table **out,
     struct err *e);

@@ -125,8 +125,12 @@ enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, si
 {
 	struct vectors x = { 0 };
 	struct job job;
-	json_t *facts = tool_facts(t);
-	enum err_code rc = job_load(t->view->config,
+	json_t *facts;
+	enum err_code rc = tool_facts(t, &facts, e);
+
+	if (rc)
+		return rc;
+	rc = job_load(t->view->config,
 	    &(struct job_source){ .models = model_kinds_all,
 	        .facts = facts,
 	        .no_eval = true,

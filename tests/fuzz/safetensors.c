@@ -11,6 +11,7 @@ static void read_all(const struct safetensors *s)
 {
 	const struct safetensors_tensor *t;
 	uint64_t ids[16];
+	uint8_t bytes[16];
 	float x[16];
 
 	for (size_t i = 0; i < safetensors_count(s); i++) {
@@ -19,6 +20,8 @@ static void read_all(const struct safetensors *s)
 			uint64_t n = t->count - at < 16 ? t->count - at : 16;
 			enum err_code rc = t->type == SAFETENSORS_F32
 			    ? safetensors_read(s, t, at, n, x, NULL)
+			    : t->type == SAFETENSORS_U8
+			    ? safetensors_read_bytes(s, t, at, n, bytes, NULL)
 			    : safetensors_read_ids(s, t, at, n, ids, NULL);
 
 			if (rc != ERR_OK)

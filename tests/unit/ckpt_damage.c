@@ -179,6 +179,109 @@ static void test_damage(void)
 	free(other);
 }
 
+/* A description of n names, each of which has this letter. */
+static struct large_description *describe(char letter, size_t n)
+{
+	json_t *names = json_array(), *facts;
+	struct large_description *d;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		char *name = mem_printf("%c%zu", letter, i);
+
+		json_array_append_new(names, json_string(name));
+		free(name);
+	}
+	facts = json_pack("{s:o}", "names", names);
+	ok(!large_description_of(facts, &d, &e) && d, "a description of %zu names is large", n);
+	json_decref(facts);
+	return d;
+}
+
+static bool has_description(const char *path, const struct large_description *d)
+{
+	struct manifest *m = ckpt_manifest_read(path, NULL);
+	struct large_description *read = NULL;
+	struct err e = { 0 };
+	bool has = m && !ckpt_description_read(m, path, &read, &e) && read &&
+	    strcmp(read->text, d->text) == 0;
+	json_t *facts = NULL;
+
+	has = has && !ckpt_facts_read(m, path, &facts, &e) &&
+	    json_array_size(json_object_get(facts, "names")) > 0;
+	if (!has)
+		printf("# %s\n", e.msg);
+	json_decref(facts);
+	large_description_release(read);
+	manifest_free(m);
+	return has;
+}
+
+/* Puts the manifest with another member "data" in the place of the one that is there. */
+static void write_data(const char *path, const char *data)
+{
+	struct manifest *m = ckpt_manifest_read(path, NULL);
+	json_t *document = json_deep_copy(manifest_document(m));
+	char *file = path_join(path, "MANIFEST.json"), *text;
+
+	json_object_set_new(document, "data", json_loads(data, 0, NULL));
+	text = ckpt_manifest_text(document);
+	put(file, text, strlen(text));
+	free(text);
+	free(file);
+	json_decref(document);
+	manifest_free(m);
+}
+
+static void test_description(void)
+{
+	static const char name[] = "description.json";
+	struct model *m = model_new(1, 2);
+	struct large_description *other = describe('b', 12000);
+	char *path, *delta = NULL, *data;
+	struct passed p;
+	struct err e = { 0 };
+	struct ckpt *c;
+	json_t *head = model_head(1, 0);
+
+	start_over();
+	model_save(m, dir, 1, 2, 1, 0, NULL, &e);
+	m->large = describe('a', 12000);
+	model_save(m, dir, 2, 2, 1, 0, &path, &e);
+	ok(newest_is(2, 0, &p) && has_description(path, m->large),
+	    "a checkpoint has its large description: %s", e.msg);
+	damage(path, name);
+	ok(newest_is(2, 0, &p) && has_description(path, m->large), "it is whole again");
+	/* The base's description does not become one of the delta checkpoint. */
+	json_object_set_new(json_object_get(head, "data"), "facts", large_description_refer(other));
+	ok(!ckpt_begin(dir, 3, &c, &e) && !ckpt_describe(c, other, &e) && !ckpt_base(c, path, &e) &&
+	        !model_write(m, c, 2, &e) && !model_commit(c, head, &delta, &e) &&
+	        newest_is(3, 0, &p) && has_description(delta, other) && names_in(delta, name) == 1,
+	    "a delta checkpoint has one of its own: %s", e.msg);
+	file_remove_tree(delta, NULL);
+	free(delta);
+	data = mem_printf("{\"facts\":{\"size\":%zu,\"blake2b\":\"%s\"}}", other->size,
+	    other->blake2b);
+	write_data(path, data);
+	ok(is_caught(path, name), "a manifest that refers to another description is refused");
+	write_data(path, "{\"facts\":{\"cols\":3}}");
+	ok(is_caught(path, name), "so is one that refers to none");
+	free(data);
+	data = mem_printf("{\"facts\":{\"size\":%zu,\"blake2b\":\"%s\"}}", m->large->size,
+	    m->large->blake2b);
+	write_data(path, data);
+	ok(newest_is(2, 0, &p), "and the right one is taken");
+	ok(!ckpt_begin(dir, 4, &c, &e) && !model_write(m, c, 2, &e) &&
+	        model_commit(c, head, NULL, &e) == ERR_FAILED && newest_is(2, 0, &p),
+	    "a checkpoint without the file that it refers to is not written: %s", e.msg);
+	free(data);
+	free(path);
+	json_decref(head);
+	large_description_release(other);
+	large_description_release(m->large);
+	free(m);
+}
+
 /* Any text with a seal is a checkpoint or a sentence. */
 static void test_mutants(const char *path, const char *file, const json_t *good)
 {
@@ -356,6 +459,8 @@ static void test_sync(void)
 	bool all = true;
 	int n = 0;
 
+
+	m->large = describe('a', 12000);
 	for (bool more = true; more && n < 100; n++) {
 		start_over();
 		fail_at = 0;
@@ -371,9 +476,10 @@ static void test_sync(void)
 		all = all && !model_save(m, dir, 2, 2, 1, 0, NULL, &e) && newest_is(2, 0, &p) &&
 		    names_in(dir, "") == 2;
 	}
-	/* Each of five files and its name, the directory, its name, and that of checkpoints/. */
-	ok(all && n - 1 == 13, "each of %d syncs failed, was not tried again, and harmed nothing",
+	/* Each of six files and its name, the directory, its name, and that of checkpoints/. */
+	ok(all && n - 1 == 15, "each of %d syncs failed, was not tried again, and harmed nothing",
 	    n - 1);
+	large_description_release(m->large);
 	free(m);
 }
 
@@ -387,7 +493,8 @@ static bool crash(const struct model *m, unsigned after)
 		struct err e = { 0 };
 		struct ckpt *c;
 
-		if (ckpt_begin(dir, 2, &c, &e) || after == 0 || model_write(m, c, after, &e) ||
+		if (ckpt_begin(dir, 2, &c, &e) || after == 0 || ckpt_describe(c, m->large, &e) ||
+		    model_write(m, c, after, &e) ||
 		    after == 3)
 			_exit(1);
 		/* What a file half written leaves, beside others that are whole. */
@@ -409,6 +516,7 @@ static void test_crash(void)
 
 	start_over();
 	model_save(m, dir, 1, 2, 1, 0, NULL, &e);
+	m->large = describe('a', 12000);
 	for (unsigned after = 0; after < 4; after++) {
 		list = NULL;
 		n = 0;
@@ -419,6 +527,7 @@ static void test_crash(void)
 	ok(all, "unfinished ones are not seen, and one alone is left");
 	model_save(m, dir, 2, 3, 1, 0, NULL, &e);
 	ok(newest_is(2, 0, &p) && names_in(dir, "") == 2, "the next writer removes them");
+	large_description_release(m->large);
 	free(m);
 }
 
@@ -549,6 +658,7 @@ int main(void)
 	if (sodium_init() < 0 || !mkdtemp(dir))
 		return 1;
 	test_damage();
+	test_description();
 	test_lies();
 	test_undecodable();
 	test_full_disk();

@@ -18,6 +18,7 @@
 #include "ckpt/read.h"
 #include "ckpt/write.h"
 #include "format/digest.h"
+#include "msg/large_description.h"
 
 #define PARTS  21 /* w: 3, b: 1, emb: 16, and nothing: 1 */
 #define COLS   3
@@ -25,6 +26,7 @@
 
 struct model {
 	unsigned nvectors;
+	struct large_description *large; /* of its data; NULL: none */
 	struct ckpt_part part[PARTS];
 	uint64_t ids[PARTS][FLOATS / COLS];
 	uint64_t last[PARTS];
@@ -143,6 +145,13 @@ static inline enum err_code model_save(const struct model *m, const char *dir, u
 
 	if (path)
 		*path = NULL;
+	if (!rc && m->large) {
+		json_object_set_new(json_object_get(head, "data"), "facts",
+		    large_description_refer(m->large));
+		rc = ckpt_describe(c, m->large, e);
+		if (rc)
+			ckpt_abort(c);
+	}
 	if (!rc) {
 		rc = model_write(m, c, nservers, e);
 		if (rc)

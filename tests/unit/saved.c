@@ -53,12 +53,16 @@ static float value(uint64_t id, unsigned k)
 	return (float)id / 8 + (float)k;
 }
 
+/* The description of the data that write_file writes. */
+static json_t *file_facts;
+
 /* Writes the file NAME. entry: the description, NULL: that of the model; "": none. Rows stand in
  * descending order of their ids; twice: an id stands twice. wide: columns of e. */
 static void write_file(const char *name, const char *entry, bool twice, uint32_t wide)
 {
 	struct safetensors_writer *w = safetensors_writer_new();
-	json_t *t = tables(), *c = config("adagrad"), *facts = json_pack("{s:s}", "source", "x");
+	json_t *t = tables(), *c = config("adagrad"),
+	       *facts = file_facts ? json_incref(file_facts) : json_pack("{s:s}", "source", "x");
 	int fd = open(in_dir(name), O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	float *x = mem_array(70000, sizeof *x);
 
@@ -192,6 +196,99 @@ static void refused(const char *name, enum err_code code, const char *why)
 	ok(rc == code && !m && strstr(e.msg, why), "%s: %s", name, e.msg);
 }
 
+/* Replaces `from` by `to`, of the same length, where it stands first in the file after `skip` bytes. */
+static void replace_in_file(const char *name, const char *as, const char *from, const char *to,
+    size_t skip)
+{
+	struct buf b = BUF_INIT;
+	uint8_t *at;
+
+	file_read(in_dir(name), 1 << 24, &b, NULL);
+	at = memmem(b.data + skip, b.len - skip, from, strlen(from));
+	if (at)
+		memcpy(at, to, strlen(to));
+	ok(at && !file_replace(in_dir(as), b.data, b.len, 0600, NULL), "%s becomes %s", from, to);
+	buf_release(&b);
+}
+
+/* Has the model, a file or a checkpoint, the large description? */
+static bool has_facts(const char *path)
+{
+	struct saved_model *m = NULL;
+	struct err e = { 0 };
+	bool has = !saved_model_open(path, &m, &e) &&
+	    json_equal(saved_model_about(m).facts, file_facts) && has_values(m, 0, 0);
+
+	if (!has)
+		printf("# %s\n", e.msg);
+	saved_model_close(m);
+	return has;
+}
+
+/* A description of very many names is a tensor of the file, and a file of the checkpoint. */
+static void large(void)
+{
+	json_t *list = json_array(), *serve = json_pack("{s:s, s:b}", "name", "unit", "read_only", 1);
+	struct saved_model *m = NULL;
+	struct safetensors *file;
+	struct err e = { 0 };
+	char *path = NULL;
+
+	for (size_t i = 0; i < 9000; i++)
+		json_array_append_new(list, json_sprintf("city=caf\u00e9 %zu", i));
+	file_facts = json_pack("{s:s, s:o}", "source", "x", "names", list);
+	write_file("large.safetensors", NULL, false, COLS);
+	ok(has_facts(in_dir("large.safetensors")), "a large description comes back from a file");
+	ok(!safetensors_open(in_dir("large.safetensors"), &file, &e) &&
+	        safetensors_count(file) == 4 && safetensors_at(file, 3)->type == SAFETENSORS_U8 &&
+	        strlen(safetensors_meta(file, "pskit")) < 2000,
+	    "it is the last tensor, and not in the metadata");
+	safetensors_close(file);
+	saved_model_open(in_dir("large.safetensors"), &m, &e);
+	ok(!saved_model_write(m, serve, in_dir("large"), &path, &e) && has_facts(path),
+	    "and from a checkpoint: %s", e.msg);
+	saved_model_close(m);
+	free(path);
+	replace_in_file("large.safetensors", "bits.safetensors", "city=caf", "city=cat", 1000);
+	refused("bits.safetensors", ERR_FORMAT, "its digest differs");
+	replace_in_file("large.safetensors", "gone.safetensors", "\"pskit:descr", "\"pskit_descr", 0);
+	refused("gone.safetensors", ERR_FORMAT, "and is missing");
+	replace_in_file("large.safetensors", "size.safetensors", "\\\"size\\\":1",
+	    "\\\"size\\\":2", 0);
+	refused("size.safetensors", ERR_FORMAT, "has another type or size");
+	replace_in_file("large.safetensors", "minus.safetensors", "\\\"size\\\":1",
+	    "\\\"size\\\":-", 0);
+	ok(!saved_model_open(in_dir("minus.safetensors"), &m, &e) &&
+	        json_object_size(saved_model_about(m).facts) == 2,
+	    "a size that can be none is no reference");
+	saved_model_close(m);
+	json_decref(file_facts);
+	file_facts = NULL;
+	json_decref(serve);
+}
+
+/* A file that has the entry of its model and a tensor of floats for the description. */
+static void wrong_tensor(void)
+{
+	struct safetensors_writer *w = safetensors_writer_new();
+	json_t *entry = json_pack("{s:i, s:{}, s:[], s:{s:i, s:s}}", "v", 1, "config", "tables",
+	    "facts", "size", 8, "blake2b",
+	    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
+	char *text = json_text(entry);
+	int fd = open(in_dir("floats.safetensors"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	safetensors_add_meta(w, "pskit", text);
+	safetensors_add(w, "pskit:description", SAFETENSORS_F32, (const uint64_t[]){ 8 }, 1, NULL);
+	safetensors_begin(w, safetensors_to_fd, &fd, NULL);
+	safetensors_put(w, (const float[8]){ 0 }, 8, NULL);
+	safetensors_end(w, NULL);
+	safetensors_writer_free(w);
+	close(fd);
+	refused("floats.safetensors", ERR_FORMAT, "has another type or size");
+	free(text);
+	json_decref(entry);
+}
+
 static void damage(void)
 {
 	struct saved_model *m = NULL;
@@ -297,6 +394,8 @@ int main(void)
 	files();
 	checkpoints();
 	damage();
+	large();
+	wrong_tensor();
 	values();
 	names();
 	file_remove_tree(dir, NULL);

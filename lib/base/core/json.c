@@ -3,6 +3,8 @@
 #define JSON_OWN_NAMES
 #include "core/json.h"
 
+#include "core/json_bytes.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -265,6 +267,11 @@ json_t *json_of_text(const char *s)
 	return s ? json_of_bytes(s, strlen(s)) : NULL;
 }
 
+json_t *json_of_exact_bytes(const char *s, size_t n)
+{
+	return json_stringn(s, n);
+}
+
 json_t *json_of_format(const char *fmt, ...)
 {
 	char *text = NULL;
@@ -449,18 +456,22 @@ void json_print_event(const char *kind, const json_t *object)
 static void write_string(struct buf *b, const char *s, size_t n)
 {
 	static const char plain[] = "\b\f\n\r\t\"\\", letter[] = "bfnrt\"\\";
+	size_t done = 0; /* bytes that have been written */
 	const char *at;
 
-	buf_puts(b, "\"");
+	buf_append(b, "\"", 1);
 	for (size_t i = 0; i < n; i++) {
+		if ((unsigned char)s[i] >= 0x20 && s[i] != '"' && s[i] != '\\')
+			continue;
+		buf_append(b, s + done, i - done);
+		done = i + 1;
 		if (s[i] && (at = strchr(plain, s[i])))
 			buf_printf(b, "\\%c", letter[at - plain]);
-		else if ((unsigned char)s[i] < 0x20)
-			buf_printf(b, "\\u%04X", s[i]);
 		else
-			buf_append(b, s + i, 1);
+			buf_printf(b, "\\u%04X", s[i]);
 	}
-	buf_puts(b, "\"");
+	buf_append(b, s + done, n - done);
+	buf_append(b, "\"", 1);
 }
 
 static void put_real(struct buf *b, double v)

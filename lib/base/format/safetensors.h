@@ -9,11 +9,11 @@
 
 /* The safetensors file format (huggingface/safetensors, README "Format"):
  * 8 bytes header length, a JSON header, then the tensors' bytes. Types F32
- * for parameters and U64 for the row ids of sparse tables; others are refused. */
+ * for parameters, U64 for the row ids of sparse tables and U8 for bytes; others are refused. */
 #define SAFETENSORS_RANK_MAX   8
 #define SAFETENSORS_HEADER_MAX 100000000u
 
-enum safetensors_type { SAFETENSORS_F32, SAFETENSORS_U64 };
+enum safetensors_type { SAFETENSORS_F32, SAFETENSORS_U64, SAFETENSORS_U8 };
 
 struct safetensors_tensor {
 	const char *name;
@@ -51,6 +51,8 @@ enum err_code safetensors_read(const struct safetensors *s, const struct safeten
     uint64_t first, uint64_t n, float *out, struct err *e);
 enum err_code safetensors_read_ids(const struct safetensors *s, const struct safetensors_tensor *t,
     uint64_t first, uint64_t n, uint64_t *out, struct err *e);
+enum err_code safetensors_read_bytes(const struct safetensors *s,
+    const struct safetensors_tensor *t, uint64_t first, uint64_t n, uint8_t *out, struct err *e);
 
 /* The number of F32 values in the file that are not finite; -1 when it cannot be read. */
 int64_t safetensors_count_nonfinite(const char *path);
@@ -68,6 +70,9 @@ void safetensors_writer_free(struct safetensors_writer *w);
 enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
     enum safetensors_type type, const uint64_t *shape, size_t rank, struct err *e);
 void safetensors_add_meta(struct safetensors_writer *w, const char *key, const char *value);
+/* Adds a tensor of n bytes after all others. It is announced by safetensors_begin and written by
+ * safetensors_end. At most one; takes `bytes`, which was allocated. */
+void safetensors_add_bytes(struct safetensors_writer *w, const char *name, void *bytes, size_t n);
 /* Size of the whole file, after safetensors_begin. */
 uint64_t safetensors_size(const struct safetensors_writer *w);
 
@@ -82,7 +87,8 @@ enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint
     struct err *e);
 enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *x, uint64_t n,
     struct err *e);
-/* ERR_FAILED when values are missing. */
+/* Writes the tensor of safetensors_add_bytes, if there is one. ERR_FAILED when values are missing; else
+ * the sink's error. */
 enum err_code safetensors_end(struct safetensors_writer *w, struct err *e);
 enum err_code safetensors_to_fd(void *fd, const void *p, size_t n, struct err *e);
 

@@ -145,6 +145,23 @@ static enum err_code parse_tensor_shape(const struct safetensors *s, struct safe
 	return ERR_OK;
 }
 
+static const struct {
+	const char *name, *holds;
+	unsigned size;
+} types[] = { [SAFETENSORS_F32] = { "F32", "float32 values", 4 },
+	[SAFETENSORS_U64] = { "U64", "row ids", 8 },
+	[SAFETENSORS_U8] = { "U8", "bytes", 1 } };
+
+static bool parse_type(const char *name, enum safetensors_type *out)
+{
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (strcmp(name, types[i].name) == 0) {
+			*out = (enum safetensors_type)i;
+			return true;
+		}
+	return false;
+}
+
 /* Parses and checks one entry of the header. */
 static enum err_code parse_tensor(const struct safetensors *s, struct safetensors_tensor *t,
     const json_t *v, struct err *e)
@@ -156,10 +173,9 @@ static enum err_code parse_tensor(const struct safetensors *s, struct safetensor
 
 	if (!type || json_object_size(v) != 3)
 		return fail_tensor(s, t->name, "must have only dtype, shape and data_offsets", e);
-	if (strcmp(type, "F32") != 0 && strcmp(type, "U64") != 0)
+	if (!parse_type(type, &t->type))
 		return fail_tensor(s, t->name, "has a type that cannot be read; convert it to F32",
 		    e);
-	t->type = strcmp(type, "F32") == 0 ? SAFETENSORS_F32 : SAFETENSORS_U64;
 	rc = parse_tensor_shape(s, t, json_object_get(v, "shape"), e);
 	if (rc != ERR_OK)
 		return rc;
@@ -171,7 +187,7 @@ static enum err_code parse_tensor(const struct safetensors *s, struct safetensor
 		    e);
 	begin = (uint64_t)json_integer_value(json_array_get(off, 0));
 	end = (uint64_t)json_integer_value(json_array_get(off, 1));
-	if (__builtin_mul_overflow(t->count, t->type == SAFETENSORS_F32 ? 4u : 8u, &bytes) ||
+	if (__builtin_mul_overflow(t->count, types[t->type].size, &bytes) ||
 	    end - begin != bytes)
 		return fail_tensor(s, t->name, "has data_offsets that do not fit its shape", e);
 	if (end > s->size - s->data)
@@ -183,7 +199,7 @@ static enum err_code parse_tensor(const struct safetensors *s, struct safetensor
 
 static uint64_t end_of(const struct safetensors_tensor *t)
 {
-	return t->offset + t->count * (t->type == SAFETENSORS_F32 ? 4 : 8);
+	return t->offset + t->count * types[t->type].size;
 }
 
 /* Compares by offset; an empty tensor comes before the one that begins at the same place. */
@@ -301,19 +317,16 @@ const char *safetensors_meta(const struct safetensors *s, const char *key)
 static enum err_code read_range(const struct safetensors *s, const struct safetensors_tensor *t,
     enum safetensors_type type, uint64_t first, uint64_t n, void *out, struct err *e)
 {
-	uint64_t size = type == SAFETENSORS_F32 ? 4 : 8;
-
 	if (t->type != type)
-		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s", s->name,
-		    t->name,
-		    t->type == SAFETENSORS_F32 ? "float32 values, not row ids"
-		                               : "row ids, not float32 values");
+		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s, not %s",
+		    s->name, t->name, types[t->type].holds, types[type].holds);
 	if (first > t->count || n > t->count - first)
 		return err_set(e, ERR_LIMIT,
 		    "\"%s\": tensor \"%.200s\" has %" PRIu64 " values, not %" PRIu64
 		    " from %" PRIu64,
 		    s->name, t->name, t->count, n, first);
-	return pread_all(s, out, n * size, t->offset + first * size, e);
+	return pread_all(s, out, n * types[type].size, t->offset + first * types[type].size,
+	    e);
 }
 
 enum err_code safetensors_read(const struct safetensors *s, const struct safetensors_tensor *t,
@@ -326,6 +339,12 @@ enum err_code safetensors_read_ids(const struct safetensors *s, const struct saf
     uint64_t first, uint64_t n, uint64_t *out, struct err *e)
 {
 	return read_range(s, t, SAFETENSORS_U64, first, n, out, e);
+}
+
+enum err_code safetensors_read_bytes(const struct safetensors *s,
+    const struct safetensors_tensor *t, uint64_t first, uint64_t n, uint8_t *out, struct err *e)
+{
+	return read_range(s, t, SAFETENSORS_U8, first, n, out, e);
 }
 
 #define COUNT_AT_A_TIME 65536u
@@ -346,8 +365,8 @@ static int64_t count_nonfinite(struct safetensors *file, const struct safetensor
 	return bad;
 }
 
-/* Reads COUNT_AT_A_TIME values at a time, so memory does not depend on the file. Tensors of u64 are
- * row ids and have no such values. */
+/* Reads COUNT_AT_A_TIME values at a time, so memory does not depend on the file. Only tensors of
+ * float32 have such values. */
 int64_t safetensors_count_nonfinite(const char *path)
 {
 	struct safetensors *file;
@@ -358,9 +377,9 @@ int64_t safetensors_count_nonfinite(const char *path)
 		return -1;
 	x = mem_array(COUNT_AT_A_TIME, sizeof *x);
 	for (size_t i = 0; sum >= 0 && i < safetensors_count(file); i++) {
-		int64_t bad = safetensors_at(file, i)->type == SAFETENSORS_U64
-		    ? 0
-		    : count_nonfinite(file, safetensors_at(file, i), x);
+		int64_t bad = safetensors_at(file, i)->type == SAFETENSORS_F32
+		    ? count_nonfinite(file, safetensors_at(file, i), x)
+		    : 0;
 
 		sum = bad < 0 ? -1 : sum + bad;
 	}

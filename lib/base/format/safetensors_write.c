@@ -26,6 +26,10 @@ struct safetensors_writer {
 	void *ctx;
 	size_t at; /* tensor that is being written, and its values so far */
 	uint64_t done;
+	/* the tensor of bytes at the end of the file; NULL: there is none */
+	char *last_name;
+	void *last;
+	size_t last_size;
 };
 
 struct safetensors_writer *safetensors_writer_new(void)
@@ -44,12 +48,21 @@ void safetensors_writer_free(struct safetensors_writer *w)
 	json_decref(w->header);
 	json_decref(w->meta);
 	free(w->parts);
+	free(w->last_name);
+	free(w->last);
 	free(w);
 }
 
+static const struct {
+	const char *name;
+	size_t size;
+} types[] = { [SAFETENSORS_F32] = { "F32", 4 },
+	[SAFETENSORS_U64] = { "U64", 8 },
+	[SAFETENSORS_U8] = { "U8", 1 } };
+
 static size_t type_size(enum safetensors_type t)
 {
-	return t == SAFETENSORS_F32 ? 4 : 8;
+	return types[t].size;
 }
 
 /* Tensors lie in the file in the order of these calls, without gaps, as the format requires. All
@@ -73,8 +86,8 @@ enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
 	for (size_t i = 0; i < rank; i++)
 		json_array_append_new(dims, json_integer((json_int_t)shape[i]));
 	if (json_object_set_new(w->header, name,
-	        json_pack("{s:s, s:o, s:[I, I]}", "dtype", type == SAFETENSORS_F32 ? "F32" : "U64",
-	            "shape", dims, "data_offsets", (json_int_t)p.begin, (json_int_t)p.end)) != 0)
+	        json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[type].name, "shape", dims,
+	            "data_offsets", (json_int_t)p.begin, (json_int_t)p.end)) != 0)
 		return err_set(e, ERR_FORMAT,
 		    "safetensors: the name of tensor %zu is not UTF-8 text", w->nparts + 1);
 	w->bytes = p.end;
@@ -86,6 +99,14 @@ enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
 void safetensors_add_meta(struct safetensors_writer *w, const char *key, const char *value)
 {
 	json_object_set_new(w->meta, key, json_string(value));
+}
+
+void safetensors_add_bytes(struct safetensors_writer *w, const char *name, void *bytes, size_t n)
+{
+	assert(!w->sink && !w->last);
+	w->last_name = mem_strdup(name);
+	w->last = bytes;
+	w->last_size = n;
 }
 
 uint64_t safetensors_size(const struct safetensors_writer *w)
@@ -109,10 +130,15 @@ enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *
     struct err *e)
 {
 	struct buf head = BUF_INIT;
-	json_t *all = json_object();
-	enum err_code rc;
+	enum err_code rc = w->last ? safetensors_add(w, w->last_name, SAFETENSORS_U8,
+	                                 &(uint64_t){ w->last_size }, 1, e)
+	                           : ERR_OK;
+	json_t *all;
 	char *text;
 
+	if (rc)
+		return rc;
+	all = json_object();
 	if (json_object_size(w->meta) > 0)
 		json_object_set(all, "__metadata__", w->meta);
 	json_object_update(all, w->header);
@@ -176,6 +202,13 @@ enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *
 
 enum err_code safetensors_end(struct safetensors_writer *w, struct err *e)
 {
+	/* Values of other tensors are missing unless the one of bytes is the next. */
+	if (w->last && w->at + 1 == w->nparts) {
+		enum err_code rc = put_typed_values(w, SAFETENSORS_U8, w->last, w->last_size, e);
+
+		if (rc)
+			return rc;
+	}
 	if (w->at != w->nparts)
 		return err_set(e, ERR_FAILED, "safetensors: tensor %zu of %zu is not complete",
 		    w->at + 1, w->nparts);

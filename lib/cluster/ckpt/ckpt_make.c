@@ -15,6 +15,7 @@
 #include "core/map.h"
 #include "core/mem.h"
 #include "format/digest.h"
+#include "msg/large_description.h"
 #include "msg/manifest.h"
 #include "optim/optim.h"
 
@@ -217,6 +218,30 @@ static const char *keep_text(struct ckpt *c, const char *text)
 	return json_string_value(kept);
 }
 
+/* Writes the text as a file of the checkpoint that is being made. */
+static enum err_code write_description(const struct ckpt *c, const struct large_description *d,
+    struct err *e)
+{
+	struct ckpt_receive *r;
+	enum err_code rc = ckpt_receive_begin(c->tmp, CKPT_DESCRIPTION, d->size, false, &r, e);
+
+	return rc ? rc
+	          : ckpt_receive_end(r, ckpt_receive_put(r, d->text, d->size, e), d->blake2b, e);
+}
+
+enum err_code ckpt_describe(struct ckpt *c, const struct large_description *d, struct err *e)
+{
+	enum err_code rc = write_description(c, d, e);
+
+	if (rc)
+		return err_prefix(e, "the description of the training data");
+	add_file(c,
+	    (struct manifest_file){ .name = CKPT_DESCRIPTION,
+	        .size = (int64_t)d->size,
+	        .blake2b = keep_text(c, d->blake2b) });
+	return ERR_OK;
+}
+
 static enum err_code link_file(struct ckpt *c, const char *path, const struct manifest_file *f,
     struct err *e)
 {
@@ -237,9 +262,18 @@ static enum err_code link_file(struct ckpt *c, const char *path, const struct ma
 	return rc;
 }
 
-/* first: the number here of the base's first file. The partitions of m have been checked by
- * ckpt_open. */
-static void map_base_files(struct ckpt *c, const struct manifest *m, size_t first)
+/* The name here of a file of the base; NULL: it has not been linked. */
+static const char *find_linked(const struct ckpt *c, const char *name)
+{
+	for (size_t i = 0; i < c->nfiles; i++)
+		if (ckpt_is_base(c->file[i].name) &&
+		    strcmp(c->file[i].name + strlen(CKPT_BASE), name) == 0)
+			return c->file[i].name;
+	return NULL;
+}
+
+/* The partitions of m have been checked by ckpt_open. */
+static void map_base_files(struct ckpt *c, const struct manifest *m)
 {
 	const json_t *entry;
 	size_t i;
@@ -252,7 +286,7 @@ static void map_base_files(struct ckpt *c, const struct manifest *m, size_t firs
 			char *place = mem_printf("%s.%" PRIu64, m->tables[p.table].name, p.part);
 
 			map_put(c->base_file, place,
-			    (void *)(uintptr_t)c->file[first + p.file].name);
+			    (void *)(uintptr_t)find_linked(c, m->files[p.file].name));
 			free(place);
 		}
 		manifest_state_release(&p.state);
@@ -263,19 +297,20 @@ enum err_code ckpt_base(struct ckpt *c, const char *path, struct err *e)
 {
 	struct ckpt_reader *r;
 	const struct manifest *m;
-	size_t first = c->nfiles;
 	enum err_code rc = ckpt_open(path, &r, e);
 
 	if (rc)
 		return rc;
 	m = ckpt_manifest(r);
 	c->base_step = (uint64_t)m->step;
+	/* A delta checkpoint has a description of its own. */
 	for (uint64_t i = 0; !rc && i < m->nfiles; i++)
-		rc = ckpt_is_base(m->files[i].name)
+		rc = strcmp(m->files[i].name, CKPT_DESCRIPTION) == 0 ? ERR_OK
+		    : ckpt_is_base(m->files[i].name)
 		    ? err_set(e, ERR_FAILED, "\"%s\" is a delta of another checkpoint", path)
 		    : link_file(c, path, &m->files[i], e);
 	if (!rc)
-		map_base_files(c, m, first);
+		map_base_files(c, m);
 	ckpt_close(r);
 	return rc;
 }
@@ -456,6 +491,9 @@ static enum err_code check_manifest(const char *text, struct err *e)
 	    : ckpt_manifest_parse(&copy, "the manifest", &why);
 	if (m)
 		rc = ckpt_head_check(m, "the manifest", &why);
+	if (!rc && !ckpt_description_fits(m))
+		rc = err_set(&why, ERR_FORMAT,
+		    "it lacks the file of its description of the training data, or has another one");
 	manifest_free(m);
 	buf_release(&copy);
 	return rc ? err_set(e, ERR_FAILED,

@@ -60,6 +60,14 @@ bool ckpt_held_parse(const char *name, unsigned *server, bool *state)
 	return ckpt_file_parse(ckpt_is_base(name) ? name + strlen(CKPT_BASE) : name, server, state);
 }
 
+bool ckpt_may_have(const char *name)
+{
+	unsigned server;
+	bool state;
+
+	return strcmp(name, CKPT_DESCRIPTION) == 0 || ckpt_held_parse(name, &server, &state);
+}
+
 void ckpt_step_name(uint64_t step, char out[static CKPT_NAME])
 {
 	snprintf(out, CKPT_NAME, "step-%012" PRIu64, step);

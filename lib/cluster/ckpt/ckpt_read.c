@@ -23,19 +23,23 @@ static enum err_code bad_manifest(const struct ckpt_reader *r, struct err *e, co
 
 /* ---- opening ---- */
 
+/* Is it a server's file? The other one is a text, which is read by ckpt_description_read. */
+static bool has_tensors(const struct file *f)
+{
+	return strcmp(f->name, CKPT_DESCRIPTION) != 0;
+}
+
 static enum err_code open_file(struct ckpt_reader *r, const struct manifest_file *j, struct err *e)
 {
 	struct file *f = &r->file[r->nfiles];
 	enum err_code rc = ERR_OK;
 	struct stat st;
-	unsigned server;
-	bool state;
 	char *path;
 	int fd;
 
 	f->name = j->name;
-	if (!ckpt_held_parse(f->name, &server, &state))
-		return bad_manifest(r, e, "it names a file that is not one of a server");
+	if (!ckpt_may_have(f->name))
+		return bad_manifest(r, e, "it names a file that is not one of a checkpoint");
 	path = path_join(r->path, f->name);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
@@ -45,11 +49,11 @@ static enum err_code open_file(struct ckpt_reader *r, const struct manifest_file
 		rc = err_set(e, ERR_FORMAT,
 		    "\"%s\" is damaged: it has %" PRId64 " bytes, not %" PRId64, path,
 		    (int64_t)st.st_size, j->size);
-	if (!rc)
+	if (!rc && has_tensors(f))
 		rc = safetensors_open_fd(fd, path, &f->st, e);
 	else if (fd >= 0)
 		close(fd);
-	r->nfiles += f->st != NULL;
+	r->nfiles += !rc;
 	free(path);
 	return rc;
 }
@@ -280,7 +284,9 @@ static enum err_code open_tables(struct ckpt_reader *r, struct err *e)
 	}
 	if (at != json_array_size(r->manifest->parts))
 		return bad_manifest(r, e, "it lists partitions of an unknown table");
-	for (size_t i = 0; i < r->nfiles; i++)
+	for (size_t i = 0; i < r->nfiles; i++) {
+		if (!has_tensors(&r->file[i]))
+			continue;
 		/* The delta may replace partitions of a base file, whose tensors are then
 		 * unused. */
 		if (r->file[i].used != safetensors_count(r->file[i].st) &&
@@ -288,6 +294,7 @@ static enum err_code open_tables(struct ckpt_reader *r, struct err *e)
 			return err_set(e, ERR_FORMAT,
 			    "\"%s/%s\" is damaged: it has tensors that belong to no partition",
 			    r->path, r->file[i].name);
+	}
 	return ERR_OK;
 }
 
@@ -305,6 +312,9 @@ enum err_code ckpt_open(const char *path, struct ckpt_reader **out, struct err *
 	r->path = mem_strdup(path);
 	r->manifest = manifest;
 	rc = open_files(r, e);
+	if (!rc && !ckpt_description_fits(manifest))
+		rc = bad_manifest(r, e,
+		    "its description of the training data is not the file \"" CKPT_DESCRIPTION "\"");
 	if (!rc)
 		rc = open_tables(r, e);
 	if (rc) {

@@ -36,19 +36,17 @@ enum err_code ckpt_receive_begin(const char *dir, const char *name, uint64_t siz
 {
 	struct ckpt_receive *r;
 	enum err_code rc;
-	unsigned server;
-	bool state;
 	char *path;
 
 	*out = NULL;
-	if (!ckpt_held_parse(name, &server, &state) || size > INT64_MAX)
+	if (!ckpt_may_have(name) || size > INT64_MAX)
 		return err_set(e, ERR_PROTO, "not a file of a checkpoint, or invalid size");
 	r = mem_try_array(1, sizeof *r);
 	if (!r)
 		return err_set(e, ERR_NOMEM, "no memory to receive %s", name);
 	r->size = size;
 	r->check = check;
-	ckpt_file_name(server, state, r->name);
+	snprintf(r->name, sizeof r->name, "%s", name);
 	digest_begin(&r->digest);
 	path = path_join(dir, name);
 	rc = file_new_open(path, 0600, &r->file, e);

@@ -25,6 +25,10 @@ void ckpt_file_name(unsigned server, bool state, char out[static CKPT_NAME]);
 /* Prefix of a base's files within a delta checkpoint, where they are links. */
 #define CKPT_BASE "base-"
 bool ckpt_is_base(const char *name);
+/* The file with the text of a large description of the data (msg/large_description.h). */
+#define CKPT_DESCRIPTION "description.json"
+/* Can a checkpoint have a file of this name beside its manifest? */
+bool ckpt_may_have(const char *name);
 /* Like ckpt_file_parse, but also accepts names with CKPT_BASE. */
 bool ckpt_held_parse(const char *name, unsigned *server, bool *state);
 /* Parse a name of ckpt_file_name. False for any other spelling, so a name from outside cannot be
@@ -56,6 +60,9 @@ struct manifest *ckpt_manifest_read(const char *path, struct err *e);
 /* Can a coordinator resume a job from it? ERR_FORMAT: its part of the manifest cannot be decoded. `name` is
  * for messages. */
 enum err_code ckpt_head_check(const struct manifest *m, const char *name, struct err *e);
+
+/* Does the manifest refer to a large description of the data if, and only if, it lists the file with it? */
+bool ckpt_description_fits(const struct manifest *m);
 
 /* Has the optimizer state of the checkpoint at `path` the meaning that this program gives it? Else
  * ERR_UNSUPPORTED: a job that goes on with it would learn something else. Its parameters can be used. */

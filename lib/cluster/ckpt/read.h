@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/json.h"
 
 #define CKPT_VECTORS_MAX 4 /* state vectors of a partition */
 
@@ -45,6 +46,15 @@ uint64_t ckpt_step(const struct ckpt_reader *r);
 /* Its manifest (msg/manifest.h), borrowed. */
 struct manifest;
 const struct manifest *ckpt_manifest(const struct ckpt_reader *r);
+
+/* Reads the description of the training data of the checkpoint at `path`, which is in its manifest or in a
+ * file: a new document, or NULL. ERR_FORMAT: the file is damaged; ERR_IO. */
+enum err_code ckpt_facts_read(const struct manifest *m, const char *path, json_t **out,
+    struct err *e);
+/* Reads only the text of a large description (msg/large_description.h); *out is NULL if it is not large. */
+struct large_description;
+enum err_code ckpt_description_read(const struct manifest *m, const char *path,
+    struct large_description **out, struct err *e);
 
 /* The number of tables, a table by its number, and a table by its name (NULL: there is none). */
 size_t ckpt_tables(const struct ckpt_reader *r);

@@ -89,8 +89,7 @@ void coord_free(struct coord *c)
 	coord_report_release(&c->evaluation.result);
 	coord_report_release(&c->evaluation.last);
 	json_decref(c->stopping.eval);
-	json_decref(c->data.facts);
-	json_decref(c->data.file);
+	coord_description_free(c);
 	coord_settings_release(c);
 	json_decref(c->keys.cut);
 	free(c->server);

@@ -58,6 +58,8 @@ enum coord_policy { COORD_SHRINK, COORD_WAIT, COORD_FAIL };
 enum err_code coord_resume_check(const struct state_head *m, bool deterministic, unsigned workers,
     struct err *e);
 
+struct large_description;
+
 /* The configuration of a cluster, as far as it concerns the coordinator. Pointers are borrowed and
  * must outlive the coord. */
 struct coord_config {
@@ -75,6 +77,8 @@ struct coord_config {
 	/* Manifest of the checkpoint to resume from, and its directory; NULL: a fresh start. */
 	const struct state_head *resume;
 	const char *resume_path;
+	/* The large description that the saved state or that checkpoint refers to; borrowed, or NULL */
+	struct large_description *description;
 	/* Effective configuration, published in the view; borrowed */
 	json_t *config;
 };
@@ -113,11 +117,9 @@ void coord_free(struct coord *c);
  * of leases are the owner's, and stay NULL. Texts and documents belong to the coord, and change with
  * it; *out is for state_release. */
 void coord_save(const struct coord *c, struct state *out);
-/* The description of the data, if it is so large that a saved state has only the name of a file instead,
- * {"file": NAME}, which the owner keeps; *name: borrowed. NULL: it is part of the state. */
-const json_t *coord_large_facts(const struct coord *c, const char **name);
-/* The name of the file for a description with this text, by its digest; a new string. Pure. */
-char *coord_facts_file(const char *text);
+/* The description of the data, if it is so large that saved states and heads of checkpoints only refer to it,
+ * borrowed. The owner keeps it beside them. NULL: it is part of them, or there is none. */
+struct large_description *coord_large_description(const struct coord *c);
 /* Does the saved state have placed partitions and a job that is not over? */
 bool coord_state_is_running(const struct state *state);
 /* Does the saved state have placed partitions, and is its job running or done? Then the servers

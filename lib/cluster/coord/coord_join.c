@@ -382,47 +382,6 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 	return add_job_tables(c, m->tables, e);
 }
 
-char *coord_facts_file(const char *text)
-{
-	char hex[DIGEST_HEX];
-
-	digest_of(text, strlen(text), hex);
-	return mem_printf("description-%.16s.json", hex);
-}
-
-void coord_join_set_facts(struct coord *c, json_t *facts)
-{
-	char *text, *name;
-
-	json_decref(c->data.facts);
-	json_decref(c->data.file);
-	c->data.facts = facts;
-	c->data.file = NULL;
-	if (!facts || json_dumpb(facts, NULL, 0, 0) <= FACTS_SMALL)
-		return;
-	text = json_text(facts);
-	name = coord_facts_file(text);
-	c->data.file = json_pack("{s:s}", "file", name);
-	free(name);
-	free(text);
-}
-
-const json_t *coord_large_facts(const struct coord *c, const char **name)
-{
-	*name = json_string_value(json_object_get(c->data.file, "file"));
-	return c->data.file ? c->data.facts : NULL;
-}
-
-void coord_join_store_facts(struct coord *c, const json_t *facts)
-{
-	if (!json_is_object(facts) || json_dumpb(facts, NULL, 0, 0) > FACTS_MAX)
-		return;
-	if (c->data.facts)
-		coord_resume_facts(c, facts);
-	else
-		coord_join_set_facts(c, json_deep_copy(facts));
-}
-
 /* Stores what the worker says about the training data, with which the others agree. */
 static void store_data(struct coord *c, const struct message_worker_join *m)
 {
@@ -435,7 +394,7 @@ static void store_data(struct coord *c, const struct message_worker_join *m)
 	c->unfit[0] = 0;
 	if (!c->data.job[0])
 		snprintf(c->data.job, sizeof c->data.job, "%s", m->job);
-	coord_join_store_facts(c, m->facts);
+	coord_description_store(c, m->facts);
 }
 
 /* Begins a new incarnation of the rank: the process that sent the request. Its state is
@@ -487,6 +446,16 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 		return back;
 	if (is_from_unknown_epoch(c, m->epoch, r->e) || check_worker_join(c, m, r->e))
 		return NULL;
+	if (!coord_description_is_here(c, m->facts)) {
+		static const struct answer_held lacks = {
+			"the coordinator does not have the description of this worker's data"
+		};
+
+		if (m->waits)
+			return ANSWER(undescribed, .undescribed = &lacks);
+		err_set(r->e, ERR_NOTREADY, "%s: start the worker again", lacks.text);
+		return NULL;
+	}
 	chosen = choose_worker_rank(c, r->self, m->rank, r->e);
 	if (chosen < 0 && m->waits && describe_held_ranks(c, m->rank, r->now, held, sizeof held)) {
 		*r->e = (struct err){ 0 };

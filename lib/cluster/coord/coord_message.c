@@ -124,7 +124,12 @@ json_t *coord_on_facts(struct coord *c, const struct coord_request *r)
  * offer holds for all. */
 json_t *coord_on_offer_facts(struct coord *c, const struct coord_request *r)
 {
-	coord_join_store_facts(c, r->m->offer_facts.facts);
+	if (!coord_description_is_here(c, r->m->offer_facts.facts)) {
+		err_set(r->e, ERR_NOTREADY,
+		    "the coordinator does not have the description that was offered: send it again");
+		return NULL;
+	}
+	coord_description_store(c, r->m->offer_facts.facts);
 	return ANSWER(offer_facts, .facts = c->data.facts);
 }
 

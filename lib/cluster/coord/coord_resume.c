@@ -36,8 +36,7 @@ void coord_resume_begin(struct coord *c)
 	const json_t *item;
 	size_t i;
 
-	coord_join_set_facts(c,
-	    json_incref((json_t *)(uintptr_t)(m->data ? m->data->facts : NULL)));
+	coord_description_set(c, m->data ? m->data->facts : NULL);
 	c->data.given = c->data.facts && m->data->given;
 	c->data.resumed = c->data.facts != NULL;
 	/* A job that has ended early and is resumed goes on, until another evaluation is not the best. */
@@ -108,13 +107,6 @@ void coord_resume_fit_table(struct coord *c, const struct table *shape)
 		return;
 	t->rows = shape->rows;
 	t->nparts = table_count_parts(t);
-}
-
-void coord_resume_facts(struct coord *c, const json_t *facts)
-{
-	if (!(c->data.given || c->data.resumed) || c->placed)
-		return;
-	coord_join_set_facts(c, json_deep_copy(facts));
 }
 
 /* In bsp all ranks go on at the checkpoint's step; otherwise each rank at its own. */

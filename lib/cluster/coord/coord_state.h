@@ -77,15 +77,18 @@
 #include "layout/layout.h"
 #include "metric/early_stop.h"
 #include "msg/heartbeat.h"
+#include "msg/large_description.h"
 #include "msg/state.h"
 #include "sync/sync.h"
 
-/* Largest JSON text that is kept of a worker: the facts of the data, which every checkpoint
- * contains, and the figures of a last message, an evaluation or a result. In bytes. */
-#define FACTS_MAX   (60u << 20)
-/* Facts of more bytes are no part of the state, which is written at every change (coord_large_facts). */
-#define FACTS_SMALL (1u << 20)
+/* Largest JSON text that is kept of a worker: the figures of a last message, an evaluation or a result. In
+ * bytes. */
 #define FIGURES_MAX (16u << 10)
+
+/* Large descriptions that workers send at the same time, and how long one may rest before its place is
+ * given away (ns). */
+#define UPLOADS_MAX  4
+#define UPLOAD_RESTS (5 * NSEC_PER_SEC)
 
 /* Membership entries kept in the view. A worker needs those from its own step on, so the slowest
  * worker bounds what may be dropped (coord_settings_have_room). */
@@ -311,10 +314,18 @@ struct coord_kept_place {
 	int64_t newest, oldest;
 };
 
+/* A large description that workers send in pieces (coord_description.c): its text so far, or all of it. */
+struct coord_upload {
+	struct description_pieces pieces;
+	struct large_description *whole;
+	int64_t at; /* when its last piece came */
+};
+
 /* The training data, and who has which range of it. */
 struct coord_data {
-	json_t *facts;     /* from the first worker; or NULL */
-	json_t *file;      /* {"file": NAME}, where they are too large for the state; or NULL */
+	json_t *facts; /* from the first worker, or a reference to `large`; or NULL */
+	struct large_description *large;
+	struct coord_upload upload[UPLOADS_MAX];
 	bool given;        /* the job began with them, and its workers read their data by them */
 	bool resumed;      /* a checkpoint had them; its first worker may extend them */
 	uint64_t examples; /* as the workers report: examples, or blocks of them */
@@ -594,8 +605,6 @@ void coord_resume_begin(struct coord *c);
 /* Give a table of the model that the job begins with what a worker says of it: its policy and first
  * values, and, if it is dense, more rows. A table of another shape stays as it is. */
 void coord_resume_fit_table(struct coord *c, const struct table *shape);
-/* Replace the facts that a model or a checkpoint came with by those of a worker, which extend them. */
-void coord_resume_facts(struct coord *c, const json_t *facts);
 /* Have the data another number of examples (or blocks) than when the checkpoint was taken? Then its position
  * in them is one of other data. */
 bool coord_resume_has_other_data(const struct coord *c);
@@ -751,10 +760,6 @@ struct state_ring *coord_ring_save(const struct ring_seat *r);
 void coord_ring_load(struct ring_seat *r, const struct state_ring *s);
 
 /* coord_join.c */
-/* Replaces the facts; takes the reference, which may be NULL. */
-void coord_join_set_facts(struct coord *c, json_t *facts);
-/* Keeps the facts of the data, unless there are some: all workers read the same data. */
-void coord_join_store_facts(struct coord *c, const json_t *facts);
 /* Makes the table whole if its update rule needs it. ERR_CONFIG: the job's aggregation or update rule cannot
  * handle this table. */
 enum err_code coord_table_fits_job(const struct coord *c, struct table *shape, struct err *e);
@@ -762,5 +767,16 @@ enum err_code coord_table_fits_job(const struct coord *c, struct table *shape, s
  * tables. */
 enum err_code coord_rules_fit_tables(const struct layout *l, const struct conf *conf,
     struct err *e);
+
+/* coord_description.c */
+/* Replaces the facts by a copy of this document, which may be NULL. False: it refers to a large description that
+ * is not here; then there are none. */
+bool coord_description_set(struct coord *c, const json_t *facts);
+/* Keeps the facts of the data, unless there are some: all workers read the same data. Those that a model or a
+ * checkpoint came with are replaced, because a worker's extend them. */
+void coord_description_store(struct coord *c, const json_t *facts);
+/* False: coord_description_store would need a large description that is not here. */
+bool coord_description_is_here(struct coord *c, const json_t *facts);
+void coord_description_free(struct coord *c);
 
 #endif

@@ -109,7 +109,7 @@ void coord_save(const struct coord *c, struct state *out)
 		.members_base = c->membership.base,
 		.first_step = (int64_t)c->membership.first_step,
 		.examples = (int64_t)c->data.examples,
-		.facts = c->data.file ? c->data.file : c->data.facts,
+		.facts = c->data.facts,
 		.given = c->data.given,
 		.proposals = (int64_t)c->votes.next,
 		.evaluator = c->evaluation.rank,
@@ -255,12 +255,6 @@ static int64_t clamp_to_now(int64_t then, int64_t now)
 	return then < now ? then : now;
 }
 
-/* Take another reference of a document in a saved state. */
-static json_t *hold(const json_t *doc)
-{
-	return json_incref((json_t *)(uintptr_t)doc);
-}
-
 /* Restore the job's progress: first step, times, results and data leases. */
 static void load_progress(struct coord *c, const struct state *state, int64_t now)
 {
@@ -269,7 +263,6 @@ static void load_progress(struct coord *c, const struct state *state, int64_t no
 	c->evaluation.rank = (int)state->evaluator;
 	c->running_at = clamp_to_now(state->running_at, now);
 	c->ended_at = clamp_to_now(state->ended_at, now);
-	coord_join_set_facts(c, hold(state->facts));
 	c->data.given = state->given;
 	coord_early_stop_load(c, state->stop);
 	if (!c->cfg.has_job || !c->data.examples)
@@ -294,6 +287,9 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 	if (state->v != 1 || !coord_state_has_model(state) || !coord_settings_load(c, state) ||
 	    !load_members(c, state, now))
 		return err_set(e, ERR_FORMAT, "the state was not written by a coordinator");
+	if (!coord_description_set(c, state->facts))
+		return err_set(e, ERR_FORMAT,
+		    "the state refers to a description of the training data that is missing");
 	layout_release(&c->layout);
 	rc = layout_from_json(state->layout, &c->layout, e);
 	if (rc)

@@ -51,8 +51,8 @@ static enum err_code check_first_model(const struct conf *conf, const struct sav
 		    model->path, of.has_job ? of.job.model : "", conf->job.model);
 	else if (!model->facts && strcmp(conf->job.model, "custom") != 0)
 		rc = err_set(e, ERR_CONFIG,
-		    "job.init_from: %s has no numbers of its features, because it has too many "
-		    "classes, words or categories",
+		    "job.init_from: %s has no numbers of its features, because an earlier pskit "
+		    "left them out where there are very many classes, words or categories",
 		    model->path);
 	conf_release(&of);
 	return rc;

@@ -11,6 +11,7 @@
 struct saved_checkpoint {
 	struct saved_model model; /* must be first */
 	struct ckpt_reader *reader;
+	json_t *facts; /* owns what `about` borrows */
 };
 
 static enum err_code read_checkpoint_part(struct saved_model *m, const struct table *t,
@@ -35,6 +36,7 @@ static void free_checkpoint(struct saved_model *m)
 	struct saved_checkpoint *c = (struct saved_checkpoint *)m;
 
 	ckpt_close(c->reader);
+	json_decref(c->facts);
 	free((char *)(uintptr_t)c->model.about.path);
 	free(c);
 }
@@ -73,7 +75,7 @@ static void describe_checkpoint(struct saved_checkpoint *c)
 
 	about->checkpoint = about->path;
 	about->config = m->config;
-	about->facts = m->data ? m->data->facts : NULL;
+	about->facts = c->facts;
 	about->foreign = has_state(c->reader) && ckpt_state_check(m, about->path, NULL);
 	about->optimizer = has_state(c->reader) && !about->foreign ? m->optimizer : NULL;
 }
@@ -87,6 +89,8 @@ enum err_code saved_checkpoint_open(const char *path, struct saved_model **out, 
 	c->model.about.path = mem_strdup(path);
 	if (!rc)
 		rc = ckpt_open(path, &c->reader, e);
+	if (!rc)
+		rc = ckpt_facts_read(ckpt_manifest(c->reader), path, &c->facts, e);
 	if (!rc) {
 		describe_checkpoint(c);
 		rc = saved_layout_fill(manifest_tables(ckpt_manifest(c->reader)), &c->model.layout,

@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
+#include "msg/large_description.h"
 #include "msg/model_metadata.h"
 #include "msg/state.h"
 #include "saved/saved_kind.h"
@@ -246,11 +247,15 @@ static json_t *read_run_json(const char *run, const char *name, struct err *e)
 /* The state of the run has the shapes and what is known of the training data. */
 static enum err_code take_run_state(struct saved_file *f, const char *run, struct err *e)
 {
+	struct description_reference r;
+
 	f->document = read_run_json(run, "state.json", e);
 	if (!f->document || state_decode(f->document, &f->state, e) ||
 	    layout_from_json(f->state.layout, &f->model.layout, e))
 		return e->code;
-	f->model.about.facts = f->state.facts;
+	/* A file of a pskit that had large descriptions beside its state describes its model itself. */
+	f->model.about.facts = large_description_is_reference(f->state.facts, &r) ? NULL
+	                                                                          : f->state.facts;
 	return ERR_OK;
 }
 

@@ -16,8 +16,8 @@ enum err_code saved_metadata_add(struct safetensors_writer *w, const json_t *con
 		return rc;
 	m.config = model = conf_model_json(&conf);
 	safetensors_add_meta(w, "format", "pskit");
-	model_metadata_add(&m, w);
+	rc = model_metadata_add(&m, w, e);
 	json_decref(model);
 	conf_release(&conf);
-	return ERR_OK;
+	return rc;
 }

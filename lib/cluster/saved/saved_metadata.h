@@ -10,7 +10,7 @@
  * safetensors_begin): "format", and the description that saved_model.h reads. config: the
  * configuration of the cluster, of which the file gets the keys that describe a model; tables: as
  * layout_tables; facts: of the training data, or NULL. Equal models get equal texts. Pure.
- * ERR_CONFIG: not a configuration. */
+ * ERR_CONFIG: not a configuration. ERR_LIMIT: the description of the data is too long. */
 enum err_code saved_metadata_add(struct safetensors_writer *w, const json_t *config,
     const json_t *tables, const json_t *facts, struct err *e);
 

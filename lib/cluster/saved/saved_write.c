@@ -5,6 +5,7 @@
 #include "conf/conf_rule.h"
 #include "core/mem.h"
 #include "layout/values.h"
+#include "msg/large_description.h"
 #include "optim/optim.h"
 #include "saved/saved_model.h"
 #include "sync/sync.h"
@@ -182,11 +183,26 @@ enum err_code saved_commit(struct ckpt *c, const struct layout *l, const char *n
 		.name = name,
 		.config = config };
 	json_t *tables, *about, *ranks;
+	struct manifest_data now = *data;
+	struct large_description *large = NULL;
+	json_t *reference = NULL;
 	struct conf conf;
 	char mode[32];
 	enum err_code rc = conf_from_json(config, &conf, e);
 
 	if (rc) {
+		ckpt_abort(c);
+		return rc;
+	}
+	rc = large_description_of(data->facts, &large, e);
+	if (!rc && large) {
+		now.facts = reference = large_description_refer(large);
+		rc = ckpt_describe(c, large, e);
+	}
+	large_description_release(large);
+	if (rc) {
+		json_decref(reference);
+		conf_release(&conf);
 		ckpt_abort(c);
 		return rc;
 	}
@@ -196,11 +212,12 @@ enum err_code saved_commit(struct ckpt *c, const struct layout *l, const char *n
 	head.optimizer = conf.job.optimizer;
 	head.mode = mode;
 	head.tables = tables = layout_tables(l);
-	head.data = about = manifest_data_encode(data);
+	head.data = about = manifest_data_encode(&now);
 	head.ranks = ranks = json_array();
 	rc = ckpt_commit(c, &head, path, e);
 	json_decref(ranks);
 	json_decref(about);
+	json_decref(reference);
 	json_decref(tables);
 	conf_release(&conf);
 	return rc;

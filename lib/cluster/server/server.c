@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/mem.h"
+#include "msg/large_description.h"
 #include "server/relayed_ranks.h"
 #include "server/server_coordinator.h"
 #include "server/server_role.h"
@@ -234,6 +235,7 @@ void server_stop(struct server *s)
 	published_free(s->published);
 	state_free(s->state);
 	json_decref(s->state_document);
+	large_description_release(s->description);
 	json_decref(s->load.heat);
 	keyring_free(s->keys.ring);
 	quota_release(s);

@@ -326,6 +326,8 @@ struct server {
 	/* state.json of an earlier coordinator, and its document, which has the texts; or NULL */
 	struct state *state;
 	json_t *state_document;
+	/* the large description that it refers to; NULL: none */
+	struct large_description *description;
 	bool recover;                /* the job of `state` is to be continued */
 	struct shard *_Atomic shard; /* NULL until the first view is installed */
 	/* Memory for parameters that clients of this host map; NULL: the system has none. */

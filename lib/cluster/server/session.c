@@ -85,7 +85,7 @@ static void send_view(struct peer *p);
 /* Answers of one session that may wait for the coordinator's state to be written. With so many, no
  * further CTL of it is handled. Our own programs have no more than a few. */
 #define DUES_MAX 16
-/* The bytes of a message. The longest ones join, with the facts of a table of many columns. */
+/* The bytes of a message. The longest ones join, with the shapes of the tables. */
 #define MESSAGE_MAX (64u << 20)
 
 /* An answer to CTL that waits until the coordinator's state is durable up to `mark`; or, with `text`, a

@@ -14,6 +14,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/thread.h"
+#include "msg/large_description.h"
 #include "msg/manifest.h"
 #include "rundir/rundir.h"
 
@@ -159,16 +160,20 @@ static void note_kept_places(struct checkpoint_schedule *k)
 		    ckpt_kept_oldest_place(k->kept, i));
 }
 
-/* by_step: all partitions must have the values of the checkpoint's step. */
+/* by_step: all partitions must have the values of the checkpoint's step. data: the large description that the
+ * head refers to, or NULL. */
 static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckpt *c, bool by_step,
-    const char *base, const json_t *descriptions, const json_t *head, char **path, struct err *e)
+    const char *base, const json_t *descriptions, const json_t *head,
+    const struct large_description *data, char **path, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	struct manifest_head decoded;
 	const json_t *d;
 	size_t i;
 
-	if (base)
+	if (data)
+		rc = ckpt_describe(c, data, e);
+	if (!rc && base)
 		rc = ckpt_base(c, base, e);
 	json_array_foreach((json_t *)descriptions, i, d)
 		if (!rc)
@@ -223,6 +228,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	int64_t begin = clock_now();
 	json_t *shared, *head, *descriptions;
 	char *base = is_delta(k) ? mem_strdup(k->base) : NULL;
+	struct large_description *data;
 	struct ckpt *c;
 	enum err_code rc;
 	bool written, by_step = coord_snap_is_by_step(coordinator->coord);
@@ -262,13 +268,15 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	shared = coord_snap_head(coordinator->coord);
 	head = json_deep_copy(shared);
 	json_decref(shared);
+	data = large_description_hold(coord_large_description(coordinator->coord));
 	descriptions = json_deep_copy(coord_snap_descriptions(coordinator->coord));
 	/* The checkpoint of the best evaluation need not be the newest one by its step. */
 	k->rule.step = step == coord_best_wanted(coordinator->coord)
 	    ? step
 	    : coord_best_saved(coordinator->coord);
 	coordinator_commit_unlock(coordinator);
-	rc = commit_checkpoint(k, c, by_step, base, descriptions, head, path, e);
+	rc = commit_checkpoint(k, c, by_step, base, descriptions, head, data, path, e);
+	large_description_release(data);
 	free(base);
 	json_decref(head);
 	json_decref(descriptions);

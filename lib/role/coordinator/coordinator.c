@@ -28,6 +28,7 @@
 #include "core/utf8.h"
 #include "data/data_cache.h"
 #include "msg/cluster_status.h"
+#include "msg/large_description.h"
 #include "msg/manifest.h"
 #include "rundir/rundir.h"
 #include "web/curve.h"
@@ -392,6 +393,8 @@ static struct coord_config make_coord_config(struct coordinator *coordinator, co
 		.resume = coordinator->resume ? &coordinator->resume_head : NULL,
 		.resume_path = coordinator->resume_path,
 		.run_dir = coordinator->server->cfg.id->run_dir,
+		.description = coordinator->resume ? coordinator->resume_description
+		                                   : coordinator->server->description,
 		.cluster_id = coordinator->cluster_id,
 		.servers = (unsigned)c->servers,
 		.workers = conf_trains(c) ? (unsigned)c->workers.max : 0,
@@ -504,6 +507,9 @@ static enum err_code find_resume(struct coordinator *coordinator, struct err *e)
 		                               &coordinator->resume_head, e)
 		                         : e->code;
 	}
+	if (!rc)
+		rc = ckpt_description_read(coordinator->resume, coordinator->resume_path,
+		    &coordinator->resume_description, e);
 	if (!rc && !coordinator->server->cfg.conf->read_only)
 		rc = ckpt_state_check(coordinator->resume, coordinator->resume_path, e);
 	if (!rc && conf_trains(coordinator->server->cfg.conf))
@@ -692,6 +698,7 @@ static void coordinator_free(struct coordinator *coordinator)
 	state_head_release(&coordinator->resume_head);
 	manifest_free(coordinator->resume);
 	free(coordinator->resume_path);
+	large_description_release(coordinator->resume_description);
 	coordinator_drop_notices(coordinator);
 	view_text_unref(coordinator->views.last);
 	history_free(coordinator->history);

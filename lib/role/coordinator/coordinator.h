@@ -44,6 +44,7 @@
 
 #include "coord/coord.h"
 #include "core/lock.h"
+#include "format/digest.h"
 #include "http/server.h"
 #include "server/server_coordinator.h"
 
@@ -86,8 +87,8 @@ struct coordinator_state_file {
 	_Atomic uint64_t tellable, durable_leases;
 	struct lease_log *leaselog; /* NULL without a run directory, and in a store's process */
 	bool fenced;    /* another coordinator owns the run directory: nothing may be announced */
-	/* the large description that was written last (description_store.h); empty: none */
-	char described[48];
+	/* digest of the large description that was written last (description_store.h); empty: none */
+	char described[DIGEST_HEX];
 	char began[24]; /* random id of this life of the cluster */
 	/* when to retry writing it; since when it fails, 0: it does not */
 	int64_t save_again, unsaved_since;
@@ -144,6 +145,7 @@ struct coordinator {
 	struct manifest *resume;
 	struct state_head resume_head;
 	char *resume_path;
+	struct large_description *resume_description; /* if it has a large one */
 };
 
 extern const struct server_coordinator coordinator_role;

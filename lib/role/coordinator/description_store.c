@@ -12,28 +12,39 @@
 #include "core/mem.h"
 #include "rundir/rundir.h"
 
-#define PREFIX   "description-"
-#define TEXT_MAX (64u << 20)
+#define PREFIX "description-"
 
-char *description_store_begin(const struct coordinator *coordinator, char **name)
+/* The name of the file of the description with this digest, as a new string. */
+static char *make_name(const char *blake2b)
 {
-	const char *file;
-	const json_t *facts = coord_large_facts(coordinator->coord, &file);
+	return mem_printf(PREFIX "%.16s.json", blake2b);
+}
 
-	*name = NULL;
-	if (!facts || strcmp(file, coordinator->file.described) == 0)
-		return NULL;
-	*name = mem_strdup(file);
-	return json_text(facts);
+static char *make_path(const char *run_dir, const char *blake2b)
+{
+	char *name = make_name(blake2b), *path = rundir_path(run_dir, name);
+
+	free(name);
+	return path;
+}
+
+struct large_description *description_store_begin(const struct coordinator *coordinator)
+{
+	struct large_description *d = coord_large_description(coordinator->coord);
+
+	return d && strcmp(d->blake2b, coordinator->file.described) != 0
+	    ? large_description_hold(d)
+	    : NULL;
 }
 
 /* Best effort: other files cost only space. */
-void description_store_clean(const char *run_dir, const char *name)
+void description_store_clean(const char *run_dir, const struct large_description *d)
 {
-	DIR *d = opendir(run_dir);
+	char *name = make_name(d->blake2b);
+	DIR *dir = opendir(run_dir);
 	const struct dirent *entry;
 
-	while (d && (entry = readdir(d))) {
+	while (dir && (entry = readdir(dir))) {
 		char *path;
 
 		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
@@ -43,61 +54,41 @@ void description_store_clean(const char *run_dir, const char *name)
 		unlink(path);
 		free(path);
 	}
-	if (d)
-		closedir(d);
+	if (dir)
+		closedir(dir);
+	free(name);
 }
 
-enum err_code description_store_write(const char *run_dir, const char *name, const char *text,
+enum err_code description_store_write(const char *run_dir, const struct large_description *d,
     struct err *e)
 {
-	char *path = rundir_path(run_dir, name);
+	char *path = make_path(run_dir, d->blake2b);
 	struct file_new f;
 	enum err_code rc = file_new_open(path, 0600, &f, e);
 
 	if (!rc)
-		rc = file_new_close(&f, file_write_all(f.fd, text, strlen(text), e), e);
+		rc = file_new_close(&f, file_write_all(f.fd, d->text, d->size, e), e);
 	free(path);
 	return rc;
 }
 
-/* Reads the file, and compares its contents with its name. */
-static enum err_code read_file(const char *path, const char *name, json_t **out, struct err *e)
+enum err_code description_store_read(const char *run_dir, const json_t *state,
+    struct large_description **out, struct err *e)
 {
-	char *text, *is;
-	enum err_code rc;
-
-	*out = json_parse_file(path, TEXT_MAX, e);
-	if (!*out)
-		return e->code;
-	text = json_text(*out);
-	is = coord_facts_file(text);
-	rc = strcmp(is, name) == 0
-	    ? ERR_OK
-	    : err_set(e, ERR_FORMAT, "%s is damaged: its contents are not those of its name", path);
-	free(is);
-	free(text);
-	return rc;
-}
-
-enum err_code description_store_read(const char *run_dir, json_t *state, struct err *e)
-{
-	const char *name = json_string_value(json_object_get(json_object_get(state, "facts"),
-	    "file"));
-	json_t *facts;
+	struct description_reference r;
+	struct buf text = BUF_INIT;
 	enum err_code rc;
 	char *path;
 
-	if (!name)
+	*out = NULL;
+	if (!large_description_is_reference(json_object_get(state, "facts"), &r))
 		return ERR_OK;
-	if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 || strchr(name, '/'))
-		return err_set(e, ERR_FORMAT,
-		    "the state names \"%.60s\", which is no file of a description", name);
-	path = rundir_path(run_dir, name);
-	rc = read_file(path, name, &facts, e);
-	free(path);
-	if (rc)
-		json_decref(facts);
+	path = make_path(run_dir, r.blake2b);
+	rc = file_read(path, (size_t)r.size, &text, e);
+	if (!rc)
+		rc = large_description_check((char *)text.data, text.len, &r, path, out, e);
 	else
-		json_object_set_new(state, "facts", facts);
+		buf_release(&text);
+	free(path);
 	return rc;
 }

@@ -116,8 +116,7 @@ static enum err_code begin_get(struct file_service_session *s, const json_t *msg
 {
 	struct coordinator *coordinator = s->coordinator;
 	struct file_get m;
-	bool init, state;
-	unsigned server;
+	bool init;
 	const char *begins;
 	char *path = NULL;
 	enum err_code rc = file_get_decode(msg, &m, e);
@@ -126,8 +125,7 @@ static enum err_code begin_get(struct file_service_session *s, const json_t *msg
 		return rc;
 	init = strcmp(m.name, "init") == 0;
 	if (s->in || s->out >= 0 ||
-	    (!init && strcmp(m.name, CKPT_MANIFEST) != 0 &&
-	        !ckpt_held_parse(m.name, &server, &state)))
+	    (!init && strcmp(m.name, CKPT_MANIFEST) != 0 && !ckpt_may_have(m.name)))
 		return err_set(e, ERR_PROTO, "not a file that the coordinator sends: \"%.60s\"",
 		    m.name);
 	coordinator_lock(coordinator);

@@ -15,6 +15,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/thread.h"
+#include "msg/large_description.h"
 #include "rundir/rundir.h"
 
 #define STATE_MAX (64u << 20)
@@ -64,7 +65,7 @@ static enum err_code decode_state_file(struct server *s, const char *path, struc
 	s->state_document = json_parse_file(path, STATE_MAX, e);
 	if (!s->state_document)
 		return e->code;
-	rc = description_store_read(s->cfg.id->run_dir, s->state_document, e);
+	rc = description_store_read(s->cfg.id->run_dir, s->state_document, &s->description, e);
 	if (rc)
 		return rc;
 	s->state = mem_alloc(sizeof *s->state);
@@ -84,8 +85,10 @@ static enum err_code read_state(struct server *s, struct err *e)
 
 	state_free(s->state);
 	json_decref(s->state_document);
+	large_description_release(s->description);
 	s->state = NULL;
 	s->state_document = NULL;
+	s->description = NULL;
 	s->recover = false;
 	if (access(path, F_OK) == 0)
 		rc = decode_state_file(s, path, e);
@@ -262,14 +265,24 @@ void state_file_note_leases(struct coordinator *coordinator, uint64_t leases)
 	allow_announcements(coordinator, atomic_load(&coordinator->file.tellable), leases);
 }
 
-/* Until the partitions are placed there is nothing to recover, so the first state.json is enough.
- * Leases are durable by their log, which a new state.json allows to be truncated. */
+static bool has_new_description(const struct coordinator *coordinator)
+{
+	struct large_description *d = description_store_begin(coordinator);
+
+	large_description_release(d);
+	return d != NULL;
+}
+
+/* Until the partitions are placed there is nothing to recover, so the first state.json is enough, unless there is
+ * a large description: workers have sent it and only refer to it when they join again. Leases are durable by
+ * their log, which a new state.json allows to be truncated. */
 static bool needs_writing(const struct coordinator *coordinator)
 {
 	if (!coordinator->server->cfg.id->run_dir || coordinator->file.fenced)
 		return false;
 	return (coord_stamp(coordinator->coord) != coordinator->file.saved &&
-	           !(coordinator->file.saved && !coord_is_placed(coordinator->coord))) ||
+	           !(coordinator->file.saved && !coord_is_placed(coordinator->coord) &&
+	               !has_new_description(coordinator))) ||
 	    lease_log_is_long(coordinator->file.leaselog);
 }
 
@@ -297,29 +310,28 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 	         leases = coord_lease_changes(coordinator->coord);
 	struct announcement news;
 	enum err_code rc;
-	char *text, *name, *described;
+	struct large_description *described;
+	char *text;
 
 	coordinator->file.writing = true;
 	if (coordinator->file.leaselog)
 		lease_log_pause(coordinator->file.leaselog);
 	text = describe_state(coordinator, &rc, e);
-	described = description_store_begin(coordinator, &name);
+	described = description_store_begin(coordinator);
 	coordinator_prepare(coordinator, &news, clock_now());
 	mutex_unlock(&coordinator->lock);
 	if (!rc && described)
-		rc = description_store_write(coordinator->server->cfg.id->run_dir, name, described,
-		    e);
+		rc = description_store_write(coordinator->server->cfg.id->run_dir, described, e);
 	if (!rc)
 		rc = write_state(coordinator->server, text, e);
 	if (!rc && described)
-		description_store_clean(coordinator->server->cfg.id->run_dir, name);
+		description_store_clean(coordinator->server->cfg.id->run_dir, described);
 	free(text);
 	mutex_lock(&coordinator->lock);
 	if (!rc && described)
 		snprintf(coordinator->file.described, sizeof coordinator->file.described, "%s",
-		    name);
-	free(described);
-	free(name);
+		    described->blake2b);
+	large_description_release(described);
 	coordinator->file.writing = false;
 	if (coordinator->file.leaselog)
 		lease_log_saved(coordinator->file.leaselog, rc == ERR_OK);

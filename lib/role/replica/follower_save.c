@@ -160,11 +160,16 @@ static enum err_code save_sparse(struct saving *s, struct follower_table *x, con
 static enum err_code commit_copy(struct follower *m, struct ckpt *c, char **path, struct err *e)
 {
 	const struct view *v = m->tool.view;
-	json_t *facts = tool_facts(&m->tool);
-	struct manifest_data data = { .examples = v->examples, .facts = facts };
-	enum err_code rc = saved_commit(c, client_layout(m->tool.client), v->name, v->config, &data,
-	    path, e);
+	struct manifest_data data = { .examples = v->examples };
+	json_t *facts;
+	enum err_code rc = tool_facts(&m->tool, &facts, e);
 
+	if (rc) {
+		ckpt_abort(c);
+		return rc;
+	}
+	data.facts = facts;
+	rc = saved_commit(c, client_layout(m->tool.client), v->name, v->config, &data, path, e);
 	json_decref(facts);
 	return rc;
 }

@@ -42,7 +42,7 @@ static json_t *list_names(const struct dataset *d)
 {
 	json_t *names;
 
-	if (!d->feature_name || d->schema || d->cols > DATA_FACTS_VALUES)
+	if (!d->feature_name || d->schema)
 		return NULL;
 	names = json_array();
 	for (size_t i = 0; i < d->cols; i++)
@@ -55,9 +55,7 @@ json_t *data_facts(const struct dataset *d)
 	struct training_facts f;
 	json_t *options, *facts, *head, *classes, *names, *hashed, *schema, *weights, *targets;
 
-	if (d->numbered || (d->words && d->words->n > DATA_FACTS_VALUES) ||
-	    d->classes > DATA_FACTS_CLASSES ||
-	    (d->schema && d->schema->nvalues > DATA_FACTS_VALUES))
+	if (d->numbered)
 		return NULL;
 	f = (struct training_facts){ .sparse = d->sparse,
 		.cols = (int64_t)d->cols,
@@ -172,8 +170,7 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 	const json_t *v;
 	size_t i;
 
-	if (training_facts_decode(facts, &f, NULL) ||
-	    json_array_size(f.classes) > DATA_FACTS_CLASSES)
+	if (training_facts_decode(facts, &f, NULL))
 		return err_set(e, ERR_FORMAT, "the description of the training data is damaged");
 	d = mem_alloc(sizeof(*d));
 	d->sparse = f.sparse;

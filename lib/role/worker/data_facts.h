@@ -8,12 +8,9 @@
 /* Describes training data without their examples, as the document of msg/training_facts.h: the
  * properties that evaluation data and models depend on. Pure.
  *
- * A new reference; NULL where this is not enough to describe the data: for numbered data, and for
- * more than DATA_FACTS_CLASSES classes, or DATA_FACTS_VALUES words or values of categories. A list
- * of the latter length takes tens of megabytes. */
+ * A new reference; NULL for numbered data, which need no description. A description may have millions of
+ * names (msg/large_description.h). */
 json_t *data_facts(const struct dataset *d);
-#define DATA_FACTS_CLASSES 2000000u
-#define DATA_FACTS_VALUES  2000000u
 
 /* Do two descriptions say the same of the data? Their names of files may differ. Pure. */
 bool data_facts_are_equal(const json_t *a, const json_t *b);

@@ -14,6 +14,7 @@
 #include "msg/answer.h"
 #include "rundir/rundir.h"
 #include "wire/emulated_link.h"
+#include "session/description_exchange.h"
 #include "worker/data_facts.h"
 #include "worker/evaluate.h"
 #include "worker/job_line.h"
@@ -118,13 +119,24 @@ static void tell_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const c
 
 /* ---- joining ---- */
 
+/* Sends the large description again, which a coordinator that was started again does not have. */
+static enum err_code describe_again(struct worker *w, const json_t *facts, struct err *e)
+{
+	json_t *described;
+	enum err_code rc = description_send(cluster_view_agent(w->cluster), facts, WORKER_TIMEOUT,
+	    &described, e);
+
+	json_decref(described);
+	return rc;
+}
+
 /* Sends the request to join until it is answered with a rank, or refused. While no rank is free, but silent
- * workers hold some, asks again: their leases end soon. */
-static enum err_code await_rank(struct worker *w, const json_t *msg,
+ * workers hold some, asks again: their leases end soon. facts: the description of the data. */
+static enum err_code await_rank(struct worker *w, const json_t *msg, const json_t *facts,
     struct answer_worker_join *joined, struct err *e)
 {
 	enum err_code rc = ERR_OK;
-	bool held = true, logged = false;
+	bool held = true, undescribed, logged = false;
 
 	while (!rc && held) {
 		json_t *answer;
@@ -133,13 +145,16 @@ static enum err_code await_rank(struct worker *w, const json_t *msg,
 		if (rc)
 			return rc;
 		rc = answer_decode_worker_join(answer, joined, e);
-		held = !rc && joined->held;
-		if (held && !logged)
+		undescribed = !rc && joined->undescribed != NULL;
+		held = !rc && (joined->held || undescribed);
+		if (held && !undescribed && !logged)
 			log_info(w->cfg->log, "waiting for a rank: %s; retrying", joined->held->text);
 		logged = true;
 		answer_release_worker_join(joined);
 		json_decref(answer);
-		if (held && interrupt_await(&w->cfg->interrupt, JOIN_AGAIN))
+		if (undescribed)
+			rc = describe_again(w, facts, e);
+		else if (held && interrupt_await(&w->cfg->interrupt, JOIN_AGAIN))
 			rc = set_leave_error(w, e);
 	}
 	return rc;
@@ -151,7 +166,7 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 {
 	char host[64] = "";
 	const struct range_source *source = w->job.source;
-	json_t *msg, *tables, *facts, *ring;
+	json_t *msg, *tables, *facts, *described, *ring;
 	char *line = job_line(&w->job);
 	struct answer_worker_join joined;
 	enum err_code rc;
@@ -162,19 +177,27 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	gethostname(host, sizeof host - 1);
 	tables = job_tables(&w->job);
 	facts = data_facts(w->job.train);
+	rc = description_send(cluster_view_agent(w->cluster), facts, WORKER_TIMEOUT, &described, e);
+	if (rc) {
+		json_decref(tables);
+		json_decref(facts);
+		free(line);
+		return rc;
+	}
 	ring = w->exchange->address(w);
 	msg = MESSAGE(worker_join,
 	    .evaluates = w->cfg->kind->can_score(w) || w->cfg->kind->scores_later,
 	    .rank = w->cfg->rank, .pid = getpid(), .host = host, .zone = w->cfg->zone,
 	    .stream = w->job.stream != NULL, .examples = (int64_t)source->units,
-	    .lease = (int64_t)source->per_range, .tables = tables, .facts = facts, .ring = ring,
+	    .lease = (int64_t)source->per_range, .tables = tables, .facts = described, .ring = ring,
 	    .settings = w->cfg->settings, .waits = true, .job = line,
 	    .first = w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0);
 	json_decref(tables);
-	json_decref(facts);
+	json_decref(described);
 	json_decref(ring);
 	free(line);
-	rc = await_rank(w, msg, &joined, e);
+	rc = await_rank(w, msg, facts, &joined, e);
+	json_decref(facts);
 	if (!rc) {
 		w->rank = (uint32_t)joined.rank;
 		/* A coordinator that is started again must give it the same rank. */
@@ -552,46 +575,13 @@ static enum err_code take_step_once(struct worker *w, bool *over, struct err *e)
 static enum err_code agree_on_facts(void *ctx, const json_t *offer, json_t **out, struct err *e)
 {
 	struct worker *w = ctx;
-	json_t *msg = MESSAGE(offer_facts, .facts = offer), *answer;
-	struct answer_offer_facts a;
-	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer,
-	    e);
 
-	*out = NULL;
-	json_decref(msg);
-	if (rc)
-		return rc;
-	rc = answer_decode_offer_facts(answer, &a, e);
-	if (!rc && json_is_object(a.facts))
-		*out = json_incref((json_t *)(uintptr_t)a.facts);
-	answer_release_offer_facts(&a);
-	json_decref(answer);
-	return rc;
+	return description_offer(cluster_view_agent(w->cluster), offer, WORKER_TIMEOUT, out, e);
 }
 
 static bool is_interrupted(void *ctx)
 {
 	return interrupt_came(&((struct worker *)ctx)->cfg->interrupt);
-}
-
-/* Asks the coordinator for the facts of the data that the job's model was trained on so far. *given: it
- * began with this model. *out: a new reference; NULL: nothing is known. */
-static enum err_code ask_facts(struct worker *w, bool *given, json_t **out, struct err *e)
-{
-	json_t *msg = MESSAGE(facts), *answer = NULL;
-	struct answer_facts a;
-	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer,
-	    e);
-
-	*out = NULL;
-	if (!rc)
-		rc = answer_decode_facts(answer, &a, e);
-	*given = !rc && a.given;
-	if (!rc && json_is_object(a.facts))
-		*out = json_incref((json_t *)(uintptr_t)a.facts);
-	json_decref(answer);
-	json_decref(msg);
-	return rc;
 }
 
 /* Loads the job with this worker's own data and settings, and starts what computes. */
@@ -612,7 +602,9 @@ static enum err_code load_job(struct worker *w, const struct view *view, struct 
 		.log = cfg->log };
 	json_t *settings = cfg->settings || cfg->first ? json_object() : NULL, *facts;
 	bool given;
-	enum err_code rc = ask_facts(w, &given, &facts, e);
+	/* Of the data that the job's model was trained on so far; given: it began with this model. */
+	enum err_code rc = description_ask(cluster_view_agent(w->cluster), WORKER_TIMEOUT, &given,
+	    &facts, e);
 
 	if (cfg->settings)
 		json_object_update(settings, (json_t *)(uintptr_t)cfg->settings);

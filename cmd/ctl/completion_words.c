@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -178,7 +179,7 @@ static void offer_run_dirs(const struct offer *o)
 	free(folder);
 }
 
-/* Let SIGALRM kill this process after ms milliseconds. The limit survives execv(). */
+/* Let SIGALRM kill this process after ms milliseconds. */
 static void limit_process(int ms)
 {
 	struct itimerval at = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
@@ -235,8 +236,9 @@ static void offer_tables(const struct offer *o)
 
 #define OPTIONS_MAX 64
 #define FIELDS      5
-/* Time limit of a program that is asked for its options; it only prints them. */
-#define PROGRAM_MS 2000
+/* Processor time of a program that is asked for its options; it only prints them and waits for
+ * nobody, so how long that takes on a busy machine does not matter. */
+#define PROGRAM_SECONDS 2
 
 /* An option, as one line of `PROGRAM [SUB] --ps-options` describes it: tab-separated fields. */
 struct option {
@@ -271,7 +273,8 @@ static FILE *ask_program(const struct line *l, const char *question, pid_t *pid)
 		fflush(stdout);
 		*pid = fork();
 		if (*pid == 0) {
-			limit_process(PROGRAM_MS);
+			setrlimit(RLIMIT_CPU,
+			    &(struct rlimit){ PROGRAM_SECONDS, PROGRAM_SECONDS });
 			dup2(p[1], STDOUT_FILENO);
 			close(p[0]);
 			close(p[1]);

@@ -192,6 +192,31 @@ $(BUILD)/fault/older-work: $(OBJ)/cmd/ps-work.o $(WORKOBJ) $(OBJ)/tests/fault/ol
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(BLAS) $(LIBS) -o $@
 
+# ---- the cluster in virtual time ------------------------------------------------
+# ps-serve, the ledger and the library become one object, in which the calls of the system are those
+# of the simulator (read becomes sim_read), and static variables lie where it can exchange them.
+# libmicrohttpd's threads cannot be simulated: control_server.c stands in for the listeners.
+SIMOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(filter-out tests/sim/control_server.c,$(wildcard tests/sim/*.c))))
+SIMAPP := $(OBJ)/cmd/ps-serve.o $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/fault/ledger*.c))) \
+          $(OBJ)/tests/sim/control_server.o
+SIMULATED := $(OBJ)/tests/sim/simulated
+$(SIMULATED)/app.o: $(SIMAPP) $(SIMOBJ) $(LIB)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)cp $(LIB) $(@D)/library.a
+	$(Q)$(AR) d $(@D)/library.a $(addprefix http_,$(addsuffix .o,server request access conns guard reply))
+	$(Q)for o in $(SIMAPP); do objcopy --redefine-sym main=$$(basename $$o .o | tr - _)_main $$o $(@D)/$$(basename $$o); done
+	$(Q)$(LD) -r $(patsubst %,$(@D)/%,$(notdir $(SIMAPP))) $(@D)/library.a -o $(@D)/whole.o
+	$(Q)sed -n 's|^CALL(\(.*\))|\1 sim_\1|p' tests/sim/calls.def > $(@D)/calls; echo __assert_fail sim___assert_fail >> $(@D)/calls
+	$(Q)objcopy --rename-section .data=appdata --rename-section .bss=appbss --redefine-syms=$(@D)/calls \
+	    --globalize-symbol=ps_serve_main --globalize-symbol=ledger_main $(@D)/whole.o $@
+$(BUILD)/sim: $(SIMOBJ) $(SIMULATED)/app.o
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -no-pie $^ $(filter-out -lmicrohttpd,$(LIBS)) -o $@
+sim: deps ## run clusters in virtual time, SEEDS of them (200)
+	@$(MAKE) --no-print-directory $(BUILD)/sim
+	@$(BUILD)/sim --seeds $(or $(SEEDS),200)
+
 units: $(UNITS) ## build the unit tests
 faultkit: $(FAULTKIT) ## build the proxy, ledger and shims of the fault tests
 fuzzers: $(FUZZERS) ## build the fuzz harnesses, which replay their corpus
@@ -427,6 +452,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help sim check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

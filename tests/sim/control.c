@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: ISC */
+#include "tests/sim/control.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/sim/sim.h"
+
+#define SERVERS_MAX  64
+#define REQUESTS_MAX 256
+
+struct server {
+	struct proc *proc; /* NULL: free */
+	int pid;
+	struct waitq wait;
+	bool nudged;
+};
+
+struct pending {
+	struct sim_request request;
+	unsigned server;
+	bool used, taken;
+	void (*fn)(void *ctx, int status, const char *text);
+	void *ctx;
+};
+
+static struct server server[SERVERS_MAX];
+static struct pending pending[REQUESTS_MAX];
+static uint64_t next_id;
+
+unsigned sim_control_open(void)
+{
+	for (unsigned i = 0; i < SERVERS_MAX; i++)
+		if (!server[i].proc || !proc_find(server[i].pid) || !server[i].proc->alive) {
+			server[i] = (struct server){ .proc = proc_current,
+				.pid = proc_current->pid };
+			return i;
+		}
+	sim_panic("more than %d control servers", SERVERS_MAX);
+}
+
+static void finish(struct pending *p, int status, const char *text)
+{
+	void (*fn)(void *, int, const char *) = p->fn;
+	void *ctx = p->ctx;
+
+	free(p->request.body);
+	p->used = false;
+	if (fn)
+		fn(ctx, status, text);
+}
+
+void sim_control_close(unsigned s)
+{
+	for (size_t i = 0; i < REQUESTS_MAX; i++)
+		if (pending[i].used && pending[i].server == s)
+			finish(&pending[i], 0, "");
+	server[s].proc = NULL;
+}
+
+const struct sim_request *sim_control_take(unsigned s, int64_t until)
+{
+	int64_t end = until == INT64_MAX ? until : until - calls_clock_offset(CLOCK_MONOTONIC);
+
+	for (;;) {
+		for (size_t i = 0; i < REQUESTS_MAX; i++)
+			if (pending[i].used && !pending[i].taken && pending[i].server == s) {
+				pending[i].taken = true;
+				return &pending[i].request;
+			}
+		if (server[s].nudged || sim_now >= end) {
+			server[s].nudged = false;
+			return NULL;
+		}
+		fiber_wait_one(&server[s].wait, end);
+	}
+}
+
+void sim_control_nudge(unsigned s)
+{
+	server[s].nudged = true;
+	waitq_wake_all(&server[s].wait);
+}
+
+void sim_control_answer(uint64_t id, int status, const char *text)
+{
+	for (size_t i = 0; i < REQUESTS_MAX; i++)
+		if (pending[i].used && pending[i].request.id == id) {
+			finish(&pending[i], status, text);
+			return;
+		}
+}
+
+void control_send(unsigned slot, const char *method, const char *target, const char *body,
+    void (*fn)(void *ctx, int status, const char *text), void *ctx)
+{
+	unsigned s = 0;
+
+	while (s < SERVERS_MAX && !(server[s].proc && server[s].proc->alive &&
+	                              server[s].proc->slot == slot))
+		s++;
+	for (size_t i = 0; s < SERVERS_MAX && i < REQUESTS_MAX; i++) {
+		struct pending *p = &pending[i];
+
+		if (p->used)
+			continue;
+		memset(p, 0, sizeof *p);
+		p->request.id = next_id++;
+		snprintf(p->request.method, sizeof p->request.method, "%s", method);
+		snprintf(p->request.target, sizeof p->request.target, "%s", target);
+		p->request.body = body ? strdup(body) : NULL;
+		p->server = s;
+		p->used = true;
+		p->fn = fn;
+		p->ctx = ctx;
+		waitq_wake_all(&server[s].wait);
+		return;
+	}
+	if (fn)
+		fn(ctx, 0, "");
+}
+
+/* Requests to a process that has died are answered with status 0. */
+void control_died(const struct proc *p)
+{
+	for (unsigned s = 0; s < SERVERS_MAX; s++)
+		if (server[s].proc == p)
+			sim_control_close(s);
+}
+
+void control_reset(void)
+{
+	for (size_t i = 0; i < REQUESTS_MAX; i++)
+		free(pending[i].used ? pending[i].request.body : NULL);
+	memset(server, 0, sizeof server);
+	memset(pending, 0, sizeof pending);
+	next_id = 1;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef SIM_CONTROL_H
+#define SIM_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Requests of the control plane, as text, between the simulator (control.c) and the HTTP server of a
+ * simulated process (control_server.c), which is the library's from its routes on. */
+
+struct sim_request {
+	uint64_t id;
+	char method[8];
+	char target[512]; /* path and query */
+	char *body;       /* JSON, or NULL; the simulator's memory */
+};
+
+/* For control_server.c. A server takes requests, in its own thread, until it is closed. */
+unsigned sim_control_open(void);
+void sim_control_close(unsigned server);
+/* The next request, NULL: the time `until` (clock_now) has come, or sim_control_nudge was called. */
+const struct sim_request *sim_control_take(unsigned server, int64_t until);
+void sim_control_nudge(unsigned server);
+void sim_control_answer(uint64_t id, int status, const char *text);
+
+/* For the simulation: send a request to the server of the process in this slot. fn is called with
+ * the answer; status 0: there is no server, or it died. */
+void control_send(unsigned slot, const char *method, const char *target, const char *body,
+    void (*fn)(void *ctx, int status, const char *text), void *ctx);
+
+#endif

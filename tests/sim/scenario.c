@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: ISC */
+#include "tests/sim/scenario.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/control.h"
+#include "tests/sim/sim.h"
+
+int ps_serve_main(int argc, char **argv);
+int ledger_main(int argc, char **argv);
+
+/* The cluster of a seed: a coordinator, servers, and workers of the ledger (tests/fault/ledger.h),
+ * each of which counts what it pushed and what was acknowledged.
+ *
+ * War: until `peace_at` something is done to the cluster every few milliseconds. The judge keeps it
+ * within what replication promises to heal: with R replicas at most R - 1 servers are away, and the
+ * next one goes only when all partitions have R replicas again.
+ * Peace: links are whole, processes are started again, and the job has to end in time. Then the
+ * ledger is compared with the model: no acknowledged push may be lost or count twice. */
+
+#define SERVERS_MAX 4
+#define WORKERS_MAX 4
+#define MEMBERS_MAX (1 + SERVERS_MAX + WORKERS_MAX)
+#define PEACE       (180 * SEC) /* in which the job has to end */
+#define CELLS       "64"
+
+enum kind { COORDINATOR, SERVER, WORKER };
+
+struct member {
+	enum kind kind;
+	unsigned slot;
+	char name[16], rank[8];
+	struct proc *proc;
+	bool started_before, down, finished;
+};
+
+struct scenario {
+	unsigned servers, workers, replicas;
+	int64_t least, most; /* delays of the links */
+	const char *sync;
+	bool kills[3], cuts, pauses, slow, checkpoints, skews;
+	unsigned gap; /* milliseconds between two faults, on average */
+	struct member member[MEMBERS_MAX];
+	unsigned nmembers;
+	unsigned faults_left;
+	int64_t peace_at;
+	bool peace;
+	/* what the coordinator said last about replicas */
+	bool whole, asking;
+	unsigned cut_from, cut_to;
+	bool is_cut, both_ways;
+	bool checking;
+	struct verdict *v;
+};
+
+static struct scenario x;
+
+static void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (x.v->failed)
+		return;
+	x.v->failed = true;
+	va_start(ap, fmt);
+	vsnprintf(x.v->why, sizeof x.v->why, fmt, ap);
+	va_end(ap);
+	sim_trace("judge      ! %s", x.v->why);
+}
+
+/* ---- members ---- */
+
+/* The worker ends after its step. */
+static void end_worker(void *ctx)
+{
+	struct member *m = ctx;
+
+	if (m->proc->alive)
+		proc_signal(m->proc, SIGTERM);
+}
+
+static void start_member(struct member *m)
+{
+	const char *first[] = { "ps-serve", "c.json", "--no-store", "--threads", "2", NULL };
+	const char *again[] = { "ps-serve", "-C", "c.run", "--coordinator", "--no-store", "--threads",
+		"2", NULL };
+	const char *server[] = { "ps-serve", "-C", "c.run", "--name", m->name, "--threads", "2", NULL };
+	const char *worker[] = { "ledger", "work", "-C", "c.run", "--book", "books", "--rank", m->rank,
+		"--cells", CELLS, NULL };
+
+	m->proc = proc_start(m->slot, m->name, m->kind == WORKER ? ledger_main : ps_serve_main,
+	    m->kind == SERVER       ? server
+	        : m->kind == WORKER ? worker
+	        : m->started_before ? again
+	                            : first);
+	m->started_before = true;
+	m->down = false;
+	if (x.peace && m->kind == WORKER)
+		event_at(sim_now + (50 + sim_below(300)) * MSEC, end_worker, m);
+}
+
+static void restart_member(void *ctx)
+{
+	struct member *m = ctx;
+
+	if (m->down && !m->finished)
+		start_member(m);
+}
+
+static void restart_later(struct member *m, int64_t after)
+{
+	m->down = true;
+	event_at(sim_now + after, restart_member, m);
+}
+
+/* Processes that ended by themselves. Workers may: they lost their rank while they were paused or cut
+ * off, or their coordinator was away for too long. */
+static void look_at_ends(void)
+{
+	for (unsigned i = 0; i < x.nmembers; i++) {
+		struct member *m = &x.member[i];
+
+		if (m->down || m->finished || !m->proc || m->proc->alive)
+			continue;
+		/* 3: it came when the job was over. */
+		if (m->kind == WORKER && (m->proc->code == 0 || m->proc->code == 3)) {
+			m->finished = true;
+			continue;
+		}
+		if (strstr(m->proc->last, "WRONG SUM") || strstr(m->proc->last, "WENT BACK")) {
+			fail("%s: %s", m->name, m->proc->last);
+			m->finished = true;
+			continue;
+		}
+		if (m->kind != WORKER)
+			fail("%s ended with %d: %s", m->name, m->proc->code, m->proc->last);
+		restart_later(m, 1 * MSEC + sim_below(200) * MSEC);
+	}
+}
+
+static bool is_anyone_away(void)
+{
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (!x.member[i].finished && (x.member[i].down || x.member[i].proc->paused))
+			return true;
+	return x.is_cut;
+}
+
+/* ---- what the coordinator knows ---- */
+
+static void note_layout(void *ctx, int status, const char *text)
+{
+	json_t *j = status == 200 ? json_loads(text, 0, NULL) : NULL;
+	json_t *table, *run;
+	size_t i, k, runs = 0;
+	bool whole = true;
+
+	(void)ctx;
+	x.asking = false;
+	json_array_foreach(json_object_get(j, "tables"), i, table)
+		json_array_foreach(json_object_get(table, "runs"), k, run) {
+			runs++;
+			whole &= json_array_size(json_array_get(run, 2)) == x.replicas;
+		}
+	x.whole = runs && whole;
+	json_decref(j);
+}
+
+static unsigned servers_known;
+
+static void note_servers(void *ctx, int status, const char *text)
+{
+	json_t *j = status == 200 ? json_loads(text, 0, NULL) : NULL, *s;
+	size_t i;
+
+	(void)ctx;
+	servers_known = 0;
+	json_array_foreach(json_object_get(j, "servers"), i, s) {
+		const char *state = json_string_value(json_object_get(s, "state"));
+		const char *id = json_string_value(json_object_get(s, "id"));
+
+		for (unsigned m = 0; m < x.nmembers; m++)
+			if (state && id && strcmp(state, "live") == 0 &&
+			    strcmp(id, x.member[m].name) == 0 &&
+			    json_integer_value(json_object_get(s, "pid")) == x.member[m].proc->pid)
+				servers_known++;
+	}
+	json_decref(j);
+	control_send(0, "GET", "/v1/layout", NULL, note_layout, NULL);
+}
+
+static void ask_coordinator(void)
+{
+	if (x.asking)
+		return;
+	x.asking = true;
+	x.whole = false;
+	control_send(0, "GET", "/v1/servers", NULL, note_servers, NULL);
+}
+
+/* ---- faults ---- */
+
+static struct member *choose_member(enum kind kind)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < x.nmembers; i++)
+		n += x.member[i].kind == kind && !x.member[i].finished;
+	n = sim_below(n);
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].kind == kind && !x.member[i].finished && n-- == 0)
+			return &x.member[i];
+	return NULL;
+}
+
+static void count_fault(void)
+{
+	x.v->faults++;
+	x.faults_left--;
+}
+
+static void kill_someone(void)
+{
+	enum kind kind = (enum kind)sim_below(3);
+	struct member *m = x.kills[kind] ? choose_member(kind) : NULL;
+
+	if (!m || !m->proc->alive)
+		return;
+	if (kind == SERVER && (x.replicas < 2 || !x.whole || servers_known < x.servers)) {
+		ask_coordinator();
+		return;
+	}
+	x.whole = false;
+	count_fault();
+	x.v->kills++;
+	proc_kill(m->proc);
+	restart_later(m, sim_chance(80) ? sim_below(300) * MSEC : 1500 * MSEC);
+}
+
+static void go_on(void *ctx)
+{
+	struct member *m = ctx;
+
+	proc_pause(m->proc, false);
+}
+
+static void pause_someone(void)
+{
+	struct member *m = choose_member(sim_chance(60) ? WORKER : COORDINATOR);
+
+	if (!m || !m->proc->alive)
+		return;
+	count_fault();
+	x.v->pauses++;
+	proc_pause(m->proc, true);
+	event_at(sim_now + sim_below(1500) * MSEC, go_on, m);
+}
+
+static void heal_link(void *ctx)
+{
+	(void)ctx;
+	if (!x.is_cut)
+		return;
+	sim_trace("judge      > the link %u - %u is whole", x.cut_from, x.cut_to);
+	net_cut(x.cut_from, x.cut_to, false);
+	net_cut(x.cut_to, x.cut_from, false);
+	x.is_cut = false;
+}
+
+/* Links between servers, and between a server and a worker; that of the coordinator only for times
+ * in which it declares nobody dead. */
+static void cut_link(void)
+{
+	unsigned a = sim_below(x.nmembers), b = sim_below(x.nmembers);
+	bool coordinator = a == 0 || b == 0;
+
+	if (a == b || x.is_cut)
+		return;
+	x.cut_from = x.member[a].slot;
+	x.cut_to = x.member[b].slot;
+	x.is_cut = true;
+	count_fault();
+	x.v->cuts++;
+	net_cut(x.cut_from, x.cut_to, true);
+	if (sim_chance(60))
+		net_cut(x.cut_to, x.cut_from, true);
+	sim_trace("judge      > the link %u - %u is cut", x.cut_from, x.cut_to);
+	event_at(sim_now + sim_below(coordinator ? 500 : 2500) * MSEC, heal_link, NULL);
+}
+
+static void change_delays(void)
+{
+	count_fault();
+	net_delay(x.least, x.least + sim_below(sim_chance(20) ? 20000 : 2000) * USEC);
+}
+
+static void note_checkpoint(void *ctx, int status, const char *text)
+{
+	(void)ctx;
+	(void)text;
+	sim_trace("judge      < checkpoint %d", status);
+}
+
+static void take_checkpoint(void)
+{
+	control_send(0, "POST", "/v1/checkpoints", "{}", note_checkpoint, NULL);
+}
+
+/* One thing of all that this seed does, if nothing else is broken. */
+static void make_war(void *ctx)
+{
+	(void)ctx;
+	if (x.peace || x.v->failed)
+		return;
+	if (!is_anyone_away() && x.faults_left)
+		switch (sim_below(5)) {
+		case 0:
+		case 1:
+			kill_someone();
+			break;
+		case 2:
+			if (x.pauses)
+				pause_someone();
+			break;
+		case 3:
+			if (x.cuts)
+				cut_link();
+			break;
+		default:
+			if (x.slow)
+				change_delays();
+			if (x.checkpoints)
+				take_checkpoint();
+			break;
+		}
+	event_at(sim_now + (1 + sim_below(2 * x.gap)) * MSEC, make_war, NULL);
+}
+
+/* ---- the run ---- */
+
+static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
+{
+	static const char *const modes[] = { "bsp", "bsp", "ssp:3", "asp" };
+
+	memset(&x, 0, sizeof x);
+	memset(v, 0, sizeof *v);
+	x.v = v;
+	world_begin(seed);
+	x.replicas = 1 + sim_below(3);
+	x.servers = 3 + sim_below(SERVERS_MAX - 2);
+	x.workers = 2 + sim_below(2);
+	x.least = (100 + sim_below(400)) * USEC;
+	x.most = x.least + (200 + sim_below(2500)) * USEC;
+	x.sync = modes[sim_below(4)];
+	for (int i = 0; i < 3; i++)
+		x.kills[i] = sim_chance(60);
+	x.cuts = sim_chance(50);
+	x.pauses = sim_chance(50);
+	x.slow = sim_chance(60);
+	x.checkpoints = sim_chance(40);
+	x.gap = 5 + sim_below(60);
+	x.faults_left = 4 + sim_below(9);
+	if (limits->faults < x.faults_left)
+		x.faults_left = limits->faults;
+}
+
+static void write_files(void)
+{
+	char text[1024];
+	int n = snprintf(text, sizeof text,
+	    "{ \"sync\": \"%s\", \"servers\": %u, \"workers\": %u, \"replicas\": %u, "
+	    "\"transport\": \"tcp\", \"lease\": \"1s\", \"deadline\": \"60s\",\n"
+	    "  \"job\": { \"model\": \"linear\", \"data\": \"data.csv?label=y&scale=none\", "
+	    "\"steps\": 1000000000, \"optimizer\": \"sgd\", \"lr\": 1 } }\n",
+	    x.sync, x.servers, x.workers, x.replicas);
+
+	disk_put("c.json", text, (size_t)n);
+	disk_put("data.csv", "x,y\n1,2\n2,4\n3,6\n", 16);
+	sim_trace("judge      > %s, %u servers, %u workers, %u replicas, kills %d%d%d, cuts "
+		  "%d, pauses %d",
+	    x.sync, x.servers, x.workers, x.replicas, x.kills[0], x.kills[1], x.kills[2],
+	    x.cuts, x.pauses);
+}
+
+static struct member *add_member(enum kind kind, unsigned slot, const char *name, unsigned rank)
+{
+	struct member *m = &x.member[x.nmembers++];
+
+	m->kind = kind;
+	m->slot = slot;
+	snprintf(m->name, sizeof m->name, "%s", name);
+	snprintf(m->rank, sizeof m->rank, "%u", rank);
+	return m;
+}
+
+static void add_members(void)
+{
+	char name[32];
+
+	add_member(COORDINATOR, 0, "coord", 0);
+	for (unsigned i = 0; i < x.servers; i++) {
+		snprintf(name, sizeof name, "server-%u", i);
+		add_member(SERVER, 1 + i, name, 0);
+	}
+	for (unsigned i = 0; i < x.workers; i++) {
+		snprintf(name, sizeof name, "worker-%u", i);
+		add_member(WORKER, 1 + SERVERS_MAX + i, name, i);
+	}
+}
+
+static bool has_socket(void *ctx)
+{
+	size_t n;
+
+	(void)ctx;
+	return disk_get("c.run/cluster.json", &n) != NULL;
+}
+
+static bool is_over(void *ctx)
+{
+	(void)ctx;
+	look_at_ends();
+	if (x.v->failed)
+		return true;
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].kind == WORKER && !x.member[i].finished)
+			return false;
+	return true;
+}
+
+static void end_war(void *ctx)
+{
+	(void)ctx;
+	if (x.peace)
+		return;
+	x.peace = true;
+	heal_link(NULL);
+	net_delay(50 * USEC, 500 * USEC);
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].proc && x.member[i].proc->paused)
+			proc_pause(x.member[i].proc, false);
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].kind == WORKER)
+			event_at(sim_now + sim_below(500) * MSEC, end_worker, &x.member[i]);
+	sim_trace("judge      > peace");
+}
+
+/* The ledger's own comparison, as a process of the world. */
+static bool is_check_over(void *ctx)
+{
+	return !((struct proc *)ctx)->alive;
+}
+
+static void check_ledger(void)
+{
+	struct proc *p;
+
+	for (int try = 0; try < 3; try++) {
+		unsigned long long begun, acked, lost, doubled, torn;
+
+		p = proc_start(15, "check", ledger_main,
+		    (const char *[]){ "ledger", "check", "-C", "c.run", "--book", "books", "--cells",
+		        CELLS, NULL });
+		world_run(sim_now + 60 * SEC, is_check_over, p);
+		if (sscanf(p->printed,
+		        "begun %llu acknowledged %llu lost %llu doubled %llu torn %llu", &begun,
+		        &acked, &lost, &doubled, &torn) == 5) {
+			x.v->checks++;
+			x.v->acknowledged = acked;
+			if (lost || doubled || torn)
+				fail("the ledger: %s", p->printed);
+			return;
+		}
+	}
+	fail("the ledger cannot be compared: %s", p->alive ? "it hangs" : p->last);
+}
+
+void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
+{
+	draw_scenario(seed, limits, v);
+	write_files();
+	add_members();
+	start_member(&x.member[0]);
+	if (world_run(20 * SEC, has_socket, NULL) && !has_socket(NULL))
+		fail("the coordinator does not start");
+	for (unsigned i = 1; i < x.nmembers && !v->failed; i++)
+		start_member(&x.member[i]);
+	net_delay(x.least, x.most);
+	x.peace_at = sim_now + (800 + sim_below(2500)) * MSEC;
+	event_at(sim_now + 20 * MSEC, make_war, NULL);
+	event_at(x.peace_at, end_war, NULL);
+	if (!v->failed)
+		world_run(x.peace_at, is_over, NULL);
+	end_war(NULL);
+	if (!v->failed)
+		world_run(sim_now + PEACE, is_over, NULL);
+	if (!v->failed && !is_over(NULL))
+		fail("the job does not end: %s has taken its last step long ago", "a worker");
+	if (!v->failed)
+		check_ledger();
+	v->virtual_ns = sim_now;
+	v->deliveries = sim_deliveries;
+	v->hash = sim_trace_hash();
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef SIM_SCENARIO_H
+#define SIM_SCENARIO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One cluster from one seed: what it consists of, what is done to it, and the verdict. */
+
+struct verdict {
+	bool failed;
+	char why[400];
+	int64_t virtual_ns;
+	uint64_t deliveries, hash;
+	uint64_t acknowledged; /* pushes, by the ledger */
+	unsigned faults, kills, cuts, pauses, checks;
+};
+
+/* How much is left out, to shorten a failing seed. */
+struct scenario_limits {
+	unsigned faults; /* at most */
+};
+
+void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct verdict *out);
+
+#endif

@@ -62,7 +62,7 @@ void *sim_calloc(size_t n, size_t size)
 	void *p = __builtin_mul_overflow(n, size, &bytes) ? NULL : sim_malloc(bytes);
 
 	if (p)
-		memset(p, 0, bytes);
+		arena_clear(p, bytes);
 	else
 		errno = ENOMEM;
 	return p;

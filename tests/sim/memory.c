@@ -9,6 +9,7 @@
 
 #define REGION (UINT64_C(1) << 36)
 #define SPAN   (UINT64_C(1) << 16) /* bytes that an arena takes at a time */
+#define CLEAR_LEAST (256u << 10)
 #define SPANS  32                  /* sizes of spans: SPAN << i */
 
 /* In front of each allocation; 16 bytes keep its alignment. */
@@ -176,6 +177,20 @@ void arena_free(struct arena *a, void *p)
 	}
 	*(void **)p = a->free[h->class];
 	a->free[h->class] = h;
+}
+
+/* Large memory is given back to the kernel, which has zeros, instead of writing them. */
+void arena_clear(void *p, size_t n)
+{
+	char *first = (char *)(((uintptr_t)p + 4095) & ~(uintptr_t)4095);
+	char *end = (char *)(((uintptr_t)p + n) & ~(uintptr_t)4095);
+
+	if (n < CLEAR_LEAST || madvise(first, (size_t)(end - first), MADV_DONTNEED)) {
+		memset(p, 0, n);
+		return;
+	}
+	memset(p, 0, (size_t)(first - (char *)p));
+	memset(end, 0, (size_t)((char *)p + n - end));
 }
 
 size_t arena_size(const void *p)

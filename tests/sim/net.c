@@ -46,8 +46,10 @@ struct sock {
 	/* what is on its way to here, and what has arrived */
 	struct packet *coming, **coming_last, *unread, **unread_last;
 	size_t room_used; /* bytes that it has sent and its peer has not read */
+	bool loses; /* net_lose_host is at it */
 	bool eof, shut, arriving; /* arriving: an event will take the first of `coming` */
 	int64_t last_arrival;
+	int64_t took_at; /* when a packet has arrived here last */
 	/* of a listener */
 	struct sock *accept_first, *accept_last, *accept_next;
 	unsigned backlog, waiting;
@@ -170,6 +172,15 @@ static void fail_sock(struct sock *s, int error)
 
 static void accept_connection(struct sock *s);
 
+static void refuse_sender(const struct sock *s)
+{
+	for (struct sock *x = all; x; x = x->next)
+		if (x->peer == s && x->open) {
+			send_packet(x, PACKET_RESET, NULL, 0);
+			return;
+		}
+}
+
 /* The first packet on the way to s is there. */
 static void arrive(void *ctx)
 {
@@ -182,12 +193,12 @@ static void arrive(void *ctx)
 		if (!s->coming)
 			s->coming_last = &s->coming;
 		sim_deliveries++;
+		s->took_at = sim_now;
 		switch (p->kind) {
 		case PACKET_DATA:
 			if (!s->open) {
 				/* The process is gone: its host says so. */
-				if (s->peer)
-					send_packet(s->peer, PACKET_RESET, NULL, 0);
+				refuse_sender(s);
 				free(p);
 				break;
 			}
@@ -567,6 +578,22 @@ int sim_getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 	return 0;
 }
 
+/* TCP's view of the way to the peer: what is not acknowledged, since when there was an
+ * acknowledgement, and how often it has sent again (after 200 ms, then twice as long each time). */
+static void describe_way(const struct sock *s, struct tcp_info *info)
+{
+	int64_t heard = s->took_at, age;
+
+	if (s->peer && s->peer->took_at > heard)
+		heard = s->peer->took_at;
+	age = sim_now - heard;
+	for (const struct packet *p = s->peer ? s->peer->coming : NULL; p; p = p->next)
+		info->tcpi_unacked++;
+	info->tcpi_last_ack_recv = (uint32_t)(age / MSEC);
+	for (int64_t wait = 200 * MSEC; info->tcpi_unacked && age > wait; wait = 2 * wait + 200 * MSEC)
+		info->tcpi_retransmits++;
+}
+
 int sim_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 {
 	struct sock *s = sock_of(fd);
@@ -577,6 +604,13 @@ int sim_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 	if (level == SOL_SOCKET && name == SO_ERROR) {
 		memcpy(value, &s->error, sizeof s->error);
 		s->error = 0;
+	} else if (level == IPPROTO_TCP && name == TCP_INFO) {
+		struct tcp_info info = { 0 };
+
+		describe_way(s, &info);
+		memcpy(value, &info, sizeof info < *len ? sizeof info : *len);
+	} else if (level == SOL_SOCKET && name == SO_DOMAIN) {
+		memcpy(value, &s->family, sizeof s->family);
 	} else if (level == SOL_SOCKET && name == SO_PEERCRED) {
 		struct ucred u = { s->peer ? s->peer->pid : 0, 0, 0 };
 
@@ -712,6 +746,18 @@ int sim_socketpair(int family, int type, int protocol, int out[2])
 	out[0] = proc_install(proc_current, &a->v);
 	out[1] = proc_install(proc_current, &b->v);
 	return 0;
+}
+
+/* The host of a process dies: what it has sent and what has not arrived is lost, and nothing tells its
+ * peers; they learn of it when they send. */
+void net_lose_host(struct proc *p)
+{
+	for (struct sock *s = all; s; s = s->next)
+		s->loses = s->peer && s->peer->pid == p->pid && s->pid != p->pid;
+	proc_kill(p);
+	for (struct sock *s = all; s; s = s->next)
+		if (s->loses)
+			drop_packets(&s->coming, &s->coming_last);
 }
 
 /* ---- names ---- */

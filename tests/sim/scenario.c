@@ -51,6 +51,8 @@ struct scenario {
 	bool peace;
 	/* what the coordinator said last about replicas */
 	bool whole, asking;
+	bool doomed; /* a server that is cut off and about to die */
+	bool server_must_die; /* if the answer says that it may */
 	unsigned cut_from, cut_to;
 	bool is_cut, both_ways;
 	bool checking;
@@ -149,10 +151,13 @@ static bool is_anyone_away(void)
 	for (unsigned i = 0; i < x.nmembers; i++)
 		if (!x.member[i].finished && (x.member[i].down || x.member[i].proc->paused))
 			return true;
-	return x.is_cut;
+	return false;
 }
 
 /* ---- what the coordinator knows ---- */
+
+static unsigned servers_known;
+static void kill_server(void);
 
 static void note_layout(void *ctx, int status, const char *text)
 {
@@ -170,9 +175,10 @@ static void note_layout(void *ctx, int status, const char *text)
 		}
 	x.whole = runs && whole;
 	json_decref(j);
+	if (x.server_must_die && x.whole && servers_known == x.servers && !x.peace)
+		kill_server();
+	x.server_must_die = false;
 }
-
-static unsigned servers_known;
 
 static void note_servers(void *ctx, int status, const char *text)
 {
@@ -225,22 +231,68 @@ static void count_fault(void)
 	x.faults_left--;
 }
 
+static void kill_member(struct member *m)
+{
+	count_fault();
+	x.v->kills++;
+	if (sim_chance(50))
+		net_lose_host(m->proc);
+	else
+		proc_kill(m->proc);
+	/* It returns at once, before the lease has expired, or after. */
+	restart_later(m,
+	    sim_chance(60)       ? sim_below(50) * MSEC
+	        : sim_chance(70) ? sim_below(400) * MSEC
+	                         : 1500 * MSEC);
+}
+
+static void cut_server_off(const struct member *m, bool cut)
+{
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].kind == SERVER && &x.member[i] != m)
+			net_cut(m->slot, x.member[i].slot, cut);
+}
+
+static void kill_doomed(void *ctx)
+{
+	struct member *m = ctx;
+
+	x.doomed = false;
+	if (m->proc->alive && !x.peace && x.faults_left)
+		kill_member(m);
+	cut_server_off(m, false);
+}
+
+/* Just now all partitions had all replicas. What a server sends to the others may be stuck for a few
+ * steps when it dies. */
+static void kill_server(void)
+{
+	struct member *m = choose_member(SERVER);
+
+	if (!m->proc->alive || !x.faults_left || x.doomed)
+		return;
+	if (sim_chance(60)) {
+		x.doomed = true;
+		cut_server_off(m, true);
+		event_at(sim_now + (1 + sim_below(60)) * MSEC, kill_doomed, m);
+	} else {
+		kill_member(m);
+	}
+}
+
 static void kill_someone(void)
 {
-	enum kind kind = (enum kind)sim_below(3);
+	enum kind kind = sim_chance(50) ? SERVER : sim_chance(50) ? WORKER : COORDINATOR;
 	struct member *m = x.kills[kind] ? choose_member(kind) : NULL;
 
 	if (!m || !m->proc->alive)
 		return;
-	if (kind == SERVER && (x.replicas < 2 || !x.whole || servers_known < x.servers)) {
+	if (kind == SERVER) {
+		x.server_must_die = x.replicas > 1;
 		ask_coordinator();
 		return;
 	}
-	x.whole = false;
-	count_fault();
-	x.v->kills++;
-	proc_kill(m->proc);
-	restart_later(m, sim_chance(80) ? sim_below(300) * MSEC : 1500 * MSEC);
+	kill_member(m);
 }
 
 static void go_on(void *ctx)
@@ -352,11 +404,11 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	memset(v, 0, sizeof *v);
 	x.v = v;
 	world_begin(seed);
-	x.replicas = 1 + sim_below(3);
+	x.replicas = sim_chance(20) ? 1 : 2 + sim_below(2);
 	x.servers = 3 + sim_below(SERVERS_MAX - 2);
 	x.workers = 2 + sim_below(2);
-	x.least = (100 + sim_below(400)) * USEC;
-	x.most = x.least + (200 + sim_below(2500)) * USEC;
+	x.least = (200 + sim_below(800)) * USEC;
+	x.most = x.least + (500 + sim_below(4000)) * USEC;
 	x.sync = modes[sim_below(4)];
 	for (int i = 0; i < 3; i++)
 		x.kills[i] = sim_chance(60);
@@ -364,8 +416,8 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	x.pauses = sim_chance(50);
 	x.slow = sim_chance(60);
 	x.checkpoints = sim_chance(40);
-	x.gap = 5 + sim_below(60);
-	x.faults_left = 4 + sim_below(9);
+	x.gap = 3 + sim_below(20);
+	x.faults_left = 5 + sim_below(25);
 	if (limits->faults < x.faults_left)
 		x.faults_left = limits->faults;
 }
@@ -492,7 +544,7 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	for (unsigned i = 1; i < x.nmembers && !v->failed; i++)
 		start_member(&x.member[i]);
 	net_delay(x.least, x.most);
-	x.peace_at = sim_now + (800 + sim_below(2500)) * MSEC;
+	x.peace_at = sim_now + (1000 + sim_below(4000)) * MSEC;
 	event_at(sim_now + 20 * MSEC, make_war, NULL);
 	event_at(x.peace_at, end_war, NULL);
 	if (!v->failed)

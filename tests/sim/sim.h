@@ -111,6 +111,8 @@ void memory_reset(void);
 void *arena_alloc(struct arena *a, size_t n);
 void *arena_alloc_aligned(struct arena *a, size_t align, size_t n);
 void arena_free(struct arena *a, void *p);
+/* Fill n bytes of an allocation with zeros. */
+void arena_clear(void *p, size_t n);
 size_t arena_size(const void *p);
 bool memory_is_ours(const void *p);
 void arena_release(struct arena *a);
@@ -196,6 +198,7 @@ void net_reset(void);
 void net_cut(unsigned from, unsigned to, bool cut);
 bool net_is_cut(unsigned from, unsigned to);
 /* Delays of packets from now on: between these two times. */
+void net_lose_host(struct proc *p);
 void net_delay(int64_t least, int64_t most);
 /* ---- disk.c ---- */
 

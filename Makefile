@@ -218,7 +218,8 @@ sim: deps ## run clusters in virtual time, SEEDS of them (200)
 	@$(BUILD)/sim --seeds $(or $(SEEDS),200)
 
 units: $(UNITS) ## build the unit tests
-faultkit: $(FAULTKIT) ## build the proxy, ledger and shims of the fault tests
+# With sanitizers there is no simulator: they have memory and threads of their own.
+faultkit: $(FAULTKIT) $(if $(SAN)$(FAULT),,$(BUILD)/sim) ## build the proxy, ledger, shims and simulator of the fault tests
 fuzzers: $(FUZZERS) ## build the fuzz harnesses, which replay their corpus
 benches: $(BENCHES) ## build the benchmarks
 

@@ -272,7 +272,7 @@ int sim_fprintf(FILE *f, const char *fmt, ...)
 	(void)f;
 	line[strcspn(line, "\n")] = 0;
 	if (proc_current)
-		snprintf(proc_current->last, sizeof proc_current->last, "%s", line);
+		snprintf(proc_current->last, sizeof proc_current->last, "%.255s", line);
 	sim_trace("%-10s | %s", proc_current ? proc_current->name : "", line);
 	return n;
 }
@@ -288,7 +288,7 @@ int sim_printf(const char *fmt, ...)
 	va_end(ap);
 	line[strcspn(line, "\n")] = 0;
 	if (proc_current)
-		snprintf(proc_current->printed, sizeof proc_current->printed, "%s", line);
+		snprintf(proc_current->printed, sizeof proc_current->printed, "%.255s", line);
 	sim_trace("%-10s | %s", proc_current ? proc_current->name : "", line);
 	return n;
 }

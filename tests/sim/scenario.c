@@ -33,7 +33,7 @@ enum kind { COORDINATOR, SERVER, WORKER };
 struct member {
 	enum kind kind;
 	unsigned slot;
-	char name[16], rank[8];
+	char name[16], rank[16];
 	struct proc *proc;
 	bool started_before, down, finished;
 };
@@ -446,7 +446,7 @@ static struct member *add_member(enum kind kind, unsigned slot, const char *name
 
 	m->kind = kind;
 	m->slot = slot;
-	snprintf(m->name, sizeof m->name, "%s", name);
+	snprintf(m->name, sizeof m->name, "%.15s", name);
 	snprintf(m->rank, sizeof m->rank, "%u", rank);
 	return m;
 }

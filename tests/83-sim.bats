@@ -1,0 +1,30 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
+# Clusters of real programs in virtual time (tests/sim): what is lost there is lost in life, too.
+
+load lib/helper
+
+setup() {
+	setup_dir
+	SIM=$BIN/sim
+	[ -x "$SIM" ] || skip "the simulator is not built with sanitizers or failpoints"
+}
+
+teardown() {
+	teardown_dir
+}
+
+@test "no acknowledged push is lost or counts twice, and each job ends" {
+	run "$SIM" --seeds 30
+	echo "# ${lines[-1]}" >&3
+	[ "$status" -eq 0 ]
+}
+
+@test "a seed has one trace, in any process and after any other seed" {
+	"$SIM" --trace 7 | sed '$d' >one
+	"$SIM" --trace 7 | sed '$d' >two
+	cmp one two
+	hash=$("$SIM" 7 | sed -n 's/^ok seed 7.*trace //p')
+	[ -n "$hash" ]
+	[ "$("$SIM" 5 6 7 | sed -n 's/^ok seed 7.*trace //p')" = "$hash" ]
+}

@@ -320,7 +320,7 @@ write_sparse() {
 	name 9 8; echo ok rows w 2; continue|w.ids: ids must ascend: 8 follows 9
 	name 8; echo ok rows w 1 rows w 1; continue|requested rows of "w" twice
 	case $line in step*) printf 123 >"$PSKIT_DIR/w.grad"; echo ok loss 1; continue; esac|has 3 bytes, but the gradient of table "w" has 408
-	case $line in step*) kill -9 $$; esac|at step 0; it was restarted 3 times
+	case $line in step*) kill -9 $$; esac|; it was restarted 3 times
 	END
 	none_left "$T"
 }

@@ -63,7 +63,7 @@ size_t data_cells_record(const char *p, size_t n, char sep)
 	return n;
 }
 
-/* The place behind the bracket that closes the one at p; p + 1 where none does in this record. */
+/* The place after the bracket that closes the one at p; p + 1 if no bracket of this record does. */
 static const char *skip_brackets(const char *p)
 {
 	const char *end = p + strcspn(p, "]\n");

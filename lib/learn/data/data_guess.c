@@ -86,7 +86,7 @@ static void add_line(struct data_sample *s, const char *p, size_t n)
 		n--;
 	if (!n)
 		return;
-	/* Readers of numbers may look at the bytes behind the text (data_num.h). */
+	/* Readers of numbers may look at the bytes after the text (data_num.h). */
 	s->line[s->lines] = mem_array(n + 1 + DATA_NUM_PAD, 1);
 	memcpy(s->line[s->lines++], p, n);
 }

@@ -58,7 +58,7 @@ static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e
 		    "expected index:value, got \"%s\"; the number of a query is written as qid:%.*s",
 		    text, q > p ? (int)(q - p) : 1, q > p ? p : "1");
 	return stream_fail(f->s, e, "expected index:value, got \"%s\"%s", text,
-	    strchr(text, ':') ? "; features with names need format=vw and a bar behind the label"
+	    strchr(text, ':') ? "; features with names need format=vw and a bar after the label"
 	                      : "");
 }
 

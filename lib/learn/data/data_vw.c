@@ -241,7 +241,7 @@ static int score_label(const char *line, const char *bar)
 	return numbers > 3 ? DATA_SCORE_NONE : name ? DATA_SCORE_TABLE : DATA_SCORE_SURE;
 }
 
-/* Looks at the features of the namespace at *p, which moves behind them. *values: one has a value. False: they are
+/* Looks at the features of the namespace at *p, and moves *p past them. *values: one has a value. False: they are
  * none. */
 static bool has_features(const char **p, bool *values)
 {
@@ -263,7 +263,7 @@ static bool has_features(const char **p, bool *values)
 	return true;
 }
 
-/* A line with several bars, none of which has a name behind it, is one of a table. */
+/* A line with several bars, none of which has a name after it, belongs to a table. */
 static int score_line(const char *line)
 {
 	const char *p = strchr(line, '|'), *bar = p;

@@ -1023,9 +1023,12 @@ static void crash_node(struct node *n)
 		crash_node(n->names.at[i].node);
 }
 
-void disk_lose_unsynced(void)
+void disk_lose_unsynced(const char *path)
 {
-	crash_node(root);
+	struct node *n = node_of(path);
+
+	if (n)
+		crash_node(n);
 }
 
 void disk_reset(void)

@@ -42,7 +42,7 @@ struct scenario {
 	unsigned servers, workers, replicas;
 	int64_t least, most; /* delays of the links */
 	const char *sync;
-	bool kills[3], cuts, pauses, slow, checkpoints, skews;
+	bool power_cuts, kills[3], cuts, pauses, slow, checkpoints, skews;
 	unsigned gap; /* milliseconds between two faults, on average */
 	struct member member[MEMBERS_MAX];
 	unsigned nmembers;
@@ -235,10 +235,14 @@ static void kill_member(struct member *m)
 {
 	count_fault();
 	x.v->kills++;
-	if (sim_chance(50))
+	if (sim_chance(50)) {
 		net_lose_host(m->proc);
-	else
+		/* The coordinator's host has the run directory. */
+		if (m->kind == COORDINATOR && x.power_cuts)
+			disk_lose_unsynced("c.run");
+	} else {
 		proc_kill(m->proc);
+	}
 	/* It returns at once, before the lease has expired, or after. */
 	restart_later(m,
 	    sim_chance(60)       ? sim_below(50) * MSEC
@@ -412,6 +416,7 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	x.sync = modes[sim_below(4)];
 	for (int i = 0; i < 3; i++)
 		x.kills[i] = sim_chance(60);
+	x.power_cuts = sim_chance(50);
 	x.cuts = sim_chance(50);
 	x.pauses = sim_chance(50);
 	x.slow = sim_chance(60);

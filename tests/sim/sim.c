@@ -8,8 +8,9 @@
 
 #include "tests/sim/scenario.h"
 
-/* sim [--trace] [--faults N] SEED | --seeds N [--from SEED]: run clusters from seeds. A failure prints its seed;
- * the exit code is then 1. */
+/* sim [--trace] [--faults N] SEED... | --seeds N [--from SEED] [--until-failure]: run clusters from
+ * seeds. --faults leaves out all faults but the first N, to shorten a seed that fails. A failure prints
+ * its seed, and the exit code is then 1. */
 
 struct totals {
 	uint64_t seeds, failed, acknowledged, faults, deliveries;
@@ -40,6 +41,7 @@ int main(int argc, char **argv)
 	struct scenario_limits limits = { .faults = 1000000 };
 	struct totals t = { 0 };
 	uint64_t from = 1, n = 0;
+	bool until_failure = false;
 	clock_t began = clock();
 	double took;
 
@@ -51,12 +53,14 @@ int main(int argc, char **argv)
 			n = strtoull(argv[++i], NULL, 10);
 		else if (strcmp(argv[i], "--from") == 0 && i + 1 < argc)
 			from = strtoull(argv[++i], NULL, 10);
+		else if (strcmp(argv[i], "--until-failure") == 0)
+			until_failure = true;
 		else if (strcmp(argv[i], "--faults") == 0 && i + 1 < argc)
 			limits.faults = (unsigned)strtoul(argv[++i], NULL, 10);
 		else
 			run_one(strtoull(argv[i], NULL, 10), &limits, true, &t);
 	}
-	for (uint64_t i = 0; i < n; i++)
+	for (uint64_t i = 0; i < n && !(until_failure && t.failed); i++)
 		run_one(from + i, &limits, false, &t);
 	took = (double)(clock() - began) / CLOCKS_PER_SEC;
 	printf("%llu seeds, %llu failed: %llu pushes acknowledged, %llu faults, %llu deliveries, %.1f "

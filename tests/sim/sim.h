@@ -203,8 +203,9 @@ void net_delay(int64_t least, int64_t most);
 /* ---- disk.c ---- */
 
 void disk_reset(void);
-/* A crash of the machine: files are as they were synced last, or in between. */
-void disk_lose_unsynced(void);
+/* A crash of the machine that has this directory: each file is as it was synced last, or has a part of what was
+ * written since; each directory has the names that were synced, or those of now. */
+void disk_lose_unsynced(const char *path);
 /* Write a file from outside. */
 void disk_put(const char *path, const void *data, size_t n);
 /* Its contents, or NULL; *n its length. The memory belongs to the disk. */

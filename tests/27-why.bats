@@ -39,7 +39,7 @@ three() {
 	wait_for 10 says '^worker-0, worker-2 wait for worker-1 at step [0-9]+ \([0-9.]+ s\): .*has been silent for .*; .*stopped or disconnected'
 	[ "$(why --json | jq -r 'select(.id != "everybody") | .kind + " " + .id + " " + .for' | tr '\n' ',')" = "why worker-0 worker-1,why worker-2 worker-1," ]
 	why --json | head -n 1 | jq -e '.since_seconds > 0.2 and .step > 0 and (.remedy | length) > 0' >/dev/null
-	[ "$(why -H -o who,for | grep -c "^worker-[02].worker-1$")" -eq 2 ]
+	[ "$(why -H -k who,for | grep -c "^worker-[02].worker-1$")" -eq 2 ]
 	kill -CONT "${asleep[0]}"
 	wait_for 20 is_quiet
 	freeze server-1

@@ -288,32 +288,32 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	run -0 s -v 0.3 2
 	[ "$(grep -c total <<<"$output")" -eq 2 ]
 	s -v --json | jq -s -e '(.[0].pulls + .[1].pulls) == .[2].pulls and .[2].id == "total" and .[2].step == ([.[0].step, .[1].step] | min)'
-	s workers -v -o id,pid,ex/s -H | tail -n 1 | grep -qE '^total	-	[0-9.]+$'
-	[ "$(s -Hp -o loss 0.1 3 | wc -l)" -eq 3 ]
+	s workers -v -k id,pid,ex/s -H | tail -n 1 | grep -qE '^total	-	[0-9.]+$'
+	[ "$(s -Hp -k loss 0.1 3 | wc -l)" -eq 3 ]
 	# A time that is asked for comes first, or where it was put.
 	now=$(date +%s)
-	t=$(s -H -T u -o step | cut -f 1)
+	t=$(s -H -T u -k step | cut -f 1)
 	[ "$t" -ge "$((now - 1))" ] && [ "$t" -le "$((now + 30))" ]
-	s -T d -o step | tail -n 1 | grep -qE '^20[0-9-]{8} [0-9:]{8} '
-	s -Hp -T u -o step,ts | grep -qE '^[0-9]+	[0-9]+\.[0-9]{3}$'
+	s -T d -k step | tail -n 1 | grep -qE '^20[0-9-]{8} [0-9:]{8} '
+	s -Hp -T u -k step,ts | grep -qE '^[0-9]+	[0-9]+\.[0-9]{3}$'
 	# The slowest first, and the others by name.
-	[ "$(s workers -S slow -H -o id 0.5 2 | tail -n 2 | head -n 1)" = worker-1 ]
-	s workers -H -o slow,id 0.5 2 | tail -n 1 | awk '$1 > 2 && $2 == "worker-1" { ok = 1 } END { exit !ok }'
-	run -0 s workers -o id -c 'echo threads=$(ls /proc/$PS_PID/task | wc -l); printf "who=%s\n" "$PS_ID"; printf "odd=\033[31m\n"'
+	[ "$(s workers -S slow -H -k id 0.5 2 | tail -n 2 | head -n 1)" = worker-1 ]
+	s workers -H -k slow,id 0.5 2 | tail -n 1 | awk '$1 > 2 && $2 == "worker-1" { ok = 1 } END { exit !ok }'
+	run -0 s workers -k id -c 'echo threads=$(ls /proc/$PS_PID/task | wc -l); printf "who=%s\n" "$PS_ID"; printf "odd=\033[31m\n"'
 	[[ ${lines[0]} =~ id\ +threads\ +who\ +odd$ ]]
 	[[ ${lines[1]} =~ worker-0\ +[1-9]\ +worker-0\ +$'\xef\xbf\xbd'\[31m$ ]]
-	run -0 s -o step -c 'sleep 30; echo late=1'  0.1 1
+	run -0 s -k step -c 'sleep 30; echo late=1'  0.1 1
 	[[ $output == *"took too long and was killed"* ]]
 	[ "$(pgrep -f 'sleep 30; echo late=1' | wc -l)" -eq 0 ]
-	run -0 s -o step -c 'exit 3'
+	run -0 s -k step -c 'exit 3'
 	[[ $output == *"failed"* ]]
-	s --csv both.csv -o step,loss,state 0.1 2 | grep -q running
+	s --csv both.csv -k step,loss,state 0.1 2 | grep -q running
 	[ "$(head -n 1 both.csv)" = step,loss,state ]
 	[ "$(wc -l <both.csv)" -eq 3 ]
 	run -1 s --csv /nowhere/x
 	[[ $output == *"cannot write /nowhere/x"* ]]
 	run -1 s --csv /dev/full
-	[ "$(s why -o csv -o who,for | head -n 1)" = who,for ]
+	[ "$(s why -o csv -k who,for | head -n 1)" = who,for ]
 	[ "$(s -o csv | head -n 1 | tr -cd , | wc -c)" -eq 11 ]
 	[ "$(s -o wide -H | tr '\t' '\n' | wc -l)" -gt 20 ]
 	s -o json | jq -e '.kind == "cluster"'

@@ -244,7 +244,8 @@ static void labels_alone(void)
 	cache.log = &log;
 	for (int i = 0; i < 3000; i++)
 		buf_printf(&t, i < 1000 ? "%d\n" : "%d 1:2 70000:1\n", i % 2);
-	path = put_text(&t, false, "");
+	/* By its first lines it could be a table of one column. */
+	path = put_text(&t, false, "format=libsvm");
 	if (data_blocks_open((const char *const *)&path, 1, NULL, &two, 1, 400, &b, &e) || !b ||
 	    data_load((const char *const *)&path, 1, NULL, &two, data_blocks_head(b), &d, &e))
 		abort();

@@ -538,6 +538,30 @@ static void check_ledger(void)
 	fail("the ledger cannot be compared: %s", p->alive ? "it hangs" : p->last);
 }
 
+/* What the coordinator knows goes to the trace of a job that does not end. */
+static void note_state(void *ctx, int status, const char *text)
+{
+	*(bool *)ctx = true;
+	sim_trace("judge      < %d %.3000s", status, text);
+}
+
+static bool is_answered(void *ctx)
+{
+	return *(bool *)ctx;
+}
+
+static void trace_state(void)
+{
+	static const char *const routes[] = { "/v1/workers", "/v1/servers", "/v1/layout", "/v1/why" };
+
+	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+		bool answered = false;
+
+		control_send(0, "GET", routes[i], NULL, note_state, &answered);
+		world_run(sim_now + 5 * SEC, is_answered, &answered);
+	}
+}
+
 void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
 {
 	draw_scenario(seed, limits, v);
@@ -557,8 +581,10 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	end_war(NULL);
 	if (!v->failed)
 		world_run(sim_now + PEACE, is_over, NULL);
-	if (!v->failed && !is_over(NULL))
-		fail("the job does not end: %s has taken its last step long ago", "a worker");
+	if (!v->failed && !is_over(NULL)) {
+		trace_state();
+		fail("the job does not end");
+	}
 	if (!v->failed)
 		check_ledger();
 	v->virtual_ns = sim_now;

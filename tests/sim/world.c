@@ -158,7 +158,7 @@ bool world_run(int64_t until, bool (*done)(void *ctx), void *ctx)
 
 void sim_trace(const char *fmt, ...)
 {
-	char line[512];
+	char line[4096];
 	va_list ap;
 	int n = snprintf(line, sizeof line, "%12.6f ", (double)sim_now / 1e9);
 

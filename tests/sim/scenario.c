@@ -233,6 +233,9 @@ static void count_fault(void)
 
 static void kill_member(struct member *m)
 {
+	/* What the coordinator said of replicas before is not true any more. */
+	if (m->kind == SERVER)
+		x.server_must_die = false;
 	count_fault();
 	x.v->kills++;
 	if (sim_chance(50)) {
@@ -250,6 +253,14 @@ static void kill_member(struct member *m)
 	                         : 1500 * MSEC);
 }
 
+static bool is_server_down(void)
+{
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].kind == SERVER && x.member[i].down)
+			return true;
+	return false;
+}
+
 static void cut_server_off(const struct member *m, bool cut)
 {
 	for (unsigned i = 0; i < x.nmembers; i++)
@@ -262,7 +273,7 @@ static void kill_doomed(void *ctx)
 	struct member *m = ctx;
 
 	x.doomed = false;
-	if (m->proc->alive && !x.peace && x.faults_left)
+	if (m->proc->alive && !x.peace && x.faults_left && !is_server_down())
 		kill_member(m);
 	cut_server_off(m, false);
 }
@@ -273,7 +284,7 @@ static void kill_server(void)
 {
 	struct member *m = choose_member(SERVER);
 
-	if (!m->proc->alive || !x.faults_left || x.doomed)
+	if (!m->proc->alive || !x.faults_left || x.doomed || is_server_down())
 		return;
 	if (sim_chance(60)) {
 		x.doomed = true;

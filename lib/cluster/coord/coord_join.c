@@ -82,10 +82,6 @@ static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t 
 			self->index = i;
 			c->worker[i].seen = now;
 			c->worker[i].gone_at = 0;
-			/* The view that came when the session began does not show a worker of this
-			 * session. If the answer to its first join was lost, it waits for one that
-			 * does, and nothing else may change. */
-			coord_changed(c);
 			return ANSWER(worker_join, .rank = i);
 		}
 	return NULL;

@@ -122,6 +122,8 @@ static void send_ctl_answer(struct peer *p, const struct due *d)
 	if (d->attaches && !p->control.attached)
 		attach_to_views(p, d);
 	send_ctl_reply(p, &r, d->answer, &d->e);
+	if (p->control.self.kind == COORD_WORKER && !p->control.view_had)
+		send_view(p);
 }
 
 /* Sends a message of the coordinator behind the view that it refers to. Takes the text. */
@@ -278,9 +280,16 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 		return CONN_TAKEN;
 	}
 	if (!message_decode(msg, p->who.role, &m, &e)) {
+		int was = (int)p->control.self.kind;
+
 		watches = asks_for_views[m.kind];
 		due.answer = watches ? json_object()
 		                     : c->handle(coordinator, &p->control.self, &m, &due.mark, &e);
+		/* Views that this session was sent before had no row of a worker. The row may be
+		 * older than they are: the coordinator that admitted the worker died before it had
+		 * answered. */
+		if (p->control.self.kind == COORD_WORKER && was != (int)COORD_WORKER)
+			p->control.view_had = 0;
 	}
 	if (e.code == ERR_CLOSED) {
 		json_decref(msg);

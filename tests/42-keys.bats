@@ -72,7 +72,8 @@ job() {
 }
 
 @test "a server that lags is named; without the coordinator a key of later is refused (P9)" {
-	job lag bsp
+	# Slow heartbeats: the server that is stopped must not be lost before the second is over.
+	job lag bsp ', "heartbeat": "2s"'
 	begin lag.json
 	wait_for 20 step_is_past 20
 	ps-ctl keygen --role admin --name late -o late.key >line

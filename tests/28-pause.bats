@@ -99,7 +99,7 @@ goes_on() {
 
 # can_save: a checkpoint comes at once, of the step that is told; its number is in $saved.
 can_save() {
-	saved=$(ps-ctl checkpoint -C "$RUN" --timeout 10s)
+	saved=$(ps-ctl checkpoint -C "$RUN" --timeout 100s)
 	[ "$saved" -ge "$(status .step)" ]
 }
 
@@ -111,7 +111,7 @@ can_save() {
 	wait_for 20 step_is_past 10
 	# One that was asked for before all rest waits for a step that will not come.
 	kill -STOP "$(pid_of worker-0)"
-	ps-ctl checkpoint -C "$RUN" --timeout 20s >early 3>&- &
+	ps-ctl checkpoint -C "$RUN" --timeout 120s >early 3>&- &
 	early=$!
 	run -0 http POST /v1/pause '{"paused":true}'
 	kill -CONT "$(pid_of worker-0)"
@@ -136,7 +136,7 @@ can_save() {
 
 @test "a checkpoint of a job at rest in other modes, and with changes decided for later" {
 	for mode in ssp:3 asp bsp; do
-		job mode $ENDLESS "$mode"
+		job mode $ENDLESS "$mode" ', "deadline": "2m"'
 		begin mode.json --set replicas=1 $([ "$mode" != bsp ] || echo --set backup=1)
 		wait_for 20 step_is_past 20
 		pause
@@ -146,7 +146,7 @@ can_save() {
 		ps-ctl stop -C "$RUN" >/dev/null
 	done
 	# The mode of a step to come is not that of the step at which all rest.
-	job turn $ENDLESS bsp
+	job turn $ENDLESS bsp ', "deadline": "2m"'
 	begin turn.json
 	wait_for 20 step_is_past 20
 	pause

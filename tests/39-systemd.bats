@@ -250,7 +250,7 @@ make_with_sockets() {
 	background systemd-socket-activate -l "127.0.0.1:$port" --fdname=http ps-serve e.json
 	# The first connection starts it, and is answered.
 	wait_for 20 curl -sf --max-time 10 "http://127.0.0.1:$port/livez" -o /dev/null
-	ps-ctl -C e.run wait --for ready --timeout 20s
+	ps-ctl -C e.run wait --for ready --timeout 120s
 	[ "$(ps-ctl -C e.run status --json | jq -r 'select(.kind == "server") | .pid')" = "$pid" ]
 	kill "$pid"
 	finish

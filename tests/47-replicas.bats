@@ -192,7 +192,7 @@ all_have() {
 pulled() {
 	local id
 	for id in $(http GET /v1/tables | jq -r '.tables[].id'); do
-		ps-work pull "$id" -C "$RUN" --timeout 20s || return 1
+		ps-work pull "$id" -C "$RUN" --timeout 120s || return 1
 	done
 }
 

@@ -69,7 +69,7 @@ absurd_step() {
 	write_job "$1"
 	absurd "$2" '^pull'
 	wait_for 20 eval '[ "$(worker 0 .step)" -gt 20 ]'
-	run -0 ps-ctl set lr=0.02 -C "$RUN" --timeout 20s
+	run -0 ps-ctl set lr=0.02 -C "$RUN" --timeout 120s
 	step=$(step_of "$output")
 	echo "set at $step: $output"
 	[ "$step" -lt 10000000 ]
@@ -162,7 +162,7 @@ write_program() {
 		! grep -q 'exit code 124\|to wait longer, raise deadline' "$RUN"/*.log
 		grep -q 'worker-1 .* it made no progress at step' "$RUN/server-0.log" "$RUN/coordinator.log" 2>/dev/null
 		state_is running
-		ps-ctl stop -C "$RUN" --discard --timeout 20s >/dev/null
+		ps-ctl stop -C "$RUN" --discard --timeout 120s >/dev/null
 		none_left "$RUN"
 	done
 }

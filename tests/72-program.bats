@@ -157,7 +157,7 @@ write_job() {
 	begin c.json
 	wait_for 20 eval 'ps-stat -C "$RUN" why 3>&- | grep -q worker-1'
 	# No step ends, so no checkpoint can be taken.
-	ps-ctl stop --discard --timeout 20s >/dev/null
+	ps-ctl stop --discard --timeout 120s >/dev/null
 	none_left "$T"
 	run pgrep -f "sleep 1000.$$"
 	[ "$status" -eq 1 ]

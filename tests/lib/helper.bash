@@ -60,10 +60,10 @@ finish() {
 	wait "$pid" || status=$?
 }
 
-# wait_for SECONDS COMMAND...: wait until the command succeeds.  Fails when the time is over; a busy
-# machine gets three times as much, sanitizers five times as much as that.
+# wait_for SECONDS COMMAND...: wait until the command succeeds.  Fails when the time is over; a slow
+# or busy machine gets ten times as much, sanitizers twice as much as that.
 wait_for() {
-	local end=$((SECONDS + ${PS_SANITIZED:+5 *} 3 * $1)) hundredths=2 goal='' pause
+	local end=$((SECONDS + ${PS_SANITIZED:+2 *} 10 * $1)) hundredths=2 goal='' pause
 	shift
 	# Wait for a step or the end with one process, ps-ctl wait, instead of several for each look.  What it
 	# cannot wait for, as a missing coordinator, is polled below.

@@ -177,7 +177,7 @@ job() {
 	at_least .eval.accuracy 0.5
 	ps-ctl stop -C "$RUN" >/dev/null
 	job scaled "" '"epochs": 8'
-	begin scaled.json --set workers=1:3 --set quota_pushes=160
+	begin scaled.json --set workers=1:3 --set quota_pushes=40
 	for to in workers=3 servers=3 workers=1 servers=1; do
 		steps_on 2
 		ps-ctl scale -C "$RUN" $to >/dev/null

@@ -490,6 +490,39 @@ static void test_spread(void)
 	ok(refused("1000000000 1:1\n1000000001 1:2\n", "", &real, NULL, "the labels lie between",
 	       "subtract the mean"),
 	    "libsvm: targets near 10^9");
+	ok(refused("1 2:1.6e12 3:1\n2 2:1600000000700\n3 3:4 2:1600000002000\n", "", &real, NULL,
+	       "feature 2 lies between 1600000000000 and 1600000002000", "subtract the mean"),
+	    "libsvm: a feature");
+	ok(refused("1 5000000000:1.6e12\n2 5000000000:1600000000700\n", "", &real, NULL,
+	       "feature 5000000000 lies between", ""),
+	    "libsvm: a large index");
+	d = load_text("1 2:1.6e12 3:1\n2 2:1600000000700\n3 3:4\n", "", &real, NULL, &e);
+	ok(d != NULL, "libsvm: 0 where a row lacks the feature: %s", e.msg);
+	dataset_free(d);
+	d = load_text("1 2:5\n2 2:1600000000700\n3 2:1600000002000\n", "", &real, NULL, &e);
+	ok(d != NULL, "libsvm: small numbers before large ones: %s", e.msg);
+	dataset_free(d);
+	ok(refused("1 0:7:1.6e12\n2 0:7:1600000000700\n", "", &real, NULL,
+	       "feature 7 lies between", ""),
+	    "libffm: a feature");
+	ok(refused("1000000000 0:7:1\n1000000001 0:7:2\n", "?format=ffm", &real, NULL,
+	       "the labels lie between", ""),
+	    "libffm: targets");
+	ok(refused("1 |a t:1.6e12\n2 |a t:1600000000700\n", "", &real, NULL, "feature ",
+	       " lies between 1600000000000 and 1600000000700"),
+	    "vw: a feature");
+	ok(refused("1 |a:1e9 t:1600\n2 |a:1e9 t:1600.0000007\n", "", &real, NULL, "feature ",
+	       " lies between"),
+	    "vw: a feature with a scale");
+	ok(refused("1000000000 |a t\n1000000001 |a u\n", "", &real, NULL,
+	       "the labels lie between", ""),
+	    "vw: targets");
+	d = load_text("t,y\n5,1\n1600000000700,2\n1600000002000,3\n", "", &real, NULL, &e);
+	ok(d != NULL, "csv: small numbers before large ones: %s", e.msg);
+	dataset_free(d);
+	ok(refused("y,z,t\n1,1000000000,1\n2,1000000001,2\n", "?label=y,z", &real, NULL,
+	       "the labels of target 2 lie between", ""),
+	    "csv: the second target");
 	d = load_text("t,y\n1600000000000,1\n1600000000700,2\n1600000002000,3\n", "", &real, NULL,
 	    &e);
 	ok(!d && strstr(e.msg, "feature 1 (t) lies between") && strstr(e.msg, "?scale=standard"),

@@ -773,6 +773,26 @@ static void late_zero(void)
 	buf_release(&text);
 }
 
+/* Numbers that float32 does not tell apart are refused by the examples that are read first. */
+static void lost_numbers(void)
+{
+	struct buf text = BUF_INIT;
+	struct data_blocks *b;
+	struct err e = { 0 };
+	enum err_code rc;
+	char *path;
+
+	for (int i = 0; i < 1000; i++)
+		buf_printf(&text, "%d 3:%.0f\n", i, 1.6e12 + i);
+	path = put_file("lost", (char *)text.data, text.len);
+	rc = data_blocks_open((const char *const *)&path, 1, NULL, &real, 1, 512, &b, &e);
+	ok(rc == ERR_FORMAT && strstr(e.msg, "feature 3 lies between"),
+	    "numbers that float32 does not tell apart: %s", e.msg);
+	data_blocks_free(b);
+	free(path);
+	buf_release(&text);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -800,5 +820,6 @@ int main(void)
 	shrinks();
 	not_cut();
 	late_zero();
+	lost_numbers();
 	return tap_done();
 }

@@ -55,7 +55,7 @@ void data_build_free(struct data_build *b)
 	dataset_free(b->d);
 	data_label_free(b->label);
 	data_table_free(b->table);
-	free(b->spread);
+	data_spreads_release(&b->spreads);
 	free(b->raw);
 	free(b->seen);
 	free(b->first);
@@ -898,60 +898,6 @@ static void choose_target_scaling(struct data_build *b)
 	}
 }
 
-void data_build_spread(struct data_build *b, size_t feature, double v)
-{
-	size_t room = b->nspread ? b->nspread : 64;
-
-	if ((b->like && !b->extends) || !isfinite(v))
-		return;
-	while (room <= feature)
-		room *= 2;
-	if (room > b->nspread) {
-		b->spread = mem_regrow(b->spread, room, sizeof *b->spread);
-		memset(b->spread + b->nspread, 0, (room - b->nspread) * sizeof *b->spread);
-		b->nspread = room;
-	}
-	data_spread_add(&b->spread[feature], v);
-}
-
-/* Refuses numbers of which few or one are left. column: what they are. */
-static enum err_code refuse_spread(const struct data_build *b, const struct data_spread *s,
-    const char *column, struct err *e)
-{
-	bool table = b->reader == &data_reader_csv || b->reader == &data_reader_jsonl;
-
-	return err_set(e, ERR_FORMAT,
-	    "%s: %s between %.15g and %.15g, which float32 hardly tells apart: %s", b->first,
-	    column, s->least, s->most,
-	    table ? "add ?scale=standard to the path, so that the mean is subtracted first"
-	          : "subtract the mean first (numpy: x - x.mean(0))");
-}
-
-/* Checks the numbers that are kept as they are, those of features and one target. A target that has an origin is
- * kept relative to it. */
-static enum err_code check_spreads(const struct data_build *b, struct err *e)
-{
-	const struct data_spread *labels = data_label_spread(b->label);
-	enum err_code rc = ERR_OK;
-
-	if (!b->like && b->d->y && !b->d->classes && b->d->targets == 1 &&
-	    dataset_target_origin(b->d, 0) == 0 && data_spread_is_lost(labels))
-		return refuse_spread(b, labels, "the labels lie", e);
-	for (size_t i = 0; !rc && i < b->nspread; i++) {
-		char *name, *text;
-
-		if (!data_spread_is_lost(&b->spread[i]))
-			continue;
-		name = data_feature_name(b->d, i);
-		text = name ? mem_printf("feature %zu (%.60s) lies", i + 1, name)
-		            : mem_printf("feature %zu lies", i + 1);
-		rc = refuse_spread(b, &b->spread[i], text, e);
-		free(text);
-		free(name);
-	}
-	return rc;
-}
-
 enum err_code data_build_finish(struct data_build *b, struct dataset **out, struct err *e)
 {
 	struct dataset *d = b->d;
@@ -978,7 +924,7 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 	else if (rc == ERR_OK && d->sparse)
 		rc = data_compact(b, e);
 	if (rc == ERR_OK)
-		rc = check_spreads(b, e);
+		rc = data_build_check_spreads(b, e);
 	if (rc != ERR_OK)
 		return rc;
 	choose_target_scaling(b);

@@ -59,8 +59,7 @@ struct data_build {
 	bool wants_fields;              /* data_want.fields */
 	const char *tables;         /* data_want.tables */
 	/* The spreads of the features of training data that are not centred (data_build_spread). */
-	struct data_spread *spread;
-	size_t nspread;
+	struct data_spreads spreads;
 	/* The options of the stream read last, with those that it takes over from `like` (data_option.h). */
 	struct data_options options;
 };
@@ -136,11 +135,22 @@ enum err_code data_build_bytes(struct data_build *b, const struct stream *s, siz
     float scale, size_t n, uint8_t **x8, struct err *e);
 void data_build_rows(struct data_build *b, size_t n);
 
-/* Adds a number of a dense feature that is kept as it is, and not centred. When the data end, a feature whose
- * numbers float32 does not tell apart is refused. Only for training data. */
-void data_build_spread(struct data_build *b, size_t feature, double v);
-/* From this size on, numbers are worth it where each one costs time. */
+/* Watches a number of a feature that is kept as it is, and not centred: every reader gives its numbers to this
+ * before it rounds them to float32. feature: as in the file, the index base included. */
+static inline void data_build_spread(struct data_build *b, uint64_t feature, double v)
+{
+	if ((!b->like || b->extends) && v - (double)(float)v != 0)
+		data_spreads_add(&b->spreads, feature, v);
+}
+/* Where reading a number in double costs time: is it so large that it must be watched? */
 #define DATA_SPREAD_LARGE 1e6f
+static inline bool data_build_watches(const struct data_build *b, float v)
+{
+	return (v >= DATA_SPREAD_LARGE || v <= -DATA_SPREAD_LARGE) && (!b->like || b->extends);
+}
+/* When the data end, refuses features and targets whose numbers float32 does not tell apart. Only for training
+ * data: others are kept as those are. */
+enum err_code data_build_check_spreads(const struct data_build *b, struct err *e);
 
 /* A table with 1 for each id below `ids` that occurs so far, else 0; to be freed. NULL: no memory. */
 uint8_t *data_build_mark_ids(const struct data_build *b, uint64_t ids);

@@ -133,13 +133,10 @@ static enum err_code bad_cell(const struct csv_table *t, size_t column, const ch
 static inline void watch_feature(const struct csv_table *t, size_t column, const char *cell,
     float x)
 {
-	size_t k = t->feature[column];
 	double v;
 
-	if (!t->b->table &&
-	    (fabsf(x) >= DATA_SPREAD_LARGE || (k < t->b->nspread && t->b->spread[k].begun)) &&
-	    data_num(cell, &v))
-		data_build_spread(t->b, k, v);
+	if (!t->b->table && data_build_watches(t->b, x) && data_num(cell, &v))
+		data_build_spread(t->b, t->feature[column], v);
 }
 
 /* Parses the feature at *p. Most cells are a bare number before a separator. */

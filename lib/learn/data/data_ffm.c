@@ -18,7 +18,7 @@ static enum err_code parse_ffm_entry(struct data_row *r, const char **p, struct 
 	float val;
 
 	if (data_take_index(&q, &field) && *q++ == ':' && data_take_index(&q, &id) && *q++ == ':' &&
-	    data_take_value(&q, &val) && field < DATA_FIELDS) {
+	    data_take_feature(r, &q, id, &val) && field < DATA_FIELDS) {
 		data_row_add(r, id, val, (uint16_t)field);
 		*p = q;
 		return ERR_OK;
@@ -30,7 +30,7 @@ static enum err_code parse_ffm_entry(struct data_row *r, const char **p, struct 
 }
 
 /* Parses the label, and the weight that may stand behind it. */
-static enum err_code parse_ffm_label(struct data_row *r, const char **pp, float *label,
+static enum err_code parse_ffm_label(struct data_row *r, const char **pp, double *label,
     struct err *e)
 {
 	const char *after;
@@ -38,15 +38,15 @@ static enum err_code parse_ffm_label(struct data_row *r, const char **pp, float 
 
 	*label = 0;
 	if (*(const bool *)r->own) {
-		after = data_num_float(*pp, label);
-		if (after && *after == ':' && isfinite(*label)) {
+		after = data_num_padded(*pp, label);
+		if (after && *after == ':' && isfinite((float)*label)) {
 			*pp = after;
 			return data_take_label_weight(r->b, r->s, pp, e);
 		}
 	} else if (data_label_is_ignored(r->b->label) && data_has_no_label(*pp)) {
 		return ERR_OK;
 	}
-	if (data_take_value(pp, label))
+	if (data_take_number(pp, label))
 		return ERR_OK;
 	data_token(text, *pp);
 	return stream_fail(r->s, e, "expected a number as label, got \"%s\"", text);
@@ -56,7 +56,7 @@ static enum err_code parse_ffm_line(struct data_row *r, char *line, struct err *
 {
 	const char *p = data_skip_blanks(line);
 	enum err_code rc;
-	float label;
+	double label;
 
 	if (!*p) {
 		r->b->left_out++;
@@ -64,7 +64,7 @@ static enum err_code parse_ffm_line(struct data_row *r, char *line, struct err *
 	}
 	rc = parse_ffm_label(r, &p, &label, e);
 	if (!rc)
-		rc = data_label_number(r->b->label, r->s, (double)label, e);
+		rc = data_label_number(r->b->label, r->s, label, e);
 	for (p = data_skip_blanks(p); !rc && *p; p = data_skip_blanks(p))
 		rc = parse_ffm_entry(r, &p, e);
 	if (!rc)

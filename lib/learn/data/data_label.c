@@ -31,7 +31,8 @@ struct data_label {
 	uint32_t mask;
 	float *y;          /* real targets, minus `origin` */
 	double *exact;     /* the same as they were read, if wanted; NULL: they are not known */
-	struct data_spread spread; /* of the real targets of all rows */
+	struct data_spread *spread; /* by target, of the real targets of all rows */
+	size_t spreads;
 	double *origin;    /* by target (data_column.origin); NULL: all 0 */
 	bool wants_exact;
 	int32_t *code;     /* class numbers */
@@ -120,7 +121,8 @@ struct data_label *data_label_new(const struct data_want *want, const struct dat
 	struct data_label *l = mem_alloc(sizeof(*l));
 
 	l->want = *want;
-	l->targets = 1;
+	l->targets = l->spreads = 1;
+	l->spread = mem_array(1, sizeof *l->spread);
 	grow_class_table(l);
 	l->wants_exact = !like && want->shifts_targets;
 	if (like && like->schema && !like->classes)
@@ -162,6 +164,7 @@ void data_label_free(struct data_label *l)
 	free(l->y);
 	free(l->code);
 	free(l->exact);
+	free(l->spread);
 	free(l->origin);
 	free(l);
 }
@@ -190,6 +193,11 @@ enum err_code data_label_set_targets(struct data_label *l, const struct stream *
 		    "real targets use job.model linear, or mlp with job.loss squared",
 		    stream_name(s), n);
 	l->targets = n;
+	if (n > l->spreads) {
+		l->spread = mem_regrow(l->spread, n, sizeof *l->spread);
+		memset(l->spread + l->spreads, 0, (n - l->spreads) * sizeof *l->spread);
+		l->spreads = n;
+	}
 	return ERR_OK;
 }
 
@@ -337,7 +345,7 @@ static enum err_code append_label(struct data_label *l, const struct stream *s, 
 
 		if (l->exact)
 			l->exact[at] = value;
-		data_spread_add(&l->spread, value);
+		data_spread_add(&l->spread[l->target], value);
 		l->y[at] = (float)(value - (l->origin ? l->origin[l->target] : 0));
 		end_target(l);
 		return ERR_OK;
@@ -482,9 +490,9 @@ static float *numbers_of_codes(int32_t *code, size_t n)
 	return (float *)(void *)code;
 }
 
-const struct data_spread *data_label_spread(const struct data_label *l)
+const struct data_spread *data_label_spread(const struct data_label *l, size_t k)
 {
-	return &l->spread;
+	return k < l->spreads ? &l->spread[k] : NULL;
 }
 
 const double *data_label_exact(const struct data_label *l)

@@ -55,9 +55,9 @@ enum err_code data_label_append(struct data_label *l, const struct dataset *d, s
  * the class that the last one has added. */
 void data_label_drop(struct data_label *l, size_t n);
 
-/* The spread of the real targets of all rows, also of those that were dropped. */
+/* The spread of target k of all rows, also of those that were dropped; NULL: it is not known. */
 struct data_spread;
-const struct data_spread *data_label_spread(const struct data_label *l);
+const struct data_spread *data_label_spread(const struct data_label *l, size_t k);
 
 /* The real targets of all rows as they were read, in double, until data_label_free; NULL: they are no real
  * targets of training data, or not known so exactly. */

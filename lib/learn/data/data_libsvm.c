@@ -154,6 +154,15 @@ static inline bool parse_libsvm_entry(const char **pp, uint64_t *id, float *val)
 	return true;
 }
 
+/* Watches the value of an entry that was parsed, when it is large. */
+static inline void watch_entry(const struct ids *f, const char *entry, uint64_t id, float val)
+{
+	double v;
+
+	if (data_build_watches(f->b, val) && data_num(strchr(entry, ':') + 1, &v))
+		data_build_spread(f->b, id, v);
+}
+
 static const char *skip_qid(const char *p)
 {
 	if (strncmp(p, "qid:", 4) != 0)
@@ -180,7 +189,7 @@ static enum err_code index_zero(const struct ids *f, struct err *e)
 static enum err_code parse_entries(struct ids *f, const char *p, size_t len, const char **end,
     struct err *e)
 {
-	const char *begin = p, *q;
+	const char *begin = p, *entry, *q;
 	uint64_t *wide, i, last = 0;
 	bool ascending = true;
 	uint32_t *id;
@@ -193,7 +202,7 @@ static enum err_code parse_entries(struct ids *f, const char *p, size_t len, con
 	if (rc != ERR_OK)
 		return rc;
 	for (;;) {
-		p = data_skip_blanks(p);
+		entry = p = data_skip_blanks(p);
 		if (!*p || *p == '#')
 			break;
 		if (!parse_libsvm_entry(&p, &i, &val[n])) {
@@ -209,6 +218,7 @@ static enum err_code parse_entries(struct ids *f, const char *p, size_t len, con
 			rc = data_build_widen(f->b, f->s, e);
 			return rc != ERR_OK ? rc : parse_entries(f, begin, len, end, e);
 		}
+		watch_entry(f, entry, i, val[n]);
 		if (wide)
 			wide[n] = i;
 		else

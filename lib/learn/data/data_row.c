@@ -224,6 +224,30 @@ bool data_take_value(const char **p, float *out)
 	return true;
 }
 
+bool data_take_number(const char **p, double *out)
+{
+	double v;
+	const char *q = data_num_padded(*p, &v);
+
+	if (!q || (*q && !data_is_blank(*q)) || !isfinite((float)v))
+		return false;
+	*out = v;
+	*p = q;
+	return true;
+}
+
+bool data_take_feature(struct data_row *r, const char **p, uint64_t id, float *out)
+{
+	const char *text = *p;
+	double v;
+
+	if (!data_take_value(p, out))
+		return false;
+	if (data_build_watches(r->b, *out) && data_num(text, &v))
+		data_build_spread(r->b, id, v);
+	return true;
+}
+
 enum err_code data_has_label_weights(const struct data_options *o, const struct stream *s,
     bool *out, struct err *e)
 {

@@ -108,7 +108,7 @@ static size_t name_length(const char *p)
 }
 
 /* Parses ":value" at *p; without it the value is 1. */
-static bool take_scale(const char **p, float *out)
+static bool take_scale(const char **p, double *out)
 {
 	double v;
 	const char *q;
@@ -119,7 +119,7 @@ static bool take_scale(const char **p, float *out)
 	q = data_num(*p + 1, &v);
 	if (!q || (*q && !data_is_blank(*q) && *q != '|'))
 		return false;
-	*out = (float)v;
+	*out = v;
 	*p = q;
 	return true;
 }
@@ -141,7 +141,8 @@ static enum err_code parse_namespace(struct data_row *r, const char **pp, struct
 	size_t n = name_length(p);
 	uint64_t space = data_hash(1, p, n);
 	char initial = n ? *p : ' ';
-	float scale, value;
+	double scale, value;
+	uint64_t id;
 
 	p += n;
 	if (!take_scale(&p, &scale))
@@ -152,7 +153,10 @@ static enum err_code parse_namespace(struct data_row *r, const char **pp, struct
 		p += n;
 		if (n == 0 || !take_scale(&p, &value))
 			return fail_vw(r, first, "feature or feature:value", e);
-		add_vw_feature(r, data_hash(space, first, n) >> v->shift, scale * value, initial);
+		id = data_hash(space, first, n) >> v->shift;
+		if (data_build_watches(r->b, (float)(scale * value)))
+			data_build_spread(r->b, id, scale * value);
+		add_vw_feature(r, id, (float)scale * (float)value, initial);
 	}
 	*pp = p;
 	return ERR_OK;
@@ -162,12 +166,13 @@ static enum err_code parse_namespace(struct data_row *r, const char **pp, struct
 static enum err_code parse_label(struct data_row *r, const char **pp, struct err *e)
 {
 	const char *p = data_skip_blanks(*pp);
-	float label = 0, weight = 1;
+	double label = 0;
+	float weight = 1;
 	enum err_code rc;
 
-	if (!(data_label_is_ignored(r->b->label) && *p == '|') && !data_take_value(&p, &label))
+	if (!(data_label_is_ignored(r->b->label) && *p == '|') && !data_take_number(&p, &label))
 		return fail_vw(r, p, "a number as label", e);
-	rc = data_label_number(r->b->label, r->s, (double)label, e);
+	rc = data_label_number(r->b->label, r->s, label, e);
 	p = data_skip_blanks(p);
 	if (!rc && data_is_digit(*p) && data_take_value(&p, &weight))
 		rc = data_build_weight(r->b, r->s, (double)weight, e);

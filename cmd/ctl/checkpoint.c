@@ -17,6 +17,7 @@
 #include "format/uri.h"
 #include "metric/metrics.h"
 #include "rundir/rundir.h"
+#include "worker/data_facts_diff.h"
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct checkpoint_options, dir),
@@ -355,6 +356,38 @@ static void print_table_difference(void *ctx, const struct ckpt_difference *d)
 	    (unsigned long long)d->rows_only_a, (unsigned long long)d->rows_only_b);
 }
 
+/* Prints a difference between the descriptions of the data. */
+static void print_data_difference(void *ctx, const char *what, const char *text)
+{
+	struct differing *x = ctx;
+	json_t *line;
+
+	x->same = false;
+	if (x->json) {
+		line = json_pack("{s:s, s:s}", "what", what, "text", text);
+		json_print_event("data_difference", line);
+		json_decref(line);
+		return;
+	}
+	printf("data: %s: %s\n", what, text);
+}
+
+/* Compares the descriptions of the data, by which the same parameters may stand for other features. */
+static enum err_code diff_descriptions(struct ckpt_reader *const r[static 2], struct differing *x,
+    struct err *e)
+{
+	json_t *facts[2] = { NULL, NULL };
+	enum err_code rc = ERR_OK;
+
+	for (int i = 0; !rc && i < 2; i++)
+		rc = ckpt_facts_read(ckpt_manifest(r[i]), ckpt_path(r[i]), &facts[i], e);
+	if (!rc)
+		rc = data_facts_diff(facts[0], facts[1], print_data_difference, x, e);
+	json_decref(facts[0]);
+	json_decref(facts[1]);
+	return rc;
+}
+
 /* Exit code 0: equal; 1: they differ; others as of the error. */
 static int diff_checkpoints(const struct checkpoint_options *o, int nargs, char **args)
 {
@@ -374,6 +407,8 @@ static int diff_checkpoints(const struct checkpoint_options *o, int nargs, char 
 	}
 	if (rc == ERR_OK)
 		rc = ckpt_diff(r[0], r[1], print_table_difference, &x, &e);
+	if (rc == ERR_OK)
+		rc = diff_descriptions(r, &x, &e);
 	ckpt_close(r[0]);
 	ckpt_close(r[1]);
 	return rc != ERR_OK ? ctl_fail(&e) : x.same ? 0 : 1;
@@ -448,7 +483,8 @@ const struct ctl_cmd ctl_cmd_checkpoint = {
 	    .more =
 	        "take is the default: the running cluster makes a checkpoint and its step is printed. The other\n"
 	        "actions use RUN/checkpoints, whether the cluster is running or not. verify reads every byte of all\n"
-	        "checkpoints or of one. diff exits with 0 if all parameters are equal, else with 1. push uploads\n"
+	        "checkpoints or of one. diff exits with 0 if all parameters and the\n"
+	        "descriptions of the data (classes, columns, categories, scaling) are equal, else with 1. push uploads\n"
 	        "the checkpoints that an object store at AT, s3://BUCKET/PREFIX/NAME (default: checkpoint_to), does\n"
 	        "not have, and removes there those that keep_last, keep_every and keep_best do not keep. fetch\n"
 	        "downloads one, or the newest of an AT, to DIR (default: RUN/checkpoints).",

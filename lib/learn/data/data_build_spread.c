@@ -4,9 +4,10 @@
 #include "core/mem.h"
 #include "data/data_build.h"
 
-/* Refuses numbers that float32 does not tell apart. While the data are read, data_build_spread notes the numbers
- * that float32 rounds. When all are read, the features of which these alone would be lost are looked at with all
- * their numbers, as float32: those that were exact, and 0 where a sparse row lacks the feature. */
+/* Refuses numbers that float32 does not tell apart. While the data are read, data_build_spread
+ * notes the numbers that float32 rounds. When all are read, the features of which these alone
+ * would be lost are looked at with all their numbers, as float32: those that were exact, and 0
+ * where a sparse row lacks the feature. */
 
 /* A feature that may be lost, and the row of its last number. */
 struct suspect {
@@ -22,7 +23,8 @@ struct suspects {
 	size_t columns;
 };
 
-/* The column in the dataset that has a feature of the file; SIZE_MAX: none. The ids of sparse data ascend. */
+/* The column in the dataset that has a feature of the file; SIZE_MAX: none. The ids of sparse
+ * data ascend. */
 static size_t find_column(const struct dataset *d, uint64_t feature)
 {
 	size_t low = 0, high = d->nids, middle;
@@ -115,8 +117,8 @@ static enum err_code refuse_feature(const struct data_build *b, const struct sus
 	uint64_t feature = s->of->feature - (d->sparse ? (uint64_t)d->index_base : 0),
 	         number = d->sparse && !d->schema ? s->of->feature : feature + 1;
 	char *name = data_feature_name(d, feature),
-	     *text = name ? mem_printf("feature %llu (%.60s) lies", (unsigned long long)number, name)
-	                  : mem_printf("feature %llu lies", (unsigned long long)number);
+	     *text = mem_printf("feature %llu%s%.60s%s lies", (unsigned long long)number,
+	         name ? " (" : "", name ? name : "", name ? ")" : "");
 	enum err_code rc = refuse_spread(b, &s->spread, text, e);
 
 	free(text);

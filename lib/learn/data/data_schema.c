@@ -48,6 +48,11 @@ static const char *const kind_name[DATA_COLUMN_KINDS] = { "label", "ignored", "i
 /* By enum data_missing; the first one is meant where a document names none. */
 static const char *const missing_name[DATA_MISSINGS] = { "mean", "zero", "category" };
 
+const char *data_column_kind_name(enum data_column_kind kind)
+{
+	return kind_name[kind];
+}
+
 void data_schema_free(struct data_schema *s)
 {
 	if (!s)

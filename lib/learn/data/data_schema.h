@@ -103,6 +103,9 @@ static inline bool data_schema_gives_features(const struct data_column *c)
 	return c->kind == DATA_NUMBER || c->kind == DATA_CATEGORY;
 }
 
+/* "label", "ignored", "id", "number", "category" or "weight". */
+const char *data_column_kind_name(enum data_column_kind kind);
+
 /* Frees s; NULL is fine. */
 void data_schema_free(struct data_schema *s);
 /* The number of features. */

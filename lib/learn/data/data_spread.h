@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The spread of the values of a column that is read in double, but kept as float32 and not centred: large values
- * that lie close together, as times in milliseconds, become few values or one. Pure. */
+/* The spread of the values of a column that is read in double, but kept as float32 and not
+ * centred: large values that lie close together, as times in milliseconds, become few values or
+ * one. Pure. */
 struct data_spread {
 	double least, most;
 	double error; /* the largest difference between a value and its float32 */
@@ -15,18 +16,19 @@ struct data_spread {
 };
 
 void data_spread_add(struct data_spread *s, double v);
-/* Adds a value of which only the float32 is known. It counts where it is not the rounded one of a value that was
- * added exactly. */
+/* Adds a value of which only the float32 is known. It counts where it is not the rounded one of
+ * a value that was added exactly. */
 void data_spread_widen(struct data_spread *s, float v);
 
-/* Do the values differ by little more than float32 tells apart? Those that differ only by the rounding of a
- * double are the same value. */
+/* Do the values differ by little more than float32 tells apart? Those that differ only by the
+ * rounding of a double are the same value. */
 bool data_spread_is_lost(const struct data_spread *s);
 
 /* So many features are watched at most, which bounds the memory. */
 #define DATA_SPREADS (UINT32_C(1) << 22)
-/* The spreads of the features that have values which float32 rounds, in the order of their first one. Only such
- * values need to be added: data_spread_widen takes the others, when all are read. */
+/* The spreads of the features that have values which float32 rounds, in the order of their
+ * first one. Only such values need to be added: data_spread_widen takes the others, when all
+ * are read. */
 struct data_spreads {
 	struct data_spread_of {
 		uint64_t feature;

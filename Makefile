@@ -34,10 +34,10 @@ endif
 ifneq ($(FAULT),)
 STD += -DPS_FAULT=1 -DLOCK_CHECK=1
 endif
-LIBS = -lmicrohttpd -ljansson -lsodium -lcrypto -lzstd -lz -lm -pthread
-CURL = -lcurl -lexpat
+LIBS = -lmicrohttpd -ljansson -lsodium -lcrypto -lzstd -lz -lm -ldl -pthread
+EXPAT = -lexpat
 KAFKA = -lrdkafka
-BLAS = -lopenblas
+# libcurl, librdkafka and OpenBLAS are not linked: programs load them at the first call (lib/base/core/late.h).
 
 # What the library for others has beside all the rest.
 PUBSRC := $(sort $(wildcard lib/pskit/*.c))
@@ -123,9 +123,7 @@ WORKOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard cmd/work/*.c)))
 $(BUILD)/ps-ctl: $(CTLOBJ)
 $(BUILD)/ps-work: $(WORKOBJ)
 $(BUILD)/ps-stat: $(STATOBJ)
-$(BUILD)/ps-ctl $(BUILD)/ps-stat: PROGLIBS = $(CURL)
-$(BUILD)/ps-ctl: PROGLIBS += $(KAFKA)
-$(BUILD)/ps-work $(BUILD)/ps-ctl: PROGLIBS += $(BLAS)
+$(BUILD)/ps-ctl $(BUILD)/ps-stat: PROGLIBS = $(EXPAT)
 
 $(BINS): $(BUILD)/%: $(OBJ)/cmd/%.o $(LIB)
 	$(call say,LD,$@)
@@ -148,12 +146,12 @@ $(filter $(BUILD)/tests/optim $(BUILD)/tests/variant_%,$(UNITS)): $(AGAIN)/rules
 $(BUILD)/tests/%: tests/unit/%.c tests/unit/tap.h $(LIB)
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -Itests/unit -I$(OBJ)/tests -MMD -MP $< $(LDSAN) $(LIB) -Wl,--as-needed $(BLAS) $(CURL) $(LIBS) -o $@
+	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -Itests/unit -I$(OBJ)/tests -MMD -MP $< $(LDSAN) $(LIB) -Wl,--as-needed $(EXPAT) $(LIBS) -o $@
 
 $(BUILD)/bench/%: tests/bench/%.c $(LIB)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -Itests/bench -MMD -MP $(filter %.c,$^) $(LDSAN) $(LIB) -Wl,--as-needed $(BLAS) $(CURL) $(LIBS) -o $@
+	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -Itests/bench -MMD -MP $(filter %.c,$^) $(LDSAN) $(LIB) -Wl,--as-needed $(EXPAT) $(LIBS) -o $@
 
 $(BUILD)/bench/scale_fleet: tests/bench/fleet/worker.c tests/bench/fleet/fleet.h
 
@@ -161,13 +159,13 @@ $(BUILD)/bench/scale_fleet: tests/bench/fleet/worker.c tests/bench/fleet/fleet.h
 $(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(LIB)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -MMD -MP $< tests/fuzz/driver.c $(LDSAN) $(LIB) -Wl,--as-needed $(BLAS) $(CURL) $(LIBS) -o $@
+	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -MMD -MP $< tests/fuzz/driver.c $(LDSAN) $(LIB) -Wl,--as-needed $(EXPAT) $(LIBS) -o $@
 
 # The fault kit: several sources each, named after the program.
 $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch: $(BUILD)/fault/%: $(LIB)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(BLAS) $(LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(LIBS) -o $@
 $(foreach p,proxy ledger switch,$(eval $(BUILD)/fault/$(p): \
   $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/fault/$(p)*.c)))))
 
@@ -190,7 +188,7 @@ $(OBJ)/tests/fault/older-%.o: lib/cluster/session/%.c Makefile
 $(BUILD)/fault/older-work: $(OBJ)/cmd/ps-work.o $(WORKOBJ) $(OBJ)/tests/fault/older-agent.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(BLAS) $(LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(LIBS) -o $@
 
 # ---- the cluster in virtual time ------------------------------------------------
 # ps-serve, the ledger and the library become one object, in which the calls of the system are those
@@ -416,7 +414,7 @@ fuzz: ## fuzz each harness with libFuzzer for FUZZ_SECONDS (60)
 	@$(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address,undefined $(FUZZ_BUILD)/libps.a
 	@for f in $(FUZZSRC); do n=$$(basename $$f .c); \
 	  clang -g -O1 $(filter-out -fvisibility=hidden,$(STD)) -fsanitize=fuzzer,address,undefined $$f $(FUZZ_BUILD)/libps.a \
-	    -Wl,--as-needed $(BLAS) $(CURL) $(KAFKA) $(LIBS) -o $(FUZZ_BUILD)/$$n && \
+	    -Wl,--as-needed $(EXPAT) $(LIBS) -o $(FUZZ_BUILD)/$$n && \
 	  $(FUZZ_BUILD)/$$n -max_total_time=$${FUZZ_SECONDS:-60} tests/fuzz/corpus/$$n || exit 1; done
 
 # ---- installing ---------------------------------------------------------------------

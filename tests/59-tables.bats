@@ -209,6 +209,19 @@ accuracy_of() {
 	[[ "$output" == *'lines.csv:2: a quoted cell does not end in its line; in data in blocks each record must be on one line'* ]]
 }
 
+@test "the words of a text are weighted by the frequencies of the training data, which go with the model" {
+	awk 'BEGIN { srand(5); for (f = 1; f <= 2; f++) { file = f "-texts.csv"; print "body,y" >file
+		for (i = 0; i < 400; i++) { y = i % 2; print "the film the day " (rand() < 0.8 ? y : 1 - y) "x of the year " int(rand() * 50) "," y >file } } }'
+	echo '{"servers": 1, "workers": 2, "job": {"model": "logistic", "data": "1-texts.csv", "eval": "2-texts.csv", "label": "y", "text": "body", "text_weight": "tfidf", "epochs": 10}}' >texts.json
+	result=$(ps-ctl run texts --json 2>err | tail -n 1)
+	[ "$(jq '.state == "done" and .eval.auc > 0.65' <<<"$result")" = true ]
+	# The model file alone is enough: evaluated without its training data, it gives the same figures.
+	rm 1-texts.csv
+	[ "$(ps-work eval texts.run/model.safetensors 2-texts.csv --json | jq .log_loss)" = "$(jq .eval.log_loss <<<"$result")" ]
+	run ! ps-work eval texts.run/model.safetensors '2-texts.csv?text_weight=none'
+	[[ $output == *"text_weight=none, but the training data were read with text_weight=tfidf: give them the same value"* ]]
+}
+
 @test "files that are no tables are named, with the remedy" {
 	printf 'PK\3\4xl/worksheets' >book.xlsx
 	/usr/bin/python3 -c 'import numpy; numpy.savez("arrays.npz", x=numpy.ones((3, 2)))'

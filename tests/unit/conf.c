@@ -133,6 +133,7 @@ static const struct row {
 	{ "job.ignore", "a,b", "\"a,b\"", "", NULL },
 	{ "job.categories", "zip", "\"zip\"", "", NULL },
 	{ "job.text", "body", "\"body\"", "", NULL },
+	{ "job.text_weight", "tfidf", "\"tfidf\"", "", NULL },
 	{ "job.lists", "kinds", "\"kinds\"", "", NULL },
 	{ "job.columns", "a,b,y", "\"a,b,y\"", "", NULL },
 	{ "job.id", "id", "\"id\"", "", NULL },

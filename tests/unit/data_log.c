@@ -256,6 +256,9 @@ static void damage(void)
 	ok(data_log_open("kafka://h:1?group=g", NULL, &l, &e) == ERR_CONFIG &&
 	        data_log_open("kafka://h:1/a/b", NULL, &l, &e) == ERR_CONFIG,
 	    "a topic needs a name (%s)", e.msg);
+	ok(data_log_open("/dev/null?follow=yes&text=body&text_weight=tfidf", NULL, &l, &e) == ERR_CONFIG &&
+	        strstr(e.msg, "a stream does not end"),
+	    "frequencies of words are those of data that end: %s", e.msg);
 	ok(data_log_open("/dev/null?follow=yes", NULL, &l, &e) == ERR_CONFIG,
 	    "a device is no stream (%s)", e.msg);
 }

@@ -864,6 +864,96 @@ static void splits(void)
 	dataset_free(d);
 }
 
+/* The value of the term in row r; 0: the row does not have it. */
+static double value_of_term(const struct dataset *d, size_t r, const struct data_schema *s, const char *term)
+{
+	size_t feature = data_schema_find(s, &s->column[0], term);
+
+	for (uint64_t k = d->start[r]; k < d->start[r + 1]; k++)
+		if ((d->id ? d->id[d->col[k]] : d->col[k]) == feature)
+			return (double)d->val[k];
+	return 0;
+}
+
+/* Compares the terms of row r with values of scikit-learn's TfidfVectorizer of words and pairs. */
+static bool has_terms(const struct dataset *d, size_t r, const struct data_schema *s, const char *const *term,
+    const double *value, size_t n)
+{
+	bool good = d && d->start[r + 1] - d->start[r] == n;
+
+	for (size_t i = 0; good && i < n; i++)
+		good = fabs(value_of_term(d, r, s, term[i]) - value[i]) < 1e-6;
+	return good;
+}
+
+static void weighted_terms(void)
+{
+	static const char text[] = "body,y\n\"a b a\",1\nb c,0\n\"\",1\nc d,0\n",
+	                  options[] = "label=y&text=body&text_weight=tfidf";
+	/* n is 4, and df of a, b, "a b", "b a" is 1, 2, 1, 1: idf 1.9162907, 1.5108256, 1.9162907, 1.9162907. The
+	 * text has a twice. */
+	static const char *const first[] = { "a", "b", "a b", "b a" }, *const again[] = { "b", "e", "b e" };
+	static const double value[] = { 0.777228585, 0.306387972, 0.388614293, 0.388614293 },
+	                    /* df 2, 0 and 0: idf 1.5108256, 2.6094379 twice */
+	    unseen[] = { 0.378881262, 0.654388642, 0.654388642 };
+	struct data_want want = { .two = true };
+	struct dataset *d, *like, *of = NULL, *more;
+	struct err e = { 0 };
+	json_t *facts, *same, *frequencies;
+
+	d = load(text, options, &two, NULL, &e);
+	ok(d && has_terms(d, 0, d->schema, first, value, 4), "the terms of a text are weighted by tf-idf: %s", e.msg);
+	if (!d)
+		return;
+	like = load("body,y\nb e,1\n\"a b a\",0\n", "", &two, d, &e);
+	ok(like && has_terms(like, 0, d->schema, again, unseen, 3) && has_terms(like, 1, d->schema, first, value, 4),
+	    "those of evaluation data by the training data's frequencies: %s", e.msg);
+	dataset_free(like);
+	facts = data_facts(d);
+	ok(data_of_facts(facts, &of, &e) == ERR_OK, "the description has the frequencies: %s", e.msg);
+	same = of ? data_facts(of) : NULL;
+	ok(same && json_equal(facts, same), "which are the same when they are read");
+	json_decref(same);
+	like = of ? load("body\nb e\n\"a b a\"\n", "", &any, of, &e) : NULL;
+	ok(like && has_terms(like, 0, d->schema, again, unseen, 3) && has_terms(like, 1, d->schema, first, value, 4),
+	    "and give the same weights: %s", e.msg);
+	dataset_free(like);
+	want.base = of;
+	more = load("body,y\nb e,1\n\"a b a\",0\n", options, &want, NULL, &e);
+	ok(more && has_terms(more, 0, d->schema, again, unseen, 3) && more->schema->tfidf->rows == 4,
+	    "a job that goes on keeps them: %s", e.msg);
+	dataset_free(more);
+	dataset_free(of);
+	of = NULL;
+	refused("body,y\nb e,1\n", "text_weight=none", d, "give them the same value");
+	frequencies = json_object_get(json_object_get(facts, "schema"), "frequencies");
+	json_array_set_new(frequencies, 1, json_integer(5));
+	ok(data_of_facts(facts, &of, &e) == ERR_FORMAT && !of, "a frequency above the number of rows is refused");
+	json_array_set_new(frequencies, 1, json_integer(1));
+	json_array_set_new(frequencies, 2, json_integer(0));
+	ok(data_of_facts(facts, &of, &e) == ERR_FORMAT && !of, "and so are places that do not ascend");
+	json_decref(facts);
+	dataset_free(d);
+	d = load("body,y\na b,1\nb,0\n", "label=y&text=body", &two, NULL, &e);
+	refused("body,y\na b,1\n", "text_weight=tfidf", d, "read with text_weight=none");
+	like = d ? load("body,y\na b,1\nb,0\n", "text_weight=none", &two, d, &e) : NULL;
+	ok(like, "the default may be given: %s", e.msg);
+	dataset_free(like);
+	dataset_free(d);
+	refused("body,y\na b,1\n", "label=y&text_weight=tfidf", NULL, "name it by text=");
+	refused("body,y\na b,1\n", "label=y&text=body&text_weight=tfidf&bits=23", NULL, "must be at most 22");
+}
+
+/* Two texts of a row that are hashed to one place count once. */
+static void shared_places(void)
+{
+	struct err e = { 0 };
+	struct dataset *d = load("a,b,y\nx,x,1\nx,x,0\n", "label=y&text=a,b&text_weight=tfidf&bits=1", &two, NULL, &e);
+
+	ok(d && d->schema->tfidf->frequency[0] <= 2 && d->schema->tfidf->frequency[1] <= 2, "a row counts once: %s", e.msg);
+	dataset_free(d);
+}
+
 /* Numbers far from 0 keep their differences, in the table, in data that are read like it, and as targets. */
 static void test_far_numbers(void)
 {
@@ -939,6 +1029,8 @@ int main(void)
 	numbers();
 	lies();
 	splits();
+	weighted_terms();
+	shared_places();
 	test_far_numbers();
 	columns_as_fields();
 	return tap_done();

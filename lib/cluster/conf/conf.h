@@ -42,7 +42,8 @@ struct conf_job {
 	int64_t examples;
 	struct conf_strs data, eval; /* absolute, with globs and "?format=..." */
 	/* options of the same names for all paths of `data` (conf_data.h), or "none" */
-	char *format, *label, *weight, *ignore, *categories, *text, *lists, *columns, *id, *missing;
+	char *format, *label, *weight, *ignore, *categories, *text, *text_weight, *lists;
+	char *columns, *id, *missing;
 	char *user, *item, *rating, *positive, *bits, *norm, *pairs;
 	char *validate;              /* "none" or "N%" (data/data_split.h) */
 	uint64_t data_memory;        /* bytes of training data in memory */

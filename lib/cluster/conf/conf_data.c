@@ -17,7 +17,8 @@ struct data_key {
 };
 #define DATA_KEY(name) { #name, offsetof(struct conf_job, name) }
 static const struct data_key keys[] = { DATA_KEY(format), DATA_KEY(label), DATA_KEY(weight),
-	DATA_KEY(ignore), DATA_KEY(categories), DATA_KEY(text), DATA_KEY(lists), DATA_KEY(columns),
+	DATA_KEY(ignore), DATA_KEY(categories), DATA_KEY(text), DATA_KEY(text_weight),
+	DATA_KEY(lists), DATA_KEY(columns),
 	DATA_KEY(id), DATA_KEY(missing), DATA_KEY(user), DATA_KEY(item),
 	DATA_KEY(rating), DATA_KEY(positive), DATA_KEY(bits), DATA_KEY(norm), DATA_KEY(pairs) };
 #define KEYS (sizeof keys / sizeof keys[0])

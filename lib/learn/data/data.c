@@ -127,7 +127,7 @@ static bool find_format_named(const char *name, size_t *out)
 static bool options_describe_table(const struct data_options *o)
 {
 	return o->label || o->columns || o->ignore || o->categories || o->id || o->missing ||
-	    o->scale || o->text || o->lists;
+	    o->scale || o->text || o->text_weight || o->lists;
 }
 
 /* Refuses the format if its examples have no user and no item, but the model needs them. */

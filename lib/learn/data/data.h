@@ -93,6 +93,7 @@ struct data_options {
 	char *columns, *ignore, *categories, *id;
 	/* columns of tables whose cells have words, and whose cells are lists of categories */
 	char *text, *lists;
+	char *text_weight; /* of the words of `text`: "none", which are equal, or "tfidf" (data_tfidf.h) */
 	char *weight;  /* the column of the examples' weights */
 	char *group;   /* the column of the examples' groups; of a stream, its group of consumers */
 	char *missing; /* what a missing cell becomes: "mean", "zero" or "category" */

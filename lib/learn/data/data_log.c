@@ -57,6 +57,11 @@ enum err_code data_log_open(const char *path, const char *base_dir, struct data_
 	l->path = mem_strdup(path);
 	if (!rc && !(l->ops = find_log_kind(l->file, &l->options)))
 		rc = err_set(e, ERR_CONFIG, "%s is no stream", path);
+	if (!rc && l->options.text_weight && strcmp(l->options.text_weight, "tfidf") == 0)
+		rc = err_set(e, ERR_CONFIG,
+		    "%s: text_weight=tfidf needs to know in how many examples each word is, and a stream "
+		    "does not end: remove it, or train on files first and give this job --init-from",
+		    path);
 	if (!rc && !strstr(l->file, "://")) {
 		rc = data_uri_expand(l->file, base_dir, &names, &n, e);
 		if (!rc && n != 1)

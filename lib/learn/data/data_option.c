@@ -119,15 +119,20 @@ static bool is_set(const struct data_options *o, const struct data_option *k)
 static void format_value(const struct data_options *o, const struct data_option *k, struct buf *out)
 {
 	const char *text;
+	static const struct {
+		size_t at;
+		const char *text;
+	} by_default[] = { { offsetof(struct data_options, missing), "mean" },
+		{ offsetof(struct data_options, text_weight), "none" } };
 
 	if (k->type != DATA_OPTION_TEXT) {
 		buf_printf(out, "%.10g", number_of(o, k));
 		return;
 	}
 	text = data_option_text(o, k);
-	if (!text)
-		text = k->at == offsetof(struct data_options, missing) ? "mean" : "";
-	buf_puts(out, text);
+	for (size_t i = 0; !text && i < sizeof by_default / sizeof by_default[0]; i++)
+		text = k->at == by_default[i].at ? by_default[i].text : NULL;
+	buf_puts(out, text ? text : "");
 }
 
 bool data_option_value(const struct data_options *o, const char *name, struct buf *out)

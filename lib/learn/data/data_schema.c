@@ -68,6 +68,7 @@ void data_schema_free(struct data_schema *s)
 	free(s->feature_of);
 	free(s->value_of);
 	data_names_free(s->names);
+	data_tfidf_free(s->tfidf);
 	free(s);
 }
 
@@ -267,6 +268,8 @@ json_t *data_schema_to_json(const struct data_schema *s)
 		.named = s->named,
 		.dense = s->dense,
 		.bits = s->bits,
+		.documents = s->tfidf ? (int64_t)s->tfidf->rows : 0,
+		.frequencies = s->tfidf ? data_tfidf_to_json(s->tfidf) : NULL,
 		.ncolumns = s->ncolumns };
 	json_t *json;
 
@@ -281,6 +284,7 @@ json_t *data_schema_to_json(const struct data_schema *s)
 		json_decref((json_t *)(uintptr_t)d.columns[i].places);
 	}
 	free(d.columns);
+	json_decref((json_t *)(uintptr_t)d.frequencies);
 	return json;
 }
 
@@ -405,6 +409,18 @@ static bool is_sound(const struct data_schema *s)
 	return !(s->dense && s->bits && data_schema_features(s) > DATA_SCHEMA_DENSE);
 }
 
+/* Takes the weights of texts over. False: there are no hashed words, or the frequencies are damaged. */
+static bool fill_tfidf(struct data_schema *s, const struct data_schema_document *d)
+{
+	if (!d->frequencies)
+		return true;
+	if (s->bits < 1 || s->bits > DATA_TFIDF_BITS)
+		return false;
+	s->tfidf =
+	    data_tfidf_from_json(d->frequencies, (uint64_t)d->documents, (size_t)1 << s->bits);
+	return s->tfidf != NULL;
+}
+
 static bool fill_schema(struct data_schema *s, const struct data_schema_document *d)
 {
 	bool good = d->columns != NULL;
@@ -420,6 +436,7 @@ static bool fill_schema(struct data_schema *s, const struct data_schema_document
 		s->ncolumns++;
 		good = fill_column(s, &s->column[i], &d->columns[i]);
 	}
+	good = good && fill_tfidf(s, d);
 	if (good && s->bits)
 		data_schema_name_values(s);
 	return good && is_sound(s) && (!s->feature_of || invert_places(s));

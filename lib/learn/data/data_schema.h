@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "data/data_form.h"
 #include "data/data_names.h"
+#include "data/data_tfidf.h"
 
 /* The schema of a table: what each column is, how its cells become features, and how features are
  * scaled. It is made from the training data (data_table.h) and then holds for all data
@@ -50,7 +51,8 @@ enum data_column_kind {
 /* With `bits`, so many values have their texts in the schema, for names. */
 #define DATA_SCHEMA_NAMED DATA_NAMES_MAX
 
-/* A cell is a text, whose words and pairs of neighbours are categories with the values 1 / sqrt(n). */
+/* A cell is a text, whose words and pairs of neighbours are categories with the values 1 / sqrt(n), or those of
+ * data_tfidf.h. */
 #define DATA_SPLIT_WORDS 'w'
 
 struct data_column {
@@ -91,6 +93,7 @@ struct data_schema {
 	uint32_t *feature_of, *value_of;
 	unsigned bits;            /* 0: values are not hashed */
 	struct data_names *names; /* with bits: of the values, by their features */
+	struct data_tfidf *tfidf; /* the weights of the words of texts; NULL: they are equal */
 	enum data_missing missing;
 	bool named;  /* the columns have names of their own */
 	bool dense;  /* rows are dense, because there are few features */

@@ -81,6 +81,7 @@ struct data_schema *data_schema_extend(const struct data_schema *s, const struct
 			merge_column(&m, i);
 	}
 	to->names = NULL;
+	to->tfidf = data_tfidf_copy(s->tfidf);
 	if (s->bits)
 		data_schema_name_values(to);
 	return to;

@@ -72,8 +72,8 @@ static enum table_scaling choose_scaling(const struct data_build *b, const struc
 
 bool data_table_is_wanted(const struct data_build *b, const struct data_options *o, size_t width)
 {
-	return o->categories || o->text || o->lists || o->ignore || o->id || o->missing || o->columns || o->weight ||
-	    o->group || o->bits || choose_scaling(b, o, width) != SCALE_NONE;
+	return o->categories || o->text || o->text_weight || o->lists || o->ignore || o->id ||
+	    o->missing || o->columns || o->weight || o->group || o->bits || choose_scaling(b, o, width) != SCALE_NONE;
 }
 
 /* ---- the schema of training data ---- */
@@ -212,6 +212,24 @@ static enum err_code set_splits(struct data_schema *m, const struct stream *s, c
 	return rc;
 }
 
+/* Weights words as the path says. */
+static enum err_code set_text_weight(struct data_schema *m, const struct stream *s,
+    const struct data_options *o, struct err *e)
+{
+	if (!o->text_weight || strcmp(o->text_weight, "tfidf") != 0)
+		return ERR_OK;
+	if (!o->text)
+		return err_set(e, ERR_CONFIG,
+		    "%s: text_weight=tfidf weights the words of a column of text: name it by text=",
+		    stream_name(s));
+	if (m->bits > DATA_TFIDF_BITS)
+		return err_set(e, ERR_CONFIG,
+		    "%s: bits=%u: must be at most %d with text_weight=tfidf", stream_name(s), m->bits,
+		    DATA_TFIDF_BITS);
+	m->tfidf = data_tfidf_new((size_t)1 << m->bits);
+	return ERR_OK;
+}
+
 static enum err_code make_schema(struct data_build *b, const struct stream *s,
     const struct data_options *o, const struct data_table_shape *shape, struct err *e)
 {
@@ -244,6 +262,8 @@ static enum err_code make_schema(struct data_build *b, const struct stream *s,
 		rc = set_splits(m, s, "text", o->text, shape, e);
 	if (o->text && !m->bits)
 		m->bits = TEXT_BITS;
+	if (!rc)
+		rc = set_text_weight(m, s, o, e);
 	for (size_t i = 0; i < m->ncolumns; i++)
 		if (m->column[i].kind == DATA_NUMBER)
 			m->column[i].first = (uint32_t)m->numbers++;

@@ -93,6 +93,49 @@ static void add_new_values(struct data_build *b)
 	free(rank);
 }
 
+/* ---- texts ---- */
+
+/* Calls visit for each text of the rows: with the number of its row, its n terms, and their values. */
+static void visit_texts(const struct data_build *b,
+    void (*visit)(struct data_schema *s, size_t row, size_t n, const uint32_t *id, float *val))
+{
+	struct data_schema *s = b->table->own;
+	const struct dataset *d = b->d;
+	size_t n;
+
+	for (size_t r = 0; r < d->rows; r++)
+		for (uint64_t k = d->start[r]; k < d->start[r + 1]; k += n) {
+			for (n = 1; k + n < d->start[r + 1] && d->field[k + n] == d->field[k]; n++)
+				;
+			if (s->column[d->field[k]].split == DATA_SPLIT_WORDS)
+				visit(s, r, n, d->col + k, d->val + k);
+		}
+}
+
+static void count_text(struct data_schema *s, size_t row, size_t n, const uint32_t *id, float *val)
+{
+	(void)val;
+	data_tfidf_count(s->tfidf, row, s->numbers, n, id);
+}
+
+static void weigh_text(struct data_schema *s, size_t row, size_t n, const uint32_t *id, float *val)
+{
+	(void)row;
+	data_tfidf_weigh(s->tfidf, s->numbers, n, id, val);
+}
+
+/* Counts in how many rows the words of texts are, and weights them. */
+static void weigh_texts(struct data_build *b)
+{
+	struct data_schema *s = b->table->own;
+
+	if (!s->tfidf)
+		return;
+	visit_texts(b, count_text);
+	data_tfidf_end(s->tfidf, b->d->rows);
+	visit_texts(b, weigh_text);
+}
+
 /* ---- means and scaling ---- */
 
 /* From a mean of more deviations than this on, floats lose more than a ten thousandth of a deviation. */
@@ -335,6 +378,7 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 		return ERR_OK;
 	if (t->own) {
 		sort_values(b);
+		weigh_texts(b);
 		measure_numbers(b);
 		measure_targets(b);
 		rc = measure_table_weights(b, e);

@@ -214,19 +214,24 @@ static enum err_code take_categories(struct data_build *b, const struct stream *
 	return cell.rc;
 }
 
-/* Gives the words of a text the length 1 together, so that long texts count as much as short ones. */
+/* Gives the words of a text the length 1 together, so that long texts count as much as short ones. Their weights by
+ * tf-idf depend on all rows: data_table_finish computes those of training data. */
 static void scale_texts(struct data_table *t)
 {
 	struct table_row *r = &t->row;
+	const struct data_schema *m = t->schema;
+	bool known = !t->own || t->extends;
 	size_t n;
 
 	for (size_t i = 0; i < r->n; i += n) {
-		bool text = t->schema->column[r->field[i]].split == DATA_SPLIT_WORDS;
+		bool text = m->column[r->field[i]].split == DATA_SPLIT_WORDS;
 
 		for (n = 1; i + n < r->n && r->field[i + n] == r->field[i]; n++)
 			;
-		for (size_t k = i; text && k < i + n; k++)
+		for (size_t k = i; text && !m->tfidf && k < i + n; k++)
 			r->val[k] = 1 / sqrtf((float)n);
+		if (text && m->tfidf && known)
+			data_tfidf_weigh(m->tfidf, m->numbers, n, r->id + i, r->val + i);
 	}
 }
 
@@ -526,21 +531,25 @@ static int compare_ids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* A text that a column has several times in a row counts once. The cells of a column stand side by
- * side, and those of a column of categories have the value 1; a column of numbers has its number
- * first. */
-static void drop_repeated(struct table_row *r)
+/* A text that a column has several times in a row counts once, unless words are weighted by how often they come.
+ * The cells of a column stand side by side, and those of a column of categories have the value 1; a column of
+ * numbers has its number first. */
+static void drop_repeated(const struct data_schema *m, struct table_row *r)
 {
 	size_t left = 0, n;
 
 	for (size_t i = 0; i < r->n; i += n) {
+		bool counted = m->tfidf && m->column[r->field[i]].split == DATA_SPLIT_WORDS;
+
 		for (n = 1; i + n < r->n && r->field[i + n] == r->field[i]; n++)
 			;
 		if (n > 1)
 			qsort(r->id + i, n, sizeof *r->id, compare_ids);
 		for (size_t k = i; k < i + n; k++) {
-			if (k > i && r->id[k] == r->id[k - 1])
+			if (k > i && r->id[k] == r->id[k - 1]) {
+				r->val[left - 1] += counted ? 1 : 0;
 				continue;
+			}
 			r->id[left] = r->id[k];
 			r->val[left] = r->val[k];
 			r->field[left++] = r->field[k];
@@ -633,7 +642,7 @@ enum err_code data_table_end(struct data_build *b, const struct stream *s, struc
 		b->d->unlabelled++;
 		return ERR_OK;
 	}
-	drop_repeated(r);
+	drop_repeated(t->schema, r);
 	scale_texts(t);
 	rc = add_missing(b, s, e);
 	if (!rc && data_label_is_ignored(b->label))

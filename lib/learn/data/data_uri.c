@@ -155,6 +155,7 @@ static enum err_code check_word(const char *path, const struct data_option *k, c
 		{ offsetof(struct data_options, norm), { "l2" } },
 		{ offsetof(struct data_options, missing), { "mean", "zero", "category" } },
 		{ offsetof(struct data_options, scale), { "none", "standard", "minmax", "auto" } },
+		{ offsetof(struct data_options, text_weight), { "none", "tfidf" } },
 		{ offsetof(struct data_options, follow), { "yes" } },
 		{ offsetof(struct data_options, deleted), { "fail", "skip" } },
 	};

@@ -121,7 +121,7 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 		[ "$(ps-ctl list $what --json | jq -r 'select(.v == 1 and .ts and .kind and .help) | .name' | wc -l)" -eq "$n" ]
 	done
 	for name in $(ps-ctl list options --json | jq -r .name); do
-		ps-ctl show "$name" --json | jq -e --arg n "$name" 'select(.name == $n)' >/dev/null
+		[[ $(ps-ctl show "$name" --json) == *"\"name\":\"$name\""* ]]
 	done
 	run -0 ps-ctl show lr
 	[[ $output == *"job.lr"*"default    by rule"*"above      0"* ]]
@@ -139,8 +139,9 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	for model in $(ps-ctl list models | cut -d' ' -f1); do
 		run -0 ps-ctl init --model "$model" "$model"
 		[ "$(jq -r .job.model "$model/cluster.json")" = "$model" ]
+		readme=$(<"$model/README.md")
 		for key in $(jq -r 'paths(scalars or type == "array") | select(all(.[]; type == "string")) | join(".")' "$model/cluster.json"); do
-			grep -qF -- "- \`$key\`: " "$model/README.md"
+			[[ $readme == *"- \`$key\`: "* ]]
 		done
 		[[ $output == *"next: "*"ps-ctl run $model/cluster.json"* ]]
 	done

@@ -33,6 +33,7 @@ criteo() {
 	both_modes criteo .eval.auc at_least "$1"
 }
 
+# bats test_tags=slow
 @test "criteo, logistic by ftrl: AUC 0.768" {
 	criteo 0.7675 "" '"model": "logistic", "epochs": 4, "optimizer": "ftrl", "lr": 0.05, "l1": 1, "l2": 1'
 }
@@ -49,6 +50,7 @@ criteo() {
 	  "schedule": "cosine:900"'
 }
 
+# bats test_tags=slow
 @test "ratings, mf: RMSE 0.93" {
 	need_data ml-100k/u1.base.gz ml-100k/u1.test.gz
 	cat >mf.json <<-END
@@ -168,6 +170,7 @@ write_kinds() {
 	[[ $output$stderr == *"is libsvm, but the model ranks the items of users"* ]]
 }
 
+# bats test_tags=slow
 @test "census, deepfm and wide and deep: AUC 0.915" {
 	need_data angel/census_148d_train.libsvm.gz angel/census_148d_test.libsvm.gz
 	cat >deep.json <<-END
@@ -533,6 +536,7 @@ predicts_targets() {
 	[[ $output == *"--set hidden=[256]"* ]]
 }
 
+# bats test_tags=slow
 @test "vectors of rare features are trained in few passes, and linear weights in many" {
 	awk 'BEGIN { srand(3); for (i = 0; i < 4000; i++) print i % 2, 1 + int(rand() * 2000) ":1", 2001 + int(rand() * 2000) ":1" }' >rare.svm
 	echo '{ "job": { "model": "fm", "data": "rare.svm" } }' >rare.json
@@ -568,6 +572,7 @@ predicts_targets() {
 }
 
 # 200 columns of ten causes and noise: gradient descent diverges at a rate of 0.1.
+# bats test_tags=slow
 @test "linear learns from columns that depend on each other, in any unit and by any workers, without a rate" {
 	for unit in 1 1e6; do
 		awk -v unit=$unit 'BEGIN {

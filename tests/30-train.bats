@@ -29,6 +29,7 @@ in_all_modes() {
 	done
 }
 
+# bats test_tags=slow
 @test "a9a, logistic: accuracy 0.848, AUC 0.899" {
 	need_data a9a/a9a.gz a9a/a9a.t.gz
 	cat >a9a.json <<-END
@@ -58,6 +59,7 @@ in_all_modes() {
 	in_all_modes abalone .eval.r2 0.47
 }
 
+# bats test_tags=slow
 @test "census, fm: AUC 0.910" {
 	need_data angel/census_148d_train.libsvm.gz angel/census_148d_test.libsvm.gz
 	cat >census.json <<-END

@@ -265,6 +265,7 @@ kill_server_of() {
 	let_go
 }
 
+# bats test_tags=slow
 @test "asha: a rung whose server is killed before it has written a checkpoint begins again" {
 	write_cluster 100
 	sweep "${ASHA[@]}" --output quiet.sweep --json >/dev/null
@@ -285,6 +286,7 @@ kill_server_of() {
 	none_left "$T"
 }
 
+# bats test_tags=slow
 @test "asha: a sweep that is killed in rungs without a checkpoint begins these again" {
 	write_cluster 100
 	sweep "${ASHA[@]}" --output quiet.sweep --json >/dev/null

@@ -70,6 +70,7 @@ same_bits() {
 	same_bits sparse.json
 }
 
+# bats test_tags=slow
 @test "deterministic: an mlp over several partitions has the same bits whatever serves it" {
 	dense_data >d.csv
 	# w1 has 200 x 700 elements: three partitions.
@@ -80,6 +81,7 @@ same_bits() {
 	same_bits mlp.json
 }
 
+# bats test_tags=slow
 @test "deterministic: linear has the same bits by its own rule" {
 	write_csv train.csv
 	cat >own.json <<-END
@@ -247,6 +249,7 @@ inputs() {
 	[ "$(ps-ctl stop -C "$RUN" --json | jq -c "$told")" = "$(res "$told | tojson")" ]
 }
 
+# bats test_tags=slow
 @test "the same numbers as one process: every model" {
 	inputs linear --classes 0
 	check linear sgd 0.05

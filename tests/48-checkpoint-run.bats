@@ -361,6 +361,7 @@ pushes() {
 	END
 }
 
+# bats test_tags=slow
 @test "asp and ssp: what is trained on while a checkpoint is written slowly is trained on again after it" {
 	local mode begun
 	[ -e "$BIN/fault/shim.so" ] || skip "the fault kit is not built"

@@ -62,6 +62,7 @@ for name, part in (("wide.csv", slice(0, cut)), ("test.csv", slice(cut, n))):
             print(",".join(["%d" % k] + ["%.9g" % v for v in r]), file=f)' "$1" "$2"
 }
 
+# bats test_tags=slow
 @test "a job of model, data and eval learns columns of any scale as well as scikit-learn" {
 	has_module sklearn || skip "python3-sklearn is not installed"
 	wide_scales 4000 11
@@ -129,6 +130,7 @@ accuracy_of() {
 	ps-ctl run there/cluster --json 2>/dev/null | field eval.accuracy
 }
 
+# bats test_tags=slow
 @test "tables as people have them train as well as the plain one" {
 	people 1 1500 >train.csv
 	people 2 700 >test.csv
@@ -545,6 +547,7 @@ as_jsonl() {
 	[ ! -e cluster.json ]
 }
 
+# bats test_tags=slow
 @test "ratings in any columns, with names, train as those of numbers in the first three do" {
 	awk -v OFS=, 'BEGIN { srand(8); print "stars,\"title, year\",seen,reviewer" > "named.csv"
 		for (k = 0; k < 40000; k++) {

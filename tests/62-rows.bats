@@ -146,6 +146,7 @@ below() {
 	none_left "$T"
 }
 
+# bats test_tags=slow
 @test "codecs for rows: the loss of raw, with feedback" {
 	wide
 	by row_ids=packed

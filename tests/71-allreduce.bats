@@ -132,6 +132,7 @@ another() {
 	! grep -h "cannot\|error" again-*.out
 }
 
+# bats test_tags=slow
 @test "killed in every order while it trains: the servers end as the workers" {
 	LR=0.0005 HIDDEN=1500 job 3 4 900 ', "replicas": 2' ', "optimizer": "adam"'
 	begin c.json --set quota_pushes=20
@@ -165,6 +166,7 @@ another() {
 	[ "$(http GET /v1/result | jq .steps)" -eq 300 ]
 }
 
+# bats test_tags=slow
 @test "killed with a sparse table beside, up to the last step" {
 	awk 'BEGIN { srand(4); for (i = 0; i < 300; i++) { printf "%d", i % 2; at = i % 2
 		for (j = 0; j < 8; j++) { at += 1 + 2 * int(rand() * 9); printf " %d:1", at + 1 } print "" } }' >rows.libsvm

@@ -151,6 +151,7 @@ install_library() {
 	run_recipes live 10
 }
 
+# bats test_tags=slow
 @test "recipes for object stores run" {
 	export NODE_PATH=$CHECKOUT/build/npm/node_modules
 	[ -d "$NODE_PATH/s3rver" ] && command -v node >/dev/null || skip "npm's s3rver is not installed (make deps-check)"
@@ -163,6 +164,7 @@ install_library() {
 	run_recipes s3 1
 }
 
+# bats test_tags=slow
 @test "recipes for other hosts run by ssh" {
 	sshd_start 127.0.0.2 127.0.0.3
 	sed -i '1i Host a\nHostName 127.0.0.2\nHost b\nHostName 127.0.0.3' ssh/config

@@ -20,7 +20,7 @@ struct data_names;
 /* Names of a column, and of a feature, at most. */
 #define DATA_NAMES_MAX  16384u
 #define DATA_NAMES_SAME 64u
-/* Bytes of all names as JSON at most: less than the coordinator takes of facts (FACTS_MAX). */
+/* Bytes of all names as JSON at most: a small share of DESCRIPTION_MAX (msg/large_description.h). */
 #define DATA_NAMES_BYTES (3u << 20)
 
 struct data_names *data_names_new(void);

@@ -179,6 +179,16 @@ static void test_goes_on(const char *path)
 	ok(go_on_with(path, "town,y\nRome,0\nOslo,1\n", before, &j, &e) && strstr(e.msg, "\"x\""),
 	    "a column that is missing is named: %s", e.msg);
 	json_decref(before);
+
+	put_table(path, "town,y\nRome,0\nOslo,1\n");
+	j = load_job(path, "", "logistic", "");
+	before = data_facts(j.train);
+	job_release(&j);
+	ok(!go_on_with(path, "town,y\nRome,0\nOslo,1\n", before, &j, &e) &&
+	        !j.train->schema->feature_of,
+	    "the same data are the same where no column needs scaling");
+	job_release(&j);
+	json_decref(before);
 }
 
 int main(void)

@@ -380,9 +380,13 @@ static enum err_code default_scaling_holds(const json_t *facts, bool *out, struc
 	struct dataset *d = NULL;
 	enum err_code rc = data_of_facts(facts, &d, e);
 
-	*out = !rc &&
-	    (d->schema ? data_schema_is_scaled(d->schema)
-	               : d->target_factor > 0 || (d->sparse && d->classes));
+	/* A table may have been read with scaling without a column that needs it, such as one of categories. */
+	if (!rc && d->options && d->options->scale)
+		*out = strcmp(d->options->scale, "none") != 0;
+	else
+		*out = !rc &&
+		    (d->schema ? data_schema_is_scaled(d->schema)
+		               : d->target_factor > 0 || (d->sparse && d->classes));
 	dataset_free(d);
 	return rc;
 }

@@ -48,6 +48,8 @@ field() { jq "$1" <<<"$result"; }
 	# In asp the checkpoint has the evaluator's step, too, although the other worker has its own.
 	result=$(ps-ctl run lin --json --set sync=asp --set checkpoint_every=10 2>err | tail -n 1)
 	[ "$(field '.state == "done" and .ended != null and .best_checkpoint == .best_step')" = true ]
+	# The other worker pushes between the evaluation and the snapshot, and the result tells it.
+	[ "$(field 'if .best_is_earlier then .eval_step == .best_step else .eval_step == null end')" = true ]
 }
 
 @test "a loss that becomes infinite: the model of the best evaluation is saved" {

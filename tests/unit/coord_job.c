@@ -604,8 +604,8 @@ static void early_stop(void)
 	        json_is_true(json_object_get(r, "best_is_earlier")) &&
 	        json_num(r, "best_value", 0) == 0.75 && *json_str(r, "ended", "") &&
 	        json_num(json_object_get(r, "eval"), "auc", 0) == 0.75 &&
-	        json_is_null(json_object_get(r, "model_digest")),
-	    "the result is that of the best evaluation");
+	        json_is_null(json_object_get(r, "model_digest")) && json_int(r, "eval_step", -1) == 10,
+	    "the result is that of the best evaluation, and tells that no checkpoint has its model");
 	json_decref(r);
 	scene_close(&s);
 
@@ -647,6 +647,7 @@ static void early_stop(void)
 	        json_is_false(json_object_get(r, "best_is_earlier")) &&
 	        strcmp(json_str(r, "model_digest", ""), "ee") == 0,
 	    "the last model may be the best one");
+	ok(json_int(r, "eval_step", -1) == -1, "and then the evaluation is that of the model");
 	json_decref(r);
 	scene_close(&s);
 }
@@ -672,6 +673,8 @@ static void final_step(int step, double auc, int best, const char *what)
 	        json_is_true(json_object_get(r, "best_is_earlier")) == (auc < 0.5) &&
 	        json_num(json_object_get(r, "eval"), "auc", 0) == (best == 20 ? 0.5 : auc),
 	    "asp: %s", what);
+	ok(json_int(r, "eval_step", -1) == (auc < 0.5 ? 20 : -1),
+	    "the result tells whether other workers may have changed the saved model since");
 	json_decref(r);
 	scene_close(&s);
 }
@@ -694,6 +697,33 @@ static void resume_best(bool lockstep, int step, int saved, uint64_t is, const c
 	ok(coord_best_saved(s.c) == is, "%s", what);
 	state_head_release(&manifest);
 	json_decref(head);
+	scene_close(&s);
+}
+
+/* The model of the best evaluation, as its checkpoint has it. */
+static void best_model(bool lockstep, int eval_step, const char *what)
+{
+	struct scene s;
+	json_t *r;
+
+	scene_open(&s, 1, 1);
+	s.cfg.lockstep = lockstep;
+	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc"));
+	scene_run(&s);
+	coord_best_begin(s.c);
+	evaluate(&s, 10, 0.75);
+	r = coord_result(s.c, s.now);
+	ok(json_int(r, "eval_step", -1) == 10, "a job that is stopped tells of which step its last evaluation is");
+	json_decref(r);
+	coord_best_taken(s.c);
+	coord_best_end(s.c, 10);
+	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":15}");
+	say(&s, &s.worker[0],
+	    "{\"op\":\"result\",\"step\":15,\"eval\":{\"loss\":1,\"auc\":0.5},\"digest\":\"ee\"}");
+	r = coord_result(s.c, s.now);
+	ok(json_is_true(json_object_get(r, "best_is_earlier")) && json_int(r, "eval_step", -1) == eval_step,
+	    "%s", what);
+	json_decref(r);
 	scene_close(&s);
 }
 
@@ -928,6 +958,8 @@ int main(void)
 	last_words();
 	learning();
 	early_stop();
+	best_model(true, -1, "in bsp the evaluation is that of the saved model");
+	best_model(false, 10, "in asp others push between the evaluation and the snapshot");
 	final_step(15, 0.75, 21, "a better final model of a slower worker is the best one");
 	final_step(20, 0.75, 21, "so is one of the same step, if others have changed it");
 	final_step(20, 0.25, 20, "a worse one of the same step is not exported");

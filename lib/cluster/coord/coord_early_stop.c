@@ -26,6 +26,12 @@ static double value_of(const json_t *eval, const struct early_stop_rule *rule)
 	    (double)NAN);
 }
 
+/* Does no step close without the evaluator, while it waits for the snapshot? */
+static bool evaluator_holds_steps(const struct coord *c)
+{
+	return c->cfg.lockstep && !c->conf->backup;
+}
+
 void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bool final)
 {
 	struct coord_stopping *s = &c->stopping;
@@ -46,6 +52,7 @@ void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bo
 	if (verdict == EARLY_STOP_BEST) {
 		json_decref(s->eval);
 		s->eval = json_deep_copy(eval);
+		s->exact = evaluator_holds_steps(c);
 		/* The final model needs no checkpoint: the servers have it. */
 		s->wanted = c->phase == COORD_RUNNING && s->saver ? (uint64_t)step : 0;
 		s->evaluator_waits = s->wanted > 0;
@@ -150,6 +157,7 @@ void coord_early_stop_load(struct coord *c, const struct state_stop *saved)
 		.seen_step = saved->seen_step,
 		.since_best = saved->since_best };
 	s->saved = (uint64_t)saved->saved;
+	s->exact = evaluator_holds_steps(c);
 	snprintf(s->ended, sizeof s->ended, "%s", saved->ended ? saved->ended : "");
 }
 
@@ -162,6 +170,13 @@ bool coord_early_stop_is_earlier(const struct coord *c)
 	/* A job that failed has no last evaluation: its last model may be of any later step. */
 	return c->phase == COORD_FAILED ? s->best_step < (int64_t)coord_step(c)
 	                                : c->evaluation.result.json && s->best_step < s->seen_step;
+}
+
+bool coord_early_stop_is_exact(const struct coord *c)
+{
+	const struct coord_stopping *s = &c->stopping;
+
+	return s->exact && (int64_t)s->saved == s->state.best_step;
 }
 
 void coord_early_stop_report(const struct coord *c, json_t *to)

@@ -410,6 +410,16 @@ static void add_seconds_alone(const struct coord *c, json_t *result)
 	json_object_set_new(result, "update_seconds", measured ? json_of_num(update) : json_null());
 }
 
+/* The step of the evaluation in the result, if the saved model has other values: other workers have pushed after
+ * the best evaluation, or the job ends without a final one. -1: the evaluation is that of the model. */
+static int64_t find_evaluated_step(const struct coord *c, bool earlier)
+{
+	if (earlier)
+		return coord_early_stop_is_exact(c) ? -1 : c->stopping.state.best_step;
+	return c->evaluation.result.json || !c->evaluation.last.eval ? -1
+	                                                            : c->evaluation.last.step;
+}
+
 json_t *coord_result(const struct coord *c, int64_t now)
 {
 	struct totals t = { 0 };
@@ -417,6 +427,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	const struct coord_report *result = &c->evaluation.result;
 	const json_t *eval = result->json ? result->eval : c->evaluation.last.eval;
 	json_t *r = json_event("result");
+	int64_t step;
 	/* The checkpoint of an earlier evaluation is the job's model. */
 	bool earlier = coord_early_stop_is_earlier(c);
 	char *emulation = conf_emulation(c->conf->job.slow, c->conf->net);
@@ -448,6 +459,8 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	if (earlier)
 		eval = c->stopping.eval;
 	json_object_set(r, "eval", eval ? (json_t *)(uintptr_t)eval : json_null());
+	step = find_evaluated_step(c, earlier);
+	json_object_set_new(r, "eval_step", step < 0 ? json_null() : json_integer(step));
 	json_object_set_new(r, "model_digest",
 	    result->digest && *result->digest && !earlier ? json_string(result->digest)
 	                                                  : json_null());

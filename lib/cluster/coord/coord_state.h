@@ -398,6 +398,8 @@ struct coord_stopping {
 	json_t *eval;    /* the best evaluation, or NULL */
 	bool saver;      /* the owner makes checkpoints (coord_best_begin) */
 	uint64_t wanted; /* step of the best evaluation, whose checkpoint is to be made; 0: none */
+	/* The snapshot for it has exactly the evaluated parameters: no step closes without the evaluator. */
+	bool exact;
 	bool evaluator_waits; /* its evaluator waits until the snapshot has been taken */
 	uint64_t saved;       /* step of the checkpoint of the best evaluation; 0: none yet */
 	char ended[160];      /* why the job ends early; "": it does not */
@@ -668,6 +670,8 @@ void coord_job_begin_leases(struct coord *c, const struct state_leases *saved);
  * the final model; save and load the state; add it to a status or result. */
 void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bool final);
 struct state_stop *coord_early_stop_save(const struct coord *c);
+/* Has the model that is saved for an earlier evaluation exactly the evaluated parameters? */
+bool coord_early_stop_is_exact(const struct coord *c);
 void coord_early_stop_load(struct coord *c, const struct state_stop *saved);
 void coord_early_stop_report(const struct coord *c, json_t *to);
 /* Is the job's model that of an evaluation before the final one, whose checkpoint has it? */

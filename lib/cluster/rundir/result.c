@@ -36,13 +36,17 @@ bool result_is_final(const json_t *result)
 	    result_has_state(result, "stopped");
 }
 
-static void add_eval_figures(const json_t *eval, struct buf *out)
+static void add_eval_figures(const struct run_result *r, struct buf *out)
 {
 	const char *key, *between = "; eval ";
-	char figure[32];
+	char figure[32], at_step[48];
 	json_t *v;
 
-	json_object_foreach((json_t *)eval, key, v) {
+	if (r->eval_step >= 0) {
+		snprintf(at_step, sizeof at_step, "; eval at step %lld: ", (long long)r->eval_step);
+		between = at_step;
+	}
+	json_object_foreach((json_t *)(uintptr_t)r->eval, key, v) {
 		if (!json_is_number(v) || strcmp(key, "examples") == 0 || metrics_is_detail(key))
 			continue;
 		num_digits(json_number_value(v), 4, figure);
@@ -57,6 +61,8 @@ static void add_model_step(const struct run_result *r, struct buf *out)
 	if (r->best_is_earlier && r->best_checkpoint != r->best_step)
 		buf_printf(out, ", but the model is of step %lld",
 		    (long long)(r->best_checkpoint ? r->best_checkpoint : r->steps));
+	else if (r->best_is_earlier && r->eval_step >= 0)
+		buf_puts(out, ", and the model has pushes after that evaluation, too");
 	else if (r->best_is_earlier || strcmp(r->state, "done") == 0)
 		buf_puts(out, ", as is the model");
 }
@@ -116,7 +122,7 @@ void result_sentence(const json_t *result, struct buf *out)
 			num_digits(r.train_loss, 4, figure);
 			buf_printf(out, "; train loss %s", figure);
 		}
-		add_eval_figures(r.eval, out);
+		add_eval_figures(&r, out);
 		add_best(&r, out);
 		add_learning(result, out);
 	}

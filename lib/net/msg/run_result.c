@@ -43,6 +43,7 @@ json_t *run_result_of_status(const json_t *status, const char *state, const char
 	copy_member(o, "seconds", status, "seconds");
 	copy_member(o, "train_loss", status, "train_loss");
 	json_object_set_new(o, "eval", json_is_object(eval) ? json_incref(eval) : json_null());
+	copy_member(o, "eval_step", status, "eval_step");
 	json_object_set_new(o, "model_digest", json_null());
 	copy_member(o, "pushed_bytes", status, "pushed_bytes");
 	copy_member(o, "pulled_bytes", status, "pulled_bytes");

@@ -132,12 +132,60 @@ static void leaves_without_knowing(bool lost)
 	scene_close(&s);
 }
 
+/* The server that joins the chain of the only partition, or -1. */
+static int joining_server(const struct scene *s)
+{
+	json_t *view = coord_view(s->c);
+	const json_t *run = json_array_get(
+	    json_object_get(json_array_get(json_object_get(json_object_get(view, "layout"), "tables"), 0),
+	        "runs"),
+	    0);
+	int joining = (int)json_integer_value(json_array_get(run, 3));
+
+	json_decref(view);
+	return joining;
+}
+
+/* A replica has been copied, and before the workers have confirmed that layout another server is
+ * restarted, which makes two layouts at once: the servers never see the first of them, and begin the
+ * copy again. */
+static void copied_in_an_earlier_layout(void)
+{
+	struct scene s;
+	int epoch, joining;
+
+	scene_open(&s, 3, 1);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	s.server[1].kind = COORD_NOBODY;
+	s.server[1].incarnation = 77;
+	join_as_server(&s, 1);
+	joining = happened(&s, "1 of 1 partition is being copied") ? joining_server(&s) : -1;
+	epoch = (int)status_int(&s, "layout_epoch");
+	say(&s, &s.server[0], "{\"op\":\"copied\",\"server\":%d,\"epoch\":%d}", joining, epoch);
+	ok(happened(&s, "has copied its replicas from server-0"), "server-%d has its replica",
+	    joining);
+	s.server[3 - joining].kind = COORD_NOBODY;
+	s.server[3 - joining].incarnation = 78;
+	join_as_server(&s, (unsigned)(3 - joining));
+	ok(status_int(&s, "layout_epoch") > epoch && joining_server(&s) == joining,
+	    "a layout later it is still to join");
+	epoch = (int)status_int(&s, "layout_epoch");
+	say(&s, &s.worker[0], "{\"op\":\"confirm\",\"epoch\":%d}", epoch);
+	ok(!happened(&s, "joined their chains"),
+	    "what was copied under an earlier layout does not count, as it may lack changes");
+	say(&s, &s.server[0], "{\"op\":\"copied\",\"server\":%d,\"epoch\":%d}", joining, epoch);
+	ok(happened(&s, "joined their chains"), "it joins when its tail has said so again");
+	scene_close(&s);
+}
+
 int main(void)
 {
 	leaves_without_knowing(false);
 	leaves_without_knowing(true);
 	changes_in_order();
 	slept_too_long();
+	copied_in_an_earlier_layout();
 	joins_during_a_vote();
 	return tap_done();
 }

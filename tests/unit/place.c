@@ -378,6 +378,12 @@ static void cases(void)
 	        is(r, "0", 3, -1),
 	    "a copy whose giver has died is given again by another");
 	layout_release(&w.l);
+	r = only(&w, "01", 3, -1);
+	ok(place_copied(&w.l, 3, 1) == 1 && ++w.l.epoch == 2 && place_joined(&w.l) == 0 &&
+	        is(r, "01", 3, -1) && place_copied(&w.l, 3, 1) == 1 && place_joined(&w.l) == 1 &&
+	        is(r, "013", -1, -1),
+	    "a copy counts in the epoch in which its giver said so");
+	layout_release(&w.l);
 	r = only(&w, "01", 3, 0);
 	ok(place_drop(&w.l, 3) == 0 && is(r, "01", -1, -1), "and stays when the other dies");
 	layout_release(&w.l);

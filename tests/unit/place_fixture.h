@@ -25,6 +25,8 @@ static inline void add(struct world *w, const char *name, bool sparse, uint64_t 
 {
 	struct table shape = { .sparse = sparse, .rows = rows, .cols = cols }, *t;
 
+	/* That a server has its replica is said of an epoch. */
+	w->l.epoch = 1;
 	snprintf(shape.name, sizeof shape.name, "%s", name);
 	layout_add(&w->l, &shape, &t, NULL);
 }

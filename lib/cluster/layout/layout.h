@@ -24,6 +24,7 @@
  *   joining   the joining server is lost, or place_cut_link: the tail      settled
  *   or copied cannot reach it
  *   copied    the tail is lost or unlinked: another server must send them     joining
+ *   copied    the layout gets its next epoch: the tail must say so again      joining
  *   any       place_drop takes the last server out of the chain          without a replica
  */
 
@@ -46,8 +47,10 @@ struct run {
 	uint8_t nchain;   /* 0: no replica is left */
 	uint16_t joining; /* gets a replica from the tail; or NO_SERVER */
 	uint16_t leaving; /* leaves when `joining` has joined; or NO_SERVER */
-	/* `joining` has its replica; only the coordinator knows, not in JSON */
-	bool copied;
+	/* The layout epoch in which the tail said that `joining` has its replica; 0: it has not. It
+	 * says nothing in a later epoch: a server that missed a layout between the two begins the
+	 * copy again. Only the coordinator knows, not in JSON. */
+	uint32_t copied;
 };
 
 enum table_init { TABLE_ZEROS, TABLE_UNIFORM, TABLE_FILE, TABLE_CONSTANT };

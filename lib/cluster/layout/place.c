@@ -226,7 +226,7 @@ uint32_t place_drop(struct layout *l, unsigned server)
 			/* The tail was to send the replica: the new tail must send it again. */
 			if (r->joining == server ||
 			    (r->nchain && r->chain[r->nchain - 1] == server))
-				r->copied = false;
+				r->copied = 0;
 			remove_from_chain(r, server);
 			if (r->joining == server)
 				r->joining = NO_SERVER;
@@ -309,7 +309,7 @@ static bool mend_run(const struct layout *l, const struct table *t, struct run *
 	}
 	r->joining = joining;
 	r->leaving = leaving;
-	r->copied = false;
+	r->copied = 0;
 	add_load(server, load, n, joining, (int64_t)run_weight(t, r));
 	return true;
 }
@@ -339,9 +339,9 @@ size_t place_copied(struct layout *l, unsigned server, unsigned from)
 			struct run *r = &l->table[i].run[k];
 
 			if (r->joining != server || !r->nchain || r->chain[r->nchain - 1] != from ||
-			    r->copied)
+			    r->copied == l->epoch)
 				continue;
-			r->copied = true;
+			r->copied = l->epoch;
 			marked++;
 		}
 	return marked;
@@ -355,14 +355,14 @@ size_t place_joined(struct layout *l)
 		for (size_t k = 0; k < l->table[i].nruns; k++) {
 			struct run *r = &l->table[i].run[k];
 
-			if (!r->copied || r->joining == NO_SERVER)
+			if (!r->copied || r->copied != l->epoch || r->joining == NO_SERVER)
 				continue;
 			if (r->leaving != NO_SERVER)
 				remove_from_chain(r, r->leaving);
 			if (r->nchain < CHAIN_MAX)
 				r->chain[r->nchain++] = r->joining;
 			r->joining = r->leaving = NO_SERVER;
-			r->copied = false;
+			r->copied = 0;
 			changed++;
 		}
 	return changed;
@@ -380,14 +380,14 @@ size_t place_cut_link(struct layout *l, unsigned from, unsigned server)
 			if (at < 0)
 				continue;
 			if (at + 1 < r->nchain && r->chain[at + 1] == server) {
-				r->copied = false;
+				r->copied = 0;
 				remove_from_chain(r, server);
 				if (r->leaving == server)
 					r->leaving = NO_SERVER;
 				changed++;
 			} else if (at + 1 == r->nchain && r->joining == server) {
 				r->joining = r->leaving = NO_SERVER;
-				r->copied = false;
+				r->copied = 0;
 				changed++;
 			}
 		}

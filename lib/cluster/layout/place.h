@@ -31,11 +31,11 @@ void place_weights_free(uint64_t **weight, size_t ntables);
  * from place_weights; NULL: elements alone. Returns the number of moves. */
 size_t place_balance(struct layout *l, const uint16_t *server, size_t n, uint64_t *const *weight);
 
-/* The joining server now has replicas of all runs of which `from` is the tail. Returns the number of
- * runs for which that is new. */
+/* The joining server now has replicas of all runs of which `from` is the tail, in this layout epoch
+ * (1 or more). Returns the number of runs for which that is new. */
 size_t place_copied(struct layout *l, unsigned server, unsigned from);
-/* Joining servers that have their replicas become tails, and leaving servers go. Returns the number
- * of runs changed. */
+/* Joining servers whose tail has said in this layout epoch that they have their replicas become
+ * tails, and leaving servers go. Returns the number of runs changed. */
 size_t place_joined(struct layout *l);
 /* Take `server` out of the chains in which it comes directly after `from`, because `from` cannot
  * reach it. Returns the number of runs changed. */

@@ -136,19 +136,17 @@ static void leaves_without_knowing(bool lost)
 static int joining_server(const struct scene *s)
 {
 	json_t *view = coord_view(s->c);
-	const json_t *run = json_array_get(
-	    json_object_get(json_array_get(json_object_get(json_object_get(view, "layout"), "tables"), 0),
-	        "runs"),
-	    0);
-	int joining = (int)json_integer_value(json_array_get(run, 3));
+	const json_t *tables = json_object_get(json_object_get(view, "layout"), "tables"),
+	             *runs = json_object_get(json_array_get(tables, 0), "runs");
+	int joining = (int)json_integer_value(json_array_get(json_array_get(runs, 0), 3));
 
 	json_decref(view);
 	return joining;
 }
 
 /* A replica has been copied, and before the workers have confirmed that layout another server is
- * restarted, which makes two layouts at once: the servers never see the first of them, and begin the
- * copy again. */
+ * restarted, which makes two layouts at once: the servers never see the first of them, and begin
+ * the copy again. */
 static void copied_in_an_earlier_layout(void)
 {
 	struct scene s;
@@ -179,6 +177,50 @@ static void copied_in_an_earlier_layout(void)
 	scene_close(&s);
 }
 
+/* A worker was declared lost, and completes its last step while the servers vote on that. */
+static void done_during_a_vote(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 2);
+	scene_run(&s);
+	live(&s, 5.5, 1);
+	ok(s.proposal[0] && happened(&s, "worker-1 (h, pid 201) is lost"), "a leave is under vote");
+	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":3}");
+	vote(&s, 0, true, 3, 3);
+	ok(strcmp(worker_is(&s, 1), "done") == 0, "who has done all its steps stays done: %s",
+	    worker_is(&s, 1));
+	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":3}");
+	ok(in_phase(&s, COORD_FINISHING), "and the job ends");
+	live(&s, 6, 1);
+	ok(strcmp(worker_is(&s, 1), "left") == 0, "if it dies afterwards, that is noticed: %s",
+	    worker_is(&s, 1));
+	scene_close(&s);
+}
+
+/* A worker stands still while the servers are awaited, and its rank is free again. Its session does
+ * not break. */
+static void sleeps_while_the_cluster_forms(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 1);
+	scene_begin(&s);
+	join_as_worker(&s, 0, 0);
+	pass(&s, 6);
+	ok(happened(&s, "worker-0 (h, pid 200) is lost"), "a worker that sleeps is lost");
+	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+	ok(s.e.code == ERR_CLOSED, "awake, its session is ended: %s", s.e.msg);
+	s.worker[0].kind = COORD_NOBODY;
+	ok(strcmp(join_as_worker(&s, 0, 0), "{\"rank\":0}") == 0 &&
+	        strcmp(worker_is(&s, 0), "joining") == 0,
+	    "so that it joins again: %s", worker_is(&s, 0));
+	join_as_server(&s, 0);
+	ack_all(&s);
+	ok(in_phase(&s, COORD_RUNNING), "and the job runs");
+	scene_close(&s);
+}
+
 int main(void)
 {
 	leaves_without_knowing(false);
@@ -187,5 +229,7 @@ int main(void)
 	slept_too_long();
 	copied_in_an_earlier_layout();
 	joins_during_a_vote();
+	done_during_a_vote();
+	sleeps_while_the_cluster_forms();
 	return tap_done();
 }

@@ -314,15 +314,16 @@ static uint64_t choose_proposal_step(const struct coord *c, const struct change 
 	return ch->kind == CHANGE_TABLE ? step : greater(step, c->worker[ch->rank].from);
 }
 
-/* Is the change still wanted? A change of a worker is void once the rank has a newer
- * incarnation. */
+/* Is the change still wanted? A change of a worker is void once the rank has a newer incarnation,
+ * and the leave of a lost worker once it is done after all: the servers have all its pushes. */
 static bool change_is_wanted(const struct coord *c, const struct change *ch)
 {
 	if (ch->kind == CHANGE_SET)
 		return c->settings.requested != NULL;
 	if (ch->kind == CHANGE_TABLE)
 		return c->tables.request != NULL;
-	return c->worker[ch->rank].incarnation == ch->incarnation;
+	return c->worker[ch->rank].incarnation == ch->incarnation &&
+	    !(ch->kind == CHANGE_LEAVE && c->worker[ch->rank].state == WORKER_DONE);
 }
 
 void coord_change_propose_next(struct coord *c)

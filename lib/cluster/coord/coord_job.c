@@ -245,6 +245,7 @@ void coord_job_worker_done(struct coord *c, unsigned rank)
 	struct coord_member_worker *w = &c->worker[rank];
 
 	w->state = WORKER_DONE;
+	w->lost_at = 0;
 	/* job.steps may end the job within a range. */
 	if (c->data.leases && !coord_settle_is_open(c, rank))
 		leases_take_back(c->data.leases, rank, 0, NULL);

@@ -77,7 +77,8 @@ static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t 
 		return back;
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].incarnation == self->incarnation &&
-		    strcmp(c->worker[i].key, self->key) == 0) {
+		    strcmp(c->worker[i].key, self->key) == 0 &&
+		    !coord_worker_is_dismissed(&c->worker[i])) {
 			self->kind = COORD_WORKER;
 			self->index = i;
 			c->worker[i].seen = now;

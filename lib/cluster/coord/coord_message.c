@@ -320,12 +320,15 @@ json_t *coord_on_unfit(struct coord *c, const struct coord_request *r)
 	return json_object();
 }
 
-/* Must this session's peer join again? It was taken for lost but was only slow, so its replicas may
- * be out of date. */
+/* Must this session's peer join again? It was taken for lost but was only slow. A server's replicas
+ * may be out of date; the rank of a worker that was lost before the job had members is free. */
 static bool must_rejoin(const struct coord *c, const struct coord_self *self)
 {
 	const struct coord_member_server *s;
 
+	if (self->kind == COORD_WORKER)
+		return coord_worker_is_dismissed(&c->worker[self->index]) &&
+		    c->worker[self->index].incarnation == self->incarnation;
 	if (self->kind == COORD_RELAY)
 		return !c->relay[self->index].live ||
 		    c->relay[self->index].incarnation != self->incarnation;
@@ -412,7 +415,10 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const struct mess
 
 	if (must_rejoin(c, self) && h->from != FROM_JOINING) {
 		err_set(e, ERR_CLOSED, "%s-%u was declared lost",
-		    self->kind == COORD_RELAY ? "relay" : "server", self->index);
+		    self->kind == COORD_RELAY        ? "relay"
+		        : self->kind == COORD_WORKER ? "worker"
+		                                     : "server",
+		    self->index);
 		return NULL;
 	}
 	/* Heartbeats come by the thousand: nothing else is looked at. */

@@ -12,7 +12,8 @@
  *   EMPTY            worker_join                                             JOINING
  *   JOINING          phase forming ends, of which it is a first member       ACTIVE
  *   JOINING          its JOIN or RESUME change is decided                    ACTIVE
- *   JOINING          it is lost before the partitions are placed             EMPTY
+ *   JOINING          it is lost before the partitions are placed: its        EMPTY
+ *                    session ends at its next message, and it joins again
  *   JOINING, ACTIVE  it is lost, and the LEAVE change that follows is        LOST
  *                    decided (on_worker_loss "shrink")
  *   ACTIVE           it is lost (on_worker_loss "wait:T"): lost_at is set,   ACTIVE
@@ -20,7 +21,7 @@
  *                    lost_at
  *   JOINING, ACTIVE  "leave", and the LEAVE change that follows is decided   LEFT
  *   JOINING          "leave" before the partitions are placed                EMPTY
- *   JOINING, ACTIVE  "done"                                                  DONE
+ *   JOINING, ACTIVE  "done"; a LEAVE change that is not decided is void      DONE
  *   DONE             its lease expires, or its key is revoked                LEFT
  *   LOST, LEFT       worker_join                                             JOINING
  *   lost_at is set   worker_join of a replacement                            JOINING
@@ -642,6 +643,12 @@ void coord_stall_check(struct coord *c, int64_t now);
 uint64_t coord_step(const struct coord *c);
 /* The step that a worker is at: the one it has reported, but at least the one it began at. */
 uint64_t coord_worker_step(const struct coord_member_worker *w);
+/* Was its process lost before the job had members? Its rank is free then, and the process must join
+ * again if it lives. */
+static inline bool coord_worker_is_dismissed(const struct coord_member_worker *w)
+{
+	return w->state == WORKER_EMPTY && w->lost_at && !w->quit;
+}
 /* Add a member's last figures to a row for people, and the difference of its clock from ours
  * (seconds ahead). seen_seconds: age of those figures. */
 void coord_row_add_figures(json_t *row, const json_t *stats, const json_t *about,

@@ -2,8 +2,8 @@
 #ifndef CONTROL_FIXTURE_H
 #define CONTROL_FIXTURE_H
 
-/* The process of a coordinator whose messages the test handles, and the identity of a server that may
- * join it. */
+/* The process of a coordinator whose messages the test handles, and the identities of a server and
+ * a worker that may join it. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ struct control {
 	struct server *server;
 	struct server_config cfg;
 	struct identity id;
-	struct key_pair member_key;
+	struct key_pair member_key, worker_key;
 	struct log log;
 	char dir[40];
 };
@@ -77,6 +77,9 @@ static inline void control_open(struct control *c, const struct server_coordinat
 	key_to_text(c->member_key.pk, text);
 	f = fopen(path, "w");
 	fprintf(f, "server x25519:%s server-0\n", text);
+	key_pair_generate(&c->worker_key);
+	key_to_text(c->worker_key.pk, text);
+	fprintf(f, "worker x25519:%s worker-0\n", text);
 	fclose(f);
 	chmod(path, 0600);
 	log_init(&c->log, "coordinator", 11, LOG_LEVEL_ERROR);
@@ -103,11 +106,22 @@ static inline void control_close(struct control *c)
 }
 
 /* The address in it is borrowed from c. */
-static inline void control_member(const struct control *c, struct identity *out)
+static inline void control_identity(const struct control *c, const struct key_pair *key,
+    struct identity *out)
 {
 	*out = (struct identity){ .data = c->server->address };
-	handshake_identity_init(&out->conn.hs, &c->member_key, c->id.conn.hs.psk);
+	handshake_identity_init(&out->conn.hs, key, c->id.conn.hs.psk);
 	memcpy(out->server_key, c->id.conn.hs.key.pk, sizeof out->server_key);
+}
+
+static inline void control_member(const struct control *c, struct identity *out)
+{
+	control_identity(c, &c->member_key, out);
+}
+
+static inline void control_worker(const struct control *c, struct identity *out)
+{
+	control_identity(c, &c->worker_key, out);
 }
 
 #endif

@@ -16,9 +16,9 @@ static struct {
 
 static void show_view(uint64_t rev)
 {
-	struct view_text *v = view_text_make(json_pack("{s:s, s:I, s:{s:i}}", "op", "view", "rev",
-	                                         (json_int_t)rev, "layout", "epoch", 1),
-	    NULL);
+	json_t *view = json_pack("{s:s, s:I, s:{s:i}, s:[{s:s}]}", "op", "view", "rev",
+	    (json_int_t)rev, "layout", "epoch", 1, "workers", "state", "joining");
+	struct view_text *v = view_text_make(view, NULL);
 
 	io_threads_show_view(coordinator.server, v);
 	view_text_unref(v);
@@ -30,6 +30,12 @@ static json_t *handle(struct coordinator *c, struct coord_self *self, const stru
 {
 	(void)c, (void)e;
 	*due = (struct coordinator_mark){ .rev = coordinator.rev };
+	/* A worker that the view shows already: nothing changes. */
+	if (m->kind == MESSAGE_worker_join) {
+		self->kind = COORD_WORKER;
+		self->index = 0;
+		return ANSWER(worker_join, .rank = 0);
+	}
 	if (m->kind != MESSAGE_server_join)
 		return NULL;
 	self->kind = COORD_SERVER;
@@ -63,12 +69,13 @@ static const struct server_coordinator role = { .find_earlier = control_find_ear
 	.gone = control_gone,
 	.rev_sent = rev_sent };
 
-/* ---- the server that joins ---- */
+/* ---- the server or worker that joins ---- */
 
 struct joiner {
 	struct agent *agent;
 	struct mutex lock;
 	char heard[100]; /* the messages, in their order */
+	const char *last; /* what it waits for */
 	bool complete;
 };
 
@@ -78,7 +85,7 @@ static void hear(struct joiner *m, const char *what)
 
 	mutex_lock(&m->lock);
 	snprintf(m->heard + n, sizeof m->heard - n, "%s%s", n ? " " : "", what);
-	m->complete |= strcmp(what, "sure") == 0;
+	m->complete |= strcmp(what, m->last) == 0;
 	mutex_unlock(&m->lock);
 }
 
@@ -92,7 +99,8 @@ static void on_view(void *ctx, const struct view *view)
 {
 	char text[40];
 
-	snprintf(text, sizeof text, "view-%lld", (long long)view->rev);
+	snprintf(text, sizeof text, view->worker ? "view-%lld-with-place" : "view-%lld",
+	    (long long)view->rev);
 	hear(ctx, text);
 }
 
@@ -139,7 +147,7 @@ static void join(const struct control *control, bool durable, struct joiner *m)
 	struct log log;
 
 	log_init(&log, "server", 6, LOG_LEVEL_ERROR);
-	memset(m, 0, sizeof *m);
+	*m = (struct joiner){ .last = "sure" };
 	mutex_init(&m->lock, LOCK_CLUSTER_VIEW);
 	control_member(control, &own);
 	memcpy(cfg.server_key, own.server_key, sizeof cfg.server_key);
@@ -155,6 +163,48 @@ static void join(const struct control *control, bool durable, struct joiner *m)
 	if (!durable)
 		loop_post(coordinator.server->io_thread[0].loop, make_durable, NULL);
 	await(m);
+	agent_stop(m->agent);
+	mutex_destroy(&m->lock);
+}
+
+/* A coordinator has admitted a worker and died before it answered. With the next one the worker
+ * first asks for views, which do not show it its place, and then joins again. */
+static void join_again(const struct control *control, struct joiner *m)
+{
+	struct identity own;
+	struct agent_config cfg = { .addr = { control->server->address },
+		.id = &own.conn,
+		.info = { .incarnation = 4, .rank = RANK_NONE, .role = ROLE_WORKER },
+		.heartbeat = 50 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC,
+		.join = MESSAGE(watch),
+		.ctx = m,
+		.joined = on_joined,
+		.view = on_view };
+	json_t *join = MESSAGE(worker_join, .rank = 0, .examples = 1), *answer = NULL;
+	struct err e = { 0 };
+	struct log log;
+
+	log_init(&log, "worker", 6, LOG_LEVEL_ERROR);
+	*m = (struct joiner){ .last = "view-9" };
+	mutex_init(&m->lock, LOCK_CLUSTER_VIEW);
+	control_worker(control, &own);
+	memcpy(cfg.server_key, own.server_key, sizeof cfg.server_key);
+	cfg.log = &log;
+	coordinator.rev = 9;
+	show_view(9);
+	if (agent_start(&cfg, &m->agent, NULL))
+		abort();
+	json_decref(cfg.join);
+	ok(await(m), "a worker that asks for views gets the present one: %s", m->heard);
+	mutex_lock(&m->lock);
+	m->complete = false;
+	m->last = "view-9-with-place";
+	mutex_unlock(&m->lock);
+	ok(!agent_call(m->agent, join, 10 * NSEC_PER_SEC, &answer, &e) && await(m),
+	    "and, when it joins, the same one with its place: %s", e.code ? e.msg : m->heard);
+	json_decref(answer);
+	json_decref(join);
 	agent_stop(m->agent);
 	mutex_destroy(&m->lock);
 }
@@ -176,6 +226,7 @@ int main(void)
 	join(&control, true, &m);
 	ok(strcmp(m.heard, "answer view-5 sure") == 0,
 	    "the view that it refers to is sent, even if there is a newer one: %s", m.heard);
+	join_again(&control, &m);
 	control_close(&control);
 	return tap_done();
 }

@@ -37,7 +37,7 @@ endif
 LIBS = -lmicrohttpd -ljansson -lsodium -lcrypto -lzstd -lz -lm -ldl -pthread
 EXPAT = -lexpat
 KAFKA = -lrdkafka
-# libcurl, librdkafka and OpenBLAS are not linked: programs load them at the first call (lib/base/core/late.h).
+# libcurl, librdkafka and OpenBLAS are not linked: programs load them at the first call (lib/base/core/lazy_load.h).
 
 # What the library for others has beside all the rest.
 PUBSRC := $(sort $(wildcard lib/pskit/*.c))

@@ -38,7 +38,7 @@ setup() {
 
 @test "BLAS stays out of the server, curl and Kafka out of server and worker, and load late elsewhere" {
 	bin=${PS_BIN:-build}
-	# The programs have their names in them, because they load them late (core/late.h).
+	# The programs have their names in them, because they load them at the first call (core/lazy_load.h).
 	run grep -qaE '(libopenblas|libcurl|librdkafka)\.so' "$bin/ps-serve"
 	[ "$status" -eq 1 ]
 	run grep -qaE '(libcurl|libmicrohttpd|librdkafka)\.so' "$bin/ps-work"

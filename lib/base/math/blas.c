@@ -6,10 +6,10 @@
 #include <limits.h>
 #include <strings.h>
 
-#include "core/late.h"
+#include "core/lazy_load.h"
 #include "math/blas_skip.h"
 
-#define BLAS_CALL(type, name, params, args) LATE_CALL("libopenblas.so.0", type, name, params, args)
+#define BLAS_CALL(type, name, params, args) LAZY_CALL("libopenblas.so.0", type, name, params, args)
 
 BLAS_CALL(void, openblas_set_num_threads, (int n), (n))
 BLAS_CALL(char *, openblas_get_corename, (void), ())

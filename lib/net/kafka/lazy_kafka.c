@@ -2,10 +2,10 @@
 /* The functions of librdkafka that pskit calls; the library is loaded at the first call. */
 #include <librdkafka/rdkafka.h>
 
-#include "core/late.h"
+#include "core/lazy_load.h"
 
 #define KAFKA_CALL(type, name, params, args) \
-	LATE_CALL("librdkafka.so.1", type, rd_kafka_##name, params, args)
+	LAZY_CALL("librdkafka.so.1", type, rd_kafka_##name, params, args)
 
 typedef rd_kafka_topic_partition_list_t offsets;
 

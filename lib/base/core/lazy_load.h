@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CORE_LATE_H
-#define CORE_LATE_H
+#ifndef CORE_LAZY_LOAD_H
+#define CORE_LAZY_LOAD_H
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -8,16 +8,16 @@
 /* Shared libraries that a program loads when it first calls them. Most calls of ps-ctl need none of
  * the large ones, and to load them takes several times as long as all the rest of a short call.
  *
- * LATE_CALL defines a function of such a library, with the prototype that the library's header
+ * LAZY_CALL defines a function of such a library, with the prototype that the library's header
  * declares: it finds the library's function and calls it. Any thread may call it. */
-#define LATE_CALL(library, type, name, params, args) \
+#define LAZY_CALL(library, type, name, params, args) \
 	type name params \
 	{ \
 		static _Atomic(void *) found; \
 		void *f = atomic_load_explicit(&found, memory_order_acquire); \
 \
 		if (f == NULL) { \
-			f = late_find(library, #name); \
+			f = lazy_find(library, #name); \
 			atomic_store_explicit(&found, f, memory_order_release); \
 		} \
 		return ((__typeof__(&name))f)args; \
@@ -26,6 +26,6 @@
 /* Loads the library with this file name, as libcurl.so.4, if it is not loaded, and finds the function
  * in it. Ends the program with a line on stderr and exit code 127, as the dynamic linker does, when
  * either is missing. */
-void *late_find(const char *library, const char *name);
+void *lazy_find(const char *library, const char *name);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-#include "core/late.h"
+#include "core/lazy_load.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>
 
-void *late_find(const char *library, const char *name)
+void *lazy_find(const char *library, const char *name)
 {
 	void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
 	void *f = handle != NULL ? dlsym(handle, name) : NULL;

@@ -152,7 +152,7 @@ static enum err_code check_targets(const struct data_build *b, struct err *e)
 		return ERR_OK;
 	for (size_t k = 0; k < d->targets; k++) {
 		const struct data_spread *s = data_label_spread(b->label, k);
-		char text[40] = "the labels lie";
+		char text[64] = "the labels lie";
 
 		if (d->targets > 1)
 			snprintf(text, sizeof text, "the labels of target %zu lie", k + 1);

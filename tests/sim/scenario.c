@@ -52,6 +52,7 @@ struct scenario {
 	/* what the coordinator said last about replicas */
 	bool whole, asking;
 	bool doomed; /* a server that is cut off and about to die */
+	struct member *dying; /* it dies now, if the answer says that it may */
 	bool server_must_die; /* if the answer says that it may */
 	unsigned cut_from, cut_to;
 	bool is_cut, both_ways;
@@ -158,6 +159,7 @@ static bool is_anyone_away(void)
 
 static unsigned servers_known;
 static void kill_server(void);
+static void end_doom(bool may_die);
 
 static void note_layout(void *ctx, int status, const char *text)
 {
@@ -175,7 +177,9 @@ static void note_layout(void *ctx, int status, const char *text)
 		}
 	x.whole = runs && whole;
 	json_decref(j);
-	if (x.server_must_die && x.whole && servers_known == x.servers && !x.peace)
+	if (x.dying)
+		end_doom(x.whole && servers_known == x.servers);
+	else if (x.server_must_die && x.whole && servers_known == x.servers && !x.peace)
 		kill_server();
 	x.server_must_die = false;
 }
@@ -268,14 +272,24 @@ static void cut_server_off(const struct member *m, bool cut)
 			net_cut(m->slot, x.member[i].slot, cut);
 }
 
-static void kill_doomed(void *ctx)
+static void end_doom(bool may_die)
 {
-	struct member *m = ctx;
+	struct member *m = x.dying;
 
+	x.dying = NULL;
 	x.doomed = false;
-	if (m->proc->alive && !x.peace && x.faults_left && !is_server_down())
+	if (may_die && m->proc->alive && !x.peace && x.faults_left && !is_server_down())
 		kill_member(m);
 	cut_server_off(m, false);
+}
+
+/* Meanwhile the coordinator may have taken the servers that this one does not reach out of its
+ * chains, and it may have the only replica left. */
+static void kill_doomed(void *ctx)
+{
+	x.dying = ctx;
+	x.asking = false;
+	ask_coordinator();
 }
 
 /* Just now all partitions had all replicas. What a server sends to the others may be stuck for a few

@@ -42,14 +42,24 @@ static _Atomic uint64_t calls[CALLS], bytes, syncs;
 
 ssize_t pwrite64(int fd, const void *p, size_t n, off64_t at);
 int posix_fallocate64(int fd, off64_t at, off64_t n);
-char *openblas_get_corename(void);
-
 /* The C library's function that ours replaces. */
 #define REAL(name) ((__typeof__(&name))find_real(#name))
 
+/* glibc's dlsym, which this file replaces. */
+static __typeof__(&dlsym) real_dlsym(void)
+{
+	static __typeof__(&dlsym) found;
+
+	if (!found)
+		found = (__typeof__(&dlsym))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+	if (!found)
+		abort();
+	return found;
+}
+
 static void *find_real(const char *name)
 {
-	void *p = dlsym(RTLD_NEXT, name);
+	void *p = real_dlsym()(RTLD_NEXT, name);
 
 	if (!p)
 		abort();
@@ -331,11 +341,18 @@ int clock_gettime(clockid_t id, struct timespec *out)
 	return rc;
 }
 
-char *openblas_get_corename(void)
+static char *blas_core(void)
 {
-	char *core = getenv("BLAS_CORE");
+	return getenv("BLAS_CORE");
+}
 
-	return core && !getenv("OPENBLAS_CORETYPE") ? core : REAL(openblas_get_corename)();
+/* Programs find OpenBLAS's functions by dlsym. RTLD_NEXT of another library means what comes after
+ * this one. */
+void *dlsym(void *restrict handle, const char *restrict name)
+{
+	if (strcmp(name, "openblas_get_corename") == 0 && blas_core() && !getenv("OPENBLAS_CORETYPE"))
+		return (void *)blas_core;
+	return real_dlsym()(handle, name);
 }
 
 static __attribute__((destructor)) void report(void)

@@ -228,7 +228,7 @@ being_taken() { ps-ctl events -C "$RUN" trace | grep -q .; }
 	slow_steps 'lease: "1s"'
 	begin two.json --max-restarts 9
 	wait_for 20 step_is_past 10
-	background ps-ctl trace -C "$RUN" -d "${PS_SANITIZED:+1}1500ms"
+	background ps-ctl trace -C "$RUN" -d "${PS_SANITIZED:+1}8s"
 	wait_for 10 being_taken
 	run -1 ps-ctl trace -C "$RUN" -d 1s
 	[[ $output == *"a trace is already being recorded, for "*" more"* ]]

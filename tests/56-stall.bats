@@ -123,7 +123,7 @@ absurd_step() {
 # y = w - 3 in a program in shell; ./bad is read at each step of a worker with a file RANK.bad.
 write_program() {
 	cat >c.json <<-END
-	{ "servers": 1, "workers": 2, "quota_pushes": 50, "deadline": "8s", "sync": "$1",
+	{ "servers": 1, "workers": 2, "quota_pushes": 50, "deadline": "20s", "sync": "$1",
 	  "job": { "model": "custom", "tables": "w:1", "examples": 400, "batch": 20, "steps": $ENDLESS, "lr": 0.5, "exec": "./to-three" } }
 	END
 	cat >to-three <<-'END'
@@ -154,7 +154,7 @@ write_program() {
 	for mode in bsp ssp; do
 		cd "$T/$mode"
 		RUN=$PWD/c.run
-		wait_for 20 eval '[ -n "$(event "worker-1 .* is lost: it made no progress at step [0-9]* for [6-9]\.[0-9] s, three quarters of the deadline, while others waited")" ]'
+		wait_for 20 eval '[ -n "$(event "worker-1 .* is lost: it made no progress at step [0-9]* for [12][0-9]\.[0-9] s, three quarters of the deadline, while others waited")" ]'
 		rm worker-1.bad
 		wait_for 20 eval '[ "$(worker 1 .state)" != active ] || [ -n "$(event "worker-1 is out from step")" ]'
 		at=$(worker 0 .step)
@@ -173,7 +173,7 @@ write_program() {
 		mkdir "$T/${mode%:*}"
 		cd "$T/${mode%:*}"
 		RUN=$PWD/c.run
-		write_job "$mode" '"deadline": "8s",'
+		write_job "$mode" '"deadline": "20s",'
 		servers+=("$server")
 		start_absurd mute
 	done
@@ -184,7 +184,7 @@ write_program() {
 		cat absurd.out absurd.err
 		grep -q '^receipt \(merged\|applied\)$' absurd.out
 		grep -q "^clock refused: rank 2 is no longer this worker's" absurd.out
-		event 'worker-2 .* is lost: it made no progress at step 0 for [6-9]\.[0-9] s, three quarters of the deadline, while others waited'
+		event 'worker-2 .* is lost: it made no progress at step 0 for [12][0-9]\.[0-9] s, three quarters of the deadline, while others waited'
 		at=$(worker 0 .step)
 		wait_for 20 eval '[ "$(worker 0 .step)" -gt '$((at + 20))' ]'
 		worker_is 2 lost

@@ -237,7 +237,7 @@ static void count_fault(void)
 
 static void kill_member(struct member *m)
 {
-	/* What the coordinator said of replicas before is not true any more. */
+	/* An earlier answer of the coordinator about this server's replicas is out of date now. */
 	if (m->kind == SERVER)
 		x.server_must_die = false;
 	count_fault();
@@ -563,7 +563,7 @@ static void check_ledger(void)
 	fail("the ledger cannot be compared: %s", p->alive ? "it hangs" : p->last);
 }
 
-/* What the coordinator knows goes to the trace of a job that does not end. */
+/* Writes the coordinator's status into the trace of a job that does not end. */
 static void note_state(void *ctx, int status, const char *text)
 {
 	*(bool *)ctx = true;

@@ -411,8 +411,9 @@ static void add_seconds_alone(const struct coord *c, json_t *result)
 	json_object_set_new(result, "update_seconds", measured ? json_of_num(update) : json_null());
 }
 
-/* The step of the evaluation in the result, if the saved model has other values: other workers have pushed after
- * the best evaluation, or the job ends without a final one. -1: the evaluation is that of the model. */
+/* Returns the step of the evaluation in the result if the saved model has other values, because
+ * other workers have pushed after the best evaluation, or the job ends without a final one. -1: the
+ * evaluation is of the saved model. */
 static int64_t find_evaluated_step(const struct coord *c, bool earlier)
 {
 	if (earlier)

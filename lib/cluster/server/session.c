@@ -126,7 +126,7 @@ static void send_ctl_answer(struct peer *p, const struct due *d)
 		send_view(p);
 }
 
-/* Sends a message of the coordinator behind the view that it refers to. Takes the text. */
+/* Sends a message of the coordinator after the view that it refers to. Takes the text. */
 static void send_ctl_text(struct peer *p, char *text)
 {
 	struct record r = { .type = REC_CTL };

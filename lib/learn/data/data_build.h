@@ -135,21 +135,23 @@ enum err_code data_build_bytes(struct data_build *b, const struct stream *s, siz
     float scale, size_t n, uint8_t **x8, struct err *e);
 void data_build_rows(struct data_build *b, size_t n);
 
-/* Watches a number of a feature that is kept as it is, and not centred: every reader gives its numbers to this
- * before it rounds them to float32. feature: as in the file, the index base included. */
+/* Watches a number of a feature that is kept as it is, and not centred: every reader gives its
+ * numbers to this before it rounds them to float32. feature: as in the file, the index base
+ * included. */
 static inline void data_build_spread(struct data_build *b, uint64_t feature, double v)
 {
 	if ((!b->like || b->extends) && v - (double)(float)v != 0)
 		data_spreads_add(&b->spreads, feature, v);
 }
-/* Where reading a number in double costs time: is it so large that it must be watched? */
+/* Is the number large enough to be watched? Readers for which double costs time ask this first, and
+ * read only such numbers again in double. */
 #define DATA_SPREAD_LARGE 1e6f
 static inline bool data_build_watches(const struct data_build *b, float v)
 {
 	return (v >= DATA_SPREAD_LARGE || v <= -DATA_SPREAD_LARGE) && (!b->like || b->extends);
 }
-/* When the data end, refuses features and targets whose numbers float32 does not tell apart. Only for training
- * data: others are kept as those are. */
+/* When the data end, refuses features and targets whose numbers float32 does not tell apart. It
+ * checks training data only: other data are kept as the training data are. */
 enum err_code data_build_check_spreads(const struct data_build *b, struct err *e);
 
 /* A table with 1 for each id below `ids` that occurs so far, else 0; to be freed. NULL: no memory. */

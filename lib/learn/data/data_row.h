@@ -50,7 +50,7 @@ void data_token(char out[static DATA_SHOWN], const char *p);
 bool data_take_index(const char **p, uint64_t *out);
 /* Parses a finite float32, which a blank or the end must follow, and moves *p behind it. */
 bool data_take_value(const char **p, float *out);
-/* The same in double, of a number that is finite as a float32. */
+/* As data_take_value, in double; the number must be finite as a float32, too. */
 bool data_take_number(const char **p, double *out);
 /* As data_take_value, of the value of a feature, which is watched (data_build_spread). */
 bool data_take_feature(struct data_row *r, const char **p, uint64_t id, float *out);

@@ -51,8 +51,8 @@ enum data_column_kind {
 /* With `bits`, so many values have their texts in the schema, for names. */
 #define DATA_SCHEMA_NAMED DATA_NAMES_MAX
 
-/* A cell is a text, whose words and pairs of neighbours are categories with the values 1 / sqrt(n), or those of
- * data_tfidf.h. */
+/* A cell is a text, whose words and pairs of neighbours are categories with the values 1 / sqrt(n),
+ * or with those of data_tfidf.h. */
 #define DATA_SPLIT_WORDS 'w'
 
 struct data_column {

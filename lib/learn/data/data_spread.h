@@ -24,7 +24,8 @@ void data_spread_widen(struct data_spread *s, float v);
  * rounding of a double are the same value. */
 bool data_spread_is_lost(const struct data_spread *s);
 
-/* So many features are watched at most, which bounds the memory. */
+/* The most features that are watched, which bounds the memory. Features after these are not
+ * checked. */
 #define DATA_SPREADS (UINT32_C(1) << 22)
 /* The spreads of the features that have values which float32 rounds, in the order of their
  * first one. Only such values need to be added: data_spread_widen takes the others, when all

@@ -73,7 +73,8 @@ static enum table_scaling choose_scaling(const struct data_build *b, const struc
 bool data_table_is_wanted(const struct data_build *b, const struct data_options *o, size_t width)
 {
 	return o->categories || o->text || o->text_weight || o->lists || o->ignore || o->id ||
-	    o->missing || o->columns || o->weight || o->group || o->bits || choose_scaling(b, o, width) != SCALE_NONE;
+	    o->missing || o->columns || o->weight || o->group || o->bits ||
+	    choose_scaling(b, o, width) != SCALE_NONE;
 }
 
 /* ---- the schema of training data ---- */

@@ -12,7 +12,7 @@
 #include "data/data_words.h"
 #include "worker/data_facts.h"
 
-/* So many names are listed; of the others only the number is told. */
+/* The most names that a difference lists; it gives the number of the others. */
 #define LISTED 3
 /* Bytes of a name that are shown. */
 #define SHOWN 40

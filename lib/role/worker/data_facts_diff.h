@@ -5,7 +5,7 @@
 #include "core/err.h"
 #include "core/json.h"
 
-/* What differs between the descriptions a and b of training data (data_facts.h): what is
+/* Takes a difference between the descriptions a and b of training data (data_facts.h): what is
  * features, classes, columns, categories, scaling, words or other, and text says how, on one
  * line, with the names "A" and "B". Both live as long as the call. */
 typedef void data_facts_difference_fn(void *ctx, const char *what, const char *text);

@@ -161,10 +161,11 @@ static void print_eval_figures(json_t *r, bool json)
 		return;
 	}
 	json_object_foreach(r, key, v) {
-		if (json_is_integer(v))
-			printf("%s\t%lld\n", key, (long long)json_integer_value(v));
-		else if (json_is_number(v))
-			printf("%s\t%.9g\n", key, json_number_value(v));
+		if (!json_is_number(v))
+			continue;
+		text = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+		printf("%s\t%s\n", key, text ? text : "");
+		free(text);
 	}
 	if ((v = json_object_get(r, "confusion")) != NULL)
 		print_confusion(v);

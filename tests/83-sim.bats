@@ -20,6 +20,15 @@ teardown() {
 	[ "$status" -eq 0 ]
 }
 
+@test "seeds that once failed do not fail again (tests/sim/seeds)" {
+	mapfile -t seeds < <(sed -n 's/^\([0-9][^|]*\)|.*/\1/p' "$BATS_TEST_DIRNAME/sim/seeds")
+	[ "${#seeds[@]}" -gt 0 ]
+	# shellcheck disable=SC2086 # a line may have options
+	run "$SIM" ${seeds[*]}
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '^ok seed' <<<"$output")" -eq "${#seeds[@]}" ]
+}
+
 @test "a seed has one trace, in any process and after any other seed" {
 	"$SIM" --trace 7 | sed '$d' >one
 	"$SIM" --trace 7 | sed '$d' >two

@@ -54,6 +54,7 @@ struct scenario {
 	bool doomed; /* a server that is cut off and about to die */
 	struct member *dying; /* it dies now, if the answer says that it may */
 	bool server_must_die; /* if the answer says that it may */
+	bool worker_pauses;   /* the worker that is hit next is not killed */
 	unsigned cut_from, cut_to;
 	bool is_cut, both_ways;
 	bool checking;
@@ -309,6 +310,57 @@ static void kill_server(void)
 	}
 }
 
+static void go_on(void *ctx)
+{
+	struct member *m = ctx;
+
+	proc_pause(m->proc, false);
+}
+
+static void pause_member(struct member *m)
+{
+	count_fault();
+	x.v->pauses++;
+	proc_pause(m->proc, true);
+	event_at(sim_now + sim_below(1500) * MSEC, go_on, m);
+}
+
+/* A job fails when all its workers are lost. So a worker is hit only when another one is at work,
+ * or when the cluster still forms. */
+static void note_workers(void *ctx, int status, const char *text)
+{
+	json_t *j = status == 200 ? json_loads(text, 0, NULL) : NULL, *row;
+	bool others = false, forming = j != NULL;
+	struct member *m = ctx;
+	size_t i;
+
+	json_array_foreach(json_object_get(j, "workers"), i, row) {
+		const char *state = json_string_value(json_object_get(row, "state"));
+		json_int_t pid = json_integer_value(json_object_get(row, "pid"));
+
+		forming &= state &&
+		    (strcmp(state, "empty") == 0 || strcmp(state, "joining") == 0);
+		for (unsigned k = 0; k < x.nmembers; k++)
+			others |= &x.member[k] != m && x.member[k].kind == WORKER &&
+			    x.member[k].proc->pid == pid && state && strcmp(state, "active") == 0;
+	}
+	json_decref(j);
+	if (x.peace || !x.faults_left || is_anyone_away() || !m->proc->alive)
+		return;
+	if (!others && !forming)
+		return;
+	if (x.worker_pauses)
+		pause_member(m);
+	else
+		kill_member(m);
+}
+
+static void hit_worker(struct member *m, bool pauses)
+{
+	x.worker_pauses = pauses;
+	control_send(0, "GET", "/v1/workers", NULL, note_workers, m);
+}
+
 static void kill_someone(void)
 {
 	enum kind kind = sim_chance(50) ? SERVER : sim_chance(50) ? WORKER : COORDINATOR;
@@ -319,16 +371,11 @@ static void kill_someone(void)
 	if (kind == SERVER) {
 		x.server_must_die = x.replicas > 1;
 		ask_coordinator();
-		return;
+	} else if (kind == WORKER) {
+		hit_worker(m, false);
+	} else {
+		kill_member(m);
 	}
-	kill_member(m);
-}
-
-static void go_on(void *ctx)
-{
-	struct member *m = ctx;
-
-	proc_pause(m->proc, false);
 }
 
 static void pause_someone(void)
@@ -337,10 +384,10 @@ static void pause_someone(void)
 
 	if (!m || !m->proc->alive)
 		return;
-	count_fault();
-	x.v->pauses++;
-	proc_pause(m->proc, true);
-	event_at(sim_now + sim_below(1500) * MSEC, go_on, m);
+	if (m->kind == WORKER)
+		hit_worker(m, true);
+	else
+		pause_member(m);
 }
 
 static void heal_link(void *ctx)

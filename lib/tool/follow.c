@@ -16,6 +16,7 @@
 
 struct follow {
 	struct scoring s;
+	struct log *log;
 	struct data_pieces text; /* the format of the lines, and how many were before `pending` */
 	/* descriptors: examples come from `in`, predictions go to `out` */
 	int in, out, cancel;
@@ -73,6 +74,7 @@ static bool is_blank_text(const char *p, size_t n)
 static enum err_code answer_batch(struct follow *f, const char *p, size_t n, struct err *e)
 {
 	const struct data_want any = { .any = true,
+		.unseen = f->s.job.unseen,
 		.names = f->s.predictions.form != PREDICTION_PLAIN,
 		.tables = job_want(&f->s.job.conf.job).tables };
 	int64_t now = clock_now();
@@ -86,6 +88,7 @@ static enum err_code answer_batch(struct follow *f, const char *p, size_t n, str
 	if (stale && !rc)
 		f->pulled = now;
 	dataset_free(d);
+	data_unseen_log(f->s.job.unseen, "the data", f->log);
 	return rc;
 }
 
@@ -134,6 +137,7 @@ enum err_code tool_follow(struct tool *t, const char *format, enum prediction_fo
     int64_t fresh, int out, struct err *e)
 {
 	struct follow f = { .in = STDIN_FILENO,
+		.log = t->log,
 		.cancel = interrupt_fd(t->interrupt),
 		.fresh = fresh };
 	char *path = format ? mem_printf("-?format=%s", format) : mem_strdup("-"), *file = NULL;

@@ -137,11 +137,13 @@ enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, i
 		s.job.conf.job.top_k = top_k;
 	want = job_want(&s.job.conf.job);
 	want.bad = s.job.bad;
+	want.unseen = s.job.unseen;
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
 	if (!rc)
 		rc = evaluate(&s.params, set, false, true, detailed ? &detail : NULL, &r, e);
 	if (!rc && r.remark[0])
 		log_warn(t->log, "%s", r.remark);
+	data_unseen_log(s.job.unseen, "the data", t->log);
 	if (!rc)
 		*result = job_eval_json(&r);
 	if (!rc && detailed)
@@ -189,6 +191,7 @@ enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata
 		return rc;
 	s.predictions.form = form;
 	want = (struct data_want){ .any = !s.job.train->words,
+		.unseen = s.job.unseen,
 		.names = form != PREDICTION_PLAIN,
 		.words = s.job.train->words != NULL,
 		.tables = job_want(&s.job.conf.job).tables };
@@ -197,6 +200,7 @@ enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata
 		rc = evaluate_predict(&s.params, set, score_print, &s, e);
 	if (!rc)
 		rc = score_end(&s, e);
+	data_unseen_log(s.job.unseen, "the data", t->log);
 	data_sequence_free(own);
 	score_close(&s);
 	return rc;

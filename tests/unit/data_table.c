@@ -2,8 +2,12 @@
 /* Tables with text, missing cells and scaled numbers. */
 #include "table_fixture.h"
 
+#include <unistd.h>
+
 #include "core/buf.h"
+#include "core/log.h"
 #include "data/data_schema.h"
+#include "data/data_unseen.h"
 #include "worker/data_facts.h"
 
 static const char people[] = "age,city,fee,paid\n"
@@ -983,8 +987,60 @@ static void test_far_numbers(void)
 	dataset_free(d);
 }
 
+/* Loads evaluation data, and puts the warnings of values that the training data lack into out, which a warning is
+ * written to twice if it is logged twice. */
+static void note_unseen(const char *text, const struct dataset *like, char out[static 1000])
+{
+	struct data_want want = real;
+	FILE *f = tmpfile();
+	struct log log;
+	struct err e;
+	ssize_t n;
+
+	want.unseen = data_unseen_new();
+	log_init(&log, "test", fileno(f), LOG_LEVEL_INFO);
+	dataset_free(load(text, "", &want, like, &e));
+	data_unseen_log(want.unseen, "the data", &log);
+	data_unseen_log(want.unseen, "the data", &log);
+	n = pread(fileno(f), out, 999, 0);
+	out[n > 0 ? n : 0] = 0;
+	data_unseen_free(want.unseen);
+	fclose(f);
+}
+
+static void unseen_values(void)
+{
+	struct err e;
+	struct data_want want = real;
+	char said[1000];
+	struct dataset *d;
+
+	want.scale = "standard";
+	d = load("city,n,y\nA,1,1\nB,2,0\nA,3,1\n", "", &want, NULL, &e);
+	ok(d != NULL, "training data: %s", e.msg);
+	note_unseen("city,n,y\nA,1,1\nB,10,0\n", d, said);
+	ok(!*said, "known values and a number that is not far need no warning: %s", said);
+	note_unseen("city,n,y\nA,1,1\nZ,2,0\nY,2,0\n", d, said);
+	ok(strstr(said, "training data lack") && strstr(said, "2 so far, such as \"Z\" in column \"city\""),
+	    "values of categories that the training data lack: %s", said);
+	ok(strstr(said, "lack") && !strstr(strstr(said, "lack") + 4, "lack"), "once");
+	note_unseen("city,n,y\nA,1,1\nB,-5000,0\n", d, said);
+	ok(strstr(said, "such as -5000 in column \"n\", whose mean is 2;"),
+	    "a number that is far from the training data: %s", said);
+	dataset_free(d);
+	d = load("n,m,y\n1,1,1\n2,1,0\n3,2,1\n", "", &want, NULL, &e);
+	note_unseen("n,m,y\n1,1e6,1\n2,1,0\n", d, said);
+	ok(strstr(said, "such as 1000000 in column \"m\""), "in a table of numbers, too: %s", said);
+	dataset_free(d);
+	d = load("n,m,y\n1,1,1\n2,1,0\n3,2,1\n", "", &real, NULL, &e);
+	note_unseen("n,m,y\n1,1e6,1\n2,1,0\n", d, said);
+	ok(!*said, "without scaling no number is far: %s", said);
+	dataset_free(d);
+}
+
 int main(void)
 {
+	unseen_values();
 	impossible_days();
 	latin_names();
 	forms();

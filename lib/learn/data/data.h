@@ -18,6 +18,7 @@
 #include "format/stream.h"
 
 struct data_bad_lines;
+struct data_unseen;
 
 /* A function that gets the cells of tables. The text lives as long as the call. */
 struct data_watch {
@@ -56,6 +57,8 @@ struct data_want {
 	bool shifts_targets;
 	/* lines that are no example may be skipped (data_bad_lines.h); borrowed. NULL: none may */
 	struct data_bad_lines *bad;
+	/* With `like`, values that the training data lack are noted there (data_unseen.h); borrowed. NULL: nowhere */
+	struct data_unseen *unseen;
 	/* The rows of tables with categories are sparse, with a field for each column, however few features
 	 * they have: for models whose costs grow with the square of the entries of a row. */
 	bool fields;

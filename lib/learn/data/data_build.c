@@ -34,6 +34,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->base_dir = base_dir;
 	b->label = data_label_new(want, like);
 	b->bad = want->bad;
+	b->unseen = want->unseen;
 	b->watch = want->watch;
 	b->wants_fields = want->fields;
 	b->tables = want->tables;

@@ -55,6 +55,7 @@ struct data_build {
 	uint64_t left_out; /* lines that are no example and no fault: blank ones, comments, headings */
 	char *first;                /* name of the first file */
 	struct data_bad_lines *bad; /* data_want.bad */
+	struct data_unseen *unseen; /* data_want.unseen */
 	const struct data_watch *watch; /* data_want.watch */
 	bool wants_fields;              /* data_want.fields */
 	const char *tables;         /* data_want.tables */

@@ -11,6 +11,7 @@
 #include "data/data_cells.h"
 #include "data/data_num.h"
 #include "data/data_table_words.h"
+#include "data/data_unseen.h"
 
 /* Different values of all categories together; more are hashed. */
 #define VALUES_MAX (1u << 20)
@@ -150,6 +151,8 @@ static enum err_code take_category(struct data_build *b, const struct stream *s,
 		rc = take_new_value(t, s, k, text, &id, e);
 	if (!rc && id != SIZE_MAX)
 		put_cell(&t->row, id, 1, k);
+	if (!rc && id == SIZE_MAX && t->schema->column[k].split != DATA_SPLIT_WORDS)
+		data_unseen_category(b->unseen, t->schema->column[k].name, text);
 	return rc;
 }
 
@@ -242,9 +245,14 @@ static float relate_number(struct data_build *b, size_t k, double v)
 {
 	struct data_table *t = b->table;
 	struct data_column *c = &t->schema->column[k];
+	double scaled;
 
-	if (!t->own || t->extends)
-		return (float)((v - c->shift) * (double)c->factor);
+	if (!t->own || t->extends) {
+		scaled = (v - c->shift) * (double)c->factor;
+		if (fabs(scaled) > DATA_UNSEEN_FAR && b->unseen && t->schema->scaled)
+			data_unseen_number(b->unseen, c->name, v, c->mean);
+		return (float)scaled;
+	}
 	if (t->scaling == SCALE_NONE) {
 		data_build_spread(b, c->first, v);
 		return (float)v;

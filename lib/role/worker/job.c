@@ -537,6 +537,7 @@ static enum err_code open_eval(struct job *j, const struct job_source *from,
 		return err_prefix(e, "job.eval");
 	data_sequence_describe(j->eval, text);
 	log_info(cache->log, "evaluation data: %s", text);
+	data_unseen_log(j->unseen, "data: the evaluation data", cache->log);
 	return ERR_OK;
 }
 
@@ -572,6 +573,7 @@ static enum err_code load_data(struct job *j, const struct job_source *from,
 		return rc;
 	if (j->split.held_out || j->ranked)
 		j->held_out = open_held_out(j, from->log);
+	want.unseen = j->unseen;
 	if (j->conf.job.eval.n)
 		return open_eval(j, from, &want, &caches->whole, e);
 	j->eval = j->held_out;
@@ -848,6 +850,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 	if (!rc)
 		rc = allow_bad_lines(out, from->log, e);
 	caches = choose_caches(out, from);
+	out->unseen = data_unseen_new();
 	if (!rc)
 		rc = is_custom(out) ? number_data(out, from, &caches.whole, e)
 		                    : load_data(out, from, &caches, e);
@@ -888,6 +891,7 @@ void job_release(struct job *j)
 	data_observations_free(j->observations);
 	data_log_close(j->stream);
 	data_bad_lines_free(j->bad);
+	data_unseen_free(j->unseen);
 	free(j->frozen);
 	free(j->counted);
 	conf_data_release(&j->paths);

@@ -5,6 +5,7 @@
 #include "conf/conf.h"
 #include "core/log.h"
 #include "data/data_bad_lines.h"
+#include "data/data_unseen.h"
 #include "data/data_blocks.h"
 #include "data/data_cache.h"
 #include "data/data_observations.h"
@@ -30,6 +31,7 @@ struct job {
 	struct data_split split;
 	/* lines of the data that were skipped (job.bad_lines); NULL: none may be */
 	struct data_bad_lines *bad;
+	struct data_unseen *unseen; /* values of evaluation data that the training data lack */
 	/* Training data that are larger than job.data_memory; NULL: `train` has all examples. */
 	struct data_blocks *blocks;
 	/* Models that rank items have here the observations of all blocks. NULL: the model is another

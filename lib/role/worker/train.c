@@ -396,6 +396,7 @@ enum err_code worker_score(struct worker *w, bool dense_here, json_t **out, stru
 	*out = NULL;
 	if (!rc && r.remark[0])
 		log_warn(w->cfg->log, "evaluation: %s", r.remark);
+	data_unseen_log(w->job.unseen, "data: the evaluation data", w->cfg->log);
 	if (!rc)
 		*out = job_eval_json(&r);
 	if (rc || !w->job.held_out)

@@ -37,3 +37,9 @@ teardown() {
 	[ -n "$hash" ]
 	[ "$("$SIM" 5 6 7 | sed -n 's/^ok seed 7.*trace //p')" = "$hash" ]
 }
+
+@test "each rare state is counted, or named as never reached" {
+	"$SIM" --states 7 >out
+	cat out
+	[ "$(grep -c -E '^ +([0-9]+|never)  ' out)" -eq "$(grep -c '^STATE(' "$BATS_TEST_DIRNAME/sim/states.def")" ]
+}

@@ -997,9 +997,12 @@ void disk_list(const char *path, void (*fn)(void *ctx, const char *name), void *
 
 /* Each file is as it was synced, or has a part of what was written since; each directory has the
  * names that were synced, or those of now. */
-static void crash_node(struct node *n)
+static bool crash_node(struct node *n)
 {
+	bool took = false;
+
 	if (n->kind == NODE_FILE && n->now.len != n->synced.len && sim_chance(70)) {
+		took = true;
 		if (n->now.len > n->synced.len) {
 			n->now.len = n->synced.len +
 			    sim_below((uint32_t)(n->now.len - n->synced.len + 1));
@@ -1012,6 +1015,7 @@ static void crash_node(struct node *n)
 	if (n->kind == NODE_DIR && sim_chance(70)) {
 		struct names was = n->names;
 
+		took = was.n != n->names_synced.n;
 		n->names = (struct names){ 0 };
 		for (size_t i = 0; i < n->names_synced.n; i++)
 			add_entry(&n->names, n->names_synced.at[i].name, n->names_synced.at[i].node);
@@ -1020,15 +1024,15 @@ static void crash_node(struct node *n)
 		free_names(&was);
 	}
 	for (size_t i = 0; i < n->names.n; i++)
-		crash_node(n->names.at[i].node);
+		took |= crash_node(n->names.at[i].node);
+	return took;
 }
 
-void disk_lose_unsynced(const char *path)
+bool disk_lose_unsynced(const char *path)
 {
 	struct node *n = node_of(path);
 
-	if (n)
-		crash_node(n);
+	return n && crash_node(n);
 }
 
 void disk_reset(void)

@@ -760,6 +760,15 @@ void net_lose_host(struct proc *p)
 			drop_packets(&s->coming, &s->coming_last);
 }
 
+bool net_is_on_its_way(int from_pid, int to_pid)
+{
+	for (const struct sock *s = all; s; s = s->next)
+		if (s->pid == to_pid && s->peer && s->peer->pid == from_pid && s->coming &&
+		    s->coming->kind == PACKET_DATA)
+			return true;
+	return false;
+}
+
 /* ---- names ---- */
 
 int sim_getaddrinfo(const char *host, const char *port, const struct addrinfo *hint,

@@ -9,6 +9,7 @@
 
 #include "tests/sim/control.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/states.h"
 
 int ps_serve_main(int argc, char **argv);
 int ledger_main(int argc, char **argv);
@@ -27,6 +28,7 @@ int ledger_main(int argc, char **argv);
 #define MEMBERS_MAX (1 + SERVERS_MAX + WORKERS_MAX)
 #define PEACE       (180 * SEC) /* in which the job has to end */
 #define CELLS       "64"
+#define LEASE       (1 * SEC)
 
 enum kind { COORDINATOR, SERVER, WORKER };
 
@@ -243,11 +245,12 @@ static void kill_member(struct member *m)
 		x.server_must_die = false;
 	count_fault();
 	x.v->kills++;
+	states_note_death(m->proc);
 	if (sim_chance(50)) {
 		net_lose_host(m->proc);
 		/* The coordinator's host has the run directory. */
-		if (m->kind == COORDINATOR && x.power_cuts)
-			disk_lose_unsynced("c.run");
+		if (m->kind == COORDINATOR && x.power_cuts && disk_lose_unsynced("c.run"))
+			states_note(STATE_unsynced_lost);
 	} else {
 		proc_kill(m->proc);
 	}
@@ -319,10 +322,15 @@ static void go_on(void *ctx)
 
 static void pause_member(struct member *m)
 {
+	int64_t until;
+
 	count_fault();
 	x.v->pauses++;
 	proc_pause(m->proc, true);
-	event_at(sim_now + sim_below(1500) * MSEC, go_on, m);
+	until = sim_now + sim_below(1500) * MSEC;
+	if (until > sim_now + LEASE)
+		states_note(STATE_slept_past_lease);
+	event_at(until, go_on, m);
 }
 
 /* A job fails when all its workers are lost. So a worker is hit only when another one is at work,
@@ -433,6 +441,8 @@ static void note_checkpoint(void *ctx, int status, const char *text)
 	(void)ctx;
 	(void)text;
 	sim_trace("judge      < checkpoint %d", status);
+	if (!status)
+		states_note(STATE_request_lost);
 }
 
 static void take_checkpoint(void)
@@ -662,4 +672,5 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	v->virtual_ns = sim_now;
 	v->deliveries = sim_deliveries;
 	v->hash = sim_trace_hash();
+	states_read_events("c.run/events.jsonl");
 }

@@ -7,9 +7,10 @@
 #include <time.h>
 
 #include "tests/sim/scenario.h"
+#include "tests/sim/states.h"
 
-/* sim [--trace] [--faults N] SEED... | --seeds N [--from SEED] [--until-failure]: run clusters from
- * seeds. --faults leaves out all faults but the first N, to shorten a seed that fails. A failure prints
+/* sim [--trace] [--states] [--faults N] SEED... | --seeds N [--from SEED] [--until-failure]: run clusters from
+ * seeds. --states counts rare states (states.def) and names those that were never reached. --faults leaves out all faults but the first N, to shorten a seed that fails. A failure prints
  * its seed, and the exit code is then 1. */
 
 struct totals {
@@ -41,7 +42,7 @@ int main(int argc, char **argv)
 	struct scenario_limits limits = { .faults = 1000000 };
 	struct totals t = { 0 };
 	uint64_t from = 1, n = 0;
-	bool until_failure = false;
+	bool until_failure = false, states = false;
 	clock_t began = clock();
 	double took;
 
@@ -53,6 +54,8 @@ int main(int argc, char **argv)
 			n = strtoull(argv[++i], NULL, 10);
 		else if (strcmp(argv[i], "--from") == 0 && i + 1 < argc)
 			from = strtoull(argv[++i], NULL, 10);
+		else if (strcmp(argv[i], "--states") == 0)
+			states = true;
 		else if (strcmp(argv[i], "--until-failure") == 0)
 			until_failure = true;
 		else if (strcmp(argv[i], "--faults") == 0 && i + 1 < argc)
@@ -68,5 +71,7 @@ int main(int argc, char **argv)
 	    (unsigned long long)t.seeds, (unsigned long long)t.failed,
 	    (unsigned long long)t.acknowledged, (unsigned long long)t.faults,
 	    (unsigned long long)t.deliveries, (double)t.virtual_ns / 1e9, took);
+	if (states)
+		states_print();
 	return t.failed ? 1 : 0;
 }

@@ -15,6 +15,7 @@
  *   proc     processes: memory, static variables, descriptors, signals         proc.c, memory.c
  *   vfile    what a descriptor names: socket, file, event counter, epoll ...   vfile.c, net.c, disk.c
  *   calls    everything else that libc and libsodium are asked for             calls.c
+ *   states   rare states of the cluster, counted from outside             states.c
  *   control  HTTP below its listener: a request reaches the routes as text     control.c
  *
  * Two ways were weighed. A second implementation of the library's own interfaces (loop, conn, clock,
@@ -199,13 +200,15 @@ void net_cut(unsigned from, unsigned to, bool cut);
 bool net_is_cut(unsigned from, unsigned to);
 /* Delays of packets from now on: between these two times. */
 void net_lose_host(struct proc *p);
+/* Has one process sent data to another that have not arrived? */
+bool net_is_on_its_way(int from_pid, int to_pid);
 void net_delay(int64_t least, int64_t most);
 /* ---- disk.c ---- */
 
 void disk_reset(void);
 /* A crash of the machine that has this directory: each file is as it was synced last, or has a part of what was
- * written since; each directory has the names that were synced, or those of now. */
-void disk_lose_unsynced(const char *path);
+ * written since; each directory has the names that were synced, or those of now. True: that took something. */
+bool disk_lose_unsynced(const char *path);
 /* Write a file from outside. */
 void disk_put(const char *path, const void *data, size_t n);
 /* Its contents, or NULL; *n its length. The memory belongs to the disk. */

@@ -32,9 +32,10 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->nservers = cfg->servers;
 	c->worker = mem_array(COORD_WORKERS_MAX, sizeof *c->worker);
 	c->relay = mem_array(COORD_RELAYS_MAX, sizeof *c->relay);
-	for (unsigned i = 0; i < COORD_WORKERS_MAX; i++)
-		c->worker[i].relay = -1;
+	/* Only these: the array has room for thousands, whose memory nothing else would touch. */
 	c->nworkers = cfg->workers;
+	for (unsigned i = 0; i < c->nworkers; i++)
+		c->worker[i].relay = -1;
 	c->votes.changes_last = &c->votes.changes;
 	c->keys.cut = json_object();
 	c->evaluation.rank = -1;

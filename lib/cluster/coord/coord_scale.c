@@ -52,8 +52,8 @@ static void scale_servers(struct coord *c, unsigned n)
 static void scale_workers(struct coord *c, unsigned n)
 {
 	c->cfg.workers = n;
-	if (n > c->nworkers)
-		c->nworkers = n;
+	while (c->nworkers < n)
+		c->worker[c->nworkers++].relay = -1;
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		struct coord_member_worker *w = &c->worker[i];
 		bool here = w->state == WORKER_ACTIVE || w->state == WORKER_JOINING;

@@ -38,11 +38,13 @@ LIBS = -lmicrohttpd -ljansson -lsodium -lcrypto -lzstd -lz -lm -ldl -pthread
 EXPAT = -lexpat
 KAFKA = -lrdkafka
 # libcurl, librdkafka and OpenBLAS are not linked: programs load them at the first call (lib/base/core/lazy_load.h).
+# ps-ctl and ps-stat load libcrypto so, too.
+LAZY_CRYPTO = lib/net/auth/lazy_crypto.c
 
 # What the library for others has beside all the rest.
 PUBSRC := $(sort $(wildcard lib/pskit/*.c))
 PUBOBJ := $(PUBSRC:%.c=$(OBJ)/%.o)
-LIBSRC := $(sort $(filter-out $(if $(FAULT),,lib/base/core/fail.c) $(PUBSRC),$(wildcard lib/*/*.c lib/*/*/*.c lib/*/*/*/*.c)))
+LIBSRC := $(sort $(filter-out $(if $(FAULT),,lib/base/core/fail.c) $(LAZY_CRYPTO) $(PUBSRC),$(wildcard lib/*/*.c lib/*/*/*.c lib/*/*/*/*.c)))
 LIBOBJ := $(LIBSRC:%.c=$(OBJ)/%.o)
 LIB := $(BUILD)/libps.a
 PUBLIC := $(BUILD)/libpskit.so.0 $(BUILD)/libpskit.a $(BUILD)/pskit.pc
@@ -53,7 +55,7 @@ BENCHSRC := $(sort $(wildcard tests/bench/*.c))
 BENCHES := $(BENCHSRC:tests/bench/%.c=$(BUILD)/bench/%)
 FUZZSRC := $(sort $(filter-out tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c)))
 FUZZERS := $(FUZZSRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
-FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch $(BUILD)/fault/shim.so $(BUILD)/fault/older-work $(BUILD)/fault/kafka
+FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch $(BUILD)/fault/shim.so $(BUILD)/fault/older-work $(BUILD)/fault/kafka $(BUILD)/fault/ask
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
@@ -123,6 +125,7 @@ WORKOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard cmd/work/*.c)))
 $(BUILD)/ps-ctl: $(CTLOBJ)
 $(BUILD)/ps-work: $(WORKOBJ)
 $(BUILD)/ps-stat: $(STATOBJ)
+$(BUILD)/ps-ctl $(BUILD)/ps-stat: $(LAZY_CRYPTO:%.c=$(OBJ)/%.o)
 $(BUILD)/ps-ctl $(BUILD)/ps-stat: PROGLIBS = $(EXPAT)
 
 $(BINS): $(BUILD)/%: $(OBJ)/cmd/%.o $(LIB)
@@ -174,6 +177,12 @@ $(BUILD)/fault/kafka: tests/fault/kafka.c
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -std=c11 -D_GNU_SOURCE $(WARN) $< -Wl,--as-needed $(KAFKA) -o $@
+
+# Static and without sanitizers: it takes little processor time.
+$(BUILD)/fault/ask: tests/fault/ask.c
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -std=c11 -D_GNU_SOURCE $(WARN) -static $< -o $@
 
 # Loaded into any program, so without sanitizers.
 $(BUILD)/fault/shim.so: tests/fault/shim.c

@@ -46,7 +46,7 @@ setup() {
 	run grep -qaE 'libcurl\.so' "$bin/ps-ctl"
 	[ "$status" -eq 0 ]
 	# No call of ps-ctl pays for libraries that it does not need.
-	run bash -c "ldd $bin/ps-ctl | grep -E 'openblas|libcurl|rdkafka'"
+	run bash -c "ldd $bin/ps-ctl | grep -E 'openblas|libcurl|libcrypto|rdkafka'"
 	[ "$status" -ne 0 ]
 }
 

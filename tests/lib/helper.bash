@@ -4,7 +4,13 @@
 
 setup_dir() {
 	BIN=$(cd "$BATS_TEST_DIRNAME/.." && cd "${PS_BIN:-build}" && pwd) || return 1
-	PATH=$BIN:$PATH
+	[ -x "$BIN/fault/ask" ] || {
+		echo "there is no $BIN/fault/ask: make faultkit" >&2
+		return 1
+	}
+	# Debian's Python has the modules that tests need; another one before it may be a script that takes half a second to
+	# find Python.
+	PATH=$BIN:/usr/bin:$PATH
 	unset PS_CLUSTER
 	# Faults at random are the same in every run.  With an empty SEED, as in make soak, they are others each time, and
 	# the tools of tests/fault print their seeds.
@@ -60,19 +66,25 @@ finish() {
 	wait "$pid" || status=$?
 }
 
+# rest SECONDS: sleep without a process: nobody writes to the pipe.
+rest() {
+	local pipe=$BATS_FILE_TMPDIR/never
+	[ -p "$pipe" ] || mkfifo "$pipe"
+	read -rt "$1" <>"$pipe" || true
+}
+
 # wait_for SECONDS COMMAND...: wait until the command succeeds.  Fails when the time is over; a slow
 # or busy machine gets ten times as much, sanitizers twice as much as that.
 wait_for() {
-	local end=$((SECONDS + ${PS_SANITIZED:+2 *} 10 * $1)) hundredths=2 goal='' pause
+	local end=$((SECONDS + ${PS_SANITIZED:+2 *} 10 * $1)) hundredths=2 pause
 	shift
-	# Wait for a step or the end with one process, ps-ctl wait, instead of several for each look.  What it
+	# Wait for a step or the end with one process, instead of several for each look.  What it
 	# cannot wait for, as a missing coordinator, is polled below.
 	case "$*" in
 	step_is_past\ *[!0-9]*) ;;
-	step_is_past\ *) goal=step=$(($2 + 1)) ;;
-	over | "state_is done") goal="done" ;;
+	step_is_past\ *) "$BIN/fault/ask" -t "$((end - SECONDS))" -p "$2" "$RUN/ctl.sock" || true ;;
+	over | "state_is done") ps-ctl wait -C "$RUN" --for "done" --timeout "$((end - SECONDS))s" >/dev/null 2>&1 || true ;;
 	esac
-	[ -z "$goal" ] || ps-ctl wait -C "$RUN" --for "$goal" --timeout "$((end - SECONDS))s" >/dev/null 2>&1 || true
 	until "$@"; do
 		if [ "$SECONDS" -ge "$end" ]; then
 			echo "never true: $*" >&2
@@ -80,7 +92,7 @@ wait_for() {
 		fi
 		# Polling takes processor time from the cluster: poll less often after a while.
 		printf -v pause 0.%02d "$hundredths"
-		sleep "$pause"
+		rest "$pause"
 		[ "$hundredths" -ge 15 ] || hundredths=$((hundredths + 1))
 	done
 }
@@ -111,14 +123,14 @@ within() {
 # True when no process of a cluster in directory $1 is left.  Zombies do not count: they wait for a
 # parent that is not ours.
 none_left() {
-	local pid args state
-	for pid in $(grep -laE 'ps-(serve|work)' /proc/[0-9]*/cmdline 2>/dev/null); do
-		pid=${pid%/cmdline}
-		args=$(tr '\0' ' ' 2>/dev/null <"$pid/cmdline") || continue
-		case $args in
-		*ps-serve*"$1"*|*ps-work*"$1"*)
-			state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "$pid/status" 2>/dev/null) || continue
-			[ -z "$state" ] || [ "$state" = Z ] || return 1 ;;
+	local file line args
+	for file in $(grep -laE 'ps-(serve|work)' /proc/[0-9]*/cmdline 2>/dev/null); do
+		mapfile -d '' -t args 2>/dev/null <"$file" || continue
+		case ${args[*]} in
+		*ps-serve*"$1"* | *ps-work*"$1"*)
+			while read -r line; do
+				[[ $line != State:* ]] || [[ $line == State:*[[:space:]]Z* ]] || return 1
+			done 2>/dev/null <"${file%cmdline}status" || continue ;;
 		esac
 	done
 }

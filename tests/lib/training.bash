@@ -99,36 +99,32 @@ begin() {
 	}
 }
 
-# http GET|POST PATH [BODY]: print the answer of the cluster.
+# http GET|POST PATH [BODY]: print the answer of the cluster (tests/fault/ask.c).
 http() {
-	local body=()
-	[ $# -lt 3 ] || body=(--data "$3" -H 'Content-Type: application/json')
-	curl -s --max-time 10 --unix-socket "$RUN/ctl.sock" -X "$1" "${body[@]}" "http://x$2"
+	"$BIN/fault/ask" "$RUN/ctl.sock" "$@"
 }
 
-# member NAME OBJECT: print a member that is a plain word, a whole number or null. Fails for any other.  jq would take
-# most of the processor time of a wait that polls.
-member() {
-	[[ $2 =~ \"$1\":(\"([^\"\\]*)\"|-?[0-9]+|true|false|null)[,}] ]] || return 1
-	[[ ${BASH_REMATCH[1]} == \"* ]] && echo "${BASH_REMATCH[2]}" || echo "${BASH_REMATCH[1]}"
+# print_part PLACE PATH FILTER [options of ask]: print a part of an answer. A member that is a plain word or a whole number is
+# printed without jq, which would take most of the processor time of a wait that polls; PLACE is for jq, where
+# the member is.
+print_part() {
+	local code=0
+	if [[ $3 =~ ^\.[a-z_]+$ ]]; then
+		"$BIN/fault/ask" -m "${3#.}" "${@:4}" "$RUN/ctl.sock" GET "$2" || code=$?
+		# 3: jq must look at it.  Nothing is printed when nothing answers.
+		[ "$code" = 3 ] || return 0
+	fi
+	http GET "$2" | jq -r "$1$3"
 }
 
 # status FILTER: print a part of the cluster's status.
 status() {
-	local text
-	text=$(http GET /v1/status) || true
-	[[ $1 =~ ^\.[a-z_]+$ ]] && member "${1#.}" "$text" || jq -r "$1" <<<"$text"
+	print_part '' /v1/status "$1"
 }
 
 # worker N FILTER: print a part of what the coordinator says about the worker at place N.
 worker() {
-	local text one i
-	text=$(http GET /v1/workers) || true
-	one=$text
-	for ((i = 0; i <= $1; i++)); do
-		[[ $one == *'"kind":"worker"'* ]] && one=${one#*'"kind":"worker"'} || one=
-	done
-	[[ $2 =~ ^\.[a-z_]+$ ]] && member "${2#.}" "${one%%'"kind":"worker"'*}" || jq -r ".workers[$1]$2" <<<"$text"
+	print_part ".workers[$1]" /v1/workers "$2" -w "$1"
 }
 
 state_is() {

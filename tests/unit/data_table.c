@@ -477,6 +477,25 @@ static void forms(void)
 }
 
 /* Words that come again among numbers are categories, too. */
+/* Decimal commas are more frequent than the semicolons between the cells. */
+static void decimal_commas(void)
+{
+	struct err e;
+	struct dataset *d = load("a;b;y\n0,5;1,5;2,5\n1,5;-2,5;3,5\n2,5;3,5;1\n", "", &real, NULL, &e);
+
+	ok(d && d->rows == 3 && d->cols == 2 && ROW(d, 1, 1.5, -2.5) && (double)d->y[0] == 2.5 &&
+	        d->feature_name && strcmp(d->feature_name[1], "b") == 0,
+	    "decimal commas below a header: %s", e.msg);
+	dataset_free(d);
+	d = load("0,5;1,5;2,5\n1,5;-2,5;3,5\n2,5;3,5;1,5\n", "", &real, NULL, &e);
+	ok(d && d->rows == 3 && d->cols == 2 && ROW(d, 1, 1.5, -2.5), "and without one: %s", e.msg);
+	dataset_free(d);
+	d = load("id,list,y\n1,5;2,5\n2,6;3,6\n3,7;4,7\n", "ignore=id", &real, NULL, &e);
+	ok(d && d->rows == 3 && d->schema && strcmp(d->schema->column[1].name, "list") == 0,
+	    "but lists of numbers stay lists: %s", e.msg);
+	dataset_free(d);
+}
+
 static void words(void)
 {
 	struct buf text = BUF_INIT;
@@ -1044,6 +1063,7 @@ int main(void)
 	impossible_days();
 	latin_names();
 	forms();
+	decimal_commas();
 	words();
 	missing_category();
 	weights();

@@ -166,6 +166,15 @@ static double share_of_numbers(const char *first, const char *second, char sep)
 	return (double)numbers / (double)all;
 }
 
+/* Are the commas of both records decimal commas between semicolons, which are less frequent? */
+static bool has_decimal_commas(const char *first, const char *second)
+{
+	size_t n = count_char(first, ';', false);
+
+	return n && second && n == count_char(second, ';', false) &&
+	    share_of_numbers(first, second, ';') >= 1;
+}
+
 /* Do blanks separate the cells of both records? R writes quoted names, and none for the column of the row's
  * name. */
 static bool has_words(const char *first, const char *second)
@@ -186,6 +195,8 @@ char data_cells_separator(const char *first, const char *second)
 
 	if (!sep)
 		sep = find_frequent(first, NULL, false);
+	if (sep == ',' && has_decimal_commas(first, second))
+		sep = ';';
 	if (sep && second && words && count_words(first) == count_words(second) &&
 	    share_of_numbers(first, second, ' ') > share_of_numbers(first, second, sep))
 		return ' ';

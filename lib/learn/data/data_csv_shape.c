@@ -616,6 +616,16 @@ static bool names_separator(const char *line)
 	return strncasecmp(line + quote, "sep=", 4) == 0 && strlen(line) <= 5 + 2 * quote;
 }
 
+/* Does a separator divide both records into the same number of cells? Decimal commas may be more frequent
+ * than the separator in the second one. */
+static bool have_same_cells(const char *first, const char *second)
+{
+	char sep = data_cells_separator(first, second);
+	size_t n = data_cells_count(first, sep);
+
+	return sep != ' ' && n > 1 && n == data_cells_count(second, sep);
+}
+
 enum err_code data_csv_is_comment(struct csv_table *t, const char *line, bool *out, struct err *e)
 {
 	bool marked = *line == '#' || *line == '|';
@@ -634,7 +644,8 @@ enum err_code data_csv_is_comment(struct csv_table *t, const char *line, bool *o
 	sep = data_cells_separator(second, NULL);
 	cells = data_cells_count(line, sep);
 	below = data_cells_count(second, sep);
-	*out = marked ? cells != below : cells == 1 && below > 1 && sep != ' ';
+	*out = marked ? cells != below
+	              : cells == 1 && below > 1 && sep != ' ' && !have_same_cells(line, second);
 	free(second);
 	return ERR_OK;
 }

@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/num.h"
+#include "data/data_alike.h"
 #include "data/data_log.h"
 #include "data/data_schema.h"
 #include "format/safetensors.h"
@@ -693,6 +694,41 @@ static void warn_of_pairs(const struct job *j, struct log *log)
 	    entries, pairs, j->conf.job.model, (long long)j->conf.job.factors);
 }
 
+/* Warns of classes, or of categories of a column, that differ only by blanks at their ends. */
+static void warn_of_alike_names(const struct job *j, struct log *log)
+{
+	struct data_alike x;
+	char name[4 * 40 + 1];
+
+	if (!data_alike_find(j->train, &x))
+		return;
+	log_escape(name, sizeof name, x.a, strlen(x.a) < 40 ? strlen(x.a) : 40);
+	log_warn(log,
+	    "data: two %s%s look like \"%s\" and differ only by blanks at their ends, such as no-break "
+	    "spaces (U+00A0); they are learned as different ones: remove the blanks",
+	    x.column ? "categories of column " : "classes", x.column ? x.column : "",
+	    name);
+}
+
+/* Warns of keys that concern sparse tables alone, when the model has none with these data. */
+static void warn_of_row_keys(const struct job *j, struct log *log)
+{
+	const struct conf *c = &j->conf;
+	const char *key = conf_is_named(c->sparse) ? "sparse"
+	    : conf_is_named(c->filter)             ? "filter"
+	    : strcmp(c->row_ids, "raw") != 0       ? "row_ids"
+	                                           : NULL;
+
+	for (size_t i = 0; i < j->ntables; i++)
+		if (j->table[i].sparse)
+			return;
+	if (key && !is_custom(j))
+		log_warn(log,
+		    "data: %s is set, but changes nothing: it concerns sparse tables, and with these data model %s "
+		    "has none",
+		    key, c->job.model);
+}
+
 /* Makes the model; job.tables may come from the caller instead of the configuration. */
 static enum err_code make_job_model(struct job *j, const struct job_source *from, struct err *e)
 {
@@ -703,9 +739,12 @@ static enum err_code make_job_model(struct job *j, const struct job_source *from
 	j->models = from->models;
 	j->tables = from->tables && !conf_is_named(named) ? from->tables : named;
 	warn_of_pairs(j, from->log);
+	warn_of_alike_names(j, from->log);
 	rc = job_model_new(j, &j->model, e);
 	if (!rc)
 		j->ntables = model_tables(j->model, &j->table);
+	if (!rc)
+		warn_of_row_keys(j, from->log);
 	if (!rc)
 		j->sampler = job_sampler_new(j);
 	return rc;

@@ -40,6 +40,9 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 	run -0 --separate-stderr sweep --grid lr=0.3,0.0001 --grid sync=bsp,ssp:3
 	[ "$(stat -c %Y.%i lin.sweep/*.run/result.json)" = "$before" ]
 	[ "$(grep -c 'done before' <<<"$stderr")" -eq 4 ]
+	# All points train the same, which is said once.
+	[ "$(grep '^job: ' <<<"$stderr")" = "job: $(jq -r .job lin.sweep/lr-0.3_sync-bsp.run/result.json)" ]
+	[[ $stderr == *"job: "*" (job.model) predicts "*" from "*" (job.data: "* ]]
 	[[ $stderr == *"the best point alone: $best" ]]
 	[ "${#lines[@]}" -eq 5 ]
 	[[ ${lines[0]} =~ ^job.lr\ +sync\ +state\ +eval.loss ]]

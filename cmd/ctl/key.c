@@ -205,7 +205,8 @@ static int run_key_add(const struct key_options *o, char **args)
 
 static void print_revoked_key(const struct key_options *o, const json_t *answer)
 {
-	const json_t *missing = json_object_get(answer, "unreached"), *id;
+	const json_t *missing = json_object_get(answer, "unreached"),
+	             *lost = json_object_get(answer, "lost"), *id;
 	int64_t cut = json_int(answer, "sessions_cut", 0), servers = json_int(answer, "servers", 0);
 	size_t i;
 
@@ -223,10 +224,15 @@ static void print_revoked_key(const struct key_options *o, const json_t *answer)
 		    "ps-ctl: %s has not confirmed within 1 s that its sessions are closed; it closes them when "
 		    "the coordinator can reach it\n",
 		    json_string_value(id));
+	json_array_foreach(lost, i, id)
+		fprintf(stderr,
+		    "ps-ctl: %s was lost before it confirmed that its sessions are closed; if its process still "
+		    "runs, end it\n",
+		    json_string_value(id));
 }
 
 /* A running coordinator also cuts the key's sessions. Exit code 1: the key is revoked, but some
- * server has not confirmed that yet. */
+ * server has not confirmed that. */
 static int run_key_revoke(const struct key_options *o, char **args)
 {
 	struct err e = { 0 };
@@ -239,12 +245,13 @@ static int run_key_revoke(const struct key_options *o, char **args)
 		    &answer, &e);
 	} else {
 		rc = rundir_revoke_key(o->run, args[0], NULL, &e);
-		answer = json_pack("{s:s, s:i, s:i, s:[]}", "name", args[0], "sessions_cut", 0,
-		    "servers", 0, "unreached");
+		answer = json_pack("{s:s, s:i, s:i, s:[], s:[]}", "name", args[0], "sessions_cut",
+		    0, "servers", 0, "unreached", "lost");
 	}
 	if (!rc)
 		print_revoked_key(o, answer);
-	all = json_array_size(json_object_get(answer, "unreached")) == 0;
+	all = json_array_size(json_object_get(answer, "unreached")) == 0 &&
+	    json_array_size(json_object_get(answer, "lost")) == 0;
 	json_decref(answer);
 	return rc ? ctl_fail(&e) : all ? 0 : 1;
 }

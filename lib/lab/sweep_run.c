@@ -19,6 +19,7 @@
 #include "core/launch.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/plain.h"
 #include "core/signals.h"
 
 /* How long runs may take to write a checkpoint and end after a signal, before they are killed. */
@@ -35,6 +36,7 @@ struct work {
 	int signals, lock;
 	int nsignals;
 	int64_t kill_at;
+	json_t *told; /* the lines about jobs that were printed, as keys */
 };
 
 /* ---- begin ---- */
@@ -223,12 +225,26 @@ static enum err_code start_rung(struct work *w, struct point *p, struct err *e)
 	return rc == ERR_OK && p->state == POINT_WAITING ? start_point(w, p, e) : rc;
 }
 
+/* Prints what the run of a point predicted, with which model and from which data. Points that train the
+ * same print it once. */
+static void report_job(const struct work *w, const struct point *p)
+{
+	const char *job = json_str(p->result, "job", "");
+
+	if (!*job || json_object_get(w->told, job))
+		return;
+	json_object_set_new(w->told, job, json_true());
+	plain_print(stderr, "job: %s\n", job);
+}
+
 static void report_point(const struct work *w, const struct point *p)
 {
-	if (w->o->json)
+	if (w->o->json) {
 		sweep_point_print_json(&w->s, p);
-	else
-		sweep_point_report(&w->s, p, p->kept ? "done before" : sweep_point_state_name(p));
+		return;
+	}
+	report_job(w, p);
+	sweep_point_report(&w->s, p, p->kept ? "done before" : sweep_point_state_name(p));
 }
 
 /* Reports points of which the last rung that has begun is done already, and those that are invalid. */
@@ -354,7 +370,8 @@ enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int 
 		.metric = o->metric,
 		.file = o->plot,
 		.json = o->json };
-	struct work w = { .o = o, .signals = -1, .lock = -1, .file = conf_file(cluster) };
+	struct work w = { .o = o, .signals = -1, .lock = -1, .file = conf_file(cluster),
+		.told = json_object() };
 	enum err_code rc = curve_options_check(&curves, e);
 
 	w.s.metric = o->metric;
@@ -377,6 +394,7 @@ enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int 
 		    w.nsignals > 0, e);
 	}
 	launch_free(w.set);
+	json_decref(w.told);
 	sweep_release(&w.s);
 	free(w.bin);
 	free(w.file);

@@ -195,17 +195,19 @@ static void request_is_repeated(void)
 /* The sessions that were closed for the key of worker-9, "" if a server has not told. */
 static const char *closed(const struct scene *s, uint64_t made)
 {
-	static char out[40];
-	json_t *missing = json_array();
-	unsigned checked;
-	int64_t cut;
+	static char out[100];
+	struct coord_keys_check check = { .missing = json_array(), .lost = json_array() };
 
 	/* The coordinator's own process has no sessions of that key. */
 	coord_keys_checked(s->c, &(struct message_keys_checked){ .made = (int64_t)made });
 	out[0] = 0;
-	if (coord_keys_are_checked(s->c, made, "worker-9", &cut, &checked, missing))
-		snprintf(out, sizeof out, "%lld by %u", (long long)cut, checked);
-	json_decref(missing);
+	if (coord_keys_are_checked(s->c, made, "worker-9", &check))
+		snprintf(out, sizeof out, "%lld by %u", (long long)check.cut, check.checked);
+	for (size_t i = 0; i < json_array_size(check.lost); i++)
+		snprintf(out + strlen(out), sizeof out - strlen(out), "%s%s", *out ? ", " : "",
+		    json_string_value(json_array_get(check.lost, i)));
+	json_decref(check.missing);
+	json_decref(check.lost);
 	return out;
 }
 
@@ -270,6 +272,33 @@ static void report_of_the_same_process(void)
 	scene_close(&s);
 }
 
+/* A server is lost between a revocation and its confirmation. Its process may only be cut off. */
+static void lost_before_it_confirms(void)
+{
+	struct coord_self relay = { .incarnation = 90, .name = "relay-0", .key = "relay-0" };
+	struct scene s;
+
+	scene_open(&s, 2, 1);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	say(&s, &relay, "{\"op\":\"relay_join\",\"pid\":3,\"host\":\"h\",\"zone\":\"z\"}");
+	coord_revoke(s.c, "worker-9", "worker-9", "admin", s.now);
+	say(&s, &s.server[0], "{\"op\":\"keys\",\"made\":50,\"cut\":{}}");
+	for (int i = 0; i < 10; i++) {
+		say(&s, &s.server[0], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(happened(&s, "server-1 (h1, pid 101) is lost") &&
+	        strcmp(closed(&s, 50), "server-1, relay-0") == 0,
+	    "lost before they confirm that they have closed the sessions: %s", closed(&s, 50));
+	coord_revoke(s.c, "worker-9", "worker-9", "admin", s.now);
+	say(&s, &s.server[0], "{\"op\":\"keys\",\"made\":60,\"cut\":{\"worker-9\":2}}");
+	ok(strcmp(closed(&s, 60), "2 by 1") == 0, "lost before the next revocation: %s",
+	    closed(&s, 60));
+	scene_close(&s);
+}
+
 int main(void)
 {
 	permission_is_lost();
@@ -278,5 +307,6 @@ int main(void)
 	request_is_repeated();
 	report_is_repeated();
 	report_of_the_same_process();
+	lost_before_it_confirms();
 	return tap_done();
 }

@@ -38,6 +38,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 		c->worker[i].relay = -1;
 	c->votes.changes_last = &c->votes.changes;
 	c->keys.cut = json_object();
+	c->keys.losses_before = json_object();
 	c->evaluation.rank = -1;
 	c->stopping.state = (struct early_stop)EARLY_STOP_INIT;
 	c->learning.best_step = c->learning.least_step = -1;
@@ -93,6 +94,7 @@ void coord_free(struct coord *c)
 	coord_description_free(c);
 	coord_settings_release(c);
 	json_decref(c->keys.cut);
+	json_decref(c->keys.losses_before);
 	free(c->server);
 	free(c->worker);
 	free(c->relay);

@@ -211,11 +211,18 @@ void coord_revoke(struct coord *c, const char *name, const char *key, const char
 /* Account for the sessions that the coordinator's own I/O threads have closed because of revoked
  * keys. Servers and relays report theirs with the message "keys". */
 void coord_keys_checked(struct coord *c, const struct message_keys_checked *m);
-/* Have all living servers, relays and the coordinator checked their sessions against key list
- * number `made` or a later one? *checked counts those that have, `missing` gets the names of the
- * others, and *cut is the number of sessions closed for `name`. */
-bool coord_keys_are_checked(const struct coord *c, uint64_t made, const char *name, int64_t *cut,
-    unsigned *checked, json_t *missing);
+/* The servers and relays that have ended the sessions of a revoked key, and those that have not. */
+struct coord_keys_check {
+	int64_t cut;      /* sessions closed */
+	unsigned checked; /* members that have confirmed it */
+	/* Arrays of the caller. They get the names of living members that have not confirmed it, and of
+	 * those that were lost after the revocation and had not. */
+	json_t *missing, *lost;
+};
+/* Have all servers, relays and the coordinator checked their sessions against key list number `made`
+ * or a later one since `name` was revoked? */
+bool coord_keys_are_checked(const struct coord *c, uint64_t made, const char *name,
+    struct coord_keys_check *out);
 /* Find the living member that uses this key: id gets its name, as "worker-2", *age the time since
  * it was last heard, in ns. False: no living member has it. */
 bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32],

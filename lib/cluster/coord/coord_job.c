@@ -443,6 +443,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	json_object_set_new(r, "state", json_string(coord_phase_name(c->phase)));
 	if (c->reason[0])
 		json_object_set_new(r, "reason", json_string(c->reason));
+	json_object_set_new(r, "job", json_of_text(c->data.job));
 	json_object_set_new(r, "steps", json_integer((json_int_t)coord_step(c)));
 	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
 	json_object_set_new(r, "seconds",

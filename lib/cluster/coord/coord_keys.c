@@ -22,12 +22,8 @@ static void drop_revoked_worker(struct coord *c, unsigned rank, int64_t now)
 	}
 }
 
-void coord_revoke(struct coord *c, const char *name, const char *key, const char *who, int64_t now)
+static void drop_revoked_members(struct coord *c, const char *key, int64_t now)
 {
-	coord_event(c, "revoked", "the key of %s is revoked, by %s", name, who);
-	json_object_set_new(c->keys.cut, name, json_integer(0));
-	if (!key)
-		return;
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].incarnation && strcmp(c->worker[i].key, key) == 0)
 			drop_revoked_worker(c, i, now);
@@ -38,6 +34,17 @@ void coord_revoke(struct coord *c, const char *name, const char *key, const char
 		if (c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
 			coord_relay_lost(c, i, "its key was revoked");
 	coord_progress(c, now);
+}
+
+void coord_revoke(struct coord *c, const char *name, const char *key, const char *who, int64_t now)
+{
+	coord_event(c, "revoked", "the key of %s is revoked, by %s", name, who);
+	json_object_set_new(c->keys.cut, name, json_integer(0));
+	if (key)
+		drop_revoked_members(c, key, now);
+	/* The members that have the key are no longer asked to confirm. */
+	json_object_set_new(c->keys.losses_before, name,
+	    json_integer((json_int_t)c->keys.losses));
 }
 
 /* The sender has checked its sessions against key list m->made, and closed some. *made is the
@@ -73,33 +80,42 @@ json_t *coord_on_keys_checked(struct coord *c, const struct coord_request *r)
 	return NULL;
 }
 
-static void record_key_check(json_t *missing, unsigned *checked, bool has_checked, const char *kind,
-    unsigned i)
+/* Counts a member that has checked its sessions. Names it in `missing` if it is live and has not, and
+ * in `lost` if it was lost since the revocation and had not: its process may run and hold sessions. */
+static void record_key_check(struct coord_keys_check *out, bool live, bool has_checked,
+    bool lost_since, const char *kind, unsigned i)
 {
 	char id[24];
 
 	snprintf(id, sizeof id, "%s-%u", kind, i);
-	if (has_checked)
-		++*checked;
-	else
-		json_array_append_new(missing, json_string(id));
+	if (live && has_checked)
+		out->checked++;
+	else if (live)
+		json_array_append_new(out->missing, json_string(id));
+	else if (lost_since && !has_checked)
+		json_array_append_new(out->lost, json_string(id));
 }
 
-bool coord_keys_are_checked(const struct coord *c, uint64_t made, const char *name, int64_t *cut,
-    unsigned *checked, json_t *missing)
+bool coord_keys_are_checked(const struct coord *c, uint64_t made, const char *name,
+    struct coord_keys_check *out)
 {
-	*checked = 0;
-	*cut = json_int(c->keys.cut, name, 0);
-	for (unsigned i = 0; i < c->nservers; i++)
-		if (c->server[i].live)
-			record_key_check(missing, checked,
-			    (c->server[i].own ? c->keys.made : c->server[i].keys_made) >= made,
-			    "server", i);
-	for (unsigned i = 0; i < c->nrelays; i++)
-		if (c->relay[i].live)
-			record_key_check(missing, checked, c->relay[i].keys_made >= made, "relay",
-			    i);
-	return c->keys.made >= made && json_array_size(missing) == 0;
+	uint64_t before = (uint64_t)json_int(c->keys.losses_before, name, 0);
+
+	out->checked = 0;
+	out->cut = json_int(c->keys.cut, name, 0);
+	for (unsigned i = 0; i < c->nservers; i++) {
+		const struct coord_member_server *s = &c->server[i];
+
+		record_key_check(out, s->live, (s->own ? c->keys.made : s->keys_made) >= made,
+		    s->loss > before && !s->released, "server", i);
+	}
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		const struct coord_member_relay *r = &c->relay[i];
+
+		record_key_check(out, r->live, r->keys_made >= made, r->loss > before, "relay", i);
+	}
+	return c->keys.made >= made && json_array_size(out->missing) == 0 &&
+	    json_array_size(out->lost) == 0;
 }
 
 static bool report_key_holder(char id[static 32], int64_t *age, const char *kind, unsigned i,

@@ -157,6 +157,7 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 	uint32_t lost;
 
 	s->live = false;
+	s->loss = ++c->keys.losses;
 	coord_event(c, "server_lost", "server-%u (%s, pid %lld) is lost: %s", i, s->host,
 	    (long long)s->pid, how);
 	coord_change_server_gone(c);

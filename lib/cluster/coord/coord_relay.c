@@ -174,6 +174,7 @@ void coord_relay_lost(struct coord *c, unsigned i, const char *how)
 	struct coord_member_relay *r = &c->relay[i];
 
 	r->live = false;
+	r->loss = ++c->keys.losses;
 	coord_event(c, "relay_lost", "relay-%u (%s, pid %lld) is lost: %s", i, r->host,
 	    (long long)r->pid, how);
 	reassign_relays(c);

@@ -101,6 +101,7 @@ struct coord_member_server {
 	uint64_t incarnation, acked; /* acked: the view revision that it has applied */
 	/* Number of the key list that it has checked its sessions against */
 	uint64_t keys_made;
+	uint64_t loss; /* number of its last loss (coord_own_keys.losses); 0: never lost */
 	/* seen: last heard. gone_at: when its session broke; 0: it stands */
 	int64_t seen, gone_at;
 	/* It gets no new replicas before `shunned`, because another server could not reach it.
@@ -120,7 +121,7 @@ struct coord_member_server {
 /* A relay, by its number. Relays have only two states, live and lost. */
 struct coord_member_relay {
 	bool live;
-	uint64_t incarnation, keys_made;
+	uint64_t incarnation, keys_made, loss; /* loss: as in coord_member_server */
 	int64_t seen, gone_at, pid;
 	int upstream;     /* the relay that it sends its sums to; -1: the servers */
 	uint64_t shunned; /* incarnation of a relay that it could not reach */
@@ -426,6 +427,9 @@ struct coord_balance {
 struct coord_own_keys {
 	uint64_t made; /* as keys_made in coord_member_server */
 	json_t *cut;   /* number of sessions closed, by revoked name */
+	/* Servers and relays that were lost so far, and how many had been when a name was revoked */
+	uint64_t losses;
+	json_t *losses_before;
 };
 
 /* The last measurement of all links. */

@@ -38,6 +38,7 @@ json_t *run_result_of_status(const json_t *status, const char *state, const char
 	json_t *o = json_event("result"), *eval = json_object_get(status, "eval");
 
 	run_result_set_state(o, state, reason);
+	copy_member(o, "job", status, "job");
 	copy_member(o, "steps", status, "step");
 	copy_member(o, "examples", status, "examples");
 	copy_member(o, "seconds", status, "seconds");

@@ -202,36 +202,40 @@ static enum err_code revoke_named_key(struct coordinator *coordinator, const cha
 	return rc;
 }
 
+static void release_keys_check(struct coord_keys_check *check)
+{
+	json_decref(check->missing);
+	json_decref(check->lost);
+}
+
 /* Parked until all servers have cut the key's sessions, or for CUT_PATIENCE_MS. */
 int routes_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "name", NULL };
 	struct coordinator *coordinator = ctx;
 	const char *name = json_str(req->body, "name", "");
-	json_t *missing = json_array();
+	struct coord_keys_check check = { .missing = json_array(), .lost = json_array() };
 	struct err e = { 0 };
-	unsigned checked;
-	int64_t cut;
 	bool all_checked;
 
 	a->park_ms = CUT_PATIENCE_MS;
 	if (!*req->memo &&
 	    (!json_only(req->body, "", keys, &e) ||
 	        revoke_named_key(coordinator, name, req->peer.name, req->memo, &e))) {
-		json_decref(missing);
+		release_keys_check(&check);
 		return routes_fail(a, &e);
 	}
 	coordinator_lock(coordinator);
-	all_checked = coord_keys_are_checked(coordinator->coord, *req->memo, name, &cut, &checked,
-	    missing);
+	all_checked = coord_keys_are_checked(coordinator->coord, *req->memo, name, &check);
 	coordinator_commit_unlock(coordinator);
 	if (!all_checked && !req->late) {
-		json_decref(missing);
+		release_keys_check(&check);
 		return HTTP_PARK;
 	}
 	return routes_answer(a,
-	    json_pack("{s:s, s:I, s:I, s:o}", "name", name, "sessions_cut", (json_int_t)cut,
-	        "servers", (json_int_t)checked, "unreached", missing));
+	    json_pack("{s:s, s:I, s:I, s:o, s:o}", "name", name, "sessions_cut",
+	        (json_int_t)check.cut, "servers", (json_int_t)check.checked, "unreached",
+	        check.missing, "lost", check.lost));
 }
 
 /* ---- invite -------------------------------------------------------------------------

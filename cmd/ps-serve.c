@@ -495,6 +495,9 @@ static bool has_contradiction(const struct options *o, int nargs)
 		return refuse_usage("--read-only can only be combined with -C, --fresh and --set");
 	if (o->fresh >= 0 && (!o->read_only || !follower_can_follow(o->read_only)))
 		return refuse_usage("--fresh requires --read-only with a running cluster");
+	if (o->force_new && !nargs && !o->coordinator && !o->no_store)
+		return refuse_usage("--force-new-cluster requires a cluster file, --coordinator or "
+		    "--no-store: only a coordinator begins a cluster");
 	return o->set.n && !nargs && !o->read_only && refuse_usage("--set requires a cluster file");
 }
 

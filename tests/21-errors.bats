@@ -131,3 +131,23 @@ serve() {
 	once 1 'No space left on device' "${full[@]}" FS_ONLY=model.safetensors ps-ctl run lin.json
 	once 0 'No space left on device' "${full[@]}" FS_ONLY=/checkpoints/ ps-ctl run lin.json --set checkpoint_every=50 --set quota_pushes=400
 }
+
+@test "an option that would do nothing is refused" {
+	once 2 '--range and --if-match can only be used with cat' ps-ctl object ls s3://bucket/x --range 0-5
+	once 2 '--force-new-cluster requires a cluster file' ps-serve -C none.run --name server-1 --force-new-cluster
+}
+
+# An empty file of the library's name stands for one that is missing.
+@test "a shared library that is missing is named, with its package" {
+	for pair in libcurl.so.4:libcurl4 librdkafka.so.1:librdkafka1 libopenblas.so.0:libopenblas0; do
+		mkdir "${pair#*:}"
+		: >"${pair#*:}/${pair%:*}"
+		case $pair in
+		libcurl*) command=(ps-ctl object cat http://127.0.0.1:1/none) ;;
+		librdkafka*) command=(ps-ctl topic ls kafka://127.0.0.1:1/none) ;;
+		*) command=(ps-work bench) ;;
+		esac
+		once 127 "${command[0]}: cannot load the library ${pair%:*}: " env LD_LIBRARY_PATH="$PWD/${pair#*:}" "${command[@]}"
+		grep -q "; install the Debian package ${pair#*:} (apt-get install ${pair#*:})\$" err
+	done
+}

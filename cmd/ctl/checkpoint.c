@@ -477,14 +477,14 @@ const struct ctl_cmd ctl_cmd_checkpoint = {
 	"checkpoint",
 	{
 	    .prog = "ps-ctl checkpoint",
-	    .args =
-	        "[take | ls [AT] | verify [STEP|PATH] | diff A B | rm STEP ... | push [AT] | fetch FROM [DIR]]",
+	    .args = "[take|ls|verify|diff|rm|push|fetch] [ARG ...]",
 	    .about = "take, list, check, compare, remove and copy checkpoints",
 	    .more =
+	        "Actions: take, ls [AT], verify [STEP|PATH], diff A B, rm STEP ..., push [AT], fetch FROM [DIR].\n"
 	        "take is the default: the running cluster makes a checkpoint and its step is printed. The other\n"
 	        "actions use RUN/checkpoints, whether the cluster is running or not. verify reads every byte of all\n"
 	        "checkpoints or of one. diff exits with 0 if all parameters and the\n"
-	        "descriptions of the data (classes, columns, categories, scaling) are equal, else with 1. push uploads\n"
+	        "descriptions of the data (classes, columns, categories ...) are equal, else with 1. push uploads\n"
 	        "the checkpoints that an object store at AT, s3://BUCKET/PREFIX/NAME (default: checkpoint_to), does\n"
 	        "not have, and removes there those that keep_last, keep_every and keep_best do not keep. fetch\n"
 	        "downloads one, or the newest of an AT, to DIR (default: RUN/checkpoints).",

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "conf/conf_key.h"
+#include "conf/conf_unused.h"
 #include "conf/hosts.h"
 #include "core/buf.h"
 #include "core/file.h"
@@ -321,6 +322,12 @@ static void limit_earlier_runs(const struct conf *c, const char *dir)
 	buf_release(&names);
 }
 
+static void print_unused_key(void *ctx, const char *key, const char *why)
+{
+	(void)ctx;
+	fprintf(stderr, "ps-ctl: %s is set, but changes nothing: %s\n", key, why);
+}
+
 bool local_begin_run(struct supervisor *s, const struct conf *c, const char *dir,
     const struct local_place *place, const char *resume, int *lock, int *code)
 {
@@ -331,6 +338,7 @@ bool local_begin_run(struct supervisor *s, const struct conf *c, const char *dir
 		    "ps-ctl: job.lr is given and job.optimizer is not: the update rule is %s, because that of "
 		    "model %s needs no learning rate\n",
 		    c->job.optimizer, c->job.model);
+	conf_unused(c, print_unused_key, NULL);
 	if (supervisor_init(s, &e) != ERR_OK ||
 	    resume_prepare(c, dir, resume, lock, &s->resume, &s->passed_over, &e) != ERR_OK) {
 		ctl_fail(&e);

@@ -198,6 +198,8 @@ static int run_object(const struct ctl_cmd *self, int argc, char **argv)
 		return 2;
 	if (nargs - 1 != a->operands)
 		return ctl_report_misuse(self, "%s takes %s", a->name, a->wants);
+	if (a->run != cat_object && (o.range || o.match))
+		return ctl_report_misuse(self, "--range and --if-match can only be used with cat");
 	rc = store_open(o.timeout, &c, &e);
 	if (rc == ERR_OK)
 		rc = a->run(c, &o, argv + 2, &e);

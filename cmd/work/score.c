@@ -45,6 +45,9 @@ static const struct opt_spec eval_spec = {
 	.max_args = -1,
 };
 
+/* The default of --fresh. */
+#define FRESH (200 * NSEC_PER_MSEC)
+
 struct predict_options {
 	struct where where;
 	bool follow, csv, json;
@@ -207,15 +210,19 @@ static enum err_code run_predict(struct tool *t, const void *options, int nargs,
 		return err_set(e, ERR_USAGE, "--follow reads only standard input");
 	if (o->csv && o->json)
 		return err_set(e, ERR_USAGE, "--csv and --json exclude each other");
+	if (!o->follow && (o->format || o->fresh >= 0))
+		return err_set(e, ERR_USAGE,
+		    "--format and --fresh require --follow; the path of data has its format, as "
+		    "\"new.csv?format=csv\"");
 	return o->follow
-	    ? tool_follow(t, o->format, form, o->fresh, STDOUT_FILENO, e)
+	    ? tool_follow(t, o->format, form, o->fresh < 0 ? FRESH : o->fresh, STDOUT_FILENO, e)
 	    : tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, form, STDOUT_FILENO,
 	          e);
 }
 
 int cmd_predict(int argc, char **argv)
 {
-	struct predict_options o = { .where.reads_model = true, .fresh = 200 * NSEC_PER_MSEC };
+	struct predict_options o = { .where.reads_model = true, .fresh = -1 };
 	int nargs, code = where_parse(&predict_spec, &o, argc, argv, &nargs);
 
 	return code ? code - 1 : where_run(&predict_spec, &o.where, &o, nargs, argv, run_predict);

@@ -70,5 +70,11 @@ int main(void)
 	check_text("0 1:1 2:1\n1 3:1\n", "0 0:1 2:1\n1 1:1\n", "", &classes,
 	    "features: 3 sparse with indices from 1 in A, 3 sparse with indices from 0 in B\n",
 	    "another index base");
+	check_text("body,y\nred car,0\nblue car,1\n", "body,y\nred car,0\nblue bus,1\nred bus,0\n",
+	    "?text=body&text_weight=tfidf&bits=4", &classes,
+	    "categories: \"body\": 1 only in B (\"bus\")\n"
+	    "frequencies: of 2 rows in A, of 3 in B; 4 of 16 places of words and pairs, the first of "
+	    "them place 1 with 0 in A, 1 in B\n",
+	    "other frequencies of words");
 	return tap_done();
 }

@@ -24,8 +24,8 @@
 	}
 
 /* Loads the library with this file name, as libcurl.so.4, if it is not loaded, and finds the function
- * in it. Ends the program with a line on stderr and exit code 127, as the dynamic linker does, when
- * either is missing. */
+ * in it. When either is missing, ends the program with exit code 127, as the dynamic linker does, and a
+ * line on stderr that names the library and its Debian package. */
 void *lazy_find(const char *library, const char *name);
 
 #endif

@@ -303,6 +303,31 @@ static void compare_scaling(struct facts_pair *p, const struct map *in_b, struct
 	report_difference(p, "scaling", text);
 }
 
+/* Compares the frequencies by which words and pairs of texts are weighted. */
+static void compare_frequencies(struct facts_pair *p, struct buf *text)
+{
+	const struct data_tfidf *a = p->a->schema->tfidf, *b = p->b->schema->tfidf;
+	size_t others = 0, first = 0;
+
+	if (!a && !b)
+		return;
+	if (!a || !b) {
+		buf_printf(text, "only %s weights words and pairs by tf-idf", a ? "A" : "B");
+	} else {
+		for (size_t i = 0; a->places == b->places && i < a->places; i++)
+			if (a->frequency[i] != b->frequency[i] && others++ == 0)
+				first = i;
+		if (a->rows != b->rows)
+			buf_printf(text, "of %" PRIu64 " rows in A, of %" PRIu64 " in B", a->rows,
+			    b->rows);
+		if (others)
+			buf_printf(text, "%s%zu of %zu places of words and pairs, the first of them "
+			    "place %zu with %u in A, %u in B", text->len ? "; " : "", others,
+			    a->places, first, a->frequency[first], b->frequency[first]);
+	}
+	report_difference(p, "frequencies", text);
+}
+
 /* Compares the columns of tables, or the names of features. */
 static void compare_tables(struct facts_pair *p, struct buf *text)
 {
@@ -312,6 +337,7 @@ static void compare_tables(struct facts_pair *p, struct buf *text)
 	if (in_b) {
 		compare_columns(p, in_b, text);
 		compare_categories(p, in_b, text);
+		compare_frequencies(p, text);
 	} else if (a->schema || b->schema) {
 		buf_printf(text, "only %s is a table with columns that are described",
 		    a->schema ? "A" : "B");

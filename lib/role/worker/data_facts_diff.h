@@ -6,8 +6,8 @@
 #include "core/json.h"
 
 /* Takes a difference between the descriptions a and b of training data (data_facts.h): what is
- * features, classes, columns, categories, scaling, words or other, and text says how, on one
- * line, with the names "A" and "B". Both live as long as the call. */
+ * features, classes, columns, categories, frequencies, scaling, words or other, and text says how, on
+ * one line, with the names "A" and "B". Both live as long as the call. */
 typedef void data_facts_difference_fn(void *ctx, const char *what, const char *text);
 
 /* Calls fn once for each kind of difference; never for descriptions that are equal but for the

@@ -150,8 +150,9 @@ static void all_stopped(unsigned replicas)
 	s.cfg.replicas = replicas;
 	scene_run(&s);
 	live(&s, 1, 3);
+	coord_note_turn(s.c, s.now);
 	s.now += 100 * NSEC_PER_SEC;
-	coord_stood_still(s.c, 100 * NSEC_PER_SEC, s.now);
+	coord_note_turn(s.c, s.now);
 	pass(&s, 0.5);
 	ok(!happened(&s, "_lost") && in_phase(&s, COORD_RUNNING),
 	    "%u replicas: nobody was silent while the coordinator itself stood still", replicas);
@@ -180,6 +181,24 @@ static void best_is_saved(void)
 	coord_best_taken(s.c);
 	go_on(&s, 46, hung, 2);
 	ok(happened(&s, "worker_lost: worker-1"), "afterwards it does");
+	scene_close(&s);
+}
+
+/* A coordinator that was started again is stopped before its first turn, while members connect. */
+static void stopped_at_start(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 2);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	live(&s, 1, 3);
+	ok(scene_again(&s), "the coordinator is started again");
+	s.now += 100 * NSEC_PER_SEC;
+	coord_note_turn(s.c, s.now);
+	coord_tick(s.c, s.now);
+	ok(!happened(&s, "_lost") && in_phase(&s, COORD_RUNNING),
+	    "it stood still before its first turn, and nobody is lost");
 	scene_close(&s);
 }
 
@@ -217,6 +236,7 @@ int main(void)
 	excused();
 	all_stopped(1);
 	all_stopped(2);
+	stopped_at_start();
 	best_is_saved();
 	policies();
 	return tap_done();

@@ -19,6 +19,8 @@
 #define ALL_BACK (5 * NSEC_PER_SEC)
 /* A server whose session broke has this long to make a new one. */
 #define COME_BACK (300 * NSEC_PER_MSEC)
+/* Turns that are farther apart tell that this process was stopped, or got no processor. */
+#define STOOD_STILL NSEC_PER_SEC
 
 struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *io, int64_t now)
 {
@@ -26,7 +28,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 
 	c->cfg = *cfg;
 	c->io = *io;
-	c->started = c->formed = now;
+	c->started = c->formed = c->turned_at = now;
 	c->rev = c->stamp = 1;
 	c->server = mem_array(COORD_SERVERS_MAX, sizeof *c->server);
 	c->nservers = cfg->servers;
@@ -545,7 +547,7 @@ static void shift_time(int64_t *time, int64_t by, int64_t now)
 		*time = *time + by < now ? *time + by : now;
 }
 
-void coord_stood_still(struct coord *c, int64_t stood, int64_t now)
+static void skip_standstill(struct coord *c, int64_t stood, int64_t now)
 {
 	/* Others may go on a little later. */
 	int64_t unheard = stood + c->cfg.server_lost / 2;
@@ -565,6 +567,15 @@ void coord_stood_still(struct coord *c, int64_t stood, int64_t now)
 		shift_time(&c->worker[i].seen, unheard, now);
 		shift_time(&c->worker[i].lost_at, stood, now);
 	}
+}
+
+void coord_note_turn(struct coord *c, int64_t now)
+{
+	int64_t stood = now - c->turned_at;
+
+	c->turned_at = now;
+	if (stood > STOOD_STILL)
+		skip_standstill(c, stood, now);
 }
 
 bool coord_tick(struct coord *c, int64_t now)

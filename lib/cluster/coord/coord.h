@@ -187,10 +187,11 @@ void coord_own_server_alive(struct coord *c, uint64_t incarnation, int64_t now);
  * that time and not up to now, so that a busy coordinator does not expire members whose heartbeats
  * it has not read yet. Without a call, silence is measured up to now. */
 void coord_input_processed_until(struct coord *c, int64_t until);
-/* The coordinator itself stood still for the last `stood` ns, and perhaps the whole cluster with it, as
- * when a machine is suspended. Nobody's silence counts that lies in this time, and no wait goes on in it. The
- * owner calls this before coord_tick. */
-void coord_stood_still(struct coord *c, int64_t stood, int64_t now);
+/* The coordinator's thread makes a turn; the first one follows coord_new. If the turn before is long ago, the
+ * coordinator itself stood still, and perhaps the whole cluster with it, as when a machine is suspended.
+ * Nobody's silence counts that lies in this time, and no wait goes on in it. The owner calls this before
+ * coord_tick. */
+void coord_note_turn(struct coord *c, int64_t now);
 /* Check leases and deadlines; to be called about every 50 ms. True: a member has exceeded its
  * limit, but unprocessed input may still prove it alive, so the owner should process its input
  * soon. */

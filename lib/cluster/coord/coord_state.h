@@ -455,6 +455,7 @@ struct coord {
 	char unfit[400];
 	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
+	int64_t turned_at; /* the last turn of the owner's thread, or coord_new */
 	int64_t formed; /* while forming: the time of the last progress */
 	bool placed, ended;
 	/* A partition has no replica left; only a checkpoint has its values */

@@ -36,8 +36,6 @@
 
 /* How often the ticker does its periodic work. */
 #define TICK (50 * NSEC_PER_MSEC)
-/* Turns of the ticker that are farther apart tell that this process was stopped, or got no processor. */
-#define STOOD_STILL NSEC_PER_SEC
 /* Metrics rows come as often as the first heartbeats, so that a short run has a curve, too. */
 #define METRICS_PERIOD     (200 * NSEC_PER_MSEC)
 #define METRICS_PERIOD_MAX (1 * NSEC_PER_SEC)
@@ -332,11 +330,7 @@ static bool coordinator_checkpoint(struct coordinator *coordinator)
 
 static void do_periodic_work(struct coordinator *coordinator, int64_t now)
 {
-	int64_t stood = coordinator->ticked_at ? now - coordinator->ticked_at : 0;
-
-	coordinator->ticked_at = now;
-	if (stood > STOOD_STILL)
-		coord_stood_still(coordinator->coord, stood, now);
+	coord_note_turn(coordinator->coord, now);
 	if (coordinator->server->cfg.role)
 		coord_own_server_alive(coordinator->coord, coordinator->server->incarnation, now);
 	/* This process may have been suspended or slow. Measure a member's silence only up to

@@ -127,7 +127,6 @@ struct coordinator {
 	int64_t next_metrics;
 	pthread_t ticker;
 	_Atomic bool stop;
-	int64_t ticked_at;      /* the last periodic work (clock_now) */
 	_Atomic uint64_t turns; /* how often the ticker has woken */
 	pthread_cond_t woken;   /* wakes the ticker: it must stop, or a view was deferred */
 	/* For coordinator_wait; broadcast by coordinator_commit_unlock and

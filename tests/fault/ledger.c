@@ -34,12 +34,14 @@ static const struct opt opts[] = {
 
 static const struct opt_spec spec = {
 	.prog = "ledger",
-	.args = "work|check",
+	.args = "work|check|outside|outside-check|watch|watch-check",
 	.about =
 	    "A worker whose pushes are counted, and the count: each that was acknowledged is in the model once.",
 	.more =
 	    "work joins a cluster whose rule is sgd with lr 1. check prints one line and exits with 1 when a push\n"
-	    "is lost, counts twice or is torn; it may run while workers do.",
+	    "is lost, counts twice or is torn; it may run while workers do. outside is a program without a rank, which\n"
+	    "pushes to the table \"outside\"; --rank is the number of its run. watch reads\n"
+	    "again and again, and watch-check compares what it has seen.",
 	.examples = "  ledger work -C demo.run --book books --rank 1\n"
 	            "  ledger check -C demo.run --book books\n",
 	.opts = opts,
@@ -54,12 +56,37 @@ static int report_ledger_error(const struct err *e)
 	return err_exit_code(e->code);
 }
 
-static int run_check(const struct ledger_config *cfg)
+/* What the program does: it works until a signal, or compares. */
+struct verb {
+	const char *name;
+	enum err_code (*work)(const struct ledger_config *cfg, struct err *e);
+	enum err_code (*check)(const struct ledger_config *cfg, struct ledger_sums *out,
+	    struct err *e);
+};
+
+static const struct verb verbs[] = {
+	{ "work", ledger_work, NULL },
+	{ "check", NULL, ledger_check },
+	{ "outside", ledger_outside, NULL },
+	{ "outside-check", NULL, ledger_outside_check },
+	{ "watch", ledger_watch, NULL },
+	{ "watch-check", NULL, ledger_watch_check },
+};
+
+static const struct verb *find_verb(const char *name)
+{
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+		if (strcmp(verbs[i].name, name) == 0)
+			return &verbs[i];
+	return NULL;
+}
+
+static int run_check(const struct ledger_config *cfg, const struct verb *v)
 {
 	struct ledger_sums s;
 	struct err e;
 
-	if (ledger_check(cfg, &s, &e))
+	if (v->check(cfg, &s, &e))
 		return report_ledger_error(&e);
 	printf("begun %" PRIu64 " acknowledged %" PRIu64 " lost %" PRIu64 " doubled %" PRIu64
 	       " torn %" PRIu64 "\n",
@@ -67,7 +94,7 @@ static int run_check(const struct ledger_config *cfg)
 	return s.lost || s.doubled || s.torn;
 }
 
-static int run_work(struct ledger_config *cfg)
+static int run_work(struct ledger_config *cfg, const struct verb *v)
 {
 	struct err e;
 	sigset_t set;
@@ -76,7 +103,7 @@ static int run_work(struct ledger_config *cfg)
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	cfg->interrupt_fd = signalfd(-1, &set, SFD_CLOEXEC);
-	if (file_mkdirs(cfg->book, 0700, &e) || ledger_work(cfg, &e))
+	if (file_mkdirs(cfg->book, 0700, &e) || v->work(cfg, &e))
 		return report_ledger_error(&e);
 	return 0;
 }
@@ -89,6 +116,7 @@ int main(int argc, char **argv)
 	struct log log;
 	struct err e;
 	char name[32];
+	const struct verb *v;
 	bool worker;
 	int nargs, code;
 
@@ -100,9 +128,10 @@ int main(int argc, char **argv)
 	case OPT_GO:
 		break;
 	}
-	worker = strcmp(argv[1], "work") == 0;
-	if ((!worker && strcmp(argv[1], "check") != 0) || !o.book || !o.run_dir == !o.join) {
-		fputs("ledger: work or check, --book DIR, and -C DIR or --join FILE\n", stderr);
+	v = find_verb(argv[1]);
+	worker = v && v->work == ledger_work;
+	if (!v || !o.book || !o.run_dir == !o.join) {
+		fputs("ledger: work, check, outside, watch, outside-check or watch-check, --book DIR, and -C DIR or --join FILE\n", stderr);
 		return 2;
 	}
 	snprintf(name, sizeof name, "worker-%d", (int)o.rank);
@@ -111,7 +140,7 @@ int main(int argc, char **argv)
 	            : identity_from_run(o.run_dir, worker ? name : "admin", &id, &e)))
 		return report_ledger_error(&e);
 	signal(SIGPIPE, SIG_IGN);
-	log_init(&log, worker ? name : "check", 2, LOG_LEVEL_INFO);
+	log_init(&log, worker ? name : v->name, 2, LOG_LEVEL_INFO);
 	cfg = (struct ledger_config){ .id = &id,
 		.book = o.book,
 		.zone = o.zone,
@@ -119,7 +148,7 @@ int main(int argc, char **argv)
 		.cells = (uint32_t)o.cells,
 		.steps = (uint64_t)o.steps,
 		.log = &log };
-	code = worker ? run_work(&cfg) : run_check(&cfg);
+	code = v->work ? run_work(&cfg, v) : run_check(&cfg, v);
 	identity_release(&id);
 	return code;
 }

@@ -29,6 +29,7 @@
 #define LEDGER_WIDTH 4u
 #define LEDGER_DENSE "ledger"
 #define LEDGER_ROWS  "ledger-rows"
+#define LEDGER_OUTSIDE "outside"
 
 /* ---- geometry ---- */
 
@@ -65,7 +66,7 @@ struct tally {
 enum err_code tally_read(const char *dir, uint32_t cells, struct tally *out, struct err *e);
 void tally_release(struct tally *t);
 
-/* ---- the two programs ---- */
+/* ---- the programs ---- */
 
 struct ledger_config {
 	const struct identity *id;
@@ -83,5 +84,17 @@ struct ledger_sums {
 };
 /* Compares the cluster's model with the books.  May run while workers push. */
 enum err_code ledger_check(const struct ledger_config *cfg, struct ledger_sums *out, struct err *e);
+
+/* A program outside of the job, and its count: ledger_outside.c. cfg->rank is the number of this run of
+ * it. Pushes to the table LEDGER_OUTSIDE, of LEDGER_RANKS x cells, until cfg->steps or the interrupt. */
+enum err_code ledger_outside(const struct ledger_config *cfg, struct err *e);
+enum err_code ledger_outside_check(const struct ledger_config *cfg, struct ledger_sums *out,
+    struct err *e);
+
+/* A reader and its comparison: ledger_watch.c. What it has seen is written to the directory cfg->book at
+ * the interrupt. */
+enum err_code ledger_watch(const struct ledger_config *cfg, struct err *e);
+enum err_code ledger_watch_check(const struct ledger_config *cfg, struct ledger_sums *out,
+    struct err *e);
 
 #endif

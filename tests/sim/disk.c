@@ -1037,8 +1037,17 @@ bool disk_lose_unsynced(const char *path)
 
 void disk_reset(void)
 {
+	static const char meminfo[] = "MemAvailable: 4194304 kB\n";
+	struct node *proc;
+
 	if (root)
 		unref_node(root);
 	next_ino = 2;
 	root = make_node(NODE_DIR, 0755);
+	proc = make_node(NODE_DIR, 0755);
+	proc->parent = root;
+	add_entry(&root->names, "proc", proc);
+	unref_node(proc);
+	/* Without it, a host has no memory for tables that are added. */
+	disk_put("/proc/meminfo", meminfo, sizeof meminfo - 1);
 }

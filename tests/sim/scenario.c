@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tests/sim/control.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/parts.h"
 #include "tests/sim/states.h"
 
 int ps_serve_main(int argc, char **argv);
@@ -23,22 +23,10 @@ int ledger_main(int argc, char **argv);
  * Peace: links are whole, processes are started again, and the job has to end in time. Then the
  * ledger is compared with the model: no acknowledged push may be lost or count twice. */
 
-#define SERVERS_MAX 4
-#define WORKERS_MAX 4
 #define MEMBERS_MAX (1 + SERVERS_MAX + WORKERS_MAX)
 #define PEACE       (180 * SEC) /* in which the job has to end */
 #define CELLS       "64"
 #define LEASE       (1 * SEC)
-
-enum kind { COORDINATOR, SERVER, WORKER };
-
-struct member {
-	enum kind kind;
-	unsigned slot;
-	char name[16], rank[16];
-	struct proc *proc;
-	bool started_before, down, finished;
-};
 
 struct scenario {
 	unsigned servers, workers, replicas;
@@ -65,9 +53,7 @@ struct scenario {
 
 static struct scenario x;
 
-static void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static void fail(const char *fmt, ...)
+void scenario_fail(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -97,11 +83,12 @@ static void start_member(struct member *m)
 	const char *again[] = { "ps-serve", "-C", "c.run", "--coordinator", "--no-store", "--threads",
 		"2", NULL };
 	const char *server[] = { "ps-serve", "-C", "c.run", "--name", m->name, "--threads", "2", NULL };
+	const char *joins[] = { "ps-serve", "--join", m->join, "--threads", "2", NULL };
 	const char *worker[] = { "ledger", "work", "-C", "c.run", "--book", "books", "--rank", m->rank,
 		"--cells", CELLS, NULL };
 
 	m->proc = proc_start(m->slot, m->name, m->kind == WORKER ? ledger_main : ps_serve_main,
-	    m->kind == SERVER       ? server
+	    m->kind == SERVER       ? (*m->join ? joins : server)
 	        : m->kind == WORKER ? worker
 	        : m->started_before ? again
 	                            : first);
@@ -109,6 +96,36 @@ static void start_member(struct member *m)
 	m->down = false;
 	if (x.peace && m->kind == WORKER)
 		event_at(sim_now + (50 + sim_below(300)) * MSEC, end_worker, m);
+}
+
+bool scenario_is_peace(void)
+{
+	return x.peace || x.v->failed;
+}
+
+unsigned scenario_servers(void)
+{
+	return x.servers;
+}
+
+void scenario_set_servers(unsigned n)
+{
+	x.servers = n;
+}
+
+unsigned scenario_replicas(void)
+{
+	return x.replicas;
+}
+
+struct member *scenario_server(unsigned i)
+{
+	return &x.member[1 + i];
+}
+
+void scenario_start(struct member *m)
+{
+	start_member(m);
 }
 
 static void restart_member(void *ctx)
@@ -140,12 +157,23 @@ static void look_at_ends(void)
 			continue;
 		}
 		if (strstr(m->proc->last, "WRONG SUM") || strstr(m->proc->last, "WENT BACK")) {
-			fail("%s: %s", m->name, m->proc->last);
+			scenario_fail("%s: %s", m->name, m->proc->last);
 			m->finished = true;
 			continue;
 		}
-		if (m->kind != WORKER)
-			fail("%s ended with %d: %s", m->name, m->proc->code, m->proc->last);
+		/* An order has let it go: all its partitions are on others. */
+		if (m->kind == SERVER && m->leaving && m->proc->code == 0) {
+			m->leaving = false;
+			m->finished = m->removed;
+			if (m->finished)
+				continue;
+		} else if (*m->join && m->proc->code == 3) {
+			/* It asks for no number, and its own is taken until the process before
+			 * it has been silent for 1.5 s (ps-consistency(7), Loss of a server). */
+			sim_trace("judge      < %s is refused", m->name);
+		} else if (m->kind != WORKER) {
+			scenario_fail("%s ended with %d: %s", m->name, m->proc->code, m->proc->last);
+		}
 		restart_later(m, 1 * MSEC + sim_below(200) * MSEC);
 	}
 }
@@ -199,8 +227,8 @@ static void note_servers(void *ctx, int status, const char *text)
 		const char *id = json_string_value(json_object_get(s, "id"));
 
 		for (unsigned m = 0; m < x.nmembers; m++)
-			if (state && id && strcmp(state, "live") == 0 &&
-			    strcmp(id, x.member[m].name) == 0 &&
+			if (state && id && x.member[m].proc &&
+			    strcmp(state, "live") == 0 && strcmp(id, x.member[m].name) == 0 &&
 			    json_integer_value(json_object_get(s, "pid")) == x.member[m].proc->pid)
 				servers_known++;
 	}
@@ -491,7 +519,7 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	x.v = v;
 	world_begin(seed);
 	x.replicas = sim_chance(20) ? 1 : 2 + sim_below(2);
-	x.servers = 3 + sim_below(SERVERS_MAX - 2);
+	x.servers = 3 + sim_below(2);
 	x.workers = 2 + sim_below(2);
 	x.least = (200 + sim_below(800)) * USEC;
 	x.most = x.least + (500 + sim_below(4000)) * USEC;
@@ -507,6 +535,9 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	x.faults_left = 5 + sim_below(25);
 	if (limits->faults < x.faults_left)
 		x.faults_left = limits->faults;
+	orders_draw();
+	outside_draw();
+	reader_draw();
 }
 
 static void write_files(void)
@@ -543,9 +574,9 @@ static void add_members(void)
 	char name[32];
 
 	add_member(COORDINATOR, 0, "coord", 0);
-	for (unsigned i = 0; i < x.servers; i++) {
+	for (unsigned i = 0; i < SERVERS_MAX; i++) {
 		snprintf(name, sizeof name, "server-%u", i);
-		add_member(SERVER, 1 + i, name, 0);
+		add_member(SERVER, 1 + i, name, 0)->finished = i >= x.servers;
 	}
 	for (unsigned i = 0; i < x.workers; i++) {
 		snprintf(name, sizeof name, "worker-%u", i);
@@ -570,7 +601,7 @@ static bool is_over(void *ctx)
 	for (unsigned i = 0; i < x.nmembers; i++)
 		if (x.member[i].kind == WORKER && !x.member[i].finished)
 			return false;
-	return true;
+	return outside_is_over() && reader_is_over();
 }
 
 static void end_war(void *ctx)
@@ -587,6 +618,9 @@ static void end_war(void *ctx)
 	for (unsigned i = 0; i < x.nmembers; i++)
 		if (x.member[i].kind == WORKER)
 			event_at(sim_now + sim_below(500) * MSEC, end_worker, &x.member[i]);
+	orders_end();
+	outside_end();
+	reader_end();
 	sim_trace("judge      > peace");
 }
 
@@ -596,28 +630,29 @@ static bool is_check_over(void *ctx)
 	return !((struct proc *)ctx)->alive;
 }
 
-static void check_ledger(void)
+uint64_t scenario_compare(const char *verb, const char *book, const char *cells)
 {
 	struct proc *p;
 
 	for (int try = 0; try < 3; try++) {
 		unsigned long long begun, acked, lost, doubled, torn;
 
-		p = proc_start(15, "check", ledger_main,
-		    (const char *[]){ "ledger", "check", "-C", "c.run", "--book", "books", "--cells",
-		        CELLS, NULL });
+		p = proc_start(15, verb, ledger_main,
+		    (const char *[]){ "ledger", verb, "-C", "c.run", "--book", book, "--cells",
+		        cells, NULL });
 		world_run(sim_now + 60 * SEC, is_check_over, p);
 		if (sscanf(p->printed,
 		        "begun %llu acknowledged %llu lost %llu doubled %llu torn %llu", &begun,
 		        &acked, &lost, &doubled, &torn) == 5) {
 			x.v->checks++;
-			x.v->acknowledged = acked;
 			if (lost || doubled || torn)
-				fail("the ledger: %s", p->printed);
-			return;
+				scenario_fail("the ledger of %s: %s", book, p->printed);
+			return acked;
 		}
 	}
-	fail("the ledger cannot be compared: %s", p->alive ? "it hangs" : p->last);
+	scenario_fail("the ledger of %s cannot be compared: %s", book,
+	    p->alive ? "it hangs" : p->last);
+	return 0;
 }
 
 /* Writes the coordinator's status into the trace of a job that does not end. */
@@ -651,12 +686,16 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	add_members();
 	start_member(&x.member[0]);
 	if (world_run(20 * SEC, has_socket, NULL) && !has_socket(NULL))
-		fail("the coordinator does not start");
+		scenario_fail("the coordinator does not start");
 	for (unsigned i = 1; i < x.nmembers && !v->failed; i++)
-		start_member(&x.member[i]);
+		if (!x.member[i].finished)
+			start_member(&x.member[i]);
 	net_delay(x.least, x.most);
 	x.peace_at = sim_now + (1000 + sim_below(4000)) * MSEC;
 	event_at(sim_now + 20 * MSEC, make_war, NULL);
+	orders_begin();
+	outside_begin();
+	reader_begin();
 	event_at(x.peace_at, end_war, NULL);
 	if (!v->failed)
 		world_run(x.peace_at, is_over, NULL);
@@ -665,10 +704,14 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		world_run(sim_now + PEACE, is_over, NULL);
 	if (!v->failed && !is_over(NULL)) {
 		trace_state();
-		fail("the job does not end");
+		scenario_fail("the job does not end");
 	}
 	if (!v->failed)
-		check_ledger();
+		v->acknowledged = scenario_compare("check", "books", CELLS);
+	if (!v->failed)
+		outside_check();
+	if (!v->failed)
+		reader_check();
 	v->virtual_ns = sim_now;
 	v->deliveries = sim_deliveries;
 	v->hash = sim_trace_hash();

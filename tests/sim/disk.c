@@ -208,7 +208,10 @@ static bool disk_fails(bool writes)
 
 static ssize_t write_at(struct node *n, const void *p, size_t len, off_t at)
 {
-	if (disk_fails(true))
+	/* The last write before the disk is full may be short. */
+	if (len > 1 && proc_current && proc_current->disk_full && sim_chance(30))
+		len = 1 + sim_below((uint32_t)len - 1);
+	else if (disk_fails(true))
 		return -1;
 	reserve(&n->now, (size_t)at + len);
 	if ((size_t)at > n->now.len)

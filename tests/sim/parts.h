@@ -36,6 +36,7 @@ unsigned scenario_servers(void);
 void scenario_set_servers(unsigned n);
 unsigned scenario_replicas(void);
 struct member *scenario_server(unsigned i);
+struct member *scenario_coordinator(void);
 void scenario_start(struct member *m);
 
 /* Runs a comparison of the ledger as a process of the world, and judges what it prints. Returns the number of
@@ -61,6 +62,12 @@ void outside_begin(void);
 void outside_end(void);
 bool outside_is_over(void);
 void outside_check(void);
+
+/* ---- disk_faults.c ---- */
+
+/* Disks that are full or broken for a while. */
+void disk_faults_draw(void);
+void disk_faults_begin(void);
 
 /* ---- reader.c ---- */
 

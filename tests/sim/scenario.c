@@ -118,6 +118,11 @@ unsigned scenario_replicas(void)
 	return x.replicas;
 }
 
+struct member *scenario_coordinator(void)
+{
+	return &x.member[0];
+}
+
 struct member *scenario_server(unsigned i)
 {
 	return &x.member[1 + i];
@@ -538,6 +543,7 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	orders_draw();
 	outside_draw();
 	reader_draw();
+	disk_faults_draw();
 }
 
 static void write_files(void)
@@ -696,6 +702,7 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	orders_begin();
 	outside_begin();
 	reader_begin();
+	disk_faults_begin();
 	event_at(x.peace_at, end_war, NULL);
 	if (!v->failed)
 		world_run(x.peace_at, is_over, NULL);

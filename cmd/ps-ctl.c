@@ -188,7 +188,7 @@ static int start_ps_ctl(int argc, char **argv)
 	cmd = ctl_find(argv[at]);
 	if (!cmd)
 		return report_unknown_subcommand(argv[at]);
-	if (key_init(&e) != ERR_OK || http_client_global_init(&e) != ERR_OK)
+	if (key_init(&e) != ERR_OK)
 		return ctl_fail(&e);
 	return run_subcommand(cmd, dir, argc - at, argv + at);
 }

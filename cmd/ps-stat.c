@@ -86,7 +86,7 @@ static int start_ps_stat(struct stat_options *o, int argc, char **argv)
 	code = plan_make(o, nargs, argv, &plan);
 	if (code)
 		return code;
-	if (key_init(&e) || http_client_global_init(&e)) {
+	if (key_init(&e)) {
 		fprintf(stderr, "ps-stat: %s\n", e.msg);
 		return err_exit_code(e.code);
 	}

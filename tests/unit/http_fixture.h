@@ -214,8 +214,7 @@ static void fx_init(struct fixture *f)
 	char name[] = "/tmp/http-test-XXXXXX";
 
 	memset(f, 0, sizeof(*f));
-	if (key_init(NULL) != ERR_OK || http_client_global_init(NULL) != ERR_OK ||
-	    mkdtemp(name) == NULL)
+	if (key_init(NULL) != ERR_OK || mkdtemp(name) == NULL)
 		abort();
 	f->dir = mem_strdup(name);
 	f->sock = path_join(f->dir, "ctl.sock");

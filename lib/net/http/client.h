@@ -11,8 +11,8 @@
 #include "core/err.h"
 #include "core/json.h"
 
-/* A client of the control plane, over libcurl. Requests by the Unix socket are not signed; the
- * socket must belong to our own user or root. Requests over TCP are signed, and answers must
+/* A client of the control plane. Requests by the Unix socket are not signed; the socket must belong
+ * to our own user or root. Requests over TCP go through libcurl; they are signed, and answers must
  * verify. */
 struct http_target {
 	const char *unix_path;    /* either this or addr */
@@ -23,10 +23,7 @@ struct http_target {
 	const atomic_bool *stop; /* may be NULL; when true, calls end within 1 s with ERR_STOPPED */
 };
 
-/* Call once in a program, before its first thread. */
-enum err_code http_client_global_init(struct err *e);
-
-/* A client keeps one connection. One thread at a time may use it. All of the target is copied
+/* A client keeps one connection over TCP. One thread at a time may use it. All of the target is copied
  * except *stop. */
 struct http_client;
 /* Does not connect yet. ERR_CONFIG: addr is malformed; ERR_UNREACH: the socket's directory is

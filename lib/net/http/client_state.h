@@ -8,7 +8,7 @@
 /* For the files of the client: http_client.c makes it, http_call.c sends requests. Used by one
  * thread at a time. */
 struct http_client {
-	void *curl;     /* CURL * */
+	void *curl;     /* CURL *; NULL for a Unix socket */
 	char *where;    /* for messages: the path or host:port */
 	char *host;     /* for the Host header and for signatures */
 	char *sockpath; /* path of the Unix socket, NULL on TCP */
@@ -22,12 +22,17 @@ struct http_client {
 	/* The attempt under way. */
 	struct buf reply;
 	char signature[HTTPSIG_TEXT]; /* the answer's signature, "" for none */
-	bool too_large, not_ours;
+	bool too_large;
 	bool connected; /* an earlier request has had an answer */
 	/* The connection of an earlier request was lost, and curl sent this one on another: perhaps
 	 * the server has it twice. */
 	bool resent;
-	int fd; /* descriptor of the last connection */
 };
+
+/* Sends one request over the Unix socket and receives the answer, whose body is in c->reply then.
+ * authorization is "" for an unsigned request. Errors are those of http_call. */
+enum err_code http_send_local(struct http_client *c, const char *method, const char *target,
+    const char *authorization, const char *body, size_t n, int64_t deadline, long *status,
+    struct err *e);
 
 #endif

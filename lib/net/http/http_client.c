@@ -15,13 +15,6 @@
  * old. */
 #define IDLE_MAX_SECONDS 2L
 
-enum err_code http_client_global_init(struct err *e)
-{
-	if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
-		return err_set(e, ERR_FAILED, "libcurl cannot start");
-	return ERR_OK;
-}
-
 /* Receives a piece of the body from curl. Taking 0 bytes makes curl end the call, and too_large
  * then tells why. */
 static size_t store_body(char *data, size_t size, size_t n, void *ctx)
@@ -74,35 +67,12 @@ static int poll_stop(void *ctx, curl_off_t a, curl_off_t b, curl_off_t d, curl_o
 	return c->stop != NULL && atomic_load(c->stop) ? 1 : 0;
 }
 
-static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *sa)
+/* Opens curl's socket so that no program inherits it. */
+static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *sa)
 {
-	struct http_client *c = ctx;
-
+	(void)ctx;
 	(void)purpose;
-	c->fd = socket(sa->family, sa->socktype | SOCK_CLOEXEC, sa->protocol);
-	return c->fd < 0 ? CURL_SOCKET_BAD : c->fd;
-}
-
-/* After connecting, before sending: check that our own user or root listens. Whoever can write
- * to the directory could have put another socket there. */
-static int on_connected(void *ctx, char *ip, char *local_ip, int port, int local_port)
-{
-	struct http_client *c = ctx;
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-	uid_t me = geteuid();
-
-	(void)ip;
-	(void)local_ip;
-	(void)port;
-	(void)local_port;
-	if (c->sockpath == NULL || c->fd < 0)
-		return CURL_PREREQFUNC_OK;
-	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
-	    (me == 0 || cred.uid == me || cred.uid == 0))
-		return CURL_PREREQFUNC_OK;
-	c->not_ours = true;
-	return CURL_PREREQFUNC_ABORT;
+	return socket(sa->family, sa->socktype | SOCK_CLOEXEC, sa->protocol);
 }
 
 /* Sets the options that hold for every call of this client; set_curl_request sets those of one
@@ -130,12 +100,7 @@ static void set_curl_options(struct http_client *c)
 	curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
 	curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, poll_stop);
 	curl_easy_setopt(h, CURLOPT_XFERINFODATA, c);
-	curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, on_socket);
-	curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, c);
-	curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, on_connected);
-	curl_easy_setopt(h, CURLOPT_PREREQDATA, c);
-	if (c->sockpath != NULL)
-		curl_easy_setopt(h, CURLOPT_UNIX_SOCKET_PATH, c->sockpath);
+	curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, open_socket);
 }
 
 /* Prepares signed requests when the target has all three keys; else requests stay unsigned. The
@@ -160,7 +125,7 @@ enum err_code http_client_new(const struct http_target *t, struct http_client **
 	char name[NET_UNIX_PATH];
 	enum err_code rc;
 
-	c->dirfd = c->fd = -1;
+	c->dirfd = -1;
 	c->stop = t->stop;
 	c->where = mem_strdup(local ? t->unix_path : t->addr);
 	c->host = mem_strdup(local ? "localhost" : t->addr);
@@ -182,6 +147,10 @@ enum err_code http_client_new(const struct http_target *t, struct http_client **
 		rc = err_set(e, ERR_CONFIG, "\"%s\" is not an address: write HOST:PORT", t->addr);
 		goto fail;
 	}
+	if (local) {
+		*out = c;
+		return ERR_OK;
+	}
 	c->curl = curl_easy_init();
 	if (c->curl == NULL) {
 		rc = err_set(e, ERR_FAILED, "libcurl cannot start");
@@ -199,7 +168,8 @@ void http_client_free(struct http_client *c)
 {
 	if (c == NULL)
 		return;
-	curl_easy_cleanup(c->curl);
+	if (c->curl != NULL)
+		curl_easy_cleanup(c->curl);
 	if (c->dirfd >= 0)
 		close(c->dirfd);
 	buf_release(&c->reply);

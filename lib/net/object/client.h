@@ -19,7 +19,7 @@
  * certificate; ERR_CONFIG: an impossible name or endpoint, or another region; ERR_UNREACH,
  * ERR_TIMEOUT; ERR_STOPPED; ERR_PROTO: the answer is not one of S3; ERR_IO.
  *
- * One thread at a time for each client. Call http_client_global_init (http/client.h) first. */
+ * One thread at a time for each client. */
 struct object_client;
 
 struct object_wishes {

@@ -15,6 +15,7 @@ is_saved() {
 	local checkpoint
 	checkpoint=$(whole | tail -n 1)
 	[ -n "$checkpoint" ]
+	[ ! -e lin.run/result.json ] || [ "$(jq .steps lin.run/result.json)" = "$((10#${checkpoint##*step-}))" ]
 	ps-ctl -C "$checkpoint" export all >of-checkpoint
 	cmp of-checkpoint lin.run/model.safetensors
 	ps-ctl run lin --resume "$checkpoint" --set name=again --set steps=1000000000 --set epochs=0 --set quota_pushes=200 2>again.err &
@@ -72,6 +73,7 @@ is_saved() {
 	[ -z "$output" ]
 	[[ $stderr == *"lin.run keeps running"*"--discard"*checkpoints* ]]
 	is_running
+	[ "$(ps-ctl status --json | jq -s ".[0].paused")" = false ]
 	rm lin.run/checkpoints
 	run -0 ps-ctl stop
 	rm lin.run/model.safetensors

@@ -134,6 +134,20 @@ can_save() {
 	none_left "$T"
 }
 
+# stops_at_one_step: a stop ends the job at the step of its checkpoint, of which the model is. Workers of
+# an asynchronous job that cannot rest in time are told of.
+stops_at_one_step() {
+	run -0 --separate-stderr ps-ctl stop -C "$RUN" --json
+	[ "$(jq .steps <<<"$output")" = "$(jq .steps "$RUN/result.json")" ]
+	[ "$(jq -r .reason <<<"$output")" = "ps-ctl stop" ]
+	newest=$(printf '%s\n' "$RUN"/checkpoints/step-* | sort | tail -n 1)
+	[[ $stderr == *"saved $newest and "* ]]
+	[[ $stderr == *"could not rest"* ]] || [ "$(jq .steps <<<"$output")" = "$((10#${newest##*step-}))" ]
+	ps-ctl -C "$newest" export all -o safetensors --file saved.safetensors
+	cmp saved.safetensors "$RUN/model.safetensors"
+	rm saved.safetensors
+}
+
 @test "a checkpoint of a job at rest in other modes, and with changes decided for later" {
 	for mode in ssp:3 asp bsp; do
 		job mode $ENDLESS "$mode" ', "deadline": "2m"'
@@ -143,7 +157,7 @@ can_save() {
 		can_save
 		resume
 		wait_for 20 step_is_past "$saved"
-		ps-ctl stop -C "$RUN" >/dev/null
+		stops_at_one_step
 	done
 	# The mode of a step to come is not that of the step at which all rest.
 	job turn $ENDLESS bsp ', "deadline": "2m"'
@@ -163,14 +177,38 @@ can_save() {
 }
 
 @test "stopped while it is paused; refused where nothing can rest" {
-	job stop $ENDLESS bsp
+	job stop $ENDLESS bsp ', "lease": "20m"'
 	begin stop.json
 	wait_for 20 step_is_past 20
+	# The job continues after a stop that is interrupted, or late, because a worker does not rest.
+	kill -STOP "$(pid_of worker-0)"
+	ps-ctl stop -C "$RUN" 2>err 3>&- &
+	pid=$!
+	wait_for 20 eval '[ "$(status .paused)" = true ]'
+	[[ $(ps-stat -C "$RUN" why 2>&1) == "everybody waits for ps-ctl resume "*"held for its last checkpoint, by ps-ctl stop"* ]]
+	kill -TERM "$pid"
+	finish
+	[ "$status" -eq 143 ]
+	[[ $(cat err) == *"interrupted: $RUN keeps running" ]]
+	[ "$(status .paused)" = false ]
+	run -124 ps-ctl stop -C "$RUN" --timeout 10ms
+	[[ $output == *"$RUN keeps running"* ]]
+	wait_for 20 eval '[ "$(status .paused)" = false ]'
+	kill -CONT "$(pid_of worker-0)"
+	at=$(status .step)
+	wait_for 20 step_is_past "$at"
+	# A job that a user has paused stays paused unless it is stopped.
 	pause
 	run -0 pause
 	[[ $output == "paused at step "* ]]
-	run -0 ps-ctl stop -C "$RUN"
-	[[ $output == "stopped "* ]]
+	touch "$RUN/checkpoints"
+	run ps-ctl stop -C "$RUN"
+	[[ $output == *"$RUN stays paused, because its model cannot be saved"* ]]
+	[ "$(status .paused)" = true ]
+	rm "$RUN/checkpoints"
+	at=$(status .step)
+	stops_at_one_step
+	[ "$(jq .steps "$RUN/result.json")" = "$at" ]
 	none_left "$T"
 	run -3 pause
 	job ring $ENDLESS bsp ', "via": "allreduce"'

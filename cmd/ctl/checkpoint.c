@@ -24,6 +24,8 @@ static const struct opt opts[] = {
 	CTL_OPT_TIMEOUT(struct checkpoint_options, timeout,
 	    "time limit for take, and for an object store that does not answer (60s)"),
 	CTL_OPT_JSON(struct checkpoint_options, json),
+	{ "stop", 0, OPT_FLAG, offsetof(struct checkpoint_options, stop), NULL,
+	    "take: pause the job before, and end it at the step of the checkpoint", NULL, 0, 0 },
 	{ "newer", 0, OPT_FLAG, offsetof(struct checkpoint_options, newer), NULL,
 	    "fetch nothing if this checkpoint or a later one exists locally", NULL, 0, 0 },
 };
@@ -134,7 +136,10 @@ static int take_checkpoint(const struct checkpoint_options *o, int nargs, char *
 	struct http_client *client = NULL;
 	enum err_code rc = ctl_reach(o->dir, &client, &e);
 
-	if (!rc)
+	if (!rc && o->stop)
+		rc = ctl_stop_saved(o->dir, client, "ps-ctl checkpoint --stop", o->timeout, &answer,
+		    &e);
+	else if (!rc)
 		rc = ctl_call(o->dir, client,
 		    &(struct ctl_call){ .path = "/v1/checkpoints",
 		        .body = body,

@@ -13,7 +13,7 @@
 struct checkpoint_options {
 	const char *dir; /* as -C gives it; NULL: found as for other subcommands */
 	int64_t timeout; /* of requests, ns */
-	bool json, newer;
+	bool json, newer, stop;
 };
 
 /* Returns the path of RUN/checkpoints, to be freed, whether the cluster runs or not. Returns NULL

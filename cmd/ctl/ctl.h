@@ -106,6 +106,10 @@ enum err_code ctl_call(const char *dir, struct http_client *client, const struct
 /* Sends one such request to the cluster of ctl_reach(). */
 enum err_code ctl_request(const char *dir, const struct ctl_call *r, int64_t timeout,
     json_t **answer, struct err *e);
+/* Have the coordinator save the job and stop it at that step, in at most `timeout` ns. It gives up by itself
+ * then, and carries the order out even if this program is killed. *answer is that of POST /v1/stop. */
+enum err_code ctl_stop_saved(const char *dir, struct http_client *client, const char *why,
+    int64_t timeout, json_t **answer, struct err *e);
 /* As ctl_request, for commands without --timeout: the coordinator may take longer to be started again than
  * `timeout`, within which it must answer. */
 enum err_code ctl_request_soon(const char *dir, const struct ctl_call *r, int64_t timeout,

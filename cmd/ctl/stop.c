@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: ISC */
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +18,9 @@
 #include "rundir/rundir.h"
 #include "saved.h"
 
-/* ps-ctl stop: save what a cluster has learned, end it, and print its result. A supervisor ends
- * the processes; a cluster without one is stopped through its coordinator; what does not end in
+/* ps-ctl stop: save what a cluster has learned, end it, and print its result. The coordinator holds the
+ * job, takes its last checkpoint and stops it, by one order (POST /v1/stop with "save"). A supervisor
+ * ends the processes; a cluster without one is stopped through its coordinator; what does not end in
  * time is killed (supervisor/shutdown.h). */
 
 #define CONFIG_MAX  (1u << 20)
@@ -26,6 +29,8 @@
 /* Limits for saving and for ending, unless --timeout is given. */
 #define SAVE_WAIT (600 * NSEC_PER_SEC)
 #define END_WAIT  (30 * NSEC_PER_SEC)
+/* Limit for calling off an order, during which the servers may be writing */
+#define CANCEL_WAIT (30 * NSEC_PER_SEC)
 /* The reason in the result of a job that was not over. */
 #define STOP_REASON "ps-ctl stop"
 
@@ -102,29 +107,126 @@ static bool has_unsaved_work(const char *dir)
 	return yes;
 }
 
-/* Take a checkpoint if the cluster has unsaved parameters. *path is its path, to be freed, or
- * NULL when there was nothing to save. An error means that the job goes on and could not be
- * saved. */
-static enum err_code take_last_checkpoint(const char *dir, int64_t timeout, char **path,
+/* The signal that interrupts the wait for the saved job; 0: none yet */
+static volatile sig_atomic_t interrupting_signal;
+static atomic_bool interrupted;
+
+static void note_interruption(int sig)
+{
+	interrupting_signal = sig;
+	atomic_store(&interrupted, true);
+}
+
+/* Catch the signals that interrupt the wait (catch), or have them end this program again. A signal that
+ * is ignored stays so. The second one ends the program in any case. */
+static void catch_interruptions(bool catch)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction is, will = { .sa_handler = catch ? note_interruption : SIG_DFL,
+		                 .sa_flags = (int)SA_RESETHAND };
+
+	sigemptyset(&will.sa_mask);
+	for (size_t i = 0; i < CTL_COUNT(signals); i++)
+		if (sigaction(signals[i], NULL, &is) == 0 && is.sa_handler != SIG_IGN)
+			sigaction(signals[i], &will, NULL);
+}
+
+/* "keeps running", or "stays paused" for a job that a user has paused */
+static const char *name_going_on(const char *dir)
+{
+	json_t *status = NULL;
+	bool paused = request_status(dir, &status) == ERR_OK && json_flag(status, "paused");
+
+	json_decref(status);
+	return paused ? "stays paused" : "keeps running";
+}
+
+/* Call the order off, say what becomes of the job, and end by the signal. */
+static void end_by_interruption(const char *dir)
+{
+	json_t *body = json_pack("{s:b}", "cancel", true), *answer = NULL;
+	enum err_code rc = ctl_request(dir,
+	    &(struct ctl_call){ .path = "/v1/stop", .body = body, .repeatable = true },
+	    CANCEL_WAIT, &answer, NULL);
+
+	if (rc)
+		fprintf(stderr,
+		    "ps-ctl: interrupted, but the coordinator of %s does not answer: it may still save "
+		    "and stop the job\n",
+		    dir);
+	else if (json_flag(answer, "cancelled") || has_unsaved_work(dir))
+		fprintf(stderr, "ps-ctl: interrupted: %s %s\n", dir, name_going_on(dir));
+	else
+		fprintf(stderr,
+		    "ps-ctl: interrupted, but the job of %s is already saved and stopped; ps-ctl stop "
+		    "ends processes that remain\n",
+		    dir);
+	json_decref(answer);
+	json_decref(body);
+	raise(interrupting_signal);
+}
+
+enum err_code ctl_stop_saved(const char *dir, struct http_client *client, const char *why,
+    int64_t timeout, json_t **answer, struct err *e)
+{
+	int64_t end = clock_now() + timeout;
+	json_t *body = json_pack("{s:b, s:s, s:f}", "save", true, "why", why, "seconds",
+	    (double)timeout / NSEC_PER_SEC);
+	enum err_code rc;
+
+	*answer = NULL;
+	/* The coordinator answers at least every few minutes. */
+	do {
+		json_decref(*answer);
+		*answer = NULL;
+		rc = ctl_call(dir, client,
+		    &(struct ctl_call){ .path = "/v1/stop", .body = body, .repeatable = true },
+		    end - clock_now() + STATUS_WAIT, answer, e);
+	} while (!rc && json_flag(*answer, "saving"));
+	json_decref(body);
+	return rc;
+}
+
+/* Have the coordinator save and stop the job, or call that off when a signal comes. */
+static enum err_code order_saved_stop(const char *dir, int64_t timeout, json_t **answer,
     struct err *e)
 {
-	json_t *body = json_object(), *answer = NULL;
+	struct http_client *client = NULL;
+	enum err_code rc;
+
+	catch_interruptions(true);
+	rc = control_connect_until(dir, &interrupted, &client, e);
+	if (!rc)
+		rc = ctl_stop_saved(dir, client, STOP_REASON, timeout, answer, e);
+	http_client_free(client);
+	catch_interruptions(false);
+	if (interrupting_signal)
+		end_by_interruption(dir);
+	return rc;
+}
+
+/* Save and stop the job, or take a checkpoint of tables without a job, if the cluster has unsaved
+ * parameters. *path is the checkpoint's path, to be freed, or NULL when there was nothing to save. An
+ * error means that the job goes on and could not be saved. */
+static enum err_code save_and_stop_job(const char *dir, int64_t timeout, char **path, struct err *e)
+{
+	json_t *answer = NULL;
 	enum err_code rc = ERR_OK;
 
 	*path = NULL;
 	if (has_unsaved_work(dir)) {
-		rc = ctl_request(dir,
-		    &(struct ctl_call){ .path = "/v1/checkpoints",
-		        .body = body,
-		        .repeatable = true },
-		    timeout, &answer, e);
+		rc = order_saved_stop(dir, timeout, &answer, e);
 		if (rc == ERR_OK)
 			*path = mem_strdup(json_str(answer, "path", ""));
 		else if (!has_unsaved_work(dir))
 			rc = ERR_OK;
 	}
+	if (*path && !json_flag(answer, "rested"))
+		fprintf(stderr,
+		    "ps-ctl: note: the workers could not rest for the checkpoint of step %lld; steps "
+		    "after it, which the result may count, are not saved\n",
+		    (long long)json_int(answer, "step", 0));
 	json_decref(answer);
-	json_decref(body);
 	return rc;
 }
 
@@ -226,8 +328,8 @@ static int end_cluster(const struct options *o, const char *dir)
 	return code;
 }
 
-/* Save, end the cluster, and write the model. The checkpoint comes first: when it fails, nothing
- * is stopped. */
+/* Save and stop the job, end the cluster, and write the model. The checkpoint comes first: when it fails,
+ * nothing is stopped. */
 static int stop_cluster(const struct options *o, const char *dir)
 {
 	char *checkpoint = NULL;
@@ -235,11 +337,10 @@ static int stop_cluster(const struct options *o, const char *dir)
 	int code, saved;
 
 	if (!o->discard &&
-	    take_last_checkpoint(dir, o->timeout ? o->timeout : SAVE_WAIT, &checkpoint, &e) !=
-	        ERR_OK) {
+	    save_and_stop_job(dir, o->timeout ? o->timeout : SAVE_WAIT, &checkpoint, &e) != ERR_OK) {
 		err_prefix(&e,
-		    "%s keeps running, because its model cannot be saved (--discard stops it without saving)",
-		    dir);
+		    "%s %s, because its model cannot be saved (--discard stops it without saving)",
+		    dir, name_going_on(dir));
 		return ctl_fail(&e);
 	}
 	code = end_cluster(o, dir);
@@ -269,9 +370,9 @@ const struct ctl_cmd ctl_cmd_stop = {
 	    .args = NULL,
 	    .about = "save the model of a cluster, stop it and print its result",
 	    .more =
-	        "Takes a checkpoint, and writes its model to RUN/model.safetensors. If that fails, the cluster\n"
-	        "keeps running. Returns when all its processes have ended. Processes that do not end in time get\n"
-	        "SIGTERM, and SIGKILL 5 s later.",
+	        "Pauses the job, takes a checkpoint, and writes its model to RUN/model.safetensors. If that fails\n"
+	        "or is interrupted, the cluster keeps running. Returns when all its processes have ended.\n"
+	        "Processes that do not end in time get SIGTERM, and SIGKILL 5 s later.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .examples = "  ps-ctl stop\n  ps-ctl -C fashion.run stop --timeout 5s\n",

@@ -332,6 +332,13 @@ void coord_stop(struct coord *c, const char *why, int64_t now)
 	coord_enter(c, COORD_STOPPED, now);
 }
 
+void coord_stop_saved(struct coord *c, uint64_t step, const char *why, int64_t now)
+{
+	if (c->phase < COORD_DONE)
+		c->saved_step = step;
+	coord_stop(c, why, now);
+}
+
 void coord_end(struct coord *c)
 {
 	c->ended = true;

@@ -200,6 +200,8 @@ bool coord_tick(struct coord *c, int64_t now);
 /* End the job as stopped, by a user, or as failed; `why` is its reason. Ignored once the job is
  * over. */
 void coord_stop(struct coord *c, const char *why, int64_t now);
+/* As coord_stop, after a held job's last checkpoint: status and result name its step from now on. */
+void coord_stop_saved(struct coord *c, uint64_t step, const char *why, int64_t now);
 /* Tell all processes to exit: after a stop, or when the user removes a job that is over. */
 void coord_end(struct coord *c);
 bool coord_ended(const struct coord *c);
@@ -331,6 +333,15 @@ json_t *coord_planned(const struct coord *c); /* borrowed; NULL: none */
 /* Pause or resume the job: workers rest before their next step. coord_status shows "paused", and in
  * "resting" how many rest. */
 enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e);
+/* Hold the job for its last checkpoint: its workers rest as in a pause, until the owner releases the hold
+ * or coord_pause resumes the job. A hold is no part of the saved state, so a coordinator that is
+ * started again continues the job, unless a user had paused it. The errors are those of coord_pause. */
+enum err_code coord_hold(struct coord *c, const char *who, int64_t now, struct err *e);
+bool coord_is_held(const struct coord *c);
+/* Without a hold it does nothing. A job that a user has paused stays paused. */
+void coord_release_hold(struct coord *c);
+/* Do the workers rest before their next step, because of a pause or a hold? */
+bool coord_is_paused(const struct coord *c);
 /* Is the job done, or paused with all its workers at rest? Then *step is the step of which a
  * checkpoint can be taken until they go on: in bsp the open step, otherwise the step of the fastest
  * worker. */

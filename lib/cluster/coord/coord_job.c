@@ -444,7 +444,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	if (c->reason[0])
 		json_object_set_new(r, "reason", json_string(c->reason));
 	json_object_set_new(r, "job", json_of_text(c->data.job));
-	json_object_set_new(r, "steps", json_integer((json_int_t)coord_step(c)));
+	json_object_set_new(r, "steps", json_integer((json_int_t)coord_told_step(c)));
 	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
 	json_object_set_new(r, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
@@ -481,7 +481,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 
 /* ---- a pause ---- */
 
-enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e)
+static enum err_code check_can_rest(const struct coord *c, bool pause, struct err *e)
 {
 	if (c->phase != COORD_RUNNING || !c->cfg.has_job)
 		return err_set(e, ERR_NOTREADY, "there is no running job to be %s",
@@ -489,14 +489,70 @@ enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t 
 	/* A worker one step ahead would wait in the ring for the workers that rest. */
 	if (pause && c->ring.used)
 		return err_set(e, ERR_UNSUPPORTED, "a job with via allreduce cannot be paused");
-	if (c->pause.on == pause)
-		return ERR_OK;
-	c->pause.on = pause;
-	c->pause.number += pause;
+	return ERR_OK;
+}
+
+/* Has the workers rest, unless they do so already. */
+static void begin_rest(struct coord *c, int64_t now)
+{
+	if (coord_is_paused(c))
+		return;
+	c->pause.number++;
 	c->pause.at = now;
+}
+
+enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e)
+{
+	enum err_code rc = check_can_rest(c, pause, e);
+
+	if (rc)
+		return rc;
+	if (c->pause.on == pause && (pause || !c->pause.held))
+		return ERR_OK;
+	if (pause)
+		begin_rest(c, now);
+	c->pause.on = pause;
+	c->pause.held &= pause;
 	snprintf(c->pause.by, sizeof c->pause.by, "%s", who);
 	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s",
 	    pause ? "paused" : "resumed", who);
 	coord_changed(c);
 	return ERR_OK;
+}
+
+bool coord_is_paused(const struct coord *c)
+{
+	return c->pause.on || c->pause.held;
+}
+
+enum err_code coord_hold(struct coord *c, const char *who, int64_t now, struct err *e)
+{
+	enum err_code rc = check_can_rest(c, true, e);
+
+	if (rc)
+		return rc;
+	begin_rest(c, now);
+	c->pause.held = true;
+	snprintf(c->pause.holder, sizeof c->pause.holder, "%s", who);
+	coord_event(c, "paused", "the job is held for its last checkpoint, by %s", who);
+	coord_changed(c);
+	return ERR_OK;
+}
+
+bool coord_is_held(const struct coord *c)
+{
+	return c->pause.held;
+}
+
+void coord_release_hold(struct coord *c)
+{
+	if (!c->pause.held)
+		return;
+	c->pause.held = false;
+	if (c->phase < COORD_DONE)
+		coord_event(c, c->pause.on ? "paused" : "resumed",
+		    c->pause.on ? "the job is no longer held, and stays paused, by %s"
+		                : "the job is no longer held, and continues; it was held by %s",
+		    c->pause.on ? c->pause.by : c->pause.holder);
+	coord_changed(c);
 }

@@ -119,7 +119,7 @@ void coord_stall_check(struct coord *c, int64_t now)
 	if (c->phase != COORD_RUNNING || !c->cfg.has_job || c->ring.used ||
 	    c->cfg.on_worker_loss == COORD_WAIT)
 		return;
-	if (c->pause.on)
+	if (coord_is_paused(c))
 		forget_stalls(c);
 	else
 		/* If the coordinator itself stood still, most of that time does not count. */

@@ -302,13 +302,15 @@ struct coord_settings {
 	bool unwaited;
 };
 
-/* The pause of the job: workers rest before their next step. */
+/* The pause of the job: workers rest before their next step while a user has paused the job (on), or
+ * while it is held for its last checkpoint (held). A hold is not saved: it ends with the coordinator. */
 struct coord_pause {
-	bool on;
+	bool on, held;
 	/* Number of the pause; heartbeats of resting workers repeat it */
 	int64_t number;
 	int64_t at;
 	char by[64];
+	char holder[64];
 };
 
 /* The oldest place of a partition of a stream that existing checkpoints need, as in answer_kept. */
@@ -456,6 +458,7 @@ struct coord {
 	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
 	int64_t turned_at; /* the last turn of the owner's thread, or coord_new */
+	uint64_t saved_step; /* the job was stopped with a checkpoint of this step; 0: without one */
 	int64_t formed; /* while forming: the time of the last progress */
 	bool placed, ended;
 	/* A partition has no replica left; only a checkpoint has its values */
@@ -644,8 +647,10 @@ bool coord_watch_is_delayed(const struct coord_member_worker *w, int64_t now);
 void coord_stall_check(struct coord *c, int64_t now);
 
 /* coord_job.c: data, completion, result */
-/* The job's step, as status and result show it. */
+/* The job's step: that of its slowest worker */
 uint64_t coord_step(const struct coord *c);
+/* The step for people: that of the checkpoint with which the job was stopped, else coord_step */
+uint64_t coord_told_step(const struct coord *c);
 /* The step that a worker is at: the one it has reported, but at least the one it began at. */
 uint64_t coord_worker_step(const struct coord_member_worker *w);
 /* Was its process lost before the job had members? Its rank is free then, and the process must join

@@ -71,7 +71,7 @@ json_t *coord_view(const struct coord *c)
 
 	json_object_set_new(v, "ended", json_boolean(c->ended));
 	coord_settings_to_view(c, v);
-	if (c->pause.on)
+	if (coord_is_paused(c))
 		json_object_set_new(v, "paused", json_integer(c->pause.number));
 	/* Only the first servers load the checkpoint; later ones get replicas from other servers. */
 	if (c->cfg.resume_path && c->phase == COORD_FORMING)
@@ -136,6 +136,11 @@ uint64_t coord_step(const struct coord *c)
 			return least;
 	}
 	return 0;
+}
+
+uint64_t coord_told_step(const struct coord *c)
+{
+	return c->saved_step ? c->saved_step : coord_step(c);
 }
 
 /* The workers' figures added up; losses: the mean over their examples, NAN without any. */
@@ -239,10 +244,10 @@ static unsigned count_resting(const struct coord *c)
 	uint64_t least = UINT64_MAX;
 	unsigned n = 0;
 
-	for (unsigned i = 0; c->pause.on && i < c->nworkers; i++)
+	for (unsigned i = 0; coord_is_paused(c) && i < c->nworkers; i++)
 		if (worker_rests(c, &c->worker[i]) && coord_worker_step(&c->worker[i]) < least)
 			least = coord_worker_step(&c->worker[i]);
-	for (unsigned i = 0; c->pause.on && i < c->nworkers; i++)
+	for (unsigned i = 0; coord_is_paused(c) && i < c->nworkers; i++)
 		n += !worker_may_change_model(c, &c->worker[i]) &&
 		    (worker_rests(c, &c->worker[i]) ||
 		        (coord_worker_does(&c->worker[i], "wait") &&
@@ -334,7 +339,7 @@ static void report_members(const struct coord *c, json_t *status)
 /* Adds how far the training is. sum: of all workers. */
 static void report_progress(const struct coord *c, const struct worker_sums *sum, json_t *status)
 {
-	json_object_set_new(status, "step", json_integer((json_int_t)coord_step(c)));
+	json_object_set_new(status, "step", json_integer((json_int_t)coord_told_step(c)));
 	json_object_set_new(status, "steps_total", json_integer(count_all_steps(c)));
 	json_object_set_new(status, "examples", json_integer((json_int_t)sum->examples));
 	if (c->data.leases && sum->data_bytes > 0)
@@ -372,7 +377,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "settings", json_integer(c->settings.newest));
 	json_object_set_new(s, "settings_step",
 	    c->settings.applied_step >= 0 ? json_integer(c->settings.applied_step) : json_null());
-	json_object_set_new(s, "paused", json_boolean(c->pause.on));
+	json_object_set_new(s, "paused", json_boolean(coord_is_paused(c)));
 	json_object_set_new(s, "resting", json_integer(count_resting(c)));
 	json_object_set_new(s, "pushed_bytes", json_integer((json_int_t)sum.pushed_bytes));
 	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum.pulled_bytes));

@@ -489,11 +489,14 @@ static void explain_running(struct why *y)
 	const struct coord *c = y->c;
 	char id[24];
 
-	if (c->pause.on)
+	if (coord_is_paused(c))
 		coord_why_add(y,
 		    &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c),
 		        coord_why_since(y, c->pause.at), NULL },
-		    "ps-ctl resume", "the job is paused, by %s", c->pause.by);
+		    "ps-ctl resume",
+		    c->pause.on ? "the job is paused, by %s"
+		                : "the job is held for its last checkpoint, by %s",
+		    c->pause.on ? c->pause.by : c->pause.holder);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (!c->server[i].live &&
 		    (c->server[i].called ||
@@ -511,12 +514,12 @@ static void explain_running(struct why *y)
 			    &(struct reason){ id, "the servers", -1, coord_why_since(y, w->seen),
 			        NULL },
 			    "no action is needed", "they are agreeing on its first step");
-		else if (!explain_silent_worker(y, i) && !c->pause.on)
+		else if (!explain_silent_worker(y, i) && !coord_is_paused(c))
 			explain_waiting_worker(y, i);
 	}
-	for (unsigned i = 0; !c->pause.on && i < c->nrelays; i++)
+	for (unsigned i = 0; !coord_is_paused(c) && i < c->nrelays; i++)
 		explain_waiting_relay(y, i);
-	if (!c->pause.on)
+	if (!coord_is_paused(c))
 		coord_why_stragglers(y);
 	explain_quotas(y);
 }

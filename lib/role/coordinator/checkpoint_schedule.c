@@ -27,8 +27,23 @@
 #define AHEAD 2
 /* Attempts for one checkpoint; each asks for a step further ahead. */
 #define TRIES 40
+/* How long an order to stop an asynchronous job waits for its workers to rest. Their checkpoints need no
+ * rest, and what is pushed after them until the job ends is little beside a step of this length. */
+#define REST_WAIT (10 * NSEC_PER_SEC)
 /* In place of a number of requests: this checkpoint was requested itself, so none interrupts it. */
 #define BY_REQUEST UINT64_MAX
+
+/* An order to stop the job (checkpoint_schedule.h). */
+struct stop_order {
+	uint64_t number; /* of the order given last */
+	bool open;       /* it is under way */
+	bool making;     /* its checkpoint is being made */
+	bool called_off;
+	bool held; /* the job was held for it */
+	int64_t rest_by, end; /* limits for the rest and for all of it (clock_now) */
+	char why[200];
+	struct checkpoint_schedule_stop last;
+};
 
 struct checkpoint_schedule {
 	struct coordinator *coordinator;
@@ -44,6 +59,7 @@ struct checkpoint_schedule {
 	/* of the checkpoint under way: the highest coord_snap_first_free; 0: no server was late */
 	uint64_t first_free;
 	struct checkpoint_schedule_last last;
+	struct stop_order order;
 	struct checkpoint_schedule_figures figures;
 	bool waits;   /* a periodic checkpoint is under way */
 	bool changed; /* the schedule has changed while it was under way */
@@ -96,6 +112,12 @@ static uint64_t soonest_step(const struct checkpoint_schedule *k)
 	return best ? best : step;
 }
 
+/* Is the order to stop the job called off, or late? */
+static bool is_given_up(const struct checkpoint_schedule *k)
+{
+	return k->order.called_off || clock_now() >= k->order.end;
+}
+
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
  * up. requests: as in make_checkpoint. A requested checkpoint also stops waiting for its step when all
  * workers have come to rest before it; the caller then asks for an earlier step. */
@@ -108,18 +130,19 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 		enum coord_phase phase = coord_phase(coordinator->coord);
 		uint64_t step;
 
-		if (k->stop || phase < COORD_RUNNING || phase > COORD_DONE)
+		if (k->stop || phase < COORD_RUNNING || phase > COORD_DONE ||
+		    (k->order.making && is_given_up(k)))
 			return false;
 		/* A periodic checkpoint that still waits for its step gives way to a requested
 		 * one. */
 		if (state == SNAP_ASKED && requests != BY_REQUEST &&
-		    (k->requested > requests || k->changed ||
+		    (k->requested > requests || k->order.open || k->changed ||
 		        coord_best_awaited(coordinator->coord)))
 			return false;
 		if (state == SNAP_ASKED && requests == BY_REQUEST && is_at_rest(k, &step) &&
 		    step < coord_snap_step(coordinator->coord))
 			return true;
-		coordinator_wait(coordinator, 0);
+		coordinator_wait(coordinator, k->order.making ? k->order.end : 0);
 	}
 	return true;
 }
@@ -409,6 +432,78 @@ static void make_requested(struct checkpoint_schedule *k)
 		coordinator_stop_job(k->coordinator);
 }
 
+/* ---- an order to stop the job ---- */
+
+/* Can the checkpoint of the order be made now, or will it never be? */
+static bool is_order_due(const struct checkpoint_schedule *k)
+{
+	const struct coord *c = k->coordinator->coord;
+	uint64_t step;
+
+	return k->order.open &&
+	    (!coord_is_held(c) || coord_is_at_rest(c, &step) || coord_phase(c) != COORD_RUNNING ||
+	        is_given_up(k) || (!coord_is_lockstep(c) && clock_now() >= k->order.rest_by));
+}
+
+/* When is_order_due may change by time alone */
+static int64_t find_order_limit(const struct checkpoint_schedule *k)
+{
+	return !coord_is_lockstep(k->coordinator->coord) && k->order.rest_by < k->order.end
+	    ? k->order.rest_by
+	    : k->order.end;
+}
+
+/* Why the job is not to be stopped, although nothing has failed. ERR_OK: it is. */
+static enum err_code check_order(const struct checkpoint_schedule *k, bool held, struct err *e)
+{
+	const struct coord *c = k->coordinator->coord;
+	uint64_t step;
+
+	if (k->order.called_off)
+		return err_set(e, ERR_STOPPED, "the stop was called off");
+	if (clock_now() >= k->order.end)
+		return err_set(e, ERR_TIMEOUT,
+		    held && !coord_is_at_rest(c, &step)
+		        ? "not every worker has come to rest within the time limit: ps-stat why names them"
+		        : "the checkpoint was not complete within the time limit");
+	if (held && !coord_is_held(c) && coord_phase(c) == COORD_RUNNING)
+		return err_set(e, ERR_STOPPED, "the job was resumed meanwhile");
+	return ERR_OK;
+}
+
+/* Makes the last checkpoint of a job that rests or cannot rest, and stops the job. */
+static void make_last_checkpoint(struct checkpoint_schedule *k)
+{
+	struct coord *c = k->coordinator->coord;
+	struct checkpoint_schedule_stop done = { .number = k->order.number };
+	bool held = k->order.held,
+	     rested = coord_phase(c) != COORD_RUNNING || (held && coord_is_at_rest(c, &done.step));
+
+	if (!check_order(k, held, &done.why)) {
+		k->order.making = true;
+		make_checkpoint(k, soonest_step(k), false, BY_REQUEST, &done.why);
+		k->order.making = false;
+		if (done.why.code && !is_given_up(k))
+			report_checkpoint_failure(k, &done.why);
+	}
+	/* A checkpoint that was given up has an error that does not say why. */
+	if (!done.why.code || done.why.code == ERR_STOPPED)
+		check_order(k, held, &done.why);
+	if (!done.why.code) {
+		done.step = k->last.step;
+		done.rested = rested;
+		if (rested)
+			coord_stop_saved(c, done.step, k->order.why, clock_now());
+		else
+			coord_stop(c, k->order.why, clock_now());
+	}
+	coord_release_hold(c);
+	k->order.open = false;
+	k->order.last = done;
+	coordinator_publish(k->coordinator);
+	coordinator_wake_parked(k->coordinator);
+}
+
 /* Counts the multiples of checkpoint_every that have no checkpoint, and reports them now and then. */
 static void note_skipped_steps(struct checkpoint_schedule *k, bool made)
 {
@@ -464,7 +559,7 @@ static void make_periodic(struct checkpoint_schedule *k)
 	/* A full disk costs a checkpoint, not the job. */
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
 		report_checkpoint_failure(k, &e);
-	if (rc && !k->stop && !changed && k->requested == k->last.request &&
+	if (rc && !k->stop && !changed && !k->order.open && k->requested == k->last.request &&
 	    !coord_best_awaited(k->coordinator->coord))
 		coordinator_wait(k->coordinator, 0);
 }
@@ -497,6 +592,10 @@ static void *run_checkpoint_thread(void *ctx)
 		    (coord_best_wanted(coordinator->coord) &&
 		        coord_phase(coordinator->coord) == COORD_RUNNING))
 			make_requested(k);
+		else if (is_order_due(k))
+			make_last_checkpoint(k);
+		else if (k->order.open)
+			coordinator_wait(coordinator, find_order_limit(k));
 		else if (due && coord_phase(coordinator->coord) == COORD_RUNNING)
 			make_periodic(k);
 		else
@@ -514,6 +613,40 @@ uint64_t checkpoint_schedule_request(struct checkpoint_schedule *k)
 	 * saved. */
 	k->requested++;
 	return k->requested;
+}
+
+uint64_t checkpoint_schedule_stop_job(struct checkpoint_schedule *k, const char *why,
+    int64_t timeout)
+{
+	struct coord *c = k->coordinator->coord;
+	int64_t now = clock_now();
+	struct err cannot;
+
+	k->order.end = now + timeout;
+	if (k->order.open)
+		return k->order.number;
+	k->order.number++;
+	k->order.open = true;
+	k->order.called_off = false;
+	k->order.rest_by = now + (timeout / 4 < REST_WAIT ? timeout / 4 : REST_WAIT);
+	snprintf(k->order.why, sizeof k->order.why, "%s", why);
+	k->order.held = coord_hold(c, why, now, &cannot) == ERR_OK;
+	return k->order.number;
+}
+
+uint64_t checkpoint_schedule_call_off(struct checkpoint_schedule *k)
+{
+	if (!k->order.open)
+		return 0;
+	k->order.called_off = true;
+	coord_release_hold(k->coordinator->coord);
+	return k->order.number;
+}
+
+const struct checkpoint_schedule_stop *checkpoint_schedule_last_stop(
+    const struct checkpoint_schedule *k)
+{
+	return &k->order.last;
 }
 
 const struct checkpoint_schedule_last *checkpoint_schedule_last(const struct checkpoint_schedule *k)

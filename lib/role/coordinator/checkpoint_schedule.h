@@ -57,6 +57,34 @@ void checkpoint_schedule_free(struct checkpoint_schedule *k);
 /* Request a checkpoint; returns the number of the request, which is done when
  * checkpoint_schedule_last(k)->request is at least that number. */
 uint64_t checkpoint_schedule_request(struct checkpoint_schedule *k);
+/* An order to stop the job with a last checkpoint, which has the step at which the job ends:
+ *
+ *   none      --checkpoint_schedule_stop_job-->  held (the workers come to rest)
+ *   held      --all rest-->                      the checkpoint is made
+ *   held      --they cannot, or do not in an     the checkpoint is made all the same, and later pushes
+ *               asynchronous mode within 10 s      are lost
+ *             or a quarter of the time limit-->
+ *   made      -->                                the job is stopped
+ *   failed, called off, resumed or late -->      the job continues, unless a user had paused it
+ *
+ * The coordinator carries it out by itself, so it survives the process that gave it. It is not saved: a
+ * coordinator that is started again knows no order, and the job continues. */
+struct checkpoint_schedule_stop {
+	uint64_t number; /* of the order that ended last */
+	struct err why;  /* its error: the job was not stopped */
+	uint64_t step;   /* of its checkpoint, which is the newest one */
+	bool rested;     /* nothing was pushed after that checkpoint */
+};
+
+/* Order a stop, for the reason `why`, in at most `timeout` ns; returns its number. An order that is
+ * under way stays, and gets the new time limit. */
+uint64_t checkpoint_schedule_stop_job(struct checkpoint_schedule *k, const char *why,
+    int64_t timeout);
+/* Calls the order off that is under way. Returns its number, 0: there is none. */
+uint64_t checkpoint_schedule_call_off(struct checkpoint_schedule *k);
+/* Valid while the lock is held. */
+const struct checkpoint_schedule_stop *checkpoint_schedule_last_stop(
+    const struct checkpoint_schedule *k);
 /* Valid while the lock is held. */
 const struct checkpoint_schedule_last *checkpoint_schedule_last(
     const struct checkpoint_schedule *k);

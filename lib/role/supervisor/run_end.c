@@ -295,10 +295,11 @@ static bool has_frozen_child(const struct supervisor *s)
 	return false;
 }
 
-/* Takes a checkpoint, if the job runs. */
+/* Takes a checkpoint, if the job runs, and ends the job at its step. */
 static bool take_checkpoint(struct supervisor *s)
 {
-	const char *words[] = { "ps-ctl", "-C", s->dir, "checkpoint", "--timeout", "10s", NULL };
+	const char *words[] = { "ps-ctl", "-C", s->dir, "checkpoint", "--stop", "--timeout", "10s",
+		NULL };
 	unsigned seen = s->policy.signals;
 	struct err e = { 0 };
 	bool saved = false;
@@ -336,6 +337,9 @@ static bool take_checkpoint(struct supervisor *s)
 	}
 	unlink(log);
 	free(log);
+	/* The last answer may be of long before, and the result is to be that of the end. */
+	if (saved)
+		supervisor_poll_status(s);
 	return saved;
 }
 

@@ -50,14 +50,86 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 	return done ? HTTP_DONE : HTTP_PARK;
 }
 
+/* The time limit of a stop that names none */
+#define STOP_SECONDS     600
+#define STOP_SECONDS_MAX 1e6
+
+/* Parked until the job is saved and stopped, or cannot be saved and continues. The servers stay, so that the
+ * result can be asked for. */
+static int stop_saved_job(struct coordinator *coordinator, const struct http_request *req,
+    struct http_answer *a)
+{
+	struct checkpoint_schedule *k = coordinator->checkpoints;
+	double seconds = json_num(req->body, "seconds", STOP_SECONDS);
+	const struct checkpoint_schedule_stop *last;
+	struct err e;
+	bool done;
+
+	if (!(seconds > 0 && seconds <= STOP_SECONDS_MAX)) {
+		http_fail(a, ERR_USAGE, NULL, "seconds: must be above 0, and %.0f at most",
+		    STOP_SECONDS_MAX);
+		return HTTP_DONE;
+	}
+	a->park_ms = HTTP_PARK_MAX_MS;
+	coordinator_lock(coordinator);
+	if (!*req->memo)
+		*req->memo = checkpoint_schedule_stop_job(k,
+		    json_str(req->body, "why", "asked to stop"),
+		    (int64_t)(seconds * NSEC_PER_SEC));
+	last = checkpoint_schedule_last_stop(k);
+	done = last->number >= *req->memo;
+	e = last->why;
+	if (done && !e.code)
+		a->json = json_pack("{s:I, s:s, s:b}", "step", (json_int_t)last->step, "path",
+		    checkpoint_schedule_last(k)->path, "rested",
+		    last->rested || !coordinator->cfg.has_job);
+	coordinator_commit_wait_unlock(coordinator);
+	if (done)
+		return e.code ? routes_fail(a, &e) : HTTP_DONE;
+	return req->late ? routes_answer(a, json_pack("{s:b}", "saving", true)) : HTTP_PARK;
+}
+
+/* Calls a stop off, and is parked until it has ended, which it may have done as ordered. */
+static int cancel_stop(struct coordinator *coordinator, const struct http_request *req,
+    struct http_answer *a)
+{
+	struct checkpoint_schedule *k = coordinator->checkpoints;
+	bool ended, cancelled;
+
+	a->park_ms = HTTP_PARK_MAX_MS;
+	coordinator_lock(coordinator);
+	if (!*req->memo)
+		*req->memo = checkpoint_schedule_call_off(k);
+	ended = checkpoint_schedule_last_stop(k)->number >= *req->memo;
+	cancelled = *req->memo && ended && checkpoint_schedule_last_stop(k)->why.code;
+	coordinator_commit_wait_unlock(coordinator);
+	return ended || req->late ? routes_answer(a, json_pack("{s:b}", "cancelled", cancelled))
+	                          : HTTP_PARK;
+}
+
+/* A stop with "save" or "cancel" */
+static int answer_saving_stop(struct coordinator *coordinator, const struct http_request *req,
+    struct http_answer *a)
+{
+	if (!coordinator->checkpoints) {
+		http_fail(a, ERR_UNSUPPORTED, NULL,
+		    "this coordinator has no run directory for checkpoints");
+		return HTTP_DONE;
+	}
+	return json_flag(req->body, "cancel") ? cancel_stop(coordinator, req, a)
+	                                      : stop_saved_job(coordinator, req, a);
+}
+
 int routes_post_stop(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	static const char *const keys[] = { "why", NULL };
+	static const char *const keys[] = { "why", "save", "seconds", "cancel", NULL };
 	struct coordinator *coordinator = ctx;
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
+	if (json_flag(req->body, "save") || json_flag(req->body, "cancel"))
+		return answer_saving_stop(coordinator, req, a);
 	coordinator_lock(coordinator);
 	coord_stop(coordinator->coord, json_str(req->body, "why", "asked to stop"), clock_now());
 	/* If the job is already over, coord_stop changes nothing; coord_end ends the servers all

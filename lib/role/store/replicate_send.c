@@ -16,7 +16,13 @@ bool replicate_link_put(void *ctx, const struct repl_record *c)
 		.epoch = l->repl->epoch,
 		.generation = atomic_load(&s->epochs.generation) };
 
-	if (conn_queued(l->conn) > LINK_QUEUE_MAX)
+	/* Partitions take their places in a new layout before the links learn of it (apply_view_news, which
+	 * sends everything again). A record that was sent meanwhile under the old epoch could reach a server
+	 * that is still in the old layout, and leaves the chain in one between the two: its
+	 * acknowledgement of a state transfer would count, although it then dropped what it had. `installing`
+	 * is set before any partition changes, and the partition's lock is held here. */
+	if (atomic_load(&s->epochs.installing) != l->repl->epoch ||
+	    conn_queued(l->conn) > LINK_QUEUE_MAX)
 		return false;
 	batcher_send_parts(&l->batcher, l->conn, &out,
 	    &(struct batcher_parts){ c->head, c->body, c->nhead, c->nbody });

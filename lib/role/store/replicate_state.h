@@ -67,7 +67,8 @@ struct repl {
 bool replicate_link_next(struct link *l, struct todo *out);
 /* Add a partition to the link's list. repl.lock is held. */
 void replicate_link_add(struct link *l, struct todo t);
-/* For shard_send: queue the pieces of one record. False: the connection has enough to write. */
+/* For shard_send: queue the pieces of one record. False: the connection has enough to write, or the server
+ * is installing a layout of which the links do not know yet. */
 bool replicate_link_put(void *link, const struct repl_record *c);
 
 #endif

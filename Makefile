@@ -213,7 +213,7 @@ $(SIMULATED)/app.o: $(SIMAPP) $(SIMOBJ) $(LIB)
 	$(Q)cp $(LIB) $(@D)/library.a
 	$(Q)$(AR) d $(@D)/library.a $(addprefix http_,$(addsuffix .o,server request access conns guard reply))
 	$(Q)for o in $(SIMAPP); do objcopy --redefine-sym main=$$(basename $$o .o | tr - _)_main $$o $(@D)/$$(basename $$o); done
-	$(Q)$(LD) -r $(patsubst %,$(@D)/%,$(notdir $(SIMAPP))) $(@D)/library.a -o $(@D)/whole.o
+	$(Q)$(LD) -r $$(sed -n 's|^WRAP(\(.*\))|--undefined=\1 --wrap=\1|p' tests/sim/chain_calls.def) $(patsubst %,$(@D)/%,$(notdir $(SIMAPP))) $(@D)/library.a -o $(@D)/whole.o
 	$(Q)sed -n 's|^CALL(\(.*\))|\1 sim_\1|p' tests/sim/calls.def > $(@D)/calls; echo __assert_fail sim___assert_fail >> $(@D)/calls
 	$(Q)objcopy --rename-section .data=appdata --rename-section .bss=appbss --redefine-syms=$(@D)/calls \
 	    --globalize-symbol=ps_serve_main --globalize-symbol=ledger_main $(@D)/whole.o $@

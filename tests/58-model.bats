@@ -45,6 +45,25 @@ finds_error() {
 	finds_error acked -DEPOCHS=4 -DNO_MUST
 }
 
+@test "where the tail's report of an earlier layout counts an acknowledged push is lost" {
+	finds_error acked -DCHAIN=1 -DEPOCHS=5 -DNOISE=0 -DOTHERS -DOLD_REPORT
+}
+
+@test "where a link sends under the layout before that of the partition, a copy counts that is not there" {
+	finds_error here -DCHAIN=1 -DEPOCHS=5 -DNOISE=0 -DLATE_LINKS -DLATE_SENDS
+}
+
+# When this was written, a server of seed 3 sent records under the layout before that of the partition.
+@test "the model can do what the code did in some seeds of the simulator" {
+	local bin
+	bin=$(realpath "${PS_BIN:-build}")
+	[ -x "$bin/sim" ] || skip "the simulator is not built with sanitizers or failpoints"
+	MOST=600 run "$BATS_TEST_DIRNAME/model/traces" 4 1 "$bin/sim"
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *"4 accepted, 0 too short, 0 refused"* ]]
+}
+
 @test "where a server goes on with a copy after a layout that it missed, one counts that is not there" {
 	finds_error here -DEPOCHS=6 -DNOISE=0 -DGO_ON
 }

@@ -28,9 +28,22 @@
  *   -DGO_ON        a server that missed a layout goes on making a replica
  *   -DNO_MUST      changes count without a server that has just become a replica
  *
+ *   -DOTHERS -DOLD_REPORT
+ *                  the joining server becomes the tail on a report of the tail in an earlier layout
+ *
+ * With -DOTHERS the coordinator also makes layouts for other tables, which leave the chain as it is.
+ *
  * -DLATER_LAYOUT by itself lets a server answer a record under a later layout than the one under
  * which it was accepted.  P1 holds all the same, by the tenures: the code has that rule so that a
  * worker sees its own pushes, and is safe by both.
+ *
+ * With -DLATE_LINKS a server's links to others learn of a layout later than its partitions, as in the code: they
+ * belong to another thread (apply_view_news in store/replicate.c).  Until then they still hear
+ * acknowledgements under the layout before, but send nothing (replicate_link_put).  Sessions accept pushes and
+ * records under the layout before, too, until all partitions are in the new one.  With -DLATE_SENDS as well
+ * they do send, and Spin must find an error.
+ *
+ * With -DTRACE the events are those of a run of the simulator, in its order (trace.pml).
  *
  * With -DIN_FLIGHT pushes and changes may be on their way while their sender and their receiver go
  * on.  Without it they arrive when they are sent, which has far fewer states. */
@@ -57,6 +70,23 @@
 #define DEATHS 1
 #endif
 
+/* A version or a sequence number: the trace of a run has more than fit into a byte. */
+#ifdef TRACE
+#define number int
+#else
+#define number byte
+#endif
+
+/* The layouts under which server a's links send to others, and under which its sessions accept pushes and
+ * records: both learn of a layout after the partition. */
+#if defined(LATE_LINKS) || defined(TRACE)
+#define KNOWN(a) s[a].known
+#define ACCEPTS(a) s[a].accepts
+#else
+#define KNOWN(a) s[a].epoch
+#define ACCEPTS(a) s[a].epoch
+#endif
+
 #define NONE 7
 #define STATE 15        /* kind of a change; else the number of the push, 0: noise */
 #define BIT(k) (1 << (k))
@@ -69,35 +99,42 @@ typedef layout {
 
 /* A change that a server has sent to the next replica and that is not acknowledged. */
 typedef change {
-	byte kind, seq, version;
+	byte kind;
+	number seq, version;
 	byte has, last;         /* STATE: contents of the whole replica */
 };
 
 /* A change on its way to another server. */
 typedef link {
 	bit some;
-	byte kind, seq, version, has, last, epoch;
+	byte kind, has, last, epoch;
+	number seq, version;
 };
 
 /* An acknowledgement that must still be sent. */
 typedef due {
 	bit open;
-	byte push, seq, version, tenure, epoch;
+	byte push, tenure, epoch;
+	number seq, version;
 };
 
 typedef server {
 	bit dead;
 	byte epoch;             /* of the layout that the server knows */
-	byte tenure, version;
+#if defined(LATE_LINKS) || defined(TRACE)
+	byte known, accepts;    /* and of those that its links and sessions know */
+#endif
+	byte tenure;
+	number version;
 	byte has;               /* the worker's pushes that are in its values */
 	byte last;              /* pushes recorded as taken; differs from has only by a defect */
 	bit here, live, gone;
 	byte to, feed;
 	bit tail, head, must, synced;
-	byte sync_at;
+	number sync_at;
 	byte nsent, marked;     /* marked: how many were sent in the present session */
 	change sent[QUEUE];
-	byte seq;
+	number seq;
 	/* a push on its way from the worker, and the pending receipt for a push */
 	bit some;
 	byte push, push_epoch;
@@ -115,9 +152,13 @@ byte worker_epoch, at = 1;      /* at: number of its current push, from 1 on */
 bit sent_push;
 byte acked;                     /* acknowledged pushes */
 byte noise, deaths;
+#ifdef OLD_REPORT
+bit reported;                   /* the joining server has its replica, the tail has said once */
+#endif
 
 /* scratch variables, 0 between events */
-byte i, j, k, t, place, next, safe;
+byte i, j, k, t, next;
+number place, safe;
 bool ok;
 
 /* ---- the sending side ------------------------------------------------------------- */
@@ -264,19 +305,36 @@ inline install(a) {
 		fi
 	fi;
 	s[a].epoch = t;
+#if !defined(LATE_LINKS) && !defined(TRACE)
 	s[a].marked = 0
+#endif
 }
 
 inline new_layout() {
+#ifdef TRACE
+	/* A second change in the same layout. */
+	if
+	:: o[1] -> skip
+	:: else ->
+#endif
 	cur++;
 	lay[cur].n = lay[cur - 1].n;
 	lay[cur].joining = lay[cur - 1].joining;
 	for (k : 0 .. SERVERS - 1) { lay[cur].chain[k] = lay[cur - 1].chain[k] }
+#ifdef TRACE
+	fi
+#endif
 }
 
 /* Server a is lost, or given up while it joins. */
 inline lose(a) {
 	new_layout();
+#ifdef OLD_REPORT
+	if
+	:: lay[cur].joining == a || lay[cur].chain[lay[cur].n - 1] == a -> reported = 0
+	:: else
+	fi;
+#endif
 	if
 	:: lay[cur].joining == a -> lay[cur].joining = NONE
 	:: else ->
@@ -324,7 +382,7 @@ inline apply(a, what) {
 /* Server a receives a push from the worker. */
 inline take_push(a) {
 	if
-	:: s[a].push_epoch == s[a].epoch && s[a].here && s[a].head ->
+	:: s[a].push_epoch == ACCEPTS(a) && s[a].here && s[a].head ->
 		if
 		:: s[a].last & BIT(s[a].push)
 		:: else ->
@@ -348,7 +406,7 @@ inline take_push(a) {
 /* Server a receives a change from b. */
 inline receive(a, b) {
 	if
-	:: s[a].in[b].epoch < s[a].epoch -> skip
+	:: s[a].in[b].epoch < ACCEPTS(a) -> skip
 	:: else ->
 		if
 		:: s[a].head || (!s[a].here && s[a].in[b].kind != STATE) -> skip
@@ -440,6 +498,9 @@ inline check() {
 #define MAY_SEND(a) (s[a].to == NONE || s[a].nsent < QUEUE)
 #define EACH(x) x = 0; do :: x < SERVERS - 1 -> x++ :: break od
 
+#ifdef TRACE
+#include "trace.pml"
+#else
 init {
 	atomic {
 		cur = 1;
@@ -449,6 +510,10 @@ init {
 		for (i : 0 .. SERVERS - 1) {
 			lay[1].chain[i] = (i < CHAIN -> i : NONE);
 			s[i].epoch = 1;
+#ifdef LATE_LINKS
+			s[i].known = 1;
+			s[i].accepts = 1;
+#endif
 			s[i].to = (i + 1 < CHAIN -> i + 1 : NONE);
 			s[i].must = (i + 1 < CHAIN);
 			s[i].feed = NONE;
@@ -478,29 +543,43 @@ init {
 				forget(i);
 				s[i].has = 0; s[i].last = 0; s[i].version = 0; s[i].here = 0
 			:: !ok && !s[i].dead && lay[cur].joining == NONE -> new_layout(); lay[cur].joining = i
+#ifdef OTHERS
+			:: i == 0 -> new_layout()
+#endif
+#ifdef OLD_REPORT
+			:: !reported && s[i].epoch == cur && s[i].tail && s[i].feed != NONE && s[i].feed == lay[cur].joining && s[i].synced ->
+				reported = 1
+			:: i == 0 && reported ->
+				reported = 0;
+#else
 			:: s[i].epoch == cur && s[i].tail && s[i].feed != NONE && s[i].feed == lay[cur].joining && s[i].synced ->
+#endif
 				new_layout();
 				lay[cur].chain[lay[cur].n] = lay[cur].joining;
 				lay[cur].n++;
 				lay[cur].joining = NONE
 			fi
 		/* -- views: the next, or the present one when a session was broken -- */
-		:: j == 0 && !s[i].dead && s[i].epoch < cur ->
+		:: j == 0 && !s[i].dead && s[i].epoch < cur && ACCEPTS(i) == s[i].epoch ->
 			if
 			:: t = s[i].epoch + 1
 			:: t = cur
 			fi;
 			install(i)
+#ifdef LATE_LINKS
+		:: j == 0 && !s[i].dead && s[i].accepts < s[i].epoch -> s[i].accepts = s[i].epoch
+		:: j == 0 && !s[i].dead && s[i].known < s[i].accepts -> s[i].known = s[i].accepts; s[i].marked = 0
+#endif
 		:: j == 0 && i == 0 && worker_epoch < cur -> worker_epoch = cur; sent_push = 0
 		/* -- the worker -- */
 #ifdef IN_FLIGHT
 		:: j == 0 && at <= PUSHES && !sent_push && i == lay[worker_epoch].chain[0] && !s[i].some && !s[i].dead ->
 			s[i].some = 1; s[i].push = at; s[i].push_epoch = worker_epoch;
 			sent_push = 1
-		:: j == 0 && s[i].some && s[i].push_epoch <= s[i].epoch && !s[i].receipt.open && MAY_SEND(i) -> take_push(i)
+		:: j == 0 && s[i].some && s[i].push_epoch <= ACCEPTS(i) && !s[i].receipt.open && MAY_SEND(i) -> take_push(i)
 #else
 		:: j == 0 && at <= PUSHES && !sent_push && i == lay[worker_epoch].chain[0] && !s[i].dead &&
-		   worker_epoch <= s[i].epoch && !s[i].receipt.open && MAY_SEND(i) ->
+		   worker_epoch <= ACCEPTS(i) && !s[i].receipt.open && MAY_SEND(i) ->
 			s[i].push = at; s[i].push_epoch = worker_epoch;
 			sent_push = 1;
 			take_push(i)
@@ -538,7 +617,11 @@ init {
 				close(s[i].receipt)
 			fi
 		/* -- replication: i sends, j receives -- */
-		:: !s[i].dead && j == s[i].feed && s[i].here && s[i].tail && s[i].to == NONE ->
+		:: !s[i].dead && j == s[i].feed && s[i].here && s[i].tail && s[i].to == NONE &&
+#ifdef LATE_LINKS
+		   lay[s[i].known].joining == j && lay[s[i].known].chain[lay[s[i].known].n - 1] == i &&
+#endif
+		   true ->
 			s[i].to = j;
 			s[i].must = 0; s[i].synced = 0;
 			enqueue(i, STATE)
@@ -546,13 +629,16 @@ init {
 #ifdef IN_FLIGHT
 		   !s[j].in[i].some ->
 #else
-		   s[i].epoch <= s[j].epoch && MAY_SEND(j) ->
+#if defined(LATE_LINKS) && !defined(LATE_SENDS)
+		   s[i].known == s[i].epoch &&
+#endif
+		   KNOWN(i) <= ACCEPTS(j) && MAY_SEND(j) ->
 #endif
 			s[j].in[i].some = 1;
 			s[j].in[i].kind = s[i].sent[s[i].marked].kind; s[j].in[i].seq = s[i].sent[s[i].marked].seq;
 			s[j].in[i].version = s[i].sent[s[i].marked].version;
 			s[j].in[i].has = s[i].sent[s[i].marked].has; s[j].in[i].last = s[i].sent[s[i].marked].last;
-			s[j].in[i].epoch = s[i].epoch;
+			s[j].in[i].epoch = KNOWN(i);
 #ifdef IN_FLIGHT
 			s[i].marked++
 #else
@@ -565,7 +651,7 @@ init {
 			close(s[j].copied[i]);
 			s[i].marked = 0
 #ifdef IN_FLIGHT
-		:: s[j].in[i].some && s[j].in[i].epoch <= s[j].epoch && MAY_SEND(j) -> receive(j, i)
+		:: s[j].in[i].some && s[j].in[i].epoch <= ACCEPTS(j) && MAY_SEND(j) -> receive(j, i)
 #endif
 		:: s[j].copied[i].open ->
 			is_safe(j, s[j].copied[i]);
@@ -573,7 +659,7 @@ init {
 			:: ok ->
 				stamp(j, s[j].copied[i]);
 				if
-				:: t >= s[i].epoch && s[i].to == j && !s[i].dead -> acknowledged(i, j, s[j].copied[i].seq)
+				:: t >= KNOWN(i) && s[i].to == j && !s[i].dead -> acknowledged(i, j, s[j].copied[i].seq)
 				:: else
 				fi;
 				close(s[j].copied[i])
@@ -588,3 +674,4 @@ init {
 	}
 	od
 }
+#endif

@@ -10,6 +10,7 @@
 #include <ucontext.h>
 
 #include "tests/sim/calls.h"
+#include "tests/sim/chain_trace.h"
 
 /* Threads as fibers: each has a stack, and only one runs. A fiber gives the processor up when it
  * blocks, and, if the seed says so, where it takes a lock or calls the system. */
@@ -431,6 +432,7 @@ int sim_pthread_mutex_unlock(pthread_mutex_t *m)
 		sim_panic("a thread releases a mutex that it does not hold");
 	l->owner = NULL;
 	waitq_wake_one(&l->wait);
+	chain_unlocked(m);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sim/chain_trace.h"
 #include "tests/sim/control.h"
 #include "tests/sim/parts.h"
 #include "tests/sim/states.h"
@@ -515,6 +516,18 @@ static void make_war(void *ctx)
 
 /* ---- the run ---- */
 
+/* What the model of the chain can follow: the coordinator and the workers stay. */
+static void narrow_scenario(void)
+{
+	x.servers = 3;
+	x.workers = 2;
+	x.replicas = 2 + sim_below(2);
+	x.sync = "asp";
+	x.kills[COORDINATOR] = x.kills[WORKER] = false;
+	x.kills[SERVER] = x.cuts = x.slow = true;
+	x.pauses = x.checkpoints = x.skews = x.power_cuts = false;
+}
+
 static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
 {
 	static const char *const modes[] = { "bsp", "bsp", "ssp:3", "asp" };
@@ -540,6 +553,10 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	x.faults_left = 5 + sim_below(25);
 	if (limits->faults < x.faults_left)
 		x.faults_left = limits->faults;
+	if (limits->chain) {
+		narrow_scenario();
+		return;
+	}
 	orders_draw();
 	outside_draw();
 	reader_draw();
@@ -697,12 +714,16 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		if (!x.member[i].finished)
 			start_member(&x.member[i]);
 	net_delay(x.least, x.most);
+	if (limits->chain)
+		chain_trace_begin();
 	x.peace_at = sim_now + (1000 + sim_below(4000)) * MSEC;
 	event_at(sim_now + 20 * MSEC, make_war, NULL);
-	orders_begin();
-	outside_begin();
-	reader_begin();
-	disk_faults_begin();
+	if (!limits->chain) {
+		orders_begin();
+		outside_begin();
+		reader_begin();
+		disk_faults_begin();
+	}
 	event_at(x.peace_at, end_war, NULL);
 	if (!v->failed)
 		world_run(x.peace_at, is_over, NULL);
@@ -713,11 +734,13 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		trace_state();
 		scenario_fail("the job does not end");
 	}
+	if (limits->chain)
+		chain_trace_print(limits->chain, seed);
 	if (!v->failed)
 		v->acknowledged = scenario_compare("check", "books", CELLS);
-	if (!v->failed)
+	if (!v->failed && !limits->chain)
 		outside_check();
-	if (!v->failed)
+	if (!v->failed && !limits->chain)
 		reader_check();
 	v->virtual_ns = sim_now;
 	v->deliveries = sim_deliveries;

@@ -19,6 +19,9 @@ struct verdict {
 /* How much is left out, to shorten a failing seed. */
 struct scenario_limits {
 	unsigned faults; /* at most */
+	/* A folder, or NULL: a run of asp whose chain is traced for the model (chain_trace.h), into a file
+	 * that has the seed as its name. */
+	const char *chain;
 };
 
 void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct verdict *out);

@@ -10,8 +10,10 @@
 #include "tests/sim/states.h"
 
 /* sim [--trace] [--states] [--faults N] SEED... | --seeds N [--from SEED] [--until-failure]: run clusters from
- * seeds. --states counts rare states (states.def) and names those that were never reached. --faults leaves out all faults but the first N, to shorten a seed that fails. A failure prints
- * its seed, and the exit code is then 1. */
+ * seeds. --states counts rare states (states.def) and names those that were never reached. --faults leaves out
+ * all faults but the first N, to shorten a seed that fails. --chain FOLDER makes the runs such that the model of
+ * the chain can follow them, and writes their traces (tests/model/README). A failure prints its seed, and the exit
+ * code is then 1. */
 
 struct totals {
 	uint64_t seeds, failed, acknowledged, faults, deliveries;
@@ -60,6 +62,8 @@ int main(int argc, char **argv)
 			until_failure = true;
 		else if (strcmp(argv[i], "--faults") == 0 && i + 1 < argc)
 			limits.faults = (unsigned)strtoul(argv[++i], NULL, 10);
+		else if (strcmp(argv[i], "--chain") == 0 && i + 1 < argc)
+			limits.chain = argv[++i];
 		else
 			run_one(strtoull(argv[i], NULL, 10), &limits, true, &t);
 	}

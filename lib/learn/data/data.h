@@ -62,6 +62,8 @@ struct data_want {
 	/* The rows of tables with categories are sparse, with a field for each column, however few features
 	 * they have: for models whose costs grow with the square of the entries of a row. */
 	bool fields;
+	/* The most features whose large numbers are watched (data_spread.h). 0: DATA_SPREADS. */
+	size_t spreads;
 	/* Called for each cell of a table, also of columns that are no features: column is the number of the
 	 * column in the schema, from 0. Borrowed. NULL: nothing is called. */
 	const struct data_watch *watch;
@@ -187,6 +189,9 @@ struct dataset {
 	uint64_t heading;
 	char separator;     /* of the cells of the last file; 0: its format has none */
 	size_t skipped;     /* bad lines that were left out (data_want.bad) */
+	/* Large numbers of features after the first data_want.spreads, which nothing has compared with the
+	 * others of their feature (data_spread.h). */
+	uint64_t unwatched;
 	int index_base;     /* subtracted from sparse ids; -1: not determined */
 	const char *format; /* title of the reader */
 	char *source;       /* for messages: "a.csv", "a.csv and 3 more" */

@@ -36,6 +36,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->bad = want->bad;
 	b->unseen = want->unseen;
 	b->watch = want->watch;
+	b->spreads.limit = want->spreads;
 	b->wants_fields = want->fields;
 	b->tables = want->tables;
 	b->wants_names = want->names;

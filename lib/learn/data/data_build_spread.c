@@ -166,5 +166,6 @@ enum err_code data_build_check_spreads(const struct data_build *b, struct err *e
 {
 	enum err_code rc = check_targets(b, e);
 
+	b->d->unwatched = b->spreads.unwatched;
 	return rc ? rc : check_features(b, e);
 }

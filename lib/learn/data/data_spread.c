@@ -99,8 +99,10 @@ void data_spreads_add(struct data_spreads *s, uint64_t feature, double v)
 		return;
 	place = feature < SMALL ? find_small(s, feature) : find_large(s, feature);
 	if (!*place) {
-		if (s->n == DATA_SPREADS)
+		if (s->n == (s->limit ? s->limit : DATA_SPREADS)) {
+			s->unwatched++;
 			return;
+		}
 		if (s->n == s->room) {
 			s->room = s->room ? 2 * s->room : 64;
 			s->of = mem_regrow(s->of, s->room, sizeof *s->of);

@@ -25,7 +25,7 @@ void data_spread_widen(struct data_spread *s, float v);
 bool data_spread_is_lost(const struct data_spread *s);
 
 /* The most features that are watched, which bounds the memory. Features after these are not
- * checked. */
+ * checked, and their numbers are counted. */
 #define DATA_SPREADS (UINT32_C(1) << 22)
 /* The spreads of the features that have values which float32 rounds, in the order of their
  * first one. Only such values need to be added: data_spread_widen takes the others, when all
@@ -40,6 +40,8 @@ struct data_spreads {
 	size_t nsmall;
 	uint32_t *slot;  /* the same of others, in an open hash table */
 	size_t slots, used;
+	size_t limit;       /* the most features; 0: DATA_SPREADS */
+	uint64_t unwatched; /* numbers of features after these */
 };
 
 void data_spreads_add(struct data_spreads *s, uint64_t feature, double v);

@@ -41,6 +41,7 @@ enum word {
 	TARGET_FACTOR,
 	HEADING,
 	SEPARATOR,
+	UNWATCHED,
 	WORDS = 32 /* their bytes are a multiple of ALIGN */
 };
 enum kind {
@@ -211,6 +212,7 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	memcpy(&h[TARGET_FACTOR], &d->target_factor, 8);
 	h[HEADING] = d->heading;
 	h[SEPARATOR] = (uint8_t)d->separator;
+	h[UNWATCHED] = d->unwatched;
 }
 
 static const uint8_t zeroes[ALIGN];
@@ -461,6 +463,7 @@ static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
 	memcpy(&d->target_factor, &h[TARGET_FACTOR], 8);
 	d->heading = h[HEADING];
 	d->separator = (char)h[SEPARATOR];
+	d->unwatched = h[UNWATCHED];
 	d->index_base = (int)(int64_t)h[BASE];
 	d->x8 = mapped_part(d, &at[X], h[KIND] & STORE_BYTES);
 	d->x = mapped_part(d, &at[X], !d->sparse && !d->x8);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "worker/job.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "data/data_alike.h"
 #include "data/data_log.h"
 #include "data/data_schema.h"
+#include "data/data_spread.h"
 #include "format/safetensors.h"
 #include "layout/layout.h"
 #include "metric/baseline.h"
@@ -694,6 +696,17 @@ static void warn_of_pairs(const struct job *j, struct log *log)
 	    entries, pairs, j->conf.job.model, (long long)j->conf.job.factors);
 }
 
+/* Warns of features that nothing has checked, because there are more than are watched. */
+static void warn_of_unwatched(const struct job *j, struct log *log)
+{
+	if (j->train->unwatched)
+		log_warn(log,
+		    "data: %" PRIu64 " large numbers of sparse features after the first %u that have such "
+		    "numbers were not checked: features whose numbers float32 does not tell apart are "
+		    "learned as one value; subtract the mean first",
+		    j->train->unwatched, DATA_SPREADS);
+}
+
 /* Warns of classes, or of categories of a column, that differ only by blanks at their ends. */
 static void warn_of_alike_names(const struct job *j, struct log *log)
 {
@@ -739,6 +752,7 @@ static enum err_code make_job_model(struct job *j, const struct job_source *from
 	j->models = from->models;
 	j->tables = from->tables && !conf_is_named(named) ? from->tables : named;
 	warn_of_pairs(j, from->log);
+	warn_of_unwatched(j, from->log);
 	warn_of_alike_names(j, from->log);
 	rc = job_model_new(j, &j->model, e);
 	if (!rc)

@@ -97,6 +97,9 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 	ps-ctl wait -C wed.run --for workers=3
 	ps-ctl stop -C wed.run >/dev/null 2>&1
 	from=$(find wed.run/checkpoints -name 'step-*' | sort | tail -n 1)
+	# The model of tue.run, with which the job began, knows fewer towns.
+	run -1 ps-ctl checkpoint diff "$(find tue.run*/checkpoints -name 'step-*' | sort | tail -n 1)" "$from"
+	[[ $output == *'data: categories: "town": '*' only in B ('* ]]
 	ps-ctl start wed --resume "$from" --set epochs=0 --set steps=1000000 --set quota_pushes=400 --set workers=1 --set data=tue.csv 2>/dev/null
 	ps-ctl wait -C wed.run --for "step=$((10#${from##*-} + 20))"
 	[ "$(values wed.run | wc -l)" -eq 9 ]

@@ -24,11 +24,9 @@ async function act(button, doing, task) {
 	showRight();
 }
 
-const checkpoint = async () => {
-	const done = await change('/v1/checkpoints', {}, 300);
+const saved = (done) => `A checkpoint of step ${whole(done.step)} is on the disk: ${done.path}`;
 
-	return `A checkpoint of step ${whole(done.step)} is on the disk: ${done.path}`;
-};
+const checkpoint = async () => saved(await change('/v1/checkpoints', {}, 300));
 
 function askToStop() {
 	const over = OVER.includes(board.status?.state);
@@ -45,8 +43,12 @@ function askToStop() {
 async function stop() {
 	if (!await askToStop())
 		return 'It goes on.';
-	if ($('stop-save').checked && !OVER.includes(board.status?.state))
-		tell($('told'), `${await checkpoint()}; stopping …`);
+	// With its checkpoint the job ends at one step, and the processes stay until they are told to end, too.
+	if ($('stop-save').checked && !OVER.includes(board.status?.state)) {
+		const done = await change('/v1/stop', { why: 'the dashboard', save: true, seconds: 240 }, 300);
+
+		tell($('told'), `${saved(done)}; stopping …`);
+	}
 	await change('/v1/stop', { why: 'the dashboard' });
 	told.stop = true;
 	return 'It is told to stop.';

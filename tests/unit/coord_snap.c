@@ -209,6 +209,8 @@ static void steps_of_parts(void)
 	scene_run(&s);
 	coord_snap_begin(s.c, 5, s.now);
 	ok(coord_snap_is_by_step(s.c), "in bsp all partitions have the snapshot's step");
+	coord_snap_rename(s.c, 9);
+	ok(coord_snap_step(s.c) == 5, "and keeps it, though a rank is ahead of it");
 	scene_close(&s);
 }
 

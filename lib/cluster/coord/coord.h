@@ -383,7 +383,8 @@ uint64_t coord_snap_id(const struct coord *c);
 uint64_t coord_snap_step(const struct coord *c);
 /* The step of the fastest rank in a snapshot that was taken. In ssp and asp the owner names the checkpoint by
  * it, because the coordinator may have requested an old step: after a restart it knows only those of its
- * saved state. coord_snap_rename gives the snapshot this step, unless that is an earlier one. */
+ * saved state. coord_snap_rename gives the snapshot this step, unless that is an earlier one, or all
+ * partitions have the values of the snapshot's step (coord_snap_is_by_step). */
 uint64_t coord_snap_newest_clock(const struct coord *c);
 void coord_snap_rename(struct coord *c, uint64_t step);
 /* Does the snapshot have the values of its step in all partitions? In bsp it must; in ssp and asp, and at

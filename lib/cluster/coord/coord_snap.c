@@ -176,12 +176,6 @@ uint64_t coord_snap_newest_clock(const struct coord *c)
 	return newest;
 }
 
-void coord_snap_rename(struct coord *c, uint64_t step)
-{
-	if (step > c->snap.step)
-		c->snap.step = step;
-}
-
 bool coord_snap_is_by_step(const struct coord *c)
 {
 	uint64_t step = c->snap.step;
@@ -189,6 +183,12 @@ bool coord_snap_is_by_step(const struct coord *c)
 	                 before = coord_mode_at(c, step ? step - 1 : 0);
 
 	return c->cfg.has_job && sync_sums_steps(&at) && sync_sums_steps(&before);
+}
+
+void coord_snap_rename(struct coord *c, uint64_t step)
+{
+	if (step > c->snap.step && !coord_snap_is_by_step(c))
+		c->snap.step = step;
 }
 
 const json_t *coord_snap_descriptions(const struct coord *c)

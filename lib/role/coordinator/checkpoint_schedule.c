@@ -235,8 +235,7 @@ static void name_snapshot(struct checkpoint_schedule *k, bool exact)
 	uint64_t step = coord_snap_newest_clock(c), best = coord_best_wanted(c);
 
 	/* A coordinator that was started again asks at step 0, before a worker has told its step. */
-	if (!k->coordinator->cfg.has_job || coord_is_lockstep(c) ||
-	    (best && coord_snap_step(c) == best))
+	if (!k->coordinator->cfg.has_job || (best && coord_snap_step(c) == best))
 		return;
 	if (exact && k->every.steps)
 		step -= step % (uint64_t)k->every.steps;

@@ -69,6 +69,25 @@ begin_short_of_disk() {
 	jq -e '.state == "failed" and (.reason | test("coordinator.*No space left on device"))' "$RUN/result.json"
 }
 
+@test "a coordinator that is started again on a full disk waits until its state can be written" {
+	endless
+	env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=state.json FS_FULL="$T/full" \
+		ps-ctl start lin --set servers=2 --set replicas=2 --set on_worker_loss=wait:600s --set deadline=120s >start.log 2>&1
+	RUN=$T/lin.run
+	wait_for 20 step_is_past 50
+	touch full
+	kill -9 "$(pid_of coordinator)"
+	wait_for 20 grep -q 'No space left on device: the cluster cannot change until it can be written' "$RUN/coordinator.log"
+	rm full
+	wait_for 20 state_is running
+	step=$(status .step)
+	wait_for 20 step_is_past $((step + 50))
+	# One start was enough.
+	[ "$(grep -c 'started coordinator\|restarted coordinator\|restarting coordinator' "$RUN/supervisor.log")" -le 1 ]
+	ps-ctl -C "$RUN" stop --discard >/dev/null
+	none_left "$T"
+}
+
 @test "run tells on standard error what it cannot start" {
 	endless
 	background env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=.pid FS_FULL="$T/full" \

@@ -22,6 +22,14 @@ static void mend_disk(void *ctx)
 	p->disk_full = p->disk_broken = false;
 }
 
+/* The first start needs room for the state. A coordinator that is started again waits for it. */
+static bool may_break(const struct member *m)
+{
+	size_t n;
+
+	return m->kind != COORDINATOR || disk_get("/c.run/state.json", &n);
+}
+
 static void break_disk(void *ctx)
 {
 	struct member *m = sim_chance(60) ? scenario_coordinator()
@@ -30,7 +38,7 @@ static void break_disk(void *ctx)
 	(void)ctx;
 	if (scenario_is_peace())
 		return;
-	if (m->proc && m->proc->alive && !m->down && !m->finished) {
+	if (m->proc && m->proc->alive && !m->down && !m->finished && may_break(m)) {
 		m->proc->disk_full = m->kind == COORDINATOR || sim_chance(50);
 		m->proc->disk_broken = !m->proc->disk_full;
 		sim_trace("judge      > the disk of %s is %s", m->name,

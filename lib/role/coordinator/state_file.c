@@ -2,6 +2,7 @@
 #include "coordinator/state_file.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -358,13 +359,40 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 	return ERR_OK;
 }
 
+/* Is a signal pending that ends the process? Nobody takes signals before the threads are there. */
+static bool is_ending(void)
+{
+	sigset_t pending;
+
+	return sigpending(&pending) == 0 &&
+	    (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
+}
+
+/* Waits for RETRY, with the lock held, which is released meanwhile. */
+static void wait_to_retry(struct coordinator *coordinator)
+{
+	int64_t until = clock_now() + RETRY;
+	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
+
+	while (clock_now() < until)
+		mutex_wait_until(&coordinator->file.writer_woken, &coordinator->lock, &ts);
+}
+
 enum err_code state_file_write_first(struct coordinator *coordinator, struct err *e)
 {
+	enum err_code rc;
+
 	if (!needs_writing(coordinator)) {
 		state_file_is_durable(coordinator);
 		return ERR_OK;
 	}
-	return save_state(coordinator, e);
+	while ((rc = save_state(coordinator, e)) != ERR_OK && coordinator->server->state &&
+	    !coordinator->file.fenced && !is_ending() &&
+	    clock_now() - coordinator->file.unsaved_since <= coordinator->cfg.deadline)
+		wait_to_retry(coordinator);
+	if (!rc && e)
+		*e = (struct err){ 0 };
+	return rc;
 }
 
 static void *run_state_writer(void *ctx)

@@ -29,7 +29,8 @@
 enum err_code state_file_read(struct server *s, struct err *e);
 /* Set coordinator->began, once it is known whether the coordinator recovers from s->state. */
 void state_file_begin_life(struct coordinator *coordinator);
-/* Write the state before any other thread exists; with the lock held. */
+/* Write the state before any other thread uses it; with the lock held. A coordinator that was started again
+ * tries again until its deadline, or until a signal ends the process: the cluster continues meanwhile. */
 enum err_code state_file_write_first(struct coordinator *coordinator, struct err *e);
 /* Start the writer. state_file_stop ends it after a last write, without the lock held. */
 enum err_code state_file_start(struct coordinator *coordinator, struct err *e);

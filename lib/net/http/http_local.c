@@ -140,7 +140,8 @@ static enum err_code split_answer(struct http_client *c, long *status, struct er
 	char *end = memmem(text, c->reply.len, "\r\n\r\n", 4), *declared;
 	size_t head;
 
-	if (strncmp(text, "HTTP/1.1 ", 9) != 0 || end == NULL)
+	/* 1.0, too: a proxy or a test may answer so. */
+	if (c->reply.len < 9 || strncmp(text, "HTTP/1.", 7) != 0 || text[8] != ' ' || end == NULL)
 		return err_set(e, ERR_PROTO,
 		    "%s does not speak HTTP like a server of pskit: another program may listen "
 		    "there",

@@ -31,6 +31,7 @@ static void begin_cluster(struct scene *s, unsigned replicas)
 {
 	scene_open(s, 2, 2);
 	s->cfg.lockstep = false;
+	json_object_set_new(s->config, "sync", json_string("asp"));
 	s->cfg.replicas = replicas;
 	scene_begin(s);
 	join_as_server(s, 0);

@@ -10,14 +10,14 @@
  *
  * LAZY_CALL defines a function of such a library, with the prototype that the library's header
  * declares: it finds the library's function and calls it. Any thread may call it. */
-#define LAZY_CALL(library, type, name, params, args) \
+#define LAZY_CALL(library, package, type, name, params, args) \
 	type name params \
 	{ \
 		static _Atomic(void *) found; \
 		void *f = atomic_load_explicit(&found, memory_order_acquire); \
 \
 		if (f == NULL) { \
-			f = lazy_find(library, #name); \
+			f = lazy_find(library, package, #name); \
 			atomic_store_explicit(&found, f, memory_order_release); \
 		} \
 		return ((__typeof__(&name))f)args; \
@@ -26,6 +26,6 @@
 /* Loads the library with this file name, as libcurl.so.4, if it is not loaded, and finds the function
  * in it. When either is missing, ends the program with exit code 127, as the dynamic linker does, and a
  * line on stderr that names the library and its Debian package. */
-void *lazy_find(const char *library, const char *name);
+void *lazy_find(const char *library, const char *package, const char *name);
 
 #endif

@@ -9,7 +9,8 @@
 #include "core/lazy_load.h"
 #include "math/blas_skip.h"
 
-#define BLAS_CALL(type, name, params, args) LAZY_CALL("libopenblas.so.0", type, name, params, args)
+#define BLAS_CALL(type, name, params, args) \
+	LAZY_CALL("libopenblas.so.0", "libopenblas0", type, name, params, args)
 
 BLAS_CALL(void, openblas_set_num_threads, (int n), (n))
 BLAS_CALL(char *, openblas_get_corename, (void), ())

@@ -8,7 +8,7 @@
 #include "core/lazy_load.h"
 
 #define CRYPTO_CALL(type, name, params, args) \
-	LAZY_CALL("libcrypto.so.3", type, EVP_##name, params, args)
+	LAZY_CALL("libcrypto.so.3", "libssl3", type, EVP_##name, params, args)
 
 CRYPTO_CALL(EVP_CIPHER *, CIPHER_fetch,
     (OSSL_LIB_CTX * ctx, const char *algorithm, const char *properties),

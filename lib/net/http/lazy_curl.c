@@ -11,7 +11,8 @@
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 
-#define CURL_CALL(type, name, params, args) LAZY_CALL("libcurl.so.4", type, name, params, args)
+#define CURL_CALL(type, name, params, args) \
+	LAZY_CALL("libcurl.so.4", "libcurl4", type, name, params, args)
 
 CURL_CALL(CURLcode, curl_global_init, (long flags), (flags))
 CURL_CALL(curl_version_info_data *, curl_version_info, (CURLversion v), (v))
@@ -33,7 +34,7 @@ static void *find_curl_call(_Atomic(void *) *found, const char *name)
 	void *f = atomic_load_explicit(found, memory_order_acquire);
 
 	if (f == NULL) {
-		f = lazy_find("libcurl.so.4", name);
+		f = lazy_find("libcurl.so.4", "libcurl4", name);
 		atomic_store_explicit(found, f, memory_order_release);
 	}
 	return f;

@@ -5,7 +5,7 @@
 #include "core/lazy_load.h"
 
 #define KAFKA_CALL(type, name, params, args) \
-	LAZY_CALL("librdkafka.so.1", type, rd_kafka_##name, params, args)
+	LAZY_CALL("librdkafka.so.1", "librdkafka1", type, rd_kafka_##name, params, args)
 
 typedef rd_kafka_topic_partition_list_t offsets;
 

@@ -760,6 +760,19 @@ void net_lose_host(struct proc *p)
 			drop_packets(&s->coming, &s->coming_last);
 }
 
+void net_break_connections(unsigned a, unsigned b)
+{
+	for (struct sock *s = all; s; s = s->next) {
+		bool between = s->state == SOCK_CONNECTED && s->peer &&
+		    ((s->slot == a && s->peer->slot == b) || (s->slot == b && s->peer->slot == a));
+
+		if (!between)
+			continue;
+		drop_packets(&s->coming, &s->coming_last);
+		send_packet(s, PACKET_RESET, NULL, 0);
+	}
+}
+
 bool net_is_on_its_way(int from_pid, int to_pid)
 {
 	for (const struct sock *s = all; s; s = s->next)

@@ -33,7 +33,7 @@ struct scenario {
 	unsigned servers, workers, replicas;
 	int64_t least, most; /* delays of the links */
 	const char *sync;
-	bool power_cuts, kills[3], cuts, pauses, slow, checkpoints, skews;
+	bool power_cuts, kills[3], cuts, breaks, pauses, slow, checkpoints, skews;
 	unsigned gap; /* milliseconds between two faults, on average */
 	struct member member[MEMBERS_MAX];
 	unsigned nmembers;
@@ -45,6 +45,8 @@ struct scenario {
 	bool doomed; /* a server that is cut off and about to die */
 	struct member *dying; /* it dies now, if the answer says that it may */
 	bool server_must_die; /* if the answer says that it may */
+	uintptr_t world;      /* which one of this process */
+	unsigned unanswered;  /* requests of checkpoints in it */
 	bool worker_pauses;   /* the worker that is hit next is not killed */
 	unsigned cut_from, cut_to;
 	bool is_cut, both_ways;
@@ -464,6 +466,18 @@ static void cut_link(void)
 	event_at(sim_now + sim_below(coordinator ? 500 : 2500) * MSEC, heal_link, NULL);
 }
 
+/* The connections of a link break, as in a firewall that has forgotten them. */
+static void break_connections(void)
+{
+	unsigned a = sim_below(x.nmembers), b = sim_below(x.nmembers);
+
+	if (a == b || !x.faults_left)
+		return;
+	count_fault();
+	sim_trace("judge      > connections %u - %u break", x.member[a].slot, x.member[b].slot);
+	net_break_connections(x.member[a].slot, x.member[b].slot);
+}
+
 static void change_delays(void)
 {
 	count_fault();
@@ -472,16 +486,21 @@ static void change_delays(void)
 
 static void note_checkpoint(void *ctx, int status, const char *text)
 {
-	(void)ctx;
 	(void)text;
 	sim_trace("judge      < checkpoint %d", status);
 	if (!status)
 		states_note(STATE_request_lost);
+	if ((uintptr_t)ctx == x.world)
+		x.unanswered--;
 }
 
 static void take_checkpoint(void)
 {
-	control_send(0, "POST", "/v1/checkpoints", "{}", note_checkpoint, NULL);
+	x.unanswered++;
+	if (x.breaks)
+		sim_trace("judge      > checkpoint");
+	control_send(0, "POST", "/v1/checkpoints", "{}", note_checkpoint,
+	    (void *)x.world);
 }
 
 /* One thing of all that this seed does, if nothing else is broken. */
@@ -507,6 +526,8 @@ static void make_war(void *ctx)
 		default:
 			if (x.slow)
 				change_delays();
+			if (x.breaks)
+				break_connections();
 			if (x.checkpoints)
 				take_checkpoint();
 			break;
@@ -531,9 +552,11 @@ static void narrow_scenario(void)
 static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
 {
 	static const char *const modes[] = { "bsp", "bsp", "ssp:3", "asp" };
+	uintptr_t world = x.world + 1;
 
 	memset(&x, 0, sizeof x);
 	memset(v, 0, sizeof *v);
+	x.world = world;
 	x.v = v;
 	world_begin(seed);
 	x.replicas = sim_chance(20) ? 1 : 2 + sim_below(2);
@@ -557,6 +580,8 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 		narrow_scenario();
 		return;
 	}
+	/* Drawn last, so that a seed without it is the same as before. */
+	x.breaks = limits->breaks;
 	orders_draw();
 	outside_draw();
 	reader_draw();
@@ -647,6 +672,12 @@ static void end_war(void *ctx)
 	sim_trace("judge      > peace");
 }
 
+static bool are_checkpoints_answered(void *ctx)
+{
+	(void)ctx;
+	return !x.unanswered;
+}
+
 /* The ledger's own comparison, as a process of the world. */
 static bool is_check_over(void *ctx)
 {
@@ -733,6 +764,13 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	if (!v->failed && !is_over(NULL)) {
 		trace_state();
 		scenario_fail("the job does not end");
+	}
+	/* The coordinator that was asked is dead, or must have answered. */
+	if (!v->failed && x.breaks)
+		world_run(sim_now + PEACE, are_checkpoints_answered, NULL);
+	if (!v->failed && x.breaks && x.unanswered) {
+		trace_state();
+		scenario_fail("a request of a checkpoint has no answer");
 	}
 	if (limits->chain)
 		chain_trace_print(limits->chain, seed);

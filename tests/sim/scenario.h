@@ -19,6 +19,8 @@ struct verdict {
 /* How much is left out, to shorten a failing seed. */
 struct scenario_limits {
 	unsigned faults; /* at most */
+	/* Connections between living processes break, too, and each request of a checkpoint must be answered. */
+	bool breaks;
 	/* A folder, or NULL: a run of asp whose chain is traced for the model (chain_trace.h), into a file
 	 * that has the seed as its name. */
 	const char *chain;

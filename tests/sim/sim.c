@@ -13,7 +13,8 @@
  * seeds. --states counts rare states (states.def) and names those that were never reached. --faults leaves out
  * all faults but the first N, to shorten a seed that fails. --chain FOLDER makes the runs such that the model of
  * the chain can follow them, and writes their traces (tests/model/README). A failure prints its seed, and the exit
- * code is then 1. */
+ * code is then 1. --breaks also breaks connections between living processes, and demands that each request of a
+ * checkpoint is answered. It still finds faults (tests/RECORD.md), so make check runs without it. */
 
 struct totals {
 	uint64_t seeds, failed, acknowledged, faults, deliveries;
@@ -58,6 +59,8 @@ int main(int argc, char **argv)
 			from = strtoull(argv[++i], NULL, 10);
 		else if (strcmp(argv[i], "--states") == 0)
 			states = true;
+		else if (strcmp(argv[i], "--breaks") == 0)
+			limits.breaks = true;
 		else if (strcmp(argv[i], "--until-failure") == 0)
 			until_failure = true;
 		else if (strcmp(argv[i], "--faults") == 0 && i + 1 < argc)

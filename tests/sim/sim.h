@@ -198,6 +198,8 @@ void net_reset(void);
 /* Cut or heal the way from one slot to another. */
 void net_cut(unsigned from, unsigned to, bool cut);
 bool net_is_cut(unsigned from, unsigned to);
+/* All connections between two slots are reset, and what is on its way is lost. Both processes live. */
+void net_break_connections(unsigned a, unsigned b);
 /* Delays of packets from now on: between these two times. */
 void net_lose_host(struct proc *p);
 /* Has one process sent data to another that have not arrived? */

@@ -120,18 +120,25 @@ static bool is_given_up(const struct checkpoint_schedule *k)
 
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
  * up. requests: as in make_checkpoint. A requested checkpoint also stops waiting for its step when all
- * workers have come to rest before it; the caller then asks for an earlier step. */
+ * workers have come to rest before it; the caller then asks for an earlier step. No step closes in a job that is done:
+ * servers whose partitions have not reached the snapshot's step within the deadline will never do so. */
 static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap state,
     uint64_t requests)
 {
 	struct coordinator *coordinator = k->coordinator;
+	int64_t end = k->order.making ? k->order.end : 0, done_end = 0;
 
 	while (coord_snap_state(coordinator->coord) == state) {
 		enum coord_phase phase = coord_phase(coordinator->coord);
 		uint64_t step;
 
+		if (state == SNAP_ASKED && phase == COORD_DONE && !done_end) {
+			done_end = clock_now() + coordinator->cfg.deadline;
+			end = end && end < done_end ? end : done_end;
+		}
+
 		if (k->stop || phase < COORD_RUNNING || phase > COORD_DONE ||
-		    (k->order.making && is_given_up(k)))
+		    (k->order.making && is_given_up(k)) || (done_end && clock_now() >= done_end))
 			return false;
 		/* A periodic checkpoint that still waits for its step gives way to a requested
 		 * one. */
@@ -142,7 +149,7 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 		if (state == SNAP_ASKED && requests == BY_REQUEST && is_at_rest(k, &step) &&
 		    step < coord_snap_step(coordinator->coord))
 			return true;
-		coordinator_wait(coordinator, k->order.making ? k->order.end : 0);
+		coordinator_wait(coordinator, end);
 	}
 	return true;
 }
@@ -365,8 +372,13 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 		enum coord_snap state;
 
 		rc = err_set(e, ERR_STOPPED, "it was given up");
-		if (!wait_while_state(k, SNAP_ASKED, requests))
+		if (!wait_while_state(k, SNAP_ASKED, requests)) {
+			if (coord_phase(coordinator->coord) == COORD_DONE)
+				rc = err_set(e, ERR_STOPPED,
+				    "the job is done, and some partitions have not reached step %llu",
+				    (unsigned long long)step);
 			break;
+		}
 		state = coord_snap_state(coordinator->coord);
 		if (state == SNAP_BROKEN)
 			continue;

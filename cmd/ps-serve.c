@@ -497,7 +497,7 @@ static bool has_contradiction(const struct options *o, int nargs)
 		return refuse_usage("--fresh requires --read-only with a running cluster");
 	if (o->force_new && !nargs && !o->coordinator && !o->no_store)
 		return refuse_usage("--force-new-cluster requires a cluster file, --coordinator or "
-		    "--no-store: only a coordinator begins a cluster");
+		                    "--no-store: only a coordinator begins a cluster");
 	return o->set.n && !nargs && !o->read_only && refuse_usage("--set requires a cluster file");
 }
 

@@ -67,8 +67,8 @@ static int report_unknown_command(const char *word)
 	near = suggest(word, names, NSUBS);
 	if (is_ctl_subcommand(word))
 		fprintf(stderr,
-		    "ps-work: unknown command \"%s\"; did you mean \"ps-ctl %s\"? (see ps-ctl -h)\n", word,
-		    word);
+		    "ps-work: unknown command \"%s\"; did you mean \"ps-ctl %s\"? (see ps-ctl -h)\n",
+		    word, word);
 	else if (near)
 		fprintf(stderr,
 		    "ps-work: unknown command \"%s\"; did you mean \"%s\"? (see ps-work -h)\n",

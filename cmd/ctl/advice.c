@@ -74,8 +74,9 @@ bool ctl_advise(const struct opt_spec *spec, const char *arg, const char *value,
 		return false;
 	value = eq ? eq + 1 : value ? value : "VALUE";
 	snprintf(out, OPT_ADVICE,
-	    has_option(spec, "set") ? "did you mean \"--set %.40s=%.60s\"?"
-	                            : "\"ps-ctl set %.40s=%.60s\" changes this key of a running cluster",
+	    has_option(spec, "set")
+	        ? "did you mean \"--set %.40s=%.60s\"?"
+	        : "\"ps-ctl set %.40s=%.60s\" changes this key of a running cluster",
 	    short_name(key), value);
 	return true;
 }

@@ -133,8 +133,9 @@ static void wait_before_retry(void)
 /* Says that an error is the answer to a request that was made twice. */
 static void note_repetition(struct err *e)
 {
-	err_prefix(e, "the coordinator ended before it answered, and was asked again; the first "
-	              "request may have been done");
+	err_prefix(e,
+	    "the coordinator ended before it answered, and was asked again; the first "
+	    "request may have been done");
 }
 
 /* Makes a request until `end`, each time for at most `timeout`, while no coordinator listens or, if it may be

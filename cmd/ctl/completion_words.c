@@ -273,8 +273,7 @@ static FILE *ask_program(const struct line *l, const char *question, pid_t *pid)
 		fflush(stdout);
 		*pid = fork();
 		if (*pid == 0) {
-			setrlimit(RLIMIT_CPU,
-			    &(struct rlimit){ PROGRAM_SECONDS, PROGRAM_SECONDS });
+			setrlimit(RLIMIT_CPU, &(struct rlimit){ PROGRAM_SECONDS, PROGRAM_SECONDS });
 			dup2(p[1], STDOUT_FILENO);
 			close(p[0]);
 			close(p[1]);

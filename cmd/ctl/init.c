@@ -349,9 +349,8 @@ const struct ctl_cmd ctl_cmd_init = {
 	    .prog = "ps-ctl init",
 	    .args = "[DIR]",
 	    .about = "write an initial cluster file, and an explanation of its keys",
-	    .more =
-	        "Writes DIR/cluster.json (default: in the current directory) and a README.md\n"
-	        "beside it that explains all its keys.  Existing files are never overwritten.",
+	    .more = "Writes DIR/cluster.json (default: in the current directory) and a README.md\n"
+	            "beside it that explains all its keys.  Existing files are never overwritten.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,

@@ -50,7 +50,7 @@ struct look {
 	char *path; /* with options, to which those that are chosen are added */
 	struct init_sample sample;
 	struct column_looks columns;
-	char **fate;       /* by column: why its use is not what its cells suggest; NULL: it is */
+	char **fate; /* by column: why its use is not what its cells suggest; NULL: it is */
 	size_t nfates;
 	struct dataset *d; /* the sample, without labels */
 	double rows;       /* of all files, estimated */
@@ -153,8 +153,7 @@ static void choose_label(struct look *l)
 		add_option(l, "label", word);
 		free(word);
 	}
-	fprintf(stderr,
-	    "label: column \"%s\"%s; to choose another one, add --set label=NAME\n",
+	fprintf(stderr, "label: column \"%s\"%s; to choose another one, add --set label=NAME\n",
 	    s->column[i].name, last ? ", the last one" : "");
 }
 
@@ -301,8 +300,7 @@ static bool choose_ratings(struct look *l)
 	if (!s->named || s->ncolumns > 4)
 		return false;
 	rated = data_ratings_find(name, s->ncolumns, at);
-	if (!rated &&
-	    (at[0] == DATA_RATINGS_NONE || at[1] == DATA_RATINGS_NONE || s->ncolumns > 3))
+	if (!rated && (at[0] == DATA_RATINGS_NONE || at[1] == DATA_RATINGS_NONE || s->ncolumns > 3))
 		return false;
 	if (rated)
 		fprintf(stderr,
@@ -335,8 +333,8 @@ static bool looks_like_ratings(const struct look *l)
 		if (c[i]->numbers != rows || (i != 2 && c[i]->integers != rows) || c[i]->low < 0)
 			return false;
 	return rows >= RATINGS_ROWS && c[0]->distinct >= 10 && c[1]->distinct >= 10 &&
-	    2 * c[0]->distinct < rows && 2 * c[1]->distinct < rows &&
-	    c[2]->distinct >= 2 && c[2]->distinct <= 21 && c[2]->high <= 100 && c[3]->low >= 1e8;
+	    2 * c[0]->distinct < rows && 2 * c[1]->distinct < rows && c[2]->distinct >= 2 &&
+	    c[2]->distinct <= 21 && c[2]->high <= 100 && c[3]->low >= 1e8;
 }
 
 static enum err_code look_at_ratings(struct look *l, struct err *e)
@@ -436,10 +434,10 @@ static void print_columns(const struct look *l)
 		    look->distinct < COLUMN_DISTINCT_MOST ? "" : ">= ", look->distinct);
 		fprintf(stderr, "%-24.40s %-10s %8s %9s  %s\n", c->name,
 		    data_form_is_time(c->form) ? "time" : kind[c->kind], missing, distinct,
-		    i < l->nfates && l->fate[i]             ? l->fate[i]
-		        : c->kind == DATA_LABEL             ? "target"
-		        : data_schema_gives_features(c)     ? "feature"
-		                                            : "as the options say");
+		    i < l->nfates && l->fate[i]         ? l->fate[i]
+		        : c->kind == DATA_LABEL         ? "target"
+		        : data_schema_gives_features(c) ? "feature"
+		                                        : "as the options say");
 	}
 	if (s->ncolumns > COLUMNS_SHOWN)
 		fprintf(stderr, "and %zu more columns\n", s->ncolumns - COLUMNS_SHOWN);

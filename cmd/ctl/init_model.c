@@ -17,7 +17,6 @@
 #include "init_trial.h"
 #include "model/model.h"
 
-
 /* All trials together take at most this time, of which the default model gets a fourth in the first
  * round. */
 #define TRIALS_MAX (5 * NSEC_PER_SEC)
@@ -173,7 +172,7 @@ static void hold_out(json_t *cluster, enum init_task task, double rows)
 	json_t *job = json_object_get(cluster, "job"), *before = json_deep_copy(job);
 	double share = rows < ROWS_FEW ? 0.2 : rows < ROWS_MANY ? 0.1 : 0.05;
 	char *stop = mem_printf("%s patience=%u", metric_name[stop_metric(task)],
-	    rows < ROWS_FEW ? PATIENCE_FEW : PATIENCE),
+	         rows < ROWS_FEW ? PATIENCE_FEW : PATIENCE),
 	     *validate = mem_printf("%.0f%%", 100 * share);
 
 	json_object_set_new(job, "validate", json_string(validate));

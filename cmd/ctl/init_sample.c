@@ -147,8 +147,7 @@ static void append_places(const char *file, size_t bytes, struct buf *out)
 		close(fd);
 }
 
-static enum err_code read_file(struct init_sample *s, const char *name, size_t share,
-    struct err *e)
+static enum err_code read_file(struct init_sample *s, const char *name, size_t share, struct err *e)
 {
 	struct init_sample_file *f = &s->file[s->n];
 	struct stream *in = NULL;

@@ -343,8 +343,7 @@ static enum err_code watch_trainee(struct trainee *t, const struct early_stop_ru
 /* Passes over the training examples between two evaluations of the job. */
 static uint64_t passes_between(const struct trainee *t)
 {
-	uint64_t examples =
-	    (uint64_t)t->job.conf.job.eval_every * (uint64_t)t->job.conf.job.batch;
+	uint64_t examples = (uint64_t)t->job.conf.job.eval_every * (uint64_t)t->job.conf.job.batch;
 
 	return examples > t->job.split.ntrain ? examples / t->job.split.ntrain : 1;
 }
@@ -414,7 +413,9 @@ enum err_code init_trial_measure(const json_t *job, double share, uint64_t seed,
 	int64_t end = clock_now() + budget;
 	struct trainee t = { 0 };
 	struct log log;
-	struct job_source from = { .models = model_kinds_all, .cache = "none", .no_eval = true,
+	struct job_source from = { .models = model_kinds_all,
+		.cache = "none",
+		.no_eval = true,
 		.log = &log };
 	enum err_code rc;
 

@@ -14,11 +14,11 @@
 
 /* The result of a trial. */
 struct init_score {
-	enum metric metric; /* METRICS: nothing was measured */
-	double value;       /* of the model that the job would save */
-	double goodness;    /* the greater, the better */
+	enum metric metric;         /* METRICS: nothing was measured */
+	double value;               /* of the model that the job would save */
+	double goodness;            /* the greater, the better */
 	unsigned passes, best_pass; /* over the data: all, and those of this model */
-	bool cut; /* the time was over before the last pass */
+	bool cut;                   /* the time was over before the last pass */
 };
 
 /* Trains the job of a cluster file for at most `budget` ns. share: of the examples, held out by the

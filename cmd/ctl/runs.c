@@ -27,7 +27,8 @@ static const struct opt opts[] = {
 	    "remove the NAME.run.N that are finished, except for the newest of each NAME, and list those removed",
 	    NULL, 0, 0 },
 	{ "keep", 0, OPT_INT, offsetof(struct options, keep), "N",
-	    "for --prune: number of finished NAME.run.N of each NAME to keep (3)", NULL, 0, 1000000 },
+	    "for --prune: number of finished NAME.run.N of each NAME to keep (3)", NULL, 0,
+	    1000000 },
 };
 
 /* True for a figure that gets a column in the table. --json has all figures. */

@@ -91,8 +91,7 @@ static void print_cluster_line(const json_t *s)
 		num_digits(json_num(s, "best_value", 0), 4, figure);
 		printf(", best %s %s at step %lld", json_str(s, "best_metric", "?"), figure,
 		    (long long)json_int(s, "best_step", 0));
-	}
-	else if (json_is_object(json_object_get(s, "best_eval"))) {
+	} else if (json_is_object(json_object_get(s, "best_eval"))) {
 		struct buf best = BUF_INIT;
 
 		learning_put_best(json_object_get(s, "best_eval"), &best);

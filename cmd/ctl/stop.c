@@ -122,8 +122,9 @@ static void note_interruption(int sig)
 static void catch_interruptions(bool catch)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction is, will = { .sa_handler = catch ? note_interruption : SIG_DFL,
-		                 .sa_flags = (int)SA_RESETHAND };
+	struct sigaction is,
+	    will = { .sa_handler = catch ? note_interruption : SIG_DFL,
+		    .sa_flags = (int)SA_RESETHAND };
 
 	sigemptyset(&will.sa_mask);
 	for (size_t i = 0; i < CTL_COUNT(signals); i++)
@@ -146,8 +147,8 @@ static void end_by_interruption(const char *dir)
 {
 	json_t *body = json_pack("{s:b}", "cancel", true), *answer = NULL;
 	enum err_code rc = ctl_request(dir,
-	    &(struct ctl_call){ .path = "/v1/stop", .body = body, .repeatable = true },
-	    CANCEL_WAIT, &answer, NULL);
+	    &(struct ctl_call){ .path = "/v1/stop", .body = body, .repeatable = true }, CANCEL_WAIT,
+	    &answer, NULL);
 
 	if (rc)
 		fprintf(stderr,
@@ -337,7 +338,8 @@ static int stop_cluster(const struct options *o, const char *dir)
 	int code, saved;
 
 	if (!o->discard &&
-	    save_and_stop_job(dir, o->timeout ? o->timeout : SAVE_WAIT, &checkpoint, &e) != ERR_OK) {
+	    save_and_stop_job(dir, o->timeout ? o->timeout : SAVE_WAIT, &checkpoint, &e) !=
+	        ERR_OK) {
 		err_prefix(&e,
 		    "%s %s, because its model cannot be saved (--discard stops it without saving)",
 		    dir, name_going_on(dir));

@@ -132,8 +132,8 @@ static int run_table(const struct ctl_cmd *self, int argc, char **argv)
 	if (!body)
 		return 2;
 	rc = ctl_request(o.dir,
-	    &(struct ctl_call){ .path = "/v1/tables", .body = body, .repeatable = true },
-	    o.timeout, &answer, &e);
+	    &(struct ctl_call){ .path = "/v1/tables", .body = body, .repeatable = true }, o.timeout,
+	    &answer, &e);
 	if (rc == ERR_OK && o.json)
 		json_print_event("table_change", answer);
 	else if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))

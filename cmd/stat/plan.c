@@ -299,9 +299,9 @@ static int check_combination(const struct stat_options *o, const struct plan *p)
 /* Is this the bare command, typed at a terminal that can show the full screen, about a cluster that runs? */
 static bool means_screen(const struct stat_options *o, int nargs)
 {
-	bool has_options = o->sort || o->csv || o->command || o->time || o->across || o->columns.n || o->output.n ||
-	    o->no_header || o->exact || o->skip_first || o->json || o->tsv || o->prom ||
-	    o->header_once || o->totals || o->histograms;
+	bool has_options = o->sort || o->csv || o->command || o->time || o->across ||
+	    o->columns.n || o->output.n || o->no_header || o->exact || o->skip_first || o->json ||
+	    o->tsv || o->prom || o->header_once || o->totals || o->histograms;
 	struct err e = { 0 };
 	char *dir = NULL;
 	bool runs;

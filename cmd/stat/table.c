@@ -184,8 +184,7 @@ void table_cell(const struct table_style *s, const struct column *c, const json_
 /* Files keep the names, which scripts know. */
 const char *table_heading(const struct table_style *s, const struct column *c)
 {
-	return s->format == FORMAT_TABLE && strcmp(c->key, "train_loss") == 0 ? "tr-loss"
-	                                                                      : c->name;
+	return s->format == FORMAT_TABLE && strcmp(c->key, "train_loss") == 0 ? "tr-loss" : c->name;
 }
 
 unsigned table_width(const struct table_style *s, const struct column *c)

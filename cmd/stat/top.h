@@ -27,7 +27,7 @@ struct top {
 	struct err fault;          /* the error of the last attempt; code 0: none */
 	int64_t interval;          /* between samples, ns */
 	struct series loss, speed; /* owned; y: training loss, examples a second */
-	unsigned run_colour;       /* attribute of the loss: the run's colour, if its directory is here */
+	unsigned run_colour; /* attribute of the loss: the run's colour, if its directory is here */
 	enum top_view view;
 	const struct column *sort[TOP_VIEWS]; /* NULL: not sorted */
 	bool reverse, paused, help;

@@ -172,7 +172,8 @@ static void draw_table_header(struct top *t, enum top_view v, const struct layou
 	for (size_t i = 0; i < l->n; i++) {
 		const struct column *c = l->column[i];
 		int p = column_phase(c);
-		unsigned len = (unsigned)strlen(top_heading(c)), at = i ? col + l->width[i] - len : 0;
+		unsigned len = (unsigned)strlen(top_heading(c)),
+		         at = i ? col + l->width[i] - len : 0;
 
 		screen_put(t->screen, row, at,
 		    (p < 0 ? 0 : colour[p]) | SCREEN_BOLD |

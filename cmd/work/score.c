@@ -120,7 +120,8 @@ static void print_confusion(const json_t *confusion)
 	const json_t *classes = json_object_get(confusion, "classes"), *row, *v;
 	size_t i, k;
 
-	printf("\nconfusion matrix: a line for each true class, a column for each predicted class\n");
+	printf(
+	    "\nconfusion matrix: a line for each true class, a column for each predicted class\n");
 	json_array_foreach(classes, i, v)
 		printf("\t%s", json_string_value(v));
 	puts("");
@@ -137,8 +138,9 @@ static void print_calibration(const json_t *bins)
 	const json_t *b;
 	size_t i;
 
-	printf("\ncalibration: examples by the predicted probability, its mean, and the share that came true\n"
-	       "from\tto\tpredicted\tobserved\texamples\n");
+	printf(
+	    "\ncalibration: examples by the predicted probability, its mean, and the share that came true\n"
+	    "from\tto\tpredicted\tobserved\texamples\n");
 	json_array_foreach(bins, i, b)
 		printf("%.3f\t%.3f\t%.4f\t%.4f\t%.9g\n",
 		    json_number_value(json_object_get(b, "from")),
@@ -216,8 +218,7 @@ static enum err_code run_predict(struct tool *t, const void *options, int nargs,
 		    "\"new.csv?format=csv\"");
 	return o->follow
 	    ? tool_follow(t, o->format, form, o->fresh < 0 ? FRESH : o->fresh, STDOUT_FILENO, e)
-	    : tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, form, STDOUT_FILENO,
-	          e);
+	    : tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, form, STDOUT_FILENO, e);
 }
 
 int cmd_predict(int argc, char **argv)

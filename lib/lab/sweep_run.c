@@ -370,7 +370,10 @@ enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int 
 		.metric = o->metric,
 		.file = o->plot,
 		.json = o->json };
-	struct work w = { .o = o, .signals = -1, .lock = -1, .file = conf_file(cluster),
+	struct work w = { .o = o,
+		.signals = -1,
+		.lock = -1,
+		.file = conf_file(cluster),
 		.told = json_object() };
 	enum err_code rc = curve_options_check(&curves, e);
 

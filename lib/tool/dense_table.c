@@ -22,8 +22,7 @@ static uint32_t choose_window(const struct table *t, uint32_t first, size_t *n)
 	uint32_t count = 1;
 
 	*n = table_part_elements(t, first);
-	while (first + count < t->nparts &&
-	    *n + table_part_elements(t, first + count) <= WINDOW) {
+	while (first + count < t->nparts && *n + table_part_elements(t, first + count) <= WINDOW) {
 		*n += table_part_elements(t, first + count);
 		count++;
 	}

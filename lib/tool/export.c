@@ -219,9 +219,9 @@ static enum err_code put_all_tensors(struct writer *x, struct safetensors_writer
 	for (size_t i = 0; !rc && i < x->npicks; i++) {
 		const struct table *t = x->pick[i].t;
 
-		rc = t->sparse ? safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e)
-		               : dense_table_read(x->tool->client, t, x->pick[i].rows, put_values,
-		                     w, e);
+		rc = t->sparse
+		    ? safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e)
+		    : dense_table_read(x->tool->client, t, x->pick[i].rows, put_values, w, e);
 	}
 	return rc;
 }

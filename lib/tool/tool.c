@@ -194,7 +194,8 @@ static enum err_code dump_rows(void *ctx, const uint64_t *ids, const float *rows
 }
 
 /* Writes values of a dense table. It is a callback of dense_table_read. */
-static enum err_code write_values(void *ctx, uint64_t first, const float *w, size_t n, struct err *e)
+static enum err_code write_values(void *ctx, uint64_t first, const float *w, size_t n,
+    struct err *e)
 {
 	const struct dump *d = ctx;
 

@@ -60,8 +60,8 @@ static int report_ledger_error(const struct err *e)
 struct verb {
 	const char *name;
 	enum err_code (*work)(const struct ledger_config *cfg, struct err *e);
-	enum err_code (*check)(const struct ledger_config *cfg, struct ledger_sums *out,
-	    struct err *e);
+	enum err_code (
+	    *check)(const struct ledger_config *cfg, struct ledger_sums *out, struct err *e);
 };
 
 static const struct verb verbs[] = {
@@ -131,7 +131,9 @@ int main(int argc, char **argv)
 	v = find_verb(argv[1]);
 	worker = v && v->work == ledger_work;
 	if (!v || !o.book || !o.run_dir == !o.join) {
-		fputs("ledger: work, check, outside, watch, outside-check or watch-check, --book DIR, and -C DIR or --join FILE\n", stderr);
+		fputs(
+		    "ledger: work, check, outside, watch, outside-check or watch-check, --book DIR, and -C DIR or --join FILE\n",
+		    stderr);
 		return 2;
 	}
 	snprintf(name, sizeof name, "worker-%d", (int)o.rank);

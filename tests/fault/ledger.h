@@ -25,10 +25,10 @@
 #include "conf/conf.h"
 #include "layout/layout.h"
 
-#define LEDGER_RANKS 8
-#define LEDGER_WIDTH 4u
-#define LEDGER_DENSE "ledger"
-#define LEDGER_ROWS  "ledger-rows"
+#define LEDGER_RANKS   8
+#define LEDGER_WIDTH   4u
+#define LEDGER_DENSE   "ledger"
+#define LEDGER_ROWS    "ledger-rows"
 #define LEDGER_OUTSIDE "outside"
 
 /* ---- geometry ---- */

@@ -46,8 +46,9 @@ static enum err_code judge_outside_pull(const struct outside *o, struct err *e)
 {
 	for (uint64_t i = 0; i < table_elements(o->table); i++) {
 		if (o->seen[i] < o->before[i])
-			return err_set(e, ERR_FAILED, "WENT BACK: cell %" PRIu64 " is %.9g after %.9g",
-			    i, (double)o->seen[i], (double)o->before[i]);
+			return err_set(e, ERR_FAILED,
+			    "WENT BACK: cell %" PRIu64 " is %.9g after %.9g", i, (double)o->seen[i],
+			    (double)o->before[i]);
 		if (o->seen[i] != truncf(o->seen[i]))
 			return err_set(e, ERR_FAILED, "WRONG SUM: cell %" PRIu64 " is %.9g", i,
 			    (double)o->seen[i]);
@@ -97,7 +98,8 @@ static enum err_code push_outside_once(struct outside *o, struct err *e)
 
 static enum err_code open_outside(struct outside *o, struct err *e)
 {
-	enum err_code rc = tool_open(o->cfg->id, "tcp", OPEN_TIMEOUT, NULL, o->cfg->log, &o->tool, e);
+	enum err_code rc = tool_open(o->cfg->id, "tcp", OPEN_TIMEOUT, NULL, o->cfg->log, &o->tool,
+	    e);
 	size_t n = (size_t)LEDGER_RANKS * o->cfg->cells;
 
 	if (!rc)
@@ -131,8 +133,8 @@ enum err_code ledger_outside(const struct ledger_config *cfg, struct err *e)
 }
 
 /* A push that was begun and not acknowledged may have been applied more than once. */
-static void compare_outside(const struct ledger_config *cfg, const struct tally *t, const float *seen,
-    struct ledger_sums *out)
+static void compare_outside(const struct ledger_config *cfg, const struct tally *t,
+    const float *seen, struct ledger_sums *out)
 {
 	for (uint32_t r = 0; r < LEDGER_RANKS; r++)
 		for (uint32_t k = 0; k < cfg->cells; k++) {

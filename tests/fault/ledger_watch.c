@@ -48,7 +48,8 @@ static enum err_code read_seen(const struct watch *w, struct buf *out, struct er
 static enum err_code open_watched(struct watch *w, struct err *e)
 {
 	struct buf seen = BUF_INIT;
-	enum err_code rc = tool_open(w->cfg->id, "tcp", OPEN_TIMEOUT, NULL, w->cfg->log, &w->tool, e);
+	enum err_code rc = tool_open(w->cfg->id, "tcp", OPEN_TIMEOUT, NULL, w->cfg->log, &w->tool,
+	    e);
 
 	if (rc)
 		return rc;

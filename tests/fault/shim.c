@@ -350,7 +350,8 @@ static char *blas_core(void)
  * this one. */
 void *dlsym(void *restrict handle, const char *restrict name)
 {
-	if (strcmp(name, "openblas_get_corename") == 0 && blas_core() && !getenv("OPENBLAS_CORETYPE"))
+	if (strcmp(name, "openblas_get_corename") == 0 && blas_core() &&
+	    !getenv("OPENBLAS_CORETYPE"))
 		return (void *)blas_core;
 	return real_dlsym()(handle, name);
 }

@@ -163,7 +163,8 @@ int sim_memfd_create(const char *name, unsigned flags)
 
 int64_t calls_clock_offset(clockid_t clock)
 {
-	return (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ? WALL_BEGIN : 1000 * SEC) +
+	return (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ? WALL_BEGIN
+	                                                                  : 1000 * SEC) +
 	    (proc_current && clock == CLOCK_REALTIME ? proc_current->clock_skew : 0);
 }
 

@@ -98,8 +98,8 @@ void control_send(unsigned slot, const char *method, const char *target, const c
 {
 	unsigned s = 0;
 
-	while (s < SERVERS_MAX && !(server[s].proc && server[s].proc->alive &&
-	                              server[s].proc->slot == slot))
+	while (s < SERVERS_MAX &&
+	    !(server[s].proc && server[s].proc->alive && server[s].proc->slot == slot))
 		s++;
 	for (size_t i = 0; s < SERVERS_MAX && i < REQUESTS_MAX; i++) {
 		struct pending *p = &pending[i];

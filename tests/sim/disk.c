@@ -421,9 +421,9 @@ off_t sim_lseek(int fd, off_t to, int whence)
 
 	if (!f)
 		return -1;
-	f->at = (whence == SEEK_SET    ? 0
-	            : whence == SEEK_CUR ? f->at
-	                                 : (off_t)f->node->now.len) +
+	f->at = (whence == SEEK_SET          ? 0
+	                : whence == SEEK_CUR ? f->at
+	                                     : (off_t)f->node->now.len) +
 	    to;
 	return f->at;
 }
@@ -550,7 +550,7 @@ static int fill_stat(const struct node *n, struct stat *st)
 {
 	memset(st, 0, sizeof *st);
 	st->st_mode = n->mode |
-	    (n->kind == NODE_DIR       ? S_IFDIR
+	    (n->kind == NODE_DIR           ? S_IFDIR
 	            : n->kind == NODE_FILE ? S_IFREG
 	                                   : S_IFSOCK);
 	st->st_ino = n->ino;
@@ -765,8 +765,7 @@ char *sim_realpath(const char *path, char *out)
 		return NULL;
 	if (!out)
 		out = sim_malloc(4096);
-	snprintf(out, 4096, "%s%s", path[0] == '/' ? "" : "/",
-	    strcmp(path, ".") == 0 ? "" : path);
+	snprintf(out, 4096, "%s%s", path[0] == '/' ? "" : "/", strcmp(path, ".") == 0 ? "" : path);
 	return out;
 }
 
@@ -797,7 +796,8 @@ static int make_temporary(char *path, bool dir, int flags)
 		if (!node_of(path))
 			break;
 	}
-	return dir ? sim_mkdir(path, 0700) : open_at(root, path, flags | O_CREAT | O_EXCL | O_RDWR, 0600);
+	return dir ? sim_mkdir(path, 0700)
+	           : open_at(root, path, flags | O_CREAT | O_EXCL | O_RDWR, 0600);
 }
 
 char *sim_mkdtemp(char *path)
@@ -1021,7 +1021,8 @@ static bool crash_node(struct node *n)
 		took = was.n != n->names_synced.n;
 		n->names = (struct names){ 0 };
 		for (size_t i = 0; i < n->names_synced.n; i++)
-			add_entry(&n->names, n->names_synced.at[i].name, n->names_synced.at[i].node);
+			add_entry(&n->names, n->names_synced.at[i].name,
+			    n->names_synced.at[i].node);
 		for (size_t i = 0; i < was.n; i++)
 			unref_node(was.at[i].node);
 		free_names(&was);

@@ -43,7 +43,8 @@ static void break_disk(void *ctx)
 		m->proc->disk_broken = !m->proc->disk_full;
 		sim_trace("judge      > the disk of %s is %s", m->name,
 		    m->proc->disk_full ? "full" : "broken");
-		event_at(sim_now + sim_below(sim_chance(70) ? 200 : 1500) * MSEC, mend_disk, m->proc);
+		event_at(sim_now + sim_below(sim_chance(70) ? 200 : 1500) * MSEC, mend_disk,
+		    m->proc);
 	}
 	event_at(sim_now + (1 + sim_below(d.gap)) * MSEC, break_disk, NULL);
 }

@@ -28,7 +28,7 @@ struct fiber {
 	jmp_buf at;
 	ucontext_t first;
 	bool started;
-	int error; /* errno while it does not run */
+	int error;      /* errno while it does not run */
 	uint64_t timer; /* number of its wait; a timer of another wait is stale */
 	bool timed_out;
 	struct waiter *waits; /* on its stack, while it waits */

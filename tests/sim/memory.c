@@ -7,10 +7,10 @@
 /* The memory of the processes. It all lies in one region whose addresses depend on nothing but the
  * order of the calls, so that code which orders or hashes by address replays, too. */
 
-#define REGION (UINT64_C(1) << 36)
-#define SPAN   (UINT64_C(1) << 16) /* bytes that an arena takes at a time */
+#define REGION      (UINT64_C(1) << 36)
+#define SPAN        (UINT64_C(1) << 16) /* bytes that an arena takes at a time */
 #define CLEAR_LEAST (256u << 10)
-#define SPANS  32                  /* sizes of spans: SPAN << i */
+#define SPANS       32 /* sizes of spans: SPAN << i */
 
 /* In front of each allocation; 16 bytes keep its alignment. */
 struct head {
@@ -101,7 +101,7 @@ static unsigned choose_class(size_t n, size_t *size)
 {
 	unsigned class = 0;
 
-	for (*size = 32; *size < n; class++)
+	for (*size = 32; *size < n; class ++)
 		*size = class & 1 ? *size / 3 * 4 : *size / 2 * 3;
 	return class;
 }

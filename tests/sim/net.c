@@ -19,9 +19,9 @@
  * and as late as the seed says; connections overtake each other. A way that is cut keeps its packets,
  * as TCP does by sending them again, until it is healed. Addresses are 127.0.0.1 and a port. */
 
-#define SEND_ROOM (256u << 10) /* bytes on their way and unread, of one way */
+#define SEND_ROOM       (256u << 10) /* bytes on their way and unread, of one way */
 #define CONNECT_TIMEOUT (20 * SEC)
-#define PORTS 20000
+#define PORTS           20000
 
 enum packet_kind { PACKET_DATA, PACKET_FIN, PACKET_RESET, PACKET_CONNECT, PACKET_ACCEPTED };
 
@@ -45,8 +45,8 @@ struct sock {
 	struct sock *peer;
 	/* what is on its way to here, and what has arrived */
 	struct packet *coming, **coming_last, *unread, **unread_last;
-	size_t room_used; /* bytes that it has sent and its peer has not read */
-	bool loses; /* net_lose_host is at it */
+	size_t room_used;         /* bytes that it has sent and its peer has not read */
+	bool loses;               /* net_lose_host is at it */
 	bool eof, shut, arriving; /* arriving: an event will take the first of `coming` */
 	int64_t last_arrival;
 	int64_t took_at; /* when a packet has arrived here last */
@@ -215,8 +215,8 @@ static void arrive(void *ctx)
 		case PACKET_RESET:
 			free(p);
 			if (s->open)
-				fail_sock(s, s->state == SOCK_CONNECTING ? ECONNREFUSED
-				                                         : ECONNRESET);
+				fail_sock(s,
+				    s->state == SOCK_CONNECTING ? ECONNREFUSED : ECONNRESET);
 			break;
 		case PACKET_CONNECT:
 			free(p);
@@ -590,7 +590,8 @@ static void describe_way(const struct sock *s, struct tcp_info *info)
 	for (const struct packet *p = s->peer ? s->peer->coming : NULL; p; p = p->next)
 		info->tcpi_unacked++;
 	info->tcpi_last_ack_recv = (uint32_t)(age / MSEC);
-	for (int64_t wait = 200 * MSEC; info->tcpi_unacked && age > wait; wait = 2 * wait + 200 * MSEC)
+	for (int64_t wait = 200 * MSEC; info->tcpi_unacked && age > wait;
+	     wait = 2 * wait + 200 * MSEC)
 		info->tcpi_retransmits++;
 }
 

@@ -17,10 +17,10 @@ static const char *const names[ORDERS] = { "drain", "scale", "rebalance", "set",
 
 static struct {
 	bool any, gives[ORDERS], joins;
-	unsigned gap; /* milliseconds between two orders, at most */
-	unsigned servers; /* that the order of scale asks for; 0: none is under way */
+	unsigned gap;         /* milliseconds between two orders, at most */
+	unsigned servers;     /* that the order of scale asks for; 0: none is under way */
 	bool paused, goes_on; /* asked for, and asked to end */
-	unsigned tables; /* added so far */
+	unsigned tables;      /* added so far */
 } o;
 
 static void give_later(int64_t after, void (*fn)(void *ctx), void *ctx)
@@ -117,7 +117,8 @@ static void scale_servers(void)
 	unsigned n = scenario_servers(), least = scenario_replicas() > 2 ? scenario_replicas() : 2;
 
 	/* A server that has just been removed may still give up its partitions. */
-	if (o.servers || (n < SERVERS_MAX && scenario_server(n)->proc && scenario_server(n)->proc->alive))
+	if (o.servers ||
+	    (n < SERVERS_MAX && scenario_server(n)->proc && scenario_server(n)->proc->alive))
 		return;
 	if (n < SERVERS_MAX && (n <= least || sim_chance(60))) {
 		o.servers = n + 1;
@@ -134,9 +135,10 @@ static void scale_servers(void)
 
 static void change_settings(void)
 {
-	static const char *const sets[] = { "\"sync\":\"bsp\"", "\"sync\":\"ssp:1\"", "\"sync\":\"ssp:4\"",
-		"\"sync\":\"asp\"", "\"checkpoint_every\":\"7\"", "\"checkpoint_every\":\"100ms\"",
-		"\"checkpoint_every\":\"off\"", "\"pull_delta\":\"true\"", "\"pull_delta\":\"false\"" };
+	static const char *const sets[] = { "\"sync\":\"bsp\"", "\"sync\":\"ssp:1\"",
+		"\"sync\":\"ssp:4\"", "\"sync\":\"asp\"", "\"checkpoint_every\":\"7\"",
+		"\"checkpoint_every\":\"100ms\"", "\"checkpoint_every\":\"off\"",
+		"\"pull_delta\":\"true\"", "\"pull_delta\":\"false\"" };
 	char body[96];
 
 	snprintf(body, sizeof body, "{\"set\":{%s}}", sets[sim_below(sizeof sets / sizeof *sets)]);

@@ -40,8 +40,8 @@ static void start_program(void *ctx)
 	}
 	snprintf(run, sizeof run, "%u", o.runs++);
 	o.proc = proc_start(SLOT, "outside", ledger_main,
-	    (const char *[]){ "ledger", "outside", "-C", "c.run", "--book", "outside", "--rank", run,
-	        "--cells", CELLS, NULL });
+	    (const char *[]){ "ledger", "outside", "-C", "c.run", "--book", "outside", "--rank",
+	        run, "--cells", CELLS, NULL });
 	if (o.kills)
 		event_at(sim_now + (20 + sim_below(1000)) * MSEC, kill_program, o.proc);
 }

@@ -175,8 +175,8 @@ void proc_exit(int code)
 
 	for (int i = 3; i < PROC_FDS; i++)
 		descriptors += p->fd[i] != NULL;
-	sim_trace("%-10s > ends with %d; left: %zu allocations of %zu bytes, %u descriptors", p->name,
-	    code, p->arena.live, p->arena.bytes, descriptors);
+	sim_trace("%-10s > ends with %d; left: %zu allocations of %zu bytes, %u descriptors",
+	    p->name, code, p->arena.live, p->arena.bytes, descriptors);
 	p->code = code;
 	event_at(sim_now, end_process, p);
 	for (;;)

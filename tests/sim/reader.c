@@ -25,8 +25,8 @@ static void start_replica(void *ctx)
 	(void)ctx;
 	if (!r.ending)
 		r.replica = proc_start(REPLICA_SLOT, "replica", ps_serve_main,
-		    (const char *[]){ "ps-serve", "--read-only", "c.run", "-C", "read.run", "--fresh",
-		        "20ms", "--threads", "1", NULL });
+		    (const char *[]){ "ps-serve", "--read-only", "c.run", "-C", "read.run",
+		        "--fresh", "20ms", "--threads", "1", NULL });
 }
 
 static void kill_replica(void *ctx)

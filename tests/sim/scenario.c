@@ -42,7 +42,7 @@ struct scenario {
 	bool peace;
 	/* what the coordinator said last about replicas */
 	bool whole, asking;
-	bool doomed; /* a server that is cut off and about to die */
+	bool doomed;          /* a server that is cut off and about to die */
 	struct member *dying; /* it dies now, if the answer says that it may */
 	bool server_must_die; /* if the answer says that it may */
 	uintptr_t world;      /* which one of this process */
@@ -83,12 +83,13 @@ static void end_worker(void *ctx)
 static void start_member(struct member *m)
 {
 	const char *first[] = { "ps-serve", "c.json", "--no-store", "--threads", "2", NULL };
-	const char *again[] = { "ps-serve", "-C", "c.run", "--coordinator", "--no-store", "--threads",
-		"2", NULL };
-	const char *server[] = { "ps-serve", "-C", "c.run", "--name", m->name, "--threads", "2", NULL };
+	const char *again[] = { "ps-serve", "-C", "c.run", "--coordinator", "--no-store",
+		"--threads", "2", NULL };
+	const char *server[] = { "ps-serve", "-C", "c.run", "--name", m->name, "--threads", "2",
+		NULL };
 	const char *joins[] = { "ps-serve", "--join", m->join, "--threads", "2", NULL };
-	const char *worker[] = { "ledger", "work", "-C", "c.run", "--book", "books", "--rank", m->rank,
-		"--cells", CELLS, NULL };
+	const char *worker[] = { "ledger", "work", "-C", "c.run", "--book", "books", "--rank",
+		m->rank, "--cells", CELLS, NULL };
 
 	m->proc = proc_start(m->slot, m->name, m->kind == WORKER ? ledger_main : ps_serve_main,
 	    m->kind == SERVER       ? (*m->join ? joins : server)
@@ -180,7 +181,8 @@ static void look_at_ends(void)
 			 * it has been silent for 1.5 s (ps-consistency(7), Loss of a server). */
 			sim_trace("judge      < %s is refused", m->name);
 		} else if (m->kind != WORKER) {
-			scenario_fail("%s ended with %d: %s", m->name, m->proc->code, m->proc->last);
+			scenario_fail("%s ended with %d: %s", m->name, m->proc->code,
+			    m->proc->last);
 		}
 		restart_later(m, 1 * MSEC + sim_below(200) * MSEC);
 	}
@@ -235,8 +237,8 @@ static void note_servers(void *ctx, int status, const char *text)
 		const char *id = json_string_value(json_object_get(s, "id"));
 
 		for (unsigned m = 0; m < x.nmembers; m++)
-			if (state && id && x.member[m].proc &&
-			    strcmp(state, "live") == 0 && strcmp(id, x.member[m].name) == 0 &&
+			if (state && id && x.member[m].proc && strcmp(state, "live") == 0 &&
+			    strcmp(id, x.member[m].name) == 0 &&
 			    json_integer_value(json_object_get(s, "pid")) == x.member[m].proc->pid)
 				servers_known++;
 	}
@@ -382,8 +384,7 @@ static void note_workers(void *ctx, int status, const char *text)
 		const char *state = json_string_value(json_object_get(row, "state"));
 		json_int_t pid = json_integer_value(json_object_get(row, "pid"));
 
-		forming &= state &&
-		    (strcmp(state, "empty") == 0 || strcmp(state, "joining") == 0);
+		forming &= state && (strcmp(state, "empty") == 0 || strcmp(state, "joining") == 0);
 		for (unsigned k = 0; k < x.nmembers; k++)
 			others |= &x.member[k] != m && x.member[k].kind == WORKER &&
 			    x.member[k].proc->pid == pid && state && strcmp(state, "active") == 0;
@@ -499,8 +500,7 @@ static void take_checkpoint(void)
 	x.unanswered++;
 	if (x.breaks)
 		sim_trace("judge      > checkpoint");
-	control_send(0, "POST", "/v1/checkpoints", "{}", note_checkpoint,
-	    (void *)x.world);
+	control_send(0, "POST", "/v1/checkpoints", "{}", note_checkpoint, (void *)x.world);
 }
 
 /* One thing of all that this seed does, if nothing else is broken. */
@@ -601,9 +601,9 @@ static void write_files(void)
 	disk_put("c.json", text, (size_t)n);
 	disk_put("data.csv", "x,y\n1,2\n2,4\n3,6\n", 16);
 	sim_trace("judge      > %s, %u servers, %u workers, %u replicas, kills %d%d%d, cuts "
-		  "%d, pauses %d",
-	    x.sync, x.servers, x.workers, x.replicas, x.kills[0], x.kills[1], x.kills[2],
-	    x.cuts, x.pauses);
+	          "%d, pauses %d",
+	    x.sync, x.servers, x.workers, x.replicas, x.kills[0], x.kills[1], x.kills[2], x.cuts,
+	    x.pauses);
 }
 
 static struct member *add_member(enum kind kind, unsigned slot, const char *name, unsigned rank)
@@ -723,7 +723,8 @@ static bool is_answered(void *ctx)
 
 static void trace_state(void)
 {
-	static const char *const routes[] = { "/v1/workers", "/v1/servers", "/v1/layout", "/v1/why" };
+	static const char *const routes[] = { "/v1/workers", "/v1/servers", "/v1/layout",
+		"/v1/why" };
 
 	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
 		bool answered = false;

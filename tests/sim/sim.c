@@ -21,7 +21,8 @@ struct totals {
 	int64_t virtual_ns;
 };
 
-static void run_one(uint64_t seed, const struct scenario_limits *limits, bool talk, struct totals *t)
+static void run_one(uint64_t seed, const struct scenario_limits *limits, bool talk,
+    struct totals *t)
 {
 	struct verdict v;
 
@@ -73,8 +74,9 @@ int main(int argc, char **argv)
 	for (uint64_t i = 0; i < n && !(until_failure && t.failed); i++)
 		run_one(from + i, &limits, false, &t);
 	took = (double)(clock() - began) / CLOCKS_PER_SEC;
-	printf("%llu seeds, %llu failed: %llu pushes acknowledged, %llu faults, %llu deliveries, %.1f "
-	       "virtual seconds in %.1f s\n",
+	printf(
+	    "%llu seeds, %llu failed: %llu pushes acknowledged, %llu faults, %llu deliveries, %.1f "
+	    "virtual seconds in %.1f s\n",
 	    (unsigned long long)t.seeds, (unsigned long long)t.failed,
 	    (unsigned long long)t.acknowledged, (unsigned long long)t.faults,
 	    (unsigned long long)t.deliveries, (double)t.virtual_ns / 1e9, took);

@@ -168,7 +168,7 @@ struct vfile_ops {
 	ssize_t (*read)(struct vfile *v, void *p, size_t n);
 	ssize_t (*write)(struct vfile *v, const void *p, size_t n);
 	unsigned (*ready)(struct vfile *v); /* POLLIN ... */
-	void (*close)(struct vfile *v);     /* the last descriptor was closed, or its process ended */
+	void (*close)(struct vfile *v); /* the last descriptor was closed, or its process ended */
 };
 struct epoll_item;
 /* What a descriptor names; kinds begin with one. A read or write that would block returns -1 with

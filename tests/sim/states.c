@@ -37,13 +37,13 @@ void states_note_death(const struct proc *p)
 		due |= net_is_on_its_way(pid, p->pid);
 	}
 	if (sent)
-		states_note(kind == SERVER     ? STATE_acknowledgement_lost
-		        : kind == WORKER ? STATE_push_lost
-		                         : STATE_order_lost);
+		states_note(kind == SERVER ? STATE_acknowledgement_lost
+		        : kind == WORKER   ? STATE_push_lost
+		                           : STATE_order_lost);
 	if (due)
-		states_note(kind == SERVER     ? STATE_record_lost
-		        : kind == WORKER ? STATE_receipt_lost
-		                         : STATE_answer_lost);
+		states_note(kind == SERVER ? STATE_record_lost
+		        : kind == WORKER   ? STATE_receipt_lost
+		                           : STATE_answer_lost);
 }
 
 /* ---- the coordinator's events ---- */

@@ -453,7 +453,7 @@ static int look_at_all(struct pollfd *p, nfds_t n)
 
 		p[i].revents = (short)(p[i].fd < 0 ? 0
 		        : !v                       ? POLLNVAL
-		                  : (int)(vfile_ready(v) & ((unsigned)p[i].events | POLLERR | POLLHUP)));
+		             : (int)(vfile_ready(v) & ((unsigned)p[i].events | POLLERR | POLLHUP)));
 		some += p[i].revents != 0;
 	}
 	return some;

@@ -51,7 +51,8 @@ static void ranks_without_examples(void)
 	    "ranks without examples close no step");
 	ok(step_of(&x, 0, 0, 10, 2) && shard_closed(x.shard) == 1 && pull_w(&x, 1) == -2,
 	    "the first one with examples does");
-	ok(push_w(&x, 1, 0, 10, 4, &r) == SHARD_OK && r.status == PUSH_LATE, "the other one is late");
+	ok(push_w(&x, 1, 0, 10, 4, &r) == SHARD_OK && r.status == PUSH_LATE,
+	    "the other one is late");
 	clock_of(&x, 1, 0, 10);
 	push_w(&x, 0, 1, 10, 2, &r);
 	clock_of(&x, 1, 1, 0);
@@ -62,7 +63,8 @@ static void ranks_without_examples(void)
 	ok(shard_closed(x.shard) == 2 && pull_w(&x, 2) == -4, "and its push is the update");
 	for (unsigned i = 0; i < 4; i++)
 		clock_of(&x, i, 2, 0);
-	ok(shard_closed(x.shard) == 3 && pull_w(&x, 3) == -4, "a step of which nobody has examples closes");
+	ok(shard_closed(x.shard) == 3 && pull_w(&x, 3) == -4,
+	    "a step of which nobody has examples closes");
 	world_close(&x);
 }
 

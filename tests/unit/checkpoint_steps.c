@@ -36,8 +36,8 @@ static void any_speed(void)
 		checkpoint_steps_begin(&s, 0);
 		for (unsigned i = 0; i < 20; i++) {
 			uint64_t made = 0, before = j.step;
-			unsigned requests = request_until_in_time(&s, &j,
-			    (j.step / 50 + 1) * 50, &made);
+			unsigned requests = request_until_in_time(&s, &j, (j.step / 50 + 1) * 50,
+			    &made);
 
 			most = requests > most ? requests : most;
 			wrong += made % 50 != 0 || made > before + 12 * passing + 200;

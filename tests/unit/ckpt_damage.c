@@ -459,7 +459,6 @@ static void test_sync(void)
 	bool all = true;
 	int n = 0;
 
-
 	m->large = describe('a', 12000);
 	for (bool more = true; more && n < 100; n++) {
 		start_over();
@@ -494,8 +493,7 @@ static bool crash(const struct model *m, unsigned after)
 		struct ckpt *c;
 
 		if (ckpt_begin(dir, 2, &c, &e) || after == 0 || ckpt_describe(c, m->large, &e) ||
-		    model_write(m, c, after, &e) ||
-		    after == 3)
+		    model_write(m, c, after, &e) || after == 3)
 			_exit(1);
 		/* What a file half written leaves, beside others that are whole. */
 		put(mem_printf("%s/server-7.params.safetensors.tmp-00", ckpt_tmp(c)), "abc", 3);

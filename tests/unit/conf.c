@@ -520,7 +520,8 @@ static void test_unknown(void)
 	    "a duplicate key: %s", e.msg);
 	ok(load("{\"servers\": 1", NULL, 0, &c) != ERR_OK && strstr(e.msg, "cluster.json"),
 	    "no JSON: %s", e.msg);
-	ok(load("{}", sets, 1, &c) == ERR_CONFIG && says("--set learning_rate=1: ", "no such key; did you mean \"job.lr\"?"),
+	ok(load("{}", sets, 1, &c) == ERR_CONFIG &&
+	        says("--set learning_rate=1: ", "no such key; did you mean \"job.lr\"?"),
 	    "--set of an unknown key");
 	ok(load("{}", typo, 1, &c) == ERR_CONFIG && says("--set", "did you mean \"momentum\""),
 	    "--set with a typo");

@@ -61,24 +61,27 @@ static void check_refused(const char *text, const char *path, const char *const 
 
 static void test_paths(void)
 {
-	static const char *const label[] = { "label=y" }, *const many[] = { "label=y & z",
-		"ignore=a,b", "text=body", "lists=kinds", "bits=18" },
-	                  *const wrong[] = { "missing=gone" }, *const vw[] = { "pairs=ab" };
+	static const char *const label[] = { "label=y" },
+	                         *const many[] = { "label=y & z", "ignore=a,b", "text=body",
+		                         "lists=kinds", "bits=18" },
+	                         *const wrong[] = { "missing=gone" }, *const vw[] = { "pairs=ab" };
 
 	check_path("/d/a.csv", "/d/a.csv", NULL, 0, "without keys a path stays");
 	check_path("/d/a.csv?label=y", "/d/a.csv", label, 1, "a key is an option");
 	check_path("/d/a.csv?ignore=q&label=y", "/d/a.csv?ignore=q", label, 1,
 	    "it follows the options that the path has");
 	check_path("/d/a.csv?label=y", "/d/a.csv?label=y", label, 1, "an equal option stays");
-	check_path("/d/is it?.csv?label=y", "/d/is it?.csv", label, 1, "a ? of a name is no option");
-	check_path(
-	    "/d/a.csv?label=y%20%26%20z&ignore=a,b&text=body&lists=kinds&bits=18",
+	check_path("/d/is it?.csv?label=y", "/d/is it?.csv", label, 1,
+	    "a ? of a name is no option");
+	check_path("/d/a.csv?label=y%20%26%20z&ignore=a,b&text=body&lists=kinds&bits=18",
 	    "/d/a.csv", many, sizeof many / sizeof many[0],
 	    "all keys, with characters of paths as numbers");
 	check_path("/d/a.vw?pairs=ab", "/d/a.vw", vw, 1, "pairs is a key");
-	check_refused("job.data: /d/a.csv?label=z has label=z, but job.label is \"y\": remove one of them",
+	check_refused(
+	    "job.data: /d/a.csv?label=z has label=z, but job.label is \"y\": remove one of them",
 	    "/d/a.csv?label=z", label, 1, "a contradiction is refused, and named");
-	check_refused("\"gone\"", "/d/a.csv", wrong, 1, "values of keys are checked as options are");
+	check_refused("\"gone\"", "/d/a.csv", wrong, 1,
+	    "values of keys are checked as options are");
 	check_refused("job.data: /d/a.csv?lable=z", "/d/a.csv?lable=z", label, 1,
 	    "an unknown option is refused");
 }
@@ -109,7 +112,8 @@ static void test_moves(void)
 	free(path);
 	check_move("/d/a.csv", "/d/a.csv", "");
 	check_move("/d/a.csv?label=y%20z&scale=standard", "/d/a.csv", "label=y z;scale=standard;");
-	check_move("/d/a.csv?head=50&label=y&follow=yes", "/d/a.csv?head=50&follow=yes", "label=y;");
+	check_move("/d/a.csv?head=50&label=y&follow=yes", "/d/a.csv?head=50&follow=yes",
+	    "label=y;");
 	check_move("/d/a.csv?user=u&item=i", "/d/a.csv", "user=u;item=i;");
 	check_move("kafka://h/t?format=jsonl&group=m", "kafka://h/t?group=m", "format=jsonl;");
 	ok(!conf_data_move_options("/d/a.csv?lable=y", put_pair, NULL, &e) && e.code == ERR_CONFIG,
@@ -137,8 +141,8 @@ static bool accepts_eval(const char *data, const char *eval, const char *set)
 
 static void test_eval(void)
 {
-	static const char *const held[] = { "label", "weight", "ignore", "categories", "text", "lists",
-		"pairs" };
+	static const char *const held[] = { "label", "weight", "ignore", "categories", "text",
+		"lists", "pairs" };
 
 	ok(accepts_eval("data=/d/a.csv", "eval=/d/b.csv?label=y", "label=y"), "an equal option");
 	ok(accepts_eval("data=/d/a.csv?label=y", "eval=/d/b.csv", NULL), "an inherited one");

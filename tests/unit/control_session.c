@@ -74,7 +74,7 @@ static const struct server_coordinator role = { .find_earlier = control_find_ear
 struct joiner {
 	struct agent *agent;
 	struct mutex lock;
-	char heard[100]; /* the messages, in their order */
+	char heard[100];  /* the messages, in their order */
 	const char *last; /* what it waits for */
 	bool complete;
 };

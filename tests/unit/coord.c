@@ -123,7 +123,8 @@ static void held_ranks(void)
 	ok(s.e.code == ERR_LIMIT, "one that does not wait is refused");
 	live(&s, 3, 1);
 	answer = say(&s, &s.worker[2], join, -1, "true");
-	ok(strcmp(answer, "{\"rank\":1}") == 0, "when the lease has ended it gets the rank: %s", answer);
+	ok(strcmp(answer, "{\"rank\":1}") == 0, "when the lease has ended it gets the rank: %s",
+	    answer);
 	scene_close(&s);
 }
 
@@ -152,7 +153,8 @@ static void newcomers_at_once(void)
 		vote(&s, 0, true, 27, 26);
 		say(&s, &s.worker[i], "{\"op\":\"beat\",\"stats\":{\"step\":0}}");
 	}
-	ok(same && first == 27, "newcomers take part from the same step on, %lld", (long long)first);
+	ok(same && first == 27, "newcomers take part from the same step on, %lld",
+	    (long long)first);
 	s.worker[3] = (struct coord_self){ .incarnation = 99,
 		.name = s.name[PEERS + 3],
 		.key = s.name[PEERS + 3] };

@@ -172,10 +172,11 @@ static void strangers(void)
 	    "a text with another digest is refused: %s", s.e.msg);
 	ok(is_undescribed(join(&s, 0, lie, true)), "and is not here");
 	snprintf(lie->blake2b, sizeof lie->blake2b, "../../etc/passwd");
-	ok(send_piece(&s, 0, lie, 0, false) == -2 && s.e.code == ERR_PROTO, "so is a false digest: %s",
-	    s.e.msg);
+	ok(send_piece(&s, 0, lie, 0, false) == -2 && s.e.code == ERR_PROTO,
+	    "so is a false digest: %s", s.e.msg);
 	answer = hear(&s, 0, MESSAGE(description, .blake2b = d[0]->blake2b));
-	ok(!answer && s.e.code == ERR_NOTFOUND, "nothing is given where there is none: %s", s.e.msg);
+	ok(!answer && s.e.code == ERR_NOTFOUND, "nothing is given where there is none: %s",
+	    s.e.msg);
 	for (unsigned i = 0; i < 6; i++)
 		large_description_release(d[i]);
 	large_description_release(lie);
@@ -195,7 +196,8 @@ static void inline_document(void)
 	answer = hear(&s, 0,
 	    MESSAGE(worker_join, .rank = -1, .pid = 200, .host = "h", .examples = 100,
 	        .tables = tables, .facts = facts));
-	ok(answer && gives(&s, d), "a description within the message is kept beside the state, too");
+	ok(answer && gives(&s, d),
+	    "a description within the message is kept beside the state, too");
 	json_decref(answer);
 	json_decref(tables);
 	json_decref(facts);

@@ -93,7 +93,8 @@ static void paused_before(void)
 	coord_pause(s.c, true, "admin", s.now, NULL);
 	rest_at(&s, 9, 9);
 	coord_hold(s.c, "ps-ctl stop", s.now, NULL);
-	ok(coord_is_at_rest(s.c, &step) && step == 9, "workers that rest already need not come to rest");
+	ok(coord_is_at_rest(s.c, &step) && step == 9,
+	    "workers that rest already need not come to rest");
 	coord_release_hold(s.c);
 	ok(view_int(&s, "paused") == 1, "a job that a user had paused stays paused");
 	coord_hold(s.c, "ps-ctl stop", s.now, NULL);

@@ -321,8 +321,8 @@ static void place_in_data(void)
 	scene_open(&s, 1, 1);
 	s.cfg.lockstep = false;
 	s.cfg.epochs = s.cfg.replicas = 1;
-	head = json_pack("{s:{s:i, s:O}, s:[{s:s, s:i, s:i}]}", "data", "examples", 90, "tasks", tasks,
-	    "tables", "name", "w", "rows", 5, "cols", 1);
+	head = json_pack("{s:{s:i, s:O}, s:[{s:s, s:i, s:i}]}", "data", "examples", 90, "tasks",
+	    tasks, "tables", "name", "w", "rows", 5, "cols", 1);
 	ok(!state_head_decode(head, &manifest, &s.e), "a manifest of fewer examples is decoded: %s",
 	    s.e.msg);
 	s.cfg.resume = &manifest;
@@ -604,7 +604,8 @@ static void early_stop(void)
 	        json_is_true(json_object_get(r, "best_is_earlier")) &&
 	        json_num(r, "best_value", 0) == 0.75 && *json_str(r, "ended", "") &&
 	        json_num(json_object_get(r, "eval"), "auc", 0) == 0.75 &&
-	        json_is_null(json_object_get(r, "model_digest")) && json_int(r, "eval_step", -1) == 10,
+	        json_is_null(json_object_get(r, "model_digest")) &&
+	        json_int(r, "eval_step", -1) == 10,
 	    "the result is that of the best evaluation, and tells that no checkpoint has its model");
 	json_decref(r);
 	scene_close(&s);
@@ -713,7 +714,8 @@ static void best_model(bool lockstep, int eval_step, const char *what)
 	coord_best_begin(s.c);
 	evaluate(&s, 10, 0.75);
 	r = coord_result(s.c, s.now);
-	ok(json_int(r, "eval_step", -1) == 10, "a job that is stopped tells of which step its last evaluation is");
+	ok(json_int(r, "eval_step", -1) == 10,
+	    "a job that is stopped tells of which step its last evaluation is");
 	json_decref(r);
 	coord_best_taken(s.c);
 	coord_best_end(s.c, 10);
@@ -721,7 +723,8 @@ static void best_model(bool lockstep, int eval_step, const char *what)
 	say(&s, &s.worker[0],
 	    "{\"op\":\"result\",\"step\":15,\"eval\":{\"loss\":1,\"auc\":0.5},\"digest\":\"ee\"}");
 	r = coord_result(s.c, s.now);
-	ok(json_is_true(json_object_get(r, "best_is_earlier")) && json_int(r, "eval_step", -1) == eval_step,
+	ok(json_is_true(json_object_get(r, "best_is_earlier")) &&
+	        json_int(r, "eval_step", -1) == eval_step,
 	    "%s", what);
 	json_decref(r);
 	scene_close(&s);
@@ -764,8 +767,7 @@ static void all_steps(void)
 	ok(status_int(&s, "steps_total") == 60, "workers that have told nothing do not count");
 	say(&s, &s.worker[0], "{\"op\":\"leave\",\"steps\":20}");
 	vote(&s, 0, true, 21, 20);
-	say(&s, &s.worker[1],
-	    "{\"op\":\"beat\",\"stats\":{\"step\":20,\"steps_total\":50}}");
+	say(&s, &s.worker[1], "{\"op\":\"beat\",\"stats\":{\"step\":20,\"steps_total\":50}}");
 	ok(status_int(&s, "steps_total") == 50, "nor does one that has left");
 	scene_close(&s);
 }
@@ -833,8 +835,8 @@ static void settling(void)
 	ok(strcmp(json_str(s.proposal[0], "op", ""), "settle") == 0 &&
 	        json_int(s.proposal[0], "rank", -1) == 1 && json_int(s.proposal[0], "step", 0) > 0,
 	    "the servers are asked about the process that was replaced");
-	ok(strcmp(say(&s, &s.worker[1], more), "{\"finished\":false,\"surplus\":false,\"settling\":true}") ==
-	        0,
+	ok(strcmp(say(&s, &s.worker[1], more),
+	       "{\"finished\":false,\"surplus\":false,\"settling\":true}") == 0,
 	    "until then its successor gets no range, and learns that it will");
 	ok(strstr(say(&s, &s.worker[0], more), "\"id\":1,"), "and nobody else gets its range");
 	settle(&s, 0, "[[0,0,1,5]]");
@@ -865,7 +867,8 @@ static void settling(void)
 	    "the successor is replaced, too, before the answers are there");
 	settle(&s, 0, "[[0,0,1,5]]");
 	settle(&s, 1, "[]");
-	ok(strstr(say(&s, &s.worker[1], more), "\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10,\"from\":10,"),
+	ok(strstr(say(&s, &s.worker[1], more),
+	       "\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10,\"from\":10,"),
 	    "the range goes on where the pushes of the first process end");
 	scene_close(&s);
 

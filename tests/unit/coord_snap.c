@@ -230,7 +230,8 @@ static void name_of_a_snapshot(void)
 	    "the servers say how far the fastest rank is in the snapshot");
 	coord_snap_rename(s.c, 290);
 	coord_snap_rename(s.c, 5);
-	ok(coord_snap_step(s.c) == 290, "the snapshot is named by a later step, not by an earlier one");
+	ok(coord_snap_step(s.c) == 290,
+	    "the snapshot is named by a later step, not by an earlier one");
 	scene_close(&s);
 }
 

@@ -499,7 +499,8 @@ static void test_spread(void)
 	d = load_text("1 1:1600000000001 2:1600000000001 70000:1600000000001 3:7\n"
 	              "2 1:0 2:1700000000001 70000:1600000000002 80000:1600000000001\n",
 	    "", &(struct data_want){ .spreads = 2 }, NULL, &e);
-	ok(d && d->unwatched == 3, "libsvm: %llu numbers of features after those that are watched: %s",
+	ok(d && d->unwatched == 3,
+	    "libsvm: %llu numbers of features after those that are watched: %s",
 	    d ? (unsigned long long)d->unwatched : 0, e.msg);
 	dataset_free(d);
 	d = load_text("1 2:1.6e12 3:1\n2 2:1600000000700\n3 3:4\n", "", &real, NULL, &e);
@@ -508,8 +509,8 @@ static void test_spread(void)
 	d = load_text("1 2:5\n2 2:1600000000700\n3 2:1600000002000\n", "", &real, NULL, &e);
 	ok(d != NULL, "libsvm: small numbers before large ones: %s", e.msg);
 	dataset_free(d);
-	ok(refused("1 0:7:1.6e12\n2 0:7:1600000000700\n", "", &real, NULL,
-	       "feature 7 lies between", ""),
+	ok(refused("1 0:7:1.6e12\n2 0:7:1600000000700\n", "", &real, NULL, "feature 7 lies between",
+	       ""),
 	    "libffm: a feature");
 	ok(refused("1000000000 0:7:1\n1000000001 0:7:2\n", "?format=ffm", &real, NULL,
 	       "the labels lie between", ""),
@@ -520,8 +521,8 @@ static void test_spread(void)
 	ok(refused("1 |a:1e9 t:1600\n2 |a:1e9 t:1600.0000007\n", "", &real, NULL, "feature ",
 	       " lies between"),
 	    "vw: a feature with a scale");
-	ok(refused("1000000000 |a t\n1000000001 |a u\n", "", &real, NULL,
-	       "the labels lie between", ""),
+	ok(refused("1000000000 |a t\n1000000001 |a u\n", "", &real, NULL, "the labels lie between",
+	       ""),
 	    "vw: targets");
 	d = load_text("t,y\n5,1\n1600000000700,2\n1600000002000,3\n", "", &real, NULL, &e);
 	ok(d != NULL, "csv: small numbers before large ones: %s", e.msg);

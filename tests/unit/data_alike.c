@@ -4,16 +4,17 @@
 
 #include "table_fixture.h"
 
-static void check(const char *text, const struct data_want *want, const char *column,
-    const char *a, const char *b, const char *title)
+static void check(const char *text, const struct data_want *want, const char *column, const char *a,
+    const char *b, const char *title)
 {
 	struct data_alike x = { 0 };
 	struct err e;
 	struct dataset *d = load(text, "", want, NULL, &e);
 	bool found = d && data_alike_find(d, &x);
 
-	ok(d && (a ? found && strcmp(x.a, a) == 0 && strcmp(x.b, b) == 0 &&
-	                     strcmp(x.column ? x.column : "", column) == 0
+	ok(d &&
+	        (a ? found && strcmp(x.a, a) == 0 && strcmp(x.b, b) == 0 &&
+	                    strcmp(x.column ? x.column : "", column) == 0
 	           : !found),
 	    "%s: %s", title, found ? x.b : e.msg);
 	dataset_free(d);

@@ -688,8 +688,8 @@ static void one_heading(const char *options, const char *heading, const char *ot
 		file[i] = put_file(i ? "part-ab" : "part-aa", (char *)rows[i].data, rows[i].len);
 		paths[i] = mem_printf("%s?%s", file[i], options);
 	}
-	ok(!read_all((const char *const *)paths, 2, 2048, 1, UINT64_MAX, &s, &e) && s.rows == 6000 &&
-	        fabs(s.labels - 18000) < 1e-3,
+	ok(!read_all((const char *const *)paths, 2, 2048, 1, UINT64_MAX, &s, &e) &&
+	        s.rows == 6000 && fabs(s.labels - 18000) < 1e-3,
 	    "%s: two files, of which %s has a heading (%d examples%s)", options,
 	    *other ? "each" : "the first", (int)s.rows, e.msg);
 	ok(!data_load((const char *const *)paths, 2, NULL, &real, NULL, &d, &e) && d->rows == 6000,
@@ -801,7 +801,9 @@ int main(void)
 	one_heading("label=y", "a,b,y\n", "");
 	one_heading("label=y&columns=a,b,y", "a,b,y\n", "");
 	one_heading("label=y", "\n \na,b,y\n", "");
-	one_heading("label=y", "a,b,y\n", "\xef\xbb\xbf" "a,b,y\n");
+	one_heading("label=y", "a,b,y\n",
+	    "\xef\xbb\xbf"
+	    "a,b,y\n");
 	one_heading("format=ratings&user=u&item=i&rating=r", "u,i,r\n", "");
 	one_separator();
 	bad_first_lines();

@@ -117,8 +117,8 @@ static bool same(const struct dataset *a, const struct dataset *b)
 	if (a->rows != b->rows || a->cols != b->cols || a->sparse != b->sparse ||
 	    a->nids != b->nids || a->classes != b->classes || a->index_base != b->index_base ||
 	    a->scale != b->scale || a->target_shift != b->target_shift ||
-	    a->heading != b->heading || a->unwatched != b->unwatched || a->separator != b->separator ||
-	    a->target_factor != b->target_factor)
+	    a->heading != b->heading || a->unwatched != b->unwatched ||
+	    a->separator != b->separator || a->target_factor != b->target_factor)
 		return false;
 	data_describe(a, x);
 	data_describe(b, y);

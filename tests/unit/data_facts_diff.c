@@ -47,8 +47,8 @@ int main(void)
 	static const char table[] = "size,city,y\n1,rome,0\n3,oslo,1\n2,rome,0\n";
 
 	check_text(table, table, "", &classes, "", "the same data");
-	check_text(table, NULL, "", &classes,
-	    "other: only A has a description of its data\n", "one without a description");
+	check_text(table, NULL, "", &classes, "other: only A has a description of its data\n",
+	    "one without a description");
 	check_text(table, "size,city,y\n1,rome,0\n3,oslo,1\n2,rome,2\n", "", &classes,
 	    "classes: 1 only in B (\"2\")\n", "another class");
 	check_text(table, "size,town,y\n1,rome,0\n3,oslo,1\n2,rome,0\n", "", &classes,
@@ -59,8 +59,8 @@ int main(void)
 	    "features: 3 dense in A, 4 dense in B\n"
 	    "categories: \"city\": 1 only in A (\"oslo\"); 2 only in B (\"bonn\", \"pisa\")\n",
 	    "other categories");
-	check_text("size,city,y\n1,rome,0\n3,oslo,1\n",
-	    "size,city,y\nlow,rome,0\nhigh,oslo,1\n", "", &classes,
+	check_text("size,city,y\n1,rome,0\n3,oslo,1\n", "size,city,y\nlow,rome,0\nhigh,oslo,1\n",
+	    "", &classes,
 	    "features: 3 dense in A, 4 dense in B\n"
 	    "columns: \"size\" is number in A and category in B\n",
 	    "another kind of column");

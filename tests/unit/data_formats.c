@@ -294,7 +294,8 @@ static void test_columns_of_ratings(void)
 	d = load("member,book,stars\n1,2,3\n", "format=ratings", &real, NULL, &e);
 	ok(d && d->roles &&
 	        strcmp(d->roles,
-	            "user: column 1 \"member\", item: column 2 \"book\", rating: column 3 \"stars\"") == 0,
+	            "user: column 1 \"member\", item: column 2 \"book\", rating: column 3 \"stars\"") ==
+	            0,
 	    "the columns are told: %s", d ? d->roles : e.msg);
 	dataset_free(d);
 	d = load("1,2,3\n", "format=ratings", &real, NULL, &e);
@@ -339,8 +340,7 @@ static void test_names_of_ratings(void)
 		{ { "rating_count", "CUSTOMER_NO", "productIds", "rate" }, { 1, 2, 3 } },
 		{ { "age", "name", "score" }, { SIZE_MAX, SIZE_MAX, 2 } },
 		{ { "user_age", "user_rating", "items" }, { SIZE_MAX, 2, 1 } },
-		{ { "userless", "moviemaker", "starship", "" },
-		    { SIZE_MAX, SIZE_MAX, SIZE_MAX } },
+		{ { "userless", "moviemaker", "starship", "" }, { SIZE_MAX, SIZE_MAX, SIZE_MAX } },
 	};
 
 	for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
@@ -625,7 +625,8 @@ static void contradicts(const char *text, const char *train, const char *eval,
 
 static void test_options_of_training(void)
 {
-	static const char ratings[] = "u,i,t,r\n1,1,9,3\n1,2,9,4\n2,1,9,5\n", vw[] = "1 |a x |b y\n-1 |a z |b w\n",
+	static const char ratings[] = "u,i,t,r\n1,1,9,3\n1,2,9,4\n2,1,9,5\n",
+	                  vw[] = "1 |a x |b y\n-1 |a z |b w\n",
 	                  table[] = "a,b,y\n1,x,0\n2,z,1\n3,x,1\n";
 	const struct data_want scaled = { .two = true, .scale = "auto" };
 	struct dataset *like, *d;
@@ -657,7 +658,8 @@ static void test_options_of_training(void)
 	dataset_free(d);
 	dataset_free(like);
 	like = describe(ratings, "user=u&item=i&rating=r", &real);
-	d = load("u,i\n1,2\n", "", &(struct data_want){ .any = true, .tables = "ratings" }, like, &e);
+	d = load("u,i\n1,2\n", "", &(struct data_want){ .any = true, .tables = "ratings" }, like,
+	    &e);
 	ok(d && d->rows == 1 && entries(d, 0) == 2, "ratings are not needed to predict: %s", e.msg);
 	dataset_free(d);
 	dataset_free(like);

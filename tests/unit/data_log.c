@@ -114,8 +114,8 @@ static void examples(void)
 	skips.bad = data_bad_lines_new(1, &quiet);
 	l = open_log("&label=y");
 	facts = data_facts(head);
-	ok(!data_of_facts(facts, &known, &e) && known->heading == 1 &&
-	        known->separator == ',' && !data_log_know_head(l, known, NULL, NULL, &e),
+	ok(!data_of_facts(facts, &known, &e) && known->heading == 1 && known->separator == ',' &&
+	        !data_log_know_head(l, known, NULL, NULL, &e),
 	    "where another worker has told about the head, only the heading is looked at");
 	json_decref(facts);
 	dataset_free(known);
@@ -186,8 +186,7 @@ static bool become(const char *options, bool classes, const char *first, const c
 	return good;
 }
 
-#define WORDS \
-	"red,cat,yes\nblue,dog,no\nred,dog,yes\nblue,cat,no\nred,cat,no\nblue,dog,yes\n"
+#define WORDS "red,cat,yes\nblue,dog,no\nred,dog,yes\nblue,cat,no\nred,cat,no\nblue,dog,yes\n"
 
 static void head_decides(void)
 {
@@ -220,8 +219,12 @@ static void head_decides(void)
 	    "a heading may stand below blank lines");
 	ok(become("&format=csv", false, numbers, "2,3,10\n\1,3,20\n4,\1,30\n4,5,30\n", 3, 2, 2),
 	    "an event with a NUL byte is a bad one");
-	ok(become("&format=libsvm", false, "\xef\xbb\xbf" "1 1:1\n2 2:1\n", "\xef\xbb\xbf" "1 1:1\n", 1, 1,
-	       0),
+	ok(become("&format=libsvm", false,
+	       "\xef\xbb\xbf"
+	       "1 1:1\n2 2:1\n",
+	       "\xef\xbb\xbf"
+	       "1 1:1\n",
+	       1, 1, 0),
 	    "byte order marks are no part of events");
 }
 
@@ -256,7 +259,8 @@ static void damage(void)
 	ok(data_log_open("kafka://h:1?group=g", NULL, &l, &e) == ERR_CONFIG &&
 	        data_log_open("kafka://h:1/a/b", NULL, &l, &e) == ERR_CONFIG,
 	    "a topic needs a name (%s)", e.msg);
-	ok(data_log_open("/dev/null?follow=yes&text=body&text_weight=tfidf", NULL, &l, &e) == ERR_CONFIG &&
+	ok(data_log_open("/dev/null?follow=yes&text=body&text_weight=tfidf", NULL, &l, &e) ==
+	            ERR_CONFIG &&
 	        strstr(e.msg, "a stream does not end"),
 	    "frequencies of words are those of data that end: %s", e.msg);
 	ok(data_log_open("/dev/null?follow=yes", NULL, &l, &e) == ERR_CONFIG,

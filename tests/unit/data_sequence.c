@@ -422,7 +422,10 @@ static void test_text_heading(void)
 	file[2] = put_file("bare.csv", "red,dog,no\n", 11);
 	if (!data_load((const char *const *)file, 1, NULL, &classes, NULL, &all, &e) &&
 	    !data_sequence_open(&(struct data_sequence_spec){ .paths = (const char *const *)file,
-	                            .npaths = 1, .want = &classes, .like = all, .memory = 1 << 17 },
+	                            .npaths = 1,
+	                            .want = &classes,
+	                            .like = all,
+	                            .memory = 1 << 17 },
 	        &s, &e))
 		pieces = compare_pass(s, all);
 	ok(pieces > 1, "text with a heading in %d pieces (%s)", pieces, e.msg);

@@ -354,7 +354,8 @@ static void wide(void)
 static void latin_names(void)
 {
 	static const struct data_want classes = { .classes = true };
-	const char *text = "gr\xf6\xdf" "e,y\nK\xf6ln,gr\xfcn\nM\xfcnster,rot\nK\xfcln,gr\xf6n\nKoln,rot\n";
+	const char *text = "gr\xf6\xdf"
+	                   "e,y\nK\xf6ln,gr\xfcn\nM\xfcnster,rot\nK\xfcln,gr\xf6n\nKoln,rot\n";
 	struct dataset *like = NULL, *v = NULL;
 	struct err e;
 	struct dataset *d = load(text, "label=y", &classes, NULL, &e);
@@ -364,13 +365,19 @@ static void latin_names(void)
 	ok(facts && !data_of_facts(facts, &like, &e) && like->classes == 3 &&
 	        strcmp(like->class_name[0], d->class_name[0]) == 0 &&
 	        strcmp(like->class_name[1], d->class_name[1]) == 0 &&
-	        strcmp(like->schema->column[0].name, "gr\xf6\xdf" "e") == 0,
+	        strcmp(like->schema->column[0].name,
+	            "gr\xf6\xdf"
+	            "e") == 0,
 	    "names of classes and columns in Latin-1 come back (%s)", e.msg);
 	v = like ? load(text, "label=y", &classes, like, &e) : NULL;
 	ok(v && v->cols == 4 && memcmp(v->x, d->x, 16 * sizeof *v->x) == 0,
 	    "and so do categories (%s)", e.msg);
 	name = like ? data_feature_name(like, 1) : NULL;
-	ok(name && strcmp(name, "gr\xf6\xdf" "e=K\xfcln") != 0 && strstr(name, "e=K"),
+	ok(name &&
+	        strcmp(name,
+	            "gr\xf6\xdf"
+	            "e=K\xfcln") != 0 &&
+	        strstr(name, "e=K"),
 	    "each with its bytes");
 	free(name);
 	json_decref(facts);
@@ -393,8 +400,8 @@ static void impossible_days(void)
 		snprintf(text, sizeof text,
 		    "d,y\n2021-01-31,1\n2020-02-29,2\n2000-02-29 24:00,3\n%s,4\n", wrong[i]);
 		d = load(text, "", &real, NULL, &e);
-		ok(!d && strstr(e.msg, "text:5:1: ") && strstr(e.msg, wrong[i]), "%s is no date (%s)",
-		    wrong[i], e.msg);
+		ok(!d && strstr(e.msg, "text:5:1: ") && strstr(e.msg, wrong[i]),
+		    "%s is no date (%s)", wrong[i], e.msg);
 		dataset_free(d);
 	}
 	struct dataset *d = load("d,y\n31/4/2021,1\n30/4/2021,2\n29/4/2021,3\n28/4/2021,4\n", "",
@@ -481,7 +488,8 @@ static void forms(void)
 static void decimal_commas(void)
 {
 	struct err e;
-	struct dataset *d = load("a;b;y\n0,5;1,5;2,5\n1,5;-2,5;3,5\n2,5;3,5;1\n", "", &real, NULL, &e);
+	struct dataset *d = load("a;b;y\n0,5;1,5;2,5\n1,5;-2,5;3,5\n2,5;3,5;1\n", "", &real, NULL,
+	    &e);
 
 	ok(d && d->rows == 3 && d->cols == 2 && ROW(d, 1, 1.5, -2.5) && (double)d->y[0] == 2.5 &&
 	        d->feature_name && strcmp(d->feature_name[1], "b") == 0,
@@ -876,7 +884,8 @@ static void splits(void)
 	json_decref(o);
 	data_schema_free(s);
 	dataset_free(d);
-	d = load("body,y\n\"New York, new\",1\nthe end,0\n,1\n", "label=y&text=body", &two, NULL, &e);
+	d = load("body,y\n\"New York, new\",1\nthe end,0\n,1\n", "label=y&text=body", &two, NULL,
+	    &e);
 	/* These are: new, york, \"new york\", \"york new\"; the, end, \"the end\" */
 	ok(d && d->sparse && d->start[1] == 4 && d->start[2] == 7 &&
 	        fabs((double)d->val[0] - 0.5) < 1e-6 && d->cols == (size_t)1 << 18,
@@ -888,7 +897,8 @@ static void splits(void)
 }
 
 /* The value of the term in row r; 0: the row does not have it. */
-static double value_of_term(const struct dataset *d, size_t r, const struct data_schema *s, const char *term)
+static double value_of_term(const struct dataset *d, size_t r, const struct data_schema *s,
+    const char *term)
 {
 	size_t feature = data_schema_find(s, &s->column[0], term);
 
@@ -899,8 +909,8 @@ static double value_of_term(const struct dataset *d, size_t r, const struct data
 }
 
 /* Compares the terms of row r with values of scikit-learn's TfidfVectorizer of words and pairs. */
-static bool has_terms(const struct dataset *d, size_t r, const struct data_schema *s, const char *const *term,
-    const double *value, size_t n)
+static bool has_terms(const struct dataset *d, size_t r, const struct data_schema *s,
+    const char *const *term, const double *value, size_t n)
 {
 	bool good = d && d->start[r + 1] - d->start[r] == n;
 
@@ -915,7 +925,8 @@ static void weighted_terms(void)
 	                  options[] = "label=y&text=body&text_weight=tfidf";
 	/* n is 4, and df of a, b, "a b", "b a" is 1, 2, 1, 1: idf 1.9162907, 1.5108256, 1.9162907, 1.9162907. The
 	 * text has a twice. */
-	static const char *const first[] = { "a", "b", "a b", "b a" }, *const again[] = { "b", "e", "b e" };
+	static const char *const first[] = { "a", "b", "a b", "b a" },
+	                         *const again[] = { "b", "e", "b e" };
 	static const double value[] = { 0.777228585, 0.306387972, 0.388614293, 0.388614293 },
 	                    /* df 2, 0 and 0: idf 1.5108256, 2.6094379 twice */
 	    unseen[] = { 0.378881262, 0.654388642, 0.654388642 };
@@ -925,25 +936,30 @@ static void weighted_terms(void)
 	json_t *facts, *same, *frequencies;
 
 	d = load(text, options, &two, NULL, &e);
-	ok(d && has_terms(d, 0, d->schema, first, value, 4), "the terms of a text are weighted by tf-idf: %s", e.msg);
+	ok(d && has_terms(d, 0, d->schema, first, value, 4),
+	    "the terms of a text are weighted by tf-idf: %s", e.msg);
 	if (!d)
 		return;
 	like = load("body,y\nb e,1\n\"a b a\",0\n", "", &two, d, &e);
-	ok(like && has_terms(like, 0, d->schema, again, unseen, 3) && has_terms(like, 1, d->schema, first, value, 4),
+	ok(like && has_terms(like, 0, d->schema, again, unseen, 3) &&
+	        has_terms(like, 1, d->schema, first, value, 4),
 	    "those of evaluation data by the training data's frequencies: %s", e.msg);
 	dataset_free(like);
 	facts = data_facts(d);
-	ok(data_of_facts(facts, &of, &e) == ERR_OK, "the description has the frequencies: %s", e.msg);
+	ok(data_of_facts(facts, &of, &e) == ERR_OK, "the description has the frequencies: %s",
+	    e.msg);
 	same = of ? data_facts(of) : NULL;
 	ok(same && json_equal(facts, same), "which are the same when they are read");
 	json_decref(same);
 	like = of ? load("body\nb e\n\"a b a\"\n", "", &any, of, &e) : NULL;
-	ok(like && has_terms(like, 0, d->schema, again, unseen, 3) && has_terms(like, 1, d->schema, first, value, 4),
+	ok(like && has_terms(like, 0, d->schema, again, unseen, 3) &&
+	        has_terms(like, 1, d->schema, first, value, 4),
 	    "and give the same weights: %s", e.msg);
 	dataset_free(like);
 	want.base = of;
 	more = load("body,y\nb e,1\n\"a b a\",0\n", options, &want, NULL, &e);
-	ok(more && has_terms(more, 0, d->schema, again, unseen, 3) && more->schema->tfidf->rows == 4,
+	ok(more && has_terms(more, 0, d->schema, again, unseen, 3) &&
+	        more->schema->tfidf->rows == 4,
 	    "a job that goes on keeps them: %s", e.msg);
 	dataset_free(more);
 	dataset_free(of);
@@ -951,10 +967,12 @@ static void weighted_terms(void)
 	refused("body,y\nb e,1\n", "text_weight=none", d, "give them the same value");
 	frequencies = json_object_get(json_object_get(facts, "schema"), "frequencies");
 	json_array_set_new(frequencies, 1, json_integer(5));
-	ok(data_of_facts(facts, &of, &e) == ERR_FORMAT && !of, "a frequency above the number of rows is refused");
+	ok(data_of_facts(facts, &of, &e) == ERR_FORMAT && !of,
+	    "a frequency above the number of rows is refused");
 	json_array_set_new(frequencies, 1, json_integer(1));
 	json_array_set_new(frequencies, 2, json_integer(0));
-	ok(data_of_facts(facts, &of, &e) == ERR_FORMAT && !of, "and so are places that do not ascend");
+	ok(data_of_facts(facts, &of, &e) == ERR_FORMAT && !of,
+	    "and so are places that do not ascend");
 	json_decref(facts);
 	dataset_free(d);
 	d = load("body,y\na b,1\nb,0\n", "label=y&text=body", &two, NULL, &e);
@@ -964,16 +982,19 @@ static void weighted_terms(void)
 	dataset_free(like);
 	dataset_free(d);
 	refused("body,y\na b,1\n", "label=y&text_weight=tfidf", NULL, "name it by text=");
-	refused("body,y\na b,1\n", "label=y&text=body&text_weight=tfidf&bits=23", NULL, "must be at most 22");
+	refused("body,y\na b,1\n", "label=y&text=body&text_weight=tfidf&bits=23", NULL,
+	    "must be at most 22");
 }
 
 /* Two texts of a row that are hashed to one place count once. */
 static void shared_places(void)
 {
 	struct err e = { 0 };
-	struct dataset *d = load("a,b,y\nx,x,1\nx,x,0\n", "label=y&text=a,b&text_weight=tfidf&bits=1", &two, NULL, &e);
+	struct dataset *d = load("a,b,y\nx,x,1\nx,x,0\n",
+	    "label=y&text=a,b&text_weight=tfidf&bits=1", &two, NULL, &e);
 
-	ok(d && d->schema->tfidf->frequency[0] <= 2 && d->schema->tfidf->frequency[1] <= 2, "a row counts once: %s", e.msg);
+	ok(d && d->schema->tfidf->frequency[0] <= 2 && d->schema->tfidf->frequency[1] <= 2,
+	    "a row counts once: %s", e.msg);
 	dataset_free(d);
 }
 
@@ -987,14 +1008,16 @@ static void test_far_numbers(void)
 	struct err e;
 
 	d = load(text, "", &want, NULL, &e);
-	ok(d && fabs((double)d->x[0] + 2 / sqrt(3.5)) < 1e-6 && fabs((double)d->x[3] - 3 / sqrt(3.5)) < 1e-6,
+	ok(d && fabs((double)d->x[0] + 2 / sqrt(3.5)) < 1e-6 &&
+	        fabs((double)d->x[3] - 3 / sqrt(3.5)) < 1e-6,
 	    "milliseconds keep their differences: %s", e.msg);
 	ok(d && (double)(d->y[1] - d->y[0]) == 1 && (double)(d->y[3] - d->y[0]) == 5 &&
 	        fabs(dataset_target_origin(d, 0) + (double)d->y[0] - 1000000001) < 1e-6,
 	    "and so do targets");
 	v = load(text, "", &want, d, &e);
 	ok(v && d && memcmp(v->y, d->y, 4 * sizeof *v->y) == 0 &&
-	        fabs((double)(v->x[0] - d->x[0])) < 1e-6 && fabs((double)(v->x[3] - d->x[3])) < 1e-6,
+	        fabs((double)(v->x[0] - d->x[0])) < 1e-6 &&
+	        fabs((double)(v->x[3] - d->x[3])) < 1e-6,
 	    "evaluation data are read alike: %s", e.msg);
 	dataset_free(v);
 	want.base = d;
@@ -1040,7 +1063,8 @@ static void unseen_values(void)
 	note_unseen("city,n,y\nA,1,1\nB,10,0\n", d, said);
 	ok(!*said, "known values and a number that is not far need no warning: %s", said);
 	note_unseen("city,n,y\nA,1,1\nZ,2,0\nY,2,0\n", d, said);
-	ok(strstr(said, "training data lack") && strstr(said, "2 so far, such as \"Z\" in column \"city\""),
+	ok(strstr(said, "training data lack") &&
+	        strstr(said, "2 so far, such as \"Z\" in column \"city\""),
 	    "values of categories that the training data lack: %s", said);
 	ok(strstr(said, "lack") && !strstr(strstr(said, "lack") + 4, "lack"), "once");
 	note_unseen("city,n,y\nA,1,1\nB,-5000,0\n", d, said);

@@ -164,7 +164,8 @@ static void test_goes_on(const char *path)
 	    "the same data are read as at the first start");
 	job_release(&j);
 	ok(!go_on_with(path, "town,y,x\nRome,0,11\nRome,1,12\n", before, &j, &e) &&
-	        j.train->cols == 3 && fabs((double)j.train->x[0] - (11 - 2.75) / 1.4790199) < 1e-4 &&
+	        j.train->cols == 3 &&
+	        fabs((double)j.train->x[0] - (11 - 2.75) / 1.4790199) < 1e-4 &&
 	        j.train->x[1] == 0 && j.train->x[2] == 1,
 	    "columns are found by name; scaling and numbers of categories are the checkpoint's: %s",
 	    e.msg);

@@ -10,7 +10,8 @@
 /* A description with n names, some of characters of 2 to 4 bytes. */
 static json_t *make_facts(size_t n)
 {
-	static const char *const letters[] = { "a", "\u00e9", "\u20ac", "\U0001f600", "\x7f", "\"" };
+	static const char *const letters[] = { "a", "\u00e9", "\u20ac", "\U0001f600", "\x7f",
+		"\"" };
 	json_t *names = json_array();
 
 	for (size_t i = 0; i < n; i++) {
@@ -34,7 +35,8 @@ static bool is_reference(const char *text)
 
 static void references(const struct large_description *d)
 {
-	static const char hex[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	static const char hex[] =
+	    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 	json_t *doc = large_description_refer(d);
 	struct description_reference r;
 	char text[200];

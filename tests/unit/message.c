@@ -125,7 +125,8 @@ static void test_answers(void)
 	ok(reads(json,
 	       "{\"task\":{\"id\":4,\"epoch\":1,\"begin\":10,\"end\":20,\"from\":0,\"step\":0,\"batch\":0,\"placed\":0,\"place\":0,\"earlier\":null}}"),
 	    "it has nothing but its task");
-	ok(reads(ANSWER(lease, .finished = true), "{\"finished\":true,\"surplus\":false,\"settling\":false}"),
+	ok(reads(ANSWER(lease, .finished = true),
+	       "{\"finished\":true,\"surplus\":false,\"settling\":false}"),
 	    "or says the end");
 	ok(reads(ANSWER(facts), "{\"facts\":null,\"given\":false}"),
 	    "facts that are not known are null");

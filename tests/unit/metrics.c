@@ -215,8 +215,9 @@ static void test_constant(void)
 	eval = json_pack("{s:f, s:f}", "rmse", 300.0, "r2", -0.08);
 	baseline_add(eval, &r.constant);
 	baseline_sentence(eval, &said);
-	ok(strcmp((char *)said.data, "no better than the constant prediction (r2 -0.08, and 0 of the "
-	                             "constant; rmse 300, and 288.7 of the constant)") == 0,
+	ok(strcmp((char *)said.data,
+	       "no better than the constant prediction (r2 -0.08, and 0 of the "
+	       "constant; rmse 300, and 288.7 of the constant)") == 0,
 	    "%s", (char *)said.data);
 	buf_release(&said);
 	json_decref(eval);
@@ -232,7 +233,8 @@ static void test_constant(void)
 	metrics_add(&m, &b, score, 0, NULL);
 	metrics_finish(&m, &r);
 	metrics_release(&m);
-	ok(!r.constant.known && !r.constant.no_better, "of one class alone there is nothing to learn");
+	ok(!r.constant.known && !r.constant.no_better,
+	    "of one class alone there is nothing to learn");
 }
 
 /* Scores of 3 million examples in an order that is bad for a sketch: sorted, and most of them in a narrow

@@ -94,7 +94,8 @@ static void test_prune(void)
 	ok(rundir_lock(living, &lock, &e) == ERR_OK, "one of them is alive");
 	ok(old_runs_prune(path, 2, used, 3, &names, &e) == 2 && !e.code &&
 	        strcmp((char *)names.data, "b.run.5 b.run.1") == 0,
-	    "all but the newest two of those that are finished are removed: %s", (char *)names.data);
+	    "all but the newest two of those that are finished are removed: %s",
+	    (char *)names.data);
 	ok(exists("b.run") && exists("b.run.9") && exists("b.run.8"), "the newest stay");
 	ok(exists("b.run.2") && exists("b.run.6"), "those with a checkpoint to go on from stay");
 	ok(exists("b.run.4"), "one without a result stays");

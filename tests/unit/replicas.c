@@ -264,8 +264,8 @@ static void replicated_pushes_count_in_votes(void)
 		net_settle(x);
 		net_kill(x, 0);
 		v = shard_vote(x->node[1].s, 0, 900, 5, false);
-		ok(!v.yes && v.first_free == 6, "%s: a replica knows the step of a push: %llu", of[m],
-		    (unsigned long long)v.first_free);
+		ok(!v.yes && v.first_free == 6, "%s: a replica knows the step of a push: %llu",
+		    of[m], (unsigned long long)v.first_free);
 		net_chain(x, "1", -1);
 		net_start(x, 2);
 		net_chain(x, "1", 2);

@@ -72,14 +72,16 @@ static void test_best(void)
 	        "\"best_is_earlier\":false,\"best_metric\":\"auc\",\"best_value\":0.5}",
 	       "at step 90, as is the model"),
 	    "or of the last one, when that is the best");
-	ok(says("{\"state\":\"done\",\"steps\":90,\"eval_step\":60,\"best_step\":60,\"best_checkpoint\":60,"
-	        "\"best_is_earlier\":true,\"best_metric\":\"auc\",\"best_value\":0.5,\"eval\":{\"auc\":0.5}}",
+	ok(says(
+	       "{\"state\":\"done\",\"steps\":90,\"eval_step\":60,\"best_step\":60,\"best_checkpoint\":60,"
+	       "\"best_is_earlier\":true,\"best_metric\":\"auc\",\"best_value\":0.5,\"eval\":{\"auc\":0.5}}",
 	       "; eval at step 60: auc 0.5; best auc 0.5 at step 60, and the model has pushes after that evaluation, too"),
 	    "in asp the model has more than what was evaluated");
 	ok(says("{\"state\":\"stopped\",\"steps\":90,\"eval_step\":60,\"eval\":{\"auc\":0.5}}",
 	       "; eval at step 60: auc 0.5"),
 	    "a job that was stopped has the evaluation of an earlier step");
-	ok(says("{\"state\":\"done\",\"steps\":90,\"eval_step\":null,\"eval\":{\"auc\":0.5}}", "; eval auc 0.5"),
+	ok(says("{\"state\":\"done\",\"steps\":90,\"eval_step\":null,\"eval\":{\"auc\":0.5}}",
+	       "; eval auc 0.5"),
 	    "the final evaluation is that of the model");
 }
 

@@ -228,7 +228,8 @@ static bool has_facts(const char *path)
 /* A description of very many names is a tensor of the file, and a file of the checkpoint. */
 static void large(void)
 {
-	json_t *list = json_array(), *serve = json_pack("{s:s, s:b}", "name", "unit", "read_only", 1);
+	json_t *list = json_array(),
+	       *serve = json_pack("{s:s, s:b}", "name", "unit", "read_only", 1);
 	struct saved_model *m = NULL;
 	struct safetensors *file;
 	struct err e = { 0 };
@@ -251,10 +252,11 @@ static void large(void)
 	free(path);
 	replace_in_file("large.safetensors", "bits.safetensors", "city=caf", "city=cat", 1000);
 	refused("bits.safetensors", ERR_FORMAT, "its digest differs");
-	replace_in_file("large.safetensors", "gone.safetensors", "\"pskit:descr", "\"pskit_descr", 0);
+	replace_in_file("large.safetensors", "gone.safetensors", "\"pskit:descr", "\"pskit_descr",
+	    0);
 	refused("gone.safetensors", ERR_FORMAT, "and is missing");
-	replace_in_file("large.safetensors", "size.safetensors", "\\\"size\\\":1",
-	    "\\\"size\\\":2", 0);
+	replace_in_file("large.safetensors", "size.safetensors", "\\\"size\\\":1", "\\\"size\\\":2",
+	    0);
 	refused("size.safetensors", ERR_FORMAT, "has another type or size");
 	replace_in_file("large.safetensors", "minus.safetensors", "\\\"size\\\":1",
 	    "\\\"size\\\":-", 0);
@@ -355,7 +357,8 @@ static void values(void)
 	spoil_file("nan.safetensors", 4);
 	saved_model_open(in_dir("nan.safetensors"), &m, &e);
 	ok(saved_model_write(m, c, in_dir("nan"), &path, &e) == ERR_NONFINITE &&
-	        strstr(e.msg, "nan.safetensors is damaged: table \"w\" has the value NaN in row 69999"),
+	        strstr(e.msg,
+	            "nan.safetensors is damaged: table \"w\" has the value NaN in row 69999"),
 	    "%s", e.msg);
 	saved_model_close(m);
 	write_file("row.safetensors", NULL, false, COLS);

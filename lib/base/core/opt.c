@@ -249,7 +249,9 @@ static void unknown_name(const struct opt_spec *spec, const char *name, size_t n
 	near = suggest(word, names, spec->nopts + 2);
 	snprintf(option, sizeof option, "--%s", word);
 	if (report_with_advice(spec, "unknown option", option,
-	        name[n] == '=' ? name + n + 1 : next && *next != '-' ? next : NULL)) {
+	        name[n] == '='             ? name + n + 1
+	            : next && *next != '-' ? next
+	                                   : NULL)) {
 		free((void *)names);
 		return;
 	}

@@ -187,8 +187,7 @@ static enum err_code parse_tensor(const struct safetensors *s, struct safetensor
 		    e);
 	begin = (uint64_t)json_integer_value(json_array_get(off, 0));
 	end = (uint64_t)json_integer_value(json_array_get(off, 1));
-	if (__builtin_mul_overflow(t->count, types[t->type].size, &bytes) ||
-	    end - begin != bytes)
+	if (__builtin_mul_overflow(t->count, types[t->type].size, &bytes) || end - begin != bytes)
 		return fail_tensor(s, t->name, "has data_offsets that do not fit its shape", e);
 	if (end > s->size - s->data)
 		return fail_tensor(s, t->name,
@@ -318,15 +317,14 @@ static enum err_code read_range(const struct safetensors *s, const struct safete
     enum safetensors_type type, uint64_t first, uint64_t n, void *out, struct err *e)
 {
 	if (t->type != type)
-		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s, not %s",
-		    s->name, t->name, types[t->type].holds, types[type].holds);
+		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s, not %s", s->name,
+		    t->name, types[t->type].holds, types[type].holds);
 	if (first > t->count || n > t->count - first)
 		return err_set(e, ERR_LIMIT,
 		    "\"%s\": tensor \"%.200s\" has %" PRIu64 " values, not %" PRIu64
 		    " from %" PRIu64,
 		    s->name, t->name, t->count, n, first);
-	return pread_all(s, out, n * types[type].size, t->offset + first * types[type].size,
-	    e);
+	return pread_all(s, out, n * types[type].size, t->offset + first * types[type].size, e);
 }
 
 enum err_code safetensors_read(const struct safetensors *s, const struct safetensors_tensor *t,

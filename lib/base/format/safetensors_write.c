@@ -130,9 +130,9 @@ enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *
     struct err *e)
 {
 	struct buf head = BUF_INIT;
-	enum err_code rc = w->last ? safetensors_add(w, w->last_name, SAFETENSORS_U8,
-	                                 &(uint64_t){ w->last_size }, 1, e)
-	                           : ERR_OK;
+	enum err_code rc = w->last
+	    ? safetensors_add(w, w->last_name, SAFETENSORS_U8, &(uint64_t){ w->last_size }, 1, e)
+	    : ERR_OK;
 	json_t *all;
 	char *text;
 

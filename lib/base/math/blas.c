@@ -16,8 +16,8 @@ BLAS_CALL(void, openblas_set_num_threads, (int n), (n))
 BLAS_CALL(char *, openblas_get_corename, (void), ())
 BLAS_CALL(void, cblas_sgemm,
     (CBLAS_LAYOUT order, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, blasint m, blasint n, blasint k,
-	float alpha, const float *a, blasint lda, const float *b, blasint ldb, float beta, float *c,
-	blasint ldc),
+        float alpha, const float *a, blasint lda, const float *b, blasint ldb, float beta, float *c,
+        blasint ldc),
     (order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc))
 
 void blas_init(void)

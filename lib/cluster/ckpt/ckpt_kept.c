@@ -82,7 +82,8 @@ static void copy_marks(struct kept *x, const struct state_head *head)
 	x->nplaces = tasks && tasks->stream ? tasks->nplaces : 0;
 	x->place = mem_array(x->nplaces + 1, sizeof *x->place);
 	for (size_t i = 0; i < x->nplaces; i++)
-		x->place[i] = (struct mark){ (uint64_t)tasks->places[i].id, tasks->places[i].place };
+		x->place[i] = (struct mark){ (uint64_t)tasks->places[i].id,
+			tasks->places[i].place };
 	qsort(x->clock, x->nclocks, sizeof *x->clock, compare_ids);
 	qsort(x->place, x->nplaces, sizeof *x->place, compare_ids);
 }
@@ -179,9 +180,8 @@ enum err_code ckpt_kept_look(struct ckpt_kept *k, const char *dir, struct err *e
 
 static int64_t find_mark(const struct mark *list, size_t n, uint64_t id)
 {
-	const struct mark wanted = { .id = id }, *found = n
-	    ? bsearch(&wanted, list, n, sizeof *list, compare_ids)
-	    : NULL;
+	const struct mark wanted = { .id = id },
+	                  *found = n ? bsearch(&wanted, list, n, sizeof *list, compare_ids) : NULL;
 
 	return found ? found->at : -1;
 }

@@ -314,7 +314,8 @@ enum err_code ckpt_open(const char *path, struct ckpt_reader **out, struct err *
 	rc = open_files(r, e);
 	if (!rc && !ckpt_description_fits(manifest))
 		rc = bad_manifest(r, e,
-		    "its description of the training data is not the file \"" CKPT_DESCRIPTION "\"");
+		    "its description of the training data is not the file \"" CKPT_DESCRIPTION
+		    "\"");
 	if (!rc)
 		rc = open_tables(r, e);
 	if (rc) {

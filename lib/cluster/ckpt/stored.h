@@ -35,7 +35,7 @@ struct stored {
 struct file {
 	const char *name;
 	struct safetensors *st; /* NULL: it has no tensors */
-	size_t used; /* number of tensors that belong to a partition */
+	size_t used;            /* number of tensors that belong to a partition */
 };
 
 struct ckpt_reader {

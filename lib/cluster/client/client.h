@@ -254,9 +254,9 @@ enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_
 /* Pushes that servers refused because of their values: not finite, or too large to be summed. */
 struct client_bad_pushes {
 	uint64_t n;
-	uint64_t step;      /* of the first one; CLIENT_NOW: a push from outside the job */
-	uint16_t table;     /* of the first one */
-	float worst;        /* its value farthest from zero, or NaN; 0 if the codec does not show it */
+	uint64_t step;  /* of the first one; CLIENT_NOW: a push from outside the job */
+	uint16_t table; /* of the first one */
+	float worst;    /* its value farthest from zero, or NaN; 0 if the codec does not show it */
 };
 
 struct client_stats {

@@ -45,14 +45,14 @@ struct conf_job {
 	char *format, *label, *weight, *ignore, *categories, *text, *text_weight, *lists;
 	char *columns, *id, *missing;
 	char *user, *item, *rating, *positive, *bits, *norm, *pairs;
-	char *validate;              /* "none" or "N%" (data/data_split.h) */
-	uint64_t data_memory;        /* bytes of training data in memory */
-	char *scale;                 /* as data_options.scale, for paths that do not have it */
-	char *bad_lines;             /* "fail" or "skip:N" (data/data_bad_lines.h) */
-	char *bad_gradients;         /* "auto", "fail" or "skip": conf_skips_bad_gradients */
-	char *cache;                 /* "run", "none", or an absolute path */
-	char *loss;                  /* "auto", or as loss/loss.h reads it */
-	char *class_weight;          /* "none", "balanced" or a list (model/class_weight.h) */
+	char *validate;       /* "none" or "N%" (data/data_split.h) */
+	uint64_t data_memory; /* bytes of training data in memory */
+	char *scale;          /* as data_options.scale, for paths that do not have it */
+	char *bad_lines;      /* "fail" or "skip:N" (data/data_bad_lines.h) */
+	char *bad_gradients;  /* "auto", "fail" or "skip": conf_skips_bad_gradients */
+	char *cache;          /* "run", "none", or an absolute path */
+	char *loss;           /* "auto", or as loss/loss.h reads it */
+	char *class_weight;   /* "none", "balanced" or a list (model/class_weight.h) */
 	struct conf_ints hidden;
 	int64_t factors;
 	int64_t negatives; /* classes drawn for a batch; 0: all are used */

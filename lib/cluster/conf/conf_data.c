@@ -15,12 +15,15 @@ struct data_key {
 	const char *name;
 	size_t at; /* of its value in struct conf_job */
 };
-#define DATA_KEY(name) { #name, offsetof(struct conf_job, name) }
+#define DATA_KEY(name) \
+	{ \
+#name, offsetof(struct conf_job, name) \
+	}
 static const struct data_key keys[] = { DATA_KEY(format), DATA_KEY(label), DATA_KEY(weight),
 	DATA_KEY(ignore), DATA_KEY(categories), DATA_KEY(text), DATA_KEY(text_weight),
-	DATA_KEY(lists), DATA_KEY(columns),
-	DATA_KEY(id), DATA_KEY(missing), DATA_KEY(user), DATA_KEY(item),
-	DATA_KEY(rating), DATA_KEY(positive), DATA_KEY(bits), DATA_KEY(norm), DATA_KEY(pairs) };
+	DATA_KEY(lists), DATA_KEY(columns), DATA_KEY(id), DATA_KEY(missing), DATA_KEY(user),
+	DATA_KEY(item), DATA_KEY(rating), DATA_KEY(positive), DATA_KEY(bits), DATA_KEY(norm),
+	DATA_KEY(pairs) };
 #define KEYS (sizeof keys / sizeof keys[0])
 
 static const char *key_value(const struct conf_job *job, const struct data_key *k)
@@ -94,8 +97,8 @@ char *conf_data_move_options(const char *path, conf_data_take_fn *take, void *ct
 	return (char *)out.data;
 }
 
-static enum err_code refuse_contradiction(const char *of, const char *path, const struct data_key *k,
-    const char *option, const char *value, struct err *e)
+static enum err_code refuse_contradiction(const char *of, const char *path,
+    const struct data_key *k, const char *option, const char *value, struct err *e)
 {
 	return err_set(e, ERR_CONFIG, "%s: %s has %s=%s, but job.%s is \"%s\": remove one of them",
 	    of, path, k->name, option, k->name, value);

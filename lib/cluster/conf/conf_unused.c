@@ -52,8 +52,9 @@ static void find_unused_constants(const struct unused_keys *u)
 		    !is_given(u, key.path) || (momentum && key.uses == OPTIM_USES_MOMENTUM))
 			continue;
 		report_unused(u, key.path, "update rule %s has no %s%s", rule->name, names[i],
-		    conf_is_named(c->job.rules) ? ", and tables with another one have theirs in job.rules"
-		                                : "");
+		    conf_is_named(c->job.rules)
+		        ? ", and tables with another one have theirs in job.rules"
+		        : "");
 	}
 }
 
@@ -72,8 +73,7 @@ static void find_unused_evaluations(const struct unused_keys *u)
 	const struct conf *c = u->c;
 	const struct model_info *info = model_info_find(c->job.model);
 
-	if (c->job.eval.n || conf_is_named(c->job.validate) || !info ||
-	    info->task == MODEL_OUTSIDE)
+	if (c->job.eval.n || conf_is_named(c->job.validate) || !info || info->task == MODEL_OUTSIDE)
 		return;
 	if (c->job.eval_every)
 		report_unused(u, "job.eval_every",
@@ -90,8 +90,7 @@ static void find_unused_codec_keys(const struct unused_keys *u)
 	struct codec_spec spec;
 
 	if (!u->c->feedback && !conf_is_named(u->c->filter) &&
-	    codec_parse(u->c->codec, &spec, NULL) == ERR_OK &&
-	    !spec.codec->lossy)
+	    codec_parse(u->c->codec, &spec, NULL) == ERR_OK && !spec.codec->lossy)
 		report_unused(u, "feedback", "codec %s drops nothing", spec.codec->name);
 }
 

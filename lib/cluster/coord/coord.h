@@ -64,7 +64,7 @@ struct large_description;
  * must outlive the coord. */
 struct coord_config {
 	const char *name, *cluster_id;
-	const char *run_dir; /* for advice; NULL: not known */
+	const char *run_dir;               /* for advice; NULL: not known */
 	unsigned servers, workers;         /* how many make the cluster whole */
 	unsigned replicas;                 /* wanted length of each partition's chain */
 	unsigned workers_min, workers_max; /* bounds of `workers`; equal or 0: none */

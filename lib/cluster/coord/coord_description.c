@@ -99,8 +99,7 @@ void coord_description_store(struct coord *c, const json_t *facts)
 	struct description_reference r;
 
 	if (!json_is_object(facts) || (c->data.facts && !is_replaced_by_workers(c)) ||
-	    (large_description_is_reference(facts, &r) &&
-	        large_description_is(c->data.large, &r)))
+	    (large_description_is_reference(facts, &r) && large_description_is(c->data.large, &r)))
 		return;
 	coord_description_set(c, facts);
 }

@@ -418,8 +418,7 @@ static int64_t find_evaluated_step(const struct coord *c, bool earlier)
 {
 	if (earlier)
 		return coord_early_stop_is_exact(c) ? -1 : c->stopping.state.best_step;
-	return c->evaluation.result.json || !c->evaluation.last.eval ? -1
-	                                                            : c->evaluation.last.step;
+	return c->evaluation.result.json || !c->evaluation.last.eval ? -1 : c->evaluation.last.step;
 }
 
 json_t *coord_result(const struct coord *c, int64_t now)

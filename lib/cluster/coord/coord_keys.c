@@ -43,8 +43,7 @@ void coord_revoke(struct coord *c, const char *name, const char *key, const char
 	if (key)
 		drop_revoked_members(c, key, now);
 	/* The members that have the key are no longer asked to confirm. */
-	json_object_set_new(c->keys.losses_before, name,
-	    json_integer((json_int_t)c->keys.losses));
+	json_object_set_new(c->keys.losses_before, name, json_integer((json_int_t)c->keys.losses));
 }
 
 /* The sender has checked its sessions against key list m->made, and closed some. *made is the

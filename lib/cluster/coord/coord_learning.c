@@ -88,7 +88,7 @@ static int64_t overfits_since(const struct coord *c)
 {
 	const struct coord_learning *l = &c->learning;
 	bool worse = l->taken && l->above >= OVERFIT_EVALUATIONS &&
-	         l->loss > l->least + OVERFIT_LOSS * fabs(l->least),
+	    l->loss > l->least + OVERFIT_LOSS * fabs(l->least),
 	     fits = l->train < l->least_train || measure_train_loss(c) < l->least;
 
 	return worse && fits ? l->least_step : -1;

@@ -335,8 +335,9 @@ struct coord_data {
 	uint64_t examples; /* as the workers report: examples, or blocks of them */
 	/* blocks that are leased at once; 0: examples are leased in ranges */
 	uint64_t blocks_per_lease;
-	bool stream;   /* examples are partitions of a stream */
-	char job[512]; /* a line for people: what is trained on which data; "": no worker has told it */
+	bool stream; /* examples are partitions of a stream */
+	char job
+	    [512]; /* a line for people: what is trained on which data; "": no worker has told it */
 	/* The data is leased from step leased_from on; once leased, it stays so. */
 	bool leased;
 	uint64_t leased_from;
@@ -382,12 +383,12 @@ struct coord_learning {
 	bool taken; /* there was one */
 	int64_t step;
 	enum metric metric;
-	double best, last; /* values of `metric` */
-	int64_t best_step; /* -1: none has the metric */
+	double best, last;  /* values of `metric` */
+	int64_t best_step;  /* -1: none has the metric */
 	double loss, train; /* of the last evaluation, and of the training examples at that time */
 	double least, least_train; /* of the one with the least loss */
-	int64_t least_step; /* -1: none */
-	unsigned above;     /* evaluations after it */
+	int64_t least_step;        /* -1: none */
+	unsigned above;            /* evaluations after it */
 };
 
 /* The workers that sum dense tables among themselves (coord_ring.c). */
@@ -458,7 +459,8 @@ struct coord {
 	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
 	int64_t turned_at; /* the last turn of the owner's thread, or coord_new */
-	uint64_t saved_step; /* the job was stopped with a checkpoint of this step; 0: without one */
+	uint64_t
+	    saved_step; /* the job was stopped with a checkpoint of this step; 0: without one */
 	int64_t formed; /* while forming: the time of the last progress */
 	bool placed, ended;
 	/* A partition has no replica left; only a checkpoint has its values */

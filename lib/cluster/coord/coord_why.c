@@ -234,8 +234,7 @@ static void explain_worker(struct why *y, struct reason *r, unsigned i)
 		coord_why_add(y, r,
 		    "check whether its host is stopped or disconnected: it goes on when it is back",
 		    "%s, pid %lld, is silent and lost, and on_worker_loss gives it %.0f s to come back",
-		    w->host, (long long)w->pid,
-		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
+		    w->host, (long long)w->pid, (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
 	else if (w->lost_at)
 		coord_why_add(y, r, worker_start_remedy(y->c, COME_BACK),
 		    "it is lost, and on_worker_loss gives it %.0f s to come back",

@@ -18,7 +18,10 @@ static enum err_code report_value(const char *table, uint64_t row, uint64_t col,
     struct err *e)
 {
 	return err_set(e, ERR_NONFINITE, "table \"%s\" has the value %s in row %llu, column %llu",
-	    table, isnan(value) ? "NaN" : value < 0 ? "-infinity" : "infinity",
+	    table,
+	    isnan(value)    ? "NaN"
+	        : value < 0 ? "-infinity"
+	                    : "infinity",
 	    (unsigned long long)row, (unsigned long long)col);
 }
 

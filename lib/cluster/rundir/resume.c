@@ -212,8 +212,7 @@ static enum err_code reopen_run(const struct conf *conf, const char *dir, const 
 		else
 			err_set(e, rc,
 			    "%.300s: give the same values, or begin a new run%s: --resume none",
-			    why.msg,
-			    fits ? "" : " (no checkpoint fits a model of another shape)");
+			    why.msg, fits ? "" : " (no checkpoint fits a model of another shape)");
 	}
 	free(newest);
 	free(checkpoints);

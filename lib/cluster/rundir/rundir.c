@@ -33,8 +33,9 @@ char *rundir_name_for(const char *cluster_file, const char *name)
 char *rundir_cluster_file(const char *dir)
 {
 	size_t n = strlen(dir);
-	char *file = n > 4 && strcmp(dir + n - 4, ".run") == 0 ? mem_printf("%.*s", (int)(n - 4), dir)
-	                                                       : NULL;
+	char *file = n > 4 && strcmp(dir + n - 4, ".run") == 0
+	    ? mem_printf("%.*s", (int)(n - 4), dir)
+	    : NULL;
 	char *json = file ? mem_printf("%s.json", file) : NULL;
 
 	if (json && access(json, F_OK) != 0) {

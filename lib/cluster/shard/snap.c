@@ -276,8 +276,8 @@ void snapshot_before_update(struct shard *s, struct part *p, uint64_t step)
 {
 	struct snaps *x = &s->snaps;
 
-	if (!atomic_load(&x->on) || p->saved.snap || p->saved.given || !p->ready || !p->chain.tail ||
-	    (snapshot_is_by_step(s) && step < atomic_load(&x->step)))
+	if (!atomic_load(&x->on) || p->saved.snap || p->saved.given || !p->ready ||
+	    !p->chain.tail || (snapshot_is_by_step(s) && step < atomic_load(&x->step)))
 		return;
 	/* The order may arrive when the partition has passed the snapshot's step already. Its values
 	 * then belong to a later step, and must not be saved under the earlier one. */

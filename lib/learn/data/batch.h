@@ -55,8 +55,8 @@ struct batch {
 	size_t fields;
 	uint64_t *id; /* nids */
 	size_t nids;
-	float *weight;                /* rows; NULL: all examples have the weight 1 */
-	uint64_t *group;              /* rows; NULL: the data have no groups */
+	float *weight;   /* rows; NULL: all examples have the weight 1 */
+	uint64_t *group; /* rows; NULL: the data have no groups */
 	/* rows, of examples by name (dataset.name), borrowed from the dataset; NULL: they have none */
 	const char **name;
 	float *y;                     /* rows * targets; NULL: no such targets */

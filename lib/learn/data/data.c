@@ -41,8 +41,8 @@ struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k)
 	const struct data_column *label = d->schema ? data_schema_label(d->schema, k) : NULL;
 
 	if (label && (label->shift != 0 || label->factor != 1))
-		return (struct target_scaling){ label->shift - label->origin,
-			(double)label->factor };
+		return (
+		    struct target_scaling){ label->shift - label->origin, (double)label->factor };
 	return (struct target_scaling){ d->target_shift, d->target_factor };
 }
 
@@ -208,7 +208,8 @@ static enum err_code settle_options(struct data_build *b, size_t format, const c
 	enum err_code rc = data_option_check(o, format, name, e);
 
 	if (!rc)
-		rc = data_option_take(o, b->like, format, !data_label_is_ignored(b->label), name, e);
+		rc = data_option_take(o, b->like, format, !data_label_is_ignored(b->label), name,
+		    e);
 	if (rc)
 		return rc;
 	if (!o->bits)
@@ -385,8 +386,8 @@ void data_describe(const struct dataset *d, char out[static DATA_DESCRIPTION])
 	else if (d->targets > 1)
 		snprintf(targets, sizeof(targets), "%zu real targets", d->targets);
 	if (d->words) {
-		snprintf(out, DATA_DESCRIPTION, "%zu word%s, %zu different one%s, %s (%.120s)", d->rows,
-		    NUM_S(d->rows), d->words->n, NUM_S(d->words->n), d->format, d->source);
+		snprintf(out, DATA_DESCRIPTION, "%zu word%s, %zu different one%s, %s (%.120s)",
+		    d->rows, NUM_S(d->rows), d->words->n, NUM_S(d->words->n), d->format, d->source);
 		return;
 	}
 	if (d->fields)
@@ -395,7 +396,8 @@ void data_describe(const struct dataset *d, char out[static DATA_DESCRIPTION])
 	else if (d->sparse)
 		snprintf(shape, sizeof(shape), "sparse (%.1f a row)",
 		    (double)d->start[d->rows] / (double)d->rows);
-	snprintf(out, DATA_DESCRIPTION, "%zu example%s%s, %zu feature%s, %s, %s, %s%s%.200s (%.120s)",
-	    d->rows, d->rows == 1 ? "" : "s", left_out, d->cols, d->cols == 1 ? "" : "s", targets,
-	    shape, d->format, d->roles ? "; " : "", d->roles ? d->roles : "", d->source);
+	snprintf(out, DATA_DESCRIPTION,
+	    "%zu example%s%s, %zu feature%s, %s, %s, %s%s%.200s (%.120s)", d->rows,
+	    d->rows == 1 ? "" : "s", left_out, d->cols, d->cols == 1 ? "" : "s", targets, shape,
+	    d->format, d->roles ? "; " : "", d->roles ? d->roles : "", d->source);
 }

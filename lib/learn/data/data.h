@@ -35,7 +35,8 @@ struct data_want {
 	bool many;  /* with classes: there may be very many (DATA_LABEL_CLASSES_MANY) */
 	bool any;   /* the data have labels, which are ignored */
 	bool words; /* plain text; the words are their own targets */
-	bool names; /* keep the names of the examples (dataset.name), which tables have in columns of ids */
+	bool
+	    names; /* keep the names of the examples (dataset.name), which tables have in columns of ids */
 	/* users and items, of which those that were observed together are ranked first (data_pairs.h) */
 	bool pairs;
 	/* For the training data of a job that goes on with a model: the data that the model was trained
@@ -76,7 +77,8 @@ enum data_heading {
 	DATA_HEADING_GIVEN    /* the first line that is not blank has names in any case */
 };
 struct data_decided {
-	bool known; /* this is a part of data of which the head has been read: nothing is guessed again */
+	bool
+	    known; /* this is a part of data of which the head has been read: nothing is guessed again */
 	char separator; /* of the cells (DATA_CELLS_ANY and "::" among them); 0: not known */
 	enum data_heading heading;
 };
@@ -98,7 +100,8 @@ struct data_options {
 	char *columns, *ignore, *categories, *id;
 	/* columns of tables whose cells have words, and whose cells are lists of categories */
 	char *text, *lists;
-	char *text_weight; /* of the words of `text`: "none", which are equal, or "tfidf" (data_tfidf.h) */
+	char *
+	    text_weight; /* of the words of `text`: "none", which are equal, or "tfidf" (data_tfidf.h) */
 	char *weight;  /* the column of the examples' weights */
 	char *group;   /* the column of the examples' groups; of a stream, its group of consumers */
 	char *missing; /* what a missing cell becomes: "mean", "zero" or "category" */
@@ -107,11 +110,11 @@ struct data_options {
 	char *user, *item, *rating;
 	/* ratings: targets are 1 from this rating on, and else 0; NULL: they are the ratings */
 	char *positive;
-	char *pairs;   /* namespaces whose features are crossed (vw): "ab,ac" */
-	int ngrams;    /* fasttext: words in the longest sequence that is a feature */
-	int window;    /* text: words on each side that a word is trained with */
-	int negatives; /* text: random words drawn for each of them */
-	int min_count; /* text: rarer words are left out */
+	char *pairs;                 /* namespaces whose features are crossed (vw): "ab,ac" */
+	int ngrams;                  /* fasttext: words in the longest sequence that is a feature */
+	int window;                  /* text: words on each side that a word is trained with */
+	int negatives;               /* text: random words drawn for each of them */
+	int min_count;               /* text: rarer words are left out */
 	struct data_decided decided; /* cannot be given in a path */
 	/* streams (data_log.h): "yes" makes a stream of a file; where a new job begins ("begin", "end",
 	 * "group" or a place); the file of properties of a consumer; what happens when events
@@ -183,12 +186,12 @@ struct dataset {
 	/* The options that decide what features and targets mean (data_option.h); NULL: not known, or the data
 	 * are evaluation data. */
 	struct data_options *options;
-	bool sampled;       /* these are some of the examples of data in blocks (data_blocks.h) */
-	size_t unlabelled;  /* rows of tables that were left out, because they have no label */
+	bool sampled;      /* these are some of the examples of data in blocks (data_blocks.h) */
+	size_t unlabelled; /* rows of tables that were left out, because they have no label */
 	/* The line of the last file, from 1, that had names and was no example; 0: none had. */
 	uint64_t heading;
-	char separator;     /* of the cells of the last file; 0: its format has none */
-	size_t skipped;     /* bad lines that were left out (data_want.bad) */
+	char separator; /* of the cells of the last file; 0: its format has none */
+	size_t skipped; /* bad lines that were left out (data_want.bad) */
 	/* Large numbers of features after the first data_want.spreads, which nothing has compared with the
 	 * others of their feature (data_spread.h). */
 	uint64_t unwatched;
@@ -198,7 +201,7 @@ struct dataset {
 	/* Ratings: which columns were taken for what, 'user: column 1 "userId", item: column 2
 	 * "movieId"'. NULL: not known. */
 	char *roles;
-	void *map;          /* the file that holds the arrays (data_cache.h), else NULL */
+	void *map; /* the file that holds the arrays (data_cache.h), else NULL */
 	size_t map_len;
 	/* Elements that arrays have memory for, where it may be used again (data_build_reuse): x, x8, col,
 	 * val and field; start; y and label. 0: not known. */

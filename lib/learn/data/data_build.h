@@ -29,7 +29,8 @@ struct data_build {
 	bool weights_scaled;       /* the weights come from datasets, which have scaled them */
 	size_t groups, group_room; /* rows that have a group, and room for */
 	bool wants_names;          /* data_want.names */
-	size_t names, name_room;   /* rows of d->name, which may have one more than there are rows; room */
+	size_t names,
+	    name_room; /* rows of d->name, which may have one more than there are rows; room */
 	/* Sparse ids as in the files: in d->col, until an id of more than 32 bits appears; then in
 	 * raw. */
 	uint64_t nnz;
@@ -48,17 +49,18 @@ struct data_build {
 	    *table; /* of a table with text or missing cells (data_table.h), else NULL */
 	const char
 	    *scale; /* data_want.scale; NULL: `like` says the form, or no scaling is wanted */
-	bool scales_targets;        /* data_want.scales_targets, and scaling is wanted */
-	bool by_lines;              /* a record that spans lines is an error */
-	char *heading;     /* of the first file that has one, without its newline; NULL: none had */
-	char separator;    /* of the cells of that file */
-	uint64_t left_out; /* lines that are no example and no fault: blank ones, comments, headings */
-	char *first;                /* name of the first file */
-	struct data_bad_lines *bad; /* data_want.bad */
-	struct data_unseen *unseen; /* data_want.unseen */
+	bool scales_targets; /* data_want.scales_targets, and scaling is wanted */
+	bool by_lines;       /* a record that spans lines is an error */
+	char *heading;  /* of the first file that has one, without its newline; NULL: none had */
+	char separator; /* of the cells of that file */
+	uint64_t
+	    left_out; /* lines that are no example and no fault: blank ones, comments, headings */
+	char *first;  /* name of the first file */
+	struct data_bad_lines *bad;     /* data_want.bad */
+	struct data_unseen *unseen;     /* data_want.unseen */
 	const struct data_watch *watch; /* data_want.watch */
 	bool wants_fields;              /* data_want.fields */
-	const char *tables;         /* data_want.tables */
+	const char *tables;             /* data_want.tables */
 	/* The spreads of the features of training data that are not centred (data_build_spread). */
 	struct data_spreads spreads;
 	/* The options of the stream read last, with those that it takes over from `like` (data_option.h). */

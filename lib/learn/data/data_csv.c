@@ -412,4 +412,5 @@ static int score_csv(const struct data_sample *s)
 
 const struct data_reader data_reader_csv = { score_csv, read_csv, &data_parts_lines,
 	"name these columns by ?user=NAME&item=NAME&rating=NAME instead of options of tables, or give no "
-	"option if they are the first three", 0 };
+	"option if they are the first three",
+	0 };

@@ -635,8 +635,7 @@ enum err_code data_csv_is_comment(struct csv_table *t, const char *line, bool *o
 
 	*out = !t->o->decided.known && names_separator(line);
 	if (*out || t->o->decided.known ||
-	    (!marked &&
-	        (t->o->decided.heading == DATA_HEADING_NONE || !is_header_name(line))))
+	    (!marked && (t->o->decided.heading == DATA_HEADING_NONE || !is_header_name(line))))
 		return ERR_OK;
 	rc = peek_record(t, &second, e);
 	if (rc || !second)

@@ -103,8 +103,7 @@ static enum err_code parse_fasttext_line(struct data_row *r, char *line, struct 
 static enum err_code read_fasttext(struct data_build *b, struct stream *s,
     const struct data_options *o, struct err *e)
 {
-	struct fasttext f = { .shift = 64 - o->bits,
-		.ngrams = (size_t)o->ngrams };
+	struct fasttext f = { .shift = 64 - o->bits, .ngrams = (size_t)o->ngrams };
 	enum err_code rc;
 
 	b->index_base = 0;

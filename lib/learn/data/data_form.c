@@ -303,8 +303,7 @@ static bool take_date(const char *p, double *out)
 		return false;
 	sign = *p++;
 	if ((sign != '-' && sign != '/') || !take_part(&p, 2, 1, 12, &month) || *p++ != sign ||
-	    !take_part(&p, 2, 1, 31, &day) || !take_day_time(p, &time) ||
-	    !is_day(year, month, day))
+	    !take_part(&p, 2, 1, 31, &day) || !take_day_time(p, &time) || !is_day(year, month, day))
 		return false;
 	*out = days_since_1970(year, month, day) + time;
 	return true;

@@ -26,9 +26,8 @@ json_t *data_head_to_json(const struct dataset *d)
 {
 	char separator[2] = { d->separator, '\0' };
 
-	return d->format
-	    ? json_pack("[s, s, I]", d->format, separator, (json_int_t)d->heading)
-	    : NULL;
+	return d->format ? json_pack("[s, s, I]", d->format, separator, (json_int_t)d->heading)
+	                 : NULL;
 }
 
 void data_head_from_json(const json_t *json, struct dataset *d)
@@ -97,8 +96,7 @@ static size_t count_names(char *const *cell, size_t n, char *const *name, size_t
 uint64_t data_head_find(const char *p, size_t n, const char *heading, char *separator)
 {
 	uint64_t number = find_first_line(p, n);
-	char *line = data_head_line(p, n, number), *known = mem_strdup(heading),
-	     sep = *separator;
+	char *line = data_head_line(p, n, number), *known = mem_strdup(heading), sep = *separator;
 	size_t cells = 0, names = 0;
 	char **cell = NULL, **name = split_heading(known, sep, &names);
 	bool found = false;
@@ -148,8 +146,7 @@ enum err_code data_head_begin(struct stream *s, struct err *e)
 struct data_head_count data_head_count(const struct data_build *b, const struct stream *s)
 {
 	return (struct data_head_count){ .lines = stream_lineno(s),
-		.examples =
-		    data_build_count(b) + b->d->unlabelled + b->d->skipped + b->left_out };
+		.examples = data_build_count(b) + b->d->unlabelled + b->d->skipped + b->left_out };
 }
 
 enum err_code data_head_check_count(const struct data_build *b, const struct stream *s,

@@ -29,11 +29,11 @@ struct data_label {
 	uint32_t n, cap;
 	uint32_t *slot; /* hash table of class numbers + 1; 0 is free */
 	uint32_t mask;
-	float *y;          /* real targets, minus `origin` */
-	double *exact;     /* the same as they were read, if wanted; NULL: they are not known */
+	float *y;      /* real targets, minus `origin` */
+	double *exact; /* the same as they were read, if wanted; NULL: they are not known */
 	struct data_spread *spread; /* by target, of the real targets of all rows */
 	size_t spreads;
-	double *origin;    /* by target (data_column.origin); NULL: all 0 */
+	double *origin; /* by target (data_column.origin); NULL: all 0 */
 	bool wants_exact;
 	int32_t *code;     /* class numbers */
 	bool added;        /* the last label was the first one of its class */

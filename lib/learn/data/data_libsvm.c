@@ -465,5 +465,5 @@ static int score_libsvm(const struct data_sample *s)
 	return data_sample_score(s, score_line);
 }
 
-const struct data_reader data_reader_libsvm = { score_libsvm, read_libsvm, &data_parts_lines,
-	NULL, 0 };
+const struct data_reader data_reader_libsvm = { score_libsvm, read_libsvm, &data_parts_lines, NULL,
+	0 };

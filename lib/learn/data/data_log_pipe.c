@@ -43,9 +43,9 @@
 /* How long a worker that ends waits for the lock: until another one that ends with it has moved the rest. */
 /* For how many looks at a stopped holder of the lock lines must wait until it is ended. */
 #define STOPPED_LOOKS 100
-#define LAST_MS    10
-#define LAST_TRIES 30
-#define LAST_MOVES 256
+#define LAST_MS       10
+#define LAST_TRIES    30
+#define LAST_MOVES    256
 
 struct own {
 	void *file; /* what data_log_file has as its own */

@@ -141,8 +141,9 @@ const char *data_num(const char *p, double *out)
 
 	p = take_apart(p, &x);
 	if (p)
-		*out = has_power(&x) && x.digits <= UINT64_C(1) << 53 ? combine_parts(&x)
-		                                                      : c_locale_strtod(start, NULL);
+		*out = has_power(&x) && x.digits <= UINT64_C(1) << 53
+		    ? combine_parts(&x)
+		    : c_locale_strtod(start, NULL);
 	return p;
 }
 

@@ -21,7 +21,7 @@ enum format {
 
 #define OPTION(field, type, least, most, formats, use) \
 	{ #field, DATA_OPTION_##type, offsetof(struct data_options, field), least, most, formats, \
-	    DATA_OPTION_##use },
+		DATA_OPTION_##use },
 const struct data_option data_option_list[] = {
 #include "data/data_option.def"
 };
@@ -110,9 +110,9 @@ static bool is_set(const struct data_options *o, const struct data_option *k)
 {
 	static const struct data_options none = DATA_OPTIONS_INIT;
 
-	return k->type == DATA_OPTION_TEXT ? data_option_text(o, k) != NULL
-	                                   : number_of(o, k) < number_of(&none, k) ||
-	        number_of(o, k) > number_of(&none, k);
+	return k->type == DATA_OPTION_TEXT
+	    ? data_option_text(o, k) != NULL
+	    : number_of(o, k) < number_of(&none, k) || number_of(o, k) > number_of(&none, k);
 }
 
 /* The text of an option's value; for one that is not set, its default. Empty: there is none. */
@@ -179,8 +179,7 @@ static enum err_code refuse_value(const struct data_options *o, const struct dat
 	format_value(other, k, &theirs);
 	rc = theirs.len && (k->type == DATA_OPTION_TEXT || number_of(other, k) > 0)
 	    ? err_set(e, ERR_CONFIG, "%s: %s=%s, but %s read with %s=%s: give them the same value",
-	          name, k->name, (const char *)mine.data, whose, k->name,
-	          (const char *)theirs.data)
+	          name, k->name, (const char *)mine.data, whose, k->name, (const char *)theirs.data)
 	    : err_set(e, ERR_CONFIG, "%s: %s=%s, but %s read without it: remove it from the path",
 	          name, k->name, (const char *)mine.data, whose);
 	buf_release(&mine);
@@ -276,8 +275,7 @@ enum err_code data_option_agree(const struct data_options *o, const struct data_
 	for (size_t i = 0; first && !(TABLES >> format & 1) && i < data_option_count; i++) {
 		const struct data_option *k = &data_option_list[i];
 
-		if (k->use == DATA_OPTION_HELD && k->formats >> format & 1 &&
-		    !is_same(o, first, k))
+		if (k->use == DATA_OPTION_HELD && k->formats >> format & 1 && !is_same(o, first, k))
 			return refuse_value(is_set(o, k) ? o : first, is_set(o, k) ? first : o, k,
 			    name, "other files of these data are", e);
 	}

@@ -19,9 +19,9 @@
 enum data_option_type { DATA_OPTION_TEXT, DATA_OPTION_WHOLE, DATA_OPTION_NUMBER };
 
 enum data_option_use {
-	DATA_OPTION_OWN,      /* nothing: it describes the files of its path, or the schema says it */
-	DATA_OPTION_TAKEN,    /* they take it over, unless their path has another value */
-	DATA_OPTION_HELD,     /* they take it over, and another value is refused */
+	DATA_OPTION_OWN,   /* nothing: it describes the files of its path, or the schema says it */
+	DATA_OPTION_TAKEN, /* they take it over, unless their path has another value */
+	DATA_OPTION_HELD,  /* they take it over, and another value is refused */
 	DATA_OPTION_COMPARED, /* the schema says it, and another value is refused */
 	DATA_OPTION_LABEL,    /* they take it over where there is no schema */
 	DATA_OPTION_WEIGHT    /* they take it over in formats without a schema */

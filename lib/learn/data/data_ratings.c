@@ -238,8 +238,8 @@ static enum err_code begin_ratings(struct data_row *r, const char *line, bool *h
 	size_t n = 0;
 
 	t->sep = decided->separator ? decided->separator
-	    : bare                         ? r->b->separator
-	                                   : find_separator(line);
+	    : bare                  ? r->b->separator
+	                            : find_separator(line);
 	while (rest && (cell[n] = next_cell(&rest, t->sep)))
 		n++;
 	for (int k = 0; !rc && k < PARTS; k++) {

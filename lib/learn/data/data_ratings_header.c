@@ -97,8 +97,7 @@ static unsigned find_word(int kind, const char *part)
 			const char *word = words[kind][line][i];
 			size_t n = strlen(word);
 
-			if (strncmp(part, word, n) == 0 &&
-			    (!part[n] || strcmp(part + n, "s") == 0))
+			if (strncmp(part, word, n) == 0 && (!part[n] || strcmp(part + n, "s") == 0))
 				return line + 1;
 		}
 	return 0;

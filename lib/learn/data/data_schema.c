@@ -416,8 +416,8 @@ static bool fill_tfidf(struct data_schema *s, const struct data_schema_document 
 		return true;
 	if (s->bits < 1 || s->bits > DATA_TFIDF_BITS)
 		return false;
-	s->tfidf =
-	    data_tfidf_from_json(d->frequencies, (uint64_t)d->documents, (size_t)1 << s->bits);
+	s->tfidf = data_tfidf_from_json(d->frequencies, (uint64_t)d->documents,
+	    (size_t)1 << s->bits);
 	return s->tfidf != NULL;
 }
 

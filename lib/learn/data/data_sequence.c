@@ -194,8 +194,9 @@ void data_sequence_describe(const struct data_sequence *s, char out[static DATA_
 	else if (s->whole)
 		data_describe(s->whole, out);
 	else if (s->nfiles > 1)
-		snprintf(out, DATA_DESCRIPTION, "%.150s and %zu more files, in pieces of %llu bytes",
-		    s->file[0].shown, s->nfiles - 1, (unsigned long long)s->piece_bytes);
+		snprintf(out, DATA_DESCRIPTION,
+		    "%.150s and %zu more files, in pieces of %llu bytes", s->file[0].shown,
+		    s->nfiles - 1, (unsigned long long)s->piece_bytes);
 	else
 		snprintf(out, DATA_DESCRIPTION, "%.200s, in pieces of %llu bytes", s->file[0].shown,
 		    (unsigned long long)s->piece_bytes);

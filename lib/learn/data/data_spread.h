@@ -34,11 +34,11 @@ struct data_spreads {
 	struct data_spread_of {
 		uint64_t feature;
 		struct data_spread spread;
-	} *of;
+	} * of;
 	size_t n, room;
 	uint32_t *small; /* by small features, the place in `of`, plus 1; 0: none */
 	size_t nsmall;
-	uint32_t *slot;  /* the same of others, in an open hash table */
+	uint32_t *slot; /* the same of others, in an open hash table */
 	size_t slots, used;
 	size_t limit;       /* the most features; 0: DATA_SPREADS */
 	uint64_t unwatched; /* numbers of features after these */

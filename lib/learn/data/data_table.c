@@ -206,9 +206,9 @@ static enum err_code set_splits(struct data_schema *m, const struct stream *s, c
 		if (rc || m->column[i].kind != DATA_CATEGORY)
 			continue;
 		m->column[i].words = false;
-		m->column[i].split = words       ? DATA_SPLIT_WORDS
-		    : shape->look[i].list ? shape->look[i].list
-		                                 : '|';
+		m->column[i].split = words ? DATA_SPLIT_WORDS
+		    : shape->look[i].list  ? shape->look[i].list
+		                           : '|';
 	}
 	return rc;
 }
@@ -225,8 +225,8 @@ static enum err_code set_text_weight(struct data_schema *m, const struct stream 
 		    stream_name(s));
 	if (m->bits > DATA_TFIDF_BITS)
 		return err_set(e, ERR_CONFIG,
-		    "%s: bits=%u: must be at most %d with text_weight=tfidf", stream_name(s), m->bits,
-		    DATA_TFIDF_BITS);
+		    "%s: bits=%u: must be at most %d with text_weight=tfidf", stream_name(s),
+		    m->bits, DATA_TFIDF_BITS);
 	m->tfidf = data_tfidf_new((size_t)1 << m->bits);
 	return ERR_OK;
 }

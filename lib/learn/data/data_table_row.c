@@ -629,8 +629,9 @@ bool data_table_takes_plain(const struct data_build *b, size_t *label, size_t *f
 		    : &t->schema->column[t->column[i]];
 
 		/* A cell that is not used may be any text. */
-		if (!t->dense || b->watch || !c || (c->kind != DATA_NUMBER && c->kind != DATA_LABEL) ||
-		    c->form != DATA_PLAIN || c->unit || c->group)
+		if (!t->dense || b->watch || !c ||
+		    (c->kind != DATA_NUMBER && c->kind != DATA_LABEL) || c->form != DATA_PLAIN ||
+		    c->unit || c->group)
 			return false;
 		feature[i] = c->kind == DATA_NUMBER ? c->first : DATA_TABLE_NO_FEATURE;
 		if (c->kind == DATA_LABEL)

@@ -63,8 +63,7 @@ void data_tfidf_weigh(const struct data_tfidf *t, size_t first, size_t n, const 
 
 	for (size_t i = 0; i < n; i++) {
 		double frequency = (double)t->frequency[id[i] - first];
-		double weight =
-		    (double)val[i] * (log((1 + (double)t->rows) / (1 + frequency)) + 1);
+		double weight = (double)val[i] * (log((1 + (double)t->rows) / (1 + frequency)) + 1);
 
 		val[i] = (float)weight;
 		squares += weight * weight;
@@ -100,8 +99,9 @@ static bool fill_frequencies(struct data_tfidf *t, const json_t *o)
 		const json_t *step = json_array_get(o, i), *n = json_array_get(o, i + 1);
 
 		if (!json_is_integer(step) || json_integer_value(step) < (i > 0) ||
-		    (uint64_t)json_integer_value(step) >= t->places - place || !json_is_integer(n) ||
-		    json_integer_value(n) < 1 || (uint64_t)json_integer_value(n) > t->rows)
+		    (uint64_t)json_integer_value(step) >= t->places - place ||
+		    !json_is_integer(n) || json_integer_value(n) < 1 ||
+		    (uint64_t)json_integer_value(n) > t->rows)
 			return false;
 		place += (uint64_t)json_integer_value(step);
 		t->frequency[place] = (uint32_t)json_integer_value(n);

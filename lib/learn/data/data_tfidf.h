@@ -19,7 +19,8 @@ struct data_tfidf {
 	uint64_t rows;
 	size_t places;
 	uint32_t *frequency; /* df by place */
-	uint32_t *last;      /* by place, the last row that had it, from 1; NULL: the counts are complete */
+	uint32_t
+	    *last; /* by place, the last row that had it, from 1; NULL: the counts are complete */
 };
 
 /* The most bits of places: their frequencies are part of the description of the data. */
@@ -33,8 +34,7 @@ void data_tfidf_free(struct data_tfidf *t);
 
 /* Counts a text of a row with n different terms, which are their places plus `first`. Rows ascend; one may have
  * several texts. */
-void data_tfidf_count(struct data_tfidf *t, size_t row, size_t first, size_t n,
-    const uint32_t *id);
+void data_tfidf_count(struct data_tfidf *t, size_t row, size_t first, size_t n, const uint32_t *id);
 /* Ends the counting. rows: all of them, also those without a text. */
 void data_tfidf_end(struct data_tfidf *t, size_t rows);
 /* Gives the n terms of a text, whose counts are in val, their weights. */

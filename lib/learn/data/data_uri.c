@@ -124,8 +124,8 @@ static enum err_code set_number_option(struct data_options *o, const char *path,
 	    (k->type == DATA_OPTION_WHOLE && v != floor(v)))
 		return err_set(e, ERR_CONFIG,
 		    "%s: %s must be %s from %.10g to %.10g, or auto, got \"%s\"", path, k->name,
-		    k->type == DATA_OPTION_WHOLE ? "a whole number" : "a number", k->least,
-		    k->most, value);
+		    k->type == DATA_OPTION_WHOLE ? "a whole number" : "a number", k->least, k->most,
+		    value);
 	whole = (int)v;
 	if (k->type == DATA_OPTION_WHOLE)
 		memcpy(field, &whole, sizeof(whole));
@@ -295,7 +295,8 @@ void data_uri_list(const struct data_options *o, struct buf *out)
 		if (text)
 			buf_printf(out, "%s=%zu:%s\n", k->name, strlen(text), text);
 		else if (k->type != DATA_OPTION_TEXT)
-			buf_printf(out, "%s=%.17g\n", k->name, k->type == DATA_OPTION_WHOLE ? whole : number);
+			buf_printf(out, "%s=%.17g\n", k->name,
+			    k->type == DATA_OPTION_WHOLE ? whole : number);
 	}
 }
 

@@ -17,8 +17,8 @@ static enum err_code count_classes(struct metric_detail *d, const struct metric_
 		return err_set(e, ERR_NOMEM, "no memory for the confusion matrix");
 	for (size_t r = 0; r < x->batch->rows; r++)
 		d->confusion[metric_true_class(x, r) * d->classes +
-		    metric_predicted_class(x, x->scores + r * x->of.outputs)] +=
-		    (double)batch_weight(x->batch, r);
+		    metric_predicted_class(x, x->scores + r * x->of.outputs)] += (double)
+		    batch_weight(x->batch, r);
 	return ERR_OK;
 }
 

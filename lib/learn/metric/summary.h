@@ -22,7 +22,7 @@ struct probability_sums {
 	    positive; /* sums of the probabilities, and of the examples for which they hold */
 	struct probability_bin {
 		double n, predicted, positive; /* examples; sums as above */
-	} bin[PROBABILITY_BINS]; /* by the probability, of equal width */
+	} bin[PROBABILITY_BINS];               /* by the probability, of equal width */
 };
 extern const struct metric_summary_ops summary_probabilities;
 

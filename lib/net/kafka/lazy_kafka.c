@@ -20,13 +20,12 @@ KAFKA_CALL(rd_kafka_conf_res_t, conf_set,
 KAFKA_CALL(void, conf_set_error_cb,
     (rd_kafka_conf_t * conf, void (*call)(rd_kafka_t *, int, const char *, void *)), (conf, call))
 KAFKA_CALL(void, conf_set_log_cb,
-    (rd_kafka_conf_t * conf,
-	void (*call)(const rd_kafka_t *, int, const char *, const char *)),
+    (rd_kafka_conf_t * conf, void (*call)(const rd_kafka_t *, int, const char *, const char *)),
     (conf, call))
 KAFKA_CALL(void, conf_set_opaque, (rd_kafka_conf_t * conf, void *opaque), (conf, opaque))
 
-KAFKA_CALL(rd_kafka_t *, new,
-    (rd_kafka_type_t type, rd_kafka_conf_t *conf, char *why, size_t size), (type, conf, why, size))
+KAFKA_CALL(rd_kafka_t *, new, (rd_kafka_type_t type, rd_kafka_conf_t *conf, char *why, size_t size),
+    (type, conf, why, size))
 KAFKA_CALL(void, destroy, (rd_kafka_t * rk), (rk))
 KAFKA_CALL(int, poll, (rd_kafka_t * rk, int ms), (rk, ms))
 
@@ -35,7 +34,8 @@ KAFKA_CALL(rd_kafka_topic_t *, topic_new,
 KAFKA_CALL(void, topic_destroy, (rd_kafka_topic_t * topic), (topic))
 
 KAFKA_CALL(rd_kafka_resp_err_t, metadata,
-    (rd_kafka_t * rk, int all, rd_kafka_topic_t *only, const struct rd_kafka_metadata **out, int ms),
+    (rd_kafka_t * rk, int all, rd_kafka_topic_t *only, const struct rd_kafka_metadata **out,
+        int ms),
     (rk, all, only, out, ms))
 KAFKA_CALL(void, metadata_destroy, (const struct rd_kafka_metadata *m), (m))
 

@@ -26,8 +26,8 @@
 #define LIST(member, name, most) \
 	const struct name *member; \
 	uint64_t n##member;
-#define DOC_NULL(member)                  const json_t *member;
-#define OBJECT(member, name)              const struct name *member;
+#define DOC_NULL(member)     const json_t *member;
+#define OBJECT(member, name) const struct name *member;
 #define END(name) \
 	} \
 	;

@@ -114,10 +114,10 @@ enum err_code large_description_parse(const struct large_description *d, const c
 	struct err why = { 0 };
 
 	*out = json_parse(d->text, d->size, DESCRIPTION_MAX, &why);
-	return *out ? ERR_OK
-	            : err_set(e, ERR_FORMAT,
-	                  "the description of the training data in %s is damaged: %s", where,
-	                  why.msg);
+	return *out
+	    ? ERR_OK
+	    : err_set(e, ERR_FORMAT, "the description of the training data in %s is damaged: %s",
+	          where, why.msg);
 }
 
 /* ---- pieces ---- */

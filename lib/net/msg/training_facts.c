@@ -86,14 +86,14 @@ enum err_code training_facts_decode(const json_t *json, struct training_facts *o
 
 json_t *training_facts_encode(const struct training_facts *f)
 {
-	json_t *o =
-	    json_pack("{s:b, s:I, s:I, s:I, s:s, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, "
-	              "s:O*}",
-	        "sparse", f->sparse, "cols", (json_int_t)f->cols, "fields", (json_int_t)f->fields,
-	        "index_base", (json_int_t)f->index_base, "source", f->source, "classes", f->classes,
-	        "words", f->words, "counts", f->counts, "names", f->names, "weights", f->weights,
-	        "targets", f->targets, "hashed", f->hashed, "schema", f->schema,
-	        "options", f->options, "head", f->head);
+	json_t *o = json_pack(
+	    "{s:b, s:I, s:I, s:I, s:s, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, "
+	    "s:O*}",
+	    "sparse", f->sparse, "cols", (json_int_t)f->cols, "fields", (json_int_t)f->fields,
+	    "index_base", (json_int_t)f->index_base, "source", f->source, "classes", f->classes,
+	    "words", f->words, "counts", f->counts, "names", f->names, "weights", f->weights,
+	    "targets", f->targets, "hashed", f->hashed, "schema", f->schema, "options", f->options,
+	    "head", f->head);
 
 	if (f->heading)
 		json_object_set_new(o, "heading", json_true());

@@ -113,8 +113,7 @@ static struct descriptors get_descriptors(struct msghdr *mh)
  * more descriptors than its connection has. */
 static void keep_descriptors(struct conn *c, struct descriptors d)
 {
-	bool expected = c->server ? c->state != CONN_WAIT_MSG1 && !c->mem.shm
-	                          : conn_has_offered(c);
+	bool expected = c->server ? c->state != CONN_WAIT_MSG1 && !c->mem.shm : conn_has_offered(c);
 
 	if (c->mem.passed.n || !expected)
 		conn_close_descriptors(&d);

@@ -39,7 +39,7 @@ struct stop_order {
 	bool open;       /* it is under way */
 	bool making;     /* its checkpoint is being made */
 	bool called_off;
-	bool held; /* the job was held for it */
+	bool held;            /* the job was held for it */
 	int64_t rest_by, end; /* limits for the rest and for all of it (clock_now) */
 	char why[200];
 	struct checkpoint_schedule_stop last;
@@ -71,8 +71,8 @@ struct checkpoint_schedule {
 	int64_t deltas, deltas_most;
 	/* why the last failed checkpoint failed; "" when none has */
 	char failure[sizeof((struct err *)0)->msg];
-	bool failing;    /* the last checkpoint failed, and an event said so */
-	const char *tmp; /* temporary directory that servers write to now, or NULL */
+	bool failing;           /* the last checkpoint failed, and an event said so */
+	const char *tmp;        /* temporary directory that servers write to now, or NULL */
 	struct ckpt_kept *kept; /* the checkpoints in dir */
 };
 

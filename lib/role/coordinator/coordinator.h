@@ -86,7 +86,7 @@ struct coordinator_state_file {
 	 * (coordinator_may_tell). */
 	_Atomic uint64_t tellable, durable_leases;
 	struct lease_log *leaselog; /* NULL without a run directory, and in a store's process */
-	bool fenced;    /* another coordinator owns the run directory: nothing may be announced */
+	bool fenced; /* another coordinator owns the run directory: nothing may be announced */
 	/* digest of the large description that was written last (description_store.h); empty: none */
 	char described[DIGEST_HEX];
 	char began[24]; /* random id of this life of the cluster */

@@ -32,9 +32,8 @@ struct large_description *description_store_begin(const struct coordinator *coor
 {
 	struct large_description *d = coord_large_description(coordinator->coord);
 
-	return d && strcmp(d->blake2b, coordinator->file.described) != 0
-	    ? large_description_hold(d)
-	    : NULL;
+	return d && strcmp(d->blake2b, coordinator->file.described) != 0 ? large_description_hold(d)
+	                                                                 : NULL;
 }
 
 /* Best effort: other files cost only space. */

@@ -248,7 +248,7 @@ static void log_memory_bound(struct server *s, const struct view *view)
 	uint64_t others = has_replicas(view) ? view->nservers - 1 : 0;
 	uint64_t filled = published_bytes(server_published(s));
 	char tables[16], beside[16], session[16], all[16], published[96] = "",
-	     *text = json_text(view_document(view));
+	                                                   *text = json_text(view_document(view));
 
 	view_bytes = strlen(text) * VIEW_FACTOR * (s->coordinator ? 2 : 1);
 	free(text);

@@ -103,7 +103,8 @@ static void hold_pipe(struct supervisor *s)
 	struct err ignored;
 
 	if (s->hosts.n || !s->conf->has_job ||
-	    conf_data_paths(job, (const char *const *)job->data.item, job->data.n, &paths, &ignored))
+	    conf_data_paths(job, (const char *const *)job->data.item, job->data.n, &paths,
+	        &ignored))
 		return;
 	if (paths.n == 1)
 		data_log_hold(paths.item[0], &s->pipe, &ignored);

@@ -130,7 +130,7 @@ static void take_class(struct dataset *d, size_t i, const json_t *v)
 	d->class_value[i] = json_is_number(v) ? json_number_value(v) : NAN;
 	num_format(d->class_value[i], text);
 	d->class_name[i] = json_is_number(v) ? mem_strdup(text)
-	                                    : utf8_unescape_bytes(json_string_value(v));
+	                                     : utf8_unescape_bytes(json_string_value(v));
 }
 
 static struct data_words *take_words(const struct training_facts *f)

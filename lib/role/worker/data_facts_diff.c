@@ -321,9 +321,11 @@ static void compare_frequencies(struct facts_pair *p, struct buf *text)
 			buf_printf(text, "of %" PRIu64 " rows in A, of %" PRIu64 " in B", a->rows,
 			    b->rows);
 		if (others)
-			buf_printf(text, "%s%zu of %zu places of words and pairs, the first of them "
-			    "place %zu with %u in A, %u in B", text->len ? "; " : "", others,
-			    a->places, first, a->frequency[first], b->frequency[first]);
+			buf_printf(text,
+			    "%s%zu of %zu places of words and pairs, the first of them "
+			    "place %zu with %u in A, %u in B",
+			    text->len ? "; " : "", others, a->places, first, a->frequency[first],
+			    b->frequency[first]);
 	}
 	report_difference(p, "frequencies", text);
 }
@@ -391,8 +393,9 @@ enum err_code data_facts_diff(const json_t *a, const json_t *b, data_facts_diffe
 
 	if (!a || !b) {
 		if (a || b)
-			fn(ctx, "other", a ? "only A has a description of its data"
-			                   : "only B has a description of its data");
+			fn(ctx, "other",
+			    a ? "only A has a description of its data"
+			      : "only B has a description of its data");
 		return ERR_OK;
 	}
 	if (data_facts_are_equal(a, b))

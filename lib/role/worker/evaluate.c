@@ -17,7 +17,7 @@ struct pass {
 	struct params *p;
 	/* pull with the next batch the dense tables; the rows that all scores use */
 	bool dense, scored;
-	bool strict; /* parameters and scores that are not finite are an error */
+	bool strict;   /* parameters and scores that are not finite are an error */
 	uint64_t seen; /* examples before this batch */
 	predict_fn each;
 	void *ctx;
@@ -129,7 +129,7 @@ static enum err_code score_sequence(struct pass *x, struct data_sequence *data, 
 struct measuring {
 	struct metrics metrics;
 	struct metric_detail *detail; /* NULL: not wanted */
-	bool begun; /* the first batch has shown what is to be measured */
+	bool begun;                   /* the first batch has shown what is to be measured */
 	const struct pass *pass;
 };
 

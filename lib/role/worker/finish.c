@@ -203,8 +203,8 @@ enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
 
 	save_good_model(w, kept, sizeof kept);
 	describe_remedy(w, remedy, sizeof remedy);
-	err_set(e, ERR_NONFINITE, "worker-%u: the training loss is %s at step %llu: %s; %.150s", w->rank,
-	    isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, remedy, kept);
+	err_set(e, ERR_NONFINITE, "worker-%u: the training loss is %s at step %llu: %s; %.150s",
+	    w->rank, isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, remedy, kept);
 	return fail_job(w, e);
 }
 

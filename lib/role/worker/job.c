@@ -352,8 +352,7 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	struct dataset *d;
 	const char *stream;
 	char text[DATA_DESCRIPTION];
-	enum err_code rc = find_only_stream((const char *const *)paths->item, paths->n, &stream,
-	    e);
+	enum err_code rc = find_only_stream((const char *const *)paths->item, paths->n, &stream, e);
 
 	if (rc)
 		return rc;
@@ -687,7 +686,8 @@ static void warn_of_pairs(const struct job *j, struct log *log)
 	    : (double)d->cols;
 	double pairs = entries * (entries - 1) / 2;
 
-	if (!(model_info_find(j->conf.job.model)->takes & MODEL_PAIRS_ENTRIES) || pairs < PAIRS_MANY)
+	if (!(model_info_find(j->conf.job.model)->takes & MODEL_PAIRS_ENTRIES) ||
+	    pairs < PAIRS_MANY)
 		return;
 	log_warn(log,
 	    "data: %.0f features in an example make %.0f pairs, each of which takes model %s %lld "
@@ -701,7 +701,8 @@ static void warn_of_unwatched(const struct job *j, struct log *log)
 {
 	if (j->train->unwatched)
 		log_warn(log,
-		    "data: %" PRIu64 " large numbers of sparse features after the first %u that have such "
+		    "data: %" PRIu64
+		    " large numbers of sparse features after the first %u that have such "
 		    "numbers were not checked: features whose numbers float32 does not tell apart are "
 		    "learned as one value; subtract the mean first",
 		    j->train->unwatched, DATA_SPREADS);
@@ -719,8 +720,7 @@ static void warn_of_alike_names(const struct job *j, struct log *log)
 	log_warn(log,
 	    "data: two %s%s look like \"%s\" and differ only by blanks at their ends, such as no-break "
 	    "spaces (U+00A0); they are learned as different ones: remove the blanks",
-	    x.column ? "categories of column " : "classes", x.column ? x.column : "",
-	    name);
+	    x.column ? "categories of column " : "classes", x.column ? x.column : "", name);
 }
 
 /* Warns of keys that concern sparse tables alone, when the model has none with these data. */

@@ -19,7 +19,8 @@
  * except that other threads may read the data. */
 struct job {
 	struct conf conf;
-	struct conf_strs paths; /* of the training data, with the options that keys give (conf_data.h) */
+	struct conf_strs
+	    paths; /* of the training data, with the options that keys give (conf_data.h) */
 	/* The training data, or their description without examples; with `blocks` their head. */
 	const struct dataset *train;
 	struct dataset *own_train;  /* train, where it belongs to the job; NULL with `blocks` */

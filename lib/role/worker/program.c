@@ -40,9 +40,9 @@ struct program {
 	struct model_outside outside;
 	const struct job *job;
 	struct program_files files;
-	pid_t pid;                 /* 0: none */
-	off_t stderr_from;         /* length of the file of standard error at its start; -1: it is none */
-	int to, from;              /* pipes to its stdin and from its stdout */
+	pid_t pid;         /* 0: none */
+	off_t stderr_from; /* length of the file of standard error at its start; -1: it is none */
+	int to, from;      /* pipes to its stdin and from its stdout */
 	char said[LINE_MAX_BYTES]; /* bytes read from it and not yet parsed */
 	size_t nsaid;
 	uint64_t step;

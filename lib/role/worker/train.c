@@ -148,7 +148,8 @@ static enum err_code await_rank(struct worker *w, const json_t *msg, const json_
 		undescribed = !rc && joined->undescribed != NULL;
 		held = !rc && (joined->held || undescribed);
 		if (held && !undescribed && !logged)
-			log_info(w->cfg->log, "waiting for a rank: %s; retrying", joined->held->text);
+			log_info(w->cfg->log, "waiting for a rank: %s; retrying",
+			    joined->held->text);
 		logged = true;
 		answer_release_worker_join(joined);
 		json_decref(answer);

@@ -114,8 +114,8 @@ struct worker {
 	const struct view *view; /* the view in force for this thread */
 	/* checkpoint step that residual_file_save has handled last; 0: none */
 	uint64_t residuals_saved;
-	struct ckpt_kept *kept;     /* the checkpoints that need files of residuals; NULL at first */
-	int64_t settings;           /* number of the newest settings applied */
+	struct ckpt_kept *kept; /* the checkpoints that need files of residuals; NULL at first */
+	int64_t settings;       /* number of the newest settings applied */
 	char level[LOG_LEVEL_TEXT]; /* log level in the last view */
 	struct delay delay;         /* of cfg->compute and job.slow */
 	struct emulated_link *net;  /* NULL without the setting net */

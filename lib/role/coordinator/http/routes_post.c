@@ -74,8 +74,7 @@ static int stop_saved_job(struct coordinator *coordinator, const struct http_req
 	coordinator_lock(coordinator);
 	if (!*req->memo)
 		*req->memo = checkpoint_schedule_stop_job(k,
-		    json_str(req->body, "why", "asked to stop"),
-		    (int64_t)(seconds * NSEC_PER_SEC));
+		    json_str(req->body, "why", "asked to stop"), (int64_t)(seconds * NSEC_PER_SEC));
 	last = checkpoint_schedule_last_stop(k);
 	done = last->number >= *req->memo;
 	e = last->why;

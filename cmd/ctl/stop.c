@@ -133,7 +133,7 @@ static void catch_interruptions(bool catch)
 }
 
 /* "keeps running", or "stays paused" for a job that a user has paused */
-static const char *name_going_on(const char *dir)
+static const char *describe_continuation(const char *dir)
 {
 	json_t *status = NULL;
 	bool paused = request_status(dir, &status) == ERR_OK && json_flag(status, "paused");
@@ -156,7 +156,7 @@ static void end_by_interruption(const char *dir)
 		    "and stop the job\n",
 		    dir);
 	else if (json_flag(answer, "cancelled") || has_unsaved_work(dir))
-		fprintf(stderr, "ps-ctl: interrupted: %s %s\n", dir, name_going_on(dir));
+		fprintf(stderr, "ps-ctl: interrupted: %s %s\n", dir, describe_continuation(dir));
 	else
 		fprintf(stderr,
 		    "ps-ctl: interrupted, but the job of %s is already saved and stopped; ps-ctl stop "
@@ -342,7 +342,7 @@ static int stop_cluster(const struct options *o, const char *dir)
 	        ERR_OK) {
 		err_prefix(&e,
 		    "%s %s, because its model cannot be saved (--discard stops it without saving)",
-		    dir, name_going_on(dir));
+		    dir, describe_continuation(dir));
 		return ctl_fail(&e);
 	}
 	code = end_cluster(o, dir);

@@ -36,7 +36,7 @@ struct work {
 	int signals, lock;
 	int nsignals;
 	int64_t kill_at;
-	json_t *told; /* the lines about jobs that were printed, as keys */
+	json_t *printed_jobs; /* as keys */
 };
 
 /* ---- begin ---- */
@@ -231,9 +231,9 @@ static void report_job(const struct work *w, const struct point *p)
 {
 	const char *job = json_str(p->result, "job", "");
 
-	if (!*job || json_object_get(w->told, job))
+	if (!*job || json_object_get(w->printed_jobs, job))
 		return;
-	json_object_set_new(w->told, job, json_true());
+	json_object_set_new(w->printed_jobs, job, json_true());
 	plain_print(stderr, "job: %s\n", job);
 }
 
@@ -374,7 +374,7 @@ enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int 
 		.signals = -1,
 		.lock = -1,
 		.file = conf_file(cluster),
-		.told = json_object() };
+		.printed_jobs = json_object() };
 	enum err_code rc = curve_options_check(&curves, e);
 
 	w.s.metric = o->metric;
@@ -397,7 +397,7 @@ enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int 
 		    w.nsignals > 0, e);
 	}
 	launch_free(w.set);
-	json_decref(w.told);
+	json_decref(w.printed_jobs);
 	sweep_release(&w.s);
 	free(w.bin);
 	free(w.file);

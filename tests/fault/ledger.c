@@ -56,7 +56,7 @@ static int report_ledger_error(const struct err *e)
 	return err_exit_code(e->code);
 }
 
-/* What the program does: it works until a signal, or compares. */
+/* A command of the program: it works until a signal comes, or compares. */
 struct verb {
 	const char *name;
 	enum err_code (*work)(const struct ledger_config *cfg, struct err *e);

@@ -17,7 +17,7 @@
 
 #define CONTAINER(type, member, at) ((type *)(void *)((char *)(at)-offsetof(type, member)))
 
-/* What a fiber is doing. */
+/* The wrapped function that a fiber is in. */
 struct call {
 	struct fiber *fiber;
 	enum chain_event_kind kind;

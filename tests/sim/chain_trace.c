@@ -22,7 +22,7 @@ bool chain_on;
 static struct chain_event *events;
 static size_t nevents;
 
-/* What the walk knows of each event: the slot that it fills, and the event that empties that. */
+/* For each event the walk keeps the slot that it fills, and the event that empties the slot. */
 static struct walk {
 	size_t due, flight; /* events that use it, 0: none */
 	unsigned due_slot, flight_slot;

@@ -2,8 +2,8 @@
 #ifndef SIM_CHAIN_TRACE_H
 #define SIM_CHAIN_TRACE_H
 
-/* What happens to one partition, in order, for the model of the chain (tests/model/README): the layouts, and
- * at each server which layout it installs, which pushes it takes, what it sends, receives and
+/* Notes what happens to one partition, in order, for the model of the chain (tests/model/README): the
+ * layouts, and at each server which layout it installs, which pushes it takes, what it sends, receives and
  * acknowledges. Nothing in lib knows of it: the build wraps the functions that are listed in
  * chain_calls.def, and the wrappers (chain_calls.c, chain_members.c) call the real function and note
  * an event here.
@@ -11,7 +11,7 @@
  * A function returns later than its effect, which others may have seen by then. So an event is noted
  * when the lock of the partition is released for the first time within the function (chain_unlocked).
  * A change of the partition outside of all these functions is noted as an event of its own, which the
- * model has not got.
+ * model does not have.
  *
  * When the world has ended, chain_trace_print looks through the events, and prints those that the model
  * can follow, in its numbers: servers by process, layout epochs from 1 on, the pushes of rank 0 that the

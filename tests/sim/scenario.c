@@ -537,7 +537,7 @@ static void make_war(void *ctx)
 
 /* ---- the run ---- */
 
-/* What the model of the chain can follow: the coordinator and the workers stay. */
+/* Leaves out what the model of the chain cannot follow: the coordinator and the workers stay. */
 static void narrow_scenario(void)
 {
 	x.servers = 3;

@@ -48,7 +48,7 @@ void states_note_death(const struct proc *p)
 
 /* ---- the coordinator's events ---- */
 
-/* What is under way, as far as the events have been read. */
+/* The changes that are under way after the events that have been read. */
 struct story {
 	bool running;
 	bool copying, copied; /* copied: reported, and not counted yet */

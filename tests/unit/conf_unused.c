@@ -18,7 +18,7 @@ static void note_key(void *ctx, const char *key, const char *why)
 }
 
 /* Compares the findings for a job with these settings, which blanks separate, with those that are expected. */
-static void check(const char *settings, const char *want)
+static void check_unused_keys(const char *settings, const char *want)
 {
 	char *list = mem_strdup(settings), *rest = NULL;
 	struct buf out = BUF_INIT;
@@ -45,32 +45,32 @@ int main(void)
 	                           "share by job.validate";
 	char want[300];
 
-	check("model=linear", "");
-	check("model=logistic lr=0.1 eps=1e-8 initial_accumulator=0.1 l2=0.1", "");
-	check("model=logistic momentum=0.5", "job.momentum: update rule adagrad has no momentum");
-	check("model=linear optimizer=momentum momentum=0.5 beta1=0.5",
+	check_unused_keys("model=linear", "");
+	check_unused_keys("model=logistic lr=0.1 eps=1e-8 initial_accumulator=0.1 l2=0.1", "");
+	check_unused_keys("model=logistic momentum=0.5", "job.momentum: update rule adagrad has no momentum");
+	check_unused_keys("model=linear optimizer=momentum momentum=0.5 beta1=0.5",
 	    "job.beta1: update rule momentum has no beta1");
-	check("codec=dgc:0.01 model=linear optimizer=sgd momentum=0.5", "");
-	check("model=linear optimizer=dog rho=0.5 rules=w:optimizer=rmsprop",
+	check_unused_keys("codec=dgc:0.01 model=linear optimizer=sgd momentum=0.5", "");
+	check_unused_keys("model=linear optimizer=dog rho=0.5 rules=w:optimizer=rmsprop",
 	    "job.rho: update rule dog has no rho, and tables with another one have theirs in "
 	    "job.rules");
-	check("model=logistic factors=8", "job.factors: model logistic has no vectors of features");
-	check("model=fm factors=8", "");
+	check_unused_keys("model=logistic factors=8", "job.factors: model logistic has no vectors of features");
+	check_unused_keys("model=fm factors=8", "");
 	snprintf(want, sizeof want, "job.eval_every: %s; keep_best: %s", none, none);
-	check("keep_best=2 model=linear eval_every=10", want);
-	check("keep_best=2 model=linear eval_every=10 validate=10%", "");
-	check("keep_best=2 model=linear eval_every=10 eval=e.csv", "");
-	check("feedback=false model=linear", "feedback: codec raw drops nothing");
-	check("feedback=false codec=int8 model=linear", "");
-	check("workers=2 adapt=backup sync=asp model=linear",
+	check_unused_keys("keep_best=2 model=linear eval_every=10", want);
+	check_unused_keys("keep_best=2 model=linear eval_every=10 validate=10%", "");
+	check_unused_keys("keep_best=2 model=linear eval_every=10 eval=e.csv", "");
+	check_unused_keys("feedback=false model=linear", "feedback: codec raw drops nothing");
+	check_unused_keys("feedback=false codec=int8 model=linear", "");
+	check_unused_keys("workers=2 adapt=backup sync=asp model=linear",
 	    "adapt: there are no backup workers unless sync is bsp");
-	check("workers=2 adapt=staleness model=linear",
+	check_unused_keys("workers=2 adapt=staleness model=linear",
 	    "adapt: there is no bound of staleness unless sync is ssp");
-	check("adapt=backup model=linear", "adapt: a single worker waits for no other");
-	check("workers=2 adapt=backup,codec model=linear", "");
-	check("replicas=2 model=linear",
+	check_unused_keys("adapt=backup model=linear", "adapt: a single worker waits for no other");
+	check_unused_keys("workers=2 adapt=backup,codec model=linear", "");
+	check_unused_keys("replicas=2 model=linear",
 	    "replicas: each replica of a partition is on another server, and servers is 1: set "
 	    "servers=2");
-	check("replicas=2 servers=2 model=linear", "");
+	check_unused_keys("replicas=2 servers=2 model=linear", "");
 	return tap_done();
 }

@@ -4,7 +4,7 @@
 
 #include "table_fixture.h"
 
-static void check(const char *text, const struct data_want *want, const char *column, const char *a,
+static void check_alike_names(const char *text, const struct data_want *want, const char *column, const char *a,
     const char *b, const char *title)
 {
 	struct data_alike x = { 0 };
@@ -24,15 +24,15 @@ int main(void)
 {
 	static const struct data_want classes = { .classes = true };
 
-	check("a,y\n1,yes\n2,no\n3,yes \n4, no\n", &classes, NULL, NULL, NULL,
+	check_alike_names("a,y\n1,yes\n2,no\n3,yes \n4, no\n", &classes, NULL, NULL, NULL,
 	    "blanks that the reader removes");
-	check("a,y\n1,yes\n2,no\n3,yes\xc2\xa0\n", &classes, "", "yes", "yes\xc2\xa0",
+	check_alike_names("a,y\n1,yes\n2,no\n3,yes\xc2\xa0\n", &classes, "", "yes", "yes\xc2\xa0",
 	    "a no-break space after a class");
-	check("a,y\n1,yes\n2,no\n3,\xe2\x80\x8byes\n", &classes, "", "yes", "\xe2\x80\x8byes",
+	check_alike_names("a,y\n1,yes\n2,no\n3,\xe2\x80\x8byes\n", &classes, "", "yes", "\xe2\x80\x8byes",
 	    "a blank without width before a class");
-	check("town,y\nRome,1\nOslo,2\nRome\xc2\xa0,3\n", &real, "town", "Rome", "Rome\xc2\xa0",
+	check_alike_names("town,y\nRome,1\nOslo,2\nRome\xc2\xa0,3\n", &real, "town", "Rome", "Rome\xc2\xa0",
 	    "categories of a column");
-	check("a,b,y\nx,x\xc2\xa0,1\ny,y\xc2\xa0,2\n", &real, NULL, NULL, NULL,
+	check_alike_names("a,b,y\nx,x\xc2\xa0,1\ny,y\xc2\xa0,2\n", &real, NULL, NULL, NULL,
 	    "categories of different columns");
 	return tap_done();
 }

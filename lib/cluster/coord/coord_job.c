@@ -443,7 +443,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	if (c->reason[0])
 		json_object_set_new(r, "reason", json_string(c->reason));
 	json_object_set_new(r, "job", json_of_text(c->data.job));
-	json_object_set_new(r, "steps", json_integer((json_int_t)coord_told_step(c)));
+	json_object_set_new(r, "steps", json_integer((json_int_t)coord_shown_step(c)));
 	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
 	json_object_set_new(r, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));

@@ -181,8 +181,8 @@ struct coord_member_worker {
 	struct straggler_window window;  /* what its steps took lately */
 	/* About the process and its host, from its last heartbeat */
 	json_t *about;
-	struct heartbeat_probe
-	    probe; /* results of its last link measurement (coord_link_probe.c) */
+	/* results of its last link measurement (coord_link_probe.c) */
+	struct heartbeat_probe probe;
 	/* Why the last process meant for this rank could not join; or NULL */
 	char *unfit;
 	/* Host of a process that is about to join this rank; or NULL */
@@ -336,8 +336,8 @@ struct coord_data {
 	/* blocks that are leased at once; 0: examples are leased in ranges */
 	uint64_t blocks_per_lease;
 	bool stream; /* examples are partitions of a stream */
-	char job
-	    [512]; /* a line for people: what is trained on which data; "": no worker has told it */
+	/* a line for people: what is trained on which data; "": no worker has told it */
+	char job[512];
 	/* The data is leased from step leased_from on; once leased, it stays so. */
 	bool leased;
 	uint64_t leased_from;
@@ -459,8 +459,8 @@ struct coord {
 	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
 	int64_t turned_at; /* the last turn of the owner's thread, or coord_new */
-	uint64_t
-	    saved_step; /* the job was stopped with a checkpoint of this step; 0: without one */
+	/* the job was stopped with a checkpoint of this step; 0: without one */
+	uint64_t saved_step;
 	int64_t formed; /* while forming: the time of the last progress */
 	bool placed, ended;
 	/* A partition has no replica left; only a checkpoint has its values */
@@ -652,7 +652,7 @@ void coord_stall_check(struct coord *c, int64_t now);
 /* The job's step: that of its slowest worker */
 uint64_t coord_step(const struct coord *c);
 /* The step for people: that of the checkpoint with which the job was stopped, else coord_step */
-uint64_t coord_told_step(const struct coord *c);
+uint64_t coord_shown_step(const struct coord *c);
 /* The step that a worker is at: the one it has reported, but at least the one it began at. */
 uint64_t coord_worker_step(const struct coord_member_worker *w);
 /* Was its process lost before the job had members? Its rank is free then, and the process must join

@@ -138,7 +138,7 @@ uint64_t coord_step(const struct coord *c)
 	return 0;
 }
 
-uint64_t coord_told_step(const struct coord *c)
+uint64_t coord_shown_step(const struct coord *c)
 {
 	return c->saved_step ? c->saved_step : coord_step(c);
 }
@@ -339,7 +339,7 @@ static void report_members(const struct coord *c, json_t *status)
 /* Adds how far the training is. sum: of all workers. */
 static void report_progress(const struct coord *c, const struct worker_sums *sum, json_t *status)
 {
-	json_object_set_new(status, "step", json_integer((json_int_t)coord_told_step(c)));
+	json_object_set_new(status, "step", json_integer((json_int_t)coord_shown_step(c)));
 	json_object_set_new(status, "steps_total", json_integer(count_all_steps(c)));
 	json_object_set_new(status, "examples", json_integer((json_int_t)sum->examples));
 	if (c->data.leases && sum->data_bytes > 0)

@@ -35,8 +35,8 @@ struct data_want {
 	bool many;  /* with classes: there may be very many (DATA_LABEL_CLASSES_MANY) */
 	bool any;   /* the data have labels, which are ignored */
 	bool words; /* plain text; the words are their own targets */
-	bool
-	    names; /* keep the names of the examples (dataset.name), which tables have in columns of ids */
+	/* keep the names of the examples (dataset.name), which tables have in columns of ids */
+	bool names;
 	/* users and items, of which those that were observed together are ranked first (data_pairs.h) */
 	bool pairs;
 	/* For the training data of a job that goes on with a model: the data that the model was trained
@@ -58,7 +58,8 @@ struct data_want {
 	bool shifts_targets;
 	/* lines that are no example may be skipped (data_bad_lines.h); borrowed. NULL: none may */
 	struct data_bad_lines *bad;
-	/* With `like`, values that the training data lack are noted there (data_unseen.h); borrowed. NULL: nowhere */
+	/* With `like`, readers note here values that the training data lack (data_unseen.h); borrowed.
+	 * NULL: they are not noted. */
 	struct data_unseen *unseen;
 	/* The rows of tables with categories are sparse, with a field for each column, however few features
 	 * they have: for models whose costs grow with the square of the entries of a row. */
@@ -77,8 +78,8 @@ enum data_heading {
 	DATA_HEADING_GIVEN    /* the first line that is not blank has names in any case */
 };
 struct data_decided {
-	bool
-	    known; /* this is a part of data of which the head has been read: nothing is guessed again */
+	/* this is a part of data of which the head has been read: nothing is guessed again */
+	bool known;
 	char separator; /* of the cells (DATA_CELLS_ANY and "::" among them); 0: not known */
 	enum data_heading heading;
 };
@@ -100,8 +101,8 @@ struct data_options {
 	char *columns, *ignore, *categories, *id;
 	/* columns of tables whose cells have words, and whose cells are lists of categories */
 	char *text, *lists;
-	char *
-	    text_weight; /* of the words of `text`: "none", which are equal, or "tfidf" (data_tfidf.h) */
+	/* of the words of `text`: "none", which are equal, or "tfidf" (data_tfidf.h) */
+	char *text_weight;
 	char *weight;  /* the column of the examples' weights */
 	char *group;   /* the column of the examples' groups; of a stream, its group of consumers */
 	char *missing; /* what a missing cell becomes: "mean", "zero" or "category" */

@@ -53,8 +53,8 @@ struct data_build {
 	bool by_lines;       /* a record that spans lines is an error */
 	char *heading;  /* of the first file that has one, without its newline; NULL: none had */
 	char separator; /* of the cells of that file */
-	uint64_t
-	    left_out; /* lines that are no example and no fault: blank ones, comments, headings */
+	/* lines that are no example and no fault: blank ones, comments, headings */
+	uint64_t left_out;
 	char *first;  /* name of the first file */
 	struct data_bad_lines *bad;     /* data_want.bad */
 	struct data_unseen *unseen;     /* data_want.unseen */

@@ -37,10 +37,10 @@ struct data_log {
 	const struct log_ops *ops;
 	void *own;                /* of the kind */
 	char *path, *file, *name; /* with and without the options; for messages */
-	char *
-	    heading; /* the line that has the names of columns, with its newline; NULL: there is none */
-	int64_t
-	    heading_end; /* the place of the first event that can be trained on, after the heading */
+	/* the line that has the names of columns, with its newline; NULL: there is none */
+	char *heading;
+	/* the place of the first event that can be trained on, after the heading */
+	int64_t heading_end;
 	bool punched;    /* the file is a spool, which has holes where its events were deleted */
 	struct data_options options; /* with the decision of the head, once it is known */
 	struct log_partition *partition;

@@ -42,9 +42,8 @@ void data_tfidf_weigh(const struct data_tfidf *t, size_t first, size_t n, const 
     float *val);
 
 /* The frequencies above 0 as JSON: for each, how far its place lies from the one before (the first: from 0), and
- * the frequency. A new
- * reference. data_tfidf_from_json returns NULL unless the document fits that number of rows and
- * places. */
+ * the frequency. A new reference. data_tfidf_from_json returns NULL unless the document fits that
+ * number of rows and places. */
 json_t *data_tfidf_to_json(const struct data_tfidf *t);
 struct data_tfidf *data_tfidf_from_json(const json_t *o, uint64_t rows, size_t places);
 

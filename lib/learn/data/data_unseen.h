@@ -6,10 +6,10 @@
 
 #include "core/log.h"
 
-/* What evaluation data and rows to be predicted hold that the training data of the model did not: values of
- * categories, which have no features and are left out, and numbers far from all that the model was trained on, for which
- * its predictions are a guess. Readers note it, and the owner of the data has it logged once. All
- * functions that note may be called by any thread; NULL is fine for all of them. */
+/* Collects what the training data of a model lack and its evaluation data or the rows to be predicted have:
+ * values of categories, which have no features and are left out, and numbers far from all that the model
+ * was trained on, for which its predictions are a guess. Readers note the values, and the owner of the
+ * data has them logged once. All functions accept NULL; those that note may be called by any thread. */
 struct data_unseen;
 
 /* A number is far if it is more than this many units away from where its column is 0 when it is scaled
@@ -24,8 +24,8 @@ void data_unseen_category(struct data_unseen *u, const char *column, const char 
 /* A number of the column is far: `mean` is the mean of the training data. */
 void data_unseen_number(struct data_unseen *u, const char *column, double v, double mean);
 
-/* Logs a warning that begins with `which` ("the evaluation data") for each kind that was noted and not logged yet.
- * No other thread may note at this time. */
+/* Logs a warning for each kind that was noted and not logged yet; it begins with `which`, such as "the
+ * evaluation data". No other thread may note at this time. */
 void data_unseen_log(struct data_unseen *u, const char *which, struct log *log);
 
 #endif

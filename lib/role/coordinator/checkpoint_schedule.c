@@ -120,8 +120,9 @@ static bool is_given_up(const struct checkpoint_schedule *k)
 
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
  * up. requests: as in make_checkpoint. A requested checkpoint also stops waiting for its step when all
- * workers have come to rest before it; the caller then asks for an earlier step. No step closes in a job that is done:
- * servers whose partitions have not reached the snapshot's step within the deadline will never do so. */
+ * workers have come to rest before it; the caller then asks for an earlier step. No step closes in a
+ * job that is done: servers whose partitions have not reached the snapshot's step within the deadline
+ * will never do so. */
 static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap state,
     uint64_t requests)
 {
@@ -136,7 +137,6 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 			done_end = clock_now() + coordinator->cfg.deadline;
 			end = end && end < done_end ? end : done_end;
 		}
-
 		if (k->stop || phase < COORD_RUNNING || phase > COORD_DONE ||
 		    (k->order.making && is_given_up(k)) || (done_end && clock_now() >= done_end))
 			return false;

@@ -29,8 +29,8 @@ static const char *const kinds[] = {
 struct history {
 	struct log *log;
 	char *dir;
-	json_t *
-	    events; /* at most HISTORY_KEPT, the oldest first; of more, those of frequent kinds are dropped */
+	/* at most HISTORY_KEPT, the oldest first; of more, those of frequent kinds are dropped */
+	json_t *events;
 	/* number of the next event; of the first one that is not in the file */
 	uint64_t next, written;
 	off_t whole; /* length of the file up to its last whole line; -1: it could not be read */

@@ -19,8 +19,8 @@
  * except that other threads may read the data. */
 struct job {
 	struct conf conf;
-	struct conf_strs
-	    paths; /* of the training data, with the options that keys give (conf_data.h) */
+	/* of the training data, with the options that keys give (conf_data.h) */
+	struct conf_strs paths;
 	/* The training data, or their description without examples; with `blocks` their head. */
 	const struct dataset *train;
 	struct dataset *own_train;  /* train, where it belongs to the job; NULL with `blocks` */
@@ -95,8 +95,8 @@ struct job_source {
 	 * scaled, job.scale does not hold; NULL */
 	const json_t *before;
 	bool no_eval; /* evaluation data are not wanted */
-	bool
-	    trains; /* training data may be left on the disk, in blocks (job.blocks) or as a stream */
+	/* training data may be left on the disk, in blocks (job.blocks) or as a stream */
+	bool trains;
 	const struct job_head_hooks *head; /* with `trains`: borrowed */
 	struct log *log;
 };

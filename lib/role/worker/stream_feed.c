@@ -39,8 +39,8 @@ struct held {
 	uint64_t skip;     /* ready events that were trained on before (stream_batch_skipped) */
 	int64_t waiting;   /* when the oldest ready event was first seen; 0: none is ready */
 	int64_t announced; /* when its place was announced last */
-	struct answer_kept
-	    kept; /* of the checkpoints that exist, as the stream was told; ids are 0 */
+	/* of the checkpoints that exist, as the stream was told; ids are 0 */
+	struct answer_kept kept;
 };
 
 struct partitions {

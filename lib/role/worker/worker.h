@@ -68,8 +68,8 @@ struct figures {
 	    settings_step, refused;
 	struct source_reading reading;
 	int64_t settings;
-	uint64_t
-	    progressive_examples; /* since this worker began, and their losses before they were trained on */
+	/* since this worker began, and their losses before they were trained on */
+	uint64_t progressive_examples;
 	double progressive_sum;
 	/* the loss of the first batch, whose parameters no step of this worker has changed */
 	double first_loss;

@@ -47,14 +47,16 @@ int main(void)
 
 	check_unused_keys("model=linear", "");
 	check_unused_keys("model=logistic lr=0.1 eps=1e-8 initial_accumulator=0.1 l2=0.1", "");
-	check_unused_keys("model=logistic momentum=0.5", "job.momentum: update rule adagrad has no momentum");
+	check_unused_keys("model=logistic momentum=0.5",
+	    "job.momentum: update rule adagrad has no momentum");
 	check_unused_keys("model=linear optimizer=momentum momentum=0.5 beta1=0.5",
 	    "job.beta1: update rule momentum has no beta1");
 	check_unused_keys("codec=dgc:0.01 model=linear optimizer=sgd momentum=0.5", "");
 	check_unused_keys("model=linear optimizer=dog rho=0.5 rules=w:optimizer=rmsprop",
 	    "job.rho: update rule dog has no rho, and tables with another one have theirs in "
 	    "job.rules");
-	check_unused_keys("model=logistic factors=8", "job.factors: model logistic has no vectors of features");
+	check_unused_keys("model=logistic factors=8",
+	    "job.factors: model logistic has no vectors of features");
 	check_unused_keys("model=fm factors=8", "");
 	snprintf(want, sizeof want, "job.eval_every: %s; keep_best: %s", none, none);
 	check_unused_keys("keep_best=2 model=linear eval_every=10", want);

@@ -55,7 +55,7 @@ struct data_build {
 	char separator; /* of the cells of that file */
 	/* lines that are no example and no fault: blank ones, comments, headings */
 	uint64_t left_out;
-	char *first;  /* name of the first file */
+	char *first;                    /* name of the first file */
 	struct data_bad_lines *bad;     /* data_want.bad */
 	struct data_unseen *unseen;     /* data_want.unseen */
 	const struct data_watch *watch; /* data_want.watch */

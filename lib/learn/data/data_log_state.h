@@ -41,7 +41,7 @@ struct data_log {
 	char *heading;
 	/* the place of the first event that can be trained on, after the heading */
 	int64_t heading_end;
-	bool punched;    /* the file is a spool, which has holes where its events were deleted */
+	bool punched; /* the file is a spool, which has holes where its events were deleted */
 	struct data_options options; /* with the decision of the head, once it is known */
 	struct log_partition *partition;
 	size_t n, reading; /* partitions, and those that are read */

@@ -17,8 +17,11 @@
 #define LATECOMERS_WAIT (2 * NSEC_PER_SEC)
 /* After a time without any server: when the first one is heard again, the others have this long. */
 #define ALL_BACK (5 * NSEC_PER_SEC)
-/* A server whose session broke has this long to make a new one. */
+/* A server or relay whose session broke has this long to make a new one. */
 #define COME_BACK (300 * NSEC_PER_MSEC)
+/* A longer turn counts as one of this length where a member has COME_BACK to make a new session:
+ * what connects while this process gets no processor is accepted after it. */
+#define TURN_COUNTS (100 * NSEC_PER_MSEC)
 /* Turns that are farther apart tell that this process was stopped, or got no processor. */
 #define STOOD_STILL NSEC_PER_SEC
 
@@ -507,8 +510,7 @@ static bool is_loss_deferred(struct coord *c, unsigned i, bool cut_off, int64_t 
 static bool has_server_ended(const struct coord *c, const struct coord_member_server *s,
     int64_t now)
 {
-	return s->gone_at && now - s->gone_at > COME_BACK &&
-	    s->gone_at - s->seen <= c->cfg.server_lost / 2;
+	return s->gone_at && now > s->back_by && s->gone_at - s->seen <= c->cfg.server_lost / 2;
 }
 
 static void expire_silent_servers(struct coord *c, int64_t now)
@@ -554,6 +556,24 @@ static void shift_time(int64_t *time, int64_t by, int64_t now)
 		*time = *time + by < now ? *time + by : now;
 }
 
+/* Prolong the time that a member has to make a new session by the part of the last turn that does
+ * not count. */
+static void prolong_return(int64_t gone_at, int64_t *back_by, int64_t turned_at, int64_t now)
+{
+	int64_t from = gone_at > turned_at ? gone_at : turned_at;
+
+	if (gone_at && now - from > TURN_COUNTS)
+		*back_by += now - from - TURN_COUNTS;
+}
+
+static void prolong_returns(struct coord *c, int64_t now)
+{
+	for (unsigned i = 0; i < c->nservers; i++)
+		prolong_return(c->server[i].gone_at, &c->server[i].back_by, c->turned_at, now);
+	for (unsigned i = 0; i < c->nrelays; i++)
+		prolong_return(c->relay[i].gone_at, &c->relay[i].back_by, c->turned_at, now);
+}
+
 static void skip_standstill(struct coord *c, int64_t stood, int64_t now)
 {
 	/* Others may go on a little later. */
@@ -580,6 +600,7 @@ void coord_note_turn(struct coord *c, int64_t now)
 {
 	int64_t stood = now - c->turned_at;
 
+	prolong_returns(c, now);
 	c->turned_at = now;
 	if (stood > STOOD_STILL)
 		skip_standstill(c, stood, now);
@@ -621,6 +642,12 @@ void coord_own_server_alive(struct coord *c, uint64_t incarnation, int64_t now)
 		}
 }
 
+void coord_set_gone(int64_t *gone_at, int64_t *back_by, int64_t now)
+{
+	*gone_at = now;
+	*back_by = now + COME_BACK;
+}
+
 void coord_session_gone(struct coord *c, const struct coord_self *self, int64_t now)
 {
 	struct coord_member_server *s;
@@ -637,5 +664,5 @@ void coord_session_gone(struct coord *c, const struct coord_self *self, int64_t 
 		return;
 	s = &c->server[self->index];
 	if (s->live && s->incarnation == self->incarnation)
-		s->gone_at = now;
+		coord_set_gone(&s->gone_at, &s->back_by, now);
 }

@@ -11,9 +11,6 @@
  * dc1. Assignments change only together with the layout epoch, so that all processes judge the
  * members of a relay's sum by the same view. */
 
-/* A relay whose session broke has this long to make a new one. */
-#define COME_BACK (300 * NSEC_PER_MSEC)
-
 /* ---- the nearest relay ---- */
 
 /* The relay of exactly this zone with the fewest workers, without incarnation `shunned`; -1:
@@ -302,7 +299,7 @@ void coord_relay_gone(struct coord *c, const struct coord_self *self, int64_t no
 	struct coord_member_relay *r = &c->relay[self->index];
 
 	if (r->live && r->incarnation == self->incarnation)
-		r->gone_at = now;
+		coord_set_gone(&r->gone_at, &r->back_by, now);
 }
 
 bool coord_has_relays(const struct coord *c)
@@ -320,7 +317,7 @@ void coord_relays_check(struct coord *c, int64_t now)
 	for (unsigned i = 0; i < c->nrelays; i++) {
 		const struct coord_member_relay *r = &c->relay[i];
 
-		if (r->live && r->gone_at && now - r->gone_at > COME_BACK) {
+		if (r->live && r->gone_at && now > r->back_by) {
 			coord_relay_lost(c, i, "its connection broke");
 		} else if (r->live && coord_overdue(c, r->seen, c->cfg.server_lost, now)) {
 			snprintf(how, sizeof how, "no heartbeat for %lld ms",

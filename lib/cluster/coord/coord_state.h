@@ -102,8 +102,9 @@ struct coord_member_server {
 	/* Number of the key list that it has checked its sessions against */
 	uint64_t keys_made;
 	uint64_t loss; /* number of its last loss (coord_own_keys.losses); 0: never lost */
-	/* seen: last heard. gone_at: when its session broke; 0: it stands */
-	int64_t seen, gone_at;
+	/* seen: last heard. gone_at: when its session broke; 0: it stands. back_by: when it must
+	 * have a new one */
+	int64_t seen, gone_at, back_by;
 	/* It gets no new replicas before `shunned`, because another server could not reach it.
 	 * shun_for: length of that time, which doubles with each report (coord_place.c). */
 	int64_t shunned, shun_for;
@@ -122,7 +123,7 @@ struct coord_member_server {
 struct coord_member_relay {
 	bool live;
 	uint64_t incarnation, keys_made, loss; /* loss: as in coord_member_server */
-	int64_t seen, gone_at, pid;
+	int64_t seen, gone_at, back_by, pid; /* as in coord_member_server */
 	int upstream;     /* the relay that it sends its sums to; -1: the servers */
 	uint64_t shunned; /* incarnation of a relay that it could not reach */
 	char key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
@@ -527,6 +528,8 @@ const char *coord_worker_state_name(enum coord_worker_state s);
  * to coord_input_processed_until. If it may only seem so, because input is still unprocessed, the
  * result is false and coord_tick returns true. */
 bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now);
+/* The session of a server or relay broke: set when, and when it must have a new one. */
+void coord_set_gone(int64_t *gone_at, int64_t *back_by, int64_t now);
 /* Treat a worker as lost, by on_worker_loss: start a LEAVE change, wait for it, or fail. */
 void coord_worker_lost(struct coord *c, unsigned rank, const char *how, int64_t now);
 

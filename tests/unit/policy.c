@@ -159,7 +159,7 @@ static struct policy_event read_event(const struct policy *p, const struct happe
 		{ "end all", { .kind = POLICY_END_ALL } },
 		{ "roll back", { .kind = POLICY_ROLL_BACK } },
 		{ "reset", { .kind = POLICY_RESET } },
-		{ "stood 40 s", { .kind = POLICY_STOOD_STILL, .stood = 40 * S } },
+		{ "turn", { .kind = POLICY_TURN } },
 	};
 	struct policy_event event = { .kind = POLICY_CHECK_LIMITS };
 	bool known = false;
@@ -323,11 +323,13 @@ static const struct one_case cases[] = {
 	{ "silent for the deadline", REPLICAS, { AT(101, "running"), AT(131.1, "limits?") },
 	    "fail 0: silence", POLICY_FAILED },
 	{ "unless the supervisor itself stood still", REPLICAS,
-	    { AT(101, "running"), AT(141.5, "stood 40 s"), AT(141.5, "limits?") }, "",
+	    { AT(101, "running"), AT(101.5, "turn"), AT(141.5, "turn"), AT(141.5, "limits?") }, "",
 	    POLICY_RUNNING },
 	{ "silent for the deadline after that", REPLICAS,
-	    { AT(101, "running"), AT(141.5, "stood 40 s"), AT(171.1, "limits?") },
+	    { AT(101, "running"), AT(101.5, "turn"), AT(141.5, "turn"), AT(171.1, "limits?") },
 	    "fail 0: silence", POLICY_FAILED },
+	{ "nor if it stood still before its first turn", REPLICAS,
+	    { AT(140, "turn"), AT(140, "limits?"), AT(141, "running") }, "", POLICY_RUNNING },
 	{ "silent while the job is done: nothing waits for it", REPLICAS,
 	    { AT(101, "done"), AT(131.1, "limits?") }, "", POLICY_DONE },
 

@@ -12,9 +12,13 @@
 /* Longest pause between attempts: short, so that new room on a disk is soon noticed. */
 #define RETRY_MAX (2 * NSEC_PER_SEC)
 
+/* Turns of the supervisor's main loop that are farther apart tell that it was stopped: a turn takes
+ * at most some waits of SUPERVISOR_ASK (supervisor.h). */
+#define STOOD_STILL (5 * NSEC_PER_SEC)
+
 void policy_init(struct policy *p, int64_t now)
 {
-	*p = (struct policy){ .answered = now, .cause = POLICY_NOBODY };
+	*p = (struct policy){ .answered = now, .turned_at = now, .cause = POLICY_NOBODY };
 }
 
 void policy_release(struct policy *p)
@@ -453,6 +457,15 @@ static void skip_time(struct policy *p, int64_t stood, int64_t now)
 	}
 }
 
+static void note_turn(struct policy *p, int64_t now)
+{
+	int64_t stood = now - p->turned_at;
+
+	p->turned_at = now;
+	if (stood > STOOD_STILL)
+		skip_time(p, stood, now);
+}
+
 /* All processes have ended; the counts of restarts, roll-backs and signals stay. */
 static void reset_policy(struct policy *p, int64_t now)
 {
@@ -519,8 +532,8 @@ void policy_on_event(struct policy *p, const struct policy_event *ev, struct pol
 	case POLICY_RESET:
 		reset_policy(p, ev->now);
 		break;
-	case POLICY_STOOD_STILL:
-		skip_time(p, ev->stood, ev->now);
+	case POLICY_TURN:
+		note_turn(p, ev->now);
 		break;
 	}
 }

@@ -136,6 +136,8 @@ struct policy {
 	int64_t worker_patience; /* how long the run may be without workers after one was killed */
 	bool members_due;        /* servers and workers are yet to be started */
 
+	int64_t turned_at; /* the last POLICY_TURN, or policy_init */
+
 	/* The coordinator's last answer. */
 	enum policy_job job;
 	int64_t answered; /* when */
@@ -175,7 +177,9 @@ enum policy_event_kind {
 	POLICY_END_ALL,        /* the supervisor begins to end all processes */
 	POLICY_ROLL_BACK,      /* the run is rolled back: count it */
 	POLICY_RESET,          /* all processes have ended, and are to be started anew */
-	POLICY_STOOD_STILL,    /* the supervisor itself was stopped, and goes on: stood */
+	/* The supervisor makes a turn of its main loop. If the turn before is long ago, the supervisor
+	 * was stopped, and perhaps the whole run with it. */
+	POLICY_TURN,
 };
 
 struct policy_event {
@@ -192,7 +196,6 @@ struct policy_event {
 	int64_t workers;
 	bool data_lost;
 	int signal;
-	int64_t stood; /* for how long */
 };
 
 /* ---- actions ---- */
@@ -236,7 +239,7 @@ struct policy_actions {
 	size_t n;
 };
 
-/* Make p zeroes but for `answered`, and the cause POLICY_NOBODY. */
+/* Make p zeroes but for `answered` and `turned_at`, and the cause POLICY_NOBODY. */
 void policy_init(struct policy *p, int64_t now);
 void policy_release(struct policy *p);
 /* Take an event: change p, and append what is to be done, in this order, to actions. */

@@ -32,8 +32,6 @@
 #define FAST_FOR (5 * NSEC_PER_SEC)
 /* Default of max_restarts where a restart can succeed: with replicas or checkpoints. */
 #define RESTARTS 3
-/* Turns of the main loop that are farther apart tell that this process was stopped. */
-#define STOOD_STILL (5 * NSEC_PER_SEC)
 /* How long processes may take to end before a roll-back, and pauses between attempts to start
  * again. */
 #define ROLLBACK_GRACE (2 * NSEC_PER_SEC)
@@ -728,27 +726,16 @@ static void start_requested(struct supervisor *s)
 	}
 }
 
-/* Tells the policy when this process was stopped: a turn takes at most some waits of SUPERVISOR_ASK. */
-static void note_stop(struct supervisor *s)
-{
-	int64_t now = clock_now(), stood = s->turned_at ? now - s->turned_at : 0;
-
-	s->turned_at = now;
-	if (stood > STOOD_STILL)
-		handle_event(s,
-		    (struct policy_event){ .kind = POLICY_STOOD_STILL, .stood = stood });
-}
-
 /* After ps-ctl stop a turn does not wait but asks for the status at once. A job that has just
  * ended is then reported as done or failed, because those states precede POLICY_STOPPED. */
 enum policy_state supervisor_wait_state(struct supervisor *s)
 {
 	struct err e = { 0 };
 
-	note_stop(s);
+	handle_event(s, (struct policy_event){ .kind = POLICY_TURN });
 	if (!s->policy.stopping)
 		supervisor_wait_event(s, s->next_ask);
-	note_stop(s);
+	handle_event(s, (struct policy_event){ .kind = POLICY_TURN });
 	if (s->policy.signals > 0)
 		return POLICY_SIGNALLED;
 	supervisor_start_due(s);

@@ -62,7 +62,6 @@ struct supervisor {
 
 	struct cluster_status *status; /* the coordinator's last answer, or NULL */
 	int64_t next_ask;              /* when to ask again */
-	int64_t turned_at;             /* the last turn of the main loop (clock_now) */
 	int64_t slow_from;             /* from this time on the status is polled less often */
 	bool warned_endless;           /* the job was seen running, and examined for an end */
 	bool warned_full;              /* the user has been informed that no host has a free slot */

@@ -11,3 +11,11 @@ void signals_ignore_stray(const int *more)
 	while (more && *more)
 		signal(*more++, SIG_IGN);
 }
+
+bool signals_end_is_pending(void)
+{
+	sigset_t pending;
+
+	return sigpending(&pending) == 0 &&
+	    (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
+}

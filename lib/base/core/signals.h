@@ -3,6 +3,7 @@
 #define CORE_SIGNALS_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* A process that others depend on must not end by a signal that has no meaning for it. The
@@ -13,5 +14,9 @@ extern const size_t signals_nstray;
 
 /* Ignores them, and those in `more`, a list that ends with 0, or NULL. */
 void signals_ignore_stray(const int *more);
+
+/* Is a blocked signal pending that asks the process to end (SIGTERM, SIGINT)? A start that waits for
+ * something looks here, because no thread takes signals yet. */
+bool signals_end_is_pending(void);
 
 #endif

@@ -397,6 +397,7 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 	char *unix_addr, tcp[NET_TEXT], ignored[NET_TEXT];
 	const char *before = s->recover && s->state->listen ? s->state->listen : "";
 	enum err_code rc = ERR_NOTFOUND;
+	int64_t since = 0;
 
 	if (s->cfg.data_fd) {
 		s->listener[0].fd = s->cfg.data_fd;
@@ -422,7 +423,9 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 	if (rc || !s->cfg.unix_path)
 		return rc;
 	unix_addr = mem_printf("unix:%s", s->cfg.unix_path);
-	rc = net_listen(unix_addr, BACKLOG, &s->listener[1].fd, ignored, e);
+	do
+		rc = net_listen(unix_addr, BACKLOG, &s->listener[1].fd, ignored, e);
+	while (rc && server_wait_for_room(s, &since, e));
 	free(unix_addr);
 	if (rc)
 		return rc;

@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/mem.h"
+#include "core/signals.h"
 #include "msg/large_description.h"
 #include "server/relayed_ranks.h"
 #include "server/server_coordinator.h"
@@ -18,6 +19,8 @@
 #include "server/session_keys.h"
 
 #define THREADS_MAX 4u
+/* How long server_wait_for_room waits. */
+#define ROOM_PAUSE (200 * NSEC_PER_MSEC)
 
 /* Counts the processors that are online; an unknown number counts as 1. */
 static unsigned default_threads(void)
@@ -160,6 +163,24 @@ static enum err_code load_first_keys(struct server *s, struct err *e)
 	s->keys.made = next_keys_made(0);
 	atomic_store(&s->keys.known, !rc);
 	return rc;
+}
+
+bool server_wait_for_room(const struct server *s, int64_t *since, struct err *e)
+{
+	const struct timespec pause = { 0, ROOM_PAUSE };
+	int64_t now = clock_now();
+
+	if (e->code != ERR_IO || !s->state || signals_end_is_pending() ||
+	    (*since && now - *since > s->cfg.conf->deadline))
+		return false;
+	if (!*since) {
+		*since = now;
+		log_error(s->cfg.log, "%s: trying again for up to %lld s", e->msg,
+		    (long long)(s->cfg.conf->deadline / NSEC_PER_SEC));
+	}
+	*e = (struct err){ 0 };
+	nanosleep(&pause, NULL);
+	return true;
 }
 
 enum err_code server_start(const struct server_config *cfg, struct server **out, struct err *e)

@@ -393,6 +393,12 @@ void io_threads_send_ctl(struct server *s, const char *text, unsigned server);
 
 /* ---- server.c ---- */
 
+/* A file that a starting process needs could not be made (e). Shall it try again? A coordinator that
+ * was started again does, until its deadline is over or a signal ends it: the cluster continues
+ * without it meanwhile, and a full disk may have room again. True: this call has waited a little and has
+ * cleared e. *since: 0 before the first call for a file. */
+bool server_wait_for_room(const struct server *s, int64_t *since, struct err *e);
+
 /* Make server_fd readable, so that the process ends: with this error, or NULL for no error. Only
  * the first call counts. Any thread. */
 void server_end(struct server *s, const struct err *why);

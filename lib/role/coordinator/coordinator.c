@@ -442,6 +442,7 @@ static enum err_code start_http(struct coordinator *coordinator, struct err *e)
 	};
 	struct http_server *server = NULL;
 	enum err_code rc;
+	int64_t since = 0;
 
 	memcpy(http.psk, cfg->id->conn.hs.psk, sizeof http.psk);
 	rc = http_server_listen(&http, &server, e);
@@ -450,6 +451,8 @@ static enum err_code start_http(struct coordinator *coordinator, struct err *e)
 		http.tcp_addr = cfg->conf->http;
 		rc = http_server_listen(&http, &server, e);
 	}
+	while (rc && server_wait_for_room(coordinator->server, &since, e))
+		rc = http_server_listen(&http, &server, e);
 	free(sock);
 	if (rc)
 		return rc;

@@ -212,7 +212,8 @@ enum err_code lease_log_open(struct coordinator *coordinator, struct lease_log *
 	struct lease_log *l = mem_alloc(sizeof *l);
 	char *name = mem_printf(NAME "%016" PRIx64, coordinator->server->incarnation);
 	pthread_condattr_t attr;
-	enum err_code rc = ERR_OK;
+	enum err_code rc;
+	int64_t since = 0;
 
 	*out = l;
 	l->coordinator = coordinator;
@@ -222,9 +223,10 @@ enum err_code lease_log_open(struct coordinator *coordinator, struct lease_log *
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&l->woken, &attr);
 	pthread_condattr_destroy(&attr);
-	l->fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (l->fd < 0)
-		rc = err_sys(e, ERR_IO, "cannot create \"%s\"", l->path);
+	do {
+		l->fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		rc = l->fd < 0 ? err_sys(e, ERR_IO, "cannot create \"%s\"", l->path) : ERR_OK;
+	} while (rc && server_wait_for_room(coordinator->server, &since, e));
 	if (!rc)
 		rc = file_sync_dir(coordinator->server->cfg.id->run_dir, e);
 	if (!rc)

@@ -2,7 +2,6 @@
 #include "coordinator/state_file.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/signals.h"
 #include "core/thread.h"
 #include "msg/large_description.h"
 #include "rundir/rundir.h"
@@ -116,6 +116,7 @@ static enum err_code read_state(struct server *s, struct err *e)
 enum err_code state_file_read(struct server *s, struct err *e)
 {
 	enum err_code rc;
+	int64_t since = 0;
 
 	if (!s->cfg.id->run_dir)
 		return ERR_OK;
@@ -124,7 +125,9 @@ enum err_code state_file_read(struct server *s, struct err *e)
 	if (!rc)
 		rc = read_state(s, e);
 	if (!rc)
-		rc = owner_file_take(s, e);
+		do
+			rc = owner_file_take(s, e);
+		while (rc && server_wait_for_room(s, &since, e));
 	/* Read again: until owner_file_take, the previous owner may have written it. */
 	if (!rc)
 		rc = read_state(s, e);
@@ -359,15 +362,6 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 	return ERR_OK;
 }
 
-/* Is a signal pending that ends the process? Nobody takes signals before the threads are there. */
-static bool is_ending(void)
-{
-	sigset_t pending;
-
-	return sigpending(&pending) == 0 &&
-	    (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
-}
-
 /* Waits for RETRY, with the lock held, which is released meanwhile. */
 static void wait_to_retry(struct coordinator *coordinator)
 {
@@ -387,7 +381,7 @@ enum err_code state_file_write_first(struct coordinator *coordinator, struct err
 		return ERR_OK;
 	}
 	while ((rc = save_state(coordinator, e)) != ERR_OK && coordinator->server->state &&
-	    !coordinator->file.fenced && !is_ending() &&
+	    !coordinator->file.fenced && !signals_end_is_pending() &&
 	    clock_now() - coordinator->file.unsaved_since <= coordinator->cfg.deadline)
 		wait_to_retry(coordinator);
 	if (!rc && e)

@@ -146,7 +146,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	wait_for 20 running
 	kill -9 "$(pid_of worker-1)"
 	wait_for 10 grep -q 'worker-1 ended by SIGKILL' err
-	ps-ctl wait --for step=200 --timeout 60s
+	ps-ctl wait --for step=80 --timeout 60s
 	running
 	ps-ctl stop
 	finish
@@ -239,7 +239,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	ps-ctl start lin 2>/dev/null
 	ps-ctl wait --for ready --timeout 60s
 	ps-ctl wait --for workers=2 --timeout 60s
-	ps-ctl wait --for step=50 --timeout 60s
+	ps-ctl wait --for step=20 --timeout 60s
 	ps-ctl wait --for loss-below=0.5 --timeout 60s
 	run -124 ps-ctl wait --for workers=3 --timeout 200ms
 	[[ $output == *"workers=3"* ]]
@@ -250,7 +250,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	[ "$status" -eq 1 ]
 	grep -q stopped err
 	run -1 ps-ctl -C lin.run wait --for done
-	run -0 ps-ctl -C lin.run wait --for step=50
+	run -0 ps-ctl -C lin.run wait --for step=20
 }
 
 @test "wait --for done is true of a run that has ended well" {

@@ -18,7 +18,7 @@ is_saved() {
 	[ ! -e lin.run/result.json ] || [ "$(jq .steps lin.run/result.json)" = "$((10#${checkpoint##*step-}))" ]
 	ps-ctl -C "$checkpoint" export all >of-checkpoint
 	cmp of-checkpoint lin.run/model.safetensors
-	ps-ctl run lin --resume "$checkpoint" --set name=again --set steps=1000000000 --set epochs=0 --set quota_pushes=200 2>again.err &
+	ps-ctl run lin --resume "$checkpoint" --set name=again --set steps=1000000000 --set epochs=0 --set quota_pushes=80 2>again.err &
 	pids+=("$!")
 	local again=$!
 	wait_for 20 grep -q 'resuming from' again.run/server-0.log
@@ -37,10 +37,10 @@ is_saved() {
 			background ps-work train -C lin.run --rank 1
 		fi
 		wait_for 20 is_running
-		ps-ctl wait --for step=50
+		ps-ctl wait --for step=20
 		run -0 --separate-stderr ps-ctl -C lin.run stop
 		[[ $output =~ ^"stopped (ps-ctl stop): "([0-9]+)" steps, " ]]
-		[ "${BASH_REMATCH[1]}" -ge 50 ]
+		[ "${BASH_REMATCH[1]}" -ge 20 ]
 		[[ $stderr == *"saved "*"/checkpoints/step-"*" and "*"lin.run/model.safetensors"* ]]
 		is_saved
 		none_left "$T"
@@ -51,7 +51,7 @@ is_saved() {
 @test "stop --discard saves nothing; a job that is done has its model already" {
 	endless
 	ps-ctl start lin 2>/dev/null
-	ps-ctl wait --for step=50
+	ps-ctl wait --for step=20
 	run -0 --separate-stderr ps-ctl stop --discard
 	[ -z "$stderr" ]
 	[ ! -e lin.run/model.safetensors ] && [ -z "$(whole)" ]
@@ -66,7 +66,7 @@ is_saved() {
 @test "a job that cannot be saved goes on, and stop says how to end it all the same" {
 	endless
 	ps-ctl start lin 2>/dev/null
-	ps-ctl wait --for step=50
+	ps-ctl wait --for step=20
 	# No checkpoint can be made where a file is in the way of the directory.
 	touch lin.run/checkpoints
 	run -1 --separate-stderr ps-ctl stop
@@ -86,7 +86,7 @@ is_saved() {
 	for how in run start; do
 		background ps-ctl $how lin
 		wait_for 20 is_running
-		ps-ctl wait --for step=50
+		ps-ctl wait --for step=20
 		[ $how = run ] || finish
 		[ $how = run ] || pid=$(head -n 1 lin.run/lock | tr -d ' ')
 		kill -s TERM "$pid"
@@ -112,7 +112,7 @@ crash() {
 		sets=(--set "$set" --set eval= --set servers=2)
 		[ "$set" != data=sparse.svm ] || sets+=(--set model=logistic)
 		ps-ctl start lin "${sets[@]}" 2>/dev/null
-		ps-ctl wait --for step=50
+		ps-ctl wait --for step=20
 		ps-ctl pause >/dev/null
 		ps-ctl checkpoint >/dev/null
 		ps-ctl export all >live.safetensors
@@ -157,9 +157,9 @@ crash() {
 @test "export: a damaged checkpoint is passed over with a warning; without any it says what is missing" {
 	endless
 	ps-ctl start lin 2>/dev/null
-	ps-ctl wait --for step=50
+	ps-ctl wait --for step=20
 	ps-ctl checkpoint >/dev/null
-	ps-ctl wait --for step=$(($(ps-ctl status --json | jq 'select(.kind == "cluster").step') + 50))
+	ps-ctl wait --for step=$(($(ps-ctl status --json | jq 'select(.kind == "cluster").step') + 20))
 	ps-ctl checkpoint >/dev/null
 	crash
 	[ "$(whole | wc -l)" -eq 2 ]
@@ -178,7 +178,7 @@ crash() {
 one_checkpoint() {
 	endless
 	ps-ctl start lin "$@" 2>/dev/null
-	ps-ctl wait --for step=50
+	ps-ctl wait --for step=20
 	ps-ctl stop >/dev/null 2>&1
 	from=$(whole)
 	step=$(jq .step "$from/MANIFEST.json")
@@ -186,8 +186,8 @@ one_checkpoint() {
 
 @test "resume: from a checkpoint of the run directory that is moved aside" {
 	one_checkpoint
-	run -0 --separate-stderr ps-ctl run lin --resume "${from#"$T/"}" --set lr=0.1 --set epochs=0 --set steps=$((step + 100)) --json
-	[ "$(field steps <<<"$output")" -eq $((step + 100)) ]
+	run -0 --separate-stderr ps-ctl run lin --resume "${from#"$T/"}" --set lr=0.1 --set epochs=0 --set steps=$((step + 20)) --json
+	[ "$(field steps <<<"$output")" -eq $((step + 20)) ]
 	[ -d lin.run.1 ]
 	grep -q "resuming from $T/lin.run.1/checkpoints/" lin.run/server-0.log
 	# A server of pulls whose own run directory was that run's.

@@ -134,7 +134,7 @@ has_gone_beyond() { [ "$(ps-ctl status --json | jq 'select(.kind == "cluster").s
 		# shellcheck disable=SC2086
 		background ps-ctl $how
 		wait_for 20 is running
-		ps-ctl wait --for step=200
+		ps-ctl wait --for step=40
 		before=$(ps-ctl status --json | jq 'select(.kind == "cluster").step')
 		# Until a frozen worker is given up the second stop finds it alive.
 		kill -s STOP "$(pid_of worker-0)"
@@ -205,7 +205,7 @@ has_gone_beyond() { [ "$(ps-ctl status --json | jq 'select(.kind == "cluster").s
 	endless
 	background ps-ctl run lin --json
 	wait_for 20 is running
-	ps-ctl wait --for step=100
+	ps-ctl wait --for step=30
 	kill -s TERM "$(pid_of worker-0)"
 	wait_for 5 grep -q 'worker-0 has left' err
 	before=$(ps-ctl status --json | jq 'select(.id == "worker-0").step')

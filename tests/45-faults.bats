@@ -126,13 +126,13 @@ is_new_holder() {
 		job again $ENDLESS
 		begin again.json --set sync=$mode --set servers=3
 		for when in before after before before; do
-			wait_for 10 step_is_past $(($(status .step) + 50))
+			wait_for 10 step_is_past $(($(status .step) + 20))
 			kill -9 "$(worker 1 .pid)"
 			[ $when = before ] || wait_for 10 worker_is 1 lost
 			replace 1
 			wait_for 10 is_new_holder 1 "$pid"
 		done
-		wait_for 10 step_is_past $(($(status .step) + 50))
+		wait_for 10 step_is_past $(($(status .step) + 20))
 		ps-ctl stop -C "$RUN" >/dev/null
 		finish
 		[ "$status" -eq 0 ] || { cat err; false; }
@@ -142,7 +142,7 @@ is_new_holder() {
 @test "when every worker is dead the job fails, and says so" {
 	job all $ENDLESS
 	begin all.json
-	wait_for 10 step_is_past 100
+	wait_for 10 step_is_past 30
 	kill -9 "$(pid_of worker-0)" "$(pid_of worker-1)"
 	finished failed
 	[[ $(res .reason) == *"all workers have ended"* ]]
@@ -165,8 +165,8 @@ is_new_holder() {
 	finished done
 	ps-ctl stop -C "$RUN" >/dev/null
 
-	begin waits.json --set on_worker_loss=wait:1s --set steps=$ENDLESS --set quota_pushes=200
-	wait_for 10 step_is_past 100
+	begin waits.json --set on_worker_loss=wait:1s --set steps=$ENDLESS --set quota_pushes=80
+	wait_for 10 step_is_past 30
 	kill -9 "$(pid_of worker-1)"
 	finished failed
 	[[ $(res .reason) == *"worker-1 did not come back within 1 s"* ]]
@@ -177,15 +177,15 @@ is_new_holder() {
 @test "wait: who is waited for is waited for no more when on_worker_loss is set so" {
 	job waits $ENDLESS '"on_worker_loss": "wait:10m",'
 	begin waits.json
-	wait_for 10 step_is_past 100
+	wait_for 10 step_is_past 30
 	kill -9 "$(pid_of worker-1)"
 	wait_for 10 worker_is 1 lost
 	ps-ctl set -C "$RUN" on_worker_loss=shrink >/dev/null
-	wait_for 10 step_is_past $(($(status .step) + 100))
+	wait_for 10 step_is_past $(($(status .step) + 40))
 	ps-ctl stop -C "$RUN" >/dev/null
 
 	begin waits.json
-	wait_for 10 step_is_past 100
+	wait_for 10 step_is_past 30
 	kill -9 "$(pid_of worker-1)"
 	wait_for 10 worker_is 1 lost
 	ps-ctl set -C "$RUN" on_worker_loss=fail >/dev/null
@@ -196,7 +196,7 @@ is_new_holder() {
 @test "fail: the first loss ends the job" {
 	job fails $ENDLESS '"on_worker_loss": "fail",'
 	begin fails.json
-	wait_for 10 step_is_past 100
+	wait_for 10 step_is_past 30
 	kill -9 "$(pid_of worker-0)"
 	finished failed
 	[[ $(res .reason) == "worker-0 is lost"*"on_worker_loss is fail" ]]
@@ -281,34 +281,34 @@ is_new_holder() {
 @test "SIGTERM while others are waited for: it leaves too" {
 	job leaves $ENDLESS
 	begin leaves.json --set lease=10m
-	wait_for 10 step_is_past 100
+	wait_for 10 step_is_past 30
 	kill -STOP "$(pid_of worker-0)"
 	leaver=$(pid_of worker-1)
 	kill -TERM "$leaver"
 	wait_for 10 said worker-1.log 'left at step'
 	kill -CONT "$(pid_of worker-0)"
 	wait_for 10 worker_is 1 left
-	wait_for 10 step_is_past $(($(status .step) + 50))
+	wait_for 10 step_is_past $(($(status .step) + 20))
 }
 
 @test "a worker that sleeps longer than its lease is told, and exits with 1" {
 	for mode in bsp ssp:1 asp; do
 		job sleeps $ENDLESS
 		begin sleeps.json --set sync=$mode
-		wait_for 10 step_is_past 100
+		wait_for 10 step_is_past 30
 		kill -9 "$(pid_of worker-1)"
 		replace 1
 		wait_for 10 is_new_holder 1 "$pid"
-		wait_for 10 step_is_past $(($(status .step) + 50))
+		wait_for 10 step_is_past $(($(status .step) + 20))
 		kill -STOP "$pid"
 		wait_for 10 worker_is 1 lost
-		wait_for 10 step_is_past $(($(status .step) + 50))
+		wait_for 10 step_is_past $(($(status .step) + 20))
 		kill -CONT "$pid"
 		finish
 		[ "$status" -eq 1 ]
 		cat err
 		grep -q 'worker-1 was declared lost' err
-		wait_for 10 step_is_past $(($(status .step) + 50))
+		wait_for 10 step_is_past $(($(status .step) + 20))
 		ps-ctl stop -C "$RUN" >/dev/null
 	done
 }
@@ -316,7 +316,7 @@ is_new_holder() {
 @test "ssp: nobody gets further ahead than S, and the log says who is waited for" {
 	job bound $ENDLESS
 	begin bound.json --set sync=ssp:3 --set lease=10m
-	wait_for 10 step_is_past 100
+	wait_for 10 step_is_past 30
 	kill -STOP "$(pid_of worker-0)"
 	wait_for 15 said worker-1.log 'waiting at step [0-9]* for 2 s: worker-0 (.*) is at step'
 	# Servers tell the steps that all have completed; one may have had a CLOCK more.
@@ -326,14 +326,14 @@ is_new_holder() {
 	[ $((at - floor)) -ge 4 ]
 	[ $((at - floor)) -le 5 ]
 	kill -CONT "$(pid_of worker-0)"
-	wait_for 10 step_is_past $(($(status .step) + 50))
+	wait_for 10 step_is_past $(($(status .step) + 20))
 	ps-ctl stop -C "$RUN" >/dev/null
 
 	begin bound.json --set sync=asp --set lease=10m
-	wait_for 10 step_is_past 100
+	wait_for 10 step_is_past 30
 	kill -STOP "$(pid_of worker-0)"
 	behind=$(worker 0 .step)
-	wait_for 15 far_ahead 1 $((behind + 300))
+	wait_for 15 far_ahead 1 $((behind + 60))
 	kill -CONT "$(pid_of worker-0)"
 }
 
@@ -369,7 +369,7 @@ far_ahead() {
 		RUN=$T/dies.run
 		background ps-ctl run dies.json --json
 		wait_for 10 test -S "$RUN/ctl.sock"
-		wait_for 10 step_is_past 100
+		wait_for 10 step_is_past 30
 		kill -9 "$(pid_of $victim)"
 		within 5000 finish
 		[ "$status" -eq 1 ]
@@ -384,7 +384,7 @@ far_ahead() {
 @test "a server that sleeps is lost, and says so when it wakes" {
 	job sleeps $ENDLESS
 	begin sleeps.json --set deadline=$((${PS_SANITIZED:+9 +} 6))s
-	wait_for 10 step_is_past 100
+	wait_for 10 step_is_past 30
 	kill -STOP "$(pid_of server-1)"
 	finished failed
 	[[ $(res .reason) == *"server-1"*"no heartbeat for"* ]]
@@ -396,13 +396,13 @@ far_ahead() {
 @test "a server with the only copy sleeps for a while: it is waited for, and the job goes on" {
 	job naps $ENDLESS
 	begin naps.json
-	wait_for 10 step_is_past 100
+	wait_for 10 step_is_past 30
 	kill -STOP "$(pid_of server-1)"
 	wait_for 10 eval 'ps-ctl -C "$RUN" events | grep -q "server-1 .*is silent and has the only replica of"'
 	ps-stat -C "$RUN" why | grep 'server-1.*has been silent'
 	kill -CONT "$(pid_of server-1)"
 	at=$(status .step)
-	wait_for 10 step_is_past $((at + 100))
+	wait_for 10 step_is_past $((at + 40))
 	[ "$(status .state)" = running ]
 	[ "$(ps-ctl -C "$RUN" events | grep -c 'is lost')" -eq 0 ]
 	ps-ctl stop -C "$RUN" >/dev/null

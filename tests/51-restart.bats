@@ -29,7 +29,7 @@ begin_short_of_disk() {
 
 @test "a server, a worker and a coordinator whose restart fails on a full disk come back when there is room" {
 	begin_short_of_disk
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	for id in server-1 worker-0; do
 		old=$(pid_of $id)
 		touch full
@@ -53,7 +53,7 @@ begin_short_of_disk() {
 	wait_for 20 is_another coordinator "$old"
 	wait_for 20 state_is running
 	step=$(status .step)
-	wait_for 20 step_is_past $((step + 50))
+	wait_for 20 step_is_past $((step + 20))
 	grep -q 'started coordinator after [0-9]* failed attempts' "$RUN/supervisor.log"
 	ps-ctl -C "$RUN" stop >/dev/null
 	none_left "$T"
@@ -61,7 +61,7 @@ begin_short_of_disk() {
 
 @test "a coordinator that cannot be started until the deadline fails the job, with the reason" {
 	begin_short_of_disk --set deadline=4s
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	touch full
 	kill -9 "$(pid_of coordinator)"
 	wait_for 30 test -s "$RUN/result.json"
@@ -74,14 +74,14 @@ begin_short_of_disk() {
 	env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=state.json FS_FULL="$T/full" \
 		ps-ctl start lin --set servers=2 --set replicas=2 --set on_worker_loss=wait:600s --set deadline=120s >start.log 2>&1
 	RUN=$T/lin.run
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	touch full
 	kill -9 "$(pid_of coordinator)"
 	wait_for 20 grep -q 'No space left on device: the cluster cannot change until it can be written' "$RUN/coordinator.log"
 	rm full
 	wait_for 20 state_is running
 	step=$(status .step)
-	wait_for 20 step_is_past $((step + 50))
+	wait_for 20 step_is_past $((step + 20))
 	# One start was enough.
 	[ "$(grep -c 'started coordinator\|restarted coordinator\|restarting coordinator' "$RUN/supervisor.log")" -le 1 ]
 	ps-ctl -C "$RUN" stop --discard >/dev/null
@@ -93,7 +93,7 @@ begin_short_of_disk() {
 	background env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=.pid FS_FULL="$T/full" \
 		ps-ctl run lin --set servers=2 --set replicas=2
 	RUN=$T/lin.run
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	touch full
 	kill -9 "$(pid_of server-1)"
 	wait_for 20 grep -q 'cannot start server-1: .*No space left on device; trying again' err

@@ -16,7 +16,7 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 @test "signals without a meaning end no process of a cluster, and training goes on" {
 	endless
 	begin lin.json --set servers=2 --set replicas=2
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	supervisor=$(sed -n 1p "$RUN/lock")
 	declare -A was
 	for id in coordinator server-0 server-1 worker-0 worker-1; do
@@ -33,7 +33,7 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 	for pid in "${was[@]}" "$supervisor"; do
 		wait_for 10 has_taken "$pid"
 	done
-	wait_for 10 step_is_past $(($(status .step) + 200))
+	wait_for 10 step_is_past $(($(status .step) + 60))
 	for id in coordinator server-0 server-1 worker-0 worker-1; do
 		[ "$(pid_of $id)" = "${was[$id]}" ]
 		kill -s 0 "${was[$id]}"
@@ -53,7 +53,7 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 	# A sanitizer would take the signal for itself.
 	export ASAN_OPTIONS=handle_segv=0 TSAN_OPTIONS=handle_segv=0
 	begin lin.json --set servers=2 --set replicas=2 --set on_worker_loss=wait:60s
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	kill -ABRT "$(pid_of worker-1)"
 	wait_for 20 eval 'ps-ctl -C "$RUN" events process_ended | grep -q "worker-1 ended by SIGABRT"'
 	kill -SEGV "$(pid_of server-1)"
@@ -67,7 +67,7 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 	endless
 	background ps-ctl run lin --json --set servers=2 --set replicas=2
 	RUN=$T/lin.run
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	kill -TERM "$(pid_of coordinator)"
 	finish
 	[ "$status" -eq 1 ]
@@ -83,7 +83,7 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 		kill -$sig "$pid"
 	done
 	step=$(status .step)
-	wait_for 20 step_is_past $((step + 100))
+	wait_for 20 step_is_past $((step + 40))
 	kill -s 0 "$pid"
 	kill -TERM "$pid"
 	finish

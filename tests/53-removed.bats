@@ -23,7 +23,7 @@ remove_run() { wait_for 10 eval 'rm -rf "$RUN" 2>/dev/null && [ ! -e "$RUN" ]'; 
 	endless
 	background ps-ctl run lin --set servers=2 --set replicas=2
 	RUN=$T/lin.run
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	mapfile -t mine < <(all_pids)
 	remove_run
 	finish
@@ -36,7 +36,7 @@ remove_run() { wait_for 10 eval 'rm -rf "$RUN" 2>/dev/null && [ ! -e "$RUN" ]'; 
 @test "start: the supervisor and its processes end" {
 	endless
 	begin lin.json
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	supervisor=$(sed -n 1p "$RUN/lock")
 	mapfile -t mine < <(all_pids; echo "$supervisor")
 	remove_run
@@ -58,10 +58,10 @@ remove_run() { wait_for 10 eval 'rm -rf "$RUN" 2>/dev/null && [ ! -e "$RUN" ]'; 
 @test "a run directory that is renamed goes on" {
 	endless
 	begin lin.json
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	mv lin.run other.run
 	RUN=$T/other.run
-	wait_for 20 step_is_past $(($(status .step) + 50))
+	wait_for 20 step_is_past $(($(status .step) + 20))
 	kill -s 0 "$(sed -n 1p "$RUN/lock")"
 	# What it saves cannot be written under the old name.
 	ps-ctl stop -C "$RUN" --discard || true

@@ -91,8 +91,8 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 	[ "$(jq -c '.facts.schema.columns[1].values' about)" = '["Aden","Bern","Cork","Lima","Oslo","Paris","Rome"]' ]
 	[ "$(jq -c '.facts.schema.columns[1].places' about)" = '[4,5,6,0,1,2,3]' ]
 	# A worker that comes later, and a resumed run, read the data in the same way.
-	ps-ctl start wed --init-from tue.run --set epochs=0 --set steps=1000000 --set quota_pushes=400 --set workers=1:3 2>/dev/null
-	ps-ctl wait -C wed.run --for step=50
+	ps-ctl start wed --init-from tue.run --set epochs=0 --set steps=1000000 --set quota_pushes=120 --set workers=1:3 2>/dev/null
+	ps-ctl wait -C wed.run --for step=20
 	ps-ctl scale -C wed.run workers=3
 	ps-ctl wait -C wed.run --for workers=3
 	ps-ctl stop -C wed.run >/dev/null 2>&1
@@ -100,7 +100,7 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 	# The model of tue.run, with which the job began, knows fewer towns.
 	run -1 ps-ctl checkpoint diff "$(find tue.run*/checkpoints -name 'step-*' | sort | tail -n 1)" "$from"
 	[[ $output == *'data: categories: "town": '*' only in B ('* ]]
-	ps-ctl start wed --resume "$from" --set epochs=0 --set steps=1000000 --set quota_pushes=400 --set workers=1 --set data=tue.csv 2>/dev/null
+	ps-ctl start wed --resume "$from" --set epochs=0 --set steps=1000000 --set quota_pushes=120 --set workers=1 --set data=tue.csv 2>/dev/null
 	ps-ctl wait -C wed.run --for "step=$((10#${from##*-} + 20))"
 	[ "$(values wed.run | wc -l)" -eq 9 ]
 	ps-ctl stop -C wed.run --discard >/dev/null 2>&1
@@ -140,7 +140,7 @@ for name in sorted(glob.glob(sys.argv[1] + "/server-*.state.safetensors")):
 print(round(total, 3))
 END
 	}
-	ps-ctl start day2 --init-from day1.run --set epochs=0 --set steps=1000000 --set quota_pushes=400 2>/dev/null
+	ps-ctl start day2 --init-from day1.run --set epochs=0 --set steps=1000000 --set quota_pushes=120 2>/dev/null
 	[ "$(state day2.run/checkpoints/step-000000000000)" = "$(state day1.run/checkpoints/step-*)" ]
 	ps-ctl stop -C day2.run --discard >/dev/null 2>&1
 	# Another rule begins anew.
@@ -161,7 +161,7 @@ older() {
 	cp mon.csv tue.csv
 	job mon 1
 	job tue 1
-	ps-ctl start mon --set epochs=0 --set steps=10000000 --set quota_pushes=400 2>/dev/null
+	ps-ctl start mon --set epochs=0 --set steps=10000000 --set quota_pushes=120 2>/dev/null
 	ps-ctl wait -C mon.run --for step=20
 	ps-ctl checkpoint -C mon.run >/dev/null
 	ps-ctl stop -C mon.run >/dev/null
@@ -171,7 +171,7 @@ older() {
 	ps-ctl -C mon.run checkpoint verify
 	step=$((10#${at##*step-}))
 	for from in auto "step=$step" "$PWD/$at"; do
-		run --separate-stderr ps-ctl run mon --set epochs=0 --set steps=10000000 --set quota_pushes=400 --resume "$from"
+		run --separate-stderr ps-ctl run mon --set epochs=0 --set steps=10000000 --set quota_pushes=120 --resume "$from"
 		[ "$status" -ne 0 ]
 		[[ $stderr == *"has the optimizer state of adagrad as an older version of pskit writes it"*"--init-from"* ]]
 	done
@@ -243,7 +243,7 @@ older() {
 		[ "$(grep -c '"event":"running"' tue.run/events.jsonl)" -ge "$1" ]
 	}
 	for victim in server-1 server-0 worker-0; do
-		ps-ctl start tue --init-from mon.run --max-restarts 3 --set lr=1e-12 --set epochs=0 --set steps=10000000 2>/dev/null
+		ps-ctl start tue --init-from mon.run --max-restarts 3 --set lr=1e-12 --set epochs=0 --set steps=10000000 --set quota_pushes=80 2>/dev/null
 		ps-ctl wait -C tue.run --for step=5
 		kill -9 "$(cat "tue.run/$victim.pid")"
 		[ "$victim" = worker-0 ] || wait_for 30 begun 2
@@ -252,22 +252,22 @@ older() {
 		[ "$(ls tue.run/checkpoints)" = step-000000000000 ]
 		ps-ctl stop -C tue.run --discard >/dev/null 2>&1
 	done
-	ps-ctl start tue --init-from mon.run --set replicas=2 --set lr=1e-12 --set epochs=0 --set steps=10000000 2>/dev/null
+	ps-ctl start tue --init-from mon.run --set replicas=2 --set lr=1e-12 --set epochs=0 --set steps=10000000 --set quota_pushes=80 2>/dev/null
 	ps-ctl wait -C tue.run --for step=5
 	kill -9 "$(cat tue.run/coordinator.pid)"
 	wait_for 30 grep -q '"event":"recovered"' tue.run/events.jsonl
-	wait_for 30 ps-ctl wait -C tue.run --for step=100 --timeout 10s
+	wait_for 30 ps-ctl wait -C tue.run --for step=40 --timeout 10s
 	has_model
 	ps-ctl stop -C tue.run --discard >/dev/null 2>&1
 	# All of it at once: what is resumed is the job that began with the model.
-	ps-ctl start tue --init-from mon.run --set lr=1e-12 --set epochs=0 --set steps=10000000 2>/dev/null
+	ps-ctl start tue --init-from mon.run --set lr=1e-12 --set epochs=0 --set steps=10000000 --set quota_pushes=80 2>/dev/null
 	ps-ctl wait -C tue.run --for step=5
 	kill -9 "$(sed -n 1p tue.run/lock)"
 	for id in server-1 worker-0 worker-1 server-0; do
 		kill -9 "$(cat "tue.run/$id.pid")" || true
 	done
 	wait_for 20 none_left tue.run
-	ps-ctl start tue --resume auto --set lr=1e-12 --set epochs=0 --set steps=10000000 2>/dev/null
+	ps-ctl start tue --resume auto --set lr=1e-12 --set epochs=0 --set steps=10000000 --set quota_pushes=80 2>/dev/null
 	ps-ctl wait -C tue.run --for step=5
 	has_model
 	ps-ctl stop -C tue.run --discard >/dev/null 2>&1

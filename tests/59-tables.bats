@@ -470,8 +470,8 @@ sys.stdout.buffer.write(struct.pack(">HBBI", 0, 8, 1, 3000) + bytes(i % 10 for i
 @test "a living model scores a table without labels, whose columns are in another order" {
 	people 1 2000 >train.csv
 	ps-ctl init --fast --data train.csv
-	ps-ctl start cluster --set epochs=0 --set steps=1000000 --set quota_pushes=400 >/dev/null
-	ps-ctl wait -C cluster.run --for step=100 --timeout 60s
+	ps-ctl start cluster --set epochs=0 --set steps=1000000 --set quota_pushes=120 >/dev/null
+	ps-ctl wait -C cluster.run --for step=30 --timeout 60s
 	ps-ctl checkpoint -C cluster.run >/dev/null
 	for of in cluster.run cluster.run/checkpoints/step-*; do
 		ps-ctl -C "$of" export w -o text | cut -f 3 | paste -sd ' ' >names

@@ -201,7 +201,7 @@ tables() {
 	ps-work pull emb -C "$RUN" >emb.npy
 	[ "$(stat -c %s emb.npy)" -gt 280000 ]
 	ps-ctl table drop emb -C "$RUN"
-	wait_for 20 step_is_past $(($(status .step) + 100))
+	wait_for 20 step_is_past $(($(status .step) + 40))
 	state_is running
 	[ "$(http GET /v1/relays | jq -r '.relays[0].state')" = live ]
 	ps-ctl stop -C "$RUN" >/dev/null
@@ -211,21 +211,21 @@ tables() {
 	write_classes
 	job digits $ENDLESS "$MLP"
 	cluster digits 2 rack1
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	[ "$(http GET /v1/relays | jq '.relays[0].workers')" = 4 ]
 	kill -9 "${relays[0]}"
 	wait_for 10 grep -q "without" worker-0.out
 	step=$(status .step)
-	wait_for 10 step_is_past "$((step + 50))"
+	wait_for 10 step_is_past "$((step + 20))"
 	[ "$(http GET /v1/relays | jq -r '.relays[0].state')" = lost ]
 	relay rack1
 	wait_for 10 eval '[ "$(http GET /v1/relays | jq "[.relays[].workers] | add")" = 4 ]'
 	step=$(status .step)
-	wait_for 10 step_is_past "$((step + 50))"
+	wait_for 10 step_is_past "$((step + 20))"
 	kill "${relays[0]}"
 	wait "${relays[0]}"
 	step=$(status .step)
-	wait_for 10 step_is_past "$((step + 50))"
+	wait_for 10 step_is_past "$((step + 20))"
 	state_is running
 }
 
@@ -235,7 +235,7 @@ tables() {
 	relay_options=(--advertise 127.0.0.1:1)
 	cluster digits 2 rack1
 	wait_for 20 eval '[ "$(http GET /v1/relays | jq -r ".relays[0] | \"\(.state) \(.workers)\"")" = "live 0" ]'
-	wait_for 10 step_is_past 50
+	wait_for 10 step_is_past 20
 	grep -q "on without relay-0" worker-0.out
 	[[ $(http GET /v1/events | jq -r '.events[].event') == *relay_missed* ]]
 }
@@ -244,32 +244,32 @@ tables() {
 	write_classes
 	job digits $ENDLESS "$MLP"
 	cluster digits 2 rack1
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	kill -STOP "${relays[0]}"
 	wait_for 20 eval '[ "$(http GET /v1/relays | jq -r ".relays[0].state")" = lost ]'
 	step=$(status .step)
-	wait_for 10 step_is_past "$((step + 50))"
+	wait_for 10 step_is_past "$((step + 20))"
 	kill -CONT "${relays[0]}"
 	wait_for 10 eval '[ "$(http GET /v1/relays | jq "[.relays[].workers] | add")" = 4 ]'
 	step=$(status .step)
-	wait_for 10 step_is_past "$((step + 50))"
+	wait_for 10 step_is_past "$((step + 20))"
 }
 
 @test "a server with a copy is killed: the relay goes on with the other" {
 	write_classes
 	job digits $ENDLESS "$MLP" ', "replicas": 2'
 	cluster digits 2 rack1
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	kill -9 "${server[1]}"
 	wait_for 10 eval '[ "$(status .layout_epoch)" -gt 1 ]'
 	step=$(status .step)
-	wait_for 10 step_is_past "$((step + 50))"
+	wait_for 10 step_is_past "$((step + 20))"
 	[ "$(http GET /v1/relays | jq -r '.relays[0] | "\(.state) \(.workers)"')" = "live 4" ]
 	ps-serve -C "$RUN" --name server-1 >server-1.out 2>&1 3>&- &
 	pids+=($!)
 	wait_for 20 eval '[ "$(status .servers)" = 2 ] && [ "$(http GET /v1/layout | jq "[.tables[].runs[][2] | length] | min")" = 2 ]'
 	step=$(status .step)
-	wait_for 10 step_is_past "$((step + 50))"
+	wait_for 10 step_is_past "$((step + 20))"
 }
 
 @test "relays are for bsp, and for who may be one" {

@@ -153,10 +153,10 @@ HELD=(--set quota_pushes=10)
 HELD_SPARSE=(--set quota_pushes=80)
 
 # paced STEPS [N]: print a member for the cluster file that limits a job of ENDLESS steps to N
-# pushes a second (200): a faster job would only take processor time from other tests.  Prints
+# pushes a second (80): a faster job would only take processor time from other tests.  Prints
 # nothing for other numbers of steps.
 paced() {
-	[ "$1" != "$ENDLESS" ] || echo "\"quota_pushes\": ${2:-200},"
+	[ "$1" != "$ENDLESS" ] || echo "\"quota_pushes\": ${2:-80},"
 }
 
 # let_go [N]: let a HELD job go on as fast as it can, or with N pushes a second.  Fails when the job

@@ -15,24 +15,33 @@ start_proxy() {
 
 # tell COMMAND...: send a command to the proxy, and wait until it is executed.
 tell() {
-	local n
-	n=$(wc -l <"$PROXY_OUT")
+	local lines
+	mapfile -t lines <"$PROXY_OUT"
 	echo "$*" >&7
-	wait_for 5 more_lines "$n"
-	[ "$(tail -n 1 "$PROXY_OUT")" = ok ] || {
-		tail -n 1 "$PROXY_OUT"
+	wait_for 5 more_lines "${#lines[@]}"
+	mapfile -t lines <"$PROXY_OUT"
+	[ "${lines[-1]}" = ok ] || {
+		echo "${lines[-1]}"
 		return 1
 	}
 }
 
+# Are there more than $1 lines, of which the last one tells how a command went?
 more_lines() {
-	local n
-	n=$(wc -l <"$PROXY_OUT")
-	[ "$n" -gt "$1" ] && [[ $(tail -n 1 "$PROXY_OUT") =~ ^(ok|not) ]]
+	local lines
+	mapfile -t lines <"$PROXY_OUT"
+	[ "${#lines[@]}" -gt "$1" ] && [[ ${lines[-1]} =~ ^(ok|not) ]]
 }
 
 # seen NAME: print one of the proxy's counters.
 seen() {
+	local lines i
 	tell stats
-	sed -n "s/.*\<$1 \([0-9]*\).*/\1/p" "$PROXY_OUT" | tail -n 1
+	mapfile -t lines <"$PROXY_OUT"
+	for ((i = ${#lines[@]} - 1; i >= 0; i--)); do
+		if [[ ${lines[i]} =~ (^|[^a-z_-])"$1 "([0-9]+) ]]; then
+			echo "${BASH_REMATCH[2]}"
+			return
+		fi
+	done
 }

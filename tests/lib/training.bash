@@ -54,7 +54,7 @@ train() {
 
 # res FILTER: print a part of the last result.
 res() {
-	jq -r "$1" <<<"$RESULT"
+	plain_member "$RESULT" "${1#.}" || jq -r "$1" <<<"$RESULT"
 }
 
 # compare FILTER OPERATOR NUMBER: FILTER may be an expression of jq; NUMBER may be an expression of numbers.

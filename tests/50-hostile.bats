@@ -5,11 +5,12 @@
 
 load lib/helper
 
-setup() {
+# One cluster for all cases: none of them may change its process or its model.
+setup_file() {
 	setup_dir
-	RUN=$T/wire.run
+	export WIRE=$T RUN=$T/wire.run
 	printf '{"name":"wire","servers":1,"sync":"asp","row_ids":"cached","pull_delta":true}' > "$T/wire.json"
-	ps-ctl start "$T/wire.json"
+	ps-ctl start "$T/wire.json" 3>&-
 	curl -sf --unix-socket "$RUN/ctl.sock" -H 'content-type: application/json' -d \
 		'{"tables":[{"name":"w","sparse":false,"rows":1000,"cols":70},{"name":"s","sparse":true,"rows":100,"cols":2}]}' \
 		http://ps/v1/tables
@@ -17,13 +18,26 @@ setup() {
 	wait_for 10 has_tables
 	python3 "$BATS_TEST_DIRNAME/../contrib/python/psclient.py" -C "$RUN" push w 1
 	PID=$(cat "$RUN/server-0.pid")
+	export PID
 	ps-work pull w -C "$RUN" | sha256sum > "$T/before"
+}
+
+teardown_file() {
+	T=$WIRE
+	PATH=$(cd "$BATS_TEST_DIRNAME/.." && cd "${PS_BIN:-build}" && pwd):$PATH
+	pids=()
+	ps-ctl -C "$RUN" stop >/dev/null 2>&1 || true
+	BATS_TEST_COMPLETED=1 teardown_dir
+}
+
+setup() {
+	setup_dir
 	rss > "$T/rss"
 }
 
 teardown() {
-	ps-ctl -C "$RUN" stop >/dev/null 2>&1 || true
-	teardown_dir
+	[ -n "${BATS_TEST_COMPLETED:-}" ] || (T=$WIRE && tell_clusters) || true
+	BATS_TEST_COMPLETED=1 teardown_dir
 }
 
 has_tables() {
@@ -38,7 +52,7 @@ hostile() {
 	SERVER_PID=$PID python3 "$BATS_TEST_DIRNAME/lib/hostile.py" "$RUN" "$@"
 	# The same process, the same model, no more memory.
 	kill -0 "$PID"
-	ps-work pull w -C "$RUN" | sha256sum | cmp - "$T/before"
+	ps-work pull w -C "$RUN" | sha256sum | cmp - "$WIRE/before"
 	[ -n "$PS_SANITIZED" ] || [ "$(rss)" -lt $(($(cat "$T/rss") + 32768)) ]
 }
 

@@ -145,6 +145,7 @@ write_kinds() {
 	[[ $(res .ended) == *"had no better group_auc"* ]]
 }
 
+# bats test_tags=slow
 @test "bpr: deterministic jobs with data in blocks draw the same items" {
 	write_kinds 50000
 	local digest

@@ -40,6 +40,7 @@ in_all_modes() {
 	has .examples 162805
 }
 
+# bats test_tags=slow
 @test "dna, softmax: accuracy 0.92" {
 	need_data angel/dna.scale.gz angel/dna.scale.t.gz
 	cat >dna.json <<-END
@@ -49,6 +50,7 @@ in_all_modes() {
 	in_all_modes dna .eval.accuracy 0.92
 }
 
+# bats test_tags=slow
 @test "abalone, linear: R2 0.47" {
 	need_data angel/abalone_8d_train.libsvm.gz
 	cat >abalone.json <<-END

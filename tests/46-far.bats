@@ -122,6 +122,7 @@ stop() {
 	stop
 }
 
+# bats test_tags=slow
 @test "the coordinator's disk is full: no checkpoint, and the job goes on" {
 	digits 1000 '"checkpoint_every": 10,'
 	want=$(undisturbed)

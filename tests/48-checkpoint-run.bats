@@ -241,6 +241,7 @@ is_done() {
 	is_done "$want"
 }
 
+# bats test_tags=slow
 @test "a full disk costs the checkpoint, not the job" {
 	digits 1000 '"checkpoint_every": 10,'
 	want=$(undisturbed)

@@ -90,6 +90,7 @@ absurd_step() {
 	absurd_step asp 1000000000000000
 }
 
+# bats test_tags=slow
 @test "ssp: a worker at step 10^15 does not hold up a setting, its own loss or a join" {
 	absurd_step ssp:2 1000000000000000
 }

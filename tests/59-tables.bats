@@ -513,12 +513,14 @@ as_jsonl() {
 	[ "$(wc -l <scores)" -eq 5 ]
 }
 
+# bats test_tags=slow
 @test "a table of 12,000 columns is scaled and trains" {
 	perl -e 'srand(1); for my $i (1..40) { print join(",", map { sprintf "%.2f", rand(50) } 1..12000), ",", $i % 2, "\n" }' >wide.csv
 	echo '{"name":"wide","servers":1,"workers":1,"job":{"model":"logistic","data":"wide.csv?label=last&scale=standard","epochs":2}}' >wide.json
 	ps-ctl run wide.json 2>/dev/null | grep '^done: '
 }
 
+# bats test_tags=slow
 @test "JSON Lines without end, or with columns without end, are refused in bounded memory" {
 	# AddressSanitizer reserves more addresses than that.
 	local bound=400000

@@ -225,6 +225,7 @@ below() {
 	ps-ctl stop >/dev/null
 }
 
+# bats test_tags=slow
 @test "ps-ctl set: what one codec has left out goes with the next" {
 	[ -r /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ] || skip "dataset-fashion-mnist is not installed"
 	cat >m.json <<-JSON

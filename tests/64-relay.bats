@@ -240,6 +240,7 @@ tables() {
 	[[ $(http GET /v1/events | jq -r '.events[].event') == *relay_missed* ]]
 }
 
+# bats test_tags=slow
 @test "a relay that stands still is done without" {
 	write_classes
 	job digits $ENDLESS "$MLP"

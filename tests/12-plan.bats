@@ -66,10 +66,10 @@ near() {
 }
 
 @test "equal seeds, equal plans" {
-	ps-ctl plan c "${GIVEN[@]}" --compute 10ms,20%x5 --net 1G --json --alone | jq 'del(.ts, .costs)' >a
-	ps-ctl plan c "${GIVEN[@]}" --compute 10ms,20%x5 --net 1G --json --alone | jq 'del(.ts, .costs)' >b
+	ps-ctl plan c "${GIVEN[@]}" --params 50K --compute 10ms,20%x5 --net 1G --json --alone | jq 'del(.ts, .costs)' >a
+	ps-ctl plan c "${GIVEN[@]}" --params 50K --compute 10ms,20%x5 --net 1G --json --alone | jq 'del(.ts, .costs)' >b
 	cmp a b
-	ps-ctl plan c "${GIVEN[@]}" --compute 10ms,20%x5 --net 1G --json --alone --seed 7 | jq 'del(.ts, .costs)' >b
+	ps-ctl plan c "${GIVEN[@]}" --params 50K --compute 10ms,20%x5 --net 1G --json --alone --seed 7 | jq 'del(.ts, .costs)' >b
 	! cmp -s a b
 }
 
@@ -84,12 +84,13 @@ near() {
 }
 
 @test "alternatives are sorted by time, and only those that a cluster can run are offered" {
-	plan --net 100M --rtt 10ms
+	# What is not given is measured, and takes less time with fewer parameters.
+	plan --params 50K --net 100M --rtt 10ms
 	jq -se '[.[] | select(.kind == "alternative") | .seconds] | length > 8 and . == sort' plan.jsonl
 	jq -se 'map(select(.kind == "alternative" and .set == "")) | length == 1' plan.jsonl
 	jq -se 'all(.v == 1 and (.ts | length > 0))' plan.jsonl
 	# What the file's own keys exclude is not offered.
-	plan --net 100M --set deterministic=true --set on_worker_loss=wait:10s
+	plan --params 50K --net 100M --set deterministic=true --set on_worker_loss=wait:10s
 	! jq -r .set plan.jsonl | grep -E 'codec=|sync=|backup='
 	# Nor what is more than servers may use: twice as many servers have half of the tables.
 	plan --params 100M --set mem_limit=900M
@@ -105,13 +106,13 @@ near() {
 }
 
 @test "for people: parts, limit, memory, costs, accuracy, table" {
-	run -0 --separate-stderr ps-ctl plan c "${GIVEN[@]}" --net 100M --examples 91M --example-bytes 110000
+	run -0 --separate-stderr ps-ctl plan c "${GIVEN[@]}" --params 50K --net 100M --examples 91M --example-bytes 110000
 	for word in "2 servers, 4 workers, bsp, codec raw, batch 32: a step takes" "  compute " "  push " "  wait " "  pull " "idle " "bytes " \
 		"memory " "limit " "91.0M examples of 110000 bytes, 10.0TB; each worker reads" "batch 100 ms (given)" "accuracy " \
 		"unchanged" "--set sync=asp" "Equal examples are not equal losses"; do
 		[[ "$output" == *"$word"* ]] || { echo "no: $word"; echo "$output"; false; }
 	done
-	run -0 --separate-stderr ps-ctl plan c "${GIVEN[@]}" --alone
+	run -0 --separate-stderr ps-ctl plan c "${GIVEN[@]}" --params 50K --alone
 	[[ "$output" != *"unchanged"* ]]
 }
 
@@ -126,7 +127,7 @@ near() {
 }
 
 @test "a cluster that runs is measured" {
-	ps-ctl start small --set steps=100000000 --timeout 30s
+	ps-ctl start small --set steps=100000000 --set quota_pushes=200 --timeout 30s
 	run -0 --separate-stderr ps-ctl plan --measure --window 2s --json --alone
 	jq -e '.measured_step_seconds > 0 and .step_seconds > 0 and .costs.batch > 0' <<<"$output"
 	ps-ctl stop >/dev/null

@@ -285,8 +285,9 @@ void client_serve(struct client *c, int ms)
 		p[i].fd = conn_fd(l->conn);
 		p[i].events = conn_events(l->conn);
 	}
-	p[c->nlinks] = (struct pollfd){ c->cfg.attend_fd, POLLIN, 0 };
+	p[c->nlinks] = (struct pollfd){ now < c->deaf_until ? -1 : c->cfg.attend_fd, POLLIN, 0 };
 	poll_links(c, p, c->nlinks + 1, ms);
+	c->called = p[c->nlinks].revents & POLLIN;
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 		struct err e = { 0 };
@@ -379,6 +380,18 @@ enum err_code client_attend(struct client *c, struct err *e)
 	return why.code;
 }
 
+/* Calls cfg.attend during a wait. attend_fd may stay readable for long, as after a signal to a worker
+ * that ends after its step: when that was so in two turns, it is not polled for a while, because the
+ * wait would be a busy loop. `called_before`: it was readable in the turn before. */
+static bool attend_in_wait(struct client *c, int64_t now, bool called_before, struct err *e)
+{
+	if (c->cfg.attend && c->cfg.attend(c->cfg.ctx, e))
+		return true;
+	if (c->called && called_before)
+		c->deaf_until = now + CHECK_EVERY;
+	return false;
+}
+
 enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step,
     struct err *e)
 {
@@ -386,6 +399,7 @@ enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *)
 	        turned = begin;
 
 	while (!ready(c)) {
+		bool called_before = c->called;
 		int64_t now;
 
 		if (c->fatal.code)
@@ -397,7 +411,7 @@ enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *)
 		if (now - turned > STOOD_STILL)
 			begin += now - turned;
 		turned = now;
-		if (now >= look && c->cfg.attend && c->cfg.attend(c->cfg.ctx, e))
+		if ((now >= look || c->called) && attend_in_wait(c, now, called_before, e))
 			return e->code;
 		if (now >= look && c->cfg.paused && c->cfg.paused(c->cfg.ctx)) {
 			begin = now;

@@ -204,6 +204,8 @@ struct client {
 	unsigned nlinks, nservers;
 	struct pollfd *polled; /* for client_serve */
 	unsigned npolled;
+	bool called;        /* cfg.attend_fd was readable in the last turn of client_serve */
+	int64_t deaf_until; /* it is not polled before this time */
 	struct route route;
 	uint64_t sessions; /* the number of the newest session; see link.session */
 	struct spin spin;

@@ -223,6 +223,9 @@ $(BUILD)/sim: $(SIMOBJ) $(SIMULATED)/app.o
 sim: deps ## run clusters in virtual time, SEEDS of them (200)
 	@$(MAKE) --no-print-directory $(BUILD)/sim
 	@$(BUILD)/sim --seeds $(or $(SEEDS),200)
+sim-soak: deps ## run clusters in virtual time from fresh seeds until interrupted
+	@$(MAKE) --no-print-directory $(BUILD)/sim
+	@$(BUILD)/sim --soak
 
 units: $(UNITS) ## build the unit tests
 # With sanitizers there is no simulator: they have memory and threads of their own.
@@ -372,6 +375,8 @@ soak: deps-check ## slow tests, then faults at random for SOAK (10m)
 	@TAGS=slow SEED=$(SEED) $(MAKE) --no-print-directory check TESTS="$(shell grep -lE '_tags=.*\bslow' tests/*.bats)"
 	@TAGS='fault,!slow' HARDER=$(HARDER) SEED=$(SEED) $(MAKE) --no-print-directory check JOBS=1 \
 	    TESTS="$(shell grep -lE '_tags=.*\bfault' tests/*.bats)"
+	@$(MAKE) --no-print-directory $(BUILD)/sim
+	@timeout --preserve-status --signal INT $(SOAK) $(BUILD)/sim --soak
 	@$(MAKE) --no-print-directory FAULT=1 all faultkit
 	@PS_BIN=$(BUILD)/fault-points tests/fault/soak $(SOAK)
 	@PS_BIN=$(BUILD)/fault-points tests/fault/failover 100
@@ -460,6 +465,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help sim check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help sim sim-soak check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

@@ -43,6 +43,7 @@ struct node {
 	ino_t ino;
 	int64_t mtime;
 	struct bytes now, synced;
+	size_t same; /* bytes at the start in which they do not differ */
 	struct names names, names_synced;
 	struct node *parent;
 	struct vfile *listener; /* of a socket; borrowed, NULL when it is gone */
@@ -214,6 +215,10 @@ static ssize_t write_at(struct node *n, const void *p, size_t len, off_t at)
 	else if (disk_fails(true))
 		return -1;
 	reserve(&n->now, (size_t)at + len);
+	if (n->now.len < n->same)
+		n->same = n->now.len;
+	if ((size_t)at < n->same)
+		n->same = (size_t)at;
 	if ((size_t)at > n->now.len)
 		memset(n->now.data + n->now.len, 0, (size_t)at - n->now.len);
 	if (len)
@@ -454,9 +459,22 @@ int sim_posix_fallocate(int fd, off_t at, off_t n)
 	return sim_fallocate(fd, 0, at, n) ? errno : 0;
 }
 
+static bool are_names_synced(const struct node *n)
+{
+	if (n->names.n != n->names_synced.n)
+		return false;
+	for (size_t i = 0; i < n->names.n; i++)
+		if (n->names.at[i].node != n->names_synced.at[i].node ||
+		    strcmp(n->names.at[i].name, n->names_synced.at[i].name) != 0)
+			return false;
+	return true;
+}
+
 static void sync_node(struct node *n)
 {
 	if (n->kind == NODE_DIR) {
+		if (are_names_synced(n))
+			return;
 		for (size_t i = 0; i < n->names_synced.n; i++)
 			unref_node(n->names_synced.at[i].node);
 		free_names(&n->names_synced);
@@ -464,11 +482,12 @@ static void sync_node(struct node *n)
 			add_entry(&n->names_synced, n->names.at[i].name, n->names.at[i].node);
 		return;
 	}
-	n->synced.len = 0;
+	if (n->same > n->now.len)
+		n->same = n->now.len;
 	reserve(&n->synced, n->now.len);
-	if (n->now.len)
-		memcpy(n->synced.data, n->now.data, n->now.len);
-	n->synced.len = n->now.len;
+	if (n->now.len > n->same)
+		memcpy(n->synced.data + n->same, n->now.data + n->same, n->now.len - n->same);
+	n->synced.len = n->same = n->now.len;
 }
 
 /* It takes a millisecond or more. */
@@ -972,7 +991,7 @@ void disk_put(const char *path, const void *data, size_t n)
 		add_entry(&p.dir->names, p.name, p.node);
 		unref_node(p.node);
 	}
-	p.node->now.len = 0;
+	p.node->now.len = p.node->same = 0;
 	reserve(&p.node->now, n);
 	memcpy(p.node->now.data, data, n);
 	p.node->now.len = n;

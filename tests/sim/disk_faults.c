@@ -5,7 +5,8 @@
 
 /* Disks that are full for a while, or broken. The coordinator's may be full: nothing changes in the cluster
  * until there is room (ps-consistency(7), Loss of the coordinator). That of a server may be full or broken:
- * it writes nothing but its part of a checkpoint, which is then dropped. */
+ * it writes nothing but its part of a checkpoint, which is then dropped. But it must be able to read a
+ * secret that changes (tests/RECORD.md, Open). */
 
 static struct {
 	bool any;
@@ -39,7 +40,8 @@ static void break_disk(void *ctx)
 	if (scenario_is_peace())
 		return;
 	if (m->proc && m->proc->alive && !m->down && !m->finished && may_break(m)) {
-		m->proc->disk_full = m->kind == COORDINATOR || sim_chance(50);
+		m->proc->disk_full = m->kind == COORDINATOR || sim_chance(50) ||
+		    orders_change_secret();
 		m->proc->disk_broken = !m->proc->disk_full;
 		sim_trace("judge      > the disk of %s is %s", m->name,
 		    m->proc->disk_full ? "full" : "broken");

@@ -9,7 +9,7 @@
 
 #define REGION      (UINT64_C(1) << 36)
 #define SPAN        (UINT64_C(1) << 16) /* bytes that an arena takes at a time */
-#define CLEAR_LEAST (256u << 10)
+#define CLEAR_LEAST (768u << 10)
 #define SPANS       32 /* sizes of spans: SPAN << i */
 
 /* In front of each allocation; 16 bytes keep its alignment. */
@@ -26,7 +26,11 @@ struct span {
 	uint64_t unused;
 };
 
-static char *region, *region_at;
+/* Large spans are at the end of the region: their pages are given back again and again, those of small
+ * ones stay for the next world. */
+static char *region, *region_at, *region_end;
+#define SPAN_LARGE (1u << 20)
+
 static struct span *spare[SPANS];
 
 void memory_reset(void)
@@ -38,6 +42,7 @@ void memory_reset(void)
 			sim_panic("no address space for the processes");
 	}
 	region_at = region;
+	region_end = region + REGION;
 	memset(spare, 0, sizeof spare);
 }
 
@@ -61,10 +66,15 @@ static struct span *take_span(struct arena *a, size_t bytes)
 	if (s) {
 		spare[order] = s->next;
 	} else {
-		if (region_at + (SPAN << order) > region + REGION)
+		if (region_at + (SPAN << order) > region_end)
 			return NULL;
-		s = (struct span *)(void *)region_at;
-		region_at += SPAN << order;
+		if (SPAN << order >= SPAN_LARGE) {
+			region_end -= SPAN << order;
+			s = (struct span *)(void *)region_end;
+		} else {
+			s = (struct span *)(void *)region_at;
+			region_at += SPAN << order;
+		}
 	}
 	s->order = order;
 	s->prev = NULL;
@@ -99,11 +109,14 @@ void arena_release(struct arena *a)
 /* Sizes are 32 << k and 48 << k. */
 static unsigned choose_class(size_t n, size_t *size)
 {
-	unsigned class = 0;
+	unsigned k;
 
-	for (*size = 32; *size < n; class ++)
-		*size = class & 1 ? *size / 3 * 4 : *size / 2 * 3;
-	return class;
+	if (n <= 32)
+		return *size = 32, 0;
+	k = 63 - (unsigned)__builtin_clzll(n - 1);
+	if (n <= (size_t)3 << (k - 1))
+		return *size = (size_t)3 << (k - 1), 2 * (k - 5) + 1;
+	return *size = (size_t)2 << k, 2 * (k - 4);
 }
 
 void *arena_alloc(struct arena *a, size_t n)

@@ -43,12 +43,16 @@ static void post_order(const char *target, const char *body, enum order order,
 
 /* ---- servers that leave, and new ones ---- */
 
-/* The server ends when the others have its partitions, and is started again. */
+/* The server ends when the others have its partitions, and is started again. One at a time, because two
+ * could leave a partition on a server that is dead already. */
 static void drain_server(void)
 {
 	struct member *m = scenario_server(sim_below(scenario_servers()));
 	char body[64];
 
+	for (unsigned i = 0; i < SERVERS_MAX; i++)
+		if (scenario_server(i)->leaving && scenario_server(i) != m)
+			return;
 	if (m->down || m->finished || !m->proc->alive)
 		return;
 	m->leaving = true;
@@ -260,6 +264,16 @@ void orders_begin(void)
 	    o.gives[TABLE] ? " table" : "", o.gives[SECRET] ? " secret" : "",
 	    o.joins ? " by join files" : "");
 	give_later(100 * MSEC, give_order, NULL);
+}
+
+bool orders_change_secret(void)
+{
+	return o.any && o.gives[SECRET];
+}
+
+bool orders_scale(void)
+{
+	return o.any && o.gives[SCALE];
 }
 
 void orders_end(void)

@@ -52,6 +52,8 @@ void orders_draw(void);
 void orders_begin(void);
 /* Peace: a job that an order has paused goes on. */
 void orders_end(void);
+bool orders_change_secret(void);
+bool orders_scale(void);
 
 /* ---- outside.c ---- */
 

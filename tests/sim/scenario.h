@@ -18,6 +18,8 @@ struct verdict {
 
 /* How much is left out, to shorten a failing seed. */
 struct scenario_limits {
+	/* A long war with up to 50 faults; otherwise it is short: a few faults, and mostly 3 servers and 2 workers. */
+	bool is_long;
 	unsigned faults; /* at most */
 	/* Connections between living processes break, too, and each request of a checkpoint must be answered. */
 	bool breaks;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "tests/sim/sim.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,18 @@
 #include "tests/sim/scenario.h"
 #include "tests/sim/states.h"
 
-/* sim [--trace] [--states] [--faults N] SEED... | --seeds N [--from SEED] [--until-failure]: run clusters from
- * seeds. --states counts rare states (states.def) and names those that were never reached. --faults leaves out
- * all faults but the first N, to shorten a seed that fails. --chain FOLDER makes the runs such that the model of
- * the chain can follow them, and writes their traces (tests/model/README). A failure prints its seed, and the exit
- * code is then 1. --breaks also breaks connections between living processes, and demands that each request of a
- * checkpoint is answered. It still finds faults (tests/RECORD.md), so make check runs without it. */
+/* sim [--long] [--trace] [--states] [--faults N] SEED... | --seeds N [--from SEED] [--until-failure]
+ * [--seconds N] [--hashes] | --soak | --shorten SEED: run clusters from seeds.
+ *
+ * A seed is short (a few faults, and mostly 3 servers and 2 workers) or, after --long, long (scenario.c).
+ * --states counts rare states (states.def) and names those that were never reached. --faults leaves out
+ * all faults but the first N, and --shorten looks for the least N with which a seed still fails. --seconds
+ * begins no other seed after so many seconds. --hashes prints a line for each seed. --soak runs fresh
+ * seeds, one of ten of which is long, until it is interrupted, and then prints the rare states. --chain FOLDER makes the
+ * runs such that the model of the chain can follow them, and writes their traces (tests/model/README). A failure prints its
+ * seed and the command that replays it, and the exit code is then 1. --breaks also breaks connections between living
+ * processes, and demands that each request of a checkpoint is answered. It still finds faults
+ * (tests/RECORD.md), so make check runs without it. */
 
 struct totals {
 	uint64_t seeds, failed, acknowledged, faults, deliveries;
@@ -38,7 +45,57 @@ static void run_one(uint64_t seed, const struct scenario_limits *limits, bool ta
 		    v.failed ? "not ok" : "ok", (unsigned long long)seed,
 		    v.failed ? v.why : "nothing is lost", (double)v.virtual_ns / 1e9, v.faults,
 		    (unsigned long long)v.acknowledged, (unsigned long long)v.hash);
+	if (v.failed)
+		printf("    build/sim%s%s --trace %llu\n", limits->is_long ? " --long" : "",
+		    limits->breaks ? " --breaks" : "", (unsigned long long)seed);
 	fflush(stdout);
+}
+
+static void shorten_seed(uint64_t seed, struct scenario_limits limits, struct totals *t)
+{
+	unsigned most;
+	struct verdict v;
+
+	scenario_run(seed, &limits, &v);
+	most = v.failed ? v.faults : 0;
+	for (limits.faults = 0; limits.faults < most; limits.faults++) {
+		scenario_run(seed, &limits, &v);
+		if (v.failed)
+			break;
+	}
+	run_one(seed, &limits, true, t);
+	if (t->failed)
+		printf("    with --faults %u\n", limits.faults);
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void note_signal(int sig)
+{
+	(void)sig;
+	interrupted = 1;
+}
+
+static double read_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void soak(struct scenario_limits limits, struct totals *t)
+{
+	uint64_t from = (uint64_t)time(NULL) * 100000;
+
+	signal(SIGINT, note_signal);
+	signal(SIGTERM, note_signal);
+	printf("# seeds from %llu on\n", (unsigned long long)from);
+	fflush(stdout);
+	for (uint64_t i = 0; !interrupted; i++) {
+		limits.is_long = i % 10 == 9;
+		run_one(from + i, &limits, false, t);
+	}
 }
 
 int main(int argc, char **argv)
@@ -46,7 +103,8 @@ int main(int argc, char **argv)
 	struct scenario_limits limits = { .faults = 1000000 };
 	struct totals t = { 0 };
 	uint64_t from = 1, n = 0;
-	bool until_failure = false, states = false;
+	bool until_failure = false, states = false, hashes = false, soaks = false;
+	double end = 0;
 	clock_t began = clock();
 	double took;
 
@@ -60,8 +118,18 @@ int main(int argc, char **argv)
 			from = strtoull(argv[++i], NULL, 10);
 		else if (strcmp(argv[i], "--states") == 0)
 			states = true;
+		else if (strcmp(argv[i], "--hashes") == 0)
+			hashes = true;
 		else if (strcmp(argv[i], "--breaks") == 0)
 			limits.breaks = true;
+		else if (strcmp(argv[i], "--long") == 0)
+			limits.is_long = true;
+		else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
+			end = read_clock() + strtod(argv[++i], NULL);
+		else if (strcmp(argv[i], "--soak") == 0)
+			soaks = states = true;
+		else if (strcmp(argv[i], "--shorten") == 0 && i + 1 < argc)
+			shorten_seed(strtoull(argv[++i], NULL, 10), limits, &t);
 		else if (strcmp(argv[i], "--until-failure") == 0)
 			until_failure = true;
 		else if (strcmp(argv[i], "--faults") == 0 && i + 1 < argc)
@@ -71,8 +139,11 @@ int main(int argc, char **argv)
 		else
 			run_one(strtoull(argv[i], NULL, 10), &limits, true, &t);
 	}
-	for (uint64_t i = 0; i < n && !(until_failure && t.failed); i++)
-		run_one(from + i, &limits, false, &t);
+	if (soaks)
+		soak(limits, &t);
+	for (uint64_t i = 0; i < n && !(until_failure && t.failed) && !(end && read_clock() > end);
+	     i++)
+		run_one(from + i, &limits, hashes, &t);
 	took = (double)(clock() - began) / CLOCKS_PER_SEC;
 	printf(
 	    "%llu seeds, %llu failed: %llu pushes acknowledged, %llu faults, %llu deliveries, %.1f "

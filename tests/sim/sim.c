@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/sim/scenario.h"
 #include "tests/sim/states.h"
@@ -28,11 +29,23 @@ struct totals {
 	int64_t virtual_ns;
 };
 
+/* A program that crashes takes the simulator with it. */
+static uint64_t running_seed;
+
+static void note_crash(int sig)
+{
+	printf("not ok seed %llu: a program crashed with signal %d\n",
+	    (unsigned long long)running_seed, sig);
+	fflush(stdout);
+	_exit(1);
+}
+
 static void run_one(uint64_t seed, const struct scenario_limits *limits, bool talk,
     struct totals *t)
 {
 	struct verdict v;
 
+	running_seed = seed;
 	scenario_run(seed, limits, &v);
 	t->seeds++;
 	t->failed += v.failed;
@@ -109,6 +122,10 @@ int main(int argc, char **argv)
 	double took;
 
 	calls_begin();
+	signal(SIGFPE, note_crash);
+	signal(SIGSEGV, note_crash);
+	signal(SIGBUS, note_crash);
+	signal(SIGABRT, note_crash);
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--trace") == 0)
 			sim_tracing = true;

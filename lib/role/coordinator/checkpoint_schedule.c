@@ -391,6 +391,11 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) ||
 		    (state == SNAP_LATE && exact && !coord_is_lockstep(coordinator->coord)))
 			break;
+		/* checkpoint_every has changed meanwhile: the old schedule has no next step. */
+		if (exact && k->changed) {
+			rc = err_set(e, ERR_STOPPED, "it was given up");
+			break;
+		}
 		step = next_step_to_try(k, state, exact, i);
 	}
 	if (!rc) {

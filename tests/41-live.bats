@@ -16,7 +16,7 @@ events() { ps-ctl events -C "$RUN" --json "$@"; }
 job() {
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
-	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "$2", "quota_pushes": 200 ${3:-},
+	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "$2", "quota_pushes": 80 ${3:-},
 	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "eval": "train.csv?label=y&scale=none", "batch": 16, "lr": 0.01,
 	           "steps": $ENDLESS ${4:-} } }
 	END

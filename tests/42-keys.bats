@@ -20,7 +20,7 @@ listed() { key list --json | jq -r --arg n "$1" "select(.name == \$n)$2"; }
 
 # job NAME MODE [members of the file]
 job() {
-	local quota=', "quota_pushes": 200'
+	local quota=', "quota_pushes": 80'
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
 	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "$2" ${3:-$quota},
@@ -44,7 +44,7 @@ job() {
 @test "a revoked worker loses its sessions within a second, its rank at once; the others go on" {
 	job cut bsp
 	begin cut.json
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	[ "$(listed worker-1 .held_by)" = worker-1 ]
 	[ "$(listed worker-1 .sessions)" -ge 1 ]
 	victim=$(pid_of worker-1)
@@ -147,7 +147,7 @@ job() {
 @test "a new secret of the cluster: who is there goes on, the old one holds for its grace and no longer" {
 	job renew asp
 	begin renew.json
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	cp "$RUN/keys/psk" old.psk
 	ps-ctl invite -C "$RUN" --role admin --name guest -o guest.join 2>/dev/null
 	cp guest.join other.join
@@ -165,7 +165,7 @@ job() {
 	at=$(status .step || echo 0)
 	wait_for 20 eval '[ "$(status .servers)" = 2 ] && worker_is 0 active'
 	at=$(status .step)
-	wait_for 20 step_is_past $((at + 100))
+	wait_for 20 step_is_past $((at + 40))
 	wait_for 20 eval '[ ! -e "$RUN/keys/psk.old" ]'
 	run joined guest.join
 	[ "$status" -eq 5 ]
@@ -180,7 +180,7 @@ job() {
 @test "a server that came by a join file is reached with the old secret until it has the new one" {
 	write_csv train.csv
 	cat >far.json <<-END
-	{ "servers": 2, "workers": 2, "heartbeat": "100ms", "sync": "asp", "quota_pushes": 200,
+	{ "servers": 2, "workers": 2, "heartbeat": "100ms", "sync": "asp", "quota_pushes": 80,
 	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.01 } }
 	END
 	RUN=$T/far.run
@@ -195,7 +195,7 @@ job() {
 	# Made now, with the new secret, to a server that has the old one; and back.
 	ps-work train -C "$RUN" --rank 1 >w1.out 2>&1 3>&- &
 	pids+=($!)
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	# It looks into its file again when somebody knocks with what it does not know.
 	jq -c --arg psk "$(cut -d' ' -f2 "$RUN/keys/psk")" '.psk = $psk' far.join >new.join
 	chmod 600 new.join

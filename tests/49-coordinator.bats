@@ -111,7 +111,7 @@ is_given_up() {
 		sparse '"lease": "1s",'
 		# Nobody can be asked for steps meanwhile, but full speed shows in the processor's time.
 		begin sparse.json --set sync=$sync --set workers=3 $([ $sync = asp ] || echo --set quota_pushes=0)
-		wait_for 20 step_is_past 50
+		wait_for 20 step_is_past 20
 		asleep=("$(supervisor)")
 		kill -STOP "${asleep[@]}"
 		kill -9 "$(pid_of coordinator)"
@@ -131,7 +131,7 @@ is_given_up() {
 		wait_for 20 state_is running
 		wait "$setter"
 		wait "$saver"
-		wait_for 20 step_is_past $(($(status .step) + 50))
+		wait_for 20 step_is_past $(($(status .step) + 20))
 		grep -q 'worker-2 joined' "$RUN/coordinator.log"
 		ps-ctl stop -C "$RUN" >/dev/null
 		none_left "$T"
@@ -146,7 +146,7 @@ waits_for() {
 	# With rare heartbeats there is time before the server is taken for lost.
 	sparse '"sync": "asp", "heartbeat": "1s",'
 	begin sparse.json --max-restarts 9
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	asleep=("$(pid_of server-1)")
 	kill -STOP "${asleep[@]}"
 	kill_coordinator
@@ -165,7 +165,7 @@ waits_for() {
 @test "its state lost or torn: it refuses, unless it is told to begin anew" {
 	sparse
 	begin sparse.json
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	asleep=("$(supervisor)")
 	kill -STOP "${asleep[@]}"
 	server=$(pid_of server-0)

@@ -89,7 +89,7 @@ put_away() {
 		train digits.json --set replicas=$replicas
 		has .model_digest "$first"
 	done
-	begin digits.json --set replicas=2 --set steps=$ENDLESS --set quota_pushes=200
+	begin digits.json --set replicas=2 --set steps=$ENDLESS --set quota_pushes=80
 	wait_for 10 step_is_past 20
 	run -0 ps-ctl status -C "$RUN" --json
 	[ "$(jq -c '[.replicas, .partitions > 0, .partitions_moving]' <<<"${lines[0]}")" = '[2,true,0]' ]
@@ -166,7 +166,7 @@ put_away() {
 	RUN=$T/digits.run
 	background ps-ctl run digits.json --set replicas=2 --max-restarts 0 --json
 	wait_for 10 test -S "$RUN/ctl.sock"
-	wait_for 10 step_is_past 50
+	wait_for 10 step_is_past 20
 	kill -9 "$(pid_of server-0)" "$(pid_of server-1)" "$(pid_of server-2)"
 	finish
 	[ "$status" -eq 1 ]

@@ -178,14 +178,14 @@ is_done() {
 	done
 	# Without one the job begins again, as long as restarts are left.
 	rm -rf digits.run*
-	background ps-ctl run digits.json --json --max-restarts 1 --set checkpoint_every=1000000000 --set steps=$ENDLESS --set quota_pushes=200
+	background ps-ctl run digits.json --json --max-restarts 1 --set checkpoint_every=1000000000 --set steps=$ENDLESS --set quota_pushes=80
 	wait_for 10 test -S digits.run/ctl.sock
-	wait_for 10 step_is_past 50
+	wait_for 10 step_is_past 20
 	was=$(cat digits.run/server-1.pid)
 	kill -9 "$was"
 	wait_for 20 grep -q 'rolling back to the beginning' err
 	wait_for 20 eval '[ "$(cat digits.run/server-1.pid 2>/dev/null)" != '"$was"' ] && state_is running'
-	wait_for 10 step_is_past 50
+	wait_for 10 step_is_past 20
 	kill -9 "$(cat digits.run/server-1.pid)"
 	finish
 	[ "$status" -eq 1 ]

@@ -114,7 +114,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 	cp -r deep.run/checkpoints/step-000000000015 half
 	digest_of deep.json "${set[@]}" --set "rules=v:optimizer=rowwise_adam lr=0.01" --resume half
 	[ "$DIGEST" = "$first" ]
-	begin deep.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=200
+	begin deep.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=80
 	for rule in rowwise_adagrad adam rowwise_adam rowwise_adagrad rowwise_adam adagrad; do
 		run -0 ps-ctl set -C "$RUN" "rules=v:optimizer=$rule"
 		steps_on 5
@@ -136,7 +136,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 @test "a live change of lr leaves alone what has its own, and rules change at a step" {
 	[ -e train.csv ] || write_csv train.csv
 	cat >live.json <<-END
-	{ "servers": 2, "workers": 2, "replicas": 2, "quota_pushes": 200, "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "batch": 16,
+	{ "servers": 2, "workers": 2, "replicas": 2, "quota_pushes": 80, "job": { "model": "linear", "data": "train.csv?label=y&scale=none", "batch": 16,
 	  "optimizer": "sgd", "lr": 1e-30, "steps": $ENDLESS, "rules": "w:optimizer=momentum lr=1e-30" } }
 	END
 	begin live.json
@@ -217,7 +217,7 @@ lamb_data() {
 	cp -r layers.run/checkpoints/step-000000000003 divided
 	run -78 --separate-stderr ps-ctl run layers.json --resume divided
 	[[ $stderr == *'job.optimizer: table "w0" is divided into 2 partitions, and lamb acts on whole tables'* ]]
-	begin layers.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=200 --set optimizer=adam
+	begin layers.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=80 --set optimizer=adam
 	run -78 --separate-stderr ps-ctl set -C "$RUN" optimizer=lamb
 	[[ $stderr == *'job.optimizer: table "w0" is divided into 2 partitions, and lamb acts on whole tables'* ]]
 	# Small tables are whole in any case, and cannot grow while their rule needs them so.
@@ -290,7 +290,7 @@ measured() {
 }
 
 @test "rows on arrival begin and end while the job runs, and what they cannot go with is refused" {
-	begin deep.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=400
+	begin deep.json --set deterministic=false --set steps=$ENDLESS --set quota_pushes=120
 	steps_on 5
 	ps-ctl set -C "$RUN" "$ROWS_ASP"
 	steps_on 5

@@ -35,7 +35,7 @@ held() {
 @test "scale: servers and workers, up and down, while training goes on" {
 	job $ENDLESS
 	begin c.json
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	ps-ctl scale servers=4 workers=3 2>err
 	[ ! -s err ]
 	[ "$(status '[.servers, .workers, .servers_wanted, .workers_wanted, .partitions_moving] | join(" ")')" = "4 3 4 3 0" ]
@@ -74,7 +74,7 @@ held() {
 @test "scale: nobody waits a second for it" {
 	job $ENDLESS
 	begin c.json --set hidden=10000 --set quota_pushes=0
-	wait_for 20 step_is_past 50
+	wait_for 20 step_is_past 20
 	(while sleep 0.05; do http GET '/v1/workers' | jq -c '[.ts // now, .workers[0].step]'; done >steps.txt) 3>&- &
 	watcher=$!
 	pids+=($!)

@@ -169,7 +169,7 @@ stops_at_one_step() {
 		run -0 http POST /v1/set "{\"set\":{\"sync\":\"$mode\"}}"
 		can_save
 		resume
-		wait_for 20 step_is_past $((at + 50))
+		wait_for 20 step_is_past $((at + 20))
 		pause
 	done
 	can_save

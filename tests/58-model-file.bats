@@ -132,8 +132,8 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 @test "a checkpoint, a run directory and a file are named in the same way" {
 	people 1 400 >train.csv
 	echo '{ "servers": 2, "workers": 1, "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "train.csv?scale=standard", "epochs": 4, "batch": 20 } }' >job.json
-	ps-ctl start job --set epochs=1000000 --set quota_pushes=400 2>/dev/null
-	ps-ctl wait --for step=50
+	ps-ctl start job --set epochs=1000000 --set quota_pushes=120 2>/dev/null
+	ps-ctl wait --for step=20
 	ps-ctl stop 2>/dev/null
 	ps-work predict -C job.run train.csv >want 2>/dev/null
 	for model in job.run job.run/model.safetensors job.run/checkpoints/step-*; do
@@ -162,8 +162,8 @@ open("job.run/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + tex
 		for (i = 0; i < 400; i++) { a = int(rand() * 100); printf "c%0250d,%d,%d\n", i, a, (a > 50) } }' >train.csv
 	head -n 100 train.csv >test.csv
 	echo '{ "servers": 1, "workers": 2, "job": { "model": "logistic", "data": "train.csv", "batch": 20 } }' >job.json
-	ps-ctl start job --set epochs=1000000 --set quota_pushes=400 2>/dev/null
-	ps-ctl wait --for step=50
+	ps-ctl start job --set epochs=1000000 --set quota_pushes=120 2>/dev/null
+	ps-ctl wait --for step=20
 	ps-ctl checkpoint take >/dev/null
 	ps-ctl export all >live.safetensors
 	ps-ctl stop 2>/dev/null
@@ -191,7 +191,7 @@ sys.stdout.buffer.write(f[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"]
 	# The job goes on by it.
 	head -n -1 train.csv >as-before.csv
 	mv as-before.csv train.csv
-	ps-ctl start job --resume "$step" --set epochs=1000000 --set quota_pushes=400 2>/dev/null
+	ps-ctl start job --resume "$step" --set epochs=1000000 --set quota_pushes=120 2>/dev/null
 	ps-ctl wait --for "step=$((10#${step##*-} + 5))"
 	ps-ctl stop 2>/dev/null
 }
@@ -258,12 +258,12 @@ named() {
 	done
 	grep -q 'parsed data: read from' old.run/worker-[01].log
 	# In a checkpoint, and in the job that resumes from it.
-	ps-ctl start old --set epochs=0 --set steps=1000000 --set quota_pushes=400 2>/dev/null
+	ps-ctl start old --set epochs=0 --set steps=1000000 --set quota_pushes=120 2>/dev/null
 	ps-ctl wait -C old.run --for step=20
 	ps-ctl stop -C old.run >/dev/null 2>&1
 	from=$(find old.run/checkpoints -name 'step-*' | sort | tail -n 1)
 	named -C "$from" | diff want -
-	ps-ctl start old --resume "$from" --set epochs=0 --set steps=1000000 --set quota_pushes=400 2>/dev/null
+	ps-ctl start old --resume "$from" --set epochs=0 --set steps=1000000 --set quota_pushes=120 2>/dev/null
 	ps-ctl wait -C old.run --for "step=$((10#${from##*-} + 5))"
 	named -C old.run | diff want -
 	ps-ctl stop -C old.run --discard >/dev/null 2>&1

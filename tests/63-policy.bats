@@ -229,7 +229,7 @@ rests() {
 	local policy=admit=2,sketch=4K,expire=400 run="--set batch=4 --set steps=3000 --set epochs=0 --set keep_last=2 --set checkpoint_deltas=3"
 	train c.json $run --set sparse=$policy
 	want=$(res .model_digest)
-	begin c.json $run --set sparse=$policy --set quota_pushes=200
+	begin c.json $run --set sparse=$policy --set quota_pushes=80
 	wait_for 20 step_is_past 100
 	# A whole one, two of changes to it, of which one is pruned; the whole one stays.
 	for i in 1 2 3; do
@@ -246,7 +246,7 @@ rests() {
 	for kind in params state; do
 		[ "$(stat -c %s "$newest/server-0.$kind.safetensors")" -lt "$(stat -c %s "$newest/base-server-0.$kind.safetensors")" ]
 	done
-	begin c.json $run --set sparse=$policy --set quota_pushes=200 --resume "step=$(manifest .step)"
+	begin c.json $run --set sparse=$policy --set quota_pushes=80 --resume "step=$(manifest .step)"
 	wait_for 20 step_is_past "$(manifest .step)"
 	let_go
 	wait_for 60 over

@@ -31,7 +31,7 @@ says() {
 job() {
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
-	{ $(paced $ENDLESS) "servers": ${SERVERS:-1}, "workers": 2, "heartbeat": "100ms" ${2:-},
+	{ "servers": ${SERVERS:-1}, "workers": 2, "heartbeat": "100ms" ${2:-},
 	  "job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
 	END
 	RUN=$T/$1.run

@@ -276,6 +276,11 @@ bool orders_scale(void)
 	return o.any && o.gives[SCALE];
 }
 
+bool orders_move_servers(void)
+{
+	return o.any && (o.gives[DRAIN] || o.gives[SCALE]);
+}
+
 void orders_end(void)
 {
 	end_pause(NULL);

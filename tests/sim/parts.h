@@ -54,6 +54,8 @@ void orders_begin(void);
 void orders_end(void);
 bool orders_change_secret(void);
 bool orders_scale(void);
+/* Does it drain servers, or change their number? */
+bool orders_move_servers(void);
 
 /* ---- outside.c ---- */
 

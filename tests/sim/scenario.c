@@ -45,6 +45,8 @@ struct scenario {
 	bool peace;
 	/* what the coordinator said last about replicas */
 	bool whole, asking;
+	bool isolates;           /* servers are away for a while, and live on */
+	struct member *isolated; /* the one that is away now */
 	bool doomed;          /* a server that is cut off and about to die */
 	struct member *dying; /* it dies now, if the answer says that it may */
 	bool server_must_die; /* if the answer says that it may */
@@ -207,7 +209,7 @@ static bool is_anyone_away(void)
 	for (unsigned i = 0; i < x.nmembers; i++)
 		if (!x.member[i].finished && (x.member[i].down || x.member[i].proc->paused))
 			return true;
-	return false;
+	return x.isolated != NULL;
 }
 
 /* ---- what the coordinator knows ---- */
@@ -349,15 +351,51 @@ static void kill_doomed(void *ctx)
 	ask_coordinator();
 }
 
+static void end_isolation(void *ctx)
+{
+	struct member *m = ctx;
+
+	if (!m || x.isolated != m)
+		return;
+	x.isolated = NULL;
+	sim_trace("judge      > %s is not isolated any more", m->name);
+	proc_pause(m->proc, false);
+	cut_server_off(m, false);
+	net_cut(m->slot, x.member[0].slot, false);
+	net_cut(x.member[0].slot, m->slot, false);
+}
+
+/* A server stands still, or does not reach the coordinator and perhaps the other servers, mostly for so long that it is
+ * lost. Workers may still reach it: it takes pushes that no other server has, and then joins again. */
+static void isolate_server(struct member *m)
+{
+	count_fault();
+	x.isolated = m;
+	if (sim_chance(30)) {
+		proc_pause(m->proc, true);
+	} else {
+		sim_trace("judge      > %s is isolated", m->name);
+		net_cut(m->slot, x.member[0].slot, true);
+		if (sim_chance(60))
+			net_cut(x.member[0].slot, m->slot, true);
+		if (sim_chance(60))
+			cut_server_off(m, true);
+	}
+	event_at(sim_now + (sim_chance(20) ? sim_below(1500) : 1550 + sim_below(900)) * MSEC,
+	    end_isolation, m);
+}
+
 /* Just now all partitions had all replicas. What a server sends to the others may be stuck for a few
  * steps when it dies. */
 static void kill_server(void)
 {
 	struct member *m = choose_member(SERVER);
 
-	if (!m->proc->alive || !x.faults_left || x.doomed || is_server_down())
+	if (!m->proc->alive || !x.faults_left || x.doomed || x.isolated || is_server_down())
 		return;
-	if (sim_chance(60)) {
+	if (x.isolates && sim_chance(60)) {
+		isolate_server(m);
+	} else if (sim_chance(60)) {
 		x.doomed = true;
 		cut_server_off(m, true);
 		event_at(sim_now + (1 + sim_below(60)) * MSEC, kill_doomed, m);
@@ -572,6 +610,8 @@ static void shorten_scenario(void)
 	x.gap = 2 + sim_below(8);
 	x.is_short = true;
 	x.war = (800 + sim_below(1200)) * MSEC;
+	if (x.isolates)
+		x.war += 2000 * MSEC;
 }
 
 static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
@@ -612,6 +652,8 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	outside_draw();
 	reader_draw();
 	disk_faults_draw();
+	x.isolates = limits->isolates && !orders_move_servers();
+	x.kills[SERVER] |= x.isolates;
 	if (!limits->is_long)
 		shorten_scenario();
 }
@@ -692,6 +734,7 @@ static void end_war(void *ctx)
 		return;
 	x.peace = true;
 	heal_link(NULL);
+	end_isolation(x.isolated);
 	net_delay(50 * USEC, 500 * USEC);
 	for (unsigned i = 0; i < x.nmembers; i++)
 		if (x.member[i].proc && x.member[i].proc->paused)

@@ -23,6 +23,8 @@ struct scenario_limits {
 	unsigned faults; /* at most */
 	/* Connections between living processes break, too, and each request of a checkpoint must be answered. */
 	bool breaks;
+	/* Servers are also cut off from the coordinator, or stand still, for so long that they are lost, and come back. */
+	bool isolates;
 	/* A folder, or NULL: a run of asp whose chain is traced for the model (chain_trace.h), into a file
 	 * that has the seed as its name. */
 	const char *chain;

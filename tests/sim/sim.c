@@ -22,7 +22,8 @@
  * runs such that the model of the chain can follow them, and writes their traces (tests/model/README). A failure prints its
  * seed and the command that replays it, and the exit code is then 1. --breaks also breaks connections between living
  * processes, and demands that each request of a checkpoint is answered. It still finds faults
- * (tests/RECORD.md), so make check runs without it. */
+ * (tests/RECORD.md), so make check runs without it. --isolate keeps servers away for so long that they are lost, and lets
+ * them come back. */
 
 struct totals {
 	uint64_t seeds, failed, acknowledged, faults, deliveries;
@@ -59,8 +60,8 @@ static void run_one(uint64_t seed, const struct scenario_limits *limits, bool ta
 		    v.failed ? v.why : "nothing is lost", (double)v.virtual_ns / 1e9, v.faults,
 		    (unsigned long long)v.acknowledged, (unsigned long long)v.hash);
 	if (v.failed)
-		printf("    build/sim%s%s --trace %llu\n", limits->is_long ? " --long" : "",
-		    limits->breaks ? " --breaks" : "", (unsigned long long)seed);
+		printf("    build/sim%s%s%s --trace %llu\n", limits->is_long ? " --long" : "",
+		    limits->isolates ? " --isolate" : "", limits->breaks ? " --breaks" : "", (unsigned long long)seed);
 	fflush(stdout);
 }
 
@@ -107,6 +108,7 @@ static void soak(struct scenario_limits limits, struct totals *t)
 	fflush(stdout);
 	for (uint64_t i = 0; !interrupted; i++) {
 		limits.is_long = i % 10 == 9;
+		limits.isolates = i % 3 == 2;
 		run_one(from + i, &limits, false, t);
 	}
 }
@@ -139,6 +141,8 @@ int main(int argc, char **argv)
 			hashes = true;
 		else if (strcmp(argv[i], "--breaks") == 0)
 			limits.breaks = true;
+		else if (strcmp(argv[i], "--isolate") == 0)
+			limits.isolates = true;
 		else if (strcmp(argv[i], "--long") == 0)
 			limits.is_long = true;
 		else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* A coordinator that is started again from what the one before it wrote. */
 #include "coord_fixture.h"
+#include "layout/layout.h"
 
 /* The state without what a restart may change. */
 static char *essence(const struct scene *s)
@@ -138,7 +139,7 @@ static void strangers(void)
 	struct coord_io io;
 	struct scene s;
 	struct state decoded;
-	json_t *state;
+	json_t *state, *view;
 
 	scene_open(&s, 1, 1);
 	scene_run(&s);
@@ -154,6 +155,10 @@ static void strangers(void)
 	say(&s, &s.server[0], "{\"op\":\"server_join\",\"index\":0,\"epoch\":1}");
 	ok(s.e.code == ERR_FENCED, "begun anew, it turns a server of before away: %s", s.e.msg);
 	join_as_server(&s, 0);
+	view = coord_view(s.c);
+	ok(layout_json_epoch(json_object_get(view, "layout")) == 0,
+	    "before the partitions are placed, it tells a server no epoch that a coordinator started again would not know");
+	json_decref(view);
 	join_as_worker(&s, 0, -1);
 	ok(epoch_of(&s) == 2, "epochs are not used twice");
 	coord_stop(s.c, "enough", s.now);

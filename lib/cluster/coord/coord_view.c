@@ -63,6 +63,17 @@ uint64_t coord_layout_number(const struct coord *c)
 	return (uint64_t)c->layout.generation << 32 | c->layout.epoch;
 }
 
+/* Before the partitions are placed nobody has any, whatever layouts a run before this one had. So a process
+ * reports none to a coordinator that is started again meanwhile, which would take it for one of that run. */
+static json_t *view_layout(const struct coord *c)
+{
+	json_t *layout = layout_to_json(&c->layout);
+
+	if (!c->placed)
+		json_object_set_new(layout, "epoch", json_integer(0));
+	return layout;
+}
+
 json_t *coord_view(const struct coord *c)
 {
 	json_t *v = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s}", "op", "view", "rev",
@@ -83,7 +94,7 @@ json_t *coord_view(const struct coord *c)
 		json_object_set_new(v, "relays", coord_relays_to_json(c));
 	if (c->ring.used)
 		json_object_set_new(v, "ring", coord_ring_to_view(c));
-	json_object_set_new(v, "layout", layout_to_json(&c->layout));
+	json_object_set_new(v, "layout", view_layout(c));
 	json_object_set_new(v, "members", coord_members_to_json(c));
 	if (c->data.leased)
 		json_object_set_new(v, "leased_from",

@@ -79,14 +79,22 @@ static pid_t read_lock_pid(int fd)
 #define ENDING_AT   (PID_LINE + RETRY_LINE)
 #define ENDING      "ending"
 
-/* Write a line of exactly n bytes, padded with spaces, so that one write replaces the old line whole. */
+/* Write a line of exactly n bytes, padded with spaces, so that one write replaces the old line whole. A file system
+ * may take a part of it: the rest follows. */
 static enum err_code write_lock_line(int lock, const char *text, size_t n, off_t at, struct err *e)
 {
 	char line[RETRY_LINE + 1];
 
 	snprintf(line, sizeof line, "%-*.*s\n", (int)n - 1, (int)n - 1, text);
-	if (pwrite(lock, line, n, at) != (ssize_t)n)
-		return err_sys(e, ERR_IO, "cannot write the lock of the run directory");
+	for (size_t done = 0; done < n;) {
+		ssize_t put = pwrite(lock, line + done, n - done, at + (off_t)done);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return err_sys(e, ERR_IO, "cannot write the lock of the run directory");
+		done += (size_t)put;
+	}
 	return ERR_OK;
 }
 

@@ -251,6 +251,8 @@ static void place_release(struct place *p, struct options *o)
 	free(p->dir);
 	free(p->resume);
 	free(p->sock);
+	if (p->lock >= 0)
+		close(p->lock);
 }
 
 /* Upload the checkpoints of our run directory that its object store lacks. False with e on
@@ -608,6 +610,7 @@ int main(int argc, char **argv)
 		return report_fatal(&e);
 	if (find_server_place(&o, file, signals, &place, &e)) {
 		place_release(&place, &o);
+		close(signals);
 		return report_fatal(&e);
 	}
 	begin_logs(&o, &place, &log);
@@ -623,5 +626,6 @@ int main(int argc, char **argv)
 			code = report_fatal(&e);
 	}
 	place_release(&place, &o);
+	close(signals);
 	return code;
 }

@@ -74,6 +74,18 @@ check() {
 	check
 	[ "$status" -eq 1 ]
 	[[ "$output" == *"begun 49 acknowledged 49 lost 0 doubled 2 torn 0" ]]
+	# What a job may go back to has the steps before one, and no others. Pushes count from there.
+	run ledger base -C c.run --book again --low true --high true --cells 64
+	[ "$status" -eq 0 ]
+	[[ "$output" == *"acknowledged 50 lost 0 doubled 0 torn 0" ]]
+	run ledger check -C c.run --book again --cells 64
+	[ "$status" -eq 0 ]
+	[[ "$output" == *"begun 0 acknowledged 0 lost 0 doubled 0 torn 0" ]]
+	run ledger base -C c.run --book other --low true --high books --cells 64
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"acknowledged 50 lost 0 doubled 2 torn 0" ]]
+	run ledger base -C c.run --book other --low true --high true --steps 49 --cells 64
+	[ "$status" -eq 1 ]
 }
 
 @test "a push from elsewhere is seen by the ledger" {

@@ -11,7 +11,7 @@
 #include "core/opt.h"
 
 struct options {
-	const char *run_dir, *join, *book, *zone;
+	const char *run_dir, *join, *book, *zone, *low, *high;
 	int64_t rank, steps, cells;
 };
 
@@ -24,6 +24,10 @@ static const struct opt opts[] = {
 	    0 },
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE",
 	    "go through a relay of this zone", NULL, 0, 0 },
+	{ "low", 0, OPT_STR, offsetof(struct options, low), "DIR",
+	    "base: the books when the checkpoint was requested", NULL, 0, 0 },
+	{ "high", 0, OPT_STR, offsetof(struct options, high), "DIR",
+	    "base: the books when it was answered", NULL, 0, 0 },
 	{ "rank", 0, OPT_INT, offsetof(struct options, rank), "N", "which worker (0)", NULL, 0,
 	    LEDGER_RANKS - 1 },
 	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N",
@@ -34,12 +38,13 @@ static const struct opt opts[] = {
 
 static const struct opt_spec spec = {
 	.prog = "ledger",
-	.args = "work|check|outside|outside-check|watch|watch-check",
+	.args = "work|check|base|outside|outside-check|watch|watch-check",
 	.about =
 	    "A worker whose pushes are counted, and the count: each that was acknowledged is in the model once.",
 	.more =
 	    "work joins a cluster whose rule is sgd with lr 1. check prints one line and exits with 1 when a push\n"
-	    "is lost, counts twice or is torn; it may run while workers do. outside is a program without a rank, which\n"
+	    "is lost, counts twice or is torn; it may run while workers do. base compares a model to which a job has gone\n"
+	    "back, and pushes count from there in --book; --steps is the step of bsp. outside is a program without a rank, which\n"
 	    "pushes to the table \"outside\"; --rank is the number of its run. watch reads\n"
 	    "again and again, and watch-check compares what it has seen.",
 	.examples = "  ledger work -C demo.run --book books --rank 1\n"
@@ -67,6 +72,7 @@ struct verb {
 static const struct verb verbs[] = {
 	{ "work", ledger_work, NULL },
 	{ "check", NULL, ledger_check },
+	{ "base", NULL, ledger_base },
 	{ "outside", ledger_outside, NULL },
 	{ "outside-check", NULL, ledger_outside_check },
 	{ "watch", ledger_watch, NULL },
@@ -96,6 +102,7 @@ static int run_check(const struct ledger_config *cfg, const struct verb *v)
 
 static int run_work(struct ledger_config *cfg, const struct verb *v)
 {
+	enum err_code rc;
 	struct err e;
 	sigset_t set;
 
@@ -103,9 +110,11 @@ static int run_work(struct ledger_config *cfg, const struct verb *v)
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	cfg->interrupt_fd = signalfd(-1, &set, SFD_CLOEXEC);
-	if (file_mkdirs(cfg->book, 0700, &e) || v->work(cfg, &e))
-		return report_ledger_error(&e);
-	return 0;
+	rc = file_mkdirs(cfg->book, 0700, &e);
+	if (!rc)
+		rc = v->work(cfg, &e);
+	close(cfg->interrupt_fd);
+	return rc ? report_ledger_error(&e) : 0;
 }
 
 int main(int argc, char **argv)
@@ -130,9 +139,10 @@ int main(int argc, char **argv)
 	}
 	v = find_verb(argv[1]);
 	worker = v && v->work == ledger_work;
-	if (!v || !o.book || !o.run_dir == !o.join) {
+	if (!v || !o.book || !o.run_dir == !o.join ||
+	    (v->check == ledger_base && (!o.low || !o.high))) {
 		fputs(
-		    "ledger: work, check, outside, watch, outside-check or watch-check, --book DIR, and -C DIR or --join FILE\n",
+		    "ledger: work, check, base, outside, watch, outside-check or watch-check, --book DIR, and -C DIR or --join FILE\n",
 		    stderr);
 		return 2;
 	}
@@ -146,6 +156,8 @@ int main(int argc, char **argv)
 	cfg = (struct ledger_config){ .id = &id,
 		.book = o.book,
 		.zone = o.zone,
+		.low = o.low,
+		.high = o.high,
 		.rank = (uint32_t)o.rank,
 		.cells = (uint32_t)o.cells,
 		.steps = (uint64_t)o.steps,

@@ -62,15 +62,25 @@ struct tally_cell {
 struct tally {
 	struct tally_cell *cell[LEDGER_RANKS];
 	uint64_t begun, acked; /* steps */
+	uint64_t beyond;       /* the first step after all that were begun */
 };
+/* The file "base" of the directory, if there is one, adds what the model had before the first step
+ * (ledger_base). */
 enum err_code tally_read(const char *dir, uint32_t cells, struct tally *out, struct err *e);
+/* The same for the steps before this one, and as much was begun as in all of them. */
+enum err_code tally_read_before(const char *dir, uint32_t cells, uint64_t step, struct tally *out,
+    struct err *e);
 void tally_release(struct tally *t);
+/* Writes the file "base" of a directory: all cells of all ranks. */
+enum err_code tally_write_base(const char *dir, uint32_t ranks, uint32_t cells, const float *dense,
+    const float *rows, struct err *e);
 
 /* ---- the programs ---- */
 
 struct ledger_config {
 	const struct identity *id;
 	const char *book, *zone; /* zone: NULL if none */
+	const char *low, *high;  /* of ledger_base */
 	uint32_t rank, cells;
 	uint64_t steps;   /* stop after this many; 0: at a signal */
 	int interrupt_fd; /* when readable, stop after the step */
@@ -82,8 +92,26 @@ enum err_code ledger_work(const struct ledger_config *cfg, struct err *e);
 struct ledger_sums {
 	uint64_t begun, acked, lost, doubled, torn;
 };
+struct ledger_model {
+	const struct table *dense, *rows;
+	uint32_t ranks, cells;
+	float *cell, *row;
+	uint64_t strange; /* rows that belong to no cell */
+};
+
 /* Compares the cluster's model with the books.  May run while workers push. */
 enum err_code ledger_check(const struct ledger_config *cfg, struct ledger_sums *out, struct err *e);
+
+/* Compares a model that a job has gone back to with the books of before: it has all that the books of cfg->low
+ * say was acknowledged, and of each rank, in each partition, the steps before some step and no later ones of the
+ * books of cfg->high; with cfg->steps in all partitions those before that step. Writes the file "base" of
+ * cfg->book, from which the pushes that follow count. */
+enum err_code ledger_base(const struct ledger_config *cfg, struct ledger_sums *out, struct err *e);
+/* Reads the two tables of the ledger: `cell` becomes ranks x cells, and `row` LEDGER_WIDTH for each. The caller
+ * frees them, also after an error. */
+struct tool;
+enum err_code ledger_read_model(struct tool *tool, uint32_t cells, struct ledger_model *out,
+    struct err *e);
 
 /* A program outside of the job, and its count: ledger_outside.c. cfg->rank is the number of this run of
  * it. Pushes to the table LEDGER_OUTSIDE, of LEDGER_RANKS x cells, until cfg->steps or the interrupt. */

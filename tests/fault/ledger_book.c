@@ -146,9 +146,10 @@ static int compare_entry_steps(const void *a, const void *b)
 	return x->step != y->step ? (x->step > y->step) - (x->step < y->step) : x->begin - y->begin;
 }
 
-/* Adds up the entries of a rank.  A step counts once, even if several incarnations began it. */
-static void count_entries(struct buf *entries, uint32_t cells, struct tally_cell *out,
-    struct tally *sums)
+/* Adds up the entries of a rank.  A step counts once, even if several incarnations began it.  Acknowledgements
+ * count before this step. */
+static void count_entries(struct buf *entries, uint32_t cells, uint64_t before,
+    struct tally_cell *out, struct tally *sums)
 {
 	struct entry *entry = (struct entry *)(void *)entries->data;
 	size_t n = entries->len / sizeof *entry;
@@ -159,6 +160,10 @@ static void count_entries(struct buf *entries, uint32_t cells, struct tally_cell
 		struct tally_cell *c = &out[entry[i].step % cells];
 
 		if (i && entry[i].step == entry[i - 1].step)
+			continue;
+		if (entry[i].step >= sums->beyond)
+			sums->beyond = entry[i].step + 1;
+		if (!entry[i].begin && entry[i].step >= before)
 			continue;
 		sums->begun++;
 		sums->acked += !entry[i].begin;
@@ -189,7 +194,62 @@ static enum err_code read_all_books(const char *dir, DIR *d, struct buf *entries
 	return rc;
 }
 
-enum err_code tally_read(const char *dir, uint32_t cells, struct tally *out, struct err *e)
+static bool parse_base_line(const char *line, uint32_t cells, struct tally *out)
+{
+	unsigned rank, cell, dense, sparse;
+
+	if (sscanf(line, "%u %u %u %u", &rank, &cell, &dense, &sparse) != 4 || rank >= LEDGER_RANKS ||
+	    cell >= cells)
+		return false;
+	out->cell[rank][cell].dense += dense;
+	out->cell[rank][cell].sparse += sparse;
+	return true;
+}
+
+static enum err_code add_base(const char *dir, uint32_t cells, struct tally *out, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	char *path = path_join(dir, "base"), *save = NULL;
+	enum err_code rc = access(path, F_OK) ? ERR_OK : file_read(path, BOOK_MAX, &text, e);
+
+	buf_append(&text, "", 1);
+	for (char *line = strtok_r((char *)text.data, "\n", &save); line && !rc;
+	     line = strtok_r(NULL, "\n", &save))
+		if (!parse_base_line(line, cells, out))
+			rc = err_set(e, ERR_FORMAT, "\"%s\": a line \"%.40s\"", path, line);
+	buf_release(&text);
+	free(path);
+	return rc;
+}
+
+enum err_code tally_write_base(const char *dir, uint32_t ranks, uint32_t cells, const float *dense,
+    const float *rows, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	char *path = path_join(dir, "base");
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	enum err_code rc;
+
+	for (uint32_t w = 0; w < ranks; w++)
+		for (uint32_t k = 0; k < cells; k++) {
+			size_t at = (size_t)w * cells + k;
+			char line[64];
+			int n = snprintf(line, sizeof line, "%" PRIu32 " %" PRIu32 " %.0f %.0f\n", w,
+			    k, (double)dense[at], (double)rows[at * LEDGER_WIDTH]);
+
+			buf_append(&text, line, (size_t)n);
+		}
+	rc = fd < 0 ? err_sys(e, ERR_IO, "cannot create \"%s\"", path)
+	            : file_write_all(fd, text.data, text.len, e);
+	if (fd >= 0)
+		close(fd);
+	buf_release(&text);
+	free(path);
+	return rc;
+}
+
+enum err_code tally_read_before(const char *dir, uint32_t cells, uint64_t step, struct tally *out,
+    struct err *e)
 {
 	struct buf entries[LEDGER_RANKS] = { 0 };
 	DIR *d = opendir(dir);
@@ -202,12 +262,19 @@ enum err_code tally_read(const char *dir, uint32_t cells, struct tally *out, str
 	closedir(d);
 	for (int i = 0; i < LEDGER_RANKS; i++) {
 		out->cell[i] = mem_array(cells, sizeof **out->cell);
-		count_entries(&entries[i], cells, out->cell[i], out);
+		count_entries(&entries[i], cells, step, out->cell[i], out);
 		buf_release(&entries[i]);
 	}
+	if (!rc)
+		rc = add_base(dir, cells, out, e);
 	if (rc)
 		tally_release(out);
 	return rc;
+}
+
+enum err_code tally_read(const char *dir, uint32_t cells, struct tally *out, struct err *e)
+{
+	return tally_read_before(dir, cells, UINT64_MAX, out, e);
 }
 
 void tally_release(struct tally *t)

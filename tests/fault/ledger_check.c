@@ -11,13 +11,11 @@
 struct check {
 	const struct ledger_config *cfg;
 	struct tool tool;
-	const struct table *dense, *rows;
-	uint32_t unit, ranks;
+	struct ledger_model model;
+	uint32_t unit;
 	/* The books, read before the model and after it.  What was acknowledged in `before` must be in
 	 * the model; what was not begun in `after` must not be. */
 	struct tally before, after;
-	float *cell, *row; /* ranks x cells, and LEDGER_WIDTH for each */
-	uint64_t strange;  /* rows that belong to no cell */
 	unsigned said;
 	struct ledger_sums *sums;
 };
@@ -27,46 +25,55 @@ struct check {
 static enum err_code collect_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
     struct err *e)
 {
-	struct check *c = ctx;
+	struct ledger_model *m = ctx;
 
 	(void)e;
 	for (size_t i = 0; i < n; i++) {
 		uint32_t rank = 0, cell = (uint32_t)(ids[i] >> 16);
 
-		while (rank < c->ranks && ledger_row(c->rows, rank, cell) != ids[i])
+		while (rank < m->ranks && ledger_row(m->rows, rank, cell) != ids[i])
 			rank++;
-		if (cell >= c->cfg->cells || rank == c->ranks)
-			c->strange++;
+		if (cell >= m->cells || rank == m->ranks)
+			m->strange++;
 		else
-			memcpy(c->row + ((size_t)rank * c->cfg->cells + cell) * LEDGER_WIDTH,
+			memcpy(m->row + ((size_t)rank * m->cells + cell) * LEDGER_WIDTH,
 			    rows + i * LEDGER_WIDTH, LEDGER_WIDTH * sizeof *rows);
 	}
 	return ERR_OK;
 }
 
-static enum err_code read_model(struct check *c, struct err *e)
+enum err_code ledger_read_model(struct tool *tool, uint32_t cells, struct ledger_model *m,
+    struct err *e)
 {
-	struct conf conf;
-	enum err_code rc = tool_table(&c->tool, LEDGER_ROWS, &c->rows, e);
+	enum err_code rc = tool_table(tool, LEDGER_ROWS, &m->rows, e);
 
 	if (!rc)
-		rc = tool_table(&c->tool, LEDGER_DENSE, &c->dense, e);
-	if (!rc && (c->dense->cols != c->cfg->cells || c->dense->rows > LEDGER_RANKS))
+		rc = tool_table(tool, LEDGER_DENSE, &m->dense, e);
+	if (!rc && (m->dense->cols != cells || m->dense->rows > LEDGER_RANKS))
 		rc = err_set(e, ERR_USAGE, "the table has %u cells, not %u: see --cells",
-		    c->dense->cols, c->cfg->cells);
+		    m->dense->cols, cells);
+	if (rc)
+		return rc;
+	m->ranks = (uint32_t)m->dense->rows;
+	m->cells = cells;
+	m->cell = mem_array((size_t)m->ranks * cells, sizeof *m->cell);
+	m->row = mem_array((size_t)m->ranks * cells, LEDGER_WIDTH * sizeof *m->row);
+	rc = client_want(tool->client, m->dense, CLIENT_NOW, NULL, m->cell, e);
 	if (!rc)
-		rc = conf_from_json(c->tool.view->config, &conf, e);
+		rc = client_wait(tool->client, CLIENT_NOW, e);
+	return rc ? rc : client_scan(tool->client, m->rows, collect_rows, m, e);
+}
+
+static enum err_code read_unit(struct check *c, struct err *e)
+{
+	struct conf conf;
+	enum err_code rc = conf_from_json(c->tool.view->config, &conf, e);
+
 	if (rc)
 		return rc;
 	c->unit = ledger_unit(&conf);
 	conf_release(&conf);
-	c->ranks = (uint32_t)c->dense->rows;
-	c->cell = mem_array((size_t)c->ranks * c->cfg->cells, sizeof *c->cell);
-	c->row = mem_array((size_t)c->ranks * c->cfg->cells, LEDGER_WIDTH * sizeof *c->row);
-	rc = client_want(c->tool.client, c->dense, CLIENT_NOW, NULL, c->cell, e);
-	if (!rc)
-		rc = client_wait(c->tool.client, CLIENT_NOW, e);
-	return rc ? rc : client_scan(c->tool.client, c->rows, collect_rows, c, e);
+	return ERR_OK;
 }
 
 /* ---- comparing ---- */
@@ -93,20 +100,20 @@ static void judge_cell(struct check *c, const char *where, uint32_t rank, uint32
 
 static void compare_all_cells(struct check *c)
 {
-	for (uint32_t w = 0; w < c->ranks; w++) {
+	for (uint32_t w = 0; w < c->model.ranks; w++) {
 		for (uint32_t k = 0; k < c->cfg->cells; k++) {
 			const struct tally_cell *before = &c->before.cell[w][k],
 			                        *after = &c->after.cell[w][k];
 			size_t at = (size_t)w * c->cfg->cells + k;
-			const float *row = c->row + at * LEDGER_WIDTH;
+			const float *row = c->model.row + at * LEDGER_WIDTH;
 
-			judge_cell(c, "dense", w, k, c->cell[at], before->dense, after->dense);
+			judge_cell(c, "dense", w, k, c->model.cell[at], before->dense, after->dense);
 			judge_cell(c, "sparse", w, k, row[0], before->sparse, after->sparse);
 			for (uint32_t i = 1; i < LEDGER_WIDTH; i++)
 				c->sums->torn += row[i] != row[0];
 		}
 	}
-	c->sums->torn += c->strange;
+	c->sums->torn += c->model.strange;
 	c->sums->begun = c->after.begun;
 	c->sums->acked = c->before.acked;
 }
@@ -121,15 +128,17 @@ enum err_code ledger_check(const struct ledger_config *cfg, struct ledger_sums *
 		return rc;
 	rc = tool_open(cfg->id, "auto", 30 * NSEC_PER_SEC, NULL, cfg->log, &c.tool, e);
 	if (!rc) {
-		rc = read_model(&c, e);
+		rc = read_unit(&c, e);
+		if (!rc)
+			rc = ledger_read_model(&c.tool, cfg->cells, &c.model, e);
 		if (!rc)
 			rc = tally_read(cfg->book, cfg->cells, &c.after, e);
 		if (!rc)
 			compare_all_cells(&c);
 		tool_close(&c.tool);
 	}
-	free(c.cell);
-	free(c.row);
+	free(c.model.cell);
+	free(c.model.row);
 	tally_release(&c.before);
 	tally_release(&c.after);
 	return rc;

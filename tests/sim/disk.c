@@ -207,6 +207,18 @@ static bool disk_fails(bool writes)
 
 /* ---- open files ---- */
 
+static unsigned short_writes, zeros; /* percent */
+
+void disk_writes_short(unsigned percent)
+{
+	short_writes = percent;
+}
+
+void disk_leaves_zeros(unsigned percent)
+{
+	zeros = percent;
+}
+
 static ssize_t write_at(struct node *n, const void *p, size_t len, off_t at)
 {
 	/* The last write before the disk is full may be short. */
@@ -214,6 +226,8 @@ static ssize_t write_at(struct node *n, const void *p, size_t len, off_t at)
 		len = 1 + sim_below((uint32_t)len - 1);
 	else if (disk_fails(true))
 		return -1;
+	else if (len > 1 && short_writes && sim_chance(short_writes))
+		len = 1 + sim_below((uint32_t)len - 1);
 	reserve(&n->now, (size_t)at + len);
 	if (n->now.len < n->same)
 		n->same = n->now.len;
@@ -980,10 +994,32 @@ struct vfile *disk_listener(const char *path)
 	return n->listener;
 }
 
+/* Makes the directories of a path that are missing. */
+static void make_directories(const char *path)
+{
+	char dir[256];
+
+	for (const char *end = strchr(path, '/'); end; end = strchr(end + 1, '/')) {
+		struct place p;
+
+		snprintf(dir, sizeof dir, "%.*s", (int)(end - path), path);
+		if (walk(root, dir, &p))
+			sim_panic("no place for %s", path);
+		if (p.node)
+			continue;
+		p.node = make_node(NODE_DIR, 0755);
+		p.node->parent = p.dir;
+		add_entry(&p.dir->names, p.name, p.node);
+		unref_node(p.node);
+		sync_node(p.dir);
+	}
+}
+
 void disk_put(const char *path, const void *data, size_t n)
 {
 	struct place p;
 
+	make_directories(path);
 	if (walk(root, path, &p))
 		sim_panic("no place for %s", path);
 	if (!p.node) {
@@ -993,7 +1029,8 @@ void disk_put(const char *path, const void *data, size_t n)
 	}
 	p.node->now.len = p.node->same = 0;
 	reserve(&p.node->now, n);
-	memcpy(p.node->now.data, data, n);
+	if (n)
+		memcpy(p.node->now.data, data, n);
 	p.node->now.len = n;
 	sync_node(p.node);
 	sync_node(p.dir);
@@ -1017,6 +1054,18 @@ void disk_list(const char *path, void (*fn)(void *ctx, const char *name), void *
 		fn(ctx, n->names.at[i].name);
 }
 
+/* A process of another host listens there: its socket is not of the disk that has crashed. */
+static void keep_listener(struct names *x, const struct entry *was)
+{
+	struct entry *now = find_entry(x, was->name);
+
+	if (was->node->kind != NODE_SOCKET || !was->node->listener)
+		return;
+	if (now)
+		drop_entry(x, now);
+	add_entry(x, was->name, was->node);
+}
+
 /* Each file is as it was synced, or has a part of what was written since; each directory has the
  * names that were synced, or those of now. */
 static bool crash_node(struct node *n)
@@ -1025,7 +1074,9 @@ static bool crash_node(struct node *n)
 
 	if (n->kind == NODE_FILE && n->now.len != n->synced.len && sim_chance(70)) {
 		took = true;
-		if (n->now.len > n->synced.len) {
+		if (n->now.len > n->synced.len && zeros && sim_chance(zeros)) {
+			memset(n->now.data + n->synced.len, 0, n->now.len - n->synced.len);
+		} else if (n->now.len > n->synced.len) {
 			n->now.len = n->synced.len +
 			    sim_below((uint32_t)(n->now.len - n->synced.len + 1));
 		} else {
@@ -1042,8 +1093,10 @@ static bool crash_node(struct node *n)
 		for (size_t i = 0; i < n->names_synced.n; i++)
 			add_entry(&n->names, n->names_synced.at[i].name,
 			    n->names_synced.at[i].node);
-		for (size_t i = 0; i < was.n; i++)
+		for (size_t i = 0; i < was.n; i++) {
+			keep_listener(&n->names, &was.at[i]);
 			unref_node(was.at[i].node);
+		}
 		free_names(&was);
 	}
 	for (size_t i = 0; i < n->names.n; i++)
@@ -1065,6 +1118,7 @@ void disk_reset(void)
 
 	if (root)
 		unref_node(root);
+	short_writes = zeros = 0;
 	next_ino = 2;
 	root = make_node(NODE_DIR, 0755);
 	proc = make_node(NODE_DIR, 0755);

@@ -3,7 +3,8 @@
 
 #include "tests/sim/parts.h"
 
-/* Disks that are full for a while, or broken. The coordinator's may be full: nothing changes in the cluster
+/* Writes that are short, and power cuts that leave zeros at the end of a file, where the file system had made
+ * room for what was not written yet. Disks that are full for a while, or broken. The coordinator's may be full: nothing changes in the cluster
  * until there is room (ps-consistency(7), Loss of the coordinator). That of a server may be full or broken:
  * it writes nothing but its part of a checkpoint, which is then dropped. But it must be able to read a
  * secret that changes (tests/RECORD.md, Open). */
@@ -28,7 +29,8 @@ static bool may_break(const struct member *m)
 {
 	size_t n;
 
-	return m->kind != COORDINATOR || disk_get("/c.run/state.json", &n);
+	return m->kind != COORDINATOR ||
+	    (disk_get("/c.run/state.json", &n) && !resume_is_under_way());
 }
 
 static void break_disk(void *ctx)
@@ -56,6 +58,21 @@ void disk_faults_draw(void)
 	memset(&d, 0, sizeof d);
 	d.any = sim_chance(25);
 	d.gap = 100 + sim_below(1000);
+}
+
+void disk_writes_badly(void)
+{
+	disk_writes_short(10);
+	disk_leaves_zeros(20);
+}
+
+void disk_faults_end(void)
+{
+	disk_writes_short(0);
+	for (unsigned i = 0; i < SERVERS_MAX; i++)
+		if (scenario_server(i)->proc)
+			mend_disk(scenario_server(i)->proc);
+	mend_disk(scenario_coordinator()->proc);
 }
 
 void disk_faults_begin(void)

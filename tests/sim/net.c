@@ -60,6 +60,7 @@ struct sock {
 static struct sock *all;
 static bool cut[SLOTS_MAX][SLOTS_MAX];
 static int64_t delay_least, delay_most;
+static bool probes; /* of idle connections find out that a host has died */
 static uint16_t next_port;
 
 static void arrive(void *ctx);
@@ -749,6 +750,21 @@ int sim_socketpair(int family, int type, int protocol, int out[2])
 	return 0;
 }
 
+void net_probes_hosts(void)
+{
+	probes = true;
+}
+
+/* A probe of a connection that is idle reaches the host that has died, which is there again. */
+static void answer_probe(void *ctx)
+{
+	struct sock *s = ctx;
+
+	if (s->open && s->state == SOCK_CONNECTED && s->peer)
+		send_packet(s, PACKET_RESET, NULL, 0);
+	release_sock(s);
+}
+
 /* The host of a process dies: what it has sent and what has not arrived is lost, and nothing tells its
  * peers; they learn of it when they send. */
 void net_lose_host(struct proc *p)
@@ -757,8 +773,13 @@ void net_lose_host(struct proc *p)
 		s->loses = s->peer && s->peer->pid == p->pid && s->pid != p->pid;
 	proc_kill(p);
 	for (struct sock *s = all; s; s = s->next)
-		if (s->loses)
+		if (s->loses) {
 			drop_packets(&s->coming, &s->coming_last);
+			if (!probes || !s->open)
+				continue;
+			s->refs++;
+			event_at(sim_now + 1 * SEC + sim_below(1500) * MSEC, answer_probe, s);
+		}
 }
 
 void net_break_connections(unsigned a, unsigned b)
@@ -832,6 +853,7 @@ void sim_freeifaddrs(struct ifaddrs *a)
 
 void net_reset(void)
 {
+	probes = false;
 	/* Descriptors were closed with their processes, events were forgotten. */
 	while (all) {
 		struct sock *s = all;

@@ -254,6 +254,21 @@ void orders_draw(void)
 	o.gap = 20 + sim_below(300);
 }
 
+void orders_keep_servers(void)
+{
+	o.joins = o.gives[SCALE] = o.gives[DRAIN] = false;
+}
+
+void orders_keep_secret(void)
+{
+	o.gives[SECRET] = false;
+}
+
+bool orders_change_mode(void)
+{
+	return o.any && o.gives[SET];
+}
+
 void orders_begin(void)
 {
 	if (!o.any)

@@ -79,6 +79,11 @@ void outside_draw(void)
 	o.kills = sim_chance(50);
 }
 
+void outside_leave_out(void)
+{
+	o.any = false;
+}
+
 void outside_begin(void)
 {
 	if (o.any)

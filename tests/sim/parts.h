@@ -43,11 +43,81 @@ void scenario_start(struct member *m);
  * pushes that were acknowledged. */
 uint64_t scenario_compare(const char *verb, const char *book, const char *cells);
 
+/* Has the judge decided that something is wrong? */
+bool scenario_has_failed(void);
+/* Does the job begin in bsp, and no order changes it? */
+bool scenario_is_bsp(void);
+/* All processes of the cluster die, or all of its servers. None is started again by itself. */
+void scenario_kill_all(void);
+void scenario_kill_servers(void);
+/* Start all of them. */
+void scenario_start_all(void);
+
+/* Requests a checkpoint. */
+void scenario_take_checkpoint(void);
+
+/* ---- resume.c ---- */
+
+/* Jobs that go back to a checkpoint. */
+void resume_draw(void);
+void resume_leave_out(void);
+bool resume_is_drawn(void);
+void resume_begin(void);
+/* Is the job being ended, so that no process is started again? */
+bool resume_is_down(void);
+/* ... or not yet known what it has gone back to? */
+bool resume_is_under_way(void);
+/* Does the coordinator that is started now get --resume? */
+bool resume_wants_checkpoint(void);
+/* Has the job to go back yet? */
+bool resume_is_due(void);
+/* Where the workers keep their books. */
+const char *resume_books(void);
+/* A checkpoint is requested, and *low names the books of now; and its answer has come. */
+void resume_note_request(char low[24]);
+void resume_note_answer(const char *low, const char *text);
+
+/* The coordinator dies, or a server, if all partitions have all replicas; if this seed does that. */
+void scenario_kill_coordinator(void);
+void scenario_kill_a_server(void);
+/* Cut all links between the coordinator and the servers, or heal them. */
+void scenario_cut_coordinator_off(bool cut);
+
+/* ---- strikes.c ---- */
+
+/* Deaths at moments that chance rarely meets. */
+void strikes_draw(void);
+void strikes_leave_out(void);
+void strikes_begin(void);
+void strikes_end(void);
+
+/* ---- clocks.c ---- */
+
+/* Clocks that jump. */
+void clocks_draw(void);
+void clocks_leave_out(void);
+void clocks_begin(void);
+
+/* ---- relays.c ---- */
+
+/* Relays between workers and servers. */
+void relays_draw(void);
+void relays_leave_out(void);
+bool relays_are_drawn(void);
+/* The zone of a worker, or NULL. */
+const char *relays_zone(unsigned rank);
+void relays_begin(void);
+
 /* ---- orders.c ---- */
 
 /* Orders to the coordinator during the war. */
 /* Choose which of them this seed gives. */
 void orders_draw(void);
+/* Without those that change which servers there are. */
+void orders_keep_servers(void);
+/* Without new secrets, which the join files of relays would not have. */
+void orders_keep_secret(void);
+bool orders_change_mode(void);
 /* The war begins. */
 void orders_begin(void);
 /* Peace: a job that an order has paused goes on. */
@@ -61,6 +131,7 @@ bool orders_move_servers(void);
 
 /* A program outside of the job, whose pushes count, too. */
 void outside_draw(void);
+void outside_leave_out(void);
 void outside_begin(void);
 /* Peace: it ends after its push. */
 void outside_end(void);
@@ -72,11 +143,16 @@ void outside_check(void);
 /* Disks that are full or broken for a while. */
 void disk_faults_draw(void);
 void disk_faults_begin(void);
+/* Some writes are short, and power cuts leave zeros. */
+void disk_writes_badly(void);
+/* Peace: all disks are as before. */
+void disk_faults_end(void);
 
 /* ---- reader.c ---- */
 
 /* A read replica, and a program that reads from it. */
 void reader_draw(void);
+void reader_leave_out(void);
 void reader_begin(void);
 /* Peace: the program writes what it has seen. */
 void reader_end(void);

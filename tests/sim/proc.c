@@ -114,6 +114,7 @@ struct proc *proc_start(unsigned slot, const char *name, int (*main)(int, char *
 		memcpy(p->argv[i], argv[i], strlen(argv[i]) + 1);
 	}
 	p->argv[n] = NULL;
+	p->given = p->arena.live;
 	p->main = main;
 	p->next = all;
 	all = p;
@@ -171,12 +172,12 @@ void proc_exit(int code)
 {
 	struct proc *p = proc_current;
 	struct waitq never = { 0 };
-	unsigned descriptors = 0;
 
+	p->left_allocations = p->arena.live - p->given;
 	for (int i = 3; i < PROC_FDS; i++)
-		descriptors += p->fd[i] != NULL;
-	sim_trace("%-10s > ends with %d; left: %zu allocations of %zu bytes, %u descriptors",
-	    p->name, code, p->arena.live, p->arena.bytes, descriptors);
+		p->left_descriptors += p->fd[i] != NULL;
+	sim_trace("%-10s > ends with %d; left: %zu allocations, %u descriptors", p->name, code,
+	    p->left_allocations, p->left_descriptors);
 	p->code = code;
 	event_at(sim_now, end_process, p);
 	for (;;)

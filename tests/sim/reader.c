@@ -68,6 +68,11 @@ void reader_draw(void)
 	r.kills = sim_chance(50);
 }
 
+void reader_leave_out(void)
+{
+	r.any = false;
+}
+
 void reader_begin(void)
 {
 	if (!r.any)

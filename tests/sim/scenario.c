@@ -34,8 +34,11 @@ struct scenario {
 	unsigned servers, workers, replicas;
 	int64_t least, most; /* delays of the links */
 	const char *sync;
-	bool power_cuts, kills[3], cuts, breaks, pauses, slow, checkpoints, skews;
-	unsigned gap; /* milliseconds between two faults, on average */
+	bool power_cuts, kills[3], cuts, breaks, pauses, slow, checkpoints;
+	unsigned backup; /* workers for which no step waits */
+	bool more;
+	bool waits;      /* the others wait for a worker that is lost */
+	unsigned gap;    /* milliseconds between two faults, on average */
 	struct member member[MEMBERS_MAX];
 	unsigned nmembers;
 	unsigned faults_left;
@@ -87,18 +90,22 @@ static void end_worker(void *ctx)
 
 static void start_member(struct member *m)
 {
+	const char *zone = m->kind == WORKER ? relays_zone((unsigned)(m->rank[0] - '0')) : NULL;
 	const char *first[] = { "ps-serve", "c.json", "--no-store", "--threads", "2", NULL };
 	const char *again[] = { "ps-serve", "-C", "c.run", "--coordinator", "--no-store",
 		"--threads", "2", NULL };
+	const char *resumes[] = { "ps-serve", "-C", "c.run", "--coordinator", "--no-store",
+		"--threads", "2", "--resume", "auto", NULL };
 	const char *server[] = { "ps-serve", "-C", "c.run", "--name", m->name, "--threads", "2",
 		NULL };
 	const char *joins[] = { "ps-serve", "--join", m->join, "--threads", "2", NULL };
-	const char *worker[] = { "ledger", "work", "-C", "c.run", "--book", "books", "--rank",
-		m->rank, "--cells", CELLS, NULL };
+	const char *worker[] = { "ledger", "work", "-C", "c.run", "--book", resume_books(),
+		"--rank", m->rank, "--cells", CELLS, zone ? "--zone" : NULL, zone, NULL };
 
 	m->proc = proc_start(m->slot, m->name, m->kind == WORKER ? ledger_main : ps_serve_main,
 	    m->kind == SERVER       ? (*m->join ? joins : server)
 	        : m->kind == WORKER ? worker
+	        : resume_wants_checkpoint() ? resumes
 	        : m->started_before ? again
 	                            : first);
 	m->started_before = true;
@@ -146,7 +153,7 @@ static void restart_member(void *ctx)
 {
 	struct member *m = ctx;
 
-	if (m->down && !m->finished)
+	if (m->down && !m->finished && !resume_is_down())
 		start_member(m);
 }
 
@@ -164,15 +171,67 @@ static bool is_excused(const struct member *m)
 	    (orders_scale() && m->proc->code == 3 && strstr(m->proc->last, "already has its"));
 }
 
+bool scenario_has_failed(void)
+{
+	return x.v->failed;
+}
+
+bool scenario_is_bsp(void)
+{
+	return strcmp(x.sync, "bsp") == 0 && !orders_change_mode();
+}
+
+static void kill_kind(bool all, enum kind kind)
+{
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].proc && (all || x.member[i].kind == kind)) {
+			proc_kill(x.member[i].proc);
+			x.member[i].down = true;
+			x.v->kills++;
+		}
+	x.v->faults++;
+	x.server_must_die = false;
+}
+
+void scenario_kill_all(void)
+{
+	kill_kind(true, COORDINATOR);
+}
+
+void scenario_kill_servers(void)
+{
+	kill_kind(false, SERVER);
+}
+
+void scenario_start_all(void)
+{
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].finished)
+			;
+		else if (x.member[i].kind == COORDINATOR)
+			start_member(&x.member[i]);
+		else
+			restart_later(&x.member[i], (20 + sim_below(50)) * MSEC);
+}
+
+/* A process that ends has released all memory and descriptors. */
+static void look_at_rest(const char *name, const struct proc *p)
+{
+	if (x.more && (p->left_allocations || p->left_descriptors))
+		scenario_fail("%s ended with %d and left %zu allocations and %u descriptors", name,
+		    p->code, p->left_allocations, p->left_descriptors);
+}
+
 /* Processes that ended by themselves. Workers may: they lost their rank while they were paused or cut
  * off, or their coordinator was away for too long. */
 static void look_at_ends(void)
 {
-	for (unsigned i = 0; i < x.nmembers; i++) {
+	for (unsigned i = 0; i < x.nmembers && !resume_is_down(); i++) {
 		struct member *m = &x.member[i];
 
 		if (m->down || m->finished || !m->proc || m->proc->alive)
 			continue;
+		look_at_rest(m->name, m->proc);
 		/* 3: it came when the job was over. */
 		if (m->kind == WORKER && (m->proc->code == 0 || m->proc->code == 3)) {
 			m->finished = true;
@@ -326,6 +385,8 @@ static bool is_server_down(void)
 
 static void cut_server_off(const struct member *m, bool cut)
 {
+	sim_trace("judge      > %s %s the other servers", m->name,
+	    cut ? "is cut off from" : "reaches");
 	for (unsigned i = 0; i < x.nmembers; i++)
 		if (x.member[i].kind == SERVER && &x.member[i] != m)
 			net_cut(m->slot, x.member[i].slot, cut);
@@ -337,8 +398,10 @@ static void end_doom(bool may_die)
 
 	x.dying = NULL;
 	x.doomed = false;
-	if (may_die && m->proc->alive && !x.peace && x.faults_left && !is_server_down())
+	if (may_die && m->proc->alive && !x.peace && x.faults_left && !is_server_down()) {
+		states_note(STATE_died_cut_off);
 		kill_member(m);
+	}
 	cut_server_off(m, false);
 }
 
@@ -476,6 +539,34 @@ static void kill_someone(void)
 	}
 }
 
+void scenario_kill_coordinator(void)
+{
+	struct member *m = &x.member[0];
+
+	if (x.kills[COORDINATOR] && x.faults_left && m->proc->alive && !m->proc->paused &&
+	    !resume_is_under_way())
+		kill_member(m);
+}
+
+void scenario_kill_a_server(void)
+{
+	if (!x.kills[SERVER] || x.replicas == 1 || resume_is_under_way())
+		return;
+	x.server_must_die = true;
+	ask_coordinator();
+}
+
+void scenario_cut_coordinator_off(bool cut)
+{
+	sim_trace("judge      > the coordinator %s the servers", cut ? "does not reach" : "reaches");
+	for (unsigned i = 0; i < SERVERS_MAX; i++) {
+		net_cut(x.member[0].slot, scenario_server(i)->slot, cut);
+		net_cut(scenario_server(i)->slot, x.member[0].slot, cut);
+	}
+	if (cut)
+		count_fault();
+}
+
 static void pause_someone(void)
 {
 	struct member *m = choose_member(sim_chance(60) ? WORKER : COORDINATOR);
@@ -538,22 +629,38 @@ static void change_delays(void)
 	net_delay(x.least, x.least + sim_below(sim_chance(20) ? 20000 : 2000) * USEC);
 }
 
+struct request {
+	uintptr_t world;
+	char low[24];
+};
+
 static void note_checkpoint(void *ctx, int status, const char *text)
 {
-	(void)text;
+	struct request *r = ctx;
+
 	sim_trace("judge      < checkpoint %d", status);
 	if (!status)
 		states_note(STATE_request_lost);
-	if ((uintptr_t)ctx == x.world)
+	if (r->world == x.world) {
 		x.unanswered--;
+		if (status == 200)
+			resume_note_answer(r->low, text);
+	}
+	free(r);
 }
 
-static void take_checkpoint(void)
+void scenario_take_checkpoint(void)
 {
+	struct request *r = calloc(1, sizeof *r);
+
+	if (!r)
+		sim_panic("no memory for a request");
+	r->world = x.world;
+	resume_note_request(r->low);
 	x.unanswered++;
 	if (x.breaks)
 		sim_trace("judge      > checkpoint");
-	control_send(0, "POST", "/v1/checkpoints", "{}", note_checkpoint, (void *)x.world);
+	control_send(0, "POST", "/v1/checkpoints", "{}", note_checkpoint, r);
 }
 
 /* One thing of all that this seed does, if nothing else is broken. */
@@ -562,7 +669,7 @@ static void make_war(void *ctx)
 	(void)ctx;
 	if (x.peace || x.v->failed)
 		return;
-	if (!is_anyone_away() && x.faults_left)
+	if (!is_anyone_away() && !resume_is_under_way() && x.faults_left)
 		switch (sim_below(5)) {
 		case 0:
 		case 1:
@@ -582,13 +689,21 @@ static void make_war(void *ctx)
 			if (x.breaks)
 				break_connections();
 			if (x.checkpoints)
-				take_checkpoint();
+				scenario_take_checkpoint();
 			break;
 		}
 	event_at(sim_now + (1 + sim_below(2 * x.gap)) * MSEC, make_war, NULL);
 }
 
 /* ---- the run ---- */
+
+static void leave_out_more(void)
+{
+	resume_leave_out();
+	relays_leave_out();
+	strikes_leave_out();
+	clocks_leave_out();
+}
 
 /* Leaves out what the model of the chain cannot follow: the coordinator and the workers stay. */
 static void narrow_scenario(void)
@@ -599,7 +714,8 @@ static void narrow_scenario(void)
 	x.sync = "asp";
 	x.kills[COORDINATOR] = x.kills[WORKER] = false;
 	x.kills[SERVER] = x.cuts = x.slow = true;
-	x.pauses = x.checkpoints = x.skews = x.power_cuts = false;
+	x.pauses = x.checkpoints = x.power_cuts = false;
+	leave_out_more();
 }
 
 /* The faults come faster, and the war is over after the last one. */
@@ -612,6 +728,34 @@ static void shorten_scenario(void)
 	x.war = (800 + sim_below(1200)) * MSEC;
 	if (x.isolates)
 		x.war += 2000 * MSEC;
+}
+
+/* What --more adds. */
+static void draw_more(void)
+{
+	x.more = true;
+	net_probes_hosts();
+	resume_draw();
+	relays_draw();
+	x.backup = sim_chance(20);
+	if (strcmp(x.sync, "bsp") != 0) {
+		relays_leave_out();
+		x.backup = 0;
+	}
+	if (relays_are_drawn())
+		orders_keep_secret();
+	strikes_draw();
+	clocks_draw();
+	x.waits = sim_chance(20);
+	if (resume_is_drawn()) {
+		relays_leave_out();
+		x.checkpoints = true;
+		orders_keep_servers();
+		outside_leave_out();
+		reader_leave_out();
+	}
+	if (resume_is_drawn() || sim_chance(25))
+		disk_writes_badly();
 }
 
 static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
@@ -654,6 +798,9 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	disk_faults_draw();
 	x.isolates = limits->isolates && !orders_move_servers();
 	x.kills[SERVER] |= x.isolates;
+	leave_out_more();
+	if (limits->more)
+		draw_more();
 	if (!limits->is_long)
 		shorten_scenario();
 }
@@ -663,10 +810,11 @@ static void write_files(void)
 	char text[1024];
 	int n = snprintf(text, sizeof text,
 	    "{ \"sync\": \"%s\", \"servers\": %u, \"workers\": %u, \"replicas\": %u, "
-	    "\"transport\": \"tcp\", \"lease\": \"1s\", \"deadline\": \"60s\",\n"
+	    "\"transport\": \"tcp\", \"backup\": %u, \"on_worker_loss\": \"%s\", \"lease\": \"1s\", \"deadline\": \"60s\",\n"
 	    "  \"job\": { \"model\": \"linear\", \"data\": \"data.csv?label=y&scale=none\", "
 	    "\"steps\": 1000000000, \"optimizer\": \"sgd\", \"lr\": 1 } }\n",
-	    x.sync, x.servers, x.workers, x.replicas);
+	    x.sync, x.servers, x.workers, x.replicas, x.backup,
+	    x.waits ? "wait:60s" : "shrink");
 
 	disk_put("c.json", text, (size_t)n);
 	disk_put("data.csv", "x,y\n1,2\n2,4\n3,6\n", 16);
@@ -716,6 +864,8 @@ static bool is_over(void *ctx)
 	look_at_ends();
 	if (x.v->failed)
 		return true;
+	if (resume_is_under_way())
+		return false;
 	for (unsigned i = 0; i < x.nmembers; i++)
 		if (x.member[i].kind == WORKER && !x.member[i].finished)
 			return false;
@@ -743,6 +893,8 @@ static void end_war(void *ctx)
 		if (x.member[i].kind == WORKER)
 			event_at(sim_now + sim_below(x.is_short ? 100 : 500) * MSEC, end_worker,
 			    &x.member[i]);
+	disk_faults_end();
+	strikes_end();
 	orders_end();
 	outside_end();
 	reader_end();
@@ -774,8 +926,8 @@ static void end_short_war(void *ctx)
 	if (scenario_is_peace())
 		return;
 	if (!x.faults_left)
-		disk_list("books", count_acknowledged, &steps);
-	if (steps >= SHORT_STEPS && !is_anyone_away())
+		disk_list(resume_books(), count_acknowledged, &steps);
+	if (steps >= SHORT_STEPS && !is_anyone_away() && !resume_is_due())
 		end_war(NULL);
 	else
 		event_at(sim_now + 20 * MSEC, end_short_war, NULL);
@@ -816,6 +968,32 @@ uint64_t scenario_compare(const char *verb, const char *book, const char *cells)
 	scenario_fail("the ledger of %s cannot be compared: %s", book,
 	    p->alive ? "it hangs" : p->last);
 	return 0;
+}
+
+static bool have_all_ended(void *ctx)
+{
+	(void)ctx;
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].kind != WORKER && x.member[i].proc && x.member[i].proc->alive)
+			return false;
+	return true;
+}
+
+/* Servers and the coordinator of a job that is over end when they are asked to, and leave nothing. */
+static void end_cluster(void)
+{
+	for (unsigned i = x.nmembers; i-- > 0;)
+		if (x.member[i].proc && x.member[i].proc->alive)
+			proc_signal(x.member[i].proc, SIGTERM);
+	world_run(sim_now + PEACE, have_all_ended, NULL);
+	for (unsigned i = 0; i < x.nmembers && !x.v->failed; i++) {
+		const struct member *m = &x.member[i];
+
+		if (m->proc && m->proc->alive)
+			scenario_fail("%s does not end", m->name);
+		else if (m->proc)
+			look_at_rest(m->name, m->proc);
+	}
 }
 
 /* Writes the coordinator's status into the trace of a job that does not end. */
@@ -864,6 +1042,10 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		outside_begin();
 		reader_begin();
 		disk_faults_begin();
+		resume_begin();
+		relays_begin();
+		strikes_begin();
+		clocks_begin();
 	}
 	event_at(x.peace_at, end_war, NULL);
 	if (x.is_short)
@@ -887,11 +1069,13 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	if (limits->chain)
 		chain_trace_print(limits->chain, seed);
 	if (!v->failed)
-		v->acknowledged = scenario_compare("check", "books", CELLS);
+		v->acknowledged = scenario_compare("check", resume_books(), CELLS);
 	if (!v->failed && !limits->chain)
 		outside_check();
 	if (!v->failed && !limits->chain)
 		reader_check();
+	if (!v->failed && x.more)
+		end_cluster();
 	v->virtual_ns = sim_now;
 	v->deliveries = sim_deliveries;
 	v->hash = sim_trace_hash();

@@ -25,6 +25,9 @@ struct scenario_limits {
 	bool breaks;
 	/* Servers are also cut off from the coordinator, or stand still, for so long that they are lost, and come back. */
 	bool isolates;
+	/* Jobs go back to checkpoints, relays, backup workers, strikes, clocks that jump, writes that are short, and what
+	 * processes leave. */
+	bool more;
 	/* A folder, or NULL: a run of asp whose chain is traced for the model (chain_trace.h), into a file
 	 * that has the seed as its name. */
 	const char *chain;

@@ -21,9 +21,10 @@
  * seeds, one of ten of which is long, until it is interrupted, and then prints the rare states. --chain FOLDER makes the
  * runs such that the model of the chain can follow them, and writes their traces (tests/model/README). A failure prints its
  * seed and the command that replays it, and the exit code is then 1. --breaks also breaks connections between living
- * processes, and demands that each request of a checkpoint is answered. It still finds faults
- * (tests/RECORD.md), so make check runs without it. --isolate keeps servers away for so long that they are lost, and lets
- * them come back. */
+ * processes, and demands that each request of a checkpoint is answered. --isolate keeps servers away for so long that
+ * they are lost, and lets them come back. --more adds jobs that go back to checkpoints (resume.c), relays, backup
+ * workers, strikes (strikes.c), clocks that jump, short writes, and a look at what processes leave when they end.
+ * --breaks and --more still find faults (tests/RECORD.md), so make check runs without them. */
 
 struct totals {
 	uint64_t seeds, failed, acknowledged, faults, deliveries;
@@ -60,8 +61,9 @@ static void run_one(uint64_t seed, const struct scenario_limits *limits, bool ta
 		    v.failed ? v.why : "nothing is lost", (double)v.virtual_ns / 1e9, v.faults,
 		    (unsigned long long)v.acknowledged, (unsigned long long)v.hash);
 	if (v.failed)
-		printf("    build/sim%s%s%s --trace %llu\n", limits->is_long ? " --long" : "",
-		    limits->isolates ? " --isolate" : "", limits->breaks ? " --breaks" : "", (unsigned long long)seed);
+		printf("    build/sim%s%s%s%s --trace %llu\n", limits->is_long ? " --long" : "",
+		    limits->isolates ? " --isolate" : "", limits->breaks ? " --breaks" : "",
+		    limits->more ? " --more" : "", (unsigned long long)seed);
 	fflush(stdout);
 }
 
@@ -139,6 +141,8 @@ int main(int argc, char **argv)
 			states = true;
 		else if (strcmp(argv[i], "--hashes") == 0)
 			hashes = true;
+		else if (strcmp(argv[i], "--more") == 0)
+			limits.more = true;
 		else if (strcmp(argv[i], "--breaks") == 0)
 			limits.breaks = true;
 		else if (strcmp(argv[i], "--isolate") == 0)

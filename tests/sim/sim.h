@@ -142,6 +142,10 @@ struct proc {
 	int (*main)(int, char **);
 	int argc;
 	char **argv;
+	size_t given; /* allocations: its arguments */
+	/* what it had not released when it ended by itself */
+	size_t left_allocations;
+	unsigned left_descriptors;
 	unsigned nfibers;
 	char last[256];    /* the last line of its standard error */
 	char printed[256]; /* the last line of its standard output */
@@ -207,6 +211,8 @@ bool net_is_cut(unsigned from, unsigned to);
 void net_break_connections(unsigned a, unsigned b);
 /* Delays of packets from now on: between these two times. */
 void net_lose_host(struct proc *p);
+/* In this world the peers of a host that has died learn of it within 2.5 s, as by TCP's probes. */
+void net_probes_hosts(void);
 /* Has one process sent data to another that have not arrived? */
 bool net_is_on_its_way(int from_pid, int to_pid);
 void net_delay(int64_t least, int64_t most);
@@ -216,6 +222,10 @@ void disk_reset(void);
 /* A crash of the machine that has this directory: each file is as it was synced last, or has a part of what was
  * written since; each directory has the names that were synced, or those of now. True: that took something. */
 bool disk_lose_unsynced(const char *path);
+/* How many percent of the writes from now on are short, and of the files that are longer than what was synced end
+ * with zeros after a crash. None when a world begins. */
+void disk_writes_short(unsigned percent);
+void disk_leaves_zeros(unsigned percent);
 /* Write a file from outside. */
 void disk_put(const char *path, const void *data, size_t n);
 /* Its contents, or NULL; *n its length. The memory belongs to the disk. */

@@ -51,7 +51,9 @@ void states_note_death(const struct proc *p)
 /* The changes that are under way after the events that have been read. */
 struct story {
 	bool running;
+	bool paused;
 	bool copying, copied; /* copied: reported, and not counted yet */
+	bool lost;            /* a server, and copies have not been made since */
 	unsigned votes;       /* workers that are lost, of which it is not decided */
 	unsigned servers;     /* lost since there is such a worker */
 };
@@ -61,7 +63,10 @@ static void read_loss_of_server(struct story *s)
 	count[STATE_lost_while_copying] += s->copying;
 	count[STATE_lost_while_forming] += !s->running;
 	count[STATE_copied_then_layout] += s->copied;
+	count[STATE_lost_while_paused] += s->paused;
+	count[STATE_two_servers_lost] += s->lost;
 	s->copied = false;
+	s->lost = true;
 	if (!s->votes)
 		return;
 	s->servers++;
@@ -72,9 +77,27 @@ static void read_recovery(struct story *s)
 {
 	count[STATE_recovered_while_copying] += s->copying;
 	count[STATE_recovered_in_vote] += s->votes != 0;
+	count[STATE_recovered_while_paused] += s->paused;
 	count[STATE_recovered_while_forming] += !s->running;
 	count[STATE_copied_then_layout] += s->copied;
 	s->copied = false;
+}
+
+/* Events that are a state by themselves. */
+static void count_event(const char *event)
+{
+	static const struct {
+		const char *event;
+		enum state state;
+	} known[] = { { "unreachable", STATE_unreachable }, { "cut_off", STATE_cut_off },
+		{ "worker_back", STATE_worker_back }, { "server_left", STATE_server_left },
+		{ "checkpoint_failed", STATE_checkpoint_failed },
+		{ "data_lost", STATE_data_lost }, { "silent", STATE_silent },
+		{ "checkpoint_skipped", STATE_checkpoint_skipped },
+		{ "relay_lost", STATE_relay_lost } };
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		count[known[i].state] += strcmp(event, known[i].event) == 0;
 }
 
 static void read_event(struct story *s, const char *event)
@@ -88,11 +111,13 @@ static void read_event(struct story *s, const char *event)
 	} else if (strcmp(event, "copied") == 0) {
 		s->copied = true;
 	} else if (strcmp(event, "layout") == 0) {
+		s->lost &= !s->copied;
 		s->copying = s->copied = false;
 	} else if (strcmp(event, "server_lost") == 0) {
 		read_loss_of_server(s);
 	} else if (strcmp(event, "worker_lost") == 0) {
 		count[STATE_lost_while_forming] += !s->running;
+		count[STATE_lost_while_paused] += s->paused;
 		s->votes += s->running;
 	} else if (strcmp(event, "worker_joined") == 0) {
 		count[STATE_joined_in_vote] += s->votes != 0;
@@ -101,16 +126,20 @@ static void read_event(struct story *s, const char *event)
 		s->servers = s->votes ? s->servers : 0;
 	} else if (strcmp(event, "recovered") == 0) {
 		read_recovery(s);
-	} else if (strcmp(event, "unreachable") == 0) {
-		count[STATE_unreachable]++;
-	} else if (strcmp(event, "cut_off") == 0) {
-		count[STATE_cut_off]++;
-	} else if (strcmp(event, "worker_back") == 0) {
-		count[STATE_worker_back]++;
+	} else if (strcmp(event, "paused") == 0) {
+		s->paused = true;
+	} else if (strcmp(event, "resumed") == 0) {
+		s->paused = false;
+	} else if (strcmp(event, "server_joined") == 0) {
+		count[STATE_joined_while_copying] += s->copying;
+	} else if (strcmp(event, "table") == 0) {
+		count[STATE_tables_while_copying] += s->copying;
 	} else if (strcmp(event, "checkpoint") == 0) {
 		count[STATE_checkpoint]++;
-	} else if (strcmp(event, "checkpoint_failed") == 0) {
-		count[STATE_checkpoint_failed]++;
+		count[STATE_checkpoint_while_copying] += s->copying;
+		count[STATE_checkpoint_in_vote] += s->votes != 0;
+	} else {
+		count_event(event);
 	}
 }
 

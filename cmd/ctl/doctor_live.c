@@ -284,6 +284,24 @@ static void check_job_state(struct doctor *d, const json_t *status)
 		    json_str(status, "reason", "the job failed"));
 }
 
+/* Reports partitions that have fewer replicas than the cluster should keep, unless they are being
+ * copied. */
+static void check_replicas(struct doctor *d, const json_t *status)
+{
+	int64_t wanted = json_int(status, "replicas", 1),
+	        present = json_int(status, "replicas_present", wanted),
+	        servers = json_int(status, "servers", 0);
+	char remedy[100];
+
+	if (present <= 0 || present >= wanted || json_int(status, "partitions_moving", 0) > 0)
+		return;
+	snprintf(remedy, sizeof remedy, "start another server: ps-ctl scale servers=%lld",
+	    (long long)wanted);
+	doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "replicas", "cluster", remedy,
+	    "partitions have %lld of %lld replicas; %lld server%s here", (long long)present,
+	    (long long)wanted, (long long)servers, servers == 1 ? " is" : "s are");
+}
+
 /* Each document is a request of its own and may be missing; the checks treat a missing one as
  * empty. */
 static void check_cluster(struct doctor *d, const json_t *status)
@@ -297,6 +315,7 @@ static void check_cluster(struct doctor *d, const json_t *status)
 	int64_t here = json_int(status, "servers", 0);
 
 	check_job_state(d, status);
+	check_replicas(d, status);
 	doctor_learning(d, status);
 	check_failed_checkpoints(d, events);
 	check_reported_processes(d, status, json_object_get(servers, "servers"),

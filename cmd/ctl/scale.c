@@ -17,12 +17,26 @@
 struct options {
 	const char *dir;
 	int64_t timeout;
+	bool force; /* of drain */
 };
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	CTL_OPT_TIMEOUT(struct options, timeout,
 	    "wait at most this long until the change is complete (60s)"),
+};
+
+static const struct opt drain_opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	CTL_OPT_TIMEOUT(struct options, timeout,
+	    "wait at most this long until the change is complete (60s)"),
+	{ "force", 0, OPT_FLAG, offsetof(struct options, force), NULL,
+	    "also if partitions keep a single replica of several", NULL, 0, 0 },
+};
+
+struct move {
+	uint64_t most; /* the largest number of partitions that were still to move */
+	int64_t present, wanted, servers; /* replicas of a partition at least; living servers */
 };
 
 static void show_moved_bar(const json_t *s, uint64_t most)
@@ -54,25 +68,35 @@ static bool is_job_over(const json_t *s)
 	return strcmp(state, "running") != 0 && strcmp(state, "finishing") != 0;
 }
 
-/* A ctl_status_fn for ctl_watch_status. *most: the largest number of partitions that were still to move. */
-static enum err_code check_moved(void *most, const json_t *s, bool *done, struct err *e)
+/* A ctl_status_fn for ctl_watch_status, with a struct move. */
+static enum err_code check_moved(void *move, const json_t *s, bool *done, struct err *e)
 {
-	uint64_t left = (uint64_t)json_int(s, "partitions_moving", 0), *m = most;
+	uint64_t left = (uint64_t)json_int(s, "partitions_moving", 0);
+	struct move *m = move;
 
 	(void)e;
-	*m = left > *m ? left : *m;
-	show_moved_bar(s, *m);
+	m->most = left > m->most ? left : m->most;
+	m->wanted = json_int(s, "replicas", 1);
+	m->present = json_int(s, "replicas_present", m->wanted);
+	m->servers = json_int(s, "servers", 0);
+	show_moved_bar(s, m->most);
 	*done = is_placement_settled(s) || is_job_over(s);
-	if (*done && isatty(STDERR_FILENO) && *m)
+	if (*done && isatty(STDERR_FILENO) && m->most)
 		fputc('\n', stderr);
 	return ERR_OK;
 }
 
 static enum err_code await_moved(struct http_client *client, int64_t timeout, struct err *e)
 {
-	uint64_t most = 0;
-	enum err_code rc = ctl_watch_status(client, timeout, check_moved, &most, e);
+	struct move m = { 0 };
+	enum err_code rc = ctl_watch_status(client, timeout, check_moved, &m, e);
 
+	if (!rc && m.present > 0 && m.present < m.wanted && m.servers < m.wanted)
+		fprintf(stderr,
+		    "note: partitions have %lld of %lld replicas, because %lld server%s left; to have "
+		    "%lld again, start another server: ps-ctl scale servers=%lld\n",
+		    (long long)m.present, (long long)m.wanted, (long long)m.servers,
+		    m.servers == 1 ? " is" : "s are", (long long)m.wanted, (long long)m.wanted);
 	return rc != ERR_TIMEOUT
 	    ? rc
 	    : err_set(e, rc, "still in progress after %.0f s: ps-ctl status shows how much is done",
@@ -160,7 +184,8 @@ static int run_drain(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	return move_partitions(&o, "/v1/drain", json_pack("{s:s}", "server", argv[1]));
+	return move_partitions(&o, "/v1/drain",
+	    json_pack("{s:s, s:b}", "server", argv[1], "force", o.force));
 }
 
 const struct ctl_cmd ctl_cmd_drain = {
@@ -170,9 +195,10 @@ const struct ctl_cmd ctl_cmd_drain = {
 	    .args = "SERVER",
 	    .about = "move all partitions of a server to others, and let it leave",
 	    .more =
-	        "Its partitions are moved to the other servers while training continues. Then its process ends.",
-	    .opts = opts,
-	    .nopts = CTL_COUNT(opts),
+	        "Its partitions are moved to the other servers while training continues. Then its process ends.\n"
+	        "With replicas, a server is refused without which all partitions would have a single replica.",
+	    .opts = drain_opts,
+	    .nopts = CTL_COUNT(drain_opts),
 	    .min_args = 1,
 	    .max_args = 1,
 	    .examples = "  ps-ctl drain server-1\n",

@@ -83,6 +83,10 @@ static void print_cluster_line(const json_t *s)
 	}
 	printf(", %lld/%lld server%s", (long long)json_int(s, "servers", 0), (long long)servers,
 	    NUM_S(servers));
+	if (json_int(s, "replicas_present", 0) > 0 &&
+	    json_int(s, "replicas_present", 0) < json_int(s, "replicas", 0))
+		printf(", %lld/%lld replicas", (long long)json_int(s, "replicas_present", 0),
+		    (long long)json_int(s, "replicas", 0));
 	if (workers > 0)
 		printf(", %lld/%lld worker%s",
 		    (long long)(json_int(s, "workers", 0) + json_int(s, "workers_done", 0)),

@@ -111,6 +111,29 @@ static void permission_is_lost(void)
 	scene_close(&s);
 }
 
+/* No other server can take the place of one that is drained. */
+static void fewer_replicas(void)
+{
+	struct scene s;
+
+	scene_open(&s, 3, 1);
+	s.cfg.replicas = 3;
+	scene_run(&s);
+	ok(status_int(&s, "replicas_present") == 3, "partitions have three replicas");
+	ok(!coord_drain(s.c, 2, false, s.now, &s.e) &&
+	        happened(&s, "2 of 3 replicas are left, because no other server can take its place"),
+	    "a server is drained, and it is said that two of three replicas are left");
+	ok(strcmp(released(&s), "server-2;") == 0 && status_int(&s, "replicas_present") == 2,
+	    "the status shows how many there are");
+	ok(coord_drain(s.c, 1, false, s.now, &s.e) == ERR_USAGE, "the next one is refused: %s",
+	    s.e.msg);
+	ok(strcmp(released(&s), "server-2;") == 0 && status_int(&s, "replicas_present") == 2,
+	    "and nothing changes");
+	ok(!coord_drain(s.c, 1, true, s.now, NULL) && status_int(&s, "replicas_present") == 1,
+	    "unless it is forced");
+	scene_close(&s);
+}
+
 /* Another process joins before a server comes back that may leave. */
 static void number_is_kept(void)
 {
@@ -119,7 +142,7 @@ static void number_is_kept(void)
 	scene_open(&s, 3, 1);
 	s.cfg.replicas = 2;
 	scene_run(&s);
-	ok(!coord_drain(s.c, 1, s.now, NULL), "a server is drained");
+	ok(!coord_drain(s.c, 1, false, s.now, NULL), "a server is drained");
 	for (int i = 0; i < 4; i++) {
 		copy(&s, 0, 2);
 		copy(&s, 1, 2);
@@ -303,6 +326,7 @@ int main(void)
 {
 	permission_is_lost();
 	number_is_kept();
+	fewer_replicas();
 	restarted_at_once();
 	request_is_repeated();
 	report_is_repeated();

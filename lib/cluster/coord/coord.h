@@ -266,7 +266,9 @@ enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int
 /* Would coord_scale accept this? The errors are the same. */
 enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers,
     struct err *e);
-enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct err *e);
+/* Let a server give up its partitions. force: also if that leaves a single replica of partitions which
+ * should have several. */
+enum err_code coord_drain(struct coord *c, unsigned server, bool force, int64_t now, struct err *e);
 enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e);
 /* A live change of settings; all pointers are borrowed. config: the whole configuration afterwards;
  * set: the keys that differ, with their values; what, who: text of the event and the user. */

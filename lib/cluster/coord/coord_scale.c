@@ -81,7 +81,7 @@ enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int
 	return ERR_OK;
 }
 
-enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct err *e)
+enum err_code coord_drain(struct coord *c, unsigned server, bool force, int64_t now, struct err *e)
 {
 	unsigned others = 0;
 
@@ -97,8 +97,20 @@ enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct 
 	if (!others)
 		return err_set(e, ERR_USAGE,
 		    "server-%u is the only server: no other one can take its partitions", server);
+	if (others == 1 && c->cfg.replicas > 1 && !force)
+		return err_set(e, ERR_USAGE,
+		    "without server-%u one server is left, with the only replica of all partitions "
+		    "(replicas is %u): start another server first (ps-ctl scale servers=%u), or "
+		    "drain it with --force",
+		    server, c->cfg.replicas, c->cfg.servers + 1);
 	c->server[server].leaving = true;
-	coord_event(c, "drain", "server-%u gives up its partitions", server);
+	if (others < c->cfg.replicas)
+		coord_event(c, "drain",
+		    "server-%u gives up its partitions; %u of %u replicas are left, because no other "
+		    "server can take its place",
+		    server, others, c->cfg.replicas);
+	else
+		coord_event(c, "drain", "server-%u gives up its partitions", server);
 	coord_changed(c);
 	coord_progress(c, now);
 	return ERR_OK;
@@ -115,7 +127,7 @@ void coord_scale_permit_leave(struct coord *c, unsigned server)
 void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now)
 {
 	/* If it was released, or if no other server can take its partitions, waiting is useless. */
-	if (coord_drain(c, server, now, NULL))
+	if (coord_drain(c, server, true, now, NULL))
 		coord_scale_permit_leave(c, server);
 }
 

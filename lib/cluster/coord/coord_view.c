@@ -339,6 +339,8 @@ static void report_members(const struct coord *c, json_t *status)
 	json_object_set_new(status, "scaling", json_boolean(coord_scale_in_progress(c)));
 	json_object_set_new(status, "data_lost", json_boolean(c->data_lost));
 	json_object_set_new(status, "replicas", json_integer(c->cfg.replicas));
+	json_object_set_new(status, "replicas_present",
+	    json_integer(layout_least_replicas(&c->layout)));
 	json_object_set_new(status, "partitions", json_integer((json_int_t)all));
 	json_object_set_new(status, "partitions_moving", json_integer((json_int_t)moving));
 	json_object_set_new(status, "workers", json_integer(count_workers(c, WORKER_ACTIVE)));

@@ -267,6 +267,21 @@ uint32_t layout_count_sole_replicas(const struct layout *l, unsigned server)
 	return only;
 }
 
+unsigned layout_least_replicas(const struct layout *l)
+{
+	unsigned least = 0;
+	bool any = false;
+
+	for (size_t i = 0; i < l->ntables; i++)
+		for (size_t k = 0; k < l->table[i].nruns; k++) {
+			unsigned n = (unsigned)l->table[i].run[k].nchain;
+
+			least = !any || n < least ? n : least;
+			any = true;
+		}
+	return least;
+}
+
 bool layout_moves_from(const struct layout *l, unsigned server)
 {
 	for (size_t i = 0; i < l->ntables; i++)

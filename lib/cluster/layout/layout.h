@@ -147,6 +147,8 @@ uint16_t table_tail(const struct table *t, uint32_t part);
 int run_chain_index(const struct run *r, unsigned server);
 /* The number of partitions of which the server holds the only replica. */
 uint32_t layout_count_sole_replicas(const struct layout *l, unsigned server);
+/* The number of replicas of the partition that has the fewest; 0 without tables. */
+unsigned layout_least_replicas(const struct layout *l);
 /* Does any partition move from this server to another one? */
 bool layout_moves_from(const struct layout *l, unsigned server);
 uint64_t table_elements(const struct table *t); /* dense: rows * cols */

@@ -203,7 +203,7 @@ int routes_post_scale(void *ctx, const struct http_request *req, struct http_ans
 
 int routes_post_drain(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	static const char *const keys[] = { "server", NULL };
+	static const char *const keys[] = { "server", "force", NULL };
 	struct coordinator *coordinator = ctx;
 	const char *id = json_str(req->body, "server", "");
 	struct err e = { 0 };
@@ -217,7 +217,8 @@ int routes_post_drain(void *ctx, const struct http_request *req, struct http_ans
 		    id);
 	if (!rc) {
 		coordinator_lock(coordinator);
-		rc = coord_drain(coordinator->coord, (unsigned)n, clock_now(), &e);
+		rc = coord_drain(coordinator->coord, (unsigned)n, json_flag(req->body, "force"),
+		    clock_now(), &e);
 		coordinator_commit_wait_unlock(coordinator);
 	}
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());

@@ -730,6 +730,38 @@ static void best_model(bool lockstep, int eval_step, const char *what)
 	scene_close(&s);
 }
 
+/* Another coordinator begins after the model of the best evaluation was saved. older: its state is of a
+ * version that did not tell whether the model is exactly the evaluated one. */
+static void best_model_after_restart(bool older, int eval_step, const char *what)
+{
+	struct scene s;
+	json_t *r, *state;
+
+	scene_open(&s, 1, 1);
+	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc"));
+	scene_run(&s);
+	coord_best_begin(s.c);
+	evaluate(&s, 10, 0.75);
+	coord_best_taken(s.c);
+	coord_best_end(s.c, 10);
+	state = saved_state(s.c);
+	if (older)
+		json_object_del(json_object_get(state, "stop"), "exact");
+	ok(scene_again_from(&s, state), "another coordinator begins");
+	json_decref(state);
+	say(&s, &s.server[0], "{\"op\":\"server_join\",\"index\":0,\"listen\":\"a:1\"}");
+	say(&s, &s.worker[0], "{\"op\":\"worker_join\",\"rank\":0}");
+	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":15}");
+	say(&s, &s.worker[0],
+	    "{\"op\":\"result\",\"step\":15,\"eval\":{\"loss\":1,\"auc\":0.5},\"digest\":\"ee\"}");
+	r = coord_result(s.c, s.now);
+	ok(json_is_true(json_object_get(r, "best_is_earlier")) &&
+	        json_int(r, "eval_step", -1) == eval_step,
+	    "%s", what);
+	json_decref(r);
+	scene_close(&s);
+}
+
 static void progressive(void)
 {
 	struct scene s;
@@ -971,6 +1003,9 @@ int main(void)
 	resume_best(true, 137, 100, 100, "a later one does not take its place");
 	resume_best(true, 137, 0, 0, "nor is it the best one where that is missing, in bsp");
 	resume_best(false, 101, 0, 101, "in asp its step may be a later one");
+	best_model_after_restart(false, -1, "the saved model is known to be that of the evaluation");
+	best_model_after_restart(true, 10,
+	    "where that is unknown, the result tells of which step its evaluation is");
 	progressive();
 	all_steps();
 	alone();

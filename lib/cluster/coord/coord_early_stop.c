@@ -138,6 +138,7 @@ struct state_stop *coord_early_stop_save(const struct coord *c)
 		.seen_step = s->state.seen_step,
 		.since_best = s->state.since_best,
 		.saved = (int64_t)s->saved,
+		.exact = s->exact,
 		.eval = s->eval,
 		.ended = s->ended };
 	return out;
@@ -157,7 +158,7 @@ void coord_early_stop_load(struct coord *c, const struct state_stop *saved)
 		.seen_step = saved->seen_step,
 		.since_best = saved->since_best };
 	s->saved = (uint64_t)saved->saved;
-	s->exact = evaluator_holds_steps(c);
+	s->exact = saved->exact;
 	snprintf(s->ended, sizeof s->ended, "%s", saved->ended ? saved->ended : "");
 }
 

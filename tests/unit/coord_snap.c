@@ -235,9 +235,37 @@ static void name_of_a_snapshot(void)
 	scene_close(&s);
 }
 
+/* A coordinator that is started again orders a checkpoint before a worker has told its step. */
+static void first_after_a_restart(void)
+{
+	struct scene s;
+
+	begin_cluster(&s, 1);
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.worker[i],
+		    "{\"op\":\"beat\",\"stats\":{\"step\":%u,\"doing\":\"compute\"}}", 290 - i);
+	ok(scene_again(&s), "in asp the coordinator is started again");
+	for (unsigned i = 0; i < 2; i++) {
+		s.server[i].kind = s.worker[i].kind = COORD_NOBODY;
+		join_as_server(&s, i);
+	}
+	ok(coord_snap_begin(s.c, coord_newest_step(s.c), s.now) && coord_newest_step(s.c) < 290,
+	    "it orders a checkpoint of an earlier step");
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.server[i],
+		    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"taken\",\"clocks\":{\"0\":290,\"1\":289}}",
+		    (unsigned long long)coord_snap_id(s.c));
+	ok(coord_snap_state(s.c) == SNAP_TAKEN && !coord_snap_is_by_step(s.c),
+	    "whose partitions have values of other steps");
+	coord_snap_rename(s.c, coord_snap_newest_clock(s.c));
+	ok(coord_snap_step(s.c) == 290, "and names it by the fastest worker's step in it");
+	scene_close(&s);
+}
+
 int main(void)
 {
 	name_of_a_snapshot();
+	first_after_a_restart();
 	steps_of_parts();
 	a_server_does_not_answer();
 	a_step_is_to_come();

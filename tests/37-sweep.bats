@@ -98,7 +98,10 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 
 @test "a run that fails is told of, and the others go on" {
 	write_cluster 20
-	run -1 --separate-stderr sweep --grid lr=1e30,0.3 --grid sync=bsp,asp --grid backup=0,1 --json
+	run -1 --separate-stderr sweep --grid lr=1e30,0.3 --grid sync=bsp,asp --grid backup=0,1 --set factors=4 --json
+	# What would else be in the logs of the runs alone.
+	[[ $stderr == *"ps-ctl: job.factors is set, but changes nothing: model linear has no vectors of features (6 of 8 points)"* ]]
+	[ "$(grep -c 'changes nothing' <<<"$stderr")" -eq 1 ]
 	[ "$(jq -c 'select(.kind == "point" and .state == "done") | .settings | [.["job.lr"], .sync, .backup]' <<<"$output" | xargs)" = \
 		"[0.3,bsp,0] [0.3,bsp,1] [0.3,asp,0]" ]
 	[ "$(tail -n 1 <<<"$output" | jq -r .state)" = failed ]

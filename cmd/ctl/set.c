@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conf/conf_key.h"
+#include "conf/conf_unused.h"
 #include "core/json.h"
+#include "core/mem.h"
 #include "core/num.h"
 #include "ctl.h"
 
@@ -143,6 +146,51 @@ static void print_set_answer(const struct options *o, char **word, int n, json_t
 		puts(": from now on");
 }
 
+/* The assignments of the command line. */
+struct named_keys {
+	char **word;
+	int n;
+};
+
+static void print_unused_key(void *ctx, const char *key, const char *why)
+{
+	const struct named_keys *named = ctx;
+
+	for (int i = 0; i < named->n; i++) {
+		char *word = mem_printf("%.*s", (int)strcspn(named->word[i], "="), named->word[i]);
+		const struct conf_key *k = conf_key_find(word, NULL);
+
+		if (k && strcmp(k->path, key) == 0)
+			fprintf(stderr, "ps-ctl: %s is set, but changes nothing: %s\n", key, why);
+		free(word);
+	}
+}
+
+/* Tells which of the assignments change nothing with the settings that the job has now: a constant that its
+ * update rule does not have, and the like. */
+static void report_unused_keys(const struct options *o, struct http_client *client, char **word,
+    int n)
+{
+	const struct ctl_call get = { .method = "GET", .path = "/v1/config", .repeatable = true };
+	json_t *config = NULL;
+	struct conf c;
+	struct err e = { 0 };
+	bool known = true;
+
+	if (ctl_call(o->dir, client, &get, 10 * NSEC_PER_SEC, &config, &e) ||
+	    conf_from_json(config, &c, &e)) {
+		json_decref(config);
+		return;
+	}
+	/* A change that is planned or only tried is not in the answer. */
+	for (int i = 0; i < n; i++)
+		known &= conf_set(&c, word[i], &e) == ERR_OK;
+	if (known)
+		conf_unused(&c, print_unused_key, &(struct named_keys){ word, n });
+	conf_release(&c);
+	json_decref(config);
+}
+
 /* One timeout covers the request and the wait for the workers. When the request used all of it, the
  * wait gets 1 ns: it looks once. */
 static int run_set(const struct ctl_cmd *self, int argc, char **argv)
@@ -173,8 +221,10 @@ static int run_set(const struct ctl_cmd *self, int argc, char **argv)
 	if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
 		rc = await_settings(client, json_int(answer, "settings", 0), left > 0 ? left : 1,
 		    &e);
-	if (rc == ERR_OK)
+	if (rc == ERR_OK) {
 		print_set_answer(&o, argv + 1, nargs, answer);
+		report_unused_keys(&o, client, argv + 1, nargs);
+	}
 	http_client_free(client);
 	json_decref(body);
 	json_decref(answer);

@@ -147,5 +147,6 @@ void sweep_release(struct sweep *s)
 	}
 	free(s->point);
 	free(s->folder);
+	json_decref(s->unused);
 	sweep_ladder_release(&s->ladder);
 }

@@ -8,6 +8,7 @@
 
 #include "ckpt/dirs.h"
 #include "conf/conf_key.h"
+#include "conf/conf_unused.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/launch.h"
@@ -200,6 +201,18 @@ static enum err_code load_point_conf(const struct sweep *s, const struct point *
 	return rc;
 }
 
+static void note_unused_key(void *ctx, const char *key, const char *why)
+{
+	struct sweep *s = ctx;
+	char *sentence = mem_printf("%s is set, but changes nothing: %s", key, why);
+
+	if (!s->unused)
+		s->unused = json_object();
+	json_object_set_new(s->unused, sentence,
+	    json_integer(json_int(s->unused, sentence, 0) + 1));
+	free(sentence);
+}
+
 /* The id and the settings are made even for an invalid point, because it has a row in the table.
  * The cluster is named after the point, so that its processes and logs can be told apart. */
 enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *file,
@@ -217,6 +230,7 @@ enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *
 		snprintf(p->reason, sizeof p->reason, "%s", e->msg);
 		return ERR_OK;
 	}
+	conf_unused(&c, note_unused_key, s);
 	free(c.name);
 	c.name = rung_name(s, p, p->rung);
 	rc = check_earlier_run(s, p, &c, e);

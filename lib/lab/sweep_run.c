@@ -155,6 +155,20 @@ static enum err_code prepare_point(struct work *w, struct point *p, const char *
 	return rc;
 }
 
+/* The runs print this, too, but into logs. */
+static void print_unused_keys(const struct sweep *s)
+{
+	const char *sentence;
+	json_t *points;
+
+	json_object_foreach(s->unused, sentence, points)
+		if (json_integer_value(points) == (json_int_t)s->npoints)
+			fprintf(stderr, "ps-ctl: %s\n", sentence);
+		else
+			fprintf(stderr, "ps-ctl: %s (%lld of %zu points)\n", sentence,
+			    (long long)json_integer_value(points), s->npoints);
+}
+
 /* Prepares all points. Fails when two have the same id, or when every one is invalid. */
 static enum err_code prepare_sweep(struct work *w, const char *file, struct err *e)
 {
@@ -175,6 +189,8 @@ static enum err_code prepare_sweep(struct work *w, const char *file, struct err 
 	}
 	if (rc == ERR_OK && bad == w->s.npoints)
 		rc = err_set(e, ERR_CONFIG, "%s", w->s.point[0].reason);
+	if (rc == ERR_OK)
+		print_unused_keys(&w->s);
 	json_decref(ids);
 	return rc;
 }

@@ -277,6 +277,15 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	fi
 }
 
+@test "checkpoint: an option that the action does not have is refused" {
+	for words in "ls --timeout 5s:--timeout: ls has no such option without an object store" "verify --newer:--newer: verify has no such option" \
+		"push --stop:--stop: push has no such option" "rm 3 --timeout 5s:--timeout: rm has no such option without an object store"; do
+		# shellcheck disable=SC2086 # words
+		run -2 ps-ctl checkpoint ${words%%:*}
+		[[ $output == *"${words#*:}"* ]]
+	done
+}
+
 @test "checkpoint ls in a wrong directory says what is wrong, once" {
 	run -4 ps-ctl checkpoint ls
 	[[ $output == 'ps-ctl: there is no *.run directory in '*'name a run directory with -C DIR' ]]

@@ -445,36 +445,70 @@ static int remove_checkpoints(const struct checkpoint_options *o, int nargs, cha
 
 /* ---- actions ---- */
 
+/* Options that not all actions have. */
+enum action_option {
+	TAKES_STOP = 1,
+	TAKES_NEWER = 2,
+	TAKES_TIMEOUT = 4,
+	TAKES_TIMEOUT_OF_STORE = 8, /* if an operand names an object store */
+};
+
 static const struct action {
 	const char *name;
 	int min, max; /* operands; max -1: any number */
+	unsigned options;
 	const char *wants;
 	int (*run)(const struct checkpoint_options *o, int nargs, char **args);
 } actions[] = {
-	{ "take", 0, 0, "no operand", take_checkpoint },
-	{ "ls", 0, 1, "at most one s3://BUCKET/PREFIX/NAME", list_checkpoints },
-	{ "verify", 0, 1, "at most one STEP or PATH", verify_checkpoints },
-	{ "diff", 2, 2, "two operands, each a STEP or a PATH", diff_checkpoints },
-	{ "rm", 1, -1, "at least one STEP or s3:// name", remove_checkpoints },
-	{ "push", 0, 1, "at most one s3://BUCKET/PREFIX/NAME", checkpoint_push },
-	{ "fetch", 1, 2, "FROM and at most one DIR", checkpoint_fetch },
+	{ "take", 0, 0, TAKES_STOP | TAKES_TIMEOUT, "no operand", take_checkpoint },
+	{ "ls", 0, 1, TAKES_TIMEOUT_OF_STORE, "at most one s3://BUCKET/PREFIX/NAME",
+	    list_checkpoints },
+	{ "verify", 0, 1, 0, "at most one STEP or PATH", verify_checkpoints },
+	{ "diff", 2, 2, 0, "two operands, each a STEP or a PATH", diff_checkpoints },
+	{ "rm", 1, -1, TAKES_TIMEOUT_OF_STORE, "at least one STEP or s3:// name",
+	    remove_checkpoints },
+	{ "push", 0, 1, TAKES_TIMEOUT, "at most one s3://BUCKET/PREFIX/NAME", checkpoint_push },
+	{ "fetch", 1, 2, TAKES_NEWER | TAKES_TIMEOUT, "FROM and at most one DIR",
+	    checkpoint_fetch },
 };
+
+/* The option that was given and has no meaning for the action; NULL: none. A timeout of -1 was not
+ * given. */
+static const char *find_foreign_option(const struct checkpoint_options *o, const struct action *a,
+    int nargs, char **args)
+{
+	bool timeout = a->options & TAKES_TIMEOUT;
+
+	for (int i = 0; i < nargs; i++)
+		timeout |= a->options & TAKES_TIMEOUT_OF_STORE && uri_is(args[i]);
+	return o->stop && !(a->options & TAKES_STOP)  ? "--stop"
+	    : o->newer && !(a->options & TAKES_NEWER) ? "--newer"
+	    : o->timeout >= 0 && !timeout             ? "--timeout"
+	                                              : NULL;
+}
 
 static int run_checkpoint(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct checkpoint_options o = { .timeout = 60 * NSEC_PER_SEC };
+	struct checkpoint_options o = { .timeout = -1 };
+	const char *foreign;
 	const struct action *a;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	if (nargs == 0)
-		return take_checkpoint(&o, 0, NULL);
-	a = CTL_ACTION(self, argv[1], actions);
+	a = nargs ? CTL_ACTION(self, argv[1], actions) : &actions[0];
 	if (!a)
 		return 2;
+	if (nargs == 0)
+		nargs = 1;
 	if (nargs - 1 < a->min || (a->max >= 0 && nargs - 1 > a->max))
 		return ctl_report_misuse(self, "%s takes %s", a->name, a->wants);
+	foreign = find_foreign_option(&o, a, nargs - 1, argv + 2);
+	if (foreign)
+		return ctl_report_misuse(self, "%s: %s has no such option%s", foreign, a->name,
+		    a->options & TAKES_TIMEOUT_OF_STORE ? " without an object store" : "");
+	if (o.timeout < 0)
+		o.timeout = 60 * NSEC_PER_SEC;
 	return a->run(&o, nargs - 1, argv + 2);
 }
 

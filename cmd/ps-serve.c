@@ -500,6 +500,9 @@ static bool has_contradiction(const struct options *o, int nargs)
 	if (o->force_new && !nargs && !o->coordinator && !o->no_store)
 		return refuse_usage("--force-new-cluster requires a cluster file, --coordinator or "
 		                    "--no-store: only a coordinator begins a cluster");
+	if (o->resume && !nargs && !o->coordinator && !o->no_store)
+		return refuse_usage("--resume requires a cluster file, --coordinator or --no-store: the "
+		                    "coordinator decides from which checkpoint the servers begin");
 	return o->set.n && !nargs && !o->read_only && refuse_usage("--set requires a cluster file");
 }
 

@@ -135,6 +135,7 @@ serve() {
 @test "an option that would do nothing is refused" {
 	once 2 '--range and --if-match can only be used with cat' ps-ctl object ls s3://bucket/x --range 0-5
 	once 2 '--force-new-cluster requires a cluster file' ps-serve -C none.run --name server-1 --force-new-cluster
+	once 2 '--resume requires a cluster file' ps-serve -C none.run --name server-1 --resume auto
 }
 
 # An empty file of the library's name stands for one that is missing.

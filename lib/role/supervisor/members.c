@@ -127,9 +127,8 @@ static enum err_code start_server_process(struct supervisor *s, const char *id, 
 		add_words(&w, "--coordinator", NULL);
 		if (s->advertise)
 			add_words(&w, "--advertise", s->advertise);
-	}
-	if (!host)
 		add_resume_words(&w, s);
+	}
 	return start_member_on(s, host, NULL, id, &w, child, e);
 }
 

@@ -87,6 +87,23 @@ static void by_vote(void)
 	scene_close(&s);
 }
 
+/* Servers tell how much memory their hosts have left; 0: they cannot tell. */
+static void memory_of_hosts(void)
+{
+	struct scene s;
+	enum err_code rc;
+
+	scene_open(&s, 1, 1);
+	scene_run(&s);
+	say(&s, &s.server[0], "{\"op\":\"beat\",\"about\":{\"memory_available_bytes\":100}}");
+	asked(&s, COORD_TABLE_ADD, "emb", 10, &rc);
+	ok(rc == ERR_CONFIG, "a table that no host has memory for is refused: %s", s.e.msg);
+	say(&s, &s.server[0], "{\"op\":\"beat\",\"about\":{\"memory_available_bytes\":0}}");
+	asked(&s, COORD_TABLE_ADD, "emb", 10, &rc);
+	ok(rc == ERR_OK, "where the memory is unknown, it is proposed to the servers");
+	scene_close(&s);
+}
+
 static void over_restarts(void)
 {
 	struct scene s;
@@ -139,6 +156,7 @@ static void at_the_end(void)
 int main(void)
 {
 	by_vote();
+	memory_of_hosts();
 	over_restarts();
 	at_the_end();
 	return tap_done();

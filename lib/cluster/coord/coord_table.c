@@ -151,8 +151,10 @@ static enum err_code check_table_fits(const struct coord *c, const struct table 
 		if (!c->server[i].live || !is_first_of_host(c, i))
 			continue;
 		heartbeat_about_decode(c->server[i].about, &about);
-		left += about.has_memory_available_bytes ? about.memory_available_bytes
-		                                         : (double)INFINITY;
+		/* 0: the server cannot tell (procstat_memory). */
+		left += about.has_memory_available_bytes && about.memory_available_bytes > 0
+		    ? about.memory_available_bytes
+		    : (double)INFINITY;
 	}
 	if (t->sparse || bytes <= left)
 		return ERR_OK;

@@ -77,6 +77,7 @@ static bool is_secret_valid(const struct secret *x, int64_t now, int64_t seconds
 /* Clears tickets and secrets that are too old. The caller holds the lock. */
 static void expire_secrets(struct web_sessions *s, int64_t now)
 {
+	mutex_assert_held(&s->lock);
 	for (size_t i = 0; i < WEB_TICKETS; i++)
 		if (!is_secret_valid(&s->ticket[i].secret, now, WEB_TICKET_SECONDS))
 			sodium_memzero(&s->ticket[i], sizeof s->ticket[i]);
@@ -110,6 +111,7 @@ static struct ticket *find_web_ticket(struct web_sessions *s, const char *text)
 	struct ticket *found = NULL;
 	uint8_t hash[KEY_BYTES];
 
+	mutex_assert_held(&s->lock);
 	keyring_token_hash(text, hash);
 	for (size_t i = 0; i < WEB_TICKETS; i++)
 		if (matches_secret(&s->ticket[i].secret, hash))
@@ -129,6 +131,7 @@ static struct session *find_web_session(struct web_sessions *s, const char *text
 	struct session *found = NULL;
 	uint8_t hash[KEY_BYTES];
 
+	mutex_assert_held(&s->lock);
 	keyring_token_hash(text, hash);
 	for (size_t i = 0; i < WEB_SESSIONS; i++) {
 		struct secret *both[] = { &s->session[i].read, &s->session[i].change };

@@ -4,6 +4,7 @@
 #define LOCK_CHECK 1
 #endif
 #include "base/core/lock.c"
+#include "core/thread_owner.h"
 
 #include <signal.h>
 #include <string.h>
@@ -70,6 +71,39 @@ static void wait_with_outer_lock(void)
 	mutex_wait(&changed, &coordinator);
 }
 
+static void need_part_without_it(void)
+{
+	mutex_lock(&other_part);
+	mutex_assert_held(&part);
+}
+
+static struct thread_owner owner;
+
+static void *use_struct(void *unused)
+{
+	thread_owner_assert(&owner, "a struct");
+	return unused;
+}
+
+static void use_struct_in_two_threads(void)
+{
+	pthread_t other;
+
+	use_struct(NULL);
+	pthread_create(&other, NULL, use_struct, NULL);
+	pthread_join(other, NULL);
+}
+
+static void give_struct_away(void)
+{
+	pthread_t other;
+
+	use_struct(NULL);
+	thread_owner_release(&owner);
+	pthread_create(&other, NULL, use_struct, NULL);
+	pthread_join(other, NULL);
+}
+
 int main(void)
 {
 	mutex_init(&coordinator, LOCK_COORDINATOR);
@@ -90,6 +124,9 @@ int main(void)
 	rwlock_unlock(&keys);
 	mutex_lock(&coordinator);
 	mutex_unlock(&coordinator);
+	mutex_lock(&part);
+	mutex_assert_held(&part);
+	mutex_unlock(&part);
 	ok(true, "locks in their order, released in any order");
 	ok(breaks_order(take_coordinator_under_gate,
 	       "COORDINATOR (rank 20) is taken while GATE is held"),
@@ -103,5 +140,11 @@ int main(void)
 	ok(breaks_order(wait_with_outer_lock,
 	       "COORDINATOR (rank 20) is waited with while GATE is held"),
 	    "a wait that keeps an inner lock");
+	ok(breaks_order(need_part_without_it, "PART (rank 40) is needed by a function"),
+	    "a function whose caller holds another lock of the name");
+	ok(breaks_order(use_struct_in_two_threads,
+	       "a struct is used by a thread that does not own it"),
+	    "a struct without a lock, in two threads");
+	ok(!breaks_order(give_struct_away, ""), "one thread after the other");
 	return tap_done();
 }

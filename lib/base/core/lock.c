@@ -60,6 +60,20 @@ void lock_check_release(const void *lock, enum lock_name name)
 		held[i - 1] = held[i];
 }
 
+void lock_check_held(const void *lock, enum lock_name name)
+{
+	for (unsigned i = 0; i < nheld; i++)
+		if (held[i].lock == lock)
+			return;
+	fail_lock_check(name, "needed by a function whose caller does not hold it", NULL);
+}
+
+void lock_check_fail_owner(const char *what)
+{
+	fprintf(stderr, "%s is used by a thread that does not own it\n", what);
+	abort();
+}
+
 void lock_check_wait(const void *lock, enum lock_name name)
 {
 	if (nheld == 0 || held[nheld - 1].lock != lock)

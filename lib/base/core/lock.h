@@ -11,9 +11,10 @@
  * Builds with -DLOCK_CHECK (sanitizers and FAULT=1) keep a list of the locks that each thread holds.
  * They abort with one sentence when a thread takes a lock of a rank that is not above all ranks that
  * it holds, releases a lock that it does not hold, or waits on a condition with a lock that is not
- * the last one that it took. So a wrong order is found by the first test that takes the two locks,
- * and not by the rare one in which two threads meet. In other builds the functions are those of
- * pthreads and nothing else. Recursive locks do not exist. */
+ * the last one that it took; and when mutex_assert_held finds that the thread does not hold the lock.
+ * So a wrong order is found by the first test that takes the two locks, and not by the rare one in
+ * which two threads meet. In other builds the functions are those of pthreads and nothing else.
+ * Recursive locks do not exist. */
 enum lock_name {
 #define LOCK(name, rank, text) LOCK_##name,
 #include "core/lock.def"
@@ -40,6 +41,9 @@ struct rwlock {
 void lock_check_take(const void *lock, enum lock_name name);
 void lock_check_release(const void *lock, enum lock_name name);
 void lock_check_wait(const void *lock, enum lock_name name);
+void lock_check_held(const void *lock, enum lock_name name);
+/* For thread_owner.h: ends the process. */
+_Noreturn void lock_check_fail_owner(const char *what);
 #define LOCK_NAME(lock, n)  ((lock)->name = (n))
 #define LOCK_CALL(fn, lock) fn((lock), (lock)->name)
 #else
@@ -68,6 +72,12 @@ static inline void mutex_unlock(struct mutex *l)
 {
 	LOCK_CALL(lock_check_release, l);
 	pthread_mutex_unlock(&l->m);
+}
+
+/* The first line of a function whose caller holds the lock. */
+static inline void mutex_assert_held(const struct mutex *l)
+{
+	LOCK_CALL(lock_check_held, l);
 }
 
 /* As pthread_cond_wait and pthread_cond_timedwait; the latter returns ETIMEDOUT after `until`, by

@@ -267,6 +267,7 @@ void client_serve(struct client *c, int ms)
 	int64_t now = clock_now();
 	struct pollfd *p;
 
+	client_assert_owner(c);
 	if (c->npolled <= c->nlinks) {
 		c->npolled = c->nlinks + 1;
 		c->polled = mem_regrow(c->polled, c->npolled, sizeof *c->polled);
@@ -311,6 +312,7 @@ void client_serve(struct client *c, int ms)
 
 void client_poke(struct client *c)
 {
+	client_assert_owner(c);
 	client_serve(c, 0);
 	client_clocks_answered(c);
 }
@@ -372,6 +374,7 @@ enum err_code client_attend(struct client *c, struct err *e)
 {
 	struct err why = { 0 };
 
+	client_assert_owner(c);
 	client_poke(c);
 	if (!c->cfg.attend || !c->cfg.attend(c->cfg.ctx, &why))
 		return ERR_OK;
@@ -398,6 +401,7 @@ enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *)
 	int64_t begin = clock_now(), say = begin + REPORT_FIRST, look = begin + CHECK_EVERY,
 	        turned = begin;
 
+	client_assert_owner(c);
 	while (!ready(c)) {
 		bool called_before = c->called;
 		int64_t now;
@@ -454,6 +458,7 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 
 void client_set_coding(struct client *c, const struct client_coding *coding)
 {
+	client_assert_owner(c);
 	c->cfg.coding = *coding;
 }
 

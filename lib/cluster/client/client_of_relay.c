@@ -98,6 +98,7 @@ void client_pump(struct client *c, int ms)
 	struct err e;
 	int64_t now;
 
+	client_assert_owner(c);
 	client_serve(c, ms);
 	now = clock_now();
 	for (unsigned i = 0; i < c->nlinks; i++)
@@ -124,6 +125,7 @@ uint64_t client_session(struct client *c, const struct table *t, uint32_t part)
 {
 	struct link *l = link_of_sum(c, t, part);
 
+	client_assert_owner(c);
 	return l && l->state == LINK_UP && conn_queued(l->conn) < QUEUE_MAX ? l->session : 0;
 }
 
@@ -132,6 +134,7 @@ void client_send_sum(struct client *c, const struct client_sum *m)
 	struct link *l = link_of_sum(c, m->table, m->part);
 	struct record r = client_record_head(c, REC_PUSH_SUM, m->step);
 
+	client_assert_owner(c);
 	r.table = m->table->id;
 	r.part = m->part;
 	r.seq = m->seq;
@@ -193,6 +196,7 @@ void client_send_clocks(struct client *c, unsigned link, uint64_t seq, const str
 {
 	struct record r = client_record_head(c, REC_CLOCKS, 0);
 
+	client_assert_owner(c);
 	r.seq = seq;
 	r.len = (uint32_t)body->len;
 	batcher_add(&c->link[link]->batcher, c->link[link]->conn, &r, body->data);

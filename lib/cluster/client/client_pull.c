@@ -249,6 +249,7 @@ static enum err_code want_dense_parts(struct client *c, const struct table *t, u
 enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early,
     uint32_t first, uint32_t count, const float *base, float *dst, struct err *e)
 {
+	client_assert_owner(c);
 	return want_dense_parts(c, t, first, count,
 	    &(struct dense_want){ .step = step, .early = early, .base = base, .dst = dst }, e);
 }
@@ -256,6 +257,7 @@ enum err_code client_want_parts(struct client *c, const struct table *t, uint64_
 enum err_code client_want_window(struct client *c, const struct table *t, uint32_t first,
     uint32_t count, float *dst, struct err *e)
 {
+	client_assert_owner(c);
 	return want_dense_parts(c, t, first, count,
 	    &(struct dense_want){ .step = CLIENT_NOW,
 	        .begin = table_part_begin(t, first),
@@ -266,6 +268,7 @@ enum err_code client_want_window(struct client *c, const struct table *t, uint32
 enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k,
     float *dst, struct err *e)
 {
+	client_assert_owner(c);
 	return want_dense_parts(c, t, 0, t->nparts,
 	    &(struct dense_want){ .step = step, .vector = k, .dst = dst }, e);
 }
@@ -275,6 +278,7 @@ enum err_code client_want_all_at(struct client *c, const struct table *t, uint64
 {
 	enum err_code rc = ERR_OK;
 
+	client_assert_owner(c);
 	for (size_t i = 0; !rc && i < t->nruns; i++)
 		rc = want_dense_parts(c, t, t->run[i].first, 1,
 		    &(struct dense_want){ .step = step, .tell = true }, e);
@@ -284,6 +288,7 @@ enum err_code client_want_all_at(struct client *c, const struct table *t, uint64
 enum err_code client_want_shown(struct client *c, const struct table *t, uint64_t step,
     struct err *e)
 {
+	client_assert_owner(c);
 	return want_dense_parts(c, t, 0, t->nparts,
 	    &(struct dense_want){ .step = step, .tell = true, .early = true }, e);
 }
@@ -292,12 +297,14 @@ uint64_t client_version(struct client *c, const struct table *t, uint32_t part)
 {
 	uint64_t version = *client_version_at(c, t, part);
 
+	client_assert_owner(c);
 	return version == CLIENT_NO_VERSION ? 0 : version;
 }
 
 enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base,
     float *dst, struct err *e)
 {
+	client_assert_owner(c);
 	return client_want_parts(c, t, step, false, 0, t->nparts, base, dst, e);
 }
 
@@ -305,6 +312,7 @@ enum err_code client_want(struct client *c, const struct table *t, uint64_t step
 
 bool client_has_all(struct client *c)
 {
+	client_assert_owner(c);
 	return !c->nopen[REQUEST_PULL] && !c->nopen[REQUEST_PUSH] && !client_is_lending(c);
 }
 
@@ -312,6 +320,7 @@ enum err_code client_wait(struct client *c, uint64_t step, struct err *e)
 {
 	enum err_code rc;
 
+	client_assert_owner(c);
 	c->seen.first_answer = 0;
 	rc = client_wait_until(c, client_has_all, step, e);
 	if (!c->seen.first_answer)

@@ -220,6 +220,7 @@ void client_rows_flush_if_many(struct client *c)
 {
 	size_t queued = 0;
 
+	client_assert_owner(c);
 	for (unsigned i = 0; i < c->nlinks; i++)
 		if (c->link[i]->state == LINK_UP)
 			queued += conn_queued(c->link[i]->conn);
@@ -285,11 +286,13 @@ static enum err_code want_table_rows(struct client *c, const struct table *t, ui
 enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step,
     const uint64_t *ids, size_t n, float *dst, struct err *e)
 {
+	client_assert_owner(c);
 	return want_table_rows(c, t, step, ids, n, false, dst, e);
 }
 
 enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step,
     const uint64_t *ids, size_t n, float *dst, struct err *e)
 {
+	client_assert_owner(c);
 	return want_table_rows(c, t, step, ids, n, true, dst, e);
 }

@@ -39,6 +39,7 @@ static float *table_feedback(float ***kept, size_t *n, const struct table *t)
 
 float *client_encode_residual(struct client *c, const struct table *t, bool velocity)
 {
+	client_assert_owner(c);
 	return velocity ? table_feedback(&c->feedback.velocity, &c->feedback.nvelocities, t)
 	                : table_feedback(&c->feedback.residual, &c->feedback.nresiduals, t);
 }
@@ -142,6 +143,7 @@ static void grow_feedback(float **kept, size_t n, size_t table, uint64_t had, ui
 
 void client_encode_grow_residual(struct client *c, const struct table *had, const struct table *t)
 {
+	client_assert_owner(c);
 	grow_feedback(c->feedback.residual, c->feedback.nresiduals, t->id, table_elements(had),
 	    table_elements(t));
 	grow_feedback(c->feedback.velocity, c->feedback.nvelocities, t->id, table_elements(had),
@@ -178,6 +180,7 @@ float *client_gradients(struct client *c, size_t n)
 	struct gradients *g = &c->gradients;
 	float *at = n <= SIZE_MAX / sizeof *at ? lend_gradients(c, n) : NULL;
 
+	client_assert_owner(c);
 	if (at)
 		return at;
 	at = mem_try_array(n, sizeof *at);
@@ -300,6 +303,7 @@ void client_push_note_oldest(struct client *c)
 	bool exact = c->cfg.paused && c->cfg.paused(c->cfg.ctx);
 	uint64_t oldest = c->nopen[REQUEST_PUSH] && !exact ? 0 : CLIENT_NONE_OPEN;
 
+	client_assert_owner(c);
 	if (!c->cfg.oldest_open)
 		return;
 	for (struct request *r = NULL; exact && (r = request_next(c, r));)
@@ -492,6 +496,7 @@ static void close_announcements(struct client *c)
 
 void client_repeat_clocks(struct client *c)
 {
+	client_assert_owner(c);
 	if (c->clock.begun)
 		close_announcements(c);
 	for (unsigned i = 0; i < c->nlinks; i++) {
@@ -510,6 +515,7 @@ void client_repeat_clocks(struct client *c)
 
 enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e)
 {
+	client_assert_owner(c);
 	/* A server that gets a push before the CLOCK of the step before holds it until that step is
 	 * complete, and reads nothing more from this session, not even the CLOCK. */
 	if (!c->nopen[REQUEST_CLOCK] || step == CLIENT_NOW || step <= c->clock.step)
@@ -520,6 +526,7 @@ enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e
 enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
     const float *g, struct err *e)
 {
+	client_assert_owner(c);
 	return client_push_parts(c, t, step, examples, 0, t->nparts, g, e);
 }
 
@@ -528,6 +535,7 @@ enum err_code client_push_parts(struct client *c, const struct table *t, uint64_
 {
 	enum err_code rc = client_begin_pushes(c, step, e);
 
+	client_assert_owner(c);
 	for (uint32_t i = first; !rc && i < first + count; i++) {
 		struct request *r = request_new(c, &client_push_ops, t, i, step);
 
@@ -546,6 +554,7 @@ enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t
 {
 	struct request *r = request_new(c, &client_push_ops, t, part, step);
 
+	client_assert_owner(c);
 	r->n = table_part_elements(t, part);
 	r->push.examples = mean ? examples : 0;
 	r->push.g = mean ? mean + table_part_begin(t, part) : NULL;
@@ -557,6 +566,7 @@ enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t
 
 bool client_clocks_answered(struct client *c)
 {
+	client_assert_owner(c);
 	if (c->nopen[REQUEST_CLOCK])
 		return false;
 	c->clock.confirmed = c->layout.epoch;
@@ -587,6 +597,7 @@ static bool all_records_written(struct client *c)
 
 enum err_code client_clock_begin(struct client *c, uint64_t step, uint32_t examples, struct err *e)
 {
+	client_assert_owner(c);
 	/* Each link has at most one CLOCK without an answer: a server that missed one would wait
 	 * for it forever. */
 	enum err_code rc = client_wait_until(c, client_clocks_answered, step, e);
@@ -608,6 +619,7 @@ enum err_code client_clock_end(struct client *c, uint64_t step, struct err *e)
 {
 	enum err_code rc = client_wait_until(c, all_records_written, step, e);
 
+	client_assert_owner(c);
 	FAIL_POINT("clock_after");
 	return rc;
 }
@@ -616,6 +628,7 @@ enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, s
 {
 	enum err_code rc = client_clock_begin(c, step, examples, e);
 
+	client_assert_owner(c);
 	return rc ? rc : client_clock_end(c, step, e);
 }
 
@@ -623,6 +636,7 @@ enum err_code client_done(struct client *c, struct err *e)
 {
 	enum err_code rc = client_wait_receipts(c, e);
 
+	client_assert_owner(c);
 	if (!rc)
 		rc = client_wait_until(c, client_clocks_answered, CLIENT_NOW, e);
 	FAIL_POINT("done_before");
@@ -635,5 +649,6 @@ enum err_code client_done(struct client *c, struct err *e)
 
 enum err_code client_wait_receipts(struct client *c, struct err *e)
 {
+	client_assert_owner(c);
 	return client_wait_until(c, all_pushes_answered, CLIENT_NOW, e);
 }

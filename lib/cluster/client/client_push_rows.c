@@ -76,6 +76,7 @@ float *client_rows_residual(struct client *c, const struct table *t, uint64_t id
 	bool made;
 	float *row = rows_put(table_residuals(c, t), id, &made);
 
+	client_assert_owner(c);
 	if (!row)
 		abort();
 	return row;
@@ -539,6 +540,7 @@ enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t
 		.touching = touching };
 	enum err_code rc = client_begin_pushes(c, step, e);
 
+	client_assert_owner(c);
 	if (rc)
 		return rc;
 	client_rows_begin(c, n);

@@ -24,6 +24,7 @@ enum err_code client_relay_apply_view(struct client *c, const struct view *view,
 	struct route *way = &c->route;
 	bool before = way->state == ROUTE_RELAYED, relayed = process && process != way->missed;
 
+	client_assert_owner(c);
 	if (!before && !relayed)
 		way->state = process ? ROUTE_SHUNNED : ROUTE_DIRECT;
 	*changed = relayed != before || (relayed && process != way->process);
@@ -60,6 +61,7 @@ void client_relay_check(struct client *c, int64_t now)
 	struct route *way = &c->route;
 	const struct link *l = way->state == ROUTE_RELAYED ? client_relay_link(c) : NULL;
 
+	client_assert_owner(c);
 	if (way->state == ROUTE_SHUNNED) {
 		if (now - way->down_since > RELAY_AWAY)
 			report_unreachable_relay(c, "an earlier attempt could not reach it");

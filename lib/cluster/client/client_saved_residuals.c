@@ -185,6 +185,7 @@ enum err_code client_load_residuals(struct client *c, const char *path, struct e
 	enum err_code rc = access(path, F_OK) ? err_set(e, ERR_NOTFOUND, "there is no %s", path)
 	                                      : safetensors_open(path, &st, e);
 
+	client_assert_owner(c);
 	if (rc)
 		return rc;
 	for (size_t i = 0; !rc && i < c->layout.ntables; i++) {

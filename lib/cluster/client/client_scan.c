@@ -194,6 +194,7 @@ enum err_code client_scan(struct client *c, const struct table *t, client_rows_f
 	size_t n;
 	enum err_code rc = scan_partitions(c, &x, &n, e);
 
+	client_assert_owner(c);
 	if (!rc)
 		rc = deliver_rows(&x, n, fn, ctx, e);
 	buf_release(&x.rows);
@@ -250,6 +251,7 @@ enum err_code client_scan_changed(struct client *c, const struct table *t, uint6
 		.count = t->nparts,
 		.filter = { .changed_only = true, .since = since } };
 
+	client_assert_owner(c);
 	return scan_changed_rows(c, &x, fn, ctx, out, e);
 }
 
@@ -262,6 +264,7 @@ enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_
 		.count = count,
 		.filter = { .changed_only = since != CLIENT_ALL } };
 
+	client_assert_owner(c);
 	x.filter.since = x.filter.changed_only ? since : 0;
 	return scan_changed_rows(c, &x, fn, ctx, out, e);
 }

@@ -36,6 +36,7 @@
 #include "codec/row_ids_cache.h"
 #include "core/clock.h"
 #include "core/spin.h"
+#include "core/thread_owner.h"
 #include "shard/rows.h"
 #include "socket/lent.h"
 #include "wire/dial.h"
@@ -195,6 +196,7 @@ struct client_seen {
 };
 
 struct client {
+	struct thread_owner owner;
 	struct client_config cfg;
 	const struct client_ops *ops;
 	struct layout layout;
@@ -249,6 +251,12 @@ struct client {
 		uint64_t pushed, pulled; /* bytes */
 	} ended;                         /* of sessions that have ended */
 };
+
+/* The first line of a function that only the owner's thread may call (thread_owner.h). */
+static inline void client_assert_owner(struct client *c)
+{
+	thread_owner_assert(&c->owner, "a client");
+}
 
 /* client.c */
 /* client_link_dial: start a session; on failure the link stays DOWN and is tried again later.

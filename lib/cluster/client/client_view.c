@@ -108,6 +108,7 @@ enum err_code client_apply_view(struct client *c, const struct view *view, struc
 	     changed = false;
 	struct layout fresh;
 
+	client_assert_owner(c);
 	if (!rc)
 		rc = client_relay_apply_view(c, view, &changed, e);
 	if (rc || (!fresh_epoch && !changed))

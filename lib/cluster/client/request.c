@@ -45,6 +45,7 @@ struct request *request_new(struct client *c, const struct request_ops *ops, con
 {
 	struct request *r = c->spare.requests;
 
+	client_assert_owner(c);
 	if (r)
 		c->spare.requests = r->next;
 	else
@@ -156,6 +157,7 @@ static void forget_versions_of_generation(struct client *c)
 
 uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part)
 {
+	client_assert_owner(c);
 	forget_versions_of_generation(c);
 	if (t->id >= c->versions.ntables) {
 		size_t n = (size_t)t->id + 1;
@@ -329,6 +331,7 @@ static void place_strays(struct client *c, bool behind)
 
 void request_reroute_all(struct client *c)
 {
+	client_assert_owner(c);
 	stop_placing_answers(c);
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];

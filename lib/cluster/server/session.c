@@ -42,6 +42,7 @@ __attribute__((format(printf, 4, 0))) static void append_nack(struct peer *p,
 void session_send_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
     ...)
 {
+	loop_assert_thread(p->io_thread->loop);
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -52,6 +53,7 @@ void session_send_nack(struct peer *p, const struct record *r, enum err_code cod
 void session_refuse(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
     ...)
 {
+	loop_assert_thread(p->io_thread->loop);
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -138,6 +140,7 @@ static void send_ctl_text(struct peer *p, char *text)
 
 void session_send_ctl(struct peer *p, const char *text)
 {
+	loop_assert_thread(p->io_thread->loop);
 	if (p->control.attached) {
 		send_ctl_text(p, mem_strdup(text));
 		session_advance(p);
@@ -553,6 +556,7 @@ void session_open(struct io_thread *l, int fd)
 	struct peer *p = mem_alloc(sizeof *p);
 	struct err e;
 
+	loop_assert_thread(l->loop);
 	p->io_thread = l;
 	p->load = 1;
 	p->opened = clock_now();
@@ -601,6 +605,7 @@ struct conn *session_release_conn(struct peer *p)
 	struct conn *conn = p->conn;
 	struct pull *q;
 
+	loop_assert_thread(p->io_thread->loop);
 	if (p->waiting)
 		set_waiting(p, false);
 	if (conn_is_live(p->conn)) {
@@ -641,6 +646,7 @@ struct conn *session_release_conn(struct peer *p)
 
 void session_close(struct peer *p)
 {
+	loop_assert_thread(p->io_thread->loop);
 	conn_free(session_release_conn(p));
 }
 
@@ -654,6 +660,7 @@ void session_retire(struct peer *p)
 {
 	struct record bye = { .type = REC_BYE };
 
+	loop_assert_thread(p->io_thread->loop);
 	conn_send(p->conn, &bye, NULL);
 	conn_write(p->conn, NULL);
 	p->control.attached = false;
@@ -676,6 +683,7 @@ void session_advance(struct peer *p)
 	uint32_t events = 0;
 	bool more = false;
 
+	loop_assert_thread(p->io_thread->loop);
 	for (int round = 0; round < 2; round++) {
 		if (conn_is_live(p->conn) && !p->doomed) {
 			if (round && conn_is_held(p->conn) && conn_retry(p->conn, &e) &&
@@ -715,6 +723,7 @@ void session_retry(struct peer *p)
 {
 	struct err e = { 0 };
 
+	loop_assert_thread(p->io_thread->loop);
 	if (conn_is_held(p->conn) && conn_retry(p->conn, &e) && !p->doomed) {
 		session_close(p);
 		return;

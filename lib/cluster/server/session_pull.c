@@ -186,6 +186,7 @@ enum conn_verdict session_pull(struct peer *p, const struct record *r, const uin
 	enum row_ids_found found = ROW_IDS_WRONG;
 	struct pull *q = mem_alloc(sizeof *q);
 
+	loop_assert_thread(p->io_thread->loop);
 	q->rec = *r;
 	if (is_pull_valid(p, r, payload))
 		found = unpack_pull(p, r, payload, q);
@@ -438,6 +439,7 @@ bool session_answer_pulls(struct peer *p)
 {
 	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->count.sessions));
 
+	loop_assert_thread(p->io_thread->loop);
 	for (int n = 0; p->data.pulls && conn_wants_record(p->conn, most) && n < ANSWERS_A_TURN;
 	     n++) {
 		struct pull *q = p->data.pulls;

@@ -132,6 +132,7 @@ bool session_has_too_many_records(struct peer *p)
 
 void session_add_pending(struct peer *p, const struct record *r, const struct pending_ack *x)
 {
+	loop_assert_thread(p->io_thread->loop);
 	if (p->data.npending == p->data.pending_cap) {
 		p->data.pending_cap = p->data.pending_cap ? p->data.pending_cap * 2 : 64;
 		p->data.pending = mem_regrow(p->data.pending, p->data.pending_cap,
@@ -217,6 +218,7 @@ void session_send_acknowledgements(struct peer *p)
 	struct shard *sh = session_shard(p);
 	size_t kept = 0;
 
+	loop_assert_thread(p->io_thread->loop);
 	for (size_t i = 0; i < p->data.npending; i++) {
 		struct pending_ack *x = &p->data.pending[i];
 		bool safe;
@@ -478,6 +480,7 @@ enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
 
 enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload)
 {
+	loop_assert_thread(p->io_thread->loop);
 	const struct server_limits *limits = &p->io_thread->server->limits;
 	const struct table *t = shard_table(session_shard(p), r->table);
 	/* Charge the quota before the push is tried, and give the cost back when the push is held for
@@ -521,6 +524,7 @@ void session_send_clocked(struct peer *p, const struct pending_ack *of)
 		.generation = of->generation,
 		.examples = atomic_load(&p->io_thread->server->epochs.members) };
 
+	loop_assert_thread(p->io_thread->loop);
 	batcher_add(&p->data.batcher, p->conn, &out, NULL);
 }
 
@@ -587,6 +591,7 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 	enum shard_answer a;
 	bool advance;
 
+	loop_assert_thread(p->io_thread->loop);
 	if (session_refuse_stale(p, r))
 		return CONN_TAKEN;
 	if (p->who.rank == RANK_NONE || !payload_runs_valid(payload, r->len)) {
@@ -612,6 +617,7 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 
 enum conn_verdict session_done(struct peer *p, const struct record *r)
 {
+	loop_assert_thread(p->io_thread->loop);
 	if (p->who.rank == RANK_NONE) {
 		session_refuse(p, r, ERR_PROTO, "a DONE has no rank");
 		return CONN_DROP;

@@ -22,6 +22,7 @@ enum conn_verdict session_repl(struct peer *p, const struct record *r, const uin
 	enum shard_answer a;
 	enum conn_verdict v;
 
+	loop_assert_thread(p->io_thread->loop);
 	/* The sender may have been cut off from the chain. Without our acknowledgement it cannot
 	 * acknowledge anything to others. */
 	if (r->epoch != atomic_load(&s->epochs.installed) ||

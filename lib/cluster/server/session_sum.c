@@ -83,6 +83,7 @@ static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, 
 
 enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const uint8_t *payload)
 {
+	loop_assert_thread(p->io_thread->loop);
 	return session_take_staged(p, r, payload, take_relay_sum);
 }
 
@@ -136,6 +137,7 @@ enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, con
 	size_t at = 0;
 	bool bad, hold = false;
 
+	loop_assert_thread(p->io_thread->loop);
 	if (session_refuse_stale(p, r))
 		return CONN_TAKEN;
 	if (!is_living_relay(p, r))

@@ -34,6 +34,7 @@ void agent_send(struct agent *a, const char *text, uint64_t seq)
 {
 	struct record r = { .seq = seq };
 
+	thread_owner_assert(&a->owner, "an agent");
 	payload_send_text(a->conn, &r, text);
 }
 
@@ -230,6 +231,7 @@ static void beat_if_due(struct agent *a, int64_t now, bool busy)
 
 void agent_beat(struct agent *a)
 {
+	thread_owner_assert(&a->owner, "an agent");
 	if (!a->conn || !a->joined)
 		return;
 	a->next_beat = 0;
@@ -238,6 +240,7 @@ void agent_beat(struct agent *a)
 
 void agent_beat_busy(struct agent *a)
 {
+	thread_owner_assert(&a->owner, "an agent");
 	if (!a->conn || !a->joined)
 		return;
 	beat_if_due(a, clock_now(), true);

@@ -26,6 +26,7 @@ void agent_send_messages(struct agent *a)
 {
 	struct ask **p, *ask;
 
+	thread_owner_assert(&a->owner, "an agent");
 	mutex_lock(&a->lock);
 	for (p = &a->asks; (ask = *p);) {
 		if (!ask->sent)
@@ -47,6 +48,7 @@ void agent_deliver_answer(struct agent *a, uint64_t seq, json_t *answer)
 	struct err why = { 0 };
 	bool refused = answer_is_refusal(answer, &why);
 
+	thread_owner_assert(&a->owner, "an agent");
 	mutex_lock(&a->lock);
 	for (struct ask *ask = a->asks; ask; ask = ask->next) {
 		/* A tell has no reader for an answer. */
@@ -68,6 +70,7 @@ void agent_deliver_answer(struct agent *a, uint64_t seq, json_t *answer)
 
 void agent_requeue_messages(struct agent *a)
 {
+	thread_owner_assert(&a->owner, "an agent");
 	mutex_lock(&a->lock);
 	for (struct ask *ask = a->asks; ask; ask = ask->next)
 		ask->sent = false;
@@ -81,6 +84,7 @@ static void enqueue_message(struct agent *a, struct ask *ask)
 {
 	struct ask **p = &a->asks;
 
+	mutex_assert_held(&a->lock);
 	while (*p)
 		p = &(*p)->next;
 	ask->next = NULL;
@@ -138,6 +142,7 @@ static bool is_call_interrupted(struct agent *a)
 {
 	bool came;
 
+	mutex_assert_held(&a->lock);
 	mutex_unlock(&a->lock);
 	came = interrupt_came(atomic_load(&a->interrupt));
 	mutex_lock(&a->lock);
@@ -148,6 +153,7 @@ static bool is_call_interrupted(struct agent *a)
  * held. False: interrupted. */
 static bool await_answer(struct agent *a, const struct ask *ask, int64_t until)
 {
+	mutex_assert_held(&a->lock);
 	while (!ask->done && !a->ended && !a->over && clock_now() < until) {
 		int64_t next = clock_now() + CANCEL_PACE;
 		struct timespec ts;

@@ -29,6 +29,7 @@
 
 #include "core/buf.h"
 #include "core/lock.h"
+#include "core/thread_owner.h"
 #include "session/agent.h"
 
 /* A message to the coordinator. A call lives on its caller's stack until the answer has come.
@@ -60,6 +61,7 @@ struct agent {
 	/* eventfd: any thread writes it to end the agent's wait */
 	int wake;
 	/* Only the agent's thread uses these: */
+	struct thread_owner owner;
 	struct conn *conn;
 	struct err fault; /* of the present connection */
 	bool refused;     /* the coordinator refused the join: do not try again */

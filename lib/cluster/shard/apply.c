@@ -58,23 +58,26 @@ static enum shard_answer pass_gate(struct shard *s, const struct part *p, const 
 /* Is no further push of this rank expected for the partition's open step? That is so when the rank
  * takes no part in the step, when its push was taken, or when its CLOCK has come and announced no
  * push to this partition. The gate's lock is held. */
-static bool rank_is_through(const struct sync *sync, const struct part *p, uint32_t rank,
+static bool rank_is_through(const struct shard *s, const struct part *p, uint32_t rank,
     uint64_t step)
 {
-	const struct sync_rank *worker = &sync->rank[rank];
+	const struct sync_rank *worker = &s->gate.sync.rank[rank];
 
+	mutex_assert_held(&s->gate.lock);
+	mutex_assert_held(&p->lock);
 	if (!worker->active || step < worker->complete_from || part_has_taken(p, rank, step))
 		return true;
 	return worker->clock > step && !part_is_expected(p, rank, step);
 }
 
 /* With backup ranks: are no more ranks missing than the step may close without? */
-static bool enough_are_through(const struct sync *sync, const struct part *p)
+static bool enough_are_through(const struct shard *s, const struct part *p)
 {
+	const struct sync *sync = &s->gate.sync;
 	unsigned missing = 0;
 
 	for (uint32_t i = 0; i < sync->nranks; i++)
-		missing += !rank_is_through(sync, p, i, p->step);
+		missing += !rank_is_through(s, p, i, p->step);
 	return missing <= sync_spare_at(sync, p->step);
 }
 
@@ -84,15 +87,16 @@ bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 	bool backup = settings_epoch_at(s, p->step)->mode.backup > 0;
 	bool complete = p->chain.next == NO_SERVER || repl_may_send(p);
 
+	mutex_assert_held(&p->lock);
 	mutex_lock(&s->gate.lock);
 	if (backup)
-		complete = complete && enough_are_through(sync, p);
+		complete = complete && enough_are_through(s, p);
 	/* Begin with the rank that was missing last time. For most pushes it is still missing, so
 	 * all pushes of a step together look at each rank only once or twice. */
 	for (size_t n = backup ? 0 : sync->nranks; complete && n > 0; n--) {
 		if (p->pushes.missing >= sync->nranks)
 			p->pushes.missing = 0;
-		complete = rank_is_through(sync, p, p->pushes.missing, p->step);
+		complete = rank_is_through(s, p, p->pushes.missing, p->step);
 		p->pushes.missing += complete;
 	}
 	*examples = p->sum.examples;
@@ -115,7 +119,7 @@ static bool rank_is_in_turn(struct shard *s, const struct part *p, uint32_t rank
 
 	mutex_lock(&s->gate.lock);
 	for (uint32_t i = 0; turn && i < rank && i < sync->nranks; i++)
-		turn = rank_is_through(sync, p, i, step);
+		turn = rank_is_through(s, p, i, step);
 	mutex_unlock(&s->gate.lock);
 	return turn;
 }
@@ -128,6 +132,7 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 	struct part_sum_size size = { examples, p->table->reduced ? 1 : examples };
 	uint64_t step = p->step;
 
+	mutex_assert_held(&p->lock);
 	if (atomic_load(&s->snaps.on))
 		snapshot_before_update(s, p, step);
 	if (epoch->number > p->settings->number)
@@ -322,6 +327,7 @@ static enum shard_answer take_push(struct shard *s, struct part *p, const struct
 {
 	bool outside = push->rank == SHARD_OUTSIDE;
 
+	mutex_assert_held(&p->lock);
 	if (!p->ready || !p->chain.head || (!s->ops->takes_outside && outside))
 		return SHARD_ELSEWHERE;
 	/* A reduced table's parameters are computed by the workers, too, which would not see the

@@ -36,6 +36,7 @@ enum err_code budget_book(struct part *p, struct shard *s, struct err *e)
 	             &settings_epoch_last(s)->mode),
 	         used = atomic_fetch_add(&b->used, need) + need;
 
+	mutex_assert_held(&p->lock);
 	p->booked = need;
 	if (!b->limit || used <= b->limit)
 		return ERR_OK;
@@ -51,6 +52,7 @@ void budget_rebook(struct part *p, struct shard *s)
 	uint64_t need = dense_bytes_max(p, s, p->optim.rule, keeps_sums(p, s),
 	    &settings_epoch_last(s)->mode);
 
+	mutex_assert_held(&p->lock);
 	/* Sparse rows are booked as they come. */
 	if (p->sparse.rows)
 		return;
@@ -146,6 +148,7 @@ bool budget_has_room(struct part *p, struct shard *s, const struct push *push)
 	struct budget *b = &s->budget;
 	uint64_t used = atomic_load(&b->used), fresh = 0;
 
+	mutex_assert_held(&p->lock);
 	if (s->compares && !robust_has_room(p, s, push->rank))
 		return false;
 	if (!b->limit || !p->sparse.rows || used + push->nrows * new_row_bytes(p) <= b->limit)
@@ -168,6 +171,7 @@ void budget_book_rows(struct part *p, struct budget *b)
 {
 	uint64_t now;
 
+	mutex_assert_held(&p->lock);
 	if (!b->limit || !p->sparse.rows)
 		return;
 	now = rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy_state) +

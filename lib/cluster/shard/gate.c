@@ -251,6 +251,7 @@ static bool clock_is_too_early(const struct shard *s, uint32_t rank, uint64_t st
 {
 	const struct sync *sync = &s->gate.sync;
 
+	mutex_assert_held(&s->gate.lock);
 	return sync_sums_steps(&sync->mode) &&
 	    step > sync->closed + (s->cfg.reduced ? REDUCED_CLOCKS_AHEAD : 0) &&
 	    (step <= sync->rank[rank].clock || !s->cfg.forward);
@@ -261,6 +262,7 @@ static uint64_t clocked_steps(struct gate *g)
 {
 	const struct sync *sync = &g->sync;
 
+	mutex_assert_held(&g->lock);
 	if (sync->mode.backup)
 		return sync_completed(sync);
 	if (!g->nslowest) {
@@ -281,6 +283,7 @@ static bool record_clock(struct shard *s, uint32_t rank, uint64_t step, uint32_t
 	struct sync_rank *worker = &g->sync.rank[rank];
 	bool slowest = g->nslowest && worker->active && worker->clock == g->least_clock;
 
+	mutex_assert_held(&s->gate.lock);
 	if (sync_clock(&g->sync, rank, step, examples) && slowest)
 		g->nslowest--;
 	after = clocked_steps(g);
@@ -297,6 +300,7 @@ static bool clock_passes_mode_change(struct gate *g, uint32_t rank, uint64_t ste
 {
 	struct sync_rank *worker = &g->sync.rank[rank];
 
+	mutex_assert_held(&g->lock);
 	if (step < g->sync.next_mode_from || worker->clock >= g->sync.next_mode_from)
 		return false;
 	worker->clock = worker->clocked_end = g->sync.next_mode_from;
@@ -410,14 +414,15 @@ bool shard_withdraw(struct shard *s, uint32_t rank, uint64_t incarnation, uint64
 /* Is a push pending that the rank's present holder announced for a step before `step`? Announced pushes of
  * an earlier holder that never came will never come, so the search begins at complete_from. The gate's lock
  * is held. */
-static bool rank_has_pending_push(const struct sync *sync, const struct part *p, uint32_t rank,
+static bool rank_has_pending_push(const struct shard *s, const struct part *p, uint32_t rank,
     uint64_t step)
 {
-	const struct sync_rank *worker = &sync->rank[rank];
+	const struct sync_rank *worker = &s->gate.sync.rank[rank];
 	uint64_t last = part_taken_end(p, rank),
 	         at = last > worker->complete_from ? last : worker->complete_from,
 	         due = part_expected_end(p, rank);
 
+	mutex_assert_held(&s->gate.lock);
 	/* Announcements further back are not known. The loop must be short, because a worker may
 	 * have announced any step. */
 	if (due > PART_EXPECT_WINDOW && at < due - PART_EXPECT_WINDOW)
@@ -434,6 +439,7 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 	uint64_t needed;
 	bool pending = false;
 
+	mutex_assert_held(&p->lock);
 	if (!p->pushes.pending)
 		return false;
 	/* A live change of the mode takes the lock, too. */
@@ -441,7 +447,7 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 	/* The pushes of a closed step have arrived. */
 	needed = sync_sums_steps(&sync->mode) ? 0 : sync_needed_step(&sync->mode, step);
 	for (uint32_t i = 0; needed && !pending && i < p->pushes.nlast && i < sync->nranks; i++)
-		pending = sync->rank[i].active && rank_has_pending_push(sync, p, i, needed);
+		pending = sync->rank[i].active && rank_has_pending_push(s, p, i, needed);
 	mutex_unlock(&s->gate.lock);
 	return pending;
 }
@@ -459,7 +465,7 @@ bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uin
 	if (p->pushes.pending) {
 		mutex_lock(&s->gate.lock);
 		pending = !sync_sums_steps(&sync->mode) && rank < sync->nranks &&
-		    rank_has_pending_push(sync, p, rank, step);
+		    rank_has_pending_push(s, p, rank, step);
 		mutex_unlock(&s->gate.lock);
 	}
 	p->has_waiters |= pending;
@@ -551,6 +557,7 @@ void gate_tell_closed(struct shard *s, struct part *p)
 {
 	bool may_lack;
 
+	mutex_assert_held(&p->lock);
 	if (!p->step || !settings_epoch_closes_step(s, p->step - 1) || !p->ready ||
 	    !p->chain.head || p->chain.next == NO_SERVER)
 		return;
@@ -565,6 +572,7 @@ void gate_tell_closed(struct shard *s, struct part *p)
  * lock is held. */
 static bool no_push_expected(const struct shard *s, const struct part *p)
 {
+	mutex_assert_held(&s->gate.lock);
 	for (uint32_t i = 0; i < p->pushes.nlast; i++)
 		if (part_is_expected(p, i, p->step) && p->pushes.last[i] <= p->step)
 			return false;
@@ -575,6 +583,7 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 {
 	uint64_t completed, end = settings_epoch_sums_end(s, p->step);
 
+	mutex_assert_held(&p->lock);
 	/* With backup ranks only the head knows which ranks were late, and of a reduced table only
 	 * the head knows that a step had no mean. */
 	if (!settings_epoch_closes_step(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
@@ -611,6 +620,7 @@ static bool mark_lagging(struct shard *s, struct part *p, bool lagging)
 
 bool gate_caught_up(struct shard *s, struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	return p->lagging && mark_lagging(s, p, false);
 }
 

@@ -113,6 +113,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 	const struct shard_config *cfg = &s->cfg;
 	enum err_code rc;
 
+	mutex_assert_held(&p->lock);
 	part_release_values(s, p);
 	if (!p->settings)
 		settings_epoch_begin(p,
@@ -150,6 +151,7 @@ static bool spare_comes_back(const struct part *p)
 
 enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e)
 {
+	mutex_assert_held(&p->lock);
 	/* Outside of bsp an accumulator is needed only while an earlier bsp is not finished. */
 	if (!settings_epoch_closes_step(s, p->step) &&
 	    !sync_sums_steps(&settings_epoch_last(s)->mode) && !p->dense.acc)
@@ -175,6 +177,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 	                                          : NULL;
 	enum err_code rc = part_alloc(p, s, e);
 
+	mutex_assert_held(&p->lock);
 	p->step = p->table->since;
 	p->prev_same = true;
 	/* Partitions behind those of the checkpoint are of rows that the table has got since. */
@@ -192,6 +195,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 
 void part_release_values(struct shard *s, struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	s->ops->release_values(p);
 	atomic_fetch_sub(&s->budget.used, p->booked);
 	p->booked = 0;
@@ -269,6 +273,7 @@ static uint64_t shift_bits(uint64_t bits, uint64_t by)
 
 void part_set_last(struct part *p, uint32_t rank, uint64_t last)
 {
+	mutex_assert_held(&p->lock);
 	if (rank >= p->pushes.nlast)
 		grow_last(p, rank);
 	p->pushes.pending -= part_expected_end(p, rank) > p->pushes.last[rank];
@@ -286,11 +291,13 @@ void part_set_last(struct part *p, uint32_t rank, uint64_t last)
 
 uint64_t part_refused_bits(const struct part *p, uint32_t rank)
 {
+	mutex_assert_held(&p->lock);
 	return rank < p->pushes.nrefused ? p->pushes.refused[rank] : 0;
 }
 
 void part_set_refused_bits(struct part *p, uint32_t rank, uint64_t bits)
 {
+	mutex_assert_held(&p->lock);
 	if (rank >= p->pushes.nlast)
 		grow_last(p, rank);
 	if (bits && rank >= p->pushes.nrefused) {
@@ -308,6 +315,7 @@ void part_set_refused(struct part *p, uint32_t rank, uint64_t step)
 {
 	uint64_t ago = p->pushes.last[rank] - 1 - step;
 
+	mutex_assert_held(&p->lock);
 	if (ago < 64)
 		part_set_refused_bits(p, rank, part_refused_bits(p, rank) | UINT64_C(1) << ago);
 }
@@ -316,6 +324,7 @@ bool part_was_refused(const struct part *p, uint32_t rank, uint64_t step)
 {
 	uint64_t bits = part_refused_bits(p, rank);
 
+	mutex_assert_held(&p->lock);
 	return bits && step < p->pushes.last[rank] && p->pushes.last[rank] - 1 - step < 64 &&
 	    (bits >> (p->pushes.last[rank] - 1 - step) & 1);
 }
@@ -327,6 +336,7 @@ void part_merge_expected(struct part *p, uint32_t rank, uint64_t end, uint64_t s
 	struct announced *a;
 	uint64_t top;
 
+	mutex_assert_held(&p->lock);
 	if (rank >= p->pushes.nlast)
 		grow_last(p, rank);
 	if (!end)
@@ -341,6 +351,7 @@ void part_merge_expected(struct part *p, uint32_t rank, uint64_t end, uint64_t s
 
 void part_expect(struct part *p, uint32_t rank, uint64_t end)
 {
+	mutex_assert_held(&p->lock);
 	part_merge_expected(p, rank, end, 1);
 }
 
@@ -348,6 +359,7 @@ bool part_withdraw(struct part *p, uint32_t rank, uint64_t step)
 {
 	struct announced *a;
 
+	mutex_assert_held(&p->lock);
 	if (!part_is_expected(p, rank, step))
 		return false;
 	a = &p->pushes.announced[rank];
@@ -365,6 +377,7 @@ bool part_is_expected(const struct part *p, uint32_t rank, uint64_t step)
 {
 	uint64_t end = part_expected_end(p, rank);
 
+	mutex_assert_held(&p->lock);
 	return end > step && end - 1 - step < PART_EXPECT_WINDOW &&
 	    (p->pushes.announced[rank].steps >> (end - 1 - step) & 1);
 }
@@ -377,6 +390,7 @@ void part_update_safe(struct part *p)
 {
 	uint64_t step = p->step, version = p->version, seq = p->chain.next_seq;
 
+	mutex_assert_held(&p->lock);
 	for (const struct repl_record *c = p->chain.required ? p->chain.sent : NULL; c;
 	     c = c->next) {
 		if (c->kind == REPL_STATE)
@@ -476,6 +490,7 @@ bool part_accumulate(struct part *p, const struct shard *s, const struct push *p
 {
 	float weight = p->table->reduced ? 1.0f : (float)push->examples;
 
+	mutex_assert_held(&p->lock);
 	if (s->compares) {
 		if (!robust_keep(p, push))
 			return false;
@@ -521,6 +536,7 @@ bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows
 	struct optim_gradient g = mean_of_sum(sum, size);
 	struct optim_hyper h = hyper_for_step(p, step);
 
+	mutex_assert_held(&p->lock);
 	keep_previous(p, sum != NULL);
 	if (sum && !p->table->sparse) {
 		update_dense(p, &h, &g);
@@ -540,6 +556,7 @@ bool part_apply_sum(struct part *p, const struct part_sum_size *size)
 	struct optim_hyper h;
 	bool fits;
 
+	mutex_assert_held(&p->lock);
 	FAIL_POINT("part_close");
 	if (!p->sum.contributions || !p->table->sparse)
 		return part_update(p, p->step, p->sum.contributions ? p->dense.acc : NULL, 0, NULL,
@@ -555,6 +572,7 @@ bool part_apply_sum(struct part *p, const struct part_sum_size *size)
 
 void part_clear_sum(struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	if (p->sum.contributions && p->table->sparse)
 		rows_clear(p->sparse.acc);
 	if (p->sum.has_touching)
@@ -570,6 +588,7 @@ void part_clear_sum(struct part *p)
 
 bool part_apply_push(struct part *p, const struct push *push, uint64_t rate_divisor)
 {
+	mutex_assert_held(&p->lock);
 	const struct codec *codec = codec_by_id(push->codec);
 	/* 256 KiB on the stack: every thread that takes pushes needs a stack with room for it. */
 	float dense[PART_ELEMENTS], *large = NULL;

@@ -34,6 +34,7 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 {
 	uint32_t cols = p->table->cols;
 
+	mutex_assert_held(&p->lock);
 	p->sparse.policy_state = row_policy_state_new(p->table, cfg->jobless);
 	lay_out_row(p, p->optim.rule, cfg->deltas);
 	p->sparse.rows = rows_new(p->sparse.layout.stride);
@@ -44,6 +45,7 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 
 void part_rows_free(struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	rows_free(p->sparse.rows);
 	rows_free(p->sparse.acc);
 	rows_free(p->sparse.prev);
@@ -69,6 +71,7 @@ static uint64_t read_row_id(const uint8_t *ids, uint32_t i)
 
 void part_forget_changes(struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	if (p->dense.stamps)
 		change_log_reset(p->dense.stamps, p->version);
 	p->sparse.known_since = p->version;
@@ -89,6 +92,7 @@ void part_forget_rows(struct part *p)
 {
 	uint64_t id;
 
+	mutex_assert_held(&p->lock);
 	for (size_t i = 0;
 	     row_layout_has(&p->sparse.layout, ROW_CHANGED) && i < rows_count(p->sparse.rows); i++)
 		set_row_stamp(p, rows_at(p->sparse.rows, i, &id), 0);
@@ -98,6 +102,7 @@ void part_forget_rows(struct part *p)
 /* Stamps have 32 bits: when they are used up, all changes are forgotten. */
 void part_row_changed(struct part *p, float *row)
 {
+	mutex_assert_held(&p->lock);
 	if (p->version + 1 - p->sparse.known_since > UINT32_MAX)
 		part_forget_rows(p);
 	set_row_stamp(p, row, (uint32_t)(p->version + 1 - p->sparse.known_since));
@@ -352,6 +357,7 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 	struct update u = { .h = h, .mean = g, .has_touching = touching };
 	uint32_t most = rows_per_block(p, 1 + p->optim.rule->nvectors);
 
+	mutex_assert_held(&p->lock);
 	for (uint32_t at = 0; at < n; at += u.n) {
 		u.n = min_u32(n - at, most);
 		u.ids = ids + (size_t)at * 8;
@@ -370,6 +376,7 @@ uint32_t part_rows_touching(const struct part *p, uint64_t id)
 	const float *row = p->sum.has_touching ? rows_get(p->sparse.touched, id) : NULL;
 	uint32_t n = 0;
 
+	mutex_assert_held(&p->lock);
 	if (!p->sum.has_touching)
 		return 0;
 	if (row)
@@ -388,6 +395,7 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 		.distinct = true };
 	uint64_t ids[ROWS_BLOCK];
 
+	mutex_assert_held(&p->lock);
 	for (uint32_t at = 0; at < n; at += u.n) {
 		u.n = min_u32(n - at, most);
 		u.ids = (const uint8_t *)ids;
@@ -430,6 +438,7 @@ static void convert_rows_to_rule(struct part *p, const struct optim_rule *rule)
 
 void part_rows_set_rule(struct part *p, const struct shard *s, const struct optim_rule *rule)
 {
+	mutex_assert_held(&p->lock);
 	convert_rows_to_rule(p, rule);
 	lay_out_row(p, rule, s->cfg.deltas);
 }
@@ -497,6 +506,7 @@ bool part_rows_accumulate(struct part *p, const struct push *push)
 	const float *g = decode_row_values(p, push, &room);
 	bool good = g && (!push->touching || add_touching(p, push));
 
+	mutex_assert_held(&p->lock);
 	for (uint32_t at = 0; good && at < push->nrows; at += most)
 		good = accumulate_block(p, push->ids + (size_t)at * 8,
 		    min_u32(push->nrows - at, most), (float)push->examples,
@@ -512,6 +522,7 @@ bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct p
 		push->examples ? push->examples : 1, 0, 0 };
 	bool good = g.values && part_rows_update(p, h, push->ids, push->nrows, push->touching, &g);
 
+	mutex_assert_held(&p->lock);
 	free(room);
 	return good;
 }
@@ -548,6 +559,7 @@ uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids,
 	uint32_t most = rows_per_block(p, 1), k = 0;
 	float *row[ROWS_BLOCK];
 
+	mutex_assert_held(&p->lock);
 	*version = previous ? p->prev_version : p->version;
 	for (uint32_t at = 0, m; at < n; at += m) {
 		m = min_u32(n - at, most);

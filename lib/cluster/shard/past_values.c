@@ -107,6 +107,7 @@ bool past_values_compensate(struct shard *s, struct part *p, const struct stale 
 {
 	struct past_values *past;
 
+	mutex_assert_held(&p->lock);
 	if (p->table->sparse || !stale_needs_values(stale))
 		return true;
 	past = ensure_past(s, p, stale->ops);

@@ -3,6 +3,7 @@
 
 bool reduced_has_push(const struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	for (uint32_t i = 0; i < p->pushes.nlast; i++)
 		if (p->pushes.last[i] > p->step)
 			return true;

@@ -19,6 +19,7 @@ struct repl_record *repl_new_record(struct part *p, enum repl_kind kind, uint64_
 {
 	struct repl_record *c = mem_alloc(sizeof *c);
 
+	mutex_assert_held(&p->lock);
 	c->kind = kind;
 	c->table = p->table->id;
 	c->part = p->index;
@@ -58,6 +59,7 @@ static void free_record(struct repl_record *c)
 
 void repl_enqueue(struct shard *s, struct part *p, struct repl_record *c)
 {
+	mutex_assert_held(&p->lock);
 	c->seq = ++p->chain.next_seq;
 	*p->chain.sent_last = c;
 	p->chain.sent_last = &c->next;
@@ -68,6 +70,7 @@ void repl_enqueue(struct shard *s, struct part *p, struct repl_record *c)
 
 bool repl_may_send(const struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	return p->chain.next == NO_SERVER ||
 	    (p->chain.nsent < SHARD_SENT_MAX && (!p->dense.acc || p->dense.spare));
 }
@@ -78,6 +81,7 @@ uint32_t repl_list_pushers(const struct part *p, uint64_t step, uint8_t *out)
 {
 	uint32_t n = 0;
 
+	mutex_assert_held(&p->lock);
 	for (uint32_t i = 0; i < p->pushes.nlast; i++)
 		if (p->pushes.last[i] == step + 1) {
 			if (out)
@@ -113,6 +117,7 @@ static void fill_rows_body(struct repl_record *c, const struct part *p)
 /* A dense accumulator is moved, not copied; the spare one takes its place. */
 void repl_move_sum(struct repl_record *c, struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	if (p->sum.contributions && p->table->sparse) {
 		fill_rows_body(c, p);
 	} else if (p->sum.contributions) {
@@ -129,6 +134,7 @@ void repl_queue_sum(struct shard *s, struct part *p, uint64_t step,
 	uint32_t n = repl_list_pushers(p, step, NULL);
 	struct repl_record *c;
 
+	mutex_assert_held(&p->lock);
 	if (p->chain.next == NO_SERVER || (!n && !explicit_step)) {
 		part_update_safe(p);
 		return;
@@ -146,6 +152,7 @@ void repl_queue_step(struct shard *s, struct part *p, uint64_t step)
 {
 	struct repl_record *c = repl_new_record(p, REPL_STEP, step, repl_head_bytes(0), 0);
 
+	mutex_assert_held(&p->lock);
 	fill_record_head(c, p, &no_examples, 0, 0);
 	repl_enqueue(s, p, c);
 }
@@ -157,6 +164,7 @@ void repl_queue_push(struct shard *s, struct part *p, const struct push *push,
 	       counts = push->touching ? (size_t)push->nrows * PAYLOAD_COUNT_BYTES : 0;
 	struct repl_record *c;
 
+	mutex_assert_held(&p->lock);
 	if (p->chain.next == NO_SERVER) {
 		part_update_safe(p);
 		return;
@@ -183,6 +191,7 @@ void repl_pass_on(struct shard *s, struct part *p, const struct repl_record *in,
 {
 	struct repl_record *c = mem_alloc(sizeof *c);
 
+	mutex_assert_held(&p->lock);
 	*c = (struct repl_record){ .kind = in->kind,
 		.table = in->table,
 		.codec = in->codec,
@@ -315,6 +324,7 @@ void repl_drop_first(struct part *p)
 {
 	struct repl_record *c = p->chain.sent;
 
+	mutex_assert_held(&p->lock);
 	p->chain.sent = c->next;
 	if (!p->chain.sent)
 		p->chain.sent_last = &p->chain.sent;
@@ -329,6 +339,7 @@ void repl_drop_first(struct part *p)
 
 void repl_drop_all(struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	while (p->chain.sent)
 		repl_drop_first(p);
 }
@@ -338,6 +349,7 @@ void repl_set_next(struct shard *s, struct part *p, uint16_t next, uint64_t proc
 	bool begun = p->chain.next != NO_SERVER && p->chain.sent &&
 	    p->chain.sent->kind == REPL_STATE;
 
+	mutex_assert_held(&p->lock);
 	if (p->chain.next != next || p->chain.next_process != process) {
 		/* A state transfer that was begun is of no use any more; changes that count are
 		 * sent again to the new server. */
@@ -413,6 +425,7 @@ void shard_count_states(struct shard *s, uint16_t server, uint64_t *all, uint64_
 
 bool repl_has_unsafe_push(const struct part *p, uint32_t rank, uint64_t end)
 {
+	mutex_assert_held(&p->lock);
 	for (const struct repl_record *c = p->chain.required ? p->chain.sent : NULL; c; c = c->next)
 		if (c->kind == REPL_PUSH ? get_le32(c->head + 16) == rank
 		                         : c->kind != REPL_STATE && c->step < end)

@@ -279,6 +279,7 @@ static void pass_on_record(struct shard *s, struct part *p, const struct incomin
 {
 	const struct repl_record *c = in->c;
 
+	mutex_assert_held(&p->lock);
 	if (p->chain.next != NO_SERVER)
 		repl_pass_on(s, p, c, in->list - REPL_HEAD,
 		    (size_t)(in->body - in->list) + REPL_HEAD, in->body, in->nbody);
@@ -291,6 +292,7 @@ static enum shard_answer apply_record(struct shard *s, struct part *p, const str
 	uint64_t version = p->version, step = p->step;
 	enum shard_answer a;
 
+	mutex_assert_held(&p->lock);
 	if (p->chain.head || (!p->ready && in->c->kind != REPL_STATE))
 		return SHARD_ELSEWHERE;
 	/* Wait for room in the queue, or until the update's settings epoch is known here. */

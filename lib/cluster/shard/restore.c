@@ -132,6 +132,7 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 	unsigned nvectors = p->optim.rule->nvectors;
 	enum err_code rc;
 
+	mutex_assert_held(&p->lock);
 	info.nvectors = cfg->read_only ? 0 : info.nvectors;
 	if (t->sparse != p->table->sparse || t->cols != p->table->cols ||
 	    (t->sparse ? t->parts != p->table->nparts : !fits_dense(p, t, info.n)))

@@ -16,6 +16,7 @@ bool robust_has_room(struct part *p, struct shard *s, uint32_t rank)
 {
 	uint64_t need = p->n * sizeof(float) + sizeof *p->sum.gradients;
 
+	mutex_assert_held(&p->lock);
 	if (rank == SHARD_OUTSIDE || rank < s->cfg.ranks ||
 	    (rank < p->sum.ngradients && p->sum.gradients[rank].g))
 		return true;
@@ -35,6 +36,7 @@ bool robust_keep(struct part *p, const struct push *push)
 	struct rank_gradient *k;
 	const float *g;
 
+	mutex_assert_held(&p->lock);
 	if (p->table->sparse || push->rank >= ORDER_MAX)
 		return false;
 	if (push->rank >= p->sum.ngradients) {
@@ -72,6 +74,7 @@ static uint64_t count_examples(const struct aggregate_in *in)
 
 struct part_sum_size robust_combine(struct shard *s, struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	/* 48 KiB on the stack, with the partition's lock held; the aggregator may add 128 KiB. */
 	uint32_t examples[ORDER_MAX];
 	const float *gradient[ORDER_MAX];
@@ -90,6 +93,7 @@ struct part_sum_size robust_combine(struct shard *s, struct part *p)
 
 void robust_reopen(struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	for (size_t i = 0; i < p->sum.ngradients; i++)
 		p->sum.gradients[i].examples = 0;
 }

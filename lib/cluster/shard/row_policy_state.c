@@ -80,6 +80,7 @@ uint32_t row_policy_state_choose(struct part *p, const uint8_t *ids, uint32_t n,
 	float *row[ROWS_BLOCK];
 	uint32_t k = 0;
 
+	mutex_assert_held(&p->lock);
 	p->sparse.policy_state->count[ROW_POLICY_offered] += n;
 	if (!p->sparse.policy_state->policy->admit && p->sparse.policy_state->policy->chance <= 0)
 		return n;
@@ -101,16 +102,19 @@ static uint32_t row_age(const struct part *p, const float *row)
 
 uint64_t row_policy_state_last_step(const struct part *p, const float *row)
 {
+	mutex_assert_held(&p->lock);
 	return p->sparse.policy_state->clock - row_age(p, row);
 }
 
 void row_policy_state_set_last_step(const struct part *p, float *row, uint64_t step)
 {
+	mutex_assert_held(&p->lock);
 	row_layout_set(&p->sparse.layout, row, ROW_SEEN, (uint32_t)step);
 }
 
 void row_policy_state_note_update(struct part *p, float *const *row, uint32_t n, uint64_t made)
 {
+	mutex_assert_held(&p->lock);
 	for (uint32_t i = 0; row_layout_has(&p->sparse.layout, ROW_SEEN) && i < n; i++)
 		row_policy_state_set_last_step(p, row[i], p->sparse.policy_state->clock);
 	p->sparse.policy_state->count[ROW_POLICY_admitted] += (unsigned)__builtin_popcountll(made);
@@ -253,6 +257,7 @@ bool row_policy_state_end_update(struct part *p)
 {
 	struct row_policy_state *state = p->sparse.policy_state;
 
+	mutex_assert_held(&p->lock);
 	if (state->by_updates)
 		state->clock++;
 	decay_sketch(state);

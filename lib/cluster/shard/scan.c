@@ -50,6 +50,7 @@ static void copy_scanned_rows(struct shard *s, const struct part *p, struct scan
 	size_t count, cols = p->table->cols;
 	uint64_t *all = list_wanted_ids(p, x, &count);
 
+	mutex_assert_held(&p->lock);
 	x->more = count > x->n;
 	if (count < x->n)
 		x->n = (uint32_t)count;

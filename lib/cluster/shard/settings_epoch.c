@@ -87,6 +87,7 @@ const struct step_ops *settings_epoch_steps(const struct shard *s, const struct 
 	struct table_rules_choice rules = r == p->settings ? p->optim
 	                                                   : settings_epoch_rule(r, p->table);
 
+	mutex_assert_held(&p->lock);
 	return sync_sums_steps(&r->mode) && !rules.on_arrival ? &step_summed : &step_on_arrival;
 }
 
@@ -133,6 +134,7 @@ static const struct settings_epoch *next_mode_settings_epoch(struct shard *s)
 {
 	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
 
+	mutex_assert_held(&s->gate.lock);
 	for (unsigned i = 0; i < l->n; i++)
 		if (l->at[i]->number > s->gate.settings->number &&
 		    !sync_same(&l->at[i]->mode, &s->gate.settings->mode))
@@ -145,6 +147,7 @@ static void plan_mode_change(struct shard *s)
 {
 	const struct settings_epoch *next = next_mode_settings_epoch(s);
 
+	mutex_assert_held(&s->gate.lock);
 	s->gate.sync.next_mode_from = next ? next->step : SYNC_NEVER;
 }
 
@@ -182,6 +185,7 @@ void settings_epoch_enter_mode(struct shard *s, struct part *p)
 {
 	const struct settings_epoch *now;
 
+	mutex_assert_held(&p->lock);
 	mutex_lock(&s->gate.lock);
 	/* While a thread changes the mode, its sweep may have missed this partition: use the next
 	 * mode. */
@@ -285,6 +289,7 @@ struct table_rules_choice settings_epoch_rule(const struct settings_epoch *r, co
 
 void settings_epoch_begin(struct part *p, const struct settings_epoch *r)
 {
+	mutex_assert_held(&p->lock);
 	p->settings = r;
 	p->optim = settings_epoch_rule(r, p->table);
 }
@@ -293,6 +298,7 @@ void settings_epoch_set(struct shard *s, struct part *p, const struct settings_e
 {
 	const struct optim_rule *before = p->optim.rule, *rule;
 
+	mutex_assert_held(&p->lock);
 	if (r->number <= p->settings->number)
 		return;
 	rule = settings_epoch_rule(r, p->table).rule;

@@ -109,6 +109,7 @@ uint64_t shard_count_parts(const struct shard *s)
 
 bool part_wants_previous(const struct shard *s, const struct part *p, uint64_t step)
 {
+	mutex_assert_held(&p->lock);
 	return s->cfg.deterministic && step != SYNC_NEVER && step + 1 == p->step && !p->prev_same;
 }
 
@@ -118,6 +119,7 @@ static const float *shown_values(const struct shard *s, const struct part *p, ui
 {
 	bool previous = part_wants_previous(s, p, step);
 
+	mutex_assert_held(&p->lock);
 	*version = previous ? p->prev_version : p->version;
 	return previous ? p->dense.prev : p->dense.w;
 }

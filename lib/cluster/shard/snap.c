@@ -24,6 +24,7 @@ static void release_ckpt_part(struct ckpt_part *part)
 
 void snapshot_drop(struct part *p)
 {
+	mutex_assert_held(&p->lock);
 	p->saved.given = false;
 	if (!p->saved.snap)
 		return;
@@ -276,6 +277,7 @@ void snapshot_before_update(struct shard *s, struct part *p, uint64_t step)
 {
 	struct snaps *x = &s->snaps;
 
+	mutex_assert_held(&p->lock);
 	if (!atomic_load(&x->on) || p->saved.snap || p->saved.given || !p->ready ||
 	    !p->chain.tail || (snapshot_is_by_step(s) && step < atomic_load(&x->step)))
 		return;

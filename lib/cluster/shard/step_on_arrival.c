@@ -8,6 +8,7 @@
 static enum shard_answer apply_push(struct shard *s, struct part *p, const struct push *push,
     bool acceptable)
 {
+	mutex_assert_held(&p->lock);
 	if (!repl_may_send(p))
 		return SHARD_WAIT;
 	if (acceptable) {

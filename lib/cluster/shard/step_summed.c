@@ -5,6 +5,7 @@
 static enum shard_answer add_push(struct shard *s, struct part *p, const struct push *push,
     bool acceptable)
 {
+	mutex_assert_held(&p->lock);
 	return acceptable && push->examples && !part_accumulate(p, s, push) ? SHARD_BAD : SHARD_OK;
 }
 

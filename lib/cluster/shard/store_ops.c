@@ -12,6 +12,7 @@ static enum shard_answer store_may_show(struct shard *s, struct part *p, uint64_
 {
 	uint64_t closed = step == SYNC_NEVER ? 0 : settings_epoch_closed_before(s, step);
 
+	mutex_assert_held(&p->lock);
 	if (!p->ready || !p->chain.tail)
 		return SHARD_ELSEWHERE;
 	if (atomic_load(&p->chain.safe_step) < closed ||
@@ -31,6 +32,7 @@ static enum shard_answer store_show_rows(struct shard *s, struct part *p, uint64
 {
 	enum shard_answer a = store_may_show(s, p, step);
 
+	mutex_assert_held(&p->lock);
 	if (a == SHARD_OK)
 		*k = part_rows_show(p, part_wants_previous(s, p, step), ids, n, since, out, place,
 		    version);
@@ -41,6 +43,7 @@ static enum shard_answer store_show_rows(struct shard *s, struct part *p, uint64
 static enum shard_answer store_reach_step(struct shard *s, struct part *p, uint64_t step,
     bool split)
 {
+	mutex_assert_held(&p->lock);
 	(void)s;
 	return !split && step > p->step ? SHARD_WAIT : SHARD_OK;
 }

@@ -23,11 +23,13 @@ void shard_set_relay(struct shard *s, uint32_t rank, uint64_t relay, uint64_t in
 }
 
 /* May the relay push for this incarnation of the rank? The gate's lock is held. */
-static enum shard_answer relay_may_push(const struct sync *sync, uint64_t relay, uint32_t rank,
+static enum shard_answer relay_may_push(const struct shard *s, uint64_t relay, uint32_t rank,
     uint64_t incarnation)
 {
+	const struct sync *sync = &s->gate.sync;
 	const struct sync_rank *worker = rank < sync->nranks ? &sync->rank[rank] : NULL;
 
+	mutex_assert_held(&s->gate.lock);
 	if (!worker || !relay || worker->relay != relay || worker->relay_holder != incarnation)
 		return SHARD_FENCED;
 	/* The rank is fenced by a vote, or the view that admits this incarnation has not
@@ -41,7 +43,7 @@ enum shard_answer shard_relay_may_push(struct shard *s, uint64_t relay, uint32_t
 	enum shard_answer a;
 
 	mutex_lock(&s->gate.lock);
-	a = relay_may_push(&s->gate.sync, relay, rank, incarnation);
+	a = relay_may_push(s, relay, rank, incarnation);
 	mutex_unlock(&s->gate.lock);
 	return a;
 }
@@ -57,7 +59,7 @@ static enum shard_answer pass_gate_with_sum(struct shard *s, const struct part *
 	mutex_lock(&s->gate.lock);
 	for (uint32_t i = 0; i < sum->body.n && a != SHARD_FENCED; i++) {
 		struct sum_contributor w = sum_contributor(&sum->body, i);
-		enum shard_answer one = relay_may_push(sync, sum->relay, w.rank, w.incarnation);
+		enum shard_answer one = relay_may_push(s, sum->relay, w.rank, w.incarnation);
 
 		a = one == SHARD_OK ? a : one;
 	}
@@ -81,6 +83,7 @@ static enum shard_answer pass_gate_with_sum(struct shard *s, const struct part *
 static enum shard_answer make_sum_receipt(struct shard *s, const struct part *p, uint64_t version,
     const struct sum *sum, struct receipt *r, enum push_status status)
 {
+	mutex_assert_held(&p->lock);
 	*r = (struct receipt){ .table = sum->table,
 		.part = sum->part,
 		.step = sum->step,
@@ -126,6 +129,7 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	uint64_t examples;
 	bool split;
 
+	mutex_assert_held(&p->lock);
 	if (!p->ready || !p->chain.head)
 		return SHARD_ELSEWHERE;
 	for (uint32_t i = 0; i < sum->body.n; i++)

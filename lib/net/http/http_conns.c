@@ -30,6 +30,7 @@ static void set_phase(struct http_conn *c, enum http_phase phase)
 {
 	struct http_server *s = c->l->s;
 
+	mutex_assert_held(&c->l->s->lock);
 	c->l->count[c->phase]--;
 	c->l->count[phase]++;
 	c->phase = phase;
@@ -40,6 +41,7 @@ static void set_phase(struct http_conn *c, enum http_phase phase)
 /* With the lock held: make sure that the reaper wakes up by t. */
 static void wake_reaper_by(struct http_server *s, int64_t t)
 {
+	mutex_assert_held(&s->lock);
 	if (t < s->wake_at) {
 		s->wake_at = t;
 		pthread_cond_signal(&s->wake);
@@ -50,6 +52,7 @@ static void wake_reaper_by(struct http_server *s, int64_t t)
  * and closes it. */
 static void shut_down_conn(struct http_conn *c)
 {
+	mutex_assert_held(&c->l->s->lock);
 	shutdown(c->fd, SHUT_RDWR);
 	set_phase(c, HTTP_DOOMED);
 }
@@ -58,6 +61,7 @@ static void shut_down_conn(struct http_conn *c)
  * late. */
 static void unpark_conn(struct http_conn *c, bool late)
 {
+	mutex_assert_held(&c->l->s->lock);
 	c->late = c->late || late;
 	set_phase(c, HTTP_BUSY);
 	MHD_resume_connection(c->mhd);

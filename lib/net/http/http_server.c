@@ -199,6 +199,7 @@ static void wait_quiet(struct http_server *s)
 	int64_t end = clock_now() + STOP_PATIENCE;
 	struct timespec ts = { .tv_sec = end / NSEC_PER_SEC, .tv_nsec = end % NSEC_PER_SEC };
 
+	mutex_assert_held(&s->lock);
 	for (;;) {
 		unsigned busy = 0;
 

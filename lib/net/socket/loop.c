@@ -12,6 +12,7 @@
 #include "core/lock.h"
 #include "core/mem.h"
 #include "core/spin.h"
+#include "core/thread_owner.h"
 
 #define EVENTS 64
 
@@ -22,6 +23,7 @@ struct post {
 };
 
 struct loop {
+	struct thread_owner owner; /* while it runs */
 	int epoll, wake;
 	_Atomic bool stop;
 	_Atomic int64_t heard;
@@ -36,6 +38,12 @@ struct loop {
 	bool (*look)(void *ctx), (*doze)(void *ctx);
 	void *spin_ctx;
 };
+
+void loop_assert_thread(struct loop *l)
+{
+	if (l->owner.is_set)
+		thread_owner_assert(&l->owner, "an event loop");
+}
 
 enum err_code loop_new(struct loop **out, struct err *e)
 {
@@ -79,6 +87,7 @@ enum err_code loop_add(struct loop *l, struct loop_fd *h, uint32_t events, struc
 {
 	struct epoll_event ev = { .events = events, .data.ptr = h };
 
+	loop_assert_thread(l);
 	h->events = events;
 	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, h->fd, &ev))
 		return err_sys(e, ERR_IO, "cannot watch descriptor %d", h->fd);
@@ -89,6 +98,7 @@ void loop_mod(struct loop *l, struct loop_fd *h, uint32_t events)
 {
 	struct epoll_event ev = { .events = events, .data.ptr = h };
 
+	loop_assert_thread(l);
 	if (h->events == events)
 		return;
 	h->events = events;
@@ -97,6 +107,7 @@ void loop_mod(struct loop *l, struct loop_fd *h, uint32_t events)
 
 void loop_del(struct loop *l, struct loop_fd *h)
 {
+	loop_assert_thread(l);
 	epoll_ctl(l->epoll, EPOLL_CTL_DEL, h->fd, NULL);
 	/* Events that this round has fetched but not delivered must not reach a
 	 * handle whose owner is about to free it. */
@@ -150,6 +161,7 @@ static void run_posts(struct loop *l)
 
 void loop_tick(struct loop *l, int64_t period_ns, loop_fn fn, void *ctx)
 {
+	loop_assert_thread(l);
 	l->period = period_ns;
 	l->tick = fn;
 	l->tick_ctx = ctx;
@@ -169,6 +181,7 @@ static int ms_until_tick(const struct loop *l, int64_t now)
 void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*doze)(void *ctx),
     void *ctx)
 {
+	loop_assert_thread(l);
 	l->spin.span = span_ns;
 	l->look = look;
 	l->doze = doze;
@@ -199,6 +212,7 @@ int64_t loop_heard(const struct loop *l)
 
 void loop_run(struct loop *l)
 {
+	thread_owner_assert(&l->owner, "an event loop");
 	while (!atomic_load(&l->stop)) {
 		int64_t before = clock_now();
 
@@ -222,6 +236,7 @@ void loop_run(struct loop *l)
 		}
 	}
 	run_posts(l);
+	thread_owner_release(&l->owner);
 }
 
 void loop_stop(struct loop *l)

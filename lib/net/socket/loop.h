@@ -55,6 +55,10 @@ int64_t loop_heard(const struct loop *l);
 /* Wakes the loop for an empty turn. Several calls before it wakes count as one. */
 void loop_nudge(struct loop *l);
 
+/* For what belongs to a loop's thread: builds with -DLOCK_CHECK end when the loop runs on another
+ * thread (core/thread_owner.h). */
+void loop_assert_thread(struct loop *l);
+
 void loop_run(struct loop *l);  /* until loop_stop */
 void loop_stop(struct loop *l); /* from any thread */
 

@@ -147,6 +147,7 @@ void adapt_tick(struct adapt *a, struct coordinator *coordinator, int64_t now,
 	struct conf c;
 	struct err e;
 
+	mutex_assert_held(&coordinator->lock);
 	if (now - a->looked < PERIOD)
 		return;
 	a->looked = now;

@@ -625,6 +625,7 @@ static void *run_checkpoint_thread(void *ctx)
 
 uint64_t checkpoint_schedule_request(struct checkpoint_schedule *k)
 {
+	mutex_assert_held(&k->coordinator->lock);
 	/* A checkpoint that is under way may have begun before the state that the caller wants
 	 * saved. */
 	k->requested++;
@@ -638,6 +639,7 @@ uint64_t checkpoint_schedule_stop_job(struct checkpoint_schedule *k, const char 
 	int64_t now = clock_now();
 	struct err cannot;
 
+	mutex_assert_held(&k->coordinator->lock);
 	k->order.end = now + timeout;
 	if (k->order.open)
 		return k->order.number;
@@ -652,6 +654,7 @@ uint64_t checkpoint_schedule_stop_job(struct checkpoint_schedule *k, const char 
 
 uint64_t checkpoint_schedule_call_off(struct checkpoint_schedule *k)
 {
+	mutex_assert_held(&k->coordinator->lock);
 	if (!k->order.open)
 		return 0;
 	k->order.called_off = true;
@@ -662,11 +665,13 @@ uint64_t checkpoint_schedule_call_off(struct checkpoint_schedule *k)
 const struct checkpoint_schedule_stop *checkpoint_schedule_last_stop(
     const struct checkpoint_schedule *k)
 {
+	mutex_assert_held(&k->coordinator->lock);
 	return &k->order.last;
 }
 
 const struct checkpoint_schedule_last *checkpoint_schedule_last(const struct checkpoint_schedule *k)
 {
+	mutex_assert_held(&k->coordinator->lock);
 	return &k->last;
 }
 
@@ -677,22 +682,26 @@ const char *checkpoint_schedule_dir(const struct checkpoint_schedule *k)
 
 const char *checkpoint_schedule_failure(const struct checkpoint_schedule *k)
 {
+	mutex_assert_held(&k->coordinator->lock);
 	return k ? k->failure : "";
 }
 
 struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct checkpoint_schedule *k)
 {
+	mutex_assert_held(&k->coordinator->lock);
 	return k->figures;
 }
 
 char *checkpoint_schedule_receive_dir(const struct checkpoint_schedule *k, uint64_t id)
 {
+	mutex_assert_held(&k->coordinator->lock);
 	return k && k->tmp && coord_snap_id(k->coordinator->coord) == id ? mem_strdup(k->tmp)
 	                                                                 : NULL;
 }
 
 void checkpoint_schedule_set_every(struct checkpoint_schedule *k, const struct conf_every *every)
 {
+	mutex_assert_held(&k->coordinator->lock);
 	if (!k || (k->every.steps == every->steps && k->every.time == every->time))
 		return;
 	k->every = *every;

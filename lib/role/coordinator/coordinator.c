@@ -88,6 +88,7 @@ void coordinator_lock(struct coordinator *coordinator)
 
 void coordinator_unlock(struct coordinator *coordinator)
 {
+	mutex_assert_held(&coordinator->lock);
 	mutex_unlock(&coordinator->lock);
 }
 
@@ -119,11 +120,13 @@ static void commit(struct coordinator *coordinator, bool tell)
 
 void coordinator_commit_unlock(struct coordinator *coordinator)
 {
+	mutex_assert_held(&coordinator->lock);
 	commit(coordinator, true);
 }
 
 void coordinator_publish(struct coordinator *coordinator)
 {
+	mutex_assert_held(&coordinator->lock);
 	if (publish(coordinator, true))
 		server_end(coordinator->server, NULL);
 }
@@ -132,6 +135,7 @@ void coordinator_commit_wait_unlock(struct coordinator *coordinator)
 {
 	uint64_t stamp = coord_stamp(coordinator->coord);
 
+	mutex_assert_held(&coordinator->lock);
 	coordinator_publish(coordinator);
 	while (state_file_is_awaited(coordinator, stamp))
 		coordinator_wait(coordinator, 0);
@@ -142,6 +146,7 @@ void coordinator_wait(struct coordinator *coordinator, int64_t until)
 {
 	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 
+	mutex_assert_held(&coordinator->lock);
 	if (until)
 		mutex_wait_until(&coordinator->changed, &coordinator->lock, &ts);
 	else
@@ -156,11 +161,13 @@ void coordinator_wake_parked(struct coordinator *coordinator)
 
 void coordinator_wake_waiters(struct coordinator *coordinator)
 {
+	mutex_assert_held(&coordinator->lock);
 	pthread_cond_broadcast(&coordinator->changed);
 }
 
 void coordinator_event(struct coordinator *coordinator, const char *kind, const char *fmt, ...)
 {
+	mutex_assert_held(&coordinator->lock);
 	char text[600];
 	va_list ap;
 
@@ -300,6 +307,7 @@ void coordinator_stop_job(struct coordinator *coordinator)
 {
 	char why[48] = "the coordinator was stopped";
 
+	mutex_assert_held(&coordinator->lock);
 	if (coordinator->leave_signal)
 		snprintf(why, sizeof why, "the coordinator got SIG%s",
 		    sigabbrev_np(coordinator->leave_signal));

@@ -120,6 +120,7 @@ int64_t coordinator_view_due(const struct coordinator *coordinator)
 	int64_t pause = 3 *
 	    (coordinator->views.send_ns + atomic_load(&coordinator->server->count.views_cost));
 
+	mutex_assert_held(&coordinator->lock);
 	return coordinator->views.at +
 	    (pause < VIEW_PAUSE_MIN          ? VIEW_PAUSE_MIN
 	            : pause > VIEW_PAUSE_MAX ? VIEW_PAUSE_MAX
@@ -137,6 +138,7 @@ static bool must_send_view(const struct coordinator *coordinator, int64_t now)
 
 void coordinator_prepare(struct coordinator *coordinator, struct announcement *a, int64_t now)
 {
+	mutex_assert_held(&coordinator->lock);
 	*a = (struct announcement){ .notices = coordinator->views.notices,
 		.layout_epoch = coordinator->views.layout_epoch };
 	a->last = coordinator->views.notices ? coordinator->views.notices_last : &a->notices;
@@ -154,6 +156,7 @@ void coordinator_prepare(struct coordinator *coordinator, struct announcement *a
 
 void coordinator_deliver(struct coordinator *coordinator, struct announcement *a)
 {
+	mutex_assert_held(&coordinator->lock);
 	coordinator->views.layout_epoch = a->layout_epoch;
 	if (a->view)
 		show_view(coordinator, a->view);
@@ -165,6 +168,7 @@ void coordinator_deliver(struct coordinator *coordinator, struct announcement *a
 
 void coordinator_put_back(struct coordinator *coordinator, struct announcement *a)
 {
+	mutex_assert_held(&coordinator->lock);
 	if (a->view)
 		coordinator->views.dirty = true;
 	view_text_unref(a->view);
@@ -180,6 +184,7 @@ void coordinator_announce(struct coordinator *coordinator)
 {
 	struct announcement a;
 
+	mutex_assert_held(&coordinator->lock);
 	if (!state_file_is_durable(coordinator))
 		return;
 	coordinator_prepare(coordinator, &a, clock_now());

@@ -32,6 +32,7 @@ struct large_description *description_store_begin(const struct coordinator *coor
 {
 	struct large_description *d = coord_large_description(coordinator->coord);
 
+	mutex_assert_held(&coordinator->lock);
 	return d && strcmp(d->blake2b, coordinator->file.described) != 0 ? large_description_hold(d)
 	                                                                 : NULL;
 }

@@ -272,6 +272,7 @@ static struct file_service_session *unlink_sessions(struct coordinator *coordina
 {
 	struct file_service_session **p = &coordinator->files, *out = NULL, *s;
 
+	mutex_assert_held(&coordinator->lock);
 	while ((s = *p)) {
 		if (!all && !atomic_load(&s->ended)) {
 			p = &s->next;

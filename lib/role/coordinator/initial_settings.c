@@ -133,6 +133,7 @@ enum err_code initial_settings(struct coordinator *coordinator, const struct coo
 	enum err_code rc = check_proposed_keys(coordinator, settings, e);
 	char *first = NULL;
 
+	mutex_assert_held(&coordinator->lock);
 	if (rc || !coordinator->cfg.has_job || coord_is_placed(coordinator->coord) ||
 	    coord_phase(coordinator->coord) != COORD_FORMING)
 		return rc;

@@ -73,6 +73,7 @@ void lease_log_add(struct lease_log *l, uint64_t number, const struct lease_chan
 	    number, letter[change->event], change->id, change->worker, change->from, change->step,
 	    change->batch, change->place, list);
 
+	mutex_assert_held(&l->coordinator->lock);
 	buf_printf(&l->pending, "%08" PRIx32 " %s\n", line_checksum(text, strlen(text)), text);
 	free(text);
 	free(list);
@@ -83,17 +84,20 @@ void lease_log_add(struct lease_log *l, uint64_t number, const struct lease_chan
 
 bool lease_log_is_long(const struct lease_log *l)
 {
+	mutex_assert_held(&l->coordinator->lock);
 	return l && l->length > LONG && !l->anew;
 }
 
 void lease_log_pause(struct lease_log *l)
 {
+	mutex_assert_held(&l->coordinator->lock);
 	l->paused = lease_log_is_long(l);
 	l->contained = l->pending.len;
 }
 
 void lease_log_saved(struct lease_log *l, bool ok)
 {
+	mutex_assert_held(&l->coordinator->lock);
 	/* state.json has the lines that waited when it was begun, and all lines in the file. */
 	if (l->paused && ok) {
 		buf_consume(&l->pending, l->contained);
@@ -105,6 +109,7 @@ void lease_log_saved(struct lease_log *l, bool ok)
 
 const char *lease_log_name(const struct lease_log *l)
 {
+	mutex_assert_held(&l->coordinator->lock);
 	return path_basename(l->path);
 }
 
@@ -160,6 +165,7 @@ static void write_pending(struct lease_log *l)
 	bool anew = l->anew;
 	enum err_code rc;
 
+	mutex_assert_held(&l->coordinator->lock);
 	l->pending = (struct buf)BUF_INIT;
 	l->anew = false;
 	l->length = (anew ? 0 : l->length) + (off_t)lines.len;

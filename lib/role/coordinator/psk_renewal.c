@@ -21,6 +21,7 @@ void psk_renewal_begin(struct coordinator *coordinator)
 	struct secret_pair pair;
 	char before[2 * HS_CLUSTER_BYTES + 1];
 
+	mutex_assert_held(&coordinator->lock);
 	secrets_both(coordinator->server->cfg.id->conn.secrets, &pair);
 	cluster_id_of(pair.now, coordinator->cluster_id);
 	cluster_id_of(pair.before, before);
@@ -34,6 +35,7 @@ void psk_renewal_update_http(struct coordinator *coordinator)
 {
 	struct secret_pair pair;
 
+	mutex_assert_held(&coordinator->lock);
 	secrets_both(coordinator->server->cfg.id->conn.secrets, &pair);
 	if (coordinator->http)
 		http_server_secrets(coordinator->http, pair.now, pair.before, pair.until);
@@ -46,6 +48,7 @@ void psk_renewal_tick(struct coordinator *coordinator)
 	struct secret_pair pair;
 	char *keys;
 
+	mutex_assert_held(&coordinator->lock);
 	if (!coordinator->secret_until || now < coordinator->secret_until ||
 	    !coordinator->server->cfg.id->run_dir)
 		return;
@@ -67,6 +70,7 @@ enum err_code psk_renewal_rotate(struct coordinator *coordinator, int64_t until,
 	struct secret_pair pair;
 	enum err_code rc;
 
+	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	rc = secrets_rotate_dir(keys, until, e);
 	if (!rc) {

@@ -231,6 +231,7 @@ void state_file_report_failure(struct coordinator *coordinator, int64_t *since, 
 {
 	bool store = coordinator->server->cfg.role;
 
+	mutex_assert_held(&coordinator->lock);
 	if (e->code == ERR_FENCED && !coordinator->file.fenced) {
 		coordinator->file.fenced = true;
 		log_error(coordinator->server->cfg.log, "%s", e->msg);
@@ -266,6 +267,7 @@ static void allow_announcements(struct coordinator *coordinator, uint64_t stamp,
 
 void state_file_note_leases(struct coordinator *coordinator, uint64_t leases)
 {
+	mutex_assert_held(&coordinator->lock);
 	allow_announcements(coordinator, atomic_load(&coordinator->file.tellable), leases);
 }
 
@@ -294,6 +296,7 @@ bool state_file_is_durable(struct coordinator *coordinator)
 {
 	uint64_t stamp = coord_stamp(coordinator->coord);
 
+	mutex_assert_held(&coordinator->lock);
 	if (coordinator->file.fenced || coordinator->file.writing)
 		return false;
 	if (needs_writing(coordinator)) {
@@ -317,6 +320,7 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 	struct large_description *described;
 	char *text;
 
+	mutex_assert_held(&coordinator->lock);
 	coordinator->file.writing = true;
 	if (coordinator->file.leaselog)
 		lease_log_pause(coordinator->file.leaselog);
@@ -368,6 +372,7 @@ static void wait_to_retry(struct coordinator *coordinator)
 	int64_t until = clock_now() + RETRY;
 	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 
+	mutex_assert_held(&coordinator->lock);
 	while (clock_now() < until)
 		mutex_wait_until(&coordinator->file.writer_woken, &coordinator->lock, &ts);
 }
@@ -443,6 +448,7 @@ void state_file_stop(struct coordinator *coordinator)
 
 bool state_file_is_awaited(const struct coordinator *coordinator, uint64_t stamp)
 {
+	mutex_assert_held(&coordinator->lock);
 	return atomic_load(&coordinator->file.tellable) < stamp &&
 	    !coordinator->file.unsaved_since && !coordinator->file.fenced &&
 	    coordinator->file.writer_started && !coordinator->file.writer_stop;

@@ -103,6 +103,7 @@ static void queue_sum(struct shard *s, struct part *p, uint64_t step)
 	struct repl_record *c = n ? repl_new_record(p, REPL_SUM, step, sum_body_head_bytes(n), 0)
 	                          : NULL;
 
+	mutex_assert_held(&p->lock);
 	if (!c) {
 		part_update_safe(p);
 		return;
@@ -120,6 +121,7 @@ static void close_step(struct shard *s, struct part *p, uint64_t examples)
 	uint64_t step = p->step++;
 	bool whole = !sum_is_too_large(p) && !sum_is_half_counted(p);
 
+	mutex_assert_held(&p->lock);
 	(void)examples;
 	p->prev_same = true;
 	if (whole) {
@@ -160,6 +162,7 @@ static void jump_to_step(struct shard *s, struct part *p, uint64_t step)
  * would close their step, so for a split sum the step after it is opened at once. */
 static enum shard_answer reach_step(struct shard *s, struct part *p, uint64_t step, bool split)
 {
+	mutex_assert_held(&p->lock);
 	/* One worker must not move the others' sums to an absurd step. */
 	if (step > p->step && step - p->step > STEPS_LEAP)
 		return SHARD_ELSEWHERE;
@@ -170,6 +173,7 @@ static enum shard_answer reach_step(struct shard *s, struct part *p, uint64_t st
 /* Opens `step` if no push came and none is announced for the open step and those before `step`. */
 static void skip_to_step(struct part *p, uint64_t step)
 {
+	mutex_assert_held(&p->lock);
 	if (p->pushes.pending || step <= p->step || !open_sum_is_empty(p))
 		return;
 	p->step = step;
@@ -231,6 +235,7 @@ uint64_t relay_shard_alone_count(struct shard *s)
 
 static enum push_status final_status(struct part *p, uint64_t step, enum push_status status)
 {
+	mutex_assert_held(&p->lock);
 	if (status == PUSH_LATE)
 		return status;
 	/* When the outcome is not known here any more, split makes the worker ask the servers. */
@@ -244,6 +249,7 @@ static enum push_status final_status(struct part *p, uint64_t step, enum push_st
 
 static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step)
 {
+	mutex_assert_held(&p->lock);
 	(void)s;
 	if (step == SYNC_NEVER || !p->ready)
 		return SHARD_ELSEWHERE;
@@ -289,6 +295,7 @@ static enum shard_answer show_rows(struct shard *s, struct part *p, uint64_t ste
 {
 	size_t cols = p->table->cols;
 
+	mutex_assert_held(&p->lock);
 	(void)s;
 	(void)since;
 	(void)place;

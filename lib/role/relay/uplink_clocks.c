@@ -90,6 +90,7 @@ static struct heard *heard_with_ranks(struct uplink *u, unsigned link)
 {
 	struct heard *h = heard_at(u, link);
 
+	mutex_assert_held(&u->lock);
 	if (h->n >= u->nranks)
 		return h;
 	h->told = mem_regrow(h->told, u->nranks, sizeof *h->told);
@@ -117,6 +118,7 @@ static void count_acked(struct uplink *u)
 {
 	uint64_t acked = u->token;
 
+	mutex_assert_held(&u->lock);
 	for (unsigned i = 0; i < client_links(u->client); i++) {
 		struct heard *h = heard_with_ranks(u, i);
 
@@ -146,6 +148,7 @@ static bool is_pushed_alone(void *ctx, uint16_t table, uint32_t part)
 /* Copy the clocks that this link has not been sent, and mark them as sent. uplink.lock is held. */
 static void collect_unsent_clocks(struct uplink *u, struct heard *h, struct buf *said)
 {
+	mutex_assert_held(&u->lock);
 	for (size_t k = 0; k < u->nranks && said->len < CLOCKS_FULL; k++)
 		if (h->told[k] < u->rank[k].token) {
 			sum_body_clocks_put(said, &u->rank[k].said);

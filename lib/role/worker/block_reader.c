@@ -25,6 +25,7 @@ struct block_reader {
 /* The caller holds r->lock. */
 static void set_state(struct block_reader *r, enum reader_state state)
 {
+	mutex_assert_held(&r->lock);
 	r->state = state;
 	pthread_cond_broadcast(&r->changed);
 }

@@ -130,6 +130,7 @@ static json_t *add_failed_checkpoints(const struct coordinator *coordinator, jso
 	    ? checkpoint_schedule_figures(coordinator->checkpoints).failed
 	    : 0;
 
+	mutex_assert_held(&coordinator->lock);
 	if (o && failed) {
 		json_object_set_new(o, "checkpoints_failed", json_integer((json_int_t)failed));
 		json_object_set_new(o, "checkpoint_error",

@@ -271,6 +271,7 @@ static void answer_feed(struct dashboard_feed *b, struct coordinator *coordinato
 {
 	char stamp[32];
 
+	mutex_assert_held(&b->lock);
 	clock_stamp(stamp);
 	/* The client's tick is from another coordinator, so send everything. */
 	if (since > b->tick)

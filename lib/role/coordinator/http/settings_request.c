@@ -74,6 +74,7 @@ enum err_code settings_check_job(const struct coordinator *coordinator, const st
 	enum err_code rc;
 	json_t *v;
 
+	mutex_assert_held(&coordinator->lock);
 	if (strcmp(c->via, "allreduce") == 0 && !conf_holds_at_once(set))
 		return err_set(e, ERR_CONFIG,
 		    "via: with allreduce only keys that take effect at once can change: "
@@ -300,6 +301,7 @@ static bool request_adapted_setting(struct coordinator *coordinator, const char 
 
 void settings_request_tick(struct coordinator *coordinator, int64_t now)
 {
+	mutex_assert_held(&coordinator->lock);
 	apply_local_settings(coordinator);
 	request_due_plan(coordinator, now);
 	adapt_tick(coordinator->adapt, coordinator, now, request_adapted_setting);
@@ -313,6 +315,7 @@ enum err_code settings_request_scale(struct coordinator *coordinator, int64_t se
 	const char *dir = coordinator->server->cfg.id->run_dir;
 	enum err_code rc;
 
+	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	rc = coord_may_scale(coordinator->coord, servers, workers, e);
 	coordinator_commit_wait_unlock(coordinator);
@@ -482,6 +485,7 @@ static enum err_code change_settings(struct coordinator *coordinator,
 	struct conf c;
 	enum err_code rc = config_with_changes(coordinator, request->set, &c, e);
 
+	mutex_assert_held(&coordinator->lock);
 	if (rc)
 		return rc;
 	rc = check_planned_step(coordinator, request, e);
@@ -507,6 +511,7 @@ enum err_code settings_request_change(struct coordinator *coordinator, const jso
 	struct settings_request request;
 	enum err_code rc = parse_settings_request(body, &request, e);
 
+	mutex_assert_held(&coordinator->lock);
 	*answer = NULL;
 	*ticket = 0;
 	if (!rc) {
@@ -525,6 +530,7 @@ enum coord_answer settings_request_answer(struct coordinator *coordinator, uint6
 	uint64_t step;
 	int64_t number;
 
+	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	a = coord_find_answer(coordinator->coord, ticket, &step, &number, e);
 	if (a == COORD_AGREED)
@@ -538,6 +544,7 @@ json_t *settings_request_now(struct coordinator *coordinator)
 {
 	json_t *copy;
 
+	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	copy = json_deep_copy(coord_present_config(coordinator->coord));
 	coordinator_unlock(coordinator);
@@ -585,6 +592,7 @@ json_t *settings_request_origin(struct coordinator *coordinator)
 	size_t n;
 	const struct conf_key *k = conf_keys(&n);
 
+	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	settings = coord_settings(coordinator->coord);
 	past = coord_settings_past(coordinator->coord);
@@ -615,6 +623,7 @@ enum err_code settings_request_pause(struct coordinator *coordinator, bool pause
 {
 	enum err_code rc;
 
+	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	rc = coord_pause(coordinator->coord, pause, who, clock_now(), e);
 	coordinator_commit_wait_unlock(coordinator);

@@ -49,6 +49,7 @@ json_t *summary_row_make(struct coordinator *coordinator, int64_t now)
 {
 	json_t *row = coord_row(coordinator->coord, now);
 
+	mutex_assert_held(&coordinator->lock);
 	json_object_set_new(row, "lr",
 	    learning_rate(coord_present_config(coordinator->coord),
 	        (uint64_t)json_int(row, "step", 0)));
@@ -69,6 +70,7 @@ json_t *summary_row_process(const struct coordinator *coordinator)
 	struct procfiles files;
 	struct procstat ps;
 
+	mutex_assert_held(&coordinator->lock);
 	procstat_read(&ps);
 	procstat_files(0, &files);
 	return json_pack("{s:I, s:f, s:i, s:f}", "rss_bytes", (json_int_t)ps.rss_bytes,

@@ -92,6 +92,7 @@ enum err_code trace_request_begin(struct coordinator *coordinator, double second
 	struct trace_request *t = coordinator->tracing;
 	int64_t mono = clock_now(), wall = clock_wall();
 
+	mutex_assert_held(&coordinator->lock);
 	if (!t->done)
 		return err_set(e, ERR_EXISTS, "a trace is already being recorded, for %.1f s more",
 		    t->on ? (double)(t->until - now) / NSEC_PER_SEC : (double)GRACE / NSEC_PER_SEC);
@@ -138,6 +139,7 @@ void trace_request_tick(struct coordinator *coordinator, int64_t now)
 {
 	struct trace_request *t = coordinator->tracing;
 
+	mutex_assert_held(&coordinator->lock);
 	if (t->on && (now >= t->until || coord_ended(coordinator->coord))) {
 		t->on = false;
 		t->until = now + GRACE;
@@ -195,6 +197,7 @@ void trace_request_take_page(struct coordinator *coordinator, const struct coord
 	struct page *p;
 	char id[24];
 
+	mutex_assert_held(&coordinator->lock);
 	if (t->done || (uint64_t)m->id != t->id || !traced_process_name(from, id) ||
 	    !rows_are_short(m->rows))
 		return;
@@ -226,6 +229,7 @@ json_t *trace_request_page(struct coordinator *coordinator, uint64_t id, uint64_
 	struct trace_request *t = coordinator->tracing;
 	bool over;
 
+	mutex_assert_held(&coordinator->lock);
 	*wait = false;
 	if (!t->process || id != t->id) {
 		err_set(e, ERR_NOTFOUND, "there is no trace %llu", (unsigned long long)id);

@@ -12,22 +12,15 @@
  *
  * Threads: the ticker runs coord_tick every 50 ms and sends views whose time has come. I/O threads
  * bring messages of sessions (coordinator_handle). The HTTP server's threads run the routes. The
- * checkpoint scheduler, the uploader, the lease log and each file session have a thread of their
- * own.
+ * checkpoint scheduler, the uploader, the lease log, the history and each file session have a thread
+ * of their own.
  *
  * Locks (their order is in core/lock.def): `lock` covers every member of struct coordinator that is
  * not atomic, except members that never change after coordinator_start and modules that have a lock
- * of their own (`sessions`, `board`). A thread that holds `lock` may take these locks, and holds
- * none of them when it asks for `lock`:
+ * of their own (`sessions`, `board`). A thread that holds `lock` may take a lock of a higher rank, such
+ * as server->keys.lock to read the keys, and holds none of them when it asks for `lock`.
  *
- *   server->keys.lock             to read the keys (coordinator_view.c, routes_key.c, file_service.c)
- *   the HTTP server's `lock`      in http_server_kick, and libmicrohttpd's own locks inside it
- *   the HTTP server's `auth_lock` in http_server_secrets
- *   the lock of an I/O thread's queue, in io_threads_show_view, io_threads_send_ctl and io_threads_wake
- *   server->end.lock              in server_end
- *   the lock of struct secrets    in secrets_both and secrets_look
- *
- * No code of this folder holds two of them at once. The HTTP server calls routes and the
+ * No code of this folder holds two such locks at once. The HTTP server calls routes and the
  * coordinator_find_ functions with neither of its locks held; routes_find_key and routes_find_token
  * take keys.lock alone. The order is the other way round for the dashboard's board: its lock is
  * taken first and `lock` inside it (routes_web_feed.c), so it must never be taken under `lock`. The
@@ -35,8 +28,8 @@
  *
  * With `lock` held a thread must not wait for an I/O thread or an HTTP thread (session_keys_census,
  * http_server_stop) and must not join a thread: each of them may be waiting for `lock`.
- * No file is written with the lock held but events.jsonl and metrics.jsonl, which are not synced:
- * state.json, the lease log and checkpoints each have a thread that writes them.
+ * No file is written with the lock held: state.json, the lease log, the history and checkpoints each
+ * have a thread that writes them.
  *
  * A thread that changes the state ends with coordinator_commit_unlock: the state becomes durable,
  * and only then servers, workers and clients learn of the change (state_file.h). A thread that only

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "coordinator/history_writer.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "msg/cluster_status.h"
@@ -31,12 +32,11 @@ struct history {
 	char *dir;
 	/* at most HISTORY_KEPT, the oldest first; of more, those of frequent kinds are dropped */
 	json_t *events;
-	/* number of the next event; of the first one that is not in the file */
-	uint64_t next, written;
+	/* number of the next event; of the first one that the writer has not been given */
+	uint64_t next, queued;
 	off_t whole; /* length of the file up to its last whole line; -1: it could not be read */
-	int events_fd, metrics_fd; /* -1 when not open */
-	bool warned;
-	json_t *counts; /* number of events by kind */
+	struct history_writer *writer; /* NULL before history_open */
+	json_t *counts;                /* number of events by kind */
 };
 
 /* Takes the event over. */
@@ -68,7 +68,7 @@ static void load_event_line(struct history *h, const char *line, size_t len)
 	if ((uint64_t)event.rev < h->next)
 		json_array_clear(h->events);
 	keep_event(h, e);
-	h->next = h->written = (uint64_t)event.rev + 1;
+	h->next = h->queued = (uint64_t)event.rev + 1;
 }
 
 static void read_events(struct history *h, int fd)
@@ -110,7 +110,6 @@ struct history *history_new(const char *dir, struct log *log)
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		json_object_set_new(h->counts, kinds[i], json_integer(0));
 	h->log = log;
-	h->events_fd = h->metrics_fd = -1;
 	if (!dir)
 		return h;
 	h->dir = mem_strdup(dir);
@@ -141,55 +140,42 @@ static int open_to_append(struct history *h, const char *name)
 	return fd;
 }
 
-/* Write a whole line or nothing: half a line would spoil the next one. */
-static bool append_line(struct history *h, int fd, const char *name, const json_t *o)
+/* The object as a line, for history_writer_add. */
+static char *make_line(const json_t *o)
 {
-	char *text = json_text(o);
-	size_t len = strlen(text);
-	off_t before = lseek(fd, 0, SEEK_END);
-	ssize_t n;
+	char *text = json_text(o), *line = mem_printf("%s\n", text);
 
-	text[len] = '\n';
-	n = write(fd, text, len + 1);
 	free(text);
-	if (n == (ssize_t)len + 1) {
-		h->warned = false;
-		return true;
-	}
-	if (n > 0 && ftruncate(fd, before))
-		n = -1;
-	if (!h->warned)
-		log_warn(h->log, "cannot write %s: %s; the job continues", name,
-		    n < 0 ? strerrordesc_np(errno) : "the disk is full");
-	h->warned = true;
-	return false;
+	return line;
 }
 
-static void write_events(struct history *h)
+/* Passes on the events that the writer has not been given. */
+static void queue_events(struct history *h)
 {
 	size_t i = json_array_size(h->events);
 
-	/* Events that have left the list before they could be written are lost. */
-	while (i > 0 && event_number(json_array_get(h->events, i - 1)) >= h->written)
+	while (i > 0 && event_number(json_array_get(h->events, i - 1)) >= h->queued)
 		i--;
-	for (; h->events_fd >= 0 && i < json_array_size(h->events); i++) {
+	for (; i < json_array_size(h->events); i++) {
 		const json_t *e = json_array_get(h->events, i);
 
-		if (!append_line(h, h->events_fd, "events.jsonl", e))
-			return;
-		h->written = event_number(e) + 1;
+		history_writer_add(h->writer, HISTORY_EVENTS, make_line(e));
+		h->queued = event_number(e) + 1;
 	}
 }
 
 void history_open(struct history *h)
 {
+	int fd[HISTORY_FILES];
+
 	if (!h->dir)
 		return;
-	h->metrics_fd = open_to_append(h, "metrics.jsonl");
-	h->events_fd = open_to_append(h, "events.jsonl");
-	if (h->events_fd >= 0 && h->whole >= 0 && ftruncate(h->events_fd, h->whole))
+	fd[HISTORY_METRICS] = open_to_append(h, "metrics.jsonl");
+	fd[HISTORY_EVENTS] = open_to_append(h, "events.jsonl");
+	if (fd[HISTORY_EVENTS] >= 0 && h->whole >= 0 && ftruncate(fd[HISTORY_EVENTS], h->whole))
 		log_warn(h->log, "cannot write events.jsonl: %s", strerrordesc_np(errno));
-	write_events(h);
+	h->writer = history_writer_start(fd, h->log);
+	queue_events(h);
 }
 
 void history_add(struct history *h, const char *kind, const char *text)
@@ -202,13 +188,14 @@ void history_add(struct history *h, const char *kind, const char *text)
 	keep_event(h, e);
 	h->next++;
 	json_object_set_new(h->counts, kind, json_integer(json_int(h->counts, kind, 0) + 1));
-	write_events(h);
+	if (h->writer)
+		queue_events(h);
 }
 
 void history_metrics(struct history *h, const json_t *row)
 {
-	if (h->metrics_fd >= 0)
-		append_line(h, h->metrics_fd, "metrics.jsonl", row);
+	if (h->writer)
+		history_writer_add(h->writer, HISTORY_METRICS, make_line(row));
 }
 
 /* ---- queries ---- */
@@ -247,11 +234,8 @@ void history_free(struct history *h)
 {
 	if (!h)
 		return;
+	history_writer_stop(h->writer);
 	json_decref(h->events);
-	if (h->events_fd >= 0)
-		close(h->events_fd);
-	if (h->metrics_fd >= 0)
-		close(h->metrics_fd);
 	json_decref(h->counts);
 	free(h->dir);
 	free(h);

@@ -7,9 +7,9 @@
 
 /* The history of a cluster in its run directory. events.jsonl has every event; a coordinator that
  * is started again continues it, and at most HISTORY_KEPT events are in memory, of which rare kinds
- * stay longer. metrics.jsonl has about one row a second with the state of the cluster. When the disk
- * is full, rows and events are lost, and the job goes on. No lock of its own: the coordinator's lock
- * covers it. */
+ * stay longer. metrics.jsonl has about one row a second with the state of the cluster. A thread of its
+ * own writes both (history_writer.h). When the disk is full, rows and events are lost, and the job goes
+ * on. No lock of its own: the coordinator's lock covers it. */
 struct history;
 
 #define HISTORY_KEPT 1024

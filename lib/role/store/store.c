@@ -340,6 +340,11 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	atomic_store(&s->epochs.installing, layout.epoch);
 	if (!rc && layout.epoch != atomic_load(&s->epochs.installed))
 		rc = install_layout(s, view, &layout, e);
+	/* No thread may see the epoch of a layout that is installed in part. */
+	if (rc) {
+		layout_release(&layout);
+		return rc;
+	}
 	/* Before `installed`: a thread that sees the new layout epoch must also see its relays. */
 	relayed_ranks_install(s, view, -1);
 	atomic_store(&s->epochs.installed, layout.epoch);
@@ -347,8 +352,6 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	replicate_view(store_of(s)->repl, view, &layout);
 	note_moves(s, &layout);
 	layout_release(&layout);
-	if (rc)
-		return rc;
 	atomic_store(&s->epochs.members, (uint32_t)((uint64_t)view->members_base + view->nmembers));
 	take_store_workers(atomic_load(&s->shard), view);
 	atomic_store(&s->epochs.members_known, true);

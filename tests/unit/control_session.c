@@ -4,6 +4,7 @@
 #include "control_fixture.h"
 
 #include "core/mem.h"
+#include "server/session_parse.h"
 #include "session/agent.h"
 
 /* One for all tests. */
@@ -209,6 +210,52 @@ static void join_again(const struct control *control, struct joiner *m)
 	mutex_destroy(&m->lock);
 }
 
+/* A long message, which is parsed on a thread of its own: its answer comes, and those of the messages
+ * behind it. */
+static void call_with_long_message(const struct control *control)
+{
+	struct identity own;
+	struct joiner m = { .last = "view-9" };
+	struct agent_config cfg = { .addr = { control->server->address },
+		.id = &own.conn,
+		.info = { .incarnation = 5, .rank = RANK_NONE, .role = ROLE_WORKER },
+		.heartbeat = 50 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC,
+		.join = MESSAGE(watch),
+		.ctx = &m,
+		.joined = on_joined,
+		.view = on_view };
+	json_t *join = MESSAGE(worker_join, .rank = 0, .examples = 1), *answer = NULL;
+	size_t len = 3 * SESSION_PARSE_LONG;
+	char *pad = mem_alloc(len + 1);
+	struct err e = { 0 };
+	struct log log;
+
+	log_init(&log, "worker", 6, LOG_LEVEL_ERROR);
+	mutex_init(&m.lock, LOCK_CLUSTER_VIEW);
+	control_worker(control, &own);
+	memcpy(cfg.server_key, own.server_key, sizeof cfg.server_key);
+	cfg.log = &log;
+	if (agent_start(&cfg, &m.agent, NULL))
+		abort();
+	json_decref(cfg.join);
+	memset(pad, 'x', len);
+	json_object_set_new(join, "note", json_string(pad));
+	for (int i = 0; i < 3; i++) {
+		ok(!agent_call(m.agent, join, 10 * NSEC_PER_SEC, &answer, &e) &&
+		        json_int(answer, "rank", -1) == 0,
+		    "message %d is answered%s%s", i + 1, e.code ? ": " : "", e.code ? e.msg : "");
+		json_decref(answer);
+		answer = NULL;
+		if (i == 1)
+			json_object_del(join, "note");
+	}
+	json_decref(join);
+	free(pad);
+	agent_stop(m.agent);
+	mutex_destroy(&m.lock);
+}
+
 int main(void)
 {
 	struct control control;
@@ -227,6 +274,7 @@ int main(void)
 	ok(strcmp(m.heard, "answer view-5 sure") == 0,
 	    "the view that it refers to is sent, even if there is a newer one: %s", m.heard);
 	join_again(&control, &m);
+	call_with_long_message(&control);
 	control_close(&control);
 	return tap_done();
 }

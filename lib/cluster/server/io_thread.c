@@ -14,6 +14,7 @@
 #include "server/quota.h"
 #include "server/server_role.h"
 #include "server/session_keys.h"
+#include "server/session_parse.h"
 
 /* A connection is closed when its handshake takes longer than this. */
 #define HELLO_DEADLINE (3 * NSEC_PER_SEC)
@@ -466,6 +467,7 @@ enum err_code io_threads_start(struct server *s, struct err *e)
 
 void io_threads_stop(struct server *s)
 {
+	session_parse_stop(s);
 	for (unsigned i = 0; s->io_thread && i < s->nio_threads; i++)
 		if (s->io_thread[i].thread) {
 			loop_stop(s->io_thread[i].loop);

@@ -200,6 +200,9 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	rwlock_init(&s->keys.lock, LOCK_KEYS);
 	quota_init(s);
 	mutex_init(&s->end.lock, LOCK_END);
+	mutex_init(&s->parser.lock, LOCK_PARSER);
+	pthread_cond_init(&s->parser.woken, NULL);
+	s->parser.last = &s->parser.first;
 	s->listener[0].fd = s->listener[1].fd = -1;
 	rc = server_choose_suites(s, cfg->conf ? cfg->conf->suite : "auto", e);
 	descriptor_limit_raise(s);
@@ -268,6 +271,8 @@ void server_stop(struct server *s)
 	close(s->end.event);
 	rwlock_destroy(&s->keys.lock);
 	mutex_destroy(&s->end.lock);
+	mutex_destroy(&s->parser.lock);
+	pthread_cond_destroy(&s->parser.woken);
 	free(s);
 }
 

@@ -179,7 +179,8 @@ struct peer_data {
 struct peer_control {
 	/* Answers to CTL that wait for coordinator_may_tell, and messages behind the first of them */
 	struct due *dues, **dues_last;
-	struct buf text; /* the pieces of a message that have arrived */
+	struct buf text;         /* the pieces of a message that have arrived */
+	struct parsing *parsing; /* a long message (session_parse.h); NULL: none */
 	unsigned ndues;
 	bool attached; /* it is sent the coordinator's views */
 	/* Revision of the last view sent, and of the first to be sent. */
@@ -305,6 +306,15 @@ struct server_end {
 	struct err why;
 };
 
+/* The thread that parses long control messages (session_parse.c), and its queue. */
+struct server_parser {
+	struct mutex lock; /* all of this */
+	pthread_cond_t woken;
+	struct parsing *first, **last;
+	pthread_t thread;
+	bool runs, stop;
+};
+
 struct server {
 	struct server_config cfg;
 	struct io_thread *io_thread;
@@ -354,6 +364,7 @@ struct server {
 	_Atomic uint64_t next_peer;
 	_Atomic uint32_t waiting; /* sessions that io_threads_wake must look at */
 	struct log_limit strangers, crowd;
+	struct server_parser parser;
 	struct server_end end;
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "server/server_coordinator.h"
+#include "server/session_parse.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -87,8 +88,6 @@ static void send_view(struct peer *p);
 /* Answers of one session that may wait for the coordinator's state to be written. With so many, no
  * further CTL of it is handled. Our own programs have no more than a few. */
 #define DUES_MAX 16
-/* The bytes of a message. The longest ones join, with the shapes of the tables. */
-#define MESSAGE_MAX (64u << 20)
 
 /* An answer to CTL that waits until the coordinator's state is durable up to `mark`; or, with `text`, a
  * message of the coordinator behind an answer. */
@@ -253,7 +252,8 @@ static bool take_message_piece(struct peer *p, const struct record *r, const uin
 
 /* Handles a control message, which only a coordinator does. A malformed message ends the session.
  * The answer is sent at once if the state that it depends on is durable; otherwise it is queued.
- * When DUES_MAX answers are queued, further messages are held. No lock is held here; `handle` takes
+ * When DUES_MAX answers are queued, further messages are held. A long message is held until it has been
+ * parsed. No lock is held here; `handle` takes
  * the coordinator's. */
 static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, const uint8_t *payload)
 {
@@ -267,13 +267,20 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	json_t *msg = NULL;
 	size_t len;
 
-	if (p->control.ndues >= DUES_MAX)
+	if (p->control.ndues >= DUES_MAX || session_parse_is_busy(p))
 		return CONN_HOLD;
-	if (take_message_piece(p, r, payload, &text, &len, &e))
+	if (session_parse_take(p, &msg, &e)) {
+		/* It is the record that was held meanwhile. */
+	} else if (take_message_piece(p, r, payload, &text, &len, &e)) {
+		if (coordinator && len > SESSION_PARSE_LONG && session_parse_begin(p, text, len)) {
+			buf_release(&p->control.text);
+			return CONN_HOLD;
+		}
 		msg = json_parse_to_depth((const char *)text, len, MESSAGE_MAX, JSON_PEER_DEPTH,
 		    &e);
-	else if (!e.code)
+	} else if (!e.code) {
 		return CONN_TAKEN;
+	}
 	buf_release(&p->control.text);
 	if (!coordinator)
 		err_set(&e, ERR_NOTFOUND, "this server is not the coordinator");
@@ -633,6 +640,7 @@ struct conn *session_release_conn(struct peer *p)
 	drop_queued_answers(p);
 	batcher_release(&p->data.batcher);
 	buf_release(&p->control.text);
+	session_parse_drop(p);
 	buf_release(&p->data.receipts);
 	buf_release(&p->data.replicated);
 	buf_release(&p->data.summed);

@@ -88,12 +88,15 @@ static enum err_code install_part(struct shard *s, struct shard_table *table,
 		leave_part(s, p);
 	if (!p) {
 		p = part_new(s, &table->shape, i);
+		/* No other thread can reach it yet, but part_init expects the lock. */
+		mutex_lock(&p->lock);
 		/* All members of a new chain make the same initial values. */
 		if (place >= 0 && fresh)
 			rc = s->ops->init(p, s, e);
 		p->ready = place >= 0 && fresh;
 		if (p->ready && !rc)
 			settings_epoch_enter_mode(s, p);
+		mutex_unlock(&p->lock);
 		atomic_store(&table->part[i], p);
 	}
 	if (place >= 0 && !p->ready)

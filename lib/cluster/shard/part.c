@@ -219,10 +219,12 @@ void part_free(struct shard *s, struct part *p)
 {
 	if (!p)
 		return;
-	mutex_destroy(&p->lock);
+	mutex_lock(&p->lock);
 	repl_drop_all(p);
 	snapshot_drop(p);
 	part_release_values(s, p);
+	mutex_unlock(&p->lock);
+	mutex_destroy(&p->lock);
 	free(p->pushes.last);
 	free(p->pushes.refused);
 	free(p->pushes.announced);

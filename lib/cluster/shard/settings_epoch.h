@@ -54,7 +54,7 @@ bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct opti
 struct table_rules_choice settings_epoch_rule(const struct settings_epoch *r,
     const struct table *t);
 /* Sets the settings epoch of a partition whose state is, or is going to be, that of its rule. The
- * partition's lock is held, unless no other thread can reach it yet. */
+ * partition's lock is held. */
 void settings_epoch_begin(struct part *p, const struct settings_epoch *r);
 /* Moves the partition to settings epoch r, unless it is there or beyond: state is converted to its
  * rule, and the memory is booked anew. The partition's lock is held. */
@@ -64,8 +64,7 @@ void settings_epoch_set(struct shard *s, struct part *p, const struct settings_e
  * held. */
 void settings_epoch_change_mode(struct shard *s);
 /* Brings a partition that has just come here to the first step of the mode in force, in case the
- * server that it came from had not changed the mode yet. The partition's lock is held, unless no
- * other thread can reach it yet. */
+ * server that it came from had not changed the mode yet. The partition's lock is held. */
 void settings_epoch_enter_mode(struct shard *s, struct part *p);
 
 #endif

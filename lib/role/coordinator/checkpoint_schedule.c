@@ -682,8 +682,10 @@ const char *checkpoint_schedule_dir(const struct checkpoint_schedule *k)
 
 const char *checkpoint_schedule_failure(const struct checkpoint_schedule *k)
 {
+	if (!k)
+		return "";
 	mutex_assert_held(&k->coordinator->lock);
-	return k ? k->failure : "";
+	return k->failure;
 }
 
 struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct checkpoint_schedule *k)
@@ -694,15 +696,18 @@ struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct chec
 
 char *checkpoint_schedule_receive_dir(const struct checkpoint_schedule *k, uint64_t id)
 {
+	if (!k)
+		return NULL;
 	mutex_assert_held(&k->coordinator->lock);
-	return k && k->tmp && coord_snap_id(k->coordinator->coord) == id ? mem_strdup(k->tmp)
-	                                                                 : NULL;
+	return k->tmp && coord_snap_id(k->coordinator->coord) == id ? mem_strdup(k->tmp) : NULL;
 }
 
 void checkpoint_schedule_set_every(struct checkpoint_schedule *k, const struct conf_every *every)
 {
+	if (!k)
+		return;
 	mutex_assert_held(&k->coordinator->lock);
-	if (!k || (k->every.steps == every->steps && k->every.time == every->time))
+	if (k->every.steps == every->steps && k->every.time == every->time)
 		return;
 	k->every = *every;
 	k->figures.every = every->time;

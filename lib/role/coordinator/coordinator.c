@@ -564,7 +564,9 @@ static struct coordinator *coordinator_new(struct server *s)
 	coordinator->web.sessions = web_sessions_new();
 	coordinator->web.board = routes_web_feed_new();
 	coordinator->tracing = trace_request_new();
+	coordinator_lock(coordinator);
 	psk_renewal_begin(coordinator);
+	coordinator_unlock(coordinator);
 	return coordinator;
 }
 
@@ -586,6 +588,7 @@ static enum err_code make_state(struct coordinator *coordinator, const struct co
 		rc = lease_log_open(coordinator, &coordinator->file.leaselog, e);
 	if (rc)
 		return rc;
+	coordinator_lock(coordinator);
 	coordinator->coord = coord_new(&coordinator->cfg, &io, clock_now());
 	if (s->recover)
 		rc = coord_recover(coordinator->coord, s->state, clock_now(), e);
@@ -594,12 +597,11 @@ static enum err_code make_state(struct coordinator *coordinator, const struct co
 	if (!rc && s->recover)
 		rc = lease_log_replay(coordinator, s->state, e);
 	state_file_begin_life(coordinator);
-	coordinator_lock(coordinator);
 	if (!rc)
 		rc = state_file_write_first(coordinator, e);
-	coordinator_unlock(coordinator);
 	if (!rc && coordinator->file.leaselog)
 		lease_log_remove_others(coordinator);
+	coordinator_unlock(coordinator);
 	return rc;
 }
 

@@ -84,8 +84,10 @@ void lease_log_add(struct lease_log *l, uint64_t number, const struct lease_chan
 
 bool lease_log_is_long(const struct lease_log *l)
 {
+	if (!l)
+		return false;
 	mutex_assert_held(&l->coordinator->lock);
-	return l && l->length > LONG && !l->anew;
+	return l->length > LONG && !l->anew;
 }
 
 void lease_log_pause(struct lease_log *l)

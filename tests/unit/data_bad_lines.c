@@ -140,6 +140,36 @@ static void test_format(size_t f)
 	buf_release(&both);
 }
 
+/* A NUL byte behind the lines by which the format is guessed makes a bad line. */
+static void test_nul_byte(void)
+{
+	struct data_want want = { .two = true };
+	struct buf text = BUF_INIT;
+	struct dataset *d = NULL;
+	struct err e = { 0 };
+	const char *path;
+	char *file;
+
+	for (int i = 0; i < 200; i++)
+		buf_printf(&text, "%d,%d\n", i, i % 2);
+	text.data[text.len - 3] = '\0';
+	path = file = put_file("nul", (char *)text.data, text.len);
+	want.bad = data_bad_lines_new(1, &quiet);
+	ok(data_load(&path, 1, NULL, &want, NULL, &d, &e) == ERR_OK && d->rows == 199 &&
+	        data_bad_lines_count(want.bad) == 1,
+	    "a NUL byte is in a bad line, and the file is a table %s", e.msg);
+	dataset_free(d);
+	d = NULL;
+	data_bad_lines_free(want.bad);
+	want.bad = NULL;
+	ok(data_load(&path, 1, NULL, &want, NULL, &d, &e) == ERR_FORMAT &&
+	        strstr(e.msg, "nul:200: holds a NUL"),
+	    "none allowed: %s", e.msg);
+	unlink(file);
+	free(file);
+	buf_release(&text);
+}
+
 /* Blocks of all sizes: bad lines are named by their byte, and do not spoil the lines behind them, also where
  * one is the first line of its block. */
 static void test_blocks(void)
@@ -265,6 +295,7 @@ int main(void)
 		return 1;
 	for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
 		test_format(f);
+	test_nul_byte();
 	test_blocks();
 	test_never_skipped();
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

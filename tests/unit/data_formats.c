@@ -507,6 +507,47 @@ static void test_several_labels(void)
 	buf_release(&text);
 }
 
+/* ---- classes that are codes ---- */
+
+/* A label with leading zeros is a name: 007, 7 and 08 are three classes. */
+static void check_codes(const char *what, const char *text, const char *options)
+{
+	struct err e;
+	struct dataset *d = load(text, options, &classes, NULL, &e), *eval = NULL;
+
+	ok(d && d->classes == 3 && !strcmp(d->class_name[0], "007") &&
+	        !strcmp(d->class_name[1], "08") && !strcmp(d->class_name[2], "7"),
+	    "%s: a class keeps its zeros %s", what, e.msg);
+	if (d)
+		eval = load(text, options, &classes, d, &e);
+	ok(eval && memcmp(eval->label, d->label, d->rows * sizeof *d->label) == 0,
+	    "%s: in evaluation data, too %s", what, e.msg);
+	dataset_free(eval);
+	dataset_free(d);
+}
+
+static void test_codes(void)
+{
+	struct dataset *d, *eval;
+	struct err e;
+
+	check_codes("csv", "1,007\n2,7\n3,08\n4,007\n", "format=csv");
+	check_codes("csv with a heading", "x,y\n1,007\n2,7\n3,08\n", "label=y");
+	check_codes("libsvm", "007 1:1\n7 1:2\n08 2:3\n", "format=libsvm");
+	check_codes("jsonl", "{\"x\":1,\"y\":\"007\"}\n{\"x\":2,\"y\":7}\n{\"x\":3,\"y\":\"08\"}\n",
+	    "label=y");
+	check_codes("fasttext", "__label__007 a\n__label__7 b\n__label__08 c\n", "");
+	d = load("1,7\n2,8\n", "format=csv", &classes, NULL, &e);
+	eval = d ? load("2,08\n1,007\n", "format=csv", &classes, d, &e) : NULL;
+	ok(eval && eval->label[0] == 1 && eval->label[1] == 0,
+	    "a code is a number where the training data have no such name %s", e.msg);
+	dataset_free(eval);
+	dataset_free(d);
+	d = load("1,00.5\n2,1\n", "format=csv", &real, NULL, &e);
+	ok(d && !d->classes && d->y[0] == 0.5f, "real targets are numbers %s", e.msg);
+	dataset_free(d);
+}
+
 /* ---- weights ---- */
 
 /* Three examples with the weights 2, 1 (not written) and 0, whose mean is 1; of evaluation data two
@@ -789,6 +830,7 @@ int main(void)
 	test_vw();
 	test_fasttext();
 	test_several_labels();
+	test_codes();
 	test_weights();
 	test_options_of_training();
 	test_unknown_options();

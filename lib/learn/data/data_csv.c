@@ -215,6 +215,8 @@ static enum err_code plain_row(const struct csv_table *t, const char *p, size_t 
 		while (*p == ' ')
 			p++;
 		if (column == t->label) {
+			if (data_label_is_code(t->b->label, p))
+				return ERR_OK;
 			q = data_num_padded(p, &label);
 			y = (float)label;
 		} else {
@@ -363,12 +365,19 @@ static enum err_code read_csv(struct data_build *b, struct stream *s, const stru
 	return rc;
 }
 
-/* Is this text? A file of one column is reported by the reader. */
-static bool is_text(const uint8_t *p, size_t n)
+/* Are the lines of the sample text? A byte behind them that is none makes its line a bad one, and not the
+ * file. A file of one column is reported by the reader. */
+static bool is_text(const struct data_sample *s)
 {
-	for (size_t i = 0; i < n; i++)
-		if (p[i] < ' ' && p[i] != '\t' && p[i] != '\n' && p[i] != '\r')
+	size_t lines = 0;
+
+	for (size_t i = 0; i < s->n && lines < DATA_SAMPLE_LINES; i++) {
+		uint8_t c = s->bytes[i];
+
+		if (c < ' ' && c != '\t' && c != '\n' && c != '\r')
 			return false;
+		lines += c == '\n';
+	}
 	return true;
 }
 
@@ -401,7 +410,7 @@ static int score_csv(const struct data_sample *s)
 	size_t n = s->lines;
 	int first, last;
 
-	if (!n || !is_text(s->bytes, s->n))
+	if (!n || !is_text(s))
 		return DATA_SCORE_NONE;
 	first = score_records(s, data_cells_separator(s->line[0], n > 1 ? s->line[1] : NULL));
 	if (n < 3)

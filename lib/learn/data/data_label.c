@@ -429,6 +429,14 @@ enum err_code data_label_number(struct data_label *l, const struct stream *s, do
 	return append_label(l, s, v + 0.0, NULL, e);
 }
 
+bool data_label_is_code(const struct data_label *l, const char *p)
+{
+	if ((!l->want.classes && !l->want.two) || p[0] != '0' || p[1] < '0' || p[1] > '9')
+		return false;
+	p += strspn(p, "0123456789");
+	return *p != '.' && *p != 'e' && *p != 'E';
+}
+
 enum err_code data_label_text(struct data_label *l, const struct stream *s, const char *text,
     struct err *e)
 {
@@ -437,6 +445,9 @@ enum err_code data_label_text(struct data_label *l, const struct stream *s, cons
 
 	if (ignore_label(l))
 		return ERR_OK;
+	/* Models of before this rule have the number. */
+	if (data_label_is_code(l, text) && (!l->frozen || *find_class_slot(l, (double)NAN, text)))
+		return append_label(l, s, NAN, text, e);
 	if (data_num_all(text, &v))
 		return data_label_number(l, s, v, e);
 	if (!*text)

@@ -297,7 +297,7 @@ static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, 
 	if (after && after != p && *after == ':' && f->weighted &&
 	    (rc = data_take_label_weight(f->b, f->s, &after, e)) != ERR_OK)
 		return rc;
-	if (!after && is_class_name(p)) {
+	if (after ? is_end(*after) && data_label_is_code(f->b->label, p) : is_class_name(p)) {
 		rc = take_class_name(f, p, &after, e);
 	} else if (!after || (after != p && !is_end(*after))) {
 		data_token(text, p);

@@ -612,8 +612,8 @@ table = json.load(open("eval.json"))
 assert table["confusion"]["classes"] == names
 assert table["confusion"]["count"] == [
     [sum(t == a and r["prediction"] == b for t, r in zip(truth, rows)) for b in names] for a in names]
-assert sum(b["examples"] for b in table["calibration"]) == 300
-assert abs(sum(b["examples"] * abs(b["predicted"] - b["observed"]) for b in table["calibration"]) / 300 -
+assert sum(b["examples"] for b in table["calibration_table"]) == 300
+assert abs(sum(b["examples"] * abs(b["predicted"] - b["observed"]) for b in table["calibration_table"]) / 300 -
     table["calibration_error"]) < 1e-6
 '
 }

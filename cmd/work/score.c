@@ -174,7 +174,7 @@ static void print_eval_figures(json_t *r, bool json)
 	}
 	if ((v = json_object_get(r, "confusion")) != NULL)
 		print_confusion(v);
-	if ((v = json_object_get(r, "calibration")) != NULL)
+	if ((v = json_object_get(r, "calibration_table")) != NULL)
 		print_calibration(v);
 }
 

@@ -115,7 +115,7 @@ static void add_detail(struct tool *t, const struct metric_detail *d, const stru
 		log_warn(t->log,
 		    "no confusion matrix and no calibration table: the model has no classes");
 	if (d->has_calibration)
-		json_object_set_new(result, "calibration", list_bins(&d->calibration));
+		json_object_set_new(result, "calibration_table", list_bins(&d->calibration));
 	else if (d->classes)
 		log_warn(t->log,
 		    "no calibration table: the scores of this loss are not probabilities");

@@ -174,6 +174,8 @@ said() {
 	train keep.json --set cache=run --set bad_lines=skip:1
 	[ "$(said 'parsed data: kept as .*')" -eq 1 ]
 	[ ! -e keep.run/parsed ]
+	[ "$(jq .bad_lines keep.run/result.json)" -eq 1 ]
+	ps-ctl doctor -C keep.run | grep -q 'skipped 1 bad line'
 }
 
 @test "parsed blocks are kept and shared: the next epoch and the next start read them" {

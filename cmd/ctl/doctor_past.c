@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "core/launch.h"
 #include "core/mem.h"
+#include "core/num.h"
 #include "core/procstat.h"
 #include "ctl.h"
 #include "rundir/result.h"
@@ -47,6 +48,7 @@ static bool report_result(struct doctor *d, enum doctor_level level)
 	json_t *result = result_read(d->dir, NULL);
 	const char *reason = json_str(result, "reason", "");
 	bool told = result && (!result_has_state(result, "failed") || *reason);
+	int64_t nskipped = json_int(result, "bad_lines", 0);
 
 	if (told && result_has_state(result, "failed"))
 		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir, reason);
@@ -64,6 +66,11 @@ static bool report_result(struct doctor *d, enum doctor_level level)
 		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "result", d->dir, "",
 		    "the last run is %s", json_str(result, "state", "?"));
 	doctor_refused_pushes(d, "the last run", json_int(result, "pushes_refused", 0));
+	if (nskipped > 0)
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "data", d->dir,
+		    "correct the lines, which ps-ctl logs names",
+		    "a worker of the last run skipped %lld bad line%s of its data",
+		    (long long)nskipped, NUM_S(nskipped));
 	doctor_learning(d, result);
 	json_decref(result);
 	return told;

@@ -85,6 +85,13 @@ static void test_best(void)
 	    "the final evaluation is that of the model");
 }
 
+static void test_bad_lines(void)
+{
+	ok(says("{\"state\":\"done\",\"steps\":9,\"bad_lines\":2}",
+	       "; a worker skipped 2 bad lines of its data, and its log names the first ones"),
+	    "the result says how many bad lines were skipped");
+}
+
 static void test_of_status(void)
 {
 	json_t *s = parse("{\"state\":\"running\",\"step\":3,\"examples\":30,\"eval\":7}"),
@@ -129,6 +136,7 @@ int main(void)
 {
 	test_result();
 	test_best();
+	test_bad_lines();
 	test_of_status();
 	test_status();
 	return tap_done();

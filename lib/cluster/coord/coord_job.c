@@ -421,6 +421,18 @@ static int64_t find_evaluated_step(const struct coord *c, bool earlier)
 	return c->evaluation.result.json || !c->evaluation.last.eval ? -1 : c->evaluation.last.step;
 }
 
+/* The bad lines that one worker has skipped, at most. Workers may have read the same lines, so they are
+ * not summed. */
+static json_int_t most_bad_lines(const struct coord *c)
+{
+	json_int_t most = 0;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].figures.bad_lines > most)
+			most = c->worker[i].figures.bad_lines;
+	return most;
+}
+
 json_t *coord_result(const struct coord *c, int64_t now)
 {
 	struct totals t = { 0 };
@@ -453,6 +465,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 		add_seconds_alone(c, r);
 	free(emulation);
 	json_object_set_new(r, "pushes_refused", json_integer((json_int_t)coord_watch_refused(c)));
+	json_object_set_new(r, "bad_lines", json_integer(most_bad_lines(c)));
 	json_object_set_new(r, "train_loss",
 	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
 	json_object_set_new(r, "first_loss", json_of_num(coord_learning_first_loss(c)));

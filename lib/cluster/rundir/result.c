@@ -129,6 +129,11 @@ void result_sentence(const json_t *result, struct buf *out)
 	if (r.pushes_refused > 0)
 		buf_printf(out, "; %lld push%s refused and not in the model",
 		    (long long)r.pushes_refused, r.pushes_refused == 1 ? " was" : "es were");
+	if (r.bad_lines > 0)
+		buf_printf(out,
+		    "; a worker skipped %lld bad line%s of its data, and its log names %s",
+		    (long long)r.bad_lines, NUM_S(r.bad_lines),
+		    r.bad_lines == 1 ? "it" : "the first ones");
 	if (r.seconds > 0 && r.alone_seconds > 0)
 		add_comparison_alone(&r, out);
 	if (*r.emulated)

@@ -221,10 +221,13 @@ void disk_leaves_zeros(unsigned percent)
 
 static ssize_t write_at(struct node *n, const void *p, size_t len, off_t at)
 {
+	/* What lies within the file is replaced in its place, and needs no room. */
+	bool grows = (size_t)at + len > n->now.len;
+
 	/* The last write before the disk is full may be short. */
-	if (len > 1 && proc_current && proc_current->disk_full && sim_chance(30))
+	if (grows && len > 1 && proc_current && proc_current->disk_full && sim_chance(30))
 		len = 1 + sim_below((uint32_t)len - 1);
-	else if (disk_fails(true))
+	else if (disk_fails(grows))
 		return -1;
 	else if (len > 1 && short_writes && sim_chance(short_writes))
 		len = 1 + sim_below((uint32_t)len - 1);

@@ -198,16 +198,33 @@ static enum err_code prepare_read_only(const struct options *o, int signals, str
 	return rc ? rc : find_own_identity(p, "coordinator", e);
 }
 
+/* How long a coordinator that is started again waits for room to write the lock of its run directory, and
+ * how often it tries. Its configuration, which has `deadline`, is not read yet. */
+#define ROOM_PATIENCE (60 * NSEC_PER_SEC)
+#define ROOM_PAUSE    (200 * NSEC_PER_MSEC)
+
 /* A coordinator that is started again without a supervisor holds the lock of its run directory, as the
  * one before it did, so that ps-ctl finds the cluster. A supervisor that lives holds it itself. */
 static enum err_code hold_run_directory(struct place *p, struct err *e)
 {
+	const struct timespec pause = { 0, ROOM_PAUSE };
+	int64_t since = 0;
 	struct err why;
 
-	if (rundir_lock(p->dir, &p->lock, &why) == ERR_OK || rundir_is_alive(p->dir, NULL))
-		return ERR_OK;
-	*e = why;
-	return e->code;
+	while (rundir_lock(p->dir, &p->lock, &why) != ERR_OK && !rundir_is_alive(p->dir, NULL)) {
+		/* The disk may be full for a while, and the cluster goes on meanwhile. */
+		if (why.code != ERR_IO || signals_end_is_pending() ||
+		    (since && clock_now() - since > ROOM_PATIENCE)) {
+			*e = why;
+			return e->code;
+		}
+		if (!since)
+			fprintf(stderr, "ps-serve: %s: trying again for up to %lld s\n", why.msg,
+			    (long long)(ROOM_PATIENCE / NSEC_PER_SEC));
+		since = since ? since : clock_now();
+		nanosleep(&pause, NULL);
+	}
+	return ERR_OK;
 }
 
 /* Find the run directory, configuration and identity for the options. A cluster file and
@@ -501,8 +518,9 @@ static bool has_contradiction(const struct options *o, int nargs)
 		return refuse_usage("--force-new-cluster requires a cluster file, --coordinator or "
 		                    "--no-store: only a coordinator begins a cluster");
 	if (o->resume && !nargs && !o->coordinator && !o->no_store)
-		return refuse_usage("--resume requires a cluster file, --coordinator or --no-store: the "
-		                    "coordinator decides from which checkpoint the servers begin");
+		return refuse_usage(
+		    "--resume requires a cluster file, --coordinator or --no-store: the "
+		    "coordinator decides from which checkpoint the servers begin");
 	return o->set.n && !nargs && !o->read_only && refuse_usage("--set requires a cluster file");
 }
 

@@ -291,6 +291,12 @@ static void test_columns_of_ratings(void)
 	dataset_free(d);
 	refused("17179869184123456789,3,5\n", "format=ratings", &real,
 	    ":1:1: expected a user, a whole number below 2^62 or a word");
+	refused("u,i,i,r\n1,2,3,4\n", "user=u&item=i&rating=r", &real,
+	    ":1: item=i: columns 2 and 3 have this name; give the number of the one that is meant, as "
+	    "item=3");
+	d = load("2,1,5\n3,4,5\n", "user=2&item=1", &real, NULL, &e);
+	ok(entry(d, 0, 0, 2, 0, 1) && entry(d, 0, 1, 5, 1, 1), "a number is never the cell of a line: %s", e.msg);
+	dataset_free(d);
 	d = load("member,book,stars\n1,2,3\n", "format=ratings", &real, NULL, &e);
 	ok(d && d->roles &&
 	        strcmp(d->roles,

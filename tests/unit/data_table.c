@@ -97,7 +97,8 @@ static void places(void)
 	refused("a,b,y\n1,x,\n2,z,\n", "", NULL,
 	    "no row has a label, because the column is empty; name another one by ?label=");
 	refused("a,w,w\n1,2,3\n4,5,6\n", "label=w", NULL,
-	    "text:1:3: is a second column named \"w\"; give the label's number, as label=2");
+	    "text:1:3: is a second column named \"w\"; give the number of the label, and leave the other "
+	    "column out, as label=2&ignore=3");
 	refused("1,2\n3,4\n89087528188215471201022361137399795210909087528188215,6\n", "", NULL,
 	    "?ignore=1 leaves the column out");
 	refused("a,b,y\n1,2,3\n1,2,3,\n", "", NULL,
@@ -622,15 +623,58 @@ static void labels(void)
 	    v ? "" : e.msg);
 	dataset_free(v);
 	dataset_free(d);
-	d = load("x,x,y\n1,10,1\n2,20,2\n", "scale=none", &real, NULL, &e);
-	v = load("y,x,x\n3,4,5\n", "", &real, d, &e);
-	ok(ROW(d, 1, 2, 20) && ROW(v, 0, 4, 5), "columns of one name keep their order: %s",
-	    v ? "" : e.msg);
-	dataset_free(v);
-	dataset_free(d);
 	refused("a,y\n1,?\n", "", NULL, "no row has a label");
 	d = load("a,y,\n1,2,\n3,4,\n", "", &real, NULL, &e);
 	ok(d && d->y[1] == 4, "a column of nothing is not the label: %s", d ? "" : e.msg);
+	dataset_free(d);
+}
+
+/* A name that two columns have says nothing about which one is meant. */
+static void same_names(void)
+{
+	static const char twice[] = "x,x,y\n1,10,1\n2,20,2\n";
+	static const struct {
+		const char *text, *options, *why;
+	} training[] = {
+		{ twice, "scale=standard", "text:1:2: is a second column named \"x\" beside column 1; "
+		                           "rename one of them, or leave one out, as ?ignore=2" },
+		{ twice, "scale=none", "text:1:2: is a second column named \"x\" beside column 1" },
+		{ twice, "ignore=x", "ignore=x: columns 1 and 2 have this name; give the number" },
+		{ twice, "weight=x", "weight=x: columns 1 and 2 have this name" },
+		{ twice, "categories=x", "categories=x: columns 1 and 2 have this name" },
+		{ twice, "group=x", "group=x: columns 1 and 2 have this name" },
+		{ "a\ty\ty\n1\t2\t3\n", "", "\"y\" beside column 2; rename one of them, or leave one "
+		                            "out, as ?ignore=2" },
+		{ "a,y,y\n1,2,3\n", "label=2&scale=standard", "or leave one out, as ?ignore=3" },
+		{ "1,2,3\n", "columns=a,a,y", "is a second column named \"a\"" },
+	};
+	struct err e;
+	struct dataset *d, *v;
+
+	for (size_t i = 0; i < sizeof training / sizeof training[0]; i++)
+		refused(training[i].text, training[i].options, NULL, training[i].why);
+	for (int scaled = 0; scaled < 2; scaled++) {
+		d = load("x,z,y\n1,10,1\n2,20,2\n", scaled ? "scale=standard" : "scale=none", &real,
+		    NULL, &e);
+		ok(d != NULL, "%s", d ? "a table of two features" : e.msg);
+		refused("z,x,x,y\n1,2,3,4\n", "", d,
+		    "text:1:3: is a second column named \"x\" beside column 2, and the training data do "
+		    "not tell which one is meant; rename one of them");
+		refused("z,x,y,y\n1,2,3,4\n", "", d, "text:1:4: is a second column named \"y\" beside");
+		v = load("n,n,z,x,y\n1,2,3,4,5\n", "label=y", &real, d, &e);
+		ok(v && v->y[0] == 5, "columns that are not used may have one name: %s",
+		    v ? "" : e.msg);
+		dataset_free(v);
+		dataset_free(d);
+	}
+	d = load("x,x,y\n1,10,1\n2,20,2\n", "scale=none&ignore=1", &real, NULL, &e);
+	v = load("y,x,x\n3,4,5\n", "", &real, d, &e);
+	ok(ROW(d, 1, 20) && ROW(v, 0, 5), "columns of one name keep their order: %s",
+	    v ? "" : e.msg);
+	dataset_free(v);
+	dataset_free(d);
+	d = load("a,,,y\n1,2,3,4\n5,6,7,8\n", "scale=none", &real, NULL, &e);
+	ok(ROW(d, 1, 5, 6, 7), "columns may have no name: %s", d ? "" : e.msg);
 	dataset_free(d);
 }
 
@@ -1093,6 +1137,7 @@ int main(void)
 	weights();
 	groups();
 	labels();
+	same_names();
 	target();
 	several_targets();
 	hashed();

@@ -9,6 +9,7 @@
 #include "core/suggest.h"
 #include "data/data_cells.h"
 #include "data/data_head.h"
+#include "data/data_heading.h"
 #include "data/data_num.h"
 #include "data/data_schema.h"
 #include "data/data_uri.h"
@@ -368,8 +369,9 @@ static enum err_code find_label_word(const struct csv_table *t, const char *cons
 	for (size_t i = *out + 1; i < t->width; i++)
 		if (strcmp(names[i], word) == 0)
 			return stream_fail_at(t->s, i + 1, e,
-			    "is a second column named \"%.60s\"; give the label's number, as label=%zu",
-			    word, *out + 1);
+			    "is a second column named \"%.60s\"; give the number of the label, and leave "
+			    "the other column out, as label=%zu&ignore=%zu",
+			    word, *out + 1, i + 1);
 	if (*out < t->width)
 		return ERR_OK;
 	return fail_unknown_label(t, names, word, e);
@@ -441,6 +443,12 @@ static enum err_code find_unmatched_label(struct csv_table *t, const char *const
 	for (size_t i = 0; i < t->width; i++)
 		if (t->feature[i] == NO_FEATURE)
 			t->label = i;
+	for (size_t i = 0; t->label < t->width && i < t->label; i++)
+		if (*names[i] && strcmp(names[i], names[t->label]) == 0)
+			return stream_fail_at(t->s, t->label + 1, e,
+			    "is a second column named \"%.60s\" beside column %zu, and the label would "
+			    "be one of them; rename one of them, or name the label by ?label=",
+			    names[i], i + 1);
 	return t->label < t->width || data_label_is_ignored(t->b->label)
 	    ? ERR_OK
 	    : stream_fail(t->s, e, "has no label column");
@@ -451,8 +459,11 @@ static enum err_code match_columns(struct csv_table *t, const char *const *names
     const struct data_look *look, struct err *e)
 {
 	const struct dataset *like = t->b->like;
-	enum err_code rc;
+	enum err_code rc = data_heading_check_known(t->s, names, t->width,
+	    (const char *const *)like->feature_name, like->cols, e);
 
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < t->width; i++)
 		t->feature[i] = NO_FEATURE;
 	for (size_t k = 0; k < like->cols; k++) {
@@ -475,13 +486,19 @@ static enum err_code match_columns(struct csv_table *t, const char *const *names
 static enum err_code set_column_names(struct csv_table *t, char **cells, struct err *e)
 {
 	char **names = mem_array(t->width, sizeof(*names));
+	enum data_heading_use *use = mem_array(t->width, sizeof *use);
 	enum err_code rc;
 	size_t at = 0;
 
-	for (size_t i = 0; i < t->width; i++)
+	for (size_t i = 0; i < t->width; i++) {
+		use[i] = i == t->label ? DATA_HEADING_LABEL : DATA_HEADING_FEATURE;
 		if (i != t->label)
 			names[at++] = cells[i];
-	rc = data_build_names(t->b, t->s, names, at, e);
+	}
+	rc = data_heading_check(t->s, (const char *const *)cells, use, t->width, e);
+	if (!rc)
+		rc = data_build_names(t->b, t->s, names, at, e);
+	free(use);
 	free(names);
 	return rc;
 }

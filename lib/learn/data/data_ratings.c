@@ -128,20 +128,31 @@ static enum err_code find_part(const struct data_row *r, struct ratings *t, enum
     const char *const *cell, size_t n, struct err *e)
 {
 	const char *word = option_of(r->options, k);
+	size_t found = n;
 	uint64_t number;
 
 	t->column[k] = k == WEIGHT || (k == RATING && n <= RATING && !needs_ratings(r)) ? NO_COLUMN
 	                                                                                : k;
 	if (!word)
 		return ERR_OK;
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(cell[i], word) == 0) {
-			t->column[k] = i;
-			t->found = true;
-			return ERR_OK;
-		}
+	/* A number is never a name: the first line may be one of numbers. */
 	if (num_uint(word, n, &number) && number > 0) {
 		t->column[k] = (size_t)number - 1;
+		return ERR_OK;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(cell[i], word) != 0)
+			continue;
+		if (found < n)
+			return stream_fail(r->s, e,
+			    "%s=%.60s: columns %zu and %zu have this name; give the number of the one "
+			    "that is meant, as %s=%zu",
+			    part_name[k], word, found + 1, i + 1, part_name[k], i + 1);
+		found = i;
+	}
+	if (found < n) {
+		t->column[k] = found;
+		t->found = true;
 		return ERR_OK;
 	}
 	/* A rating or a weight that the training data have may be missing where it is not needed. */

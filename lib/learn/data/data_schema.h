@@ -106,6 +106,12 @@ static inline bool data_schema_gives_features(const struct data_column *c)
 	return c->kind == DATA_NUMBER || c->kind == DATA_CATEGORY;
 }
 
+/* Are the cells of this column read, as features or as anything else? */
+static inline bool data_schema_uses(const struct data_column *c)
+{
+	return c->kind != DATA_IGNORED || c->group;
+}
+
 /* "label", "ignored", "id", "number", "category" or "weight". */
 const char *data_column_kind_name(enum data_column_kind kind);
 

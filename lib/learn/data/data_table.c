@@ -9,6 +9,7 @@
 #include "core/names.h"
 #include "core/num.h"
 #include "core/suggest.h"
+#include "data/data_heading.h"
 
 static const char *const scaling_name[] = { "none", "standard", "minmax", "auto", NULL };
 /* Wider tables are scaled only where the path or job.scale says it: each column is an entry of the facts about the
@@ -92,7 +93,12 @@ static enum err_code find_column(const struct data_schema *s, const struct strea
 	*out = NO_COLUMN;
 	for (size_t i = 0; i < s->ncolumns; i++) {
 		names[i] = s->column[i].name;
-		if (strcmp(names[i], word) == 0)
+		if (!rc && strcmp(names[i], word) == 0 && *out != NO_COLUMN)
+			rc = err_set(e, ERR_CONFIG,
+			    "%s: %s=%.60s: columns %zu and %zu have this name; give the number of the "
+			    "one that is meant, as %s=%zu",
+			    stream_name(in), option, word, *out + 1, i + 1, option, i + 1);
+		else if (!rc && strcmp(names[i], word) == 0)
 			*out = i;
 	}
 	if (*out == NO_COLUMN && num_int(word, 1, (int64_t)s->ncolumns, &number))
@@ -193,6 +199,49 @@ static enum err_code set_all_kinds(struct data_schema *m, const struct stream *s
 	return rc;
 }
 
+/* Refuses two columns of one name that are both used. */
+static enum err_code check_names_differ(const struct data_schema *m, const struct stream *s,
+    struct err *e)
+{
+	enum data_heading_use *use = mem_array(m->ncolumns + 1, sizeof *use);
+	const char **names = mem_array(m->ncolumns + 1, sizeof *names);
+	enum err_code rc;
+
+	for (size_t i = 0; i < m->ncolumns; i++) {
+		names[i] = m->column[i].name;
+		use[i] = m->column[i].kind == DATA_LABEL ? DATA_HEADING_LABEL
+		    : data_schema_uses(&m->column[i])    ? DATA_HEADING_FEATURE
+		                                         : DATA_HEADING_UNUSED;
+	}
+	rc = data_heading_check(s, names, use, m->ncolumns, e);
+	free(names);
+	free(use);
+	return rc;
+}
+
+/* Refuses a file that has the name of a column that is used more often than the training data. */
+static enum err_code check_names_known(const struct data_schema *m, const struct stream *s,
+    const struct data_table_shape *shape, struct err *e)
+{
+	const char **known = mem_array(m->ncolumns + 1, sizeof *known);
+	enum err_code rc;
+
+	/* Unused columns count where a used one has their name, because those of one name keep their
+	 * order. */
+	for (size_t k = 0; k < m->ncolumns; k++) {
+		if (data_schema_uses(&m->column[k]))
+			known[k] = m->column[k].name;
+		for (size_t i = 0; !known[k] && i < m->ncolumns; i++)
+			if (data_schema_uses(&m->column[i]) &&
+			    strcmp(m->column[i].name, m->column[k].name) == 0)
+				known[k] = m->column[k].name;
+	}
+	rc = data_heading_check_known(s, (const char *const *)shape->name, shape->width, known,
+	    m->ncolumns, e);
+	free(known);
+	return rc;
+}
+
 /* Has the cells of the listed columns split: at the sign that most of the first ones have, or into words. */
 static enum err_code set_splits(struct data_schema *m, const struct stream *s, const char *option,
     const char *list, const struct data_table_shape *shape, struct err *e)
@@ -261,6 +310,8 @@ static enum err_code make_schema(struct data_build *b, const struct stream *s,
 		rc = set_splits(m, s, "lists", o->lists, shape, e);
 	if (!rc)
 		rc = set_splits(m, s, "text", o->text, shape, e);
+	if (!rc)
+		rc = check_names_differ(m, s, e);
 	if (o->text && !m->bits)
 		m->bits = TEXT_BITS;
 	if (!rc)
@@ -296,7 +347,10 @@ static enum err_code match_by_name(struct data_table *t, const struct stream *s,
     const struct data_table_shape *shape, struct err *e)
 {
 	const struct data_schema *m = t->schema;
+	enum err_code rc = check_names_known(m, s, shape, e);
 
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < shape->width; i++)
 		t->column[i] = NO_COLUMN;
 	for (size_t k = 0; k < m->ncolumns; k++) {

@@ -79,7 +79,7 @@ static void add_option(struct look *l, const char *key, const char *value)
 
 /* The options that the path gives already. */
 struct given {
-	bool label, scale, categories, ignored, format;
+	bool label, scale, categories, ignored, format, missing;
 	bool split;   /* cells into words or parts */
 	bool unrated; /* observations of a user and an item alone */
 };
@@ -93,7 +93,7 @@ static struct given options_given(const char *path)
 	if (data_uri_parse(path, &file, &o, NULL))
 		return g;
 	g = (struct given){ o.label != NULL, o.scale != NULL, o.categories != NULL,
-		o.ignore || o.id, o.format != NULL, o.text || o.lists,
+		o.ignore || o.id, o.format != NULL, o.missing != NULL, o.text || o.lists,
 		o.user && o.item && !o.rating };
 	free(file);
 	data_uri_release(&o);
@@ -356,7 +356,8 @@ static enum err_code load_table(struct look *l, struct err *e)
 	struct look with = { .path = mem_strdup(l->path) };
 	struct dataset *d;
 
-	add_option(&with, "missing", "mean");
+	if (!options_given(l->path).missing)
+		add_option(&with, "missing", "mean");
 	d = init_sample_load(&l->sample, with.path, &any, &l->columns, &l->rows, e);
 	free(with.path);
 	if (!d)

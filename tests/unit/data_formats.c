@@ -289,11 +289,20 @@ static void test_columns_of_ratings(void)
 	d = load("userId,movieId\n1,2\n1,3\n", "format=ratings", &pairs, NULL, &e);
 	ok(d && d->rows == 2, "a header of two usual names is no observation: %s", e.msg);
 	dataset_free(d);
+	d = load("userId,movieId,stars\n1,2,5\n1,3,4\n", "format=ratings", &pairs, NULL, &e);
+	ok(d && d->roles &&
+	        strcmp(d->roles, "user: column 1 \"userId\", item: column 2 \"movieId\"") == 0,
+	    "observations have no rating: %s", d ? d->roles : e.msg);
+	dataset_free(d);
 	refused("17179869184123456789,3,5\n", "format=ratings", &real,
 	    ":1:1: expected a user, a whole number below 2^62 or a word");
 	refused("u,i,i,r\n1,2,3,4\n", "user=u&item=i&rating=r", &real,
 	    ":1: item=i: columns 2 and 3 have this name; give the number of the one that is meant, as "
 	    "item=3");
+	refused("1,2,3\n", "user=3", &real,
+	    ":1: column 3 is the user and the rating; name another column by rating=");
+	refused("u,i,r\n1,2,3\n", "user=u&item=u", &real,
+	    ":1: column 1 is the user and the item; name another column by user=");
 	d = load("2,1,5\n3,4,5\n", "user=2&item=1", &real, NULL, &e);
 	ok(entry(d, 0, 0, 2, 0, 1) && entry(d, 0, 1, 5, 1, 1), "a number is never the cell of a line: %s", e.msg);
 	dataset_free(d);

@@ -678,6 +678,42 @@ static void same_names(void)
 	dataset_free(d);
 }
 
+/* A column is one thing: options that make two of it contradict each other. */
+static void roles(void)
+{
+	static const char *const options[][2] = {
+		{ "label=b&ignore=b", "label= and ignore= name the same column \"b\"; remove it from one of "
+		                      "them" },
+		{ "label=3&ignore=b", "label= and ignore= name the same column \"b\"" },
+		{ "label=b&weight=b", "label= and weight= name the same column \"b\"" },
+		{ "label=b&text=b", "label= and text= name the same column \"b\"" },
+		{ "label=b&id=b", "label= and id= name the same column \"b\"" },
+		{ "label=b&categories=b", "label= and categories= name the same column \"b\"" },
+		{ "label=b&lists=b", "label= and lists= name the same column \"b\"" },
+		{ "weight=w&ignore=1", "weight= and ignore= name the same column \"w\"" },
+		{ "weight=w&text=w", "weight= and text= name the same column \"w\"" },
+		{ "ignore=b,c&text=c", "ignore= and text= name the same column \"c\"" },
+		{ "id=c&categories=c", "id= and categories= name the same column \"c\"" },
+		{ "categories=c&text=c", "categories= and text= name the same column \"c\"" },
+		{ "lists=c&text=c", "lists= and text= name the same column \"c\"" },
+		{ "ignore=y", "ignore= names the column \"y\", which is the label, because label= names no "
+		              "other column; name the label by label=" },
+		{ "label=y&label=b", "label= is given twice; remove one of them" },
+		{ "bits=4&label=y&bits=4", "bits= is given twice" },
+	};
+	static const char table[] = "w,c,b,y\n1,x,10,100\n2,y,30,5\n1,x,20,500\n2,y,40,300\n";
+	struct dataset *d;
+	struct err e;
+
+	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+		refused(table, options[i][0], NULL, options[i][1]);
+	refused("{\"a\": 1, \"y\": 2}\n", "ignore=y", NULL,
+	    "ignore= names the column \"y\", which is the label");
+	d = load(table, "id=c&ignore=c&lists=b&categories=b", &real, NULL, &e);
+	ok(d != NULL, "others say one thing: %s", d ? "" : e.msg);
+	dataset_free(d);
+}
+
 static void target(void)
 {
 	struct err e;
@@ -1138,6 +1174,7 @@ int main(void)
 	groups();
 	labels();
 	same_names();
+	roles();
 	target();
 	several_targets();
 	hashed();

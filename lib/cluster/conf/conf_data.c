@@ -80,7 +80,7 @@ char *conf_data_move_options(const char *path, conf_data_take_fn *take, void *ct
 		char *name = mem_printf("%.*s", (int)strcspn(at + 1, "="), at + 1);
 
 		if (conf_data_has_key(name)) {
-			/* The last of two equal options holds, and its value may be the default, which is not set. */
+			/* The value may be the default, which is not set. */
 			value.len = 0;
 			if (data_option_value(&o, name, &value))
 				take(ctx, name, (const char *)value.data);

@@ -215,15 +215,17 @@ static bool has_usual_names(const char *const *cell, size_t n)
 	return at[USER] != DATA_RATINGS_NONE && at[ITEM] != DATA_RATINGS_NONE;
 }
 
-/* Writes down which column was taken for what, for the description of the data. */
+/* Writes down which column was taken for what, for the description of the data. Observations of a user and an
+ * item have no rating, whatever the third column is. */
 static void describe_columns(struct data_row *r, const char *const *cell, bool header)
 {
 	const struct ratings *t = r->own;
+	bool rated = !data_label_wants_pairs(r->b->label) || !isnan(t->positive);
 	struct buf text = BUF_INIT;
 	char shown[DATA_SHOWN];
 
 	for (int k = 0; k < PARTS; k++) {
-		if (t->column[k] == NO_COLUMN)
+		if (t->column[k] == NO_COLUMN || (k == RATING && !rated))
 			continue;
 		buf_printf(&text, "%s%s: column %zu", text.len ? ", " : "", part_name[k],
 		    t->column[k] + 1);
@@ -234,6 +236,26 @@ static void describe_columns(struct data_row *r, const char *const *cell, bool h
 	}
 	free(r->b->d->roles);
 	r->b->d->roles = (char *)text.data;
+}
+
+/* Refuses one column as two things, where options name columns. */
+static enum err_code check_parts_differ(const struct data_row *r, struct err *e)
+{
+	const struct ratings *t = r->own;
+
+	for (int k = 1; k < PARTS; k++)
+		for (int i = 0; i < k; i++) {
+			bool named = option_of(r->options, (enum part)k) != NULL;
+
+			if (t->column[i] == NO_COLUMN || t->column[i] != t->column[k] ||
+			    (!named && !option_of(r->options, (enum part)i)))
+				continue;
+			return stream_fail(r->s, e,
+			    "column %zu is the %s and the %s; name another column by %s=",
+			    t->column[k] + 1, part_name[i], part_name[k],
+			    part_name[named ? i : k]);
+		}
+	return ERR_OK;
 }
 
 /* Finds separator and columns by the first line. *header: it has only names. */
@@ -258,6 +280,8 @@ static enum err_code begin_ratings(struct data_row *r, const char *line, bool *h
 		if (t->column[k] != NO_COLUMN && t->column[k] >= t->width)
 			t->width = t->column[k] + 1;
 	}
+	if (!rc)
+		rc = check_parts_differ(r, e);
 	/* A line with too few cells is reported with its rows. */
 	*header = !rc && t->width <= n &&
 	    (t->column[RATING] == NO_COLUMN ? t->found || has_usual_names(cell, n)

@@ -199,6 +199,61 @@ static enum err_code set_all_kinds(struct data_schema *m, const struct stream *s
 	return rc;
 }
 
+/* May one column have both roles? */
+static bool roles_agree(const char *a, const char *b)
+{
+	static const char *const pair[][2] = { { "ignore", "id" }, { "categories", "lists" } };
+
+	for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++)
+		if (strcmp(pair[i][0], a) == 0 && strcmp(pair[i][1], b) == 0)
+			return true;
+	return strcmp(a, b) == 0;
+}
+
+/* Refuses options that make two things of one column. labelled: the labels matter, also that of the
+ * column that is the label by default. */
+static enum err_code check_roles(const struct data_schema *m, const struct stream *s,
+    const struct data_options *o, bool labelled, struct err *e)
+{
+	const struct {
+		const char *option, *list;
+	} given[] = { { "weight", o->weight }, { "ignore", o->ignore }, { "id", o->id },
+		{ "categories", o->categories }, { "lists", o->lists }, { "text", o->text } };
+	const char **role = mem_array(m->ncolumns + 1, sizeof *role);
+	enum err_code rc = ERR_OK;
+	size_t i;
+
+	for (i = 0; i < m->ncolumns; i++)
+		role[i] = m->column[i].kind == DATA_LABEL && (o->label || labelled) ? "label"
+		                                                                    : NULL;
+	for (size_t k = 0; k < sizeof given / sizeof given[0]; k++) {
+		const char *list = given[k].list, *option = given[k].option;
+
+		for (const char *at = list ? names_first(list) : NULL; at && !rc;
+		     at = names_next(at)) {
+			rc = find_column(m, s, option, at, &i, e);
+			if (rc)
+				break;
+			if (!role[i] || roles_agree(role[i], option)) {
+				role[i] = option;
+				continue;
+			}
+			rc = strcmp(role[i], "label") == 0 && !o->label
+			    ? err_set(e, ERR_CONFIG,
+			          "%s: %s= names the column \"%.60s\", which is the label, because label= "
+			          "names no other column; name the label by label=, or remove the column "
+			          "from %s=",
+			          stream_name(s), option, m->column[i].name, option)
+			    : err_set(e, ERR_CONFIG,
+			          "%s: %s= and %s= name the same column \"%.60s\"; remove it from one "
+			          "of them",
+			          stream_name(s), role[i], option, m->column[i].name);
+		}
+	}
+	free(role);
+	return rc;
+}
+
 /* Refuses two columns of one name that are both used. */
 static enum err_code check_names_differ(const struct data_schema *m, const struct stream *s,
     struct err *e)
@@ -310,6 +365,8 @@ static enum err_code make_schema(struct data_build *b, const struct stream *s,
 		rc = set_splits(m, s, "lists", o->lists, shape, e);
 	if (!rc)
 		rc = set_splits(m, s, "text", o->text, shape, e);
+	if (!rc)
+		rc = check_roles(m, s, o, !data_label_is_ignored(b->label), e);
 	if (!rc)
 		rc = check_names_differ(m, s, e);
 	if (o->text && !m->bits)

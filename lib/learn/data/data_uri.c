@@ -110,7 +110,7 @@ static enum err_code check_format(const char *path, const char *name, struct err
 	return fail_unknown(path, "format", name, names, n, e);
 }
 
-/* "auto" leaves the default of DATA_OPTIONS_INIT, or what an earlier option has set. */
+/* "auto" leaves the default of DATA_OPTIONS_INIT. */
 static enum err_code set_number_option(struct data_options *o, const char *path,
     const struct data_option *k, const char *value, struct err *e)
 {
@@ -203,6 +203,9 @@ static enum err_code set_option(struct data_options *o, const char *path, const 
 		rc = fail_unknown(path, "option", key, names, data_option_count, e);
 	else if (!*value)
 		rc = err_set(e, ERR_CONFIG, "%s: %s= needs a value", path, key);
+	else if (o->given >> (k - data_option_list) & 1)
+		rc = err_set(e, ERR_CONFIG, "%s: %s= is given twice; remove one of them", path,
+		    key);
 	else if (k->type != DATA_OPTION_TEXT)
 		rc = set_number_option(o, path, k, value, e);
 	else if (k->at == offsetof(struct data_options, format))
@@ -221,8 +224,7 @@ static enum err_code set_option(struct data_options *o, const char *path, const 
 	return rc;
 }
 
-/* Options are set one by one over DATA_OPTIONS_INIT; the last of two equal keys holds. set_option
- * takes ownership of the decoded value. */
+/* Options are set one by one over DATA_OPTIONS_INIT. set_option takes ownership of the decoded value. */
 enum err_code data_uri_parse(const char *path, char **file, struct data_options *o, struct err *e)
 {
 	const char *q = options_of(path), *p, *end, *eq;

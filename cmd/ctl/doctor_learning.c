@@ -32,6 +32,13 @@ void doctor_learning(struct doctor *d, const json_t *figures)
 	int64_t since = json_int(figures, "overfits_since", -1);
 	struct buf text = BUF_INIT;
 
+	if (learning_lacked_examples(figures))
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "examples",
+		    "check that job.data has examples; of a stream with from=end they are those that are "
+		    "written after the start: write to it while the job runs, use from=begin, or raise "
+		    "job.steps",
+		    "the job has learned nothing: it made %lld steps, and no example was read",
+		    (long long)json_int(figures, "steps", 0));
 	if (since >= 0)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "evaluation",
 		    "job.stop keeps the best model and ends the job: ps-ctl run FILE --set \"stop=loss\", with "

@@ -92,6 +92,19 @@ static void test_bad_lines(void)
 	    "the result says how many bad lines were skipped");
 }
 
+/* Steps without examples, as of a stream that brings none, leave the model as it was. */
+static void test_no_examples(void)
+{
+	ok(says("{\"state\":\"done\",\"steps\":30,\"examples\":0}",
+	       "done: 30 steps, 0 examples in 0 s; learned nothing: no example was read; ps-ctl doctor "
+	       "has advice"),
+	    "the result says that nothing was learned");
+	ok(!says("{\"state\":\"done\",\"steps\":30,\"examples\":1}", "nothing"),
+	    "but not if there was an example");
+	ok(!says("{\"state\":\"failed\",\"steps\":30,\"examples\":0}", "nothing"),
+	    "nor where the counts of workers are lacking");
+}
+
 static void test_of_status(void)
 {
 	json_t *s = parse("{\"state\":\"running\",\"step\":3,\"examples\":30,\"eval\":7}"),
@@ -137,6 +150,7 @@ int main(void)
 	test_result();
 	test_best();
 	test_bad_lines();
+	test_no_examples();
 	test_of_status();
 	test_status();
 	return tap_done();

@@ -14,6 +14,13 @@ bool learning_loss_rose(double first, double last)
 	return last > first + LOSS_RISES * fabs(first);
 }
 
+/* While a job runs, the counts of its workers arrive later than its step. */
+bool learning_lacked_examples(const json_t *result)
+{
+	return strcmp(json_str(result, "state", ""), "done") == 0 &&
+	    json_int(result, "steps", 0) > 0 && json_int(result, "examples", -1) == 0;
+}
+
 void learning_put_best(const json_t *best, struct buf *out)
 {
 	double last = json_num(best, "last", (double)NAN);
@@ -36,8 +43,11 @@ void learning_put_faults(const json_t *figures, struct buf *out)
 	size_t begin = out->len;
 	char a[32], b[32];
 
+	if (learning_lacked_examples(figures))
+		buf_puts(out, "learned nothing: no example was read");
 	if (since >= 0)
-		buf_printf(out, "overfits since step %lld", (long long)since);
+		buf_printf(out, "%soverfits since step %lld", out->len > begin ? "; " : "",
+		    (long long)since);
 	if (learning_loss_rose(first, last)) {
 		num_digits(first, 4, a);
 		num_digits(last, 4, b);

@@ -9,6 +9,8 @@
 
 /* Is the loss of the last batches, `last`, well above that of the first batch? False for NAN. */
 bool learning_loss_rose(double first, double last);
+/* Is this the result of a job that has made steps, but had no example in them? */
+bool learning_lacked_examples(const json_t *result);
 /* Appends "auc 0.81, best 0.82 at step 300"; nothing before the first evaluation. best: the member best_eval. */
 void learning_put_best(const json_t *best, struct buf *out);
 /* Appends what is wrong, as "overfits since step 300; diverged: ..."; nothing otherwise. */

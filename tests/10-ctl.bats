@@ -53,6 +53,12 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	[[ $output == *'did you mean "--set batch=64"?'* ]]
 	run -2 ps-ctl run cluster lr=0.1
 	[[ $output == *'did you mean "--set lr=0.1"?'* ]]
+	run -2 ps-ctl sweep cluster lr=0.1,0.2
+	[[ $output == *'did you mean "--grid lr=0.1,0.2"?'* ]]
+	run -2 ps-ctl sweep cluster lr=0.001..0.1
+	[[ $output == *'did you mean "--range lr=0.001..0.1 --random N"?'* ]]
+	run -2 ps-ctl runs --keep 2
+	[[ $output == *"--keep requires --prune"* ]]
 	run -2 ps-ctl predict model.safetensors
 	[[ $output == *'did you mean "ps-work predict"?'* ]]
 	mkdir cluster.run

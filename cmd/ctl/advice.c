@@ -73,6 +73,16 @@ bool ctl_advise(const struct opt_spec *spec, const char *arg, const char *value,
 	if (!key)
 		return false;
 	value = eq ? eq + 1 : value ? value : "VALUE";
+	if (has_option(spec, "grid") && strstr(value, "..")) {
+		snprintf(out, OPT_ADVICE, "did you mean \"--range %.40s=%.60s --random N\"?",
+		    short_name(key), value);
+		return true;
+	}
+	if (has_option(spec, "grid") && strchr(value, ',')) {
+		snprintf(out, OPT_ADVICE, "did you mean \"--grid %.40s=%.60s\"?", short_name(key),
+		    value);
+		return true;
+	}
 	snprintf(out, OPT_ADVICE,
 	    has_option(spec, "set")
 	        ? "did you mean \"--set %.40s=%.60s\"?"

@@ -106,12 +106,18 @@ void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_w
 #include "doctor_causes.def"
 #undef CAUSE
 	};
+	char *remedy;
 	size_t i = 0;
 
 	/* The last cause has an empty text, which matches everything: the loop ends. */
 	while (!strstr(text, causes[i].says))
 		i++;
-	doctor_add_finding(d, level, weight, causes[i].check, about, causes[i].remedy, "%s", text);
+	remedy = mem_printf("%s%s", causes[i].remedy,
+	    strcmp(causes[i].check, "loss") == 0 && doctor_has_checkpoint(d)
+	        ? "; --resume auto continues from the last checkpoint"
+	        : "");
+	doctor_add_finding(d, level, weight, causes[i].check, about, remedy, "%s", text);
+	free(remedy);
 }
 
 void doctor_release(struct doctor *d)

@@ -57,6 +57,9 @@ void doctor_release(struct doctor *d);
 /* Sorts the findings, the worst first. Returns the worst level. */
 enum doctor_level doctor_sort(struct doctor *d);
 
+/* Has the run directory a checkpoint to go on from? */
+bool doctor_has_checkpoint(const struct doctor *d);
+
 /* doctor_files.c: keys and the modes of their files, free space on the disk of dir. */
 void doctor_keys(struct doctor *d);
 void doctor_disk(struct doctor *d, const char *dir);

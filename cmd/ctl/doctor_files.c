@@ -150,6 +150,18 @@ void doctor_keys(struct doctor *d)
 
 /* ---- the disk ---- */
 
+bool doctor_has_checkpoint(const struct doctor *d)
+{
+	char *path = d->dir ? rundir_path(d->dir, "checkpoints") : NULL;
+	struct ckpt_entry *list = NULL;
+	size_t n = 0;
+
+	if (path && ckpt_list(path, false, &list, &n, NULL) == ERR_OK)
+		ckpt_list_free(list, n);
+	free(path);
+	return n > 0;
+}
+
 /* Estimates the bytes of the next checkpoint: the size of the last one, else the memory that the
  * servers report. 0 when neither is known. */
 static uint64_t estimate_checkpoint_size(const struct doctor *d, const char *dir)

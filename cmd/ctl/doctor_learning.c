@@ -22,7 +22,8 @@ void doctor_refused_pushes(struct doctor *d, const char *about, int64_t n)
 }
 
 #define TRY_OTHERS \
-	"try another learning rate, as by ps-ctl sweep FILE lr=0.001..0.1, more epochs or another model, and " \
+	"try another learning rate, as by ps-ctl sweep FILE --range lr=0.001..0.1 --random 8, more epochs or " \
+	"another model, and " \
 	"check that the label is the right column"
 
 void doctor_learning(struct doctor *d, const json_t *figures)

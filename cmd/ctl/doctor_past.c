@@ -60,7 +60,9 @@ static bool report_result(struct doctor *d, enum doctor_level level)
 		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir, json_str(result, "unsaved", ""));
 	else if (!result && access(d->dir, R_OK | X_OK) == 0)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "result", d->dir,
-		    "ps-ctl start FILE --resume auto continues it from its newest checkpoint",
+		    doctor_has_checkpoint(d)
+		        ? "ps-ctl start FILE --resume auto continues it from its newest checkpoint"
+		        : "it has no checkpoint to go on from: ps-ctl start FILE trains from the beginning",
 		    "the last run has no result: it was killed, or had no supervisor");
 	else if (result)
 		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "result", d->dir, "",

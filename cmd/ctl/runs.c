@@ -13,6 +13,9 @@
 #include "metric/metrics.h"
 #include "rundir/old_runs.h"
 
+/* How many finished earlier runs of a cluster --prune keeps by default. */
+#define KEEP 3u
+
 struct options {
 	const char *sort;
 	bool json, prune;
@@ -158,7 +161,7 @@ static int prune_runs(const struct report_run *list, size_t n, size_t keep)
 
 static int run_runs(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { .keep = 3 };
+	struct options o = { .keep = -1 };
 	struct err e = { 0 };
 	struct report_run *list;
 	int nargs, code;
@@ -166,6 +169,8 @@ static int run_runs(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
+	if (o.keep >= 0 && !o.prune)
+		return ctl_report_misuse(self, "--keep requires --prune, which removes runs");
 	if (report_run_list(nargs ? argv[1] : ".", &list, &n, &e))
 		return ctl_fail(&e);
 	if (o.sort && report_run_sort(list, n, o.sort, &e) != ERR_OK) {
@@ -173,7 +178,7 @@ static int run_runs(const struct ctl_cmd *self, int argc, char **argv)
 		return ctl_fail(&e);
 	}
 	if (o.prune)
-		code = prune_runs(list, n, (size_t)o.keep);
+		code = prune_runs(list, n, o.keep < 0 ? KEEP : (size_t)o.keep);
 	else if (o.json)
 		print_runs_json(list, n);
 	else if (n)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "conf/conf_data.h"
 #include "conf/conf_key.h"
 #include "conf/conf_unused.h"
 #include "conf/hosts.h"
@@ -200,6 +201,31 @@ static enum err_code apply_place_options(struct conf *c, const struct local_plac
 
 /* ---- the file ---- */
 
+#define FILE_MAX_BYTES (1u << 20)
+
+/* Tells which options of the cluster file's data --set data=PATH leaves out. Without them the job may predict
+ * another column. */
+static void print_lost_options(const char *path, const struct conf *now)
+{
+	json_t *file = json_parse_file(path, FILE_MAX_BYTES, NULL);
+	struct conf before;
+	char *lost;
+
+	if (!file || conf_from_json(file, &before, NULL)) {
+		json_decref(file);
+		return;
+	}
+	lost = conf_data_lost_options(&before.job, &now->job);
+	if (lost)
+		fprintf(stderr,
+		    "ps-ctl: job.data of %s has the options %s, and that of --set has none: add them to its "
+		    "path if they are meant; as keys of the job (\"label\": \"NAME\") they stay\n",
+		    path, lost);
+	free(lost);
+	conf_release(&before);
+	json_decref(file);
+}
+
 /* Load the cluster file. --exec stands for the assignments job.model=custom and
  * job.command=COMMAND, --init-from for job.init_from=MODEL. */
 static enum err_code load_conf(const char *path, const struct opt_list *sets,
@@ -221,6 +247,8 @@ static enum err_code load_conf(const char *path, const struct opt_list *sets,
 	if (from)
 		all[n++] = init;
 	rc = conf_load(path, all, n, c, e);
+	if (!rc && path && sets->n)
+		print_lost_options(path, c);
 	free(init);
 	free(command);
 	free((void *)all);

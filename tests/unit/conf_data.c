@@ -163,8 +163,41 @@ static void test_eval(void)
 	}
 }
 
+/* The options that job.data loses by these assignments, of which the first one is the file's. */
+static bool loses(const char *want, const char *data, const char *const *set, size_t n)
+{
+	struct conf before, now;
+	char *lost;
+	bool is;
+
+	if (make_job(&data, 1, &before) || make_job(set, n, &now))
+		return false;
+	lost = conf_data_lost_options(&before.job, &now.job);
+	is = want ? lost && strcmp(lost, want) == 0 : !lost;
+	if (!is)
+		printf("# %s\n", lost ? lost : "none");
+	free(lost);
+	conf_release(&before);
+	conf_release(&now);
+	return is;
+}
+
+static void test_lost_options(void)
+{
+	static const char file[] = "data=/d/a.csv?label=y&ignore=z", stream[] = "data=/d/s?follow=yes";
+	static const char *const other[] = { "data=/d/b.csv" }, *const own[] = { "data=/d/b.csv?id=i" },
+	                         *const key[] = { "data=/d/b.csv", "label=q" };
+
+	ok(loses("?label=y&ignore=z", file, other, 1), "another path lacks the options of the first one");
+	ok(loses(NULL, file, own, 1), "a path with options has those that are meant");
+	ok(loses("?ignore=z", file, key, 2), "a key stands for an option");
+	ok(loses(NULL, stream, other, 1), "a file that replaces a stream is none");
+	ok(loses(NULL, "data=/d/a.csv", other, 1), "no options");
+}
+
 int main(void)
 {
+	test_lost_options();
 	test_paths();
 	test_moves();
 	test_eval();

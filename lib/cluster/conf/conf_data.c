@@ -97,6 +97,54 @@ char *conf_data_move_options(const char *path, conf_data_take_fn *take, void *ct
 	return (char *)out.data;
 }
 
+/* Does the job lack an option that another path had? */
+static bool lacks_option(const struct conf_job *job, const char *name)
+{
+	static const char *const of_one_path[] = { "labels", "follow", "from", "properties", "deleted",
+		"head" };
+
+	for (size_t i = 0; i < sizeof of_one_path / sizeof of_one_path[0]; i++)
+		if (strcmp(of_one_path[i], name) == 0)
+			return false;
+	for (size_t i = 0; i < KEYS; i++)
+		if (strcmp(keys[i].name, name) == 0 && conf_is_named(key_value(job, &keys[i])))
+			return false;
+	return true;
+}
+
+/* Where the options of a path begin: at its end, if it has none or wrong ones. */
+static const char *find_options(const char *path)
+{
+	struct data_options o;
+	char *file;
+	size_t n = strlen(path);
+
+	if (!data_uri_parse(path, &file, &o, NULL)) {
+		n = strlen(file);
+		free(file);
+		data_uri_release(&o);
+	}
+	return path + n;
+}
+
+char *conf_data_lost_options(const struct conf_job *before, const struct conf_job *now)
+{
+	struct buf out = BUF_INIT;
+
+	if (!before->data.n || !now->data.n || *find_options(now->data.item[0]))
+		return NULL;
+	for (const char *at = find_options(before->data.item[0]); *at;) {
+		size_t n = strcspn(at + 1, "&");
+		char *name = mem_printf("%.*s", (int)strcspn(at + 1, "="), at + 1);
+
+		if (n && lacks_option(now, name))
+			buf_printf(&out, "%c%.*s", out.len ? '&' : '?', (int)n, at + 1);
+		free(name);
+		at += 1 + n;
+	}
+	return (char *)out.data;
+}
+
 static enum err_code refuse_contradiction(const char *of, const char *path,
     const struct data_key *k, const char *option, const char *value, struct err *e)
 {

@@ -4,9 +4,11 @@
 
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
+#include "core/buf.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/tsv.h"
 
 /* The commands eval, predict and words: apply the present or saved model to data. */
 
@@ -118,19 +120,24 @@ static const struct opt_spec words_spec = {
 static void print_confusion(const json_t *confusion)
 {
 	const json_t *classes = json_object_get(confusion, "classes"), *row, *v;
+	struct buf out = BUF_INIT;
 	size_t i, k;
 
 	printf(
 	    "\nconfusion matrix: a line for each true class, a column for each predicted class\n");
-	json_array_foreach(classes, i, v)
-		printf("\t%s", json_string_value(v));
-	puts("");
-	json_array_foreach(json_object_get(confusion, "count"), i, row) {
-		printf("%s", json_string_value(json_array_get(classes, i)));
-		json_array_foreach(row, k, v)
-			printf("\t%.9g", json_number_value(v));
-		puts("");
+	json_array_foreach(classes, i, v) {
+		buf_puts(&out, "\t");
+		tsv_put_cell(&out, json_string_value(v));
 	}
+	buf_puts(&out, "\n");
+	json_array_foreach(json_object_get(confusion, "count"), i, row) {
+		tsv_put_cell(&out, json_string_value(json_array_get(classes, i)));
+		json_array_foreach(row, k, v)
+			buf_printf(&out, "\t%.9g", json_number_value(v));
+		buf_puts(&out, "\n");
+	}
+	fwrite(out.data, 1, out.len, stdout);
+	buf_release(&out);
 }
 
 static void print_calibration(const json_t *bins)

@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/tsv.h"
 #include "data/data_schema.h"
 
 /* Appends a real prediction in the units of the data. */
@@ -31,13 +32,15 @@ static void put_plain(const struct predictions *p, const float *s, struct buf *o
 {
 	size_t outputs = model_outputs(p->job->model), best = most_likely(s, outputs);
 
-	if (model_task(p->job->model) == MODEL_CLASSES)
-		buf_printf(out, "%s\t%.6g\n", p->job->train->class_name[best], (double)s[best]);
-	else
+	if (model_task(p->job->model) == MODEL_CLASSES) {
+		tsv_put_cell(out, p->job->train->class_name[best]);
+		buf_printf(out, "\t%.6g\n", (double)s[best]);
+	} else {
 		for (size_t k = 0; k < outputs; k++) {
 			put_real(p, s, k, out);
 			buf_puts(out, k + 1 < outputs ? "\t" : "\n");
 		}
+	}
 }
 
 /* The name of a real target, or NULL where there is only one. */

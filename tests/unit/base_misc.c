@@ -19,6 +19,7 @@
 #include "core/plain.h"
 #include "core/suggest.h"
 #include "core/thread.h"
+#include "core/tsv.h"
 #include "tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -195,6 +196,11 @@ static void test_buf(void)
 
 	buf_append(&b, NULL, 0);
 	ok(b.len == 0 && b.data && b.data[0] == 0, "nothing appended to an empty one");
+	tsv_put_cell(&b, "a\tb\r\nc\\d");
+	ok(strcmp((char *)b.data, "a\\tb\\r\\nc\\\\d") == 0, "a cell between tabs: %s", b.data);
+	buf_clear(&b);
+	tsv_put_cell(&b, "");
+	ok(b.len == 0, "an empty cell");
 	buf_puts(&b, "abc");
 	buf_printf(&b, "-%d-%s", 5, "x");
 	buf_printf(&b, "%s", "");

@@ -140,7 +140,7 @@ preloaded() {
 	kill -9 "$(sed -n 1p "$RUN/lock")"
 	wait_for 10 none_left "$T"
 	run -0 doctor -C "$RUN"
-	[[ ${lines[0]} == "warn result: the last run has no result: it was killed"*"; ps-ctl start "*"lost --resume auto continues it "* ]]
+	[[ ${lines[0]} == "warn result: the last run has no result: it was killed"*"; it has no checkpoint to go on from: ps-ctl start "*"lost trains from the beginning" ]]
 }
 
 @test "slow worker" {

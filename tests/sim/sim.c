@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/num.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/states.h"
 
@@ -115,11 +116,25 @@ static void soak(struct scenario_limits limits, struct totals *t)
 	}
 }
 
+static int refuse_argument(const char *text)
+{
+	bool asks = strcmp(text, "-h") == 0 || strcmp(text, "--help") == 0;
+
+	if (!asks)
+		fprintf(stderr, "sim: %s is neither a seed nor an option\n", text);
+	fprintf(asks ? stdout : stderr,
+	    "usage: sim [--long] [--trace] [--states] [--breaks] [--isolate] [--more] [--faults N] SEED...\n"
+	    "       sim [...] --seeds N [--from SEED] [--until-failure] [--seconds N] [--hashes]\n"
+	    "       sim [...] --soak | --shorten SEED | --chain FOLDER SEED...\n"
+	    "The comment at the head of tests/sim/sim.c says what they do.\n");
+	return asks ? 0 : 2;
+}
+
 int main(int argc, char **argv)
 {
 	struct scenario_limits limits = { .faults = 1000000 };
 	struct totals t = { 0 };
-	uint64_t from = 1, n = 0;
+	uint64_t from = 1, n = 0, seed;
 	bool until_failure = false, states = false, hashes = false, soaks = false;
 	double end = 0;
 	clock_t began = clock();
@@ -161,8 +176,10 @@ int main(int argc, char **argv)
 			limits.faults = (unsigned)strtoul(argv[++i], NULL, 10);
 		else if (strcmp(argv[i], "--chain") == 0 && i + 1 < argc)
 			limits.chain = argv[++i];
+		else if (!num_uint(argv[i], UINT64_MAX, &seed))
+			return refuse_argument(argv[i]);
 		else
-			run_one(strtoull(argv[i], NULL, 10), &limits, true, &t);
+			run_one(seed, &limits, true, &t);
 	}
 	if (soaks)
 		soak(limits, &t);

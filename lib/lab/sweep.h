@@ -52,7 +52,7 @@ struct sweep {
 	const char *metric;          /* by which points are compared; NULL: the loss */
 	const char *file;            /* the cluster file, borrowed */
 	const struct opt_list *sets; /* assignments for all runs, borrowed */
-	json_t *unused;              /* {SENTENCE: points}: keys that change nothing (conf_unused.h) */
+	json_t *unused; /* {SENTENCE: points}: keys that change nothing (conf_unused.h) */
 };
 
 /* The options and arguments of ps-ctl sweep. */

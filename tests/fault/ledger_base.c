@@ -55,9 +55,9 @@ static void note_prefixes(struct base *b, const struct tally *t)
 			for (uint32_t k = part; k < m->cells; k += nparts) {
 				const struct tally_cell *c = &t->cell[w][k];
 
-				sparse &= is_within(
-				    m->row[((size_t)w * m->cells + k) * LEDGER_WIDTH], c->sparse,
-				    c->sparse + (uint64_t)unit * c->open);
+				sparse &=
+				    is_within(m->row[((size_t)w * m->cells + k) * LEDGER_WIDTH],
+				        c->sparse, c->sparse + (uint64_t)unit * c->open);
 			}
 			b->sparse[w * nparts + part] |= sparse;
 		}

@@ -198,8 +198,8 @@ static bool parse_base_line(const char *line, uint32_t cells, struct tally *out)
 {
 	unsigned rank, cell, dense, sparse;
 
-	if (sscanf(line, "%u %u %u %u", &rank, &cell, &dense, &sparse) != 4 || rank >= LEDGER_RANKS ||
-	    cell >= cells)
+	if (sscanf(line, "%u %u %u %u", &rank, &cell, &dense, &sparse) != 4 ||
+	    rank >= LEDGER_RANKS || cell >= cells)
 		return false;
 	out->cell[rank][cell].dense += dense;
 	out->cell[rank][cell].sparse += sparse;
@@ -234,8 +234,8 @@ enum err_code tally_write_base(const char *dir, uint32_t ranks, uint32_t cells, 
 		for (uint32_t k = 0; k < cells; k++) {
 			size_t at = (size_t)w * cells + k;
 			char line[64];
-			int n = snprintf(line, sizeof line, "%" PRIu32 " %" PRIu32 " %.0f %.0f\n", w,
-			    k, (double)dense[at], (double)rows[at * LEDGER_WIDTH]);
+			int n = snprintf(line, sizeof line, "%" PRIu32 " %" PRIu32 " %.0f %.0f\n",
+			    w, k, (double)dense[at], (double)rows[at * LEDGER_WIDTH]);
 
 			buf_append(&text, line, (size_t)n);
 		}

@@ -107,7 +107,8 @@ static void compare_all_cells(struct check *c)
 			size_t at = (size_t)w * c->cfg->cells + k;
 			const float *row = c->model.row + at * LEDGER_WIDTH;
 
-			judge_cell(c, "dense", w, k, c->model.cell[at], before->dense, after->dense);
+			judge_cell(c, "dense", w, k, c->model.cell[at], before->dense,
+			    after->dense);
 			judge_cell(c, "sparse", w, k, row[0], before->sparse, after->sparse);
 			for (uint32_t i = 1; i < LEDGER_WIDTH; i++)
 				c->sums->torn += row[i] != row[0];

@@ -26,14 +26,16 @@ int ledger_main(int argc, char **argv);
 
 static struct {
 	bool any, power_cut;
-	unsigned left;    /* times to go back */
-	bool down, asked; /* it is under way; asked: the coordinator has been started with --resume */
-	bool resumed;     /* what it has gone back to is known */
+	unsigned left; /* times to go back */
+	bool down,
+	    asked;    /* it is under way; asked: the coordinator has been started with --resume */
+	bool resumed; /* what it has gone back to is known */
 	unsigned generation;
-	char began[64];        /* the life of the coordinator before */
-	char books[24];        /* of this generation, and of the one before */
-	char low[24], was[24]; /* books of when the last checkpoint that was answered had been requested */
-	char from[200];        /* the path that the coordinator has chosen */
+	char began[64]; /* the life of the coordinator before */
+	char books[24]; /* of this generation, and of the one before */
+	char low[24],
+	    was[24];    /* books of when the last checkpoint that was answered had been requested */
+	char from[200]; /* the path that the coordinator has chosen */
 	unsigned copies;
 	struct proc *replica, *base;
 	/* The checkpoints that were answered */
@@ -169,8 +171,8 @@ static void compare_base(void)
 	    a ? a->low : r.low, a ? a->high : r.was);
 	r.base = proc_start(READER_SLOT, "base", ledger_main,
 	    (const char *[]){ "ledger", "base", "-C", "base.run", "--book", r.books, "--cells",
-	        CELLS, "--low", a ? a->low : r.low, "--high", a ? a->high : r.was, "--steps",
-	        step, NULL });
+	        CELLS, "--low", a ? a->low : r.low, "--high", a ? a->high : r.was, "--steps", step,
+	        NULL });
 }
 
 static void follow_resume(void *ctx)
@@ -190,7 +192,7 @@ static void follow_resume(void *ctx)
 			if (!*r.from) {
 				if (r.nanswered)
 					scenario_fail(
-					    "a checkpoint was answered, and the job begins anew");
+					    "a checkpoint was answered, and the job begins again");
 				states_note(STATE_begun_anew);
 				end_base();
 				return;

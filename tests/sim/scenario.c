@@ -37,8 +37,8 @@ struct scenario {
 	bool power_cuts, kills[3], cuts, breaks, pauses, slow, checkpoints;
 	unsigned backup; /* workers for which no step waits */
 	bool more;
-	bool waits;      /* the others wait for a worker that is lost */
-	unsigned gap;    /* milliseconds between two faults, on average */
+	bool waits;   /* the others wait for a worker that is lost */
+	unsigned gap; /* milliseconds between two faults, on average */
 	struct member member[MEMBERS_MAX];
 	unsigned nmembers;
 	unsigned faults_left;
@@ -50,12 +50,12 @@ struct scenario {
 	bool whole, asking;
 	bool isolates;           /* servers are away for a while, and live on */
 	struct member *isolated; /* the one that is away now */
-	bool doomed;          /* a server that is cut off and about to die */
-	struct member *dying; /* it dies now, if the answer says that it may */
-	bool server_must_die; /* if the answer says that it may */
-	uintptr_t world;      /* which one of this process */
-	unsigned unanswered;  /* requests of checkpoints in it */
-	bool worker_pauses;   /* the worker that is hit next is not killed */
+	bool doomed;             /* a server that is cut off and about to die */
+	struct member *dying;    /* it dies now, if the answer says that it may */
+	bool server_must_die;    /* if the answer says that it may */
+	uintptr_t world;         /* which one of this process */
+	unsigned unanswered;     /* requests of checkpoints in it */
+	bool worker_pauses;      /* the worker that is hit next is not killed */
 	unsigned cut_from, cut_to;
 	bool is_cut, both_ways;
 	bool checking;
@@ -103,11 +103,11 @@ static void start_member(struct member *m)
 		"--rank", m->rank, "--cells", CELLS, zone ? "--zone" : NULL, zone, NULL };
 
 	m->proc = proc_start(m->slot, m->name, m->kind == WORKER ? ledger_main : ps_serve_main,
-	    m->kind == SERVER       ? (*m->join ? joins : server)
-	        : m->kind == WORKER ? worker
+	    m->kind == SERVER               ? (*m->join ? joins : server)
+	        : m->kind == WORKER         ? worker
 	        : resume_wants_checkpoint() ? resumes
-	        : m->started_before ? again
-	                            : first);
+	        : m->started_before         ? again
+	                                    : first);
 	m->started_before = true;
 	m->down = false;
 	if (x.peace && m->kind == WORKER)
@@ -313,8 +313,7 @@ static void note_servers(void *ctx, int status, const char *text)
 
 		for (unsigned m = 0; m < x.nmembers; m++)
 			if (state && id && x.member[m].proc && !x.member[m].removed &&
-			    strcmp(state, "live") == 0 &&
-			    strcmp(id, x.member[m].name) == 0 &&
+			    strcmp(state, "live") == 0 && strcmp(id, x.member[m].name) == 0 &&
 			    json_integer_value(json_object_get(s, "pid")) == x.member[m].proc->pid)
 				servers_known++;
 	}
@@ -558,7 +557,8 @@ void scenario_kill_a_server(void)
 
 void scenario_cut_coordinator_off(bool cut)
 {
-	sim_trace("judge      > the coordinator %s the servers", cut ? "does not reach" : "reaches");
+	sim_trace("judge      > the coordinator %s the servers",
+	    cut ? "does not reach" : "reaches");
 	for (unsigned i = 0; i < SERVERS_MAX; i++) {
 		net_cut(x.member[0].slot, scenario_server(i)->slot, cut);
 		net_cut(scenario_server(i)->slot, x.member[0].slot, cut);
@@ -813,8 +813,7 @@ static void write_files(void)
 	    "\"transport\": \"tcp\", \"backup\": %u, \"on_worker_loss\": \"%s\", \"lease\": \"1s\", \"deadline\": \"60s\",\n"
 	    "  \"job\": { \"model\": \"linear\", \"data\": \"data.csv?label=y&scale=none\", "
 	    "\"steps\": 1000000000, \"optimizer\": \"sgd\", \"lr\": 1 } }\n",
-	    x.sync, x.servers, x.workers, x.replicas, x.backup,
-	    x.waits ? "wait:60s" : "shrink");
+	    x.sync, x.servers, x.workers, x.replicas, x.backup, x.waits ? "wait:60s" : "shrink");
 
 	disk_put("c.json", text, (size_t)n);
 	disk_put("data.csv", "x,y\n1,2\n2,4\n3,6\n", 16);

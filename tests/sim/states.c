@@ -91,9 +91,8 @@ static void count_event(const char *event)
 		enum state state;
 	} known[] = { { "unreachable", STATE_unreachable }, { "cut_off", STATE_cut_off },
 		{ "worker_back", STATE_worker_back }, { "server_left", STATE_server_left },
-		{ "checkpoint_failed", STATE_checkpoint_failed },
-		{ "data_lost", STATE_data_lost }, { "silent", STATE_silent },
-		{ "checkpoint_skipped", STATE_checkpoint_skipped },
+		{ "checkpoint_failed", STATE_checkpoint_failed }, { "data_lost", STATE_data_lost },
+		{ "silent", STATE_silent }, { "checkpoint_skipped", STATE_checkpoint_skipped },
 		{ "relay_lost", STATE_relay_lost } };
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)

@@ -184,11 +184,14 @@ static bool loses(const char *want, const char *data, const char *const *set, si
 
 static void test_lost_options(void)
 {
-	static const char file[] = "data=/d/a.csv?label=y&ignore=z", stream[] = "data=/d/s?follow=yes";
-	static const char *const other[] = { "data=/d/b.csv" }, *const own[] = { "data=/d/b.csv?id=i" },
+	static const char file[] = "data=/d/a.csv?label=y&ignore=z",
+	                  stream[] = "data=/d/s?follow=yes";
+	static const char *const other[] = { "data=/d/b.csv" },
+	                         *const own[] = { "data=/d/b.csv?id=i" },
 	                         *const key[] = { "data=/d/b.csv", "label=q" };
 
-	ok(loses("?label=y&ignore=z", file, other, 1), "another path lacks the options of the first one");
+	ok(loses("?label=y&ignore=z", file, other, 1),
+	    "another path lacks the options of the first one");
 	ok(loses(NULL, file, own, 1), "a path with options has those that are meant");
 	ok(loses("?ignore=z", file, key, 2), "a key stands for an option");
 	ok(loses(NULL, stream, other, 1), "a file that replaces a stream is none");

@@ -210,8 +210,8 @@ static void join_again(const struct control *control, struct joiner *m)
 	mutex_destroy(&m->lock);
 }
 
-/* A long message, which is parsed on a thread of its own: its answer comes, and those of the messages
- * behind it. */
+/* A long message, which is parsed on a thread of its own: its answer comes, and then the answers
+ * to the messages that follow it. */
 static void call_with_long_message(const struct control *control)
 {
 	struct identity own;

@@ -1003,7 +1003,8 @@ int main(void)
 	resume_best(true, 137, 100, 100, "a later one does not take its place");
 	resume_best(true, 137, 0, 0, "nor is it the best one where that is missing, in bsp");
 	resume_best(false, 101, 0, 101, "in asp its step may be a later one");
-	best_model_after_restart(false, -1, "the saved model is known to be that of the evaluation");
+	best_model_after_restart(false, -1,
+	    "the saved model is known to be that of the evaluation");
 	best_model_after_restart(true, 10,
 	    "where that is unknown, the result tells of which step its evaluation is");
 	progressive();

@@ -121,7 +121,8 @@ static void fewer_replicas(void)
 	scene_run(&s);
 	ok(status_int(&s, "replicas_present") == 3, "partitions have three replicas");
 	ok(!coord_drain(s.c, 2, false, s.now, &s.e) &&
-	        happened(&s, "2 of 3 replicas are left, because no other server can take its place"),
+	        happened(&s,
+	            "2 of 3 replicas are left, because no other server can take its place"),
 	    "a server is drained, and it is said that two of three replicas are left");
 	ok(strcmp(released(&s), "server-2;") == 0 && status_int(&s, "replicas_present") == 2,
 	    "the status shows how many there are");

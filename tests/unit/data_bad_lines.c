@@ -140,7 +140,7 @@ static void test_format(size_t f)
 	buf_release(&both);
 }
 
-/* A NUL byte behind the lines by which the format is guessed makes a bad line. */
+/* A NUL byte after the lines by which the format is guessed makes a bad line. */
 static void test_nul_byte(void)
 {
 	struct data_want want = { .two = true };

@@ -304,7 +304,8 @@ static void test_columns_of_ratings(void)
 	refused("u,i,r\n1,2,3\n", "user=u&item=u", &real,
 	    ":1: column 1 is the user and the item; name another column by user=");
 	d = load("2,1,5\n3,4,5\n", "user=2&item=1", &real, NULL, &e);
-	ok(entry(d, 0, 0, 2, 0, 1) && entry(d, 0, 1, 5, 1, 1), "a number is never the cell of a line: %s", e.msg);
+	ok(entry(d, 0, 0, 2, 0, 1) && entry(d, 0, 1, 5, 1, 1),
+	    "a number is never the cell of a line: %s", e.msg);
 	dataset_free(d);
 	d = load("member,book,stars\n1,2,3\n", "format=ratings", &real, NULL, &e);
 	ok(d && d->roles &&

@@ -636,15 +636,17 @@ static void same_names(void)
 	static const struct {
 		const char *text, *options, *why;
 	} training[] = {
-		{ twice, "scale=standard", "text:1:2: is a second column named \"x\" beside column 1; "
-		                           "rename one of them, or leave one out, as ?ignore=2" },
+		{ twice, "scale=standard",
+		    "text:1:2: is a second column named \"x\" beside column 1; "
+		    "rename one of them, or leave one out, as ?ignore=2" },
 		{ twice, "scale=none", "text:1:2: is a second column named \"x\" beside column 1" },
 		{ twice, "ignore=x", "ignore=x: columns 1 and 2 have this name; give the number" },
 		{ twice, "weight=x", "weight=x: columns 1 and 2 have this name" },
 		{ twice, "categories=x", "categories=x: columns 1 and 2 have this name" },
 		{ twice, "group=x", "group=x: columns 1 and 2 have this name" },
-		{ "a\ty\ty\n1\t2\t3\n", "", "\"y\" beside column 2; rename one of them, or leave one "
-		                            "out, as ?ignore=2" },
+		{ "a\ty\ty\n1\t2\t3\n", "",
+		    "\"y\" beside column 2; rename one of them, or leave one "
+		    "out, as ?ignore=2" },
 		{ "a,y,y\n1,2,3\n", "label=2&scale=standard", "or leave one out, as ?ignore=3" },
 		{ "1,2,3\n", "columns=a,a,y", "is a second column named \"a\"" },
 	};
@@ -660,7 +662,8 @@ static void same_names(void)
 		refused("z,x,x,y\n1,2,3,4\n", "", d,
 		    "text:1:3: is a second column named \"x\" beside column 2, and the training data do "
 		    "not tell which one is meant; rename one of them");
-		refused("z,x,y,y\n1,2,3,4\n", "", d, "text:1:4: is a second column named \"y\" beside");
+		refused("z,x,y,y\n1,2,3,4\n", "", d,
+		    "text:1:4: is a second column named \"y\" beside");
 		v = load("n,n,z,x,y\n1,2,3,4,5\n", "label=y", &real, d, &e);
 		ok(v && v->y[0] == 5, "columns that are not used may have one name: %s",
 		    v ? "" : e.msg);
@@ -682,8 +685,9 @@ static void same_names(void)
 static void roles(void)
 {
 	static const char *const options[][2] = {
-		{ "label=b&ignore=b", "label= and ignore= name the same column \"b\"; remove it from one of "
-		                      "them" },
+		{ "label=b&ignore=b",
+		    "label= and ignore= name the same column \"b\"; remove it from one of "
+		    "them" },
 		{ "label=3&ignore=b", "label= and ignore= name the same column \"b\"" },
 		{ "label=b&weight=b", "label= and weight= name the same column \"b\"" },
 		{ "label=b&text=b", "label= and text= name the same column \"b\"" },
@@ -696,8 +700,9 @@ static void roles(void)
 		{ "id=c&categories=c", "id= and categories= name the same column \"c\"" },
 		{ "categories=c&text=c", "categories= and text= name the same column \"c\"" },
 		{ "lists=c&text=c", "lists= and text= name the same column \"c\"" },
-		{ "ignore=y", "ignore= names the column \"y\", which is the label, because label= names no "
-		              "other column; name the label by label=" },
+		{ "ignore=y",
+		    "ignore= names the column \"y\", which is the label, because label= names no "
+		    "other column; name the label by label=" },
 		{ "label=y&label=b", "label= is given twice; remove one of them" },
 		{ "bits=4&label=y&bits=4", "bits= is given twice" },
 	};

@@ -100,8 +100,8 @@ char *conf_data_move_options(const char *path, conf_data_take_fn *take, void *ct
 /* Does the job lack an option that another path had? */
 static bool lacks_option(const struct conf_job *job, const char *name)
 {
-	static const char *const of_one_path[] = { "labels", "follow", "from", "properties", "deleted",
-		"head" };
+	static const char *const of_one_path[] = { "labels", "follow", "from", "properties",
+		"deleted", "head" };
 
 	for (size_t i = 0; i < sizeof of_one_path / sizeof of_one_path[0]; i++)
 		if (strcmp(of_one_path[i], name) == 0)

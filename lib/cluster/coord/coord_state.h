@@ -123,7 +123,7 @@ struct coord_member_server {
 struct coord_member_relay {
 	bool live;
 	uint64_t incarnation, keys_made, loss; /* loss: as in coord_member_server */
-	int64_t seen, gone_at, back_by, pid; /* as in coord_member_server */
+	int64_t seen, gone_at, back_by, pid;   /* as in coord_member_server */
 	int upstream;     /* the relay that it sends its sums to; -1: the servers */
 	uint64_t shunned; /* incarnation of a relay that it could not reach */
 	char key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];

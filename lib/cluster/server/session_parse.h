@@ -2,12 +2,12 @@
 #ifndef SERVER_SESSION_PARSE_H
 #define SERVER_SESSION_PARSE_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/json.h"
 
 /* Parses long control messages on a thread of its own. A message may have 64 MiB, of which each takes
  * about 10 ms, and the I/O thread of its session may have gradients to move meanwhile. The session's

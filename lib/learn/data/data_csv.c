@@ -365,7 +365,7 @@ static enum err_code read_csv(struct data_build *b, struct stream *s, const stru
 	return rc;
 }
 
-/* Are the lines of the sample text? A byte behind them that is none makes its line a bad one, and not the
+/* Are the lines of the sample text? A later byte that is none makes its line a bad one, and not the
  * file. A file of one column is reported by the reader. */
 static bool is_text(const struct data_sample *s)
 {

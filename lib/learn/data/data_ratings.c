@@ -252,8 +252,7 @@ static enum err_code check_parts_differ(const struct data_row *r, struct err *e)
 				continue;
 			return stream_fail(r->s, e,
 			    "column %zu is the %s and the %s; name another column by %s=",
-			    t->column[k] + 1, part_name[i], part_name[k],
-			    part_name[named ? i : k]);
+			    t->column[k] + 1, part_name[i], part_name[k], part_name[named ? i : k]);
 		}
 	return ERR_OK;
 }

@@ -74,8 +74,8 @@ static void shorten_queue(struct line_queue *q)
 	}
 }
 
-/* Writes a whole line or nothing, because half a line would spoil the next one. Returns 0, or why
- * not: an error number, or -1 for a disk that is full. */
+/* Writes a whole line or nothing, because half a line would spoil the next one. Returns 0 or an error
+ * number. */
 static int write_line(int fd, const char *text)
 {
 	size_t len = strlen(text);
@@ -86,7 +86,7 @@ static int write_line(int fd, const char *text)
 		return 0;
 	if (n < 0 || (n > 0 && ftruncate(fd, before)))
 		return errno;
-	return -1;
+	return ENOSPC;
 }
 
 /* Writes the lines of one file, until one cannot be written. Releases the lock meanwhile. */
@@ -110,7 +110,7 @@ static void write_queue(struct history_writer *w, struct line_queue *q)
 		}
 		if (!q->failed)
 			log_warn(w->log, "cannot write %s: %s; the job continues", q->name,
-			    why < 0 ? "the disk is full" : strerrordesc_np(why));
+			    strerrordesc_np(why));
 		q->failed = true;
 		if (q->keeps_failed) {
 			put_back(q, l);

@@ -70,7 +70,6 @@ enum err_code psk_renewal_rotate(struct coordinator *coordinator, int64_t until,
 	struct secret_pair pair;
 	enum err_code rc;
 
-	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	rc = secrets_rotate_dir(keys, until, e);
 	if (!rc) {

@@ -315,7 +315,6 @@ enum err_code settings_request_scale(struct coordinator *coordinator, int64_t se
 	const char *dir = coordinator->server->cfg.id->run_dir;
 	enum err_code rc;
 
-	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	rc = coord_may_scale(coordinator->coord, servers, workers, e);
 	coordinator_commit_wait_unlock(coordinator);
@@ -511,7 +510,6 @@ enum err_code settings_request_change(struct coordinator *coordinator, const jso
 	struct settings_request request;
 	enum err_code rc = parse_settings_request(body, &request, e);
 
-	mutex_assert_held(&coordinator->lock);
 	*answer = NULL;
 	*ticket = 0;
 	if (!rc) {
@@ -530,7 +528,6 @@ enum coord_answer settings_request_answer(struct coordinator *coordinator, uint6
 	uint64_t step;
 	int64_t number;
 
-	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	a = coord_find_answer(coordinator->coord, ticket, &step, &number, e);
 	if (a == COORD_AGREED)
@@ -544,7 +541,6 @@ json_t *settings_request_now(struct coordinator *coordinator)
 {
 	json_t *copy;
 
-	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	copy = json_deep_copy(coord_present_config(coordinator->coord));
 	coordinator_unlock(coordinator);
@@ -592,7 +588,6 @@ json_t *settings_request_origin(struct coordinator *coordinator)
 	size_t n;
 	const struct conf_key *k = conf_keys(&n);
 
-	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	settings = coord_settings(coordinator->coord);
 	past = coord_settings_past(coordinator->coord);
@@ -623,7 +618,6 @@ enum err_code settings_request_pause(struct coordinator *coordinator, bool pause
 {
 	enum err_code rc;
 
-	mutex_assert_held(&coordinator->lock);
 	coordinator_lock(coordinator);
 	rc = coord_pause(coordinator->coord, pause, who, clock_now(), e);
 	coordinator_commit_wait_unlock(coordinator);

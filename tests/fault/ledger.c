@@ -43,8 +43,8 @@ static const struct opt_spec spec = {
 	    "A worker whose pushes are counted, and the count: each that was acknowledged is in the model once.",
 	.more =
 	    "work joins a cluster whose rule is sgd with lr 1. check prints one line and exits with 1 when a push\n"
-	    "is lost, counts twice or is torn; it may run while workers do. base compares a model to which a job has gone\n"
-	    "back, and pushes count from there in --book; --steps is the step of bsp. outside is a program without a rank, which\n"
+	    "is lost, counts twice or is torn; it may run while workers do. base compares a model\n"
+	    "to which a job has gone back, and pushes count from there in --book; --steps is the step of bsp. outside is a program without a rank, which\n"
 	    "pushes to the table \"outside\"; --rank is the number of its run. watch reads\n"
 	    "again and again, and watch-check compares what it has seen.",
 	.examples = "  ledger work -C demo.run --book books --rank 1\n"

@@ -67,7 +67,8 @@ struct tally {
 /* The file "base" of the directory, if there is one, adds what the model had before the first step
  * (ledger_base). */
 enum err_code tally_read(const char *dir, uint32_t cells, struct tally *out, struct err *e);
-/* The same for the steps before this one, and as much was begun as in all of them. */
+/* Reads the books as tally_read does, but an acknowledgement counts only if it is of a step before this one. Every
+ * push that was begun counts. */
 enum err_code tally_read_before(const char *dir, uint32_t cells, uint64_t step, struct tally *out,
     struct err *e);
 void tally_release(struct tally *t);

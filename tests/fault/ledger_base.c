@@ -95,7 +95,8 @@ static void report_cell(struct base *b, const char *what, uint32_t rank, uint32_
 		log_error(b->cfg->log, "rank %u, %u: %s", rank, at, what);
 }
 
-/* What is not a prefix counts as doubled, and what lacks an acknowledged push as lost. */
+/* A cell counts as doubled if it is not the sum of a prefix of the pushes, and as lost if it lacks one that was
+ * acknowledged. */
 static void count_differences(struct base *b)
 {
 	const struct ledger_model *m = &b->model;

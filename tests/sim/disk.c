@@ -221,7 +221,7 @@ void disk_leaves_zeros(unsigned percent)
 
 static ssize_t write_at(struct node *n, const void *p, size_t len, off_t at)
 {
-	/* What lies within the file is replaced in its place, and needs no room. */
+	/* A write within the file replaces bytes in their place and needs no room. */
 	bool grows = (size_t)at + len > n->now.len;
 
 	/* The last write before the disk is full may be short. */

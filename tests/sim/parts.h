@@ -71,9 +71,10 @@ bool resume_is_under_way(void);
 bool resume_wants_checkpoint(void);
 /* Has the job to go back yet? */
 bool resume_is_due(void);
-/* Where the workers keep their books. */
+/* Returns the folder in which the workers keep their books. */
 const char *resume_books(void);
-/* A checkpoint is requested, and *low names the books of now; and its answer has come. */
+/* The judge notes that a checkpoint is requested, and names the present copy of the books in `low`; and later that
+ * its answer has arrived. */
 void resume_note_request(char low[24]);
 void resume_note_answer(const char *low, const char *text);
 

@@ -730,7 +730,7 @@ static void shorten_scenario(void)
 		x.war += 2000 * MSEC;
 }
 
-/* What --more adds. */
+/* Draws the features and faults that --more adds. */
 static void draw_more(void)
 {
 	x.more = true;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* What a wait of the client does besides waiting: it attends to everything else every 10 ms, and at
- * once when attend_fd becomes readable. */
+/* A waiting client attends to everything else every 10 ms, and at once when attend_fd becomes readable. */
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -12,7 +12,7 @@ static struct {
 	struct server *server;
 	_Atomic bool durable, joined;
 	_Atomic uint64_t rev; /* of the view that a join makes */
-	_Atomic bool grows;   /* another thread changes the state right behind the join */
+	_Atomic bool grows;   /* another thread changes the state right after the join */
 } coordinator;
 
 static void show_view(uint64_t rev)

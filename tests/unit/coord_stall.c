@@ -203,7 +203,7 @@ static void stopped_at_start(void)
 }
 
 /* One turn of the coordinator, which comes this long after the one before. */
-static void turn(struct scene *s, int milliseconds)
+static void make_turn(struct scene *s, int milliseconds)
 {
 	s->now += milliseconds * NSEC_PER_MSEC;
 	coord_note_turn(s->c, s->now);
@@ -219,23 +219,23 @@ static void slow_turn_after_break(int milliseconds)
 	scene_open(&s, 2, 2);
 	scene_run(&s);
 	beat_servers(&s);
-	turn(&s, 50);
+	make_turn(&s, 50);
 	coord_session_gone(s.c, &s.server[1], s.now);
-	turn(&s, milliseconds);
+	make_turn(&s, milliseconds);
 	ok(!happened(&s, "server_lost") && in_phase(&s, COORD_RUNNING),
 	    "a server may come back after a turn of %d ms", milliseconds);
-	turn(&s, milliseconds);
+	make_turn(&s, milliseconds);
 	ok(!happened(&s, "server_lost"), "and after one more");
 	beat_servers(&s);
 	for (int i = 0; i < 20; i++)
-		turn(&s, 50);
+		make_turn(&s, 50);
 	ok(!happened(&s, "server_lost"), "it is back, and a member as before");
 	beat_servers(&s);
 	coord_session_gone(s.c, &s.server[1], s.now);
 	for (int i = 0; i < 6; i++)
-		turn(&s, 50);
+		make_turn(&s, 50);
 	ok(!happened(&s, "server_lost"), "later it has 0.3 s of short turns");
-	turn(&s, 50);
+	make_turn(&s, 50);
 	ok(happened(&s, "server_lost: server-1 (h1, pid 101) is lost: its connection broke"),
 	    "and is lost then");
 	scene_close(&s);

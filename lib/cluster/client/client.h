@@ -75,8 +75,8 @@ struct client_config {
 	/* Append, for the log, which workers this step waits for; may be NULL. */
 	void *ctx;
 	void (*who)(void *ctx, uint64_t step, struct buf *out);
-	/* Called about every 10 ms of each wait, and when attend_fd becomes readable, to attend to everything else: it may call
-	 * client_apply_view, which moves requests to other servers. True: give the wait up (a signal,
+	/* Each wait calls it about every 10 ms, and when attend_fd becomes readable, to attend to
+	 * everything else. It may call client_apply_view, which moves requests to other servers. True: give the wait up (a signal,
 	 * the job's end); *why: the error to return. May be NULL. */
 	bool (*attend)(void *ctx, struct err *why);
 	/* Is the job paused? Then no deadline runs. May be NULL. */

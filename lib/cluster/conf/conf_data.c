@@ -112,7 +112,7 @@ static bool lacks_option(const struct conf_job *job, const char *name)
 	return true;
 }
 
-/* Where the options of a path begin: at its end, if it has none or wrong ones. */
+/* Returns the place where the options of a path begin: its end, if it has none or wrong ones. */
 static const char *find_options(const char *path)
 {
 	struct data_options o;

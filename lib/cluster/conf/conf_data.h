@@ -25,8 +25,8 @@ char *conf_data_move_options(const char *path, conf_data_take_fn *take, void *ct
 /* Returns the path with another option, as a new string. */
 char *conf_data_add_option(const char *path, const char *option, const char *value);
 /* Returns the options of the path of training data in `before`, as "?label=ok&ignore=z" in a new string, that
- * `now` lacks because its path is another one without options. NULL: it lacks none. Options that tell which bytes
- * are read, and those that are keys of `now`, do not count. */
+ * `now` lacks because its path is another one without options. NULL: it lacks none. Options that
+ * tell which bytes are read, and those that are keys of `now`, do not count. */
 char *conf_data_lost_options(const struct conf_job *before, const struct conf_job *now);
 
 #endif

@@ -79,8 +79,8 @@ static pid_t read_lock_pid(int fd)
 #define ENDING_AT   (PID_LINE + RETRY_LINE)
 #define ENDING      "ending"
 
-/* Write a line of exactly n bytes, padded with spaces, so that one write replaces the old line whole. A file system
- * may take a part of it: the rest follows. */
+/* Writes a line of exactly n bytes, padded with spaces, which replaces the old line. If the file system
+ * takes a part of it, the rest follows. */
 static enum err_code write_lock_line(int lock, const char *text, size_t n, off_t at, struct err *e)
 {
 	char line[RETRY_LINE + 1];

@@ -40,8 +40,8 @@ enum err_code data_label_number(struct data_label *l, const struct stream *s, do
     struct err *e);
 enum err_code data_label_text(struct data_label *l, const struct stream *s, const char *text,
     struct err *e);
-/* Is the label at p, which other text may follow, the name of a class although it has digits alone? It is when
- * it has a leading zero, as 00501. False when the labels are not classes. */
+/* Is the label at p the name of a class, although it has digits alone? It is when it has a leading
+ * zero, as 00501. Other text may follow the label. False when the labels are not classes. */
 bool data_label_is_code(const struct data_label *l, const char *p);
 /* Does the model want the words of a text instead of labels? */
 bool data_label_wants_words(const struct data_label *l);

@@ -200,11 +200,11 @@ $(BUILD)/fault/older-work: $(OBJ)/cmd/ps-work.o $(WORKOBJ) $(OBJ)/tests/fault/ol
 	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(LIBS) -o $@
 
 # ---- the cluster in virtual time ------------------------------------------------
-# ps-serve, the ledger and the library become one object, in which the calls of the system are those
+# ps-serve, ps-work, the ledger and the library become one object, in which the calls of the system are those
 # of the simulator (read becomes sim_read), and static variables lie where it can exchange them.
 # libmicrohttpd's threads cannot be simulated: control_server.c stands in for the listeners.
 SIMOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(filter-out tests/sim/control_server.c,$(wildcard tests/sim/*.c))))
-SIMAPP := $(OBJ)/cmd/ps-serve.o $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/fault/ledger*.c))) \
+SIMAPP := $(OBJ)/cmd/ps-serve.o $(OBJ)/cmd/ps-work.o $(WORKOBJ) $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/fault/ledger*.c))) \
           $(OBJ)/tests/sim/control_server.o
 SIMULATED := $(OBJ)/tests/sim/simulated
 $(SIMULATED)/app.o: $(SIMAPP) $(SIMOBJ) $(LIB)
@@ -216,7 +216,7 @@ $(SIMULATED)/app.o: $(SIMAPP) $(SIMOBJ) $(LIB)
 	$(Q)$(LD) -r $$(sed -n 's|^WRAP(\(.*\))|--undefined=\1 --wrap=\1|p' tests/sim/chain_calls.def) $(patsubst %,$(@D)/%,$(notdir $(SIMAPP))) $(@D)/library.a -o $(@D)/whole.o
 	$(Q)sed -n 's|^CALL(\(.*\))|\1 sim_\1|p' tests/sim/calls.def > $(@D)/calls; echo __assert_fail sim___assert_fail >> $(@D)/calls
 	$(Q)objcopy --rename-section .data=appdata --rename-section .bss=appbss --redefine-syms=$(@D)/calls \
-	    --globalize-symbol=ps_serve_main --globalize-symbol=ledger_main $(@D)/whole.o $@
+	    --globalize-symbol=ps_serve_main --globalize-symbol=ps_work_main --globalize-symbol=ledger_main $(@D)/whole.o $@
 $(BUILD)/sim: $(SIMOBJ) $(SIMULATED)/app.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -no-pie $^ $(filter-out -lmicrohttpd,$(LIBS)) -o $@

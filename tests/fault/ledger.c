@@ -13,6 +13,7 @@
 struct options {
 	const char *run_dir, *join, *book, *zone, *low, *high;
 	int64_t rank, steps, cells;
+	bool stale;
 };
 
 static const struct opt opts[] = {
@@ -34,11 +35,13 @@ static const struct opt opts[] = {
 	    "be done after this step (0: at SIGTERM)", NULL, 0, 0x1p53 },
 	{ "cells", 0, OPT_INT, offsetof(struct options, cells), "N", "cells of each rank (2048)",
 	    NULL, 2, 65536 },
+	{ "stale", 0, OPT_FLAG, offsetof(struct options, stale), NULL,
+	    "examples: epochs may overlap", NULL, 0, 0 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "ledger",
-	.args = "work|check|base|outside|outside-check|watch|watch-check",
+	.args = "work|check|base|outside|outside-check|watch|watch-check|examples",
 	.about =
 	    "A worker whose pushes are counted, and the count: each that was acknowledged is in the model once.",
 	.more =
@@ -46,7 +49,8 @@ static const struct opt_spec spec = {
 	    "is lost, counts twice or is torn; it may run while workers do. base compares a model\n"
 	    "to which a job has gone back, and pushes count from there in --book; --steps is the step of bsp. outside is a program without a rank, which\n"
 	    "pushes to the table \"outside\"; --rank is the number of its run. watch reads\n"
-	    "again and again, and watch-check compares what it has seen.",
+	    "again and again, and watch-check compares what it has seen. examples counts how often a job has trained on\n"
+	    "each of --cells examples in --steps epochs.",
 	.examples = "  ledger work -C demo.run --book books --rank 1\n"
 	            "  ledger check -C demo.run --book books\n",
 	.opts = opts,
@@ -77,6 +81,7 @@ static const struct verb verbs[] = {
 	{ "outside-check", NULL, ledger_outside_check },
 	{ "watch", ledger_watch, NULL },
 	{ "watch-check", NULL, ledger_watch_check },
+	{ "examples", NULL, ledger_examples },
 };
 
 static const struct verb *find_verb(const char *name)
@@ -142,7 +147,7 @@ int main(int argc, char **argv)
 	if (!v || !o.book || !o.run_dir == !o.join ||
 	    (v->check == ledger_base && (!o.low || !o.high))) {
 		fputs(
-		    "ledger: work, check, base, outside, watch, outside-check or watch-check, --book DIR, and -C DIR or --join FILE\n",
+		    "ledger: work, check, base, outside, watch, outside-check, watch-check or examples, --book DIR, and -C DIR or --join FILE\n",
 		    stderr);
 		return 2;
 	}
@@ -161,6 +166,7 @@ int main(int argc, char **argv)
 		.rank = (uint32_t)o.rank,
 		.cells = (uint32_t)o.cells,
 		.steps = (uint64_t)o.steps,
+		.stale = o.stale,
 		.log = &log };
 	code = v->work ? run_work(&cfg, v) : run_check(&cfg, v);
 	identity_release(&id);

@@ -84,6 +84,7 @@ struct ledger_config {
 	const char *low, *high;  /* of ledger_base */
 	uint32_t rank, cells;
 	uint64_t steps;   /* stop after this many; 0: at a signal */
+	bool stale;       /* of ledger_examples */
 	int interrupt_fd; /* when readable, stop after the step */
 	struct log *log;
 };
@@ -124,6 +125,13 @@ enum err_code ledger_outside_check(const struct ledger_config *cfg, struct ledge
  * the interrupt. */
 enum err_code ledger_watch(const struct ledger_config *cfg, struct err *e);
 enum err_code ledger_watch_check(const struct ledger_config *cfg, struct ledger_sums *out,
+    struct err *e);
+
+/* Counts the examples of a job that is done: ledger_examples.c. cfg->cells is the number of examples, cfg->steps
+ * that of the epochs, and cfg->stale says that a push may have been computed before an earlier one of the same
+ * example was applied. The first example has the row LEDGER_FIRST_EXAMPLE. */
+#define LEDGER_FIRST_EXAMPLE 9999u
+enum err_code ledger_examples(const struct ledger_config *cfg, struct ledger_sums *out,
     struct err *e);
 
 #endif

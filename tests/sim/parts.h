@@ -41,6 +41,7 @@ void scenario_start(struct member *m);
 
 /* Runs a comparison of the ledger as a process of the world, and judges what it prints. Returns the number of
  * pushes that were acknowledged. */
+uint64_t scenario_run_ledger(const char *what, const char *const *argv);
 uint64_t scenario_compare(const char *verb, const char *book, const char *cells);
 
 /* Has the judge decided that something is wrong? */

@@ -9,6 +9,7 @@
 
 #include "tests/sim/chain_trace.h"
 #include "tests/sim/control.h"
+#include "tests/sim/examples.h"
 #include "tests/sim/parts.h"
 #include "tests/sim/states.h"
 
@@ -102,15 +103,19 @@ static void start_member(struct member *m)
 	const char *worker[] = { "ledger", "work", "-C", "c.run", "--book", resume_books(),
 		"--rank", m->rank, "--cells", CELLS, zone ? "--zone" : NULL, zone, NULL };
 
-	m->proc = proc_start(m->slot, m->name, m->kind == WORKER ? ledger_main : ps_serve_main,
-	    m->kind == SERVER               ? (*m->join ? joins : server)
-	        : m->kind == WORKER         ? worker
-	        : resume_wants_checkpoint() ? resumes
-	        : m->started_before         ? again
-	                                    : first);
+	if (m->kind == WORKER && examples_are_drawn())
+		m->proc = examples_start_worker(m->slot, m->name, m->rank, zone);
+	else
+		m->proc = proc_start(m->slot, m->name,
+		    m->kind == WORKER ? ledger_main : ps_serve_main,
+		    m->kind == SERVER               ? (*m->join ? joins : server)
+		        : m->kind == WORKER         ? worker
+		        : resume_wants_checkpoint() ? resumes
+		        : m->started_before         ? again
+		                                    : first);
 	m->started_before = true;
 	m->down = false;
-	if (x.peace && m->kind == WORKER)
+	if (x.peace && m->kind == WORKER && !examples_are_drawn())
 		event_at(sim_now + (50 + sim_below(300)) * MSEC, end_worker, m);
 }
 
@@ -360,7 +365,12 @@ static void kill_member(struct member *m)
 	x.v->kills++;
 	states_note_death(m->proc);
 	if (sim_chance(50)) {
-		net_lose_host(m->proc);
+		/* Workers of the product wait up to 2 s for the answer of a coordinator that has gone without
+		 * a word, which is longer than their lease. */
+		if (m->kind == COORDINATOR && examples_are_drawn())
+			proc_kill(m->proc);
+		else
+			net_lose_host(m->proc);
 		/* The coordinator's host has the run directory. */
 		if (m->kind == COORDINATOR && x.power_cuts && disk_lose_unsynced("c.run"))
 			states_note(STATE_unsynced_lost);
@@ -758,6 +768,17 @@ static void draw_more(void)
 		disk_writes_badly();
 }
 
+/* The workers are those of the product, and no other program pushes to the job. */
+static void draw_examples(void)
+{
+	examples_draw(strcmp(x.sync, "bsp") == 0 || orders_change_mode());
+	x.backup = 0;
+	resume_leave_out();
+	relays_leave_out();
+	outside_leave_out();
+	reader_leave_out();
+}
+
 static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
 {
 	static const char *const modes[] = { "bsp", "bsp", "ssp:3", "asp" };
@@ -786,6 +807,7 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	x.war = (limits->is_long ? 8000 + sim_below(8000) : 1000 + sim_below(4000)) * MSEC;
 	if (limits->faults < x.faults_left)
 		x.faults_left = limits->faults;
+	examples_leave_out();
 	if (limits->chain) {
 		narrow_scenario();
 		return;
@@ -801,19 +823,31 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	leave_out_more();
 	if (limits->more)
 		draw_more();
+	if (limits->examples)
+		draw_examples();
 	if (!limits->is_long)
 		shorten_scenario();
 }
 
 static void write_files(void)
 {
-	char text[1024];
-	int n = snprintf(text, sizeof text,
+	char text[1024], job[400];
+	int n;
+
+	if (examples_are_drawn()) {
+		examples_write_data();
+		examples_job(job, sizeof job);
+	} else {
+		snprintf(job, sizeof job,
+		    "{ \"model\": \"linear\", \"data\": \"data.csv?label=y&scale=none\", "
+		    "\"steps\": 1000000000, \"optimizer\": \"sgd\", \"lr\": 1 }");
+	}
+	n = snprintf(text, sizeof text,
 	    "{ \"sync\": \"%s\", \"servers\": %u, \"workers\": %u, \"replicas\": %u, "
 	    "\"transport\": \"tcp\", \"backup\": %u, \"on_worker_loss\": \"%s\", \"lease\": \"1s\", \"deadline\": \"60s\",\n"
-	    "  \"job\": { \"model\": \"linear\", \"data\": \"data.csv?label=y&scale=none\", "
-	    "\"steps\": 1000000000, \"optimizer\": \"sgd\", \"lr\": 1 } }\n",
-	    x.sync, x.servers, x.workers, x.replicas, x.backup, x.waits ? "wait:60s" : "shrink");
+	    "  \"job\": %s }\n",
+	    x.sync, x.servers, x.workers, x.replicas, x.backup, x.waits ? "wait:60s" : "shrink",
+	    job);
 
 	disk_put("c.json", text, (size_t)n);
 	disk_put("data.csv", "x,y\n1,2\n2,4\n3,6\n", 16);
@@ -889,7 +923,7 @@ static void end_war(void *ctx)
 		if (x.member[i].proc && x.member[i].proc->paused)
 			proc_pause(x.member[i].proc, false);
 	for (unsigned i = 0; i < x.nmembers; i++)
-		if (x.member[i].kind == WORKER)
+		if (x.member[i].kind == WORKER && !examples_are_drawn())
 			event_at(sim_now + sim_below(x.is_short ? 100 : 500) * MSEC, end_worker,
 			    &x.member[i]);
 	disk_faults_end();
@@ -926,7 +960,8 @@ static void end_short_war(void *ctx)
 		return;
 	if (!x.faults_left)
 		disk_list(resume_books(), count_acknowledged, &steps);
-	if (steps >= SHORT_STEPS && !is_anyone_away() && !resume_is_due())
+	if ((steps >= SHORT_STEPS || examples_are_drawn()) && !x.faults_left && !is_anyone_away() &&
+	    !resume_is_due())
 		end_war(NULL);
 	else
 		event_at(sim_now + 20 * MSEC, end_short_war, NULL);
@@ -944,29 +979,36 @@ static bool is_check_over(void *ctx)
 	return !((struct proc *)ctx)->alive;
 }
 
-uint64_t scenario_compare(const char *verb, const char *book, const char *cells)
+uint64_t scenario_run_ledger(const char *what, const char *const *argv)
 {
 	struct proc *p;
 
 	for (int try = 0; try < 3; try++) {
 		unsigned long long begun, acked, lost, doubled, torn;
 
-		p = proc_start(15, verb, ledger_main,
-		    (const char *[]){ "ledger", verb, "-C", "c.run", "--book", book, "--cells",
-		        cells, NULL });
+		p = proc_start(15, argv[1], ledger_main, argv);
 		world_run(sim_now + 60 * SEC, is_check_over, p);
 		if (sscanf(p->printed,
 		        "begun %llu acknowledged %llu lost %llu doubled %llu torn %llu", &begun,
 		        &acked, &lost, &doubled, &torn) == 5) {
 			x.v->checks++;
 			if (lost || doubled || torn)
-				scenario_fail("the ledger of %s: %s", book, p->printed);
+				scenario_fail("%s: %s", what, p->printed);
 			return acked;
 		}
 	}
-	scenario_fail("the ledger of %s cannot be compared: %s", book,
-	    p->alive ? "it hangs" : p->last);
+	scenario_fail("%s cannot be compared: %s", what, p->alive ? "it hangs" : p->last);
 	return 0;
+}
+
+uint64_t scenario_compare(const char *verb, const char *book, const char *cells)
+{
+	char what[64];
+
+	snprintf(what, sizeof what, "the ledger of %.40s", book);
+	return scenario_run_ledger(what,
+	    (const char *[]){ "ledger", verb, "-C", "c.run", "--book", book, "--cells", cells,
+	        NULL });
 }
 
 static bool have_all_ended(void *ctx)
@@ -1068,7 +1110,9 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	if (limits->chain)
 		chain_trace_print(limits->chain, seed);
 	if (!v->failed)
-		v->acknowledged = scenario_compare("check", resume_books(), CELLS);
+		v->acknowledged = examples_are_drawn()
+		    ? examples_check()
+		    : scenario_compare("check", resume_books(), CELLS);
 	if (!v->failed && !limits->chain)
 		outside_check();
 	if (!v->failed && !limits->chain)

@@ -28,6 +28,8 @@ struct scenario_limits {
 	/* Jobs go back to checkpoints, relays, backup workers, strikes, clocks that jump, writes that are short, and what
 	 * processes leave. */
 	bool more;
+	/* The workers are those of the product, and train on leased examples. */
+	bool examples;
 	/* A folder, or NULL: a run of asp whose chain is traced for the model (chain_trace.h), into a file
 	 * that has the seed as its name. */
 	const char *chain;

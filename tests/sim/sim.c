@@ -12,7 +12,7 @@
 #include "tests/sim/scenario.h"
 #include "tests/sim/states.h"
 
-/* sim [--long] [--trace] [--states] [--faults N] SEED... | --seeds N [--from SEED] [--until-failure]
+/* sim [--long] [--examples] [--trace] [--states] [--faults N] SEED... | --seeds N [--from SEED] [--until-failure]
  * [--seconds N] [--hashes] | --soak | --shorten SEED: run clusters from seeds.
  *
  * A seed is short (a few faults, and mostly 3 servers and 2 workers) or, after --long, long (scenario.c).
@@ -62,7 +62,8 @@ static void run_one(uint64_t seed, const struct scenario_limits *limits, bool ta
 		    v.failed ? v.why : "nothing is lost", (double)v.virtual_ns / 1e9, v.faults,
 		    (unsigned long long)v.acknowledged, (unsigned long long)v.hash);
 	if (v.failed)
-		printf("    build/sim%s%s%s%s --trace %llu\n", limits->is_long ? " --long" : "",
+		printf("    build/sim%s%s%s%s%s --trace %llu\n",
+		    limits->examples ? " --examples" : "", limits->is_long ? " --long" : "",
 		    limits->isolates ? " --isolate" : "", limits->breaks ? " --breaks" : "",
 		    limits->more ? " --more" : "", (unsigned long long)seed);
 	fflush(stdout);
@@ -123,7 +124,7 @@ static int refuse_argument(const char *text)
 	if (!asks)
 		fprintf(stderr, "sim: %s is neither a seed nor an option\n", text);
 	fprintf(asks ? stdout : stderr,
-	    "usage: sim [--long] [--trace] [--states] [--breaks] [--isolate] [--more] [--faults N] SEED...\n"
+	    "usage: sim [--long] [--examples] [--trace] [--states] [--breaks] [--isolate] [--more] [--faults N] SEED...\n"
 	    "       sim [...] --seeds N [--from SEED] [--until-failure] [--seconds N] [--hashes]\n"
 	    "       sim [...] --soak | --shorten SEED | --chain FOLDER SEED...\n"
 	    "The comment at the head of tests/sim/sim.c says what they do.\n");
@@ -158,6 +159,8 @@ int main(int argc, char **argv)
 			hashes = true;
 		else if (strcmp(argv[i], "--more") == 0)
 			limits.more = true;
+		else if (strcmp(argv[i], "--examples") == 0)
+			limits.examples = true;
 		else if (strcmp(argv[i], "--breaks") == 0)
 			limits.breaks = true;
 		else if (strcmp(argv[i], "--isolate") == 0)

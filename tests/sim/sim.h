@@ -4,7 +4,7 @@
 
 /* A whole cluster in one process, one thread and virtual time.
  *
- * The programs under test are the real ones: ps-serve and the ledger's worker, linked from the same
+ * The programs under test are the real ones: ps-serve, ps-work and the ledger's worker, linked from the same
  * objects as the product, whose calls of the system are renamed when the simulator is linked
  * (symbols.txt: read becomes sim_read). So nothing in lib knows of the simulation, every record
  * passes the real encoder, tags and decoder, and the real threads meet in orders that the seed

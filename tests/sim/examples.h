@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef SIM_EXAMPLES_H
+#define SIM_EXAMPLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/sim/sim.h"
+
+/* Jobs whose workers are those of the product: `ps-work train`, which leases ranges of examples from the
+ * coordinator, reads them, and trains on them. Each example counts exactly once an epoch
+ * (ps-consistency(7), Data).
+ *
+ * The worker of the ledger pushes what it likes, and so cannot show that a range is leased twice or lost. Two ways
+ * were weighed to let the simulator see that. A worker of its own, which leases by the library's client and agent
+ * and pushes a column for each range, would need the rules of role/worker once more: when a range is reported, which
+ * batches of a lost worker are repeated, and where a push is left out because a partition has it. Those rules are
+ * the ones that failed (tests/RECORD.md, Examples). So ps-work itself is linked into the simulated programs, and
+ * only the data are invented: each example has a feature of its own, so that its weight tells how often it was
+ * trained on. */
+/* needs_blocks: examples in memory are not enough, because they are divided by the steps of bsp. */
+void examples_draw(bool needs_blocks);
+void examples_leave_out(void);
+bool examples_are_drawn(void);
+bool examples_are_in_blocks(void);
+void examples_write_data(void);
+/* Writes the job of the configuration, an object of JSON. */
+void examples_job(char *out, size_t size);
+struct proc *examples_start_worker(unsigned slot, const char *name, const char *rank,
+    const char *zone);
+/* Compares the model of the job that is done. Returns how many examples were counted. */
+uint64_t examples_check(void);
+
+#endif

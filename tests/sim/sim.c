@@ -25,6 +25,7 @@
  * processes, and demands that each request of a checkpoint is answered. --isolate keeps servers away for so long that
  * they are lost, and lets them come back. --more adds jobs that go back to checkpoints (resume.c), relays, backup
  * workers, strikes (strikes.c), clocks that jump, short writes, and a look at what processes leave when they end.
+ * --plain drops these options for the seeds that follow it.
  * --breaks and --more still find faults (tests/RECORD.md), so make check runs without them. */
 
 struct totals {
@@ -124,7 +125,7 @@ static int refuse_argument(const char *text)
 	if (!asks)
 		fprintf(stderr, "sim: %s is neither a seed nor an option\n", text);
 	fprintf(asks ? stdout : stderr,
-	    "usage: sim [--long] [--examples] [--trace] [--states] [--breaks] [--isolate] [--more] [--faults N] SEED...\n"
+	    "usage: sim [--plain] [--long] [--examples] [--trace] [--states] [--breaks] [--isolate] [--more] [--faults N] SEED...\n"
 	    "       sim [...] --seeds N [--from SEED] [--until-failure] [--seconds N] [--hashes]\n"
 	    "       sim [...] --soak | --shorten SEED | --chain FOLDER SEED...\n"
 	    "The comment at the head of tests/sim/sim.c says what they do.\n");
@@ -159,6 +160,8 @@ int main(int argc, char **argv)
 			hashes = true;
 		else if (strcmp(argv[i], "--more") == 0)
 			limits.more = true;
+		else if (strcmp(argv[i], "--plain") == 0)
+			limits = (struct scenario_limits){ .faults = 1000000 };
 		else if (strcmp(argv[i], "--examples") == 0)
 			limits.examples = true;
 		else if (strcmp(argv[i], "--breaks") == 0)

@@ -913,6 +913,46 @@ static void settling(void)
 	scene_close(&s);
 }
 
+/* A new replica answers before it has the rank's last push, and joins its chain before the other server answers. */
+static void settling_while_replicas_move(void)
+{
+	static const char more[] =
+	    "{\"op\":\"lease\",\"more\":true,\"step\":6,\"batch\":2,\"done\":[],\"holds\":[]}";
+	struct scene s;
+	int epoch;
+	int64_t old;
+
+	scene_open(&s, 2, 2);
+	s.cfg.lockstep = false;
+	s.cfg.epochs = 1;
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	say(&s, &s.worker[1],
+	    "{\"op\":\"lease\",\"more\":true,\"step\":0,\"batch\":2,\"done\":[]}");
+	s.server[1].kind = COORD_NOBODY;
+	s.server[1].incarnation = 77;
+	join_as_server(&s, 1);
+	epoch = (int)status_int(&s, "layout_epoch");
+	replace_worker(&s, 99, 5);
+	ok(json_int(s.proposal[1], "epoch", 0) == epoch,
+	    "a server that has not this layout yet will wait for it");
+	settle(&s, 1, "[[0,0,1,3]]");
+	old = json_int(s.proposal[0], "id", 0);
+	say(&s, &s.server[0], "{\"op\":\"copied\",\"server\":1,\"epoch\":%d}", epoch);
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.worker[i], "{\"op\":\"confirm\",\"epoch\":%d}", epoch);
+	ok(happened(&s, "joined their chains") && json_int(s.proposal[0], "id", 0) > old &&
+	        json_int(s.proposal[1], "id", 0) > old &&
+	        json_int(s.proposal[1], "epoch", 0) > epoch,
+	    "when a replica joins its chain all are asked again");
+	settle(&s, 0, "[]");
+	ok(!strstr(say(&s, &s.worker[1], more), "task"), "earlier answers do not count");
+	settle(&s, 1, "[[0,0,1,5]]");
+	ok(strstr(say(&s, &s.worker[1], more), "\"from\":10,"),
+	    "no push is repeated that the new replica has got since");
+	scene_close(&s);
+}
+
 /* In a deterministic job the blocks of data are assigned: the ranges of a worker that is lost, or that leaves,
  * wait for its successor, which gets them from the mark on. */
 static void assigned_ranges(void)
@@ -987,6 +1027,7 @@ int main(void)
 	leases();
 	hostile_leases();
 	settling();
+	settling_while_replicas_move();
 	assigned_ranges();
 	place_in_data();
 	served();

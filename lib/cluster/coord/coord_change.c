@@ -243,6 +243,7 @@ static void send_proposal(struct coord *c, uint64_t step)
 	p->id = ++c->votes.next;
 	c->stamp++;
 	p->step = step;
+	p->epoch = c->layout.epoch;
 	p->yes = p->answers = p->asked = 0;
 	p->first_free = 0;
 	p->clock = p->complete = UINT64_MAX;
@@ -385,7 +386,8 @@ static void decide_change(struct coord *c, uint64_t step)
 	/* The rank's earlier process is fenced at all servers: others go on with its data exactly where
 	 * it ended. */
 	if (c->data.leases)
-		coord_settle_begin(c, ch->rank, step, p->answers ? p->complete : 0);
+		coord_settle_begin(c, ch->rank, step,
+		    p->answers && p->epoch == c->layout.epoch ? p->complete : 0);
 	if (ch->kind == CHANGE_LEAVE) {
 		w->state = ch->after;
 		w->until = step;

@@ -160,13 +160,14 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 	s->loss = ++c->keys.losses;
 	coord_event(c, "server_lost", "server-%u (%s, pid %lld) is lost: %s", i, s->host,
 	    (long long)s->pid, how);
-	coord_change_server_gone(c);
 	if (!c->placed) {
+		coord_change_server_gone(c);
 		coord_changed(c);
 		return;
 	}
 	lost = place_drop(&c->layout, i);
 	c->layout.epoch++;
+	coord_change_server_gone(c);
 	if (lost) {
 		c->data_lost = true;
 		snprintf(why, sizeof why,
@@ -227,6 +228,7 @@ void coord_place_finish_joins(struct coord *c, int64_t now)
 	c->layout.epoch++;
 	coord_event(c, "layout", "layout epoch %u: the copied replicas have joined their chains",
 	    c->layout.epoch);
+	coord_settle_chains_changed(c);
 	coord_place_repair(c, now);
 	coord_changed(c);
 }
@@ -268,6 +270,7 @@ json_t *coord_on_unreachable(struct coord *c, const struct coord_request *r)
 	    "%d s",
 	    c->layout.epoch, from, (long long)server,
 	    (int)(c->server[server].shun_for / NSEC_PER_SEC));
+	coord_settle_chains_changed(c);
 	coord_place_repair(c, r->now);
 	coord_changed(c);
 	return NULL;

@@ -15,7 +15,13 @@
  *   unsettled   all servers have answered          settled: leases_take_back
  *   unsettled   a server joins, leaves or is lost  unsettled; all are asked again under a new number,
  *                                                  because the answers so far may be about pushes that
- *                                                  are lost now */
+ *                                                  are lost now
+ *   unsettled   chains change otherwise            the same, because partitions have moved: a new replica
+ *                                                  may have answered before it had a push, and the server
+ *                                                  that hands the partition over answers for it no more
+ *
+ * For the same reason a server answers only when it has the layout epoch of the question. Its answer under
+ * an earlier one could be followed by a record of a server that is lost, or lack a partition. */
 
 static struct settling **find_settling(struct coord *c, unsigned rank)
 {
@@ -69,7 +75,7 @@ void coord_settle_release(struct coord *c)
 static void send_question(struct coord *c, const struct settling *s, unsigned server)
 {
 	json_t *msg = MESSAGE(settle, .id = (int64_t)s->id, .rank = (int)s->rank,
-	    .step = (int64_t)s->from);
+	    .step = (int64_t)s->from, .epoch = c->layout.epoch);
 
 	c->io.to_server(c->io.ctx, server, msg);
 	json_decref(msg);
@@ -120,6 +126,12 @@ void coord_settle_ask_again(struct coord *c, unsigned server)
 	for (const struct settling *s = c->settling; s; s = s->next)
 		if (!s->answered[server])
 			send_question(c, s, server);
+}
+
+void coord_settle_chains_changed(struct coord *c)
+{
+	for (struct settling *s = c->settling; s; s = s->next)
+		ask_servers(c, s);
 }
 
 void coord_settle_servers_changed(struct coord *c)

@@ -222,6 +222,7 @@ struct proposal {
 	uint64_t first_free,
 	    clock;         /* greatest first free step and least clock of the votes so far */
 	uint64_t complete; /* the servers have all pushes of the rank's steps before this one */
+	uint32_t epoch;    /* the layout epoch in which it was asked: `complete` holds for this one */
 	unsigned rounds;
 	bool *answered; /* by server */
 };
@@ -591,9 +592,10 @@ void coord_settle_begin(struct coord *c, unsigned rank, uint64_t from, uint64_t 
  * step `from`, or 0 if they have. */
 bool coord_settle_is_open(const struct coord *c, unsigned rank);
 uint64_t coord_settle_from(const struct coord *c, unsigned rank);
-/* Repeat open questions to a server that has a new session; ask all servers again, because one has
- * joined, left or been lost. */
+/* Repeat open questions to a server that has a new session; ask all servers again, because a new layout
+ * epoch has other chains, or because a server has joined, left or been lost. */
 void coord_settle_ask_again(struct coord *c, unsigned server);
+void coord_settle_chains_changed(struct coord *c);
 void coord_settle_servers_changed(struct coord *c);
 /* Forget the rank, or all ranks. */
 void coord_settle_drop(struct coord *c, unsigned rank);

@@ -12,7 +12,8 @@ struct settle_question {
 	struct repl *repl;
 	int64_t id;
 	uint32_t rank;
-	uint64_t from; /* the step from which on the rank's next process takes part */
+	uint64_t from;  /* the step from which on the rank's next process takes part */
+	uint32_t epoch; /* the least layout epoch under which to answer */
 };
 
 static void free_question(struct settle_question **at)
@@ -44,18 +45,21 @@ void store_on_settle(struct server *s, const struct message *message)
 	*q = (struct settle_question){ .repl = store_of(s)->repl,
 		.id = m->id,
 		.rank = (uint32_t)m->rank,
-		.from = (uint64_t)m->step };
+		.from = (uint64_t)m->step,
+		.epoch = (uint32_t)m->epoch };
 	loop_post(q->repl->loop, add_question, q);
 }
 
-/* Answers the question. False: a push may still be lost with this server. */
+/* Answers the question. False: a push may still be lost with this server, or the question is about a layout that
+ * is not installed here. */
 static bool try_to_answer(struct server *s, const struct settle_question *q)
 {
 	struct shard *shard = atomic_load(&s->shard);
 	struct taken taken = { 0 };
 	json_t *list;
 
-	if (!shard || shard_list_taken(shard, q->rank, q->from, &taken) != SHARD_OK)
+	if (!shard || atomic_load(&s->epochs.installed) < q->epoch ||
+	    shard_list_taken(shard, q->rank, q->from, &taken) != SHARD_OK)
 		return false;
 	FAIL_POINT("settled");
 	list = taken_to_json(&taken);

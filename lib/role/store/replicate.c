@@ -301,7 +301,7 @@ void replicate_forward(void *server, uint16_t index, uint16_t table, uint32_t pa
 
 /* The part of a view that concerns the links, on its way from the agent's thread. */
 struct news {
-	struct repl *repl;
+	struct news *next;
 	const struct view *view;
 	uint32_t epoch;
 	bool joins[COORD_SERVERS_MAX];
@@ -332,11 +332,30 @@ static void update_link(struct link *l, const struct view_server *j)
 	}
 }
 
+static struct news *take_first_news(struct repl *r)
+{
+	struct news *n;
+
+	mutex_lock(&r->lock);
+	n = r->news;
+	r->news = n->next;
+	if (!r->news)
+		r->news_last = &r->news;
+	mutex_unlock(&r->lock);
+	return n;
+}
+
+static void free_news(struct news *n)
+{
+	view_release(n->view);
+	free(n);
+}
+
 /* Records in flight were sent under the old epoch: send everything again under the new one. */
 static void apply_view_news(void *ctx)
 {
-	struct news *n = ctx;
-	struct repl *r = n->repl;
+	struct repl *r = ctx;
+	struct news *n = take_first_news(r);
 
 	for (size_t i = 0; i < n->view->nservers; i++)
 		update_link(r->link[i], &n->view->servers[i]);
@@ -353,8 +372,7 @@ static void apply_view_news(void *ctx)
 		}
 	}
 	r->epoch = n->epoch;
-	view_release(n->view);
-	free(n);
+	free_news(n);
 	send_forwarded(r);
 	tick_links(r);
 }
@@ -392,11 +410,14 @@ void replicate_view(struct repl *r, const struct view *view, const struct layout
 {
 	struct news *n = mem_alloc(sizeof *n);
 
-	n->repl = r;
 	n->view = view_ref(view);
 	n->epoch = layout->epoch;
 	find_joining_servers(n, layout, (unsigned)r->server->cfg.index);
-	loop_post(r->loop, apply_view_news, n);
+	mutex_lock(&r->lock);
+	*r->news_last = n;
+	r->news_last = &n->next;
+	mutex_unlock(&r->lock);
+	loop_post(r->loop, apply_view_news, r);
 }
 
 /* ---- life ---- */
@@ -415,6 +436,7 @@ enum err_code replicate_start(struct server *s, struct err *e)
 	r->server = s;
 	r->transport = transport_find("auto");
 	mutex_init(&r->lock, LOCK_REPLICATE);
+	r->news_last = &r->news;
 	rc = loop_new(&r->loop, e);
 	if (!rc) {
 		loop_tick(r->loop, REPL_TICK, tick_links, r);
@@ -464,6 +486,9 @@ void replicate_free(struct repl *r)
 		free(r->link[i]);
 	}
 	settle_release(r);
+	/* Views may have come after the thread had ended. */
+	while (r->news)
+		free_news(take_first_news(r));
 	emulated_link_close(r->net);
 	loop_free(r->loop);
 	mutex_destroy(&r->lock);

@@ -49,10 +49,11 @@ struct repl {
 	struct server *server;
 	struct loop *loop;
 	pthread_t thread;
-	struct mutex lock;                    /* link.todo, link.ntodo, link.cap, posted */
+	struct mutex lock;                    /* link.todo, link.ntodo, link.cap, posted, news */
 	struct link *link[COORD_SERVERS_MAX]; /* set once, before nlinks counts it */
 	_Atomic unsigned nlinks;
 	bool posted;                       /* send_forwarded has been posted and has not begun */
+	struct news *news, **news_last;    /* views that the thread has not seen yet */
 	struct settle_question *questions; /* settle.c */
 	/* of all links; set before the first one is dialled */
 	const struct transport *transport;

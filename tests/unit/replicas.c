@@ -248,6 +248,41 @@ static void own_pushes_are_shown(void)
 	}
 }
 
+/* The mode becomes bsp. Its first step shows the pushes of ssp and asp before it, which the last copy gets later
+ * than all CLOCKs. */
+static void pushes_before_bsp_are_shown(void)
+{
+	static const char *const of[] = { "ssp:3", "asp" };
+
+	for (unsigned m = 0; m < 2; m++) {
+		struct net *x = net_open(of[m], false, "sgd", "01", 2);
+		struct settings_epoch bsp = { .step = 1, .number = 1, .rule = optim_find("sgd") };
+		struct receipt r;
+		float w[8];
+		uint64_t v;
+
+		sync_parse("bsp", &bsp.mode, NULL);
+		bsp.rule->defaults(&bsp.hyper);
+		schedule_parse("constant", &bsp.schedule, NULL);
+		for (unsigned i = 0; i < 2; i++) {
+			shard_add_epoch(x->node[i].s, &bsp);
+			shard_end_vote(x->node[i].s);
+		}
+		push(x, 0, W, 0, 0, &r);
+		for (uint32_t rank = 0; rank < 2; rank++)
+			for (unsigned i = 0; i < 2; i++)
+				clock_of(x, i, rank, 0, rank == 0);
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_WAIT,
+		    "%s, then bsp: a pull waits for the push of the step before", of[m]);
+		ok(pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0,
+		    "%s, then bsp: and not where nobody pushed", of[m]);
+		net_settle(x);
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1,
+		    "%s, then bsp: it has come", of[m]);
+		net_close(x);
+	}
+}
+
 /* The server that took the pushes of a rank is lost, and a process takes over the rank. Its first step lies
  * behind all pushes that a replica has, or the replica would take its pushes for duplicates. So it does at a
  * server that got the partition later. */
@@ -1026,6 +1061,7 @@ int main(void)
 	nothing_shown_that_can_be_lost();
 	a_claim_is_waited_for();
 	own_pushes_are_shown();
+	pushes_before_bsp_are_shown();
 	replicated_pushes_count_in_votes();
 	means_survive();
 	a_claim_of_one_that_is_gone();

@@ -444,8 +444,10 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 		return false;
 	/* A live change of the mode takes the lock, too. */
 	mutex_lock(&s->gate.lock);
-	/* The pushes of a closed step have arrived. */
-	needed = sync_sums_steps(&sync->mode) ? 0 : sync_needed_step(&sync->mode, step);
+	/* The pushes of a closed step have arrived, but not those of an ssp or asp before it, which the
+	 * server may hear of by replication later than of all CLOCKs. */
+	needed = sync_sums_steps(&sync->mode) ? settings_epoch_sums_from(s, step)
+	                                      : sync_needed_step(&sync->mode, step);
 	for (uint32_t i = 0; needed && !pending && i < p->pushes.nlast && i < sync->nranks; i++)
 		pending = sync->rank[i].active && rank_has_pending_push(s, p, i, needed);
 	mutex_unlock(&s->gate.lock);

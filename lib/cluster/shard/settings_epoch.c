@@ -113,6 +113,17 @@ uint64_t settings_epoch_sums_end(const struct shard *s, uint64_t step)
 	return SYNC_NEVER;
 }
 
+uint64_t settings_epoch_sums_from(const struct shard *s, uint64_t step)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+	uint64_t from = 0;
+
+	for (unsigned i = 1; i < l->n && l->at[i]->step <= step; i++)
+		if (!sync_sums_steps(&l->at[i - 1]->mode))
+			from = l->at[i]->step;
+	return from;
+}
+
 uint64_t settings_epoch_closed_before(const struct shard *s, uint64_t step)
 {
 	const struct settings_epochs *l = atomic_load(&s->settings_epochs);

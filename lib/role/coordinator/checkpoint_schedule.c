@@ -349,6 +349,10 @@ static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap 
 		return soonest_step(k);
 	if (is_at_rest(k, &step))
 		return step;
+	/* In ssp and asp no server waits for a step. Of a step that nobody has reached, the checkpoint would
+	 * seem newer than those after it. */
+	if (state != SNAP_LATE && !coord_is_lockstep(k->coordinator->coord))
+		return soonest_step(k);
 	/* The servers are past that step: ask for a later one, further ahead with each try. */
 	return coord_snap_first_free(k->coordinator->coord) + AHEAD +
 	    (UINT64_C(1) << (try < 30 ? try : 30));

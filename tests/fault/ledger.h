@@ -76,6 +76,23 @@ void tally_release(struct tally *t);
 enum err_code tally_write_base(const char *dir, uint32_t ranks, uint32_t cells, const float *dense,
     const float *rows, struct err *e);
 
+/* ---- an observer ---- */
+
+/* The values that a worker has pulled for a step, and its last pushes have receipts. */
+struct ledger_pull {
+	uint32_t rank, ranks, cells;
+	uint64_t incarnation, step;
+	const struct sync_mode *mode; /* that the worker has for this step */
+	bool exact;                   /* without backup workers, for which no step waits */
+	const float *seen;            /* the dense table, ranks x cells */
+};
+/* The simulator wraps these two, to compare what the workers see. They do nothing. */
+void ledger_note_pull(const struct ledger_pull *p);
+/* A push to one cell begins, in which the worker has seen `before`. */
+void ledger_note_push(uint32_t rank, uint64_t incarnation, uint64_t step, float before);
+/* A comparison has read the model after the job, ranks x cells of the dense table. */
+void ledger_note_model(uint32_t ranks, uint32_t cells, const float *dense);
+
 /* ---- the programs ---- */
 
 struct ledger_config {

@@ -135,6 +135,8 @@ enum err_code ledger_check(const struct ledger_config *cfg, struct ledger_sums *
 		if (!rc)
 			rc = tally_read(cfg->book, cfg->cells, &c.after, e);
 		if (!rc)
+			ledger_note_model(c.model.ranks, cfg->cells, c.model.cell);
+		if (!rc)
 			compare_all_cells(&c);
 		tool_close(&c.tool);
 	}

@@ -309,6 +309,19 @@ static enum err_code check_last_step(struct worker *w, const float *rows, struct
 	return rc ? rc : book_ack(w->book, w->step - 1, dense, sparse, e);
 }
 
+/* Tells an observer what this step has pulled. */
+static void note_pull(const struct worker *w)
+{
+	ledger_note_pull(&(struct ledger_pull){ .rank = w->rank,
+	    .ranks = w->ranks,
+	    .cells = w->cfg->cells,
+	    .incarnation = w->incarnation,
+	    .step = w->step,
+	    .mode = &w->conf.sync,
+	    .exact = !w->conf.backup,
+	    .seen = w->seen });
+}
+
 /* Waits for the receipts of the step before, checks what it added, and reads the cells to which
  * this step will add. */
 static enum err_code await_last_step(struct worker *w, struct err *e)
@@ -317,9 +330,8 @@ static enum err_code await_last_step(struct worker *w, struct err *e)
 	float rows[2 * LEDGER_RANKS * LEDGER_WIDTH];
 	struct client_stats cs;
 	uint32_t n = w->ranks;
-	/* In ssp and asp a pull does not wait for our own clock, and may be answered by another server
-	 * than took the push: only its receipt tells that the push can be seen. */
-	enum err_code rc = w->averaged ? ERR_OK : client_wait_receipts(w->client, e);
+	bool awaits = !w->averaged && w->rank % 2 == 0;
+	enum err_code rc = awaits ? client_wait_receipts(w->client, e) : ERR_OK;
 
 	if (rc)
 		return rc;
@@ -333,10 +345,19 @@ static enum err_code await_last_step(struct worker *w, struct err *e)
 		rc = client_want(w->client, w->dense, w->step, NULL, w->seen, e);
 	if (!rc)
 		rc = client_wait(w->client, w->step, e);
+	/* Odd ranks wait for the receipts of ssp and asp after they have pulled: what they pulled must
+	 * have their own pushes all the same. */
+	if (!rc && !w->averaged)
+		rc = client_wait_receipts(w->client, e);
 	if (rc)
 		return rc;
 	client_stats(w->client, &cs);
 	bad = cs.receipts[PUSH_LATE] + cs.receipts[PUSH_REFUSED];
+	if (bad > w->bad && !w->conf.backup)
+		return err_set(e, ERR_FAILED,
+		    "CLOSED EARLY: a push of step %llu was late or refused, without backup workers",
+		    (unsigned long long)w->step - 1);
+	note_pull(w);
 	if (w->step > w->from) {
 		*own_gradient_cell(w, w->step - 1) = 0;
 		rc = bad > w->bad ? book_not_applied(w->book, w->step - 1, e)
@@ -422,6 +443,9 @@ static enum err_code push_ledger_step(struct worker *w, struct err *e)
 		rc = find_ledger_tables(w, e);
 	if (!rc)
 		rc = book_begin(w->book, w->step, e);
+	if (!rc)
+		ledger_note_push(w->rank, w->incarnation, w->step,
+		    w->cell_before[w->rank]);
 	*own_gradient_cell(w, w->step) = -(float)w->unit;
 	if (!rc)
 		rc = client_push(w->client, w->dense, w->step, 1, w->gradient, e);

@@ -60,6 +60,7 @@ struct sock {
 static struct sock *all;
 static bool cut[SLOTS_MAX][SLOTS_MAX];
 static int64_t delay_least, delay_most;
+static int64_t lag[SLOTS_MAX][SLOTS_MAX]; /* added to the delay */
 static bool probes; /* of idle connections find out that a host has died */
 static uint16_t next_port;
 
@@ -76,6 +77,16 @@ void net_delay(int64_t least, int64_t most)
 {
 	delay_least = least;
 	delay_most = most;
+}
+
+void net_lag(unsigned from, unsigned to, int64_t more)
+{
+	lag[from][to] = more;
+}
+
+void net_lag_nobody(void)
+{
+	memset(lag, 0, sizeof lag);
 }
 
 static int64_t draw_delay(void)
@@ -95,7 +106,7 @@ static void schedule_arrival(struct sock *s)
 
 	if (s->arriving || !s->coming || cut[slot_of_sender(s)][s->slot])
 		return;
-	at = sim_now + draw_delay();
+	at = sim_now + draw_delay() + lag[slot_of_sender(s)][s->slot];
 	if (at <= s->last_arrival)
 		at = s->last_arrival + 1;
 	s->last_arrival = at;
@@ -864,6 +875,7 @@ void net_reset(void)
 		free(s);
 	}
 	memset(cut, 0, sizeof cut);
+	net_lag_nobody();
 	delay_least = 20 * USEC;
 	delay_most = 200 * USEC;
 	next_port = PORTS;

@@ -220,6 +220,8 @@ static void give_order(void *ctx)
 	(void)ctx;
 	if (scenario_is_peace())
 		return;
+	while (!o.gives[order] && sim_chance(95))
+		order = sim_below(ORDERS);
 	if (o.gives[order])
 		switch (order) {
 		case DRAIN:

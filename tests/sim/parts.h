@@ -24,6 +24,7 @@ struct member {
 	bool started_before, down, finished;
 	bool leaving; /* an order lets this server end by itself */
 	bool removed; /* ... and it is not started again */
+	bool sleeps;  /* all stand still */
 };
 
 /* The judge's verdict; the first one counts. */
@@ -37,6 +38,16 @@ void scenario_set_servers(unsigned n);
 unsigned scenario_replicas(void);
 struct member *scenario_server(unsigned i);
 struct member *scenario_coordinator(void);
+struct member *scenario_worker(unsigned i); /* of those there are, if i is greater */
+struct member *scenario_member(unsigned i);
+unsigned scenario_members(void);
+/* Does it live, and does nothing keep it from its work? */
+bool scenario_is_well(const struct member *m);
+/* Ask the coordinator whether all partitions have all replicas, and what it answered last. */
+void scenario_ask_for_replicas(void);
+bool scenario_is_whole(void);
+/* Write the coordinator's status into the trace. */
+void scenario_trace_state(void);
 void scenario_start(struct member *m);
 
 /* Runs a comparison of the ledger as a process of the world, and judges what it prints. Returns the number of
@@ -56,6 +67,12 @@ void scenario_start_all(void);
 
 /* Requests a checkpoint. */
 void scenario_take_checkpoint(void);
+
+/* ---- witness.c ---- */
+
+/* A witness of all pushes and pulls. stays: what was shown once must be there at the end. bounds: each pull must have
+ * what the mode promises. */
+void witness_begin(bool stays, bool bounds);
 
 /* ---- resume.c ---- */
 
@@ -82,13 +99,17 @@ void resume_note_answer(const char *low, const char *text);
 /* The coordinator dies, or a server, if all partitions have all replicas; if this seed does that. */
 void scenario_kill_coordinator(void);
 void scenario_kill_a_server(void);
+/* A worker stands still for a while, if another one is at work. */
+void scenario_pause_worker(struct member *m);
+/* Connections between the coordinator and a server, or all, break. */
+void scenario_break_coordinator_off(void);
 /* Cut all links between the coordinator and the servers, or heal them. */
 void scenario_cut_coordinator_off(bool cut);
 
 /* ---- strikes.c ---- */
 
 /* Deaths at moments that chance rarely meets. */
-void strikes_draw(void);
+void strikes_draw(bool breaks);
 void strikes_leave_out(void);
 void strikes_begin(void);
 void strikes_end(void);
@@ -99,6 +120,22 @@ void strikes_end(void);
 void clocks_draw(void);
 void clocks_leave_out(void);
 void clocks_begin(void);
+
+/* ---- troubles.c ---- */
+
+/* Slow links, naps, and workers that leave: no replica is lost by them. */
+void troubles_draw(bool breaks);
+void troubles_leave_out(void);
+/* No worker leaves early. */
+void troubles_keep_workers(void);
+void troubles_begin(void);
+/* Peace: links are as fast as each other, and nobody stands still. */
+void troubles_end(void);
+
+/* ---- replicas.c ---- */
+
+/* After the job: all replicas are there, and one of each partition may be lost. */
+void replicas_check(void);
 
 /* ---- relays.c ---- */
 

@@ -37,6 +37,9 @@ struct scenario {
 	const char *sync;
 	bool power_cuts, kills[3], cuts, breaks, pauses, slow, checkpoints;
 	unsigned backup; /* workers for which no step waits */
+	bool newcomer;   /* the last worker comes when the others train already */
+	bool pairs;      /* workers die in pairs, and with servers */
+	bool late;       /* somebody is started late, and the cluster forms for long */
 	bool more;
 	bool waits;   /* the others wait for a worker that is lost */
 	unsigned gap; /* milliseconds between two faults, on average */
@@ -149,6 +152,21 @@ struct member *scenario_server(unsigned i)
 	return &x.member[1 + i];
 }
 
+struct member *scenario_worker(unsigned i)
+{
+	return &x.member[1 + SERVERS_MAX + i % x.workers];
+}
+
+struct member *scenario_member(unsigned i)
+{
+	return &x.member[i];
+}
+
+unsigned scenario_members(void)
+{
+	return x.nmembers;
+}
+
 void scenario_start(struct member *m)
 {
 	start_member(m);
@@ -242,7 +260,8 @@ static void look_at_ends(void)
 			m->finished = true;
 			continue;
 		}
-		if (strstr(m->proc->last, "WRONG SUM") || strstr(m->proc->last, "WENT BACK")) {
+		if (strstr(m->proc->last, "WRONG SUM") || strstr(m->proc->last, "WENT BACK") ||
+		    strstr(m->proc->last, "CLOSED EARLY")) {
 			scenario_fail("%s: %s", m->name, m->proc->last);
 			m->finished = true;
 			continue;
@@ -268,39 +287,104 @@ static void look_at_ends(void)
 	}
 }
 
+static bool is_away(const struct member *m)
+{
+	return !m->finished && (m->down || m->proc->paused || m == x.isolated);
+}
+
+bool scenario_is_well(const struct member *m)
+{
+	return m->proc && m->proc->alive && !m->finished && !is_away(m);
+}
+
 static bool is_anyone_away(void)
 {
 	for (unsigned i = 0; i < x.nmembers; i++)
-		if (!x.member[i].finished && (x.member[i].down || x.member[i].proc->paused))
+		if (is_away(&x.member[i]))
 			return true;
-	return x.isolated != NULL;
+	return false;
+}
+
+static bool is_kind_away(enum kind kind)
+{
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].kind == kind && is_away(&x.member[i]))
+			return true;
+	return false;
+}
+
+/* May a member of this kind be hit now? In half of the cases others may be away at the same time. */
+static bool may_hit(enum kind kind)
+{
+	bool alone = sim_chance(50);
+
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (is_away(&x.member[i]) && (alone || x.member[i].kind == kind) &&
+		    !(kind == SERVER && x.replicas > 2))
+			return false;
+	return true;
 }
 
 /* ---- what the coordinator knows ---- */
 
-static unsigned servers_known;
+static unsigned servers_known, least_replicas;
+static bool is_known[SERVERS_MAX]; /* it lives, and the coordinator knows this process of it */
 static void kill_server(void);
 static void end_doom(bool may_die);
+
+/* The replicas of a chain on servers that live. The coordinator may not know yet that one is dead. */
+static unsigned count_replicas(const json_t *chain)
+{
+	unsigned n = 0;
+	json_t *server;
+	size_t i;
+
+	json_array_foreach(chain, i, server)
+	{
+		json_int_t id = json_integer_value(server);
+
+		n += json_is_integer(server) && id >= 0 && id < SERVERS_MAX && is_known[id];
+	}
+	return n;
+}
+
+/* One replica may be lost. It is the judge's own if another one is away already. */
+static bool may_lose_server(void)
+{
+	unsigned away = 0, leaving = 0;
+
+	for (unsigned i = 0; i < SERVERS_MAX; i++) {
+		away += is_away(scenario_server(i));
+		leaving += scenario_server(i)->leaving;
+	}
+	if (away && leaving)
+		return false;
+	return away ? x.whole && least_replicas > 1 && away + 1 < x.replicas
+	            : scenario_is_whole() && servers_known == x.servers;
+}
 
 static void note_layout(void *ctx, int status, const char *text)
 {
 	json_t *j = status == 200 ? json_loads(text, 0, NULL) : NULL;
 	json_t *table, *run;
 	size_t i, k, runs = 0;
-	bool whole = true;
 
 	(void)ctx;
 	x.asking = false;
+	least_replicas = x.replicas;
 	json_array_foreach(json_object_get(j, "tables"), i, table)
 		json_array_foreach(json_object_get(table, "runs"), k, run) {
+			unsigned n = count_replicas(json_array_get(run, 2));
+
 			runs++;
-			whole &= json_array_size(json_array_get(run, 2)) == x.replicas;
+			if (n < least_replicas)
+				least_replicas = n;
 		}
-	x.whole = runs && whole;
+	x.whole = runs != 0;
 	json_decref(j);
 	if (x.dying)
-		end_doom(x.whole && servers_known == x.servers);
-	else if (x.server_must_die && x.whole && servers_known == x.servers && !x.peace)
+		end_doom(may_lose_server());
+	else if (x.server_must_die && may_lose_server() && !x.peace)
 		kill_server();
 	x.server_must_die = false;
 }
@@ -312,15 +396,23 @@ static void note_servers(void *ctx, int status, const char *text)
 
 	(void)ctx;
 	servers_known = 0;
+	memset(is_known, 0, sizeof is_known);
 	json_array_foreach(json_object_get(j, "servers"), i, s) {
 		const char *state = json_string_value(json_object_get(s, "state"));
 		const char *id = json_string_value(json_object_get(s, "id"));
 
+		unsigned number;
+
+		/* One that joins by a file may have another number than its member. */
 		for (unsigned m = 0; m < x.nmembers; m++)
-			if (state && id && x.member[m].proc && !x.member[m].removed &&
-			    strcmp(state, "live") == 0 && strcmp(id, x.member[m].name) == 0 &&
-			    json_integer_value(json_object_get(s, "pid")) == x.member[m].proc->pid)
-				servers_known++;
+			if (state && id && x.member[m].kind == SERVER && x.member[m].proc &&
+			    strcmp(state, "live") == 0 &&
+			    sscanf(id, "server-%u", &number) == 1 && number < SERVERS_MAX &&
+			    json_integer_value(json_object_get(s, "pid")) ==
+			        x.member[m].proc->pid) {
+				is_known[number] = scenario_is_well(&x.member[m]);
+				servers_known += !x.member[m].removed;
+			}
 	}
 	json_decref(j);
 	control_send(0, "GET", "/v1/layout", NULL, note_layout, NULL);
@@ -333,6 +425,16 @@ static void ask_coordinator(void)
 	x.asking = true;
 	x.whole = false;
 	control_send(0, "GET", "/v1/servers", NULL, note_servers, NULL);
+}
+
+void scenario_ask_for_replicas(void)
+{
+	ask_coordinator();
+}
+
+bool scenario_is_whole(void)
+{
+	return x.whole && least_replicas >= x.replicas;
 }
 
 /* ---- faults ---- */
@@ -353,7 +455,7 @@ static struct member *choose_member(enum kind kind)
 static void count_fault(void)
 {
 	x.v->faults++;
-	x.faults_left--;
+	x.faults_left -= x.faults_left != 0;
 }
 
 static void kill_member(struct member *m)
@@ -386,10 +488,11 @@ static void kill_member(struct member *m)
 
 static bool is_server_down(void)
 {
+	unsigned n = 0;
+
 	for (unsigned i = 0; i < x.nmembers; i++)
-		if (x.member[i].kind == SERVER && x.member[i].down)
-			return true;
-	return false;
+		n += x.member[i].kind == SERVER && is_away(&x.member[i]);
+	return n >= (x.replicas > 2 ? x.replicas - 1 : 1);
 }
 
 static void cut_server_off(const struct member *m, bool cut)
@@ -401,6 +504,17 @@ static void cut_server_off(const struct member *m, bool cut)
 			net_cut(m->slot, x.member[i].slot, cut);
 }
 
+static void hit_worker(struct member *m, bool pauses);
+
+/* A worker dies with the server, whose pushes no other server may have. */
+static void kill_worker_too(void)
+{
+	struct member *m = choose_member(WORKER);
+
+	if (x.pairs && x.kills[WORKER] && x.faults_left && m && scenario_is_well(m))
+		hit_worker(m, false);
+}
+
 static void end_doom(bool may_die)
 {
 	struct member *m = x.dying;
@@ -410,6 +524,7 @@ static void end_doom(bool may_die)
 	if (may_die && m->proc->alive && !x.peace && x.faults_left && !is_server_down()) {
 		states_note(STATE_died_cut_off);
 		kill_member(m);
+		kill_worker_too();
 	}
 	cut_server_off(m, false);
 }
@@ -463,9 +578,9 @@ static void kill_server(void)
 {
 	struct member *m = choose_member(SERVER);
 
-	if (!m->proc->alive || !x.faults_left || x.doomed || x.isolated || is_server_down())
+	if (is_away(m) || !m->proc->alive || !x.faults_left || x.doomed || is_server_down())
 		return;
-	if (x.isolates && sim_chance(60)) {
+	if (x.isolates && !x.isolated && sim_chance(60)) {
 		isolate_server(m);
 	} else if (sim_chance(60)) {
 		x.doomed = true;
@@ -473,6 +588,7 @@ static void kill_server(void)
 		event_at(sim_now + (1 + sim_below(60)) * MSEC, kill_doomed, m);
 	} else {
 		kill_member(m);
+		kill_worker_too();
 	}
 }
 
@@ -501,8 +617,9 @@ static void pause_member(struct member *m)
 static void note_workers(void *ctx, int status, const char *text)
 {
 	json_t *j = status == 200 ? json_loads(text, 0, NULL) : NULL, *row;
-	bool others = false, forming = j != NULL;
-	struct member *m = ctx;
+	bool forming = j != NULL;
+	unsigned others = 0;
+	struct member *m = ctx, *other = NULL;
 	size_t i;
 
 	json_array_foreach(json_object_get(j, "workers"), i, row) {
@@ -511,11 +628,16 @@ static void note_workers(void *ctx, int status, const char *text)
 
 		forming &= state && (strcmp(state, "empty") == 0 || strcmp(state, "joining") == 0);
 		for (unsigned k = 0; k < x.nmembers; k++)
-			others |= &x.member[k] != m && x.member[k].kind == WORKER &&
-			    x.member[k].proc->pid == pid && state && strcmp(state, "active") == 0;
+			if (&x.member[k] != m && x.member[k].kind == WORKER &&
+			    x.member[k].proc && x.member[k].proc->pid == pid && state &&
+			    strcmp(state, "active") == 0) {
+				other = &x.member[k];
+				others++;
+			}
 	}
 	json_decref(j);
-	if (x.peace || !x.faults_left || is_anyone_away() || !m->proc->alive)
+	if (x.peace || !x.faults_left || !m->proc->alive || !(x.pairs || may_hit(WORKER)) ||
+	    is_kind_away(WORKER))
 		return;
 	if (!others && !forming)
 		return;
@@ -523,6 +645,8 @@ static void note_workers(void *ctx, int status, const char *text)
 		pause_member(m);
 	else
 		kill_member(m);
+	if (x.pairs && others > 1 && x.faults_left && other->proc->alive)
+		kill_member(other);
 }
 
 static void hit_worker(struct member *m, bool pauses)
@@ -531,12 +655,18 @@ static void hit_worker(struct member *m, bool pauses)
 	control_send(0, "GET", "/v1/workers", NULL, note_workers, m);
 }
 
+void scenario_pause_worker(struct member *m)
+{
+	if (x.faults_left && scenario_is_well(m))
+		hit_worker(m, true);
+}
+
 static void kill_someone(void)
 {
 	enum kind kind = sim_chance(50) ? SERVER : sim_chance(50) ? WORKER : COORDINATOR;
 	struct member *m = x.kills[kind] ? choose_member(kind) : NULL;
 
-	if (!m || !m->proc->alive)
+	if (!m || !m->proc || !m->proc->alive || !may_hit(kind))
 		return;
 	if (kind == SERVER) {
 		x.server_must_die = x.replicas > 1;
@@ -581,7 +711,7 @@ static void pause_someone(void)
 {
 	struct member *m = choose_member(sim_chance(60) ? WORKER : COORDINATOR);
 
-	if (!m || !m->proc->alive)
+	if (!m || !m->proc || !m->proc->alive || !may_hit(m->kind))
 		return;
 	if (m->kind == WORKER)
 		hit_worker(m, true);
@@ -633,6 +763,20 @@ static void break_connections(void)
 	net_break_connections(x.member[a].slot, x.member[b].slot);
 }
 
+void scenario_break_coordinator_off(void)
+{
+	bool all = sim_chance(30);
+	unsigned one = sim_below(x.nmembers);
+
+	if (!x.faults_left)
+		return;
+	count_fault();
+	sim_trace("judge      > connections of the coordinator break");
+	for (unsigned i = 1; i < x.nmembers; i++)
+		if (all || i == one)
+			net_break_connections(x.member[0].slot, x.member[i].slot);
+}
+
 static void change_delays(void)
 {
 	count_fault();
@@ -679,7 +823,7 @@ static void make_war(void *ctx)
 	(void)ctx;
 	if (x.peace || x.v->failed)
 		return;
-	if (!is_anyone_away() && !resume_is_under_way() && x.faults_left)
+	if (!resume_is_under_way() && x.faults_left)
 		switch (sim_below(5)) {
 		case 0:
 		case 1:
@@ -713,6 +857,7 @@ static void leave_out_more(void)
 	relays_leave_out();
 	strikes_leave_out();
 	clocks_leave_out();
+	troubles_leave_out();
 }
 
 /* Leaves out what the model of the chain cannot follow: the coordinator and the workers stay. */
@@ -732,11 +877,14 @@ static void narrow_scenario(void)
 static void shorten_scenario(void)
 {
 	x.servers = sim_chance(80) ? 3 : x.servers;
-	x.workers = sim_chance(80) ? 2 : x.workers;
+	x.workers = sim_chance(60) ? 2 : x.workers;
 	x.gap = 2 + sim_below(8);
+	x.newcomer &= x.workers > 2;
 	x.is_short = true;
 	x.war = (800 + sim_below(1200)) * MSEC;
 	if (x.isolates)
+		x.war += 2000 * MSEC;
+	if (x.newcomer || x.late)
 		x.war += 2000 * MSEC;
 }
 
@@ -754,7 +902,6 @@ static void draw_more(void)
 	}
 	if (relays_are_drawn())
 		orders_keep_secret();
-	strikes_draw();
 	clocks_draw();
 	x.waits = sim_chance(20);
 	if (resume_is_drawn()) {
@@ -773,6 +920,8 @@ static void draw_examples(void)
 {
 	examples_draw(strcmp(x.sync, "bsp") == 0 || orders_change_mode());
 	x.backup = 0;
+	x.newcomer = false;
+	troubles_keep_workers();
 	resume_leave_out();
 	relays_leave_out();
 	outside_leave_out();
@@ -783,6 +932,7 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 {
 	static const char *const modes[] = { "bsp", "bsp", "ssp:3", "asp" };
 	uintptr_t world = x.world + 1;
+	bool isolates, more;
 
 	memset(&x, 0, sizeof x);
 	memset(v, 0, sizeof *v);
@@ -812,16 +962,22 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 		narrow_scenario();
 		return;
 	}
-	/* Drawn last, so that a seed without it is the same as before. */
-	x.breaks = limits->breaks;
+	x.breaks = sim_chance(40) || limits->breaks;
+	isolates = sim_chance(40) || limits->isolates;
+	more = sim_chance(40) || limits->more;
+	x.newcomer = sim_chance(30);
+	x.pairs = sim_chance(40);
+	x.late = sim_chance(15);
 	orders_draw();
 	outside_draw();
 	reader_draw();
 	disk_faults_draw();
-	x.isolates = limits->isolates && !orders_move_servers();
+	x.isolates = isolates && !orders_move_servers();
 	x.kills[SERVER] |= x.isolates;
 	leave_out_more();
-	if (limits->more)
+	troubles_draw(x.breaks);
+	strikes_draw(x.breaks);
+	if (more)
 		draw_more();
 	if (limits->examples)
 		draw_examples();
@@ -843,11 +999,11 @@ static void write_files(void)
 		    "\"steps\": 1000000000, \"optimizer\": \"sgd\", \"lr\": 1 }");
 	}
 	n = snprintf(text, sizeof text,
-	    "{ \"sync\": \"%s\", \"servers\": %u, \"workers\": %u, \"replicas\": %u, "
+	    "{ \"sync\": \"%s\", \"servers\": %u, \"workers\": \"%u:%u\", \"replicas\": %u, "
 	    "\"transport\": \"tcp\", \"backup\": %u, \"on_worker_loss\": \"%s\", \"lease\": \"1s\", \"deadline\": \"60s\",\n"
 	    "  \"job\": %s }\n",
-	    x.sync, x.servers, x.workers, x.replicas, x.backup, x.waits ? "wait:60s" : "shrink",
-	    job);
+	    x.sync, x.servers, x.workers - x.newcomer, x.workers, x.replicas, x.backup,
+	    x.waits ? "wait:60s" : "shrink", job);
 
 	disk_put("c.json", text, (size_t)n);
 	disk_put("data.csv", "x,y\n1,2\n2,4\n3,6\n", 16);
@@ -917,13 +1073,14 @@ static void end_war(void *ctx)
 		return;
 	x.peace = true;
 	heal_link(NULL);
+	troubles_end();
 	end_isolation(x.isolated);
 	net_delay(50 * USEC, 500 * USEC);
 	for (unsigned i = 0; i < x.nmembers; i++)
 		if (x.member[i].proc && x.member[i].proc->paused)
 			proc_pause(x.member[i].proc, false);
 	for (unsigned i = 0; i < x.nmembers; i++)
-		if (x.member[i].kind == WORKER && !examples_are_drawn())
+		if (x.member[i].kind == WORKER && x.member[i].proc && !examples_are_drawn())
 			event_at(sim_now + sim_below(x.is_short ? 100 : 500) * MSEC, end_worker,
 			    &x.member[i]);
 	disk_faults_end();
@@ -1049,7 +1206,7 @@ static bool is_answered(void *ctx)
 	return *(bool *)ctx;
 }
 
-static void trace_state(void)
+void scenario_trace_state(void)
 {
 	static const char *const routes[] = { "/v1/workers", "/v1/servers", "/v1/layout",
 		"/v1/why" };
@@ -1064,16 +1221,24 @@ static void trace_state(void)
 
 void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
 {
+	unsigned late;
+
 	draw_scenario(seed, limits, v);
 	write_files();
 	add_members();
 	start_member(&x.member[0]);
 	if (world_run(20 * SEC, has_socket, NULL) && !has_socket(NULL))
 		scenario_fail("the coordinator does not start");
+	late = x.late ? 1 + sim_below(x.nmembers - 1) : 0;
 	for (unsigned i = 1; i < x.nmembers && !v->failed; i++)
-		if (!x.member[i].finished)
+		if (x.newcomer && i == x.nmembers - 1)
+			restart_later(&x.member[i], (2200 + sim_below(800)) * MSEC);
+		else if (i == late && !x.member[i].finished)
+			restart_later(&x.member[i], (300 + sim_below(1700)) * MSEC);
+		else if (!x.member[i].finished)
 			start_member(&x.member[i]);
 	net_delay(x.least, x.most);
+	witness_begin(!resume_is_drawn(), !resume_is_drawn() && !orders_change_mode());
 	if (limits->chain)
 		chain_trace_begin();
 	x.peace_at = sim_now + x.war;
@@ -1087,6 +1252,7 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		relays_begin();
 		strikes_begin();
 		clocks_begin();
+		troubles_begin();
 	}
 	event_at(x.peace_at, end_war, NULL);
 	if (x.is_short)
@@ -1097,14 +1263,14 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	if (!v->failed)
 		world_run(sim_now + PEACE, is_over, NULL);
 	if (!v->failed && !is_over(NULL)) {
-		trace_state();
+		scenario_trace_state();
 		scenario_fail("the job does not end");
 	}
 	/* The coordinator that was asked is dead, or must have answered. */
 	if (!v->failed && x.breaks)
 		world_run(sim_now + PEACE, are_checkpoints_answered, NULL);
 	if (!v->failed && x.breaks && x.unanswered) {
-		trace_state();
+		scenario_trace_state();
 		scenario_fail("a request of a checkpoint has no answer");
 	}
 	if (limits->chain)
@@ -1113,6 +1279,8 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		v->acknowledged = examples_are_drawn()
 		    ? examples_check()
 		    : scenario_compare("check", resume_books(), CELLS);
+	if (!v->failed && !limits->chain)
+		replicas_check();
 	if (!v->failed && !limits->chain)
 		outside_check();
 	if (!v->failed && !limits->chain)

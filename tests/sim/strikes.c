@@ -4,14 +4,20 @@
 
 #include "tests/sim/parts.h"
 
-/* Strikes at moments that chance rarely meets: while replicas are copied, or between a worker's loss and its
- * decision, the coordinator or a server dies. The coordinator's events say when. And once in a run the
- * coordinator may lose all servers at once. */
+/* Strikes at moments that chance rarely meets: while replicas are copied, between a worker's loss and its
+ * decision, when somebody has just joined. Then the coordinator or a server dies, or connections of the coordinator break. Its
+ * events say when; each seed waits for some kinds of them. And once in a run the coordinator may lose all servers
+ * at once. */
 
 #define LOOK_EVERY (2 * MSEC)
 
+static const char *const moments[] = { "copying", "copied", "layout", "worker_lost", "worker_joined",
+	"server_joined", "members" };
+#define MOMENTS (sizeof moments / sizeof *moments)
+
 static struct {
-	bool any, cuts_off;
+	bool any, cuts_off, breaks;
+	bool waits_for[MOMENTS];
 	unsigned percent; /* of the moments are used */
 	size_t seen;      /* bytes of the events that were read */
 } k;
@@ -27,10 +33,20 @@ static bool has_event(const char *at, size_t n, const char *event)
 static void strike(void)
 {
 	sim_trace("judge      > strike");
-	if (sim_chance(60))
+	if (k.breaks && sim_chance(50))
+		scenario_break_coordinator_off();
+	else if (sim_chance(50))
 		scenario_kill_coordinator();
 	else
 		scenario_kill_a_server();
+}
+
+static bool has_moment(const char *at, size_t n)
+{
+	for (size_t i = 0; i < MOMENTS; i++)
+		if (k.waits_for[i] && has_event(at, n, moments[i]))
+			return true;
+	return false;
 }
 
 /* Reads the events that have been written since the last look. A power cut may take some. */
@@ -42,10 +58,7 @@ static void look_at_events(void *ctx)
 	(void)ctx;
 	if (scenario_is_peace())
 		return;
-	if (text && n > k.seen &&
-	    (has_event(text + k.seen, n - k.seen, "copying") ||
-	        has_event(text + k.seen, n - k.seen, "worker_lost")) &&
-	    sim_chance(k.percent))
+	if (text && n > k.seen && has_moment(text + k.seen, n - k.seen) && sim_chance(k.percent))
 		strike();
 	k.seen = n;
 	event_at(sim_now + LOOK_EVERY, look_at_events, NULL);
@@ -71,10 +84,13 @@ void strikes_leave_out(void)
 	memset(&k, 0, sizeof k);
 }
 
-void strikes_draw(void)
+void strikes_draw(bool breaks)
 {
 	strikes_leave_out();
-	k.any = sim_chance(40);
+	k.any = sim_chance(50);
+	k.breaks = breaks;
+	for (size_t i = 0; i < MOMENTS; i++)
+		k.waits_for[i] = sim_chance(40);
 	k.percent = 20 + sim_below(60);
 	k.cuts_off = sim_chance(8);
 }

@@ -255,8 +255,10 @@ static void look_at_ends(void)
 		if (m->down || m->finished || !m->proc || m->proc->alive)
 			continue;
 		look_at_rest(m->name, m->proc);
-		/* 3: it came when the job was over. */
-		if (m->kind == WORKER && (m->proc->code == 0 || m->proc->code == 3)) {
+		/* 3: it came when the job was over, or when no coordinator was there. */
+		if (m->kind == WORKER &&
+		    (m->proc->code == 0 ||
+		        (m->proc->code == 3 && !strstr(m->proc->last, "is not running")))) {
 			m->finished = true;
 			continue;
 		}

@@ -735,6 +735,48 @@ static void promoted_while_feeding(void)
 	net_close(x);
 }
 
+static void add_mode(struct net *x, unsigned i, uint32_t number, uint64_t step, const char *mode)
+{
+	struct settings_epoch r = { .step = step, .number = number, .rule = x->cfg.rule };
+
+	sync_parse(mode, &r.mode, NULL);
+	r.hyper = x->cfg.hyper;
+	r.schedule = x->cfg.schedule;
+	shard_add_epoch(x->node[i].s, &r);
+}
+
+/* A bsp of one step between two other modes, without a push. early: the joining server learns of the modes before
+ * it learns of any worker; otherwise its gate goes through them while the copies are on their way. */
+static void joins_between_modes(bool early)
+{
+	struct net *x = net_open("asp", false, "sgd", "0", 2);
+	float w[8];
+	uint64_t v;
+	bool good = true;
+
+	net_start(x, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		add_mode(x, i, 1, 3, "bsp");
+		add_mode(x, i, 2, 4, "ssp:4");
+	}
+	net_chain(x, "0", 1);
+	while (shard_send_next_state(x->node[0].s, 1))
+		;
+	net_send(x, 0, 1);
+	if (early)
+		net_settle(x);
+	for (uint64_t step = 0; step < 5; step++)
+		for (unsigned k = 0; k < 4; k++)
+			good &= clock_of(x, k / 2, k % 2, step, 0) == SHARD_OK;
+	net_settle(x);
+	net_chain(x, "01", -1);
+	net_settle(x);
+	ok(good && pull(x, 1, W, 5, w, &v) == SHARD_OK,
+	    "modes change %s: the joined server shows later values",
+	    early ? "after a server has joined" : "while a server joins");
+	net_close(x);
+}
+
 /* A copy for a joining server while pushes go on; its link breaks after `cut`
  * events of any kind, and is made again. */
 static bool joins(const char *mode, bool deterministic, const char *chain, unsigned cut, bool again)
@@ -1074,6 +1116,8 @@ int main(void)
 	late_at_an_old_head();
 	promoted_with_debts();
 	promoted_while_feeding();
+	joins_between_modes(true);
+	joins_between_modes(false);
 	joining("none");
 	joining("admit=2,expire=6");
 	layouts_missed();

@@ -652,6 +652,8 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 	if (p->ready && p->chain.head && p->step < c->oldest && p->step < end)
 		c->oldest = p->step;
 	if (p->ready && !p->chain.head) {
+		/* At the last change of mode, it may still have been in an earlier bsp. */
+		settings_epoch_enter_mode(s, p);
 		gate_pass_empty_steps(s, p);
 		part_update_safe(p);
 		p->has_waiters = false;

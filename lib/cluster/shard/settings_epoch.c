@@ -194,16 +194,24 @@ static bool enter_mode(struct shard *s, struct part *p, void *ctx)
 
 void settings_epoch_enter_mode(struct shard *s, struct part *p)
 {
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
 	const struct settings_epoch *now;
 
 	mutex_assert_held(&p->lock);
+	if (settings_epoch_closes_step(s, p->step))
+		return;
 	mutex_lock(&s->gate.lock);
 	/* While a thread changes the mode, its sweep may have missed this partition: use the next
 	 * mode. */
 	now = s->gate.changing_mode ? next_mode_settings_epoch(s) : s->gate.settings;
 	mutex_unlock(&s->gate.lock);
-	if (sync_sums_steps(&now->mode) && !settings_epoch_closes_step(s, p->step))
-		enter_mode(s, p, (void *)(uintptr_t)now);
+	/* This server may have gone through more than one mode. A bsp between them has steps that the
+	 * partition must close, even if it gets no push in them: pulls of later steps wait for that. */
+	for (unsigned i = 0; i < l->n && l->at[i]->number <= now->number; i++)
+		if (l->at[i]->step > p->step && sync_sums_steps(&l->at[i]->mode)) {
+			enter_mode(s, p, (void *)(uintptr_t)l->at[i]);
+			return;
+		}
 }
 
 /* Allocates what the head of a bsp chain needs before its first push. All servers have agreed on

@@ -67,7 +67,8 @@ void settings_epoch_set(struct shard *s, struct part *p, const struct settings_e
  * held. */
 void settings_epoch_change_mode(struct shard *s);
 /* Brings a partition that has just come here to the first step of the mode in force, in case the
- * server that it came from had not changed the mode yet. The partition's lock is held. */
+ * server that it came from had not changed the mode yet; or to the first step of a bsp that has ended here
+ * meanwhile. The partition's lock is held. */
 void settings_epoch_enter_mode(struct shard *s, struct part *p);
 
 #endif

@@ -263,9 +263,21 @@ uint64_t sync_completed(const struct sync *s)
 	return least == SYNC_NEVER ? sync_pushed_end(s) : least;
 }
 
+/* Has a worker held any rank? */
+static bool knows_a_worker(const struct sync *s)
+{
+	for (size_t i = 0; i < s->nranks; i++)
+		if (s->rank[i].incarnation)
+			return true;
+	return false;
+}
+
+/* A server that joins a running job learns of changes before it learns of workers, whose steps it would take for
+ * done. */
 bool sync_may_change_mode(const struct sync *s)
 {
-	return s->next_mode_from != SYNC_NEVER && s->mode.ops->steps_done(s, s->next_mode_from);
+	return s->next_mode_from != SYNC_NEVER && knows_a_worker(s) &&
+	    s->mode.ops->steps_done(s, s->next_mode_from);
 }
 
 /* A rank with complete_from > step was lost or taken over, and may have pushed at this step. */

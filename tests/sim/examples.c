@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 #include "tests/sim/examples.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/sim/control.h"
 #include "tests/sim/parts.h"
 #include "tests/sim/states.h"
 
@@ -20,10 +22,19 @@ int ledger_main(int argc, char **argv);
 #define IN_BLOCKS     9600u
 #define COMMON        " 1:0 2:0 3:0 4:0 5:0 6:0 7:0 8:0 9:0 10:0 11:0 12:0"
 
+/* Of a deterministic job: examples in memory share their features, so that the bits depend on the order of sums. */
+#define SHARED 40u
+/* The kinds of deterministic jobs: by the number of workers, in memory and in blocks. */
+#define KINDS (2 * (WORKERS_MAX + 1))
+
 static struct {
-	bool any, blocks;
+	bool any, blocks, deterministic;
 	unsigned rows, batch, epochs;
+	unsigned workers;
 } g;
+
+/* The digests of the models that undisturbed jobs of each kind had in the end; "": not known yet. */
+static char undisturbed[KINDS][80];
 
 void examples_leave_out(void)
 {
@@ -38,6 +49,19 @@ void examples_draw(bool needs_blocks)
 	g.epochs = g.blocks ? 1 : 1 + sim_below(2);
 	g.batch = g.blocks ? 64 : 4 + sim_below(12);
 	g.rows = g.blocks ? IN_BLOCKS : 500 + sim_below(500);
+}
+
+void examples_draw_deterministic(void)
+{
+	g.deterministic = true;
+	g.epochs = 2 - g.blocks;
+	g.batch = g.blocks ? 64 : 8;
+	g.rows = g.blocks ? IN_BLOCKS : 400;
+}
+
+bool examples_are_deterministic(void)
+{
+	return g.deterministic;
 }
 
 bool examples_are_drawn(void)
@@ -55,12 +79,16 @@ void examples_write_data(void)
 	static char text[IN_BLOCKS * 64];
 	size_t n = 0;
 
-	for (unsigned i = 0; i < g.rows; i++)
+	for (unsigned i = 0; g.deterministic && !g.blocks && i < g.rows; i++)
+		n += (size_t)snprintf(text + n, sizeof text - n, "%u %u:%u.3 %u:0.%u\n", i % 7,
+		    1 + i * 7 % SHARED, i % 3, 1 + (i * i + 3) % SHARED, 1 + i % 9);
+	for (unsigned i = 0; (!g.deterministic || g.blocks) && i < g.rows; i++)
 		n += (size_t)snprintf(text + n, sizeof text - n, "1%s %u:1\n",
 		    g.blocks ? COMMON : "", FIRST_EXAMPLE + i);
 	disk_put(DATA, text, n);
-	sim_trace("judge      > %u examples in %s, %u epochs, batches of %u", g.rows,
-	    g.blocks ? "blocks" : "memory", g.epochs, g.batch);
+	sim_trace("judge      > %u examples in %s, %u epochs, batches of %u%s", g.rows,
+	    g.blocks ? "blocks" : "memory", g.epochs, g.batch,
+	    g.deterministic ? ", deterministic" : "");
 }
 
 void examples_job(char *out, size_t size)
@@ -81,10 +109,80 @@ struct proc *examples_start_worker(unsigned slot, const char *name, const char *
 	        zone ? "--zone" : NULL, zone, NULL });
 }
 
+/* ---- the same bits ---- */
+
+struct digest {
+	bool answered;
+	char text[80];
+};
+
+static void note_result(void *ctx, int status, const char *text)
+{
+	struct digest *d = ctx;
+	json_t *j = status == 200 ? json_loads(text, 0, NULL) : NULL;
+	const char *digest = json_string_value(json_object_get(j, "model_digest"));
+
+	d->answered = true;
+	snprintf(d->text, sizeof d->text, "%s", digest ? digest : "");
+	json_decref(j);
+}
+
+static bool is_answered(void *ctx)
+{
+	return ((struct digest *)ctx)->answered;
+}
+
+/* Asks for the digest of the model of the job that is done. False: there is none. */
+static bool ask_for_digest(char out[80])
+{
+	static struct digest d;
+
+	d = (struct digest){ 0 };
+	control_send(0, "GET", "/v1/result", NULL, note_result, &d);
+	world_run(sim_now + 10 * SEC, is_answered, &d);
+	memcpy(out, d.text, sizeof d.text);
+	return *d.text != 0;
+}
+
+static char *undisturbed_digest(void)
+{
+	return undisturbed[2 * g.workers + g.blocks];
+}
+
+bool examples_need_undisturbed(unsigned workers)
+{
+	g.workers = workers;
+	return g.deterministic && !*undisturbed_digest();
+}
+
+void examples_note_undisturbed(void)
+{
+	if (!ask_for_digest(undisturbed_digest()))
+		scenario_fail("a job without faults has no digest");
+}
+
+/* A deterministic job ends in the bits of a job without faults, on one server. */
+static void compare_digests(void)
+{
+	char digest[80];
+
+	if (!ask_for_digest(digest))
+		scenario_fail("the job is done and has no digest");
+	else if (strcmp(digest, undisturbed_digest()) != 0)
+		scenario_fail(
+		    "the model has the digest %.16s..., that of an undisturbed job is %.16s...",
+		    digest, undisturbed_digest());
+}
+
 uint64_t examples_check(void)
 {
 	char rows[16], epochs[16];
 	bool stale = !scenario_is_bsp();
+
+	if (g.deterministic)
+		compare_digests();
+	if (scenario_has_failed() || (g.deterministic && !g.blocks))
+		return (uint64_t)g.rows;
 
 	snprintf(rows, sizeof rows, "%u", g.rows);
 	snprintf(epochs, sizeof epochs, "%u", g.epochs);

@@ -22,6 +22,14 @@
 /* needs_blocks: examples in memory are not enough, because they are divided by the steps of bsp. */
 void examples_draw(bool needs_blocks);
 void examples_leave_out(void);
+/* After examples_draw, for bsp: the job is deterministic. It must end in the same bits as one on a single server
+ * without any fault, which is run once for each kind of job. */
+void examples_draw_deterministic(void);
+bool examples_are_deterministic(void);
+/* Is this a deterministic job of so many workers, whose kind has not been run yet? */
+bool examples_need_undisturbed(unsigned workers);
+/* The undisturbed job is done: keep the digest of its model. */
+void examples_note_undisturbed(void);
 bool examples_are_drawn(void);
 bool examples_are_in_blocks(void);
 void examples_write_data(void);

@@ -920,7 +920,16 @@ static void draw_more(void)
 /* The workers are those of the product, and no other program pushes to the job. */
 static void draw_examples(void)
 {
-	examples_draw(strcmp(x.sync, "bsp") == 0 || orders_change_mode());
+	bool bsp = strcmp(x.sync, "bsp") == 0;
+	bool may_repeat = bsp && !orders_change_mode() && sim_chance(40);
+
+	/* Of a deterministic job in memory, that is divided by steps, only the bits are compared. */
+	examples_draw((bsp || orders_change_mode()) && !(may_repeat && sim_chance(60)));
+	if (may_repeat) {
+		examples_draw_deterministic();
+		x.newcomer = false;
+		x.waits = true;
+	}
 	x.backup = 0;
 	x.newcomer = false;
 	troubles_keep_workers();
@@ -1002,10 +1011,10 @@ static void write_files(void)
 	}
 	n = snprintf(text, sizeof text,
 	    "{ \"sync\": \"%s\", \"servers\": %u, \"workers\": \"%u:%u\", \"replicas\": %u, "
-	    "\"transport\": \"tcp\", \"backup\": %u, \"on_worker_loss\": \"%s\", \"lease\": \"1s\", \"deadline\": \"60s\",\n"
+	    "\"transport\": \"tcp\", \"backup\": %u, \"deterministic\": %s, \"on_worker_loss\": \"%s\", \"lease\": \"1s\", \"deadline\": \"60s\",\n"
 	    "  \"job\": %s }\n",
 	    x.sync, x.servers, x.workers - x.newcomer, x.workers, x.replicas, x.backup,
-	    x.waits ? "wait:60s" : "shrink", job);
+	    examples_are_deterministic() ? "true" : "false", x.waits ? "wait:60s" : "shrink", job);
 
 	disk_put("c.json", text, (size_t)n);
 	disk_put("data.csv", "x,y\n1,2\n2,4\n3,6\n", 16);
@@ -1221,11 +1230,39 @@ void scenario_trace_state(void)
 	}
 }
 
+/* Runs the job of this scenario without faults, on one server. It depends on the kind of the job alone, not on the
+ * seed, and is not traced. */
+static void run_undisturbed(void)
+{
+	bool tracing = sim_tracing;
+
+	sim_tracing = false;
+	world_begin(x.workers);
+	x.servers = x.replicas = 1;
+	x.peace = true;
+	write_files();
+	add_members();
+	start_member(&x.member[0]);
+	world_run(20 * SEC, has_socket, NULL);
+	for (unsigned i = 1; i < x.nmembers; i++)
+		if (!x.member[i].finished)
+			start_member(&x.member[i]);
+	world_run(sim_now + PEACE, is_over, NULL);
+	examples_note_undisturbed();
+	sim_tracing = tracing;
+}
+
 void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
 {
 	unsigned late;
 
 	draw_scenario(seed, limits, v);
+	while (examples_need_undisturbed(x.workers)) {
+		run_undisturbed();
+		if (v->failed)
+			return;
+		draw_scenario(seed, limits, v);
+	}
 	write_files();
 	add_members();
 	start_member(&x.member[0]);

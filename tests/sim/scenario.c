@@ -990,10 +990,14 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	strikes_draw(x.breaks);
 	if (more)
 		draw_more();
-	if (limits->examples)
+	/* Nothing is drawn for that, so that the other seeds stay as they are. */
+	if (limits->examples || seed % 9 == 8)
 		draw_examples();
 	if (!limits->is_long)
 		shorten_scenario();
+	/* The sum of two is the same in any order. */
+	if (examples_are_deterministic() && sim_chance(70))
+		x.workers = 3;
 }
 
 static void write_files(void)

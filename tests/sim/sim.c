@@ -25,6 +25,7 @@
  * processes, and demands that each request of a checkpoint is answered. --isolate keeps servers away for so long that
  * they are lost, and lets them come back. --more adds jobs that go back to checkpoints (resume.c), relays, backup
  * workers, strikes (strikes.c), clocks that jump, short writes, and a look at what processes leave when they end.
+ * With --examples, and in one of nine seeds without it, the workers are those of the product (examples.h).
  * --plain drops these options for the seeds that follow it.
  * --breaks and --more still find faults (tests/RECORD.md), so make check runs without them. */
 

@@ -4,11 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/work/saved.h"
 #include "core/clock.h"
 #include "core/output.h"
 #include "rundir/rundir.h"
-#include "saved/saved_model.h"
 
 int where_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs)
 {
@@ -44,6 +42,13 @@ int where_log_level(const struct where *w, int deflt)
 	return w->log_level ? log_level_parse(w->log_level) : deflt;
 }
 
+void where_log(const struct where *w, const struct opt_spec *spec, struct log *out)
+{
+	/* The log is named by the second word of "ps-work eval". */
+	log_init(out, strchr(spec->prog, ' ') + 1, 2,
+	    (enum log_level)where_log_level(w, LOG_LEVEL_WARN));
+}
+
 enum err_code where_connect(const struct where *w, const char *transport, struct log *log,
     struct identity *id, struct tool *out, struct err *e)
 {
@@ -69,8 +74,8 @@ int where_fail_output(const char *prog, const struct err *e)
 	return e->code == ERR_IO && output_abandoned() ? 0 : fail(prog, e);
 }
 
-static int run_with_cluster(const struct opt_spec *spec, const struct where *w, const void *options,
-    int nargs, char **argv, where_fn fn)
+int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs,
+    char **argv, where_fn fn)
 {
 	struct identity id;
 	struct err e = { 0 };
@@ -78,63 +83,12 @@ static int run_with_cluster(const struct opt_spec *spec, const struct where *w, 
 	struct log log;
 	int code = 0;
 
-	/* The log is named by the second word of "ps-work eval". */
-	log_init(&log, strchr(spec->prog, ' ') + 1, 2,
-	    (enum log_level)where_log_level(w, LOG_LEVEL_WARN));
+	where_log(w, spec, &log);
 	if (where_connect(w, "auto", &log, &id, &tool, &e))
 		return fail(spec->prog, &e);
 	if (fn(&tool, options, nargs, argv, &e))
 		code = where_fail_output(spec->prog, &e);
 	tool_close(&tool);
 	identity_release(&id);
-	return code;
-}
-
-/* Is it the name of a run that does not exist? It is reported as such, and not as missing data. */
-static bool is_missing_run(const char *path)
-{
-	size_t n = strlen(path);
-
-	return n > 4 && strcmp(path + n - 4, ".run") == 0 && access(path, F_OK) != 0;
-}
-
-/* The first operand may name the model instead of -C. False: it is named twice. */
-static bool take_model_operand(struct where *w, int *nargs, char ***argv)
-{
-	if (!*nargs || !(saved_model_is_named((*argv)[1]) || is_missing_run((*argv)[1])))
-		return true;
-	if (w->run_dir || w->join)
-		return false;
-	w->run_dir = (*argv)[1];
-	++*argv;
-	--*nargs;
-	return true;
-}
-
-int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs,
-    char **argv, where_fn fn)
-{
-	struct where here = *w;
-	char *model, *run_dir = NULL;
-	int code;
-
-	if (!w->reads_model)
-		return run_with_cluster(spec, w, options, nargs, argv, fn);
-	if (!take_model_operand(&here, &nargs, &argv)) {
-		fprintf(stderr, "%s: \"%s\" is a second model; the first is %s %s\n", spec->prog,
-		    argv[1], w->run_dir ? "-C" : "--join", w->run_dir ? w->run_dir : w->join);
-		return 2;
-	}
-	model = here.join || (!here.run_dir && identity_join_file(NULL))
-	    ? NULL
-	    : saved_server_find(spec->prog, here.run_dir);
-	if (!model) {
-		code = run_with_cluster(spec, &here, options, nargs, argv, fn);
-	} else if (saved_server_run(spec->prog, model, &run_dir, &code)) {
-		here.run_dir = run_dir;
-		code = run_with_cluster(spec, &here, options, nargs, argv, fn);
-	}
-	free(run_dir);
-	free(model);
 	return code;
 }

@@ -9,8 +9,7 @@
  * it, and error messages. */
 struct where {
 	const char *run_dir, *join, *log_level;
-	int64_t timeout;  /* ns */
-	bool reads_model; /* the command can use a saved model, too */
+	int64_t timeout; /* ns */
 };
 
 #define WHERE_OPTS(type) \
@@ -33,15 +32,15 @@ enum err_code where_identity(const struct where *w, const char *name, struct ide
     struct err *e);
 /* The level of --log-level, or deflt. */
 int where_log_level(const struct where *w, int deflt);
+/* Make the log of the command of spec, to standard error; by default only warnings are logged. */
+void where_log(const struct where *w, const struct opt_spec *spec, struct log *out);
 /* Connect to the cluster as a session outside of the job. transport: "auto", "tcp", "unix" or
  * "shm". On success both *id and *out must be released. */
 enum err_code where_connect(const struct where *w, const char *transport, struct log *log,
     struct identity *id, struct tool *out, struct err *e);
 
 /* Connect to the cluster and call fn with the connection and the parsed options. Returns the exit
- * code; a reader that closes standard output early is no failure. With w->reads_model
- * the first operand may be a model, and without a cluster a server of our own serves the saved one
- * (saved.h). */
+ * code; a reader that closes standard output early is no failure. */
 typedef enum err_code (
     *where_fn)(struct tool *t, const void *options, int nargs, char **argv, struct err *e);
 int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs,

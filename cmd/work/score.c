@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "cmd/work/cmd.h"
-#include "cmd/work/common.h"
+#include "cmd/work/model.h"
 #include "core/buf.h"
 #include "core/clock.h"
 #include "core/json.h"
@@ -185,12 +185,12 @@ static void print_eval_figures(json_t *r, bool json)
 		print_calibration(v);
 }
 
-static enum err_code run_eval(struct tool *t, const void *options, int nargs, char **argv,
+static enum err_code run_eval(const struct tool_model *m, const void *options, int nargs, char **argv,
     struct err *e)
 {
 	const struct options *o = options;
 	json_t *r = NULL;
-	enum err_code rc = tool_eval(t, (const char *const *)argv + 1, (size_t)nargs, o->top_k,
+	enum err_code rc = tool_eval(m, (const char *const *)argv + 1, (size_t)nargs, o->top_k,
 	    o->detail, &r, e);
 
 	if (!rc)
@@ -201,13 +201,13 @@ static enum err_code run_eval(struct tool *t, const void *options, int nargs, ch
 
 int cmd_eval(int argc, char **argv)
 {
-	struct options o = { .where.reads_model = true };
+	struct options o = { 0 };
 	int nargs, code = where_parse(&eval_spec, &o, argc, argv, &nargs);
 
-	return code ? code - 1 : where_run(&eval_spec, &o.where, &o, nargs, argv, run_eval);
+	return code ? code - 1 : model_run(&eval_spec, &o.where, &o, nargs, argv, run_eval);
 }
 
-static enum err_code run_predict(struct tool *t, const void *options, int nargs, char **argv,
+static enum err_code run_predict(const struct tool_model *m, const void *options, int nargs, char **argv,
     struct err *e)
 {
 	const struct predict_options *o = options;
@@ -224,31 +224,31 @@ static enum err_code run_predict(struct tool *t, const void *options, int nargs,
 		    "--format and --fresh require --follow; the path of data has its format, as "
 		    "\"new.csv?format=csv\"");
 	return o->follow
-	    ? tool_follow(t, o->format, form, o->fresh < 0 ? FRESH : o->fresh, STDOUT_FILENO, e)
-	    : tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, form, STDOUT_FILENO, e);
+	    ? tool_follow(m, o->format, form, o->fresh < 0 ? FRESH : o->fresh, STDOUT_FILENO, e)
+	    : tool_predict(m, (const char *const *)argv + 1, (size_t)nargs, form, STDOUT_FILENO, e);
 }
 
 int cmd_predict(int argc, char **argv)
 {
-	struct predict_options o = { .where.reads_model = true, .fresh = -1 };
+	struct predict_options o = { .fresh = -1 };
 	int nargs, code = where_parse(&predict_spec, &o, argc, argv, &nargs);
 
-	return code ? code - 1 : where_run(&predict_spec, &o.where, &o, nargs, argv, run_predict);
+	return code ? code - 1 : model_run(&predict_spec, &o.where, &o, nargs, argv, run_predict);
 }
 
-static enum err_code run_words(struct tool *t, const void *options, int nargs, char **argv,
+static enum err_code run_words(const struct tool_model *m, const void *options, int nargs, char **argv,
     struct err *e)
 {
 	const struct words_options *o = options;
 
-	return tool_words(t, (const char *const *)argv + 1, (size_t)nargs, (size_t)o->top,
+	return tool_words(m, (const char *const *)argv + 1, (size_t)nargs, (size_t)o->top,
 	    STDOUT_FILENO, e);
 }
 
 int cmd_words(int argc, char **argv)
 {
-	struct words_options o = { .where.reads_model = true, .top = 10 };
+	struct words_options o = { .top = 10 };
 	int nargs, code = where_parse(&words_spec, &o, argc, argv, &nargs);
 
-	return code ? code - 1 : where_run(&words_spec, &o.where, &o, nargs, argv, run_words);
+	return code ? code - 1 : model_run(&words_spec, &o.where, &o, nargs, argv, run_words);
 }

@@ -20,7 +20,7 @@ struct follow {
 	struct data_pieces text; /* the format of the lines, and how many were before `pending` */
 	/* descriptors: examples come from `in`, predictions go to `out` */
 	int in, out, cancel;
-	int64_t fresh, pulled; /* dense tables: allowed age; time of the last pull */
+	int64_t fresh, pulled; /* dense tables: allowed age; time of the last read */
 	char *pending;
 	size_t n, room;
 	bool ended;
@@ -70,7 +70,7 @@ static bool is_blank_text(const char *p, size_t n)
 }
 
 /* Scores n bytes of whole lines and prints their predictions. The age of the dense tables counts
- * from before the pull began. Blocks on the servers. */
+ * from before the read began. May block on servers. */
 static enum err_code answer_batch(struct follow *f, const char *p, size_t n, struct err *e)
 {
 	const struct data_want any = { .any = true,
@@ -78,13 +78,16 @@ static enum err_code answer_batch(struct follow *f, const char *p, size_t n, str
 		.names = f->s.predictions.form != PREDICTION_PLAIN,
 		.tables = job_want(&f->s.job.conf.job).tables };
 	int64_t now = clock_now();
-	bool stale = !f->pulled || now - f->pulled >= f->fresh;
+	bool constant = param_source_is_constant(f->s.params.source);
+	bool stale = !f->pulled || (!constant && now - f->pulled >= f->fresh);
 	struct dataset *d;
 	enum err_code rc = data_pieces_load(&f->text, "stdin", p, n, &any, f->s.job.train, &d, e);
 
 	if (rc || !d)
 		return rc;
 	rc = evaluate_predict_now(&f->s.params, d, stale, score_print, &f->s, e);
+	if (!rc && constant)
+		rc = f->s.params.source->ops->attend(f->s.params.source, e);
 	if (stale && !rc)
 		f->pulled = now;
 	dataset_free(d);
@@ -133,18 +136,18 @@ static enum err_code follow_stdin(struct follow *f, struct err *e)
 	return rc;
 }
 
-enum err_code tool_follow(struct tool *t, const char *format, enum prediction_form form,
-    int64_t fresh, int out, struct err *e)
+enum err_code tool_follow(const struct tool_model *m, const char *format,
+    enum prediction_form form, int64_t fresh, int out, struct err *e)
 {
 	struct follow f = { .in = STDIN_FILENO,
-		.log = t->log,
-		.cancel = interrupt_fd(t->interrupt),
+		.log = m->log,
+		.cancel = interrupt_fd(m->interrupt),
 		.fresh = fresh };
 	char *path = format ? mem_printf("-?format=%s", format) : mem_strdup("-"), *file = NULL;
 	enum err_code rc = data_uri_parse(path, &file, &f.text.options, e);
 
 	if (!rc)
-		rc = score_open(t, false, false, out, &f.s, e);
+		rc = score_open(m, false, false, out, &f.s, e);
 	f.s.predictions.form = form;
 	if (!rc && f.s.job.train->words)
 		rc = err_set(e, ERR_UNSUPPORTED,

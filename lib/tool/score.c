@@ -5,31 +5,28 @@
 #include "core/file.h"
 #include "core/json.h"
 
-enum err_code score_open(struct tool *t, bool reads_eval, bool measures, int fd,
+enum err_code score_open(const struct tool_model *m, bool reads_eval, bool measures, int fd,
     struct scoring *out, struct err *e)
 {
+	const json_t *facts = m->source->facts;
 	struct job_source from = { .models = model_kinds_all,
+		.facts = facts,
 		.ranks = reads_eval || measures,
 		.no_eval = !reads_eval,
-		.log = t->log };
-	json_t *facts;
-	enum err_code rc = tool_facts(t, &facts, e);
+		.log = m->log };
+	enum err_code rc;
 
 	*out = (struct scoring){ .fd = fd };
-	if (rc)
-		return rc;
-	from.facts = facts;
-	rc = job_load(t->view->config, &from, &out->job, e);
+	rc = job_load(m->source->config, &from, &out->job, e);
 	if (!rc && !facts && !out->job.train->numbered)
-		log_warn(t->log,
+		log_warn(m->log,
 		    "the model has no description of its data: it was worked out from job.data as it is now");
-	json_decref(facts);
 	if (!rc && model_info_find(out->job.conf.job.model)->task == MODEL_OUTSIDE)
 		rc = err_set(e, ERR_UNSUPPORTED,
 		    "model %s can only be scored by the program that trains it",
 		    out->job.conf.job.model);
 	if (!rc)
-		rc = params_new(&out->job, t->client, &out->params, e);
+		rc = params_new(&out->job, NULL, m->source, &out->params, e);
 	if (rc)
 		score_close(out);
 	return rc;
@@ -43,11 +40,11 @@ void score_close(struct scoring *s)
 }
 
 /* Opens the named data, or takes the job's evaluation data; *own is to be freed. */
-static enum err_code data_for(const struct scoring *s, struct tool *t, const char *const *data,
+static enum err_code data_for(const struct scoring *s, struct log *log, const char *const *data,
     size_t ndata, const struct data_want *want, struct data_sequence **own,
     struct data_sequence **out, struct err *e)
 {
-	struct data_cache cache = job_cache(s->job.conf.job.cache, t->log);
+	struct data_cache cache = job_cache(s->job.conf.job.cache, log);
 	enum err_code rc = ERR_OK;
 
 	*own = NULL;
@@ -103,33 +100,33 @@ static json_t *list_bins(const struct probability_sums *s)
 }
 
 /* Adds the tables to a result, or says why one is not there. */
-static void add_detail(struct tool *t, const struct metric_detail *d, const struct dataset *train,
+static void add_detail(struct log *log, const struct metric_detail *d, const struct dataset *train,
     json_t *result)
 {
 	if (d->classes > METRIC_DETAIL_CLASSES)
-		log_warn(t->log, "no confusion matrix: there are %zu classes, more than %u",
+		log_warn(log, "no confusion matrix: there are %zu classes, more than %u",
 		    d->classes, METRIC_DETAIL_CLASSES);
 	else if (d->confusion && train->class_name)
 		json_object_set_new(result, "confusion", list_confusion(d, train));
 	else
-		log_warn(t->log,
+		log_warn(log,
 		    "no confusion matrix and no calibration table: the model has no classes");
 	if (d->has_calibration)
 		json_object_set_new(result, "calibration_table", list_bins(&d->calibration));
 	else if (d->classes)
-		log_warn(t->log,
+		log_warn(log,
 		    "no calibration table: the scores of this loss are not probabilities");
 }
 
-enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, int64_t top_k,
-    bool detailed, json_t **result, struct err *e)
+enum err_code tool_eval(const struct tool_model *m, const char *const *data, size_t ndata,
+    int64_t top_k, bool detailed, json_t **result, struct err *e)
 {
 	struct metric_detail detail = { 0 };
 	struct data_sequence *own = NULL, *set;
 	struct eval_result r;
 	struct data_want want;
 	struct scoring s;
-	enum err_code rc = score_open(t, ndata == 0, true, -1, &s, e);
+	enum err_code rc = score_open(m, ndata == 0, true, -1, &s, e);
 
 	if (rc)
 		return rc;
@@ -138,16 +135,16 @@ enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, i
 	want = job_want(&s.job.conf.job);
 	want.bad = s.job.bad;
 	want.unseen = s.job.unseen;
-	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
+	rc = data_for(&s, m->log, data, ndata, &want, &own, &set, e);
 	if (!rc)
 		rc = evaluate(&s.params, set, false, true, detailed ? &detail : NULL, &r, e);
 	if (!rc && r.remark[0])
-		log_warn(t->log, "%s", r.remark);
-	data_unseen_log(s.job.unseen, "the data", t->log);
+		log_warn(m->log, "%s", r.remark);
+	data_unseen_log(s.job.unseen, "the data", m->log);
 	if (!rc)
 		*result = job_eval_json(&r);
 	if (!rc && detailed)
-		add_detail(t, &detail, s.job.train, *result);
+		add_detail(m->log, &detail, s.job.train, *result);
 	metric_detail_release(&detail);
 	data_sequence_free(own);
 	score_close(&s);
@@ -179,13 +176,13 @@ enum err_code score_end(struct scoring *s, struct err *e)
 	return rc;
 }
 
-enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata,
+enum err_code tool_predict(const struct tool_model *m, const char *const *data, size_t ndata,
     enum prediction_form form, int fd, struct err *e)
 {
 	struct data_sequence *own = NULL, *set;
 	struct data_want want;
 	struct scoring s;
-	enum err_code rc = score_open(t, ndata == 0, false, fd, &s, e);
+	enum err_code rc = score_open(m, ndata == 0, false, fd, &s, e);
 
 	if (rc)
 		return rc;
@@ -195,12 +192,12 @@ enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata
 		.names = form != PREDICTION_PLAIN,
 		.words = s.job.train->words != NULL,
 		.tables = job_want(&s.job.conf.job).tables };
-	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
+	rc = data_for(&s, m->log, data, ndata, &want, &own, &set, e);
 	if (!rc)
 		rc = evaluate_predict(&s.params, set, score_print, &s, e);
 	if (!rc)
 		rc = score_end(&s, e);
-	data_unseen_log(s.job.unseen, "the data", t->log);
+	data_unseen_log(s.job.unseen, "the data", m->log);
 	data_sequence_free(own);
 	score_close(&s);
 	return rc;

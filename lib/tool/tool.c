@@ -140,30 +140,35 @@ enum err_code tool_facts(struct tool *t, json_t **facts, struct err *e)
 	return description_ask(cluster_view_agent(t->cluster), ANSWER_TIMEOUT, &given, facts, e);
 }
 
+enum err_code tool_source(struct tool *t, struct param_source **out, struct err *e)
+{
+	enum err_code rc = tool_facts(t, &t->facts, e);
+
+	if (rc)
+		return rc;
+	/* A copy, because newer views replace the present one. */
+	t->config = json_deep_copy(t->view->config);
+	client_source_init(&t->source, t->client);
+	t->source.source.config = t->config;
+	t->source.source.facts = t->facts;
+	*out = &t->source.source;
+	return ERR_OK;
+}
+
 void tool_close(struct tool *t)
 {
 	client_free(t->client);
 	cluster_view_close(t->cluster);
 	view_release(t->view);
+	json_decref(t->config);
+	json_decref(t->facts);
 	*t = (struct tool){ 0 };
 }
 
 enum err_code tool_table(const struct tool *t, const char *name, const struct table **out,
     struct err *e)
 {
-	const struct layout *l = client_layout(t->client);
-	struct buf names = BUF_INIT;
-
-	*out = layout_find(l, name);
-	if (*out)
-		return ERR_OK;
-	for (size_t i = 0; i < l->ntables; i++)
-		if (!l->table[i].dropped)
-			buf_printf(&names, "%s%s", names.len ? ", " : "", l->table[i].name);
-	err_set(e, ERR_NOTFOUND, "there is no table \"%s\"; there are: %s", name,
-	    names.len ? (char *)names.data : "none");
-	buf_release(&names);
-	return ERR_NOTFOUND;
+	return layout_find_or_fail(client_layout(t->client), name, out, e);
 }
 
 /* ---- pull, push ---- */

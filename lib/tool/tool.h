@@ -2,7 +2,7 @@
 #ifndef TOOL_TOOL_H
 #define TOOL_TOOL_H
 
-#include "client/client.h"
+#include "client/client_source.h"
 #include "tool/prediction.h"
 #include "worker/cluster_view.h"
 
@@ -19,6 +19,9 @@ struct tool {
 	const struct view *view;
 	struct log *log;
 	const struct interrupt *interrupt;
+	/* made by tool_source, with its description */
+	struct client_source source;
+	json_t *config, *facts;
 };
 
 /* Connects and waits until the servers are ready, at most the deadline (ns). An interrupt (NULL:
@@ -38,6 +41,9 @@ enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e);
 /* Asks for the coordinator's description of the training data (worker/data_facts.h). *facts: a new reference;
  * NULL: it has none. */
 enum err_code tool_facts(struct tool *t, json_t **facts, struct err *e);
+/* The cluster as a source of parameters, with its description, for which it asks the coordinator.
+ * *out belongs to the tool. Called at most once. Errors of tool_facts. */
+enum err_code tool_source(struct tool *t, struct param_source **out, struct err *e);
 /* Finds the table of this name; ERR_NOTFOUND lists those that exist. */
 enum err_code tool_table(const struct tool *t, const char *name, const struct table **out,
     struct err *e);
@@ -47,24 +53,33 @@ enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 /* Pushes an npy of the table's shape (a file, or "-") as one gradient, which is applied at once. */
 enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e);
 
+/* ---- scores and words: of any source of parameters, with its description ---- */
+
+/* A model, and the surroundings of a command that uses it. All borrowed. */
+struct tool_model {
+	struct param_source *source;
+	struct log *log;                   /* for warnings */
+	const struct interrupt *interrupt; /* ends the wait for standard input; NULL: nothing does */
+};
+
 /* Evaluate or predict the data of these paths; ndata 0: with the job's evaluation data. top_k: in place
  * of job.top_k, if it is above 0. detailed: *result also has "confusion" and "calibration" where the model
  * has classes and gives probabilities. */
-enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, int64_t top_k,
-    bool detailed, json_t **result, struct err *e);
-enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata,
+enum err_code tool_eval(const struct tool_model *m, const char *const *data, size_t ndata,
+    int64_t top_k, bool detailed, json_t **result, struct err *e);
+enum err_code tool_predict(const struct tool_model *m, const char *const *data, size_t ndata,
     enum prediction_form form, int fd, struct err *e);
 /* Reads examples from standard input, in the format that follows "?format=" in data paths (NULL:
  * guessed from the content), and writes their predictions to `out` as they arrive, until the input
- * ends. Rows of sparse tables are pulled for each batch; dense tables are pulled again when they
- * are older than `fresh` (ns). ERR_FORMAT: a line is malformed; the lines before it have been
- * answered. */
-enum err_code tool_follow(struct tool *t, const char *format, enum prediction_form form,
-    int64_t fresh, int out, struct err *e);
+ * ends. Rows of sparse tables are read for each batch; dense tables are read again when they
+ * are older than `fresh` (ns), unless the source is constant. ERR_FORMAT: a line is malformed; the
+ * lines before it have been answered. */
+enum err_code tool_follow(const struct tool_model *m, const char *format,
+    enum prediction_form form, int64_t fresh, int out, struct err *e);
 /* For word models. Without words in `ask`, writes all vectors in word2vec's text format; else a
  * line "word TAB neighbour TAB cosine" for each of the `top` nearest words. ERR_NOTFOUND: an
  * unknown word. */
-enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, size_t top, int fd,
-    struct err *e);
+enum err_code tool_words(const struct tool_model *m, const char *const *ask, size_t nask,
+    size_t top, int fd, struct err *e);
 
 #endif

@@ -16,12 +16,12 @@ struct vectors {
 	float *v;
 };
 
-/* Pulls the input vectors of all words (the even rows); unit: scaled to length 1. */
-static enum err_code pull_vectors(struct tool *t, const struct data_words *words, bool unit,
+/* Reads the input vectors of all words (the even rows); unit: scaled to length 1. */
+static enum err_code read_vectors(struct param_source *s, const struct data_words *words, bool unit,
     struct vectors *out, struct err *e)
 {
 	const struct table *table;
-	enum err_code rc = tool_table(t, "v", &table, e);
+	enum err_code rc = layout_find_or_fail(s->ops->layout(s), "v", &table, e);
 	uint64_t *id;
 
 	if (rc)
@@ -36,10 +36,9 @@ static enum err_code pull_vectors(struct tool *t, const struct data_words *words
 
 		for (size_t i = 0; i < n; i++)
 			id[i] = 2 * (at + i);
-		rc = client_want_rows(t->client, table, CLIENT_NOW, id, n, out->v + at * out->width,
-		    e);
+		rc = s->ops->want_rows(s, table, id, n, false, out->v + at * out->width, e);
 		if (!rc)
-			rc = client_wait(t->client, CLIENT_NOW, e);
+			rc = s->ops->wait(s, e);
 		if (!rc)
 			rc = values_check_rows(table->name, table->cols, id,
 			    out->v + at * out->width, n, e);
@@ -120,31 +119,25 @@ static enum err_code print_neighbours(const struct vectors *x, const char *word,
 	return rc;
 }
 
-enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, size_t top, int fd,
-    struct err *e)
+enum err_code tool_words(const struct tool_model *m, const char *const *ask, size_t nask,
+    size_t top, int fd, struct err *e)
 {
 	struct vectors x = { 0 };
 	struct job job;
-	json_t *facts;
-	enum err_code rc = tool_facts(t, &facts, e);
-
-	if (rc)
-		return rc;
-	rc = job_load(t->view->config,
+	enum err_code rc = job_load(m->source->config,
 	    &(struct job_source){ .models = model_kinds_all,
-	        .facts = facts,
+	        .facts = m->source->facts,
 	        .no_eval = true,
-	        .log = t->log },
+	        .log = m->log },
 	    &job, e);
 
-	json_decref(facts);
 	if (rc)
 		return rc;
 	if (!job.train->words)
 		rc = err_set(e, ERR_UNSUPPORTED, "job.model %s has no words; only word2vec has",
 		    job.conf.job.model);
 	else
-		rc = pull_vectors(t, job.train->words, nask > 0, &x, e);
+		rc = read_vectors(m->source, job.train->words, nask > 0, &x, e);
 	if (!rc && !nask)
 		rc = print_all_vectors(&x, fd, e);
 	for (size_t i = 0; !rc && i < nask; i++)

@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "core/buf.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/rng.h"
@@ -192,6 +193,23 @@ const struct table *layout_find(const struct layout *l, const char *name)
 	uint16_t found = l->nindex ? l->index[find_index_rank(l, name)] : 0;
 
 	return found ? &l->table[found - 1] : NULL;
+}
+
+enum err_code layout_find_or_fail(const struct layout *l, const char *name,
+    const struct table **out, struct err *e)
+{
+	struct buf names = BUF_INIT;
+
+	*out = layout_find(l, name);
+	if (*out)
+		return ERR_OK;
+	for (size_t i = 0; i < l->ntables; i++)
+		if (!l->table[i].dropped)
+			buf_printf(&names, "%s%s", names.len ? ", " : "", l->table[i].name);
+	err_set(e, ERR_NOTFOUND, "there is no table \"%s\"; there are: %s", name,
+	    names.len ? (char *)names.data : "none");
+	buf_release(&names);
+	return ERR_NOTFOUND;
 }
 
 uint32_t table_part_of(const struct table *t, uint64_t id)

@@ -118,6 +118,9 @@ enum err_code layout_add(struct layout *l, const struct table *shape, struct tab
     struct err *e);
 /* Find a table that is not dropped by its name; NULL: there is none. */
 const struct table *layout_find(const struct layout *l, const char *name);
+/* As layout_find. ERR_NOTFOUND: there is no such table; the message lists those that exist. */
+enum err_code layout_find_or_fail(const struct layout *l, const char *name,
+    const struct table **out, struct err *e);
 /* Append rows to a dense table, up to `rows`. Existing partitions stay as they are. ERR_NOTFOUND;
  * ERR_CONFIG: the table is sparse, whole, or not smaller; ERR_LIMIT: it has grown too often. */
 enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uint64_t since,

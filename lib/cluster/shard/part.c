@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/fail.h"
 #include "ckpt/read.h"
+#include "layout/init.h"
 #include "codec/codec.h"
 #include "core/clock.h"
 #include "core/mem.h"

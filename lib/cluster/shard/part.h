@@ -433,18 +433,6 @@ void snapshot_arm(struct shard *s, uint64_t step);
  * none. */
 void snapshot_drop(struct part *p);
 
-/* Writes the initial values of n elements from place `first` on. They are a function of table, seed
- * and place alone. */
-void init_fill(const struct table *t, uint64_t first, size_t n, float *out);
-/* For many rows of one table: init_base is computed once, and init_fill_by uses it. init_row_place
- * is the place of a row's first element. */
-uint64_t init_base(const struct table *t);
-/* Writes n values from place `first` on, with `base` from init_base of the same table. */
-void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n, float *out);
-/* Returns the place of the row's first element, id * cols, so that a row has the same initial
- * values at every server and in every order of creation. */
-uint64_t init_row_place(const struct table *t, uint64_t id);
-
 /* The highest step of which this partition has taken the rank's push, plus 1. */
 static inline uint64_t part_taken_end(const struct part *p, uint32_t rank)
 {

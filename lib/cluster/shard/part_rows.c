@@ -3,6 +3,7 @@
 #include "core/mem.h"
 #include "codec/codec.h"
 #include "codec/since.h"
+#include "layout/init.h"
 #include "math/copy.h"
 #include "math/vec.h"
 #include "shard/settings_epoch.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "ckpt/read.h"
+#include "layout/init.h"
 #include "core/num.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_policy_state.h"

@@ -103,8 +103,8 @@ static enum err_code score_examples(struct pass *x, const struct dataset *d, con
 	return rc;
 }
 
-/* Scores all pieces of a sequence. Reading and parsing a large piece takes time, so the client attends to
- * the cluster between two of them. */
+/* Scores all pieces of a sequence. Reading and parsing a large piece takes time, so the source attends to
+ * its cluster between two of them. */
 static enum err_code score_sequence(struct pass *x, struct data_sequence *data, struct err *e)
 {
 	const struct dataset *piece;
@@ -119,7 +119,7 @@ static enum err_code score_sequence(struct pass *x, struct data_sequence *data, 
 		if (!rc && piece)
 			rc = score_examples(x, piece, row, row ? n : piece->rows, e);
 		if (!rc && piece)
-			rc = client_attend(x->p->client, e);
+			rc = x->p->source->ops->attend(x->p->source, e);
 	} while (!rc && piece);
 	if (rc)
 		data_sequence_rewind(data);

@@ -5,8 +5,10 @@
 #include "metric/detail.h"
 #include "worker/params.h"
 
-/* Scoring and hashing of a model that lies on the servers. No state; all calls block on pulls. */
-/* Scores the examples of a sequence, from the first one on, with the model as it stands on the servers.
+/* Scoring of examples with the parameters of a source (layout/param_source.h), and hashing of a
+ * model on the servers. No state; all calls may block on reads. */
+
+/* Scores the examples of a sequence, from the first one on, with the present values of the source.
  * dense_here: the dense tables in p are used as they are and not pulled. strict: a parameter or a score that is
  * not finite is an error, ERR_NONFINITE; otherwise the metrics show it. detail: gets the tables of the same
  * examples; NULL: they are not wanted. */

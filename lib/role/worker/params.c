@@ -6,28 +6,31 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
+#include "layout/init.h"
 #include "layout/values.h"
 #include "math/vec.h"
 #include "saved/saved_metadata.h"
-#include "shard/part.h"
 #include "worker/data_facts.h"
 
 /* Dense gradients begin at multiples of this many floats. */
 #define ALIGNED 16
 
-/* Makes room for `floats` values in w[i], and in g[i] if the table is sparse. The contents are lost. */
+/* Makes room for `floats` values in w[i], and in g[i] if the table is sparse and gradients are pushed.
+ * The contents are lost. */
 static enum err_code reserve_table(struct params *p, size_t i, size_t floats, struct err *e)
 {
+	bool pushes = p->client && p->job->table[i].sparse;
+
 	if (floats <= p->cap[i])
 		return ERR_OK;
 	free(p->w[i]);
 	p->cap[i] = floats + floats / 4;
 	p->w[i] = mem_try_array(p->cap[i], sizeof **p->w);
-	if (p->job->table[i].sparse) {
+	if (pushes) {
 		free(p->g[i]);
 		p->g[i] = mem_try_array(p->cap[i], sizeof **p->g);
 	}
-	if (!p->w[i] || (p->job->table[i].sparse && !p->g[i]))
+	if (!p->w[i] || (pushes && !p->g[i]))
 		return err_set(e, ERR_NOMEM, "no memory for %zu parameters of table \"%s\"", floats,
 		    p->job->table[i].name);
 	return ERR_OK;
@@ -72,13 +75,43 @@ static enum err_code alloc_dense(struct params *p, struct err *e)
 	return ERR_OK;
 }
 
-enum err_code params_new(const struct job *job, struct client *client, struct params *out,
-    struct err *e)
+/* Finds table i of the model in the layout of the source. */
+static enum err_code find_table(struct params *p, size_t i, struct err *e)
 {
+	const struct model_table *m = &p->job->table[i];
+	const struct table *t = layout_find(p->source->ops->layout(p->source), m->name);
+
+	p->table[i] = t;
+	if (!t)
+		return err_set(e, ERR_NOTFOUND, "the cluster has no table \"%s\"", m->name);
+	if (t->sparse != m->sparse || t->cols != m->cols || (!m->sparse && t->rows < m->rows))
+		return err_set(e, ERR_CONFIG,
+		    "table \"%s\" has another shape than in the model: %llu x %u, and not %zu x %zu",
+		    m->name, (unsigned long long)t->rows, t->cols, m->rows, m->cols);
+	return ERR_OK;
+}
+
+/* Borrows dense table i from a source with constant values. */
+static enum err_code borrow_table(struct params *p, size_t i, struct err *e)
+{
+	const float *w = NULL;
+	enum err_code rc = p->source->ops->lend_dense(p->source, p->table[i], &w, e);
+
+	/* Nothing writes to it: only steps do, and they need a client. */
+	p->w[i] = (float *)(uintptr_t)w;
+	return rc;
+}
+
+enum err_code params_new(const struct job *job, struct client *client, struct param_source *source,
+    struct params *out, struct err *e)
+{
+	bool constant = param_source_is_constant(source);
 	size_t n = job->ntables;
 	enum err_code rc = ERR_OK;
 
-	*out = (struct params){ .job = job, .client = client, .norm = -1, .norm_wanted = true };
+	*out = (struct params){
+		.job = job, .client = client, .source = source, .norm = -1, .norm_wanted = true
+	};
 	out->table = mem_array(n, sizeof *out->table);
 	out->w = mem_array(n, sizeof *out->w);
 	out->g = mem_array(n, sizeof *out->g);
@@ -87,13 +120,14 @@ enum err_code params_new(const struct job *job, struct client *client, struct pa
 	for (size_t i = 0; !rc && i < n; i++) {
 		const struct model_table *m = &job->table[i];
 
-		out->table[i] = layout_find(client_layout(client), m->name);
-		if (!out->table[i])
-			rc = err_set(e, ERR_NOTFOUND, "the cluster has no table \"%s\"", m->name);
-		else
-			rc = reserve_table(out, i, m->sparse ? m->cols : m->rows * m->cols, e);
+		rc = find_table(out, i, e);
+		if (!rc && constant && !m->sparse)
+			rc = borrow_table(out, i, e);
+		else if (!rc)
+			rc = reserve_table(out, i,
+			    m->sparse ? m->cols : (size_t)table_elements(out->table[i]), e);
 	}
-	if (!rc)
+	if (!rc && client)
 		rc = alloc_dense(out, e);
 	if (rc)
 		params_release(out);
@@ -103,7 +137,8 @@ enum err_code params_new(const struct job *job, struct client *client, struct pa
 void params_release(struct params *p)
 {
 	for (size_t i = 0; p->job && i < p->job->ntables; i++) {
-		free(p->w[i]);
+		if (p->job->table[i].sparse || !param_source_is_constant(p->source))
+			free(p->w[i]);
 		/* g of dense tables points into `reduced`, or into memory of the client. */
 		if (p->job->table[i].sparse)
 			free(p->g[i]);
@@ -226,6 +261,18 @@ static enum err_code want_unused_row(struct params *p, uint64_t step, struct err
 	return rc ? rc : client_want_rows(p->client, p->table[0], step, &id, 1, p->w[0], e);
 }
 
+/* Requests dense table i into w[i]. */
+static enum err_code want_dense(struct params *p, size_t i, uint64_t step, struct err *e)
+{
+	const float *base = delta_base(p, i, step);
+
+	if (step != CLIENT_NOW)
+		return client_want(p->client, p->table[i], step, base, p->w[i], e);
+	return param_source_is_constant(p->source)
+	    ? ERR_OK
+	    : p->source->ops->want_dense(p->source, p->table[i], base, p->w[i], e);
+}
+
 /* Requests n rows of sparse table i into w[i]. id is borrowed until the answer. */
 static enum err_code want_rows(struct params *p, size_t i, uint64_t step, const uint64_t *id,
     size_t n, struct err *e)
@@ -234,6 +281,9 @@ static enum err_code want_rows(struct params *p, size_t i, uint64_t step, const 
 
 	if (rc || !n)
 		return rc;
+	if (step == CLIENT_NOW)
+		return p->source->ops->want_rows(p->source, p->table[i], id, n,
+		    may_pull_delta(p, step), p->w[i], e);
 	return (may_pull_delta(p, step) ? client_want_changed_rows : client_want_rows)(p->client,
 	    p->table[i], step, id, n, p->w[i], e);
 }
@@ -268,8 +318,7 @@ static enum err_code begin_pull(struct params *p, uint64_t step, bool *dense, st
 		rc = swap_buffers(p, e);
 	for (size_t i = 0; !rc && *dense && i < p->job->ntables; i++)
 		if (!p->job->table[i].sparse)
-			rc = client_want(p->client, p->table[i], step, delta_base(p, i, step),
-			    p->w[i], e);
+			rc = want_dense(p, i, step, e);
 	return rc;
 }
 
@@ -278,7 +327,8 @@ static enum err_code end_pull(struct params *p, uint64_t step, bool dense, enum 
     struct err *e)
 {
 	if (!rc)
-		rc = client_wait(p->client, step, e);
+		rc = step == CLIENT_NOW ? p->source->ops->wait(p->source, e)
+		                        : client_wait(p->client, step, e);
 	p->pulled |= (dense || p->asked) && !rc;
 	p->swapped = p->asked = false;
 	return rc;
@@ -367,6 +417,9 @@ static enum err_code check_dense_tables(const struct params *p, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
+	/* Lent values are finite. */
+	if (param_source_is_constant(p->source))
+		return ERR_OK;
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
 		const struct model_table *m = &p->job->table[i];
 

@@ -3,6 +3,7 @@
 #define WORKER_PARAMS_H
 
 #include "client/client.h"
+#include "layout/param_source.h"
 #include "worker/batches.h"
 #include "worker/job.h"
 
@@ -22,9 +23,12 @@ struct params_rows {
  * One thread, the training thread. */
 struct params {
 	const struct job *job;
+	/* Steps are pulled and pushed by the client; NULL: the parameters are only read for scores */
 	struct client *client;
-	const struct table **table; /* in the layout, by the model's table */
-	/* g of dense tables lies in `reduced`, or in memory of the client (client_gradients) */
+	struct param_source *source; /* the present values, for scores */
+	const struct table **table;  /* in the layout, by the model's table */
+	/* w of dense tables is lent by a source with constant values. g of dense tables lies in
+	 * `reduced`, or in memory of the client (client_gradients). */
 	float **w, **g;
 	/* g of the tables that workers reduce, one after the other; NULL: there are none */
 	float *reduced;
@@ -53,11 +57,12 @@ struct params {
 	bool norm_wanted; /* measure the next one, even if nothing is clipped */
 };
 
-/* Finds the model's tables in the client's layout and allocates room. ERR_NOTFOUND, ERR_NOMEM. job
- * and client are borrowed; call params_new before the client's first pull or push, because it
- * allocates the client's gradients. */
-enum err_code params_new(const struct job *job, struct client *client, struct params *out,
-    struct err *e);
+/* Finds the model's tables in the layout of the source and allocates room; borrows the dense tables
+ * of a source with constant values. ERR_NOTFOUND; ERR_CONFIG: a table has another shape than in the
+ * model; ERR_NOMEM; errors of the source. job, client (NULL: no steps) and source are borrowed; call
+ * params_new before the client's first pull or push, because it allocates the client's gradients. */
+enum err_code params_new(const struct job *job, struct client *client, struct param_source *source,
+    struct params *out, struct err *e);
 void params_release(struct params *p);
 
 /* Are there sparse rows to pull and push for this batch? */

@@ -364,7 +364,9 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	if (!rc)
 		rc = client_apply_view(w->client, w->view, e);
 	if (!rc)
-		rc = params_new(&w->job, w->client, &w->params, e);
+		client_source_init(&w->source, w->client);
+	if (!rc)
+		rc = params_new(&w->job, w->client, &w->source.source, &w->params, e);
 	if (!rc)
 		rc = local_new(&w->job, &w->local, e);
 	if (!rc)

@@ -45,6 +45,7 @@
 
 #include <pthread.h>
 
+#include "client/client_source.h"
 #include "core/lock.h"
 #include "core/rng.h"
 #include "worker/allreduce.h"
@@ -99,6 +100,7 @@ struct worker {
 	const struct train_config *cfg;
 	struct cluster *cluster;
 	struct client *client;
+	struct client_source source; /* the client's, for evaluations */
 	struct job job;
 	struct feed *feed;
 	struct params params;

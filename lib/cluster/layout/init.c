@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-#include "core/rng.h"
-#include "shard/part.h"
+#include "layout/init.h"
 
-/* Initial parameters are a function of seed, table name and place alone, so that every server that
- * gets a partition makes the same values. */
+#include <string.h>
+
+#include "core/rng.h"
 
 uint64_t init_base(const struct table *t)
 {

@@ -136,8 +136,8 @@ static enum err_code follow_stdin(struct follow *f, struct err *e)
 	return rc;
 }
 
-enum err_code tool_follow(const struct tool_model *m, const char *format,
-    enum prediction_form form, int64_t fresh, int out, struct err *e)
+enum err_code tool_follow(const struct tool_model *m, const char *format, enum prediction_form form,
+    int64_t fresh, int out, struct err *e)
 {
 	struct follow f = { .in = STDIN_FILENO,
 		.log = m->log,
@@ -154,6 +154,8 @@ enum err_code tool_follow(const struct tool_model *m, const char *format,
 		    "--follow cannot be used with word2vec, which predicts nothing");
 	if (!rc)
 		rc = follow_stdin(&f, e);
+	if (!rc)
+		rc = param_source_finish(m->source, e);
 	if (!rc)
 		rc = score_end(&f.s, e);
 	score_close(&f.s);

@@ -58,8 +58,9 @@ enum err_code tool_push(struct tool *t, const char *name, const char *path, stru
 /* A model, and the surroundings of a command that uses it. All borrowed. */
 struct tool_model {
 	struct param_source *source;
-	struct log *log;                   /* for warnings */
-	const struct interrupt *interrupt; /* ends the wait for standard input; NULL: nothing does */
+	struct log *log; /* for warnings */
+	/* ends the wait for standard input; NULL: nothing does */
+	const struct interrupt *interrupt;
 };
 
 /* Evaluate or predict the data of these paths; ndata 0: with the job's evaluation data. top_k: in place
@@ -74,8 +75,8 @@ enum err_code tool_predict(const struct tool_model *m, const char *const *data, 
  * ends. Rows of sparse tables are read for each batch; dense tables are read again when they
  * are older than `fresh` (ns), unless the source is constant. ERR_FORMAT: a line is malformed; the
  * lines before it have been answered. */
-enum err_code tool_follow(const struct tool_model *m, const char *format,
-    enum prediction_form form, int64_t fresh, int out, struct err *e);
+enum err_code tool_follow(const struct tool_model *m, const char *format, enum prediction_form form,
+    int64_t fresh, int out, struct err *e);
 /* For word models. Without words in `ask`, writes all vectors in word2vec's text format; else a
  * line "word TAB neighbour TAB cosine" for each of the `top` nearest words. ERR_NOTFOUND: an
  * unknown word. */

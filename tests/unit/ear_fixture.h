@@ -22,6 +22,9 @@
 
 enum { HEARD = 64 };
 
+struct ear;
+typedef void ear_answer_fn(struct ear *x, const struct record *r, const uint8_t *payload);
+
 struct ear {
 	struct conn_identity id;
 	struct key_pair key;
@@ -36,6 +39,8 @@ struct ear {
 	unsigned n;
 	/* old: answers are of the epoch before; splits: receipts say that a relay cannot aggregate;
 	 * garbles: a pull is answered by a malformed BATCH, and no other session is accepted */
+	/* called for each record, in the thread of the server; may be NULL */
+	_Atomic(ear_answer_fn *) answer;
 	_Atomic bool answers, old, splits, garbles, garbled, hang_up, over;
 };
 
@@ -52,8 +57,9 @@ static inline void ear_live(void *ctx, const struct hs_server_info *server)
 	(void)ctx, (void)server;
 }
 
-static inline void ear_note(struct ear *x, const struct record *r)
+static inline void ear_note(struct ear *x, const struct record *r, const uint8_t *payload)
 {
+	ear_answer_fn *answer = atomic_load(&x->answer);
 	struct record out = { .type = REC_CLOCKED,
 		.step = r->step,
 		.seq = r->seq,
@@ -67,6 +73,8 @@ static inline void ear_note(struct ear *x, const struct record *r)
 		    record_type_name(r->type), (unsigned long long)r->step);
 	pthread_cond_broadcast(&x->came);
 	pthread_mutex_unlock(&x->lock);
+	if (answer)
+		answer(x, r, payload);
 	if (r->type == REC_PULL && atomic_load(&x->garbles)) {
 		atomic_store(&x->garbled, true);
 		conn_send(x->conn, &(struct record){ .type = REC_BATCH, .len = 10 }, "ten bytes.");
@@ -96,10 +104,10 @@ static inline enum conn_verdict ear_record(void *ctx, const struct record *r, ui
 	size_t at = 0;
 
 	if (r->type != REC_BATCH)
-		ear_note(ctx, r);
+		ear_note(ctx, r, payload);
 	else
 		while (payload_batch_next(payload, r->len, &at, &sub, &body, &e))
-			ear_note(ctx, &sub);
+			ear_note(ctx, &sub, body);
 	return CONN_TAKEN;
 }
 

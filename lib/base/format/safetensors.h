@@ -54,6 +54,12 @@ enum err_code safetensors_read_ids(const struct safetensors *s, const struct saf
 enum err_code safetensors_read_bytes(const struct safetensors *s,
     const struct safetensors_tensor *t, uint64_t first, uint64_t n, uint8_t *out, struct err *e);
 
+/* Maps the file into memory, read-only, until safetensors_close; the second call does nothing. One
+ * thread. A process that reads the mapping of a file that has been cut off gets SIGBUS. ERR_IO. */
+enum err_code safetensors_map(struct safetensors *s, struct err *e);
+/* The bytes of a tensor in the mapping, at any alignment. Only after safetensors_map. */
+const uint8_t *safetensors_bytes(const struct safetensors *s, const struct safetensors_tensor *t);
+
 /* The number of F32 values in the file that are not finite; -1 when it cannot be read. */
 int64_t safetensors_count_nonfinite(const char *path);
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ struct safetensors {
 	struct safetensors_tensor *t;
 	size_t n;
 	struct map *by_name;
+	const uint8_t *mapped; /* the whole file; NULL: it is not mapped */
 };
 
 /* Reads exactly n bytes at offset `at`; the file's position is neither used nor changed. */
@@ -285,6 +287,8 @@ void safetensors_close(struct safetensors *s)
 {
 	if (!s)
 		return;
+	if (s->mapped)
+		munmap((void *)(uintptr_t)s->mapped, (size_t)s->size);
 	close(s->fd);
 	map_free(s->by_name);
 	json_decref(s->header);
@@ -343,6 +347,24 @@ enum err_code safetensors_read_bytes(const struct safetensors *s,
     const struct safetensors_tensor *t, uint64_t first, uint64_t n, uint8_t *out, struct err *e)
 {
 	return read_range(s, t, SAFETENSORS_U8, first, n, out, e);
+}
+
+enum err_code safetensors_map(struct safetensors *s, struct err *e)
+{
+	void *at;
+
+	if (s->mapped)
+		return ERR_OK;
+	at = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, s->fd, 0);
+	if (at == MAP_FAILED)
+		return err_sys(e, ERR_IO, "cannot map \"%s\"", s->name);
+	s->mapped = at;
+	return ERR_OK;
+}
+
+const uint8_t *safetensors_bytes(const struct safetensors *s, const struct safetensors_tensor *t)
+{
+	return s->mapped + t->offset;
 }
 
 #define COUNT_AT_A_TIME 65536u

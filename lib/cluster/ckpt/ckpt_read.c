@@ -464,6 +464,24 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
 	return rc;
 }
 
+enum err_code ckpt_map_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
+    const uint8_t **ids, const uint8_t **w, struct err *e)
+{
+	const struct place *p = ckpt_place_of(t, part);
+	struct safetensors *file = r->file[p->file].st;
+	enum err_code rc;
+
+	*ids = *w = NULL;
+	if (p->pick)
+		return ERR_OK;
+	rc = safetensors_map(file, e);
+	if (rc)
+		return rc;
+	*w = safetensors_bytes(file, p->w);
+	*ids = t->sparse ? safetensors_bytes(file, p->ids) : NULL;
+	return ERR_OK;
+}
+
 enum err_code ckpt_read_row_policy(const struct ckpt_reader *r, const struct ckpt_table *t,
     uint32_t part, uint64_t *seen, uint64_t *policy_words, struct err *e)
 {

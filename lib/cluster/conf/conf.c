@@ -429,3 +429,20 @@ char *conf_diff(const struct conf *a, const struct conf *b)
 		buf_puts(&out, "job");
 	return (char *)out.data;
 }
+
+enum err_code conf_make_read_only(struct conf *c, struct err *e)
+{
+	/* There is no training, so there is nothing to save, upload, or start on other hosts. The
+	 * initial model may no longer exist, and the checkpoint has all values. */
+	static const char *const left[] = { "checkpoint_every", "checkpoint_deltas",
+		"checkpoint_to", "hosts", "job.init", "job.init_from" };
+	static const char *const set[] = { "servers=1", "replicas=1", "read_only=true",
+		"listen=127.0.0.1:0", "http=127.0.0.1:0" };
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+		conf_reset(c, left[i]);
+	for (size_t i = 0; !rc && i < sizeof set / sizeof *set; i++)
+		rc = conf_set(c, set[i], e);
+	return rc;
+}

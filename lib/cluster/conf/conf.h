@@ -126,6 +126,9 @@ bool conf_rule_follows_lr(const struct conf *c);
 
 /* Does this cluster train? A read-only cluster has a job only to describe its model. */
 bool conf_trains(const struct conf *c);
+/* Makes the configuration of a cluster that of a read-only one, with one server on this host, which
+ * serves the parameters. ERR_CONFIG. */
+enum err_code conf_make_read_only(struct conf *c, struct err *e);
 
 /* conf_init sets all keys to their defaults, without a job. conf_release frees the strings and
  * leaves *c as zeroes; it may be called on zeroes. */

@@ -45,14 +45,19 @@ struct param_source_ops {
 	    const uint64_t *ids, size_t n, bool changed, float *dst, struct err *e);
 	/* Waits for everything that was asked for. */
 	enum err_code (*wait)(struct param_source *s, struct err *e);
-	/* Lends a whole dense table, in place of want_dense and `wait`: rows * cols floats, finite
-	 * numbers, that stay until the source is closed. Only a source with constant values has
-	 * this function; NULL otherwise. */
+	/* To be called now and then by a thread that computes for long. Attends to the cluster; or
+	 * checks a part of what was lent, with the errors of `finish`. */
+	enum err_code (*attend)(struct param_source *s, struct err *e);
+
+	/* Only a source with constant values has these two; NULL otherwise. */
+
+	/* Lends a whole dense table, in place of want_dense and `wait`: rows * cols floats, which stay
+	 * until the source is closed. */
 	enum err_code (*lend_dense)(struct param_source *s, const struct table *t,
 	    const float **out, struct err *e);
-	/* To be called now and then by a thread that computes for long: attends to the cluster, and
-	 * reports damage that was found meanwhile. */
-	enum err_code (*attend)(struct param_source *s, struct err *e);
+	/* Checks all lent values that have not been checked. To be called before results count.
+	 * ERR_NONFINITE: one of them is not a finite number; what was made of them is worthless. */
+	enum err_code (*finish)(struct param_source *s, struct err *e);
 };
 
 /* The first member of each implementation. */
@@ -68,6 +73,12 @@ struct param_source {
 static inline bool param_source_is_constant(const struct param_source *s)
 {
 	return s->ops->lend_dense != NULL;
+}
+
+/* Calls `finish`, if the source has it. Values of other sources are checked when they are read. */
+static inline enum err_code param_source_finish(struct param_source *s, struct err *e)
+{
+	return s->ops->finish ? s->ops->finish(s, e) : ERR_OK;
 }
 
 #endif

@@ -11,31 +11,13 @@
 #include "rundir/rundir.h"
 #include "saved/saved_model.h"
 
-/* Make the configuration of a cluster that of a read-only one, which serves its parameters. */
-static enum err_code make_read_only(struct conf *c, struct err *e)
-{
-	/* There is no training, so there is nothing to save, upload, or start on other hosts. The
-	 * initial model may no longer exist, and the checkpoint has all values. */
-	static const char *const left[] = { "checkpoint_every", "checkpoint_deltas",
-		"checkpoint_to", "hosts", "job.init", "job.init_from" };
-	static const char *const set[] = { "servers=1", "replicas=1", "read_only=true",
-		"listen=127.0.0.1:0", "http=127.0.0.1:0" };
-	enum err_code rc = ERR_OK;
-
-	for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-		conf_reset(c, left[i]);
-	for (size_t i = 0; !rc && i < sizeof set / sizeof *set; i++)
-		rc = conf_set(c, set[i], e);
-	return rc;
-}
-
 enum err_code readonly_prepare_from_config(const json_t *config, const char *const *sets,
     size_t nsets, struct conf *conf, char **dir, int *lock, struct err *e)
 {
 	enum err_code rc = conf_from_json(config, conf, e);
 
 	if (!rc)
-		rc = make_read_only(conf, e);
+		rc = conf_make_read_only(conf, e);
 	for (size_t i = 0; !rc && i < nsets; i++)
 		rc = conf_set(conf, sets[i], e);
 	if (!rc)

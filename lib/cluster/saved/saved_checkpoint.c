@@ -31,6 +31,23 @@ static enum err_code read_checkpoint_part(struct saved_model *m, const struct ta
 	                nvectors, e);
 }
 
+static enum err_code map_checkpoint(struct saved_model *m, const struct table *t,
+    struct saved_extent **out, size_t *n, struct err *e)
+{
+	struct saved_checkpoint *c = (struct saved_checkpoint *)m;
+	const struct ckpt_table *from = ckpt_table_find(c->reader, t->name);
+	struct saved_extent *x = mem_array(t->nparts, sizeof *x);
+	enum err_code rc = ERR_OK;
+
+	*n = t->nparts;
+	for (uint32_t k = 0; !rc && k < t->nparts; k++) {
+		x[k].n = ckpt_part_info(c->reader, from, k).n;
+		rc = ckpt_map_part(c->reader, from, k, &x[k].ids, &x[k].w, e);
+	}
+	*out = x;
+	return rc;
+}
+
 static void free_checkpoint(struct saved_model *m)
 {
 	struct saved_checkpoint *c = (struct saved_checkpoint *)m;
@@ -41,7 +58,12 @@ static void free_checkpoint(struct saved_model *m)
 	free(c);
 }
 
-static const struct saved_model_ops checkpoint_ops = { read_checkpoint_part, free_checkpoint };
+static const struct saved_model_ops checkpoint_ops = {
+	.read = read_checkpoint_part,
+	.map = map_checkpoint,
+	.rows_ascend = true,
+	.free = free_checkpoint,
+};
 
 /* The partitions that the layout counts must be those that the files have. */
 static enum err_code check_partitions(const struct saved_checkpoint *c, struct err *e)

@@ -205,6 +205,24 @@ static enum err_code read_file_part(struct saved_model *m, const struct table *t
 	return rc ? rc : read_rows(f, t, f->index.order + first[0], out, e);
 }
 
+static enum err_code map_file(struct saved_model *m, const struct table *t,
+    struct saved_extent **out, size_t *n, struct err *e)
+{
+	struct saved_file *f = (struct saved_file *)m;
+	const struct safetensors_tensor *w = safetensors_find(f->file, t->name);
+	struct saved_extent *x = mem_array(1, sizeof *x);
+	enum err_code rc = safetensors_map(f->file, e);
+
+	*out = x;
+	*n = 1;
+	if (rc)
+		return rc;
+	x->w = safetensors_bytes(f->file, w);
+	x->n = t->sparse ? w->shape[0] : w->count;
+	x->ids = t->sparse ? safetensors_bytes(f->file, find_ids(f, t)) : NULL;
+	return ERR_OK;
+}
+
 /* ---- opening ---- */
 
 static void free_file(struct saved_model *m)
@@ -220,7 +238,11 @@ static void free_file(struct saved_model *m)
 	free(f);
 }
 
-static const struct saved_model_ops file_ops = { read_file_part, free_file };
+static const struct saved_model_ops file_ops = {
+	.read = read_file_part,
+	.map = map_file,
+	.free = free_file,
+};
 
 static enum err_code take_description(struct saved_file *f, struct err *e)
 {

@@ -6,10 +6,25 @@
  * struct saved_model. */
 #include "saved/saved_model.h"
 
+/* Elements of a dense table, or rows of a sparse one, that lie together in a mapped file. */
+struct saved_extent {
+	uint64_t n; /* elements or rows */
+	/* u64 in little-endian order, at any alignment; NULL: the table is dense */
+	const uint8_t *ids;
+	/* their floats; NULL: they do not lie together, and must be read */
+	const uint8_t *w;
+};
+
 struct saved_model_ops {
 	/* as saved_model_read; *out is empty */
 	enum err_code (*read)(struct saved_model *m, const struct table *t, uint32_t part,
 	    bool state, struct saved_part *out, struct err *e);
+	/* Maps the files of a table: *n extents in order, a new array. One has the whole table, or
+	 * each has a partition. They stay until the model is closed. ERR_IO, ERR_NOMEM. */
+	enum err_code (*map)(struct saved_model *m, const struct table *t,
+	    struct saved_extent **out, size_t *n, struct err *e);
+	/* Ids that do not ascend are damage. Otherwise rows may lie in any order. */
+	bool rows_ascend;
 	/* Frees all but `layout`. */
 	void (*free)(struct saved_model *m);
 };

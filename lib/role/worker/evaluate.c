@@ -28,13 +28,17 @@ struct pass {
 	double loss; /* of the batch, summed */
 };
 
-/* All parameters of the batch are finite, and their scores must be so, too. */
+/* The scores of finite parameters must be finite, too. */
 static enum err_code check_scores(const struct pass *x, struct err *e)
 {
 	size_t outputs = model_outputs(x->p->job->model), n = x->batch.rows * outputs, i = 0;
+	enum err_code rc;
 
 	if (vec_all_finite(n, x->scores))
 		return ERR_OK;
+	rc = param_source_finish(x->p->source, e);
+	if (rc)
+		return rc;
 	while (isfinite(x->scores[i]))
 		i++;
 	return err_set(e, ERR_NONFINITE,
@@ -121,6 +125,8 @@ static enum err_code score_sequence(struct pass *x, struct data_sequence *data, 
 		if (!rc && piece)
 			rc = x->p->source->ops->attend(x->p->source, e);
 	} while (!rc && piece);
+	if (!rc)
+		rc = param_source_finish(x->p->source, e);
 	if (rc)
 		data_sequence_rewind(data);
 	return rc;

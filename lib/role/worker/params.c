@@ -109,9 +109,11 @@ enum err_code params_new(const struct job *job, struct client *client, struct pa
 	size_t n = job->ntables;
 	enum err_code rc = ERR_OK;
 
-	*out = (struct params){
-		.job = job, .client = client, .source = source, .norm = -1, .norm_wanted = true
-	};
+	*out = (struct params){ .job = job,
+		.client = client,
+		.source = source,
+		.norm = -1,
+		.norm_wanted = true };
 	out->table = mem_array(n, sizeof *out->table);
 	out->w = mem_array(n, sizeof *out->w);
 	out->g = mem_array(n, sizeof *out->g);
@@ -417,7 +419,7 @@ static enum err_code check_dense_tables(const struct params *p, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	/* Lent values are finite. */
+	/* The source checks what it lends. */
 	if (param_source_is_constant(p->source))
 		return ERR_OK;
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {

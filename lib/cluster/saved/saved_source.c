@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: ISC */
+#include "saved/saved_source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "core/endian.h"
+#include "core/mem.h"
+#include "layout/init.h"
+#include "layout/values.h"
+#include "saved/saved_kind.h"
+
+/* The first id of each group of rows is kept beside the file: a search touches few of its pages. */
+#define GROUP 64u
+/* Bytes of dense values that are checked at a time. */
+#define CHECK_BYTES (UINT64_C(16) << 20)
+/* Partitions of ids that are computed at a time. */
+#define IDS_AT_A_TIME 1024u
+
+/* Rows of a sparse table that are searched by id: all of them, or those of a partition. */
+struct row_set {
+	struct saved_extent at;
+	struct saved_part own; /* has the rows that `at` points to, where they are not mapped */
+	uint32_t *order;       /* numbers of the rows by ascending id; NULL: they lie so */
+	uint64_t *first;       /* the id of every GROUP-th row, in this order */
+};
+
+struct source_table {
+	/* sparse: one set, or one for each partition */
+	struct row_set *set;
+	size_t nsets;
+	/* dense */
+	const float *values;
+	float *own; /* where the values are not mapped in one piece */
+};
+
+struct saved_source {
+	struct param_source source; /* must be first */
+	struct saved_model *model;
+	const struct layout *layout;
+	struct source_table *table; /* by the number of the table in the layout */
+	json_t *config;             /* owns source.config */
+	/* The first value that has not been checked: the table's number and the element. */
+	size_t check_table;
+	uint64_t check_at;
+};
+
+static struct source_table *table_of(struct saved_source *s, const struct table *t)
+{
+	return &s->table[t - s->layout->table];
+}
+
+/* ---- rows ---- */
+
+/* The id of the k-th row by ascending id. */
+static uint64_t row_id(const struct row_set *r, uint64_t k)
+{
+	return get_le64(r->at.ids + 8 * (r->order ? r->order[k] : k));
+}
+
+/* Notes the first id of each group of rows in the present order. False: the ids do not ascend. */
+static bool note_first_ids(struct row_set *r)
+{
+	const uint8_t *ids = r->at.ids;
+	const uint32_t *order = r->order;
+	uint64_t n = r->at.n, last = 0;
+	bool ascend = true;
+
+	for (uint64_t at = 0, end; at < n; at = end) {
+		end = n - at < GROUP ? n : at + GROUP;
+		r->first[at / GROUP] = row_id(r, at);
+		for (uint64_t k = at; k < end; k++) {
+			uint64_t id = get_le64(ids + 8 * (order ? order[k] : k));
+
+			ascend &= !k || id > last;
+			last = id;
+		}
+	}
+	return ascend;
+}
+
+static int compare_rows(const void *a, const void *b, void *ids)
+{
+	const uint32_t *i = a, *k = b;
+	uint64_t x = get_le64((const uint8_t *)ids + 8 * (size_t)*i),
+	         y = get_le64((const uint8_t *)ids + 8 * (size_t)*k);
+
+	return (x > y) - (x < y);
+}
+
+/* Puts rows that lie in any order into the order of their ids. ERR_FORMAT: an id occurs twice. */
+static enum err_code order_rows(struct row_set *r, const char *path, const struct table *t,
+    struct err *e)
+{
+	if (r->at.n > UINT32_MAX)
+		return err_set(e, ERR_LIMIT, "%s: table \"%s\" has more than %u rows", path,
+		    t->name, UINT32_MAX);
+	r->order = mem_try_array((size_t)r->at.n, sizeof *r->order);
+	if (!r->order)
+		return err_set(e, ERR_NOMEM, "no memory for the ids of table \"%s\"", t->name);
+	for (uint32_t k = 0; k < r->at.n; k++)
+		r->order[k] = k;
+	qsort_r(r->order, (size_t)r->at.n, sizeof *r->order, compare_rows,
+	    (void *)(uintptr_t)r->at.ids);
+	if (note_first_ids(r))
+		return ERR_OK;
+	for (uint64_t k = 1; k < r->at.n; k++)
+		if (row_id(r, k) == row_id(r, k - 1))
+			return err_set(e, ERR_FORMAT, "%s: table \"%s\" has row %llu twice", path,
+			    t->name, (unsigned long long)row_id(r, k));
+	return ERR_OK;
+}
+
+/* Reads the rows of a partition into memory. */
+static enum err_code read_set(struct saved_source *s, const struct table *t, uint32_t part,
+    struct row_set *r, struct err *e)
+{
+	enum err_code rc = saved_model_read(s->model, t, part, false, &r->own, e);
+
+	r->at = (struct saved_extent){ .n = r->own.n,
+		.ids = (const uint8_t *)r->own.ids,
+		.w = (const uint8_t *)r->own.w };
+	return rc;
+}
+
+/* Prepares the search in set k of a table, which is a partition if there are several. */
+static enum err_code index_set(struct saved_source *s, const struct table *t, uint32_t k,
+    struct err *e)
+{
+	struct row_set *r = &table_of(s, t)->set[k];
+	enum err_code rc = r->at.w ? ERR_OK : read_set(s, t, k, r, e);
+
+	if (rc)
+		return rc;
+	r->first = mem_try_array((size_t)(r->at.n / GROUP) + 1, sizeof *r->first);
+	if (!r->first)
+		return err_set(e, ERR_NOMEM, "no memory for the ids of table \"%s\"", t->name);
+	if (note_first_ids(r))
+		return ERR_OK;
+	/* Reading it says what is wrong. */
+	return s->model->ops->rows_ascend ? read_set(s, t, k, r, e)
+	                                  : order_rows(r, saved_model_about(s->model).path, t, e);
+}
+
+/* Finds the floats of a row; NULL: it does not exist. */
+static const uint8_t *find_row(const struct row_set *r, uint32_t cols, uint64_t id)
+{
+	uint64_t lo = 0, hi = (r->at.n + GROUP - 1) / GROUP;
+
+	if (!r->at.n || id < r->first[0])
+		return NULL;
+	/* The group is the last one whose first id is not above this one. */
+	while (hi - lo > 1) {
+		uint64_t mid = lo + (hi - lo) / 2;
+
+		if (r->first[mid] <= id)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	lo *= GROUP;
+	hi = r->at.n - lo < GROUP ? r->at.n : lo + GROUP;
+	while (hi - lo > 1) {
+		uint64_t mid = lo + (hi - lo) / 2;
+
+		if (row_id(r, mid) <= id)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	if (row_id(r, lo) != id)
+		return NULL;
+	return r->at.w + (r->order ? r->order[lo] : lo) * cols * sizeof(float);
+}
+
+static enum err_code want_rows(struct param_source *source, const struct table *t,
+    const uint64_t *ids, size_t n, bool changed, float *dst, struct err *e)
+{
+	const struct source_table *x = table_of((struct saved_source *)source, t);
+	uint64_t base = init_base(t);
+	uint16_t part[IDS_AT_A_TIME] = { 0 };
+
+	(void)changed;
+	(void)e;
+	for (size_t at = 0, m; at < n; at += m) {
+		m = n - at < IDS_AT_A_TIME ? n - at : IDS_AT_A_TIME;
+		if (x->nsets > 1)
+			table_parts_of(t, ids + at, m, part);
+		for (size_t i = 0; i < m; i++, dst += t->cols) {
+			const uint8_t *row = find_row(&x->set[part[i]], t->cols, ids[at + i]);
+
+			if (row)
+				memcpy(dst, row, t->cols * sizeof *dst);
+			else
+				init_fill_by(t, base, init_row_place(t, ids[at + i]), t->cols, dst);
+		}
+	}
+	return ERR_OK;
+}
+
+/* ---- dense tables ---- */
+
+/* Do the extents lie one after the other, at an address for floats? */
+static bool is_one_piece(const struct saved_extent *x, size_t n)
+{
+	bool together = (uintptr_t)x->w % _Alignof(float) == 0;
+
+	for (size_t k = 1; together && k < n; k++)
+		together = x[k].w == x[k - 1].w + x[k - 1].n * sizeof(float);
+	return together;
+}
+
+static enum err_code place_values(struct source_table *x, const struct table *t,
+    const struct saved_extent *extent, size_t n, struct err *e)
+{
+	float *at;
+
+	if (is_one_piece(extent, n)) {
+		x->values = (const float *)(const void *)extent->w;
+		return ERR_OK;
+	}
+	x->values = x->own = at = mem_try_array((size_t)table_elements(t), sizeof *at);
+	if (!at)
+		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
+	for (size_t k = 0; k < n; at += extent[k].n, k++)
+		memcpy(at, extent[k].w, extent[k].n * sizeof *at);
+	return ERR_OK;
+}
+
+static enum err_code lend_dense(struct param_source *source, const struct table *t,
+    const float **out, struct err *e)
+{
+	(void)e;
+	*out = table_of((struct saved_source *)source, t)->values;
+	return ERR_OK;
+}
+
+static enum err_code want_dense(struct param_source *source, const struct table *t,
+    const float *base, float *dst, struct err *e)
+{
+	(void)base;
+	(void)e;
+	memcpy(dst, table_of((struct saved_source *)source, t)->values,
+	    (size_t)table_elements(t) * sizeof *dst);
+	return ERR_OK;
+}
+
+/* Checks the next values of dense tables, `most` of them at most. */
+static enum err_code check_values(struct saved_source *s, uint64_t most, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	while (!rc && most && s->check_table < s->layout->ntables) {
+		const struct table *t = &s->layout->table[s->check_table];
+		uint64_t left = t->sparse || t->dropped ? 0 : table_elements(t) - s->check_at,
+		         n = left < most ? left : most;
+
+		if (n)
+			rc = values_check_dense(t->name, t->cols, s->check_at,
+			    table_of(s, t)->values + s->check_at, (size_t)n, e);
+		most -= n;
+		s->check_at += n;
+		if (n == left) {
+			s->check_table++;
+			s->check_at = 0;
+		}
+	}
+	return rc ? err_prefix(e, "the model %.200s is damaged", saved_model_about(s->model).path)
+	          : ERR_OK;
+}
+
+static enum err_code check_some(struct param_source *source, struct err *e)
+{
+	return check_values((struct saved_source *)source, CHECK_BYTES / sizeof(float), e);
+}
+
+static enum err_code check_rest(struct param_source *source, struct err *e)
+{
+	return check_values((struct saved_source *)source, UINT64_MAX, e);
+}
+
+/* ---- the source ---- */
+
+static const struct layout *get_layout(const struct param_source *source)
+{
+	return ((const struct saved_source *)source)->layout;
+}
+
+/* Reads are complete when they have been asked for. */
+static enum err_code await_nothing(struct param_source *source, struct err *e)
+{
+	(void)source;
+	(void)e;
+	return ERR_OK;
+}
+
+static const struct param_source_ops saved_ops = {
+	.layout = get_layout,
+	.want_dense = want_dense,
+	.want_rows = want_rows,
+	.wait = await_nothing,
+	.attend = check_some,
+	.lend_dense = lend_dense,
+	.finish = check_rest,
+};
+
+static enum err_code open_sparse(struct saved_source *s, const struct table *t,
+    const struct saved_extent *extent, size_t n, struct err *e)
+{
+	struct source_table *x = table_of(s, t);
+	enum err_code rc = ERR_OK;
+
+	x->set = mem_array(n, sizeof *x->set);
+	x->nsets = n;
+	for (size_t k = 0; k < n; k++)
+		x->set[k].at = extent[k];
+	for (size_t k = 0; !rc && k < n; k++)
+		rc = index_set(s, t, (uint32_t)k, e);
+	return rc;
+}
+
+static enum err_code open_tables(struct saved_source *s, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	s->table = mem_array(s->layout->ntables + 1, sizeof *s->table);
+	for (size_t i = 0; !rc && i < s->layout->ntables; i++) {
+		const struct table *t = &s->layout->table[i];
+		struct saved_extent *extent = NULL;
+		size_t n;
+
+		if (t->dropped)
+			continue;
+		rc = s->model->ops->map(s->model, t, &extent, &n, e);
+		if (!rc)
+			rc = t->sparse ? open_sparse(s, t, extent, n, e)
+			               : place_values(table_of(s, t), t, extent, n, e);
+		free(extent);
+	}
+	return rc;
+}
+
+/* The configuration is that of a read-only cluster: it names no files that may be gone. */
+static enum err_code take_config(struct saved_source *s, const json_t *config, struct err *e)
+{
+	struct conf conf = { 0 };
+	enum err_code rc = conf_from_json(config, &conf, e);
+
+	if (!rc)
+		rc = conf_make_read_only(&conf, e);
+	if (!rc)
+		rc = conf_validate_keys(&conf, e);
+	if (!rc)
+		s->source.config = s->config = conf_to_json(&conf);
+	conf_release(&conf);
+	return rc;
+}
+
+enum err_code saved_source_open(const char *path, struct param_source **out, struct err *e)
+{
+	struct saved_source *s = mem_alloc(sizeof *s);
+	struct saved_about about;
+	enum err_code rc = saved_model_open(path, &s->model, e);
+
+	*out = NULL;
+	s->source.ops = &saved_ops;
+	if (!rc) {
+		about = saved_model_about(s->model);
+		s->layout = about.layout;
+		s->source.facts = about.facts;
+		rc = take_config(s, about.config, e);
+	}
+	if (!rc)
+		rc = open_tables(s, e);
+	if (!rc)
+		rc = check_some(&s->source, e);
+	if (rc)
+		saved_source_close(&s->source);
+	else
+		*out = &s->source;
+	return rc;
+}
+
+static void release_table(struct source_table *x)
+{
+	for (size_t k = 0; k < x->nsets; k++) {
+		saved_part_release(&x->set[k].own);
+		free(x->set[k].order);
+		free(x->set[k].first);
+	}
+	free(x->set);
+	free(x->own);
+}
+
+void saved_source_close(struct param_source *source)
+{
+	struct saved_source *s = (struct saved_source *)source;
+
+	if (!s)
+		return;
+	for (size_t i = 0; s->table && i < s->layout->ntables; i++)
+		release_table(&s->table[i]);
+	free(s->table);
+	json_decref(s->config);
+	saved_model_close(s->model);
+	free(s);
+}

@@ -242,9 +242,14 @@ write_sparse() {
 	awk 'BEGIN { srand(3); for (i = 0; i < 400; i++) {
 		printf "%d", i % 2; for (k = 1; k < 30; k += 1 + int(rand() * 6)) printf " %d:1", k; print "" } }' >"$1"
 }
-# No server of a command's own is left, and nothing that it lay in.
-no_servers() {
-	! ls -d "$TMPDIR"/ps-model-* 2>/dev/null && none_left "$TMPDIR"
+# Nothing has been written to $TMPDIR.
+no_copies() {
+	[ -z "$(ls -A "$TMPDIR")" ]
+}
+
+# sockets PID: the sockets that the process has.
+sockets() {
+	find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' | sort
 }
 
 @test "eval and predict: of a run that has ended, and of a checkpoint, as when it lived" {
@@ -262,7 +267,7 @@ no_servers() {
 		ps-work eval 2>err | diff live.eval -
 		grep -q "lin.run has no running cluster" err
 		ps-work predict -C lin.run 2>/dev/null | cmp live.predict -
-		no_servers
+		no_copies
 		rm -r lin.run
 	done
 	one_checkpoint --set data=sparse.svm --set eval=sparse.svm --set model=fm
@@ -272,11 +277,11 @@ no_servers() {
 	rm lin.run/model.safetensors
 	ps-work eval -C lin.run sparse.svm 2>/dev/null | diff of-checkpoint -
 	PS_CLUSTER=$from ps-work predict 2>/dev/null | wc -l | grep -qx 400
-	no_servers
+	no_copies
 	[ -z "$(find . -name '*-read.run')" ]
 }
 
-@test "eval and predict: their own server goes with them, and what cannot be served is said once" {
+@test "eval and predict: a saved model needs no process and no socket, and what cannot be read is said once" {
 	write_cluster 3
 	ps-ctl run lin >/dev/null
 	mkdir tmp && export TMPDIR=$T/tmp
@@ -289,6 +294,8 @@ no_servers() {
 			bash -c "exec ps-work predict -C lin.run --follow <examples 7>&-"
 		echo "1,2,3" >&7
 		wait_for 20 test -s out
+		run -1 pgrep -P "$pid"
+		[ -z "$(comm -23 <(sockets "$pid") <(sockets $$))" ]
 		# Ctrl-C is for the whole group.
 		if [ $sig = INT ]; then
 			kill -s $sig -- "-$pid"
@@ -298,9 +305,22 @@ no_servers() {
 		finish
 		[ "$status" -eq $((128 + $(kill -l $sig))) ]
 		exec 7>&-
-		wait_for 5 no_servers
+		no_copies
 		rm out
 	done
+	# The file is in use, not a copy of it.
+	cp lin.run/model.safetensors short.safetensors
+	exec 7<>examples
+	background bash -c "exec ps-work predict short.safetensors --follow <examples 7>&-"
+	echo "1,2,3" >&7
+	wait_for 20 test -s out
+	: >short.safetensors
+	echo "1,2,3" >&7
+	finish
+	exec 7>&-
+	[ "$status" -eq 1 ]
+	[ "$(wc -l <out)" -eq 1 ]
+	grep -q "a file of the saved model was cut off while it was in use" err
 	run -1 --separate-stderr ps-work eval -C lin.run nowhere.csv
 	[[ $stderr == *'cannot open nowhere.csv: No such file'* ]]
 	head -c 100 lin.run/model.safetensors >cut && mv cut lin.run/model.safetensors
@@ -309,7 +329,7 @@ no_servers() {
 	rm lin.run/model.safetensors
 	run -4 --separate-stderr ps-work eval -C lin.run
 	[[ $stderr == *"lin.run has neither model.safetensors nor a whole checkpoint"* ]]
-	no_servers
+	no_copies
 }
 
 @test "ps-serve --read-only answers from a run that has ended" {

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 #include "cmd/work/model.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd/work/saved.h"
+#include "ckpt/dirs.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "rundir/rundir.h"
 #include "saved/saved_model.h"
+#include "saved/saved_source.h"
 
 /* The caller's command and its arguments. */
 struct call {
@@ -43,6 +49,65 @@ static int run_with_cluster(const struct call *c, const struct where *w, struct 
 	return code;
 }
 
+/* For SIGBUS: pages of a mapped file that has become shorter cannot be read. Nothing can go on, as
+ * the program was in the middle of a computation with them. */
+static void report_cut_file(int sig)
+{
+	static const char text[] =
+	    "ps-work: a file of the saved model was cut off while it was in use\n";
+
+	(void)sig;
+	if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
+		/* There is no other way to tell it. */
+	}
+	_exit(1);
+}
+
+static int run_with_saved(const struct call *c, const char *path, struct log *log)
+{
+	struct param_source *source;
+	struct err e = { 0 };
+	int code;
+
+	sigaction(SIGBUS, &(struct sigaction){ .sa_handler = report_cut_file }, NULL);
+	if (saved_source_open(path, &source, &e))
+		return fail(c->spec->prog, &e);
+	code = run_with_source(c, source, log);
+	saved_source_close(source);
+	return code;
+}
+
+/* Is this a checkpoint or a model file? */
+static bool is_model_alone(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return ckpt_is_there(path);
+	return saved_model_is_named(path);
+}
+
+/* The path of the model file, the checkpoint, or the run directory whose run has ended, that is
+ * named by run_dir (option -C, may be NULL), else by PS_CLUSTER, else as the only run here; a fresh
+ * string. NULL: it names a living cluster, a join file, or nothing. Standard error says so when a
+ * run has ended. */
+static char *find_saved_model(const char *prog, const char *run_dir)
+{
+	const char *named = run_dir ? run_dir : getenv("PS_CLUSTER");
+	struct err e = { 0 };
+	char *dir = NULL;
+
+	if (named && is_model_alone(named))
+		return mem_strdup(named);
+	if (rundir_find_serving(run_dir, &dir, &e) == ERR_NOTREADY && dir) {
+		fprintf(stderr, "%s: %s has no running cluster: reading its saved model\n", prog,
+		    dir);
+		return dir;
+	}
+	free(dir);
+	return NULL;
+}
+
 /* Is it the name of a run that does not exist? It is reported as such, and not as missing data. */
 static bool is_missing_run(const char *path)
 {
@@ -69,7 +134,7 @@ int model_run(const struct opt_spec *spec, const struct where *w, const void *op
 {
 	struct call call = { spec, options, nargs, argv, fn };
 	struct where here = *w;
-	char *model, *run_dir = NULL;
+	char *saved;
 	struct log log;
 	int code;
 
@@ -79,16 +144,10 @@ int model_run(const struct opt_spec *spec, const struct where *w, const void *op
 		return 2;
 	}
 	where_log(w, spec, &log);
-	model = here.join || (!here.run_dir && identity_join_file(NULL))
+	saved = here.join || (!here.run_dir && identity_join_file(NULL))
 	    ? NULL
-	    : saved_server_find(spec->prog, here.run_dir);
-	if (!model) {
-		code = run_with_cluster(&call, &here, &log);
-	} else if (saved_server_run(spec->prog, model, &run_dir, &code)) {
-		here.run_dir = run_dir;
-		code = run_with_cluster(&call, &here, &log);
-	}
-	free(run_dir);
-	free(model);
+	    : find_saved_model(spec->prog, here.run_dir);
+	code = saved ? run_with_saved(&call, saved, &log) : run_with_cluster(&call, &here, &log);
+	free(saved);
 	return code;
 }

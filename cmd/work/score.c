@@ -185,8 +185,8 @@ static void print_eval_figures(json_t *r, bool json)
 		print_calibration(v);
 }
 
-static enum err_code run_eval(const struct tool_model *m, const void *options, int nargs, char **argv,
-    struct err *e)
+static enum err_code run_eval(const struct tool_model *m, const void *options, int nargs,
+    char **argv, struct err *e)
 {
 	const struct options *o = options;
 	json_t *r = NULL;
@@ -207,8 +207,8 @@ int cmd_eval(int argc, char **argv)
 	return code ? code - 1 : model_run(&eval_spec, &o.where, &o, nargs, argv, run_eval);
 }
 
-static enum err_code run_predict(const struct tool_model *m, const void *options, int nargs, char **argv,
-    struct err *e)
+static enum err_code run_predict(const struct tool_model *m, const void *options, int nargs,
+    char **argv, struct err *e)
 {
 	const struct predict_options *o = options;
 	enum prediction_form form = o->csv ? PREDICTION_CSV
@@ -236,8 +236,8 @@ int cmd_predict(int argc, char **argv)
 	return code ? code - 1 : model_run(&predict_spec, &o.where, &o, nargs, argv, run_predict);
 }
 
-static enum err_code run_words(const struct tool_model *m, const void *options, int nargs, char **argv,
-    struct err *e)
+static enum err_code run_words(const struct tool_model *m, const void *options, int nargs,
+    char **argv, struct err *e)
 {
 	const struct words_options *o = options;
 

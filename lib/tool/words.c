@@ -138,6 +138,8 @@ enum err_code tool_words(const struct tool_model *m, const char *const *ask, siz
 		    job.conf.job.model);
 	else
 		rc = read_vectors(m->source, job.train->words, nask > 0, &x, e);
+	if (!rc)
+		rc = param_source_finish(m->source, e);
 	if (!rc && !nask)
 		rc = print_all_vectors(&x, fd, e);
 	for (size_t i = 0; !rc && i < nask; i++)

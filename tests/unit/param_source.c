@@ -141,16 +141,18 @@ static void write_file(const char *name, uint64_t dense, bool ascend, bool twice
 /* The model file as a checkpoint; a fresh path. */
 static char *write_checkpoint(const char *name)
 {
+	char *into = mem_printf("%s/of-%s", dir, name);
 	json_t *serve = json_pack("{s:s, s:b, s:{s:s, s:s, s:[s]}}", "name", "unit", "read_only", 1,
 	    "job", "model", "fm", "optimizer", "sgd", "data", "/nowhere/train.svm");
 	struct saved_model *m = NULL;
 	char *path = NULL;
 
 	if (saved_model_open(in_dir(name), &m, NULL) ||
-	    saved_model_write(m, serve, in_dir("checkpoints"), &path, NULL))
+	    saved_model_write(m, serve, into, &path, NULL))
 		abort();
 	saved_model_close(m);
 	json_decref(serve);
+	free(into);
 	return path;
 }
 
@@ -242,13 +244,50 @@ static void read_saved(const char *path, const char *what)
 	saved_source_close(s);
 }
 
-static void refuse(const char *name, enum err_code code, const char *why)
+static void refuse(const char *path, enum err_code code, const char *why)
 {
 	struct param_source *s = NULL;
 	struct err e = { 0 };
-	enum err_code rc = saved_source_open(in_dir(name), &s, &e);
+	enum err_code rc = saved_source_open(path, &s, &e);
 
-	ok(rc == code && !s && strstr(e.msg, why), "%s: %s", name, e.msg);
+	ok(rc == code && !s && strstr(e.msg, why), "%s: %s", path, e.msg);
+}
+
+/* Changes the last byte of the parameters in a checkpoint, or of its optimizer state. */
+static void spoil_checkpoint(const char *path, const char *name)
+{
+	char *file = path_join(path, name);
+	int fd = open(file, O_RDWR);
+	off_t end = lseek(fd, -1, SEEK_END);
+	uint8_t byte;
+
+	if (fd < 0 || pread(fd, &byte, 1, end) != 1 ||
+	    pwrite(fd, &(uint8_t){ byte ^ 1 }, 1, end) != 1)
+		abort();
+	close(fd);
+	free(file);
+}
+
+/* A damaged file of a checkpoint is found at once if it is small, or at the latest in the end. */
+static void find_wrong_digests(const char *small)
+{
+	struct param_source *s = NULL;
+	struct err e = { 0 };
+	char *large;
+
+	spoil_checkpoint(small, "server-0.params.safetensors");
+	refuse(small, ERR_FORMAT, "is damaged: its digest differs from the one in the manifest");
+	write_file("large.safetensors", LARGE, true, false, -1);
+	large = write_checkpoint("large.safetensors");
+	ok(!saved_source_open(large, &s, &e) && !param_source_finish(s, &e),
+	    "a large checkpoint is whole");
+	saved_source_close(s);
+	spoil_checkpoint(large, "server-0.params.safetensors");
+	ok(!saved_source_open(large, &s, &e) && param_source_finish(s, &e) == ERR_FORMAT &&
+	        strstr(e.msg, "server-0.params.safetensors\" is damaged: its digest differs"),
+	    "a large one that is not: %s", e.msg);
+	saved_source_close(s);
+	free(large);
 }
 
 /* A value that is not finite is found before the model is used, or at the latest afterwards. */
@@ -259,9 +298,9 @@ static void find_damage(void)
 	enum err_code rc;
 
 	write_file("twice.safetensors", DENSE, false, true, -1);
-	refuse("twice.safetensors", ERR_FORMAT, "twice.safetensors: table \"e\" has row ");
+	refuse(in_dir("twice.safetensors"), ERR_FORMAT, "twice.safetensors: table \"e\" has row ");
 	write_file("early.safetensors", DENSE, true, false, 69999);
-	refuse("early.safetensors", ERR_NONFINITE,
+	refuse(in_dir("early.safetensors"), ERR_NONFINITE,
 	    "early.safetensors is damaged: table \"w\" has the value NaN in row 69999, column 0");
 	write_file("late.safetensors", LARGE, true, false, LARGE - 1);
 	rc = saved_source_open(in_dir("late.safetensors"), &s, &e);
@@ -301,6 +340,7 @@ int main(void)
 	checkpoint = write_checkpoint("m.safetensors");
 	read_saved(checkpoint, "a checkpoint");
 	find_damage();
+	find_wrong_digests(checkpoint);
 	file_remove_tree(dir, NULL);
 	layout_release(&l);
 	json_decref(t);

@@ -14,60 +14,123 @@
 
 /* ---- digests of files ---- */
 
-static enum err_code hash_fd(int fd, char hex[static DIGEST_HEX], struct err *e)
-{
-	uint8_t *piece = mem_array(PIECE, 1);
-	enum err_code rc = ERR_OK;
-	struct digest d;
-	ssize_t n;
+struct ckpt_check {
+	struct digest digest; /* of the present file; first, because it must be aligned */
+	const struct ckpt_reader *reader;
+	size_t at; /* the number of the present file */
+	int *fd;   /* of each file that has not been read; -1 */
+	uint8_t piece[PIECE];
+};
 
-	digest_begin(&d);
-	do {
-		n = read(fd, piece, PIECE);
-		if (n > 0)
-			digest_add(&d, piece, (size_t)n);
-	} while (n > 0 || (n < 0 && errno == EINTR));
-	if (n < 0)
-		rc = err_sys(e, ERR_IO, "cannot read");
-	digest_end(&d, hex);
-	free(piece);
+static enum err_code open_files(struct ckpt_check *c, struct err *e)
+{
+	const struct manifest *m = ckpt_manifest(c->reader);
+	enum err_code rc = ERR_OK;
+
+	c->fd = mem_array(m->nfiles + 1, sizeof *c->fd);
+	for (size_t i = 0; i < m->nfiles; i++)
+		c->fd[i] = -1;
+	for (size_t i = 0; !rc && i < m->nfiles; i++) {
+		char *path = path_join(ckpt_path(c->reader), m->files[i].name);
+
+		c->fd[i] = open(path, O_RDONLY | O_CLOEXEC);
+		if (c->fd[i] < 0)
+			rc = err_sys(e, ERR_IO, "cannot open \"%s\"", path);
+		free(path);
+	}
 	return rc;
 }
 
-static enum err_code verify_file(const char *dir, const struct manifest_file *f, struct err *e)
+enum err_code ckpt_check_begin(const struct ckpt_reader *r, struct ckpt_check **out, struct err *e)
 {
-	char *path = path_join(dir, f->name), hex[DIGEST_HEX];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	enum err_code rc;
+	struct ckpt_check *c = mem_try_array(1, sizeof *c);
+	enum err_code rc = ckpt_head_check(ckpt_manifest(r), ckpt_path(r), e);
 
-	if (fd < 0) {
-		rc = err_sys(e, ERR_IO, "cannot open \"%s\"", path);
-	} else {
-		rc = hash_fd(fd, hex, e);
-		if (rc)
-			err_prefix(e, "\"%s\"", path);
-		else if (strcmp(hex, f->blake2b) != 0)
-			rc = err_set(e, ERR_FORMAT,
-			    "\"%s\" is damaged: its digest differs from the one in the manifest",
-			    path);
-		close(fd);
+	*out = NULL;
+	if (!c)
+		mem_fail();
+	c->reader = r;
+	digest_begin(&c->digest);
+	if (!rc)
+		rc = open_files(c, e);
+	if (rc)
+		ckpt_check_free(c);
+	else
+		*out = c;
+	return rc;
+}
+
+void ckpt_check_free(struct ckpt_check *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; c->fd && i < ckpt_manifest(c->reader)->nfiles; i++)
+		if (c->fd[i] >= 0)
+			close(c->fd[i]);
+	free(c->fd);
+	free(c);
+}
+
+/* The present file has been read: compares its digest, and goes on to the next one. */
+static enum err_code end_file(struct ckpt_check *c, const struct manifest_file *f, const char *path,
+    struct err *e)
+{
+	char hex[DIGEST_HEX];
+
+	close(c->fd[c->at]);
+	c->fd[c->at++] = -1;
+	digest_end(&c->digest, hex);
+	digest_begin(&c->digest);
+	if (strcmp(hex, f->blake2b) == 0)
+		return ERR_OK;
+	return err_set(e, ERR_FORMAT,
+	    "\"%s\" is damaged: its digest differs from the one in the manifest", path);
+}
+
+/* Reads at most *left bytes of the present file, and subtracts them. */
+static enum err_code check_file(struct ckpt_check *c, uint64_t *left, struct err *e)
+{
+	const struct manifest_file *f = &ckpt_manifest(c->reader)->files[c->at];
+	char *path = path_join(ckpt_path(c->reader), f->name);
+	enum err_code rc = ERR_OK;
+	ssize_t n = 1;
+
+	while (!rc && *left && n != 0) {
+		n = read(c->fd[c->at], c->piece, *left < PIECE ? (size_t)*left : PIECE);
+		if (n < 0 && errno != EINTR)
+			rc = err_sys(e, ERR_IO, "\"%s\": cannot read", path);
+		if (n <= 0)
+			continue;
+		digest_add(&c->digest, c->piece, (size_t)n);
+		*left -= (uint64_t)n;
 	}
+	if (!rc && n == 0)
+		rc = end_file(c, f, path, e);
 	free(path);
+	return rc;
+}
+
+enum err_code ckpt_check_some(struct ckpt_check *c, uint64_t most, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	while (!rc && most && c->at < ckpt_manifest(c->reader)->nfiles)
+		rc = check_file(c, &most, e);
 	return rc;
 }
 
 enum err_code ckpt_verify(const char *path, struct err *e)
 {
+	struct ckpt_check *check = NULL;
 	struct ckpt_reader *r;
 	enum err_code rc = ckpt_open(path, &r, e);
-	const struct manifest *m;
 
 	if (rc)
 		return rc;
-	m = ckpt_manifest(r);
-	rc = ckpt_head_check(m, path, e);
-	for (uint64_t i = 0; !rc && i < m->nfiles; i++)
-		rc = verify_file(path, &m->files[i], e);
+	rc = ckpt_check_begin(r, &check, e);
+	if (!rc)
+		rc = ckpt_check_some(check, UINT64_MAX, e);
+	ckpt_check_free(check);
 	ckpt_close(r);
 	return rc;
 }

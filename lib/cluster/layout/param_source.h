@@ -46,7 +46,7 @@ struct param_source_ops {
 	/* Waits for everything that was asked for. */
 	enum err_code (*wait)(struct param_source *s, struct err *e);
 	/* To be called now and then by a thread that computes for long. Attends to the cluster; or
-	 * checks a part of what was lent, with the errors of `finish`. */
+	 * checks a part of the values, with the errors of `finish`. */
 	enum err_code (*attend)(struct param_source *s, struct err *e);
 
 	/* Only a source with constant values has these two; NULL otherwise. */
@@ -55,8 +55,9 @@ struct param_source_ops {
 	 * until the source is closed. */
 	enum err_code (*lend_dense)(struct param_source *s, const struct table *t,
 	    const float **out, struct err *e);
-	/* Checks all lent values that have not been checked. To be called before results count.
-	 * ERR_NONFINITE: one of them is not a finite number; what was made of them is worthless. */
+	/* Completes the checks of the values. To be called before results count. ERR_NONFINITE: a
+	 * dense table has a value that is not a finite number. ERR_FORMAT: a file is damaged. What
+	 * was made of the values is worthless then. */
 	enum err_code (*finish)(struct param_source *s, struct err *e);
 };
 

@@ -11,7 +11,8 @@
 struct saved_checkpoint {
 	struct saved_model model; /* must be first */
 	struct ckpt_reader *reader;
-	json_t *facts; /* owns what `about` borrows */
+	struct ckpt_check *check; /* NULL: its bytes have been compared */
+	json_t *facts;            /* owns what `about` borrows */
 };
 
 static enum err_code read_checkpoint_part(struct saved_model *m, const struct table *t,
@@ -48,10 +49,18 @@ static enum err_code map_checkpoint(struct saved_model *m, const struct table *t
 	return rc;
 }
 
+static enum err_code check_checkpoint(struct saved_model *m, uint64_t most, struct err *e)
+{
+	struct saved_checkpoint *c = (struct saved_checkpoint *)m;
+
+	return c->check ? ckpt_check_some(c->check, most, e) : ERR_OK;
+}
+
 static void free_checkpoint(struct saved_model *m)
 {
 	struct saved_checkpoint *c = (struct saved_checkpoint *)m;
 
+	ckpt_check_free(c->check);
 	ckpt_close(c->reader);
 	json_decref(c->facts);
 	free((char *)(uintptr_t)c->model.about.path);
@@ -61,6 +70,7 @@ static void free_checkpoint(struct saved_model *m)
 static const struct saved_model_ops checkpoint_ops = {
 	.read = read_checkpoint_part,
 	.map = map_checkpoint,
+	.check = check_checkpoint,
 	.rows_ascend = true,
 	.free = free_checkpoint,
 };
@@ -102,24 +112,35 @@ static void describe_checkpoint(struct saved_checkpoint *c)
 	about->optimizer = has_state(c->reader) && !about->foreign ? m->optimizer : NULL;
 }
 
-enum err_code saved_checkpoint_open(const char *path, struct saved_model **out, struct err *e)
+/* Reads the description and the shapes of the tables. */
+static enum err_code read_head(struct saved_checkpoint *c, const char *path, struct err *e)
+{
+	const struct manifest *m = ckpt_manifest(c->reader);
+	enum err_code rc = ckpt_facts_read(m, path, &c->facts, e);
+
+	if (!rc) {
+		describe_checkpoint(c);
+		rc = saved_layout_fill(manifest_tables(m), &c->model.layout, e);
+	}
+	return rc ? rc : check_partitions(c, e);
+}
+
+enum err_code saved_checkpoint_open(const char *path, bool verified, struct saved_model **out,
+    struct err *e)
 {
 	struct saved_checkpoint *c = mem_alloc(sizeof *c);
-	enum err_code rc = ckpt_verify(path, e);
+	enum err_code rc = ckpt_open(path, &c->reader, e), other;
 
 	c->model.ops = &checkpoint_ops;
 	c->model.about.path = mem_strdup(path);
-	if (!rc)
-		rc = ckpt_open(path, &c->reader, e);
-	if (!rc)
-		rc = ckpt_facts_read(ckpt_manifest(c->reader), path, &c->facts, e);
+	if (!rc && !verified)
+		rc = ckpt_check_begin(c->reader, &c->check, e);
 	if (!rc) {
-		describe_checkpoint(c);
-		rc = saved_layout_fill(manifest_tables(ckpt_manifest(c->reader)), &c->model.layout,
-		    e);
+		rc = read_head(c, path, e);
+		/* If a file is damaged, that is the reason. */
+		other = rc ? check_checkpoint(&c->model, UINT64_MAX, e) : ERR_OK;
+		rc = other ? other : rc;
 	}
-	if (!rc)
-		rc = check_partitions(c, e);
 	if (rc)
 		saved_model_close(&c->model);
 	else
@@ -130,7 +151,7 @@ enum err_code saved_checkpoint_open(const char *path, struct saved_model **out, 
 enum err_code saved_checkpoint_open_copy(const char *path, const char *name,
     struct saved_model **out, struct err *e)
 {
-	enum err_code rc = saved_checkpoint_open(path, out, e);
+	enum err_code rc = saved_checkpoint_open(path, false, out, e);
 	struct saved_about *about;
 
 	if (rc)

@@ -23,6 +23,8 @@ struct saved_model_ops {
 	 * each has a partition. They stay until the model is closed. ERR_IO, ERR_NOMEM. */
 	enum err_code (*map)(struct saved_model *m, const struct table *t,
 	    struct saved_extent **out, size_t *n, struct err *e);
+	/* As saved_model_check. NULL: there is nothing to compare. */
+	enum err_code (*check)(struct saved_model *m, uint64_t most, struct err *e);
 	/* Ids that do not ascend are damage. Otherwise rows may lie in any order. */
 	bool rows_ascend;
 	/* Frees all but `layout`. */
@@ -53,8 +55,9 @@ enum err_code saved_file_open_fd(int fd, const char *name, struct saved_model **
 enum err_code saved_remote_open(const char *url, struct saved_model **out, struct err *e);
 /* Does the name end as that of a checkpoint, step-N? Pure. */
 bool saved_remote_is_checkpoint(const char *url);
-/* Opens a checkpoint and verifies it. */
-enum err_code saved_checkpoint_open(const char *path, struct saved_model **out, struct err *e);
+/* Opens a checkpoint. verified: every byte of it has been compared; else saved_model_check does that. */
+enum err_code saved_checkpoint_open(const char *path, bool verified, struct saved_model **out,
+    struct err *e);
 /* Opens a copy of a checkpoint, which may be removed as soon as it is open: no server can begin from it. name
  * is what messages call it. */
 enum err_code saved_checkpoint_open_copy(const char *path, const char *name,

@@ -85,7 +85,7 @@ static enum err_code open_run(const char *run, struct saved_model **out, struct 
 	if (has_file && (rc || !has_last_values(run, newest)))
 		rc = saved_file_open(file, run, out, e);
 	else if (!rc)
-		rc = saved_checkpoint_open(newest, out, e);
+		rc = saved_checkpoint_open(newest, true, out, e);
 	else if (rc == ERR_NOTFOUND)
 		rc = err_set(e, rc, "%s has neither " MODEL " nor a whole checkpoint", run);
 	free(newest);
@@ -96,7 +96,7 @@ static enum err_code open_run(const char *run, struct saved_model **out, struct 
 
 /* ---- all kinds ---- */
 
-enum err_code saved_model_open(const char *path, struct saved_model **out, struct err *e)
+enum err_code saved_model_open_unchecked(const char *path, struct saved_model **out, struct err *e)
 {
 	enum err_code rc;
 
@@ -104,11 +104,29 @@ enum err_code saved_model_open(const char *path, struct saved_model **out, struc
 	if (!uri_is(path) && access(path, F_OK) != 0)
 		return err_sys(e, ERR_NOTFOUND, "cannot read the model \"%s\"", path);
 	rc = uri_is(path)         ? saved_remote_open(path, out, e)
-	    : ckpt_is_there(path) ? saved_checkpoint_open(path, out, e)
+	    : ckpt_is_there(path) ? saved_checkpoint_open(path, false, out, e)
 	    : is_directory(path)  ? open_run(path, out, e)
 	                          : saved_file_open(path, NULL, out, e);
 	if (!rc)
 		(*out)->about.layout = &(*out)->layout;
+	return rc;
+}
+
+enum err_code saved_model_check(struct saved_model *m, uint64_t most, struct err *e)
+{
+	return m->ops->check ? m->ops->check(m, most, e) : ERR_OK;
+}
+
+enum err_code saved_model_open(const char *path, struct saved_model **out, struct err *e)
+{
+	enum err_code rc = saved_model_open_unchecked(path, out, e);
+
+	if (!rc)
+		rc = saved_model_check(*out, UINT64_MAX, e);
+	if (rc) {
+		saved_model_close(*out);
+		*out = NULL;
+	}
 	return rc;
 }
 

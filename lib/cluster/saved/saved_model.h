@@ -47,6 +47,10 @@ bool saved_model_is_named(const char *path);
  * the file does not describe its model. ERR_UNSUPPORTED: a later version. The digests of a
  * checkpoint are compared with every byte. */
 enum err_code saved_model_open(const char *path, struct saved_model **out, struct err *e);
+/* As saved_model_open, but leaves the digests of a checkpoint to saved_model_check, which compares the
+ * next `most` bytes: ERR_FORMAT, and what has been read is worthless. */
+enum err_code saved_model_open_unchecked(const char *path, struct saved_model **out, struct err *e);
+enum err_code saved_model_check(struct saved_model *m, uint64_t most, struct err *e);
 /* NULL is fine. */
 void saved_model_close(struct saved_model *m);
 struct saved_about saved_model_about(const struct saved_model *m);

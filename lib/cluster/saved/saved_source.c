@@ -13,7 +13,7 @@
 
 /* The first id of each group of rows is kept beside the file: a search touches few of its pages. */
 #define GROUP 64u
-/* Bytes of dense values that are checked at a time. */
+/* Bytes of dense values, and of a checkpoint's files, that are checked at a time. */
 #define CHECK_BYTES (UINT64_C(16) << 20)
 /* Partitions of ids that are computed at a time. */
 #define IDS_AT_A_TIME 1024u
@@ -270,14 +270,22 @@ static enum err_code check_values(struct saved_source *s, uint64_t most, struct 
 	          : ERR_OK;
 }
 
+static enum err_code check_bytes(struct param_source *source, uint64_t most, struct err *e)
+{
+	struct saved_source *s = (struct saved_source *)source;
+	enum err_code rc = saved_model_check(s->model, most, e);
+
+	return rc ? rc : check_values(s, most / sizeof(float), e);
+}
+
 static enum err_code check_some(struct param_source *source, struct err *e)
 {
-	return check_values((struct saved_source *)source, CHECK_BYTES / sizeof(float), e);
+	return check_bytes(source, CHECK_BYTES, e);
 }
 
 static enum err_code check_rest(struct param_source *source, struct err *e)
 {
-	return check_values((struct saved_source *)source, UINT64_MAX, e);
+	return check_bytes(source, UINT64_MAX, e);
 }
 
 /* ---- the source ---- */
@@ -361,7 +369,7 @@ enum err_code saved_source_open(const char *path, struct param_source **out, str
 {
 	struct saved_source *s = mem_alloc(sizeof *s);
 	struct saved_about about;
-	enum err_code rc = saved_model_open(path, &s->model, e);
+	enum err_code rc = saved_model_open_unchecked(path, &s->model, e);
 
 	*out = NULL;
 	s->source.ops = &saved_ops;

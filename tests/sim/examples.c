@@ -158,7 +158,7 @@ bool examples_need_undisturbed(unsigned workers)
 void examples_note_undisturbed(void)
 {
 	if (!ask_for_digest(undisturbed_digest()))
-		scenario_fail("a job without faults has no digest");
+		scenario_fail("SAME BITS: a job without faults has no digest");
 }
 
 /* A deterministic job ends in the bits of a job without faults, on one server. */
@@ -167,10 +167,10 @@ static void compare_digests(void)
 	char digest[80];
 
 	if (!ask_for_digest(digest))
-		scenario_fail("the job is done and has no digest");
+		scenario_fail("SAME BITS: the job is done and has no digest");
 	else if (strcmp(digest, undisturbed_digest()) != 0)
 		scenario_fail(
-		    "the model has the digest %.16s..., that of an undisturbed job is %.16s...",
+		    "SAME BITS: the model has the digest %.16s..., that of an undisturbed job is %.16s...",
 		    digest, undisturbed_digest());
 }
 
@@ -186,7 +186,7 @@ uint64_t examples_check(void)
 
 	snprintf(rows, sizeof rows, "%u", g.rows);
 	snprintf(epochs, sizeof epochs, "%u", g.epochs);
-	return scenario_run_ledger("the examples",
+	return scenario_run_ledger("EXAMPLES",
 	    (const char *[]){ "ledger", "examples", "-C", "c.run", "--book", "none", "--cells",
 	        rows, "--steps", epochs, stale ? "--stale" : NULL, NULL });
 }

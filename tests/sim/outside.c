@@ -105,7 +105,7 @@ bool outside_is_over(void)
 	if (p->alive)
 		return false;
 	if (p->code > 0 && (strstr(p->last, "WRONG SUM") || strstr(p->last, "WENT BACK")))
-		scenario_fail("outside: %s", p->last);
+		scenario_fail("OUTSIDE: %s", p->last);
 	if (p->code == 0 || scenario_is_peace()) {
 		o.over = true;
 		return true;

@@ -106,7 +106,7 @@ bool reader_is_over(void)
 	if (p->alive)
 		return false;
 	if (p->code)
-		scenario_fail("reader: %s", p->last);
+		scenario_fail("READER: %s", p->last);
 	r.over = p->code || scenario_is_peace();
 	if (!r.over) {
 		r.reader = NULL;

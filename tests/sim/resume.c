@@ -192,7 +192,7 @@ static void follow_resume(void *ctx)
 			if (!*r.from) {
 				if (r.nanswered)
 					scenario_fail(
-					    "a checkpoint was answered, and the job begins again");
+					    "CHECKPOINT: a checkpoint was answered, and the job begins again");
 				states_note(STATE_begun_anew);
 				end_base();
 				return;
@@ -202,7 +202,7 @@ static void follow_resume(void *ctx)
 			        "--threads", "1", NULL });
 		}
 	} else if (!r.replica->alive) {
-		scenario_fail("the checkpoint %s cannot be served: %s", r.from, r.replica->last);
+		scenario_fail("CHECKPOINT: the checkpoint %s cannot be served: %s", r.from, r.replica->last);
 	} else if (!r.base) {
 		if (disk_get("base.run/cluster.json", &n))
 			compare_base();
@@ -210,10 +210,10 @@ static void follow_resume(void *ctx)
 		if (sscanf(r.base->printed,
 		        "begun %llu acknowledged %llu lost %llu doubled %llu torn %llu", &begun,
 		        &acked, &lost, &doubled, &torn) != 5)
-			scenario_fail("the checkpoint %s cannot be compared: %s", r.from,
+			scenario_fail("CHECKPOINT: the checkpoint %s cannot be compared: %s", r.from,
 			    r.base->last);
 		else if (lost || doubled || torn)
-			scenario_fail("the checkpoint %s: %s: %s", r.from, r.base->printed,
+			scenario_fail("CHECKPOINT: the checkpoint %s: %s: %s", r.from, r.base->printed,
 			    r.base->last);
 		end_base();
 		return;

@@ -241,7 +241,7 @@ void scenario_start_all(void)
 static void look_at_rest(const char *name, const struct proc *p)
 {
 	if (x.more && (p->left_allocations || p->left_descriptors))
-		scenario_fail("%s ended with %d and left %zu allocations and %u descriptors", name,
+		scenario_fail("LEFT BEHIND: %s ended with %d and left %zu allocations and %u descriptors", name,
 		    p->code, p->left_allocations, p->left_descriptors);
 }
 
@@ -282,7 +282,7 @@ static void look_at_ends(void)
 		} else if (m->kind == SERVER && is_excused(m)) {
 			sim_trace("judge      < %s is excused: %s", m->name, m->proc->last);
 		} else if (m->kind != WORKER) {
-			scenario_fail("%s ended with %d: %s", m->name, m->proc->code,
+			scenario_fail("DIED: %s ended with %d: %s", m->name, m->proc->code,
 			    m->proc->last);
 		}
 		restart_later(m, 1 * MSEC + sim_below(200) * MSEC);
@@ -1177,7 +1177,7 @@ uint64_t scenario_compare(const char *verb, const char *book, const char *cells)
 {
 	char what[64];
 
-	snprintf(what, sizeof what, "the ledger of %.40s", book);
+	snprintf(what, sizeof what, "LEDGER: %.40s", book);
 	return scenario_run_ledger(what,
 	    (const char *[]){ "ledger", verb, "-C", "c.run", "--book", book, "--cells", cells,
 	        NULL });
@@ -1203,7 +1203,7 @@ static void end_cluster(void)
 		const struct member *m = &x.member[i];
 
 		if (m->proc && m->proc->alive)
-			scenario_fail("%s does not end", m->name);
+			scenario_fail("NO END: %s does not end", m->name);
 		else if (m->proc)
 			look_at_rest(m->name, m->proc);
 	}
@@ -1271,7 +1271,7 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	add_members();
 	start_member(&x.member[0]);
 	if (world_run(20 * SEC, has_socket, NULL) && !has_socket(NULL))
-		scenario_fail("the coordinator does not start");
+		scenario_fail("NO START: the coordinator does not start");
 	late = x.late ? 1 + sim_below(x.nmembers - 1) : 0;
 	for (unsigned i = 1; i < x.nmembers && !v->failed; i++)
 		if (x.newcomer && i == x.nmembers - 1)
@@ -1307,14 +1307,14 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		world_run(sim_now + PEACE, is_over, NULL);
 	if (!v->failed && !is_over(NULL)) {
 		scenario_trace_state();
-		scenario_fail("the job does not end");
+		scenario_fail("NO END: the job does not end");
 	}
 	/* The coordinator that was asked is dead, or must have answered. */
 	if (!v->failed && x.breaks)
 		world_run(sim_now + PEACE, are_checkpoints_answered, NULL);
 	if (!v->failed && x.breaks && x.unanswered) {
 		scenario_trace_state();
-		scenario_fail("a request of a checkpoint has no answer");
+		scenario_fail("NO ANSWER: a request of a checkpoint has no answer");
 	}
 	if (limits->chain)
 		chain_trace_print(limits->chain, seed);

@@ -99,17 +99,29 @@ static void wake_all(void *ctx)
 		}
 }
 
-/* None of those that stand still already, for whatever reason, is woken by it. */
+static bool does_anyone_stand_still(void)
+{
+	for (unsigned i = 0; i < scenario_members(); i++)
+		if (scenario_member(i)->proc && scenario_member(i)->proc->alive &&
+		    scenario_member(i)->proc->paused)
+			return true;
+	return false;
+}
+
+/* Waits for those that stand still already: a coordinator that goes on before the others would take them for lost. */
 static void send_to_sleep(void *ctx)
 {
-	(void)ctx;
 	if (scenario_is_peace())
 		return;
+	if (does_anyone_stand_still()) {
+		event_at(sim_now + 50 * MSEC, send_to_sleep, ctx);
+		return;
+	}
 	sim_trace("judge      > all stand still");
 	for (unsigned i = 0; i < scenario_members(); i++) {
 		struct member *m = scenario_member(i);
 
-		if (!m->proc || !m->proc->alive || m->proc->paused)
+		if (!m->proc || !m->proc->alive)
 			continue;
 		m->sleeps = true;
 		proc_pause(m->proc, true);

@@ -190,6 +190,12 @@ void batches_used(struct feed *f)
 	f->leases->used(f);
 }
 
+enum err_code batches_skip(struct feed *f, uint64_t step, struct err *e)
+{
+	f->step = step;
+	return f->leases->finish(f, e);
+}
+
 enum err_code batches_finish(struct feed *f, struct err *e)
 {
 	return f->leases->finish(f, e);

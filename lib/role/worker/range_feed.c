@@ -311,6 +311,8 @@ static enum err_code finish_range_leases(struct feed *f, struct err *e)
 		return rc;
 	x->now.own.from = x->now.used;
 	x->now.own.step = f->step;
+	/* A step that is never reached; announce_place corrects it. */
+	x->next.own.step = f->step + SOURCE_LEFT_UNKNOWN;
 	return request_lease(f, false, 0, NULL, &finished, e);
 }
 

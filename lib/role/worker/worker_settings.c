@@ -24,14 +24,18 @@ static enum err_code adopt_base(struct worker *w, struct err *e)
 }
 
 /* Skips to the step, and sends the CLOCK of the step before it: the worker owes nothing for the
- * steps between. */
+ * steps between. Without the report before it, the batches of these steps would count as trained on if the worker
+ * were lost now. */
 static enum err_code skip_steps_before(struct worker *w, uint64_t step, struct err *e)
 {
-	enum err_code rc;
+	enum err_code rc = ERR_OK;
 
 	if (step <= w->step)
 		return ERR_OK;
-	rc = client_clock(w->client, step - 1, 0, e);
+	if (w->feed)
+		rc = batches_skip(w->feed, step, e);
+	if (!rc)
+		rc = client_clock(w->client, step - 1, 0, e);
 	if (!rc) {
 		log_info(w->cfg->log, "skipping to step %llu, at which all workers change the mode",
 		    (unsigned long long)step);

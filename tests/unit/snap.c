@@ -51,6 +51,38 @@ static void between_two_steps(void)
 	world_close(&x);
 }
 
+/* The workers are done, and one has pulled what the last step made. The step after that never begins, so it
+ * must not count as the first one that is possible. */
+static void after_the_last_step(void)
+{
+	struct ckpt_part *parts;
+	struct world x;
+	uint64_t at;
+	size_t n;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	step_of(&x, 0, 0, 10, 1);
+	step_of(&x, 1, 0, 10, 1);
+	ok(shard_slowest_clock(x.shard) == 1, "the workers have completed a step");
+	ok(shard_may_pull(x.shard, 1), "and pull its values");
+	for (uint32_t rank = 0; rank < 2; rank++)
+		shard_done(x.shard, rank, inc_of(rank));
+	ok(!shard_snap_begin(x.shard, 0, &at) && at == 1 && shard_slowest_clock(x.shard) == 0 &&
+	        shard_step(x.shard) == 2,
+	    "when they are done, a snapshot of that step is the first possible one");
+	ok(shard_snap_begin(x.shard, 1, &at) && shard_snap_take(x.shard) == SHARD_OK,
+	    "which is taken at once");
+	shard_snap_end(x.shard);
+	ok(shard_snap_begin(x.shard, 2, &at) && shard_snap_take(x.shard) == SHARD_WAIT,
+	    "a later step may still come");
+	shard_note_end(x.shard, true);
+	ok(shard_snap_take(x.shard) == SHARD_OK && shard_snap_parts(x.shard, &parts, &n) &&
+	        n && parts[0].step == 2 && parts[0].version == 1,
+	    "but not when the job is done: its values are those of all later steps");
+	shard_snap_release(parts, n);
+	world_close(&x);
+}
+
 /* Workers rest: one has pushed the step that is open, the other will not begin with it. */
 static void of_the_open_step(void)
 {
@@ -237,6 +269,7 @@ int main(void)
 	of_a_step_that_has_passed();
 	of_a_step_that_passes();
 	between_two_steps();
+	after_the_last_step();
 	of_the_open_step();
 	ended();
 	ended_meanwhile();

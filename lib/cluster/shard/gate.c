@@ -538,6 +538,16 @@ uint64_t shard_closed(struct shard *s)
 	return closed;
 }
 
+uint64_t shard_slowest_clock(struct shard *s)
+{
+	uint64_t step;
+
+	mutex_lock(&s->gate.lock);
+	step = sync_least_clock(&s->gate.sync);
+	mutex_unlock(&s->gate.lock);
+	return step == SYNC_NEVER ? 0 : step;
+}
+
 uint64_t shard_step(struct shard *s)
 {
 	uint64_t step;

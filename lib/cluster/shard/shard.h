@@ -241,6 +241,10 @@ bool shard_may_fix_members(struct shard *s, uint64_t step);
 /* bsp: the number of steps whose update is made. Else UINT64_MAX, because receipts never wait for a
  * step. */
 uint64_t shard_closed(struct shard *s);
+/* Is the job done? Then a snapshot of a later step than a partition's has its values, which stay as they are. */
+void shard_note_end(struct shard *s, bool done);
+/* The steps that the slowest active rank has completed; 0 when no rank is active. */
+uint64_t shard_slowest_clock(struct shard *s);
 /* The number of steps that all active ranks have completed, for display. */
 uint64_t shard_step(struct shard *s);
 

@@ -223,6 +223,19 @@ static bool snapshot_is_by_step(const struct shard *s)
 	return atomic_load(&s->snaps.by_step);
 }
 
+void shard_note_end(struct shard *s, bool done)
+{
+	atomic_store(&s->snaps.at_end, done);
+}
+
+/* Are the partition's values those of the snapshot's step, and stay so until they are copied? */
+static bool has_come_to_step(const struct shard *s, const struct part *p)
+{
+	uint64_t step = atomic_load(&s->snaps.step);
+
+	return p->step == step || (atomic_load(&s->snaps.at_end) && p->step < step);
+}
+
 /* The settings epoch that goes on from the snapshot; it may not have begun here. */
 static const struct settings_epoch *next_settings(const struct shard *s)
 {
@@ -249,7 +262,9 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 		.nvectors = rule->nvectors,
 		.version = p->version,
 		.born = p->rule_began,
-		.step = p->step,
+		.step = snapshot_is_by_step(sh) && has_come_to_step(sh, p)
+		    ? atomic_load(&sh->snaps.step)
+		    : p->step,
 		.last = last,
 		.nlast = p->pushes.nlast };
 	if (!(sparse ? copy_sparse(sh, p, rule, &values) : copy_dense(p, rule, &values))) {
@@ -340,7 +355,8 @@ bool shard_snap_covers(struct shard *s, uint64_t step)
 bool shard_snap_due(struct shard *s)
 {
 	return !snapshot_is_by_step(s) || !atomic_load(&s->snaps.on) ||
-	    atomic_load(&s->snaps.late) || shard_closed(s) >= atomic_load(&s->snaps.step);
+	    atomic_load(&s->snaps.late) || atomic_load(&s->snaps.at_end) ||
+	    shard_closed(s) >= atomic_load(&s->snaps.step);
 }
 
 /* Copies one partition if its values are those of the snapshot by now. Clears *all and marks the
@@ -359,7 +375,7 @@ static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
 	}
 	/* In ssp and asp, wait until all replicas have the version: a change that is not safe must
 	 * not be in a checkpoint. */
-	if (snapshot_is_by_step(s) ? p->step == step
+	if (snapshot_is_by_step(s) ? has_come_to_step(s, p)
 	                           : atomic_load(&p->chain.safe_version) == p->version) {
 		if (!copy_part_values(s, p))
 			atomic_store(&s->snaps.failed, true);

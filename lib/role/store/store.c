@@ -354,6 +354,7 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	layout_release(&layout);
 	atomic_store(&s->epochs.members, (uint32_t)((uint64_t)view->members_base + view->nmembers));
 	take_store_workers(atomic_load(&s->shard), view);
+	shard_note_end(atomic_load(&s->shard), view_phase_is(view, "done"));
 	atomic_store(&s->epochs.members_known, true);
 	if ((uint64_t)view->decided >= store_agent(s)->proposal && store_agent(s)->proposal) {
 		store_agent(s)->proposal = 0;

@@ -444,8 +444,7 @@ static enum err_code push_ledger_step(struct worker *w, struct err *e)
 	if (!rc)
 		rc = book_begin(w->book, w->step, e);
 	if (!rc)
-		ledger_note_push(w->rank, w->incarnation, w->step,
-		    w->cell_before[w->rank]);
+		ledger_note_push(w->rank, w->incarnation, w->step, w->cell_before[w->rank]);
 	*own_gradient_cell(w, w->step) = -(float)w->unit;
 	if (!rc)
 		rc = client_push(w->client, w->dense, w->step, 1, w->gradient, e);

@@ -7,7 +7,7 @@
  * room for what was not written yet. Disks that are full for a while, or broken. The coordinator's may be full: nothing changes in the cluster
  * until there is room (ps-consistency(7), Loss of the coordinator). That of a server may be full or broken:
  * it writes nothing but its part of a checkpoint, which is then dropped. But it must be able to read a
- * secret that changes (tests/RECORD.md, Open). */
+ * secret that changes: if it misses two of them, nobody knows its own any more (tests/RECORD.md, Open). */
 
 static struct {
 	bool any;

@@ -29,6 +29,7 @@ struct packet {
 	enum packet_kind kind;
 	struct packet *next;
 	size_t len, read;
+	int64_t sent_at;
 	char data[];
 };
 
@@ -61,7 +62,7 @@ static struct sock *all;
 static bool cut[SLOTS_MAX][SLOTS_MAX];
 static int64_t delay_least, delay_most;
 static int64_t lag[SLOTS_MAX][SLOTS_MAX]; /* added to the delay */
-static bool probes; /* of idle connections find out that a host has died */
+static bool probes;                       /* of idle connections find out that a host has died */
 static uint16_t next_port;
 
 static void arrive(void *ctx);
@@ -131,7 +132,7 @@ static void send_packet(struct sock *to, enum packet_kind kind, const void *data
 
 	if (!p)
 		sim_panic("no memory for a packet");
-	*p = (struct packet){ kind, NULL, n, 0 };
+	*p = (struct packet){ .kind = kind, .len = n, .sent_at = sim_now };
 	if (n)
 		memcpy(p->data, data, n);
 	*to->coming_last = p;
@@ -591,10 +592,10 @@ int sim_getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 }
 
 /* TCP's view of the way to the peer: what is not acknowledged, since when there was an
- * acknowledgement, and how often it has sent again (after 200 ms, then twice as long each time). */
+ * acknowledgement, and how often it has sent the first of that again (after 200 ms, then twice as long each time). */
 static void describe_way(const struct sock *s, struct tcp_info *info)
 {
-	int64_t heard = s->took_at, age;
+	int64_t heard = s->took_at, age, since;
 
 	if (s->peer && s->peer->took_at > heard)
 		heard = s->peer->took_at;
@@ -602,6 +603,9 @@ static void describe_way(const struct sock *s, struct tcp_info *info)
 	for (const struct packet *p = s->peer ? s->peer->coming : NULL; p; p = p->next)
 		info->tcpi_unacked++;
 	info->tcpi_last_ack_recv = (uint32_t)(age / MSEC);
+	since = info->tcpi_unacked ? sim_now - s->peer->coming->sent_at : 0;
+	if (since < age)
+		age = since;
 	for (int64_t wait = 200 * MSEC; info->tcpi_unacked && age > wait;
 	     wait = 2 * wait + 200 * MSEC)
 		info->tcpi_retransmits++;
@@ -617,6 +621,8 @@ int sim_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 	if (level == SOL_SOCKET && name == SO_ERROR) {
 		memcpy(value, &s->error, sizeof s->error);
 		s->error = 0;
+	} else if (level == IPPROTO_TCP && name == TCP_INFO && s->family == AF_UNIX) {
+		return errno = EOPNOTSUPP, -1;
 	} else if (level == IPPROTO_TCP && name == TCP_INFO) {
 		struct tcp_info info = { 0 };
 

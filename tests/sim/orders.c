@@ -18,6 +18,7 @@ static const char *const names[ORDERS] = { "drain", "scale", "rebalance", "set",
 
 static struct {
 	bool any, gives[ORDERS], joins;
+	unsigned sets;        /* which settings it changes, a bit each */
 	unsigned gap;         /* milliseconds between two orders, at most */
 	unsigned servers;     /* that the order of scale asks for; 0: none is under way */
 	bool paused, goes_on; /* asked for, and asked to end */
@@ -61,8 +62,10 @@ static void drain_server(void)
 	struct member *m = scenario_server(sim_below(scenario_servers()));
 	char body[64];
 
+	/* Nor while the coordinator may take one for alive that is dead. */
 	for (unsigned i = 0; i < SERVERS_MAX; i++)
-		if (scenario_server(i)->leaving && scenario_server(i) != m)
+		if ((scenario_server(i)->leaving && scenario_server(i) != m) ||
+		    (i < scenario_servers() && !scenario_is_well(scenario_server(i))))
 			return;
 	if (m->down || m->finished || !m->proc->alive)
 		return;
@@ -155,9 +158,13 @@ static void change_settings(void)
 		"\"sync\":\"ssp:4\"", "\"sync\":\"asp\"", "\"checkpoint_every\":\"7\"",
 		"\"checkpoint_every\":\"100ms\"", "\"checkpoint_every\":\"off\"",
 		"\"pull_delta\":\"true\"", "\"pull_delta\":\"false\"" };
+	unsigned which = sim_below(sizeof sets / sizeof *sets);
 	char body[96];
 
-	snprintf(body, sizeof body, "{\"set\":{%s}}", sets[sim_below(sizeof sets / sizeof *sets)]);
+	/* Some of them only, so that these follow each other closely. */
+	while (!(o.sets >> which & 1) && sim_chance(90))
+		which = sim_below(sizeof sets / sizeof *sets);
+	snprintf(body, sizeof body, "{\"set\":{%s}}", sets[which]);
 	post_order("/v1/set", body, SET, NULL);
 }
 
@@ -261,6 +268,7 @@ void orders_draw(void)
 	for (int i = 0; i < ORDERS; i++)
 		o.gives[i] = sim_chance(50);
 	o.joins = sim_chance(40);
+	o.sets = sim_below(1u << 16);
 	/* A join file has the secret of its time; and a server that joins by one gets the number of any
 	 * absent server, so the judge could not say which process a number is. */
 	if (o.joins)

@@ -99,6 +99,7 @@ void resume_note_answer(const char *low, const char *text);
 /* The coordinator dies, or a server, if all partitions have all replicas; if this seed does that. */
 void scenario_kill_coordinator(void);
 void scenario_kill_a_server(void);
+void scenario_kill_a_worker(void);
 /* A worker stands still for a while, if another one is at work. */
 void scenario_pause_worker(struct member *m);
 /* Connections between the coordinator and a server, or all, break. */
@@ -126,6 +127,8 @@ void clocks_begin(void);
 /* Slow links, naps, and workers that leave: no replica is lost by them. */
 void troubles_draw(bool breaks);
 void troubles_leave_out(void);
+/* False while all stand still: nobody starts a process then. */
+bool troubles_let_start(void);
 /* No worker leaves early. */
 void troubles_keep_workers(void);
 void troubles_begin(void);

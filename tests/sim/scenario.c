@@ -176,7 +176,9 @@ static void restart_member(void *ctx)
 {
 	struct member *m = ctx;
 
-	if (m->down && !m->finished && !resume_is_down())
+	if (!troubles_let_start())
+		event_at(sim_now + 50 * MSEC, restart_member, m);
+	else if (m->down && !m->finished && !resume_is_down())
 		start_member(m);
 }
 
@@ -341,8 +343,7 @@ static unsigned count_replicas(const json_t *chain)
 	json_t *server;
 	size_t i;
 
-	json_array_foreach(chain, i, server)
-	{
+	json_array_foreach(chain, i, server) {
 		json_int_t id = json_integer_value(server);
 
 		n += json_is_integer(server) && id >= 0 && id < SERVERS_MAX && is_known[id];
@@ -408,8 +409,8 @@ static void note_servers(void *ctx, int status, const char *text)
 		/* One that joins by a file may have another number than its member. */
 		for (unsigned m = 0; m < x.nmembers; m++)
 			if (state && id && x.member[m].kind == SERVER && x.member[m].proc &&
-			    strcmp(state, "live") == 0 &&
-			    sscanf(id, "server-%u", &number) == 1 && number < SERVERS_MAX &&
+			    strcmp(state, "live") == 0 && sscanf(id, "server-%u", &number) == 1 &&
+			    number < SERVERS_MAX &&
 			    json_integer_value(json_object_get(s, "pid")) ==
 			        x.member[m].proc->pid) {
 				is_known[number] = scenario_is_well(&x.member[m]);
@@ -630,9 +631,8 @@ static void note_workers(void *ctx, int status, const char *text)
 
 		forming &= state && (strcmp(state, "empty") == 0 || strcmp(state, "joining") == 0);
 		for (unsigned k = 0; k < x.nmembers; k++)
-			if (&x.member[k] != m && x.member[k].kind == WORKER &&
-			    x.member[k].proc && x.member[k].proc->pid == pid && state &&
-			    strcmp(state, "active") == 0) {
+			if (&x.member[k] != m && x.member[k].kind == WORKER && x.member[k].proc &&
+			    x.member[k].proc->pid == pid && state && strcmp(state, "active") == 0) {
 				other = &x.member[k];
 				others++;
 			}
@@ -697,6 +697,14 @@ void scenario_kill_a_server(void)
 	ask_coordinator();
 }
 
+void scenario_kill_a_worker(void)
+{
+	struct member *m = choose_member(WORKER);
+
+	if (x.kills[WORKER] && x.faults_left && !resume_is_under_way() && m && scenario_is_well(m))
+		hit_worker(m, false);
+}
+
 void scenario_cut_coordinator_off(bool cut)
 {
 	sim_trace("judge      > the coordinator %s the servers",
@@ -739,7 +747,8 @@ static void cut_link(void)
 	unsigned a = sim_below(x.nmembers), b = sim_below(x.nmembers);
 	bool coordinator = a == 0 || b == 0;
 
-	if (a == b || x.is_cut)
+	/* A connection that breaks while its link is cut does not come back in time. */
+	if (a == b || x.is_cut || (coordinator && x.breaks))
 		return;
 	x.cut_from = x.member[a].slot;
 	x.cut_to = x.member[b].slot;
@@ -779,6 +788,13 @@ void scenario_break_coordinator_off(void)
 			net_break_connections(x.member[0].slot, x.member[i].slot);
 }
 
+static void break_coordinator_off(void *ctx)
+{
+	(void)ctx;
+	if (!scenario_is_peace())
+		scenario_break_coordinator_off();
+}
+
 static void change_delays(void)
 {
 	count_fault();
@@ -811,6 +827,8 @@ void scenario_take_checkpoint(void)
 
 	if (!r)
 		sim_panic("no memory for a request");
+	if (x.breaks && sim_chance(30))
+		event_at(sim_now + sim_below(5) * MSEC, break_coordinator_off, NULL);
 	r->world = x.world;
 	resume_note_request(r->low);
 	x.unanswered++;

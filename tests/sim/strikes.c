@@ -11,8 +11,8 @@
 
 #define LOOK_EVERY (2 * MSEC)
 
-static const char *const moments[] = { "copying", "copied", "layout", "worker_lost", "worker_joined",
-	"server_joined", "members" };
+static const char *const moments[] = { "copying", "copied", "layout", "worker_lost",
+	"worker_joined", "server_joined", "members" };
 #define MOMENTS (sizeof moments / sizeof *moments)
 
 static struct {
@@ -30,10 +30,15 @@ static bool has_event(const char *at, size_t n, const char *event)
 	return memmem(at, n, word, strlen(word)) != NULL;
 }
 
-static void strike(void)
+static void strike(void *ctx)
 {
+	(void)ctx;
+	if (scenario_is_peace())
+		return;
 	sim_trace("judge      > strike");
-	if (k.breaks && sim_chance(50))
+	if (sim_chance(20))
+		scenario_kill_a_worker();
+	else if (k.breaks && sim_chance(50))
 		scenario_break_coordinator_off();
 	else if (sim_chance(50))
 		scenario_kill_coordinator();
@@ -59,7 +64,7 @@ static void look_at_events(void *ctx)
 	if (scenario_is_peace())
 		return;
 	if (text && n > k.seen && has_moment(text + k.seen, n - k.seen) && sim_chance(k.percent))
-		strike();
+		event_at(sim_now + (sim_chance(50) ? 0 : sim_below(40) * MSEC), strike, NULL);
 	k.seen = n;
 	event_at(sim_now + LOOK_EVERY, look_at_events, NULL);
 }
@@ -92,7 +97,8 @@ void strikes_draw(bool breaks)
 	for (size_t i = 0; i < MOMENTS; i++)
 		k.waits_for[i] = sim_chance(40);
 	k.percent = 20 + sim_below(60);
-	k.cuts_off = sim_chance(8);
+	/* Servers whose connections break meanwhile are lost, all of them. */
+	k.cuts_off = sim_chance(8) && !breaks;
 }
 
 void strikes_begin(void)

@@ -16,20 +16,19 @@
 
 static struct {
 	unsigned slow;
-	bool naps, sleeps, leaves;
+	bool naps, sleeps, leaves, breaks;
 	struct member *napping;
-	bool cut; /* it does not hear the coordinator */
+	bool cut;        /* it does not hear the coordinator */
+	int64_t wake_at; /* when all stand still */
 } t;
 
 /* ---- slow ways ---- */
 
 static unsigned slot_of_anyone(void)
 {
-	unsigned i = sim_below(2 + scenario_servers());
-
-	return i == 0 ? scenario_coordinator()->slot
-	    : i <= scenario_servers() ? scenario_server(i - 1)->slot
-	                              : scenario_worker(sim_below(WORKERS_MAX))->slot;
+	return sim_chance(30) ? scenario_coordinator()->slot
+	    : sim_chance(60)  ? scenario_server(sim_below(scenario_servers()))->slot
+	                      : scenario_worker(sim_below(WORKERS_MAX))->slot;
 }
 
 static void slow_ways(void)
@@ -40,6 +39,9 @@ static void slow_ways(void)
 
 		if (from == to)
 			continue;
+		/* A connection to the coordinator that breaks must come back soon. */
+		if (t.breaks && lag > 10 * MSEC)
+			lag = 10 * MSEC;
 		sim_trace("judge      > the way %u - %u takes %lld ms", from, to,
 		    (long long)(lag / MSEC));
 		net_lag(from, to, lag);
@@ -88,33 +90,39 @@ static void begin_nap(void *ctx)
 
 /* ---- sleep ---- */
 
+static void wake_member(void *ctx)
+{
+	struct member *m = ctx;
+
+	if (!m->sleeps)
+		return;
+	m->sleeps = false;
+	if (m->proc->alive && m != t.napping)
+		proc_pause(m->proc, false);
+}
+
+/* They wake one after the other. */
 static void wake_all(void *ctx)
 {
+	unsigned spread = sim_chance(50) ? 1 : 400;
+
 	(void)ctx;
 	for (unsigned i = 0; i < scenario_members(); i++)
-		if (scenario_member(i)->sleeps) {
-			scenario_member(i)->sleeps = false;
-			if (scenario_member(i)->proc->alive && scenario_member(i) != t.napping)
-				proc_pause(scenario_member(i)->proc, false);
-		}
+		event_at(sim_now + sim_below(spread) * MSEC, wake_member, scenario_member(i));
 }
 
-static bool does_anyone_stand_still(void)
-{
-	for (unsigned i = 0; i < scenario_members(); i++)
-		if (scenario_member(i)->proc && scenario_member(i)->proc->alive &&
-		    scenario_member(i)->proc->paused)
-			return true;
-	return false;
-}
-
-/* Waits for those that stand still already: a coordinator that goes on before the others would take them for lost. */
+/* Not while somebody is away already, who would be back before the others. */
 static void send_to_sleep(void *ctx)
 {
+	bool away = t.napping != NULL;
+
+	(void)ctx;
 	if (scenario_is_peace())
 		return;
-	if (does_anyone_stand_still()) {
-		event_at(sim_now + 50 * MSEC, send_to_sleep, ctx);
+	for (unsigned i = 0; i < scenario_members(); i++)
+		away |= !scenario_member(i)->finished && !scenario_is_well(scenario_member(i));
+	if (away) {
+		event_at(sim_now + 50 * MSEC, send_to_sleep, NULL);
 		return;
 	}
 	sim_trace("judge      > all stand still");
@@ -126,7 +134,13 @@ static void send_to_sleep(void *ctx)
 		m->sleeps = true;
 		proc_pause(m->proc, true);
 	}
-	event_at(sim_now + (500 + sim_below(6000)) * MSEC, wake_all, NULL);
+	t.wake_at = sim_now + (500 + sim_below(6000)) * MSEC;
+	event_at(t.wake_at, wake_all, NULL);
+}
+
+bool troubles_let_start(void)
+{
+	return !t.wake_at || sim_now >= t.wake_at + 400 * MSEC || scenario_is_peace();
 }
 
 /* ---- leavers ---- */
@@ -157,10 +171,11 @@ void troubles_leave_out(void)
 void troubles_draw(bool breaks)
 {
 	troubles_leave_out();
+	t.breaks = breaks;
 	t.slow = sim_chance(40) ? 1 + sim_below(SLOWEST) : 0;
 	/* A server whose connection breaks while it stands still is lost. */
 	t.naps = sim_chance(50) && !breaks;
-	t.sleeps = sim_chance(15);
+	t.sleeps = sim_chance(25) && !breaks;
 	t.leaves = sim_chance(25);
 }
 
@@ -183,6 +198,7 @@ void troubles_begin(void)
 void troubles_end(void)
 {
 	end_nap(NULL);
-	wake_all(NULL);
+	for (unsigned i = 0; i < scenario_members(); i++)
+		wake_member(scenario_member(i));
 	net_lag_nobody();
 }

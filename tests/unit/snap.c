@@ -76,8 +76,8 @@ static void after_the_last_step(void)
 	ok(shard_snap_begin(x.shard, 2, &at) && shard_snap_take(x.shard) == SHARD_WAIT,
 	    "a later step may still come");
 	shard_note_end(x.shard, true);
-	ok(shard_snap_take(x.shard) == SHARD_OK && shard_snap_parts(x.shard, &parts, &n) &&
-	        n && parts[0].step == 2 && parts[0].version == 1,
+	ok(shard_snap_take(x.shard) == SHARD_OK && shard_snap_parts(x.shard, &parts, &n) && n &&
+	        parts[0].step == 2 && parts[0].version == 1,
 	    "but not when the job is done: its values are those of all later steps");
 	shard_snap_release(parts, n);
 	world_close(&x);

@@ -118,11 +118,12 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	write_cluster 1000
 	want=$(ps-ctl run lin.json --set deterministic=true --json 2>/dev/null | field model_digest)
 	RUN=$T/lin.run
-	ps-ctl start lin.json --set deterministic=true --set lease=2s --set hosts=127.0.0.2,127.0.0.3 --max-restarts 2 2>start.log
+	ps-ctl start lin.json --set deterministic=true --set lease=2s --set hosts=127.0.0.2,127.0.0.3 --max-restarts 2 "${HELD[@]}" 2>start.log
 	wait_for 20 step_is_past 5
 	old=$(worker 1 .pid)
 	kill -9 "$(cat lin.run/worker-1.pid)"
 	wait_for 10 gone "$old"
+	let_go
 	ps-ctl -C "$RUN" wait --for done --timeout 180s
 	grep -q 'starting worker-1 again' lin.run/supervisor.log
 	[ "$(jq -r .model_digest lin.run/result.json)" = "$want" ]

@@ -107,8 +107,7 @@ static const struct opt_spec spec = {
 
 static int report_fatal(const struct err *e)
 {
-	fprintf(stderr, "ps-serve: %s\n", e->msg);
-	return err_exit_code(e->code);
+	return err_report("ps-serve", e);
 }
 
 static int refuse_usage(const char *text)
@@ -382,7 +381,7 @@ static void leave_without_checkpoint(struct server *s, struct departure *d, stru
 static int report_end(struct service *service, const struct err *why, struct log *log)
 {
 	if (why->code)
-		log_error(log, "%s", why->msg);
+		log_err(log, why);
 	service_close(service, why);
 	return err_exit_code(why->code);
 }

@@ -88,10 +88,8 @@ static int start_ps_work(int argc, char **argv)
 	struct err e = { 0 };
 
 	setrlimit(RLIMIT_CORE, &no_core); /* keys are in memory */
-	if (key_init(&e)) {
-		fprintf(stderr, "ps-work: %s\n", e.msg);
-		return err_exit_code(e.code);
-	}
+	if (key_init(&e))
+		return err_report("ps-work", &e);
 	if (argc < 2) {
 		print_commands(stderr);
 		return 2;

@@ -55,8 +55,7 @@ bool ctl_parse(const struct ctl_cmd *self, void *o, int argc, char **argv, int *
 
 int ctl_fail(const struct err *e)
 {
-	fprintf(stderr, "ps-ctl: %s\n", e->msg);
-	return err_exit_code(e->code);
+	return err_report("ps-ctl", e);
 }
 
 int ctl_report_misuse(const struct ctl_cmd *self, const char *fmt, ...)

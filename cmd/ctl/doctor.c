@@ -97,26 +97,21 @@ void doctor_add_ok(struct doctor *d, const char *check, const char *fmt, ...)
 }
 
 void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
-    const char *about, const char *text)
+    const char *about, enum err_cause cause, const char *text)
 {
 	static const struct {
-		const char *check, *says, *remedy;
+		const char *check, *remedy;
 	} causes[] = {
-#define CAUSE(check, says, remedy) { check, says, remedy },
+#define REMEDY(cause, check, remedy) [CAUSE_##cause] = { check, remedy },
 #include "doctor_causes.def"
-#undef CAUSE
+#undef REMEDY
 	};
-	char *remedy;
-	size_t i = 0;
-
-	/* The last cause has an empty text, which matches everything: the loop ends. */
-	while (!strstr(text, causes[i].says))
-		i++;
-	remedy = mem_printf("%s%s", causes[i].remedy,
-	    strcmp(causes[i].check, "loss") == 0 && doctor_has_checkpoint(d)
+	char *remedy = mem_printf("%s%s", causes[cause].remedy,
+	    cause == CAUSE_LOSS && doctor_has_checkpoint(d)
 	        ? "; --resume auto continues from the last checkpoint"
 	        : "");
-	doctor_add_finding(d, level, weight, causes[i].check, about, remedy, "%s", text);
+
+	doctor_add_finding(d, level, weight, causes[cause].check, about, remedy, "%s", text);
 	free(remedy);
 }
 
@@ -257,13 +252,15 @@ static int examine_file(struct doctor *d, const struct options *o, const char *f
 	if (rc == ERR_NOTFOUND || rc == ERR_USAGE)
 		return ctl_fail(&e);
 	if (rc) {
-		bool data = strstr(e.msg, "job.data: ") || strstr(e.msg, "job.eval: ");
-		bool missing = strstr(e.msg, "no such file") || strstr(e.msg, "no file matches");
+		bool data = e.cause == CAUSE_DATA, eval = e.cause == CAUSE_EVAL_DATA;
+		bool missing = e.cause == CAUSE_DATA_MISSING;
 
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, data ? "data" : "config", file,
-		    data && missing ? "put the data there, or set its path: --set data=PATH"
-		        : data      ? "ps-ctl show data describes the key"
-		                    : "ps-ctl show KEY describes a key",
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE,
+		    data || eval || missing ? "data" : "config", file,
+		    missing    ? "put the data there, or set its path: --set data=PATH"
+		        : eval ? "put the data there, or set its path: --set eval=PATH"
+		        : data ? "ps-ctl show data describes the key"
+		               : "ps-ctl show KEY describes a key",
 		    "%s", e.msg);
 		return 0;
 	}

@@ -49,10 +49,10 @@ void doctor_share_line(struct doctor *d, const char *who, const char *together, 
 /* Adds a finding of level DOCTOR_OK, unless this check has found something before. */
 __attribute__((format(printf, 3, 4))) void doctor_add_ok(struct doctor *d, const char *check,
     const char *fmt, ...);
-/* Adds the message with which a process or a job failed; doctor_causes.def tells its check and its
- * remedy. */
+/* Adds the message with which a process or a job failed; doctor_causes.def tells the check and the
+ * remedy of its cause. */
 void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
-    const char *about, const char *text);
+    const char *about, enum err_cause cause, const char *text);
 void doctor_release(struct doctor *d);
 /* Sorts the findings, the worst first. Returns the worst level. */
 enum doctor_level doctor_sort(struct doctor *d);
@@ -69,8 +69,8 @@ void doctor_past(struct doctor *d, enum doctor_level level);
 /* Checks the open descriptors of the run's processes on this host by /proc. They are found by
  * their pid files; a coordinator that was started by hand has none, and is found by its lock. */
 void doctor_processes(struct doctor *d);
-/* Returns the last error message in the log of a process, to be freed, or NULL. */
-char *doctor_last_words(const struct doctor *d, const char *id);
+/* Returns the last error message in the log of a process, to be freed, or NULL; *cause is its cause. */
+char *doctor_last_words(const struct doctor *d, const char *id, enum err_cause *cause);
 /* doctor_conf.c: checks a cluster file before anything runs, and the limits that its processes
  * would inherit from this one. doctor_descriptors() checks one process: limit is its
  * RLIMIT_NOFILE; open is the number of descriptors it has open, or -1 if unknown; others is the

@@ -68,7 +68,7 @@ static void check_port_is_free(struct doctor *d, const char *key, const char *ad
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "ports", addr, remedy, "%s: %s",
 		    key, e.msg);
 	else
-		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, addr, e.msg);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, addr, e.cause, e.msg);
 }
 
 static void check_memory_of_host(struct doctor *d, const struct conf *c)

@@ -76,7 +76,7 @@ static void check_secret_key(struct doctor *d, const struct keyring *ring, const
 	struct err e = { 0 };
 
 	if (key_pair_load(path, &key, &e)) {
-		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, name, e.msg);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, name, e.cause, e.msg);
 	} else {
 		entry = keyring_find(ring, key.pk, 0);
 		if (!entry)

@@ -46,7 +46,7 @@ static enum err_code try_coordinator(struct doctor *d, const struct identity *id
 		    "make a new join file on the coordinator's host: ps-ctl invite", "%s", text);
 	} else {
 		snprintf(text, sizeof text, "the coordinator at %s: %s", id->data, r.why.msg);
-		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, id->data, text);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, id->data, r.why.cause, text);
 	}
 	return r.why.code;
 }
@@ -66,7 +66,7 @@ static void ask_coordinator(struct doctor *d, const struct identity *id, bool un
 		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "",
 		    "the file has no address of the control plane, so there are no further checks");
 	else if (http_client_new(&target, &d->client, &e))
-		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_PLAIN, id->http, e.msg);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_PLAIN, id->http, e.cause, e.msg);
 	else if (!unreached ||
 	    http_call(d->client, "GET", "/v1/status", NULL, STATUS_WAIT, NULL, NULL, &e) !=
 	        ERR_UNREACH)
@@ -80,7 +80,7 @@ void doctor_join(struct doctor *d, const char *file)
 	enum err_code code;
 
 	if (identity_from_join(file, &id, &e)) {
-		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, file, e.msg);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, file, e.cause, e.msg);
 		return;
 	}
 	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "keys", file, "",

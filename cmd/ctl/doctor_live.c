@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/num.h"
 #include "ctl.h"
+#include "msg/why_code.h"
 
 /* Checks the coordinator's reports: the figures in each process's heartbeats, and who waits for
  * whom. */
@@ -74,7 +75,8 @@ static void check_member_process(struct doctor *d, const json_t *row, const json
 static void check_lost_server(struct doctor *d, const json_t *row)
 {
 	const char *id = json_str(row, "id", "?");
-	char *said = doctor_last_words(d, id);
+	enum err_cause ignored;
+	char *said = doctor_last_words(d, id, &ignored);
 
 	if (strcmp(json_str(row, "state", ""), "lost") == 0)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_PLAIN, "servers", id,
@@ -165,10 +167,10 @@ static void check_memory_of_servers(struct doctor *d, const json_t *servers, siz
 
 /* True when the supervisor has started this process, which is alive and has not joined yet: the
  * user must not start another one in its place. */
-static bool is_starting(const struct doctor *d, const char *id, const char *because)
+static bool is_starting(const struct doctor *d, const char *id, enum why_code code)
 {
-	return strcmp(because, "it has not joined yet") == 0 && d->dir &&
-	    rundir_is_supervised(d->dir) && rundir_read_pid(d->dir, id) > 0;
+	return code == WHY_NOT_JOINED && d->dir && rundir_is_supervised(d->dir) &&
+	    rundir_read_pid(d->dir, id) > 0;
 }
 
 /* Reports waits: all of them while the cluster forms, otherwise those that last long or slow down
@@ -176,32 +178,34 @@ static bool is_starting(const struct doctor *d, const char *id, const char *beca
 static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 {
 	const json_t *row;
-	unsigned alone = 0;
+	unsigned n_single = 0;
 	size_t i;
 
 	json_array_foreach(json_object_get(why, "why"), i, row) {
+		enum why_code code = why_code_by_name(json_str(row, "code", ""));
 		double seconds = json_num(row, "since_seconds", 0);
 		const char *who = json_str(row, "id", "?"), *whom = json_str(row, "for", "?"),
 		           *because = json_str(row, "because", "");
-		bool slow = strcmp(who, "everybody") == 0, coming = is_starting(d, whom, because);
-		bool fine = coming || strstr(json_str(row, "remedy", ""), "no action is needed");
-		const char *remedy = coming ? "wait, or see ps-ctl logs"
-		                            : json_str(row, "remedy", "");
-		const char *together = coming ? "they have been started and have not joined yet"
-		                              : json_str(row, "together", NULL);
+		bool slow = strcmp(who, "everybody") == 0, starting = is_starting(d, whom, code);
+		bool harmless = starting || why_code_is_harmless(code);
+		const char *remedy = starting ? "wait, or see ps-ctl logs"
+		                              : json_str(row, "remedy", "");
+		const char *together = starting ? "they have been started and have not joined yet"
+		                                : json_str(row, "together", NULL);
 		char text[900];
 
-		if (coming)
+		if (starting)
 			because = "it has been started and has not joined yet";
-		if (!together && alone++ >= NAMED)
+		if (!together && n_single++ >= NAMED)
 			continue;
 		/* A worker that cannot begin has reported the reason: add it to the check that it
 		 * belongs to. */
-		if (forming && strstr(because, "cannot begin")) {
+		if (forming && code == WHY_UNFIT) {
 			snprintf(text, sizeof text, "%s waits for %s: %s", who, whom, because);
-			doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, whom, text);
+			doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, whom,
+			    err_cause_by_name(json_str(row, "cause", "")), text);
 		} else if (forming || seconds >= (slow ? SLOW_WARN : WAIT_WARN)) {
-			doctor_add_finding(d, forming && !fine ? DOCTOR_FAIL : DOCTOR_WARN,
+			doctor_add_finding(d, forming && !harmless ? DOCTOR_FAIL : DOCTOR_WARN,
 			    DOCTOR_PLAIN, slow ? "slow" : "waits", whom, remedy,
 			    "%s waits for %s (%.1f s): %s", who, whom, seconds, because);
 			if (together)
@@ -211,7 +215,7 @@ static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 }
 
 /* Reports the last failed checkpoint, unless a later one succeeded. */
-static void check_failed_checkpoints(struct doctor *d, const json_t *events)
+static void check_failed_checkpoints(struct doctor *d, const json_t *status, const json_t *events)
 {
 	const char *failed = NULL;
 	const json_t *o;
@@ -226,7 +230,8 @@ static void check_failed_checkpoints(struct doctor *d, const json_t *events)
 			failed = NULL;
 	}
 	if (failed)
-		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, "checkpoints", failed);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, "checkpoints",
+		    err_cause_by_name(json_str(status, "checkpoint_cause", "")), failed);
 }
 
 static void check_refused_sessions(struct doctor *d, const json_t *row)
@@ -281,6 +286,7 @@ static void check_job_state(struct doctor *d, const json_t *status)
 {
 	if (strcmp(json_str(status, "state", ""), "failed") == 0)
 		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, "job",
+		    err_cause_by_name(json_str(status, "cause", "")),
 		    json_str(status, "reason", "the job failed"));
 }
 
@@ -317,7 +323,7 @@ static void check_cluster(struct doctor *d, const json_t *status)
 	check_job_state(d, status);
 	check_replicas(d, status);
 	doctor_learning(d, status);
-	check_failed_checkpoints(d, events);
+	check_failed_checkpoints(d, status, events);
 	check_reported_processes(d, status, json_object_get(servers, "servers"),
 	    json_object_get(workers, "workers"), json_object_get(relays, "relays"));
 	check_who_waits(d, why, forming);
@@ -341,7 +347,7 @@ void doctor_live(struct doctor *d)
 		check_cluster(d, status);
 	} else {
 		snprintf(text, sizeof text, "cannot ask the coordinator: %s", e.msg);
-		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_PLAIN, "coordinator", text);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_PLAIN, "coordinator", e.cause, text);
 		http_client_free(d->client);
 		d->client = NULL;
 	}

@@ -17,25 +17,16 @@
 #include "rundir/result.h"
 #include "rundir/rundir.h"
 
-/* Returns the TEXT of "TIME NAME error TEXT" or "ps-work: TEXT", or NULL for any other line. */
-static const char *message_of_line(const char *line)
-{
-	const char *at;
-
-	if (strncmp(line, "ps-", 3) == 0)
-		return (at = strstr(line, ": ")) ? at + 2 : NULL;
-	return (at = strstr(line, " error ")) ? at + 7 : NULL;
-}
-
-char *doctor_last_words(const struct doctor *d, const char *id)
+char *doctor_last_words(const struct doctor *d, const char *id, enum err_cause *cause)
 {
 	char *path = d->dir ? mem_printf("%s/%s.log", d->dir, id) : NULL, *said = NULL;
 	struct buf text = BUF_INIT;
+	const char *sentence;
 
-	if (path)
-		launch_last_words(path, &text);
-	if (text.len && message_of_line((char *)text.data))
-		said = mem_strdup(message_of_line((char *)text.data));
+	*cause = path ? launch_last_words(path, &text) : CAUSE_UNKNOWN;
+	sentence = text.len ? launch_error_of_line((char *)text.data) : NULL;
+	if (sentence)
+		said = mem_strdup(sentence);
 	buf_release(&text);
 	free(path);
 	return said;
@@ -51,13 +42,16 @@ static bool report_result(struct doctor *d, enum doctor_level level)
 	int64_t nskipped = json_int(result, "bad_lines", 0);
 
 	if (told && result_has_state(result, "failed"))
-		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir, reason);
+		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir,
+		    err_cause_by_name(json_str(result, "cause", "")), reason);
 	else if (result && !told)
 		doctor_add_finding(d, level, DOCTOR_EFFECT, "result", d->dir,
 		    "ps-ctl logs shows the last messages",
 		    "the last run failed before it was ready");
 	else if (result && *json_str(result, "unsaved", ""))
-		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir, json_str(result, "unsaved", ""));
+		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir,
+		    err_cause_by_name(json_str(result, "unsaved_cause", "")),
+		    json_str(result, "unsaved", ""));
 	else if (!result && access(d->dir, R_OK | X_OK) == 0)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "result", d->dir,
 		    doctor_has_checkpoint(d)
@@ -87,12 +81,13 @@ static bool is_process_id(const char *id)
 /* Reports the last error message of a process that has ended. */
 static void report_last_words(struct doctor *d, const char *id, enum doctor_level level)
 {
-	char *said = rundir_read_pid(d->dir, id) ? NULL : doctor_last_words(d, id);
+	enum err_cause cause;
+	char *said = rundir_read_pid(d->dir, id) ? NULL : doctor_last_words(d, id, &cause);
 	char text[700];
 
 	if (said) {
 		snprintf(text, sizeof text, "%s has ended: %s", id, said);
-		doctor_add_message(d, level, DOCTOR_PLAIN, id, text);
+		doctor_add_message(d, level, DOCTOR_PLAIN, id, cause, text);
 	}
 	free(said);
 }

@@ -295,7 +295,8 @@ static enum err_code load_plan_conf(const struct options *o, const char *file, s
 	rc = conf_load(file, sets, n, c, e);
 	if (!rc && !c->has_job)
 		rc = err_set(e, ERR_CONFIG, "%s: a plan requires the key job", file);
-	if (rc == ERR_CONFIG && !o->params && strstr(e->msg, "job.data"))
+	if (rc == ERR_CONFIG && !o->params &&
+	    (e->cause == CAUSE_DATA || e->cause == CAUSE_DATA_MISSING))
 		rc = err_set(e, ERR_CONFIG,
 		    "%.400s; or give the size and the time: --params N --compute TIME", e->msg);
 	free(sets);

@@ -284,9 +284,9 @@ static json_t *make_result(json_t *answer, bool forced, bool supervised)
 	                            : NULL;
 
 	if (!answer)
-		return run_result_of_status(NULL, "stopped", reason);
+		return run_result_of_status(NULL, "stopped", CAUSE_UNKNOWN, reason);
 	if (!result_is_final(answer))
-		run_result_set_state(answer, "stopped", reason);
+		run_result_set_state(answer, "stopped", CAUSE_UNKNOWN, reason);
 	return json_incref(answer);
 }
 

@@ -65,8 +65,7 @@ enum err_code where_connect(const struct where *w, const char *transport, struct
 
 int fail(const char *prog, const struct err *e)
 {
-	fprintf(stderr, "%s: %s\n", prog, e->msg);
-	return err_exit_code(e->code);
+	return err_report(prog, e);
 }
 
 int where_fail_output(const char *prog, const struct err *e)

@@ -262,7 +262,7 @@ static void read_run_state(struct report_run *r, const json_t *last)
 		if (result_has_state(r->result, known[i]))
 			r->state = known[i];
 	if (!r->result)
-		r->result = run_result_of_status(last, r->state,
+		r->result = run_result_of_status(last, r->state, CAUSE_UNKNOWN,
 		    alive ? NULL : "it ended without a result");
 	add_example_rate(r->result);
 	if (!alive)

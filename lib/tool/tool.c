@@ -34,7 +34,7 @@ enum err_code tool_update(struct tool *t, struct err *e)
 	struct err why;
 
 	if (cluster_view_is_lost(t->cluster, &why))
-		return err_set(e, why.code, "%s", why.msg);
+		return err_pass(e, &why);
 	if (interrupt_came(t->interrupt))
 		return err_set(e, ERR_STOPPED, "interrupted");
 	if (!cluster_view_changed(t->cluster))

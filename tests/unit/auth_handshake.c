@@ -336,7 +336,7 @@ static void statuses(struct world *w)
 		enum hs_status status;
 		enum err_code code;
 	} row[] = {
-#define HS_STATUS(id, number, error, text) { HS_##id, ERR_##error },
+#define HS_STATUS(id, number, error, cause, text) { HS_##id, ERR_##error },
 #include "auth/hs_status.def"
 #undef HS_STATUS
 		{ (enum hs_status)200, ERR_FAILED },

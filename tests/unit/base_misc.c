@@ -28,7 +28,7 @@
 
 static void test_err(void)
 {
-	struct err e = { 0 };
+	struct err other, e = { 0 };
 	char big[2000];
 
 	ok(err_set(&e, ERR_IO, "no %s %d", "x", 7) == ERR_IO && e.code == ERR_IO &&
@@ -42,6 +42,26 @@ static void test_err(void)
 	ok(err_prefix(&e, "%s", e.msg) == ERR_AUTH &&
 	        strcmp(e.msg, "line 3: again: no x 7: line 3: again: no x 7") == 0,
 	    "err_prefix with its own message");
+	ok(e.cause == CAUSE_UNKNOWN && err_blame(&e, CAUSE_KEY) == ERR_AUTH && e.cause == CAUSE_KEY,
+	    "err_blame gives a cause");
+	err_blame(&e, CAUSE_CLOCK);
+	ok(e.cause == CAUSE_KEY && err_prefix(&e, "x") == ERR_AUTH && e.cause == CAUSE_KEY,
+	    "and changes none, nor does err_prefix");
+	ok(err_pass(&other, &e) == ERR_AUTH && other.cause == CAUSE_KEY &&
+	        strcmp(other.msg, e.msg) == 0,
+	    "err_pass");
+	ok(err_set(&e, ERR_UNREACH, "x") == ERR_UNREACH && e.cause == CAUSE_UNREACHABLE,
+	    "err_set: the usual cause of the code");
+	errno = ENOSPC;
+	ok(err_sys(&e, ERR_IO, "x") == ERR_IO && e.cause == CAUSE_NO_SPACE,
+	    "err_sys: the cause of errno");
+	ok(err_because(&e, ERR_CONFIG, CAUSE_MEM_LIMIT, "%d", 1) == ERR_CONFIG &&
+	        e.cause == CAUSE_MEM_LIMIT && strcmp(e.msg, "1") == 0,
+	    "err_because");
+	ok(err_cause_by_name(err_cause_name(CAUSE_KILLED)) == CAUSE_KILLED &&
+	        err_cause_by_name("of a later version") == CAUSE_UNKNOWN &&
+	        err_blame(NULL, CAUSE_KEY) == ERR_FAILED,
+	    "names of causes");
 	errno = ENOENT;
 	ok(err_sys(&e, ERR_NOTFOUND, "cannot open \"%s\"", "f") == ERR_NOTFOUND &&
 	        strcmp(e.msg, "cannot open \"f\": No such file or directory") == 0,

@@ -232,7 +232,7 @@ static void wrong_joins(void)
 	ack_all(&s);
 	say(&s, &s.worker[0], "{\"op\":\"worker_join\",\"rank\":0,\"examples\":100,\"tables\":[]}");
 	ok(s.e.code == 0, "a session that is made again is recognised by its incarnation");
-	coord_fail(s.c, "test", s.now);
+	coord_fail(s.c, CAUSE_UNKNOWN, "test", s.now);
 	s.worker[2].incarnation = 300;
 	join_as_worker(&s, 2, -1);
 	ok(s.e.code == ERR_NOTREADY && strstr(s.e.msg, "failed: test"),
@@ -358,15 +358,17 @@ static void ends_with_words(void)
 	        coord_worker_pid(s.c, "worker-1", "elsewhere") == 0 &&
 	        coord_worker_pid(s.c, "worker-7", "h") == 0,
 	    "a worker has its process on its host");
-	coord_process_ended(s.c, "worker-1", false, "ended with code 3: old", false, s.now);
+	coord_process_ended(s.c, "worker-1", false, CAUSE_UNKNOWN, "ended with code 3: old", false,
+	    s.now);
 	ok(strcmp(worker_is(&s, 1), "active") == 0 && s.proposals == 0,
 	    "a former process of a rank ends, and the rank stays");
-	coord_process_ended(s.c, "worker-1", true, "ended with code 3: no room", false, s.now);
+	coord_process_ended(s.c, "worker-1", true, CAUSE_UNKNOWN, "ended with code 3: no room",
+	    false, s.now);
 	ok(happened(&s, "worker-1 (h, pid 201) is lost: ended with code 3: no room"),
 	    "one that does not return is lost at once, with its words");
 	live(&s, 0.2, 5);
 	ok(s.proposals == 1, "and the servers vote");
-	coord_process_ended(s.c, "worker-2", true, "ended by SIGKILL", true, s.now);
+	coord_process_ended(s.c, "worker-2", true, CAUSE_UNKNOWN, "ended by SIGKILL", true, s.now);
 	live(&s, 4.5, 1);
 	ok(!happened(&s, "worker-2 (h, pid 202) is lost"), "one that may return has its lease");
 	live(&s, 0.9, 1);

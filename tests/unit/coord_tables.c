@@ -144,7 +144,7 @@ static void at_the_end(void)
 	scene_open(&s, 2, 2);
 	scene_run(&s);
 	ticket = asked(&s, COORD_TABLE_ADD, "emb", 10, &rc);
-	coord_fail(s.c, "for a test", s.now);
+	coord_fail(s.c, CAUSE_UNKNOWN, "for a test", s.now);
 	ok(coord_find_answer(s.c, ticket, &step, &number, &s.e) == COORD_REFUSED &&
 	        strstr(s.e.msg, "ended before"),
 	    "who asked is told when the job ends first: %s", s.e.msg);

@@ -286,6 +286,27 @@ static void test_tail(void)
 	ok(strcmp((char *)b.data, "T w error why") == 0,
 	    "last words: the error, whoever spoke after it");
 	buf_clear(&b);
+	file_replace(path, "T w error[no-space] why\nT w info b\n", 36, 0600, &e);
+	ok(launch_last_words(path, &b) == CAUSE_NO_SPACE &&
+	        strcmp((char *)b.data, "T w error why") == 0 &&
+	        strcmp(launch_error_of_line((char *)b.data), "why") == 0,
+	    "the cause of an error is read, and left out of the line");
+	buf_clear(&b);
+	file_replace(path, "ps-serve[port-taken]: a port\n", 29, 0600, &e);
+	ok(launch_last_words(path, &b) == CAUSE_PORT_TAKEN &&
+	        strcmp((char *)b.data, "ps-serve: a port") == 0 &&
+	        strcmp(launch_error_of_line((char *)b.data), "a port") == 0,
+	    "that of a program's last message, too");
+	buf_clear(&b);
+	file_replace(path, "ps-serve[of-later]: x\n", 22, 0600, &e);
+	ok(launch_last_words(path, &b) == CAUSE_UNKNOWN &&
+	        strcmp((char *)b.data, "ps-serve: x") == 0,
+	    "a cause of a later version is unknown");
+	buf_clear(&b);
+	file_replace(path, "T w errors[x why\n", 17, 0600, &e);
+	ok(launch_last_words(path, &b) == CAUSE_UNKNOWN && !launch_error_of_line((char *)b.data),
+	    "another word is no level");
+	buf_clear(&b);
 	file_replace(path, "a\nb: ps-c: d", 12, 0600, &e);
 	launch_last_words(path, &b);
 	ok(strcmp((char *)b.data, "b: ps-c: d") == 0, "without one, the last line");

@@ -26,8 +26,8 @@ static void test_result(void)
 	    "a result");
 	run_result_set_failed_checkpoints(j, 2, "disk");
 	run_result_set_failed_checkpoints(j, 1, "less");
-	run_result_set_unsaved(j, "");
-	run_result_set_state(j, "stopped", NULL);
+	run_result_set_unsaved(j, CAUSE_UNKNOWN, "");
+	run_result_set_state(j, "stopped", CAUSE_UNKNOWN, NULL);
 	run_result_decode(j, &r);
 	ok(r.checkpoints_failed == 2 && strcmp(r.checkpoint_error, "disk") == 0 && !*r.unsaved &&
 	        strcmp(r.state, "stopped") == 0 && strcmp(r.reason, "x") == 0 &&
@@ -108,7 +108,7 @@ static void test_no_examples(void)
 static void test_of_status(void)
 {
 	json_t *s = parse("{\"state\":\"running\",\"step\":3,\"examples\":30,\"eval\":7}"),
-	       *j = run_result_of_status(s, "crashed", "why");
+	       *j = run_result_of_status(s, "crashed", CAUSE_UNKNOWN, "why");
 	struct run_result r;
 
 	run_result_decode(j, &r);

@@ -55,43 +55,99 @@ static size_t line_length(const char *line, const char *end)
 	return (size_t)((newline ? newline : end) - line);
 }
 
-/* "TIME NAME error TEXT", or "ps-work: TEXT". */
-static bool is_complaint(const char *line, size_t n)
-{
-	const char *end = line + n, *at = line;
+/* A line of a log that says an error: "TIME NAME error TEXT" or "ps-work: TEXT", maybe with "[CAUSE]"
+ * after "error" or the name of the program. */
+struct error_line {
+	const char *tag; /* "[CAUSE]", or NULL */
+	size_t tag_bytes;
+	const char *text;
+};
 
-	if (n > 3 && strncmp(line, "ps-", 3) == 0)
-		return memchr(line, ':', n) != NULL;
-	for (int field = 0; field < 2 && at; field++) {
-		at = memchr(at, ' ', (size_t)(end - at));
-		at = at ? at + 1 : NULL;
+/* The line ends at `end`. False: it is not an error. */
+static bool parse_error_line(const char *line, const char *end, struct error_line *out)
+{
+	bool reported = end - line > 3 && strncmp(line, "ps-", 3) == 0;
+	const char *at = line, *close;
+
+	if (reported) {
+		while (at < end && (*at == '-' || (*at >= 'a' && *at <= 'z')))
+			at++;
+	} else {
+		for (int field = 0; field < 2 && at; field++) {
+			at = memchr(at, ' ', (size_t)(end - at));
+			at = at ? at + 1 : NULL;
+		}
+		if (!at || end - at < 6 || strncmp(at, "error", 5) != 0)
+			return false;
+		at += 5;
 	}
-	return at && end - at > 6 && strncmp(at, "error ", 6) == 0;
+	*out = (struct error_line){ 0 };
+	close = at < end && *at == '[' ? memchr(at, ']', (size_t)(end - at)) : NULL;
+	if (close) {
+		out->tag = at;
+		out->tag_bytes = (size_t)(close + 1 - at);
+		at = close + 1;
+	}
+	if (at == end || *at != (reported ? ':' : ' '))
+		return false;
+	out->text = at + 1;
+	while (out->text < end && *out->text == ' ')
+		out->text++;
+	return true;
 }
 
-/* Chooses the last line that complains, else the last line. A log that cannot be read leaves out
+const char *launch_error_of_line(const char *line)
+{
+	struct error_line l;
+
+	return parse_error_line(line, line + strlen(line), &l) ? l.text : NULL;
+}
+
+/* Appends the line without its tag. */
+static enum err_cause append_untagged(const char *line, size_t n, struct buf *out)
+{
+	struct error_line l;
+	char name[32];
+
+	if (!parse_error_line(line, line + n, &l) || !l.tag) {
+		buf_append(out, line, n);
+		return CAUSE_UNKNOWN;
+	}
+	buf_append(out, line, (size_t)(l.tag - line));
+	buf_append(out, l.tag + l.tag_bytes, n - (size_t)(l.tag - line) - l.tag_bytes);
+	snprintf(name, sizeof name, "%.*s", (int)l.tag_bytes - 2, l.tag + 1);
+	return err_cause_by_name(name);
+}
+
+/* Chooses the last line that says an error, else the last line. A log that cannot be read leaves out
  * unchanged. */
-void launch_last_words(const char *log_path, struct buf *out)
+enum err_cause launch_last_words(const char *log_path, struct buf *out)
 {
 	struct buf text = BUF_INIT;
 	const char *line, *end, *best = NULL;
+	struct error_line ignored;
+	enum err_cause cause;
 	size_t len = 0;
 	bool found = false;
 
 	if (launch_tail(log_path, LAST_WORDS, &text, NULL) != ERR_OK || !text.len) {
 		buf_release(&text);
-		return;
+		return CAUSE_UNKNOWN;
 	}
 	end = (const char *)text.data + text.len;
 	for (line = (const char *)text.data; line < end; line += len + 1) {
+		bool is_error;
+
 		len = line_length(line, end);
-		if (is_complaint(line, len) || !found) {
-			found |= is_complaint(line, len);
+		is_error = parse_error_line(line, line + len, &ignored);
+		if (is_error || !found) {
+			found |= is_error;
 			best = line;
 		}
 	}
-	buf_append(out, best, line_length(best, end));
+	cause = append_untagged(best, line_length(best, end), out);
 	buf_release(&text);
+	return cause;
 }
 
 void launch_how(const struct launch_event *event, char out[static 64])

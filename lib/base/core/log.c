@@ -21,22 +21,19 @@ void log_init(struct log *l, const char *name, int fd, enum log_level level)
 /* errno survives, since callers log in the middle of handling a failure. A line goes out by one
  * write(), so that lines of several threads and processes do not mix in a file that was opened for
  * appending. A line of more than 1200 bytes is cut. */
-void log_at(struct log *l, enum log_level level, const char *fmt, ...)
+__attribute__((format(printf, 4, 0))) static void write_line(struct log *l, enum log_level level,
+    const char *level_text, const char *fmt, va_list ap)
 {
 	char line[1200], stamp[32];
 	int saved = errno;
-	va_list ap;
 	size_t n;
 
 	if ((int)level > atomic_load_explicit(&l->level, memory_order_relaxed))
 		return;
 	clock_stamp(stamp);
-	n = l->sink
-	    ? 0
-	    : (size_t)snprintf(line, sizeof line, "%s %s %s ", stamp, l->name, level_name[level]);
-	va_start(ap, fmt);
+	n = l->sink ? 0
+	            : (size_t)snprintf(line, sizeof line, "%s %s %s ", stamp, l->name, level_text);
 	utf8_vprintf(line + n, sizeof line - n - 1, fmt, ap);
-	va_end(ap);
 	/* One event is one line: newlines in quoted names and messages are replaced. */
 	for (n = 0; line[n]; n++)
 		if ((unsigned char)line[n] < 0x20 || line[n] == 0x7f)
@@ -51,6 +48,34 @@ void log_at(struct log *l, enum log_level level, const char *fmt, ...)
 	while (write(l->fd, line, n) < 0 && errno == EINTR)
 		;
 	errno = saved;
+}
+
+void log_at(struct log *l, enum log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	write_line(l, level, level_name[level], fmt, ap);
+	va_end(ap);
+}
+
+__attribute__((format(printf, 3, 4))) static void write_error(struct log *l, const char *level_text,
+    const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	write_line(l, LOG_LEVEL_ERROR, level_text, fmt, ap);
+	va_end(ap);
+}
+
+void log_err(struct log *l, const struct err *e)
+{
+	const char *cause = err_cause_name(e->cause);
+	char level[32];
+
+	snprintf(level, sizeof level, *cause ? "error[%s]" : "error", cause);
+	write_error(l, level, "%s", e->msg);
 }
 
 uint32_t log_allowed(struct log_limit *limit, uint32_t burst)

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/err.h"
+
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 #define LOG_LEVEL_TEXT 16
 
@@ -31,6 +33,9 @@ void log_at(struct log *l, enum log_level level, const char *fmt, ...)
 #define log_warn(l, ...)  log_at(l, LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_info(l, ...)  log_at(l, LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(l, ...) log_at(l, LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+/* Logs e->msg as an error; the level is "error[cause]" if the cause is known (core/cause.def). */
+void log_err(struct log *l, const struct err *e);
 
 /* Limits lines that strangers can cause: at most `burst` lines, then one a second. Returns 0 when
  * this line must not be written, else 1 plus the number of lines suppressed before it. */

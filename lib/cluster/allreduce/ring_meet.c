@@ -316,7 +316,7 @@ enum err_code ring_serve_meeting(struct ring *r, struct err *e)
 			ring_close_in(l);
 		}
 	}
-	return r->fault.code ? err_set(e, r->fault.code, "%s", r->fault.msg) : ERR_OK;
+	return r->fault.code ? err_pass(e, &r->fault) : ERR_OK;
 }
 
 bool ring_all_met(const struct ring *r)

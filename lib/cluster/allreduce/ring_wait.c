@@ -120,7 +120,7 @@ static enum err_code check_ended_link(struct ring *r, struct link *l, bool incom
 	char who[NET_TEXT + 32];
 
 	if (r->fault.code)
-		return err_set(e, r->fault.code, "%s", r->fault.msg);
+		return err_pass(e, &r->fault);
 	if (incoming ? ring_needs_from(r, l) : ring_needs_to(r, l)) {
 		e->code = e->code == ERR_PROTO ? ERR_PROTO : e->code ? e->code : ERR_CLOSED;
 		return err_prefix(e, "%s", ring_member_text(l, who));

@@ -88,7 +88,7 @@ enum err_code ckpt_look(const char *path, bool every_byte, struct ckpt_entry *ou
 		out->why = mem_strdup(why.msg);
 	if (rc == ERR_NOMEM) {
 		ckpt_entry_release(out);
-		return err_set(e, rc, "%s", why.msg);
+		return err_pass(e, &why);
 	}
 	check_step_in_name(out);
 	return ERR_OK;
@@ -165,7 +165,7 @@ static enum err_code find_newest_whole(struct ckpt_entry *list, size_t n, size_t
 		if (rc == ERR_OK)
 			return ERR_OK;
 		if (rc == ERR_NOMEM)
-			return err_set(e, rc, "%s", why.msg);
+			return err_pass(e, &why);
 		list[i].whole = false;
 		list[i].why = mem_strdup(why.msg);
 	}

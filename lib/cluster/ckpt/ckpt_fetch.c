@@ -126,7 +126,7 @@ static enum err_code fetch_newest(struct object_client *c, const char *at, const
 	if (!rc && one == ERR_FORMAT)
 		rc = err_set(e, ERR_NOTFOUND, "there is no whole checkpoint at %s", at);
 	else if (!rc && one)
-		rc = err_set(e, one, "%s", why.msg);
+		rc = err_pass(e, &why);
 	return rc;
 }
 

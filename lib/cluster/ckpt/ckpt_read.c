@@ -307,7 +307,7 @@ enum err_code ckpt_open(const char *path, struct ckpt_reader **out, struct err *
 
 	*out = NULL;
 	if (!manifest)
-		return err_set(e, why.code, "%s", why.msg);
+		return err_pass(e, &why);
 	r = mem_alloc(sizeof *r);
 	r->path = mem_strdup(path);
 	r->manifest = manifest;

@@ -121,7 +121,7 @@ static enum err_code inspect_checkpoint(struct object_client *c, const struct pi
 	}
 	/* A checkpoint that is damaged, or was removed meanwhile, must not hide the others. */
 	if (rc != ERR_FORMAT && rc != ERR_NOTFOUND)
-		return err_set(e, rc, "%s", why.msg);
+		return err_pass(e, &why);
 	entry->why = mem_strdup(why.msg);
 	return ERR_OK;
 }

@@ -407,7 +407,7 @@ enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *)
 		int64_t now;
 
 		if (c->fatal.code)
-			return err_set(e, c->fatal.code, "%s", c->fatal.msg);
+			return err_pass(e, &c->fatal);
 		client_serve(c, 20);
 		now = clock_now();
 		/* While this process was stopped it did not wait, and the others may have been stopped

@@ -495,9 +495,20 @@ static bool has_stdin(const struct conf_strs *s)
 	return false;
 }
 
+/* What is wrong when a file that the cluster file names is missing, or has another fault. */
+struct path_causes {
+	enum err_cause missing, other;
+};
+
+static const struct path_causes data_causes = { CAUSE_DATA_MISSING, CAUSE_DATA },
+                                eval_causes = { CAUSE_EVAL_DATA, CAUSE_EVAL_DATA },
+                                init_causes = { CAUSE_UNKNOWN, CAUSE_UNKNOWN };
+
 /* A cluster file that names a missing file is a wrong configuration. Returns the code of rc as that. */
-static enum err_code as_config_error(enum err_code rc, struct err *e)
+static enum err_code as_config_error(enum err_code rc, const struct path_causes *c, struct err *e)
 {
+	if (rc)
+		err_blame(e, rc == ERR_NOTFOUND ? c->missing : c->other);
 	if (rc == ERR_NOTFOUND && e)
 		e->code = ERR_CONFIG;
 	return rc == ERR_NOTFOUND ? ERR_CONFIG : rc;
@@ -584,15 +595,19 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 		    "job.eval: must be data with an end, and \"%s\" is a stream",
 		    find_stream(&job->eval));
 	for (size_t i = 0; i < job->data.n && rc == ERR_OK; i++)
-		rc = as_config_error(conf_path_check("job.data", job->data.item[i], e), e);
+		rc = as_config_error(conf_path_check("job.data", job->data.item[i], e),
+		    &data_causes, e);
 	if (rc == ERR_OK)
 		rc = conf_data_paths(job, (const char *const *)job->data.item, job->data.n, &paths,
 		    e);
 	conf_data_release(&paths);
+	if (rc)
+		err_blame(e, CAUSE_DATA);
 	if (rc == ERR_OK)
 		rc = conf_data_check_eval(job, e);
 	for (size_t i = 0; i < job->eval.n && rc == ERR_OK; i++)
-		rc = as_config_error(conf_path_check("job.eval", job->eval.item[i], e), e);
+		rc = as_config_error(conf_path_check("job.eval", job->eval.item[i], e),
+		    &eval_causes, e);
 	if (rc == ERR_OK)
 		rc = check_validate(job, e);
 	if (rc == ERR_OK && data_bad_lines_parse(job->bad_lines, &lines, &why))
@@ -624,7 +639,7 @@ static enum err_code check_job_init(const struct conf_job *job, struct err *e)
 		    "job.init: must be auto, zeros, glorot or a .safetensors "
 		    "file, got \"%.200s\"",
 		    job->init);
-	rc = as_config_error(conf_path_check_file("job.init", job->init, e), e);
+	rc = as_config_error(conf_path_check_file("job.init", job->init, e), &init_causes, e);
 	if (rc == ERR_OK && safetensors_open(job->init, &file, e) != ERR_OK) {
 		err_prefix(e, "job.init");
 		rc = e ? (e->code = ERR_CONFIG) : ERR_CONFIG;

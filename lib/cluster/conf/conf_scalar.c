@@ -30,6 +30,7 @@ enum err_code conf_must_json(const struct conf_key *k, const char *what, const j
 
 	err_set(e, ERR_CONFIG, "%s: must be %s, got %.120s", k->path, what, text);
 	free(text);
+	err_blame(e, conf_type_ops(k->type)->cause);
 	return ERR_CONFIG;
 }
 
@@ -364,7 +365,7 @@ static const struct conf_type_ops ops[] = {
 	[CONF_ADDR] = { STRING, SIZE_OF(s), "a string", parse_addr, string_to_json },
 	[CONF_FILE] = { STRING, SIZE_OF(s), "a string", parse_str, string_to_json },
 	[CONF_PATHS] = { STRING | ARRAY, SIZE_OF(strs), "a path or a list of paths", NULL,
-	    conf_strs_json },
+	    conf_strs_json, CAUSE_DATA },
 	[CONF_HOSTS] = { STRING | ARRAY, SIZE_OF(strs), "a host or a list of hosts", NULL,
 	    conf_strs_json },
 	[CONF_INTS] = { INTEGER | ARRAY, SIZE_OF(ints), "a list of whole numbers", NULL,

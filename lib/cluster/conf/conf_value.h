@@ -38,6 +38,7 @@ struct conf_type_ops {
 	bool (
 	    *parse)(const struct conf_key *k, const char *text, union conf_value *v, struct err *e);
 	json_t *(*json)(const union conf_value *v);
+	enum err_cause cause; /* of JSON of another kind */
 };
 const struct conf_type_ops *conf_type_ops(enum conf_type type);
 

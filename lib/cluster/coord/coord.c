@@ -259,14 +259,15 @@ static void advance_forming(struct coord *c, int64_t now)
 	coord_enter(c, COORD_RUNNING, now);
 }
 
-static void abandon_worker(struct coord *c, unsigned rank, const char *how, int64_t now)
+static void abandon_worker(struct coord *c, unsigned rank, enum err_cause cause, const char *how,
+    int64_t now)
 {
 	char why[300];
 
 	if (c->cfg.on_worker_loss == COORD_FAIL) {
 		snprintf(why, sizeof why, "worker-%u is lost (%s) and on_worker_loss is fail", rank,
 		    how);
-		coord_fail(c, why, now);
+		coord_fail(c, cause, why, now);
 		return;
 	}
 	coord_change_request(c, CHANGE_LEAVE, rank, WORKER_LOST);
@@ -292,7 +293,8 @@ static void abandon_waited_workers(struct coord *c, int64_t now)
 	     i++)
 		if (c->worker[i].state == WORKER_ACTIVE && c->worker[i].lost_at &&
 		    !is_leave_pending(c, i))
-			abandon_worker(c, i, "on_worker_loss no longer waits for it", now);
+			abandon_worker(c, i, CAUSE_UNKNOWN, "on_worker_loss no longer waits for it",
+			    now);
 }
 
 void coord_progress(struct coord *c, int64_t now)
@@ -353,10 +355,11 @@ bool coord_ended(const struct coord *c)
 	return c->ended;
 }
 
-void coord_fail(struct coord *c, const char *why, int64_t now)
+void coord_fail(struct coord *c, enum err_cause cause, const char *why, int64_t now)
 {
 	if (c->phase >= COORD_DONE)
 		return;
+	c->cause = cause;
 	utf8_printf(c->reason, sizeof c->reason, "%s", why);
 	coord_enter(c, COORD_FAILED, now);
 }
@@ -376,7 +379,8 @@ bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now)
 	return false;
 }
 
-void coord_worker_lost(struct coord *c, unsigned rank, const char *how, int64_t now)
+void coord_worker_lost(struct coord *c, unsigned rank, enum err_cause cause, const char *how,
+    int64_t now)
 {
 	struct coord_member_worker *w = &c->worker[rank];
 
@@ -384,6 +388,7 @@ void coord_worker_lost(struct coord *c, unsigned rank, const char *how, int64_t 
 	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", rank, w->host,
 	    (long long)w->pid, how);
 	snprintf(c->last_lost, sizeof c->last_lost, "worker-%u: %.280s", rank, how);
+	c->last_lost_cause = cause;
 	/* Once the partitions are placed the worker is a member, and only a vote removes it. */
 	if (c->phase == COORD_FORMING && !c->placed) {
 		w->state = WORKER_EMPTY;
@@ -394,7 +399,7 @@ void coord_worker_lost(struct coord *c, unsigned rank, const char *how, int64_t 
 	if (c->cfg.on_worker_loss == COORD_WAIT)
 		coord_changed(c);
 	else
-		abandon_worker(c, rank, how, now);
+		abandon_worker(c, rank, cause, how, now);
 }
 
 /* NULL: no rank has this name. */
@@ -413,8 +418,8 @@ int64_t coord_worker_pid(const struct coord *c, const char *id, const char *host
 	return w && strcmp(w->host, host) == 0 ? w->pid : 0;
 }
 
-void coord_process_ended(struct coord *c, const char *id, bool gone, const char *how, bool returns,
-    int64_t now)
+void coord_process_ended(struct coord *c, const char *id, bool gone, enum err_cause cause,
+    const char *how, bool returns, int64_t now)
 {
 	struct coord_member_worker *w = gone ? find_worker(c, id) : NULL;
 
@@ -430,7 +435,7 @@ void coord_process_ended(struct coord *c, const char *id, bool gone, const char 
 		return;
 	}
 	w->quit = true;
-	coord_worker_lost(c, (unsigned)(w - c->worker), how, now);
+	coord_worker_lost(c, (unsigned)(w - c->worker), cause, how, now);
 }
 
 static void expire_worker_leases(struct coord *c, int64_t now)
@@ -445,7 +450,7 @@ static void expire_worker_leases(struct coord *c, int64_t now)
 		    now - w->lost_at > c->cfg.loss_wait) {
 			snprintf(how, sizeof how, "worker-%u did not come back within %lld s", i,
 			    (long long)(c->cfg.loss_wait / NSEC_PER_SEC));
-			coord_fail(c, how, now);
+			coord_fail(c, CAUSE_UNKNOWN, how, now);
 			return;
 		}
 		if ((w->state != WORKER_ACTIVE && w->state != WORKER_JOINING &&
@@ -461,7 +466,7 @@ static void expire_worker_leases(struct coord *c, int64_t now)
 		snprintf(how, sizeof how, "%.300s%sno message for %lld ms, longer than its lease",
 		    w->ended ? w->ended : "", w->ended ? "; " : "",
 		    (long long)((now - w->seen) / NSEC_PER_MSEC));
-		coord_worker_lost(c, i, how, now);
+		coord_worker_lost(c, i, CAUSE_UNKNOWN, how, now);
 	}
 }
 
@@ -627,7 +632,7 @@ bool coord_tick(struct coord *c, int64_t now)
 		snprintf(how, sizeof how, "waited %lld s for %s",
 		    (long long)(c->cfg.deadline / NSEC_PER_SEC),
 		    c->waiting[0] ? c->waiting : "the servers to take over the layout");
-		coord_fail(c, how, now);
+		coord_fail(c, CAUSE_UNKNOWN, how, now);
 	}
 	coord_progress(c, now);
 	return c->hearing.doubts;

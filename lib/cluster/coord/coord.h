@@ -178,8 +178,8 @@ int64_t coord_worker_pid(const struct coord *c, const char *id, const char *host
 /* The supervisor has seen a process end that it had started as `id`; `how` says by what, and with which
  * words. gone: the rank's process is no more. returns: it may be started again. A worker that is gone and
  * does not return is lost at once; one that may return has the rest of its lease. */
-void coord_process_ended(struct coord *c, const char *id, bool gone, const char *how, bool returns,
-    int64_t now);
+void coord_process_ended(struct coord *c, const char *id, bool gone, enum err_cause cause,
+    const char *how, bool returns, int64_t now);
 /* The server of this incarnation runs in the coordinator's own process and lives as long as that
  * does, even if its heartbeats are late. The owner calls this regularly. */
 void coord_own_server_alive(struct coord *c, uint64_t incarnation, int64_t now);
@@ -205,7 +205,7 @@ void coord_stop_saved(struct coord *c, uint64_t step, const char *why, int64_t n
 /* Tell all processes to exit: after a stop, or when the user removes a job that is over. */
 void coord_end(struct coord *c);
 bool coord_ended(const struct coord *c);
-void coord_fail(struct coord *c, const char *why, int64_t now);
+void coord_fail(struct coord *c, enum err_cause cause, const char *why, int64_t now);
 
 /* The user `who` has revoked a key (as in struct coord_self); NULL: `name` is that of a token,
  * which no member uses. Members with that key are lost at once. The next view carries the
@@ -394,7 +394,7 @@ void coord_snap_rename(struct coord *c, uint64_t step);
 bool coord_snap_is_by_step(const struct coord *c);
 /* The servers' newest step, when the snapshot is LATE. */
 uint64_t coord_snap_first_free(const struct coord *c);
-const char *coord_snap_message(const struct coord *c); /* of a FAILED one: the reason */
+const struct err *coord_snap_failure(const struct coord *c); /* of a FAILED one: the reason */
 const json_t *coord_snap_descriptions(const struct coord *c);
 /* The part of the manifest that does not come from the servers; new reference. */
 json_t *coord_snap_head(const struct coord *c);

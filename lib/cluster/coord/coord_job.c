@@ -319,7 +319,7 @@ static void choose_evaluator(struct coord *c, int64_t now)
 			return;
 		}
 	}
-	coord_fail(c, "all workers have ended before the final evaluation", now);
+	coord_fail(c, CAUSE_UNKNOWN, "all workers have ended before the final evaluation", now);
 }
 
 /* Leave the phase running when no worker is at work any more: to finishing if some are done, else
@@ -344,7 +344,7 @@ void coord_job_check_end(struct coord *c, int64_t now)
 		snprintf(why, sizeof why,
 		    "all workers have ended, and training cannot continue%s%s",
 		    c->last_lost[0] ? "; " : "", c->last_lost);
-		coord_fail(c, why, now);
+		coord_fail(c, c->last_lost_cause, why, now);
 		return;
 	}
 	coord_enter(c, COORD_FINISHING, now);
@@ -454,6 +454,8 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	json_object_set_new(r, "state", json_string(coord_phase_name(c->phase)));
 	if (c->reason[0])
 		json_object_set_new(r, "reason", json_string(c->reason));
+	if (c->cause)
+		json_object_set_new(r, "cause", json_string(err_cause_name(c->cause)));
 	json_object_set_new(r, "job", json_of_text(c->data.job));
 	json_object_set_new(r, "steps", json_integer((json_int_t)coord_shown_step(c)));
 	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));

@@ -364,11 +364,11 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 		return err_set(e, ERR_CONFIG, "a worker without training data cannot join");
 	if (c->data.examples && c->data.examples == examples &&
 	    c->data.blocks_per_lease != (uint64_t)m->lease && !c->data.leases)
-		return err_set(e, ERR_CONFIG,
+		return err_because(e, ERR_CONFIG, CAUSE_DATA_MEMORY,
 		    "this worker reads the data in other blocks than the other workers: "
 		    "job.data_memory must be the same on all hosts");
 	if (c->data.examples && m->stream != c->data.stream)
-		return err_set(e, ERR_CONFIG,
+		return err_because(e, ERR_CONFIG, CAUSE_OTHER_DATA,
 		    "this worker's data are %s stream, but those of the others are %s: all "
 		    "workers must read the same data",
 		    m->stream ? "a" : "no", m->stream ? "none" : "one");
@@ -376,7 +376,7 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 	if (c->data.examples && m->stream && examples > c->data.examples)
 		return add_job_tables(c, m->tables, e);
 	if (c->data.examples && c->data.examples != examples)
-		return err_set(e, ERR_CONFIG,
+		return err_because(e, ERR_CONFIG, CAUSE_OTHER_DATA,
 		    "this worker's data has %llu examples, but the others' has %llu: all workers "
 		    "must read the same data",
 		    (unsigned long long)examples, (unsigned long long)c->data.examples);

@@ -223,7 +223,7 @@ json_t *coord_on_fail(struct coord *c, const struct coord_request *r)
 
 	store_final_stats(&c->worker[r->self->index], r->m->json);
 	coord_watch_ended(c, r->self->index, r->now);
-	coord_fail(c, *why ? why : "a worker failed", r->now);
+	coord_fail(c, err_cause_by_name(r->m->fail.cause), *why ? why : "a worker failed", r->now);
 	return NULL;
 }
 
@@ -242,7 +242,7 @@ static void worker_leaves(struct coord *c, unsigned rank, const json_t *msg, int
 		/* Nobody else trains on its ranges. */
 		w->quit = true;
 		if (!w->lost_at)
-			coord_worker_lost(c, rank, "it has left", now);
+			coord_worker_lost(c, rank, CAUSE_UNKNOWN, "it has left", now);
 	} else {
 		coord_change_request(c, CHANGE_LEAVE, rank, WORKER_LEFT);
 	}
@@ -267,7 +267,8 @@ json_t *coord_on_give_up(struct coord *c, const struct coord_request *r)
 	w->quit = true;
 	if (c->phase < COORD_DONE && !w->lost_at &&
 	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
-		coord_worker_lost(c, r->self->index, *why ? why : "it has given up", r->now);
+		coord_worker_lost(c, r->self->index, err_cause_by_name(r->m->give_up.cause),
+		    *why ? why : "it has given up", r->now);
 	return NULL;
 }
 
@@ -311,10 +312,12 @@ json_t *coord_on_unfit(struct coord *c, const struct coord_request *r)
 	coord_event(c, "worker_unfit", "%s cannot begin %s", r->self->name, text);
 	if (!w) {
 		snprintf(c->unfit, sizeof c->unfit, "%s", text);
+		c->unfit_cause = err_cause_by_name(m->cause);
 	} else if (w->state == WORKER_EMPTY) {
 		free(w->unfit);
 		free(w->joining_host);
 		w->unfit = mem_strdup(text);
+		w->unfit_cause = err_cause_by_name(m->cause);
 		w->joining_host = NULL;
 	}
 	return json_object();

@@ -175,7 +175,7 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 		    i, s->host, (long long)s->pid, how,
 		    c->cfg.replicas > 1 ? "no other replica left"
 		                        : "one replica of each partition");
-		coord_fail(c, why, now);
+		coord_fail(c, CAUSE_UNKNOWN, why, now);
 		/* The job was done before and stays done; only its model is no longer complete. */
 		if (c->phase == COORD_DONE) {
 			utf8_printf(c->reason, sizeof c->reason, "%s", why);

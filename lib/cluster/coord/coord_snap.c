@@ -196,9 +196,9 @@ const json_t *coord_snap_descriptions(const struct coord *c)
 	return c->snap.descriptions;
 }
 
-const char *coord_snap_message(const struct coord *c)
+const struct err *coord_snap_failure(const struct coord *c)
 {
-	return c->snap.message;
+	return &c->snap.failure;
 }
 
 /* Merge the clocks of one server: for each rank, the least of all servers counts. */
@@ -255,7 +255,8 @@ json_t *coord_on_snap(struct coord *c, const struct coord_request *r)
 	if (strcmp(state, "late") == 0 && s->state == SNAP_ASKED) {
 		s->state = SNAP_LATE;
 	} else if (strcmp(state, "failed") == 0) {
-		snprintf(s->message, sizeof s->message, "server-%u: %.250s", server, m->message);
+		err_because(&s->failure, ERR_FAILED, err_cause_by_name(m->cause),
+		    "server-%u: %.250s", server, m->message);
 		s->state = SNAP_FAILED;
 	} else if (strcmp(state, "taken") == 0 && s->state == SNAP_ASKED &&
 	    is_first_answer(s, server)) {

@@ -72,7 +72,7 @@ static void give_up_stalled(struct coord *c, unsigned rank, int64_t now)
 	    "others waited for it",
 	    (unsigned long long)coord_worker_step(w), (double)w->blocked_ns / (double)NSEC_PER_SEC);
 	w->blocked_ns = 0;
-	coord_worker_lost(c, rank, how, now);
+	coord_worker_lost(c, rank, CAUSE_UNKNOWN, how, now);
 }
 
 static void forget_stalls(struct coord *c)

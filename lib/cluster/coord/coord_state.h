@@ -186,6 +186,7 @@ struct coord_member_worker {
 	struct heartbeat_probe probe;
 	/* Why the last process meant for this rank could not join; or NULL */
 	char *unfit;
+	enum err_cause unfit_cause;
 	/* Host of a process that is about to join this rank; or NULL */
 	char *joining_host;
 	uint64_t joining_incarnation; /* incarnation of that process */
@@ -274,7 +275,7 @@ struct snap {
 	 * batches that are in these; or NULL */
 	struct state_leases *leases;
 	struct taken *taken; /* by rank: the pushes in the snapshot */
-	char message[300];
+	struct err failure;
 };
 
 /* The settings in force and requested (coord_set.c). */
@@ -454,10 +455,13 @@ struct coord {
 	struct coord_io io;
 	enum coord_phase phase;
 	char reason[600];
-	char waiting[600];   /* the members that are missing; "": none */
-	char last_lost[300]; /* the worker lost last, and the reason */
+	enum err_cause cause; /* of a failure with this reason */
+	char waiting[600];    /* the members that are missing; "": none */
+	char last_lost[300];  /* the worker lost last, and the reason */
+	enum err_cause last_lost_cause;
 	/* A worker without a fixed rank that could not join, and the reason */
 	char unfit[400];
+	enum err_cause unfit_cause;
 	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
 	int64_t turned_at; /* the last turn of the owner's thread, or coord_new */
@@ -532,7 +536,8 @@ bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now);
 /* The session of a server or relay broke: set when, and when it must have a new one. */
 void coord_set_gone(int64_t *gone_at, int64_t *back_by, int64_t now);
 /* Treat a worker as lost, by on_worker_loss: start a LEAVE change, wait for it, or fail. */
-void coord_worker_lost(struct coord *c, unsigned rank, const char *how, int64_t now);
+void coord_worker_lost(struct coord *c, unsigned rank, enum err_cause cause, const char *how,
+    int64_t now);
 
 /* coord_place.c: which server holds which partition, while the cluster runs */
 /* Place the partitions that have no run yet, in the coord's layout or in a given one. */

@@ -378,6 +378,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "name", json_string(c->cfg.name));
 	json_object_set_new(s, "state", json_string(coord_phase_name(c->phase)));
 	json_object_set_new(s, "reason", json_string(c->reason));
+	json_object_set_new(s, "cause", json_string(err_cause_name(c->cause)));
 	json_object_set_new(s, "waiting_for", json_string(c->waiting));
 	json_object_set_new(s, "job", json_of_text(c->data.job));
 	report_placing_servers(c, s);

@@ -37,7 +37,8 @@ static char *fill_remedy(const struct coord *c, const char *whom, const char *re
 	return text;
 }
 
-void coord_why_add(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...)
+void coord_why_add(struct why *y, const struct reason *r, enum why_code code, const char *remedy,
+    const char *fmt, ...)
 {
 	char *filled = fill_remedy(y->c, r->whom, remedy);
 	json_t *o = json_event("why");
@@ -51,9 +52,12 @@ void coord_why_add(struct why *y, const struct reason *r, const char *remedy, co
 	json_object_set_new(o, "for", json_string(r->whom));
 	json_object_set_new(o, "step", r->step < 0 ? json_null() : json_integer(r->step));
 	json_object_set_new(o, "since_seconds", json_of_num(r->seconds));
+	json_object_set_new(o, "code", json_string(why_code_name(code)));
 	json_object_set_new(o, "because", json_string(y->because));
 	json_object_set_new(o, "remedy", json_of_text(filled));
 	free(filled);
+	if (r->cause)
+		json_object_set_new(o, "cause", json_string(err_cause_name(r->cause)));
 	if (r->together)
 		json_object_set_new(o, "together", json_string(r->together));
 	json_array_append_new(y->list, o);
@@ -83,11 +87,11 @@ static void explain_missing_server(struct why *y, unsigned i, const char *who)
 	snprintf(id, sizeof id, "server-%u", i);
 	r.whom = id;
 	if (s->ever)
-		coord_why_add(y, &r,
+		coord_why_add(y, &r, WHY_LOST,
 		    "ps-ctl logs shows how it ended; start it again: ps-serve -C DIR --name server-K",
 		    "it was on %s (pid %lld) and is lost", s->host, (long long)s->pid);
 	else
-		coord_why_add(y, &r,
+		coord_why_add(y, &r, WHY_NOT_JOINED,
 		    "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE "
 		    "elsewhere (ps-ctl invite --role server)",
 		    "it has not joined yet");
@@ -142,18 +146,22 @@ static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 	r.whom = id;
 	if (y->c->worker[i].joining_host) {
 		r.together = "they are reading their data";
-		coord_why_add(y, &r,
+		coord_why_add(y, &r, WHY_READING,
 		    "no action is needed; ps-ctl logs shows its messages; job.cache keeps parsed "
 		    "data for the next start",
 		    "it is %s and reading its data", y->c->worker[i].joining_host);
-	} else if (y->c->worker[i].unfit)
-		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_RANK), "it cannot begin %s",
-		    y->c->worker[i].unfit);
-	else if (y->c->unfit[0])
-		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_JOINED),
+	} else if (y->c->worker[i].unfit) {
+		r.cause = y->c->worker[i].unfit_cause;
+		coord_why_add(y, &r, WHY_UNFIT, worker_start_remedy(y->c, MEND_RANK),
+		    "it cannot begin %s", y->c->worker[i].unfit);
+	} else if (y->c->unfit[0]) {
+		r.cause = y->c->unfit_cause;
+		coord_why_add(y, &r, WHY_UNFIT, worker_start_remedy(y->c, MEND_JOINED),
 		    "one has started, but cannot begin %s", y->c->unfit);
-	else
-		coord_why_add(y, &r, worker_start_remedy(y->c, COME), "it has not joined yet");
+	} else {
+		coord_why_add(y, &r, WHY_NOT_JOINED, worker_start_remedy(y->c, COME),
+		    "it has not joined yet");
+	}
 }
 
 /* All members have joined: a server may still be loading its partitions. */
@@ -165,9 +173,12 @@ static void explain_placing(struct why *y, unsigned i)
 	snprintf(id, sizeof id, "server-%u", i);
 	if (s->acked < y->c->rev)
 		coord_why_add(y,
-		    &(struct reason){ "the start", id, -1, coord_why_since(y, y->c->formed),
-		        "they are copying their partitions" },
-		    "no action is needed; ps-ctl logs shows its messages",
+		    &(struct reason){ .who = "the start",
+		        .whom = id,
+		        .step = -1,
+		        .seconds = coord_why_since(y, y->c->formed),
+		        .together = "they are copying their partitions" },
+		    WHY_COPYING, "no action is needed; ps-ctl logs shows its messages",
 		    "it is copying its partitions");
 }
 
@@ -231,46 +242,48 @@ static void explain_worker(struct why *y, struct reason *r, unsigned i)
 	snprintf(id, sizeof id, "worker-%u", i);
 	r->whom = id;
 	if (w->lost_at && !w->ended)
-		coord_why_add(y, r,
+		coord_why_add(y, r, WHY_SILENT,
 		    "check whether its host is stopped or disconnected: it goes on when it is back",
 		    "%s, pid %lld, is silent and lost, and on_worker_loss gives it %.0f s to come back",
 		    w->host, (long long)w->pid, (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
 	else if (w->lost_at)
-		coord_why_add(y, r, worker_start_remedy(y->c, COME_BACK),
+		coord_why_add(y, r, WHY_LOST, worker_start_remedy(y->c, COME_BACK),
 		    "it is lost, and on_worker_loss gives it %.0f s to come back",
 		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
 	else if (w->ended)
-		coord_why_add(y, r, worker_start_remedy(y->c, COME_BACK),
+		coord_why_add(y, r, WHY_ENDED, worker_start_remedy(y->c, COME_BACK),
 		    "%s, pid %lld, %.200s; it is declared lost unless it is restarted within "
 		    "%.0f s",
 		    w->host, (long long)w->pid, w->ended,
 		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
 	else if (is_member_silent(y, w->seen))
-		coord_why_add(y, r,
+		coord_why_add(y, r, WHY_SILENT,
 		    "check whether it is stopped or disconnected; with sync=ssp:S or backup=1 "
 		    "the others need not wait",
 		    "%s, pid %lld, has been silent for %.1f s; it is declared lost after %.0f s",
 		    w->host, (long long)w->pid, quiet,
 		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
 	else if (coord_worker_does(w, "compute"))
-		coord_why_add(y, r,
+		coord_why_add(y, r, WHY_COMPUTES,
 		    "sync=ssp:S or backup=1 let the others continue; a smaller batch is less work",
 		    "it computes step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "data"))
-		coord_why_add(y, r,
+		coord_why_add(y, r, WHY_DATA,
 		    "job.cache keeps parsed data; compressed text takes the longest",
 		    "it reads its data for step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "push"))
-		coord_why_add(y, r,
+		coord_why_add(y, r, WHY_PUSHES,
 		    "check the link to the servers: ps-stat workers, ps-ctl plan; a codec sends "
 		    "less",
 		    "it pushes step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "evaluate"))
-		coord_why_add(y, r, "raise job.eval_every, or use less evaluation data",
+		coord_why_add(y, r, WHY_EVALUATES,
+		    "raise job.eval_every, or use less evaluation data",
 		    "it evaluates the model, for %.1f s", busy);
 	else
-		coord_why_add(y, r, "ps-ctl logs shows its messages", "it is at step %lld%s%s",
-		    step, *w->figures.doing ? ": " : "", w->figures.doing);
+		coord_why_add(y, r, WHY_BUSY, "ps-ctl logs shows its messages",
+		    "it is at step %lld%s%s", step, *w->figures.doing ? ": " : "",
+		    w->figures.doing);
 }
 
 /* Explain a wait by a server that is lost or silent. False: there is none. */
@@ -285,14 +298,15 @@ static bool explain_silent_server(struct why *y, struct reason *r)
 		snprintf(id, sizeof id, "server-%u", i);
 		r->whom = id;
 		if (s->ever && !s->live) {
-			coord_why_add(y, r,
+			coord_why_add(y, r, WHY_LOST,
 			    "start it again: ps-serve -C DIR --name server-K; with replicas=2 "
 			    "the others would continue",
 			    "it is lost");
 			return true;
 		}
 		if (s->live && !s->own && is_member_silent(y, s->seen)) {
-			coord_why_add(y, r, "check whether it is stopped or disconnected",
+			coord_why_add(y, r, WHY_SILENT,
+			    "check whether it is stopped or disconnected",
 			    "%s, pid %lld, has been silent for %.1f s", s->host, (long long)s->pid,
 			    coord_why_since(y, s->seen));
 			return true;
@@ -313,10 +327,11 @@ static void explain_servers(struct why *y, struct reason *r)
 		return;
 	r->whom = "the servers";
 	if (c->votes.proposal.open)
-		coord_why_add(y, r, "no action is needed; ps-ctl events shows the members",
+		coord_why_add(y, r, WHY_AGREEING,
+		    "no action is needed; ps-ctl events shows the members",
 		    "they are agreeing on its first step");
 	else
-		coord_why_add(y, r,
+		coord_why_add(y, r, WHY_NO_ANSWER,
 		    "ps-stat servers 1 shows their figures; ps-ctl logs their messages",
 		    "no worker is behind, but they have not answered yet");
 }
@@ -333,7 +348,7 @@ static bool explain_relays(struct why *y, struct reason *r, int relay)
 			continue;
 		snprintf(id, sizeof id, "relay-%d", relay);
 		r->whom = id;
-		coord_why_add(y, r,
+		coord_why_add(y, r, WHY_SILENT,
 		    "check whether it is stopped or disconnected; when it is lost its workers "
 		    "continue without it",
 		    "%s, pid %lld, of zone %s, has been silent for %.1f s", m->host,
@@ -452,9 +467,11 @@ static void explain_quotas(struct why *y)
 			continue;
 		snprintf(id, sizeof id, "worker-%u", i);
 		coord_why_add(y,
-		    &(struct reason){ id, "its quota", (int64_t)coord_worker_step(w),
-		        coord_why_since(y, w->quota_since), NULL },
-		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 removes it",
+		    &(struct reason){ .who = id,
+		        .whom = "its quota",
+		        .step = (int64_t)coord_worker_step(w),
+		        .seconds = coord_why_since(y, w->quota_since) },
+		    WHY_QUOTA, "ps-ctl set quota_bytes=N quota_pushes=N; 0 removes it",
 		    "%s is held back by its quota: quota_bytes %sB, quota_pushes %lld a second and server",
 		    id, bytes, (long long)c->conf->quota_pushes);
 	}
@@ -474,9 +491,11 @@ static bool explain_silent_worker(struct why *y, unsigned i)
 		return false;
 	snprintf(id, sizeof id, "worker-%u", i);
 	coord_why_add(y,
-	    &(struct reason){ "the coordinator", id, (int64_t)coord_worker_step(w),
-	        coord_why_since(y, w->seen), NULL },
-	    "check whether its host is stopped or disconnected; the others go on",
+	    &(struct reason){ .who = "the coordinator",
+	        .whom = id,
+	        .step = (int64_t)coord_worker_step(w),
+	        .seconds = coord_why_since(y, w->seen) },
+	    WHY_SILENT, "check whether its host is stopped or disconnected; the others go on",
 	    "%s, pid %lld, has been silent for %.1f s; it is declared lost after %.0f s", w->host,
 	    (long long)w->pid, coord_why_since(y, w->seen),
 	    (double)c->cfg.lease / (double)NSEC_PER_SEC);
@@ -490,9 +509,11 @@ static void explain_running(struct why *y)
 
 	if (coord_is_paused(c))
 		coord_why_add(y,
-		    &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c),
-		        coord_why_since(y, c->pause.at), NULL },
-		    "ps-ctl resume",
+		    &(struct reason){ .who = "everybody",
+		        .whom = "ps-ctl resume",
+		        .step = (int64_t)coord_step(c),
+		        .seconds = coord_why_since(y, c->pause.at) },
+		    WHY_PAUSED, "ps-ctl resume",
 		    c->pause.on ? "the job is paused, by %s"
 		                : "the job is held for its last checkpoint, by %s",
 		    c->pause.on ? c->pause.by : c->pause.holder);
@@ -510,9 +531,12 @@ static void explain_running(struct why *y)
 			explain_missing_worker(y, i, "the scaling");
 		else if (w->state == WORKER_JOINING)
 			coord_why_add(y,
-			    &(struct reason){ id, "the servers", -1, coord_why_since(y, w->seen),
-			        NULL },
-			    "no action is needed", "they are agreeing on its first step");
+			    &(struct reason){ .who = id,
+			        .whom = "the servers",
+			        .step = -1,
+			        .seconds = coord_why_since(y, w->seen) },
+			    WHY_AGREEING, "no action is needed",
+			    "they are agreeing on its first step");
 		else if (!explain_silent_worker(y, i) && !coord_is_paused(c))
 			explain_waiting_worker(y, i);
 	}
@@ -557,14 +581,15 @@ static void explain_checkpoint(struct why *y)
 		snprintf(id, sizeof id, "server-%u", i);
 		if (c->server[i].live && !c->server[i].own &&
 		    is_member_silent(y, c->server[i].seen))
-			coord_why_add(y, &r, "check whether it is stopped or disconnected",
+			coord_why_add(y, &r, WHY_SILENT,
+			    "check whether it is stopped or disconnected",
 			    "%s, pid %lld, has been silent for %.1f s", c->server[i].host,
 			    (long long)c->server[i].pid, coord_why_since(y, c->server[i].seen));
 		else if (state == SNAP_ASKED)
-			coord_why_add(y, &r, "ps-ctl logs shows its messages",
+			coord_why_add(y, &r, WHY_SNAPSHOT, "ps-ctl logs shows its messages",
 			    "it has not taken its snapshot");
 		else
-			coord_why_add(y, &r,
+			coord_why_add(y, &r, WHY_FILES,
 			    "a slow disk or link delays its files: ps-ctl doctor checks both",
 			    "it has not written its files");
 	}

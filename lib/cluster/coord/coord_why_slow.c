@@ -56,7 +56,7 @@ static void add_straggler(struct why *y, struct reason *r, unsigned i, const str
 		snprintf(waits, sizeof waits,
 		    "the others wait for %.0f %% of their time: ", 100 * s->others_wait);
 	r->whom = id;
-	coord_why_add(y, r,
+	coord_why_add(y, r, WHY_SLOW,
 	    "sync=ssp:S or backup=1 let the others continue; a smaller batch is less work",
 	    "%sa step takes it %.3g ms without waiting, the others %.3g ms; %.0f %% of that is %s",
 	    waits, s->own * 1e3, s->usual * 1e3, 100 * s->part, straggler_part_name[s->most]);
@@ -69,9 +69,9 @@ void coord_why_stragglers(struct why *y)
 	for (unsigned i = 0; judged && i < y->c->nworkers; i++)
 		if (judged[i].slow)
 			add_straggler(y,
-			    &(struct reason){ "everybody", NULL,
-			        (int64_t)coord_worker_step(&y->c->worker[i]),
-			        judged[i].own - judged[i].usual, NULL },
+			    &(struct reason){ .who = "everybody",
+			        .step = (int64_t)coord_worker_step(&y->c->worker[i]),
+			        .seconds = judged[i].own - judged[i].usual },
 			    i, &judged[i]);
 	free(judged);
 }

@@ -367,7 +367,7 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	json_want_u64s(j, "table", "seed", &out->seed, &why);
 	json_want_str(j, "table", "policy", &policy, &why);
 	if (why.code)
-		return err_set(e, why.code, "%s", why.msg);
+		return err_pass(e, &why);
 	if (!is_valid_table_name(name))
 		return err_set(e, ERR_CONFIG,
 		    "table.name: must be 1 to 63 letters, digits, \"_\", \".\" or \"-\"");
@@ -416,7 +416,7 @@ enum err_code table_change_from_json(const json_t *j, struct table *out, struct 
 	json_want_str(j, "table", "name", &name, &why);
 	json_want_int(j, "table", "rows", 0, (int64_t)TABLE_ELEMENTS_MAX, &rows, &why);
 	if (why.code)
-		return err_set(e, why.code, "%s", why.msg);
+		return err_pass(e, &why);
 	snprintf(out->name, sizeof out->name, "%s", name);
 	out->rows = (uint64_t)rows;
 	return ERR_OK;

@@ -32,7 +32,7 @@ enum err_code descriptor_limit_check(const struct server *s, const struct conf *
 
 	if (s->limits.files_most >= need)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG,
+	return err_because(e, ERR_CONFIG, CAUSE_DESCRIPTORS,
 	    "for %llu worker%s and %llu server%s this process may need %llu descriptors, and may "
 	    "open %llu: set ulimit -n %llu (or LimitNOFILE=%llu in its systemd unit), or reduce "
 	    "their number",

@@ -88,7 +88,8 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 			    p->who.name);
 	}
 	if (!has_session_memory(s))
-		return err_set(e, ERR_LIMIT, "mem_limit leaves no memory for another session");
+		return err_because(e, ERR_LIMIT, CAUSE_MEM_LIMIT,
+		    "mem_limit leaves no memory for another session");
 	reply->incarnation = s->incarnation;
 	reply->epoch = atomic_load(&s->epochs.installed);
 	reply->generation = atomic_load(&s->epochs.generation);

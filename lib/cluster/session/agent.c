@@ -306,7 +306,8 @@ static void run_session(struct agent *a)
 			agent_send_messages(a);
 			beat_if_due(a, now, false);
 		} else if (now - begin > HELLO_DEADLINE) {
-			err_set(&a->fault, ERR_TIMEOUT, "the coordinator does not answer");
+			err_because(&a->fault, ERR_TIMEOUT, CAUSE_UNREACHABLE,
+			    "the coordinator does not answer");
 			break;
 		}
 		if (atomic_load(&a->stop) && conn_is_live(a->conn)) {

@@ -192,7 +192,7 @@ enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns,
 		return ERR_OK;
 	}
 	if (ask.done)
-		return err_set(e, ask.why.code, "%s", ask.why.msg);
+		return err_pass(e, &ask.why);
 	if (!patient)
 		return err_set(e, ERR_STOPPED, "interrupted");
 	if (a->over)

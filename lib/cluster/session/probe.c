@@ -43,7 +43,7 @@ static enum conn_verdict on_probe_record(void *ctx, const struct record *r, uint
 
 	(void)payload;
 	if (r->type == REC_NACK)
-		err_set(&p->why, ERR_UNSUPPORTED,
+		err_because(&p->why, ERR_UNSUPPORTED, CAUSE_VERSION,
 		    "it does not answer probes: it runs another version of pskit");
 	else if (r->type == REC_PROBED)
 		p->answered = r->seq;

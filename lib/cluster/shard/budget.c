@@ -40,7 +40,7 @@ enum err_code budget_book(struct part *p, struct shard *s, struct err *e)
 	p->booked = need;
 	if (!b->limit || used <= b->limit)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG,
+	return err_because(e, ERR_CONFIG, CAUSE_MEM_LIMIT,
 	    "mem_limit: table \"%s\" does not fit: partition %u of %u would make it %llu bytes "
 	    "of %llu bytes for tables; use more servers, fewer replicas or a higher mem_limit",
 	    p->table->name, p->index, p->table->nparts, (unsigned long long)used,
@@ -91,7 +91,7 @@ static enum err_code check_mem_limit(const struct shard *s, uint64_t used, struc
 {
 	if (!s->budget.limit || used <= s->budget.limit)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG,
+	return err_because(e, ERR_CONFIG, CAUSE_MEM_LIMIT,
 	    "mem_limit: it would make %llu bytes of %llu bytes for tables",
 	    (unsigned long long)used, (unsigned long long)s->budget.limit);
 }

@@ -84,17 +84,36 @@ static bool is_utf8(const char *line, size_t len)
 	return n > 0;
 }
 
+/* Does the token that jansson has refused, which ends at byte `at`, spell a number that JSON lacks? */
+static bool is_nonfinite_token(const char *line, size_t at)
+{
+	static const char *const names[] = { "NaN", "Infinity" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		size_t n = strlen(names[i]);
+
+		if (at >= n && memcmp(line + at - n, names[i], n) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* The remedy for what jansson has found wrong with a line. */
-static const char *remedy_for(const char *line, size_t len, const char *text)
+static const char *remedy_for(const char *line, size_t len, const json_error_t *why)
 {
 	if (!is_utf8(line, len))
 		return "; the line is not UTF-8, which iconv -t UTF-8 writes";
-	return strstr(text, "near end of file")
-	    ? "; a line must be a complete object, which jq -c . writes"
-	    : strstr(text, "end of file expected") ? "; a line must be an object and nothing else"
-	    : strstr(text, "'NaN'") || strstr(text, "Infinity'")
-	    ? "; JSON has no such number: write null"
-	    : "";
+	switch (json_error_code(why)) {
+	case json_error_premature_end_of_input:
+		return "; a line must be a complete object, which jq -c . writes";
+	case json_error_end_of_input_expected:
+		return "; a line must be an object and nothing else";
+	default:
+		return why->position > 0 && (size_t)why->position <= len &&
+		        is_nonfinite_token(line, (size_t)why->position)
+		    ? "; JSON has no such number: write null"
+		    : "";
+	}
 }
 
 /* Parses a line. *out: NULL for a blank one. */
@@ -119,7 +138,7 @@ static enum err_code parse_line(struct lines *l, const char *line, size_t len, j
 	if (!*out) {
 		log_escape(near, sizeof near, why.text, strlen(why.text));
 		return stream_fail_at(l->s, why.column > 0 ? (size_t)why.column : 0, e, "%s%s",
-		    near, remedy_for(line, len, near));
+		    near, remedy_for(line, len, &why));
 	}
 	if (json_is_object(*out))
 		return ERR_OK;

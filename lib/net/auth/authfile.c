@@ -57,13 +57,14 @@ static enum err_code check_auth_file(const char *path, const struct stat *st, mo
 		    path, (unsigned long)st->st_uid, (unsigned long)geteuid(),
 		    (unsigned long)geteuid(), path);
 	if ((st->st_mode & forbidden & 0044) != 0)
-		return err_set(e, ERR_AUTH,
+		return err_because(e, ERR_AUTH, CAUSE_FILE_MODE,
 		    "%s can be read by others (mode %04o); "
 		    "run: chmod 600 %s",
 		    path, mode, path);
 	if ((st->st_mode & forbidden) != 0)
-		return err_set(e, ERR_AUTH, "%s is open to others (mode %04o); run: chmod %s %s",
-		    path, mode, forbidden & 0044 ? "600" : "go-w", path);
+		return err_because(e, ERR_AUTH, CAUSE_FILE_MODE,
+		    "%s is open to others (mode %04o); run: chmod %s %s", path, mode,
+		    forbidden & 0044 ? "600" : "go-w", path);
 	if (st->st_size < 0 || (uintmax_t)st->st_size > max)
 		return err_set(e, ERR_AUTH, "%s has %lld bytes, more than the %zu bytes allowed",
 		    path, (long long)st->st_size, max);

@@ -21,7 +21,7 @@ _Static_assert(HEAD + NOISE_MSG2_EXTRA + SERVER_INFO == HS_MSG2_BYTES, "msg2");
 const char *handshake_status_text(enum hs_status s)
 {
 	switch (s) {
-#define HS_STATUS(id, number, error, text) \
+#define HS_STATUS(id, number, error, cause, text) \
 	case HS_##id: \
 		return text;
 #include "auth/hs_status.def"
@@ -33,13 +33,25 @@ const char *handshake_status_text(enum hs_status s)
 static enum err_code status_error(enum hs_status s)
 {
 	switch (s) {
-#define HS_STATUS(id, number, error, text) \
+#define HS_STATUS(id, number, error, cause, text) \
 	case HS_##id: \
 		return ERR_##error;
 #include "auth/hs_status.def"
 #undef HS_STATUS
 	}
 	return ERR_FAILED;
+}
+
+static enum err_cause status_cause(enum hs_status s)
+{
+	switch (s) {
+#define HS_STATUS(id, number, error, cause, text) \
+	case HS_##id: \
+		return CAUSE_##cause;
+#include "auth/hs_status.def"
+#undef HS_STATUS
+	}
+	return CAUSE_UNKNOWN;
 }
 
 static void write_head(uint8_t *p, const char magic[static 4], uint8_t meaning)
@@ -57,7 +69,7 @@ static enum err_code check_message_head(const uint8_t *p, const char magic[stati
 	if (memcmp(p, magic, 4) != 0)
 		return err_set(e, ERR_PROTO, "the %s does not speak the pskit protocol", who);
 	if (p[4] != VERSION)
-		return err_set(e, ERR_PROTO,
+		return err_because(e, ERR_PROTO, CAUSE_VERSION,
 		    "the %s speaks protocol version %u, this program "
 		    "version %d; run the same release on both sides",
 		    who, p[4], VERSION);
@@ -326,8 +338,8 @@ enum err_code handshake_client_read2(struct hs_client *hc, const uint8_t msg2[st
 		    "the server's answer does not verify: it does not hold "
 		    "the expected key and cluster secret, or the answer was altered");
 	if (status != HS_OK) {
-		rc = err_set(e, status_error(status), "refused by the server: %s",
-		    handshake_status_text(status));
+		rc = err_because(e, status_error(status), status_cause(status),
+		    "refused by the server: %s", handshake_status_text(status));
 		goto fail;
 	}
 	if (!get_server_info(plain, info)) {

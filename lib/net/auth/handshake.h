@@ -37,7 +37,7 @@
 #define HS_CLUSTER_BYTES 16
 
 enum hs_status {
-#define HS_STATUS(id, number, error, text) HS_##id = number,
+#define HS_STATUS(id, number, error, cause, text) HS_##id = number,
 #include "auth/hs_status.def"
 #undef HS_STATUS
 };

@@ -132,7 +132,7 @@ static enum err_code check_time(int64_t ts, int64_t now, struct err *e)
 
 	if (ahead >= -REPLAY_WINDOW && ahead <= REPLAY_WINDOW)
 		return ERR_OK;
-	return err_set(e, ERR_AUTH,
+	return err_because(e, ERR_AUTH, CAUSE_CLOCK,
 	    "the clocks differ: the client's is %lld s %s the server's (at most %d s is "
 	    "allowed); set both by NTP",
 	    (long long)(ahead < 0 ? -ahead : ahead), ahead < 0 ? "behind" : "ahead of",

@@ -29,8 +29,8 @@ int http_status_of(enum err_code code);
  * be NULL. Releases what the answer held. Bytes that are not UTF-8 are escaped. */
 void http_fail(struct http_answer *a, enum err_code code, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Like http_fail, from a filled err. */
-void http_fail_err(struct http_answer *a, const struct err *e);
+/* Like http_fail, from a filled err; the answer names its cause if it is known. */
+void http_fail_err(struct http_answer *a, const struct err *e, const char *hint);
 
 /* Release json and text, and zero the answer. */
 void http_answer_release(struct http_answer *a);

@@ -58,7 +58,8 @@ void http_answer_release(struct http_answer *a)
 
 /* Replaces the contents of the answer by an error object. msg and hint are copied, but must not
  * lie in the answer itself, which is released first. hint may be NULL. */
-static void fail_with(struct http_answer *a, enum err_code code, const char *msg, const char *hint)
+static void fail_with(struct http_answer *a, enum err_code code, enum err_cause cause,
+    const char *msg, const char *hint)
 {
 	json_t *error = json_object();
 
@@ -66,6 +67,8 @@ static void fail_with(struct http_answer *a, enum err_code code, const char *msg
 	json_object_set_new(error, "code", json_string(err_name(code)));
 	json_object_set_new(error, "message", json_string(msg));
 	json_object_set_new(error, "hint", json_string(hint != NULL ? hint : ""));
+	if (cause)
+		json_object_set_new(error, "cause", json_string(err_cause_name(cause)));
 	a->status = http_status_of(code);
 	a->json = json_object();
 	json_object_set_new(a->json, "error", error);
@@ -79,10 +82,10 @@ void http_fail(struct http_answer *a, enum err_code code, const char *hint, cons
 	va_start(ap, fmt);
 	utf8_vprintf(msg, sizeof(msg), fmt, ap);
 	va_end(ap);
-	fail_with(a, code, msg, hint);
+	fail_with(a, code, CAUSE_UNKNOWN, msg, hint);
 }
 
-void http_fail_err(struct http_answer *a, const struct err *e)
+void http_fail_err(struct http_answer *a, const struct err *e, const char *hint)
 {
-	fail_with(a, e->code, e->msg[0] != '\0' ? e->msg : err_text(e->code), NULL);
+	fail_with(a, e->code, e->cause, e->msg[0] != '\0' ? e->msg : err_text(e->code), hint);
 }

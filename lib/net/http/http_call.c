@@ -260,7 +260,8 @@ static enum err_code server_fault(const struct http_client *c, long status, bool
 		code = status == 401 ? ERR_AUTH : ERR_PROTO;
 	if (code == ERR_OK)
 		code = ERR_FAILED;
-	err_set(e, code, "%s%s%.380s%s%.120s%s", trusted ? "" : c->where,
+	err_because(e, code, err_cause_by_name(json_str(error, "cause", "")),
+	    "%s%s%.380s%s%.120s%s", trusted ? "" : c->where,
 	    trusted ? "" : " (unsigned answer): ", msg, hint[0] != '\0' ? " (" : "", hint,
 	    hint[0] != '\0' ? ")" : "");
 out:

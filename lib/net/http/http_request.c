@@ -66,7 +66,7 @@ static enum MHD_Result turn_away(struct http_conn *c, const char *method, int st
 {
 	struct http_answer a = { .status = 0 };
 
-	http_fail(&a, why->code, hint, "%s", why->msg);
+	http_fail_err(&a, why, hint);
 	if (status != 0)
 		a.status = status;
 	http_refused(c, why->msg);
@@ -158,7 +158,7 @@ static enum MHD_Result reply_err(struct http_conn *c, const char *method, const 
 {
 	struct http_answer a = { .status = 0 };
 
-	http_fail_err(&a, e);
+	http_fail_err(&a, e, NULL);
 	if (status != 0)
 		a.status = status;
 	return http_reply(c, method, &a, NULL, false);

@@ -68,7 +68,9 @@ json_t *answer_encode(enum answer_kind kind, const void *body)
 
 json_t *answer_of_error(const struct err *why)
 {
-	const struct answer_refusal error = { .code = err_name(why->code), .message = why->msg };
+	const struct answer_refusal error = { .code = err_name(why->code),
+		.message = why->msg,
+		.cause = why->cause ? err_cause_name(why->cause) : NULL };
 
 	return ANSWER(refused, .error = &error);
 }
@@ -79,7 +81,8 @@ bool answer_is_refusal(const json_t *answer, struct err *why)
 	bool refused = answer_decode_refused(answer, &a, why) != ERR_OK || a.error;
 
 	if (a.error)
-		err_set(why, err_by_name(a.error->code), "%s", a.error->message);
+		err_because(why, err_by_name(a.error->code), err_cause_by_name(a.error->cause),
+		    "%s", a.error->message);
 	answer_release_refused(&a);
 	return refused;
 }

@@ -33,11 +33,12 @@ static void copy_member(json_t *to, const char *name, const json_t *from, const 
 	json_object_set_new(to, name, v ? json_incref(v) : json_null());
 }
 
-json_t *run_result_of_status(const json_t *status, const char *state, const char *reason)
+json_t *run_result_of_status(const json_t *status, const char *state, enum err_cause cause,
+    const char *reason)
 {
 	json_t *o = json_event("result"), *eval = json_object_get(status, "eval");
 
-	run_result_set_state(o, state, reason);
+	run_result_set_state(o, state, cause, reason);
 	copy_member(o, "job", status, "job");
 	copy_member(o, "steps", status, "step");
 	copy_member(o, "examples", status, "examples");
@@ -52,11 +53,16 @@ json_t *run_result_of_status(const json_t *status, const char *state, const char
 	return o;
 }
 
-void run_result_set_state(json_t *result, const char *state, const char *reason)
+void run_result_set_state(json_t *result, const char *state, enum err_cause cause,
+    const char *reason)
 {
 	json_object_set_new(result, "state", json_string(state));
 	if (reason)
 		json_object_set_new(result, "reason", json_string(reason));
+	if (cause)
+		json_object_set_new(result, "cause", json_string(err_cause_name(cause)));
+	else
+		json_object_del(result, "cause");
 }
 
 void run_result_set_failed_checkpoints(json_t *result, int64_t n, const char *why)
@@ -70,10 +76,13 @@ void run_result_set_failed_checkpoints(json_t *result, int64_t n, const char *wh
 	json_object_set_new(result, "checkpoint_error", json_string(why));
 }
 
-void run_result_set_unsaved(json_t *result, const char *why)
+void run_result_set_unsaved(json_t *result, enum err_cause cause, const char *why)
 {
-	if (*why)
-		json_object_set_new(result, "unsaved", json_string(why));
+	if (!*why)
+		return;
+	json_object_set_new(result, "unsaved", json_string(why));
+	if (cause)
+		json_object_set_new(result, "unsaved_cause", json_string(err_cause_name(cause)));
 }
 
 void run_result_set_passed_over(json_t *result, const char *why)

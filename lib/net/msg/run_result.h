@@ -27,15 +27,17 @@ void run_result_decode(const json_t *result, struct run_result *out);
 
 /* Makes a result from the last status (NULL: there was none) of a coordinator that does not answer
  * any more. reason may be NULL. A new reference. */
-json_t *run_result_of_status(const json_t *status, const char *state, const char *reason);
-/* Replaces the coordinator's state and reason (NULL: it stays), which do not include an end that
- * this side has decided. */
-void run_result_set_state(json_t *result, const char *state, const char *reason);
+json_t *run_result_of_status(const json_t *status, const char *state, enum err_cause cause,
+    const char *reason);
+/* Replaces the coordinator's state, cause and reason (NULL: it stays), which do not include an end
+ * that this side has decided. */
+void run_result_set_state(json_t *result, const char *state, enum err_cause cause,
+    const char *reason);
 /* Records that n checkpoints failed, the last one with the error why. A larger number in the
  * result stays. */
 void run_result_set_failed_checkpoints(json_t *result, int64_t n, const char *why);
 /* Records why the model could not be saved; "": it was, or there is none. */
-void run_result_set_unsaved(json_t *result, const char *why);
+void run_result_set_unsaved(json_t *result, enum err_cause cause, const char *why);
 /* Records which newer checkpoints are damaged, and why. */
 void run_result_set_passed_over(json_t *result, const char *why);
 

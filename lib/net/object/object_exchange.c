@@ -445,5 +445,5 @@ enum err_code object_exchange_run(struct object_client *c, struct exchange *x, s
 	if (again && failed > 0)
 		return err_set(e, rc, "%s (%u times within %.0f s)", why.msg, failed + 1,
 		    (double)(clock_now() - came) / NSEC_PER_SEC);
-	return err_set(e, rc, "%s", why.msg);
+	return err_pass(e, &why);
 }

@@ -95,7 +95,8 @@ static enum err_code resolve_address(const char *addr, bool passive, struct addr
 	}
 	rc = getaddrinfo(host, colon + 1, &hint, out);
 	if (rc)
-		return err_set(e, ERR_UNREACH, "cannot resolve \"%s\": %s", addr, gai_strerror(rc));
+		return err_because(e, ERR_UNREACH, CAUSE_NAME, "cannot resolve \"%s\": %s", addr,
+		    gai_strerror(rc));
 	return ERR_OK;
 }
 
@@ -167,7 +168,7 @@ static enum err_code lock_private_directory(const char *path, int *out, struct e
 	else if (fstat(fd, &st) != 0)
 		rc = err_sys(e, ERR_IO, "cannot stat %s", dir);
 	else if ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 022) != 0)
-		rc = err_set(e, ERR_CONFIG,
+		rc = err_because(e, ERR_CONFIG, CAUSE_FILE_MODE,
 		    "other users can write to %s, so a control socket in it is not safe: chmod "
 		    "700 it, or choose another directory",
 		    dir);
@@ -199,7 +200,7 @@ static enum err_code remove_stale_socket(const char *path, const struct sockaddr
 	why = connect(fd, (const struct sockaddr *)un, sizeof *un) == 0 ? 0 : errno;
 	close(fd);
 	if (why != ECONNREFUSED && why != ENOENT)
-		return err_set(e, ERR_EXISTS,
+		return err_because(e, ERR_EXISTS, CAUSE_PORT_TAKEN,
 		    "\"%s\" is in use by another process: stop it first, or use another path",
 		    path);
 	if (unlink(path) != 0 && errno != ENOENT)
@@ -302,12 +303,12 @@ static enum err_code listen_tcp(const char *addr, const struct listen_how *how, 
 	if (*fd >= 0)
 		return ERR_OK;
 	if (why == EADDRINUSE)
-		return err_set(e, ERR_EXISTS,
+		return err_because(e, ERR_EXISTS, CAUSE_PORT_TAKEN,
 		    "%s is in use by another process: choose another port, "
 		    "or port 0 to let the system choose",
 		    addr);
 	if (why == EADDRNOTAVAIL)
-		return err_set(e, ERR_CONFIG,
+		return err_because(e, ERR_CONFIG, CAUSE_ADDRESS,
 		    "%s is not an address of this host: listen on one of "
 		    "those that `ip addr` shows, or on 127.0.0.1",
 		    addr);

@@ -70,7 +70,7 @@ struct checkpoint_schedule {
 	uint64_t base_mark;
 	int64_t deltas, deltas_most;
 	/* why the last failed checkpoint failed; "" when none has */
-	char failure[sizeof((struct err *)0)->msg];
+	struct err failure;
 	bool failing;           /* the last checkpoint failed, and an event said so */
 	const char *tmp;        /* temporary directory that servers write to now, or NULL */
 	struct ckpt_kept *kept; /* the checkpoints in dir */
@@ -280,12 +280,10 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	    coord_snap_state(coordinator->coord) == SNAP_SAVED;
 	k->tmp = NULL;
 	if (!written) {
-		err_set(e,
-		    coord_snap_state(coordinator->coord) == SNAP_FAILED ? ERR_FAILED : ERR_NOTREADY,
-		    "%s",
-		    coord_snap_state(coordinator->coord) == SNAP_FAILED
-		        ? coord_snap_message(coordinator->coord)
-		        : "the cluster's servers have changed");
+		if (coord_snap_state(coordinator->coord) == SNAP_FAILED)
+			err_pass(e, coord_snap_failure(coordinator->coord));
+		else
+			err_set(e, ERR_NOTREADY, "the cluster's servers have changed");
 		coordinator_commit_unlock(coordinator);
 		ckpt_abort(c);
 		free(base);
@@ -390,7 +388,7 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 			name_snapshot(k, exact);
 			rc = write_checkpoint(k, &path, e);
 		} else if (state == SNAP_FAILED) {
-			rc = err_set(e, ERR_FAILED, "%s", coord_snap_message(coordinator->coord));
+			rc = err_pass(e, coord_snap_failure(coordinator->coord));
 		}
 		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) ||
 		    (state == SNAP_LATE && exact && !coord_is_lockstep(coordinator->coord)))
@@ -426,7 +424,7 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 static void report_checkpoint_failure(struct checkpoint_schedule *k, const struct err *e)
 {
 	k->figures.failed++;
-	snprintf(k->failure, sizeof k->failure, "%s", e->msg);
+	k->failure = *e;
 	if (k->failing)
 		log_warn(k->coordinator->server->cfg.log, "no checkpoint: %s", e->msg);
 	else
@@ -684,12 +682,10 @@ const char *checkpoint_schedule_dir(const struct checkpoint_schedule *k)
 	return k->dir;
 }
 
-const char *checkpoint_schedule_failure(const struct checkpoint_schedule *k)
+const struct err *checkpoint_schedule_failure(const struct checkpoint_schedule *k)
 {
-	if (!k)
-		return "";
 	mutex_assert_held(&k->coordinator->lock);
-	return k->failure;
+	return &k->failure;
 }
 
 struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct checkpoint_schedule *k)

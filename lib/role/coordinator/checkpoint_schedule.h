@@ -92,8 +92,8 @@ const struct checkpoint_schedule_last *checkpoint_schedule_last(
 const char *checkpoint_schedule_dir(const struct checkpoint_schedule *k);
 /* Counters for metrics and for the uploader. */
 struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct checkpoint_schedule *k);
-/* Why the last failed checkpoint failed: "" when none has (k may be NULL). */
-const char *checkpoint_schedule_failure(const struct checkpoint_schedule *k);
+/* Why the last failed checkpoint failed; without an error when none has. */
+const struct err *checkpoint_schedule_failure(const struct checkpoint_schedule *k);
 /* The directory that receives files of the snapshot `id`, a fresh string; NULL when that
  * snapshot is not being written (k may be NULL). */
 char *checkpoint_schedule_receive_dir(const struct checkpoint_schedule *k, uint64_t id);

@@ -300,7 +300,8 @@ static void join_sessions(struct file_service_session *s)
 void file_service_take(struct coordinator *coordinator, struct peer *p)
 {
 	struct file_service_session *s = mem_alloc(sizeof *s), *over;
-	struct err busy = { ERR_LIMIT, "too many file transfers at once; try again" };
+	struct err busy = { .code = ERR_LIMIT,
+		.msg = "too many file transfers at once; try again" };
 	struct conn *conn;
 	unsigned n = 0, own = 0;
 

@@ -234,7 +234,7 @@ void state_file_report_failure(struct coordinator *coordinator, int64_t *since, 
 	mutex_assert_held(&coordinator->lock);
 	if (e->code == ERR_FENCED && !coordinator->file.fenced) {
 		coordinator->file.fenced = true;
-		log_error(coordinator->server->cfg.log, "%s", e->msg);
+		log_err(coordinator->server->cfg.log, e);
 		server_end(coordinator->server, e);
 	}
 	if (!*since) {
@@ -247,7 +247,7 @@ void state_file_report_failure(struct coordinator *coordinator, int64_t *since, 
 	/* The state of a coordinator in a store's process is useless without the store, so do
 	 * not fail the job. */
 	if (!store && now - *since > coordinator->cfg.deadline)
-		coord_fail(coordinator->coord, e->msg, now);
+		coord_fail(coordinator->coord, e->cause, e->msg, now);
 }
 
 /* Record up to which stamps answers may be sent, and wake I/O threads that hold such answers. */

@@ -110,7 +110,7 @@ static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *ro
 		    shard_assign_rows(k->shard, (uint16_t)k->x->here, p,
 		        (const uint8_t *)(by.ids + at), (uint32_t)count,
 		        by.rows + at * k->t->cols) != SHARD_OK)
-			rc = err_set(e, ERR_NOMEM,
+			rc = err_because(e, ERR_NOMEM, CAUSE_MEM_LIMIT,
 			    "no memory for more rows of table \"%s\" (mem_limit)", k->t->name);
 	}
 	if (!rc && k->whole)

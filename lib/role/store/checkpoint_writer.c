@@ -45,9 +45,12 @@ static void answer_order(struct checkpoint_writer *s, json_t *msg)
 	send_answer(s);
 }
 
-static void report_snapshot_failed(struct checkpoint_writer *s, uint64_t id, const char *why)
+static void report_snapshot_failed(struct checkpoint_writer *s, uint64_t id, enum err_cause cause,
+    const char *why)
 {
-	answer_order(s, MESSAGE(snap, .id = (int64_t)id, .state = "failed", .message = why));
+	answer_order(s,
+	    MESSAGE(snap, .id = (int64_t)id, .state = "failed", .message = why,
+	        .cause = err_cause_name(cause)));
 }
 
 static void add_rank_clock(void *ctx, uint32_t rank, uint64_t clock, bool active)
@@ -107,11 +110,12 @@ static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint
 		json_decref(taken);
 		return true;
 	case SHARD_BAD:
-		report_snapshot_failed(s, id, "no memory for a copy of the partitions");
+		report_snapshot_failed(s, id, CAUSE_MEMORY,
+		    "no memory for a copy of the partitions");
 		shard_snap_end(sh);
 		return true;
 	case SHARD_ELSEWHERE:
-		report_snapshot_failed(s, id, "the layout has changed");
+		report_snapshot_failed(s, id, CAUSE_UNKNOWN, "the layout has changed");
 		return true;
 	default:
 		if (!shard_snap_is_late(sh, &at))
@@ -145,7 +149,7 @@ static void write_checkpoint_files(struct checkpoint_writer *s, struct shard *sh
 	size_t n;
 
 	if (!shard_snap_parts(sh, &parts, &n)) {
-		report_snapshot_failed(s, id, "the layout has changed");
+		report_snapshot_failed(s, id, CAUSE_UNKNOWN, "the layout has changed");
 		return;
 	}
 	/* After a success `e` may still have the error of an earlier attempt. */
@@ -153,7 +157,7 @@ static void write_checkpoint_files(struct checkpoint_writer *s, struct shard *sh
 	    ? ckpt_write_server(dir, (unsigned)s->server->cfg.index, parts, n, &description, &e)
 	    : file_client_save(s->server, id, parts, n, &description, &e);
 	if (rc)
-		report_snapshot_failed(s, id, e.msg);
+		report_snapshot_failed(s, id, e.cause, e.msg);
 	else
 		answer_order(s,
 		    MESSAGE(snap, .id = (int64_t)id, .state = "saved", .description = description));

@@ -87,7 +87,7 @@ static enum err_code await_file_session(struct far *f, bool (*ready)(void *), st
 	enum err_code rc = conn_until(f->conn, ready, f, FILE_PATIENCE, e);
 
 	if (f->why.code)
-		return err_set(e, f->why.code, "%s", f->why.msg);
+		return err_pass(e, &f->why);
 	if (!rc && is_transfer_given_up(f))
 		return err_set(e, ERR_STOPPED, "it was given up");
 	return rc;

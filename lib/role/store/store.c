@@ -65,7 +65,7 @@ static enum err_code limit_tables(struct server *s, const struct conf *conf, uin
 	if (!conf->mem_limit)
 		return ERR_OK;
 	if (conf->mem_limit <= sessions)
-		return err_set(e, ERR_CONFIG,
+		return err_because(e, ERR_CONFIG, CAUSE_MEM_LIMIT,
 		    "mem_limit: %llu bytes are less than the sessions of %lld worker%s and %lld "
 		    "server%s may need, which is %llu bytes",
 		    (unsigned long long)conf->mem_limit, (long long)conf->workers.max,

@@ -74,9 +74,10 @@ json_t *run_end_result(struct supervisor *s)
 		    s->status                                          ? s->status->state
 		        : s->policy.stopping || s->policy.first_signal ? "stopped"
 		                                                       : "failed",
+		    s->status ? err_cause_by_name(s->status->cause) : CAUSE_UNKNOWN,
 		    s->status ? s->status->reason : NULL);
 	if (s->policy.failed) {
-		run_result_set_state(result, "failed", s->reason);
+		run_result_set_state(result, "failed", s->cause, s->reason);
 	} else if (!result_has_state(result, "done") && !result_has_state(result, "failed")) {
 		struct run_result told;
 
@@ -91,7 +92,7 @@ json_t *run_end_result(struct supervisor *s)
 			        : *event             ? event
 			                             : "asked to stop");
 		}
-		run_result_set_state(result, "stopped", why);
+		run_result_set_state(result, "stopped", CAUSE_UNKNOWN, why);
 	}
 	run_result_set_failed_checkpoints(result, s->failed_checkpoints, s->checkpoint_error);
 	if (s->passed_over)
@@ -108,17 +109,19 @@ bool run_end_has_all_partitions(const struct supervisor *s)
 
 /* ---- the model ---- */
 
-/* Write the last line of a child's log to out or, without one, how it ended. */
-static void describe_child_failure(const char *log, const struct launch_event *ev,
+/* Write the last line of a child's log to out or, without one, how it ended. Returns the cause. */
+static enum err_cause describe_child_failure(const char *log, const struct launch_event *ev,
     char out[static SUPERVISOR_REASON])
 {
 	struct buf last = BUF_INIT;
+	enum err_cause cause;
 	char how[64];
 
 	launch_how(ev, how);
-	launch_last_words(log, &last);
+	cause = launch_last_words(log, &last);
 	snprintf(out, SUPERVISOR_REASON, "%s", last.len > 0 ? (char *)last.data : how);
 	buf_release(&last);
+	return cause;
 }
 
 /* Wait for the export to end, and set s->unsaved when it fails. A signal or the limit ends the
@@ -148,7 +151,7 @@ static void await_export_process(struct supervisor *s, size_t child, const char 
 		                             : "it took longer than its time "
 		                               "limit");
 	} else if (how.signalled || how.status != 0) {
-		describe_child_failure(log, &how, s->unsaved);
+		s->unsaved_cause = describe_child_failure(log, &how, s->unsaved);
 	}
 }
 
@@ -164,7 +167,8 @@ static void note_nonfinite_model(const char *model, json_t *result)
 	run_result_decode(result, &told);
 	reason = mem_printf("%s; model.safetensors has %lld value%s that %s not finite",
 	    told.reason, (long long)n, NUM_S(n), n == 1 ? "is" : "are");
-	run_result_set_state(result, "failed", reason);
+	run_result_set_state(result, "failed",
+	    *told.cause ? err_cause_by_name(told.cause) : CAUSE_LOSS, reason);
 	free(reason);
 }
 
@@ -178,10 +182,12 @@ static void run_export_process(struct supervisor *s, const char *from, const cha
 	struct err e = { 0 };
 	size_t child;
 
-	if (members_start_tool(s, "export", words, &child, &e) == ERR_OK)
+	if (members_start_tool(s, "export", words, &child, &e) == ERR_OK) {
 		await_export_process(s, child, log);
-	else
+	} else {
 		snprintf(s->unsaved, sizeof s->unsaved, "%.390s", e.msg);
+		s->unsaved_cause = e.cause;
+	}
 	unlink(log);
 	free(log);
 }
@@ -229,7 +235,7 @@ void run_end_export_model(struct supervisor *s, json_t *result)
 		progress_say(&s->progress, "warning: the model is not saved: %s", s->unsaved);
 	else if (result_has_state(result, "failed"))
 		note_nonfinite_model(model, result);
-	run_result_set_unsaved(result, s->unsaved);
+	run_result_set_unsaved(result, s->unsaved_cause, s->unsaved);
 	free(model);
 }
 

@@ -232,7 +232,7 @@ int run_loop_background(struct supervisor *s, const struct conf *conf, const cha
 	if (rc == ERR_OK)
 		rc = supervisor_start(s, &e);
 	if (rc != ERR_OK) {
-		log_error(&log, "%s", e.msg);
+		log_err(&log, &e);
 		supervisor_close(s);
 		send_failure(ready, err_exit_code(rc), e.msg);
 		return err_exit_code(rc);

@@ -46,6 +46,7 @@ enum err_code supervisor_init(struct supervisor *s, struct err *e)
 	sigset_t set;
 
 	memset(s, 0, sizeof *s);
+	err_tag_children();
 	s->watch = (struct rundir_watch){ -1, -1 };
 	s->max_restarts = -1;
 	sigemptyset(&set);
@@ -216,12 +217,13 @@ static void handle_event(struct supervisor *s, struct policy_event event)
 }
 
 /* Fail the run for a reason of our own; only the first failure counts. */
-__attribute__((format(printf, 2, 3))) static void give_up(struct supervisor *s, const char *fmt,
-    ...)
+__attribute__((format(printf, 3, 4))) static void give_up(struct supervisor *s,
+    enum err_cause cause, const char *fmt, ...)
 {
 	va_list ap;
 
 	if (!s->policy.failed) {
+		s->cause = cause;
 		va_start(ap, fmt);
 		vsnprintf(s->reason, sizeof s->reason, fmt, ap);
 		va_end(ap);
@@ -237,8 +239,8 @@ static void send_end_report(struct supervisor *s)
 
 	if (!s->report_id[0])
 		return;
-	body = json_pack("{s:s, s:s, s:b}", "id", s->report_id, "how", s->report_how, "returns",
-	    s->report_returns);
+	body = json_pack("{s:s, s:s, s:s, s:b}", "id", s->report_id, "how", s->report_how, "cause",
+	    err_cause_name(s->report_cause), "returns", s->report_returns);
 	http_call(s->client, "POST", "/v1/ended", body, SUPERVISOR_ASK, NULL, NULL, NULL);
 	json_decref(body);
 	s->report_id[0] = 0;
@@ -356,27 +358,31 @@ static void replace_stdin_path(char *text)
 }
 
 /* Writes how the process that has just ended (s->ended) did so: the subject, the way it ended, and the
- * last line of its log. After a signal the log does not explain the end and is not read. */
-static void describe_end_of(const struct supervisor *s, const char *id, const char *subject,
-    char out[static SUPERVISOR_REASON])
+ * last line of its log. After a signal the log does not explain the end and is not read. Returns the
+ * cause. */
+static enum err_cause describe_end_of(const struct supervisor *s, const char *id,
+    const char *subject, char out[static SUPERVISOR_REASON])
 {
 	char *log = mem_printf("%s/%s.log", s->dir, id);
 	const struct launch_event *ev = &s->ended;
+	enum err_cause cause = ev->signalled && ev->status == SIGKILL ? CAUSE_KILLED
+	                                                              : CAUSE_UNKNOWN;
 	struct buf last = BUF_INIT;
 
 	if (ev->status != 0 && (!ev->signalled || ev->status == RSH_NO_SESSION))
-		launch_last_words(log, &last);
+		cause = launch_last_words(log, &last);
 	snprintf(out, SUPERVISOR_REASON, "%s%s%s%s%.280s", subject, *subject ? " " : "",
 	    s->ended_how, last.len > 0 ? ": " : "", last.len > 0 ? (char *)last.data : "");
 	replace_stdin_path(out);
 	buf_release(&last);
 	free(log);
+	return cause;
 }
 
-static void describe_end(const struct supervisor *s, const char *id,
+static enum err_cause describe_end(const struct supervisor *s, const char *id,
     char out[static SUPERVISOR_REASON])
 {
-	describe_end_of(s, id, id, out);
+	return describe_end_of(s, id, id, out);
 }
 
 /* Keep the reason of a failure. Most failures are explained by the end in s->reason. */
@@ -397,10 +403,12 @@ static void keep_failure(struct supervisor *s, const char *id, enum policy_failu
 		snprintf(end, room, "; no server is left");
 		break;
 	case POLICY_BY_WORKER_EXIT:
+		s->cause = CAUSE_UNKNOWN;
 		snprintf(s->reason, sizeof s->reason, "%s was ended while the cluster was forming",
 		    id);
 		break;
 	case POLICY_BY_SILENCE:
+		s->cause = CAUSE_UNREACHABLE;
 		snprintf(s->reason, sizeof s->reason,
 		    "the coordinator%s has not answered for %.0f s%s%.300s",
 		    supervisor_has_separate_coordinator(s) ? "" : " (server-0)",
@@ -408,6 +416,7 @@ static void keep_failure(struct supervisor *s, const char *id, enum policy_failu
 		    s->failing.id[0] ? s->failing.error : "");
 		break;
 	case POLICY_BY_START:
+		s->cause = s->start_error.cause;
 		snprintf(s->reason, sizeof s->reason, "%s could not be started again: %.340s", id,
 		    s->start_error.msg);
 		break;
@@ -480,7 +489,7 @@ static void try_to_start(struct supervisor *s, const char *id)
 static void report_end_to_coordinator(struct supervisor *s, const char *id, bool returns)
 {
 	snprintf(s->report_id, sizeof s->report_id, "%s", id);
-	describe_end_of(s, id, "", s->report_how);
+	s->report_cause = describe_end_of(s, id, "", s->report_how);
 	s->report_returns = returns;
 	if (strcmp(id, coordinator_id(s)) != 0)
 		send_end_report(s);
@@ -511,7 +520,7 @@ static void execute_action(struct supervisor *s, const struct policy_action *a)
 		progress_say(&s->progress, "%s has left; the others continue", id);
 		break;
 	case POLICY_SET_CAUSE:
-		describe_end(s, id, s->reason);
+		s->cause = describe_end(s, id, s->reason);
 		break;
 	case POLICY_REPORT_RESTART:
 		progress_say(&s->progress, "starting %s again (%u of %lld)", id, a->n,
@@ -622,7 +631,7 @@ void supervisor_wait_event(struct supervisor *s, int64_t end)
 	/* Check this before the children: processes that notice the removal end, too, and would be
 	 * blamed for it. */
 	if (p[2].revents && rundir_watch_gone(&s->watch))
-		give_up(s, "the run directory %s was deleted", s->dir);
+		give_up(s, CAUSE_UNKNOWN, "the run directory %s was deleted", s->dir);
 	reap_children(s);
 }
 
@@ -743,7 +752,7 @@ enum policy_state supervisor_wait_state(struct supervisor *s)
 	    (s->policy.stopping || clock_now() >= s->next_ask))
 		supervisor_poll_status(s);
 	if (s->policy.members_due && s->status && start_members(s, &e) != ERR_OK)
-		give_up(s, "%s", e.msg);
+		give_up(s, e.cause, "%s", e.msg);
 	if (s->policy.job == POLICY_JOB_RUNNING)
 		start_requested(s);
 	remote_send_new_key(s);
@@ -779,6 +788,7 @@ static void end_generation(struct supervisor *s)
 	cluster_status_free(s->status);
 	s->status = NULL;
 	s->reason[0] = 0;
+	s->cause = CAUSE_UNKNOWN;
 	clear_failed_start(s, s->failing.id);
 	handle_event(s, (struct policy_event){ .kind = POLICY_RESET });
 }
@@ -796,7 +806,7 @@ static bool start_generation(struct supervisor *s)
 		end_generation(s);
 		progress_say(&s->progress, "cannot start again: %s", e.msg);
 		if (clock_now() >= end) {
-			give_up(s, "cannot start again: %s", e.msg);
+			give_up(s, e.cause, "cannot start again: %s", e.msg);
 			return false;
 		}
 		while (clock_now() < next && !s->policy.signals && !s->policy.stopping)

@@ -76,15 +76,18 @@ struct supervisor {
 	struct rundir_retry failing; /* the last failed start of a process; id "": none */
 	/* An end that the coordinator is yet to hear of; id "": none. */
 	char report_id[48], report_how[SUPERVISOR_REASON];
+	enum err_cause report_cause;
 	bool report_returns; /* the process may be started again */
 
 	/* For the result. */
 	char reason[SUPERVISOR_REASON];            /* of a failure that was seen here, or "" */
+	enum err_cause cause;                      /* of that failure */
 	int64_t failed_checkpoints, failed_before; /* of the run; of this coordinator */
 	char checkpoint_error[SUPERVISOR_REASON];  /* the error of the last failed checkpoint */
 	bool saved;                                /* a checkpoint was taken after a signal */
 	char unsaved[SUPERVISOR_REASON];           /* why the model is not saved, or "" */
-	char unstored[SUPERVISOR_REASON];          /* why checkpoints were not uploaded, or "" */
+	enum err_cause unsaved_cause;
+	char unstored[SUPERVISOR_REASON]; /* why checkpoints were not uploaded, or "" */
 };
 
 /* Zeroes s, blocks SIGUSR1, SIGUSR2, SIGINT, SIGTERM and (unless it is ignored) SIGHUP, and opens

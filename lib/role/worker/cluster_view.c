@@ -264,7 +264,7 @@ void cluster_view_give_up(struct cluster *c, const struct err *why)
 	    why->code == ERR_NONFINITE || why->code == ERR_FAILED)
 		return;
 	agent_set_interrupt(c->agent, NULL);
-	msg = MESSAGE(give_up, .message = why->msg);
+	msg = MESSAGE(give_up, .message = why->msg, .cause = err_cause_name(why->cause));
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);
@@ -286,7 +286,8 @@ void cluster_view_report_unfit(struct cluster *c, int rank, const struct err *wh
 	if (!agent_is_up(c->agent) || why->code == ERR_STOPPED)
 		return;
 	gethostname(host, sizeof host - 1);
-	msg = MESSAGE(unfit, .rank = rank, .pid = getpid(), .host = host, .message = why->msg);
+	msg = MESSAGE(unfit, .rank = rank, .pid = getpid(), .host = host, .message = why->msg,
+	    .cause = err_cause_name(why->cause));
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);

@@ -186,7 +186,8 @@ static void describe_remedy(const struct worker *w, char *said, size_t n)
 /* Fails the whole job for the reason in *e. */
 static enum err_code fail_job(struct worker *w, const struct err *e)
 {
-	json_t *msg = MESSAGE(fail, .message = e->msg), *figures = figures_json(w), *answer;
+	json_t *msg = MESSAGE(fail, .message = e->msg, .cause = err_cause_name(e->cause)),
+	       *figures = figures_json(w), *answer;
 
 	json_object_update(msg, figures);
 	json_decref(figures);
@@ -249,7 +250,7 @@ enum err_code worker_check_refused(struct worker *w, struct err *e)
 	save_good_model(w, kept, sizeof kept);
 	describe_remedy(w, remedy, sizeof remedy);
 	describe_bad_gradient(&cs.bad, what, sizeof what);
-	err_set(e, ERR_NONFINITE,
+	err_because(e, ERR_NONFINITE, CAUSE_GRADIENT,
 	    "worker-%u: its push to table \"%s\" at step %llu was refused, because %s: %s; "
 	    "job.bad_gradients=skip goes on without such pushes; %.120s",
 	    w->rank, cs.bad.table < l->ntables ? l->table[cs.bad.table].name : "?",

@@ -343,8 +343,7 @@ static enum err_code find_only_stream(const char *const *path, size_t n, const c
 	return ERR_OK;
 }
 
-/* Reads the training data, or their head. */
-static enum err_code read_train(struct job *j, const struct job_source *from,
+static enum err_code read_train_files(struct job *j, const struct job_source *from,
     const struct data_want *want, const struct caches *caches, struct err *e)
 {
 	const struct data_cache *cache = &caches->whole;
@@ -373,6 +372,17 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 	data_describe(j->train, text);
 	log_info(cache->log, "data: %s", text);
 	return from->trains ? split_examples(j, e) : ERR_OK;
+}
+
+/* Reads the training data, or their head. */
+static enum err_code read_train(struct job *j, const struct job_source *from,
+    const struct data_want *want, const struct caches *caches, struct err *e)
+{
+	enum err_code rc = read_train_files(j, from, want, caches, e);
+
+	if (rc)
+		err_blame(e, rc == ERR_NOTFOUND ? CAUSE_DATA_MISSING : CAUSE_DATA);
+	return rc;
 }
 
 /* Does the default of scaling hold for these data? Not where a table, dense rows or real targets were
@@ -465,9 +475,10 @@ static enum err_code read_train_as_before(struct job *j, const struct job_source
 	if (!rc)
 		rc = check_features_kept(j, before, e);
 	dataset_free(before);
-	return rc
-	    ? err_prefix(e, "job.data does not fit the data that the checkpoint was trained on")
-	    : ERR_OK;
+	if (!rc)
+		return ERR_OK;
+	err_blame(e, CAUSE_DATA);
+	return err_prefix(e, "job.data does not fit the data that the checkpoint was trained on");
 }
 
 /* Reads the training data of a job whose model was trained on data that are described. Most often the
@@ -535,8 +546,10 @@ static enum err_code open_eval(struct job *j, const struct job_source *from,
 		*e = (struct err){ 0 };
 		return ERR_OK;
 	}
-	if (rc)
+	if (rc) {
+		err_blame(e, CAUSE_EVAL_DATA);
 		return err_prefix(e, "job.eval");
+	}
 	data_sequence_describe(j->eval, text);
 	log_info(cache->log, "evaluation data: %s", text);
 	data_unseen_log(j->unseen, "data: the evaluation data", cache->log);

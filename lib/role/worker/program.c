@@ -433,7 +433,7 @@ static enum err_code ask_with_restart(struct program *p, const struct question *
 		/* An interrupt from the terminal has reached both: this is no failure of the
 		 * program. */
 		if (p->cfg.attend && p->cfg.attend(p->cfg.ctx, &why))
-			return err_set(e, why.code, "%s", why.msg);
+			return err_pass(e, &why);
 		if (i == AGAIN)
 			return err_set(e, ERR_NOTREADY, "%.500s; it was restarted %u times", e->msg,
 			    AGAIN);
@@ -521,7 +521,7 @@ void program_step(struct program *p, uint64_t step)
 
 enum err_code program_fault(const struct program *p, struct err *e)
 {
-	return p->fault.code ? err_set(e, p->fault.code, "%s", p->fault.msg) : ERR_OK;
+	return p->fault.code ? err_pass(e, &p->fault) : ERR_OK;
 }
 
 enum err_code program_name_rows(struct program *p, const struct batch *b, struct params *to,

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
+#include "msg/why_code.h"
 #include "rundir/prepare.h"
 #include "rundir/rundir.h"
 
@@ -58,7 +59,7 @@ bool routes_find_token(void *ctx, const char *token, struct http_peer *peer)
 
 int routes_fail(struct http_answer *a, const struct err *e)
 {
-	http_fail_err(a, e);
+	http_fail_err(a, e, NULL);
 	return HTTP_DONE;
 }
 
@@ -115,6 +116,7 @@ static void add_failing_start(const struct coordinator *coordinator, json_t *sta
 		json_object_set_new(row, "for", json_string("its start"));
 		json_object_set_new(row, "step", json_null());
 		json_object_set_new(row, "since_seconds", json_of_num(seconds));
+		json_object_set_new(row, "code", json_string(why_code_name(WHY_START)));
 		json_object_set_new(row, "because", json_string(f.error));
 		json_object_set_new(row, "remedy",
 		    json_string("fix the cause; the supervisor tries again until the deadline"));
@@ -129,12 +131,15 @@ static json_t *add_failed_checkpoints(const struct coordinator *coordinator, jso
 	uint64_t failed = coordinator->checkpoints
 	    ? checkpoint_schedule_figures(coordinator->checkpoints).failed
 	    : 0;
+	const struct err *failure;
 
 	mutex_assert_held(&coordinator->lock);
 	if (o && failed) {
 		json_object_set_new(o, "checkpoints_failed", json_integer((json_int_t)failed));
-		json_object_set_new(o, "checkpoint_error",
-		    json_string(checkpoint_schedule_failure(coordinator->checkpoints)));
+		failure = checkpoint_schedule_failure(coordinator->checkpoints);
+		json_object_set_new(o, "checkpoint_error", json_string(failure->msg));
+		json_object_set_new(o, "checkpoint_cause",
+		    json_string(err_cause_name(failure->cause)));
 	}
 	return o;
 }

@@ -138,18 +138,18 @@ int routes_post_stop(void *ctx, const struct http_request *req, struct http_answ
 	return routes_answer(a, json_object());
 }
 
-/* The supervisor reports how a process ended, which the coordinator cannot see. It becomes an event and
- * changes nothing else. */
 /* Has this host no process of that number? False for 0. */
 static bool is_gone(int64_t pid)
 {
 	return pid > 0 && kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
+/* The supervisor reports how a process ended, which the coordinator cannot see. */
 int routes_post_ended(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	static const char *const keys[] = { "id", "how", "returns", NULL };
+	static const char *const keys[] = { "id", "how", "cause", "returns", NULL };
 	const char *id = json_str(req->body, "id", ""), *how = json_str(req->body, "how", "");
+	enum err_cause cause = err_cause_by_name(json_str(req->body, "cause", ""));
 	bool returns = json_is_true(json_object_get(req->body, "returns"));
 	struct coordinator *coordinator = ctx;
 	char host[64] = "";
@@ -165,7 +165,8 @@ int routes_post_ended(void *ctx, const struct http_request *req, struct http_ans
 	coordinator_lock(coordinator);
 	/* A rank may have another process by now, on this host or elsewhere. */
 	coord_process_ended(coordinator->coord, id,
-	    is_gone(coord_worker_pid(coordinator->coord, id, host)), how, returns, clock_now());
+	    is_gone(coord_worker_pid(coordinator->coord, id, host)), cause, how, returns,
+	    clock_now());
 	coordinator_commit_wait_unlock(coordinator);
 	return routes_answer(a, json_object());
 }

@@ -11,6 +11,7 @@
 #include "core/num.h"
 #include "ctl.h"
 #include "msg/why_code.h"
+#include "msg/words.h"
 
 /* Checks the coordinator's reports: the figures in each process's heartbeats, and who waits for
  * whom. */
@@ -78,7 +79,7 @@ static void check_lost_server(struct doctor *d, const json_t *row)
 	enum err_cause ignored;
 	char *said = doctor_last_words(d, id, &ignored);
 
-	if (strcmp(json_str(row, "state", ""), "lost") == 0)
+	if (words_member(words_worker_state, row, "state") == WORKER_LOST)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_PLAIN, "servers", id,
 		    "ps-ctl logs shows how it ended; start it again: ps-serve -C DIR --name ID, or --join FILE",
 		    "%s is lost: it was on %s (pid %lld)%s%.300s", id, json_str(row, "host", "?"),
@@ -95,7 +96,7 @@ static void check_lost_worker(struct doctor *d, const json_t *row, const json_t 
 	        wanted = json_int(status, "workers_wanted", 0);
 	char remedy[100];
 
-	if (strcmp(json_str(row, "state", ""), "lost") != 0)
+	if (words_member(words_worker_state, row, "state") != WORKER_LOST)
 		return;
 	snprintf(remedy, sizeof remedy,
 	    "ps-ctl logs shows how it ended; ps-ctl scale workers=%lld starts another one",
@@ -284,7 +285,7 @@ static void check_reported_processes(struct doctor *d, const json_t *status, con
 /* Reports a failed job with the reason that it gave. */
 static void check_job_state(struct doctor *d, const json_t *status)
 {
-	if (strcmp(json_str(status, "state", ""), "failed") == 0)
+	if (words_member(words_phase, status, "state") == PHASE_FAILED)
 		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, "job",
 		    err_cause_by_name(json_str(status, "cause", "")),
 		    json_str(status, "reason", "the job failed"));
@@ -317,7 +318,7 @@ static void check_cluster(struct doctor *d, const json_t *status)
 	       *relays = get_from_coordinator(d, "/v1/relays", NULL);
 	json_t *why = get_from_coordinator(d, "/v1/why", NULL),
 	       *events = get_from_coordinator(d, "/v1/events", NULL);
-	bool forming = strcmp(json_str(status, "state", ""), "forming") == 0;
+	bool forming = words_member(words_phase, status, "state") == PHASE_FORMING;
 	int64_t here = json_int(status, "servers", 0);
 
 	check_job_state(d, status);

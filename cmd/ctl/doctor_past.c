@@ -38,10 +38,10 @@ static bool report_result(struct doctor *d, enum doctor_level level)
 {
 	json_t *result = result_read(d->dir, NULL);
 	const char *reason = json_str(result, "reason", "");
-	bool told = result && (!result_has_state(result, "failed") || *reason);
+	bool told = result && (!result_has_state(result, PHASE_FAILED) || *reason);
 	int64_t nskipped = json_int(result, "bad_lines", 0);
 
-	if (told && result_has_state(result, "failed"))
+	if (told && result_has_state(result, PHASE_FAILED))
 		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir,
 		    err_cause_by_name(json_str(result, "cause", "")), reason);
 	else if (result && !told)

@@ -3,6 +3,7 @@
 
 #include "core/json.h"
 #include "ctl.h"
+#include "msg/words.h"
 
 /* ps-ctl pause and resume: have all workers rest before their next step, or go on. */
 
@@ -27,14 +28,15 @@ struct wait {
 static enum err_code check_paused(void *ctx, const json_t *s, bool *done, struct err *e)
 {
 	struct wait *w = ctx;
-	const char *state = json_str(s, "state", "");
+	int64_t state = words_member(words_phase, s, "state");
 	int64_t resting = json_int(s, "resting", 0);
 
 	w->step = json_int(s, "step", 0);
 	*done = json_flag(s, "paused") == w->pause &&
 	    (w->pause ? resting >= json_int(s, "workers", 0) : resting == 0);
-	return strcmp(state, "running") == 0 ? ERR_OK
-	                                     : err_set(e, ERR_NOTREADY, "the job is %s", state);
+	return state == PHASE_RUNNING
+	    ? ERR_OK
+	    : err_set(e, ERR_NOTREADY, "the job is %s", words_text(words_phase, state));
 }
 
 static enum err_code await_paused(struct http_client *client, struct wait *w, int64_t timeout,

@@ -7,6 +7,7 @@
 #include "core/json.h"
 #include "core/num.h"
 #include "ctl.h"
+#include "msg/words.h"
 
 /* ps-ctl scale, drain and rebalance: requests to the coordinator that move partitions or change the
  * members, with a progress bar. */
@@ -63,9 +64,9 @@ static bool is_placement_settled(const json_t *s)
 
 static bool is_job_over(const json_t *s)
 {
-	const char *state = json_str(s, "state", "");
+	int64_t state = words_member(words_phase, s, "state");
 
-	return strcmp(state, "running") != 0 && strcmp(state, "finishing") != 0;
+	return state != PHASE_RUNNING && state != PHASE_FINISHING;
 }
 
 /* A ctl_status_fn for ctl_watch_status, with a struct move. */

@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "ctl.h"
+#include "msg/words.h"
 
 struct options {
 	const char *dir;
@@ -74,15 +75,15 @@ static bool add_request_options(const struct ctl_cmd *self, const struct options
 
 static enum err_code check_settings_applied(void *ctx, const json_t *s, bool *done, struct err *e)
 {
-	const char *state = json_str(s, "state", "");
+	int64_t state = words_member(words_phase, s, "state");
 
 	*done = (json_int(s, "settings", 0) >= *(const int64_t *)ctx &&
 	            json_int(s, "settings_step", -1) >= 0) ||
 	    json_flag(s, "paused");
-	if (!*done && strcmp(state, "running") != 0 && strcmp(state, "forming") != 0)
+	if (!*done && state != PHASE_RUNNING && state != PHASE_FORMING)
 		return err_set(e, ERR_NOTREADY,
 		    "the change is made, but the job was %s before every worker began a step with it",
-		    state);
+		    words_text(words_phase, state));
 	return ERR_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "msg/run_result.h"
+#include "msg/words.h"
 #include "rundir/control.h"
 #include "conf/conf.h"
 #include "core/clock.h"
@@ -93,15 +94,15 @@ static enum err_code request_status(const char *dir, json_t **status)
 static bool has_unsaved_work(const char *dir)
 {
 	json_t *status = NULL;
-	const char *state;
+	int64_t state;
 	bool yes;
 
 	if (request_status(dir, &status) != ERR_OK)
 		fprintf(stderr,
 		    "ps-ctl: warning: the coordinator of %s does not answer: no checkpoint can be taken\n",
 		    dir);
-	state = json_str(status, "state", "");
-	yes = (strcmp(state, "running") == 0 || strcmp(state, "finishing") == 0) &&
+	state = words_member(words_phase, status, "state");
+	yes = (state == PHASE_RUNNING || state == PHASE_FINISHING) &&
 	    json_int(status, "tables", 0) > 0 && may_change_parameters(dir);
 	json_decref(status);
 	return yes;

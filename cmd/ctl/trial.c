@@ -255,7 +255,7 @@ static double measure_rate(struct trial *t)
 	if (end) {
 		seconds = (double)(last - first) / NSEC_PER_SEC;
 		rate = (double)(end->examples - begin->examples) / seconds;
-		t->job_seconds = strcmp(end->state, "running") == 0
+		t->job_seconds = end->state == PHASE_RUNNING
 		    ? expect_job_seconds(begin, end, seconds)
 		    : 0;
 	}

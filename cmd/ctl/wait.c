@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "msg/cluster_status.h"
+#include "msg/words.h"
 #include "rundir/control.h"
 #include "core/clock.h"
 #include "core/json.h"
@@ -67,13 +68,13 @@ static bool is_loss_below(const json_t *o, double x)
 /* Judges the goal by a running cluster's status. */
 static enum verdict judge_status(const struct goal *g, const json_t *s)
 {
-	bool up = result_has_state(s, "running") || result_has_state(s, "finishing") ||
-	    result_has_state(s, "done"),
+	bool up = result_has_state(s, PHASE_RUNNING) || result_has_state(s, PHASE_FINISHING) ||
+	    result_has_state(s, PHASE_DONE),
 	     is = false;
 
 	switch (g->kind) {
 	case GOAL_DONE:
-		is = result_has_state(s, "done");
+		is = result_has_state(s, PHASE_DONE);
 		break;
 	case GOAL_READY:
 		is = up;
@@ -95,7 +96,7 @@ static enum verdict judge_status(const struct goal *g, const json_t *s)
  * loss, or the goal can never become true. */
 static enum verdict judge_result(const struct goal *g, const json_t *result)
 {
-	bool is = (g->kind == GOAL_DONE && result_has_state(result, "done")) ||
+	bool is = (g->kind == GOAL_DONE && result_has_state(result, PHASE_DONE)) ||
 	    (g->kind == GOAL_STEP && json_int(result, "steps", 0) >= g->n) ||
 	    (g->kind == GOAL_LOSS && is_loss_below(result, g->x));
 
@@ -161,7 +162,7 @@ static bool is_outcome_saved(const struct goal *g, const char *dir, int *code)
 static bool may_be_restarted(const json_t *status, const char *dir)
 {
 	json_t *result = NULL;
-	bool over = strcmp(json_str(status, "state", ""), "failed") != 0 ||
+	bool over = words_member(words_phase, status, "state") != PHASE_FAILED ||
 	    !rundir_is_supervised(dir) || (result = result_read(dir, NULL)) != NULL;
 
 	json_decref(result);

@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
+#include "msg/words.h"
 #include "rundir/learning.h"
 #include "term/chart.h"
 
@@ -32,11 +33,13 @@ bool top_is_stale(const struct top *t)
 
 /* ---- the head ---- */
 
-static unsigned state_attribute(const char *state)
+static unsigned state_attribute(const char *text)
 {
-	if (strcmp(state, "running") == 0 || strcmp(state, "done") == 0)
+	int64_t state = words_find(words_phase, text);
+
+	if (state == PHASE_RUNNING || state == PHASE_DONE)
 		return SCREEN_GREEN;
-	return strcmp(state, "failed") == 0 ? SCREEN_RED : SCREEN_YELLOW;
+	return state == PHASE_FAILED ? SCREEN_RED : SCREEN_YELLOW;
 }
 
 /* Row 0: name, state, step, mode and counts from the left, the age of the run in h:mm:ss at the
@@ -66,7 +69,7 @@ static void draw_state_line(struct top *t)
 	    (long long)json_int(s, "workers", 0), (long long)workers, NUM_S(workers),
 	    (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers));
 	learning_put_best(json_object_get(s, "best_eval"), &more);
-	if (strcmp(state, "running") == 0 && step > 0 && total > step && age > 0)
+	if (words_find(words_phase, state) == PHASE_RUNNING && step > 0 && total > step && age > 0)
 		buf_printf(&more, "%seta %lld s", more.len ? "  " : "",
 		    age * (total - step) / step);
 	if (more.len && col + 2 + more.len + 10 <= screen_width(t->screen))
@@ -158,7 +161,7 @@ static void draw_sentence(struct top *t)
 		draw_stale_warning(t);
 	} else if (why) {
 		draw_wrapped_text(t, 1, SCREEN_YELLOW, why);
-	} else if (strcmp(state, "running") == 0) {
+	} else if (words_find(words_phase, state) == PHASE_RUNNING) {
 		draw_running(t, s);
 	} else {
 		snprintf(text, sizeof text, "The job is %s%s%s, after %lld step%s.", state,

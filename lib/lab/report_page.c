@@ -13,6 +13,7 @@
 #include "core/version.h"
 #include "lab/report_html.h"
 #include "lab/report_table.h"
+#include "msg/words.h"
 #include "rundir/event_list.h"
 #include "rundir/run_colour.h"
 
@@ -122,7 +123,7 @@ static void put_page_head(struct buf *out, const struct report_run *r)
 	buf_puts(out, "<header><h1>");
 	report_html_text(out, name);
 	buf_printf(out, "</h1><span class=\"state %s\">%s</span></header>\n", r->state, r->state);
-	if (*reason && strcmp(r->state, "done") != 0) {
+	if (*reason && words_find(words_phase, r->state) != PHASE_DONE) {
 		buf_puts(out, "<p class=\"reason\">");
 		report_html_text(out, reason);
 		buf_puts(out, "</p>\n");

@@ -253,14 +253,14 @@ static void add_example_rate(json_t *result)
 /* Sets state, result and end of a run. One that is not alive and has no result has crashed. */
 static void read_run_state(struct report_run *r, const json_t *last)
 {
-	static const char *const known[] = { "done", "failed", "stopped" };
+	static const enum phase known[] = { PHASE_DONE, PHASE_FAILED, PHASE_STOPPED };
 	bool alive = rundir_is_alive(r->dir, NULL);
 
 	r->result = alive ? NULL : result_read(r->dir, NULL);
 	r->state = alive ? "running" : "crashed";
 	for (size_t i = 0; r->result && i < sizeof known / sizeof *known; i++)
 		if (result_has_state(r->result, known[i]))
-			r->state = known[i];
+			r->state = words_phase[known[i]];
 	if (!r->result)
 		r->result = run_result_of_status(last, r->state, CAUSE_UNKNOWN,
 		    alive ? NULL : "it ended without a result");

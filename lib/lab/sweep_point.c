@@ -150,7 +150,7 @@ static enum err_code check_earlier_run(const struct sweep *s, struct point *p, c
 		    "%s was run with other values of %s: use the same values, or another folder "
 		    "with --output",
 		    run, keys);
-	if (result && result_has_state(result, "done")) {
+	if (result && result_has_state(result, PHASE_DONE)) {
 		p->state = POINT_DONE;
 		p->kept = true;
 		json_decref(p->result);
@@ -268,7 +268,7 @@ bool sweep_point_is_resumable(const struct sweep *s, const struct point *p)
 	json_t *result = result_read(run, NULL);
 	/* A run that failed would fail again if it were resumed. */
 	bool begun = sweep_point_has_run(s, p, p->rung) &&
-	    !(result && result_has_state(result, "failed"));
+	    !(result && result_has_state(result, PHASE_FAILED));
 
 	json_decref(result);
 	free(run);
@@ -313,9 +313,9 @@ void sweep_point_finish(const struct sweep *s, struct point *p, const char *how)
 	if (!result)
 		p->state = POINT_FAILED;
 	else
-		p->state = result_has_state(result, "done") ? POINT_DONE
-		    : result_has_state(result, "stopped")   ? POINT_STOPPED
-		                                            : POINT_FAILED;
+		p->state = result_has_state(result, PHASE_DONE) ? POINT_DONE
+		    : result_has_state(result, PHASE_STOPPED)   ? POINT_STOPPED
+		                                                : POINT_FAILED;
 	if (p->state != POINT_DONE) {
 		launch_last_words(log, &last);
 		snprintf(p->reason, sizeof p->reason, "%s",

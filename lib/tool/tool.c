@@ -25,7 +25,7 @@ static bool is_placed(void *ctx, const struct view *view)
 	if (!view)
 		return false;
 	/* While forming, the layout may come from a checkpoint, before any server has its part. */
-	return (layout_json_epoch(view->layout) > 0 && !view_phase_is(view, "forming")) ||
+	return (layout_json_epoch(view->layout) > 0 && !view_phase_is(view, PHASE_FORMING)) ||
 	    cluster_view_is_over(view, &ignored);
 }
 

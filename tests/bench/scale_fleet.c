@@ -30,7 +30,7 @@ static bool running(void *ctx, const struct view *view)
 	(void)ctx;
 	if (view && cluster_view_is_over(view, &e))
 		fleet_die("the job", &e);
-	return view_phase_is(view, "running");
+	return view_phase_is(view, PHASE_RUNNING);
 }
 
 static void take_server(struct fleet *f, unsigned i, const struct view_server *server)

@@ -174,7 +174,7 @@ static bool may_begin_steps(void *ctx, const struct view *view)
 	if (!row || row->incarnation != w->incarnation)
 		return w->admitted;
 	w->admitted = true;
-	return strcmp(view->phase, "forming") != 0 && strcmp(row->state, "joining") != 0;
+	return !view_phase_is(view, PHASE_FORMING) && row->state != WORKER_JOINING;
 }
 
 static enum err_code find_ledger_tables(struct worker *w, struct err *e)
@@ -465,8 +465,8 @@ static bool is_job_settled(void *ctx, const struct view *view)
 	struct err ignored;
 
 	return view &&
-	    (cluster_view_is_over(view, &ignored) || view_phase_is(view, "done") ||
-	        (view_phase_is(view, "finishing") && view->evaluator == (int64_t)w->rank));
+	    (cluster_view_is_over(view, &ignored) || view_phase_is(view, PHASE_DONE) ||
+	        (view_phase_is(view, PHASE_FINISHING) && view->evaluator == (int64_t)w->rank));
 }
 
 static enum err_code finish_work(struct worker *w, struct err *e)
@@ -487,7 +487,7 @@ static enum err_code finish_work(struct worker *w, struct err *e)
 		if (rc)
 			break;
 		rc = cluster_view_is_over(view, e);
-		over = strcmp(view->phase, "done") == 0;
+		over = view_phase_is(view, PHASE_DONE);
 		view_release(view);
 		if (rc || over)
 			break;

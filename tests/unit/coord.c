@@ -11,7 +11,7 @@ static void forming(void)
 
 	scene_open(&s, 2, 2);
 	scene_begin(&s);
-	ok(in_phase(&s, COORD_FORMING) &&
+	ok(in_phase(&s, PHASE_FORMING) &&
 	        strcmp(status_str(&s, "waiting_for"), "server-0, server-1, worker-0, worker-1") ==
 	            0,
 	    "at first it waits for everybody, by name");
@@ -21,12 +21,12 @@ static void forming(void)
 	    "then for those who are missing");
 	join_as_server(&s, 0);
 	ok(strcmp(join_as_worker(&s, 1, 1), "{\"rank\":1}") == 0, "or the rank that it asks for");
-	ok(in_phase(&s, COORD_FORMING) && happened(&s, "1 table over 2 servers"),
+	ok(in_phase(&s, PHASE_FORMING) && happened(&s, "1 table over 2 servers"),
 	    "with all there, partitions are dealt out");
 	say(&s, &s.server[0], "{\"op\":\"ack\",\"rev\":%llu}", (unsigned long long)coord_rev(s.c));
-	ok(in_phase(&s, COORD_FORMING), "the job does not run before each server has them");
+	ok(in_phase(&s, PHASE_FORMING), "the job does not run before each server has them");
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING) && strcmp(worker_is(&s, 0), "active") == 0 &&
+	ok(in_phase(&s, PHASE_RUNNING) && strcmp(worker_is(&s, 0), "active") == 0 &&
 	        strcmp(worker_is(&s, 1), "active") == 0,
 	    "then it runs, with both workers");
 	ok(status_str(&s, "waiting_for")[0] == 0, "and waits for nobody");
@@ -42,9 +42,9 @@ static void forming_deadline(void)
 	join_as_server(&s, 0);
 	join_as_worker(&s, 1, 1);
 	live(&s, 59, 2);
-	ok(in_phase(&s, COORD_FORMING), "it waits up to the deadline");
+	ok(in_phase(&s, PHASE_FORMING), "it waits up to the deadline");
 	live(&s, 2, 2);
-	ok(in_phase(&s, COORD_FAILED) &&
+	ok(in_phase(&s, PHASE_FAILED) &&
 	        strcmp(status_str(&s, "reason"), "waited 60 s for worker-0") == 0,
 	    "then it fails and says who did not come: %s", status_str(&s, "reason"));
 	scene_close(&s);
@@ -53,7 +53,7 @@ static void forming_deadline(void)
 	scene_begin(&s);
 	join_as_worker(&s, 0, -1);
 	pass(&s, 6);
-	ok(strcmp(worker_is(&s, 0), "empty") == 0 && in_phase(&s, COORD_FORMING),
+	ok(strcmp(worker_is(&s, 0), "empty") == 0 && in_phase(&s, PHASE_FORMING),
 	    "a worker that dies before the start frees its rank");
 	s.worker[0].incarnation = 99;
 	ok(strcmp(join_as_worker(&s, 0, 0), "{\"rank\":0}") == 0, "for who comes next");
@@ -73,7 +73,7 @@ static void dies_at_the_start(void)
 	join_as_worker(&s, 1, -1);
 	live(&s, 6, 1);
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING) && s.proposals > 0,
+	ok(in_phase(&s, PHASE_RUNNING) && s.proposals > 0,
 	    "a worker that dies while the servers take the layout over is voted out");
 	vote(&s, 0, true, 0, 0);
 	ok(members_of(&s, &step, &epoch, &offset) == 1 && strcmp(worker_is(&s, 1), "lost") == 0,
@@ -89,7 +89,7 @@ static void no_job(void)
 	scene_begin(&s);
 	join_as_server(&s, 0);
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING),
+	ok(in_phase(&s, PHASE_RUNNING),
 	    "without a job the cluster runs when its servers are there");
 	join_as_worker(&s, 0, -1);
 	ok(s.e.code == ERR_NOTREADY && strstr(s.e.msg, "does not train"), "a worker is told: %s",
@@ -282,7 +282,7 @@ static void shrink(void)
 	ok(epoch == 2 && offset == 30,
 	    "and the data goes on where 9 steps of three workers ended (epoch %llu, offset %llu)",
 	    (unsigned long long)epoch, (unsigned long long)offset);
-	ok(in_phase(&s, COORD_RUNNING), "the job goes on with the rest");
+	ok(in_phase(&s, PHASE_RUNNING), "the job goes on with the rest");
 	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":9}");
 	ok(s.e.code == ERR_FENCED && strcmp(worker_is(&s, 1), "lost") == 0,
 	    "a lost one that was only slow is told: %s", s.e.msg);
@@ -301,7 +301,7 @@ static void shrink(void)
 		vote(&s, 0, true, 90, 2);
 		vote(&s, 1, true, 90, 2);
 	}
-	ok(in_phase(&s, COORD_FAILED) && strstr(status_str(&s, "reason"), "all workers have ended"),
+	ok(in_phase(&s, PHASE_FAILED) && strstr(status_str(&s, "reason"), "all workers have ended"),
 	    "when all are gone the job fails: %s", status_str(&s, "reason"));
 	scene_close(&s);
 }
@@ -386,7 +386,7 @@ static void policies(void)
 	s.cfg.on_worker_loss = COORD_FAIL;
 	scene_run(&s);
 	live(&s, 5.4, 2);
-	ok(in_phase(&s, COORD_FAILED) && strstr(status_str(&s, "reason"), "worker-0 is lost") &&
+	ok(in_phase(&s, PHASE_FAILED) && strstr(status_str(&s, "reason"), "worker-0 is lost") &&
 	        strstr(status_str(&s, "reason"), "on_worker_loss is fail"),
 	    "fail: %s", status_str(&s, "reason"));
 	scene_close(&s);
@@ -395,11 +395,11 @@ static void policies(void)
 	s.cfg.on_worker_loss = COORD_WAIT;
 	scene_run(&s);
 	live(&s, 14, 2);
-	ok(in_phase(&s, COORD_RUNNING) && s.proposals == 0 &&
+	ok(in_phase(&s, PHASE_RUNNING) && s.proposals == 0 &&
 	        members_of(&s, &step, &epoch, &offset) == 3,
 	    "wait: a lost worker stays a member");
 	live(&s, 2, 2);
-	ok(in_phase(&s, COORD_FAILED) &&
+	ok(in_phase(&s, PHASE_FAILED) &&
 	        strstr(status_str(&s, "reason"), "worker-0 did not come back within 10 s"),
 	    "wait: but not for ever: %s", status_str(&s, "reason"));
 	scene_close(&s);
@@ -410,7 +410,7 @@ static void policies(void)
 	live(&s, 8, 2);
 	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 	live(&s, 20, 3);
-	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "worker-0 is back"),
+	ok(in_phase(&s, PHASE_RUNNING) && happened(&s, "worker-0 is back"),
 	    "wait: one that was only slow goes on");
 	scene_close(&s);
 
@@ -434,7 +434,7 @@ static void policies(void)
 		json_decref(v);
 	}
 	live(&s, 20, 3);
-	ok(in_phase(&s, COORD_RUNNING), "and the wait is over");
+	ok(in_phase(&s, PHASE_RUNNING), "and the wait is over");
 	scene_close(&s);
 }
 
@@ -450,7 +450,7 @@ static void leaving(void)
 	ok(strcmp(worker_is(&s, 0), "left") == 0 && members_of(&s, &step, &epoch, &offset) == 2,
 	    "who leaves is out, without a lease to wait for");
 	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":20}");
-	ok(in_phase(&s, COORD_FINISHING) && evaluator_of(&s) == 1,
+	ok(in_phase(&s, PHASE_FINISHING) && evaluator_of(&s) == 1,
 	    "and the job ends with those who stayed");
 	scene_close(&s);
 
@@ -460,7 +460,7 @@ static void leaving(void)
 	say(&s, &s.worker[0], "{\"op\":\"leave\"}");
 	vote(&s, 0, true, 1, 1);
 	live(&s, 6, 2);
-	ok(in_phase(&s, COORD_RUNNING), "leaving is no loss");
+	ok(in_phase(&s, PHASE_RUNNING), "leaving is no loss");
 	scene_close(&s);
 }
 
@@ -474,13 +474,13 @@ static void servers_lost(void)
 	scene_run(&s);
 	coord_session_gone(s.c, &s.server[1], s.now);
 	pass(&s, 0.2);
-	ok(in_phase(&s, COORD_RUNNING),
+	ok(in_phase(&s, PHASE_RUNNING),
 	    "a server whose connection broke has a moment to come back");
 	join_as_server(&s, 1);
 	pass(&s, 0.3);
 	coord_session_gone(s.c, &s.server[1], s.now);
 	live(&s, 1, 1);
-	ok(in_phase(&s, COORD_RUNNING),
+	ok(in_phase(&s, PHASE_RUNNING),
 	    "and lives as long as it says so, whenever the end of the old connection is seen");
 	say(&s, &s.worker[0], "{\"op\":\"leave\"}");
 	vote(&s, 0, true, 0, 0);
@@ -488,7 +488,7 @@ static void servers_lost(void)
 	ok(s.proposals == 3, "what it had not voted on is asked again");
 	coord_session_gone(s.c, &s.server[1], s.now);
 	pass(&s, 0.5);
-	ok(in_phase(&s, COORD_FAILED) &&
+	ok(in_phase(&s, PHASE_FAILED) &&
 	        strstr(status_str(&s, "reason"),
 	            "server-1 (h1, pid 101) is lost: its connection broke"),
 	    "a server's broken connection: %s", status_str(&s, "reason"));
@@ -501,7 +501,7 @@ static void servers_lost(void)
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 0.1);
 	}
-	ok(in_phase(&s, COORD_FAILED) && strstr(status_str(&s, "reason"), "no heartbeat for"),
+	ok(in_phase(&s, PHASE_FAILED) && strstr(status_str(&s, "reason"), "no heartbeat for"),
 	    "a server's silence: %s", status_str(&s, "reason"));
 	scene_close(&s);
 
@@ -511,7 +511,7 @@ static void servers_lost(void)
 	join_as_server(&s, 1);
 	coord_session_gone(s.c, &s.server[1], s.now);
 	pass(&s, 0.5);
-	ok(in_phase(&s, COORD_FORMING) && strstr(status_str(&s, "waiting_for"), "server-1"),
+	ok(in_phase(&s, PHASE_FORMING) && strstr(status_str(&s, "waiting_for"), "server-1"),
 	    "before the start it may come again");
 	s.server[1].incarnation = 700;
 	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0, "under its number");

@@ -33,7 +33,7 @@ static void place(struct scene *s, unsigned workers)
 	for (unsigned i = 0; i < workers; i++)
 		join_as_worker(s, i, -1);
 	live(s, 2.5, 7);
-	ok(coord_is_placed(s->c) && in_phase(s, COORD_FORMING), "the servers take the layout over");
+	ok(coord_is_placed(s->c) && in_phase(s, PHASE_FORMING), "the servers take the layout over");
 }
 
 /* With workers MIN:MAX, one more worker comes after the first members were chosen. */
@@ -51,9 +51,9 @@ static void one_more_member(void)
 	join_as_worker(&s, 3, -1);
 	ok(members_of(&s, &step, &epoch, &offset) == 15 && step == 0,
 	    "workers that join before the servers have the layout are members from the first step on");
-	ok(in_phase(&s, COORD_FORMING), "the servers must hear of them first");
+	ok(in_phase(&s, PHASE_FORMING), "the servers must hear of them first");
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING) && strcmp(worker_is(&s, 2), "active") == 0 && !s.proposals,
+	ok(in_phase(&s, PHASE_RUNNING) && strcmp(worker_is(&s, 2), "active") == 0 && !s.proposals,
 	    "then they take part, and nothing is voted on");
 	scene_close(&s);
 }
@@ -71,7 +71,7 @@ static void replaced_before_the_first_step(enum coord_policy policy)
 	ok(happened(&s, "worker-1 (h, pid 201) is lost"), "a first member is lost");
 	ok(strcmp(join_as_worker(&s, 2, -1), "{\"rank\":1}") == 0, "another worker has its rank");
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING) && holds_rank(&s, 1, "22") && !s.proposals,
+	ok(in_phase(&s, PHASE_RUNNING) && holds_rank(&s, 1, "22") && !s.proposals,
 	    "it takes part from the first step on, and nothing is voted on");
 	ok(members_of(&s, &step, &epoch, &offset) == 3 && step == 0, "by the members of that step");
 	scene_close(&s);
@@ -112,7 +112,7 @@ static void leaves_before_its_first_step(void)
 	place(&s, 2);
 	say(&s, &s.worker[1], "{\"op\":\"leave\"}");
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING) && s.proposal[0] &&
+	ok(in_phase(&s, PHASE_RUNNING) && s.proposal[0] &&
 	        strcmp(json_str(s.proposal[0], "kind", ""), "leave") == 0,
 	    "a worker that leaves before its first step is out by a vote");
 	vote(&s, 0, true, 0, 0);
@@ -130,7 +130,7 @@ static void leaves_before_its_first_step(void)
 	join_as_worker(&s, 2, -1);
 	join_as_worker(&s, 3, -1);
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING), "others have its rank");
+	ok(in_phase(&s, PHASE_RUNNING), "others have its rank");
 	scene_close(&s);
 }
 

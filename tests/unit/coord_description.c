@@ -126,7 +126,7 @@ static void one_for_all(void)
 	        strcmp(join(&s, 1, other, true), "{\"rank\":1}") == 0 && gives(&s, d),
 	    "that of another worker is not wanted");
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING), "the job runs");
+	ok(in_phase(&s, PHASE_RUNNING), "the job runs");
 	state = saved_state(s.c);
 	ok(json_dumpb(state, NULL, 0, 0) < 20000, "the state only refers to it");
 	s.cfg.description = large_description_hold(d);

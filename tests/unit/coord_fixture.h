@@ -280,7 +280,7 @@ static inline void settle(struct scene *s, unsigned server, const char *taken)
 	    (long long)json_int(s->proposal[server], "id", 0), taken);
 }
 
-static inline bool in_phase(const struct scene *s, enum coord_phase p)
+static inline bool in_phase(const struct scene *s, enum phase p)
 {
 	return coord_phase(s->c) == p;
 }

@@ -68,7 +68,7 @@ int main(void)
 
 	open_scene(&s);
 	before = holds(&s, 0);
-	ok(in_phase(&s, COORD_RUNNING) && count(before) == PARTS / 2, "half of %u partitions",
+	ok(in_phase(&s, PHASE_RUNNING) && count(before) == PARTS / 2, "half of %u partitions",
 	    PARTS);
 	rebalance(&s, "[[0,0,8,5000]]", "[[0,8,8,5000]]");
 	ok(holds(&s, 0) == before, "alike as they are pushed to, nothing moves");

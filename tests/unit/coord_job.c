@@ -45,20 +45,20 @@ static void ending(void)
 	    "{\"op\":\"done\",\"steps\":8,\"examples\":80,\"train_loss\":0.5,\"loss_examples\":60,\"pushed_bytes\":7}");
 	say(&s, &s.worker[2],
 	    "{\"op\":\"done\",\"steps\":7,\"examples\":70,\"train_loss\":1.5,\"loss_examples\":20,\"pushed_bytes\":5}");
-	ok(in_phase(&s, COORD_RUNNING), "the job runs while one works");
+	ok(in_phase(&s, PHASE_RUNNING), "the job runs while one works");
 	live(&s, 5.4, 5);
 	ok(strcmp(worker_is(&s, 1), "left") == 0,
 	    "one that is done and then silent is gone, not lost");
 	say(&s, &s.worker[0],
 	    "{\"op\":\"done\",\"steps\":8,\"examples\":50,\"train_loss\":null,\"loss_examples\":0}");
-	ok(in_phase(&s, COORD_FINISHING) && evaluator_of(&s) == 0,
+	ok(in_phase(&s, PHASE_FINISHING) && evaluator_of(&s) == 0,
 	    "with all done, one that is there evaluates");
 	say(&s, &s.worker[2], "{\"op\":\"result\",\"digest\":\"dd\"}");
-	ok(in_phase(&s, COORD_FINISHING), "a result of another is not taken");
+	ok(in_phase(&s, PHASE_FINISHING), "a result of another is not taken");
 	live(&s, 5.4, 4);
 	ok(evaluator_of(&s) == 2, "when the evaluator dies the next one does it");
 	say(&s, &s.worker[2], "{\"op\":\"result\",\"eval\":{\"loss\":0.25},\"digest\":\"ee\"}");
-	ok(in_phase(&s, COORD_DONE), "with the result the job is done");
+	ok(in_phase(&s, PHASE_DONE), "with the result the job is done");
 	r = coord_result(s.c, s.now);
 	ok(json_int(r, "steps", 0) == 7 && json_int(r, "examples", 0) == 200 &&
 	        json_int(r, "pushed_bytes", 0) == 12,
@@ -75,14 +75,14 @@ static void ending(void)
 	    "and the rows show what the workers said at last");
 	json_decref(r);
 	live(&s, 30, 0);
-	ok(in_phase(&s, COORD_DONE), "and stays it");
+	ok(in_phase(&s, PHASE_DONE), "and stays it");
 	scene_close(&s);
 
 	scene_open(&s, 1, 1);
 	scene_run(&s);
 	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":8}");
 	live(&s, 6, 0);
-	ok(in_phase(&s, COORD_FAILED) &&
+	ok(in_phase(&s, PHASE_FAILED) &&
 	        strstr(status_str(&s, "reason"), "before the final evaluation"),
 	    "with nobody left to evaluate it fails: %s", status_str(&s, "reason"));
 	scene_close(&s);
@@ -90,11 +90,11 @@ static void ending(void)
 	scene_open(&s, 1, 2);
 	scene_run(&s);
 	say(&s, &s.worker[1], "{\"op\":\"fail\",\"message\":\"the loss is NaN at step 3\"}");
-	ok(in_phase(&s, COORD_FAILED) &&
+	ok(in_phase(&s, PHASE_FAILED) &&
 	        strcmp(status_str(&s, "reason"), "the loss is NaN at step 3") == 0,
 	    "a worker can say that it failed");
 	coord_stop(s.c, "too late", s.now);
-	ok(in_phase(&s, COORD_FAILED), "what is over is over");
+	ok(in_phase(&s, PHASE_FAILED), "what is over is over");
 	scene_close(&s);
 }
 
@@ -369,7 +369,7 @@ static void served(void)
 	scene_run(&s);
 	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":8}");
 	say(&s, &s.worker[0], "{\"op\":\"result\",\"digest\":\"dd\"}");
-	ok(in_phase(&s, COORD_DONE), "a job is done");
+	ok(in_phase(&s, PHASE_DONE), "a job is done");
 	servers_live(&s, 5, 7);
 	ok(server_is(&s, 0, "live") && server_is(&s, 1, "live") && server_is(&s, 2, "live"),
 	    "its servers serve the model");
@@ -379,12 +379,12 @@ static void served(void)
 	s.server[0].incarnation = 99;
 	s.server[0].kind = COORD_NOBODY;
 	join_as_server(&s, 0);
-	ok(!s.e.code && server_is(&s, 0, "live") && in_phase(&s, COORD_DONE),
+	ok(!s.e.code && server_is(&s, 0, "live") && in_phase(&s, PHASE_DONE),
 	    "another takes its place");
 	servers_live(&s, 3, 7);
 	ok(server_is(&s, 0, "live"), "and stays");
 	servers_live(&s, 40, 0);
-	ok(in_phase(&s, COORD_DONE) && happened(&s, "data_lost") &&
+	ok(in_phase(&s, PHASE_DONE) && happened(&s, "data_lost") &&
 	        strstr(status_str(&s, "reason"), "part of the model is lost"),
 	    "when the last copy dies the job stays done, and the status tells of the loss");
 	coord_end(s.c);
@@ -454,7 +454,7 @@ static void last_words(void)
 			view = coord_view(s.c);
 			state = saved_state(s.c);
 			told = json_str(view, "reason", "");
-			ok(in_phase(&s, COORD_FAILED) && strlen(told) > 550 &&
+			ok(in_phase(&s, PHASE_FAILED) && strlen(told) > 550 &&
 			        strncmp(told, why, strlen(told)) == 0 &&
 			        strcmp(status_str(&s, "reason"), told) == 0 &&
 			        strcmp(json_str(state, "reason", ""), told) == 0,
@@ -600,7 +600,7 @@ static void early_stop(void)
 	say(&s, &s.worker[0],
 	    "{\"op\":\"result\",\"step\":21,\"eval\":{\"loss\":1,\"auc\":0.25},\"digest\":\"ee\"}");
 	r = coord_result(s.c, s.now);
-	ok(in_phase(&s, COORD_DONE) && json_int(r, "best_step", 0) == 10 &&
+	ok(in_phase(&s, PHASE_DONE) && json_int(r, "best_step", 0) == 10 &&
 	        json_is_true(json_object_get(r, "best_is_earlier")) &&
 	        json_num(r, "best_value", 0) == 0.75 && *json_str(r, "ended", "") &&
 	        json_num(json_object_get(r, "eval"), "auc", 0) == 0.75 &&
@@ -617,7 +617,7 @@ static void early_stop(void)
 	say(&s, &s.worker[0], "{\"op\":\"beat\",\"stats\":{\"step\":12}}");
 	say(&s, &s.worker[0], "{\"op\":\"fail\",\"message\":\"the loss is infinite\"}");
 	r = coord_result(s.c, s.now);
-	ok(in_phase(&s, COORD_FAILED) && json_is_true(json_object_get(r, "best_is_earlier")) &&
+	ok(in_phase(&s, PHASE_FAILED) && json_is_true(json_object_get(r, "best_is_earlier")) &&
 	        json_num(json_object_get(r, "eval"), "auc", 0) == 0.75,
 	    "so is that of a job that failed after it");
 	json_decref(r);
@@ -635,12 +635,12 @@ static void early_stop(void)
 	    (unsigned long long)coord_snap_id(s.c));
 	coord_best_taken(s.c);
 	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":15}");
-	ok(in_phase(&s, COORD_RUNNING),
+	ok(in_phase(&s, PHASE_RUNNING),
 	    "the job is not over while the best model is being written");
 	coord_snap_end(s.c);
 	coord_best_end(s.c, 10);
 	pass(&s, 0.1);
-	ok(in_phase(&s, COORD_FINISHING) && coord_best_saved(s.c) == 10, "and is when it is");
+	ok(in_phase(&s, PHASE_FINISHING) && coord_best_saved(s.c) == 10, "and is when it is");
 	say(&s, &s.worker[0],
 	    "{\"op\":\"result\",\"step\":15,\"eval\":{\"loss\":1,\"auc\":0.75},\"digest\":\"ee\"}");
 	r = coord_result(s.c, s.now);
@@ -986,7 +986,7 @@ static void assigned_ranges(void)
 	say(&s, &s.worker[1], "{\"op\":\"leave\",\"steps\":3}");
 	say(&s, &s.worker[1], "{\"op\":\"beat\"}");
 	ok(happened(&s, "is lost: it has left") && !happened(&s, "worker_back") && !s.proposals &&
-	        in_phase(&s, COORD_RUNNING),
+	        in_phase(&s, PHASE_RUNNING),
 	    "one that leaves is waited for");
 	s.worker[1] = (struct coord_self){ .incarnation = 99,
 		.name = s.name[PEERS + 1],

@@ -87,7 +87,7 @@ static void the_coordinator_is_cut_off(void)
 	    "of two silent servers none is lost");
 	beat_servers(&s);
 	live(&s, 5, 1);
-	ok(in_phase(&s, COORD_RUNNING) && chain_of(&s, &head) == 2,
+	ok(in_phase(&s, PHASE_RUNNING) && chain_of(&s, &head) == 2,
 	    "they are heard again, and nothing has happened");
 	pass(&s, 2);
 	for (unsigned i = 0; i < 20; i++) {
@@ -108,7 +108,7 @@ static void the_coordinator_is_cut_off(void)
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 1);
 	}
-	ok(in_phase(&s, COORD_FAILED) && happened(&s, "server-1 (h1, pid 101) is lost"),
+	ok(in_phase(&s, PHASE_FAILED) && happened(&s, "server-1 (h1, pid 101) is lost"),
 	    "in the end it is said: %s", status_str(&s, "reason"));
 	scene_close(&s);
 }
@@ -171,10 +171,10 @@ static void busy(void)
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 0.25);
 	}
-	ok(in_phase(&s, COORD_FORMING),
+	ok(in_phase(&s, PHASE_FORMING),
 	    "who reads what the job begins with is waited for beyond the deadline");
 	live(&s, 61, 1);
-	ok(in_phase(&s, COORD_FAILED), "but not who does nothing: %s", status_str(&s, "reason"));
+	ok(in_phase(&s, PHASE_FAILED), "but not who does nothing: %s", status_str(&s, "reason"));
 	scene_close(&s);
 }
 
@@ -257,7 +257,7 @@ static void gives_up(void)
 	say(&s, &s.worker[0], "{\"op\":\"give_up\",\"message\":\"why\"}");
 	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 	live(&s, 11, 2);
-	ok(in_phase(&s, COORD_FAILED) && !happened(&s, "is back"),
+	ok(in_phase(&s, PHASE_FAILED) && !happened(&s, "is back"),
 	    "waited for as any that is lost: %s", status_str(&s, "reason"));
 	scene_close(&s);
 }
@@ -277,18 +277,18 @@ static void the_only_copy(void)
 		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
 	}
-	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "is silent and has the only replica of"),
+	ok(in_phase(&s, PHASE_RUNNING) && happened(&s, "is silent and has the only replica of"),
 	    "a silent server with the only copy is waited for");
 	s.events[0] = 0;
 	live(&s, 3, 2);
-	ok(in_phase(&s, COORD_RUNNING) && !happened(&s, "is lost"),
+	ok(in_phase(&s, PHASE_RUNNING) && !happened(&s, "is lost"),
 	    "and is a member as before when it is heard again");
 	for (unsigned i = 0; i < 160; i++) {
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
 	}
-	ok(in_phase(&s, COORD_FAILED) && happened(&s, "is lost: no heartbeat for 30"),
+	ok(in_phase(&s, PHASE_FAILED) && happened(&s, "is lost: no heartbeat for 30"),
 	    "for half of the deadline: %s", status_str(&s, "reason"));
 	scene_close(&s);
 
@@ -307,10 +307,10 @@ static void the_only_copy(void)
 		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
 	}
-	ok(in_phase(&s, COORD_RUNNING) && !happened(&s, "is lost"),
+	ok(in_phase(&s, PHASE_RUNNING) && !happened(&s, "is lost"),
 	    "a server whose connection breaks after a silence may have been cut off, and is waited for");
 	live(&s, 3, 2);
-	ok(in_phase(&s, COORD_RUNNING) && !happened(&s, "is lost"), "and is a member as before");
+	ok(in_phase(&s, PHASE_RUNNING) && !happened(&s, "is lost"), "and is a member as before");
 	scene_close(&s);
 
 	scene_open(&s, 2, 1);
@@ -323,7 +323,7 @@ static void the_only_copy(void)
 		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
 	}
-	ok(in_phase(&s, COORD_FAILED) && happened(&s, "is lost: its connection broke"),
+	ok(in_phase(&s, PHASE_FAILED) && happened(&s, "is lost: its connection broke"),
 	    "one whose connection breaks without a silence has ended");
 	scene_close(&s);
 }

@@ -191,7 +191,7 @@ static void done_during_a_vote(void)
 	ok(strcmp(worker_is(&s, 1), "done") == 0, "who has done all its steps stays done: %s",
 	    worker_is(&s, 1));
 	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":3}");
-	ok(in_phase(&s, COORD_FINISHING), "and the job ends");
+	ok(in_phase(&s, PHASE_FINISHING), "and the job ends");
 	live(&s, 6, 1);
 	ok(strcmp(worker_is(&s, 1), "left") == 0, "if it dies afterwards, that is noticed: %s",
 	    worker_is(&s, 1));
@@ -217,7 +217,7 @@ static void sleeps_while_the_cluster_forms(void)
 	    "so that it joins again: %s", worker_is(&s, 0));
 	join_as_server(&s, 0);
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING), "and the job runs");
+	ok(in_phase(&s, PHASE_RUNNING), "and the job runs");
 	scene_close(&s);
 }
 

@@ -43,7 +43,7 @@ static void everything_is_there(void)
 	ok(strcmp(before, after) == 0, "nothing is missing");
 	ok(epoch_of(&s) == epoch + 1 && coord_rev(s.c) > rev,
 	    "the epoch is the next, and the view a newer one");
-	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "recovered"), "it runs");
+	ok(in_phase(&s, PHASE_RUNNING) && happened(&s, "recovered"), "it runs");
 	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0 &&
 	        strcmp(join_as_worker(&s, 0, -1), "{\"rank\":0}") == 0,
 	    "who was there has its place");

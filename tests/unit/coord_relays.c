@@ -80,7 +80,7 @@ static void by_zone(void)
 		join_in_zone(&s, i, "rack2");
 	join_in_zone(&s, 5, "");
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING), "the job runs");
+	ok(in_phase(&s, PHASE_RUNNING), "the job runs");
 	ok(relay_of(&s, 0) == 0 && relay_of(&s, 5) == -1,
 	    "a worker goes through the relay of its zone, one without a zone through none");
 	ok(relay_of(&s, 1) == 1 && relay_of(&s, 2) == 2 && relay_of(&s, 3) == 1 &&

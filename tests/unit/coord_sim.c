@@ -373,7 +373,7 @@ static const char *one_seed(uint64_t seed, bool loud, unsigned *kills)
 			coord_tick(x->s.c, x->s.now);
 			speak(x);
 		}
-		if (x->up && coord_phase(x->s.c) >= COORD_DONE)
+		if (x->up && coord_phase(x->s.c) >= PHASE_DONE)
 			fail(x, "the job has ended");
 		if (n > FAULTS + 100 && n % 100 == 0 && !at_the_end(x))
 			break;

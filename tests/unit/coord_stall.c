@@ -154,7 +154,7 @@ static void all_stopped(unsigned replicas)
 	s.now += 100 * NSEC_PER_SEC;
 	coord_note_turn(s.c, s.now);
 	pass(&s, 0.5);
-	ok(!happened(&s, "_lost") && in_phase(&s, COORD_RUNNING),
+	ok(!happened(&s, "_lost") && in_phase(&s, PHASE_RUNNING),
 	    "%u replicas: nobody was silent while the coordinator itself stood still", replicas);
 	live(&s, 1, 1);
 	pass(&s, 1);
@@ -197,7 +197,7 @@ static void stopped_at_start(void)
 	s.now += 100 * NSEC_PER_SEC;
 	coord_note_turn(s.c, s.now);
 	coord_tick(s.c, s.now);
-	ok(!happened(&s, "_lost") && in_phase(&s, COORD_RUNNING),
+	ok(!happened(&s, "_lost") && in_phase(&s, PHASE_RUNNING),
 	    "it stood still before its first turn, and nobody is lost");
 	scene_close(&s);
 }
@@ -222,7 +222,7 @@ static void slow_turn_after_break(int milliseconds)
 	make_turn(&s, 50);
 	coord_session_gone(s.c, &s.server[1], s.now);
 	make_turn(&s, milliseconds);
-	ok(!happened(&s, "server_lost") && in_phase(&s, COORD_RUNNING),
+	ok(!happened(&s, "server_lost") && in_phase(&s, PHASE_RUNNING),
 	    "a server may come back after a turn of %d ms", milliseconds);
 	make_turn(&s, milliseconds);
 	ok(!happened(&s, "server_lost"), "and after one more");
@@ -255,7 +255,7 @@ static void policies(void)
 	s.cfg.on_worker_loss = COORD_FAIL;
 	scene_run(&s);
 	go_on(&s, 46, hung, 2);
-	ok(in_phase(&s, COORD_FAILED) && happened(&s, "it made no progress at step 7 for"),
+	ok(in_phase(&s, PHASE_FAILED) && happened(&s, "it made no progress at step 7 for"),
 	    "fail: the job fails, and says why");
 	scene_close(&s);
 }

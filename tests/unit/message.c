@@ -36,7 +36,7 @@ static void test_round_trip(void)
 	    "an integer can be replaced");
 	json_decref(json);
 	json_decref(tables);
-	json = MESSAGE(propose, .kind = "join", .incarnation = UINT64_MAX);
+	json = MESSAGE(propose, .kind = CHANGE_JOIN, .incarnation = UINT64_MAX);
 	ok(!message_decode(json, MESSAGE_COORDINATOR, &m, &e) &&
 	        m.propose.incarnation == UINT64_MAX,
 	    "64 random bits pass unchanged");

@@ -27,7 +27,7 @@ static void test_members(void)
 	json_t *json;
 
 	ok(!decode(text, &s, &json, &e), "a state is decoded: %s", e.msg);
-	ok(s.v == 1 && s.placed && !s.data_lost && !strcmp(s.phase, "running"), "plain members");
+	ok(s.v == 1 && s.placed && !s.data_lost && s.phase == PHASE_RUNNING, "plain members");
 	ok(s.nservers == 1 && s.servers[0].incarnation == UINT64_MAX &&
 	        !strcmp(s.servers[0].unix_path, "/s") && !*s.servers[0].tcp,
 	    "a list, and a member with another name");
@@ -52,7 +52,7 @@ static void test_written(void)
 {
 	struct state s = { .v = 1,
 		.cluster_id = "00",
-		.phase = "running",
+		.phase = PHASE_RUNNING,
 		.reason = "",
 		.evaluator = -1,
 		.paused_by = "somebody" };
@@ -64,9 +64,9 @@ static void test_written(void)
 	s.layout = json_pack("{s:i}", "epoch", 4);
 	s.nworkers = 3;
 	s.workers = mem_array(3, sizeof *s.workers);
-	s.workers[0] = (struct state_worker){ .state = "empty", .key = "k", .from = 9 };
-	s.workers[1] = (struct state_worker){ .state = "empty", .called = true };
-	s.workers[2] = (struct state_worker){ .state = "lost",
+	s.workers[0] = (struct state_worker){ .state = WORKER_EMPTY, .key = "k", .from = 9 };
+	s.workers[1] = (struct state_worker){ .state = WORKER_EMPTY, .called = true };
+	s.workers[2] = (struct state_worker){ .state = WORKER_LOST,
 		.incarnation = 5,
 		.key = "k",
 		.key_name = "n",

@@ -29,12 +29,13 @@ static void test_members(void)
 	       "\"now\":{\"log_level\":\"info\",\"quota_bytes\":5,\"other\":true}}",
 	       &v, &e),
 	    "a view is decoded: %s", e.msg);
-	ok(v->rev == 7 && view_phase_is(v, "running") && !view_phase_is(v, "done") && !v->ended,
+	ok(v->rev == 7 && view_phase_is(v, PHASE_RUNNING) && !view_phase_is(v, PHASE_DONE) &&
+	        !v->ended,
 	    "its revision, phase and flags");
 	ok(v->nservers == 2 && v->servers[0].live && !v->servers[1].live &&
 	        v->servers[0].incarnation == UINT64_MAX && !strcmp(v->servers[1].id, "server-1"),
 	    "its servers");
-	ok(v->worker && !strcmp(v->worker->state, "active") && v->worker->relay == -1,
+	ok(v->worker && v->worker->state == WORKER_ACTIVE && v->worker->relay == -1,
 	    "the worker's own row, with what is missing");
 	ok(v->ring && v->ring->gone == 2 && v->ring->nmembers == 1 && v->ring->members[0].rank == 3,
 	    "a list in an object");

@@ -174,6 +174,23 @@ void fields_read_tuple(const json_t *tuple, int64_t *out, size_t n)
 		out[i] = json_integer_value(json_array_get(tuple, i));
 }
 
+/* Stores the number of the word. */
+static enum err_code decode_word(const struct field *f, const json_t *v, void *member,
+    struct err *e)
+{
+	const char *text = json_string_value(v);
+	int64_t n = 0;
+
+	if (v && !text)
+		return refuse_member(f, "a text", e);
+	while (text && f->words[n] && strcmp(text, f->words[n]) != 0)
+		n++;
+	if (!text || !f->words[n])
+		n = -1;
+	memcpy(member, &n, sizeof n);
+	return ERR_OK;
+}
+
 /* Decodes one member; v NULL means that the document does not have it. A missing number is NAN,
  * an id 0, a flag false, and a text "" (NULL with WRITE_IF_SET). FIELD_TEXT and FIELD_DOC point
  * into the document, which must outlive them; FIELD_HELD takes a reference of its own. */
@@ -208,6 +225,8 @@ static enum err_code decode_member(const struct field *f, const json_t *v, void 
 			return refuse_member(f, "a text", e);
 		memcpy(member, &text, sizeof text);
 		return ERR_OK;
+	case FIELD_WORD:
+		return decode_word(f, v, member, e);
 	case FIELD_HELD:
 		json_incref((json_t *)(uintptr_t)v);
 		memcpy(member, &v, sizeof v);
@@ -306,6 +325,8 @@ static json_t *encode_member(const struct field *f, const void *member)
 		return json_boolean(*(const bool *)member);
 	case FIELD_TEXT:
 		return json_of_text(p);
+	case FIELD_WORD:
+		return n < 0 ? NULL : json_string(f->words[n]);
 	case FIELD_DOC:
 	case FIELD_TUPLES:
 	case FIELD_MAP:

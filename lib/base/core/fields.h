@@ -15,6 +15,7 @@ enum field_type {
 	FIELD_ID,
 	FIELD_FLAG,
 	FIELD_TEXT,
+	FIELD_WORD,   /* a text that stands for an int64_t; -1: absent, or not among the words */
 	FIELD_DOC,    /* a document that another struct holds */
 	FIELD_TUPLES, /* such a document that is a list of tuples: arrays of integers within bounds */
 	FIELD_MAP,    /* such a document that is an object: integers within bounds by number */
@@ -42,31 +43,36 @@ struct field {
 	size_t longest;
 	const struct field *of; /* the table of one object of a list, of an object, or of a tuple */
 	enum field_write write;
+	const char *const *words; /* of a word: the texts by enumerator, NULL-ended */
 };
 
 #define FIELDS_INT(member, least, most, missing, write) \
 	{ \
-#member, FIELD_INT, least, most, missing, 0, NULL, write \
+#member, FIELD_INT, least, most, missing, 0, NULL, write, NULL \
 	}
 #define FIELDS_INTS(member, least, most, longest) \
 	{ \
-#member, FIELD_INTS, least, most, 0, longest, NULL, WRITE_VALUE \
+#member, FIELD_INTS, least, most, 0, longest, NULL, WRITE_VALUE, NULL \
 	}
 #define FIELDS_LIST(key, longest, of, write) \
 	{ \
-		key, FIELD_LIST, 0, 0, 0, longest, of, write \
+		key, FIELD_LIST, 0, 0, 0, longest, of, write, NULL \
 	}
 #define FIELDS_TUPLES(key, longest, of) \
 	{ \
-		key, FIELD_TUPLES, 0, 0, 0, longest, of, WRITE_VALUE \
+		key, FIELD_TUPLES, 0, 0, 0, longest, of, WRITE_VALUE, NULL \
 	}
 #define FIELDS_MAP(member, least, most, keys) \
 	{ \
-#member, FIELD_MAP, least, most, 0, keys, NULL, WRITE_VALUE \
+#member, FIELD_MAP, least, most, 0, keys, NULL, WRITE_VALUE, NULL \
+	}
+#define FIELDS_WORD(member, words) \
+	{ \
+#member, FIELD_WORD, 0, 0, 0, 0, NULL, WRITE_VALUE, words \
 	}
 #define FIELDS_OTHER(key, type, of, write) \
 	{ \
-		key, type, 0, 0, 0, 0, of, write \
+		key, type, 0, 0, 0, 0, of, write, NULL \
 	}
 
 /* Decodes an object. json may be anything. Texts and documents belong to `json`. *out must be

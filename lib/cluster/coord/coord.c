@@ -125,24 +125,19 @@ void coord_event(struct coord *c, const char *kind, const char *fmt, ...)
 	c->io.event(c->io.ctx, kind, text);
 }
 
-static const char *const phase_name[] = { "forming", "running", "finishing", "done", "failed",
-	"stopped" };
-
-const char *coord_phase_name(enum coord_phase p)
+const char *coord_phase_name(enum phase p)
 {
-	return phase_name[p];
+	return words_phase[p];
 }
 
-enum coord_phase coord_phase(const struct coord *c)
+enum phase coord_phase(const struct coord *c)
 {
 	return c->phase;
 }
 
-const char *coord_worker_state_name(enum coord_worker_state s)
+const char *coord_worker_state_name(enum worker_state s)
 {
-	static const char *const name[] = { "empty", "joining", "active", "done", "lost", "left" };
-
-	return name[s];
+	return words_worker_state[s];
 }
 
 unsigned coord_live_servers(const struct coord *c)
@@ -193,14 +188,14 @@ static bool all_servers_acked_view(const struct coord *c)
 	return true;
 }
 
-void coord_enter(struct coord *c, enum coord_phase phase, int64_t now)
+void coord_enter(struct coord *c, enum phase phase, int64_t now)
 {
 	c->phase = phase;
-	if (phase == COORD_RUNNING)
+	if (phase == PHASE_RUNNING)
 		c->running_at = now;
-	if (phase >= COORD_FINISHING && !c->ended_at)
+	if (phase >= PHASE_FINISHING && !c->ended_at)
 		c->ended_at = now;
-	if (phase >= COORD_FINISHING)
+	if (phase >= PHASE_FINISHING)
 		coord_settings_refuse_pending(c);
 	c->waiting[0] = 0;
 	coord_event(c, coord_phase_name(phase), "the %s is %s%s%s",
@@ -256,7 +251,7 @@ static void advance_forming(struct coord *c, int64_t now)
 	for (unsigned i = 0; c->cfg.has_job && i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_JOINING)
 			c->worker[i].state = WORKER_ACTIVE;
-	coord_enter(c, COORD_RUNNING, now);
+	coord_enter(c, PHASE_RUNNING, now);
 }
 
 static void abandon_worker(struct coord *c, unsigned rank, enum err_cause cause, const char *how,
@@ -289,7 +284,7 @@ static void abandon_waited_workers(struct coord *c, int64_t now)
 {
 	c->settings.unwaited = false;
 	for (unsigned i = 0;
-	     i < c->nworkers && c->phase == COORD_RUNNING && c->cfg.on_worker_loss != COORD_WAIT;
+	     i < c->nworkers && c->phase == PHASE_RUNNING && c->cfg.on_worker_loss != COORD_WAIT;
 	     i++)
 		if (c->worker[i].state == WORKER_ACTIVE && c->worker[i].lost_at &&
 		    !is_leave_pending(c, i))
@@ -299,23 +294,23 @@ static void abandon_waited_workers(struct coord *c, int64_t now)
 
 void coord_progress(struct coord *c, int64_t now)
 {
-	if (c->phase == COORD_FORMING)
+	if (c->phase == PHASE_FORMING)
 		advance_forming(c, now);
 	if (c->settings.unwaited)
 		abandon_waited_workers(c, now);
-	if (c->phase == COORD_RUNNING && !c->votes.proposal.open)
+	if (c->phase == PHASE_RUNNING && !c->votes.proposal.open)
 		coord_change_propose_next(c);
 	/* A joining server waits for every active worker to confirm the layout. The last of these
 	 * workers may have left or been lost just now. */
-	if (c->placed && !c->data_lost && c->phase < COORD_FAILED)
+	if (c->placed && !c->data_lost && c->phase < PHASE_FAILED)
 		coord_place_finish_joins(c, now);
-	if (c->placed && !c->data_lost && c->phase < COORD_FAILED) {
+	if (c->placed && !c->data_lost && c->phase < PHASE_FAILED) {
 		bool repaired = coord_place_repair(c, now);
 
 		if (coord_scale_release_servers(c) || repaired)
 			coord_changed(c);
 	}
-	if (c->phase == COORD_RUNNING || c->phase == COORD_FINISHING)
+	if (c->phase == PHASE_RUNNING || c->phase == PHASE_FINISHING)
 		coord_job_check_end(c, now);
 }
 
@@ -331,15 +326,15 @@ uint64_t coord_rev(const struct coord *c)
 
 void coord_stop(struct coord *c, const char *why, int64_t now)
 {
-	if (c->phase >= COORD_DONE)
+	if (c->phase >= PHASE_DONE)
 		return;
 	utf8_printf(c->reason, sizeof c->reason, "%s", why);
-	coord_enter(c, COORD_STOPPED, now);
+	coord_enter(c, PHASE_STOPPED, now);
 }
 
 void coord_stop_saved(struct coord *c, uint64_t step, const char *why, int64_t now)
 {
-	if (c->phase < COORD_DONE)
+	if (c->phase < PHASE_DONE)
 		c->saved_step = step;
 	coord_stop(c, why, now);
 }
@@ -357,11 +352,11 @@ bool coord_ended(const struct coord *c)
 
 void coord_fail(struct coord *c, enum err_cause cause, const char *why, int64_t now)
 {
-	if (c->phase >= COORD_DONE)
+	if (c->phase >= PHASE_DONE)
 		return;
 	c->cause = cause;
 	utf8_printf(c->reason, sizeof c->reason, "%s", why);
-	coord_enter(c, COORD_FAILED, now);
+	coord_enter(c, PHASE_FAILED, now);
 }
 
 /* ---- leases ---- */
@@ -390,7 +385,7 @@ void coord_worker_lost(struct coord *c, unsigned rank, enum err_cause cause, con
 	snprintf(c->last_lost, sizeof c->last_lost, "worker-%u: %.280s", rank, how);
 	c->last_lost_cause = cause;
 	/* Once the partitions are placed the worker is a member, and only a vote removes it. */
-	if (c->phase == COORD_FORMING && !c->placed) {
+	if (c->phase == PHASE_FORMING && !c->placed) {
 		w->state = WORKER_EMPTY;
 		coord_changed(c);
 		return;
@@ -426,7 +421,7 @@ void coord_process_ended(struct coord *c, const char *id, bool gone, enum err_ca
 	/* A worker that has given up has told the reason. */
 	if (!w || !w->quit)
 		coord_event(c, "process_ended", "%.48s %.300s", id, how);
-	if (!w || w->lost_at || c->phase >= COORD_DONE ||
+	if (!w || w->lost_at || c->phase >= PHASE_DONE ||
 	    (w->state != WORKER_ACTIVE && w->state != WORKER_JOINING))
 		return;
 	if (returns) {
@@ -446,7 +441,7 @@ static void expire_worker_leases(struct coord *c, int64_t now)
 		struct coord_member_worker *w = &c->worker[i];
 
 		if (w->state == WORKER_ACTIVE && w->lost_at &&
-		    c->cfg.on_worker_loss == COORD_WAIT && c->phase == COORD_RUNNING &&
+		    c->cfg.on_worker_loss == COORD_WAIT && c->phase == PHASE_RUNNING &&
 		    now - w->lost_at > c->cfg.loss_wait) {
 			snprintf(how, sizeof how, "worker-%u did not come back within %lld s", i,
 			    (long long)(c->cfg.loss_wait / NSEC_PER_SEC));
@@ -615,12 +610,12 @@ bool coord_tick(struct coord *c, int64_t now)
 {
 	char how[660];
 
-	if (c->phase > COORD_DONE || c->ended)
+	if (c->phase > PHASE_DONE || c->ended)
 		return false;
 	c->hearing.doubts = false;
 	expire_silent_servers(c, now);
 	/* The servers of a job that is done serve its model: only their replicas are kept up. */
-	if (c->phase == COORD_DONE) {
+	if (c->phase == PHASE_DONE) {
 		coord_progress(c, now);
 		return c->hearing.doubts;
 	}
@@ -628,7 +623,7 @@ bool coord_tick(struct coord *c, int64_t now)
 	expire_worker_leases(c, now);
 	coord_stall_check(c, now);
 	coord_settings_check_applied(c);
-	if (c->phase == COORD_FORMING && now - c->formed > c->cfg.deadline) {
+	if (c->phase == PHASE_FORMING && now - c->formed > c->cfg.deadline) {
 		snprintf(how, sizeof how, "waited %lld s for %s",
 		    (long long)(c->cfg.deadline / NSEC_PER_SEC),
 		    c->waiting[0] ? c->waiting : "the servers to take over the layout");

@@ -22,7 +22,7 @@ struct lease_change;
  * (role/coordinator) serialises all calls with a lock of its own, and holds it while the
  * functions of struct coord_io run.
  *
- * Phases of a job (enum coord_phase). A cluster without a job stays in "running".
+ * Phases of a job (enum phase). A cluster without a job stays in "running".
  *
  *   state       event                                                       next state
  *   (none)      coord_new                                                   forming
@@ -97,15 +97,6 @@ struct coord_io {
 	 * restarts. The leases can be restored from the last coord_save and all later changes. May
 	 * be NULL. */
 	void (*lease_changed)(void *ctx, uint64_t number, const struct lease_change *change);
-};
-
-enum coord_phase {
-	COORD_FORMING,
-	COORD_RUNNING,
-	COORD_FINISHING,
-	COORD_DONE,
-	COORD_FAILED,
-	COORD_STOPPED
 };
 
 /* Create a coord in the phase forming, and free it. coord_free(NULL) is fine. */
@@ -256,8 +247,8 @@ uint64_t coord_best_awaited(const struct coord *c);
 void coord_best_taken(struct coord *c);
 void coord_best_end(struct coord *c, uint64_t step);
 uint64_t coord_best_saved(const struct coord *c);
-enum coord_phase coord_phase(const struct coord *c);
-const char *coord_phase_name(enum coord_phase p);
+enum phase coord_phase(const struct coord *c);
+const char *coord_phase_name(enum phase p);
 
 /* Change the wanted number of servers and workers (-1: keep it); empty one server; even out the
  * load. ERR_USAGE, ERR_NOTFOUND; ERR_NOTREADY unless the phase is running. */

@@ -203,8 +203,8 @@ static void drop_overtaken_changes(struct coord *c, unsigned rank)
 	c->votes.changes_last = p;
 }
 
-struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned rank,
-    enum coord_worker_state after)
+struct change *coord_change_request(struct coord *c, enum change_kind kind, unsigned rank,
+    enum worker_state after)
 {
 	struct change *ch = mem_alloc(sizeof *ch);
 
@@ -224,9 +224,8 @@ struct change *coord_change_request(struct coord *c, enum coord_change_kind kind
 static json_t *proposal_to_json(const struct coord *c)
 {
 	const struct proposal *p = &c->votes.proposal;
-	static const char *const kind[] = { "join", "resume", "leave", "set", "table" };
 	json_t *table = p->change->kind == CHANGE_TABLE ? coord_table_proposed(c) : NULL;
-	json_t *o = MESSAGE(propose, .id = (int64_t)p->id, .kind = kind[p->change->kind],
+	json_t *o = MESSAGE(propose, .id = (int64_t)p->id, .kind = p->change->kind,
 	    .rank = (int)p->change->rank, .incarnation = p->change->incarnation,
 	    .step = (int64_t)p->step, .table = table,
 	    .set = p->change->kind == CHANGE_SET ? coord_setting_proposed(c) : NULL);

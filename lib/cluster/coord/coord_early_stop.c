@@ -54,12 +54,12 @@ void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bo
 		s->eval = json_deep_copy(eval);
 		s->exact = evaluator_holds_steps(c);
 		/* The final model needs no checkpoint: the servers have it. */
-		s->wanted = c->phase == COORD_RUNNING && s->saver ? (uint64_t)step : 0;
+		s->wanted = c->phase == PHASE_RUNNING && s->saver ? (uint64_t)step : 0;
 		s->evaluator_waits = s->wanted > 0;
 	}
 	if (verdict != EARLY_STOP_SEEN)
 		coord_changed(c);
-	if (verdict != EARLY_STOP_ENOUGH || s->ended[0] || c->phase != COORD_RUNNING)
+	if (verdict != EARLY_STOP_ENOUGH || s->ended[0] || c->phase != PHASE_RUNNING)
 		return;
 	if (s->state.best_step < 0)
 		snprintf(s->ended, sizeof s->ended, "none of %lld evaluations has the metric %s",
@@ -79,7 +79,7 @@ void coord_best_begin(struct coord *c)
 
 	s->saver = true;
 	/* The coordinator before this one may have ended before the best model was saved. */
-	if (c->phase == COORD_RUNNING && s->eval && s->state.best_step > (int64_t)s->saved) {
+	if (c->phase == PHASE_RUNNING && s->eval && s->state.best_step > (int64_t)s->saved) {
 		s->wanted = (uint64_t)s->state.best_step;
 		s->evaluator_waits = s->state.best_step == s->state.seen_step;
 	}
@@ -169,7 +169,7 @@ bool coord_early_stop_is_earlier(const struct coord *c)
 	if (!c->stopping.eval)
 		return false;
 	/* A job that failed has no last evaluation: its last model may be of any later step. */
-	return c->phase == COORD_FAILED ? s->best_step < (int64_t)coord_step(c)
+	return c->phase == PHASE_FAILED ? s->best_step < (int64_t)coord_step(c)
 	                                : c->evaluation.result.json && s->best_step < s->seen_step;
 }
 

@@ -286,7 +286,7 @@ json_t *coord_on_result(struct coord *c, const struct coord_request *r)
 {
 	const json_t *msg = r->m->json;
 
-	if (c->phase != COORD_FINISHING || (int)r->self->index != c->evaluation.rank ||
+	if (c->phase != PHASE_FINISHING || (int)r->self->index != c->evaluation.rank ||
 	    json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX)
 		return NULL;
 	coord_report_keep(&c->evaluation.result, msg);
@@ -294,7 +294,7 @@ json_t *coord_on_result(struct coord *c, const struct coord_request *r)
 		coord_learning_take(c, r->m->result.step, r->m->result.eval);
 		coord_early_stop_take(c, r->m->result.step, r->m->result.eval, true);
 	}
-	coord_enter(c, COORD_DONE, r->now);
+	coord_enter(c, PHASE_DONE, r->now);
 	return NULL;
 }
 
@@ -330,7 +330,7 @@ void coord_job_check_end(struct coord *c, int64_t now)
 
 	if (!c->cfg.has_job)
 		return;
-	if (c->phase == COORD_FINISHING) {
+	if (c->phase == PHASE_FINISHING) {
 		choose_evaluator(c, now);
 		return;
 	}
@@ -347,7 +347,7 @@ void coord_job_check_end(struct coord *c, int64_t now)
 		coord_fail(c, c->last_lost_cause, why, now);
 		return;
 	}
-	coord_enter(c, COORD_FINISHING, now);
+	coord_enter(c, PHASE_FINISHING, now);
 	choose_evaluator(c, now);
 }
 
@@ -497,7 +497,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 
 static enum err_code check_can_rest(const struct coord *c, bool pause, struct err *e)
 {
-	if (c->phase != COORD_RUNNING || !c->cfg.has_job)
+	if (c->phase != PHASE_RUNNING || !c->cfg.has_job)
 		return err_set(e, ERR_NOTREADY, "there is no running job to be %s",
 		    pause ? "paused" : "resumed");
 	/* A worker one step ahead would wait in the ring for the workers that rest. */
@@ -563,7 +563,7 @@ void coord_release_hold(struct coord *c)
 	if (!c->pause.held)
 		return;
 	c->pause.held = false;
-	if (c->phase < COORD_DONE)
+	if (c->phase < PHASE_DONE)
 		coord_event(c, c->pause.on ? "paused" : "resumed",
 		    c->pause.on ? "the job is no longer held, and stays paused, by %s"
 		                : "the job is no longer held, and continues; it was held by %s",

@@ -138,7 +138,7 @@ json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 		    c->nservers == 1 ? "" : "s");
 		return NULL;
 	}
-	if (c->phase > COORD_DONE || c->ended || c->data_lost) {
+	if (c->phase > PHASE_DONE || c->ended || c->data_lost) {
 		err_set(e, ERR_NOTREADY, "the job is %s: no server can join any more",
 		    coord_phase_name(c->phase));
 		return NULL;
@@ -357,7 +357,7 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 	if (!c->cfg.has_job)
 		return err_set(e, ERR_NOTREADY,
 		    "this cluster does not train: its file has no \"job\", or sets read_only");
-	if (c->phase > COORD_RUNNING)
+	if (c->phase > PHASE_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the job is %s%s%s", coord_phase_name(c->phase),
 		    c->reason[0] ? ": " : "", c->reason);
 	if (examples == 0)
@@ -478,9 +478,9 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	    (long long)w->pid);
 	/* Before the job runs there is nothing to vote on: it runs when the servers have acknowledged the
 	 * view that shows this worker, and no step has begun until then. */
-	if (c->phase == COORD_FORMING && c->placed)
+	if (c->phase == PHASE_FORMING && c->placed)
 		coord_members_add_first(c, rank);
-	else if (c->phase == COORD_RUNNING)
+	else if (c->phase == PHASE_RUNNING)
 		coord_change_request(c,
 		    member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, rank,
 		    WORKER_ACTIVE);

@@ -17,7 +17,7 @@ static void drop_revoked_worker(struct coord *c, unsigned rank, int64_t now)
 		w->state = WORKER_LEFT;
 		coord_changed(c);
 	} else if ((w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) && !w->lost_at &&
-	    c->phase < COORD_DONE) {
+	    c->phase < PHASE_DONE) {
 		coord_worker_lost(c, rank, CAUSE_UNKNOWN, "its key was revoked", now);
 	}
 }

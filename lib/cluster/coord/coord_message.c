@@ -79,7 +79,7 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self,
 	}
 	/* Loading the initial model or a checkpoint may take longer than the deadline: it counts as
 	 * progress. */
-	if (c->phase == COORD_FORMING && beat->busy)
+	if (c->phase == PHASE_FORMING && beat->busy)
 		c->formed = now;
 	coord_keep(about, beat->about);
 	if (!coord_keep(stats, beat->stats))
@@ -265,7 +265,7 @@ json_t *coord_on_give_up(struct coord *c, const struct coord_request *r)
 	const char *why = r->m->give_up.message;
 
 	w->quit = true;
-	if (c->phase < COORD_DONE && !w->lost_at &&
+	if (c->phase < PHASE_DONE && !w->lost_at &&
 	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
 		coord_worker_lost(c, r->self->index, err_cause_by_name(r->m->give_up.cause),
 		    *why ? why : "it has given up", r->now);

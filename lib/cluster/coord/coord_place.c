@@ -177,7 +177,7 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 		                        : "one replica of each partition");
 		coord_fail(c, CAUSE_UNKNOWN, why, now);
 		/* The job was done before and stays done; only its model is no longer complete. */
-		if (c->phase == COORD_DONE) {
+		if (c->phase == PHASE_DONE) {
 			utf8_printf(c->reason, sizeof c->reason, "%s", why);
 			coord_event(c, "data_lost", "%s", why);
 			coord_changed(c);

@@ -160,7 +160,7 @@ static enum err_code check_relay_join(const struct coord *c, const char *zone, s
 		    "zone: must be a name, or names separated by /, of at most %d characters, "
 		    "got \"%s\"",
 		    COORD_ZONE - 1, zone);
-	if (c->phase > COORD_RUNNING)
+	if (c->phase > PHASE_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the job is %s: no relay can join any more",
 		    coord_phase_name(c->phase));
 	return ERR_OK;

@@ -13,7 +13,7 @@ enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t wo
 {
 	int64_t most = c->ring.used ? COORD_RING_MAX : COORD_WORKERS_MAX;
 
-	if (c->phase != COORD_RUNNING)
+	if (c->phase != PHASE_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the %s is %s: it must run to be scaled",
 		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	if (servers > COORD_SERVERS_MAX || servers == 0)
@@ -85,7 +85,7 @@ enum err_code coord_drain(struct coord *c, unsigned server, bool force, int64_t 
 {
 	unsigned others = 0;
 
-	if (c->phase != COORD_RUNNING)
+	if (c->phase != PHASE_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the %s is %s: it must run to drain a server",
 		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	if (server >= c->nservers || !c->server[server].live)
@@ -133,7 +133,7 @@ void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now)
 
 enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e)
 {
-	if (c->phase != COORD_RUNNING)
+	if (c->phase != PHASE_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the %s is %s: it must run to be rebalanced",
 		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	c->balance.wanted = true;

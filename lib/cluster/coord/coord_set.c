@@ -169,10 +169,10 @@ bool coord_settings_have_room(const struct coord *c)
 enum err_code coord_request_settings(struct coord *c, const struct coord_setting *s, int64_t now,
     uint64_t *ticket, struct err *e)
 {
-	if (c->phase == COORD_FORMING && !s->at_once)
+	if (c->phase == PHASE_FORMING && !s->at_once)
 		return err_set(e, ERR_NOTREADY,
 		    "the job is still forming: ps-ctl wait --for ready, then set");
-	if (c->phase > COORD_RUNNING)
+	if (c->phase > PHASE_RUNNING)
 		return err_set(e, ERR_NOTREADY,
 		    "the job is %s: its settings no longer have an effect",
 		    coord_phase_name(c->phase));

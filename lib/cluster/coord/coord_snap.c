@@ -74,7 +74,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step, int64_t now)
 {
 	struct snap *s = &c->snap;
 
-	if (!c->placed || c->phase < COORD_RUNNING || c->phase > COORD_DONE)
+	if (!c->placed || c->phase < PHASE_RUNNING || c->phase > PHASE_DONE)
 		return false;
 	coord_snap_end(c);
 	s->id = next_snapshot_id(c);
@@ -245,20 +245,19 @@ json_t *coord_on_snap(struct coord *c, const struct coord_request *r)
 	const struct message_snap *m = &r->m->snap;
 	unsigned server = r->self->index;
 	struct snap *s = &c->snap;
-	const char *state = m->state;
 	uint64_t first_free = (uint64_t)m->first_free;
 
 	if ((uint64_t)m->id != s->id || !s->asked[server] || s->layout_epoch != c->layout.epoch)
 		return NULL;
 	if (first_free > s->first_free)
 		s->first_free = first_free;
-	if (strcmp(state, "late") == 0 && s->state == SNAP_ASKED) {
+	if (m->state == SNAP_ANSWER_LATE && s->state == SNAP_ASKED) {
 		s->state = SNAP_LATE;
-	} else if (strcmp(state, "failed") == 0) {
+	} else if (m->state == SNAP_ANSWER_FAILED) {
 		err_because(&s->failure, ERR_FAILED, err_cause_by_name(m->cause),
 		    "server-%u: %.250s", server, m->message);
 		s->state = SNAP_FAILED;
-	} else if (strcmp(state, "taken") == 0 && s->state == SNAP_ASKED &&
+	} else if (m->state == SNAP_ANSWER_TAKEN && s->state == SNAP_ASKED &&
 	    is_first_answer(s, server)) {
 		merge_least_clocks(s, m->clocks);
 		merge_taken(c, m->taken);
@@ -266,7 +265,7 @@ json_t *coord_on_snap(struct coord *c, const struct coord_request *r)
 			s->state = SNAP_TAKEN;
 			note_recorded_leases(c);
 		}
-	} else if (strcmp(state, "saved") == 0 && s->state == SNAP_WRITING &&
+	} else if (m->state == SNAP_ANSWER_SAVED && s->state == SNAP_WRITING &&
 	    is_first_answer(s, server)) {
 		json_array_append(s->descriptions, (json_t *)(uintptr_t)m->description);
 		if (s->answers == s->nasked)

@@ -116,7 +116,7 @@ void coord_stall_check(struct coord *c, int64_t now)
 		return;
 	c->stalls_at = now;
 	/* Rings have a rule of their own: ps-consistency(7), Broken links. */
-	if (c->phase != COORD_RUNNING || !c->cfg.has_job || c->ring.used ||
+	if (c->phase != PHASE_RUNNING || !c->cfg.has_job || c->ring.used ||
 	    c->cfg.on_worker_loss == COORD_WAIT)
 		return;
 	if (coord_is_paused(c))

@@ -5,7 +5,7 @@
 /* The inside of struct coord, shared by coord*.c and by nothing else. Like coord.h: no threads,
  * and the owner's lock covers all of it.
  *
- * States of a worker, one for each rank (enum coord_worker_state). A rank's incarnation is that of
+ * States of a worker, one for each rank (enum worker_state). A rank's incarnation is that of
  * the process which joined last; older ones are fenced.
  *
  *   state            event                                                   next state
@@ -138,18 +138,9 @@ struct ring_seat {
 	char next_tcp[160], next_unix[160];
 };
 
-enum coord_worker_state {
-	WORKER_EMPTY,
-	WORKER_JOINING,
-	WORKER_ACTIVE,
-	WORKER_DONE,
-	WORKER_LOST,
-	WORKER_LEFT
-};
-
 /* A worker, by its rank. state and lost_at are drawn above. */
 struct coord_member_worker {
-	enum coord_worker_state state;
+	enum worker_state state;
 	bool evaluates; /* it has read the evaluation data */
 	/* go: asked to leave. called: wanted by a scaling, not joined yet */
 	bool go, called;
@@ -201,16 +192,14 @@ struct members {
 	unsigned *rank, n;
 };
 
-enum coord_change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_SET, CHANGE_TABLE };
-
 /* A requested change. rank and incarnation identify the worker; SET and TABLE have
  * their contents in coord.settings.requested and coord.tables.request. */
 struct change {
 	struct change *next;
-	enum coord_change_kind kind;
+	enum change_kind kind;
 	unsigned rank;
 	uint64_t incarnation;
-	enum coord_worker_state after; /* state after a LEAVE: LOST or LEFT */
+	enum worker_state after; /* state after a LEAVE: LOST or LEFT */
 };
 
 /* The one proposed change. `id` grows with each round of votes, so that late votes of an earlier
@@ -223,7 +212,7 @@ struct proposal {
 	uint64_t first_free,
 	    clock;         /* greatest first free step and least clock of the votes so far */
 	uint64_t complete; /* the servers have all pushes of the rank's steps before this one */
-	uint32_t epoch;    /* the layout epoch in which it was asked: `complete` holds for this one */
+	uint32_t epoch; /* the layout epoch in which it was asked: `complete` holds for this one */
 	unsigned rounds;
 	bool *answered; /* by server */
 };
@@ -453,7 +442,7 @@ struct coord {
 	struct coord_config cfg;
 	const struct conf *conf; /* cfg.config decoded; in `settings` */
 	struct coord_io io;
-	enum coord_phase phase;
+	enum phase phase;
 	char reason[600];
 	enum err_cause cause; /* of a failure with this reason */
 	char waiting[600];    /* the members that are missing; "": none */
@@ -522,13 +511,13 @@ void coord_changed(struct coord *c);
 void coord_event(struct coord *c, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Enter a phase: note the time, tell an event, and publish the view. */
-void coord_enter(struct coord *c, enum coord_phase phase, int64_t now);
+void coord_enter(struct coord *c, enum phase phase, int64_t now);
 /* Do everything that the present state allows: form, propose the next change, finish joins and
  * repair chains, end the job. Called after each message and at each tick. */
 void coord_progress(struct coord *c, int64_t now);
 unsigned coord_live_servers(const struct coord *c);
 /* The state's name in documents, as "active". */
-const char *coord_worker_state_name(enum coord_worker_state s);
+const char *coord_worker_state_name(enum worker_state s);
 /* Has a member, last heard at `seen`, been silent for longer than `limit` (ns)? Silence counts up
  * to coord_input_processed_until. If it may only seem so, because input is still unprocessed, the
  * result is false and coord_tick returns true. */
@@ -575,8 +564,8 @@ bool coord_scale_in_progress(const struct coord *c);
 /* coord_change.c: one change at a time, decided by a vote of the servers (see the table above) */
 /* Request a change: append it to the queue. `after` is used by LEAVE only. The result is
  * borrowed. */
-struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned rank,
-    enum coord_worker_state after);
+struct change *coord_change_request(struct coord *c, enum change_kind kind, unsigned rank,
+    enum worker_state after);
 /* Propose the first change of the queue that is still wanted, if no proposal is open. */
 void coord_change_propose_next(struct coord *c);
 /* Repeat an open question to a server that has a new session and has not voted. */

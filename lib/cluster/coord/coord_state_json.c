@@ -35,7 +35,7 @@ static struct state_worker save_worker(const struct coord_member_worker *w)
 	/* A worker that has left sends no more heartbeats: keep its last figures. */
 	bool gone = w->state != WORKER_ACTIVE && w->state != WORKER_JOINING;
 
-	return (struct state_worker){ .state = coord_worker_state_name(w->state),
+	return (struct state_worker){ .state = w->state,
 		.called = w->called,
 		.incarnation = w->incarnation,
 		.from = (int64_t)w->from,
@@ -97,7 +97,7 @@ void coord_save(const struct coord *c, struct state *out)
 {
 	*out = (struct state){ .v = 1,
 		.cluster_id = c->cfg.cluster_id,
-		.phase = coord_phase_name(c->phase),
+		.phase = c->phase,
 		.reason = c->reason,
 		.placed = c->placed,
 		.data_lost = c->data_lost,
@@ -156,14 +156,9 @@ static void load_server(struct coord_member_server *s, unsigned i, const struct 
 static bool load_worker(struct coord_member_worker *w, unsigned i, const struct state_worker *saved,
     int64_t now)
 {
-	int s = WORKER_EMPTY;
-
-	while (s <= WORKER_LEFT &&
-	    strcmp(saved->state, coord_worker_state_name((enum coord_worker_state)s)) != 0)
-		s++;
-	if (s > WORKER_LEFT)
+	if (saved->state < 0)
 		return false;
-	w->state = (enum coord_worker_state)s;
+	w->state = (enum worker_state)saved->state;
 	w->called = saved->called;
 	w->incarnation = saved->incarnation;
 	w->from = (uint64_t)saved->from;
@@ -197,8 +192,8 @@ static bool load_changes(struct coord *c, const struct state *state)
 		if (s->kind < 0 || s->rank < 0 || s->after < 0 ||
 		    (s->rank >= c->nworkers && s->kind < CHANGE_SET))
 			return false;
-		ch = coord_change_request(c, (enum coord_change_kind)s->kind, (unsigned)s->rank,
-		    (enum coord_worker_state)s->after);
+		ch = coord_change_request(c, (enum change_kind)s->kind, (unsigned)s->rank,
+		    (enum worker_state)s->after);
 		ch->incarnation = s->incarnation;
 	}
 	return true;
@@ -225,29 +220,25 @@ static bool load_members(struct coord *c, const struct state *state, int64_t now
 	    coord_report_keep(&c->evaluation.result, state->result);
 }
 
-static int phase_of(const struct state *state)
+/* False for a phase that this version does not know. */
+static bool is_phase_in(const struct state *state, enum phase first, enum phase last)
 {
-	int p = COORD_FORMING;
-
-	while (
-	    p <= COORD_STOPPED && strcmp(state->phase, coord_phase_name((enum coord_phase)p)) != 0)
-		p++;
-	return p;
+	return state->phase >= (int64_t)first && state->phase <= (int64_t)last;
 }
 
 bool coord_state_is_running(const struct state *state)
 {
-	return state->placed && phase_of(state) < COORD_DONE;
+	return state->placed && is_phase_in(state, PHASE_FORMING, PHASE_FINISHING);
 }
 
 bool coord_state_has_model(const struct state *state)
 {
-	return state->placed && phase_of(state) <= COORD_DONE;
+	return state->placed && is_phase_in(state, PHASE_FORMING, PHASE_DONE);
 }
 
 bool coord_state_is_forming(const struct state *state)
 {
-	return !state->placed && phase_of(state) == COORD_FORMING;
+	return !state->placed && state->phase == PHASE_FORMING;
 }
 
 static int64_t clamp_to_now(int64_t then, int64_t now)
@@ -297,7 +288,7 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 	coord_place_number_zones(c);
 	c->placed = true;
 	c->waiting[0] = 0;
-	c->phase = (enum coord_phase)phase_of(state);
+	c->phase = (enum phase)state->phase;
 	c->data_lost = state->data_lost;
 	c->balance.wanted = state->rebalance;
 	c->ring.gone = (uint32_t)state->ring_gone;

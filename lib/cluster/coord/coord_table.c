@@ -187,7 +187,7 @@ enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t 
 	struct table_request w = { .op = t->op, .shape = *t->shape };
 	enum err_code rc;
 
-	if (c->phase != COORD_RUNNING)
+	if (c->phase != PHASE_RUNNING)
 		return err_set(e, ERR_NOTREADY,
 		    "the %s is %s: tables can change only while it runs",
 		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));

@@ -42,7 +42,7 @@ static json_t *view_workers(const struct coord *c)
 			json_object_set_new(row, "key", json_string(w->key));
 		if (w->state == WORKER_JOINING)
 			json_object_set_new(row, "first",
-			    json_boolean(c->placed && c->phase == COORD_FORMING));
+			    json_boolean(c->placed && c->phase == PHASE_FORMING));
 		if (w->resumes)
 			json_object_set_new(row, "resumes", json_true());
 		if (w->from)
@@ -85,7 +85,7 @@ json_t *coord_view(const struct coord *c)
 	if (coord_is_paused(c))
 		json_object_set_new(v, "paused", json_integer(c->pause.number));
 	/* Only the first servers load the checkpoint; later ones get replicas from other servers. */
-	if (c->cfg.resume_path && c->phase == COORD_FORMING)
+	if (c->cfg.resume_path && c->phase == PHASE_FORMING)
 		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
 	coord_probe_to_view(c, v);
 	json_object_set_new(v, "servers", view_servers(c));
@@ -208,7 +208,7 @@ static int64_t count_all_steps(const struct coord *c)
 	return 0;
 }
 
-static unsigned count_workers(const struct coord *c, enum coord_worker_state s)
+static unsigned count_workers(const struct coord *c, enum worker_state s)
 {
 	unsigned n = 0;
 
@@ -272,7 +272,7 @@ bool coord_is_at_rest(const struct coord *c, uint64_t *step)
 	struct sync_mode mode;
 	unsigned active = 0;
 
-	if (c->phase == COORD_DONE) {
+	if (c->phase == PHASE_DONE) {
 		*step = coord_step(c);
 		return true;
 	}
@@ -297,7 +297,7 @@ static void report_placing_servers(const struct coord *c, json_t *status)
 	size_t at = 0;
 
 	for (unsigned i = 0;
-	     c->phase == COORD_FORMING && c->placed && i < c->nservers && at + 80 < sizeof text;
+	     c->phase == PHASE_FORMING && c->placed && i < c->nservers && at + 80 < sizeof text;
 	     i++)
 		if (c->server[i].live && c->server[i].acked < c->rev)
 			at += (size_t)snprintf(text + at, sizeof text - at, "%sserver-%u",

@@ -599,11 +599,11 @@ json_t *coord_why(const struct coord *c, int64_t now)
 {
 	struct why y = { .c = c, .now = now, .list = json_array() };
 
-	if (c->phase == COORD_FORMING)
+	if (c->phase == PHASE_FORMING)
 		explain_forming(&y);
-	else if (c->phase == COORD_RUNNING && c->cfg.has_job)
+	else if (c->phase == PHASE_RUNNING && c->cfg.has_job)
 		explain_running(&y);
-	else if (c->phase == COORD_FINISHING)
+	else if (c->phase == PHASE_FINISHING)
 		explain_finishing(&y);
 	explain_checkpoint(&y);
 	return y.list;

@@ -5,6 +5,7 @@
 
 #include "core/num.h"
 #include "metric/baseline.h"
+#include "msg/words.h"
 
 /* The loss of the first batch is that of few examples, of which a smaller rise may be a matter of chance. */
 #define LOSS_RISES 2
@@ -17,7 +18,7 @@ bool learning_loss_rose(double first, double last)
 /* While a job runs, the counts of its workers arrive later than its step. */
 bool learning_lacked_examples(const json_t *result)
 {
-	return strcmp(json_str(result, "state", ""), "done") == 0 &&
+	return words_member(words_phase, result, "state") == PHASE_DONE &&
 	    json_int(result, "steps", 0) > 0 && json_int(result, "examples", -1) == 0;
 }
 

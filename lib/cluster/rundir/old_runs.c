@@ -72,7 +72,7 @@ static bool has_checkpoint(const char *run)
 static bool is_finished(const char *run)
 {
 	json_t *result = rundir_is_alive(run, NULL) ? NULL : result_read(run, NULL);
-	bool finished = result && (result_has_state(result, "done") || !has_checkpoint(run));
+	bool finished = result && (result_has_state(result, PHASE_DONE) || !has_checkpoint(run));
 
 	json_decref(result);
 	return finished;

@@ -22,18 +22,18 @@ json_t *result_with_header(const json_t *result)
 	return json_event_with("result", result);
 }
 
-bool result_has_state(const json_t *result, const char *state)
+bool result_has_state(const json_t *result, enum phase state)
 {
 	struct run_result r;
 
 	run_result_decode(result, &r);
-	return strcmp(r.state, state) == 0;
+	return r.state == (int64_t)state;
 }
 
 bool result_is_final(const json_t *result)
 {
-	return result_has_state(result, "done") || result_has_state(result, "failed") ||
-	    result_has_state(result, "stopped");
+	return result_has_state(result, PHASE_DONE) || result_has_state(result, PHASE_FAILED) ||
+	    result_has_state(result, PHASE_STOPPED);
 }
 
 static void add_eval_figures(const struct run_result *r, struct buf *out)
@@ -63,7 +63,7 @@ static void add_model_step(const struct run_result *r, struct buf *out)
 		    (long long)(r->best_checkpoint ? r->best_checkpoint : r->steps));
 	else if (r->best_is_earlier && r->eval_step >= 0)
 		buf_puts(out, ", and the model has pushes after that evaluation, too");
-	else if (r->best_is_earlier || strcmp(r->state, "done") == 0)
+	else if (r->best_is_earlier || r->state == PHASE_DONE)
 		buf_puts(out, ", as is the model");
 }
 
@@ -110,8 +110,8 @@ void result_sentence(const json_t *result, struct buf *out)
 	struct run_result r;
 
 	run_result_decode(result, &r);
-	buf_puts(out, *r.state ? r.state : "failed");
-	if (*r.reason && strcmp(r.state, "done") != 0)
+	buf_puts(out, r.state < 0 ? "failed" : words_phase[r.state]);
+	if (*r.reason && r.state != PHASE_DONE)
 		buf_printf(out, " (%s)", r.reason);
 	if (r.steps > 0) {
 		num_count((double)r.examples, examples);

@@ -7,6 +7,7 @@
 #include "core/buf.h"
 #include "core/err.h"
 #include "core/json.h"
+#include "msg/words.h"
 
 /* The result of a run (msg/run_result.h): the object in RUN/result.json, and the last line of
  * ps-ctl run. */
@@ -15,7 +16,7 @@
 json_t *result_with_header(const json_t *result);
 
 /* Is that the state of the run? */
-bool result_has_state(const json_t *result, const char *state);
+bool result_has_state(const json_t *result, enum phase state);
 /* Is the job over: done, failed or stopped? The argument may also be a status. */
 bool result_is_final(const json_t *result);
 /* Append a sentence for people: "done: 1407 steps ...". */

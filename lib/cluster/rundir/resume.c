@@ -27,7 +27,7 @@
 static bool is_run_unfinished(const char *dir)
 {
 	json_t *result = result_read(dir, NULL);
-	bool done = result_has_state(result, "done");
+	bool done = result_has_state(result, PHASE_DONE);
 
 	json_decref(result);
 	return access(dir, F_OK) == 0 && !done;

@@ -32,13 +32,13 @@ static void append_run_name(struct buf *list, size_t *n, char **last, const char
 /* How the run ended, by its result file: a run that was killed, or never began, has none. */
 static const char *run_outcome(const char *dir)
 {
-	static const char *const known[] = { "done", "failed", "stopped" };
+	static const enum phase known[] = { PHASE_DONE, PHASE_FAILED, PHASE_STOPPED };
 	json_t *result = result_read(dir, NULL);
 	const char *how = "no result";
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (result_has_state(result, known[i]))
-			how = known[i];
+			how = words_phase[known[i]];
 	json_decref(result);
 	return how;
 }

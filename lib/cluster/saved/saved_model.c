@@ -68,8 +68,8 @@ static bool has_last_values(const char *run, const char *checkpoint)
 	bool last;
 
 	run_result_decode(json, &result);
-	last = strcmp(result.state, "stopped") == 0 ||
-	    (strcmp(result.state, "done") == 0 && read_checkpoint_step(checkpoint) == result.steps);
+	last = result.state == PHASE_STOPPED ||
+	    (result.state == PHASE_DONE && read_checkpoint_step(checkpoint) == result.steps);
 	json_decref(json);
 	free(path);
 	return last;

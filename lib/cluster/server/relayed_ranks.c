@@ -48,10 +48,9 @@ static bool find_last_relay(const struct relayed_ranks *g, int64_t at, int self,
 	return at == self;
 }
 
-static bool is_member_state(const char *state)
+static bool is_member_state(int64_t state)
 {
-	return strcmp(state, "active") == 0 || strcmp(state, "joining") == 0 ||
-	    strcmp(state, "done") == 0;
+	return state == WORKER_ACTIVE || state == WORKER_JOINING || state == WORKER_DONE;
 }
 
 void relayed_ranks_install(struct server *s, const struct view *view, int self)

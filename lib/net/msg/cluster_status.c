@@ -11,6 +11,7 @@
 #define NUM(member)                       FIELDS_OTHER(#member, FIELD_NUM, NULL, WRITE_VALUE),
 #define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
 #define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define WORD(member, words)               FIELDS_WORD(member, words),
 #define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
 #define OBJECT(member, name)              FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name, WRITE_VALUE),
 #define END(name) \

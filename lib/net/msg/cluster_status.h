@@ -12,12 +12,14 @@
 
 #include "core/err.h"
 #include "core/json.h"
+#include "msg/words.h"
 
 #define BEGIN(name)                       struct name {
 #define INT(member, least, most, missing) int64_t member;
 #define NUM(member)                       double member;
 #define FLAG(member)                      _Alignas(8) bool member;
 #define TEXT(member)                      const char *member;
+#define WORD(member, words)               int64_t member;
 #define DOC(member)                       const json_t *member;
 #define OBJECT(member, name)              const struct name *member;
 #define END(name) \

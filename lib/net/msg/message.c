@@ -22,6 +22,7 @@
 #define ID(member)                        FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_VALUE),
 #define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
 #define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define WORD(member, words)               FIELDS_WORD(member, words),
 #define TEXT_AS(member, key)              FIELDS_OTHER(key, FIELD_TEXT, NULL, WRITE_VALUE),
 #define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
 #define LIST(member, name, longest)       FIELDS_TUPLES(#member, longest, fields_##name),

@@ -23,6 +23,7 @@
 #include "core/fields.h"
 #include "core/json.h"
 #include "core/steps.h"
+#include "msg/words.h"
 
 /* The greatest number in a message of another process, where the coordinator computes with it: the sum
  * over 4096 processes fits into an int64_t. */
@@ -37,6 +38,7 @@
 #define ID(member)                        uint64_t member;
 #define FLAG(member)                      _Alignas(8) bool member;
 #define TEXT(member)                      const char *member;
+#define WORD(member, words)               int64_t member;
 #define TEXT_AS(member, key)              const char *member;
 #define DOC(member)                       const json_t *member;
 #define LIST(member, name, longest)       const json_t *member;

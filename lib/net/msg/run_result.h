@@ -9,12 +9,14 @@
 #include <stdint.h>
 
 #include "core/json.h"
+#include "msg/words.h"
 
 #define BEGIN(name)                       struct name {
 #define INT(member, least, most, missing) int64_t member;
 #define FLAG(member)                      _Alignas(8) bool member;
 #define NUM(member)                       double member;
 #define TEXT(member)                      const char *member;
+#define WORD(member, words)               int64_t member;
 #define DOC(member)                       const json_t *member;
 #define END(name) \
 	} \

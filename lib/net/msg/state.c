@@ -14,6 +14,7 @@
 #define FLAG(member)                         FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
 #define FLAG_IF(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_IF_SET),
 #define TEXT(member)                         FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define WORD(member, words)                  FIELDS_WORD(member, words),
 #define TEXT_AS(member, key)                 FIELDS_OTHER(key, FIELD_TEXT, NULL, WRITE_VALUE),
 #define TEXT_IF(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_IF_SET),
 #define DOC(member)                          FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),

@@ -16,6 +16,7 @@
 
 #include "core/err.h"
 #include "core/json.h"
+#include "msg/words.h"
 
 #define BEGIN(name)                          struct name {
 #define INT(member, least, most, missing)    int64_t member;
@@ -25,6 +26,7 @@
 #define FLAG(member)                         _Alignas(8) bool member;
 #define FLAG_IF(member)                      _Alignas(8) bool member;
 #define TEXT(member)                         const char *member;
+#define WORD(member, words)                  int64_t member;
 #define TEXT_AS(member, key)                 const char *member;
 #define TEXT_IF(member)                      const char *member;
 #define DOC(member)                          const json_t *member;

@@ -14,6 +14,7 @@
 #define ID(member)                        FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_VALUE),
 #define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
 #define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define WORD(member, words)               FIELDS_WORD(member, words),
 #define TEXT_AS(member, key)              FIELDS_OTHER(key, FIELD_TEXT, NULL, WRITE_VALUE),
 #define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
 #define LIST(member, name, most)          FIELDS_LIST(#member, most, fields_##name, WRITE_VALUE),
@@ -71,9 +72,9 @@ const json_t *view_document(const struct view *v)
 	return ((const struct shared_view *)v)->json;
 }
 
-bool view_phase_is(const struct view *v, const char *phase)
+bool view_phase_is(const struct view *v, enum phase phase)
 {
-	return v && strcmp(v->phase, phase) == 0;
+	return v && v->phase == (int64_t)phase;
 }
 
 void view_cut(const json_t *view, struct view_cut *out)

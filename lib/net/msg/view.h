@@ -14,12 +14,14 @@
 
 #include "core/err.h"
 #include "core/json.h"
+#include "msg/words.h"
 
 #define BEGIN(name)                       struct name {
 #define INT(member, least, most, missing) int64_t member;
 #define ID(member)                        uint64_t member;
 #define FLAG(member)                      _Alignas(8) bool member;
 #define TEXT(member)                      const char *member;
+#define WORD(member, words)               int64_t member;
 #define TEXT_AS(member, key)              const char *member;
 #define DOC(member)                       const json_t *member;
 #define LIST(member, name, most) \
@@ -40,7 +42,7 @@ void view_release(const struct view *v);
 /* The document that the view was decoded from, borrowed. */
 const json_t *view_document(const struct view *v);
 /* Is the phase this one? False for NULL. */
-bool view_phase_is(const struct view *v, const char *phase);
+bool view_phase_is(const struct view *v, enum phase phase);
 
 /* For the sender: a document of the whole view without what only some receivers get. */
 struct view_cut {

@@ -152,7 +152,7 @@ void adapt_tick(struct adapt *a, struct coordinator *coordinator, int64_t now,
 		return;
 	a->looked = now;
 	if (!conf_is_named(coord_present_conf(coordinator->coord)->adapt) ||
-	    coord_phase(coordinator->coord) != COORD_RUNNING ||
+	    coord_phase(coordinator->coord) != PHASE_RUNNING ||
 	    coord_is_deciding(coordinator->coord) ||
 	    conf_from_json(coord_present_config(coordinator->coord), &c, &e))
 		return;

@@ -130,14 +130,14 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 	int64_t end = k->order.making ? k->order.end : 0, done_end = 0;
 
 	while (coord_snap_state(coordinator->coord) == state) {
-		enum coord_phase phase = coord_phase(coordinator->coord);
+		enum phase phase = coord_phase(coordinator->coord);
 		uint64_t step;
 
-		if (state == SNAP_ASKED && phase == COORD_DONE && !done_end) {
+		if (state == SNAP_ASKED && phase == PHASE_DONE && !done_end) {
 			done_end = clock_now() + coordinator->cfg.deadline;
 			end = end && end < done_end ? end : done_end;
 		}
-		if (k->stop || phase < COORD_RUNNING || phase > COORD_DONE ||
+		if (k->stop || phase < PHASE_RUNNING || phase > PHASE_DONE ||
 		    (k->order.making && is_given_up(k)) || (done_end && clock_now() >= done_end))
 			return false;
 		/* A periodic checkpoint that still waits for its step gives way to a requested
@@ -375,7 +375,7 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 
 		rc = err_set(e, ERR_STOPPED, "it was given up");
 		if (!wait_while_state(k, SNAP_ASKED, requests)) {
-			if (coord_phase(coordinator->coord) == COORD_DONE)
+			if (coord_phase(coordinator->coord) == PHASE_DONE)
 				rc = err_set(e, ERR_STOPPED,
 				    "the job is done, and some partitions have not reached step %llu",
 				    (unsigned long long)step);
@@ -459,7 +459,7 @@ static bool is_order_due(const struct checkpoint_schedule *k)
 	uint64_t step;
 
 	return k->order.open &&
-	    (!coord_is_held(c) || coord_is_at_rest(c, &step) || coord_phase(c) != COORD_RUNNING ||
+	    (!coord_is_held(c) || coord_is_at_rest(c, &step) || coord_phase(c) != PHASE_RUNNING ||
 	        is_given_up(k) || (!coord_is_lockstep(c) && clock_now() >= k->order.rest_by));
 }
 
@@ -484,7 +484,7 @@ static enum err_code check_order(const struct checkpoint_schedule *k, bool held,
 		    held && !coord_is_at_rest(c, &step)
 		        ? "not every worker has come to rest within the time limit: ps-stat why names them"
 		        : "the checkpoint was not complete within the time limit");
-	if (held && !coord_is_held(c) && coord_phase(c) == COORD_RUNNING)
+	if (held && !coord_is_held(c) && coord_phase(c) == PHASE_RUNNING)
 		return err_set(e, ERR_STOPPED, "the job was resumed meanwhile");
 	return ERR_OK;
 }
@@ -495,7 +495,7 @@ static void make_last_checkpoint(struct checkpoint_schedule *k)
 	struct coord *c = k->coordinator->coord;
 	struct checkpoint_schedule_stop done = { .number = k->order.number };
 	bool held = k->order.held,
-	     rested = coord_phase(c) != COORD_RUNNING || (held && coord_is_at_rest(c, &done.step));
+	     rested = coord_phase(c) != PHASE_RUNNING || (held && coord_is_at_rest(c, &done.step));
 
 	if (!check_order(k, held, &done.why)) {
 		k->order.making = true;
@@ -608,13 +608,13 @@ static void *run_checkpoint_thread(void *ctx)
 
 		if (k->requested > k->last.request ||
 		    (coord_best_wanted(coordinator->coord) &&
-		        coord_phase(coordinator->coord) == COORD_RUNNING))
+		        coord_phase(coordinator->coord) == PHASE_RUNNING))
 			make_requested(k);
 		else if (is_order_due(k))
 			make_last_checkpoint(k);
 		else if (k->order.open)
 			coordinator_wait(coordinator, find_order_limit(k));
-		else if (due && coord_phase(coordinator->coord) == COORD_RUNNING)
+		else if (due && coord_phase(coordinator->coord) == PHASE_RUNNING)
 			make_periodic(k);
 		else
 			coordinator_wait(coordinator, k->every.time ? k->next_time : 0);

@@ -54,7 +54,7 @@ static void write_metrics(struct coordinator *coordinator, int64_t now)
 	int64_t period = 0;
 	json_t *s;
 
-	if (now < coordinator->next_metrics || coord_phase(coordinator->coord) == COORD_FORMING)
+	if (now < coordinator->next_metrics || coord_phase(coordinator->coord) == PHASE_FORMING)
 		return;
 	s = summary_row_make(coordinator, now);
 	if (!cluster_progress_decode(s, &p, NULL) && p.seconds > 0)
@@ -293,7 +293,7 @@ static bool coordinator_leave(struct coordinator *coordinator, int sig)
 	coordinator->leave_signal = sig;
 	saving = !coordinator->leaving && coordinator->checkpoints &&
 	    (coordinator->cfg.has_job || coord_count_tables(coordinator->coord)) &&
-	    coord_phase(coordinator->coord) == COORD_RUNNING;
+	    coord_phase(coordinator->coord) == PHASE_RUNNING;
 	if (saving)
 		checkpoint_schedule_request(coordinator->checkpoints);
 	else
@@ -728,21 +728,23 @@ static void coordinator_free(struct coordinator *coordinator)
 static void describe_coordinator(struct coordinator *coordinator, char *out, size_t size)
 {
 	struct cluster_status *st;
+	const char *state;
 	json_t *json;
 
 	coordinator_lock(coordinator);
 	json = coord_status(coordinator->coord, clock_now());
 	coordinator_unlock(coordinator);
 	st = cluster_status_decode(json);
+	state = words_text(words_phase, st ? st->state : -1);
 	json_decref(json);
 	if (!st)
 		*out = '\0';
 	else if (*st->waiting_for)
-		snprintf(out, size, "%s, waiting for %s", st->state, st->waiting_for);
+		snprintf(out, size, "%s, waiting for %s", state, st->waiting_for);
 	else if (*st->reason)
-		snprintf(out, size, "%s: %s", st->state, st->reason);
+		snprintf(out, size, "%s: %s", state, st->reason);
 	else
-		snprintf(out, size, "%s, step %lld, %lld server%s, %lld worker%s, on %s", st->state,
+		snprintf(out, size, "%s, step %lld, %lld server%s, %lld worker%s, on %s", state,
 		    (long long)st->step, (long long)st->servers, NUM_S(st->servers),
 		    (long long)st->workers, NUM_S(st->workers), coordinator->server->address);
 	cluster_status_free(st);

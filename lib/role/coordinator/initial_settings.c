@@ -135,7 +135,7 @@ enum err_code initial_settings(struct coordinator *coordinator, const struct coo
 
 	mutex_assert_held(&coordinator->lock);
 	if (rc || !coordinator->cfg.has_job || coord_is_placed(coordinator->coord) ||
-	    coord_phase(coordinator->coord) != COORD_FORMING)
+	    coord_phase(coordinator->coord) != PHASE_FORMING)
 		return rc;
 	set = json_is_object(settings) ? json_copy((json_t *)(uintptr_t)settings) : json_object();
 	if (m->first) {

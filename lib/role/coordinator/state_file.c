@@ -353,7 +353,7 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 		 * failed. */
 		if (!coordinator->file.fenced &&
 		    (coordinator->server->cfg.role ||
-		        coord_phase(coordinator->coord) == COORD_FAILED))
+		        coord_phase(coordinator->coord) == PHASE_FAILED))
 			allow_announcements(coordinator, coord_stamp(coordinator->coord),
 			    coord_lease_changes(coordinator->coord));
 		return rc;

@@ -76,15 +76,14 @@ static void take_relay_workers(struct server *s, const struct view *view, bool o
 
 	for (size_t i = 0; i < view->nworkers; i++) {
 		const struct view_worker *w = &view->workers[i];
-		const char *state = w->state;
 
 		if (relayed_ranks_comes_here(s, w, (int)relay_of(s)->number) != ours ||
-		    (ours && strcmp(state, "joining") == 0 && !w->first))
+		    (ours && w->state == WORKER_JOINING && !w->first))
 			continue;
 		m[n++] = (struct member){ .rank = (uint32_t)i,
-			.state = !ours                   ? MEMBER_GONE
-			    : strcmp(state, "done") == 0 ? MEMBER_DONE
-			                                 : MEMBER_ACTIVE,
+			.state = !ours                ? MEMBER_GONE
+			    : w->state == WORKER_DONE ? MEMBER_DONE
+			                              : MEMBER_ACTIVE,
 			.incarnation = w->incarnation,
 			.at = ours ? (uint64_t)w->from : 0 };
 		if (!ours)
@@ -139,8 +138,8 @@ static void on_relay_view(void *ctx, const struct view *view)
 	struct err e = { 0 };
 
 	tracer_view(s->tracer, s->agent, view);
-	if (view->ended || view_phase_is(view, "done") || view_phase_is(view, "failed") ||
-	    view_phase_is(view, "stopped") || has_left_cluster(s, view))
+	if (view->ended || view_phase_is(view, PHASE_DONE) || view_phase_is(view, PHASE_FAILED) ||
+	    view_phase_is(view, PHASE_STOPPED) || has_left_cluster(s, view))
 		server_end(s, NULL);
 	else if (take_relay_view(s, view, &e))
 		server_end(s, &e);

@@ -49,7 +49,7 @@ static void report_snapshot_failed(struct checkpoint_writer *s, uint64_t id, enu
     const char *why)
 {
 	answer_order(s,
-	    MESSAGE(snap, .id = (int64_t)id, .state = "failed", .message = why,
+	    MESSAGE(snap, .id = (int64_t)id, .state = SNAP_ANSWER_FAILED, .message = why,
 	        .cause = err_cause_name(cause)));
 }
 
@@ -88,7 +88,7 @@ static void report_snapshot_late(struct checkpoint_writer *s, struct shard *sh, 
 	uint64_t clocks = shard_slowest_clock(sh);
 
 	answer_order(s,
-	    MESSAGE(snap, .id = (int64_t)id, .state = "late",
+	    MESSAGE(snap, .id = (int64_t)id, .state = SNAP_ANSWER_LATE,
 	        .first_free = (int64_t)(at > clocks ? at : clocks)));
 }
 
@@ -104,7 +104,7 @@ static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint
 		taken = snapshot_taken_to_json(sh);
 		shard_snap_clocks(sh, add_rank_clock, clocks);
 		answer_order(s,
-		    MESSAGE(snap, .id = (int64_t)id, .state = "taken", .clocks = clocks,
+		    MESSAGE(snap, .id = (int64_t)id, .state = SNAP_ANSWER_TAKEN, .clocks = clocks,
 		        .taken = taken));
 		json_decref(clocks);
 		json_decref(taken);
@@ -160,7 +160,8 @@ static void write_checkpoint_files(struct checkpoint_writer *s, struct shard *sh
 		report_snapshot_failed(s, id, e.cause, e.msg);
 	else
 		answer_order(s,
-		    MESSAGE(snap, .id = (int64_t)id, .state = "saved", .description = description));
+		    MESSAGE(snap, .id = (int64_t)id, .state = SNAP_ANSWER_SAVED,
+		        .description = description));
 	json_decref(description);
 	shard_snap_release(parts, n);
 }

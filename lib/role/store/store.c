@@ -196,15 +196,14 @@ static void take_store_workers(struct shard *shard, const struct view *view)
 
 	for (size_t i = 0; i < view->nworkers; i++) {
 		const struct view_worker *w = &view->workers[i];
-		const char *state = w->state;
-		bool gone = strcmp(state, "lost") == 0 || strcmp(state, "left") == 0,
-		     done = strcmp(state, "done") == 0;
+		bool gone = w->state == WORKER_LOST || w->state == WORKER_LEFT,
+		     done = w->state == WORKER_DONE;
 
 		/* A joining worker counts if it is one of the first members, before the job runs.
 		 * One that joins later counts when it is active, from the step that was voted
 		 * on. */
-		if (!gone && !done && strcmp(state, "active") != 0 &&
-		    (strcmp(state, "joining") != 0 || !w->first))
+		if (!gone && !done && w->state != WORKER_ACTIVE &&
+		    (w->state != WORKER_JOINING || !w->first))
 			continue;
 		m[n++] = (struct member){ .rank = (uint32_t)i,
 			.state = gone ? MEMBER_GONE
@@ -354,7 +353,7 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	layout_release(&layout);
 	atomic_store(&s->epochs.members, (uint32_t)((uint64_t)view->members_base + view->nmembers));
 	take_store_workers(atomic_load(&s->shard), view);
-	shard_note_end(atomic_load(&s->shard), view_phase_is(view, "done"));
+	shard_note_end(atomic_load(&s->shard), view_phase_is(view, PHASE_DONE));
 	atomic_store(&s->epochs.members_known, true);
 	if ((uint64_t)view->decided >= store_agent(s)->proposal && store_agent(s)->proposal) {
 		store_agent(s)->proposal = 0;
@@ -393,7 +392,7 @@ void store_on_propose(struct server *s, const struct message *message)
 {
 	const struct message_propose *m = &message->propose;
 	struct shard *shard = atomic_load(&s->shard);
-	bool of_all = strcmp(m->kind, "set") == 0 || strcmp(m->kind, "table") == 0;
+	bool of_all = m->kind == CHANGE_SET || m->kind == CHANGE_TABLE;
 	struct shard_vote v;
 
 	if (!shard) {
@@ -405,7 +404,7 @@ void store_on_propose(struct server *s, const struct message *message)
 	if (store_settings_refuse(s, m))
 		return;
 	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)m->rank, m->incarnation,
-	    (uint64_t)m->step, strcmp(m->kind, "resume") == 0);
+	    (uint64_t)m->step, m->kind == CHANGE_RESUME);
 	FAIL_POINT("vote_cast");
 	agent_tell(s->agent,
 	    MESSAGE(vote, .id = (int64_t)store_agent(s)->proposal, .yes = v.yes,
@@ -432,7 +431,7 @@ static void on_store_notice(void *ctx, const json_t *json)
 /* When all steps are done, send a heartbeat at once: its statistics go into the result. */
 static void send_last_stats(struct server *s, const struct view *view)
 {
-	bool finishing = view_phase_is(view, "finishing");
+	bool finishing = view_phase_is(view, PHASE_FINISHING);
 
 	if (finishing && !store_agent(s)->finishing)
 		agent_beat(s->agent);

@@ -114,9 +114,9 @@ bool store_settings_refuse(struct server *server, const struct message_propose *
 	enum err_code rc = ERR_OK;
 	struct err e = { 0 };
 
-	if (strcmp(proposal->kind, "set") == 0)
+	if (proposal->kind == CHANGE_SET)
 		rc = check_setting_fits(server, proposal->set, &e);
-	else if (strcmp(proposal->kind, "table") == 0)
+	else if (proposal->kind == CHANGE_TABLE)
 		rc = check_proposed_table_fits(server, proposal->table, &e);
 	if (!rc)
 		return false;

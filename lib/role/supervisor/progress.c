@@ -155,8 +155,8 @@ static bool describe_status(struct progress *p, const struct cluster_status *sta
 	p->begun = now;
 	if (p->trouble[0])
 		buf_printf(out, "%s; ", p->trouble);
-	finishing = strcmp(status->state, "finishing") == 0;
-	if (status->workers_wanted > 0 && (finishing || strcmp(status->state, "running") == 0))
+	finishing = status->state == PHASE_FINISHING;
+	if (status->workers_wanted > 0 && (finishing || status->state == PHASE_RUNNING))
 		put_steps(status, out);
 	if (finishing)
 		buf_puts(out, "  finishing");

@@ -71,14 +71,15 @@ json_t *run_end_result(struct supervisor *s)
 		    NULL);
 	if (!result)
 		result = run_result_of_status(cluster_status_document(s->status),
-		    s->status                                          ? s->status->state
+		    s->status ? words_text(words_phase, s->status->state)
 		        : s->policy.stopping || s->policy.first_signal ? "stopped"
 		                                                       : "failed",
 		    s->status ? err_cause_by_name(s->status->cause) : CAUSE_UNKNOWN,
 		    s->status ? s->status->reason : NULL);
 	if (s->policy.failed) {
 		run_result_set_state(result, "failed", s->cause, s->reason);
-	} else if (!result_has_state(result, "done") && !result_has_state(result, "failed")) {
+	} else if (!result_has_state(result, PHASE_DONE) &&
+	    !result_has_state(result, PHASE_FAILED)) {
 		struct run_result told;
 
 		run_result_decode(result, &told);
@@ -233,7 +234,7 @@ void run_end_export_model(struct supervisor *s, json_t *result)
 	free(best);
 	if (s->unsaved[0])
 		progress_say(&s->progress, "warning: the model is not saved: %s", s->unsaved);
-	else if (result_has_state(result, "failed"))
+	else if (result_has_state(result, PHASE_FAILED))
 		note_nonfinite_model(model, result);
 	run_result_set_unsaved(result, s->unsaved_cause, s->unsaved);
 	free(model);

@@ -78,7 +78,7 @@ static json_t *run_to_end(struct supervisor *s, enum policy_state *state)
 		    "there is no job: the servers run until a signal (run directory %s)", s->dir);
 	*state = wait_for_end(s);
 	result = take_result(s, *state);
-	if (s->policy.signals > 0 && result_has_state(result, "stopped"))
+	if (s->policy.signals > 0 && result_has_state(result, PHASE_STOPPED))
 		*state = POLICY_SIGNALLED;
 	announce_end(s);
 	if (result_write(s->dir, result, &e) != ERR_OK)
@@ -108,10 +108,10 @@ enum err_code run_loop_foreground(struct supervisor *s, const struct conf *conf,
 		rendezvous_close(s->rendezvous,
 		    rc != ERR_OK       ? e->msg
 		        : *told.reason ? told.reason
-		                       : told.state);
+		                       : words_text(words_phase, told.state));
 	supervisor_close(s);
 	/* On a terminal the result line has the reason. */
-	if (strcmp(told.state, "failed") == 0 && (json || !isatty(STDOUT_FILENO)))
+	if (told.state == PHASE_FAILED && (json || !isatty(STDOUT_FILENO)))
 		fprintf(stderr, "ps-ctl: %s\n", *told.reason ? told.reason : "failed");
 	/* Print the result last, because its reader may rely on all processes having ended. */
 	if (result)

@@ -288,19 +288,16 @@ static void warn_of_endless_job(struct supervisor *s)
 
 static enum policy_job read_job(const struct cluster_status *status)
 {
-	static const char *const name[] = {
-		[POLICY_JOB_FORMING] = "forming",
-		[POLICY_JOB_RUNNING] = "running",
-		[POLICY_JOB_FINISHING] = "finishing",
-		[POLICY_JOB_DONE] = "done",
-		[POLICY_JOB_FAILED] = "failed",
-		[POLICY_JOB_STOPPED] = "stopped",
+	static const enum policy_job job[] = {
+		[PHASE_FORMING] = POLICY_JOB_FORMING,
+		[PHASE_RUNNING] = POLICY_JOB_RUNNING,
+		[PHASE_FINISHING] = POLICY_JOB_FINISHING,
+		[PHASE_DONE] = POLICY_JOB_DONE,
+		[PHASE_FAILED] = POLICY_JOB_FAILED,
+		[PHASE_STOPPED] = POLICY_JOB_STOPPED,
 	};
 
-	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-		if (strcmp(status->state, name[i]) == 0)
-			return (enum policy_job)i;
-	return POLICY_JOB_FORMING;
+	return status->state < 0 ? POLICY_JOB_FORMING : job[status->state];
 }
 
 /* Poll the coordinator for its status. Without an answer s->status stays as it was. */

@@ -200,7 +200,8 @@ static void log_wait(struct cluster *c, const struct view *view, int64_t begin)
 	int s = (int)((clock_now() - begin) / NSEC_PER_SEC);
 
 	if (view)
-		log_warn(c->cfg.log, "the cluster is %s; waiting for %s for %d s", view->phase,
+		log_warn(c->cfg.log, "the cluster is %s; waiting for %s for %d s",
+		    words_text(words_phase, view->phase),
 		    *view->waiting_for ? view->waiting_for : "the servers to be ready", s);
 }
 
@@ -308,9 +309,9 @@ void cluster_view_stragglers(struct cluster *c, uint64_t step, struct buf *out)
 
 enum err_code cluster_view_is_over(const struct view *view, struct err *e)
 {
-	if (view_phase_is(view, "failed"))
+	if (view_phase_is(view, PHASE_FAILED))
 		return err_set(e, ERR_FAILED, "the job failed: %s", view->reason);
-	if (view_phase_is(view, "stopped") || view->ended)
+	if (view_phase_is(view, PHASE_STOPPED) || view->ended)
 		return err_set(e, ERR_STOPPED, "the job was stopped: %s", view->reason);
 	return ERR_OK;
 }

@@ -59,8 +59,8 @@ static bool has_verdict(void *ctx, const struct view *view)
 	struct err ignored;
 
 	return view &&
-	    (cluster_view_is_over(view, &ignored) || view_phase_is(view, "done") ||
-	        (view_phase_is(view, "finishing") && view->evaluator == (int64_t)w->rank &&
+	    (cluster_view_is_over(view, &ignored) || view_phase_is(view, PHASE_DONE) ||
+	        (view_phase_is(view, PHASE_FINISHING) && view->evaluator == (int64_t)w->rank &&
 	            view->rev > w->result_revision));
 }
 
@@ -80,7 +80,7 @@ enum err_code worker_finish(struct worker *w, struct err *e)
 		if (rc)
 			break;
 		rc = cluster_view_is_over(view, e);
-		if (!rc && view_phase_is(view, "done")) {
+		if (!rc && view_phase_is(view, PHASE_DONE)) {
 			view_release(view);
 			return ERR_OK;
 		}

@@ -73,8 +73,7 @@ enum err_code worker_refresh(struct worker *w, struct err *e)
 		return e->code;
 	row = w->view->worker;
 	w->sent_away = row && row->go;
-	if (w->feed &&
-	    (!row || row->incarnation != w->incarnation || strcmp(row->state, "lost") == 0))
+	if (w->feed && (!row || row->incarnation != w->incarnation || row->state == WORKER_LOST))
 		return fail_rank_lost(w, e);
 	return ERR_OK;
 }
@@ -232,7 +231,7 @@ static bool may_start(void *ctx, const struct view *view)
 	if (!holds_rank(w, view))
 		return w->admitted;
 	w->admitted = true;
-	return !view_phase_is(view, "forming") && strcmp(view->worker->state, "joining") != 0;
+	return !view_phase_is(view, PHASE_FORMING) && view->worker->state != WORKER_JOINING;
 }
 
 /* A push of a step that is closed counts no more. So where steps are closed, a worker without data keeps
@@ -351,7 +350,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		return rc;
 	view_release(view);
 	rc = worker_refresh(w, e);
-	if (!rc && (!holds_rank(w, w->view) || strcmp(w->view->worker->state, "active") != 0))
+	if (!rc && (!holds_rank(w, w->view) || w->view->worker->state != WORKER_ACTIVE))
 		rc = fail_rank_lost(w, e);
 	if (!rc)
 		rc = adopt_settings(w, e);

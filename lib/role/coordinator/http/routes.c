@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "core/num.h"
 #include "msg/why_code.h"
+#include "msg/words.h"
 #include "rundir/prepare.h"
 #include "rundir/rundir.h"
 
@@ -448,9 +449,8 @@ static int get_readyz(void *ctx, const struct http_request *req, struct http_ans
 {
 	struct coordinator *coordinator = ctx;
 	json_t *s = locked_list(coordinator, coord_status);
-	const char *state = json_str(s, "state", "");
-	bool ready = strcmp(state, "forming") != 0 && strcmp(state, "failed") != 0 &&
-	    strcmp(state, "stopped") != 0;
+	int64_t state = words_member(words_phase, s, "state");
+	bool ready = state != PHASE_FORMING && state != PHASE_FAILED && state != PHASE_STOPPED;
 
 	(void)req;
 	a->status = ready ? 200 : 503;

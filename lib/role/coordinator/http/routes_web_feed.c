@@ -12,6 +12,7 @@
 #include "core/lock.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "msg/words.h"
 #include "rundir/event_list.h"
 #include "rundir/run_colour.h"
 #include "web/curve.h"
@@ -98,12 +99,12 @@ static json_t *pick_members(const json_t *rows, const char *const *keys)
 /* Rows that need attention come first: lost, then joining, then those that are behind. */
 static int trouble_rank(const json_t *row)
 {
-	const char *state = json_str(row, "state", "");
+	int64_t state = words_member(words_worker_state, row, "state");
 
-	return strcmp(state, "lost") == 0   ? 0
-	    : strcmp(state, "joining") == 0 ? 1
-	    : strcmp(state, "active") == 0  ? 2
-	                                    : 3;
+	return state == WORKER_LOST   ? 0
+	    : state == WORKER_JOINING ? 1
+	    : state == WORKER_ACTIVE  ? 2
+	                              : 3;
 }
 
 static int by_trouble(const void *a, const void *b)

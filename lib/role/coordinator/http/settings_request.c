@@ -248,7 +248,7 @@ static void request_due_plan(struct coordinator *coordinator, int64_t now)
 	struct err e = { 0 };
 	enum err_code rc;
 
-	if (!first || coord_phase(coordinator->coord) != COORD_RUNNING ||
+	if (!first || coord_phase(coordinator->coord) != PHASE_RUNNING ||
 	    !coord_settings_have_room(coordinator->coord) ||
 	    (uint64_t)json_int(first, "at", 0) > soon)
 		return;
@@ -412,7 +412,7 @@ static enum err_code check_planned_step(const struct coordinator *coordinator,
 {
 	if (request->at < 0)
 		return ERR_OK;
-	if (coord_phase(coordinator->coord) > COORD_RUNNING || !coordinator->cfg.has_job)
+	if (coord_phase(coordinator->coord) > PHASE_RUNNING || !coordinator->cfg.has_job)
 		return err_set(e, ERR_NOTREADY, "at: requires a running job");
 	if ((uint64_t)request->at < coord_newest_step(coordinator->coord))
 		return err_set(e, ERR_USAGE,

@@ -8,7 +8,7 @@
 #include "lab/report_html.h"
 #include "lab/report_page.h"
 
-/* A curve with at most so many points shows each of them. */
+/* A curve with up to this many points is drawn with markers. */
 #define DOTS_MAX 60
 
 /* ---- the chart ---- */

@@ -3,7 +3,7 @@
 
 #include "lab/sim_state.h"
 
-/* The protocol of workers and servers: which message causes which. Rules and order are those of
+/* The protocol of workers and servers: which message triggers which. Rules and order are those of
  * lib/role/worker/train.c, lib/cluster/client and lib/cluster/shard/gate.c.
  *
  * A worker: request_params -> take_answer (all pieces) -> start_compute -> on_computed ->

@@ -72,7 +72,7 @@ static enum err_code refresh_view(struct worker *w, struct err *e)
 	row = worker_row_of_view(w->view);
 	if (w->joined && (!row || row->incarnation != w->incarnation))
 		return err_set(e, ERR_FENCED, "rank %u has another holder", w->rank);
-	if (w->joined && strcmp(row->state, "lost") == 0)
+	if (w->joined && row->state == WORKER_LOST)
 		return err_set(e, ERR_FENCED, "rank %u was declared lost", w->rank);
 	return ERR_OK;
 }

@@ -16,7 +16,7 @@ struct hist {
 	_Atomic uint64_t count, sum;
 };
 
-/* Counts a value; those of 2^46 and more share the last bucket. Never blocks. */
+/* Counts a value; values of 2^46 and more share the last bucket. Never blocks. */
 void hist_add(struct hist *h, uint64_t v);
 /* Smallest power-of-two bound below which a share q (0..1) of the values lies; 0 when those are all
  * 0, or when there are no values. It is up to twice the true quantile. */

@@ -12,8 +12,8 @@
  * They abort with one sentence when a thread takes a lock of a rank that is not above all ranks that
  * it holds, releases a lock that it does not hold, or waits on a condition with a lock that is not
  * the last one that it took; and when mutex_assert_held finds that the thread does not hold the lock.
- * So a wrong order is found by the first test that takes the two locks, and not by the rare one in
- * which two threads meet. In other builds the functions are those of pthreads and nothing else.
+ * So a wrong order is found by the first test that takes the two locks, and not only by the rare run
+ * in which they deadlock. In other builds the functions are those of pthreads and nothing else.
  * Recursive locks do not exist. */
 enum lock_name {
 #define LOCK(name, rank, text) LOCK_##name,

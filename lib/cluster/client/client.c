@@ -44,7 +44,8 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 	struct link *l = ctx;
 
 	l->state = LINK_UP;
-	/* That of an earlier session is not the reason why this one ends. */
+	/* Clear the previous connection's error, so that it is not reported as the error of this
+	 * one. */
 	l->fault = (struct err){ 0 };
 	l->down_since = 0;
 	dial_backoff_reset(&l->backoff);

@@ -316,7 +316,7 @@ uint32_t client_rows_pick(const uint16_t *part, uint32_t n, uint32_t first, uint
     uint16_t some[static ROWS_PICKED]);
 /* Serve the links once if much is queued, so that it leaves while more is prepared. */
 void client_rows_flush_if_many(struct client *c);
-/* Frees a list that no question uses any more. NULL is fine. */
+/* Frees a list without pending requests. NULL is fine. */
 void client_row_list_free(struct client_row_list *list);
 
 /* client_row_cache.c: the last value and version of each pulled row. */

@@ -233,8 +233,7 @@ struct request *request_next(const struct client *c, const struct request *r)
 	return i < c->nlinks ? c->link[i]->open.first : NULL;
 }
 
-/* Receive no more answers in the place that their pull has for them: others are going to write
- * there, or it goes away. */
+/* Stop receiving answers into the caller's buffers: these are about to be reused or freed. */
 static void stop_placing_answers(struct client *c)
 {
 	struct err e;

@@ -145,7 +145,7 @@ struct coord_member_worker {
 	/* go: asked to leave. called: wanted by a scaling, not joined yet */
 	bool go, called;
 	bool quit; /* it has given up: a late heartbeat does not revive it */
-	/* How its process ended, by the supervisor, which may start it again; NULL: not that it is known. */
+	/* How its process ended, by the supervisor, which may start it again; NULL: unknown. */
 	char *ended;
 	uint32_t layout_epoch; /* newest layout epoch that it has confirmed */
 	/* `from` is the step at which the checkpoint left this rank. */

@@ -177,7 +177,8 @@ struct peer_data {
 
 /* The control messages of a session. */
 struct peer_control {
-	/* Answers to CTL that wait for coordinator_may_tell, and messages behind the first of them */
+	/* Answers to CTL that wait for coordinator_may_tell, and messages queued after the first of
+	 * them */
 	struct due *dues, **dues_last;
 	struct buf text;         /* the pieces of a message that have arrived */
 	struct parsing *parsing; /* a long message (session_parse.h); NULL: none */

@@ -85,8 +85,8 @@ static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answe
 static void attach_to_views(struct peer *p, const struct due *d);
 static void send_view(struct peer *p);
 
-/* Answers of one session that may wait for the coordinator's state to be written. With so many, no
- * further CTL of it is handled. Our own programs have no more than a few. */
+/* Answers of one session that may wait for the coordinator's state to be written. At this limit,
+ * further CTL records are held. Our own programs never have more than a few. */
 #define DUES_MAX 16
 
 /* An answer to CTL that waits until the coordinator's state is durable up to `mark`; or, with `text`, a

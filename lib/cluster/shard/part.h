@@ -129,7 +129,7 @@ struct part_chain {
 	bool head, tail;
 	uint16_t next; /* the server of the next replica, which is sent all changes */
 	uint16_t
-	    joining; /* the server that joins the chain behind this tail; gets the whole state */
+	    joining; /* the server that joins the chain after this tail; gets the whole state */
 	uint64_t next_process, joining_process; /* incarnations of those two servers */
 	bool required;                          /* a change is safe only when `next` has it */
 	/* `next` is joining and has everything that was shown before `required` was set */
@@ -381,7 +381,7 @@ bool part_apply_push(struct part *p, const struct push *push, uint64_t rate_divi
 /* part_rows.c: the sparse side of the functions above. The ones that return bool return false when
  * there is no memory. */
 void part_rows_alloc(struct part *p, const struct shard_config *cfg);
-/* Frees the rows, the sums, the former values and the state of the row policy. It is fine when
+/* Frees the rows, the sums, the former values and the state of the row policy. Does nothing if
  * there are none. */
 void part_rows_free(struct part *p);
 /* The values arrived whole, as of the present version: forget all earlier changes. */

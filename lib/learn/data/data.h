@@ -39,10 +39,10 @@ struct data_want {
 	bool names;
 	/* users and items, of which those that were observed together are ranked first (data_pairs.h) */
 	bool pairs;
-	/* For the training data of a job that goes on with a model: the data that the model was trained
-	 * on. Their classes, index base, columns and scaling hold, and their features and words keep
-	 * their numbers; new values of categories, new indices and new words are added. NULL: none.
-	 * Not looked at with `like`. Borrowed until the data are loaded. */
+	/* For the training data of a job that goes on with a model: the data that the model was
+	 * trained on. Their classes, index base, columns and scaling hold, and their features and
+	 * words keep their numbers; new values of categories, new indices and new words are added.
+	 * NULL: none. Ignored if `like` is set. Borrowed until the data are loaded. */
 	const struct dataset *base;
 	/* The format of files that look like a table (csv), unless their path has a format or an option of
 	 * tables. NULL: they are tables. */

@@ -23,8 +23,8 @@
 #define MORE_BYTES ((uint64_t)16 << 20)
 /* How much of a compressed file was read is known only after some bytes. */
 #define PLACE_MIN_COMPRESSED ((uint64_t)128 << 10)
-/* Bytes in memory that a byte of a file may become: "0," is a float, and deflate and zstd shrink runs a
- * thousandfold. */
+/* The largest growth: bytes in memory for each byte of a file: "0," is a float, and deflate and
+ * zstd shrink runs a thousandfold. */
 #define GROWTH            4u
 #define GROWTH_COMPRESSED 4096u
 

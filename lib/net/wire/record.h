@@ -23,7 +23,7 @@ enum record_type {
 
 enum record_flag {
 	RECORD_TO_CLIENT = 1, /* direction: set by servers, refused from clients */
-	RECORD_LAST = 2,      /* SCANNED: no rows lie behind these */
+	RECORD_LAST = 2,      /* SCANNED: no rows follow */
 	/* PULL: answered without waiting for any step; PUSH: applied on arrival. */
 	RECORD_NOW = 4,
 	RECORD_REPLY = 8,    /* CTL: answers the request with this seq */

@@ -412,8 +412,8 @@ void store_on_propose(struct server *s, const struct message *message)
 	        .complete = of_all ? 0 : (int64_t)shard_complete_steps(shard, (uint32_t)m->rank)));
 }
 
-/* For the agent: handles a message of the coordinator that is not a view. Others than those of
- * message.def for servers are ignored, and malformed ones are logged. */
+/* For the agent: handles a message of the coordinator that is not a view. Messages that message.def
+ * does not define for servers are ignored, and malformed ones are logged. */
 static void on_store_notice(void *ctx, const json_t *json)
 {
 	struct server *s = ctx;

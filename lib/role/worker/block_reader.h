@@ -15,7 +15,7 @@ struct block_reader;
 
 /* ERR_IO: no thread can be started. */
 enum err_code block_reader_new(struct block_reader **out, struct err *e);
-/* Ends the thread when it has read what it is at. NULL is fine. */
+/* Finishes the current read, then stops the thread. `r` may be NULL. */
 void block_reader_free(struct block_reader *r);
 
 /* Begins to read the next chunk of c, which is borrowed until it was taken, when the reader is idle. */

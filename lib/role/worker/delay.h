@@ -18,8 +18,8 @@ struct delay {
  * but the part of single workers; its seconds are 0 when it is not given. */
 void delay_init(struct delay *d, const char *slow, const struct compute_time *own, uint64_t seed,
     uint32_t rank);
-/* Returns how long a computation that took so many seconds is to take. Draws a random number where the
- * delays have a chance. */
+/* Returns the delayed duration of a computation that took `took` seconds. Draws a random number
+ * where the delays have a chance. */
 double delay_draw(struct delay *d, double took);
 /* Sleeps until the computation that began at this time (clock_now) has taken long enough. Only an interrupt
  * cuts it short. */

@@ -8,7 +8,7 @@
 #include "math/vec.h"
 
 #define BATCH DATA_SEQUENCE_LINES
-/* Batches of models with many classes are smaller: they have at most so many scores, or one
+/* Batches of models with many classes are smaller: bounded to SCORES_MOST scores, or one
  * example. */
 #define SCORES_MOST ((size_t)1 << 24)
 

@@ -48,9 +48,9 @@ static enum err_code settle_members(struct worker *w, uint32_t known, bool *othe
 	return rc;
 }
 
-/* After a pull: has anybody trained since the one before? Updates and examples that may be this worker's own
- * tell nothing about others. Dense tables show updates by themselves; sparse and frozen ones do not, and the
- * servers tell of examples. */
+/* After a pull: has any worker trained since the previous pull? Updates and examples that may be
+ * this worker's own tell nothing about others. Dense tables show updates by themselves; sparse and
+ * frozen ones do not, and the servers tell of examples. */
 static void note_updates(struct worker *w)
 {
 	uint64_t updates = params_updates(&w->params);

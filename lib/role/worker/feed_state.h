@@ -6,7 +6,7 @@
 #include "worker/batches.h"
 #include "worker/leased_range.h"
 
-/* The state of batches.c, and the ways to lease. */
+/* The state of batches.c, and the ways to lease data. */
 
 struct member_entry;
 struct feed {

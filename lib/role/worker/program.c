@@ -481,10 +481,9 @@ static char *about_step(const struct program *p, const struct batch *b)
 	    (unsigned long long)(b->first + b->rows), (unsigned long long)b->epoch);
 }
 
-/* Implements the gradient of struct model_outside. The interface returns no error code: on
- * failure the result is NaN and p->fault holds the reason, and after success p->fault is empty. An
- * answer that tells no number of examples is accepted; a number other than that of the batch is
- * not. */
+/* Implements the gradient of struct model_outside. The interface returns no error code: on failure
+ * the result is NaN and p->fault holds the reason, and after success p->fault is empty. An answer
+ * without a number of examples is accepted; a number other than that of the batch is not. */
 static double ask_gradient(void *ctx, const struct batch *b, const float *const params[],
     float *const grads[])
 {

@@ -7,9 +7,9 @@
 #include "data/data_blocks.h"
 #include "data/data_split.h"
 
-/* The source of a worker's training examples: memory, blocks of files, or whatever implements this
- * interface. batches.c chooses the ranges that a worker trains on, and takes their examples from here
- * without knowing which source it has.
+/* The source of a worker's training examples: memory, blocks of files, or another implementation.
+ * batches.c chooses the ranges that a worker trains on, and takes their examples from here without
+ * knowing which source it has.
  *
  * An epoch of the data has `units` units: examples, blocks, or what the source counts. A range is some of
  * them, [begin, end) in the epoch's order. Its examples are a sequence, numbered from 0, which the data, the

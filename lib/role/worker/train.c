@@ -234,17 +234,18 @@ static bool may_start(void *ctx, const struct view *view)
 	return !view_phase_is(view, PHASE_FORMING) && view->worker->state != WORKER_JOINING;
 }
 
-/* A push of a step that is closed counts no more. So where steps are closed, a worker without data keeps
+/* A push for a closed step is ignored. So where steps are closed, a worker without data keeps
  * step with the others: a range that comes back must be trained on in the step that is open. */
 static bool may_rest(void *ctx)
 {
 	return !sync_sums_steps(&((struct worker *)ctx)->job.conf.sync);
 }
 
-/* There is no data until another worker dies or all of it is done. Sends DONE, so that nobody waits for
- * this worker, also to servers that join meanwhile. A range of examples that comes back later is pushed
- * outside the step windows. While the ranges of the rank's earlier process are being settled, the worker
- * soon has examples: then the others go on waiting for it. */
+/* This worker has no data left, unless another worker dies and its data is assigned again. Sends
+ * DONE, so that nobody waits for this worker, also to servers that join meanwhile. A range of
+ * examples that comes back later is pushed outside the step windows. While the ranges of the rank's
+ * earlier process are being settled, the worker soon has examples: then the others go on waiting
+ * for it. */
 static enum err_code announce_idle(void *ctx, bool settling, struct err *e)
 {
 	struct worker *w = ctx;

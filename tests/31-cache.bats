@@ -71,7 +71,7 @@ said() {
 		done
 		train keep.json
 		has .model_digest "$want"
-		[ "$(said 'is unusable and is made again: ')" -eq 2 ]
+		[ "$(said 'is unusable and is rebuilt: ')" -eq 2 ]
 		[ "$(said 'parsed data: kept as ')" -eq 2 ]
 		train keep.json
 		[ "$(said 'parsed data: read from ')" -eq 4 ]
@@ -198,7 +198,7 @@ said() {
 	printf X | dd of="$(ls kept/*.blocks/*.last | head -n 1)" bs=1 seek=200 conv=notrunc status=none
 	result=$(ps-ctl run b.json --set workers=3 --json 2>/dev/null | tail -n 1)
 	[ "$(jq .examples <<<"$result")" -eq $((3 * rows)) ]
-	[ "$(cat b.run/worker-*.log | grep -c 'is unusable and is made again')" -eq 1 ]
+	[ "$(cat b.run/worker-*.log | grep -c 'is unusable and is rebuilt')" -eq 1 ]
 	[ "$(stat -c %Y.%y kept/*.blocks/*.last | sort | tail -n 2 | head -n 1)" = "$newest" ]
 	# A directory that cannot be written: one warning a worker, and the job goes on.
 	rm -r kept

@@ -130,7 +130,7 @@ write_data() {
 	begin d.json
 	wait_for 20 step_is_past 20
 	ps-ctl scale workers=1
-	wait_for 10 grep -qh 'linear: the number of workers was reduced: leaving' "$RUN"/worker-0.log "$RUN"/worker-1.log
+	wait_for 10 grep -qh 'linear: leaving: the number of workers was reduced' "$RUN"/worker-0.log "$RUN"/worker-1.log
 	run -0 ./calls cancel "$RUN"
 	echo "$output"
 	[ "$(status .state)" = running ]

@@ -82,7 +82,7 @@ static enum err_code check_settings_applied(void *ctx, const json_t *s, bool *do
 	    json_flag(s, "paused");
 	if (!*done && state != PHASE_RUNNING && state != PHASE_FORMING)
 		return err_set(e, ERR_NOTREADY,
-		    "the change is made, but the job was %s before every worker began a step with it",
+		    "the change was accepted, but the job was %s before all workers applied it",
 		    words_text(words_phase, state));
 	return ERR_OK;
 }

@@ -16,6 +16,7 @@
 /* The complaint about the learning of the job, and the share of their time for which the workers wait, 0
  * to 1, as of the last fetch. */
 static char faults[300];
+static bool only_trails; /* the one fault is that the model is no better than a constant */
 static double waited;
 static bool any_waits;
 
@@ -43,6 +44,9 @@ static json_t *fetch_waits(struct http_client *c, struct err *e)
 	struct buf text = BUF_INIT;
 	json_t *rows;
 
+	learning_put_course_faults(status, &text);
+	only_trails = !text.len && learning_trails_constant(status);
+	buf_clear(&text);
 	learning_put_faults(status, &text);
 	snprintf(faults, sizeof faults, "%s", text.len ? (char *)text.data : "");
 	buf_release(&text);
@@ -138,7 +142,7 @@ static void print_remarks(void)
 		    100 * waited);
 	if (*faults)
 		printf("the job %s; ps-ctl doctor has advice\n",
-		    strncmp(faults, "no better", 9) == 0 ? "learns nothing" : faults);
+		    only_trails ? "learns nothing" : faults);
 }
 
 static const struct column columns[] = {

@@ -376,7 +376,7 @@ static void test_damage(struct fixture *f)
 	file_replace(path, b.data, b.len, 0600, NULL);
 	d = load(f, "c", &classes, NULL);
 	ok(d && !d->map && d->rows == 3 &&
-	        said(f, "is unusable and is made again: its checksum") == 1,
+	        said(f, "is unusable and is rebuilt: its checksum") == 1,
 	    "said once");
 	dataset_free(d);
 	ok(mapped(f, "c", &classes, NULL), "made anew");

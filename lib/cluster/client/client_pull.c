@@ -128,7 +128,7 @@ static enum err_code copy_published(const struct request *r, const struct answer
 	if (r->pull.whole || r->pull.vector || a->head->codec || !conn_view(conn) ||
 	    !payload_get_place(a->payload, a->head->len, &x) || x.bytes != bytes ||
 	    !published_has(conn_view(conn), x.place, bytes))
-		return err_set(e, ERR_PROTO, "%s names a wrong place of parameters", r->link->id);
+		return err_set(e, ERR_PROTO, "%s sent an invalid place of parameters", r->link->id);
 	*copied = published_copy(conn_view(conn), x.place, x.state, dst, bytes);
 	if (*copied)
 		conn_count_published(conn, 0, bytes);
@@ -146,9 +146,9 @@ static enum err_code pull_answered(struct request *r, const struct answer *a, st
 	if (r->pull.tell && a->head->type == REC_PULLED && a->head->flags & RECORD_TELL)
 		return ERR_OK;
 	if (a->head->type != REC_PULLED || r->pull.tell)
-		return err_set(e, ERR_PROTO, "%s answers another request", r->link->id);
+		return err_set(e, ERR_PROTO, "%s answered a different request", r->link->id);
 	if (!dst)
-		return err_set(e, ERR_PROTO, "%s sends a partition of another size", r->link->id);
+		return err_set(e, ERR_PROTO, "%s sent a partition of the wrong size", r->link->id);
 	if (a->head->flags & RECORD_PLACE)
 		rc = copy_published(r, a, dst, &here, e);
 	else

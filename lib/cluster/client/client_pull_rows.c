@@ -102,7 +102,7 @@ static enum err_code row_pull_answered(struct request *r, const struct answer *a
 	enum err_code rc;
 
 	if (a->head->type != REC_ROWS)
-		return err_set(e, ERR_PROTO, "%s answers another request", r->link->id);
+		return err_set(e, ERR_PROTO, "%s answered a different request", r->link->id);
 	rc = a->head->flags & RECORD_DELTA ? take_row_changes(r, a, e) : take_whole_rows(r, a, e);
 	if (!rc && r->pull.since)
 		client_row_cache_store(r, a->head->total);

@@ -49,7 +49,7 @@ static enum err_code scan_answered(struct request *r, const struct answer *a, st
 	struct scan_answer *s = r->scan.answer;
 
 	if (a->head->type != REC_SCANNED)
-		return err_set(e, ERR_PROTO, "%s answers another request", r->link->id);
+		return err_set(e, ERR_PROTO, "%s answered a different request", r->link->id);
 	buf_append(&s->body, a->payload, a->head->len);
 	s->last = a->head->flags & RECORD_LAST;
 	s->step = a->head->step;

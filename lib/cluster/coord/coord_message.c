@@ -187,7 +187,7 @@ json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 	size_t n = 0;
 
 	if (json_dumpb(m->json, NULL, 0, 0) > FIGURES_MAX) {
-		err_set(r->e, ERR_LIMIT, "an evaluation must have at most %u bytes", FIGURES_MAX);
+		err_set(r->e, ERR_LIMIT, "the evaluation is larger than %u bytes", FIGURES_MAX);
 		return NULL;
 	}
 	json_object_foreach((json_t *)(uintptr_t)eval, key, v) {

@@ -35,12 +35,16 @@ void learning_put_best(const json_t *best, struct buf *out)
 	    isfinite(last) ? now : "-", value, (long long)json_int(best, "step", 0));
 }
 
-void learning_put_faults(const json_t *figures, struct buf *out)
+bool learning_trails_constant(const json_t *figures)
+{
+	return json_is_object(json_object_get(json_object_get(figures, "eval"), "constant"));
+}
+
+void learning_put_course_faults(const json_t *figures, struct buf *out)
 {
 	double first = json_num(figures, "first_loss", (double)NAN),
 	       last = json_num(figures, "train_loss", (double)NAN);
 	int64_t since = json_int(figures, "overfits_since", -1);
-	const json_t *eval = json_object_get(figures, "eval");
 	size_t begin = out->len;
 	char a[32], b[32];
 
@@ -55,8 +59,15 @@ void learning_put_faults(const json_t *figures, struct buf *out)
 		buf_printf(out, "%sdiverged: the train loss is %s, and was %s at the start",
 		    out->len > begin ? "; " : "", b, a);
 	}
-	if (json_is_object(json_object_get(eval, "constant"))) {
-		buf_puts(out, out->len > begin ? "; " : "");
-		baseline_sentence(eval, out);
-	}
+}
+
+void learning_put_faults(const json_t *figures, struct buf *out)
+{
+	size_t begin = out->len;
+
+	learning_put_course_faults(figures, out);
+	if (!learning_trails_constant(figures))
+		return;
+	buf_puts(out, out->len > begin ? "; " : "");
+	baseline_sentence(json_object_get(figures, "eval"), out);
 }

@@ -13,7 +13,11 @@ bool learning_loss_rose(double first, double last);
 bool learning_lacked_examples(const json_t *result);
 /* Appends "auc 0.81, best 0.82 at step 300"; nothing before the first evaluation. best: the member best_eval. */
 void learning_put_best(const json_t *best, struct buf *out);
-/* Appends what is wrong, as "overfits since step 300; diverged: ..."; nothing otherwise. */
+/* Is the evaluated model no better than the best constant prediction? */
+bool learning_trails_constant(const json_t *figures);
+/* Appends what is wrong with the course of the loss; nothing otherwise. */
+void learning_put_course_faults(const json_t *figures, struct buf *out);
+/* Appends all that is wrong, as "overfits since step 300; diverged: ..."; nothing otherwise. */
 void learning_put_faults(const json_t *figures, struct buf *out);
 
 #endif

@@ -347,7 +347,7 @@ static enum conn_verdict take_pushed_rows(struct peer *p, const struct record *r
 	}
 	push.len = len - (size_t)(push.payload - body);
 	if (r->flags & RECORD_TOUCHING && push.len < (size_t)push.nrows * PAYLOAD_COUNT_BYTES) {
-		session_refuse(p, r, ERR_PROTO, "the rows have no counts of examples");
+		session_refuse(p, r, ERR_PROTO, "the push lacks the example counts of its rows");
 		return CONN_DROP;
 	}
 	if (r->flags & RECORD_TOUCHING && push.nrows) {

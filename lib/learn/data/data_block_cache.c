@@ -105,7 +105,7 @@ static enum err_code map_piece(struct data_block_cache *b, uint32_t block, uint3
 	enum err_code rc = data_store_map(path, b->key, out, &why);
 
 	if (rc && rc != ERR_NOTFOUND && !b->damaged) {
-		log_warn(b->log, "%s is unusable and is made again: %s", path, why.msg);
+		log_warn(b->log, "%s is unusable and is rebuilt: %s", path, why.msg);
 		b->damaged = true;
 	}
 	free(path);

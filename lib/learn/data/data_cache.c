@@ -388,7 +388,7 @@ static enum err_code load_or_parse(const struct data_cache *c, const struct data
 			fd = -1;
 		}
 		if (rc && rc != ERR_NOTFOUND)
-			log_warn(c->log, "%s is unusable and is made again: %s", path, why.msg);
+			log_warn(c->log, "%s is unusable and is rebuilt: %s", path, why.msg);
 		if (rc)
 			rc = parse_and_store(c, l, id, path, out, e);
 	}

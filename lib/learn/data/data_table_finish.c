@@ -389,7 +389,7 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 	}
 	features = data_schema_features(t->schema);
 	if (features == 0)
-		return err_set(e, ERR_FORMAT, "%s: has no columns of features", b->first);
+		return err_set(e, ERR_FORMAT, "%s: has no feature columns", b->first);
 	scale_numbers(b);
 	scale_table_weights(b);
 	if (t->own && !t->extends)

@@ -249,8 +249,8 @@ static enum err_code server_fault(const struct http_client *c, long status, bool
 
 	if (name == NULL || msg == NULL) {
 		code = err_set(e, status == 401 ? ERR_AUTH : ERR_PROTO,
-		    "%s answered with status %ld, but not like a server of pskit; another "
-		    "program may listen there",
+		    "%s is not a server of pskit (HTTP status %ld); another program may use that "
+		    "port",
 		    c->where, status);
 		goto out;
 	}

@@ -199,7 +199,7 @@ enum err_code manifest_description_decode(const json_t *json, struct manifest_de
 	*out = (struct manifest_description){ 0 };
 	rc = fields_decode(fields_manifest_description, json, out, e);
 	if (!rc && !json_is_array(out->parts))
-		rc = err_set(e, ERR_PROTO, "a description must have files and parts");
+		rc = err_set(e, ERR_PROTO, "the description lacks its list of parts");
 	return rc;
 }
 

@@ -86,7 +86,7 @@ static enum err_code resolve_address(const char *addr, bool passive, struct addr
 
 	if (!colon || n == 0 || n >= sizeof host)
 		return err_set(e, ERR_CONFIG,
-		    "\"%s\" is no address: give HOST:PORT, [IPV6]:PORT or unix:PATH", addr);
+		    "\"%s\" is not an address: use HOST:PORT, [IPV6]:PORT or unix:PATH", addr);
 	memcpy(host, addr, n);
 	host[n] = 0;
 	if (host[0] == '[' && host[n - 1] == ']') {

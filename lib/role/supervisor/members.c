@@ -86,18 +86,37 @@ static void add_resume_words(struct words *w, const struct supervisor *s)
 	add_words(w, "--resume", s->resume ? s->resume : "none");
 }
 
-void members_read_began(const char *dir, char out[static SUPERVISOR_BEGAN])
+/* No file, or a damaged one, gives a state without members. The texts belong to *document. */
+static void read_state(const char *dir, struct state *out, json_t **document)
 {
 	char *path = rundir_path(dir, "state.json");
-	json_t *document = json_parse_file(path, STATE_MAX, NULL);
+
+	*document = json_parse_file(path, STATE_MAX, NULL);
+	state_decode(*document, out, NULL);
+	free(path);
+}
+
+void members_read_began(const char *dir, char out[static SUPERVISOR_BEGAN])
+{
+	json_t *document;
 	struct state state;
 
-	/* No file, or a damaged one, is like one that names no life. */
-	state_decode(document, &state, NULL);
+	read_state(dir, &state, &document);
 	snprintf(out, SUPERVISOR_BEGAN, "%s", state.began ? state.began : "");
 	state_release(&state);
 	json_decref(document);
-	free(path);
+}
+
+void members_read_stop_reason(const char *dir, char *out, size_t size)
+{
+	json_t *document;
+	struct state state;
+
+	read_state(dir, &state, &document);
+	snprintf(out, size, "%s",
+	    document && state.phase == PHASE_STOPPED && state.reason ? state.reason : "");
+	state_release(&state);
+	json_decref(document);
 }
 
 /* Only the first coordinator of this start gets --resume. Once it has written its state ("began"

@@ -20,5 +20,8 @@ bool members_include_workers(const struct conf *c);
 /* Read "began" from RUN/state.json (coordinator/state_file.h), which differs for each start of the
  * cluster; "" when there is no readable state. */
 void members_read_began(const char *dir, char out[static SUPERVISOR_BEGAN]);
+/* Why the job was stopped, by RUN/state.json, for a coordinator that has ended before it could be
+ * asked. "": it was not stopped, or not after it had begun. */
+void members_read_stop_reason(const char *dir, char *out, size_t size);
 
 #endif

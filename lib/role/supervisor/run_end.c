@@ -40,31 +40,10 @@ static bool has_answered_lately(const struct supervisor *s)
 	return s->policy.answered + SUPERVISOR_ASK > clock_now();
 }
 
-/* Read why the job was stopped from the last line of events.jsonl, for a coordinator that has
- * ended before it could be asked. out is "" when that event is not the job's stop. */
-static void read_stop_event(const struct supervisor *s, char *out, size_t size)
-{
-	static const char before[] = "the job is stopped: ";
-	char *path = rundir_path(s->dir, "events.jsonl");
-	struct buf line = BUF_INIT;
-	struct cluster_event event;
-	json_t *json = NULL;
-
-	out[0] = '\0';
-	if (launch_tail(path, 1, &line, NULL) == ERR_OK && line.len > 0)
-		json = json_loads((char *)line.data, 0, NULL);
-	if (cluster_event_decode(json, &event, NULL) == ERR_OK &&
-	    strcmp(event.event, "stopped") == 0 && strncmp(event.text, before, strlen(before)) == 0)
-		snprintf(out, size, "%s", event.text + strlen(before));
-	json_decref(json);
-	buf_release(&line);
-	free(path);
-}
-
 json_t *run_end_result(struct supervisor *s)
 {
 	json_t *result = NULL, *whole;
-	char why[200], event[200];
+	char why[200], said[200];
 
 	if (!s->policy.failed && has_answered_lately(s))
 		http_call(s->client, "GET", "/v1/result", NULL, SUPERVISOR_ASK, NULL, &result,
@@ -86,11 +65,11 @@ json_t *run_end_result(struct supervisor *s)
 		if (s->policy.first_signal) {
 			snprintf(why, sizeof why, "SIG%s", sigabbrev_np(s->policy.first_signal));
 		} else {
-			read_stop_event(s, event, sizeof event);
+			members_read_stop_reason(s->dir, said, sizeof said);
 			snprintf(why, sizeof why, "%s",
 			    *told.reason             ? told.reason
 			        : s->policy.stopping ? "ps-ctl stop"
-			        : *event             ? event
+			        : *said              ? said
 			                             : "asked to stop");
 		}
 		run_result_set_state(result, "stopped", CAUSE_UNKNOWN, why);

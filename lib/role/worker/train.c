@@ -37,7 +37,7 @@ static bool must_leave(const struct worker *w)
 static enum err_code set_leave_error(const struct worker *w, struct err *e)
 {
 	return err_set(e, ERR_STOPPED, "%s",
-	    w->sent_away ? "the number of workers was reduced: leaving" : "interrupted");
+	    w->sent_away ? "leaving: the number of workers was reduced" : "interrupted");
 }
 
 /* Reports the loss of the rank in the same words whether the coordinator or a server noticed it

@@ -202,7 +202,8 @@ static void follow_resume(void *ctx)
 			        "--threads", "1", NULL });
 		}
 	} else if (!r.replica->alive) {
-		scenario_fail("CHECKPOINT: the checkpoint %s cannot be served: %s", r.from, r.replica->last);
+		scenario_fail("CHECKPOINT: the checkpoint %s cannot be served: %s", r.from,
+		    r.replica->last);
 	} else if (!r.base) {
 		if (disk_get("base.run/cluster.json", &n))
 			compare_base();
@@ -210,11 +211,11 @@ static void follow_resume(void *ctx)
 		if (sscanf(r.base->printed,
 		        "begun %llu acknowledged %llu lost %llu doubled %llu torn %llu", &begun,
 		        &acked, &lost, &doubled, &torn) != 5)
-			scenario_fail("CHECKPOINT: the checkpoint %s cannot be compared: %s", r.from,
-			    r.base->last);
+			scenario_fail("CHECKPOINT: the checkpoint %s cannot be compared: %s",
+			    r.from, r.base->last);
 		else if (lost || doubled || torn)
-			scenario_fail("CHECKPOINT: the checkpoint %s: %s: %s", r.from, r.base->printed,
-			    r.base->last);
+			scenario_fail("CHECKPOINT: the checkpoint %s: %s: %s", r.from,
+			    r.base->printed, r.base->last);
 		end_base();
 		return;
 	}

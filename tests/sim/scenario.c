@@ -243,8 +243,9 @@ void scenario_start_all(void)
 static void look_at_rest(const char *name, const struct proc *p)
 {
 	if (x.more && (p->left_allocations || p->left_descriptors))
-		scenario_fail("LEFT BEHIND: %s ended with %d and left %zu allocations and %u descriptors", name,
-		    p->code, p->left_allocations, p->left_descriptors);
+		scenario_fail(
+		    "LEFT BEHIND: %s ended with %d and left %zu allocations and %u descriptors",
+		    name, p->code, p->left_allocations, p->left_descriptors);
 }
 
 /* Processes that ended by themselves. Workers may: they lost their rank while they were paused or cut

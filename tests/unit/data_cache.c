@@ -375,8 +375,7 @@ static void test_damage(struct fixture *f)
 	b.data[b.len / 2] ^= 1;
 	file_replace(path, b.data, b.len, 0600, NULL);
 	d = load(f, "c", &classes, NULL);
-	ok(d && !d->map && d->rows == 3 &&
-	        said(f, "is unusable and is rebuilt: its checksum") == 1,
+	ok(d && !d->map && d->rows == 3 && said(f, "is unusable and is rebuilt: its checksum") == 1,
 	    "said once");
 	dataset_free(d);
 	ok(mapped(f, "c", &classes, NULL), "made anew");

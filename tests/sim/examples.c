@@ -22,7 +22,7 @@ int ledger_main(int argc, char **argv);
 #define IN_BLOCKS     9600u
 #define COMMON        " 1:0 2:0 3:0 4:0 5:0 6:0 7:0 8:0 9:0 10:0 11:0 12:0"
 
-/* Of a deterministic job: examples in memory share their features, so that the bits depend on the order of sums. */
+/* In a deterministic job examples in memory share their features, so that the bits depend on the order of sums. */
 #define SHARED 40u
 /* The kinds of deterministic jobs: by the number of workers, in memory and in blocks. */
 #define KINDS (2 * (WORKERS_MAX + 1))

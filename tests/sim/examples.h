@@ -26,7 +26,7 @@ void examples_leave_out(void);
  * without any fault, which is run once for each kind of job. */
 void examples_draw_deterministic(void);
 bool examples_are_deterministic(void);
-/* Is this a deterministic job of so many workers, whose kind has not been run yet? */
+/* Is this a deterministic job with this number of workers, whose kind has not been run yet? */
 bool examples_need_undisturbed(unsigned workers);
 /* The undisturbed job is done: keep the digest of its model. */
 void examples_note_undisturbed(void);

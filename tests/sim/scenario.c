@@ -942,7 +942,7 @@ static void draw_examples(void)
 	bool bsp = strcmp(x.sync, "bsp") == 0;
 	bool may_repeat = bsp && !orders_change_mode() && sim_chance(40);
 
-	/* Of a deterministic job in memory, that is divided by steps, only the bits are compared. */
+	/* A deterministic job in memory is divided by steps: only its bits are compared. */
 	examples_draw((bsp || orders_change_mode()) && !(may_repeat && sim_chance(60)));
 	if (may_repeat) {
 		examples_draw_deterministic();

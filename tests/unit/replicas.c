@@ -277,7 +277,7 @@ static void pushes_before_bsp_are_shown(void)
 		ok(pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0,
 		    "%s, then bsp: and not where nobody pushed", of[m]);
 		net_settle(x);
-		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1, "%s, then bsp: it has come",
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1, "%s, then bsp: it is there",
 		    of[m]);
 		net_close(x);
 	}

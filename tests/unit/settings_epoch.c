@@ -72,6 +72,25 @@ static void from_bsp_and_back(void)
 }
 
 /* It was not there when the modes changed: CLOCKs of later steps are all that it hears. */
+/* A job whose settings were changed before it began: its servers know of the change before they know a
+ * worker. */
+static void before_the_first_worker(void)
+{
+	struct receipt r;
+	struct world x;
+
+	world_open(&x, "bsp", false, "sgd", 1, 0);
+	with(&x, 1, 0, "ssp:2", "sgd", 1);
+	shard_advance(x.shard);
+	admit(x.shard, 0, inc_of(0), 0);
+	admit(x.shard, 1, inc_of(1), 0);
+	ok(shard_may_pull(x.shard, 0) && push_w(&x, 0, 0, 1, 1, &r) == SHARD_OK &&
+	        r.status == PUSH_APPLIED && clock_of(&x, 0, 0, 1) == SHARD_OK &&
+	        shard_may_pull(x.shard, 1),
+	    "the mode is changed when the workers are known");
+	world_close(&x);
+}
+
 static void late_comer(void)
 {
 	struct world x;
@@ -266,6 +285,7 @@ int main(void)
 {
 	rate();
 	from_bsp_and_back();
+	before_the_first_worker();
 	late_comer();
 	another_rule();
 	rows_too();

@@ -84,8 +84,11 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 	mutex_unlock(&s->gate.lock);
 	if (news & TELL_CLOSED)
 		shard_each(s, tell_closed_step, NULL);
+	/* A change of the mode may have waited for the first worker that is known. */
 	if (news & ADVANCE)
 		shard_advance(s);
+	else
+		settings_epoch_change_mode(s);
 }
 
 bool shard_incarnation_holds(struct shard *s, uint32_t rank, uint64_t incarnation)

@@ -80,6 +80,15 @@ static void after_the_last_step(void)
 	        parts[0].step == 2 && parts[0].version == 1,
 	    "but not when the job is done: its values are those of all later steps");
 	shard_snap_release(parts, n);
+	ok(layout_grow(&x.layout, "w", 10, 9, NULL) == ERR_OK, "a table has grown");
+	x.layout.table[W].run[0].count = x.layout.table[W].nparts;
+	ok(shard_install(x.shard, &x.layout, NULL, NULL) == ERR_OK &&
+	        shard_snap_begin(x.shard, 2, &at) && shard_snap_take(x.shard) == SHARD_OK &&
+	        shard_snap_parts(x.shard, &parts, &n),
+	    "a partition that was made for a later step, which never comes, holds up no snapshot");
+	ok(find(parts, n, "w", 1) && find(parts, n, "w", 1)->step == 2,
+	    "and is in it as the others");
+	shard_snap_release(parts, n);
 	world_close(&x);
 }
 

@@ -228,12 +228,19 @@ void shard_note_end(struct shard *s, bool done)
 	atomic_store(&s->snaps.at_end, done);
 }
 
+/* The job is done, and the partition was made for a step that it has not reached: no update was made. */
+static bool is_of_no_step(const struct shard *s, const struct part *p)
+{
+	return atomic_load(&s->snaps.at_end) && p->table->since && p->step == p->table->since;
+}
+
 /* Are the partition's values those of the snapshot's step, and stay so until they are copied? */
-static bool has_come_to_step(const struct shard *s, const struct part *p)
+static bool has_values_of_step(const struct shard *s, const struct part *p)
 {
 	uint64_t step = atomic_load(&s->snaps.step);
 
-	return p->step == step || (atomic_load(&s->snaps.at_end) && p->step < step);
+	return p->step == step || (atomic_load(&s->snaps.at_end) && p->step < step) ||
+	    is_of_no_step(s, p);
 }
 
 /* The settings epoch that goes on from the snapshot; it may not have begun here. */
@@ -262,7 +269,7 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 		.nvectors = rule->nvectors,
 		.version = p->version,
 		.born = p->rule_began,
-		.step = snapshot_is_by_step(sh) && has_come_to_step(sh, p)
+		.step = snapshot_is_by_step(sh) && has_values_of_step(sh, p)
 		    ? atomic_load(&sh->snaps.step)
 		    : p->step,
 		.last = last,
@@ -315,8 +322,7 @@ static bool find_furthest_step(struct shard *s, struct part *p, void *ctx)
 {
 	uint64_t *at = ctx, step = p->saved.snap ? p->saved.snap->step : p->step;
 
-	(void)s;
-	if (p->ready && p->chain.tail && step > *at)
+	if (p->ready && p->chain.tail && !is_of_no_step(s, p) && step > *at)
 		*at = step;
 	return true;
 }
@@ -368,14 +374,14 @@ static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
 
 	if (p->saved.snap || p->saved.given || !p->ready || !p->chain.tail)
 		return true;
-	if (snapshot_is_by_step(s) && p->step > step) {
+	if (snapshot_is_by_step(s) && p->step > step && !is_of_no_step(s, p)) {
 		atomic_store(&s->snaps.late, true);
 		*all = false;
 		return true;
 	}
 	/* In ssp and asp, wait until all replicas have the version: a change that is not safe must
 	 * not be in a checkpoint. */
-	if (snapshot_is_by_step(s) ? has_come_to_step(s, p)
+	if (snapshot_is_by_step(s) ? has_values_of_step(s, p)
 	                           : atomic_load(&p->chain.safe_version) == p->version) {
 		if (!copy_part_values(s, p))
 			atomic_store(&s->snaps.failed, true);

@@ -356,6 +356,17 @@ static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap 
 	    (UINT64_C(1) << (try < 30 ? try : 30));
 }
 
+/* Is the snapshot that was taken named by a step that the job, which is done, never reached? A run that
+ * resumes from such a checkpoint would begin after that step. */
+static bool is_after_end(const struct checkpoint_schedule *k)
+{
+	const struct coord *c = k->coordinator->coord;
+	uint64_t end;
+
+	return coord_phase(c) == PHASE_DONE && coord_snap_is_by_step(c) && is_at_rest(k, &end) &&
+	    coord_snap_step(c) > end;
+}
+
 /* Make one checkpoint, at `step`. exact: at that step, or in bsp at a later multiple of checkpoint_every,
  * or not at all; otherwise at the first later step that succeeds. requests: the number of requests that came before it, or BY_REQUEST. */
 static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t step, bool exact,
@@ -384,6 +395,13 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 		state = coord_snap_state(coordinator->coord);
 		if (state == SNAP_BROKEN)
 			continue;
+		if (state == SNAP_TAKEN && is_after_end(k)) {
+			rc = err_set(e, ERR_STOPPED, "the job was done before step %llu",
+			    (unsigned long long)step);
+			if (exact || !is_at_rest(k, &step))
+				break;
+			continue;
+		}
 		if (state == SNAP_TAKEN) {
 			name_snapshot(k, exact);
 			rc = write_checkpoint(k, &path, e);

@@ -312,7 +312,7 @@ described_once() {
 
 @test "what ps-ctl doctor looks at" {
 	{
-		names CAUSE cmd/ctl/doctor_causes.def
+		sed -n 's/^REMEDY([A-Z_]*, *"\([a-z]*\)".*/\1/p' cmd/ctl/doctor_causes.def
 		sed -n 's/.*doctor_\(add_finding\|add_ok\)(d, [^"]*"\([a-z]*\)".*/\2/p' cmd/ctl/doctor*.c | grep .
 	} | sort -u > "$BATS_TEST_TMPDIR/checks"
 	[ "$(wc -l < "$BATS_TEST_TMPDIR/checks")" -gt 15 ]

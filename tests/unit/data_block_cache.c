@@ -205,7 +205,7 @@ static void test_format(const char *name, const char *options, struct data_want 
 	buf_clear(&got);
 	good = b && read_chunks(b, &got, &e) == ERR_OK && got.len == plain.len &&
 	    memcmp(got.data, plain.data, got.len) == 0;
-	ok(good && lines_said == 1 && strstr(said, "made again"),
+	ok(good && lines_said == 1 && strstr(said, "is rebuilt"),
 	    "%s: damaged files are made anew, with one warning: %s", name, said);
 	if (rename(path, away))
 		abort();

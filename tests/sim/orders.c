@@ -62,7 +62,7 @@ static void drain_server(void)
 	struct member *m = scenario_server(sim_below(scenario_servers()));
 	char body[64];
 
-	/* Nor while the coordinator may take one for alive that is dead. */
+	/* No server is drained while the coordinator may take a dead one for alive. */
 	for (unsigned i = 0; i < SERVERS_MAX; i++)
 		if ((scenario_server(i)->leaving && scenario_server(i) != m) ||
 		    (i < scenario_servers() && !scenario_is_well(scenario_server(i))))

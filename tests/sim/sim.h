@@ -216,7 +216,7 @@ void net_probes_hosts(void);
 /* Has one process sent data to another that have not arrived? */
 bool net_is_on_its_way(int from_pid, int to_pid);
 void net_delay(int64_t least, int64_t most);
-/* What is sent this way takes so much longer; or nobody waits longer than others. */
+/* Packets from one host to another take `more` longer; net_lag_nobody ends that for all. */
 void net_lag(unsigned from, unsigned to, int64_t more);
 void net_lag_nobody(void);
 /* ---- disk.c ---- */

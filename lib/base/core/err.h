@@ -14,7 +14,7 @@ enum err_code {
 #undef ERR
 };
 
-/* What has to be mended, from cause.def. CAUSE_UNKNOWN is 0: the sentence alone says it. */
+/* The fault that a person has to mend, from cause.def. CAUSE_UNKNOWN is 0: the sentence alone says it. */
 enum err_cause {
 #define CAUSE(id, name) CAUSE_##id,
 #include "core/cause.def"

@@ -100,8 +100,8 @@ void ckpt_scan_end(struct ckpt_scan *s);
 /* Open the checkpoint, compare every byte with the manifest's digests, and decode what the coordinator
  * wrote into the manifest. Errors of ckpt_open. */
 enum err_code ckpt_verify(const char *path, struct err *e);
-/* The same of an open checkpoint, piece by piece, while it is used. ckpt_check_begin decodes what the
- * coordinator wrote and opens all files; ckpt_check_some compares the next `most` bytes, and does
+/* These compare an open checkpoint with its digests, piece by piece, while it is used. ckpt_check_begin
+ * decodes what the coordinator wrote and opens all files; ckpt_check_some compares the next `most` bytes, and does
  * nothing once all have been compared. The reader is borrowed. One thread. Errors of ckpt_open. */
 struct ckpt_check;
 enum err_code ckpt_check_begin(const struct ckpt_reader *r, struct ckpt_check **out, struct err *e);

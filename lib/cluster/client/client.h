@@ -76,8 +76,8 @@ struct client_config {
 	void *ctx;
 	void (*who)(void *ctx, uint64_t step, struct buf *out);
 	/* Each wait calls it about every 10 ms, and when attend_fd becomes readable, to attend to
-	 * everything else. It may call client_apply_view, which moves requests to other servers. True: give the wait up (a signal,
-	 * the job's end); *why: the error to return. May be NULL. */
+	 * everything else. It may call client_apply_view, which moves requests to other servers.
+	 * True: give the wait up (a signal, the job's end); *why: the error to return. May be NULL. */
 	bool (*attend)(void *ctx, struct err *why);
 	/* Is the job paused? Then no deadline runs. May be NULL. */
 	bool (*paused)(void *ctx);

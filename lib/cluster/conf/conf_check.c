@@ -495,7 +495,7 @@ static bool has_stdin(const struct conf_strs *s)
 	return false;
 }
 
-/* What is wrong when a file that the cluster file names is missing, or has another fault. */
+/* The causes of an error about a file that the cluster file names: it is missing, or has another fault. */
 struct path_causes {
 	enum err_cause missing, other;
 };

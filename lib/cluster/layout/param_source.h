@@ -10,8 +10,8 @@
 #include "core/json.h"
 #include "layout/layout.h"
 
-/* Where parameters are read from: dense tables whole, and rows of sparse tables, as they are now,
- * with the shapes of the tables and the description of the model. Code that scores examples reads
+/* A parameter source gives dense tables whole, and rows of sparse tables, as they are now, with the
+ * shapes of the tables and the description of the model. Code that scores examples reads
  * parameters through this interface and does not know which implementation it has:
  *
  *   client/client_source.h   the servers of a living cluster. The values change; a read waits for

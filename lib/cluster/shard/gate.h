@@ -62,8 +62,8 @@ void gate_note_closed(struct shard *s, uint64_t step);
  * these steps to another holder of the rank, whose push of it would be a duplicate. Takes the gate's lock only. */
 void gate_note_pushed(struct shard *s, uint32_t rank, uint64_t end);
 /* Is an announced push pending that a pull at this step must see? Looks at the steps that all workers
- * must have completed before it (sync_needed_step), where pushes are applied on arrival; in bsp at those before the
- * mode became bsp. */
+ * must have completed before it (sync_needed_step), where pushes are applied on arrival; in bsp at
+ * those before the mode became bsp. */
 bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step);
 
 #endif

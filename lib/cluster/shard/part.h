@@ -225,8 +225,8 @@ struct part {
  * only, a partition had passed `step` before it was copied. */
 struct snaps {
 	_Atomic bool on, failed, late, begun, by_step;
-	/* The job is done: no step closes any more, and partitions may be one step apart, if a lost rank had pushed to
-	 * some of them. */
+	/* The job is done: no step closes any more, and partitions may be one step apart, if a lost
+	 * rank had pushed to some of them. */
 	_Atomic bool at_end;
 	_Atomic uint64_t step;
 	/* The number of this snapshot, and of the full one to which it may be a delta (0: to

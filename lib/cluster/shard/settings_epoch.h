@@ -29,8 +29,8 @@ const struct step_ops *settings_epoch_steps(const struct shard *s, const struct 
     uint64_t step);
 /* The first step after this one whose pushes are not summed; SYNC_NEVER when there is none. */
 uint64_t settings_epoch_sums_end(const struct shard *s, uint64_t step);
-/* The step from which on pushes have been summed up to this one, a step of bsp; 0: always. For example, bsp up to step
- * 10, then ssp, and bsp again from step 20 on: 20 for step 25. */
+/* The step from which on pushes have been summed up to this one, a step of bsp; 0: always. For
+ * example, bsp up to step 10, then ssp, and bsp again from step 20 on: 20 for step 25. */
 uint64_t settings_epoch_sums_from(const struct shard *s, uint64_t step);
 /* The number of steps that must be closed before values of this step are shown: for a bsp step all
  * before it, else those of the bsp epochs before it. For example, bsp up to step 10, then ssp: 7

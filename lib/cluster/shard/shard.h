@@ -241,7 +241,8 @@ bool shard_may_fix_members(struct shard *s, uint64_t step);
 /* bsp: the number of steps whose update is made. Else UINT64_MAX, because receipts never wait for a
  * step. */
 uint64_t shard_closed(struct shard *s);
-/* Is the job done? Then a snapshot of a later step than a partition's has its values, which stay as they are. */
+/* Says whether the job is done. Then a snapshot of a later step than a partition's has the
+ * partition's values, which stay as they are. */
 void shard_note_end(struct shard *s, bool done);
 /* The steps that the slowest active rank has completed; 0 when no rank is active. */
 uint64_t shard_slowest_clock(struct shard *s);

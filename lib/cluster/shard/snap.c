@@ -228,7 +228,8 @@ void shard_note_end(struct shard *s, bool done)
 	atomic_store(&s->snaps.at_end, done);
 }
 
-/* The job is done, and the partition was made for a step that it has not reached: no update was made. */
+/* Is the job done, and was the partition made for a step that the job has not reached? Then it has had no
+ * update. */
 static bool is_of_no_step(const struct shard *s, const struct part *p)
 {
 	return atomic_load(&s->snaps.at_end) && p->table->since && p->step == p->table->since;

@@ -272,8 +272,8 @@ static bool knows_a_worker(const struct sync *s)
 	return false;
 }
 
-/* A server that joins a running job learns of changes before it learns of workers, whose steps it would take for
- * done. */
+/* A server that joins a running job learns of changes before it learns of workers, whose steps it
+ * would take for done. */
 bool sync_may_change_mode(const struct sync *s)
 {
 	return s->next_mode_from != SYNC_NEVER && knows_a_worker(s) &&

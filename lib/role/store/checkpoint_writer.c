@@ -79,9 +79,9 @@ static json_t *snapshot_taken_to_json(struct shard *sh)
 
 /* ---- the work, without the lock ---- */
 
-/* The step has passed: report the first one that is still possible. With backup workers the slowest clock
- * may be behind the closed steps; with replicas, ahead of them. When all workers are done, no partition gets
- * further. at: the furthest partition's step. */
+/* The step has passed: report the first one that is still possible. With backup workers the slowest
+ * clock may be lower than the closed steps; with replicas, higher. When all workers are done, no
+ * partition gets further. at: the furthest partition's step. */
 static void report_snapshot_late(struct checkpoint_writer *s, struct shard *sh, uint64_t id,
     uint64_t at)
 {

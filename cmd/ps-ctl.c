@@ -6,7 +6,7 @@
 #include "auth/keys.h"
 #include "core/mem.h"
 #include "core/output.h"
-#include "core/version.h"
+#include "core/process_one.h"
 #include "ctl/ctl.h"
 
 /* whole: with the list of exit codes, for --help; without it, for a wrong use. */
@@ -195,6 +195,7 @@ static int start_ps_ctl(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	process_one_begin();
 	output_begin();
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	return output_end("ps-ctl", start_ps_ctl(argc, argv));

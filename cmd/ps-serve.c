@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <stddef.h>
 #include <sys/resource.h>
@@ -15,6 +16,7 @@
 #include "core/num.h"
 #include "core/opt.h"
 #include "core/output.h"
+#include "core/process_one.h"
 #include "core/signals.h"
 #include "core/helper.h"
 #include "relay/relay.h"
@@ -23,11 +25,12 @@
 #include "rundir/resume.h"
 #include "rundir/rundir.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/standby.h"
 #include "server/service.h"
 #include "store/store.h"
 
-/* How long a server that was told to end waits for its coordinator, which lets it leave after it has moved
- * the last partition to another server; and, before that, for a checkpoint. */
+/* How long a server that was told to end waits for its coordinator, which lets it leave after it
+ * has moved the last partition to another server; and, before that, for a checkpoint. */
 #define LEAVE_GRACE_MS 3000
 #define SAVE_GRACE_MS  10000
 
@@ -37,8 +40,8 @@
 struct options {
 	const char *run_dir, *join, *name, *listen, *iface, *advertise, *log_level, *resume, *zone,
 	    *read_only;
-	bool coordinator, no_store, force_new, relay;
-	int64_t threads, fresh;
+	bool coordinator, no_store, force_new, relay, returns, standby;
+	int64_t threads, fresh, timeout;
 	struct opt_list set;
 };
 
@@ -53,6 +56,9 @@ static const struct opt opts[] = {
 	    "also coordinate the cluster of the run directory", NULL, 0, 0 },
 	{ "no-store", 0, OPT_FLAG, offsetof(struct options, no_store), NULL,
 	    "only coordinate, and store no partitions", NULL, 0, 0 },
+	{ "standby", 0, OPT_FLAG, offsetof(struct options, standby), NULL,
+	    "coordinate, as --no-store does, when no other coordinator of the cluster is alive",
+	    NULL, 0, 0 },
 	{ "relay", 0, OPT_FLAG, offsetof(struct options, relay), NULL,
 	    "with --join: store nothing, and sum the pushes of the workers of --zone", NULL, 0, 0 },
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE",
@@ -76,6 +82,11 @@ static const struct opt opts[] = {
 	    "with --read-only of a cluster: the maximum age of values (200ms)", NULL, 0, 0 },
 	{ "force-new-cluster", 0, OPT_FLAG, offsetof(struct options, force_new), NULL,
 	    "coordinate a new cluster, even if the state of an earlier one is lost", NULL, 0, 0 },
+	{ "returns", 0, OPT_FLAG, offsetof(struct options, returns), NULL,
+	    "with --no-store: this process is started again; SIGTERM ends it, and the job goes on",
+	    NULL, 0, 0 },
+	{ "timeout", 0, OPT_DURATION, offsetof(struct options, timeout), "TIME",
+	    "with --join: wait at most this long for the coordinator (60s)", NULL, 0, 0 },
 	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
 	    "override a key of the cluster file", NULL, 0, 0 },
 	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL",
@@ -128,9 +139,17 @@ struct place {
 	struct conf conf;
 	bool has_conf;
 	bool coordinates; /* this process is the coordinator */
+	bool takes_over;  /* and another one may have been it before, and may have the lock */
 	struct identity id;
-	char *sock;
+	char *sock, *state_url;
 };
+
+/* Does the command that began a run also continue it, from the state of the coordinator? A unit or
+ * a pod starts its coordinator again by that command. */
+static bool goes_on(const struct options *o, const char *file)
+{
+	return file && o->no_store && o->resume && strcmp(o->resume, "auto") == 0;
+}
 
 /* Load the cluster file, and make or resume its run directory. */
 static enum err_code load_own_cluster(const struct options *o, const char *file, struct place *p,
@@ -142,7 +161,13 @@ static enum err_code load_own_cluster(const struct options *o, const char *file,
 	if (!rc) {
 		p->has_conf = true;
 		p->dir = o->run_dir ? mem_strdup(o->run_dir) : rundir_name_for(path, p->conf.name);
-		rc = resume_prepare(&p->conf, p->dir, o->resume, &p->lock, &p->resume, NULL, e);
+		rc = ERR_NOTFOUND;
+		if (goes_on(o, file))
+			rc = resume_finished(&p->conf, p->dir, &p->lock, e);
+		if (!rc)
+			p->resume = mem_strdup("auto");
+		else if (rc == ERR_NOTFOUND)
+			rc = resume_prepare(&p->conf, p->dir, o->resume, &p->lock, &p->resume, e);
 	}
 	free(path);
 	return rc;
@@ -197,13 +222,16 @@ static enum err_code prepare_read_only(const struct options *o, int signals, str
 	return rc ? rc : find_own_identity(p, "coordinator", e);
 }
 
-/* How long a coordinator that is started again waits for room to write the lock of its run directory, and
- * how often it tries. Its configuration, which has `deadline`, is not read yet. */
+/* How long a coordinator that is started again waits for room to write the lock of its run
+ * directory, and how often it tries. Its configuration, which has `deadline`, is not read yet. */
 #define ROOM_PATIENCE (60 * NSEC_PER_SEC)
 #define ROOM_PAUSE    (200 * NSEC_PER_MSEC)
+/* How often a coordinator that has taken over tries to take that lock. */
+#define LOCK_PAUSE (500 * NSEC_PER_MSEC)
 
-/* A coordinator that is started again without a supervisor holds the lock of its run directory, as the
- * one before it did, so that ps-ctl finds the cluster. A supervisor that lives holds it itself. */
+/* A coordinator that is started again without a supervisor holds the lock of its run directory, as
+ * the one before it did, so that ps-ctl finds the cluster. A supervisor that lives holds it
+ * itself. */
 static enum err_code hold_run_directory(struct place *p, struct err *e)
 {
 	const struct timespec pause = { 0, ROOM_PAUSE };
@@ -252,7 +280,8 @@ static enum err_code find_server_place(const struct options *o, const char *file
 			    o->run_dir);
 		else
 			rc = read_run_config(p, e);
-		if (!rc && p->coordinates)
+		/* The coordinator that lives holds it meanwhile. */
+		if (!rc && p->coordinates && !o->standby)
 			rc = hold_run_directory(p, e);
 	}
 	return rc ? rc : find_own_identity(p, p->coordinates ? "coordinator" : name, e);
@@ -266,6 +295,7 @@ static void place_release(struct place *p, struct options *o)
 	opt_list_release(&o->set);
 	free(p->dir);
 	free(p->resume);
+	free(p->state_url);
 	free(p->sock);
 	if (p->lock >= 0)
 		close(p->lock);
@@ -307,15 +337,28 @@ static int read_server_signal(int fd)
 	return read(fd, &si, sizeof si) == sizeof si ? (int)si.ssi_signo : 0;
 }
 
-/* The timeout for poll() up to the earlier of two times, of which 0 means never. */
-static int poll_timeout(int64_t until, int64_t due)
+/* The earlier of two times, of which 0 means never. */
+static int64_t earlier(int64_t a, int64_t b)
 {
-	int64_t end = until && due ? (until < due ? until : due)
-	    : until                ? until
-	                           : due,
-	        left = end - clock_now();
+	return a && b ? (a < b ? a : b) : a ? a : b;
+}
 
-	return !end ? -1 : left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
+/* The timeout for poll() up to a time, or for ever. */
+static int poll_timeout(int64_t until)
+{
+	return until ? clock_poll_timeout(until - clock_now()) : -1;
+}
+
+/* A coordinator that has taken over takes the lock of the run directory when the one before it, which may
+ * have been stopped only, lets it go. Returns when to try again (clock_now); 0: never. */
+static int64_t take_lock(struct place *p)
+{
+	if (!p->takes_over || p->lock >= 0)
+		return 0;
+	if (rundir_lock(p->dir, &p->lock, NULL) == ERR_OK)
+		return 0;
+	p->lock = -1;
+	return clock_now() + LOCK_PAUSE;
 }
 
 static void reload_keys(struct server *s, struct service *service, struct log *log)
@@ -331,7 +374,7 @@ static void reload_keys(struct server *s, struct service *service, struct log *l
 	service_reloaded(service);
 }
 
-/* How far the server has come in leaving; serve_until_end has the states. */
+/* How far the server is in leaving; serve_until_end has the states. */
 struct departure {
 	bool leaving;  /* it has been asked to leave */
 	bool saving;   /* and waits for a checkpoint */
@@ -351,7 +394,8 @@ static void begin_leaving(struct server *s, int sig, struct departure *d, struct
 	service_stopping(service, (SAVE_GRACE_MS + LEAVE_GRACE_MS) * NSEC_PER_MSEC);
 }
 
-/* Waits on while partitions are on their way to other servers. False: none has been, for LEAVE_GRACE_MS. */
+/* Waits on while partitions are on their way to other servers. False: none has been, for
+ * LEAVE_GRACE_MS. */
 static bool wait_for_moves(struct server *s, struct departure *d, struct service *service,
     struct log *log)
 {
@@ -403,7 +447,7 @@ static int report_end(struct service *service, const struct err *why, struct log
  *   any       SIGUSR1                     checkpoint, if we are      same
  *                                         the coordinator */
 static int serve_until_end(struct server *s, int signals, struct service *service,
-    struct rundir_watch *dir, struct log *log)
+    struct place *place, struct rundir_watch *dir, struct log *log)
 {
 	struct pollfd p[3] = { { signals, POLLIN, 0 }, { server_fd(s), POLLIN, 0 },
 		{ dir->fd, POLLIN, 0 } };
@@ -419,7 +463,9 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 				return 0;
 			continue;
 		}
-		poll(p, 3, poll_timeout(departure.until, service_turn(service)));
+		poll(p, 3,
+		    poll_timeout(earlier(departure.until,
+		        earlier(service_turn(service), take_lock(place)))));
 		if (server_ended(s, &why))
 			return report_end(service, &why, log);
 		if (p[2].revents && rundir_watch_gone(dir)) {
@@ -503,9 +549,19 @@ static int block_server_signals(void)
 /* Do the options contradict each other? Reports the contradiction. */
 static bool has_contradiction(const struct options *o, int nargs)
 {
+	if (o->standby && (o->coordinator || o->force_new || o->read_only || o->join))
+		return refuse_usage(
+		    "--standby can only be combined with a cluster file or -C, and with "
+		    "options for addresses: it continues what another coordinator began");
 	if (o->join && (nargs || o->run_dir || o->coordinator || o->no_store))
 		return refuse_usage(
 		    "--join cannot be used with a cluster file or -C: the join file names the cluster");
+	if (o->returns && !o->no_store)
+		return refuse_usage(
+		    "--returns requires --no-store: a store that ends loses its partitions");
+	if (o->timeout && !o->join)
+		return refuse_usage(
+		    "--timeout requires --join: it limits the wait for the coordinator");
 	if (o->relay && (!o->join || !o->zone))
 		return refuse_usage(
 		    "--relay requires --join and --zone: a relay serves the workers of one zone");
@@ -574,12 +630,61 @@ static void configure_server(const struct options *o, const char *file, struct p
 	cfg->unix_path = p->sock;
 	cfg->threads = (unsigned)o->threads;
 	cfg->resume = file || o->read_only ? p->resume : o->resume;
+	cfg->goes_on = goes_on(o, file) && p->resume;
+	cfg->returns = o->returns;
+	cfg->saves_model = file != NULL;
+	cfg->first_wait = o->timeout;
 	cfg->force_new = o->force_new;
+	cfg->standby = p->takes_over = o->standby;
+	p->state_url = p->coordinates && p->has_conf ? conf_state_url(&p->conf) : NULL;
+	cfg->state_url = p->state_url;
+}
+
+/* The addresses of a standby that begins again, which the members of the cluster know. */
+#define BEFORE_DATA "PSKIT_BEFORE_DATA"
+#define BEFORE_HTTP "PSKIT_BEFORE_HTTP"
+
+/* Waits until this process is to be the coordinator. *end: it is not to be one, and ends. */
+static enum err_code stand_by(int signals, struct server_config *cfg, bool *end, struct err *e)
+{
+	char data[NET_TEXT], http[NET_TEXT];
+	enum err_code rc;
+
+	cfg->before_data = getenv(BEFORE_DATA);
+	cfg->before_http = getenv(BEFORE_HTTP);
+	rc = standby_wait(cfg, signals, end, e);
+	if (rc || *end)
+		return rc;
+	net_bound(cfg->data_fd, data);
+	net_bound(cfg->http_fd, http);
+	setenv(BEFORE_DATA, data, 1);
+	setenv(BEFORE_HTTP, http, 1);
+	return ERR_OK;
+}
+
+/* Has a standby not become the coordinator for a reason that may pass: another one was faster, to the state
+ * or to the sockets of the run directory, or the state cannot be read? */
+static bool may_stand_by_again(enum err_code rc, const struct err *e)
+{
+	return rc == ERR_FENCED || rc == ERR_IO ||
+	    (rc == ERR_EXISTS && e->cause == CAUSE_PORT_TAKEN);
+}
+
+/* Begins this program again in the same process. Returns after an error only. */
+static int begin_again(char **argv)
+{
+	struct err e;
+
+	/* Their sockets are closed. */
+	unsetenv("LISTEN_FDS");
+	execv("/proc/self/exe", argv);
+	err_sys(&e, ERR_FAILED, "cannot begin again");
+	return report_fatal(&e);
 }
 
 /* Serves until the end and stops the server. A follower is closed before the server that it feeds
- * stops. Returns the exit code. */
-static int run_server(struct server *s, int signals, struct place *p, struct log *log)
+ * stops. *again: this program is to begin again. Returns the exit code. */
+static int run_server(struct server *s, int signals, struct place *p, struct log *log, bool *again)
 {
 	struct rundir_watch dir = { -1, -1 };
 	struct service service;
@@ -587,18 +692,20 @@ static int run_server(struct server *s, int signals, struct place *p, struct log
 
 	service_open(&service, s);
 	watch_run_dir(p, &dir, log);
-	code = serve_until_end(s, signals, &service, &dir, log);
+	code = serve_until_end(s, signals, &service, p, &dir, log);
 	rundir_watch_close(&dir);
 	follower_close(p->follower);
 	p->follower = NULL;
+	*again = server_begins_again(s);
 	server_stop(s);
 	notify_close(&service.notify);
 	return code;
 }
 
 /* The order matters. Core dumps are switched off before keys are read; signals are blocked before
- * any thread exists, so that all threads inherit the mask and only the signalfd sees them. */
-int main(int argc, char **argv)
+ * any thread exists, so that all threads inherit the mask and only the signalfd sees them. *again: the
+ * program is to begin again. Returns the exit code. */
+static int serve(int argc, char **argv, bool *again)
 {
 	struct options o = { .fresh = -1 };
 	struct place place = { 0 };
@@ -608,7 +715,9 @@ int main(int argc, char **argv)
 	struct server *s = NULL;
 	struct log log;
 	const char *file;
-	int nargs, signals, code;
+	int nargs, signals, code = 0;
+	bool end = false;
+	enum err_code rc = ERR_OK;
 
 	output_begin();
 	switch (opt_parse(&spec, &o, argc, argv, &nargs)) {
@@ -625,6 +734,8 @@ int main(int argc, char **argv)
 		o.join = identity_join_file(NULL);
 	if (has_contradiction(&o, nargs))
 		return 2;
+	if (o.standby)
+		o.no_store = true;
 	signals = block_server_signals();
 	if (key_init(&e) || take_activation_sockets(&cfg, &e))
 		return report_fatal(&e);
@@ -636,16 +747,42 @@ int main(int argc, char **argv)
 	begin_logs(&o, &place, &log);
 	configure_server(&o, file, &place, &cfg);
 	cfg.log = &log;
-	if (server_start(&cfg, &s, &e) ||
-	    (place.follower &&
-	        start_follower(place.follower, s, o.fresh < 0 ? FRESH : o.fresh, &e))) {
+	if (o.standby)
+		rc = stand_by(signals, &cfg, &end, &e);
+	if (!rc && !end)
+		rc = server_start(&cfg, &s, &e);
+	if (!rc && !end && place.follower)
+		rc = start_follower(place.follower, s, o.fresh < 0 ? FRESH : o.fresh, &e);
+	if (o.standby && may_stand_by_again(rc, &e)) {
+		log_warn(&log, "%s%s; standing by again",
+		    rc == ERR_FENCED ? "another coordinator was faster: " : "", e.msg);
+		*again = true;
+	} else if (rc) {
 		code = report_fatal(&e);
-	} else {
-		code = run_server(s, signals, &place, &log);
-		if (file && !upload_last_checkpoints(&place, &e) && code == 0)
+	} else if (!end) {
+		code = run_server(s, signals, &place, &log, again);
+		/* A coordinator that returns uploads them then. */
+		if (file && !*again && !o.returns && !upload_last_checkpoints(&place, &e) &&
+		    code == 0)
 			code = report_fatal(&e);
 	}
 	place_release(&place, &o);
 	close(signals);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	/* opt_parse moves the words of argv. */
+	char **words = memcpy(mem_array((size_t)argc + 1, sizeof *words), argv,
+	    ((size_t)argc + 1) * sizeof *words);
+	bool again = false;
+	int code;
+
+	process_one_begin();
+	code = serve(argc, argv, &again);
+	if (again)
+		code = begin_again(words);
+	free(words);
 	return code;
 }

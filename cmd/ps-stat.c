@@ -5,6 +5,7 @@
 #include "cmd/stat/stat.h"
 #include "core/opt.h"
 #include "core/output.h"
+#include "core/process_one.h"
 
 #define FIELD(name) offsetof(struct stat_options, name)
 static const struct opt opts[] = {
@@ -98,6 +99,7 @@ int main(int argc, char **argv)
 	struct stat_options o = { 0 };
 	int code;
 
+	process_one_begin();
 	output_begin();
 	code = output_end("ps-stat", start_ps_stat(&o, argc, argv));
 	opt_list_release(&o.columns);

@@ -8,9 +8,9 @@
 #include "auth/keys.h"
 #include "cmd/work/cmd.h"
 #include "core/file.h"
-#include "core/mem.h"
 #include "core/opt.h"
 #include "core/output.h"
+#include "core/process_one.h"
 #include "core/suggest.h"
 #include "math/blas.h"
 #include "rundir/rundir.h"
@@ -114,7 +114,7 @@ static int start_ps_work(int argc, char **argv)
 	return report_unknown_command(argv[1]);
 }
 
-/* Starts this program anew with the kernels of OpenBLAS that suit the processor, if it has chosen
+/* Starts this program again with the kernels of OpenBLAS that suit the processor, if it has chosen
  * others and the user has not chosen any. A --exec program inherits the choice. */
 static void restart_with_better_core(char **argv)
 {
@@ -127,6 +127,7 @@ static void restart_with_better_core(char **argv)
 
 int main(int argc, char **argv)
 {
+	process_one_begin();
 	restart_with_better_core(argv);
 	output_begin();
 	blas_init();

@@ -43,6 +43,8 @@ is_saved() {
 		[ "${BASH_REMATCH[1]}" -ge 20 ]
 		[[ $stderr == *"saved "*"/checkpoints/step-"*" and "*"lin.run/model.safetensors"* ]]
 		is_saved
+		# The run does not wait for workers that it did not start.
+		wait "${pids[@]}" || true
 		none_left "$T"
 		rm -rf lin.run* again.run*
 	done
@@ -164,7 +166,7 @@ crash() {
 	crash
 	[ "$(whole | wc -l)" -eq 2 ]
 	old=$(whole | head -n 1)
-	printf x | dd of="$(ls "$(whole | tail -n 1)"/*params*)" bs=1 seek=200 conv=notrunc status=none
+	flip_byte "$(ls "$(whole | tail -n 1)"/*params*)" 200
 	run -0 --separate-stderr ps-ctl -C lin.run export all --file newest
 	[[ $stderr == *"warning: a newer checkpoint is damaged"*"$(basename "$old")"* ]]
 	ps-ctl -C "$old" export all | cmp newest

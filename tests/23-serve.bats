@@ -82,6 +82,21 @@ serve() {
 	kill -9 "$SERVER"
 }
 
+@test "a join file may list several coordinators, which are tried in turn" {
+	checkpoint
+	serve
+	ps-work pull -C serve.run b >want.npy
+	ps-ctl invite -C serve.run --role admin -o one.join 2>/dev/null
+	jq -c '.data = "127.0.0.1:1," + .data | .http = "127.0.0.1:1," + .http' one.join >two.join
+	chmod 600 two.join
+	ps-work pull --join two.join b >got.npy
+	cmp got.npy want.npy
+	run ps-ctl doctor --join two.join
+	[[ $output == *"accepts this key"* ]]
+	[ "$(jq -r .http one.join)" = "" ] || [ "$(ps-stat --join two.join --json | wc -l)" = 1 ]
+	kill -9 "$SERVER"
+}
+
 @test "a checkpoint that is none, or damaged, is not served" {
 	run ps-serve --read-only nowhere -C x.run
 	[ "$status" -ne 0 ]
@@ -89,7 +104,7 @@ serve() {
 	checkpoint
 	cp -r "$CHECKPOINT" bad
 	f=$(find bad -name '*.safetensors' | head -n 1)
-	printf 'x' | dd of="$f" bs=1 seek=$(($(stat -c %s "$f") - 2)) conv=notrunc status=none
+	flip_byte "$f" $(($(stat -c %s "$f") - 2))
 	run ps-serve --read-only bad -C x.run
 	[ "$status" -ne 0 ]
 	[[ $output == *"bad"* ]]

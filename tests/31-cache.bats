@@ -44,7 +44,7 @@ said() {
 	[ "$(said 'parsed data: kept as ')" -eq 2 ]
 	[ "$(said 'parsed data: read from ')" -eq 2 ]
 	[ "$(stat -c %a kept)" = 700 ]
-	[ "$(ls kept/*.parsed | wc -l)" -eq 2 ]
+	[ "$(ls -d kept/*.parsed/0* | wc -l)" -eq 2 ]
 	train keep.json
 	has .model_digest "$want"
 	[ "$(said 'parsed data: kept as ')" -eq 0 ]
@@ -62,9 +62,9 @@ said() {
 	train keep.json
 	want=$(res .model_digest)
 	for harm in flip cut empty; do
-		for f in kept/*.parsed; do
+		for f in kept/*.parsed/0*; do
 			case $harm in
-			flip) printf '\377' | dd of="$f" bs=1 seek=$(($(stat -c %s "$f") / 2)) conv=notrunc 2>/dev/null ;;
+			flip) flip_byte "$f" $(($(stat -c %s "$f") / 2)) ;;
 			cut) truncate -s -64 "$f" ;;
 			empty) : >"$f" ;;
 			esac
@@ -80,13 +80,13 @@ said() {
 
 @test "other options, other models and changed files have files of their own" {
 	train keep.json
-	first=$(ls kept/*.parsed)
+	first=$(ls -d kept/*.parsed/0*)
 	train keep.json --set data='train.svm?index_base=0' --set eval='[]'
 	[ "$(said 'parsed data: kept as ')" -eq 1 ]
-	[ "$(ls kept/*.parsed | wc -l)" -eq 3 ]
+	[ "$(ls -d kept/*.parsed/0* | wc -l)" -eq 3 ]
 	train keep.json --set model=softmax
 	[ "$(said 'parsed data: kept as ')" -eq 2 ]
-	[ "$(ls kept/*.parsed | wc -l)" -eq 5 ]
+	[ "$(ls -d kept/*.parsed/0* | wc -l)" -eq 5 ]
 	train keep.json
 	[ "$(said 'parsed data: read from ')" -eq 4 ]
 	# The same length and the same time, but not the same data.
@@ -96,15 +96,15 @@ said() {
 	train keep.json
 	[ "$(said 'parsed data: kept as ')" -eq 1 ]
 	# Of the two of the first run that of the training data is another one now.
-	[ "$(ls kept/*.parsed | grep -cxF "$first")" -eq 1 ]
-	[ "$(ls kept/*.parsed | wc -l)" -eq 5 ]
+	[ "$(ls -d kept/*.parsed/0* | grep -cxF "$first")" -eq 1 ]
+	[ "$(ls -d kept/*.parsed/0* | wc -l)" -eq 5 ]
 }
 
 @test "a worker killed while it parses holds up nobody; what it has torn goes away" {
 	train keep.json
-	f=$(ls kept/*.parsed | head -n 1)
+	f=$(ls kept/*.parsed/0* | head -n 1)
 	cp "$f" "$f.tmp-0123456789abcdef"
-	rm kept/*.parsed
+	rm kept/*.parsed/0*
 	# A lock that nobody holds is none.
 	[ "$(ls kept/*.lock | wc -l)" -eq 2 ]
 	train keep.json
@@ -114,19 +114,19 @@ said() {
 
 @test "who parses is waited for" {
 	train keep.json
-	rm kept/*.parsed
+	rm kept/*.parsed/0*
 	exec 8<>"$(ls kept/*.lock | head -n 1)" 9<>"$(ls kept/*.lock | tail -n 1)"
 	flock -n 8
 	flock -n 9
 	background ps-ctl run keep.json --json 8>&- 9>&-
 	wait_for 10 grep -q 'waiting for another process that reads the same data' keep.run/worker-0.log keep.run/worker-1.log
-	[ -z "$(ls kept/*.parsed 2>/dev/null)" ]
+	[ -z "$(ls kept/*.parsed/0* 2>/dev/null)" ]
 	exec 8>&- 9>&-
 	finish
 	[ "$status" -eq 0 ]
 	[ "$(field state <out)" = done ]
 	# A process whose lock stored nothing is not waited for twice: both workers may parse, and store the same.
-	[ "$(ls kept/*.parsed | wc -l)" -eq 2 ]
+	[ "$(ls -d kept/*.parsed/0* | wc -l)" -eq 2 ]
 }
 
 @test "a full disk, or no directory, costs the file and not the job" {
@@ -138,7 +138,7 @@ said() {
 	[ "$status" -eq 0 ]
 	[ "$(field model_digest <out)" = "$want" ]
 	grep -hq 'parsed data are not kept: .*No space left' keep.run/worker-*.log
-	[ -z "$(ls kept/*.parsed* 2>/dev/null)" ]
+	[ -z "$(ls kept/*.parsed/0* 2>/dev/null)" ]
 	train keep.json --set cache=no/such/place
 	has .model_digest "$want"
 	[ "$(said 'cannot make the directory ".*/no/such/place": No such file')" -ge 2 ]
@@ -148,12 +148,13 @@ said() {
 }
 
 @test "ps-work train --cache, instead of the cluster's" {
-	ps-ctl start keep.json --set cache=none --set deterministic=false --set workers=1:2 >/dev/null 2>&1
+	ps-ctl start keep.json --set cache=none --set deterministic=false --set workers=1:2 --set epochs=100000 >/dev/null 2>&1
 	ps-ctl invite -C keep.run --role worker -o w.join
 	background ps-work train --join w.join --cache mine
 	wait_for 20 grep -q 'parsed data: kept as .*mine/' err
+	ps-ctl -C keep.run stop >/dev/null
 	finish
-	[ "$(ls mine/*.parsed | wc -l)" -ge 1 ]
+	[ "$(ls -d mine/*.parsed/0* | wc -l)" -ge 1 ]
 	[ ! -e kept ]
 }
 
@@ -189,21 +190,42 @@ said() {
 	[ ! -e kept ]
 	result=$(ps-ctl run b.json --json 2>/dev/null | tail -n 1)
 	[ "$(jq .examples <<<"$result")" -eq $((3 * rows)) ]
-	grep -q 'parsed blocks: kept in .*kept/.*\.blocks' b.run/worker-0.log
+	d=$(sed -n 's/.*parsed blocks: kept in \(.*kept\/.*\.parsed\)$/\1/p' b.run/worker-0.log)
 	blocks=$(sed -n 's/.* bytes in \([0-9]*\) blocks.*/\1/p' b.run/worker-0.log | head -n 1)
-	[ "$(ls kept/*.blocks/*.last | wc -l)" -eq "$blocks" ]
-	[ "$(stat -c %a kept/*.blocks)" = 700 ]
+	[ "$(ls "$d" | grep -o '^[0-9]*-' | sort -u | wc -l)" -eq "$blocks" ]
+	[ "$(stat -c %a "$d")" = 700 ]
 	# Nothing is written any more, also by another number of workers, and a damaged file is.
-	newest=$(stat -c %Y.%y kept/*.blocks/*.last | sort | tail -n 1)
-	printf X | dd of="$(ls kept/*.blocks/*.last | head -n 1)" bs=1 seek=200 conv=notrunc status=none
+	newest=$(stat -c %Y.%y "$d"/0* | sort | tail -n 1)
+	flip_byte "$(ls "$d"/0* | head -n 1)" 200
 	result=$(ps-ctl run b.json --set workers=3 --json 2>/dev/null | tail -n 1)
 	[ "$(jq .examples <<<"$result")" -eq $((3 * rows)) ]
 	[ "$(cat b.run/worker-*.log | grep -c 'is unusable and is rebuilt')" -eq 1 ]
-	[ "$(stat -c %Y.%y kept/*.blocks/*.last | sort | tail -n 2 | head -n 1)" = "$newest" ]
+	[ "$(stat -c %Y.%y "$d"/0* | sort | tail -n 2 | head -n 1)" = "$newest" ]
 	# A directory that cannot be written: one warning a worker, and the job goes on.
 	rm -r kept
 	result=$(ps-ctl run b.json --set cache=/proc/none --json 2>/dev/null | tail -n 1)
 	[ "$(jq .examples <<<"$result")" -eq $((3 * rows)) ]
 	# Evaluation data are kept, too, and would warn a second time.
 	grep -q 'parsed data are not kept: cannot make the directory' b.run/worker-0.log
+}
+
+@test "blocks that are held out are read from the cache, too" {
+	for i in 1 2 3 4 5 6 7 8; do cat train.svm; done >many.svm
+	for i in 1 2 3 4; do cat many.svm; done >large.svm
+	jq '.workers = 1 | .job.data = "large.svm" | .job.eval = [] | .job.data_memory = "1M" | .job.validate = "20%"' keep.json >v.json
+	result=$(ps-ctl run v.json --set cache=none --json 2>/dev/null | tail -n 1)
+	want=$(jq -r .model_digest <<<"$result")
+	eval=$(jq -c '.eval | del(.seconds)' <<<"$result")
+	for i in 1 2; do
+		result=$(ps-ctl run v.json --json 2>/dev/null | tail -n 1)
+		[ "$(jq -r .model_digest <<<"$result")" = "$want" ]
+		[ "$(jq -c '.eval | del(.seconds)' <<<"$result")" = "$eval" ]
+		stored=$(ls kept/*.parsed/0* | wc -l)
+		newest=${newest:-$(stat -c %Y.%y kept/*.parsed/0* | sort | tail -n 1)}
+	done
+	# The second run wrote nothing: every block of both kinds was there.
+	blocks=$(sed -n 's/.* bytes in \([0-9]*\) blocks.*/\1/p' v.run/worker-0.log | head -n 1)
+	[ "$(ls kept/*.parsed | grep -o '^[0-9]*-' | sort -u | wc -l)" -eq "$blocks" ]
+	[ "$(stat -c %Y.%y kept/*.parsed/0* | sort | tail -n 1)" = "$newest" ]
+	[ "$stored" -ge "$blocks" ]
 }

@@ -195,7 +195,7 @@ preloaded() {
 	serve version.json
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	by_hand w1.log "$BIN/fault/older-work" train -C "$RUN" --rank 1
-	says '^warn versions: worker-1 \(.*\) is pskit 0.0.9, the coordinator is 0.1.0; install the same pskit' --quick
+	says '^warn versions: worker-1 \(.*\) is pskit 0.0.9, the coordinator is 0.2.0; install the same pskit' --quick
 }
 
 @test "port taken: before the start, and after it" {
@@ -284,7 +284,7 @@ preloaded() {
 	write_csv train.csv
 	echo '{ "workers": 5, "job": { "model": "linear", "data": "train.csv?label=y", "cache": "kept", "epochs": 1 } }' >many.json
 	ps-ctl run many.json >/dev/null
-	rm kept/*.parsed
+	rm kept/*.parsed/0*
 	exec 8<>"$(ls kept/*.lock)"
 	flock -n 8
 	background ps-ctl start many.json 8>&-
@@ -335,4 +335,14 @@ preloaded() {
 	[[ $output != *"start it: ps-work"* && $output != *"fail "* ]]
 	kill "$pid"
 	finish
+}
+
+@test "a remedy names the cluster file where it means that, and no other file" {
+	echo '{ "workers": 1, "job": { "model": "custom", "steps": 1000 } }' >own.json
+	background ps-serve own.json
+	RUN=$T/own.run
+	wait_for 10 state_is forming
+	wait_for 10 says '^fail waits: the start waits for worker-0 .*: it has not joined yet; start it: PS_CLUSTER=.*own.run COMMAND here, PS_CLUSTER=FILE COMMAND elsewhere' --quick
+	kill "$pid"
+	finish || true
 }

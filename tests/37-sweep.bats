@@ -149,11 +149,11 @@ checkpointed() { [ "$(ls lin.sweep/*.run/checkpoints/*/MANIFEST.json 2>/dev/null
 # The settings and state of all points, sorted.
 points() { jq -c 'select(.kind == "point") | [.settings, .state]' "$1" | sort; }
 # Two of its runs have gone on from the first rung and train.
-climbing() {
+climbing() { # [STEP]
 	local run n=0
 	for run in lin.sweep/*_rung-1.run; do
 		RUN=$run
-		! step_is_past 200 || n=$((n + 1))
+		! step_is_past "${1:-200}" || n=$((n + 1))
 	done
 	[ "$n" -ge 1 ]
 }
@@ -234,7 +234,7 @@ climbing() {
 	step=$(jq .steps lin.sweep/*_rung-1.run/result.json)
 	[ "$step" -gt 200 ]
 	background ps-ctl sweep lin.json --grid lr=0.001,0.002,0.003 --asha "min=20,max=$ENDLESS,eta=$((ENDLESS / 20))" --json
-	wait_for 20 climbing
+	wait_for 20 climbing "$step"
 	kill -INT "$pid"
 	finish
 	[ "$status" -eq 75 ]

@@ -131,7 +131,8 @@ has_words() {
 	offers in_bash "ps-ctl st" start status stop
 	offers in_bash "ps-ctl run --js" --json
 	offers in_bash "ps-ctl table " add grow drop
-	offers in_bash "ps-ctl key r" revoke release rotate-psk
+	offers in_bash "ps-ctl key r" revoke rotate-psk
+	offers in_bash "ps-ctl object " ls cat stat put rm
 	offers in_bash "ps-ctl get " config
 	offers in_bash "ps-ctl events worker_l" worker_lost
 	offers in_bash "ps-ctl set adapt=backup,c" backup,codec

@@ -157,6 +157,8 @@ job() {
 	[[ $output == "the cluster has a new secret; the previous one is accepted until "*Z ]]
 	[[ $stderr == *"guest (admin) joined with a join file: invite it again"* ]]
 	! cmp -s "$RUN/keys/psk" old.psk
+	run key rotate-psk
+	[[ $status -ne 0 && $output == *"the secret was renewed before, with the promise that the previous one is accepted for "*" s more"* ]]
 	[ "$(stat -c %a "$RUN/keys/psk" "$RUN/keys/psk.old" | xargs)" = "600 600" ]
 	joined guest.join
 	ps-work pull w -C "$RUN" >/dev/null

@@ -170,8 +170,8 @@ stop() {
 	status=0
 	wait "$old" || status=$?
 	[ "$status" -ne 0 ]
-	figure "woken at step $at: $(grep -h ' error ' elsewhere/far-1.out | tail -n 1)"
-	grep -h ' error ' elsewhere/far-1.out
+	figure "woken at step $at: $(grep -hE ' error(\[[a-z-]+\])? ' elsewhere/far-1.out | tail -n 1)"
+	grep -hE ' error(\[[a-z-]+\])? ' elsewhere/far-1.out
 	let_go
 	is_done "$want"
 	[ "$(status .generation)" -eq 2 ]

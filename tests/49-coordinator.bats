@@ -87,6 +87,8 @@ is_given_up() {
 	[ -s "$RUN/model.safetensors" ]
 	grep -q 'to continue it from step-0.*--resume auto' "$RUN/supervisor.log"
 	wait_for 20 none_left "$T"
+	# The supervisor writes the result before it ends.
+	wait_for 20 eval '! kill -0 "$(sed -n 1p "$RUN/lock")" 2>/dev/null'
 	# The run goes on from there.
 	begin sparse.json --max-restarts 2 --resume auto
 	wait_for 20 step_is_past 10
@@ -130,7 +132,7 @@ is_given_up() {
 		kill -CONT "${asleep[@]}"
 		wait_for 20 state_is running
 		wait "$setter"
-		wait "$saver"
+		wait "$saver" || { cat checkpoint.log; false; }
 		wait_for 20 step_is_past $(($(status .step) + 20))
 		grep -q 'worker-2 joined' "$RUN/coordinator.log"
 		ps-ctl stop -C "$RUN" >/dev/null
@@ -192,7 +194,156 @@ waits_for() {
 	kill -9 "${asleep[@]}"
 }
 
+@test "a coordinator that is started again by the same command goes on from its state" {
+	write_csv train.csv
+	cat >lin.json <<-END
+	{ $(paced $ENDLESS) "servers": 2, "workers": 1, "replicas": 2, "checkpoint_every": "none",
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "$PWD/train.csv?label=y&scale=none", "steps": $ENDLESS, "batch": 16, "lr": 0.1 } }
+	END
+	RUN=$PWD/lin.run
+	background ps-serve lin.json -C "$RUN" --no-store --resume auto
+	coordinator=$!
+	wait_for 10 state_is forming
+	for m in server:0 server:1 worker:0; do
+		ps-ctl invite -C "$RUN" --role "${m%:*}" -o "${m/:/-}.join"
+	done
+	for i in 0 1; do background ps-serve --join "server-$i.join"; done
+	background ps-work train --join worker-0.join
+	wait_for 20 step_is_past 10
+	kill -9 "$coordinator"
+	wait_for 10 is_gone "$coordinator"
+	background ps-serve lin.json -C "$RUN" --no-store --resume auto
+	coordinator=$!
+	wait_for 20 state_is running
+	wait_for 20 step_is_past 20
+	[ "$(ps-ctl events -C "$RUN" --json | grep -c 'the coordinator continues from the saved state')" -eq 1 ]
+	[ "$(status .generation)" -eq 1 ]
+	# Nor does a disk that fails for a moment cost the job its state.
+	kill -9 "$coordinator"
+	wait_for 10 is_gone "$coordinator"
+	for file in coordinator.owner state.json; do
+		touch broken
+		background env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY="/$file" FS_UNREADABLE="$T/broken" \
+			ps-serve lin.json -C "$RUN" --no-store --resume auto
+		coordinator=$!
+		wait_for 10 grep -q "$file.*Input/output error.*: trying again" err
+		rm broken
+		wait_for 20 state_is running
+		[ "$(status .generation)" -eq 1 ]
+		step=$(status .step)
+		wait_for 20 step_is_past $((step + 10))
+		kill -9 "$coordinator"
+		wait_for 10 is_gone "$coordinator"
+	done
+	background ps-serve lin.json -C "$RUN" --no-store --resume auto
+	coordinator=$!
+	wait_for 20 state_is running
+	# A checkpoint that is named is gone back to.
+	ps-ctl checkpoint -C "$RUN" >step
+	kill -9 "$coordinator"
+	wait_for 10 is_gone "$coordinator"
+	background ps-serve lin.json -C "$RUN" --no-store --resume "step=$(cat step)"
+	wait_for 20 state_is forming
+	[ "$(jq -r .restore "$RUN/state.json")" != "" ]
+}
+
 # bats test_tags=fault
+# Starts the coordinator of lin.json by the command that continues the run, too.
+lin_coordinator() {
+	background ps-serve lin.json -C "$RUN" --no-store --resume auto --returns
+	coordinator=$!
+}
+
+# lin_cluster MEMBERS JOB: a cluster of two servers with replicas, of which each process is started by hand.
+lin_cluster() {
+	write_csv train.csv
+	cat >lin.json <<-END
+	{ "servers": 2, "workers": 1, "replicas": 2, "checkpoint_every": "none", $1
+	  "job": { "model": "linear", "optimizer": "sgd", "data": "$PWD/train.csv?label=y&scale=none", "batch": 16, "lr": 0.1, $2 } }
+	END
+	RUN=$PWD/lin.run
+	lin_coordinator
+	wait_for 10 state_is forming
+	for m in server:0 server:1 server:2 worker:0; do
+		ps-ctl invite -C "$RUN" --role "${m%:*}" -o "${m/:/-}.join"
+	done
+	for i in 0 1; do background ps-serve --join "server-$i.join"; done
+}
+
+@test "SIGTERM to a coordinator that returns: the job goes on, is done once, and stays done" {
+	lin_cluster "" '"steps": 600'
+	background ps-work train --join worker-0.join --returns --compute 5ms
+	worker=$!
+	wait_for 20 step_is_past 10
+	kill -TERM "$coordinator"
+	wait "$coordinator"
+	kill -0 "$worker"
+	lin_coordinator
+	wait_for 20 step_is_past 20
+	[ "$(ps-ctl events -C "$RUN" --json | grep -c 'the coordinator continues from the saved state')" -eq 1 ]
+	wait_for 30 test -s "$RUN/result.json"
+	wait "$worker"
+	[ "$(jq -r '.state, .steps' "$RUN/result.json" | xargs)" = "done 600" ]
+	digest=$(jq -r .model_digest "$RUN/result.json")
+	[ -s "$RUN/model.safetensors" ]
+	# Killed before it has saved them, and after that.
+	for files in "$RUN/model.safetensors $RUN/result.json" ""; do
+		kill -9 "$coordinator"
+		wait_for 10 is_gone "$coordinator"
+		[ -z "$files" ] || rm $files
+		lin_coordinator
+		wait_for 20 state_is "done"
+		wait_for 20 test -s "$RUN/result.json"
+	done
+	[ -s "$RUN/model.safetensors" ]
+	[ "$(jq -r .model_digest "$RUN/result.json")" = "$digest" ]
+	[ ! -e "$RUN.1" ]
+	# A worker that is started again is not needed.
+	ps-work train --join worker-0.join --returns
+	ps-ctl stop -C "$RUN" >/dev/null
+	wait "$coordinator"
+	none_left "$T"
+}
+
+@test "a worker that returns exits with 75 after SIGTERM" {
+	lin_cluster "" "\"steps\": $ENDLESS"
+	background ps-work train --join worker-0.join --returns --compute 5ms
+	wait_for 20 step_is_past 10
+	kill -TERM "$pid"
+	finish
+	[ "$status" -eq 75 ] || { cat err; false; }
+}
+
+@test "a worker that gives up waiting for its coordinator exits with 75" {
+	lin_cluster '"deadline": "1s",' "\"steps\": $ENDLESS"
+	background ps-work train --join worker-0.join --compute 5ms
+	worker=$pid
+	wait_for 20 step_is_past 10
+	kill -9 "$coordinator"
+	status=0
+	wait "$worker" || status=$?
+	[ "$status" -eq 75 ] || { cat err; false; }
+	run -75 ps-work train --join worker-0.join --timeout 0.2s
+}
+
+@test "a server waits for a coordinator whose name is not known yet, and a further one joins" {
+	lin_cluster '"servers_max": 3,' "\"steps\": $ENDLESS"
+	background ps-work train --join worker-0.join --compute 5ms
+	wait_for 20 step_is_past 10
+	jq '.data = "no-such-host.invalid:7070"' server-2.join >later.join
+	chmod 600 later.join
+	run -6 ps-serve --join later.join --timeout 0.3s
+	[[ $output == *'cannot resolve "no-such-host.invalid:7070"'*'trying again for up to'* ]]
+	background ps-serve --join server-2.join
+	server=$!
+	wait_for 20 eval '[ "$(status ".servers, .servers_wanted" | xargs)" = "3 3" ]'
+	kill -TERM "$server"
+	wait "$server"
+	[ "$(status '.state, .servers, .servers_wanted' | xargs)" = "running 2 2" ]
+	run -2 ps-serve lin.json --returns
+	[[ $output == *'--returns requires --no-store'* ]]
+}
+
 @test "killed within half a second of its start: the run is done all the same" {
 	run -0 env PS_BIN="$BIN" "$BATS_TEST_DIRNAME/fault/early" "$(kills 3)"
 	echo "$output"

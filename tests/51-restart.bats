@@ -82,6 +82,12 @@ begin_short_of_disk() {
 	wait_for 20 state_is running
 	step=$(status .step)
 	wait_for 20 step_is_past $((step + 20))
+	# An order that cannot be written is not confirmed.
+	touch full
+	run ps-ctl -C "$RUN" pause
+	[[ $status -ne 0 && $output == *"the order holds, but the coordinator cannot write it to state.json"* ]]
+	rm full
+	wait_for 20 ps-ctl -C "$RUN" pause
 	# One start was enough.
 	[ "$(grep -c 'started coordinator\|restarted coordinator\|restarting coordinator' "$RUN/supervisor.log")" -le 1 ]
 	ps-ctl -C "$RUN" stop --discard >/dev/null
@@ -104,4 +110,67 @@ begin_short_of_disk() {
 	kill "$pid"
 	finish
 	none_left "$T"
+}
+
+# A server that begins with a file, which nobody can read while $T/broken exists.
+begin_with_broken_disk() {
+	endless
+	train lin.json --set steps=20
+	cp lin.run/model.safetensors first.safetensors
+	sed -i 's|"job": {|"job": { "init": "./first.safetensors",|; s/"workers": 2/"workers": 1/' lin.json
+	rm -rf lin.run
+	RUN=$T/lin.run
+	background env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=first.safetensors \
+		FS_UNREADABLE="$T/broken" ps-serve lin.json
+	wait_for 20 test -S lin.run/ctl.sock
+	touch broken
+	ps-work train -C lin.run >w.out 2>w.err &
+	worker_pid=$!
+	wait_for 20 grep -q 'first.safetensors.*Input/output error: trying again for up to 10 s' err
+}
+
+# Makes a control group with $1 of memory, whose folder is $group.
+make_group() {
+	local path
+	path=$(awk -F: '$2 == "memory" { print $3 }' /proc/self/cgroup)
+	if [ -n "$path" ]; then
+		group=/sys/fs/cgroup/memory$path/pskit-$$
+		mkdir "$group" 2>/dev/null && echo "$1" 2>/dev/null >"$group/memory.limit_in_bytes"
+	else
+		group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/pskit-$$
+		mkdir "$group" 2>/dev/null && echo "$1" 2>/dev/null >"$group/memory.max"
+	fi
+}
+
+@test "a worker without memory: it is named that the kernel has killed it" {
+	[ -z "${PS_SANITIZED:-}" ] || skip "programs with sanitizers need more memory"
+	make_group 20M || skip "no control group with a limit can be made here"
+	awk 'BEGIN { for (i = 0; i < 90000; i++) { for (k = 0; k < 60; k++) printf "%d,", i * k % 977; print i % 2 } }' >big.csv
+	cat >big.json <<-END
+		{ "servers": 1, "workers": 1, "job": { "model": "logistic", "optimizer": "sgd", "data": "$PWD/big.csv?label=last", "steps": 10,
+		  "batch": 16, "lr": 0.1, "data_memory": "1G", "cache": "none" } }
+	END
+	run -1 sh -c "echo \$\$ >$group/cgroup.procs; exec ps-ctl run big.json"
+	until rmdir "$group"; do sleep 0.1; done
+	[[ $output == *'worker-0 ended by SIGKILL, by the kernel: its control group had no memory left'* ]]
+	[ "$(jq -r .cause big.run/result.json)" = memory ]
+}
+
+@test "a server whose disk fails while it fills its partitions reads again, and says so" {
+	begin_with_broken_disk
+	rm broken
+	wait_for 20 step_is_past 5
+	[ "$(grep -c 'trying again' err)" -eq 1 ]
+	ps-ctl -C "$RUN" stop --discard >/dev/null
+	wait "$worker_pid" || true
+	finish || true
+}
+
+@test "a server that is asked to end does not go on reading a file that cannot be read" {
+	begin_with_broken_disk
+	kill -TERM "$pid"
+	finish || true
+	kill "$worker_pid" 2>/dev/null || true
+	wait "$worker_pid" || true
+	grep -q 'this process ends, and does not try to read again' err
 }

@@ -41,9 +41,11 @@ cut_power() {
 	wait_for 10 is_gone "$coordinator"
 	rm -rf left
 	"$FAULT/powercut" "$CUT" "$T" left
-	rm -f "$RUN"/state.json* "$RUN"/state.leases-* "$RUN/coordinator.owner" "$RUN/keys/authorized_keys"
-	cp "left/$name"/state.json* "left/$name"/state.leases-* "left/$name/coordinator.owner" "$RUN/"
+	rm -f "$RUN"/state[.-]* "$RUN/coordinator.owner" "$RUN/keys/authorized_keys"
+	cp "left/$name"/state[.-]* "left/$name/coordinator.owner" "$RUN/"
 	cp "left/$name/keys/authorized_keys" "$RUN/keys/"
+	# They are durable: the next coordinator goes on with some of them.
+	with_cut sync "$RUN"/state[.-]* "$RUN/keys/authorized_keys"
 	kill -CONT "${asleep[@]}"
 }
 

@@ -106,3 +106,50 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 	[ "$(cat out)" = "stopped (SIGTERM)" ]
 	! grep failed err
 }
+
+# as_process_1 COMMAND...: run it as process 1 of a container's processes, in the background. $pid is what waits for it
+# here, and $one its number here.
+as_process_1() {
+	unshare --user --map-root-user --pid --fork --kill-child --mount-proc true 2>/dev/null || skip "no pid namespaces here"
+	unshare --user --map-root-user --pid --fork --kill-child --mount-proc sh -c 'exec "$@"' sh "$@" >"$T/one.out" 2>&1 3>&- &
+	pid=$!
+	pids+=("$pid")
+	wait_for 10 eval 'one=$(pgrep -P $pid) && [ -n "$one" ]'
+}
+no_zombies() { ! ps --ppid "$one" -o stat= | grep -q Z; }
+
+wait_ends() {
+	status=0
+	wait "$pid" || status=$?
+	[ "$status" -eq "$1" ] || { cat "$T/one.out"; false; }
+}
+
+@test "as process 1: signals arrive, orphans are reaped, and the exit code is that of the program" {
+	printf '{ "servers": 1 }' >one.json
+	as_process_1 ps-serve one.json
+	wait_for 20 ps-ctl -C one.run status
+	# The shell ends at once, and process 1 inherits what it has started.
+	: >go
+	nsenter -t "$one" -U -p -m sh -c "for i in 1 2 3; do sh -c 'while [ -e $T/go ]; do sleep 0.05; done' & done"
+	[ "$(ps --ppid "$one" -o pid= | wc -l)" -eq 4 ]
+	rm go
+	wait_for 10 eval '[ "$(ps --ppid "$one" -o pid= | wc -l)" -eq 1 ]'
+	no_zombies
+	kill "$one"
+	wait_ends 0
+	grep -q 'SIGTERM: leaving' one.out
+	# A whole cluster, whose programs leave processes behind.
+	endless
+	as_process_1 ps-ctl run lin.json
+	RUN=$T/lin.run
+	wait_for 20 step_is_past 20
+	no_zombies
+	kill "$one"
+	wait_ends 75
+	# A program that handles no signal, and one that fails.
+	as_process_1 ps-ctl wait -C one.run --for ready --timeout 60s
+	kill "$one"
+	wait_ends 143
+	run unshare --user --map-root-user --pid --fork --kill-child --mount-proc ps-serve --nonsense
+	[ "$status" -eq 2 ]
+}

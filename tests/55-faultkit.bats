@@ -273,6 +273,11 @@ calls() {
 	[ "${lines[*]}" = "fallocate None write 7 pwrite 7 writev 5 fsync None fdatasync None rename None" ]
 	run on_disk FS_FSYNC_EIO=2 /usr/bin/python3 calls.py
 	[ "${lines[*]}" = "fallocate None write 60 pwrite 30 writev 30 fsync None fdatasync Input/output error rename None" ]
+	touch broken
+	run on_disk FS_ONLY=calls.py FS_UNREADABLE="$T/broken" /usr/bin/python3 -c 'open("calls.py").read()'
+	[[ $status -eq 1 && $output == *"Input/output error"* ]]
+	rm broken
+	on_disk FS_ONLY=calls.py FS_UNREADABLE="$T/broken" /usr/bin/python3 -c 'open("calls.py").read()'
 	run on_disk FS_BUDGET=0 FS_ONLY=elsewhere /usr/bin/python3 calls.py
 	[ "${lines[*]}" = "fallocate None write 60 pwrite 30 writev 30 fsync None fdatasync None rename None" ]
 }

@@ -184,7 +184,7 @@ write_program() {
 		wait_for 20 grep -q '^clock' absurd.out
 		cat absurd.out absurd.err
 		grep -q '^receipt \(merged\|applied\)$' absurd.out
-		grep -q "^clock refused: rank 2 is no longer this worker's" absurd.out
+		grep -q "^clock refused: rank 2 now belongs to another worker" absurd.out
 		event 'worker-2 .* is lost: it made no progress at step 0 for [12][0-9]\.[0-9] s, three quarters of the deadline, while others waited'
 		at=$(worker 0 .step)
 		wait_for 20 eval '[ "$(worker 0 .step)" -gt '$((at + 20))' ]'

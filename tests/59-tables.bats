@@ -284,7 +284,7 @@ accuracy_of() {
 	people 1 100 | gzip >tail.csv.gz
 	echo junk >>tail.csv.gz
 	run -1 ps-ctl init --fast --data tail.csv.gz nowhere
-	[ "$output" = "ps-ctl: \"$PWD/tail.csv.gz\" has other bytes behind its gzip data; gzip -dc writes the data without them" ]
+	[ "$output" = "ps-ctl: \"$PWD/tail.csv.gz\" has other bytes after its gzip data; gzip -dc writes the data without them" ]
 	[ "$(gzip -dc tail.csv.gz 2>/dev/null | wc -l)" -eq 101 ]
 	# The remedies make tables of them.
 	awk 'BEGIN { print "| a | town | y |"; print "|--:|------|---|"; for (i = 0; i < 50; i++) printf "| %d | a-b | %s |\n", i, i % 3 ? "yes" : "no" }' >long.md

@@ -255,8 +255,8 @@ rests() {
 	has .model_digest "$want"
 	ps-ctl stop -C "$RUN" >/dev/null
 	# One whose base is damaged is damaged; of an id in it that is not there any more another file's fault would be told.
-	printf x | dd of="$newest/base-server-0.params.safetensors" bs=1 conv=notrunc \
-		seek=$(($(stat -c %s "$newest/base-server-0.params.safetensors") - 1)) 2>/dev/null
+	file=$newest/base-server-0.params.safetensors
+	flip_byte "$file" $(($(stat -c %s "$file") - 1))
 	run -1 ps-ctl checkpoint verify "$newest"
 	[[ $output == *'base-server-0.params.safetensors" is damaged'* ]]
 }

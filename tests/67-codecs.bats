@@ -258,6 +258,19 @@ by() {
 	ps-ctl stop >/dev/null
 }
 
+@test "a worker's own checkpoint that cannot be read is read again" {
+	LD_PRELOAD="$BIN/fault/shim.so" ASAN_OPTIONS=verify_asan_link_order=0 FS_ONLY=/workers/ FS_UNREADABLE="$T/broken" \
+		begin c.json --set workers=1 --set codec=topk:0.01 --set steps=$ENDLESS --set quota_pushes=400 --set checkpoint_every=300 --max-restarts 3
+	wait_for 20 step_is_past 650
+	touch broken
+	kill -9 "$(cat "$RUN/server-0.pid")"
+	wait_for 20 grep -q "Input/output error: trying again" "$RUN"/worker-0.log
+	rm broken
+	wait_for 20 grep -q "restored the residuals of step " "$RUN"/worker-0.log
+	! grep "are lost" "$RUN"/worker-0.log
+	ps-ctl stop >/dev/null
+}
+
 @test "what a codec may not be" {
 	for wrong in f32 topk topk:0 topk:2 qsgd:0 qsgd:200 raw:1 int8:4; do
 		run -78 --separate-stderr ps-ctl run c.json --set codec=$wrong

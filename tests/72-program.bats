@@ -146,6 +146,8 @@ write_job() {
 	wait_for 20 eval '[ "$(status .workers)" -eq 2 ]'
 	[ "$(dirs)" -le "$had" ]
 	ps-ctl stop >/dev/null
+	# The run does not wait for a worker that it did not start.
+	wait "${pids[-1]}"
 	none_left "$T"
 	[ "$(dirs)" -le $((had - 2)) ]
 }

@@ -139,7 +139,7 @@ digest_of() { sed -n 's/^{.*"model_digest":"\([0-9a-f]*\)".*/\1/p' "$1" | tail -
 	wait_for 30 eval 'scontrol show job $job | grep -q "Restarts=1"'
 	at=$(ps-ctl -C lin.run checkpoint ls --json | tail -n 1 | jq .step)
 	[ "$at" -gt 10 ]
-	wait_for 30 step_is_past "$at"
+	wait_for 30 step_is_past "$at" || { scontrol show job "$job"; tail -n 20 slurm/*.err ../slurm/*.err lin-"$job".log; false; }
 	let_go
 	job_is_done() { scontrol show job "$job" | grep -q 'JobState=COMPLETED'; }
 	wait_for 60 job_is_done || { scontrol show job "$job"; cat lin-"$job".log; false; }
@@ -186,35 +186,94 @@ pod() {
 	pids+=($!)
 }
 
-@test "for Kubernetes: keys, join files and commands that fit together" {
-	write_cluster 20
-	want=$(ps-ctl run lin.json --set deterministic=true --set servers=2 --set name=here --json 2>/dev/null | field model_digest)
-	run -78 ps-ctl start lin.json --emit k8s --set name=No_Label
-	[[ $output == *'is not valid for Kubernetes'* ]]
-	ps-ctl start lin.json --emit k8s --set name=demo --set deterministic=true --set servers=2 --image lab/pskit:1 >k8s
-	[ "$(jq -r '[.items[] | .kind + "/" + .metadata.name] | join(" ")' k8s)" = "ConfigMap/demo Secret/demo-keys Secret/demo-join \
-Service/demo StatefulSet/demo-coordinator StatefulSet/demo-server Job/demo-worker" ]
-	[ "$(jq -r '[.items[].spec.template.spec.containers[]?.image] | unique | .[]' k8s)" = lab/pskit:1 ]
-	[ "$(jq -r '.items[] | select(.kind == "Job").spec.completions' k8s)" = 2 ]
+# Lays the configuration, keys and join files of the list k8s out as its pods have them, with the coordinator at $port.
+lay_out_pods() {
 	port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-	mkdir keys join etc volume
+	mkdir -p keys join etc volume
 	jq -r '.items[] | select(.kind == "ConfigMap").data["cluster.json"]' k8s >etc/cluster.json
 	for what in keys join; do
 		for file in $(jq -r '.items[] | select(.metadata.name == "demo-'$what'").stringData | keys[]' k8s); do
 			jq -j --arg f "$file" '.items[] | select(.metadata.name == "demo-'$what'").stringData[$f]' k8s |
-				sed "s|demo-coordinator-0.demo:7070|127.0.0.1:$port|" >"$what/$file"
+				sed "s|demo-coordinator:7070|127.0.0.1:$port|" >"$what/$file"
 		done
 	done
-	[ "$(ls join | xargs)" = "demo-server-0.join worker-0.join worker-1.join" ]
+	RUN=$T/volume/demo.run
+}
+
+@test "for Kubernetes: the commands of the pods, whose coordinator is ended and killed" {
+	write_cluster 8
+	want=$(ps-ctl run lin.json --set deterministic=true --set servers=2 --set name=here --json 2>/dev/null | field model_digest)
+	run -78 ps-ctl start lin.json --emit k8s --set name=No_Label
+	[[ $output == *'is not valid for Kubernetes'* ]]
+	ps-ctl start lin.json --emit k8s --set name=demo --set deterministic=true --set servers=2 --set slow=20ms --image lab/pskit:1 >k8s
+	[ "$(jq -r '[.items[] | .kind + "/" + .metadata.name] | join(" ")' k8s)" = "ConfigMap/demo Secret/demo-keys Secret/demo-join \
+Service/demo Service/demo-coordinator StatefulSet/demo-coordinator StatefulSet/demo-server Job/demo-worker PodDisruptionBudget/demo-server" ]
+	[ "$(jq -r '[.items[].spec.template.spec.containers[]?.image] | unique | .[]' k8s)" = lab/pskit:1 ]
+	[ "$(jq -r '.items[] | select(.kind == "Job").spec.completions' k8s)" = 2 ]
+	lay_out_pods
+	[ "$(ls join | xargs)" = "demo-server-0.join demo-server-1.join worker-0.join worker-1.join" ]
 	pod coordinator demo-coordinator-0 none "$port"
+	coordinator=${pids[-1]}
 	pod server demo-server-0 demo-server-0.join 0
+	pod server demo-server-1 demo-server-1.join 0
+	servers=("${pids[@]: -2}")
 	pod worker demo-worker-0 worker-0.join 0
 	pod worker demo-worker-1 worker-1.join 0
-	RUN=$T/volume/demo.run
-	wait_for 20 state_is done || { cat demo-*.out; false; }
-	[ "$(http GET /v1/result | jq -r .model_digest)" = "$want" ]
+	workers=("${pids[@]: -2}")
+	for at in TERM:10 KILL:30; do
+		signal=${at%:*}
+		wait_for 20 state_is running || { cat demo-*.out; false; }
+		wait_for 20 step_is_past "${at#*:}"
+		kill -s "$signal" "$coordinator"
+		wait "$coordinator" || true
+		pod coordinator demo-coordinator-0 none "$port"
+		coordinator=${pids[-1]}
+	done
+	wait_for 30 test -s "$RUN/result.json" || { cat demo-*.out; false; }
+	wait "${workers[@]}"
+	[ "$(jq -r '.state + " " + .model_digest' "$RUN/result.json")" = "done $want" ]
+	[ -s "$RUN/model.safetensors" ]
 	[ "$(status .servers)" = 2 ]
-	ps-ctl -C "$RUN" stop
+	kill -TERM "$coordinator"
+	wait "$coordinator"
+	pod coordinator demo-coordinator-0 none "$port"
+	wait_for 20 state_is "done"
+	[ ! -e "$RUN.1" ]
+	ps-ctl -C "$RUN" stop >/dev/null
+	wait "$coordinator"
+	wait "${servers[@]}"
+	none_left "$T"
+}
+
+@test "for Kubernetes: the same keys again, limits, volumes, further servers, and no indexed job" {
+	write_cluster
+	ps-ctl start lin.json --emit k8s --set name=demo --set servers_max=3 >k8s
+	ps-ctl start lin.json --emit k8s --set name=demo --set servers_max=3 2>err | cmp - k8s
+	[ ! -s err ]
+	[ "$(stat -c %a lin.k8s-key)" = 600 ]
+	[ "$(jq -r '.items[] | select(.metadata.name == "demo-join").stringData | keys | join(" ")' k8s)" = \
+		"demo-server-0.join demo-server-1.join demo-server-2.join worker-0.join worker-1.join" ]
+	[ "$(jq -r '.items[] | select(.metadata.name == "demo-keys").stringData["pskit.authorized_keys"]' k8s | cut -d' ' -f1,3 | xargs)" = \
+		"server server-1 server server-2" ]
+	[ "$(jq -r '.items[] | select(.kind == "ConfigMap").data["cluster.json"] | fromjson.join_wait' k8s)" = 168h ]
+	# Nobody is root, and each process has its volumes alone to write to.
+	[ "$(jq -c '[.items[].spec.template.spec | select(.) | [.securityContext.runAsUser, .securityContext.fsGroup,
+		(.containers[0].securityContext | .readOnlyRootFilesystem, .allowPrivilegeEscalation, .capabilities.drop[0])]] | unique' k8s)" = \
+		'[[10001,10001,true,false,"ALL"]]' ]
+	[ "$(jq -r '.items[] | select(.metadata.name == "demo-server").spec.template.spec | select(.).terminationGracePeriodSeconds' k8s)" = 600 ]
+	ps-ctl start lin.json --emit k8s-sets --keys other --set name=demo --set data=/far/train.csv --mount far:/far --memory 256Mi \
+		--env-secret s3 --storage 5Gi >sets 2>err
+	[[ $(<err) == *'other was made'* ]]
+	[ "$(jq -r '[.items[] | select(.kind == "StatefulSet").metadata.name] | join(" ")' sets)" = "demo-coordinator demo-server demo-worker" ]
+	[ "$(jq -r '[.items[].kind] | unique | join(" ")' sets)" = "ConfigMap Secret Service StatefulSet" ]
+	[ "$(jq -r '[.items[].spec.template.spec.containers[]? | .resources.limits.memory + .envFrom[0].secretRef.name] | unique[]' sets)" = 256Mis3 ]
+	[ "$(jq -r '[.items[].spec.template.spec.containers[]?.volumeMounts[] | select(.mountPath == "/far").readOnly] | unique[]' sets)" = true ]
+	[ "$(jq -r '.items[] | select(.kind == "ConfigMap").data["cluster.json"] | fromjson | .mem_limit, .job.data_memory' sets | xargs)" = \
+		"$((128 << 20)) $((64 << 20))" ]
+	run -2 ps-ctl start lin.json --emit k8s --memory much
+	[[ $output == *'--memory much: must be a size'* ]]
+	run -2 ps-ctl start lin.json --emit k8s --mount nonsense
+	[[ $output == *'must be CLAIM:/PATH'* ]]
 }
 
 @test "what cannot be is said: nobody's rank, no run, no such rank, rank 0 that does not come" {
@@ -224,7 +283,7 @@ Service/demo StatefulSet/demo-coordinator StatefulSet/demo-server Job/demo-worke
 	run -2 ps-ctl launch -f lin.json --rank 0
 	[[ $output == *'give --run-id'* ]]
 	run -78 ps-ctl launch -f lin.json --rank 3 --world-size 3 --run-id x
-	[[ $output == *'there is no rank 3 of 3'* ]]
+	[[ $output == *'rank 3 is out of range: size is 3'* ]]
 	run -78 ps-ctl launch -f lin.json --rank 1 --world-size 2 --servers 2 --run-id x
 	[[ $output == *'no rank is left for a worker: of 2 ranks, 2 are servers'* ]]
 	run -78 ps-ctl launch -f lin.json --role worker --rank 7 --run-id x

@@ -305,6 +305,11 @@ here() {
 	: >"$S/requests"
 	ps-ctl -C ck.run checkpoint push
 	! grep -E '^(PUT|POST|DELETE)' "$S/requests"
+	# One that cannot be read is not left out in silence.
+	touch broken
+	run -1 env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY="$step/MANIFEST" FS_UNREADABLE="$T/broken" \
+		ps-ctl -C ck.run checkpoint push
+	[[ $output == *"$step/MANIFEST.json"*"Input/output error"* ]]
 	# Another run of that name is another run.
 	refused 78 "has checkpoints of an earlier run" ps-ctl run ck.json
 	refused 78 "checkpoint_to: must be none or s3://BUCKET/PREFIX" ps-ctl run ck.json --set checkpoint_to=/tmp

@@ -14,10 +14,10 @@ teardown() {
 	teardown_dir
 }
 
-# At most 500 short seeds, and no more than a slow machine runs in 40 s: on two idle cores these take about 12 s.
+# At most 2,000 short seeds, and no more than the machine runs in 40 s: on two idle cores these take about 35 s.
 @test "no acknowledged push is lost or counts twice, and each job ends" {
-	"$SIM" --seeds 250 --seconds 40 >one 2>&1 &
-	run "$SIM" --from 251 --seeds 250 --seconds 40
+	"$SIM" --seeds 1000 --seconds 40 >one 2>&1 &
+	run "$SIM" --from 1001 --seeds 1000 --seconds 40
 	wait $! && first=0 || first=$?
 	cat one
 	echo "# $(tail -n 1 one); ${lines[-1]}" >&3

@@ -137,7 +137,7 @@ static json_t *list_readers(void)
 	json_t *list = json_array();
 
 #define READER(name, title, help) add_catalog_item(list, #name, help);
-#include "data/reader.def"
+#include "data/reader/reader.def"
 #undef READER
 	return list;
 }

@@ -159,10 +159,15 @@ static int take_checkpoint(const struct checkpoint_options *o, int nargs, char *
 
 /* ---- ls and verify ---- */
 
+static const char *checkpoint_state(const struct ckpt_entry *c)
+{
+	return c->whole ? "whole" : c->unread ? "unread" : "damaged";
+}
+
 static json_t *checkpoint_to_json(const struct ckpt_entry *c)
 {
 	return json_pack("{s:I, s:s, s:s, s:o, s:o, s:I, s:o, s:o}", "step", (json_int_t)c->step,
-	    "path", c->path, "state", c->whole ? "whole" : "damaged", "why",
+	    "path", c->path, "state", checkpoint_state(c), "why",
 	    c->why ? json_string(c->why) : json_null(), "generation",
 	    c->readable ? json_integer((json_int_t)c->generation) : json_null(), "size_bytes",
 	    (json_int_t)c->bytes, "created", c->created ? json_string(c->created) : json_null(),
@@ -188,8 +193,8 @@ static void print_checkpoint_entry(const struct ckpt_entry *c)
 	char size[16];
 
 	num_human((double)c->bytes, size);
-	printf("%12llu  %-8s %7sB  %-24s  ", (unsigned long long)c->step,
-	    c->whole ? "whole" : "damaged", size, c->created ? c->created : "-");
+	printf("%12llu  %-8s %7sB  %-24s  ", (unsigned long long)c->step, checkpoint_state(c), size,
+	    c->created ? c->created : "-");
 	if (c->why)
 		fputs(c->why, stdout);
 	else if (c->eval)

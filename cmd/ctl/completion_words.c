@@ -453,52 +453,103 @@ static bool is_one_of(const char *word, const char *list)
 /* "server_joined|worker_joined|..." */
 static const char EVENTS[] = ""
 #define EVENT(kind) #kind "|"
-#include "coord/event.def"
+#include "msg/event.def"
 #undef EVENT
     ;
+
+static void offer_servers(const struct offer *o)
+{
+	offer_ids(o, false);
+}
+
+static void offer_processes(const struct offer *o)
+{
+	offer_ids(o, true);
+}
+
+static void offer_events(const struct offer *o)
+{
+	offer_split(o, "", EVENTS);
+}
+
+static void offer_folders(const struct offer *o)
+{
+	(void)o;
+	puts(":dirs");
+}
+
+static void offer_job_files(const struct offer *o)
+{
+	(void)o;
+	puts(":json");
+}
+
+/* The words that a placeholder of a synopsis stands for. */
+static const struct {
+	const char *name;
+	void (*offer)(const struct offer *o);
+} placeholders[] = {
+	{ "FILE", offer_job_files },
+	{ "RUN", offer_run_dirs },
+	{ "DIR", offer_folders },
+	{ "FOLDER", offer_folders },
+	{ "KIND", offer_events },
+	{ "TABLE", offer_tables },
+	{ "ID", offer_processes },
+	{ "SERVER", offer_servers },
+};
+
+static void offer_placeholder(const struct offer *o, const char *name, size_t len)
+{
+	for (size_t i = 0; i < CTL_COUNT(placeholders); i++)
+		if (strlen(placeholders[i].name) == len &&
+		    memcmp(placeholders[i].name, name, len) == 0)
+			placeholders[i].offer(o);
+}
+
+/* Offers a word of a synopsis: "add" as the first operand, and of "servers=N" the part that is not
+ * for the user to fill in. */
+static void offer_word(const struct line *l, const char *word, size_t len)
+{
+	bool open = word[len] == '=';
+	char *candidate = mem_printf("%.*s", (int)(len + open), word);
+
+	if (open)
+		puts(":nospace");
+	if (open || l->operands == 0)
+		offer(&l->offer, candidate, NULL);
+	free(candidate);
+}
+
+/* Offers the operands of a synopsis, as "add NAME | list" or "TABLE|all": of each alternative the
+ * first word. The placeholders are last, because the cluster may be asked for them. */
+static void offer_synopsis(const struct line *l, const char *args)
+{
+	for (int pass = 0; pass < 2; pass++)
+		for (const char *at = args; *at; at += strcspn(at, "|"), at += *at == '|') {
+			size_t len;
+
+			at += strspn(at, " [");
+			len = strcspn(at, " |]=");
+			if (pass == 0 && *at >= 'a' && *at <= 'z')
+				offer_word(l, at, len);
+			else if (pass == 1)
+				offer_placeholder(&l->offer, at, len);
+		}
+}
 
 /* Offers operands of a subcommand of ps-ctl. */
 static void offer_ctl_operand(const struct line *l)
 {
 	const struct offer *o = &l->offer;
+	const struct ctl_cmd *cmd = ctl_find(l->sub);
 
-	if (is_one_of(l->sub, "run start sweep plan doctor"))
-		puts(":json");
-	else if (is_one_of(l->sub, "report compare"))
-		offer_run_dirs(o);
-	else if (is_one_of(l->sub, "runs init"))
-		puts(":dirs");
-	else if (strcmp(l->sub, "set") == 0)
+	if (strcmp(l->sub, "set") == 0)
 		offer_keys(o, true);
-	else if (strcmp(l->sub, "scale") == 0) {
-		puts(":nospace");
-		offer_split(o, "", "servers=|workers=");
-	} else if (strcmp(l->sub, "logs") == 0)
-		offer_ids(o, true);
-	else if (strcmp(l->sub, "drain") == 0)
-		offer_ids(o, false);
-	else if (strcmp(l->sub, "export") == 0) {
-		offer(o, "all", "the whole model");
+	else if (strcmp(l->sub, "table") == 0 && l->operands == 1)
 		offer_tables(o);
-	} else if (strcmp(l->sub, "freeze") == 0 ||
-	    (strcmp(l->sub, "table") == 0 && l->operands == 1))
-		offer_tables(o);
-	else if (strcmp(l->sub, "table") == 0 && l->operands == 0)
-		offer_split(o, "", "add|grow|drop");
-	else if (strcmp(l->sub, "key") == 0 && l->operands == 0)
-		offer_split(o, "", "add|revoke|release|list|rotate-psk");
-	else if (strcmp(l->sub, "get") == 0 && l->operands == 0)
-		offer_split(o, "", "config");
-	else if (strcmp(l->sub, "get") == 0)
+	else if (strcmp(l->sub, "get") == 0 && l->operands > 0)
 		offer_catalog(o, "options");
-	else if (strcmp(l->sub, "events") == 0)
-		offer_split(o, "", EVENTS);
-	else if (strcmp(l->sub, "checkpoint") == 0 && l->operands == 0)
-		offer_split(o, "", "take|ls|verify|diff|rm|push|fetch");
-	else if (strcmp(l->sub, "object") == 0 && l->operands == 0)
-		offer_split(o, "", "ls|cat|put|rm");
-	else if (strcmp(l->sub, "list") == 0)
-		offer_split(o, "", CATALOG_NAMES);
 	else if (strcmp(l->sub, "show") == 0) {
 		offer_catalog(o, "options");
 		offer_catalog(o, "models");
@@ -507,10 +558,10 @@ static void offer_ctl_operand(const struct line *l)
 		offer_catalog(o, "modes");
 		offer_catalog(o, "schedules");
 		offer_catalog(o, "readers");
-	} else if (strcmp(l->sub, "completion") == 0)
-		offer_split(o, "", "bash|zsh|fish");
-	else if (strcmp(l->sub, "help") == 0)
+	} else if (strcmp(l->sub, "help") == 0)
 		offer_catalog(o, "subcommands");
+	else if (cmd && cmd->usage.args)
+		offer_synopsis(l, cmd->usage.args);
 }
 
 static void offer_operand(const struct line *l)

@@ -10,7 +10,7 @@
 
 #include "core/buf.h"
 #include "core/clock.h"
-#include "core/fill_words.h"
+#include "core/suggest.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/names.h"
@@ -45,14 +45,13 @@ static const struct opt opts[] = {
 
 /* ---- findings ---- */
 
-/* The remedy with what is known in place of DIR, FILE and ID. A new string. */
+/* The remedy with what is known in place of DIR, CLUSTER_FILE and ID. FILE alone is another file. A
+ * new string. */
 static char *fill_remedy(const struct doctor *d, const char *about, const char *remedy)
 {
 	char *file = d->dir ? rundir_cluster_file(d->dir) : NULL;
-	/* The FILE of --join is another file. */
-	bool joins = strstr(remedy, "--join FILE") != NULL;
 	const struct fill_word list[] = { { "DIR", d->dir }, { "ID", *about ? about : NULL },
-		{ "FILE", joins ? NULL : file } };
+		{ "CLUSTER_FILE", file ? file : "FILE" } };
 	char *text = fill_words(remedy, list, CTL_COUNT(list));
 
 	free(file);
@@ -115,7 +114,7 @@ void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_w
 	free(remedy);
 }
 
-void doctor_release(struct doctor *d)
+static void release_findings(struct doctor *d)
 {
 	for (size_t i = 0; i < d->n; i++) {
 		free(d->list[i].about);
@@ -134,8 +133,9 @@ static int finding_rank(const struct doctor_finding *f)
 	return (int)f->level * 8 + (int)f->weight;
 }
 
-/* Insertion sort: it is stable, and there are few findings. */
-enum doctor_level doctor_sort(struct doctor *d)
+/* Sort the findings, the worst first, and return the worst level. Insertion sort: it is stable, and
+ * there are few findings. */
+static enum doctor_level sort_findings(struct doctor *d)
 {
 	for (size_t i = 1; i < d->n; i++) {
 		struct doctor_finding f = d->list[i];
@@ -313,11 +313,11 @@ static int run_doctor(const struct ctl_cmd *self, int argc, char **argv)
 	else
 		code = nargs ? examine_file(&d, &o, argv[1]) : examine_run(&d, &o);
 	if (!code) {
-		code = doctor_sort(&d) == DOCTOR_FAIL ? 1 : 0;
+		code = sort_findings(&d) == DOCTOR_FAIL ? 1 : 0;
 		for (size_t i = 0; i < d.n; i++)
 			print_finding(&d, i, o.json);
 	}
-	doctor_release(&d);
+	release_findings(&d);
 	opt_list_release(&o.set);
 	return code;
 }
@@ -327,7 +327,7 @@ void doctor_glance(const char *dir, struct progress *p)
 	struct doctor d = { .dir = dir, .alive = true, .patience = GLANCE };
 
 	examine_cluster(&d, true);
-	doctor_sort(&d);
+	sort_findings(&d);
 	for (size_t i = 0; i < d.n && d.list[i].level != DOCTOR_OK; i++) {
 		char *line = format_line(&d, i);
 
@@ -335,7 +335,7 @@ void doctor_glance(const char *dir, struct progress *p)
 			progress_say(p, "doctor: %s", line);
 		free(line);
 	}
-	doctor_release(&d);
+	release_findings(&d);
 }
 
 const struct ctl_cmd ctl_cmd_doctor = {

@@ -39,8 +39,8 @@ struct doctor {
 	size_t n;
 };
 
-/* Adds a finding. check must be a constant; `about` is a process, a path or ""; remedy may be
- * "". */
+/* Adds a finding. check must be a constant; `about` is a process, a path or ""; remedy may be "". In
+ * it, DIR is the run directory, CLUSTER_FILE the cluster file, and ID is `about`. */
 __attribute__((format(printf, 7, 8))) void doctor_add_finding(struct doctor *d,
     enum doctor_level level, enum doctor_weight weight, const char *check, const char *about,
     const char *remedy, const char *fmt, ...);
@@ -53,9 +53,6 @@ __attribute__((format(printf, 3, 4))) void doctor_add_ok(struct doctor *d, const
  * remedy of its cause. */
 void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
     const char *about, enum err_cause cause, const char *text);
-void doctor_release(struct doctor *d);
-/* Sorts the findings, the worst first. Returns the worst level. */
-enum doctor_level doctor_sort(struct doctor *d);
 
 /* Has the run directory a checkpoint to go on from? */
 bool doctor_has_checkpoint(const struct doctor *d);

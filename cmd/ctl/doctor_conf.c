@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "core/file.h"
-#include "core/mem.h"
 #include "core/num.h"
 #include "core/procstat.h"
 #include "ctl.h"

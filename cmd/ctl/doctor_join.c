@@ -16,39 +16,52 @@
 /* Connects to the coordinator's data port with the key of the join file, and measures the link.
  * Returns ERR_AUTH or ERR_FORBIDDEN when the coordinator refuses us, ERR_UNREACH when it cannot be
  * reached. */
-static enum err_code try_coordinator(struct doctor *d, const struct identity *id)
+static enum err_code try_coordinator(struct doctor *d, const struct identity *id,
+    const char *address)
 {
-	const struct dial_target to = { .tcp = id->data,
+	const struct dial_target to = { .tcp = address,
 		.key = id->server_key,
 		.transport = transport_find("tcp"),
 		.id = &id->conn,
 		.info = { .rank = UINT32_MAX, .role = ROLE_WORKER } };
 	struct probe_result r;
-	char text[700], up[16], down[16];
+	char text[1000], up[16], down[16];
 
 	probe_link(&to, NULL, &r);
 	num_count(r.up, up);
 	num_count(r.down, down);
 	if (r.stage == PROBE_DONE) {
-		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "links", id->data, "",
+		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "links", address, "",
 		    "the coordinator at %s accepts this key: %sB/s there, %sB/s back, round trip %.3g ms",
-		    id->data, up, down, r.rtt * 1e3);
+		    address, up, down, r.rtt * 1e3);
 	} else if (r.stage == PROBE_TRANSFER) {
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "links", id->data,
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "links", address,
 		    "test the MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu "
 		    "1400), or allow ICMP \"fragmentation needed\"",
 		    "the coordinator at %s completes the handshake but receives no large records: %s",
-		    id->data, r.why.msg);
+		    address, r.why.msg);
 	} else if (r.why.code == ERR_AUTH || r.why.code == ERR_FORBIDDEN) {
-		snprintf(text, sizeof text, "the coordinator at %s refuses %s: %s", id->data,
+		snprintf(text, sizeof text, "the coordinator at %s refuses %s: %s", address,
 		    id->name, r.why.msg);
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", id->name,
 		    "make a new join file on the coordinator's host: ps-ctl invite", "%s", text);
 	} else {
-		snprintf(text, sizeof text, "the coordinator at %s: %s", id->data, r.why.msg);
-		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, id->data, r.why.cause, text);
+		snprintf(text, sizeof text, "the coordinator at %s: %s", address, r.why.msg);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, address, r.why.cause, text);
 	}
 	return r.why.code;
+}
+
+/* Tries the coordinators of the join file in turn. ERR_OK: one of them accepts the key; else the
+ * error of the last one. */
+static enum err_code try_coordinators(struct doctor *d, const struct identity *id)
+{
+	enum err_code code = ERR_UNREACH;
+	char address[NET_TEXT];
+
+	for (size_t i = 0; code && net_list_at(id->data, i, address); i++)
+		code = try_coordinator(d, id, address);
+	return code;
 }
 
 /* Asks the coordinator by HTTP what it reports about the cluster. Requests are signed, so this
@@ -85,7 +98,7 @@ void doctor_join(struct doctor *d, const char *file)
 	}
 	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "keys", file, "",
 	    "%s is the join file of %s, and only its owner can read it", file, id.name);
-	code = try_coordinator(d, &id);
+	code = try_coordinators(d, &id);
 	if (code != ERR_AUTH && code != ERR_FORBIDDEN)
 		ask_coordinator(d, &id, code == ERR_UNREACH);
 	identity_release(&id);

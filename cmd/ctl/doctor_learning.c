@@ -5,7 +5,6 @@
 
 #include "core/buf.h"
 #include "core/json.h"
-#include "core/num.h"
 #include "metric/baseline.h"
 #include "rundir/learning.h"
 
@@ -22,8 +21,8 @@ void doctor_refused_pushes(struct doctor *d, const char *about, int64_t n)
 }
 
 #define TRY_OTHERS \
-	"try another learning rate, as by ps-ctl sweep FILE --range lr=0.001..0.1 --random 8, more epochs or " \
-	"another model, and " \
+	"try another learning rate, as by ps-ctl sweep CLUSTER_FILE --range lr=0.001..0.1 --random 8, " \
+	"more epochs or another model, and " \
 	"check that the label is the right column"
 
 void doctor_learning(struct doctor *d, const json_t *figures)
@@ -42,7 +41,7 @@ void doctor_learning(struct doctor *d, const json_t *figures)
 		    (long long)json_int(figures, "steps", 0));
 	if (since >= 0)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "evaluation",
-		    "job.stop keeps the best model and ends the job: ps-ctl run FILE --set \"stop=loss\", with "
+		    "job.stop keeps the best model and ends the job: ps-ctl run CLUSTER_FILE --set \"stop=loss\", with "
 		    "job.validate=10% if job.eval is to stay unseen; or train fewer epochs, or raise job.l2",
 		    "the model overfits since step %lld: the loss of the evaluation rises while that of "
 		    "the training examples falls",
@@ -53,7 +52,7 @@ void doctor_learning(struct doctor *d, const json_t *figures)
 		    TRY_OTHERS, "the model is %s", (char *)text.data);
 	if (learning_loss_rose(first, last))
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "learning", "loss",
-		    "lower the learning rate (ps-ctl run FILE --set lr=...), or set clip_norm=1",
+		    "lower the learning rate (ps-ctl run CLUSTER_FILE --set lr=...), or set clip_norm=1",
 		    "the job diverged: its train loss is %.4g, and was %.4g at the start", last,
 		    first);
 	buf_release(&text);

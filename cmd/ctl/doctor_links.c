@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "doctor.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,7 +159,7 @@ static json_t *await_probes(struct doctor *d, int64_t number)
 		        NULL) ||
 		    all_workers_done(probes, number) || clock_now() > end)
 			return probes;
-		poll(NULL, 0, PACE_MS);
+		clock_sleep(PACE_MS);
 	}
 }
 

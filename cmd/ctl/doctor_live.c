@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
 #include "ctl.h"
-#include "msg/why_code.h"
 #include "msg/words.h"
 
 /* Checks the coordinator's reports: the figures in each process's heartbeats, and who waits for
@@ -223,11 +221,11 @@ static void check_failed_checkpoints(struct doctor *d, const json_t *status, con
 	size_t i;
 
 	json_array_foreach(json_object_get(events, "events"), i, o) {
-		const char *kind = json_str(o, "event", "");
+		enum event_kind kind = event_kind_by_name(json_str(o, "event", ""));
 
-		if (strcmp(kind, "checkpoint_failed") == 0)
+		if (kind == EVENT_checkpoint_failed)
 			failed = json_str(o, "text", "");
-		else if (strcmp(kind, "checkpoint") == 0)
+		else if (kind == EVENT_checkpoint)
 			failed = NULL;
 	}
 	if (failed)

@@ -55,8 +55,8 @@ static bool report_result(struct doctor *d, enum doctor_level level)
 	else if (!result && access(d->dir, R_OK | X_OK) == 0)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "result", d->dir,
 		    doctor_has_checkpoint(d)
-		        ? "ps-ctl start FILE --resume auto continues it from its newest checkpoint"
-		        : "it has no checkpoint to go on from: ps-ctl start FILE trains from the beginning",
+		        ? "ps-ctl start CLUSTER_FILE --resume auto continues it from its newest checkpoint"
+		        : "it has no checkpoint to go on from: ps-ctl start CLUSTER_FILE trains from the beginning",
 		    "the last run has no result: it was killed, or had no supervisor");
 	else if (result)
 		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "result", d->dir, "",

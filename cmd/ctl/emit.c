@@ -101,7 +101,8 @@ static bool is_control(char c)
 }
 
 /* Appends an argument, quoted as systemd.syntax(7) and systemd.service(5) demand: quotes,
- * backslashes, specifiers (%), variables ($) and control characters, of which a newline would end the setting. */
+ * backslashes, specifiers (%), variables ($) and control characters, of which a newline would end
+ * the setting. */
 static void put_unit_quoted(const char *text, struct buf *out)
 {
 	buf_puts(out, "\"");
@@ -165,7 +166,8 @@ static const struct form {
 	{ "mpirun", put_mpirun },
 };
 
-/* WorkingDirectory= takes no quotes and no escapes: a newline in the path would begin another setting. */
+/* WorkingDirectory= takes no quotes and no escapes: a newline in the path would begin another
+ * setting. */
 static enum err_code check_unit_path(const char *path, struct err *e)
 {
 	for (const char *p = path; *p; p++)
@@ -177,17 +179,27 @@ static enum err_code check_unit_path(const char *path, struct err *e)
 	return ERR_OK;
 }
 
+/* "dir/demo.json" -> "dir/demo.k8s-key" */
+static char *name_key_file(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+	size_t n = dot && !strchr(dot, '/') ? (size_t)(dot - path) : strlen(path);
+
+	return mem_printf("%.*s.k8s-key", (int)n, path);
+}
+
 /* All paths become absolute, since the file is used from other directories and hosts. Nothing is
  * started or written but out. */
 enum err_code emit(const char *form, const struct conf *conf, const char *file,
-    const struct opt_list *set, const struct local_place *place, const char *image, struct buf *out,
-    struct err *e)
+    const struct opt_list *set, const struct local_place *place, const struct emit_k8s_options *k8s,
+    struct buf *out, struct err *e)
 {
-	char *path = conf_file(file), *bin = path_self_dir(e);
+	char *path = conf_file(file), *bin = path_self_dir(e), *keys = name_key_file(path);
+	struct emit_k8s_options full = *k8s;
 	struct emit m = { .conf = conf,
 		.set = set,
 		.place = place,
-		.image = image,
+		.k8s = &full,
 		.file = path_absolute(path),
 		.here = getcwd(NULL, 0) };
 	enum err_code rc = bin ? ERR_OK : e->code;
@@ -198,7 +210,9 @@ enum err_code emit(const char *form, const struct conf *conf, const char *file,
 		m.program = path_join(bin, "ps-ctl");
 	if (rc == ERR_OK && strcmp(form, "systemd") == 0)
 		rc = check_unit_path(m.here, e);
-	if (rc == ERR_OK && strcmp(form, "k8s") == 0)
+	full.keys = k8s->keys ? k8s->keys : keys;
+	full.indexed = strcmp(form, "k8s") == 0;
+	if (rc == ERR_OK && strncmp(form, "k8s", 3) == 0)
 		rc = emit_k8s(&m, out, e);
 	for (size_t i = 0; rc == ERR_OK && i < sizeof forms / sizeof *forms; i++)
 		if (strcmp(forms[i].name, form) == 0)
@@ -206,6 +220,7 @@ enum err_code emit(const char *form, const struct conf *conf, const char *file,
 	free(m.program);
 	free(m.file);
 	free(m.here);
+	free(keys);
 	free(path);
 	free(bin);
 	return rc;

@@ -11,21 +11,33 @@
 /* ps-ctl start --emit: instead of starting a cluster, writes the file with which another system
  * starts it (Slurm, MPI, systemd, Kubernetes). */
 
+/* Options for Kubernetes alone. */
+struct emit_k8s_options {
+	const char *image; /* container image */
+	const char *keys;  /* file of the secret from which all keys are derived */
+	const char *cpus,
+	    *memory;            /* of each container, as Kubernetes writes them; NULL: no limit */
+	const char *storage;    /* size of the volume of the run directory */
+	const char *env_secret; /* Secret with variables for all containers, or NULL */
+	const struct opt_list *mounts; /* CLAIM:PATH, volumes that all containers may read */
+	bool indexed;                  /* workers are an indexed job, not a stateful set */
+};
+
 struct emit {
 	const struct conf *conf;
 	const struct opt_list *set;  /* the values of --set */
 	char *file, *here, *program; /* the cluster file, the current directory, ps-ctl: absolute */
 	const struct local_place *place;
-	const char *image; /* container image, for k8s */
+	const struct emit_k8s_options *k8s;
 };
 
-#define EMIT_FORMS "sbatch|systemd|k8s|mpirun"
+#define EMIT_FORMS "sbatch|systemd|k8s|k8s-sets|mpirun"
 /* Appends the file to out. form is one of EMIT_FORMS; file is the cluster file from which conf was
- * read. */
+ * read. For Kubernetes, k8s is completed: without `keys`, the file lies beside the cluster file. */
 enum err_code emit(const char *form, const struct conf *conf, const char *file,
-    const struct opt_list *set, const struct local_place *place, const char *image, struct buf *out,
-    struct err *e);
-/* emit() for the form k8s. */
+    const struct opt_list *set, const struct local_place *place, const struct emit_k8s_options *k8s,
+    struct buf *out, struct err *e);
+/* emit() for the forms k8s and k8s-sets. */
 enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e);
 
 #endif

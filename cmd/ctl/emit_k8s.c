@@ -7,25 +7,54 @@
 #include <string.h>
 
 #include "auth/keys.h"
+#include "conf/conf_key.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/num.h"
 #include "session/identity.h"
 
 /* A cluster for Kubernetes, as one List: a stateful set with the coordinator's pod, a stateful set
- * of servers, an indexed job of workers, and Secrets with the keys of all of them, which are
- * generated here. */
+ * of servers, an indexed job (or a stateful set) of workers, and Secrets with the keys of all of
+ * them.
+ *
+ * Any pod may be deleted at any time. The coordinator keeps its state on a volume, and continues
+ * from it; the servers hand their partitions over, or have replicas; a worker exits with 75, by
+ * which its job starts it again. So the coordinator's pod stores no partitions. */
 
 #define DATA_PORT 7070
 #define HTTP_PORT 7071
 #define SECRETS   "/run/pskit"
+/* Pods may wait for a node for this long. Their processes wait for each other meanwhile. */
+#define SCHEDULING "168h"
+/* The user and group of all processes; the image has it. */
+#define UID 10001
+/* How long a pod may take to end, in seconds: a server hands its partitions over, a worker finishes
+ * its step, the coordinator only closes its files. */
+#define GRACE_COORDINATOR 30
+#define GRACE_SERVER      600
+#define GRACE_WORKER      60
+/* A container that ends is started again so often for each worker before the job counts as failed:
+ * each move to another node is one such end. */
+#define TRIES 20
+/* A job that has ended is removed after a day. */
+#define TTL 86400
+/* Kubernetes accepts at most 1 MiB in a Secret. */
+#define SECRET_MAX 1000000u
+/* The least memory of a container, and the least value of job.data_memory. */
+#define MEMORY_MIN      (UINT64_C(64) << 20)
+#define DATA_MEMORY_MIN (1 << 20)
 
 struct kube {
 	const struct emit *m;
 	const char *name, *image;
+	const struct emit_k8s_options *o;
+	uint64_t memory;      /* limit of each container; 0: none */
+	struct key_pair seed; /* all other keys are derived from its secret key */
 	struct key_pair coordinator;
 	uint8_t psk[KEY_BYTES];
 	json_t *items, *keys, *joins; /* keys: the coordinator's Secret; joins: the others' */
-	char *address;                /* the coordinator's host name */
+	struct buf further;           /* lines of authorized_keys for servers above `servers` */
+	char *address;                /* the name of the coordinator's service */
 };
 
 static json_t *object_metadata(const struct kube *k, const char *suffix)
@@ -46,6 +75,26 @@ static json_t *add_object(struct kube *k, const char *api, const char *kind, con
 
 /* ---- keys ---- */
 
+/* Derives 32 secret bytes for `what`. The same seed gives the same keys, so that a List that is
+ * emitted again does not replace the keys of pods that run. */
+static void derive_key(const struct kube *k, const char *what, uint8_t out[static KEY_BYTES])
+{
+	char *text = mem_printf("pskit k8s %s\n%s", k->name, what);
+
+	crypto_generichash(out, KEY_BYTES, (const uint8_t *)text, strlen(text), k->seed.sk,
+	    KEY_BYTES);
+	free(text);
+}
+
+static void derive_pair(const struct kube *k, const char *what, struct key_pair *out)
+{
+	uint8_t sk[KEY_BYTES];
+
+	derive_key(k, what, sk);
+	key_pair_from_secret(out, sk);
+	sodium_memzero(sk, sizeof sk);
+}
+
 static void put_secret_file(struct kube *k, const char *word, const char *name,
     const uint8_t key[static KEY_BYTES])
 {
@@ -57,8 +106,8 @@ static void put_secret_file(struct kube *k, const char *word, const char *name,
 	free(file);
 }
 
-/* Makes a member's key, and its join file under the name `file`. NULL: the member runs in the
- * coordinator's pod and needs no join file. */
+/* Makes a member's key, which the coordinator's run directory gets, and its join file under the
+ * name `file` (NULL: none, for the administrator in the coordinator's pod). */
 static void make_member_key(struct kube *k, enum role role, const char *name, const char *file)
 {
 	char *data = mem_printf("%s:%d", k->address, DATA_PORT),
@@ -69,7 +118,7 @@ static void make_member_key(struct kube *k, enum role role, const char *name, co
 		k->psk, pair.sk };
 	json_t *join;
 
-	key_pair_generate(&pair);
+	derive_pair(k, name, &pair);
 	put_secret_file(k, SECRET_WORD, key_name, pair.sk);
 	join = identity_join_json(&words);
 	text = json_text(join);
@@ -83,38 +132,56 @@ static void make_member_key(struct kube *k, enum role role, const char *name, co
 	json_decref(join);
 }
 
-/* The number of the first server in the servers' stateful set. Without replicas the coordinator's
- * process is server 0; with replicas it stores nothing. */
-static int64_t first_server(const struct conf *c)
+/* The largest number of servers that may run. */
+static int64_t most_servers(const struct conf *c)
 {
-	return c->replicas > 1 ? 0 : 1;
+	return c->servers_max > c->servers ? c->servers_max : c->servers;
 }
 
-/* Draws the coordinator's key pair, the pre-shared key and one key for each member, into k->keys
- * and k->joins. Servers below first_server() run with the coordinator and need no join file. */
+/* Makes the key of a server that may join later, for which the run directory has no key of its
+ * own. */
+static void admit_further_server(struct kube *k, const char *name)
+{
+	struct key_pair pair;
+	char text[48];
+
+	derive_pair(k, name, &pair);
+	key_to_text(pair.pk, text);
+	buf_printf(&k->further, "%s x25519:%s %s\n", role_name(ROLE_SERVER), text, name);
+	key_pair_wipe(&pair);
+}
+
+/* Derives the coordinator's key pair, the pre-shared key and one key for each member, into k->keys
+ * and k->joins. A member's join file has the name of its pod; in an indexed job, that of its
+ * index. */
 static void make_all_keys(struct kube *k)
 {
 	const struct conf *c = k->m->conf;
-	int64_t first = first_server(c);
 	char name[32], *file;
 
-	key_pair_generate(&k->coordinator);
-	randombytes_buf(k->psk, sizeof k->psk);
+	derive_pair(k, "coordinator", &k->coordinator);
+	derive_key(k, "psk", k->psk);
 	put_secret_file(k, PSK_WORD, "psk", k->psk);
 	put_secret_file(k, SECRET_WORD, "coordinator.key", k->coordinator.sk);
 	make_member_key(k, ROLE_ADMIN, "admin", NULL);
-	for (int64_t i = 0; i < c->servers; i++) {
+	for (int64_t i = 0; i < most_servers(c); i++) {
 		snprintf(name, sizeof name, "server-%lld", (long long)i);
-		file = mem_printf("%s-server-%lld.join", k->name, (long long)(i - first));
-		make_member_key(k, ROLE_SERVER, name, i < first ? NULL : file);
+		file = mem_printf("%s-server-%lld.join", k->name, (long long)i);
+		make_member_key(k, ROLE_SERVER, name, file);
+		if (i >= c->servers)
+			admit_further_server(k, name);
 		free(file);
 	}
 	for (int64_t i = 0; conf_trains(c) && i < c->workers.max; i++) {
 		snprintf(name, sizeof name, "worker-%lld", (long long)i);
-		file = mem_printf("%s.join", name);
+		file = k->o->indexed ? mem_printf("%s.join", name)
+		                     : mem_printf("%s-%s.join", k->name, name);
 		make_member_key(k, ROLE_WORKER, name, file);
 		free(file);
 	}
+	if (k->further.len)
+		json_object_set_new(k->keys, "pskit.authorized_keys",
+		    json_string((char *)k->further.data));
 }
 
 /* ---- pods ---- */
@@ -125,36 +192,102 @@ static json_t *env_from_field(const char *name, const char *path)
 	    path);
 }
 
+/* A volume of Kubernetes, and where the container has it. */
+static void add_mount(json_t *mounts, const char *volume, const char *path)
+{
+	json_array_append_new(mounts, json_pack("{s:s, s:s}", "name", volume, "mountPath", path));
+}
+
+/* Adds the volumes of --mount, CLAIM:PATH, of which all pods only read. */
+static void add_claims(const struct kube *k, json_t *volumes, json_t *mounts)
+{
+	for (size_t i = 0; i < k->o->mounts->n; i++) {
+		const char *item = k->o->mounts->item[i], *path = strchr(item, ':') + 1;
+		char *name = mem_printf("mount-%zu", i),
+		     *claim = mem_printf("%.*s", (int)(path - 1 - item), item);
+
+		json_array_append_new(volumes,
+		    json_pack("{s:s, s:{s:s, s:b}}", "name", name, "persistentVolumeClaim",
+		        "claimName", claim, "readOnly", 1));
+		json_array_append_new(mounts,
+		    json_pack("{s:s, s:s, s:b}", "name", name, "mountPath", path, "readOnly", 1));
+		free(claim);
+		free(name);
+	}
+}
+
+/* Makes the resources that the container asks for, and its limits, by which pskit sizes itself
+ * (core/procstat.h). */
+static json_t *container_resources(const struct kube *k)
+{
+	json_t *requests = json_pack("{s:s, s:s}", "cpu", k->o->cpus ? k->o->cpus : "500m",
+	           "memory", k->o->memory ? k->o->memory : "256Mi"),
+	       *limits = json_object(), *all = json_pack("{s:o}", "requests", requests);
+
+	if (k->o->cpus)
+		json_object_set_new(limits, "cpu", json_string(k->o->cpus));
+	if (k->o->memory)
+		json_object_set_new(limits, "memory", json_string(k->o->memory));
+	if (k->o->cpus || k->o->memory)
+		json_object_set(all, "limits", limits);
+	json_decref(limits);
+	return all;
+}
+
+/* A process without rights, which writes only to its volumes. */
+static json_t *container_security(void)
+{
+	return json_pack("{s:b, s:b, s:{s:[s]}}", "allowPrivilegeEscalation", 0,
+	    "readOnlyRootFilesystem", 1, "capabilities", "drop", "ALL");
+}
+
+static json_t *pod_security(void)
+{
+	return json_pack("{s:b, s:i, s:i, s:i, s:{s:s}}", "runAsNonRoot", 1, "runAsUser", UID,
+	    "runAsGroup", UID, "fsGroup", UID, "seccompProfile", "type", "RuntimeDefault");
+}
+
 /* The files of a mounted Secret are symbolic links that the group may read, which pskit refuses: so
- * the script copies them to a volume in memory first. */
+ * the script copies them to a volume in memory first. join: the name of the join file in the
+ * Secret; NULL: the Secret has the coordinator's keys. */
 static json_t *pod_template(const struct kube *k, const char *part, const char *script,
-    const char *secret, const char *join)
+    const char *secret, const char *join, int grace)
 {
 	char *name = mem_printf("%s-%s", k->name, secret);
-	json_t *mounts = json_pack("[{s:s, s:s}, {s:s, s:s}]", "name", "own", "mountPath", SECRETS,
-	           "name", "config", "mountPath", "/etc/pskit"),
-	       *env = json_pack("[o, o, o]", env_from_field("POD_NAME", "metadata.name"),
-	           env_from_field("POD_IP", "status.podIP"),
-	           env_from_field("POD_INDEX",
-	               "metadata.annotations['batch.kubernetes.io/job-completion-index']")),
-	       *container = json_pack("{s:s, s:s, s:[s, s, s], s:o, s:o}", "name", part, "image",
-	           k->image, "command", "sh", "-c", script, "env", env, "volumeMounts", mounts),
-	       *volumes = json_pack("[{s:s, s:{s:s}}, {s:s, s:{s:s}}, {s:s, s:{s:s}}]", "name",
-	           "own", "emptyDir", "medium", "Memory", "name", "secret", "secret", "secretName",
-	           name, "name", "config", "configMap", "name", k->name);
+	json_t *mounts = json_array(),
+	       *env = json_pack("[o, o]", env_from_field("POD_NAME", "metadata.name"),
+	           env_from_field("POD_IP", "status.podIP")),
+	       *container = json_pack("{s:s, s:s, s:[s, s, s], s:o, s:o, s:o, s:o}", "name", part,
+	           "image", k->image, "command", "sh", "-c", script, "env", env, "resources",
+	           container_resources(k), "securityContext", container_security(), "volumeMounts",
+	           mounts),
+	       *volumes = json_pack("[{s:s, s:{s:s}}, {s:s, s:{}}, {s:s, s:{s:s}}, {s:s, s:{s:s}}]",
+	           "name", "own", "emptyDir", "medium", "Memory", "name", "tmp", "emptyDir", "name",
+	           "secret", "secret", "secretName", name, "name", "config", "configMap", "name",
+	           k->name);
 
+	if (k->o->env_secret)
+		json_object_set_new(container, "envFrom",
+		    json_pack("[{s:{s:s}}]", "secretRef", "name", k->o->env_secret));
+	add_mount(mounts, "own", SECRETS);
+	add_mount(mounts, "tmp", "/tmp");
+	add_mount(mounts, "config", "/etc/pskit");
+	add_claims(k, volumes, mounts);
 	if (join)
 		json_array_append_new(mounts,
 		    json_pack("{s:s, s:s, s:s}", "name", "secret", "mountPath", "/etc/pskit-join",
 		        "subPathExpr", join));
 	else
-		json_array_append_new(mounts,
-		    json_pack("{s:s, s:s}", "name", "secret", "mountPath", "/etc/pskit-keys"));
+		add_mount(mounts, "secret", "/etc/pskit-keys");
 	free(name);
-	return json_pack("{s:{s:{s:s, s:s, s:s}}, s:{s:o, s:[o], s:i}}", "metadata", "labels",
-	    "app.kubernetes.io/name", "pskit", "app.kubernetes.io/instance", k->name,
-	    "app.kubernetes.io/component", part, "spec", "volumes", volumes, "containers",
-	    container, "terminationGracePeriodSeconds", 30);
+	/* A name that is not known yet must not keep a process from asking for it again. */
+	return json_pack(
+	    "{s:{s:{s:s, s:s, s:s}}, s:{s:o, s:o, s:[o], s:{s:[{s:s, s:s}]}, s:i, s:b}}",
+	    "metadata", "labels", "app.kubernetes.io/name", "pskit", "app.kubernetes.io/instance",
+	    k->name, "app.kubernetes.io/component", part, "spec", "securityContext", pod_security(),
+	    "volumes", volumes, "containers", container, "dnsConfig", "options", "name", "timeout",
+	    "value", "1", "terminationGracePeriodSeconds", grace, "automountServiceAccountToken",
+	    0);
 }
 
 static json_t *label_selector(const struct kube *k, const char *part)
@@ -170,77 +303,143 @@ static json_t *first_container(json_t *template)
 
 static json_t *http_probe(const char *path)
 {
-	return json_pack("{s:{s:s, s:i}, s:i}", "httpGet", "path", path, "port", HTTP_PORT,
-	    "periodSeconds", 5);
+	return json_pack("{s:{s:s, s:i}, s:i, s:i}", "httpGet", "path", path, "port", HTTP_PORT,
+	    "periodSeconds", 5, "timeoutSeconds", 3);
 }
 
-#define JOINING "umask 077 && cp -L /etc/pskit-join " SECRETS "/me.join && exec "
+/* A probe that counts only when it has failed so often in a row. */
+static json_t *with_failures(json_t *probe, int n)
+{
+	json_object_set_new(probe, "failureThreshold", json_integer(n));
+	return probe;
+}
+
+/* A server has no HTTP: does it take connections? */
+static json_t *data_probe(void)
+{
+	return json_pack("{s:{s:i}, s:i, s:i}", "tcpSocket", "port", DATA_PORT, "periodSeconds", 10,
+	    "timeoutSeconds", 3);
+}
+
+#define JOINING "umask 077 && cp -L /etc/pskit-join " SECRETS "/me.join && "
 
 /* Keys come as a mounted secret, whose files are links with wide modes; they are copied to a
  * private directory first. A stateful set gives the run directory a volume that outlives the
- * pod. */
+ * pod. Reading a large state may take minutes: until then only the startup probe counts. */
 static void add_coordinator(struct kube *k)
 {
 	char *script = mem_printf(
 	    "umask 077 && mkdir -p " SECRETS "/keys && cp -L /etc/pskit-keys/* " SECRETS
 	    "/keys/ && "
 	    "CREDENTIALS_DIRECTORY=" SECRETS
-	    "/keys exec ps-serve /etc/pskit/cluster.json -C /var/lib/pskit/%s.run --resume auto "
-	    "--set http=0.0.0.0:%d --listen 0.0.0.0:%d --advertise %s:%d%s",
-	    k->name, HTTP_PORT, DATA_PORT, k->address, DATA_PORT,
-	    k->m->conf->replicas > 1 ? " --no-store" : "");
-	json_t *template = pod_template(k, "coordinator", script, "keys", NULL),
+	    "/keys exec ps-serve /etc/pskit/cluster.json -C /var/lib/pskit/%s.run --no-store --resume auto "
+	    "--returns --set http=0.0.0.0:%d --listen 0.0.0.0:%d --advertise %s:%d",
+	    k->name, HTTP_PORT, DATA_PORT, k->address, DATA_PORT);
+	json_t *template = pod_template(k, "coordinator", script, "keys", NULL, GRACE_COORDINATOR),
 	       *container = first_container(template);
 
+	json_object_set_new(container, "startupProbe", with_failures(http_probe("/livez"), 120));
 	json_object_set_new(container, "readinessProbe", http_probe("/readyz"));
-	json_object_set_new(container, "livenessProbe", http_probe("/livez"));
-	json_array_append_new(json_object_get(container, "volumeMounts"),
-	    json_pack("{s:s, s:s}", "name", "run", "mountPath", "/var/lib/pskit"));
+	json_object_set_new(container, "livenessProbe", with_failures(http_probe("/livez"), 6));
+	add_mount(json_object_get(container, "volumeMounts"), "run", "/var/lib/pskit");
 	add_object(k, "apps/v1", "StatefulSet", "-coordinator", "spec",
 	    json_pack("{s:s, s:i, s:o, s:o, s:[{s:{s:s}, s:{s:[s], s:{s:{s:s}}}}]}", "serviceName",
 	        k->name, "replicas", 1, "selector", label_selector(k, "coordinator"), "template",
 	        template, "volumeClaimTemplates", "metadata", "name", "run", "spec", "accessModes",
-	        "ReadWriteOnce", "resources", "requests", "storage", "1Gi"));
+	        "ReadWriteOnce", "resources", "requests", "storage", k->o->storage));
 	free(script);
 }
 
-/* Servers start in parallel, since the cluster forms only when all are there. */
+/* A stateful set whose pods start and end in parallel: the cluster forms only when all are
+ * there. */
+static void add_parallel_set(struct kube *k, const char *part, int64_t n, json_t *template)
+{
+	char *suffix = mem_printf("-%s", part);
+
+	add_object(k, "apps/v1", "StatefulSet", suffix, "spec",
+	    json_pack("{s:s, s:I, s:s, s:o, s:o}", "serviceName", k->name, "replicas",
+	        (json_int_t)n, "podManagementPolicy", "Parallel", "selector",
+	        label_selector(k, part), "template", template));
+	free(suffix);
+}
+
 static void add_servers(struct kube *k)
 {
-	int64_t n = k->m->conf->servers - first_server(k->m->conf);
-	char *script = mem_printf(JOINING "ps-serve --join " SECRETS
-	                                  "/me.join --listen 0.0.0.0:%d --advertise \"$POD_IP\"",
+	char *script = mem_printf(JOINING
+	    "exec ps-serve --join " SECRETS
+	    "/me.join --listen 0.0.0.0:%d --advertise \"$POD_IP\" --timeout " SCHEDULING,
 	    DATA_PORT);
+	json_t *template = pod_template(k, "server", script, "join", "$(POD_NAME).join",
+	    GRACE_SERVER),
+	       *container = first_container(template);
 
-	if (n > 0)
-		add_object(k, "apps/v1", "StatefulSet", "-server", "spec",
-		    json_pack("{s:s, s:I, s:s, s:o, s:o}", "serviceName", k->name, "replicas",
-		        (json_int_t)n, "podManagementPolicy", "Parallel", "selector",
-		        label_selector(k, "server"), "template",
-		        pod_template(k, "server", script, "join", "$(POD_NAME).join")));
+	json_object_set_new(container, "startupProbe", with_failures(data_probe(), 60));
+	json_object_set_new(container, "readinessProbe", data_probe());
+	json_object_set_new(container, "livenessProbe", with_failures(data_probe(), 6));
+	add_parallel_set(k, "server", k->m->conf->servers, template);
 	free(script);
 }
 
-/* An indexed job, where the index is the rank. A worker that fails is started again, three times on
- * average. */
-static void add_workers(struct kube *k)
+/* An indexed job, where the index is the rank. It has an index for each rank that may run. */
+static void add_worker_job(struct kube *k)
 {
 	json_int_t n = (json_int_t)k->m->conf->workers.max;
-	json_t *template;
+	json_t *template = pod_template(k, "worker",
+	    JOINING "exec ps-work train --join " SECRETS
+	            "/me.join --rank \"$POD_INDEX\" --returns --timeout " SCHEDULING,
+	    "join", "worker-$(POD_INDEX).join", GRACE_WORKER);
 
-	if (!conf_trains(k->m->conf))
-		return;
-	template = pod_template(k, "worker",
-	    JOINING "ps-work train --join " SECRETS "/me.join --rank \"$POD_INDEX\"", "join",
-	    "worker-$(POD_INDEX).join");
 	json_object_set_new(json_object_get(template, "spec"), "restartPolicy",
 	    json_string("OnFailure"));
+	json_array_append_new(json_object_get(first_container(template), "env"),
+	    env_from_field("POD_INDEX",
+	        "metadata.annotations['batch.kubernetes.io/job-completion-index']"));
 	add_object(k, "batch/v1", "Job", "-worker", "spec",
-	    json_pack("{s:s, s:I, s:I, s:I, s:o}", "completionMode", "Indexed", "completions", n,
-	        "parallelism", n, "backoffLimit", 3 * n, "template", template));
+	    json_pack("{s:s, s:I, s:I, s:I, s:i, s:o}", "completionMode", "Indexed", "completions",
+	        n, "parallelism", n, "backoffLimit", TRIES * n, "ttlSecondsAfterFinished", TTL,
+	        "template", template));
+}
+
+/* A stateful set, for clusters without indexed jobs. It starts each container again that ends; so a
+ * worker that is not needed any more leaves a shell that waits. */
+static void add_worker_set(struct kube *k)
+{
+	add_parallel_set(k, "worker", k->m->conf->workers.max,
+	    pod_template(k, "worker",
+	        JOINING "{ ps-work train --join " SECRETS
+	                "/me.join --rank \"${POD_NAME##*-}\" --returns --timeout " SCHEDULING
+	                " & worker=$!; trap 'kill $worker' TERM; "
+	                "while wait $worker; code=$?; kill -0 $worker 2>/dev/null; do :; done; "
+	                "[ $code -eq 0 ] || exit $code; "
+	                "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done; }",
+	        "join", "$(POD_NAME).join", GRACE_WORKER));
+}
+
+/* At most one server at a time may be moved to another node: it hands its partitions over first,
+ * and its successor gets them again. */
+static void add_disruption_budget(struct kube *k)
+{
+	add_object(k, "policy/v1", "PodDisruptionBudget", "-server", "spec",
+	    json_pack("{s:i, s:o}", "maxUnavailable", 1, "selector", label_selector(k, "server")));
 }
 
 /* ---- the List ---- */
+
+/* Sets the limits in the configuration by those of the containers, unless the cluster file has
+ * them: half of the memory for a server's tables, and a quarter for a worker's data. They are the
+ * same for all processes, so they are not left to each of them. */
+static void limit_memory(const struct kube *k, json_t *config)
+{
+	const struct conf *c = k->m->conf;
+	json_int_t of_data = (json_int_t)(k->memory / 4);
+
+	if (k->memory && !c->mem_limit)
+		json_object_set_new(config, "mem_limit", json_integer((json_int_t)(k->memory / 2)));
+	if (k->memory && c->has_job && (uint64_t)of_data < c->job.data_memory &&
+	    of_data >= DATA_MEMORY_MIN && !conf_given(c, conf_key_find("job.data_memory", NULL)))
+		json_object_set_new(json_object_get(config, "job"), "data_memory",
+		    json_integer(of_data));
+}
 
 /* Hosts and addresses of the file are of another place and are removed. */
 static void add_config_map(struct kube *k)
@@ -251,6 +450,9 @@ static void add_config_map(struct kube *k)
 	json_object_del(config, "hosts");
 	json_object_del(config, "listen");
 	json_object_del(config, "http");
+	limit_memory(k, config);
+	if (!k->m->conf->join_wait)
+		json_object_set_new(config, "join_wait", json_string(SCHEDULING));
 	text = json_dumps(config, JSON_INDENT(2));
 	add_object(k, "v1", "ConfigMap", "", "data", json_pack("{s:s}", "cluster.json", text));
 	free(text);
@@ -269,18 +471,108 @@ static bool is_kubernetes_name(const char *name)
 	return n > 0 && n <= 40;
 }
 
-/* One List of objects in JSON, which kubectl reads as it reads YAML. It contains secret keys that
- * are made here; the caller wipes `out`. The service has no address of its own (clusterIP None), so
- * that each pod has a name, and names pods before they are ready, because they wait for each
- * other. */
+/* Each mount is CLAIM:PATH. */
+static enum err_code check_mounts(const struct opt_list *mounts, struct err *e)
+{
+	for (size_t i = 0; i < mounts->n; i++) {
+		const char *path = strchr(mounts->item[i], ':');
+
+		if (!path || path == mounts->item[i] || path[1] != '/')
+			return err_set(e, ERR_USAGE, "--mount %s: must be CLAIM:/PATH",
+			    mounts->item[i]);
+	}
+	return ERR_OK;
+}
+
+/* Reads --memory, as Kubernetes writes it ("512Mi"). */
+static enum err_code read_memory(struct kube *k, struct err *e)
+{
+	const char *text = k->o->memory;
+	size_t n = text ? strlen(text) : 0;
+	char *size = mem_printf("%s%s", text ? text : "0", n && text[n - 1] == 'i' ? "B" : "");
+	enum err_code rc = ERR_OK;
+
+	if (!num_size(size, &k->memory) || (text && k->memory < MEMORY_MIN))
+		rc = err_set(e, ERR_USAGE, "--memory %s: must be a size of at least 64Mi, as 512Mi",
+		    text);
+	free(size);
+	return rc;
+}
+
+static enum err_code check_secret_size(const json_t *secret, struct err *e)
+{
+	char *text = json_text(secret);
+	size_t size = strlen(text);
+
+	sodium_memzero(text, size);
+	free(text);
+	return size < SECRET_MAX
+	    ? ERR_OK
+	    : err_set(e, ERR_LIMIT,
+	          "the keys of all servers and workers have %zu bytes, and a Secret of "
+	          "Kubernetes has room for %u: reduce the number of workers",
+	          size, SECRET_MAX);
+}
+
+/* Loads the seed of all keys, or draws it when the cluster is emitted for the first time. */
+static enum err_code find_seed(struct kube *k, struct err *e)
+{
+	enum err_code rc = key_pair_load(k->o->keys, &k->seed, e);
+
+	if (rc != ERR_NOTFOUND)
+		return rc;
+	*e = (struct err){ 0 };
+	rc = key_pair_create(k->o->keys, &k->seed, e);
+	if (!rc)
+		fprintf(stderr,
+		    "ps-ctl: %s was made: all keys of this cluster come from it; keep it, and keep it secret\n",
+		    k->o->keys);
+	return rc;
+}
+
+/* A service names the pods of a part, also before they are ready, because they wait for each other.
+ * NULL: it gets an address of its own, which stays when its pod moves to another node. So servers
+ * and workers find the coordinator again without waiting until caches of DNS have forgotten its
+ * former address. */
+static void add_service(struct kube *k, const char *suffix, const char *part, const char *address)
+{
+	json_t *spec = json_pack("{s:b, s:{s:s, s:s}, s:[{s:s, s:i}, {s:s, s:i}]}",
+	    "publishNotReadyAddresses", 1, "selector", "app.kubernetes.io/instance", k->name,
+	    "app.kubernetes.io/component", part, "ports", "name", "data", "port", DATA_PORT, "name",
+	    "http", "port", HTTP_PORT);
+
+	if (address)
+		json_object_set_new(spec, "clusterIP", json_string(address));
+	add_object(k, "v1", "Service", suffix, "spec", spec);
+}
+
+static void add_all_objects(struct kube *k)
+{
+	add_config_map(k);
+	add_object(k, "v1", "Secret", "-keys", "stringData", json_incref(k->keys));
+	add_object(k, "v1", "Secret", "-join", "stringData", json_incref(k->joins));
+	add_service(k, "", "server", "None");
+	add_service(k, "-coordinator", "coordinator", NULL);
+	add_coordinator(k);
+	add_servers(k);
+	if (conf_trains(k->m->conf))
+		(k->o->indexed ? add_worker_job : add_worker_set)(k);
+	if (k->o->indexed)
+		add_disruption_budget(k);
+}
+
+/* One List of objects in JSON, which kubectl reads as it reads YAML. It contains secret keys; the
+ * caller wipes `out`. */
 enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 {
 	struct kube k = { .m = m,
 		.name = m->conf->name,
-		.image = m->image,
+		.image = m->k8s->image,
+		.o = m->k8s,
 		.items = json_array(),
 		.keys = json_object(),
-		.joins = json_object() };
+		.joins = json_object(),
+		.further = BUF_INIT };
 	json_t *list = json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind", "List", "items",
 	    k.items);
 	enum err_code rc = is_kubernetes_name(k.name)
@@ -291,26 +583,28 @@ enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 	          k.name);
 	char *text;
 
-	if (rc == ERR_OK) {
-		k.address = mem_printf("%s-coordinator-0.%s", k.name, k.name);
+	if (!rc)
+		rc = check_mounts(k.o->mounts, e);
+	if (!rc)
+		rc = read_memory(&k, e);
+	if (!rc)
+		rc = find_seed(&k, e);
+	if (!rc) {
+		k.address = mem_printf("%s-coordinator", k.name);
 		make_all_keys(&k);
-		add_config_map(&k);
-		add_object(&k, "v1", "Secret", "-keys", "stringData", json_incref(k.keys));
-		add_object(&k, "v1", "Secret", "-join", "stringData", json_incref(k.joins));
-		add_object(&k, "v1", "Service", "", "spec",
-		    json_pack("{s:s, s:b, s:{s:s}, s:[{s:s, s:i}, {s:s, s:i}]}", "clusterIP",
-		        "None", "publishNotReadyAddresses", 1, "selector",
-		        "app.kubernetes.io/instance", k.name, "ports", "name", "data", "port",
-		        DATA_PORT, "name", "http", "port", HTTP_PORT));
-		add_coordinator(&k);
-		add_servers(&k);
-		add_workers(&k);
+		rc = check_secret_size(k.joins, e);
+	}
+	if (!rc) {
+		add_all_objects(&k);
 		text = json_dumps(list, JSON_INDENT(2));
 		buf_printf(out, "%s\n", text);
+		sodium_memzero(text, strlen(text));
 		free(text);
 	}
+	key_pair_wipe(&k.seed);
 	key_pair_wipe(&k.coordinator);
 	sodium_memzero(k.psk, sizeof k.psk);
+	buf_release(&k.further);
 	free(k.address);
 	json_decref(k.keys);
 	json_decref(k.joins);

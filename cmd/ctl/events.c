@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: ISC */
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +6,10 @@
 #include "rundir/control.h"
 #include "core/file.h"
 #include "core/json.h"
-#include "core/mem.h"
 #include "core/plain.h"
 #include "core/suggest.h"
 #include "ctl.h"
+#include "msg/words.h"
 #include "rundir/rundir.h"
 
 #define FILE_MAX (1u << 30)
@@ -44,11 +43,11 @@ struct shower {
 
 static bool is_wanted_event(const struct shower *s, const json_t *e)
 {
-	const char *kind = json_str(e, "event", "");
+	enum event_kind kind = event_kind_by_name(json_str(e, "event", ""));
 	bool wanted = s->o->nkinds == 0;
 
 	for (int i = 0; i < s->o->nkinds; i++)
-		wanted |= strcmp(s->o->kinds[i], kind) == 0;
+		wanted |= event_kind_by_name(s->o->kinds[i]) == kind;
 	return wanted;
 }
 
@@ -139,7 +138,7 @@ static enum err_code follow_events(struct shower *s, struct err *e)
 
 	while (!rc && rundir_is_alive(s->dir, NULL) && !ferror(stdout))
 		if (poll_events(s, client, e))
-			poll(NULL, 0, PACE_MS);
+			clock_sleep(PACE_MS);
 	http_client_free(client);
 	return rc ? rc : show_event_file(s, -1, e);
 }
@@ -153,23 +152,17 @@ static enum err_code show_events(void *options, const char *dir, struct err *e)
 	return rc == ERR_OK && o->follow && rundir_is_alive(dir, NULL) ? follow_events(&s, e) : rc;
 }
 
-/* Returns 0, or the exit code after reporting a word that is no kind of event. */
+/* Returns 0, or the exit code after reporting a word that is not a kind of event. */
 static int check_kinds(const struct ctl_cmd *self, char **word, int n)
 {
-	static const char *const kinds[] = {
-#define EVENT(kind) #kind,
-#include "coord/event.def"
-#undef EVENT
-	};
-	const size_t nkinds = sizeof kinds / sizeof *kinds;
+	const char *kinds[EVENT_KINDS];
 
+	for (enum event_kind k = 0; k < EVENT_KINDS; k++)
+		kinds[k] = event_kind_name(k);
 	for (int i = 0; i < n; i++) {
-		const char *near = suggest(word[i], kinds, nkinds);
-		size_t k = 0;
+		const char *near = suggest(word[i], kinds, EVENT_KINDS);
 
-		while (k < nkinds && strcmp(kinds[k], word[i]) != 0)
-			k++;
-		if (k == nkinds)
+		if (event_kind_by_name(word[i]) == EVENT_KINDS)
 			return ctl_report_misuse(self, "unknown kind of event \"%.80s\"%s%s%s",
 			    word[i], near ? "; did you mean \"" : "", near ? near : "",
 			    near ? "\"?" : "; ps-http(7) lists them");

@@ -208,7 +208,7 @@ static int export_model(const struct ctl_cmd *self, const struct options *o, con
 		             : write_model_from(&from, table, o, STDOUT_FILENO, &e);
 	free(dir);
 	free(from.checkpoint);
-	/* A reader of standard output that stopped reading, as head does, is no error. */
+	/* A reader of standard output that stopped reading, as head does, is not an error. */
 	if (rc == ERR_OK || (rc == ERR_IO && !o->file && output_abandoned()))
 		return 0;
 	return ctl_fail(&e);

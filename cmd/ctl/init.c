@@ -16,7 +16,7 @@
 #include "core/mem.h"
 #include "core/utf8.h"
 #include "ctl.h"
-#include "data/data_uri.h"
+#include "data/source/data_uri.h"
 #include "init_data.h"
 #include "supervisor/rsh.h"
 

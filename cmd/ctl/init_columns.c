@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "data/data_form.h"
+#include "data/table/data_form.h"
 
 /* A column has this share of cells of a kind to be of it. */
 #define MOST 0.9
@@ -39,7 +39,7 @@ static size_t find_place(const uint64_t *seen, size_t room, uint64_t h)
 	return at;
 }
 
-static void grow_table(struct column_look *c)
+static void grow_table(struct column_stats *c)
 {
 	size_t room = c->room ? 2 * c->room : 64;
 	uint64_t *seen = mem_array(room, sizeof *seen);
@@ -52,7 +52,7 @@ static void grow_table(struct column_look *c)
 	c->room = room;
 }
 
-static void count_distinct(struct column_look *c, const char *text)
+static void count_distinct(struct column_stats *c, const char *text)
 {
 	uint64_t h = hash_text(text);
 	size_t at;
@@ -68,7 +68,7 @@ static void count_distinct(struct column_look *c, const char *text)
 	}
 }
 
-static void count_number(struct column_look *c, const char *text, double v)
+static void count_number(struct column_stats *c, const char *text, double v)
 {
 	const char *digits = text + (*text == '-' || *text == '+');
 
@@ -80,7 +80,7 @@ static void count_number(struct column_look *c, const char *text, double v)
 	    strspn(text, "0123456789") == strlen(text);
 }
 
-static void count_text(struct column_look *c, const char *text)
+static void count_text(struct column_stats *c, const char *text)
 {
 	size_t words = 0;
 
@@ -95,7 +95,7 @@ static void count_text(struct column_look *c, const char *text)
 static void watch_cell(void *ctx, size_t column, const char *text)
 {
 	struct column_looks *l = ctx;
-	struct column_look *c;
+	struct column_stats *c;
 	double v;
 
 	if (column >= l->n) {
@@ -116,11 +116,6 @@ static void watch_cell(void *ctx, size_t column, const char *text)
 		count_text(c, text);
 }
 
-void column_looks_init(struct column_looks *l)
-{
-	*l = (struct column_looks){ 0 };
-}
-
 void column_looks_release(struct column_looks *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -135,21 +130,21 @@ const struct data_watch *column_looks_watch(struct column_looks *l)
 	return &l->watch;
 }
 
-const struct column_look *column_looks_at(const struct column_looks *l, size_t i)
+const struct column_stats *column_looks_at(const struct column_looks *l, size_t i)
 {
-	static const struct column_look none;
+	static const struct column_stats none;
 
 	return i < l->n ? &l->of[i] : &none;
 }
 
-bool column_look_is_code(const struct column_look *c)
+bool column_look_is_code(const struct column_stats *c)
 {
 	size_t there = c->cells - c->missing;
 
 	return c->zero_led && c->integers == there;
 }
 
-char column_look_list(const struct column_look *c)
+char column_look_list(const struct column_stats *c)
 {
 	size_t texts = c->cells - c->missing - c->numbers;
 
@@ -161,7 +156,7 @@ char column_look_list(const struct column_look *c)
 	return 0;
 }
 
-bool column_look_is_text(const struct column_look *c)
+bool column_look_is_text(const struct column_stats *c)
 {
 	size_t texts = c->cells - c->missing - c->numbers;
 

@@ -15,9 +15,9 @@
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/num.h"
-#include "data/data_ratings.h"
-#include "data/data_schema.h"
-#include "data/data_uri.h"
+#include "data/reader/data_ratings.h"
+#include "data/table/data_schema.h"
+#include "data/source/data_uri.h"
 #include "init_columns.h"
 #include "init_model.h"
 #include "init_sample.h"
@@ -28,7 +28,7 @@
 /* A column of text with different values in more than this share of the rows names them. */
 #define NAMES_SHARE 0.8
 #define NAMES_ROWS  20u
-/* A column with so few different whole numbers, each of which so many rows have on average, has
+/* A column with this few different whole numbers, each of which this many rows have on average, has
  * codes. */
 #define CODES_LEAST 3u
 #define CODES_MOST  12u
@@ -243,7 +243,7 @@ static void choose_columns(struct look *l, const struct given *g)
 	l->nfates = s->ncolumns;
 	l->fate = mem_array(s->ncolumns + 1, sizeof *l->fate);
 	for (size_t i = 0; i < s->ncolumns; i++) {
-		const struct column_look *look = column_looks_at(&l->columns, i);
+		const struct column_stats *look = column_looks_at(&l->columns, i);
 		size_t codes = g->categories ? 0 : count_codes(l, &s->column[i]);
 
 		if (!g->categories && s->column[i].kind == DATA_NUMBER &&
@@ -321,7 +321,7 @@ static bool choose_ratings(struct look *l)
  * MovieLens? */
 static bool looks_like_ratings(const struct look *l)
 {
-	const struct column_look *c[4];
+	const struct column_stats *c[4];
 	size_t rows;
 
 	if (l->d->schema->named || l->d->schema->ncolumns != 4)
@@ -427,7 +427,7 @@ static void print_columns(const struct look *l)
 	    "use");
 	for (size_t i = 0; i < s->ncolumns && i < COLUMNS_SHOWN; i++) {
 		const struct data_column *c = &s->column[i];
-		const struct column_look *look = column_looks_at(&l->columns, i);
+		const struct column_stats *look = column_looks_at(&l->columns, i);
 		char missing[16], distinct[32];
 
 		format_share(look->missing + (rows - look->cells), rows, missing);
@@ -585,9 +585,9 @@ static enum init_task find_task(struct look *l, struct look *eval, struct err *e
 		if (!d)
 			*e = why;
 	}
-	if (d && d->unlabelled)
-		fprintf(stderr, "ignored: %zu row%s without a label\n", d->unlabelled,
-		    NUM_S(d->unlabelled));
+	if (d && d->reading.unlabelled)
+		fprintf(stderr, "ignored: %zu row%s without a label\n", d->reading.unlabelled,
+		    NUM_S(d->reading.unlabelled));
 	dataset_free(l->d);
 	l->d = d;
 	return d ? task : INIT_NO_TASK;

@@ -9,10 +9,8 @@
 
 #include "conf/conf.h"
 #include "conf/conf_rule.h"
-#include "conf/sizing.h"
 #include "core/clock.h"
 #include "core/mem.h"
-#include "core/num.h"
 #include "core/procstat.h"
 #include "init_trial.h"
 #include "model/model.h"

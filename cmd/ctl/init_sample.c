@@ -10,10 +10,10 @@
 
 #include "core/file.h"
 #include "core/mem.h"
-#include "data/data_bad_lines.h"
+#include "data/reader/data_bad_lines.h"
 #include "data/data_build.h"
-#include "data/data_object.h"
-#include "data/data_uri.h"
+#include "data/source/data_object.h"
+#include "data/source/data_uri.h"
 #include "format/uri.h"
 
 /* Bytes of the first lines of a file, of all files together, and at least of each. */
@@ -42,7 +42,7 @@ static enum err_code peek_lines(struct stream *s, size_t most, const uint8_t **p
 	if (rc || *all)
 		return rc;
 	nl = memrchr(*p, '\n', *n);
-	/* The last line may be cut off. A file that is no text has no lines. */
+	/* The last line may be cut off. A file that is not text has no lines. */
 	if (nl)
 		*n = (size_t)(nl - *p) + 1;
 	else if (!memchr(*p, 0, *n) && most < HEAD)

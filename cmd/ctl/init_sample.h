@@ -22,7 +22,7 @@ struct init_sample {
 	struct init_sample_file *file; /* files that were looked at */
 	size_t n, nfiles;              /* nfiles: all files of the path */
 	bool whole;                    /* the sample has all lines of all files */
-	bool binary;                   /* the files are no text, and are read whole */
+	bool binary;                   /* the files are not text, and are read whole */
 	double bytes, all_bytes;       /* of text: in the sample, and estimated of all files */
 	size_t lines;
 	uint64_t bad;  /* lines of the sample that were passed over by the last load */
@@ -35,7 +35,7 @@ enum err_code init_sample_read(const char *path, struct init_sample *out, struct
 void init_sample_release(struct init_sample *s);
 /* Loads the sample with the options of `path`. One bad line in 50 is passed over. looks, unless
  * NULL, gets the cells of a table. *rows: the estimated number of examples of all files. NULL, with
- * an error: they are no examples of this kind. */
+ * an error: they are not examples of this kind. */
 struct dataset *init_sample_load(struct init_sample *s, const char *path,
     const struct data_want *want, struct column_looks *looks, double *rows, struct err *e);
 /* Writes the sample as files in memory, which end with this process. fd: s->n descriptors, which

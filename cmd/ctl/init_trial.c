@@ -190,9 +190,10 @@ static enum err_code update_table(struct trainee *t, const struct batch *b, size
 		n = m->domain->of_batch(b, &id);
 		if (local_rows_find(t->rows[i], id, n, e))
 			return e->code;
-		local_rows_step(t->rows[i], &h, t->step + 1, m->decay, NULL, n, t->used[i],
-		    t->grad[i], b->rows,
-		    t->job.counted[i] ? row_counts_of(&t->counts, m->domain, b) : NULL);
+		local_rows_step(t->rows[i], &h, t->step + 1, m->decay, t->used[i],
+		    &(struct local_rows_gradient){ NULL, n, t->grad[i], b->rows,
+		        t->job.counts_touching[i] ? row_counts_of(&t->counts, m->domain, b)
+		                                  : NULL });
 		move_rows(t, b, i, true);
 		return ERR_OK;
 	}

@@ -20,7 +20,7 @@
 struct key_options {
 	const char *dir, *role, *public, *expires, *file;
 	int64_t grace;
-	bool json;
+	bool json, force;
 	char *run;  /* the run directory */
 	bool alive; /* its cluster is running */
 };
@@ -374,6 +374,8 @@ static int rotate_psk(const struct key_options *o, char **args)
 	if (o->grace >= 0)
 		json_object_set_new(body, "grace_seconds",
 		    json_integer((o->grace + NSEC_PER_SEC - 1) / NSEC_PER_SEC));
+	if (o->force)
+		json_object_set_new(body, "force", json_true());
 	if (o->alive) {
 		rc = post_key_request(o, "/v1/keys/secret", body, &answer, &e);
 	} else {
@@ -402,6 +404,8 @@ static const struct opt opts[] = {
 	{ "grace", 0, OPT_DURATION, offsetof(struct key_options, grace), "TIME",
 	    "for rotate-psk: how long the previous secret is accepted (10m)", NULL, 0,
 	    30. * 86400 * NSEC_PER_SEC },
+	{ "force", 0, OPT_FLAG, offsetof(struct key_options, force), NULL,
+	    "for rotate-psk: also during the grace period of the renewal before", NULL, 0, 0 },
 	CTL_OPT_JSON(struct key_options, json),
 };
 
@@ -448,8 +452,9 @@ static int run_key(const struct ctl_cmd *self, int argc, char **argv)
 	if (strcmp(a->name, "add") != 0 && (o.role || o.public || o.expires || o.file))
 		return ctl_report_misuse(self,
 		    "--role, --public, --expires and --output can only be used with add");
-	if (strcmp(a->name, "rotate-psk") != 0 && o.grace >= 0)
-		return ctl_report_misuse(self, "--grace can only be used with rotate-psk");
+	if (strcmp(a->name, "rotate-psk") != 0 && (o.grace >= 0 || o.force))
+		return ctl_report_misuse(self,
+		    "--grace and --force can only be used with rotate-psk");
 	if (key_init(&e) || ctl_run_dir(o.dir, &o.run, &e))
 		return ctl_fail(&e);
 	o.alive = rundir_is_alive(o.run, NULL) || coordinator_answers(o.run);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "supervisor/child.h"
 #include "conf/conf_key.h"
 #include "core/mem.h"
@@ -264,9 +265,7 @@ static int attend_member(struct launch_set *set, size_t child, int signals)
 	int ready;
 
 	for (;;) {
-		int64_t left = end - clock_now();
-
-		ready = poll(p, 2, !end ? -1 : left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1);
+		ready = poll(p, 2, end ? clock_poll_timeout(end - clock_now()) : -1);
 		if (ready > 0 && p[0].revents)
 			break;
 		if (ready > 0 && p[1].revents && child_read_signal(signals) != SIGUSR1) {

@@ -246,7 +246,8 @@ static enum err_code load_conf(const char *path, const struct opt_list *sets,
 	}
 	if (from)
 		all[n++] = init;
-	rc = conf_load(path, all, n, c, e);
+	rc = place && place->elsewhere ? conf_load_elsewhere(path, all, n, c, e)
+	                               : conf_load(path, all, n, c, e);
 	if (!rc && path && sets->n)
 		print_lost_options(path, c);
 	free(init);
@@ -285,7 +286,7 @@ enum err_code local_load_conf(const char *file, const struct opt_list *sets,
 	return rc;
 }
 
-/* So many earlier runs are said to be many. */
+/* From this number on, earlier runs are reported as many. */
 #define RUNS_MANY 10u
 
 bool local_check_operands(const char *prog, const char *file, const char *exec, int *code)
@@ -368,7 +369,7 @@ bool local_begin_run(struct supervisor *s, const struct conf *c, const char *dir
 		    c->job.optimizer, c->job.model);
 	conf_unused(c, print_unused_key, NULL);
 	if (supervisor_init(s, &e) != ERR_OK ||
-	    resume_prepare(c, dir, resume, lock, &s->resume, &s->passed_over, &e) != ERR_OK) {
+	    resume_prepare(c, dir, resume, lock, &s->resume, &e) != ERR_OK) {
 		ctl_fail(&e);
 		*code = supervisor_init_exit_code(s, &e);
 		return false;

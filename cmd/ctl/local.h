@@ -18,6 +18,7 @@ struct local_place {
 	const char *exec;      /* the command that is run as a worker, or NULL */
 	const char *init_from; /* the saved model that the job begins with, or NULL */
 	bool later;            /* nothing is started now: choose no address */
+	bool elsewhere;        /* the data are on other hosts: do not look for them here */
 };
 #define LOCAL_OPTS(type, field) \
 	{ "hostfile", 0, OPT_STR, offsetof(type, field.hostfile), "FILE", \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 #include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/buf.h"
+#include "core/clock.h"
 #include "core/launch.h"
 #include "core/mem.h"
 #include "ctl.h"
@@ -233,7 +233,7 @@ static enum err_code show_logs(void *options, const char *dir, struct err *e)
 		skip_to_last_lines(&all.item[i], o->lines);
 	print_all_lines(&all, !follow);
 	while (follow && !ferror(stdout)) {
-		poll(NULL, 0, PACE_MS);
+		clock_sleep(PACE_MS);
 		/* Ask this before reading, so that the last pass sees everything that was written. */
 		follow = rundir_is_alive(dir, NULL);
 		open_logs(&all, dir, o->ids, o->nids);

@@ -79,7 +79,7 @@ static bool is_leave_line(const struct buf *line)
 /* Read the first join file, and write it to a temporary directory of our own. */
 static enum err_code receive_first_join(struct remote *r, struct err *e)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR"), *tmp = getenv("TMPDIR");
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	enum err_code rc = ERR_OK;
 	bool whole = false;
 
@@ -89,16 +89,12 @@ static enum err_code receive_first_join(struct remote *r, struct err *e)
 		return err_set(e, rc,
 		    "standard input has no join file: only ps-ctl uses this command, on other hosts");
 	/* XDG_RUNTIME_DIR is in memory: the secret is not written to a disk where it exists. */
-	r->dir = mem_printf("%s/pskit-XXXXXX",
-	    runtime && access(runtime, W_OK) == 0 ? runtime
-	        : tmp                             ? tmp
-	                                          : "/tmp");
-	if (!mkdtemp(r->dir)) {
-		rc = err_sys(e, ERR_IO, "cannot create the directory %s", r->dir);
-		free(r->dir);
-		r->dir = NULL;
+	rc = file_make_unique_dir(runtime && access(runtime, W_OK) == 0
+	        ? mem_printf("%s/pskit-XXXXXX", runtime)
+	        : path_temporary("remote"),
+	    &r->dir, e);
+	if (rc)
 		return rc;
-	}
 	r->join = mem_printf("%s/%s.join", r->dir, r->id);
 	return save_join_line(r, true, e);
 }

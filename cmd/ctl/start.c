@@ -35,7 +35,9 @@ struct options {
 	struct opt_list set;
 	struct local_place place;
 	int64_t timeout, max_restarts;
-	const char *resume, *emit, *image;
+	const char *resume, *emit;
+	struct emit_k8s_options k8s;
+	struct opt_list mounts;
 };
 
 static const struct opt opts[] = {
@@ -51,8 +53,24 @@ static const struct opt opts[] = {
 	    "print a file with which sbatch, systemd, Kubernetes or a shell (mpirun) starts the "
 	    "cluster, and start nothing",
 	    EMIT_FORMS, 0, 0 },
-	{ "image", 0, OPT_STR, offsetof(struct options, image), "IMAGE",
-	    "for --emit k8s: the container image, with pskit and the data (pskit)", NULL, 0, 0 },
+	{ "image", 0, OPT_STR, offsetof(struct options, k8s.image), "IMAGE",
+	    "for --emit k8s: the container image, with pskit (pskit)", NULL, 0, 0 },
+	{ "keys", 0, OPT_STR, offsetof(struct options, k8s.keys), "FILE",
+	    "for --emit k8s: the secret from which all keys are derived; made if there is none "
+	    "(FILE.k8s-key)",
+	    NULL, 0, 0 },
+	{ "cpus", 0, OPT_STR, offsetof(struct options, k8s.cpus), "N",
+	    "for --emit k8s: processors of each container, as 2 or 500m (no limit)", NULL, 0, 0 },
+	{ "memory", 0, OPT_STR, offsetof(struct options, k8s.memory), "SIZE",
+	    "for --emit k8s: memory of each container, as 512Mi (no limit)", NULL, 0, 0 },
+	{ "storage", 0, OPT_STR, offsetof(struct options, k8s.storage), "SIZE",
+	    "for --emit k8s: the volume of the run directory (1Gi)", NULL, 0, 0 },
+	{ "mount", 0, OPT_LIST, offsetof(struct options, mounts), "CLAIM:PATH",
+	    "for --emit k8s: a volume claim with data, and its path in the containers", NULL, 0,
+	    0 },
+	{ "env-secret", 0, OPT_STR, offsetof(struct options, k8s.env_secret), "NAME",
+	    "for --emit k8s: a Secret with variables of all containers, as AWS_ACCESS_KEY_ID", NULL,
+	    0, 0 },
 	LOCAL_OPT_EXEC(struct options, place),
 };
 
@@ -90,8 +108,7 @@ static int await_report(const char *dir, int ready, int signals, int64_t end)
 		json_t *status = NULL;
 		int64_t left = end - clock_now();
 
-		left = left < 0 ? 0 : left < PACE ? left : PACE;
-		if (poll(p, 2, (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC)) > 0)
+		if (poll(p, 2, clock_poll_timeout(left < PACE ? left : PACE)) > 0)
 			break;
 		if (client)
 			http_call(client, "GET", "/v1/status", NULL, NSEC_PER_SEC, NULL, &status,
@@ -202,7 +219,6 @@ static int start_supervisor(const struct conf *conf, const char *dir, const stru
 		close(lock);
 		lock = -1;
 		free(s.resume);
-		free(s.passed_over);
 		code = wait_for_supervisor(dir, ready, s.signals, o->timeout);
 	}
 	if (lock >= 0)
@@ -215,7 +231,9 @@ static int start_supervisor(const struct conf *conf, const char *dir, const stru
  * decides between the two ways, so every failure before it sets e. */
 static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { .timeout = 60 * NSEC_PER_SEC, .max_restarts = -1, .image = "pskit" };
+	struct options o = { .timeout = 60 * NSEC_PER_SEC,
+		.max_restarts = -1,
+		.k8s = { .image = "pskit", .storage = "1Gi" } };
 	struct buf text = BUF_INIT;
 	struct err e = { 0 };
 	struct conf conf;
@@ -225,6 +243,7 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
+	o.k8s.mounts = &o.mounts;
 	file = nargs ? argv[1] : NULL;
 	if (!local_check_operands(self->usage.prog, file, o.place.exec, &code))
 		return code;
@@ -232,6 +251,7 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 		return ctl_report_misuse(self,
 		    "--init-from cannot be used with --emit: set the key job.init_from");
 	o.place.later = o.emit != NULL;
+	o.place.elsewhere = o.emit && o.mounts.n > 0;
 	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) == ERR_OK &&
 	    local_replace_stdin(&conf))
 		err_set(&e, ERR_CONFIG,
@@ -242,7 +262,7 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 		    "--emit requires a cluster file, which becomes part of the output");
 	else if (e.code == ERR_OK && o.emit &&
 	    trial_require_numbers(&conf, "cannot be used with --emit", &e) == ERR_OK &&
-	    emit(o.emit, &conf, file, &o.set, &o.place, o.image, &text, &e) == ERR_OK)
+	    emit(o.emit, &conf, file, &o.set, &o.place, &o.k8s, &text, &e) == ERR_OK)
 		fwrite(text.data, 1, text.len, stdout);
 	if (text.len)
 		sodium_memzero(text.data, text.len);
@@ -253,6 +273,7 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 	free(dir);
 	conf_release(&conf);
 	opt_list_release(&o.set);
+	opt_list_release(&o.mounts);
 	return code;
 }
 

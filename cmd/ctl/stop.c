@@ -17,6 +17,7 @@
 #include "supervisor/shutdown.h"
 #include "rundir/result.h"
 #include "rundir/rundir.h"
+#include "state/state_store.h"
 #include "saved.h"
 
 /* ps-ctl stop: save what a cluster has learned, end it, and print its result. The coordinator holds the
@@ -72,11 +73,11 @@ static bool may_change_parameters(const char *dir)
 static enum err_code request_status(const char *dir, json_t **status)
 {
 	const struct ctl_call get = { .method = "GET", .path = "/v1/status", .repeatable = true };
-	char *saved = rundir_path(dir, "state.json");
+	json_t *saved = state_store_look(dir);
 	struct http_client *client = NULL;
 	enum err_code rc;
 
-	if (access(saved, F_OK) == 0) {
+	if (saved) {
 		rc = ctl_request_soon(dir, &get, STATUS_WAIT, status, NULL);
 	} else {
 		rc = control_connect(dir, &client, NULL);
@@ -85,7 +86,7 @@ static enum err_code request_status(const char *dir, json_t **status)
 			    NULL);
 		http_client_free(client);
 	}
-	free(saved);
+	json_decref(saved);
 	return rc;
 }
 

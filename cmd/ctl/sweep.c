@@ -24,7 +24,9 @@ static const struct opt opts[] = {
 	{ "set", 's', OPT_LIST, offsetof(struct sweep_options, set), "KEY=VALUE",
 	    "change a key of the cluster file, for all runs", NULL, 0, 0 },
 	{ "jobs", 'j', OPT_INT, offsetof(struct sweep_options, jobs), "N",
-	    "number of runs at the same time (1)", NULL, 1, 1024 },
+	    "number of runs at the same time (1; with --slurm all)", NULL, 1, 1024 },
+	{ "slurm", 0, OPT_FLAG, offsetof(struct sweep_options, slurm), NULL,
+	    "run the points as array tasks of Slurm", NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct sweep_options, folder), "FOLDER",
 	    "the directory of the runs (NAME.sweep beside the cluster file)", NULL, 0, 0 },
 	CTL_OPT_JSON(struct sweep_options, json),
@@ -32,7 +34,7 @@ static const struct opt opts[] = {
 
 static int run_sweep(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct sweep_options o = { .jobs = 1, .seed = 1 };
+	struct sweep_options o = { .seed = 1 };
 	struct err e = { 0 };
 	int nargs, code;
 

@@ -11,7 +11,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
-#include "data/data_uri.h"
+#include "data/source/data_uri.h"
 #include "format/uri.h"
 #include "kafka/topic.h"
 

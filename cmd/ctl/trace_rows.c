@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "trace_rows.h"
@@ -56,10 +55,7 @@ static void add_trace_item(struct trace *t, uint32_t process, const json_t *row)
 		t->full = true;
 		return;
 	}
-	if (t->nitems == t->cap) {
-		t->cap = t->cap ? t->cap * 2 : 1024;
-		t->item = mem_regrow(t->item, t->cap, sizeof *t->item);
-	}
+	t->item = mem_grow(t->item, &t->cap, t->nitems + 1, sizeof *t->item);
 	x = &t->item[t->nitems++];
 	*x = (struct trace_item){ .process = process, .kind = (uint8_t)kind };
 	for (unsigned i = 0; i < shape[kind].n; i++)

@@ -68,10 +68,7 @@ static struct event *add_trace_event(struct writer *w, char ph, const char *name
 {
 	struct event *e;
 
-	if (w->n == w->cap) {
-		w->cap = w->cap ? w->cap * 2 : 4096;
-		w->event = mem_regrow(w->event, w->cap, sizeof *w->event);
-	}
+	w->event = mem_grow(w->event, &w->cap, w->n + 1, sizeof *w->event);
 	e = &w->event[w->n++];
 	*e = (struct event){ .at = at,
 		.took = took > 0 ? took : 0,

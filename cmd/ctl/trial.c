@@ -21,8 +21,8 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/procstat.h"
-#include "data/data_log.h"
-#include "data/data_uri.h"
+#include "data/source/data_log.h"
+#include "data/source/data_uri.h"
 #include "format/uri.h"
 #include "msg/cluster_status.h"
 #include "rundir/control.h"
@@ -182,7 +182,7 @@ static bool wait_in_trial(struct trial *t, int64_t ns)
 	struct signalfd_siginfo si;
 	struct launch_event ended;
 
-	if (poll(p, 2, (int)(ns / NSEC_PER_MSEC)) <= 0)
+	if (poll(p, 2, clock_poll_timeout(ns)) <= 0)
 		return true;
 	if (p[0].revents && read(t->signals, &si, sizeof si) == (ssize_t)sizeof si)
 		t->signal = (int)si.ssi_signo;
@@ -326,16 +326,12 @@ static void trial_block_signals(struct trial *t)
 
 static enum err_code trial_open(struct trial *t, struct err *e)
 {
-	const char *tmp = getenv("TMPDIR");
+	enum err_code rc;
 
 	*t = (struct trial){ .signals = -1, .job_seconds = NO_LIMIT };
-	t->dir = mem_printf("%s/pskit-trial-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (!mkdtemp(t->dir)) {
-		err_sys(e, ERR_IO, "cannot make the directory \"%s\"", t->dir);
-		free(t->dir);
-		t->dir = NULL;
-		return ERR_IO;
-	}
+	rc = file_make_unique_dir(path_temporary("trial"), &t->dir, e);
+	if (rc)
+		return rc;
 	t->file = path_join(t->dir, "trial.json");
 	t->run = path_join(t->dir, "trial.run");
 	t->log = path_join(t->dir, "trial.log");

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: ISC */
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,13 +219,13 @@ static void update_status(struct wait_watch *w)
 		snprintf(path, sizeof path, "/v1/status?rev=%lld&wait=1",
 		    (long long)json_int(w->status, "rev", 0));
 	else if (w->status)
-		poll(NULL, 0, PACE_MS);
+		clock_sleep(PACE_MS);
 	rc = http_call(w->client, "GET", path, NULL, 5 * NSEC_PER_SEC, NULL, &reply, NULL);
 	if (rc == ERR_OK) {
 		json_decref(w->status);
 		w->status = reply;
 	} else {
-		poll(NULL, 0, PACE_MS);
+		clock_sleep(PACE_MS);
 	}
 }
 
@@ -288,7 +287,7 @@ static enum err_code find_run_to_wait_for(const struct goal *g, const char *opt_
 
 	while ((rc == ERR_NOTFOUND || rc == ERR_NOTREADY) && g->kind == GOAL_READY &&
 	    *timeout > 0 && clock_now() < end) {
-		poll(NULL, 0, PACE_MS);
+		clock_sleep(PACE_MS);
 		free(*dir);
 		*dir = NULL;
 		rc = rundir_find(opt_C, dir, e);

@@ -161,7 +161,7 @@ static void finish_row_command(struct extra *x, struct child *k, int64_t deadlin
 	int status = 0;
 
 	for (; !late && !waitpid(k->pid, &status, WNOHANG); late = clock_now() > deadline)
-		poll(NULL, 0, 1);
+		clock_sleep(1);
 	if (late) {
 		kill(-k->pid, SIGKILL);
 		waitpid(k->pid, &status, 0);
@@ -190,7 +190,7 @@ static bool read_command_output(struct child *k)
 	return false;
 }
 
-/* Read the outputs of n commands until all are closed or the deadline has come. */
+/* Read the outputs of n commands until all are closed or the deadline has passed. */
 static void gather_command_output(struct child *k, size_t n, int64_t deadline)
 {
 	struct pollfd p[TOGETHER];
@@ -203,8 +203,7 @@ static void gather_command_output(struct child *k, size_t n, int64_t deadline)
 
 		for (size_t i = 0; i < n; i++)
 			p[i] = (struct pollfd){ k[i].fd, POLLIN, 0 };
-		if (left <= 0 ||
-		    (poll(p, n, (int)(left / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR))
+		if (left <= 0 || (poll(p, n, clock_poll_timeout(left)) < 0 && errno != EINTR))
 			return;
 		for (size_t i = 0; i < n; i++)
 			if (p[i].revents && !read_command_output(&k[i]))

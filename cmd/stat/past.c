@@ -121,8 +121,7 @@ void past_series_release(struct series *s)
 void past_series_put(struct series *s, double x, double y)
 {
 	if (s->n == s->cap) {
-		s->cap = s->cap ? s->cap * 2 : 256;
-		s->x = mem_regrow(s->x, s->cap, sizeof *s->x);
+		s->x = mem_grow(s->x, &s->cap, s->n + 1, sizeof *s->x);
 		s->y = mem_regrow(s->y, s->cap, sizeof *s->y);
 	}
 	s->x[s->n] = x;

@@ -180,7 +180,7 @@ static enum err_code make_report(struct stream *s, struct http_client *c, struct
 
 /* ---- all reports ---- */
 
-/* Make the reports. The end of the cluster after the first report is no failure. Returns the
+/* Make the reports. The end of the cluster after the first report is not a failure. Returns the
  * exit code. */
 static int stream_reports(struct stream *s, struct http_client *c)
 {

@@ -118,6 +118,29 @@ static void format_exponent(double v, unsigned width, char out[static 32])
 	}
 }
 
+/* The width of a column in a table, in characters. */
+static unsigned column_width(const struct table_style *s, const struct column *c)
+{
+	static const unsigned char by_kind[] = {
+		[COL_TEXT] = 9,
+		[COL_TIME] = 24,
+		[COL_COUNT] = 7,
+		[COL_NUMBER] = 7,
+		[COL_RATIO] = 5,
+		[COL_BYTES] = 6,
+		[COL_SECONDS] = 7,
+		[COL_RATE] = 6,
+		[COL_BYTE_RATE] = 6,
+		[COL_SHARE] = 5,
+		[COL_GIVEN] = 9,
+	};
+	size_t head = strlen(table_heading(s, c)), width = c->width ? c->width : by_kind[c->kind];
+
+	if (c->kind == COL_TIME && s->time)
+		width = s->time == 'd' ? 19 : s->exact ? 14 : 10;
+	return (unsigned)(head > width ? head : width);
+}
+
 /* Format a number as its kind of column asks for. */
 static void format_number_cell(const struct table_style *s, const struct column *c, double v,
     char *out, size_t n)
@@ -156,8 +179,8 @@ static void format_number_cell(const struct table_style *s, const struct column 
 		break;
 	default:
 		num_digits(v, 4, text);
-		if (s->format == FORMAT_TABLE && isfinite(v) && strlen(text) > table_width(s, c))
-			format_exponent(v, table_width(s, c), text);
+		if (s->format == FORMAT_TABLE && isfinite(v) && strlen(text) > column_width(s, c))
+			format_exponent(v, column_width(s, c), text);
 		snprintf(out, n, "%s", text);
 	}
 }
@@ -187,35 +210,13 @@ const char *table_heading(const struct table_style *s, const struct column *c)
 	return s->format == FORMAT_TABLE && strcmp(c->key, "train_loss") == 0 ? "tr-loss" : c->name;
 }
 
-unsigned table_width(const struct table_style *s, const struct column *c)
-{
-	static const unsigned char by_kind[] = {
-		[COL_TEXT] = 9,
-		[COL_TIME] = 24,
-		[COL_COUNT] = 7,
-		[COL_NUMBER] = 7,
-		[COL_RATIO] = 5,
-		[COL_BYTES] = 6,
-		[COL_SECONDS] = 7,
-		[COL_RATE] = 6,
-		[COL_BYTE_RATE] = 6,
-		[COL_SHARE] = 5,
-		[COL_GIVEN] = 9,
-	};
-	size_t head = strlen(table_heading(s, c)), width = c->width ? c->width : by_kind[c->kind];
-
-	if (c->kind == COL_TIME && s->time)
-		width = s->time == 'd' ? 19 : s->exact ? 14 : 10;
-	return (unsigned)(head > width ? head : width);
-}
-
 static void print_field(const struct table_style *s, const struct column *c, bool first,
     const char *text, FILE *f)
 {
 	if (s->format == FORMAT_TSV) {
 		fprintf(f, "%s%s", first ? "" : "\t", text);
 	} else if (s->format == FORMAT_TABLE) {
-		fprintf(f, "%s%*s", first ? "" : " ", (int)table_width(s, c), text);
+		fprintf(f, "%s%*s", first ? "" : " ", (int)column_width(s, c), text);
 	} else if (!text[strcspn(text, ",\" ")]) {
 		fprintf(f, "%s%s", first ? "" : ",", text);
 	} else {

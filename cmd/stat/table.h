@@ -42,8 +42,6 @@ void table_count(double v, char *out, size_t n);
 void table_time(double seconds, const char *between, char out[static 24]);
 /* The heading of a column: for people, a loss tells that it is that of the training. */
 const char *table_heading(const struct table_style *s, const struct column *c);
-/* The width of a column in a table, in characters. */
-unsigned table_width(const struct table_style *s, const struct column *c);
 
 /* The value of a column: a number in *v or, where *text is not NULL, a text. False: it has no
  * value. */

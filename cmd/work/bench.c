@@ -70,9 +70,12 @@ static const struct opt_spec spec = {
 	.nopts = sizeof opts / sizeof *opts,
 };
 
+/* Not in $TMPDIR, because the paths of Unix sockets are short. */
+#define PATTERN "/tmp/ps-bench-XXXXXX"
+
 /* A server process of our own in a temporary directory; it ends with this process. */
 struct own {
-	char dir[64], *run;
+	char *dir, *run;
 	int lock;
 	struct launch_set *set;
 };
@@ -89,10 +92,10 @@ static enum err_code own_start(struct own *x, const struct options *o, struct er
 
 	if (!self)
 		return ERR_IO;
-	snprintf(x->dir, sizeof x->dir, "/tmp/ps-bench-XXXXXX");
-	if (!mkdtemp(x->dir)) {
+	rc = file_make_unique_dir(mem_strdup(PATTERN), &x->dir, e);
+	if (rc) {
 		free(self);
-		return err_sys(e, ERR_IO, "cannot create a directory in /tmp");
+		return rc;
 	}
 	x->run = rundir_path(x->dir, "bench.run");
 	conf_init(&conf);
@@ -129,8 +132,9 @@ static void own_stop(struct own *x)
 		launch_stop_all(x->set, 2 * NSEC_PER_SEC);
 		launch_free(x->set);
 	}
-	if (x->dir[0])
+	if (x->dir)
 		file_remove_tree(x->dir, NULL);
+	free(x->dir);
 	free(x->run);
 }
 
@@ -187,7 +191,7 @@ static int bench_members(const struct options *o)
 		.iters = o->iters,
 		.procs = o->procs,
 		.transport = o->transport };
-	char dir[64] = "/tmp/ps-bench-XXXXXX";
+	char *dir = NULL;
 	struct err e = { 0 };
 	enum err_code rc;
 
@@ -196,12 +200,13 @@ static int bench_members(const struct options *o)
 		rc = err_set(&e, ERR_USAGE,
 		    "--op allreduce starts its own processes and uses float32 vectors: omit -C, --join, --sparse "
 		    "and --codec");
-	else if (!mkdtemp(dir))
-		rc = err_sys(&e, ERR_IO, "cannot create a directory in /tmp");
 	else
+		rc = file_make_unique_dir(mem_strdup(PATTERN), &dir, &e);
+	if (!rc)
 		rc = bench_ring(dir, &b, &e);
-	if (e.code != ERR_USAGE)
+	if (dir)
 		file_remove_tree(dir, NULL);
+	free(dir);
 	if (rc)
 		return fail(spec.prog, &e);
 	print_result(o, &b);
@@ -226,7 +231,7 @@ int cmd_bench(int argc, char **argv)
 	struct identity id;
 	struct own own = { 0 };
 	struct err e = { 0 };
-	struct tool tool;
+	struct admin_client tool;
 	struct log log;
 	int nargs, code = where_parse(&spec, &o, argc, argv, &nargs);
 	enum err_code rc = ERR_OK;

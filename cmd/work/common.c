@@ -50,7 +50,7 @@ void where_log(const struct where *w, const struct opt_spec *spec, struct log *o
 }
 
 enum err_code where_connect(const struct where *w, const char *transport, struct log *log,
-    struct identity *id, struct tool *out, struct err *e)
+    struct identity *id, struct admin_client *out, struct err *e)
 {
 	enum err_code rc = where_identity(w, NULL, id, e);
 
@@ -78,7 +78,7 @@ int where_run(const struct opt_spec *spec, const struct where *w, const void *op
 {
 	struct identity id;
 	struct err e = { 0 };
-	struct tool tool;
+	struct admin_client tool;
 	struct log log;
 	int code = 0;
 

@@ -37,12 +37,12 @@ void where_log(const struct where *w, const struct opt_spec *spec, struct log *o
 /* Connect to the cluster as a session outside of the job. transport: "auto", "tcp", "unix" or
  * "shm". On success both *id and *out must be released. */
 enum err_code where_connect(const struct where *w, const char *transport, struct log *log,
-    struct identity *id, struct tool *out, struct err *e);
+    struct identity *id, struct admin_client *out, struct err *e);
 
 /* Connect to the cluster and call fn with the connection and the parsed options. Returns the exit
- * code; a reader that closes standard output early is no failure. */
+ * code; a reader that closes standard output early is not a failure. */
 typedef enum err_code (
-    *where_fn)(struct tool *t, const void *options, int nargs, char **argv, struct err *e);
+    *where_fn)(struct admin_client *t, const void *options, int nargs, char **argv, struct err *e);
 int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs,
     char **argv, where_fn fn);
 

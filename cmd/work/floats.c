@@ -7,7 +7,6 @@
 
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
-#include "core/c_locale.h"
 #include "core/num.h"
 
 /* The command floats: converts numbers between text, one a line, and raw little-endian float32 or
@@ -58,7 +57,7 @@ static bool parse_number_word(const struct options *o, const char *word, union n
 
 	if (o->ids)
 		return num_uint(word, UINT64_MAX, &out->id);
-	v = c_locale_strtod(word, &end);
+	v = num_strtod(word, &end);
 	out->value = (float)v;
 	return end != word && !*end;
 }

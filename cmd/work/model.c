@@ -37,7 +37,7 @@ static int run_with_cluster(const struct call *c, const struct where *w, struct 
 	struct param_source *source = NULL;
 	struct identity id;
 	struct err e = { 0 };
-	struct tool tool;
+	struct admin_client tool;
 	int code;
 
 	if (where_connect(w, "auto", log, &id, &tool, &e))

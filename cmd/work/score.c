@@ -8,7 +8,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "core/tsv.h"
+#include "core/plain.h"
 
 /* The commands eval, predict and words: apply the present or saved model to data. */
 
@@ -127,11 +127,11 @@ static void print_confusion(const json_t *confusion)
 	    "\nconfusion matrix: a line for each true class, a column for each predicted class\n");
 	json_array_foreach(classes, i, v) {
 		buf_puts(&out, "\t");
-		tsv_put_cell(&out, json_string_value(v));
+		plain_put_tsv_cell(&out, json_string_value(v));
 	}
 	buf_puts(&out, "\n");
 	json_array_foreach(json_object_get(confusion, "count"), i, row) {
-		tsv_put_cell(&out, json_string_value(json_array_get(classes, i)));
+		plain_put_tsv_cell(&out, json_string_value(json_array_get(classes, i)));
 		json_array_foreach(row, k, v)
 			buf_printf(&out, "\t%.9g", json_number_value(v));
 		buf_puts(&out, "\n");

@@ -41,7 +41,7 @@ static const struct opt_spec push_spec = {
 	.max_args = 2,
 };
 
-static enum err_code pull_table(struct tool *t, const void *options, int nargs, char **argv,
+static enum err_code pull_table(struct admin_client *t, const void *options, int nargs, char **argv,
     struct err *e)
 {
 	(void)options;
@@ -52,8 +52,8 @@ static enum err_code pull_table(struct tool *t, const void *options, int nargs, 
 	return tool_pull(t, argv[1], STDOUT_FILENO, e);
 }
 
-static enum err_code push_gradient(struct tool *t, const void *options, int nargs, char **argv,
-    struct err *e)
+static enum err_code push_gradient(struct admin_client *t, const void *options, int nargs,
+    char **argv, struct err *e)
 {
 	(void)options;
 	return tool_push(t, argv[1], nargs > 1 ? argv[2] : "-", e);

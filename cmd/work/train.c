@@ -21,6 +21,7 @@ struct options {
 	const char *compute;
 	struct opt_list data;
 	const char *cache, *zone, *listen, *iface, *exec;
+	bool returns;
 };
 
 static const struct opt opts[] = {
@@ -42,6 +43,9 @@ static const struct opt opts[] = {
 	    NULL, 0, 0 },
 	{ "iface", 0, OPT_STR, offsetof(struct options, iface), "NAMES",
 	    "like --listen, by the name of a network interface: eth*,ib0", NULL, 0, 0 },
+	{ "returns", 0, OPT_FLAG, offsetof(struct options, returns), NULL,
+	    "this process is started again unless it exits with 0: exit with 75 after SIGTERM",
+	    NULL, 0, 0 },
 	{ "compute", 0, OPT_STR, offsetof(struct options, compute), "TIME",
 	    "emulate a slow worker: the least time of a gradient, as 50ms, or 50ms,5%x7", NULL, 0,
 	    0 },
@@ -59,11 +63,37 @@ static const struct opt_spec spec = {
 	.nopts = sizeof opts / sizeof *opts,
 };
 
-/* Signal handler until the worker has its rank: there is nothing to finish or to give back yet. */
+/* Exit code of a worker that should be started again: it has given up waiting for the cluster, or
+ * it was asked to leave and returns. */
+#define EXIT_AGAIN 75
+
+/* Signal handlers until the worker has its rank: there is nothing to finish or to give back yet. */
 static void exit_at_once(int sig)
 {
 	(void)sig;
 	_exit(0);
+}
+
+static void exit_to_return(int sig)
+{
+	(void)sig;
+	_exit(EXIT_AGAIN);
+}
+
+/* Has the worker given up because it could not reach the coordinator or a server? */
+static bool has_given_up(const struct err *e)
+{
+	return e->code == ERR_UNREACH || e->code == ERR_CLOSED || e->code == ERR_TIMEOUT;
+}
+
+/* Runs the worker; returns the exit code. */
+static int run_worker(const struct train_config *cfg, bool returns)
+{
+	struct err e = { 0 };
+
+	if (train(cfg, &e) != ERR_OK)
+		return has_given_up(&e) ? (fail(spec.prog, &e), EXIT_AGAIN) : fail(spec.prog, &e);
+	return returns && interrupt_came(&cfg->interrupt) ? EXIT_AGAIN : 0;
 }
 
 /* SIGHUP, SIGUSR1 and SIGUSR2 make a coordinator reload keys or take a checkpoint; a worker
@@ -77,9 +107,9 @@ static void ignore_other_signals(void)
 
 /* Put SIGINT and SIGTERM, which ask the worker to leave, into *set. They end the process until
  * train() blocks them; from then on they are read from the returned descriptor. */
-static int open_leave_signals(sigset_t *set)
+static int open_leave_signals(sigset_t *set, bool returns)
 {
-	struct sigaction now = { .sa_handler = exit_at_once }, was;
+	struct sigaction now = { .sa_handler = returns ? exit_to_return : exit_at_once }, was;
 
 	sigemptyset(set);
 	sigaddset(set, SIGINT);
@@ -140,8 +170,9 @@ int cmd_train(int argc, char **argv)
 		.log = &log,
 		.compute = compute,
 		.hold = &hold,
-		.interrupt = { .fd = open_leave_signals(&hold) } };
-	code = train(&cfg, &e) ? fail(spec.prog, &e) : 0;
+		.interrupt = { .fd = open_leave_signals(&hold, o.returns) },
+		.first_wait = o.where.timeout };
+	code = run_worker(&cfg, o.returns);
 	close(cfg.interrupt.fd);
 	identity_release(&id);
 	opt_list_release(&o.data);

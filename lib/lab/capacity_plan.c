@@ -76,7 +76,7 @@ void capacity_plan_facts_release(struct capacity_plan_facts *f)
 /* ---- what it costs ---- */
 
 /* The speed of a core changes from second to second with the load of its neighbours, on shared
- * machines by half. Everything is measured in so many rounds, and the mean counts. */
+ * machines by half. Everything is measured in this many rounds, and the mean counts. */
 #define ROUNDS 4u
 
 struct plan_seen {

@@ -76,7 +76,7 @@ struct totals {
 	size_t n;
 };
 
-/* Adds a point behind those of lower steps; the others were rolled back. Of equal points that follow
+/* Adds a point after the points of lower steps; the others were rolled back. Of equal points that follow
  * each other the first one stays. */
 static void add_point(struct curve_point *to, size_t *n, const struct curve_point *p)
 {
@@ -123,7 +123,7 @@ static struct totals collect_totals(const struct report_sample *p, size_t n,
 }
 
 /* Interpolates a total, a whole number, at a step between the samples around it. A step before the first
- * sample has its total, one behind the last that of the last. */
+ * sample has its total, one after the last that of the last. */
 static double total_at_step(const struct totals *t, enum curve_axis axis, double step)
 {
 	size_t i = 0;

@@ -156,7 +156,21 @@ static bool has_points(const struct curve_set *s)
 	return false;
 }
 
-enum err_code curve_set_read(const struct curve_options *o, const struct report_run *run,
+static void release_curves(struct curve_set *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		free(s->of[i].label);
+		curve_release(&s->of[i].curve);
+	}
+	free(s->of);
+	json_decref(s->differing);
+	*s = (struct curve_set){ 0 };
+}
+
+/* Reads the curves of n runs, at most CURVE_SET_MAX. dirs[i]: the run directories of run i, of which each
+ * continues the one before; it ends with NULL. The runs are borrowed. s must be released after success.
+ * ERR_NOTFOUND: no run has the metric. ERR_USAGE as curve_options_check(). */
+static enum err_code read_curves(const struct curve_options *o, const struct report_run *run,
     char **const *dirs, size_t n, struct curve_set *s, struct err *e)
 {
 	enum err_code rc = curve_options_check(o, e);
@@ -187,20 +201,9 @@ enum err_code curve_set_read(const struct curve_options *o, const struct report_
 		rc = err_set(e, ERR_NOTFOUND, "no sample of %s has %s; they have %s",
 		    n == 1 ? "the run" : "the runs", curve_metric_title(&s->metric), known);
 		free(known);
-		curve_set_release(s);
+		release_curves(s);
 	}
 	return rc;
-}
-
-void curve_set_release(struct curve_set *s)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		free(s->of[i].label);
-		curve_release(&s->of[i].curve);
-	}
-	free(s->of);
-	json_decref(s->differing);
-	*s = (struct curve_set){ 0 };
 }
 
 /* ---- the table ---- */
@@ -353,7 +356,7 @@ enum err_code curve_set_show(const struct curve_options *o, const struct report_
     char **const *dirs, size_t n, struct err *e)
 {
 	struct curve_set s;
-	enum err_code rc = curve_set_read(o, run, dirs, n, &s, e);
+	enum err_code rc = read_curves(o, run, dirs, n, &s, e);
 
 	if (rc)
 		return rc;
@@ -370,6 +373,6 @@ enum err_code curve_set_show(const struct curve_options *o, const struct report_
 			curve_terminal(&s);
 		print_table(&s);
 	}
-	curve_set_release(&s);
+	release_curves(&s);
 	return rc;
 }

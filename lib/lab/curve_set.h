@@ -43,15 +43,9 @@ struct curve_set {
 /* Checks the options as far as it is possible without runs. ERR_USAGE. */
 enum err_code curve_options_check(const struct curve_options *o, struct err *e);
 
-/* Reads the curves of n runs, at most CURVE_SET_MAX. dirs[i]: the run directories of run i, of which each
- * continues the one before; it ends with NULL. The runs are borrowed. s must be released after success.
- * ERR_NOTFOUND: no run has the metric. ERR_USAGE as curve_options_check(). */
-enum err_code curve_set_read(const struct curve_options *o, const struct report_run *run,
-    char **const *dirs, size_t n, struct curve_set *s, struct err *e);
-void curve_set_release(struct curve_set *s);
-
 /* Reads the curves, writes o->file, and prints the table and, without a file, the plot. Runs that
- * lack the metric are named on stderr. Errors as curve_set_read(), and ERR_IO. */
+ * lack the metric are named on stderr. ERR_NOTFOUND: no run has the metric. ERR_USAGE as
+ * curve_options_check(). ERR_IO. */
 enum err_code curve_set_show(const struct curve_options *o, const struct report_run *run,
     char **const *dirs, size_t n, struct err *e);
 

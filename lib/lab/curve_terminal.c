@@ -18,7 +18,7 @@
 #define HEIGHT    16
 /* Room on the left for the values of the axis. */
 #define MARGIN 10
-/* Each curve has its letter once in so many columns, beside those of the others. */
+/* Each curve has its letter once in this many columns, beside those of the others. */
 #define LETTER_EVERY 24
 
 struct picture {

@@ -35,7 +35,7 @@ static size_t floats_of(const struct runner *r, size_t table)
 
 /* Makes two sets of parameters with small random values, which the batches use in turn. A sparse
  * table has a row for each one that the data use. Each array has a float more than needed,
- * so that an empty table is no failed allocation. */
+ * so that an empty table is not a failed allocation. */
 static enum err_code reserve_params(struct runner *r)
 {
 	size_t n = r->job->ntables;
@@ -154,7 +154,7 @@ static enum err_code measure_parallel(const struct job *j, unsigned cores, struc
 	for (unsigned i = 0; i < n; i++) {
 		pthread_join(thread[i], NULL);
 		if (r[i].rc)
-			rc = err_set(e, r[i].rc, "%s", r[i].e.msg);
+			rc = err_because(e, r[i].rc, r[i].e.cause, "%s", r[i].e.msg);
 		out->gather += gauge_median(r[i].gather, r[i].n) / n;
 		out->gradient += gauge_median(r[i].gradient, r[i].n) / n;
 		out->ids += r[i].n ? r[i].ids / r[i].n / n : 0;

@@ -134,7 +134,7 @@ static enum err_code run_rounds(struct end *x, const struct shape *s, const uint
 		int64_t wall;
 
 		if (s->idle)
-			poll(NULL, 0, IDLE_MS);
+			clock_sleep(IDLE_MS);
 		if (x->large)
 			gauge_sweep();
 		begin = gauge_clock();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 #include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -103,7 +102,7 @@ static enum err_code sample_cluster(struct http_client *c, double seconds, struc
 	begin = clock_now();
 	/* The length of the window is a time by definition: there is no event to wait for. */
 	if (!rc)
-		poll(NULL, 0, (int)(seconds * 1e3));
+		clock_sleep((int)(seconds * 1e3));
 	if (!rc)
 		rc = get_again(c, "/v1/workers", &after, e);
 	seconds = (double)(clock_now() - begin) / 1e9;

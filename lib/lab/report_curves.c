@@ -9,15 +9,21 @@
 #include "lab/report_html.h"
 #include "lab/report_page.h"
 
-bool report_is_notable_event(const char *event)
+bool report_is_notable_event(enum event_kind kind)
 {
-	static const char *const usual[] = { "server_joined", "worker_joined", "worker_done",
-		"layout", "eval", "running", "finishing", "done" };
-
-	for (size_t i = 0; i < (sizeof usual / sizeof *usual); i++)
-		if (strcmp(usual[i], event) == 0)
-			return false;
-	return true;
+	switch (kind) {
+	case EVENT_server_joined:
+	case EVENT_worker_joined:
+	case EVENT_worker_done:
+	case EVENT_layout:
+	case EVENT_eval:
+	case EVENT_running:
+	case EVENT_finishing:
+	case EVENT_done:
+		return false;
+	default:
+		return true;
+	}
 }
 
 struct curves {
@@ -197,7 +203,7 @@ static void make_event_marks(struct curves *c, const json_t *events, double epoc
 
 	c->mark = mem_array(json_array_size(events) + 1, sizeof *c->mark);
 	json_array_foreach(events, i, e)
-		if (report_is_notable_event(json_str(e, "event", "")))
+		if (report_is_notable_event(event_kind_by_name(json_str(e, "event", ""))))
 			c->mark[c->nmarks++] = (struct report_plot_mark){
 				report_parse_time(json_str(e, "ts", "")) - epoch,
 				json_str(e, "text", "")

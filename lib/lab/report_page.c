@@ -17,7 +17,7 @@
 #include "rundir/event_list.h"
 #include "rundir/run_colour.h"
 
-/* Of more events those of frequent kinds are left out. */
+/* If there are more events, frequent kinds are left out. */
 #define EVENTS_SHOWN 300
 
 static const char style[] =
@@ -92,7 +92,7 @@ void report_page_end(struct buf *out, const char *command)
 	    PSKIT_VERSION, command, now, now + 11);
 }
 
-/* Appends a note when workers or their links were slowed down on purpose: the times are no measurements. */
+/* Appends a note when workers or their links were slowed down on purpose: the times are not measurements. */
 static void put_emulation(struct buf *out, const struct report_run *r)
 {
 	const char *how = report_emulation(r);
@@ -253,7 +253,8 @@ static void put_event_row(struct buf *out, const json_t *e, double epoch)
 	const char *stamp = json_str(e, "ts", ""), *kind = json_str(e, "event", "");
 	double since = report_parse_time(stamp) - epoch;
 
-	buf_printf(out, "<tr%s><td>", report_is_notable_event(kind) ? " class=\"news\"" : "");
+	buf_printf(out, "<tr%s><td>",
+	    report_is_notable_event(event_kind_by_name(kind)) ? " class=\"news\"" : "");
 	if (isfinite(since))
 		report_html_printf(out, "%+.1f s", fabs(since) < 0.05 ? 0 : since);
 	else

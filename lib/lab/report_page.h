@@ -4,6 +4,7 @@
 
 #include "core/buf.h"
 #include "lab/report_read.h"
+#include "msg/words.h"
 
 /* ps-ctl report: a page about one run. Appends a complete HTML page to out, with styles and charts
  * in it; it loads nothing and has no script. */
@@ -19,7 +20,7 @@ void report_page_end(struct buf *out, const char *command);
  * when there are no points. */
 void report_curves(struct buf *out, const struct report_run *r, const json_t *events,
     double *epoch);
-/* True for a kind of event that does not happen in every run. */
-bool report_is_notable_event(const char *event);
+/* True for a kind of event that does not happen in every run, and for one that is not known here. */
+bool report_is_notable_event(enum event_kind kind);
 
 #endif

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "conf/conf_key.h"
-#include "core/c_locale.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -57,7 +56,7 @@ double report_parse_time(const char *stamp)
 
 	if (!rest)
 		return NAN;
-	return (double)timegm(&tm) + (*rest == '.' ? c_locale_strtod(rest, NULL) : 0);
+	return (double)timegm(&tm) + (*rest == '.' ? num_strtod(rest, NULL) : 0);
 }
 
 static double number_or_nan(const json_t *o, const char *key)
@@ -393,7 +392,7 @@ enum err_code report_run_list(const char *folder, struct report_run **list, size
 		char *dir = strcmp(folder, ".") == 0 ? mem_strdup(entry[i]->d_name)
 		                                     : path_join(folder, entry[i]->d_name);
 
-		/* Skip directories without a configuration: they are no runs. */
+		/* Skip directories without a configuration: they are not runs. */
 		if (!report_run_read(dir, &(*list)[*n], e))
 			++*n;
 		free(dir);

@@ -10,7 +10,7 @@
 
 /* Reads run directories for ps-ctl report, compare, runs and sweep: of runs that are running, have
  * ended or have crashed. Files may be missing, incomplete or damaged; figures that cannot be read
- * are left out. The cluster's name and the list of keys that have defaults are no settings. */
+ * are left out. The cluster's name and the list of keys that have defaults are not settings. */
 
 /* The figures of one run that its directory has. */
 struct report_run {
@@ -30,7 +30,7 @@ struct report_run {
 enum err_code report_run_read(const char *run, struct report_run *r, struct err *e);
 void report_run_release(struct report_run *r);
 
-/* Lists the runs in a folder, NAME.run and NAME.run.N, the oldest first. It is no error when there
+/* Lists the runs in a folder, NAME.run and NAME.run.N, the oldest first. It is not an error when there
  * is none. */
 enum err_code report_run_list(const char *folder, struct report_run **list, size_t *n,
     struct err *e);

@@ -8,7 +8,7 @@
 
 #include "core/err.h"
 #include "sync/sync.h"
-#include "worker/compute_time.h"
+#include "worker/delay.h"
 
 /* Predicts the speed of a cluster with a discrete-event simulation of its steps. Pure: no clock, no
  * files, no threads; equal specifications give equal results on every machine.
@@ -36,7 +36,7 @@ struct sim_link {
 
 /* Workers that are always slow. */
 struct sim_slow {
-	unsigned workers; /* the first so many */
+	unsigned workers; /* the first this many */
 	double times;     /* how many times as long they compute */
 };
 

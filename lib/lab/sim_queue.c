@@ -21,10 +21,7 @@ void sim_post(struct sim *s, double at, int kind, unsigned which, struct job *jo
 		.job = job };
 	size_t i = s->nheap++;
 
-	if (s->nheap > s->cap_heap) {
-		s->cap_heap = s->cap_heap ? 2 * s->cap_heap : 1024;
-		s->heap = mem_regrow(s->heap, s->cap_heap, sizeof *s->heap);
-	}
+	s->heap = mem_grow(s->heap, &s->cap_heap, s->nheap, sizeof *s->heap);
 	for (; i > 0 && event_before(&x, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
 		s->heap[i] = s->heap[(i - 1) / 2];
 	s->heap[i] = x;

@@ -15,8 +15,8 @@
 
 /* ps-ctl sweep: runs one cluster file with all combinations of some values, or with some that are
  * drawn at random. A combination is a point; each has a run directory in the sweep's folder, and is
- * run by a child process, ps-ctl run. With --asha a point has a run directory for each rung
- * (sweep_ladder.h), whose run goes on from the last checkpoint of the rung before.
+ * run by ps-ctl run, which is a child process or a task of Slurm (sweep_runner.h). With --asha a point
+ * has a run directory for each rung (sweep_ladder.h), whose run goes on from the last checkpoint of the rung before.
  *
  * A point goes from WAITING to RUNNING, and from there to DONE, FAILED or STOPPED; with rungs it may
  * go from DONE at one rung to RUNNING at the next, and is PRUNED in the end when it was not promoted.
@@ -40,11 +40,12 @@ struct point {
 	size_t rung;      /* of its last run */
 	json_t *result;   /* of its last rung that is done, or of its run; or NULL */
 	char reason[600]; /* why it failed, when there is no result */
-	size_t child;     /* number of its process while it is running (core/launch.h) */
 };
 
 struct sweep {
-	char *folder; /* absolute */
+	char *folder;     /* absolute */
+	char *name;       /* of the cluster file's cluster */
+	size_t processes; /* that its job needs */
 	size_t nkeys;
 	struct point *point;
 	size_t npoints;
@@ -64,8 +65,8 @@ struct sweep_options {
 	const char *metric;   /* of evaluations, by which points are compared, or NULL: the loss */
 	const char *across, *plot; /* the plot's axis and file; both NULL: no plot */
 	const char *folder;        /* of the runs; NULL: NAME.sweep beside the cluster file */
-	int64_t jobs;              /* most runs at the same time */
-	bool json;
+	int64_t jobs;              /* most runs at the same time; 0: 1, and with Slurm all */
+	bool json, slurm;
 };
 /* sweep_run.c: runs the points of a cluster file and prints them. *code becomes the exit code: 0
  * when all are done, 75 when a signal stopped the sweep, else 1. ERR_CONFIG, ERR_EXISTS (another
@@ -81,8 +82,8 @@ void sweep_release(struct sweep *s);
 
 /* sweep_point.c: reads the cluster file with the sweep's --set and the point's own values, sets the
  * point's id and settings, and writes the cluster file of its rung (p->rung). A run that was finished before
- * with the same configuration makes it POINT_DONE. An invalid value makes it POINT_FAILED and is no error of
- * the sweep. ERR_CONFIG when the folder has a run of that id with other settings. */
+ * with the same configuration makes it POINT_DONE. An invalid value makes it POINT_FAILED, which is not an
+ * error of the sweep. ERR_CONFIG when the folder has a run of that id with other settings. */
 enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *file,
     const struct opt_list *sets, struct err *e);
 /* Returns FOLDER/ID + suffix for a rung, to be freed; of p->rung. */
@@ -93,8 +94,6 @@ char *sweep_point_path(const struct sweep *s, const struct point *p, const char 
 bool sweep_point_has_run(const struct sweep *s, const struct point *p, size_t rung);
 /* True when the run of p->rung has left a result. */
 bool sweep_point_has_result(const struct sweep *s, const struct point *p);
-/* True when there is an unfinished run that can be resumed. */
-bool sweep_point_is_resumable(const struct sweep *s, const struct point *p);
 /* Returns what the run of p->rung begins with, for ps-ctl run --resume, to be freed: "auto", a checkpoint of
  * the rung before, or "none". */
 char *sweep_point_begin(const struct sweep *s, const struct point *p);

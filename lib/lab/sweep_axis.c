@@ -8,7 +8,6 @@
 
 #include "conf/conf_key.h"
 #include "core/buf.h"
-#include "core/c_locale.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
@@ -162,7 +161,7 @@ char *sweep_axis_draw(const struct sweep_axis *a, uint64_t seed, uint64_t draw)
 	v = map_to_range(a, rng_unit(&r));
 	if (!a->whole) {
 		snprintf(text, sizeof text, "%.3g", v);
-		v = c_locale_strtod(text, NULL); /* rounding must not leave the range */
+		v = num_strtod(text, NULL); /* rounding must not leave the range */
 	}
 	num_format(fmin(fmax(v, a->low), a->high), text);
 	return mem_printf("%s=%s", a->key, text);

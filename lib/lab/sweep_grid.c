@@ -147,6 +147,7 @@ void sweep_release(struct sweep *s)
 	}
 	free(s->point);
 	free(s->folder);
+	free(s->name);
 	json_decref(s->unused);
 	sweep_ladder_release(&s->ladder);
 }

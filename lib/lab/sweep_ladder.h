@@ -9,7 +9,7 @@
 #include "core/err.h"
 
 /* Which run of a sweep comes next. The points of a sweep climb a ladder: at each rung a point has trained
- * for so many steps, and only the best 1/eta of those that have finished a rung go on to the next one.
+ * for this many steps, and only the best 1/eta of those that have finished a rung go on to the next one.
  * This is asynchronous successive halving, ASHA (Li et al., "A system for massively parallel
  * hyperparameter tuning", 2018, arXiv 1810.05934, algorithm 2): a promotion does not wait until all
  * points have finished the rung. Without ASHA the ladder has one rung.

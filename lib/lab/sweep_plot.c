@@ -4,7 +4,6 @@
 
 #include "core/json.h"
 #include "core/mem.h"
-#include "core/num.h"
 #include "lab/sweep.h"
 
 /* Lists the run directories of a point, rung by rung. The list ends with NULL. */

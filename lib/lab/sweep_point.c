@@ -262,7 +262,8 @@ bool sweep_point_has_result(const struct sweep *s, const struct point *p)
 	return has;
 }
 
-bool sweep_point_is_resumable(const struct sweep *s, const struct point *p)
+/* True when there is an unfinished run that can be resumed. */
+static bool is_resumable(const struct sweep *s, const struct point *p)
 {
 	char *run = sweep_point_path(s, p, ".run");
 	json_t *result = result_read(run, NULL);
@@ -294,7 +295,7 @@ char *sweep_point_begin(const struct sweep *s, const struct point *p)
 {
 	char *before = p->rung ? find_checkpoint(s, p, p->rung - 1) : NULL, *own = NULL;
 
-	if (sweep_point_is_resumable(s, p) && (!before || (own = find_checkpoint(s, p, p->rung)))) {
+	if (is_resumable(s, p) && (!before || (own = find_checkpoint(s, p, p->rung)))) {
 		free(before);
 		before = mem_strdup("auto");
 	}

@@ -16,22 +16,20 @@
 #include "conf/conf_key.h"
 #include "core/clock.h"
 #include "core/file.h"
-#include "core/launch.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/plain.h"
 #include "core/signals.h"
+#include "lab/sweep_runner.h"
 
 /* How long runs may take to write a checkpoint and end after a signal, before they are killed. */
 #define STOP_GRACE (60 * NSEC_PER_SEC)
 
-/* How often each process of a rung is restarted, and the rung itself, as is the default with checkpoints. */
-#define RUNG_RESTARTS "3"
-
 struct work {
 	struct sweep s;
 	const struct sweep_options *o;
-	struct launch_set *set;
+	struct sweep_runner *runner;
+	size_t jobs;
 	char *bin, *file; /* the cluster file */
 	int signals, lock;
 	int nsignals;
@@ -107,6 +105,8 @@ static enum err_code check_sweep(struct work *w, const char *file, struct err *e
 		rc = sweep_ladder_init(&w->s.ladder, w->o->asha, c.job.steps, w->s.npoints, e);
 	if (rc == ERR_OK)
 		rc = lock_sweep_folder(w, file, c.name, e);
+	w->s.name = mem_strdup(c.name);
+	w->s.processes = (size_t)(c.servers + (conf_trains(&c) ? c.workers.max : 0));
 	conf_release(&c);
 	return rc;
 }
@@ -197,33 +197,23 @@ static enum err_code prepare_sweep(struct work *w, const char *file, struct err 
 
 /* ---- runs ---- */
 
-/* Starts ps-ctl run for a rung of a point; an unfinished run is resumed. */
+/* Starts the run of a rung of a point; an unfinished run is resumed. */
 static enum err_code start_point(struct work *w, struct point *p, struct err *e)
 {
 	char *begin = sweep_point_begin(&w->s, p);
-	char *ctl = path_join(w->bin, "ps-ctl"), *file = sweep_point_path(&w->s, p, ".json"),
-	     *log = sweep_point_path(&w->s, p, ".log");
-	/* The last rung writes no checkpoint of its own, but it can begin again with that of the rung
-	 * before it. */
-	char *argv[] = { ctl, (char[]){ "run" }, file, (char[]){ "--json" }, (char[]){ "--resume" },
-		begin, w->s.ladder.rungs > 1 ? (char[]){ "--max-restarts" } : NULL,
-		(char[]){ RUNG_RESTARTS }, NULL };
-	struct launch_spec spec = { .id = p->id,
-		.argv = argv,
-		.log_path = log,
-		.die_with_parent = true };
-	enum err_code rc;
+	bool found;
+	enum err_code rc = w->runner->ops->start(w->runner, p, begin, &found, e);
 
-	unlink(log);
-	rc = launch_start(w->set, &spec, &p->child, e);
-	p->state = POINT_RUNNING;
-	p->kept = false;
-	if (!w->o->json)
-		sweep_point_report(&w->s, p, strcmp(begin, "none") == 0 ? "starts" : "continues");
+	if (rc == ERR_OK) {
+		p->state = POINT_RUNNING;
+		p->kept = false;
+	}
+	if (rc == ERR_OK && !w->o->json)
+		sweep_point_report(&w->s, p,
+		    found                            ? "still runs"
+		        : strcmp(begin, "none") == 0 ? "starts"
+		                                     : "continues");
 	free(begin);
-	free(ctl);
-	free(file);
-	free(log);
 	return rc;
 }
 
@@ -277,7 +267,7 @@ static void start_waiting_points(struct work *w)
 	struct err e;
 	size_t i;
 
-	while (w->nsignals == 0 && launch_running(w->set) < (size_t)w->o->jobs &&
+	while (w->nsignals == 0 && w->runner->running < w->jobs &&
 	    sweep_ladder_next(&w->s.ladder, &i)) {
 		struct point *p = &w->s.point[i];
 
@@ -290,32 +280,28 @@ static void start_waiting_points(struct work *w)
 			report_point(w, p);
 		}
 	}
+	w->runner->ops->submit(w->runner);
 }
 
-/* Takes the result of every run whose process has ended. */
+/* Takes the result of every run that has ended. */
 static void collect_ended_runs(struct work *w)
 {
-	struct launch_event ev;
-	char how[64];
+	const char *how;
+	size_t i;
 
-	while (launch_wait(w->set, 0, &ev, NULL) == ERR_OK)
-		for (size_t i = 0; i < w->s.npoints; i++) {
-			struct point *p = &w->s.point[i];
+	while (w->runner->ops->ended(w->runner, &i, &how)) {
+		struct point *p = &w->s.point[i];
 
-			if (p->state != POINT_RUNNING || p->child != ev.child)
-				continue;
-			launch_how(&ev, how);
-			sweep_point_finish(&w->s, p, how);
-			/* A run that was stopped before it wrote a result has not failed. */
-			if (w->nsignals && p->state == POINT_FAILED &&
-			    !sweep_point_has_result(&w->s, p))
-				p->state = POINT_STOPPED;
-			if (p->state == POINT_STOPPED)
-				sweep_ladder_gave_up(&w->s.ladder, i);
-			else
-				climb(w, p);
-			report_point(w, p);
-		}
+		sweep_point_finish(&w->s, p, how);
+		/* A run that was stopped before it wrote a result has not failed. */
+		if (w->nsignals && p->state == POINT_FAILED && !sweep_point_has_result(&w->s, p))
+			p->state = POINT_STOPPED;
+		if (p->state == POINT_STOPPED)
+			sweep_ladder_gave_up(&w->s.ladder, i);
+		else
+			climb(w, p);
+		report_point(w, p);
+	}
 }
 
 /* Handles SIGINT, SIGTERM and SIGHUP. The first one stops the runs, with a checkpoint; a second
@@ -328,14 +314,14 @@ static void handle_stop_signals(struct work *w)
 		if (w->nsignals++ == 0) {
 			fprintf(stderr,
 			    "stopping %zu run%s (SIG%s; a second signal stops immediately)\n",
-			    launch_running(w->set), NUM_S((int64_t)launch_running(w->set)),
+			    w->runner->running, NUM_S((int64_t)w->runner->running),
 			    sigabbrev_np((int)si.ssi_signo));
 			w->kill_at = clock_now() + STOP_GRACE;
 		}
-		launch_signal_all(w->set, SIGTERM);
+		w->runner->ops->stop(w->runner, SIGTERM);
 	}
 	if (w->kill_at && clock_now() >= w->kill_at)
-		launch_signal_all(w->set, SIGKILL);
+		w->runner->ops->stop(w->runner, SIGKILL);
 }
 
 /* A point that has finished a rung but not the last one waits for a promotion until the sweep ends. */
@@ -353,10 +339,10 @@ static void set_final_states(struct work *w)
 static void run_points_until_done(struct work *w)
 {
 	report_kept_points(w);
-	for (start_waiting_points(w); launch_running(w->set) > 0; start_waiting_points(w)) {
-		struct pollfd p[] = { { w->signals, POLLIN, 0 }, { launch_fd(w->set), POLLIN, 0 } };
+	for (start_waiting_points(w); w->runner->running > 0; start_waiting_points(w)) {
+		struct pollfd p[] = { { w->signals, POLLIN, 0 }, { w->runner->fd, POLLIN, 0 } };
 
-		if (poll(p, 2, w->kill_at ? 1000 : -1) < 0 && errno != EINTR)
+		if (poll(p, 2, w->kill_at ? 1000 : w->runner->poll_ms) < 0 && errno != EINTR)
 			return;
 		handle_stop_signals(w);
 		collect_ended_runs(w);
@@ -404,15 +390,19 @@ enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int 
 		rc = prepare_sweep(&w, w.file, e);
 	if (rc == ERR_OK) {
 		w.bin = path_self_dir(e);
-		rc = w.bin ? launch_new(NULL, &w.set, e) : e->code;
+		rc = !w.bin    ? e->code
+		    : o->slurm ? sweep_slurm_open(&w.s, w.bin, &w.runner, e)
+		               : sweep_local_open(&w.s, w.bin, &w.runner, e);
 	}
+	w.jobs = o->jobs ? (size_t)o->jobs : o->slurm ? w.s.npoints : 1;
 	if (rc == ERR_OK) {
 		run_points_until_done(&w);
 		*code = sweep_exit_code(&w);
 		rc = sweep_show(&w.s, o->across || o->plot ? &curves : NULL, o->json,
 		    w.nsignals > 0, e);
 	}
-	launch_free(w.set);
+	if (w.runner)
+		w.runner->ops->close(w.runner);
 	json_decref(w.printed_jobs);
 	sweep_release(&w.s);
 	free(w.bin);

@@ -55,7 +55,7 @@ struct ps {
 	struct err e;
 	struct identity id;
 	bool has_id;
-	struct tool tool; /* valid when attached */
+	struct admin_client tool; /* valid when attached */
 	bool attached;
 	struct train_config cfg; /* from here on: valid when joined */
 	struct worker w;

@@ -140,7 +140,7 @@ struct ps_scores {
 	struct ps_score score[PS_SCORES];
 };
 /* Sets a callback that evaluates the model (ps_param), for job.eval_every and at the end. It is
- * called in one of the workers, and returns 0 on success. A score whose name is no metric is left
+ * called in one of the workers, and returns 0 on success. A score whose name is not a metric is left
  * out, and the log has a warning. May be called before ps_join. */
 int ps_on_score(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out),
     void *ctx);

@@ -283,15 +283,16 @@ static enum err_code push_held_rows(struct ps *p, const struct table *t, const u
     size_t n, const float *rows)
 {
 	struct worker *w = &p->w;
-	uint32_t examples = p->stepping ? (uint32_t)w->batch.rows : 0;
+	struct row_push push = { .table = t,
+		.step = p->stepping ? w->step : 0,
+		.examples = p->stepping ? (uint32_t)w->batch.rows : 1,
+		.ids = ids,
+		.n = n,
+		.g = rows };
 
-	if (p->stepping && batches_repeats(w->feed))
-		return params_push_lacking_rows(w->client, t, w->feed, w->step, examples, ids, n,
-		    rows, NULL, NULL, &p->e);
-	if (p->stepping)
-		return client_push_rows(w->client, t, w->step, examples, ids, n, rows, NULL, NULL,
-		    &p->e);
-	return client_push_rows(current_client(p), t, 0, 1, ids, n, rows, NULL, NULL, &p->e);
+	if (p->stepping && batches_repeats(w->batches))
+		return params_push_lacking_rows(w->client, w->batches, &push, &p->e);
+	return client_push_rows(p->stepping ? w->client : current_client(p), &push, &p->e);
 }
 
 /* ps_push_rows. In a step, the rows are copied and kept until the step is acknowledged; beside the

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include <math.h>
 
-#include "core/clock.h"
 #include "core/mem.h"
 #include "math/vec.h"
 #include "pskit/handle.h"

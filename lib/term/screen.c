@@ -202,7 +202,7 @@ void screen_clear(struct screen *s)
 		s->next[i] = (struct cell){ " ", 0 };
 }
 
-/* An invalid byte is one "?" and the decoder starts again behind it. Wide and combining characters
+/* An invalid byte is one "?" and the decoder starts again after it. Wide and combining characters
  * become "?" as well, since a cell is one column. */
 unsigned screen_put(struct screen *s, unsigned row, unsigned col, unsigned attr, const char *text)
 {
@@ -260,7 +260,7 @@ static void put_attr(struct screen *s, unsigned attr)
 static void put_changes(struct screen *s)
 {
 	unsigned attr = 0;
-	size_t at = SIZE_MAX; /* where the cursor stands */
+	size_t at = SIZE_MAX; /* where the cursor is */
 
 	for (size_t i = 0; i < (size_t)s->width * s->height; i++) {
 		const struct cell *c = &s->next[i];

@@ -11,7 +11,7 @@
 #define CALL_TIMEOUT (30 * NSEC_PER_SEC)
 
 struct bench_run {
-	struct tool *tool;
+	struct admin_client *tool;
 	struct bench_config *cfg;
 	const struct table *table;
 	float *w, *g;
@@ -90,8 +90,14 @@ static enum err_code fill_buffers(struct bench_run *r, struct err *e)
 static enum err_code push_once(struct bench_run *r, struct err *e)
 {
 	enum err_code rc = r->cfg->rows
-	    ? client_push_rows(r->tool->client, r->table, r->step, 1, r->ids, r->cfg->rows, r->g,
-	          NULL, NULL, e)
+	    ? client_push_rows(r->tool->client,
+	          &(struct row_push){ .table = r->table,
+	              .step = r->step,
+	              .examples = 1,
+	              .ids = r->ids,
+	              .n = r->cfg->rows,
+	              .g = r->g },
+	          e)
 	    : client_push(r->tool->client, r->table, r->step, 1, r->g, e);
 
 	r->step++;
@@ -152,7 +158,7 @@ static enum err_code run_iterations(struct bench_run *r, struct err *e)
 	return rc;
 }
 
-enum err_code bench(struct tool *t, struct bench_config *b, struct err *e)
+enum err_code bench(struct admin_client *t, struct bench_config *b, struct err *e)
 {
 	struct bench_run r = { .tool = t, .cfg = b };
 	enum err_code rc = make_table(&r, e);

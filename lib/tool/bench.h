@@ -21,7 +21,7 @@ struct bench_config {
 
 /* Measures the data plane of an open cluster: creates the table (needs an admin's key), then
  * repeats the operation, waiting for each before the next. Fills b->result. */
-enum err_code bench(struct tool *t, struct bench_config *b, struct err *e);
+enum err_code bench(struct admin_client *t, struct bench_config *b, struct err *e);
 /* Measures all-reduce among b->procs processes of this host: this one and forked ones, which have
  * ended when this returns. Each sums its own vector, and the last mean is checked. `dir` is for
  * their sockets. ERR_FAILED: a wrong mean or a failed member. */

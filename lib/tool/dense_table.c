@@ -16,7 +16,8 @@ static enum err_code check_shape(const struct table *t, uint64_t rows, struct er
 	    t->dropped ? "dropped" : "extended");
 }
 
-/* The number of partitions from `first` on that fit into a window, at least one. *n: their elements. */
+/* The number of partitions from `first` on that fit into a window, at least one. *n: their
+ * elements. */
 static uint32_t choose_window(const struct table *t, uint32_t first, size_t *n)
 {
 	uint32_t count = 1;

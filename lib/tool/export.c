@@ -18,7 +18,7 @@ struct pick {
 };
 
 struct writer {
-	struct tool *tool;
+	struct admin_client *tool;
 	int fd;
 	const struct table *only; /* NULL: all */
 	struct pick *pick;
@@ -278,7 +278,7 @@ static enum err_code write_safetensors(struct writer *x, struct err *e)
 static enum err_code export_from(const struct identity *id, const char *table, const char *format,
     struct writer *x, struct err *e)
 {
-	struct tool tool;
+	struct admin_client tool;
 	struct log log;
 	enum err_code rc;
 

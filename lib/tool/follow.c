@@ -5,8 +5,9 @@
 
 #include "core/clock.h"
 #include "core/mem.h"
-#include "data/data_pieces.h"
-#include "data/data_uri.h"
+#include "data/data_build.h"
+#include "data/reader/data_head.h"
+#include "data/source/data_uri.h"
 #include "tool/score.h"
 
 /* Predictions of a stream: all complete lines that have arrived form a batch, so that a single line
@@ -17,7 +18,10 @@
 struct follow {
 	struct scoring s;
 	struct log *log;
-	struct data_pieces text; /* the format of the lines, and how many were before `pending` */
+	/* How lines are read: what the first ones have shown holds for all (data_head.h). */
+	struct data_options options;
+	bool decided;
+	uint64_t lines; /* before `pending` */
 	/* descriptors: examples come from `in`, predictions go to `out` */
 	int in, out, cancel;
 	int64_t fresh, pulled; /* dense tables: allowed age; time of the last read */
@@ -36,7 +40,7 @@ static enum err_code read_input(struct follow *f, struct err *e)
 		if (f->room >= STREAM_LINE_MAX)
 			return err_set(e, ERR_LIMIT,
 			    "stdin:%llu: the line is longer than %zu bytes",
-			    (unsigned long long)f->text.lines + 1, STREAM_LINE_MAX);
+			    (unsigned long long)f->lines + 1, STREAM_LINE_MAX);
 		f->room = f->room ? 2 * f->room : ROOM;
 		f->pending = mem_regrow(f->pending, f->room, 1);
 	}
@@ -69,6 +73,41 @@ static bool is_blank_text(const char *p, size_t n)
 	return i == n;
 }
 
+/* Number of newlines in n bytes. */
+static uint64_t count_lines(const char *p, size_t n)
+{
+	uint64_t lines = 0;
+
+	for (const char *end = p + n, *nl; (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1)
+		lines++;
+	return lines;
+}
+
+/* Reads the examples of n bytes of whole lines; *out becomes NULL when there is none. Errors as
+ * data_load. */
+static enum err_code load_lines(struct follow *f, const char *p, size_t n,
+    const struct data_want *want, struct dataset **out, struct err *e)
+{
+	struct data_build *build = data_build_new(want, f->s.job.train, NULL);
+	struct stream *s;
+	enum err_code rc = stream_memory(p, n, "stdin", &s, e);
+
+	*out = NULL;
+	if (!rc) {
+		stream_number(s, f->lines);
+		rc = data_build_read(build, s, &f->options, e);
+	}
+	stream_close(s);
+	if (!rc && !f->decided && (build->d->rows || build->d->reading.heading)) {
+		data_head_decide(&f->options, build->d, build->stream_heading);
+		f->decided = true;
+	}
+	if (!rc && build->d->rows)
+		rc = data_build_finish(build, out, e);
+	data_build_free(build);
+	return rc;
+}
+
 /* Scores n bytes of whole lines and prints their predictions. The age of the dense tables counts
  * from before the read began. May block on servers. */
 static enum err_code answer_batch(struct follow *f, const char *p, size_t n, struct err *e)
@@ -81,7 +120,7 @@ static enum err_code answer_batch(struct follow *f, const char *p, size_t n, str
 	bool constant = param_source_is_constant(f->s.params.source);
 	bool stale = !f->pulled || (!constant && now - f->pulled >= f->fresh);
 	struct dataset *d;
-	enum err_code rc = data_pieces_load(&f->text, "stdin", p, n, &any, f->s.job.train, &d, e);
+	enum err_code rc = load_lines(f, p, n, &any, &d, e);
 
 	if (rc || !d)
 		return rc;
@@ -102,8 +141,8 @@ static enum err_code answer_lines(struct follow *f, const char *p, size_t n, str
 	enum err_code rc = is_blank_text(p, n) ? ERR_OK : answer_batch(f, p, n, e);
 	const char *end = p + n;
 
-	if (rc != ERR_FORMAT || data_pieces_lines(p, n) < 2) {
-		f->text.lines += data_pieces_lines(p, n);
+	if (rc != ERR_FORMAT || count_lines(p, n) < 2) {
+		f->lines += count_lines(p, n);
 		return rc;
 	}
 	for (rc = ERR_OK; !rc && p < end; p += n) {
@@ -111,7 +150,7 @@ static enum err_code answer_lines(struct follow *f, const char *p, size_t n, str
 
 		n = nl ? (size_t)(nl - p) + 1 : (size_t)(end - p);
 		rc = is_blank_text(p, n) ? ERR_OK : answer_batch(f, p, n, e);
-		f->text.lines++;
+		f->lines++;
 	}
 	return rc;
 }
@@ -144,12 +183,12 @@ enum err_code tool_follow(const struct tool_model *m, const char *format, enum p
 		.cancel = interrupt_fd(m->interrupt),
 		.fresh = fresh };
 	char *path = format ? mem_printf("-?format=%s", format) : mem_strdup("-"), *file = NULL;
-	enum err_code rc = data_uri_parse(path, &file, &f.text.options, e);
+	enum err_code rc = data_uri_parse(path, &file, &f.options, e);
 
 	if (!rc)
 		rc = score_open(m, false, false, out, &f.s, e);
 	f.s.predictions.form = form;
-	if (!rc && f.s.job.train->words)
+	if (!rc && dataset_words(f.s.job.train))
 		rc = err_set(e, ERR_UNSUPPORTED,
 		    "--follow cannot be used with word2vec, which predicts nothing");
 	if (!rc)
@@ -159,7 +198,7 @@ enum err_code tool_follow(const struct tool_model *m, const char *format, enum p
 	if (!rc)
 		rc = score_end(&f.s, e);
 	score_close(&f.s);
-	data_pieces_release(&f.text);
+	data_uri_release(&f.options);
 	free(f.pending);
 	free(file);
 	free(path);

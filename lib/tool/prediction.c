@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "core/json.h"
-#include "core/mem.h"
-#include "core/tsv.h"
-#include "data/data_schema.h"
+#include "core/plain.h"
+#include "data/table/data_schema.h"
 
 /* Appends a real prediction in the units of the data. */
 static void put_real(const struct predictions *p, const float *s, size_t k, struct buf *out)
@@ -33,7 +32,7 @@ static void put_plain(const struct predictions *p, const float *s, struct buf *o
 	size_t outputs = model_outputs(p->job->model), best = most_likely(s, outputs);
 
 	if (model_task(p->job->model) == MODEL_CLASSES) {
-		tsv_put_cell(out, p->job->train->class_name[best]);
+		plain_put_tsv_cell(out, p->job->train->class_name[best]);
 		buf_printf(out, "\t%.6g\n", (double)s[best]);
 	} else {
 		for (size_t k = 0; k < outputs; k++) {
@@ -59,7 +58,8 @@ static bool has_classes(const struct predictions *p)
 	return (task == MODEL_TWO || task == MODEL_CLASSES) && p->job->train->class_name;
 }
 
-/* The class that the scores predict, and the probability of class k (by the score of class 1 of two). */
+/* The class that the scores predict, and the probability of class k (by the score of class 1 of
+ * two). */
 static size_t predicted_class(const struct predictions *p, const float *s)
 {
 	size_t outputs = model_outputs(p->job->model);

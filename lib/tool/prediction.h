@@ -24,8 +24,8 @@ struct predictions {
 	bool headed;           /* the heading has been written */
 };
 
-/* Appends the lines of a batch with the scores of model_forward, (b->rows, model_outputs). The first batch
- * of a csv also has the heading, which depends on whether the examples have ids. */
+/* Appends the lines of a batch with the scores of model_forward, (b->rows, model_outputs). The
+ * first batch of a csv also has the heading, which depends on whether the examples have ids. */
 void predictions_put(struct predictions *p, const struct batch *b, const float *scores,
     struct buf *out);
 /* Appends the heading of a csv, if no batch has been written. */

@@ -187,10 +187,10 @@ enum err_code tool_predict(const struct tool_model *m, const char *const *data, 
 	if (rc)
 		return rc;
 	s.predictions.form = form;
-	want = (struct data_want){ .any = !s.job.train->words,
+	want = (struct data_want){ .any = !dataset_words(s.job.train),
 		.unseen = s.job.unseen,
 		.names = form != PREDICTION_PLAIN,
-		.words = s.job.train->words != NULL,
+		.words = dataset_words(s.job.train) != NULL,
 		.tables = job_want(&s.job.conf.job).tables };
 	rc = data_for(&s, m->log, data, ndata, &want, &own, &set, e);
 	if (!rc)

@@ -29,7 +29,7 @@ static bool is_placed(void *ctx, const struct view *view)
 	    cluster_view_is_over(view, &ignored);
 }
 
-enum err_code tool_update(struct tool *t, struct err *e)
+enum err_code tool_update(struct admin_client *t, struct err *e)
 {
 	struct err why;
 
@@ -64,7 +64,7 @@ static enum err_code read_spin(const struct view *view, int64_t *spin, struct er
 }
 
 enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline,
-    const struct interrupt *interrupt, struct log *log, struct tool *out, struct err *e)
+    const struct interrupt *interrupt, struct log *log, struct admin_client *out, struct err *e)
 {
 	struct cluster_view_config cc = { .id = id,
 		.role = ROLE_ADMIN,
@@ -83,7 +83,7 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
 		.attend_fd = interrupt_fd(interrupt) };
 	enum err_code rc;
 
-	*out = (struct tool){ .log = log, .interrupt = interrupt };
+	*out = (struct admin_client){ .log = log, .interrupt = interrupt };
 	randombytes_buf(&cc.incarnation, sizeof cc.incarnation);
 	cl.incarnation = cc.incarnation;
 	rc = cluster_view_open(&cc, &out->cluster, e);
@@ -112,7 +112,7 @@ static bool view_is_recent(void *ctx, const struct view *view)
 	return view->rev >= *rev;
 }
 
-enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
+enum err_code tool_create(struct admin_client *t, const json_t *shapes, struct err *e)
 {
 	json_t *msg = MESSAGE(table, .tables = shapes), *answer = NULL;
 	const struct view *view = NULL;
@@ -133,14 +133,14 @@ enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
 	return rc;
 }
 
-enum err_code tool_facts(struct tool *t, json_t **facts, struct err *e)
+enum err_code tool_facts(struct admin_client *t, json_t **facts, struct err *e)
 {
 	bool given;
 
 	return description_ask(cluster_view_agent(t->cluster), ANSWER_TIMEOUT, &given, facts, e);
 }
 
-enum err_code tool_source(struct tool *t, struct param_source **out, struct err *e)
+enum err_code tool_source(struct admin_client *t, struct param_source **out, struct err *e)
 {
 	enum err_code rc = tool_facts(t, &t->facts, e);
 
@@ -155,17 +155,17 @@ enum err_code tool_source(struct tool *t, struct param_source **out, struct err 
 	return ERR_OK;
 }
 
-void tool_close(struct tool *t)
+void tool_close(struct admin_client *t)
 {
 	client_free(t->client);
 	cluster_view_close(t->cluster);
 	view_release(t->view);
 	json_decref(t->config);
 	json_decref(t->facts);
-	*t = (struct tool){ 0 };
+	*t = (struct admin_client){ 0 };
 }
 
-enum err_code tool_table(const struct tool *t, const char *name, const struct table **out,
+enum err_code tool_table(const struct admin_client *t, const char *name, const struct table **out,
     struct err *e)
 {
 	return layout_find_or_fail(client_layout(t->client), name, out, e);
@@ -208,7 +208,7 @@ static enum err_code write_values(void *ctx, uint64_t first, const float *w, siz
 	return file_write_all(d->fd, w, n * sizeof *w, e);
 }
 
-enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
+enum err_code tool_pull(struct admin_client *t, const char *name, int fd, struct err *e)
 {
 	const struct table *table;
 	enum err_code rc = tool_table(t, name, &table, e);
@@ -230,7 +230,7 @@ enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 	return rc ? rc : dense_table_read(t->client, table, shape[0], write_values, &d, e);
 }
 
-enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e)
+enum err_code tool_push(struct admin_client *t, const char *name, const char *path, struct err *e)
 {
 	const struct table *table;
 	struct stream *s = NULL;

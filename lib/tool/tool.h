@@ -12,9 +12,9 @@
  *
  * Life: tool_open -> calls, one after the other -> tool_close. One thread, the owner's; every call
  * may block on the servers. */
-struct tool {
+struct admin_client {
 	/* the tool owns cluster, client and its reference of view; the rest is borrowed */
-	struct cluster *cluster;
+	struct cluster_view *cluster;
 	struct client *client;
 	const struct view *view;
 	struct log *log;
@@ -28,30 +28,31 @@ struct tool {
  * never; borrowed) ends this call and all later ones with ERR_STOPPED. *out must not move while it
  * is open. */
 enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline,
-    const struct interrupt *interrupt, struct log *log, struct tool *out, struct err *e);
+    const struct interrupt *interrupt, struct log *log, struct admin_client *out, struct err *e);
 /* Disconnects. Also allowed after tool_open has failed. */
-void tool_close(struct tool *t);
-/* Takes over the newest view. Blocking calls do so themselves; others call this when cluster_view_fd
- * becomes readable. ERR_STOPPED when interrupted; the error of a coordinator that is lost. */
-enum err_code tool_update(struct tool *t, struct err *e);
+void tool_close(struct admin_client *t);
+/* Takes over the newest view. Blocking calls do so themselves; others call this when
+ * cluster_view_fd becomes readable. ERR_STOPPED when interrupted; the error of a coordinator that
+ * is lost. */
+enum err_code tool_update(struct admin_client *t, struct err *e);
 /* Creates tables of these shapes (an array of table_to_json objects) in a cluster without a job;
  * needs an admin's key. Tables that exist in the same shape stay. Returns when they can be pulled
  * and pushed. ERR_EXISTS: a table has another shape; ERR_CONFIG: a job runs; ERR_FORBIDDEN. */
-enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e);
-/* Asks for the coordinator's description of the training data (worker/data_facts.h). *facts: a new reference;
- * NULL: it has none. */
-enum err_code tool_facts(struct tool *t, json_t **facts, struct err *e);
+enum err_code tool_create(struct admin_client *t, const json_t *shapes, struct err *e);
+/* Asks for the coordinator's description of the training data (worker/data_facts.h). *facts: a new
+ * reference; NULL: it has none. */
+enum err_code tool_facts(struct admin_client *t, json_t **facts, struct err *e);
 /* The cluster as a source of parameters, with its description, for which it asks the coordinator.
  * *out belongs to the tool. Called at most once. Errors of tool_facts. */
-enum err_code tool_source(struct tool *t, struct param_source **out, struct err *e);
+enum err_code tool_source(struct admin_client *t, struct param_source **out, struct err *e);
 /* Finds the table of this name; ERR_NOTFOUND lists those that exist. */
-enum err_code tool_table(const struct tool *t, const char *name, const struct table **out,
+enum err_code tool_table(const struct admin_client *t, const char *name, const struct table **out,
     struct err *e);
 
 /* Writes a table to fd as npy (sparse: as text, a line a row). */
-enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e);
+enum err_code tool_pull(struct admin_client *t, const char *name, int fd, struct err *e);
 /* Pushes an npy of the table's shape (a file, or "-") as one gradient, which is applied at once. */
-enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e);
+enum err_code tool_push(struct admin_client *t, const char *name, const char *path, struct err *e);
 
 /* ---- scores and words: of any source of parameters, with its description ---- */
 
@@ -63,9 +64,9 @@ struct tool_model {
 	const struct interrupt *interrupt;
 };
 
-/* Evaluate or predict the data of these paths; ndata 0: with the job's evaluation data. top_k: in place
- * of job.top_k, if it is above 0. detailed: *result also has "confusion" and "calibration" where the model
- * has classes and gives probabilities. */
+/* Evaluate or predict the data of these paths; ndata 0: with the job's evaluation data. top_k: in
+ * place of job.top_k, if it is above 0. detailed: *result also has "confusion" and "calibration"
+ * where the model has classes and gives probabilities. */
 enum err_code tool_eval(const struct tool_model *m, const char *const *data, size_t ndata,
     int64_t top_k, bool detailed, json_t **result, struct err *e);
 enum err_code tool_predict(const struct tool_model *m, const char *const *data, size_t ndata,

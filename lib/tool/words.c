@@ -2,7 +2,7 @@
 #include "core/buf.h"
 #include "core/file.h"
 #include "core/mem.h"
-#include "data/data_words.h"
+#include "data/batch/data_words.h"
 #include "layout/values.h"
 #include "math/vec.h"
 #include "tool/tool.h"
@@ -133,11 +133,11 @@ enum err_code tool_words(const struct tool_model *m, const char *const *ask, siz
 
 	if (rc)
 		return rc;
-	if (!job.train->words)
+	if (!dataset_words(job.train))
 		rc = err_set(e, ERR_UNSUPPORTED, "job.model %s has no words; only word2vec has",
 		    job.conf.job.model);
 	else
-		rc = read_vectors(m->source, job.train->words, nask > 0, &x, e);
+		rc = read_vectors(m->source, dataset_words(job.train), nask > 0, &x, e);
 	if (!rc)
 		rc = param_source_finish(m->source, e);
 	if (!rc && !nask)

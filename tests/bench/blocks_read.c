@@ -16,7 +16,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "data/data_blocks.h"
-#include "data/data_order.h"
+#include "data/batch/data_order.h"
 
 #define BLOCK (2 << 20) /* as the default of job.data_memory makes them */
 
@@ -46,19 +46,19 @@ static uint64_t read_epoch(const struct data_blocks *b, uint64_t epoch, uint64_t
 	group = fit < 1 ? 1 : fit > n ? n : (uint32_t)fit;
 	data_order(1, epoch, n, 0, n, order);
 	for (uint32_t at = 0; at < n; at += group) {
-		struct data_chunks *c = data_chunks_new(b, order + at,
+		struct data_walk *c = data_blocks_walk(b, order + at,
 		    n - at < group ? n - at : group, memory / 5 * 2, memory / 5 * 2);
 		bool last = false;
 
 		while (!last) {
 			struct dataset *d;
 
-			if (data_chunks_next(c, &d, &last, &e))
+			if (data_walk_next(c, &d, &last, &e))
 				fail(&e);
 			rows += d ? d->rows : 0;
 			dataset_free(d);
 		}
-		data_chunks_free(c);
+		data_walk_free(c);
 	}
 	free(order);
 	return rows;

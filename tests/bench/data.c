@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "data/data.h"
-#include "data/data_order.h"
+#include "data/batch/data_order.h"
 
 /* How fast examples are read and dealt: of the files named, each perhaps with
  * ?options, else of texts made up here. */

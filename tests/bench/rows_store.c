@@ -95,11 +95,11 @@ static void by_blocks(const struct rows *r, const uint64_t *ids, size_t n, const
 		took[k] = -clock_now();
 		for (size_t at = 0; at < n; at += ROWS_BLOCK) {
 			uint32_t m = n - at < ROWS_BLOCK ? (uint32_t)(n - at) : ROWS_BLOCK;
-			float *row[ROWS_BLOCK];
+			void *row[ROWS_BLOCK];
 
 			rows_find(r, (const uint8_t *)(ids + at), m, row);
 			for (uint32_t i = 0; i < m; i++)
-				sum += row[i] ? (double)row[i][0] : 1;
+				sum += row[i] ? (double)*(const float *)row[i] : 1;
 		}
 		took[k] += clock_now();
 	}
@@ -112,7 +112,7 @@ static void fill(struct rows *r, const uint64_t *ids, size_t n)
 {
 	for (size_t at = 0; at < n; at += ROWS_BLOCK) {
 		uint32_t m = n - at < ROWS_BLOCK ? (uint32_t)(n - at) : ROWS_BLOCK;
-		float *row[ROWS_BLOCK];
+		void *row[ROWS_BLOCK];
 		uint64_t made;
 
 		if (!rows_make(r, (const uint8_t *)(ids + at), m, row, &made))
@@ -142,7 +142,7 @@ static void look_ups(size_t n)
 
 	printf("\n%zu rows of width 1\n", n);
 	for (int k = 0; k < 3; k++) {
-		r = rows_new(1);
+		r = rows_new(sizeof(float));
 		took[k] = -clock_now();
 		fill(r, ids, n);
 		took[k] += clock_now();
@@ -164,7 +164,7 @@ static void look_ups(size_t n)
 static void size_of(uint32_t stride)
 {
 	uint64_t *ids = random_ids(MOST, 3), each = 8 + stride * 4;
-	struct rows *r = rows_new(stride);
+	struct rows *r = rows_new(stride * (uint32_t)sizeof(float));
 	double before = memory("VmRSS:"), worst = 0, rss = 0;
 
 	for (size_t at = 0; at < MOST; at += ROWS_BLOCK * 25) {

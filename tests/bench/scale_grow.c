@@ -21,7 +21,7 @@
 #define AT_ONCE 2000u
 
 struct grow {
-	struct tool tool;
+	struct admin_client tool;
 	uint64_t n, bytes, iters;
 	const struct table **table;
 	float *g, *w; /* of all, one after the other */

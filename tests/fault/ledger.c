@@ -13,7 +13,7 @@
 struct options {
 	const char *run_dir, *join, *book, *zone, *low, *high;
 	int64_t rank, steps, cells;
-	bool stale;
+	bool stale, repeats, omits;
 };
 
 static const struct opt opts[] = {
@@ -37,6 +37,10 @@ static const struct opt opts[] = {
 	    NULL, 2, 65536 },
 	{ "stale", 0, OPT_FLAG, offsetof(struct options, stale), NULL,
 	    "examples: epochs may overlap", NULL, 0, 0 },
+	{ "repeats", 0, OPT_FLAG, offsetof(struct options, repeats), NULL,
+	    "examples: some may count more often", NULL, 0, 0 },
+	{ "omits", 0, OPT_FLAG, offsetof(struct options, omits), NULL,
+	    "examples: some may count less often", NULL, 0, 0 },
 };
 
 static const struct opt_spec spec = {
@@ -58,12 +62,6 @@ static const struct opt_spec spec = {
 	.min_args = 1,
 	.max_args = 1,
 };
-
-static int report_ledger_error(const struct err *e)
-{
-	fprintf(stderr, "ledger: %s\n", e->msg);
-	return err_exit_code(e->code);
-}
 
 /* A command of the program: it works until a signal comes, or compares. */
 struct verb {
@@ -98,7 +96,7 @@ static int run_check(const struct ledger_config *cfg, const struct verb *v)
 	struct err e;
 
 	if (v->check(cfg, &s, &e))
-		return report_ledger_error(&e);
+		return err_report("ledger", &e);
 	printf("begun %" PRIu64 " acknowledged %" PRIu64 " lost %" PRIu64 " doubled %" PRIu64
 	       " torn %" PRIu64 "\n",
 	    s.begun, s.acked, s.lost, s.doubled, s.torn);
@@ -119,7 +117,7 @@ static int run_work(struct ledger_config *cfg, const struct verb *v)
 	if (!rc)
 		rc = v->work(cfg, &e);
 	close(cfg->interrupt_fd);
-	return rc ? report_ledger_error(&e) : 0;
+	return rc ? err_report("ledger", &e) : 0;
 }
 
 int main(int argc, char **argv)
@@ -155,7 +153,7 @@ int main(int argc, char **argv)
 	if (key_init(&e) ||
 	    (o.join ? identity_from_join(o.join, &id, &e)
 	            : identity_from_run(o.run_dir, worker ? name : "admin", &id, &e)))
-		return report_ledger_error(&e);
+		return err_report("ledger", &e);
 	signal(SIGPIPE, SIG_IGN);
 	log_init(&log, worker ? name : v->name, 2, LOG_LEVEL_INFO);
 	cfg = (struct ledger_config){ .id = &id,
@@ -167,6 +165,8 @@ int main(int argc, char **argv)
 		.cells = (uint32_t)o.cells,
 		.steps = (uint64_t)o.steps,
 		.stale = o.stale,
+		.repeats = o.repeats,
+		.omits = o.omits,
 		.log = &log };
 	code = v->work ? run_work(&cfg, v) : run_check(&cfg, v);
 	identity_release(&id);

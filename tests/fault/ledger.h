@@ -100,9 +100,9 @@ struct ledger_config {
 	const char *book, *zone; /* zone: NULL if none */
 	const char *low, *high;  /* of ledger_base */
 	uint32_t rank, cells;
-	uint64_t steps;   /* stop after this many; 0: at a signal */
-	bool stale;       /* of ledger_examples */
-	int interrupt_fd; /* when readable, stop after the step */
+	uint64_t steps;             /* stop after this many; 0: at a signal */
+	bool stale, repeats, omits; /* of ledger_examples */
+	int interrupt_fd;           /* when readable, stop after the step */
 	struct log *log;
 };
 /* Joins, pushes until cfg->steps or the interrupt, and stays until the job is over. */
@@ -128,8 +128,8 @@ enum err_code ledger_check(const struct ledger_config *cfg, struct ledger_sums *
 enum err_code ledger_base(const struct ledger_config *cfg, struct ledger_sums *out, struct err *e);
 /* Reads the two tables of the ledger: `cell` becomes ranks x cells, and `row` LEDGER_WIDTH for each. The caller
  * frees them, also after an error. */
-struct tool;
-enum err_code ledger_read_model(struct tool *tool, uint32_t cells, struct ledger_model *out,
+struct admin_client;
+enum err_code ledger_read_model(struct admin_client *tool, uint32_t cells, struct ledger_model *out,
     struct err *e);
 
 /* A program outside of the job, and its count: ledger_outside.c. cfg->rank is the number of this run of
@@ -146,7 +146,7 @@ enum err_code ledger_watch_check(const struct ledger_config *cfg, struct ledger_
 
 /* Counts the examples of a job that is done: ledger_examples.c. cfg->cells is the number of examples, cfg->steps
  * that of the epochs, and cfg->stale says that a push may have been computed before an earlier one of the same
- * example was applied. The first example has the row LEDGER_FIRST_EXAMPLE. */
+ * example was applied. repeats: examples may count more often, omits: less often. The first example has the row LEDGER_FIRST_EXAMPLE. */
 #define LEDGER_FIRST_EXAMPLE 9999u
 enum err_code ledger_examples(const struct ledger_config *cfg, struct ledger_sums *out,
     struct err *e);

@@ -135,7 +135,7 @@ static void count_differences(struct base *b)
 enum err_code ledger_base(const struct ledger_config *cfg, struct ledger_sums *out, struct err *e)
 {
 	struct base b = { .cfg = cfg, .sums = out };
-	struct tool tool;
+	struct admin_client tool;
 	enum err_code rc = tally_read(cfg->low, cfg->cells, &b.low, e);
 
 	*out = (struct ledger_sums){ 0 };

@@ -10,7 +10,7 @@
 
 struct check {
 	const struct ledger_config *cfg;
-	struct tool tool;
+	struct admin_client tool;
 	struct ledger_model model;
 	uint32_t unit;
 	/* The books, read before the model and after it.  What was acknowledged in `before` must be in
@@ -42,7 +42,7 @@ static enum err_code collect_rows(void *ctx, const uint64_t *ids, const float *r
 	return ERR_OK;
 }
 
-enum err_code ledger_read_model(struct tool *tool, uint32_t cells, struct ledger_model *m,
+enum err_code ledger_read_model(struct admin_client *tool, uint32_t cells, struct ledger_model *m,
     struct err *e)
 {
 	enum err_code rc = tool_table(tool, LEDGER_ROWS, &m->rows, e);

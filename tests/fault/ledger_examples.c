@@ -47,7 +47,8 @@ static double weight_after(uint64_t n, bool stale)
 
 static void judge_example(struct examples *x, uint64_t id, double w)
 {
-	bool lost = w < x->least - TOLERANCE, doubled = !(w <= x->most + TOLERANCE);
+	bool lost = !x->cfg->omits && w < x->least - TOLERANCE;
+	bool doubled = !(x->cfg->repeats ? isfinite(w) : w <= x->most + TOLERANCE);
 	bool strange = id - x->first >= x->cfg->cells;
 
 	if (id < x->first && w == 0)
@@ -71,7 +72,7 @@ static enum err_code judge_rows(void *ctx, const uint64_t *ids, const float *row
 	(void)e;
 	for (size_t i = 0; i < n; i++)
 		judge_example(x, ids[i], (double)rows[i]);
-	if (x->found < x->cfg->cells) {
+	if (!x->cfg->omits && x->found < x->cfg->cells) {
 		x->sums->lost += x->cfg->cells - x->found;
 		log_error(x->cfg->log, "%u of %u examples were trained on", x->found,
 		    x->cfg->cells);
@@ -88,7 +89,7 @@ enum err_code ledger_examples(const struct ledger_config *cfg, struct ledger_sum
 		.most = weight_after(cfg->steps, cfg->stale),
 		.first = LEDGER_FIRST_EXAMPLE };
 	const struct table *table;
-	struct tool tool;
+	struct admin_client tool;
 	enum err_code rc = tool_open(cfg->id, "auto", OPEN_TIMEOUT, NULL, cfg->log, &tool, e);
 
 	*out = (struct ledger_sums){ .begun = cfg->cells };

@@ -20,7 +20,7 @@
 
 struct outside {
 	const struct ledger_config *cfg;
-	struct tool tool;
+	struct admin_client tool;
 	const struct table *table;
 	struct book *book;
 	float *gradient, *before, *seen;

@@ -18,7 +18,7 @@
 
 struct watch {
 	const struct ledger_config *cfg;
-	struct tool tool;
+	struct admin_client tool;
 	bool open;
 	const struct table *dense, *rows;
 	uint64_t *ids;

@@ -5,6 +5,7 @@
  *   FS_BUDGET=K        K bytes may be written in all, then ENOSPC
  *   FS_FULL=FILE       as long as FILE exists nothing can be written: ENOSPC
  *   FS_HOLD=FILE       as long as FILE exists writes wait; FILE.held appears when one waits
+ *   FS_UNREADABLE=FILE as long as FILE exists nothing can be read: EIO
  *   FS_SHORT=N         a write of more than N bytes writes N
  *   FS_FSYNC_EIO=N     the Nth fsync or fdatasync (from 1) fails with EIO
  *   FS_CUT=DIR         model a power cut: keep in DIR what would be there after one
@@ -12,7 +13,7 @@
  *   FS_REPORT=FILE     at exit, append a line with the counts of calls
  *   CLOCK_AHEAD=S      the wall clock is S seconds ahead (-S: behind)
  *
- * It affects regular files and directories, in write, pwrite, writev, posix_fallocate, fsync,
+ * It affects regular files and directories, in read, pread, write, pwrite, writev, posix_fallocate, fsync,
  * fdatasync and rename.  It does not affect stdio, whose writes are made inside the C library, nor
  * sockets and pipes.
  *
@@ -40,6 +41,7 @@ enum call { WRITE, PWRITE, WRITEV, FALLOCATE, FSYNC, FDATASYNC, RENAME, CALLS };
 
 static _Atomic uint64_t calls[CALLS], bytes, syncs;
 
+ssize_t pread64(int fd, void *p, size_t n, off64_t at);
 ssize_t pwrite64(int fd, const void *p, size_t n, off64_t at);
 int posix_fallocate64(int fd, off64_t at, off64_t n);
 /* The C library's function that ours replaces. */
@@ -150,6 +152,31 @@ static ssize_t fail_full(void)
 {
 	errno = ENOSPC;
 	return -1;
+}
+
+static bool does_read_fail(int fd)
+{
+	const char *file = getenv("FS_UNREADABLE");
+
+	if (!file || access(file, F_OK) != 0 || !is_fd_concerned(fd))
+		return false;
+	errno = EIO;
+	return true;
+}
+
+ssize_t read(int fd, void *p, size_t n)
+{
+	return does_read_fail(fd) ? -1 : REAL(read)(fd, p, n);
+}
+
+ssize_t pread(int fd, void *p, size_t n, off_t at)
+{
+	return does_read_fail(fd) ? -1 : REAL(pread)(fd, p, n, at);
+}
+
+ssize_t pread64(int fd, void *p, size_t n, off64_t at)
+{
+	return pread(fd, p, n, at);
 }
 
 ssize_t write(int fd, const void *p, size_t n)

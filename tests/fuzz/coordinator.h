@@ -57,12 +57,13 @@ static inline void hear_change(void *ctx)
 	(void)ctx;
 }
 
-static inline void hear_event(void *ctx, const char *kind, const char *text)
+static inline void hear_event(void *ctx, enum event_kind kind, const char *text)
 {
-	json_t *event = passed_on(json_pack("{s:s, s:s}", "event", kind, "text", text));
+	json_t *event = passed_on(
+	    json_pack("{s:s, s:s}", "event", event_kind_name(kind), "text", text));
 
 	(void)ctx;
-	must(*kind && json_is_string(json_object_get(event, "text")) &&
+	must(kind < EVENT_KINDS && json_is_string(json_object_get(event, "text")) &&
 	    utf8_whole(text, strlen(text)) == strlen(text));
 	json_decref(event);
 }

@@ -209,3 +209,10 @@ field() {
 	[ ${#lines[@]} -gt 0 ] || return 0
 	plain_member "${lines[-1]}" "$1" || jq -r ".$1" <<<"${lines[-1]}"
 }
+
+# flip_byte FILE OFFSET: change a byte of a file, whatever it is.
+flip_byte() {
+	local byte
+	byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+	printf "\\x$(printf %02x $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}

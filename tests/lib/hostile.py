@@ -442,7 +442,7 @@ def case_shared():
         sys.exit(f"{len(os.listdir(descriptors))} descriptors are open, {before} were before")
 
 
-PLACE, PLACE_BYTES, VALUES_AT = 8192, 266240, 16
+BY_REFERENCE, PLACE_BYTES, VALUES_AT = 8192, 266240, 16
 
 
 def must_fail(what, function, *args):
@@ -457,11 +457,11 @@ def case_published():
     """Read parameters from the memory that the server shows, and try to change and to cut it."""
     ring = Ring()
     (fd,) = ring.shown
-    ring.put(ps.Session.header(ps.PULL, 12, flags=ps.NOW | PLACE, seq=3, **EPOCH) + struct.pack("<III", TABLE["id"], 1, 1))
+    ring.put(ps.Session.header(ps.PULL, 12, flags=ps.NOW | BY_REFERENCE, seq=3, **EPOCH) + struct.pack("<III", TABLE["id"], 1, 1))
     ring.answer()
     head = ps.Record(ring.at[4096 + RING:4096 + RING + 64])
     place, size, state = struct.unpack("<IIQ", ring.at[4096 + RING + 64:4096 + RING + 80])
-    if head.type != ps.PULLED or not head.flags & PLACE or head.len != 16 or size != 4 * 4464 or state % 2:
+    if head.type != ps.PULLED or not head.flags & BY_REFERENCE or head.len != 16 or size != 4 * 4464 or state % 2:
         sys.exit(f"no place is named: {vars(head)}")
     length = os.fstat(fd).st_size
     shown = mmap.mmap(fd, length, prot=mmap.PROT_READ)

@@ -2,6 +2,8 @@
 # A Slurm of two nodes, n0 and n1, which are both this host: Debian's munge and slurm-wlm, run by
 # the user of the tests.  Use: load lib/slurm.
 
+# SLURM_SHARED=yes: several jobs share a node.
+#
 # slurm_start: start it and set SLURM_CONF; skip the test with a reason where that is impossible.
 slurm_start() {
 	local program user
@@ -62,6 +64,8 @@ slurm_config() {
 	MailProg=/bin/true
 	KillWait=30
 	SchedulerParameters=bf_interval=1,sched_interval=1
+	${SLURM_SHARED:+SelectType=select/cons_tres}
+	${SLURM_SHARED:+SelectTypeParameters=CR_CPU}
 	NodeName=n0 NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=$(($2 + 1)) CPUs=8
 	NodeName=n1 NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=$(($2 + 2)) CPUs=8
 	PartitionName=all Nodes=n0,n1 Default=YES MaxTime=INFINITE State=UP

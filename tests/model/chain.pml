@@ -12,7 +12,8 @@
  *   receive                      shard_replicate in shard/repl_in.c, session_repl in store/session_repl.c
  *   take_push, is_safe           shard_push and shard_is_safe in shard/apply.c, judge_promise in
  *                                store/session_push.c
- *   the worker                   inflight_push_reroute_all and inflight_push_take_receipts in client/client_push.c
+ *   the worker                   request_reroute_all in client/request.c, client_push_take_receipts in
+ *                                client/client_push.c
  *
  * The model leaves out steps (it is that of asp, where a version is one push), values, several partitions, and
  * relays.  The other workers' pushes are `noise`: they have versions but no identity, and need no receipt.

@@ -22,7 +22,7 @@ struct call {
 	struct fiber *fiber;
 	enum chain_event_kind kind;
 	struct shard *shard;
-	const struct peer *peer; /* of the record that is being handled */
+	const struct server_session *peer; /* of the record that is being handled */
 	const struct record *record;
 	const struct push *push;
 	const struct repl_record *c;
@@ -266,9 +266,9 @@ enum err_code __wrap_shard_install(struct shard *s, const struct layout *l, cons
 
 /* ---- pushes ---- */
 
-enum conn_verdict __wrap_session_push(struct peer *p, const struct record *r,
+enum conn_verdict __wrap_session_push(struct server_session *p, const struct record *r,
     const uint8_t *payload);
-enum conn_verdict __wrap_session_push(struct peer *p, const struct record *r,
+enum conn_verdict __wrap_session_push(struct server_session *p, const struct record *r,
     const uint8_t *payload)
 {
 	struct call *c;
@@ -372,9 +372,9 @@ void __wrap_shard_send(struct shard *s, uint16_t server, uint64_t session, uint1
 	shard_send(s, server, session, table, part, put_and_note, c);
 }
 
-enum conn_verdict __wrap_session_repl(struct peer *p, const struct record *r,
+enum conn_verdict __wrap_session_repl(struct server_session *p, const struct record *r,
     const uint8_t *payload);
-enum conn_verdict __wrap_session_repl(struct peer *p, const struct record *r,
+enum conn_verdict __wrap_session_repl(struct server_session *p, const struct record *r,
     const uint8_t *payload)
 {
 	if (chain_on) {
@@ -387,9 +387,9 @@ enum conn_verdict __wrap_session_repl(struct peer *p, const struct record *r,
 }
 
 enum shard_answer __wrap_shard_replicate(struct shard *s, const struct repl_record *r,
-    const uint8_t *payload, size_t len, struct shard_due *due);
+    const uint8_t *payload, size_t len, struct receipt_condition *due);
 enum shard_answer __wrap_shard_replicate(struct shard *s, const struct repl_record *r,
-    const uint8_t *payload, size_t len, struct shard_due *due)
+    const uint8_t *payload, size_t len, struct receipt_condition *due)
 {
 	struct call *c;
 	enum shard_answer a;
@@ -437,9 +437,9 @@ void __wrap_shard_acknowledged(struct shard *s, uint16_t server, uint16_t table,
 
 /* The answer is judged here, and sent a little later: the place of the event is this one. */
 bool __wrap_shard_is_safe(struct shard *s, uint16_t table, uint32_t part,
-    const struct shard_due *due);
+    const struct receipt_condition *due);
 bool __wrap_shard_is_safe(struct shard *s, uint16_t table, uint32_t part,
-    const struct shard_due *due)
+    const struct receipt_condition *due)
 {
 	bool safe = shard_is_safe(s, table, part, due);
 
@@ -455,7 +455,7 @@ bool __wrap_shard_is_safe(struct shard *s, uint16_t table, uint32_t part,
 	return safe;
 }
 
-static void note_answer(enum chain_event_kind kind, const struct peer *peer)
+static void note_answer(enum chain_event_kind kind, const struct server_session *peer)
 {
 	struct call *c = call_of_fiber();
 	struct chain_event *e = chain_event_at(c->answer);
@@ -475,7 +475,8 @@ void __wrap_payload_put_replicated(struct buf *b, const struct payload_replicate
 {
 	payload_put_replicated(b, x);
 	if (chain_on && call_of_fiber()->answer)
-		note_answer(CHAIN_REPLICATED, CONTAINER(const struct peer, data.replicated, b));
+		note_answer(CHAIN_REPLICATED,
+		    CONTAINER(const struct server_session, data.replicated, b));
 }
 
 void __wrap_payload_put_receipt(struct buf *b, const struct payload_receipt *x);
@@ -483,5 +484,6 @@ void __wrap_payload_put_receipt(struct buf *b, const struct payload_receipt *x)
 {
 	payload_put_receipt(b, x);
 	if (chain_on && call_of_fiber()->answer)
-		note_answer(CHAIN_RECEIPT, CONTAINER(const struct peer, data.receipts, b));
+		note_answer(CHAIN_RECEIPT,
+		    CONTAINER(const struct server_session, data.receipts, b));
 }

@@ -29,6 +29,12 @@ struct pending {
 static struct server server[SERVERS_MAX];
 static struct pending pending[REQUESTS_MAX];
 static uint64_t next_id;
+static void (*on_open)(const struct proc *p);
+
+void control_on_open(void (*fn)(const struct proc *p))
+{
+	on_open = fn;
+}
 
 unsigned sim_control_open(void)
 {
@@ -36,6 +42,8 @@ unsigned sim_control_open(void)
 		if (!server[i].proc || !proc_find(server[i].pid) || !server[i].proc->alive) {
 			server[i] = (struct server){ .proc = proc_current,
 				.pid = proc_current->pid };
+			if (on_open)
+				on_open(proc_current);
 			return i;
 		}
 	sim_panic("more than %d control servers", SERVERS_MAX);
@@ -137,4 +145,5 @@ void control_reset(void)
 	memset(server, 0, sizeof server);
 	memset(pending, 0, sizeof pending);
 	next_id = 1;
+	on_open = NULL;
 }

@@ -9,6 +9,8 @@
 /* Requests of the control plane, as text, between the simulator (control.c) and the HTTP server of a
  * simulated process (control_server.c), which is the library's from its routes on. */
 
+struct proc;
+
 struct sim_request {
 	uint64_t id;
 	char method[8];
@@ -28,5 +30,7 @@ void sim_control_answer(uint64_t id, int status, const char *text);
  * the answer; status 0: there is no server, or it died. */
 void control_send(unsigned slot, const char *method, const char *target, const char *body,
     void (*fn)(void *ctx, int status, const char *text), void *ctx);
+/* fn is called, in the server's own thread, when a server begins to take requests. NULL: nobody. */
+void control_on_open(void (*fn)(const struct proc *p));
 
 #endif

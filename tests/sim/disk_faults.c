@@ -6,8 +6,8 @@
 /* Writes that are short, and power cuts that leave zeros at the end of a file, where the file system had made
  * room for what was not written yet. Disks that are full for a while, or broken. The coordinator's may be full: nothing changes in the cluster
  * until there is room (ps-consistency(7), Loss of the coordinator). That of a server may be full or broken:
- * it writes nothing but its part of a checkpoint, which is then dropped. But it must be able to read a
- * secret that changes: if it misses two of them, nobody knows its own any more (tests/RECORD.md, Open). */
+ * it writes nothing but its part of a checkpoint, which is then dropped. It can read a secret that changes later, unless
+ * the secret is renewed by force: if it misses two of them, nobody knows its own any more. */
 
 static struct {
 	bool any;
@@ -43,7 +43,7 @@ static void break_disk(void *ctx)
 		return;
 	if (m->proc && m->proc->alive && !m->down && !m->finished && may_break(m)) {
 		m->proc->disk_full = m->kind == COORDINATOR || sim_chance(50) ||
-		    orders_change_secret();
+		    orders_force_secret();
 		m->proc->disk_broken = !m->proc->disk_full;
 		sim_trace("judge      > the disk of %s is %s", m->name,
 		    m->proc->disk_full ? "full" : "broken");

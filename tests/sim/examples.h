@@ -37,6 +37,13 @@ void examples_write_data(void);
 void examples_job(char *out, size_t size);
 struct proc *examples_start_worker(unsigned slot, const char *name, const char *rank,
     const char *zone);
+/* After examples_draw: the data are a stream, a file that grows while the job runs. Such a job does not end by itself. */
+void examples_draw_stream(void);
+bool examples_are_a_stream(void);
+/* The war begins: the file grows. */
+void examples_begin(void);
+/* Peace: the rest of the file is written, and the job has to train on it. False: it has not. */
+bool examples_await_stream(bool (*is_over)(void *ctx));
 /* Compares the model of the job that is done. Returns how many examples were counted. */
 uint64_t examples_check(void);
 

@@ -61,8 +61,9 @@ struct sock {
 static struct sock *all;
 static bool cut[SLOTS_MAX][SLOTS_MAX];
 static int64_t delay_least, delay_most;
-static int64_t lag[SLOTS_MAX][SLOTS_MAX]; /* added to the delay */
-static bool probes;                       /* of idle connections find out that a host has died */
+static int64_t lag[SLOTS_MAX][SLOTS_MAX];  /* added to the delay */
+static bool damaged[SLOTS_MAX][SLOTS_MAX]; /* a byte of the next data */
+static bool probes;                        /* of idle connections find out that a host has died */
 static uint16_t next_port;
 
 static void arrive(void *ctx);
@@ -83,6 +84,21 @@ void net_delay(int64_t least, int64_t most)
 void net_lag(unsigned from, unsigned to, int64_t more)
 {
 	lag[from][to] = more;
+}
+
+void net_damage(unsigned from, unsigned to)
+{
+	damaged[from][to] = true;
+}
+
+/* Changes one byte of the packet if this way damages the next one. */
+static void damage_packet(struct packet *p, unsigned from, unsigned to)
+{
+	if (!damaged[from][to] || !p->len)
+		return;
+	damaged[from][to] = false;
+	p->data[sim_random() % p->len] ^= (char)(1 + sim_below(255));
+	sim_trace("net        ! a byte is changed on the way %u - %u", from, to);
 }
 
 void net_lag_nobody(void)
@@ -215,6 +231,7 @@ static void arrive(void *ctx)
 				free(p);
 				break;
 			}
+			damage_packet(p, slot_of_sender(s), s->slot);
 			p->next = NULL;
 			*s->unread_last = p;
 			s->unread_last = &p->next;
@@ -881,6 +898,7 @@ void net_reset(void)
 		free(s);
 	}
 	memset(cut, 0, sizeof cut);
+	memset(damaged, 0, sizeof damaged);
 	net_lag_nobody();
 	delay_least = 20 * USEC;
 	delay_most = 200 * USEC;

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "tests/sim/control.h"
-#include "tests/sim/examples.h"
 #include "tests/sim/parts.h"
 
 /* Orders to the coordinator while the war goes on, as ps-ctl gives them: drain, scale, rebalance, set,
@@ -18,6 +17,7 @@ static const char *const names[ORDERS] = { "drain", "scale", "rebalance", "set",
 
 static struct {
 	bool any, gives[ORDERS], joins;
+	bool forces;          /* the secret is renewed although an earlier one is still accepted */
 	unsigned sets;        /* which settings it changes, a bit each */
 	unsigned gap;         /* milliseconds between two orders, at most */
 	unsigned servers;     /* that the order of scale asks for; 0: none is under way */
@@ -156,7 +156,7 @@ static void change_settings(void)
 {
 	static const char *const sets[] = { "\"sync\":\"bsp\"", "\"sync\":\"ssp:1\"",
 		"\"sync\":\"ssp:4\"", "\"sync\":\"asp\"", "\"checkpoint_every\":\"7\"",
-		"\"checkpoint_every\":\"100ms\"", "\"checkpoint_every\":\"off\"",
+		"\"checkpoint_every\":\"100ms\"", "\"checkpoint_every\":\"none\"",
 		"\"pull_delta\":\"true\"", "\"pull_delta\":\"false\"" };
 	unsigned which = sim_below(sizeof sets / sizeof *sets);
 	char body[96];
@@ -250,7 +250,8 @@ static void give_order(void *ctx)
 			change_tables();
 			break;
 		case SECRET:
-			post_order("/v1/keys/secret", "{}", order, NULL);
+			post_order("/v1/keys/secret", o.forces ? "{\"force\":true}" : "{}", order,
+			    NULL);
 			break;
 		case PROBE:
 			post_order("/v1/probe", "{}", order, NULL);
@@ -274,6 +275,7 @@ void orders_draw(void)
 	if (o.joins)
 		o.gives[SECRET] = o.gives[DRAIN] = false;
 	o.gap = 20 + sim_below(300);
+	o.forces = o.gap % 2 == 0;
 }
 
 void orders_keep_servers(void)
@@ -303,14 +305,9 @@ void orders_begin(void)
 	give_later(100 * MSEC, give_order, NULL);
 }
 
-bool orders_change_secret(void)
+bool orders_force_secret(void)
 {
-	return o.any && o.gives[SECRET];
-}
-
-bool orders_scale(void)
-{
-	return o.any && o.gives[SCALE];
+	return o.any && o.gives[SECRET] && o.forces;
 }
 
 bool orders_move_servers(void)
@@ -318,18 +315,7 @@ bool orders_move_servers(void)
 	return o.any && (o.gives[DRAIN] || o.gives[SCALE]);
 }
 
-/* An order that was answered is forgotten if the coordinator could not write it and dies (tests/RECORD.md, Open). A
- * job that has an end of its own waits for the order, so it is given again. */
-static void go_on_again(void *ctx)
-{
-	(void)ctx;
-	if (!scenario_has_failed())
-		ask_to_go_on(NULL);
-}
-
 void orders_end(void)
 {
 	end_pause(NULL);
-	if (o.any && o.gives[PAUSE] && examples_are_drawn())
-		give_later(10 * SEC, go_on_again, NULL);
 }

@@ -41,11 +41,17 @@ struct member *scenario_coordinator(void);
 struct member *scenario_worker(unsigned i); /* of those there are, if i is greater */
 struct member *scenario_member(unsigned i);
 unsigned scenario_members(void);
+/* May all workers have been lost at once, because the coordinator's host died without a word? */
+bool scenario_may_have_lost_workers(void);
 /* Does it live, and does nothing keep it from its work? */
 bool scenario_is_well(const struct member *m);
+/* Looks which processes have ended by themselves: they are started again, or must not have ended. */
+void scenario_look_at_ends(void);
 /* Ask the coordinator whether all partitions have all replicas, and what it answered last. */
 void scenario_ask_for_replicas(void);
 bool scenario_is_whole(void);
+bool scenario_knows_all_servers(void);
+unsigned scenario_chain_head(void); /* the first server of the ledger's first partition */
 /* Write the coordinator's status into the trace. */
 void scenario_trace_state(void);
 void scenario_start(struct member *m);
@@ -59,6 +65,7 @@ uint64_t scenario_compare(const char *verb, const char *book, const char *cells)
 bool scenario_has_failed(void);
 /* Does the job begin in bsp, and no order changes it? */
 bool scenario_is_bsp(void);
+bool scenario_has_backup(void);
 /* All processes of the cluster die, or all of its servers. None is started again by itself. */
 void scenario_kill_all(void);
 void scenario_kill_servers(void);
@@ -89,6 +96,10 @@ bool resume_is_under_way(void);
 bool resume_wants_checkpoint(void);
 /* Has the job to go back yet? */
 bool resume_is_due(void);
+/* Has it gone back to a checkpoint? */
+bool resume_has_gone_back(void);
+/* Was a checkpoint damaged? It stays, and has a later step than the one to which the job went back. */
+bool resume_has_damaged(void);
 /* Returns the folder in which the workers keep their books. */
 const char *resume_books(void);
 /* The judge notes that a checkpoint is requested, and names the present copy of the books in `low`; and later that
@@ -98,8 +109,11 @@ void resume_note_answer(const char *low, const char *text);
 
 /* The coordinator dies, or a server, if all partitions have all replicas; if this seed does that. */
 void scenario_kill_coordinator(void);
+void scenario_kill(struct member *m); /* this one, whatever its replicas */
 void scenario_kill_a_server(void);
 void scenario_kill_a_worker(void);
+/* A worker dies, and is not back before its lease ends. */
+void scenario_lose_a_worker(void);
 /* A worker stands still for a while, if another one is at work. */
 void scenario_pause_worker(struct member *m);
 /* Connections between the coordinator and a server, or all, break. */
@@ -111,6 +125,10 @@ void scenario_cut_coordinator_off(bool cut);
 
 /* Deaths at moments that chance rarely meets. */
 void strikes_draw(bool breaks);
+/* A worker is lost, and the decision about it takes long (strikes.c). */
+bool strikes_draw_votes(void);
+/* A server takes a push alone, is lost, and comes back as the only replica (strikes.c). */
+void strikes_draw_returns(void);
 void strikes_leave_out(void);
 void strikes_begin(void);
 void strikes_end(void);
@@ -137,6 +155,8 @@ void troubles_end(void);
 
 /* ---- replicas.c ---- */
 
+/* Waits until all replicas are there. False: they are not, and the seed has failed. */
+bool replicas_await(void);
 /* After the job: all replicas are there, and one of each partition may be lost. */
 void replicas_check(void);
 
@@ -164,8 +184,8 @@ bool orders_change_mode(void);
 void orders_begin(void);
 /* Peace: a job that an order has paused goes on. */
 void orders_end(void);
-bool orders_change_secret(void);
-bool orders_scale(void);
+/* Is the secret renewed although an earlier one is promised to be accepted? */
+bool orders_force_secret(void);
 /* Does it drain servers, or change their number? */
 bool orders_move_servers(void);
 

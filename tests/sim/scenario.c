@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/err.h"
 #include "tests/sim/chain_trace.h"
 #include "tests/sim/control.h"
 #include "tests/sim/examples.h"
@@ -37,6 +38,9 @@ struct scenario {
 	const char *sync;
 	bool power_cuts, kills[3], cuts, breaks, pauses, slow, checkpoints;
 	unsigned backup; /* workers for which no step waits */
+	bool damages;    /* bytes change on their way */
+	bool votes;      /* a worker is lost, and the decision takes long */
+	bool leaves;     /* the workers of a stream are ended */
 	bool newcomer;   /* the last worker comes when the others train already */
 	bool pairs;      /* workers die in pairs, and with servers */
 	bool late;       /* somebody is started late, and the cluster forms for long */
@@ -60,9 +64,11 @@ struct scenario {
 	uintptr_t world;         /* which one of this process */
 	unsigned unanswered;     /* requests of checkpoints in it */
 	bool worker_pauses;      /* the worker that is hit next is not killed */
+	bool worker_is_lost;     /* ... and does not return before its lease ends */
 	unsigned cut_from, cut_to;
 	bool is_cut, both_ways;
 	bool checking;
+	bool lost_host; /* of a coordinator */
 	struct verdict *v;
 };
 
@@ -118,7 +124,7 @@ static void start_member(struct member *m)
 		                                    : first);
 	m->started_before = true;
 	m->down = false;
-	if (x.peace && m->kind == WORKER && !examples_are_drawn())
+	if (x.peace && m->kind == WORKER && (!examples_are_drawn() || x.leaves))
 		event_at(sim_now + (50 + sim_below(300)) * MSEC, end_worker, m);
 }
 
@@ -188,12 +194,31 @@ static void restart_later(struct member *m, int64_t after)
 	event_at(sim_now + after, restart_member, m);
 }
 
-/* A server whose disk is broken cannot start. And an order of scale is answered when the coordinator's
- * disk is full, and forgotten if that one dies then (tests/RECORD.md, Open). */
+/* Why a process has ended, by the last line that it has written: "TIME NAME error[CAUSE] TEXT" or
+ * "PROGRAM[CAUSE]: TEXT". */
+static enum err_cause cause_of_end(const struct proc *p)
+{
+	const char *at = strchr(p->last, '[');
+	char name[32];
+
+	snprintf(name, sizeof name, "%.*s", at ? (int)strcspn(at + 1, "]") : 0, at ? at + 1 : "");
+	return err_cause_by_name(name);
+}
+
+/* Has a server that an order added taken the number of this one, which was away? */
+static bool is_replaced(const struct member *m)
+{
+	bool added = false;
+
+	for (unsigned i = 0; i < x.nmembers; i++)
+		added |= x.member[i].kind == SERVER && *x.member[i].join;
+	return added && m->kind == SERVER && cause_of_end(m->proc) == CAUSE_CLUSTER_FULL;
+}
+
+/* A server whose disk is broken cannot start. */
 static bool is_excused(const struct member *m)
 {
-	return (m->proc->disk_broken && strstr(m->proc->last, "Input/output error")) ||
-	    (orders_scale() && m->proc->code == 3 && strstr(m->proc->last, "already has its"));
+	return m->proc->disk_broken && cause_of_end(m->proc) == CAUSE_DISK_FAILS;
 }
 
 bool scenario_has_failed(void)
@@ -201,9 +226,19 @@ bool scenario_has_failed(void)
 	return x.v->failed;
 }
 
+bool scenario_may_have_lost_workers(void)
+{
+	return x.lost_host;
+}
+
 bool scenario_is_bsp(void)
 {
 	return strcmp(x.sync, "bsp") == 0 && !orders_change_mode();
+}
+
+bool scenario_has_backup(void)
+{
+	return x.backup != 0;
 }
 
 static void kill_kind(bool all, enum kind kind)
@@ -230,13 +265,17 @@ void scenario_kill_servers(void)
 
 void scenario_start_all(void)
 {
-	for (unsigned i = 0; i < x.nmembers; i++)
+	for (unsigned i = 0; i < x.nmembers; i++) {
+		/* A worker that had left the job takes part in it again. */
+		if (x.member[i].kind == WORKER)
+			x.member[i].finished = false;
 		if (x.member[i].finished)
-			;
-		else if (x.member[i].kind == COORDINATOR)
+			continue;
+		if (x.member[i].kind == COORDINATOR)
 			start_member(&x.member[i]);
 		else
 			restart_later(&x.member[i], (20 + sim_below(50)) * MSEC);
+	}
 }
 
 /* A process that ends has released all memory and descriptors. */
@@ -250,7 +289,7 @@ static void look_at_rest(const char *name, const struct proc *p)
 
 /* Processes that ended by themselves. Workers may: they lost their rank while they were paused or cut
  * off, or their coordinator was away for too long. */
-static void look_at_ends(void)
+void scenario_look_at_ends(void)
 {
 	for (unsigned i = 0; i < x.nmembers && !resume_is_down(); i++) {
 		struct member *m = &x.member[i];
@@ -261,7 +300,7 @@ static void look_at_ends(void)
 		/* 3: it came when the job was over, or when no coordinator was there. */
 		if (m->kind == WORKER &&
 		    (m->proc->code == 0 ||
-		        (m->proc->code == 3 && !strstr(m->proc->last, "is not running")))) {
+		        (m->proc->code == 3 && cause_of_end(m->proc) != CAUSE_NOT_RUNNING))) {
 			m->finished = true;
 			continue;
 		}
@@ -277,7 +316,8 @@ static void look_at_ends(void)
 			m->finished = m->removed;
 			if (m->finished)
 				continue;
-		} else if (*m->join && (m->proc->code == 3 || m->proc->code == 6)) {
+		} else if (is_replaced(m) ||
+		    (*m->join && (m->proc->code == 3 || m->proc->code == 6))) {
 			/* 3: it asks for no number, and its own is taken until the process before
 			 * it has been silent for 1.5 s (ps-consistency(7), Loss of a server).
 			 * 6: it does not wait for a coordinator that is away. */
@@ -333,6 +373,7 @@ static bool may_hit(enum kind kind)
 /* ---- what the coordinator knows ---- */
 
 static unsigned servers_known, least_replicas;
+static unsigned chain_head;        /* the server of the ledger's first partition */
 static bool is_known[SERVERS_MAX]; /* it lives, and the coordinator knows this process of it */
 static void kill_server(void);
 static void end_doom(bool may_die);
@@ -367,6 +408,18 @@ static bool may_lose_server(void)
 	            : scenario_is_whole() && servers_known == x.servers;
 }
 
+static bool is_ledger(const json_t *table)
+{
+	const char *name = json_string_value(json_object_get(table, "name"));
+
+	return name && strcmp(name, "ledger") == 0;
+}
+
+unsigned scenario_chain_head(void)
+{
+	return chain_head;
+}
+
 static void note_layout(void *ctx, int status, const char *text)
 {
 	json_t *j = status == 200 ? json_loads(text, 0, NULL) : NULL;
@@ -380,6 +433,10 @@ static void note_layout(void *ctx, int status, const char *text)
 		json_array_foreach(json_object_get(table, "runs"), k, run) {
 			unsigned n = count_replicas(json_array_get(run, 2));
 
+			if (!k && is_ledger(table))
+				chain_head = (unsigned)json_integer_value(
+				                 json_array_get(json_array_get(run, 2), 0)) %
+				    SERVERS_MAX;
 			runs++;
 			if (n < least_replicas)
 				least_replicas = n;
@@ -464,6 +521,9 @@ static void count_fault(void)
 
 static void kill_member(struct member *m)
 {
+	bool is_lost = m->kind == WORKER && x.worker_is_lost;
+
+	x.worker_is_lost &= !is_lost;
 	/* An earlier answer of the coordinator about this server's replicas is out of date now. */
 	if (m->kind == SERVER)
 		x.server_must_die = false;
@@ -477,6 +537,7 @@ static void kill_member(struct member *m)
 			proc_kill(m->proc);
 		else
 			net_lose_host(m->proc);
+		x.lost_host |= m->kind == COORDINATOR && !examples_are_drawn();
 		/* The coordinator's host has the run directory. */
 		if (m->kind == COORDINATOR && x.power_cuts && disk_lose_unsynced("c.run"))
 			states_note(STATE_unsynced_lost);
@@ -485,7 +546,8 @@ static void kill_member(struct member *m)
 	}
 	/* It returns at once, before the lease has expired, or after. */
 	restart_later(m,
-	    sim_chance(60)       ? sim_below(50) * MSEC
+	    is_lost              ? LEASE + 700 * MSEC
+	        : sim_chance(60) ? sim_below(50) * MSEC
 	        : sim_chance(70) ? sim_below(400) * MSEC
 	                         : 1500 * MSEC);
 }
@@ -542,6 +604,13 @@ static void kill_doomed(void *ctx)
 	ask_coordinator();
 }
 
+/* All may stand still by now, and wake together. */
+static void wake_paused(struct member *m)
+{
+	if (!m->sleeps)
+		proc_pause(m->proc, false);
+}
+
 static void end_isolation(void *ctx)
 {
 	struct member *m = ctx;
@@ -550,7 +619,7 @@ static void end_isolation(void *ctx)
 		return;
 	x.isolated = NULL;
 	sim_trace("judge      > %s is not isolated any more", m->name);
-	proc_pause(m->proc, false);
+	wake_paused(m);
 	cut_server_off(m, false);
 	net_cut(m->slot, x.member[0].slot, false);
 	net_cut(x.member[0].slot, m->slot, false);
@@ -598,9 +667,7 @@ static void kill_server(void)
 
 static void go_on(void *ctx)
 {
-	struct member *m = ctx;
-
-	proc_pause(m->proc, false);
+	wake_paused(ctx);
 }
 
 static void pause_member(struct member *m)
@@ -681,6 +748,17 @@ static void kill_someone(void)
 	}
 }
 
+void scenario_kill(struct member *m)
+{
+	if (m->proc->alive)
+		kill_member(m);
+}
+
+bool scenario_knows_all_servers(void)
+{
+	return servers_known == x.servers;
+}
+
 void scenario_kill_coordinator(void)
 {
 	struct member *m = &x.member[0];
@@ -704,6 +782,14 @@ void scenario_kill_a_worker(void)
 
 	if (x.kills[WORKER] && x.faults_left && !resume_is_under_way() && m && scenario_is_well(m))
 		hit_worker(m, false);
+}
+
+void scenario_lose_a_worker(void)
+{
+	x.worker_is_lost = true;
+	/* For the death that follows. */
+	x.faults_left += 2;
+	scenario_kill_a_worker();
 }
 
 void scenario_cut_coordinator_off(bool cut)
@@ -775,6 +861,17 @@ static void break_connections(void)
 	net_break_connections(x.member[a].slot, x.member[b].slot);
 }
 
+/* A byte of the next data from one process to another is changed. */
+static void damage_link(void)
+{
+	unsigned a = sim_below(x.nmembers), b = sim_below(x.nmembers);
+
+	if (a == b || !x.faults_left)
+		return;
+	count_fault();
+	net_damage(x.member[a].slot, x.member[b].slot);
+}
+
 void scenario_break_coordinator_off(void)
 {
 	bool all = sim_chance(30);
@@ -814,6 +911,8 @@ static void note_checkpoint(void *ctx, int status, const char *text)
 	sim_trace("judge      < checkpoint %d", status);
 	if (!status)
 		states_note(STATE_request_lost);
+	if (status == 501)
+		scenario_fail("NO ANSWER: a checkpoint is refused for good: %.120s", text);
 	if (r->world == x.world) {
 		x.unanswered--;
 		if (status == 200)
@@ -863,11 +962,20 @@ static void make_war(void *ctx)
 				change_delays();
 			if (x.breaks)
 				break_connections();
+			if (x.damages)
+				damage_link();
 			if (x.checkpoints)
 				scenario_take_checkpoint();
 			break;
 		}
 	event_at(sim_now + (1 + sim_below(2 * x.gap)) * MSEC, make_war, NULL);
+}
+
+/* A program that waits for the coordinator asks it at the first moment. */
+static void ask_new_coordinator(const struct proc *p)
+{
+	if (p->slot == 0 && x.breaks && x.checkpoints && !resume_is_under_way() && sim_chance(30))
+		scenario_take_checkpoint();
 }
 
 /* ---- the run ---- */
@@ -892,6 +1000,13 @@ static void narrow_scenario(void)
 	x.kills[SERVER] = x.cuts = x.slow = true;
 	x.pauses = x.checkpoints = x.power_cuts = false;
 	leave_out_more();
+	/* The strike does all that is done to these clusters. */
+	if (sim_chance(30)) {
+		x.servers = x.replicas = 2;
+		x.faults_left = 0;
+		x.war = 9000 * MSEC;
+		strikes_draw_returns();
+	}
 }
 
 /* The faults come faster, and the war is over after the last one. */
@@ -905,7 +1020,7 @@ static void shorten_scenario(void)
 	x.war = (800 + sim_below(1200)) * MSEC;
 	if (x.isolates)
 		x.war += 2000 * MSEC;
-	if (x.newcomer || x.late)
+	if (x.newcomer || x.late || x.votes)
 		x.war += 2000 * MSEC;
 }
 
@@ -924,9 +1039,12 @@ static void draw_more(void)
 	if (relays_are_drawn())
 		orders_keep_secret();
 	clocks_draw();
+	x.votes = strikes_draw_votes();
 	x.waits = sim_chance(20);
 	if (resume_is_drawn()) {
 		relays_leave_out();
+		/* The earlier generation has a worker that has left for good. */
+		troubles_keep_workers();
 		x.checkpoints = true;
 		orders_keep_servers();
 		outside_leave_out();
@@ -946,14 +1064,20 @@ static void draw_examples(void)
 	examples_draw((bsp || orders_change_mode()) && !(may_repeat && sim_chance(60)));
 	if (may_repeat) {
 		examples_draw_deterministic();
-		x.newcomer = false;
 		x.waits = true;
+		x.backup = 0;
+		relays_leave_out();
 	}
-	x.backup = 0;
 	x.newcomer = false;
+	if (x.more && !may_repeat && sim_chance(30)) {
+		examples_draw_stream();
+		/* Late pushes of a backup worker would be missed for ever. */
+		x.backup = 0;
+	}
 	troubles_keep_workers();
-	resume_leave_out();
-	relays_leave_out();
+	/* A push through a relay may count twice if the relay and its worker are lost together. */
+	if (relays_are_drawn())
+		x.kills[WORKER] = x.pauses = false;
 	outside_leave_out();
 	reader_leave_out();
 }
@@ -993,6 +1117,7 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 		return;
 	}
 	x.breaks = sim_chance(40) || limits->breaks;
+	x.damages = limits->damages;
 	isolates = sim_chance(40) || limits->isolates;
 	more = sim_chance(40) || limits->more;
 	x.newcomer = sim_chance(30);
@@ -1014,6 +1139,9 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 		draw_examples();
 	if (!limits->is_long)
 		shorten_scenario();
+	/* A step waits for one worker at least. */
+	if (x.workers - x.newcomer <= x.backup)
+		x.backup = 0;
 	/* The sum of two is the same in any order. */
 	if (examples_are_deterministic() && sim_chance(70))
 		x.workers = 3;
@@ -1084,7 +1212,7 @@ static bool has_socket(void *ctx)
 static bool is_over(void *ctx)
 {
 	(void)ctx;
-	look_at_ends();
+	scenario_look_at_ends();
 	if (x.v->failed)
 		return true;
 	if (resume_is_under_way())
@@ -1275,6 +1403,25 @@ static void run_undisturbed(void)
 	sim_tracing = tracing;
 }
 
+/* All events are trained on; then the workers are ended, as nothing else ends such a job. */
+static void end_stream(void)
+{
+	if (!examples_await_stream(is_over)) {
+		scenario_trace_state();
+		/* The judge says how many are not. */
+		examples_check();
+		scenario_fail("EXAMPLES: the stream is not read to its end");
+		return;
+	}
+	/* A job that all workers have left is failed: no server can join it. */
+	if (!replicas_await())
+		return;
+	x.leaves = true;
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (x.member[i].kind == WORKER && x.member[i].proc)
+			end_worker(&x.member[i]);
+}
+
 void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct verdict *v)
 {
 	unsigned late;
@@ -1305,7 +1452,10 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		chain_trace_begin();
 	x.peace_at = sim_now + x.war;
 	event_at(sim_now + 20 * MSEC, make_war, NULL);
-	if (!limits->chain) {
+	control_on_open(ask_new_coordinator);
+	if (limits->chain) {
+		strikes_begin();
+	} else {
 		orders_begin();
 		outside_begin();
 		reader_begin();
@@ -1315,6 +1465,7 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		strikes_begin();
 		clocks_begin();
 		troubles_begin();
+		examples_begin();
 	}
 	event_at(x.peace_at, end_war, NULL);
 	if (x.is_short)
@@ -1322,6 +1473,8 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	if (!v->failed)
 		world_run(x.peace_at, is_peace_or_over, NULL);
 	end_war(NULL);
+	if (!v->failed && examples_are_a_stream())
+		end_stream();
 	if (!v->failed)
 		world_run(sim_now + PEACE, is_over, NULL);
 	if (!v->failed && !is_over(NULL)) {

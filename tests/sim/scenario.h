@@ -23,6 +23,8 @@ struct scenario_limits {
 	unsigned faults; /* at most */
 	/* Connections between living processes break, too, and each request of a checkpoint must be answered. */
 	bool breaks;
+	/* Bytes are changed on their way between processes. */
+	bool damages;
 	/* Servers are also cut off from the coordinator, or stand still, for so long that they are lost, and come back. */
 	bool isolates;
 	/* Jobs go back to checkpoints, relays, backup workers, strikes, clocks that jump, writes that are short, and what

@@ -22,10 +22,12 @@
  * seeds, one of ten of which is long, until it is interrupted, and then prints the rare states. --chain FOLDER makes the
  * runs such that the model of the chain can follow them, and writes their traces (tests/model/README). A failure prints its
  * seed and the command that replays it, and the exit code is then 1. --breaks also breaks connections between living
- * processes, and demands that each request of a checkpoint is answered. --isolate keeps servers away for so long that
+ * processes, and demands that each request of a checkpoint is answered. --damage changes bytes on their way between processes: a
+ * session must end, and nothing else may happen. --isolate keeps servers away for so long that
  * they are lost, and lets them come back. --more adds jobs that go back to checkpoints (resume.c), relays, backup
  * workers, strikes (strikes.c), clocks that jump, short writes, and a look at what processes leave when they end.
- * With --examples, and in one of nine seeds without it, the workers are those of the product (examples.h).
+ * With --examples, and in one of nine seeds without it, the workers are those of the product (examples.h); with --more
+ * some of them train on a stream.
  * --plain drops these options for the seeds that follow it.
  * --breaks and --more still find faults (tests/RECORD.md), so make check runs without them. */
 
@@ -64,10 +66,11 @@ static void run_one(uint64_t seed, const struct scenario_limits *limits, bool ta
 		    v.failed ? v.why : "nothing is lost", (double)v.virtual_ns / 1e9, v.faults,
 		    (unsigned long long)v.acknowledged, (unsigned long long)v.hash);
 	if (v.failed)
-		printf("    build/sim%s%s%s%s%s --trace %llu\n",
-		    limits->examples ? " --examples" : "", limits->is_long ? " --long" : "",
-		    limits->isolates ? " --isolate" : "", limits->breaks ? " --breaks" : "",
-		    limits->more ? " --more" : "", (unsigned long long)seed);
+		printf("    build/sim%s%s%s%s%s%s --trace %llu\n",
+		    limits->examples ? " --examples" : "", limits->damages ? " --damage" : "",
+		    limits->is_long ? " --long" : "", limits->isolates ? " --isolate" : "",
+		    limits->breaks ? " --breaks" : "", limits->more ? " --more" : "",
+		    (unsigned long long)seed);
 	fflush(stdout);
 }
 
@@ -126,7 +129,7 @@ static int refuse_argument(const char *text)
 	if (!asks)
 		fprintf(stderr, "sim: %s is neither a seed nor an option\n", text);
 	fprintf(asks ? stdout : stderr,
-	    "usage: sim [--plain] [--long] [--examples] [--trace] [--states] [--breaks] [--isolate] [--more] [--faults N] SEED...\n"
+	    "usage: sim [--plain] [--long] [--examples] [--trace] [--states] [--breaks] [--damage] [--isolate] [--more] [--faults N] SEED...\n"
 	    "       sim [...] --seeds N [--from SEED] [--until-failure] [--seconds N] [--hashes]\n"
 	    "       sim [...] --soak | --shorten SEED | --chain FOLDER SEED...\n"
 	    "The comment at the head of tests/sim/sim.c says what they do.\n");
@@ -167,6 +170,8 @@ int main(int argc, char **argv)
 			limits.examples = true;
 		else if (strcmp(argv[i], "--breaks") == 0)
 			limits.breaks = true;
+		else if (strcmp(argv[i], "--damage") == 0)
+			limits.damages = true;
 		else if (strcmp(argv[i], "--isolate") == 0)
 			limits.isolates = true;
 		else if (strcmp(argv[i], "--long") == 0)

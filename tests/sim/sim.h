@@ -219,6 +219,8 @@ void net_delay(int64_t least, int64_t most);
 /* Packets from one host to another take `more` longer; net_lag_nobody ends that for all. */
 void net_lag(unsigned from, unsigned to, int64_t more);
 void net_lag_nobody(void);
+/* A byte of the next data on this way is changed. */
+void net_damage(unsigned from, unsigned to);
 /* ---- disk.c ---- */
 
 void disk_reset(void);

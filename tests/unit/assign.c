@@ -8,20 +8,18 @@ static struct world x;
 static uint64_t pull(const uint64_t *ids, uint32_t n, const uint64_t *since, float *out,
     uint32_t *place, uint32_t *k)
 {
-	uint64_t version = 0;
+	struct row_read r = { SYNC_NEVER, (const uint8_t *)ids, n, since, out, place, 0, 0 };
 
-	if (shard_pull_changed_rows(x.shard, ROWS, 0, SYNC_NEVER, (const uint8_t *)ids, n, since,
-	        out, place, k, &version) != SHARD_OK)
-		*k = UINT32_MAX;
-	return version;
+	*k = shard_read_rows(x.shard, ROWS, 0, &r) == SHARD_OK ? r.changed : UINT32_MAX;
+	return r.version;
 }
 
 static void dense(void)
 {
 	float w[N] = { 1, 2, 3, 4 }, out[N] = { 0 };
 	uint32_t place[N];
+	struct changed_values changed = { .most = N, .place = place, .out = out };
 	uint64_t first, version;
-	size_t n;
 
 	shard_pull(x.shard, W, 0, SYNC_NEVER, out, &first);
 	ok(shard_assign(x.shard, W, 0, w) == SHARD_OK &&
@@ -31,9 +29,9 @@ static void dense(void)
 	first = version;
 	w[2] = 30;
 	shard_assign(x.shard, W, 0, w);
-	ok(shard_pull_changed(x.shard, W, 0, SYNC_NEVER, first, N, place, out, &n, &version) ==
-	            SHARD_OK &&
-	        n == 1 && place[0] == 2 && out[0] == 30,
+	changed.since = first;
+	ok(shard_pull_changed(x.shard, W, 0, SYNC_NEVER, &changed) == SHARD_OK && changed.n == 1 &&
+	        place[0] == 2 && out[0] == 30,
 	    "who had the one before is told of the value that is another");
 	ok(shard_assign(x.shard, ROWS, 0, w) == SHARD_BAD &&
 	        shard_assign(x.shard, W, 7, w) == SHARD_ELSEWHERE,

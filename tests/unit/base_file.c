@@ -2,6 +2,7 @@
 /* Files, names of files, log lines and clocks. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -249,6 +250,32 @@ static void test_mkdirs(void)
 	free(file);
 }
 
+static void test_unique_dir(void)
+{
+	char *pattern, *one = NULL, *two = NULL;
+	struct err e = { 0 };
+
+	ok(!file_make_unique_dir(mem_printf("%s/d-XXXXXX", root), &one, &e) &&
+	        !file_make_unique_dir(mem_printf("%s/d-XXXXXX", root), &two, &e) &&
+	        strcmp(one, two) != 0 && mode_of(one) == 0700 && entries(two) == 0,
+	    "two directories of one pattern");
+	free(one);
+	free(two);
+	ok(file_make_unique_dir(mem_strdup("/proc/d-XXXXXX"), &one, &e) == ERR_IO && !one &&
+	        strstr(e.msg, "/proc/d-"),
+	    "where none can be made: %s", e.msg);
+	setenv("TMPDIR", root, 1);
+	pattern = path_temporary("x");
+	ok(strncmp(pattern, root, strlen(root)) == 0 && strstr(pattern, "/pskit-x-XXXXXX"),
+	    "a pattern in $TMPDIR");
+	free(pattern);
+	setenv("TMPDIR", "", 1);
+	pattern = path_temporary("x");
+	ok(strcmp(pattern, "/tmp/pskit-x-XXXXXX") == 0, "and in /tmp without it");
+	free(pattern);
+	unsetenv("TMPDIR");
+}
+
 static void test_remove(void)
 {
 	char *tree = path_join(root, "t/deep/er"), *top = path_join(root, "t"),
@@ -394,11 +421,47 @@ static void test_clock(void)
 	char stamp[32];
 
 	ok(a > 0 && b >= a, "the clock does not go back");
+	ok(clock_poll_timeout(0) == 0 && clock_poll_timeout(-5) == 0 &&
+	        clock_poll_timeout(1) == 1 && clock_poll_timeout(NSEC_PER_MSEC) == 1 &&
+	        clock_poll_timeout(NSEC_PER_MSEC + 1) == 2 &&
+	        clock_poll_timeout(INT64_MAX) == INT_MAX,
+	    "timeouts of poll() are rounded up");
 	ok(w > INT64_C(1700000000) * NSEC_PER_SEC, "the wall clock is of this age");
 	clock_stamp(stamp);
 	ok(strlen(stamp) == 24 && stamp[4] == '-' && stamp[10] == 'T' && stamp[19] == '.' &&
 	        stamp[23] == 'Z',
 	    "%s", stamp);
+}
+
+static void *write_late(void *ctx)
+{
+	struct timespec pause = { 0, 50000000 };
+	int fd = *(const int *)ctx;
+
+	nanosleep(&pause, NULL);
+	if (write(fd, "late", 4) < 0)
+		abort();
+	close(fd);
+	return NULL;
+}
+
+/* As of <(COMMAND) in a shell: the command may not have written when the file is read. */
+static void test_pipe(void)
+{
+	struct buf b = BUF_INIT;
+	char path[40];
+	pthread_t t;
+	int fd[2];
+
+	if (pipe(fd))
+		abort();
+	snprintf(path, sizeof path, "/dev/fd/%d", fd[0]);
+	pthread_create(&t, NULL, write_late, &fd[1]);
+	ok(file_read(path, 100, &b, NULL) == ERR_OK && b.len == 4 && memcmp(b.data, "late", 4) == 0,
+	    "a pipe is read to its end");
+	pthread_join(t, NULL);
+	close(fd[0]);
+	buf_release(&b);
 }
 
 int main(void)
@@ -409,8 +472,10 @@ int main(void)
 	test_torn();
 	test_replace_threads();
 	test_read();
+	test_pipe();
 	test_fd();
 	test_mkdirs();
+	test_unique_dir();
 	test_remove();
 	test_paths();
 	test_log();

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: ISC */
-/* Errors, memory, buffers, suggestions, counts, names. */
+/* Errors, memory, buffers, suggestions, counts, names, back-off. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "data/batch.h"
+#include "data/batch/batch.h"
+#include "core/backoff.h"
 #include "core/buf.h"
 #include "core/endian.h"
 #include "core/err.h"
@@ -17,9 +19,9 @@
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/plain.h"
+#include "core/read_retry.h"
 #include "core/suggest.h"
 #include "core/thread.h"
-#include "core/tsv.h"
 #include "tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -180,6 +182,8 @@ static void overflow_reserve(void)
 static void test_mem(void)
 {
 	char *s = mem_printf("%d-%s", 7, "x"), *t = mem_strdup(s);
+	size_t room = 0;
+	uint16_t *grown = NULL;
 	char *a = mem_array(10, 10), *b = mem_try_array(3, 5), *c = mem_try_array(0, 8);
 	size_t volatile huge = SIZE_MAX;
 
@@ -187,6 +191,14 @@ static void test_mem(void)
 	ok(all_zero(a, 100), "mem_array is zeroed");
 	a = mem_regrow(a, 200, 10);
 	ok(all_zero(a, 100), "mem_regrow keeps what was there");
+	for (size_t i = 0; i < 1000; i++) {
+		grown = mem_grow(grown, &room, i + 1, sizeof *grown);
+		grown[i] = (uint16_t)i;
+	}
+	ok(grown[999] == 999 && grown[0] == 0 && room >= 1000 && room < 2100, "mem_grow doubles");
+	grown = mem_grow(grown, &room, 100000, sizeof *grown);
+	ok(grown[999] == 999 && room == 100000, "or grows to what is needed");
+	free(grown);
 	ok(b && all_zero(b, 15) && (uintptr_t)b % 64 == 0, "mem_try_array is zeroed and aligned");
 	ok(c && (uintptr_t)c % 64 == 0, "mem_try_array of nothing is something");
 	ok(!mem_try_array(huge / 2, 3) && !mem_try_array(huge, 1) && !mem_try_array(huge - 32, 1),
@@ -216,10 +228,10 @@ static void test_buf(void)
 
 	buf_append(&b, NULL, 0);
 	ok(b.len == 0 && b.data && b.data[0] == 0, "nothing appended to an empty one");
-	tsv_put_cell(&b, "a\tb\r\nc\\d");
+	plain_put_tsv_cell(&b, "a\tb\r\nc\\d");
 	ok(strcmp((char *)b.data, "a\\tb\\r\\nc\\\\d") == 0, "a cell between tabs: %s", b.data);
 	buf_clear(&b);
-	tsv_put_cell(&b, "");
+	plain_put_tsv_cell(&b, "");
 	ok(b.len == 0, "an empty cell");
 	buf_puts(&b, "abc");
 	buf_printf(&b, "-%d-%s", 5, "x");
@@ -472,6 +484,53 @@ static void test_thread(void)
 #endif
 }
 
+static void test_backoff(void)
+{
+	struct backoff b = { .least = 20, .most = 70 };
+
+	backoff_reset(&b);
+	ok(backoff_is_due(&b, 0), "the first attempt is due at once");
+	backoff_failed(&b, 1000);
+	ok(!backoff_is_due(&b, 1019) && backoff_is_due(&b, 1020),
+	    "the second attempt is due after the least pause");
+	ok(backoff_next(&b) == 40 && backoff_next(&b) == 70 && backoff_next(&b) == 70,
+	    "the pause doubles up to the most");
+	backoff_reset(&b);
+	ok(backoff_is_due(&b, 0) && backoff_next(&b) == 20, "a success sets it back");
+	ok(backoff_after(20, 70, 0) == 20 && backoff_after(20, 70, 1) == 40 &&
+	        backoff_after(20, 70, 2) == 70 && backoff_after(20, 70, UINT_MAX) == 70,
+	    "the pause after a number of failures");
+}
+
+static unsigned lines;
+
+static void count_line(void *ctx, int level, const char *text)
+{
+	(void)ctx;
+	(void)level;
+	lines += strstr(text, "a disk: trying again") != NULL;
+}
+
+static void test_read_retry(void)
+{
+	struct log log = { .level = LOG_LEVEL_WARN, .sink = count_line };
+	struct read_retry r = { 0 };
+	struct err disk = { .code = ERR_IO, .msg = "a disk" }, damage = { .code = ERR_FORMAT },
+	           none = { 0 };
+
+	ok(!read_retry_wanted(&r, &none, &log, 1) && !read_retry_wanted(&r, &damage, &log, 1) &&
+	        !lines,
+	    "neither a success nor damage is read again");
+	ok(read_retry_wanted(&r, &disk, &log, 7) &&
+	        read_retry_wanted(&r, &disk, &log, 6 + READ_RETRY_TIME),
+	    "a disk that fails is read again for a while");
+	ok(lines == 1, "which is logged once");
+	ok(!read_retry_wanted(&r, &disk, &log, 7 + READ_RETRY_TIME), "and not for ever");
+	ok(!read_retry_wanted(&r, &none, &log, 8 + READ_RETRY_TIME) &&
+	        read_retry_wanted(&r, &disk, NULL, 9 + READ_RETRY_TIME),
+	    "after a success the time begins again");
+}
+
 int main(void)
 {
 	test_err();
@@ -487,5 +546,7 @@ int main(void)
 	test_names();
 	test_plain();
 	test_thread();
+	test_backoff();
+	test_read_retry();
 	return tap_done();
 }

@@ -7,6 +7,7 @@
 
 #include "core/mem.h"
 #include "core/opt.h"
+#include "core/version.h"
 #include "tap.h"
 
 struct got {
@@ -255,7 +256,8 @@ static void test_unbounded(void)
 
 static void test_help(void)
 {
-	char *want = mem_printf("prog 0.1.0 (protocol 1, libsodium %s)\n", sodium_version_string());
+	char *want = mem_printf("prog " PSKIT_VERSION " (protocol 1, libsodium %s)\n",
+	    sodium_version_string());
 
 	parse("-q", "-h", "--nonsense");
 	ok(run.result == OPT_EXIT_OK && !*run.err, "-h is answered on stdout");

@@ -2,7 +2,7 @@
 /* Slices of a sparse batch: each has the entries of its examples, and lists only their features. */
 #include <string.h>
 
-#include "data/batch_slice.h"
+#include "data/batch/batch_slice.h"
 #include "tap.h"
 
 enum { ROWS = 200, FEATURES = 150, ENTRIES = 5 * ROWS };

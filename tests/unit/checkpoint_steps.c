@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* Which steps "checkpoint_every" asks for when a request takes as long as many steps. */
-#include "coordinator/checkpoint_steps.h"
+#include "coord/checkpoint_steps.h"
 
 #include "tap.h"
 

@@ -282,6 +282,93 @@ static void test_description(void)
 	free(m);
 }
 
+static const char *known_damage(void *ctx, const char *path)
+{
+	return ctx && strstr(path, ctx) ? "a server says so" : NULL;
+}
+
+static void count_passed(void *ctx, const char *path, const char *why)
+{
+	(void)ctx;
+	(void)why;
+	printf("# passed over: %s\n", path);
+}
+
+static bool newest_by_manifest_is(const char *known, uint64_t step, enum err_code code)
+{
+	char *path, name[CKPT_NAME];
+	struct err e = { 0 };
+	enum err_code rc = ckpt_newest_by_manifest(dir, known_damage, count_passed,
+	    (void *)(uintptr_t)known, &path, &e);
+	bool good;
+
+	ckpt_step_name(step, name);
+	good = rc == code && (code ? !path : strcmp(path_basename(path), name) == 0);
+	free(path);
+	return good;
+}
+
+/* Does a check of this share find damage? *steps: the pieces that it has compared. */
+static bool share_is_damaged(const char *path, unsigned index, unsigned of, unsigned *steps)
+{
+	struct ckpt_share share = { index, of };
+	struct ckpt_reader *r;
+	struct ckpt_check *check = NULL;
+	struct err e = { 0 };
+	enum err_code rc = ckpt_open(path, &r, &e);
+
+	*steps = 0;
+	if (rc)
+		return true;
+	rc = ckpt_check_begin(r, &share, &check, &e);
+	for (; !rc && !ckpt_check_is_done(check); ++*steps)
+		rc = ckpt_check_some(check, 1000, &e);
+	ckpt_check_free(check);
+	ckpt_close(r);
+	return rc != ERR_OK;
+}
+
+/* A coordinator chooses by the manifest; each server compares a share. */
+static void test_shares(void)
+{
+	struct model *m = model_new(1, 1);
+	struct err e = { 0 };
+	char *path, *file;
+	struct buf b = BUF_INIT;
+	unsigned damaged = 0, found = 9, steps, all = 0;
+
+	start_over();
+	model_save(m, dir, 1, 3, 1, 0, NULL, &e);
+	model_save(m, dir, 2, 3, 1, 0, &path, &e);
+	file = path_join(path, "server-1.params.safetensors");
+	for (unsigned i = 0; i < 3; i++) {
+		damaged += share_is_damaged(path, i, 3, &steps);
+		ok(steps > 2, "share %u of 3 has something to compare", i);
+	}
+	ok(!damaged && !share_is_damaged(path, 3, 4, &steps) && !steps,
+	    "no share is damaged, and a fourth server has none");
+	file_read(file, 1 << 24, &b, &e);
+	b.data[b.len - 3] ^= 4;
+	put(file, b.data, b.len);
+	for (unsigned of = 1; of < 7; of++)
+		for (unsigned i = 0; i < of; i++)
+			if (share_is_damaged(path, i, of, &steps)) {
+				all++;
+				found = of == 3 ? i : found;
+			}
+	ok(all == 6 && found == 1, "a wrong bit is found in one share of any number of them");
+	ok(newest_by_manifest_is(NULL, 2, ERR_OK), "the manifest does not show it");
+	ok(newest_by_manifest_is("step-000000000002", 1, ERR_OK),
+	    "once it is known the one before it is taken");
+	ok(newest_by_manifest_is("step-", 0, ERR_FORMAT), "if all are damaged, none is");
+	put(file, b.data, b.len - 1);
+	ok(newest_by_manifest_is(NULL, 1, ERR_OK), "a file of another size shows");
+	buf_release(&b);
+	free(file);
+	free(path);
+	free(m);
+}
+
 /* Any text with a seal is a checkpoint or a sentence. */
 static void test_mutants(const char *path, const char *file, const json_t *good)
 {
@@ -340,7 +427,8 @@ static void test_undecodable(void)
 	json_object_set_new(document, "data", data);
 	text = ckpt_manifest_text(document);
 	put(file, text, strlen(text));
-	ok(newest_is(1, 1, &p) && strstr(p.why, "counted_examples"),
+	ok(newest_is(1, 1, &p) && strstr(p.why, "counted_examples") &&
+	        newest_by_manifest_is(NULL, 1, ERR_OK),
 	    "nor is one taken that is there: %s", p.why);
 	free(text);
 	json_decref(document);
@@ -649,6 +737,50 @@ static void test_remove(void)
 	free(m);
 }
 
+/* A directory in the manifest's place cannot be read, as a file on a disk that fails: ERR_IO. */
+static void test_unread(void)
+{
+	struct model *m = model_new(1, 2);
+	struct ckpt_keep keep = { .last = 1 };
+	struct ckpt_entry *list;
+	struct err e = { 0 };
+	char *path[4], *manifest, *aside, *newest;
+	size_t n;
+
+	start_over();
+	for (uint64_t step = 1; step <= 3; step++)
+		model_save(m, dir, step, 2, 1, 0, &path[step], &e);
+	manifest = path_join(path[3], "MANIFEST.json");
+	aside = path_join(path[3], "aside");
+	if (rename(manifest, aside) || mkdir(manifest, 0700))
+		printf("# cannot replace %s\n", manifest);
+	ok(ckpt_newest(dir, NULL, NULL, &newest, &e) == ERR_IO && newest &&
+	        strcmp(newest, path[3]) == 0,
+	    "a checkpoint that cannot be read is not passed over: %s", e.msg);
+	free(newest);
+	ok(ckpt_newest_by_manifest(dir, NULL, NULL, NULL, &newest, &e) == ERR_IO && newest &&
+	        strcmp(newest, path[3]) == 0,
+	    "not even by its manifest: %s", e.msg);
+	free(newest);
+	ok(newest_by_manifest_is("step-000000000003", 2, ERR_OK),
+	    "unless it is given up: then the one before is the newest");
+	ckpt_list(dir, false, &list, &n, &e);
+	ok(n == 3 && list[2].unread && !list[2].whole && list[2].why && !list[1].unread,
+	    "the list says that it could not be read");
+	ckpt_list_free(list, n);
+	ok(!ckpt_prune(dir, &keep, NULL, NULL, &e) && ckpt_is_there(path[3]) &&
+	        ckpt_is_there(path[2]) && !ckpt_is_there(path[1]),
+	    "pruning removes neither it nor the newest whole one: %s", e.msg);
+	if (rmdir(manifest) || rename(aside, manifest))
+		printf("# cannot restore %s\n", manifest);
+	ok(newest_by_manifest_is(NULL, 3, ERR_OK), "it can be read again, and is the newest");
+	for (size_t i = 1; i <= 3; i++)
+		free(path[i]);
+	free(aside);
+	free(manifest);
+	free(m);
+}
+
 int main(void)
 {
 	struct err e = { 0 };
@@ -656,9 +788,11 @@ int main(void)
 	if (sodium_init() < 0 || !mkdtemp(dir))
 		return 1;
 	test_damage();
+	test_unread();
 	test_description();
 	test_lies();
 	test_undecodable();
+	test_shares();
 	test_full_disk();
 	test_sync();
 	test_crash();

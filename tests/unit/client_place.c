@@ -74,7 +74,7 @@ static void answer_place(struct giver *x, struct record *out)
 	if (x->deed == NAMES_LESS)
 		at.bytes = 4;
 	payload_put_place(body, &at);
-	out->flags = RECORD_PLACE;
+	out->flags = RECORD_BY_REFERENCE;
 	out->len = sizeof body;
 	conn_send(x->conn, out, body);
 	if (x->deed == CHANGES_AFTER)
@@ -97,9 +97,9 @@ static void take_pull(struct giver *x, const struct record *r, const uint8_t *pa
 	if (r->type != REC_PULL)
 		return;
 	x->since = r->len == PAYLOAD_RUN_BYTES + 8 ? get_le64(payload + PAYLOAD_RUN_BYTES) : 0;
-	x->by_place += (r->flags & RECORD_PLACE) != 0;
-	x->whole += !(r->flags & RECORD_PLACE);
-	if (r->flags & RECORD_PLACE || (x->deed == INSISTS && x->by_place)) {
+	x->by_place += (r->flags & RECORD_BY_REFERENCE) != 0;
+	x->whole += !(r->flags & RECORD_BY_REFERENCE);
+	if (r->flags & RECORD_BY_REFERENCE || (x->deed == INSISTS && x->by_place)) {
 		if (x->deed == INSISTS)
 			set_values(x, 3);
 		answer_place(x, &out);

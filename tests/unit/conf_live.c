@@ -36,8 +36,36 @@ static void unset(void)
 	json_decref(o);
 }
 
+/* A worker's configuration follows the cluster's. */
+static void follow(void)
+{
+	json_t *o = json_pack("{s:i, s:{s:s}}", "workers", 2, "job", "model", "softmax");
+	json_t *rate = json_pack("{s:s}", "lr", "0.25"),
+	       *epochs = json_pack("{s:s, s:s}", "epochs", "3", "steps", "70");
+	struct conf mine, its;
+	char *codec;
+
+	ok(!conf_from_json(o, &mine, &e) && !conf_from_json(o, &its, &e), "two of them");
+	mine.job.epochs = 55;
+	codec = mine.codec;
+	ok(!conf_apply(&its, rate, &e) && !conf_follow(&mine, &its, &e) && mine.job.lr == 0.25,
+	    "a live setting is taken over");
+	ok(mine.job.epochs == 55, "epochs that follow from the data stay: %lld",
+	    (long long)mine.job.epochs);
+	ok(mine.codec == codec, "and values that are equal stay where they are");
+	ok(!conf_apply(&its, epochs, &e) && !conf_follow(&mine, &its, &e) && mine.job.epochs == 3 &&
+	        mine.job.steps == 70,
+	    "epochs and steps that somebody has set are taken over");
+	conf_release(&mine);
+	conf_release(&its);
+	json_decref(o);
+	json_decref(rate);
+	json_decref(epochs);
+}
+
 int main(void)
 {
 	unset();
+	follow();
 	return tap_done();
 }

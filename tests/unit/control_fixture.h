@@ -48,6 +48,11 @@ static inline void control_end(struct coordinator *c)
 	(void)c;
 }
 
+static inline void control_free(struct server *s)
+{
+	(void)s;
+}
+
 static inline void control_gone(struct coordinator *c, const struct coord_self *self)
 {
 	(void)c, (void)self;

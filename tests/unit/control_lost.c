@@ -16,10 +16,10 @@ static struct {
 } coordinator;
 
 static json_t *handle(struct coordinator *c, struct coord_self *self, const struct message *m,
-    struct coordinator_mark *due, struct err *e)
+    struct durable_point *due, struct err *e)
 {
 	(void)c;
-	*due = (struct coordinator_mark){ 0 };
+	*due = (struct durable_point){ 0 };
 	if (m->kind == MESSAGE_server_join) {
 		self->kind = COORD_SERVER;
 		atomic_fetch_add(&coordinator.sessions, 1);
@@ -34,7 +34,7 @@ static json_t *handle(struct coordinator *c, struct coord_self *self, const stru
 	return NULL;
 }
 
-static bool may_tell(struct coordinator *c, const struct coordinator_mark *due)
+static bool may_announce(struct coordinator *c, const struct durable_point *due)
 {
 	(void)c, (void)due;
 	return true;
@@ -49,9 +49,9 @@ static uint64_t rev_sent(struct coordinator *c)
 static const struct server_coordinator coordinator_role = { .find_earlier = control_find_earlier,
 	.start = control_start,
 	.stop = control_end,
-	.free = control_end,
+	.free = control_free,
 	.handle = handle,
-	.may_tell = may_tell,
+	.may_announce = may_announce,
 	.gone = control_gone,
 	.rev_sent = rev_sent };
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /* The first messages of a session with a coordinator: the answer to the join, then the view, then the
  * coordinator's messages, whatever has to wait. The coordinator is not a real one. */
+#include <poll.h>
+#include <unistd.h>
+
 #include "control_fixture.h"
 
 #include "core/mem.h"
@@ -27,10 +30,10 @@ static void show_view(uint64_t rev)
 
 /* As the real one: the server's message is posted while the join is handled. */
 static json_t *handle(struct coordinator *c, struct coord_self *self, const struct message *m,
-    struct coordinator_mark *due, struct err *e)
+    struct durable_point *due, struct err *e)
 {
 	(void)c, (void)e;
-	*due = (struct coordinator_mark){ .rev = coordinator.rev };
+	*due = (struct durable_point){ .rev = coordinator.rev };
 	/* A worker that the view shows already: nothing changes. */
 	if (m->kind == MESSAGE_worker_join) {
 		self->kind = COORD_WORKER;
@@ -41,7 +44,7 @@ static json_t *handle(struct coordinator *c, struct coord_self *self, const stru
 		return NULL;
 	self->kind = COORD_SERVER;
 	self->index = 0;
-	due->stamp = 1;
+	due->state_rev = 1;
 	show_view(coordinator.rev);
 	io_threads_send_ctl(coordinator.server, "{\"op\":\"sure\",\"server\":5}", 0);
 	coordinator.rev += atomic_load(&coordinator.grows);
@@ -49,10 +52,10 @@ static json_t *handle(struct coordinator *c, struct coord_self *self, const stru
 	return ANSWER(server_join, .index = 0);
 }
 
-static bool may_tell(struct coordinator *c, const struct coordinator_mark *due)
+static bool may_announce(struct coordinator *c, const struct durable_point *due)
 {
 	(void)c;
-	return !due->stamp || atomic_load(&coordinator.durable);
+	return !due->state_rev || atomic_load(&coordinator.durable);
 }
 
 static uint64_t rev_sent(struct coordinator *c)
@@ -64,9 +67,9 @@ static uint64_t rev_sent(struct coordinator *c)
 static const struct server_coordinator role = { .find_earlier = control_find_earlier,
 	.start = control_start,
 	.stop = control_end,
-	.free = control_end,
+	.free = control_free,
 	.handle = handle,
-	.may_tell = may_tell,
+	.may_announce = may_announce,
 	.gone = control_gone,
 	.rev_sent = rev_sent };
 
@@ -133,10 +136,11 @@ static void make_durable(void *ctx)
 }
 
 /* A server joins while the state is durable, or is not yet. */
-static void join(const struct control *control, bool durable, struct joiner *m)
+static void join(const struct control *control, const char *coordinators, bool durable,
+    struct joiner *m)
 {
 	struct identity own;
-	struct agent_config cfg = { .addr = { control->server->address },
+	struct agent_config cfg = { .addr = { coordinators },
 		.id = &own.conn,
 		.info = { .incarnation = 3, .rank = RANK_NONE, .role = ROLE_SERVER },
 		.heartbeat = 50 * NSEC_PER_MSEC,
@@ -256,21 +260,51 @@ static void call_with_long_message(const struct control *control)
 	mutex_destroy(&m.lock);
 }
 
+static void *hang_up(void *ctx)
+{
+	int listener = *(int *)ctx;
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+
+	while (poll(&p, 1, -1) >= 0)
+		close(net_accept(listener));
+	return NULL;
+}
+
+/* The address of somebody who accepts connections and closes them. */
+static const char *listen_and_hang_up(void)
+{
+	static char address[NET_TEXT];
+	static int listener;
+	pthread_t thread;
+
+	if (net_listen("127.0.0.1:0", 4, &listener, address, NULL) ||
+	    pthread_create(&thread, NULL, hang_up, &listener))
+		abort();
+	return address;
+}
+
 int main(void)
 {
 	struct control control;
 	struct joiner m;
+	char list[2 * NET_TEXT + 40];
 
 	coordinator.rev = 5;
 	control_open(&control, &role);
 	coordinator.server = control.server;
-	join(&control, true, &m);
+	join(&control, control.server->address, true, &m);
 	ok(strcmp(m.heard, "answer view-5 sure") == 0, "a message follows the view: %s", m.heard);
-	join(&control, false, &m);
+	/* Nobody listens at the first address, and a process that is no coordinator at the second one. */
+	snprintf(list, sizeof list, "127.0.0.1:1,%s,%s", listen_and_hang_up(),
+	    control.server->address);
+	join(&control, list, true, &m);
+	ok(strcmp(m.heard, "answer view-5 sure") == 0, "coordinators are tried in turn: %s",
+	    m.heard);
+	join(&control, control.server->address, false, &m);
 	ok(strcmp(m.heard, "answer view-5 sure") == 0,
 	    "and waits with the answer until the state is durable: %s", m.heard);
 	atomic_store(&coordinator.grows, true);
-	join(&control, true, &m);
+	join(&control, control.server->address, true, &m);
 	ok(strcmp(m.heard, "answer view-5 sure") == 0,
 	    "the view that it refers to is sent, even if there is a newer one: %s", m.heard);
 	join_again(&control, &m);

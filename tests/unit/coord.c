@@ -49,6 +49,19 @@ static void forming_deadline(void)
 	    "then it fails and says who did not come: %s", status_str(&s, "reason"));
 	scene_close(&s);
 
+	scene_open(&s, 1, 2);
+	s.cfg.join_wait = 100 * NSEC_PER_SEC;
+	scene_begin(&s);
+	join_as_server(&s, 0);
+	join_as_worker(&s, 1, 1);
+	live(&s, 158, 2);
+	ok(in_phase(&s, PHASE_FORMING), "the deadline begins when the time to join is over");
+	live(&s, 3, 2);
+	ok(in_phase(&s, PHASE_FAILED) &&
+	        strcmp(status_str(&s, "reason"), "waited 160 s for worker-0") == 0,
+	    "and both are in the reason: %s", status_str(&s, "reason"));
+	scene_close(&s);
+
 	scene_open(&s, 1, 1);
 	scene_begin(&s);
 	join_as_worker(&s, 0, -1);
@@ -97,7 +110,8 @@ static void no_job(void)
 	scene_close(&s);
 }
 
-/* A worker has died and its lease has not ended: one that asks for a rank is told so, if it can wait. */
+/* A worker has died and its lease has not ended: one that asks for a rank is told so, if it can
+ * wait. */
 static void held_ranks(void)
 {
 	static const char join[] =
@@ -128,8 +142,8 @@ static void held_ranks(void)
 	scene_close(&s);
 }
 
-/* Three of four workers are replaced at once, while the fourth one is at a step: all take part from the same
- * step on. */
+/* Three of four workers are replaced at once, while the fourth one is at a step: all take part from
+ * the same step on. */
 static void newcomers_at_once(void)
 {
 	struct scene s;
@@ -164,8 +178,8 @@ static void newcomers_at_once(void)
 	scene_close(&s);
 }
 
-/* Many members change at one step, while a worker is still at the one before: the members of that step stay
- * known. */
+/* Many members change at one step, while a worker is still at the one before: the members of that
+ * step stay known. */
 static void many_changes_at_a_step(void)
 {
 	struct scene s;
@@ -241,6 +255,37 @@ static void wrong_joins(void)
 }
 
 /* ---- death of a worker ---- */
+
+/* The kernel kills a process of a control group without memory, which says nothing. */
+static void lost_without_memory(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 3);
+	scene_run(&s);
+	say(&s, &s.worker[1],
+	    "{\"op\":\"beat\",\"about\":{\"memory_limit_bytes\":1000000,\"memory_used_bytes\":950000}}");
+	say(&s, &s.worker[2],
+	    "{\"op\":\"beat\",\"about\":{\"memory_limit_bytes\":1000000,\"memory_used_bytes\":800000}}");
+	s.worker[1].incarnation = 77;
+	join_as_worker(&s, 1, 1);
+	ok(happened(&s,
+	       "worker-1 joined from h (pid 201) in place of another process; it was probably killed for lack "
+	       "of memory: its control group had used "),
+	    "a worker that was started again is said to lack memory");
+	live(&s, 6, 3);
+	ok(happened(&s, "worker-2 (h, pid 202) is lost: no message for") &&
+	        strstr(strstr(s.events, "worker-2 (h, pid 202) is lost"), "for lack of memory") ==
+	            NULL,
+	    "one that had memory left is not");
+	say(&s, &s.server[1],
+	    "{\"op\":\"beat\",\"about\":{\"memory_limit_bytes\":1000000,\"memory_used_bytes\":990000}}");
+	coord_session_gone(s.c, &s.server[1], s.now);
+	pass(&s, 0.5);
+	ok(strstr(status_str(&s, "reason"), "for lack of memory") != NULL,
+	    "a server without memory is the reason of the failure: %s", status_str(&s, "reason"));
+	scene_close(&s);
+}
 
 static void shrink(void)
 {
@@ -530,6 +575,7 @@ int main(void)
 	newcomers_at_once();
 	many_changes_at_a_step();
 	wrong_joins();
+	lost_without_memory();
 	shrink();
 	fenced();
 	same_process();

@@ -48,12 +48,12 @@ static inline void scene_view_changed(void *ctx)
 	((struct scene *)ctx)->views++;
 }
 
-static inline void scene_event(void *ctx, const char *kind, const char *text)
+static inline void scene_event(void *ctx, enum event_kind kind, const char *text)
 {
 	struct scene *s = ctx;
 	size_t n = strlen(s->events);
 
-	snprintf(s->events + n, sizeof s->events - n, "%s: %s\n", kind, text);
+	snprintf(s->events + n, sizeof s->events - n, "%s: %s\n", event_kind_name(kind), text);
 }
 
 static inline void scene_lease_changed(void *ctx, uint64_t number,
@@ -96,11 +96,35 @@ static inline void scene_open(struct scene *s, unsigned servers, unsigned worker
 	}
 }
 
+/* Gives the configuration a key that it does not have yet. */
+static inline void scene_set(json_t *config, const char *key, json_t *value)
+{
+	if (!json_object_get(config, key))
+		json_object_set(config, key, value);
+	json_decref(value);
+}
+
+/* The configuration says what the members of coord_config say that follow from it. */
+static inline void scene_configure(struct scene *s)
+{
+	static const char *const
+	    policy[] = { [COORD_SHRINK] = "shrink", [COORD_WAIT] = "wait", [COORD_FAIL] = "fail" };
+	char loss[64];
+
+	snprintf(loss, sizeof loss, "%s", policy[s->cfg.on_worker_loss]);
+	if (s->cfg.on_worker_loss == COORD_WAIT)
+		snprintf(loss, sizeof loss, "wait:%lldns", (long long)s->cfg.loss_wait);
+	scene_set(s->config, "sync", json_string(s->cfg.lockstep ? "bsp" : "asp"));
+	scene_set(s->config, "on_worker_loss", json_string(loss));
+	scene_set(s->config, "job", json_pack("{s:I}", "batch", (json_int_t)s->cfg.batch));
+}
+
 static inline void scene_begin(struct scene *s)
 {
 	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event,
 		scene_lease_changed };
 
+	scene_configure(s);
 	s->c = coord_new(&s->cfg, &io, s->now);
 }
 

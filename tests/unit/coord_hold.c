@@ -60,6 +60,27 @@ static void held_and_stopped(const char *sync, long long first, long long second
 	scene_close(&s);
 }
 
+/* In bsp, a worker may end early, as by SIGTERM, and the others go on without it. */
+static void ended_early(void)
+{
+	struct scene s;
+	uint64_t step = 0;
+
+	open_in(&s, "bsp");
+	say(&s, &s.worker[0], "{\"op\":\"beat\",\"stats\":{\"step\":1}}");
+	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":1}");
+	say(&s, &s.worker[1], "{\"op\":\"beat\",\"stats\":{\"step\":9}}");
+	ok(told_step(&s, false) == 9, "a worker that ended at step 1 is not where the job is: %lld",
+	    (long long)told_step(&s, false));
+	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":11}");
+	say(&s, &s.worker[evaluator_of(&s)], "{\"op\":\"result\",\"digest\":\"dd\"}");
+	ok(coord_is_at_rest(s.c, &step) && step == 11,
+	    "a checkpoint of the job that is done is of step %llu", (unsigned long long)step);
+	ok(told_step(&s, false) == 11 && told_step(&s, true) == 11,
+	    "which status and result name, too");
+	scene_close(&s);
+}
+
 static void given_up(void)
 {
 	struct scene s;
@@ -133,6 +154,7 @@ int main(void)
 	held_and_stopped("bsp", 12, 12, 12);
 	held_and_stopped("ssp:3", 12, 10, 12);
 	held_and_stopped("asp", 40, 12, 40);
+	ended_early();
 	given_up();
 	paused_before();
 	coordinator_restarts();

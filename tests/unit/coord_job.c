@@ -42,7 +42,9 @@ static void ending(void)
 	scene_open(&s, 1, 3);
 	scene_run(&s);
 	say(&s, &s.worker[1],
-	    "{\"op\":\"done\",\"steps\":8,\"examples\":80,\"train_loss\":0.5,\"loss_examples\":60,\"pushed_bytes\":7}");
+	    "{\"op\":\"done\",\"steps\":8,\"examples\":80,\"train_loss\":0.5,\"loss_examples\":60,\"pushed_bytes\":7,\"bad_lines\":3}");
+	ok(happened(&s, "bad_lines: worker-1 has skipped 3 bad lines"),
+	    "bad lines of a worker that has sent no heartbeat are reported");
 	say(&s, &s.worker[2],
 	    "{\"op\":\"done\",\"steps\":7,\"examples\":70,\"train_loss\":1.5,\"loss_examples\":20,\"pushed_bytes\":5}");
 	ok(in_phase(&s, PHASE_RUNNING), "the job runs while one works");
@@ -400,15 +402,11 @@ static void served(void)
 static void begins_with(void)
 {
 	struct scene s;
-	json_t *set = json_pack("{s:s}", "job.epochs", "1"),
-	       *config = json_pack("{s:{s:i, s:i}}", "job", "epochs", 1, "steps", 7), *view,
-	       *change;
+	json_t *set = json_pack("{s:s, s:s, s:s}", "job.epochs", "1", "job.steps", "7", "sync",
+	           "asp"),
+	       *view, *change;
 	const char *said;
-	struct coord_setting with = { .set = set,
-		.config = config,
-		.what = "job.epochs=1",
-		.who = "worker-0",
-		.batch = 10 };
+	const struct setting with = { .set = set, .who = "worker-0" };
 
 	scene_open(&s, 1, 2);
 	scene_begin(&s);
@@ -430,7 +428,6 @@ static void begins_with(void)
 	ok(strstr(said, "\"finished\":true") != NULL, "and its epochs are the job's: %s", said);
 	scene_close(&s);
 	json_decref(set);
-	json_decref(config);
 }
 
 /* A worker's last words are cut between two characters, and reach the view, the status and the

@@ -111,6 +111,30 @@ static void permission_is_lost(void)
 	scene_close(&s);
 }
 
+/* A server that asks for no number joins, as one with a join file does. */
+static const char *join_any_server(struct scene *s, unsigned i)
+{
+	return say(s, &s->server[i],
+	    "{\"op\":\"server_join\",\"index\":-1,\"pid\":%u,\"host\":\"h\",\"tcp\":\"h:1\"}",
+	    100 + i);
+}
+
+/* Servers that nobody has called join, up to the number that the configuration permits. */
+static void more_servers_join(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 1);
+	s.cfg.servers_max = 3;
+	scene_run(&s);
+	ok(strcmp(join_any_server(&s, 2), "{\"index\":2}") == 0 && count_live(&s) == 3,
+	    "a third server joins a cluster of two: %s", s.e.msg);
+	ok(status_int(&s, "servers_wanted") == 3, "which is to have three then");
+	ok(*join_any_server(&s, 3) == 0 && s.e.code == ERR_NOTREADY, "a fourth one is refused: %s",
+	    s.e.msg);
+	scene_close(&s);
+}
+
 /* No other server can take the place of one that is drained. */
 static void fewer_replicas(void)
 {
@@ -170,7 +194,8 @@ static void number_is_kept(void)
 	scene_close(&s);
 }
 
-/* A server that was started by a join file is killed and started again before its silence is noticed. */
+/* A server that was started by a join file is killed and started again before its silence is
+ * noticed. */
 static void restarted_at_once(void)
 {
 	static const char join[] =
@@ -198,11 +223,11 @@ static void request_is_repeated(void)
 
 	begin_cluster(&s);
 	say(&s, &s.server[1], "{\"op\":\"leave\"}");
-	ok(times(&s, "server-1 gives up its partitions") == 1 && times(&s, "being copied") == 1,
+	ok(times(&s, "server-1 is draining") == 1 && times(&s, "being copied") == 1,
 	    "a server asks to leave");
 	come_again(&s, 1);
 	say(&s, &s.server[1], "{\"op\":\"leave\"}");
-	ok(times(&s, "server-1 gives up its partitions") == 1 && times(&s, "being copied") == 1 &&
+	ok(times(&s, "server-1 is draining") == 1 && times(&s, "being copied") == 1 &&
 	        !was_told(&s, 1, "leave"),
 	    "asked again, nothing begins anew, and it must wait");
 	copy(&s, 1, 0);
@@ -327,6 +352,7 @@ int main(void)
 {
 	permission_is_lost();
 	number_is_kept();
+	more_servers_join();
 	fewer_replicas();
 	restarted_at_once();
 	request_is_repeated();

@@ -194,7 +194,7 @@ static void deaf(void)
 	}
 	ok(!happened(&s, "is lost"), "who says that it does not hear is not gone");
 	s.server[0].kind = COORD_NOBODY;
-	s.server[0].deaf = false;
+	s.server[0].reconnecting = false;
 	join_as_server(&s, 0);
 	live(&s, 3, 1);
 	ok(!happened(&s, "is lost") && chain_of(&s, &head) == 2, "and is back with a new session");
@@ -328,7 +328,8 @@ static void the_only_copy(void)
 	scene_close(&s);
 }
 
-/* The coordinator's process stood still, or has much to do: what it has not read yet is not silence. */
+/* The coordinator's process stood still, or has much to do: what it has not read yet is not
+ * silence. */
 static void what_is_not_read(void)
 {
 	struct scene s;

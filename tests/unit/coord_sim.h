@@ -82,12 +82,13 @@ static void view_changed(void *ctx)
 	((struct sim *)ctx)->new_view = true;
 }
 
-static void event(void *ctx, const char *kind, const char *text)
+static void event(void *ctx, enum event_kind kind, const char *text)
 {
 	struct sim *x = ctx;
 
 	if (x->loud)
-		printf("# %8.3f %s: %s\n", (double)x->s.now / NSEC_PER_SEC, kind, text);
+		printf("# %8.3f %s: %s\n", (double)x->s.now / NSEC_PER_SEC, event_kind_name(kind),
+		    text);
 }
 
 static void drop_session(struct peer *p)
@@ -200,14 +201,14 @@ static void check_layout(struct sim *x)
 /* As the host does: durable, then told. */
 static void speak(struct sim *x)
 {
-	if (!x->up || (!x->new_view && !x->nnotices && coord_stamp(x->s.c) == x->stamp))
+	if (!x->up || (!x->new_view && !x->nnotices && coord_state_rev(x->s.c) == x->stamp))
 		return;
 	if (dies(x, 150))
 		return;
 	if (coord_is_placed(x->s.c)) {
 		json_decref(x->state);
 		x->state = saved_state(x->s.c);
-		x->stamp = coord_stamp(x->s.c);
+		x->stamp = coord_state_rev(x->s.c);
 	}
 	if (dies(x, 150))
 		return;

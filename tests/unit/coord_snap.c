@@ -228,10 +228,89 @@ static void name_of_a_snapshot(void)
 		    (unsigned long long)coord_snap_id(s.c), 280 + i);
 	ok(coord_snap_newest_clock(s.c) == 290,
 	    "the servers say how far the fastest rank is in the snapshot");
-	coord_snap_rename(s.c, 290);
-	coord_snap_rename(s.c, 5);
-	ok(coord_snap_step(s.c) == 290,
-	    "the snapshot is named by a later step, not by an earlier one");
+	ok(coord_snap_rename(s.c, 290) && coord_snap_step(s.c) == 290,
+	    "the snapshot is named by a later step than the one that was ordered");
+	scene_close(&s);
+}
+
+static void take_snapshot(struct scene *s, uint64_t step, unsigned clock)
+{
+	coord_snap_begin(s->c, step, s->now);
+	for (unsigned i = 0; i < 2; i++)
+		say(s, &s->server[i],
+		    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"taken\",\"clocks\":{\"0\":%u,\"1\":%u}}",
+		    (unsigned long long)coord_snap_id(s->c), clock, clock - 1);
+}
+
+/* A checkpoint was asked for in bsp, some steps ahead, when another mode began. */
+static void name_of_a_step_to_come(void)
+{
+	struct scene s;
+
+	begin_cluster(&s, 1);
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.worker[i],
+		    "{\"op\":\"beat\",\"stats\":{\"step\":%u,\"doing\":\"compute\"}}", 290 - i);
+	take_snapshot(&s, 500, 280);
+	ok(coord_snap_rename(s.c, 280) && coord_snap_step(s.c) == 290,
+	    "a snapshot is not named by a step that no worker has reached: %llu",
+	    (unsigned long long)coord_snap_step(s.c));
+	take_snapshot(&s, 285, 280);
+	ok(coord_snap_rename(s.c, 280) && coord_snap_step(s.c) == 285,
+	    "nor by an earlier step than one that a worker had told of before the order");
+	scene_close(&s);
+}
+
+/* The fastest worker of one checkpoint is lost before the next one. */
+static void name_after_a_loss(void)
+{
+	struct scene s;
+
+	begin_cluster(&s, 1);
+	take_snapshot(&s, 170, 179);
+	ok(coord_snap_rename(s.c, 179) && coord_snap_step(s.c) == 179, "a snapshot of step 179");
+	coord_snap_write(s.c, "dir", s.now);
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.server[i], "{\"op\":\"snap\",\"id\":%llu,\"state\":\"saved\"}",
+		    (unsigned long long)coord_snap_id(s.c));
+	ok(coord_snap_state(s.c) == SNAP_SAVED, "is saved");
+	coord_snap_end(s.c);
+	take_snapshot(&s, 157, 134);
+	ok(coord_snap_rename(s.c, 134) && coord_snap_step(s.c) == 179,
+	    "the next one is not named by an earlier step: %llu",
+	    (unsigned long long)coord_snap_step(s.c));
+	scene_close(&s);
+}
+
+/* The checkpoint of a mode that ends meanwhile: bsp holds from a step on. */
+static void name_in_another_mode(void)
+{
+	json_t *set = json_pack("{s:s}", "sync", "bsp");
+	const struct setting bsp = { .set = set, .who = "admin", .step = 300 };
+	struct scene s;
+	uint64_t ticket;
+	struct err e;
+
+	begin_cluster(&s, 1);
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.worker[i],
+		    "{\"op\":\"beat\",\"stats\":{\"step\":%u,\"doing\":\"compute\"}}", 290 - i);
+	ok(coord_request_settings(s.c, &bsp, s.now, &ticket, &e) == ERR_OK,
+	    "another mode is wanted");
+	vote(&s, 0, true, 300, 289);
+	vote(&s, 1, true, 300, 289);
+	ok(coord_is_lockstep(s.c), "and decided: it begins at step %lld",
+	    (long long)status_int(&s, "settings_step"));
+	take_snapshot(&s, 292, 299);
+	ok(!coord_snap_is_by_step(s.c) && coord_snap_rename(s.c, 290) &&
+	        coord_snap_step(s.c) == 290,
+	    "a snapshot of the mode before is named by its steps");
+	take_snapshot(&s, 292, 302);
+	ok(!coord_snap_rename(s.c, 302) && coord_snap_state(s.c) == SNAP_LATE &&
+	        coord_snap_first_free(s.c) == 300,
+	    "it is late if a worker has gone on: %llu",
+	    (unsigned long long)coord_snap_first_free(s.c));
+	json_decref(set);
 	scene_close(&s);
 }
 
@@ -265,6 +344,9 @@ static void first_after_a_restart(void)
 int main(void)
 {
 	name_of_a_snapshot();
+	name_of_a_step_to_come();
+	name_after_a_loss();
+	name_in_another_mode();
 	first_after_a_restart();
 	steps_of_parts();
 	a_server_does_not_answer();

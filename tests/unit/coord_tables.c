@@ -87,6 +87,32 @@ static void by_vote(void)
 	scene_close(&s);
 }
 
+/* A table begins at a step far ahead: its next change is not proposed for an earlier one. */
+static void not_before_it_begins(void)
+{
+	struct scene s;
+	enum err_code rc;
+	uint64_t ticket, began = 0, step = 0;
+	int64_t number;
+
+	scene_open(&s, 2, 2);
+	scene_run(&s);
+	ticket = asked(&s, COORD_TABLE_ADD, "emb", 10, &rc);
+	vote(&s, 0, false, 100, 9);
+	vote(&s, 1, false, 100, 9);
+	all_vote(&s, 100);
+	ok(coord_find_answer(s.c, ticket, &began, &number, &s.e) == COORD_AGREED && began > 100,
+	    "a table begins when it is due at all servers");
+	ack_all(&s);
+	ticket = asked(&s, COORD_TABLE_GROW, "emb", 20, &rc);
+	all_vote(&s, 9);
+	ok(rc == ERR_OK && coord_find_answer(s.c, ticket, &step, &number, &s.e) == COORD_AGREED &&
+	        step >= began,
+	    "it does not grow before it begins: %llu, %llu", (unsigned long long)step,
+	    (unsigned long long)began);
+	scene_close(&s);
+}
+
 /* Servers tell how much memory their hosts have left; 0: they cannot tell. */
 static void memory_of_hosts(void)
 {
@@ -156,6 +182,7 @@ static void at_the_end(void)
 int main(void)
 {
 	by_vote();
+	not_before_it_begins();
 	memory_of_hosts();
 	over_restarts();
 	at_the_end();

@@ -499,9 +499,9 @@ static void test_spread(void)
 	d = load_text("1 1:1600000000001 2:1600000000001 70000:1600000000001 3:7\n"
 	              "2 1:0 2:1700000000001 70000:1600000000002 80000:1600000000001\n",
 	    "", &(struct data_want){ .spreads = 2 }, NULL, &e);
-	ok(d && d->unwatched == 3,
+	ok(d && d->reading.unwatched == 3,
 	    "libsvm: %llu numbers of features after those that are watched: %s",
-	    d ? (unsigned long long)d->unwatched : 0, e.msg);
+	    d ? (unsigned long long)d->reading.unwatched : 0, e.msg);
 	dataset_free(d);
 	d = load_text("1 2:1.6e12 3:1\n2 2:1600000000700\n3 3:4\n", "", &real, NULL, &e);
 	ok(d != NULL, "libsvm: 0 where a row lacks the feature: %s", e.msg);

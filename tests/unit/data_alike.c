@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* Classes and categories that differ only by blanks. */
-#include "data/data_alike.h"
+#include "data/table/data_alike.h"
 
 #include "table_fixture.h"
 

@@ -7,9 +7,9 @@
 
 #include "core/buf.h"
 #include "core/mem.h"
-#include "data/data_bad_lines.h"
+#include "data/reader/data_bad_lines.h"
 #include "data/data_blocks.h"
-#include "data/data_schema.h"
+#include "data/table/data_schema.h"
 #include "data/data_sequence.h"
 
 static char dir[] = "/tmp/pskit-bad-XXXXXX";
@@ -110,9 +110,9 @@ static void test_format(size_t f)
 	struct err e = { 0 };
 
 	want.bad = data_bad_lines_new(bad, &quiet);
-	ok(data_load(paths, 1, NULL, &want, NULL, &a, &e) == ERR_OK && !a->skipped &&
+	ok(data_load(paths, 1, NULL, &want, NULL, &a, &e) == ERR_OK && !a->reading.skipped &&
 	        data_load(paths + 1, 1, NULL, &want, NULL, &b, &e) == ERR_OK && same_rows(a, b) &&
-	        b->skipped == bad && data_bad_lines_count(want.bad) == bad,
+	        b->reading.skipped == bad && data_bad_lines_count(want.bad) == bad,
 	    "%s: %llu bad lines, %zu rows %s", formats[f].options, (unsigned long long)bad,
 	    b ? b->rows : 0, e.msg);
 	dataset_free(b);
@@ -196,7 +196,7 @@ static void test_blocks(void)
 
 	for (uint64_t block = 80; good && block < 400; block += 7) {
 		struct data_blocks *b = NULL;
-		struct data_chunks *c;
+		struct data_walk *c;
 		double sum = 0;
 		bool last = false;
 		uint32_t *all;
@@ -210,11 +210,11 @@ static void test_blocks(void)
 		all = mem_array(data_blocks_count(b), sizeof *all);
 		for (uint32_t i = 0; i < data_blocks_count(b); i++)
 			all[i] = i;
-		c = data_chunks_new(b, all, data_blocks_count(b), 1000, 1000);
+		c = data_blocks_walk(b, all, data_blocks_count(b), 1000, 1000);
 		while (good && !last) {
 			struct dataset *d = NULL;
 
-			good = data_chunks_next(c, &d, &last, &e) == ERR_OK;
+			good = data_walk_next(c, &d, &last, &e) == ERR_OK;
 			for (size_t r = 0; d && r < d->rows; r++)
 				sum += (double)d->y[r];
 			dataset_free(d);
@@ -225,7 +225,7 @@ static void test_blocks(void)
 			    (unsigned long long)block, sum,
 			    (unsigned long long)data_bad_lines_count(real.bad), bad, e.msg);
 		data_bad_lines_free(real.bad);
-		data_chunks_free(c);
+		data_walk_free(c);
 		data_blocks_free(b);
 		free(all);
 	}
@@ -234,7 +234,7 @@ static void test_blocks(void)
 	snprintf(place, sizeof place, "blocks.csv+%zu:", at);
 	{
 		struct data_blocks *b = NULL;
-		struct data_chunks *c;
+		struct data_walk *c;
 		struct dataset *d;
 		uint32_t all[60];
 		bool last = false;
@@ -242,14 +242,14 @@ static void test_blocks(void)
 
 		for (uint32_t i = 0; i < 60; i++)
 			all[i] = i;
-		c = b ? data_chunks_new(b, all, data_blocks_count(b), 1 << 20, 1 << 20) : NULL;
+		c = b ? data_blocks_walk(b, all, data_blocks_count(b), 1 << 20, 1 << 20) : NULL;
 		while (!rc && !last) {
-			rc = data_chunks_next(c, &d, &last, &e);
+			rc = data_walk_next(c, &d, &last, &e);
 			dataset_free(d);
 		}
 		ok(rc == ERR_FORMAT && strstr(e.msg, place), "the place is a byte, %s %s", place,
 		    e.msg);
-		data_chunks_free(c);
+		data_walk_free(c);
 		data_blocks_free(b);
 	}
 	data_bad_lines_free(fails.bad);

@@ -11,9 +11,9 @@
 
 #include "core/buf.h"
 #include "core/mem.h"
-#include "data/data_bad_lines.h"
+#include "data/reader/data_bad_lines.h"
 #include "data/data_blocks.h"
-#include "data/data_schema.h"
+#include "data/table/data_schema.h"
 #include "format/npy.h"
 
 static const struct data_want real, two = { .two = true };
@@ -40,21 +40,21 @@ struct sum {
 static enum err_code read_blocks(const struct data_blocks *b, const uint32_t *number, size_t n,
     uint64_t memory, struct sum *sum, struct err *e)
 {
-	struct data_chunks *c = data_chunks_new(b, number, n, memory, memory);
+	struct data_walk *c = data_blocks_walk(b, number, n, memory, memory);
 	enum err_code rc = ERR_OK;
 	bool last = false;
 
 	while (!rc && !last) {
 		struct dataset *d;
 
-		rc = data_chunks_next(c, &d, &last, e);
+		rc = data_walk_next(c, &d, &last, e);
 		for (size_t r = 0; d && d->y && r < d->rows; r++)
 			sum->labels += (double)d->y[r];
 		sum->rows += d ? (int64_t)d->rows : 0;
 		sum->chunks += d != NULL;
 		dataset_free(d);
 	}
-	data_chunks_free(c);
+	data_walk_free(c);
 	return rc;
 }
 
@@ -62,11 +62,11 @@ static enum err_code read_blocks(const struct data_blocks *b, const uint32_t *nu
 static enum err_code load_block(const struct data_blocks *b, uint32_t number, struct dataset **out,
     struct err *e)
 {
-	struct data_chunks *c = data_chunks_new(b, &number, 1, UINT64_MAX, UINT64_MAX);
+	struct data_walk *c = data_blocks_walk(b, &number, 1, UINT64_MAX, UINT64_MAX);
 	bool last;
-	enum err_code rc = data_chunks_next(c, out, &last, e);
+	enum err_code rc = data_walk_next(c, out, &last, e);
 
-	data_chunks_free(c);
+	data_walk_free(c);
 	return rc;
 }
 
@@ -99,6 +99,7 @@ static void every_line_once(bool heading, bool newline)
 {
 	struct buf a = BUF_INIT, b = BUF_INIT;
 	char *one, *other;
+	struct data_blocks *blocks = NULL;
 	bool good = true;
 	struct sum sum;
 	struct err e = { 0 };
@@ -130,6 +131,13 @@ static void every_line_once(bool heading, bool newline)
 		}
 	ok(good, "every line once, %s heading, %s last newline", heading ? "with" : "without",
 	    newline ? "with" : "without");
+	/* A stream that goes on with the model of these data looks for its names there. */
+	good = !data_blocks_open(paths, 2, NULL, &(const struct data_want){ 0 }, 100, 60, &blocks,
+	           &e) &&
+	    blocks;
+	ok(good && data_blocks_head(blocks)->reading.heading == heading,
+	    "the head says in which line the names are: %d %s", heading, e.msg);
+	data_blocks_free(blocks);
 	free((void *)(uintptr_t)paths[0]);
 	free((void *)(uintptr_t)paths[1]);
 	free(one);
@@ -577,22 +585,22 @@ static void in_chunks(void)
 	ok(whole.chunks == 1 && cut.chunks == 2 && least.chunks == (text.len + 999) / 1000,
 	    "chunks: %u, %u, %u", whole.chunks, cut.chunks, least.chunks);
 	struct data_blocks *b = NULL;
-	struct data_chunks *c;
+	struct data_walk *c;
 	struct dataset *d;
 	size_t rows[4] = { 0 };
 	bool last = false;
 	data_blocks_open(paths, 1, NULL, &real, 1, 100, &b, &e);
-	c = data_chunks_new(b,
+	c = data_blocks_walk(b,
 	    (const uint32_t[64]){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 }, 15, 560,
 	    2240);
 	for (int i = 0; i < 4 && !last; i++) {
-		data_chunks_next(c, &d, &last, &e);
+		data_walk_next(c, &d, &last, &e);
 		rows[i] = d ? d->rows : 0;
 		dataset_free(d);
 	}
 	ok(rows[0] > 2 && rows[1] > rows[0] && rows[2] > rows[1],
 	    "chunks begin small: %zu, %zu, %zu", rows[0], rows[1], rows[2]);
-	data_chunks_free(c);
+	data_walk_free(c);
 	data_blocks_free(b);
 	free(path);
 	buf_release(&text);

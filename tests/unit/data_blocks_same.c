@@ -9,7 +9,7 @@
 #include "core/buf.h"
 #include "core/log.h"
 #include "core/mem.h"
-#include "data/data_bad_lines.h"
+#include "data/reader/data_bad_lines.h"
 #include "data/data_blocks.h"
 
 static char dir[] = "/tmp/pskit-same-XXXXXX";
@@ -44,8 +44,9 @@ static void put_rows(const struct dataset *d, struct buf *out)
 /* Does the chunk know how much memory its arrays have, where other chunks may use it? */
 static bool knows_room(const struct dataset *d)
 {
-	return d->value_room >= (d->sparse ? d->start[d->rows] : d->rows * d->cols) &&
-	    d->start_room >= (d->sparse ? d->rows + 1 : 0) && d->label_room >= d->rows;
+	return d->memory.value_room >= (d->sparse ? d->start[d->rows] : d->rows * d->cols) &&
+	    d->memory.start_room >= (d->sparse ? d->rows + 1 : 0) &&
+	    d->memory.label_room >= d->rows;
 }
 
 /* Appends all examples of the blocks, in chunks of `memory` bytes that give their memory to those
@@ -55,26 +56,26 @@ static enum err_code put_blocks(const struct data_blocks *b, uint64_t memory, st
 {
 	size_t n = data_blocks_count(b);
 	uint32_t *number = mem_array(n, sizeof *number);
-	struct data_chunks *c;
+	struct data_walk *c;
 	bool last = false;
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; i < n; i++)
 		number[i] = (uint32_t)i;
-	c = data_chunks_new(b, number, n, memory, memory);
+	c = data_blocks_walk(b, number, n, memory, memory);
 	while (!rc && !last) {
 		struct dataset *d = NULL;
 
-		rc = data_chunks_next(c, &d, &last, e);
+		rc = data_walk_next(c, &d, &last, e);
 		if (d)
 			put_rows(d, out);
 		if (d && !data_blocks_head(b)->schema && !knows_room(d))
 			rc = err_set(e, ERR_FAILED,
 			    "a chunk of %zu examples in room for %zu values", d->rows,
-			    d->value_room);
-		data_chunks_reuse(c, d);
+			    d->memory.value_room);
+		data_walk_reuse(c, d);
 	}
-	data_chunks_free(c);
+	data_walk_free(c);
 	free(number);
 	return rc;
 }
@@ -284,18 +285,18 @@ static void missing_cells(void)
 		struct data_blocks *b = NULL;
 		struct dataset *d = NULL;
 		uint32_t number = (uint32_t)(12000 / block);
-		struct data_chunks *c;
+		struct data_walk *c;
 		bool last;
 
 		if (data_blocks_open((const char *const *)&path, 1, NULL, &real, 1, block, &b,
 		        &e) ||
 		    !b)
 			continue;
-		c = data_chunks_new(b, &number, 1, 1 << 20, 1 << 20);
+		c = data_blocks_walk(b, &number, 1, 1 << 20, 1 << 20);
 		tried++;
-		named += data_chunks_next(c, &d, &last, &e) == ERR_FORMAT && !d &&
+		named += data_walk_next(c, &d, &last, &e) == ERR_FORMAT && !d &&
 		    strstr(e.msg, "text+12000:2: expected a number, got an empty cell") != NULL;
-		data_chunks_free(c);
+		data_walk_free(c);
 		data_blocks_free(b);
 	}
 	ok(tried > 2 && named == tried, "a missing cell is named, in %u of %u blocks: %s", named,
@@ -313,7 +314,7 @@ static void missing_label(void)
 	const struct data_want want = { .bad = bad };
 	struct buf t = BUF_INIT;
 	struct data_blocks *b = NULL;
-	struct data_chunks *c;
+	struct data_walk *c;
 	struct dataset *d = NULL;
 	struct err e = { 0 };
 	uint64_t line = CELLS * 5 + 4;
@@ -332,10 +333,9 @@ static void missing_label(void)
 	good = !data_blocks_open((const char *const *)&path, 1, NULL, &want, 1, 2 * line, &b, &e) &&
 	    b;
 	if (good) {
-		c = data_chunks_new(b, &number, 1, 1 << 30, 1 << 30);
-		good = !data_chunks_next(c, &d, &last, &e) && d && d->rows == 1 &&
-		    d->y[0] == BAD + 1;
-		data_chunks_free(c);
+		c = data_blocks_walk(b, &number, 1, 1 << 30, 1 << 30);
+		good = !data_walk_next(c, &d, &last, &e) && d && d->rows == 1 && d->y[0] == BAD + 1;
+		data_walk_free(c);
 	}
 	ok(good, "a block's first line without a label leaves the label where it was: %s", e.msg);
 	dataset_free(d);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 #include "tap.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,9 +14,9 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/output.h"
-#include "data/data_cache.h"
-#include "data/data_names.h"
-#include "data/data_store.h"
+#include "data/store/data_cache.h"
+#include "data/table/data_names.h"
+#include "data/store/data_store.h"
 
 static char dir[] = "/tmp/pskit-cache-XXXXXX";
 
@@ -117,8 +119,9 @@ static bool same(const struct dataset *a, const struct dataset *b)
 	if (a->rows != b->rows || a->cols != b->cols || a->sparse != b->sparse ||
 	    a->nids != b->nids || a->classes != b->classes || a->index_base != b->index_base ||
 	    a->scale != b->scale || a->target_shift != b->target_shift ||
-	    a->heading != b->heading || a->unwatched != b->unwatched ||
-	    a->separator != b->separator || a->target_factor != b->target_factor)
+	    a->reading.heading != b->reading.heading ||
+	    a->reading.unwatched != b->reading.unwatched ||
+	    a->reading.separator != b->reading.separator || a->target_factor != b->target_factor)
 		return false;
 	data_describe(a, x);
 	data_describe(b, y);
@@ -145,7 +148,8 @@ static void both_ways(struct fixture *f, const char *path, const struct data_wan
 	a = load(&none, path, want, like);
 	b = load(f, path, want, like);
 	c = load(f, path, want, like);
-	ok(a && b && c && !a->map && !b->map && c->map && same(a, b) && same(a, c),
+	ok(a && b && c && !a->memory.map && !b->memory.map && c->memory.map && same(a, b) &&
+	        same(a, c),
 	    "%s: parsed, kept and read", path);
 	dataset_free(a);
 	dataset_free(b);
@@ -206,7 +210,7 @@ static bool mapped(const struct fixture *f, const char *path, const struct data_
     const struct dataset *like)
 {
 	struct dataset *d = load(f, path, want, like);
-	bool good = d && d->map;
+	bool good = d && d->memory.map;
 
 	dataset_free(d);
 	return good;
@@ -265,7 +269,7 @@ static void test_target_scaling(struct fixture *f)
 	write_text("u", "100 1:1\n200 2:1\n");
 	both_ways(f, "t", &scaled, NULL);
 	d = load(f, "t", &scaled, NULL);
-	ok(d && d->map && fabs(d->target_shift - 4) < 1e-12 &&
+	ok(d && d->memory.map && fabs(d->target_shift - 4) < 1e-12 &&
 	        fabs(d->target_factor - 1 / sqrt(26.0 / 3)) < 1e-12,
 	    "the cache keeps how models fit the targets");
 	ok(!mapped(f, "t", &real, NULL), "another model may fit them as they are");
@@ -301,7 +305,7 @@ static void test_labels(struct fixture *f)
 	labels[8] = 2;
 	write_file("t-labels-idx1-ubyte", labels, sizeof(labels));
 	d = load(f, "t-images-idx3-ubyte", &classes, NULL);
-	ok(d && !d->map && d->label[0] == 1, "labels that change are seen");
+	ok(d && !d->memory.map && d->label[0] == 1, "labels that change are seen");
 	dataset_free(d);
 	ok(!mapped(f, "t-images-idx3-ubyte?labels=t-labels-idx1-ubyte", &classes, NULL) &&
 	        mapped(f, "t-images-idx3-ubyte?labels=t-labels-idx1-ubyte", &classes, NULL),
@@ -315,7 +319,7 @@ static void test_labels(struct fixture *f)
 /* The only file in the cache. */
 static char *only_file(const struct fixture *f)
 {
-	char *command = mem_printf("echo %s/*.parsed", f->kept), line[256] = "";
+	char *command = mem_printf("echo %s/*.parsed/*-*", f->kept), line[256] = "";
 	FILE *p = popen(command, "r");
 
 	if (!p || !fgets(line, sizeof(line), p))
@@ -331,8 +335,9 @@ static bool refused(const char *path, const char *key, const struct buf *b, size
 {
 	struct dataset *d = NULL;
 	struct err e = { 0 };
-	bool good = file_replace(path, b->data, n, 0600, &e) == ERR_OK &&
-	    data_store_map(path, key, &d, &e) != ERR_OK && !d && e.msg[0];
+	bool more,
+	    good = file_replace(path, b->data, n, 0600, &e) == ERR_OK &&
+	    data_store_map(path, key, &d, &more, &e) != ERR_OK && !d && e.msg[0];
 
 	dataset_free(d);
 	return good;
@@ -343,7 +348,7 @@ static void test_damage(struct fixture *f)
 	struct buf b = BUF_INIT;
 	char key[DIGEST_HEX] = "", *path;
 	struct dataset *d;
-	bool all = true;
+	bool all = true, more;
 
 	clear(f);
 	write_text("c", "a,b,y\n1,2,cat\n3,4,dog\n5,6,eel\n");
@@ -369,16 +374,83 @@ static void test_damage(struct fixture *f)
 	if (geteuid() == 0) {
 		key[0] ^= 1;
 		ok(chown(path, 12345, 12345) == 0 &&
-		        data_store_map(path, key, &d, &(struct err){ 0 }) == ERR_FORMAT,
+		        data_store_map(path, key, &d, &more, &(struct err){ 0 }) == ERR_FORMAT,
 		    "another user's: refused");
 	}
 	b.data[b.len / 2] ^= 1;
 	file_replace(path, b.data, b.len, 0600, NULL);
 	d = load(f, "c", &classes, NULL);
-	ok(d && !d->map && d->rows == 3 && said(f, "is unusable and is rebuilt: its checksum") == 1,
+	ok(d && !d->memory.map && d->rows == 3 &&
+	        said(f, "is unusable and is rebuilt: its checksum") == 1,
 	    "said once");
 	dataset_free(d);
 	ok(mapped(f, "c", &classes, NULL), "made anew");
+	free(path);
+	buf_release(&b);
+}
+
+/* The library's read: of the next `reads_fail` that are large enough to be of a cached file, each
+ * fails. */
+static int reads_fail;
+
+ssize_t read(int fd, void *p, size_t n)
+{
+	char path[64], name[512];
+	ssize_t len;
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	len = reads_fail > 0 ? readlink(path, name, sizeof name - 1) : 0;
+	name[len > 0 ? len : 0] = '\0';
+	if (!strstr(name, ".parsed/"))
+		return (ssize_t)syscall(SYS_read, fd, p, n);
+	reads_fail--;
+	errno = EIO;
+	return -1;
+}
+
+/* A disk that fails for a moment, and then for longer: its file may be whole, and stays as it
+ * is. */
+static void test_unread(struct fixture *f)
+{
+	struct dataset *d;
+	struct stat was, now;
+	char *path;
+
+	clear(f);
+	write_text("s", "1 1:1 2:2\n2 3:1\n");
+	ok(!mapped(f, "s", &two, NULL), "kept");
+	path = only_file(f);
+	stat(path, &was);
+	reads_fail = 2;
+	ok(mapped(f, "s", &two, NULL) && reads_fail == 0, "a read that failed is tried again");
+	reads_fail = 1000000;
+	d = load(f, "s", &two, NULL);
+	ok(d && !d->memory.map && d->rows == 2 && said(f, "cannot be read") == 1 &&
+	        said(f, "is unusable") == 0,
+	    "a disk that goes on failing: said once, and parsed");
+	dataset_free(d);
+	reads_fail = 0;
+	ok(stat(path, &now) == 0 && now.st_ino == was.st_ino && mapped(f, "s", &two, NULL),
+	    "its file stays, and is used when it can be read");
+	free(path);
+}
+
+/* A file of another version under the name of this one is refused, and made again. */
+static void test_version(struct fixture *f)
+{
+	struct buf b = BUF_INIT;
+	char *path;
+
+	clear(f);
+	write_text("s", "1 1:1 2:2\n2 3:1\n");
+	ok(!mapped(f, "s", &two, NULL), "kept");
+	path = only_file(f);
+	file_read(path, 1 << 20, &b, NULL);
+	b.data[7] = '1';
+	file_replace(path, b.data, b.len, 0600, NULL);
+	ok(!mapped(f, "s", &two, NULL) && said(f, "does not begin with the magic number") == 1 &&
+	        mapped(f, "s", &two, NULL),
+	    "a file of another version is rebuilt");
 	free(path);
 	buf_release(&b);
 }
@@ -424,7 +496,7 @@ static void test_no_room(struct fixture *f)
 	ok(system(command) == 0 && !mapped(f, "s", &two, NULL),
 	    "as if killed while it was written");
 	free(command);
-	command = mem_printf("test -z \"$(ls %s | grep tmp-)\"", f->kept);
+	command = mem_printf("test -z \"$(ls -R %s | grep tmp-)\"", f->kept);
 	ok(system(command) == 0, "what was torn is removed");
 	write_text("big",
 	    "1 1:1 2:2\n2 3:1\n3 4:1 5:1 6:1 7:1 8:1 9:1 10:1 11:1 12:1 13:1 14:1 15:1 16:1 17:1 18:1 19:1\n");
@@ -434,7 +506,7 @@ static void test_no_room(struct fixture *f)
 	ok(ftruncate(f->log.fd, 0) == 0 && setrlimit(RLIMIT_FSIZE, &little) == 0, "# little room");
 	d = load(f, "big", &classes, NULL);
 	setrlimit(RLIMIT_FSIZE, &old);
-	ok(d && !d->map && d->rows == 3 && said(f, "parsed data are not kept: ") == 1,
+	ok(d && !d->memory.map && d->rows == 3 && said(f, "parsed data are not kept: ") == 1,
 	    "no room: said, and gone on");
 	dataset_free(d);
 	ok(system(command) == 0, "nothing is left of it");
@@ -463,6 +535,8 @@ int main(void)
 	test_target_scaling(&f);
 	test_labels(&f);
 	test_damage(&f);
+	test_unread(&f);
+	test_version(&f);
 	test_together(&f);
 	test_no_room(&f);
 	close(f.log.fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* Classes that are drawn for batches, and what a model learns of them. */
-#include "data/data_classes.h"
+#include "data/batch/data_classes.h"
 #include "model_fixture.h"
 
 enum { CLASSES = 40, EXAMPLES = 4000, FACTORS = 5, COLS = 9 };

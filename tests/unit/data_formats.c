@@ -5,10 +5,10 @@
 #include <math.h>
 
 #include "core/buf.h"
-#include "data/data_ratings.h"
-#include "data/data_bad_lines.h"
-#include "data/data_uri.h"
-#include "data/data_words.h"
+#include "data/reader/data_ratings.h"
+#include "data/reader/data_bad_lines.h"
+#include "data/source/data_uri.h"
+#include "data/batch/data_words.h"
 #include "worker/data_facts.h"
 
 static const struct data_want real, two = { .two = true }, words = { .words = true };
@@ -92,12 +92,12 @@ static void test_limits(void)
 {
 	static const struct {
 		const char *options, *line, *why;
-	} of[] = { { "format=vw", "1 |a x:1e39\n", "no finite float32" },
-		{ "format=vw", "1 |a:1e400 x:1\n", "no finite float32" },
-		{ "format=vw", "1 |a:1e30 x:1e30\n", "no finite float32" },
-		{ "format=vw&pairs=ab", "1 |a x:1e30 |b y:1e30\n", "no finite float32" },
-		{ "format=libsvm", "1 2:3e38 1:3e38 2:3e38\n", "no finite float32" },
-		{ "format=ffm", "1 0:1:3e38 0:1:3e38\n", "no finite float32" } };
+	} of[] = { { "format=vw", "1 |a x:1e39\n", "not a finite float32" },
+		{ "format=vw", "1 |a:1e400 x:1\n", "not a finite float32" },
+		{ "format=vw", "1 |a:1e30 x:1e30\n", "not a finite float32" },
+		{ "format=vw&pairs=ab", "1 |a x:1e30 |b y:1e30\n", "not a finite float32" },
+		{ "format=libsvm", "1 2:3e38 1:3e38 2:3e38\n", "not a finite float32" },
+		{ "format=ffm", "1 0:1:3e38 0:1:3e38\n", "not a finite float32" } };
 	struct log quiet = { .fd = -1 };
 	struct data_want skips = { .bad = data_bad_lines_new(10, &quiet) };
 	struct buf text = BUF_INIT;
@@ -114,7 +114,7 @@ static void test_limits(void)
 		buf_puts(&text, of[i].line);
 		buf_puts(&text, good);
 		d = load((char *)text.data, of[i].options, &skips, NULL, &e);
-		ok(d && d->rows == 2 && d->skipped == 1, "it may be skipped (%s)", e.msg);
+		ok(d && d->rows == 2 && d->reading.skipped == 1, "it may be skipped (%s)", e.msg);
 		dataset_free(d);
 	}
 	buf_clear(&text);
@@ -737,8 +737,8 @@ static void test_unknown_options(void)
 
 static bool is_word(const struct dataset *d, size_t i, const char *name, uint64_t count)
 {
-	return i < d->words->n && strcmp(d->words->name[i], name) == 0 &&
-	    d->words->count[i] == count;
+	return i < dataset_words(d)->n && strcmp(dataset_words(d)->name[i], name) == 0 &&
+	    dataset_words(d)->count[i] == count;
 }
 
 static void test_vocabulary(void)
@@ -749,33 +749,36 @@ static void test_vocabulary(void)
 
 	d = load("The cat's the CAT.\nThe 'dog' -- cat\n\ncat, caf\xc3\xa9 zebra", "min_count=1",
 	    &words, NULL, &e);
-	ok(d && d->rows == 10 && d->words->n == 6 && is_word(d, 0, "cat", 3) &&
+	ok(d && d->rows == 10 && dataset_words(d)->n == 6 && is_word(d, 0, "cat", 3) &&
 	        is_word(d, 1, "the", 3) && is_word(d, 2, "caf\xc3\xa9", 1) &&
 	        is_word(d, 3, "cat's", 1),
 	    "text: words by how frequent they are, then by bytes %s", e.msg);
-	ok(d && d->words->at[0] == (1 | DATA_WORDS_FIRST) && d->words->at[4] == 1 &&
-	        d->words->at[7] == (0 | DATA_WORDS_FIRST),
+	ok(d && dataset_words(d)->at[0] == (1 | DATA_WORDS_FIRST) && dataset_words(d)->at[4] == 1 &&
+	        dataset_words(d)->at[7] == (0 | DATA_WORDS_FIRST),
 	    "text: paragraphs");
 	eval = load("zebra\n\nunheard cat", "min_count=9", &words, d, &e);
-	ok(eval && eval->rows == 2 && eval->words->n == 6 &&
-	        (eval->words->at[1] & ~DATA_WORDS_FIRST) == 0 && eval->words->at[1] != 0,
+	ok(eval && eval->rows == 2 && dataset_words(eval)->n == 6 &&
+	        (dataset_words(eval)->at[1] & ~DATA_WORDS_FIRST) == 0 &&
+	        dataset_words(eval)->at[1] != 0,
 	    "text: evaluation by the words of the training %s", e.msg);
 	dataset_free(eval);
 	want.base = d;
 	eval = load("zebra dog new new New\n\nold bird bird cat", "min_count=2", &want, NULL, &e);
-	ok(eval && eval->words->n == 8 && is_word(eval, 0, "cat", 3) &&
+	ok(eval && dataset_words(eval)->n == 8 && is_word(eval, 0, "cat", 3) &&
 	        is_word(eval, 6, "new", 3) && is_word(eval, 7, "bird", 2) && eval->rows == 8,
 	    "text: new words come behind those of a model %s", e.msg);
 	want.base = eval;
 	again = load("zebra dog new new New\n\nold bird bird cat", "min_count=2", &want, NULL, &e);
-	ok(again && again->words->n == 8 && is_word(again, 7, "bird", 2) && again->rows == 8 &&
-	        memcmp(again->words->at, eval->words->at, 8 * sizeof *again->words->at) == 0,
+	ok(again && dataset_words(again)->n == 8 && is_word(again, 7, "bird", 2) &&
+	        again->rows == 8 &&
+	        memcmp(dataset_words(again)->at, dataset_words(eval)->at,
+	            8 * sizeof *dataset_words(again)->at) == 0,
 	    "text: once %s", e.msg);
 	dataset_free(again);
 	dataset_free(eval);
 	dataset_free(d);
 	d = load("a b a c a b\n", "min_count=2", &words, NULL, &e);
-	ok(d && d->rows == 5 && d->words->n == 2 && is_word(d, 0, "a", 3),
+	ok(d && d->rows == 5 && dataset_words(d)->n == 2 && is_word(d, 0, "a", 3),
 	    "text: rare words are left out %s", e.msg);
 	dataset_free(d);
 	refused("a b c\n", "min_count=2", &words, "has no word that occurs 2 times");

@@ -4,7 +4,7 @@
 
 #include "core/buf.h"
 #include "data/data_build.h"
-#include "data/data_uri.h"
+#include "data/source/data_uri.h"
 
 /* The name of the format that is guessed, or the error; to be used before the next call. like: the name of the format
  * of the training data, or NULL. */
@@ -26,7 +26,7 @@ static const char *guess(const char *text, size_t n, const char *options, const 
 	if (data_uri_parse(path, &file, &o, &e))
 		return e.msg[0] ? "a wrong option" : "";
 	if (!stream_memory(text, n, "text", &s, &e))
-		reader = data_build_reader(s, &o, &real, like ? &train : NULL, &e);
+		data_guess_reader(s, &o, &real, NULL, like ? &train : NULL, &reader, &e);
 	snprintf(found, sizeof found, "%s", reader ? data_reader_name(reader) : e.msg);
 	stream_close(s);
 	data_uri_release(&o);

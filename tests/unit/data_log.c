@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* Streams that are files (data/data_log.h). */
+/* Streams that are files (data/source/data_log.h). */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "core/mem.h"
-#include "data/data_bad_lines.h"
-#include "data/data_log.h"
+#include "data/reader/data_bad_lines.h"
+#include "data/source/data_log.h"
 #include "format/log_record.h"
 #include "tap.h"
 #include "worker/data_facts.h"
@@ -114,8 +114,8 @@ static void examples(void)
 	skips.bad = data_bad_lines_new(1, &quiet);
 	l = open_log("&label=y");
 	facts = data_facts(head);
-	ok(!data_of_facts(facts, &known, &e) && known->heading == 1 && known->separator == ',' &&
-	        !data_log_know_head(l, known, NULL, NULL, &e),
+	ok(!data_of_facts(facts, &known, &e) && known->reading.heading == 1 &&
+	        known->reading.separator == ',' && !data_log_know_head(l, known, NULL, NULL, &e),
 	    "where another worker has told about the head, only the heading is looked at");
 	json_decref(facts);
 	dataset_free(known);
@@ -251,7 +251,7 @@ static void damage(void)
 	l = open_log("&format=libsvm");
 	ok(!data_log_seek(l, 0, 6, &e) && data_log_seek(l, 0, 8, &e) == ERR_IO &&
 	        strstr(e.msg, "no line begins at byte 8"),
-	    "a place within a line shows that the file was written anew (%s)", e.msg);
+	    "a place within a line shows that the file was written again (%s)", e.msg);
 	data_log_close(l);
 	ok(!data_log_is("a.csv?label=y") && !data_log_is("s3://b/k?label=y") &&
 	        data_log_is("kafka://h:1/t?group=g") && data_log_is("a.csv?follow=yes"),
@@ -264,7 +264,7 @@ static void damage(void)
 	        strstr(e.msg, "a stream does not end"),
 	    "frequencies of words are those of data that end: %s", e.msg);
 	ok(data_log_open("/dev/null?follow=yes", NULL, &l, &e) == ERR_CONFIG,
-	    "a device is no stream (%s)", e.msg);
+	    "a device is not a stream (%s)", e.msg);
 }
 
 /* A worker ends while another process moves the bytes of a pipe, and that one ends, too. */

@@ -3,7 +3,7 @@
 #include "table_fixture.h"
 
 #include "core/mem.h"
-#include "data/data_names.h"
+#include "data/table/data_names.h"
 
 static void name_is(const struct data_names *n, uint64_t feature, const char *want)
 {

@@ -8,7 +8,7 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
-#include "data/data_observations.h"
+#include "data/batch/data_observations.h"
 
 #define USERS 300u
 #define ITEMS 400u
@@ -111,20 +111,20 @@ static size_t read_examples(const struct data_blocks *b, uint64_t *to, size_t *c
 {
 	size_t n = 0, count = data_blocks_count(b);
 	uint32_t *number = mem_array(count + 1, sizeof *number);
-	struct data_chunks *c;
+	struct data_walk *c;
 	struct dataset *d;
 	bool last = false;
 
 	for (size_t i = 0; i < count; i++)
 		number[i] = (uint32_t)i;
-	c = data_chunks_new(b, number, count, 20000, 20000);
-	for (*chunks = 0; !last && data_chunks_next(c, &d, &last, e) == ERR_OK;) {
+	c = data_blocks_walk(b, number, count, 20000, 20000);
+	for (*chunks = 0; !last && data_walk_next(c, &d, &last, e) == ERR_OK;) {
 		*chunks += d != NULL;
 		if (d)
 			n += append_examples(d, NULL, d->rows, to + n);
-		data_chunks_reuse(c, d);
+		data_walk_reuse(c, d);
 	}
-	data_chunks_free(c);
+	data_walk_free(c);
 	free(number);
 	qsort(to, n, sizeof *to, compare_examples);
 	return n;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/buf.h"
-#include "data/data_pairs.h"
-#include "data/data_uri.h"
+#include "data/batch/data_pairs.h"
+#include "data/source/data_uri.h"
 
 static const struct data_want pairs = { .pairs = true }, real, ignored = { .any = true };
 

@@ -7,9 +7,9 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "data/data.h"
-#include "data/data_num.h"
-#include "data/data_order.h"
-#include "data/data_uri.h"
+#include "data/reader/data_num.h"
+#include "data/batch/data_order.h"
+#include "data/source/data_uri.h"
 
 static const struct data_want classes = { .classes = true }, two = { .two = true };
 

@@ -6,8 +6,8 @@
 
 #include "core/buf.h"
 #include "core/log.h"
-#include "data/data_schema.h"
-#include "data/data_unseen.h"
+#include "data/table/data_schema.h"
+#include "data/table/data_unseen.h"
 #include "worker/data_facts.h"
 
 static const char people[] = "age,city,fee,paid\n"
@@ -616,7 +616,7 @@ static void labels(void)
 	struct err e;
 	struct dataset *d = load("a,y\n1,no\n2,?\n3,yes\n4,\n", "", &two, NULL, &e), *v;
 
-	ok(d && d->rows == 2 && d->unlabelled == 2 && d->y[1] == 1,
+	ok(d && d->rows == 2 && d->reading.unlabelled == 2 && d->y[1] == 1,
 	    "rows without a label are left out: %s", d ? "" : e.msg);
 	v = load("|1x3 Cross validator\na,y\n5,yes.\n", "", &two, d, &e);
 	ok(v && v->rows == 1 && v->y[0] == 1, "a dot behind a class, below a comment: %s",
@@ -750,7 +750,7 @@ static void several_targets(void)
 	struct batch b = { 0 };
 	json_t *o;
 
-	ok(d && d->targets == 2 && d->rows == 3 && d->unlabelled == 1 && d->y[0] == 100 &&
+	ok(d && d->targets == 2 && d->rows == 3 && d->reading.unlabelled == 1 && d->y[0] == 100 &&
 	        d->y[1] == 10 && d->y[2] == 500 && d->y[3] == 20 && d->y[4] == 300 && d->y[5] == 40,
 	    "rows have two targets, and a row without one of them is left out: %s", d ? "" : e.msg);
 	if (!d)

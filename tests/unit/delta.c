@@ -155,9 +155,9 @@ static bool follows(struct world *x, uint64_t step, uint32_t vectors, uint64_t *
 {
 	static float g[PART_ELEMENTS], all[PART_ELEMENTS], w[PART_ELEMENTS / 2];
 	static uint32_t place[PART_ELEMENTS / 2];
+	struct changed_values changed = { .most = PART_ELEMENTS / 2, .place = place, .out = w };
 	struct receipt r;
-	uint64_t now, then;
-	size_t k;
+	uint64_t then;
 
 	for (uint32_t vector = 0; vector < vectors; vector++) {
 		memset(g, 0, sizeof g);
@@ -166,14 +166,28 @@ static bool follows(struct world *x, uint64_t step, uint32_t vectors, uint64_t *
 		push_dense(x, BIG, 0, vector, step, 10, g, PART_ELEMENTS, &r);
 		clock_of(x, vector, step, 10);
 	}
-	if (shard_pull_changed(x->shard, BIG, 0, step + 1, *version, PART_ELEMENTS / 2, place, w,
-	        &k, &now) ||
-	    k == SIZE_MAX || shard_pull(x->shard, BIG, 0, step + 1, all, &then) || now != then)
+	changed.since = *version;
+	if (shard_pull_changed(x->shard, BIG, 0, step + 1, &changed) || changed.n == SIZE_MAX ||
+	    shard_pull(x->shard, BIG, 0, step + 1, all, &then) || changed.version != then)
 		return false;
-	for (size_t i = 0; i < k; i++)
+	for (size_t i = 0; i < changed.n; i++)
 		had[place[i]] = w[i];
-	*version = now;
-	return k <= 20 * vectors && memcmp(had, all, sizeof all) == 0;
+	*version = changed.version;
+	return changed.n <= 20 * vectors && memcmp(had, all, sizeof all) == 0;
+}
+
+/* Pulls the values that have changed since a version, at most 4. */
+static enum shard_answer pull_changed(struct world *x, uint64_t step, uint64_t since, size_t *n,
+    uint64_t *version)
+{
+	uint32_t place[4];
+	float w[4];
+	struct changed_values changed = { .since = since, .most = 4, .place = place, .out = w };
+	enum shard_answer a = shard_pull_changed(x->shard, BIG, 0, step, &changed);
+
+	*n = changed.n;
+	*version = changed.version;
+	return a;
 }
 
 static void pulls(const char *mode, bool deterministic)
@@ -182,8 +196,6 @@ static void pulls(const char *mode, bool deterministic)
 	struct world x;
 	uint64_t version, now;
 	unsigned bad = 0;
-	uint32_t place[4];
-	float w[4];
 	size_t k;
 
 	world_open_with(&x, mode, deterministic, "sgd", 0.1f, 2, 0, true);
@@ -192,18 +204,14 @@ static void pulls(const char *mode, bool deterministic)
 		bad += !follows(&x, step, 2, &version, had);
 	ok(bad == 0, "%s%s: what has changed makes what there is", mode,
 	    deterministic ? ", deterministic" : "");
-	ok(!shard_pull_changed(x.shard, BIG, 0, 50, version, 4, place, w, &k, &now) && k == 0,
-	    "no more when nothing has");
-	ok(!shard_pull_changed(x.shard, BIG, 0, 50, 0, 4, place, w, &k, &now) && k == SIZE_MAX,
-	    "and all when it is much");
+	ok(!pull_changed(&x, 50, version, &k, &now) && k == 0, "no more when nothing has");
+	ok(!pull_changed(&x, 50, 0, &k, &now) && k == SIZE_MAX, "and all when it is much");
 	/* As a worker that was replaced does. */
 	if (deterministic)
-		ok(!shard_pull_changed(x.shard, BIG, 0, 49, version - 1, 4, place, w, &k, &now) &&
-		        now == version - 1,
+		ok(!pull_changed(&x, 49, version - 1, &k, &now) && now == version - 1,
 		    "a step ago it was the version before");
 	if (deterministic)
-		ok(!shard_pull_changed(x.shard, BIG, 0, 49, version, 4, place, w, &k, &now) &&
-		        now == version - 1 && k == SIZE_MAX,
+		ok(!pull_changed(&x, 49, version, &k, &now) && now == version - 1 && k == SIZE_MAX,
 		    "all of it comes to who has the version after it");
 	world_close(&x);
 }

@@ -2,7 +2,7 @@
 /* Pulls of sparse rows that have changed: as of which version a puller says it has them,
  * and that whoever builds on that has what the server has. */
 #include "core/rng.h"
-#include "codec/since.h"
+#include "codec/row_versions.h"
 #include "shard_fixture.h"
 
 static struct rng rng;
@@ -14,11 +14,11 @@ static struct zip *zip;
 
 static void some_versions(size_t n, unsigned kind, uint64_t *v)
 {
-	uint64_t top = kind % 3 == 0 ? 100 : kind % 3 == 1 ? UINT32_MAX : SINCE_NEVER;
+	uint64_t top = kind % 3 == 0 ? 100 : kind % 3 == 1 ? UINT32_MAX : ROW_VERSION_NONE;
 
 	for (size_t i = 0; i < n; i++)
 		v[i] = i && rng_unit(&rng) < 0.7 ? v[i - 1]
-		    : rng_unit(&rng) < 0.2       ? SINCE_NEVER
+		    : rng_unit(&rng) < 0.2       ? ROW_VERSION_NONE
 		                                 : rng_below(&rng, top);
 }
 
@@ -28,14 +28,14 @@ static bool holds(const uint64_t *v, const uint64_t *w, size_t n)
 	uint64_t top = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (v[i] != SINCE_NEVER && v[i] > top)
+		if (v[i] != ROW_VERSION_NONE && v[i] > top)
 			top = v[i];
 	for (size_t i = 0; i < n; i++) {
 		uint64_t age = top - v[i];
 
-		if (v[i] == SINCE_NEVER ? w[i] != SINCE_NEVER
-		                        : w[i] > v[i] || (age < top / 2 && w[i] < top - 2 * age) ||
-		            (age == 0 && w[i] != top))
+		if (v[i] == ROW_VERSION_NONE ? w[i] != ROW_VERSION_NONE
+		                             : w[i] > v[i] ||
+		            (age < top / 2 && w[i] < top - 2 * age) || (age == 0 && w[i] != top))
 			return false;
 	}
 	return true;
@@ -44,7 +44,7 @@ static bool holds(const uint64_t *v, const uint64_t *w, size_t n)
 static void there_and_back(void)
 {
 	static uint64_t v[MANY], w[MANY];
-	uint8_t *p = malloc(since_bound(MANY));
+	uint8_t *p = malloc(row_versions_bound(MANY));
 	unsigned bad = 0;
 	size_t len = 0;
 
@@ -52,15 +52,17 @@ static void there_and_back(void)
 		size_t n = 1 + (size_t)rng_below(&rng, MANY - 1);
 
 		some_versions(n, round, v);
-		len = since_put(round % 2 ? zip : NULL, v, n, p);
-		bad += len > since_bound(n) || !since_get(zip, p, len, n, w) || !holds(v, w, n);
-		bad += since_get(zip, p, len, n + 1, w) || since_get(zip, p, len, n - 1, w) ||
-		    since_get(zip, p, len - 1, n, w);
+		len = row_versions_put(round % 2 ? zip : NULL, v, n, p);
+		bad += len > row_versions_bound(n) || !row_versions_get(zip, p, len, n, w) ||
+		    !holds(v, w, n);
+		bad += row_versions_get(zip, p, len, n + 1, w) ||
+		    row_versions_get(zip, p, len, n - 1, w) ||
+		    row_versions_get(zip, p, len - 1, n, w);
 	}
 	ok(bad == 0, "versions are as they were, or a little older");
 	for (size_t i = 0; i < MANY; i++)
 		v[i] = 77;
-	len = since_put(zip, v, MANY, p);
+	len = row_versions_put(zip, v, MANY, p);
 	ok(len < 64, "those of one pull take %zu bytes", len);
 	free(p);
 }
@@ -73,17 +75,17 @@ static void mutated(void)
 
 	for (unsigned round = 0; round < 20000; round++) {
 		size_t n = (size_t)rng_below(&rng, 600), len;
-		uint8_t *p = malloc(since_bound(n)), *q;
+		uint8_t *p = malloc(row_versions_bound(n)), *q;
 
 		some_versions(n, round, v);
-		len = since_put(zip, v, n, p);
+		len = row_versions_put(zip, v, n, p);
 		if (round % 4 == 0)
 			len = (size_t)rng_below(&rng, len + 1);
 		for (uint64_t flips = rng_below(&rng, 4); flips > 0 && len; flips--)
 			p[rng_below(&rng, len)] ^= (uint8_t)(1u << rng_below(&rng, 8));
 		q = malloc(len + 1);
 		memcpy(q, p, len);
-		good += since_get(zip, q, len, n, w);
+		good += row_versions_get(zip, q, len, n, w);
 		free(q);
 		free(p);
 	}
@@ -105,36 +107,37 @@ static void puller_begin(struct puller *p)
 {
 	memset(p, 0, sizeof *p);
 	for (unsigned i = 0; i < IDS; i++)
-		p->since[i] = SINCE_NEVER;
+		p->since[i] = ROW_VERSION_NONE;
 }
 
 /* Some rows are asked for; true when all of them are then as those that are asked for
  * without a word of what is had. */
 static bool pull_some(struct world *x, uint64_t step, struct puller *p)
 {
-	uint64_t ids[IDS], since[IDS], version, then;
+	uint64_t ids[IDS], since[IDS], then;
 	float all[IDS][COLS], out[IDS][COLS];
-	uint32_t place[IDS], k, n = 0;
+	uint32_t place[IDS], n = 0;
+	struct row_read r = { step, (const uint8_t *)ids, 0, since, out[0], place, 0, 0 };
 
 	for (unsigned i = 0; i < IDS; i++)
 		if (rng_unit(&rng) < 0.5) {
 			since[n] = p->since[i];
 			ids[n++] = i;
 		}
-	if (shard_pull_changed_rows(x->shard, ROWS, 0, step, (const uint8_t *)ids, n, since, out[0],
-	        place, &k, &version) ||
+	r.n = n;
+	if (shard_read_rows(x->shard, ROWS, 0, &r) ||
 	    shard_pull_rows(x->shard, ROWS, 0, step, (const uint8_t *)ids, n, all[0], &then) ||
-	    then != version)
+	    then != r.version)
 		return false;
-	for (uint32_t i = 0; i < k; i++)
+	for (uint32_t i = 0; i < r.changed; i++)
 		memcpy(p->row[ids[place[i]]], out[place[i]], sizeof out[0]);
 	for (uint32_t i = 0; i < n; i++) {
-		p->since[ids[i]] = version;
+		p->since[ids[i]] = r.version;
 		if (memcmp(p->row[ids[i]], all[i], sizeof all[0]) != 0)
 			return false;
 	}
-	p->came += k;
-	p->spared += n - k;
+	p->came += r.changed;
+	p->spared += n - r.changed;
 	return true;
 }
 
@@ -189,23 +192,23 @@ static void follows(const char *mode, bool deterministic, const char *rule, cons
 
 static void strangers(void)
 {
-	uint64_t ids[3] = { 1, 2, 3 }, version;
+	uint64_t ids[3] = { 1, 2, 3 };
 	float out[3 * COLS];
-	uint32_t place[3], k;
+	uint32_t place[3];
+	struct row_read r = { 5, (const uint8_t *)ids, 3, (const uint64_t[]){ 1000, 1000, 1000 },
+		out, place, 0, 0 };
 	struct world x;
 
 	world_open_with(&x, "asp", false, "sgd", 0.1f, 2, 0, true);
 	for (uint64_t step = 0; step < 5; step++)
 		push_some(&x, step, 0);
-	ok(!shard_pull_changed_rows(x.shard, ROWS, 0, 5, (const uint8_t *)ids, 3,
-	       (const uint64_t[]){ 1000, 1000, 1000 }, out, place, &k, &version) &&
-	        k == 3,
+	ok(!shard_read_rows(x.shard, ROWS, 0, &r) && r.changed == 3,
 	    "who has them as of later has them from elsewhere: all come");
 	world_close(&x);
 	world_open_with(&x, "asp", false, "sgd", 0.1f, 2, 0, false);
-	ok(!shard_pull_changed_rows(x.shard, ROWS, 0, 0, (const uint8_t *)ids, 3,
-	       (const uint64_t[]){ 0, 0, 0 }, out, place, &k, &version) &&
-	        k == 3,
+	r.step = 0;
+	r.since = (const uint64_t[]){ 0, 0, 0 };
+	ok(!shard_read_rows(x.shard, ROWS, 0, &r) && r.changed == 3,
 	    "where changes are not noted all come");
 	world_close(&x);
 }

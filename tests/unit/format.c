@@ -122,7 +122,7 @@ static void test_packed(const char *what, void (*append)(struct buf *, const voi
 	packed.len++;
 	buf_puts(&packed, "garbage");
 	ok(slurp_bytes(&packed, &out, &e) == ERR_FORMAT &&
-	        strstr(e.msg, "\"memory\" has other bytes behind its ") &&
+	        strstr(e.msg, "\"memory\" has other bytes after its ") &&
 	        strstr(e.msg, " -dc writes the data without them"),
 	    "%s: garbage behind: %s", what, e.msg);
 	buf_release(&text);
@@ -177,6 +177,42 @@ static void test_lines(bool in_place)
 	ok(stream_peek(s, 9, &p, &n, &e) == ERR_OK && n == 0, "peek at the end");
 	ok(stream_fail(s, &e, "odd %d", 1) == ERR_FORMAT && strcmp(e.msg, "m:5: odd 1") == 0,
 	    "fail: %s", e.msg);
+	stream_close(s);
+}
+
+/* A text in pieces: what is left of a piece begins the next one. */
+static void test_pieces(void)
+{
+	char first[20] = "a\nbc", second[24] = "bcd\ne";
+	struct stream *s = stream_pieces("m");
+	struct err e = { 0 };
+	const uint8_t *p;
+	char *line, *left;
+	size_t n;
+
+	stream_expect(s, 100);
+	stream_give(s, first, 4, false);
+	ok(stream_line(s, &line, &n, &e) == ERR_OK && line && strcmp(line, "a") == 0 &&
+	        stream_line(s, &line, &n, &e) == ERR_OK && !line,
+	    "a piece has one whole line");
+	ok(stream_left(s, &left) == 2 && left == first + 2 &&
+	        stream_peek(s, 9, &p, &n, &e) == ERR_OK && n == 2,
+	    "and the beginning of another one");
+	stream_is_part(s, 1000);
+	stream_give(s, second, 5, true);
+	ok(stream_line(s, &line, &n, &e) == ERR_OK && line && strcmp(line, "bcd") == 0 &&
+	        stream_fail(s, &e, "odd") == ERR_FORMAT && strcmp(e.msg, "m+1002: odd") == 0,
+	    "which begins the next piece: %s", e.msg);
+	ok(stream_line(s, &line, &n, &e) == ERR_OK && line && strcmp(line, "e") == 0 &&
+	        stream_line(s, &line, &n, &e) == ERR_OK && !line && stream_lineno(s) == 3,
+	    "the last line needs no newline");
+	ok(stream_progress(s) == 0, "few bytes tell nothing about the rest");
+	stream_close(s);
+	stream_memory("x\nyz", 4, "m", &s, &e);
+	ok(stream_line(s, &line, &n, &e) == ERR_OK && stream_take(s, &line, &n, &e) == ERR_OK &&
+	        n == 2 && memcmp(line, "yz", 2) == 0 && stream_take(s, &line, &n, &e) == ERR_OK &&
+	        n == 0,
+	    "take has the bytes that are left");
 	stream_close(s);
 }
 
@@ -541,6 +577,7 @@ int main(void)
 	test_gzip_padding();
 	test_lines(false);
 	test_lines(true);
+	test_pieces();
 	test_long_lines();
 	test_files();
 	test_npy_types();

@@ -489,6 +489,7 @@ int main(void)
 	struct http_server_config cfg;
 	struct http_client *c;
 	const char *addr;
+	char list[200];
 
 	fx_init(&f);
 	cfg = fx_config(&f);
@@ -499,6 +500,11 @@ int main(void)
 	http_client_free(c);
 	c = fx_client(&f, addr, &f.admin);
 	test_good(&f, c, "tcp", "admin");
+	http_client_free(c);
+	/* Nobody listens at the first address. */
+	snprintf(list, sizeof(list), "127.0.0.1:1,%s", addr);
+	c = fx_client(&f, list, &f.admin);
+	test_good(&f, c, "list", "admin");
 	http_client_free(c);
 	test_matrix(&f, addr);
 	test_refusals(&f, addr);

@@ -10,7 +10,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "data/data.h"
-#include "data/data_schema.h"
+#include "data/table/data_schema.h"
 #include "model/model.h"
 #include "tap.h"
 #include "worker/data_facts.h"

@@ -121,7 +121,7 @@ int main(void)
 	placed("PS_RANK=2|PS_ROLE=worker", 2, LAUNCHER_WORKER, 2);
 	placed(SLURM "|PS_ROLE=worker", 2, LAUNCHER_WORKER, 0);
 	misplaced(SLURM "|PS_ROLE=server", "its role differs");
-	misplaced("PS_RANK=4|PS_WORLD_SIZE=4", "no rank 4 of 4");
+	misplaced("PS_RANK=4|PS_WORLD_SIZE=4", "rank 4 is out of range: size is 4");
 	misplaced("JOB_COMPLETION_INDEX=1", "--role");
 	clearenv();
 	launcher_env_init(&r);

@@ -279,6 +279,9 @@ static void wrong_json(void)
 	        coord_table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":3.5e38}",
 	            "3.5e+38"),
 	    "its values have a beginning that there is, and a float bounds them");
+	ok(coord_table_refused("{\"name\":\"w\",\"sparse\":true,\"cols\":1,\"row_store\":\"tape\"}",
+	       "\"tape\" is unknown"),
+	    "its rows are in a store that there is");
 }
 
 /* A layout whose one table, of 16 partitions, has these runs. */

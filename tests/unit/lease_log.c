@@ -8,7 +8,9 @@
 #include "coord_fixture.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/lease_log.h"
-#include "session/identity.h"
+#include "state/state_store.h"
+#include "core/file.h"
+#include "core/mem.h"
 
 enum { LEASES = 8, SAVED = 5 };
 
@@ -47,6 +49,17 @@ static json_t *lease_all(struct scene *s)
 	return state;
 }
 
+/* A state that names the log. */
+static void write_root(const char *dir)
+{
+	char *path = mem_printf("%s/state.json", dir);
+	const char *text = "{\"lease_log\":\"log\"}";
+
+	if (file_replace(path, text, strlen(text), 0600, NULL))
+		abort();
+	free(path);
+}
+
 /* Replays a log of the changes with these indices, the last one torn or whole, after the saved state.
  * *leases: changes that the coordinator has then. */
 static enum err_code replay(const int *index, size_t n, bool torn, uint64_t *leases)
@@ -54,10 +67,10 @@ static enum err_code replay(const int *index, size_t n, bool torn, uint64_t *lea
 	struct scene s;
 	json_t *json = lease_all(&s);
 	char dir[] = "/tmp/pskit-lease-log.XXXXXX", path[64];
-	struct identity id = { 0 };
-	struct server server = { .cfg.id = &id };
+	const struct state_store_config place = { .run_dir = dir };
+	struct state_values former;
+	struct server server = { 0 };
 	struct coordinator owner = { .server = &server };
-	const struct state state = { .lease_log = "log" };
 	struct err e = { 0 };
 	enum err_code rc;
 	FILE *f;
@@ -76,14 +89,18 @@ static enum err_code replay(const int *index, size_t n, bool torn, uint64_t *lea
 			abort();
 		fclose(f);
 	}
+	write_root(dir);
 	if (!scene_again_from(&s, json))
 		abort();
-	id.run_dir = dir;
 	owner.coord = s.c;
-	rc = lease_log_replay(&owner, &state, &e);
+	server.state_store = state_store_open(&place);
+	if (state_store_read(server.state_store, &former, &e))
+		abort();
+	state_values_release(&former);
+	rc = lease_log_replay(&owner, &e);
 	*leases = coord_lease_changes(s.c);
-	unlink(path);
-	rmdir(dir);
+	state_store_close(server.state_store);
+	file_remove_tree(dir, NULL);
 	json_decref(json);
 	scene_close(&s);
 	return rc;

@@ -48,7 +48,7 @@ static inline void mode_of(const char *text, struct shard_config *cfg)
 static inline struct shard_outcome outcome_of(struct shard *s, uint16_t table, uint32_t part,
     uint64_t step, enum push_status status)
 {
-	return shard_outcome(s, table, part, step, status, &(struct shard_due){ 0 });
+	return shard_outcome(s, table, part, step, status, &(struct receipt_condition){ 0 });
 }
 
 static inline uint64_t version_of(struct shard *s, uint16_t table, uint32_t part)

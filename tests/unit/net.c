@@ -64,6 +64,26 @@ static void names(void)
 	ok(net_connect("no-port", &fd, &e) == ERR_CONFIG && fd == -1, "what is no address is none");
 }
 
+/* The addresses of a list, with a blank after each. */
+static const char *list_all(const char *list)
+{
+	static char all[200];
+	char addr[NET_TEXT];
+
+	all[0] = '\0';
+	for (size_t i = 0; net_list_at(list, i, addr); i++)
+		snprintf(all + strlen(all), sizeof all - strlen(all), "%s ", addr);
+	return all;
+}
+
+static void lists(void)
+{
+	ok(strcmp(list_all("a:1"), "a:1 ") == 0, "one address is a list");
+	ok(strcmp(list_all("a:1,[::1]:2,c:3"), "a:1 [::1]:2 c:3 ") == 0, "a list of three");
+	ok(strcmp(list_all("unix:/a,b"), "unix:/a,b ") == 0, "a path is not divided");
+	ok(!*list_all(NULL) && !*list_all(""), "nothing is an empty list");
+}
+
 static int send_room(int fd)
 {
 	int size = 0;
@@ -107,6 +127,7 @@ int main(void)
 		abort();
 	full_backlog();
 	names();
+	lists();
 	room_within_host("127.0.0.1:0");
 	room_within_host("[::1]:0");
 	rmdir(dir);

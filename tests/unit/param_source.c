@@ -13,7 +13,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
-#include "layout/init.h"
+#include "layout/values.h"
 #include "saved/saved_metadata.h"
 #include "saved/saved_model.h"
 #include "saved/saved_source.h"

@@ -5,6 +5,7 @@
 
 #include "ckpt/write.h"
 #include "core/endian.h"
+#include "core/steps.h"
 #include "replicas_fixture.h"
 #include "wire/payload.h"
 
@@ -312,6 +313,34 @@ static void replicated_pushes_count_in_votes(void)
 		    (unsigned long long)v.first_free);
 		net_close(x);
 	}
+}
+
+/* A worker of a deterministic job is away, and servers join, which have heard no CLOCK of its rank. The worker goes on
+ * where it was, and not before: it has forgotten where in its data earlier steps began. */
+static void closed_steps_count_in_votes(void)
+{
+	struct net *x = net_open("bsp", true, "sgd", "0", 2);
+	struct receipt r;
+
+	for (uint64_t step = 0; step < 3; step++)
+		for (uint32_t rank = 0; rank < 2; rank++) {
+			push(x, 0, W, rank, step, &r);
+			push(x, 0, ROWS, rank, step, &r);
+			clock_of(x, 0, rank, step, (1u << W | 1u << ROWS));
+		}
+	net_start(x, 1);
+	net_start(x, 2);
+	net_chain(x, "0", 1);
+	while (shard_send_next_state(x->node[0].s, 1))
+		;
+	net_settle(x);
+	ok(shard_vote(x->node[1].s, 0, 900, 0, true).clock == 3,
+	    "a server that joins knows that a rank has completed the steps that are closed: %llu",
+	    (unsigned long long)shard_vote(x->node[1].s, 0, 900, 0, true).clock);
+	ok(shard_vote(x->node[2].s, 0, 900, 0, true).clock == STEPS_END,
+	    "one without partitions needs no step of it: %llu",
+	    (unsigned long long)shard_vote(x->node[2].s, 0, 900, 0, true).clock);
+	net_close(x);
 }
 
 /* The head's successor has not closed the step, although its clocks say so: what
@@ -777,6 +806,38 @@ static void joins_between_modes(bool early)
 	net_close(x);
 }
 
+/* A replica hears of the last steps of a bsp when its gate is in the next bsp already, and becomes the head. */
+static void becomes_head_between_modes(void)
+{
+	struct net *x = net_open("bsp", false, "sgd", "01", 1);
+	struct receipt r;
+	float w[8];
+	uint64_t v;
+	bool good = true;
+
+	for (unsigned i = 0; i < 2; i++) {
+		add_mode(x, i, 1, 2, "asp");
+		add_mode(x, i, 2, 4, "bsp");
+	}
+	for (uint64_t step = 0; step < 2; step++) {
+		good &= step_of(x, 0, step, "0", &r);
+		good &= clock_of(x, 1, 0, step, 3) == SHARD_OK;
+		if (!step)
+			net_settle(x);
+	}
+	for (uint64_t step = 2; step < 4; step++)
+		good &= clock_of(x, 1, 0, step, 0) == SHARD_OK;
+	shard_advance(x->node[0].s);
+	while (net_send(x, 0, 1) || net_deliver(x, 0, 1))
+		;
+	net_kill(x, 0);
+	net_chain(x, "1", -1);
+	ok(good && pull(x, 1, W, 4, w, &v) == SHARD_OK,
+	    "a replica that becomes the head after a change of modes is in the present one");
+	ok(step_of(x, 1, 4, "1", &r) && shard_closed(x->node[1].s) == 5, "and closes its steps");
+	net_close(x);
+}
+
 /* A copy for a joining server while pushes go on; its link breaks after `cut`
  * events of any kind, and is made again. */
 static bool joins(const char *mode, bool deterministic, const char *chain, unsigned cut, bool again)
@@ -922,7 +983,7 @@ static void joiner_dies(void)
 			;
 		net_answer(x, 1, 0);
 		ok(!shard_is_safe(x->node[0].s, W, 0,
-		       &(struct shard_due){ .steps = !m, .version = m > 0 }),
+		       &(struct receipt_condition){ .steps = !m, .version = m > 0 }),
 		    "%s: a copy that counts is waited for", modes[m]);
 		net_kill(x, 2);
 		net_chain(x, "01", -1);
@@ -1105,6 +1166,7 @@ int main(void)
 	own_pushes_are_shown();
 	pushes_before_bsp_are_shown();
 	replicated_pushes_count_in_votes();
+	closed_steps_count_in_votes();
 	means_survive();
 	a_claim_of_one_that_is_gone();
 	torn_steps();
@@ -1116,6 +1178,7 @@ int main(void)
 	late_at_an_old_head();
 	promoted_with_debts();
 	promoted_while_feeding();
+	becomes_head_between_modes();
 	joins_between_modes(true);
 	joins_between_modes(false);
 	joining("none");

@@ -59,7 +59,7 @@ static void malformed(void)
 {
 	struct net *x = net_open("bsp", false, "sgd", "01", 1);
 	uint8_t bytes[64] = { 0 };
-	struct shard_due due;
+	struct receipt_condition due;
 	unsigned taken = 0;
 
 	for (unsigned kind = REPL_SUM; kind <= REPL_STATE; kind++)

@@ -28,7 +28,7 @@ struct pending_answer {
 	uint16_t from, table;
 	uint32_t part, epoch;
 	uint64_t seq;
-	struct shard_due due;
+	struct receipt_condition due;
 };
 
 struct node {

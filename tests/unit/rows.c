@@ -29,7 +29,7 @@ static uint64_t id_with(uint64_t hash)
 enum { MANY = 60000 };
 
 static uint64_t id[MANY], other[MANY];
-static float *place[MANY];
+static void *place[MANY];
 
 /* Kinds of ids: any, small, and those of few buckets with one tag. */
 static void some_ids(unsigned kind)
@@ -49,7 +49,7 @@ static void some_ids(unsigned kind)
 static bool make_some(struct rows *r, uint32_t stride, size_t n, uint32_t m)
 {
 	uint64_t ids[ROWS_BLOCK], made;
-	float *row[ROWS_BLOCK];
+	void *row[ROWS_BLOCK];
 	uint32_t k = 0;
 	bool good = true;
 
@@ -63,10 +63,10 @@ static bool make_some(struct rows *r, uint32_t stride, size_t n, uint32_t m)
 	    made == (m == 64 ? ~UINT64_C(0) : (UINT64_C(1) << m) - 1);
 	for (uint32_t i = 0; i < m; i++) {
 		for (uint32_t j = 0; j < stride; j++)
-			good &= row[i][j] == 0;
+			good &= ((const float *)row[i])[j] == 0;
 		place[n + i] = row[i];
 		for (uint32_t j = 0; j < stride; j++)
-			row[i][j] = (float)(n + i);
+			((float *)row[i])[j] = (float)(n + i);
 	}
 	if (m && m < ROWS_BLOCK)
 		good &= row[m] == row[0];
@@ -75,7 +75,7 @@ static bool make_some(struct rows *r, uint32_t stride, size_t n, uint32_t m)
 
 static bool all_there(struct rows *r, size_t n)
 {
-	float *row[ROWS_BLOCK];
+	void *row[ROWS_BLOCK];
 	bool good = true;
 
 	for (size_t at = 0; at < n; at += ROWS_BLOCK) {
@@ -84,7 +84,8 @@ static bool all_there(struct rows *r, size_t n)
 
 		rows_find(r, (const uint8_t *)(id + at), m, row);
 		for (uint32_t i = 0; i < m; i++)
-			good &= row[i] == place[at + i] && *row[i] == (float)(at + i) &&
+			good &= row[i] == place[at + i] &&
+			    *(const float *)row[i] == (float)(at + i) &&
 			    rows_get(r, id[at + i]) == row[i] &&
 			    rows_at(r, at + i, &was) == row[i] && was == id[at + i];
 		rows_find(r, (const uint8_t *)(other + at), m, row);
@@ -102,7 +103,7 @@ static void there_or_not(void)
 	for (unsigned kind = 0; kind < 3; kind++)
 		for (uint32_t stride = 1; stride <= 3000; stride *= 50) {
 			size_t n = 0, end = stride > 1 ? 2000 : most[kind];
-			struct rows *r = rows_new(stride);
+			struct rows *r = rows_new(stride * (uint32_t)sizeof(float));
 			bool good = true, made;
 
 			some_ids(kind);
@@ -125,24 +126,26 @@ static void there_or_not(void)
 		}
 }
 
-static bool keeps_odd(void *ctx, uint64_t i, const float *row)
+static bool keeps_odd(void *ctx, uint64_t i, const void *row)
 {
+	const float *value = row;
+
 	(void)i;
-	return (uint32_t)*row % *(const uint32_t *)ctx != 0;
+	return (uint32_t)*value % *(const uint32_t *)ctx != 0;
 }
 
 /* Of MANY rows every k-th goes; then as many others come. */
 static void sifted(void)
 {
 	for (uint32_t k = 1; k <= 8; k *= 2) {
-		struct rows *r = rows_new(3);
+		struct rows *r = rows_new(3 * sizeof(float));
 		size_t left = 0, had = MANY / 2, went, before;
 		bool good = true, made;
 		uint64_t at;
 
 		some_ids(0);
 		for (size_t i = 0; i < had; i++)
-			*rows_put(r, id[i], &made) = (float)i;
+			*(float *)rows_put(r, id[i], &made) = (float)i;
 		before = rows_bytes(r);
 		went = rows_sift(r, keeps_odd, &k);
 		for (size_t i = 0; i < had; i++) {
@@ -158,7 +161,7 @@ static void sifted(void)
 		    "1 of %u rows goes: the others are there in their order, in %zu bytes of %zu",
 		    k, rows_bytes(r), before);
 		for (size_t i = had; i < MANY; i++)
-			*rows_put(r, id[i], &made) = (float)i;
+			*(float *)rows_put(r, id[i], &made) = (float)i;
 		for (size_t i = 0; i < MANY; i++) {
 			const float *row = rows_get(r, id[i]);
 
@@ -178,7 +181,7 @@ static void bytes(void)
 
 	for (size_t s = 0; s < 3; s++) {
 		uint32_t stride = strides[s];
-		struct rows *r = rows_new(stride);
+		struct rows *r = rows_new(stride * (uint32_t)sizeof(float));
 		double worst = 0, all;
 		bool made;
 
@@ -287,15 +290,16 @@ static bool push(struct world *x, uint32_t cols, uint64_t step, const struct sam
 static void pull(struct world *x, uint32_t cols, const struct sample *s, float *w,
     uint32_t *changed)
 {
-	uint64_t since[ROWS], version;
+	uint64_t since[ROWS];
 	uint32_t which[ROWS];
+	struct row_read r = { SYNC_NEVER, (const uint8_t *)s->id, s->n, since, w, which, 0, 0 };
 
 	for (uint32_t i = 0; i < s->n; i++)
 		since[i] = i % 3;
 	memset(w, 0, sizeof(float) * ROWS * cols);
-	if (shard_pull_changed_rows(x->shard, 0, 0, SYNC_NEVER, (const uint8_t *)s->id, s->n, since,
-	        w, which, changed, &version))
+	if (shard_read_rows(x->shard, 0, 0, &r))
 		abort();
+	*changed = r.changed;
 }
 
 static bool same_bits(const struct optim_rule *rule, const char *mode, uint32_t cols, bool deltas)
@@ -378,9 +382,9 @@ enum { CRAFTED = 200000 };
 
 static double seconds_to_make(const uint64_t *ids)
 {
-	struct rows *r = rows_new(1);
+	struct rows *r = rows_new(sizeof(float));
 	struct timespec begin, end;
-	float *row[ROWS_BLOCK];
+	void *row[ROWS_BLOCK];
 	uint64_t made;
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);

@@ -5,6 +5,8 @@
 
 #include "shard_fixture.h"
 
+#include "shard/settings_epoch.h"
+
 static struct settings_epoch with(struct world *x, uint32_t number, uint64_t step, const char *mode,
     const char *rule, float lr)
 {
@@ -281,6 +283,84 @@ static void room_of_what_comes(void)
 	world_close(&x);
 }
 
+/* Many changes, one for each step. An epoch is freed when no step needs it, except for the last
+ * ones. */
+static void epochs_are_freed(void)
+{
+	struct world x;
+	unsigned held = 0;
+	float w;
+
+	world_open(&x, "bsp", false, "sgd", 1, 1);
+	step_of(&x, 0, 0, 1, 1);
+	w = pull_w(&x, 1);
+	for (unsigned i = 1; i <= 300; i++) {
+		with(&x, i, i, "bsp", "sgd", i % 2 ? 0.5f : 0.25f);
+		step_of(&x, 0, i, 1, 1);
+		if (settings_epochs_held(x.shard) > held)
+			held = settings_epochs_held(x.shard);
+	}
+	ok(held <= 66, "at most %u of 301 epochs were in memory at once", held);
+	ok(fabsf(pull_w(&x, 301) - (w - 150 * 0.75f)) < 1e-3f, "and each step had its own rate");
+	world_close(&x);
+}
+
+/* As many changes are decided while one step is open: it keeps its epoch, and so does each step to
+ * come. */
+static void open_step_keeps_its_epoch(void)
+{
+	struct world x;
+	float w, expected;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	expected = w = pull_w(&x, 0);
+	for (unsigned i = 1; i <= 200; i++)
+		with(&x, i, i, "bsp", "sgd", i % 2 ? 0.5f : 0.25f);
+	ok(settings_epochs_held(x.shard) == 201, "no epoch is freed while step 0 is open: %u",
+	    settings_epochs_held(x.shard));
+	for (uint64_t step = 0; step <= 200; step++) {
+		step_of(&x, 0, step, 1, 1);
+		step_of(&x, 1, step, 1, 1);
+		expected -= !step ? 1 : step % 2 ? 0.5f : 0.25f;
+	}
+	ok(fabsf(pull_w(&x, 201) - expected) < 1e-3f, "each step has been applied by its own");
+	with(&x, 201, 201, "bsp", "sgd", 1);
+	ok(settings_epochs_held(x.shard) <= 66, "then they are freed: %u are left",
+	    settings_epochs_held(x.shard));
+	world_close(&x);
+}
+
+/* The slowest worker of asp has a step open, too; and a mode that the gate has yet to reach is
+ * kept. */
+static void slow_worker_keeps_epochs(void)
+{
+	struct receipt r;
+	struct world x;
+	float w, row;
+
+	world_open(&x, "asp", false, "sgd", 1, 2);
+	push_row(&x, 0, 0, 1, 5, 0, &r);
+	row = pull_row(&x, 0, 5);
+	clock_of(&x, 0, 100, 1);
+	clock_of(&x, 1, 4, 1);
+	for (unsigned i = 1; i <= 200; i++)
+		with(&x, i, i, "asp", "sgd", i == 5 ? 0.5f : 0.25f);
+	ok(settings_epochs_held(x.shard) > 190, "the epochs since the slowest worker's step: %u",
+	    settings_epochs_held(x.shard));
+	w = pull_w(&x, 5);
+	ok(push_w(&x, 1, 5, 1, 1, &r) == SHARD_OK && pull_w(&x, 5) == w - 0.5f,
+	    "its push is applied by the one of its step");
+	clock_of(&x, 1, 300, 1);
+	clock_of(&x, 0, 300, 1);
+	with(&x, 201, 301, "asp", "sgd", 2);
+	ok(settings_epochs_held(x.shard) <= 66, "then they are freed: %u are left",
+	    settings_epochs_held(x.shard));
+	push_row(&x, 0, 301, 1, 5, 1, &r);
+	ok(r.status == PUSH_APPLIED && pull_row(&x, 301, 5) == row - 2,
+	    "a partition goes on from an epoch of long ago");
+	world_close(&x);
+}
+
 int main(void)
 {
 	rate();
@@ -294,5 +374,8 @@ int main(void)
 	compensated_pushes();
 	room();
 	room_of_what_comes();
+	epochs_are_freed();
+	open_step_keeps_its_epoch();
+	slow_worker_keeps_epochs();
 	return tap_done();
 }

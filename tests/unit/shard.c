@@ -3,6 +3,8 @@
  * what a push is answered, and that no order of arrival can change it. */
 #include <math.h>
 
+#include "shard/part.h"
+#include "shard/shard_ops.h"
 #include "shard_fixture.h"
 
 /* ---- bsp ---- */
@@ -532,8 +534,72 @@ static void counts(void)
 	ok(a == b, "in any order of the pushes: %.7f, %.7f", (double)a, (double)b);
 }
 
+static unsigned failures_left, asked;
+
+/* For shard_ops.init: a disk that fails. */
+static enum err_code fail_to_read(struct part *p, struct shard *s, struct err *e)
+{
+	if (failures_left) {
+		failures_left--;
+		return err_set(e, ERR_IO, "the disk fails");
+	}
+	return part_init(p, s, e);
+}
+
+/* For shard_config.read_again: up to three times. */
+static bool read_thrice(void *ctx, struct read_retry *r, struct err *e)
+{
+	(void)ctx;
+	(void)r;
+	if (++asked <= 3)
+		return true;
+	err_set(e, ERR_STOPPED, "enough");
+	return false;
+}
+
+/* Installs a layout whose values cannot be read `failures` times. */
+static enum err_code install_from_bad_disk(unsigned failures, bool again, struct err *e)
+{
+	struct shard_ops ops = shard_store_ops;
+	struct shard_config cfg = { .rule = optim_find("sgd"),
+		.ops = &ops,
+		.wake = count_wake,
+		.read_again = again ? read_thrice : NULL };
+	struct world x = { 0 };
+	enum err_code rc;
+
+	ops.init = fail_to_read;
+	failures_left = failures;
+	asked = 0;
+	cfg.ctx = &x;
+	cfg.rule->defaults(&cfg.hyper);
+	mode_of("asp", &cfg);
+	schedule_parse("constant", &cfg.schedule, NULL);
+	add_table(&x, "w", false, N, 1);
+	layout_place(&x.layout, (const uint16_t[]){ 0 }, 1, 1);
+	if (shard_new(&cfg, &x.shard, e))
+		abort();
+	rc = shard_install(x.shard, &x.layout, NULL, e);
+	world_close(&x);
+	return rc;
+}
+
+static void bad_disk(void)
+{
+	struct err e = { 0 };
+
+	ok(!install_from_bad_disk(3, true, &e) && asked == 3,
+	    "values that cannot be read are read again");
+	ok(install_from_bad_disk(9, true, &e) == ERR_STOPPED && asked == 4 &&
+	        strcmp(e.msg, "enough") == 0,
+	    "until the owner of the shard does not want it");
+	ok(install_from_bad_disk(1, false, &e) == ERR_IO && !asked,
+	    "without an owner who wants it they are not");
+}
+
 int main(void)
 {
+	bad_disk();
 	wakes();
 	last_of_many();
 	bsp_averages();

@@ -3,6 +3,7 @@
  * none counted twice. */
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "shard_fixture.h"
 
@@ -106,8 +107,48 @@ static void *push_many(void *ctx)
 	return NULL;
 }
 
-static void threads_asp(void)
+/* Changes settings all the time, to the values that they have. */
+struct changes {
+	struct world *x;
+	const char *mode;
+	atomic_bool stop;
+	unsigned n;
+	pthread_t thread;
+};
+
+static void *change_settings(void *ctx)
 {
+	struct changes *c = ctx;
+	struct settings_epoch r = { .rule = optim_find("sgd") };
+
+	sync_parse(c->mode, &r.mode, NULL);
+	r.rule->defaults(&r.hyper);
+	r.hyper.lr = 1;
+	schedule_parse("constant", &r.schedule, NULL);
+	while (!atomic_load(&c->stop)) {
+		r.number = ++c->n;
+		r.step = shard_slowest_clock(c->x->shard) + 1;
+		shard_add_epoch(c->x->shard, &r);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void begin_changes(struct changes *c, struct world *x, const char *mode)
+{
+	*c = (struct changes){ .x = x, .mode = mode };
+	pthread_create(&c->thread, NULL, change_settings, c);
+}
+
+static void end_changes(struct changes *c)
+{
+	atomic_store(&c->stop, true);
+	pthread_join(c->thread, NULL);
+}
+
+static void threads_asp(bool changing)
+{
+	struct changes c;
 	struct world x;
 	struct worker w[THREADS];
 	pthread_t t[THREADS];
@@ -117,11 +158,44 @@ static void threads_asp(void)
 		w[i] = (struct worker){ .x = &x, .rank = i };
 		pthread_create(&t[i], NULL, push_many, &w[i]);
 	}
+	if (changing)
+		begin_changes(&c, &x, "asp");
 	for (uint32_t i = 0; i < THREADS; i++)
 		pthread_join(t[i], NULL);
+	if (changing)
+		end_changes(&c);
 	ok(pull_w(&x, SYNC_NEVER) == -2000.0f * THREADS &&
 	        version_of(x.shard, W, 0) == 2000 * THREADS,
-	    "asp from %u threads: every push is applied once", THREADS);
+	    "asp from %u threads%s: every push is applied once", THREADS,
+	    changing ? ", with changing settings" : "");
+	world_close(&x);
+}
+
+/* bsp, in which the open step needs its epoch while others are freed. */
+static void threads_changing(void)
+{
+	struct worker w[THREADS];
+	pthread_t t[THREADS];
+	struct changes c;
+	struct world x;
+	unsigned wrong = 0;
+
+	world_open(&x, "bsp", false, "sgd", 1, THREADS);
+	for (uint32_t i = 0; i < THREADS; i++) {
+		w[i] = (struct worker){ .x = &x,
+			.rank = i,
+			.buf = malloc(PART_ELEMENTS * sizeof(float)) };
+		pthread_create(&t[i], NULL, train, &w[i]);
+	}
+	begin_changes(&c, &x, "bsp");
+	for (uint32_t i = 0; i < THREADS; i++) {
+		pthread_join(t[i], NULL);
+		wrong += w[i].wrong;
+		free(w[i].buf);
+	}
+	end_changes(&c);
+	ok(!wrong && pull_w(&x, SYNC_NEVER) == -3.0f * STEPS,
+	    "bsp with changing settings: every pull is exact");
 	world_close(&x);
 }
 
@@ -130,6 +204,8 @@ int main(void)
 	threads("bsp", false);
 	threads("bsp", true);
 	threads("bsp rows", false);
-	threads_asp();
+	threads_asp(false);
+	threads_asp(true);
+	threads_changing();
 	return tap_done();
 }

@@ -92,6 +92,31 @@ static void after_the_last_step(void)
 	world_close(&x);
 }
 
+/* Workers rest before a step, and a table was added from a later one on. */
+static void before_a_table_begins(void)
+{
+	struct ckpt_part *parts;
+	struct world x;
+	uint64_t at;
+	size_t n;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	step_of(&x, 0, 0, 10, 1);
+	step_of(&x, 1, 0, 10, 1);
+	ok(layout_grow(&x.layout, "w", 10, 3, NULL) == ERR_OK, "a table grows from step 3 on");
+	x.layout.table[W].run[0].count = x.layout.table[W].nparts;
+	ok(shard_install(x.shard, &x.layout, NULL, NULL) == ERR_OK &&
+	        shard_snap_begin(x.shard, 1, &at) && shard_snap_take(x.shard) == SHARD_OK &&
+	        shard_snap_parts(x.shard, &parts, &n),
+	    "a snapshot of step 1 waits for no step: first possible one %llu",
+	    (unsigned long long)at);
+	ok(find(parts, n, "w", 1) && find(parts, n, "w", 1)->step == 1 &&
+	        find(parts, n, "w", 0)->step == 1,
+	    "and has all partitions");
+	shard_snap_release(parts, n);
+	world_close(&x);
+}
+
 /* Workers rest: one has pushed the step that is open, the other will not begin with it. */
 static void of_the_open_step(void)
 {
@@ -113,6 +138,56 @@ static void of_the_open_step(void)
 	ok(w && w->step == 1 && w->w[0] == -1 && w->last[0] == 1 && w->last[1] == 1,
 	    "without what has been pushed of it: %g", w ? (double)w->w[0] : 0.0);
 	shard_snap_release(parts, n);
+	world_close(&x);
+}
+
+/* Another mode holds from a step on. */
+static void change_mode(struct world *x, uint32_t number, uint64_t step, const char *mode)
+{
+	struct settings_epoch r = { .step = step, .number = number, .rule = optim_find("sgd") };
+
+	sync_parse(mode, &r.mode, NULL);
+	r.rule->defaults(&r.hyper);
+	r.hyper.lr = 1;
+	schedule_parse("constant", &r.schedule, NULL);
+	shard_add_epoch(x->shard, &r);
+	shard_end_vote(x->shard);
+}
+
+/* A snapshot of a step of asp is ordered while bsp ends, or when the next bsp has begun. */
+static void of_another_mode(void)
+{
+	const struct ckpt_part *w;
+	struct ckpt_part *parts;
+	struct receipt r;
+	struct world x;
+	uint64_t at;
+	size_t n;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	change_mode(&x, 1, 1, "asp");
+	change_mode(&x, 2, 2, "bsp");
+	step_of(&x, 0, 0, 10, 1);
+	ok(shard_snap_begin(x.shard, 1, &at) && shard_snap_take(x.shard) == SHARD_WAIT,
+	    "a snapshot of asp is not taken while the last step of bsp is open");
+	step_of(&x, 1, 0, 10, 1);
+	ok(shard_snap_take(x.shard) == SHARD_OK && shard_snap_parts(x.shard, &parts, &n),
+	    "but when it is closed");
+	w = find(parts, n, "w", 0);
+	ok(w && w->w[0] == -1 && w->last[0] == 1 && w->last[1] == 1,
+	    "with the pushes of that step: %g", w ? (double)w->w[0] : 0.0);
+	shard_snap_release(parts, n);
+	for (uint32_t rank = 0; rank < 2; rank++)
+		if (push_w(&x, rank, 1, 10, 1, &r) != SHARD_OK || clock_of(&x, rank, 1, 10))
+			abort();
+	ok(shard_snap_begin(x.shard, 1, &at) && shard_snap_take(x.shard) == SHARD_OK,
+	    "it can be had until a step of the next bsp is closed");
+	step_of(&x, 0, 2, 10, 1);
+	step_of(&x, 1, 2, 10, 1);
+	shard_snap_end(x.shard);
+	ok(shard_snap_begin(x.shard, 1, &at) && shard_snap_take(x.shard) == SHARD_WAIT &&
+	        shard_snap_is_late(x.shard, &at) && at == 3,
+	    "and is late after that");
 	world_close(&x);
 }
 
@@ -279,8 +354,10 @@ int main(void)
 	of_a_step_that_passes();
 	between_two_steps();
 	after_the_last_step();
+	before_a_table_begins();
 	of_the_open_step();
 	ended();
+	of_another_mode();
 	ended_meanwhile();
 	return tap_done();
 }

@@ -10,7 +10,7 @@
 
 static uint8_t bytes[PIECE];
 
-static enum conn_verdict piece(struct peer *p, enum record_type type, uint64_t offset,
+static enum conn_verdict piece(struct server_session *p, enum record_type type, uint64_t offset,
     uint64_t total, const uint8_t **body)
 {
 	struct record r = { .type = (uint8_t)type, .offset = offset, .total = total, .len = PIECE };
@@ -21,7 +21,7 @@ static enum conn_verdict piece(struct peer *p, enum record_type type, uint64_t o
 /* A copy is larger than 32 bits can count, and only its first pieces have come. */
 static void large_copies(void)
 {
-	struct peer p = { .who.role = ROLE_SERVER };
+	struct server_session p = { .who.role = ROLE_SERVER };
 	const uint8_t *body = NULL;
 	bool good = true;
 
@@ -36,7 +36,7 @@ static void large_copies(void)
 
 static void whole(void)
 {
-	struct peer p = { .who.role = ROLE_SERVER };
+	struct server_session p = { .who.role = ROLE_SERVER };
 	const uint8_t *body = NULL;
 
 	memset(bytes, 1, sizeof bytes);

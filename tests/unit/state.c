@@ -21,7 +21,7 @@ static void test_members(void)
 	    "\"workers\":[{\"state\":\"empty\",\"called\":true},{\"state\":\"active\",\"incarnation\":"
 	    "\"7\",\"from\":3,\"ring\":{\"incarnation\":\"7\",\"seat\":{\"tcp\":\"h:1\"}}}],"
 	    "\"members\":[{\"step\":3,\"ranks\":[1,0]}],\"tasks\":{\"range\":10,\"open\":[4,5],\"held\":[1]},"
-	    "\"settings_now\":null,\"other\":5}";
+	    "\"table\":null,\"other\":5}";
 	struct err e = { 0 };
 	struct state s;
 	json_t *json;
@@ -40,8 +40,7 @@ static void test_members(void)
 	ok(s.nmembers == 1 && s.members[0].nranks == 2 && s.members[0].ranks[0] == 1 &&
 	        s.tasks->nopen == 2 && s.tasks->nheld == 1 && s.tasks->open[1] == 5,
 	    "lists of integers");
-	ok(!s.paused_by && !s.restore && !s.settings_now && !s.setting,
-	    "what is absent or null is NULL");
+	ok(!s.paused_by && !s.restore && !s.table && !s.setting, "what is absent or null is NULL");
 	state_release(&s);
 	ok(!s.servers && !s.nworkers && !s.layout, "nothing is left of it");
 	json_decref(json);
@@ -133,7 +132,7 @@ static void test_refusals(void)
 		"{\"changes\":[{\"kind\":5}]}",
 		"{\"evaluator\":4096}",
 		"{\"paused_by\":false}",
-		"{\"setting\":{\"on_worker_loss\":3}}",
+		"{\"setting\":{\"number\":-1}}",
 	};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

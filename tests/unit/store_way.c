@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* shard/store_way.h: the faster way of storing is found, and found again when it changes. */
-#include "shard/store_way.h"
+/* part_store_way of shard/part.h: the faster way of storing is found, and found again when it changes. */
+#include "shard/part.h"
 #include "tap.h"
 
 /* One period of updates that take so long by each way; the first update of each way takes ten times
@@ -10,10 +10,10 @@ static int past_caches(struct store_timer *t, int64_t plain, int64_t past)
 	int before = -1, n = 0;
 
 	for (int i = 0; i < STORE_PERIOD; i++) {
-		enum store_way way = store_way_next(t);
+		enum store_way way = part_store_way(t);
 		int64_t took = way == STORE_PLAIN ? plain : past;
 
-		store_way_took(t, (int)way == before ? took : 10 * took);
+		part_store_took(t, (int)way == before ? took : 10 * took);
 		n += way == STORE_PAST_CACHES;
 		before = (int)way;
 	}

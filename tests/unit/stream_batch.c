@@ -6,7 +6,7 @@
 #include "coord/leases.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "data/data_log_state.h"
+#include "data/source/data_log_state.h"
 #include "tap.h"
 #include "worker/stream_batch.h"
 

@@ -184,6 +184,25 @@ static void first_free(void)
 	sync_release(&s);
 }
 
+/* A worker of a deterministic job is killed after its CLOCK of step 13 has arrived, and its successor begins at step 12. */
+static void next_holder(void)
+{
+	struct sync s = three(&sync_bsp, 0);
+
+	s.closed = 13;
+	for (unsigned i = 0; i < 3; i++)
+		s.rank[i].clock = 13;
+	sync_clock(&s, 1, 13, 64);
+	sync_begin_holder(&s, 1, 12);
+	ok(s.rank[1].clock == 13,
+	    "the CLOCK of an open step does not count for the rank's next holder");
+	ok(!sync_clock(&s, 1, 12, 64) && sync_clock(&s, 1, 13, 64) && s.rank[1].clock == 14,
+	    "its own does");
+	sync_begin_holder(&s, 1, 15);
+	ok(s.rank[1].clock == 15, "one that begins later has completed the steps before");
+	sync_release(&s);
+}
+
 int main(void)
 {
 	words();
@@ -192,5 +211,6 @@ int main(void)
 	bsp();
 	asp();
 	first_free();
+	next_holder();
 	return tap_done();
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "data/data.h"
-#include "data/data_uri.h"
+#include "data/source/data_uri.h"
 
 __attribute__((unused)) static const struct data_want real, two = { .two = true },
                                                             any = { .any = true };

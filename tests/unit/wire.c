@@ -358,7 +358,8 @@ static void runs(void)
 	    "a run is written as it always was");
 	for (size_t i = 0; i < 3; i++)
 		wrong += !payload_get_run(b.data, b.len, i, &r) || r.table != in[i].table ||
-		    r.first != in[i].first || r.count != in[i].count || r.alone != in[i].alone;
+		    r.first != in[i].first || r.count != in[i].count ||
+		    r.bypasses_relay != in[i].bypasses_relay;
 	ok(wrong == 0, "runs come back, at 0 and at their widest");
 	for (size_t n = 0; n <= b.len; n++)
 		wrong += payload_runs_valid(b.data, n) != (n % 12 == 0);
@@ -394,7 +395,7 @@ static void parts_in_runs(void)
 		payload_put_part(&b, in[i].table, in[i].part, in[i].alone);
 	for (size_t i = 0; payload_get_run(b.data, b.len, i, &r) && i < 7; i++)
 		right += r.table == want[i].table && r.first == want[i].first &&
-		    r.count == want[i].count && r.alone == want[i].alone;
+		    r.count == want[i].count && r.bypasses_relay == want[i].bypasses_relay;
 	ok(right == 7 && b.len == 7 * PAYLOAD_RUN_BYTES,
 	    "partitions that follow one another are one run, those that go alone another");
 	buf_release(&b);

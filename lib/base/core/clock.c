@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 
+#include <limits.h>
+#include <poll.h>
 #include <time.h>
 
 int64_t clock_now(void)
@@ -30,4 +32,16 @@ void clock_stamp(char out[static 32])
 	gmtime_r(&s, &tm);
 	n = strftime(out, 24, "%Y-%m-%dT%H:%M:%S", &tm);
 	snprintf(out + n, 32 - n, ".%03uZ", ms);
+}
+
+int clock_poll_timeout(int64_t ns)
+{
+	int64_t ms = ns / NSEC_PER_MSEC + (ns % NSEC_PER_MSEC > 0);
+
+	return ms < 0 ? 0 : ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+void clock_sleep(int ms)
+{
+	poll(NULL, 0, ms);
 }

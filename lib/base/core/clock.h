@@ -17,4 +17,10 @@ int64_t clock_wall(void);
 /* The wall clock as RFC 3339 UTC with milliseconds: "2026-01-31T23:59:59.123Z". */
 void clock_stamp(char out[static 32]);
 
+/* A time to wait as the timeout of poll(): `ns` in milliseconds, rounded up, so that a wait does
+ * not end before the time; 0 to INT_MAX. */
+int clock_poll_timeout(int64_t ns);
+/* Sleeps for `ms` milliseconds, or until this thread has handled a signal. */
+void clock_sleep(int ms);
+
 #endif

@@ -36,6 +36,8 @@ static enum err_cause usual_cause(enum err_code code)
 		return CAUSE_MEMORY;
 	case ERR_NONFINITE:
 		return CAUSE_LOSS;
+	case ERR_FENCED:
+		return CAUSE_FENCED;
 	default:
 		return CAUSE_UNKNOWN;
 	}
@@ -50,6 +52,8 @@ static enum err_cause cause_of_errno(int number, enum err_code code)
 		return CAUSE_DISK_QUOTA;
 	case EROFS:
 		return CAUSE_READ_ONLY;
+	case EIO:
+		return CAUSE_DISK_FAILS;
 	case EMFILE:
 	case ENFILE:
 		return CAUSE_DESCRIPTORS;

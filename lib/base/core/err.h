@@ -14,7 +14,8 @@ enum err_code {
 #undef ERR
 };
 
-/* The fault that a person has to mend, from cause.def. CAUSE_UNKNOWN is 0: the sentence alone says it. */
+/* The fault that a person has to mend, from cause.def. CAUSE_UNKNOWN is 0: the sentence alone says
+ * it. */
 enum err_cause {
 #define CAUSE(id, name) CAUSE_##id,
 #include "core/cause.def"
@@ -34,7 +35,7 @@ struct err {
 enum err_code err_set(struct err *e, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As err_set, with ": " and the text of errno appended, and the cause that errno tells. */
+/* As err_set, with ": " and the text of errno appended, and the cause that errno stands for. */
 enum err_code err_sys(struct err *e, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -45,8 +46,8 @@ enum err_code err_because(struct err *e, enum err_code code, enum err_cause caus
 /* Gives the error in e (which may be NULL) this cause unless it has one; returns e's code. */
 enum err_code err_blame(struct err *e, enum err_cause cause);
 
-/* The name of a cause ("no-space"; "" for CAUSE_UNKNOWN), and the cause of a name. A name that is not
- * known here gives CAUSE_UNKNOWN: a later version may have sent it. */
+/* The name of a cause ("no-space"; "" for CAUSE_UNKNOWN), and the cause of a name. A name that is
+ * not known here gives CAUSE_UNKNOWN: a later version may have sent it. */
 const char *err_cause_name(enum err_cause cause);
 enum err_cause err_cause_by_name(const char *name);
 
@@ -56,8 +57,8 @@ enum err_code err_pass(struct err *e, const struct err *from);
 /* Puts "prefix: " before the message in e; returns e's code. */
 enum err_code err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints "PROGRAM: sentence" to standard error; returns the exit code. A process whose log another one
- * reads (err_tag_children) prints "PROGRAM[cause]: sentence" if the cause is known. */
+/* Prints "PROGRAM: sentence" to standard error; returns the exit code. A process whose log another
+ * one reads (err_tag_children) prints "PROGRAM[cause]: sentence" if the cause is known. */
 int err_report(const char *program, const struct err *e);
 /* From now on the processes that this one starts name causes in err_report. Call it before threads
  * exist. */

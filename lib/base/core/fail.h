@@ -9,7 +9,7 @@
  *   PS_FAIL=random:P:SEED                         at each pass with probability P
  *
  * kill (the default, and the action of random) sends SIGKILL to itself, stop SIGSTOP; exit calls
- * _exit(1). error is only for FAIL_ERROR, which stands in functions that return an enum err_code:
+ * _exit(1). error is only for FAIL_ERROR, which is used in functions that return an enum err_code:
  * it returns ERR_FAILED then, else ERR_OK. A wrong PS_FAIL ends the process with a line on stderr.
  * The names are in fail.def. Any thread may pass one. */
 #ifdef PS_FAULT

@@ -60,7 +60,7 @@ static enum err_code decode_object(const struct field *f, const json_t *v, void 
 	return rc;
 }
 
-/* Stores the pointer to the objects and, in the 8 bytes behind it, their number. When the list
+/* Stores the pointer to the objects and, in the 8 bytes after it, their number. When the list
  * is refused as a whole, the member is left as it was. */
 static enum err_code decode_list(const struct field *f, const json_t *v, char *member,
     struct err *e)
@@ -81,7 +81,7 @@ static enum err_code decode_list(const struct field *f, const json_t *v, char *m
 	return rc;
 }
 
-/* Stores the pointer to an int64_t array and, in the 8 bytes behind it, its length. A missing or
+/* Stores the pointer to an int64_t array and, in the 8 bytes after it, its length. A missing or
  * empty list is NULL and 0. After an error, the array is stored with length 0, so that
  * fields_release frees it. */
 static enum err_code decode_ints(const struct field *f, const json_t *v, char *member,
@@ -302,7 +302,7 @@ static json_t *encode_list(const struct field *f, const char *list, uint64_t n)
 	return array;
 }
 
-/* Returns NULL for what has no value in JSON: a text, document or object that is NULL. */
+/* Returns NULL for a member that has no value in JSON: a text, document or object that is NULL. */
 static json_t *encode_member(const struct field *f, const void *member)
 {
 	const void *p;

@@ -2,10 +2,10 @@
 #ifndef CORE_FIELDS_H
 #define CORE_FIELDS_H
 
-/* Typed documents: how the members of a JSON object lie in a struct. The tables come from .def files
- * such as net/msg/view.def, which give the struct as well. Each member takes 8 bytes in the struct,
- * a list 16 (pointer and count), in the order of the table. The functions are pure and may run on any
- * thread. */
+/* Typed documents: how the members of a JSON object lie in a struct. The tables come from .def
+ * files such as net/msg/view.def, which give the struct as well. Each member takes 8 bytes in the
+ * struct, a list 16 (pointer and count), in the order of the table. The functions are pure and may
+ * run on any thread. */
 #include "core/err.h"
 #include "core/json.h"
 
@@ -76,8 +76,9 @@ struct field {
 	}
 
 /* Decodes an object. json may be anything. Texts and documents belong to `json`. *out must be
- * released with fields_release, also after an error. ERR_PROTO: a member has the wrong type or is out
- * of bounds; the message begins with "its", so that the caller can put the object's name before it. */
+ * released with fields_release, also after an error. ERR_PROTO: a member has the wrong type or is
+ * out of bounds; the message begins with "its", so that the caller can put the object's name before
+ * it. */
 enum err_code fields_decode(const struct field *f, const json_t *json, void *out, struct err *e);
 /* Decodes an array of objects; *list is freed by fields_release_list. */
 enum err_code fields_decode_list(const struct field *f, const json_t *json, void **list,

@@ -7,6 +7,7 @@
 #include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -53,6 +54,18 @@ enum err_code file_read_all(int fd, void *data, size_t n, struct err *e)
 	return ERR_OK;
 }
 
+/* Is the read to be tried again? The other end of a pipe, as of <(COMMAND) in a shell, may not have written
+ * yet: this waits until it has, or has ended. */
+static bool may_read_again(int fd)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+
+	if (errno != EAGAIN)
+		return errno == EINTR;
+	poll(&p, 1, -1);
+	return true;
+}
+
 /* O_NONBLOCK keeps open() from waiting for the other end of a FIFO. The limit is checked while
  * reading, since the size of a file in /proc is 0 and a log may grow. On an error, out has its
  * former length. */
@@ -75,7 +88,7 @@ enum err_code file_read(const char *path, size_t max, struct buf *out, struct er
 		n = read(fd, buf_reserve(out, 65536), 65536);
 		if (n > 0)
 			buf_commit(out, (size_t)n);
-	} while ((n > 0 && out->len - before <= max) || (n < 0 && errno == EINTR));
+	} while ((n > 0 && out->len - before <= max) || (n < 0 && may_read_again(fd)));
 	if (n < 0)
 		rc = err_sys(e, ERR_IO, "cannot read \"%s\"", path);
 	else if (out->len - before > max)
@@ -236,6 +249,16 @@ enum err_code file_mkdirs(const char *path, mode_t mode, struct err *e)
 	return rc;
 }
 
+enum err_code file_make_unique_dir(char *pattern, char **path, struct err *e)
+{
+	*path = mkdtemp(pattern) ? pattern : NULL;
+	if (*path)
+		return ERR_OK;
+	err_sys(e, ERR_IO, "cannot make the directory \"%s\"", pattern);
+	free(pattern);
+	return ERR_IO;
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
 	(void)st;
@@ -268,6 +291,13 @@ char *path_join(const char *dir, const char *name)
 	if (name[0] == '/' || !n || has_scheme(name))
 		return mem_strdup(name);
 	return mem_printf("%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name);
+}
+
+char *path_temporary(const char *what)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	return mem_printf("%s/pskit-%s-XXXXXX", tmp && *tmp ? tmp : "/tmp", what);
 }
 
 char *path_dirname(const char *path)

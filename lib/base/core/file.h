@@ -46,11 +46,17 @@ enum err_code file_read_all(int fd, void *data, size_t n,
     struct err *e); /* ERR_CLOSED at an early end */
 /* As mkdir -p; the mode is for the last component. */
 enum err_code file_mkdirs(const char *path, mode_t mode, struct err *e);
+/* Makes a directory of mode 0700 with a name of its own: the XXXXXX at the end of `pattern`, which
+ * is freed, are replaced. *path is a new string; NULL on failure. ERR_IO. */
+enum err_code file_make_unique_dir(char *pattern, char **path, struct err *e);
 /* As rm -r; does not follow links. */
 enum err_code file_remove_tree(const char *path, struct err *e);
 
 /* The joined path as a new string. If `name` is absolute or "SCHEME://...", it is the result. */
 char *path_join(const char *dir, const char *name);
+/* The name of a temporary file or directory as a pattern for mkostemp and file_make_unique_dir:
+ * "$TMPDIR/pskit-WHAT-XXXXXX", or in /tmp when TMPDIR is not set. */
+char *path_temporary(const char *what);
 char *path_dirname(const char *path);
 const char *path_basename(const char *path);
 /* The name without directory and last suffix, as a new string: "a/b.json" -> "b". */
@@ -62,7 +68,7 @@ char *path_absolute(const char *path);
  * string; NULL when it is unknown. */
 char *path_of_fd(int fd);
 /* The directory of the running program, where the other programs are; a new string, or NULL and e
- * when /proc does not tell. */
+ * when /proc does not show it. */
 char *path_self_dir(struct err *e);
 
 #endif

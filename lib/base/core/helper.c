@@ -23,16 +23,16 @@
 
 struct helper {
 	pid_t pid;
-	int in;          /* the child's stdin, while it is open; else -1 */
-	int out, talk;   /* the child's stdout and stderr */
-	bool ended;      /* the child's output has ended */
-	struct buf said; /* lines of its stderr that were not passed on */
+	int in;                  /* the child's stdin, while it is open; else -1 */
+	int out, talk;           /* the child's stdout and stderr */
+	bool ended;              /* the child's output has ended */
+	struct buf stderr_lines; /* lines of its stderr that were not passed on */
 };
 
 /* ---- start ---- */
 
-/* Starts the ps-ctl beside this program, else the one in PATH. fds become the child's descriptors 0,
- * 1 and 2. Returns an errno value. */
+/* Starts the ps-ctl beside this program, else the one in PATH. fds become the child's descriptors
+ * 0, 1 and 2. Returns an errno value. */
 static int start_helper_program(char *const *argv, const int fds[static 3], pid_t *pid)
 {
 	char *dir = path_self_dir(NULL), *path = dir ? path_join(dir, PROGRAM) : NULL;
@@ -127,10 +127,10 @@ static bool is_warning_or_note(const char *line)
 /* Pass warnings and notes on as they come; keep other lines up to SAID_MAX bytes. */
 static void pass_on_lines(struct helper *h)
 {
-	char *text = (char *)h->said.data, *end;
+	char *text = (char *)h->stderr_lines.data, *end;
 	size_t kept = 0;
 
-	while ((end = memchr(text + kept, '\n', h->said.len - kept)) != NULL) {
+	while ((end = memchr(text + kept, '\n', h->stderr_lines.len - kept)) != NULL) {
 		size_t n = (size_t)(end + 1 - (text + kept));
 
 		if (!is_warning_or_note(text + kept) && kept + n <= SAID_MAX) {
@@ -138,8 +138,8 @@ static void pass_on_lines(struct helper *h)
 			continue;
 		}
 		file_write_all(STDERR_FILENO, text + kept, n, NULL);
-		memmove(text + kept, text + kept + n, h->said.len - kept - n + 1);
-		h->said.len -= n;
+		memmove(text + kept, text + kept + n, h->stderr_lines.len - kept - n + 1);
+		h->stderr_lines.len -= n;
 	}
 }
 
@@ -149,11 +149,11 @@ static bool read_stderr(struct helper *h)
 	ssize_t n;
 
 	do
-		n = read(h->talk, buf_reserve(&h->said, SAID_MAX), SAID_MAX);
+		n = read(h->talk, buf_reserve(&h->stderr_lines, SAID_MAX), SAID_MAX);
 	while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return false;
-	buf_commit(&h->said, (size_t)n);
+	buf_commit(&h->stderr_lines, (size_t)n);
 	pass_on_lines(h);
 	return true;
 }
@@ -243,7 +243,8 @@ static enum err_code error_of_exit_code(int exit_code)
 /* Make an error from the child's last line, without the program's name. */
 static enum err_code set_error_from_last_line(const struct helper *h, int status, struct err *e)
 {
-	const char *text = h->said.len ? (const char *)h->said.data : "", *line = text;
+	const char *text = h->stderr_lines.len ? (const char *)h->stderr_lines.data : "",
+	           *line = text;
 	size_t n = strlen(text);
 
 	while (n > 0 && text[n - 1] == '\n')
@@ -283,7 +284,7 @@ enum err_code helper_end(struct helper *h, struct err *e)
 	if (!early && status != 0)
 		rc = set_error_from_last_line(h, status, e);
 	close(h->talk);
-	buf_release(&h->said);
+	buf_release(&h->stderr_lines);
 	free(h);
 	return rc;
 }

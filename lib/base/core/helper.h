@@ -7,10 +7,10 @@
 
 #include "core/err.h"
 
-/* Runs ps-ctl as a child to talk to object stores and to Kafka, so that servers and workers contain neither
- * libcurl, librdkafka nor TLS. The ps-ctl beside this program is used, else the one in PATH. Its warnings
- * and notes go to our stderr, and its last line becomes the error. The child ends when we exit;
- * it is asked to stop when a signal that would end us is pending.
+/* Runs ps-ctl as a child to talk to object stores and to Kafka, so that servers and workers contain
+ * neither libcurl, librdkafka nor TLS. The ps-ctl beside this program is used, else the one in
+ * PATH. Its warnings and notes go to our stderr, and its last line becomes the error. The child
+ * ends when we exit; it is asked to stop when a signal that would end us is pending.
  *
  *   helper_start --> helper_read until *got is 0 --> helper_end
  *
@@ -21,16 +21,16 @@ struct helper;
  * other users must not see in the list of processes. ERR_NOTFOUND: there is no ps-ctl; ERR_IO. */
 enum err_code helper_start(const char *const *args, const char *line, struct helper **out,
     struct err *e);
-/* As helper_start, but its standard input stays open behind the line, for helper_write. It should end when
- * its input does. */
+/* As helper_start, but its standard input stays open after the line, for helper_write. It should
+ * end when its input does. */
 enum err_code helper_start_talk(const char *const *args, const char *line, struct helper **out,
     struct err *e);
-/* Write to its standard input, which it must read. ERR_IO: it has ended; helper_end tells why. */
+/* Write to its standard input, which it must read. ERR_IO: it has ended; helper_end says why. */
 enum err_code helper_write(struct helper *h, const char *text, struct err *e);
 /* Wait for at most so long until helper_read does not wait. False: not yet. */
 bool helper_wait(struct helper *h, int timeout_ms);
 /* Read at least one and at most n bytes of its standard output. *got is 0 at the end; helper_end
- * then tells whether it succeeded. */
+ * then says whether it succeeded. */
 enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, struct err *e);
 /* Tell the child to stop; it takes a moment to end. Any thread, until helper_end. */
 void helper_stop(const struct helper *h);

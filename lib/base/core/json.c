@@ -203,17 +203,6 @@ uint64_t json_u64s(const json_t *o, const char *key, uint64_t deflt)
 	return json_is_string(v) && num_uint(json_string_value(v), UINT64_MAX, &out) ? out : deflt;
 }
 
-bool json_keep(json_t **place, const json_t *o, const char *key)
-{
-	json_t *v = json_object_get(o, key);
-
-	if (!v)
-		return false;
-	json_decref(*place);
-	*place = json_incref(v);
-	return true;
-}
-
 /* Reports the first key that is not in the list, which ends with NULL. path is the place of o in
  * the document and may be empty. */
 bool json_only(const json_t *o, const char *path, const char *const *keys, struct err *e)
@@ -474,13 +463,30 @@ static void write_string(struct buf *b, const char *s, size_t n)
 	buf_append(b, "\"", 1);
 }
 
+/* Does without printf, which is slow in a program that is linked with OpenBLAS: libquadmath
+ * registers a modifier for formats, and glibc then looks it up in each of them. */
+static void put_integer(struct buf *b, json_int_t v)
+{
+	char text[24], *at = text + sizeof text;
+	uint64_t left = v < 0 ? -(uint64_t)v : (uint64_t)v;
+
+	do
+		*--at = (char)('0' + left % 10);
+	while ((left /= 10) != 0);
+	if (v < 0)
+		*--at = '-';
+	buf_append(b, at, (size_t)(text + sizeof text - at));
+}
+
 static void put_real(struct buf *b, double v)
 {
 	char text[32];
 
 	num_format(v, text);
+	buf_puts(b, text);
 	/* Without a point it would be read back as an integer. */
-	buf_printf(b, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
+	if (!strpbrk(text, ".e"))
+		buf_puts(b, ".0");
 }
 
 static void write_value(struct buf *b, const json_t *v);
@@ -524,7 +530,7 @@ static void write_value(struct buf *b, const json_t *v)
 		write_string(b, json_string_value(v), json_string_length(v));
 		break;
 	case JSON_INTEGER:
-		buf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+		put_integer(b, json_integer_value(v));
 		break;
 	case JSON_REAL:
 		put_real(b, json_real_value(v));

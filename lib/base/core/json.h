@@ -79,10 +79,6 @@ double json_num(const json_t *o, const char *key, double deflt);
 bool json_flag(const json_t *o, const char *key);
 uint64_t json_u64s(const json_t *o, const char *key, uint64_t deflt);
 
-/* Stores a member of o in *place, instead of an older one, with a reference of its own; false: o
- * has no such member, and *place is unchanged. */
-bool json_keep(json_t **place, const json_t *o, const char *key);
-
 /* Refuses members that are not in the NULL-ended list, with "did you mean". */
 bool json_only(const json_t *o, const char *path, const char *const *keys, struct err *e);
 

@@ -5,14 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Hashes for tables in memory whose keys come from others: ids of rows and features, names, places. The hash must
- * be secret, because whoever knows where a key lies could send many keys of one slot, and a table of them takes
- * quadratic time. The secret is drawn once for each process, so no order that others see may depend on it.
+/* Hashes for tables in memory whose keys come from others: ids of rows and features, names, places.
+ * The hash must be secret, because whoever knows where a key lies could send many keys of one slot,
+ * and a table of them takes quadratic time. The secret is drawn once for each process, so no order
+ * that others see may depend on it.
  *
- * The first product, with its secret factor, is near-universal: two given keys meet with a probability of about
- * one in the number of slots. The second, with a secret between the two, breaks up patterns such as arithmetic
- * progressions, on which linear probing could still be slow. SipHash would be stronger but takes ten times as
- * long; this costs as much as rng_mix. */
+ * The first product, with its secret factor, is near-universal: two given keys meet with a
+ * probability of about one in the number of slots. The second, with a secret between the two,
+ * breaks up patterns such as arithmetic progressions, on which linear probing could still be slow.
+ * SipHash would be stronger but takes ten times as long; this costs as much as rng_mix. */
 struct keyed_hash_secret {
 	uint64_t before, factor, between, last;
 };

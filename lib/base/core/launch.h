@@ -92,11 +92,11 @@ void launch_how(const struct launch_event *event, char out[static 64]);
 /* Appends the last nlines lines of a log (of its last 64 KiB) to out. */
 enum err_code launch_tail(const char *log_path, size_t nlines, struct buf *out, struct err *e);
 /* Appends the likely reason of a failure from a log, without its newline: of the last lines the
- * last error (a line of log_err or log_error, or of err_report), because other threads may have logged
- * after it; else the last line. Nothing without a log. Leaves out the name of the cause, and returns
- * the cause; CAUSE_UNKNOWN: the line names none. */
+ * last error (a line of log_err or log_error, or of err_report), because other threads may have
+ * logged after it; else the last line. Nothing without a log. Leaves out the name of the cause, and
+ * returns the cause; CAUSE_UNKNOWN: the line names none. */
 enum err_cause launch_last_words(const char *log_path, struct buf *out);
-/* The sentence of a line that launch_last_words has appended; NULL: the line is no error. */
+/* The sentence of a line that launch_last_words has appended; NULL: the line is not an error. */
 const char *launch_error_of_line(const char *line);
 
 #endif

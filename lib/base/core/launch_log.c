@@ -55,8 +55,8 @@ static size_t line_length(const char *line, const char *end)
 	return (size_t)((newline ? newline : end) - line);
 }
 
-/* A line of a log that says an error: "TIME NAME error TEXT" or "ps-work: TEXT", maybe with "[CAUSE]"
- * after "error" or the name of the program. */
+/* A line of a log that says an error: "TIME NAME error TEXT" or "ps-work: TEXT", maybe with
+ * "[CAUSE]" after "error" or the name of the program. */
 struct error_line {
 	const char *tag; /* "[CAUSE]", or NULL */
 	size_t tag_bytes;
@@ -119,8 +119,8 @@ static enum err_cause append_untagged(const char *line, size_t n, struct buf *ou
 	return err_cause_by_name(name);
 }
 
-/* Chooses the last line that says an error, else the last line. A log that cannot be read leaves out
- * unchanged. */
+/* Chooses the last line that says an error, else the last line. A log that cannot be read leaves
+ * out unchanged. */
 enum err_cause launch_last_words(const char *log_path, struct buf *out)
 {
 	struct buf text = BUF_INIT;

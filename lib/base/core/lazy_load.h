@@ -23,9 +23,9 @@
 		return ((__typeof__(&name))f)args; \
 	}
 
-/* Loads the library with this file name, as libcurl.so.4, if it is not loaded, and finds the function
- * in it. When either is missing, ends the program with exit code 127, as the dynamic linker does, and a
- * line on stderr that names the library and its Debian package. */
+/* Loads the library with this file name, as libcurl.so.4, if it is not loaded, and finds the
+ * function in it. When either is missing, ends the program with exit code 127, as the dynamic
+ * linker does, and a line on stderr that names the library and its Debian package. */
 void *lazy_find(const char *library, const char *package, const char *name);
 
 #endif

@@ -8,12 +8,12 @@
 /* Mutexes with a place in one written order, lock.def. Every mutex that outlives a function is one
  * of these.
  *
- * Builds with -DLOCK_CHECK (sanitizers and FAULT=1) keep a list of the locks that each thread holds.
- * They abort with one sentence when a thread takes a lock of a rank that is not above all ranks that
- * it holds, releases a lock that it does not hold, or waits on a condition with a lock that is not
- * the last one that it took; and when mutex_assert_held finds that the thread does not hold the lock.
- * So a wrong order is found by the first test that takes the two locks, and not only by the rare run
- * in which they deadlock. In other builds the functions are those of pthreads and nothing else.
+ * Builds with -DLOCK_CHECK (sanitizers and FAULT=1) keep a list of the locks that each thread
+ * holds. They abort with one sentence when a thread takes a lock of a rank that is not above all
+ * ranks that it holds, releases a lock that it does not hold, or waits on a condition with a lock
+ * that is not the last one that it took; and when mutex_assert_held finds that the thread does not
+ * hold the lock. So a wrong order is found by the first test that takes the two locks, and not only
+ * by the rare run in which they deadlock. In other builds the functions only call pthreads.
  * Recursive locks do not exist. */
 enum lock_name {
 #define LOCK(name, rank, text) LOCK_##name,
@@ -37,7 +37,7 @@ struct rwlock {
 
 #ifdef LOCK_CHECK
 /* lock.c. lock_check_take comes before the lock is taken, lock_check_wait before a wait. lock: the
- * address, which tells locks of one name apart. */
+ * address, which distinguishes locks of one name. */
 void lock_check_take(const void *lock, enum lock_name name);
 void lock_check_release(const void *lock, enum lock_name name);
 void lock_check_wait(const void *lock, enum lock_name name);

@@ -58,7 +58,8 @@ static int read_holder(const char *line, const struct stat *file)
 	uintmax_t inode;
 	int pid;
 
-	/* "1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF"; a waiter has "->" after its number. */
+	/* "1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF"; a waiter has "->" after its
+	 * number. */
 	if (sscanf(line, "%*d: FLOCK %*s WRITE %d %*x:%*x:%ju", &pid, &inode) != 2 || pid <= 0 ||
 	    inode != (uintmax_t)file->st_ino)
 		return 0;
@@ -79,7 +80,8 @@ int lock_holder_stopped(int fd, int *pid)
 		*pid = read_holder(line, &file);
 		if (!*pid)
 			continue;
-		/* The descriptor is opened first, so that it is of the process that is looked at. */
+		/* The descriptor is opened first, so that it is of the process that is looked
+		 * at. */
 		process = pidfd_open(*pid, 0);
 		if (process >= 0 && !(is_stopped(*pid) && has_open(*pid, &file))) {
 			close(process);

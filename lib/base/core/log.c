@@ -44,7 +44,7 @@ __attribute__((format(printf, 4, 0))) static void write_line(struct log *l, enum
 		return;
 	}
 	line[n++] = '\n';
-	/* Failing to write a log is no reason to stop. */
+	/* Failing to write a log is not a reason to stop. */
 	while (write(l->fd, line, n) < 0 && errno == EINTR)
 		;
 	errno = saved;

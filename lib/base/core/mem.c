@@ -4,6 +4,9 @@
 #include <stdarg.h>
 #include <stdint.h>
 
+/* Elements of an array that grows for the first time. */
+#define GROW_FIRST 32
+
 void mem_fail(void)
 {
 	fputs("out of memory\n", stderr);
@@ -30,6 +33,16 @@ void *mem_array(size_t n, size_t size)
 void *mem_regrow(void *p, size_t n, size_t size)
 {
 	return require_memory(reallocarray(p, n ? n : 1, size ? size : 1));
+}
+
+void *mem_regrow_doubled(void *p, size_t *room, size_t need, size_t size)
+{
+	if (need > SIZE_MAX / 2)
+		mem_fail();
+	*room = *room ? 2 * *room : GROW_FIRST;
+	if (*room < need)
+		*room = need;
+	return mem_regrow(p, *room, size);
 }
 
 char *mem_strdup(const char *s)

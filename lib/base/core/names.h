@@ -15,8 +15,9 @@ bool names_is(const char *at, const char *name);
 /* Does the list contain the name? */
 bool names_has(const char *list, const char *name);
 
-/* Lists for people, such as "worker-0, worker-2 and 5 more". names_put appends the *n-th name, from 0, if
- * it is among the first `most`, and counts it; names_put_rest appends the number of the others. */
+/* Lists for people, such as "worker-0, worker-2 and 5 more". names_put appends the *n-th name, from
+ * 0, if it is among the first `most`, and counts it; names_put_rest appends the number of the
+ * others. */
 struct buf;
 void names_put(struct buf *out, unsigned *n, unsigned most, const char *name);
 void names_put_rest(struct buf *out, unsigned n, unsigned most);

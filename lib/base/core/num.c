@@ -3,9 +3,24 @@
 
 #include <locale.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
-#include "core/c_locale.h"
+static locale_t c_locale;
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+
+/* The C locale is static, so that this does not fail and allocates nothing. */
+static void open_c_locale(void)
+{
+	c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+double num_strtod(const char *s, char **end)
+{
+	pthread_once(&c_locale_once, open_c_locale);
+	return strtod_l(s, end, c_locale);
+}
 
 bool num_uint(const char *s, uint64_t max, uint64_t *out)
 {
@@ -62,7 +77,7 @@ static bool parse_double(const char *s, double *out)
 		if (*x >= '0' && *x <= '9')
 			p = x + strspn(x, "0123456789");
 	}
-	*out = c_locale_strtod(s, &stop);
+	*out = num_strtod(s, &stop);
 	return stop == p && !*stop && isfinite(*out);
 }
 
@@ -81,7 +96,7 @@ struct unit {
 	uint64_t scale;
 };
 
-/* Parses a decimal number digits * 10^exponent; *end is behind it. Digits beyond 64 bits are below
+/* Parses a decimal number digits * 10^exponent; *end is after it. Digits beyond 64 bits are below
  * every unit used here, or overflow later. */
 static bool parse_decimal(const char *s, uint64_t *digits, int *exponent, const char **end)
 {
@@ -120,7 +135,7 @@ static bool parse_decimal(const char *s, uint64_t *digits, int *exponent, const 
 
 /* Parses a decimal number with a unit, in integers only: no double holds 1.1s or 2^53 + 1. A
  * fraction of the result is rounded down, or to the nearest. A nonzero number must not become 0,
- * which often stands for "none". */
+ * which often means "none". */
 static bool parse_scaled(const char *s, const struct unit *u, size_t n, uint64_t max, bool nearest,
     uint64_t *out)
 {
@@ -205,14 +220,15 @@ bool num_duration(const char *s, int64_t *nanoseconds)
 __attribute__((format(printf, 3, 4))) static void print_c_locale(char *out, size_t n,
     const char *fmt, ...)
 {
-	locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(c);
+	locale_t before;
 	va_list ap;
 
+	pthread_once(&c_locale_once, open_c_locale);
+	before = uselocale(c_locale);
 	va_start(ap, fmt);
 	vsnprintf(out, n, fmt, ap);
 	va_end(ap);
 	uselocale(before);
-	freelocale(c);
 }
 
 static int count_significant(const char *text)

@@ -16,6 +16,10 @@ bool num_size(const char *s, uint64_t *out); /* 4096, 64K, 4M, 2G (base 1024), a
 bool num_duration(const char *s,
     int64_t *nanoseconds); /* 30s, 200ms, 5m, 1h, 1.5s; a bare number is seconds */
 
+/* As strtod() in the C locale, whatever the locale of the program is: a program that uses the
+ * library may have set one in which the comma is the decimal sign. */
+double num_strtod(const char *s, char **end);
+
 /* The shortest text that is parsed back to the same double; the caller must not pass one that is
  * not finite. */
 void num_format(double v, char out[static 32]);
@@ -23,7 +27,7 @@ void num_format(double v, char out[static 32]);
 void num_human(double v, char out[static 16]);
 /* Format a count for people, base 1000: "1.2M", "18.2k", "431", "0.25". */
 void num_count(double v, char out[static 16]);
-/* A number for people, with so many significant digits: integers without a point, large ones
+/* A number for people, with this many significant digits: integers without a point, large ones
  * without an exponent. */
 void num_digits(double v, int digits, char out[static 32]);
 

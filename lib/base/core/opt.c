@@ -348,7 +348,7 @@ static bool answer_standard(const struct opt_spec *spec, const char *arg)
 	return true;
 }
 
-/* Operands are moved to the front of argv as they are found, so options may stand anywhere before
+/* Operands are moved to the front of argv as they are found, so options may be anywhere before
  * "--". A lone "-" is an operand. */
 enum opt_result opt_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs)
 {

@@ -48,9 +48,9 @@ struct opt_spec {
 	const struct opt *opts;
 	size_t nopts;
 	int min_args, max_args; /* operands; max -1: any number */
-	/* Advises about an argument that the table does not know: an option ("--lr" with the value that
-	 * follows it, NULL: none), or an operand too many (value NULL). Writes "did you mean ..." to out; false:
-	 * it has no advice. NULL: there is no advice. */
+	/* Advises about an argument that the table does not know: an option ("--lr" with the value
+	 * that follows it, NULL: none), or an operand too many (value NULL). Writes "did you mean
+	 * ..." to out; false: it has no advice. NULL: there is no advice. */
 	bool (*advise)(const struct opt_spec *spec, const char *arg, const char *value,
 	    char out[static OPT_ADVICE]);
 };
@@ -66,7 +66,7 @@ enum opt_result opt_parse(const struct opt_spec *spec, void *out, int argc, char
     int *nargs);
 void opt_list_release(struct opt_list *l);
 
-/* Prints the help text; whole: that of --help, else of -h. */
+/* Prints the help text; whole: the text of --help, else of -h. */
 void opt_help(const struct opt_spec *spec, FILE *f, bool whole);
 
 #endif

@@ -36,3 +36,17 @@ void plain_print(FILE *f, const char *fmt, ...)
 		fputc('\n', f);
 	free(line);
 }
+
+void plain_put_tsv_cell(struct buf *out, const char *text)
+{
+	static const char special[] = "\t\n\r\\", letter[] = "tnr\\";
+
+	for (size_t n; *text; text += n) {
+		n = strcspn(text, special);
+		buf_append(out, text, n);
+		if (text[n]) {
+			buf_printf(out, "\\%c", letter[strchr(special, text[n]) - special]);
+			n++;
+		}
+	}
+}

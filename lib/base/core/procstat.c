@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "core/mem.h"
+#include "core/cgroup.h"
 
 /* The number of names in a directory, without those that begin with a dot. */
 static int count_entries(const char *path)
@@ -76,6 +76,18 @@ uint64_t procstat_raise_files(void)
 	return files.rlim_cur == RLIM_INFINITY ? UINT64_MAX : files.rlim_cur;
 }
 
+/* A process may not use all that the host has. */
+static uint64_t limit_by_group(uint64_t left)
+{
+	struct cgroup_memory group;
+	uint64_t more;
+
+	cgroup_read_memory("", &group);
+	/* 0 would mean that nothing is known. */
+	more = group.limit > group.used ? group.limit - group.used : 1;
+	return group.limit && more < left ? more : left;
+}
+
 uint64_t procstat_memory(void)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
@@ -87,57 +99,15 @@ uint64_t procstat_memory(void)
 			break;
 	if (f)
 		fclose(f);
-	return kib * 1024;
-}
-
-/* The processors that DIR/cpu.max of a cgroup allows; `most` when it has no such file or no limit. */
-static unsigned read_cpu_limit(const char *dir, unsigned most)
-{
-	char *path = mem_printf("%s/cpu.max", dir);
-	FILE *f = fopen(path, "re");
-	unsigned long long quota, period;
-
-	free(path);
-	if (!f)
-		return most;
-	/* "max 100000" is no limit, and has no number where the quota is. */
-	if (fscanf(f, "%llu %llu", &quota, &period) == 2 && period > 0 && quota / period < most)
-		most = quota < period ? 1 : (unsigned)(quota / period);
-	fclose(f);
-	return most;
-}
-
-/* The path of this process's cgroup of version 2, as "/user.slice/a"; "" without one. */
-static void read_cgroup_path(char *out, int size)
-{
-	FILE *f = fopen("/proc/self/cgroup", "re");
-
-	out[0] = '\0';
-	while (f && fgets(out, size, f) && strncmp(out, "0::", 3) != 0)
-		out[0] = '\0';
-	if (f)
-		fclose(f);
-	if (out[0])
-		memmove(out, out + 3, strlen(out + 3) + 1);
-	out[strcspn(out, "\n")] = '\0';
+	return limit_by_group(kib * 1024);
 }
 
 unsigned procstat_processors(void)
 {
-	char group[4096];
 	cpu_set_t set;
 	unsigned n = 1;
 
 	if (sched_getaffinity(0, sizeof set, &set) == 0)
-		n = (unsigned)CPU_COUNT(&set);
-	read_cgroup_path(group, sizeof group);
-	for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
-		char *dir;
-
-		*end = '\0';
-		dir = mem_printf("/sys/fs/cgroup%s", group);
-		n = read_cpu_limit(dir, n);
-		free(dir);
-	}
+		n = cgroup_processors("", (unsigned)CPU_COUNT(&set));
 	return n < 1 ? 1 : n;
 }

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Figures from /proc about processes and this host. Any thread. CPU time is that of all threads of
- * the process since its start, in user mode and in the kernel. */
+/* Figures from /proc about processes and this host. Any thread. CPU time is the time of all threads
+ * of the process since its start, in user mode and in the kernel. */
 struct procstat {
 	uint64_t rss_bytes;
 	double cpu_seconds;
@@ -25,11 +25,12 @@ struct procfiles {
 bool procstat_files(int pid, struct procfiles *out);
 /* Raises this process's limit of descriptors to its hard limit; returns the limit. */
 uint64_t procstat_raise_files(void);
-/* Returns the number of processors that this process may use: those of its affinity (taskset), or fewer
- * if the cpu.max of its cgroup, or of one above it, allows less time. A fraction of one counts as one.
- * Limits of cgroups of version 1 are not read. */
+/* Returns the number of processors that this process may use: those of its affinity (taskset), or
+ * fewer if its cgroup, or one above it, allows less time (cgroup.h). A fraction of one counts as
+ * one. */
 unsigned procstat_processors(void);
-/* Memory that this host has available for programs (MemAvailable), in bytes; 0: unknown. */
+/* Memory that this process may still use, in bytes: what the host has available for programs
+ * (MemAvailable), or less if its cgroup has a limit; 0: unknown. */
 uint64_t procstat_memory(void);
 
 #endif

@@ -15,8 +15,8 @@ extern const size_t signals_nstray;
 /* Ignores them, and those in `more`, a list that ends with 0, or NULL. */
 void signals_ignore_stray(const int *more);
 
-/* Is a blocked signal pending that asks the process to end (SIGTERM, SIGINT)? A start that waits for
- * something looks here, because no thread takes signals yet. */
+/* Is a blocked signal pending that asks the process to end (SIGTERM, SIGINT)? A start that waits
+ * for something looks here, because no thread takes signals yet. */
 bool signals_end_is_pending(void);
 
 #endif

@@ -146,7 +146,7 @@ static void close_ends(const int ends[2])
 			close(ends[i]);
 }
 
-/* `report` is a pipe by which the child tells that exec failed; `in` is its standard input, whose
+/* `report` is a pipe by which the child reports that exec failed; `in` is its standard input, whose
  * other end is given out in *line, non-blocking. All ends are above the standard descriptors,
  * because the child overwrites those. Ends that this process does not need are closed on every
  * path. */

@@ -18,9 +18,9 @@
 enum err_code spawn(const struct launch_spec *spec, pid_t *pid, int *line, struct err *e);
 
 /* Starts the program at path (without a slash: in PATH) with default signals, none of them blocked.
- * fd[i] becomes its descriptor i; -1: it is ours. env NULL: our environment. own_group: in a process
- * group of its own. All descriptors that are not close-on-exec go along. Returns 0 or an errno; the
- * caller reaps *pid. Any thread. */
+ * fd[i] becomes its descriptor i; -1: it is ours. env NULL: our environment. own_group: in a
+ * process group of its own. All descriptors that are not close-on-exec go along. Returns 0 or an
+ * errno; the caller reaps *pid. Any thread. */
 int spawn_tool(const char *path, char *const *argv, char *const *env, const int fd[static 3],
     bool own_group, pid_t *pid);
 

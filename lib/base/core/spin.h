@@ -17,7 +17,7 @@ struct spin {
 	long displaced;
 };
 
-/* In one round a caller looks at memory so many times, and calls the system once. */
+/* In one round a caller looks at memory this many times, and calls the system once. */
 #define SPIN_LOOKS 64
 
 /* A wait begins. */

@@ -19,8 +19,8 @@
 #define STEPS_RATIO 1024u
 /* Every step is below this; a record with a greater one is refused. */
 #define STEPS_END (UINT64_C(1) << 62)
-/* The greatest step in a message: the first one after all steps that a job can reach. Small sums of it fit
- * into an int64_t. */
+/* The greatest step in a message: the first one after all steps that a job can reach. Small sums of
+ * it fit into an int64_t. */
 #define STEPS_MOST ((int64_t)STEPS_END)
 
 /* The two greatest of some steps: enough to compare each step with the greatest of the others. */

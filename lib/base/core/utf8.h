@@ -27,8 +27,8 @@ bool utf8_is_clean(const char *s, size_t n);
 /* Append the text to out; each byte or control character that is not clean becomes U+FFFD. */
 void utf8_repair(struct buf *out, const char *s, size_t n);
 
-/* As snprintf and vsnprintf, but the text ends with a complete character, also where the size or the
- * precision of its last argument cuts it. */
+/* As snprintf and vsnprintf, but the text ends with a complete character, also where the size or
+ * the precision of its last argument cuts it. */
 void utf8_printf(char *out, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void utf8_vprintf(char *out, size_t size, const char *fmt, va_list ap)

@@ -6,7 +6,7 @@
 
 /* A test defines another version. */
 #ifndef PSKIT_VERSION
-#define PSKIT_VERSION "0.1.0"
+#define PSKIT_VERSION "0.2.0"
 #endif
 #define PSKIT_PROTOCOL 1
 

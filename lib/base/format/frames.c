@@ -9,7 +9,7 @@
 #include "core/mem.h"
 
 #define MAGIC           0xfd2fb528u
-#define MAGIC_SKIPPABLE 0x184d2a50u /* and the 15 numbers behind it */
+#define MAGIC_SKIPPABLE 0x184d2a50u /* and the 15 numbers after it */
 #define HEADER_MAX      18u
 #define BLOCK_RLE       1u
 
@@ -38,8 +38,8 @@ static enum err_code read_bytes(const struct walk *w, uint64_t at, uint8_t *p, s
 	return r < 0 ? err_sys(e, ERR_IO, "cannot read \"%s\"", w->name) : ERR_OK;
 }
 
-/* Bytes of the header of a frame with this descriptor: its first four bytes, the descriptor, and what the
- * descriptor says. */
+/* Bytes of the header of a frame with this descriptor: its first four bytes, the descriptor, and
+ * what the descriptor says. */
 static size_t header_size(uint8_t descriptor)
 {
 	static const uint8_t dictionary[] = { 0, 1, 2, 4 }, content[] = { 0, 2, 4, 8 };
@@ -49,8 +49,8 @@ static size_t header_size(uint8_t descriptor)
 	return 5 + !single + dictionary[descriptor & 3] + (single && n == 0 ? 1 : n);
 }
 
-/* Moves *at from the first block of a frame to the end of the frame. *whole is false when the frame, which
- * began at `begin`, is longer than `most`. */
+/* Moves *at from the first block of a frame to the end of the frame. *whole is false when the
+ * frame, which began at `begin`, is longer than `most`. */
 static enum err_code skip_blocks(const struct walk *w, uint64_t begin, uint64_t most, bool checksum,
     uint64_t *at, bool *whole, struct err *e)
 {
@@ -76,7 +76,7 @@ static enum err_code skip_blocks(const struct walk *w, uint64_t begin, uint64_t 
 	return ERR_OK;
 }
 
-/* Moves *at behind the frame there. *content: it is not a skippable one. *whole as in skip_blocks. */
+/* Moves *at past the frame there. *content: it is not a skippable one. *whole as in skip_blocks. */
 static enum err_code skip_frame(const struct walk *w, uint64_t *at, uint64_t most, bool *content,
     bool *whole, struct err *e)
 {

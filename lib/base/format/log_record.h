@@ -24,7 +24,7 @@
 enum log_record_kind {
 	LOG_RECORD_PARTITIONS = 1, /* the topic has `partition` partitions; the first record */
 	LOG_RECORD_SEEK = 2,       /* it reads from `place` on */
-	LOG_RECORD_EVENT = 3,      /* an event at `place`; the next one is at `next` or behind it */
+	LOG_RECORD_EVENT = 3,      /* an event at `place`; the next one is at `next` or after it */
 	LOG_RECORD_SKIP = 4,       /* there is no event from `place` up to `next` */
 	LOG_RECORD_END = 5         /* the log ends at `place` now */
 };

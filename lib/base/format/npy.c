@@ -309,7 +309,8 @@ static enum err_code read_bytes(struct stream *s, const struct npy *h, uint8_t *
 	return rc;
 }
 
-enum err_code npy_read_values(struct stream *s, const struct npy *h, float *out, size_t n,
+/* Read the next n values and convert them. */
+static enum err_code read_values(struct stream *s, const struct npy *h, float *out, size_t n,
     struct err *e)
 {
 	size_t size = h->type->size, done, k;
@@ -379,7 +380,7 @@ enum err_code npy_read(struct stream *s, uint64_t max, struct npy *h, float **ou
 		}
 		x = p;
 		grow = cap - n;
-		rc = npy_read_values(s, h, x + n, grow, e);
+		rc = read_values(s, h, x + n, grow, e);
 		n += grow;
 	}
 	if (rc == ERR_OK)

@@ -11,7 +11,7 @@
 
 /* NumPy's array files, versions 1.0 to 3.0 for reading, 1.0 for writing (numpy.lib.format): magic,
  * header length, a Python dictionary, then the values row by row. Read: npy_read_header,
- * npy_read_values until all are read, npy_read_end; or npy_read for all. One thread for each
+ * npy_read_exact until all are read, npy_read_end; or npy_read for all. One thread for each
  * stream. */
 #define NPY_RANK_MAX 8
 
@@ -32,11 +32,8 @@ enum err_code npy_read_header(struct stream *s, struct npy *h, struct err *e);
 /* Bytes of a value in the file. */
 size_t npy_value_size(const struct npy *h);
 
-/* Reads the next n values and converts them; ERR_FORMAT when the file ends before. */
-enum err_code npy_read_values(struct stream *s, const struct npy *h, float *out, size_t n,
-    struct err *e);
-
-/* As npy_read_values, without rounding to float32; whole numbers are exact up to 2^53. */
+/* Reads the next n values and converts them, without rounding to float32; whole numbers are exact
+ * up to 2^53. ERR_FORMAT when the file ends before. */
 enum err_code npy_read_exact(struct stream *s, const struct npy *h, double *out, size_t n,
     struct err *e);
 
@@ -51,7 +48,7 @@ enum err_code npy_read(struct stream *s, uint64_t max, struct npy *h, float **ou
 void npy_put_header(struct buf *out, const uint64_t *shape, size_t rank);
 
 /* Writes header and values to a descriptor, which stays open: x has as many floats as the product
- * of shape, in C order. ERR_IO leaves a part behind. */
+ * of shape, in C order. After ERR_IO a part of it has been written. */
 enum err_code npy_write(int fd, const float *x, const uint64_t *shape, size_t rank, struct err *e);
 
 #endif

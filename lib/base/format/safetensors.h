@@ -93,8 +93,8 @@ enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint
     struct err *e);
 enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *x, uint64_t n,
     struct err *e);
-/* Writes the tensor of safetensors_add_bytes, if there is one. ERR_FAILED when values are missing; else
- * the sink's error. */
+/* Writes the tensor of safetensors_add_bytes, if there is one. ERR_FAILED when values are missing;
+ * else the sink's error. */
 enum err_code safetensors_end(struct safetensors_writer *w, struct err *e);
 enum err_code safetensors_to_fd(void *fd, const void *p, size_t n, struct err *e);
 

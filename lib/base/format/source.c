@@ -108,7 +108,7 @@ static enum err_code cut_off(const struct source *s, const char *what, struct er
 static enum err_code fail_beginning(const struct source *s, const char *what, struct err *e)
 {
 	return err_set(e, ERR_FORMAT,
-	    "\"%s\" has other bytes behind its %s data; %s -dc writes the data without them",
+	    "\"%s\" has other bytes after its %s data; %s -dc writes the data without them",
 	    s->name, what, what);
 }
 

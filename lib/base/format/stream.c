@@ -17,17 +17,20 @@
 /* Decoded bytes wait in win[begin..end). cap leaves out one byte for the NUL after a last line
  * without a newline, and STREAM_PAD bytes. */
 struct stream {
-	struct source *src; /* NULL: a text in place, which is the window */
-	const char *name;   /* of a text in place */
+	struct source *src; /* NULL: a text in place, or in pieces, which is the window */
+	const char *name;   /* of such a text */
 	char *win;
 	size_t begin, end, cap;
+	bool pieces; /* a text in pieces */
 	bool ended;
 	uint64_t line, filled; /* lines returned; bytes read into the window */
 	uint64_t at;           /* the byte at which the last line begins */
 	uint64_t began; /* the line with which the record of the last line begins; 0: the same */
+	/* of a text in pieces: the bytes that are expected after the byte `since` */
+	double expected;
+	uint64_t since;
 	/* of a part of a file (stream_is_part) */
 	bool part;
-	size_t heading;
 	uint64_t offset;
 };
 
@@ -75,6 +78,40 @@ struct stream *stream_text(char *p, size_t n, const char *name)
 	return s;
 }
 
+struct stream *stream_pieces(const char *name)
+{
+	struct stream *s = mem_alloc(sizeof(*s));
+
+	s->name = name;
+	s->pieces = true;
+	return s;
+}
+
+void stream_expect(struct stream *s, double bytes)
+{
+	s->expected = bytes;
+}
+
+void stream_expect_from_here(struct stream *s)
+{
+	s->since = s->filled - (s->end - s->begin);
+}
+
+void stream_give(struct stream *s, char *p, size_t n, bool last)
+{
+	s->filled += n - (s->end - s->begin);
+	s->win = p;
+	s->begin = 0;
+	s->end = s->cap = n;
+	s->ended = last;
+}
+
+size_t stream_left(const struct stream *s, char **p)
+{
+	*p = s->win + s->begin;
+	return s->end - s->begin;
+}
+
 enum err_code stream_from(const struct source_reader *r, const char *name, struct stream **out,
     struct err *e)
 {
@@ -106,6 +143,12 @@ double stream_progress(const struct stream *s)
 	uint64_t taken = s->filled - (s->end - s->begin);
 	double read = s->src ? source_progress(s->src) : 1;
 
+	if (s->pieces) {
+		taken -= s->since;
+		return taken < EARLY || s->expected <= 0 ? 0
+		    : (double)taken < s->expected        ? (double)taken / s->expected
+		                                         : 1;
+	}
 	return taken < EARLY ? 0 : read * ((double)taken / (double)s->filled);
 }
 
@@ -119,10 +162,9 @@ void stream_record_began(struct stream *s, uint64_t line)
 	s->began = line;
 }
 
-void stream_is_part(struct stream *s, size_t heading, uint64_t offset)
+void stream_is_part(struct stream *s, uint64_t offset)
 {
 	s->part = true;
-	s->heading = heading;
 	s->offset = offset;
 }
 
@@ -136,7 +178,7 @@ uint64_t stream_place(const struct stream *s, bool *bytes)
 	*bytes = s->part;
 	if (!s->part)
 		return s->began ? s->began : s->line;
-	return s->at < s->heading ? s->at : s->offset + (s->at - s->heading);
+	return s->offset + s->at;
 }
 
 /* The name, with the line or the byte; column 0: none. */
@@ -213,7 +255,7 @@ enum err_code stream_peek(struct stream *s, size_t n, const uint8_t **p, size_t 
 	enum err_code rc;
 
 	assert(n <= PEEK_MAX);
-	while (s->end - s->begin < n && !s->ended) {
+	while (s->end - s->begin < n && !s->ended && s->src) {
 		rc = fill_window(s, e);
 		if (rc != ERR_OK)
 			return rc;
@@ -252,7 +294,8 @@ static enum err_code read_direct(struct stream *s, void *p, size_t n, size_t *go
 	return rc;
 }
 
-/* Reads what is in the window first. Many bytes more are read into p, and few by way of the window. */
+/* Reads the bytes of the window first. Many bytes more are read into p, and few by way of the
+ * window. */
 enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, struct err *e)
 {
 	enum err_code rc;
@@ -280,10 +323,31 @@ enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, stru
 	return ERR_OK;
 }
 
+enum err_code stream_take(struct stream *s, char **p, size_t *n, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (s->begin == s->end && !s->ended)
+		rc = fill_window(s, e);
+	*p = s->win + s->begin;
+	*n = rc ? 0 : s->end - s->begin;
+	s->begin += *n;
+	return rc;
+}
+
+static enum err_code fail_long_line(struct stream *s, struct err *e)
+{
+	char place[400];
+
+	format_place(s, 0, place, sizeof place);
+	return err_set(e, ERR_LIMIT, "%s: line is longer than %zu MiB; is this a text file?", place,
+	    STREAM_LINE_MAX >> 20);
+}
+
 /* `seen` is what was searched before, so a long line is searched once however often the window is
- * filled. The NUL overwrites the newline (or its carriage return), or the byte behind the last
+ * filled. The NUL overwrites the newline (or its carriage return), or the byte after the last
  * line, for which the window has room. A last line without a newline counts; nothing after the last
- * newline is no line. */
+ * newline is not a line. */
 enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err *e)
 {
 	size_t seen = 0, next, mark;
@@ -300,6 +364,8 @@ enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err
 		seen = s->end - s->begin;
 		if (seen > STREAM_LINE_MAX)
 			break;
+		if (!s->src)
+			return ERR_OK;
 		rc = fill_window(s, e);
 		if (rc != ERR_OK)
 			return rc;
@@ -310,9 +376,7 @@ enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err
 	s->at = s->filled - (s->end - s->begin);
 	*len = (nl ? (size_t)(nl - s->win) : s->end) - s->begin;
 	if (*len > STREAM_LINE_MAX)
-		return err_set(e, ERR_LIMIT,
-		    "%s:%llu: line is longer than %zu MiB; is this a text file?", stream_name(s),
-		    (unsigned long long)s->line, STREAM_LINE_MAX >> 20);
+		return fail_long_line(s, e);
 	*line = s->win + s->begin;
 	next = s->begin + *len + (nl != NULL);
 	if (*len > 0 && (*line)[*len - 1] == '\r')

@@ -85,7 +85,8 @@ static const char *url_host(const char *url, size_t *n)
 	return host;
 }
 
-bool uri_is_loopback(const char *url)
+/* Is it http:// of this host, so that the request leaves no host? */
+static bool is_loopback(const char *url)
 {
 	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
 	size_t n;
@@ -135,7 +136,7 @@ static enum err_code parse_url(const char *name, struct uri *out, struct err *e)
 		    "%.8s... contains a password, which other users could see: put it into "
 		    "~/.netrc",
 		    name);
-	else if (begins_with_scheme(name, HTTP) && !uri_is_loopback(name))
+	else if (begins_with_scheme(name, HTTP) && !is_loopback(name))
 		rc = err_set(e, ERR_CONFIG,
 		    "\"%s\": plain http does not protect the data from changes: use https", shown);
 	for (const char *p = name; rc == ERR_OK && *p; p++)

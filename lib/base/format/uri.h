@@ -35,8 +35,6 @@ void uri_topic_release(struct uri_topic *t);
 /* The name for messages, a fresh string: without the part after "?", which may be a secret, and
  * without control characters. */
 char *uri_shown(const char *name);
-/* Is it http:// of this host, so that the request leaves no host? */
-bool uri_is_loopback(const char *url);
 
 /* Append text with all but letters, digits and -._~ as %XX; slashes: keep "/". */
 void uri_escape(struct buf *out, const char *text, bool slashes);

@@ -17,10 +17,10 @@ void blas_init(void);
 /* OpenBLAS's name of the kernels that it has chosen: "Haswell". A constant. */
 const char *blas_core(void);
 
-/* OpenBLAS chooses the kernels for Prescott, without AVX2 and FMA, on a processor that is newer than
- * itself; they have a quarter of the speed. Returns the core type whose kernels to use instead, for
- * the environment variable OPENBLAS_CORETYPE, which OpenBLAS reads when it is loaded; NULL: the
- * present ones suit the processor. */
+/* OpenBLAS chooses the kernels for Prescott, without AVX2 and FMA, on a processor that is newer
+ * than itself; they have a quarter of the speed. Returns the core type whose kernels to use
+ * instead, for the environment variable OPENBLAS_CORETYPE, which OpenBLAS reads when it is loaded;
+ * NULL: the present ones suit the processor. */
 const char *blas_better_core(void);
 
 /* c (m, n) = alpha op(a) (m, k) op(b) (k, n) + beta c. With ta, a is stored

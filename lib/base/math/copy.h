@@ -34,9 +34,9 @@ static inline void copy_floats(float *restrict y, const float *restrict x, size_
 }
 
 /* Copies n floats from x to y, which do not overlap, for readers on other processors that have the
- * former values of y in their caches. An ordinary store would wait for each such cache in turn; these
- * go to memory at once (x86: non-temporal stores; elsewhere this is memcpy). Other stores of this
- * thread keep their order with them. Pure. */
+ * former values of y in their caches. An ordinary store would wait for each such cache in turn;
+ * these go to memory at once (x86: non-temporal stores; elsewhere this is memcpy). Other stores of
+ * this thread keep their order with them. Pure. */
 static inline void copy_past_caches(float *restrict y, const float *restrict x, size_t n)
 {
 #ifdef __SSE2__

@@ -36,14 +36,14 @@ static enum err_code reserve_result(struct ring *r, unsigned which, size_t n, st
  * it. */
 static uint64_t newest_result(const struct ring *r, uint32_t *holder)
 {
-	uint64_t best = r->said.have;
+	uint64_t best = r->greeting.have;
 
 	*holder = r->position;
 	for (uint32_t position = 0; position < r->n; position++)
 		if (position != r->position &&
-		    (r->link[position].said.have > best ||
-		        (r->link[position].said.have == best && position < *holder))) {
-			best = r->link[position].said.have;
+		    (r->link[position].greeting.have > best ||
+		        (r->link[position].greeting.have == best && position < *holder))) {
+			best = r->link[position].greeting.have;
 			*holder = position;
 		}
 	return best;
@@ -65,14 +65,14 @@ static enum err_code pass_on_result(struct ring *r, struct err *e)
 {
 	uint32_t holder;
 	uint64_t have = newest_result(r, &holder);
-	bool ours = r->said.wants == have && have && r->said.have < have;
+	bool ours = r->greeting.wants == have && have && r->greeting.have < have;
 	size_t n = ours ? r->n_of[1 - r->at] : r->n_of[r->at], most = (n / SLICE_MOST + 1) * r->n;
 	struct ring_plan plan = { .send = mem_array(most, sizeof *plan.send),
 		.recv = mem_array(most, sizeof *plan.recv) };
 	enum err_code rc = ERR_OK;
 
 	for (uint32_t position = 0; have && holder == r->position && position < r->n; position++) {
-		const struct greeting *g = &r->link[position].said;
+		const struct greeting *g = &r->link[position].greeting;
 
 		if (position != r->position && g->wants == have && g->have < have)
 			append_result_ops(plan.send, &plan.nsend, position, n);
@@ -93,7 +93,7 @@ static enum err_code pass_on_result(struct ring *r, struct err *e)
 		if (!rc && ours) {
 			r->at = to;
 			r->total_of[to] = joined[plan.nrecv - 1];
-			r->said = (struct greeting){ .have = have };
+			r->greeting = (struct greeting){ .have = have };
 		}
 		free(joined);
 	}
@@ -221,10 +221,10 @@ static void prepare_plan(struct ring *r, size_t n)
 
 enum err_code ring_announce_step(struct ring *r, uint64_t step, size_t n, struct err *e)
 {
-	enum err_code rc = r->said.have > step ? ERR_OK : reserve_result(r, 1 - r->at, n, e);
+	enum err_code rc = r->greeting.have > step ? ERR_OK : reserve_result(r, 1 - r->at, n, e);
 
-	if (!rc && r->said.have <= step)
-		r->said.wants = step + 1;
+	if (!rc && r->greeting.have <= step)
+		r->greeting.wants = step + 1;
 	return rc;
 }
 
@@ -236,7 +236,7 @@ enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t
 	enum err_code rc = ERR_OK;
 
 	e = e ? e : &unsaid;
-	if (r->said.have == step + 1) {
+	if (r->greeting.have == step + 1) {
 		*mean = r->result[r->at];
 		*total = r->total_of[r->at];
 		return n == r->n_of[r->at]
@@ -246,7 +246,7 @@ enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t
 	}
 	if (!r->formed)
 		return err_set(e, ERR_NOTREADY, "the ring is not formed");
-	if (r->said.have > step + 1)
+	if (r->greeting.have > step + 1)
 		return err_set(e, ERR_STALE, "step %llu is already reduced",
 		    (unsigned long long)step);
 	rc = ring_announce_step(r, step, n, e);
@@ -276,7 +276,7 @@ enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t
 		return rc;
 	}
 	r->at = to;
-	r->said = (struct greeting){ .have = step + 1 };
+	r->greeting = (struct greeting){ .have = step + 1 };
 	*mean = r->result[to];
 	*total = r->total_of[to];
 	r->stats.reductions++;

@@ -103,7 +103,7 @@ enum err_code ring_announce_step(struct ring *r, uint64_t step, size_t n, struct
 enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t n,
     uint32_t examples, const float **mean, uint64_t *total, struct err *e);
 
-/* Between reductions, accept what has come. ERR_STALE: another member forms the ring again,
+/* Between reductions, accept what has arrived. ERR_STALE: another member forms the ring again,
  * because a connection broke, and waits for us to do the same. Does not block. */
 enum err_code ring_check(struct ring *r, struct err *e);
 

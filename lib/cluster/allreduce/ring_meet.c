@@ -30,8 +30,8 @@ static struct record greeting_record(const struct ring *r)
 	return (struct record){ .type = REC_RING_HELLO,
 		.epoch = r->epoch,
 		.part = r->cfg.rank,
-		.step = r->said.have,
-		.offset = r->said.wants,
+		.step = r->greeting.have,
+		.offset = r->greeting.wants,
 		.seq = r->digest };
 }
 
@@ -65,7 +65,7 @@ static enum conn_verdict on_hello_answer(void *ctx, const struct record *r, uint
 
 	if (r->type == REC_RING_HELLO && r->epoch == l->ring->epoch) {
 		l->live = true;
-		dial_backoff_reset(&l->backoff);
+		backoff_reset(&l->backoff);
 		return CONN_TAKEN;
 	}
 	if (r->type == REC_NACK && payload_get_nack(payload, r->len, &why) == ERR_STALE) {
@@ -96,7 +96,7 @@ static void postpone_dial(struct link *l, const struct err *why)
 	ring_close_out(l);
 	if (why && why->code)
 		l->fault = *why;
-	dial_backoff_failed(&l->backoff, clock_now());
+	backoff_failed(&l->backoff, clock_now());
 }
 
 static void dial_ring_member(struct link *l)
@@ -124,7 +124,7 @@ static void serve_dialled(struct link *l, int64_t now)
 {
 	struct err e = { 0 };
 
-	if (!l->out && dial_is_due(&l->backoff, now))
+	if (!l->out && backoff_is_due(&l->backoff, now))
 		dial_ring_member(l);
 	if (l->out &&
 	    (conn_write(l->out, &e) || conn_read(l->out, &e) || conn_write(l->out, &e) ||
@@ -219,7 +219,7 @@ static enum conn_verdict take_hello(struct inlet *i, const struct record *rec)
 	free_inlet(l->in);
 	l->in = i;
 	i->met = true;
-	l->said = (struct greeting){ .have = rec->step, .wants = rec->offset };
+	l->greeting = (struct greeting){ .have = rec->step, .wants = rec->offset };
 	hello = greeting_record(r);
 	conn_send(i->conn, &hello, NULL);
 	return CONN_TAKEN;
@@ -355,8 +355,8 @@ void ring_meet_seat(struct ring *r, const struct ring_member *members, size_t n)
 		l->ring = r;
 		l->position = position;
 		l->who = members[position];
-		l->backoff = (struct dial_backoff){ .least = RETRY_MIN, .most = RETRY_MAX };
-		dial_backoff_reset(&l->backoff);
+		l->backoff = (struct backoff){ .least = RETRY_MIN, .most = RETRY_MAX };
+		backoff_reset(&l->backoff);
 		if (members[position].rank == r->cfg.rank)
 			r->position = position;
 	}

@@ -34,6 +34,7 @@
 
 #include "allreduce/plan.h"
 #include "allreduce/ring.h"
+#include "core/backoff.h"
 #include "core/clock.h"
 #include "wire/dial.h"
 
@@ -63,9 +64,9 @@ struct link {
 	struct ring_member who;
 	struct conn *out; /* dialled by us; NULL: dial when it is due */
 	bool live;
-	struct dial_backoff backoff;
+	struct backoff backoff;
 	struct inlet *in;
-	struct greeting said;
+	struct greeting greeting;
 	struct err fault;        /* the last one, for the log */
 	char addr[NET_TEXT + 8]; /* for the log */
 };
@@ -100,13 +101,13 @@ struct ring {
 	struct ring_plan plan;
 	size_t plan_n;
 	uint64_t *joined;
-	/* Two results: result[at] is the mean of step said.have - 1; the other one is being
+	/* Two results: result[at] is the mean of step greeting.have - 1; the other one is being
 	 * written. */
 	float *result[2];
 	size_t cap[2], n_of[2];
 	uint64_t total_of[2];
 	unsigned at;
-	struct greeting said;
+	struct greeting greeting;
 	struct pollfd *poll;
 	struct link **poll_link;
 	size_t npoll, most_poll;

@@ -88,7 +88,7 @@ static enum err_code check_wait(struct ring *r, struct wait *w, struct err *e)
 		}
 	if (rc)
 		return rc;
-	/* Bytes of greetings are no progress: a member that does not come must not be waited
+	/* Bytes of greetings are not progress: a member that does not come must not be waited
 	 * for longer than the deadline. */
 	if (r->formed && bytes != w->bytes)
 		w->moved = now;

@@ -18,11 +18,29 @@ struct ckpt_check {
 	struct digest digest; /* of the present file; first, because it must be aligned */
 	const struct ckpt_reader *reader;
 	size_t at; /* the number of the present file */
-	int *fd;   /* of each file that has not been read; -1 */
+	int *fd;   /* for each file; -1: it has been read, or is in another share */
 	uint8_t piece[PIECE];
 };
 
-static enum err_code open_files(struct ckpt_check *c, struct err *e)
+/* Is the file of this share? The description of the data, which no server has written, is of share
+ * 0. */
+static bool is_in_share(const char *name, const struct ckpt_share *share)
+{
+	unsigned server = 0;
+	bool state;
+
+	return !share ||
+	    (ckpt_held_parse(name, &server, &state) ? server : 0) % share->of == share->index;
+}
+
+/* Goes on to the next file of the share. */
+static void skip_files(struct ckpt_check *c)
+{
+	while (!ckpt_check_is_done(c) && c->fd[c->at] < 0)
+		c->at++;
+}
+
+static enum err_code open_files(struct ckpt_check *c, const struct ckpt_share *share, struct err *e)
 {
 	const struct manifest *m = ckpt_manifest(c->reader);
 	enum err_code rc = ERR_OK;
@@ -31,17 +49,27 @@ static enum err_code open_files(struct ckpt_check *c, struct err *e)
 	for (size_t i = 0; i < m->nfiles; i++)
 		c->fd[i] = -1;
 	for (size_t i = 0; !rc && i < m->nfiles; i++) {
-		char *path = path_join(ckpt_path(c->reader), m->files[i].name);
+		char *path;
 
+		if (!is_in_share(m->files[i].name, share))
+			continue;
+		path = path_join(ckpt_path(c->reader), m->files[i].name);
 		c->fd[i] = open(path, O_RDONLY | O_CLOEXEC);
 		if (c->fd[i] < 0)
 			rc = err_sys(e, ERR_IO, "cannot open \"%s\"", path);
 		free(path);
 	}
+	skip_files(c);
 	return rc;
 }
 
-enum err_code ckpt_check_begin(const struct ckpt_reader *r, struct ckpt_check **out, struct err *e)
+bool ckpt_check_is_done(const struct ckpt_check *c)
+{
+	return c->at >= ckpt_manifest(c->reader)->nfiles;
+}
+
+enum err_code ckpt_check_begin(const struct ckpt_reader *r, const struct ckpt_share *share,
+    struct ckpt_check **out, struct err *e)
 {
 	struct ckpt_check *c = mem_try_array(1, sizeof *c);
 	enum err_code rc = ckpt_head_check(ckpt_manifest(r), ckpt_path(r), e);
@@ -52,7 +80,7 @@ enum err_code ckpt_check_begin(const struct ckpt_reader *r, struct ckpt_check **
 	c->reader = r;
 	digest_begin(&c->digest);
 	if (!rc)
-		rc = open_files(c, e);
+		rc = open_files(c, share, e);
 	if (rc)
 		ckpt_check_free(c);
 	else
@@ -78,7 +106,8 @@ static enum err_code end_file(struct ckpt_check *c, const struct manifest_file *
 	char hex[DIGEST_HEX];
 
 	close(c->fd[c->at]);
-	c->fd[c->at++] = -1;
+	c->fd[c->at] = -1;
+	skip_files(c);
 	digest_end(&c->digest, hex);
 	digest_begin(&c->digest);
 	if (strcmp(hex, f->blake2b) == 0)
@@ -114,7 +143,7 @@ enum err_code ckpt_check_some(struct ckpt_check *c, uint64_t most, struct err *e
 {
 	enum err_code rc = ERR_OK;
 
-	while (!rc && most && c->at < ckpt_manifest(c->reader)->nfiles)
+	while (!rc && most && !ckpt_check_is_done(c))
 		rc = check_file(c, &most, e);
 	return rc;
 }
@@ -127,7 +156,7 @@ enum err_code ckpt_verify(const char *path, struct err *e)
 
 	if (rc)
 		return rc;
-	rc = ckpt_check_begin(r, &check, e);
+	rc = ckpt_check_begin(r, NULL, &check, e);
 	if (!rc)
 		rc = ckpt_check_some(check, UINT64_MAX, e);
 	ckpt_check_free(check);

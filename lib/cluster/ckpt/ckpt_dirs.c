@@ -51,7 +51,7 @@ bool ckpt_is_there(const char *path)
 	return is;
 }
 
-/* A directory whose manifest is of another step has been renamed: report it as damaged. */
+/* A directory whose manifest names another step has been renamed: report it as damaged. */
 static void check_step_in_name(struct ckpt_entry *entry)
 {
 	uint64_t step = 0;
@@ -77,6 +77,7 @@ enum err_code ckpt_look(const char *path, bool every_byte, struct ckpt_entry *ou
 	manifest = ckpt_manifest_read(path, &why);
 	if (!manifest) {
 		out->why = mem_strdup(why.msg);
+		out->unread = why.code == ERR_IO;
 		return ERR_OK;
 	}
 	ckpt_entry_fill(out, manifest);
@@ -84,6 +85,7 @@ enum err_code ckpt_look(const char *path, bool every_byte, struct ckpt_entry *ou
 	rc = every_byte ? ckpt_verify(path, &why) : ckpt_open(path, &r, &why);
 	ckpt_close(r);
 	out->whole = rc == ERR_OK;
+	out->unread = rc == ERR_IO;
 	if (rc)
 		out->why = mem_strdup(why.msg);
 	if (rc == ERR_NOMEM) {
@@ -150,9 +152,10 @@ enum err_code ckpt_list(const char *dir, bool every_byte, struct ckpt_entry **ou
 
 /* ---- the newest checkpoint ---- */
 
-/* The last entry of the list of which every byte is right, or n. Entries behind it that turn out
- * to be damaged are marked so. */
-static enum err_code find_newest_whole(struct ckpt_entry *list, size_t n, size_t *at, struct err *e)
+/* The last entry of the list of which every byte is right, or n. Entries after it that turn out
+ * to be damaged or cannot be read are marked so. known: the path of one that is whole, or NULL. */
+static enum err_code find_newest_whole(struct ckpt_entry *list, size_t n, const char *known,
+    size_t *at, struct err *e)
 {
 	struct err why = { 0 };
 	enum err_code rc;
@@ -160,16 +163,43 @@ static enum err_code find_newest_whole(struct ckpt_entry *list, size_t n, size_t
 	for (size_t i = n; i-- > 0;) {
 		if (!list[i].whole)
 			continue;
-		rc = ckpt_verify(list[i].path, &why);
 		*at = i;
+		if (known && strcmp(list[i].path, known) == 0)
+			return ERR_OK;
+		rc = ckpt_verify(list[i].path, &why);
 		if (rc == ERR_OK)
 			return ERR_OK;
 		if (rc == ERR_NOMEM)
 			return err_pass(e, &why);
 		list[i].whole = false;
+		list[i].unread = rc == ERR_IO;
 		list[i].why = mem_strdup(why.msg);
 	}
 	*at = n;
+	return ERR_OK;
+}
+
+/* Reports the entries after list[at], which are damaged, and returns the path of list[at]. If one
+ * of them could not be read, it may be the newest whole one: then returns its path and ERR_IO. */
+static enum err_code take_newest(const char *dir, const struct ckpt_entry *list, size_t n,
+    size_t at, ckpt_passed_fn *passed, void *ctx, char **path, struct err *e)
+{
+	for (size_t i = n; i-- > (at < n ? at + 1 : 0);) {
+		if (list[i].unread) {
+			*path = mem_strdup(list[i].path);
+			return err_set(e, ERR_IO, "%s", list[i].why);
+		}
+		if (passed)
+			passed(ctx, list[i].path, list[i].why);
+	}
+	if (at < n)
+		*path = mem_strdup(list[at].path);
+	else if (n == 0)
+		return err_set(e, ERR_NOTFOUND, "there is no checkpoint in \"%s\"", dir);
+	else
+		return err_set(e, ERR_FORMAT,
+		    "all checkpoints in \"%s\" are damaged (%zu; the newest: %.300s)", dir, n,
+		    list[n - 1].why);
 	return ERR_OK;
 }
 
@@ -182,19 +212,51 @@ enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, ch
 
 	*path = NULL;
 	if (!rc)
-		rc = find_newest_whole(list, n, &at, e);
-	if (!rc) {
-		for (size_t i = n; passed && i-- > (at < n ? at + 1 : 0);)
-			passed(ctx, list[i].path, list[i].why);
-		if (at < n)
-			*path = mem_strdup(list[at].path);
-		else if (n == 0)
-			rc = err_set(e, ERR_NOTFOUND, "there is no checkpoint in \"%s\"", dir);
-		else
-			rc = err_set(e, ERR_FORMAT,
-			    "all checkpoints in \"%s\" are damaged (%zu; the newest: %.300s)", dir,
-			    n, list[n - 1].why);
+		rc = find_newest_whole(list, n, NULL, &at, e);
+	if (!rc)
+		rc = take_newest(dir, list, n, at, passed, ctx, path, e);
+	ckpt_list_free(list, n);
+	return rc;
+}
+
+/* Marks the entry as damaged if that is known, or if the coordinator could not resume from its
+ * manifest; as unread, if that cannot be read. */
+static void note_damage(struct ckpt_entry *entry, ckpt_known_fn *known, void *ctx)
+{
+	struct err e = { 0 };
+	const char *why = known ? known(ctx, entry->path) : NULL;
+	struct manifest *manifest = why || !entry->whole ? NULL
+	                                                 : ckpt_manifest_read(entry->path, &e);
+
+	if (!why && entry->whole && (!manifest || ckpt_head_check(manifest, entry->path, &e)))
+		why = e.msg;
+	manifest_free(manifest);
+	if (!why)
+		return;
+	entry->whole = false;
+	entry->unread = e.code == ERR_IO;
+	free(entry->why);
+	entry->why = mem_strdup(why);
+}
+
+enum err_code ckpt_newest_by_manifest(const char *dir, ckpt_known_fn *known, ckpt_passed_fn *passed,
+    void *ctx, char **path, struct err *e)
+{
+	struct ckpt_entry *list;
+	size_t n, at;
+	enum err_code rc = ckpt_list(dir, false, &list, &n, e);
+
+	*path = NULL;
+	at = n;
+	for (size_t i = n; !rc && at == n && i-- > 0;) {
+		note_damage(&list[i], known, ctx);
+		if (list[i].unread)
+			break;
+		if (list[i].whole)
+			at = i;
 	}
+	if (!rc)
+		rc = take_newest(dir, list, n, at, passed, ctx, path, e);
 	ckpt_list_free(list, n);
 	return rc;
 }
@@ -258,8 +320,9 @@ size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest,
 	size_t newer = 0, found = 0;
 
 	for (size_t i = n; i-- > 0;) {
-		bool kept = list[i].whole ? i == newest || is_kept(list, n, i, newer, keep)
-		                          : is_damaged_ahead(&list[i], &list[newest]);
+		bool kept = list[i].whole
+		    ? i == newest || is_kept(list, n, i, newer, keep)
+		    : list[i].unread || is_damaged_ahead(&list[i], &list[newest]);
 
 		newer += list[i].whole;
 		if (!kept)
@@ -276,7 +339,7 @@ enum err_code ckpt_prune(const char *dir, const struct ckpt_keep *keep, ckpt_rem
 	enum err_code rc = ckpt_list(dir, false, &list, &n, e);
 
 	if (!rc)
-		rc = find_newest_whole(list, n, &at, e);
+		rc = find_newest_whole(list, n, keep->written, &at, e);
 	which = mem_array(n + 1, sizeof *which);
 	if (!rc && at < n)
 		surplus = ckpt_surplus(list, n, at, keep, which);

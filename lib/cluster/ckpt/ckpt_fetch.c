@@ -106,7 +106,7 @@ static enum err_code fetch_one(struct object_client *c, const char *from, const 
 	return rc;
 }
 
-/* Try the newest first; when it turns out to be damaged, try the one before it. */
+/* Try the newest first; when it turns out to be damaged, try the next older one. */
 static enum err_code fetch_newest(struct object_client *c, const char *at, const char *dir,
     bool newer, const struct ckpt_fetching *tell, char **path, struct err *e)
 {

@@ -88,7 +88,8 @@ static void copy_marks(struct kept *x, const struct state_head *head)
 	qsort(x->place, x->nplaces, sizeof *x->place, compare_ids);
 }
 
-/* Reads the manifest of the checkpoint at `path`. False: it cannot be read, so nobody resumes from it. */
+/* Reads the manifest of the checkpoint at `path`. False: it cannot be read, so nobody resumes from
+ * it. */
 static bool read_kept(const char *path, struct kept *x)
 {
 	struct manifest *m = ckpt_manifest_read(path, NULL);
@@ -109,7 +110,7 @@ static bool read_kept(const char *path, struct kept *x)
 	return good;
 }
 
-/* Moves what is known of this manifest from the list before to *x. */
+/* Moves what is known about this manifest from the previous list to *x. */
 static bool take_known(struct ckpt_kept *k, struct kept *x)
 {
 	for (size_t i = 0; i < k->n; i++) {

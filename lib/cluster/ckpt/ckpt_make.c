@@ -496,7 +496,7 @@ static enum err_code check_manifest(const char *text, struct err *e)
 		    "it lacks the file of its description of the training data, or has another one");
 	manifest_free(m);
 	buf_release(&copy);
-	return rc ? err_set(e, ERR_FAILED,
+	return rc ? err_because(e, ERR_FAILED, why.cause,
 	                "a checkpoint that could not be read again is not kept: %s", why.msg)
 	          : ERR_OK;
 }
@@ -515,7 +515,7 @@ static enum err_code write_manifest(const struct ckpt *c, const struct manifest_
 		    "the manifest lacks the generation, the epoch or the tables");
 	rc = manifest_decode_tables(head->tables, &tables, &ntables, &why);
 	if (rc)
-		rc = err_set(e, ERR_FAILED, "%s", why.msg);
+		rc = err_because(e, ERR_FAILED, why.cause, "%s", why.msg);
 	m.cover = mem_array(ntables, sizeof *m.cover);
 	m.part = mem_array(c->nparts, sizeof *m.part);
 	m.by_name = map_new();

@@ -145,7 +145,7 @@ static struct manifest *decode_manifest(const json_t *json, const char *name, st
 		    "\"%s\" has version %" PRId64 ", but this program reads version %d", name,
 		    version, MANIFEST_VERSION);
 	else if (manifest_decode(json, &m, &why))
-		err_set(e, ERR_FORMAT, "\"%s\" is invalid: %s", name, why.msg);
+		err_because(e, ERR_FORMAT, why.cause, "\"%s\" is invalid: %s", name, why.msg);
 	return m;
 }
 

@@ -17,7 +17,7 @@ struct ckpt_receive {
 	char name[CKPT_NAME];
 };
 
-/* Not every file system can allocate; on others a full disk shows later. */
+/* Reserves the file's blocks, where the file system can; elsewhere a full disk shows later. */
 static enum err_code allocate_file(int fd, uint64_t size, struct err *e)
 {
 	int why;

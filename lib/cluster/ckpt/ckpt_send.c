@@ -26,7 +26,7 @@ static enum err_code check_parts(const struct ckpt_part *parts, size_t n, struct
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct ckpt_part *p = &parts[i], *before = i ? p - 1 : p;
-		/* The partitions of a table stand together. */
+		/* The partitions of a table are neighbours in the list. */
 		unsigned want = strcmp(p->table, before->table) == 0 ? before->nvectors
 		                                                     : p->nvectors;
 

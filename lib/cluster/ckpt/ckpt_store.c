@@ -137,7 +137,7 @@ enum err_code ckpt_store_list(struct object_client *c, const char *at, struct ck
 	*out = NULL;
 	*n = 0;
 	for (size_t i = 0; !rc && i < all.n; i++) {
-		/* Objects are listed in order of keys, so those of one step are neighbours. */
+		/* Objects are listed in order of keys, so the files of one step are neighbours. */
 		if (!parse_step_of_object(&all.item[i], step, &number) || strcmp(step, last) == 0)
 			continue;
 		snprintf(last, sizeof last, "%s", step);
@@ -216,17 +216,23 @@ static enum err_code open_at(int dir, const char *path, const char *file, int *f
 	                      "cannot open \"%s/%s\"", path, file);
 }
 
-/* ERR_NOTFOUND, or another error, when the checkpoint is being pruned. */
+/* ERR_IO: it cannot be read. Any other error: it is being pruned. */
 static enum err_code open_files_of(const char *path, struct opened *o, struct err *e)
 {
+	struct err why = { 0 };
 	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	enum err_code rc = ERR_OK;
 
-	*o = (struct opened){ .manifest = ckpt_manifest_read(path, e) };
-	if (!o->manifest || dir < 0) {
+	if (dir < 0)
+		rc = err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open \"%s\"",
+		    path);
+	*o = (struct opened){ .manifest = ckpt_manifest_read(path, &why) };
+	if (!rc && !o->manifest)
+		rc = err_pass(e, &why);
+	if (rc) {
 		if (dir >= 0)
 			close(dir);
-		return err_set(e, ERR_NOTFOUND, "\"%s\" no longer exists", path);
+		return rc;
 	}
 	o->fd = mem_array(o->manifest->nfiles + 1, sizeof *o->fd);
 	for (uint64_t i = 0; !rc && i < o->manifest->nfiles; i++)
@@ -263,10 +269,10 @@ static enum err_code is_stored_already(struct object_client *c, const struct ckp
 	char *here = path_join(entry->path, CKPT_MANIFEST),
 	     *there = mem_printf("%s/" CKPT_MANIFEST, name);
 	struct buf a = BUF_INIT, b = BUF_INIT;
-	enum err_code rc = file_read(here, CKPT_MANIFEST_MAX, &a, NULL)
-	    ? ERR_NOTFOUND
-	    : object_read(c, there, CKPT_MANIFEST_MAX, &b, e);
+	enum err_code rc = file_read(here, CKPT_MANIFEST_MAX, &a, e);
 
+	if (!rc)
+		rc = object_read(c, there, CKPT_MANIFEST_MAX, &b, e);
 	*same = !rc && a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 	buf_release(&a);
 	buf_release(&b);
@@ -285,9 +291,10 @@ static enum err_code push_one(struct object_client *c, const struct ckpt_entry *
 	*stored = false;
 	if (rc || same)
 		return rc;
-	if (open_files_of(entry->path, &o, e)) {
+	rc = open_files_of(entry->path, &o, e);
+	if (rc) {
 		opened_release(&o);
-		return ERR_OK;
+		return rc == ERR_IO ? rc : ERR_OK;
 	}
 	/* Remove a checkpoint of another generation, or the rest of an interrupted upload. */
 	rc = ckpt_store_remove(c, name, e);
@@ -298,12 +305,12 @@ static enum err_code push_one(struct object_client *c, const struct ckpt_entry *
 	return rc;
 }
 
-/* The newest whole checkpoint of the list that is not in `seen`. */
+/* The newest checkpoint of the list that is not in `seen` and not damaged. */
 static const struct ckpt_entry *next_to_push(const struct ckpt_entry *list, size_t n,
     const uint64_t *seen, size_t nseen)
 {
 	for (size_t i = n; i-- > 0;) {
-		bool is_new = list[i].whole;
+		bool is_new = list[i].whole || list[i].unread;
 
 		for (size_t k = 0; k < nseen; k++)
 			is_new = is_new && seen[k] != list[i].step;
@@ -350,12 +357,15 @@ static enum err_code lock_for_push(const char *dir, int *fd, struct err *e)
 	return rc;
 }
 
+/* Uploads what is not in the store yet. ERR_IO also if one of them cannot be read, after the
+ * others. */
 static enum err_code push_whole_checkpoints(struct object_client *c, const char *dir,
     const char *at, ckpt_stored_fn *stored, void *ctx, struct err *e)
 {
 	uint64_t *seen = NULL;
 	size_t nseen = 0;
 	enum err_code rc = ERR_OK;
+	struct err unread = { 0 };
 	bool more = true;
 
 	/* Checkpoints that are made during an upload are uploaded next, before older ones. */
@@ -373,15 +383,16 @@ static enum err_code push_whole_checkpoints(struct object_client *c, const char 
 
 			seen = mem_regrow(seen, nseen + 1, sizeof *seen);
 			seen[nseen++] = entry->step;
-			rc = push_one(c, entry, name, &is_stored, e);
-			if (!rc && is_stored)
+			if (entry->unread)
+				err_set(&unread, ERR_IO, "%s", entry->why);
+			else if (!(rc = push_one(c, entry, name, &is_stored, e)) && is_stored)
 				stored(ctx, name, entry);
 			free(name);
 		}
 		ckpt_list_free(list, n);
 	}
 	free(seen);
-	return rc;
+	return rc || !unread.code ? rc : err_pass(e, &unread);
 }
 
 enum err_code ckpt_store_push(struct object_client *c, const char *dir, const char *at,

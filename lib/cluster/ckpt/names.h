@@ -57,15 +57,17 @@ enum err_code ckpt_manifest_fetch(struct object_client *c, const char *name, str
  * is damaged or missing, ERR_UNSUPPORTED for a later version. */
 struct manifest *ckpt_manifest_read(const char *path, struct err *e);
 
-/* Can a coordinator resume a job from it? ERR_FORMAT: its part of the manifest cannot be decoded. `name` is
- * for messages. */
+/* Can a coordinator resume a job from it? ERR_FORMAT: its part of the manifest cannot be decoded.
+ * `name` is for messages. */
 enum err_code ckpt_head_check(const struct manifest *m, const char *name, struct err *e);
 
-/* Does the manifest refer to a large description of the data if, and only if, it lists the file with it? */
+/* Does the manifest refer to a large description of the data if, and only if, it lists the file
+ * with it? */
 bool ckpt_description_fits(const struct manifest *m);
 
 /* Has the optimizer state of the checkpoint at `path` the meaning that this program gives it? Else
- * ERR_UNSUPPORTED: a job that goes on with it would learn something else. Its parameters can be used. */
+ * ERR_UNSUPPORTED: a job that goes on with it would learn something else. Its parameters can be
+ * used. */
 enum err_code ckpt_state_check(const struct manifest *m, const char *path, struct err *e);
 
 #endif

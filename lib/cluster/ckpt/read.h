@@ -47,11 +47,12 @@ uint64_t ckpt_step(const struct ckpt_reader *r);
 struct manifest;
 const struct manifest *ckpt_manifest(const struct ckpt_reader *r);
 
-/* Reads the description of the training data of the checkpoint at `path`, which is in its manifest or in a
- * file: a new document, or NULL. ERR_FORMAT: the file is damaged; ERR_IO. */
+/* Reads the description of the training data of the checkpoint at `path`, which is in its manifest
+ * or in a file: a new document, or NULL. ERR_FORMAT: the file is damaged; ERR_IO. */
 enum err_code ckpt_facts_read(const struct manifest *m, const char *path, json_t **out,
     struct err *e);
-/* Reads only the text of a large description (msg/large_description.h); *out is NULL if it is not large. */
+/* Reads only the text of a large description (msg/large_description.h); *out is NULL if it is not
+ * large. */
 struct large_description;
 enum err_code ckpt_description_read(const struct manifest *m, const char *path,
     struct large_description **out, struct err *e);
@@ -74,10 +75,10 @@ void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uin
 enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
     uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *vector, unsigned nvectors,
     struct err *e);
-/* Finds the values of a partition in memory, by mapping its file read-only until ckpt_close: *w is the
- * first float, and *ids of a sparse partition the first id (u64, little-endian), at any alignment.
- * *w is NULL if the rows of a delta checkpoint and of its base make up the partition. One thread.
- * ERR_IO. */
+/* Finds the values of a partition in memory, by mapping its file read-only until ckpt_close: *w is
+ * the first float, and *ids of a sparse partition the first id (u64, little-endian), at any
+ * alignment. *w is NULL if the rows of a delta checkpoint and of its base make up the partition.
+ * One thread. ERR_IO. */
 enum err_code ckpt_map_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
     const uint8_t **ids, const uint8_t **w, struct err *e);
 /* For all rows of a partition: the step of each row's last update, if known, and the row
@@ -97,15 +98,24 @@ enum err_code ckpt_scan_begin(const struct ckpt_reader *r, const struct ckpt_tab
 enum err_code ckpt_scan_next(struct ckpt_scan *s, uint64_t *id, const float **row, struct err *e);
 void ckpt_scan_end(struct ckpt_scan *s);
 
-/* Open the checkpoint, compare every byte with the manifest's digests, and decode what the coordinator
- * wrote into the manifest. Errors of ckpt_open. */
+/* Open the checkpoint, compare every byte with the manifest's digests, and decode what the
+ * coordinator wrote into the manifest. Errors of ckpt_open. */
 enum err_code ckpt_verify(const char *path, struct err *e);
-/* These compare an open checkpoint with its digests, piece by piece, while it is used. ckpt_check_begin
- * decodes what the coordinator wrote and opens all files; ckpt_check_some compares the next `most` bytes, and does
- * nothing once all have been compared. The reader is borrowed. One thread. Errors of ckpt_open. */
+/* A share of a checkpoint's files: those whose server's number, modulo `of`, is `index`. The shares
+ * 0 to of-1 have every file once. If as many servers resume as have written it, each has its own
+ * files. */
+struct ckpt_share {
+	unsigned index, of;
+};
+/* These compare an open checkpoint with its digests, piece by piece, while it is used.
+ * ckpt_check_begin decodes what the coordinator wrote and opens the files of the share (NULL: all
+ * files); ckpt_check_some compares the next `most` bytes, and does nothing once all have been
+ * compared (ckpt_check_is_done). The reader is borrowed. One thread. Errors of ckpt_open. */
 struct ckpt_check;
-enum err_code ckpt_check_begin(const struct ckpt_reader *r, struct ckpt_check **out, struct err *e);
+enum err_code ckpt_check_begin(const struct ckpt_reader *r, const struct ckpt_share *share,
+    struct ckpt_check **out, struct err *e);
 enum err_code ckpt_check_some(struct ckpt_check *c, uint64_t most, struct err *e);
+bool ckpt_check_is_done(const struct ckpt_check *c);
 /* NULL is fine. */
 void ckpt_check_free(struct ckpt_check *c);
 /* The digest of the model's parameters, as in the result of a run. */

@@ -7,7 +7,7 @@
 
 /* Checkpoints in an object store. AT is "s3://BUCKET/PREFIX/NAME"; a checkpoint is the objects
  * AT/step-000000001000/FILE. MANIFEST.json is put last and removed first: a checkpoint without
- * it, or with files of other sizes than it states, does not count. Errors are those of
+ * it, or with files of other sizes than it states, does not count. Errors are as in
  * object/client.h. One thread at a time for each client. */
 
 /* Like ckpt_list, with object names as paths. Digests are not compared. */

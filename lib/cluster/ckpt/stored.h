@@ -20,7 +20,7 @@ struct place {
 	const struct safetensors_tensor *w, *ids, *seen, *policy_words, *live,
 	    *vector[CKPT_VECTORS_MAX];
 	/* base is NULL, or the same partition in the base checkpoint when this file has changes
-	 * only. Then pick[i] tells where row i (of n) is: its number in the base, or CKPT_PICK_OWN
+	 * only. Then pick[i] says where row i (of n) is: its number in the base, or CKPT_PICK_OWN
 	 * and its number among the nown rows of this file. */
 	struct place *base;
 	uint64_t *pick, nown;

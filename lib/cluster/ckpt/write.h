@@ -103,15 +103,15 @@ const char *ckpt_tmp(const struct ckpt *c);
 /* Name the full checkpoint that has the unchanged rows of a delta checkpoint. Its files become
  * part of this one, as hard links. Call before ckpt_commit. Errors of ckpt_open; ERR_IO. */
 enum err_code ckpt_base(struct ckpt *c, const char *path, struct err *e);
-/* Write a large description of the training data (msg/large_description.h) as a file of the checkpoint. Its
- * manifest must refer to it. At most once. ERR_IO. */
+/* Write a large description of the training data (msg/large_description.h) as a file of the
+ * checkpoint. Its manifest must refer to it. At most once. ERR_IO. */
 struct large_description;
 enum err_code ckpt_describe(struct ckpt *c, const struct large_description *d, struct err *e);
 /* Add a server's description, after checking it: ERR_PROTO when it is malformed, ERR_FORMAT when
  * one of its files is missing or has another size. c is unchanged after an error. */
 enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e);
-/* Do the partitions that were added have the values of the checkpoint's step? They must in bsp; in other
- * modes each has a step of its own. ERR_FAILED names one that has not. */
+/* Do the partitions that were added have the values of the checkpoint's step? They must in bsp; in
+ * other modes each has a step of its own. ERR_FAILED names one that has not. */
 enum err_code ckpt_check_step(const struct ckpt *c, struct err *e);
 /* Write the manifest and publish the checkpoint. head must have the generation, the epoch and the
  * tables; other members that it lacks are null in the manifest. ERR_FAILED unless every partition

@@ -14,7 +14,7 @@
  * refusals in a row are final. agent.c does the same. */
 #define REFUSALS_MAX 3
 #define CHECK_EVERY  (10 * NSEC_PER_MSEC)
-/* Turns of a wait that are farther apart tell that this process was stopped. */
+/* If two turns of a wait are farther apart, this process was stopped. */
 #define STOOD_STILL  (2 * NSEC_PER_SEC)
 #define REPORT_FIRST (2 * NSEC_PER_SEC)
 #define REPORT_AGAIN (10 * NSEC_PER_SEC)
@@ -48,7 +48,7 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 	 * one. */
 	l->fault = (struct err){ 0 };
 	l->down_since = 0;
-	dial_backoff_reset(&l->backoff);
+	backoff_reset(&l->backoff);
 	l->session = ++l->client->sessions;
 	offer_shared_memory(l, server->shares);
 	/* A push that was on this link before shows that the same server is back: there was no
@@ -72,6 +72,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 	struct client *c = l->client;
 	/* An answer to a request of an earlier layout: that request has been sent again. */
 	bool outdated = r->epoch < c->layout.epoch || r->generation < c->layout.generation;
+	struct request *pull;
 	struct err e = { 0 };
 
 	if (c->ops->take_record && c->ops->take_record(l, r, payload))
@@ -84,19 +85,23 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 			return CONN_TAKEN;
 		if (r->examples > c->seen.members)
 			c->seen.members = r->examples;
-		if (r->flags & RECORD_SAVING)
-			c->seen.saving = r->step;
+		if (r->flags & RECORD_CHECKPOINT)
+			c->seen.checkpoint = r->step;
 		if (r->flags & RECORD_TRAINED)
 			c->seen.trained = r->step;
 		if (!c->seen.first_answer)
 			c->seen.first_answer = clock_now();
-		return client_pull_take_answer(l, r, payload, &l->fault) ? CONN_DROP : CONN_TAKEN;
+		pull = request_of_answer(l, r->seq);
+		/* NULL: it was moved to another link, or this is a second answer. */
+		return pull && request_answer(pull, &(struct answer){ r, payload, NULL }, &l->fault)
+		    ? CONN_DROP
+		    : CONN_TAKEN;
 	case REC_RECEIPT:
 		if (!outdated)
 			client_push_take_receipts(l, r, payload);
 		return CONN_TAKEN;
 	case REC_NO_ROW_IDS:
-		client_rows_resend_ids(l, r);
+		client_row_ids_resend(l, r);
 		return CONN_TAKEN;
 	case REC_CLOCKED:
 		if (r->seq == DONE_SEQ && l->done)
@@ -105,8 +110,8 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 			request_answer(l->clock, &(struct answer){ .head = r }, NULL);
 		return CONN_TAKEN;
 	case REC_NACK:
-		/* The request was of another layout epoch. All requests are sent again when the view
-		 * of that layout epoch comes. */
+		/* The request was of another layout epoch. All requests are sent again when the
+		 * view of that layout epoch comes. */
 		if (payload_get_nack(payload, r->len, &e) == ERR_STALE)
 			return CONN_TAKEN;
 		l->fault = e;
@@ -148,7 +153,8 @@ static const struct conn_handler handler = { .live = on_client_live,
 
 /* ---- connections ---- */
 
-void client_link_dial(struct link *l)
+/* Start a session; on failure the link stays DOWN and is tried again later. */
+static void dial_link(struct link *l)
 {
 	const struct client_config *cfg = &l->client->cfg;
 	const struct dial_target to = { .tcp = l->tcp,
@@ -161,7 +167,7 @@ void client_link_dial(struct link *l)
 		    .role = l->client->ops->role } };
 
 	if (dial(&to, &handler, l, &l->conn, &l->fault)) {
-		dial_backoff_failed(&l->backoff, clock_now());
+		backoff_failed(&l->backoff, clock_now());
 		return;
 	}
 	conn_watch(l->conn);
@@ -195,7 +201,7 @@ void client_link_drop(struct link *l, const struct err *why)
 	request_lose_all(l);
 	if (why)
 		l->fault = *why;
-	dial_backoff_failed(&l->backoff, clock_now());
+	backoff_failed(&l->backoff, clock_now());
 	/* A refused handshake is final, unless it may have another cause: a broken connection,
 	 * or a server that has not heard yet that this rank is ours. */
 	l->refusals = refused && l->fault.code == ERR_AUTH ? l->refusals + 1 : 0;
@@ -255,8 +261,8 @@ static void poll_links(struct client *c, struct pollfd *p, unsigned n, int ms)
 		if (!found && !spin_again(&c->spin))
 			break;
 	}
-	/* Tell every shared-memory peer that we are about to sleep, so that it wakes us by the socket,
-	 * unless its ring has something already. */
+	/* Tell every shared-memory peer that we are about to sleep, so that it wakes us by the
+	 * socket, unless its ring has something already. */
 	for (unsigned i = 0; !found && i < c->nlinks; i++)
 		asleep &= c->link[i]->state != LINK_UP || conn_doze(c->link[i]->conn);
 	if (!found && poll(p, n, asleep ? ms : 0) < 0 && errno != EINTR)
@@ -278,8 +284,8 @@ void client_serve(struct client *c, int ms)
 		struct link *l = c->link[i];
 
 		p[i] = (struct pollfd){ .fd = -1 };
-		if (l->used && l->state == LINK_DOWN && dial_is_due(&l->backoff, now))
-			client_link_dial(l);
+		if (l->used && l->state == LINK_DOWN && backoff_is_due(&l->backoff, now))
+			dial_link(l);
 		if (l->state == LINK_DOWN)
 			continue;
 		if (l->state == LINK_UP)
@@ -287,9 +293,10 @@ void client_serve(struct client *c, int ms)
 		p[i].fd = conn_fd(l->conn);
 		p[i].events = conn_events(l->conn);
 	}
-	p[c->nlinks] = (struct pollfd){ now < c->deaf_until ? -1 : c->cfg.attend_fd, POLLIN, 0 };
+	p[c->nlinks] = (struct pollfd){ now < c->attend_poll_at ? -1 : c->cfg.attend_fd, POLLIN,
+		0 };
 	poll_links(c, p, c->nlinks + 1, ms);
-	c->called = p[c->nlinks].revents & POLLIN;
+	c->attend_ready = p[c->nlinks].revents & POLLIN;
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 		struct err e = { 0 };
@@ -333,8 +340,8 @@ static bool check_links(struct client *c, int64_t begin, int64_t now)
 
 		if (l->state != LINK_DOWN && conn_check(l->conn, now, &e))
 			client_link_drop(l, &e);
-		if (l->used && l->live && l->state != LINK_UP && l->down_since && c->cfg.informed &&
-		    c->cfg.informed(c->cfg.ctx) &&
+		if (l->used && l->live && l->state != LINK_UP && l->down_since &&
+		    c->cfg.coordinator_is_up && c->cfg.coordinator_is_up(c->cfg.ctx) &&
 		    now - (l->down_since > begin ? l->down_since : begin) > c->cfg.deadline / 2)
 			reach = false;
 	}
@@ -354,12 +361,12 @@ static void log_waiting(struct client *c, uint64_t step, int64_t since)
 			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: %s", l->id, l->tcp,
 			    seconds, l->fault.code ? l->fault.msg : "no answer yet");
 	}
-	if (c->cfg.who)
-		c->cfg.who(c->cfg.ctx, step, &who);
+	if (c->cfg.list_stragglers)
+		c->cfg.list_stragglers(c->cfg.ctx, step, &who);
 	if (who.len)
 		log_warn(c->cfg.log, "waiting at step %llu for %d s: %s", (unsigned long long)step,
 		    seconds, who.data);
-	/* No other worker is behind: the cause is a server, or the network path to it. */
+	/* No other worker is slower: the cause is a server, or the network path to it. */
 	for (unsigned i = 0; !who.len && i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 
@@ -384,15 +391,15 @@ enum err_code client_attend(struct client *c, struct err *e)
 	return why.code;
 }
 
-/* Calls cfg.attend during a wait. attend_fd may stay readable for long, as after a signal to a worker
- * that ends after its step: when that was so in two turns, it is not polled for a while, because the
- * wait would be a busy loop. `called_before`: it was readable in the turn before. */
-static bool attend_in_wait(struct client *c, int64_t now, bool called_before, struct err *e)
+/* Calls cfg.attend during a wait. attend_fd may stay readable for long, as after a signal to a
+ * worker that ends after its step: when that was so in two turns, it is not polled for a while,
+ * because the wait would be a busy loop. `ready_before`: it was readable in the turn before. */
+static bool attend_in_wait(struct client *c, int64_t now, bool ready_before, struct err *e)
 {
 	if (c->cfg.attend && c->cfg.attend(c->cfg.ctx, e))
 		return true;
-	if (c->called && called_before)
-		c->deaf_until = now + CHECK_EVERY;
+	if (c->attend_ready && ready_before)
+		c->attend_poll_at = now + CHECK_EVERY;
 	return false;
 }
 
@@ -404,19 +411,19 @@ enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *)
 
 	client_assert_owner(c);
 	while (!ready(c)) {
-		bool called_before = c->called;
+		bool ready_before = c->attend_ready;
 		int64_t now;
 
 		if (c->fatal.code)
 			return err_pass(e, &c->fatal);
 		client_serve(c, 20);
 		now = clock_now();
-		/* While this process was stopped it did not wait, and the others may have been stopped
-		 * with it. */
+		/* While this process was stopped it did not wait, and the others may have been
+		 * stopped with it. */
 		if (now - turned > STOOD_STILL)
 			begin += now - turned;
 		turned = now;
-		if ((now >= look || c->called) && attend_in_wait(c, now, called_before, e))
+		if ((now >= look || c->attend_ready) && attend_in_wait(c, now, ready_before, e))
 			return e->code;
 		if (now >= look && c->cfg.paused && c->cfg.paused(c->cfg.ctx)) {
 			begin = now;
@@ -448,7 +455,7 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 	c->ops = cfg->hooks ? &client_relay_ops : &client_worker_ops;
 	c->spin.span = cfg->spin;
 	c->next_seq = 1;
-	c->seen.saving = c->seen.trained = UINT64_MAX;
+	c->seen.checkpoint = c->seen.trained = UINT64_MAX;
 	if (cfg->oldest_open)
 		atomic_store(cfg->oldest_open, CLIENT_NONE_OPEN);
 	layout_reserve(&c->layout);

@@ -20,12 +20,12 @@
 /* The data plane as a worker or a tool sees it: one client has sessions with all servers, over
  * which it pulls, pushes and sends CLOCKs. When a session breaks, the client connects again
  * and repeats every push that has no receipt under the same identity, so that each push counts
- * once. client_state.h draws the states of a link, and request.h those of an in-flight push.
+ * once. client_state.h draws the states of a link, and request.h the states of an in-flight push.
  *
  * One thread owns a client, and there is no lock; struct client_config names the one member
  * that other threads may read. A function without an `err` argument does not block. The others
  * may block up to the deadline, unless their comment says otherwise, and fail with ERR_TIMEOUT
- * (other workers did not come), ERR_UNREACH (a server cannot be reached), ERR_NOTREADY (no
+ * (other workers did not arrive), ERR_UNREACH (a server cannot be reached), ERR_NOTREADY (no
  * server holds a partition), the code of a server's refusal, or the error that the `attend`
  * callback has set. */
 struct client;
@@ -55,7 +55,7 @@ struct client_coding {
 struct client_relay_hooks; /* client_of_relay.h */
 struct client_config {
 	const struct identity *id; /* borrowed */
-	/* of a relay's own client; NULL: a worker or a tool */
+	/* for a relay's own client; NULL: a worker or a tool */
 	const struct client_relay_hooks *hooks;
 	/* Called when this relay cannot be reached, to tell the coordinator; the worker goes
 	 * on without the relay. May be NULL. */
@@ -65,7 +65,7 @@ struct client_config {
 	struct client_coding coding;
 	/* Is there a session with the coordinator, which could report that a server is dead?
 	 * NULL: no. */
-	bool (*informed)(void *ctx);
+	bool (*coordinator_is_up)(void *ctx);
 	uint64_t incarnation;
 	const struct transport *transport;
 	int64_t deadline; /* ns */
@@ -74,10 +74,11 @@ struct client_config {
 	struct log *log;
 	/* Append, for the log, which workers this step waits for; may be NULL. */
 	void *ctx;
-	void (*who)(void *ctx, uint64_t step, struct buf *out);
+	void (*list_stragglers)(void *ctx, uint64_t step, struct buf *out);
 	/* Each wait calls it about every 10 ms, and when attend_fd becomes readable, to attend to
 	 * everything else. It may call client_apply_view, which moves requests to other servers.
-	 * True: give the wait up (a signal, the job's end); *why: the error to return. May be NULL. */
+	 * True: give the wait up (a signal, the job's end); *why: the error to return. May be
+	 * NULL. */
 	bool (*attend)(void *ctx, struct err *why);
 	/* Is the job paused? Then no deadline runs. May be NULL. */
 	bool (*paused)(void *ctx);
@@ -86,8 +87,8 @@ struct client_config {
 	 * not measured. */
 	struct hist *latency;
 	/* The oldest step with a push that has no receipt: exact while the job is paused, else 0;
-	 * CLIENT_NONE_OPEN when every push has one. Other threads may read it at any time. NULL: not
-	 * wanted. */
+	 * CLIENT_NONE_OPEN when every push has one. Other threads may read it at any time. NULL:
+	 * not wanted. */
 	_Atomic uint64_t *oldest_open;
 };
 
@@ -113,9 +114,10 @@ const struct layout *client_layout(const struct client *c);
 
 /* ---- pull: client_want* asks without waiting, client_wait waits for all answers ----
  *
- * ERR_NOTREADY of client_want*: a partition is on no server. No answer is written to dst afterwards. */
+ * ERR_NOTREADY of client_want*: a partition is on no server. No answer is written to dst
+ * afterwards. */
 
-/* As a step: the parameters as they are now, without waiting for other workers. */
+/* Used as a step: the present parameters, without waiting for other workers. */
 #define CLIENT_NOW UINT64_MAX
 /* Pull a whole dense table: rows * cols floats to dst. base: the table as this client's last
  * client_want of it brought it; it must stay until client_wait returns (it may be dst), and
@@ -127,8 +129,8 @@ enum err_code client_want(struct client *c, const struct table *t, uint64_t step
  * partition is answered as soon as all workers have pushed to it. */
 enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early,
     uint32_t first, uint32_t count, const float *base, float *dst, struct err *e);
-/* Pull partitions first .. first+count-1 as they are now, to dst, which has room for their elements alone: for
- * tables that are larger than the memory that the caller wants to use. */
+/* Pull partitions first .. first+count-1 to dst, as they are now; dst has room for their elements
+ * alone: for tables that are larger than the memory that the caller wants to use. */
 enum err_code client_want_window(struct client *c, const struct table *t, uint32_t first,
     uint32_t count, float *dst, struct err *e);
 /* Three pulls of a reduced table (layout/layout.h). client_want_state: vector k (from 1) of
@@ -137,7 +139,7 @@ enum err_code client_want_window(struct client *c, const struct table *t, uint32
  * when every replica of all partitions has been updated by the mean of the step before. */
 enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k,
     float *dst, struct err *e);
-/* One question for each run of the table, since one partition of a run tells for all servers of
+/* One question for each run of the table, since one partition of a run suffices for all servers of
  * its chain. */
 enum err_code client_want_all_at(struct client *c, const struct table *t, uint64_t step,
     struct err *e);
@@ -150,8 +152,8 @@ uint64_t client_version(struct client *c, const struct table *t, uint32_t part);
  * until client_wait returns. */
 enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step,
     const uint64_t *ids, size_t n, float *dst, struct err *e);
-/* As client_want_rows, but rows that this client has in its cache are sent only if they have
- * changed since. The cache holds up to 64 MiB of rows. */
+/* Does what client_want_rows does, but rows that this client has in its cache are sent only if they
+ * have changed since. The cache holds up to 64 MiB of rows. */
 enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step,
     const uint64_t *ids, size_t n, float *dst, struct err *e);
 /* Wait until every pull is answered and every push has its receipt: then gradients may be
@@ -159,20 +161,20 @@ enum err_code client_want_changed_rows(struct client *c, const struct table *t, 
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e);
 /* Would client_wait return at once? */
 bool client_has_all(struct client *c);
-/* Send and receive as much as is possible without waiting; for use during a computation, or while the
- * worker has nothing to do: servers that join get its last CLOCK and its DONE, and
- * client_confirmed_epoch tells when they have the CLOCK. It dials links that are due, too. */
+/* Send and receive as much as is possible without waiting; for use during a computation, or while
+ * the worker has nothing to do: servers that join get its last CLOCK and its DONE, and
+ * client_confirmed_epoch says when they have the CLOCK. It dials links that are due, too. */
 void client_poke(struct client *c);
-/* As client_poke, and calls `attend` once: for a computation that may last longer than the job. Returns
- * the error that `attend` has set. */
+/* Does what client_poke does, and calls `attend` once: for a computation that may last longer than
+ * the job. Returns the error that `attend` has set. */
 enum err_code client_attend(struct client *c, struct err *e);
 /* When the first answer of the last client_wait came (clock_now): the time before it was spent
  * on waiting for servers, the time after it on data. */
 int64_t client_first_answer(const struct client *c);
 /* How many membership entries (ps-protocol(7)) are in force at the step of the last answers. */
 uint32_t client_members(const struct client *c);
-/* The last pulled step for which the servers said that workers train: that they stated examples at the last
- * step that it waited for, or later. CLIENT_NOW: none yet. */
+/* The last pulled step for which the servers said that workers train: that they stated examples at
+ * the last step that it waited for, or later. CLIENT_NOW: none yet. */
 uint64_t client_trained_step(const struct client *c);
 /* Steps below this one are closed: a push of one of them came too late. 0: no push was late. */
 uint64_t client_open_step(const struct client *c);
@@ -193,12 +195,21 @@ enum err_code client_push(struct client *c, const struct table *t, uint64_t step
 /* Push partitions first .. first + count - 1 alone; g is still the whole table's. */
 enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step,
     uint32_t examples, uint32_t first, uint32_t count, const float *g, struct err *e);
-/* Push gradients of n rows of a sparse table, which are copied. w: the rows as they were
- * pulled, for filters that compare with them; NULL: not known. touching: of each row, how many of
- * the examples touch it, from 1 on; NULL: not told. */
-enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step,
-    uint32_t examples, const uint64_t *ids, size_t n, const float *g, const float *w,
-    const uint32_t *touching, struct err *e);
+/* The gradients of n rows of a sparse table, at a step. */
+struct row_push {
+	const struct table *table;
+	uint64_t step;
+	uint32_t examples;
+	const uint64_t *ids;
+	size_t n;
+	const float *g;
+	/* The rows as they were pulled, for filters that compare with them; NULL: not known. */
+	const float *w;
+	/* The number of examples that touch each row, from 1 on; NULL: unknown. */
+	const uint32_t *touching;
+};
+/* Push rows, which are copied. */
+enum err_code client_push_rows(struct client *c, const struct row_push *push, struct err *e);
 /* Push one partition of a reduced table: the mean of this step's gradients, which all workers have
  * and which must stay as in client_push, and its number of examples; NULL: no worker had any. Every
  * worker may push it; it counts once. Does not block. */
@@ -242,8 +253,8 @@ struct client_changes {
  * does not record when rows change. */
 enum err_code client_scan_changed(struct client *c, const struct table *t, uint64_t since,
     client_rows_fn fn, void *ctx, struct client_changes *out, struct err *e);
-/* As client_scan_changed, of partitions first .. first+count-1 alone. since CLIENT_ALL: all of
- * their rows, for a sparse table of any policy. */
+/* Does what client_scan_changed does, for partitions first .. first+count-1 alone. since
+ * CLIENT_ALL: all of their rows, for a sparse table of any policy. */
 #define CLIENT_ALL UINT64_MAX
 enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_t first,
     uint32_t count, uint64_t since, client_rows_fn fn, void *ctx, struct client_changes *out,
@@ -269,7 +280,7 @@ struct client_stats {
 	uint64_t rows_offered, rows_held;
 	int64_t encode_ns; /* spent on encoding gradients */
 };
-/* Counts since client_new, those of ended sessions included. */
+/* Counts since client_new, also of ended sessions. */
 void client_stats(const struct client *c, struct client_stats *out);
 
 #endif

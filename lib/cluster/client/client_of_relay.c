@@ -168,8 +168,8 @@ static bool is_run_in_layout(const struct client *c, const struct payload_run *r
 	return t && run->first < t->nparts && run->count <= t->nparts - run->first;
 }
 
-/* Is this link's server in the chain of the partition? The relay's link stands for all of
- * them. */
+/* Is this link's server in the chain of the partition? The relay's link represents all
+ * of them. */
 static bool link_has_copy(const struct client *c, unsigned link, const struct payload_run *run,
     uint32_t part)
 {
@@ -179,7 +179,7 @@ static bool link_has_copy(const struct client *c, unsigned link, const struct pa
 }
 
 void client_select_announcements(const struct client *c, unsigned link, const uint8_t *runs,
-    size_t len, client_alone *alone, void *ctx, struct buf *out)
+    size_t len, client_sends_nothing *sends_nothing, void *ctx, struct buf *out)
 {
 	struct payload_run run;
 
@@ -187,9 +187,9 @@ void client_select_announcements(const struct client *c, unsigned link, const ui
 		for (uint32_t k = 0; is_run_in_layout(c, &run) && k < run.count; k++)
 			if (link_has_copy(c, link, &run, run.first + k))
 				payload_put_part(out, run.table, run.first + k,
-				    run.alone ||
+				    run.bypasses_relay ||
 				        (link == c->nservers &&
-				            alone(ctx, run.table, run.first + k)));
+				            sends_nothing(ctx, run.table, run.first + k)));
 }
 
 void client_send_clocks(struct client *c, unsigned link, uint64_t seq, const struct buf *body)

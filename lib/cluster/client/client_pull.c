@@ -28,10 +28,10 @@ static void send_pull(struct request *r)
 		head.flags |= RECORD_DELTA;
 	if (r->pull.early)
 		head.flags |= RECORD_EARLY;
-	if (r->pull.tell)
-		head.flags |= RECORD_TELL;
+	if (r->pull.no_values)
+		head.flags |= RECORD_NO_VALUES;
 	if (conn_view(l->conn) && !r->pull.whole)
-		head.flags |= RECORD_PLACE;
+		head.flags |= RECORD_BY_REFERENCE;
 	head.len = (uint32_t)most;
 	payload_encode_run(body, &(struct payload_run){ r->table->id, r->part, r->count, false });
 	for (uint32_t i = 0; r->pull.base && i < r->count; i++)
@@ -42,9 +42,9 @@ static void send_pull(struct request *r)
 /* Returns the place for the values of an answer, or NULL when the record does not fit. */
 static float *dense_answer_place(const struct request *r, const struct record *head)
 {
-	if (r->ops != &client_pull_ops || r->pull.tell || head->table != r->table->id ||
+	if (r->ops != &client_pull_ops || r->pull.no_values || head->table != r->table->id ||
 	    head->part < r->part || head->part - r->part >= r->count ||
-	    (!head->codec && !(head->flags & (RECORD_DELTA | RECORD_PLACE)) &&
+	    (!head->codec && !(head->flags & (RECORD_DELTA | RECORD_BY_REFERENCE)) &&
 	        head->len != table_part_elements(r->table, head->part) * 4))
 		return NULL;
 	return r->pull.dst + (table_part_begin(r->table, head->part) - r->pull.begin);
@@ -54,7 +54,7 @@ static float *dense_answer_place(const struct request *r, const struct record *h
 uint8_t *client_pull_answer_place(void *link, const struct record *head)
 {
 	struct request *r = head->type == REC_PULLED && !head->codec &&
-	        !(head->flags & (RECORD_DELTA | RECORD_PLACE))
+	        !(head->flags & (RECORD_DELTA | RECORD_BY_REFERENCE))
 	    ? request_of_answer(link, head->seq)
 	    : NULL;
 
@@ -143,13 +143,13 @@ static enum err_code pull_answered(struct request *r, const struct answer *a, st
 	bool here = true;
 	enum err_code rc;
 
-	if (r->pull.tell && a->head->type == REC_PULLED && a->head->flags & RECORD_TELL)
+	if (r->pull.no_values && a->head->type == REC_PULLED && a->head->flags & RECORD_NO_VALUES)
 		return ERR_OK;
-	if (a->head->type != REC_PULLED || r->pull.tell)
+	if (a->head->type != REC_PULLED || r->pull.no_values)
 		return err_set(e, ERR_PROTO, "%s answered a different request", r->link->id);
 	if (!dst)
 		return err_set(e, ERR_PROTO, "%s sent a partition of the wrong size", r->link->id);
-	if (a->head->flags & RECORD_PLACE)
+	if (a->head->flags & RECORD_BY_REFERENCE)
 		rc = copy_published(r, a, dst, &here, e);
 	else
 		rc = take_dense_values(r, a, dst, e);
@@ -178,15 +178,6 @@ const struct request_ops client_pull_ops = { .class = REQUEST_PULL,
 	.forget_server = forget_base,
 	.release = forget_base };
 
-enum err_code client_pull_take_answer(struct link *l, const struct record *head,
-    const uint8_t *payload, struct err *e)
-{
-	struct request *r = request_of_answer(l, head->seq);
-
-	/* No such request: it was moved to another link, or this is a second answer. */
-	return r ? request_answer(r, &(struct answer){ head, payload, NULL }, e) : ERR_OK;
-}
-
 /* ---- asking ---- */
 
 /* A pull that names versions is one record: this many partitions fit. */
@@ -195,7 +186,7 @@ enum err_code client_pull_take_answer(struct link *l, const struct record *head,
 /* A pull of dense partitions; fields as in struct pull_request. */
 struct dense_want {
 	uint64_t step, vector, begin;
-	bool early, tell;
+	bool early, no_values;
 	const float *base;
 	float *dst;
 };
@@ -211,7 +202,7 @@ static enum err_code want_part_run(struct client *c, const struct table *t, uint
 	r->pull = (struct pull_request){ .dst = w->dst,
 		.begin = w->begin,
 		.early = w->early,
-		.tell = w->tell,
+		.no_values = w->no_values,
 		.vector = w->vector };
 	if (w->base && count <= DELTA_PARTS) {
 		r->pull.base = w->base;
@@ -281,7 +272,7 @@ enum err_code client_want_all_at(struct client *c, const struct table *t, uint64
 	client_assert_owner(c);
 	for (size_t i = 0; !rc && i < t->nruns; i++)
 		rc = want_dense_parts(c, t, t->run[i].first, 1,
-		    &(struct dense_want){ .step = step, .tell = true }, e);
+		    &(struct dense_want){ .step = step, .no_values = true }, e);
 	return rc;
 }
 
@@ -290,7 +281,7 @@ enum err_code client_want_shown(struct client *c, const struct table *t, uint64_
 {
 	client_assert_owner(c);
 	return want_dense_parts(c, t, 0, t->nparts,
-	    &(struct dense_want){ .step = step, .tell = true, .early = true }, e);
+	    &(struct dense_want){ .step = step, .no_values = true, .early = true }, e);
 }
 
 uint64_t client_version(struct client *c, const struct table *t, uint32_t part)

@@ -2,6 +2,7 @@
 #include "core/mem.h"
 #include "client/client_state.h"
 #include "codec/delta.h"
+#include "codec/row_versions.h"
 #include "math/copy.h"
 
 /* Pulls of rows of sparse tables. A call sorts its rows by partition, and asks for each
@@ -52,14 +53,36 @@ static void drop_row_list(struct client *c, struct client_row_list *list)
 
 /* ---- the request ---- */
 
+/* Queues the ids, and the versions that are cached, on the request's link, which is UP. */
 static void send_row_pull(struct request *r)
 {
-	struct record head = client_record_head(r->client, REC_PULL_ROWS, r->step);
+	struct client *c = r->client;
+	struct link *l = r->link;
+	struct record head = client_record_head(c, REC_PULL_ROWS, r->step);
+	bool block = client_row_ids_in_block(c, r->pull.ids, r->n);
+	size_t most = (block ? row_ids_bound(r->n) : (size_t)r->n * 8) +
+	    (r->pull.since ? row_versions_bound(r->n) : 0),
+	       len = (size_t)r->n * 8;
+	uint8_t small[BATCHER_SMALL], *body = batcher_reserve(&l->batcher, l->conn, most, small);
 
 	head.seq = r->seq;
 	head.table = r->table->id;
 	head.part = r->part;
-	client_rows_send_pull(r, &head);
+	if (c->cfg.coding.pull_codec && r->step != CLIENT_NOW)
+		head.codec = c->cfg.coding.pull_codec->id;
+	if (block) {
+		head.flags |= RECORD_ROW_IDS;
+		len = client_row_ids_put(l, r->pull.ids, r->n, body);
+	} else {
+		memcpy(body, r->pull.ids, len);
+	}
+	if (r->pull.since) {
+		head.flags |= RECORD_DELTA;
+		head.total = len;
+		len += row_versions_put(client_zip(c), r->pull.since, r->n, body + len);
+	}
+	head.len = (uint32_t)len;
+	batcher_commit(&l->batcher, l->conn, &head, body, small);
 }
 
 static enum err_code set_unasked_error(struct err *e)
@@ -141,24 +164,34 @@ static uint32_t rows_per_record(const struct table *t, bool changed)
 	return by_ids < by_rows ? by_ids : by_rows;
 }
 
+/* One call of client_want_rows or client_want_changed_rows. */
+struct row_want {
+	const struct table *table;
+	uint64_t step;
+	const uint64_t *ids;
+	size_t n;
+	bool changed; /* leave out rows that are cached in their present version */
+	float *dst;
+};
+
 /* Ask for n rows of one partition, from list position `at` on, cut to records. */
-static enum err_code want_part_rows(struct client *c, const struct table *t, uint64_t step,
-    uint32_t part, struct client_row_list *list, uint32_t at, uint32_t n, bool changed, float *dst,
-    struct err *e)
+static enum err_code want_part_rows(struct client *c, const struct row_want *want, uint32_t part,
+    struct client_row_list *list, uint32_t at, uint32_t n, struct err *e)
 {
-	uint32_t most = rows_per_record(t, changed);
+	uint32_t most = rows_per_record(want->table, want->changed);
 
 	for (uint32_t end = at + n; at < end; at += most) {
-		struct request *r = request_new(c, &client_row_pull_ops, t, part, step);
+		struct request *r = request_new(c, &client_row_pull_ops, want->table, part,
+		    want->step);
 
 		r->n = end - at < most ? end - at : most;
-		r->pull = (struct pull_request){ .dst = dst,
+		r->pull = (struct pull_request){ .dst = want->dst,
 			.list = list,
 			.ids = list->ids + at,
 			.pos = list->pos + at };
 		list->users++;
 		/* Only servers know the versions of rows. A relay has rows for one step only. */
-		if (changed && request_route(r, NULL) != client_relay_link(c))
+		if (want->changed && request_route(r, NULL) != client_relay_link(c))
 			client_row_cache_lookup(r);
 		if (request_submit(r, e)) {
 			request_free(r);
@@ -252,30 +285,30 @@ static void fill_row_list(const uint16_t *part, const uint64_t *ids, size_t n, u
 
 /* Asks each partition for its rows, in groups: while the first questions are on their way the
  * lists of the next partitions are filled. All questions share one list, which the last answer
- * gives back. changed: leave out rows that are cached in their present version. ERR_NOTREADY: a
- * partition is on no server; no question of the call is left then, unless dst is NULL. */
-static enum err_code want_table_rows(struct client *c, const struct table *t, uint64_t step,
-    const uint64_t *ids, size_t n, bool changed, float *dst, struct err *e)
+ * gives back. ERR_NOTREADY: a partition is on no server; no question of the call is left then,
+ * unless dst is NULL. */
+static enum err_code want_table_rows(struct client *c, const struct row_want *want, struct err *e)
 {
+	const struct table *t = want->table;
+	size_t n = want->n;
 	uint32_t *start = mem_array(t->nparts + 1, sizeof *start),
 	         *next = mem_array(t->nparts, sizeof *next), some = client_rows_group_size(t, n);
 	struct client_row_list *list = new_row_list(c, n);
-	uint16_t *part = client_rows_parts(t, ids, n, start);
+	uint16_t *part = client_rows_parts(t, want->ids, n, start);
 	enum err_code rc = ERR_OK;
 
 	client_rows_begin(c, n);
 	memcpy(next, start, t->nparts * sizeof *next);
 	for (uint32_t p = 0; !rc && p < t->nparts; p++) {
 		if (p % some == 0)
-			fill_row_list(part, ids, n, next, list, p, some);
+			fill_row_list(part, want->ids, n, next, list, p, some);
 		if (start[p + 1] == start[p])
 			continue;
-		rc = want_part_rows(c, t, step, p, list, start[p], start[p + 1] - start[p], changed,
-		    dst, e);
+		rc = want_part_rows(c, want, p, list, start[p], start[p + 1] - start[p], e);
 		client_rows_flush_if_many(c);
 	}
 	if (rc)
-		request_free_pulls_to(c, dst);
+		request_free_pulls_to(c, want->dst);
 	drop_row_list(c, list);
 	free(part);
 	free(next);
@@ -287,12 +320,12 @@ enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t
     const uint64_t *ids, size_t n, float *dst, struct err *e)
 {
 	client_assert_owner(c);
-	return want_table_rows(c, t, step, ids, n, false, dst, e);
+	return want_table_rows(c, &(struct row_want){ t, step, ids, n, false, dst }, e);
 }
 
 enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step,
     const uint64_t *ids, size_t n, float *dst, struct err *e)
 {
 	client_assert_owner(c);
-	return want_table_rows(c, t, step, ids, n, true, dst, e);
+	return want_table_rows(c, &(struct row_want){ t, step, ids, n, true, dst }, e);
 }

@@ -18,14 +18,6 @@
 /* How many rows ahead the source is prefetched. */
 #define AHEAD 24u
 
-/* One call of client_push_rows. */
-struct row_push {
-	const struct table *table;
-	uint64_t step;
-	uint32_t examples;
-	const uint32_t *touching; /* by row; or NULL */
-};
-
 /* Bytes that follow the rows of a push's body: a u32 each, where touching examples are counted. */
 static size_t count_bytes(const struct request *d)
 {
@@ -61,7 +53,7 @@ static struct rows *table_residuals(struct client *c, const struct table *t)
 			c->feedback.rows[c->feedback.nrows++] = NULL;
 	}
 	if (!c->feedback.rows[t->id])
-		c->feedback.rows[t->id] = rows_new(t->cols);
+		c->feedback.rows[t->id] = rows_new(t->cols * (uint32_t)sizeof(float));
 	return c->feedback.rows[t->id];
 }
 
@@ -85,9 +77,11 @@ float *client_rows_residual(struct client *c, const struct table *t, uint64_t id
 /* Apply the filter to the n rows in `order`. Rows to be sent move to its front, and their
  * residuals are added to their gradients in g; the others become residuals. Returns how many
  * are to be sent. */
-static uint32_t filter_rows(struct client *c, const struct row_push *all, const uint64_t *ids,
-    const float *w, uint32_t *order, uint32_t n, float *g)
+static uint32_t filter_rows(struct client *c, const struct row_push *all, uint32_t *order,
+    uint32_t n, float *g)
 {
+	const uint64_t *ids = all->ids;
+	const float *w = all->w;
 	const struct table *t = all->table;
 	uint32_t cols = t->cols, go = 0;
 	/* l1 is for sums of examples' gradients (optim/optim.h), and g is a mean. */
@@ -119,7 +113,7 @@ static void add_to_residuals(struct client *c, const struct request *d, float we
 {
 	size_t cols = d->table->cols, floats = d->n * cols,
 	       plain = PAYLOAD_ROWS_HEAD + (size_t)d->n * 8;
-	const uint64_t *ids = (const uint64_t *)(const void *)(d->push.body + PAYLOAD_ROWS_HEAD);
+	const uint64_t *ids = client_row_ids_pushed(d);
 	float *x = mem_array(floats + 1, sizeof *x);
 
 	codec_by_id(d->push.codec)
@@ -131,8 +125,50 @@ static void add_to_residuals(struct client *c, const struct request *d, float we
 
 /* ---- the request ---- */
 
+/* Send a body in one or more records. lend: the body stays unchanged until the receipt, so the
+ * connection may borrow it. */
+static void send_row_body(struct link *l, struct record *r, const uint8_t *body, size_t len,
+    bool lend)
+{
+	r->total = len;
+	for (size_t at = 0; at < len; at += r->len) {
+		r->offset = at;
+		r->len = len - at < RECORD_MAX ? (uint32_t)(len - at) : RECORD_MAX;
+		if (!lend || r->len <= BATCHER_SMALL) {
+			batcher_add(&l->batcher, l->conn, r, body + at);
+			continue;
+		}
+		batcher_flush(&l->batcher, l->conn);
+		conn_lend(l->conn, r, body + at);
+	}
+}
+
+/* Send a push with its ids in a block (codec/row_ids.h). */
+static void send_packed_push(struct request *d, struct record *r)
+{
+	struct link *l = d->link;
+	size_t plain = PAYLOAD_ROWS_HEAD + (size_t)d->n * 8, values = d->push.len - plain,
+	       most = row_ids_bound(d->n) + values, n;
+	uint8_t small[BATCHER_SMALL], *own = most > RECORD_MAX ? mem_regrow(NULL, most, 1) : NULL;
+	uint8_t *body = own ? own : batcher_reserve(&l->batcher, l->conn, most, small);
+	int64_t begin = clock_now();
+
+	r->flags |= RECORD_ROW_IDS;
+	n = client_row_ids_put(l, client_row_ids_pushed(d), d->n, body);
+	memcpy(body + n, d->push.body + plain, values);
+	client_encode_count_time(l->client, begin);
+	if (own) {
+		send_row_body(l, r, own, n + values, false);
+	} else {
+		r->len = (uint32_t)(n + values);
+		r->total = r->len;
+		batcher_commit(&l->batcher, l->conn, r, body, small);
+	}
+	free(own);
+}
+
 /* Queues the push on its link, which is UP. Called again for each new session, with the same
- * body. */
+ * body; but its ids may be replaced by the name of a list that this server keeps. */
 static void send_row_push(struct request *r)
 {
 	struct record head = client_record_head(r->client, REC_PUSH_ROWS, r->step);
@@ -143,7 +179,10 @@ static void send_row_push(struct request *r)
 	head.seq = r->push.pulled;
 	head.codec = r->push.codec;
 	head.flags |= r->push.has_touching ? RECORD_TOUCHING : 0;
-	client_rows_send_push(r, &head);
+	if (client_row_ids_in_block(r->client, client_row_ids_pushed(r), r->n))
+		send_packed_push(r, &head);
+	else
+		send_row_body(r->link, &head, r->push.body, r->push.len, true);
 }
 
 /* The receipt of a push: when it was too late, its values join the rows' next push. */
@@ -210,7 +249,7 @@ static void copy_pushed_rows(const struct request *d, const uint64_t *ids, const
 	}
 }
 
-/* Writes how many examples touch each row behind the d->push.len bytes of the body, which has room
+/* Writes how many examples touch each row after the d->push.len bytes of the body, which has room
  * for it. */
 static void append_counts(struct request *d, const uint32_t *touching, const uint32_t *order)
 {
@@ -221,12 +260,13 @@ static void append_counts(struct request *d, const uint32_t *touching, const uin
 }
 
 /* Fills d->push with ids and encoded gradients of its rows, in the order of `order`, and owns the
- * new body. A lossy codec gives way to raw floats when the encoded and the decoded rows together
- * would exceed the server's limit, or when a value is not finite. With feedback, the rows'
- * residuals become what encoding has lost. */
+ * new body. g: the gradients of all rows of the call. A lossy codec gives way to raw floats when
+ * the encoded and the decoded rows together would exceed the server's limit, or when a value is not
+ * finite. With feedback, the rows' residuals become what encoding has lost. */
 static void encode_row_body(struct client *c, struct request *d, const struct row_push *all,
-    const uint64_t *ids, const float *g, const uint32_t *order)
+    const float *g, const uint32_t *order)
 {
+	const uint64_t *ids = all->ids;
 	const struct codec *codec = rows_codec(c);
 	size_t cols = d->table->cols, floats = d->n * cols,
 	       plain = PAYLOAD_ROWS_HEAD + (size_t)d->n * 8;
@@ -274,10 +314,11 @@ static enum err_code push_body(struct client *c, struct request *d, struct err *
 }
 
 /* Push with residuals, a filter or a codec, one partition after the other. */
-static enum err_code push_encoded_rows(struct client *c, const struct row_push *all,
-    const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
+static enum err_code push_encoded_rows(struct client *c, const struct row_push *all, struct err *e)
 {
 	const struct table *t = all->table;
+	const float *g = all->g;
+	size_t n = all->n;
 	uint32_t *start = mem_array(t->nparts + 1, sizeof *start),
 	         *order = mem_regrow(NULL, n, sizeof *order);
 	/* Gradients that are not finite must not become residuals: send them unfiltered, and
@@ -291,17 +332,17 @@ static enum err_code push_encoded_rows(struct client *c, const struct row_push *
 
 	if (sifts)
 		memcpy(whole, g, n * t->cols * sizeof *whole);
-	client_rows_sort_by_part(t, ids, n, start, order, NULL);
+	client_rows_sort_by_part(t, all->ids, n, start, order, NULL);
 	for (uint32_t p = 0; !rc && p < t->nparts; p++) {
 		uint32_t some = start[p + 1] - start[p];
 		struct request *d;
 
 		if (sifts)
-			some = filter_rows(c, all, ids, w, order + start[p], some, whole);
+			some = filter_rows(c, all, order + start[p], some, whole);
 		if (!some)
 			continue;
 		d = new_row_push(c, all, p, some);
-		encode_row_body(c, d, all, ids, sifts ? whole : g, order + start[p]);
+		encode_row_body(c, d, all, sifts ? whole : g, order + start[p]);
 		client_encode_count_time(c, begin);
 		rc = push_body(c, d, e);
 		begin = clock_now();
@@ -321,8 +362,8 @@ void client_bodies_free(struct bodies *b)
 	free(b);
 }
 
-/* A buffer of at least so many bytes, with one use. Takes the client's spare one if there is one;
- * it is not zeroed. */
+/* A buffer of at least this many bytes, with one reference. Takes the client's spare one if there
+ * is one; it is not zeroed. */
 static struct bodies *new_bodies(struct client *c, size_t bytes)
 {
 	struct bodies *b = c->spare.bodies ? c->spare.bodies : mem_alloc(sizeof *b);
@@ -395,14 +436,13 @@ static struct cursor *body_cursors(const struct table *t, struct request *const 
 	return at;
 }
 
-/* Writes the numbers of examples that touch each row; they follow the rows of the bodies. part: of each
- * row. */
-static void fill_counts(const struct row_push *all, struct request *const *d, const uint16_t *part,
-    size_t n)
+/* Writes the numbers of examples that touch each row; they follow the rows of the bodies. part: of
+ * each row. */
+static void fill_counts(const struct row_push *all, struct request *const *d, const uint16_t *part)
 {
 	uint32_t *next = mem_array(all->table->nparts, sizeof *next);
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < all->n; i++) {
 		const struct request *to = d[part[i]];
 
 		put_le32(to->push.body + row_body_bytes(all->table, to->n) +
@@ -423,15 +463,17 @@ static inline void put_body_row(struct cursor *to, uint64_t id, const float *g, 
 
 /* Copy the rows of partitions first .. first + count - 1 to their bodies, in one pass over all
  * rows. */
-static void fill_bodies(const struct table *t, struct cursor *at, const uint16_t *part,
-    const uint64_t *ids, size_t n, const float *g, uint32_t first, uint32_t count)
+static void fill_bodies(const struct row_push *all, struct cursor *at, const uint16_t *part,
+    uint32_t first, uint32_t count)
 {
-	size_t cols = t->cols;
+	const uint64_t *ids = all->ids;
+	const float *g = all->g;
+	size_t cols = all->table->cols, n = all->n;
 	uint16_t some[ROWS_PICKED];
 
 	for (size_t i = 0, m; i < n; i += m) {
 		m = n - i < ROWS_PICKED ? n - i : ROWS_PICKED;
-		if (count == t->nparts) {
+		if (count == all->table->nparts) {
 			for (size_t k = i; k < i + m; k++)
 				put_body_row(&at[part[k]], ids[k], g + k * cols, cols);
 			continue;
@@ -446,27 +488,25 @@ static void fill_bodies(const struct table *t, struct cursor *at, const uint16_t
 	}
 }
 
-/* Push narrow rows: fill the bodies of a group of partitions while those of the group before
- * are being sent. */
+/* Push narrow rows: fill the bodies of a group of partitions while the bodies of the previous
+ * group are being sent. */
 static enum err_code push_narrow_rows(struct client *c, const struct row_push *all,
-    const uint64_t *ids, size_t n, const float *g, struct request **d, uint32_t *start,
-    struct err *e)
+    struct request **d, uint32_t *start, struct err *e)
 {
 	const struct table *t = all->table;
 	int64_t begin = clock_now();
-	uint16_t *part = client_rows_parts(t, ids, n, start);
+	uint16_t *part = client_rows_parts(t, all->ids, all->n, start);
 	struct bodies *b = cut_bodies(c, all, start, d);
 	struct cursor *at = body_cursors(t, d);
-	uint32_t some = client_rows_group_size(t, n);
+	uint32_t some = client_rows_group_size(t, all->n);
 	enum err_code rc = ERR_OK;
 
 	if (all->touching)
-		fill_counts(all, d, part, n);
+		fill_counts(all, d, part);
 	for (uint32_t p = 0; p < t->nparts; p++) {
 		if (p % some == 0 && !rc) {
 			begin = p ? clock_now() : begin;
-			fill_bodies(t, at, part, ids, n, g, p,
-			    some < t->nparts - p ? some : t->nparts - p);
+			fill_bodies(all, at, part, p, some < t->nparts - p ? some : t->nparts - p);
 			client_encode_count_time(c, begin);
 		}
 		if (d[p] && rc)
@@ -483,22 +523,21 @@ static enum err_code push_narrow_rows(struct client *c, const struct row_push *a
 /* Push wide rows: copy one partition's rows after the other, and send each while the next is
  * copied. */
 static enum err_code push_wide_rows(struct client *c, const struct row_push *all,
-    const uint64_t *ids, size_t n, const float *g, struct request **d, uint32_t *start,
-    struct err *e)
+    struct request **d, uint32_t *start, struct err *e)
 {
 	const struct table *t = all->table;
-	uint32_t *order = mem_regrow(NULL, n, sizeof *order);
+	uint32_t *order = mem_regrow(NULL, all->n, sizeof *order);
 	int64_t begin = clock_now();
 	enum err_code rc = ERR_OK;
 	struct bodies *b;
 
-	client_rows_sort_by_part(t, ids, n, start, order, NULL);
+	client_rows_sort_by_part(t, all->ids, all->n, start, order, NULL);
 	b = cut_bodies(c, all, start, d);
 	for (uint32_t p = 0; p < t->nparts; p++) {
 		if (!d[p])
 			continue;
 		if (!rc) {
-			copy_pushed_rows(d[p], ids, g, order + start[p],
+			copy_pushed_rows(d[p], all->ids, all->g, order + start[p],
 			    (float *)(void *)(d[p]->push.body + row_body_bytes(t, d[p]->n) -
 			        (size_t)d[p]->n * t->cols * 4));
 			d[p]->push.len -= count_bytes(d[p]);
@@ -516,39 +555,33 @@ static enum err_code push_wide_rows(struct client *c, const struct row_push *all
 	return rc;
 }
 
-static enum err_code push_plain_rows(struct client *c, const struct row_push *all,
-    const uint64_t *ids, size_t n, const float *g, struct err *e)
+static enum err_code push_plain_rows(struct client *c, const struct row_push *all, struct err *e)
 {
 	const struct table *t = all->table;
 	uint32_t *start = mem_array(t->nparts + 1, sizeof *start);
 	struct request **d = mem_array(t->nparts, sizeof *d);
-	enum err_code rc = (t->cols < WIDE ? push_narrow_rows : push_wide_rows)(c, all, ids, n, g,
-	    d, start, e);
+	enum err_code rc = (t->cols < WIDE ? push_narrow_rows : push_wide_rows)(c, all, d, start,
+	    e);
 
 	free(start);
 	free((void *)d);
 	return rc;
 }
 
-enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step,
-    uint32_t examples, const uint64_t *ids, size_t n, const float *g, const float *w,
-    const uint32_t *touching, struct err *e)
+enum err_code client_push_rows(struct client *c, const struct row_push *push, struct err *e)
 {
-	struct row_push all = { .table = t,
-		.step = step,
-		.examples = examples,
-		.touching = touching };
-	enum err_code rc = client_begin_pushes(c, step, e);
+	enum err_code rc = client_begin_pushes(c, push->step, e);
 
 	client_assert_owner(c);
 	if (rc)
 		return rc;
-	client_rows_begin(c, n);
-	c->stats.rows_offered += n;
-	if (rows_codec(c)->lossy || has_residuals(c, t) || c->cfg.coding.filter.kind != FILTER_NONE)
-		rc = push_encoded_rows(c, &all, ids, n, g, w, e);
+	client_rows_begin(c, push->n);
+	c->stats.rows_offered += push->n;
+	if (rows_codec(c)->lossy || has_residuals(c, push->table) ||
+	    c->cfg.coding.filter.kind != FILTER_NONE)
+		rc = push_encoded_rows(c, push, e);
 	else
-		rc = push_plain_rows(c, &all, ids, n, g, e);
+		rc = push_plain_rows(c, push, e);
 	FAIL_POINT("push_sent");
 	return rc;
 }

@@ -2,7 +2,6 @@
 #include "core/clock.h"
 #include "client/client_state.h"
 #include "core/json.h"
-#include "core/mem.h"
 
 /* Routing through a relay. A worker whose view assigns it a relay sends pulls, pushes and
  * CLOCKs of steps there; when the relay cannot be reached it goes on directly with the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "client/client_state.h"
-#include "codec/since.h"
+#include "codec/row_versions.h"
 #include "math/copy.h"
 
 /* A cache of pulled rows of sparse tables, so that a pull need bring only rows that have
@@ -15,10 +15,10 @@ struct known {
 /* The limit for all tables together. */
 #define KNOWN_BYTES (64u << 20)
 
-/* A store for rows whose values are followed by their version, which takes two floats. */
+/* A store for rows whose values are followed by their version. */
 static struct rows *new_row_store(const struct table *t)
 {
-	return rows_new(t->cols + sizeof(uint64_t) / sizeof(float));
+	return rows_new(t->cols * (uint32_t)sizeof(float) + (uint32_t)sizeof(uint64_t));
 }
 
 static struct known *table_cache(struct client *c, const struct table *t)
@@ -54,17 +54,12 @@ void client_row_cache_lookup(struct request *r)
 {
 	struct client *c = r->client;
 	uint32_t cols = r->table->cols;
-	struct known *k;
+	struct known *k = table_cache(c, r->table);
 
-	/* After a restart from a checkpoint the servers count versions anew. */
-	if (c->cache.generation != c->layout.generation)
-		client_row_cache_free(c);
-	c->cache.generation = c->layout.generation;
-	k = table_cache(c, r->table);
 	r->pull.since = mem_regrow(NULL, r->n, sizeof *r->pull.since);
 	for (uint32_t at = 0; at < r->n; at += ROWS_BLOCK) {
 		const uint8_t *ids = (const uint8_t *)(r->pull.ids + at);
-		float *young[ROWS_BLOCK], *old[ROWS_BLOCK];
+		void *young[ROWS_BLOCK], *old[ROWS_BLOCK];
 		uint32_t n = row_block_size(r, at);
 
 		rows_find(k->young, ids, n, young);
@@ -72,7 +67,7 @@ void client_row_cache_lookup(struct request *r)
 		for (uint32_t i = 0; i < n; i++) {
 			const float *row = young[i] ? young[i] : old[i];
 
-			r->pull.since[at + i] = SINCE_NEVER;
+			r->pull.since[at + i] = ROW_VERSION_NONE;
 			if (!row)
 				continue;
 			copy_floats(r->pull.dst + (size_t)r->pull.pos[at + i] * cols, row, cols);
@@ -88,7 +83,7 @@ void client_row_cache_store(const struct request *r, uint64_t version)
 	uint32_t cols = r->table->cols;
 
 	for (uint32_t at = 0; at < r->n; at += ROWS_BLOCK) {
-		float *row[ROWS_BLOCK];
+		void *row[ROWS_BLOCK];
 		uint64_t made;
 		uint32_t n = row_block_size(r, at);
 
@@ -96,7 +91,7 @@ void client_row_cache_store(const struct request *r, uint64_t version)
 			abort();
 		for (uint32_t i = 0; i < n; i++) {
 			copy_floats(row[i], r->pull.dst + (size_t)r->pull.pos[at + i] * cols, cols);
-			memcpy(row[i] + cols, &version, sizeof version);
+			memcpy((float *)row[i] + cols, &version, sizeof version);
 		}
 	}
 	age_cache(c, r->table, k);

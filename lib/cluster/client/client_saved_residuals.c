@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ bool client_has_residuals(const struct client *c)
 
 uint64_t client_checkpoint_step(const struct client *c)
 {
-	return c->seen.saving;
+	return c->seen.checkpoint;
 }
 
 /* The name of a table's tensor in the file: "TABLE.residual", "TABLE.velocity", "TABLE.rows" or
@@ -182,8 +183,9 @@ static enum err_code load_dense_residual(struct client *c, const struct table *t
 enum err_code client_load_residuals(struct client *c, const char *path, struct err *e)
 {
 	struct safetensors *st;
-	enum err_code rc = access(path, F_OK) ? err_set(e, ERR_NOTFOUND, "there is no %s", path)
-	                                      : safetensors_open(path, &st, e);
+	enum err_code rc = access(path, F_OK) && errno == ENOENT
+	    ? err_set(e, ERR_NOTFOUND, "there is no %s", path)
+	    : safetensors_open(path, &st, e);
 
 	client_assert_owner(c);
 	if (rc)

@@ -40,7 +40,7 @@ static void send_scan(struct request *r)
 	head.offset = r->scan.after;
 	head.step = r->scan.filter.since;
 	head.flags |= (r->scan.filter.changed_only ? RECORD_DELTA : 0) |
-	    (r->scan.filter.ids_only ? RECORD_TELL : 0);
+	    (r->scan.filter.ids_only ? RECORD_NO_VALUES : 0);
 	batcher_add(&r->link->batcher, r->link->conn, &head, NULL);
 }
 

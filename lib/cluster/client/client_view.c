@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "auth/keys.h"
 #include "client/client_state.h"
-#include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
 
@@ -13,13 +12,13 @@ static struct link *new_link(struct client *c, size_t i)
 
 	l->client = c;
 	l->index = (unsigned)i;
-	l->backoff = (struct dial_backoff){ .least = LINK_RETRY_MIN, .most = LINK_RETRY_MAX };
-	dial_backoff_reset(&l->backoff);
+	l->backoff = (struct backoff){ .least = LINK_RETRY_MIN, .most = LINK_RETRY_MAX };
+	backoff_reset(&l->backoff);
 	snprintf(l->id, sizeof l->id, "server-%zu", i);
 	return l;
 }
 
-/* Make links until there is one for each of n servers, and behind those the relay's. */
+/* Make links until there is one for each of n servers, and after those the relay's. */
 static void add_links(struct client *c, size_t n)
 {
 	struct link *relay = c->nlinks ? client_relay_link(c) : new_link(c, n);
@@ -50,7 +49,7 @@ void client_link_apply_view(struct link *l, bool live, const uint8_t key[static 
 		if (l->done)
 			request_free(l->done);
 		l->down_since = 0;
-		dial_backoff_reset(&l->backoff);
+		backoff_reset(&l->backoff);
 		l->refusals = 0;
 		l->memory_failed = false;
 		l->fault = (struct err){ 0 };
@@ -87,9 +86,18 @@ static enum err_code apply_servers(struct client *c, const struct view *view, st
 	return ERR_OK;
 }
 
+/* After a restart from a checkpoint the servers count versions again: another update may have the
+ * number that a partition or a row had before. */
+static void forget_versions(struct client *c)
+{
+	for (size_t i = 0; i < c->versions.ntables; i++)
+		memset(c->versions.of[i], 0xff, c->versions.nparts[i] * sizeof **c->versions.of);
+	client_row_cache_free(c);
+}
+
 static enum err_code apply_layout(struct client *c, struct layout *fresh, struct err *e)
 {
-	uint32_t epoch = fresh->epoch;
+	uint32_t epoch = fresh->epoch, generation = c->layout.generation;
 
 	for (size_t i = 0; i < c->layout.ntables && i < fresh->ntables; i++)
 		if (!fresh->table[i].sparse && fresh->table[i].rows > c->layout.table[i].rows)
@@ -98,6 +106,8 @@ static enum err_code apply_layout(struct client *c, struct layout *fresh, struct
 	if (!layout_update(&c->layout, fresh))
 		return err_set(e, ERR_PROTO,
 		    "layout epoch %u names other tables than the one before", epoch);
+	if (c->layout.generation != generation)
+		forget_versions(c);
 	return c->ops->layout_changed(c, e);
 }
 

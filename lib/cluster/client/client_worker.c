@@ -2,8 +2,8 @@
 #include "client/client_state.h"
 #include "math/copy.h"
 
-/* The client of a worker or a tool: it pulls to its caller's memory, can go on without its relay, and
- * fails when a server refuses it. */
+/* The client of a worker or a tool: it pulls to its caller's memory, can go on without its relay,
+ * and fails when a server refuses it. */
 
 /* How many rows ahead the destination is prefetched. */
 #define AHEAD 16u

@@ -3,7 +3,7 @@
 #include "client/request.h"
 #include "core/mem.h"
 
-/* Add r to a list, behind `after`; NULL: as the first. */
+/* Add r to a list after `after`; NULL: as the first. */
 static void insert_request(struct request_list *list, struct request *r, struct request *after)
 {
 	struct request **from = after ? &after->next : &list->first;
@@ -144,21 +144,9 @@ void request_lose_all(struct link *l)
 
 /* ---- versions that the last pull of each partition brought ---- */
 
-/* After a restart from a checkpoint the servers count versions again: another update may have the number
- * that a partition had before. */
-static void forget_versions_of_generation(struct client *c)
-{
-	if (c->versions.generation != c->layout.generation)
-		for (size_t i = 0; i < c->versions.ntables; i++)
-			memset(c->versions.of[i], 0xff,
-			    c->versions.nparts[i] * sizeof **c->versions.of);
-	c->versions.generation = c->layout.generation;
-}
-
 uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part)
 {
 	client_assert_owner(c);
-	forget_versions_of_generation(c);
 	if (t->id >= c->versions.ntables) {
 		size_t n = (size_t)t->id + 1;
 
@@ -211,7 +199,7 @@ struct request *request_of_answer(struct link *l, uint64_t seq)
 
 enum err_code request_answer(struct request *r, const struct answer *a, struct err *e)
 {
-	enum err_code rc = r->ops->answered(r, a, e);
+	enum err_code rc = r->ops->answered ? r->ops->answered(r, a, e) : ERR_OK;
 
 	if (!rc && --r->answers_left == 0)
 		request_free(r);
@@ -275,7 +263,8 @@ static void make_stray(struct request *r)
 	insert_request(&r->client->stray, r, r->client->stray.last);
 }
 
-/* Put a STRAY request on the link that takes it; it stays STRAY if no server holds the partition. */
+/* Put a STRAY request on the link that takes it; it stays STRAY if no server holds the
+ * partition. */
 static void place_stray(struct request *r)
 {
 	struct link *l = request_route(r, NULL);
@@ -286,8 +275,8 @@ static void place_stray(struct request *r)
 	request_put(r, l, l->open.last);
 }
 
-/* Split a stray pull of several partitions where the present layout has them on different servers. The
- * pull owns nothing, since it has forgotten its base. */
+/* Split a stray pull of several partitions where the present layout has them on different servers.
+ * The pull owns nothing, since it has forgotten its base. */
 static void split_stray_pull(struct request *r)
 {
 	const struct run *run;
@@ -313,13 +302,13 @@ void request_reroute(struct request *r)
 	place_stray(r);
 }
 
-/* Place the strays that belong before the last CLOCK, or behind it: pushes of a later step, and
+/* Place the strays that belong before the last CLOCK, or after it: pushes of a later step, and
  * pulls. Announce the pushes. */
-static void place_strays(struct client *c, bool behind)
+static void place_strays(struct client *c, bool after_clock)
 {
 	for (struct request *r = c->stray.first, *next; r; r = next) {
 		next = r->next;
-		if ((r->ops->class != REQUEST_PUSH || client_follows_clock(r)) != behind)
+		if ((r->ops->class != REQUEST_PUSH || client_follows_clock(r)) != after_clock)
 			continue;
 		if (r->ops->class == REQUEST_PUSH)
 			client_announce(r);

@@ -32,23 +32,23 @@
  *           the layout or the route changes: request_reroute_all    as NEW, on the link that takes it
  *                                                                   now; a pull of several partitions
  *                                                                   is cut by the new layout. CLOCK
- *                                                                   and DONE are freed and made anew
+ *                                                                   and DONE are freed and made again
  *   as NEW  no server holds the partition                           STRAY until the next layout
  *   any     client_free; a pull whose wait has failed               freed
  *
  * The owner of the client owns its requests; there is no lock. The memory of a freed request stays
  * with the client for the next one. */
-/* NEW: not sent yet; QUEUED: waits on its link; SENT: its answer is awaited; STRAY: no link takes it,
- * until the next layout. */
+/* NEW: not sent yet; QUEUED: waits on its link; SENT: its answer is awaited; STRAY: no link takes
+ * it, until the next layout. */
 enum request_state { REQUEST_NEW, REQUEST_QUEUED, REQUEST_SENT, REQUEST_STRAY };
 
-/* Kinds of requests by what their answers name: a receipt names the table, partition and step of the push, an
- * answer to a pull repeats its seq, and a link has at most one CLOCK and one DONE. */
+/* Kinds of requests by what their answers name: a receipt names the table, partition and step of
+ * the push, an answer to a pull repeats its seq, and a link has at most one CLOCK and one DONE. */
 enum request_class { REQUEST_PUSH, REQUEST_PULL, REQUEST_CLOCK, REQUEST_DONE, REQUEST_CLASSES };
 
 struct request;
 
-/* An answer to a request, as it has come. */
+/* An answer to a request, as it was received. */
 struct answer {
 	const struct record *head;
 	const uint8_t *payload;                /* pulls and scans: head->len bytes */
@@ -65,10 +65,11 @@ struct request_ops {
 	 * layout, so it must not change what the request means. */
 	void (*send)(struct request *r);
 	/* Take one answer. ERR_PROTO: it does not fit the request; the session ends then. The
-	 * caller counts the answer and frees the request after the last one. */
+	 * caller counts the answer and frees the request after the last one. NULL: it says nothing
+	 * more. */
 	enum err_code (*answered)(struct request *r, const struct answer *a, struct err *e);
-	/* Another server is going to answer, maybe from another version: forget what is true of the
-	 * earlier one only. NULL: nothing. */
+	/* Another server is going to answer, maybe from another version: forget what holds only for
+	 * the earlier one only. NULL: nothing. */
 	void (*forget_server)(struct request *r);
 	/* Free what the request owns. NULL: nothing. */
 	void (*release)(struct request *r);
@@ -77,8 +78,8 @@ struct request_ops {
 /* ---- the kinds ---- */
 
 /* Elements of a dense partition, or rows of a sparse one. Identity: rank, incarnation, table,
- * partition and step. Servers answer a push by a receipt each time it is sent, and the client ignores
- * receipts of pushes that it does not have any more. */
+ * partition and step. Servers answer a push by a receipt each time it is sent, and the client
+ * ignores receipts of pushes that it does not have any more. */
 struct push_request {
 	uint32_t examples;
 	uint64_t pulled;       /* the version of the partition that the gradient belongs to */
@@ -107,9 +108,9 @@ struct pull_request {
 	bool early;
 	/* dense: answer without values. With early: when the partition is updated; else: when all
 	 * ranks have reached the step. */
-	bool tell;
-	/* dense: the values must come in the answer, because they changed while they were copied from
-	 * published memory */
+	bool no_values;
+	/* dense: the values must come in the answer, because they changed while they were copied
+	 * from published memory */
 	bool whole;
 	/* dense: which vector of the optimizer state; 0: the parameters */
 	uint64_t vector;
@@ -118,8 +119,8 @@ struct pull_request {
 	const uint32_t *pos; /* row i goes to row pos[i] of dst */
 };
 
-/* The rows of a sparse partition that a scan asks for: all of them, or only those that were updated at
- * step `since` or later; ids_only: their ids without their values. */
+/* The rows of a sparse partition that a scan asks for: all of them, or only those that were updated
+ * at step `since` or later; ids_only: their ids without their values. */
 struct scan_filter {
 	bool changed_only, ids_only;
 	uint64_t since;
@@ -151,7 +152,7 @@ struct request {
 	const struct table *table; /* NULL: CLOCK and DONE */
 	uint32_t part, count;      /* partitions; 1 but for dense pulls */
 	uint32_t n;                /* elements of a dense push; rows of other requests */
-	uint32_t answers_left;     /* answers that have not come yet */
+	uint32_t answers_left;     /* answers that have not arrived yet */
 	bool past_relay;           /* goes past the relay, which could not aggregate it */
 	uint64_t step, seq;        /* seq: pulls and DONE; else 0 */
 	union {
@@ -176,7 +177,7 @@ struct link *request_route(const struct request *r, struct err *e);
 /* Put a NEW request on the link that takes it (request_route), and send it if that is UP.
  * ERR_NOTREADY: no server holds the partition, and the request is the caller's still. */
 enum err_code request_submit(struct request *r, struct err *e);
-/* Put a NEW request on this link behind `after` (NULL: first), and send it if the link is UP. */
+/* Put a NEW request on this link after `after` (NULL: first), and send it if the link is UP. */
 void request_put(struct request *r, struct link *l, struct request *after);
 /* Send it, maybe again, on its link, which is UP. */
 void request_send(struct request *r);
@@ -203,11 +204,11 @@ void request_reroute_all(struct client *c);
 void request_reroute(struct request *r);
 /* Free all requests of this class. */
 void request_free_class(struct client *c, enum request_class class);
-/* A call that was to fill dst has failed: free the pulls that it has submitted, because the caller may
- * free dst. dst NULL: there is nothing to do. */
+/* A call that was to fill dst has failed: free the pulls that it has submitted, because the caller
+ * may free dst. dst NULL: there is nothing to do. */
 void request_free_pulls_to(struct client *c, const float *dst);
-/* The next request of the client after r, of any link, in no order that matters; r NULL: the first
- * one; NULL: no more. */
+/* Returns the next request of the client after r, of any link, in no particular order. r NULL: the
+ * first request. Returns NULL when there are no more. */
 struct request *request_next(const struct client *c, const struct request *r);
 
 #endif

@@ -186,7 +186,7 @@ static json_t *list_defaults(const struct conf *c)
 
 enum err_code conf_from_json(const json_t *o, struct conf *c, struct err *e)
 {
-	/* A shallow copy without the member that is no key. */
+	/* A shallow copy without the member that is not a key. */
 	json_t *keys = json_copy((json_t *)(uintptr_t)o);
 	enum err_code rc;
 
@@ -300,7 +300,7 @@ static enum err_code read_cluster_file(const char *file, struct conf *c, struct 
  * one wins, and validates the result. A cluster without a name is called after its file, or "exec".
  * Each error names its source: the assignment that set the key at fault, else the file. */
 static enum err_code load_and_validate(const char *file, const char **sets, size_t nsets,
-    struct conf *c, struct err *e)
+    bool elsewhere, struct conf *c, struct err *e)
 {
 	const struct conf_key *name = conf_key_find("name", NULL);
 	enum err_code rc = ERR_OK;
@@ -316,6 +316,7 @@ static enum err_code load_and_validate(const char *file, const char **sets, size
 	for (size_t i = 0; i < nsets; i++)
 		if (conf_set(c, sets[i], e) != ERR_OK)
 			return err_prefix(e, "--set %.80s", sets[i]);
+	c->data_elsewhere = elsewhere;
 	if (conf_validate(c, e) != ERR_OK) {
 		const char *set = find_blamed_assignment(e->msg, sets, nsets);
 
@@ -325,8 +326,8 @@ static enum err_code load_and_validate(const char *file, const char **sets, size
 	return ERR_OK;
 }
 
-enum err_code conf_load(const char *path, const char **sets, size_t nsets, struct conf *c,
-    struct err *e)
+static enum err_code load_conf(const char *path, const char **sets, size_t nsets, bool elsewhere,
+    struct conf *c, struct err *e)
 {
 	struct err own;
 	char *file = path ? conf_file(path) : NULL;
@@ -339,11 +340,23 @@ enum err_code conf_load(const char *path, const char **sets, size_t nsets, struc
 		rc = err_set(e, ERR_NOTFOUND,
 		    "no such cluster file \"%s\"; ps-ctl init creates one", path);
 	else
-		rc = load_and_validate(file, sets, nsets, c, e);
+		rc = load_and_validate(file, sets, nsets, elsewhere, c, e);
 	if (rc != ERR_OK)
 		conf_release(c);
 	free(file);
 	return rc;
+}
+
+enum err_code conf_load(const char *path, const char **sets, size_t nsets, struct conf *c,
+    struct err *e)
+{
+	return load_conf(path, sets, nsets, false, c, e);
+}
+
+enum err_code conf_load_elsewhere(const char *path, const char **sets, size_t nsets, struct conf *c,
+    struct err *e)
+{
+	return load_conf(path, sets, nsets, true, c, e);
 }
 
 json_t *conf_to_json(const struct conf *c)
@@ -374,7 +387,8 @@ json_t *conf_file_json(const struct conf *c)
 	json_t *o = conf_to_json(c), *job = json_object_get(o, "job"), *name;
 	size_t i;
 
-	/* conf_from_json would not take the values in the list for given ones, and conf_load would. */
+	/* conf_from_json would not take the values in the list for given ones, and conf_load
+	 * would. */
 	json_array_foreach(json_object_get(o, BY_DEFAULT), i, name)
 		json_object_del(job, json_string_value(name) + strlen("job."));
 	json_object_del(o, BY_DEFAULT);

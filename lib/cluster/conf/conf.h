@@ -45,10 +45,10 @@ struct conf_job {
 	char *format, *label, *weight, *ignore, *categories, *text, *text_weight, *lists;
 	char *columns, *id, *missing;
 	char *user, *item, *rating, *positive, *bits, *norm, *pairs;
-	char *validate;       /* "none" or "N%" (data/data_split.h) */
+	char *validate;       /* "none" or "N%" (data/batch/data_split.h) */
 	uint64_t data_memory; /* bytes of training data in memory */
 	char *scale;          /* as data_options.scale, for paths that do not have it */
-	char *bad_lines;      /* "fail" or "skip:N" (data/data_bad_lines.h) */
+	char *bad_lines;      /* "fail" or "skip:N" (data/reader/data_bad_lines.h) */
 	char *bad_gradients;  /* "auto", "fail" or "skip": conf_skips_bad_gradients */
 	char *cache;          /* "run", "none", or an absolute path */
 	char *loss;           /* "auto", or as loss/loss.h reads it */
@@ -79,7 +79,7 @@ struct conf {
 	uint64_t automatic[2]; /* bit i: key i was set to "auto" (conf_automatic) */
 	bool has_job;          /* false: servers only, and job holds defaults */
 	char *name;            /* NULL when neither given nor loaded from a file */
-	int64_t servers;
+	int64_t servers, servers_max;
 	struct conf_range workers;
 	int64_t replicas;
 	struct sync_mode sync;
@@ -98,30 +98,34 @@ struct conf {
 	char *outer, *suite, *transport, *net, *listen, *http;
 	struct conf_strs hosts; /* entries, as conf/hosts.h reads them */
 	bool read_only;
-	uint64_t mem_limit;                       /* bytes, 0: none */
-	int64_t spin, heartbeat, lease, deadline; /* nanoseconds */
+	uint64_t mem_limit;                                  /* bytes, 0: none */
+	int64_t spin, heartbeat, lease, deadline, join_wait; /* nanoseconds */
 	struct conf_every checkpoint_every;
 	int64_t checkpoint_deltas, keep_last, keep_every, keep_best, keep_runs;
-	char *checkpoint_to;
+	char *checkpoint_to, *state;
 	char *log_level;
 	struct conf_job job;
+	bool data_elsewhere; /* not a key: see conf_load_elsewhere */
 };
 
 /* Does a key that may be "none" have another value? */
 bool conf_is_named(const char *value);
-/* The settings that slow down workers or their links on purpose, as "job.slow=20ms net=100M", in a fresh
- * string; "": none. */
+/* The settings that slow down workers or their links on purpose, as "job.slow=20ms net=100M", in a
+ * fresh string; "": none. */
 char *conf_emulation(const char *slow, const char *net);
 /* The object store URI that checkpoints are uploaded to, "s3://BUCKET/PREFIX/NAME", in a fresh
  * string; NULL: none. */
 char *conf_checkpoint_uri(const struct conf *c);
+/* The URL of the coordinator's state, "etcd://HOST:PORT,.../PREFIX/NAME", in a fresh string; NULL: it is
+ * in the run directory. */
+char *conf_state_url(const struct conf *c);
 
-/* Does the job go on when a push of its own worker is refused for its values? By default it does so with
- * an aggregator that expects bad gradients. */
+/* Does the job go on when a push of its own worker is refused for its values? By default it does so
+ * with an aggregator that expects bad gradients. */
 bool conf_skips_bad_gradients(const struct conf *c);
 
-/* Is the update rule another one than the model's own, which finds its step sizes itself, because job.lr is given
- * and job.optimizer is not? */
+/* Is the update rule another one than the model's own, which finds its step sizes itself, because
+ * job.lr is given and job.optimizer is not? */
 bool conf_rule_follows_lr(const struct conf *c);
 
 /* Does this cluster train? A read-only cluster has a job only to describe its model. */
@@ -145,6 +149,10 @@ char *conf_file(const char *arg);
  * name is "exec". ERR_NOTFOUND: there is no such file; ERR_CONFIG, or an error of the JSON reader:
  * it is wrong. */
 enum err_code conf_load(const char *path, const char **sets, size_t nsets, struct conf *c,
+    struct err *e);
+/* Does the same for a cluster that other hosts will run: the files of job.data and job.eval are
+ * theirs, and are not looked for here. */
+enum err_code conf_load_elsewhere(const char *path, const char **sets, size_t nsets, struct conf *c,
     struct err *e);
 
 /* Set one key from "key=value", parsed by the key's type. "job." may be omitted. A list is JSON, or
@@ -170,8 +178,8 @@ enum err_code conf_validate_keys(const struct conf *c, struct err *e);
 json_t *conf_to_json(const struct conf *c);
 enum err_code conf_from_json(const json_t *o, struct conf *c, struct err *e);
 
-/* The effective configuration as a cluster file, which conf_load reads to an equal struct: without the keys
- * that nobody has set and that the model or the update rule decides. A new reference. */
+/* The effective configuration as a cluster file, which conf_load reads to an equal struct: without
+ * the keys that nobody has set and that the model or the update rule decides. A new reference. */
 json_t *conf_file_json(const struct conf *c);
 
 /* The configuration that goes with a model into a file: the name, and the keys of the job without

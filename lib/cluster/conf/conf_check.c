@@ -13,15 +13,16 @@
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
 #include "conf/conf_slow.h"
-#include "data/data_log.h"
-#include "data/data_uri.h"
+#include "data/source/data_log.h"
+#include "data/source/data_uri.h"
 #include "core/buf.h"
 #include "core/json.h"
 #include "core/names.h"
 #include "core/num.h"
 #include "core/suggest.h"
-#include "data/data_bad_lines.h"
-#include "data/data_split.h"
+#include "data/reader/data_bad_lines.h"
+#include "etcd/url.h"
+#include "data/batch/data_split.h"
 #include "metric/early_stop.h"
 #include "format/safetensors.h"
 #include "layout/limits.h"
@@ -442,9 +443,9 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 	if (c->local_steps < 2 && strcmp(c->outer, "average") != 0)
 		return err_set(e, ERR_CONFIG, "outer: \"%s\" requires local_steps above 1",
 		    c->outer);
-	/* A momentum of differences that were made from older parameters does not learn (Liu et al.,
-	 * "Asynchronous Local-SGD Training for Language Modeling", 2024). A read-only cluster makes no
-	 * updates, and serves what an earlier version has trained. */
+	/* A momentum of differences that were made from older parameters does not learn (Liu et
+	 * al., "Asynchronous Local-SGD Training for Language Modeling", 2024). A read-only cluster
+	 * makes no updates, and serves what an earlier version has trained. */
 	if (c->local_steps > 1 && strcmp(c->outer, "average") != 0 && !sync_sums_steps(&c->sync) &&
 	    !c->read_only)
 		return err_set(e, ERR_CONFIG,
@@ -495,7 +496,8 @@ static bool has_stdin(const struct conf_strs *s)
 	return false;
 }
 
-/* The causes of an error about a file that the cluster file names: it is missing, or has another fault. */
+/* The causes of an error about a file that the cluster file names: it is missing, or has another
+ * fault. */
 struct path_causes {
 	enum err_cause missing, other;
 };
@@ -504,7 +506,8 @@ static const struct path_causes data_causes = { CAUSE_DATA_MISSING, CAUSE_DATA }
                                 eval_causes = { CAUSE_EVAL_DATA, CAUSE_EVAL_DATA },
                                 init_causes = { CAUSE_UNKNOWN, CAUSE_UNKNOWN };
 
-/* A cluster file that names a missing file is a wrong configuration. Returns the code of rc as that. */
+/* A cluster file that names a missing file is a wrong configuration. Returns the code of rc as
+ * that. */
 static enum err_code as_config_error(enum err_code rc, const struct path_causes *c, struct err *e)
 {
 	if (rc)
@@ -562,8 +565,8 @@ static enum err_code check_validate(const struct conf_job *job, struct err *e)
 	return ERR_OK;
 }
 
-/* Checks job.data, job.eval, job.bad_lines and job.cache. Standard input can be read only once, so it serves
- * one worker and not the evaluation as well. A cache that does not exist yet is fine. */
+/* Checks job.data, job.eval, job.bad_lines and job.cache. Standard input can be read only once, so
+ * it serves one worker and not the evaluation as well. A cache that does not exist yet is fine. */
 static enum err_code check_data(const struct conf *c, struct err *e)
 {
 	const struct conf_job *job = &c->job;
@@ -594,7 +597,7 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "job.eval: must be data with an end, and \"%s\" is a stream",
 		    find_stream(&job->eval));
-	for (size_t i = 0; i < job->data.n && rc == ERR_OK; i++)
+	for (size_t i = 0; i < job->data.n && rc == ERR_OK && !c->data_elsewhere; i++)
 		rc = as_config_error(conf_path_check("job.data", job->data.item[i], e),
 		    &data_causes, e);
 	if (rc == ERR_OK)
@@ -605,7 +608,7 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 		err_blame(e, CAUSE_DATA);
 	if (rc == ERR_OK)
 		rc = conf_data_check_eval(job, e);
-	for (size_t i = 0; i < job->eval.n && rc == ERR_OK; i++)
+	for (size_t i = 0; i < job->eval.n && rc == ERR_OK && !c->data_elsewhere; i++)
 		rc = as_config_error(conf_path_check("job.eval", job->eval.item[i], e),
 		    &eval_causes, e);
 	if (rc == ERR_OK)
@@ -620,7 +623,7 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 }
 
 /* Accepts a method by its name or a file. The file is opened and closed again, so that one which
- * is no safetensors file is reported as ERR_CONFIG before the job starts. */
+ * is not a safetensors file is reported as ERR_CONFIG before the job starts. */
 static enum err_code check_job_init(const struct conf_job *job, struct err *e)
 {
 	size_t n = strlen(job->init);
@@ -796,6 +799,16 @@ static enum err_code check_store(const struct conf *c, struct err *e)
 	return rc;
 }
 
+/* Checks only the form of state; the store itself is not contacted. */
+static enum err_code check_state(const struct conf *c, struct err *e)
+{
+	struct etcd_url url = { 0 };
+	enum err_code rc = conf_is_named(c->state) ? etcd_url_read(c->state, &url, e) : ERR_OK;
+
+	etcd_url_release(&url);
+	return rc ? err_prefix(e, "state") : ERR_OK;
+}
+
 enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
@@ -814,6 +827,7 @@ enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 		check_net,
 		check_times,
 		check_store,
+		check_state,
 		check_job,
 		check_stop,
 	};

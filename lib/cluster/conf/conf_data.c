@@ -7,8 +7,8 @@
 
 #include "core/buf.h"
 #include "core/mem.h"
-#include "data/data_option.h"
-#include "data/data_uri.h"
+#include "data/source/data_option.h"
+#include "data/source/data_uri.h"
 
 /* A key of a job that is an option of its data, too. */
 struct data_key {
@@ -230,9 +230,9 @@ static bool is_name(const char *value)
 	return strspn(value, "0123456789") != strlen(value) && strcmp(value, "last") != 0;
 }
 
-/* Does an option of evaluation data contradict a key? Options that tell where a file has its columns may
- * differ, and so may the numbers of columns; readers compare the others with the description of the
- * training data. */
+/* Does an option of evaluation data contradict a key? Options that tell where a file has its
+ * columns may differ, and so may the numbers of columns; readers compare the others with the
+ * description of the training data. */
 static bool contradicts(const char *name, const char *option, const char *value)
 {
 	static const char *const of_files[] = { "format", "columns", "id", "user", "item",
@@ -246,7 +246,8 @@ static bool contradicts(const char *name, const char *option, const char *value)
 	return strcmp(option, value) != 0;
 }
 
-/* What evaluation data are compared with: for each key its value, or that of the first path's option. */
+/* The options that evaluation data are compared with: for each key its value, or the value in the
+ * first path. */
 struct held {
 	char *value[KEYS]; /* NULL: neither has it */
 };

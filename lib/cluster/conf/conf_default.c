@@ -9,7 +9,7 @@
 #include "conf/conf_key.h"
 #include "conf/conf_rule.h"
 #include "core/buf.h"
-#include "data/data_log.h"
+#include "data/source/data_log.h"
 #include "model/model.h"
 #include "optim/optim.h"
 
@@ -128,7 +128,8 @@ char *conf_rule_defaults(const struct optim_rule *rule)
 	return (char *)out.data;
 }
 
-/* Writes the value that the job's update rule gives to the key. False: the rule does not read it. */
+/* Writes the value that the job's update rule gives to the key. False: the rule does not read
+ * it. */
 static bool find_in_rule(const struct conf *c, const struct conf_key *k, char *text, size_t room)
 {
 	const struct optim_rule *rule = c->job.optimizer ? optim_find(c->job.optimizer) : NULL;
@@ -139,8 +140,8 @@ static bool find_in_rule(const struct conf *c, const struct conf_key *k, char *t
 	return false;
 }
 
-/* Finds the default of a key that the model or the rule gives, and says which one it was. The model's
- * values of a rule's keys hold for the model's own rule alone. */
+/* Finds the default of a key that the model or the rule gives, and says which one it was. The
+ * model's values of a rule's keys hold for the model's own rule alone. */
 static enum conf_origin find_default(const struct conf *c, const struct conf_key *k, char *text,
     size_t room)
 {
@@ -155,7 +156,8 @@ static enum conf_origin find_default(const struct conf *c, const struct conf_key
 	return CONF_FROM_NOBODY;
 }
 
-/* The rule in place of a model's own one that finds its step sizes, when the user gives a learning rate. */
+/* The rule in place of a model's own one that finds its step sizes, when the user gives a learning
+ * rate. */
 #define RULE_WITH_RATE "adam"
 
 bool conf_rule_follows_lr(const struct conf *c)

@@ -16,8 +16,8 @@
 #define ABOVE0 DBL_TRUE_MIN
 #define BELOW1 (1.0 - DBL_EPSILON / 2)
 
-/* The choices of keys whose variants stand in a .def file, as "|bsp|ssp:S|asp": the macros leave out
- * the first '|'. */
+/* The choices of keys whose variants stand in a .def file, as "|bsp|ssp:S|asp": the macros leave
+ * out the first '|'. */
 static const char sync_forms[] =
 #define MODE(name, form) "|" form
 #include "sync/sync.def"

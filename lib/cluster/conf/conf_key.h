@@ -68,8 +68,8 @@ const char *conf_type_name(enum conf_type type);
 /* Find a key by its whole path, or by the part after "job.". NULL and ERR_CONFIG, with "did you
  * mean", if there is none. */
 const struct conf_key *conf_key_find(const char *name, struct err *e);
-/* The key that a word of other programs means, such as job.lr for learning_rate (conf_synonym.def); NULL: it
- * is none of them. For advice: such a word is not accepted. */
+/* The key that a word of other programs means, such as job.lr for learning_rate (conf_synonym.def);
+ * NULL: it is none of them. For advice: such a word is not accepted. */
 const struct conf_key *conf_key_meant(const char *name);
 /* Was the key set by a file, by --set or by a live change? */
 bool conf_given(const struct conf *c, const struct conf_key *k);
@@ -100,9 +100,9 @@ void conf_value_release(const struct conf_key *k, struct conf *c);
 /* Is there a model of this name? ERR_CONFIG, "job.model: ...", with "did you mean". */
 enum err_code conf_model_check(const char *name, struct err *e);
 
-/* Data paths, in the form of data/data_uri.h. conf_path_from makes one absolute by dir (NULL:
- * leaves it as it is), with its options and globs, in a fresh string. The checks find missing
- * files, ERR_NOTFOUND, and other mistakes, ERR_CONFIG: "KEY: ...". */
+/* Data paths, in the form of data/source/data_uri.h. conf_path_from makes one absolute by dir
+ * (NULL: leaves it as it is), with its options and globs, in a fresh string. The checks find
+ * missing files, ERR_NOTFOUND, and other mistakes, ERR_CONFIG: "KEY: ...". */
 bool conf_path_is_stdin(const char *spec);
 char *conf_path_from(const char *dir, const char *spec);
 enum err_code conf_path_check(const char *key, const char *spec, struct err *e);

@@ -133,21 +133,87 @@ enum err_code conf_parse_adapt(const char *text, unsigned *keys, struct err *e)
 	return ERR_OK;
 }
 
+/* Copies one key, and whether somebody has set it. */
+static enum err_code copy_key(const struct conf_key *k, struct conf *c, const struct conf *from,
+    struct err *e)
+{
+	json_t *v = conf_value_json(k, from), *had = conf_value_json(k, c);
+	bool same = v && had && json_equal(v, had) && conf_given(from, k) == conf_given(c, k);
+	enum err_code rc = ERR_OK;
+
+	if (v && !same && (c->has_job || strncmp(k->path, "job.", 4) != 0))
+		rc = conf_value_read(k, v, NULL, c, e);
+	if (v && conf_key_derives(k) && !conf_given(from, k))
+		conf_forget_given(c, k);
+	json_decref(v);
+	json_decref(had);
+	return rc;
+}
+
 enum err_code conf_copy_live(struct conf *c, const struct conf *from, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	size_t n;
 	const struct conf_key *k = conf_keys(&n);
 
-	for (size_t i = 0; !rc && i < n; i++) {
-		json_t *v = k[i].live && !counts_members(&k[i]) ? conf_value_json(&k[i], from)
-		                                                : NULL;
+	for (size_t i = 0; !rc && i < n; i++)
+		if (k[i].live && !counts_members(&k[i]))
+			rc = copy_key(&k[i], c, from, e);
+	return rc;
+}
 
-		if (v && (c->has_job || strncmp(k[i].path, "job.", 4) != 0))
-			rc = conf_value_read(&k[i], v, NULL, c, e);
-		if (v && conf_key_derives(&k[i]) && !conf_given(from, &k[i]))
-			conf_forget_given(c, &k[i]);
-		json_decref(v);
+enum err_code conf_follow(struct conf *c, const struct conf *from, struct err *e)
+{
+	const struct conf_key *epochs = conf_key_find("job.epochs", NULL);
+	enum err_code rc = conf_copy_live(c, from, e);
+
+	if (!rc)
+		rc = copy_key(conf_key_find("job.steps", NULL), c, from, e);
+	if (!rc && (conf_given(c, epochs) || conf_given(from, epochs)))
+		rc = copy_key(epochs, c, from, e);
+	return rc;
+}
+
+enum err_code conf_copy_at_once(struct conf *c, const struct conf *from, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		if (k[i].live == CONF_AT_ONCE && !counts_members(&k[i]))
+			rc = copy_key(&k[i], c, from, e);
+	return rc;
+}
+
+json_t *conf_take_at_once(json_t *set)
+{
+	json_t *taken = json_object(), *v;
+	const char *name;
+	void *next;
+
+	json_object_foreach_safe(set, next, name, v) {
+		const struct conf_key *k = conf_key_find(name, NULL);
+
+		if (k && k->live == CONF_AT_ONCE) {
+			json_object_set(taken, name, v);
+			json_object_del(set, name);
+		}
 	}
+	return taken;
+}
+
+enum err_code conf_at(const json_t *base, const struct setting *change, size_t n, uint64_t step,
+    struct conf *out, struct err *e)
+{
+	enum err_code rc = conf_from_json(base, out, e);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; !rc && i < n; i++)
+		if ((uint64_t)change[i].step <= step)
+			rc = conf_apply(out, change[i].set, e);
+	if (rc)
+		conf_release(out);
 	return rc;
 }

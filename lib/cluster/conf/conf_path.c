@@ -9,18 +9,29 @@
 #include "core/buf.h"
 #include "core/file.h"
 #include "core/mem.h"
-#include "data/data_uri.h"
+#include "data/source/data_uri.h"
 #include "format/uri.h"
+
+/* The place below `where` that has the cluster's name; NULL: where is none. */
+static char *join_name(const char *where, const char *name)
+{
+	size_t n = strlen(where);
+
+	if (!conf_is_named(where))
+		return NULL;
+	while (n > 0 && where[n - 1] == '/')
+		n--;
+	return mem_printf("%.*s/%s", (int)n, where, name);
+}
 
 char *conf_checkpoint_uri(const struct conf *c)
 {
-	size_t n = strlen(c->checkpoint_to);
+	return join_name(c->checkpoint_to, c->name);
+}
 
-	if (!conf_is_named(c->checkpoint_to))
-		return NULL;
-	while (n > 0 && c->checkpoint_to[n - 1] == '/')
-		n--;
-	return mem_printf("%.*s/%s", (int)n, c->checkpoint_to, c->name);
+char *conf_state_url(const struct conf *c)
+{
+	return join_name(c->state, c->name);
 }
 
 bool conf_path_is_stdin(const char *spec)

@@ -5,7 +5,6 @@
 #include "conf/conf.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
-#include "optim/table_rules.h"
 
 /* Update rules as a cluster file configures them, and other values derived from several keys. Pure:
  * no state, no threads. */
@@ -36,8 +35,8 @@ enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, stru
 enum err_code conf_table_rules(const char *text, const struct conf_rule *job,
     struct table_rules *out, struct err *e);
 
-/* A key with a constant of update rules. uses: 0, or the bit of enum optim_uses without which a rule
- * does not read it. */
+/* A key with a constant of update rules. uses: 0, or the bit of enum optim_uses without which a
+ * rule does not read it. */
 struct conf_rule_key {
 	const char *path; /* "job.lr" */
 	size_t offset;    /* of the float in struct optim_hyper */
@@ -52,25 +51,25 @@ size_t conf_rule_keys(const char *names[static CONF_RULE_KEYS_MAX]);
 /* The keys that a rule reads and their defaults, "lr=0.001 beta1=0.9 ...", in a fresh string. */
 char *conf_rule_defaults(const struct optim_rule *rule);
 
-/* Passes over data of so many examples (0: not known). job.epochs, unless it is the model's default:
- * then small data are passed more often, until as many examples have been used as are enough for the model
- * (model_info.enough); less than CONF_EXAMPLES_LEAST are passed as often as these. A model with
- * vectors of features (model_info.vectors) passes them more often only with CONF_EXAMPLES_OF_ROW
- * examples for each row of its largest table. 0: no limit. */
+/* Passes over data of this many examples (0: not known). job.epochs, unless it is the model's
+ * default: then small data are passed more often, until as many examples have been used as are
+ * enough for the model (model_info.enough); less than CONF_EXAMPLES_LEAST are passed as often as
+ * these. A model with vectors of features (model_info.vectors) passes them more often only with
+ * CONF_EXAMPLES_OF_ROW examples for each row of its largest table. 0: no limit. */
 #define CONF_EXAMPLES_OF_ROW UINT64_C(10)
 #define CONF_EXAMPLES_LEAST  UINT64_C(2000)
 uint64_t conf_epochs(const struct conf *c, uint64_t examples, uint64_t rows);
 
-/* The l2 of a job whose data have so many examples (0: not known): job.l2, unless it is the default
- * of a model whose weights have a prior (MODEL_PRIOR): then 1 by the number of examples. */
+/* The l2 of a job whose data have this many examples (0: not known): job.l2, unless it is the
+ * default of a model whose weights have a prior (MODEL_PRIOR): then 1 by the number of examples. */
 double conf_l2(const struct conf *c, uint64_t examples);
 
 /* Examples of one worker's step: all its batches from one push to the next. */
 uint64_t conf_step_examples(const struct conf *c);
 
-/* The time between two heartbeats of a worker, in ns: `heartbeat`, but longer if the job has many workers,
- * because a heartbeat takes 0.3 ms of processor time, here and in the coordinator. At most 600 ms, so that
- * the figures of workers are never a second old, and an eighth of `lease`. */
+/* The time between two heartbeats of a worker, in ns: `heartbeat`, but longer if the job has many
+ * workers, because a heartbeat takes 0.3 ms of processor time, here and in the coordinator. At most
+ * 600 ms, so that the figures of workers are never a second old, and an eighth of `lease`. */
 int64_t conf_worker_heartbeat(const struct conf *c);
 /* Do sessions on one host use shared memory? With transport auto they do not if mem_limit is
  * set. */

@@ -14,7 +14,9 @@
 #include "core/num.h"
 #include "core/procstat.h"
 
-enum err_code conf_must(const struct conf_key *k, const char *what, const char *got, struct err *e)
+/* Does what conf_must_json does, for a value that is given as text. */
+static enum err_code conf_must(const struct conf_key *k, const char *what, const char *got,
+    struct err *e)
 {
 	double number;
 	const char *quote = num_double(got, &number) ? "" : "\"";

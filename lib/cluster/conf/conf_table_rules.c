@@ -13,7 +13,7 @@
 #define PATTERN_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-*?"
 
 /* The next word of a list that blanks separate, as a fresh string; NULL: there is none. *at moves
- * behind it. */
+ * after it. */
 static char *take_word(const char **at)
 {
 	size_t n;
@@ -43,8 +43,9 @@ static enum err_code report_unknown(const char *what, const char *got, const cha
 	return rc;
 }
 
-/* Begins an entry with the rule of this name. The constants are those of the job while the rule is the
- * job's, else those of the rule's paper. l1 and l2 are always the job's, as far as the rule has them. */
+/* Begins an entry with the rule of this name. The constants are those of the job while the rule is
+ * the job's, else those of the rule's paper. l1 and l2 are always the job's, as far as the rule has
+ * them. */
 static enum err_code begin_rule(const char *name, const struct conf_rule *job,
     struct table_rule *out, struct err *e)
 {
@@ -99,7 +100,7 @@ static enum err_code set_constant(const char *word, struct table_rule *out, stru
 	return rc;
 }
 
-/* Sets the synchronization of the table from the text behind "sync=". */
+/* Sets the synchronization of the table from the text after "sync=". */
 static enum err_code set_sync(const char *mode, struct table_rule *out, struct err *e)
 {
 	if (strcmp(mode, "asp") != 0 && strcmp(mode, "bsp") != 0)
@@ -109,7 +110,7 @@ static enum err_code set_sync(const char *mode, struct table_rule *out, struct e
 	return ERR_OK;
 }
 
-/* Parses what stands behind the pattern. The rule comes first, wherever it stands, because the
+/* Parses what follows the pattern. The rule comes first, wherever it stands, because the
  * defaults of the other keys depend on it. */
 static enum err_code parse_constants(const char *text, const struct conf_rule *job,
     struct table_rule *out, struct err *e)

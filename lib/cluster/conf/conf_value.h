@@ -44,7 +44,6 @@ const struct conf_type_ops *conf_type_ops(enum conf_type type);
 
 /* Set e to "KEY: must be WHAT, got GOT" and return ERR_CONFIG. Text is quoted unless it is a
  * number. */
-enum err_code conf_must(const struct conf_key *k, const char *what, const char *got, struct err *e);
 enum err_code conf_must_json(const struct conf_key *k, const char *what, const json_t *got,
     struct err *e);
 bool conf_in_bounds(const struct conf_key *k, double x, const char *got, struct err *e);

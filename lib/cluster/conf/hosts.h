@@ -40,7 +40,7 @@ enum err_code hosts_read(struct hosts *h, const char *path, struct err *e);
 
 /* The host of the k-th process, k from 0: first one process on each host, then a second one on each
  * host with two slots, and so on. Past the last slot the order begins again, on the hosts whose
- * slots are no limit. NULL: every host is full. */
+ * slots are not a limit. NULL: every host is full. */
 const char *hosts_nth(const struct hosts *h, size_t k);
 /* The number of slots of all hosts. */
 int64_t hosts_slots(const struct hosts *h);

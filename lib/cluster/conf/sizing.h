@@ -6,18 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The numbers of workers and servers of a cluster whose file says "auto": a rule of thumb, and a search by
- * trials for the fastest numbers. Pure: no clock, thread or I/O; the caller runs the trials.
+/* The numbers of workers and servers of a cluster whose file says "auto": a rule of thumb, and a
+ * search by trials for the fastest numbers. Pure: no clock, thread or I/O; the caller runs the
+ * trials.
  *
- * A search has these stages. A smaller cluster is accepted if it is at most SIZING_MARGIN slower than the
- * fastest trial, and a larger one only if it is faster by more than that, so that noise does not choose
- * more processes:
+ * A search has these stages. A smaller cluster is accepted if it is at most SIZING_MARGIN slower
+ * than the fastest trial, and a larger one only if it is faster by more than that, so that noise
+ * does not choose more processes:
  *
  *   stage            next trial                         when it is not accepted, or there is none
  *   SIZING_FIRST     the rule of thumb                  the search ends: the trial has failed
  *   SIZING_WORKERS   half the workers of the best one   SIZING_SERVERS
- *   SIZING_SERVERS   twice the servers of the best one  SIZING_END
- */
+ *   SIZING_SERVERS   twice the servers of the best one  SIZING_END */
 #define SIZING_MARGIN 0.05
 #define SIZING_TRIALS 16
 
@@ -41,8 +41,8 @@ struct sizing_search {
 	double peak;    /* rate of the fastest trial */
 };
 
-/* The rule of thumb for a host with this many usable processors: a worker for each, at most 64, and a server
- * for every eight workers. */
+/* The rule of thumb for a host with this many usable processors: a worker for each, at most 64, and
+ * a server for every eight workers. */
 struct sizing sizing_rule(unsigned processors);
 
 /* Begin a search with a first size; workers, servers: which of its numbers may be chosen. */

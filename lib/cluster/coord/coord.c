@@ -22,7 +22,7 @@
 /* A longer turn counts as one of this length where a member has COME_BACK to make a new session:
  * what connects while this process gets no processor is accepted after it. */
 #define TURN_COUNTS (100 * NSEC_PER_MSEC)
-/* Turns that are farther apart tell that this process was stopped, or got no processor. */
+/* If two turns are farther apart, this process was stopped, or got no processor. */
 #define STOOD_STILL NSEC_PER_SEC
 
 struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *io, int64_t now)
@@ -31,8 +31,8 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 
 	c->cfg = *cfg;
 	c->io = *io;
-	c->started = c->formed = c->turned_at = now;
-	c->rev = c->stamp = 1;
+	c->times.started = c->times.formed = c->times.turned = now;
+	c->rev = c->state_rev = 1;
 	c->server = mem_array(COORD_SERVERS_MAX, sizeof *c->server);
 	c->nservers = cfg->servers;
 	c->worker = mem_array(COORD_WORKERS_MAX, sizeof *c->worker);
@@ -50,6 +50,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->layout.generation = 1;
 	coord_settings_begin(c);
 	c->ring.used = strcmp(c->conf->via, "allreduce") == 0;
+	c->checking.open = cfg->resume && cfg->check_resume;
 	if (cfg->resume)
 		coord_resume_begin(c);
 	coord_progress(c, now);
@@ -72,7 +73,7 @@ void coord_free(struct coord *c)
 		json_decref(c->worker[i].about);
 		heartbeat_worker_release(&c->worker[i].figures);
 		heartbeat_probe_release(&c->worker[i].probe);
-		free(c->worker[i].unfit);
+		free(c->worker[i].cannot_run_reason);
 		free(c->worker[i].joining_host);
 		free(c->worker[i].ended);
 	}
@@ -100,6 +101,7 @@ void coord_free(struct coord *c)
 	coord_settings_release(c);
 	json_decref(c->keys.cut);
 	json_decref(c->keys.losses_before);
+	free(c->checking.damage);
 	free(c->server);
 	free(c->worker);
 	free(c->relay);
@@ -110,11 +112,11 @@ void coord_changed(struct coord *c)
 {
 	coord_ring_update(c);
 	c->rev++;
-	c->stamp++;
+	c->state_rev++;
 	c->io.view_changed(c->io.ctx);
 }
 
-void coord_event(struct coord *c, const char *kind, const char *fmt, ...)
+void coord_event(struct coord *c, enum event_kind kind, const char *fmt, ...)
 {
 	char text[600];
 	va_list ap;
@@ -188,19 +190,29 @@ static bool all_servers_acked_view(const struct coord *c)
 	return true;
 }
 
+/* The event that reports the beginning of a phase. */
+static const enum event_kind event_of_phase[] = {
+	[PHASE_FORMING] = EVENT_forming,
+	[PHASE_RUNNING] = EVENT_running,
+	[PHASE_FINISHING] = EVENT_finishing,
+	[PHASE_DONE] = EVENT_done,
+	[PHASE_FAILED] = EVENT_failed,
+	[PHASE_STOPPED] = EVENT_stopped,
+};
+
 void coord_enter(struct coord *c, enum phase phase, int64_t now)
 {
 	c->phase = phase;
 	if (phase == PHASE_RUNNING)
-		c->running_at = now;
-	if (phase >= PHASE_FINISHING && !c->ended_at)
-		c->ended_at = now;
+		c->times.running = now;
+	if (phase >= PHASE_FINISHING && !c->times.ended)
+		c->times.ended = now;
 	if (phase >= PHASE_FINISHING)
 		coord_settings_refuse_pending(c);
 	c->waiting[0] = 0;
-	coord_event(c, coord_phase_name(phase), "the %s is %s%s%s",
-	    c->cfg.has_job ? "job" : "cluster", coord_phase_name(phase), c->reason[0] ? ": " : "",
-	    c->reason);
+	coord_event(c, event_of_phase[phase], "the %s is %s%s%s",
+	    c->cfg.has_job ? "job" : "cluster", coord_phase_name(phase), c->end.text[0] ? ": " : "",
+	    c->end.text);
 	coord_changed(c);
 }
 
@@ -211,7 +223,7 @@ static bool enough_workers_present(const struct coord *c, int64_t now)
 
 	return here >= c->nworkers ||
 	    (c->cfg.workers_min && here >= c->cfg.workers_min &&
-	        now - c->started > LATECOMERS_WAIT);
+	        now - c->times.started > LATECOMERS_WAIT);
 }
 
 /* One step of the phase forming: wait until all members have joined; place the partitions; wait
@@ -222,8 +234,12 @@ static void advance_forming(struct coord *c, int64_t now)
 
 	memcpy(before, c->waiting, sizeof before);
 	if (!c->placed) {
-		describe_missing(c);
-		if (coord_live_servers(c) < c->nservers ||
+		coord_resume_end_check(c);
+		if (coord_resume_is_checked(c) || coord_live_servers(c) < c->nservers)
+			describe_missing(c);
+		else
+			coord_resume_describe_check(c, c->waiting, sizeof c->waiting);
+		if (coord_live_servers(c) < c->nservers || !coord_resume_is_checked(c) ||
 		    (c->cfg.has_job && !enough_workers_present(c, now))) {
 			if (strcmp(before, c->waiting) != 0)
 				coord_changed(c);
@@ -240,7 +256,7 @@ static void advance_forming(struct coord *c, int64_t now)
 			coord_members_begin(c);
 			coord_job_begin_leases(c, coord_resume_saved_leases(c));
 		}
-		coord_event(c, "layout", "layout epoch %u: %zu table%s over %u server%s",
+		coord_event(c, EVENT_layout, "layout epoch %u: %zu table%s over %u server%s",
 		    c->layout.epoch, c->layout.ntables, c->layout.ntables == 1 ? "" : "s",
 		    c->nservers, c->nservers == 1 ? "" : "s");
 		coord_changed(c);
@@ -328,14 +344,14 @@ void coord_stop(struct coord *c, const char *why, int64_t now)
 {
 	if (c->phase >= PHASE_DONE)
 		return;
-	utf8_printf(c->reason, sizeof c->reason, "%s", why);
+	utf8_printf(c->end.text, sizeof c->end.text, "%s", why);
 	coord_enter(c, PHASE_STOPPED, now);
 }
 
 void coord_stop_saved(struct coord *c, uint64_t step, const char *why, int64_t now)
 {
 	if (c->phase < PHASE_DONE)
-		c->saved_step = step;
+		c->stopping.saved_step = step;
 	coord_stop(c, why, now);
 }
 
@@ -343,6 +359,16 @@ void coord_end(struct coord *c)
 {
 	c->ended = true;
 	coord_changed(c);
+}
+
+/* coord_recover sets `seen` to the time until which the server may make its session. */
+bool coord_awaits_return(const struct coord *c, int64_t now)
+{
+	bool some = false;
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		some |= c->server[i].live && c->server[i].seen > now;
+	return some;
 }
 
 bool coord_ended(const struct coord *c)
@@ -354,8 +380,8 @@ void coord_fail(struct coord *c, enum err_cause cause, const char *why, int64_t 
 {
 	if (c->phase >= PHASE_DONE)
 		return;
-	c->cause = cause;
-	utf8_printf(c->reason, sizeof c->reason, "%s", why);
+	c->end.cause = cause;
+	utf8_printf(c->end.text, sizeof c->end.text, "%s", why);
 	coord_enter(c, PHASE_FAILED, now);
 }
 
@@ -365,8 +391,8 @@ bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now)
 {
 	if (now - seen <= limit)
 		return false;
-	/* Believe the silence when the member was silent up to the last processed input. When input is
-	 * still unprocessed, doubt it, but for no longer than half of the deadline. */
+	/* Believe the silence when the member was silent up to the last processed input. When input
+	 * is still unprocessed, doubt it, but for no longer than half of the deadline. */
 	if (!c->hearing.until || c->hearing.until - seen > limit ||
 	    now - seen > c->cfg.deadline / 2)
 		return true;
@@ -378,12 +404,16 @@ void coord_worker_lost(struct coord *c, unsigned rank, enum err_cause cause, con
     int64_t now)
 {
 	struct coord_member_worker *w = &c->worker[rank];
+	char memory[COORD_MEMORY_NOTE];
 
 	w->lost_at = now;
-	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", rank, w->host,
-	    (long long)w->pid, how);
-	snprintf(c->last_lost, sizeof c->last_lost, "worker-%u: %.280s", rank, how);
-	c->last_lost_cause = cause;
+	if (coord_memory_was_short(w->about, memory) && cause == CAUSE_UNKNOWN)
+		cause = CAUSE_MEMORY;
+	coord_event(c, EVENT_worker_lost, "worker-%u (%s, pid %lld) is lost: %s%s", rank, w->host,
+	    (long long)w->pid, how, memory);
+	snprintf(c->last_lost.text, sizeof c->last_lost.text, "worker-%u: %.280s%s", rank, how,
+	    memory);
+	c->last_lost.cause = cause;
 	/* Once the partitions are placed the worker is a member, and only a vote removes it. */
 	if (c->phase == PHASE_FORMING && !c->placed) {
 		w->state = WORKER_EMPTY;
@@ -418,9 +448,9 @@ void coord_process_ended(struct coord *c, const char *id, bool gone, enum err_ca
 {
 	struct coord_member_worker *w = gone ? find_worker(c, id) : NULL;
 
-	/* A worker that has given up has told the reason. */
-	if (!w || !w->quit)
-		coord_event(c, "process_ended", "%.48s %.300s", id, how);
+	/* A worker that gave up has reported the reason. */
+	if (!w || !w->gave_up)
+		coord_event(c, EVENT_process_ended, "%.48s %.300s", id, how);
 	if (!w || w->lost_at || c->phase >= PHASE_DONE ||
 	    (w->state != WORKER_ACTIVE && w->state != WORKER_JOINING))
 		return;
@@ -429,7 +459,7 @@ void coord_process_ended(struct coord *c, const char *id, bool gone, enum err_ca
 		w->ended = mem_strdup(how);
 		return;
 	}
-	w->quit = true;
+	w->gave_up = true;
 	coord_worker_lost(c, (unsigned)(w - c->worker), cause, how, now);
 }
 
@@ -493,13 +523,13 @@ static bool is_loss_deferred(struct coord *c, unsigned i, bool cut_off, int64_t 
 
 	if ((!cut_off && !only) || now - s->seen > c->cfg.deadline / 2)
 		return false;
-	if (!cut_off && !s->awaited) {
-		coord_event(c, "silent",
+	if (!cut_off && !s->silence_reported) {
+		coord_event(c, EVENT_silent,
 		    "server-%u (%s, pid %lld) is silent and has the only replica of %u "
 		    "partition%s: waiting up to %lld s before declaring it lost",
 		    i, s->host, (long long)s->pid, only, NUM_S(only),
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
-		s->awaited = true;
+		s->silence_reported = true;
 	}
 	return true;
 }
@@ -527,7 +557,7 @@ static void expire_silent_servers(struct coord *c, int64_t now)
 		if (has_server_ended(c, s, now)) {
 			coord_place_server_lost(c, i, "its connection broke", now);
 		} else if (!coord_overdue(c, s->seen, c->cfg.server_lost, now)) {
-			s->awaited = false;
+			s->silence_reported = false;
 		} else if (is_loss_deferred(c, i, cut_off, now)) {
 			defers |= cut_off;
 		} else {
@@ -537,7 +567,7 @@ static void expire_silent_servers(struct coord *c, int64_t now)
 		}
 	}
 	if (defers && !c->hearing.cut_off)
-		coord_event(c, "cut_off",
+		coord_event(c, EVENT_cut_off,
 		    "all servers are silent: waiting up to %lld s before declaring one lost",
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
 	if (defers && is_cut_off(c, now))
@@ -569,18 +599,18 @@ static void prolong_return(int64_t gone_at, int64_t *back_by, int64_t turned_at,
 static void prolong_returns(struct coord *c, int64_t now)
 {
 	for (unsigned i = 0; i < c->nservers; i++)
-		prolong_return(c->server[i].gone_at, &c->server[i].back_by, c->turned_at, now);
+		prolong_return(c->server[i].gone_at, &c->server[i].back_by, c->times.turned, now);
 	for (unsigned i = 0; i < c->nrelays; i++)
-		prolong_return(c->relay[i].gone_at, &c->relay[i].back_by, c->turned_at, now);
+		prolong_return(c->relay[i].gone_at, &c->relay[i].back_by, c->times.turned, now);
 }
 
 static void skip_standstill(struct coord *c, int64_t stood, int64_t now)
 {
-	/* Others may go on a little later. */
+	/* Other processes may be resumed a little later. */
 	int64_t unheard = stood + c->cfg.server_lost / 2;
 
-	shift_time(&c->formed, stood, now);
-	shift_time(&c->stalls_at, stood, now);
+	shift_time(&c->times.formed, stood, now);
+	shift_time(&c->times.stalls, stood, now);
 	shift_time(&c->hearing.cut_off_until, stood, now + stood);
 	for (unsigned i = 0; i < c->nservers; i++) {
 		shift_time(&c->server[i].seen, unheard, now);
@@ -598,10 +628,10 @@ static void skip_standstill(struct coord *c, int64_t stood, int64_t now)
 
 void coord_note_turn(struct coord *c, int64_t now)
 {
-	int64_t stood = now - c->turned_at;
+	int64_t stood = now - c->times.turned;
 
 	prolong_returns(c, now);
-	c->turned_at = now;
+	c->times.turned = now;
 	if (stood > STOOD_STILL)
 		skip_standstill(c, stood, now);
 }
@@ -623,9 +653,13 @@ bool coord_tick(struct coord *c, int64_t now)
 	expire_worker_leases(c, now);
 	coord_stall_check(c, now);
 	coord_settings_check_applied(c);
-	if (c->phase == PHASE_FORMING && now - c->formed > c->cfg.deadline) {
+	/* Members may be started much later than the coordinator, by another program. */
+	if (c->waiting[0] && now - c->times.started <= c->cfg.join_wait)
+		c->times.formed = now;
+	if (c->phase == PHASE_FORMING && now - c->times.formed > c->cfg.deadline) {
 		snprintf(how, sizeof how, "waited %lld s for %s",
-		    (long long)(c->cfg.deadline / NSEC_PER_SEC),
+		    (long long)(((c->waiting[0] ? c->cfg.join_wait : 0) + c->cfg.deadline) /
+		        NSEC_PER_SEC),
 		    c->waiting[0] ? c->waiting : "the servers to take over the layout");
 		coord_fail(c, CAUSE_UNKNOWN, how, now);
 	}
@@ -654,13 +688,13 @@ void coord_session_gone(struct coord *c, const struct coord_self *self, int64_t 
 
 	if (self->kind == COORD_NOBODY)
 		coord_coming_gone(c, self->incarnation);
-	if (self->kind == COORD_RELAY && !self->deaf)
+	if (self->kind == COORD_RELAY && !self->reconnecting)
 		coord_relay_gone(c, self, now);
 	/* A worker's broken session proves nothing: it may come back within its lease. A living
 	 * server reconnects at once, so a short grace is enough. */
 	if (self->kind == COORD_WORKER && c->worker[self->index].incarnation == self->incarnation)
 		c->worker[self->index].gone_at = now;
-	if (self->kind != COORD_SERVER || self->deaf)
+	if (self->kind != COORD_SERVER || self->reconnecting)
 		return;
 	s = &c->server[self->index];
 	if (s->live && s->incarnation == self->incarnation)

@@ -9,7 +9,9 @@
 #include "core/err.h"
 #include "core/json.h"
 #include "msg/message.h"
+#include "msg/setting.h"
 #include "msg/state.h"
+#include "msg/words.h"
 #include "layout/limits.h"
 
 struct conf;
@@ -32,7 +34,7 @@ struct lease_change;
  *   forming     nothing advanced for cfg.deadline                           failed
  *   running     no worker is active or joining, no change is pending, and   finishing
  *               at least one worker is done
- *   running     the same, but no worker is done                             failed
+ *   running     as above, but no worker is done                             failed
  *   running     a worker is lost and on_worker_loss is "fail", or is        failed
  *               "wait:T" and T has passed
  *   finishing   the evaluator has sent its "result"                         done
@@ -42,7 +44,7 @@ struct lease_change;
  *   done        nothing changes the phase any more; the servers go on       done
  *               serving the model, and lost replicas are still replaced
  *
- * "Not over" stands for forming, running and finishing. failed and stopped are final.
+ * "Not over" means forming, running or finishing. failed and stopped are final.
  * coord_recover begins in the phase of the saved state; coord_end sets a flag beside the
  * phase that tells all processes to exit. The states of a worker, of a server and of a change
  * are drawn in coord_state.h. */
@@ -53,10 +55,20 @@ struct coord;
 /* The reaction to the loss of a worker (on_worker_loss). */
 enum coord_policy { COORD_SHRINK, COORD_WAIT, COORD_FAIL };
 
-/* Can a job with this configuration resume from the checkpoint that this is the head of? ERR_CONFIG: its
- * data were shared in another way. */
+/* Can a job with this configuration resume from the checkpoint that this is the head of?
+ * ERR_CONFIG: its data were shared in another way. */
 enum err_code coord_resume_check(const struct state_head *m, bool deterministic, unsigned workers,
     struct err *e);
+
+/* The check of a checkpoint, by its digests. It is open from coord_new on, if cfg.check_resume is
+ * set, until each server has compared its share. Meanwhile no worker joins, and no partition is
+ * placed. coord_resume_damage returns what a server has found, or NULL; the owner then either ends
+ * the job, or calls coord_resume_instead with an older checkpoint. Of its cfg the members are used
+ * that depend on the checkpoint: resume, resume_path, description and config. */
+bool coord_resume_is_checked(const struct coord *c);
+const char *coord_resume_damage(const struct coord *c);
+struct coord_config;
+void coord_resume_instead(struct coord *c, const struct coord_config *cfg, int64_t now);
 
 struct large_description;
 
@@ -66,18 +78,25 @@ struct coord_config {
 	const char *name, *cluster_id;
 	const char *run_dir;               /* for advice; NULL: not known */
 	unsigned servers, workers;         /* how many make the cluster whole */
+	unsigned servers_max;              /* further servers may join up to this number; 0: none */
 	unsigned replicas;                 /* wanted length of each partition's chain */
 	unsigned workers_min, workers_max; /* bounds of `workers`; equal or 0: none */
 	bool has_job, deterministic;
 	bool lockstep; /* sync_ops.lockstep of the mode */
 	enum coord_policy on_worker_loss;
-	/* Nanoseconds. A server that is silent for server_lost is lost: 7.5 heartbeats (coordinator.c). */
-	int64_t loss_wait, lease, server_lost, deadline;
+	/* Nanoseconds. A server that is silent for server_lost is lost: 7.5 heartbeats
+	 * (coordinator.c). */
+	int64_t loss_wait, lease, server_lost, deadline, join_wait;
 	uint64_t batch, epochs, steps; /* 0: no limit */
 	/* Manifest of the checkpoint to resume from, and its directory; NULL: a fresh start. */
 	const struct state_head *resume;
 	const char *resume_path;
-	/* The large description that the saved state or that checkpoint refers to; borrowed, or NULL */
+	bool resume_newest; /* the newest checkpoint was asked for, and not this one by name */
+	/* Only its manifest has been read so far: the servers compare it with its digests
+	 * (coord_resume.c). */
+	bool check_resume;
+	/* The large description that the saved state or that checkpoint refers to; borrowed, or
+	 * NULL */
 	struct large_description *description;
 	/* Effective configuration, published in the view; borrowed */
 	json_t *config;
@@ -92,7 +111,7 @@ struct coord_io {
 	/* The view has changed: the owner sends coord_view() to every session soon. */
 	void (*view_changed)(void *ctx);
 	/* Report an event of event.def, for the log and GET /v1/events. */
-	void (*event)(void *ctx, const char *kind, const char *text);
+	void (*event)(void *ctx, enum event_kind kind, const char *text);
 	/* A lease of data has changed. number counts these changes from 1 and goes on over
 	 * restarts. The leases can be restored from the last coord_save and all later changes. May
 	 * be NULL. */
@@ -103,13 +122,14 @@ struct coord_io {
 struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *io, int64_t now);
 void coord_free(struct coord *c);
 
-/* Fill in the state from which another coordinator can go on (see coord_recover). It must be durable
- * before any message that depends on it is sent. The addresses of the process, "began" and the log
- * of leases are the owner's, and stay NULL. Texts and documents belong to the coord, and change with
- * it; *out is for state_release. */
+/* Fill in the state from which another coordinator can go on (see coord_recover). It must be
+ * durable before any message that depends on it is sent. The addresses of the process, "began" and
+ * the log of leases are the owner's, and stay NULL. Texts and documents belong to the coord, and
+ * change with it; *out is for state_release. */
 void coord_save(const struct coord *c, struct state *out);
-/* The description of the data, if it is so large that saved states and heads of checkpoints only refer to it,
- * borrowed. The owner keeps it beside them. NULL: it is part of them, or there is none. */
+/* The description of the data, if it is so large that saved states and heads of checkpoints only
+ * refer to it, borrowed. The owner keeps it beside them. NULL: it is part of them, or there is
+ * none. */
 struct large_description *coord_large_description(const struct coord *c);
 /* Does the saved state have placed partitions and a job that is not over? */
 bool coord_state_is_running(const struct state *state);
@@ -125,16 +145,17 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 /* After coord_recover: repeat a change that lease_changed logged. Changes that the saved state
  * already contains are skipped. False: the change does not follow from the state. */
 bool coord_replay_lease(struct coord *c, uint64_t number, const struct lease_change *change);
-/* Make a fresh coord begin with a layout epoch and a generation above those of a saved state that
- * is not recovered, so that processes of the old run are fenced. */
+/* Make a fresh coord begin with a layout epoch and a generation above the numbers of a saved state
+ * that is not recovered, so that processes of the old run are fenced. */
 void coord_begin_after(struct coord *c, const struct state *state);
-/* Two counters for the owner's persistence. coord_stamp grows whenever coord_save would return
- * something else; coord_lease_changes counts the changes of data leases, which do not change the view. */
-uint64_t coord_stamp(const struct coord *c);
+/* Two counters for the owner's persistence. coord_state_rev grows whenever coord_save would return
+ * something else; coord_lease_changes counts the changes of data leases, which do not change the
+ * view. */
+uint64_t coord_state_rev(const struct coord *c);
 uint64_t coord_lease_changes(const struct coord *c);
-/* The checkpoints that exist need the events of this partition of the stream from the place `oldest` on, and a
- * job that resumes from the newest one reads on from `newest` (ckpt/kept.h). Workers give up no more than
- * that. */
+/* The checkpoints that exist need the events of this partition of the stream from the place
+ * `oldest` on, and a job that resumes from the newest one reads on from `newest` (ckpt/kept.h).
+ * Workers give up only the events before those. */
 void coord_note_kept_place(struct coord *c, uint64_t partition, int64_t newest, int64_t oldest);
 /* The number of partitions of the stream that the job trains on; 0: it trains on none. */
 uint64_t coord_stream_partitions(const struct coord *c);
@@ -154,7 +175,7 @@ struct coord_self {
 	unsigned index;
 	uint64_t incarnation;
 	const char *name, *key; /* the peer's key, and its name in the key ring */
-	bool deaf;              /* the peer gets no answers and will reconnect */
+	bool reconnecting;      /* the peer gets no answers and will reconnect */
 };
 json_t *coord_handle(struct coord *c, struct coord_self *self, const struct message *m, int64_t now,
     struct err *e);
@@ -166,9 +187,9 @@ bool coord_is_server(const struct coord *c, unsigned index, const char *key, uin
 void coord_session_gone(struct coord *c, const struct coord_self *self, int64_t now);
 /* The process of the worker of this name on `host`; 0: it has none there. */
 int64_t coord_worker_pid(const struct coord *c, const char *id, const char *host);
-/* The supervisor has seen a process end that it had started as `id`; `how` says by what, and with which
- * words. gone: the rank's process is no more. returns: it may be started again. A worker that is gone and
- * does not return is lost at once; one that may return has the rest of its lease. */
+/* The supervisor has seen a process end that it had started as `id`; `how` says by what, and with
+ * which words. gone: the rank's process has ended. returns: it may be started again. A worker that
+ * is gone and does not return is lost at once; one that may return has the rest of its lease. */
 void coord_process_ended(struct coord *c, const char *id, bool gone, enum err_cause cause,
     const char *how, bool returns, int64_t now);
 /* The server of this incarnation runs in the coordinator's own process and lives as long as that
@@ -178,10 +199,10 @@ void coord_own_server_alive(struct coord *c, uint64_t incarnation, int64_t now);
  * that time and not up to now, so that a busy coordinator does not expire members whose heartbeats
  * it has not read yet. Without a call, silence is measured up to now. */
 void coord_input_processed_until(struct coord *c, int64_t until);
-/* The coordinator's thread makes a turn; the first one follows coord_new. If the turn before is long ago, the
- * coordinator itself stood still, and perhaps the whole cluster with it, as when a machine is suspended.
- * Nobody's silence counts that lies in this time, and no wait goes on in it. The owner calls this before
- * coord_tick. */
+/* The coordinator's thread makes a turn; the first one follows coord_new. If the turn before is
+ * long ago, the coordinator itself was stopped, and perhaps the whole cluster with it, as when a
+ * machine is suspended. Nobody's silence counts that lies in this time, and no wait goes on in it.
+ * The owner calls this before coord_tick. */
 void coord_note_turn(struct coord *c, int64_t now);
 /* Check leases and deadlines; to be called about every 50 ms. True: a member has exceeded its
  * limit, but unprocessed input may still prove it alive, so the owner should process its input
@@ -191,14 +212,18 @@ bool coord_tick(struct coord *c, int64_t now);
 /* End the job as stopped, by a user, or as failed; `why` is its reason. Ignored once the job is
  * over. */
 void coord_stop(struct coord *c, const char *why, int64_t now);
-/* As coord_stop, after a held job's last checkpoint: status and result name its step from now on. */
+/* Does what coord_stop does, after a held job's last checkpoint: status and result name its step
+ * from now on. */
 void coord_stop_saved(struct coord *c, uint64_t step, const char *why, int64_t now);
 /* Tell all processes to exit: after a stop, or when the user removes a job that is over. */
 void coord_end(struct coord *c);
 bool coord_ended(const struct coord *c);
+/* Has the coordinator recovered a moment ago, and has a server not made its new session yet? It
+ * would not hear that the cluster ends. False after the time that servers have for this. */
+bool coord_awaits_return(const struct coord *c, int64_t now);
 void coord_fail(struct coord *c, enum err_cause cause, const char *why, int64_t now);
 
-/* The user `who` has revoked a key (as in struct coord_self); NULL: `name` is that of a token,
+/* The user `who` has revoked a key (as in struct coord_self); NULL: `name` is the name of a token,
  * which no member uses. Members with that key are lost at once. The next view carries the
  * revocation, and sessions that servers close because of it are counted from now on. */
 void coord_revoke(struct coord *c, const char *name, const char *key, const char *who, int64_t now);
@@ -209,12 +234,12 @@ void coord_keys_checked(struct coord *c, const struct message_keys_checked *m);
 struct coord_keys_check {
 	int64_t cut;      /* sessions closed */
 	unsigned checked; /* members that have confirmed it */
-	/* Arrays of the caller. They get the names of living members that have not confirmed it, and of
-	 * those that were lost after the revocation and had not. */
+	/* Arrays of the caller. They get the names of living members that have not confirmed it,
+	 * and of those that were lost after the revocation and had not. */
 	json_t *missing, *lost;
 };
-/* Have all servers, relays and the coordinator checked their sessions against key list number `made`
- * or a later one since `name` was revoked? */
+/* Have all servers, relays and the coordinator checked their sessions against key list number
+ * `made` or a later one since `name` was revoked? */
 bool coord_keys_are_checked(const struct coord *c, uint64_t made, const char *name,
     struct coord_keys_check *out);
 /* Find the living member that uses this key: id gets its name, as "worker-2", *age the time since
@@ -237,10 +262,9 @@ uint64_t coord_layout_number(const struct coord *c);
  *   wanted   --coord_best_end: committed, or given up-->      none; the job is not over before
  *
  * coord_best_begin: the owner makes checkpoints; else there is nothing to wait for.
- * coord_best_wanted: step of that evaluation, 0: none. coord_best_awaited: as coord_best_wanted, but 0
- * when its evaluator no longer waits.
- * coord_best_end: step is that of the checkpoint, 0: there is none. coord_best_saved: step of the
- * checkpoint to keep, 0: none. */
+ * coord_best_wanted: step of that evaluation, 0: none. coord_best_awaited: as coord_best_wanted,
+ * but 0 when its evaluator no longer waits. coord_best_end: step is the step of the checkpoint, 0:
+ * there is none. coord_best_saved: step of the checkpoint to keep, 0: none. */
 void coord_best_begin(struct coord *c);
 uint64_t coord_best_wanted(const struct coord *c);
 uint64_t coord_best_awaited(const struct coord *c);
@@ -257,33 +281,25 @@ enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int
 /* Would coord_scale accept this? The errors are the same. */
 enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers,
     struct err *e);
-/* Let a server give up its partitions. force: also if that leaves a single replica of partitions which
- * should have several. */
+/* Let a server give up its partitions. force: also if that leaves a single replica of partitions
+ * which should have several. */
 enum err_code coord_drain(struct coord *c, unsigned server, bool force, int64_t now, struct err *e);
 enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e);
-/* A live change of settings; all pointers are borrowed. config: the whole configuration afterwards;
- * set: the keys that differ, with their values; what, who: text of the event and the user. */
-struct coord_setting {
-	const json_t *config, *set;
-	const char *what, *who;
-	bool at_once;   /* the keys depend on no step: no vote is needed */
-	uint64_t at;    /* the change must not take effect before this step */
-	uint64_t batch; /* this and the following: as in coord_config */
-	bool lockstep;
-	enum coord_policy on_worker_loss;
-	int64_t loss_wait;
-};
-/* Request a change of settings. The servers vote on the step at which it takes effect;
- * coord_find_answer tells the outcome by the ticket. coord_status shows "settings" when the change
- * is decided and "settings_step" once every worker uses it. ERR_NOTREADY: wrong phase. ERR_EXISTS:
- * another change is being decided. */
-enum err_code coord_request_settings(struct coord *c, const struct coord_setting *s, int64_t now,
+/* Fill in the members of cfg that live settings change: batch, lockstep, on_worker_loss and
+ * loss_wait. */
+void coord_config_follow(struct coord_config *cfg, const struct conf *conf);
+/* Request a change of settings, from step s->step on at the earliest. The servers vote on the step
+ * at which it takes effect; keys that depend on no step take effect at once. coord_find_answer
+ * tells the outcome by the ticket. coord_status shows "settings" when the change is decided and
+ * "settings_step" once every worker uses it. ERR_NOTREADY: wrong phase. ERR_EXISTS: another change
+ * is being decided. Errors of conf_at. */
+enum err_code coord_request_settings(struct coord *c, const struct setting *s, int64_t now,
     uint64_t *ticket, struct err *e);
 /* Change settings before the partitions are placed: they take effect at step 0, without a vote. */
-void coord_apply_settings_before_start(struct coord *c, const struct coord_setting *s);
+void coord_apply_settings_before_start(struct coord *c, const struct setting *s);
 enum coord_answer { COORD_PENDING, COORD_AGREED, COORD_REFUSED };
-/* The outcome of the request with this ticket. AGREED: *step is the step from which it holds, 0 for a
- * change at once, and *number that of the settings then. REFUSED: *e says why. */
+/* The outcome of the request with this ticket. AGREED: *step is the step from which it holds, 0 for
+ * a change at once, and *number the number of the settings then. REFUSED: *e says why. */
 enum coord_answer coord_find_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
     int64_t *number, struct err *e);
 bool coord_is_deciding(const struct coord *c);
@@ -316,7 +332,8 @@ bool coord_has_relays(const struct coord *c);
 bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64]);
 /* The model's tables, one after the other: *at is 0 for the first one. NULL: there are no more. */
 const struct table *coord_model_table(const struct coord *c, size_t *at);
-/* Could the update rules of this configuration act on the tables as they are placed? ERR_CONFIG: no. */
+/* Could the update rules of this configuration act on the tables as they are placed? ERR_CONFIG:
+ * no. */
 enum err_code coord_fits_rules(const struct coord *c, const struct conf *conf, struct err *e);
 /* Store the owner's list of changes that are to be requested at later steps, so that it survives a
  * restart. coord keeps the list and does not interpret it. */
@@ -326,9 +343,10 @@ json_t *coord_planned(const struct coord *c); /* borrowed; NULL: none */
 /* Pause or resume the job: workers rest before their next step. coord_status shows "paused", and in
  * "resting" how many rest. */
 enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e);
-/* Hold the job for its last checkpoint: its workers rest as in a pause, until the owner releases the hold
- * or coord_pause resumes the job. A hold is no part of the saved state, so a coordinator that is
- * started again continues the job, unless a user had paused it. The errors are those of coord_pause. */
+/* Hold the job for its last checkpoint: its workers rest as in a pause, until the owner releases
+ * the hold or coord_pause resumes the job. A hold is not part of the saved state, so a coordinator
+ * that is started again continues the job, unless a user had paused it. The errors are as in
+ * coord_pause. */
 enum err_code coord_hold(struct coord *c, const char *who, int64_t now, struct err *e);
 bool coord_is_held(const struct coord *c);
 /* Without a hold it does nothing. A job that a user has paused stays paused. */
@@ -347,6 +365,7 @@ bool coord_is_at_rest(const struct coord *c, uint64_t *step);
  *   NONE             coord_snap_begin                                     ASKED
  *   ASKED            every server asked has taken its snapshot            TAKEN
  *   ASKED            a server has passed the step already                 LATE
+ *   TAKEN            coord_snap_rename, but the mode is another one       LATE
  *   TAKEN            coord_snap_write                                     WRITING
  *   WRITING          every server asked has written its part              SAVED
  *   any but NONE     a server reports a failure                           FAILED
@@ -374,14 +393,21 @@ void coord_snap_write(struct coord *c, const char *dir, int64_t now);
 void coord_snap_end(struct coord *c);
 uint64_t coord_snap_id(const struct coord *c);
 uint64_t coord_snap_step(const struct coord *c);
-/* The step of the fastest rank in a snapshot that was taken. In ssp and asp the owner names the checkpoint by
- * it, because the coordinator may have requested an old step: after a restart it knows only those of its
- * saved state. coord_snap_rename gives the snapshot this step, unless that is an earlier one, or all
- * partitions have the values of the snapshot's step (coord_snap_is_by_step). */
+/* The step of the fastest rank in a snapshot that was taken. In ssp and asp the owner names the
+ * checkpoint by it, because the coordinator may have requested an old step: after a restart it
+ * knows only the steps of its saved state, or a step that is not reached yet, because the mode has
+ * changed since. coord_snap_rename names the snapshot by this step; by a later one, if a worker had
+ * reported that before the order, or if the checkpoint before has it; and by the nearest step of
+ * the snapshot's mode, if the step belongs to another mode. So checkpoints in the order of their
+ * names are in the order in which they were taken. A snapshot with the values of its step in all
+ * partitions (coord_snap_is_by_step) keeps its name. False: workers have gone on to a bsp after
+ * that mode, and the snapshot has become LATE. */
 uint64_t coord_snap_newest_clock(const struct coord *c);
-void coord_snap_rename(struct coord *c, uint64_t step);
-/* Does the snapshot have the values of its step in all partitions? In bsp it must; in ssp and asp, and at
- * the step at which the mode changes, each partition has a step of its own. */
+bool coord_snap_rename(struct coord *c, uint64_t step);
+/* The least step by which the snapshot may be named. */
+uint64_t coord_snap_first_step(const struct coord *c);
+/* Does the snapshot have the values of its step in all partitions? In bsp it must; in ssp and asp,
+ * and at the step at which the mode changes, each partition has a step of its own. */
 bool coord_snap_is_by_step(const struct coord *c);
 /* The servers' newest step, when the snapshot is LATE. */
 uint64_t coord_snap_first_free(const struct coord *c);

@@ -15,8 +15,8 @@
 
 /* ---- members ---- */
 
-/* Makes room for an entry from `step` on: drops the last one if it begins at this step, because then nobody
- * takes part in any step by it, or else the oldest one. */
+/* Makes room for an entry from `step` on: drops the last one if it begins at this step, because
+ * then nobody takes part in any step by it, or else the oldest one. */
 static void drop_members_entry(struct coord *c, uint64_t step)
 {
 	struct members *entry = c->membership.entry;
@@ -54,7 +54,8 @@ void coord_members_begin(struct coord *c)
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_JOINING)
 			rank[n++] = i;
-	/* Workers pass over batches before the first step, to get to their place in assigned ranges. */
+	/* Workers pass over batches before the first step, to get to their place in assigned
+	 * ranges. */
 	for (uint64_t i = 0; m && m->data && i < m->data->nbatches; i++)
 		append_members(c, (uint64_t)m->data->batches[i].step, c->membership.first_at,
 		    (uint64_t)m->data->batches[i].batch, rank, n);
@@ -132,7 +133,7 @@ bool coord_members_load(struct coord *c, const struct state *state)
 	return true;
 }
 
-/* Append the members from `step` on: those of the last entry, with or without `rank`. */
+/* Append the members from `step` on: the members of the last entry, with or without `rank`. */
 static void append_changed_members(struct coord *c, uint64_t step, unsigned rank, bool in)
 {
 	const struct members *m = &c->membership.entry[c->membership.n - 1];
@@ -217,7 +218,7 @@ struct change *coord_change_request(struct coord *c, enum change_kind kind, unsi
 	ch->after = after;
 	*c->votes.changes_last = ch;
 	c->votes.changes_last = &ch->next;
-	c->stamp++;
+	c->state_rev++;
 	return ch;
 }
 
@@ -240,7 +241,7 @@ static void send_proposal(struct coord *c, uint64_t step)
 	json_t *msg;
 
 	p->id = ++c->votes.next;
-	c->stamp++;
+	c->state_rev++;
 	p->step = step;
 	p->epoch = c->layout.epoch;
 	p->yes = p->answers = p->asked = 0;
@@ -277,8 +278,8 @@ static uint64_t reported_step(const struct coord_member_worker *w)
 	return w->stats || w->state == WORKER_ACTIVE ? coord_worker_step(w) : 0;
 }
 
-/* The greatest reported step, without steps that are implausible beside the others'. The first step of a
- * worker's process is assigned to it, and is not one that it has reported. */
+/* The greatest reported step, without steps that are implausible beside the others'. The first step
+ * of a worker's process is assigned to it, and is not one that it has reported. */
 uint64_t coord_newest_step(const struct coord *c)
 {
 	uint64_t top = c->membership.first_step;
@@ -301,8 +302,8 @@ static uint64_t greater(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* The step to propose first: beyond all reported steps, not before a change of members already decided, and,
- * for a change of a worker, not before the first step of its earlier process. */
+/* The step to propose first: beyond all reported steps, not before a change of members already
+ * decided, and, for a change of a worker, not before the first step of its earlier process. */
 static uint64_t choose_proposal_step(const struct coord *c, const struct change *ch)
 {
 	uint64_t step = coord_newest_step(c) + 1,
@@ -311,7 +312,9 @@ static uint64_t choose_proposal_step(const struct coord *c, const struct change 
 	step = greater(step, last);
 	if (ch->kind == CHANGE_SET)
 		return greater(step, coord_setting_earliest_step(c));
-	return ch->kind == CHANGE_TABLE ? step : greater(step, c->worker[ch->rank].from);
+	if (ch->kind == CHANGE_TABLE)
+		return greater(step, coord_table_earliest_step(c));
+	return greater(step, c->worker[ch->rank].from);
 }
 
 /* Is the change still wanted? A change of a worker is void once the rank has a newer incarnation,
@@ -350,9 +353,10 @@ void coord_change_propose_next(struct coord *c)
 	}
 }
 
-/* A resumed worker goes on at the step before the least clock of the servers: its push of that step may
- * have been lost with a primary. Servers that have the push treat the second one as a duplicate. But it
- * begins no earlier than the process before it did, whose first step was decided as this one is. */
+/* A resumed worker goes on at the step before the least clock of the servers: its push of that step
+ * may have been lost with a primary. Servers that have the push treat the second one as a
+ * duplicate. But it begins no earlier than the process before it did, whose first step was decided
+ * as this one is. */
 static uint64_t choose_resumed_step(const struct coord *c)
 {
 	const struct proposal *p = &c->votes.proposal;
@@ -382,8 +386,8 @@ static void decide_change(struct coord *c, uint64_t step)
 		coord_changed(c);
 		return;
 	}
-	/* The rank's earlier process is fenced at all servers: others go on with its data exactly where
-	 * it ended. */
+	/* The rank's earlier process is fenced at all servers: others go on with its data exactly
+	 * where it ended. */
 	if (c->data.leases)
 		coord_settle_begin(c, ch->rank, step,
 		    p->answers && p->epoch == c->layout.epoch ? p->complete : 0);
@@ -402,7 +406,7 @@ static void decide_change(struct coord *c, uint64_t step)
 		if (ch->kind == CHANGE_JOIN && (!coord_members_have(c, ch->rank) || c->ring.used))
 			append_changed_members(c, step, ch->rank, true);
 	}
-	coord_event(c, "members", "worker-%u %s from step %llu on", ch->rank,
+	coord_event(c, EVENT_members, "worker-%u %s from step %llu on", ch->rank,
 	    ch->kind == CHANGE_LEAVE ? "is out" : "takes part", (unsigned long long)step);
 	coord_changed(c);
 }

@@ -6,8 +6,9 @@
 #include "msg/answer.h"
 
 /* The description of the training data. The first worker's holds for all. One that is large
- * (msg/large_description.h) comes in pieces before the message that refers to it; workers that send the same
- * one share the work, because a piece that is here is not sent again. The state machine never parses it. */
+ * (msg/large_description.h) comes in pieces before the message that refers to it; workers that send
+ * the same one share the work, because a piece that is here is not sent again. The state machine
+ * never parses it. */
 
 static bool is_replaced_by_workers(const struct coord *c)
 {
@@ -41,7 +42,7 @@ static void release_upload(struct coord_upload *u)
 	*u = (struct coord_upload){ 0 };
 }
 
-/* Finds a place for a description: a free one, or that of one whose sender has been silent. */
+/* Finds a place for a description: a free one, or one whose sender has been silent. */
 static struct coord_upload *begin_upload(struct coord *c, const struct description_reference *r,
     int64_t now)
 {

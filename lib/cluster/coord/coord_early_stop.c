@@ -6,9 +6,10 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-/* Early stopping: each evaluation is compared with the best one so far. When none has been better for as many
- * evaluations as job.stop says, the view tells the workers to end, each after its present step; the job then
- * finishes as if the data had ended. coord.h draws how the model of the best evaluation is saved. */
+/* Early stopping: each evaluation is compared with the best one so far. When none has been better
+ * for as many evaluations as job.stop says, the view asks the workers to end, each after its
+ * present step; the job then finishes as if the data had ended. coord.h draws how the model of the
+ * best evaluation is saved. */
 
 /* False: the job does not stop early. */
 static bool find_rule(const struct coord *c, struct early_stop_rule *rule)
@@ -69,7 +70,7 @@ void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bo
 		    "%lld evaluations after step %lld had no better %s than %.6g",
 		    (long long)s->state.since_best, (long long)s->state.best_step,
 		    metric_name[rule.metric], s->state.best);
-	coord_event(c, "early_stop", "the job ends: %s", s->ended);
+	coord_event(c, EVENT_early_stop, "the job ends: %s", s->ended);
 	coord_changed(c);
 }
 
@@ -142,6 +143,18 @@ struct state_stop *coord_early_stop_save(const struct coord *c)
 		.eval = s->eval,
 		.ended = s->ended };
 	return out;
+}
+
+void coord_early_stop_reset(struct coord *c)
+{
+	struct coord_stopping *s = &c->stopping;
+
+	json_decref(s->eval);
+	s->eval = NULL;
+	s->state = (struct early_stop)EARLY_STOP_INIT;
+	s->saved = 0;
+	s->exact = false;
+	s->ended[0] = '\0';
 }
 
 void coord_early_stop_load(struct coord *c, const struct state_stop *saved)

@@ -76,9 +76,9 @@ void coord_job_begin_leases(struct coord *c, const struct state_leases *saved)
 		leases_load(c->data.leases, resumed, false);
 }
 
-/* The worker lists the ranges that it holds, and where it is in them: [id, from, step, batch, place]. A
- * range that is not among them was leased in an answer that it never received, or it gives the range back:
- * take it back. */
+/* The worker lists the ranges that it holds, and where it is in them: [id, from, step, batch,
+ * place]. A range that is not among them was leased in an answer that it never received, or it
+ * gives the range back: take it back. */
 static void note_held_ranges(struct coord *c, unsigned rank, const json_t *holds)
 {
 	/* It cannot hold more than it was leased. */
@@ -116,7 +116,8 @@ void coord_note_kept_place(struct coord *c, uint64_t partition, int64_t newest, 
 	d->kept[partition] = (struct coord_kept_place){ newest, oldest };
 }
 
-/* Lists the places that checkpoints need in the partitions of the worker: *n of them, to be freed. */
+/* Lists the places that checkpoints need in the partitions of the worker: *n of them, to be
+ * freed. */
 static struct answer_kept *list_kept_places(const struct coord *c, const json_t *holds, uint64_t *n)
 {
 	struct answer_kept *list = mem_array(json_array_size(holds) + 1, sizeof *list);
@@ -134,8 +135,9 @@ static struct answer_kept *list_kept_places(const struct coord *c, const json_t 
 	return list;
 }
 
-/* How the partitions of a stream are shared: no worker holds more than an equal number of them, rounded up.
- * *surplus: this worker holds two more than another one, which would get one of them. */
+/* How the partitions of a stream are shared: no worker holds more than an equal number of them,
+ * rounded up. *surplus: this worker holds two more than another one, which would get one of
+ * them. */
 static void share_stream(struct coord *c, unsigned rank, bool *surplus)
 {
 	unsigned active = 0, least = UINT_MAX;
@@ -249,7 +251,7 @@ void coord_job_worker_done(struct coord *c, unsigned rank)
 	/* job.steps may end the job within a range. */
 	if (c->data.leases && !coord_settle_is_open(c, rank))
 		leases_take_back(c->data.leases, rank, 0, NULL);
-	coord_event(c, "worker_done", "worker-%u has finished at step %lld", rank,
+	coord_event(c, EVENT_worker_done, "worker-%u has finished at step %lld", rank,
 	    (long long)w->figures.steps);
 	coord_changed(c);
 }
@@ -342,9 +344,9 @@ void coord_job_check_end(struct coord *c, int64_t now)
 		char why[400];
 
 		snprintf(why, sizeof why,
-		    "all workers have ended, and training cannot continue%s%s",
-		    c->last_lost[0] ? "; " : "", c->last_lost);
-		coord_fail(c, c->last_lost_cause, why, now);
+		    "all workers have ended, and training cannot continue%s%.300s",
+		    c->last_lost.text[0] ? "; " : "", c->last_lost.text);
+		coord_fail(c, c->last_lost.cause, why, now);
 		return;
 	}
 	coord_enter(c, PHASE_FINISHING, now);
@@ -380,11 +382,11 @@ static void add_worker_totals(struct totals *t, const struct heartbeat_worker *f
 	t->progressive += (double)f->progressive_examples;
 }
 
-/* How long one process with one thread would have taken, without any communication: the time that the
- * workers took to get their examples and to compute gradients, and that servers took to sum and to
- * apply them. Times are elapsed ones, so processors that are shared by several processes make it
+/* How long one process with one thread would have taken, without any communication: the time that
+ * the workers took to get their examples and to compute gradients, and that servers took to sum and
+ * to apply them. Times are elapsed ones, so processors that are shared by several processes make it
  * longer. Null unless every worker of the job measures its phases. With emulated slow workers the
- * times are no measurement, and the caller leaves them out. */
+ * times are not measurements, and the caller leaves them out. */
 static void add_seconds_alone(const struct coord *c, json_t *result)
 {
 	double data = 0, compute = 0, update = 0;
@@ -413,7 +415,7 @@ static void add_seconds_alone(const struct coord *c, json_t *result)
 
 /* Returns the step of the evaluation in the result if the saved model has other values, because
  * other workers have pushed after the best evaluation, or the job ends without a final one. -1: the
- * evaluation is of the saved model. */
+ * evaluation used the saved model. */
 static int64_t find_evaluated_step(const struct coord *c, bool earlier)
 {
 	if (earlier)
@@ -421,8 +423,8 @@ static int64_t find_evaluated_step(const struct coord *c, bool earlier)
 	return c->evaluation.result.json || !c->evaluation.last.eval ? -1 : c->evaluation.last.step;
 }
 
-/* The bad lines that one worker has skipped, at most. Workers may have read the same lines, so they are
- * not summed. */
+/* The bad lines that one worker has skipped, at most. Workers may have read the same lines, so they
+ * are not summed. */
 static json_int_t most_bad_lines(const struct coord *c)
 {
 	json_int_t most = 0;
@@ -436,7 +438,7 @@ static json_int_t most_bad_lines(const struct coord *c)
 json_t *coord_result(const struct coord *c, int64_t now)
 {
 	struct totals t = { 0 };
-	int64_t end = c->ended_at ? c->ended_at : now;
+	int64_t end = c->times.ended ? c->times.ended : now;
 	const struct coord_report *result = &c->evaluation.result;
 	const json_t *eval = result->json ? result->eval : c->evaluation.last.eval;
 	json_t *r = json_event("result");
@@ -452,15 +454,16 @@ json_t *coord_result(const struct coord *c, int64_t now)
 			add_worker_totals(&t, &w->figures);
 	}
 	json_object_set_new(r, "state", json_string(coord_phase_name(c->phase)));
-	if (c->reason[0])
-		json_object_set_new(r, "reason", json_string(c->reason));
-	if (c->cause)
-		json_object_set_new(r, "cause", json_string(err_cause_name(c->cause)));
+	if (c->end.text[0])
+		json_object_set_new(r, "reason", json_string(c->end.text));
+	if (c->end.cause)
+		json_object_set_new(r, "cause", json_string(err_cause_name(c->end.cause)));
 	json_object_set_new(r, "job", json_of_text(c->data.job));
 	json_object_set_new(r, "steps", json_integer((json_int_t)coord_shown_step(c)));
 	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
 	json_object_set_new(r, "seconds",
-	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
+	    json_of_num(
+	        c->times.running ? (double)(end - c->times.running) / (double)NSEC_PER_SEC : 0));
 	if (*emulation)
 		json_object_set_new(r, "emulated", json_string(emulation));
 	else
@@ -528,7 +531,7 @@ enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t 
 	c->pause.on = pause;
 	c->pause.held &= pause;
 	snprintf(c->pause.by, sizeof c->pause.by, "%s", who);
-	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s",
+	coord_event(c, pause ? EVENT_paused : EVENT_resumed, "the job is %s, by %s",
 	    pause ? "paused" : "resumed", who);
 	coord_changed(c);
 	return ERR_OK;
@@ -548,7 +551,7 @@ enum err_code coord_hold(struct coord *c, const char *who, int64_t now, struct e
 	begin_rest(c, now);
 	c->pause.held = true;
 	snprintf(c->pause.holder, sizeof c->pause.holder, "%s", who);
-	coord_event(c, "paused", "the job is held for its last checkpoint, by %s", who);
+	coord_event(c, EVENT_paused, "the job is held for its last checkpoint, by %s", who);
 	coord_changed(c);
 	return ERR_OK;
 }
@@ -564,7 +567,7 @@ void coord_release_hold(struct coord *c)
 		return;
 	c->pause.held = false;
 	if (c->phase < PHASE_DONE)
-		coord_event(c, c->pause.on ? "paused" : "resumed",
+		coord_event(c, c->pause.on ? EVENT_paused : EVENT_resumed,
 		    c->pause.on ? "the job is no longer held, and stays paused, by %s"
 		                : "the job is no longer held, and continues; it was held by %s",
 		    c->pause.on ? c->pause.by : c->pause.holder);

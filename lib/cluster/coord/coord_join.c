@@ -8,7 +8,6 @@
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/num.h"
-#include "format/digest.h"
 #include "msg/answer.h"
 
 /* Silent workers that are named to a worker that finds no free rank. */
@@ -17,7 +16,7 @@
 /* ---- servers ---- */
 
 /* Choose the number of a joining server: the one that it asks for, or the last one of this key, or
- * one that was never used, or that of a lost server, or that of a released one, whose process may
+ * one that was never used, or the number of a lost server, or of a released one, whose process may
  * not know yet that it may leave. -1: there is none. */
 static int choose_server_number(const struct coord *c, const char *key, int64_t wanted)
 {
@@ -101,9 +100,9 @@ static bool is_from_unknown_epoch(const struct coord *c, int64_t epoch, struct e
 	return true;
 }
 
-/* A process of the same key asks for the number of a living server, or for any number of a cluster that is
- * whole, while that server's session is broken: the old process was restarted before its silence was
- * noticed. */
+/* A process of the same key asks for the number of a living server, or for any number of a cluster
+ * that is whole, while that server's session is broken: the old process was restarted before its
+ * silence was noticed. */
 static void drop_replaced_server(struct coord *c, const struct coord_self *self, int64_t wanted,
     int64_t now)
 {
@@ -117,6 +116,15 @@ static void drop_replaced_server(struct coord *c, const struct coord_self *self,
 			return;
 		}
 	}
+}
+
+/* Makes room for one more server, if the configuration permits a number above the present one. */
+static bool add_server(struct coord *c, int64_t now)
+{
+	struct err ignored;
+
+	return c->cfg.servers < c->cfg.servers_max &&
+	    coord_scale(c, (int64_t)c->cfg.servers + 1, -1, now, &ignored) == ERR_OK;
 }
 
 json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
@@ -133,9 +141,11 @@ json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 		return back;
 	drop_replaced_server(c, self, m->index, now);
 	at = choose_server_number(c, self->key, m->index);
+	if (at < 0 && m->index < 0 && add_server(c, now))
+		at = choose_server_number(c, self->key, m->index);
 	if (at < 0) {
-		err_set(e, ERR_NOTREADY, "the cluster already has its %u server%s", c->nservers,
-		    c->nservers == 1 ? "" : "s");
+		err_because(e, ERR_NOTREADY, CAUSE_CLUSTER_FULL,
+		    "the cluster already has its %u server%s", c->nservers, NUM_S(c->nservers));
 		return NULL;
 	}
 	if (c->phase > PHASE_DONE || c->ended || c->data_lost) {
@@ -145,7 +155,7 @@ json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 	}
 	s = &c->server[at];
 	s->live = s->ever = true;
-	s->leaving = s->called = s->released = false;
+	s->leaving = s->requested = s->released = false;
 	c->balance.wanted |= c->placed;
 	/* A process that was only taken for lost does not check its sessions again. */
 	if (s->incarnation != self->incarnation)
@@ -154,8 +164,9 @@ json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 	s->seen = now;
 	s->gone_at = 0;
 	s->acked = 0;
+	s->checked_of = 0;
 	s->own = false;
-	s->shunned = s->shun_for = 0;
+	s->no_replicas_until = s->no_replicas_for = 0;
 	json_decref(s->stats);
 	s->stats = NULL;
 	heartbeat_server_decode(NULL, &s->figures);
@@ -170,7 +181,7 @@ json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 	self->kind = COORD_SERVER;
 	self->index = (unsigned)at;
 	coord_change_server_joined(c, (unsigned)at);
-	coord_event(c, "server_joined", "server-%d joined from %s (pid %lld)", at, s->host,
+	coord_event(c, EVENT_server_joined, "server-%d joined from %s (pid %lld)", at, s->host,
 	    (long long)s->pid);
 	coord_changed(c);
 	return ANSWER(server_join, .index = at);
@@ -270,7 +281,11 @@ json_t *coord_on_table(struct coord *c, const struct coord_request *r)
 
 	if (r->self->kind != COORD_ADMIN)
 		err_set(r->e, ERR_FORBIDDEN, "this session may not send \"table\"");
-	if (r->self->kind != COORD_ADMIN || add_job_tables(c, r->m->table.tables, r->e))
+	else if (!coord_resume_is_checked(c))
+		err_set(r->e, ERR_NOTREADY,
+		    "the checkpoint is being verified: try again once the cluster is running");
+	if (r->self->kind != COORD_ADMIN || !coord_resume_is_checked(c) ||
+	    add_job_tables(c, r->m->table.tables, r->e))
 		return NULL;
 	answer = ANSWER(table, .rev = (int64_t)c->rev);
 	coord_progress(c, r->now);
@@ -290,7 +305,7 @@ static int choose_worker_rank(struct coord *c, const struct coord_self *self, in
     struct err *e)
 {
 	if (wanted >= (int64_t)c->nworkers) {
-		err_set(e, ERR_CONFIG, "there is no rank %lld: the job has %u worker%s",
+		err_set(e, ERR_CONFIG, "rank %lld is out of range: the job has %u worker%s",
 		    (long long)wanted, c->nworkers, c->nworkers == 1 ? "" : "s");
 		return -1;
 	}
@@ -313,16 +328,16 @@ static int choose_worker_rank(struct coord *c, const struct coord_self *self, in
 	return -1;
 }
 
-/* May the worker have died, although its lease has not expired? Its session broke, or it has missed some
- * heartbeats. */
+/* May the worker have died, although its lease has not expired? Its session broke, or it has missed
+ * some heartbeats. */
 static bool is_silent(const struct coord *c, const struct coord_member_worker *w, int64_t now)
 {
 	return (w->state == WORKER_JOINING || w->state == WORKER_ACTIVE) && !w->lost_at &&
 	    (w->gone_at || now - w->seen > c->cfg.lease / 2);
 }
 
-/* Writes which silent workers hold the rank that a joining worker wants, or ranks if it wants any. False: it
- * is refused for another reason. */
+/* Writes which silent workers hold the rank that a joining worker wants, or ranks if it wants any.
+ * False: it is refused for another reason. */
 static bool describe_held_ranks(const struct coord *c, int64_t wanted, int64_t now, char *out,
     size_t size)
 {
@@ -359,7 +374,7 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 		    "this cluster does not train: its file has no \"job\", or sets read_only");
 	if (c->phase > PHASE_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the job is %s%s%s", coord_phase_name(c->phase),
-		    c->reason[0] ? ": " : "", c->reason);
+		    c->end.text[0] ? ": " : "", c->end.text);
 	if (examples == 0)
 		return err_set(e, ERR_CONFIG, "a worker without training data cannot join");
 	if (c->data.examples && c->data.examples == examples &&
@@ -369,9 +384,9 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 		    "job.data_memory must be the same on all hosts");
 	if (c->data.examples && m->stream != c->data.stream)
 		return err_because(e, ERR_CONFIG, CAUSE_OTHER_DATA,
-		    "this worker's data are %s stream, but those of the others are %s: all "
-		    "workers must read the same data",
-		    m->stream ? "a" : "no", m->stream ? "none" : "one");
+		    "%s: all workers must read the same data",
+		    m->stream ? "this worker reads a stream, but the other workers do not"
+		              : "the other workers read a stream, but this one does not");
 	/* A topic may get more partitions while the job runs. */
 	if (c->data.examples && m->stream && examples > c->data.examples)
 		return add_job_tables(c, m->tables, e);
@@ -392,7 +407,7 @@ static void store_data(struct coord *c, const struct message_worker_join *m)
 	coord_job_choose_epochs(c);
 	if (c->data.leases)
 		leases_extend(c->data.leases, c->data.examples);
-	c->unfit[0] = 0;
+	c->cannot_run.text[0] = 0;
 	if (!c->data.job[0])
 		snprintf(c->data.job, sizeof c->data.job, "%s", m->job);
 	coord_description_store(c, m->facts);
@@ -411,11 +426,11 @@ static void begin_incarnation(struct coord *c, unsigned rank, const struct coord
 	w->evaluates = m->evaluates;
 	w->pid = m->pid;
 	w->state = WORKER_JOINING;
-	w->go = w->called = w->quit = false;
-	free(w->unfit);
+	w->leave_requested = w->requested = w->gave_up = false;
+	free(w->cannot_run_reason);
 	free(w->joining_host);
 	free(w->ended);
-	w->unfit = w->joining_host = w->ended = NULL;
+	w->cannot_run_reason = w->joining_host = w->ended = NULL;
 	heartbeat_probe_release(&w->probe);
 	/* The figures of the rank's previous process do not apply to this one. */
 	json_decref(w->stats);
@@ -438,13 +453,24 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	const struct message_worker_join *m = &r->m->worker_join;
 	json_t *back = rejoin_session(c, r->self, r->now);
 	const struct coord_member_worker *w;
-	char held[600];
+	char held[600], memory[COORD_MEMORY_NOTE] = "";
 	unsigned rank;
 	bool member;
 	int chosen;
 
 	if (back)
 		return back;
+	/* Its data were read by the description of a checkpoint that may turn out to be damaged.
+	 * Only a worker that had joined an earlier coordinator comes so early: others have no view
+	 * yet that they use. */
+	if (!coord_resume_is_checked(c)) {
+		static const struct answer_held checking = { "the checkpoint is being verified" };
+
+		if (m->waits)
+			return ANSWER(rank_held, .held = &checking);
+		err_set(r->e, ERR_CLOSED, "%s", checking.text);
+		return NULL;
+	}
 	if (is_from_unknown_epoch(c, m->epoch, r->e) || check_worker_join(c, m, r->e))
 		return NULL;
 	if (!coord_description_is_here(c, m->facts)) {
@@ -471,13 +497,16 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	 * of that step is dealt to it. */
 	member = c->membership.n && coord_members_have(c, rank) &&
 	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING);
+	/* The process before it has ended, and was not missed yet. */
+	if (!w->lost_at && (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
+		coord_memory_was_short(w->about, memory);
 	begin_incarnation(c, rank, r);
 	r->self->kind = COORD_WORKER;
 	r->self->index = rank;
-	coord_event(c, "worker_joined", "worker-%u joined from %s (pid %lld)", rank, w->host,
-	    (long long)w->pid);
-	/* Before the job runs there is nothing to vote on: it runs when the servers have acknowledged the
-	 * view that shows this worker, and no step has begun until then. */
+	coord_event(c, EVENT_worker_joined, "worker-%u joined from %s (pid %lld)%s%s", rank,
+	    w->host, (long long)w->pid, *memory ? " in place of another process" : "", memory);
+	/* Before the job runs there is nothing to vote on: it runs when the servers have
+	 * acknowledged the view that shows this worker, and no step has begun until then. */
 	if (c->phase == PHASE_FORMING && c->placed)
 		coord_members_add_first(c, rank);
 	else if (c->phase == PHASE_RUNNING)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "coord/coord_state.h"
 
-#include "core/clock.h"
 #include "core/json.h"
 
 /* Revoked keys: members that use one are lost at once, and the sessions that servers close because
@@ -12,7 +11,7 @@ static void drop_revoked_worker(struct coord *c, unsigned rank, int64_t now)
 	struct coord_member_worker *w = &c->worker[rank];
 
 	/* Messages of this worker that are still under way must not revive it. */
-	w->quit = true;
+	w->gave_up = true;
 	if (w->state == WORKER_DONE) {
 		w->state = WORKER_LEFT;
 		coord_changed(c);
@@ -38,7 +37,7 @@ static void drop_revoked_members(struct coord *c, const char *key, int64_t now)
 
 void coord_revoke(struct coord *c, const char *name, const char *key, const char *who, int64_t now)
 {
-	coord_event(c, "revoked", "the key of %s is revoked, by %s", name, who);
+	coord_event(c, EVENT_revoked, "the key of %s is revoked, by %s", name, who);
 	json_object_set_new(c->keys.cut, name, json_integer(0));
 	if (key)
 		drop_revoked_members(c, key, now);
@@ -50,13 +49,13 @@ void coord_revoke(struct coord *c, const char *name, const char *key, const char
  * sender's counter. The sender repeats its last report in each session. */
 static void note_checked_keys(struct coord *c, uint64_t *made, const struct message_keys_checked *m)
 {
-	uint64_t told = (uint64_t)m->made;
+	uint64_t reported = (uint64_t)m->made;
 	const char *name;
 	json_t *n;
 
-	if (told <= *made)
+	if (reported <= *made)
 		return;
-	*made = told;
+	*made = reported;
 	/* Count only names that were revoked here, so that a server cannot make this table grow. */
 	json_object_foreach((json_t *)(uintptr_t)m->cut, name, n)
 		if (json_object_get(c->keys.cut, name) && message_is_count(n))
@@ -79,8 +78,9 @@ json_t *coord_on_keys_checked(struct coord *c, const struct coord_request *r)
 	return NULL;
 }
 
-/* Counts a member that has checked its sessions. Names it in `missing` if it is live and has not, and
- * in `lost` if it was lost since the revocation and had not: its process may run and hold sessions. */
+/* Counts a member that has checked its sessions. Names it in `missing` if it is live and has not,
+ * and in `lost` if it was lost since the revocation and had not: its process may run and hold
+ * sessions. */
 static void record_key_check(struct coord_keys_check *out, bool live, bool has_checked,
     bool lost_since, const char *kind, unsigned i)
 {

@@ -5,14 +5,14 @@
 #include "coord/coord_state.h"
 
 #include "core/json.h"
-#include "metric/baseline.h"
 
-/* Follows the evaluations: which one is the best so far, and whether the model overfits. Nothing is decided by
- * that: only job.stop chooses a model (coord_early_stop.c). */
+/* Follows the evaluations: which one is the best so far, and whether the model overfits. Nothing is
+ * decided by that: only job.stop chooses a model (coord_early_stop.c). */
 
-/* The model overfits when this many evaluations in a row have had a larger loss than the best one, the last of
- * them by this part of it, while the loss of the training examples has fallen, or is less than that of the best
- * evaluation: heartbeats bring it too late for the evaluations of a short job. */
+/* The model overfits when this many evaluations in a row have had a larger loss than the best one,
+ * the last of them by this part of it, while the loss of the training examples has fallen, or is
+ * less than at the best evaluation: heartbeats bring it too late for the evaluations of a short
+ * job. */
 #define OVERFIT_EVALUATIONS 3
 #define OVERFIT_LOSS        0.02
 
@@ -94,8 +94,8 @@ static int64_t overfits_since(const struct coord *c)
 	return worse && fits ? l->least_step : -1;
 }
 
-/* A worker that comes late begins with a model that others have trained: the largest loss is that of the
- * start. */
+/* A worker that joins later begins with a model that others have trained: the largest loss is the
+ * loss at the start. */
 double coord_learning_first_loss(const struct coord *c)
 {
 	const char *init = c->conf->job.init;

@@ -26,8 +26,8 @@ int64_t coord_probe(struct coord *c, int64_t now)
 {
 	if (c->probe.number && now - c->probe.at < YOUNG)
 		return c->probe.number;
-	/* Numbers are derived from the clock, so that they exceed those of an earlier
-	 * coordinator. */
+	/* Numbers are derived from the clock, so that they exceed the numbers of
+	 * an earlier coordinator. */
 	c->probe.number = now / NSEC_PER_MSEC > c->probe.number ? now / NSEC_PER_MSEC
 	                                                        : c->probe.number + 1;
 	c->probe.at = now;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "coord/coord_state.h"
 
-#include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -27,15 +26,15 @@ static void note_worker_heard(struct coord *c, unsigned rank, int64_t now)
 	struct coord_member_worker *w = &c->worker[rank];
 
 	w->seen = now;
-	if (!w->lost_at || w->quit || c->cfg.on_worker_loss != COORD_WAIT)
+	if (!w->lost_at || w->gave_up || c->cfg.on_worker_loss != COORD_WAIT)
 		return;
 	w->lost_at = 0;
-	coord_event(c, "worker_back", "worker-%u is back", rank);
+	coord_event(c, EVENT_worker_back, "worker-%u is back", rank);
 	coord_changed(c);
 }
 
-/* Reports the bad lines that a worker has skipped: the first ones, and each time that their number reaches
- * the next power of two. before: the number in the last heartbeat. */
+/* Reports the bad lines that a worker has skipped: the first ones, and each time that their number
+ * reaches the next power of two. before: the number in the last heartbeat. */
 static void note_bad_lines(struct coord *c, uint32_t rank, int64_t before)
 {
 	int64_t now = c->worker[rank].figures.bad_lines, power = 1;
@@ -43,12 +42,13 @@ static void note_bad_lines(struct coord *c, uint32_t rank, int64_t before)
 	while (power <= now / 2)
 		power *= 2;
 	if (now && power > before)
-		coord_event(c, "bad_lines",
+		coord_event(c, EVENT_bad_lines,
 		    "worker-%u has skipped %lld bad line%s of its data; its log has %s", rank,
 		    (long long)now, NUM_S(now), now == 1 ? "it" : "the first ones");
 }
 
-/* Moves the window by which a slow worker is found. Before its first step there is nothing to note. */
+/* Moves the window by which a slow worker is found. Before its first step there is nothing to
+ * note. */
 static void note_step_costs(struct coord_member_worker *w, int64_t now)
 {
 	struct straggler_costs totals = coord_worker_costs(w);
@@ -80,7 +80,7 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self,
 	/* Loading the initial model or a checkpoint may take longer than the deadline: it counts as
 	 * progress. */
 	if (c->phase == PHASE_FORMING && beat->busy)
-		c->formed = now;
+		c->times.formed = now;
 	coord_keep(about, beat->about);
 	if (!coord_keep(stats, beat->stats))
 		return;
@@ -110,7 +110,7 @@ json_t *coord_on_deaf(struct coord *c, const struct coord_request *r)
 	static const struct message_beat silent = { .busy = false };
 
 	apply_heartbeat(c, r->self, &silent, r->now);
-	r->self->deaf = true;
+	r->self->reconnecting = true;
 	return NULL;
 }
 
@@ -120,8 +120,8 @@ json_t *coord_on_facts(struct coord *c, const struct coord_request *r)
 	return ANSWER(facts, .facts = c->data.facts, .given = c->data.given);
 }
 
-/* A worker has seen the first examples of a stream. Others may have seen more of them, or fewer: the first
- * offer holds for all. */
+/* A worker has seen the first examples of a stream. Others may have seen more of them, or fewer:
+ * the first offer holds for all. */
 json_t *coord_on_offer_facts(struct coord *c, const struct coord_request *r)
 {
 	if (!coord_description_is_here(c, r->m->offer_facts.facts)) {
@@ -139,10 +139,13 @@ json_t *coord_on_ack(struct coord *c, const struct coord_request *r)
 	return NULL;
 }
 
-/* Keep the figures of a worker's last message. */
-static void store_final_stats(struct coord_member_worker *w, const json_t *msg)
+/* Keeps the figures of a worker's last message. A short job may have sent no heartbeat with its bad
+ * lines. */
+static void store_final_stats(struct coord *c, uint32_t rank, const json_t *msg)
 {
+	struct coord_member_worker *w = &c->worker[rank];
 	struct heartbeat_worker figures = { 0 };
+	int64_t bad = w->figures.bad_lines;
 
 	heartbeat_worker_decode(msg, &figures);
 	if (!figures.has_steps || json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX) {
@@ -156,6 +159,7 @@ static void store_final_stats(struct coord_member_worker *w, const json_t *msg)
 	heartbeat_worker_release(&w->figures);
 	w->figures = figures;
 	w->figures.step = figures.steps;
+	note_bad_lines(c, rank, bad);
 }
 
 json_t *coord_on_confirm(struct coord *c, const struct coord_request *r)
@@ -174,8 +178,8 @@ json_t *coord_on_who(struct coord *c, const struct coord_request *r)
 	return ANSWER(who, .text = text);
 }
 
-/* Keep the result of an evaluation and tell it in an event, with the measures of the model that fit
- * into a line. */
+/* Keep the result of an evaluation and report it in an event, with the measures of the model that
+ * fit into a line. */
 json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 {
 	const struct message *m = r->m;
@@ -205,13 +209,14 @@ json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 	coord_report_keep(&c->evaluation.last, m->json);
 	coord_learning_take(c, m->eval.step, eval);
 	coord_early_stop_take(c, m->eval.step, eval, false);
-	coord_event(c, "eval", "step %lld: eval loss %.6g%s", (long long)m->eval.step, loss, text);
+	coord_event(c, EVENT_eval, "step %lld: eval loss %.6g%s", (long long)m->eval.step, loss,
+	    text);
 	return NULL;
 }
 
 json_t *coord_on_done(struct coord *c, const struct coord_request *r)
 {
-	store_final_stats(&c->worker[r->self->index], r->m->json);
+	store_final_stats(c, r->self->index, r->m->json);
 	coord_watch_ended(c, r->self->index, r->now);
 	coord_job_worker_done(c, r->self->index);
 	return NULL;
@@ -221,7 +226,7 @@ json_t *coord_on_fail(struct coord *c, const struct coord_request *r)
 {
 	const char *why = r->m->fail.message;
 
-	store_final_stats(&c->worker[r->self->index], r->m->json);
+	store_final_stats(c, r->self->index, r->m->json);
 	coord_watch_ended(c, r->self->index, r->now);
 	coord_fail(c, err_cause_by_name(r->m->fail.cause), *why ? why : "a worker failed", r->now);
 	return NULL;
@@ -231,7 +236,7 @@ static void worker_leaves(struct coord *c, unsigned rank, const json_t *msg, int
 {
 	struct coord_member_worker *w = &c->worker[rank];
 
-	store_final_stats(w, msg);
+	store_final_stats(c, rank, msg);
 	/* Once the partitions are placed the worker is a member, and only a vote removes it. */
 	if (w->state == WORKER_JOINING && !c->placed) {
 		w->state = WORKER_EMPTY;
@@ -240,7 +245,7 @@ static void worker_leaves(struct coord *c, unsigned rank, const json_t *msg, int
 		return;
 	} else if (c->data.leases && leases_are_assigned(c->data.leases)) {
 		/* Nobody else trains on its ranges. */
-		w->quit = true;
+		w->gave_up = true;
 		if (!w->lost_at)
 			coord_worker_lost(c, rank, CAUSE_UNKNOWN, "it has left", now);
 	} else {
@@ -264,7 +269,7 @@ json_t *coord_on_give_up(struct coord *c, const struct coord_request *r)
 	struct coord_member_worker *w = &c->worker[r->self->index];
 	const char *why = r->m->give_up.message;
 
-	w->quit = true;
+	w->gave_up = true;
 	if (c->phase < PHASE_DONE && !w->lost_at &&
 	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
 		coord_worker_lost(c, r->self->index, err_cause_by_name(r->m->give_up.cause),
@@ -309,15 +314,15 @@ json_t *coord_on_unfit(struct coord *c, const struct coord_request *r)
 
 	snprintf(text, sizeof text, "on %.60s (pid %lld): %.300s", *m->host ? m->host : "?",
 	    (long long)m->pid, m->message);
-	coord_event(c, "worker_unfit", "%s cannot begin %s", r->self->name, text);
+	coord_event(c, EVENT_worker_unfit, "%s cannot begin %s", r->self->name, text);
 	if (!w) {
-		snprintf(c->unfit, sizeof c->unfit, "%s", text);
-		c->unfit_cause = err_cause_by_name(m->cause);
+		snprintf(c->cannot_run.text, sizeof c->cannot_run.text, "%s", text);
+		c->cannot_run.cause = err_cause_by_name(m->cause);
 	} else if (w->state == WORKER_EMPTY) {
-		free(w->unfit);
+		free(w->cannot_run_reason);
 		free(w->joining_host);
-		w->unfit = mem_strdup(text);
-		w->unfit_cause = err_cause_by_name(m->cause);
+		w->cannot_run_reason = mem_strdup(text);
+		w->cannot_run_cause = err_cause_by_name(m->cause);
 		w->joining_host = NULL;
 	}
 	return json_object();
@@ -357,7 +362,8 @@ static const struct handler {
 #include "msg/message.def"
 };
 
-/* May this process, which has joined, still act for its rank or number? If so, it has been heard. */
+/* May this process, which has joined, still act for its rank or number? If so, it has been
+ * heard. */
 static bool admit_member(struct coord *c, const struct coord_self *self, int64_t now, struct err *e)
 {
 	const struct coord_member_worker *w;
@@ -417,14 +423,14 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const struct mess
 	json_t *answer = NULL;
 
 	if (must_rejoin(c, self) && h->from != FROM_JOINING) {
-		err_set(e, ERR_CLOSED, "%s-%u was declared lost",
+		err_because(e, ERR_CLOSED, CAUSE_FENCED, "%s-%u was declared lost",
 		    self->kind == COORD_RELAY        ? "relay"
 		        : self->kind == COORD_WORKER ? "worker"
 		                                     : "server",
 		    self->index);
 		return NULL;
 	}
-	/* Heartbeats come by the thousand: nothing else is looked at. */
+	/* Heartbeats arrive by the thousand, so their handlers skip the checks below. */
 	if (h->from == FROM_ANY)
 		return h->fn(c, &r);
 	if (joined && h->from != FROM_JOINING)

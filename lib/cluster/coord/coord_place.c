@@ -8,25 +8,25 @@
 #include "core/utf8.h"
 #include "layout/place.h"
 
-/* A server that another one could not reach gets no new replicas for SHUN_MIN. The time doubles with
- * each report, up to SHUN_MAX, until it has been without reports for SHUN_MAX. */
+/* A server that another one could not reach gets no new replicas for SHUN_MIN. The time doubles
+ * with each report, up to SHUN_MAX, until it has been without reports for SHUN_MAX. */
 #define SHUN_MIN (2 * NSEC_PER_SEC)
 #define SHUN_MAX (64 * NSEC_PER_SEC)
 /* Bound on plausible push rates, in bytes a step. */
 #define RATE_MAX 1e15
 
-/* List the servers that may hold partitions in out, the *njoin ones that may get new replicas first.
- * Returns how many there are. */
+/* List the servers that may hold partitions in out, the *njoin ones that may get new replicas
+ * first. Returns how many there are. */
 static size_t list_usable_servers(const struct coord *c, int64_t now, uint16_t *out, size_t *njoin)
 {
 	size_t n = 0;
 
-	for (int shunned = 0; shunned < 2; shunned++) {
+	for (int avoided = 0; avoided < 2; avoided++) {
 		for (unsigned i = 0; i < c->nservers; i++)
 			if (c->server[i].live && !c->server[i].leaving &&
-			    (now < c->server[i].shunned) == shunned)
+			    (now < c->server[i].no_replicas_until) == avoided)
 				out[n++] = (uint16_t)i;
-		if (!shunned)
+		if (!avoided)
 			*njoin = n;
 	}
 	return n;
@@ -61,14 +61,14 @@ void coord_place_number_zones(struct coord *c)
 
 /* Read a server's push rates for the partitions of which it is the primary, from its heartbeat:
  * [[table, first, count, rate of each], ...], ascending. */
-static void read_push_rates(const struct coord *c, unsigned server, const json_t *heat,
+static void read_push_rates(const struct coord *c, unsigned server, const json_t *rows,
     double **rate)
 {
 	json_int_t last = -1, next = 0;
 	const json_t *row;
 	size_t i;
 
-	json_array_foreach(heat, i, row) {
+	json_array_foreach(rows, i, row) {
 		json_int_t table = json_integer_value(json_array_get(row, 0)),
 		           first = json_integer_value(json_array_get(row, 1));
 		json_int_t count = json_integer_value(json_array_get(row, 2));
@@ -144,7 +144,7 @@ bool coord_place_repair(struct coord *c, int64_t now)
 		return false;
 	c->layout.epoch++;
 	place_progress(&c->layout, &moving, &all);
-	coord_event(c, "copying", "layout epoch %u: %llu of %llu partition%s %s being copied",
+	coord_event(c, EVENT_copying, "layout epoch %u: %llu of %llu partition%s %s being copied",
 	    c->layout.epoch, (unsigned long long)moving, (unsigned long long)all, NUM_S(all),
 	    moving == 1 ? "is" : "are");
 	return true;
@@ -153,13 +153,14 @@ bool coord_place_repair(struct coord *c, int64_t now)
 void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64_t now)
 {
 	struct coord_member_server *s = &c->server[i];
-	char why[400];
+	char why[560], memory[COORD_MEMORY_NOTE];
+	bool was_short = coord_memory_was_short(s->about, memory);
 	uint32_t lost;
 
 	s->live = false;
 	s->loss = ++c->keys.losses;
-	coord_event(c, "server_lost", "server-%u (%s, pid %lld) is lost: %s", i, s->host,
-	    (long long)s->pid, how);
+	coord_event(c, EVENT_server_lost, "server-%u (%s, pid %lld) is lost: %s%s", i, s->host,
+	    (long long)s->pid, how, memory);
 	if (!c->placed) {
 		coord_change_server_gone(c);
 		coord_changed(c);
@@ -171,20 +172,20 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 	if (lost) {
 		c->data_lost = true;
 		snprintf(why, sizeof why,
-		    "server-%u (%s, pid %lld) is lost: %s; with %s its part of the model is lost",
-		    i, s->host, (long long)s->pid, how,
+		    "server-%u (%s, pid %lld) is lost: %s%s; with %s its part of the model is lost",
+		    i, s->host, (long long)s->pid, how, memory,
 		    c->cfg.replicas > 1 ? "no other replica left"
 		                        : "one replica of each partition");
-		coord_fail(c, CAUSE_UNKNOWN, why, now);
+		coord_fail(c, was_short ? CAUSE_MEMORY : CAUSE_UNKNOWN, why, now);
 		/* The job was done before and stays done; only its model is no longer complete. */
 		if (c->phase == PHASE_DONE) {
-			utf8_printf(c->reason, sizeof c->reason, "%s", why);
-			coord_event(c, "data_lost", "%s", why);
+			utf8_printf(c->end.text, sizeof c->end.text, "%s", why);
+			coord_event(c, EVENT_data_lost, "%s", why);
 			coord_changed(c);
 		}
 		return;
 	}
-	coord_event(c, "failover",
+	coord_event(c, EVENT_failover,
 	    "layout epoch %u: the other replicas of the partitions of server-%u take over",
 	    c->layout.epoch, i);
 	coord_place_repair(c, now);
@@ -202,7 +203,7 @@ json_t *coord_on_copied(struct coord *c, const struct coord_request *r)
 	    !c->server[server].live)
 		return NULL;
 	if (place_copied(&c->layout, (unsigned)server, from)) {
-		coord_event(c, "copied", "server-%lld has copied its replicas from server-%u",
+		coord_event(c, EVENT_copied, "server-%lld has copied its replicas from server-%u",
 		    (long long)server, from);
 		coord_place_finish_joins(c, r->now);
 	}
@@ -226,8 +227,8 @@ void coord_place_finish_joins(struct coord *c, int64_t now)
 	if (!all_workers_know_epoch(c) || !place_joined(&c->layout))
 		return;
 	c->layout.epoch++;
-	coord_event(c, "layout", "layout epoch %u: the copied replicas have joined their chains",
-	    c->layout.epoch);
+	coord_event(c, EVENT_layout,
+	    "layout epoch %u: the copied replicas have joined their chains", c->layout.epoch);
 	coord_settle_chains_changed(c);
 	coord_place_repair(c, now);
 	coord_changed(c);
@@ -235,11 +236,11 @@ void coord_place_finish_joins(struct coord *c, int64_t now)
 
 static void shun_server(struct coord_member_server *s, int64_t now)
 {
-	if (now > s->shunned + SHUN_MAX || !s->shun_for)
-		s->shun_for = SHUN_MIN;
-	else if (s->shun_for < SHUN_MAX)
-		s->shun_for *= 2;
-	s->shunned = now + s->shun_for;
+	if (now > s->no_replicas_until + SHUN_MAX || !s->no_replicas_for)
+		s->no_replicas_for = SHUN_MIN;
+	else if (s->no_replicas_for < SHUN_MAX)
+		s->no_replicas_for *= 2;
+	s->no_replicas_until = now + s->no_replicas_for;
 }
 
 /* A server reports that it cannot reach its successor in a chain. Both may be alive, with only the
@@ -265,11 +266,11 @@ json_t *coord_on_unreachable(struct coord *c, const struct coord_request *r)
 		return NULL;
 	shun_server(&c->server[server], r->now);
 	c->layout.epoch++;
-	coord_event(c, "unreachable",
+	coord_event(c, EVENT_unreachable,
 	    "layout epoch %u: server-%u cannot reach server-%lld, which gets no new replicas for "
 	    "%d s",
 	    c->layout.epoch, from, (long long)server,
-	    (int)(c->server[server].shun_for / NSEC_PER_SEC));
+	    (int)(c->server[server].no_replicas_for / NSEC_PER_SEC));
 	coord_settle_chains_changed(c);
 	coord_place_repair(c, r->now);
 	coord_changed(c);

@@ -11,8 +11,8 @@
 
 /* ---- refused ---- */
 
-/* The refused pushes of one worker, as servers count them, or as it counted them in its last message: that
- * may have come before the servers' next heartbeats. */
+/* The refused pushes of one worker, as servers count them, or as it counted them in its last
+ * message, which may arrive before the servers' next heartbeats. */
 static uint64_t sum_refused_pushes(const struct coord *c, unsigned rank)
 {
 	uint64_t sum = 0, own = (uint64_t)c->worker[rank].figures.pushes_refused;
@@ -38,7 +38,7 @@ uint64_t coord_watch_refused(const struct coord *c)
 	return servers > workers ? servers : workers;
 }
 
-/* final: the worker makes no more pushes. */
+/* final: the worker will not push again. */
 static void report_refused_pushes(struct coord *c, unsigned rank, bool final, int64_t now)
 {
 	struct coord_member_worker *w = &c->worker[rank];
@@ -55,7 +55,7 @@ static void report_refused_pushes(struct coord *c, unsigned rank, bool final, in
 		w->refused = all;
 	if (all == w->refused)
 		return;
-	coord_event(c, "refused",
+	coord_event(c, EVENT_refused,
 	    "%llu push%s of worker-%u (key %s) %s refused: its values are not finite or out of "
 	    "bounds, or the server lacks memory",
 	    (unsigned long long)(all - w->refused), all - w->refused == 1 ? "" : "es", rank,

@@ -13,9 +13,10 @@
 
 /* ---- the nearest relay ---- */
 
-/* The relay of exactly this zone with the fewest workers, without incarnation `shunned`; -1:
+/* The relay of exactly this zone with the fewest workers, without incarnation `unreachable`; -1:
  * none. */
-static int find_relay_in_zone(const struct coord *c, const char *zone, size_t len, uint64_t shunned)
+static int find_relay_in_zone(const struct coord *c, const char *zone, size_t len,
+    uint64_t unreachable)
 {
 	unsigned load[COORD_RELAYS_MAX] = { 0 };
 	int best = -1;
@@ -26,7 +27,7 @@ static int find_relay_in_zone(const struct coord *c, const char *zone, size_t le
 	for (unsigned i = 0; i < c->nrelays; i++) {
 		const struct coord_member_relay *r = &c->relay[i];
 
-		if (r->live && r->incarnation != shunned && strlen(r->zone) == len &&
+		if (r->live && r->incarnation != unreachable && strlen(r->zone) == len &&
 		    strncmp(r->zone, zone, len) == 0 && (best < 0 || load[i] < load[best]))
 			best = (int)i;
 	}
@@ -41,12 +42,13 @@ static size_t outer_zone_length(const char *zone, size_t len)
 	return len ? len - 1 : 0;
 }
 
-static int find_nearest_relay(const struct coord *c, const char *zone, size_t len, uint64_t shunned)
+static int find_nearest_relay(const struct coord *c, const char *zone, size_t len,
+    uint64_t unreachable)
 {
 	int found = -1;
 
 	for (; len && found < 0; len = outer_zone_length(zone, len))
-		found = find_relay_in_zone(c, zone, len, shunned);
+		found = find_relay_in_zone(c, zone, len, unreachable);
 	return found;
 }
 
@@ -62,11 +64,11 @@ static bool assign_worker(struct coord *c, struct coord_member_worker *w)
 	int before = w->relay;
 
 	if (w->relay >= 0 &&
-	    (!c->relay[w->relay].live || c->relay[w->relay].incarnation == w->shunned ||
+	    (!c->relay[w->relay].live || c->relay[w->relay].incarnation == w->unreachable_relay ||
 	        !worker_wants_relay(w)))
 		w->relay = -1;
 	if (w->relay < 0 && worker_wants_relay(w))
-		w->relay = find_nearest_relay(c, w->zone, strlen(w->zone), w->shunned);
+		w->relay = find_nearest_relay(c, w->zone, strlen(w->zone), w->unreachable_relay);
 	return w->relay != before;
 }
 
@@ -76,13 +78,14 @@ static bool assign_relay(struct coord *c, struct coord_member_relay *r)
 {
 	int before = r->upstream;
 
-	r->upstream = r->live ? find_nearest_relay(c, r->zone,
-	                            outer_zone_length(r->zone, strlen(r->zone)), r->shunned)
-	                      : -1;
+	r->upstream = r->live
+	    ? find_nearest_relay(c, r->zone, outer_zone_length(r->zone, strlen(r->zone)),
+	          r->unreachable_relay)
+	    : -1;
 	return r->upstream != before;
 }
 
-/* Assign all workers and relays anew. If that changes anything after placement, the layout epoch
+/* Assign all workers and relays again. If that changes anything after placement, the layout epoch
  * grows. */
 static void reassign_relays(struct coord *c)
 {
@@ -102,7 +105,7 @@ void coord_relay_choose(struct coord *c, unsigned rank)
 	struct coord_member_worker *w = &c->worker[rank];
 
 	w->relay = -1;
-	w->shunned = 0;
+	w->unreachable_relay = 0;
 	if (assign_worker(c, w) && c->placed)
 		c->layout.epoch++;
 }
@@ -124,7 +127,8 @@ static int find_relay_place(const struct coord *c, const char *key)
 	return free;
 }
 
-bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now)
+/* Reattach a relay that has lost only its session. True: self is filled in. */
+static bool rejoin_relay(struct coord *c, struct coord_self *self, int64_t now)
 {
 	for (unsigned i = 0; i < c->nrelays; i++) {
 		struct coord_member_relay *r = &c->relay[i];
@@ -172,7 +176,7 @@ void coord_relay_lost(struct coord *c, unsigned i, const char *how)
 
 	r->live = false;
 	r->loss = ++c->keys.losses;
-	coord_event(c, "relay_lost", "relay-%u (%s, pid %lld) is lost: %s", i, r->host,
+	coord_event(c, EVENT_relay_lost, "relay-%u (%s, pid %lld) is lost: %s", i, r->host,
 	    (long long)r->pid, how);
 	reassign_relays(c);
 }
@@ -195,7 +199,7 @@ json_t *coord_on_relay_join(struct coord *c, const struct coord_request *request
 	struct coord_member_relay *r;
 	int at;
 
-	if (coord_relay_rejoin(c, self, now))
+	if (rejoin_relay(c, self, now))
 		return ANSWER(relay_join, .relay = self->index);
 	if (check_relay_join(c, zone, e))
 		return NULL;
@@ -224,7 +228,7 @@ json_t *coord_on_relay_join(struct coord *c, const struct coord_request *request
 	snprintf(r->unix_path, sizeof r->unix_path, "%s", m->unix_path);
 	self->kind = COORD_RELAY;
 	self->index = (unsigned)at;
-	coord_event(c, "relay_joined", "relay-%d joined from %s (pid %lld) for zone %s", at,
+	coord_event(c, EVENT_relay_joined, "relay-%d joined from %s (pid %lld) for zone %s", at,
 	    r->host, (long long)r->pid, r->zone);
 	reassign_relays(c);
 	return ANSWER(relay_join, .relay = at);
@@ -240,8 +244,8 @@ static bool is_current_miss(const struct coord *c, const struct message_relay_mi
 static void report_relay_missed(struct coord *c, const char *kind, unsigned i, int relay,
     const char *why)
 {
-	coord_event(c, "relay_missed", "%s-%u continues without relay-%d: %.300s", kind, i, relay,
-	    *why ? why : "it could not be reached");
+	coord_event(c, EVENT_relay_missed, "%s-%u continues without relay-%d: %.300s", kind, i,
+	    relay, *why ? why : "it could not be reached");
 	reassign_relays(c);
 }
 
@@ -254,7 +258,7 @@ static void handle_relay_missed(struct coord *c, unsigned rank,
 
 	if (!is_current_miss(c, m, relay))
 		return;
-	w->shunned = c->relay[relay].incarnation;
+	w->unreachable_relay = c->relay[relay].incarnation;
 	report_relay_missed(c, "worker", rank, relay, m->message);
 }
 
@@ -267,7 +271,7 @@ static void handle_upstream_missed(struct coord *c, unsigned i,
 
 	if (!is_current_miss(c, m, relay))
 		return;
-	r->shunned = c->relay[relay].incarnation;
+	r->unreachable_relay = c->relay[relay].incarnation;
 	report_relay_missed(c, "relay", i, relay, m->message);
 }
 

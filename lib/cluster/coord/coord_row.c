@@ -53,7 +53,7 @@ static const struct {
 static void sum_worker_figures(const struct coord *c, json_t *row)
 {
 	double sum[COUNT(worker_sum)] = { 0 }, norm = 0;
-	bool told[COUNT(worker_sum)] = { false };
+	bool known[COUNT(worker_sum)] = { false };
 	unsigned norms = 0;
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
@@ -64,13 +64,13 @@ static void sum_worker_figures(const struct coord *c, json_t *row)
 
 			memcpy(&value, (const char *)f + worker_sum[k].value, sizeof value);
 			sum[k] += value;
-			told[k] |= *(const bool *)((const char *)f + worker_sum[k].has);
+			known[k] |= *(const bool *)((const char *)f + worker_sum[k].has);
 		}
 		norm += f->gradient_norm;
 		norms += f->has_gradient_norm;
 	}
 	for (size_t k = 0; k < COUNT(worker_sum); k++)
-		if (told[k])
+		if (known[k])
 			json_object_set_new(row, worker_sum[k].key, json_of_num(sum[k]));
 	json_object_set_new(row, "gradient_norm", norms ? json_of_num(norm / norms) : json_null());
 }

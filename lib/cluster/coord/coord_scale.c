@@ -4,7 +4,7 @@
 #include "core/json.h"
 #include "layout/place.h"
 
-/* Changing the number of servers and workers while the job runs. New members are only called for:
+/* Changing the number of servers and workers while the job runs. New members are only requested:
  * the supervisor, or a person with a join file, starts them. Surplus servers hand over their
  * partitions and leave; surplus workers leave after a step. */
 
@@ -44,7 +44,7 @@ static void scale_servers(struct coord *c, unsigned n)
 		struct coord_member_server *s = &c->server[i];
 
 		s->leaving = i >= n && s->live;
-		s->called = i < n && !s->live;
+		s->requested = i < n && !s->live;
 	}
 	c->balance.wanted = true;
 }
@@ -58,8 +58,8 @@ static void scale_workers(struct coord *c, unsigned n)
 		struct coord_member_worker *w = &c->worker[i];
 		bool here = w->state == WORKER_ACTIVE || w->state == WORKER_JOINING;
 
-		w->go = i >= n && here;
-		w->called = i < n && !here && w->state != WORKER_DONE;
+		w->leave_requested = i >= n && here;
+		w->requested = i < n && !here && w->state != WORKER_DONE;
 	}
 }
 
@@ -74,7 +74,7 @@ enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int
 		scale_servers(c, (unsigned)servers);
 	if (workers > 0)
 		scale_workers(c, (unsigned)workers);
-	coord_event(c, "scale", "scaling to %u server%s and %u worker%s", c->cfg.servers,
+	coord_event(c, EVENT_scale, "scaling to %u server%s and %u worker%s", c->cfg.servers,
 	    c->cfg.servers == 1 ? "" : "s", c->cfg.workers, c->cfg.workers == 1 ? "" : "s");
 	coord_changed(c);
 	coord_progress(c, now);
@@ -105,12 +105,12 @@ enum err_code coord_drain(struct coord *c, unsigned server, bool force, int64_t 
 		    server, c->cfg.replicas, c->cfg.servers + 1);
 	c->server[server].leaving = true;
 	if (others < c->cfg.replicas)
-		coord_event(c, "drain",
-		    "server-%u gives up its partitions; %u of %u replicas are left, because no other "
+		coord_event(c, EVENT_drain,
+		    "server-%u is draining; %u of %u replicas are left, because no other "
 		    "server can take its place",
 		    server, others, c->cfg.replicas);
 	else
-		coord_event(c, "drain", "server-%u gives up its partitions", server);
+		coord_event(c, EVENT_drain, "server-%u is draining", server);
 	coord_changed(c);
 	coord_progress(c, now);
 	return ERR_OK;
@@ -169,8 +169,8 @@ bool coord_scale_release_servers(struct coord *c)
 		s->released = true;
 		s->gone_at = 0;
 		coord_change_server_gone(c);
-		coord_event(c, "server_left", "server-%u has given up its partitions, and leaves",
-		    i);
+		coord_event(c, EVENT_server_left,
+		    "server-%u has given up its partitions, and leaves", i);
 		some = true;
 	}
 	return some;
@@ -189,10 +189,10 @@ json_t *coord_scale_called(const struct coord *c)
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < c->nservers; i++)
-		if (c->server[i].called)
+		if (c->server[i].requested)
 			append_member_id(list, "server", i);
 	for (unsigned i = 0; i < c->nworkers; i++)
-		if (c->worker[i].called)
+		if (c->worker[i].requested)
 			append_member_id(list, "worker", i);
 	return list;
 }
@@ -202,7 +202,7 @@ unsigned coord_scale_wanted_servers(const struct coord *c)
 	unsigned n = c->cfg.servers;
 
 	for (unsigned i = 0; i < c->nservers && i < c->cfg.servers; i++)
-		n -= c->server[i].released && !c->server[i].live && !c->server[i].called;
+		n -= c->server[i].released && !c->server[i].live && !c->server[i].requested;
 	return n;
 }
 
@@ -223,6 +223,6 @@ bool coord_scale_in_progress(const struct coord *c)
 	for (unsigned i = 0; i < c->nservers; i++)
 		some |= c->server[i].live && c->server[i].leaving;
 	for (unsigned i = 0; i < c->nworkers; i++)
-		some |= c->worker[i].go && c->worker[i].state == WORKER_ACTIVE;
+		some |= c->worker[i].leave_requested && c->worker[i].state == WORKER_ACTIVE;
 	return some;
 }

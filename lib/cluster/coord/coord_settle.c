@@ -16,16 +16,17 @@
  *   unsettled   a server joins, leaves or is lost  unsettled; all are asked again under a new number,
  *                                                  because the answers so far may be about pushes that
  *                                                  are lost now
- *   unsettled   chains change otherwise            the same, because partitions have moved: a new replica
+ *   unsettled   chains change otherwise            as above, because partitions have moved: a new replica
  *                                                  may have answered before it had a push, and the server
- *                                                  that hands the partition over answers for it no more
+ *                                                  that hands the partition over no longer answers for it
  *
- * For the same reason a server answers only when it has the layout epoch of the question. Its answer under
- * an earlier one could be followed by a record of a server that is lost, or lack a partition. */
+ * For the same reason a server answers only when it has the layout epoch of the question. Its
+ * answer under an earlier one could be followed by a record of a server that is lost, or lack a
+ * partition. */
 
 static struct settling **find_settling(struct coord *c, unsigned rank)
 {
-	struct settling **s = &c->settling;
+	struct settling **s = &c->votes.settling;
 
 	while (*s && (*s)->rank != rank)
 		s = &(*s)->next;
@@ -34,7 +35,7 @@ static struct settling **find_settling(struct coord *c, unsigned rank)
 
 bool coord_settle_is_open(const struct coord *c, unsigned rank)
 {
-	for (const struct settling *s = c->settling; s; s = s->next)
+	for (const struct settling *s = c->votes.settling; s; s = s->next)
 		if (s->rank == rank)
 			return true;
 	return false;
@@ -42,7 +43,7 @@ bool coord_settle_is_open(const struct coord *c, unsigned rank)
 
 uint64_t coord_settle_from(const struct coord *c, unsigned rank)
 {
-	for (const struct settling *s = c->settling; s; s = s->next)
+	for (const struct settling *s = c->votes.settling; s; s = s->next)
 		if (s->rank == rank)
 			return s->from;
 	return 0;
@@ -63,13 +64,13 @@ void coord_settle_drop(struct coord *c, unsigned rank)
 		return;
 	*at = s->next;
 	free_settling(s);
-	c->stamp++;
+	c->state_rev++;
 }
 
 void coord_settle_release(struct coord *c)
 {
-	while (c->settling)
-		coord_settle_drop(c, c->settling->rank);
+	while (c->votes.settling)
+		coord_settle_drop(c, c->votes.settling->rank);
 }
 
 static void send_question(struct coord *c, const struct settling *s, unsigned server)
@@ -92,21 +93,21 @@ static void ask_servers(struct coord *c, struct settling *s)
 			s->asked++;
 			send_question(c, s, i);
 		}
-	c->stamp++;
+	c->state_rev++;
 }
 
 void coord_settle_begin(struct coord *c, unsigned rank, uint64_t from, uint64_t complete)
 {
 	struct settling *s = *find_settling(c, rank);
 
-	/* A successor was lost, too, before the ranges of the first process were taken back. It has trained
-	 * on none of them, but the servers have counted the steps before its first one as completed. What
-	 * an earlier vote said of the first process is still true. */
+	/* A successor was lost, too, before the ranges of the first process were taken back. It has
+	 * trained on none of them, but the servers have counted the steps before its first one as
+	 * completed. What an earlier vote said of the first process is still true. */
 	if (s && s->complete < complete)
 		complete = s->complete;
 	coord_settle_drop(c, rank);
-	/* The successor in an assigned range makes the same pushes again, and servers drop those that they
-	 * have. */
+	/* The successor in an assigned range makes the same pushes again, and servers drop those
+	 * that they have. */
 	if (leases_are_assigned(c->data.leases) || !leases_held(c->data.leases, rank)) {
 		leases_take_back(c->data.leases, rank, 0, NULL);
 		return;
@@ -116,34 +117,34 @@ void coord_settle_begin(struct coord *c, unsigned rank, uint64_t from, uint64_t 
 	s->from = from;
 	s->complete = complete;
 	s->answered = mem_array(COORD_SERVERS_MAX, sizeof *s->answered);
-	s->next = c->settling;
-	c->settling = s;
+	s->next = c->votes.settling;
+	c->votes.settling = s;
 	ask_servers(c, s);
 }
 
 void coord_settle_ask_again(struct coord *c, unsigned server)
 {
-	for (const struct settling *s = c->settling; s; s = s->next)
+	for (const struct settling *s = c->votes.settling; s; s = s->next)
 		if (!s->answered[server])
 			send_question(c, s, server);
 }
 
 void coord_settle_chains_changed(struct coord *c)
 {
-	for (struct settling *s = c->settling; s; s = s->next)
+	for (struct settling *s = c->votes.settling; s; s = s->next)
 		ask_servers(c, s);
 }
 
 void coord_settle_servers_changed(struct coord *c)
 {
-	for (struct settling *s = c->settling; s; s = s->next) {
+	for (struct settling *s = c->votes.settling; s; s = s->next) {
 		s->complete = 0;
 		ask_servers(c, s);
 	}
 }
 
-/* The first step of which some partition may lack the rank's push. A partition takes a rank's pushes in
- * the order of their steps, so it has all of those before its number. */
+/* The first step of which some partition may lack the rank's push. A partition takes a rank's
+ * pushes in the order of their steps, so it has all of those before its number. */
 static uint64_t first_incomplete_step(const struct coord *c, const struct settling *s)
 {
 	uint64_t least = UINT64_MAX;
@@ -157,13 +158,13 @@ static uint64_t first_incomplete_step(const struct coord *c, const struct settli
 	return least != UINT64_MAX && least > s->complete ? least : s->complete;
 }
 
-/* Counts a server's answer. The last one gives the ranges back. Answers with another number than the
- * present question's are ignored. */
+/* Counts a server's answer. The last one gives the ranges back. Answers with another number than
+ * the present question's are ignored. */
 json_t *coord_on_settled(struct coord *c, const struct coord_request *r)
 {
 	const struct message_settled *m = &r->m->settled;
 	unsigned server = r->self->index;
-	struct settling *s = c->settling;
+	struct settling *s = c->votes.settling;
 	struct taken taken;
 
 	while (s && s->id != (uint64_t)m->id)
@@ -172,7 +173,8 @@ json_t *coord_on_settled(struct coord *c, const struct coord_request *r)
 		return NULL;
 	s->answered[server] = true;
 	s->answers++;
-	/* A malformed list counts as an empty one: it comes from a server that breaks the protocol. */
+	/* A malformed list counts as an empty one: it comes from a server that breaks the
+	 * protocol. */
 	taken_from_json(m->taken, &taken, NULL);
 	taken_merge(&s->taken, &taken);
 	taken_release(&taken);

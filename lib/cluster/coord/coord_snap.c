@@ -70,6 +70,22 @@ void coord_snap_marks(struct coord *c, uint64_t mark, uint64_t base)
 	c->snap.base = base;
 }
 
+/* Decides whether the snapshot is one of its step, and else how far the mode at that step
+ * reaches. */
+static void find_mode_of_snapshot(struct coord *c)
+{
+	struct snap *s = &c->snap;
+	uint64_t before = s->step ? s->step - 1 : 0;
+	struct sync_mode mode = coord_mode_at(c, s->step), mode_before = coord_mode_at(c, before);
+
+	s->by_step = c->cfg.has_job && sync_sums_steps(&mode) && sync_sums_steps(&mode_before);
+	s->from = 0;
+	s->until = SYNC_NEVER;
+	if (c->cfg.has_job && !s->by_step)
+		coord_find_unclosed_steps(c, sync_sums_steps(&mode) ? before : s->step, &s->from,
+		    &s->until);
+}
+
 bool coord_snap_begin(struct coord *c, uint64_t step, int64_t now)
 {
 	struct snap *s = &c->snap;
@@ -81,6 +97,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step, int64_t now)
 	s->step = s->first_free = step;
 	s->layout_epoch = c->layout.epoch;
 	s->settings = c->settings.newest;
+	find_mode_of_snapshot(c);
 	s->state = SNAP_ASKED;
 	s->nasked = 0;
 	for (unsigned i = 0; i < c->nservers; i++) {
@@ -123,6 +140,8 @@ void coord_snap_end(struct coord *c)
 {
 	struct snap *s = &c->snap;
 
+	if (s->state == SNAP_SAVED)
+		s->saved_step = s->step;
 	if (s->state != SNAP_NONE)
 		send_order(c, MESSAGE(snapshot_end, .id = (int64_t)c->snap.id), s->ordered_at);
 	s->state = SNAP_NONE;
@@ -178,17 +197,44 @@ uint64_t coord_snap_newest_clock(const struct coord *c)
 
 bool coord_snap_is_by_step(const struct coord *c)
 {
-	uint64_t step = c->snap.step;
-	struct sync_mode at = coord_mode_at(c, step),
-	                 before = coord_mode_at(c, step ? step - 1 : 0);
-
-	return c->cfg.has_job && sync_sums_steps(&at) && sync_sums_steps(&before);
+	return c->snap.by_step;
 }
 
-void coord_snap_rename(struct coord *c, uint64_t step)
+uint64_t coord_snap_first_step(const struct coord *c)
 {
-	if (step > c->snap.step && !coord_snap_is_by_step(c))
-		c->snap.step = step;
+	return c->snap.by_step ? c->snap.step : c->snap.from;
+}
+
+/* Has a rank gone on to the bsp after the snapshot's mode? Not if all workers rest: then none is
+ * left in that mode, and the snapshot has the values before the first step of bsp. */
+static bool is_after_mode(const struct coord *c)
+{
+	uint64_t rest;
+
+	return coord_snap_newest_clock(c) >= c->snap.until && !coord_is_at_rest(c, &rest);
+}
+
+bool coord_snap_rename(struct coord *c, uint64_t step)
+{
+	struct snap *s = &c->snap;
+	uint64_t reached = coord_newest_step(c);
+
+	if (s->by_step)
+		return true;
+	if (is_after_mode(c)) {
+		s->state = SNAP_LATE;
+		s->first_free = s->first_free < s->until ? s->until : s->first_free;
+		return false;
+	}
+	/* A worker has reported this step, and the order came later. */
+	reached = reached < s->step ? reached : s->step;
+	s->step = step > reached ? step : reached;
+	/* The fastest worker of the snapshot before may have been lost, and then no server has its
+	 * step any more. */
+	s->step = s->step < s->saved_step ? s->saved_step : s->step;
+	s->step = s->step < s->from ? s->from : s->step;
+	s->step = s->step > s->until ? s->until : s->step;
+	return true;
 }
 
 const json_t *coord_snap_descriptions(const struct coord *c)
@@ -284,9 +330,12 @@ static void describe_ranks(const struct coord *c, struct state_head *head)
 	head->ranks = mem_array(json_object_size(c->snap.clocks), sizeof *head->ranks);
 	json_object_foreach(c->snap.clocks, rank, clock) {
 		unsigned long i = strtoul(rank, NULL, 10);
+		int64_t at = json_integer_value(clock), step = (int64_t)c->snap.step;
 
+		/* The values have no push of a later step, so a rank that continues by its own
+		 * clock repeats it. */
 		head->ranks[head->nranks++] = (struct state_clock){ .rank = (int64_t)i,
-			.clock = json_integer_value(clock),
+			.clock = c->snap.by_step && at > step ? step : at,
 			.done = i < c->nworkers && c->worker[i].state == WORKER_DONE };
 	}
 }
@@ -328,12 +377,12 @@ json_t *coord_snap_head(const struct coord *c)
 {
 	const struct conf *conf = coord_conf_at(c, c->snap.step);
 	char mode[32];
-	json_t *json;
+	json_t *json, *config = coord_config_at(c, c->snap.step);
 	struct state_head head = { .generation = c->layout.generation,
 		.epoch = c->layout.epoch,
 		.tables = layout_tables(&c->layout),
 		.name = c->cfg.name,
-		.config = coord_settings_at(c, c->snap.step),
+		.config = config,
 		.optimizer = conf->job.optimizer,
 		.mode = mode,
 		.data = mem_alloc(sizeof *head.data),
@@ -351,5 +400,6 @@ json_t *coord_snap_head(const struct coord *c)
 		describe_batches(c, head.data);
 	json = state_head_encode(&head);
 	state_head_release(&head);
+	json_decref(config);
 	return json;
 }

@@ -4,13 +4,13 @@
 #include "core/clock.h"
 #include "core/json.h"
 
-/* A worker that is alive but does not finish its step keeps the others of bsp and ssp waiting.
- * They give up at their deadline, so this worker is given up before: when it has stood at its
- * step for three quarters of the deadline while another worker waited for it as long.
+/* A worker that is alive but does not finish its step keeps the others of bsp and ssp waiting. They
+ * give up at their deadline, so this worker is given up before: when it has been at its step for
+ * three quarters of the deadline while another worker waited for it as long.
  *
- * A worker that waits itself is not to blame: it waits for the servers or for another worker.
- * Time counts only while nothing but the worker is in the way. A pause begins the count anew, as
- * it does for the deadlines of the workers that wait. */
+ * A worker that waits itself is not to blame: it waits for the servers or for another worker. Time
+ * counts only while the worker alone is in the way. A pause restarts the count, as it does for the
+ * deadlines of the workers that wait. */
 
 #define LOOK_EVERY (250 * NSEC_PER_MSEC)
 
@@ -19,8 +19,8 @@ static int64_t stall_limit(const struct coord *c)
 	return c->cfg.deadline - c->cfg.deadline / 4;
 }
 
-/* May all workers have to wait for the servers? They may during a vote, and while a server is
- * silent or without a session. */
+/* Could all workers be waiting for the servers? They could during a vote, and while a server is
+ * silent or has no session. */
 static bool servers_block_steps(const struct coord *c, int64_t now)
 {
 	bool hold = c->votes.proposal.open || c->votes.changes;
@@ -81,7 +81,8 @@ static void forget_stalls(struct coord *c)
 		c->worker[i].blocked_ns = 0;
 }
 
-/* Add the time since the last check to the workers that stand while others wait for them. */
+/* Add the time since the last check to the workers that do not advance while others wait for
+ * them. */
 static void count_stalls(struct coord *c, int64_t passed, int64_t now)
 {
 	uint64_t needed = find_needed_step(c, 0, now),
@@ -110,11 +111,11 @@ static void count_stalls(struct coord *c, int64_t passed, int64_t now)
 void coord_stall_check(struct coord *c, int64_t now)
 {
 	int64_t every = c->cfg.deadline / 40 < LOOK_EVERY ? c->cfg.deadline / 40 : LOOK_EVERY,
-	        passed = now - c->stalls_at;
+	        passed = now - c->times.stalls;
 
 	if (passed < every)
 		return;
-	c->stalls_at = now;
+	c->times.stalls = now;
 	/* Rings have a rule of their own: ps-consistency(7), Broken links. */
 	if (c->phase != PHASE_RUNNING || !c->cfg.has_job || c->ring.used ||
 	    c->cfg.on_worker_loss == COORD_WAIT)
@@ -122,6 +123,6 @@ void coord_stall_check(struct coord *c, int64_t now)
 	if (coord_is_paused(c))
 		forget_stalls(c);
 	else
-		/* If the coordinator itself stood still, most of that time does not count. */
+		/* If the coordinator itself was stopped, most of that time does not count. */
 		count_stalls(c, passed < 4 * LOOK_EVERY ? passed : 4 * LOOK_EVERY, now);
 }

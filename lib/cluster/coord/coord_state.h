@@ -5,8 +5,8 @@
 /* The inside of struct coord, shared by coord*.c and by nothing else. Like coord.h: no threads,
  * and the owner's lock covers all of it.
  *
- * States of a worker, one for each rank (enum worker_state). A rank's incarnation is that of
- * the process which joined last; older ones are fenced.
+ * States of a worker, one for each rank (enum worker_state). A rank's incarnation is the
+ * incarnation of the process which joined last; older ones are fenced.
  *
  *   state            event                                                   next state
  *   EMPTY            worker_join                                             JOINING
@@ -40,7 +40,7 @@
  *   leaving          heartbeats stop, or its session stays broken            lost
  *   lost             server_join                                             live
  *   released         server_join of another process                          live
- *   released         server_join of the same process: it is told again       released
+ *   released         server_join of the same process: the answer is sent again released
  *                    that it may leave
  *
  * Fields: live = live or leaving; ever = live, leaving or lost.
@@ -69,7 +69,9 @@
  *   decided          the view with step S is published; servers and          applied
  *                    workers change when they come to S
  *
- * For settings, coord_settings_check_applied notices when every worker reports that it has applied them. */
+ * For settings, coord_settings_check_applied notices when every worker reports that it has applied
+ * them. */
+#include "coord/checkpoint.h"
 #include "coord/coord.h"
 #include "coord/leases.h"
 #include "coord/straggler.h"
@@ -82,12 +84,12 @@
 #include "msg/state.h"
 #include "sync/sync.h"
 
-/* Largest JSON text that is kept of a worker: the figures of a last message, an evaluation or a result. In
- * bytes. */
+/* Largest JSON text that is kept of a worker: the figures of a last message, an evaluation or a
+ * result. In bytes. */
 #define FIGURES_MAX (16u << 10)
 
-/* Large descriptions that workers send at the same time, and how long one may rest before its place is
- * given away (ns). */
+/* Large descriptions that workers send at the same time, and how long one may rest before its place
+ * is given away (ns). */
 #define UPLOADS_MAX  4
 #define UPLOAD_RESTS (5 * NSEC_PER_SEC)
 
@@ -102,17 +104,21 @@ struct coord_member_server {
 	/* Number of the key list that it has checked its sessions against */
 	uint64_t keys_made;
 	uint64_t loss; /* number of its last loss (coord_own_keys.losses); 0: never lost */
-	/* seen: last heard. gone_at: when its session broke; 0: it stands. back_by: when it must
+	/* seen: last heard. gone_at: when its session broke; 0: it is up. back_by: when it must
 	 * have a new one */
 	int64_t seen, gone_at, back_by;
-	/* It gets no new replicas before `shunned`, because another server could not reach it.
-	 * shun_for: length of that time, which doubles with each report (coord_place.c). */
-	int64_t shunned, shun_for;
+	/* It gets no new replicas before `no_replicas_until`, because another server could not
+	 * reach it. no_replicas_for: length of that time, which doubles with each report
+	 * (coord_place.c). */
+	int64_t no_replicas_until, no_replicas_for;
 	bool leaving, released; /* see the states of a server above */
-	bool called;            /* a scaling wants it, and it has not joined yet */
+	bool requested;         /* a scaling wants it, and it has not joined yet */
 	bool own;               /* runs in the coordinator's own process */
+	/* It has compared its share of the checkpoint with the digests, as one of this number of
+	 * servers; 0: it has not (coord_resume.c) */
+	unsigned checked_of;
 	/* An event has reported that it is silent and still waited for */
-	bool awaited;
+	bool silence_reported;
 	int64_t pid;
 	char name[64], key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
 	json_t *stats, *about;
@@ -124,8 +130,8 @@ struct coord_member_relay {
 	bool live;
 	uint64_t incarnation, keys_made, loss; /* loss: as in coord_member_server */
 	int64_t seen, gone_at, back_by, pid;   /* as in coord_member_server */
-	int upstream;     /* the relay that it sends its sums to; -1: the servers */
-	uint64_t shunned; /* incarnation of a relay that it could not reach */
+	int upstream;               /* the relay that it sends its sums to; -1: the servers */
+	uint64_t unreachable_relay; /* incarnation of a relay that it could not reach */
 	char key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
 	json_t *stats, *about;
 };
@@ -142,9 +148,9 @@ struct ring_seat {
 struct coord_member_worker {
 	enum worker_state state;
 	bool evaluates; /* it has read the evaluation data */
-	/* go: asked to leave. called: wanted by a scaling, not joined yet */
-	bool go, called;
-	bool quit; /* it has given up: a late heartbeat does not revive it */
+	/* leave_requested: a scaling removes it. requested: wanted by a scaling, not joined yet */
+	bool leave_requested, requested;
+	bool gave_up; /* it gave up; later heartbeats are ignored */
 	/* How its process ended, by the supervisor, which may start it again; NULL: unknown. */
 	char *ended;
 	uint32_t layout_epoch; /* newest layout epoch that it has confirmed */
@@ -152,7 +158,7 @@ struct coord_member_worker {
 	bool resumes;
 	/* from: first step of this incarnation. until: first step without it, when LOST or LEFT. */
 	uint64_t incarnation, from, until;
-	/* gone_at: when its session broke; 0: it stands, or nothing is known of it */
+	/* gone_at: when its session broke; 0: it is up, or nothing is known about it */
 	int64_t seen, lost_at, gone_at;
 	int64_t pid;
 	char name[64], key[64], host[64], zone[COORD_ZONE];
@@ -165,19 +171,19 @@ struct coord_member_worker {
 	/* The number of refused pushes in the last event about them, and when it was sent. */
 	uint64_t refused;
 	int64_t refused_at;
-	int relay;        /* the relay that it pushes through; -1: none */
-	uint64_t shunned; /* incarnation of a relay that it could not reach */
+	int relay;                  /* the relay that it pushes through; -1: none */
+	uint64_t unreachable_relay; /* incarnation of a relay that it could not reach */
 	struct ring_seat ring;
 	json_t *stats;                   /* figures of its last heartbeat, or of its last message */
 	struct heartbeat_worker figures; /* `stats` decoded */
-	struct straggler_window window;  /* what its steps took lately */
+	struct straggler_window window;  /* how long its steps took lately */
 	/* About the process and its host, from its last heartbeat */
 	json_t *about;
 	/* results of its last link measurement (coord_link_probe.c) */
 	struct heartbeat_probe probe;
 	/* Why the last process meant for this rank could not join; or NULL */
-	char *unfit;
-	enum err_cause unfit_cause;
+	char *cannot_run_reason;
+	enum err_cause cannot_run_cause;
 	/* Host of a process that is about to join this rank; or NULL */
 	char *joining_host;
 	uint64_t joining_incarnation; /* incarnation of that process */
@@ -224,34 +230,29 @@ struct settling {
 	unsigned rank;
 	uint64_t from;
 	uint64_t id; /* of the question that the servers are asked */
-	/* The vote on the change said that all pushes of earlier steps have been taken; 0: it is not
-	 * certain any more. */
+	/* The vote on the change said that all pushes of earlier steps have been taken; 0: it is
+	 * not certain any more. */
 	uint64_t complete;
 	unsigned asked, answers;
 	bool *answered;     /* by server */
 	struct taken taken; /* the answers so far */
 };
 
-/* Settings kept in the view. No worker is so far behind that it needs older ones. */
+/* Settings kept in the view. No worker is so slow that it needs older ones. */
 #define SETTINGS_KEPT 32u
 #define OUTCOMES_KEPT 16u
 
-/* Decided settings, or requested ones; then step and number are not set yet. */
-struct setting {
-	uint64_t step; /* the step at which they take effect */
-	int64_t number;
-	json_t *set, *config;     /* the changed keys; the whole configuration afterwards */
-	struct conf conf;         /* `config` decoded; of requested ones not yet */
-	struct coord_setting now; /* its typed values */
-	char what[600], who[64];
-};
-
-/* The present snapshot; coord.h draws its states. asked: the servers that take part; answered: those
- * that have carried out the last order, which the others get again in each new session. */
+/* The present snapshot; coord.h draws its states. asked: the servers that take part; answered:
+ * those that have carried out the last order, which the others get again in each new session. */
 struct snap {
 	enum coord_snap state;
 	uint64_t id, step, first_free;
 	uint64_t mark, base; /* see coord_snap_marks */
+	bool by_step;        /* see coord_snap_is_by_step */
+	/* Not by_step: the steps of ssp and asp around the one that was asked for begin at `from`,
+	 * and the steps of the next bsp at `until`. */
+	uint64_t from, until;
+	uint64_t saved_step; /* of the last snapshot that was saved; 0: none yet */
 	/* Number of the settings at its begin; a change breaks the snapshot */
 	int64_t settings;
 	uint32_t layout_epoch;
@@ -267,14 +268,33 @@ struct snap {
 	struct err failure;
 };
 
+/* The checkpoint that is under way (checkpoint.h, coord_checkpoint.c). */
+struct coord_checkpoint {
+	struct checkpoint_order order;
+	uint64_t every; /* order.steps->every when it was ordered */
+	unsigned tries; /* attempts so far */
+	bool named;     /* the snapshot that was taken has the name of its checkpoint */
+	/* The greatest step that a server, which was late, has named as its first possible one; and
+	 * was the job done when the present snapshot was requested? Until then, a server may name a
+	 * step that the job never reaches. */
+	uint64_t first_free;
+	bool of_done_job;
+	int64_t done_limit; /* the job is done: when the wait for the step ends; 0: it is not */
+	struct err why;     /* the error if it is dropped now */
+};
+
 /* The settings in force and requested (coord_set.c). */
 struct coord_settings {
-	json_t *base; /* the configuration before kept[0] */
-	struct conf base_conf;
+	json_t *base;          /* the configuration before kept[0] */
+	struct conf base_conf; /* decoded */
 	int64_t base_number;
-	struct setting *kept[SETTINGS_KEPT];
+	struct setting kept[SETTINGS_KEPT]; /* the decided changes */
+	/* The configuration at the step of each of them (conf_at). The last one is the present
+	 * one. */
+	struct conf conf[SETTINGS_KEPT];
 	unsigned nkept;
-	struct setting *requested; /* the settings that are being decided; or NULL */
+	json_t *present;           /* the present configuration */
+	struct setting *requested; /* the change that is being decided; or NULL */
 	/* The number of requests so far, and the last one that is decided. */
 	uint64_t tickets, decided_ticket;
 	/* Outcomes of the last requests, by ticket: `why` if it was refused, otherwise the step
@@ -294,8 +314,9 @@ struct coord_settings {
 	bool unwaited;
 };
 
-/* The pause of the job: workers rest before their next step while a user has paused the job (on), or
- * while it is held for its last checkpoint (held). A hold is not saved: it ends with the coordinator. */
+/* The pause of the job: workers rest before their next step while a user has paused the job (on),
+ * or while it is held for its last checkpoint (held). A hold is not saved: it ends with the
+ * coordinator. */
 struct coord_pause {
 	bool on, held;
 	/* Number of the pause; heartbeats of resting workers repeat it */
@@ -310,14 +331,15 @@ struct coord_kept_place {
 	int64_t newest, oldest;
 };
 
-/* A large description that workers send in pieces (coord_description.c): its text so far, or all of it. */
+/* A large description that workers send in pieces (coord_description.c): its text so far, or all of
+ * it. */
 struct coord_upload {
 	struct description_pieces pieces;
 	struct large_description *whole;
 	int64_t at; /* when its last piece came */
 };
 
-/* The training data, and who has which range of it. */
+/* The training data, and which worker has which range of it. */
 struct coord_data {
 	json_t *facts; /* from the first worker, or a reference to `large`; or NULL */
 	struct large_description *large;
@@ -328,7 +350,7 @@ struct coord_data {
 	/* blocks that are leased at once; 0: examples are leased in ranges */
 	uint64_t blocks_per_lease;
 	bool stream; /* examples are partitions of a stream */
-	/* a line for people: what is trained on which data; "": no worker has told it */
+	/* a line for people: what is trained on which data; "": no worker has reported it */
 	char job[512];
 	/* The data is leased from step leased_from on; once leased, it stays so. */
 	bool leased;
@@ -339,7 +361,7 @@ struct coord_data {
 	uint64_t lease_changes; /* number of the last change of a lease; goes on over restarts */
 };
 
-/* Signs that tell whether it is the servers that are silent, or the coordinator that is cut off. */
+/* Signs of which it is: the servers are silent, or the coordinator is cut off. */
 struct coord_hearing {
 	bool cut_off;  /* an event has reported that no server is heard */
 	bool doubts;   /* the result of coord_tick */
@@ -352,7 +374,8 @@ struct coord_hearing {
 struct coord_votes {
 	struct change *changes, **changes_last;
 	struct proposal proposal;
-	uint64_t next, decided; /* numbers of proposals */
+	uint64_t next, decided;    /* numbers of proposals */
+	struct settling *settling; /* see coord_settle.c; NULL: nothing is being settled */
 };
 
 /* A message "eval" or "result", decoded. */
@@ -369,8 +392,8 @@ struct coord_evaluation {
 	struct coord_report result, last;
 };
 
-/* The evaluations so far (coord_learning.c), by the held-out rows if the job has some. A coordinator that is
- * started again begins with the next one. */
+/* The evaluations so far (coord_learning.c), by the held-out rows if the job has some. A
+ * coordinator that is started again begins with the next one. */
 struct coord_learning {
 	bool taken; /* there was one */
 	int64_t step;
@@ -395,11 +418,14 @@ struct coord_stopping {
 	json_t *eval;    /* the best evaluation, or NULL */
 	bool saver;      /* the owner makes checkpoints (coord_best_begin) */
 	uint64_t wanted; /* step of the best evaluation, whose checkpoint is to be made; 0: none */
-	/* The snapshot for it has exactly the evaluated parameters: no step closes without the evaluator. */
+	/* The snapshot for it has exactly the evaluated parameters: no step closes without the
+	 * evaluator. */
 	bool exact;
 	bool evaluator_waits; /* its evaluator waits until the snapshot has been taken */
 	uint64_t saved;       /* step of the checkpoint of the best evaluation; 0: none yet */
 	char ended[160];      /* why the job ends early; "": it does not */
+	uint64_t
+	    saved_step; /* the job was stopped with a checkpoint of this step; 0: without one */
 };
 
 /* Which workers train which step: the entries of coord_change.c, and where the job began. */
@@ -422,7 +448,8 @@ struct coord_balance {
 struct coord_own_keys {
 	uint64_t made; /* as keys_made in coord_member_server */
 	json_t *cut;   /* number of sessions closed, by revoked name */
-	/* Servers and relays that were lost so far, and how many had been when a name was revoked */
+	/* Servers and relays that were lost so far, and how many had been when a name was
+	 * revoked */
 	uint64_t losses;
 	json_t *losses_before;
 };
@@ -438,29 +465,41 @@ struct coord_tables {
 	uint64_t changed;              /* view revision of the last change */
 };
 
+/* The check of the checkpoint that the job resumes from (coord_resume.c draws its states). */
+struct coord_checking {
+	bool open;
+	char *damage; /* what a server has found; NULL: nothing */
+};
+
+/* A sentence for people, and what a program knows of it. */
+struct coord_reason {
+	char text[600];
+	enum err_cause cause;
+};
+
+/* All by clock_now; 0: not yet. */
+struct coord_times {
+	int64_t started, running, ended; /* of the job */
+	int64_t formed;                  /* while forming: the last progress */
+	int64_t turned;                  /* the last turn of the owner's thread, or coord_new */
+	int64_t stalls;                  /* when coord_stall.c checked last */
+};
+
 struct coord {
 	struct coord_config cfg;
 	const struct conf *conf; /* cfg.config decoded; in `settings` */
 	struct coord_io io;
 	enum phase phase;
-	char reason[600];
-	enum err_cause cause; /* of a failure with this reason */
-	char waiting[600];    /* the members that are missing; "": none */
-	char last_lost[300];  /* the worker lost last, and the reason */
-	enum err_cause last_lost_cause;
-	/* A worker without a fixed rank that could not join, and the reason */
-	char unfit[400];
-	enum err_cause unfit_cause;
-	uint64_t rev, stamp;
-	int64_t started, running_at, ended_at;
-	int64_t turned_at; /* the last turn of the owner's thread, or coord_new */
-	/* the job was stopped with a checkpoint of this step; 0: without one */
-	uint64_t saved_step;
-	int64_t formed; /* while forming: the time of the last progress */
+	struct coord_reason end;       /* why the job has failed or was stopped */
+	struct coord_reason last_lost; /* the worker lost last, and why */
+	struct coord_reason
+	    cannot_run;    /* a worker without a fixed rank that could not join, and why */
+	char waiting[600]; /* the members that are missing; "": none */
+	uint64_t rev, state_rev;
+	struct coord_times times;
 	bool placed, ended;
 	/* A partition has no replica left; only a checkpoint has its values */
 	bool data_lost;
-	int64_t stalls_at; /* when coord_stall.c checked last */
 
 	struct layout layout;
 	struct coord_member_server *server; /* COORD_SERVERS_MAX entries */
@@ -475,17 +514,18 @@ struct coord {
 	struct coord_probe probe;
 	struct coord_own_keys keys;
 	struct coord_membership membership;
+	struct coord_checking checking;
 	struct coord_balance balance;
 	struct coord_settings settings;
 	struct coord_pause pause;
 	struct coord_data data;
 	struct coord_hearing hearing;
 	struct coord_votes votes;
-	struct settling *settling;
 	struct coord_evaluation evaluation;
 	struct coord_stopping stopping;
 	struct coord_learning learning;
 	struct snap snap;
+	struct coord_checkpoint checkpoint;
 };
 
 /* A message, and the session that has sent it: a join fills *self in. */
@@ -495,8 +535,8 @@ struct coord_request {
 	int64_t now;
 	struct err *e;
 };
-/* Handles a message, coord_on_NAME, which coord_handle has found to be allowed for this session. Returns
- * the answer, a new object; or NULL, with r->e set if the message is refused. */
+/* Handles a message, coord_on_NAME, which coord_handle has found to be allowed for this session.
+ * Returns the answer, a new object; or NULL, with r->e set if the message is refused. */
 typedef json_t *coord_message_fn(struct coord *c, const struct coord_request *r);
 #define TO_JOIN(name)   coord_message_fn coord_on_##name;
 #define TO_ANY(name)    coord_message_fn coord_on_##name;
@@ -507,10 +547,10 @@ typedef json_t *coord_message_fn(struct coord *c, const struct coord_request *r)
 /* coord.c: the phases, and the leases of members */
 /* Publish a new revision of the view, and mark the saved state as changed. */
 void coord_changed(struct coord *c);
-/* Report an event; kind is one of event.def. */
-void coord_event(struct coord *c, const char *kind, const char *fmt, ...)
+/* Report an event. */
+void coord_event(struct coord *c, enum event_kind kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Enter a phase: note the time, tell an event, and publish the view. */
+/* Enter a phase: note the time, record an event, and publish the view. */
 void coord_enter(struct coord *c, enum phase phase, int64_t now);
 /* Do everything that the present state allows: form, propose the next change, finish joins and
  * repair chains, end the job. Called after each message and at each tick. */
@@ -532,7 +572,7 @@ void coord_worker_lost(struct coord *c, unsigned rank, enum err_cause cause, con
 /* Place the partitions that have no run yet, in the coord's layout or in a given one. */
 void coord_place_tables(struct coord *c);
 void coord_place_tables_in(const struct coord *c, struct layout *l);
-/* Take a server as lost: drop it from all chains, repair them, and begin an open vote anew. If a
+/* Take a server as lost: drop it from all chains, repair them, and restart an open vote. If a
  * partition has lost its last replica, the job fails. The layout epoch grows. */
 void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64_t now);
 /* Start replicas for chains that are too short, and balance. True: the layout has changed. */
@@ -578,16 +618,16 @@ void coord_change_server_gone(struct coord *c);
 void coord_snap_order_again(struct coord *c, unsigned server);
 void coord_snap_release(struct coord *c);
 /* coord_settle.c: the ranges of a rank whose process was lost or replaced */
-/* Ask the servers which pushes of the rank count, and then take its ranges back. Its new process takes
- * part from the step `from` on. All pushes of the steps before `complete` have been taken, unless a server is
- * lost meanwhile. */
+/* Ask the servers which pushes of the rank count, and then take its ranges back. Its new process
+ * takes part from the step `from` on. All pushes of the steps before `complete` have been taken,
+ * unless a server is lost meanwhile. */
 void coord_settle_begin(struct coord *c, unsigned rank, uint64_t from, uint64_t complete);
-/* Have the rank's ranges not been taken back yet? Then it is leased no others. coord_settle_from returns the
- * step `from`, or 0 if they have. */
+/* Have the rank's ranges not been taken back yet? Then it is leased no others. coord_settle_from
+ * returns the step `from`, or 0 if they have. */
 bool coord_settle_is_open(const struct coord *c, unsigned rank);
 uint64_t coord_settle_from(const struct coord *c, unsigned rank);
-/* Repeat open questions to a server that has a new session; ask all servers again, because a new layout
- * epoch has other chains, or because a server has joined, left or been lost. */
+/* Repeat open questions to a server that has a new session; ask all servers again, because a new
+ * layout epoch has other chains, or because a server has joined, left or been lost. */
 void coord_settle_ask_again(struct coord *c, unsigned server);
 void coord_settle_chains_changed(struct coord *c);
 void coord_settle_servers_changed(struct coord *c);
@@ -614,13 +654,17 @@ bool coord_members_load(struct coord *c, const struct state *state);
 /* Take tables, generation and first step from the checkpoint's manifest; then each rank's first
  * step. */
 void coord_resume_begin(struct coord *c);
-/* Give a table of the model that the job begins with what a worker says of it: its policy and first
- * values, and, if it is dense, more rows. A table of another shape stays as it is. */
+/* Ends the check once all servers have answered. Does nothing if none is open. */
+void coord_resume_end_check(struct coord *c);
+/* Names the servers that have not answered: "server-1 to verify step-000000000020". */
+void coord_resume_describe_check(const struct coord *c, char *out, size_t size);
+/* Give a table of the model that the job begins with what a worker says about it: its policy and
+ * first values, and, if it is dense, more rows. A table of another shape is not changed. */
 void coord_resume_fit_table(struct coord *c, const struct table *shape);
-/* Have the data another number of examples (or blocks) than when the checkpoint was taken? Then its position
- * in them is one of other data. */
+/* Have the data another number of examples (or blocks) than when the checkpoint was taken? Then its
+ * position in them is one of other data. */
 bool coord_resume_has_other_data(const struct coord *c);
-/* Begins the epoch again where they have, and tells it. */
+/* Begins the epoch again where they have, and reports it. */
 void coord_resume_fit_data(struct coord *c);
 void coord_resume_members(struct coord *c);
 /* The checkpoint's data leases; NULL: its data was not leased, or there is no checkpoint. */
@@ -629,7 +673,8 @@ const struct state_leases *coord_resume_saved_leases(const struct coord *c);
 /* coord_learning.c: takes an evaluation; adds what is known to a status or a result. */
 void coord_learning_take(struct coord *c, int64_t step, const json_t *eval);
 void coord_learning_report(const struct coord *c, json_t *to);
-/* The loss of the first batches. NAN: not known, or the job began with parameters that were trained before. */
+/* The loss of the first batches. NAN: not known, or the job began with parameters that were trained
+ * before. */
 double coord_learning_first_loss(const struct coord *c);
 
 /* coord_refusals.c */
@@ -648,9 +693,10 @@ bool coord_watch_is_delayed(const struct coord_member_worker *w, int64_t now);
 void coord_stall_check(struct coord *c, int64_t now);
 
 /* coord_job.c: data, completion, result */
-/* The job's step: that of its slowest worker */
+/* The job's step: its slowest worker's step */
 uint64_t coord_step(const struct coord *c);
-/* The step for people: that of the checkpoint with which the job was stopped, else coord_step */
+/* The step for people: the step of the checkpoint with which the job was stopped, else
+ * coord_step */
 uint64_t coord_shown_step(const struct coord *c);
 /* The step that a worker is at: the one it has reported, but at least the one it began at. */
 uint64_t coord_worker_step(const struct coord_member_worker *w);
@@ -658,25 +704,30 @@ uint64_t coord_worker_step(const struct coord_member_worker *w);
  * again if it lives. */
 static inline bool coord_worker_is_dismissed(const struct coord_member_worker *w)
 {
-	return w->state == WORKER_EMPTY && w->lost_at && !w->quit;
+	return w->state == WORKER_EMPTY && w->lost_at && !w->gave_up;
 }
 /* Add a member's last figures to a row for people, and the difference of its clock from ours
  * (seconds ahead). seen_seconds: age of those figures. */
 void coord_row_add_figures(json_t *row, const json_t *stats, const json_t *about,
     double seen_seconds);
+#define COORD_MEMORY_NOTE 160
+/* Had a member nearly no memory left when it was heard last? Then out is the end of a sentence
+ * about its loss, else "" (coord_memory.c). about: of its last heartbeat, or NULL. */
+bool coord_memory_was_short(const json_t *about, char out[static COORD_MEMORY_NOTE]);
 /* Is `what` the worker's activity ("wait", "compute", ...), according to its last heartbeat? */
 bool coord_worker_does(const struct coord_member_worker *w, const char *what);
 /* A worker at `step` waits for workers that are below the returned step; 0: for none. */
 uint64_t coord_needed_step(const struct coord *c, uint64_t step);
-/* What the steps of this incarnation have taken the worker, by its figures (coord_why_slow.c). */
+/* The time that the steps of this incarnation took the worker, by its figures
+ * (coord_why_slow.c). */
 struct straggler_costs coord_worker_costs(const struct coord_member_worker *w);
 /* Explain to worker `asker` which worker keeps it waiting before `step`; "" when none does. */
 void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out,
     size_t n);
 /* Handle "done": the worker has finished its work. */
 void coord_job_worker_done(struct coord *c, unsigned rank);
-/* Keep a report of the evaluator, instead of an older one; NULL: none. False: it is no message "eval"
- * or "result". Release it. */
+/* Keep a report of the evaluator, instead of an older one; NULL: none. False: it is not a message
+ * "eval" or "result". Release it. */
 bool coord_report_keep(struct coord_report *r, const json_t *msg);
 void coord_report_release(struct coord_report *r);
 /* Sets the number of epochs once the number of examples is known (conf_epochs). */
@@ -684,15 +735,17 @@ void coord_job_choose_epochs(struct coord *c);
 /* Start leasing the data, if this job does. saved: the state of the leases to go on from, or
  * NULL. */
 void coord_job_begin_leases(struct coord *c, const struct state_leases *saved);
-/* Early stopping (coord_early_stop.c): take an evaluation of a step into account, which may be that of
- * the final model; save and load the state; add it to a status or result. */
+/* Early stopping (coord_early_stop.c): take an evaluation of a step into account, which may be an
+ * evaluation of the final model; save and load the state; add it to a status or result. */
 void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bool final);
 struct state_stop *coord_early_stop_save(const struct coord *c);
 /* Has the model that is saved for an earlier evaluation exactly the evaluated parameters? */
 bool coord_early_stop_is_exact(const struct coord *c);
 void coord_early_stop_load(struct coord *c, const struct state_stop *saved);
+/* Forget all evaluations, as in a new coord. */
+void coord_early_stop_reset(struct coord *c);
 void coord_early_stop_report(const struct coord *c, json_t *to);
-/* Is the job's model that of an evaluation before the final one, whose checkpoint has it? */
+/* Is the job's model the model of an evaluation before the final one, whose checkpoint has it? */
 bool coord_early_stop_is_earlier(const struct coord *c);
 /* Is the checkpoint of the best evaluation being written? Then the result would not know it yet. */
 bool coord_early_stop_is_writing(const struct coord *c);
@@ -714,12 +767,16 @@ uint64_t coord_setting_earliest_step(const struct coord *c);
 const json_t *coord_setting_proposed(const struct coord *c);
 void coord_setting_refused(struct coord *c, unsigned server, const char *why);
 void coord_setting_decided(struct coord *c, uint64_t step);
-/* The configuration in force at a step (borrowed), and decoded. */
-const json_t *coord_settings_at(const struct coord *c, uint64_t step);
+/* The configuration in force at a step: a new reference to the document, and decoded. */
+json_t *coord_config_at(const struct coord *c, uint64_t step);
 const struct conf *coord_conf_at(const struct coord *c, uint64_t step);
-/* The synchronization mode in force at a step. Unlike coord_settings_at, a mode decided for a later
+/* The synchronization mode in force at a step. Unlike coord_conf_at, a mode decided for a later
  * step does not change the answer. */
 struct sync_mode coord_mode_at(const struct coord *c, uint64_t step);
+/* The steps around this one, a step of ssp or asp, at which no step is closed: from *from to before
+ * *until (SYNC_NEVER: no end is decided). */
+void coord_find_unclosed_steps(const struct coord *c, uint64_t step, uint64_t *from,
+    uint64_t *until);
 /* Write the settings to the view; write them to the saved state; read them from it (false: they
  * cannot be a coordinator's). */
 void coord_settings_to_view(const struct coord *c, json_t *view);
@@ -733,6 +790,8 @@ void coord_ticket_decided(struct coord *c, uint64_t step);
 /* coord_table.c: the same stages, for a table change */
 /* The proposed change as the servers need it to judge the room (JSON null: no server needs room); a
  * server has refused it; it is decided for `step`. */
+/* The step before which the requested change must not take effect. */
+uint64_t coord_table_earliest_step(const struct coord *c);
 json_t *coord_table_proposed(const struct coord *c);
 void coord_table_refused(struct coord *c, unsigned server, const char *why);
 void coord_table_decided(struct coord *c, uint64_t step);
@@ -741,16 +800,15 @@ void coord_tables_save(const struct coord *c, struct state *out);
 void coord_tables_load(struct coord *c, const struct state *state);
 
 /* coord_relay.c */
-/* Reattach a relay that has lost only its session. True: self is filled in. */
-bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now);
 /* Choose a relay for a worker that joins; raises the layout epoch when it gets one. */
 void coord_relay_choose(struct coord *c, unsigned rank);
 /* Keep a document that a message brought, instead of an older one. False: it brought none. */
 bool coord_keep(json_t **place, const json_t *doc);
-/* Handle a relay's heartbeat. False: self is no living relay. */
+/* Handle a relay's heartbeat. False: self is not a living relay. */
 bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self,
     const struct message_beat *beat, int64_t now);
-/* Note that a relay's session has ended; coord_relays_check takes it as lost if it does not reconnect. */
+/* Note that a relay's session has ended; coord_relays_check takes it as lost if it does not
+ * reconnect. */
 void coord_relay_gone(struct coord *c, const struct coord_self *self, int64_t now);
 /* Take relays as lost whose session stays broken or whose heartbeats stop. */
 void coord_relays_check(struct coord *c, int64_t now);
@@ -782,20 +840,20 @@ struct state_ring *coord_ring_save(const struct ring_seat *r);
 void coord_ring_load(struct ring_seat *r, const struct state_ring *s);
 
 /* coord_join.c */
-/* Makes the table whole if its update rule needs it. ERR_CONFIG: the job's aggregation or update rule cannot
- * handle this table. */
+/* Makes the table whole if its update rule needs it. ERR_CONFIG: the job's aggregation or update
+ * rule cannot handle this table. */
 enum err_code coord_table_fits_job(const struct coord *c, struct table *shape, struct err *e);
-/* ERR_CONFIG: a table is divided into partitions, and its update rule in this configuration acts on whole
- * tables. */
+/* ERR_CONFIG: a table is divided into partitions, and its update rule in this configuration acts on
+ * whole tables. */
 enum err_code coord_rules_fit_tables(const struct layout *l, const struct conf *conf,
     struct err *e);
 
 /* coord_description.c */
-/* Replaces the facts by a copy of this document, which may be NULL. False: it refers to a large description that
- * is not here; then there are none. */
+/* Replaces the facts by a copy of this document, which may be NULL. False: it refers to a large
+ * description that is not here; then there are none. */
 bool coord_description_set(struct coord *c, const json_t *facts);
-/* Keeps the facts of the data, unless there are some: all workers read the same data. Those that a model or a
- * checkpoint came with are replaced, because a worker's extend them. */
+/* Keeps the facts of the data, unless there are some: all workers read the same data. Those that a
+ * model or a checkpoint came with are replaced, because a worker's extend them. */
 void coord_description_store(struct coord *c, const json_t *facts);
 /* False: coord_description_store would need a large description that is not here. */
 bool coord_description_is_here(struct coord *c, const json_t *facts);

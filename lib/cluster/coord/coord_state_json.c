@@ -20,7 +20,7 @@ static struct state_server save_server(const struct coord_member_server *s)
 		.ever = s->ever,
 		.leaving = s->leaving,
 		.released = s->released,
-		.called = s->called,
+		.called = s->requested,
 		.incarnation = s->incarnation,
 		.pid = s->pid,
 		.key = s->key,
@@ -36,7 +36,7 @@ static struct state_worker save_worker(const struct coord_member_worker *w)
 	bool gone = w->state != WORKER_ACTIVE && w->state != WORKER_JOINING;
 
 	return (struct state_worker){ .state = w->state,
-		.called = w->called,
+		.called = w->requested,
 		.incarnation = w->incarnation,
 		.from = (int64_t)w->from,
 		.resumes = w->resumes,
@@ -48,7 +48,7 @@ static struct state_worker save_worker(const struct coord_member_worker *w)
 		.evaluates = w->evaluates,
 		.zone = w->zone,
 		.relay = w->relay,
-		.go = w->go,
+		.go = w->leave_requested,
 		.lost = w->lost_at != 0,
 		.ring = w->ring.next_tcp[0] ? coord_ring_save(&w->ring) : NULL,
 		.stats = gone ? w->stats : NULL };
@@ -95,10 +95,10 @@ static void save_members(const struct coord *c, struct state *out)
 
 void coord_save(const struct coord *c, struct state *out)
 {
-	*out = (struct state){ .v = 1,
+	*out = (struct state){ .v = STATE_VERSION,
 		.cluster_id = c->cfg.cluster_id,
 		.phase = c->phase,
-		.reason = c->reason,
+		.reason = c->end.text,
 		.placed = c->placed,
 		.data_lost = c->data_lost,
 		.rev = (int64_t)c->rev,
@@ -113,8 +113,9 @@ void coord_save(const struct coord *c, struct state *out)
 		.given = c->data.given,
 		.proposals = (int64_t)c->votes.next,
 		.evaluator = c->evaluation.rank,
-		.running_at = c->running_at,
-		.ended_at = c->ended_at,
+		.running_at = c->times.running,
+		.ended_at = c->times.ended,
+		.ended = c->ended,
 		.ring_gone = c->ring.gone,
 		.tasks = c->data.leases ? leases_save(c->data.leases) : NULL,
 		.lease_changes = (int64_t)c->data.lease_changes,
@@ -125,7 +126,8 @@ void coord_save(const struct coord *c, struct state *out)
 		.result = c->evaluation.result.json,
 		.paused_by = c->pause.on ? c->pause.by : NULL,
 		.pauses = c->pause.number,
-		.restore = c->cfg.resume_path };
+		.restore = c->cfg.resume_path,
+		.restore_newest = c->cfg.resume_newest };
 	save_members(c, out);
 	coord_settings_save(c, out);
 	coord_tables_save(c, out);
@@ -140,7 +142,7 @@ static void load_server(struct coord_member_server *s, unsigned i, const struct 
 	s->ever = saved->ever;
 	s->leaving = saved->leaving;
 	s->released = saved->released;
-	s->called = saved->called;
+	s->requested = saved->called;
 	s->incarnation = saved->incarnation;
 	s->pid = saved->pid;
 	s->seen = seen;
@@ -159,14 +161,14 @@ static bool load_worker(struct coord_member_worker *w, unsigned i, const struct 
 	if (saved->state < 0)
 		return false;
 	w->state = (enum worker_state)saved->state;
-	w->called = saved->called;
+	w->requested = saved->called;
 	w->incarnation = saved->incarnation;
 	w->from = (uint64_t)saved->from;
 	w->resumes = saved->resumes;
 	w->until = (uint64_t)saved->until;
 	w->pid = saved->pid;
 	w->evaluates = saved->evaluates;
-	w->go = saved->go;
+	w->leave_requested = saved->go;
 	w->relay = (int)saved->relay;
 	snprintf(w->zone, sizeof w->zone, "%s", saved->zone);
 	w->seen = now;
@@ -252,8 +254,8 @@ static void load_progress(struct coord *c, const struct state *state, int64_t no
 	c->membership.first_step = (uint64_t)state->first_step;
 	c->data.examples = (uint64_t)state->examples;
 	c->evaluation.rank = (int)state->evaluator;
-	c->running_at = clamp_to_now(state->running_at, now);
-	c->ended_at = clamp_to_now(state->ended_at, now);
+	c->times.running = clamp_to_now(state->running_at, now);
+	c->times.ended = clamp_to_now(state->ended_at, now);
 	c->data.given = state->given;
 	coord_early_stop_load(c, state->stop);
 	if (!c->cfg.has_job || !c->data.examples)
@@ -275,7 +277,12 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 
 	if (strcmp(state->cluster_id, c->cfg.cluster_id) != 0)
 		return err_set(e, ERR_CONFIG, "the state belongs to another cluster");
-	if (state->v != 1 || !coord_state_has_model(state) || !coord_settings_load(c, state) ||
+	if (state->v > STATE_VERSION)
+		return err_set(e, ERR_FORMAT,
+		    "the state was written by a newer version of pskit: it has version %lld, and this one "
+		    "reads versions up to %d",
+		    (long long)state->v, STATE_VERSION);
+	if (state->v < 1 || !coord_state_has_model(state) || !coord_settings_load(c, state) ||
 	    !load_members(c, state, now))
 		return err_set(e, ERR_FORMAT, "the state was not written by a coordinator");
 	if (!coord_description_set(c, state->facts))
@@ -287,6 +294,7 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 		return rc;
 	coord_place_number_zones(c);
 	c->placed = true;
+	c->checking.open = false;
 	c->waiting[0] = 0;
 	c->phase = (enum phase)state->phase;
 	c->data_lost = state->data_lost;
@@ -307,15 +315,15 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 	c->settings.unwaited = true;
 	load_progress(c, state, now);
 	c->layout.epoch++;
-	coord_event(c, "recovered",
+	coord_event(c, EVENT_recovered,
 	    "layout epoch %u: the coordinator continues from the saved state", c->layout.epoch);
 	coord_changed(c);
 	return ERR_OK;
 }
 
-uint64_t coord_stamp(const struct coord *c)
+uint64_t coord_state_rev(const struct coord *c)
 {
-	return c->stamp;
+	return c->state_rev;
 }
 
 bool coord_is_placed(const struct coord *c)

@@ -8,10 +8,10 @@
 #include "layout/place.h"
 #include "msg/layout_document.h"
 
-/* Tables that are added, grown and dropped while the cluster runs. A change takes effect at a step that
- * the servers agree on, like members and settings (coord_change.c), so that all replicas of a new
- * partition count steps from the same one. Only added tables can change; the others belong to the
- * job's model. */
+/* Tables that are added, grown and dropped while the cluster runs. A change takes effect at a step
+ * that the servers agree on, like members and settings (coord_change.c), so that all replicas of a
+ * new partition count steps from the same one. Only added tables can change; the others belong to
+ * the job's model. */
 
 struct table_request {
 	enum coord_table_op op;
@@ -211,6 +211,17 @@ enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t 
 	return ERR_OK;
 }
 
+/* A table may begin at a step that no worker has reached yet, because its vote was held again and again. A
+ * change of it that took effect earlier would be one of a table that is not there: its new partitions would
+ * wait for pushes of steps in which no worker knows the table. */
+uint64_t coord_table_earliest_step(const struct coord *c)
+{
+	const struct table_request *w = c->tables.request;
+	const struct table *t = w ? layout_find(&c->layout, w->shape.name) : NULL;
+
+	return t ? t->since : 0;
+}
+
 static void report_table_change(struct coord *c, const struct table_request *w, uint64_t step)
 {
 	const struct table *t = &w->shape;
@@ -219,12 +230,12 @@ static void report_table_change(struct coord *c, const struct table_request *w, 
 	if (c->cfg.has_job)
 		snprintf(from, sizeof from, ", from step %llu on", (unsigned long long)step);
 	if (w->op == COORD_TABLE_DROP)
-		coord_event(c, "table", "table %s is dropped, by %s%s", t->name, w->who, from);
+		coord_event(c, EVENT_table, "table %s is dropped, by %s%s", t->name, w->who, from);
 	else if (w->op == COORD_TABLE_GROW)
-		coord_event(c, "table", "table %s has %llu rows, by %s%s", t->name,
+		coord_event(c, EVENT_table, "table %s has %llu rows, by %s%s", t->name,
 		    (unsigned long long)t->rows, w->who, from);
 	else
-		coord_event(c, "table", "table %s was added, %s, %llu x %u, by %s%s", t->name,
+		coord_event(c, EVENT_table, "table %s was added, %s, %llu x %u, by %s%s", t->name,
 		    t->sparse ? "sparse" : "dense", (unsigned long long)t->rows, t->cols, w->who,
 		    from);
 }
@@ -257,7 +268,7 @@ void coord_table_refused(struct coord *c, unsigned server, const char *why)
 	char said[300];
 
 	snprintf(said, sizeof said, "server-%u has no memory for it: %.240s", server, why);
-	coord_event(c, "table_refused", "table %s, by %s: %s", c->tables.request->shape.name,
+	coord_event(c, EVENT_table_refused, "table %s, by %s: %s", c->tables.request->shape.name,
 	    c->tables.request->who, said);
 	coord_ticket_refused(c, said);
 	free(c->tables.request);

@@ -51,7 +51,7 @@ static json_t *view_workers(const struct coord *c)
 			json_object_set_new(row, "until", json_integer((json_int_t)w->until));
 		if (w->relay >= 0)
 			json_object_set_new(row, "relay", json_integer(w->relay));
-		if (w->go)
+		if (w->leave_requested)
 			json_object_set_new(row, "go", json_true());
 		json_array_append_new(list, row);
 	}
@@ -63,8 +63,9 @@ uint64_t coord_layout_number(const struct coord *c)
 	return (uint64_t)c->layout.generation << 32 | c->layout.epoch;
 }
 
-/* Before the partitions are placed nobody has any, whatever layouts a run before this one had. So a process
- * reports none to a coordinator that is started again meanwhile, which would take it for one of that run. */
+/* Before the partitions are placed nobody has any, whatever layouts a run before this one had. So a
+ * process reports none to a coordinator that is started again meanwhile, which would take it for
+ * one of that run. */
 static json_t *view_layout(const struct coord *c)
 {
 	json_t *layout = layout_to_json(&c->layout);
@@ -78,15 +79,19 @@ json_t *coord_view(const struct coord *c)
 {
 	json_t *v = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s}", "op", "view", "rev",
 	    (json_int_t)c->rev, "name", c->cfg.name, "cluster_id", c->cfg.cluster_id, "phase",
-	    coord_phase_name(c->phase), "reason", c->reason, "waiting_for", c->waiting);
+	    coord_phase_name(c->phase), "reason", c->end.text, "waiting_for", c->waiting);
 
 	json_object_set_new(v, "ended", json_boolean(c->ended));
 	coord_settings_to_view(c, v);
 	if (coord_is_paused(c))
 		json_object_set_new(v, "paused", json_integer(c->pause.number));
-	/* Only the first servers load the checkpoint; later ones get replicas from other servers. */
-	if (c->cfg.resume_path && c->phase == PHASE_FORMING)
+	/* Only the first servers load the checkpoint; later ones get replicas from other
+	 * servers. */
+	if (c->cfg.resume_path && c->phase == PHASE_FORMING) {
 		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
+		if (!coord_resume_is_checked(c))
+			json_object_set_new(v, "checking", json_true());
+	}
 	coord_probe_to_view(c, v);
 	json_object_set_new(v, "servers", view_servers(c));
 	json_object_set_new(v, "workers", view_workers(c));
@@ -124,41 +129,50 @@ uint64_t coord_worker_step(const struct coord_member_worker *w)
 	                                                                          : w->from;
 }
 
-/* Does the worker count for the job's step? One that came when no work was left does not. */
-static bool worker_counts_for_step(const struct coord_member_worker *w, bool to_the_end)
+/* Does the worker count for the job's step? A worker that joined when no work was left does not. */
+static bool worker_counts_for_step(const struct coord_member_worker *w, enum worker_state state)
 {
-	if (to_the_end)
-		return w->state == WORKER_ACTIVE ||
-		    (w->state == WORKER_DONE && coord_worker_step(w) > 0);
+	if (state == WORKER_ACTIVE)
+		return w->state == WORKER_ACTIVE;
+	if (state == WORKER_DONE)
+		return w->state == WORKER_DONE && coord_worker_step(w) > 0;
 	return w->state != WORKER_EMPTY && w->state != WORKER_LOST && coord_worker_step(w) > 0;
 }
 
-/* The least step of the workers that are active or done, or else of all that ever trained. */
+/* The least step of the active workers. Without any, the step of those that are done: the least, or
+ * in lockstep the greatest, because a worker may have ended before the others. Without these, the
+ * least of all that ever trained. */
 uint64_t coord_step(const struct coord *c)
 {
-	for (int pass = 0; pass < 2; pass++) {
-		uint64_t least = UINT64_MAX;
+	static const enum worker_state pass[] = { WORKER_ACTIVE, WORKER_DONE, WORKER_EMPTY };
 
-		for (unsigned i = 0; i < c->nworkers; i++)
-			if (worker_counts_for_step(&c->worker[i], pass == 0) &&
-			    coord_worker_step(&c->worker[i]) < least)
-				least = coord_worker_step(&c->worker[i]);
+	for (size_t k = 0; k < sizeof pass / sizeof *pass; k++) {
+		uint64_t least = UINT64_MAX, greatest = 0;
+
+		for (unsigned i = 0; i < c->nworkers; i++) {
+			uint64_t step = coord_worker_step(&c->worker[i]);
+
+			if (!worker_counts_for_step(&c->worker[i], pass[k]))
+				continue;
+			least = step < least ? step : least;
+			greatest = step > greatest ? step : greatest;
+		}
 		if (least != UINT64_MAX)
-			return least;
+			return pass[k] == WORKER_DONE && coord_is_lockstep(c) ? greatest : least;
 	}
 	return 0;
 }
 
 uint64_t coord_shown_step(const struct coord *c)
 {
-	return c->saved_step ? c->saved_step : coord_step(c);
+	return c->stopping.saved_step ? c->stopping.saved_step : coord_step(c);
 }
 
 /* The workers' figures added up; losses: the mean over their examples, NAN without any. */
 struct worker_sums {
 	double examples, examples_per_second, train_loss, progressive_loss;
 	double pushed_bytes, pulled_bytes, ring_bytes;
-	double data_bytes; /* of an epoch of data in blocks: that of any worker */
+	double data_bytes; /* of an epoch of data in blocks, as any worker reports it */
 };
 
 static struct worker_sums sum_workers(const struct coord *c)
@@ -189,8 +203,8 @@ static struct worker_sums sum_workers(const struct coord *c)
 	return sum;
 }
 
-/* How many steps the job has, as its workers tell: the active ones, or else all. Those that have told nothing
- * yet, and ranks that no worker has taken, do not count. 0: not known. */
+/* How many steps the job has, as its workers report: the active ones, or else all. Workers that
+ * have not reported it yet, and ranks that no worker has taken, do not count. 0: not known. */
 static int64_t count_all_steps(const struct coord *c)
 {
 	for (int pass = 0; pass < 2; pass++) {
@@ -234,7 +248,7 @@ static bool worker_may_change_model(const struct coord *c, const struct coord_me
 {
 	int64_t open = w->figures.unacknowledged;
 	struct sync_mode mode;
-	size_t active = 0, behind = 0;
+	size_t active = 0, unfinished = 0;
 
 	if (open < 0)
 		return false;
@@ -243,9 +257,9 @@ static bool worker_may_change_model(const struct coord *c, const struct coord_me
 		if (c->worker[i].state != WORKER_ACTIVE)
 			continue;
 		active++;
-		behind += coord_worker_step(&c->worker[i]) <= (uint64_t)open;
+		unfinished += coord_worker_step(&c->worker[i]) <= (uint64_t)open;
 	}
-	return !sync_sums_steps(&mode) || behind <= sync_spare(&mode, active);
+	return !sync_sums_steps(&mode) || unfinished <= sync_spare(&mode, active);
 }
 
 /* Workers that rest before a step, and those that wait for a worker that rests; without those whose
@@ -273,7 +287,9 @@ bool coord_is_at_rest(const struct coord *c, uint64_t *step)
 	unsigned active = 0;
 
 	if (c->phase == PHASE_DONE) {
-		*step = coord_step(c);
+		/* A worker may have ended at an earlier step, and the others have gone on without
+		 * it. */
+		*step = coord_newest_step(c);
 		return true;
 	}
 	for (unsigned i = 0; i < c->nworkers; i++) {
@@ -368,7 +384,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	const struct coord_report *last = c->evaluation.result.json ? &c->evaluation.result
 	                                                            : &c->evaluation.last;
 	const struct worker_sums sum = sum_workers(c);
-	int64_t end = c->ended_at ? c->ended_at : now;
+	int64_t end = c->times.ended ? c->times.ended : now;
 	json_t *s = json_event("cluster");
 	char sync[32];
 
@@ -377,8 +393,8 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "protocol", json_integer(PSKIT_PROTOCOL));
 	json_object_set_new(s, "name", json_string(c->cfg.name));
 	json_object_set_new(s, "state", json_string(coord_phase_name(c->phase)));
-	json_object_set_new(s, "reason", json_string(c->reason));
-	json_object_set_new(s, "cause", json_string(err_cause_name(c->cause)));
+	json_object_set_new(s, "reason", json_string(c->end.text));
+	json_object_set_new(s, "cause", json_string(err_cause_name(c->end.cause)));
 	json_object_set_new(s, "waiting_for", json_string(c->waiting));
 	json_object_set_new(s, "job", json_of_text(c->data.job));
 	report_placing_servers(c, s);
@@ -397,7 +413,8 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum.pulled_bytes));
 	json_object_set_new(s, "ring_bytes", json_integer((json_int_t)sum.ring_bytes));
 	json_object_set_new(s, "seconds",
-	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
+	    json_of_num(
+	        c->times.running ? (double)(end - c->times.running) / (double)NSEC_PER_SEC : 0));
 	if (last->eval) {
 		json_object_set(s, "eval", (json_t *)(uintptr_t)last->eval);
 		json_object_set_new(s, "eval_step", json_integer(last->step));

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "core/fill_words.h"
+#include "core/suggest.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -20,7 +20,8 @@
 /* Servers may take so long to write the files of a checkpoint, in seconds. */
 #define WRITING_TAKES 5.0
 
-/* The remedy for the member `whom`, with what is known in place of DIR, K and COMMAND. A new string. */
+/* The remedy for the member `whom`, with what is known in place of DIR, K and COMMAND. A new
+ * string. */
 static char *fill_remedy(const struct coord *c, const char *whom, const char *remedy)
 {
 	const struct conf_job *job = &c->conf->job;
@@ -63,7 +64,8 @@ void coord_why_add(struct why *y, const struct reason *r, enum why_code code, co
 	json_array_append_new(y->list, o);
 }
 
-double coord_why_since(const struct why *y, int64_t t)
+/* Seconds from t to now; 0 if t is 0. */
+static double seconds_since(const struct why *y, int64_t t)
 {
 	return t ? (double)(y->now - t) / (double)NSEC_PER_SEC : 0;
 }
@@ -81,7 +83,7 @@ static void explain_missing_server(struct why *y, unsigned i, const char *who)
 	const struct coord_member_server *s = &y->c->server[i];
 	struct reason r = { .who = who,
 		.step = -1,
-		.seconds = coord_why_since(y, s->ever ? s->seen : y->c->started) };
+		.seconds = seconds_since(y, s->ever ? s->seen : y->c->times.started) };
 	char id[24];
 
 	snprintf(id, sizeof id, "server-%u", i);
@@ -139,7 +141,9 @@ static const char *worker_start_remedy(const struct coord *c, enum remedy which)
 
 static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 {
-	struct reason r = { .who = who, .step = -1, .seconds = coord_why_since(y, y->c->started) };
+	struct reason r = { .who = who,
+		.step = -1,
+		.seconds = seconds_since(y, y->c->times.started) };
 	char id[24];
 
 	snprintf(id, sizeof id, "worker-%u", i);
@@ -150,14 +154,14 @@ static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 		    "no action is needed; ps-ctl logs shows its messages; job.cache keeps parsed "
 		    "data for the next start",
 		    "it is %s and reading its data", y->c->worker[i].joining_host);
-	} else if (y->c->worker[i].unfit) {
-		r.cause = y->c->worker[i].unfit_cause;
+	} else if (y->c->worker[i].cannot_run_reason) {
+		r.cause = y->c->worker[i].cannot_run_cause;
 		coord_why_add(y, &r, WHY_UNFIT, worker_start_remedy(y->c, MEND_RANK),
-		    "it cannot begin %s", y->c->worker[i].unfit);
-	} else if (y->c->unfit[0]) {
-		r.cause = y->c->unfit_cause;
+		    "it cannot begin %s", y->c->worker[i].cannot_run_reason);
+	} else if (y->c->cannot_run.text[0]) {
+		r.cause = y->c->cannot_run.cause;
 		coord_why_add(y, &r, WHY_UNFIT, worker_start_remedy(y->c, MEND_JOINED),
-		    "one has started, but cannot begin %s", y->c->unfit);
+		    "one has started, but cannot begin %s", y->c->cannot_run.text);
 	} else {
 		coord_why_add(y, &r, WHY_NOT_JOINED, worker_start_remedy(y->c, COME),
 		    "it has not joined yet");
@@ -176,7 +180,7 @@ static void explain_placing(struct why *y, unsigned i)
 		    &(struct reason){ .who = "the start",
 		        .whom = id,
 		        .step = -1,
-		        .seconds = coord_why_since(y, y->c->formed),
+		        .seconds = seconds_since(y, y->c->times.formed),
 		        .together = "they are copying their partitions" },
 		    WHY_COPYING, "no action is needed; ps-ctl logs shows its messages",
 		    "it is copying its partitions");
@@ -200,7 +204,7 @@ static void explain_forming(struct why *y)
 
 static double activity_seconds(const struct why *y, const struct coord_member_worker *w)
 {
-	return w->figures.doing_seconds + coord_why_since(y, w->seen);
+	return w->figures.doing_seconds + seconds_since(y, w->seen);
 }
 
 uint64_t coord_needed_step(const struct coord *c, uint64_t step)
@@ -210,7 +214,7 @@ uint64_t coord_needed_step(const struct coord *c, uint64_t step)
 	return sync_needed_step(&mode, step);
 }
 
-/* The worker farthest behind, of those below step `below`, other than `but`, that go through
+/* The slowest worker below step `below`, other than `but`, whose pushes go through
  * `relay` (ANY: any of them); among equals, one that does not wait itself. -1: there is none. */
 #define ANY INT_MAX
 static int find_slowest_worker(const struct coord *c, uint64_t below, unsigned but, int relay)
@@ -235,7 +239,7 @@ static int find_slowest_worker(const struct coord *c, uint64_t below, unsigned b
 static void explain_worker(struct why *y, struct reason *r, unsigned i)
 {
 	const struct coord_member_worker *w = &y->c->worker[i];
-	double quiet = coord_why_since(y, w->seen), busy = activity_seconds(y, w);
+	double quiet = seconds_since(y, w->seen), busy = activity_seconds(y, w);
 	long long step = (long long)coord_worker_step(w);
 	char id[24];
 
@@ -308,7 +312,7 @@ static bool explain_silent_server(struct why *y, struct reason *r)
 			coord_why_add(y, r, WHY_SILENT,
 			    "check whether it is stopped or disconnected",
 			    "%s, pid %lld, has been silent for %.1f s", s->host, (long long)s->pid,
-			    coord_why_since(y, s->seen));
+			    seconds_since(y, s->seen));
 			return true;
 		}
 	}
@@ -321,8 +325,8 @@ static void explain_servers(struct why *y, struct reason *r)
 
 	if (explain_silent_server(y, r))
 		return;
-	/* The figures of the workers are of different moments: one that is slow may be as far as the others in
-	 * them, although they wait for it. */
+	/* The figures of the workers are of different moments: one that is slow may be as far as
+	 * the others in them, although they wait for it. */
 	if (!c->votes.proposal.open && coord_why_straggler(y, r))
 		return;
 	r->whom = "the servers";
@@ -352,7 +356,7 @@ static bool explain_relays(struct why *y, struct reason *r, int relay)
 		    "check whether it is stopped or disconnected; when it is lost its workers "
 		    "continue without it",
 		    "%s, pid %lld, of zone %s, has been silent for %.1f s", m->host,
-		    (long long)m->pid, m->zone, coord_why_since(y, m->seen));
+		    (long long)m->pid, m->zone, seconds_since(y, m->seen));
 		return true;
 	}
 	return false;
@@ -382,7 +386,7 @@ static void explain_wait(struct why *y, struct reason *r, int relay)
 		explain_servers(y, r);
 }
 
-/* Does the worker wait, according to a recent heartbeat? An old one does not tell. */
+/* Does the worker wait, according to a recent heartbeat? An old one says nothing about it. */
 static bool is_worker_waiting(const struct why *y, const struct coord_member_worker *w)
 {
 	return w->state == WORKER_ACTIVE && coord_worker_does(w, "wait") &&
@@ -470,14 +474,15 @@ static void explain_quotas(struct why *y)
 		    &(struct reason){ .who = id,
 		        .whom = "its quota",
 		        .step = (int64_t)coord_worker_step(w),
-		        .seconds = coord_why_since(y, w->quota_since) },
+		        .seconds = seconds_since(y, w->quota_since) },
 		    WHY_QUOTA, "ps-ctl set quota_bytes=N quota_pushes=N; 0 removes it",
 		    "%s is held back by its quota: quota_bytes %sB, quota_pushes %lld a second and server",
 		    id, bytes, (long long)c->conf->quota_pushes);
 	}
 }
 
-/* Explain a silent worker for which nobody waits, as in asp: its host is stopped or cut off. False: it is none. */
+/* Explain a silent worker for which nobody waits, as in asp: its host is stopped or cut off. False:
+ * the worker is not silent, or others wait for it. */
 static bool explain_silent_worker(struct why *y, unsigned i)
 {
 	const struct coord *c = y->c;
@@ -485,7 +490,7 @@ static bool explain_silent_worker(struct why *y, unsigned i)
 	uint64_t step = coord_newest_step(c);
 	char id[24];
 
-	/* Where the others wait, their rows name it. */
+	/* If others wait for it, their rows name it. */
 	if (w->state != WORKER_ACTIVE || w->lost_at || w->ended || !is_member_silent(y, w->seen) ||
 	    coord_needed_step(c, step + 1) > 0)
 		return false;
@@ -494,10 +499,10 @@ static bool explain_silent_worker(struct why *y, unsigned i)
 	    &(struct reason){ .who = "the coordinator",
 	        .whom = id,
 	        .step = (int64_t)coord_worker_step(w),
-	        .seconds = coord_why_since(y, w->seen) },
+	        .seconds = seconds_since(y, w->seen) },
 	    WHY_SILENT, "check whether its host is stopped or disconnected; the others go on",
 	    "%s, pid %lld, has been silent for %.1f s; it is declared lost after %.0f s", w->host,
-	    (long long)w->pid, coord_why_since(y, w->seen),
+	    (long long)w->pid, seconds_since(y, w->seen),
 	    (double)c->cfg.lease / (double)NSEC_PER_SEC);
 	return true;
 }
@@ -512,29 +517,29 @@ static void explain_running(struct why *y)
 		    &(struct reason){ .who = "everybody",
 		        .whom = "ps-ctl resume",
 		        .step = (int64_t)coord_step(c),
-		        .seconds = coord_why_since(y, c->pause.at) },
+		        .seconds = seconds_since(y, c->pause.at) },
 		    WHY_PAUSED, "ps-ctl resume",
 		    c->pause.on ? "the job is paused, by %s"
 		                : "the job is held for its last checkpoint, by %s",
 		    c->pause.on ? c->pause.by : c->pause.holder);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (!c->server[i].live &&
-		    (c->server[i].called ||
+		    (c->server[i].requested ||
 		        (c->server[i].ever && i < c->cfg.servers && !c->server[i].released)))
 			explain_missing_server(y, i,
-			    c->server[i].called ? "the scaling" : "the second replicas");
+			    c->server[i].requested ? "the scaling" : "the second replicas");
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 
 		snprintf(id, sizeof id, "worker-%u", i);
-		if (w->state == WORKER_EMPTY && w->called)
+		if (w->state == WORKER_EMPTY && w->requested)
 			explain_missing_worker(y, i, "the scaling");
 		else if (w->state == WORKER_JOINING)
 			coord_why_add(y,
 			    &(struct reason){ .who = id,
 			        .whom = "the servers",
 			        .step = -1,
-			        .seconds = coord_why_since(y, w->seen) },
+			        .seconds = seconds_since(y, w->seen) },
 			    WHY_AGREEING, "no action is needed",
 			    "they are agreeing on its first step");
 		else if (!explain_silent_worker(y, i) && !coord_is_paused(c))
@@ -558,8 +563,8 @@ static void explain_finishing(struct why *y)
 			    i);
 }
 
-/* Explain a checkpoint by the servers that have not carried out its last order. A snapshot of a step
- * that is to come waits for the workers and not for a server. */
+/* Explain a checkpoint by the servers that have not carried out its last order. A snapshot of a
+ * step that is to come waits for the workers and not for a server. */
 static void explain_checkpoint(struct why *y)
 {
 	const struct coord *c = y->c;
@@ -567,7 +572,7 @@ static void explain_checkpoint(struct why *y)
 	enum coord_snap state = coord_snap_state(c);
 	struct reason r = { .who = "the checkpoint",
 		.step = c->cfg.has_job ? (int64_t)s->step : -1,
-		.seconds = coord_why_since(y, s->ordered_at) };
+		.seconds = seconds_since(y, s->ordered_at) };
 	char id[24];
 
 	if ((state != SNAP_ASKED && state != SNAP_WRITING) ||
@@ -584,7 +589,7 @@ static void explain_checkpoint(struct why *y)
 			coord_why_add(y, &r, WHY_SILENT,
 			    "check whether it is stopped or disconnected",
 			    "%s, pid %lld, has been silent for %.1f s", c->server[i].host,
-			    (long long)c->server[i].pid, coord_why_since(y, c->server[i].seen));
+			    (long long)c->server[i].pid, seconds_since(y, c->server[i].seen));
 		else if (state == SNAP_ASKED)
 			coord_why_add(y, &r, WHY_SNAPSHOT, "ps-ctl logs shows its messages",
 			    "it has not taken its snapshot");

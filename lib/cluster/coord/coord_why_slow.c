@@ -24,8 +24,8 @@ struct straggler_costs coord_worker_costs(const struct coord_member_worker *w)
 		.pull = f->pull_seconds };
 }
 
-/* Judge all workers by their windows. The result, one for each, must be freed; NULL: there are too many, or
- * no mode makes one wait for another. */
+/* Judge all workers by their windows. The result, one for each, must be freed; NULL: there are too
+ * many, or no mode makes one wait for another. */
 static struct straggler *judge_workers(const struct coord *c)
 {
 	struct straggler_costs *cost;

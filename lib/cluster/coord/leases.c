@@ -33,7 +33,7 @@ struct holder {
 struct recorded {
 	uint64_t id;
 	uint32_t worker;
-	uint64_t until; /* the first step that is not one of it; UINT64_MAX: it goes on */
+	uint64_t until; /* the first step that is not one of it; UINT64_MAX: it continues */
 	/* own.taken: for a lost worker (`lost`), its pushes that the partitions had when it was
 	 * lost */
 	struct lease_attempt own;
@@ -47,8 +47,8 @@ struct leases {
 	uint64_t done;
 	bool stream;
 	unsigned limit; /* of ranges that a worker holds */
-	/* The number of workers to which ranges are assigned, and where they begin. 0: any worker may lease
-	 * any range. */
+	/* The number of workers to which ranges are assigned, and where they begin. 0: any worker
+	 * may lease any range. */
 	uint64_t assigned, first_step, first_batch;
 	/* The epoch whose examples are counted, its ranges that are done, and their examples. */
 	uint64_t counted_epoch, counted_ranges, counted_examples;
@@ -59,8 +59,8 @@ struct leases {
 	struct lease_node *by_id;
 	void (*changed)(void *ctx, const struct lease_change *c);
 	void *ctx;
-	/* While a checkpoint is taken: the leases at its begin (else NULL), and the attempts in work then
-	 * or begun since. */
+	/* While a checkpoint is taken: the leases at its begin (else NULL), and the attempts in
+	 * work then or begun since. */
 	struct state_leases *base;
 	struct recorded *record;
 	size_t nrecorded, record_room;
@@ -85,11 +85,6 @@ struct leases *leases_new_stream(uint64_t partitions)
 
 	t->stream = true;
 	return t;
-}
-
-bool leases_are_stream(const struct leases *t)
-{
-	return t->stream;
 }
 
 void leases_extend(struct leases *t, uint64_t partitions)
@@ -121,7 +116,7 @@ static uint64_t add_product(uint64_t from, uint64_t n, uint64_t each)
 	return each && n > (INT64_MAX - from) / each ? INT64_MAX : from + n * each;
 }
 
-/* Counts the examples of the first epoch none of whose ranges is done. */
+/* Counts the examples of the first epoch in which no range is done. */
 static void begin_count(struct leases *t)
 {
 	t->counted_epoch = (t->done + t->per_epoch - 1) / t->per_epoch;
@@ -230,10 +225,7 @@ static void record_attempt(struct leases *t, struct lease_node *l)
 {
 	if (!t->base || !l->lease.attempt.batch || t->assigned)
 		return;
-	if (t->nrecorded == t->record_room) {
-		t->record_room = t->record_room ? 2 * t->record_room : 64;
-		t->record = mem_regrow(t->record, t->record_room, sizeof *t->record);
-	}
+	t->record = mem_grow(t->record, &t->record_room, t->nrecorded + 1, sizeof *t->record);
 	t->record[t->nrecorded++] = (struct recorded){ .id = l->lease.id,
 		.worker = l->holder,
 		.until = UINT64_MAX,
@@ -305,7 +297,7 @@ static void give_lease(struct leases *t, struct lease_node *l, uint32_t worker)
 	t->leased++;
 }
 
-/* Takes a lease from its holder, who has it. */
+/* Takes a lease from its holder. The lease must be held. */
 static void take_from_holder(struct leases *t, struct lease_node *l)
 {
 	unlink_lease(l);
@@ -348,8 +340,8 @@ static void return_lease(struct leases *t, struct lease_node *l)
 
 /* ---- assigned ranges ---- */
 
-/* Each worker's first range has a mark from the beginning, so that it is known where a worker was that is
- * lost before it has reported anything. */
+/* Each worker's first range has a mark from the beginning, so that the place of a worker that is
+ * lost before it has reported anything is known. */
 static void mark_first_ranges(struct leases *t)
 {
 	for (uint64_t i = 0; i < t->assigned && t->next < count_all_ranges(t); i++) {
@@ -426,7 +418,8 @@ static void begin_attempt(struct lease *lease, uint64_t step, uint64_t batch, bo
 		}
 }
 
-/* The step of the attempt at which example `from` is the first of a batch, or the next step after it. */
+/* The step of the attempt at which example `from` is the first of a batch, or the next step after
+ * it. */
 static uint64_t step_of_example(const struct lease_attempt *a, uint64_t from)
 {
 	return a->step +
@@ -525,8 +518,8 @@ static struct lease_node *held_lease(const struct leases *t, uint32_t worker, ui
 /* May a worker that trains on this range in this way say that it is there? */
 static bool may_advance(const struct leases *t, const struct lease_attempt *a, uint64_t from)
 {
-	/* A partition of a stream that is rested on, or an assigned range that was leased ahead: there no
-	 * example is passed. */
+	/* A partition of a stream on which the worker rests, or an assigned range that was leased
+	 * ahead: no example of it is passed. */
 	return a->batch ? from >= a->from : (t->stream || t->assigned) && from == a->from;
 }
 
@@ -536,7 +529,7 @@ void leases_advance(struct leases *t, uint32_t worker, uint64_t id, uint64_t fro
 	struct lease_node *l = held_lease(t, worker, id);
 	const struct lease_attempt *a = l ? &l->lease.attempt : NULL;
 
-	/* A place that was told is not taken back. */
+	/* A place that was reported is not taken back. */
 	if (t->stream && a && place == LEASES_NOT_BEGUN && l->lease.place != LEASES_NOT_BEGUN)
 		return;
 	if (!a || !may_advance(t, a, from) || (!batch && !t->stream) ||
@@ -700,7 +693,7 @@ void leases_count(const struct leases *t, uint64_t *done, uint64_t *leased, uint
 	*leased = t->leased;
 }
 
-/* Makes room for so many more attempts and places. */
+/* Makes room for this many more attempts and places. */
 static void reserve_saved(struct state_leases *s, size_t attempts, size_t places)
 {
 	s->attempts = mem_regrow(s->attempts, s->nattempts + attempts + 1, sizeof *s->attempts);
@@ -769,8 +762,9 @@ struct state_leases *leases_save(const struct leases *t)
 	return s;
 }
 
-/* Loads the attempts on all ranges. A list of pushes that is malformed counts as empty: state_decode has
- * checked its type, and nobody else writes it. whole: present attempts go on. */
+/* Loads the attempts on all ranges. A list of pushes that is malformed counts as empty:
+ * state_decode has checked its type, and nobody else writes it. whole: present attempts
+ * continue. */
 static void load_attempts(struct leases *t, const struct state_leases *s, bool whole)
 {
 	for (uint64_t i = 0; i < s->nattempts; i++) {
@@ -827,10 +821,11 @@ void leases_load(struct leases *t, const struct state_leases *s, bool held)
 {
 	struct lease_node **back = &t->back;
 
-	/* Those that leases_assign has marked */
+	/* The leases that leases_assign has marked */
 	free_leases(t, t->back);
 	t->back = NULL;
-	/* The ranges are others now, so the saved ids do not apply: the present epoch begins again. */
+	/* The ranges are different now, so the saved ids do not apply: the present epoch begins
+	 * again. */
 	if ((uint64_t)s->range != t->range || s->stream != t->stream) {
 		begin_epoch(t, (uint64_t)s->next / t->per_epoch);
 		return;
@@ -858,7 +853,8 @@ void leases_load(struct leases *t, const struct state_leases *s, bool held)
 	load_places(t, s);
 }
 
-/* Adds the places of ranges that were begun since the record was begun and that nobody has trained on. */
+/* Adds the places of ranges that were begun since the record was begun and that nobody has trained
+ * on. */
 static void add_new_places(const struct leases *t, struct state_leases *s)
 {
 	for (uint32_t i = 0; t->stream && i < t->nholders; i++)
@@ -870,7 +866,8 @@ static void add_new_places(const struct leases *t, struct state_leases *s)
 			save_place(s, l->lease.id, 0, l->lease.place);
 }
 
-/* Adds the ranges that were leased for the first time since the record was begun, as to be leased. */
+/* Adds the ranges that were leased for the first time since the record was begun, as to be
+ * leased. */
 static void add_new_ranges(const struct leases *t, struct state_leases *s)
 {
 	uint64_t more = t->next - (uint64_t)s->next;

@@ -8,12 +8,13 @@
 /* The length of a half window. */
 #define HALF_WINDOW (2 * NSEC_PER_SEC)
 
-/* A worker is slow if its own part of a step takes SLOW times as long as the median worker's, and at least
- * SLOW_BY seconds longer. */
+/* A worker is slow if its own part of a step takes SLOW times as long as the median worker's, and
+ * at least SLOW_BY seconds longer. */
 #define SLOW    1.5
 #define SLOW_BY 1e-3
-/* At faster steps it is slow if its part takes FAST_SLOW times as long, the others wait for at least
- * FAST_WAIT of their time, and it waits less than they do by at least FAST_APART of a step. */
+/* At faster steps it is slow if its part takes FAST_SLOW times as long, the others wait for at
+ * least FAST_WAIT of their time, and it waits less than they do by at least FAST_APART of a
+ * step. */
 #define FAST_SLOW  1.2
 #define FAST_WAIT  0.2
 #define FAST_APART 0.15
@@ -34,7 +35,7 @@ static struct straggler_costs subtract_costs(const struct straggler_costs *a,
 	return d;
 }
 
-/* Both halves have enough steps: those of a slow job take longer than a second. */
+/* Waits until both halves have enough steps: the steps of a slow job take longer than a second. */
 void straggler_note(struct straggler_window *w, const struct straggler_costs *totals, int64_t now)
 {
 	if (w->next_at && totals->steps < w->next.steps)
@@ -92,7 +93,8 @@ static double find_usual(const struct straggler_costs *cost, size_t n)
 	return NAN;
 }
 
-/* The sums of the wait of a step, and of the share of the time that is waited for, over some workers. */
+/* The sums of the wait of a step, and of the share of the time that is waited for, over some
+ * workers. */
 struct waits {
 	double per_step, share;
 	size_t n;

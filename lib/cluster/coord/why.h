@@ -5,7 +5,7 @@
 /* The inside of coord_why, shared by coord_why.c and coord_why_slow.c: a list of reasons that is
  * filled row by row. No state survives a call; the owner's lock covers the coord. */
 #include "coord/coord_state.h"
-#include "msg/why_code.h"
+#include "msg/words.h"
 
 struct why {
 	const struct coord *c;
@@ -22,8 +22,8 @@ struct reason {
 	const char *who, *whom;
 	int64_t step; /* -1: none */
 	double seconds;
-	/* This is the reason in the plural, for several members: "they are reading their data". NULL: the
-	 * row stands alone. */
+	/* This is the reason in the plural, for several members: "they are reading their data".
+	 * NULL: the row is not merged with others. */
 	const char *together;
 	enum err_cause cause; /* of an error that a process has reported */
 };
@@ -31,8 +31,6 @@ struct reason {
 /* Append a row: r says which member waits for which; fmt gives the reason, remedy what to do. */
 __attribute__((format(printf, 5, 6))) void coord_why_add(struct why *y, const struct reason *r,
     enum why_code code, const char *remedy, const char *fmt, ...);
-/* Seconds from t to now; 0 if t is 0. */
-double coord_why_since(const struct why *y, int64_t t);
 
 /* coord_why_slow.c: workers that are slow at every step, even if nobody waits just now. */
 void coord_why_stragglers(struct why *y);

@@ -18,8 +18,9 @@
  * upper bound limits what a server must loop over at each step. */
 #define SPARSE_PARTS_MIN 16u
 #define SPARSE_PARTS_MAX 4096u
-/* Values of a sparse partition, where the table is large enough. A batch has rows of many partitions,
- * and each costs a record in both directions, so that small ones would have little more than a row. */
+/* Values of a sparse partition, where the table is large enough. A batch has rows of many
+ * partitions, and each costs a record in both directions, so that small ones would have little more
+ * than a row. */
 #define SPARSE_PART_ELEMENTS (UINT64_C(1) << 20)
 
 void layout_release(struct layout *l)
@@ -109,7 +110,7 @@ static bool is_same_table(const struct table *had, const struct table *t)
 	return strcmp(had->name, t->name) == 0 &&
 	    (t->dropped ||
 	        (!had->dropped && had->sparse == t->sparse && had->cols == t->cols &&
-	            had->nparts <= t->nparts));
+	            had->row_store == t->row_store && had->nparts <= t->nparts));
 }
 
 /* Takes over what may have changed in a table since it was added: its size, its placement, and
@@ -172,10 +173,7 @@ enum err_code layout_add(struct layout *l, const struct table *shape, struct tab
 	if (l->ntables == UINT16_MAX - 1)
 		return err_set(e, ERR_LIMIT, "no room for table \"%s\": there are %zu already",
 		    shape->name, l->ntables);
-	if (l->ntables == l->cap) {
-		l->cap = l->cap ? l->cap * 2 : 16;
-		l->table = mem_regrow(l->table, l->cap, sizeof *l->table);
-	}
+	l->table = mem_grow(l->table, &l->cap, l->ntables + 1, sizeof *l->table);
 	t = &l->table[l->ntables];
 	*t = *shape;
 	t->id = (uint16_t)l->ntables++;
@@ -313,6 +311,32 @@ bool layout_moves_from(const struct layout *l, unsigned server)
 
 static const char *const init_name[] = { "zeros", "uniform", "file", "constant" };
 
+static const char *const row_store_name[ROW_STORES] = {
+#define ROW_STORE(name) #name,
+#include "layout/row_store.def"
+#undef ROW_STORE
+};
+
+/* Add the changes of an added table to its JSON. */
+static void add_past(const struct table *t, json_t *o)
+{
+	json_t *pieces;
+
+	if (!t->added)
+		return;
+	pieces = t->npieces ? json_array() : NULL;
+	for (unsigned i = 0; i < t->npieces; i++)
+		json_array_append_new(pieces,
+		    json_pack("[I, I]", (json_int_t)t->piece[i].part,
+		        (json_int_t)t->piece[i].element));
+	layout_past_encode(&(const struct layout_past){ .added = true,
+	                       .since = (int64_t)t->since,
+	                       .dropped = t->dropped,
+	                       .pieces = pieces },
+	    o);
+	json_decref(pieces);
+}
+
 json_t *table_to_json(const struct table *t)
 {
 	json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:I, s:I, s:s, s:f, s:o}", "name", t->name,
@@ -326,7 +350,9 @@ json_t *table_to_json(const struct table *t)
 	row_policy_text(&t->policy, policy);
 	if (!row_policy_is_none(&t->policy))
 		json_object_set_new(o, "policy", json_string(policy));
-	table_past_to_json(t, o);
+	if (t->row_store)
+		json_object_set_new(o, "row_store", json_string(row_store_name[t->row_store]));
+	add_past(t, o);
 	return o;
 }
 
@@ -347,10 +373,20 @@ static bool parse_table_init(const char *name, enum table_init *out)
 	return false;
 }
 
+static bool parse_row_store(const char *name, enum row_store_kind *out)
+{
+	for (size_t i = 0; i < ROW_STORES; i++)
+		if (strcmp(name, row_store_name[i]) == 0) {
+			*out = (enum row_store_kind)i;
+			return true;
+		}
+	return false;
+}
+
 enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 {
 	struct err why = { 0 };
-	const char *name = "", *init = "zeros", *policy = "none";
+	const char *name = "", *init = "zeros", *policy = "none", *store = row_store_name[0];
 	int64_t rows = 0, cols = 0;
 	double limit = 0, least;
 
@@ -366,6 +402,7 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	json_want_num(j, "table", "init_limit", &limit, &why);
 	json_want_u64s(j, "table", "seed", &out->seed, &why);
 	json_want_str(j, "table", "policy", &policy, &why);
+	json_want_str(j, "table", "row_store", &store, &why);
 	if (why.code)
 		return err_pass(e, &why);
 	if (!is_valid_table_name(name))
@@ -377,6 +414,12 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 		    SPARSE_COLS_MAX, (long long)cols);
 	if (row_policy_parse(policy, &out->policy, &why))
 		return err_set(e, ERR_CONFIG, "table \"%s\": policy: %s", name, why.msg);
+	if (!parse_row_store(store, &out->row_store))
+		return err_set(e, ERR_CONFIG, "table \"%s\": row_store: \"%.40s\" is unknown", name,
+		    store);
+	if (!out->sparse && out->row_store)
+		return err_set(e, ERR_CONFIG, "table \"%s\": row_store: requires a sparse table",
+		    name);
 	if (!out->sparse && !row_policy_is_none(&out->policy))
 		return err_set(e, ERR_CONFIG, "table \"%s\": policy: requires a sparse table",
 		    name);
@@ -476,7 +519,7 @@ json_t *layout_to_json(const struct layout *l)
 	return out;
 }
 
-/* Read the integer at index i of a list; false: it is no integer in min .. max. */
+/* Read the integer at index i of a list; false: it is not an integer in min .. max. */
 static bool read_int_at(const json_t *list, size_t i, json_int_t min, json_int_t max,
     json_int_t *out)
 {
@@ -553,9 +596,10 @@ static enum err_code runs_from_json(const json_t *runs, struct table *t, struct 
 	return ERR_OK;
 }
 
-/* Appends one table of a received layout to l. The number of partitions of a dense table is computed
- * here by layout_add and compared with what the sender says, so that both sides must agree about it.
- * A dropped table may have the name of another one. ERR_PROTO, or the errors of layout_add. */
+/* Appends one table of a received layout to l. The number of partitions of a dense table is
+ * computed here by layout_add and compared with what the sender says, so that both sides must agree
+ * about it. A dropped table may have the name of another one. ERR_PROTO, or the errors of
+ * layout_add. */
 static enum err_code read_layout_table(const json_t *j, struct layout *l, struct err *e)
 {
 	struct layout_place place;
@@ -720,25 +764,6 @@ enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uin
 
 /* ---- JSON ---- */
 
-void table_past_to_json(const struct table *t, json_t *o)
-{
-	json_t *pieces;
-
-	if (!t->added)
-		return;
-	pieces = t->npieces ? json_array() : NULL;
-	for (unsigned i = 0; i < t->npieces; i++)
-		json_array_append_new(pieces,
-		    json_pack("[I, I]", (json_int_t)t->piece[i].part,
-		        (json_int_t)t->piece[i].element));
-	layout_past_encode(&(const struct layout_past){ .added = true,
-	                       .since = (int64_t)t->since,
-	                       .dropped = t->dropped,
-	                       .pieces = pieces },
-	    o);
-	json_decref(pieces);
-}
-
 /* Read one piece. It must begin after the previous one, where a short partition ends. */
 static bool read_table_piece(const json_t *j, struct table *t)
 {
@@ -761,8 +786,8 @@ static bool read_table_piece(const json_t *j, struct table *t)
 	return true;
 }
 
-/* The number of partitions in a table's document, of a layout or of a checkpoint. 0: there is none, or
- * none that a sparse table can have. */
+/* The number of partitions in a table's document, of a layout or of a checkpoint. 0: there is none,
+ * or none that a sparse table can have. */
 static uint32_t stated_parts(const json_t *j)
 {
 	struct layout_parts stated = { 0 };

@@ -53,9 +53,17 @@ struct run {
 	uint32_t copied;
 };
 
+/* How the rows of a sparse table are kept. */
+enum row_store_kind {
+#define ROW_STORE(name) ROW_STORE_##name,
+#include "layout/row_store.def"
+#undef ROW_STORE
+	ROW_STORES
+};
+
 enum table_init { TABLE_ZEROS, TABLE_UNIFORM, TABLE_FILE, TABLE_CONSTANT };
 
-/* A dense table that has grown is cut anew from this partition on; the partition before it keeps
+/* A dense table that has grown is cut again from this partition on; the partition before it keeps
  * its short length. */
 struct table_piece {
 	uint32_t part;
@@ -68,8 +76,8 @@ struct table {
 	bool sparse, decay; /* decay: l1 and l2 apply to it */
 	/* The workers sum its gradients, and push only their mean */
 	bool reduced;
-	/* Dense: it is one partition, because its update rule acts on whole tables. The coordinator decides
-	 * it when the table is made. */
+	/* Dense: it is one partition, because its update rule acts on whole tables. The coordinator
+	 * decides it when the table is made. */
 	bool whole;
 	uint64_t rows; /* sparse: a hint for the number of partitions, no bound */
 	uint32_t cols; /* sparse: the row's width */
@@ -78,6 +86,8 @@ struct table {
 	float init_limit; /* uniform in -limit .. limit; constant: the value */
 	uint64_t seed;
 	struct row_policy policy; /* sparse: admission, width and expiry of its rows */
+	/* sparse: decides the type of a parameter and the bytes of a row */
+	enum row_store_kind row_store;
 	/* added: made while the cluster ran, not by the job's model. dropped: it does not exist any
 	 * more, but its number stays taken. since: the step from which on its newest partitions
 	 * count steps. */
@@ -111,9 +121,9 @@ void layout_reserve(struct layout *l);
  * they may have grown or been dropped. False: a table of `l` is another one in `fresh`, or missing;
  * then `l` is unchanged. Tables keep their numbers forever. */
 bool layout_update(struct layout *l, struct layout *fresh);
-/* Add a table; sets its id, and nparts unless a sparse shape has it. The same shape again is no error:
- * *out is the existing table. ERR_EXISTS: the name is taken by another shape. ERR_LIMIT: too many
- * tables. */
+/* Add a table; sets its id, and nparts unless a sparse shape has it. The same shape again is not an
+ * error: *out is the existing table. ERR_EXISTS: the name is taken by another shape. ERR_LIMIT: too
+ * many tables. */
 enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out,
     struct err *e);
 /* Find a table that is not dropped by its name; NULL: there is none. */
@@ -171,11 +181,9 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 /* Only the name and the number of rows: all that is written of a table that is to grow or to be
  * dropped. */
 enum err_code table_change_from_json(const json_t *j, struct table *out, struct err *e);
-/* Add the changes of an added table to its JSON. */
-void table_past_to_json(const struct table *t, json_t *o);
-/* The changes of a table since it was added, written by table_past_to_json, and the number of partitions
- * of a sparse table, which a table keeps in its life, also where this program would make others. Only
- * trusted documents of the cluster itself have them. ERR_PROTO. */
+/* The changes of a table since it was added, written by table_to_json, and the number of partitions
+ * of a sparse table, which a table keeps in its life, also where this program would make others.
+ * Only trusted documents of the cluster itself have them. ERR_PROTO. */
 enum err_code table_past_from_json(const json_t *j, struct table *t, struct err *e);
 
 #endif

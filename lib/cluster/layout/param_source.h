@@ -51,8 +51,8 @@ struct param_source_ops {
 
 	/* Only a source with constant values has these two; NULL otherwise. */
 
-	/* Lends a whole dense table, in place of want_dense and `wait`: rows * cols floats, which stay
-	 * until the source is closed. */
+	/* Lends a whole dense table, in place of want_dense and `wait`: rows * cols floats, which
+	 * stay until the source is closed. */
 	enum err_code (*lend_dense)(struct param_source *s, const struct table *t,
 	    const float **out, struct err *e);
 	/* Completes the checks of the values. To be called before results count. ERR_NONFINITE: a

@@ -110,7 +110,8 @@ uint64_t place_load(const struct layout *l, unsigned server)
 	return weighed_load(l, server, NULL);
 }
 
-/* Is a replica of the run in the same zone as the server? The replica on `except` does not count. */
+/* Is a replica of the run in the same zone as the server? The replica on `except` does not
+ * count. */
 static bool shares_zone(const struct layout *l, const struct run *r, unsigned server,
     unsigned except)
 {
@@ -132,8 +133,8 @@ static size_t least_loaded(const uint64_t *load, size_t n)
 	return best;
 }
 
-/* Index of the first server from `at` on, cyclically, that has no replica of the run and is in a zone
- * without one; otherwise of the first that has no replica; n: all have one. */
+/* Index of the first server from `at` on, cyclically, that has no replica of the run and is in a
+ * zone without one; otherwise of the first that has no replica; n: all have one. */
 static size_t next_replica_server(const struct layout *l, const struct run *r,
     const uint16_t *server, size_t n, size_t at)
 {
@@ -251,8 +252,8 @@ static bool server_in_list(const uint16_t *server, size_t n, unsigned which)
 	return false;
 }
 
-/* The least loaded server without a replica of the run: in a zone without a replica if possible, the replica
- * of `leaving` not counted. NO_SERVER: there is none. */
+/* The least loaded server without a replica of the run: in a zone without a replica if possible,
+ * the replica of `leaving` not counted. NO_SERVER: there is none. */
 static uint16_t choose_joining_server(const struct layout *l, const struct run *r,
     const uint16_t *server, const uint64_t *load, size_t n, unsigned leaving)
 {
@@ -284,9 +285,9 @@ static void add_load(const uint16_t *server, uint64_t *load, size_t n, unsigned 
 }
 
 /* Plans at most one change of the run: another server for the first replica whose server is not in
- * the list, or one more replica when there are fewer than `replicas`. Only the first njoin servers may
- * get the replica. A run whose last change is still under way is left alone, and so is one that has
- * lost all its replicas. Returns whether the run has changed. */
+ * the list, or one more replica when there are fewer than `replicas`. Only the first njoin servers
+ * may get the replica. A run whose last change is still under way is left alone, and so is one that
+ * has lost all its replicas. Returns whether the run has changed. */
 static bool mend_run(const struct layout *l, const struct table *t, struct run *r,
     const uint16_t *server, uint64_t *load, size_t njoin, size_t n, unsigned replicas)
 {
@@ -481,7 +482,8 @@ static uint64_t start_move(struct layout *l, uint16_t from, uint16_t to, uint64_
 	for (size_t i = 0; i < l->ntables; i++)
 		for (size_t k = 0; k < l->table[i].nruns; k++) {
 			r = &l->table[i].run[k];
-			/* A move must not put two replicas in one zone, unless they already were. */
+			/* A move must not put two replicas in one zone, unless they already
+			 * were. */
 			if (r->joining == NO_SERVER && run_holds(r, from) &&
 			    run_chain_index(r, to) < 0 &&
 			    shares_zone(l, r, to, from) <= shares_zone(l, r, from, from))

@@ -4,18 +4,19 @@
 
 #include "layout/layout.h"
 
-/* Changes of a layout that is in use: failover, repair and balancing. Pure; the owner
- * locks (the coordinator: coordinator.lock), and raises the layout epoch when something has changed. The
+/* Changes of a layout that is in use: failover, repair and balancing. Pure; the owner locks (the
+ * coordinator: coordinator.lock), and raises the layout epoch when something has changed. The
  * states of a run are drawn in layout.h. */
 
-/* Take a lost server out of all chains. The next server of each chain moves up, so the one that was behind a
- * lost primary is the primary now. Returns the number of partitions without any replica left. */
+/* Take a lost server out of all chains. The next server of each chain moves up, so the one that was
+ * after a lost primary is the primary now. Returns the number of partitions without any replica
+ * left. */
 uint32_t place_drop(struct layout *l, unsigned server);
 
-/* Repair chains: where a replica is missing, choose one server to join; at most one joins a run at a
- * time. `server` are the n servers that may hold partitions; only the first njoin may get new ones.
- * A replica is missing where a chain is shorter than `replicas`; a server in a chain that is not among
- * the n is to leave. Returns the number of runs changed. */
+/* Repair chains: where a replica is missing, choose one server to join; at most one joins a run at
+ * a time. `server` are the n servers that may hold partitions; only the first njoin may get new
+ * ones. A replica is missing where a chain is shorter than `replicas`; a server in a chain that is
+ * not among the n is to leave. Returns the number of runs changed. */
 size_t place_repair(struct layout *l, const uint16_t *server, size_t njoin, size_t n,
     unsigned replicas);
 
@@ -35,7 +36,12 @@ size_t place_balance(struct layout *l, const uint16_t *server, size_t n, uint64_
  * (1 or more). Returns the number of runs for which that is new. */
 size_t place_copied(struct layout *l, unsigned server, unsigned from);
 /* Joining servers whose tail has said in this layout epoch that they have their replicas become
- * tails, and leaving servers go. Returns the number of runs changed. */
+ * tails, and leaving servers go. Returns the number of runs changed.
+ *
+ * A report of an earlier layout must not count. Suppose that server C has copied a partition in
+ * layout 5, that layout 6 takes C out of the chain and layout 7 lets it join again. Its copy begins
+ * again, and pushes are acknowledged without it. If the report of layout 5 made C the tail, these
+ * pushes would be lost, and workers would wait for steps that C has not closed. */
 size_t place_joined(struct layout *l);
 /* Take `server` out of the chains in which it comes directly after `from`, because `from` cannot
  * reach it. Returns the number of runs changed. */

@@ -65,7 +65,7 @@ static enum err_code parse_policy_admit(const char *v, struct row_policy *p, str
 
 static const char *const names[] = { "admit", "decay", "expire", "memory", "sketch", "changes" };
 
-/* Sets one member of the policy. v is the text behind "=", or NULL. The caller has checked that
+/* Sets one member of the policy. v is the text after "=", or NULL. The caller has checked that
  * the name is one of `names`: any name not compared here is taken for "memory". */
 static enum err_code parse_policy_value(const char *name, const char *v, struct row_policy *p,
     struct err *e)

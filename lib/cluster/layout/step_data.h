@@ -23,8 +23,8 @@ struct step_shape {
 /* The position `steps` steps after `at`. */
 struct data_position step_data_advance(struct data_position at, uint64_t steps,
     const struct step_shape *s);
-/* The examples of worker number `position` (from 0) at the step that begins at `at`: places *begin to
- * *end - 1 in the epoch's order. Empty if the epoch ends before them. */
+/* The examples of worker number `position` (from 0) at the step that begins at `at`: places *begin
+ * to *end - 1 in the epoch's order. Empty if the epoch ends before them. */
 void step_data_range(struct data_position at, uint64_t position, const struct step_shape *s,
     uint64_t *begin, uint64_t *end);
 /* Steps from `at` to the end of `epochs` epochs. */

@@ -9,17 +9,18 @@
 #include "core/err.h"
 #include "core/json.h"
 
-/* Which pushes of one rank the partitions have taken. A partition takes a rank's pushes in the order
- * of their steps, so one number for each partition says it all: the highest step whose push was
- * taken, plus 1.
+/* Which pushes of one rank the partitions have taken. A partition takes a rank's pushes in the
+ * order of their steps, so one number for each partition says it all: the highest step whose push
+ * was taken, plus 1.
  *
- * When a rank is lost in the middle of a step, some partitions have its push of that step and others
- * have not. The servers report this, and the worker that trains on the same examples afterwards
- * pushes them only to the partitions that lack them, so that each example counts once in each.
+ * When a rank is lost in the middle of a step, some partitions have its push of that step and
+ * others have not. The servers report this, and the worker that trains on the same examples
+ * afterwards pushes them only to the partitions that lack them, so that each example counts once in
+ * each.
  *
  * A list of runs of partitions with the same number. A partition may be in several runs, for its
- * replicas report it too: the greatest number holds. One that is in none has taken no push. Pure; no
- * locks. */
+ * replicas report it too: the greatest number holds. One that is in none has taken no push. Pure;
+ * no locks. */
 struct taken_run {
 	uint16_t table;
 	uint32_t first, count; /* partitions first .. first + count - 1 */
@@ -51,7 +52,8 @@ uint64_t taken_end(const struct taken *t);
 
 /* Encodes as an array of [table, first, count, end]; a new reference. */
 json_t *taken_to_json(const struct taken *t);
-/* Decodes it; NULL is an empty list. *out is to be released, and is empty after an error. ERR_PROTO. */
+/* Decodes it; NULL is an empty list. *out is to be released, and is empty after an error.
+ * ERR_PROTO. */
 enum err_code taken_from_json(const json_t *json, struct taken *out, struct err *e);
 
 #endif

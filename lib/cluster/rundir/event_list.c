@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-
 /* The most frequent kind. counts: the number of events by kind. */
 static const char *find_frequent_kind(const json_t *counts)
 {
@@ -27,7 +25,8 @@ static const char *kind_of(const json_t *event)
 	return json_str(event, "event", "");
 }
 
-/* Chooses how many of the oldest events of each kind are left out: an object with a number by kind. */
+/* Chooses how many of the oldest events of each kind are left out: an object with a number by
+ * kind. */
 static json_t *choose_left_out(const json_t *list, size_t surplus)
 {
 	json_t *counts = json_object(), *out = json_object();

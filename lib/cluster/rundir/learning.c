@@ -7,7 +7,8 @@
 #include "metric/baseline.h"
 #include "msg/words.h"
 
-/* The loss of the first batch is that of few examples, of which a smaller rise may be a matter of chance. */
+/* The loss of the first batch is that of few examples, of which a smaller rise may be a matter of
+ * chance. */
 #define LOSS_RISES 2
 
 bool learning_loss_rose(double first, double last)

@@ -11,7 +11,8 @@
 bool learning_loss_rose(double first, double last);
 /* Is this the result of a job that has made steps, but had no example in them? */
 bool learning_lacked_examples(const json_t *result);
-/* Appends "auc 0.81, best 0.82 at step 300"; nothing before the first evaluation. best: the member best_eval. */
+/* Appends "auc 0.81, best 0.82 at step 300"; nothing before the first evaluation. best: the member
+ * best_eval. */
 void learning_put_best(const json_t *best, struct buf *out);
 /* Is the evaluated model no better than the best constant prediction? */
 bool learning_trails_constant(const json_t *figures);

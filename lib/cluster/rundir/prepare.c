@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "conf/conf_key.h"
 #include "rundir/prepare.h"
 
 #include <fcntl.h>
@@ -213,8 +214,25 @@ static void add_missing_names(const json_t *a, const json_t *b, json_t *names)
 	}
 }
 
+/* Is it the default of this key? A version that did not have the key yet did what that stands for. */
+static bool is_default(const char *name, const json_t *value)
+{
+	const struct conf_key *k = conf_key_find(name, NULL);
+	struct conf conf;
+	json_t *v;
+	bool is;
+
+	conf_init(&conf);
+	v = k ? conf_value_json(k, &conf) : NULL;
+	is = v && json_equal(v, value);
+	json_decref(v);
+	conf_release(&conf);
+	return is;
+}
+
 /* Add the names of the keys whose values differ, "servers" or "job.lr", as members of names. The
- * lists by_default name keys that only one of the configurations leaves to the model or its rule. */
+ * lists by_default name keys that only one of the configurations leaves to the model or its
+ * rule. */
 static void add_different_keys(const char *prefix, const json_t *a, const json_t *b, json_t *names)
 {
 	const char *key;
@@ -233,7 +251,8 @@ static void add_different_keys(const char *prefix, const json_t *a, const json_t
 			add_missing_names(y, x, names);
 		} else {
 			name = mem_printf("%s%s", prefix, key);
-			json_object_set_new(names, name, json_true());
+			if (y || !is_default(name, x))
+				json_object_set_new(names, name, json_true());
 			free(name);
 		}
 	}
@@ -264,7 +283,8 @@ static enum err_code check_same_config(const struct conf *c, const char *dir, st
 	return rc;
 }
 
-enum err_code rundir_reopen(const struct conf *c, const char *dir, int *lock, struct err *e)
+enum err_code rundir_reopen(const struct conf *c, const char *dir, bool keep_results, int *lock,
+    struct err *e)
 {
 	static const char *const stale[] = { "result.json", "model.safetensors", NULL };
 	enum err_code rc = key_init(e);
@@ -276,7 +296,7 @@ enum err_code rundir_reopen(const struct conf *c, const char *dir, int *lock, st
 		rc = check_same_config(c, dir, e);
 	if (!rc)
 		rc = write_cluster_json(c, dir, -1, e);
-	for (size_t i = 0; !rc && stale[i]; i++) {
+	for (size_t i = 0; !rc && !keep_results && stale[i]; i++) {
 		char *path = rundir_path(dir, stale[i]);
 
 		unlink(path);

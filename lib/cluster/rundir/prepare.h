@@ -15,10 +15,11 @@
  * that directory; ERR_IO. */
 enum err_code rundir_prepare(const struct conf *c, const char *dir, int *lock, struct err *e);
 
-/* Reopen and lock the run directory of an earlier run, which will be resumed, and remove that
- * run's results. ERR_NOTFOUND: there is none; ERR_EXISTS: its cluster lives; ERR_CONFIG: its
- * configuration is another one, and the error names the keys. */
-enum err_code rundir_reopen(const struct conf *c, const char *dir, int *lock, struct err *e);
+/* Reopen and lock the run directory of an earlier run, which will be resumed, and remove that run's
+ * results unless they are to be kept. ERR_NOTFOUND: there is none; ERR_EXISTS: its cluster lives;
+ * ERR_CONFIG: its configuration is another one, and the error names the keys. */
+enum err_code rundir_reopen(const struct conf *c, const char *dir, bool keep_results, int *lock,
+    struct err *e);
 
 /* Make the keys of PREFIX-0 to PREFIX-(n - 1) that are missing: key files on this host, and
  * lines in authorized_keys. */

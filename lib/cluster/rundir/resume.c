@@ -35,8 +35,8 @@ static bool is_run_unfinished(const char *dir)
 
 /* ---- a job that begins with a model ---- */
 
-/* Can the job go on with this model? Whether the tables fit is known only when a worker has read the
- * data. */
+/* Can the job go on with this model? Whether the tables fit is known only when a worker has read
+ * the data. */
 static enum err_code check_first_model(const struct conf *conf, const struct saved_about *model,
     struct err *e)
 {
@@ -75,9 +75,9 @@ static void report_first_model(const struct conf *conf, const struct saved_about
 	    same || !model->optimizer ? "" : model->optimizer);
 }
 
-/* The model becomes the checkpoint of step 0 in the new run, to which the job also rolls back as long as
- * it has no later one. The model may lie in the directory that rundir_prepare moves aside; it is open
- * by then. */
+/* The model becomes the checkpoint of step 0 in the new run, to which the job also rolls back as
+ * long as it has no later one. The model may lie in the directory that rundir_prepare moves aside;
+ * it is open by then. */
 static enum err_code begin_with_model(const struct conf *conf, const char *dir, int *lock,
     char **from, struct err *e)
 {
@@ -132,6 +132,17 @@ static enum err_code begin_new_run(const struct conf *conf, const char *dir, int
 
 /* ---- remaining work ---- */
 
+/* Has the checkpoint all files, of the right sizes and shapes? The servers compare every byte. */
+static enum err_code check_files(const char *path, struct err *e)
+{
+	struct ckpt_reader *reader;
+	enum err_code rc = ckpt_open(path, &reader, e);
+
+	if (!rc)
+		ckpt_close(reader);
+	return rc;
+}
+
 /* Can a job go on with the checkpoint's optimizer state? */
 static enum err_code check_state(const char *path, struct err *e)
 {
@@ -168,8 +179,8 @@ static enum err_code check_work_left(const struct conf *conf, const char *path, 
 	return rc;
 }
 
-/* Does the configuration ask for tables of other shapes than the run in dir has? Then no checkpoint of that
- * run fits. */
+/* Does the configuration ask for tables of other shapes than the run in dir has? Then no checkpoint
+ * of that run fits. */
 static bool changes_shapes(const struct conf *conf, const char *dir)
 {
 	static const char *const keys[] = { "model", "hidden", "factors" };
@@ -192,25 +203,26 @@ static bool changes_shapes(const struct conf *conf, const char *dir)
 /* Reopen the run. If the configuration differs, the error also says how to continue with the
  * new values. */
 static enum err_code reopen_run(const struct conf *conf, const char *dir, const char *checkpoint,
-    int *lock, struct err *e)
+    bool keep_results, int *lock, struct err *e)
 {
 	char *checkpoints = rundir_path(dir, "checkpoints"), *newest = NULL;
-	enum err_code rc = rundir_reopen(conf, dir, lock, e);
+	enum err_code rc = rundir_reopen(conf, dir, keep_results, lock, e);
 	struct err why = *e;
 
 	if (rc == ERR_CONFIG) {
 		bool fits = !changes_shapes(conf, dir);
 
-		if (!checkpoint && ckpt_newest(checkpoints, NULL, NULL, &newest, NULL) == ERR_OK)
+		if (!checkpoint &&
+		    ckpt_newest_by_manifest(checkpoints, NULL, NULL, NULL, &newest, NULL) == ERR_OK)
 			checkpoint = newest;
 		if (checkpoint && fits)
-			err_set(e, rc,
+			err_because(e, rc, why.cause,
 			    "%.300s: give the same values; or begin a new run with the new "
 			    "values from the checkpoint: --resume %s; or from the start: "
 			    "--resume none",
 			    why.msg, checkpoint);
 		else
-			err_set(e, rc,
+			err_because(e, rc, why.cause,
 			    "%.300s: give the same values, or begin a new run%s: --resume none",
 			    why.msg, fits ? "" : " (no checkpoint fits a model of another shape)");
 	}
@@ -241,7 +253,7 @@ static enum err_code find_checkpoint_of_step(const struct conf *conf, const char
 		rc = err_set(e, ERR_NOTFOUND,
 		    "%s has no checkpoint of step %s: ps-ctl -C %s checkpoint ls", dir, text, dir);
 	if (rc == ERR_OK)
-		rc = ckpt_verify(*from, e);
+		rc = check_files(*from, e);
 	if (rc == ERR_OK)
 		rc = check_state(*from, e);
 	if (rc == ERR_OK)
@@ -259,14 +271,11 @@ static enum err_code find_checkpoint_of_step(const struct conf *conf, const char
 static enum err_code begin_from_store(const struct conf *conf, const char *dir, const char *from,
     const char *into, bool same_run, int *lock, char **path, struct err *e)
 {
-	char *beside = mem_printf("%s.fetch-XXXXXX", dir), *fetched = NULL,
-	     *there = rundir_path(dir, into);
-	enum err_code rc = ERR_OK;
+	char *beside, *fetched = NULL, *there = rundir_path(dir, into);
+	enum err_code rc = file_make_unique_dir(mem_printf("%s.fetch-XXXXXX", dir), &beside, e);
 
-	if (!mkdtemp(beside)) {
-		rc = err_sys(e, ERR_IO, "cannot make the directory \"%s\"", beside);
+	if (rc)
 		goto out;
-	}
 	rc = remote_checkpoint_download(from, beside, false, conf->deadline, &fetched, e);
 	if (!rc)
 		rc = check_state(fetched, e);
@@ -314,48 +323,28 @@ static enum err_code fetch_newer_checkpoint(const struct conf *conf, const char 
 	return rc;
 }
 
-/* Warn of a damaged checkpoint, and append it to the text in *ctx. */
-static void append_damaged_checkpoint(void *ctx, const char *path, const char *why)
+/* Checks that the run can go on with its newest checkpoint, if it has one. The coordinator chooses
+ * it again, and takes an older one if a server finds damage (coordinator/resumed.h). If all are
+ * damaged the run must not begin from the start: it would in time remove checkpoints that might
+ * still be repaired. */
+static enum err_code check_newest_checkpoint(const char *dir, struct err *e)
 {
-	char **text = ctx, *before = *text;
-
-	fprintf(stderr, "%s: warning: %s is damaged and not used: %s\n",
-	    program_invocation_short_name, path, why);
-	*text = mem_printf("%s%s%s: %s", before ? before : "", before ? "; " : "",
-	    path_basename(path), why);
-	free(before);
-}
-
-/* Choose the newest checkpoint that is not damaged. Without any checkpoint the run begins
- * anew. If all are damaged it must not: it would in time remove checkpoints that might still
- * be repaired. */
-static enum err_code choose_newest_checkpoint(const char *dir, char **from, char **passed,
-    struct err *e)
-{
-	char *checkpoints = rundir_path(dir, "checkpoints"), *path = NULL, *text = NULL;
+	char *checkpoints = rundir_path(dir, "checkpoints"), *path = NULL;
 	struct err why;
-	enum err_code rc = ckpt_newest(checkpoints, append_damaged_checkpoint, &text, &path, e);
+	enum err_code rc = ckpt_newest_by_manifest(checkpoints, NULL, NULL, NULL, &path, e);
 
 	if (rc == ERR_OK)
 		rc = check_state(path, e);
-	if (rc == ERR_NOTFOUND) {
-		path = mem_strdup("auto");
+	/* ERR_IO: it cannot be read at present. The coordinator tries that for a while. */
+	if (rc == ERR_NOTFOUND || rc == ERR_IO)
 		rc = ERR_OK;
-	} else if (rc == ERR_FORMAT) {
+	else if (rc == ERR_FORMAT) {
 		why = *e;
-		err_set(e, rc,
+		err_because(e, rc, why.cause,
 		    "--resume auto: %.420s; --resume none begins a new run and moves this one "
 		    "aside",
 		    why.msg);
 	}
-	if (rc == ERR_OK) {
-		*from = path;
-		path = NULL;
-	}
-	if (passed)
-		*passed = text;
-	else
-		free(text);
 	free(path);
 	free(checkpoints);
 	return rc;
@@ -376,17 +365,19 @@ static enum err_code begin_after_done(const struct conf *conf, const char *dir, 
 }
 
 static enum err_code resume_or_begin(const struct conf *conf, const char *dir, int *lock,
-    char **from, char **passed, struct err *e)
+    char **from, struct err *e)
 {
 	char *at = conf_checkpoint_uri(conf), *path = NULL;
 	enum err_code rc = ERR_NOTFOUND;
 
 	if (is_run_unfinished(dir)) {
-		rc = reopen_run(conf, dir, NULL, lock, e);
+		rc = reopen_run(conf, dir, NULL, false, lock, e);
 		if (!rc)
 			rc = fetch_newer_checkpoint(conf, dir, e);
 		if (!rc)
-			rc = choose_newest_checkpoint(dir, from, passed, e);
+			rc = check_newest_checkpoint(dir, e);
+		if (!rc)
+			*from = mem_strdup("auto");
 	} else {
 		/* A run that is done on this host is not resumed from the store either. */
 		if (at && access(dir, F_OK) != 0)
@@ -427,7 +418,8 @@ static enum err_code begin_from_path(const struct conf *conf, const char *dir, c
 
 	if (fd < 0)
 		return err_set(e, ERR_NOTFOUND, "--resume %s: there is no such checkpoint", wish);
-	rc = ckpt_verify(wish, e);
+	/* A run that lies in the way is moved aside, so be sure before that. */
+	rc = access(dir, F_OK) == 0 ? ckpt_verify(wish, e) : check_files(wish, e);
 	if (rc == ERR_OK)
 		rc = check_state(wish, e);
 	if (rc == ERR_OK)
@@ -444,40 +436,42 @@ static enum err_code begin_from_path(const struct conf *conf, const char *dir, c
 }
 
 static enum err_code prepare_by_request(const struct conf *conf, const char *dir, const char *wish,
-    int *lock, char **from, char **passed, struct err *e)
+    int *lock, char **from, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	if (!wish || strcmp(wish, "none") == 0)
 		return begin_new_run(conf, dir, lock, from, e);
 	if (strcmp(wish, "auto") == 0)
-		return resume_or_begin(conf, dir, lock, from, passed, e);
+		return resume_or_begin(conf, dir, lock, from, e);
 	if (strncmp(wish, "step=", 5) == 0) {
 		rc = find_checkpoint_of_step(conf, dir, wish + 5, from, e);
-		return rc == ERR_OK ? reopen_run(conf, dir, *from, lock, e) : rc;
+		return rc == ERR_OK ? reopen_run(conf, dir, *from, false, lock, e) : rc;
 	}
 	if (uri_is(wish))
 		return begin_from_uri(conf, dir, wish, lock, from, e);
 	return begin_from_path(conf, dir, wish, lock, from, e);
 }
 
+enum err_code resume_finished(const struct conf *conf, const char *dir, int *lock, struct err *e)
+{
+	*lock = -1;
+	if (access(dir, F_OK) != 0 || is_run_unfinished(dir))
+		return err_set(e, ERR_NOTFOUND, "%s has no run that is done", dir);
+	return reopen_run(conf, dir, NULL, true, lock, e);
+}
+
 enum err_code resume_prepare(const struct conf *conf, const char *dir, const char *wish, int *lock,
-    char **from, char **passed, struct err *e)
+    char **from, struct err *e)
 {
 	enum err_code rc;
 
 	*from = NULL;
-	if (passed)
-		*passed = NULL;
 	*lock = -1;
-	rc = prepare_by_request(conf, dir, wish, lock, from, passed, e);
+	rc = prepare_by_request(conf, dir, wish, lock, from, e);
 	if (rc != ERR_OK) {
 		free(*from);
 		*from = NULL;
-		if (passed) {
-			free(*passed);
-			*passed = NULL;
-		}
 		if (*lock >= 0)
 			close(*lock);
 		*lock = -1;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/file.h"
-#include "core/mem.h"
 #include "rundir/rundir.h"
 
 #define FILE_NAME "colour"

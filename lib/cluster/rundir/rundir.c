@@ -79,8 +79,8 @@ static pid_t read_lock_pid(int fd)
 #define ENDING_AT   (PID_LINE + RETRY_LINE)
 #define ENDING      "ending"
 
-/* Writes a line of exactly n bytes, padded with spaces, which replaces the old line. If the file system
- * takes a part of it, the rest follows. */
+/* Writes a line of exactly n bytes, padded with spaces, which replaces the old line. If the file
+ * system takes a part of it, the rest follows. */
 static enum err_code write_lock_line(int lock, const char *text, size_t n, off_t at, struct err *e)
 {
 	char line[RETRY_LINE + 1];
@@ -299,16 +299,9 @@ static enum err_code make_hidden_run(const char *path, char **hidden, int *lock,
 	char *dir = path_dirname(path);
 	enum err_code rc;
 
-	*hidden = mem_printf("%s/.%s.XXXXXX", dir, path_basename(path));
+	rc = file_make_unique_dir(mem_printf("%s/.%s.XXXXXX", dir, path_basename(path)), hidden, e);
 	free(dir);
-	if (!mkdtemp(*hidden)) {
-		rc = err_sys(e, ERR_IO, "cannot make the run directory %s", path);
-		free(*hidden);
-		*hidden = NULL;
-		return rc;
-	}
-	rc = rundir_lock(*hidden, lock, e);
-	return rc;
+	return rc ? rc : rundir_lock(*hidden, lock, e);
 }
 
 /* rename(2) does not replace a directory that is not empty, and every run directory has a lock

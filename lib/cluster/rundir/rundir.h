@@ -8,11 +8,11 @@
 
 #include "core/err.h"
 
-/* The run directory, by which all tools know a cluster. A cluster is alive as long as some
- * process holds the write lock on DIR/lock, which also names the supervisor's process id. The
- * lock belongs to the open file description (F_OFD_SETLK): it is inherited by fork but not by
- * exec, it ends with the last process that has it, however that ends, and other processes can
- * test it without taking it.
+/* The run directory, by which all tools know a cluster. A cluster is alive as long as some process
+ * holds the write lock on DIR/lock, which also names the supervisor's process id. The lock belongs
+ * to the open file description (F_OFD_SETLK): it is inherited by fork but not by exec, it ends with
+ * the last process that has it, however that ends, and other processes can test it without taking
+ * it.
  *
  * States of a run directory:
  *
@@ -33,8 +33,8 @@
 /* The path of "NAME.run" beside the cluster file, a fresh string. */
 char *rundir_name_for(const char *cluster_file, const char *name);
 
-/* The cluster file beside "NAME.run" as commands take it, "NAME" for NAME.json: a new string; NULL: there is none of
- * this name. */
+/* The cluster file beside "NAME.run" as commands take it, "NAME" for NAME.json: a new string; NULL:
+ * there is none of this name. */
 char *rundir_cluster_file(const char *dir);
 
 /* Make a new directory (mode 0700), locked by this process: *lock is the descriptor, to be
@@ -49,7 +49,7 @@ enum err_code rundir_lock(const char *path, int *lock, struct err *e);
 /* After a fork: write this process's id to the lock file. */
 enum err_code rundir_lock_owner(int lock, struct err *e);
 
-/* A process that the supervisor has failed to start, stored in the lock file behind the
+/* A process that the supervisor has failed to start, stored in the lock file after the
  * process id. The record has a fixed place and length, so that it can be replaced while the
  * disk is full. */
 struct rundir_retry {

@@ -119,7 +119,7 @@ static enum err_code find_named_run(const char *dir, const char *from, char **pa
 	*path = mem_strdup(dir);
 	if (rundir_is_alive(dir, NULL))
 		return ERR_OK;
-	return err_set(e, ERR_NOTREADY,
+	return err_because(e, ERR_NOTREADY, CAUSE_NOT_RUNNING,
 	    "cluster \"%s\" is not running; start it with "
 	    "ps-ctl start FILE",
 	    dir);

@@ -134,7 +134,7 @@ enum err_code saved_checkpoint_open(const char *path, bool verified, struct save
 	c->model.ops = &checkpoint_ops;
 	c->model.about.path = mem_strdup(path);
 	if (!rc && !verified)
-		rc = ckpt_check_begin(c->reader, &c->check, e);
+		rc = ckpt_check_begin(c->reader, NULL, &c->check, e);
 	if (!rc) {
 		rc = read_head(c, path, e);
 		/* If a file is damaged, that is the reason. */

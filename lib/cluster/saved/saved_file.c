@@ -9,10 +9,11 @@
 #include "msg/model_metadata.h"
 #include "msg/state.h"
 #include "saved/saved_kind.h"
+#include "saved/saved_state.h"
 
-/* A safetensors file as a saved model. A sparse table T is the tensors T and T.ids, whose rows may be
- * in any order; they are found by partition through an index, which is made when the first partition
- * of a table is read, and holds until another sparse table is. */
+/* A safetensors file as a saved model. A sparse table T is the tensors T and T.ids, whose rows may
+ * be in any order; they are found by partition through an index, which is made when the first
+ * partition of a table is read, and holds until another sparse table is. */
 
 #define JSON_MAX (64u << 20)
 #define IDS_READ 65536u /* ids read at a time */
@@ -126,7 +127,7 @@ static int by_id(const void *a, const void *b, void *ids)
 	return (x > y) - (x < y);
 }
 
-/* Exported rows ascend already; those of other writers are sorted. ERR_FORMAT: an id stands twice. */
+/* Exported rows ascend already; those of other writers are sorted. ERR_FORMAT: an id is twice. */
 static enum err_code sort_partitions(const struct saved_file *f, const struct table *t,
     struct row_index *x, struct err *e)
 {
@@ -269,13 +270,23 @@ static json_t *read_run_json(const char *run, const char *name, struct err *e)
 /* The state of the run has the shapes and what is known of the training data. */
 static enum err_code take_run_state(struct saved_file *f, const char *run, struct err *e)
 {
+	struct large_description *large = NULL;
 	struct description_reference r;
+	struct saved_state saved;
+	enum err_code rc = saved_state_read(run, ~0u, &saved, e);
 
-	f->document = read_run_json(run, "state.json", e);
-	if (!f->document || state_decode(f->document, &f->state, e) ||
-	    layout_from_json(f->state.layout, &f->model.layout, e))
-		return e->code;
-	/* A file of a pskit that had large descriptions beside its state describes its model itself. */
+	if (!rc)
+		rc = state_join(saved.part, &f->document, &large, e);
+	saved_state_release(&saved);
+	large_description_release(large);
+	if (!rc)
+		rc = state_decode(f->document, &f->state, e);
+	if (!rc)
+		rc = layout_from_json(f->state.layout, &f->model.layout, e);
+	if (rc)
+		return rc;
+	/* A file of a pskit that had large descriptions beside its state describes its model
+	 * itself. */
 	f->model.about.facts = large_description_is_reference(f->state.facts, &r) ? NULL
 	                                                                          : f->state.facts;
 	return ERR_OK;

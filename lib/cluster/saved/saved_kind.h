@@ -2,8 +2,8 @@
 #ifndef SAVED_SAVED_KIND_H
 #define SAVED_SAVED_KIND_H
 
-/* The kinds of saved models, for the files of saved/. Each has a struct of its own, which begins with
- * struct saved_model. */
+/* The kinds of saved models, for the files of saved/. Each has a struct of its own, which begins
+ * with struct saved_model. */
 #include "saved/saved_model.h"
 
 /* Elements of a dense table, or rows of a sparse one, that lie together in a mapped file. */
@@ -39,27 +39,29 @@ struct saved_model {
 
 /* Fills the layout from the list "tables" of a manifest or a file. ERR_PROTO, ERR_CONFIG. */
 enum err_code saved_layout_fill(const json_t *tables, struct layout *out, struct err *e);
-/* Makes room for n elements or rows: w and nvectors arrays of n * cols floats, and for a sparse table n
- * ids. ERR_NOMEM. */
+/* Makes room for n elements or rows: w and nvectors arrays of n * cols floats, and for a sparse
+ * table n ids. ERR_NOMEM. */
 enum err_code saved_part_alloc(const struct table *t, uint64_t n, unsigned nvectors,
     struct saved_part *out, struct err *e);
 
-/* Opens a file. run: its run directory, whose state describes the model of a file of an older pskit;
- * NULL: none. Errors as saved_model_open. */
+/* Opens a file. run: its run directory, whose state describes the model of a file of an older
+ * pskit; NULL: none. Errors as saved_model_open. */
 enum err_code saved_file_open(const char *path, const char *run, struct saved_model **out,
     struct err *e);
-/* As saved_file_open without a run; takes ownership of fd, also on failure. name is for messages. */
+/* As saved_file_open without a run; takes ownership of fd, also on failure. name is for
+ * messages. */
 enum err_code saved_file_open_fd(int fd, const char *name, struct saved_model **out, struct err *e);
-/* Downloads and opens a model file or a checkpoint at s3:// or https://. Also returns the errors of the
- * object store and of files in $TMPDIR. */
+/* Downloads and opens a model file or a checkpoint at s3:// or https://. Also returns the errors of
+ * the object store and of files in $TMPDIR. */
 enum err_code saved_remote_open(const char *url, struct saved_model **out, struct err *e);
 /* Does the name end as that of a checkpoint, step-N? Pure. */
 bool saved_remote_is_checkpoint(const char *url);
-/* Opens a checkpoint. verified: every byte of it has been compared; else saved_model_check does that. */
+/* Opens a checkpoint. verified: every byte of it has been compared; else saved_model_check does
+ * that. */
 enum err_code saved_checkpoint_open(const char *path, bool verified, struct saved_model **out,
     struct err *e);
-/* Opens a copy of a checkpoint, which may be removed as soon as it is open: no server can begin from it. name
- * is what messages call it. */
+/* Opens a copy of a checkpoint, which may be removed as soon as it is open: no server can begin
+ * from it. name is what messages call it. */
 enum err_code saved_checkpoint_open_copy(const char *path, const char *name,
     struct saved_model **out, struct err *e);
 

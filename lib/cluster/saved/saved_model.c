@@ -58,8 +58,8 @@ static int64_t read_checkpoint_step(const char *path)
 	return step;
 }
 
-/* Does the run's newest checkpoint have the values with which it ended? A run that was stopped wrote
- * its model from that checkpoint. */
+/* Does the run's newest checkpoint have the values with which it ended? A run that was stopped
+ * wrote its model from that checkpoint. */
 static bool has_last_values(const char *run, const char *checkpoint)
 {
 	char *path = path_join(run, "result.json");

@@ -9,29 +9,22 @@
 #include "core/file.h"
 #include "core/helper.h"
 #include "core/mem.h"
-#include "data/data_object.h"
+#include "data/source/data_object.h"
 #include "format/uri.h"
 #include "saved/saved_kind.h"
 
-/* A model file or a checkpoint at s3:// or https://. A file is downloaded into one in $TMPDIR, whose name is
- * removed before the first byte arrives, so that nothing is left behind however this process ends. The files
- * of a checkpoint are downloaded into a directory there, by a ps-ctl process, and removed once they are open:
- * only a process that is killed during the download leaves them behind. */
+/* A model file or a checkpoint at s3:// or https://. A file is downloaded into one in $TMPDIR,
+ * whose name is removed before the first byte arrives, so that nothing is left over however this
+ * process ends. The files of a checkpoint are downloaded into a directory there, by a ps-ctl
+ * process, and removed once they are open: only a process that is killed during the download leaves
+ * them there. */
 
 #define COPY_BYTES (1u << 20)
-
-/* A new name in $TMPDIR for mkostemp or mkdtemp. */
-static char *name_in_tmp(void)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	return mem_printf("%s/pskit-model-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-}
 
 /* A file without a name. ERR_IO. */
 static enum err_code open_nameless_file(int *fd, char **where, struct err *e)
 {
-	char *path = name_in_tmp();
+	char *path = path_temporary("model");
 
 	*fd = mkostemp(path, O_CLOEXEC);
 	*where = path;
@@ -131,7 +124,8 @@ bool saved_remote_is_checkpoint(const char *url)
 	return is;
 }
 
-/* Downloads the checkpoint into the directory dir and checks it there. *path is its path, a fresh string. */
+/* Downloads the checkpoint into the directory dir and checks it there. *path is its path, a fresh
+ * string. */
 static enum err_code download_checkpoint(const char *url, const char *dir, char **path,
     struct err *e)
 {
@@ -148,12 +142,10 @@ static enum err_code download_checkpoint(const char *url, const char *dir, char 
 static enum err_code open_remote_checkpoint(const char *url, struct saved_model **out,
     struct err *e)
 {
-	char *dir = name_in_tmp(), *whole = strip_slashes(url), *path = NULL;
-	enum err_code rc;
+	char *dir, *whole = strip_slashes(url), *path = NULL;
+	enum err_code rc = file_make_unique_dir(path_temporary("model"), &dir, e);
 
-	if (!mkdtemp(dir)) {
-		rc = err_sys(e, ERR_IO, "cannot make the directory %s", dir);
-	} else {
+	if (!rc) {
 		rc = download_checkpoint(whole, dir, &path, e);
 		if (rc)
 			err_prefix(e, "cannot get the checkpoint");

@@ -7,7 +7,6 @@
 #include "conf/conf.h"
 #include "core/endian.h"
 #include "core/mem.h"
-#include "layout/init.h"
 #include "layout/values.h"
 #include "saved/saved_kind.h"
 

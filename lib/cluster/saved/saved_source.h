@@ -11,13 +11,13 @@
  *   an eighth of a byte for each row of sparse tables;
  *   4 bytes for each row, where the rows of a file do not ascend by their ids;
  *   the values of dense tables whose partitions lie in several files of a checkpoint, or at
- *   addresses that are no multiple of 4, and the rows of tables in a delta checkpoint.
+ *   addresses that are not a multiple of 4, and the rows of tables in a delta checkpoint.
  *
  * Opening reads the ids of sparse tables, and checks the first 16 MiB of dense values and of the
- * digests of a checkpoint. The others are checked piece by piece while the model is used, so that it
- * can be used at once. A file that
- * is removed or replaced by another one while it is open stays readable. A file that is cut off or
- * overwritten in place does not: the process gets SIGBUS, or reads other values. */
+ * digests of a checkpoint. The others are checked piece by piece while the model is used, so that
+ * it can be used at once. A file that is removed or replaced by another one while it is open stays
+ * readable. A file that is cut off or overwritten in place does not: the process gets SIGBUS, or
+ * reads other values. */
 
 /* Opens the model at a path, with its description. ERR_FORMAT: a row occurs twice; errors of
  * param_source_ops.finish; errors of saved_model_open, of its configuration, ERR_NOMEM. */

@@ -75,8 +75,7 @@ static void reserve_part(struct copying *c)
 {
 	if (c->n < c->room)
 		return;
-	c->room = c->room ? 2 * c->room : 64;
-	c->part = mem_regrow(c->part, c->room, sizeof *c->part);
+	c->part = mem_grow(c->part, &c->room, c->n + 1, sizeof *c->part);
 	c->held = mem_regrow(c->held, c->room, sizeof *c->held);
 }
 

@@ -5,7 +5,7 @@
 #include "core/mem.h"
 
 /* Plain floats: the shard copies them into the answer. */
-static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t n,
+static enum shard_answer answer_dense_raw(struct server_session *p, uint64_t step, size_t n,
     struct record *out)
 {
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
@@ -21,7 +21,7 @@ static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t 
 
 /* Names the place of plain floats in published memory, where the client copies them. *final: the
  * result is the answer. False: the values are not there, and the caller sends them. */
-static enum shard_answer answer_dense_place(struct peer *p, uint64_t step, size_t n,
+static enum shard_answer answer_dense_place(struct server_session *p, uint64_t step, size_t n,
     struct record *out, bool *final)
 {
 	uint8_t body[PAYLOAD_PLACE_BYTES];
@@ -33,14 +33,14 @@ static enum shard_answer answer_dense_place(struct peer *p, uint64_t step, size_
 	if (a != SHARD_OK || !x.known)
 		return a;
 	payload_put_place(body, &(struct payload_place){ x.place, (uint32_t)n * 4, x.state });
-	out->flags |= RECORD_PLACE;
+	out->flags |= RECORD_BY_REFERENCE;
 	out->len = sizeof body;
 	batcher_add(&p->data.batcher, p->conn, out, body);
 	conn_count_published(p->conn, n * 4, 0);
 	return a;
 }
 
-static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step,
+static enum shard_answer answer_dense_encoded(struct server_session *p, uint64_t step,
     const struct codec *codec, size_t n, struct record *out)
 {
 	float part[PART_ELEMENTS];
@@ -62,42 +62,43 @@ static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step,
 
 /* Sends the values that have changed after version `since`. *final: the result is the answer.
  * False: it is not known which have changed, or they are too many, and the caller sends all. */
-static enum shard_answer answer_dense_changed(struct peer *p, uint64_t step,
+static enum shard_answer answer_dense_changed(struct server_session *p, uint64_t step,
     const struct codec *codec, uint64_t since, size_t n, struct record *out, bool *final)
 {
 	uint32_t place[PART_ELEMENTS / 2];
 	float w[PART_ELEMENTS / 2];
 	uint8_t small[BATCHER_SMALL], *body;
-	size_t k;
-	/* Half of the values with their places are no larger than all values. */
-	enum shard_answer a = shard_pull_changed(session_shard(p), out->table, out->part, step,
-	    since, n / 2, place, w, &k, &out->total);
+	/* Half of the values with their places need no more bytes than all values. */
+	struct changed_values x = { .since = since, .most = n / 2, .place = place, .out = w };
+	enum shard_answer a = shard_pull_changed(session_shard(p), out->table, out->part, step, &x);
 
-	*final = a != SHARD_OK || k != SIZE_MAX;
+	out->total = x.version;
+	*final = a != SHARD_OK || x.n != SIZE_MAX;
 	if (a != SHARD_OK || !*final)
 		return a;
-	body = batcher_reserve(&p->data.batcher, p->conn, delta_bound(codec, k, n, 1), small);
+	body = batcher_reserve(&p->data.batcher, p->conn, delta_bound(codec, x.n, n, 1), small);
 	out->codec = codec->id;
 	out->flags |= RECORD_DELTA;
-	out->len = (uint32_t)delta_encode(codec, place, w, k, 1, body);
+	out->len = (uint32_t)delta_encode(codec, place, w, x.n, 1, body);
 	batcher_commit(&p->data.batcher, p->conn, out, body, small);
 	return a;
 }
 
-enum shard_answer answer_dense_version(struct peer *p, uint64_t step, bool shown,
+enum shard_answer answer_dense_version(struct server_session *p, uint64_t step, bool shown,
     struct record *out)
 {
 	enum shard_answer a = shown
 	    ? shard_may_show(session_shard(p), out->table, out->part, step, &out->total)
 	    : SHARD_OK;
 
-	out->flags |= RECORD_TELL;
+	out->flags |= RECORD_NO_VALUES;
 	if (a == SHARD_OK)
 		batcher_add(&p->data.batcher, p->conn, out, NULL);
 	return a;
 }
 
-enum shard_answer answer_dense_state(struct peer *p, uint64_t step, uint64_t k, struct record *out)
+enum shard_answer answer_dense_state(struct server_session *p, uint64_t step, uint64_t k,
+    struct record *out)
 {
 	size_t n = table_part_elements(shard_table(session_shard(p), out->table), out->part);
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
@@ -111,8 +112,8 @@ enum shard_answer answer_dense_state(struct peer *p, uint64_t step, uint64_t k, 
 	return a;
 }
 
-enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struct codec *codec,
-    uint64_t since, bool by_place, struct record *out)
+enum shard_answer answer_dense_values(struct server_session *p, uint64_t step,
+    const struct codec *codec, uint64_t since, bool by_place, struct record *out)
 {
 	size_t n = table_part_elements(shard_table(session_shard(p), out->table), out->part);
 	enum shard_answer a;

@@ -13,8 +13,8 @@ static void compact_changed_rows(float *values, const uint32_t *place, uint32_t 
 }
 
 /* Plain floats: the shard copies them into the answer. */
-static enum shard_answer answer_rows_raw(struct peer *p, uint64_t step, const uint8_t *ids,
-    uint32_t n, size_t floats, struct record *out)
+static enum shard_answer answer_rows_raw(struct server_session *p, uint64_t step,
+    const uint8_t *ids, uint32_t n, size_t floats, struct record *out)
 {
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
 	uint8_t *body = batcher_reserve(&p->data.batcher, p->conn, floats * 4, small);
@@ -27,7 +27,7 @@ static enum shard_answer answer_rows_raw(struct peer *p, uint64_t step, const ui
 	return a;
 }
 
-static void send_all_rows(struct peer *p, const struct codec *codec, const float *values,
+static void send_all_rows(struct server_session *p, const struct codec *codec, const float *values,
     size_t floats, struct record *out)
 {
 	uint8_t small[BATCHER_SMALL],
@@ -38,41 +38,42 @@ static void send_all_rows(struct peer *p, const struct codec *codec, const float
 	batcher_commit(&p->data.batcher, p->conn, out, body, small);
 }
 
-/* Send k of the n rows, those that have changed. */
-static void send_changed_rows(struct peer *p, const struct codec *codec, const uint32_t *place,
-    float *values, uint32_t k, uint32_t n, uint32_t cols, struct record *out)
+/* Send the rows that have changed. */
+static void send_changed_rows(struct server_session *p, const struct codec *codec,
+    const struct row_read *x, uint32_t cols, struct record *out)
 {
 	uint8_t small[BATCHER_SMALL],
-	    *body = batcher_reserve(&p->data.batcher, p->conn, delta_bound(codec, k, n, cols),
-	        small);
+	    *body = batcher_reserve(&p->data.batcher, p->conn,
+	        delta_bound(codec, x->changed, x->n, cols), small);
 
-	compact_changed_rows(values, place, k, cols);
+	compact_changed_rows(x->out, x->place, x->changed, cols);
 	out->codec = codec->id;
 	out->flags |= RECORD_DELTA;
-	out->len = (uint32_t)delta_encode(codec, place, values, k, cols, body);
+	out->len = (uint32_t)delta_encode(codec, x->place, x->out, x->changed, cols, body);
 	batcher_commit(&p->data.batcher, p->conn, out, body, small);
 }
 
-enum shard_answer answer_rows_values(struct peer *p, uint64_t step, const struct codec *codec,
-    const uint8_t *ids, uint32_t n, const uint64_t *since, struct record *out)
+enum shard_answer answer_rows_values(struct server_session *p, uint64_t step,
+    const struct codec *codec, const uint8_t *ids, uint32_t n, const uint64_t *since,
+    struct record *out)
 {
-	uint32_t cols = shard_table(session_shard(p), out->table)->cols, *place, k;
+	uint32_t cols = shard_table(session_shard(p), out->table)->cols;
+	struct row_read x = { .step = step, .ids = ids, .n = n, .since = since };
 	size_t floats = (size_t)n * cols;
 	enum shard_answer a;
-	float *values;
 
 	if (!since && !codec->id)
 		return answer_rows_raw(p, step, ids, n, floats, out);
-	place = since ? mem_regrow(NULL, n, sizeof *place) : NULL;
-	values = mem_regrow(NULL, floats, sizeof *values);
-	a = shard_pull_changed_rows(session_shard(p), out->table, out->part, step, ids, n, since,
-	    values, place, &k, &out->total);
-	if (a == SHARD_OK && since && k < n &&
-	    delta_bound(codec, k, n, cols) < codec->bound(0, floats))
-		send_changed_rows(p, codec, place, values, k, n, cols, out);
+	x.place = since ? mem_regrow(NULL, n, sizeof *x.place) : NULL;
+	x.out = mem_regrow(NULL, floats, sizeof *x.out);
+	a = shard_read_rows(session_shard(p), out->table, out->part, &x);
+	out->total = x.version;
+	if (a == SHARD_OK && since && x.changed < n &&
+	    delta_bound(codec, x.changed, n, cols) < codec->bound(0, floats))
+		send_changed_rows(p, codec, &x, cols, out);
 	else if (a == SHARD_OK)
-		send_all_rows(p, codec, values, floats, out);
-	free(values);
-	free(place);
+		send_all_rows(p, codec, x.out, floats, out);
+	free(x.out);
+	free(x.place);
 	return a;
 }

@@ -35,16 +35,16 @@ struct accepted {
 /* The connections that are still in their handshake: all of them, and those from one address. */
 struct strangers {
 	unsigned all, here;
-	struct peer *oldest, *oldest_here;
+	struct server_session *oldest, *oldest_here;
 };
 
-/* Costs a look at every peer of the thread, so it is called only near the limits. */
+/* Costs a look at every session of the thread, so it is called only near the limits. */
 static struct strangers find_strangers(const struct io_thread *l, const uint8_t address[static 16])
 {
 	struct strangers x = { 0 };
 
 	/* The list has the youngest first, so the last one found is the oldest. */
-	for (struct peer *p = l->peers; p; p = p->next) {
+	for (struct server_session *p = l->sessions; p; p = p->next) {
 		if (conn_is_live(p->conn))
 			continue;
 		x.all++;
@@ -113,7 +113,8 @@ static struct io_thread *lightest_io_thread(struct server *s)
 	return best;
 }
 
-void io_threads_accept(struct server *s, unsigned which)
+/* The first I/O thread: accept what waits at listener[which], and deal it to the threads. */
+static void accept_connections(struct server *s, unsigned which)
 {
 	for (int i = 0; i < ACCEPT_BURST; i++) {
 		int fd = net_accept(s->listener[which].fd);
@@ -143,13 +144,13 @@ void io_threads_accept(struct server *s, unsigned which)
 static void accept_tcp(void *ctx, uint32_t events)
 {
 	(void)events;
-	io_threads_accept(ctx, 0);
+	accept_connections(ctx, 0);
 }
 
 static void accept_unix(void *ctx, uint32_t events)
 {
 	(void)events;
-	io_threads_accept(ctx, 1);
+	accept_connections(ctx, 1);
 }
 
 /* Every IO_TICK: close connections whose handshake takes too long, whose network is silent, whose
@@ -158,7 +159,7 @@ static void accept_unix(void *ctx, uint32_t events)
 static void tick_io_thread(void *ctx)
 {
 	struct io_thread *l = ctx;
-	struct peer *p, *next;
+	struct server_session *p, *next;
 	int64_t now = clock_now();
 	struct err e;
 
@@ -166,15 +167,15 @@ static void tick_io_thread(void *ctx)
 	for (unsigned i = 0; l == l->server->io_thread && i < 2; i++)
 		if (l->server->listener[i].fn)
 			loop_mod(l->loop, &l->server->listener[i], EPOLLIN);
-	for (p = l->peers; p; p = next) {
+	for (p = l->sessions; p; p = next) {
 		next = p->next;
 		if ((!conn_is_live(p->conn) && now - p->opened > HELLO_DEADLINE) ||
 		    conn_check(p->conn, now, &e) ||
-		    (p->doomed && now - p->doomed_at > HELLO_DEADLINE))
+		    (p->state == SESSION_CLOSING && now - p->closing_since > HELLO_DEADLINE))
 			session_close(p);
-		else if (p->doomed)
+		else if (p->state == SESSION_CLOSING)
 			session_advance(p);
-		else if (now - p->opened > PEER_LIFETIME && session_is_idle(p))
+		else if (now - p->opened > SESSION_LIFETIME && session_is_idle(p))
 			session_retire(p);
 	}
 	session_keys_expire(l);
@@ -184,16 +185,16 @@ static void tick_io_thread(void *ctx)
 /* ---- waking ---- */
 
 /* Clears `woken` before it looks, so that a change meanwhile posts another look. A retry may
- * close its own session only; so the next peer is read before. */
-static void wake_waiting_peers(void *ctx)
+ * close its own session only; so the next session is read before. */
+static void wake_waiting_sessions(void *ctx)
 {
 	struct io_thread *l = ctx;
-	struct peer *p, *next;
+	struct server_session *p, *next;
 
 	atomic_store(&l->woken, false);
-	for (p = l->peers; p; p = next) {
+	for (p = l->sessions; p; p = next) {
 		next = p->next;
-		if (p->waiting)
+		if (p->counted_waiting)
 			session_retry(p);
 	}
 }
@@ -204,26 +205,26 @@ void io_threads_wake(void *server)
 
 	if (atomic_load(&s->role_waits))
 		s->cfg.role->wake(s);
-	if (!atomic_load(&s->waiting))
+	if (!atomic_load(&s->nwaiting))
 		return;
 	for (unsigned i = 0; i < s->nio_threads; i++)
 		if (!atomic_exchange(&s->io_thread[i].woken, true))
-			loop_post(s->io_thread[i].loop, wake_waiting_peers, &s->io_thread[i]);
+			loop_post(s->io_thread[i].loop, wake_waiting_sessions, &s->io_thread[i]);
 }
 
 /* ---- spinning ---- */
 
 /* Handles every session whose shared memory has records. Takes one from *looks for each session
  * looked at. True: there was one. */
-static bool serve_ready_peers(struct io_thread *l, int *looks)
+static bool serve_ready_sessions(struct io_thread *l, int *looks)
 {
-	struct peer *p, *next;
+	struct server_session *p, *next;
 	bool found = false;
 
-	for (p = l->peers; p; p = next) {
+	for (p = l->sessions; p; p = next) {
 		next = p->next;
 		--*looks;
-		if (p->doomed || !conn_ready(p->conn))
+		if (p->state == SESSION_CLOSING || !conn_ready(p->conn))
 			continue;
 		found = true;
 		p->h.fn(p->h.ctx, 0);
@@ -240,8 +241,8 @@ static bool poll_shared_memory(void *ctx)
 	bool found;
 
 	do
-		found = serve_ready_peers(l, &looks);
-	while (!found && l->peers && looks > 0);
+		found = serve_ready_sessions(l, &looks);
+	while (!found && l->sessions && looks > 0);
 	return found;
 }
 
@@ -252,8 +253,8 @@ static bool doze_io_thread(void *ctx)
 	struct io_thread *l = ctx;
 	bool all = true;
 
-	for (struct peer *p = l->peers; p; p = p->next)
-		all &= p->doomed || conn_doze(p->conn);
+	for (struct server_session *p = l->sessions; p; p = p->next)
+		all &= p->state == SESSION_CLOSING || conn_doze(p->conn);
 	return all;
 }
 
@@ -265,7 +266,7 @@ static void spin_io_thread(void *ctx)
 
 	l->spins = true;
 	loop_spin(l->loop, l->server->spin, poll_shared_memory, doze_io_thread, l);
-	for (struct peer *p = l->peers; p; p = p->next)
+	for (struct server_session *p = l->sessions; p; p = p->next)
 		conn_watch(p->conn);
 }
 
@@ -276,10 +277,25 @@ void io_threads_spin(struct server *s, int64_t span_ns)
 		loop_post(s->io_thread[i].loop, spin_io_thread, &s->io_thread[i]);
 }
 
+static void close_sessions(void *ctx)
+{
+	struct io_thread *l = ctx;
+
+	while (l->sessions)
+		session_close(l->sessions);
+}
+
+void io_threads_set_aside(struct server *s)
+{
+	atomic_store(&s->aside, true);
+	for (unsigned i = 0; i < s->nio_threads; i++)
+		loop_post(s->io_thread[i].loop, close_sessions, &s->io_thread[i]);
+}
+
 /* ---- views and messages for all sessions ---- */
 
 /* A view on its way to one I/O thread, with a reference of its own. */
-struct show {
+struct posted_view {
 	struct io_thread *io_thread;
 	struct view_text *views;
 };
@@ -288,15 +304,15 @@ struct show {
  * figure of the coordinator (views_cost). */
 static void show_view_to_io_thread(void *ctx)
 {
-	struct show *sh = ctx;
+	struct posted_view *sh = ctx;
 	struct io_thread *l = sh->io_thread;
 	int64_t begin = clock_now();
-	struct peer *p, *next;
+	struct server_session *p, *next;
 
 	view_text_unref(l->views);
 	l->views = sh->views;
 	free(sh);
-	for (p = l->peers; p; p = next) {
+	for (p = l->sessions; p; p = next) {
 		next = p->next;
 		if (p->control.attached)
 			session_advance(p);
@@ -307,7 +323,7 @@ static void show_view_to_io_thread(void *ctx)
 void io_threads_show_view(struct server *s, struct view_text *v)
 {
 	for (unsigned i = 0; i < s->nio_threads; i++) {
-		struct show *sh = mem_alloc(sizeof *sh);
+		struct posted_view *sh = mem_alloc(sizeof *sh);
 
 		sh->io_thread = &s->io_thread[i];
 		sh->views = view_text_ref(v);
@@ -332,7 +348,7 @@ void io_threads_nudge(struct server *s)
 }
 
 /* A text on its way to one I/O thread, which frees it. */
-struct tell {
+struct posted_text {
 	struct io_thread *io_thread;
 	char *text;
 	unsigned server;
@@ -349,10 +365,10 @@ static bool is_receiver(const struct coord_self *self, unsigned server)
 /* Sends the text to the servers and relays of this thread that it is meant for. */
 static void send_text_to_io_thread(void *ctx)
 {
-	struct tell *t = ctx;
-	struct peer *p, *next;
+	struct posted_text *t = ctx;
+	struct server_session *p, *next;
 
-	for (p = t->io_thread->peers; p; p = next) {
+	for (p = t->io_thread->sessions; p; p = next) {
 		next = p->next;
 		if (is_receiver(&p->control.self, t->server))
 			session_send_ctl(p, t->text);
@@ -364,7 +380,7 @@ static void send_text_to_io_thread(void *ctx)
 void io_threads_send_ctl(struct server *s, const char *text, unsigned server)
 {
 	for (unsigned i = 0; i < s->nio_threads; i++) {
-		struct tell *t = mem_alloc(sizeof *t);
+		struct posted_text *t = mem_alloc(sizeof *t);
 
 		t->io_thread = &s->io_thread[i];
 		t->text = mem_strdup(text);
@@ -381,15 +397,15 @@ static void *run_io_thread(void *ctx)
 	struct io_thread *l = ctx;
 
 	loop_run(l->loop);
-	while (l->peers)
-		session_close(l->peers);
+	while (l->sessions)
+		session_close(l->sessions);
 	return NULL;
 }
 
 /* Binds the listeners: a given socket first, then the address of an earlier coordinator whose job
  * goes on, then the address of the configuration. An old address that is taken is only logged.
  * s->listener has the descriptors also after an error; io_threads_stop closes them. Errors of
- * net_listen and listen_address_choose. */
+ * net_listen and server_choose_address. */
 static enum err_code listen_for_sessions(struct server *s, struct err *e)
 {
 	const struct choice choice = { s->cfg.listen, s->cfg.iface,
@@ -405,7 +421,9 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 		net_bound(s->cfg.data_fd, s->address);
 		before = "";
 		s->address_reason = "given";
-		rc = ERR_OK;
+		rc = net_listen_reserved(s->cfg.data_fd, BACKLOG, e);
+		if (rc)
+			return rc;
 	}
 	/* The members of the job know the address of the earlier coordinator. */
 	if (*before)
@@ -414,7 +432,7 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 		rc = net_listen(before, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (*before && rc)
 		log_warn(s->cfg.log, "cannot listen on the address before the restart: %s", e->msg);
-	if (rc && !(rc = listen_address_choose(&choice, tcp, &s->address_reason, e)))
+	if (rc && !(rc = server_choose_address(s, &choice, tcp, &s->address_reason, e)))
 		rc = net_listen(tcp, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (rc)
 		return rc;
@@ -479,10 +497,11 @@ void io_threads_stop(struct server *s)
 	for (unsigned i = 0; s->io_thread && i < s->nio_threads; i++) {
 		struct io_thread *l = &s->io_thread[i];
 
-		/* A failed start: this thread does the posted work, which owns memory. */
-		if (!l->thread && l->loop) {
+		/* Posted work owns memory. Other threads may have posted some after this one had
+		 * ended, or it never started. */
+		if (l->loop) {
 			loop_stop(l->loop);
-			loop_run(l->loop);
+			run_io_thread(l);
 		}
 		view_text_unref(l->views);
 		loop_free(s->io_thread[i].loop);

@@ -44,7 +44,7 @@ void quota_release(struct server *s)
 }
 
 /* quotas.lock is held by the callers that use the bucket. */
-static struct bucket *bucket_of_worker(struct peer *p)
+static struct bucket *bucket_of_worker(struct server_session *p)
 {
 	return &p->io_thread->server->limits.quotas
 	            ->bucket[p->who.rank < COORD_WORKERS_MAX ? p->who.rank : GUESTS];
@@ -59,8 +59,9 @@ static void refill_bucket(double *left, double rate, double seconds)
 		*left = rate;
 }
 
-/* Ends the time for which the session's push was delayed, and adds it to the figures of its rank, in ns. */
-static void count_held_time(struct peer *p, int64_t now)
+/* Ends the time for which the session's push was delayed, and adds it to the figures of its rank,
+ * in ns. */
+static void count_held_time(struct server_session *p, int64_t now)
 {
 	struct server *s = p->io_thread->server;
 
@@ -87,7 +88,7 @@ static bool draw_from_bucket(struct bucket *b, double bytes, double pushes, cons
 	return true;
 }
 
-bool quota_admit(struct peer *p, const struct record *r)
+bool quota_admit(struct server_session *p, const struct record *r)
 {
 	struct server *s = p->io_thread->server;
 	double bytes = (double)atomic_load_explicit(&s->limits.quota_bytes, memory_order_relaxed);
@@ -107,7 +108,7 @@ bool quota_admit(struct peer *p, const struct record *r)
 	return takes;
 }
 
-void quota_refund(struct peer *p, const struct record *r)
+void quota_refund(struct server_session *p, const struct record *r)
 {
 	struct server *s = p->io_thread->server;
 	struct quotas *q = s->limits.quotas;
@@ -124,9 +125,9 @@ void quota_refund(struct peer *p, const struct record *r)
 
 void quota_tick(struct io_thread *l)
 {
-	struct peer *p, *next;
+	struct server_session *p, *next;
 
-	for (p = l->peers; p; p = next) {
+	for (p = l->sessions; p; p = next) {
 		next = p->next;
 		if (p->data.delayed_since)
 			session_retry(p);

@@ -5,8 +5,8 @@
 #include "server/server_state.h"
 
 /* Which relay pushes for which workers, by the view. A server or relay takes sums and clocks of a
- * worker only from the last relay on the worker's way to it. server.keys.relays has the relays, guarded
- * by keys.lock. */
+ * worker only from the last relay on the worker's way to it. server.keys.relays has the relays,
+ * guarded by keys.lock. */
 
 /* Install the relays of a view in the shard and in s->keys.relays. The agent's thread, before
  * epochs.installed is set to the view's. self: the number of this relay; -1: a server. */

@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/mem.h"
+#include "core/procstat.h"
 #include "core/signals.h"
 #include "msg/large_description.h"
 #include "server/relayed_ranks.h"
@@ -19,15 +20,20 @@
 #include "server/session_keys.h"
 
 #define THREADS_MAX 4u
-/* How long server_wait_for_room waits. */
-#define ROOM_PAUSE (200 * NSEC_PER_MSEC)
+/* How long a store waits in server_wait_for_room, and the pause between two attempts. */
+#define STORE_WAITS (30 * NSEC_PER_SEC)
+#define ROOM_PAUSE  (200 * NSEC_PER_MSEC)
+/* How long a store or a relay waits for its first session, unless it was told, and the pause
+ * between two attempts to resolve the coordinator's name. */
+#define FIRST_WAIT (60 * NSEC_PER_SEC)
+#define NAME_PAUSE (200 * NSEC_PER_MSEC)
 
-/* Counts the processors that are online; an unknown number counts as 1. */
+/* One for each processor that this process may use. */
 static unsigned default_threads(void)
 {
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned n = procstat_processors();
 
-	return n < 1 ? 1 : n > (long)THREADS_MAX ? THREADS_MAX : (unsigned)n;
+	return n > THREADS_MAX ? THREADS_MAX : n;
 }
 
 /* With "auto", payloads are in clear text on this host, and sealed beyond it. */
@@ -43,28 +49,48 @@ enum err_code server_choose_suites(struct server *s, const char *name, struct er
 	return ERR_OK;
 }
 
-/* Choose the advertised address: the configured one, with the bound port unless it states a port;
- * else the bound address; and if that is a wildcard, the address of an interface, or the one from
- * which this host reaches the coordinator. */
+int64_t server_first_wait(const struct server *s)
+{
+	return s->cfg.first_wait ? s->cfg.first_wait : FIRST_WAIT;
+}
+
+enum err_code server_choose_address(const struct server *s, const struct choice *c,
+    char out[static NET_TEXT], const char **why, struct err *e)
+{
+	const struct timespec pause = { 0, NAME_PAUSE };
+	int64_t begin = clock_now(), wait = server_first_wait(s);
+	bool said = false;
+	enum err_code rc;
+
+	while ((rc = listen_address_choose(c, out, why, e)) == ERR_UNREACH &&
+	    e->cause == CAUSE_NAME && !signals_end_is_pending() && clock_now() - begin < wait) {
+		if (!said)
+			log_warn(s->cfg.log, "%s: trying again for up to %lld s", e->msg,
+			    (long long)(wait / NSEC_PER_SEC));
+		said = true;
+		nanosleep(&pause, NULL);
+	}
+	if (!rc)
+		*e = (struct err){ 0 };
+	return rc;
+}
+
+/* Chooses the advertised address. */
 static enum err_code choose_address(struct server *s, struct err *e)
 {
-	const char *want = s->cfg.advertise, *port = strrchr(s->address, ':'), *why = "";
 	const struct choice choice = { .iface = s->cfg.iface ? s->cfg.iface
 		    : s->cfg.conf                            ? "*"
 		                                             : NULL,
 		.towards = s->cfg.id->data };
+	const char *want = s->cfg.advertise, *why = "";
 	char host[NET_TEXT];
 	enum err_code rc = ERR_OK;
 
 	if (!want && listen_address_is_any(s->address) &&
-	    !(rc = listen_address_choose(&choice, host, &why, e)))
+	    !(rc = server_choose_address(s, &choice, host, &why, e)))
 		listen_address_with_port(host, s->address, s->advertised);
-	else if (!want)
-		snprintf(s->advertised, sizeof s->advertised, "%s", s->address);
-	else if (strchr(want, ':') && !(want[0] != '[' && strchr(want, ':') != strrchr(want, ':')))
-		snprintf(s->advertised, sizeof s->advertised, "%s", want);
 	else
-		snprintf(s->advertised, sizeof s->advertised, "%s%s", want, port ? port : "");
+		listen_address_advertise(want, s->address, s->advertised);
 	log_info(s->cfg.log, "data plane on %s (%s)%s%s%s%s%s", s->address, s->address_reason,
 	    strcmp(s->address, s->advertised) ? ", advertised as " : "",
 	    strcmp(s->address, s->advertised) ? s->advertised : "", *why ? " (" : "", why,
@@ -96,8 +122,8 @@ enum err_code server_join(struct server *s, struct agent_config *cfg, struct err
 	return rc;
 }
 
-/* The version of a new ring: microseconds since 1970, so that it is greater than those of an
- * earlier coordinator, too. */
+/* The version of a new ring: microseconds since 1970, so that it is also greater than the
+ * versions of an earlier coordinator. */
 static uint64_t next_keys_made(uint64_t last)
 {
 	uint64_t now = (uint64_t)(clock_wall() / (NSEC_PER_MSEC / 1000));
@@ -165,18 +191,27 @@ static enum err_code load_first_keys(struct server *s, struct err *e)
 	return rc;
 }
 
+/* A process that a user starts for the first time fails at once. A store does not know whether it
+ * has been started again, and waits for room only. */
+static bool may_wait_for_room(const struct server *s, const struct err *e)
+{
+	if (s->cfg.coordinator)
+		return s->state != NULL;
+	return e->cause == CAUSE_NO_SPACE || e->cause == CAUSE_DISK_QUOTA;
+}
+
 bool server_wait_for_room(const struct server *s, int64_t *since, struct err *e)
 {
 	const struct timespec pause = { 0, ROOM_PAUSE };
-	int64_t now = clock_now();
+	int64_t now = clock_now(), most = s->cfg.conf ? s->cfg.conf->deadline : STORE_WAITS;
 
-	if (e->code != ERR_IO || !s->state || signals_end_is_pending() ||
-	    (*since && now - *since > s->cfg.conf->deadline))
+	if (e->code != ERR_IO || !may_wait_for_room(s, e) || signals_end_is_pending() ||
+	    (*since && now - *since > most))
 		return false;
 	if (!*since) {
 		*since = now;
 		log_error(s->cfg.log, "%s: trying again for up to %lld s", e->msg,
-		    (long long)(s->cfg.conf->deadline / NSEC_PER_SEC));
+		    (long long)(most / NSEC_PER_SEC));
 	}
 	*e = (struct err){ 0 };
 	nanosleep(&pause, NULL);
@@ -196,7 +231,7 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	s->began = clock_wall();
 	s->tracer = tracer_new();
 	s->steps = session_trace_steps_new();
-	s->incarnation >>= 1; /* never UINT64_MAX, which stands for nobody */
+	s->incarnation >>= 1; /* never UINT64_MAX, which means "nobody" */
 	rwlock_init(&s->keys.lock, LOCK_KEYS);
 	quota_init(s);
 	mutex_init(&s->end.lock, LOCK_END);
@@ -252,21 +287,22 @@ void server_stop(struct server *s)
 	atomic_store(&s->role_waits, false);
 	if (s->cfg.role)
 		s->cfg.role->release(s);
-	if (s->coordinator)
-		s->cfg.coordinator->free(s->coordinator);
+	if (s->cfg.coordinator)
+		s->cfg.coordinator->free(s);
 	shard = atomic_load(&s->shard);
 	shard_free(shard);
 	published_free(s->published);
 	state_free(s->state);
 	json_decref(s->state_document);
 	large_description_release(s->description);
-	json_decref(s->load.heat);
+	json_decref(s->load.push_rates);
 	keyring_free(s->keys.ring);
 	quota_release(s);
 	relayed_ranks_free(s->keys.relays);
 	tracer_free(s->tracer);
 	session_trace_steps_free(s->steps);
-	if (s->cfg.unix_path)
+	/* Another coordinator may have replaced the socket of one that was overtaken. */
+	if (s->cfg.unix_path && !s->end.again && s->end.why.code != ERR_FENCED)
 		unlink(s->cfg.unix_path);
 	close(s->end.event);
 	rwlock_destroy(&s->keys.lock);
@@ -318,6 +354,38 @@ void server_end(struct server *s, const struct err *why)
 	mutex_unlock(&s->end.lock);
 	if (write(s->end.event, &one, sizeof one) < 0)
 		return; /* full: it is readable already */
+}
+
+bool server_is_ending(const struct server *s)
+{
+	return atomic_load(&s->stopping) || atomic_load(&s->leaving) ||
+	    (s->coordinator && s->cfg.coordinator->ended(s->coordinator));
+}
+
+void server_end_again(struct server *s, const struct err *why)
+{
+	mutex_lock(&s->end.lock);
+	s->end.again = !s->end.ended;
+	mutex_unlock(&s->end.lock);
+	server_end(s, why);
+}
+
+void server_end_overtaken(struct server *s, const struct err *why)
+{
+	if (s->cfg.standby)
+		server_end_again(s, why);
+	else
+		server_end(s, why);
+}
+
+bool server_begins_again(struct server *s)
+{
+	bool again;
+
+	mutex_lock(&s->end.lock);
+	again = s->end.again;
+	mutex_unlock(&s->end.lock);
+	return again;
 }
 
 bool server_ended(struct server *s, struct err *why)

@@ -20,7 +20,7 @@ void server_know_sessions(struct server *s, const struct conf *conf)
 
 void server_know_tables(struct server *s, const struct layout *l)
 {
-	uint64_t asked = PEER_ASKED, parts = 0, answer = atomic_load(&s->limits.answer);
+	uint64_t asked = SESSION_ASKED, parts = 0, answer = atomic_load(&s->limits.answer);
 	bool sparse = atomic_load(&s->limits.sparse);
 
 	for (size_t i = 0; i < l->ntables; i++) {
@@ -29,20 +29,20 @@ void server_know_tables(struct server *s, const struct layout *l)
 		sparse |= l->table[i].sparse;
 		if (l->table[i].sparse || l->table[i].whole)
 			answer = RECORD_MAX;
-		asked += PEER_ASKED_TABLE + (uint64_t)l->table[i].nparts * PEER_ASKED_PART;
+		asked += SESSION_ASKED_TABLE + (uint64_t)l->table[i].nparts * SESSION_ASKED_PART;
 		parts += s->cfg.role->parts_here(s, &l->table[i]);
 	}
 	atomic_store(&s->limits.parts, parts);
 	/* Pulls of sparse tables carry row ids, so they may take the whole credit. */
-	atomic_store(&s->limits.asked, sparse || asked > PEER_CREDIT ? PEER_CREDIT : asked);
+	atomic_store(&s->limits.asked, sparse || asked > SESSION_CREDIT ? SESSION_CREDIT : asked);
 	atomic_store(&s->limits.sparse, sparse);
 	atomic_store(&s->limits.answer, answer > PART_ELEMENTS * 4 ? answer : PART_ELEMENTS * 4);
 }
 
 uint64_t server_session_memory(struct server *s)
 {
-	return (atomic_load(&s->limits.takes_row_ids) ? PEER_MEMORY_ROW_IDS : PEER_MEMORY) +
-	    (atomic_load(&s->limits.shares) ? PEER_SHARED : 0);
+	return (atomic_load(&s->limits.takes_row_ids) ? SESSION_MEMORY_ROW_IDS : SESSION_MEMORY) +
+	    (atomic_load(&s->limits.shares) ? SESSION_SHARED : 0);
 }
 
 /* The sum of: one record being received; answers that wait to be written, twice because of the
@@ -53,12 +53,12 @@ uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t part
 {
 	bool sparse = atomic_load(&s->limits.sparse);
 	uint64_t answers = 2 * (uint64_t)session_backlog_limit(s, sessions);
-	uint64_t asked = atomic_load(&s->limits.asked) + (sparse ? PEER_CREDIT : 0);
+	uint64_t asked = atomic_load(&s->limits.asked) + (sparse ? SESSION_CREDIT : 0);
 	uint64_t ids = sparse && atomic_load(&s->limits.takes_row_ids)
 	    ? ROW_IDS_CACHE_BYTES + ROW_IDS_MAX * 8
 	    : 0;
 
 	return RECORD_MAX + answers + asked + ids +
-	    (atomic_load(&s->limits.shares) ? PEER_SHARED : 0) +
+	    (atomic_load(&s->limits.shares) ? SESSION_SHARED : 0) +
 	    session_pending_limit(parts) * 2 * (sizeof(struct pending_ack) + PAYLOAD_RECEIPT_BYTES);
 }

@@ -2,34 +2,35 @@
 #ifndef SERVER_SERVER_COORDINATOR_H
 #define SERVER_SERVER_COORDINATOR_H
 
-/* The coordinator, as the server process that it runs in calls it. role/coordinator/coordinator.c implements
- * this interface; server.cfg.coordinator is NULL in a process without a coordinator, and server.coordinator
- * is NULL there and before `start`.
+/* The coordinator, as the server process that it runs in calls it. role/coordinator/coordinator.c
+ * implements this interface; server.cfg.coordinator is NULL in a process without a coordinator, and
+ * server.coordinator is NULL there and before `start`.
  *
- * Life: find_earlier, start, stop, free, each called once by the main thread. After `stop` sessions may
- * still call `handle`, `may_tell` and `gone`; `free` comes after the last I/O thread has ended. All
- * others may be called by any thread; they take the coordinator's lock unless they say otherwise. */
+ * Life: find_earlier, start, stop, free, each called once by the main thread. After `stop` sessions
+ * may still call `handle`, `may_announce` and `gone`; `free` comes after the last I/O thread has
+ * ended. All others may be called by any thread; they take the coordinator's lock unless they say
+ * otherwise. */
 #include "server/server_state.h"
 
 struct server_coordinator {
-	/* Called before anything else: become the owner of the run directory, read the state of an
-	 * earlier coordinator, and decide whether to recover it. Sets s->state (NULL: there is none) and
+	/* Called before anything else: become the owner of the state, read the state of an earlier
+	 * coordinator, and decide whether to recover it. Sets s->state (NULL: there is none) and
 	 * s->recover. ERR_CONFIG, with advice: the run cannot continue from this state; ERR_FORMAT,
-	 * ERR_IO: the file cannot be read; ERR_EXISTS: another coordinator is running on this host. */
+	 * ERR_IO: it cannot be read; ERR_EXISTS: another coordinator is running on this host. */
 	enum err_code (*find_earlier)(struct server *s, struct err *e);
 	/* Sets s->coordinator, also after an error. */
 	enum err_code (*start)(struct server *s, struct err *e);
-	/* NULL is fine for both. */
-	void (*stop)(struct coordinator *coordinator);
-	void (*free)(struct coordinator *coordinator);
-	/* Handle a message of the session `self`. Returns the answer (a new reference), or NULL with
-	 * or without an error; *due: what must be durable before the answer is sent, and the revision
-	 * of the view then. */
+	void (*stop)(struct coordinator *coordinator); /* NULL is fine */
+	/* Frees s->coordinator, if there is one, and closes what find_earlier has opened. */
+	void (*free)(struct server *s);
+	/* Handle a message of the session `self`. Returns the answer (a new reference), or NULL
+	 * with or without an error; *due: what must be durable before the answer is sent, and the
+	 * revision of the view then. */
 	json_t *(*handle)(struct coordinator *coordinator, struct coord_self *self,
-	    const struct message *m, struct coordinator_mark *due, struct err *e);
+	    const struct message *m, struct durable_point *due, struct err *e);
 	/* Is that state durable? Takes no lock. io_threads_wake is called when the answer may have
 	 * changed. */
-	bool (*may_tell)(struct coordinator *coordinator, const struct coordinator_mark *due);
+	bool (*may_announce)(struct coordinator *coordinator, const struct durable_point *due);
 	/* The session of this member has ended. */
 	void (*gone)(struct coordinator *coordinator, const struct coord_self *self);
 	/* The revision of the view that was sent last. */
@@ -45,7 +46,7 @@ struct server_coordinator {
 	/* All I/O threads of this process have rechecked their sessions (session_keys.h). */
 	void (*keys_checked)(struct coordinator *coordinator, const struct message_keys_checked *m);
 	/* Take over the connection of a session whose first FILE_ record is held. An I/O thread. */
-	void (*take_files)(struct coordinator *coordinator, struct peer *p);
+	void (*take_files)(struct coordinator *coordinator, struct server_session *p);
 	/* How often its ticker has turned. Takes no lock. */
 	uint64_t (*turns)(struct coordinator *coordinator);
 	/* One line about the job for the service manager. */

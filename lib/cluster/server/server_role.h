@@ -30,7 +30,8 @@ struct server_role {
 	/* The request to join, from this host. A new reference. */
 	json_t *(*join_message)(const struct server *s, const char *host);
 	/* start makes s->role_state and begins to join; stop begins to end; release frees the state
-	 * when the I/O threads have ended. stop and release may follow a failed start. The main thread. */
+	 * when the I/O threads have ended. stop and release may follow a failed start. The main
+	 * thread. */
 	enum err_code (*start)(struct server *s, struct err *e);
 	void (*stop)(struct server *s);
 	void (*release)(struct server *s);

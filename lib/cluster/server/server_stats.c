@@ -19,17 +19,18 @@ static json_t *measure_load(struct server *s, struct shard *shard, uint64_t step
 	int64_t now = clock_now();
 
 	if (now - s->load.at >= NSEC_PER_SEC && step != s->load.step) {
-		json_decref(s->load.heat);
-		s->load.heat = partition_load_json(shard, (double)(now - s->load.at) / NSEC_PER_SEC,
+		json_decref(s->load.push_rates);
+		s->load.push_rates = partition_load_json(shard,
+		    (double)(now - s->load.at) / NSEC_PER_SEC,
 		    step > s->load.step ? step - s->load.step : 0);
 		s->load.at = now;
 		s->load.step = step;
 	}
-	return json_incref(s->load.heat);
+	return json_incref(s->load.push_rates);
 }
 
-/* Statistics of the first TABLES_MAX sparse tables: [{"id", "rows", "bytes"}, ...]. A table with a row
- * policy also has the counters of shard/row_policy_counters.def. A new reference. */
+/* Statistics of the first TABLES_MAX sparse tables: [{"id", "rows", "bytes"}, ...]. A table with a
+ * row policy also has the counters of shard/row_policy_counters.def. A new reference. */
 static json_t *describe_sparse_tables(struct shard *s)
 {
 	json_t *list = json_array();
@@ -82,8 +83,8 @@ json_t *server_stats(void *ctx)
 	if (!shard)
 		return NULL;
 	shard_stats(shard, &st);
-	if (shard_is_full(shard) && !s->load.said_full) {
-		s->load.said_full = true;
+	if (shard_is_full(shard) && !s->load.warned_full) {
+		s->load.warned_full = true;
 		log_warn(s->cfg.log, "mem_limit is reached: pushes that need new rows are refused");
 	}
 	procstat_read(&ps);

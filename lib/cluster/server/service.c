@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "server/server_coordinator.h"
+#include "server/server_role.h"
 
 #define SAY_EVERY (2 * NSEC_PER_SEC)
 /* The pace of tests until the server is ready. */
@@ -19,21 +21,56 @@ void service_open(struct service *v, struct server *s)
 /* Send the first line of text if it is news. */
 static void send_service_state(struct service *v, const char *text, bool ready)
 {
-	char line[sizeof v->said];
+	char line[sizeof v->last_line];
 
 	snprintf(line, sizeof line, "%s", text);
 	line[strcspn(line, "\n")] = 0;
-	if (!ready && strcmp(line, v->said) == 0)
+	if (!ready && strcmp(line, v->last_line) == 0)
 		return;
 	notify_say(&v->notify, "%sSTATUS=%s", ready ? "READY=1\n" : "", line);
-	memcpy(v->said, line, sizeof line);
+	memcpy(v->last_line, line, sizeof line);
+}
+
+/* Have all event loops turned since this function returned true last? Healthy loops turn within a
+ * second. Every loop counts its turns. A loop whose count is the same as last time hangs, or has
+ * not had time to turn yet. */
+static bool all_loops_turn(struct server *s)
+{
+	uint64_t ticks = s->coordinator ? s->cfg.coordinator->turns(s->coordinator) : 0;
+	bool all = !s->coordinator || ticks != s->turns_seen;
+
+	for (unsigned i = 0; i < s->nio_threads; i++)
+		all &= atomic_load(&s->io_thread[i].turns) != s->io_thread[i].turns_seen;
+	/* Only when all have turned are the counts stored: until then a fast loop counts as
+	 * turned. */
+	for (unsigned i = 0; all && i < s->nio_threads; i++)
+		s->io_thread[i].turns_seen = atomic_load(&s->io_thread[i].turns);
+	if (all)
+		s->turns_seen = ticks;
+	return all;
+}
+
+/* Describes the state of the server in a line. True when it is ready to serve: a coordinator that
+ * listens, a store or a relay that has joined. */
+static bool describe_server(struct server *s, char *out, size_t size)
+{
+	bool there;
+
+	if (s->coordinator) {
+		s->cfg.coordinator->describe(s->coordinator, out, size);
+		return true;
+	}
+	there = s->agent && agent_is_up(s->agent);
+	if (!there)
+		snprintf(out, size, "the coordinator cannot be reached");
+	return there && s->cfg.role->describe(s, out, size);
 }
 
 /* Sends the state's line, and READY when the server has become ready for the first time. */
 static void report_state(struct service *v, int64_t now)
 {
-	char text[sizeof v->said];
-	bool ready = watchdog_describe(v->server, text, sizeof text);
+	char text[sizeof v->last_line];
+	bool ready = describe_server(v->server, text, sizeof text);
 
 	send_service_state(v, text, ready && !v->ready);
 	v->ready |= ready;
@@ -51,8 +88,8 @@ int64_t service_turn(struct service *v)
 		report_state(v, now);
 		due = now + (v->ready ? SAY_EVERY : READY_EVERY);
 	}
-	/* If a loop stands still, send nothing: the service manager then ends the process. */
-	if (ping && now >= v->pinged_at + ping && watchdog_turns(v->server)) {
+	/* If a loop hangs, send nothing: the service manager then ends the process. */
+	if (ping && now >= v->pinged_at + ping && all_loops_turn(v->server)) {
 		notify_say(&v->notify, "WATCHDOG=1");
 		v->pinged_at = now;
 	}

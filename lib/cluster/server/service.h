@@ -13,7 +13,7 @@ struct service {
 	struct server *server;
 	bool ready, stopping;
 	int64_t said_at, pinged_at; /* when the state and the last sign of life were sent */
-	char said[200];             /* the last state that was sent */
+	char last_line[200];        /* the last state that was sent */
 };
 
 /* Connects to the service manager that the environment names; without one every later call

@@ -21,8 +21,8 @@
 /* ---- records ---- */
 
 /* Queues a NACK that names the record's seq, table, partition and step, by which the sender finds
- * its request. It goes through the batcher, behind the answers that are gathered there. */
-__attribute__((format(printf, 4, 0))) static void append_nack(struct peer *p,
+ * its request. It goes through the batcher, after the answers that are gathered there. */
+__attribute__((format(printf, 4, 0))) static void append_nack(struct server_session *p,
     const struct record *r, enum err_code code, const char *fmt, va_list ap)
 {
 	struct record out = { .type = REC_NACK,
@@ -40,8 +40,8 @@ __attribute__((format(printf, 4, 0))) static void append_nack(struct peer *p,
 	buf_release(&body);
 }
 
-void session_send_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
-    ...)
+void session_send_nack(struct server_session *p, const struct record *r, enum err_code code,
+    const char *fmt, ...)
 {
 	loop_assert_thread(p->io_thread->loop);
 	va_list ap;
@@ -51,8 +51,8 @@ void session_send_nack(struct peer *p, const struct record *r, enum err_code cod
 	va_end(ap);
 }
 
-void session_refuse(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
-    ...)
+void session_refuse(struct server_session *p, const struct record *r, enum err_code code,
+    const char *fmt, ...)
 {
 	loop_assert_thread(p->io_thread->loop);
 	va_list ap;
@@ -60,13 +60,13 @@ void session_refuse(struct peer *p, const struct record *r, enum err_code code, 
 	va_start(ap, fmt);
 	append_nack(p, r, code, fmt, ap);
 	va_end(ap);
-	p->doomed = true;
-	p->doomed_at = clock_now();
+	p->state = SESSION_CLOSING;
+	p->closing_since = clock_now();
 }
 
 /* Sends an answer, or the error as an answer, and drops the reference to it. Sends nothing when
  * there is neither: some messages are not answered. */
-static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answer,
+static void send_ctl_reply(struct server_session *p, const struct record *r, json_t *answer,
     const struct err *e)
 {
 	struct record out = { .flags = RECORD_REPLY, .seq = r->seq };
@@ -82,18 +82,18 @@ static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answe
 	json_decref(answer);
 }
 
-static void attach_to_views(struct peer *p, const struct due *d);
-static void send_view(struct peer *p);
+static void attach_to_views(struct server_session *p, const struct pending_answer *d);
+static void send_view(struct server_session *p);
 
 /* Answers of one session that may wait for the coordinator's state to be written. At this limit,
  * further CTL records are held. Our own programs never have more than a few. */
-#define DUES_MAX 16
+#define ANSWERS_MAX 16
 
-/* An answer to CTL that waits until the coordinator's state is durable up to `mark`; or, with `text`, a
- * message of the coordinator behind an answer. */
-struct due {
-	struct due *next;
-	struct coordinator_mark mark;
+/* An answer to CTL that waits until the coordinator's state is durable up to `mark`; or, with
+ * `text`, a message of the coordinator that follows an answer. */
+struct pending_answer {
+	struct pending_answer *next;
+	struct durable_point mark;
 	uint64_t seq;
 	json_t *answer;
 	bool attaches, joined;
@@ -101,22 +101,22 @@ struct due {
 	char *text;
 };
 
-/* Puts an answer behind those that wait already. A later answer that is durable at once does not
- * wait behind these. */
-static void queue_ctl_answer(struct peer *p, const struct due *d)
+/* Queues an answer after earlier ones that still wait. A later answer that is durable at once is
+ * not queued and does not wait for these. */
+static void queue_ctl_answer(struct server_session *p, const struct pending_answer *d)
 {
-	struct due *copy = mem_alloc(sizeof *copy);
+	struct pending_answer *copy = mem_alloc(sizeof *copy);
 
 	*copy = *d;
 	copy->next = NULL;
-	*p->control.dues_last = copy;
-	p->control.dues_last = &copy->next;
-	p->control.ndues++;
+	*p->control.answers_last = copy;
+	p->control.answers_last = &copy->next;
+	p->control.nanswers++;
 }
 
 /* Attaches the session to the views before the answer is sent, so no view after the answer is
  * missed. */
-static void send_ctl_answer(struct peer *p, const struct due *d)
+static void send_ctl_answer(struct server_session *p, const struct pending_answer *d)
 {
 	struct record r = { .seq = d->seq };
 
@@ -128,7 +128,7 @@ static void send_ctl_answer(struct peer *p, const struct due *d)
 }
 
 /* Sends a message of the coordinator after the view that it refers to. Takes the text. */
-static void send_ctl_text(struct peer *p, char *text)
+static void send_ctl_text(struct server_session *p, char *text)
 {
 	struct record r = { .type = REC_CTL };
 
@@ -137,28 +137,29 @@ static void send_ctl_text(struct peer *p, char *text)
 	free(text);
 }
 
-void session_send_ctl(struct peer *p, const char *text)
+void session_send_ctl(struct server_session *p, const char *text)
 {
 	loop_assert_thread(p->io_thread->loop);
 	if (p->control.attached) {
 		send_ctl_text(p, mem_strdup(text));
 		session_advance(p);
-	} else if (p->control.dues) {
-		queue_ctl_answer(p, &(struct due){ .text = mem_strdup(text) });
+	} else if (p->control.answers) {
+		queue_ctl_answer(p, &(struct pending_answer){ .text = mem_strdup(text) });
 	}
 }
 
 /* Send the queued answers whose state is durable by now. */
-static void send_durable_answers(struct peer *p)
+static void send_durable_answers(struct server_session *p)
 {
 	const struct server *s = p->io_thread->server;
-	struct due *d;
+	struct pending_answer *d;
 
-	while ((d = p->control.dues) && s->cfg.coordinator->may_tell(s->coordinator, &d->mark)) {
-		p->control.dues = d->next;
-		if (!p->control.dues)
-			p->control.dues_last = &p->control.dues;
-		p->control.ndues--;
+	while ((d = p->control.answers) &&
+	    s->cfg.coordinator->may_announce(s->coordinator, &d->mark)) {
+		p->control.answers = d->next;
+		if (!p->control.answers)
+			p->control.answers_last = &p->control.answers;
+		p->control.nanswers--;
 		if (d->text)
 			send_ctl_text(p, d->text);
 		else
@@ -168,21 +169,21 @@ static void send_durable_answers(struct peer *p)
 }
 
 /* The session ends: its client asks again in a new one. */
-static void drop_queued_answers(struct peer *p)
+static void drop_queued_answers(struct server_session *p)
 {
-	struct due *d;
+	struct pending_answer *d;
 
-	while ((d = p->control.dues)) {
-		p->control.dues = d->next;
+	while ((d = p->control.answers)) {
+		p->control.answers = d->next;
 		json_decref(d->answer);
 		free(d->text);
 		free(d);
 	}
 }
 
-/* Send it views from now on, that of the answer first. A member that has joined gets none from before
- * it joined. But it must get that view: messages that the join has caused refer to it. */
-static void attach_to_views(struct peer *p, const struct due *d)
+/* Send it views from now on, first the view of the answer. A member that has joined gets none from
+ * before it joined. But it must get that view: messages that the join has caused refer to it. */
+static void attach_to_views(struct server_session *p, const struct pending_answer *d)
 {
 	const struct server *s = p->io_thread->server;
 
@@ -193,7 +194,7 @@ static void attach_to_views(struct peer *p, const struct due *d)
 
 /* Send the latest view if this session does not have it. A client that does not read what it was
  * sent misses views that are superseded meanwhile; servers and relays are sent every view. */
-static void send_view(struct peer *p)
+static void send_view(struct server_session *p)
 {
 	const struct view_text *v = p->io_thread->views;
 	struct record r = { .flags = RECORD_VIEW };
@@ -202,7 +203,7 @@ static void send_view(struct peer *p)
 	if (!p->control.attached || !v || view_text_rev(v) < p->control.view_floor ||
 	    view_text_rev(v) <= p->control.view_had ||
 	    (p->who.role != ROLE_SERVER && p->who.role != ROLE_RELAY &&
-	        conn_queued(p->conn) >= PEER_QUEUE))
+	        conn_queued(p->conn) >= SESSION_QUEUE))
 		return;
 	if (p->who.role == ROLE_WORKER)
 		text = view_text_for_worker(v,
@@ -228,8 +229,8 @@ static const bool asks_for_views[MESSAGE_KINDS] = {
 
 /* Adds a record to the message of which it is a piece. True: the message is complete, and *text has
  * it until the next call. False: more is to come, or e->code is set. */
-static bool take_message_piece(struct peer *p, const struct record *r, const uint8_t *payload,
-    const uint8_t **text, size_t *len, struct err *e)
+static bool take_message_piece(struct server_session *p, const struct record *r,
+    const uint8_t *payload, const uint8_t **text, size_t *len, struct err *e)
 {
 	bool whole = false;
 
@@ -252,22 +253,22 @@ static bool take_message_piece(struct peer *p, const struct record *r, const uin
 
 /* Handles a control message, which only a coordinator does. A malformed message ends the session.
  * The answer is sent at once if the state that it depends on is durable; otherwise it is queued.
- * When DUES_MAX answers are queued, further messages are held. A long message is held until it has been
- * parsed. No lock is held here; `handle` takes
- * the coordinator's. */
-static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, const uint8_t *payload)
+ * When ANSWERS_MAX answers are queued, further messages are held. A long message is held until it
+ * has been parsed. No lock is held here; `handle` takes the coordinator's. */
+static enum conn_verdict handle_ctl(struct server_session *p, const struct record *r,
+    const uint8_t *payload)
 {
 	const struct server_coordinator *c = p->io_thread->server->cfg.coordinator;
 	struct coordinator *coordinator = p->io_thread->server->coordinator;
 	struct err e = { 0 };
-	struct due due = { .seq = r->seq };
+	struct pending_answer due = { .seq = r->seq };
 	struct message m;
 	const uint8_t *text;
 	bool watches = false;
 	json_t *msg = NULL;
 	size_t len;
 
-	if (p->control.ndues >= DUES_MAX || session_parse_is_busy(p))
+	if (p->control.nanswers >= ANSWERS_MAX || session_parse_is_busy(p))
 		return CONN_HOLD;
 	if (session_parse_take(p, &msg, &e)) {
 		/* It is the record that was held meanwhile. */
@@ -310,7 +311,7 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	    (p->control.self.kind == COORD_SERVER || p->control.self.kind == COORD_WORKER ||
 	        p->control.self.kind == COORD_RELAY || !due.joined);
 	due.e = e;
-	if (c->may_tell(coordinator, &due.mark))
+	if (c->may_announce(coordinator, &due.mark))
 		send_ctl_answer(p, &due);
 	else if (due.answer || e.code)
 		queue_ctl_answer(p, &due);
@@ -318,13 +319,13 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	return CONN_TAKEN;
 }
 
-static enum conn_verdict handle_record(struct peer *p, const struct record *r,
+static enum conn_verdict handle_record(struct server_session *p, const struct record *r,
     const uint8_t *payload);
 
 /* Handles the records of a BATCH in order. A held record stops it: batch_at remembers the place,
  * and conn_retry comes back with the whole BATCH. Records before that place are not handled
  * twice. */
-static enum conn_verdict handle_batch(struct peer *p, const struct record *r,
+static enum conn_verdict handle_batch(struct server_session *p, const struct record *r,
     const uint8_t *payload)
 {
 	const uint8_t *body;
@@ -353,7 +354,7 @@ static enum conn_verdict handle_batch(struct peer *p, const struct record *r,
 
 /* The first record of a session for files. The record is held, and a thread of the coordinator's
  * file service takes the connection over and handles it. */
-static enum conn_verdict begin_file_session(struct peer *p, const struct record *r)
+static enum conn_verdict begin_file_session(struct server_session *p, const struct record *r)
 {
 	if (!p->io_thread->server->coordinator || p->nrecords != 1) {
 		session_refuse(p, r, ERR_PROTO,
@@ -361,25 +362,25 @@ static enum conn_verdict begin_file_session(struct peer *p, const struct record 
 		    record_type_name(r->type));
 		return CONN_DROP;
 	}
-	p->moves_files = true;
+	p->state = SESSION_MOVES_FILES;
 	return CONN_HOLD;
 }
 
-/* A peer that does not read its answers gets no new ones, so that they cannot fill our memory. Two
- * processes cannot wait for each other in this way: only servers stop reading, and a client reads
- * on while its own records cannot be written. */
-static bool reads_answers(const struct peer *p)
+/* A client that does not read its answers gets no new ones, so that they cannot fill our memory.
+ * Two processes cannot wait for each other in this way: only servers stop reading, and a client
+ * reads on while its own records cannot be written. */
+static bool reads_answers(const struct server_session *p)
 {
 	size_t queued = conn_queued(p->conn) + p->data.batcher.body.len;
 	struct server *s = p->io_thread->server;
 
-	return queued < PEER_QUEUE_MIN ||
+	return queued < SESSION_QUEUE_MIN ||
 	    queued < session_backlog_limit(s, atomic_load(&s->count.sessions));
 }
 
 /* PROBE measures a link (session/probe.h). The payload is discarded, and the answer has as many
  * bytes as the record asks for. One answer at a time: it counts as queued for the session. */
-static enum conn_verdict answer_probe(struct peer *p, const struct record *r)
+static enum conn_verdict answer_probe(struct server_session *p, const struct record *r)
 {
 	struct record out = { .type = REC_PROBED, .seq = r->seq, .len = (uint32_t)r->total };
 
@@ -394,17 +395,17 @@ static enum conn_verdict answer_probe(struct peer *p, const struct record *r)
 	return CONN_TAKEN;
 }
 
-/* Handles a record for the partitions of this server. The tests stand in this order: is there a
+/* Handles a record for the partitions of this server. The order of the tests matters: is there a
  * shard, is the record's layout known here, may the record change anything. A record of a newer
- * layout is held until the view has come; the functions of the types deal with older ones. */
-static enum conn_verdict handle_shard_record(struct peer *p, const struct record *r,
+ * layout is held until the view has arrived; the functions of the types deal with older ones. */
+static enum conn_verdict handle_shard_record(struct server_session *p, const struct record *r,
     const uint8_t *payload)
 {
 	struct server *s = p->io_thread->server;
 
-	if (p->load < PEER_LOAD) {
-		atomic_fetch_add(&p->io_thread->load, PEER_LOAD - p->load);
-		p->load = PEER_LOAD;
+	if (p->load < SESSION_LOAD) {
+		atomic_fetch_add(&p->io_thread->load, SESSION_LOAD - p->load);
+		p->load = SESSION_LOAD;
 	}
 	if (!atomic_load(&s->shard)) {
 		session_refuse(p, r, ERR_NOTREADY, "this server has no partitions");
@@ -449,15 +450,20 @@ static enum conn_verdict handle_shard_record(struct peer *p, const struct record
 	}
 }
 
-/* Handles one record, whole or out of a BATCH. The tests stand in this order: can the peer take an
- * answer, may its role send this type, is the step possible. CONN_DROP: nothing more is read from
- * the session. */
-static enum conn_verdict handle_record(struct peer *p, const struct record *r,
+/* Handles one record, whole or out of a BATCH. The order of the tests matters: can the client take
+ * an answer, may its role send this type, is the step possible. CONN_DROP: nothing more is read
+ * from the session. */
+static enum conn_verdict handle_record(struct server_session *p, const struct record *r,
     const uint8_t *payload)
 {
-	p->choked = p->doomed || !reads_answers(p);
-	if (p->choked)
+	if (p->state == SESSION_CLOSING)
 		return CONN_HOLD;
+	if (!reads_answers(p)) {
+		p->state = SESSION_WRITE_BLOCKED;
+		return CONN_HOLD;
+	}
+	if (p->state == SESSION_WRITE_BLOCKED)
+		p->state = SESSION_READING;
 	if (!record_role_may(r->type, p->who.role)) {
 		session_refuse(p, r, ERR_FORBIDDEN, "a key with the role %s may not send %s",
 		    role_name(p->who.role), record_type_name(r->type));
@@ -486,7 +492,7 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 /* The conn's handler. It runs on the session's I/O thread and never blocks. */
 static enum conn_verdict receive_record(void *ctx, const struct record *r, uint8_t *payload)
 {
-	struct peer *p = ctx;
+	struct server_session *p = ctx;
 
 	/* The empty BATCH that ends the handshake does not count. */
 	p->nrecords += r->type != REC_BATCH || r->len;
@@ -499,47 +505,47 @@ static const struct conn_handler handler = { .admit = session_admit,
 
 /* ---- life ---- */
 
-/* Changes p->waiting. Keeps server.waiting, by which io_threads_wake knows whether there is anything
- * to wake, equal to the number of peers with `waiting` set. */
-static void set_waiting(struct peer *p, bool waiting)
+/* Changes p->counted_waiting. Keeps server.nwaiting, by which io_threads_wake knows whether there
+ * is anything to wake, equal to the number of sessions that have it set. */
+static void count_waiting(struct server_session *p, bool waiting)
 {
 	struct server *s = p->io_thread->server;
 
-	p->waiting = waiting;
+	p->counted_waiting = waiting;
 	if (waiting)
-		atomic_fetch_add(&s->waiting, 1);
+		atomic_fetch_add(&s->nwaiting, 1);
 	else
-		atomic_fetch_sub(&s->waiting, 1);
+		atomic_fetch_sub(&s->nwaiting, 1);
 }
 
 /* Handles readiness of the session's socket, or of its shared memory with events 0. Writes first,
- * so that a choked session can go on in the same turn. May free p. Errors that a stranger can
- * cause at will are counted, and their log lines are limited. */
+ * so that a write-blocked session can go on in the same turn. May free p. Errors that a stranger
+ * can cause at will are counted, and their log lines are limited. */
 static void on_event(void *ctx, uint32_t events)
 {
-	struct peer *p = ctx;
+	struct server_session *p = ctx;
 	struct server *s = p->io_thread->server;
 	bool was_live = conn_is_live(p->conn);
 	struct err e = { 0 };
 	enum err_code rc = ERR_OK;
 
 	/* The refusal that is still queued cannot be delivered any more. */
-	if (p->doomed && events & (EPOLLHUP | EPOLLERR)) {
+	if (p->state == SESSION_CLOSING && events & (EPOLLHUP | EPOLLERR)) {
 		session_close(p);
 		return;
 	}
 	if (events & EPOLLOUT)
 		rc = conn_write(p->conn, &e);
-	if (!rc && p->choked && !p->doomed && reads_answers(p))
+	if (!rc && p->state == SESSION_WRITE_BLOCKED && reads_answers(p))
 		rc = conn_retry(p->conn, &e);
 	else if (!rc && (events & (EPOLLIN | EPOLLHUP | EPOLLERR) || conn_ready(p->conn)) &&
-	    !p->doomed)
+	    p->state != SESSION_CLOSING)
 		rc = conn_read(p->conn, &e);
-	if (!rc && p->moves_files) {
+	if (!rc && p->state == SESSION_MOVES_FILES) {
 		s->cfg.coordinator->take_files(s->coordinator, p);
 		return;
 	}
-	if (!rc || p->doomed) {
+	if (!rc || p->state == SESSION_CLOSING) {
 		session_advance(p);
 		return;
 	}
@@ -560,7 +566,7 @@ static void on_event(void *ctx, uint32_t events)
 void session_open(struct io_thread *l, int fd)
 {
 	struct server *s = l->server;
-	struct peer *p = mem_alloc(sizeof *p);
+	struct server_session *p = mem_alloc(sizeof *p);
 	struct err e;
 
 	loop_assert_thread(l->loop);
@@ -568,9 +574,9 @@ void session_open(struct io_thread *l, int fd)
 	p->load = 1;
 	p->opened = clock_now();
 	net_peer_address(fd, p->address);
-	p->id = atomic_fetch_add(&s->next_peer, 1);
+	p->id = atomic_fetch_add(&s->next_session, 1);
 	p->data.pulls_last = &p->data.pulls;
-	p->control.dues_last = &p->control.dues;
+	p->control.answers_last = &p->control.answers;
 	p->who.rank = RANK_NONE;
 	p->conn = conn_accept(fd, &s->cfg.id->conn,
 	    (enum suite)atomic_load(
@@ -580,10 +586,10 @@ void session_open(struct io_thread *l, int fd)
 	if (l->spins)
 		conn_watch(p->conn);
 	p->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = p };
-	p->next = l->peers;
+	p->next = l->sessions;
 	if (p->next)
 		p->next->prev = p;
-	l->peers = p;
+	l->sessions = p;
 	l->half_open++;
 	atomic_fetch_add(&s->count.half_open, 1);
 	if (loop_add(l->loop, &p->h, EPOLLIN, &e)) {
@@ -594,7 +600,7 @@ void session_open(struct io_thread *l, int fd)
 }
 
 /* Adds what was sent and received since the last call to the counters of the server. */
-static void count_session_bytes(struct peer *p)
+static void count_session_bytes(struct server_session *p)
 {
 	struct server *s = p->io_thread->server;
 	uint64_t in = conn_bytes_in(p->conn), out = conn_bytes_out(p->conn);
@@ -605,7 +611,7 @@ static void count_session_bytes(struct peer *p)
 	p->counted_out = out;
 }
 
-struct conn *session_release_conn(struct peer *p)
+struct conn *session_release_conn(struct server_session *p)
 {
 	struct io_thread *l = p->io_thread;
 	struct server *s = l->server;
@@ -613,8 +619,8 @@ struct conn *session_release_conn(struct peer *p)
 	struct pull *q;
 
 	loop_assert_thread(p->io_thread->loop);
-	if (p->waiting)
-		set_waiting(p, false);
+	if (p->counted_waiting)
+		count_waiting(p, false);
 	if (conn_is_live(p->conn)) {
 		atomic_fetch_sub(&s->count.sessions, 1);
 		count_session_bytes(p);
@@ -628,7 +634,7 @@ struct conn *session_release_conn(struct peer *p)
 	if (p->prev)
 		p->prev->next = p->next;
 	else
-		l->peers = p->next;
+		l->sessions = p->next;
 	if (p->next)
 		p->next->prev = p->prev;
 	loop_del(l->loop, &p->h);
@@ -652,19 +658,19 @@ struct conn *session_release_conn(struct peer *p)
 	return conn;
 }
 
-void session_close(struct peer *p)
+void session_close(struct server_session *p)
 {
 	loop_assert_thread(p->io_thread->loop);
 	conn_free(session_release_conn(p));
 }
 
-bool session_is_idle(const struct peer *p)
+bool session_is_idle(const struct server_session *p)
 {
 	return !conn_is_held(p->conn) && !p->data.pulls && !p->data.npending && !p->data.rows &&
-	    !p->control.dues && !conn_queued(p->conn);
+	    !p->control.answers && !conn_queued(p->conn);
 }
 
-void session_retire(struct peer *p)
+void session_retire(struct server_session *p)
 {
 	struct record bye = { .type = REC_BYE };
 
@@ -675,17 +681,18 @@ void session_retire(struct peer *p)
 	session_close(p);
 }
 
-/* Does it wait for something that another session or thread does? A choked session does not: it
- * waits for its own socket. */
-static bool must_wait(const struct peer *p)
+/* Does it wait for something that another session or thread does? The held record of a session that
+ * is SESSION_WRITE_BLOCKED or SESSION_CLOSING does not: it waits for its own socket. */
+static bool must_wait(const struct server_session *p)
 {
-	return (conn_is_held(p->conn) && !p->choked) || p->data.pulls || p->data.npending ||
-	    p->control.dues;
+	return (conn_is_held(p->conn) && p->state != SESSION_WRITE_BLOCKED &&
+	           p->state != SESSION_CLOSING) ||
+	    p->data.pulls || p->data.npending || p->control.answers;
 }
 
 /* A session that begins to wait tries once more after it has been counted as waiting, because
  * io_threads_wake ignored it for changes before that. */
-void session_advance(struct peer *p)
+void session_advance(struct server_session *p)
 {
 	struct err e;
 	uint32_t events = 0;
@@ -693,9 +700,9 @@ void session_advance(struct peer *p)
 
 	loop_assert_thread(p->io_thread->loop);
 	for (int round = 0; round < 2; round++) {
-		if (conn_is_live(p->conn) && !p->doomed) {
+		if (conn_is_live(p->conn) && p->state != SESSION_CLOSING) {
 			if (round && conn_is_held(p->conn) && conn_retry(p->conn, &e) &&
-			    !p->doomed) {
+			    p->state != SESSION_CLOSING) {
 				session_close(p);
 				return;
 			}
@@ -706,33 +713,37 @@ void session_advance(struct peer *p)
 		}
 		if (conn_is_live(p->conn))
 			batcher_flush(&p->data.batcher, p->conn);
-		if (p->waiting || !must_wait(p))
+		if (p->counted_waiting || !must_wait(p))
 			break;
-		set_waiting(p, true);
+		count_waiting(p, true);
 	}
-	if (p->waiting && !must_wait(p))
-		set_waiting(p, false);
-	if (conn_write(p->conn, &e) || (p->doomed && !conn_queued(p->conn))) {
+	if (p->counted_waiting && !must_wait(p))
+		count_waiting(p, false);
+	if (conn_write(p->conn, &e) || (p->state == SESSION_CLOSING && !conn_queued(p->conn))) {
 		session_close(p);
 		return;
 	}
 	count_session_bytes(p);
-	/* POLLIN and POLLOUT have the same values as EPOLLIN and EPOLLOUT. A doomed session is not
-	 * read any more; if shared memory has no room for its NACK, tick_io_thread tries again. */
-	events = p->doomed ? conn_can_write(p->conn) ? EPOLLOUT : 0
-	                   : (uint32_t)conn_events(p->conn);
-	if ((more && !conn_queued(p->conn)) || (p->choked && !p->doomed && reads_answers(p)))
+	/* POLLIN and POLLOUT have the same values as EPOLLIN and EPOLLOUT. A session that is
+	 * SESSION_CLOSING is not read any more; if shared memory has no room for its NACK,
+	 * tick_io_thread tries again. */
+	if (p->state == SESSION_CLOSING)
+		events = conn_can_write(p->conn) ? EPOLLOUT : 0;
+	else
+		events = (uint32_t)conn_events(p->conn);
+	if ((more && !conn_queued(p->conn)) ||
+	    (p->state == SESSION_WRITE_BLOCKED && reads_answers(p)))
 		events |= EPOLLOUT;
 	if (events != p->h.events)
 		loop_mod(p->io_thread->loop, &p->h, events);
 }
 
-void session_retry(struct peer *p)
+void session_retry(struct server_session *p)
 {
 	struct err e = { 0 };
 
 	loop_assert_thread(p->io_thread->loop);
-	if (conn_is_held(p->conn) && conn_retry(p->conn, &e) && !p->doomed) {
+	if (conn_is_held(p->conn) && conn_retry(p->conn, &e) && p->state != SESSION_CLOSING) {
 		session_close(p);
 		return;
 	}

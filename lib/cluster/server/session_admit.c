@@ -4,10 +4,10 @@
 
 /* Admission: which clients may have a session. The server's side of the handshake. */
 
-/* Looks the key up and copies role, name and date of expiry to the peer. ERR_NOTREADY before the
- * first ring has come; ERR_AUTH for an unknown or expired key. Takes keys.lock for reading. */
-static enum err_code find_client_key(struct server *s, const uint8_t key[32], struct peer *p,
-    struct err *e)
+/* Looks the key up and copies role, name and date of expiry to the session. ERR_NOTREADY before the
+ * first ring has arrived; ERR_AUTH for an unknown or expired key. Takes keys.lock for reading. */
+static enum err_code find_client_key(struct server *s, const uint8_t key[32],
+    struct server_session *p, struct err *e)
 {
 	const struct keyring_entry *entry;
 	enum err_code rc = ERR_OK;
@@ -58,12 +58,15 @@ static bool has_session_memory(struct server *s)
 enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
     struct hs_server_info *reply, struct err *e)
 {
-	struct peer *p = ctx;
+	struct server_session *p = ctx;
 	struct server *s = p->io_thread->server;
 	enum err_code rc = find_client_key(s, key, p, e);
 
 	if (rc)
 		return rc;
+	if (atomic_load(&s->aside))
+		return err_set(e, ERR_NOTREADY,
+		    "this coordinator cannot reach its state, and another one may have taken over");
 	memcpy(p->who.key, key, sizeof p->who.key);
 	key_to_text(key, p->who.keytext);
 	p->who.incarnation = info->incarnation;
@@ -94,8 +97,8 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 	reply->epoch = atomic_load(&s->epochs.installed);
 	reply->generation = atomic_load(&s->epochs.generation);
 	reply->max_record = RECORD_MAX;
-	reply->lifetime_seconds = PEER_LIFETIME / NSEC_PER_SEC;
-	reply->credit = PEER_CREDIT;
+	reply->lifetime_seconds = SESSION_LIFETIME / NSEC_PER_SEC;
+	reply->credit = SESSION_CREDIT;
 	/* With a mem_limit, memory is shared only if the limit reckons with it. */
 	reply->shares = atomic_load(&s->limits.shares) || !atomic_load(&s->limits.mem_limit);
 	return ERR_OK;
@@ -103,11 +106,11 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 
 void session_live(void *ctx, const struct hs_server_info *unused)
 {
-	struct peer *p = ctx;
+	struct server_session *p = ctx;
 
 	(void)unused;
-	/* The descriptor gives access to all dense parameters of this server. A reader can fill the whole memory
-	 * with pages, which mem_limit does not count. */
+	/* The descriptor gives access to all dense parameters of this server. A reader can fill the
+	 * whole memory with pages, which mem_limit does not count. */
 	if (record_role_may(REC_PULL, p->who.role) &&
 	    !atomic_load(&p->io_thread->server->limits.mem_limit))
 		conn_publish(p->conn, p->io_thread->server->published);

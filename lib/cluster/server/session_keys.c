@@ -47,11 +47,11 @@ static void recheck_io_thread(void *ctx)
 {
 	struct recheck *r = ctx;
 	struct io_thread *l = r->server->io_thread;
-	struct peer *p, *next;
+	struct server_session *p, *next;
 
 	while (!pthread_equal(l->thread, pthread_self()))
 		l++;
-	for (p = l->peers; p; p = next) {
+	for (p = l->sessions; p; p = next) {
 		next = p->next;
 		if (p->who.role == ROLE_NONE ||
 		    session_admit_knows_key(r->server, p->who.key, p->who.role, &p->who.expires))
@@ -130,9 +130,9 @@ void session_keys_take_message(struct server *s, const struct message_keys *m)
 void session_keys_expire(struct io_thread *l)
 {
 	int64_t now = clock_wall() / NSEC_PER_SEC;
-	struct peer *p, *next;
+	struct server_session *p, *next;
 
-	for (p = l->peers; p; p = next) {
+	for (p = l->sessions; p; p = next) {
 		next = p->next;
 		if (!p->who.expires || now < p->who.expires)
 			continue;
@@ -166,8 +166,8 @@ static void count_io_thread_sessions(void *ctx)
 	while (!pthread_equal(l->thread, pthread_self()))
 		l++;
 	mutex_lock(&c->lock);
-	for (const struct peer *p = l->peers; p; p = p->next)
-		if (conn_is_live(p->conn) && !p->doomed)
+	for (const struct server_session *p = l->sessions; p; p = p->next)
+		if (conn_is_live(p->conn) && p->state != SESSION_CLOSING)
 			count_session(c->sessions, p->who.name);
 	if (--c->left == 0)
 		pthread_cond_signal(&c->done);

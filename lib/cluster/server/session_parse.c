@@ -10,11 +10,11 @@
 #include "core/mem.h"
 #include "server/server_state.h"
 
-/* A message. The I/O thread of its session owns it before and after the parser does, which uses only
- * text, len, msg and e. */
+/* A message. The I/O thread of its session owns it before and after the parser does, which uses
+ * only text, len, msg and e. */
 struct parsing {
 	struct parsing *next;
-	struct peer *p; /* NULL: the session has ended */
+	struct server_session *p; /* NULL: the session has ended */
 	struct io_thread *io_thread;
 	bool done;
 	size_t len;
@@ -67,7 +67,7 @@ static void *run_parser(void *ctx)
 	return NULL;
 }
 
-bool session_parse_begin(struct peer *p, const void *text, size_t len)
+bool session_parse_begin(struct server_session *p, const void *text, size_t len)
 {
 	struct server_parser *a = &p->io_thread->server->parser;
 	struct parsing *x = mem_alloc(sizeof *x + len);
@@ -92,12 +92,12 @@ bool session_parse_begin(struct peer *p, const void *text, size_t len)
 	return true;
 }
 
-bool session_parse_is_busy(const struct peer *p)
+bool session_parse_is_busy(const struct server_session *p)
 {
 	return p->control.parsing && !p->control.parsing->done;
 }
 
-bool session_parse_take(struct peer *p, json_t **msg, struct err *e)
+bool session_parse_take(struct server_session *p, json_t **msg, struct err *e)
 {
 	struct parsing *x = p->control.parsing;
 
@@ -111,7 +111,7 @@ bool session_parse_take(struct peer *p, json_t **msg, struct err *e)
 	return true;
 }
 
-void session_parse_drop(struct peer *p)
+void session_parse_drop(struct server_session *p)
 {
 	struct parsing *x = p->control.parsing;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/endian.h"
 #include "codec/codec.h"
-#include "codec/since.h"
+#include "codec/row_versions.h"
 #include "core/mem.h"
 #include "server/server_role.h"
 #include "server/answer_dense.h"
@@ -11,16 +11,16 @@
 /* The outcome of one attempt: MORE, a partition was answered and others are left; DONE, nothing
  * is left, also after a NACK; LATER, try again when woken. */
 enum answered { ANSWER_MORE, ANSWER_DONE, ANSWER_LATER };
-static enum answered answer_pull(struct peer *p, struct pull *q);
+static enum answered answer_pull(struct server_session *p, struct pull *q);
 
 /* ---- requests ---- */
 
 /* Is the run one of a known dense table, without the flag that only CLOCKs have? */
-static bool is_run_here(const struct peer *p, const struct payload_run *run)
+static bool is_run_here(const struct server_session *p, const struct payload_run *run)
 {
 	const struct table *t = shard_table(session_shard(p), run->table);
 
-	return t && !t->sparse && !run->alone && run->count && run->first < t->nparts &&
+	return t && !t->sparse && !run->bypasses_relay && run->count && run->first < t->nparts &&
 	    run->count <= t->nparts - run->first;
 }
 
@@ -38,7 +38,8 @@ static size_t bytes_of_ids(const struct record *r)
 
 /* Is the request well-formed, and are its tables and partitions known? Rows are looked up when it
  * is answered. */
-static bool is_pull_valid(const struct peer *p, const struct record *r, const uint8_t *payload)
+static bool is_pull_valid(const struct server_session *p, const struct record *r,
+    const uint8_t *payload)
 {
 	const struct table *t;
 	struct payload_run run;
@@ -66,7 +67,7 @@ static bool is_pull_valid(const struct peer *p, const struct record *r, const ui
 
 /* Decode a PULL_ROWS: the row ids, and the versions that the client has. For now q->body borrows
  * the ids from the payload, from p->ids or from the cache. */
-static enum row_ids_found unpack_pulled_rows(struct peer *p, const struct record *r,
+static enum row_ids_found unpack_pulled_rows(struct server_session *p, const struct record *r,
     const uint8_t *payload, struct pull *q)
 {
 	size_t len = bytes_of_ids(r), n = len / 8;
@@ -88,14 +89,14 @@ static enum row_ids_found unpack_pulled_rows(struct peer *p, const struct record
 	if (!(r->flags & RECORD_DELTA))
 		return ROW_IDS_FOUND;
 	q->since = mem_array(n + 1, sizeof *q->since);
-	return since_get(session_row_ids_zip(p->io_thread), payload + len, r->len - len, n,
+	return row_versions_get(session_row_ids_zip(p->io_thread), payload + len, r->len - len, n,
 	           q->since)
 	    ? ROW_IDS_FOUND
 	    : ROW_IDS_WRONG;
 }
 
 /* Give q its own copy of the ids, until it is answered. */
-static void own_ids(struct peer *p, struct pull *q)
+static void own_ids(struct server_session *p, struct pull *q)
 {
 	const uint8_t *ids = q->body;
 
@@ -111,8 +112,8 @@ static void own_ids(struct peer *p, struct pull *q)
 }
 
 /* Fills q->body with what the request names. The body of a PULL_ROWS is borrowed until own_ids;
- * that of others is q's own. */
-static enum row_ids_found unpack_pull(struct peer *p, const struct record *r,
+ * q owns the body of other pulls. */
+static enum row_ids_found unpack_pull(struct server_session *p, const struct record *r,
     const uint8_t *payload, struct pull *q)
 {
 	if (r->type == REC_PULL_ROWS)
@@ -137,33 +138,35 @@ void session_pull_free(struct pull *q)
 	free(q);
 }
 
-size_t session_queue_limit(uint64_t sessions)
+/* No pull of a session is answered while this many bytes wait to be written to it. sessions: how
+ * many there are. */
+static size_t queue_limit(uint64_t sessions)
 {
-	uint64_t part = PEER_QUEUES / (sessions + 1);
+	uint64_t part = SESSION_QUEUES / (sessions + 1);
 
-	return part > PEER_QUEUE    ? PEER_QUEUE
-	    : part < PEER_QUEUE_MIN ? PEER_QUEUE_MIN
-	                            : (size_t)part;
+	return part > SESSION_QUEUE    ? SESSION_QUEUE
+	    : part < SESSION_QUEUE_MIN ? SESSION_QUEUE_MIN
+	                               : (size_t)part;
 }
 
 size_t session_backlog_limit(struct server *s, uint64_t sessions)
 {
-	return session_queue_limit(sessions) + atomic_load(&s->limits.answer) + PEER_QUEUE_MIN;
+	return queue_limit(sessions) + atomic_load(&s->limits.answer) + SESSION_QUEUE_MIN;
 }
 
 /* Answer a PULL_ROWS at once if no other pull is queued before it and its values may be shown now.
  * Its ids then need not be copied. */
-static bool answer_at_once(struct peer *p, struct pull *q)
+static bool answer_at_once(struct server_session *p, struct pull *q)
 {
-	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->count.sessions));
+	size_t most = queue_limit(atomic_load(&p->io_thread->server->count.sessions));
 
-	return q->rec.type == REC_PULL_ROWS && !p->data.pulls && !p->doomed &&
+	return q->rec.type == REC_PULL_ROWS && !p->data.pulls && p->state != SESSION_CLOSING &&
 	    conn_wants_record(p->conn, most) && answer_pull(p, q) == ANSWER_DONE;
 }
 
-/* Queues the pull behind those that came before. A session that asks for more than limits.asked
+/* Queues the pull after earlier ones. A session that asks for more than limits.asked
  * bytes is closed, because honest clients never have so much in flight. */
-static enum conn_verdict enqueue_pull(struct peer *p, struct pull *q)
+static enum conn_verdict enqueue_pull(struct server_session *p, struct pull *q)
 {
 	uint64_t most = atomic_load(&p->io_thread->server->limits.asked);
 
@@ -181,7 +184,8 @@ static enum conn_verdict enqueue_pull(struct peer *p, struct pull *q)
 	return CONN_TAKEN;
 }
 
-enum conn_verdict session_pull(struct peer *p, const struct record *r, const uint8_t *payload)
+enum conn_verdict session_pull(struct server_session *p, const struct record *r,
+    const uint8_t *payload)
 {
 	enum row_ids_found found = ROW_IDS_WRONG;
 	struct pull *q = mem_alloc(sizeof *q);
@@ -199,14 +203,14 @@ enum conn_verdict session_pull(struct peer *p, const struct record *r, const uin
 		session_refuse(p, r, ERR_PROTO,
 		    "a %s names a table or partition that this server does not have",
 		    record_type_name(r->type));
-	return p->doomed ? CONN_DROP : CONN_TAKEN;
+	return p->state == SESSION_CLOSING ? CONN_DROP : CONN_TAKEN;
 }
 
 /* ---- answers ---- */
 
-/* The head of an answer states the layout and the number of membership entries of now, whether a checkpoint
- * of its step is being taken, and whether workers train. */
-static struct record make_answer_head(const struct peer *p, const struct pull *q,
+/* The head of an answer states the present layout and number of membership entries, whether a
+ * checkpoint of its step is being taken, and whether workers train. */
+static struct record make_answer_head(const struct server_session *p, const struct pull *q,
     enum record_type type)
 {
 	struct server *s = p->io_thread->server;
@@ -220,8 +224,8 @@ static struct record make_answer_head(const struct peer *p, const struct pull *q
 	out.generation = atomic_load(&s->epochs.generation);
 	out.examples = atomic_load(&s->epochs.members);
 	if (!(q->rec.flags & RECORD_NOW) && shard_snap_covers(session_shard(p), q->rec.step))
-		out.flags |= RECORD_SAVING;
-	if (!(q->rec.flags & RECORD_NOW) && shard_has_trained(session_shard(p), q->rec.step))
+		out.flags |= RECORD_CHECKPOINT;
+	if (shard_has_trained(session_shard(p), q->needed))
 		out.flags |= RECORD_TRAINED;
 	return out;
 }
@@ -233,7 +237,8 @@ static uint64_t step_of_pull(const struct pull *q)
 }
 
 /* The shard gave no values: try again later, or tell the client that they are not here. */
-static enum answered refuse_pull(struct peer *p, const struct pull *q, enum shard_answer a)
+static enum answered refuse_pull(struct server_session *p, const struct pull *q,
+    enum shard_answer a)
 {
 	if (a == SHARD_WAIT)
 		return ANSWER_LATER;
@@ -270,8 +275,9 @@ static const struct codec *codec_of_answer(const struct pull *q)
 	return codec && codec->pulls ? codec : codec_by_id(0);
 }
 
-/* A worker's pull of a step waits until this server has the worker's own pushes of the steps before. */
-static bool has_pushes_of_puller(const struct peer *p, const struct pull *q)
+/* A worker's pull of a step waits until this server has the worker's own pushes of the steps
+ * before. */
+static bool has_pushes_of_puller(const struct server_session *p, const struct pull *q)
 {
 	return q->rec.flags & RECORD_NOW || p->who.rank == RANK_NONE ||
 	    shard_has_pushes_before(session_shard(p), q->rec.table, q->rec.part, p->who.rank,
@@ -279,7 +285,7 @@ static bool has_pushes_of_puller(const struct peer *p, const struct pull *q)
 }
 
 /* Answer the next partition of the pull. */
-static enum answered answer_dense_pull(struct peer *p, struct pull *q)
+static enum answered answer_dense_pull(struct server_session *p, struct pull *q)
 {
 	struct record out = make_answer_head(p, q, REC_PULLED);
 	struct payload_run run;
@@ -291,13 +297,13 @@ static enum answered answer_dense_pull(struct peer *p, struct pull *q)
 	out.part = q->rec.part = run.first + q->part;
 	if (!has_pushes_of_puller(p, q))
 		return ANSWER_LATER;
-	if (q->rec.flags & RECORD_TELL)
+	if (q->rec.flags & RECORD_NO_VALUES)
 		a = answer_dense_version(p, step_of_pull(q), q->rec.flags & RECORD_EARLY, &out);
 	else if (q->rec.offset)
 		a = answer_dense_state(p, step_of_pull(q), q->rec.offset, &out);
 	else
 		a = answer_dense_values(p, step_of_pull(q), codec_of_answer(q), known_version(q),
-		    q->rec.flags & RECORD_PLACE, &out);
+		    q->rec.flags & RECORD_BY_REFERENCE, &out);
 	if (a != SHARD_OK)
 		return refuse_pull(p, q, a);
 	if (++q->part == run.count) {
@@ -308,7 +314,7 @@ static enum answered answer_dense_pull(struct peer *p, struct pull *q)
 }
 
 /* Answers all rows of the request in one record. They are of one partition and of one version. */
-static enum answered answer_rows_pull(struct peer *p, struct pull *q)
+static enum answered answer_rows_pull(struct server_session *p, struct pull *q)
 {
 	struct record out = make_answer_head(p, q, REC_ROWS);
 	enum shard_answer a;
@@ -322,13 +328,13 @@ static enum answered answer_rows_pull(struct peer *p, struct pull *q)
 }
 
 /* Answer with one record of the partition's rows, in ascending order of their ids. */
-static enum answered answer_scan_pull(struct peer *p, struct pull *q)
+static enum answered answer_scan_pull(struct server_session *p, struct pull *q)
 {
 	struct record out = make_answer_head(p, q, REC_SCANNED);
 	const struct table *t = shard_table(session_shard(p), q->rec.table);
-	size_t row = 8 + (q->rec.flags & RECORD_TELL ? 0 : t->cols * sizeof(float));
+	size_t row = 8 + (q->rec.flags & RECORD_NO_VALUES ? 0 : t->cols * sizeof(float));
 	uint32_t most = (uint32_t)((RECORD_MAX - PAYLOAD_ROWS_HEAD) / row);
-	/* Not cleared: most answers to a replica have few rows. */
+	/* The buffer is not cleared, because most answers to a replica have few rows. */
 	uint8_t *body = mem_regrow(NULL, RECORD_MAX, 1);
 	float *values = row > 8 ? mem_regrow(NULL, (size_t)most * t->cols + 1, sizeof *values)
 	                        : NULL;
@@ -361,24 +367,26 @@ static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 
 /* Asks the gate, by the kind of the pull, whether it may be answered. When the answer is yes, the
  * members of the step cannot change any more. */
-static bool may_answer_step(struct peer *p, const struct pull *q)
+static bool may_answer_step(struct server_session *p, const struct pull *q)
 {
 	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_EARLY)
 		return shard_may_prefetch(session_shard(p), q->rec.step);
-	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_TELL)
+	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_NO_VALUES)
 		return shard_may_fix_members(session_shard(p), q->rec.step);
 	return shard_may_pull(session_shard(p), q->rec.step);
 }
 
-/* May the step of this pull begin, or has it begun? Counts the time that the pull waited for it, once. */
-static bool step_has_begun(struct peer *p, struct pull *q)
+/* May the step of this pull begin, or has it begun? Then notes, once, what it had to wait for, and
+ * counts the time. */
+static bool step_has_begun(struct server_session *p, struct pull *q)
 {
 	bool may = q->run || q->part || may_answer_step(p, q);
 
-	if (may && !q->begun)
+	if (may && !q->begun) {
+		q->needed = shard_needed_step(session_shard(p), q->rec.step);
 		hist_add(&p->io_thread->server->count.barrier,
 		    q->waits_since ? (uint64_t)(clock_now() - q->waits_since) : 0);
-	else if (!may && !q->waits_since)
+	} else if (!may && !q->waits_since)
 		q->waits_since = clock_now();
 	q->begun |= may;
 	return may;
@@ -403,8 +411,8 @@ static bool request_from_upstream(struct server *s, const struct server_upstream
 
 /* Tries to answer a pull, one partition at a time for dense ones. A pull of another layout gets a
  * NACK. A relay first asks upstream for the values, once, and then finds them in its shard when
- * woken. May set p->doomed. */
-static enum answered answer_pull(struct peer *p, struct pull *q)
+ * woken. May refuse it, and the session is SESSION_CLOSING then. */
+static enum answered answer_pull(struct server_session *p, struct pull *q)
 {
 	struct server *s = p->io_thread->server;
 	const struct server_upstream *up = server_upstream(s);
@@ -435,9 +443,9 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
  * until the queue is full, while the other sessions of the thread wait. */
 #define ANSWERS_A_TURN 64
 
-bool session_answer_pulls(struct peer *p)
+bool session_answer_pulls(struct server_session *p)
 {
-	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->count.sessions));
+	size_t most = queue_limit(atomic_load(&p->io_thread->server->count.sessions));
 
 	loop_assert_thread(p->io_thread->loop);
 	for (int n = 0; p->data.pulls && conn_wants_record(p->conn, most) && n < ANSWERS_A_TURN;
@@ -445,7 +453,7 @@ bool session_answer_pulls(struct peer *p)
 		struct pull *q = p->data.pulls;
 		enum answered a = answer_pull(p, q);
 
-		if (a == ANSWER_LATER || p->doomed)
+		if (a == ANSWER_LATER || p->state == SESSION_CLOSING)
 			return false;
 		if (a == ANSWER_MORE)
 			continue;

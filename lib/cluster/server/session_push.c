@@ -14,7 +14,7 @@
 #include "server/session_trace.h"
 #include "wire/payload.h"
 
-bool session_refuse_stale(struct peer *p, const struct record *r)
+bool session_refuse_stale(struct server_session *p, const struct record *r)
 {
 	struct server *s = p->io_thread->server;
 
@@ -32,9 +32,9 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
 /* The bound of pending acknowledgements.
  *
  * A worker has at most one push for each partition in an open step, and the receipts of earlier
- * steps become safe without any further record of this session. So pushes may wait when
- * the bound is reached, until a quarter of it is free: the CLOCK that closes the open step is never
- * queued behind them. Duplicate pushes do not count, because merge_pending_acks keeps one of each, in
+ * steps become safe without any further record of this session. So pushes may wait when the bound
+ * is reached, until a quarter of it is free: the CLOCK that closes the open step is never queued
+ * after them. Duplicate pushes do not count, because merge_pending_acks keeps one of each, in
  * whatever layout epoch it was sent. */
 size_t session_pending_limit(uint64_t parts)
 {
@@ -54,8 +54,8 @@ static int compare_numbers(uint64_t x, uint64_t y)
 	return (x > y) - (x < y);
 }
 
-/* Order by what is acknowledged and what it waits for. The layout epoch is left out: a push that was sent
- * again in a later layout epoch is the same push. */
+/* Orders by the acknowledged push and by the condition it waits for. The layout epoch is left out:
+ * a push that was sent again in a later layout epoch is the same push. */
 static int compare_pending_acks(const struct pending_ack *x, const struct pending_ack *y)
 {
 	int c = compare_numbers(x->part, y->part);
@@ -79,10 +79,10 @@ static int order_pending_acks(const void *a, const void *b)
 	return c ? c : compare_numbers((uintptr_t)*x, (uintptr_t)*y);
 }
 
-/* Drop repetitions: one receipt acknowledges a push, however often it was sent. The last one
- * stays, because its layout epoch is the sender's present one, and the sender ignores answers of older
+/* Drop repetitions: one receipt acknowledges a push, however often it was sent. The last one stays,
+ * because its layout epoch is the sender's present one, and the sender ignores answers of older
  * epochs. Pushes from outside of the job have no step, but the version of each is different. */
-static void merge_pending_acks(struct peer *p)
+static void merge_pending_acks(struct server_session *p)
 {
 	struct pending_ack **order = mem_array(p->data.npending + 1, sizeof *order);
 	bool *drop = mem_array(p->data.npending + 1, sizeof *drop);
@@ -103,22 +103,25 @@ static void merge_pending_acks(struct peer *p)
 }
 
 /* Merging costs a sort. To keep it from being due again at the next push, the session stays
- * crowded until a quarter of the bound is free. */
-bool session_is_crowded(struct peer *p)
+ * full until a quarter of the bound is free. */
+bool session_is_full(struct server_session *p)
 {
 	size_t most = session_pending_limit(
 	    atomic_load_explicit(&p->io_thread->server->limits.parts, memory_order_relaxed));
 
-	if (p->data.npending < most && !p->crowded)
+	if (p->data.npending < most && p->state != SESSION_RECEIPTS_FULL)
 		return false;
 	session_send_acknowledgements(p);
 	if (p->data.npending >= most)
 		merge_pending_acks(p);
-	p->crowded = p->data.npending > most - most / 4;
-	return p->crowded;
+	if (p->data.npending > most - most / 4)
+		p->state = SESSION_RECEIPTS_FULL;
+	else if (p->state == SESSION_RECEIPTS_FULL)
+		p->state = SESSION_READING;
+	return p->state == SESSION_RECEIPTS_FULL;
 }
 
-bool session_has_too_many_records(struct peer *p)
+bool session_has_too_many_records(struct server_session *p)
 {
 	size_t most = session_records_limit(
 	    atomic_load_explicit(&p->io_thread->server->limits.parts, memory_order_relaxed));
@@ -130,14 +133,12 @@ bool session_has_too_many_records(struct peer *p)
 	return p->data.npending > most - most / 4;
 }
 
-void session_add_pending(struct peer *p, const struct record *r, const struct pending_ack *x)
+void session_add_pending(struct server_session *p, const struct record *r,
+    const struct pending_ack *x)
 {
 	loop_assert_thread(p->io_thread->loop);
-	if (p->data.npending == p->data.pending_cap) {
-		p->data.pending_cap = p->data.pending_cap ? p->data.pending_cap * 2 : 64;
-		p->data.pending = mem_regrow(p->data.pending, p->data.pending_cap,
-		    sizeof *p->data.pending);
-	}
+	p->data.pending = mem_grow(p->data.pending, &p->data.pending_cap, p->data.npending + 1,
+	    sizeof *p->data.pending);
 	p->data.pending[p->data.npending] = *x;
 	p->data.pending[p->data.npending].epoch = r->epoch;
 	p->data.pending[p->data.npending++].generation = r->generation;
@@ -145,7 +146,8 @@ void session_add_pending(struct peer *p, const struct record *r, const struct pe
 
 /* Queues the entries of a list in records of at most BATCHER_SMALL bytes, each with whole
  * entries, and empties the list. entry: bytes of one. */
-static void send_entries(struct peer *p, enum record_type type, struct buf *list, size_t entry)
+static void send_entries(struct server_session *p, enum record_type type, struct buf *list,
+    size_t entry)
 {
 	struct record out = { .type = (uint8_t)type,
 		.epoch = p->data.ready_epoch,
@@ -161,7 +163,7 @@ static void send_entries(struct peer *p, enum record_type type, struct buf *list
 }
 
 /* Sends everything that prepare_answer has gathered for one layout epoch and generation. */
-static void send_ready_answers(struct peer *p)
+static void send_ready_answers(struct server_session *p)
 {
 	if (p->data.receipts.len) {
 		FAIL_POINT("receipt_before");
@@ -174,9 +176,9 @@ static void send_ready_answers(struct peer *p)
 }
 
 /* Encodes an acknowledgement that is safe to send. The status, the number of replicas and the
- * version are those of now, not of the time when the record was taken. A change of layout epoch between
- * two entries flushes the lists, because a record's head states one layout epoch. */
-static void prepare_answer(struct peer *p, const struct pending_ack *x)
+ * version are the present ones, not as they were when the record was taken. A change of layout
+ * epoch between two entries flushes the lists, because a record's head states one layout epoch. */
+static void prepare_answer(struct server_session *p, const struct pending_ack *x)
 {
 	struct shard_outcome now;
 	struct payload_receipt m = { .table = x->table,
@@ -212,7 +214,7 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 	payload_put_receipt(&p->data.receipts, &m);
 }
 
-void session_send_acknowledgements(struct peer *p)
+void session_send_acknowledgements(struct server_session *p)
 {
 	struct server *s = p->io_thread->server;
 	struct shard *sh = session_shard(p);
@@ -226,9 +228,9 @@ void session_send_acknowledgements(struct peer *p)
 		if (x->kind == PENDING_CLOCKED) {
 			safe = server_upstream(s)->acked(s) >= x->token;
 		} else {
-			/* Take no lock, and read `safe` before `installing`. A shorter chain can make
-			 * the change safe, and `installing` is set before that chain is installed: the
-			 * test below then sees it, and the answer is never sent. */
+			/* Take no lock, and read `safe` before `installing`. A shorter chain can
+			 * make the change safe, and `installing` is set before that chain is
+			 * installed: the test below then sees it, and the answer is never sent. */
 			safe = shard_is_safe(sh, x->table, x->part, &x->due);
 			if (x->epoch != atomic_load(&s->epochs.installing) ||
 			    (!safe && shard_has_left(sh, x->table, x->part, &x->due)))
@@ -248,13 +250,14 @@ void session_send_acknowledgements(struct peer *p)
 /* Gives a decoded push to the shard under the session's identity and notes its receipt. The
  * record's seq is the version that the gradient was computed from. A push of a session without a
  * rank, or with RECORD_NOW, counts as from outside the job. */
-static enum conn_verdict take_worker_push(struct peer *p, const struct record *r, struct push *push)
+static enum conn_verdict take_worker_push(struct server_session *p, const struct record *r,
+    struct push *push)
 {
 	struct receipt receipt;
 	const struct tracer *tracer = p->io_thread->server->tracer;
 	int64_t begin = tracer_is_on(tracer) ? clock_now() : 0;
 
-	if (session_is_crowded(p))
+	if (session_is_full(p))
 		return CONN_HOLD;
 	push->rank = p->who.rank == RANK_NONE || (r->flags & RECORD_NOW) ? SHARD_OUTSIDE
 	                                                                 : p->who.rank;
@@ -281,7 +284,8 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 	case SHARD_WAIT:
 		return CONN_HOLD;
 	case SHARD_FENCED:
-		session_refuse(p, r, ERR_FENCED, "rank %u is no longer this worker's", p->who.rank);
+		session_refuse(p, r, ERR_FENCED, "rank %u now belongs to another worker",
+		    p->who.rank);
 		return CONN_DROP;
 	case SHARD_ELSEWHERE:
 		session_send_nack(p, r, ERR_STALE,
@@ -296,8 +300,8 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 	return CONN_DROP;
 }
 
-/* Find the row ids, which are plain or a block (RECORD_ROW_IDS), and the values behind them. */
-static enum row_ids_found decode_push_rows(struct peer *p, const struct record *r,
+/* Find the row ids, which are plain or a block (RECORD_ROW_IDS), and the values after them. */
+static enum row_ids_found decode_push_rows(struct server_session *p, const struct record *r,
     const uint8_t *body, size_t len, struct push *push)
 {
 	const uint64_t *ids = NULL;
@@ -325,12 +329,12 @@ static bool push_rows_fit(const struct record *r, const struct push *push, size_
 
 	if (!codec || codec->takes == CODEC_FRACTION)
 		return false;
-	return floats <= PEER_CREDIT && (codec->raw_values || len + floats <= PEER_CREDIT);
+	return floats <= SESSION_CREDIT && (codec->raw_values || len + floats <= SESSION_CREDIT);
 }
 
 /* Takes a PUSH_ROWS whose bytes are all here. A block of row ids that is not cached is asked for
  * again (ROW_IDS_MISSED), and the push counts as handled: the client repeats it with all ids. */
-static enum conn_verdict take_pushed_rows(struct peer *p, const struct record *r,
+static enum conn_verdict take_pushed_rows(struct server_session *p, const struct record *r,
     const uint8_t *body, size_t len)
 {
 	const struct table *t = shard_table(session_shard(p), r->table);
@@ -367,7 +371,7 @@ static enum conn_verdict take_pushed_rows(struct peer *p, const struct record *r
 		session_refuse(p, r, ERR_LIMIT,
 		    "a push of %u rows of table %u exceeds %u MiB, or its codec cannot encode "
 		    "rows",
-		    push.nrows, r->table, PEER_CREDIT >> 20);
+		    push.nrows, r->table, SESSION_CREDIT >> 20);
 		return CONN_DROP;
 	}
 	return take_worker_push(p, r, &push);
@@ -375,7 +379,7 @@ static enum conn_verdict take_pushed_rows(struct peer *p, const struct record *r
 
 /* Does r continue the pieces that are staged? One at a time is staged for each
  * session. */
-static bool is_next_piece(const struct peer *p, const struct record *r)
+static bool is_next_piece(const struct server_session *p, const struct record *r)
 {
 	const struct record *of = &p->data.rows_rec;
 
@@ -387,7 +391,7 @@ static bool is_next_piece(const struct peer *p, const struct record *r)
 /* Make room for one more piece. A push gets all its room at once. A state transfer may be as
  * large as the partition; it gets room as its bytes arrive, so that a false `total` costs nothing.
  * False: there is no memory. */
-static bool reserve_pieces(struct peer *p, const struct record *r)
+static bool reserve_pieces(struct server_session *p, const struct record *r)
 {
 	uint64_t need = p->data.rows_len + r->len, cap = 2 * p->data.rows_cap;
 	uint8_t *rows;
@@ -396,8 +400,8 @@ static bool reserve_pieces(struct peer *p, const struct record *r)
 		return true;
 	if (cap < need)
 		cap = need;
-	if (cap < PEER_CREDIT)
-		cap = PEER_CREDIT;
+	if (cap < SESSION_CREDIT)
+		cap = SESSION_CREDIT;
 	if (cap > r->total)
 		cap = r->total;
 	rows = cap <= SIZE_MAX ? realloc(p->data.rows, cap) : NULL;
@@ -409,7 +413,7 @@ static bool reserve_pieces(struct peer *p, const struct record *r)
 }
 
 /* Ends the session with ERR_NOMEM; the message names the bytes that were wanted. */
-static enum conn_verdict refuse_for_memory(struct peer *p, const struct record *r)
+static enum conn_verdict refuse_for_memory(struct server_session *p, const struct record *r)
 {
 	session_refuse(p, r, ERR_NOMEM,
 	    "no memory for the %llu bytes of %s of table %u partition %u",
@@ -418,10 +422,10 @@ static enum conn_verdict refuse_for_memory(struct peer *p, const struct record *
 }
 
 /* A push is applied as a whole or not at all, so its pieces are staged until all are there. */
-enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
+enum conn_verdict session_collect_pieces(struct server_session *p, const struct record *r,
     const uint8_t *payload, const uint8_t **body)
 {
-	bool may_begin = p->who.role == ROLE_SERVER || r->total <= PEER_CREDIT;
+	bool may_begin = p->who.role == ROLE_SERVER || r->total <= SESSION_CREDIT;
 
 	*body = NULL;
 	if (r->offset == 0 && r->total == r->len) {
@@ -440,8 +444,8 @@ enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
 		p->data.rows_len += r->len;
 	} else if (!p->data.rows || r->offset + r->len != r->total ||
 	    p->data.rows_len != r->total) {
-		/* Not an error: the last piece, which was held and comes again, is staged
-		 * already. */
+		/* This is not an error: the last piece, which was held and comes again, is
+		 * staged already. */
 		session_refuse(p, r, ERR_PROTO, "a piece does not fit the previous pieces");
 		return CONN_DROP;
 	}
@@ -450,17 +454,17 @@ enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
 	return CONN_TAKEN;
 }
 
-void session_drop_pieces(struct peer *p)
+void session_drop_pieces(struct server_session *p)
 {
 	free(p->data.rows);
 	p->data.rows = NULL;
 	p->data.rows_len = p->data.rows_cap = 0;
 }
 
-enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
+enum conn_verdict session_take_staged(struct server_session *p, const struct record *r,
     const uint8_t *payload,
     enum conn_verdict (
-        *take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len))
+        *take)(struct server_session *p, const struct record *r, const uint8_t *body, size_t len))
 {
 	const uint8_t *body;
 	enum conn_verdict v;
@@ -478,13 +482,14 @@ enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
 	return v;
 }
 
-enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload)
+enum conn_verdict session_push(struct server_session *p, const struct record *r,
+    const uint8_t *payload)
 {
 	loop_assert_thread(p->io_thread->loop);
 	const struct server_limits *limits = &p->io_thread->server->limits;
 	const struct table *t = shard_table(session_shard(p), r->table);
-	/* Charge the quota before the push is tried, and give the cost back when the push is held for
-	 * another reason. */
+	/* Charge the quota before the push is tried, and give the cost back when the push is held
+	 * for another reason. */
 	bool charged = p->data.delayed_since ||
 	    atomic_load_explicit(&limits->quota_bytes, memory_order_relaxed) ||
 	    atomic_load_explicit(&limits->quota_pushes, memory_order_relaxed);
@@ -515,7 +520,7 @@ enum conn_verdict session_push(struct peer *p, const struct record *r, const uin
 
 /* ---- clocks ---- */
 
-void session_send_clocked(struct peer *p, const struct pending_ack *of)
+void session_send_clocked(struct server_session *p, const struct pending_ack *of)
 {
 	struct record out = { .type = REC_CLOCKED,
 		.step = of->step,
@@ -528,15 +533,15 @@ void session_send_clocked(struct peer *p, const struct pending_ack *of)
 	batcher_add(&p->data.batcher, p->conn, &out, NULL);
 }
 
-bool session_expect_announced(struct peer *p, const struct rank_clock *c)
+bool session_expect_announced(struct server_session *p, const struct rank_clock *c)
 {
 	bool relay = server_upstream(p->io_thread->server), was = false;
 	struct payload_run run;
 
-	/* A push of a run that is marked `alone` goes to the servers directly, not through a
-	 * relay. */
+	/* A push of a run that is marked `bypasses_relay` goes to the servers directly, not through
+	 * a relay. */
 	for (size_t i = 0; c->clocks && payload_get_run(c->runs, c->len, i, &run); i++) {
-		if (run.alone && relay)
+		if (run.bypasses_relay && relay)
 			was |= shard_withdraw(session_shard(p), c->rank, c->incarnation, c->step,
 			    run.table, run.first, run.count);
 		else
@@ -547,7 +552,7 @@ bool session_expect_announced(struct peer *p, const struct rank_clock *c)
 }
 
 /* A store acknowledges the CLOCK at once; a relay when all servers have acknowledged it. */
-static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *r,
+static enum conn_verdict acknowledge_clock(struct server_session *p, const struct record *r,
     enum shard_answer a, const struct rank_clock *c)
 {
 	struct server *s = p->io_thread->server;
@@ -555,7 +560,8 @@ static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *
 	if (a == SHARD_WAIT)
 		return CONN_HOLD;
 	if (a != SHARD_OK) {
-		session_refuse(p, r, ERR_FENCED, "rank %u is no longer this worker's", p->who.rank);
+		session_refuse(p, r, ERR_FENCED, "rank %u now belongs to another worker",
+		    p->who.rank);
 		return CONN_DROP;
 	}
 	if (server_upstream(s))
@@ -573,18 +579,14 @@ static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *
 	return CONN_TAKEN;
 }
 
-/* How often a CLOCK may announce each partition, on average. A program that pushes some tables more than
- * once in a step stays below. Without a bound one CLOCK could name all partitions tens of thousands of
- * times, and would occupy the I/O thread, which takes the lock of each, for seconds. */
+/* How often a CLOCK may announce each partition, on average. A program that pushes some tables more
+ * than once in a step stays below. Without a bound one CLOCK could name all partitions tens of
+ * thousands of times, and would occupy the I/O thread, which takes the lock of each, for
+ * seconds. */
 #define ANNOUNCED_MOST 16u
 
-static bool announces_too_much(const struct peer *p, const struct record *r, const uint8_t *payload)
-{
-	return payload_runs_parts(payload, r->len) >
-	    ANNOUNCED_MOST * shard_count_parts(session_shard(p));
-}
-
-enum conn_verdict session_clock(struct peer *p, const struct record *r, const uint8_t *payload)
+enum conn_verdict session_clock(struct server_session *p, const struct record *r,
+    const uint8_t *payload)
 {
 	struct rank_clock c = { p->who.rank, r->examples, p->who.incarnation, r->step, true, false,
 		payload, r->len };
@@ -598,16 +600,17 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 		session_refuse(p, r, ERR_PROTO, "a CLOCK has no rank or a malformed run");
 		return CONN_DROP;
 	}
-	if (announces_too_much(p, r, payload)) {
+	if (payload_runs_parts(payload, r->len) >
+	    ANNOUNCED_MOST * shard_count_parts(session_shard(p))) {
 		session_refuse(p, r, ERR_LIMIT,
 		    "a CLOCK announces each partition more than %u times", ANNOUNCED_MOST);
 		return CONN_DROP;
 	}
-	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
+	if (server_upstream(p->io_thread->server) && session_is_full(p))
 		return CONN_HOLD;
-	advance = session_expect_announced(p, &c) && !p->announcements_taken;
+	advance = session_expect_announced(p, &c) && p->state != SESSION_CLOCK_HELD;
 	a = shard_clock(session_shard(p), p->who.rank, p->who.incarnation, r->step, r->examples);
-	p->announcements_taken = a == SHARD_WAIT;
+	p->state = a == SHARD_WAIT ? SESSION_CLOCK_HELD : SESSION_READING;
 	if (advance)
 		shard_advance(session_shard(p));
 	if (a == SHARD_OK && tracer_is_on(p->io_thread->server->tracer))
@@ -615,14 +618,14 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 	return acknowledge_clock(p, r, a, &c);
 }
 
-enum conn_verdict session_done(struct peer *p, const struct record *r)
+enum conn_verdict session_done(struct server_session *p, const struct record *r)
 {
 	loop_assert_thread(p->io_thread->loop);
 	if (p->who.rank == RANK_NONE) {
 		session_refuse(p, r, ERR_PROTO, "a DONE has no rank");
 		return CONN_DROP;
 	}
-	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
+	if (server_upstream(p->io_thread->server) && session_is_full(p))
 		return CONN_HOLD;
 	return acknowledge_clock(p, r,
 	    shard_done(session_shard(p), p->who.rank, p->who.incarnation),

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 #include "server/server_state.h"
 
-/* Records from the previous server of a chain, for partitions of which this server has a replica. The
- * answer (REPLICATED) waits, like a receipt, until the replicas behind this one have the record, too: so one
- * REPLICATED stands for all of them. */
+/* Records from the previous server of a chain, for partitions of which this server has a replica.
+ * The answer (REPLICATED) waits, like a receipt, until the replicas after this one have the record,
+ * too: so one REPLICATED confirms all of them. */
 
-enum conn_verdict session_repl(struct peer *p, const struct record *r, const uint8_t *payload)
+enum conn_verdict session_repl(struct server_session *p, const struct record *r,
+    const uint8_t *payload)
 {
 	struct server *s = p->io_thread->server;
 	struct shard *sh = atomic_load(&s->shard);

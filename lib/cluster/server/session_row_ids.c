@@ -7,7 +7,7 @@
 /* Room for n ids in p->ids, which is used again for later records because fresh pages cost more
  * than writing the ids. A list that will be cached (`keep`) gets an array of exactly its size.
  * NULL: no memory. */
-static uint64_t *reserve_ids(struct peer *p, size_t n, bool keep)
+static uint64_t *reserve_ids(struct server_session *p, size_t n, bool keep)
 {
 	if (p->data.ids_cap > n && !keep)
 		return p->data.ids;
@@ -17,7 +17,7 @@ static uint64_t *reserve_ids(struct peer *p, size_t n, bool keep)
 	return p->data.ids;
 }
 
-static enum row_ids_found request_whole_ids(struct peer *p, const struct record *r)
+static enum row_ids_found request_whole_ids(struct server_session *p, const struct record *r)
 {
 	struct record out = { .type = REC_NO_ROW_IDS,
 		.table = r->table,
@@ -30,7 +30,7 @@ static enum row_ids_found request_whole_ids(struct peer *p, const struct record 
 	return ROW_IDS_MISSED;
 }
 
-static void cache_ids(struct peer *p, uint32_t n)
+static void cache_ids(struct server_session *p, uint32_t n)
 {
 	uint8_t name[ROW_IDS_NAME];
 
@@ -49,8 +49,8 @@ struct zip *session_row_ids_zip(struct io_thread *l)
 	return l->zip;
 }
 
-enum row_ids_found session_row_ids(struct peer *p, const struct record *r, const uint8_t *body,
-    size_t len, size_t most, struct row_ids_block *b, const uint64_t **ids)
+enum row_ids_found session_row_ids(struct server_session *p, const struct record *r,
+    const uint8_t *body, size_t len, size_t most, struct row_ids_block *b, const uint64_t **ids)
 {
 	bool keeps;
 

@@ -11,7 +11,7 @@
 /* Records from relays: sums of pushes, and the clocks of the workers that they serve. */
 
 /* A relay's key is not enough: the process must be the living relay of the view. */
-static bool is_living_relay(struct peer *p, const struct record *r)
+static bool is_living_relay(struct server_session *p, const struct record *r)
 {
 	if (relayed_ranks_knows_relay(p->io_thread->server, p->who.keytext, p->who.incarnation))
 		return true;
@@ -22,8 +22,8 @@ static bool is_living_relay(struct peer *p, const struct record *r)
 /* Gives a relay's sum to the shard, whole. A split sum is answered with SUMMED as well, and its
  * status tells the relay to send the pushes one by one. SHARD_FENCED never comes from
  * shard_push_sum, which answers it as split. */
-static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, const uint8_t *body,
-    size_t len)
+static enum conn_verdict take_relay_sum(struct server_session *p, const struct record *r,
+    const uint8_t *body, size_t len)
 {
 	const struct table *t = shard_table(session_shard(p), r->table);
 	struct sum sum = { .relay = p->who.incarnation,
@@ -38,7 +38,7 @@ static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, 
 
 	if (!is_living_relay(p, r))
 		return CONN_DROP;
-	if (session_is_crowded(p))
+	if (session_is_full(p))
 		return CONN_HOLD;
 	parsed = t && sum_body_parse(body, len, t->sparse ? t->cols : 0, &sum.body);
 	if (parsed && sum.body.touching &&
@@ -81,7 +81,8 @@ static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, 
 	}
 }
 
-enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const uint8_t *payload)
+enum conn_verdict session_push_sum(struct server_session *p, const struct record *r,
+    const uint8_t *payload)
 {
 	loop_assert_thread(p->io_thread->loop);
 	return session_take_staged(p, r, payload, take_relay_sum);
@@ -91,7 +92,7 @@ enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const
 
 /* Take the clock of one worker. The relay's word about a worker that it no longer serves is
  * ignored: that worker's clock reaches us another way. */
-static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_clock *c)
+static enum shard_answer take_relayed_clock(struct server_session *p, const struct rank_clock *c)
 {
 	struct shard *sh = session_shard(p);
 	enum shard_answer a = shard_relay_may_push(sh, p->who.incarnation, c->rank, c->incarnation);
@@ -99,7 +100,7 @@ static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_cl
 
 	if (a != SHARD_OK)
 		return a;
-	advance = session_expect_announced(p, c) && !p->announcements_taken;
+	advance = session_expect_announced(p, c) && p->state != SESSION_CLOCK_HELD;
 	if (c->clocks)
 		a = shard_clock(sh, c->rank, c->incarnation, c->step, c->examples);
 	if (a == SHARD_OK && c->done)
@@ -115,7 +116,8 @@ static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_cl
 
 /* Pass the clocks on to the servers above this relay, after all were taken here. Returns the token
  * of the last one, for server_upstream.acked. */
-static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *payload, size_t len)
+static uint64_t forward_clocks(struct server *s, struct server_session *p, const uint8_t *payload,
+    size_t len)
 {
 	struct rank_clock c;
 	uint64_t token = 0;
@@ -130,7 +132,8 @@ static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *
 }
 
 /* The record is held until every clock in it is taken. Taking a clock twice does no harm. */
-enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, const uint8_t *payload)
+enum conn_verdict session_sum_clocks(struct server_session *p, const struct record *r,
+    const uint8_t *payload)
 {
 	struct server *s = p->io_thread->server;
 	struct rank_clock c;
@@ -142,11 +145,11 @@ enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, con
 		return CONN_TAKEN;
 	if (!is_living_relay(p, r))
 		return CONN_DROP;
-	if (server_upstream(s) && session_is_crowded(p))
+	if (server_upstream(s) && session_is_full(p))
 		return CONN_HOLD;
 	while (sum_body_clocks_next(payload, r->len, &at, &c, &bad))
 		hold |= take_relayed_clock(p, &c) == SHARD_WAIT;
-	p->announcements_taken = hold && !bad;
+	p->state = hold && !bad ? SESSION_CLOCK_HELD : SESSION_READING;
 	if (bad) {
 		session_refuse(p, r, ERR_PROTO, "malformed clocks");
 		return CONN_DROP;

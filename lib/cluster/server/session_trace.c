@@ -38,7 +38,7 @@ void session_trace_steps_free(struct trace_steps *s)
 
 /* ---- pushes ---- */
 
-static void flush_traced_pushes(struct peer *p)
+static void flush_traced_pushes(struct server_session *p)
 {
 	const struct traced *x = &p->data.traced;
 	int64_t rank = p->who.rank == RANK_NONE ? -1 : (int64_t)p->who.rank;
@@ -53,7 +53,7 @@ static void flush_traced_pushes(struct peer *p)
 
 /* All pushes of a step become one row, which is added with the first push of another step, or with
  * the step's CLOCK. */
-void session_trace_push(struct peer *p, uint64_t step, int64_t begin)
+void session_trace_push(struct server_session *p, uint64_t step, int64_t begin)
 {
 	struct traced *x = &p->data.traced;
 
@@ -94,7 +94,7 @@ static void add_closed_steps(struct server *s, struct trace_steps *x, uint32_t r
 			    4);
 }
 
-void session_trace_clock(struct peer *p, uint32_t rank, uint64_t step)
+void session_trace_clock(struct server_session *p, uint32_t rank, uint64_t step)
 {
 	struct server *s = p->io_thread->server;
 	struct trace_steps *x = s->steps;

@@ -9,8 +9,8 @@
 
 /* A push of a worker, or a sum of a relay, was taken for this step. Its handling began at `begin`
  * (clock_now). All pushes of one session and step become one row. */
-void session_trace_push(struct peer *p, uint64_t step, int64_t begin);
+void session_trace_push(struct server_session *p, uint64_t step, int64_t begin);
 /* A CLOCK of this rank was taken for this step. Adds a row for each step that it closed. */
-void session_trace_clock(struct peer *p, uint32_t rank, uint64_t step);
+void session_trace_clock(struct server_session *p, uint32_t rank, uint64_t step);
 
 #endif

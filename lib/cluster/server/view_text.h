@@ -19,7 +19,8 @@ struct view_text;
 
 /* Takes the reference of `view`. before: the previous revision, or NULL. */
 struct view_text *view_text_make(json_t *view, const struct view_text *before);
-/* Add a reference; view_text_unref drops one and frees v with the last. view_text_unref(NULL) is fine. */
+/* Add a reference; view_text_unref drops one and frees v with the last. view_text_unref(NULL) is
+ * fine. */
 struct view_text *view_text_ref(struct view_text *v);
 /* The texts that were returned are fresh strings, so they outlive v. */
 void view_text_unref(struct view_text *v);

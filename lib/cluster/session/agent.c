@@ -8,12 +8,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/backoff.h"
+#include "core/cgroup.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/json.h"
 #include "msg/answer.h"
 #include "msg/message.h"
 #include "core/mem.h"
+#include "core/num.h"
 #include "core/procstat.h"
 #include "core/thread.h"
 #include "core/version.h"
@@ -23,12 +26,21 @@
 #define RETRY_MIN (20 * NSEC_PER_MSEC)
 #define RETRY_MAX (1 * NSEC_PER_SEC)
 /* A coordinator that dies during a handshake looks like one that refuses it, so only this many
- * refusals in a row are final. */
-#define DENIALS 3
+ * refusals in a row are final. To a process that has been a member they must also last this long: a
+ * coordinator that is started again and again may die in three handshakes in a row. */
+#define DENIALS      3
+#define DENIAL_LASTS (2 * NSEC_PER_SEC)
 /* The time for the answer to the join; conn_check bounds the handshake. */
-#define HELLO_DEADLINE   (5 * NSEC_PER_SEC)
-#define ABOUT_EVERY      NSEC_PER_SEC
+#define HELLO_DEADLINE (5 * NSEC_PER_SEC)
+#define ABOUT_EVERY    NSEC_PER_SEC
+/* For one address, and for the first round over several ones */
 #define CONNECT_DEADLINE (2 * NSEC_PER_SEC)
+#define FIRST_PATIENCE   (500 * NSEC_PER_MSEC)
+/* Addresses of earlier views that are kept */
+#define LISTED_MOST 16
+/* How often the coordinator is asked whether it is there, and how long it may take to answer */
+#define ASK_EVERY       (500 * NSEC_PER_MSEC)
+#define ANSWER_PATIENCE (1500 * NSEC_PER_MSEC)
 
 void agent_send(struct agent *a, const char *text, uint64_t seq)
 {
@@ -82,6 +94,33 @@ static void on_join_answer(struct agent *a, json_t *answer)
 		a->cfg.joined(a->cfg.ctx, answer);
 }
 
+static bool is_listed(const char *list, const char *address)
+{
+	char text[NET_TEXT];
+
+	for (size_t n = 0; net_list_at(list, n, text); n++)
+		if (strcmp(text, address) == 0)
+			return true;
+	return false;
+}
+
+/* Addresses of earlier views follow those of the new one: a coordinator that was lost may be back before
+ * the present one has found it. */
+static void note_coordinators(struct agent *a, const char *listed)
+{
+	char *list = mem_strdup(listed), text[NET_TEXT];
+
+	for (size_t n = 0; n < LISTED_MOST && net_list_at(a->listed, n, text); n++)
+		if (!is_listed(list, text)) {
+			char *longer = mem_printf("%s,%s", list, text);
+
+			free(list);
+			list = longer;
+		}
+	free(a->listed);
+	a->listed = list;
+}
+
 /* Parse and deliver the view that was put off. Fails when it is malformed. */
 static enum err_code deliver_view(struct agent *a)
 {
@@ -100,6 +139,8 @@ static enum err_code deliver_view(struct agent *a)
 	if (rc)
 		return rc;
 	a->layout_epoch = layout_json_epoch(view->layout);
+	if (*view->coordinators)
+		note_coordinators(a, view->coordinators);
 	if (a->cfg.view)
 		a->cfg.view(a->cfg.ctx, view);
 	/* The cluster has ended: no call will be answered. */
@@ -154,6 +195,8 @@ static enum conn_verdict on_agent_record(void *ctx, const struct record *r, uint
 		payload_get_nack(payload, r->len, &a->fault);
 		return CONN_DROP;
 	}
+	if (r->type == REC_PROBED)
+		a->asked_at = 0;
 	if (r->type != REC_CTL)
 		return CONN_TAKEN;
 	if (payload_get_text(&a->text, r, payload, &whole, &a->fault))
@@ -165,8 +208,46 @@ static const struct conn_handler handler = { .live = on_agent_live, .record = on
 
 /* ---- the thread ---- */
 
-/* Facts about this process and its host that show an error only beside those of others, except for its
- * clock. */
+/* From this share of the limit of the control group on the log warns, and below that share it may
+ * warn again. */
+#define MEMORY_SHORT  0.9
+#define MEMORY_ENOUGH 0.8
+
+/* Warns before the kernel ends a process of the control group: it does so without a word. */
+static void watch_memory(struct agent *a, const struct cgroup_memory *group)
+{
+	double used = (double)group->used, limit = (double)group->limit;
+	char has[16], may[16];
+
+	if (used < limit * MEMORY_ENOUGH)
+		a->memory_is_short = false;
+	if (used < limit * MEMORY_SHORT || a->memory_is_short)
+		return;
+	a->memory_is_short = true;
+	num_human(used, has);
+	num_human(limit, may);
+	log_warn(a->cfg.log,
+	    "memory: %sB are in use of the %sB that the control group of this process allows; when nothing is "
+	    "left, the kernel kills it: raise that limit, or lower mem_limit (of servers) or job.data_memory "
+	    "(of workers)",
+	    has, may);
+}
+
+/* Adds what the control group of this process allows, if it has a limit. */
+static void add_memory_of_group(struct agent *a)
+{
+	struct cgroup_memory group;
+
+	cgroup_read_memory("", &group);
+	if (!group.limit)
+		return;
+	json_object_set_new(a->about, "memory_limit_bytes", json_integer((json_int_t)group.limit));
+	json_object_set_new(a->about, "memory_used_bytes", json_integer((json_int_t)group.used));
+	watch_memory(a, &group);
+}
+
+/* Facts about this process and its host that show an error only when compared with other processes,
+ * except for its clock. */
 static json_t *describe_process(void)
 {
 	struct procfiles files;
@@ -190,14 +271,15 @@ static void send_now(struct agent *a, json_t *msg)
 	json_decref(msg);
 }
 
-/* The description is made from files of /proc, which costs more than the rest of a heartbeat. So it is
- * made once a second, while the clock is read for each heartbeat. */
+/* The description is made from files of /proc, which costs more than the rest of a heartbeat. So it
+ * is made once a second, while the clock is read for each heartbeat. */
 static const json_t *refresh_about(struct agent *a, int64_t now)
 {
 	if (now >= a->next_about) {
 		json_decref(a->about);
 		a->about = describe_process();
 		a->next_about = now + ABOUT_EVERY;
+		add_memory_of_group(a);
 	}
 	json_object_set_new(a->about, "clock_seconds",
 	    json_real((double)clock_wall() / (double)NSEC_PER_SEC));
@@ -252,24 +334,74 @@ static bool is_stopped(void *ctx)
 	return atomic_load(&((struct agent *)ctx)->stop);
 }
 
-/* Dial the addresses of the coordinator one after the other, until one of them answers. */
+/* Is the address in one of the configured lists? */
+static bool is_configured(const struct agent *a, const char *address)
+{
+	bool is = false;
+
+	for (int k = 0; k < AGENT_ADDRESSES; k++)
+		is |= is_listed(a->cfg.addr[k], address);
+	return is;
+}
+
+/* Address number i of all lists, each address once; NULL: there are fewer. Borrowed, or in `text`. */
+static const char *find_address(const struct agent *a, size_t i, char text[static NET_TEXT])
+{
+	for (int k = 0; k < AGENT_ADDRESSES; k++) {
+		const char *list = a->cfg.addr[k];
+
+		for (size_t n = 0; net_list_at(list, n, text); n++)
+			if (i-- == 0)
+				return strncmp(list, "unix:", 5) == 0 ? list : text;
+	}
+	for (size_t n = 0; net_list_at(a->listed, n, text); n++)
+		if (!is_configured(a, text) && i-- == 0)
+			return text;
+	return NULL;
+}
+
+/* Is there a coordinator at another address, or may there be one? */
+static bool has_other_address(const struct agent *a)
+{
+	char text[NET_TEXT];
+
+	return a->listed && net_list_at(a->listed, 1, text);
+}
+
+/* Dial the addresses of the coordinators in turn, until one of them answers. */
 static enum err_code dial_coordinator(struct agent *a, struct err *e)
 {
 	enum err_code rc = err_set(e, ERR_UNREACH, "the address of the coordinator is unknown");
+	char text[NET_TEXT];
+	size_t n = 0, at = 0;
 
-	for (int i = 0; rc && i < AGENT_ADDRESSES; i++) {
-		const struct dial_target to = { .tcp = a->cfg.addr[i],
+	while (find_address(a, n, text))
+		n++;
+	for (size_t i = 0; rc && i < n; i++) {
+		const struct dial_target to = { .tcp = find_address(a, at = a->next_address % n,
+			                            text),
 			.key = a->cfg.server_key,
 			.transport = transport_find("tcp"),
 			.id = a->cfg.id,
 			.info = a->cfg.info };
 
-		if (to.tcp && to.tcp[0])
-			rc = dial_and_wait(&to, CONNECT_DEADLINE, is_stopped, a, &handler, a,
-			    &a->conn, e);
+		rc = dial_and_wait(&to, n > 1 ? a->patience : CONNECT_DEADLINE, is_stopped, a,
+		    &handler, a, &a->conn, e);
+		a->next_address = at + 1;
 	}
-	if (!rc)
+	if (rc) {
+		a->next_address = 0;
+	} else {
 		*e = (struct err){ 0 };
+		mutex_lock(&a->lock);
+		snprintf(a->address, sizeof a->address, "%s", find_address(a, at, text));
+		mutex_unlock(&a->lock);
+	}
+	/* A host that is gone does not answer at all, and the next one is not kept waiting for long;
+	 * but one that is only slow is given more time in the next round. */
+	a->patience = !rc                        ? FIRST_PATIENCE
+	    : 2 * a->patience < CONNECT_DEADLINE ? 2 * a->patience
+	                                         : CONNECT_DEADLINE;
 	return rc;
 }
 
@@ -278,7 +410,7 @@ static int poll_ms(const struct agent *a, int64_t now)
 {
 	int64_t until = a->joined ? a->next_beat : now + 100 * NSEC_PER_MSEC;
 
-	return until <= now ? 0 : (int)((until - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
+	return clock_poll_timeout(until - now);
 }
 
 /* The coordinator has closed the connection: read its last records, one of which may be the
@@ -289,6 +421,27 @@ static void read_last_records(struct agent *a)
 
 	conn_read(a->conn, &e);
 	deliver_view(a);
+}
+
+/* A coordinator that is stopped keeps its connections, and its members would never look for the one that has
+ * taken over. So when there is another one to look for, it is asked for an answer now and then. False: it
+ * owes one for too long. */
+static bool is_answering(struct agent *a, int64_t now)
+{
+	const struct record question = { .type = REC_PROBE };
+
+	if (a->asked_at && now - a->asked_at > ANSWER_PATIENCE) {
+		err_because(&a->fault, ERR_TIMEOUT, CAUSE_UNREACHABLE,
+		    "the coordinator has not answered for %d ms",
+		    (int)((now - a->asked_at) / NSEC_PER_MSEC));
+		return false;
+	}
+	if (!a->asked_at && now - a->asked_last > ASK_EVERY && has_other_address(a) &&
+	    record_role_may(REC_PROBE, a->cfg.info.role)) {
+		conn_send(a->conn, &question, NULL);
+		a->asked_at = a->asked_last = now;
+	}
+	return true;
 }
 
 /* Run one session, from dialling to its end. a->fault says why it ended. */
@@ -305,6 +458,10 @@ static void run_session(struct agent *a)
 		if (a->joined) {
 			agent_send_messages(a);
 			beat_if_due(a, now, false);
+			if (!is_answering(a, now)) {
+				send_deaf(a);
+				break;
+			}
 		} else if (now - begin > HELLO_DEADLINE) {
 			err_because(&a->fault, ERR_TIMEOUT, CAUSE_UNREACHABLE,
 			    "the coordinator does not answer");
@@ -343,11 +500,22 @@ static void run_session(struct agent *a)
 	}
 	conn_free(a->conn);
 	a->conn = NULL;
+	/* After one that is silent try the one after it first. */
+	if (a->joined && !a->asked_at)
+		a->next_address = 0;
 	a->joined = false;
+	a->asked_at = 0;
 	atomic_store(&a->up, false);
 	buf_clear(&a->text);
 	buf_clear(&a->view);
 	agent_requeue_messages(a);
+}
+
+/* Has the coordinator refused handshakes for good? */
+static bool is_denied(const struct agent *a)
+{
+	return a->denied >= DENIALS &&
+	    (!a->was_up || clock_now() - a->denied_since >= DENIAL_LASTS);
 }
 
 /* May the agent connect again after this error? without: how long it has been without a
@@ -356,7 +524,7 @@ static bool may_retry(const struct agent *a, int64_t without)
 {
 	if (a->cfg.eager && !a->was_up && a->fault.code == ERR_UNREACH)
 		return false;
-	return !a->refused && a->denied < DENIALS && a->fault.code != ERR_FORBIDDEN &&
+	return !a->refused && !is_denied(a) && a->fault.code != ERR_FORBIDDEN &&
 	    a->fault.code != ERR_FENCED && a->fault.code != ERR_CONFIG &&
 	    without <= atomic_load(&a->deadline);
 }
@@ -379,11 +547,11 @@ static void wait_before_retry(struct agent *a, int64_t ns)
 static void *run_agent(void *ctx)
 {
 	struct agent *a = ctx;
-	struct dial_backoff backoff = { .least = RETRY_MIN, .most = RETRY_MAX };
-	int64_t last_up = clock_now(), pause;
-	bool said = false;
+	struct backoff backoff = { .least = RETRY_MIN, .most = RETRY_MAX };
+	int64_t last_up = clock_now();
+	bool warned = false;
 
-	dial_backoff_reset(&backoff);
+	backoff_reset(&backoff);
 	while (!atomic_load(&a->stop)) {
 		bool was_up;
 
@@ -392,21 +560,21 @@ static void *run_agent(void *ctx)
 		run_session(a);
 		was_up = a->next_beat != 0;
 		a->denied = a->fault.code == ERR_AUTH && !was_up ? a->denied + 1 : 0;
+		if (a->denied == 1)
+			a->denied_since = clock_now();
 		a->was_up |= was_up;
 		if (was_up) {
 			last_up = clock_now();
-			dial_backoff_reset(&backoff);
-			said = false;
+			backoff_reset(&backoff);
+			warned = false;
 		}
 		if (atomic_load(&a->stop) || !may_retry(a, clock_now() - last_up))
 			break;
-		if (!said && clock_now() - last_up > 2 * NSEC_PER_SEC) {
+		if (!warned && clock_now() - last_up > 2 * NSEC_PER_SEC) {
 			log_warn(a->cfg.log, "waiting for the coordinator: %s", a->fault.msg);
-			said = true;
+			warned = true;
 		}
-		pause = backoff.wait;
-		dial_backoff_failed(&backoff, clock_now());
-		wait_before_retry(a, pause);
+		wait_before_retry(a, backoff_next(&backoff));
 	}
 	mutex_lock(&a->lock);
 	a->ended = true;
@@ -429,6 +597,7 @@ enum err_code agent_start(const struct agent_config *cfg, struct agent **out, st
 	a->cfg = *cfg;
 	json_incref(a->cfg.join);
 	a->next_seq = 1;
+	a->patience = FIRST_PATIENCE;
 	atomic_init(&a->heartbeat, cfg->heartbeat);
 	atomic_init(&a->deadline, cfg->deadline);
 	atomic_init(&a->interrupt, NULL);
@@ -480,6 +649,7 @@ void agent_stop(struct agent *a)
 	close(a->wake);
 	pthread_cond_destroy(&a->answered);
 	mutex_destroy(&a->lock);
+	free(a->listed);
 	free(a);
 }
 
@@ -496,4 +666,11 @@ void agent_set_pace(struct agent *a, int64_t heartbeat, int64_t deadline)
 	atomic_store(&a->heartbeat, heartbeat);
 	atomic_store(&a->deadline, deadline);
 	agent_wake(a);
+}
+
+void agent_address(struct agent *a, char out[static NET_TEXT])
+{
+	mutex_lock(&a->lock);
+	memcpy(out, a->address, NET_TEXT);
+	mutex_unlock(&a->lock);
 }

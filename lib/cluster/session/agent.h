@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "core/interrupt.h"
+#include "core/thread.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "msg/message.h"
 #include "msg/view.h"
+#include "socket/net.h"
 #include "wire/conn.h"
 
 /* A process's session with the coordinator: one thread connects and reconnects, joins, sends
@@ -24,7 +25,10 @@ struct agent;
 #define AGENT_ADDRESSES 2
 
 struct agent_config {
-	/* tried one after the other: "unix:PATH", "host:port"; NULL: none */
+	/* The coordinators: each a list of addresses (net_list_at), or a "unix:PATH" of any length;
+	 * NULL: none. They all have server_key. They are tried in turn: the next session begins
+	 * with the address after the one at which a process has refused or left this one before it
+	 * had joined, else with the first one. */
 	const char *addr[AGENT_ADDRESSES];
 	uint8_t server_key[32];
 	const struct conn_identity *id;
@@ -40,7 +44,7 @@ struct agent_config {
 	void (*joined)(void *ctx, const json_t *answer);
 	/* Borrowed; view_ref keeps it. */
 	void (*view)(void *ctx, const struct view *view);
-	/* of several received views deliver only the last */
+	/* deliver only the last of several received views */
 	bool latest;
 	void (*notice)(void *ctx, const json_t *msg);
 	/* Statistics for the heartbeat, as a new reference; NULL: none. */
@@ -64,6 +68,8 @@ enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns,
     struct err *e);
 /* Calls end with ERR_STOPPED when this interrupt comes (borrowed; NULL: none, as at first). */
 void agent_set_interrupt(struct agent *a, const struct interrupt *i);
+/* The address at which it has reached the coordinator last; "": it has not yet. */
+void agent_address(struct agent *a, char out[static NET_TEXT]);
 /* Is there a joined session at present? */
 bool agent_is_up(struct agent *a);
 /* Replace cfg.join for the next sessions. Copies it. */

@@ -173,7 +173,7 @@ enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns,
     struct err *e)
 {
 	struct ask ask = { .text = json_text(msg) }, **p;
-	bool patient;
+	bool waited;
 
 	*answer = NULL;
 	mutex_lock(&a->lock);
@@ -181,7 +181,7 @@ enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns,
 	mutex_unlock(&a->lock);
 	agent_wake(a);
 	mutex_lock(&a->lock);
-	patient = await_answer(a, &ask, clock_now() + timeout_ns);
+	waited = await_answer(a, &ask, clock_now() + timeout_ns);
 	for (p = &a->asks; *p != &ask; p = &(*p)->next)
 		;
 	*p = ask.next;
@@ -193,7 +193,7 @@ enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns,
 	}
 	if (ask.done)
 		return err_pass(e, &ask.why);
-	if (!patient)
+	if (!waited)
 		return err_set(e, ERR_STOPPED, "interrupted");
 	if (a->over)
 		return err_set(e, ERR_STOPPED, "the cluster has ended");

@@ -32,7 +32,7 @@
 #include "core/thread_owner.h"
 #include "session/agent.h"
 
-/* A message to the coordinator. A call lives on its caller's stack until the answer has come.
+/* A message to the coordinator. A call lives on its caller's stack until the answer has arrived.
  * A message with `tell` lives on the heap and gets no answer: without a name it is freed when
  * it has been sent, and with a name it stays, to be sent in every session. */
 struct ask {
@@ -49,7 +49,7 @@ struct ask {
 struct agent {
 	struct agent_config cfg;
 	pthread_t thread;
-	struct mutex lock; /* asks, next_seq, cfg.join, ended, over */
+	struct mutex lock; /* asks, next_seq, cfg.join, ended, over, address */
 	pthread_cond_t answered;
 	struct ask *asks;
 	uint64_t next_seq;
@@ -57,18 +57,27 @@ struct agent {
 	_Atomic(const struct interrupt *) interrupt; /* ends calls; NULL: nothing does */
 	_Atomic int64_t heartbeat, deadline;         /* as in cfg, until agent_set_pace */
 	bool ended;
-	bool over; /* a view said that the cluster has ended */
+	bool over;              /* a view said that the cluster has ended */
+	char address[NET_TEXT]; /* at which it reached the coordinator last; "": it has not */
 	/* eventfd: any thread writes it to end the agent's wait */
 	int wake;
 	/* Only the agent's thread uses these: */
 	struct thread_owner owner;
 	struct conn *conn;
-	struct err fault; /* of the present connection */
-	bool refused;     /* the coordinator refused the join: do not try again */
-	struct buf text;  /* the message that is being received */
+	bool memory_is_short; /* and the log says so (watch_memory) */
+	struct err fault;     /* of the present connection */
+	bool refused;         /* the coordinator refused the join: do not try again */
+	struct buf text;      /* the message that is being received */
 	/* a view that was received and not yet parsed: a newer one may follow */
 	struct buf view;
+	size_t next_address; /* number of the address to try first */
+	/* When the coordinator was asked for an answer that has not arrived, 0: it owes none; and when
+	 * it was asked last */
+	int64_t asked_at, asked_last;
+	int64_t patience;     /* with each of several addresses, in ns */
+	char *listed;         /* the addresses of the coordinators in the last view; NULL: none */
 	unsigned denied;      /* handshakes refused in a row */
+	int64_t denied_since; /* when the first of them was (clock_now) */
 	int64_t layout_epoch; /* of the last view's layout; 0: none yet */
 	bool joined, was_up;  /* joined: in this session; was_up: in any session */
 	/* clock_now time of the next heartbeat; 0: send one at once */
@@ -81,8 +90,8 @@ struct agent {
 /* Wake the agent's thread. Any thread. */
 void agent_wake(struct agent *a);
 /* On the agent's thread only. agent_send: send a text. agent_send_messages: send all messages that
- * this session has not sent. agent_deliver_answer: give an answer to the call that waits for it (takes
- * the reference, because jansson's counts may not be shared between threads). */
+ * this session has not sent. agent_deliver_answer: give an answer to the call that waits for it
+ * (takes the reference, because jansson's counts may not be shared between threads). */
 void agent_send(struct agent *a, const char *text, uint64_t seq);
 void agent_send_messages(struct agent *a);
 void agent_deliver_answer(struct agent *a, uint64_t seq, json_t *answer);

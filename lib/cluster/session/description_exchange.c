@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 #include "session/description_exchange.h"
 
-#include <poll.h>
-
+#include "core/clock.h"
 #include "core/json.h"
 #include "msg/answer.h"
 #include "msg/large_description.h"
 
-/* How often a description is asked for that workers replace meanwhile, or offered that has been dropped. */
+/* How often a description is asked for that workers replace meanwhile, or offered that has been
+ * dropped. */
 #define TRIES 8
 /* The pause while the coordinator receives others, in ms. */
 #define PAUSE 100
@@ -43,7 +43,7 @@ static enum err_code send_text(struct agent *a, const struct large_description *
 		json_t *text = answer.wait ? NULL : large_description_piece(d, at);
 
 		if (answer.wait)
-			poll(NULL, 0, PAUSE);
+			clock_sleep(PAUSE);
 		rc = send_piece(a, d, at, text, timeout, &answer, e);
 		json_decref(text);
 	}
@@ -88,7 +88,8 @@ static enum err_code receive_piece(struct agent *a, struct description_pieces *p
 	return rc;
 }
 
-/* Receives the description that `doc` refers to; a document that is no reference is the description. */
+/* Receives the description that `doc` refers to; a document that is not a reference is the
+ * description. */
 static enum err_code receive_facts(struct agent *a, const json_t *doc, int64_t timeout,
     json_t **facts, struct err *e)
 {
@@ -148,7 +149,7 @@ enum err_code description_ask(struct agent *a, int64_t timeout, bool *given, jso
 	return rc;
 }
 
-/* Offers `doc`, what stands for `offer`. */
+/* Offers `doc`, or what represents it in the message, `offer`. */
 static enum err_code offer_once(struct agent *a, const json_t *offer, const json_t *doc,
     int64_t timeout, json_t **facts, struct err *e)
 {
@@ -175,7 +176,8 @@ enum err_code description_offer(struct agent *a, const json_t *offer, int64_t ti
 	enum err_code rc = ERR_NOTREADY;
 
 	*facts = NULL;
-	/* A restarted coordinator may lack the pieces, and the description that holds may be replaced. */
+	/* A restarted coordinator may lack the pieces, and the description that holds may be
+	 * replaced. */
 	for (int i = 0; (rc == ERR_NOTREADY || rc == ERR_NOTFOUND) && i < TRIES; i++) {
 		json_t *doc;
 

@@ -17,7 +17,7 @@
 #define JOIN_FILE_MAX 16384
 
 /* Reads the coordinator's public key from the run directory. Line breaks at the end are ignored.
- * ERR_FORMAT: the text is no key; else the errors of file_read. */
+ * ERR_FORMAT: the text is not a key; else the errors of file_read. */
 static enum err_code load_coordinator_key(const char *run_dir, uint8_t pk[static 32], struct err *e)
 {
 	char *path = rundir_path(run_dir, "keys/coordinator.pub");

@@ -17,8 +17,11 @@ struct identity {
 	char *run_dir;          /* NULL when read from a join file */
 	char name[64];
 	char *local; /* "unix:PATH" of the coordinator, or NULL */
-	char *data;  /* "host:port" of the coordinator, or NULL */
-	char *http;  /* "host:port" of its control plane, or NULL */
+	/* Lists of addresses (net_list_at) of the coordinators and of their control planes, or
+	 * NULL. All of them have server_key: whoever holds its secret half may coordinate this
+	 * cluster. */
+	char *data;
+	char *http;
 };
 
 /* Read an identity from RUN/keys/NAME.key, RUN/keys/psk and RUN/keys/coordinator.pub, or from

@@ -24,8 +24,8 @@ struct probe_result {
 	struct err why;
 };
 
-/* Measure the link to a process. Blocks the calling thread; each wait is bounded by conn_check or by
- * 5 s without progress. Setting `stop` (may be NULL) ends it within 0.1 s. Errors are in
+/* Measure the link to a process. Blocks the calling thread; each wait is bounded by conn_check or
+ * by 5 s without progress. Setting `stop` (may be NULL) ends it within 0.1 s. Errors are in
  * out->why. */
 void probe_link(const struct dial_target *to, const atomic_bool *stop, struct probe_result *out);
 /* The stage's name: "connect", "handshake", "transfer" or "done". */

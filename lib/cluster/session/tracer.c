@@ -108,8 +108,8 @@ static void send_trace_page(struct tracer *t, struct agent *a, const struct row 
 }
 
 /* Takes all rows out of the buffer and sends them in pages. One page is sent even when there are
- * no rows, because it carries the number of dropped rows and the mark of the end. `last` leaves no
- * new buffer behind, so tracer_add records nothing from then on. */
+ * no rows, because it carries the number of dropped rows and the mark of the end. With `last` there
+ * is no new buffer afterwards, so tracer_add records nothing from then on. */
 static void send_trace_rows(struct tracer *t, struct agent *a, bool last)
 {
 	struct row *fresh = last ? NULL : mem_array(TRACER_ROWS, sizeof *fresh), *row;

@@ -50,7 +50,7 @@ static inline bool tracer_is_on(const struct tracer *t)
 /* Add a row of n numbers; dropped when the trace has ended meanwhile. Any thread. */
 void tracer_add(struct tracer *t, enum trace_row kind, const int64_t *v, unsigned n);
 
-/* A view has come: begin a trace, or send the last rows and end it. On the agent's thread. */
+/* A view has arrived: begin a trace, or send the last rows and end it. On the agent's thread. */
 void tracer_view(struct tracer *t, struct agent *a, const struct view *view);
 /* Send the rows in the buffer; called with each heartbeat, on the agent's thread. */
 void tracer_send(struct tracer *t, struct agent *a);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 #include <stdlib.h>
 
-#include "core/mem.h"
+#include "core/endian.h"
 #include "shard/part.h"
 #include "shard/row_policy_state.h"
 
-/* Values that another cluster has made: the calls of a read replica. */
+/* The calls of a read replica, which takes over the values of another cluster. */
 
 /* Values compared at a time, so that they stay in the first-level cache. */
 #define PIECE 2048u
@@ -20,8 +20,8 @@ enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, c
 	part_begin_change(p);
 	for (size_t at = 0, n; at < p->n; at += n) {
 		n = p->n - at < PIECE ? p->n - at : PIECE;
-		if (p->dense.stamps)
-			change_log_note(p->dense.stamps, p->version + 1, at, n, p->dense.w + at,
+		if (p->dense.changes)
+			change_log_note(p->dense.changes, p->version + 1, at, n, p->dense.w + at,
 			    w + at);
 		memcpy(p->dense.w + at, w + at, n * sizeof *w);
 	}
@@ -39,7 +39,7 @@ static void begin_update(struct part *p)
 }
 
 /* Sets one row. */
-static void assign_row(struct part *p, float *row, bool made, const float *w)
+static void assign_row(struct part *p, uint64_t id, void *row, bool made, const float *w)
 {
 	size_t bytes = p->table->cols * sizeof *w;
 	bool changed = row_layout_has(&p->sparse.layout, ROW_CHANGED) &&
@@ -49,19 +49,25 @@ static void assign_row(struct part *p, float *row, bool made, const float *w)
 	if (changed)
 		part_row_changed(p, row);
 	if (row_layout_has(&p->sparse.layout, ROW_SEEN))
-		row_policy_state_set_last_step(p, row, p->sparse.policy_state->clock);
+		row_policy_state_note_row(p, id, row);
 }
 
 /* Sets the rows of one block and makes missing ones. False: no memory; none of the block is set
  * then. */
 static bool assign_block(struct part *p, const uint8_t *ids, uint32_t n, const float *w)
 {
-	float *row[ROWS_BLOCK];
+	struct row_store *store = p->sparse.store;
+	void *row[ROWS_BLOCK];
 	uint64_t made;
-	bool good = rows_make(p->sparse.rows, ids, n, row, &made);
+	bool good;
 
+	part_rows_begin_block(p);
+	good = store->ops->make_many(store, ids, n, row, &made);
 	for (uint32_t i = 0; good && i < n; i++)
-		assign_row(p, row[i], made >> i & 1, w + (size_t)i * p->table->cols);
+		assign_row(p, get_le64(ids + (size_t)i * 8), row[i], made >> i & 1,
+		    w + (size_t)i * p->table->cols);
+	if (good)
+		row_store_put(store, ids, n, row);
 	return good;
 }
 
@@ -70,11 +76,14 @@ enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t pa
 {
 	struct part *p = shard_part(s, table, part);
 	struct push room = { .rank = SHARD_OUTSIDE, .nrows = n, .ids = ids };
+	enum shard_answer a;
 	bool good;
 
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	mutex_lock(&p->lock);
+	a = part_lock_rows(s, p, ids, n);
+	if (a != SHARD_OK)
+		return a;
 	good = budget_has_room(p, s, &room);
 	if (good)
 		begin_update(p);
@@ -84,7 +93,7 @@ enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t pa
 	}
 	p->version += good;
 	budget_book_rows(p, &s->budget);
-	mutex_unlock(&p->lock);
+	part_unlock_rows(p);
 	return good ? SHARD_OK : SHARD_BAD;
 }
 
@@ -94,8 +103,8 @@ struct kept_ids {
 	size_t n;
 };
 
-/* For rows_sift: keeps the rows whose ids are in the list. */
-static bool is_among(void *ctx, uint64_t id, const float *row)
+/* For row_store_ops.remove: keeps the rows whose ids are in the list. */
+static bool is_among(void *ctx, uint64_t id, const void *row)
 {
 	const struct kept_ids *k = ctx;
 
@@ -112,12 +121,13 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	mutex_lock(&p->lock);
-	if (rows_sift(p->sparse.rows, is_among, &kept)) {
+	if (p->sparse.store->ops->remove(p->sparse.store, is_among, &kept)) {
 		begin_update(p);
 		p->version++;
 		if (p->sparse.policy_state)
 			p->sparse.policy_state->removed = p->sparse.policy_state->clock + 1;
-		/* Removed rows have no stamp: make all pullers pull whole again. */
+		/* A removed row cannot say when it changed: make all pullers pull whole rows
+		 * again. */
 		part_forget_rows(p);
 		budget_book_rows(p, &s->budget);
 	}

@@ -6,11 +6,11 @@
 #include "shard/robust.h"
 #include "shard/row_policy_state.h"
 
-/* mem_limit: the memory of a partition is booked before it is allocated, that of sparse rows after
- * the rows were made. */
+/* mem_limit: the memory of a partition is booked before it is allocated, and the memory of sparse
+ * rows after the rows were made. */
 
 /* All that a dense partition may ever take here, in bytes: values, optimizer state, two
- * accumulators (bsp), former values, change stamps, the gradients kept by an aggregator, and past
+ * accumulators (bsp), former values, change logs, the gradients kept by an aggregator, and past
  * values. */
 static uint64_t dense_bytes_max(const struct part *p, const struct shard *s,
     const struct optim_rule *rule, bool sums, const struct sync_mode *mode)
@@ -22,7 +22,7 @@ static uint64_t dense_bytes_max(const struct part *p, const struct shard *s,
 	    robust_bytes(p, &s->cfg) + past_values_bytes(s, &mode->stale, p->n);
 }
 
-/* Does the partition need accumulators, for the open step or for steps to come? */
+/* Does the partition need accumulators, for the open step or for later ones? */
 static bool keeps_sums(const struct part *p, const struct shard *s)
 {
 	return settings_epoch_closes_step(s, p->step) ||
@@ -53,8 +53,8 @@ void budget_rebook(struct part *p, struct shard *s)
 	    &settings_epoch_last(s)->mode);
 
 	mutex_assert_held(&p->lock);
-	/* Sparse rows are booked as they come. */
-	if (p->sparse.rows)
+	/* Sparse rows are booked when they are made. */
+	if (p->table->sparse)
 		return;
 	atomic_fetch_add(&s->budget.used, need - p->booked);
 	p->booked = need;
@@ -73,20 +73,25 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 	struct growth *g = ctx;
 	bool sums = sync_sums_steps(&g->r->mode) || keeps_sums(p, s);
 	const struct optim_rule *rule = settings_epoch_rule(g->r, p->table).rule;
-	size_t cols = p->table->cols, had, has = optim_state_floats(rule, cols, cols);
+	struct row_store *store = p->sparse.store;
+	struct row_layout to;
+	uint64_t had, has;
 
 	/* A partition that is still to be copied here has no rule yet. */
 	if (!p->ready)
 		return true;
-	had = optim_state_floats(p->optim.rule, cols, cols);
-	if (p->sparse.rows)
-		g->more += has > had ? rows_count(p->sparse.rows) * (has - had) * sizeof(float) : 0;
-	else if (dense_bytes_max(p, s, rule, sums, &g->r->mode) > p->booked)
+	if (part_has_rows(p)) {
+		to = part_rows_layout(p, &s->cfg, rule);
+		had = store->ops->row_bytes(&p->sparse.layout);
+		has = store->ops->row_bytes(&to);
+		g->more += has > had ? store->ops->count(store) * (has - had) : 0;
+	} else if (dense_bytes_max(p, s, rule, sums, &g->r->mode) > p->booked) {
 		g->more += dense_bytes_max(p, s, rule, sums, &g->r->mode) - p->booked;
+	}
 	return true;
 }
 
-/* ERR_CONFIG when so many bytes would be more than the limit. */
+/* ERR_CONFIG when this many bytes would be more than the limit. */
 static enum err_code check_mem_limit(const struct shard *s, uint64_t used, struct err *e)
 {
 	if (!s->budget.limit || used <= s->budget.limit)
@@ -139,7 +144,7 @@ static uint64_t new_row_bytes(const struct part *p)
 	uint64_t copies = (p->sparse.prev ? 1 : 0) + (p->sparse.acc ? 1 : 0);
 	uint64_t count = p->sparse.touched ? sizeof(float) + ROW_OVERHEAD : 0;
 
-	return p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD + count +
+	return p->sparse.store->ops->row_bytes(&p->sparse.layout) + count +
 	    copies * (p->table->cols * sizeof(float) + ROW_OVERHEAD);
 }
 
@@ -149,17 +154,15 @@ bool budget_has_room(struct part *p, struct shard *s, const struct push *push)
 	uint64_t used = atomic_load(&b->used), fresh = 0;
 
 	mutex_assert_held(&p->lock);
-	if (s->compares && !robust_has_room(p, s, push->rank))
+	if (s->aggregates_robustly && !robust_has_room(p, s, push->rank))
 		return false;
-	if (!b->limit || !p->sparse.rows || used + push->nrows * new_row_bytes(p) <= b->limit)
+	if (!b->limit || !part_has_rows(p) || used + push->nrows * new_row_bytes(p) <= b->limit)
 		return true;
 	for (uint32_t at = 0, n; at < push->nrows; at += n) {
-		float *row[ROWS_BLOCK];
-
 		n = push->nrows - at < ROWS_BLOCK ? push->nrows - at : ROWS_BLOCK;
-		rows_find(p->sparse.rows, push->ids + (size_t)at * 8, n, row);
-		for (uint32_t i = 0; i < n; i++)
-			fresh += !row[i];
+		fresh += n -
+		    (unsigned)__builtin_popcountll(p->sparse.store->ops->find_many(p->sparse.store,
+		        push->ids + (size_t)at * 8, n));
 	}
 	if (!fresh || used + fresh * new_row_bytes(p) <= b->limit)
 		return true;
@@ -172,9 +175,10 @@ void budget_book_rows(struct part *p, struct budget *b)
 	uint64_t now;
 
 	mutex_assert_held(&p->lock);
-	if (!b->limit || !p->sparse.rows)
+	if (!b->limit || !part_has_rows(p))
 		return;
-	now = rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy_state) +
+	now = p->sparse.store->ops->bytes(p->sparse.store) +
+	    row_policy_state_bytes(p->sparse.policy_state) +
 	    (p->sparse.acc ? rows_bytes(p->sparse.acc) : 0) +
 	    (p->sparse.touched ? rows_bytes(p->sparse.touched) : 0) +
 	    (p->sparse.prev ? rows_bytes(p->sparse.prev) : 0);

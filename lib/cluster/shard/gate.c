@@ -5,9 +5,10 @@
 #include "core/steps.h"
 #include "shard/apply.h"
 #include "shard/repl.h"
-#include "shard/reduced.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
+
+static void gate_close(struct shard *s);
 
 /* ---- members ---- */
 
@@ -21,8 +22,8 @@ static bool tell_closed_step(struct shard *s, struct part *p, void *ctx)
 }
 
 /* Work that a change of members leaves for after the gate's lock is released. ADVANCE: call
- * shard_advance, because steps may be complete without a rank. TELL_CLOSED: call tell_closed_step for all
- * partitions. */
+ * shard_advance, because steps may be complete without a rank. TELL_CLOSED: call tell_closed_step
+ * for all partitions. */
 enum { ADVANCE = 1, TELL_CLOSED = 2 };
 
 /* The member takes part from step m->at on. The gate's lock is held in these functions. */
@@ -30,8 +31,8 @@ static unsigned admit_holder(struct sync *sync, const struct member *m)
 {
 	struct sync_rank *worker = sync_at(sync, m->rank);
 
-	/* The holder has not changed: leave `active` alone, as it may have sent DONE after this view was
-	 * written. */
+	/* The holder has not changed: leave `active` alone, as it may have sent DONE after this
+	 * view was written. */
 	if (worker->incarnation == m->incarnation)
 		return 0;
 	sync_begin_holder(sync, m->rank, m->at);
@@ -116,12 +117,40 @@ bool shard_key_holds(struct shard *s, uint32_t rank, const uint8_t key[static 32
 	return holds;
 }
 
+static bool find_least_step(struct shard *s, struct part *p, void *ctx)
+{
+	uint64_t *least = ctx;
+
+	(void)s;
+	if (p->ready && p->step < *least)
+		*least = p->step;
+	return true;
+}
+
+/* Returns how many steps the rank has completed, as far as this server needs to know. One that
+ * joined when the rank's process was away has heard no CLOCK of it, but all ranks have completed
+ * the steps that its partitions have closed. */
+static uint64_t find_completed_steps(struct shard *s, const struct sync_rank *worker,
+    uint64_t closed, uint64_t first_free)
+{
+	uint64_t clock = steps_absurd(worker->clock, first_free) ? first_free : worker->clock;
+
+	mutex_assert_held(&s->gate.lock);
+	return clock > closed ? clock : closed;
+}
+
 struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     bool resume)
 {
 	struct sync *sync = &s->gate.sync;
 	struct sync_rank *worker;
 	struct shard_vote v;
+	uint64_t closed = STEPS_END;
+
+	if (resume)
+		shard_each(s, find_least_step, &closed);
+	else
+		closed = 0;
 
 	mutex_lock(&s->gate.lock);
 	worker = rank == SHARD_OUTSIDE ? NULL : sync_at(sync, rank);
@@ -129,9 +158,7 @@ struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnatio
 	if (worker && worker->incarnation != incarnation)
 		worker->incarnation = SYNC_NOBODY;
 	v.first_free = sync_first_free(sync);
-	v.clock = !worker                               ? 0
-	    : steps_absurd(worker->clock, v.first_free) ? v.first_free
-	                                                : worker->clock;
+	v.clock = worker ? find_completed_steps(s, worker, closed, v.first_free) : 0;
 	v.yes = resume || step >= v.first_free;
 	if (!resume)
 		sync->vote_from = v.yes ? step : SYNC_NEVER;
@@ -146,8 +173,8 @@ struct completeness {
 	uint64_t complete;
 };
 
-/* Returns the first step whose announced push has not come to the partition; `clock` if there is none.
- * Announcements that are older than their window are taken for missing. */
+/* Returns the first step whose announced push has not arrived at the partition; `clock` if there is
+ * none. Announcements that are older than their window count as missing. */
 static uint64_t missing_step(const struct part *p, uint32_t rank, uint64_t clock)
 {
 	uint64_t step = part_taken_end(p, rank);
@@ -246,6 +273,10 @@ void shard_end_vote(struct shard *s)
 
 /* ---- clocks ---- */
 
+/* CLOCKs are taken of at most this many steps beyond the oldest open one where tables are reduced,
+ * because a worker that has sent its CLOCK may have to push the mean for another that has died. */
+#define REDUCED_CLOCKS_AHEAD 2u
+
 /* Is it too early for this CLOCK? In bsp it must wait until the step before is closed, because only
  * that many examples are kept. But a server that joined later has missed the steps before the first
  * CLOCK that it receives, so it takes a CLOCK of a later step than the rank is known to have
@@ -336,11 +367,18 @@ enum shard_answer shard_clock(struct shard *s, uint32_t rank, uint64_t incarnati
 	return a;
 }
 
-bool shard_has_trained(const struct shard *s, uint64_t step)
+uint64_t shard_needed_step(struct shard *s, uint64_t step)
 {
-	const struct sync_mode mode = settings_epoch_at(s, step)->mode;
-	uint64_t needed = sync_needed_step(&mode, step);
+	uint64_t needed;
 
+	mutex_lock(&s->gate.lock);
+	needed = sync_needed_step(&settings_epoch_at(s, step)->mode, step);
+	mutex_unlock(&s->gate.lock);
+	return needed;
+}
+
+bool shard_has_trained(const struct shard *s, uint64_t needed)
+{
 	return needed && atomic_load(&s->gate.trained_end) >= needed;
 }
 
@@ -414,9 +452,9 @@ bool shard_withdraw(struct shard *s, uint32_t rank, uint64_t incarnation, uint64
 	return was;
 }
 
-/* Is a push pending that the rank's present holder announced for a step before `step`? Announced pushes of
- * an earlier holder that never came will never come, so the search begins at complete_from. The gate's lock
- * is held. */
+/* Is a push pending that the rank's present holder announced for a step before `step`? Announced
+ * pushes of an earlier holder that never came will never come, so the search begins at
+ * complete_from. The gate's lock is held. */
 static bool rank_has_pending_push(const struct shard *s, const struct part *p, uint32_t rank,
     uint64_t step)
 {
@@ -447,8 +485,8 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 		return false;
 	/* A live change of the mode takes the lock, too. */
 	mutex_lock(&s->gate.lock);
-	/* The pushes of a closed step have arrived, but not those of an ssp or asp before it, which the
-	 * server may hear of by replication later than of all CLOCKs. */
+	/* The pushes of a closed step have arrived, but not the pushes of an ssp or asp before it,
+	 * which the server may hear of by replication later than of all CLOCKs. */
 	needed = sync_sums_steps(&sync->mode) ? settings_epoch_sums_from(s, step)
 	                                      : sync_needed_step(&sync->mode, step);
 	for (uint32_t i = 0; needed && !pending && i < p->pushes.nlast && i < sync->nranks; i++)
@@ -508,7 +546,8 @@ static bool may_answer_pull(struct shard *s, uint64_t step,
 
 	mutex_lock(&s->gate.lock);
 	may = rule(&s->gate.sync, step);
-	/* The puller deals its data by the present members, so they cannot change at this step any more. */
+	/* The puller deals its data by the present members, so they cannot change at this step any
+	 * more. */
 	if (may)
 		sync_note_answer(&s->gate.sync, step);
 	mutex_unlock(&s->gate.lock);
@@ -566,8 +605,8 @@ uint64_t shard_step(struct shard *s)
 /* ---- closing ---- */
 
 /* A replica goes over a step without a record when it has all CLOCKs and nobody announced a push
- * (gate_pass_empty_steps). After a worker was lost its CLOCK may be missing there, so the head sends a record
- * of the step even if nobody pushed. */
+ * (gate_pass_empty_steps). After a worker was lost its CLOCK may be missing there, so the head
+ * sends a record of the step even if nobody pushed. */
 void gate_tell_closed(struct shard *s, struct part *p)
 {
 	bool may_lack;
@@ -645,9 +684,15 @@ bool gate_caught_up(struct shard *s, struct part *p)
 static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 {
 	struct closing *c = ctx;
-	uint64_t examples, sums_end = settings_epoch_sums_end(s, p->step),
-	                   end = c->end < sums_end ? c->end : sums_end;
+	uint64_t sums_end, end;
+	struct step_end step;
 
+	/* At the last change of mode, it may still have been in an earlier bsp, as a replica that
+	 * was not the head; it may have become the head since. */
+	if (p->ready)
+		settings_epoch_enter_mode(s, p);
+	sums_end = settings_epoch_sums_end(s, p->step);
+	end = c->end < sums_end ? c->end : sums_end;
 	if (!settings_epoch_closes_step(s, p->step))
 		end = p->step;
 	/* No partition lags that far, so a worker has sent an absurd step: close nothing. */
@@ -656,17 +701,14 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 		c->oldest = p->step < c->oldest ? p->step : c->oldest;
 	}
 	s->ops->skip_steps(p, end);
-	while (
-	    p->ready && p->chain.head && p->step < end && apply_step_is_complete(s, p, &examples)) {
-		s->ops->close_step(s, p, examples);
+	while (p->ready && p->chain.head && p->step < end && apply_step_is_complete(s, p, &step)) {
+		s->ops->close_step(s, p, &step);
 		p->has_waiters = false; /* the caller wakes all waiting requests */
 	}
 	mark_lagging(s, p, p->ready && p->chain.head && p->step < end);
 	if (p->ready && p->chain.head && p->step < c->oldest && p->step < end)
 		c->oldest = p->step;
 	if (p->ready && !p->chain.head) {
-		/* At the last change of mode, it may still have been in an earlier bsp. */
-		settings_epoch_enter_mode(s, p);
 		gate_pass_empty_steps(s, p);
 		part_update_safe(p);
 		p->has_waiters = false;
@@ -676,7 +718,7 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 
 /* Closes complete steps in all partitions. One thread sweeps at a time: it sets `closing`, releases
  * the gate's lock and takes the partitions' locks one by one. A thread that comes meanwhile with
- * force sets `again` and leaves; the sweeping thread goes round once more. The loop ends when a
+ * force sets `again` and leaves; the sweeping thread makes one more round. The loop ends when a
  * sweep has closed no step and no clock has moved since it began. force: partitions may have become
  * complete without a clock that moved. */
 static void close_complete_steps(struct shard *s, bool force)
@@ -715,7 +757,9 @@ static void close_complete_steps(struct shard *s, bool force)
 	mutex_unlock(&g->lock);
 }
 
-void gate_close(struct shard *s)
+/* bsp: closes every step that is complete in all partitions, then changes the mode if it is time.
+ * No locks are held. */
+static void gate_close(struct shard *s)
 {
 	close_complete_steps(s, false);
 	settings_epoch_change_mode(s);

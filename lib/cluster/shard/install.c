@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
+#include "core/read_retry.h"
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
@@ -68,6 +69,41 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 	return rc;
 }
 
+/* Makes a partition; fresh: with its first values. *out is set in any case. */
+static enum err_code make_part(struct shard *s, const struct table *shape, uint32_t i, bool fresh,
+    struct part **out, struct err *e)
+{
+	struct part *p = part_new(s, shape, i);
+	enum err_code rc = ERR_OK;
+
+	/* No other thread can reach it yet, but part_init expects the lock. */
+	mutex_lock(&p->lock);
+	if (fresh)
+		rc = s->ops->init(p, s, e);
+	p->ready = fresh;
+	if (fresh && !rc)
+		settings_epoch_enter_mode(s, p);
+	mutex_unlock(&p->lock);
+	*out = p;
+	return rc;
+}
+
+/* Does what make_part does, and tries again if its values cannot be read and cfg.read_again wants
+ * it: without this process a cluster that forms cannot go on. */
+static enum err_code make_part_patiently(struct shard *s, const struct table *shape, uint32_t i,
+    bool fresh, struct part **out, struct err *e)
+{
+	struct read_retry retry = { 0 };
+	struct err why = { 0 };
+	enum err_code rc = make_part(s, shape, i, fresh, out, &why);
+
+	while (rc == ERR_IO && s->cfg.read_again && s->cfg.read_again(s->cfg.ctx, &retry, &why)) {
+		part_free(s, *out);
+		rc = make_part(s, shape, i, fresh, out, &why);
+	}
+	return rc ? err_pass(e, &why) : ERR_OK;
+}
+
 /* Applies the layout to one partition. fresh: the table had no such partition before. */
 static enum err_code install_part(struct shard *s, struct shard_table *table,
     const struct table *shape, uint32_t i, bool fresh, uint32_t epoch, const uint64_t *process,
@@ -87,16 +123,8 @@ static enum err_code install_part(struct shard *s, struct shard_table *table,
 	if (p && place < 0 && p->in_chain)
 		leave_part(s, p);
 	if (!p) {
-		p = part_new(s, &table->shape, i);
-		/* No other thread can reach it yet, but part_init expects the lock. */
-		mutex_lock(&p->lock);
-		/* All members of a new chain make the same initial values. */
-		if (place >= 0 && fresh)
-			rc = s->ops->init(p, s, e);
-		p->ready = place >= 0 && fresh;
-		if (p->ready && !rc)
-			settings_epoch_enter_mode(s, p);
-		mutex_unlock(&p->lock);
+		/* All members of a new chain make the same first values. */
+		rc = make_part_patiently(s, &table->shape, i, place >= 0 && fresh, &p, e);
 		atomic_store(&table->part[i], p);
 	}
 	if (place >= 0 && !p->ready)

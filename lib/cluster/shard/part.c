@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/fail.h"
 #include "ckpt/read.h"
-#include "layout/init.h"
+#include "layout/values.h"
 #include "codec/codec.h"
 #include "core/clock.h"
 #include "core/mem.h"
@@ -35,7 +35,7 @@ void part_init_state(const struct optim_rule *rule, size_t n, size_t width, floa
 }
 
 /* Reads the partition's slice of the tensor that has the table's name in a safetensors file.
- * Opens the file anew for each partition. ERR_CONFIG when the tensor is missing or has another
+ * Opens the file again for each partition. ERR_CONFIG when the tensor is missing or has another
  * number of elements; errors of safetensors_open and safetensors_read. */
 static enum err_code init_from_file(struct part *p, const char *path, struct err *e)
 {
@@ -70,13 +70,14 @@ struct part *part_new(struct shard *s, const struct table *t, uint32_t index)
 	p->table = t;
 	p->index = index;
 	p->n = t->sparse ? 0 : table_part_elements(t, index);
+	p->sparse.store = t->sparse ? row_store_of(t)->make() : NULL;
 	p->ops_data = s->ops->part_bytes ? mem_alloc(s->ops->part_bytes) : NULL;
 	p->chain.next = p->chain.joining = NO_SERVER;
 	p->chain.sent_last = &p->chain.sent;
 	return p;
 }
 
-/* Smaller partitions are not published: to send them costs no more than to look them up. */
+/* Smaller partitions are not published: sending them costs no more than looking them up. */
 #define PUBLISHED_LEAST (16u << 10)
 _Static_assert(PART_ELEMENTS * sizeof(float) <= PUBLISHED_BYTES,
     "a place has room for a partition");
@@ -133,9 +134,9 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 	p->dense.state = mem_try_array((size_t)p->n * p->optim.rule->nvectors + 1,
 	    sizeof *p->dense.state);
 	p->dense.prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->dense.prev) : NULL;
-	p->dense.stamps = part_logs_changes(p, cfg) ? change_log_new(p->n, p->version) : NULL;
+	p->dense.changes = part_logs_changes(p, cfg) ? change_log_new(p->n, p->version) : NULL;
 	if (p->dense.w && p->dense.state && (p->dense.prev || !cfg->deterministic) &&
-	    (p->dense.stamps || !part_logs_changes(p, cfg)))
+	    (p->dense.changes || !part_logs_changes(p, cfg)))
 		return ERR_OK;
 	part_release_values(s, p);
 	return set_part_nomem(p, e);
@@ -159,7 +160,7 @@ enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err 
 		return ERR_OK;
 	if (p->table->sparse) {
 		if (!p->sparse.acc)
-			p->sparse.acc = rows_new(p->table->cols);
+			p->sparse.acc = rows_new(p->table->cols * (uint32_t)sizeof(float));
 		return ERR_OK;
 	}
 	if (!p->dense.acc)
@@ -181,7 +182,8 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 	mutex_assert_held(&p->lock);
 	p->step = p->table->since;
 	p->prev_same = true;
-	/* Partitions behind those of the checkpoint are of rows that the table has got since. */
+	/* Partitions after the checkpoint's last one have rows that were added to the table
+	 * since. */
 	if (rc || (t && p->index < t->parts))
 		return rc ? rc : restore_part(p, cfg, t, e);
 	if (p->table->sparse)
@@ -205,8 +207,8 @@ void part_release_values(struct shard *s, struct part *p)
 	free(p->dense.acc);
 	free(p->dense.spare);
 	free(p->dense.prev);
-	change_log_free(p->dense.stamps);
-	p->dense.stamps = NULL;
+	change_log_free(p->dense.changes);
+	p->dense.changes = NULL;
 	past_values_free(p);
 	p->dense.w = p->dense.state = p->dense.acc = p->dense.spare = p->dense.prev = NULL;
 	part_rows_free(p);
@@ -226,6 +228,8 @@ void part_free(struct shard *s, struct part *p)
 	part_release_values(s, p);
 	mutex_unlock(&p->lock);
 	mutex_destroy(&p->lock);
+	if (p->sparse.store)
+		p->sparse.store->ops->free(p->sparse.store);
 	free(p->pushes.last);
 	free(p->pushes.refused);
 	free(p->pushes.announced);
@@ -387,8 +391,9 @@ bool part_is_expected(const struct part *p, uint32_t rank, uint64_t step)
 
 /* ---- what may be acknowledged ---- */
 
-/* Everything is safe when no replica behind this one counts. Else a change is safe when its record has left
- * the queue: the safe step, version and number are those before the oldest queued record. */
+/* Everything is safe when no replica after this one counts. Else a change is safe when its record
+ * has left the queue: the safe step, version and number are the ones before the oldest queued
+ * record. */
 void part_update_safe(struct part *p)
 {
 	uint64_t step = p->step, version = p->version, seq = p->chain.next_seq;
@@ -411,9 +416,43 @@ void part_update_safe(struct part *p)
 	atomic_store(&p->chain.safe_seq, seq);
 }
 
+/* ---- the way of storing shown values ---- */
+
+/* The first updates of a trial find the values where the other way has left them. */
+#define UNTIMED (STORE_TRIAL / 2)
+
+enum store_way part_store_way(const struct store_timer *t)
+{
+	if (t->updates < STORE_TRIAL)
+		return STORE_PLAIN;
+	return t->updates < 2 * STORE_TRIAL ? STORE_PAST_CACHES : t->faster;
+}
+
+/* Readers read from memory what was stored past the caches, which is not in these times. So this
+ * way must be clearly faster: it takes three quarters of the time or less. */
+static enum store_way compare_ways(const struct store_timer *t)
+{
+	return t->least[STORE_PAST_CACHES] < t->least[STORE_PLAIN] / 4 * 3 ? STORE_PAST_CACHES
+	                                                                   : STORE_PLAIN;
+}
+
+void part_store_took(struct store_timer *t, int64_t took)
+{
+	int64_t *least = &t->least[part_store_way(t)];
+	bool timed = t->updates < 2 * STORE_TRIAL && t->updates % STORE_TRIAL >= UNTIMED;
+
+	if (timed && (*least == 0 || took < *least))
+		*least = took;
+	t->updates++;
+	if (t->updates == 2 * STORE_TRIAL)
+		t->faster = compare_ways(t);
+	if (t->updates == STORE_PERIOD)
+		*t = (struct store_timer){ .faster = t->faster };
+}
+
 /* ---- the update ---- */
 
-/* The hyperparameters of a step: those of the settings epoch, with the learning rate scheduled. */
+/* The hyperparameters of a step: the settings epoch's, with the learning rate scheduled. */
 static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
 {
 	struct optim_hyper h = *p->optim.hyper;
@@ -432,15 +471,19 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
  *
  * Values whose changes are logged, or which are stored past the caches, are updated aside, in a
  * copy. */
-static void update_dense_by(struct part *p, const struct optim_hyper *h,
-    const struct optim_gradient *g, enum store_way way)
+static void update_dense(struct part *p, const struct optim_hyper *h,
+    const struct optim_gradient *g)
 {
 	const struct optim_rule *rule = p->optim.rule;
-	bool logs = p->dense.stamps && !rule->whole_tables;
+	bool shown = p->dense.published, logs = p->dense.changes && !rule->whole_tables;
+	enum store_way way = shown ? part_store_way(&p->dense.store) : STORE_PLAIN;
 	bool aside = (logs || way == STORE_PAST_CACHES) && !rule->whole_tables;
 	size_t piece = aside ? ASIDE : p->n;
 	float *vector[OPTIM_VECTORS_MAX], copy[ASIDE];
+	int64_t begin = shown ? clock_now() : 0;
 
+	if (shown)
+		part_begin_change(p);
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
 		struct optim_gradient some = { g->values + at, g->scale, g->examples, g->touching,
@@ -454,30 +497,18 @@ static void update_dense_by(struct part *p, const struct optim_hyper *h,
 		rule->step(h, p->version + 1 - p->rule_began, p->table->decay, n, aside ? copy : w,
 		    vector, &some);
 		if (logs)
-			change_log_note(p->dense.stamps, p->version + 1, at, n, w, copy);
+			change_log_note(p->dense.changes, p->version + 1, at, n, w, copy);
 		if (aside && way == STORE_PAST_CACHES)
 			copy_past_caches(w, copy, n);
 		else if (aside)
 			memcpy(w, copy, n * sizeof *copy);
 	}
-	if (p->dense.stamps && !logs)
-		change_log_reset(p->dense.stamps, p->version + 1);
-}
-
-static void update_dense(struct part *p, const struct optim_hyper *h,
-    const struct optim_gradient *g)
-{
-	int64_t begin;
-
-	if (!p->dense.published) {
-		update_dense_by(p, h, g, STORE_PLAIN);
-		return;
+	if (shown) {
+		part_end_change(p);
+		part_store_took(&p->dense.store, clock_now() - begin);
 	}
-	begin = clock_now();
-	part_begin_change(p);
-	update_dense_by(p, h, g, store_way_next(&p->dense.store));
-	part_end_change(p);
-	store_way_took(&p->dense.store, clock_now() - begin);
+	if (p->dense.changes && !logs)
+		change_log_reset(p->dense.changes, p->version + 1);
 }
 
 /* The mean gradient of a sum, for the rule. */
@@ -494,7 +525,7 @@ bool part_accumulate(struct part *p, const struct shard *s, const struct push *p
 	float weight = p->table->reduced ? 1.0f : (float)push->examples;
 
 	mutex_assert_held(&p->lock);
-	if (s->compares) {
+	if (s->aggregates_robustly) {
 		if (!robust_keep(p, push))
 			return false;
 	} else if (p->table->sparse) {

@@ -2,8 +2,7 @@
 #include "core/endian.h"
 #include "core/mem.h"
 #include "codec/codec.h"
-#include "codec/since.h"
-#include "layout/init.h"
+#include "layout/values.h"
 #include "math/copy.h"
 #include "math/vec.h"
 #include "shard/settings_epoch.h"
@@ -14,21 +13,21 @@
  * applying a rule to the values of many rows one after the other gives the same bits as a call for
  * each row, because the rules work on each value by itself. */
 
-/* Rows of at most so many values are updated together. */
+/* Rows of at most this many values are updated together. */
 #define NARROW   16u
 #define TOGETHER (ROWS_BLOCK * NARROW)
 /* Bytes of a block of rows, so that it stays in the first-level cache. */
 #define BLOCK_BYTES 16384u
 
-/* Sets sparse.layout for this rule. The policy's state must be there already, because it decides
- * whether rows have ROW_SEEN. */
-static void lay_out_row(struct part *p, const struct optim_rule *rule, bool deltas)
+struct row_layout part_rows_layout(const struct part *p, const struct shard_config *cfg,
+    const struct optim_rule *rule)
 {
-	uint32_t cols = p->table->cols,
-	         floats = cols + (uint32_t)optim_state_floats(rule, cols, cols);
+	uint32_t cols = p->table->cols;
 	bool dates = p->sparse.policy_state && row_policy_dates(p->sparse.policy_state->policy);
 
-	p->sparse.layout = row_layout_make(floats, dates, deltas);
+	mutex_assert_held(&p->lock);
+	return row_layout_make(cols, (uint32_t)optim_state_floats(rule, cols, cols), dates,
+	    cfg->deltas);
 }
 
 void part_rows_alloc(struct part *p, const struct shard_config *cfg)
@@ -37,9 +36,9 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 
 	mutex_assert_held(&p->lock);
 	p->sparse.policy_state = row_policy_state_new(p->table, cfg->jobless);
-	lay_out_row(p, p->optim.rule, cfg->deltas);
-	p->sparse.rows = rows_new(p->sparse.layout.stride);
-	p->sparse.prev = cfg->deterministic ? rows_new(cols) : NULL;
+	p->sparse.layout = part_rows_layout(p, cfg, p->optim.rule);
+	p->sparse.store->ops->open(p->sparse.store, &p->sparse.layout);
+	p->sparse.prev = cfg->deterministic ? rows_new(cols * (uint32_t)sizeof(float)) : NULL;
 	p->sparse.former = cfg->deltas ? mem_array(cols, sizeof *p->sparse.former) : NULL;
 	p->sparse.known_since = p->version;
 }
@@ -47,16 +46,51 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 void part_rows_free(struct part *p)
 {
 	mutex_assert_held(&p->lock);
-	rows_free(p->sparse.rows);
+	if (p->sparse.store)
+		p->sparse.store->ops->close(p->sparse.store);
+	p->sparse.layout = (struct row_layout){ 0 };
 	rows_free(p->sparse.acc);
 	rows_free(p->sparse.prev);
 	rows_free(p->sparse.touched);
 	p->sparse.touched = NULL;
-	p->sparse.rows = p->sparse.acc = p->sparse.prev = NULL;
+	p->sparse.acc = p->sparse.prev = NULL;
 	free(p->sparse.former);
 	p->sparse.former = NULL;
 	row_policy_state_free(p->sparse.policy_state);
 	p->sparse.policy_state = NULL;
+}
+
+/* ---- rows in memory ---- */
+
+enum shard_answer part_lock_rows(struct shard *s, struct part *p, const uint8_t *ids, uint32_t n)
+{
+	struct row_store *store = p->sparse.store;
+	enum shard_answer a;
+
+	if (!store || !store->ops->make_present) {
+		mutex_lock(&p->lock);
+		return SHARD_OK;
+	}
+	/* Another thread may let go some of the rows before this one has the lock. */
+	for (;;) {
+		a = store->ops->make_present(store, ids, n, s->cfg.wake, s->cfg.ctx);
+		if (a != SHARD_OK)
+			return a;
+		mutex_lock(&p->lock);
+		if (store->ops->has_present(store, ids, n))
+			return SHARD_OK;
+		mutex_unlock(&p->lock);
+	}
+}
+
+void part_unlock_rows(struct part *p)
+{
+	struct row_store *store = p->sparse.store;
+
+	mutex_assert_held(&p->lock);
+	if (store && store->ops->settle && !p->sum.contributions)
+		store->ops->settle(store);
+	mutex_unlock(&p->lock);
 }
 
 /* The i-th id; ids may have any alignment. */
@@ -73,52 +107,57 @@ static uint64_t read_row_id(const uint8_t *ids, uint32_t i)
 void part_forget_changes(struct part *p)
 {
 	mutex_assert_held(&p->lock);
-	if (p->dense.stamps)
-		change_log_reset(p->dense.stamps, p->version);
+	if (p->dense.changes)
+		change_log_reset(p->dense.changes, p->version);
 	p->sparse.known_since = p->version;
 }
 
-/* The stamp of a row: version of its last change - known_since; 0: not changed since. */
-static uint32_t row_stamp(const struct part *p, const float *row)
-{
-	return row_layout_get(&p->sparse.layout, row, ROW_CHANGED);
-}
-
-static void set_row_stamp(const struct part *p, float *row, uint32_t stamp)
-{
-	row_layout_set(&p->sparse.layout, row, ROW_CHANGED, stamp);
-}
+/* The word ROW_CHANGED of a row is the version of its last change - known_since; 0: it has not
+ * changed since. */
 
 void part_forget_rows(struct part *p)
 {
-	uint64_t id;
+	struct row_store *store = p->sparse.store;
+	uint64_t ids[ROWS_BLOCK], at = 0;
+	void *row[ROWS_BLOCK];
+	uint32_t n;
 
 	mutex_assert_held(&p->lock);
-	for (size_t i = 0;
-	     row_layout_has(&p->sparse.layout, ROW_CHANGED) && i < rows_count(p->sparse.rows); i++)
-		set_row_stamp(p, rows_at(p->sparse.rows, i, &id), 0);
+	while (row_layout_has(&p->sparse.layout, ROW_CHANGED) &&
+	    (n = store->ops->next(store, &at, ROWS_BLOCK, ids, row)) > 0) {
+		for (uint32_t i = 0; i < n; i++)
+			row_layout_set(&p->sparse.layout, row[i], ROW_CHANGED, 0);
+		row_store_put(store, (const uint8_t *)ids, n, row);
+	}
 	p->sparse.known_since = p->version;
 }
 
-/* Stamps have 32 bits: when they are used up, all changes are forgotten. */
-void part_row_changed(struct part *p, float *row)
+/* ROW_CHANGED has 32 bits: when they are used up, all changes are forgotten. */
+void part_rows_begin_block(struct part *p)
 {
 	mutex_assert_held(&p->lock);
 	if (p->version + 1 - p->sparse.known_since > UINT32_MAX)
 		part_forget_rows(p);
-	set_row_stamp(p, row, (uint32_t)(p->version + 1 - p->sparse.known_since));
+}
+
+void part_row_changed(struct part *p, void *row)
+{
+	mutex_assert_held(&p->lock);
+	row_layout_set(&p->sparse.layout, row, ROW_CHANGED,
+	    (uint32_t)(p->version + 1 - p->sparse.known_since));
 }
 
 /* May the row, as shown at `version`, differ from what it was at version `since`? row NULL: it does
  * not exist, but may have been removed. */
-static bool row_may_differ(const struct part *p, const float *row, uint64_t since, uint64_t version)
+static bool row_may_differ(const struct part *p, const void *row, uint64_t since, uint64_t version)
 {
-	/* SINCE_NEVER is greater than every version. */
+	/* ROW_VERSION_NONE is greater than every version. */
 	if (!row_layout_has(&p->sparse.layout, ROW_CHANGED) || since > version ||
 	    since < p->sparse.known_since)
 		return true;
-	return row ? row_stamp(p, row) > since - p->sparse.known_since
-	           : p->sparse.policy_state && since < p->sparse.policy_state->removed_version;
+	return row
+	    ? row_layout_get(&p->sparse.layout, row, ROW_CHANGED) > since - p->sparse.known_since
+	    : p->sparse.policy_state && since < p->sparse.policy_state->removed_version;
 }
 
 /* ---- blocks ---- */
@@ -148,24 +187,24 @@ static bool ids_ascend(const uint8_t *ids, uint32_t n)
 
 /* gather_columns copies n floats of each row, from place `at` on, one row after the other to out;
  * scatter_columns copies them back. */
-static void gather_columns(float *out, float *const *row, uint32_t rows, size_t at, size_t n)
+static void gather_columns(float *out, void *const *row, uint32_t rows, size_t at, size_t n)
 {
 	if (n == 1)
 		for (uint32_t i = 0; i < rows; i++)
-			out[i] = row[i][at];
+			out[i] = ((const float *)row[i])[at];
 	else
 		for (uint32_t i = 0; i < rows; i++)
-			copy_floats(out + i * n, row[i] + at, n);
+			copy_floats(out + i * n, (const float *)row[i] + at, n);
 }
 
-static void scatter_columns(const float *x, float *const *row, uint32_t rows, size_t at, size_t n)
+static void scatter_columns(const float *x, void *const *row, uint32_t rows, size_t at, size_t n)
 {
 	if (n == 1)
 		for (uint32_t i = 0; i < rows; i++)
-			row[i][at] = x[i];
+			((float *)row[i])[at] = x[i];
 	else
 		for (uint32_t i = 0; i < rows; i++)
-			copy_floats(row[i] + at, x + i * n, n);
+			copy_floats((float *)row[i] + at, x + i * n, n);
 }
 
 /* ---- updates ---- */
@@ -187,9 +226,9 @@ struct update {
 };
 
 /* Saves the rows as they are for pulls of the step before. False: no memory. */
-static bool save_previous_rows(struct part *p, const struct update *u, float *const *row)
+static bool save_previous_rows(struct part *p, const struct update *u, void *const *row)
 {
-	float *old[ROWS_BLOCK];
+	void *old[ROWS_BLOCK];
 	uint64_t made;
 	bool good = rows_make(p->sparse.prev, u->ids, u->n, old, &made);
 
@@ -215,7 +254,7 @@ static struct optim_gradient block_gradient(const struct part *p, const struct u
 		u->has_touching ? u->touching[i] : 0, p->table->cols };
 }
 
-/* The first row behind i that another number of examples touches. */
+/* The first row after i that another number of examples touches. */
 static uint32_t end_of_equals(const struct update *u, uint32_t i)
 {
 	uint32_t j = i + 1;
@@ -228,28 +267,29 @@ static uint32_t end_of_equals(const struct update *u, uint32_t i)
 }
 
 /* Calls the rule for each row by itself. */
-static void step_rows_singly(struct part *p, const struct update *u, float *const *row)
+static void step_rows_singly(struct part *p, const struct update *u, void *const *row)
 {
 	uint32_t cols = p->table->cols;
 	float *vector[OPTIM_VECTORS_MAX];
 
 	for (uint32_t i = 0; i < u->n; i++) {
 		struct optim_gradient g = block_gradient(p, u, row_gradient(p, u, i), i);
+		float *w = row[i];
 
-		part_state_vectors(row[i] + cols, cols, cols, p->optim.rule, vector);
+		part_state_vectors(w + cols, cols, cols, p->optim.rule, vector);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
-			memcpy(p->sparse.former, row[i], cols * sizeof **row);
-		p->optim.rule->step(u->h, p->version + 1 - p->rule_began, p->table->decay, cols,
-		    row[i], vector, &g);
+			memcpy(p->sparse.former, w, cols * sizeof *w);
+		p->optim.rule->step(u->h, p->version + 1 - p->rule_began, p->table->decay, cols, w,
+		    vector, &g);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED) &&
-		    memcmp(row[i], p->sparse.former, cols * sizeof **row))
+		    memcmp(w, p->sparse.former, cols * sizeof *w))
 			part_row_changed(p, row[i]);
 	}
 }
 
 /* Does the same for narrow rows, each at most once: gathers them, calls the rule once, and scatters
  * them. */
-static void step_rows_together(struct part *p, const struct update *u, float *const *row)
+static void step_rows_together(struct part *p, const struct update *u, void *const *row)
 {
 	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_VECTORS_MAX][TOGETHER];
 	float *vector[OPTIM_VECTORS_MAX] = { state[0], state[1], state[2] };
@@ -280,13 +320,13 @@ static void step_rows_together(struct part *p, const struct update *u, float *co
 	for (uint32_t k = 0; k < nvectors; place += each[k], k++)
 		scatter_columns(vector[k], row, u->n, place, each[k]);
 	for (uint32_t i = 0; row_layout_has(&p->sparse.layout, ROW_CHANGED) && i < u->n; i++)
-		if (memcmp(row[i], was + i * cols, cols * sizeof **row))
+		if (memcmp(row[i], was + i * cols, cols * sizeof *was))
 			part_row_changed(p, row[i]);
 }
 
-/* Writes the initial values and the rule's initial state to the rows whose bits are set in `made`. */
-static void init_new_rows(const struct part *p, const uint8_t *ids, float *const *row,
-    uint64_t made)
+/* Writes the initial values and the rule's initial state to the rows whose bits are set in
+ * `made`. */
+static void init_new_rows(const struct part *p, const uint8_t *ids, void *const *row, uint64_t made)
 {
 	uint64_t base = init_base(p->table);
 	uint32_t cols = p->table->cols;
@@ -296,17 +336,20 @@ static void init_new_rows(const struct part *p, const uint8_t *ids, float *const
 
 		init_fill_by(p->table, base, init_row_place(p->table, read_row_id(ids, i)), cols,
 		    row[i]);
-		part_init_state(p->optim.rule, cols, cols, row[i] + cols);
+		part_init_state(p->optim.rule, cols, cols, (float *)row[i] + cols);
 	}
 }
 
 /* Updates the rows of a block, and makes those that do not exist. False: no memory. */
 static bool update_rows(struct part *p, const struct update *u)
 {
-	float *row[ROWS_BLOCK];
+	struct row_store *store = p->sparse.store;
+	void *row[ROWS_BLOCK];
 	uint64_t made;
-	bool good = rows_make(p->sparse.rows, u->ids, u->n, row, &made);
+	bool good;
 
+	part_rows_begin_block(p);
+	good = store->ops->make_many(store, u->ids, u->n, row, &made);
 	if (made)
 		init_new_rows(p, u->ids, row, made);
 	if (!good || (p->sparse.prev && !save_previous_rows(p, u, row)))
@@ -315,11 +358,15 @@ static bool update_rows(struct part *p, const struct update *u)
 		step_rows_together(p, u, row);
 	else
 		step_rows_singly(p, u, row);
-	if (!p->sparse.policy_state)
-		return true;
-	row_policy_state_note_update(p, row, u->n, made);
-	for (; made && row_layout_has(&p->sparse.layout, ROW_CHANGED); made &= made - 1)
-		part_row_changed(p, row[__builtin_ctzll(made)]);
+	if (p->sparse.policy_state)
+		row_policy_state_note_update(p, u->ids, row, u->n, made);
+	/* A row that is made may differ from its initial values even if the rule leaves them alone:
+	 * it was removed before, or the store rounds them. */
+	if (row_layout_has(&p->sparse.layout, ROW_CHANGED) &&
+	    (p->sparse.policy_state || store->ops->put_many))
+		for (; made; made &= made - 1)
+			part_row_changed(p, row[__builtin_ctzll(made)]);
+	row_store_put(store, u->ids, u->n, row);
 	return true;
 }
 
@@ -374,7 +421,7 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 
 uint32_t part_rows_touching(const struct part *p, uint64_t id)
 {
-	const float *row = p->sum.has_touching ? rows_get(p->sparse.touched, id) : NULL;
+	const void *row = p->sum.has_touching ? rows_get(p->sparse.touched, id) : NULL;
 	uint32_t n = 0;
 
 	mutex_assert_held(&p->lock);
@@ -412,36 +459,36 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 
 /* ---- another rule ---- */
 
-/* Replaces p->sparse.rows by rows with the state of `rule`; the hidden fields stay. */
-static void convert_rows_to_rule(struct part *p, const struct optim_rule *rule)
+/* Rows of one rule are converted to another one. */
+struct conversion {
+	const struct part *p;
+	const struct optim_rule *rule;
+	struct row_layout to;
+};
+
+/* For row_store_ops.convert: fills a row with the values, the state that the rules share, and the
+ * words. */
+static void convert_row(void *ctx, void *from, void *to)
 {
-	uint32_t cols = p->table->cols, had = p->sparse.layout.floats,
-	         has = cols + (uint32_t)optim_state_floats(rule, cols, cols),
-	         hidden = p->sparse.layout.stride - had;
-	struct rows *rows = rows_new(has + hidden);
+	const struct conversion *x = ctx;
+	const struct row_layout *had = &x->p->sparse.layout;
+	size_t cols = had->values, begin = had->floats * sizeof(float);
+	float *old = from, *new = to;
 
-	for (size_t i = 0; i < rows_count(p->sparse.rows); i++) {
-		bool made;
-		uint64_t id;
-		float *from = rows_at(p->sparse.rows, i, &id);
-		float *to = rows_put(rows, id, &made);
-
-		/* All servers have agreed on the change, so without memory this one ends. */
-		if (!to)
-			mem_fail();
-		memcpy(to, from, cols * sizeof *to);
-		settings_epoch_carry_state(rule, p->optim.rule, cols, cols, from + cols, to + cols);
-		memcpy(to + has, from + had, hidden * sizeof *to);
-	}
-	rows_free(p->sparse.rows);
-	p->sparse.rows = rows;
+	memcpy(new, old, cols * sizeof *new);
+	settings_epoch_carry_state(x->rule, x->p->optim.rule, cols, cols, old + cols, new + cols);
+	memcpy(new + x->to.floats, (const uint8_t *)from + begin, had->bytes - begin);
 }
 
 void part_rows_set_rule(struct part *p, const struct shard *s, const struct optim_rule *rule)
 {
+	struct conversion x = { p, rule, part_rows_layout(p, &s->cfg, rule) };
+
 	mutex_assert_held(&p->lock);
-	convert_rows_to_rule(p, rule);
-	lay_out_row(p, rule, s->cfg.deltas);
+	/* All servers have agreed on the change, so without memory this one ends. */
+	if (!p->sparse.store->ops->convert(p->sparse.store, &x.to, convert_row, &x))
+		mem_fail();
+	p->sparse.layout = x.to;
 }
 
 /* ---- pushes ---- */
@@ -463,7 +510,8 @@ static bool accumulate_block(struct part *p, const uint8_t *ids, uint32_t n, flo
     const float *g)
 {
 	uint32_t cols = p->table->cols;
-	float *acc[ROWS_BLOCK], x[TOGETHER];
+	float x[TOGETHER];
+	void *acc[ROWS_BLOCK];
 	uint64_t made;
 
 	if (!rows_make(p->sparse.acc, ids, n, acc, &made))
@@ -479,16 +527,15 @@ static bool accumulate_block(struct part *p, const uint8_t *ids, uint32_t n, flo
 	return true;
 }
 
-/* Adds how many examples of the push touch each row. A place of a row is 4 bytes. False: no
- * memory. */
+/* Adds how many examples of the push touch each row. False: no memory. */
 static bool add_touching(struct part *p, const struct push *push)
 {
 	if (!p->sparse.touched)
-		p->sparse.touched = rows_new(1);
+		p->sparse.touched = rows_new(sizeof(uint32_t));
 	p->sum.has_touching = true;
 	for (uint32_t i = 0; i < push->nrows; i++) {
 		bool made;
-		float *row = rows_put(p->sparse.touched, read_row_id(push->ids, i), &made);
+		void *row = rows_put(p->sparse.touched, read_row_id(push->ids, i), &made);
 		uint32_t n, more = get_le32(push->touching + (size_t)i * PAYLOAD_COUNT_BYTES);
 
 		if (!row)
@@ -532,14 +579,14 @@ bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct p
 
 /* Writes a block of rows as a pull gets them. row gets the rows, or NULL. */
 static void show_block(const struct part *p, bool previous, const uint8_t *ids, uint32_t n,
-    float **row, float *out)
+    void **row, float *out)
 {
 	uint32_t cols = p->table->cols;
-	float *old[ROWS_BLOCK];
+	void *old[ROWS_BLOCK];
 	uint64_t base = 0;
 	bool based = false;
 
-	rows_find(p->sparse.rows, ids, n, row);
+	p->sparse.store->ops->get_many(p->sparse.store, ids, n, row);
 	if (previous)
 		rows_find(p->sparse.prev, ids, n, old);
 	for (uint32_t i = 0; i < n; i++, out += cols) {
@@ -554,21 +601,20 @@ static void show_block(const struct part *p, bool previous, const uint8_t *ids, 
 	}
 }
 
-uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n,
-    const uint64_t *since, float *out, uint32_t *place, uint64_t *version)
+void part_rows_show(const struct part *p, bool previous, struct row_read *x)
 {
-	uint32_t most = rows_per_block(p, 1), k = 0;
-	float *row[ROWS_BLOCK];
+	uint32_t most = rows_per_block(p, 1);
+	void *row[ROWS_BLOCK];
 
 	mutex_assert_held(&p->lock);
-	*version = previous ? p->prev_version : p->version;
-	for (uint32_t at = 0, m; at < n; at += m) {
-		m = min_u32(n - at, most);
-		show_block(p, previous, ids + (size_t)at * 8, m, row,
-		    out + (size_t)at * p->table->cols);
-		for (uint32_t i = 0; since && i < m; i++)
-			if (row_may_differ(p, row[i], since[at + i], *version))
-				place[k++] = at + i;
+	x->version = previous ? p->prev_version : p->version;
+	x->changed = 0;
+	for (uint32_t at = 0, m; at < x->n; at += m) {
+		m = min_u32(x->n - at, most);
+		show_block(p, previous, x->ids + (size_t)at * 8, m, row,
+		    x->out + (size_t)at * p->table->cols);
+		for (uint32_t i = 0; x->since && i < m; i++)
+			if (row_may_differ(p, row[i], x->since[at + i], x->version))
+				x->place[x->changed++] = at + i;
 	}
-	return k;
 }

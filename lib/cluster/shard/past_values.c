@@ -9,7 +9,7 @@ struct past_values {
 	const struct stale_ops *ops;
 	/* The versions that are kept: from `first` to before `end`, at most cap. */
 	uint64_t first, end, cap;
-	/* cap copies of the n values, that of version v at v % cap * n; then the gradient that is being
+	/* cap copies of the n values, version v at v % cap * n; then the gradient that is being
 	 * compensated; then the state of ops, if it has any. */
 	float *w, *g, *square;
 };
@@ -65,7 +65,7 @@ static struct past_values *ensure_past(const struct shard *s, struct part *p,
 	return past;
 }
 
-/* Keeps the present values; those of the oldest version may give way. */
+/* Keeps the present values, in place of the oldest version's if there is no room. */
 static void keep_present(struct past_values *past, const struct part *p)
 {
 	memcpy(past->w + p->version % past->cap * p->n, p->dense.w, p->n * sizeof *p->dense.w);
@@ -74,8 +74,8 @@ static void keep_present(struct past_values *past, const struct part *p)
 		past->first = past->end - past->cap;
 }
 
-/* The values of version `pulled`, or of the oldest one that is kept. The present values where the gradient
- * is not stale, or nothing is kept. */
+/* The values of version `pulled`, or of the oldest one that is kept. The present values where the
+ * gradient is not stale, or nothing is kept. */
 static const float *find_past(const struct past_values *past, const struct part *p, uint64_t pulled)
 {
 	uint64_t version = pulled > past->first ? pulled : past->first;
@@ -113,7 +113,8 @@ bool past_values_compensate(struct shard *s, struct part *p, const struct stale 
 	past = ensure_past(s, p, stale->ops);
 	if (!past)
 		return false;
-	/* Another server was the head, or values were assigned: the versions before are not known. */
+	/* Another server was the head, or values were assigned: the versions before are not
+	 * known. */
 	if (past->end != p->version)
 		past->first = past->end = p->version;
 	if (push->rank != SHARD_OUTSIDE)

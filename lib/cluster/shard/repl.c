@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
+#include "shard/apply.h"
 #include "shard/repl.h"
 
 #include "core/endian.h"
 #include "core/mem.h"
 #include "shard/settings_epoch.h"
-#include "shard/step_ops.h"
 #include "shard/row_policy_state.h"
 #include "wire/payload.h"
 
-/* The size of a head with `more` bytes behind the fixed part, padded to 8 bytes. */
+/* The size of a head with `more` bytes after the fixed part, padded to 8 bytes. */
 static size_t repl_head_bytes(size_t more)
 {
 	return REPL_HEAD + (more + 7) / 8 * 8;
@@ -219,21 +219,39 @@ static size_t put_state_floats(uint8_t *at, const float *x, size_t n)
 	return n * 4;
 }
 
-/* Writes all rows, first the ids and then `stride` places of each row, and returns the bytes; at
- * NULL: only counts them. The stride may be less than that of the rows, which leaves out their
- * last words. */
-static size_t put_state_rows(uint8_t *at, const struct rows *rows, size_t stride)
+/* Writes all rows, first the ids and then the first `copied` bytes of each row, and returns the
+ * bytes; at NULL: only counts them. */
+static size_t put_state_rows(uint8_t *at, const struct rows *rows, size_t copied)
 {
 	size_t n = rows_count(rows);
 
 	for (size_t i = 0; at && i < n; i++) {
 		uint64_t id;
-		const float *row = rows_at(rows, i, &id);
+		const void *row = rows_at(rows, i, &id);
 
 		put_le64(at + i * 8, id);
-		memcpy(at + n * 8 + i * stride * 4, row, stride * 4);
+		memcpy(at + n * 8 + i * copied, row, copied);
 	}
-	return n * (8 + stride * 4);
+	return n * (8 + copied);
+}
+
+/* Does what put_state_rows does, for the partition's own rows: writes what all replicas have in
+ * common of each. */
+static size_t put_store_rows(uint8_t *at, const struct part *p)
+{
+	struct row_store *store = p->sparse.store;
+	size_t all = store->ops->count(store), copied = row_layout_copied(&p->sparse.layout);
+	uint64_t ids[ROWS_BLOCK], next = 0;
+	uint8_t *to = at ? at + all * 8 : NULL;
+	void *row[ROWS_BLOCK];
+	uint32_t n;
+
+	while (at && (n = store->ops->next(store, &next, ROWS_BLOCK, ids, row)) > 0)
+		for (uint32_t i = 0; i < n; i++, at += 8, to += copied) {
+			put_le64(at, ids[i]);
+			memcpy(to, row[i], copied);
+		}
+	return all * (8 + copied);
 }
 
 /* The state of the row policy. */
@@ -258,9 +276,10 @@ static size_t encode_state(const struct part *p, uint8_t *at)
 	size_t nvectors = p->optim.rule->nvectors, cols = p->table->cols, len;
 
 	if (p->table->sparse) {
-		len = put_state_rows(at, p->sparse.rows, row_layout_copied(&p->sparse.layout));
-		len += p->sparse.prev ? put_state_rows(at ? at + len : NULL, p->sparse.prev, cols)
-		                      : 0;
+		len = put_store_rows(at, p);
+		len += p->sparse.prev
+		    ? put_state_rows(at ? at + len : NULL, p->sparse.prev, cols * sizeof(float))
+		    : 0;
 		return len + put_row_policy(at ? at + len : NULL, p->sparse.policy_state);
 	}
 	len = put_state_floats(at, p->dense.w, p->n);
@@ -274,8 +293,7 @@ static size_t encode_state(const struct part *p, uint8_t *at)
  * taken: if the receiver were the only replica left, they would have to be pushed again. */
 static void put_state_rank(const struct shard *s, const struct part *p, uint32_t rank, uint8_t *at)
 {
-	bool open = settings_epoch_steps(s, p, p->step)->holds_pushes &&
-	    p->pushes.last[rank] > p->step;
+	bool open = apply_step_ops(s, p, p->step)->holds_pushes && p->pushes.last[rank] > p->step;
 	uint64_t end = part_expected_end(p, rank),
 	         steps = end ? p->pushes.announced[rank].steps : 0,
 	         refused = part_refused_bits(p, rank);
@@ -314,7 +332,7 @@ static void send_state(struct shard *s, struct part *p)
 	c->body = mem_alloc(c->nbody + 1);
 	encode_state(p, c->body);
 	fill_record_head(c, p, &no_examples, (uint32_t)p->pushes.nlast,
-	    p->sparse.rows ? (uint32_t)rows_count(p->sparse.rows) : 0);
+	    p->table->sparse ? (uint32_t)p->sparse.store->ops->count(p->sparse.store) : 0);
 	repl_enqueue(s, p, c);
 }
 
@@ -351,8 +369,8 @@ void repl_set_next(struct shard *s, struct part *p, uint16_t next, uint64_t proc
 
 	mutex_assert_held(&p->lock);
 	if (p->chain.next != next || p->chain.next_process != process) {
-		/* A state transfer that was begun is of no use any more; changes that count are
-		 * sent again to the new server. */
+		/* A state transfer that was begun is useless now; changes that count are sent again
+		 * to the new server. */
 		if (next == NO_SERVER || begun || !p->chain.required)
 			repl_drop_all(p);
 		p->chain.next = next;

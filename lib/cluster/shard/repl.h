@@ -39,13 +39,13 @@ void repl_queue_step(struct shard *s, struct part *p, uint64_t step);
 /* Queues the record of a push that was applied, or refused, which leaves the version as it was. */
 void repl_queue_push(struct shard *s, struct part *p, const struct push *push,
     uint64_t rate_divisor, bool refused);
-/* The parts of repl_queue_sum, for other records with a sum: makes a record of the partition's present
- * version (the caller fills in head and body); lists the ranks whose last push is of this step, in
- * ascending order, with REPL_REFUSED for refused ones, and returns their number (out NULL: only
- * that); makes the accumulated sum the record's body; queues the record. */
+/* The parts of repl_queue_sum, for other records with a sum: makes a record of the partition's
+ * present version (the caller fills in head and body); lists the ranks whose last push is of this
+ * step, in ascending order, with REPL_REFUSED for refused ones, and returns their number (out NULL:
+ * only that); makes the accumulated sum the record's body; queues the record. */
 struct repl_record *repl_new_record(struct part *p, enum repl_kind kind, uint64_t step,
     size_t nhead, size_t nbody);
-/* out has room for one u32 for each rank that the partition knows of; call it with NULL first to
+/* out has room for one u32 for each rank that the partition knows; call it with NULL first to
  * learn how many are written. */
 uint32_t repl_list_pushers(const struct part *p, uint64_t step, uint8_t *out);
 /* After this a dense partition has its spare accumulator in place of the one that was moved, and
@@ -62,13 +62,13 @@ void repl_pass_on(struct shard *s, struct part *p, const struct repl_record *c, 
     size_t nhead, const uint8_t *body, size_t nbody);
 /* Is there room for one more record, and a second accumulator for the sum in it? */
 bool repl_may_send(const struct part *p);
-/* Is a push of this rank of a step before `end` in a record that the next replica must still acknowledge? Of
- * sums, any such step counts, because they have pushes of all ranks. */
+/* Is a push of this rank of a step before `end` in a record that the next replica must still
+ * acknowledge? Of sums, any such step counts, because they have pushes of all ranks. */
 bool repl_has_unsafe_push(const struct part *p, uint32_t rank, uint64_t end);
 /* Drops all records. Nothing is acknowledged by it; call part_update_safe afterwards. */
 void repl_drop_all(struct part *p);
-/* The next replica is now this process of the server `next`. Records that count are sent to it again;
- * a state transfer that was under way is dropped. */
+/* The next replica is now this process of the server `next`. Records that count are sent to it
+ * again; a state transfer that was under way is dropped. */
 void repl_set_next(struct shard *s, struct part *p, uint16_t next, uint64_t process);
 
 #endif

@@ -18,9 +18,10 @@ struct incoming {
 	uint64_t version;
 	struct part_sum_size sum_size;
 	uint32_t n, nrows;
-	bool has_touching; /* REPL_PUSH: how many examples touch each row is behind the values */
+	bool has_touching; /* REPL_PUSH: the counts of examples by row follow the values */
 	uint32_t clock;    /* lower half of the row policy's clock */
-	/* the epoch of the update; NULL: not known here yet */
+	uint32_t settings_number;
+	/* the epoch of the update; NULL: not known here yet. Set under the partition's lock. */
 	const struct settings_epoch *settings;
 	/* The list of ranks; for a state its head, and then (last, end, steps, refused) by
 	 * rank. */
@@ -42,10 +43,10 @@ static bool ranks_in_range(const struct incoming *in)
 }
 
 /* Splits a payload into head, list and body. False: it is shorter than its counts say, or names a
- * rank that cannot be. The body's length is checked later, by the function for the record's kind.
- * No lock is needed, because only the list of settings epochs is read. */
-static bool parse_record(const struct shard *s, const struct repl_record *c, const uint8_t *p,
-    size_t len, struct incoming *in)
+ * rank that cannot be. The body's length is checked later, by the function for the record's
+ * kind. */
+static bool parse_record(const struct repl_record *c, const uint8_t *p, size_t len,
+    struct incoming *in)
 {
 	size_t nlist;
 
@@ -57,7 +58,7 @@ static bool parse_record(const struct shard *s, const struct repl_record *c, con
 		.has_touching = get_le32(p + 40),
 		.n = get_le32(p + 16),
 		.nrows = get_le32(p + 20),
-		.settings = settings_epoch_by_number(s, get_le32(p + 24)),
+		.settings_number = get_le32(p + 24),
 		.clock = get_le32(p + 28),
 		.list = p + REPL_HEAD };
 	if (c->kind == REPL_PUSH)
@@ -161,28 +162,53 @@ static enum shard_answer apply_push_record(struct shard *s, struct part *p,
 
 /* ---- a state transfer ---- */
 
-/* Reads n rows into the table and moves behind them: *left gets what remains. Returns NULL when
- * bytes or memory are missing. */
+/* Reads the first `copied` bytes of n rows into the table and moves after them: *left gets what
+ * remains. Returns NULL when bytes or memory are missing. */
 static const uint8_t *get_state_rows(struct rows *rows, const uint8_t *at, size_t *left, uint32_t n,
-    size_t stride)
+    size_t copied)
 {
-	size_t bytes = (size_t)n * (8 + stride * 4);
+	size_t bytes = (size_t)n * (8 + copied);
 
 	if (*left < bytes)
 		return NULL;
 	for (uint32_t i = 0; i < n; i++) {
 		bool made;
-		float *row = rows_put(rows, get_le64(at + (size_t)i * 8), &made);
+		void *row = rows_put(rows, get_le64(at + (size_t)i * 8), &made);
 
 		if (!row)
 			return NULL;
-		memcpy(row, at + (size_t)n * 8 + i * stride * 4, stride * 4);
+		memcpy(row, at + (size_t)n * 8 + i * copied, copied);
 	}
 	*left -= bytes;
 	return at + bytes;
 }
 
-/* Reads n floats and returns the place behind them; NULL when bytes are missing. at NULL stays
+/* Does what get_state_rows does, for the partition's own rows: reads what all replicas have in
+ * common of each. */
+static const uint8_t *get_store_rows(struct part *p, const uint8_t *at, size_t *left, uint32_t n)
+{
+	struct row_store *store = p->sparse.store;
+	size_t copied = row_layout_copied(&p->sparse.layout), bytes = (size_t)n * (8 + copied);
+
+	if (*left < bytes)
+		return NULL;
+	for (uint32_t i = 0, some; i < n; i += some) {
+		const uint8_t *ids = at + (size_t)i * 8, *from = at + (size_t)n * 8 + i * copied;
+		void *row[ROWS_BLOCK];
+		uint64_t made;
+
+		some = n - i < ROWS_BLOCK ? n - i : ROWS_BLOCK;
+		if (!store->ops->make_many(store, ids, some, row, &made))
+			return NULL;
+		for (uint32_t k = 0; k < some; k++)
+			memcpy(row[k], from + k * copied, copied);
+		row_store_put(store, ids, some, row);
+	}
+	*left -= bytes;
+	return at + bytes;
+}
+
+/* Reads n floats and returns the place after them; NULL when bytes are missing. at NULL stays
  * NULL, so that calls can follow each other without a test. */
 static const uint8_t *get_state_floats(float *x, const uint8_t *at, size_t *left, size_t n)
 {
@@ -217,10 +243,10 @@ static bool decode_state(struct part *p, const struct incoming *in)
 	const uint8_t *at = in->body;
 
 	if (p->table->sparse) {
-		at = get_state_rows(p->sparse.rows, at, &left, in->nrows,
-		    row_layout_copied(&p->sparse.layout));
+		at = get_store_rows(p, at, &left, in->nrows);
 		if (at && p->sparse.prev)
-			at = get_state_rows(p->sparse.prev, at, &left, get_le32(in->list), cols);
+			at = get_state_rows(p->sparse.prev, at, &left, get_le32(in->list),
+			    cols * sizeof(float));
 		if (at && p->sparse.policy_state)
 			at = get_row_policy(p->sparse.policy_state, at, &left);
 	} else {
@@ -263,8 +289,9 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 		/* Added to the announcements that workers made here meanwhile. */
 		part_merge_expected(p, i, get_le64(at + 8), get_le64(at + 16));
 	}
-	/* The sender has taken no push of other ranks. What this server took of them in an earlier
-	 * tenure is not part of this replica. */
+	/* The sender has taken no push of other ranks, so this replica has none. Forget the pushes
+	 * that this server took in an earlier tenure: if such a push came again, it would be
+	 * answered "duplicate", although the state that was just installed does not have it. */
 	for (uint32_t i = in->n; i < p->pushes.nlast; i++)
 		part_set_last(p, i, 0);
 	p->ready = true;
@@ -300,8 +327,8 @@ static enum shard_answer apply_record(struct shard *s, struct part *p, const str
 		p->has_waiters = true;
 		return SHARD_WAIT;
 	}
-	/* A state that is repeated, or that comes to a member of the chain, is here already: acknowledge it
-	 * again. */
+	/* A state that is repeated, or that comes to a member of the chain, is here already:
+	 * acknowledge it again. */
 	if (in->c->kind == REPL_STATE)
 		a = p->ready && (p->in_chain || in->version <= p->version)
 		    ? SHARD_OK
@@ -320,19 +347,31 @@ static enum shard_answer apply_record(struct shard *s, struct part *p, const str
 	return a;
 }
 
+/* The number of rows that the record changes, whose ids its body begins with. 0 for a state
+ * transfer, which replaces all rows, and for a record that is too short for them. */
+static uint32_t rows_in_body(const struct part *p, const struct incoming *in)
+{
+	return p->table->sparse && in->c->kind != REPL_STATE && in->nbody / 8 >= in->nrows
+	    ? in->nrows
+	    : 0;
+}
+
 enum shard_answer shard_replicate(struct shard *s, const struct repl_record *c,
-    const uint8_t *payload, size_t len, struct shard_due *due)
+    const uint8_t *payload, size_t len, struct receipt_condition *due)
 {
 	struct part *p = shard_part(s, c->table, c->part);
 	struct incoming in;
 	enum shard_answer a;
 	bool wake;
 
-	if (!p || !parse_record(s, c, payload, len, &in))
+	if (!p || !parse_record(c, payload, len, &in))
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	mutex_lock(&p->lock);
+	a = part_lock_rows(s, p, in.body, rows_in_body(p, &in));
+	if (a != SHARD_OK)
+		return a;
+	in.settings = settings_epoch_by_number(s, in.settings_number);
 	a = apply_record(s, p, &in);
-	*due = (struct shard_due){ .tenure = atomic_load(&p->tenure),
+	*due = (struct receipt_condition){ .tenure = atomic_load(&p->tenure),
 		.version = in.version,
 		.steps = c->kind == REPL_PUSH || c->kind == REPL_STATE ? 0 : c->step + 1,
 		/* A refused push makes no version, so its record itself must reach the replicas
@@ -342,7 +381,7 @@ enum shard_answer shard_replicate(struct shard *s, const struct repl_record *c,
 	wake = a == SHARD_OK && p->has_waiters;
 	if (wake)
 		p->has_waiters = false;
-	mutex_unlock(&p->lock);
+	part_unlock_rows(p);
 	if (wake)
 		s->cfg.wake(s->cfg.ctx);
 	return a;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "ckpt/read.h"
-#include "layout/init.h"
+#include "layout/values.h"
 #include "core/num.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_policy_state.h"
 
 /* Fills a partition from a checkpoint. */
 
-/* The rows of a partition in the checkpoint's order: all values, then each state vector. width: floats of
- * a row in these; the number of them; and their sum. */
+/* The rows of a partition in the checkpoint's order: all values, then each state vector. width:
+ * floats of a row in these; the number of them; and their sum. */
 struct saved {
 	size_t n, width[1 + CKPT_VECTORS_MAX], nwidth, floats;
 	uint64_t *ids;
@@ -45,36 +45,63 @@ static enum err_code saved_read(struct saved *x, const struct part *p, const str
 	    e);
 }
 
-/* Makes row i, with values and state. False: no memory. */
-static bool restore_row(struct part *p, const struct saved *x, size_t i)
+/* Makes n rows from row i on, with values and state. False: no memory. */
+static bool restore_block(struct part *p, const struct saved *x, size_t i, uint32_t n)
 {
-	bool made;
-	float *row = rows_put(p->sparse.rows, x->ids[i], &made);
+	struct row_store *store = p->sparse.store;
+	const uint8_t *ids = (const uint8_t *)(x->ids + i);
+	void *row[ROWS_BLOCK];
+	uint64_t made;
 
-	for (size_t k = 0, at = 0; row && k < x->nwidth; at += x->width[k++])
-		memcpy(row + at, x->values + at * x->n + i * x->width[k],
-		    x->width[k] * sizeof *row);
-	return row;
+	if (!store->ops->make_many(store, ids, n, row, &made))
+		return false;
+	for (size_t k = 0, at = 0; k < x->nwidth; at += x->width[k++])
+		for (uint32_t j = 0; j < n; j++)
+			memcpy((float *)row[j] + at, x->values + at * x->n + (i + j) * x->width[k],
+			    x->width[k] * sizeof *x->values);
+	row_store_put(store, ids, n, row);
+	return true;
 }
 
-/* Reads all rows of the partition into memory and then makes them, so for a moment they are there
- * twice. ERR_NOMEM, errors of ckpt/read.h. */
+/* The number of rows that are handled together from row i of n on. */
+static uint32_t block_size(size_t i, size_t n)
+{
+	return n - i < ROWS_BLOCK ? (uint32_t)(n - i) : ROWS_BLOCK;
+}
+
+/* Reads all rows of the partition into memory and then makes them, so for a moment there are two
+ * copies of them. ERR_NOMEM, errors of ckpt/read.h. */
 static enum err_code restore_rows(struct part *p, const struct ckpt_reader *r,
     const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
 {
 	struct saved x;
 	enum err_code rc = saved_read(&x, p, r, t, info, e);
 
-	for (size_t i = 0; !rc && i < x.n; i++)
-		if (!restore_row(p, &x, i))
+	for (size_t i = 0; !rc && i < x.n; i += ROWS_BLOCK)
+		if (!restore_block(p, &x, i, block_size(i, x.n)))
 			rc = err_set(e, ERR_NOMEM, "no memory for the rows of table \"%s\"",
 			    t->name);
 	saved_release(&x);
 	return rc;
 }
 
+/* Sets the last step of n rows from row i on, which were just made. seen: of all rows; NULL: not
+ * known. */
+static void restore_seen(struct part *p, const uint64_t *ids, const uint64_t *seen, size_t i,
+    uint32_t n)
+{
+	struct row_store *store = p->sparse.store;
+	void *row[ROWS_BLOCK];
+
+	store->ops->get_many(store, (const uint8_t *)(ids + i), n, row);
+	for (uint32_t j = 0; j < n; j++)
+		row_policy_state_set_last_step(p, row[j],
+		    seen ? seen[i + j] : p->sparse.policy_state->clock);
+	row_store_put(store, (const uint8_t *)(ids + i), n, row);
+}
+
 /* Reads the state of the row policy. A table that had no policy begins it now. */
-static enum err_code restore_life(struct part *p, const struct ckpt_reader *r,
+static enum err_code restore_row_policy(struct part *p, const struct ckpt_reader *r,
     const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
 {
 	uint64_t *ids = mem_array(info->n, sizeof *ids), *seen = mem_array(info->n, sizeof *seen),
@@ -88,9 +115,9 @@ static enum err_code restore_life(struct part *p, const struct ckpt_reader *r,
 		rc = err_set(e, ERR_FORMAT,
 		    "%s is damaged: partition %u of table \"%s\" lacks the state of its row policy",
 		    ckpt_path(r), p->index, t->name);
-	for (size_t i = 0; !rc && row_layout_has(&p->sparse.layout, ROW_SEEN) && i < info->n; i++)
-		row_policy_state_set_last_step(p, rows_get(p->sparse.rows, ids[i]),
-		    info->dated ? seen[i] : p->sparse.policy_state->clock);
+	for (size_t i = 0; !rc && row_layout_has(&p->sparse.layout, ROW_SEEN) && i < info->n;
+	     i += ROWS_BLOCK)
+		restore_seen(p, ids, info->dated ? seen : NULL, i, block_size(i, info->n));
 	free(ids);
 	free(seen);
 	free(policy_words);
@@ -154,7 +181,7 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 	if (t->sparse) {
 		rc = restore_rows(p, cfg->restore, t, &info, e);
 		if (!rc && p->sparse.policy_state)
-			rc = restore_life(p, cfg->restore, t, &info, e);
+			rc = restore_row_policy(p, cfg->restore, t, &info, e);
 	} else {
 		rc = restore_dense(p, cfg, t, &info, e);
 	}

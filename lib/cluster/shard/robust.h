@@ -6,8 +6,8 @@
 
 /* The caller of aggregators that compare gradients (aggregate/aggregate.h). The head of a dense
  * partition keeps each rank's gradient of the open step by itself and combines them when the step
- * closes; replicas get the combined gradient. Memory is booked for as many ranks as the job may have, and
- * is kept from step to step. The partition's lock is held. */
+ * closes; replicas get the combined gradient. Memory is booked for as many ranks as the job may
+ * have, and is kept from step to step. The partition's lock is held. */
 
 /* Bytes that the kept gradients of the partition may take; 0 when the aggregator compares none. */
 uint64_t robust_bytes(const struct part *p, const struct shard_config *cfg);

@@ -2,11 +2,12 @@
 #ifndef SHARD_ROW_LAYOUT_H
 #define SHARD_ROW_LAYOUT_H
 
-/* The layout of a row in a sparse partition: its values, the update rule's state of them (both
- * floats), and then those of the words below (u32) that the table needs. The words that all replicas
- * have in common come first, so that a state transfer sends the first row_layout_copied() places of a
- * row. A place is 4 bytes. Words are read and written by memcpy, because the places are declared as
- * floats. No locks: the partition's lock covers the rows. */
+/* The layout of a row of a sparse partition, as the partition reads and changes it: first the
+ * values and the update rule's state of them, as floats, and then the words below (u32) that the
+ * table needs. Offsets and sizes are bytes. The words that all replicas have in common come first,
+ * so that a state transfer sends the first row_layout_copied() bytes of a row. A row is untyped
+ * memory, aligned for floats: the functions below read and write its words by memcpy. No locks: the
+ * partition's lock covers the rows. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,15 +20,25 @@ enum row_word {
 };
 
 struct row_layout {
+	uint32_t values;        /* parameters: the table's width */
 	uint32_t floats;        /* values and optimizer state */
-	uint32_t stride;        /* places of a whole row */
-	uint32_t at[ROW_WORDS]; /* place of each word; 0: rows have no such word */
+	uint32_t bytes;         /* of a whole row */
+	uint32_t at[ROW_WORDS]; /* offset of each word; 0: rows have no such word */
 };
 
-static inline struct row_layout row_layout_make(uint32_t floats, bool seen, bool changed)
+/* state: floats of optimizer state. seen, changed: rows have these words. */
+static inline struct row_layout row_layout_make(uint32_t values, uint32_t state, bool seen,
+    bool changed)
 {
-	return (struct row_layout){ floats, floats + seen + changed,
-		{ seen ? floats : 0, changed ? floats + seen : 0 } };
+	struct row_layout l = { .values = values, .floats = values + state };
+
+	l.bytes = l.floats * (uint32_t)sizeof(float);
+	for (int word = 0; word < ROW_WORDS; word++)
+		if (word == ROW_SEEN ? seen : changed) {
+			l.at[word] = l.bytes;
+			l.bytes += (uint32_t)sizeof(uint32_t);
+		}
+	return l;
 }
 
 static inline bool row_layout_has(const struct row_layout *l, enum row_word word)
@@ -35,25 +46,26 @@ static inline bool row_layout_has(const struct row_layout *l, enum row_word word
 	return l->at[word] != 0;
 }
 
+/* Bytes of a row that all replicas have in common. */
 static inline uint32_t row_layout_copied(const struct row_layout *l)
 {
-	return l->stride - row_layout_has(l, ROW_CHANGED);
+	return row_layout_has(l, ROW_CHANGED) ? l->at[ROW_CHANGED] : l->bytes;
 }
 
 /* Reads and sets a word that the rows have. */
-static inline uint32_t row_layout_get(const struct row_layout *l, const float *row,
+static inline uint32_t row_layout_get(const struct row_layout *l, const void *row,
     enum row_word word)
 {
 	uint32_t v;
 
-	memcpy(&v, row + l->at[word], sizeof v);
+	memcpy(&v, (const uint8_t *)row + l->at[word], sizeof v);
 	return v;
 }
 
-static inline void row_layout_set(const struct row_layout *l, float *row, enum row_word word,
+static inline void row_layout_set(const struct row_layout *l, void *row, enum row_word word,
     uint32_t v)
 {
-	memcpy(row + l->at[word], &v, sizeof v);
+	memcpy((uint8_t *)row + l->at[word], &v, sizeof v);
 }
 
 #endif

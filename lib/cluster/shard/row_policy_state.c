@@ -32,12 +32,15 @@ void row_policy_state_free(struct row_policy_state *state)
 	if (!state)
 		return;
 	row_sketch_release(&state->sketch);
+	row_changes_forget(&state->changes);
 	free(state);
 }
 
 size_t row_policy_state_bytes(const struct row_policy_state *state)
 {
-	return state ? sizeof *state + row_sketch_bytes(&state->sketch) : 0;
+	return state ? sizeof *state + row_sketch_bytes(&state->sketch) +
+	        state->changes.cap * sizeof *state->changes.at
+	             : 0;
 }
 
 /* ---- admission ---- */
@@ -77,16 +80,16 @@ static bool admits_id(struct part *p, uint64_t id)
 
 uint32_t row_policy_state_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_t *place)
 {
-	float *row[ROWS_BLOCK];
+	uint64_t found;
 	uint32_t k = 0;
 
 	mutex_assert_held(&p->lock);
 	p->sparse.policy_state->count[ROW_POLICY_offered] += n;
 	if (!p->sparse.policy_state->policy->admit && p->sparse.policy_state->policy->chance <= 0)
 		return n;
-	rows_find(p->sparse.rows, ids, n, row);
+	found = p->sparse.store->ops->find_many(p->sparse.store, ids, n);
 	for (uint32_t i = 0; i < n; i++)
-		if (row[i] || admits_id(p, get_le64(ids + (size_t)i * 8)))
+		if (found >> i & 1 || admits_id(p, get_le64(ids + (size_t)i * 8)))
 			place[k++] = i;
 	p->sparse.policy_state->count[ROW_POLICY_refused] += n - k;
 	return k;
@@ -94,29 +97,45 @@ uint32_t row_policy_state_choose(struct part *p, const uint8_t *ids, uint32_t n,
 
 /* Steps since the row's last update. A row stores the lower half of the step, so its age is at most
  * 2^32 - 1. */
-static uint32_t row_age(const struct part *p, const float *row)
+static uint32_t row_age(const struct part *p, const void *row)
 {
 	return (uint32_t)p->sparse.policy_state->clock -
 	    row_layout_get(&p->sparse.layout, row, ROW_SEEN);
 }
 
-uint64_t row_policy_state_last_step(const struct part *p, const float *row)
+uint64_t row_policy_state_last_step(const struct part *p, const void *row)
 {
 	mutex_assert_held(&p->lock);
 	return p->sparse.policy_state->clock - row_age(p, row);
 }
 
-void row_policy_state_set_last_step(const struct part *p, float *row, uint64_t step)
+void row_policy_state_set_last_step(const struct part *p, void *row, uint64_t step)
 {
 	mutex_assert_held(&p->lock);
 	row_layout_set(&p->sparse.layout, row, ROW_SEEN, (uint32_t)step);
 }
 
-void row_policy_state_note_update(struct part *p, float *const *row, uint32_t n, uint64_t made)
+void row_policy_state_note_row(struct part *p, uint64_t id, void *row)
+{
+	struct row_policy_state *state = p->sparse.policy_state;
+	uint32_t now = (uint32_t)state->clock;
+
+	mutex_assert_held(&p->lock);
+	/* A new row has 0 there, which is also the lower half of step 0. */
+	if (row_layout_get(&p->sparse.layout, row, ROW_SEEN) == now && now)
+		return;
+	row_layout_set(&p->sparse.layout, row, ROW_SEEN, now);
+	if (state->changes.on)
+		row_changes_note(&state->changes, id, state->clock,
+		    row_changes_most(p->sparse.store->ops->count(p->sparse.store)));
+}
+
+void row_policy_state_note_update(struct part *p, const uint8_t *ids, void *const *row, uint32_t n,
+    uint64_t made)
 {
 	mutex_assert_held(&p->lock);
 	for (uint32_t i = 0; row_layout_has(&p->sparse.layout, ROW_SEEN) && i < n; i++)
-		row_policy_state_set_last_step(p, row[i], p->sparse.policy_state->clock);
+		row_policy_state_note_row(p, get_le64(ids + (size_t)i * 8), row[i]);
 	p->sparse.policy_state->count[ROW_POLICY_admitted] += (unsigned)__builtin_popcountll(made);
 }
 
@@ -137,9 +156,9 @@ static uint64_t row_eviction_rank(uint64_t id)
 	return rng_mix(~id);
 }
 
-/* For rows_sift: does the row stay? Saves the values of a row that goes, where pulls of the step
- * before may ask for them. */
-static bool row_stays(void *ctx, uint64_t id, const float *row)
+/* For row_store_ops.remove: does the row stay? Saves the values of a row that is removed, where
+ * pulls of the step before may ask for them. */
+static bool row_stays(void *ctx, uint64_t id, const void *row)
 {
 	struct leaving *x = ctx;
 	struct part *p = x->p;
@@ -160,7 +179,7 @@ static bool row_stays(void *ctx, uint64_t id, const float *row)
 static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_policy_counter why)
 {
 	struct leaving x = { p, age, rank, true };
-	size_t n = rows_sift(p->sparse.rows, row_stays, &x);
+	size_t n = p->sparse.store->ops->remove(p->sparse.store, row_stays, &x);
 
 	p->sparse.policy_state->count[why] += n;
 	if (n) {
@@ -197,18 +216,16 @@ static int compare_oldest_first(const void *a, const void *b)
 	return (x->rank < y->rank) - (x->rank > y->rank);
 }
 
-/* Bytes of all rows by their size alone, with id and place in the index: equal in all replicas,
- * unlike rows_bytes. */
-static uint64_t rows_bytes_taken(const struct part *p)
+/* Bytes of a row by its size alone: equal in all replicas. */
+static uint64_t bytes_of_row(const struct part *p)
 {
-	return rows_count(p->sparse.rows) *
-	    (p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD);
+	return p->sparse.store->ops->row_bytes(&p->sparse.layout);
 }
 
 /* The bytes that an eviction leaves: the limit less 1 / ROOM of it, in whole rows. */
 static uint64_t eviction_goal(const struct part *p, uint64_t limit)
 {
-	size_t each = p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD;
+	uint64_t each = bytes_of_row(p);
 
 	return limit - limit / each / ROOM * each;
 }
@@ -218,9 +235,14 @@ static uint64_t eviction_goal(const struct part *p, uint64_t limit)
 static bool evict_rows(struct part *p)
 {
 	uint64_t limit = p->sparse.policy_state->policy->memory / p->table->nparts,
-	         bytes = rows_bytes_taken(p), goal, id;
-	size_t n = rows_count(p->sparse.rows), k = 0;
+	         each = bytes_of_row(p), bytes, goal, at = 0, ids[ROWS_BLOCK];
+	struct row_store *store = p->sparse.store;
+	size_t n = store->ops->count(store), listed = 0, k = 0;
 	struct order *order, last;
+	void *row[ROWS_BLOCK];
+	uint32_t some;
+
+	bytes = n * each;
 
 	if (!p->sparse.policy_state->policy->memory || bytes <= limit || n < 2)
 		return true;
@@ -228,14 +250,13 @@ static bool evict_rows(struct part *p)
 	order = mem_try_array(n, sizeof *order);
 	if (!order)
 		return false;
-	for (size_t i = 0; i < n; i++) {
-		const float *row = rows_at(p->sparse.rows, i, &id);
-
-		order[i] = (struct order){ row_age(p, row), row_eviction_rank(id) };
-	}
+	while ((some = store->ops->next(store, &at, ROWS_BLOCK, ids, row)) > 0)
+		for (uint32_t i = 0; i < some; i++)
+			order[listed++] = (struct order){ row_age(p, row[i]),
+				row_eviction_rank(ids[i]) };
 	qsort(order, n, sizeof *order, compare_oldest_first);
 	for (; bytes > goal && k < n - 1; k++)
-		bytes -= p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD;
+		bytes -= each;
 	last = order[k - 1];
 	free(order);
 	return drop_rows(p, last.age, last.rank, ROW_POLICY_evicted);

@@ -4,12 +4,13 @@
 
 #include "layout/row_policy.h"
 #include "shard/part.h"
+#include "shard/row_changes.h"
 #include "shard/row_sketch.h"
 
 /* The row policy of one sparse partition decides which ids get a row (admit), and how long a row
  * stays (expire by age, evict by memory). Its decisions depend only on the sequence of updates and
- * the steps that they belong to, so all replicas make the same ones. State transfers and checkpoints
- * include its state. All functions are called with the partition's lock held.
+ * the steps that they belong to, so all replicas make the same ones. State transfers and
+ * checkpoints include its state. All functions are called with the partition's lock held.
  *
  * The states of a row: unknown --admitted--> present --expired or evicted--> unknown. */
 
@@ -26,6 +27,7 @@ struct row_policy_state {
 	uint64_t removed_version;
 	uint64_t count[ROW_POLICY_COUNTERS];
 	struct row_sketch sketch;
+	struct row_changes changes; /* not sent to other replicas */
 };
 
 /* Makes the state for a partition of the table. NULL: the table has no policy. updates: there are
@@ -49,14 +51,19 @@ static inline void row_policy_state_set_step(struct part *p, uint64_t step)
 /* Which of n ids (at most ROWS_BLOCK) may be updated, because they have a row or are admitted now?
  * Returns how many, and writes their numbers to place when it is not all. */
 uint32_t row_policy_state_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_t *place);
-/* Notes the update of n rows; those of the bits in `made` are new. */
-void row_policy_state_note_update(struct part *p, float *const *row, uint32_t n, uint64_t made);
+/* Notes the update of n rows (ids: u64 little-endian, any alignment); bit i of `made` says that row
+ * i is new. */
+void row_policy_state_note_update(struct part *p, const uint8_t *ids, void *const *row, uint32_t n,
+    uint64_t made);
 /* The step at which the row was updated last, and setting it. Only the lower 32 bits are stored,
  * so a row that is older than 2^32 steps looks younger. Only for rows that have the word
  * ROW_SEEN. */
-uint64_t row_policy_state_last_step(const struct part *p, const float *row);
-/* Writes the lower half of `step` to the row. The partition's clock is left alone. */
-void row_policy_state_set_last_step(const struct part *p, float *row, uint64_t step);
+uint64_t row_policy_state_last_step(const struct part *p, const void *row);
+/* Notes that the update under way has changed or made the row. */
+void row_policy_state_note_row(struct part *p, uint64_t id, void *row);
+/* Writes the lower half of `step` to a row that was copied from elsewhere. The partition's clock is
+ * left alone. */
+void row_policy_state_set_last_step(const struct part *p, void *row, uint64_t step);
 /* Ends an update: moves the clock where there are no steps, halves counts, and removes rows that
  * are too old or too many. False: no memory. */
 bool row_policy_state_end_update(struct part *p);
@@ -64,11 +71,11 @@ bool row_policy_state_end_update(struct part *p);
 /* Encoding of the state as words, for state transfers and checkpoints: their number; writing them;
  * reading n of them, false when they are malformed. */
 size_t row_policy_state_words(const struct row_policy_state *state);
-/* Writes row_policy_state_words(state) words in the byte order of this host; the caller converts them for the
- * wire. The state is not NULL. */
+/* Writes row_policy_state_words(state) words in the byte order of this host; the caller converts
+ * them for the wire. The state is not NULL. */
 void row_policy_state_put(const struct row_policy_state *state, uint64_t *out);
-/* Overwrites a state that was just made by row_policy_state_new. After false it is half filled and must
- * be freed with its partition. */
+/* Overwrites a state that was just made by row_policy_state_new. After false it is half filled and
+ * must be freed with its partition. */
 bool row_policy_state_get(struct row_policy_state *state, const uint64_t *in, size_t n);
 
 #endif

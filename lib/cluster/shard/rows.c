@@ -22,7 +22,7 @@
 #define ROW_BITS 12u
 
 struct rows {
-	uint32_t stride, row_bytes; /* floats of a row; bytes with the id before them */
+	uint32_t row_bytes; /* with the id before it */
 	uint32_t count;
 	uint32_t nbuckets;
 	uint32_t (*bucket)[PLACES]; /* tag and, below it, the row's number plus 1; 0: free */
@@ -34,15 +34,14 @@ struct rows {
 	uint8_t **arena;
 };
 
-struct rows *rows_new(uint32_t stride)
+struct rows *rows_new(uint32_t bytes)
 {
 	struct rows *r = mem_alloc(sizeof *r);
 
-	/* Workers choose the ids, and a push of many that lie in one bucket would take quadratic time under the
-	 * partition's lock. */
+	/* Workers choose the ids, and a push of many that lie in one bucket would take quadratic
+	 * time under the partition's lock. */
 	keyed_hash_begin();
-	r->stride = stride;
-	r->row_bytes = 8 + stride * 4;
+	r->row_bytes = 8 + bytes;
 	r->lines = r->row_bytes / LINE < AHEAD ? r->row_bytes / LINE : AHEAD;
 	while ((UINT64_C(2) << r->arena_shift) * r->row_bytes <= ARENA_BYTES)
 		r->arena_shift++;
@@ -76,14 +75,14 @@ static uint32_t entry_tag(const struct rows *r, uint64_t hash)
 }
 
 /* The address of row i. Arenas have a power of two of rows, so a shift and a mask find it. */
-static float *row_at(const struct rows *r, uint32_t i)
+static void *row_at(const struct rows *r, uint32_t i)
 {
 	uint32_t in = i & ((1u << r->arena_shift) - 1);
 
-	return (float *)(void *)(r->arena[i >> r->arena_shift] + (size_t)in * r->row_bytes + 8);
+	return r->arena[i >> r->arena_shift] + (size_t)in * r->row_bytes + 8;
 }
 
-static uint64_t row_id_before(const float *row)
+static uint64_t row_id_before(const void *row)
 {
 	return get_le64((const uint8_t *)row - 8);
 }
@@ -123,7 +122,7 @@ static uint32_t next_bucket(const struct rows *r, uint32_t at)
 }
 
 /* Searches the buckets for an id; NULL when it is not there. */
-static float *seek_row(const struct rows *r, uint64_t id, uint64_t hash)
+static void *seek_row(const struct rows *r, uint64_t id, uint64_t hash)
 {
 	uint32_t tag = entry_tag(r, hash);
 
@@ -134,7 +133,7 @@ static float *seek_row(const struct rows *r, uint64_t id, uint64_t hash)
 
 		for (uint32_t m = matching_entries(e, tag, r->row_mask); m; m &= m - 1) {
 			uint32_t i = e[__builtin_ctz(m)] & r->row_mask;
-			float *row = i ? row_at(r, i - 1) : NULL;
+			void *row = i ? row_at(r, i - 1) : NULL;
 
 			if (row && row_id_before(row) == id)
 				return row;
@@ -211,31 +210,31 @@ static bool grow_arenas(struct rows *r)
 }
 
 /* Makes the row of an id that has none. NULL: no memory. */
-static float *append_row(struct rows *r, uint64_t id, uint64_t hash)
+static void *append_row(struct rows *r, uint64_t id, uint64_t hash)
 {
-	float *row;
+	void *row;
 
 	if ((r->count >= (uint64_t)r->nbuckets * FULL && !grow_index(r)) ||
 	    (r->count >> r->arena_shift >= r->narenas && !grow_arenas(r)))
 		return NULL;
 	row = row_at(r, r->count);
 	put_le64((uint8_t *)row - 8, id);
-	memset(row, 0, r->stride * sizeof *row);
+	memset(row, 0, r->row_bytes - 8);
 	index_row(r, r->count++, hash);
 	return row;
 }
 
 /* ---- look-ups ---- */
 
-float *rows_get(const struct rows *r, uint64_t id)
+void *rows_get(const struct rows *r, uint64_t id)
 {
 	return seek_row(r, id, keyed_hash(id));
 }
 
-float *rows_put(struct rows *r, uint64_t id, bool *made)
+void *rows_put(struct rows *r, uint64_t id, bool *made)
 {
 	uint64_t hash = keyed_hash(id);
-	float *row = seek_row(r, id, hash);
+	void *row = seek_row(r, id, hash);
 
 	*made = !row;
 	return row ? row : append_row(r, id, hash);
@@ -248,7 +247,7 @@ struct block {
 
 /* The first row whose entry matches, or NULL. It is rarely a wrong one: another id has the same
  * tag, or the row is in a later bucket. */
-static float *likely_row(const struct rows *r, uint64_t hash)
+static void *likely_row(const struct rows *r, uint64_t hash)
 {
 	const uint32_t *e = r->bucket[home_bucket(r, hash)];
 	uint32_t m = matching_entries(e, entry_tag(r, hash), r->row_mask),
@@ -259,7 +258,7 @@ static float *likely_row(const struct rows *r, uint64_t hash)
 
 /* Begins to load the row for writing: its id, a few lines, and its last byte, which may be on one
  * more line. */
-static void prefetch_row(const struct rows *r, const float *row)
+static void prefetch_row(const struct rows *r, const void *row)
 {
 	const uint8_t *at = (const uint8_t *)row - 8;
 
@@ -269,33 +268,39 @@ static void prefetch_row(const struct rows *r, const float *row)
 	__builtin_prefetch(at + r->row_bytes - 1, 1);
 }
 
+/* Loads the buckets and then the rows of n hashes, and gets the likely rows. t: a copy of the
+ * table, whose members need not be read again after each write to row[]. */
+static void prefetch_block(struct rows t, const struct block *b, uint32_t n, void **row)
+{
+	for (uint32_t i = 0; i < n; i++)
+		__builtin_prefetch(t.bucket[home_bucket(&t, b->hash[i])]);
+	for (uint32_t i = 0; i < n; i++) {
+		row[i] = likely_row(&t, b->hash[i]);
+		if (row[i])
+			prefetch_row(&t, row[i]);
+	}
+}
+
 /* Finds the likely row of each id, and prefetches buckets and rows meanwhile. */
 static void look_up_block(const struct rows *r, const uint8_t *ids, uint32_t n, struct block *b,
-    float **row)
+    void **row)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		b->id[i] = get_le64(ids + (size_t)i * 8);
 		b->hash[i] = keyed_hash(b->id[i]);
 		row[i] = NULL;
 	}
-	if (!r->nbuckets)
-		return;
-	for (uint32_t i = 0; i < n; i++)
-		__builtin_prefetch(r->bucket[home_bucket(r, b->hash[i])]);
-	for (uint32_t i = 0; i < n; i++) {
-		row[i] = likely_row(r, b->hash[i]);
-		if (row[i])
-			prefetch_row(r, row[i]);
-	}
+	if (r->nbuckets)
+		prefetch_block(*r, b, n, row);
 }
 
 /* The row of id i: the likely one if its id is right, else the result of a search. */
-static float *confirm_row(const struct rows *r, const struct block *b, uint32_t i, float *row)
+static void *confirm_row(const struct rows *r, const struct block *b, uint32_t i, void *row)
 {
 	return row && row_id_before(row) == b->id[i] ? row : seek_row(r, b->id[i], b->hash[i]);
 }
 
-void rows_find(const struct rows *r, const uint8_t *ids, uint32_t n, float **row)
+void rows_find(const struct rows *r, const uint8_t *ids, uint32_t n, void **row)
 {
 	struct block b;
 
@@ -304,7 +309,7 @@ void rows_find(const struct rows *r, const uint8_t *ids, uint32_t n, float **row
 		row[i] = confirm_row(r, &b, i, row[i]);
 }
 
-bool rows_make(struct rows *r, const uint8_t *ids, uint32_t n, float **row, uint64_t *made)
+bool rows_make(struct rows *r, const uint8_t *ids, uint32_t n, void **row, uint64_t *made)
 {
 	struct block b;
 
@@ -331,7 +336,7 @@ void rows_clear(struct rows *r)
 	r->count = 0;
 }
 
-/* After rows were removed: builds the index anew, smaller if the rows left need less, and frees
+/* After rows were removed: builds the index again, smaller if the rows left need less, and frees
  * empty arenas. */
 static void shrink_memory(struct rows *r)
 {
@@ -355,7 +360,7 @@ size_t rows_sift(struct rows *r, rows_keeps_fn *keeps, void *ctx)
 	uint32_t had = r->count, left = 0;
 
 	for (uint32_t i = 0; i < had; i++) {
-		float *row = row_at(r, i), *to = row_at(r, left);
+		void *row = row_at(r, i), *to = row_at(r, left);
 
 		if (!keeps(ctx, row_id_before(row), row))
 			continue;
@@ -374,9 +379,9 @@ size_t rows_count(const struct rows *r)
 	return r->count;
 }
 
-float *rows_at(const struct rows *r, size_t i, uint64_t *id)
+void *rows_at(const struct rows *r, size_t i, uint64_t *id)
 {
-	float *row = row_at(r, (uint32_t)i);
+	void *row = row_at(r, (uint32_t)i);
 
 	*id = row_id_before(row);
 	return row;

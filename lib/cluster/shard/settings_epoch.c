@@ -4,32 +4,31 @@
 #include "core/mem.h"
 #include "shard/past_values.h"
 #include "shard/repl.h"
-#include "shard/step_ops.h"
 
-/* Longest list. A worker that is so many epochs behind was lost long ago. */
-#define SETTINGS_EPOCHS_MAX 64u
+/* Epochs that stay in the list although no step needs them: a record of replication, or a push that
+ * is repeated, may be of one of them. */
+#define SETTINGS_EPOCHS_KEPT 64u
 
-/* The list, which is replaced and never changed, so readers need no lock. */
+/* The list, which is replaced and never changed. */
 struct settings_epochs {
-	struct settings_epochs *before; /* the list that this one replaced; freed with the shard */
 	unsigned n;
 	const struct settings_epoch *at[];
 };
 
 /* ---- the list ---- */
 
-/* Makes a list of the last `keep` epochs of `before`, and r. */
-static struct settings_epochs *new_settings_epoch_list(struct settings_epochs *before,
-    unsigned keep, const struct settings_epoch *r)
+/* Makes a list of r and the epochs of `before`, without its first ones. */
+static struct settings_epochs *new_settings_epoch_list(const struct settings_epochs *before,
+    unsigned without, const struct settings_epoch *r)
 {
+	unsigned keep = before ? before->n - without : 0;
 	struct settings_epochs *list = mem_alloc(sizeof *list + (keep + 1) * sizeof *list->at);
 	struct settings_epoch *copy = mem_alloc(sizeof *copy);
 
 	*copy = *r;
-	list->before = before;
 	list->n = keep + 1;
 	if (keep)
-		memcpy(list->at, before->at + (before->n - keep), keep * sizeof *list->at);
+		memcpy(list->at, before->at + without, keep * sizeof *list->at);
 	list->at[keep] = copy;
 	return list;
 }
@@ -45,17 +44,29 @@ void settings_epochs_init(struct shard *s)
 		.tables = c->tables };
 
 	atomic_store(&s->settings_epochs, new_settings_epoch_list(NULL, 0, &first));
-	s->gate.settings = settings_epoch_last(s);
+	s->gate.settings = first.number;
 }
 
-/* Each list owns the epoch that it added, which is its last one. */
+static void free_epoch(const struct settings_epoch *r)
+{
+	free((void *)(uintptr_t)r);
+}
+
 void settings_epochs_release(struct shard *s)
 {
-	for (struct settings_epochs *l = atomic_load(&s->settings_epochs), *before; l; l = before) {
-		before = l->before;
-		free((void *)(uintptr_t)l->at[l->n - 1]);
-		free(l);
-	}
+	struct settings_epochs *l = atomic_load(&s->settings_epochs);
+
+	for (unsigned i = 0; i < l->n; i++)
+		free_epoch(l->at[i]);
+	free(l);
+	for (unsigned i = 0; i < s->unlisted.n; i++)
+		free_epoch(s->unlisted.epoch[i]);
+	free(s->unlisted.epoch);
+}
+
+unsigned settings_epochs_held(const struct shard *s)
+{
+	return atomic_load(&s->settings_epochs)->n + s->unlisted.n;
 }
 
 const struct settings_epoch *settings_epoch_last(const struct shard *s)
@@ -78,17 +89,6 @@ const struct settings_epoch *settings_epoch_at(const struct shard *s, uint64_t s
 bool settings_epoch_closes_step(const struct shard *s, uint64_t step)
 {
 	return sync_sums_steps(&settings_epoch_at(s, step)->mode);
-}
-
-const struct step_ops *settings_epoch_steps(const struct shard *s, const struct part *p,
-    uint64_t step)
-{
-	const struct settings_epoch *r = settings_epoch_at(s, step);
-	struct table_rules_choice rules = r == p->settings ? p->optim
-	                                                   : settings_epoch_rule(r, p->table);
-
-	mutex_assert_held(&p->lock);
-	return sync_sums_steps(&r->mode) && !rules.on_arrival ? &step_summed : &step_on_arrival;
 }
 
 const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uint32_t number)
@@ -124,6 +124,29 @@ uint64_t settings_epoch_sums_from(const struct shard *s, uint64_t step)
 	return from;
 }
 
+uint64_t settings_epoch_unclosed_from(const struct shard *s, uint64_t step)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+	uint64_t from = 0;
+
+	for (unsigned i = 1; i < l->n && l->at[i]->step <= step; i++)
+		if (sync_sums_steps(&l->at[i - 1]->mode) && !sync_sums_steps(&l->at[i]->mode))
+			from = l->at[i]->step;
+	return from;
+}
+
+uint64_t settings_epoch_unclosed_end(const struct shard *s, uint64_t step)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+
+	/* Settings that others replace at the same step hold at none. */
+	for (unsigned i = 0; i < l->n; i++)
+		if (l->at[i]->step > step && sync_sums_steps(&l->at[i]->mode) &&
+		    (i + 1 == l->n || l->at[i + 1]->step > l->at[i]->step))
+			return l->at[i]->step;
+	return SYNC_NEVER;
+}
+
 uint64_t settings_epoch_closed_before(const struct shard *s, uint64_t step)
 {
 	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
@@ -147,8 +170,8 @@ static const struct settings_epoch *next_mode_settings_epoch(struct shard *s)
 
 	mutex_assert_held(&s->gate.lock);
 	for (unsigned i = 0; i < l->n; i++)
-		if (l->at[i]->number > s->gate.settings->number &&
-		    !sync_same(&l->at[i]->mode, &s->gate.settings->mode))
+		if (l->at[i]->number > s->gate.settings &&
+		    !sync_same(&l->at[i]->mode, &s->gate.sync.mode))
 			return l->at[i];
 	return NULL;
 }
@@ -162,23 +185,108 @@ static void plan_mode_change(struct shard *s)
 	s->gate.sync.next_mode_from = next ? next->step : SYNC_NEVER;
 }
 
+/* ---- which epochs are needed ---- */
+
+/* Finds the oldest open step of a partition. */
+static bool find_open_step(struct shard *s, struct part *p, void *ctx)
+{
+	uint64_t *oldest = ctx;
+
+	if (p->ready && settings_epoch_closes_step(s, p->step) && p->step < *oldest)
+		*oldest = p->step;
+	return true;
+}
+
+/* The number of the first epochs of the list that may leave it: others follow them before the
+ * oldest step that a worker or a partition has open, and the gate is not to change to their
+ * mode. */
+static unsigned count_unneeded_epochs(struct shard *s)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+	const struct settings_epoch *next;
+	uint64_t oldest = SYNC_NEVER;
+	unsigned n = 0;
+
+	if (l->n < SETTINGS_EPOCHS_KEPT)
+		return 0;
+	shard_each(s, find_open_step, &oldest);
+	mutex_lock(&s->gate.lock);
+	if (sync_completed(&s->gate.sync) < oldest)
+		oldest = sync_completed(&s->gate.sync);
+	next = next_mode_settings_epoch(s);
+	while (l->n - n >= SETTINGS_EPOCHS_KEPT && l->at[n + 1]->step <= oldest &&
+	    (!next || l->at[n]->number < next->number))
+		n++;
+	mutex_unlock(&s->gate.lock);
+	return n;
+}
+
+/* Takes note of the first n epochs of the list, which are leaving it. */
+static void unlist_epochs(struct shard *s, unsigned n)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+	struct unlisted_epochs *u = &s->unlisted;
+
+	if (!n)
+		return;
+	u->epoch = mem_grow(u->epoch, &u->room, (size_t)u->n + n, sizeof *u->epoch);
+	memcpy(u->epoch + u->n, l->at, n * sizeof *l->at);
+	u->n += n;
+}
+
+/* Moves the unlisted epochs that the partition uses to the front of the unlisted ones. *ctx: how
+ * many are there. */
+static bool keep_epoch_in_use(struct shard *s, struct part *p, void *ctx)
+{
+	struct unlisted_epochs *u = &s->unlisted;
+	unsigned *used = ctx;
+
+	for (unsigned i = *used; i < u->n; i++)
+		if (u->epoch[i] == p->settings) {
+			u->epoch[i] = u->epoch[*used];
+			u->epoch[(*used)++] = p->settings;
+			break;
+		}
+	return true;
+}
+
+/* Frees the unlisted epochs that no partition uses. Others may have read the earlier list while
+ * they held the lock of a partition or of the gate, so it has no readers, either, when each of
+ * these locks was free once. */
+static void free_unused_epochs(struct shard *s)
+{
+	struct unlisted_epochs *u = &s->unlisted;
+	unsigned used = 0;
+
+	shard_each(s, keep_epoch_in_use, &used);
+	mutex_lock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
+	while (u->n > used)
+		free_epoch(u->epoch[--u->n]);
+}
+
 void shard_add_epoch(struct shard *s, const struct settings_epoch *r)
 {
-	struct settings_epochs *l = atomic_load(&s->settings_epochs);
+	struct settings_epochs *before = atomic_load(&s->settings_epochs);
+	unsigned n;
 
 	if (r->number <= settings_epoch_last(s)->number)
 		return;
-	atomic_store(&s->settings_epochs,
-	    new_settings_epoch_list(l, l->n < SETTINGS_EPOCHS_MAX ? l->n : SETTINGS_EPOCHS_MAX - 1,
-	        r));
+	n = count_unneeded_epochs(s);
+	unlist_epochs(s, n);
+	atomic_store(&s->settings_epochs, new_settings_epoch_list(before, n, r));
 	mutex_lock(&s->gate.lock);
 	plan_mode_change(s);
 	mutex_unlock(&s->gate.lock);
+	free_unused_epochs(s);
+	free(before);
 }
 
+/* ---- a change of the mode ---- */
+
 /* At a change of mode: the partition's steps count from the first step of the new mode on. A
- * replica that is not the head of a bsp partition still gets records of the steps before, and goes
- * on with those. */
+ * replica that is not the head of a bsp partition still gets records of the steps before, and
+ * continues with them. */
 static bool enter_mode(struct shard *s, struct part *p, void *ctx)
 {
 	const struct settings_epoch *r = ctx;
@@ -195,7 +303,7 @@ static bool enter_mode(struct shard *s, struct part *p, void *ctx)
 void settings_epoch_enter_mode(struct shard *s, struct part *p)
 {
 	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
-	const struct settings_epoch *now;
+	uint32_t number;
 
 	mutex_assert_held(&p->lock);
 	if (settings_epoch_closes_step(s, p->step))
@@ -203,11 +311,12 @@ void settings_epoch_enter_mode(struct shard *s, struct part *p)
 	mutex_lock(&s->gate.lock);
 	/* While a thread changes the mode, its sweep may have missed this partition: use the next
 	 * mode. */
-	now = s->gate.changing_mode ? next_mode_settings_epoch(s) : s->gate.settings;
+	number = s->gate.changing_mode ? next_mode_settings_epoch(s)->number : s->gate.settings;
 	mutex_unlock(&s->gate.lock);
-	/* This server may have gone through more than one mode. A bsp between them has steps that the
-	 * partition must close, even if it gets no push in them: pulls of later steps wait for that. */
-	for (unsigned i = 0; i < l->n && l->at[i]->number <= now->number; i++)
+	/* This server may have gone through more than one mode. A bsp between them has steps that
+	 * the partition must close, even if it gets no push in them: pulls of later steps wait for
+	 * that. */
+	for (unsigned i = 0; i < l->n && l->at[i]->number <= number; i++)
 		if (l->at[i]->step > p->step && sync_sums_steps(&l->at[i]->mode)) {
 			enter_mode(s, p, (void *)(uintptr_t)l->at[i]);
 			return;
@@ -241,7 +350,7 @@ void settings_epoch_change_mode(struct shard *s)
 			shard_each(s, alloc_sums, NULL);
 		mutex_lock(&g->lock);
 		g->changing_mode = false;
-		g->settings = next;
+		g->settings = next->number;
 		g->sync.mode = next->mode;
 		if (sync_sums_steps(&next->mode) && g->sync.closed < next->step)
 			g->sync.closed = next->step;
@@ -287,7 +396,7 @@ void settings_epoch_carry_state(const struct optim_rule *rule, const struct opti
 	}
 }
 
-/* Replaces the optimizer state by that of `rule`. The block has one float more than needed,
+/* Replaces the optimizer state by the state of `rule`. The block has one float more than needed,
  * because a rule may have no state at all. */
 static void convert_dense_state(struct part *p, const struct optim_rule *rule)
 {
@@ -322,7 +431,7 @@ void settings_epoch_set(struct shard *s, struct part *p, const struct settings_e
 		return;
 	rule = settings_epoch_rule(r, p->table).rule;
 	if (rule != before) {
-		if (p->sparse.rows)
+		if (part_has_rows(p))
 			part_rows_set_rule(p, s, rule);
 		else
 			convert_dense_state(p, rule);

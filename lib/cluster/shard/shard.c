@@ -11,7 +11,7 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 
 	s->cfg = *cfg;
 	s->ops = cfg->ops ? cfg->ops : &shard_store_ops;
-	s->compares = aggregate_compares(&cfg->aggregate);
+	s->aggregates_robustly = aggregate_compares(&cfg->aggregate);
 	s->budget.limit = cfg->mem_limit;
 	s->table = mem_try_array(SHARD_TABLES, sizeof *s->table);
 	if (!s->table) {
@@ -133,7 +133,7 @@ enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uin
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	mutex_lock(&p->lock);
-	a = s->ops->may_show(s, p, step);
+	a = s->ops->may_read(s, p, step);
 	if (a == SHARD_OK)
 		memcpy(out, shown_values(s, p, step, version), p->n * sizeof *out);
 	mutex_unlock(&p->lock);
@@ -151,7 +151,7 @@ enum shard_answer shard_pull_place(struct shard *s, uint16_t table, uint32_t par
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	out->known = false;
 	mutex_lock(&p->lock);
-	a = s->ops->may_show(s, p, step);
+	a = s->ops->may_read(s, p, step);
 	if (a == SHARD_OK && p->dense.published &&
 	    shown_values(s, p, step, version) == p->dense.w) {
 		out->place = published_place(p->dense.published, p->dense.w, &out->state);
@@ -172,7 +172,7 @@ enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part,
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	mutex_lock(&p->lock);
-	a = s->ops->may_show(s, p, step);
+	a = s->ops->may_read(s, p, step);
 	*version = p->version;
 	mutex_unlock(&p->lock);
 	return a;
@@ -187,7 +187,7 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 	if (!p || p->table->sparse || !k)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	mutex_lock(&p->lock);
-	a = p->settings && k <= p->optim.rule->nvectors ? s->ops->may_show(s, p, step) : SHARD_BAD;
+	a = p->settings && k <= p->optim.rule->nvectors ? s->ops->may_read(s, p, step) : SHARD_BAD;
 	if (a == SHARD_OK)
 		memcpy(out, p->dense.state + (k - 1) * p->n, p->n * sizeof *out);
 	*version = p->version;
@@ -196,7 +196,7 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 }
 
 enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
-    uint64_t since, size_t most, uint32_t *place, float *out, size_t *n, uint64_t *version)
+    struct changed_values *x)
 {
 	struct part *p = shard_part(s, table, part);
 	const float *w;
@@ -204,37 +204,38 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	*n = SIZE_MAX;
+	x->n = SIZE_MAX;
 	mutex_lock(&p->lock);
-	a = s->ops->may_show(s, p, step);
-	if (a == SHARD_OK && p->dense.stamps) {
-		w = shown_values(s, p, step, version);
+	a = s->ops->may_read(s, p, step);
+	if (a == SHARD_OK && p->dense.changes) {
+		w = shown_values(s, p, step, &x->version);
 		/* A puller that has a later version than the one that is shown: values that changed
 		 * back are not known. */
-		if (since <= *version)
-			*n = change_log_since(p->dense.stamps, since, most, place);
-		for (size_t i = 0; *n != SIZE_MAX && i < *n; i++)
-			out[i] = w[place[i]];
+		if (x->since <= x->version)
+			x->n = change_log_since(p->dense.changes, x->since, x->most, x->place);
+		for (size_t i = 0; x->n != SIZE_MAX && i < x->n; i++)
+			x->out[i] = w[x->place[i]];
 	}
 	mutex_unlock(&p->lock);
-	if (*n != SIZE_MAX)
+	if (x->n != SIZE_MAX)
 		atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
 	return a;
 }
 
-enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part,
-    uint64_t step, const uint8_t *ids, uint32_t n, const uint64_t *since, float *out,
-    uint32_t *place, uint32_t *k, uint64_t *version)
+enum shard_answer shard_read_rows(struct shard *s, uint16_t table, uint32_t part,
+    struct row_read *x)
 {
 	struct part *p = shard_part(s, table, part);
 	enum shard_answer a;
 
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	*k = n;
-	mutex_lock(&p->lock);
-	a = s->ops->show_rows(s, p, step, ids, n, since, out, place, k, version);
-	mutex_unlock(&p->lock);
+	x->changed = x->n;
+	a = part_lock_rows(s, p, x->ids, x->n);
+	if (a != SHARD_OK)
+		return a;
+	a = s->ops->read_rows(s, p, x);
+	part_unlock_rows(p);
 	atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
 	return a;
 }
@@ -242,7 +243,9 @@ enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint3
 enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     const uint8_t *ids, uint32_t n, float *out, uint64_t *version)
 {
-	uint32_t k;
+	struct row_read x = { .step = step, .ids = ids, .n = n, .out = out };
+	enum shard_answer a = shard_read_rows(s, table, part, &x);
 
-	return shard_pull_changed_rows(s, table, part, step, ids, n, NULL, out, NULL, &k, version);
+	*version = x.version;
+	return a;
 }

@@ -12,7 +12,6 @@
 #include "layout/taken.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
-#include "optim/table_rules.h"
 #include "shard/sum_body.h"
 #include "sync/push_status.h"
 #include "sync/sync.h"
@@ -23,26 +22,31 @@
  * a comment says "one caller at a time".
  *
  * Replication: the head of a partition's chain takes the pushes. What it makes of them (in bsp the
- * sum of a step, else each push) goes as a record (struct repl_record) to the next replica, in order, and
- * stays with the sender until the next has acknowledged that it and all replicas after it have it.
- * Then the change is safe. Receipts are sent for safe changes only, and the tail of the chain, which
- * answers pulls, shows only safe changes. The states of a partition are in shard/part.h.
+ * sum of a step, else each push) goes as a record (struct repl_record) to the next replica, in
+ * order, and stays with the sender until the next has acknowledged that it and all replicas after
+ * it have it. Then the change is safe. Receipts are sent for safe changes only, and the tail of the
+ * chain, which answers pulls, shows only safe changes. The states of a partition are in
+ * shard/part.h.
  *
  * Locks: part.lock, one for each partition and never two at once, and then gate.lock, one for each
- * shard (shard/part.h, shard/gate.h; core/lock.def has the whole order). What callers must know of them:
+ * shard (shard/part.h, shard/gate.h; core/lock.def has the whole order). What callers must know of
+ * them:
  *
  *    part.lock is held while cfg.forward, the put() of shard_send and the fn of shard_part_load are
  *        called: they may take locks of their own, but must not call this shard.
  *    gate.lock is held while the fn of shard_refusals and of shard_snap_clocks is called: the
  *        same rule.
- *    No lock is held while cfg.wake and cfg.alive are called: cfg.wake may call this shard.
+ *    No lock is held while cfg.wake, cfg.alive and cfg.read_again are called: cfg.wake may call
+ *        this shard.
  *    Sweeps over all partitions (shard_each) hold one part.lock at a time. A thread that closes
  *        steps or changes the mode keeps others out by the flags gate.closing and gate.changing_mode
  *        instead of a lock, because it needs partition locks and gate.lock comes after them.
- *    Read without a lock: the tables' pointers, the list of settings epochs, the budget, all
- *        counters, part.chain.safe_*, part.tenure and part.gone. They are atomic, or are set once. */
+ *    Read without a lock: the tables' pointers, the budget, all counters, part.chain.safe_*,
+ *        part.tenure and part.gone. They are atomic, or are set once.
+ *    Read under the lock of any partition, or under gate.lock: the list of settings epochs. */
 struct shard;
 struct ckpt_reader;
+struct read_retry;
 
 /* Greatest number of tables. */
 #define SHARD_TABLES 65536
@@ -64,7 +68,7 @@ struct shard_config {
 	/* Equal runs give equal bits: gradients are summed in the order of ranks, and a pull gets
 	 * exactly the version of its step. */
 	bool deterministic;
-	/* Its dense tables are reduced by the workers (reduced.h). */
+	/* Its dense tables are reduced by the workers (apply.h). */
 	bool reduced;
 	/* Aggregator of dense tables in bsp; with one there are no sparse tables. */
 	struct aggregate aggregate; /* how the gradients of a step become one */
@@ -86,8 +90,8 @@ struct shard_config {
 	 * is booked when it comes. Sparse rows come later, and pushes that would make too many are
 	 * refused. */
 	uint64_t mem_limit;
-	/* Memory for the values of dense partitions, which other processes may read. NULL: the shard
-	 * allocates memory of its own, as it does when no place is left. */
+	/* Memory for the values of dense partitions, which other processes may read. NULL: the
+	 * shard allocates memory of its own, as it does when no place is left. */
 	struct published *published;
 	/* The use of pushes and the source of values (shard_ops.h); NULL: shard_store_ops. */
 	const struct shard_ops *ops;
@@ -101,13 +105,18 @@ struct shard_config {
 	/* Called between partitions by functions that take long (shard_install), for a watchdog.
 	 * NULL: not wanted. */
 	void (*alive)(void *ctx);
+	/* The values of a partition cannot be read from their file because of *e (ERR_IO). May
+	 * wait. True: they are read again. False: shard_install returns *e, which this may have
+	 * replaced. r: for the attempts of this partition, zero before the first call. NULL: they
+	 * are not read again. */
+	bool (*read_again)(void *ctx, struct read_retry *r, struct err *e);
 	void *ctx;
 };
 
 /* A settings epoch: the settings in force from a step on. */
 struct settings_epoch {
 	uint64_t step;
-	uint32_t number; /* greater than that of all earlier ones */
+	uint32_t number; /* greater than all earlier numbers */
 	struct sync_mode mode;
 	const struct optim_rule *rule;
 	struct optim_hyper hyper; /* lr before the schedule */
@@ -123,12 +132,13 @@ void shard_free(struct shard *s);
 /* Takes the places in the chains that the layout gives to this server: makes the partitions of new
  * tables, expects state transfers of those it joins, and gives up those that it has left. Ends a
  * snapshot that is under way. process: the incarnations of the servers, by number (NULL: this one
- * is alone). One caller at a time. ERR_NOMEM, ERR_CONFIG (mem_limit, checkpoint), ERR_PROTO: the
- * layout counts on a replica that this server was not given. */
+ * is alone). One caller at a time. ERR_NOMEM, ERR_CONFIG (mem_limit, checkpoint), ERR_IO or the
+ * error of cfg.read_again (values that cannot be read), ERR_PROTO: the layout counts on a replica
+ * that this server was not given. */
 enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process,
     struct err *e);
 
-/* All partitions of the beginning are here: the caller may release `restore`. */
+/* All partitions that this server begins with are here: the caller may release `restore`. */
 void shard_restore_done(struct shard *s);
 /* Names the safetensors file that tables with TABLE_FILE begin with. Called before the first
  * shard_install. The path is borrowed as long as the shard lives. */
@@ -169,23 +179,26 @@ bool shard_key_holds(struct shard *s, uint32_t rank, const uint8_t key[static 32
 struct shard_vote {
 	bool yes;
 	uint64_t first_free; /* one past the newest step that has begun here (sync_first_free) */
-	uint64_t clock;      /* steps that the rank has completed */
+	/* resume: steps that the rank has completed, as far as CLOCKs and the steps that are closed
+	 * here show; STEPS_END on a server without partitions, to which the rank has nothing to
+	 * push again */
+	uint64_t clock;
 };
-/* Votes on a change that is to take effect at `step`. The vote is no when the step has begun here. After
- * a yes, pulls and pushes of steps from `step` on wait until shard_end_vote. Any other incarnation that
- * holds the rank is fenced at once, whatever the vote is. resume: the vote is always yes, and no step
- * waits. rank SHARD_OUTSIDE: the change is not about a rank. */
+/* Votes on a change that is to take effect at `step`. Votes no when the step has begun here. After
+ * a yes, pulls and pushes of steps from `step` on wait until shard_end_vote. Any other incarnation
+ * that holds the rank is fenced at once, whatever the vote is. resume: the vote is always yes, and
+ * no step waits. rank SHARD_OUTSIDE: the change is not about a rank. */
 struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     bool resume);
-/* Returns the first step of which a push of the rank may be missing here: the rank's clock, or an earlier
- * step of which a push was announced and has not come. Called after shard_vote has fenced the rank's
- * earlier holder. */
+/* Returns the first step of which a push of the rank may be missing here: the rank's clock, or an
+ * earlier step of which a push was announced and has not arrived. Called after shard_vote has
+ * fenced the rank's earlier holder. */
 uint64_t shard_complete_steps(struct shard *s, uint32_t rank);
-/* Lists the pushes of a rank that this server has, as head or replica: adds to *taken for each partition
- * the highest step whose push was taken, plus 1. The rank's next holder takes part from the step `from`
- * on, and must not have pushed yet. SHARD_WAIT, with nothing added: the members of `from` are not known
- * yet, or some of these pushes would be lost with this server, because they are in a sum that is not
- * closed yet or have not come to all replicas. */
+/* Lists the pushes of a rank that this server has, as head or replica: adds to *taken for each
+ * partition the highest step whose push was taken, plus 1. The rank's next holder takes part from
+ * the step `from` on, and must not have pushed yet. SHARD_WAIT, with nothing added: the members of
+ * `from` are not known yet, or some of these pushes would be lost with this server, because they
+ * are in a sum that is not closed yet or have not arrived at all replicas. */
 enum shard_answer shard_list_taken(struct shard *s, uint32_t rank, uint64_t from,
     struct taken *taken);
 /* The vote is over, with any result: steps no longer wait for it. */
@@ -212,8 +225,8 @@ enum shard_answer {
 };
 
 /* The rank announces that it pushes, or has pushed, to partitions first .. first + count - 1 at
- * `step`: the step is not closed there before that push has come. Called before the rank's CLOCK of
- * the step. */
+ * `step`: the step is not closed there before that push has arrived. Called before the rank's CLOCK
+ * of the step. */
 void shard_expect(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint16_t table, uint32_t first, uint32_t count);
 /* Withdraws such an announcement: those pushes take another way. True: there was one; the caller
@@ -232,9 +245,12 @@ bool shard_may_pull(struct shard *s, uint64_t step);
 /* Like shard_may_pull, for a caller that can use each partition as soon as it has closed the step
  * before: shard_pull says which partitions have. */
 bool shard_may_prefetch(struct shard *s, uint64_t step);
-/* Has a worker trained on examples at the last step that a pull of this one waits for, or later? False in
- * modes in which pulls wait for no step. Takes no lock. */
-bool shard_has_trained(const struct shard *s, uint64_t step);
+/* The number of steps that all workers must have completed before a pull at this one is answered;
+ * 0: none, as in modes in which pulls wait for no step. */
+uint64_t shard_needed_step(struct shard *s, uint64_t step);
+/* Has a worker trained on examples at the last of the steps that a pull waits for
+ * (shard_needed_step), or later? False for 0. Takes no lock. */
+bool shard_has_trained(const struct shard *s, uint64_t needed);
 /* Has every rank completed the steps before this one? When the answer is yes, the members of the
  * step cannot change any more. */
 bool shard_may_fix_members(struct shard *s, uint64_t step);
@@ -276,7 +292,7 @@ struct push {
  * A tenure is the time from when a server is given a replica of a partition until it leaves it or
  * is given another. Versions and steps of two tenures are not comparable, because they may count
  * different pushes: a head that was cut off takes pushes that its successor never sees. */
-struct shard_due {
+struct receipt_condition {
 	uint64_t tenure, steps, version, seq;
 };
 
@@ -286,7 +302,7 @@ struct receipt {
 	uint8_t status;
 	uint32_t part, staleness;
 	uint64_t step, version;
-	struct shard_due due; /* the receipt may be sent when shard_is_safe says so */
+	struct receipt_condition due; /* the receipt may be sent when shard_is_safe says so */
 };
 
 /* Takes a push of one partition, whole. SHARD_OK: *r is the receipt; it may be sent when
@@ -294,9 +310,11 @@ struct receipt {
  * SHARD_BAD: malformed, or there was no memory. */
 enum shard_answer shard_push(struct shard *s, const struct push *p, struct receipt *r);
 /* May an acknowledgement that waits for *due be sent now? Takes no lock. */
-bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due);
+bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part,
+    const struct receipt_condition *due);
 /* Is the tenure over? Then the acknowledgement must never be sent. Takes no lock. */
-bool shard_has_left(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due);
+bool shard_has_left(struct shard *s, uint16_t table, uint32_t part,
+    const struct receipt_condition *due);
 /* The contents of a push's receipt at the time when it is sent. */
 struct shard_outcome {
 	/* The status when it was taken, or PUSH_SPLIT from a relay whose sum the servers did not
@@ -308,10 +326,10 @@ struct shard_outcome {
 	 * it. 0: no update was made. */
 	uint64_t version;
 };
-/* The outcome of a push of this step that was answered `status` when it was taken, and whose receipt
- * waited for *due. For a partition that is not here, replicas is 0. */
+/* The outcome of a push of this step that was answered `status` when it was taken, and whose
+ * receipt waited for *due. For a partition that is not here, replicas is 0. */
 struct shard_outcome shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
-    enum push_status status, const struct shard_due *due);
+    enum push_status status, const struct receipt_condition *due);
 
 /* In ssp and asp: does this replica have all that the rank pushed to the partition before this step
  * (read-my-writes; Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel
@@ -324,8 +342,8 @@ bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uin
  * shown yet. SHARD_ELSEWHERE: this server is not the tail. */
 enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     float *out, uint64_t *version);
-/* Like shard_pull, but tells where the values are in cfg.published, and copies nothing. *known false:
- * they are not there; copy them by shard_pull. */
+/* Like shard_pull, but says where the values are in cfg.published, and copies nothing. *known
+ * false: they are not there; copy them by shard_pull. */
 struct shard_place {
 	uint32_t place;
 	uint64_t state;
@@ -333,27 +351,47 @@ struct shard_place {
 };
 enum shard_answer shard_pull_place(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     struct shard_place *out, uint64_t *version);
-/* shard_may_show: would shard_pull copy it? Gives the version only. shard_pull_state copies the rule's
- * k-th state vector (from 1) instead of the values. */
+/* shard_may_show: would shard_pull copy it? Gives the version only. shard_pull_state copies the
+ * rule's k-th state vector (from 1) instead of the values. */
 enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     uint64_t *version);
 /* SHARD_BAD: the table is sparse, k is 0, or the rule has fewer vectors. */
 enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     uint64_t k, float *out, uint64_t *version);
-/* Like shard_pull, but copies only the values that changed after version `since`: their places in
- * ascending order and their values, *n of them, at most `most`. *n SIZE_MAX: there are more, or the
- * changes are not known; pull it whole. */
+/* A pull of the values that changed after version `since`: their places in ascending order and
+ * their values, `n` of them, at most `most`. n SIZE_MAX: there are more, or the changes are not
+ * known; pull it whole. */
+struct changed_values {
+	uint64_t since;
+	size_t most;
+	uint32_t *place; /* room for `most` of these two */
+	float *out;
+	size_t n;
+	uint64_t version; /* that the values are of */
+};
+/* Like shard_pull, but copies only the changed values. */
 enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
-    uint64_t since, size_t most, uint32_t *place, float *out, size_t *n, uint64_t *version);
-/* Copies the rows of n ids (u64 little-endian, any alignment) in their order: n * cols floats. A
- * row that does not exist has its initial values. */
+    struct changed_values *x);
+/* A pull of n rows at a step, or at SYNC_NEVER: their values in the order of `ids`. A row that does
+ * not exist has its initial values. */
+struct row_read {
+	uint64_t step;
+	const uint8_t *ids; /* u64 little-endian, any alignment */
+	uint32_t n;
+	/* The versions of which the caller has the rows (codec/row_versions.h); NULL: it has
+	 * none. */
+	const uint64_t *since;
+	float *out; /* n * cols floats */
+	/* With `since`: room for n, gets the numbers of the rows that may have changed, `changed`
+	 * of them. */
+	uint32_t *place, changed;
+	uint64_t version; /* that the values are of */
+};
+enum shard_answer shard_read_rows(struct shard *s, uint16_t table, uint32_t part,
+    struct row_read *x);
+/* shard_read_rows for a caller that has no rows. */
 enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     const uint8_t *ids, uint32_t n, float *out, uint64_t *version);
-/* Like shard_pull_rows, for a caller that has rows already, of versions since[i] (codec/since.h).
- * place has room for n and gets the numbers of those rows that may have changed, *k of them. */
-enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part,
-    uint64_t step, const uint8_t *ids, uint32_t n, const uint64_t *since, float *out,
-    uint32_t *place, uint32_t *k, uint64_t *version);
 /* A scan of a sparse partition: up to n rows as they are now, in ascending order of ids, with ids
  * above `after` (or from the first one when `begin`). ids gets the ids, out the floats (NULL: ids
  * only). */
@@ -373,8 +411,11 @@ struct scan {
 	uint64_t step; /* later updates are of this step or a later one */
 	/* The last step at which rows were removed, plus 1; 0: never. */
 	uint64_t removed;
+	/* Out: the rows and the noted changes that it looked at: what the piece has cost. */
+	uint64_t looked_at;
 };
-/* Runs one piece of a scan. SHARD_BAD: the partition does not know when its rows changed. */
+/* Runs one piece of a scan. SHARD_WAIT: not now; call again after cfg.wake. SHARD_BAD: the
+ * partition does not know when its rows changed. */
 enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x);
 
 const struct table *shard_table(struct shard *s, uint16_t table); /* NULL: unknown here */
@@ -387,7 +428,8 @@ uint64_t shard_count_parts(const struct shard *s);
 /* Sets all values of a dense partition. */
 enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, const float *w);
 /* Sets n rows (ids: u64 little-endian, any alignment), and makes those that do not exist.
- * SHARD_BAD: there is no room. */
+ * SHARD_BAD: there is no room. SHARD_WAIT: the row store reads some of them; call again after
+ * cfg.wake. */
 enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t part,
     const uint8_t *ids, uint32_t n, const float *w);
 /* Removes all rows except these n ids, which are in ascending order. */
@@ -455,9 +497,9 @@ void shard_resend(struct shard *s, uint16_t server);
 
 /* Takes a record from the previous replica of the chain (len bytes, head and body). When
  * shard_is_safe says so of *due, this replica and all after it have it. SHARD_WAIT: not now, as the
- * next replica is too far behind or the record's settings epoch is not known here yet. */
+ * next replica lags too far or the record's settings epoch is not known here yet. */
 enum shard_answer shard_replicate(struct shard *s, const struct repl_record *c, const uint8_t *p,
-    size_t len, struct shard_due *due);
+    size_t len, struct receipt_condition *due);
 
 /* Begins to send one more partition to the server that joins: first its whole state, then every
  * change. False: there is none left to begin with. */
@@ -481,14 +523,14 @@ bool shard_snap_begin(struct shard *s, uint64_t step, uint64_t *at);
 void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base);
 /* bsp: was the last snapshot begun at this step? ssp and asp: is one under way? */
 bool shard_snap_covers(struct shard *s, uint64_t step);
-/* Is it worth while to call shard_snap_take again? */
+/* Is it worth calling shard_snap_take again? */
 bool shard_snap_due(struct shard *s);
 /* Copies partitions. SHARD_OK: all are copied. SHARD_WAIT: call again after cfg.wake.
  * SHARD_ELSEWHERE: the snapshot was ended. SHARD_BAD: no memory. */
 enum shard_answer shard_snap_take(struct shard *s);
 /* Has a partition passed the snapshot's step before it was copied? Then the snapshot will never be
- * complete, shard_snap_take keeps answering SHARD_WAIT, and *at is the furthest partition's step. The
- * caller ends the snapshot. */
+ * complete, shard_snap_take keeps answering SHARD_WAIT, and *at is the furthest partition's step.
+ * The caller ends the snapshot. */
 bool shard_snap_is_late(struct shard *s, uint64_t *at);
 struct ckpt_part;
 /* Ends the snapshot and gives its parts to the caller, for shard_snap_release. False, and no parts,
@@ -500,8 +542,8 @@ void shard_snap_release(struct ckpt_part *parts, size_t n);
 /* Calls fn with each rank's clock, for the checkpoint. The gate's lock is held. */
 void shard_snap_clocks(struct shard *s,
     void (*fn)(void *ctx, uint32_t rank, uint64_t clock, bool active), void *ctx);
-/* Which pushes are in the snapshot, when it is taken: *out becomes an array by rank, which the caller
- * releases and frees. Returns its length. */
+/* Which pushes are in the snapshot, when it is taken: *out becomes an array by rank, which the
+ * caller releases and frees. Returns its length. */
 size_t shard_snap_taken(struct shard *s, struct taken **out);
 /* Ends the snapshot that is under way, if any, and frees its parts. */
 void shard_snap_end(struct shard *s);
@@ -539,10 +581,11 @@ extern const char *const row_policy_counter_name[ROW_POLICY_COUNTERS];
  * step over about the last minute. It is a rate by steps because all servers have the same steps,
  * whenever they look. Partitions measured for a few steps only are left out. One caller, again and
  * again: the last call was `seconds` and `steps` ago. */
-typedef void shard_heat_fn(void *ctx, uint16_t table, uint32_t part, double heat);
-/* fn is called with the lock of the partition that it is told about. Partitions without a push
+typedef void shard_push_rate_fn(void *ctx, uint16_t table, uint32_t part, double rate);
+/* fn is called with the lock of the reported partition held. Partitions without a push
  * since the last call are reported too, with their decayed rate. */
-void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx);
+void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_push_rate_fn *fn,
+    void *ctx);
 /* Reports the ranks whose pushes were refused, and how many: for values that are not finite or out
  * of bounds, or rows for which there was no room. */
 void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t rank, uint64_t n), void *ctx);
@@ -550,7 +593,7 @@ void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t rank, uint64
 struct shard_memory {
 	/* Parameters and optimizer state; of sparse tables the present rows. */
 	uint64_t tables;
-	/* At most, with so many ranks: sums, former versions, change stamps, arrays by rank. */
+	/* At most, with this many ranks: sums, former versions, change logs, arrays by rank. */
 	uint64_t beside;
 	uint64_t parts; /* number of partitions */
 };

@@ -2,10 +2,10 @@
 #ifndef SHARD_SHARD_OPS_H
 #define SHARD_SHARD_OPS_H
 
-/* The use that a shard makes of pushes, and the source of the values that are pulled. A store applies
- * the pushes and shows its own values (shard_store_ops, store_ops.c). A relay sends their sum to the
- * servers and shows what came from there (role/relay/relay_shard.c). An implementation may include
- * part.h, gate.h and repl.h.
+/* The use that a shard makes of pushes, and the source of the values that are pulled. A store
+ * applies the pushes and shows its own values (shard_store_ops, store_ops.c). A relay sends their
+ * sum to the servers and shows what came from there (role/relay/relay_shard.c). An implementation
+ * may include part.h, gate.h and repl.h.
  *
  * The functions that get a partition are called with its lock held, once for a record or a step and
  * never for an element. Only those that say so may be NULL. */
@@ -13,9 +13,11 @@
 #include "shard/shard.h"
 
 struct part;
+struct step_end;
 
 struct shard_ops {
-	/* Bytes of part.ops_data, zeroed, for each partition; and those that a rank makes it grow by. */
+	/* Bytes of part.ops_data, zeroed, for each partition; and those that a rank makes it grow
+	 * by. */
 	size_t part_bytes, rank_bytes;
 	/* The receiver of all records of every partition, or NO_SERVER: the next replica of the
 	 * partition's chain. */
@@ -23,12 +25,13 @@ struct shard_ops {
 	/* Pushes from outside of the job are taken. */
 	bool takes_outside;
 	/* The open step of a partition may be closed early, by a push of a later step. */
-	bool jumps;
+	bool may_close_early;
 	/* The status of a push whose step is closed. */
-	enum push_status late;
+	enum push_status status_if_closed;
 
 	/* May a pull at this step be answered by the clocks; and one that is answered from those
-	 * partitions that are ready? A store asks the mode (sync_may_pull). The gate's lock is held. */
+	 * partitions that are ready? A store asks the mode (sync_may_pull). The gate's lock is
+	 * held. */
 	bool (*may_pull)(const struct sync *s, uint64_t step);
 	bool (*may_prefetch)(const struct sync *s, uint64_t step);
 
@@ -41,8 +44,8 @@ struct shard_ops {
 	void (*free_part)(struct part *p);
 	void (*free_shard)(struct shard *s);
 
-	/* A push or a sum of a step after the open one has come, or a split sum of the open one. May
-	 * the partition take it now, after opening its step if need be?
+	/* A push or a sum of a step after the open one has arrived, or a split sum of the open one.
+	 * May the partition take it now, after opening its step if need be?
 	 *
 	 *   SHARD_OK         yes
 	 *   SHARD_WAIT       not yet: its step is not open
@@ -53,24 +56,22 @@ struct shard_ops {
 	/* A push of the rank is in the open step's sum; examples 0: it was refused. NULL: the
 	 * use that the shard makes of the sum does not need to know. */
 	void (*note_push)(struct part *p, uint32_t rank, uint32_t examples, uint64_t incarnation);
-	/* All pushes of the open step have come: uses its sum and opens the next step. A store
+	/* All pushes of the open step have arrived: uses its sum and opens the next step. A store
 	 * applies the sum (apply_step in apply.c); a relay sends it to the servers. */
-	void (*close_step)(struct shard *s, struct part *p, uint64_t examples);
+	void (*close_step)(struct shard *s, struct part *p, const struct step_end *end);
 	/* All ranks have completed the steps below `step`. */
 	void (*skip_steps)(struct part *p, uint64_t step);
 	/* The step before the open one was closed, maybe without a record. */
 	void (*tell_closed)(struct shard *s, struct part *p);
-	/* The status for a receipt of a push that was answered `status` when it was taken. NULL: that
-	 * one. */
+	/* The status for a receipt of a push that was answered `status` when it was taken. NULL:
+	 * that one. */
 	enum push_status (*final_status)(struct part *p, uint64_t step, enum push_status status);
 
 	/* May a pull at `step` (SYNC_NEVER: from outside) be answered from this partition now?
 	 * SHARD_WAIT marks the caller as waiting. */
-	enum shard_answer (*may_show)(struct shard *s, struct part *p, uint64_t step);
-	/* Writes n rows as shard_pull_changed_rows describes. */
-	enum shard_answer (*show_rows)(struct shard *s, struct part *p, uint64_t step,
-	    const uint8_t *ids, uint32_t n, const uint64_t *since, float *out, uint32_t *place,
-	    uint32_t *k, uint64_t *version);
+	enum shard_answer (*may_read)(struct shard *s, struct part *p, uint64_t step);
+	/* Reads n rows as struct row_read describes. */
+	enum shard_answer (*read_rows)(struct shard *s, struct part *p, struct row_read *x);
 };
 
 extern const struct shard_ops shard_store_ops;

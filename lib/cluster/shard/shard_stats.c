@@ -13,19 +13,21 @@
  * index and counts of ids. */
 static bool add_stats(struct shard *s, struct part *p, void *ctx)
 {
+	const struct row_store *store = p->sparse.store;
 	struct shard_stats *out = ctx;
 
 	(void)s;
 	if (!p->ready)
 		return true;
-	if (p->sparse.rows) {
-		uint64_t floats = (uint64_t)rows_count(p->sparse.rows) * p->table->cols;
+	if (part_has_rows(p)) {
+		uint64_t rows = store->ops->count(store), values = rows * p->table->cols,
+		         bytes = values * store->ops->element_bytes;
 
-		out->rows += rows_count(p->sparse.rows);
-		out->parameters += floats;
-		out->parameter_bytes += floats * 4;
-		out->state_bytes += rows_bytes(p->sparse.rows) +
-		    row_policy_state_bytes(p->sparse.policy_state) - floats * 4;
+		out->rows += rows;
+		out->parameters += values;
+		out->parameter_bytes += bytes;
+		out->state_bytes += store->ops->bytes(store) +
+		    row_policy_state_bytes(p->sparse.policy_state) - bytes;
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
@@ -60,13 +62,14 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 		return false;
 	for (uint32_t i = 0; i < t->shape.nparts; i++) {
 		struct part *p = shard_part(s, table, i);
+		const struct row_store *store = p ? p->sparse.store : NULL;
 
 		if (!p)
 			continue;
 		mutex_lock(&p->lock);
-		if (p->ready && p->chain.head && p->sparse.rows) {
-			out->rows += rows_count(p->sparse.rows);
-			out->bytes += rows_bytes(p->sparse.rows) +
+		if (p->ready && p->chain.head && part_has_rows(p)) {
+			out->rows += store->ops->count(store);
+			out->bytes += store->ops->bytes(store) +
 			    row_policy_state_bytes(p->sparse.policy_state);
 			out->has_policy |= p->sparse.policy_state != NULL;
 			for (unsigned k = 0; p->sparse.policy_state && k < ROW_POLICY_COUNTERS; k++)
@@ -77,50 +80,51 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 	return true;
 }
 
-/* The decaying averages of shard_part_load fall to about a third in so many seconds, or in so many steps
- * where steps are long. */
-#define HEAT_MEMORY 20.0
-#define HEAT_STEPS  16.0
+/* The decaying averages of shard_part_load fall to about a third in this many seconds, or in this
+ * many steps where steps are long. */
+#define PUSH_RATE_MEMORY 20.0
+#define PUSH_RATE_STEPS  16.0
 /* Steps before a partition is reported: with fewer, the step that is half pushed counts too
  * much. */
-#define HEAT_LEAST 8
+#define PUSH_RATE_LEAST 8
 
 /* One call of shard_part_load: `keep` is the factor by which the averages decay since the last
  * one, `steps` the number of steps since then. */
-struct heat {
+struct push_rates {
 	double steps, keep;
-	shard_heat_fn *fn;
+	shard_push_rate_fn *fn;
 	void *ctx;
 };
 
 /* Updates the partition's averages and reports them. A partition that is not at the head here
  * forgets its history, since another server has taken the pushes meanwhile. */
-static bool add_heat(struct shard *s, struct part *p, void *ctx)
+static bool update_push_rate(struct shard *s, struct part *p, void *ctx)
 {
-	struct heat *h = ctx;
+	struct push_rates *h = ctx;
 	uint64_t work = p->load.work - p->load.work_seen;
 
 	(void)s;
 	p->load.work_seen = p->load.work;
 	if (!p->ready || !p->chain.head) {
 		p->load.measured = 0;
-		p->load.warmth = p->load.warm_for = 0;
+		p->load.recent_work = p->load.recent_steps = 0;
 		return true;
 	}
 	p->load.measured += (uint64_t)h->steps;
-	p->load.warmth = p->load.warmth * h->keep + (double)work;
-	p->load.warm_for = p->load.warm_for * h->keep + h->steps;
-	if (p->load.measured >= HEAT_LEAST)
-		h->fn(h->ctx, p->table->id, p->index, p->load.warmth / p->load.warm_for);
+	p->load.recent_work = p->load.recent_work * h->keep + (double)work;
+	p->load.recent_steps = p->load.recent_steps * h->keep + h->steps;
+	if (p->load.measured >= PUSH_RATE_LEAST)
+		h->fn(h->ctx, p->table->id, p->index, p->load.recent_work / p->load.recent_steps);
 	return true;
 }
 
-void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx)
+void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_push_rate_fn *fn,
+    void *ctx)
 {
-	struct heat h = { (double)steps,
-		exp(-fmin(seconds / HEAT_MEMORY, (double)steps / HEAT_STEPS)), fn, ctx };
+	struct push_rates h = { (double)steps,
+		exp(-fmin(seconds / PUSH_RATE_MEMORY, (double)steps / PUSH_RATE_STEPS)), fn, ctx };
 
-	shard_each(s, add_heat, &h);
+	shard_each(s, update_push_rate, &h);
 }
 
 /* Bytes that a block of n bytes takes with its alignment and bookkeeping. */
@@ -132,17 +136,18 @@ struct reckoning {
 	struct shard_memory out;
 };
 
-/* Adds the memory of one partition. `tables` is what its values and state are worth; `beside` is
- * all else that it may come to take, with the arrays by rank at their greatest length, plus what
- * blocks cost by alignment. Used for the bound that is logged, so it must not be too low. */
+/* Adds the memory of one partition. `tables` are the bytes of its values and state; `beside` is all
+ * else that it may ever take, with the arrays by rank at their greatest length, plus what blocks
+ * cost by alignment. Used for the bound that is logged, so it must not be too low. */
 static bool add_memory(struct shard *s, struct part *p, void *ctx)
 {
 	struct reckoning *x = ctx;
 	uint64_t floats = (uint64_t)p->n * 4,
 	         vectors = (p->dense.acc != NULL) + (p->dense.spare != NULL) +
 	    (p->dense.prev != NULL);
-	uint64_t tables = p->sparse.rows
-	    ? rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy_state)
+	uint64_t tables = part_has_rows(p)
+	    ? p->sparse.store->ops->bytes(p->sparse.store) +
+	        row_policy_state_bytes(p->sparse.policy_state)
 	    : floats * (1 + (p->settings ? p->optim.rule->nvectors : 0));
 	/* Announcements of pending pushes are kept where records are sent on. */
 	bool claimed = !p->chain.head || p->chain.next != NO_SERVER;
@@ -155,12 +160,12 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	    (aggregate_compares(&s->cfg.aggregate)
 	            ? x->ranks * BLOCK(floats + sizeof *p->sum.gradients)
 	            : 0) +
-	    (p->dense.stamps ? BLOCK(change_log_bytes(p->n)) : 0) +
+	    (p->dense.changes ? BLOCK(change_log_bytes(p->n)) : 0) +
 	    past_values_bytes(s, &settings_epoch_last(s)->mode.stale, p->n) + BLOCK(sizeof *p) +
 	    BLOCK(x->ranks *
 	        (sizeof *p->pushes.last + sizeof *p->pushes.refused +
 	            (claimed ? sizeof *p->pushes.announced : 0) + s->ops->rank_bytes));
-	if (!p->sparse.rows)
+	if (!part_has_rows(p))
 		x->out.beside += BLOCK(floats) + BLOCK(floats * p->optim.rule->nvectors + 4) -
 		    tables;
 	return true;

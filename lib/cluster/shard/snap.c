@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
+#include "shard/apply.h"
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
-#include "shard/step_ops.h"
 #include "shard/row_policy_state.h"
 
 /* Snapshots for checkpoints: the values of all partitions of which this server is the tail, as they
  * are between two steps. A partition is copied before its first update after that point
- * (snapshot_before_update), or by shard_snap_take, whichever comes first. So training does not wait for
- * the snapshot. */
+ * (snapshot_before_update), or by shard_snap_take, whichever comes first. So training does not wait
+ * for the snapshot. */
 
-/* Frees what a part owns: ids, seen, policy_words, live, last, and w. The ranks' values are in the same block
- * as w. */
+/* Frees what a part owns: ids, seen, policy_words, live, last, and w. The ranks' values are in the
+ * same block as w. */
 static void release_ckpt_part(struct ckpt_part *part)
 {
 	free((void *)part->ids);
@@ -33,50 +33,55 @@ void snapshot_drop(struct part *p)
 	p->saved.snap = NULL;
 }
 
-/* A row to be copied. */
-struct by_id {
-	uint64_t id;
-	const float *row;
+/* A column of the snapshot: the values, or a state vector of the rule that continues from it. */
+struct column {
+	size_t at, floats; /* its place in a row of the partition, and its floats of each row */
+	bool absent; /* the partition's rule has no such vector: it keeps its initial values */
+	float *to;   /* of the first row */
 };
 
-static int compare_rows_by_id(const void *a, const void *b)
-{
-	const struct by_id *x = a, *y = b;
-
-	return (x->id > y->id) - (x->id < y->id);
-}
-
-/* Writes the ids of n rows and their last steps. */
-static void copy_row_words(const struct part *p, const struct by_id *order, size_t n, uint64_t *ids,
-    uint64_t *seen)
-{
-	for (size_t i = 0; i < n; i++) {
-		ids[i] = order[i].id;
-		if (seen)
-			seen[i] = row_policy_state_last_step(p, order[i].row);
-	}
-}
-
-/* Writes the columns of n rows: first all values, then each state vector of `rule`. Vectors that the
- * partition does not have keep what alloc_row_values wrote. */
-static void copy_row_columns(const struct part *p, const struct by_id *order, size_t n,
-    const struct optim_rule *rule, float *values)
+/* Lists the columns for n rows, which follow one another in `values`, and returns their number. */
+static unsigned list_columns(const struct part *p, const struct optim_rule *rule, size_t n,
+    float *values, struct column out[static 1 + OPTIM_VECTORS_MAX])
 {
 	size_t cols = p->table->cols;
 
 	for (unsigned k = 0; k <= rule->nvectors; k++) {
 		int had = k ? settings_epoch_find_state(rule, k - 1, p->optim.rule) : -1;
-		size_t width = k ? optim_vector_floats(rule, k - 1, cols, cols) : cols;
-		size_t at = k ? cols : 0;
+		struct column *c = &out[k];
 
+		*c = (struct column){ .at = k ? cols : 0,
+			.floats = k ? optim_vector_floats(rule, k - 1, cols, cols) : cols,
+			.absent = k && had < 0,
+			.to = values };
 		for (int j = 0; j < had; j++)
-			at += optim_vector_floats(p->optim.rule, (unsigned)j, cols, cols);
-		for (size_t i = 0; i < n; i++) {
-			if (!k || had >= 0)
-				memcpy(values, order[i].row + at, width * sizeof(float));
-			values += width;
-		}
+			c->at += optim_vector_floats(p->optim.rule, (unsigned)j, cols, cols);
+		values += n * c->floats;
 	}
+	return 1 + rule->nvectors;
+}
+
+/* Copies the rows of a snapshot of the store: their ids, with `seen` their last steps, and the
+ * columns of their values. */
+static void copy_rows(const struct part *p, struct row_snapshot *rows,
+    const struct optim_rule *rule, uint64_t *ids, uint64_t *seen, float *values)
+{
+	struct column column[1 + OPTIM_VECTORS_MAX];
+	unsigned ncolumns = list_columns(p, rule, rows->n, values, column);
+	void *row[ROWS_BLOCK];
+	uint32_t n;
+
+	for (size_t at = 0; (n = rows->ops->snapshot_next(rows, ROWS_BLOCK, ids + at, row)) > 0;
+	     at += n)
+		for (uint32_t i = 0; i < n; i++) {
+			for (unsigned k = 0; k < ncolumns; k++)
+				if (!column[k].absent)
+					memcpy(column[k].to + (at + i) * column[k].floats,
+					    (const float *)row[i] + column[k].at,
+					    column[k].floats * sizeof(float));
+			if (seen)
+				seen[at + i] = row_policy_state_last_step(p, row[i]);
+		}
 }
 
 /* Is the base snapshot the last full one of this partition, so that the changes since are known? */
@@ -89,26 +94,31 @@ static bool has_delta_base(const struct shard *s, const struct part *p,
 	    row_layout_has(&p->sparse.layout, ROW_SEEN);
 }
 
-/* The rows to be taken, in ascending order of ids, *n of them; NULL: no memory. live: room for the
- * ids of all rows, or NULL. */
-static struct by_id *choose_rows(const struct part *p, bool changes, uint64_t *live, size_t *n)
+/* For row_store_ops.snapshot: was the row updated since the last full snapshot? */
+static bool changed_since_full(void *ctx, uint64_t id, const void *row)
 {
-	size_t all = rows_count(p->sparse.rows), k = 0;
-	struct by_id *order = mem_try_array(all + 1, sizeof *order);
+	const struct part *p = ctx;
 
-	for (size_t i = 0; order && i < all; i++)
-		order[i].row = rows_at(p->sparse.rows, i, &order[i].id);
-	if (order)
-		qsort(order, all, sizeof *order, compare_rows_by_id);
-	for (size_t i = 0; order && i < all; i++) {
-		if (live)
-			live[i] = order[i].id;
-		if (changes && row_policy_state_last_step(p, order[i].row) < p->saved.full_clock)
-			continue;
-		order[k++] = order[i];
-	}
-	*n = k;
-	return order;
+	(void)id;
+	return row_policy_state_last_step(p, row) >= p->saved.full_clock;
+}
+
+/* The ids of all rows in ascending order. NULL: no memory. */
+static uint64_t *list_row_ids(const struct part *p)
+{
+	struct row_store *store = p->sparse.store;
+	size_t n = store->ops->count(store), k = 0;
+	uint64_t *ids = mem_try_array(n + 1, sizeof *ids), at = 0;
+	void *row[ROWS_BLOCK];
+	uint32_t some;
+
+	while (ids && k < n &&
+	    (some = store->ops->next(store, &at,
+	         n - k < ROWS_BLOCK ? (uint32_t)(n - k) : ROWS_BLOCK, ids + k, row)) > 0)
+		k += some;
+	if (ids)
+		qsort(ids, k, sizeof *ids, rows_by_id);
+	return ids;
 }
 
 /* Bytes of n rows in a snapshot. */
@@ -124,7 +134,8 @@ static size_t chosen_rows_bytes(const struct part *p, const struct optim_rule *r
  * rows? */
 static bool delta_pays(const struct part *p, const struct optim_rule *rule, size_t n, bool gone)
 {
-	size_t all = rows_count(p->sparse.rows), whole = chosen_rows_bytes(p, rule, all);
+	size_t all = p->sparse.store->ops->count(p->sparse.store),
+	       whole = chosen_rows_bytes(p, rule, all);
 
 	return chosen_rows_bytes(p, rule, n) + (gone ? all * sizeof(uint64_t) : 0) < whole / 4 * 3;
 }
@@ -141,58 +152,72 @@ static float *alloc_row_values(const struct part *p, const struct optim_rule *ru
 	return values;
 }
 
+/* Takes the rows to be saved: with *changes those that changed since the base, unless that saves
+ * little; *changes is false then. NULL: no memory. */
+static struct row_snapshot *choose_rows(struct part *p, const struct optim_rule *rule, bool gone,
+    bool *changes)
+{
+	struct row_store *store = p->sparse.store;
+	struct row_snapshot *rows = store->ops->snapshot(store,
+	    *changes ? changed_since_full : NULL, p);
+
+	if (!rows || !*changes || delta_pays(p, rule, rows->n, gone))
+		return rows;
+	store->ops->snapshot_free(rows);
+	*changes = false;
+	return store->ops->snapshot(store, NULL, NULL);
+}
+
+/* Fills the partition's snapshot with these rows and the state of its row policy. False: no
+ * memory. */
+static bool copy_sparse_values(struct part *p, const struct optim_rule *rule,
+    struct row_snapshot *rows, float **values)
+{
+	struct ckpt_part *x = p->saved.snap;
+	bool dated = row_layout_has(&p->sparse.layout, ROW_SEEN);
+	uint64_t *ids, *seen, *policy_words;
+
+	x->n = rows->n;
+	x->npolicy_words = row_policy_state_words(p->sparse.policy_state);
+	x->ids = ids = mem_try_array(x->n + 1, sizeof *ids);
+	x->seen = seen = dated ? mem_try_array(x->n + 1, sizeof *seen) : NULL;
+	x->policy_words = policy_words = x->npolicy_words
+	    ? mem_try_array(x->npolicy_words, sizeof *policy_words)
+	    : NULL;
+	x->w = *values = alloc_row_values(p, rule, x->n);
+	if (!ids || !*values || (dated && !seen) || (x->npolicy_words && !policy_words))
+		return false;
+	copy_rows(p, rows, rule, ids, seen, *values);
+	if (policy_words)
+		row_policy_state_put(p->sparse.policy_state, policy_words);
+	return true;
+}
+
 /* Copies a sparse partition: all rows or those that changed since the base, and the state of its
  * row policy. False: no memory. */
 static bool copy_sparse(const struct shard *s, struct part *p, const struct optim_rule *rule,
     float **values)
 {
-	size_t n;
 	struct ckpt_part *x = p->saved.snap;
 	bool changes = has_delta_base(s, p, rule),
-	     gone = changes && p->sparse.policy_state->removed > p->saved.full_clock;
-	uint64_t *live = gone ? mem_try_array(rows_count(p->sparse.rows) + 1, sizeof *live) : NULL,
-	         *ids, *seen, *policy_words;
-	struct by_id *order = gone && !live ? NULL : choose_rows(p, changes, live, &n);
+	     gone = changes && p->sparse.policy_state->removed > p->saved.full_clock, good;
+	struct row_snapshot *rows = choose_rows(p, rule, gone, &changes);
 
-	if (order && changes && !delta_pays(p, rule, n, gone)) {
-		free(order);
-		free(live);
-		live = NULL;
-		changes = gone = false;
-		order = choose_rows(p, false, NULL, &n);
-	}
-	x->changes = changes;
-	x->live = live;
-	x->nlive = gone ? rows_count(p->sparse.rows) : 0;
-	if (!order)
+	if (!rows)
 		return false;
-	x->n = n;
-	x->npolicy_words = row_policy_state_words(p->sparse.policy_state);
-	x->ids = ids = mem_try_array(n + 1, sizeof *ids);
-	x->seen = seen = row_layout_has(&p->sparse.layout, ROW_SEEN)
-	    ? mem_try_array(n + 1, sizeof *seen)
-	    : NULL;
-	x->policy_words = policy_words = x->npolicy_words
-	    ? mem_try_array(x->npolicy_words, sizeof *policy_words)
-	    : NULL;
-	x->w = *values = alloc_row_values(p, rule, n);
-	if (ids && *values && (seen || !row_layout_has(&p->sparse.layout, ROW_SEEN)) &&
-	    (policy_words || !x->npolicy_words)) {
-		copy_row_words(p, order, n, ids, seen);
-		copy_row_columns(p, order, n, rule, *values);
-		if (policy_words)
-			row_policy_state_put(p->sparse.policy_state, policy_words);
-	} else {
-		*values = NULL;
+	x->changes = changes;
+	if (changes && gone) {
+		x->live = list_row_ids(p);
+		x->nlive = x->live ? p->sparse.store->ops->count(p->sparse.store) : 0;
 	}
-	free(order);
-	if (*values && row_layout_has(&p->sparse.layout, ROW_SEEN) &&
-	    !atomic_load(&s->snaps.base)) {
+	good = (!changes || !gone || x->live) && copy_sparse_values(p, rule, rows, values);
+	rows->ops->snapshot_free(rows);
+	if (good && row_layout_has(&p->sparse.layout, ROW_SEEN) && !atomic_load(&s->snaps.base)) {
 		p->saved.full_mark = atomic_load(&s->snaps.mark);
 		p->saved.full_clock = p->sparse.policy_state->clock;
 		p->saved.full_rule = rule;
 	}
-	return *values;
+	return good;
 }
 
 /* Copies values and optimizer state into one block, the state converted to `rule`. False: no
@@ -213,6 +238,7 @@ static bool copy_dense(struct part *p, const struct optim_rule *rule, float **va
  * that is closed; without a job no step is ever closed. */
 static bool goes_by_step(const struct shard *s, uint64_t step)
 {
+	mutex_assert_held(&s->gate.lock);
 	return !s->cfg.jobless && settings_epoch_closes_step(s, step) &&
 	    (!step || settings_epoch_closes_step(s, step - 1));
 }
@@ -228,14 +254,34 @@ void shard_note_end(struct shard *s, bool done)
 	atomic_store(&s->snaps.at_end, done);
 }
 
-/* Is the job done, and was the partition made for a step that the job has not reached? Then it has had no
- * update. */
+/* Was the partition made for a step that the job has not reached, and that is after the snapshot's?
+ * Then it has had no update, and may be copied. If the snapshot had to be of that step, a job whose
+ * workers rest before it would wait for it: assume that a table is added from step 177 on, and that
+ * ps-ctl stop has the workers rest before step 175. */
 static bool is_of_no_step(const struct shard *s, const struct part *p)
 {
-	return atomic_load(&s->snaps.at_end) && p->table->since && p->step == p->table->since;
+	return p->table->since && p->step == p->table->since &&
+	    (atomic_load(&s->snaps.at_end) || p->step > atomic_load(&s->snaps.step));
 }
 
-/* Are the partition's values those of the snapshot's step, and stay so until they are copied? */
+/* Is the partition still in a bsp before the mode of which the snapshot is? Then it holds pushes
+ * for which workers have receipts. */
+static bool is_before_mode(const struct shard *s, const struct part *p)
+{
+	return !snapshot_is_by_step(s) && p->step < atomic_load(&s->snaps.from) &&
+	    !atomic_load(&s->snaps.at_end);
+}
+
+/* Has the partition closed a step of the bsp after that mode? */
+static bool is_after_mode(const struct shard *s, const struct part *p)
+{
+	return !snapshot_is_by_step(s) && p->step > atomic_load(&s->snaps.until) &&
+	    p->step != p->table->since;
+}
+
+/* Does the partition have the values of the snapshot's step, and keep them until they are
+ * copied? When the job is done, a partition may stay one step below the others, because a worker
+ * has left between its push and its CLOCK. No push changes it any more, so it may be copied. */
 static bool has_values_of_step(const struct shard *s, const struct part *p)
 {
 	uint64_t step = atomic_load(&s->snaps.step);
@@ -244,19 +290,19 @@ static bool has_values_of_step(const struct shard *s, const struct part *p)
 	    is_of_no_step(s, p);
 }
 
-/* The settings epoch that goes on from the snapshot; it may not have begun here. */
+/* The settings epoch that continues from the snapshot; it may not have begun here. */
 static const struct settings_epoch *next_settings(const struct shard *s)
 {
 	return snapshot_is_by_step(s) ? settings_epoch_at(s, atomic_load(&s->snaps.step))
 	                              : settings_epoch_last(s);
 }
 
-/* Makes the partition's snapshot, with the state of the rule that goes on from it. False: no
+/* Makes the partition's snapshot, with the state of the rule that continues from it. False: no
  * memory. */
 static bool copy_part_values(const struct shard *sh, struct part *p)
 {
 	const struct optim_rule *rule = settings_epoch_rule(next_settings(sh), p->table).rule;
-	const struct step_ops *steps = settings_epoch_steps(sh, p, p->step);
+	const struct step_ops *steps = apply_step_ops(sh, p, p->step);
 	bool sparse = p->table->sparse, goes_on = rule == p->optim.rule;
 	uint64_t *last = mem_array(p->pushes.nlast + 1, sizeof *last);
 	float *values = NULL, *vector[OPTIM_VECTORS_MAX];
@@ -302,11 +348,12 @@ void snapshot_before_update(struct shard *s, struct part *p, uint64_t step)
 
 	mutex_assert_held(&p->lock);
 	if (!atomic_load(&x->on) || p->saved.snap || p->saved.given || !p->ready ||
-	    !p->chain.tail || (snapshot_is_by_step(s) && step < atomic_load(&x->step)))
+	    !p->chain.tail || (snapshot_is_by_step(s) && step < atomic_load(&x->step)) ||
+	    is_before_mode(s, p))
 		return;
-	/* The order may arrive when the partition has passed the snapshot's step already. Its values
-	 * then belong to a later step, and must not be saved under the earlier one. */
-	if (snapshot_is_by_step(s) && p->step != atomic_load(&x->step))
+	/* The order may arrive when the partition has passed the snapshot's step already. Its
+	 * values then belong to a later step, and must not be saved under the earlier one. */
+	if (snapshot_is_by_step(s) ? !has_values_of_step(s, p) : is_after_mode(s, p))
 		atomic_store(&x->late, true);
 	else if (!copy_part_values(s, p))
 		atomic_store(&x->failed, true);
@@ -328,11 +375,26 @@ static bool find_furthest_step(struct shard *s, struct part *p, void *ctx)
 	return true;
 }
 
+/* Finds out how far the mode of a snapshot of ssp or asp reaches. The gate's lock is held. */
+static void find_mode_of_snapshot(struct shard *s, uint64_t step)
+{
+	uint64_t at = step && settings_epoch_closes_step(s, step) ? step - 1 : step;
+	bool any = !s->cfg.jobless && !snapshot_is_by_step(s);
+
+	mutex_assert_held(&s->gate.lock);
+	atomic_store(&s->snaps.from, any ? settings_epoch_unclosed_from(s, at) : 0);
+	atomic_store(&s->snaps.until, any ? settings_epoch_unclosed_end(s, at) : SYNC_NEVER);
+}
+
 void snapshot_arm(struct shard *s, uint64_t step)
 {
 	shard_snap_end(s);
+	/* The list of settings epochs is read under a lock. */
+	mutex_lock(&s->gate.lock);
 	atomic_store(&s->snaps.by_step, goes_by_step(s, step));
 	atomic_store(&s->snaps.step, step);
+	find_mode_of_snapshot(s, step);
+	mutex_unlock(&s->gate.lock);
 	atomic_store(&s->snaps.failed, false);
 	atomic_store(&s->snaps.late, false);
 	atomic_store(&s->snaps.on, true);
@@ -353,7 +415,7 @@ bool shard_snap_begin(struct shard *s, uint64_t step, uint64_t *at)
 
 bool shard_snap_covers(struct shard *s, uint64_t step)
 {
-	/* Also true when the snapshot has ended, for the worker that comes to the step last. */
+	/* Also true when the snapshot has ended, for the last worker that reaches the step. */
 	return snapshot_is_by_step(s)
 	    ? atomic_load(&s->snaps.begun) && atomic_load(&s->snaps.step) == step
 	    : atomic_load(&s->snaps.on);
@@ -366,8 +428,8 @@ bool shard_snap_due(struct shard *s)
 	    shard_closed(s) >= atomic_load(&s->snaps.step);
 }
 
-/* Copies one partition if its values are those of the snapshot by now. Clears *all and marks the
- * partition as waited for when they are not. */
+/* Copies one partition if it has reached the snapshot's step. Otherwise clears *all and marks the
+ * partition as waited for. */
 static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
 {
 	uint64_t step = atomic_load(&s->snaps.step);
@@ -375,15 +437,16 @@ static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
 
 	if (p->saved.snap || p->saved.given || !p->ready || !p->chain.tail)
 		return true;
-	if (snapshot_is_by_step(s) && p->step > step && !is_of_no_step(s, p)) {
+	if (snapshot_is_by_step(s) ? p->step > step && !is_of_no_step(s, p) : is_after_mode(s, p)) {
 		atomic_store(&s->snaps.late, true);
 		*all = false;
 		return true;
 	}
 	/* In ssp and asp, wait until all replicas have the version: a change that is not safe must
 	 * not be in a checkpoint. */
-	if (snapshot_is_by_step(s) ? has_values_of_step(s, p)
-	                           : atomic_load(&p->chain.safe_version) == p->version) {
+	if (snapshot_is_by_step(s)
+	        ? has_values_of_step(s, p)
+	        : !is_before_mode(s, p) && atomic_load(&p->chain.safe_version) == p->version) {
 		if (!copy_part_values(s, p))
 			atomic_store(&s->snaps.failed, true);
 	} else {
@@ -430,10 +493,7 @@ static bool move_snapshot_to_list(struct shard *s, struct part *p, void *ctx)
 	(void)s;
 	if (!p->saved.snap)
 		return true;
-	if (l->n == l->cap) {
-		l->cap = l->cap ? l->cap * 2 : 64;
-		l->out = mem_regrow(l->out, l->cap, sizeof *l->out);
-	}
+	l->out = mem_grow(l->out, &l->cap, l->n + 1, sizeof *l->out);
 	l->out[l->n++] = *p->saved.snap;
 	free(p->saved.snap);
 	p->saved.snap = NULL;

@@ -4,11 +4,11 @@
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
 
-/* The shard of a store: it applies what it takes, and shows its own values. */
+/* The shard of a store: it applies pushes, and shows its own values. */
 
 /* Shows values only at the tail of the chain, and only what every replica that counts has.
  * SHARD_WAIT marks the partition as waited for, so the next change of it wakes the caller. */
-static enum shard_answer store_may_show(struct shard *s, struct part *p, uint64_t step)
+static enum shard_answer store_may_read(struct shard *s, struct part *p, uint64_t step)
 {
 	uint64_t closed = step == SYNC_NEVER ? 0 : settings_epoch_closed_before(s, step);
 
@@ -26,16 +26,13 @@ static enum shard_answer store_may_show(struct shard *s, struct part *p, uint64_
 }
 
 /* Tests and copies under one hold of the partition's lock, so the rows are of one version. */
-static enum shard_answer store_show_rows(struct shard *s, struct part *p, uint64_t step,
-    const uint8_t *ids, uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k,
-    uint64_t *version)
+static enum shard_answer store_read_rows(struct shard *s, struct part *p, struct row_read *x)
 {
-	enum shard_answer a = store_may_show(s, p, step);
+	enum shard_answer a = store_may_read(s, p, x->step);
 
 	mutex_assert_held(&p->lock);
 	if (a == SHARD_OK)
-		*k = part_rows_show(p, part_wants_previous(s, p, step), ids, n, since, out, place,
-		    version);
+		part_rows_show(p, part_wants_previous(s, p, x->step), x);
 	return a;
 }
 
@@ -68,7 +65,7 @@ static void store_ignore_shard(struct shard *s)
 const struct shard_ops shard_store_ops = {
 	.next = NO_SERVER,
 	.takes_outside = true,
-	.late = PUSH_LATE,
+	.status_if_closed = PUSH_LATE,
 	.may_pull = sync_may_pull,
 	.may_prefetch = sync_may_prefetch,
 	.alloc_rows = part_rows_alloc,
@@ -80,6 +77,6 @@ const struct shard_ops shard_store_ops = {
 	.close_step = apply_step,
 	.skip_steps = store_skip_steps,
 	.tell_closed = gate_tell_closed,
-	.may_show = store_may_show,
-	.show_rows = store_show_rows,
+	.may_read = store_may_read,
+	.read_rows = store_read_rows,
 };

@@ -4,9 +4,8 @@
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
-#include "shard/step_ops.h"
 
-/* Takes sums of a relay's pushes, whole or not at all. A relay or worker that is told that a sum
+/* Takes sums of a relay's pushes, whole or not at all. A relay or worker that learns that a sum
  * was not taken (split) sends each push by itself, under its own identity. */
 
 /* ---- which relay pushes for a rank ---- */
@@ -48,8 +47,8 @@ enum shard_answer shard_relay_may_push(struct shard *s, uint64_t relay, uint32_t
 	return a;
 }
 
-/* The gate's side of a sum, like pass_gate in apply.c. SHARD_FENCED when one of the ranks is not the
- * relay's. */
+/* The gate's side of a sum, like pass_gate in apply.c. SHARD_FENCED when one of the ranks is not
+ * the relay's. */
 static enum shard_answer pass_gate_with_sum(struct shard *s, const struct part *p,
     const struct sum *sum)
 {
@@ -67,7 +66,8 @@ static enum shard_answer pass_gate_with_sum(struct shard *s, const struct part *
 		a = SHARD_WAIT;
 	/* A sum that waits for its step does not count yet (pass_gate in apply.c). */
 	for (uint32_t i = 0;
-	     a == SHARD_OK && (s->ops->jumps || sum->step <= p->step) && i < sum->body.n; i++) {
+	     a == SHARD_OK && (s->ops->may_close_early || sum->step <= p->step) && i < sum->body.n;
+	     i++) {
 		struct sync_rank *worker = &sync->rank[sum_contributor(&sum->body, i).rank];
 
 		if (worker->pushed_end <= sum->step)
@@ -79,11 +79,11 @@ static enum shard_answer pass_gate_with_sum(struct shard *s, const struct part *
 
 /* ---- the partition's side ---- */
 
-/* Fills the receipt and counts it. version: 0 when the partition's lock is not held. */
+/* Fills the receipt and counts it. version: 0 when the partition's lock is not held, which nothing
+ * else here needs. */
 static enum shard_answer make_sum_receipt(struct shard *s, const struct part *p, uint64_t version,
     const struct sum *sum, struct receipt *r, enum push_status status)
 {
-	mutex_assert_held(&p->lock);
 	*r = (struct receipt){ .table = sum->table,
 		.part = sum->part,
 		.step = sum->step,
@@ -95,7 +95,7 @@ static enum shard_answer make_sum_receipt(struct shard *s, const struct part *p,
 	return SHARD_OK;
 }
 
-/* Adds the sum to the open step's sum. It goes in like one push with 1 example, because it is
+/* Adds the sum to the open step's sum. It is added like one push with 1 example, because it is
  * already multiplied by the examples. */
 static bool accumulate_sum(struct part *p, const struct shard *s, const struct sum *sum)
 {
@@ -126,7 +126,7 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 {
 	uint32_t taken = 0;
 	enum shard_answer a;
-	uint64_t examples;
+	struct step_end end;
 	bool split;
 
 	mutex_assert_held(&p->lock);
@@ -137,7 +137,7 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	if (taken == sum->body.n)
 		return make_sum_receipt(s, p, p->version, sum, r, PUSH_DUPLICATE);
 	split = taken || !good || sum->step < p->step ||
-	    !settings_epoch_steps(s, p, sum->step)->holds_pushes;
+	    !apply_step_ops(s, p, sum->step)->holds_pushes;
 	a = sum->step + split > p->step ? s->ops->reach_step(s, p, sum->step, split) : SHARD_OK;
 	if (a == SHARD_WAIT) {
 		p->has_waiters = true;
@@ -157,8 +157,8 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 		if (s->ops->note_push)
 			s->ops->note_push(p, w.rank, w.examples, w.incarnation);
 	}
-	if (apply_step_is_complete(s, p, &examples))
-		s->ops->close_step(s, p, examples);
+	if (apply_step_is_complete(s, p, &end))
+		s->ops->close_step(s, p, &end);
 	return make_sum_receipt(s, p, p->version, sum, r, PUSH_MERGED);
 }
 
@@ -188,14 +188,19 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 		    ? SHARD_ELSEWHERE
 		    : SHARD_BAD;
 	values = check_sum_values(p, sum);
-	mode = settings_epoch_at(s, sum->step)->mode;
-	if (values == CODEC_MALFORMED || !sync_sums_steps(&mode) || mode.backup ||
-	    s->cfg.deterministic)
+	if (values == CODEC_MALFORMED || s->cfg.deterministic)
 		return SHARD_BAD;
-	mutex_lock(&p->lock);
+	a = part_lock_rows(s, p, sum->body.ids, sum->body.nrows);
+	if (a != SHARD_OK)
+		return a;
+	mode = settings_epoch_at(s, sum->step)->mode;
+	if (!sync_sums_steps(&mode) || mode.backup) {
+		part_unlock_rows(p);
+		return SHARD_BAD;
+	}
 	a = pass_gate_with_sum(s, p, sum);
 	if (a != SHARD_OK) {
-		mutex_unlock(&p->lock);
+		part_unlock_rows(p);
 		return a == SHARD_FENCED ? make_sum_receipt(s, p, 0, sum, r, PUSH_SPLIT) : a;
 	}
 	step = p->step;
@@ -207,7 +212,7 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 	if (wake)
 		p->has_waiters = false;
 	advance = p->step != step && gate_caught_up(s, p);
-	mutex_unlock(&p->lock);
+	part_unlock_rows(p);
 	if (advance)
 		shard_advance(s);
 	else if (wake)

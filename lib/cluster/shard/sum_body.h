@@ -56,10 +56,10 @@ struct payload_summed {
 	uint64_t seq, version; /* seq: of the PUSH_SUM */
 };
 #define PAYLOAD_SUMMED_BYTES 24
-/* sum_body_put_summed appends an answer to the buffer; sum_body_get_summed reads the i-th of a message, false
- * when there is none. */
+/* sum_body_put_summed appends an answer to the buffer; sum_body_get_summed reads the i-th of a
+ * message, false when there is none. */
 void sum_body_put_summed(struct buf *b, const struct payload_summed *m);
-/* Bytes behind the last whole entry are ignored. */
+/* Bytes after the last whole entry are ignored. */
 bool sum_body_get_summed(const uint8_t *p, size_t len, size_t i, struct payload_summed *out);
 
 /* CLOCKS: CLOCK and DONE of several ranks, one entry after the other. */
@@ -74,7 +74,7 @@ struct rank_clock {
 size_t sum_body_clocks_bytes(const struct rank_clock *c);
 /* Pads the runs with zeroes to a multiple of 8 bytes. */
 void sum_body_clocks_put(struct buf *b, const struct rank_clock *c);
-/* Reads the entry at offset *at and moves *at behind it. False at the end, and with *bad set when
+/* Reads the entry at offset *at and moves *at after it. False at the end, and with *bad set when
  * the entry is malformed. */
 bool sum_body_clocks_next(const uint8_t *p, size_t len, size_t *at, struct rank_clock *out,
     bool *bad);

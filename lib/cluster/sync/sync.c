@@ -2,7 +2,6 @@
 #include "sync/sync.h"
 
 #include "core/mem.h"
-#include "core/num.h"
 #include "core/steps.h"
 
 static const struct sync_ops *const modes[] = {
@@ -144,7 +143,11 @@ static bool clock_is_plausible(const struct sync *s, uint64_t clock)
 	return clock <= s->mode.ops->clock_max(s);
 }
 
-uint64_t sync_pushed_end(const struct sync *s)
+/* One past the highest step that any rank has pushed or completed, as far as it can be believed.
+ * One worker may send an absurd step, on purpose or not, and must not move the others: a rank whose
+ * step is absurd beside the others' (core/steps.h) is left out, and so is, in bsp, a CLOCK that is
+ * more than SYNC_LEAD_MAX steps beyond `closed`. */
+static uint64_t pushed_end(const struct sync *s)
 {
 	struct steps all = { 0 };
 	uint64_t top = 0;
@@ -168,7 +171,7 @@ uint64_t sync_pushed_end(const struct sync *s)
 
 uint64_t sync_first_free(const struct sync *s)
 {
-	uint64_t pushed = sync_pushed_end(s);
+	uint64_t pushed = pushed_end(s);
 
 	return pushed > s->answered_end ? pushed : s->answered_end;
 }
@@ -177,7 +180,7 @@ void sync_note_answer(struct sync *s, uint64_t step)
 {
 	if (step < s->answered_end || !clock_is_plausible(s, step))
 		return;
-	if (step <= STEPS_LEAP || !steps_absurd(step, sync_pushed_end(s)))
+	if (step <= STEPS_LEAP || !steps_absurd(step, pushed_end(s)))
 		s->answered_end = step + 1;
 }
 
@@ -240,9 +243,9 @@ static uint64_t least_clock_without_spare(const struct sync *s)
 	return n ? least[n - 1] : SYNC_NEVER;
 }
 
-/* The steps completed with spare ranks. least_clock_without_spare counts every active rank, and ranks without
- * examples may leave fewer spare ones, so the steps that are not closed yet are looked at one by one. What
- * the ranks stated is known of the last SYNC_STATED_STEPS only. */
+/* The steps completed with spare ranks. least_clock_without_spare counts every active rank, and
+ * ranks without examples may leave fewer spare ones, so the steps that are not closed yet are
+ * looked at one by one. What the ranks stated is known of the last SYNC_STATED_STEPS only. */
 static uint64_t completed_with_spare(const struct sync *s)
 {
 	uint64_t end = least_clock_without_spare(s), step = s->closed;
@@ -260,7 +263,7 @@ uint64_t sync_completed(const struct sync *s)
 {
 	uint64_t least = s->mode.backup ? completed_with_spare(s) : sync_least_clock(s);
 
-	return least == SYNC_NEVER ? sync_pushed_end(s) : least;
+	return least == SYNC_NEVER ? pushed_end(s) : least;
 }
 
 /* Has a worker held any rank? */
@@ -272,8 +275,10 @@ static bool knows_a_worker(const struct sync *s)
 	return false;
 }
 
-/* A server that joins a running job learns of changes before it learns of workers, whose steps it
- * would take for done. */
+/* A server that joins a running job learns of changes before it learns of workers. Without a worker
+ * all steps would seem done, and it would change from asp to bsp and on to ssp at once. Its
+ * partitions would stay before the steps of that bsp, and workers would wait for these steps until
+ * their deadline. */
 bool sync_may_change_mode(const struct sync *s)
 {
 	return s->next_mode_from != SYNC_NEVER && knows_a_worker(s) &&
@@ -305,6 +310,13 @@ void sync_begin_holder(struct sync *s, size_t rank, uint64_t at)
 
 	worker->pushed_end = cap_absurd_step(worker->pushed_end, at);
 	worker->clock = cap_absurd_step(worker->clock, at);
+	/* An earlier holder's CLOCK of an open step announced its pushes to the partitions that
+	 * were here then, not to partitions that were added since. Suppose that a worker is killed
+	 * after its CLOCK has reached a server, and a partition then moves to that server. The
+	 * worker's successor does the step again. If the old CLOCK counted, the server would take
+	 * the step for complete without the successor's pushes. */
+	if (sync_sums_steps(&s->mode) && worker->clock > s->closed)
+		worker->clock = s->closed;
 	if (worker->clock < at)
 		worker->clock = at;
 }

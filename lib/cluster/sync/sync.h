@@ -12,10 +12,10 @@
 
 /* Decides when a server takes a push and answers a pull. This is pure state: no clock, lock, I/O or
  * thread. The owner (the gate of shard/gate.h, or a unit test) calls all functions under a lock of
- * its own. What differs between the modes is behind struct sync_ops; the rest is the same for all.
+ * its own. struct sync_ops has what differs between the modes; the rest is the same for all.
  *
- * Steps count from 0. A rank is a worker's number. A rank's clock is the number of steps that it has
- * completed, which is also the number of the step that it is at: a rank that has sent CLOCK for
+ * Steps count from 0. A rank is a worker's number. A rank's clock is the number of steps that it
+ * has completed, which is also the number of the step that it is at: a rank that has sent CLOCK for
  * step 0 has clock 1.
  *
  * The states of a rank:
@@ -24,12 +24,12 @@
  *    active or inactive --lost--> inactive, fenced --admitted again--> active, new incarnation
  *
  * "Active" means that the others wait for the rank. The mode in force can change to any other one:
- * the owner sets `next_mode_from` to the first step of the next mode, so that step and later
- * ones wait, and replaces `mode` when sync_may_change_mode returns true.
+ * the owner sets `next_mode_from` to the first step of the next mode, so that step and later ones
+ * wait, and replaces `mode` when sync_may_change_mode returns true.
  *
- * All step counters of sync.h, shard/gate.h and shard/part.h. "+1" means that the counter is one past
- * the step, so that 0 means "none yet". Each counter is changed under the lock of its struct: the gate's lock
- * for struct sync_rank, sync and gate, the partition's lock for struct part.
+ * All step counters of sync.h, shard/gate.h and shard/part.h. "+1" means that the counter is one
+ * past the step, so that 0 means "none yet". Each counter is changed under the lock of its struct:
+ * the gate's lock for struct sync_rank, sync and gate, the partition's lock for struct part.
  *
  *  name                 whose       what it counts                   changed by
  *  -------------------  ----------  -------------------------------  ----------------------------
@@ -84,9 +84,9 @@
  *  snaps.step           server      bsp: the step before which a     shard_snap_begin
  *                                   snapshot is taken
  *
- * The counters version, rule_began, prev_version, known_since, joined_version and safe_version of struct part
- * count updates, and next_seq and safe_seq count records to the next replica: none of them can be
- * compared with a step. */
+ * The counters version, rule_began, prev_version, known_since, joined_version and safe_version of
+ * struct part count updates, and next_seq and safe_seq count records to the next replica: none of
+ * them can be compared with a step. */
 
 /* A mode with its parameters. */
 struct sync_mode {
@@ -96,8 +96,6 @@ struct sync_mode {
 	struct stale stale;         /* ssp, asp: what is done about the staleness of pushes */
 };
 #define SYNC_STALENESS_MAX 1000000u
-/* The mode of a job that names none. */
-#define SYNC_DEFAULT "bsp"
 
 /* Properties of a mode; sync_ops.h explains them. All are false for a mode that is not set. */
 static inline bool sync_sums_steps(const struct sync_mode *m)
@@ -119,7 +117,8 @@ static inline uint64_t sync_needed_step(const struct sync_mode *m, uint64_t step
 	return m->ops->needed(m, step);
 }
 
-/* Returns the divisor of the learning rate of a push of this staleness; 1: the rate stays as it is. */
+/* Returns the divisor of the learning rate of a push of this staleness; 1: the rate stays as it
+ * is. */
 static inline uint64_t sync_rate_divisor(const struct sync_mode *m, uint64_t staleness)
 {
 	return m->stale.ops && m->stale.ops->rate_divisor ? m->stale.ops->rate_divisor(staleness)
@@ -146,9 +145,9 @@ struct sync_rank {
 	uint64_t clock;  /* steps completed */
 	/* highest step pushed, plus 1 */
 	uint64_t pushed_end;
-	/* Examples that the rank's CLOCKs stated, for a step at place step % SYNC_STATED_STEPS. A server
-	 * that becomes the head of a chain may have to close steps that the rank completed long
-	 * ago. */
+	/* Examples that the rank's CLOCKs stated, for a step at place step % SYNC_STATED_STEPS. A
+	 * server that becomes the head of a chain may have to close steps that the rank completed
+	 * long ago. */
 	struct {
 		uint64_t end, examples;
 	} stated[SYNC_STATED_STEPS];
@@ -175,8 +174,8 @@ struct sync {
 	 * change that is to take effect at it. SYNC_NEVER: there is no vote. */
 	uint64_t vote_from;
 	/* The first step of another mode, which begins when all steps before it are done
-	 * (sync_may_change_mode); until then this step and later ones wait. SYNC_NEVER: no change of
-	 * mode is decided. */
+	 * (sync_may_change_mode); until then this step and later ones wait. SYNC_NEVER: no change
+	 * of mode is decided. */
 	uint64_t next_mode_from;
 };
 #define SYNC_NEVER UINT64_MAX
@@ -214,26 +213,21 @@ bool sync_members_fixed(const struct sync *s, uint64_t step);
 /* May a push of this step be taken now? False while the step waits for a vote or a change of
  * mode. */
 bool sync_may_push(const struct sync *s, uint64_t step);
-/* One past the highest step that any rank has pushed or completed, as far as it can be believed.
- * One worker may send an absurd step, on purpose or not, and must not move the others: a rank whose
- * step is absurd beside the others' (core/steps.h) is left out, and so is, in bsp, a CLOCK that is
- * more than SYNC_LEAD_MAX steps beyond `closed`. */
-uint64_t sync_pushed_end(const struct sync *s);
 /* How many of n active ranks a bsp step may close without: `backup`, but at most n - 1. */
 unsigned sync_spare(const struct sync_mode *m, size_t n);
 /* How many of the active ranks this step may close without. Ranks whose CLOCK of the step stated no
- * examples do not count: a step does not close without all ranks that have examples, unless there are
- * none. */
+ * examples do not count: a step does not close without all ranks that have examples, unless there
+ * are none. */
 unsigned sync_spare_at(const struct sync *s, uint64_t step);
 /* The steps that all active ranks except the spare ones (sync_spare_at) have completed by their
  * CLOCKs. With no active rank left: all steps that were pushed. */
 uint64_t sync_completed(const struct sync *s);
-/* Are all steps before next_mode_from done, so that the next mode may begin? Those of a mode that sums steps
- * must be closed; in other modes every active rank must have completed them. */
+/* Are all steps before next_mode_from done, so that the next mode may begin? In a mode that sums
+ * steps they must be closed; in other modes every active rank must have completed them. */
 bool sync_may_change_mode(const struct sync *s);
 /* The first step that has not begun here: one past the highest step that any rank has pulled for,
- * pushed or completed, as far as sync_pushed_end believes it. Changes of members and settings can
- * take effect at this step; the members of earlier steps cannot change any more. */
+ * pushed or completed, but for ranks whose step is absurd (core/steps.h). Changes of members and
+ * settings can take effect at this step; the members of earlier steps cannot change any more. */
 uint64_t sync_first_free(const struct sync *s);
 /* Notes that a pull at this step was answered, which moves the first free step unless the step is
  * absurd. */
@@ -244,8 +238,9 @@ void sync_note_answer(struct sync *s, uint64_t step);
  * skip_clocked leaves out ranks that had sent it before they were lost. */
 bool sync_may_lack_pushes(const struct sync *s, uint64_t step, bool skip_clocked);
 
-/* The rank has a new holder, which begins at step `at`. Lowers counters that an earlier holder
- * raised so far that they would be absurd for the new one. */
+/* The rank has a new holder, which begins at step `at`. It may begin before a step that an earlier
+ * holder completed here: then it completes this step again. Lowers counters that would be absurd
+ * for it. */
 void sync_begin_holder(struct sync *s, size_t rank, uint64_t at);
 /* From step complete_from on, all servers know that the rank has no holder, or another one. Also
  * lowers clocked_end when an earlier CLOCK was absurd. */

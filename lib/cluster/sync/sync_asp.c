@@ -4,8 +4,8 @@
 #include "sync/sync.h"
 
 /* Asynchronous (B. Recht et al., Hogwild!, NIPS 2011; J. Dean et al., Large scale distributed deep
- * networks, NIPS 2012). A push is applied on arrival, and a pull is always answered. asp:NAME compensates
- * the staleness of pushes (optim/stale.h). */
+ * networks, NIPS 2012). A push is applied on arrival, and a pull is always answered. asp:NAME
+ * compensates the staleness of pushes (optim/stale.h). */
 
 static bool parse_asp(const char *argument, struct sync_mode *m)
 {

@@ -4,8 +4,8 @@
 #include "sync/sync.h"
 
 /* Bulk synchronous (L. G. Valiant, A bridging model for parallel computation, CACM 1990). A step is
- * closed when all ranks have completed it, except as many as there are backup ranks; a worker at step
- * N sees the updates of exactly the steps before N. */
+ * closed when all ranks have completed it, except as many as there are backup ranks; a worker at
+ * step N sees the updates of exactly the steps before N. */
 
 static bool parse_bsp(const char *argument, struct sync_mode *m)
 {

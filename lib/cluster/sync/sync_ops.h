@@ -8,13 +8,13 @@
 
 #include "core/err.h"
 
-/* The interface of a synchronization mode. A mode is one file, sync_NAME.c, which defines sync_NAME,
- * and one line in sync.def. Code outside this folder asks for the properties below and calls the
- * functions of sync.h; it does not ask which mode it has.
+/* The interface of a synchronization mode. A mode is one file, sync_NAME.c, which defines
+ * sync_NAME, and one line in sync.def. Code outside this folder asks for the properties below and
+ * calls the functions of sync.h; it does not ask which mode it has.
  *
  * All functions are pure: they neither allocate, block nor write to anything but their out
- * arguments. The caller of the functions that take a struct sync holds the lock of its owner (sync.h)
- * and has found out that the step waits for no vote and no change of mode. */
+ * arguments. The caller of the functions that take a struct sync holds the lock of its owner
+ * (sync.h) and has found out that the step waits for no vote and no change of mode. */
 
 struct sync;
 struct sync_mode;
@@ -25,7 +25,7 @@ struct sync_ops {
 	const char *help;    /* one line */
 
 	/* True: a server adds up the pushes of a step and makes one update of them when the step is
-	 * closed (job.rules may say otherwise for some tables, shard/step_ops.h); partitions count
+	 * closed (job.rules may say otherwise for some tables, shard/apply.h); partitions count
 	 * their steps, and a push of a later step waits. False: a push is an
 	 * update of its own when it arrives, and no step is ever closed. */
 	bool sums_steps;
@@ -59,7 +59,7 @@ struct sync_ops {
 #include "sync/sync.def"
 #undef MODE
 
-/* The modes in the order of sync.def; NULL behind the last one. */
+/* The modes in the order of sync.def; NULL after the last one. */
 const struct sync_ops *sync_ops_at(size_t i);
 
 #endif

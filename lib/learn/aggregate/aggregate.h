@@ -34,9 +34,9 @@ struct aggregate_in {
 struct aggregate_ops {
 	const char *name;    /* as in the setting, before the colon */
 	const char *accepts; /* the form of aggregate.def with its limits, for an error message */
-	/* False: the gradients are added up as they arrive, weighted by their examples, and `combine`
-	 * is NULL. True: the aggregator compares them, so each is kept by itself until the step is
-	 * closed; only dense tables, whose workers push to every value, can have it. */
+	/* False: the gradients are added up as they arrive, weighted by their examples, and
+	 * `combine` is NULL. True: the aggregator compares them, so each is kept by itself until
+	 * the step is closed; only dense tables, whose workers push to every value, can have it. */
 	bool compares;
 
 	/* Parses the text after the colon (NULL: there is no colon) into a->argument. False: it is
@@ -45,9 +45,9 @@ struct aggregate_ops {
 	/* The least number of gradients of which it leaves something. With fewer, combine does what
 	 * comes nearest. */
 	uint32_t (*workers_min)(const struct aggregate *a);
-	/* Combines the gradients into out[0..len-1], which overlaps none of them. Returns the divisor
-	 * that makes a gradient of it, at least 1. Called once a step with the partition's lock held:
-	 * neither allocates nor blocks; may use 128 KiB of stack. */
+	/* Combines the gradients into out[0..len-1], which overlaps none of them. Returns the
+	 * divisor that makes a gradient of it, at least 1. Called once a step with the partition's
+	 * lock held: neither allocates nor blocks; may use 128 KiB of stack. */
 	uint64_t (*combine)(const struct aggregate *a, const struct aggregate_in *in, float *out);
 };
 

@@ -22,8 +22,8 @@ static uint32_t clip_workers_min(const struct aggregate *a)
 	return 1;
 }
 
-/* The weight of a gradient is its number of examples, but at most the median number: a worker cannot
- * gain weight by stating more. */
+/* The weight of a gradient is its number of examples, but at most the median number: a worker
+ * cannot gain weight by stating more. */
 static uint32_t median_weight(const struct aggregate_in *in)
 {
 	double v[ORDER_MAX];

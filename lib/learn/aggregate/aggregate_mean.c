@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "aggregate/aggregate.h"
 
-/* The mean of all examples' gradients. Gradients are summed as they arrive, and the sum is divided by
- * the number of examples when the step is closed. */
+/* The mean of all examples' gradients. Gradients are summed as they arrive, and the sum is divided
+ * by the number of examples when the step is closed. */
 
 static bool parse_mean(const char *argument, struct aggregate *a)
 {

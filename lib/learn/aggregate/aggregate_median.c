@@ -2,8 +2,9 @@
 #include "aggregate/aggregate.h"
 #include "math/order.h"
 
-/* The median of each coordinate (D. Yin et al., Byzantine-robust distributed learning: towards optimal
- * statistical rates, ICML 2018). Every worker counts once, whatever number of examples it states. */
+/* The median of each coordinate (D. Yin et al., Byzantine-robust distributed learning: towards
+ * optimal statistical rates, ICML 2018). Every worker counts once, whatever number of examples it
+ * states. */
 
 static bool parse_median(const char *argument, struct aggregate *a)
 {

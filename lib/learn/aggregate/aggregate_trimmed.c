@@ -3,8 +3,9 @@
 #include "core/num.h"
 #include "math/order.h"
 
-/* For each coordinate, the mean without the K lowest and the K highest values (D. Yin et al., as for
- * the median). Every worker counts once. Of fewer than 2K+1 gradients the middle ones are left. */
+/* For each coordinate, the mean without the K lowest and the K highest values (D. Yin et al., as
+ * for the median). Every worker counts once. Of fewer than 2K+1 gradients the middle ones are
+ * left. */
 
 /* Less than half of the 4096 workers that there may be. */
 #define TRIMMED_MAX 2047

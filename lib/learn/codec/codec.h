@@ -21,7 +21,7 @@ struct codec {
 	uint16_t id;
 	bool lossy;
 	bool pulls; /* precise enough for parameters, too */
-	/* the sender applies momentum (client_push.c), not the server */
+	/* the sender applies momentum (client_encode.c), not the server */
 	bool momentum;
 	/* The argument after the name: none, a fraction of the values (above 0, at most 1), or a
 	 * number of levels from 1 to 127. */
@@ -36,8 +36,8 @@ struct codec {
 	enum codec_check (*check)(const uint8_t *p, size_t len, size_t n);
 	/* sum += weight * decoded values, straight from the bytes, which `check` has accepted. */
 	void (*add)(const uint8_t *p, size_t len, size_t n, float weight, float *sum);
-	/* The values where they lie, when the encoding is an aligned float array; else NULL, and they
-	 * must be decoded. A codec may leave this pointer NULL. */
+	/* The values where they lie, when the encoding is an aligned float array; else NULL, and
+	 * they must be decoded. A codec may leave this pointer NULL. */
 	const float *(*raw_values)(const uint8_t *p, size_t n);
 };
 
@@ -56,7 +56,8 @@ const struct codec *codec_at(size_t i); /* NULL at the end */
 enum err_code codec_parse(const char *text, struct codec_spec *out, struct err *e);
 
 /* Decodes a checked encoding. Raw values are not copied: the result points to them, and out is left
- * untouched. Else they are written to out (n floats). The result is valid as long as p and out are. */
+ * untouched. Else they are written to out (n floats). The result is valid as long as p and out
+ * are. */
 const float *codec_decode(const struct codec *c, const uint8_t *p, size_t len, size_t n,
     float *out);
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "codec/codec.h"
-#include "core/endian.h"
 #include "math/clones.h"
 
 /* Two bytes a value: IEEE 754 binary16 (f16), or the upper half of a float32 (bf16). Rounded to

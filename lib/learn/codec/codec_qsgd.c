@@ -65,7 +65,7 @@ KERN_CLONES static void quantise(size_t k, const float *x, float inverse, unsign
 	}
 }
 
-/* ---- values of so many bits ---- */
+/* ---- values of this many bits ---- */
 
 /* Eight packed values of w bits are w bytes. Spreading them in 64 bits to a byte each takes three
  * halvings: of 8 fields the upper 4 move to the upper half, of each 4 the upper 2, of each 2 the
@@ -137,7 +137,7 @@ static void unpack_block(const uint8_t *p, size_t k, unsigned width, const struc
 	spread_groups(groups, h, word);
 }
 
-/* Packs them; values behind k must be zero. */
+/* Packs them; values after k must be zero. */
 static void pack_block(uint64_t *word, size_t k, unsigned width, const struct halving *h,
     uint8_t *out)
 {
@@ -197,7 +197,7 @@ KERN_CLONES static uint8_t largest_of(size_t k, const uint8_t *q)
 	return max;
 }
 
-/* Is no level above L, and no bit set behind the last value? */
+/* Is no level above L, and no bit set after the last value? */
 static bool levels_fit(const uint8_t *p, size_t k, unsigned levels, const struct halving *h)
 {
 	unsigned width = bits_for(levels);

@@ -39,7 +39,7 @@ size_t delta_encode(const struct codec *c, const uint32_t *place, const float *x
 	return (size_t)(values - out) + c->encode(0, NULL, x, k * width, values);
 }
 
-/* Offset of the values; 0 when it is behind the end. */
+/* Offset of the values; 0 when it is after the end. */
 static size_t values_at(const uint8_t *p, size_t len)
 {
 	size_t places = len < HEAD ? len : get_le32(p + 4);

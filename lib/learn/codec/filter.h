@@ -25,8 +25,8 @@ struct filter {
 /* Parses "none", "kkt:0.1", "threshold:0.001" or "skip:0.5". ERR_CONFIG; the message does not name
  * the key. */
 enum err_code filter_parse(const char *text, struct filter *out, struct err *e);
-/* Shall this row, g of cols values, be held back? w: the row's parameters, or NULL. l1: in the units
- * of g. */
+/* Shall this row, g of cols values, be held back? w: the row's parameters, or NULL. l1: in the
+ * units of g. */
 bool filter_holds(const struct filter *f, struct rng *rng, double l1, const float *g,
     const float *w, size_t cols);
 

@@ -7,17 +7,27 @@
  * The way of an example: path and options (data_uri.h) -> files (data_object.h for s3 and https)
  * -> reader (data_build.h; one file data_NAME.c each) -> struct dataset -> data_gather ->
  * struct batch. Parsed data can be cached on disk (data_cache.h, data_store.h). A dataset does
- * not change once it is loaded, so that all threads may read it; one thread loads it. */
+ * not change once it is loaded, so that all threads may read it; one thread loads it.
+ *
+ *   here     struct dataset, how it is built, and the ways to read data: whole (data.c), in blocks
+ *            (data_blocks.h), in chunks in their order (data_sequence.h); all walk (data_walk.h)
+ *   source/  where the bytes are: paths with options, files, objects, streams
+ *   reader/  what they mean: one file for each format, and how lines and rows are read in parts
+ *   shape/   what rows are in memory: dense, sparse, words, pairs; one file for each
+ *   table/   columns of numbers and text, and what became of them
+ *   store/   parsed data on disk
+ *   batch/   what a step gets: rows, words, pairs, drawn classes */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/err.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "format/stream.h"
 
 struct data_bad_lines;
+struct data_shape;
 struct data_unseen;
 
 /* A function that gets the cells of tables. The text lives as long as the call. */
@@ -56,7 +66,7 @@ struct data_want {
 	/* The model and its loss fit real targets up to a shift, so that those of tables may be kept relative to
 	 * their mean where floats lose their differences otherwise (data_column.origin). */
 	bool shifts_targets;
-	/* lines that are no example may be skipped (data_bad_lines.h); borrowed. NULL: none may */
+	/* lines that are not examples may be skipped (data_bad_lines.h); borrowed. NULL: none may */
 	struct data_bad_lines *bad;
 	/* With `like`, readers note here values that the training data lack (data_unseen.h); borrowed.
 	 * NULL: they are not noted. */
@@ -66,7 +76,7 @@ struct data_want {
 	bool fields;
 	/* The most features whose large numbers are watched (data_spread.h). 0: DATA_SPREADS. */
 	size_t spreads;
-	/* Called for each cell of a table, also of columns that are no features: column is the number of the
+	/* Called for each cell of a table, also of columns that are not features: column is the number of the
 	 * column in the schema, from 0. Borrowed. NULL: nothing is called. */
 	const struct data_watch *watch;
 };
@@ -75,13 +85,17 @@ struct data_want {
 enum data_heading {
 	DATA_HEADING_GUESSED, /* the first lines show whether they have names */
 	DATA_HEADING_NONE,    /* the first line is an example in any case */
-	DATA_HEADING_GIVEN    /* the first line that is not blank has names in any case */
+	DATA_HEADING_GIVEN,   /* the first line that is not blank has names in any case */
+	DATA_HEADING_ABOVE /* the names are known from elsewhere, and the first line is an example */
 };
 struct data_decided {
 	/* this is a part of data of which the head has been read: nothing is guessed again */
 	bool known;
 	char separator; /* of the cells (DATA_CELLS_ANY and "::" among them); 0: not known */
 	enum data_heading heading;
+	/* The line with the names of the columns, without its newline: owned. NULL: there is none, or it is
+	 * not known yet. */
+	char *names;
 };
 
 /* The options after the "?" of a data path. DATA_OPTIONS_INIT: none. */
@@ -130,6 +144,28 @@ struct data_options {
 		.sample = 1e-3 \
 	}
 
+/* What was found while the examples of a dataset were read. */
+struct dataset_reading {
+	bool sampled;      /* these are some of the examples of data in blocks (data_blocks.h) */
+	size_t unlabelled; /* rows of tables that were left out, because they have no label */
+	/* The line of the last file, from 1, that had names and was not an example; 0: none had. */
+	uint64_t heading;
+	char separator; /* of the cells of the last file; 0: its format has none */
+	size_t skipped; /* bad lines that were left out (data_want.bad) */
+	/* Large numbers of features after the first data_want.spreads, which nothing has compared
+	 * with the others of their feature (data_spread.h). */
+	uint64_t unwatched;
+};
+
+/* Where the arrays of a dataset are. */
+struct dataset_memory {
+	void *map; /* the file that holds them (data_cache.h), else NULL */
+	size_t map_len;
+	/* Elements that arrays have memory for, where it may be used again (data_build_reuse): x,
+	 * x8, col, val and field; start; y and label. 0: not known. */
+	size_t value_room, start_room, label_room;
+};
+
 /* Examples in memory; read-only once loaded, so any thread may gather.
  *
  * Dense: x is (rows, cols); or x8 for bytes, whose values count `scale` each.
@@ -159,8 +195,10 @@ struct dataset {
 	size_t fields;
 	uint64_t *id;
 	size_t nids;
-	struct data_words *words;
-	struct data_pairs *pairs;
+	/* The shape of the rows, and what it has beside the arrays here. NULL: dense or sparse
+	 * rows. */
+	const struct data_shape *shape;
+	void *own;
 	uint64_t *group;       /* of each example (batch.h); NULL: the data have no groups */
 	bool grouped_by_first; /* sparse: the first entry of an example, its user, is its group */
 	/* By example: the cells of its columns of ids (data_options.id), joined by commas; NULL: the data
@@ -187,26 +225,14 @@ struct dataset {
 	/* The options that decide what features and targets mean (data_option.h); NULL: not known, or the data
 	 * are evaluation data. */
 	struct data_options *options;
-	bool sampled;      /* these are some of the examples of data in blocks (data_blocks.h) */
-	size_t unlabelled; /* rows of tables that were left out, because they have no label */
-	/* The line of the last file, from 1, that had names and was no example; 0: none had. */
-	uint64_t heading;
-	char separator; /* of the cells of the last file; 0: its format has none */
-	size_t skipped; /* bad lines that were left out (data_want.bad) */
-	/* Large numbers of features after the first data_want.spreads, which nothing has compared with the
-	 * others of their feature (data_spread.h). */
-	uint64_t unwatched;
+	struct dataset_reading reading;
 	int index_base;     /* subtracted from sparse ids; -1: not determined */
 	const char *format; /* title of the reader */
 	char *source;       /* for messages: "a.csv", "a.csv and 3 more" */
 	/* Ratings: which columns were taken for what, 'user: column 1 "userId", item: column 2
 	 * "movieId"'. NULL: not known. */
 	char *roles;
-	void *map; /* the file that holds the arrays (data_cache.h), else NULL */
-	size_t map_len;
-	/* Elements that arrays have memory for, where it may be used again (data_build_reuse): x, x8, col,
-	 * val and field; start; y and label. 0: not known. */
-	size_t value_room, start_room, label_room;
+	struct dataset_memory memory;
 };
 
 /* Loads files, globs, or "-" for standard input, each perhaps with options ("a.csv?label=price").
@@ -224,10 +250,14 @@ enum err_code data_load_stream(struct stream *s, const struct data_options *o,
 /* A dataset of numbered examples, without contents. */
 struct dataset *dataset_numbered(size_t rows);
 void dataset_free(struct dataset *d);
+/* The text of a dataset of words, and what data of pairs know; NULL: the dataset is of another
+ * shape. */
+struct data_words *dataset_words(const struct dataset *d);
+struct data_pairs *dataset_pairs(const struct dataset *d);
 /* How models fit target k: as the schema says, or as the data say that have none. */
 struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k);
-/* The value that target k and its predictions are relative to, in the units of the data: 0 unless they are far from 0 for
- * their differences (data_column.origin). */
+/* The value that target k and its predictions are relative to, in the units of the data: 0 unless they are far from 0
+ * for their differences (data_column.origin). */
 double dataset_target_origin(const struct dataset *d, size_t k);
 
 /* Fills b with n rows in the order of index (values below d->rows), growing its arrays. Different
@@ -244,7 +274,7 @@ void data_range(uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b);
 void data_describe(const struct dataset *d, char out[static DATA_DESCRIPTION]);
 
 /* The name of a feature, as a new string: "age", "city=Paris", "user=alice"; of a text the word, and the
- * word with " (predicted)" behind it where it is to be predicted. NULL: the feature has none. Pure. */
+ * word with " (predicted)" after it where it is to be predicted. NULL: the feature has none. Pure. */
 char *data_feature_name(const struct dataset *d, uint64_t feature);
 
 /* The formats of reader.def, for help texts; an entry with name NULL ends them. */

@@ -3,13 +3,13 @@
 
 #include "core/buf.h"
 #include "core/mem.h"
-#include "data/data_block_cache.h"
 #include "data/data_build.h"
-#include "data/data_head.h"
-#include "data/data_object.h"
-#include "data/data_option.h"
-#include "data/data_parts.h"
-#include "data/data_uri.h"
+#include "data/reader/data_head.h"
+#include "data/source/data_object.h"
+#include "data/source/data_option.h"
+#include "data/reader/data_parts.h"
+#include "data/shape/data_shape.h"
+#include "data/source/data_uri.h"
 
 /* Blocks of all files together: their order is an array of 32-bit numbers. */
 #define BLOCKS_MAX UINT32_MAX
@@ -17,8 +17,8 @@
 #define PLACES        64u
 #define PLACES_BLOCKS 8u
 #define PLACE_MIN     ((uint64_t)512)
-/* A head of fewer examples gets more from the first blocks, of so many bytes at most or half of the
- * memory. */
+/* A head of fewer examples gets more from the first blocks, of this many bytes at most or half of
+ * the memory. */
 #define ROWS_MIN   200u
 #define MORE_BYTES ((uint64_t)16 << 20)
 /* How much of a compressed file was read is known only after some bytes. */
@@ -36,6 +36,7 @@ struct block {
 struct data_blocks {
 	struct data_file *file;
 	size_t nfiles;
+	bool fit;                       /* all files can be read in parts */
 	const struct data_parts *parts; /* of the format of all files */
 	struct block *block;
 	size_t n;
@@ -45,7 +46,7 @@ struct data_blocks {
 	double density; /* rows of the head by the bytes of the files that it was read from */
 	struct data_want want;
 	struct dataset *head;
-	struct data_block_cache *cache; /* NULL: none */
+	struct data_cache_entry *cache; /* NULL: none */
 	/* NULL: chunks are as they were read */
 	enum err_code (*finish)(const void *ctx, struct dataset *chunk, struct err *e);
 	const void *finish_ctx;
@@ -60,7 +61,7 @@ void data_blocks_free(struct data_blocks *b)
 	free(b->file);
 	free(b->block);
 	dataset_free(b->head);
-	data_block_cache_close(b->cache);
+	data_cache_close(b->cache);
 	free(b);
 }
 
@@ -96,261 +97,174 @@ struct dataset *data_blocks_own_head(struct data_blocks *b)
 	return b->head;
 }
 
-/* ---- chunks ---- */
+/* ---- a walk over blocks ---- */
 
-struct data_chunks {
+struct range {
 	const struct data_blocks *blocks;
 	uint32_t *number;
-	size_t n, next; /* blocks, and those that were begun */
-	bool inside;    /* the block before `next` has more pieces */
-	uint32_t piece; /* the next one */
-	/* The reader of that block, and how many pieces it has read; NULL: the pieces so far came from the
-	 * cache. */
-	struct data_cursor *cursor;
-	uint32_t cursor_piece;
-	uint64_t size, memory; /* of the next chunk, and of the largest ones */
-	struct buf text;       /* of the cursors */
-	struct dataset *used;  /* a chunk that is no longer needed; NULL: none */
+	size_t n;
+	bool begun;            /* a dataset was */
+	uint64_t size, memory; /* of the present dataset, and of the largest ones */
+	struct data_walk *walk;
 };
 
-struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t *number, size_t n,
-    uint64_t first, uint64_t memory)
+static void place_block(void *ctx, size_t number, struct data_place *out)
 {
-	struct data_chunks *c = mem_alloc(sizeof *c);
+	const struct range *r = ctx;
+	const struct block *k = &r->blocks->block[r->number[number]];
 
-	*c = (struct data_chunks){ .blocks = b,
-		.number = mem_array(n + 1, sizeof *number),
-		.n = n,
-		.size = first < memory ? first : memory,
-		.memory = memory,
-		.text = BUF_INIT };
-	for (size_t i = 0; i < n; i++)
-		c->number[i] = number[i];
-	return c;
+	out->file = &r->blocks->file[k->file];
+	out->part = &k->part;
 }
 
-void data_chunks_free(struct data_chunks *c)
+static uint64_t chunk_of_block(void *ctx, const struct data_cursor *c)
 {
-	if (!c)
-		return;
-	if (c->cursor)
-		c->cursor->parts->close(c->cursor);
-	buf_release(&c->text);
-	dataset_free(c->used);
-	free(c->number);
-	free(c);
-}
+	const struct range *r = ctx;
 
-void data_chunks_reuse(struct data_chunks *c, struct dataset *used)
-{
-	dataset_free(c->used);
-	c->used = used;
-}
-
-/* A build of examples that are read like the head. */
-static struct data_build *begin_build(const struct data_blocks *b)
-{
-	struct data_build *build = data_build_new(&b->want, b->head, NULL);
-
-	build->by_lines = true;
-	build->brief = true;
-	return build;
-}
-
-uint64_t data_chunks_read(const struct data_chunks *c, uint64_t *left)
-{
-	const struct block *block = c->blocks->block;
-	uint64_t bytes = 0;
-
-	*left = c->n - c->next + c->inside;
-	for (size_t i = 0; i < c->n - *left; i++)
-		bytes += block[c->number[i]].part.bytes;
-	if (c->cursor)
-		bytes += (uint64_t)(c->cursor->done *
-		    (double)block[c->number[c->next - 1]].part.bytes);
-	return bytes;
+	(void)c;
+	return r->blocks->size;
 }
 
 /* Bytes of an example of the head in memory, on average. */
 static double bytes_per_row(const struct dataset *d)
 {
-	double values = d->sparse ? (double)d->start[d->rows] / (double)d->rows : (double)d->cols;
-
-	return values * (d->sparse ? d->field ? 10 : 8 : d->x8 ? 1 : 4) + (d->sparse ? 12 : 4);
+	return data_shape_bytes(d) / (double)d->rows;
 }
 
-/* The room that the examples of the next chunk will take, by the density of the head. */
-static void expect_rows(const struct data_chunks *c, struct data_build *build)
+/* The room that the examples of the next dataset will take, by the density of the head. */
+static void expect_rows(const struct range *r, struct data_build *build)
 {
-	const struct data_blocks *b = c->blocks;
+	const struct data_blocks *b = r->blocks;
 	const struct dataset *d = b->head;
 	uint64_t bytes = 0;
-	double rows, most = (double)c->size / bytes_per_row(d);
+	double rows, share, most = (double)r->size / bytes_per_row(d);
 
-	for (size_t i = c->next - c->inside; i < c->n; i++)
-		bytes += b->block[c->number[i]].part.bytes;
+	for (size_t i = data_walk_done(r->walk, &share); i < r->n; i++)
+		bytes += b->block[r->number[i]].part.bytes;
 	rows = (double)bytes * b->density;
 	rows = (rows < most ? rows : most) * 1.03 + 64;
 	data_build_expect(build, (size_t)rows,
-	    (size_t)(d->sparse ? rows * (double)d->start[d->rows] / (double)d->rows
-	                       : rows * (double)d->cols));
+	    (size_t)(rows * (double)data_shape_of(d)->values(d) / (double)d->rows));
 }
 
-/* Does the chunk take as much memory as it may? */
-static bool is_full(const struct data_chunks *c, const struct data_build *build)
+/* Begins a build of examples that are read like the head. Each dataset may take twice as much
+ * memory as the one before it. */
+static struct data_build *begin_range(void *ctx, bool chunk_only)
 {
-	return data_build_memory(build) >= (double)c->size;
+	struct range *r = ctx;
+	struct data_build *build = data_build_new(&r->blocks->want, r->blocks->head, NULL);
+
+	build->by_lines = true;
+	build->transient = true;
+	if (chunk_only)
+		return build;
+	if (r->begun)
+		r->size = r->size < r->memory / 2 ? 2 * r->size : r->memory;
+	r->begun = true;
+	expect_rows(r, build);
+	return build;
 }
 
-/* Parses the next piece of the present block, for which it opens the block, and reads over pieces that came
- * from the cache. *last: no piece follows. */
-static enum err_code parse_piece(struct data_chunks *c, struct data_build *build, bool *last,
-    struct err *e)
+/* Does the dataset take as much memory as it may? */
+static bool is_range_full(void *ctx, const struct data_build *build)
 {
-	const struct data_blocks *b = c->blocks;
-	const struct block *k = &b->block[c->number[c->next - 1]];
-	enum err_code rc = ERR_OK;
+	const struct range *r = ctx;
 
-	if (!c->cursor) {
-		c->cursor_piece = 0;
-		rc = b->parts->open(&b->file[k->file], &k->part, &c->text, &c->cursor, e);
-	}
-	for (; !rc && c->cursor_piece < c->piece; c->cursor_piece++) {
-		struct data_build *known = begin_build(b);
-
-		rc = b->parts->read(c->cursor, b->size, known, e);
-		data_build_free(known);
-	}
-	if (!rc)
-		rc = b->parts->read(c->cursor, b->size, build, e);
-	c->cursor_piece++;
-	*last = !rc && c->cursor->ended;
-	return rc;
+	return data_build_memory(build) >= (double)r->size;
 }
 
-/* Takes the next piece from the cache, or parses it and stores it there, and appends it to the build. The
- * chunks are the same in both cases, since they end between pieces, by the number of examples and values. */
-static enum err_code take_piece(struct data_chunks *c, struct data_build *build, bool *last,
-    struct err *e)
+static bool load_chunk(void *ctx, size_t place, uint32_t chunk, struct dataset **out, bool *last)
 {
-	const struct data_blocks *b = c->blocks;
-	uint32_t number = c->number[c->next - 1];
-	struct data_build *own;
-	struct dataset *d = NULL;
-	enum err_code rc = ERR_OK;
+	const struct range *r = ctx;
 
-	if (!data_block_cache_load(b->cache, number, c->piece, &d, last)) {
-		bool skipped;
-
-		own = begin_build(b);
-		rc = parse_piece(c, own, last, e);
-		skipped = own->d->skipped > 0;
-		if (!rc && data_build_count(own))
-			rc = data_build_finish(own, &d, e);
-		if (!rc && (d || (*last && !skipped)))
-			data_block_cache_store(b->cache, b->block[number].file, number, c->piece, d,
-			    *last);
-		data_build_free(own);
-	}
-	if (!rc && d)
-		rc = data_build_append(build, d, e);
-	dataset_free(d);
-	return rc;
+	return data_cache_load(r->blocks->cache, r->number[place], chunk, out, last);
 }
 
-/* Appends the next examples of the blocks to the build. */
-static enum err_code read_on(struct data_chunks *c, struct data_build *build, struct err *e)
+static void store_chunk(void *ctx, size_t place, uint32_t chunk, const struct dataset *d, bool last)
 {
-	bool last = false;
-	enum err_code rc;
+	const struct range *r = ctx;
+	uint32_t number = r->number[place];
 
-	if (!c->inside) {
-		c->next++;
-		c->piece = 0;
-		c->inside = true;
-	}
-	rc = c->blocks->cache ? take_piece(c, build, &last, e) : parse_piece(c, build, &last, e);
-	c->piece++;
-	if (!last)
-		return rc;
-	if (c->cursor)
-		c->cursor->parts->close(c->cursor);
-	c->cursor = NULL;
-	c->inside = false;
-	return rc;
+	data_cache_store(r->blocks->cache, r->blocks->block[number].file, number, chunk, d, last);
 }
 
-static enum err_code read_chunk(struct data_chunks *c, struct dataset **out, bool *last,
-    struct err *e)
+static void free_range(void *ctx)
 {
-	struct data_build *build = begin_build(c->blocks);
-	enum err_code rc = ERR_OK;
+	struct range *r = ctx;
 
-	*out = NULL;
-	data_build_reuse(build, c->used);
-	c->used = NULL;
-	expect_rows(c, build);
-	while (!rc && (c->inside || c->next < c->n) && !is_full(c, build))
-		rc = read_on(c, build, e);
-	*last = !c->inside && c->next == c->n;
-	c->size = c->size < c->memory / 2 ? 2 * c->size : c->memory;
-	/* Blocks inside a long line have no line of their own, and bad lines are no examples. */
-	if (!rc && data_build_count(build))
-		rc = data_build_finish(build, out, e);
-	data_build_free(build);
-	return rc;
+	free(r->number);
+	free(r);
 }
 
-/* Has the chunk pass through b->finish. It is freed and becomes NULL where no example is left. */
-static enum err_code finish_chunk(const struct data_blocks *b, struct dataset **chunk,
-    struct err *e)
+static enum err_code finish_dataset(void *ctx, struct dataset *d, struct err *e)
 {
-	enum err_code rc = b->finish ? b->finish(b->finish_ctx, *chunk, e) : ERR_OK;
+	const struct data_blocks *b = ((const struct range *)ctx)->blocks;
 
-	if (rc || (*chunk)->rows == 0) {
-		dataset_free(*chunk);
-		*chunk = NULL;
-	}
-	return rc;
+	return b->finish ? b->finish(b->finish_ctx, d, e) : ERR_OK;
 }
 
-enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool *last,
-    struct err *e)
-{
-	enum err_code rc;
+static const struct data_walk_policy range_policy = { .place = place_block,
+	.chunk = chunk_of_block,
+	.begin = begin_range,
+	.is_full = is_range_full,
+	.finish = finish_dataset,
+	.free = free_range };
+static const struct data_walk_policy cached_range_policy = { .place = place_block,
+	.chunk = chunk_of_block,
+	.begin = begin_range,
+	.is_full = is_range_full,
+	.load = load_chunk,
+	.store = store_chunk,
+	.finish = finish_dataset,
+	.free = free_range };
 
-	do {
-		rc = read_chunk(c, out, last, e);
-		if (!rc && *out)
-			rc = finish_chunk(c->blocks, out, e);
-	} while (!rc && !*out && !*last);
-	return rc;
+struct data_walk *data_blocks_walk(const struct data_blocks *b, const uint32_t *number, size_t n,
+    uint64_t first, uint64_t memory)
+{
+	struct range *r = mem_alloc(sizeof *r);
+
+	*r = (struct range){ .blocks = b,
+		.number = mem_array(n + 1, sizeof *number),
+		.n = n,
+		.size = first < memory ? first : memory,
+		.memory = memory };
+	for (size_t i = 0; i < n; i++)
+		r->number[i] = number[i];
+	r->walk = data_walk_new(b->cache ? &cached_range_policy : &range_policy, r, n);
+	return r->walk;
+}
+
+uint64_t data_blocks_walked(const struct data_walk *w, uint64_t *left)
+{
+	const struct range *r = data_walk_context(w);
+	const struct block *block = r->blocks->block;
+	uint64_t bytes = 0;
+	double share;
+	size_t done = data_walk_done(w, &share);
+
+	*left = r->n - done;
+	for (size_t i = 0; i < done; i++)
+		bytes += block[r->number[i]].part.bytes;
+	if (share > 0)
+		bytes += (uint64_t)(share * (double)block[r->number[done]].part.bytes);
+	return bytes;
 }
 
 /* ---- the list ---- */
 
-/* Adds the files of a path. *fit: they can be read in parts. */
-static enum err_code add_path(struct data_blocks *b, const char *path, const char *base_dir,
-    bool *fit, struct err *e)
+/* Adds a file. */
+static enum err_code add_block_file(void *ctx, const char *name, const char *path,
+    const struct data_options *o, struct err *e)
 {
-	struct data_options o;
-	char *file, **names = NULL;
-	size_t n = 0;
-	enum err_code rc = data_uri_parse(path, &file, &o, e);
+	struct data_blocks *b = ctx;
+	enum err_code rc;
 
-	if (rc)
-		return rc;
-	rc = data_option_check_file(&o, path, e);
-	if (!rc)
-		rc = data_uri_expand(file, base_dir, &names, &n, e);
-	b->file = mem_regrow(b->file, b->nfiles + n + 1, sizeof *b->file);
-	for (size_t i = 0; !rc && *fit && i < n; i++) {
-		rc = data_file_open(names[i], path, &b->file[b->nfiles], fit, e);
-		b->bytes += b->file[b->nfiles++].size;
-	}
-	data_uri_free(names, n);
-	data_uri_release(&o);
-	free(file);
+	(void)o;
+	if (!b->fit)
+		return ERR_OK;
+	b->file = mem_regrow(b->file, b->nfiles + 1, sizeof *b->file);
+	rc = data_file_open(name, path, &b->file[b->nfiles], &b->fit, e);
+	b->bytes += b->file[b->nfiles++].size;
 	return rc;
 }
 
@@ -386,7 +300,7 @@ static void find_format(struct data_blocks *b)
 	while (f < end && f->size == 0)
 		f++;
 	if (f < end && data_file_part(f, 0, data_file_cut(f, DATA_PROBE), &s, NULL) == ERR_OK) {
-		reader = data_build_reader(s, &f->options, &b->want, NULL, NULL);
+		data_guess_reader(s, &f->options, &b->want, NULL, NULL, &reader, NULL);
 		stream_close(s);
 	}
 	b->parts = reader ? reader->parts : NULL;
@@ -442,42 +356,41 @@ static enum err_code read_first_lines(const struct data_file *f, struct buf *out
 	return rc;
 }
 
-/* Takes over for a file what the examples read first have shown. Where the first file has a heading, others may
- * have one of their own. Those that split -l has made have none: the heading of the first file stands before
- * their lines. */
-static enum err_code decide_file(struct data_file *f, const struct data_build *build,
-    const struct data_file *first, struct err *e)
+/* Finds the heading of a file other than the first one, which has the heading `first`. The file may
+ * have one of its own. Those that split -l has made have none: the heading of the first file holds
+ * for them. */
+static enum err_code find_file_heading(struct data_file *f, const char *first, struct err *e)
 {
+	struct data_decided *decided = &f->options.decided;
 	struct buf text = BUF_INIT;
-	uint64_t line = f == first ? build->d->heading : 0;
-	enum err_code rc;
+	enum err_code rc = read_first_lines(f, &text, e);
+	uint64_t line = rc
+	    ? 0
+	    : data_head_find((const char *)text.data, text.len, first, &decided->separator);
 
-	data_head_decide(&f->options, build->d);
-	if (!build->d->heading)
-		return ERR_OK;
-	rc = read_first_lines(f, &text, e);
-	if (!rc && f != first)
-		line = data_head_find((const char *)text.data, text.len, first->heading,
-		    &f->options.decided.separator);
-	if (!rc && line)
-		f->heading = data_head_line((const char *)text.data, text.len, line);
-	f->bare = !f->heading && first->heading;
-	if (f->bare)
-		f->heading = mem_strdup(first->heading);
+	decided->heading = line ? DATA_HEADING_GIVEN : DATA_HEADING_ABOVE;
+	decided->names = line ? data_head_line((const char *)text.data, text.len, line)
+	                      : mem_strdup(first);
 	buf_release(&text);
 	return rc;
 }
 
-/* Decides for all files how they are read, once the first examples are. */
+/* Decides for all files how they are read, once the parser has read the first examples. */
 static enum err_code decide_files(struct data_blocks *b, const struct data_build *build,
     struct err *e)
 {
 	struct data_file *first = &b->file[b->block[0].file];
-	enum err_code rc = decide_file(first, build, first, e);
+	enum err_code rc = ERR_OK;
 
+	for (size_t i = 0; i < b->nfiles; i++)
+		data_head_decide(&b->file[i].options, build->d, NULL);
+	if (!build->stream_heading)
+		return ERR_OK;
+	first->options.decided.heading = DATA_HEADING_GIVEN;
+	first->options.decided.names = mem_strdup(build->stream_heading);
 	for (size_t i = 0; !rc && i < b->nfiles; i++)
 		if (&b->file[i] != first && b->file[i].size)
-			rc = decide_file(&b->file[i], build, first, e);
+			rc = find_file_heading(&b->file[i], build->stream_heading, e);
 	return rc;
 }
 
@@ -499,7 +412,8 @@ static struct block choose_place(const struct data_blocks *b, size_t k, size_t n
 	return x;
 }
 
-/* Appends the examples of a place, and adds the bytes of the files that they were read from to *bytes. */
+/* Appends the examples of a place, and adds the bytes of the files that they were read from to
+ * *bytes. */
 static enum err_code read_place(struct data_blocks *b, const struct block *k, uint64_t size,
     struct data_build *build, double *bytes, struct err *e)
 {
@@ -541,7 +455,7 @@ static enum err_code read_head(struct data_blocks *b, struct err *e)
 	struct data_build *build = data_build_new(&b->want, NULL, NULL);
 	size_t most = b->file[b->block[0].file].ops->places;
 	size_t places = b->n < most ? b->n : most;
-	uint64_t size = b->size * PLACES_BLOCKS / places;
+	uint64_t size = b->size * PLACES_BLOCKS / places, heading = 0;
 	double bytes = 0;
 	enum err_code rc = ERR_OK;
 
@@ -552,6 +466,8 @@ static enum err_code read_head(struct data_blocks *b, struct err *e)
 		struct block place = choose_place(b, k, places, size);
 
 		rc = read_place(b, &place, size, build, &bytes, e);
+		if (k == 0)
+			heading = build->d->reading.heading;
 		if (!rc && k == 0 && b->parts == &data_parts_lines)
 			rc = decide_files(b, build, e);
 	}
@@ -564,7 +480,8 @@ static enum err_code read_head(struct data_blocks *b, struct err *e)
 	b->want.scale = NULL;
 	if (rc)
 		return rc;
-	b->head->sampled = true;
+	b->head->reading.sampled = true;
+	b->head->reading.heading = heading;
 	b->density = (double)b->head->rows / bytes;
 	b->memory = bytes_per_row(b->head) * b->density * (double)b->bytes;
 	return ERR_OK;
@@ -575,15 +492,15 @@ enum err_code data_blocks_open(const char *const *paths, size_t npaths, const ch
     struct err *e)
 {
 	struct data_blocks *b = mem_alloc(sizeof *b);
-	bool fit = npaths > 0 && !want->words;
-	enum err_code rc = ERR_OK;
+	bool fit;
+	enum err_code rc;
 
 	*out = NULL;
 	b->want = *want;
 	b->size = block;
-	for (size_t i = 0; !rc && fit && i < npaths; i++)
-		rc = add_path(b, paths[i], base_dir, &fit, e);
-	fit = !rc && fit && may_exceed(b, memory);
+	b->fit = npaths > 0 && !want->words;
+	rc = b->fit ? data_walk_files(paths, npaths, base_dir, add_block_file, b, e) : ERR_OK;
+	fit = !rc && b->fit && may_exceed(b, memory);
 	if (fit) {
 		choose_size(b, memory);
 		find_format(b);
@@ -613,8 +530,8 @@ void data_blocks_use_cache(struct data_blocks *b, const struct data_cache *c,
 
 	for (size_t i = 0; i < b->nfiles; i++)
 		name[i] = b->file[i].name;
-	b->cache = data_block_cache_open(c,
-	    &(struct data_block_cache_spec){ paths, npaths, base_dir, &b->want, b->head, b->size,
-	        name, b->nfiles });
+	b->cache = data_cache_open(c,
+	    &(struct data_cache_source){ paths, npaths, base_dir, &b->want, b->head, b->size, name,
+	        b->nfiles });
 	free(name);
 }

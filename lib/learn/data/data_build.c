@@ -8,14 +8,15 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "data/data_bad_lines.h"
-#include "data/data_compact.h"
-#include "data/data_option.h"
-#include "data/data_row.h"
-#include "data/data_schema.h"
-#include "data/data_table.h"
-#include "data/data_uri.h"
-#include "data/data_words.h"
+#include "data/reader/data_bad_lines.h"
+#include "data/reader/data_head.h"
+#include "data/reader/data_parser.h"
+#include "data/source/data_option.h"
+#include "data/reader/data_row.h"
+#include "data/shape/data_shape.h"
+#include "data/table/data_schema.h"
+#include "data/table/data_table.h"
+#include "data/source/data_uri.h"
 #include "math/vec.h"
 
 struct data_build *data_build_new(const struct data_want *want, const struct dataset *like,
@@ -23,6 +24,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 {
 	struct data_build *b = mem_alloc(sizeof(*b));
 
+	b->want = *want;
 	b->extends = !like && want->base;
 	like = like ? like : want->base;
 	b->d = mem_alloc(sizeof(*b->d));
@@ -33,13 +35,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->like = like;
 	b->base_dir = base_dir;
 	b->label = data_label_new(want, like);
-	b->bad = want->bad;
-	b->unseen = want->unseen;
-	b->watch = want->watch;
 	b->spreads.limit = want->spreads;
-	b->wants_fields = want->fields;
-	b->tables = want->tables;
-	b->wants_names = want->names;
 	b->scale = like ? NULL : want->scale;
 	b->scales_targets = want->scales_targets && b->scale && strcmp(b->scale, "none") != 0;
 	return b;
@@ -63,6 +59,7 @@ void data_build_free(struct data_build *b)
 	free(b->first);
 	data_uri_release(&b->options);
 	free(b->heading);
+	free(b->stream_heading);
 	free(b);
 }
 
@@ -85,8 +82,7 @@ static void advise_huge_pages(void *p, size_t bytes)
 		madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
-/* Resizes *p to n elements. False without memory; *p stays as it was. */
-static bool resize_array(void **p, size_t n, size_t size)
+bool data_build_resize(void **p, size_t n, size_t size)
 {
 	size_t bytes;
 	void *q;
@@ -129,11 +125,10 @@ size_t data_build_count(const struct data_build *b)
 double data_build_memory(const struct data_build *b)
 {
 	const struct dataset *like = b->like;
-	double rows = (double)data_build_count(b);
+	double rows = (double)data_build_count(b),
+	       values = like->sparse ? (double)b->nnz : rows * (double)like->cols;
 
-	if (like->sparse)
-		return (double)b->nnz * (like->field ? 10 : 8) + rows * 12;
-	return rows * ((double)like->cols * (like->x8 ? 1 : 4) + 4);
+	return data_shape_of(like)->bytes(like, rows, values);
 }
 
 static enum err_code no_memory_for_examples(const struct data_build *b, const struct stream *s,
@@ -194,7 +189,7 @@ static enum err_code dense_room(struct data_build *b, const struct stream *s, vo
 		room = need <= b->expected_values
 		    ? b->expected_values
 		    : predict_room(s, b->room, need, b->values_before);
-		if (!resize_array(x, room, size) && !resize_array(x, room = need, size))
+		if (!data_build_resize(x, room, size) && !data_build_resize(x, room = need, size))
 			return no_memory_for_examples(b, s, e);
 		b->room = room;
 	}
@@ -237,10 +232,10 @@ static bool sparse_resize(struct data_build *b, size_t room)
 {
 	struct dataset *d = b->d;
 
-	if (!(b->raw ? resize_array((void **)&b->raw, room, sizeof(*b->raw))
-	             : resize_array((void **)&d->col, room, sizeof(*d->col))) ||
-	    !resize_array((void **)&d->val, room, sizeof(*d->val)) ||
-	    (d->field && !resize_array((void **)&d->field, room, sizeof(*d->field))))
+	if (!(b->raw ? data_build_resize((void **)&b->raw, room, sizeof(*b->raw))
+	             : data_build_resize((void **)&d->col, room, sizeof(*d->col))) ||
+	    !data_build_resize((void **)&d->val, room, sizeof(*d->val)) ||
+	    (d->field && !data_build_resize((void **)&d->field, room, sizeof(*d->field))))
 		return false;
 	b->room = room;
 	return true;
@@ -259,10 +254,10 @@ uint8_t *data_build_mark_ids(const struct data_build *b, uint64_t ids)
 	return seen;
 }
 
-/* Begins to mark the ids that occur, when there will be so many values. False: no memory. */
+/* Begins to mark the ids that occur, when there will be this many values. False: no memory. */
 static bool mark_seen_ids(struct data_build *b, uint64_t values)
 {
-	if (b->seen || b->brief || values < DATA_SEEN_FROM)
+	if (b->seen || b->transient || values < DATA_SEEN_FROM)
 		return true;
 	b->seen = data_build_mark_ids(b, DATA_DIRECT);
 	return b->seen;
@@ -287,7 +282,7 @@ static bool sparse_room(struct data_build *b, const struct stream *s, size_t n)
 		    ? b->expected_rows
 		    : predict_room(s, b->start_room, rows, b->rows_before);
 
-		if (!resize_array((void **)&d->start, room, sizeof(*d->start)))
+		if (!data_build_resize((void **)&d->start, room, sizeof(*d->start)))
 			return false;
 		b->start_room = room;
 		d->start[0] = 0;
@@ -319,23 +314,22 @@ enum err_code data_build_fields(struct data_build *b, const struct stream *s, ui
 {
 	struct dataset *d = b->d;
 
-	if (!d->field && !resize_array((void **)&d->field, b->room, sizeof(*d->field)))
+	if (!d->field && !data_build_resize((void **)&d->field, b->room, sizeof(*d->field)))
 		return no_memory_for_examples(b, s, e);
 	*field = d->field + b->nnz;
 	return ERR_OK;
 }
 
-/* The index base that is taken off ids when their row ends: 0 where data_compact does it. */
-static uint32_t base_taken_off(const struct data_build *b)
+uint32_t data_build_base_taken_off(const struct data_build *b)
 {
 	int base = b->index_base >= 0 ? b->index_base : b->d->index_base;
 
-	return b->brief && base > 0 ? (uint32_t)base : 0;
+	return b->transient && base > 0 ? (uint32_t)base : 0;
 }
 
-static bool widen_ids(struct data_build *b)
+bool data_build_widen_ids(struct data_build *b)
 {
-	uint32_t base = base_taken_off(b);
+	uint32_t base = data_build_base_taken_off(b);
 
 	b->raw = mem_try_array(b->room, sizeof(*b->raw));
 	if (!b->raw)
@@ -349,7 +343,7 @@ static bool widen_ids(struct data_build *b)
 
 enum err_code data_build_widen(struct data_build *b, const struct stream *s, struct err *e)
 {
-	return widen_ids(b) ? ERR_OK : no_memory_for_examples(b, s, e);
+	return data_build_widen_ids(b) ? ERR_OK : no_memory_for_examples(b, s, e);
 }
 
 /* Takes the base off n ids, and returns the largest one as it was, or `max`. */
@@ -371,8 +365,8 @@ void data_build_row(struct data_build *b, size_t n)
 	uint64_t max = b->max_id, min = b->min_id, v;
 	uint8_t *seen = b->seen;
 
-	if (b->brief && !wide)
-		max = take_base_off(id, n, base_taken_off(b), max);
+	if (b->transient && !wide)
+		max = take_base_off(id, n, data_build_base_taken_off(b), max);
 	else
 		for (size_t k = 0; k < n; k++) {
 			v = wide ? wide[k] : id[k];
@@ -388,9 +382,8 @@ void data_build_row(struct data_build *b, size_t n)
 	b->d->start[b->d->rows] = b->nnz;
 }
 
-/* Makes room for n more entries and `rows` more rows, as many as are expected, or half as many again as there
- * are. */
-static bool reserve_rows(struct data_build *b, size_t n, size_t rows)
+/* As many as are expected, or half as many again as there are. */
+bool data_build_reserve(struct data_build *b, size_t n, size_t rows)
 {
 	struct dataset *d = b->d;
 	size_t need = b->nnz + n, start = d->rows + rows + 1, half;
@@ -402,44 +395,12 @@ static bool reserve_rows(struct data_build *b, size_t n, size_t rows)
 		return false;
 	if (start > b->start_room) {
 		half = start < b->expected_rows ? b->expected_rows : start + start / 2;
-		if (!resize_array((void **)&d->start, half, sizeof *d->start))
+		if (!data_build_resize((void **)&d->start, half, sizeof *d->start))
 			return false;
 		b->start_room = half;
 		d->start[0] = 0;
 	}
 	return true;
-}
-
-/* The feature that entry k of a dataset has. */
-static uint64_t feature_at(const struct dataset *d, uint64_t k)
-{
-	return d->id ? d->id[d->col[k]] : d->col[k];
-}
-
-/* Puts the ids of a dataset behind those of b, with the index base where it is taken off at the end. */
-static void append_ids(struct data_build *b, const struct dataset *d)
-{
-	uint64_t base = (uint64_t)d->index_base, n = d->start[d->rows],
-	         added = base - base_taken_off(b);
-	uint64_t most = !d->nids ? 0 : (d->id ? d->id[d->nids - 1] : d->nids - 1) + base;
-
-	b->max_id = most > b->max_id ? most : b->max_id;
-	if (d->nids && d->id && d->id[0] + base < b->min_id)
-		b->min_id = d->id[0] + base;
-	for (size_t i = 0; b->seen && i < d->nids; i++) {
-		uint64_t id = d->id[i] + base;
-
-		if (id < DATA_DIRECT)
-			b->seen[id] = 1;
-	}
-	if (b->raw)
-		for (uint64_t k = 0; k < n; k++)
-			b->raw[b->nnz + k] = feature_at(d, k) + base;
-	else if (!d->id && !added && n)
-		memcpy(b->d->col + b->nnz, d->col, n * sizeof *d->col);
-	else
-		for (uint64_t k = 0; k < n; k++)
-			b->d->col[b->nnz + k] = (uint32_t)(feature_at(d, k) + added);
 }
 
 static bool reserve_weights(struct data_build *b, size_t n);
@@ -480,50 +441,6 @@ static bool append_names(struct data_build *b, const struct dataset *d)
 	return true;
 }
 
-static enum err_code append_sparse(struct data_build *b, const struct dataset *d, struct err *e)
-{
-	struct dataset *to = b->d;
-	size_t n = d->start[d->rows];
-	bool wide = d->nids && d->id && d->id[d->nids - 1] + (uint64_t)d->index_base > UINT32_MAX;
-
-	to->sparse = true;
-	to->index_base = d->index_base;
-	if (d->field && !to->field && !b->nnz)
-		to->field = calloc(b->room + 1, sizeof *to->field);
-	if (!reserve_rows(b, n, d->rows) || (d->field && !to->field) ||
-	    (wide && !b->raw && !widen_ids(b)))
-		return err_set(e, ERR_NOMEM, "no memory for the examples of %s", b->first);
-	append_ids(b, d);
-	if (n)
-		memcpy(to->val + b->nnz, d->val, n * sizeof *d->val);
-	if (n && d->field)
-		memcpy(to->field + b->nnz, d->field, n * sizeof *d->field);
-	for (size_t r = 1; r <= d->rows; r++)
-		to->start[to->rows + r] = b->nnz + d->start[r];
-	to->grouped_by_first = d->grouped_by_first;
-	b->nnz += n;
-	return ERR_OK;
-}
-
-static enum err_code append_dense(struct data_build *b, const struct dataset *d, struct err *e)
-{
-	struct dataset *to = b->d;
-	size_t n = d->rows * d->cols, at = to->rows * d->cols, size = d->x8 ? 1 : sizeof *d->x,
-	       room;
-	void **x = d->x8 ? (void **)&to->x8 : (void **)&to->x;
-
-	to->cols = d->cols;
-	to->scale = d->scale;
-	room = at + n < b->expected_values ? b->expected_values : at + n + (at + n) / 2;
-	if (at + n > b->room) {
-		if (!resize_array(x, room, size) && !resize_array(x, room = at + n, size))
-			return err_set(e, ERR_NOMEM, "no memory for the examples of %s", b->first);
-		b->room = room;
-	}
-	memcpy((char *)*x + at * size, d->x8 ? (const void *)d->x8 : d->x, n * size);
-	return ERR_OK;
-}
-
 enum err_code data_build_append(struct data_build *b, const struct dataset *d, struct err *e)
 {
 	enum err_code rc;
@@ -536,7 +453,7 @@ enum err_code data_build_append(struct data_build *b, const struct dataset *d, s
 	}
 	if (d->rows > UINT32_MAX - b->d->rows)
 		return err_set(e, ERR_LIMIT, "%s: more than %u examples", b->first, UINT32_MAX);
-	rc = d->sparse ? append_sparse(b, d, e) : append_dense(b, d, e);
+	rc = data_shape_of(d)->append(b, d, e);
 	if (!rc && !append_weights(b, d))
 		rc = err_set(e, ERR_NOMEM, "no memory for the weights of %s", b->first);
 	if (!rc && !append_groups(b, d))
@@ -582,10 +499,10 @@ enum err_code data_build_bad_line(struct data_build *b, const struct stream *s, 
     struct err *e)
 {
 	if (rc == ERR_FORMAT)
-		rc = data_bad_lines_skip(b->bad, s, e);
+		rc = data_bad_lines_skip(b->want.bad, s, e);
 	if (rc == ERR_OK) {
 		drop_unfinished_row(b);
-		b->d->skipped++;
+		b->d->reading.skipped++;
 	}
 	return rc;
 }
@@ -596,7 +513,8 @@ static bool reserve_weights(struct data_build *b, size_t n)
 	struct dataset *d = b->d;
 	size_t room = n <= b->weight_room ? b->weight_room : 2 * n + 1024;
 
-	if (room > b->weight_room && !resize_array((void **)&d->weight, room, sizeof(*d->weight)))
+	if (room > b->weight_room &&
+	    !data_build_resize((void **)&d->weight, room, sizeof(*d->weight)))
 		return false;
 	b->weight_room = room;
 	for (; b->weights < n; b->weights++)
@@ -619,7 +537,7 @@ static bool reserve_groups(struct data_build *b, size_t n)
 	struct dataset *d = b->d;
 	size_t room = n <= b->group_room ? b->group_room : 2 * n + 1024;
 
-	if (room > b->group_room && !resize_array((void **)&d->group, room, sizeof(*d->group)))
+	if (room > b->group_room && !data_build_resize((void **)&d->group, room, sizeof(*d->group)))
 		return false;
 	b->group_room = room;
 	for (; b->groups < n; b->groups++)
@@ -644,7 +562,7 @@ static bool reserve_names(struct data_build *b, size_t n)
 	struct dataset *d = b->d;
 	size_t room = n <= b->name_room ? b->name_room : 2 * n + 1024;
 
-	if (room > b->name_room && !resize_array((void **)&d->name, room, sizeof(*d->name)))
+	if (room > b->name_room && !data_build_resize((void **)&d->name, room, sizeof(*d->name)))
 		return false;
 	b->name_room = room;
 	while (b->names < n)
@@ -657,7 +575,7 @@ enum err_code data_build_name(struct data_build *b, const struct stream *s, cons
 {
 	char **place, *joined;
 
-	if (!b->wants_names)
+	if (!b->want.names)
 		return ERR_OK;
 	if (!reserve_names(b, b->d->rows + 1))
 		return no_memory_for_examples(b, s, e);
@@ -743,17 +661,18 @@ enum err_code data_build_names(struct data_build *b, const struct stream *s, cha
 enum err_code data_build_norm(struct data_build *b, const struct stream *s, struct err *e)
 {
 	struct dataset *d = b->d;
+	const struct data_shape *shape = data_shape_of(d);
 
-	if (d->x8 || d->words)
+	if (d->x8 || !shape->row)
 		return err_set(e, ERR_CONFIG,
 		    "%s: norm=l2 requires rows of numbers, and this is %s", stream_name(s),
 		    d->format);
 	for (size_t r = b->rows_before; r < d->rows; r++) {
-		float *row = d->sparse ? d->val + d->start[r] : d->x + r * d->cols;
-		size_t n = d->sparse ? d->start[r + 1] - d->start[r] : d->cols;
+		size_t n;
+		float *row = shape->row(d, r, &n);
 		double length = vec_norm2(n, row);
 
-		/* The inverse of a very small length is no float. */
+		/* The inverse of a very small length is not a float. */
 		if (length > 0 && isfinite((float)(1 / length)))
 			vec_scale(n, (float)(1 / length), row);
 		else if (length > 0)
@@ -779,7 +698,7 @@ void data_build_reuse(struct data_build *b, struct dataset *old)
 {
 	struct dataset *d = b->d;
 
-	if (old && !old->map && !old->words && ends_in_place(b)) {
+	if (old && !old->memory.map && !data_shape_of(old)->own_targets && ends_in_place(b)) {
 		d->x = old->x;
 		d->x8 = old->x8;
 		d->start = old->start;
@@ -793,8 +712,8 @@ void data_build_reuse(struct data_build *b, struct dataset *old)
 		old->val = NULL;
 		old->field = NULL;
 		data_label_reuse(b->label, old);
-		b->room = old->value_room;
-		b->start_room = old->start_room;
+		b->room = old->memory.value_room;
+		b->start_room = old->memory.start_room;
 		if (b->start_room)
 			d->start[0] = 0;
 	}
@@ -836,36 +755,13 @@ static void count_fields(struct data_build *b)
 		d->fields = b->like->fields;
 }
 
-/* Turns a text into a dataset of words. */
-static enum err_code finish_words(struct data_build *b, struct dataset **out, struct err *e)
-{
-	struct dataset *d = b->d;
-	enum err_code rc = data_words_finish(d->words, b->first, e);
-
-	if (rc)
-		return rc;
-	d->rows = d->words->length;
-	d->sparse = true;
-	d->nids = d->cols = 2 * d->words->n;
-	d->fields = DATA_WORDS_DRAWN + 1;
-	d->index_base = 0;
-	d->id = mem_try_array(d->nids, sizeof(*d->id));
-	if (!d->id)
-		return err_set(e, ERR_NOMEM, "no memory for %zu words", d->words->n);
-	for (size_t i = 0; i < d->nids; i++)
-		d->id[i] = i;
-	*out = d;
-	b->d = NULL;
-	return ERR_OK;
-}
-
 static enum err_code fail_empty(const struct data_build *b, struct err *e)
 {
 	return err_set(e, ERR_FORMAT,
-	    b->d->unlabelled
+	    b->d->reading.unlabelled
 	        ? "%s: no row has a label, because the column is empty; name another one by ?label="
-	        : b->d->heading ? "%s: has no examples below its header"
-	                        : "%s: has no examples",
+	        : b->d->reading.heading ? "%s: has no examples below its header"
+	                                : "%s: has no examples",
 	    b->first);
 }
 
@@ -903,11 +799,16 @@ static void choose_target_scaling(struct data_build *b)
 enum err_code data_build_finish(struct data_build *b, struct dataset **out, struct err *e)
 {
 	struct dataset *d = b->d;
+	const struct data_shape *shape = data_shape_of(d);
 	enum err_code rc;
 
 	*out = NULL;
-	if (d->words)
-		return finish_words(b, out, e);
+	if (shape->own_targets) {
+		rc = shape->finish(b, e);
+		*out = rc ? NULL : d;
+		b->d = rc ? d : NULL;
+		return rc;
+	}
 	if (d->rows == 0)
 		return fail_empty(b, e);
 	if (d->weight && !reserve_weights(b, d->rows))
@@ -923,20 +824,126 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 	rc = data_label_finish(b->label, d, e);
 	if (rc == ERR_OK && b->table)
 		rc = data_table_finish(b, e);
-	else if (rc == ERR_OK && d->sparse)
-		rc = data_compact(b, e);
+	else if (rc == ERR_OK && shape->finish)
+		rc = shape->finish(b, e);
 	if (rc == ERR_OK)
-		rc = data_build_check_spreads(b, e);
+		rc = data_spreads_check(b, e);
 	if (rc != ERR_OK)
 		return rc;
 	choose_target_scaling(b);
 	if (d->field)
 		count_fields(b);
-	if (!b->brief)
+	if (!b->transient)
 		trim_arrays(b);
-	d->value_room = b->brief && ends_in_place(b) ? b->room : 0;
-	d->start_room = b->brief && ends_in_place(b) ? b->start_room : 0;
+	d->memory.value_room = b->transient && ends_in_place(b) ? b->room : 0;
+	d->memory.start_room = b->transient && ends_in_place(b) ? b->start_room : 0;
 	*out = d;
 	b->d = NULL;
 	return ERR_OK;
+}
+
+/* ---- streams ---- */
+
+/* Checks the options of the stream, which is in this format, and completes them by those of the
+ * data that it is read like. Notes those of the first stream. */
+static enum err_code settle_options(struct data_build *b, size_t format, const char *name,
+    struct err *e)
+{
+	struct data_options *o = &b->options;
+	const char *scale = b->like && b->like->options ? b->like->options->scale : b->scale;
+	enum err_code rc = data_option_check(o, format, name, e);
+
+	if (!rc)
+		rc = data_option_take(o, b->like, format, !data_label_is_ignored(b->label), name,
+		    e);
+	if (rc)
+		return rc;
+	if (!o->bits)
+		o->bits = data_readers[format]->bits;
+	if (b->d->options)
+		return data_option_agree(o, b->d->options, format, name, e);
+	b->d->options = data_option_note(o, format, scale);
+	return ERR_OK;
+}
+
+enum err_code data_build_begin(struct data_build *b, struct stream *s, const struct data_options *o,
+    struct err *e)
+{
+	const struct data_reader *reader = &data_reader_text;
+	const char *title;
+	enum err_code rc = stream_skip_mark(s, e);
+
+	data_uri_release(&b->options);
+	b->options = data_uri_copy(o);
+	data_option_take_format(&b->options, b->like);
+	if (!rc && (!b->want.words || b->options.format))
+		rc = data_guess_reader(s, &b->options, &b->want, b->reader, b->like, &reader, e);
+	if (!rc && reader->text && reader->text->line)
+		rc = data_head_begin(s, e);
+	if (rc != ERR_OK)
+		return rc;
+	title = data_formats()[data_reader_number(reader)].title;
+	if (b->want.words && reader != &data_reader_text)
+		return err_set(e, ERR_CONFIG, "%s: is %s, but the model needs plain text",
+		    stream_name(s), title);
+	if (!b->first) {
+		b->first = mem_strdup(stream_name(s));
+		b->d->source = mem_strdup(b->first);
+		b->d->format = title;
+		b->reader = reader;
+	} else if (b->reader != reader) {
+		return err_set(e, ERR_FORMAT,
+		    "%s is %s but %s is %s; all files must have the same format", stream_name(s),
+		    title, b->first, b->d->format);
+	}
+	rc = settle_options(b, data_reader_number(reader), stream_name(s), e);
+	if (rc)
+		return rc;
+	b->values_before = b->d->sparse ? b->nnz : b->d->rows * b->d->cols;
+	b->rows_before = b->d->rows;
+	b->d->reading.heading = 0;
+	b->d->reading.separator = 0;
+	free(b->stream_heading);
+	b->stream_heading = NULL;
+	return ERR_OK;
+}
+
+/* Feeds the rest of the stream, which has begun, to the parser of its format. */
+static enum err_code parse_stream(struct data_build *b, struct stream *s, struct err *e)
+{
+	struct data_parser *p = data_parser_new(stream_name(s), &b->options);
+	enum err_code rc;
+	double fed = 0;
+	size_t n;
+	char *bytes;
+
+	data_parser_skip_lines(p, stream_lineno(s));
+	data_parser_begin_chosen(p, b);
+	do {
+		double share;
+
+		rc = stream_take(s, &bytes, &n, e);
+		share = stream_progress(s);
+		fed += (double)n;
+		data_parser_expect(p, share > 0 ? fed / share : 0);
+		if (!rc)
+			rc = data_parser_feed(p, bytes, n, e);
+	} while (!rc && n);
+	if (!rc)
+		rc = data_parser_end(p, true, e);
+	data_parser_free(p);
+	return rc;
+}
+
+enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
+    struct err *e)
+{
+	enum err_code rc = data_build_begin(b, s, o, e);
+
+	if (rc)
+		return rc;
+	if (b->reader->text)
+		return parse_stream(b, s, e);
+	rc = b->reader->read(b, s, &b->options, e);
+	return rc || !b->options.norm ? rc : data_build_norm(b, s, e);
 }

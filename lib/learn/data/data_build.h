@@ -4,15 +4,16 @@
 
 #include "core/buf.h"
 #include "data/data.h"
-#include "data/data_guess.h"
+#include "data/reader/data_guess.h"
 #include "data/data_label.h"
-#include "data/data_spread.h"
+#include "data/table/data_spread.h"
 
 /* Builds a dataset while readers read. A reader appends whole rows: their values with one of the
  * calls below, and their labels through `label`.
  *
  * Life: data_build_new -> for each file, reader->read -> data_build_finish, which hands the dataset
  * over -> data_build_free. One thread. */
+struct data_text_format;
 struct data_parts;
 struct data_table;
 struct data_build {
@@ -28,21 +29,21 @@ struct data_build {
 	size_t weights, weight_room;           /* rows that have a weight, and room for */
 	bool weights_scaled;       /* the weights come from datasets, which have scaled them */
 	size_t groups, group_room; /* rows that have a group, and room for */
-	bool wants_names;          /* data_want.names */
 	size_t names,
 	    name_room; /* rows of d->name, which may have one more than there are rows; room */
 	/* Sparse ids as in the files: in d->col, until an id of more than 32 bits appears; then in
 	 * raw. */
 	uint64_t nnz;
 	uint64_t *raw;
-	uint64_t min_id, max_id; /* min_id: UINT64_MAX when there is none; not known with `brief` */
-	/* For each id below DATA_DIRECT: has it occurred? NULL with `brief`, and while there are fewer than
+	uint64_t min_id,
+	    max_id; /* min_id: UINT64_MAX when there is none; not known with `transient` */
+	/* For each id below DATA_DIRECT: has it occurred? NULL with `transient`, and while there are fewer than
 	 * DATA_SEEN_FROM values, because clearing it would take longer than reading those. */
 	uint8_t *seen;
 	/* The examples will be dropped soon, so that listing their distinct ids and trimming their
 	 * arrays is not worth the time: d->col has the ids without the index base, which `like`
 	 * knows (dataset.id is NULL), unless one has more than 32 bits. */
-	bool brief;
+	bool transient;
 	/* index base that was requested; -1: guess it from the content */
 	int index_base;
 	struct data_table
@@ -53,27 +54,27 @@ struct data_build {
 	bool by_lines;       /* a record that spans lines is an error */
 	char *heading;  /* of the first file that has one, without its newline; NULL: none had */
 	char separator; /* of the cells of that file */
-	/* lines that are no example and no fault: blank ones, comments, headings */
+	char *stream_heading; /* of the stream read last, without its newline; NULL: it has none */
+	/* lines that are neither examples nor faults: blank ones, comments, headings */
 	uint64_t left_out;
-	char *first;                    /* name of the first file */
-	struct data_bad_lines *bad;     /* data_want.bad */
-	struct data_unseen *unseen;     /* data_want.unseen */
-	const struct data_watch *watch; /* data_want.watch */
-	bool wants_fields;              /* data_want.fields */
-	const char *tables;             /* data_want.tables */
+	char *first; /* name of the first file */
 	/* The spreads of the features of training data that are not centred (data_build_spread). */
 	struct data_spreads spreads;
+	struct data_want want;
 	/* The options of the stream read last, with those that it takes over from `like` (data_option.h). */
 	struct data_options options;
 };
 
-/* A reader of one file format; registered in reader.def. Both functions may run on any thread. */
+/* A reader of one file format; registered in reader.def. Its functions may run on any thread. */
 struct data_reader {
 	/* Scores the first lines of a file (data_guess.h): how many of them it reads without guessing. NULL: the
 	 * format looks like others, so that it must be named. */
 	int (*score)(const struct data_sample *s);
-	/* Appends all rows of the stream; lines of text in errors count from 1, and a line that fails is
-	 * given to data_build_bad_line. ERR_FORMAT, ERR_IO, ERR_NOMEM. */
+	/* The functions of a push parser (data_parser.h), if the examples are lines or words. NULL:
+	 * `read` reads the format. */
+	const struct data_text_format *text;
+	/* Appends all rows of the stream: of arrays (data_rows.h). ERR_FORMAT, ERR_IO,
+	 * ERR_NOMEM. */
 	enum err_code (*read)(struct data_build *b, struct stream *s, const struct data_options *o,
 	    struct err *e);
 	/* How a file is read in parts (data_parts.h); NULL: it is read as a whole. */
@@ -92,13 +93,13 @@ struct data_reader {
 #define DATA_SEEN_FROM 65536u
 
 #define READER(name, title, help) extern const struct data_reader data_reader_##name;
-#include "data/reader.def"
+#include "data/reader/reader.def"
 #undef READER
 
 /* All readers, in the order of reader.def. */
 #define READER(name, title, help) DATA_READER_##name,
 enum {
-#include "data/reader.def"
+#include "data/reader/reader.def"
 	DATA_READERS
 };
 #undef READER
@@ -109,14 +110,9 @@ extern const struct data_reader *const data_readers[DATA_READERS];
 enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e);
 
-/* Begins a stream in the same way, whose rows the caller appends. */
+/* Begins a stream in the same way, whose rows the caller appends: b->reader is its format. */
 enum err_code data_build_begin(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e);
-
-/* The reader for this stream: by the options, or by its first bytes, of which none is consumed, and
- * what is wanted; like: the training data, or NULL. NULL, with an error: it is none of the formats, or it cannot be read. */
-const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
-    const struct data_want *want, const struct dataset *like, struct err *e);
 
 /* The number of a reader in reader.def, and its name there. */
 size_t data_reader_number(const struct data_reader *r);
@@ -127,7 +123,7 @@ size_t data_build_count(const struct data_build *b);
 /* Bytes of memory that the rows so far will take, which are read like the training data b->like. */
 double data_build_memory(const struct data_build *b);
 
-/* Gets memory for so many rows, and values of all rows together, at once. A hint. */
+/* Gets memory for this many rows, and values of all rows together, at once. A hint. */
 void data_build_expect(struct data_build *b, size_t rows, size_t values);
 
 /* Room for dense rows: checks cols against the rows before and against `like`, then gives room for
@@ -153,10 +149,6 @@ static inline bool data_build_watches(const struct data_build *b, float v)
 {
 	return (v >= DATA_SPREAD_LARGE || v <= -DATA_SPREAD_LARGE) && (!b->like || b->extends);
 }
-/* When the data end, refuses features and targets whose numbers float32 does not tell apart. It
- * checks training data only: other data are kept as the training data are. */
-enum err_code data_build_check_spreads(const struct data_build *b, struct err *e);
-
 /* A table with 1 for each id below `ids` that occurs so far, else 0; to be freed. NULL: no memory. */
 uint8_t *data_build_mark_ids(const struct data_build *b, uint64_t ids);
 /* Begins a sparse row: gives room for n entries at *val, and for their ids as in the file at *id,
@@ -172,6 +164,16 @@ void data_build_row(struct data_build *b, size_t n);
  * every row or in none. */
 enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field,
     struct err *e);
+
+/* For the shapes of data (shape/data_shape.h). Resizes *p to n elements; false without memory: *p stays as it
+ * was. */
+bool data_build_resize(void **p, size_t n, size_t size);
+/* Makes room for n more entries and `rows` more sparse rows. False: no memory. */
+bool data_build_reserve(struct data_build *b, size_t n, size_t rows);
+/* Makes all ids wide; false: no memory. */
+bool data_build_widen_ids(struct data_build *b);
+/* The index base that is taken off ids when their row ends: 0 where shape_sparse.c does it. */
+uint32_t data_build_base_taken_off(const struct data_build *b);
 
 /* Takes the memory of a dataset for the rows of this one, which has none yet, and frees the dataset. NULL is
  * fine. */

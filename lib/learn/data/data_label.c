@@ -7,10 +7,10 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "data/data_num.h"
-#include "data/data_row.h"
-#include "data/data_spread.h"
-#include "data/data_schema.h"
+#include "data/reader/data_num.h"
+#include "data/reader/data_row.h"
+#include "data/table/data_spread.h"
+#include "data/table/data_schema.h"
 
 #define SHOWN 80 /* bytes of a label in a message, escaped */
 
@@ -26,7 +26,8 @@ struct data_label {
 	bool frozen;  /* accepts only the classes of the training data */
 	bool sampled; /* which are those of some of its examples */
 	struct class *class;
-	uint32_t n, cap;
+	uint32_t n;
+	size_t class_room;
 	uint32_t *slot; /* hash table of class numbers + 1; 0 is free */
 	uint32_t mask;
 	float *y;      /* real targets, minus `origin` */
@@ -84,10 +85,7 @@ static uint32_t append_class(struct data_label *l, double value, const char *nam
 
 	if (2 * (l->n + 1) > l->mask)
 		grow_class_table(l);
-	if (l->n == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 16;
-		l->class = mem_regrow(l->class, l->cap, sizeof(*l->class));
-	}
+	l->class = mem_grow(l->class, &l->class_room, l->n + 1, sizeof(*l->class));
 	if (!isnan(value)) {
 		num_format(value, text);
 		name = text;
@@ -131,7 +129,7 @@ struct data_label *data_label_new(const struct data_want *want, const struct dat
 		for (size_t i = 0; i < like->classes; i++)
 			append_class(l, like->class_value[i], like->class_name[i]);
 		l->frozen = true;
-		l->sampled = like->sampled;
+		l->sampled = like->reading.sampled;
 	}
 	return l;
 }
@@ -148,7 +146,7 @@ void data_label_reuse(struct data_label *l, struct dataset *old)
 	else
 		l->y = p;
 	l->wants_exact = false;
-	l->room = old->label_room;
+	l->room = old->memory.label_room;
 	old->y = NULL;
 	old->label = NULL;
 }
@@ -330,7 +328,7 @@ static void end_target(struct data_label *l)
 }
 
 /* Appends a real target, or the number of its class. find_class_slot returns the place in the hash
- * table where the class stands or would stand; 0 there means that the class is new, which check_new
+ * table where the class is or would stand; 0 there means that the class is new, which check_new
  * refuses for evaluation data. */
 static enum err_code append_label(struct data_label *l, const struct stream *s, double value,
     const char *name, struct err *e)
@@ -389,7 +387,7 @@ enum err_code data_label_append(struct data_label *l, const struct dataset *d, s
 	return rc;
 }
 
-/* The class that was added last stands in no other's way in the hash table, so its slot becomes free. */
+/* The class that was added last is in no other's way in the hash table, so its slot becomes free. */
 void data_label_drop(struct data_label *l, size_t n)
 {
 	struct class *c;
@@ -515,7 +513,7 @@ const double *data_label_exact(const struct data_label *l)
  * the numbers of the training data and are not sorted again. */
 enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e)
 {
-	d->label_room = l->room;
+	d->memory.label_room = l->room;
 	d->targets = l->targets;
 	if (!l->want.classes && !l->want.two) {
 		d->y = l->y;

@@ -14,12 +14,12 @@
 struct data_label;
 
 /* Classes of data, at most: more of them are likely to be real numbers, unless the model is meant
- * for so many (data_want.many). */
+ * for this many (data_want.many). */
 #define DATA_LABEL_CLASSES_MAX  100000
 #define DATA_LABEL_CLASSES_MANY 10000000
 
 /* like: for evaluation data the training set, borrowed, whose classes are the only ones; else
- * NULL; their labels may have a dot behind the class's name. */
+ * NULL; their labels may have a dot after the class's name. */
 struct data_label *data_label_new(const struct data_want *want, const struct dataset *like);
 void data_label_free(struct data_label *l);
 
@@ -54,7 +54,7 @@ size_t data_label_count(const struct data_label *l);
 
 /* Adds the labels of a dataset that was read like the training data. ERR_NOMEM. */
 enum err_code data_label_append(struct data_label *l, const struct dataset *d, struct err *e);
-/* Drops the labels behind those of the first n rows, of rows that are dropped or not complete, and
+/* Drops the labels after those of the first n rows, of rows that are dropped or not complete, and
  * the class that the last one has added. */
 void data_label_drop(struct data_label *l, size_t n);
 
@@ -62,7 +62,7 @@ void data_label_drop(struct data_label *l, size_t n);
 struct data_spread;
 const struct data_spread *data_label_spread(const struct data_label *l, size_t k);
 
-/* The real targets of all rows as they were read, in double, until data_label_free; NULL: they are no real
+/* The real targets of all rows as they were read, in double, until data_label_free; NULL: they are not real
  * targets of training data, or not known so exactly. */
 const double *data_label_exact(const struct data_label *l);
 /* Sorts the classes, and hands y or label, the classes and their names over to d. ERR_FORMAT, for

@@ -6,15 +6,15 @@
 #include <stddef.h>
 
 #include "core/err.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 
 /* Losses: how far the outputs of a model are from the targets of an example. A model computes the
  * outputs (f: one number for each target, or one for each class), and a loss turns them into its
  * value, its derivative by f, from which the model goes on, and into the score that users see. The
  * loss of several targets is the sum of their losses.
  *
- * A loss is one file, loss_NAME.c, which defines loss_NAME, and one line in loss.def. Models name in
- * model.def what targets they can fit, and never ask which loss they have. Pure: any thread. */
+ * A loss is one file, loss_NAME.c, which defines loss_NAME, and one line in loss.def. Models name
+ * in model.def what targets they can fit, and never ask which loss they have. Pure: any thread. */
 
 /* The targets that a loss compares the outputs with. */
 enum loss_target {
@@ -25,8 +25,9 @@ enum loss_target {
 
 struct loss_ops;
 
-/* A loss with its argument. ops NULL: none. times: outputs and targets are so many times as large as
- * those of the data (loss_scaled); 0: they are as large. A model has one for each of its targets. */
+/* A loss with its argument. ops NULL: none. times: outputs and targets are this many times as large
+ * as those of the data (loss_scaled); 0: they are as large. A model has one for each of its
+ * targets. */
 struct loss_spec {
 	const struct loss_ops *ops;
 	double arg, times;
@@ -36,10 +37,11 @@ struct loss_ops {
 	const char *name;
 	enum loss_target target;
 
-	/* The argument behind the colon lies between 0 and arg_most, both excluded, and is arg where
+	/* The argument after the colon lies between 0 and arg_most, both excluded, and is arg where
 	 * there is none. arg_most 0: the loss takes no argument. */
 	double arg, arg_most;
-	/* The argument for outputs and targets that are c times as large, c > 0. NULL: it is the same. */
+	/* The argument for outputs and targets that are c times as large, c > 0. NULL: it is the
+	 * same. */
 	double (*scale_arg)(double arg, double c);
 	/* The quantile that f estimates. NULL: it estimates none. */
 	double (*quantile)(double arg);
@@ -78,12 +80,13 @@ struct loss_ops {
  * the message begins with neither a key nor a file. */
 enum err_code loss_parse(const char *text, struct loss_spec *out, struct err *e);
 
-/* Outputs an example, for data of so many classes and targets. */
+/* Outputs an example, for data of this many classes and targets. */
 size_t loss_outputs(const struct loss_spec *l, size_t classes, size_t targets);
 
 /* The loss for outputs and targets that are c times as large, c > 0. */
 struct loss_spec loss_scaled(const struct loss_spec *l, double c);
-/* The value of a loss, or a sum of values, for outputs and targets as large as those of the data. */
+/* The value of a loss, or a sum of values, for outputs and targets as large as those of the
+ * data. */
 double loss_unscaled(const struct loss_spec *l, double value);
 
 /* The quantile that the scores estimate; 0: they estimate none. */
@@ -95,12 +98,12 @@ bool loss_gives_probabilities(const struct loss_spec *l);
 /* The two functions below take an array of losses: one for all classes, or one for each target.
  *
  * Replaces the outputs f (b->rows, outputs) by the gradient of the batch's loss by them, weight *
- * slope / rows. Returns the sum over the examples of weight * value, divided by rows, where the values
- * are those of the data (loss_unscaled). b has examples and targets. */
+ * slope / rows. Returns the sum over the examples of weight * value, divided by rows, where the
+ * values are those of the data (loss_unscaled). b has examples and targets. */
 double loss_grad(const struct loss_spec *l, const struct batch *b, size_t outputs, float *f);
 
-/* Replaces the outputs f (b->rows, outputs) by the scores. Returns the sum over the examples of weight *
- * value, of the data (loss_unscaled); 0 for a batch without targets. */
+/* Replaces the outputs f (b->rows, outputs) by the scores. Returns the sum over the examples of
+ * weight * value, of the data (loss_unscaled); 0 for a batch without targets. */
 double loss_scores(const struct loss_spec *l, const struct batch *b, size_t outputs, float *f);
 
 /* As ops->at, for a loss of one output. */

@@ -2,9 +2,9 @@
 #include "loss/logistic.h"
 #include "loss/loss.h"
 
-/* The support vector machine's loss (Cortes and Vapnik, "Support-Vector Networks", 1995): max(0, 1 - t
- * f) with t = 1 for class 1 and t = -1 for class 0. The score s(f) has the order of f, and is no
- * probability. */
+/* The support vector machine's loss (Cortes and Vapnik, "Support-Vector Networks", 1995): max(0, 1
+ * - t f) with t = 1 for class 1 and t = -1 for class 0. The score s(f) has the order of f, and is
+ * no probability. */
 
 static double hinge_at(double arg, double f, double y, double *slope)
 {

@@ -4,8 +4,8 @@
 #include "loss/loss.h"
 
 /* Poisson regression with the log link (Nelder and Wedderburn, "Generalized Linear Models", 1972):
- * the mean of a count is exp(f). The loss is half the deviance, y log(y / exp(f)) - y + exp(f), which
- * is the negative log likelihood but for a constant of y, and 0 where exp(f) = y. */
+ * the mean of a count is exp(f). The loss is half the deviance, y log(y / exp(f)) - y + exp(f),
+ * which is the negative log likelihood but for a constant of y, and 0 where exp(f) = y. */
 
 static double deviance_at(double arg, double f, double y, double *slope)
 {

@@ -7,8 +7,9 @@
 /* The cross entropy of classes, whose probabilities are the softmax of the outputs: log sum exp f -
  * f[label]. */
 
-/* The scores are the probabilities. The largest output is subtracted first, so that exp cannot overflow
- * and the sum is at least 1; the loss is computed before any probability can round to 0. */
+/* The scores are the probabilities. The largest output is subtracted first, so that exp cannot
+ * overflow and the sum is at least 1; the loss is computed before any probability can round to
+ * 0. */
 static double softmax_scores(const struct batch *b, size_t k, float *f)
 {
 	const int32_t *label = b->label;

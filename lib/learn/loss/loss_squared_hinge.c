@@ -2,8 +2,8 @@
 #include "loss/logistic.h"
 #include "loss/loss.h"
 
-/* The square of the hinge loss: max(0, 1 - t f)^2 with t = 1 for class 1 and t = -1 for class 0. The
- * score s(f) has the order of f, and is no probability. */
+/* The square of the hinge loss: max(0, 1 - t f)^2 with t = 1 for class 1 and t = -1 for class 0.
+ * The score s(f) has the order of f, and is not a probability. */
 
 static double squared_hinge_at(double arg, double f, double y, double *slope)
 {

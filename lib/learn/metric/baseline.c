@@ -6,8 +6,8 @@
 #include "core/num.h"
 #include "metric/summary.h"
 
-/* An area under the ROC curve counts as better than chance when it is this many standard deviations above
- * 1/2, those of a random order (Hanley and McNeil, 1982). */
+/* An area under the ROC curve counts as better than chance when it is this many standard deviations
+ * above 1/2, those of a random order (Hanley and McNeil, 1982). */
 #define AUC_DEVIATIONS 3
 
 static void set_value(struct baseline *b, enum metric k, double value)
@@ -23,8 +23,8 @@ static bool is_better(const struct baseline *b, const struct eval_result *r, enu
 	    metrics_goodness(k, r->value[k]) > metrics_goodness(k, b->value[k]);
 }
 
-/* The constant prediction of squared errors is the mean. Losses of quantiles have another one, which R2 does
- * not measure. */
+/* The constant prediction of squared errors is the mean. Losses of quantiles have another one,
+ * which R2 does not measure. */
 static void measure_real(const struct metrics *m, const struct eval_result *r, struct baseline *b)
 {
 	if (m->of.quantile > 0 || !r->has[METRIC_r2])

@@ -4,8 +4,9 @@
 
 #include "metric/metrics.h"
 
-/* Early stopping (job.stop): which evaluation of a job is the best one so far, and whether the job should
- * end because none has been better for long (Prechelt, "Early stopping - but when?", 1998). Pure. */
+/* Early stopping (job.stop): which evaluation of a job is the best one so far, and whether the job
+ * should end because none has been better for long (Prechelt, "Early stopping - but when?", 1998).
+ * Pure. */
 struct early_stop_rule {
 	enum metric metric; /* METRICS: the job does not stop early */
 	int64_t patience;   /* evaluations in a row that are not better, after which the job ends */
@@ -30,8 +31,8 @@ enum early_stop_verdict {
 	EARLY_STOP_ENOUGH,     /* not better, and the job should end */
 };
 
-/* Parses "none" or "METRIC [patience=N] [min_delta=X]"; patience is 3 unless given, and min_delta 0.
- * ERR_CONFIG: a sentence without the key. */
+/* Parses "none" or "METRIC [patience=N] [min_delta=X]"; patience is 3 unless given, and min_delta
+ * 0. ERR_CONFIG: a sentence without the key. */
 enum err_code early_stop_parse(const char *text, struct early_stop_rule *out, struct err *e);
 
 /* Takes an evaluation. value: of the metric; not finite: it had none, which is not better. */

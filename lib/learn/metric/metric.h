@@ -8,17 +8,17 @@
 
 #include "core/buf.h"
 #include "core/err.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "model/model.h"
 
 /* Metrics: measures of a model on examples. A metric is one file, metric_NAME.c, which defines
  * metric_NAME, and one line in metric.def; results, Prometheus, the dashboard and programs of model
  * custom have it by its name. metrics.h computes all of them together. One thread at a time.
  *
- * A metric is computed from a summary of the examples, whose size is bounded however many examples there
- * are. Summaries of different examples can be merged into that of all of them (Agarwal et al., "Mergeable
- * summaries", 2012). Metrics that need the same summary share it: summary_NAME.c has those that several
- * metrics use. */
+ * A metric is computed from a summary of the examples, whose size is bounded however many examples
+ * there are. Summaries of different examples can be merged into that of all of them (Agarwal et
+ * al., "Mergeable summaries", 2012). Metrics that need the same summary share it: summary_NAME.c
+ * has those that several metrics use. */
 
 /* The scores of a model that one evaluation measures. */
 struct metric_scores {
@@ -52,13 +52,13 @@ struct metric_summary_ops {
 	size_t bytes;
 	/* Adds a batch. After ERR_NOMEM only release may follow. */
 	enum err_code (*add)(void *summary, const struct metric_batch *x, struct err *e);
-	/* Adds the examples of another summary, of scores of the same shape. That one stays as it is.
-	 * After ERR_NOMEM only release may follow. */
+	/* Adds the examples of another summary, of scores of the same shape. That one stays as it
+	 * is. After ERR_NOMEM only release may follow. */
 	enum err_code (*merge)(void *summary, const void *other, struct err *e);
 	/* Frees what the summary owns; NULL: nothing. */
 	void (*release)(void *summary);
-	/* Appends a sentence without its full stop if the summary lacks examples that the user should know of;
-	 * NULL: it never does. */
+	/* Appends a sentence without its full stop if the summary lacks examples that the user
+	 * should know of; NULL: it never does. */
 	void (*remark)(const void *summary, struct buf *out);
 };
 

@@ -2,8 +2,8 @@
 #include "metric/summary.h"
 
 /* The area under the ROC curve of two classes: the probability that an example of class 1 scores
- * higher than one of class 0, equal scores counting half (Mann-Whitney), where examples are drawn by
- * their weights. Not defined with one class only, or with a score that is not finite. */
+ * higher than one of class 0, equal scores counting half (Mann-Whitney), where examples are drawn
+ * by their weights. Not defined with one class only, or with a score that is not finite. */
 
 /* Pairs of examples of both classes that are in order, and the examples of class 0 so far. */
 struct pairs {

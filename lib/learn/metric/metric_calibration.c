@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "metric/summary.h"
 
-/* The mean predicted probability of class 1 over the share of class 1 (He et al., 2014). Not defined
- * without examples of class 1. */
+/* The mean predicted probability of class 1 over the share of class 1 (He et al., 2014). Not
+ * defined without examples of class 1. */
 static bool predicted_over_real(void *summary, const struct metric_scores *of, double n,
     double *out)
 {

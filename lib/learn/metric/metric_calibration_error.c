@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-/* The expected calibration error (Naeini, Cooper and Hauskrecht, 2015; Guo et al., 2017): examples are put
- * into bins by their predicted probability, of class 1 or, with more classes, of the predicted class; the
- * result is the mean distance of a bin's mean probability from the share of its examples for which the
- * prediction holds. */
+/* The expected calibration error (Naeini, Cooper and Hauskrecht, 2015; Guo et al., 2017): examples
+ * are put into bins by their predicted probability, of class 1 or, with more classes, of the
+ * predicted class; the result is the mean distance of a bin's mean probability from the share of
+ * its examples for which the prediction holds. */
 static bool mean_distance(void *summary, const struct metric_scores *of, double n, double *out)
 {
 	const struct probability_sums *s = summary;

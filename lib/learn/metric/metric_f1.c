@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "metric/summary.h"
 
-/* The harmonic mean of precision and recall of class 1. Not defined where class 1 is neither predicted nor
- * true. */
+/* The harmonic mean of precision and recall of class 1. Not defined where class 1 is neither
+ * predicted nor true. */
 static bool f1_of_one(void *summary, const struct metric_scores *of, double n, double *out)
 {
 	const struct class_count *c = &((struct class_counts *)summary)->class[1];

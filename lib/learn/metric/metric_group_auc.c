@@ -14,7 +14,7 @@ static bool area_of_group(const struct ranked *x, size_t n, size_t k, double *va
 		ties = summary_groups_ties(x, n, at);
 		for (size_t i = at; i < at + ties; i++)
 			here[x[i].y > 0.5f] += (double)x[i].weight;
-		/* Those of class 1 so far have higher scores. */
+		/* The examples of class 1 so far have higher scores. */
 		ordered += here[0] * (positive + here[1] / 2);
 		negative += here[0];
 		positive += here[1];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 #include "metric/summary.h"
 
-/* The mean over the groups of 1 over the place of the first example of class 1 (Voorhees, 1999); of equal
- * scores the mean over all orders. Groups without such an example have none. */
+/* The mean over the groups of 1 over the place of the first example of class 1 (Voorhees, 1999); of
+ * equal scores the mean over all orders. Groups without such an example have none. */
 
-/* The examples at+1, .., at+n are in a random order, and r > 0 of them are relevant: the mean of 1 over the
- * place of the first of these. The first one is the j-th with probability p, which is r / n for j = 1, and
- * p (n-j-r+1) / (n-j) for j + 1. */
+/* The examples at+1, .., at+n are in a random order, and r > 0 of them are relevant: the mean of 1
+ * over the place of the first of these. The first one is the j-th with probability p, which is r /
+ * n for j = 1, and p (n-j-r+1) / (n-j) for j + 1. */
 static double mean_reciprocal(size_t at, size_t n, size_t r)
 {
 	double p = (double)r / (double)n, sum = 0;

@@ -9,8 +9,8 @@
 /* The mean over the groups of the normalized discounted cumulative gain of the first k examples
  * (Jarvelin and Kekalainen, 2002): the sum of their targets, divided by log2(1 + place), over that
  * of the best order. Examples of equal score have the mean gain of all their orders (McSherry and
- * Najork, 2008). Groups without a positive target have none; a negative target is no gain, so that
- * it is not defined with one. */
+ * Najork, 2008). Groups without a positive target have none; a negative target is not a gain, so
+ * that it is not defined with one. */
 
 static double discount(size_t place, size_t k)
 {

@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-/* The logarithmic loss of two classes over that of a model which predicts the share of class 1 for all
- * examples (He et al., "Practical lessons from predicting clicks on ads at Facebook", 2014). 1: the
- * predictions are worth no more than that share. Not defined with one class only. */
+/* The logarithmic loss of two classes over that of a model which predicts the share of class 1 for
+ * all examples (He et al., "Practical lessons from predicting clicks on ads at Facebook", 2014). 1:
+ * the predictions are worth no more than that share. Not defined with one class only. */
 static bool relative_loss(void *summary, const struct metric_scores *of, double n, double *out)
 {
 	const struct probability_sums *s = summary;

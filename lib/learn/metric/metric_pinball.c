@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 #include "metric/summary.h"
 
-/* The mean quantile loss (Koenker and Bassett, 1978) of a model that predicts the quantile q of real
- * targets: q (y - f) where the prediction f is too low, (1 - q) (f - y) where it is too high. */
+/* The mean quantile loss (Koenker and Bassett, 1978) of a model that predicts the quantile q of
+ * real targets: q (y - f) where the prediction f is too low, (1 - q) (f - y) where it is too
+ * high. */
 
 static bool suits_quantile(const struct metric_scores *of)
 {

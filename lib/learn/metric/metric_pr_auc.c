@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 #include "metric/summary.h"
 
-/* The average precision of two classes: the area under the curve of precision over recall, by steps: the
- * sum over the different scores of the precision at that score times the recall that it adds. Not defined
- * without an example of class 1, or with a score that is not finite. */
+/* The average precision of two classes: the area under the curve of precision over recall, by
+ * steps: the sum over the different scores of the precision at that score times the recall that it
+ * adds. Not defined without an example of class 1, or with a score that is not finite. */
 
 /* The examples by class whose score is at least the present one. */
 struct retrieved {

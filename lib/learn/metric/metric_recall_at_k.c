@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "metric/summary.h"
 
-/* The mean over the groups of the relevant examples (of class 1) among the first k, over all relevant ones
- * of the group. Groups without a relevant example have none. */
+/* The mean over the groups of the relevant examples (of class 1) among the first k, over all
+ * relevant ones of the group. Groups without a relevant example have none. */
 static bool recall_of_group(const struct ranked *x, size_t n, size_t k, double *value,
     double *weight)
 {

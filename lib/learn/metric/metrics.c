@@ -78,8 +78,8 @@ size_t metric_true_class(const struct metric_batch *x, size_t example)
 	                                   : x->batch->y[example] > 0.5f;
 }
 
-/* The summary of metric k is that of an earlier metric; returns the first one that has it, which may be
- * k itself. */
+/* The summary of metric k is that of an earlier metric; returns the first one that has it, which
+ * may be k itself. */
 static int first_with_summary(const struct metrics *m, int k)
 {
 	int i = 0;

@@ -15,8 +15,8 @@ struct metrics {
 	void *summary[METRICS];
 };
 
-/* The best constant prediction for the examples: the mean of real targets, or the share of each class. A model
- * that is no better has learned nothing. baseline.h measures it. */
+/* The best constant prediction for the examples: the mean of real targets, or the share of each
+ * class. A model that is no better has learned nothing. baseline.h measures it. */
 struct baseline {
 	bool known;     /* false: the task has none, or there are examples of one class alone */
 	bool no_better; /* no metric of the model is better than that of the constant */
@@ -57,8 +57,8 @@ enum metric metrics_find(const char *name);
 bool metrics_may_suit(enum metric k, enum model_task task, double quantile, bool probabilities);
 /* How good a value of the metric is: the greater, the better. */
 double metrics_goodness(enum metric k, double value);
-/* Does a line or a table for people leave out the figure of this name, for lack of room? Figures that are
- * no metrics are not left out. */
+/* Does a line or a table for people leave out the figure of this name, for lack of room? Figures
+ * that are no metrics are not left out. */
 bool metrics_is_detail(const char *name);
 /* Sets one metric of a result that was computed elsewhere; a value that is not finite: it has
  * none. */

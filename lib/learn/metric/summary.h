@@ -6,7 +6,8 @@
 
 /* The summaries that several metrics share; metric.h says what a summary is. */
 
-/* The errors of real targets y and their predictions f, and the spread of the targets about their mean. */
+/* The errors of real targets y and their predictions f, and the spread of the targets about their
+ * mean. */
 struct error_sums {
 	double n, mean, sq_spread; /* weight, mean and summed squares about it, of y */
 	double sq;                 /* (y - f)^2 */
@@ -48,9 +49,9 @@ bool summary_scores_ascend(void *summary, double all[static 2],
 
 /* The scores of examples in groups.
  *
- * summary_groups_mean computes the mean of a figure over all groups for which `figure` returns true, each
- * weighted by the *weight that it sets, which is 1 before. The examples of a group come with the highest
- * score first. k: of->top_k. False: no group has the figure. */
+ * summary_groups_mean computes the mean of a figure over all groups for which `figure` returns
+ * true, each weighted by the *weight that it sets, which is 1 before. The examples of a group come
+ * with the highest score first. k: of->top_k. False: no group has the figure. */
 struct ranked {
 	float score, y; /* y: the target, or 1 and 0 by class */
 	float weight;
@@ -61,8 +62,9 @@ bool summary_groups_mean(void *summary,
     size_t k, double *out);
 /* The number of examples of equal score from x[at] on. */
 size_t summary_groups_ties(const struct ranked *x, size_t n, size_t at);
-/* Returns how many relevant examples (y > 1/2) are among the first k of n; where some of equal score
- * are among the first and others are not, the mean over all orders of them. *relevant: of all n. */
+/* Returns how many relevant examples (y > 1/2) are among the first k of n; where some of equal
+ * score are among the first and others are not, the mean over all orders of them. *relevant: of all
+ * n. */
 double summary_groups_hits(const struct ranked *x, size_t n, size_t k, size_t *relevant);
 
 #endif

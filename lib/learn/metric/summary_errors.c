@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "metric/summary.h"
 
-/* The spread about the running mean is by Welford, 1962, in one pass, with weights by West, 1979; that of
- * two sets of examples together by Chan, Golub and LeVeque, 1979. */
+/* The spread about the running mean is by Welford, 1962, in one pass, with weights by West, 1979;
+ * that of two sets of examples together by Chan, Golub and LeVeque, 1979. */
 
 static enum err_code add_errors(void *summary, const struct metric_batch *x, struct err *e)
 {

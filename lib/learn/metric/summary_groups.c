@@ -9,14 +9,14 @@
 #include "core/num.h"
 #include "core/rng.h"
 
-/* Memory is bounded. Up to EXAMPLES_MAX examples are kept, of all groups or of a random share of them with
- * all their examples. A group belongs to the share 2^-thinned when so many bits of a hash of its number are
- * 0. When there is no room any more, the share is halved, and the examples of the other groups are dropped.
- * Whether a group belongs to a share depends on its number alone, so that summaries can be merged. The
- * standard error of a mean over the groups is their standard deviation over the root of their
- * number. A group that alone has more than GROUP_MAX of the examples when there is no room any more would
- * cost the others theirs: it is left out, and its number is kept instead. Not defined with a score that is
- * not finite. */
+/* Memory is bounded. Up to EXAMPLES_MAX examples are kept, of all groups or of a random share of
+ * them with all their examples. A group belongs to the share 2^-thinned when this many bits of a
+ * hash of its number are 0. When there is no room any more, the share is halved, and the examples
+ * of the other groups are dropped. Whether a group belongs to a share depends on its number alone,
+ * so that summaries can be merged. The standard error of a mean over the groups is their standard
+ * deviation over the root of their number. A group that alone has more than GROUP_MAX of the
+ * examples when there is no room any more would cost the others theirs: it is left out, and its
+ * number is kept instead. Not defined with a score that is not finite. */
 
 #define EXAMPLES_MAX ((size_t)1 << 20)
 #define GROUP_MAX    (EXAMPLES_MAX / 4)
@@ -56,8 +56,8 @@ static void thin_groups(struct groups *g, unsigned thinned)
 	g->n = n;
 }
 
-/* By group, then the highest score first; examples of equal score in an order that is the same however
- * summaries were merged, so that sums are. */
+/* By group, then the highest score first; examples of equal score in an order that is the same
+ * however summaries were merged, so that sums are. */
 static int compare_examples(const void *a, const void *b)
 {
 	const struct grouped *p = a, *q = b;
@@ -79,7 +79,8 @@ static bool is_left_out(const struct groups *g, uint64_t group)
 	return false;
 }
 
-/* Notes that the group is left out. False: there are too many of these. The caller drops its examples. */
+/* Notes that the group is left out. False: there are too many of these. The caller drops its
+ * examples. */
 static bool leave_out(struct groups *g, uint64_t group)
 {
 	if (is_left_out(g, group))
@@ -183,7 +184,8 @@ static enum err_code merge_groups(void *summary, const void *other, struct err *
 
 	g->odd_score |= o->odd_score;
 	thin_groups(g, o->thinned);
-	/* Without room for its number, a group is represented by the examples that came here alone. */
+	/* Without room for its number, a group is represented by the examples that came here
+	 * alone. */
 	for (size_t i = 0; i < o->nleft_out; i++)
 		leave_out(g, o->left_out[i]);
 	drop_left_out(g);

@@ -8,16 +8,16 @@
 #include "core/mem.h"
 
 /* Memory is bounded: the scores of each class are kept in a quantile sketch (Manku, Rajagopalan and
- * Lindsay, "Approximate medians and other quantiles in one pass and with limited memory", 1998). The
- * sketch has levels; level i holds at most one sorted run of RUN scores, each of which stands for 2^i
- * examples and has their weight. When a level gets a second run, the two are merged, and every second
- * score of the result goes up to the next level, with the weight of its neighbour.
+ * Lindsay, "Approximate medians and other quantiles in one pass and with limited memory", 1998).
+ * The sketch has levels; level i holds at most one sorted run of RUN scores, each of which stands
+ * for 2^i examples and has their weight. When a level gets a second run, the two are merged, and
+ * every second score of the result goes up to the next level, with the weight of its neighbour.
  *
- * Error: a merge at level i moves the rank of any score by at most 2^i, and there are n / (RUN * 2^(i+1))
- * of them, so a level moves it by at most n / (2 * RUN), and all levels by n * log2(n / RUN) / (2 * RUN).
- * The area is the mean of one class's ranks among the other class, so its error is at most the sum
- * of both classes' relative errors: below 1e-4 for 2^40 examples of each. With at most 2 * RUN - 1
- * examples of each class no run is merged, and the area is exact. */
+ * Error: a merge at level i moves the rank of any score by at most 2^i, and there are n / (RUN *
+ * 2^(i+1)) of them, so a level moves it by at most n / (2 * RUN), and all levels by n * log2(n /
+ * RUN) / (2 * RUN). The area is the mean of one class's ranks among the other class, so its error
+ * is at most the sum of both classes' relative errors: below 1e-4 for 2^40 examples of each. With
+ * at most 2 * RUN - 1 examples of each class no run is merged, and the area is exact. */
 
 #define RUN    ((size_t)1 << 18)
 #define LEVELS 46 /* enough for 2^64 examples */
@@ -31,7 +31,8 @@ struct sketch {
 	struct scored *open;
 	size_t n, cap;
 	struct scored *level[LEVELS]; /* sorted runs; NULL: none */
-	/* by level: the next merge keeps the scores at odd places, so that errors of two merges cancel */
+	/* by level: the next merge keeps the scores at odd places, so that errors of two merges
+	 * cancel */
 	bool odd[LEVELS];
 	double weight; /* of all */
 };
@@ -64,8 +65,9 @@ static void halve_runs(struct scored *a, struct scored *b, bool odd, struct scor
 	memcpy(a, scratch, RUN * sizeof *a);
 }
 
-/* Takes a sorted run, whose scores stand for 2^i examples each, to level i, or merged with those that are
- * there to the first higher level that is free. ERR_NOMEM: the run still is the caller's. */
+/* Takes a sorted run, whose scores stand for 2^i examples each, to level i, or merged with those
+ * that are there to the first higher level that is free. ERR_NOMEM: the run still is the
+ * caller's. */
 static enum err_code place_run(struct sketch *s, struct scored *run, size_t i, struct err *e)
 {
 	struct scored *scratch = s->level[i] ? mem_try_array(RUN, sizeof *scratch) : NULL;
@@ -208,7 +210,8 @@ static size_t open_cursors(struct sketch *s, bool positive, struct cursor *c)
 	return n;
 }
 
-/* Takes the examples with the lowest score of all runs: their weights by class. False: none is left. */
+/* Takes the examples with the lowest score of all runs: their weights by class. False: none is
+ * left. */
 static bool take_lowest(struct cursor *c, size_t n, double here[static 2])
 {
 	float low = INFINITY;

@@ -13,7 +13,7 @@ bool class_weight_counts(const char *text)
 	return strcmp(text, "balanced") == 0;
 }
 
-/* The next "NAME:WEIGHT" of a list, which is moved behind it; the last colon ends the name. Cuts the
+/* The next "NAME:WEIGHT" of a list, which is moved past it; the last colon ends the name. Cuts the
  * list's text into pieces. False: it is malformed. */
 static bool take_pair(char **list, char **name, double *weight)
 {

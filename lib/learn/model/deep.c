@@ -42,7 +42,7 @@ size_t deep_scratch(const struct model *m)
 	return m->shape.factors + t.in + tower_scratch(m, &t);
 }
 
-/* The tower's input, (rows, in), behind the scratch of the straight part. */
+/* The tower's input, (rows, in), after the scratch of the straight part. */
 static float *input_of(const struct model *m)
 {
 	return m->scratch + m->shape.factors;

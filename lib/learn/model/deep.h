@@ -13,7 +13,7 @@
  * model_kind.h. */
 
 /* How such a model is composed. The straight part reads table 0. The vectors stand in table
- * `vectors`, behind the first `before` numbers of each row, and the tower's tables follow it. */
+ * `vectors`, after the first `before` numbers of each row, and the tower's tables follow it. */
 struct deep {
 	const struct factors *straight;
 	size_t vectors;

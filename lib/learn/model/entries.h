@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "data/batch.h"
+#include "data/batch/batch.h"
 
 /* One example as factorization models see it, for dense and sparse data alike. Pure. */
 

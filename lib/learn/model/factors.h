@@ -6,8 +6,8 @@
 #include "model/model_kind.h"
 
 /* Models that compute one number f an example, from a sparse table "v", whose rows have a feature's
- * weight and factors, and a bias "b". The model's loss acts on f. A model_NAME.c gives a struct factors
- * and calls these functions. */
+ * weight and factors, and a bias "b". The model's loss acts on f. A model_NAME.c gives a struct
+ * factors and calls these functions. */
 struct factors {
 	/* f without the bias. m->scratch must stay until `spread` of the same example. */
 	double (*score)(const struct model *m, const struct entries *x, const float *v);

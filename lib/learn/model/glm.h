@@ -4,9 +4,9 @@
 
 #include "model/model_kind.h"
 
-/* Linear models: outputs f = x w + b, on which the model's loss acts. Tables "w" (features, outputs) and
- * "b" (outputs). A model_NAME.c implements its model_kind with these functions; shapes and contracts are
- * those of model_kind.h. */
+/* Linear models: outputs f = x w + b, on which the model's loss acts. Tables "w" (features,
+ * outputs) and "b" (outputs). A model_NAME.c implements its model_kind with these functions; shapes
+ * and contracts are those of model_kind.h. */
 enum err_code glm_fits(const struct model_shape *shape, struct err *e);
 void glm_plan(struct model *m);
 size_t glm_scratch(const struct model *m);

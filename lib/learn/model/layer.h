@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "data/batch.h"
+#include "data/batch/batch.h"
 
 /* Layers that models share. The batch's input x is (rows, features); in the sparse case features
  * are the batch's compact ids. k is the layer's width. Pure. */

@@ -85,7 +85,7 @@ static enum err_code check_classes(const struct loss_spec *loss, const char *nam
 	                          name, classes);
 }
 
-/* Checks that the model can have so many targets. */
+/* Checks that the model can have this many targets. */
 static enum err_code check_targets(const char *name, size_t targets, struct err *e)
 {
 	if (targets <= 1 || (model_info_find(name)->takes & MODEL_TAKES_SEVERAL))
@@ -170,8 +170,8 @@ static void set_losses(struct model *m, const struct loss_spec *loss)
 	m->shape.scaling = m->scaling;
 }
 
-/* The shape's texts and tables are not kept by reference: activation becomes a flag, and plan() copies
- * the tables. */
+/* The shape's texts and tables are not kept by reference: activation becomes a flag, and plan()
+ * copies the tables. */
 enum err_code model_new(const struct model_kind *const *kinds, const char *name,
     const struct model_shape *shape, struct model **out, struct err *e)
 {

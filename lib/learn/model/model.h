@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "core/err.h"
-#include "data/row_domain.h"
+#include "data/batch/row_domain.h"
 #include "loss/loss.h"
 
 /* Computes the loss and gradient of a batch. A model is a fixed list of parameter tables and the
@@ -94,23 +94,23 @@ struct model_axes {
  * functions and model_spec_parse are in objects of their own that need no BLAS. */
 struct model_info {
 	const char *name, *help, *tables;
-	/* The job's keys that the model decides unless the user does, "optimizer=adagrad lr=0.1 ...",
-	 * as --set takes them; "" where nothing is special. job.lr and the rule's other constants hold
-	 * with the optimizer that stands beside them. */
+	/* The job's keys that the model decides unless the user does, "optimizer=adagrad lr=0.1
+	 * ...", as --set takes them; "" where nothing is special. job.lr and the rule's other
+	 * constants hold with the optimizer that is beside them. */
 	const char *defaults;
-	/* Small data are passed over more often than the default of job.epochs says, until so many examples
-	 * have been used; 0: they are not. */
+	/* Small data are passed over more often than the default of job.epochs says, until this
+	 * many examples have been used; 0: they are not. */
 	uint64_t enough;
 	enum model_task task; /* with its own loss */
 	const char *loss;     /* its own; NULL: it is none of loss.def, and no other may be named */
 	/* MODEL_TAKES_ of other losses, MODEL_TAKES_SEVERAL, MODEL_SCALES_REAL, MODEL_PRIOR */
 	unsigned takes;
-	/* The format of data that look like a table, unless their path says another one (data_want.tables);
-	 * NULL: that of a table. */
+	/* The format of data that look like a table, unless their path says another one
+	 * (data_want.tables); NULL: that of a table. */
 	const char *reads;
-	/* Each feature has a vector of numbers, which overfits from the second pass on over data with few
-	 * examples of each feature: Zhang et al., Towards Understanding the Overfitting Phenomenon of Deep
-	 * Click-Through Rate Models, CIKM 2022 (arXiv:2209.06053). */
+	/* Each feature has a vector of numbers, which overfits from the second pass on over data
+	 * with few examples of each feature: Zhang et al., Towards Understanding the Overfitting
+	 * Phenomenon of Deep Click-Through Rate Models, CIKM 2022 (arXiv:2209.06053). */
 	bool vectors;
 	struct model_axes axes[MODEL_AXES]; /* ends early with a table of NULL */
 };
@@ -133,14 +133,14 @@ enum {
 	MODEL_PRIOR = 1 << 9,
 	/* Examples may have several real targets. */
 	MODEL_TAKES_SEVERAL = 1 << 10,
-	/* Each pair of the entries of an example costs time, so that rows of tables are sparse, with their
-	 * columns as fields. */
+	/* Each pair of the entries of an example costs time, so that rows of tables are sparse,
+	 * with their columns as fields. */
 	MODEL_PAIRS_ENTRIES = 1 << 11,
 };
 
-/* The loss of a model that `text` (job.loss) names, and the task that the model has with it. NULL or
- * "auto": the model's own. loss->ops NULL: it is none of loss.def. ERR_CONFIG, in words of the cluster
- * file. */
+/* The loss of a model that `text` (job.loss) names, and the task that the model has with it. NULL
+ * or "auto": the model's own. loss->ops NULL: it is none of loss.def. ERR_CONFIG, in words of the
+ * cluster file. */
 enum err_code model_info_loss(const struct model_info *info, const char *text,
     struct loss_spec *loss, enum model_task *task, struct err *e);
 
@@ -184,16 +184,16 @@ enum err_code model_check_inputs(const struct model *m, const struct batch *b, s
 
 /* Returns the sum over the examples of their loss times their weight, divided by their number, and
  * writes its gradient to grads, whole. params[i] and grads[i] belong to table i. Dense: rows * cols
- * floats. Sparse: (n, cols), a row for each of the n ids that the table's domain lists for the batch.
- * Without examples: 0 and zeroes. */
+ * floats. Sparse: (n, cols), a row for each of the n ids that the table's domain lists for the
+ * batch. Without examples: 0 and zeroes. */
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[]);
 
 /* Writes scores (b->rows, outputs): by the task the value of each target; the probability of class
- * 1; the probability of each class; for words the loss. params[i] is as for model_grad, or, where the
- * table's domain has `scored`, all of these rows in order; rows that a sampler has chosen for the batch
- * have no effect. Returns the loss times the weight, summed over the examples; 0 for a batch without
- * targets (y and label NULL). */
+ * 1; the probability of each class; for words the loss. params[i] is as for model_grad, or, where
+ * the table's domain has `scored`, all of these rows in order; rows that a sampler has chosen for
+ * the batch have no effect. Returns the loss times the weight, summed over the examples; 0 for a
+ * batch without targets (y and label NULL). */
 double model_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores);
 

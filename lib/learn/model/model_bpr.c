@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: ISC */
-#include "data/data_pairs.h"
+#include "data/batch/data_pairs.h"
 #include "loss/logistic.h"
 #include "model/factors.h"
 
 /* Matrix factorization for implicit feedback by Bayesian personalized ranking (Rendle et al., "BPR:
- * Bayesian Personalized Ranking from Implicit Feedback", 2009, sections 4.1 and 4.3.1). The score of
- * item i for user u is x_ui = w_i + <v_u, v_i>. An example has an item i and another one j, drawn at
- * random (data_pairs.h), and the loss is that of logistic regression on the difference of their scores:
+ * Bayesian Personalized Ranking from Implicit Feedback", 2009, sections 4.1 and 4.3.1). The score
+ * of item i for user u is x_ui = w_i + <v_u, v_i>. An example has an item i and another one j,
+ * drawn at random (data_pairs.h), and the loss is that of logistic regression on the difference of
+ * their scores:
  *
- * loss = -log sigmoid(x_ui - x_uj) where the target is 1, and -log sigmoid(x_uj - x_ui) where it is 0.
+ * loss = -log sigmoid(x_ui - x_uj) where the target is 1, and -log sigmoid(x_uj - x_ui) where it is
+ * 0.
  *
  * A bias of the user or of all would cancel, so the first number of a user's row has no use. The
  * derivation from a prior makes l2 a part of the criterion. */

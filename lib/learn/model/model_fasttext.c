@@ -2,21 +2,22 @@
 #include <assert.h>
 #include <math.h>
 
-#include "data/data_classes.h"
+#include "data/batch/data_classes.h"
 #include "math/blas.h"
 #include "model/factors.h"
 
-/* The classifier of fastText (Joulin et al., "Bag of Tricks for Efficient Text Classification", 2016): a
- * linear model on the mean of the vectors of an example's features, which all classes share:
+/* The classifier of fastText (Joulin et al., "Bag of Tricks for Efficient Text Classification",
+ * 2016): a linear model on the mean of the vectors of an example's features, which all classes
+ * share:
  *
  *   h = sum_i x_i v_i / sum_i |x_i|,  f = h w,  P(class) = softmax(f).
  *
- * There is no bias. As in fastText, the vectors begin between -1 / factors and 1 / factors, and w with
- * zeroes.
+ * There is no bias. As in fastText, the vectors begin between -1 / factors and 1 / factors, and w
+ * with zeroes.
  *
- * With shape.negatives, a step compares the class of each example with classes that were drawn
- * for its batch (data_classes.h) instead of with all. The columns of w are then the rows of a
- * sparse table c, of which a step needs those of its classes alone. */
+ * With shape.negatives, a step compares the class of each example with classes that were drawn for
+ * its batch (data_classes.h) instead of with all. The columns of w are then the rows of a sparse
+ * table c, of which a step needs those of its classes alone. */
 
 static bool draws_classes(const struct model *m)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/factors.h"
 
-/* Field-aware factorization machine of two classes (Juan et al., "Field-aware Factorization Machines
- * for CTR Prediction", 2016, eq. 4), with weights and a bias beside the pairs:
+/* Field-aware factorization machine of two classes (Juan et al., "Field-aware Factorization
+ * Machines for CTR Prediction", 2016, eq. 4), with weights and a bias beside the pairs:
  *   f = b + sum_i w_i x_i + sum_i<j <v_i,field(j), v_j,field(i)> x_i x_j.
  * A feature's row has its weight, then the factors for each field. */
 

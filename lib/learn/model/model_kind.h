@@ -50,13 +50,14 @@ struct model {
 	size_t ntables;
 	float *scratch;
 	float *class_weight; /* of each class; NULL: all have the weight 1 */
-	/* of each example the scaled targets, or its weight times that of its class; NULL: neither */
+	/* of each example the scaled targets, or its weight times that of its class; NULL:
+	 * neither */
 	float *adjusted;
 	size_t reserved; /* number of examples that scratch and adjusted have room for */
 };
 
-/* Appends a table; the rows of a sparse one are features. fan_in 0: zeroes at first, else Glorot and
- * Bengio 2010, eq. 16. */
+/* Appends a table; the rows of a sparse one are features. fan_in 0: zeroes at first, else Glorot
+ * and Bengio 2010, eq. 16. */
 void model_add_table(struct model *m, const char *name, bool sparse, size_t rows, size_t cols,
     size_t fan_in, bool decay);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/deep.h"
 
-/* Wide and deep (Cheng et al., "Wide & Deep Learning for Recommender Systems", 2016): a linear model
- * and a tower on vectors of the same features. Each part has a table of its own, so that they can have
- * different update rules. */
+/* Wide and deep (Cheng et al., "Wide & Deep Learning for Recommender Systems", 2016): a linear
+ * model and a tower on vectors of the same features. Each part has a table of its own, so that they
+ * can have different update rules. */
 
 static double score_wide(const struct model *m, const struct entries *x, const float *v)
 {

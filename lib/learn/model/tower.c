@@ -104,7 +104,7 @@ float *tower_run(const struct model *m, const struct tower *t, size_t rows, cons
 	return out;
 }
 
-/* acts holds h_1, h_2, ..., the output and, behind it, room for one more layer. The loop walks down
+/* acts holds h_1, h_2, ..., the output and, after it, room for one more layer. The loop walks down
  * from the output: for each layer the weights' gradient is h^T delta, and delta w^T, times the
  * activation's derivative, is the delta of the layer below. That one takes the place of h. */
 void tower_back(const struct model *m, const struct tower *t, size_t rows, const float *in,

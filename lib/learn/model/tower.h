@@ -10,8 +10,8 @@
  * is d loss / d (h_l w_l + b_l), as (examples, width). Pure, with memory of the caller. */
 struct tower {
 	size_t in, out; /* widths of input and output; in is not used with `sparse` */
-	/* The input is the entries of sparse examples, and w0 a sparse table with a row for each feature: the
-	 * batch, or any that is not NULL for tower_plan. NULL: the input is dense. */
+	/* The input is the entries of sparse examples, and w0 a sparse table with a row for each
+	 * feature: the batch, or any that is not NULL for tower_plan. NULL: the input is dense. */
 	const struct batch *sparse;
 };
 
@@ -19,13 +19,14 @@ struct tower {
 void tower_plan(struct model *m, const struct tower *t);
 /* Floats of scratch memory an example. */
 size_t tower_scratch(const struct model *m, const struct tower *t);
-/* Computes the tower. in: (rows, t->in), NULL with a sparse input. acts: rows * tower_scratch floats, which
- * tower_back needs afterwards. The output, (rows, out), goes to `last`, or, if that is NULL, stays in acts; returns where it is. */
+/* Computes the tower. in: (rows, t->in), NULL with a sparse input. acts: rows * tower_scratch
+ * floats, which tower_back needs afterwards. The output, (rows, out), goes to `last`, or, if that
+ * is NULL, stays in acts; returns where it is. */
 float *tower_run(const struct model *m, const struct tower *t, size_t rows, const float *in,
     const float *const params[], float *acts, float *last);
 /* After tower_run with `last` NULL, and with its output replaced by delta: writes the gradients,
- * whole, and, unless `below` is NULL, d loss / d in to `below`, which may be `in`. With a sparse input it must
- * be NULL. */
+ * whole, and, unless `below` is NULL, d loss / d in to `below`, which may be `in`. With a sparse
+ * input it must be NULL. */
 void tower_back(const struct model *m, const struct tower *t, size_t rows, const float *in,
     const float *const params[], float *acts, float *const grads[], float *below);
 

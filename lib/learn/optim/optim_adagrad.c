@@ -4,16 +4,17 @@
 #include "math/clones.h"
 #include "optim/optim.h"
 
-/* With G the sum of the examples' gradients and of l2 w for each example that touches the row (optim.h):
+/* With G the sum of the examples' gradients and of l2 w for each example that touches the row
+ * (optim.h):
  *
  *	accum += G^2;  w -= lr G / (sqrt(initial + accum) + eps)
  *
  * Duchi, Hazan and Singer, Adaptive Subgradient Methods for Online Learning and Stochastic
  * Optimization, 2011, figure 1 with diagonal matrices; eps is its delta. The initial accumulator is
- * added here instead of being the first value of accum, so it can change while a job runs. By default it
- * is 0, as in the paper and in torch.optim.Adagrad; it is 0.1 in TensorFlow and 1 in libffm. With both
- * constants at 0, the length of G does not matter: then this is the update of PyTorch, which takes the
- * mean. */
+ * added here instead of being the first value of accum, so it can change while a job runs. By
+ * default it is 0, as in the paper and in torch.optim.Adagrad; it is 0.1 in TensorFlow and 1 in
+ * libffm. With both constants at 0, the length of G does not matter: then this is the update of
+ * PyTorch, which takes the mean. */
 KERN_CLONES static void adagrad_kernel(size_t n, const struct optim_hyper *h, float l2, float scale,
     float *restrict w, float *restrict accum, const float *restrict g)
 {

@@ -4,17 +4,18 @@
 #include "math/clones.h"
 #include "optim/optim.h"
 
-/* With G the sum of the examples' gradients and of l2 w for each example that touches the row (optim.h),
- * w0 the value at the first gradient that is not 0, and reach at first 1e-6 (1 + |w0|):
+/* With G the sum of the examples' gradients and of l2 w for each example that touches the row
+ * (optim.h), w0 the value at the first gradient that is not 0, and reach at first 1e-6 (1 + |w0|):
  *
  *	accum += G^2;  w -= lr reach G / (sqrt(accum) + eps);  reach = max(reach, |w - w0|)
  *
- * Ivgi, Hinder and Carmon, DoG is SGD's Best Friend: A Parameter-Free Dynamic Step Size Schedule, 2023,
- * with lr = 1. There the sum of squares and the distance are those of all parameters together; here each
- * parameter has its own, as in adagrad with diagonal matrices, so that the update does not depend on how a
- * table is cut into partitions. Neither the length of G nor the unit of w matters: the steps grow until
- * they are as long as the way that w has to go. A step is never longer than that way so far, if lr is at
- * most 1, so a parameter that has gone too far returns.
+ * Ivgi, Hinder and Carmon, DoG is SGD's Best Friend: A Parameter-Free Dynamic Step Size Schedule,
+ * 2023, with lr = 1. There the sum of squares and the distance are those of all parameters
+ * together; here each parameter has its own, as in adagrad with diagonal matrices, so that the
+ * update does not depend on how a table is cut into partitions. Neither the length of G nor the
+ * unit of w matters: the steps grow until they are as long as the way that w has to go. A step is
+ * never longer than that way so far, if lr is at most 1, so a parameter that has gone too far
+ * returns.
  *
  * reach is 0 before the first gradient that is not 0, and never after it. */
 #define FIRST_REACH 1e-6f

@@ -13,7 +13,7 @@
  *	w = 0 where |z| <= l1, else -(z - sign(z) l1) / d(n)
  *
  * Taken literally, d(n) of the step before must have had the same alpha, and w
- * must have come out of z: a schedule would then rescale (a decay: erase) the
+ * must have been taken out of z: a schedule would then rescale (a decay: erase) the
  * whole model, and parameters that did not start at zero would be lost. But
  * where w is not 0, w d(n) = -(z - sign(z) l1) holds between steps, with
  * sign(z) = -sign(w), so d(n) of the step before drops out:

@@ -7,18 +7,20 @@
 
 /* With the moments of adam and u = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps) + l2 w:
  *
- *	w -= lr |w| / |u| u
+ * w -= lr |w| / |u| u
  *
- * You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, 2020, algorithm 2
- * with phi(z) = z. The norms are those of a layer: of a dense table, or of a row of a sparse one. If one
- * of them is 0, the ratio is 1, and so it is for tables without decay (biases and the parameters of
- * normalization), which the authors' program excludes from the decay and from the ratio.
+ * You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, 2020,
+ * algorithm 2 with phi(z) = z. The norms are those of a layer: of a dense table, or of a row of a
+ * sparse one. If one of them is 0, the ratio is 1, and so it is for tables without decay (biases
+ * and the parameters of normalization), which the authors' program excludes from the decay and from
+ * the ratio.
  *
- * u is computed twice, for its norm and for the step, because the rule has no room to keep it. Squares are
- * summed in double, in lanes whose order is the same on every processor. */
+ * u is computed twice, for its norm and for the step, because the rule has no room to keep it.
+ * Squares are summed in double, in lanes whose order is the same on every processor. */
 enum { LAMB_LANES = 8 };
 
-/* A ratio beyond this counts as this, so that a vanishing u cannot make a value that is not finite. */
+/* A ratio beyond this counts as this, so that a vanishing u cannot make a value that is not
+ * finite. */
 #define LAMB_RATIO_MOST 0x1p100
 
 /* The correction of the bias of both moments. */

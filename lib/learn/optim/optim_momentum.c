@@ -4,7 +4,7 @@
 
 /* v = mu v + g;  w -= lr v. Polyak, Some Methods of Speeding up the
  * Convergence of Iteration Methods, 1964, in PyTorch's form: the learning rate
- * stands outside of v, so that a schedule acts at once. (Sutskever et al. 2013,
+ * is outside of v, so that a schedule acts at once. (Sutskever et al. 2013,
  * equation 1, keep it inside: v = mu v - lr g; w += v. For a constant learning
  * rate the two are the same.) */
 KERN_CLONES static void momentum_kernel(size_t n, float lr, float mu, float l2, float gscale,

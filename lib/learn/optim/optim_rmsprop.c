@@ -6,7 +6,7 @@
 
 /* v = rho v + (1 - rho) g^2;  w -= lr g / sqrt(v + eps). Tieleman and Hinton,
  * Neural Networks for Machine Learning, lecture 6.5, 2012. The lecture has no
- * eps; here it stands under the root, where it is a floor for v. */
+ * eps; here it is under the root, where it is a floor for v. */
 KERN_CLONES static void rmsprop_kernel(size_t n, float lr, float rho, float eps, float l2,
     float gscale, float *restrict w, float *restrict v, const float *restrict g)
 {

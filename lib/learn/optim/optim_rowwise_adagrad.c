@@ -5,15 +5,14 @@
 #include "optim/optim.h"
 #include "optim/row_square.h"
 
-/* With G the sum of the examples' gradients and of l2 w for each example that touches the row (optim.h),
- * and with one accumulator for the d parameters of a row:
+/* With G the sum of the examples' gradients and of l2 w for each example that touches the row
+ * (optim.h), and with one accumulator for the d parameters of a row:
  *
  *	accum += mean of G^2 over the row;  w -= lr G / (sqrt(initial + accum) + eps)
  *
- * M. Naumov et al., Deep Learning Recommendation Model for Personalization and Recommendation Systems,
- * 2019, which FBGEMM has as "exact row-wise AdaGrad": adagrad for rows of embeddings, with 1/d of its memory.
- * In a dense table each value is a row, so there it is adagrad.
- */
+ * M. Naumov et al., Deep Learning Recommendation Model for Personalization and Recommendation
+ * Systems, 2019, which FBGEMM has as "exact row-wise AdaGrad": adagrad for rows of embeddings, with
+ * 1/d of its memory. In a dense table each value is a row, so there it is adagrad. */
 KERN_CLONES static float adagrad_mean_square(size_t d, float l2, float scale, const float *w,
     const float *g)
 {

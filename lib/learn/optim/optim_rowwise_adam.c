@@ -9,10 +9,11 @@
 /* adam with one second moment for the d parameters of a row:
  *
  *	m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) * mean of g^2 over the row;
- *	w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+ * w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  *
- * FBGEMM's "partial row-wise Adam" (https://github.com/pytorch/FBGEMM): the state takes d + 1 numbers
- * for each row instead of 2 d. In a dense table each value is a row, so there it is adam. */
+ * FBGEMM's "partial row-wise Adam" (https://github.com/pytorch/FBGEMM): the state takes d + 1
+ * numbers for each row instead of 2 d. In a dense table each value is a row, so there it is
+ * adam. */
 KERN_CLONES static float adam_mean_square(size_t d, float l2, float scale, const float *w,
     const float *g)
 {

@@ -6,10 +6,10 @@
 
 #include "optim/optim.h"
 
-/* The mean over a row of d values of G^2, where G = scale g + l2 w, for rules that keep one number for
- * each row. A square is divided by d before it is added, so that no sum overflows. The lanes are
- * summed in a fixed order, which is the same on every processor. To be inlined in a function with
- * KERN_CLONES. Pure. */
+/* The mean over a row of d values of G^2, where G = scale g + l2 w, for rules that keep one number
+ * for each row. A square is divided by d before it is added, so that no sum overflows. The lanes
+ * are summed in a fixed order, which is the same on every processor. To be inlined in a function
+ * with KERN_CLONES. Pure. */
 enum { ROW_LANES = 8 };
 
 __attribute__((always_inline)) static inline float row_mean_square(size_t d, float l2, float scale,

@@ -4,8 +4,8 @@
 #include "math/clones.h"
 #include "optim/stale.h"
 
-/* As stale_dc.c, with lambda / sqrt(mean square of g) in place of lambda: DC-ASGD-a of the same paper. The
- * authors used lambda 2, and 0.95 for the decay of the mean on CIFAR-10. */
+/* As stale_dc.c, with lambda / sqrt(mean square of g) in place of lambda: DC-ASGD-a of the same
+ * paper. The authors used lambda 2, and 0.95 for the decay of the mean on CIFAR-10. */
 #define MEAN_DECAY 0.95f
 #define ROOT_EPS   1e-7f
 

@@ -24,7 +24,7 @@ enum err_code authfile_open(const char *path, mode_t forbidden, size_t max, int 
 char *authfile_credential(const char *name);
 
 /* Create path, which must not exist, with mode 0600 and these contents; it is durable on return.
- * A failure leaves no file behind. ERR_EXISTS, ERR_IO. */
+ * After a failure there is no file. ERR_EXISTS, ERR_IO. */
 enum err_code authfile_create(const char *path, const void *data, size_t n, struct err *e);
 
 #endif

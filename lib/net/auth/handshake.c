@@ -198,7 +198,7 @@ void handshake_server_hello(struct hs_server *hs, uint8_t suites, uint64_t epoch
 	memcpy(hello, hs->hello, HS_HELLO_BYTES);
 }
 
-/* Try all identities, so that the time does not tell which one matched. */
+/* Try all identities, so that the time does not reveal which one matched. */
 static size_t match_mac1(const struct hs_identity *ids, size_t nids,
     const uint8_t hello[static HS_HELLO_BYTES], const uint8_t msg1[static HS_MSG1_BYTES])
 {

@@ -45,7 +45,7 @@ enum hs_status {
 const char *handshake_status_text(enum hs_status s);
 
 /* The client's description of itself. `role` is the role that it asks for; the role that counts is
- * that of its key in the keyring. */
+ * the role of its key in the keyring. */
 struct hs_client_info {
 	uint8_t cluster[HS_CLUSTER_BYTES];
 	uint64_t incarnation;
@@ -61,8 +61,8 @@ struct hs_server_info {
 	bool shares; /* offers shared memory to clients on a Unix socket */
 };
 
-/* A key and a cluster secret that a server accepts. It has two during a rotation; mac1 tells
- * which one a client uses. */
+/* A key and a cluster secret that a server accepts. It has two during a rotation; mac1 shows which
+ * one a client uses. */
 struct hs_identity {
 	struct key_pair key;
 	uint8_t psk[KEY_BYTES];

@@ -15,16 +15,15 @@
  *   Authorization: PS1 key=<base64>, ts=<unix>, nonce=<hex>, boot=<hex>, sig=<hex>
  *   PS1-Signature: ts=<unix>, nonce=<hex>, boot=<hex>, sig=<hex>
  *
- * sig is HMAC-SHA512-256 over these lines, each ended by a newline, under a key
- * of both parties' X25519 keys and the cluster's secret (httpsig_key):
+ * sig is HMAC-SHA512-256 over these lines, each ended by a newline, under a key of both parties'
+ * X25519 keys and the cluster's secret (httpsig_key):
  *
  *   PS1 | request or answer | method | path | query | Host | hex of BLAKE2b-256
  *   of the body | ts | nonce | boot | status (0 in a request)
  *
- * An answer repeats method, path, query and Host of the request and has the
- * request's nonce, which is what makes it fresh; its ts only informs. A client
- * that does not know the server's boot id yet sends zeros; the server's signed
- * refusal (ERR_STALE) then tells it. */
+ * An answer repeats method, path, query and Host of the request and has the request's nonce, which
+ * is what makes it fresh; its ts only informs. A client that does not know the server's boot id yet
+ * sends zeros; the server's signed refusal (ERR_STALE) then has it. */
 #define HTTPSIG_TEXT   288                   /* room for the value of either header */
 #define HTTPSIG_TS_MAX INT64_C(253402300799) /* end of the year 9999 */
 

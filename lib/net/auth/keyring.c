@@ -102,10 +102,7 @@ enum err_code keyring_add(struct keyring *kr, const struct keyring_entry *entry,
 			return err_set(e, ERR_EXISTS, "%s has the same %s as %s", entry->name,
 			    entry->is_token ? "token" : "key", old->name);
 	}
-	if (kr->n == kr->cap) {
-		kr->cap = kr->cap > 0 ? 2 * kr->cap : 16;
-		kr->entry = mem_regrow(kr->entry, kr->cap, sizeof(*kr->entry));
-	}
+	kr->entry = mem_grow(kr->entry, &kr->cap, kr->n + 1, sizeof(*kr->entry));
 	kr->entry[kr->n++] = *entry;
 	return ERR_OK;
 }

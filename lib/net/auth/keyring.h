@@ -27,7 +27,7 @@ enum role {
 #undef ROLE
 };
 const char *role_name(enum role r);                /* "?" when unknown */
-bool role_parse(const char *name, enum role *out); /* "none" is no answer */
+bool role_parse(const char *name, enum role *out); /* "none" is not an answer */
 
 #define KEYRING_NAME_MAX 63
 struct keyring_entry {
@@ -44,7 +44,7 @@ struct keyring *keyring_new(void);
 /* Pointers to its entries are void afterwards. */
 void keyring_free(struct keyring *kr);
 
-/* Parse a whole text; `name` stands in messages as "name:LINE: ...". On success *out is a fresh
+/* Parse a whole text; `name` is in messages as "name:LINE: ...". On success *out is a fresh
  * keyring. ERR_FORMAT; ERR_EXISTS for a name or key that occurs twice. */
 enum err_code keyring_parse(const char *text, const char *name, struct keyring **out,
     struct err *e);
@@ -57,8 +57,8 @@ enum err_code keyring_add(struct keyring *kr, const struct keyring_entry *entry,
 bool keyring_remove(struct keyring *kr, const char *name);
 
 /* The entry of a key, of a bearer token's text (hashed, and compared in constant time), or of a
- * name; NULL: none. `now` is the wall clock in seconds: an expired entry is not found. To tell
- * the reason, search again with now = 0. */
+ * name; NULL: none. `now` is the wall clock in seconds: an expired entry is not found. To find the
+ * reason, search again with now = 0. */
 const struct keyring_entry *keyring_find(const struct keyring *kr,
     const uint8_t pk[static KEY_BYTES], int64_t now);
 /* Only entries with a token are compared, so a public key never passes as one. */

@@ -41,8 +41,8 @@ enum err_code key_pair_load(const char *path, struct key_pair *k, struct err *e)
 /* Reads the cluster's secret; rules and errors are those of key_pair_load. */
 enum err_code psk_load(const char *path, uint8_t psk[static KEY_BYTES], struct err *e);
 
-/* Draw a fresh secret and write it to path, which must not exist (ERR_EXISTS),
- * with mode 0600, synced. A failure leaves no file behind. */
+/* Draw a fresh secret and write it to path, which must not exist (ERR_EXISTS), with mode 0600,
+ * synced. After a failure there is no file. */
 enum err_code key_pair_create(const char *path, struct key_pair *k, struct err *e);
 /* Draws and writes the cluster's secret; rules and errors are those of key_pair_create. */
 enum err_code psk_create(const char *path, uint8_t psk[static KEY_BYTES], struct err *e);

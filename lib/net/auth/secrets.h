@@ -52,7 +52,7 @@ void secrets_both(struct secrets *s, struct secret_pair *out);
 /* The cluster's id, which is derived from its pre-shared key. */
 void secrets_cluster(const uint8_t psk[static KEY_BYTES], uint8_t out[static HS_CLUSTER_BYTES]);
 
-/* Read the files psk and psk.old, of mode 0600, in a directory of keys. A missing psk.old is no
+/* Read the files psk and psk.old, of mode 0600, in a directory of keys. A missing psk.old is not an
  * error. */
 enum err_code secrets_read_dir(const char *dir, struct secret_pair *pair, struct err *e);
 /* Draw a fresh key; the previous one is accepted until `until` (wall seconds). Durable; the

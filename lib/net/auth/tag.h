@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Computes the tag of a clear payload: that of ChaCha20-Poly1305 (RFC 8439, section 2.8) over n
+/* Computes the tag of a clear payload: the tag of ChaCha20-Poly1305 (RFC 8439, section 2.8) over n
  * bytes of associated data and an empty message. libsodium computes it for short payloads; from
  * TAG_LARGE bytes on OpenSSL's libcrypto does, which is several times as fast. The bytes are the
  * same. */

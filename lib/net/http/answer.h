@@ -22,9 +22,6 @@ struct http_answer {
 	int64_t park_ms;      /* with HTTP_PARK: ms from the handler's first call on */
 };
 
-/* The HTTP status of an error code. */
-int http_status_of(enum err_code code);
-
 /* Make the answer {"error":{"code":..,"message":..,"hint":..}} with the status of code; hint may
  * be NULL. Releases what the answer held. Bytes that are not UTF-8 are escaped. */
 void http_fail(struct http_answer *a, enum err_code code, const char *hint, const char *fmt, ...)

@@ -16,15 +16,17 @@
  * verify. */
 struct http_target {
 	const char *unix_path;    /* either this or addr */
-	const char *addr;         /* "host:port" */
+	const char *addr;         /* "host:port", or a list of them (net_list_at) */
 	const uint8_t *server_pk; /* KEY_BYTES. server_pk, keys and psk are all set, or all NULL: */
 	const struct key_pair *keys; /* then requests are unsigned, for open routes */
 	const uint8_t *psk;
 	const atomic_bool *stop; /* may be NULL; when true, calls end within 1 s with ERR_STOPPED */
 };
 
-/* A client keeps one connection over TCP. One thread at a time may use it. All of the target is copied
- * except *stop. */
+/* With a list of addresses a client uses one until nobody listens there, and then the next one.
+ *
+ * A client keeps one connection over TCP. One thread at a time may use it. All of the target is
+ * copied except *stop. */
 struct http_client;
 /* Does not connect yet. ERR_CONFIG: addr is malformed; ERR_UNREACH: the socket's directory is
  * missing; ERR_AUTH: server_pk is not a usable key; ERR_FAILED. */

@@ -9,6 +9,8 @@
  * thread at a time. */
 struct http_client {
 	void *curl;     /* CURL *; NULL for a Unix socket */
+	char *list;     /* the addresses; NULL for a Unix socket */
+	size_t at;      /* number of the one that is in use */
 	char *where;    /* for messages: the path or host:port */
 	char *host;     /* for the Host header and for signatures */
 	char *sockpath; /* path of the Unix socket, NULL on TCP */
@@ -28,6 +30,9 @@ struct http_client {
 	 * the server has it twice. */
 	bool resent;
 };
+
+/* Uses the next address of the list. False: there is no other one. */
+bool http_client_next(struct http_client *c);
 
 /* Sends one request over the Unix socket and receives the answer, whose body is in c->reply then.
  * authorization is "" for an unsigned request. Errors are those of http_call. */

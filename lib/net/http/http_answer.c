@@ -8,7 +8,8 @@
 #include "core/json.h"
 #include "core/utf8.h"
 
-int http_status_of(enum err_code code)
+/* The HTTP status of an error code. */
+static int status_of_error(enum err_code code)
 {
 	switch (code) {
 	case ERR_OK:
@@ -69,7 +70,7 @@ static void fail_with(struct http_answer *a, enum err_code code, enum err_cause 
 	json_object_set_new(error, "hint", json_string(hint != NULL ? hint : ""));
 	if (cause)
 		json_object_set_new(error, "cause", json_string(err_cause_name(cause)));
-	a->status = http_status_of(code);
+	a->status = status_of_error(code);
 	a->json = json_object();
 	json_object_set_new(a->json, "error", error);
 }

@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "http/client_state.h"
+#include "socket/net.h"
 
 #define BODY_MAX       65536 /* the most that a server accepts */
 #define CONNECT_MAX_MS 5000
@@ -303,15 +304,15 @@ static enum err_code check_answer(struct http_client *c, const struct asking *a,
 }
 
 /* Sends a request and checks its answer. After success, the body is in c->reply until the next
- * call. *status is 0 when no answer has come. */
-static enum err_code send_request(struct http_client *c, const char *method, const char *target,
+ * call. *status is 0 when no answer has arrived. */
+static enum err_code send_to_address(struct http_client *c, const char *method, const char *target,
     const json_t *body, int64_t timeout, int *status, struct err *e)
 {
 	struct asking a;
 	enum err_code rc = asking_init(&a, c, method, target, body, timeout, e);
 
 	*status = 0;
-	/* At most twice: the first answer may tell the boot id that requests must be signed for. */
+	/* At most twice: the first answer may have the boot id that requests must be signed for. */
 	for (int i = 0; rc == ERR_OK && i < 2; i++) {
 		bool again = false;
 		long code = 0;
@@ -328,6 +329,25 @@ static enum err_code send_request(struct http_client *c, const char *method, con
 			memset(e, 0, sizeof(*e));
 	}
 	asking_release(&a);
+	return rc;
+}
+
+/* Does so at the addresses in turn, until somebody listens there: nobody has received the request
+ * before. */
+static enum err_code send_request(struct http_client *c, const char *method, const char *target,
+    const json_t *body, int64_t timeout, int *status, struct err *e)
+{
+	int64_t deadline = clock_now() + timeout;
+	enum err_code rc = send_to_address(c, method, target, body, timeout, status, e);
+	char other[NET_TEXT];
+
+	for (size_t i = 1; rc == ERR_UNREACH && net_list_at(c->list, i, other) &&
+	     clock_now() < deadline && http_client_next(c);
+	     i++) {
+		if (e != NULL)
+			memset(e, 0, sizeof(*e));
+		rc = send_to_address(c, method, target, body, deadline - clock_now(), status, e);
+	}
 	return rc;
 }
 

@@ -16,7 +16,7 @@
 #define IDLE_MAX_SECONDS 2L
 
 /* Receives a piece of the body from curl. Taking 0 bytes makes curl end the call, and too_large
- * then tells why. */
+ * then says why. */
 static size_t store_body(char *data, size_t size, size_t n, void *ctx)
 {
 	struct http_client *c = ctx;
@@ -118,17 +118,36 @@ static enum err_code set_signing_keys(struct http_client *c, const struct http_t
 	return ERR_OK;
 }
 
+bool http_client_next(struct http_client *c)
+{
+	char address[NET_TEXT], other[NET_TEXT];
+
+	if (!net_list_at(c->list, 1, other))
+		return false;
+	if (!net_list_at(c->list, ++c->at, address))
+		net_list_at(c->list, c->at = 0, address);
+	free(c->where);
+	free(c->host);
+	c->where = mem_strdup(address);
+	c->host = mem_strdup(address);
+	/* Another process has another boot id. */
+	memset(c->boot, 0, sizeof c->boot);
+	return true;
+}
+
 enum err_code http_client_new(const struct http_target *t, struct http_client **out, struct err *e)
 {
 	struct http_client *c = mem_alloc(sizeof(*c));
 	bool local = t->unix_path != NULL;
-	char name[NET_UNIX_PATH];
+	char name[NET_UNIX_PATH], first[NET_TEXT];
 	enum err_code rc;
 
 	c->dirfd = -1;
 	c->stop = t->stop;
-	c->where = mem_strdup(local ? t->unix_path : t->addr);
-	c->host = mem_strdup(local ? "localhost" : t->addr);
+	net_list_at(local ? NULL : t->addr, 0, first);
+	c->list = local ? NULL : mem_strdup(t->addr);
+	c->where = mem_strdup(local ? t->unix_path : first);
+	c->host = mem_strdup(local ? "localhost" : first);
 	rc = set_signing_keys(c, t, e);
 	if (rc != ERR_OK)
 		goto fail;
@@ -173,6 +192,7 @@ void http_client_free(struct http_client *c)
 	if (c->dirfd >= 0)
 		close(c->dirfd);
 	buf_release(&c->reply);
+	free(c->list);
 	free(c->where);
 	free(c->host);
 	free(c->sockpath);

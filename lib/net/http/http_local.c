@@ -23,14 +23,14 @@ static enum err_code await_peer(const struct http_client *c, int fd, short event
 {
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = events };
-		int64_t left = (deadline - clock_now()) / NSEC_PER_MSEC + 1;
+		int left = clock_poll_timeout(deadline - clock_now());
 
 		if (c->stop != NULL && atomic_load(c->stop))
 			return err_set(e, ERR_STOPPED,
 			    "%s did not answer before this program had to stop", c->where);
 		if (clock_now() >= deadline)
 			return err_set(e, ERR_TIMEOUT, "%s did not answer in time", c->where);
-		if (poll(&p, 1, (int)(left < LOOK_MS ? left : LOOK_MS)) > 0)
+		if (poll(&p, 1, left < LOOK_MS ? left : LOOK_MS) > 0)
 			return ERR_OK;
 	}
 }
@@ -65,7 +65,7 @@ static enum err_code connect_local(const struct http_client *c, int fd, int64_t 
 		if (clock_now() >= deadline)
 			return err_set(e, ERR_UNREACH, "cannot reach %s: no connection in time",
 			    c->where);
-		poll(NULL, 0, 10);
+		clock_sleep(10);
 	}
 	return check_owner(c, fd, e);
 }

@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "http/state.h"
+#include "socket/net.h"
 
 #define REQUEST_TIMEOUT   (5 * NSEC_PER_SEC)
 #define STOP_PATIENCE     NSEC_PER_SEC /* time for answers under way */
@@ -127,6 +128,7 @@ static enum err_code bind_listeners(struct http_server *s, const struct http_ser
 
 	/* TCP first, so that its address comes first. */
 	if (cfg->tcp_fd > 0) {
+		rc = net_listen_reserved(cfg->tcp_fd, 0, e);
 		http_listen_adopt(cfg->tcp_fd, cfg->tcp_name, &s->listener[0].bound);
 		s->nlisteners = 1;
 	} else if (cfg->tcp_addr != NULL) {
@@ -143,7 +145,7 @@ static enum err_code bind_listeners(struct http_server *s, const struct http_ser
 }
 
 /* The threads start with all signals blocked. Threads that were started before an error keep
- * running: `reaping` and each listener's mhd tell which. */
+ * running: `reaping` and each listener's mhd show which. */
 enum err_code http_server_run(struct http_server *s, struct err *e)
 {
 	enum err_code rc = ERR_OK;

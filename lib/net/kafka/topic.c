@@ -477,8 +477,9 @@ void topic_commit(struct topic *t, uint32_t partition, int64_t place)
 	rd_kafka_topic_partition_list_destroy(list);
 }
 
-/* The place that we wait for is not in the log. A place behind the end means that the topic is another one:
- * no event of the old one is left, and the new ones have the offsets of the old ones. */
+/* The place that we wait for is not in the log. A place after the end means that the topic is
+ * another one: no event of the old one is left, and the new ones have the offsets of the old
+ * ones. */
 static enum err_code handle_deleted(struct topic *t, uint32_t partition, struct buf *out,
     struct err *e)
 {
@@ -518,7 +519,7 @@ static enum err_code handle_deleted(struct topic *t, uint32_t partition, struct 
 	return start_reading(t, partition, e);
 }
 
-/* Appends an event, or what stands in its place. *restarted: the partition has another queue now. */
+/* Appends an event, or what is in its place. *restarted: the partition has another queue now. */
 static enum err_code take_message(struct topic *t, uint32_t partition, const rd_kafka_message_t *m,
     struct buf *out, bool *restarted, struct err *e)
 {
@@ -545,7 +546,8 @@ static enum err_code take_message(struct topic *t, uint32_t partition, const rd_
 	if (!m->err && (!m->payload || !m->len))
 		r.kind = LOG_RECORD_SKIP;
 	if (m->err) {
-		/* The end of the log may lie behind records of transactions, which are no events. */
+		/* The end of the log may lie after records of transactions, which are not
+		 * events. */
 		r.kind = LOG_RECORD_SKIP;
 		r.place = p->next;
 		r.next = m->offset;

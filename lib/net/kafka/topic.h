@@ -8,15 +8,16 @@
 #include "core/buf.h"
 #include "core/err.h"
 
-/* Reads a topic of Kafka: partitions from given offsets on, each with its own window. This is the only
- * module that knows librdkafka, and ps-ctl the only program that contains it (format/log_record.h).
+/* Reads a topic of Kafka: partitions from given offsets on, each with its own window. This is the
+ * only module that knows librdkafka, and ps-ctl the only program that contains it
+ * (format/log_record.h).
  *
- * The topic is read by assignment, without a group's coordination: another program decides which process
- * reads which partition. Only events of committed transactions are seen.
+ * The topic is read by assignment, without a group's coordination: another program decides which
+ * process reads which partition. Only events of committed transactions are seen.
  *
- * While no broker answers, all functions that ask one try on; `tell` says so once, and once more when one
- * answers again. They give up when `stop` says so (ERR_STOPPED). One thread; librdkafka has its own, which
- * call nothing of ours. */
+ * While no broker answers, all functions that ask one try on; `tell` says so once, and once more
+ * when one answers again. They give up when `stop` says so (ERR_STOPPED). One thread; librdkafka
+ * has its own, which call nothing of ours. */
 struct topic;
 
 struct topic_config {
@@ -33,8 +34,8 @@ struct topic_config {
 	void *ctx;
 };
 
-/* The strings of cfg are borrowed until topic_close. ERR_CONFIG: wrong properties. ERR_NOTFOUND: there is no
- * such topic. ERR_AUTH: the broker refuses us. */
+/* The strings of cfg are borrowed until topic_close. ERR_CONFIG: wrong properties. ERR_NOTFOUND:
+ * there is no such topic. ERR_AUTH: the broker refuses us. */
 enum err_code topic_open(const struct topic_config *cfg, struct topic **out, struct err *e);
 void topic_close(struct topic *t); /* NULL is fine */
 uint32_t topic_partitions(const struct topic *t);
@@ -59,7 +60,8 @@ void topic_commit(struct topic *t, uint32_t partition, int64_t place);
  * deleted that were not read. ERR_LIMIT: an event is too long. */
 enum err_code topic_take(struct topic *t, struct buf *out, struct err *e);
 
-/* Does the commands that arrive on the descriptor `in`, and writes the records to `out`, until `in` ends. */
+/* Does the commands that arrive on the descriptor `in`, and writes the records to `out`, until `in`
+ * ends. */
 enum err_code topic_serve(struct topic *t, int in, int out, struct err *e);
 
 #endif

@@ -2,8 +2,8 @@
 #ifndef MSG_ANSWER_H
 #define MSG_ANSWER_H
 
-/* The coordinator's answers to control messages, as structs. answer.def has one entry an answer, and
- * this module is the only one that knows their keys:
+/* The coordinator's answers to control messages, as structs. answer.def has one entry an answer,
+ * and this module is the only one that knows their keys:
  *
  *    return ANSWER(worker_join, .rank = rank);
  *
@@ -46,8 +46,9 @@ enum answer_kind {
 };
 
 /* answer_decode_NAME() decodes an answer. Texts and documents in *out belong to `json`; objects and
- * lists are freed by answer_release_NAME(), which must be called after an error, too. ERR_PROTO: a member has
- * the wrong type or is out of bounds; the members from that one on have no value of the answer. */
+ * lists are freed by answer_release_NAME(), which must be called after an error, too. ERR_PROTO: a
+ * member has the wrong type or is out of bounds; the members from that one on have no value of the
+ * answer. */
 #define BEGIN(name) \
 	enum err_code answer_decode_##name(const json_t *json, struct answer_##name *out, \
 	    struct err *e); \

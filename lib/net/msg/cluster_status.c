@@ -14,6 +14,7 @@
 #define WORD(member, words)               FIELDS_WORD(member, words),
 #define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
 #define OBJECT(member, name)              FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name, WRITE_VALUE),
+#define LIST(member, name, most)          FIELDS_LIST(#member, most, fields_##name, WRITE_VALUE),
 #define END(name) \
 	FIELDS_OTHER(NULL, FIELD_DOC, NULL, WRITE_VALUE) \
 	} \
@@ -31,6 +32,7 @@ struct cluster_status *cluster_status_decode(const json_t *json)
 	struct owned_status *o = mem_alloc(sizeof *o);
 
 	if (fields_decode(fields_cluster_status, json, &o->status, NULL)) {
+		fields_release(fields_cluster_status, &o->status);
 		free(o);
 		return NULL;
 	}
@@ -40,8 +42,10 @@ struct cluster_status *cluster_status_decode(const json_t *json)
 
 void cluster_status_free(struct cluster_status *s)
 {
-	if (s)
-		json_decref(((struct owned_status *)s)->json);
+	if (!s)
+		return;
+	fields_release(fields_cluster_status, s);
+	json_decref(((struct owned_status *)s)->json);
 	free(s);
 }
 

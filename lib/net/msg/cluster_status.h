@@ -22,6 +22,9 @@
 #define WORD(member, words)               int64_t member;
 #define DOC(member)                       const json_t *member;
 #define OBJECT(member, name)              const struct name *member;
+#define LIST(member, name, most) \
+	const struct name *member; \
+	uint64_t n##member;
 #define END(name) \
 	} \
 	;

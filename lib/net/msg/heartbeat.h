@@ -24,8 +24,8 @@ struct heartbeat_rank {
 
 #define HEARTBEAT_BOUNDS_MAX 64u
 
-/* A histogram: `count` has, for each of the bounds in the list `le`, how many values are at or below
- * it, and last the number of all values. n: how many counts; 0: there is no histogram. */
+/* A histogram: `count` has, for each of the bounds in the list `le`, how many values are at or
+ * below it, and last the number of all values. n: how many counts; 0: there is no histogram. */
 struct heartbeat_hist {
 	json_t *le;
 	int64_t count[HEARTBEAT_BOUNDS_MAX];

@@ -2,8 +2,8 @@
 #ifndef MSG_JOIN_FILE_H
 #define MSG_JOIN_FILE_H
 
-/* A join file as a struct; join_file.def has the members, and this module is the only one that knows
- * their keys. The functions are pure and may run on any thread. */
+/* A join file as a struct; join_file.def has the members, and this module is the only one that
+ * knows their keys. The functions are pure and may run on any thread. */
 #include <stdbool.h>
 #include <stdint.h>
 

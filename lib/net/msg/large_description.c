@@ -116,8 +116,8 @@ enum err_code large_description_parse(const struct large_description *d, const c
 	*out = json_parse(d->text, d->size, DESCRIPTION_MAX, &why);
 	return *out
 	    ? ERR_OK
-	    : err_set(e, ERR_FORMAT, "the description of the training data in %s is damaged: %s",
-	          where, why.msg);
+	    : err_because(e, ERR_FORMAT, why.cause,
+	          "the description of the training data in %s is damaged: %s", where, why.msg);
 }
 
 /* ---- pieces ---- */

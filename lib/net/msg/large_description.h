@@ -3,14 +3,14 @@
 #define MSG_LARGE_DESCRIPTION_H
 
 /* The description of training data (training_facts.h) may have millions of names. One of more than
- * DESCRIPTION_INLINE bytes is no part of messages, manifests, metadata and states: they have a
+ * DESCRIPTION_INLINE bytes is not part of messages, manifests, metadata and states: they have a
  * reference, {"size":N,"blake2b":DIGEST}, and its text lies beside them:
  *
- *   checkpoint   the file description.json           run directory  description-DIGEST.json
- *   model file   the tensor DESCRIPTION_TENSOR       sessions       messages with pieces of the text
+ *   checkpoint   the file description.json           state     the part "description" (state_part.h)
+ *   model file   the tensor DESCRIPTION_TENSOR       sessions  messages with pieces of the text
  *
- * Each reader compares the text with the size and the digest of the reference. A large_description is
- * constant and counts its references, so that threads may share it. Functions are pure. */
+ * Each reader compares the text with the size and the digest of the reference. A large_description
+ * is constant and counts its references, so that threads may share it. Functions are pure. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,8 +43,8 @@ struct large_description {
 	char *text; /* a NUL follows it */
 };
 
-/* The text of a description, if it is large; *out is NULL if it is not, or if `facts` is NULL. ERR_LIMIT: it
- * is longer than DESCRIPTION_MAX. */
+/* The text of a description, if it is large; *out is NULL if it is not, or if `facts` is NULL.
+ * ERR_LIMIT: it is longer than DESCRIPTION_MAX. */
 enum err_code large_description_of(const json_t *facts, struct large_description **out,
     struct err *e);
 /* Takes a text of n bytes, which was allocated. */
@@ -63,8 +63,8 @@ bool large_description_may_be(const struct description_reference *r);
 /* Is d the description that is referred to? False for NULL. */
 bool large_description_is(const struct large_description *d, const struct description_reference *r);
 
-/* Takes a text that was read for a reference. `where` is for messages. ERR_FORMAT: it is not the text that is
- * referred to, and is freed. */
+/* Takes a text that was read for a reference. `where` is for messages. ERR_FORMAT: it is not the
+ * text that is referred to, and is freed. */
 enum err_code large_description_check(char *text, size_t n, const struct description_reference *r,
     const char *where, struct large_description **out, struct err *e);
 /* Parses the text. A new document; ERR_FORMAT. */
@@ -84,7 +84,8 @@ struct description_pieces {
 	struct buf text;
 };
 void description_pieces_begin(struct description_pieces *p, const struct description_reference *r);
-/* Appends a piece, if it is the next one. ERR_PROTO: it is no string, or longer than what is missing. */
+/* Appends a piece, if it is the next one. ERR_PROTO: it is not a string, or longer than what is
+ * missing. */
 enum err_code description_pieces_add(struct description_pieces *p, size_t at, const json_t *piece,
     struct err *e);
 /* Has the text all its bytes? */

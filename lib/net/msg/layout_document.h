@@ -25,8 +25,8 @@
 	;
 #include "msg/layout_document.def"
 
-/* Decode an object. Documents in *out belong to `json`. ERR_PROTO: a member has the wrong type or is
- * out of bounds. */
+/* Decode an object. Documents in *out belong to `json`. ERR_PROTO: a member has the wrong type or
+ * is out of bounds. */
 enum err_code layout_document_decode(const json_t *json, struct layout_document *out,
     struct err *e);
 enum err_code layout_past_decode(const json_t *table, struct layout_past *out, struct err *e);

@@ -146,8 +146,8 @@ bool manifest_decode_described(const json_t *entry, struct manifest_described *o
 	    decode_entry_state(entry, &out->state);
 }
 
-/* Appends what decode_entry_state reads; tail: the member behind "born" of a partition that has changes
- * only, else NULL. */
+/* Appends what decode_entry_state reads; tail: the member after "born" of a partition that has
+ * changes only, else NULL. */
 static void append_state(json_t *entry, const struct manifest_state *s, json_t *tail)
 {
 	json_t *last = json_array();

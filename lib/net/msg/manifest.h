@@ -35,8 +35,8 @@
 
 /* The version of the format that a manifest is written in; 0: it does not say. */
 int64_t manifest_version(const json_t *json);
-/* Decodes a manifest of MANIFEST_VERSION, and takes a reference of the document. ERR_PROTO: a member
- * has the wrong type or is out of bounds, or there is no step or no generation. */
+/* Decodes a manifest of MANIFEST_VERSION, and takes a reference of the document. ERR_PROTO: a
+ * member has the wrong type or is out of bounds, or there is no step or no generation. */
 enum err_code manifest_decode(const json_t *json, struct manifest **out, struct err *e);
 /* NULL is fine. */
 void manifest_free(struct manifest *m);

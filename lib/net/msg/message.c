@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/fields.h"
-#include "core/mem.h"
 
 /* Bits by role number (auth/role.def); bit 0 is the coordinator. */
 #define C (1u << MESSAGE_COORDINATOR)

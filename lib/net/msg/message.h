@@ -25,8 +25,8 @@
 #include "core/steps.h"
 #include "msg/words.h"
 
-/* The greatest number in a message of another process, where the coordinator computes with it: the sum
- * over 4096 processes fits into an int64_t. */
+/* The greatest number in a message of another process, where the coordinator computes with it: the
+ * sum over 4096 processes fits into an int64_t. */
 #define MESSAGE_MOST (INT64_C(1) << 50)
 /* The greatest batch: that of job.batch (conf/conf.def). */
 #define BATCH_MOST 16777216

@@ -21,15 +21,16 @@
 
 #define MODEL_METADATA_VERSION 1
 
-/* Adds the description to a file that is about to be written (before safetensors_begin). Its version
- * is set here. A large description of the training data becomes the file's last tensor
+/* Adds the description to a file that is about to be written (before safetensors_begin). Its
+ * version is set here. A large description of the training data becomes the file's last tensor
  * (large_description.h). ERR_LIMIT. */
 enum err_code model_metadata_add(const struct model_metadata *m, struct safetensors_writer *w,
     struct err *e);
-/* Reads the description of an open file. *document holds what *out borrows; json_decref it when done.
- * name: the file's, for messages. ERR_NOTFOUND: the file has none. ERR_UNSUPPORTED: its version is
- * later than this program's. ERR_FORMAT: it is damaged, or the tensor of a large description of the training data
- * is not the one that it refers to. ERR_NOMEM, ERR_IO. *document is NULL after an error. */
+/* Reads the description of an open file. *document holds what *out borrows; json_decref it when
+ * done. name: the file's, for messages. ERR_NOTFOUND: the file has none. ERR_UNSUPPORTED: its
+ * version is later than this program's. ERR_FORMAT: it is damaged, or the tensor of a large
+ * description of the training data is not the one that it refers to. ERR_NOMEM, ERR_IO. *document
+ * is NULL after an error. */
 enum err_code model_metadata_read(const struct safetensors *file, const char *name,
     struct model_metadata *out, json_t **document, struct err *e);
 

@@ -23,3 +23,25 @@ json_t *owner_encode(const struct owner *o)
 {
 	return fields_encode(fields_owner, o);
 }
+
+void beat_decode(const json_t *record, struct beat *out)
+{
+	if (fields_decode(fields_beat, record, out, NULL))
+		*out = (struct beat){ 0 };
+}
+
+json_t *beat_encode(const struct beat *b)
+{
+	return fields_encode(fields_beat, b);
+}
+
+void standby_decode(const json_t *record, struct standby *out)
+{
+	if (fields_decode(fields_standby, record, out, NULL))
+		*out = (struct standby){ .data = "", .http = "" };
+}
+
+json_t *standby_encode(const struct standby *s)
+{
+	return fields_encode(fields_standby, s);
+}

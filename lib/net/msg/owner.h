@@ -3,8 +3,8 @@
 #define MSG_OWNER_H
 
 /* The record of the coordinator's process that owns a run directory, as a struct; owner.def has the
- * members, and this module is the only one that knows their keys. The functions are pure and may run
- * on any thread. */
+ * members, and this module is the only one that knows their keys. The functions are pure and may
+ * run on any thread. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,5 +25,10 @@
 void owner_decode(const json_t *record, struct owner *out);
 /* Encodes a record. A new reference. */
 json_t *owner_encode(const struct owner *o);
+/* The same for the other records. */
+void beat_decode(const json_t *record, struct beat *out);
+json_t *beat_encode(const struct beat *b);
+void standby_decode(const json_t *record, struct standby *out);
+json_t *standby_encode(const struct standby *s);
 
 #endif

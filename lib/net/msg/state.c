@@ -38,7 +38,8 @@ static enum err_code decode_document(const struct field *f, const char *what, co
 	if (!fields_decode(f, json, out, &why))
 		return ERR_OK;
 	fields_release(f, out);
-	return err_set(e, ERR_FORMAT, "%s was not written by a coordinator: %s", what, why.msg);
+	return err_because(e, ERR_FORMAT, why.cause, "%s was not written by a coordinator: %s",
+	    what, why.msg);
 }
 
 enum err_code state_decode(const json_t *json, struct state *out, struct err *e)
@@ -90,6 +91,26 @@ void state_head_release(struct state_head *s)
 {
 	fields_release(fields_state_head, s);
 	*s = (struct state_head){ 0 };
+}
+
+enum err_code state_index_decode(const json_t *json, struct state_index *out, struct err *e)
+{
+	return decode_document(fields_state_index, "the state", json, out, e);
+}
+
+json_t *state_index_encode(const struct state_index *s)
+{
+	return fields_encode(fields_state_index, s);
+}
+
+enum err_code state_file_decode(const json_t *json, struct state_file *out, struct err *e)
+{
+	return decode_document(fields_state_file, "the name of a part", json, out, e);
+}
+
+json_t *state_file_encode(const struct state_file *s)
+{
+	return fields_encode(fields_state_file, s);
 }
 
 enum err_code state_seat_decode(const json_t *json, struct state_seat *out, struct err *e)

@@ -2,7 +2,7 @@
 #ifndef MSG_STATE_H
 #define MSG_STATE_H
 
-/* The saved state of the coordinator, RUN/state.json, as a struct: struct state. This module is the
+/* The saved state of the coordinator as a struct: struct state. This module is the
  * only one that knows its keys, and state.def has its members. The layout, the shape of a requested
  * table, configurations and figures in it stay documents of other modules. struct state_head, the
  * coordinator's part of a checkpoint's manifest, is described here, too, because both have the
@@ -45,9 +45,12 @@
 	;
 #include "msg/state.def"
 
+/* Version 1 had all its members in one document; version 2 has parts (state_part.h). */
+#define STATE_VERSION 2
+
 /* Decode a saved state. json may be any document; it must live as long as *out is used. *out is to
- * be released, and is all zeros after an error. ERR_FORMAT: a member has the wrong type or is out of
- * bounds. */
+ * be released, and is all zeros after an error. ERR_FORMAT: a member has the wrong type or is out
+ * of bounds. */
 enum err_code state_decode(const json_t *json, struct state *out, struct err *e);
 /* Encode a state; a new reference. */
 json_t *state_encode(const struct state *s);
@@ -60,6 +63,13 @@ void state_free(struct state *s);
 enum err_code state_head_decode(const json_t *json, struct state_head *out, struct err *e);
 json_t *state_head_encode(const struct state_head *s);
 void state_head_release(struct state_head *s);
+
+/* Decode and encode what state.json has beside the first part, and what it says of the file of a
+ * part; all members are borrowed. ERR_FORMAT. */
+enum err_code state_index_decode(const json_t *json, struct state_index *out, struct err *e);
+json_t *state_index_encode(const struct state_index *s);
+enum err_code state_file_decode(const json_t *json, struct state_file *out, struct err *e);
+json_t *state_file_encode(const struct state_file *s);
 
 /* Decode the addresses of a process, as in the message "worker_join". ERR_FORMAT. */
 enum err_code state_seat_decode(const json_t *json, struct state_seat *out, struct err *e);

@@ -47,7 +47,7 @@ static bool are_targets(const json_t *list)
 	        json_number_value(json_array_get(list, 1)) > 0);
 }
 
-/* Are these the names of so many features? */
+/* Are these the names of this many features? */
 static bool are_names(const json_t *names, int64_t cols)
 {
 	const json_t *v;

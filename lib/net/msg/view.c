@@ -25,7 +25,8 @@
 	;
 #include "msg/view.def"
 
-/* A view with what it is made of. The view comes first, so a pointer to one is a pointer to this. */
+/* A view with what it is made of. The view comes first, so a pointer to one is a pointer to
+ * this. */
 struct shared_view {
 	struct view view;
 	_Atomic unsigned refs;

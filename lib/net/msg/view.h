@@ -3,17 +3,18 @@
 #define MSG_VIEW_H
 
 /* The cluster view: members, layout, settings and phase, as the coordinator publishes them. It
- * travels as JSON (ps-protocol(7)); this module is the only one that knows its keys, and view.def has
- * its members. The layout and the configuration in it stay documents, which cluster/layout and
+ * travels as JSON (ps-protocol(7)); this module is the only one that knows its keys, and view.def
+ * has its members. The layout and the configuration in it stay documents, which cluster/layout and
  * cluster/conf decode.
  *
- * A decoded view does not change. It is shared by reference: view_ref and view_release may be called
- * by any thread; the last release frees it. */
+ * A decoded view does not change. It is shared by reference: view_ref and view_release may be
+ * called by any thread; the last release frees it. */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
 #include "core/json.h"
+#include "msg/setting.h"
 #include "msg/words.h"
 
 #define BEGIN(name)                       struct name {
@@ -54,9 +55,9 @@ struct view_cut {
 /* Cuts a document, which stays as it is. view_cut_release gives the references back. */
 void view_cut(const json_t *view, struct view_cut *out);
 void view_cut_release(struct view_cut *c);
-/* Completes the text of view_cut.common or .guest with the revision and the text of the receiver's own
- * row (NULL: it has none). A fresh string. This copies text, because a view goes to thousands of
- * workers at once. */
+/* Completes the text of view_cut.common or .guest with the revision and the text of the receiver's
+ * own row (NULL: it has none). A fresh string. This copies text, because a view goes to thousands
+ * of workers at once. */
 char *view_complete_text(const char *cut, uint64_t rev, const char *worker);
 
 /* Decodes a list of keys, as in the view and in the message "keys". free() it. ERR_PROTO. */

@@ -2,9 +2,10 @@
 #ifndef MSG_WORDS_H
 #define MSG_WORDS_H
 
-/* The enumerations of words.def. A struct of a .def file holds such a value in an int64_t, and -1 for
- * a word that is absent or that this version does not know. words_NAME[] ends with NULL. Constant: any
- * thread. */
+/* The enumerations of words.def. A struct of a .def file holds such a value in an int64_t, and -1
+ * for a word that is absent or that this version does not know. words_NAME[] ends with NULL.
+ * Constant: any thread. */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/json.h"
@@ -27,5 +28,33 @@ int64_t words_member(const char *const *words, const json_t *object, const char 
 #define WORD(id, text)
 #define END_SET(name)
 #include "msg/words.def"
+
+/* Kinds of waits, from why.def. Any thread. */
+enum why_code {
+#define WHY(id, name, harmless) WHY_##id,
+#include "msg/why.def"
+#undef WHY
+	WHY_CODES /* their number; also any code that this version does not know */
+};
+
+/* The name of a code: "not-joined". */
+const char *why_code_name(enum why_code code);
+/* WHY_CODES: the name is not known here. */
+enum why_code why_code_by_name(const char *name);
+/* Does this wait end without any action? False for WHY_CODES. */
+bool why_code_is_harmless(enum why_code code);
+
+/* Kinds of events, from event.def. Any thread. */
+enum event_kind {
+#define EVENT(kind) EVENT_##kind,
+#include "msg/event.def"
+#undef EVENT
+	EVENT_KINDS /* their number; also any kind that this version does not know */
+};
+
+/* The name of a kind: "worker_lost". "" for EVENT_KINDS. */
+const char *event_kind_name(enum event_kind kind);
+/* EVENT_KINDS: the name is not known here. */
+enum event_kind event_kind_by_name(const char *name);
 
 #endif

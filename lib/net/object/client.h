@@ -13,7 +13,7 @@
  * (SigV4).
  *
  * Failures that may pass (a connection that breaks or stalls, 5xx, 429) are retried with growing
- * pauses, until no bytes have come for wishes.timeout; a host that was never reached is tried
+ * pauses, until no bytes have arrived for wishes.timeout; a host that was never reached is tried
  * four times. All errors name the object and say what to do. ERR_NOTFOUND: no such object or
  * bucket; ERR_AUTH: no key, a wrong key, no permission, a wrong clock, or an untrusted
  * certificate; ERR_CONFIG: an impossible name or endpoint, or another region; ERR_UNREACH,

@@ -44,9 +44,9 @@ struct exchange {
 	struct err *why;
 };
 
-/* May the store be asked to compare this version (If-Match)? It must be an ETag: not a time of change,
- * none that begins with W/, which stores cannot compare (RFC 9110, 13.1.1), and a whole one: a longer
- * ETag than OBJECT_VERSION - 1 bytes was cut. */
+/* May the store be asked to compare this version (If-Match)? It must be an ETag: not a time of
+ * change, none that begins with W/, which stores cannot compare (RFC 9110, 13.1.1), and a whole
+ * one: a longer ETag than OBJECT_VERSION - 1 bytes was cut. */
 static inline bool object_version_is_etag(const char *version)
 {
 	size_t n = strlen(version);

@@ -7,6 +7,7 @@
 #include <sodium.h>
 #include <string.h>
 
+#include "core/backoff.h"
 #include "core/clock.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -72,7 +73,7 @@ static const char *answer_header(const struct object_client *c, const char *name
 	                                                                             : "";
 }
 
-/* The size of the whole object: behind the slash of "bytes 5-9/10", or the length of a full
+/* The size of the whole object: after the slash of "bytes 5-9/10", or the length of a full
  * answer. */
 static uint64_t total_size_of(const struct object_client *c, long status)
 {
@@ -381,9 +382,8 @@ static bool pause_before_retry(const struct object_client *c, int64_t ns)
 
 	while ((left = end - clock_now()) > 0 && !is_given_up(c)) {
 		struct pollfd p = { .fd = c->wishes.reader };
-		int64_t ms = left / NSEC_PER_MSEC + 1;
 
-		poll(&p, 1, (int)(ms < 1000 ? ms : 1000));
+		poll(&p, 1, clock_poll_timeout(left < NSEC_PER_SEC ? left : NSEC_PER_SEC));
 	}
 	return !is_given_up(c);
 }
@@ -393,13 +393,11 @@ static bool pause_before_retry(const struct object_client *c, int64_t ns)
 static int64_t pause_before(const struct object_client *c, const struct exchange *x,
     unsigned failed)
 {
-	int64_t pause = PAUSE << (failed < 10 ? failed : 10);
+	int64_t pause = backoff_after(PAUSE, PAUSE_MAX, failed);
 	uint64_t seconds;
 
 	if (x->status && num_uint(answer_header(c, "Retry-After"), 86400, &seconds) && seconds > 0)
 		return (int64_t)seconds * NSEC_PER_SEC;
-	if (pause > PAUSE_MAX)
-		pause = PAUSE_MAX;
 	return pause / 2 + (int64_t)randombytes_uniform((uint32_t)(pause / 1000)) * 1000;
 }
 
@@ -443,7 +441,7 @@ enum err_code object_exchange_run(struct object_client *c, struct exchange *x, s
 			return report_given_up(e);
 	}
 	if (again && failed > 0)
-		return err_set(e, rc, "%s (%u times within %.0f s)", why.msg, failed + 1,
-		    (double)(clock_now() - came) / NSEC_PER_SEC);
+		return err_because(e, rc, why.cause, "%s (%u times within %.0f s)", why.msg,
+		    failed + 1, (double)(clock_now() - came) / NSEC_PER_SEC);
 	return err_pass(e, &why);
 }

@@ -58,7 +58,8 @@ static enum err_code report_status(const struct exchange *x, const char *shown, 
 	char said[96];
 
 	log_escape(said, sizeof said, code, strlen(code));
-	/* A part of a version that was read before is no longer there: another object has its place. */
+	/* A part of a version that was read before is no longer there: another object has its
+	 * place. */
 	if (x->status == 416 && x->version)
 		return object_fault_changed(x, e);
 	switch (x->status) {

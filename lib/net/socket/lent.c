@@ -14,7 +14,7 @@
 #define LINE 64u
 #define WHAT "lent memory"
 
-/* The bytes begin behind one cache line, as large arrays do (core/mem.h). At the beginning of a
+/* The bytes begin after one cache line, as large arrays do (core/mem.h). At the beginning of a
  * page they would have the same addresses modulo 4096 as the buffers they are copied to, and a
  * processor may mistake a load from one array for a load of what was just stored to the other. */
 struct lent {
@@ -90,7 +90,7 @@ bool lent_find(const struct lent *l, const void *at, size_t n, uint64_t *offset)
 /* ---- the reader ---- */
 
 /* Has the memory no hole? The seals then keep this so. The number of its blocks would not tell it,
- * because there can be blocks behind its end. */
+ * because there can be blocks after its end. */
 static bool has_all_pages(int fd, size_t size)
 {
 	struct statfs fs;

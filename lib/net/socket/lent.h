@@ -12,12 +12,12 @@
  * and copy from there. It is the opposite of published memory (socket/published.h): the owner of
  * published memory is trusted by its readers, and the owner of lent memory is not.
  *
- * Use. The owner fills bytes, and tells a reader their offset and length by other means. It does not
- * change them until the reader has copied them, which it learns by other means, too.
+ * Use. The owner fills bytes, and tells a reader their offset and length by other means. It does
+ * not change them until the reader has copied them, which it learns by other means, too.
  *
  * Safety. The owner can break that rule, so a reader copies each byte once, and checks and uses its
- * copy. The memory is sealed (socket/sealed.h): the owner cannot truncate it under a reader, nor make
- * holes in it. All of its pages have been written before a reader maps it, so a reader never
+ * copy. The memory is sealed (socket/sealed.h): the owner cannot truncate it under a reader, nor
+ * make holes in it. All of its pages have been written before a reader maps it, so a reader never
  * allocates one.
  *
  * No locks: the owner's end is constant once it is made, and so is the reader's. */

@@ -103,13 +103,17 @@ static enum err_code address_of_interface(const char *patterns, char out[static 
 enum err_code listen_address_choose(const struct choice *c, char out[static NET_TEXT],
     const char **why, struct err *e)
 {
+	char first[NET_TEXT];
+
 	if (c->listen || (!c->iface && !c->towards)) {
 		*why = c->listen ? "by --listen" : "by the configuration";
 		snprintf(out, NET_TEXT, "%s", c->listen ? c->listen : c->deflt);
 		return ERR_OK;
 	}
+	if (!c->iface)
+		net_list_at(c->towards, 0, first);
 	*why = c->iface ? "of the interface" : "from which it reaches the coordinator";
-	return c->iface ? address_of_interface(c->iface, out, e) : net_source(c->towards, out, e);
+	return c->iface ? address_of_interface(c->iface, out, e) : net_source(first, out, e);
 }
 
 bool listen_address_is_any(const char *addr)
@@ -122,4 +126,16 @@ void listen_address_with_port(const char *host, const char *port, char out[stati
 	const char *at = strrchr(port, ':');
 
 	snprintf(out, NET_TEXT, "%.*s%s", (int)(strrchr(host, ':') - host), host, at ? at : "");
+}
+
+void listen_address_advertise(const char *want, const char *bound, char out[static NET_TEXT])
+{
+	const char *port = strrchr(bound, ':');
+
+	if (!want)
+		snprintf(out, NET_TEXT, "%s", bound);
+	else if (strchr(want, ':') && !(want[0] != '[' && strchr(want, ':') != strrchr(want, ':')))
+		snprintf(out, NET_TEXT, "%s", want);
+	else
+		snprintf(out, NET_TEXT, "%s%s", want, port ? port : "");
 }

@@ -10,19 +10,24 @@
 struct choice {
 	/* "host:port", which is taken as it is. */
 	const char *listen;
-	/* Patterns ("eth*,ib0"): the address of an interface that is up and matches one, IPv4 before
-	 * IPv6 and others before loopback, with port 0. */
+	/* Patterns ("eth*,ib0"): the address of an interface that is up and matches one, IPv4
+	 * before IPv6 and others before loopback, with port 0. */
 	const char *iface;
-	/* "host:port" of another process: the address from which this host reaches it, with port 0. */
+	/* "host:port" of another process: the address from which this host reaches it, with port
+	 * 0. */
 	const char *towards;
 	/* "host:port", which is taken as it is. */
 	const char *deflt;
 };
-/* Writes the address to out, and points *why to a few words for the log. Resolving a name may block.
- * ERR_CONFIG: no interface matches; the message lists those that there are. ERR_UNREACH: there is no
- * route. */
+/* Writes the address to out, and points *why to a few words for the log. Resolving a name may
+ * block. ERR_CONFIG: no interface matches; the message lists those that there are. ERR_UNREACH:
+ * there is no route. */
 enum err_code listen_address_choose(const struct choice *c, char out[static NET_TEXT],
     const char **why, struct err *e);
+
+/* Writes the address that other processes use for a socket that is bound to `bound`: `want` (host, which
+ * gets the bound port, or host:port), or, if that is NULL, the bound address. */
+void listen_address_advertise(const char *want, const char *bound, char out[static NET_TEXT]);
 
 /* Is it a wildcard, as "0.0.0.0:4242" or "[::]:4242"? It can be listened on, but not
  * advertised. */

@@ -170,12 +170,7 @@ void loop_tick(struct loop *l, int64_t period_ns, loop_fn fn, void *ctx)
 
 static int ms_until_tick(const struct loop *l, int64_t now)
 {
-	int64_t left;
-
-	if (!l->tick)
-		return -1;
-	left = l->next_tick - now;
-	return left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
+	return l->tick ? clock_poll_timeout(l->next_tick - now) : -1;
 }
 
 void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*doze)(void *ctx),

@@ -73,6 +73,21 @@ static enum err_code unix_address(const char *path, struct sockaddr_un *un, int 
 	return net_unix_path(path, un->sun_path, dirfd, e);
 }
 
+bool net_list_at(const char *list, size_t i, char out[static NET_TEXT])
+{
+	const char *at = list ? list : "";
+	bool local = strncmp(at, "unix:", 5) == 0;
+	size_t n;
+
+	for (; i && *at; i--) {
+		at += local ? strlen(at) : strcspn(at, ",");
+		at += *at == ',';
+	}
+	n = local ? strlen(at) : strcspn(at, ",");
+	snprintf(out, NET_TEXT, "%.*s", (int)(n < NET_TEXT ? n : NET_TEXT - 1), at);
+	return n > 0;
+}
+
 /* "host:port" -> addrinfo list; the host may be in brackets. */
 static enum err_code resolve_address(const char *addr, bool passive, struct addrinfo **out,
     struct err *e)
@@ -151,6 +166,7 @@ struct listen_how {
 	/* Unix: the socket is for this user alone, in a directory that nobody else may write to.
 	 * TCP: [::] does not take IPv4 as well. */
 	bool control;
+	bool reserve; /* TCP: bind only */
 };
 
 /* Opens and locks the socket's directory, and checks that no other user may put a socket there. The
@@ -208,8 +224,8 @@ static enum err_code remove_stale_socket(const char *path, const struct sockaddr
 	return ERR_OK;
 }
 
-/* The name of a socket that does not listen yet: ~ in the place of the last character, so that it is
- * no longer than an address may be. */
+/* The name of a socket that does not listen yet: ~ in the place of the last character, so that it
+ * is no longer than an address may be. */
 static void make_new_name(char *path)
 {
 	path[strlen(path) - 1] = '~';
@@ -274,7 +290,8 @@ static int listen_at(const struct addrinfo *at, const struct listen_how *how)
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	if (how->control && at->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
-	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, how->backlog) == 0)
+	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 &&
+	    (how->reserve || listen(fd, how->backlog) == 0))
 		return fd;
 	why = errno;
 	close(fd);
@@ -330,6 +347,28 @@ enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[stat
 	if (!rc)
 		format_bound_address(*fd, addr, bound);
 	return rc;
+}
+
+enum err_code net_reserve(const char *addr, int *fd, char bound[static NET_TEXT], struct err *e)
+{
+	enum err_code rc = listen_anywhere(addr, &(struct listen_how){ .reserve = true }, fd, e);
+
+	if (!rc)
+		format_bound_address(*fd, addr, bound);
+	return rc;
+}
+
+enum err_code net_listen_reserved(int fd, int backlog, struct err *e)
+{
+	char bound[NET_TEXT];
+
+	if (listen(fd, backlog ? backlog : CONTROL_BACKLOG) == 0)
+		return ERR_OK;
+	net_bound(fd, bound);
+	if (errno == EADDRINUSE)
+		return err_because(e, ERR_EXISTS, CAUSE_PORT_TAKEN,
+		    "%s is in use by another process", bound);
+	return err_sys(e, ERR_IO, "cannot listen on %s", bound);
 }
 
 enum err_code net_listen_control(const char *addr, int *fd, struct err *e)

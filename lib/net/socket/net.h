@@ -14,6 +14,12 @@
  * than this, and than a socket address. */
 #define NET_TEXT 160
 
+/* A list of addresses is a text "ADDR,ADDR,...", without blanks; "unix:PATH" is always one address.
+ * They are addresses of processes of which any may serve, such as the coordinators of a cluster,
+ * and are tried in turn. Copies address number i, cut to NET_TEXT; false: the list has fewer. NULL
+ * is an empty list. */
+bool net_list_at(const char *list, size_t i, char out[static NET_TEXT]);
+
 /* Make a non-blocking listening socket. With port 0 the system chooses a port; bound[] is the
  * actual address. If a name has several addresses, the first one that can be bound is used. The
  * file of a Unix socket is replaced if no process listens on it any more. ERR_EXISTS: another
@@ -21,6 +27,11 @@
 enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT],
     struct err *e);
 
+/* As net_listen, but connections are still refused. */
+enum err_code net_reserve(const char *addr, int *fd, char bound[static NET_TEXT], struct err *e);
+/* Begins to listen on a socket of net_reserve, or goes on with one that listens. backlog: 0: that of the
+ * control plane. ERR_EXISTS: another process listens there. */
+enum err_code net_listen_reserved(int fd, int backlog, struct err *e);
 /* As net_listen, for the control plane. A Unix socket is for this user alone: its directory must
  * belong to us or root and must not be writable by others (ERR_CONFIG). On TCP, [::] is
  * IPv6 alone. */
@@ -42,7 +53,7 @@ void net_bound(int fd, char bound[static NET_TEXT]);
  * succeeded. May block to resolve a name, and for a name with several addresses: each but the last
  * gets a second to answer. ERR_CONFIG, ERR_UNREACH. */
 enum err_code net_connect(const char *addr, int *fd, struct err *e);
-/* Asks the socket for the outcome when poll has reported it; `addr` stands in the message.
+/* Asks the socket for the outcome when poll has reported it; `addr` is in the message.
  * ERR_UNREACH. */
 enum err_code net_connected(int fd, const char *addr, struct err *e);
 
@@ -55,7 +66,7 @@ int net_accept(int listener);
 void net_tune(int fd);
 
 /* Is the other end's host silent? It is, when it owes us TCP acknowledgements and either three
- * retransmissions (or probes of a full window) are unanswered and nothing has come for 1.5 s, or
+ * retransmissions (or probes of a full window) are unanswered and nothing has arrived for 1.5 s, or
  * the bytes in flight have been unacknowledged for 4 s. The second rule is for connections that
  * were made over a lossy link: they wait for seconds before the first retransmission (RFC 6298,
  * 5.7), and twice as long before each further one. A stopped process is not silent, because its

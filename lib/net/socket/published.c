@@ -13,17 +13,17 @@
 #define PAGE        4096u
 #define WHAT        "published memory"
 
-/* The bytes begin at the same offset in a page as the large arrays of the system's allocator. With other
- * offsets a processor may mistake a load from one array for a load of what was just stored to the other
- * (4K aliasing). */
-struct place {
+/* The bytes begin at the same offset in a page as the large arrays of the system's allocator. With
+ * other offsets a processor may mistake a load from one array for a load of what was just stored to
+ * the other (4K aliasing). */
+struct slot {
 	_Alignas(PAGE) _Atomic uint64_t state;
 	_Alignas(BYTES_ALIGN) uint8_t bytes[PUBLISHED_BYTES];
 };
 
 struct published {
 	struct sealed memory;
-	struct place *at; /* n places in it */
+	struct slot *at; /* n places in it */
 	size_t n;
 	_Atomic bool *taken; /* by place */
 	_Atomic size_t next; /* where the search for a free place begins */
@@ -31,7 +31,7 @@ struct published {
 
 struct published_view {
 	struct sealed_view memory;
-	const struct place *at;
+	const struct slot *at;
 	size_t n;
 };
 
@@ -44,16 +44,16 @@ static size_t count_places(void)
 
 	if (pages <= 0 || size <= 0)
 		return 0;
-	return (size_t)pages / (sizeof(struct place) / PAGE) * ((size_t)size / PAGE);
+	return (size_t)pages / (sizeof(struct slot) / PAGE) * ((size_t)size / PAGE);
 }
 
 static enum err_code map_places(struct published *p, struct err *e)
 {
-	enum err_code rc = sealed_new(WHAT, p->n * sizeof(struct place), &p->memory, e);
+	enum err_code rc = sealed_new(WHAT, p->n * sizeof(struct slot), &p->memory, e);
 
 	if (rc)
 		return rc;
-	p->at = (struct place *)(void *)p->memory.at;
+	p->at = (struct slot *)(void *)p->memory.at;
 	madvise(p->at, p->memory.size, MADV_DONTDUMP);
 	return ERR_OK;
 }
@@ -86,7 +86,7 @@ void published_free(struct published *p)
 
 uint64_t published_bytes(const struct published *p)
 {
-	return p ? p->n * sizeof(struct place) : 0;
+	return p ? p->n * sizeof(struct slot) : 0;
 }
 
 int published_fd(const struct published *p)
@@ -109,14 +109,14 @@ void *published_take(struct published *p, size_t bytes)
 	return NULL;
 }
 
-static struct place *place_of(const void *at)
+static struct slot *slot_of(const void *at)
 {
-	return (struct place *)((uintptr_t)at - offsetof(struct place, bytes));
+	return (struct slot *)((uintptr_t)at - offsetof(struct slot, bytes));
 }
 
 void published_give(struct published *p, void *at)
 {
-	size_t i = (size_t)(place_of(at) - p->at);
+	size_t i = (size_t)(slot_of(at) - p->at);
 
 	published_begin_change(p, at);
 	published_end_change(p, at);
@@ -132,7 +132,7 @@ void published_begin_change(struct published *p, const void *at)
 
 	if (!p)
 		return;
-	state = &place_of(at)->state;
+	state = &slot_of(at)->state;
 	atomic_store_explicit(state, atomic_load_explicit(state, memory_order_relaxed) + 1,
 	    memory_order_relaxed);
 	/* No byte is changed before a reader can see the odd state. */
@@ -145,15 +145,15 @@ void published_end_change(struct published *p, const void *at)
 
 	if (!p)
 		return;
-	state = &place_of(at)->state;
+	state = &slot_of(at)->state;
 	atomic_store_explicit(state, atomic_load_explicit(state, memory_order_relaxed) + 1,
 	    memory_order_release);
 }
 
 uint32_t published_place(const struct published *p, const void *at, uint64_t *state)
 {
-	*state = atomic_load_explicit(&place_of(at)->state, memory_order_relaxed);
-	return (uint32_t)(place_of(at) - p->at);
+	*state = atomic_load_explicit(&slot_of(at)->state, memory_order_relaxed);
+	return (uint32_t)(slot_of(at) - p->at);
 }
 
 /* ---- the reader ---- */
@@ -166,14 +166,14 @@ enum err_code published_map(int fd, struct published_view **out, struct err *e)
 
 	if (rc)
 		return rc;
-	if (memory.size % sizeof(struct place)) {
+	if (memory.size % sizeof(struct slot)) {
 		sealed_unmap(&memory);
 		return err_set(e, ERR_PROTO, "malformed " WHAT);
 	}
 	v = mem_alloc(sizeof *v);
 	v->memory = memory;
-	v->at = (const struct place *)(const void *)memory.at;
-	v->n = memory.size / sizeof(struct place);
+	v->at = (const struct slot *)(const void *)memory.at;
+	v->n = memory.size / sizeof(struct slot);
 	*out = v;
 	return ERR_OK;
 }
@@ -194,12 +194,12 @@ bool published_has(const struct published_view *v, uint32_t place, size_t n)
 bool published_copy(const struct published_view *v, uint32_t place, uint64_t state, void *to,
     size_t n)
 {
-	const struct place *x = &v->at[place];
+	const struct slot *x = &v->at[place];
 
 	if (state % 2 || atomic_load_explicit(&x->state, memory_order_acquire) != state)
 		return false;
-	/* The writer may change these bytes meanwhile; the second test of the state then rejects the
-	 * copy. */
+	/* The writer may change these bytes meanwhile; the second test of the state then rejects
+	 * the copy. */
 	memcpy(to, x->bytes, n);
 	/* The bytes have been read before the state is read again. */
 	atomic_thread_fence(memory_order_acquire);

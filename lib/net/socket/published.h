@@ -8,28 +8,28 @@
 
 #include "core/err.h"
 
-/* Published memory: one process writes it, and other processes of the host map it read-only and copy from
- * there. It is divided into places of PUBLISHED_BYTES. Each place has a state, a number that tells a
- * reader whether the bytes that it has copied are whole (a sequence lock):
+/* Published memory: one process writes it, and other processes of the host map it read-only and
+ * copy from there. It is divided into places of PUBLISHED_BYTES. Each place has a state, a number
+ * that tells a reader whether the bytes that it has copied are whole (a sequence lock):
  *
  *    state    event                        next state
  *    even     published_begin_change       the next odd number: the bytes are being changed
  *    odd      published_end_change         the next even number
  *
- * A state never repeats. The writer tells a reader a place and an even state, by other means; the reader
- * copies the bytes, and they are those that the writer meant if the state is still the same afterwards.
+ * A state never repeats. The writer tells a reader a place and an even state, by other means; the
+ * reader copies the bytes, and they are those that the writer meant if the state is still the same
+ * afterwards.
  *
- * Safety. The memory is sealed (socket/sealed.h): a reader cannot write it, truncate it or make holes
- * in it, and a reader holds no lock. A reader
- * may read every place at any time. The descriptor must go only to processes that may know all that is
- * stored here.
+ * Safety. The memory is sealed (socket/sealed.h): a reader cannot write it, truncate it or make
+ * holes in it, and a reader holds no lock. A reader may read every place at any time. The
+ * descriptor must go only to processes that may know all that is stored here.
  *
- * The memory is as large as that of the machine. A page takes memory when it is first written, and then
- * until the writer and all readers have unmapped it: a place that is given back keeps its pages for the
- * next user, because the seal forbids the writer, too, to return them.
+ * The memory is as large as that of the machine. A page takes memory when it is first written, and
+ * then until the writer and all readers have unmapped it: a place that is given back keeps its
+ * pages for the next user, because the seal forbids the writer, too, to return them.
  *
- * No locks. published_take and published_give may be called by any thread. Changes of one place must
- * not overlap; the caller's lock sees to that. */
+ * No locks. published_take and published_give may be called by any thread. Changes of one place
+ * must not overlap; the caller's lock sees to that. */
 struct published;
 struct published_view;
 
@@ -43,8 +43,8 @@ void published_free(struct published *p);
 uint64_t published_bytes(const struct published *p);
 /* The descriptor for readers. It belongs to p. */
 int published_fd(const struct published *p);
-/* A place for this number of bytes, with any contents, aligned to 16 bytes. NULL: there is none, they are
- * more than PUBLISHED_BYTES, or p is NULL. */
+/* A place for this number of bytes, with any contents, aligned to 16 bytes. NULL: there is none,
+ * they are more than PUBLISHED_BYTES, or p is NULL. */
 void *published_take(struct published *p, size_t bytes);
 /* Give a place back. Readers that have been told of it find that it has changed. */
 void published_give(struct published *p, void *at);

@@ -11,7 +11,7 @@
 
 /* Bytes of one ring. Two entries of any size fit, wherever the first one begins. */
 #define RING (4u << 20)
-/* An entry behind this offset goes to the beginning of the ring instead, if there is room. So most
+/* An entry after this offset goes to the beginning of the ring instead, if there is room. So most
  * of the time only as much of the ring is used as fits into a processor's cache. */
 #define EARLY (768u << 10)
 #define PAGE  4096u

@@ -39,7 +39,7 @@ uint8_t *shm_reserve(struct shm *s, size_t n);
 /* Publish the reserved entry. True: the other end sleeps and must be woken. */
 bool shm_commit(struct shm *s, size_t n);
 
-/* The position behind the last entry that was published, and: has the other end released all
+/* The position after the last entry that was published, and: has the other end released all
  * entries up to this position? */
 uint64_t shm_written(const struct shm *s);
 bool shm_is_read(const struct shm *s, uint64_t position);

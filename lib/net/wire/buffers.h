@@ -26,7 +26,8 @@ struct buffers {
 
 /* A buffer of at least n bytes, with any contents; *size: its size. NULL: no memory. */
 uint8_t *buffers_take(struct buffers *b, size_t n, size_t *size);
-/* Gives a buffer of buffers_take back; NULL is fine. Of too many spare ones the smallest is freed. */
+/* Gives a buffer of buffers_take back; NULL is fine. Of too many spare ones the smallest is
+ * freed. */
 void buffers_give(struct buffers *b, uint8_t *at, size_t size);
 /* Frees the spare ones. */
 void buffers_release(struct buffers *b);

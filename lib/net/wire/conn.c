@@ -94,7 +94,7 @@ static void take_from_look(struct conn *c, uint8_t *dst, size_t want, size_t *go
 	*got += n;
 }
 
-/* The file descriptors that have come with the bytes. */
+/* The file descriptors that have arrived with the bytes. */
 static struct descriptors get_descriptors(struct msghdr *mh)
 {
 	struct cmsghdr *m = CMSG_FIRSTHDR(mh);
@@ -109,8 +109,8 @@ static struct descriptors get_descriptors(struct msghdr *mh)
 }
 
 /* Keep the descriptors of one message, which may come before the session shares memory; close
- * others. A client passes none before its msg1 is accepted: one without a key must not make the server keep
- * more descriptors than its connection has. */
+ * others. A client passes none before its msg1 is accepted: one without a key must not make the
+ * server keep more descriptors than its connection has. */
 static void keep_descriptors(struct conn *c, struct descriptors d)
 {
 	bool expected = c->server ? c->state != CONN_WAIT_MSG1 && !c->mem.shm : conn_has_offered(c);
@@ -196,8 +196,8 @@ enum err_code conn_deliver(struct conn *c, struct err *e)
 }
 
 /* Handle every message and record that is complete in memory. ERR_OK: read the socket for more,
- * unless the conn is held or has begun to share memory. A session that has used up its counters ends
- * here with ERR_CLOSED. */
+ * unless the conn is held or has begun to share memory. A session that has used up its counters
+ * ends here with ERR_CLOSED. */
 static enum err_code handle_buffered_input(struct conn *c, struct err *e)
 {
 	while (!c->held && !c->mem.shares_in) {
@@ -535,8 +535,8 @@ static size_t seal_next_records(struct conn *c, struct iovec iov[static 3 * WRIT
 	return n;
 }
 
-/* Has the write failed only because this user has too many descriptors on their way? A server can do
- * without: its client then asks for copies. */
+/* Has the write failed only because this user has too many descriptors on their way? A server can
+ * do without: its client then asks for copies. */
 static bool can_omit_descriptor(const struct conn *c, int error)
 {
 	return error == ETOOMANYREFS && c->server && c->mem.pass.n;

@@ -70,8 +70,8 @@ struct conn_handler {
 	 * which is all zero before. An error refuses; the client gets only its hs_status. */
 	enum err_code (*admit)(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
 	    struct hs_server_info *reply, struct err *e);
-	/* The session is up: at the client when msg2 has come, whose contents are in `server`; at
-	 * the server when the first record has been verified, with NULL. */
+	/* The session is up: at the client when msg2 has arrived, whose contents are in `server`;
+	 * at the server when the first record has been verified, with NULL. */
 	void (*live)(void *ctx, const struct hs_server_info *server);
 	/* Return where to receive the payload of r (r->len bytes), or NULL for a buffer of the
 	 * conn. The bytes are written there before they are verified: after a bad tag they are
@@ -120,8 +120,8 @@ enum err_code conn_write(struct conn *c, struct err *e);
  * tags, because no other process can write there. ERR_IO, ERR_NOMEM: there is no such memory, and
  * the conn is as it was. */
 enum err_code conn_share(struct conn *c, struct err *e);
-/* Server: show this memory to the other end when it shares memory. Call it before conn_read; the memory
- * must outlive the conn. */
+/* Server: show this memory to the other end when it shares memory. Call it before conn_read; the
+ * memory must outlive the conn. */
 void conn_publish(struct conn *c, const struct published *p);
 /* Client: lend this memory to the server when the conn shares memory. If the server accepts it,
  * payloads of conn_lend that lie there are not copied: the server reads them there, and they must
@@ -174,12 +174,12 @@ enum err_code conn_until(struct conn *c, bool (*ready)(void *ctx), void *ctx, in
 bool conn_is_live(const struct conn *c);
 /* Does a record wait for conn_retry? Nothing is read meanwhile. */
 bool conn_is_held(const struct conn *c);
-/* Has the other end sent BYE, so that its end of file is no failure? */
+/* Has the other end sent BYE, so that its end of file is not a failure? */
 bool conn_said_bye(const struct conn *c);
 size_t conn_queued(const struct conn *c); /* bytes that wait to be written */
 /* Should the owner queue a record now that it could also make later? The queue of a socket may grow
- * to `most` bytes, so that the socket does not wait for the owner. The memory that two processes share
- * is a queue already, and what is queued before it would be copied once more. */
+ * to `most` bytes, so that the socket does not wait for the owner. The memory that two processes
+ * share is a queue already, and what is queued before it would be copied once more. */
 bool conn_wants_record(const struct conn *c, size_t most);
 int conn_fd(const struct conn *c);
 /* The cipher suite of payloads, which the server has chosen; at a client valid once it has the
@@ -191,8 +191,8 @@ uint64_t conn_bytes_in(const struct conn *c);
 uint64_t conn_bytes_out(const struct conn *c);
 
 /* Queue one record. The conn adds the direction flag and the tags. conn_send copies the payload.
- * conn_lend borrows it: it must not change until conn_queued is 0 (and in lent memory until the conn is
- * not conn_is_lending), or the conn is freed. */
+ * conn_lend borrows it: it must not change until conn_queued is 0 (and in lent memory until the
+ * conn is not conn_is_lending), or the conn is freed. */
 void conn_send(struct conn *c, const struct record *r, const void *payload);
 /* The payload is copied when it is sealed by a suite that encrypts, so the caller's bytes never
  * change. */

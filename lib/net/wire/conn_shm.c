@@ -13,7 +13,8 @@
 
 /* Reads of wakes in one call. */
 #define HEAR_MOST 16
-/* Bytes of the place of a payload in lent memory, which follows the header instead of the payload. */
+/* Bytes of the place of a payload in lent memory, which follows the header instead of the
+ * payload. */
 #define LENT_PLACE 8
 
 void conn_close_descriptors(struct descriptors *d)
@@ -88,8 +89,9 @@ static enum err_code map_loan(struct conn *c, struct record *answer, struct err 
 	return rc == ERR_PROTO ? err_set(e, rc, "%s: %s", c->peer, no_memory.msg) : ERR_OK;
 }
 
-/* Join the memory that a client offers, by the descriptors that came with REC_SHARE, and answer. The
- * answer goes with the descriptor of the published memory; without it the client asks for copies. */
+/* Join the memory that a client offers, by the descriptors that came with REC_SHARE, and answer.
+ * The answer goes with the descriptor of the published memory; without it the client asks for
+ * copies. */
 static enum err_code accept_offer(struct conn *c, struct err *e)
 {
 	struct record r = { .type = REC_SHARE };
@@ -234,7 +236,7 @@ enum err_code conn_write_shared(struct conn *c, struct err *e)
 
 /* ---- receiving ---- */
 
-/* Read and discard the wakes that have come. *end: end of file. */
+/* Read and discard the wakes that have arrived. *end: end of file. */
 static enum err_code drain_wakes(struct conn *c, bool *end, struct err *e)
 {
 	int left = HEAR_MOST;

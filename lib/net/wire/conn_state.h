@@ -36,7 +36,8 @@ union passing {
 	struct cmsghdr align;
 };
 
-/* Descriptors that are owned until they have been passed or used: the first n of fd. All zero: none. */
+/* Descriptors that are owned until they have been passed or used: the first n of fd. All zero:
+ * none. */
 struct descriptors {
 	int fd[PASSED_MOST];
 	unsigned n;
@@ -63,7 +64,8 @@ struct conn_reading {
 	/* dst: the place of its payload. stage: the buffer that was taken for it, or NULL. */
 	uint8_t *dst, *stage;
 	size_t stage_cap, got, tag_got; /* got, tag_got: bytes of payload and tag received */
-	/* The list of conn_use_buffers, from which the connection takes buffers; NULL: it uses `own`. */
+	/* The list of conn_use_buffers, from which the connection takes buffers; NULL: it uses
+	 * `own`. */
 	struct buffers *buffers, own;
 	uint8_t tag[RECORD_TAG];
 	size_t look_at, look_len; /* look[look_at .. look_len - 1] has not been used */
@@ -103,7 +105,7 @@ struct conn {
 	struct session session; /* first: the AES state wants alignment */
 	int fd;
 	/* local: on a Unix socket. held: the record is received and waits for conn_retry. bye: BYE
-	 * has come. spent: the session's counters are used up. silent: the network is. */
+	 * has arrived. spent: the session's counters are used up. silent: the network is. */
 	bool server, local, held, bye, spent, silent;
 	int64_t in_flight; /* for net_is_silent */
 	int64_t began;     /* clock_now() of its creation */
@@ -142,7 +144,7 @@ enum err_code conn_deliver(struct conn *c, struct err *e);
 
 /* ---- conn_shm.c ---- */
 
-/* A REC_SHARE has come: an offer at the server, an answer at the client. */
+/* A REC_SHARE has arrived: an offer at the server, an answer at the client. */
 enum err_code conn_shared(struct conn *c, struct err *e);
 /* Close the descriptors, and forget them. */
 void conn_close_descriptors(struct descriptors *d);

@@ -83,20 +83,3 @@ enum err_code dial_and_wait(const struct dial_target *to, int64_t patience, bool
 }
 
 /* ---- when to dial again ---- */
-
-void dial_backoff_reset(struct dial_backoff *b)
-{
-	b->wait = b->least;
-	b->next_try = 0;
-}
-
-void dial_backoff_failed(struct dial_backoff *b, int64_t now)
-{
-	b->next_try = now + b->wait;
-	b->wait = b->wait * 2 < b->most ? b->wait * 2 : b->most;
-}
-
-bool dial_is_due(const struct dial_backoff *b, int64_t now)
-{
-	return now >= b->next_try;
-}

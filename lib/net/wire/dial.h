@@ -7,8 +7,7 @@
 #include "wire/transport.h"
 
 /* The one way to make a session with another process: choose its address by the transport, connect,
- * and begin the handshake. No state and no locks, but for struct dial_backoff, which belongs to
- * the owner of the session. */
+ * and begin the handshake. No state and no locks. When to dial again: core/backoff.h. */
 
 /* The server to dial. */
 struct dial_target {
@@ -36,23 +35,5 @@ enum err_code dial(const struct dial_target *to, const struct conn_handler *hand
 enum err_code dial_and_wait(const struct dial_target *to, int64_t patience, bool (*over)(void *),
     void *over_ctx, const struct conn_handler *handler, void *ctx, struct conn **out,
     struct err *e);
-
-/* When to dial again: after each failure twice as late, between two limits.
- *
- *   event                                              next attempt
- *   dial_backoff_reset (a new target, or a session      at once; after the next failure in `least`
- *   that is up)
- *   dial_backoff_failed                                `wait` from now; then `wait` doubles up to
- *                                                      `most` */
-struct dial_backoff {
-	int64_t least, most; /* ns; set once */
-	int64_t wait, next_try;
-};
-/* Sets `wait` back to `least` and the next attempt to now. */
-void dial_backoff_reset(struct dial_backoff *b);
-/* now: clock_now() of the failure. */
-void dial_backoff_failed(struct dial_backoff *b, int64_t now);
-/* Is it time for the next attempt? */
-bool dial_is_due(const struct dial_backoff *b, int64_t now);
 
 #endif

@@ -18,13 +18,13 @@
 #include "core/rng.h"
 #include "socket/net.h"
 
-/* Bytes that are read at once. On a slow link these are a few milliseconds, so that connections which
- * share it take turns. */
+/* Bytes that are read at once. On a slow link these are a few milliseconds, so that connections
+ * which share it take turns. */
 #define CHUNK 16384
 /* Bytes of one direction of a connection that wait for a receiver that does not read. */
 #define QUEUE_MAX (4u << 20)
-/* The length of the link's queue, in ns: bytes are read from a connection this long before the link is
- * free, so that it does not idle when the thread is woken late. */
+/* The length of the link's queue, in ns: bytes are read from a connection this long before the link
+ * is free, so that it does not idle when the thread is woken late. */
 #define QUEUE_TIME (100 * NSEC_PER_MSEC)
 /* The longest time for which a link that is closed waits for receivers, in ns. */
 #define CLOSE_TIME (5 * NSEC_PER_SEC)
@@ -105,7 +105,8 @@ static bool find_kind(const char *name, enum emulated_link_kind *kind, int64_t *
 	return false;
 }
 
-/* Parses one part, which it changes, into the spec of all processes of `of`'s kind or that of `of`. */
+/* Parses one part, which it changes, into the spec of all processes of `of`'s kind or that of
+ * `of`. */
 static bool parse_link_part(char *part, struct emulated_link_end of, struct emulated_link_spec *all,
     struct emulated_link_spec *own, int64_t *last)
 {
@@ -180,8 +181,8 @@ struct emulated_link {
 	struct transport transport;
 	struct emulated_link_spec spec;
 	pthread_t thread;
-	/* A connection is handed over as a pair of descriptors in one write. The end of the pipe ends
-	 * the thread. */
+	/* A connection is handed over as a pair of descriptors in one write. The end of the pipe
+	 * ends the thread. */
 	int inbox[2];
 	/* The rest belongs to the thread. */
 	struct rng rng;
@@ -298,7 +299,7 @@ static void free_ended(struct emulated_link *l, int64_t now)
 	}
 }
 
-/* Adds a connection behind the others, so that they take turns. */
+/* Adds a connection after the others, so that they take turns. */
 static void append_carried(struct emulated_link *l, struct carried *c)
 {
 	struct carried **at = &l->all;
@@ -325,8 +326,8 @@ static void take_connection(struct emulated_link *l, int64_t now)
 	append_carried(l, c);
 }
 
-/* Sets what to wait for on one connection, and lowers *until to the time of its next bytes, or to that at
- * which the link can take more of them. */
+/* Sets what to wait for on one connection, and lowers *until to the time of its next bytes, or to
+ * that at which the link can take more of them. */
 static void watch_carried(const struct emulated_link *l, const struct carried *c,
     struct pollfd p[static 2], int64_t now, int64_t *until)
 {

@@ -11,15 +11,15 @@
 /* The emulated network link of a process, to study slow networks on one host (the setting net). The
  * connections that the process dials share it: a thread carries their bytes between a pair of Unix
  * sockets and the real TCP connection, and in each direction it lets `rate` bytes a second through,
- * each of them `delay` later. It takes bytes up to 100 ms before they can go, as the queue of a router,
- * so a sender feels the link as it would feel a real one.
+ * each of them `delay` later. It takes bytes up to 100 ms before they can go, as the queue of a
+ * router, so a sender feels the link as it would feel a real one.
  *
  * TCP hides the loss of packets, so loss is emulated as the delay that it causes: a segment that is
- * lost arrives one round trip later, after its retransmission, and so do all bytes behind it. The
+ * lost arrives one round trip later, after its retransmission, and so do all bytes after it. The
  * smaller window that follows a loss is not emulated.
  *
- * Threads: emulated_link_open and emulated_link_close belong to the owner; connections may be dialled by
- * any thread. The link's thread takes no lock. */
+ * Threads: emulated_link_open and emulated_link_close belong to the owner; connections may be
+ * dialled by any thread. The link's thread takes no lock. */
 
 struct emulated_link_spec {
 	double rate;   /* bytes a second, each direction; 0: no limit */
@@ -28,8 +28,8 @@ struct emulated_link_spec {
 	bool emulated; /* the text has a part for processes of this kind */
 };
 
-/* The process that has the link: a worker, for its connections to servers and relays, or a server, for those
- * to other servers. number: its rank, or its number. */
+/* The process that has the link: a worker, for its connections to servers and relays, or a server,
+ * for those to other servers. number: its rank, or its number. */
 enum emulated_link_kind { EMULATED_WORKER, EMULATED_SERVER, EMULATED_KINDS };
 struct emulated_link_end {
 	enum emulated_link_kind kind;
@@ -38,10 +38,11 @@ struct emulated_link_end {
 /* Bytes of a segment, as of TCP over Ethernet. */
 #define EMULATED_SEGMENT 1448
 
-/* Parses "none" or parts separated by commas: a rate in bits a second (100M), a round trip (10ms) or a
- * loss (0.1%) of all workers, or of all servers behind "servers:". A part behind "worker-RANK:" or
- * "server-N:" replaces that of all. out: the link of this process. last: the highest rank and number
- * of a server that the text names, by kind; -1: none. Pure. ERR_CONFIG: a sentence without the key. */
+/* Parses "none" or parts separated by commas: a rate in bits a second (100M), a round trip (10ms)
+ * or a loss (0.1%) of all workers, or of all servers after "servers:". A part after "worker-RANK:"
+ * or "server-N:" replaces that of all. out: the link of this process. last: the highest rank and
+ * number of a server that the text names, by kind; -1: none. Pure. ERR_CONFIG: a sentence without
+ * the key. */
 enum err_code emulated_link_parse(const char *text, struct emulated_link_end of,
     struct emulated_link_spec *out, int64_t last[static EMULATED_KINDS], struct err *e);
 

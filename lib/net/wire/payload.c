@@ -4,28 +4,28 @@
 #include "core/endian.h"
 
 /* A BATCH is sent when it has grown to this, to bound latency and staging. */
-#define BATCH_FULL (256u << 10)
-#define NACK_TEXT  500u
-#define RUN_ALONE  0x10000u
+#define BATCH_FULL         (256u << 10)
+#define NACK_TEXT          500u
+#define RUN_BYPASSES_RELAY 0x10000u
 
 void payload_encode_run(uint8_t out[static PAYLOAD_RUN_BYTES], const struct payload_run *r)
 {
-	put_le32(out, r->table | (r->alone ? RUN_ALONE : 0));
+	put_le32(out, r->table | (r->bypasses_relay ? RUN_BYPASSES_RELAY : 0));
 	put_le32(out + 4, r->first);
 	put_le32(out + 8, r->count);
 }
 
-void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone)
+void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool bypasses_relay)
 {
 	struct payload_run run;
 	size_t n = b->len / PAYLOAD_RUN_BYTES;
 
 	if (n && payload_get_run(b->data, b->len, n - 1, &run) && run.table == table &&
-	    run.alone == alone && part - run.first == run.count) {
+	    run.bypasses_relay == bypasses_relay && part - run.first == run.count) {
 		put_le32(b->data + (n - 1) * PAYLOAD_RUN_BYTES + 8, run.count + 1);
 		return;
 	}
-	run = (struct payload_run){ table, part, 1, alone };
+	run = (struct payload_run){ table, part, 1, bypasses_relay };
 	payload_encode_run(buf_reserve(b, PAYLOAD_RUN_BYTES), &run);
 	buf_commit(b, PAYLOAD_RUN_BYTES);
 }
@@ -36,8 +36,8 @@ bool payload_get_run(const uint8_t *p, size_t len, size_t i, struct payload_run 
 		return false;
 	p += i * PAYLOAD_RUN_BYTES;
 	*out = (struct payload_run){ (uint16_t)get_le32(p), get_le32(p + 4), get_le32(p + 8),
-		get_le32(p) & RUN_ALONE };
-	return get_le32(p) <= (RUN_ALONE | UINT16_MAX);
+		get_le32(p) & RUN_BYPASSES_RELAY };
+	return get_le32(p) <= (RUN_BYPASSES_RELAY | UINT16_MAX);
 }
 
 bool payload_runs_valid(const uint8_t *p, size_t len)

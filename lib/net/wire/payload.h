@@ -10,21 +10,22 @@
 #include "wire/conn.h"
 #include "wire/record.h"
 
-/* Payloads of records: one encoder (payload_put_*) and one decoder (payload_get_*) of each, which checks
- * all bounds against the payload's length. ps-protocol(7) has the layouts. No state and no locks,
- * but for struct batcher, which belongs to the thread of its conn. */
+/* Payloads of records: one encoder (payload_put_*) and one decoder (payload_get_*) of each, which
+ * checks all bounds against the payload's length. ps-protocol(7) has the layouts. No state and no
+ * locks, but for struct batcher, which belongs to the thread of its conn. */
 
-/* PULL and CLOCK: runs of partitions. alone, in a CLOCK: the pushes to this run do not come
- * through the relay that gets the CLOCK, but directly; servers may still have to expect them. */
+/* PULL and CLOCK: runs of partitions. bypasses_relay, in a CLOCK: the pushes to this run do not
+ * come through the relay that gets the CLOCK, but directly; servers may still have to expect
+ * them. */
 struct payload_run {
 	uint16_t table;
 	uint32_t first, count;
-	bool alone;
+	bool bypasses_relay;
 };
 #define PAYLOAD_RUN_BYTES 12
 void payload_encode_run(uint8_t out[static PAYLOAD_RUN_BYTES], const struct payload_run *r);
 /* Append one partition, by extending the last run if that is possible. */
-void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone);
+void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool bypasses_relay);
 /* Decode the i-th run of a payload of len bytes. False past the end, and for an impossible table
  * number. */
 bool payload_get_run(const uint8_t *p, size_t len, size_t i, struct payload_run *out);
@@ -60,8 +61,8 @@ void payload_put_replicated(struct buf *b, const struct payload_replicated *c);
 /* Decode the i-th entry; false as for payload_get_run. */
 bool payload_get_replicated(const uint8_t *p, size_t len, size_t i, struct payload_replicated *out);
 
-/* PULLED with RECORD_PLACE: where the values are (socket/published.h): `bytes` of them at this place, as
- * long as it has this state. */
+/* PULLED with RECORD_BY_REFERENCE: where the values are (socket/published.h): `bytes` of them at
+ * this place, as long as it has this state. */
 struct payload_place {
 	uint32_t place, bytes;
 	uint64_t state;
@@ -75,7 +76,7 @@ bool payload_get_place(const uint8_t *p, size_t len, struct payload_place *out);
 /* CTL: queue a text of any length, in as many records as it needs. If it needs several, they have
  * `offset` and `total`. r: flags and seq for all of them. */
 void payload_send_text(struct conn *c, const struct record *r, const char *text);
-/* Append one of these records to `text`. *whole: `text` is complete, and begins anew with the next
+/* Append one of these records to `text`. *whole: `text` is complete, and begins again with the next
  * call. ERR_PROTO: it does not continue the text, or is longer than PAYLOAD_TEXT_MAX. */
 enum err_code payload_get_text(struct buf *text, const struct record *r, const uint8_t *payload,
     bool *whole, struct err *e);
@@ -90,17 +91,17 @@ enum err_code payload_get_nack(const uint8_t *p, size_t len, struct err *e);
 /* PUSH_ROWS, SCANNED: a head with the number n of rows, n ids, n rows of floats. (PULL_ROWS has
  * only ids, ROWS only floats.) */
 #define PAYLOAD_ROWS_HEAD 8
-/* PUSH_ROWS with TOUCHING, PUSH_SUM and REPL_SUM: a u32 for each row follows the rows, the number of
- * examples that touch it. */
+/* PUSH_ROWS with TOUCHING, PUSH_SUM and REPL_SUM: a u32 for each row follows the rows, the number
+ * of examples that touch it. */
 #define PAYLOAD_COUNT_BYTES 4
-/* Is each of these n counts from 1 to `most`, the examples behind the values? Else *row is the first row
- * whose count is not. */
+/* Is each of these n counts from 1 to `most`, the examples after the values? Else *row is the first
+ * row whose count is not. */
 bool payload_counts_fit(const uint8_t *counts, uint32_t n, uint64_t most, uint32_t *row);
-/* A server decodes a push of rows at once, within this limit: so many bytes of the body and of the
- * decoded rows together. */
+/* A server decodes a push of rows at once, within this limit: this many bytes of the body and of
+ * the decoded rows together. */
 #define PAYLOAD_PUSH_ROWS_MOST (16u << 20)
-/* Is a body of n rows within this limit? `encoded` bytes of a codec that must be decoded become rows of
- * `cols` floats; `counted`: the counts of examples follow. */
+/* Is a body of n rows within this limit? `encoded` bytes of a codec that must be decoded become
+ * rows of `cols` floats; `counted`: the counts of examples follow. */
 bool payload_push_rows_fit(uint32_t n, uint32_t cols, size_t encoded, bool counted);
 /* Writes PAYLOAD_ROWS_HEAD bytes at p. */
 void payload_put_rows_head(uint8_t *p, uint32_t n);
@@ -108,7 +109,7 @@ void payload_put_rows_head(uint8_t *p, uint32_t n);
 bool payload_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n,
     const uint8_t **ids, const uint8_t **values);
 
-/* Decode the head and find the ids, and in *rest the encoded rows behind them. False if the ids do
+/* Decode the head and find the ids, and in *rest the encoded rows after them. False if the ids do
  * not fit into len. */
 bool payload_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids,
     const uint8_t **rest);
@@ -134,9 +135,10 @@ void batcher_release(struct batcher *b);
 void batcher_add(struct batcher *b, struct conn *c, const struct record *r, const void *payload);
 /* Moves everything to the queue of the conn; conn_write writes it. */
 void batcher_flush(struct batcher *b, struct conn *c);
-/* Add a record without copying a large payload. batcher_reserve returns room for a payload of at most
- * `most` bytes: in the queue of the conn, or `small`. The caller fills it and calls batcher_commit
- * with the record, whose r->len bytes are in `room`, before anything else is queued. */
+/* Add a record without copying a large payload. batcher_reserve returns room for a payload of at
+ * most `most` bytes: in the queue of the conn, or `small`. The caller fills it and calls
+ * batcher_commit with the record, whose r->len bytes are in `room`, before anything else is
+ * queued. */
 uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most,
     uint8_t small[static BATCHER_SMALL]);
 /* `small` is the buffer that was given to batcher_reserve, by which this knows where the payload
@@ -148,8 +150,8 @@ struct batcher_parts {
 	const uint8_t *head, *body;
 	size_t nhead, nbody;
 };
-/* Sends the payload in as many records as it needs, each with its `offset`, and with the length of the
- * payload as `total`. r: the other fields of all of them. An empty payload makes no record. */
+/* Sends the payload in as many records as it needs, each with its `offset`, and with the length of
+ * the payload as `total`. r: the other fields of all of them. An empty payload makes no record. */
 void batcher_send_parts(struct batcher *b, struct conn *c, const struct record *r,
     const struct batcher_parts *parts);
 

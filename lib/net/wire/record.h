@@ -30,19 +30,20 @@ enum record_flag {
 	RECORD_REFUSED = 16, /* CLOCK of a worker that refused its own gradient */
 	RECORD_DELTA =
 	    32, /* PULL: versions follow the run; PULLED: only what has changed since; SCAN: since a step */
-	RECORD_ROW_IDS = 64, /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
-	RECORD_EARLY = 128,  /* PULL: each partition as soon as its own step is complete */
-	RECORD_SAVING = 256, /* PULLED, ROWS: a checkpoint of this step is being taken */
+	RECORD_ROW_IDS = 64,     /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
+	RECORD_EARLY = 128,      /* PULL: each partition as soon as its own step is complete */
+	RECORD_CHECKPOINT = 256, /* PULLED, ROWS: a checkpoint of this step is being taken */
 	/* PULL, PULLED, SCAN: no values. With EARLY: when they might be shown; else when all are at
 	 * the step */
-	RECORD_TELL = 512,
+	RECORD_NO_VALUES = 512,
 	RECORD_VIEW = 1024, /* CTL: the text is a view, which a later one may supersede unread */
 	/* PUSH_ROWS: counts of the examples that touch each row follow the rows */
 	RECORD_TOUCHING = 2048,
-	/* PULLED, ROWS: a worker has stated examples at the steps that this one waits for, or later */
+	/* PULLED, ROWS: a worker has stated examples at the steps that this one waits for, or
+	 * later */
 	RECORD_TRAINED = 4096,
 	/* PULL: an answer may name a place in published memory; PULLED: this one does */
-	RECORD_PLACE = 8192,
+	RECORD_BY_REFERENCE = 8192,
 	/* SHARE of a server: it reads the memory that the client lends. Other records, in shared
 	 * memory alone: the payload lies in lent memory (socket/lent.h) */
 	RECORD_LENT = 16384,
@@ -82,7 +83,7 @@ bool record_role_may(uint8_t type, unsigned role);
 /* Does the record name a step that no job can reach (STEPS_END or later)? Records with RECORD_NOW
  * name no step, and in other types `step` has another meaning. */
 bool record_step_is_absurd(const struct record *r);
-/* The name of a type, as in records.def ("PUSH_ROWS"); NULL for a number that is no type. */
+/* The name of a type, as in records.def ("PUSH_ROWS"); NULL for a number that is not a type. */
 const char *record_type_name(uint8_t type);
 
 #endif

@@ -23,12 +23,12 @@ struct transport {
 	/* The process that was dialled: accept such offers? limited: its memory is limited by the
 	 * setting mem_limit. */
 	bool (*accepts_memory)(bool limited);
-	/* The user wants shared memory: offer it even to a process that does not accept it, and warn
-	 * when there is none. */
+	/* The user wants shared memory: offer it even to a process that does not accept it, and
+	 * warn when there is none. */
 	bool insists;
-	/* The process that has begun to connect: replace *fd by a descriptor whose bytes take another
-	 * way to the same process; *fd then belongs to that way. NULL: they take none. On an error
-	 * *fd stays the caller's. */
+	/* The process that has begun to connect: replace *fd by a descriptor whose bytes take
+	 * another way to the same process; *fd then belongs to that way. NULL: they take none. On
+	 * an error *fd stays the caller's. */
 	enum err_code (*carry)(const struct transport *t, int *fd, struct err *e);
 };
 

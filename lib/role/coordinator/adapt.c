@@ -131,7 +131,7 @@ static void advise_settings(struct adapt *a, struct coordinator *coordinator, co
 		is.keys &= ~a->refused;
 		if (tune_advise(&a->tune, &is, w, n, &advice)) {
 			if (set(coordinator, advice.set, advice.value))
-				coordinator_event(coordinator, "adapt", "%s=%s: %s", advice.set,
+				coordinator_event(coordinator, EVENT_adapt, "%s=%s: %s", advice.set,
 				    advice.value, advice.why);
 			else
 				a->refused |= advice.key;

@@ -8,8 +8,8 @@
 #include "ckpt/dirs.h"
 #include "ckpt/kept.h"
 #include "ckpt/write.h"
-#include "coordinator/checkpoint_steps.h"
-#include "coordinator/owner_file.h"
+#include "coord/checkpoint.h"
+#include "state/state_store.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -18,17 +18,13 @@
 #include "msg/manifest.h"
 #include "rundir/rundir.h"
 
-/* The checkpoint scheduler. Its thread decides when a checkpoint is made, agrees with the
- * servers on a step, has them write their parts, and commits. It holds the coordinator's lock except
- * while it touches files. */
+/* The checkpoint scheduler. Its thread decides when a checkpoint is made, does what
+ * coord/checkpoint.h says until the servers have written their parts, and commits. It holds the
+ * coordinator's lock except while it touches files. */
 
-/* In bsp a snapshot is requested this many steps ahead of the fastest worker, so that the request
- * reaches every server before the step closes. */
-#define AHEAD 2
-/* Attempts for one checkpoint; each asks for a step further ahead. */
-#define TRIES 40
-/* How long an order to stop an asynchronous job waits for its workers to rest. Their checkpoints need no
- * rest, and what is pushed after them until the job ends is little beside a step of this length. */
+/* How long an order to stop an asynchronous job waits for its workers to rest. Their checkpoints
+ * need no rest, and what is pushed after them until the job ends is little beside a step of this
+ * length. */
 #define REST_WAIT (10 * NSEC_PER_SEC)
 /* In place of a number of requests: this checkpoint was requested itself, so none interrupts it. */
 #define BY_REQUEST UINT64_MAX
@@ -56,8 +52,6 @@ struct checkpoint_schedule {
 	uint64_t next_step;
 	struct checkpoint_steps steps; /* of `every`, where that is by steps */
 	uint64_t requested; /* number of the last request (checkpoint_schedule_request) */
-	/* of the checkpoint under way: the highest coord_snap_first_free; 0: no server was late */
-	uint64_t first_free;
 	struct checkpoint_schedule_last last;
 	struct stop_order order;
 	struct checkpoint_schedule_figures figures;
@@ -78,80 +72,22 @@ struct checkpoint_schedule {
 
 /* ---- one checkpoint, step by step ---- */
 
-/* Is the job done, or paused with all workers at rest, or does an evaluator wait in bsp, so that no step
- * closes until they go on? Then *step is the step of a checkpoint taken now. */
-static bool is_at_rest(const struct checkpoint_schedule *k, uint64_t *step)
-{
-	*step = coord_best_awaited(k->coordinator->coord);
-	if (*step && coord_is_lockstep(k->coordinator->coord) && *step >= k->first_free)
-		return true;
-	if (!coord_is_at_rest(k->coordinator->coord, step))
-		return false;
-	if (*step < k->first_free)
-		*step = k->first_free;
-	return true;
-}
-
-/* The first step at which a checkpoint is possible. In bsp it must be ahead of every worker;
- * when the workers rest, or in other modes, it is the present step. */
-static uint64_t soonest_step(const struct checkpoint_schedule *k)
-{
-	const struct coord *c = k->coordinator->coord;
-	uint64_t step, best = coord_best_wanted(c);
-
-	/* A cluster without a job counts no steps: its checkpoints are numbered. */
-	if (!k->coordinator->cfg.has_job)
-		return k->figures.step + 1;
-	if (is_at_rest(k, &step))
-		return step;
-	step = coord_newest_step(c);
-	if (coord_is_lockstep(c))
-		return step + AHEAD;
-	/* In other modes each rank counts its own steps: the checkpoint of the best evaluation has the
-	 * evaluator's, by which the result names it. */
-	return best ? best : step;
-}
-
 /* Is the order to stop the job called off, or late? */
 static bool is_given_up(const struct checkpoint_schedule *k)
 {
 	return k->order.called_off || clock_now() >= k->order.end;
 }
 
-/* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
- * up. requests: as in make_checkpoint. A requested checkpoint also stops waiting for its step when all
- * workers have come to rest before it; the caller then asks for an earlier step. No step closes in a
- * job that is done: servers whose partitions have not reached the snapshot's step within the deadline
- * will never do so. */
-static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap state,
-    uint64_t requests)
+/* Is the checkpoint that is under way to be given up? A periodic one that still waits for its step
+ * gives way to a requested one. requests: as in make_checkpoint. */
+static bool is_interrupted(const struct checkpoint_schedule *k, uint64_t requests)
 {
-	struct coordinator *coordinator = k->coordinator;
-	int64_t end = k->order.making ? k->order.end : 0, done_end = 0;
+	const struct coord *c = k->coordinator->coord;
 
-	while (coord_snap_state(coordinator->coord) == state) {
-		enum phase phase = coord_phase(coordinator->coord);
-		uint64_t step;
-
-		if (state == SNAP_ASKED && phase == PHASE_DONE && !done_end) {
-			done_end = clock_now() + coordinator->cfg.deadline;
-			end = end && end < done_end ? end : done_end;
-		}
-		if (k->stop || phase < PHASE_RUNNING || phase > PHASE_DONE ||
-		    (k->order.making && is_given_up(k)) || (done_end && clock_now() >= done_end))
-			return false;
-		/* A periodic checkpoint that still waits for its step gives way to a requested
-		 * one. */
-		if (state == SNAP_ASKED && requests != BY_REQUEST &&
-		    (k->requested > requests || k->order.open || k->changed ||
-		        coord_best_awaited(coordinator->coord)))
-			return false;
-		if (state == SNAP_ASKED && requests == BY_REQUEST && is_at_rest(k, &step) &&
-		    step < coord_snap_step(coordinator->coord))
-			return true;
-		coordinator_wait(coordinator, end);
-	}
-	return true;
+	if (k->stop || (k->order.making && is_given_up(k)))
+		return true;
+	return requests != BY_REQUEST && coord_snap_state(c) == SNAP_ASKED &&
+	    (k->requested > requests || k->order.open || k->changed || coord_best_awaited(c));
 }
 
 /* Is the next checkpoint a delta checkpoint? */
@@ -179,7 +115,8 @@ static void look_at_kept(struct checkpoint_schedule *k)
 		    e.msg);
 }
 
-/* Tells the state machine which events of a stream the checkpoints need: workers give up no others. */
+/* Tells the state machine which events of a stream the checkpoints need: workers give up no
+ * others. */
 static void note_kept_places(struct checkpoint_schedule *k)
 {
 	struct coord *c = k->coordinator->coord;
@@ -190,12 +127,13 @@ static void note_kept_places(struct checkpoint_schedule *k)
 		    ckpt_kept_oldest_place(k->kept, i));
 }
 
-/* by_step: all partitions must have the values of the checkpoint's step. data: the large description that the
- * head refers to, or NULL. */
+/* by_step: all partitions must have the values of the checkpoint's step. data: the large
+ * description that the head refers to, or NULL. */
 static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckpt *c, bool by_step,
     const char *base, const json_t *descriptions, const json_t *head,
     const struct large_description *data, char **path, struct err *e)
 {
+	struct state_store *store = k->coordinator->server->state_store;
 	enum err_code rc = ERR_OK;
 	struct manifest_head decoded;
 	const json_t *d;
@@ -218,78 +156,66 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 	}
 	/* A coordinator that was overtaken must not replace or prune its successor's
 	 * checkpoints. */
-	rc = owner_file_verify(k->coordinator->server, e);
+	rc = store->ops->verify(store, e);
 	if (rc) {
 		ckpt_abort(c);
 		return rc;
 	}
 	rc = ckpt_commit(c, &decoded, path, e);
 	k->rule.also = base;
+	k->rule.written = *path;
 	if (!rc && ckpt_prune(k->dir, &k->rule, NULL, NULL, e))
 		log_warn(k->coordinator->server->cfg.log, "cannot remove old checkpoints: %s",
 		    e->msg);
-	k->rule.also = NULL;
+	k->rule.also = k->rule.written = NULL;
 	if (!rc)
 		look_at_kept(k);
 	return rc;
 }
 
-/* In ssp and asp, names the snapshot by the fastest rank's step in it; exact: by the last multiple of
- * checkpoint_every that this rank has reached. The best evaluation's keeps the evaluator's step. */
-static void name_snapshot(struct checkpoint_schedule *k, bool exact)
-{
-	struct coord *c = k->coordinator->coord;
-	uint64_t step = coord_snap_newest_clock(c), best = coord_best_wanted(c);
-
-	/* A coordinator that was started again asks at step 0, before a worker has told its step. */
-	if (!k->coordinator->cfg.has_job || (best && coord_snap_step(c) == best))
-		return;
-	if (exact && k->every.steps)
-		step -= step % (uint64_t)k->every.steps;
-	coord_snap_rename(c, step);
-}
-
-/* The servers have taken their snapshots of one step: have them written, and commit. */
-static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path, struct err *e)
+/* Makes the directory that the servers write to. */
+static enum err_code open_directory(struct checkpoint_schedule *k, struct ckpt **dir, struct err *e)
 {
 	struct coordinator *coordinator = k->coordinator;
 	uint64_t step = coord_snap_step(coordinator->coord);
-	int64_t begin = clock_now();
+	enum err_code rc;
+
+	coordinator_commit_unlock(coordinator);
+	rc = ckpt_begin(k->dir, step, dir, e);
+	coordinator_lock(coordinator);
+	if (rc)
+		return rc;
+	k->tmp = ckpt_tmp(*dir);
+	checkpoint_write(coordinator->coord, k->tmp, clock_now());
+	return ERR_OK;
+}
+
+static void remove_directory(struct checkpoint_schedule *k, struct ckpt **dir)
+{
+	k->tmp = NULL;
+	if (!*dir)
+		return;
+	coordinator_commit_unlock(k->coordinator);
+	ckpt_abort(*dir);
+	coordinator_lock(k->coordinator);
+	*dir = NULL;
+}
+
+/* The servers have written all files: makes the directory a checkpoint. */
+static enum err_code commit_directory(struct checkpoint_schedule *k, struct ckpt **dir, char **path,
+    struct err *e)
+{
+	struct coordinator *coordinator = k->coordinator;
+	uint64_t step = coord_snap_step(coordinator->coord);
 	json_t *shared, *head, *descriptions;
 	char *base = is_delta(k) ? mem_strdup(k->base) : NULL;
 	struct large_description *data;
-	struct ckpt *c;
+	bool by_step = coord_snap_is_by_step(coordinator->coord);
+	struct ckpt *c = *dir;
 	enum err_code rc;
-	bool written, by_step = coord_snap_is_by_step(coordinator->coord);
 
-	coordinator_commit_unlock(coordinator);
-	rc = ckpt_begin(k->dir, step, &c, e);
-	coordinator_lock(coordinator);
-	if (rc) {
-		free(base);
-		return rc;
-	}
-	k->tmp = ckpt_tmp(c);
-	/* The snapshot is in memory: training may go on. One of an earlier step is not the model that
-	 * an evaluator waits for. */
-	if (step >= coord_best_awaited(coordinator->coord))
-		coord_best_taken(coordinator->coord);
-	if (coord_snap_state(coordinator->coord) == SNAP_TAKEN)
-		coord_snap_write(coordinator->coord, k->tmp, clock_now());
-	written = wait_while_state(k, SNAP_WRITING, BY_REQUEST) &&
-	    coord_snap_state(coordinator->coord) == SNAP_SAVED;
 	k->tmp = NULL;
-	if (!written) {
-		if (coord_snap_state(coordinator->coord) == SNAP_FAILED)
-			err_pass(e, coord_snap_failure(coordinator->coord));
-		else
-			err_set(e, ERR_NOTREADY, "the cluster's servers have changed");
-		coordinator_commit_unlock(coordinator);
-		ckpt_abort(c);
-		free(base);
-		coordinator_lock(coordinator);
-		return e->code;
-	}
+	*dir = NULL;
 	/* Other threads use these documents under the lock, so work on copies while it is
 	 * released. */
 	shared = coord_snap_head(coordinator->coord);
@@ -308,11 +234,9 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	json_decref(head);
 	json_decref(descriptions);
 	coordinator_lock(coordinator);
-	if (rc)
-		return rc;
-	k->figures.took = clock_now() - begin;
-	note_kept_places(k);
-	return ERR_OK;
+	if (!rc)
+		note_kept_places(k);
+	return rc;
 }
 
 /* Remember a full checkpoint as the base of the next deltas. After a failure forget the base:
@@ -331,109 +255,71 @@ static void note_made(struct checkpoint_schedule *k, enum err_code rc, uint64_t 
 	k->base_mark = mark;
 }
 
-/* The snapshot could not be taken at the step that was asked for: the step of the next try. */
-static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap state, bool exact,
-    unsigned try)
-{
-	uint64_t step;
-
-	if (exact)
-		return checkpoint_steps_late(&k->steps,
-		    coord_snap_first_free(k->coordinator->coord));
-
-	if (state == SNAP_LATE && k->first_free < coord_snap_first_free(k->coordinator->coord))
-		k->first_free = coord_snap_first_free(k->coordinator->coord);
-	if (!k->coordinator->cfg.has_job)
-		return soonest_step(k);
-	if (is_at_rest(k, &step))
-		return step;
-	/* In ssp and asp no server waits for a step. Of a step that nobody has reached, the checkpoint would
-	 * seem newer than those after it. */
-	if (state != SNAP_LATE && !coord_is_lockstep(k->coordinator->coord))
-		return soonest_step(k);
-	/* The servers are past that step: ask for a later one, further ahead with each try. */
-	return coord_snap_first_free(k->coordinator->coord) + AHEAD +
-	    (UINT64_C(1) << (try < 30 ? try : 30));
-}
-
-/* Is the snapshot that was taken named by a step that the job, which is done, never reached? A run that
- * resumes from such a checkpoint would begin after that step. */
-static bool is_after_end(const struct checkpoint_schedule *k)
-{
-	const struct coord *c = k->coordinator->coord;
-	uint64_t end;
-
-	return coord_phase(c) == PHASE_DONE && coord_snap_is_by_step(c) && is_at_rest(k, &end) &&
-	    coord_snap_step(c) > end;
-}
-
-/* Make one checkpoint, at `step`. exact: at that step, or in bsp at a later multiple of checkpoint_every,
- * or not at all; otherwise at the first later step that succeeds. requests: the number of requests that came before it, or BY_REQUEST. */
-static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t step, bool exact,
-    uint64_t requests, struct err *e)
+static void note_success(struct checkpoint_schedule *k, char *path, int64_t began)
 {
 	struct coordinator *coordinator = k->coordinator;
-	enum err_code rc = err_set(e, ERR_NOTREADY,
-	    "nothing can be saved: no job is running, and there are no tables");
-	uint64_t mark;
+
+	k->failing = false;
+	k->last.step = coord_snap_step(coordinator->coord);
+	free(k->last.path);
+	k->last.path = path;
+	k->figures.made++;
+	k->figures.step = k->last.step;
+	k->figures.at = clock_wall();
+	k->figures.took = clock_now() - began;
+	coordinator_event(coordinator, EVENT_checkpoint, "checkpoint of step %llu: %s",
+	    (unsigned long long)k->last.step, path);
+}
+
+/* Waits until the checkpoint that is under way may have made progress. */
+static void wait_for_progress(struct checkpoint_schedule *k)
+{
+	int64_t end = k->order.making ? k->order.end : 0,
+	        limit = checkpoint_limit(k->coordinator->coord);
+
+	coordinator_wait(k->coordinator, !end || (limit && limit < end) ? limit : end);
+}
+
+/* Makes one checkpoint. steps: by these, at `step` or a later multiple; NULL: as soon as possible.
+ * requests: the number of requests that came before it, or BY_REQUEST. */
+static enum err_code make_checkpoint(struct checkpoint_schedule *k, struct checkpoint_steps *steps,
+    uint64_t step, uint64_t requests, struct err *e)
+{
+	struct coord *c = k->coordinator->coord;
+	struct checkpoint_order order = { .steps = steps,
+		.step = step,
+		.number = k->figures.step + 1,
+		.requested = requests == BY_REQUEST };
+	enum checkpoint_action what;
+	struct ckpt *dir = NULL;
 	char *path = NULL;
+	int64_t began = 0;
 
-	randombytes_buf(&mark, sizeof mark);
-	coord_snap_marks(coordinator->coord, mark, is_delta(k) ? k->base_mark : 0);
-	for (unsigned i = 0; i < TRIES && coord_snap_begin(coordinator->coord, step, clock_now());
-	     i++) {
-		enum coord_snap state;
-
-		rc = err_set(e, ERR_STOPPED, "it was given up");
-		if (!wait_while_state(k, SNAP_ASKED, requests)) {
-			if (coord_phase(coordinator->coord) == PHASE_DONE)
-				rc = err_set(e, ERR_STOPPED,
-				    "the job is done, and some partitions have not reached step %llu",
-				    (unsigned long long)step);
-			break;
+	randombytes_buf(&order.mark, sizeof order.mark);
+	order.base = is_delta(k) ? k->base_mark : 0;
+	*e = (struct err){ 0 };
+	checkpoint_begin(c, &order);
+	do {
+		what = checkpoint_next(c, clock_now(), e);
+		if (what == CHECKPOINT_AGAIN) {
+			remove_directory(k, &dir);
+		} else if (what == CHECKPOINT_WRITE) {
+			began = clock_now();
+			open_directory(k, &dir, e);
+		} else if (what == CHECKPOINT_COMMIT) {
+			commit_directory(k, &dir, &path, e);
+		} else if (what == CHECKPOINT_WAIT && is_interrupted(k, requests)) {
+			err_set(e, ERR_STOPPED, "it was given up");
+		} else if (what == CHECKPOINT_WAIT) {
+			wait_for_progress(k);
 		}
-		state = coord_snap_state(coordinator->coord);
-		if (state == SNAP_BROKEN)
-			continue;
-		if (state == SNAP_TAKEN && is_after_end(k)) {
-			rc = err_set(e, ERR_STOPPED, "the job was done before step %llu",
-			    (unsigned long long)step);
-			if (exact || !is_at_rest(k, &step))
-				break;
-			continue;
-		}
-		if (state == SNAP_TAKEN) {
-			name_snapshot(k, exact);
-			rc = write_checkpoint(k, &path, e);
-		} else if (state == SNAP_FAILED) {
-			rc = err_pass(e, coord_snap_failure(coordinator->coord));
-		}
-		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) ||
-		    (state == SNAP_LATE && exact && !coord_is_lockstep(coordinator->coord)))
-			break;
-		/* checkpoint_every has changed meanwhile: the old schedule has no next step. */
-		if (exact && k->changed) {
-			rc = err_set(e, ERR_STOPPED, "it was given up");
-			break;
-		}
-		step = next_step_to_try(k, state, exact, i);
-	}
-	if (!rc) {
-		*e = (struct err){ 0 };
-		k->failing = false;
-		k->last.step = coord_snap_step(coordinator->coord);
-		free(k->last.path);
-		k->last.path = path;
-		k->figures.made++;
-		k->figures.step = k->last.step;
-		k->figures.at = clock_wall();
-		coordinator_event(coordinator, "checkpoint", "checkpoint of step %llu: %s",
-		    (unsigned long long)k->last.step, path);
-	}
-	note_made(k, rc, mark);
-	k->first_free = 0;
-	coord_snap_end(coordinator->coord);
-	return rc;
+	} while (!e->code && !path);
+	remove_directory(k, &dir);
+	if (path)
+		note_success(k, path, began);
+	note_made(k, e->code, order.mark);
+	checkpoint_end(c);
+	return e->code;
 }
 
 /* ---- the schedule ---- */
@@ -446,7 +332,8 @@ static void report_checkpoint_failure(struct checkpoint_schedule *k, const struc
 	if (k->failing)
 		log_warn(k->coordinator->server->cfg.log, "no checkpoint: %s", e->msg);
 	else
-		coordinator_event(k->coordinator, "checkpoint_failed", "no checkpoint: %s", e->msg);
+		coordinator_event(k->coordinator, EVENT_checkpoint_failed, "no checkpoint: %s",
+		    e->msg);
 	k->failing = true;
 }
 
@@ -455,10 +342,10 @@ static void make_requested(struct checkpoint_schedule *k)
 	uint64_t request = k->requested, best = coord_best_wanted(k->coordinator->coord);
 	struct err e = { 0 };
 
-	k->last.rc = make_checkpoint(k, soonest_step(k), false, BY_REQUEST, &e);
+	k->last.rc = make_checkpoint(k, NULL, 0, BY_REQUEST, &e);
 	k->last.why = e;
 	k->last.request = request;
-	/* Not the next one's, which came meanwhile. */
+	/* Leave the next evaluation's request alone, which may have arrived meanwhile. */
 	if (best && best == coord_best_wanted(k->coordinator->coord))
 		coord_best_end(k->coordinator->coord, k->last.rc ? 0 : k->last.step);
 	if (k->last.rc)
@@ -517,7 +404,7 @@ static void make_last_checkpoint(struct checkpoint_schedule *k)
 
 	if (!check_order(k, held, &done.why)) {
 		k->order.making = true;
-		make_checkpoint(k, soonest_step(k), false, BY_REQUEST, &done.why);
+		make_checkpoint(k, NULL, 0, BY_REQUEST, &done.why);
 		k->order.making = false;
 		if (done.why.code && !is_given_up(k))
 			report_checkpoint_failure(k, &done.why);
@@ -540,7 +427,8 @@ static void make_last_checkpoint(struct checkpoint_schedule *k)
 	coordinator_wake_parked(k->coordinator);
 }
 
-/* Counts the multiples of checkpoint_every that have no checkpoint, and reports them now and then. */
+/* Counts the multiples of checkpoint_every that have no checkpoint, and reports them now and
+ * then. */
 static void note_skipped_steps(struct checkpoint_schedule *k, bool made)
 {
 	uint64_t step = made ? k->last.step : coord_newest_step(k->coordinator->coord), skipped;
@@ -551,7 +439,7 @@ static void note_skipped_steps(struct checkpoint_schedule *k, bool made)
 		checkpoint_steps_missed(&k->steps, step);
 	skipped = checkpoint_steps_report(&k->steps);
 	if (skipped)
-		coordinator_event(k->coordinator, "checkpoint_skipped",
+		coordinator_event(k->coordinator, EVENT_checkpoint_skipped,
 		    "%llu multiples of %llu steps before step %llu have no checkpoint, because the job "
 		    "passes them faster than checkpoints are made (checkpoint_every)",
 		    (unsigned long long)skipped, (unsigned long long)k->steps.every,
@@ -575,18 +463,17 @@ static void make_periodic(struct checkpoint_schedule *k)
 			    every;
 		k->steps.every = every;
 		checkpoint_steps_begin(&k->steps, step);
-		rc = make_checkpoint(k, k->next_step, true, k->requested, &e);
+		rc = make_checkpoint(k, &k->steps, k->next_step, k->requested, &e);
 		if (!k->changed && !rc)
 			k->next_step = k->last.step + every;
-		else if (!k->changed && k->requested == k->last.request)
+		else if (!k->changed && k->requested == k->last.request &&
+		    (rc != ERR_STOPPED || coord_newest_step(k->coordinator->coord) >= k->next_step))
 			k->next_step += every;
 		if (!k->changed)
 			note_skipped_steps(k, !rc);
 	} else {
 		k->next_time = clock_now() + k->every.time;
-		rc = make_checkpoint(k,
-		    k->coordinator->cfg.has_job ? step + AHEAD : soonest_step(k), false,
-		    k->requested, &e);
+		rc = make_checkpoint(k, NULL, 0, k->requested, &e);
 	}
 	if (!rc && k->last.step == coord_best_wanted(k->coordinator->coord))
 		coord_best_end(k->coordinator->coord, k->last.step);
@@ -775,8 +662,8 @@ enum err_code checkpoint_schedule_start(struct coordinator *coordinator, const s
 	find_newest_checkpoint(k);
 	k->kept = ckpt_kept_new();
 	look_at_kept(k);
-	/* The ticker and the HTTP threads run already and read coordinator->checkpoints, so set it under the
-	 * lock. */
+	/* The ticker and the I/O threads run already and read coordinator->checkpoints, so set it
+	 * under the lock. */
 	coordinator_lock(coordinator);
 	coordinator->checkpoints = k;
 	coord_best_begin(coordinator->coord);

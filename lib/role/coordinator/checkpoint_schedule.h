@@ -7,24 +7,23 @@
 /* The checkpoint scheduler: makes checkpoints by time, by steps and on request, and prunes old
  * ones.
  *
- *   idle     --due or requested-->               asked (servers agree on a step)
- *   asked    --all have snapshots in memory-->   taken
- *   taken    --temporary directory is made-->    writing
- *   writing  --all files are there-->            saved, then committed or dropped, then idle
- *   asked    --a server is past the step-->      asked again, for a later step (a multiple of
- *                                                checkpoint_every, if it is by steps)
- *   any of them --layout or settings changed-->  asked again, for a later step
- *   any of them --a server or the disk fails-->  dropped: event checkpoint_failed; the job goes on, and
- *                                                the next checkpoint is made when it is due
- *   asked, by the schedule --requested, or the best evaluation waits for its own-->  given up, idle
- *   any of them --job or scheduler ends-->       given up, idle
+ *   state   event                                              next state
+ *   idle    one is due or requested                            making (coord/checkpoint.h)
+ *   making  all files are there                                idle; it is committed, older ones
+ *                                                              are pruned
+ *   making  it is dropped                                      idle; event checkpoint_failed
+ *   making  the scheduler or its order ends                    idle; it is given up
+ *   making  by the schedule, and it waits for its step: one    idle; it is given up
+ *           is requested, or the best evaluation waits for
+ *           its own
  *
- * coord/coord.h has these states of a snapshot, which the scheduler polls. The files are written by the
- * servers at the ends of the chains (role/store/checkpoint_writer.h).
+ * The job goes on after each of them, and the next one is made when it is due.
  *
- * It runs a thread of its own. All functions but checkpoint_schedule_start, checkpoint_schedule_stop
- * and checkpoint_schedule_free are called with the coordinator's lock held; the scheduler releases that
- * lock while it touches files. */
+ * The files are written by the servers at the ends of the chains (role/store/checkpoint_writer.h).
+ *
+ * It runs a thread of its own. All functions but checkpoint_schedule_start,
+ * checkpoint_schedule_stop and checkpoint_schedule_free are called with the coordinator's lock
+ * held; the scheduler releases that lock while it touches files. */
 struct checkpoint_schedule;
 
 /* Result of the last requested checkpoint. */
@@ -67,8 +66,8 @@ uint64_t checkpoint_schedule_request(struct checkpoint_schedule *k);
  *   made      -->                                the job is stopped
  *   failed, called off, resumed or late -->      the job continues, unless a user had paused it
  *
- * The coordinator carries it out by itself, so it survives the process that gave it. It is not saved: a
- * coordinator that is started again knows no order, and the job continues. */
+ * The coordinator carries it out by itself, so it survives the process that gave it. It is not
+ * saved: a coordinator that is started again knows no order, and the job continues. */
 struct checkpoint_schedule_stop {
 	uint64_t number; /* of the order that ended last */
 	struct err why;  /* its error: the job was not stopped */

@@ -3,12 +3,15 @@
 #include "coordinator/checkpoint_schedule.h"
 #include "coordinator/http/dashboard_feed.h"
 #include "coordinator/file_service.h"
+#include "coordinator/final_model.h"
 #include "coordinator/history.h"
 #include "coordinator/initial_settings.h"
 #include "coordinator/lease_log.h"
+#include "coordinator/ownership.h"
 #include "coordinator/psk_renewal.h"
-#include "coordinator/http/settings_request.h"
+#include "coordinator/settings.h"
 #include "coordinator/state_file.h"
+#include "state/state_store.h"
 #include "coordinator/http/summary_row.h"
 #include "coordinator/http/trace_request.h"
 #include "coordinator/upload.h"
@@ -26,7 +29,7 @@
 #include "core/mem.h"
 #include "core/thread.h"
 #include "core/utf8.h"
-#include "data/data_cache.h"
+#include "data/store/data_cache.h"
 #include "msg/cluster_status.h"
 #include "msg/large_description.h"
 #include "msg/manifest.h"
@@ -68,7 +71,7 @@ static void write_metrics(struct coordinator *coordinator, int64_t now)
 	json_decref(s);
 }
 
-static void record_event(void *ctx, const char *kind, const char *text)
+static void record_event(void *ctx, enum event_kind kind, const char *text)
 {
 	struct coordinator *coordinator = ctx;
 
@@ -76,7 +79,7 @@ static void record_event(void *ctx, const char *kind, const char *text)
 	/* Have the next metrics row show the state right after the event. Every evaluation gets
 	 * a row. */
 	coordinator->next_metrics = 0;
-	if (strcmp(kind, "eval") == 0)
+	if (kind == EVENT_eval)
 		write_metrics(coordinator, clock_now());
 	log_info(coordinator->server->cfg.log, "%s", text);
 }
@@ -100,7 +103,8 @@ static bool publish(struct coordinator *coordinator, bool tell)
 	coordinator_announce(coordinator);
 	/* A store in this process learns of the stop from the view, like every other store. */
 	if (coord_ended(coordinator->coord) && !coordinator->end_announced &&
-	    !state_file_is_awaited(coordinator, coord_stamp(coordinator->coord))) {
+	    !coord_awaits_return(coordinator->coord, clock_now()) &&
+	    !state_file_is_awaited(coordinator, coord_state_rev(coordinator->coord))) {
 		coordinator->end_announced = true;
 		end = !coordinator->server->cfg.role;
 	}
@@ -131,15 +135,36 @@ void coordinator_publish(struct coordinator *coordinator)
 		server_end(coordinator->server, NULL);
 }
 
+/* True: the present state has become durable. */
+static bool commit_and_wait(struct coordinator *coordinator)
+{
+	uint64_t rev = coord_state_rev(coordinator->coord);
+
+	coordinator_publish(coordinator);
+	while (state_file_is_awaited(coordinator, rev))
+		coordinator_wait(coordinator, 0);
+	return atomic_load(&coordinator->file.announced_up_to) >= rev;
+}
+
 void coordinator_commit_wait_unlock(struct coordinator *coordinator)
 {
-	uint64_t stamp = coord_stamp(coordinator->coord);
+	mutex_assert_held(&coordinator->lock);
+	commit_and_wait(coordinator);
+	mutex_unlock(&coordinator->lock);
+}
+
+enum err_code coordinator_commit_order_unlock(struct coordinator *coordinator, struct err *e)
+{
+	bool durable;
 
 	mutex_assert_held(&coordinator->lock);
-	coordinator_publish(coordinator);
-	while (state_file_is_awaited(coordinator, stamp))
-		coordinator_wait(coordinator, 0);
+	durable = commit_and_wait(coordinator);
 	mutex_unlock(&coordinator->lock);
+	return durable
+	    ? ERR_OK
+	    : err_set(e, ERR_NOTREADY,
+	          "the order holds, but the coordinator cannot write it to state.json (its log says why), and "
+	          "forgets it if it ends before that: give it again when it can");
 }
 
 void coordinator_wait(struct coordinator *coordinator, int64_t until)
@@ -165,7 +190,7 @@ void coordinator_wake_waiters(struct coordinator *coordinator)
 	pthread_cond_broadcast(&coordinator->changed);
 }
 
-void coordinator_event(struct coordinator *coordinator, const char *kind, const char *fmt, ...)
+void coordinator_event(struct coordinator *coordinator, enum event_kind kind, const char *fmt, ...)
 {
 	mutex_assert_held(&coordinator->lock);
 	char text[600];
@@ -187,21 +212,21 @@ static void log_lease_change(void *ctx, uint64_t number, const struct lease_chan
 		lease_log_add(coordinator->file.leaselog, number, change);
 }
 
-static bool coordinator_may_tell(struct coordinator *coordinator,
-    const struct coordinator_mark *due)
+static bool coordinator_may_announce(struct coordinator *coordinator,
+    const struct durable_point *due)
 {
-	return atomic_load(&coordinator->file.tellable) >= due->stamp &&
+	return atomic_load(&coordinator->file.announced_up_to) >= due->state_rev &&
 	    atomic_load(&coordinator->file.durable_leases) >= due->leases;
 }
 
 /* True when an answer must wait until the state is durable: when it gives away a rank or a
  * lease, or when its message has changed the state. */
 static bool announces_state(const struct coordinator *coordinator, enum message_kind kind,
-    const struct coordinator_mark *before)
+    const struct durable_point *before)
 {
 	return kind == MESSAGE_lease || kind == MESSAGE_server_join ||
 	    kind == MESSAGE_worker_join || kind == MESSAGE_relay_join ||
-	    coord_stamp(coordinator->coord) != before->stamp ||
+	    coord_state_rev(coordinator->coord) != before->state_rev ||
 	    coord_lease_changes(coordinator->coord) != before->leases;
 }
 
@@ -225,12 +250,12 @@ static void coordinator_on_trace(struct coordinator *coordinator, const struct c
 }
 
 json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *self,
-    const struct message *m, struct coordinator_mark *due, struct err *e)
+    const struct message *m, struct durable_point *due, struct err *e)
 {
-	struct coordinator_mark before;
+	struct durable_point before;
 	json_t *answer;
 
-	*due = (struct coordinator_mark){ 0 };
+	*due = (struct durable_point){ 0 };
 
 	coordinator_lock(coordinator);
 	if (handlers[m->kind]) {
@@ -238,7 +263,7 @@ json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *s
 		commit(coordinator, false);
 		return NULL;
 	}
-	before = (struct coordinator_mark){ .stamp = coord_stamp(coordinator->coord),
+	before = (struct durable_point){ .state_rev = coord_state_rev(coordinator->coord),
 		.leases = coord_lease_changes(coordinator->coord) };
 	answer = m->kind == MESSAGE_worker_join &&
 	        initial_settings(coordinator, self, &m->worker_join, e)
@@ -250,7 +275,7 @@ json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *s
 		coordinator_wake_parked(coordinator);
 	coordinator->change_is_awaited = false;
 	if (announces_state(coordinator, m->kind, &before))
-		*due = (struct coordinator_mark){ .stamp = coord_stamp(coordinator->coord),
+		*due = (struct durable_point){ .state_rev = coord_state_rev(coordinator->coord),
 			.leases = coord_lease_changes(coordinator->coord) };
 	due->rev = coord_rev(coordinator->coord);
 	/* Heartbeats come by the thousand each second, so they wake no thread in coordinator_wait.
@@ -261,7 +286,8 @@ json_t *coordinator_handle(struct coordinator *coordinator, struct coord_self *s
 
 static void coordinator_gone(struct coordinator *coordinator, const struct coord_self *self)
 {
-	if (atomic_load(&coordinator->server->coordinator_stopping))
+	if (atomic_load(&coordinator->server->coordinator_stopping) ||
+	    atomic_load(&coordinator->server->aside))
 		return;
 	coordinator_lock(coordinator);
 	coord_session_gone(coordinator->coord, self, clock_now());
@@ -289,6 +315,12 @@ static bool coordinator_leave(struct coordinator *coordinator, int sig)
 {
 	bool saving;
 
+	if (coordinator->server->cfg.returns) {
+		/* The state is saved, as it is at any time; servers and workers go on, and connect
+		 * to the next coordinator. */
+		server_end(coordinator->server, NULL);
+		return false;
+	}
 	coordinator_lock(coordinator);
 	coordinator->leave_signal = sig;
 	saving = !coordinator->leaving && coordinator->checkpoints &&
@@ -338,6 +370,8 @@ static bool coordinator_checkpoint(struct coordinator *coordinator)
 
 static void do_periodic_work(struct coordinator *coordinator, int64_t now)
 {
+	if (ownership_is_aside(coordinator, now))
+		return;
 	coord_note_turn(coordinator->coord, now);
 	if (coordinator->server->cfg.role)
 		coord_own_server_alive(coordinator->coord, coordinator->server->incarnation, now);
@@ -347,7 +381,8 @@ static void do_periodic_work(struct coordinator *coordinator, int64_t now)
 	    io_threads_handled_until(coordinator->server));
 	if (coord_tick(coordinator->coord, now))
 		io_threads_nudge(coordinator->server);
-	settings_request_tick(coordinator, now);
+	resumed_replace_damaged(coordinator);
+	settings_plan_tick(coordinator, now);
 	write_metrics(coordinator, now);
 	trace_request_tick(coordinator, now);
 	psk_renewal_tick(coordinator);
@@ -389,34 +424,31 @@ static void *run_ticker(void *ctx)
  * host and its configuration. Times are in ns. */
 static struct coord_config make_coord_config(struct coordinator *coordinator, const struct conf *c)
 {
-	return (struct coord_config){
+	struct coord_config cfg = {
 		.name = coordinator->server->cfg.conf->name ? coordinator->server->cfg.conf->name
 		                                            : "cluster",
-		.resume = coordinator->resume ? &coordinator->resume_head : NULL,
-		.resume_path = coordinator->resume_path,
 		.run_dir = coordinator->server->cfg.id->run_dir,
-		.description = coordinator->resume ? coordinator->resume_description
-		                                   : coordinator->server->description,
 		.cluster_id = coordinator->cluster_id,
 		.servers = (unsigned)c->servers,
 		.workers = conf_trains(c) ? (unsigned)c->workers.max : 0,
+		.servers_max = (unsigned)c->servers_max,
 		.replicas = (unsigned)c->replicas,
 		.workers_min = (unsigned)c->workers.min,
 		.workers_max = (unsigned)c->workers.max,
 		.has_job = conf_trains(c),
-		.lockstep = sync_is_lockstep(&c->sync),
 		.deterministic = c->deterministic,
-		.on_worker_loss = settings_request_policy(c),
-		.loss_wait = c->on_worker_loss.wait,
 		.lease = c->lease,
 		/* Seven heartbeats and a half: 1.5 s by default. */
 		.server_lost = c->heartbeat * 15 / 2,
 		.deadline = c->deadline,
-		.batch = conf_step_examples(c),
+		.join_wait = c->join_wait,
 		.epochs = (uint64_t)c->job.epochs,
 		.steps = (uint64_t)c->job.steps,
-		.config = coordinator->config,
 	};
+
+	coord_config_follow(&cfg, c);
+	resumed_configure(coordinator, &cfg);
+	return cfg;
 }
 
 void coordinator_http_address(struct coordinator *coordinator, char out[static 128])
@@ -471,76 +503,6 @@ static enum err_code start_http(struct coordinator *coordinator, struct err *e)
 	return http_server_run(server, e);
 }
 
-static void log_skipped_checkpoint(void *ctx, const char *path, const char *why)
-{
-	log_warn(ctx, "checkpoint %s was skipped: %s", path, why);
-}
-
-/* Find the checkpoint to resume from: the newest whole one for "auto", else the one that was
- * named. */
-static enum err_code find_resume(struct coordinator *coordinator, struct err *e)
-{
-	const char *want = coordinator->server->cfg.resume,
-	           *run = coordinator->server->cfg.id->run_dir;
-	const struct state *state = coordinator->server->state;
-	const char *restore = state && state->restore ? state->restore : "";
-	enum err_code rc = ERR_OK;
-	char *dir;
-
-	if (coordinator->server->recover && *restore)
-		coordinator->resume_path = mem_strdup(restore);
-	/* The coordinator before this one was killed before it had begun from that checkpoint. */
-	else if (!want && !coordinator->server->cfg.force_new && *restore &&
-	    coord_state_is_forming(state))
-		want = restore;
-	if (!want || !run || strcmp(want, "none") == 0)
-		return ERR_OK;
-	dir = rundir_path(run, "checkpoints");
-	if (strcmp(want, "auto") == 0)
-		rc = ckpt_newest(dir, log_skipped_checkpoint, coordinator->server->cfg.log,
-		    &coordinator->resume_path, e);
-	else
-		coordinator->resume_path = mem_strdup(want);
-	free(dir);
-	if (rc == ERR_NOTFOUND)
-		return ERR_OK;
-	if (!rc)
-		rc = ckpt_verify(coordinator->resume_path, e);
-	if (!rc) {
-		coordinator->resume = ckpt_manifest_read(coordinator->resume_path, e);
-		rc = coordinator->resume ? state_head_decode(manifest_document(coordinator->resume),
-		                               &coordinator->resume_head, e)
-		                         : e->code;
-	}
-	if (!rc)
-		rc = ckpt_description_read(coordinator->resume, coordinator->resume_path,
-		    &coordinator->resume_description, e);
-	if (!rc && !coordinator->server->cfg.conf->read_only)
-		rc = ckpt_state_check(coordinator->resume, coordinator->resume_path, e);
-	if (!rc && conf_trains(coordinator->server->cfg.conf))
-		rc = coord_resume_check(&coordinator->resume_head,
-		    coordinator->server->cfg.conf->deterministic,
-		    (unsigned)coordinator->server->cfg.conf->workers.max, e);
-	if (rc)
-		return rc;
-	log_info(coordinator->server->cfg.log, "resuming from %s", coordinator->resume_path);
-	return ERR_OK;
-}
-
-/* Was the checkpoint made by this run? Then settings in it that differ from the cluster file
- * were changed while the job ran. */
-static bool own_checkpoint(const struct coordinator *coordinator)
-{
-	const char *run = coordinator->server->cfg.id->run_dir;
-	char *dir = run ? rundir_path(run, "checkpoints") : NULL;
-	size_t n = dir ? strlen(dir) : 0;
-	bool own = coordinator->resume && dir && strncmp(coordinator->resume_path, dir, n) == 0 &&
-	    coordinator->resume_path[n] == '/';
-
-	free(dir);
-	return own;
-}
-
 /* A coordinator whose state has not been made yet. coordinator_free releases it. */
 static struct coordinator *coordinator_new(struct server *s)
 {
@@ -555,6 +517,7 @@ static struct coordinator *coordinator_new(struct server *s)
 	pthread_cond_init(&coordinator->woken, &attr);
 	pthread_cond_init(&coordinator->changed, &attr);
 	pthread_cond_init(&coordinator->file.writer_woken, &attr);
+	pthread_cond_init(&coordinator->ownership.woken, &attr);
 	pthread_condattr_destroy(&attr);
 	coordinator->adapt = adapt_new();
 	coordinator->history = history_new(s->cfg.id->run_dir, s->cfg.log);
@@ -584,7 +547,7 @@ static enum err_code make_state(struct coordinator *coordinator, const struct co
 	enum err_code rc = ERR_OK;
 
 	coordinator->cfg = make_coord_config(coordinator, initial);
-	if (s->cfg.id->run_dir && !s->cfg.role)
+	if (s->state_store && !s->cfg.role)
 		rc = lease_log_open(coordinator, &coordinator->file.leaselog, e);
 	if (rc)
 		return rc;
@@ -595,30 +558,36 @@ static enum err_code make_state(struct coordinator *coordinator, const struct co
 	else if (s->state)
 		coord_begin_after(coordinator->coord, s->state);
 	if (!rc && s->recover)
-		rc = lease_log_replay(coordinator, s->state, e);
+		rc = lease_log_replay(coordinator, e);
 	state_file_begin_life(coordinator);
 	if (!rc)
 		rc = state_file_write_first(coordinator, e);
-	if (!rc && coordinator->file.leaselog)
-		lease_log_remove_others(coordinator);
+	if (!rc && s->state_store)
+		s->state_store->ops->clean(s->state_store);
 	coordinator_unlock(coordinator);
 	return rc;
 }
 
-/* Starts the threads of the coordinator and the control plane. c: the present configuration. */
+/* Starts the threads of the coordinator and then the control plane, whose requests use what the
+ * threads are for: one that arrived earlier would be told that this coordinator cannot make
+ * checkpoints. c: the present configuration. */
 static enum err_code start_services(struct coordinator *coordinator, const struct conf *c,
     struct err *e)
 {
 	enum err_code rc = state_file_start(coordinator, e);
 
 	if (!rc)
-		rc = start_http(coordinator, e);
+		rc = ownership_start(coordinator, e);
 	if (!rc)
 		rc = thread_start(&coordinator->ticker, run_ticker, coordinator, e);
 	if (!rc)
 		rc = checkpoint_schedule_start(coordinator, c, e);
 	if (!rc)
 		rc = upload_start(coordinator, c, e);
+	if (!rc)
+		rc = start_http(coordinator, e);
+	if (!rc)
+		rc = final_model_start(coordinator, c, e);
 	return rc;
 }
 
@@ -626,12 +595,11 @@ static enum err_code coordinator_start(struct server *s, struct err *e)
 {
 	struct coordinator *coordinator = s->coordinator = coordinator_new(s);
 	struct conf conf;
-	enum err_code rc = find_resume(coordinator, e);
+	enum err_code rc = resumed_find(coordinator, e);
 
 	if (rc)
 		return rc;
-	coordinator->config = settings_initial(s->cfg.conf,
-	    own_checkpoint(coordinator) ? coordinator->resume : NULL);
+	coordinator->config = resumed_settings(coordinator);
 	rc = conf_from_json(coordinator->config, &conf, e);
 	if (rc)
 		return rc;
@@ -643,6 +611,7 @@ static enum err_code coordinator_start(struct server *s, struct err *e)
 		return rc;
 	history_open(coordinator->history);
 	coordinator_lock(coordinator);
+	resumed_tell_damage(coordinator);
 	coordinator_show_first_view(coordinator);
 	coordinator_unlock(coordinator);
 	rc = start_services(coordinator, &conf, e);
@@ -668,10 +637,12 @@ static void coordinator_stop(struct coordinator *coordinator)
 
 	if (!coordinator)
 		return;
+	final_model_stop(coordinator);
 	upload_stop(coordinator);
 	checkpoint_schedule_stop(coordinator);
 	file_service_stop(coordinator);
 	lease_log_stop(coordinator->file.leaselog);
+	ownership_stop(coordinator);
 	if (coordinator->ticker) {
 		mutex_lock(&coordinator->lock);
 		atomic_store(&coordinator->stop, true);
@@ -694,18 +665,14 @@ static void coordinator_stop(struct coordinator *coordinator)
 }
 
 /* Called after all I/O threads have ended, so that no other thread uses coordinator. */
-static void coordinator_free(struct coordinator *coordinator)
+static void free_coordinator(struct coordinator *coordinator)
 {
-	if (!coordinator)
-		return;
+	final_model_free(coordinator->final_model);
 	upload_free(coordinator->offsite);
 	checkpoint_schedule_free(coordinator->checkpoints);
 	coord_free(coordinator->coord);
 	lease_log_free(coordinator->file.leaselog);
-	state_head_release(&coordinator->resume_head);
-	manifest_free(coordinator->resume);
-	free(coordinator->resume_path);
-	large_description_release(coordinator->resume_description);
+	resumed_release(&coordinator->resumed);
 	coordinator_drop_notices(coordinator);
 	view_text_unref(coordinator->views.last);
 	history_free(coordinator->history);
@@ -720,7 +687,15 @@ static void coordinator_free(struct coordinator *coordinator)
 	pthread_cond_destroy(&coordinator->woken);
 	pthread_cond_destroy(&coordinator->changed);
 	pthread_cond_destroy(&coordinator->file.writer_woken);
+	pthread_cond_destroy(&coordinator->ownership.woken);
 	free(coordinator);
+}
+
+static void coordinator_free(struct server *s)
+{
+	if (s->coordinator)
+		free_coordinator(s->coordinator);
+	state_store_close(s->state_store);
 }
 
 /* ---- for the server process ---- */
@@ -761,7 +736,7 @@ const struct server_coordinator coordinator_role = {
 	.stop = coordinator_stop,
 	.free = coordinator_free,
 	.handle = coordinator_handle,
-	.may_tell = coordinator_may_tell,
+	.may_announce = coordinator_may_announce,
 	.gone = coordinator_gone,
 	.rev_sent = coordinator_rev_sent,
 	.leave = coordinator_leave,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
+#include "coordinator/ownership.h"
 #include "coordinator/state_file.h"
 #include "coordinator/http/trace_request.h"
 #include "core/fail.h"
@@ -90,6 +91,10 @@ static struct view_text *make_view(struct coordinator *coordinator)
 {
 	json_t *view = coord_view(coordinator->coord);
 
+	char *coordinators = ownership_addresses(coordinator, false);
+
+	json_object_set_new(view, "coordinators", json_string(coordinators));
+	free(coordinators);
 	add_view_keys(coordinator, view);
 	if (trace_request_id(coordinator->tracing))
 		json_object_set_new(view, "trace",

@@ -135,8 +135,8 @@ static enum err_code begin_get(struct file_service_session *s, const json_t *msg
 		err_set(e, ERR_FORBIDDEN, "%s is not a server of this cluster", s->name);
 	else if (init && strchr(begins, '/'))
 		path = mem_strdup(begins);
-	else if (!init && coordinator->resume_path)
-		path = path_join(coordinator->resume_path, m.name);
+	else if (!init && coordinator->resumed.path)
+		path = path_join(coordinator->resumed.path, m.name);
 	else
 		err_set(e, ERR_NOTFOUND, "this job does not begin with a file");
 	coordinator_unlock(coordinator);
@@ -144,7 +144,7 @@ static enum err_code begin_get(struct file_service_session *s, const json_t *msg
 		return e->code;
 	s->out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (init ? 0 : O_NOFOLLOW));
 	if (s->out < 0)
-		err_sys(e, ERR_IO, "cannot open \"%s\"", path);
+		err_sys(e, init ? ERR_IO : ERR_FORMAT, "cannot open \"%s\"", path);
 	free(path);
 	return s->out < 0 ? e->code : ERR_OK;
 }
@@ -164,7 +164,8 @@ static void send_file_piece(struct file_service_session *s)
 		return;
 	}
 	if (n < 0) {
-		err_sys(&e, ERR_IO, "cannot read the file");
+		/* To the server, which began with this file, the checkpoint is damaged. */
+		err_sys(&e, ERR_FORMAT, "cannot read the file");
 		send_refusal(s, &e);
 	} else {
 		answer_end(s);
@@ -218,7 +219,7 @@ static void check_still_allowed(struct file_service_session *s, int64_t now)
 	else if (!coord_is_server(coordinator->coord, COORD_ANY_SERVER, s->keytext,
 	             s->incarnation) ||
 	    !session_admit_knows_key(coordinator->server, s->key, ROLE_SERVER, NULL) ||
-	    now - s->began > PEER_LIFETIME)
+	    now - s->began > SESSION_LIFETIME)
 		err_set(&e, ERR_CLOSED,
 		    "%s is no longer a server of this cluster, or its session is too old", s->name);
 	coordinator_unlock(coordinator);
@@ -297,7 +298,7 @@ static void join_sessions(struct file_service_session *s)
 	}
 }
 
-void file_service_take(struct coordinator *coordinator, struct peer *p)
+void file_service_take(struct coordinator *coordinator, struct server_session *p)
 {
 	struct file_service_session *s = mem_alloc(sizeof *s), *over;
 	struct err busy = { .code = ERR_LIMIT,

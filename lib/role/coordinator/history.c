@@ -21,16 +21,11 @@
 /* A full list is shortened to this length at once. */
 #define HISTORY_TRIMMED (HISTORY_KEPT / 8 * 7)
 
-static const char *const kinds[] = {
-#define EVENT(kind) #kind,
-#include "coord/event.def"
-#undef EVENT
-};
-
 struct history {
 	struct log *log;
 	char *dir;
-	/* at most HISTORY_KEPT, the oldest first; of more, those of frequent kinds are dropped */
+	/* at most HISTORY_KEPT, the oldest first; at the limit, events of frequent kinds are
+	 * dropped */
 	json_t *events;
 	/* number of the next event; of the first one that the writer has not been given */
 	uint64_t next, queued;
@@ -64,7 +59,7 @@ static void load_event_line(struct history *h, const char *line, size_t len)
 		json_decref(e);
 		return;
 	}
-	/* Numbers that begin again are those of another history. */
+	/* Numbers that begin again belong to another history. */
 	if ((uint64_t)event.rev < h->next)
 		json_array_clear(h->events);
 	keep_event(h, e);
@@ -107,8 +102,8 @@ struct history *history_new(const char *dir, struct log *log)
 
 	h->counts = json_object();
 	h->events = json_array();
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		json_object_set_new(h->counts, kinds[i], json_integer(0));
+	for (enum event_kind i = 0; i < EVENT_KINDS; i++)
+		json_object_set_new(h->counts, event_kind_name(i), json_integer(0));
 	h->log = log;
 	if (!dir)
 		return h;
@@ -178,16 +173,17 @@ void history_open(struct history *h)
 	queue_events(h);
 }
 
-void history_add(struct history *h, const char *kind, const char *text)
+void history_add(struct history *h, enum event_kind kind, const char *text)
 {
+	const char *name = event_kind_name(kind);
 	json_t *e = json_event("event");
 
 	json_object_set_new(e, "rev", json_integer((json_int_t)h->next));
-	json_object_set_new(e, "event", json_string(kind));
+	json_object_set_new(e, "event", json_string(name));
 	json_object_set_new(e, "text", json_string(text));
 	keep_event(h, e);
 	h->next++;
-	json_object_set_new(h->counts, kind, json_integer(json_int(h->counts, kind, 0) + 1));
+	json_object_set_new(h->counts, name, json_integer(json_int(h->counts, name, 0) + 1));
 	if (h->writer)
 		queue_events(h);
 }

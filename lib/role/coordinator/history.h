@@ -4,12 +4,13 @@
 
 #include "core/json.h"
 #include "core/log.h"
+#include "msg/words.h"
 
 /* The history of a cluster in its run directory. events.jsonl has every event; a coordinator that
  * is started again continues it, and at most HISTORY_KEPT events are in memory, of which rare kinds
- * stay longer. metrics.jsonl has about one row a second with the state of the cluster. A thread of its
- * own writes both (history_writer.h). When the disk is full, rows and events are lost, and the job goes
- * on. No lock of its own: the coordinator's lock covers it. */
+ * stay longer. metrics.jsonl has about one row a second with the state of the cluster. A thread of
+ * its own writes both (history_writer.h). When the disk is full, rows and events are lost, and the
+ * job goes on. No lock of its own: the coordinator's lock covers it. */
 struct history;
 
 #define HISTORY_KEPT 1024
@@ -22,7 +23,7 @@ void history_open(struct history *h);
 void history_free(struct history *h);
 
 /* Add an event. kind and text are as in coord_event. */
-void history_add(struct history *h, const char *kind, const char *text);
+void history_add(struct history *h, enum event_kind kind, const char *text);
 /* Load the points of metrics.jsonl into the curve, for a run that is resumed. */
 struct web_curve;
 void history_curve(const struct history *h, struct web_curve *curve);

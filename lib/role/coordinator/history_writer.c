@@ -74,8 +74,8 @@ static void shorten_queue(struct line_queue *q)
 	}
 }
 
-/* Writes a whole line or nothing, because half a line would spoil the next one. Returns 0 or an error
- * number. */
+/* Writes a whole line or nothing, because half a line would spoil the next one. Returns 0 or an
+ * error number. */
 static int write_line(int fd, const char *text)
 {
 	size_t len = strlen(text);

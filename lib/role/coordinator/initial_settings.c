@@ -7,7 +7,7 @@
 #include "conf/conf_key.h"
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
-#include "coordinator/http/settings_request.h"
+#include "coordinator/settings.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "rundir/rundir.h"
@@ -77,11 +77,9 @@ static char *find_initial_parameters(const struct coordinator *coordinator, stru
 static enum err_code propose_initial_settings(struct coordinator *coordinator, const char *who,
     const json_t *set, struct err *e)
 {
-	struct coord_setting s = { .who = who };
+	json_t *present = coord_present_config(coordinator->coord), *taken = NULL, *config;
 	struct conf c;
-	json_t *taken = NULL, *config;
-	enum err_code rc = conf_from_json(coord_present_config(coordinator->coord), &c, e);
-	char *what;
+	enum err_code rc = conf_from_json(present, &c, e);
 
 	if (rc)
 		return rc;
@@ -91,15 +89,9 @@ static enum err_code propose_initial_settings(struct coordinator *coordinator, c
 	if (!rc && json_object_size(taken))
 		rc = settings_check_job(coordinator, &c, taken, e);
 	config = conf_to_json(&c);
-	if (!rc && !json_equal(config, coord_present_config(coordinator->coord))) {
-		what = settings_request_sentence(taken);
-		settings_request_describe(&c, &s);
-		s.set = taken;
-		s.config = config;
-		s.what = what;
-		coord_apply_settings_before_start(coordinator->coord, &s);
-		free(what);
-	}
+	if (!rc && !json_equal(config, present))
+		coord_apply_settings_before_start(coordinator->coord,
+		    &(struct setting){ .set = taken, .who = who });
 	json_decref(config);
 	json_decref(taken);
 	conf_release(&c);
@@ -135,6 +127,7 @@ enum err_code initial_settings(struct coordinator *coordinator, const struct coo
 
 	mutex_assert_held(&coordinator->lock);
 	if (rc || !coordinator->cfg.has_job || coord_is_placed(coordinator->coord) ||
+	    !coord_resume_is_checked(coordinator->coord) ||
 	    coord_phase(coordinator->coord) != PHASE_FORMING)
 		return rc;
 	set = json_is_object(settings) ? json_copy((json_t *)(uintptr_t)settings) : json_object();

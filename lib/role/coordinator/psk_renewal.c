@@ -3,6 +3,7 @@
 
 #include <sodium.h>
 
+#include "coordinator/state_file.h"
 #include "core/json.h"
 #include "rundir/rundir.h"
 
@@ -50,7 +51,7 @@ void psk_renewal_tick(struct coordinator *coordinator)
 
 	mutex_assert_held(&coordinator->lock);
 	if (!coordinator->secret_until || now < coordinator->secret_until ||
-	    !coordinator->server->cfg.id->run_dir)
+	    !coordinator->server->cfg.id->run_dir || !state_file_has_secret(coordinator))
 		return;
 	keys = rundir_path(coordinator->server->cfg.id->run_dir, "keys");
 	secrets_both(coordinator->server->cfg.id->conn.secrets, &pair);
@@ -60,9 +61,30 @@ void psk_renewal_tick(struct coordinator *coordinator)
 	free(keys);
 }
 
+/* May the key be renewed now? */
+static enum err_code check_renewal(struct coordinator *coordinator, bool force, struct err *e)
+{
+	int64_t left = coordinator->secret_until - clock_wall() / NSEC_PER_SEC;
+
+	mutex_assert_held(&coordinator->lock);
+	if (!force && left > 0)
+		return err_set(e, ERR_EXISTS,
+		    "the secret was renewed before, with the promise that the previous one is accepted for %lld s "
+		    "more: renew it again after that, or at once with force (--force), which shuts out members "
+		    "that have not read the present one",
+		    (long long)left);
+	/* After two renewals the files would not have the secret by which the saved state knows the
+	 * cluster. */
+	if (!state_file_await_secret(coordinator))
+		return err_set(e, ERR_NOTREADY,
+		    "the coordinator cannot write to state.json that the secret was renewed before (its log says "
+		    "why): renew it again when it can");
+	return ERR_OK;
+}
+
 /* Replace the files first: whenever this process ends, the next one continues with the secret
  * that is in them. */
-enum err_code psk_renewal_rotate(struct coordinator *coordinator, int64_t until, const char *who,
+enum err_code psk_renewal_rotate(struct coordinator *coordinator, const struct psk_renewal *renewal,
     struct err *e)
 {
 	struct secrets *secrets = coordinator->server->cfg.id->conn.secrets;
@@ -71,18 +93,21 @@ enum err_code psk_renewal_rotate(struct coordinator *coordinator, int64_t until,
 	enum err_code rc;
 
 	coordinator_lock(coordinator);
-	rc = secrets_rotate_dir(keys, until, e);
+	rc = check_renewal(coordinator, renewal->force, e);
+	if (!rc)
+		rc = secrets_rotate_dir(keys, renewal->until, e);
 	if (!rc) {
 		secrets_look(secrets, 0);
 		secrets_both(secrets, &pair);
 		cluster_id_of(pair.now, coordinator->cluster_id);
 		coordinator->secret_until = pair.until;
 		psk_renewal_update_http(coordinator);
-		coordinator_event(coordinator, "psk_rotated",
-		    "the cluster has a new secret, by %s; the old one is accepted for %lld s", who,
-		    (long long)(until - clock_wall() / NSEC_PER_SEC));
+		coordinator_event(coordinator, EVENT_psk_rotated,
+		    "the cluster has a new secret, by %s; the old one is accepted for %lld s",
+		    renewal->who, (long long)(renewal->until - clock_wall() / NSEC_PER_SEC));
 		coord_publish_view(coordinator->coord);
 		sodium_memzero(&pair, sizeof pair);
+		state_file_await_secret(coordinator);
 	}
 	coordinator_commit_unlock(coordinator);
 	free(keys);

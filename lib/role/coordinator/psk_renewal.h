@@ -20,9 +20,17 @@ void psk_renewal_begin(struct coordinator *coordinator);
 void psk_renewal_update_http(struct coordinator *coordinator);
 /* At each tick: remove the previous key's files once its grace period is over. */
 void psk_renewal_tick(struct coordinator *coordinator);
-/* Draw a new key; the previous one is accepted until `until` (wall seconds). who: for the event.
- * ERR_IO: nothing has changed. */
-enum err_code psk_renewal_rotate(struct coordinator *coordinator, int64_t until, const char *who,
+/* A renewal of the key */
+struct psk_renewal {
+	int64_t until; /* wall seconds until which the previous key is accepted */
+	bool force;    /* also while the one before the present key is still accepted */
+	const char *who;
+};
+/* Draws a new key, and returns when the saved state knows it, or cannot be written. After an error
+ * nothing has changed. ERR_EXISTS: an earlier renewal promised that the previous key is accepted,
+ * and without `force` it is kept. ERR_NOTREADY: the saved state does not know the present key
+ * yet. */
+enum err_code psk_renewal_rotate(struct coordinator *coordinator, const struct psk_renewal *renewal,
     struct err *e);
 
 #endif

@@ -6,46 +6,59 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "coordinator/description_store.h"
 #include "coordinator/lease_log.h"
-#include "coordinator/owner_file.h"
+#include "state/state_store.h"
 #include "core/clock.h"
 #include "core/fail.h"
-#include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/read_retry.h"
 #include "core/signals.h"
 #include "core/thread.h"
 #include "msg/large_description.h"
 #include "rundir/rundir.h"
 
-#define STATE_MAX (64u << 20)
 /* A full disk may have room later. */
 #define RETRY (200 * NSEC_PER_MSEC)
+/* How long a starting coordinator waits until the former owner is known to be dead; more than a lease. */
+#define OWNER_WAIT (10 * NSEC_PER_SEC)
+/* How long it waits for the end of one of this host that lives, and how often it looks. */
+#define OWNER_ENDS          NSEC_PER_SEC
+#define OWNER_ENDS_PAUSE_MS 20
 
 /* ---- the previous coordinator's state ---- */
 
-/* Every coordinator makes this file when it begins and never removes it. */
-static bool coordinator_was_here(const struct server *s)
+/* Does the job go on from a checkpoint, whatever the state is? */
+static bool goes_back(const struct server *s)
 {
-	char *path = rundir_path(s->cfg.id->run_dir, "metrics.jsonl");
-	bool is = access(path, F_OK) == 0;
+	return s->cfg.resume &&
+	    !(s->cfg.goes_on && !s->cfg.role && s->state && coord_state_has_model(s->state));
+}
 
-	free(path);
-	return is;
+/* A store that is not the run directory keeps the state of a cluster that has ended. Another cluster, with
+ * other keys, may then use the same place. */
+static bool is_of_former_cluster(const struct server *s)
+{
+	char own[2 * HS_CLUSTER_BYTES + 1];
+
+	sodium_bin2hex(own, sizeof own, s->cfg.id->conn.cluster, HS_CLUSTER_BYTES);
+	return s->cfg.state_url && !coord_state_is_running(s->state) &&
+	    strcmp(s->state->cluster_id, own) != 0;
 }
 
 /* Without an option the state decides: a run that had begun is recovered; a run that had not begun
  * starts with the options of the previous coordinator. */
-static enum err_code decide_recovery(struct server *s, const char *path, struct err *e)
+static enum err_code decide_recovery(struct server *s, bool lost, struct err *e)
 {
-	if (!s->state && coordinator_was_here(s) && !s->cfg.resume)
+	if (lost && !s->cfg.resume)
 		return err_set(e, ERR_CONFIG,
 		    "%s is missing, but a coordinator has run here: restore it, resume from the "
 		    "newest checkpoint with --resume auto, or begin a new cluster with "
 		    "--force-new-cluster (which refuses the previous servers and workers)",
-		    path);
-	if (!s->state || s->cfg.resume || !coord_state_has_model(s->state))
+		    s->state_store->ops->where(s->state_store));
+	if (!s->state || goes_back(s) || !coord_state_has_model(s->state))
+		return ERR_OK;
+	if (is_of_former_cluster(s))
 		return ERR_OK;
 	if (s->cfg.role && !coord_state_is_running(s->state))
 		return ERR_OK;
@@ -58,31 +71,55 @@ static enum err_code decide_recovery(struct server *s, const char *path, struct 
 	return ERR_OK;
 }
 
-/* Reads s->state, which becomes NULL after an error. */
-static enum err_code decode_state_file(struct server *s, const char *path, struct err *e)
+/* Decodes s->state, which stays NULL after an error. */
+static enum err_code decode_state(struct server *s, struct state_values *values, struct err *e)
 {
-	enum err_code rc;
+	enum err_code rc = state_join(values->part, &s->state_document, &s->description, e);
 
-	s->state_document = json_parse_file(path, STATE_MAX, e);
-	if (!s->state_document)
-		return e->code;
-	rc = description_store_read(s->cfg.id->run_dir, s->state_document, &s->description, e);
 	if (rc)
-		return rc;
+		return err_prefix(e, "%s", s->state_store->ops->where(s->state_store));
 	s->state = mem_alloc(sizeof *s->state);
 	rc = state_decode(s->state_document, s->state, e);
 	if (!rc)
 		return ERR_OK;
-	err_prefix(e, "%s", path);
+	err_prefix(e, "%s", s->state_store->ops->where(s->state_store));
 	free(s->state);
 	s->state = NULL;
 	return rc;
 }
 
+/* Has the state, or the record of its owner, been unreadable because of *e, and is it to be read
+ * again? Then the pause before that is over, and *e is cleared. */
+static bool may_read_again(const struct server *s, struct read_retry *r, struct err *e)
+{
+	if (signals_end_is_pending() || !read_retry_wanted(r, e, s->cfg.log, clock_now()))
+		return false;
+	clock_sleep(READ_RETRY_PAUSE_MS);
+	*e = (struct err){ 0 };
+	return true;
+}
+
+/* Reads all parts. ERR_IO: they cannot be read, which says nothing about damage. */
+static enum err_code read_values(struct server *s, struct state_values *values, struct err *e)
+{
+	struct read_retry retry = { 0 };
+	enum err_code rc = state_store_read(s->state_store, values, e);
+
+	while (rc && may_read_again(s, &retry, e)) {
+		state_values_release(values);
+		rc = state_store_read(s->state_store, values, e);
+	}
+	return rc;
+}
+
+/* Reads the state of the coordinator before this one, and decides whether this one continues from
+ * it. A damaged state is ignored if the job resumes from a checkpoint. A state that cannot be read
+ * is not ignored: the job would go back to a checkpoint because a disk failed for a moment. */
 static enum err_code read_state(struct server *s, struct err *e)
 {
-	char *path = rundir_path(s->cfg.id->run_dir, "state.json");
-	enum err_code rc = ERR_OK;
+	struct state_values values;
+	enum err_code rc;
+	bool lost;
 
 	state_free(s->state);
 	json_decref(s->state_document);
@@ -91,12 +128,17 @@ static enum err_code read_state(struct server *s, struct err *e)
 	s->state_document = NULL;
 	s->description = NULL;
 	s->recover = false;
-	if (access(path, F_OK) == 0)
-		rc = decode_state_file(s, path, e);
+	rc = read_values(s, &values, e);
+	lost = values.lost;
+	if (!rc && values.part[STATE_PART_membership].len)
+		rc = decode_state(s, &values, e);
+	state_values_release(&values);
 	/* When resuming from a checkpoint, only the epoch of the state is needed. */
-	if (rc && (s->cfg.force_new || s->cfg.resume)) {
+	if (rc && (s->cfg.force_new || (s->cfg.resume && rc != ERR_IO))) {
 		*e = (struct err){ 0 };
 		rc = ERR_OK;
+	} else if (rc == ERR_IO) {
+		err_prefix(e, "the coordinator's state cannot be read, and may be whole");
 	} else if (rc) {
 		char *file = rundir_cluster_file(s->cfg.id->run_dir);
 
@@ -108,27 +150,82 @@ static enum err_code read_state(struct server *s, struct err *e)
 		free(file);
 	}
 	if (!rc && !s->cfg.force_new)
-		rc = decide_recovery(s, path, e);
-	free(path);
+		rc = decide_recovery(s, lost, e);
+	return rc;
+}
+
+/* A coordinator that was started again on another host waits until it is known that the one before it does
+ * not live. A standby has waited already. True: it has waited a little. */
+static bool may_wait_for_owner(const struct server *s, int64_t until, const struct err *e)
+{
+	const struct timespec pause = { 0, RETRY };
+
+	if (e->code != ERR_NOTREADY || s->cfg.standby || clock_now() >= until ||
+	    signals_end_is_pending())
+		return false;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+/* A former owner on this host that is only stopped listens on the sockets of the run directory. It is fenced,
+ * so they are those of the new owner. */
+static void remove_sockets(const struct server *s)
+{
+	char *control = rundir_path(s->cfg.id->run_dir, "ctl.sock");
+
+	unlink(control);
+	if (s->cfg.unix_path)
+		unlink(s->cfg.unix_path);
+	free(control);
+}
+
+/* Is there no owner that is known to live? A process that was killed a moment ago may not have ended yet. A
+ * standby knows that the owner is silent, though its process may only be stopped. */
+static enum err_code check_free(struct server *s, struct err *e)
+{
+	int64_t until = clock_now() + OWNER_ENDS;
+	enum err_code rc;
+
+	if (s->cfg.standby)
+		return ERR_OK;
+	while ((rc = s->state_store->ops->check_free(s->state_store, e)) == ERR_EXISTS &&
+	    clock_now() < until && !signals_end_is_pending())
+		clock_sleep(OWNER_ENDS_PAUSE_MS);
+	if (!rc && e)
+		*e = (struct err){ 0 };
 	return rc;
 }
 
 enum err_code state_file_read(struct server *s, struct err *e)
 {
+	const struct state_store_config cfg = { .run_dir = s->cfg.id->run_dir,
+		.url = s->cfg.state_url,
+		.incarnation = s->incarnation,
+		.log = s->cfg.log };
+	struct state_store *store = s->state_store = state_store_open(&cfg);
+	struct read_retry retry = { 0 };
 	enum err_code rc;
-	int64_t since = 0;
+	int64_t since = 0, until = clock_now() + OWNER_WAIT;
 
-	if (!s->cfg.id->run_dir)
+	if (!store)
 		return ERR_OK;
-	rc = owner_file_check_free(s, e);
+	do
+		rc = check_free(s, e);
+	while (rc && may_read_again(s, &retry, e));
 	/* A coordinator that cannot go on must not take over from one on another host. */
 	if (!rc)
 		rc = read_state(s, e);
 	if (!rc)
 		do
-			rc = owner_file_take(s, e);
-		while (rc && server_wait_for_room(s, &since, e));
-	/* Read again: until owner_file_take, the previous owner may have written it. */
+			rc = store->ops->become_owner(store, e);
+		while (
+		    rc && (server_wait_for_room(s, &since, e) || may_wait_for_owner(s, until, e)));
+	/* A standby waits for its turn again. */
+	if ((rc == ERR_EXISTS || rc == ERR_NOTREADY) && s->cfg.standby)
+		return e->code = ERR_FENCED;
+	if (!rc && s->cfg.standby)
+		remove_sockets(s);
+	/* Read again: until become_owner, the previous owner may have written it. */
 	if (!rc)
 		rc = read_state(s, e);
 	return rc;
@@ -160,69 +257,88 @@ static const char *http_address_to_save(const struct coordinator *coordinator)
 	    : "";
 }
 
-static enum err_code verify_owner(void *ctx, struct err *e)
-{
-	return owner_file_verify(ctx, e);
-}
-
-/* Can the next coordinator read this document? A state that it refuses must not replace one that it reads. */
-static enum err_code check_state(const json_t *document, const char *text, struct err *e)
+/* Can the next coordinator read this document? A state that it refuses must not replace one that it
+ * reads. */
+static enum err_code check_state(const json_t *document, struct err *e)
 {
 	struct state state;
 	struct err why = { 0 };
-	enum err_code rc;
+	enum err_code rc = state_decode(document, &state, &why);
 
-	if (strlen(text) > STATE_MAX)
-		return err_set(e, ERR_LIMIT,
-		    "the coordinator's state has %zu bytes, and at most %u can be read again",
-		    strlen(text), STATE_MAX);
-	rc = state_decode(document, &state, &why);
 	state_release(&state);
-	return rc
-	    ? err_set(e, ERR_FAILED, "the coordinator's state could not be read again: %s", why.msg)
-	    : ERR_OK;
+	return rc ? err_because(e, ERR_FAILED, why.cause,
+	                "the coordinator's state could not be read again: %s", why.msg)
+	          : ERR_OK;
 }
 
-/* The text of state.json as the state is now. *rc: why it must not be written. */
-static char *describe_state(const struct coordinator *coordinator, enum err_code *rc, struct err *e)
+/* A state that is to be written: the texts of its parts, and the large description among them,
+ * which is NULL if there is none. */
+struct described {
+	char *text[STATE_PARTS];
+	struct large_description *large;
+};
+
+static void described_release(struct described *d)
+{
+	for (size_t i = 0; i < STATE_PARTS; i++)
+		free(d->text[i]);
+	large_description_release(d->large);
+}
+
+static enum err_code check_lengths(const struct described *d, struct err *e)
+{
+	for (size_t i = 0; i < STATE_PARTS; i++)
+		if (d->text[i] && strlen(d->text[i]) > STATE_PART_MAX)
+			return err_set(e, ERR_LIMIT,
+			    "the part \"%s\" of the coordinator's state has %zu bytes, and at most %zu "
+			    "can be read again",
+			    state_part_name[i], strlen(d->text[i]), STATE_PART_MAX);
+	return ERR_OK;
+}
+
+/* Describes the present state. An error says why it must not be written. *out is to be
+ * released in any case. */
+static enum err_code describe_state(const struct coordinator *coordinator, struct described *out,
+    struct err *e)
 {
 	struct state state;
 	json_t *document;
-	char *text;
+	enum err_code rc;
 
+	mutex_assert_held(&coordinator->lock);
 	coord_save(coordinator->coord, &state);
 	/* Processes that were given these addresses look for the coordinator there. */
 	state.listen = coordinator->server->address;
 	state.http = http_address_to_save(coordinator);
 	state.began = coordinator->file.began;
-	state.lease_log = coordinator->file.leaselog ? lease_log_name(coordinator->file.leaselog)
-	                                             : NULL;
 	document = state_encode(&state);
 	state_release(&state);
-	text = json_text(document);
-	*rc = check_state(document, text, e);
+	rc = check_state(document, e);
+	state_split(document, out->text);
+	out->large = large_description_hold(coord_large_description(coordinator->coord));
 	json_decref(document);
-	return text;
+	return rc ? rc : check_lengths(out, e);
 }
 
-/* Replaces state.json. Called without the coordinator's lock. */
-static enum err_code write_state(struct server *s, const char *text, struct err *e)
+/* Replaces the state. Called without the coordinator's lock. */
+static enum err_code write_state(struct state_store *store, const struct described *d,
+    struct err *e)
 {
-	char *path = rundir_path(s->cfg.id->run_dir, "state.json");
-	struct file_new f;
+	struct state_text text[STATE_PARTS];
 	enum err_code rc = FAIL_ERROR("state_write", e);
 
+	for (size_t i = 0; i < STATE_PARTS; i++)
+		text[i] = (struct state_text){ .text = d->text[i],
+			.size = d->text[i] ? strlen(d->text[i]) : 0 };
+	if (d->large)
+		text[STATE_PART_description] = (struct state_text){ .text = d->large->text,
+			.size = d->large->size,
+			.digest = d->large->blake2b };
 	FAIL_POINT("state_before");
 	if (!rc)
-		rc = file_new_open(path, 0600, &f, e);
-	if (!rc) {
-		f.may_appear = verify_owner;
-		f.ctx = s;
-		rc = file_new_close(&f, file_write_all(f.fd, text, strlen(text), e), e);
-	}
+		rc = state_store_write(store, text, e);
 	if (!rc)
 		FAIL_POINT("state_after");
-	free(path);
 	return rc;
 }
 
@@ -235,7 +351,7 @@ void state_file_report_failure(struct coordinator *coordinator, int64_t *since, 
 	if (e->code == ERR_FENCED && !coordinator->file.fenced) {
 		coordinator->file.fenced = true;
 		log_err(coordinator->server->cfg.log, e);
-		server_end(coordinator->server, e);
+		server_end_overtaken(coordinator->server, e);
 	}
 	if (!*since) {
 		*since = now;
@@ -246,17 +362,17 @@ void state_file_report_failure(struct coordinator *coordinator, int64_t *since, 
 	}
 	/* The state of a coordinator in a store's process is useless without the store, so do
 	 * not fail the job. */
-	if (!store && now - *since > coordinator->cfg.deadline)
+	if (!store && !coordinator->ownership.aside && now - *since > coordinator->cfg.deadline)
 		coord_fail(coordinator->coord, e->cause, e->msg, now);
 }
 
-/* Record up to which stamps answers may be sent, and wake I/O threads that hold such answers. */
-static void allow_announcements(struct coordinator *coordinator, uint64_t stamp, uint64_t leases)
+/* Record up to which revisions answers may be sent, and wake I/O threads that hold such answers. */
+static void allow_announcements(struct coordinator *coordinator, uint64_t rev, uint64_t leases)
 {
-	bool waited = atomic_load(&coordinator->file.tellable) < stamp;
+	bool waited = atomic_load(&coordinator->file.announced_up_to) < rev;
 
 	if (waited)
-		atomic_store(&coordinator->file.tellable, stamp);
+		atomic_store(&coordinator->file.announced_up_to, rev);
 	if (atomic_load(&coordinator->file.durable_leases) < leases) {
 		atomic_store(&coordinator->file.durable_leases, leases);
 		waited = true;
@@ -268,42 +384,50 @@ static void allow_announcements(struct coordinator *coordinator, uint64_t stamp,
 void state_file_note_leases(struct coordinator *coordinator, uint64_t leases)
 {
 	mutex_assert_held(&coordinator->lock);
-	allow_announcements(coordinator, atomic_load(&coordinator->file.tellable), leases);
+	allow_announcements(coordinator, atomic_load(&coordinator->file.announced_up_to), leases);
+}
+
+bool state_file_has_secret(const struct coordinator *coordinator)
+{
+	mutex_assert_held(&coordinator->lock);
+	return strcmp(coordinator->file.cluster_id, coordinator->cluster_id) == 0;
 }
 
 static bool has_new_description(const struct coordinator *coordinator)
 {
-	struct large_description *d = description_store_begin(coordinator);
+	const struct large_description *d = coord_large_description(coordinator->coord);
 
-	large_description_release(d);
-	return d != NULL;
+	return d && strcmp(d->blake2b, coordinator->file.described) != 0;
 }
 
-/* Until the partitions are placed there is nothing to recover, so the first state.json is enough, unless there is
- * a large description: workers have sent it and only refer to it when they join again. Leases are durable by
- * their log, which a new state.json allows to be truncated. */
+/* Until the partitions are placed there is nothing to recover, so the first state is enough,
+ * unless there is a large description: workers have sent it and only refer to it when they join
+ * again; or the cluster's secret has been renewed, because the next coordinator knows only the
+ * present secret and the one before it. Leases are durable by their log, which a new state
+ * allows to be truncated. */
 static bool needs_writing(const struct coordinator *coordinator)
 {
-	if (!coordinator->server->cfg.id->run_dir || coordinator->file.fenced)
+	if (!coordinator->server->state_store || coordinator->file.fenced)
 		return false;
-	return (coord_stamp(coordinator->coord) != coordinator->file.saved &&
-	           !(coordinator->file.saved && !coord_is_placed(coordinator->coord) &&
-	               !has_new_description(coordinator))) ||
+	return (coordinator->file.saved && !state_file_has_secret(coordinator)) ||
+	    (coord_state_rev(coordinator->coord) != coordinator->file.saved &&
+	        !(coordinator->file.saved && !coord_is_placed(coordinator->coord) &&
+	            !has_new_description(coordinator))) ||
 	    lease_log_is_long(coordinator->file.leaselog);
 }
 
 bool state_file_is_durable(struct coordinator *coordinator)
 {
-	uint64_t stamp = coord_stamp(coordinator->coord);
+	uint64_t rev = coord_state_rev(coordinator->coord);
 
 	mutex_assert_held(&coordinator->lock);
 	if (coordinator->file.fenced || coordinator->file.writing)
 		return false;
 	if (needs_writing(coordinator)) {
 		pthread_cond_signal(&coordinator->file.writer_woken);
-		return atomic_load(&coordinator->file.tellable) >= stamp;
+		return atomic_load(&coordinator->file.announced_up_to) >= rev;
 	}
-	allow_announcements(coordinator, stamp,
+	allow_announcements(coordinator, rev,
 	    coordinator->file.leaselog ? 0 : coord_lease_changes(coordinator->coord));
 	return true;
 }
@@ -313,33 +437,28 @@ bool state_file_is_durable(struct coordinator *coordinator)
  * meanwhile belong to the next round. */
 static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 {
-	uint64_t stamp = coord_stamp(coordinator->coord),
+	uint64_t rev = coord_state_rev(coordinator->coord),
 	         leases = coord_lease_changes(coordinator->coord);
 	struct announcement news;
 	enum err_code rc;
-	struct large_description *described;
-	char *text;
+	struct described described;
+	char cluster_id[sizeof coordinator->file.cluster_id];
 
 	mutex_assert_held(&coordinator->lock);
+	snprintf(cluster_id, sizeof cluster_id, "%s", coordinator->cluster_id);
 	coordinator->file.writing = true;
 	if (coordinator->file.leaselog)
 		lease_log_pause(coordinator->file.leaselog);
-	text = describe_state(coordinator, &rc, e);
-	described = description_store_begin(coordinator);
+	rc = describe_state(coordinator, &described, e);
 	coordinator_prepare(coordinator, &news, clock_now());
 	mutex_unlock(&coordinator->lock);
-	if (!rc && described)
-		rc = description_store_write(coordinator->server->cfg.id->run_dir, described, e);
 	if (!rc)
-		rc = write_state(coordinator->server, text, e);
-	if (!rc && described)
-		description_store_clean(coordinator->server->cfg.id->run_dir, described);
-	free(text);
+		rc = write_state(coordinator->server->state_store, &described, e);
 	mutex_lock(&coordinator->lock);
-	if (!rc && described)
+	if (!rc && described.large)
 		snprintf(coordinator->file.described, sizeof coordinator->file.described, "%s",
-		    described->blake2b);
-	large_description_release(described);
+		    described.large->blake2b);
+	described_release(&described);
 	coordinator->file.writing = false;
 	if (coordinator->file.leaselog)
 		lease_log_saved(coordinator->file.leaselog, rc == ERR_OK);
@@ -354,14 +473,15 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 		if (!coordinator->file.fenced &&
 		    (coordinator->server->cfg.role ||
 		        coord_phase(coordinator->coord) == PHASE_FAILED))
-			allow_announcements(coordinator, coord_stamp(coordinator->coord),
+			allow_announcements(coordinator, coord_state_rev(coordinator->coord),
 			    coord_lease_changes(coordinator->coord));
 		return rc;
 	}
-	coordinator->file.saved = stamp;
+	memcpy(coordinator->file.cluster_id, cluster_id, sizeof cluster_id);
+	coordinator->file.saved = rev;
 	coordinator->file.saved_leases = leases;
 	coordinator->file.unsaved_since = coordinator->file.save_again = 0;
-	allow_announcements(coordinator, stamp, leases);
+	allow_announcements(coordinator, rev, leases);
 	coordinator_deliver(coordinator, &news);
 	return ERR_OK;
 }
@@ -446,10 +566,26 @@ void state_file_stop(struct coordinator *coordinator)
 	coordinator->file.writer_started = false;
 }
 
-bool state_file_is_awaited(const struct coordinator *coordinator, uint64_t stamp)
+/* Is there a writer, and is nothing in its way? */
+static bool writer_works(const struct coordinator *coordinator)
 {
 	mutex_assert_held(&coordinator->lock);
-	return atomic_load(&coordinator->file.tellable) < stamp &&
-	    !coordinator->file.unsaved_since && !coordinator->file.fenced &&
+	return !coordinator->file.unsaved_since && !coordinator->file.fenced &&
 	    coordinator->file.writer_started && !coordinator->file.writer_stop;
+}
+
+bool state_file_is_awaited(const struct coordinator *coordinator, uint64_t rev)
+{
+	return atomic_load(&coordinator->file.announced_up_to) < rev && writer_works(coordinator);
+}
+
+bool state_file_await_secret(struct coordinator *coordinator)
+{
+	mutex_assert_held(&coordinator->lock);
+	coordinator_publish(coordinator);
+	while (!state_file_has_secret(coordinator) && writer_works(coordinator)) {
+		pthread_cond_signal(&coordinator->file.writer_woken);
+		coordinator_wait(coordinator, 0);
+	}
+	return state_file_has_secret(coordinator);
 }

@@ -37,7 +37,7 @@ static void report_stored_lines(struct offsite *o, struct buf *text)
 
 		coordinator_lock(o->coordinator);
 		if (!cluster_stored_decode(line, &stored, NULL))
-			coordinator_event(o->coordinator, "checkpoint_stored",
+			coordinator_event(o->coordinator, EVENT_checkpoint_stored,
 			    "checkpoint of step %lld: %s", (long long)stored.step, stored.path);
 		coordinator_commit_unlock(o->coordinator);
 		json_decref(line);
@@ -113,7 +113,7 @@ static void *run_upload_thread(void *ctx)
 			log_warn(coordinator->server->cfg.log, "checkpoints are not uploaded: %s",
 			    e.msg);
 		else if (rc)
-			coordinator_event(coordinator, "checkpoint_not_stored",
+			coordinator_event(coordinator, EVENT_checkpoint_not_stored,
 			    "checkpoints are kept only on this host: %s", e.msg);
 		o->failing = rc != ERR_OK;
 	}

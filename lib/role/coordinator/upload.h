@@ -10,8 +10,8 @@
  * run directory may repeat it. */
 struct offsite;
 
-/* Call after checkpoint_schedule_start. Starts nothing without checkpoint_to or without a run directory.
- * ERR_IO. */
+/* Call after checkpoint_schedule_start. Starts nothing without checkpoint_to or without a run
+ * directory. ERR_IO. */
 enum err_code upload_start(struct coordinator *coordinator, const struct conf *c, struct err *e);
 /* Stop the child and join the thread. Call without the coordinator's lock. */
 void upload_stop(struct coordinator *coordinator);

@@ -93,14 +93,19 @@ static void take_relay_workers(struct server *s, const struct view *view, bool o
 	free(m);
 }
 
-/* Installs a view on the agent's thread, in the order that other threads rely on: `installing`,
- * the layout, the relays, this relay's workers, `installed` and `generation`, the workers of others,
+/* Installs a view on the agent's thread, in the order that other threads rely on: `installing`, the
+ * layout, the relays, this relay's workers, `installed` and `generation`, the workers of others,
  * and at last the uplink. An error ends the process. */
 static enum err_code take_relay_view(struct server *s, const struct view *view, struct err *e)
 {
-	enum err_code rc = atomic_load(&s->shard) ? ERR_OK : make_relay_shard(s, view, e);
+	enum err_code rc = ERR_OK;
 	struct layout layout;
 
+	/* The configuration may still be replaced by an older checkpoint's. */
+	if (view->checking)
+		return ERR_OK;
+	if (!atomic_load(&s->shard))
+		rc = make_relay_shard(s, view, e);
 	if (!rc)
 		rc = layout_from_json(view->layout, &layout, e);
 	if (rc)
@@ -114,9 +119,9 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
 	/* Before `installed`: a thread that sees the new layout epoch must also see its relays. */
 	relayed_ranks_install(s, view, (int)relay_of(s)->number);
-	/* Our workers before `installed`, so that nothing is pulled in this layout epoch for a step before
-	 * their clocks. The other workers after it: workers that have left this relay learn so
-	 * from the layout epoch. */
+	/* Our workers before `installed`, so that nothing is pulled in this layout epoch for a step
+	 * before their clocks. The other workers after it: workers that have left this relay learn
+	 * so from the layout epoch. */
 	take_relay_workers(s, view, true);
 	atomic_store(&s->epochs.members_known, true);
 	atomic_store(&s->epochs.installed, layout.epoch);
@@ -130,7 +135,7 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 	return ERR_OK;
 }
 
-/* For the agent: a view has come. The end of the job, or of this relay's work, ends the process
+/* For the agent: a view has arrived. The end of the job, or of this relay's work, ends the process
  * without an error. */
 static void on_relay_view(void *ctx, const struct view *view)
 {
@@ -160,8 +165,8 @@ static void relay_on_keys(struct server *s, const struct message *m)
 	session_keys_take_message(s, &m->keys);
 }
 
-/* For the agent: handles a message of the coordinator that is not a view. Others than those of
- * message.def for relays are ignored, and malformed ones are logged. */
+/* For the agent: handles a message of the coordinator that is not a view. Messages that
+ * message.def does not define for relays are ignored, and malformed ones are logged. */
 static void on_relay_notice(void *ctx, const json_t *json)
 {
 	struct server *s = ctx;
@@ -195,12 +200,12 @@ static void on_relay_lost(void *ctx, const struct err *why)
 	server_end(ctx, why);
 }
 
-/* Starts the uplink before the agent, because the first view is handed to it. The pace is that of
- * the configuration once there is a view. */
+/* Starts the uplink before the agent, because the first view is handed to it. The pace is the
+ * configuration's once there is a view. */
 static enum err_code relay_start(struct server *s, struct err *e)
 {
 	struct agent_config cfg = { .heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC,
+		.deadline = server_first_wait(s),
 		.joined = on_relay_joined,
 		.view = on_relay_view,
 		.notice = on_relay_notice,

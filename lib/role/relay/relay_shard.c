@@ -71,14 +71,15 @@ static bool sum_is_too_large(const struct part *p)
 	        (8 + PAYLOAD_COUNT_BYTES + (size_t)p->table->cols * 4);
 }
 
-/* Did some pushes of the open sum count the examples that touch each row, and others not? One sum cannot
- * say that: what does not count counts for rows, too, that only other relays' sums have. */
+/* Did some pushes of the open sum count the examples that touch each row, and others not? One sum
+ * cannot say that: what does not count counts for rows, too, that only other relays' sums have. */
 static bool sum_is_half_counted(const struct part *p)
 {
 	return p->sum.has_touching && p->sum.uncounted;
 }
 
-/* Announced pushes that were to come through this relay may have to go alone: see relay_shard_alone_count. */
+/* Announced pushes that were to come through this relay may have to go alone: see
+ * relay_shard_alone_count. */
 static void signal_goes_alone(struct shard *s, const struct part *p)
 {
 	atomic_fetch_add(&relay_of(s)->alone, 1);
@@ -115,14 +116,15 @@ static void queue_sum(struct shard *s, struct part *p, uint64_t step)
 	repl_enqueue(s, p, c);
 }
 
-/* Queues the open step's sum, or marks it split when it cannot be sent as one, and opens the next step. */
-static void close_step(struct shard *s, struct part *p, uint64_t examples)
+/* Queues the open step's sum, or marks it split when it cannot be sent as one, and opens the next
+ * step. */
+static void close_step(struct shard *s, struct part *p, const struct step_end *end)
 {
 	uint64_t step = p->step++;
 	bool whole = !sum_is_too_large(p) && !sum_is_half_counted(p);
 
 	mutex_assert_held(&p->lock);
-	(void)examples;
+	(void)end;
 	p->prev_same = true;
 	if (whole) {
 		queue_sum(s, p, step);
@@ -151,15 +153,15 @@ static void jump_to_step(struct shard *s, struct part *p, uint64_t step)
 	if (step <= p->step || !repl_may_send(p))
 		return;
 	if (!open_sum_is_empty(p))
-		close_step(s, p, 0);
+		close_step(s, p, NULL);
 	else if (p->pushes.pending)
 		signal_goes_alone(s, p);
 	p->step = step > p->step ? step : p->step;
 	part_update_safe(p);
 }
 
-/* Opens the step of a push or sum. The pushes of a split sum go to the servers directly, and nothing here
- * would close their step, so for a split sum the step after it is opened at once. */
+/* Opens the step of a push or sum. The pushes of a split sum go to the servers directly, and
+ * nothing here would close their step, so for a split sum the step after it is opened at once. */
 static enum shard_answer reach_step(struct shard *s, struct part *p, uint64_t step, bool split)
 {
 	mutex_assert_held(&p->lock);
@@ -247,7 +249,7 @@ static enum push_status final_status(struct part *p, uint64_t step, enum push_st
 
 /* ---- values ---- */
 
-static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step)
+static enum shard_answer may_read(struct shard *s, struct part *p, uint64_t step)
 {
 	mutex_assert_held(&p->lock);
 	(void)s;
@@ -259,18 +261,49 @@ static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step
 	return SHARD_WAIT;
 }
 
-/* Stored behind a row's values: the step, plus 1, that they are of; the step, plus 1, and the
- * layout epoch that they were asked for at. */
+/* Stored after a row's values: the step of the values, plus 1; then the step, plus 1, and the
+ * layout epoch at which they were requested. */
 struct marks {
 	uint64_t have, asked, epoch;
 };
 
-static uint32_t row_stride(uint32_t cols)
+/* Rows of a relay have no optimizer state, and marks in place of the words of a store's rows. */
+static struct row_layout lay_out_row(uint32_t cols)
 {
-	return cols + sizeof(struct marks) / sizeof(float);
+	struct row_layout l = row_layout_make(cols, 0, false, false);
+
+	l.bytes += (uint32_t)sizeof(struct marks);
+	return l;
 }
 
-/* The marks of a fetched row lie behind its values. They are copied, since floats and marks must
+/* Gets the row of an id, or NULL. */
+static void *find_row(const struct part *p, uint64_t id)
+{
+	void *row;
+
+	p->sparse.store->ops->get_many(p->sparse.store, (const uint8_t *)&id, 1, &row);
+	return row;
+}
+
+/* Gets the row of an id, or makes it. NULL: no memory. */
+static void *find_or_make_row(struct part *p, uint64_t id)
+{
+	uint64_t made;
+	void *row;
+
+	return p->sparse.store->ops->make_many(p->sparse.store, (const uint8_t *)&id, 1, &row,
+	           &made)
+	    ? row
+	    : NULL;
+}
+
+/* The caller has written to the row, which find_or_make_row has got. */
+static void put_row(struct part *p, uint64_t id, void *row)
+{
+	row_store_put(p->sparse.store, (const uint8_t *)&id, 1, &row);
+}
+
+/* The marks of a fetched row are after its values. They are copied, since floats and marks must
  * not alias. */
 static struct marks row_marks(const struct part *p, const float *row)
 {
@@ -289,31 +322,26 @@ static void set_row_marks(const struct part *p, float *row, struct marks m)
  * clients, so it ignores `since` and sends every row. SHARD_WAIT until the last missing row has
  * come from the servers. SHARD_ELSEWHERE for a pull from outside of steps: it goes to the
  * servers. The partition's lock is held. */
-static enum shard_answer show_rows(struct shard *s, struct part *p, uint64_t step,
-    const uint8_t *ids, uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k,
-    uint64_t *version)
+static enum shard_answer read_rows(struct shard *s, struct part *p, struct row_read *x)
 {
 	size_t cols = p->table->cols;
 
 	mutex_assert_held(&p->lock);
 	(void)s;
-	(void)since;
-	(void)place;
-	(void)k;
-	*version = p->version;
-	if (step == SYNC_NEVER || !p->ready)
+	x->version = p->version;
+	if (x->step == SYNC_NEVER || !p->ready)
 		return SHARD_ELSEWHERE;
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < x->n; i++) {
 		const float *row;
 		uint64_t id;
 
-		memcpy(&id, ids + (size_t)i * 8, sizeof id);
-		row = rows_get(p->sparse.rows, id);
-		if (!row || row_marks(p, row).have <= step) {
+		memcpy(&id, x->ids + (size_t)i * 8, sizeof id);
+		row = find_row(p, id);
+		if (!row || row_marks(p, row).have <= x->step) {
 			p->has_waiters = true;
 			return SHARD_WAIT;
 		}
-		memcpy(out + i * cols, row, cols * sizeof *out);
+		memcpy(x->out + i * cols, row, cols * sizeof *x->out);
 	}
 	return SHARD_OK;
 }
@@ -321,7 +349,7 @@ static enum shard_answer show_rows(struct shard *s, struct part *p, uint64_t ste
 /* Books what the partition's rows take now. */
 static void book_fetched_rows(struct shard *s, struct part *p)
 {
-	uint64_t now = rows_bytes(p->sparse.rows);
+	uint64_t now = p->sparse.store->ops->bytes(p->sparse.store);
 
 	atomic_fetch_add(&relay_of(s)->fetched, now - relay_part(p)->booked);
 	relay_part(p)->booked = now;
@@ -331,11 +359,10 @@ static void book_fetched_rows(struct shard *s, struct part *p)
  * ranks have completed the steps before it. */
 static bool drop_old_rows(struct shard *s, struct part *p, void *step)
 {
-	if (!p->sparse.rows || relay_part(p)->have > *(const uint64_t *)step ||
+	if (!part_has_rows(p) || relay_part(p)->have > *(const uint64_t *)step ||
 	    !relay_part(p)->booked)
 		return true;
-	rows_free(p->sparse.rows);
-	p->sparse.rows = rows_new(row_stride(p->table->cols));
+	p->sparse.store->ops->open(p->sparse.store, &p->sparse.layout);
 	book_fetched_rows(s, p);
 	return true;
 }
@@ -353,13 +380,13 @@ static void begin_fetch_step(struct shard *s, uint64_t step)
 		}
 }
 
-/* Is there room within mem_limit for those of these rows that are not here? */
+/* Is there room within mem_limit for the rows in `ids` that are not here? */
 static bool fetched_rows_fit(const struct shard *s, const struct part *p, const uint8_t *ids,
     uint32_t n)
 {
 	uint64_t limit = relay_of(s)->mem_limit, used = atomic_load(&relay_of(s)->fetched),
 	         fresh = 0;
-	uint64_t each = row_stride(p->table->cols) * sizeof(float) + ROW_OVERHEAD;
+	uint64_t each = p->sparse.store->ops->row_bytes(&p->sparse.layout);
 
 	if (!limit || used + n * each <= limit)
 		return true;
@@ -367,7 +394,7 @@ static bool fetched_rows_fit(const struct shard *s, const struct part *p, const 
 		uint64_t id;
 
 		memcpy(&id, ids + (size_t)i * 8, sizeof id);
-		fresh += !rows_get(p->sparse.rows, id);
+		fresh += !find_row(p, id);
 	}
 	return !fresh || used + fresh * each <= limit;
 }
@@ -378,8 +405,7 @@ static bool fetched_rows_fit(const struct shard *s, const struct part *p, const 
 static bool mark_row_asked(struct part *p, const struct relay_row_request *by, uint64_t id,
     bool *room)
 {
-	bool made;
-	float *row = rows_put(p->sparse.rows, id, &made);
+	float *row = find_or_make_row(p, id);
 	struct marks m;
 
 	*room = row != NULL;
@@ -391,6 +417,7 @@ static bool mark_row_asked(struct part *p, const struct relay_row_request *by, u
 	m.asked = by->step + 1;
 	m.epoch = by->epoch;
 	set_row_marks(p, row, m);
+	put_row(p, id, row);
 	return true;
 }
 
@@ -455,19 +482,19 @@ void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64
     const uint64_t *ids, uint32_t n, const float *w, uint64_t version)
 {
 	struct part *p = shard_part(s, table, part);
-	bool made;
 
 	if (!p || !p->table->sparse)
 		return;
 	mutex_lock(&p->lock);
 	for (uint32_t i = 0; p->ready && i < n; i++) {
-		float *row = rows_put(p->sparse.rows, ids[i], &made);
+		float *row = find_or_make_row(p, ids[i]);
 
 		/* Without memory for the row it stays unknown, and is asked for again. */
 		if (!row || row_marks(p, row).have > step)
 			continue;
 		memcpy(row, w + (size_t)i * p->table->cols, p->table->cols * sizeof *w);
 		set_row_marks(p, row, (struct marks){ .have = step + 1, .asked = step + 1 });
+		put_row(p, ids[i], row);
 	}
 	if (p->ready)
 		book_fetched_rows(s, p);
@@ -480,7 +507,8 @@ void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64
 static void alloc_rows(struct part *p, const struct shard_config *cfg)
 {
 	(void)cfg;
-	p->sparse.rows = rows_new(row_stride(p->table->cols));
+	p->sparse.layout = lay_out_row(p->table->cols);
+	p->sparse.store->ops->open(p->sparse.store, &p->sparse.layout);
 }
 
 static enum err_code init_part(struct part *p, struct shard *s, struct err *e)
@@ -520,9 +548,9 @@ static const struct shard_ops relay_ops = {
 	.rank_bytes = sizeof(struct share),
 	.next = SHARD_UPSTREAM,
 	.takes_outside = false,
-	.jumps = true,
+	.may_close_early = true,
 	/* A push that comes after the sum of its step was sent goes up by itself. */
-	.late = PUSH_SPLIT,
+	.status_if_closed = PUSH_SPLIT,
 	.may_pull = sync_may_fetch,
 	.may_prefetch = sync_may_fetch,
 	.alloc_rows = alloc_rows,
@@ -536,8 +564,8 @@ static const struct shard_ops relay_ops = {
 	.skip_steps = skip_to_step,
 	.tell_closed = tell_nobody,
 	.final_status = final_status,
-	.may_show = may_show,
-	.show_rows = show_rows,
+	.may_read = may_read,
+	.read_rows = read_rows,
 };
 
 enum err_code relay_shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)

@@ -5,12 +5,13 @@
 /* The shard of a relay: an implementation of struct shard_ops. Its partitions sum the pushes of the
  * ranks that the relay was given, step by step, and send the sums on as records for SHARD_UPSTREAM;
  * the values that pulls show come from the servers. In bsp only, without backup ranks, and not in
- * deterministic runs. All functions take the locks that they need; the order is in shard/shard.h. */
+ * deterministic runs. All functions take the locks that they need; the order is in
+ * shard/shard.h. */
 
 #include "shard/shard.h"
 
-/* Makes the shard. From *cfg it takes mode, wake, forward, ctx, and mem_limit, which bounds the rows
- * that are kept for pulls, and nothing else. ERR_NOMEM. shard_free frees it. */
+/* Makes the shard. From *cfg it takes mode, wake, forward, ctx, and mem_limit, which bounds the
+ * rows that are kept for pulls, and nothing else. ERR_NOMEM. shard_free frees it. */
 enum err_code relay_shard_new(const struct shard_config *cfg, struct shard **out, struct err *e);
 
 /* Records the servers' answer to the partition's oldest sum; shard_send hands sums out as records
@@ -35,10 +36,10 @@ void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64
 struct relay_row_request {
 	uint64_t step, epoch;
 };
-/* Finds the rows that are not here for this step and were not asked for in this layout epoch. They count
- * as asked for from now on; out has room for n and gets their ids, *k of them. Rows of earlier
- * steps are dropped. False: the step's rows would exceed mem_limit, and none of them counts as
- * asked for. */
+/* Finds the rows that are not here for this step and were not asked for in this layout epoch. They
+ * count as asked for from now on; out has room for n and gets their ids, *k of them. Rows of
+ * earlier steps are dropped. False: the step's rows would exceed mem_limit, and none of them counts
+ * as asked for. */
 bool relay_shard_ask_rows(struct shard *s, uint16_t table, uint32_t part,
     const struct relay_row_request *by, const uint8_t *ids, uint32_t n, uint64_t *out, uint32_t *k);
 

@@ -60,7 +60,7 @@ static bool put_sum(void *ctx, const struct repl_record *c)
 static void send_sums(struct uplink *u)
 {
 	const struct layout *l = client_layout(u->client);
-	struct place *todo;
+	struct forwarded_part *todo;
 	size_t n;
 
 	mutex_lock(&u->lock);
@@ -92,12 +92,9 @@ void uplink_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
 
 	(void)index;
 	mutex_lock(&u->lock);
-	if (u->ntodo == u->todo_cap) {
-		u->todo_cap = u->todo_cap ? u->todo_cap * 2 : 64;
-		u->todo = mem_regrow(u->todo, u->todo_cap, sizeof *u->todo);
-	}
+	u->todo = mem_grow(u->todo, &u->todo_cap, u->ntodo + 1, sizeof *u->todo);
 	first = u->ntodo == 0;
-	u->todo[u->ntodo++] = (struct place){ table, part };
+	u->todo[u->ntodo++] = (struct forwarded_part){ table, part };
 	mutex_unlock(&u->lock);
 	if (first && !pthread_equal(pthread_self(), u->thread))
 		uplink_wake(u);
@@ -167,8 +164,9 @@ static void request_rows(struct uplink *u)
 	mutex_unlock(&u->lock);
 	for (; w; w = next) {
 		next = w->next;
-		/* A request of a newer layout epoch waits until the client has that view, and with it the
-		 * table. A request of an older layout epoch is dropped: its worker will send it again. */
+		/* A request of a newer layout epoch waits until the client has that view, and with
+		 * it the table. A request of an older layout epoch is dropped: its worker will send
+		 * it again. */
 		if (w->epoch > l->epoch)
 			queue_row_request(u, w);
 		else if (w->epoch == l->epoch && w->table < l->ntables &&
@@ -181,15 +179,16 @@ static void request_rows(struct uplink *u)
 }
 
 /* Asks for a dense table at step `wanted` - 1, unless that or a later step was asked for in this
- * layout epoch. Values of an earlier step may arrive in the same room; the shard copies each partition
- * as it comes. */
+ * layout epoch. Values of an earlier step may arrive in the same room; the shard copies each
+ * partition as it comes. */
 static void request_table(struct uplink *u, size_t t, uint64_t wanted)
 {
 	const struct table *table = &client_layout(u->client)->table[t];
 
 	if (wanted <= u->asked[t] || table->sparse)
 		return;
-	/* The old room can be freed: requests that were to fill it ended with their layout epoch. */
+	/* The old room can be freed: requests that were to fill it ended with their layout
+	 * epoch. */
 	if (u->elements[t] < table_elements(table)) {
 		free(u->room[t]);
 		u->room[t] = mem_array(table_elements(table), sizeof **u->room);
@@ -225,7 +224,7 @@ static void on_uplink_up(void *ctx, unsigned link)
 	struct uplink *u = ctx;
 
 	uplink_clocks_reset(u, link);
-	u->anew = true;
+	u->resend_all = true;
 }
 
 static void on_uplink_summed(void *ctx, const uint8_t *p, size_t len)
@@ -322,14 +321,14 @@ static void take_uplink_view(struct uplink *u)
 		server_end(u->server, &e);
 	view_release(view);
 	grow_table_lists(u);
-	/* Records in flight are of the old epoch: send sums and clocks again. Pulls are sent again
+	/* Records in flight have the old epoch: send sums and clocks again. Pulls are sent again
 	 * by the workers, which fill `wanted` and `wants`. */
 	if (client_layout(u->client)->epoch != before) {
 		if (u->nasked)
 			memset(u->asked, 0, u->nasked * sizeof *u->asked);
 		for (unsigned i = 0; i < client_links(u->client); i++)
 			uplink_clocks_reset(u, i);
-		u->anew = true;
+		u->resend_all = true;
 	}
 }
 
@@ -354,7 +353,7 @@ static void finish_uplink_turn(struct uplink *u)
 /* A turn sends first and then waits in client_pump, for TURN_MS at most or until uplink_wake.
  *
  * Sums go before clocks. A server holds the clock of a step until the step before is closed there,
- * and reads nothing behind it on this connection: a sum of that earlier step must not be there. It
+ * and reads nothing after it on this connection: a sum of that earlier step must not be there. It
  * would be after a broken connection, when both are sent again. */
 static void *run_uplink(void *ctx)
 {
@@ -366,9 +365,9 @@ static void *run_uplink(void *ctx)
 			abort();
 		take_uplink_view(u);
 		if (client_layout(u->client)->epoch) {
-			if (u->anew)
+			if (u->resend_all)
 				shard_resend(shard_of_uplink(u), SHARD_UPSTREAM);
-			u->anew = false;
+			u->resend_all = false;
 			send_sums(u);
 			uplink_clocks_send(u);
 			request_wanted(u);

@@ -39,9 +39,9 @@ uint64_t uplink_acked(struct uplink *u);
 void uplink_forget(struct uplink *u, uint32_t rank);
 
 /* Fetch the values of a dense table, or of rows of a partition, that were pulled for a step and are
- * not here. epoch: in which they were pulled; in a newer layout epoch everything is requested anew, and a
- * worker that has come to this relay may be at an earlier step. False: the rows do not fit into
- * the relay's mem_limit. */
+ * not here. epoch: in which they were pulled; in a newer layout epoch everything is requested
+ * again, and a worker that has moved to this relay may be at an earlier step. False: the rows do
+ * not fit into the relay's mem_limit. */
 void uplink_request_table(struct uplink *u, uint16_t table, uint64_t step, uint32_t epoch);
 /* ids: u64 little-endian, any alignment; they are copied. Rows that are here, or were asked for
  * in this layout epoch, are left out. Takes the partition's lock, so call it without locks of the

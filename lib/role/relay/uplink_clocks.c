@@ -27,24 +27,24 @@ uint64_t uplink_clock(struct uplink *u, const struct rank_clock *c)
 
 	mutex_lock(&u->lock);
 	s = rank_at(u, c->rank);
-	if (s->said.incarnation != c->incarnation) {
-		free((void *)(uintptr_t)s->said.runs);
+	if (s->last_sent.incarnation != c->incarnation) {
+		free((void *)(uintptr_t)s->last_sent.runs);
 		*s = (struct uplink_clock_state){ 0 };
 	}
-	s->said.rank = c->rank;
-	s->said.incarnation = c->incarnation;
-	s->said.done |= c->done;
+	s->last_sent.rank = c->rank;
+	s->last_sent.incarnation = c->incarnation;
+	s->last_sent.done |= c->done;
 	if (c->clocks) {
 		uint8_t *runs = mem_alloc(c->len + 1);
 
 		if (c->len)
 			memcpy(runs, c->runs, c->len);
-		free((void *)(uintptr_t)s->said.runs);
-		s->said.clocks = true;
-		s->said.step = c->step;
-		s->said.examples = c->examples;
-		s->said.runs = runs;
-		s->said.len = c->len;
+		free((void *)(uintptr_t)s->last_sent.runs);
+		s->last_sent.clocks = true;
+		s->last_sent.step = c->step;
+		s->last_sent.examples = c->examples;
+		s->last_sent.runs = runs;
+		s->last_sent.len = c->len;
 	}
 	token = s->token = ++u->token;
 	mutex_unlock(&u->lock);
@@ -66,7 +66,7 @@ void uplink_forget(struct uplink *u, uint32_t rank)
 {
 	mutex_lock(&u->lock);
 	if (rank < u->nranks) {
-		free((void *)(uintptr_t)u->rank[rank].said.runs);
+		free((void *)(uintptr_t)u->rank[rank].last_sent.runs);
 		u->rank[rank] = (struct uplink_clock_state){ 0 };
 	}
 	mutex_unlock(&u->lock);
@@ -93,9 +93,9 @@ static struct heard *heard_with_ranks(struct uplink *u, unsigned link)
 	mutex_assert_held(&u->lock);
 	if (h->n >= u->nranks)
 		return h;
-	h->told = mem_regrow(h->told, u->nranks, sizeof *h->told);
+	h->sent = mem_regrow(h->sent, u->nranks, sizeof *h->sent);
 	h->acked = mem_regrow(h->acked, u->nranks, sizeof *h->acked);
-	memset(h->told + h->n, 0, (u->nranks - h->n) * sizeof *h->told);
+	memset(h->sent + h->n, 0, (u->nranks - h->n) * sizeof *h->sent);
 	memset(h->acked + h->n, 0, (u->nranks - h->n) * sizeof *h->acked);
 	h->n = u->nranks;
 	return h;
@@ -106,7 +106,7 @@ void uplink_clocks_reset(struct uplink *u, unsigned link)
 	struct heard *h = heard_at(u, link);
 
 	if (h->n) {
-		memset(h->told, 0, h->n * sizeof *h->told);
+		memset(h->sent, 0, h->n * sizeof *h->sent);
 		memset(h->acked, 0, h->n * sizeof *h->acked);
 	}
 	h->nopen = 0;
@@ -150,9 +150,9 @@ static void collect_unsent_clocks(struct uplink *u, struct heard *h, struct buf 
 {
 	mutex_assert_held(&u->lock);
 	for (size_t k = 0; k < u->nranks && said->len < CLOCKS_FULL; k++)
-		if (h->told[k] < u->rank[k].token) {
-			sum_body_clocks_put(said, &u->rank[k].said);
-			h->told[k] = u->rank[k].token;
+		if (h->sent[k] < u->rank[k].token) {
+			sum_body_clocks_put(said, &u->rank[k].last_sent);
+			h->sent[k] = u->rank[k].token;
 		}
 }
 
@@ -173,14 +173,11 @@ static void add_clock_entry(struct uplink *u, unsigned link, const struct rank_c
 		u->seq++;
 	}
 	sum_body_clocks_put(body, c);
-	if (h->nopen == h->cap) {
-		h->cap = h->cap ? h->cap * 2 : 16;
-		h->open = mem_regrow(h->open, h->cap, sizeof *h->open);
-	}
-	h->open[h->nopen++] = (struct batch_said){ u->seq, c->rank, h->told[c->rank] };
+	h->open = mem_grow(h->open, &h->cap, h->nopen + 1, sizeof *h->open);
+	h->open[h->nopen++] = (struct sent_clock){ u->seq, c->rank, h->sent[c->rank] };
 }
 
-/* Send the collected clocks, each with the runs that this link must hear of. uplink.lock is not
+/* Send the collected clocks, each with the runs that this link must receive. uplink.lock is not
  * held, because is_pushed_alone takes a partition's lock. */
 static void send_collected_clocks(struct uplink *u, unsigned link, const struct buf *said)
 {
@@ -219,7 +216,7 @@ static bool send_clocks_to_link(struct uplink *u, unsigned link)
 }
 
 /* A push that was announced to the relay above as part of our sums now goes to the servers
- * directly: send that relay all clocks again, with the runs marked `alone`. */
+ * directly: send that relay all clocks again, with the runs marked `bypasses_relay`. */
 static void reannounce_alone(struct uplink *u)
 {
 	uint64_t alone = relay_shard_alone_count(atomic_load(&u->server->shard));
@@ -250,7 +247,7 @@ void uplink_clocks_acknowledge(struct uplink *u, unsigned link, uint64_t seq)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < h->nopen; i++) {
-		struct batch_said *b = &h->open[i];
+		struct sent_clock *b = &h->open[i];
 
 		if (b->seq != seq)
 			h->open[kept++] = *b;
@@ -266,10 +263,10 @@ void uplink_clocks_acknowledge(struct uplink *u, unsigned link, uint64_t seq)
 void uplink_clocks_free(struct uplink *u)
 {
 	for (size_t i = 0; i < u->nranks; i++)
-		free((void *)(uintptr_t)u->rank[i].said.runs);
+		free((void *)(uintptr_t)u->rank[i].last_sent.runs);
 	free(u->rank);
 	for (unsigned i = 0; i < u->nheard; i++) {
-		free(u->heard[i].told);
+		free(u->heard[i].sent);
 		free(u->heard[i].acked);
 		free(u->heard[i].open);
 	}

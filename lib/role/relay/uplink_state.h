@@ -10,7 +10,7 @@
 #include "relay/uplink.h"
 
 /* A partition with a sum to send. */
-struct place {
+struct forwarded_part {
 	uint16_t table;
 	uint32_t part;
 };
@@ -33,17 +33,17 @@ struct want {
 
 /* The last CLOCK of a worker, and its DONE. */
 struct uplink_clock_state {
-	uint64_t token;         /* uplink_clock returned it last; 0: there is none */
-	struct rank_clock said; /* runs: owned */
+	uint64_t token;              /* uplink_clock returned it last; 0: there is none */
+	struct rank_clock last_sent; /* runs: owned */
 };
 
 /* The clocks that one server, or the relay above, has been sent. */
 struct heard {
 	/* The token of each rank's clock that was sent, and that was acknowledged. */
-	uint64_t *told, *acked;
+	uint64_t *sent, *acked;
 	size_t n; /* ranks in these arrays */
 	/* Entries of CLOCKS in flight. */
-	struct batch_said {
+	struct sent_clock {
 		uint64_t seq;
 		uint32_t rank;
 		uint64_t token;
@@ -58,9 +58,9 @@ struct uplink {
 	pthread_t thread;
 	int wake; /* an eventfd that ends the client's wait (uplink_wake) */
 	atomic_bool stop;
-	/* anew: all sums must be sent again, because of a new session or layout epoch. advance, changed:
-	 * at the end of this turn call shard_advance, or else io_threads_wake. */
-	bool anew, advance, changed;
+	/* resend_all: all sums must be sent again, because of a new session or layout epoch.
+	 * advance, changed: at the end of this turn call shard_advance, or else io_threads_wake. */
+	bool resend_all, advance, changed;
 	/* The last step that was requested of each table in this layout epoch, plus 1. */
 	uint64_t *asked;
 	float **room;       /* by dense table: where its values are received */
@@ -71,8 +71,8 @@ struct uplink {
 	struct heard *heard; /* by link of the client */
 	unsigned nheard;
 
-	struct mutex lock;  /* guards all members that follow */
-	struct place *todo; /* partitions with sums to send */
+	struct mutex lock;           /* guards all members that follow */
+	struct forwarded_part *todo; /* partitions with sums to send */
 	size_t ntodo, todo_cap;
 	struct wanted *wanted; /* by table */
 	size_t nwanted;

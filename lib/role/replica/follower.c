@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/backoff.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -144,7 +145,7 @@ static void wait_for_source(const struct follower *m, int64_t ns)
 	struct pollfd p[2] = { { m->end.fd, POLLIN, 0 },
 		{ m->connected ? cluster_view_fd(m->tool.cluster) : -1, POLLIN, 0 } };
 
-	if (ns > 0 && poll(p, 2, (int)(ns / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR)
+	if (ns > 0 && poll(p, 2, clock_poll_timeout(ns)) < 0 && errno != EINTR)
 		abort();
 }
 
@@ -182,15 +183,16 @@ static void log_source_state(struct follower *m, const struct err *why)
 static void *run_follower(void *ctx)
 {
 	struct follower *m = ctx;
-	int64_t retry = RETRY_FIRST;
+	struct backoff retry = { .least = RETRY_FIRST, .most = RETRY_LAST };
 
+	backoff_reset(&retry);
 	while (!interrupt_came(&m->end)) {
 		int64_t begin = clock_now(), took;
 		struct err e;
 
 		if (!poll_source(m, &e)) {
 			log_source_state(m, NULL);
-			retry = RETRY_FIRST;
+			backoff_reset(&retry);
 			/* Spare the source: with a large model, pull for at most half of the
 			 * time. */
 			took = clock_now() - begin;
@@ -201,8 +203,7 @@ static void *run_follower(void *ctx)
 			break;
 		log_source_state(m, &e);
 		disconnect_source(m);
-		wait_for_source(m, retry);
-		retry = 2 * retry < RETRY_LAST ? 2 * retry : RETRY_LAST;
+		wait_for_source(m, backoff_next(&retry));
 	}
 	disconnect_source(m);
 	return NULL;

@@ -3,7 +3,7 @@
 #define REPLICA_FOLLOWER_H
 
 #include "conf/conf.h"
-#include "core/interrupt.h"
+#include "core/thread.h"
 #include "core/log.h"
 
 /* A follower keeps the parameters of a read replica up to date. A read replica is a read-only

@@ -52,10 +52,7 @@ static struct ckpt_part *add_saved_part(struct saving *s, const struct follower_
 {
 	struct ckpt_part *p;
 
-	if (s->nparts == s->cap) {
-		s->cap = s->cap ? 2 * s->cap : 64;
-		s->part = mem_regrow(s->part, s->cap, sizeof *s->part);
-	}
+	s->part = mem_grow(s->part, &s->cap, s->nparts + 1, sizeof *s->part);
 	p = &s->part[s->nparts++];
 	*p = (struct ckpt_part){ .table = x->name,
 		.sparse = x->sparse,
@@ -89,10 +86,7 @@ static enum err_code save_dense(struct saving *s, struct follower_table *x, cons
 
 static struct parted *add_parted_rows(struct saving *s)
 {
-	if (s->nrows == s->rows_cap) {
-		s->rows_cap = s->rows_cap ? 2 * s->rows_cap : 16;
-		s->rows = mem_regrow(s->rows, s->rows_cap, sizeof *s->rows);
-	}
+	s->rows = mem_grow(s->rows, &s->rows_cap, s->nrows + 1, sizeof *s->rows);
 	return &s->rows[s->nrows++];
 }
 

@@ -2,8 +2,8 @@
 #ifndef REPLICA_FOLLOWER_STATE_H
 #define REPLICA_FOLLOWER_STATE_H
 
-/* The inside of a follower, shared by follower.c, follower_save.c, follower_take.c and
- * follower_parted.c. From follower_start on the follower's thread owns all of it, but for `end`. */
+/* The inside of a follower, shared by follower.c, follower_save.c and follower_take.c. From
+ * follower_start on the follower's thread owns all of it, but for `end`. */
 #include <pthread.h>
 
 #include "ckpt/write.h"
@@ -40,7 +40,7 @@ struct follower_table {
 struct follower {
 	struct log *log;
 	struct identity id;
-	struct tool tool;
+	struct admin_client tool;
 	bool connected;
 	/* The generation of the source's layout, to which our versions and steps belong. */
 	uint32_t generation;

@@ -18,7 +18,7 @@ struct checkpoint_writer {
 	bool stop, woken; /* woken: the shard has changed since the thread looked */
 	enum order order;
 	enum order last; /* the order that came last */
-	bool repeated;   /* it has come again: its answer may be lost */
+	bool repeated;   /* it has arrived again: its answer may be lost */
 	uint64_t id, step, mark, base;
 	char *dir;
 	/* Only the thread uses this: its answer to the last order, or NULL. */
@@ -223,8 +223,8 @@ void checkpoint_writer_wake(struct checkpoint_writer *s)
 	mutex_unlock(&s->lock);
 }
 
-/* Replaces the order that the thread has not begun. at: id, and what the order needs of the rest. An
- * order that comes again, in a new session, is not carried out twice. */
+/* Replaces the order that the thread has not begun. at: id, and what the order needs of the rest.
+ * An order that comes again, in a new session, is not carried out twice. */
 static void give_order(struct server *server, enum order order, const struct message_snapshot *at,
     const char *dir)
 {

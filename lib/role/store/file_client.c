@@ -2,13 +2,13 @@
 #include "store/file_client.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ckpt/names.h"
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -26,7 +26,7 @@ struct far {
 	unsigned tries; /* that ended because the coordinator had no room */
 	/* This runs on the agent's thread, which must send heartbeats. */
 	bool agents;
-	bool live, ended; /* the session is up; FILE_END has come */
+	bool live, ended; /* the session is up; FILE_END has arrived */
 	struct err why;   /* the coordinator's refusal, or an error of ours */
 	/* A download goes to this file, or to `in` if that is not NULL. */
 	int fd;
@@ -93,10 +93,18 @@ static enum err_code await_file_session(struct far *f, bool (*ready)(void *), st
 	return rc;
 }
 
-static enum err_code open_file_session(struct far *f, struct err *e)
+static void close_file_session(struct far *f)
+{
+	conn_free(f->conn);
+	f->conn = NULL;
+	f->live = false;
+	f->why = (struct err){ 0 };
+}
+
+static enum err_code open_file_session_at(struct far *f, const char *address, struct err *e)
 {
 	const struct identity *id = f->server->cfg.id;
-	const struct dial_target to = { .tcp = id->data,
+	const struct dial_target to = { .tcp = address,
 		.key = id->server_key,
 		.transport = transport_find("tcp"),
 		.id = &id->conn,
@@ -108,6 +116,28 @@ static enum err_code open_file_session(struct far *f, struct err *e)
 	if (rc)
 		return rc;
 	return await_file_session(f, is_file_session_live, e);
+}
+
+/* At the coordinator with which this store has its session. Before that, tries those of the join file in
+ * turn. */
+static enum err_code open_file_session(struct far *f, struct err *e)
+{
+	enum err_code rc = err_set(e, ERR_UNREACH, "the address of the coordinator is unknown");
+	char address[NET_TEXT];
+
+	agent_address(f->server->agent, address);
+	if (*address)
+		return open_file_session_at(f, address, e);
+	/* One that has too many sessions for files is the one to wait for. */
+	for (size_t i = 0; rc && rc != ERR_LIMIT && rc != ERR_STOPPED &&
+	     net_list_at(f->server->cfg.id->data, i, address);
+	     i++) {
+		close_file_session(f);
+		rc = open_file_session_at(f, address, e);
+	}
+	if (!rc)
+		*e = (struct err){ 0 };
+	return rc;
 }
 
 static enum err_code send_file_message(struct far *f, enum record_type type, json_t *msg,
@@ -171,12 +201,9 @@ static bool must_try_again(struct far *f, enum err_code rc)
 	int64_t end = clock_now() + BUSY_PAUSE;
 	bool again = rc == ERR_LIMIT && ++f->tries <= BUSY_TRIES;
 
-	conn_free(f->conn);
-	f->conn = NULL;
-	f->live = false;
-	f->why = (struct err){ 0 };
+	close_file_session(f);
 	while (again && clock_now() < end && !is_transfer_given_up(f))
-		poll(NULL, 0, 20);
+		clock_sleep(20);
 	return again && !is_transfer_given_up(f);
 }
 
@@ -253,26 +280,14 @@ static enum err_code download_checkpoint(struct far *f, const char *dir, struct 
 	return rc;
 }
 
-static char *make_temporary_name(const char *what)
-{
-	const char *tmp = getenv("TMPDIR");
-	char name[40];
-
-	snprintf(name, sizeof name, "pskit-%s.XXXXXX", what);
-	return path_join(tmp && *tmp ? tmp : "/tmp", name);
-}
-
 enum err_code file_client_restore(struct server *s, struct ckpt_reader **out, struct err *e)
 {
 	struct far f = { .server = s, .fd = -1, .agents = true };
-	char *dir = make_temporary_name("restore");
-	enum err_code rc;
+	char *dir;
+	enum err_code rc = file_make_unique_dir(path_temporary("restore"), &dir, e);
 
-	if (!mkdtemp(dir)) {
-		rc = err_sys(e, ERR_IO, "cannot make a directory for the checkpoint in %s", dir);
-		free(dir);
+	if (rc)
 		return rc;
-	}
 	do {
 		rc = open_file_session(&f, e);
 		if (!rc)
@@ -289,7 +304,7 @@ enum err_code file_client_restore(struct server *s, struct ckpt_reader **out, st
 enum err_code file_client_init(struct server *s, char **path, struct err *e)
 {
 	struct far f = { .server = s, .agents = true };
-	char *name = make_temporary_name("init"), open_file[40];
+	char *name = path_temporary("init"), open_file[40];
 	enum err_code rc;
 
 	f.fd = mkostemp(name, O_CLOEXEC);

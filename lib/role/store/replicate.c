@@ -44,7 +44,7 @@ static void drop_link(struct link *l)
 	l->batcher = (struct batcher){ 0 };
 	if (!l->down_since)
 		l->down_since = clock_now();
-	dial_backoff_failed(&l->backoff, clock_now());
+	backoff_failed(&l->backoff, clock_now());
 }
 
 /* Sends records of the listed partitions while less than LINK_QUEUE_MAX bytes are queued, and
@@ -78,8 +78,8 @@ static void send_queued_records(struct link *l)
 
 /* ---- answers ---- */
 
-/* Passes the entries of a REPLICATED record to the shard. They prove that the next replica works, so
- * its earlier failures are forgotten. */
+/* Passes the entries of a REPLICATED record to the shard. They prove that the next replica works,
+ * so its earlier failures are forgotten. */
 static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t len)
 {
 	struct shard *s = shard_of_repl(l->repl);
@@ -87,14 +87,14 @@ static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t
 
 	l->refused = false;
 	l->down_since = l->reported = 0;
-	dial_backoff_reset(&l->backoff);
+	backoff_reset(&l->backoff);
 	for (size_t i = 0; payload_get_replicated(payload, len, i, &c); i++)
 		shard_acknowledged(s, (uint16_t)l->index, c.table, c.part, c.seq);
 	shard_advance(s);
 }
 
-/* Handles one record from the next replica. A REPLICATED of an older layout epoch is ignored, since its
- * records are sent again. */
+/* Handles one record from the next replica. A REPLICATED of an older layout epoch is ignored, since
+ * its records are sent again. */
 static enum conn_verdict handle_link_record(struct link *l, const struct record *r,
     const uint8_t *payload)
 {
@@ -104,8 +104,8 @@ static enum conn_verdict handle_link_record(struct link *l, const struct record 
 		take_acknowledgements(l, payload, r->len);
 	} else if (r->type == REC_NACK) {
 		payload_get_nack(payload, r->len, &e);
-		/* Log the first refusal alone; report_unreachable tells the coordinator if it
-		 * lasts. */
+		/* Log the first refusal alone; report_unreachable reports it to the coordinator if
+		 * it lasts. */
 		if (!l->refused)
 			log_warn(l->repl->server->cfg.log,
 			    "server-%u refused a replication record: %s", l->index, e.msg);
@@ -139,7 +139,7 @@ static void on_link_live(void *ctx, const struct hs_server_info *unused)
 	atomic_store(&l->asked, false);
 	if (!l->refused) {
 		l->down_since = l->reported = 0;
-		dial_backoff_reset(&l->backoff);
+		backoff_reset(&l->backoff);
 	}
 	l->session = ++l->repl->next_session;
 	shard_resend(shard_of_repl(l->repl), (uint16_t)l->index);
@@ -177,7 +177,7 @@ static void dial_replica(struct link *l)
 	struct err e = { 0 };
 
 	if (dial(&to, &handler, l, &l->conn, &e)) {
-		dial_backoff_failed(&l->backoff, clock_now());
+		backoff_failed(&l->backoff, clock_now());
 		return;
 	}
 	l->h = (struct loop_fd){ .fd = conn_fd(l->conn), .fn = on_link_event, .ctx = l };
@@ -187,8 +187,8 @@ static void dial_replica(struct link *l)
 
 /* ---- joining servers ---- */
 
-/* Sends the state of partitions to a joining server, TRANSFERS_MAX at a time. Tells the coordinator
- * when that server has all partitions that it gets from this one. */
+/* Sends the state of partitions to a joining server, TRANSFERS_MAX at a time. Reports to the
+ * coordinator when that server has all partitions that it gets from this one. */
 static void send_states(struct link *l)
 {
 	struct repl *r = l->repl;
@@ -202,7 +202,7 @@ static void send_states(struct link *l)
 		begun++;
 	if (!l->transfers_all || l->transfers_done < l->transfers_all)
 		return;
-	l->told = true;
+	l->reported_complete = true;
 	snprintf(name, sizeof name, "copied-%u", l->index);
 	agent_tell_lasting(r->server->agent, name,
 	    MESSAGE(copied, .server = l->index, .epoch = r->epoch));
@@ -221,7 +221,7 @@ static void report_unreachable(struct link *l, int64_t now)
 }
 
 /* Every REPL_TICK, on the replication thread: begins transfers to joining servers, drops silent
- * links, dials those that are due, and tells the coordinator of servers that stay unreachable.
+ * links, dials those that are due, and reports servers that stay unreachable to the coordinator.
  * Publishes the progress of transfers in s->epochs. */
 static void tick_links(void *ctx)
 {
@@ -234,7 +234,7 @@ static void tick_links(void *ctx)
 	for (unsigned i = 0; i < r->nlinks; i++) {
 		struct link *l = r->link[i];
 
-		if (l->joins && !l->told)
+		if (l->joins && !l->reported_complete)
 			send_states(l);
 		all += l->joins ? l->transfers_all : 0;
 		done += l->joins ? l->transfers_done : 0;
@@ -247,7 +247,7 @@ static void tick_links(void *ctx)
 				l->down_since = now - REPORT_EVERY;
 			drop_link(l);
 		}
-		if (!l->conn && dial_is_due(&l->backoff, now))
+		if (!l->conn && backoff_is_due(&l->backoff, now))
 			dial_replica(l);
 		report_unreachable(l, now);
 	}
@@ -270,7 +270,7 @@ static void send_forwarded(void *ctx)
 
 		if (l->up) {
 			send_queued_records(l);
-		} else if (l->live && !l->conn && dial_is_due(&l->backoff, now)) {
+		} else if (l->live && !l->conn && backoff_is_due(&l->backoff, now)) {
 			l->wanted = true;
 			dial_replica(l);
 		}
@@ -318,7 +318,7 @@ static void update_link(struct link *l, const struct view_server *j)
 	if (!live || strcmp(tcp, l->tcp) != 0 || memcmp(key, l->key, sizeof key) != 0) {
 		drop_link(l);
 		l->down_since = l->reported = 0;
-		dial_backoff_reset(&l->backoff);
+		backoff_reset(&l->backoff);
 		l->wanted = false;
 	}
 	snprintf(l->tcp, sizeof l->tcp, "%s", tcp);
@@ -363,7 +363,7 @@ static void apply_view_news(void *ctx)
 		struct link *l = r->link[i];
 
 		l->joins = n->joins[i];
-		l->told = l->refused = false;
+		l->reported_complete = l->refused = false;
 		if (l->up)
 			l->down_since = l->reported = 0;
 		if (l->up) {
@@ -385,9 +385,8 @@ void replicate_prepare(struct repl *r, const struct view *view)
 		r->link[i] = mem_alloc(sizeof **r->link);
 		r->link[i]->repl = r;
 		r->link[i]->index = (unsigned)i;
-		r->link[i]->backoff = (struct dial_backoff){ .least = RETRY_MIN,
-			.most = RETRY_MAX };
-		dial_backoff_reset(&r->link[i]->backoff);
+		r->link[i]->backoff = (struct backoff){ .least = RETRY_MIN, .most = RETRY_MAX };
+		backoff_reset(&r->link[i]->backoff);
 		atomic_store(&r->nlinks, (unsigned)i + 1);
 	}
 }
@@ -486,7 +485,7 @@ void replicate_free(struct repl *r)
 		free(r->link[i]);
 	}
 	settle_release(r);
-	/* Views may have come after the thread had ended. */
+	/* Views may have arrived after the thread had ended. */
 	while (r->news)
 		free_news(take_first_news(r));
 	emulated_link_close(r->net);

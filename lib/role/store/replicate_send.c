@@ -16,11 +16,12 @@ bool replicate_link_put(void *ctx, const struct repl_record *c)
 		.epoch = l->repl->epoch,
 		.generation = atomic_load(&s->epochs.generation) };
 
-	/* Partitions take their places in a new layout before the links learn of it (apply_view_news, which
-	 * sends everything again). A record that was sent meanwhile under the old epoch could reach a server
-	 * that is still in the old layout, and leaves the chain in one between the two: its
-	 * acknowledgement of a state transfer would count, although it then dropped what it had. `installing`
-	 * is set before any partition changes, and the partition's lock is held here. */
+	/* Partitions take their places in a new layout before the links learn of it
+	 * (apply_view_news, which sends everything again). A record that was sent meanwhile under
+	 * the old epoch could reach a server that is still in the old layout, and leaves the chain
+	 * in one between the two: its acknowledgement of a state transfer would count, although it
+	 * then dropped what it had. `installing` is set before any partition changes, and the
+	 * partition's lock is held here. */
 	if (atomic_load(&s->epochs.installing) != l->repl->epoch ||
 	    conn_queued(l->conn) > LINK_QUEUE_MAX)
 		return false;
@@ -49,9 +50,6 @@ void replicate_link_add(struct link *l, struct todo t)
 	if (l->ntodo && l->todo[l->ntodo - 1].table == t.table &&
 	    l->todo[l->ntodo - 1].part == t.part)
 		return;
-	if (l->ntodo == l->cap) {
-		l->cap = l->cap ? l->cap * 2 : 64;
-		l->todo = mem_regrow(l->todo, l->cap, sizeof *l->todo);
-	}
+	l->todo = mem_grow(l->todo, &l->cap, l->ntodo + 1, sizeof *l->todo);
 	l->todo[l->ntodo++] = t;
 }

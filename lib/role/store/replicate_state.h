@@ -4,6 +4,7 @@
 
 /* The inside of replication, shared by replicate.c and replicate_send.c. The replication thread
  * owns the links, except for the members that repl.lock guards. */
+#include "core/backoff.h"
 #include "core/lock.h"
 #include "store/replicate.h"
 #include "wire/dial.h"
@@ -24,9 +25,9 @@ struct link {
 	char tcp[NET_TEXT], unix_path[NET_TEXT];
 	uint8_t key[KEY_BYTES];
 	bool live, wanted; /* alive, by the view; something has been forwarded to it */
-	/* joins: the server joins, and gets replicas from this one. told: the coordinator knows
-	 * that the server has all of them. */
-	bool joins, told;
+	/* joins: the server joins, and gets replicas from this one. reported_complete: the
+	 * coordinator knows that the server has all of them. */
+	bool joins, reported_complete;
 	uint64_t transfers_all,
 	    transfers_done; /* partitions that it gets from us, and those that it has */
 	struct conn *conn;
@@ -35,8 +36,8 @@ struct link {
 	bool up, refused;
 	/* Another number for each connection and layout epoch, see shard_send. */
 	uint64_t session;
-	struct dial_backoff backoff;
-	int64_t down_since, reported; /* clock_now(); 0: not so */
+	struct backoff backoff;
+	int64_t down_since, reported; /* clock_now(); 0: neither */
 	/* replicate_report_again: the coordinator wants to know whether it is still down. */
 	atomic_bool asked;
 	struct batcher batcher;
@@ -55,7 +56,7 @@ struct repl {
 	bool posted;                       /* send_forwarded has been posted and has not begun */
 	struct news *news, **news_last;    /* views that the thread has not seen yet */
 	struct settle_question *questions; /* settle.c */
-	/* of all links; set before the first one is dialled */
+	/* for all links; set before the first one is dialled */
 	const struct transport *transport;
 	struct emulated_link *net; /* NULL: the setting net has none for this server */
 	uint64_t next_session;
@@ -68,8 +69,8 @@ struct repl {
 bool replicate_link_next(struct link *l, struct todo *out);
 /* Add a partition to the link's list. repl.lock is held. */
 void replicate_link_add(struct link *l, struct todo t);
-/* For shard_send: queue the pieces of one record. False: the connection has enough to write, or the server
- * is installing a layout of which the links do not know yet. */
+/* For shard_send: queue the pieces of one record. False: the connection has enough to write, or the
+ * server is installing a layout of which the links do not know yet. */
 bool replicate_link_put(void *link, const struct repl_record *c);
 
 #endif

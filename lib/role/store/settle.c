@@ -50,8 +50,8 @@ void store_on_settle(struct server *s, const struct message *message)
 	loop_post(q->repl->loop, add_question, q);
 }
 
-/* Answers the question. False: a push may still be lost with this server, or the question is about a layout that
- * is not installed here. */
+/* Answers the question. False: a push may still be lost with this server, or the question is about
+ * a layout that is not installed here. */
 static bool try_to_answer(struct server *s, const struct settle_question *q)
 {
 	struct shard *shard = atomic_load(&s->shard);

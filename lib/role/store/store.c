@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "ckpt/read.h"
 #include "conf/conf_rule.h"
 #include "core/fail.h"
 #include "core/json.h"
@@ -18,6 +17,7 @@
 #include "server/relayed_ranks.h"
 #include "server/session_keys.h"
 #include "store/replicate.h"
+#include "store/restored.h"
 #include "server/server_coordinator.h"
 #include "store/store.h"
 #include "store/store_state.h"
@@ -27,16 +27,6 @@
  * of this runs on the agent's thread, except for store_start and store_stop. */
 
 /* ---- configuration ---- */
-
-/* Open the checkpoint that the job continues from. The coordinator, which chose it, has checked
- * it. */
-static enum err_code open_restored_checkpoint(struct server *s, const char *path, struct err *e)
-{
-	if (!*path)
-		return ERR_OK;
-	return s->cfg.id->run_dir ? ckpt_open(path, &store_agent(s)->restore, e)
-	                          : file_client_restore(s, &store_agent(s)->restore, e);
-}
 
 /* Partitions that the layout places here, with those that this server joins. */
 static uint64_t count_parts_here(const struct server *s, const struct table *t)
@@ -75,7 +65,7 @@ static enum err_code limit_tables(struct server *s, const struct conf *conf, uin
 	return ERR_OK;
 }
 
-/* The path in job.init, a fresh string; NULL: it is none. */
+/* The path in job.init, a fresh string; NULL: job.init is not a path. */
 static enum err_code copy_init_path(struct server *s, char **out, struct err *e)
 {
 	struct conf c;
@@ -100,7 +90,7 @@ static enum err_code find_initial_values(struct server *s, struct err *e)
 	char *path = NULL;
 	enum err_code rc;
 
-	if (store_agent(s)->init_path || store_agent(s)->restore)
+	if (store_agent(s)->init_path || store_agent(s)->restored.reader)
 		return ERR_OK;
 	rc = copy_init_path(s, &path, e);
 	if (rc || !path)
@@ -116,6 +106,25 @@ static enum err_code find_initial_values(struct server *s, struct err *e)
 	return rc;
 }
 
+bool store_may_read_again(struct server *s, struct read_retry *r, struct err *e)
+{
+	if (!read_retry_wanted(r, e, s->cfg.log, clock_now()))
+		return false;
+	clock_sleep(READ_RETRY_PAUSE_MS);
+	agent_beat_busy(s->agent);
+	if (!server_is_ending(s))
+		return true;
+	log_info(s->cfg.log, "this process ends, and does not try to read again");
+	err_set(e, ERR_STOPPED, "this process was stopped");
+	return false;
+}
+
+/* For shard_config.read_again. */
+static bool may_read_values_again(void *ctx, struct read_retry *r, struct err *e)
+{
+	return store_may_read_again(ctx, r, e);
+}
+
 /* For shard_config.alive: shard_install runs on the agent's thread, which cannot send heartbeats
  * meanwhile. */
 static void send_late_heartbeat(void *ctx)
@@ -123,8 +132,8 @@ static void send_late_heartbeat(void *ctx)
 	agent_beat_busy(((struct server *)ctx)->agent);
 }
 
-/* Makes the shard from the first view: mode, update rule, limits and the checkpoint to continue
- * from are those of the job's configuration. s->shard is set last, and only on success.
+/* Makes the shard from the first view: the job's configuration gives the mode, update rule, limits
+ * and the checkpoint to continue from. s->shard is set last, and only on success.
  * ERR_CONFIG when mem_limit or the number of descriptors is too low; errors of conf_from_json, of
  * opening the checkpoint and of shard_new. */
 static enum err_code make_store_shard(struct server *s, const struct view *view, struct err *e)
@@ -133,6 +142,7 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 		.wake = io_threads_wake,
 		.forward = replicate_forward,
 		.alive = send_late_heartbeat,
+		.read_again = may_read_values_again,
 		.ctx = s };
 	struct conf_rule rule = { 0 };
 	struct shard *shard;
@@ -172,9 +182,9 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 	if (!rc)
 		rc = limit_tables(s, &conf, &cfg.mem_limit, e);
 	if (!rc)
-		rc = open_restored_checkpoint(s, view->restore, e);
+		rc = restored_open(s, view, e);
 	if (!rc) {
-		cfg.restore = store_agent(s)->restore;
+		cfg.restore = store_agent(s)->restored.reader;
 		cfg.published = server_published(s);
 		rc = shard_new(&cfg, &shard, e);
 	}
@@ -297,8 +307,7 @@ static enum err_code install_layout(struct server *s, const struct view *view,
 	 * or memory. */
 	if (layout->ntables && layout->table[0].nruns) {
 		shard_restore_done(atomic_load(&s->shard));
-		ckpt_close(store_agent(s)->restore);
-		store_agent(s)->restore = NULL;
+		restored_close(s);
 	}
 	if (!rc)
 		log_memory_bound(s, view);
@@ -314,14 +323,17 @@ static void note_moves(struct server *s, const struct layout *layout)
 		atomic_store(&s->moved_at, clock_now());
 }
 
-/* Installs a view on the agent's thread. The order matters: links before the layout that uses
- * them, settings before partitions, relays before `installed`, members after it, and at last the end
- * of a vote. Sessions that wait are woken once. */
+/* Installs a view on the agent's thread. The order matters: links before the layout that uses them,
+ * settings before partitions, relays before `installed`, members after it, and at last the end of a
+ * vote. Sessions that wait are woken once. */
 static enum err_code take_store_view(struct server *s, const struct view *view, struct err *e)
 {
 	struct layout layout;
 	enum err_code rc = FAIL_ERROR("view_take", e);
 
+	/* The next view may name another checkpoint: make nothing from this one yet. */
+	if (!rc && view->checking && *view->restore)
+		return restored_check(s, view, e);
 	if (!rc && !atomic_load(&s->shard))
 		rc = make_store_shard(s, view, e);
 	if (rc)
@@ -452,7 +464,7 @@ static void on_store_view(void *ctx, const struct view *view)
 		return;
 	}
 	if (take_store_view(s, view, &e)) {
-		server_end(s, &e);
+		server_end(s, e.code == ERR_STOPPED ? NULL : &e);
 		return;
 	}
 	if (store_agent(s)->unvoted) {
@@ -482,7 +494,7 @@ static void on_store_joined(void *ctx, const json_t *answer)
 	log_info(s->cfg.log, "joined as server-%d, data plane on %s", s->cfg.index, s->address);
 }
 
-/* It is no error if the coordinator in this process was asked to end before the store had
+/* It is not an error if the coordinator in this process was asked to end before the store had
  * joined. */
 static void on_store_lost(void *ctx, const struct err *why)
 {
@@ -499,7 +511,7 @@ static enum err_code store_start(struct server *s, struct err *e)
 {
 	struct agent_config cfg = {
 		.heartbeat = s->cfg.conf ? s->cfg.conf->heartbeat : 200 * NSEC_PER_MSEC,
-		.deadline = s->cfg.conf ? s->cfg.conf->deadline : 60 * NSEC_PER_SEC,
+		.deadline = s->cfg.conf ? s->cfg.conf->deadline : server_first_wait(s),
 		.joined = on_store_joined,
 		.view = on_store_view,
 		.notice = on_store_notice,
@@ -532,7 +544,8 @@ static void store_release(struct server *s)
 		return;
 	replicate_free(store_of(s)->repl);
 	checkpoint_writer_free(store_of(s)->writer);
-	ckpt_close(store_agent(s)->restore);
+	restored_close(s);
+	free(store_agent(s)->restored.checked);
 	free(store_agent(s)->init_path);
 	json_decref(store_agent(s)->unvoted);
 	store_settings_free(s);

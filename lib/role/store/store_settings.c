@@ -23,49 +23,54 @@ static enum err_code fill_epoch_from_conf(const struct conf *conf, struct settin
 	return rc;
 }
 
-/* Applies the view's changes to conf in their order, and gives the shard the epochs that it does not have
- * yet. */
-static enum err_code apply_settings_epochs(struct server *server, struct conf *conf,
-    const struct view *view, struct err *e)
+/* Gives the shard the settings epoch that the i-th change of the view begins. */
+static enum err_code add_epoch(struct server *server, const struct view *view, size_t i,
+    struct err *e)
 {
-	enum err_code rc = ERR_OK;
+	const struct setting *change = &view->changes[i];
+	struct settings_epoch epoch = { .step = (uint64_t)change->step,
+		.number = (uint32_t)change->number };
+	struct conf conf;
+	enum err_code rc = conf_at(view->config, view->changes, i + 1, epoch.step, &conf, e);
 
-	for (size_t i = 0; i < view->nchanges; i++) {
-		const struct view_change *change = &view->changes[i];
-		struct settings_epoch epoch = { .step = (uint64_t)change->step,
-			.number = (uint32_t)change->number };
+	if (rc)
+		return rc;
+	rc = fill_epoch_from_conf(&conf, &epoch, e);
+	conf_release(&conf);
+	if (rc)
+		return rc;
+	shard_add_epoch(atomic_load(&server->shard), &epoch);
+	store_agent(server)->number = epoch.number;
+	return ERR_OK;
+}
 
-		rc = conf_apply(conf, change->set, e);
-		if (!rc && (int64_t)epoch.number > store_agent(server)->number) {
-			rc = fill_epoch_from_conf(conf, &epoch, e);
-			if (rc)
-				break;
-			shard_add_epoch(atomic_load(&server->shard), &epoch);
-			store_agent(server)->number = epoch.number;
-		}
-		if (rc)
-			break;
-	}
-	return rc;
+/* Keeps the configuration after all changes, on which the next change will be based. */
+static enum err_code keep_config(struct server *server, const struct view *view, struct err *e)
+{
+	struct conf conf;
+	enum err_code rc = conf_at(view->config, view->changes, view->nchanges, CONF_NEWEST, &conf,
+	    e);
+
+	if (rc)
+		return rc;
+	json_decref(store_agent(server)->config);
+	store_agent(server)->config = conf_to_json(&conf);
+	conf_release(&conf);
+	return ERR_OK;
 }
 
 enum err_code store_settings_apply(struct server *server, const struct view *view, struct err *e)
 {
-	struct conf conf;
-	enum err_code rc;
+	enum err_code rc = ERR_OK;
 
 	log_follow_level(server->cfg.log, store_agent(server)->level,
 	    view->now ? view->now->log_level : "");
 	if (store_agent(server)->config && view->settings <= store_agent(server)->number)
 		return ERR_OK;
-	rc = conf_from_json(view->config, &conf, e);
-	if (rc)
-		return rc;
-	rc = apply_settings_epochs(server, &conf, view, e);
-	json_decref(store_agent(server)->config);
-	store_agent(server)->config = rc ? NULL : conf_to_json(&conf);
-	conf_release(&conf);
-	return rc;
+	for (size_t i = 0; !rc && i < view->nchanges; i++)
+		if (view->changes[i].number > store_agent(server)->number)
+			rc = add_epoch(server, view, i, e);
+	return rc ? rc : keep_config(server, view, e);
 }
 
 /* Is there room for the settings that are proposed? */
@@ -73,13 +78,12 @@ static enum err_code check_setting_fits(struct server *server, const json_t *set
 {
 	struct settings_epoch epoch = { 0 };
 	struct conf conf;
-	enum err_code rc = conf_from_json(store_agent(server)->config, &conf, e);
+	enum err_code rc = conf_at(store_agent(server)->config, &(struct setting){ .set = set }, 1,
+	    CONF_NEWEST, &conf, e);
 
 	if (rc)
 		return rc;
-	rc = conf_apply(&conf, set, e);
-	if (!rc)
-		rc = fill_epoch_from_conf(&conf, &epoch, e);
+	rc = fill_epoch_from_conf(&conf, &epoch, e);
 	if (!rc)
 		rc = shard_fits_epoch(atomic_load(&server->shard), &epoch, e);
 	conf_release(&conf);

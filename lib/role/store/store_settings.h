@@ -5,8 +5,8 @@
 #include "store/store_state.h"
 
 /* Settings that change while a store runs. The coordinator proposes a change, the stores vote, and
- * a view brings each decided settings epoch with the step at which it takes effect; the shard applies it
- * at that step. The agent's thread makes all calls but store_settings_free. */
+ * a view brings each decided settings epoch with the step at which it takes effect; the shard
+ * applies it at that step. The agent's thread makes all calls but store_settings_free. */
 
 /* Hand the settings epochs that were decided since the last view to the shard. ERR_CONFIG: this
  * program does not know one of the settings. */

@@ -2,20 +2,30 @@
 #ifndef STORE_STORE_STATE_H
 #define STORE_STORE_STATE_H
 
-/* The inside of a store, the role that holds partitions, in a server process (server/server_state.h).
+/* The inside of a store, the role that holds partitions, in a server process
+ * (server/server_state.h).
  *
- * Threads beside those of the server process:
+ * Threads beside the threads of the server process:
  *
  *   replication   struct repl (replicate.h): connections to the next replicas.
  *   checkpoint    struct checkpoint_writer (checkpoint_writer.h): snapshots and their files.
  *   agent         owns by_agent.
  *
  * repl.lock is taken under a partition's lock. */
+#include "ckpt/read.h"
+#include "core/read_retry.h"
 #include "server/server_role.h"
 
 struct repl;
 struct checkpoint_writer;
-struct ckpt_reader;
+
+/* The checkpoint that the partitions begin from (restored.h). */
+struct restored {
+	struct ckpt_reader *reader; /* NULL: none, or done */
+	char *path;                 /* of reader, or NULL */
+	char *checked;              /* the path that was checked last, or NULL */
+	struct ckpt_share share;    /* that was compared then */
+};
 
 /* State that only the agent's thread uses. */
 struct store_agent_state {
@@ -26,8 +36,7 @@ struct store_agent_state {
 	char level[LOG_LEVEL_TEXT];
 	char *init_path; /* the file with initial values; NULL: not found yet, or there is none */
 	bool finishing;  /* the last view had the phase "finishing" */
-	/* The checkpoint that the partitions begin from; NULL: none, or done. */
-	struct ckpt_reader *restore;
+	struct restored restored;
 	json_t *unvoted;   /* a proposal from before there was a shard, or NULL */
 	uint64_t proposal; /* voted on and not yet decided; 0: none */
 };
@@ -43,6 +52,11 @@ static inline struct store *store_of(const struct server *s)
 {
 	return s->role_state;
 }
+
+/* A file with parameters cannot be read because of *e. True: reading is to be tried again, and the
+ * pause before that is over; heartbeats were sent meanwhile. False: not again; *e is ERR_STOPPED if
+ * this process is about to end. The agent's thread. */
+bool store_may_read_again(struct server *s, struct read_retry *r, struct err *e);
 
 /* Handles a message of the coordinator, store_on_NAME. The agent's thread; it does not wait. */
 typedef void store_message_fn(struct server *s, const struct message *m);

@@ -94,11 +94,7 @@ enum err_code daemon_await(int ready, int64_t timeout_ns, char *line, size_t siz
 	line[0] = '\0';
 	while (rc == ERR_OK && len + 1 < size && memchr(line, '\n', len) == NULL) {
 		struct pollfd p = { .fd = ready, .events = POLLIN };
-		int64_t left = end - clock_now();
-		int ms = left <= 0               ? 0
-		    : left > 3600 * NSEC_PER_SEC ? 3600000
-		                                 : (int)((left + 999999) / NSEC_PER_MSEC);
-		int k = poll(&p, 1, ms);
+		int k = poll(&p, 1, clock_poll_timeout(end - clock_now()));
 
 		if (k == 0 && clock_now() >= end)
 			rc = err_set(e, ERR_TIMEOUT, "the supervisor is not ready after %.1f s",

@@ -270,8 +270,8 @@ enum err_code launcher_env_find_role(const struct launcher_env *r, int64_t serve
     enum launcher_role *role, int64_t *n, struct err *e)
 {
 	if (!r->in_role && r->size >= 0 && r->rank >= r->size)
-		return err_set(e, ERR_CONFIG, "%s: there is no rank %lld of %lld", r->from,
-		    (long long)r->rank, (long long)r->size);
+		return err_set(e, ERR_CONFIG, "%s: rank %lld is out of range: size is %lld",
+		    r->from, (long long)r->rank, (long long)r->size);
 	if (r->in_role && r->role == LAUNCHER_ANY)
 		return err_set(e, ERR_CONFIG,
 		    "%s counts the processes of one role: give --role server or --role worker",

@@ -11,13 +11,12 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "msg/state.h"
-#include "core/num.h"
 #include "supervisor/remote.h"
 #include "supervisor/rendezvous.h"
 #include "rundir/rundir.h"
+#include "state/state_store.h"
 
-#define WORDS     16
-#define STATE_MAX (64u << 20)
+#define WORDS 16
 
 /* members_start_tool() with the working directory `in`; NULL: the present one. */
 static enum err_code start_in_dir(struct supervisor *s, const char *in, const char *id,
@@ -86,14 +85,11 @@ static void add_resume_words(struct words *w, const struct supervisor *s)
 	add_words(w, "--resume", s->resume ? s->resume : "none");
 }
 
-/* No file, or a damaged one, gives a state without members. The texts belong to *document. */
+/* No state, or a damaged one, gives a state without members. The texts belong to *document. */
 static void read_state(const char *dir, struct state *out, json_t **document)
 {
-	char *path = rundir_path(dir, "state.json");
-
-	*document = json_parse_file(path, STATE_MAX, NULL);
+	*document = state_store_look(dir);
 	state_decode(*document, out, NULL);
-	free(path);
 }
 
 void members_read_began(const char *dir, char out[static SUPERVISOR_BEGAN])

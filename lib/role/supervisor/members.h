@@ -17,10 +17,10 @@ enum err_code members_start_tool(struct supervisor *s, const char *id, const cha
 /* Does a run with this cluster file start its workers itself? Workers of model custom without a
  * program are started by others (torchrun, srun, a shell). */
 bool members_include_workers(const struct conf *c);
-/* Read "began" from RUN/state.json (coordinator/state_file.h), which differs for each start of the
+/* Read "began" from the saved state (state/state_store.h), which differs for each start of the
  * cluster; "" when there is no readable state. */
 void members_read_began(const char *dir, char out[static SUPERVISOR_BEGAN]);
-/* Why the job was stopped, by RUN/state.json, for a coordinator that has ended before it could be
+/* Why the job was stopped, by the saved state, for a coordinator that has ended before it could be
  * asked. "": it was not stopped, or not after it had begun. */
 void members_read_stop_reason(const char *dir, char *out, size_t size);
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/backoff.h"
 #include "core/clock.h"
 #include "core/mem.h"
 
@@ -141,17 +142,8 @@ static bool is_needed(const struct policy *p, const struct policy_process *m)
 	return !policy_job_is_over(p) || p->job == POLICY_JOB_DONE;
 }
 
-static int64_t double_pause(unsigned times, int64_t most)
-{
-	int64_t wait = RESTART_MIN;
-
-	for (unsigned i = 0; i < times && wait < most; i++)
-		wait *= 2;
-	return wait < most ? wait : most;
-}
-
-/* Forgets the restarts of a process that has lived long enough, or whose window is over. Called when it
- * ends. */
+/* Forgets the restarts of a process that has lived long enough, or whose window is over. Called
+ * when it ends. */
 static void forget_restarts(const struct policy *p, struct policy_process *m, int64_t now)
 {
 	if (now - m->started_at >= POLICY_QUIET && p->job != POLICY_JOB_FORMING)
@@ -176,7 +168,7 @@ static bool schedule_restart(struct policy *p, size_t process, int64_t now,
 
 	if (!has_restarts_left(p, m) || !is_needed(p, m))
 		return false;
-	m->restart_at = now + double_pause(m->restarts, RESTART_MAX);
+	m->restart_at = now + backoff_after(RESTART_MIN, RESTART_MAX, m->restarts);
 	m->restarts++;
 	m->in_window++;
 	add_action(out, POLICY_REPORT_RESTART, process)->n = m->restarts;
@@ -230,7 +222,7 @@ static void judge_server_end(struct policy *p, size_t process, bool released, in
 
 	if (left && (released || policy_job_is_over(p)))
 		return;
-	/* A coordinator that is a process of its own continues from RUN/state.json. A coordinator
+	/* A coordinator that is a process of its own continues from its saved state. A coordinator
 	 * inside server-0 has lost its partitions, and ends the run below. */
 	if (m->role == POLICY_COORDINATOR && m->end == POLICY_KILLED) {
 		add_action(out, POLICY_REPORT_END, process);
@@ -304,15 +296,24 @@ static void judge_end(struct policy *p, const struct policy_event *ev, struct po
 		judge_server_end(p, ev->process, ev->released, ev->now, out);
 }
 
+/* The way in which the process has ended, for the decisions that follow. */
+static enum policy_end judge_way(const struct policy *p, const struct policy_process *m,
+    const struct policy_event *ev)
+{
+	if (ev->end == POLICY_CUT)
+		return p->job == POLICY_JOB_FORMING ? POLICY_EXITED : POLICY_KILLED;
+	if (m->role == POLICY_WORKER && ev->end == POLICY_EXITED && ev->code == POLICY_GAVE_UP)
+		return POLICY_KILLED;
+	return ev->end;
+}
+
 static void on_ended(struct policy *p, const struct policy_event *ev, struct policy_actions *out)
 {
 	struct policy_process *m = &p->process[ev->process];
 
 	m->alive = false;
 	m->code = ev->code;
-	m->end = ev->end != POLICY_CUT     ? ev->end
-	    : p->job == POLICY_JOB_FORMING ? POLICY_EXITED
-	                                   : POLICY_KILLED;
+	m->end = judge_way(p, m, ev);
 	if (p->ending || p->signals > 0 || m->role == POLICY_TOOL)
 		return;
 	forget_restarts(p, m, ev->now);
@@ -377,7 +378,7 @@ static void on_start_failed(struct policy *p, const struct policy_event *ev,
 		abandon_process(p, ev->process, out);
 		return;
 	}
-	m->restart_at = ev->now + double_pause(m->tries, RETRY_MAX);
+	m->restart_at = ev->now + backoff_after(RESTART_MIN, RETRY_MAX, m->tries);
 	if (m->restart_at > end)
 		m->restart_at = end;
 	m->tries++;
@@ -445,7 +446,8 @@ static void shift_time(int64_t *time, int64_t by, int64_t now)
 		*time = *time + by < now ? *time + by : now;
 }
 
-/* The supervisor was stopped, and perhaps the whole run with it. For as long nobody can have been heard. */
+/* The supervisor was stopped, and perhaps the whole run with it. For as long nobody can have been
+ * heard. */
 static void skip_time(struct policy *p, int64_t stood, int64_t now)
 {
 	shift_time(&p->answered, stood, now);

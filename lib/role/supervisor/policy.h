@@ -21,6 +21,7 @@
  * RUNNING a worker is killed                           report, restart                RUNNING
  * RUNNING a worker exits with code 0                   report that it has left        RUNNING
  * RUNNING a worker exits with another code             report, keep the first cause   RUNNING
+ * any     a worker exits with POLICY_GAVE_UP           as if it were killed           see there
  * RUNNING a server has left after a drain              none                           RUNNING
  * RUNNING a server is lost, replicas > 1               report, restart; fail when no  RUNNING,
  *                                                      server is left                 FAILED
@@ -71,6 +72,10 @@
 #define POLICY_WINDOW_TIMES 10
 /* An answer of the coordinator older than this is not used to explain the end of a worker. */
 #define POLICY_FRESH (1000000000)
+
+/* The exit code of a worker that has waited in vain for the coordinator or for a server. Started
+ * again, it may find them. */
+#define POLICY_GAVE_UP 75
 
 enum policy_role {
 	POLICY_TOOL, /* a program that the supervisor runs for itself, as an export */
@@ -176,9 +181,9 @@ enum policy_event_kind {
 	POLICY_GIVE_UP,        /* the supervisor found a reason of its own to fail the run */
 	POLICY_END_ALL,        /* the supervisor begins to end all processes */
 	POLICY_ROLL_BACK,      /* the run is rolled back: count it */
-	POLICY_RESET,          /* all processes have ended, and are to be started anew */
-	/* The supervisor makes a turn of its main loop. If the turn before is long ago, the supervisor
-	 * was stopped, and perhaps the whole run with it. */
+	POLICY_RESET,          /* all processes have ended, and are to be started again */
+	/* The supervisor makes a turn of its main loop. If the turn before is long ago, the
+	 * supervisor was stopped, and perhaps the whole run with it. */
 	POLICY_TURN,
 };
 
@@ -261,11 +266,11 @@ size_t policy_count_alive(const struct policy *p, enum policy_role role);
  * the end of a server, so that a checkpoint can mend it? Not after a signal, ps-ctl stop or
  * max_restarts roll-backs. */
 bool policy_wants_rollback(const struct policy *p);
-/* May a run that wants a roll-back, and has written no checkpoint, begin again? Only if the job has run:
- * the reason why a process ended before that would come again. */
+/* May a run that wants a roll-back, and has written no checkpoint, begin again? Only if the job has
+ * run: the reason why a process ended before that would come again. */
 bool policy_may_begin_again(const struct policy *p);
-/* Has the run failed because the coordinator, a process of its own, has used up its restarts? The servers
- * still hold the model then. */
+/* Has the run failed because the coordinator, a process of its own, has used up its restarts? The
+ * servers still hold the model then. */
 bool policy_gave_up_coordinator(const struct policy *p);
 /* The exit code of a run in the foreground that ended in this state. saved: a checkpoint was taken
  * after the signal, from which --resume auto continues (75, by which schedulers requeue). complete:

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: ISC */
 #include "supervisor/rendezvous.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/backoff.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "supervisor/remote.h"
 
 /* The directory is polled: inotify does not report files that another host creates. */
-#define PACE_MIN_MS 20
-#define PACE_MAX_MS 500
-#define OVER        "over"
-#define OVER_MAX    1000
+#define PACE_MIN (20 * NSEC_PER_MSEC)
+#define PACE_MAX (500 * NSEC_PER_MSEC)
+#define OVER     "over"
+#define OVER_MAX 1000
 
 char *rendezvous_path(const char *dir, const char *run_id)
 {
@@ -81,10 +81,11 @@ static bool is_run_over(const char *dir, struct err *e)
 enum err_code rendezvous_await_join(const char *dir, const char *id, int64_t timeout, char **join,
     struct err *e)
 {
+	struct backoff pace = { .least = PACE_MIN, .most = PACE_MAX };
 	int64_t end = clock_now() + timeout;
 	enum err_code rc = ERR_OK;
-	int pace = PACE_MIN_MS;
 
+	backoff_reset(&pace);
 	*join = make_join_path(dir, id);
 	while (rc == ERR_OK && access(*join, R_OK) != 0) {
 		if (is_run_over(dir, e))
@@ -95,8 +96,7 @@ enum err_code rendezvous_await_join(const char *dir, const char *id, int64_t tim
 			    "the same --run-id and that this host sees the same directory",
 			    *join, (double)timeout / NSEC_PER_SEC);
 		else
-			poll(NULL, 0, pace);
-		pace = pace * 2 < PACE_MAX_MS ? pace * 2 : PACE_MAX_MS;
+			clock_sleep(clock_poll_timeout(backoff_next(&pace)));
 	}
 	if (rc != ERR_OK) {
 		free(*join);

@@ -16,6 +16,7 @@
 #include "core/num.h"
 #include "format/safetensors.h"
 #include "msg/run_result.h"
+#include "rundir/best_checkpoint.h"
 #include "rundir/result.h"
 #include "rundir/rundir.h"
 #include "supervisor/members.h"
@@ -38,6 +39,21 @@
 static bool has_answered_lately(const struct supervisor *s)
 {
 	return s->policy.answered + SUPERVISOR_ASK > clock_now();
+}
+
+/* Adds the damaged checkpoints that were passed over: "step-000000000020: the reason; ...". */
+static void set_passed_over(const struct supervisor *s, json_t *result)
+{
+	struct buf text = BUF_INIT;
+	const char *path;
+	json_t *why;
+
+	json_object_foreach(s->damaged, path, why)
+		buf_printf(&text, "%s%s: %s", text.len ? "; " : "", path_basename(path),
+		    json_string_value(why));
+	if (text.len)
+		run_result_set_passed_over(result, (char *)text.data);
+	buf_release(&text);
 }
 
 json_t *run_end_result(struct supervisor *s)
@@ -75,8 +91,7 @@ json_t *run_end_result(struct supervisor *s)
 		run_result_set_state(result, "stopped", CAUSE_UNKNOWN, why);
 	}
 	run_result_set_failed_checkpoints(result, s->failed_checkpoints, s->checkpoint_error);
-	if (s->passed_over)
-		run_result_set_passed_over(result, s->passed_over);
+	set_passed_over(s, result);
 	whole = result_with_header(result);
 	json_decref(result);
 	return whole;
@@ -172,32 +187,17 @@ static void run_export_process(struct supervisor *s, const char *from, const cha
 	free(log);
 }
 
-/* The checkpoint of the best evaluation, a fresh string, where a later model is on the servers (job.stop);
- * NULL: the servers have the model. */
+/* Returns the checkpoint that has the model to save, a fresh string; NULL: the servers have it. */
 static char *find_best_checkpoint(struct supervisor *s, const json_t *result)
 {
-	char *checkpoints = rundir_path(s->dir, "checkpoints"), *path = NULL;
-	struct ckpt_entry *list = NULL;
-	struct run_result told;
-	size_t n = 0;
+	int64_t missing;
+	char *path = best_checkpoint_find(s->dir, result, &missing);
 
-	run_result_decode(result, &told);
-	if (told.best_is_earlier) {
-		if (ckpt_list(checkpoints, false, &list, &n, NULL))
-			n = 0;
-		for (size_t i = 0; i < n && told.best_checkpoint; i++)
-			if (list[i].whole && list[i].step == (uint64_t)told.best_checkpoint) {
-				free(path);
-				path = mem_strdup(list[i].path);
-			}
-		if (!path || told.best_checkpoint < told.best_step)
-			progress_say(&s->progress,
-			    "warning: there is no checkpoint of the best step, %lld; the model of "
-			    "%s is saved",
-			    (long long)told.best_step, path ? "an earlier one" : "the last step");
-	}
-	ckpt_list_free(list, n);
-	free(checkpoints);
+	if (missing >= 0)
+		progress_say(&s->progress,
+		    "warning: there is no checkpoint of the best step, %lld; the model of "
+		    "%s is saved",
+		    (long long)missing, path ? "an earlier one" : "the last step");
 	return path;
 }
 
@@ -264,7 +264,7 @@ static bool is_frozen_process(pid_t pid)
 	bool frozen;
 
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	/* The state follows the program's name, which stands in parentheses and may contain any
+	/* The state follows the program's name, which is in parentheses and may contain any
 	 * character. */
 	if (file_read(path, 4096, &text, NULL) == ERR_OK && text.len > 0)
 		state = strrchr((char *)text.data, ')');
@@ -339,7 +339,7 @@ static void say_how_to_continue(struct supervisor *s)
 {
 	char *checkpoints = rundir_path(s->dir, "checkpoints"), *newest = NULL;
 
-	if (ckpt_newest(checkpoints, NULL, NULL, &newest, NULL) == ERR_OK)
+	if (ckpt_newest_by_manifest(checkpoints, NULL, NULL, NULL, &newest, NULL) == ERR_OK)
 		progress_say(&s->progress,
 		    "the run is given up; to continue it from %s, start it as before with "
 		    "--resume auto",
@@ -460,32 +460,35 @@ static void await_user_programs(struct supervisor *s)
 void run_end_processes(struct supervisor *s, const char *why)
 {
 	json_t *body = json_pack("{s:s}", "why", why);
-	bool patient, told;
+	bool waits_for_workers, reported_result;
 
 	supervisor_read_signals(s);
 	await_user_programs(s);
-	patient = s->policy.signals < 2;
+	waits_for_workers = s->policy.signals < 2;
 	supervisor_expect_ends(s);
 	progress_clear_line(&s->progress);
-	told = patient && !s->policy.failed && supervisor_is_coordinator_alive(s) &&
+	reported_result = waits_for_workers && !s->policy.failed &&
+	    supervisor_is_coordinator_alive(s) &&
 	    http_call(s->client, "POST", "/v1/stop", body, SUPERVISOR_ASK, NULL, NULL, NULL) ==
 	        ERR_OK;
 	json_decref(body);
 	/* While the cluster forms, processes that have not joined do not get the coordinator's
 	 * stop. */
-	if (told && s->policy.job != POLICY_JOB_FORMING)
-		patient = await_ends(s, LEAVE_GRACE, true) && await_ends(s, LEAVE_GRACE / 8, false);
-	if (patient && launch_running(s->set) > 0) {
+	if (reported_result && s->policy.job != POLICY_JOB_FORMING)
+		waits_for_workers = await_ends(s, LEAVE_GRACE, true) &&
+		    await_ends(s, LEAVE_GRACE / 8, false);
+	if (waits_for_workers && launch_running(s->set) > 0) {
 		launch_signal_all(s->set, SIGTERM);
-		patient = await_ends(s, s->policy.failed ? CRASH_GRACE : LEAVE_GRACE / 4, false);
+		waits_for_workers = await_ends(s, s->policy.failed ? CRASH_GRACE : LEAVE_GRACE / 4,
+		    false);
 	}
-	if (patient && launch_running(s->set) > 0) {
+	if (waits_for_workers && launch_running(s->set) > 0) {
 		name_remaining_processes(s, "waiting for", false);
-		patient = await_ends(s, LEAVE_GRACE, false);
+		waits_for_workers = await_ends(s, LEAVE_GRACE, false);
 	}
-	if (patient && launch_running(s->set) > 0)
+	if (waits_for_workers && launch_running(s->set) > 0)
 		name_remaining_processes(s, "killing", true);
 	launch_stop_all(s->set, 0);
-	if (patient)
+	if (waits_for_workers)
 		upload_missing_checkpoints(s);
 }

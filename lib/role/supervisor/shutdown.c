@@ -76,7 +76,7 @@ static bool await_lock_release(const char *dir, int64_t end)
 	while (rundir_is_alive(dir, NULL)) {
 		if (clock_now() >= end)
 			return false;
-		poll(NULL, 0, PACE_MS);
+		clock_sleep(PACE_MS);
 	}
 	return true;
 }
@@ -110,7 +110,7 @@ static void signal_lock_holder(const char *dir, int sig)
 	/* A supervisor that this process has just started may not have written its process id
 	 * yet. */
 	for (int i = 0; rundir_is_alive(dir, &pid) && pid == getpid() && i < 1000 / PACE_MS; i++)
-		poll(NULL, 0, PACE_MS);
+		clock_sleep(PACE_MS);
 	if (!rundir_is_alive(dir, &pid) || pid <= 0 || pid == getpid())
 		return;
 	fd = pidfd_open(pid, 0);

@@ -13,13 +13,15 @@
 
 #include "ckpt/dirs.h"
 #include "conf/conf_data.h"
+#include "core/backoff.h"
+#include "core/cgroup.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/signals.h"
 #include "rundir/control.h"
-#include "data/data_log.h"
+#include "data/source/data_log.h"
 #include "supervisor/members.h"
 #include "supervisor/remote.h"
 #include "supervisor/rendezvous.h"
@@ -92,9 +94,9 @@ static void init_policy(struct supervisor *s)
 	s->policy.worker_patience = c->lease + c->on_worker_loss.wait + POLICY_NOTICE;
 }
 
-/* Holds the pipe open that the job follows, as long as the run lives: the kernel drops what a pipe has when
- * the last process closes it, and all workers may be killed at once. Workers report a pipe that cannot be
- * opened. */
+/* Holds the pipe open that the job follows, as long as the run lives: the kernel drops what a pipe
+ * has when the last process closes it, and all workers may be killed at once. Workers report a pipe
+ * that cannot be opened. */
 static void hold_pipe(struct supervisor *s)
 {
 	const struct conf_job *job = &s->conf->job;
@@ -129,6 +131,7 @@ enum err_code supervisor_open(struct supervisor *s, const struct conf *conf, con
 	if (rundir_watch_open(dir, &s->watch, e) != ERR_OK)
 		progress_say(&s->progress, "warning: %s", e->msg);
 	hold_pipe(s);
+	s->memory_kills = cgroup_memory_kills("");
 	s->bin = path_self_dir(e);
 	rc = s->bin ? launch_new(dir, &s->set, e) : e->code;
 	return rc == ERR_OK ? control_connect(dir, &s->client, e) : rc;
@@ -144,7 +147,7 @@ void supervisor_close(struct supervisor *s)
 	hosts_release(&s->hosts);
 	free(s->bin);
 	free(s->resume);
-	free(s->passed_over);
+	json_decref(s->damaged);
 	progress_clear_line(&s->progress);
 	rundir_watch_close(&s->watch);
 	if (s->signals >= 0)
@@ -263,6 +266,21 @@ static void note_failed_checkpoints(struct supervisor *s)
 	s->failed_checkpoints += more;
 }
 
+/* Reports each damaged checkpoint that the coordinator has passed over, once for all restarts. */
+static void note_damaged_checkpoints(struct supervisor *s)
+{
+	for (uint64_t i = 0; i < s->status->ndamaged; i++) {
+		const struct cluster_damaged *d = &s->status->damaged[i];
+
+		if (!s->damaged)
+			s->damaged = json_object();
+		if (json_object_get(s->damaged, d->path))
+			continue;
+		json_object_set_new(s->damaged, d->path, json_string(d->why));
+		progress_say(&s->progress, "%s is damaged and not used: %s", d->path, d->why);
+	}
+}
+
 /* Warn about a job of model custom without an end. The user's program may have set steps or
  * epochs that the cluster file leaves open, so this reads the settings in force from the
  * coordinator. */
@@ -323,6 +341,7 @@ void supervisor_poll_status(struct supervisor *s)
 		        .data_lost = status->data_lost,
 		    });
 		note_failed_checkpoints(s);
+		note_damaged_checkpoints(s);
 		warn_of_endless_job(s);
 		send_end_report(s);
 	}
@@ -354,16 +373,17 @@ static void replace_stdin_path(char *text)
 	}
 }
 
-/* Writes how the process that has just ended (s->ended) did so: the subject, the way it ended, and the
- * last line of its log. After a signal the log does not explain the end and is not read. Returns the
- * cause. */
+/* Writes how the process that has just ended (s->ended) did so: the subject, the way it ended, and
+ * the last line of its log. After a signal the log does not explain the end and is not read.
+ * Returns the cause. */
 static enum err_cause describe_end_of(const struct supervisor *s, const char *id,
     const char *subject, char out[static SUPERVISOR_REASON])
 {
 	char *log = mem_printf("%s/%s.log", s->dir, id);
 	const struct launch_event *ev = &s->ended;
-	enum err_cause cause = ev->signalled && ev->status == SIGKILL ? CAUSE_KILLED
-	                                                              : CAUSE_UNKNOWN;
+	enum err_cause cause = s->ended_for_memory   ? CAUSE_MEMORY
+	    : ev->signalled && ev->status == SIGKILL ? CAUSE_KILLED
+	                                             : CAUSE_UNKNOWN;
 	struct buf last = BUF_INIT;
 
 	if (ev->status != 0 && (!ev->signalled || ev->status == RSH_NO_SESSION))
@@ -583,6 +603,18 @@ void supervisor_read_signals(struct supervisor *s)
 	}
 }
 
+/* Was the child that has just ended killed by the kernel, for lack of memory in the control group
+ * that it shares with this process? */
+static bool was_killed_for_memory(struct supervisor *s)
+{
+	uint64_t before = s->memory_kills;
+
+	if (!s->ended.signalled || s->ended.status != SIGKILL)
+		return false;
+	s->memory_kills = cgroup_memory_kills("");
+	return s->memory_kills != UINT64_MAX && s->memory_kills > before;
+}
+
 /* Handle the children that have ended since the last call. */
 static void reap_children(struct supervisor *s)
 {
@@ -600,6 +632,11 @@ static void reap_children(struct supervisor *s)
 			    &s->ended, s->ended_how, sizeof s->ended_how, &event.code);
 		else
 			launch_how(&s->ended, s->ended_how);
+		s->ended_for_memory = !host && was_killed_for_memory(s);
+		if (s->ended_for_memory)
+			snprintf(s->ended_how + strlen(s->ended_how),
+			    sizeof s->ended_how - strlen(s->ended_how),
+			    ", by the kernel: its control group had no memory left");
 		if (!host)
 			event.end = s->ended.signalled ? POLICY_KILLED
 			    : s->ended.status          ? POLICY_EXITED
@@ -608,21 +645,14 @@ static void reap_children(struct supervisor *s)
 	}
 }
 
-/* The timeout for poll() up to the time `end`, rounded up. */
-static int milliseconds_until(int64_t end)
-{
-	int64_t left = end - clock_now();
-
-	return left <= 0 ? 0 : (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
-}
-
 void supervisor_wait_event(struct supervisor *s, int64_t end)
 {
 	struct pollfd p[] = { { .fd = s->signals, .events = POLLIN },
 		{ .fd = launch_fd(s->set), .events = POLLIN },
 		{ .fd = s->watch.fd, .events = POLLIN } };
 
-	if (poll(p, sizeof p / sizeof *p, milliseconds_until(end)) < 0 && errno != EINTR)
+	if (poll(p, sizeof p / sizeof *p, clock_poll_timeout(end - clock_now())) < 0 &&
+	    errno != EINTR)
 		return;
 	supervisor_read_signals(s);
 	/* Check this before the children: processes that notice the removal end, too, and would be
@@ -762,18 +792,6 @@ enum policy_state supervisor_wait_state(struct supervisor *s)
 
 /* ---- rolling back ---- */
 
-/* ckpt_newest() has skipped a damaged checkpoint: report it, and add it to s->passed_over. */
-static void note_damaged_checkpoint(void *ctx, const char *path, const char *why)
-{
-	struct supervisor *s = ctx;
-	char *before = s->passed_over;
-
-	progress_say(&s->progress, "%s is damaged and not used: %s", path, why);
-	s->passed_over = mem_printf("%s%s%s: %s", before ? before : "", before ? "; " : "",
-	    path_basename(path), why);
-	free(before);
-}
-
 /* End all processes, and forget what is known of them. */
 static void end_generation(struct supervisor *s)
 {
@@ -794,11 +812,13 @@ static void end_generation(struct supervisor *s)
  * deadline. */
 static bool start_generation(struct supervisor *s)
 {
-	int64_t end = clock_now() + s->conf->deadline, wait = ROLLBACK_MIN;
+	struct backoff pause = { .least = ROLLBACK_MIN, .most = ROLLBACK_MAX };
+	int64_t end = clock_now() + s->conf->deadline;
 	struct err e = { 0 };
 
+	backoff_reset(&pause);
 	while (supervisor_start(s, &e) != ERR_OK) {
-		int64_t next = clock_now() + wait;
+		int64_t next = clock_now() + backoff_next(&pause);
 
 		end_generation(s);
 		progress_say(&s->progress, "cannot start again: %s", e.msg);
@@ -810,47 +830,59 @@ static bool start_generation(struct supervisor *s)
 			supervisor_wait_event(s, next);
 		if (s->policy.signals || s->policy.stopping)
 			return false;
-		wait = wait < ROLLBACK_MAX ? wait * 2 : ROLLBACK_MAX;
 	}
 	return true;
 }
 
-/* Chooses from what the run is started again, as s->resume: its newest checkpoint. Before it has written
- * one, the run begins again as it began, with the checkpoint of another run or without one. That is not
- * possible with a stream, whose events may be gone. */
-static bool choose_roll_back(struct supervisor *s, char **from)
+/* Chooses from what the run is started again, as s->resume: "auto" if it has a checkpoint, which is
+ * *newest by its manifest. Before it has written one, the run begins again as it began, with the
+ * checkpoint of another run or without one. That is not possible with a stream, whose events may be
+ * gone. */
+static bool choose_roll_back(struct supervisor *s, char **from, char **newest)
 {
 	char *checkpoints = rundir_path(s->dir, "checkpoints");
 	const struct conf_strs *data = &s->conf->job.data;
 	bool is_stream = data->n && data_log_is(data->item[0]);
-	enum err_code rc = ckpt_newest(checkpoints, note_damaged_checkpoint, s, from, NULL);
+	enum err_code rc;
 
+	/* Until the job has run, the checkpoint that the user has named holds. */
+	if (s->resume && strcmp(s->resume, "auto") != 0 && !s->policy.ran) {
+		free(checkpoints);
+		*from = mem_strdup(s->resume);
+		return true;
+	}
+	rc = ckpt_newest_by_manifest(checkpoints, NULL, NULL, NULL, newest, NULL);
 	free(checkpoints);
+	/* ERR_IO: it cannot be read at present. The coordinator tries that for a while. */
+	if (rc == ERR_OK || rc == ERR_IO)
+		*from = mem_strdup("auto");
 	if (rc != ERR_NOTFOUND)
-		return rc == ERR_OK;
+		return *from != NULL;
 	*from = s->resume ? mem_strdup(s->resume) : NULL;
 	return policy_may_begin_again(&s->policy) && (!is_stream || *from);
 }
 
 bool supervisor_roll_back(struct supervisor *s)
 {
-	char *path = NULL;
+	char *from = NULL, *newest = NULL;
+	const char *shown;
 
 	if (!policy_wants_rollback(&s->policy))
 		return false;
-	if (!choose_roll_back(s, &path)) {
-		free(path);
+	if (!choose_roll_back(s, &from, &newest)) {
+		free(from);
 		return false;
 	}
+	shown = newest ? newest : from ? from : "the beginning";
 	handle_event(s, (struct policy_event){ .kind = POLICY_ROLL_BACK });
 	progress_say(&s->progress, "%s; rolling back to %s (rollback %lld of %lld)",
 	    s->reason[0]    ? s->reason
 	        : s->status ? s->status->reason
 	                    : "a server is lost",
-	    path ? path : "the beginning", (long long)s->policy.rollbacks,
-	    (long long)s->policy.max_restarts);
+	    shown, (long long)s->policy.rollbacks, (long long)s->policy.max_restarts);
+	free(newest);
 	free(s->resume);
-	s->resume = path;
+	s->resume = from;
 	end_generation(s);
 	return start_generation(s);
 }

@@ -11,7 +11,7 @@
 #include "core/err.h"
 #include "core/json.h"
 #include "core/launch.h"
-#include "data/data_log.h"
+#include "data/source/data_log.h"
 #include "http/client.h"
 #include "msg/cluster_status.h"
 #include "rundir/rundir.h"
@@ -42,10 +42,10 @@
 struct supervisor {
 	/* Options, set between supervisor_init and supervisor_open. */
 	const char *iface,
-	    *advertise;    /* options of ps-serve and ps-work (listen_address_choose), or NULL */
-	char *rendezvous;  /* the ranks' directory (rendezvous.h), owned by the caller; or NULL */
-	char *resume;      /* what to resume from (ps-serve --resume), or NULL; owned */
-	char *passed_over; /* newer, damaged checkpoints and why, or NULL; owned */
+	    *advertise;   /* options of ps-serve and ps-work (listen_address_choose), or NULL */
+	char *rendezvous; /* the ranks' directory (rendezvous.h), owned by the caller; or NULL */
+	char *resume;     /* what to resume from (ps-serve --resume), or NULL; owned */
+	json_t *damaged;  /* newer, damaged checkpoints: an object of reasons by path, or NULL */
 	int64_t max_restarts;         /* of each process; -1: the default */
 	progress_explain_fn *explain; /* explains a start that takes long, or NULL */
 
@@ -65,12 +65,16 @@ struct supervisor {
 	int64_t slow_from;             /* from this time on the status is polled less often */
 	bool warned_endless;           /* the job was seen running, and examined for an end */
 	bool warned_full;              /* the user has been informed that no host has a free slot */
-	char began[SUPERVISOR_BEGAN];  /* "began" of RUN/state.json before this start, or "" */
+	char began[SUPERVISOR_BEGAN];  /* "began" of the saved state before this start, or "" */
 	struct stat psk;               /* of the pre-shared key that other hosts were given */
 	struct data_log_hold *pipe;    /* the named pipe that the job follows, or NULL */
 
 	/* The process of the action at hand: how it ended, or why it cannot be started. */
 	struct launch_event ended;
+	/* How many processes the kernel has killed for lack of memory in our control group, and
+	 * whether the child of `ended` is probably one of them. */
+	uint64_t memory_kills;
+	bool ended_for_memory;
 	char ended_how[320];
 	struct err start_error;
 	struct rundir_retry failing; /* the last failed start of a process; id "": none */

@@ -45,8 +45,8 @@ struct allreduce {
 	uint32_t formed; /* ring epoch of the connected ring; 0: none */
 	uint64_t at;     /* the step that is being reduced */
 	bool ended;      /* cfg.attend has returned true */
-	/* meeting: allreduce_await_members waits. tending: allreduce_tend is running */
-	bool meeting, tending;
+	/* meeting: allreduce_await_members waits. answering: allreduce_answer_peers runs */
+	bool meeting, answering;
 
 	bool begun;          /* the parameters have been pulled */
 	float **state;       /* by table: the rule's vectors, one after the other */
@@ -80,7 +80,7 @@ static uint32_t ring_epoch_at(const struct allreduce *a, uint64_t step)
 	return epoch;
 }
 
-/* Ends a ring operation when the job is over, when allreduce_tend is no longer needed, or when the
+/* Ends a ring operation when the job is over, when allreduce_answer_peers is no longer needed, or when the
  * members have changed and another ring must be formed. */
 static bool cancel_ring(void *ctx, struct err *why)
 {
@@ -91,7 +91,7 @@ static bool cancel_ring(void *ctx, struct err *why)
 		return true;
 	/* Give queued pushes a chance to go out: other workers may wait for them. */
 	client_poke(a->client);
-	if (a->tending && client_has_all(a->client)) {
+	if (a->answering && client_has_all(a->client)) {
 		err_set(why, ERR_STALE, "all members have the mean");
 		return true;
 	}
@@ -355,19 +355,19 @@ static enum err_code form_ring(struct allreduce *a, uint64_t step, struct err *e
 	return rc;
 }
 
-void allreduce_tend(struct allreduce *a)
+void allreduce_answer_peers(struct allreduce *a)
 {
 	struct err e = { 0 };
 
 	/* client_has_all: every worker has completed the step, so every one has the mean. */
-	if (!a->meeting || a->tending || !a->last.any || client_has_all(a->client))
+	if (!a->meeting || a->answering || !a->last.any || client_has_all(a->client))
 		return;
-	a->tending = true;
+	a->answering = true;
 	ring_set_deadline(a->ring, a->cfg.job->conf.deadline);
 	if (ring_epoch_at(a, a->at) != a->formed || ring_check(a->ring, &e))
 		if (form_ring(a, a->at, &e))
 			a->formed = 0;
-	a->tending = false;
+	a->answering = false;
 }
 
 enum err_code allreduce_await_members(struct allreduce *a, uint64_t step, struct err *e)
@@ -500,7 +500,7 @@ enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t exam
 	}
 	a->at = step;
 	for (;;) {
-		/* New members: begin the wait anew. */
+		/* New members: begin the wait again. */
 		if (ring_epoch_at(a, step) != epoch)
 			since = clock_now();
 		epoch = ring_epoch_at(a, step);

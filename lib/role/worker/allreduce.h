@@ -20,7 +20,7 @@
  * another one does.
  *
  * Training thread only. The callbacks of the config are called on it, and allreduce_view and
- * allreduce_tend are called from within them. */
+ * allreduce_answer_peers are called from within them. */
 struct allreduce;
 
 struct allreduce_config {
@@ -59,7 +59,7 @@ void allreduce_view(struct allreduce *a, const struct view *view);
 
 /* Call it now and then while allreduce_await_members waits: another worker may have missed the mean of the
  * last step, and needs a new ring of the members to get it from this one. */
-void allreduce_tend(struct allreduce *a);
+void allreduce_answer_peers(struct allreduce *a);
 
 /* First part of a step: waits until all workers have completed the steps before. After that the
  * members of this step cannot change. */
@@ -68,7 +68,7 @@ enum err_code allreduce_await_members(struct allreduce *a, uint64_t step, struct
  * and the parameters must be pulled; their optimizer state has been requested, and client_wait, or
  * params_pull with dense tables, brings it. */
 enum err_code allreduce_hand_over(struct allreduce *a, uint64_t step, bool *first, struct err *e);
-/* Third part: turns the gradient in p->g, of so many examples, into all workers' mean, and updates
+/* Third part: turns the gradient in p->g, of this many examples, into all workers' mean, and updates
  * p->w with it. Repeated with the remaining members when one dies. */
 enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t examples,
     struct err *e);

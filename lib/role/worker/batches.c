@@ -5,7 +5,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "worker/feed_state.h"
+#include "worker/batches_state.h"
 
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
 
@@ -18,10 +18,10 @@ struct member_entry {
 	uint32_t *rank, n;
 };
 
-struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t rank,
+struct batches *batches_new(const struct job *job, struct cluster_view *cluster, uint32_t rank,
     const struct batches_hooks *hooks)
 {
-	struct feed *f = mem_alloc(sizeof *f);
+	struct batches *f = mem_alloc(sizeof *f);
 
 	f->job = job;
 	f->source = job->source;
@@ -34,14 +34,14 @@ struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_
 	return f;
 }
 
-static void free_members(struct feed *f)
+static void free_members(struct batches *f)
 {
 	for (uint32_t i = 0; i < f->nmembers; i++)
 		free(f->members[i].rank);
 	free(f->members);
 }
 
-void batches_free(struct feed *f)
+void batches_free(struct batches *f)
 {
 	if (!f)
 		return;
@@ -50,7 +50,7 @@ void batches_free(struct feed *f)
 	free(f);
 }
 
-void batches_take_view(struct feed *f, const struct view *view)
+void batches_take_view(struct batches *f, const struct view *view)
 {
 	const json_t *s;
 	size_t k;
@@ -75,25 +75,25 @@ void batches_take_view(struct feed *f, const struct view *view)
 	}
 }
 
-void batches_reconfigure(struct feed *f)
+void batches_reconfigure(struct batches *f)
 {
 	f->batch = conf_step_examples(&f->job->conf);
 	f->epochs = (uint64_t)f->job->conf.job.epochs;
 	f->steps = (uint64_t)f->job->conf.job.steps;
 }
 
-bool batches_are_dealt(const struct feed *f, uint64_t step)
+bool batches_are_assigned(const struct batches *f, uint64_t step)
 {
 	return step < f->leased_from;
 }
 
-uint32_t batches_members(const struct feed *f)
+uint32_t batches_members(const struct batches *f)
 {
 	return f->base + f->nmembers;
 }
 
 /* The newest membership that is in force at a step; NULL: the view begins later. */
-static const struct member_entry *entry_at_step(const struct feed *f, uint64_t step)
+static const struct member_entry *entry_at_step(const struct batches *f, uint64_t step)
 {
 	const struct member_entry *found = NULL;
 
@@ -103,7 +103,7 @@ static const struct member_entry *entry_at_step(const struct feed *f, uint64_t s
 	return found;
 }
 
-uint64_t batches_size_at(const struct feed *f, uint64_t step)
+uint64_t batches_size_at(const struct batches *f, uint64_t step)
 {
 	const struct member_entry *m = entry_at_step(f, step);
 
@@ -112,7 +112,7 @@ uint64_t batches_size_at(const struct feed *f, uint64_t step)
 
 /* ---- by step ---- */
 
-/* The place of a rank in the list of members; UINT32_MAX: it is no member. */
+/* The place of a rank in the list of members; UINT32_MAX: it is not a member. */
 static uint32_t position_of(const struct member_entry *m, uint32_t rank)
 {
 	for (uint32_t k = 0; k < m->n; k++)
@@ -122,7 +122,7 @@ static uint32_t position_of(const struct member_entry *m, uint32_t rank)
 }
 
 /* Dealt examples: the range of this position at this step, computed from the members alone. */
-static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b, bool *over,
+static enum err_code choose_assigned(struct batches *f, uint64_t step, struct batch *b, bool *over,
     struct err *e)
 {
 	const struct member_entry *m = entry_at_step(f, step);
@@ -148,7 +148,7 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
 
 /* ---- by lease ---- */
 
-enum err_code batches_request_lease(struct feed *f, const struct message_lease *m, json_t *done,
+enum err_code batches_request_lease(struct batches *f, const struct message_lease *m, json_t *done,
     json_t *holds, struct answer_lease *out, json_t **answer, struct err *e)
 {
 	json_t *msg = MESSAGE(lease, .more = m->more, .step = m->step, .batch = m->batch,
@@ -168,7 +168,7 @@ enum err_code batches_request_lease(struct feed *f, const struct message_lease *
 	return rc;
 }
 
-enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool *over,
+enum err_code batches_next(struct batches *f, uint64_t step, struct batch *b, bool *over,
     struct err *e)
 {
 	*over = false;
@@ -176,51 +176,51 @@ enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool 
 	*over = f->ending;
 	if (*over)
 		return ERR_OK;
-	return batches_are_dealt(f, step) ? choose_dealt(f, step, b, over, e)
-	                                  : f->leases->choose(f, b, over, e);
+	return batches_are_assigned(f, step) ? choose_assigned(f, step, b, over, e)
+	                                     : f->leases->choose(f, b, over, e);
 }
 
-enum err_code batches_lease_ahead(struct feed *f, struct err *e)
+enum err_code batches_lease_ahead(struct batches *f, struct err *e)
 {
 	return f->leases->ahead(f, e);
 }
 
-void batches_used(struct feed *f)
+void batches_used(struct batches *f)
 {
 	f->leases->used(f);
 }
 
-enum err_code batches_skip(struct feed *f, uint64_t step, struct err *e)
+enum err_code batches_skip(struct batches *f, uint64_t step, struct err *e)
 {
 	f->step = step;
 	return f->leases->finish(f, e);
 }
 
-enum err_code batches_finish(struct feed *f, struct err *e)
+enum err_code batches_finish(struct batches *f, struct err *e)
 {
 	return f->leases->finish(f, e);
 }
 
-bool batches_repeats(const struct feed *f)
+bool batches_repeats(const struct batches *f)
 {
 	const struct leased_range *r = f->leases->present(f);
 
 	return r && leased_range_repeats(r);
 }
 
-bool batches_is_taken(const struct feed *f, uint16_t table, uint32_t part)
+bool batches_is_taken(const struct batches *f, uint16_t table, uint32_t part)
 {
 	const struct leased_range *r = f->leases->present(f);
 
 	return r && leased_range_is_taken(r, table, part);
 }
 
-uint64_t batches_lag(const struct feed *f)
+uint64_t batches_lag(const struct batches *f)
 {
 	return f->lag;
 }
 
-int64_t batches_take_idle_time(struct feed *f)
+int64_t batches_take_idle_time(struct batches *f)
 {
 	int64_t ns = f->idled;
 
@@ -230,19 +230,19 @@ int64_t batches_take_idle_time(struct feed *f)
 
 /* ---- for display ---- */
 
-double batches_epoch(const struct feed *f)
+double batches_epoch(const struct batches *f)
 {
 	return (double)f->last_pos.epoch + (double)f->last_pos.offset / (double)f->source->units;
 }
 
-void batches_reading(const struct feed *f, struct source_reading *out)
+void batches_reading(const struct batches *f, struct source_reading *out)
 {
 	*out = (struct source_reading){ 0 };
 	if (f->source->ops->reading)
 		f->source->ops->reading(f->source, out);
 }
 
-uint64_t batches_total_steps(const struct feed *f)
+uint64_t batches_total_steps(const struct batches *f)
 {
 	const struct member_entry *m = f->nmembers ? &f->members[f->nmembers - 1] : NULL;
 	uint64_t total = 0;
@@ -255,7 +255,7 @@ uint64_t batches_total_steps(const struct feed *f)
 	return f->steps && (!total || f->steps < total) ? f->steps : total;
 }
 
-bool batches_is_evaluator(const struct feed *f, uint64_t step)
+bool batches_is_evaluator(const struct batches *f, uint64_t step)
 {
 	const struct member_entry *m = entry_at_step(f, step);
 

@@ -12,7 +12,7 @@
  * workers lease ranges of examples from the coordinator, one range ahead. The view's `leased_from`
  * is the first step whose examples are leased.
  *
- * The examples come from the job's source (range_source.h). Data whose units are no examples, such as blocks
+ * The examples come from the job's source (range_source.h). Data whose units are not examples, such as blocks
  * of files that are larger than job.data_memory, are leased in every mode.
  *
  * Life of a leased range: next (leased ahead) -> now (in use) -> done (used up, not yet reported)
@@ -25,7 +25,7 @@
  * In a deterministic job the ranges are assigned to the ranks instead (coord/leases.h).
  *
  * One thread, the training thread; no locks. */
-struct feed;
+struct batches;
 
 struct batches_hooks {
 	void *ctx;
@@ -45,52 +45,52 @@ struct batches_hooks {
 };
 
 /* job and cluster are borrowed; the hooks are copied. Call batches_take_view before the first batch. */
-struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t rank,
+struct batches *batches_new(const struct job *job, struct cluster_view *cluster, uint32_t rank,
     const struct batches_hooks *hooks);
-void batches_free(struct feed *f);
+void batches_free(struct batches *f);
 
 /* Takes the members from a view. */
-void batches_take_view(struct feed *f, const struct view *view);
+void batches_take_view(struct batches *f, const struct view *view);
 /* The job's configuration has changed: reads batch size, epochs and steps again. */
-void batches_reconfigure(struct feed *f);
+void batches_reconfigure(struct batches *f);
 /* Are the examples of this step dealt, so that they depend on its members? */
-bool batches_are_dealt(const struct feed *f, uint64_t step);
+bool batches_are_assigned(const struct batches *f, uint64_t step);
 /* Number of membership changes known, counted since the job's begin. */
-uint32_t batches_members(const struct feed *f);
+uint32_t batches_members(const struct batches *f);
 
 /* Chooses and loads the batch of this step; *over: there is no more. An empty batch (bsp, at the
  * end of an epoch) is a step all the same. Leasing may block. ERR_FENCED: this rank is no
  * member. */
-enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool *over,
+enum err_code batches_next(struct batches *f, uint64_t step, struct batch *b, bool *over,
     struct err *e);
 /* Nanoseconds since the last call of it that were spent waiting for a range to lease. */
-int64_t batches_take_idle_time(struct feed *f);
+int64_t batches_take_idle_time(struct batches *f);
 /* May a worker that is lost have pushed the present batch? Then it is not to be pushed again to the
  * partitions for which batches_is_taken is true. */
-bool batches_repeats(const struct feed *f);
-bool batches_is_taken(const struct feed *f, uint16_t table, uint32_t part);
+bool batches_repeats(const struct batches *f);
+bool batches_is_taken(const struct batches *f, uint16_t table, uint32_t part);
 /* The batch has been pushed: a range that is used up becomes done. */
-void batches_used(struct feed *f);
+void batches_used(struct batches *f);
 /* Leases a range ahead and reports done ranges, when there are any. Call it before the pushes of a
  * step: the pushes of the step before have had time to get their receipts, so `await_receipts` does not
  * wait. */
-enum err_code batches_lease_ahead(struct feed *f, struct err *e);
+enum err_code batches_lease_ahead(struct batches *f, struct err *e);
 /* The next batch will be that of this step, and the steps before it that have not been made have none. Reports that,
  * when the pushes so far have receipts. Call it before the CLOCK of a skipped step: where a lost worker was in its
  * range is computed from the steps that it completed. */
-enum err_code batches_skip(struct feed *f, uint64_t step, struct err *e);
+enum err_code batches_skip(struct batches *f, uint64_t step, struct err *e);
 /* Reports what is done and takes no more. */
-enum err_code batches_finish(struct feed *f, struct err *e);
+enum err_code batches_finish(struct batches *f, struct err *e);
 
 /* Epochs done so far, as a fraction. */
-double batches_epoch(const struct feed *f);
+double batches_epoch(const struct batches *f);
 /* About how many events of a stream wait for this worker, as of the last batch. */
-uint64_t batches_lag(const struct feed *f);
+uint64_t batches_lag(const struct batches *f);
 /* How the data are read; all 0 where they are in memory. */
-void batches_reading(const struct feed *f, struct source_reading *out);
+void batches_reading(const struct batches *f, struct source_reading *out);
 /* Steps that this job will have; 0: unknown. */
-uint64_t batches_total_steps(const struct feed *f);
+uint64_t batches_total_steps(const struct batches *f);
 /* Is this rank the one that evaluates during training, at this step? It is the lowest member. */
-bool batches_is_evaluator(const struct feed *f, uint64_t step);
+bool batches_is_evaluator(const struct batches *f, uint64_t step);
 
 #endif

@@ -14,8 +14,8 @@ struct block_reader {
 	struct mutex lock;      /* all members below */
 	pthread_cond_t changed; /* broadcast when `state` changes */
 	enum reader_state state;
-	struct data_chunks *chunks;
-	/* result of the last chunk, owned by the reader until block_reader_take hands it out */
+	struct data_walk *walk;
+	/* result of the last dataset, owned by the reader until block_reader_take hands it out */
 	struct dataset *data;
 	bool last;
 	enum err_code rc;
@@ -32,7 +32,7 @@ static void set_state(struct block_reader *r, enum reader_state state)
 
 /* Body of the reader's thread. It releases the lock while it reads. When block_reader_free asks
  * it to end during that time, the state stays READER_ENDING, and block_reader_free releases the
- * chunk. */
+ * dataset. */
 static void *run_block_reader(void *ctx)
 {
 	struct block_reader *r = ctx;
@@ -48,9 +48,9 @@ static void *run_block_reader(void *ctx)
 			mutex_wait(&r->changed, &r->lock);
 			continue;
 		}
-		/* block_reader_begin changes `chunks` only when the reader is idle. */
+		/* block_reader_begin changes `walk` only when the reader is idle. */
 		mutex_unlock(&r->lock);
-		rc = data_chunks_next(r->chunks, &data, &last, &why);
+		rc = data_walk_next(r->walk, &data, &last, &why);
 		mutex_lock(&r->lock);
 		r->data = data;
 		r->last = last;
@@ -96,10 +96,10 @@ void block_reader_free(struct block_reader *r)
 	free(r);
 }
 
-void block_reader_begin(struct block_reader *r, struct data_chunks *c)
+void block_reader_begin(struct block_reader *r, struct data_walk *c)
 {
 	mutex_lock(&r->lock);
-	r->chunks = c;
+	r->walk = c;
 	set_state(r, READER_READING);
 	mutex_unlock(&r->lock);
 }

@@ -15,7 +15,7 @@
 #include "session/tracer.h"
 #include "worker/prober.h"
 
-struct cluster {
+struct cluster_view {
 	struct cluster_view_config cfg;
 	struct agent *agent;
 	struct tracer *tracer;
@@ -29,7 +29,7 @@ struct cluster {
 	uint32_t confirmed;    /* epoch confirmed last; owner's thread only */
 };
 
-static void signal_change(struct cluster *c)
+static void signal_change(struct cluster_view *c)
 {
 	uint64_t one = 1;
 
@@ -41,7 +41,7 @@ static void signal_change(struct cluster *c)
  * tracer and prober have locks or rules of their own. */
 static void store_view(void *ctx, const struct view *view)
 {
-	struct cluster *c = ctx;
+	struct cluster_view *c = ctx;
 
 	tracer_view(c->tracer, c->agent, view);
 	mutex_lock(&c->lock);
@@ -55,7 +55,7 @@ static void store_view(void *ctx, const struct view *view)
 
 static void store_loss(void *ctx, const struct err *why)
 {
-	struct cluster *c = ctx;
+	struct cluster_view *c = ctx;
 
 	mutex_lock(&c->lock);
 	c->lost = true;
@@ -66,7 +66,7 @@ static void store_loss(void *ctx, const struct err *why)
 
 static json_t *collect_stats(void *ctx)
 {
-	struct cluster *c = ctx;
+	struct cluster_view *c = ctx;
 	json_t *o = c->cfg.stats ? c->cfg.stats(c->cfg.ctx) : NULL;
 
 	tracer_send(c->tracer, c->agent);
@@ -81,10 +81,18 @@ static bool has_view(void *ctx, const struct view *view)
 	return view != NULL;
 }
 
-enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cluster **out,
+/* Configuration, tables and description of the data may still be replaced by those of an older
+ * checkpoint. */
+static bool has_checked_view(void *ctx, const struct view *view)
+{
+	(void)ctx;
+	return view && (!view->checking || cluster_view_is_over(view, NULL));
+}
+
+enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cluster_view **out,
     struct err *e)
 {
-	struct cluster *c = mem_alloc(sizeof *c);
+	struct cluster_view *c = mem_alloc(sizeof *c);
 	struct agent_config a = {
 		.addr = { cfg->id->local, cfg->id->data },
 		.id = &cfg->id->conn,
@@ -117,6 +125,12 @@ enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cl
 	json_decref(a.join);
 	if (!rc)
 		rc = cluster_view_await(c, has_view, NULL, cfg->deadline, &view, e);
+	if (!rc && view->checking) {
+		/* A large checkpoint takes minutes. The coordinator ends the job if nothing goes
+		 * on. */
+		view_release(view);
+		rc = cluster_view_await(c, has_checked_view, NULL, 0, &view, e);
+	}
 	if (rc) {
 		cluster_view_close(c);
 		return rc;
@@ -126,7 +140,7 @@ enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cl
 	return ERR_OK;
 }
 
-void cluster_view_close(struct cluster *c)
+void cluster_view_close(struct cluster_view *c)
 {
 	if (!c)
 		return;
@@ -139,17 +153,17 @@ void cluster_view_close(struct cluster *c)
 	free(c);
 }
 
-struct agent *cluster_view_agent(struct cluster *c)
+struct agent *cluster_view_agent(struct cluster_view *c)
 {
 	return c->agent;
 }
 
-struct tracer *cluster_view_tracer(struct cluster *c)
+struct tracer *cluster_view_tracer(struct cluster_view *c)
 {
 	return c->tracer;
 }
 
-const struct view *cluster_view_current(struct cluster *c)
+const struct view *cluster_view_current(struct cluster_view *c)
 {
 	uint64_t count;
 	const struct view *view;
@@ -162,19 +176,19 @@ const struct view *cluster_view_current(struct cluster *c)
 	return view;
 }
 
-bool cluster_view_changed(const struct cluster *c)
+bool cluster_view_changed(const struct cluster_view *c)
 {
 	struct pollfd p = { c->changed, POLLIN, 0 };
 
 	return poll(&p, 1, 0) > 0;
 }
 
-int cluster_view_fd(const struct cluster *c)
+int cluster_view_fd(const struct cluster_view *c)
 {
 	return c->changed;
 }
 
-bool cluster_view_is_lost(struct cluster *c, struct err *why)
+bool cluster_view_is_lost(struct cluster_view *c, struct err *why)
 {
 	bool lost;
 
@@ -186,16 +200,16 @@ bool cluster_view_is_lost(struct cluster *c, struct err *why)
 	return lost;
 }
 
-enum err_code cluster_view_await_change(struct cluster *c, int64_t ns, struct err *e)
+enum err_code cluster_view_await_change(struct cluster_view *c, int64_t ns, struct err *e)
 {
 	struct pollfd p = { c->changed, POLLIN, 0 };
 
-	if (poll(&p, 1, (int)(ns / NSEC_PER_MSEC)) < 0 && errno != EINTR)
+	if (poll(&p, 1, clock_poll_timeout(ns)) < 0 && errno != EINTR)
 		abort();
 	return cluster_view_is_lost(c, e) ? (e ? e->code : ERR_UNREACH) : ERR_OK;
 }
 
-static void log_wait(struct cluster *c, const struct view *view, int64_t begin)
+static void log_wait(struct cluster_view *c, const struct view *view, int64_t begin)
 {
 	int s = (int)((clock_now() - begin) / NSEC_PER_SEC);
 
@@ -205,7 +219,7 @@ static void log_wait(struct cluster *c, const struct view *view, int64_t begin)
 		    *view->waiting_for ? view->waiting_for : "the servers to be ready", s);
 }
 
-enum err_code cluster_view_await(struct cluster *c,
+enum err_code cluster_view_await(struct cluster_view *c,
     bool (*ready)(void *ctx, const struct view *view), void *ctx, int64_t timeout,
     const struct view **out, struct err *e)
 {
@@ -241,7 +255,7 @@ enum err_code cluster_view_await(struct cluster *c,
 	}
 }
 
-void cluster_view_confirm_layout(struct cluster *c, uint32_t epoch)
+void cluster_view_confirm_layout(struct cluster_view *c, uint32_t epoch)
 {
 	if (epoch <= c->confirmed)
 		return;
@@ -250,13 +264,14 @@ void cluster_view_confirm_layout(struct cluster *c, uint32_t epoch)
 	agent_tell_lasting(c->agent, "confirm", MESSAGE(confirm, .epoch = epoch));
 }
 
-void cluster_view_report_relay(struct cluster *c, unsigned relay, uint32_t epoch, const char *why)
+void cluster_view_report_relay(struct cluster_view *c, unsigned relay, uint32_t epoch,
+    const char *why)
 {
 	agent_tell(c->agent,
 	    MESSAGE(relay_missed, .relay = (int)relay, .epoch = epoch, .message = why));
 }
 
-void cluster_view_give_up(struct cluster *c, const struct err *why)
+void cluster_view_give_up(struct cluster_view *c, const struct err *why)
 {
 	json_t *msg, *answer;
 
@@ -271,7 +286,7 @@ void cluster_view_give_up(struct cluster *c, const struct err *why)
 	json_decref(msg);
 }
 
-void cluster_view_announce_join(struct cluster *c, int rank)
+void cluster_view_announce_join(struct cluster_view *c, int rank)
 {
 	char host[64] = "";
 
@@ -279,7 +294,7 @@ void cluster_view_announce_join(struct cluster *c, int rank)
 	agent_tell(c->agent, MESSAGE(coming, .rank = rank, .pid = getpid(), .host = host));
 }
 
-void cluster_view_report_unfit(struct cluster *c, int rank, const struct err *why)
+void cluster_view_report_unfit(struct cluster_view *c, int rank, const struct err *why)
 {
 	json_t *msg, *answer;
 	char host[64] = "";
@@ -294,7 +309,7 @@ void cluster_view_report_unfit(struct cluster *c, int rank, const struct err *wh
 	json_decref(msg);
 }
 
-void cluster_view_stragglers(struct cluster *c, uint64_t step, struct buf *out)
+void cluster_view_stragglers(struct cluster_view *c, uint64_t step, struct buf *out)
 {
 	json_t *msg = MESSAGE(who, .step = (int64_t)step), *answer;
 	struct answer_who says;

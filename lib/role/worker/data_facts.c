@@ -7,11 +7,12 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/utf8_bytes.h"
-#include "data/data_head.h"
-#include "data/data_names.h"
-#include "data/data_option.h"
-#include "data/data_schema.h"
-#include "data/data_words.h"
+#include "data/reader/data_head.h"
+#include "data/table/data_names.h"
+#include "data/source/data_option.h"
+#include "data/table/data_schema.h"
+#include "data/batch/data_words.h"
+#include "data/shape/data_shape.h"
 #include "msg/training_facts.h"
 
 /* A name, whatever bytes it has, as valid JSON. A new reference. */
@@ -62,7 +63,7 @@ json_t *data_facts(const struct dataset *d)
 		.fields = (int64_t)d->fields,
 		.index_base = d->index_base,
 		.source = d->source ? d->source : "",
-		.heading = d->heading > 0 };
+		.heading = d->reading.heading > 0 };
 	classes = d->classes ? json_array() : NULL;
 	for (size_t i = 0; i < d->classes; i++)
 		json_array_append_new(classes,
@@ -78,8 +79,8 @@ json_t *data_facts(const struct dataset *d)
 	    : NULL;
 	f.options = options = d->options ? data_option_to_json(d->options) : NULL;
 	f.schema = schema = d->schema ? data_schema_to_json(d->schema) : NULL;
-	if (d->words)
-		tell_words(d->words, &f);
+	if (dataset_words(d))
+		tell_words(dataset_words(d), &f);
 	facts = training_facts_encode(&f);
 	json_decref((json_t *)(uintptr_t)f.words);
 	json_decref((json_t *)(uintptr_t)f.counts);
@@ -178,7 +179,7 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 	d->fields = (size_t)f.fields;
 	d->index_base = (int)f.index_base;
 	d->source = mem_strdup(f.source);
-	d->heading = f.heading;
+	d->reading.heading = f.heading;
 	data_head_from_json(f.head, d);
 	d->weight_factor = (float)json_number_value(f.weights);
 	d->target_shift = json_number_value(json_array_get(f.targets, 0));
@@ -188,8 +189,10 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 	d->class_value = d->classes ? mem_array(d->classes, sizeof(*d->class_value)) : NULL;
 	json_array_foreach(f.classes, i, v)
 		take_class(d, i, v);
-	if (f.words)
-		d->words = take_words(&f);
+	if (f.words) {
+		d->shape = &data_shape_words;
+		d->own = take_words(&f);
+	}
 	if (f.names)
 		take_names(d, f.names);
 	if (f.hashed && !(d->names = data_names_from_json(f.hashed)))

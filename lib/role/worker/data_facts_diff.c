@@ -8,8 +8,8 @@
 #include "core/map.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "data/data_schema.h"
-#include "data/data_words.h"
+#include "data/table/data_schema.h"
+#include "data/batch/data_words.h"
 #include "worker/data_facts.h"
 
 /* The most names that a difference lists; it gives the number of the others. */
@@ -356,7 +356,7 @@ static void compare_tables(struct facts_pair *p, struct buf *text)
 
 static void compare_words(struct facts_pair *p, struct buf *text)
 {
-	const struct data_words *a = p->a->words, *b = p->b->words;
+	const struct data_words *a = dataset_words(p->a), *b = dataset_words(p->b);
 
 	if (a && b)
 		put_ordered_difference(text, a->name, a->n, b->name, b->n);

@@ -107,24 +107,24 @@ static enum err_code score_examples(struct pass *x, const struct dataset *d, con
 	return rc;
 }
 
-/* Scores all pieces of a sequence. Reading and parsing a large piece takes time, so the source attends to
+/* Scores all chunks of a sequence. Reading and parsing a large one takes time, so the source attends to
  * its cluster between two of them. */
 static enum err_code score_sequence(struct pass *x, struct data_sequence *data, struct err *e)
 {
-	const struct dataset *piece;
+	const struct dataset *chunk;
 	enum err_code rc;
 
 	do {
 		size_t n = 0;
 		const uint32_t *row;
 
-		rc = data_sequence_next(data, &piece, e);
+		rc = data_sequence_next(data, &chunk, e);
 		row = data_sequence_rows(data, &n);
-		if (!rc && piece)
-			rc = score_examples(x, piece, row, row ? n : piece->rows, e);
-		if (!rc && piece)
+		if (!rc && chunk)
+			rc = score_examples(x, chunk, row, row ? n : chunk->rows, e);
+		if (!rc && chunk)
 			rc = x->p->source->ops->attend(x->p->source, e);
-	} while (!rc && piece);
+	} while (!rc && chunk);
 	if (!rc)
 		rc = param_source_finish(x->p->source, e);
 	if (rc)

@@ -17,8 +17,8 @@ static enum err_code choose_batch(struct worker *w, struct step_times *t, bool *
 	enum err_code rc;
 
 	figures_doing(w, "data");
-	rc = batches_next(w->feed, w->step, &w->batch, over, e);
-	t->waited += batches_take_idle_time(w->feed);
+	rc = batches_next(w->batches, w->step, &w->batch, over, e);
+	t->waited += batches_take_idle_time(w->batches);
 	if (!rc && !*over)
 		rc = w->cfg->kind->name_rows(w, e);
 	t->data = clock_now();
@@ -32,17 +32,17 @@ static enum err_code choose_batch(struct worker *w, struct step_times *t, bool *
  * then the batch must be chosen again. */
 static enum err_code settle_members(struct worker *w, uint32_t known, bool *other, struct err *e)
 {
-	bool deals = batches_are_dealt(w->feed, w->step), turned;
+	bool deals = batches_are_assigned(w->batches, w->step), turned;
 	enum err_code rc;
 
-	while (client_members(w->client) > batches_members(w->feed)) {
+	while (client_members(w->client) > batches_members(w->batches)) {
 		rc = cluster_view_await_change(w->cluster, 100 * NSEC_PER_MSEC, e);
 		if (!rc)
 			rc = worker_refresh(w, e);
 		if (rc)
 			return rc;
 	}
-	*other = batches_members(w->feed) != known && deals;
+	*other = batches_members(w->batches) != known && deals;
 	rc = worker_settings_apply_due(w, &turned, e);
 	*other |= turned;
 	return rc;
@@ -94,7 +94,7 @@ static void ignore_view(struct worker *w, const struct view *view)
 	(void)view;
 }
 
-static void tend_nothing(struct worker *w)
+static void stay_idle(struct worker *w)
 {
 	(void)w;
 }
@@ -115,7 +115,7 @@ static enum err_code fetch_from_servers(struct worker *w, struct step_times *t, 
 
 	while (other) {
 		enum err_code rc = choose_batch(w, t, over, e);
-		uint32_t known = batches_members(w->feed);
+		uint32_t known = batches_members(w->batches);
 
 		t->answer = t->pulled = t->data;
 		if (rc || *over)
@@ -144,13 +144,13 @@ const struct exchange_ops exchange_servers = {
 	.address = no_address,
 	.begin = do_nothing,
 	.take_view = ignore_view,
-	.tend = tend_nothing,
+	.answer_peers = stay_idle,
 	.fetch = fetch_from_servers,
 	.reduce = do_nothing,
 	.pull_last = pull_last_step,
 	.verify = do_nothing,
 	.bytes = no_bytes,
-	.close = tend_nothing,
+	.close = stay_idle,
 	.pulls_each_step = true,
 };
 
@@ -204,10 +204,10 @@ static enum err_code begin_ring(struct worker *w, struct err *e)
 	return rc;
 }
 
-static void tend_ring(struct worker *w)
+static void answer_ring_peers(struct worker *w)
 {
 	if (w->ring)
-		allreduce_tend(w->ring);
+		allreduce_answer_peers(w->ring);
 }
 
 /* With via: allreduce each worker holds the dense parameters itself, so after the first step it
@@ -222,7 +222,7 @@ static enum err_code fetch_by_ring(struct worker *w, struct step_times *t, bool 
 		uint32_t known;
 
 		rc = choose_batch(w, t, over, e);
-		known = batches_members(w->feed);
+		known = batches_members(w->batches);
 		if (!rc)
 			rc = allreduce_await_members(w->ring, w->step, e);
 		if (!rc)
@@ -276,7 +276,7 @@ const struct exchange_ops exchange_ring = {
 	.address = ring_address_json,
 	.begin = begin_ring,
 	.take_view = take_ring_view,
-	.tend = tend_ring,
+	.answer_peers = answer_ring_peers,
 	.fetch = fetch_by_ring,
 	.reduce = reduce_by_ring,
 	.pull_last = do_nothing, /* each worker holds them */

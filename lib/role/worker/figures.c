@@ -154,38 +154,38 @@ void figures_record_step(struct worker *w, const double *loss, const struct step
 	if (tracer_is_on(cluster_view_tracer(w->cluster)))
 		trace_step(w, t);
 	if (w->batch.rows && loss) {
-		w->loss[w->nlosses % LOSS_WINDOW] = *loss;
-		w->weight[w->nlosses++ % LOSS_WINDOW] = w->batch.rows;
+		w->recent.loss[w->recent.nlosses % LOSS_WINDOW] = *loss;
+		w->recent.weight[w->recent.nlosses++ % LOSS_WINDOW] = w->batch.rows;
 	}
-	for (uint64_t i = 0; i < LOSS_WINDOW && i < w->nlosses; i++) {
-		sum += w->loss[i] * (double)w->weight[i];
-		n += w->weight[i];
+	for (uint64_t i = 0; i < LOSS_WINDOW && i < w->recent.nlosses; i++) {
+		sum += w->recent.loss[i] * (double)w->recent.weight[i];
+		n += w->recent.weight[i];
 	}
 	client_stats(w->client, &cs);
-	encoding = cs.encode_ns - w->encoded;
-	w->encoded = cs.encode_ns;
+	encoding = cs.encode_ns - w->recent.encoded;
+	w->recent.encoded = cs.encode_ns;
 	/* Encoding for retries during a wait does not belong to the push time. */
 	if (encoding > pushing)
 		encoding = pushing;
 	ring = w->exchange->bytes(w);
 	mutex_lock(&w->lock);
 	w->fig.step = w->step + 1;
-	w->fig.total = batches_total_steps(w->feed);
+	w->fig.total = batches_total_steps(w->batches);
 	w->fig.examples += w->batch.rows;
-	w->fig.lag = batches_lag(w->feed);
+	w->fig.lag = batches_lag(w->batches);
 	w->fig.loss = n ? sum / (double)n : 0;
 	w->fig.loss_examples = n;
 	/* The loss of a batch is that of the parameters before the step. */
 	if (w->batch.rows && loss) {
 		w->fig.progressive_sum += *loss * (double)w->batch.rows;
 		w->fig.progressive_examples += w->batch.rows;
-		if (w->nlosses == 1 && w->batch.rows >= FIRST_EXAMPLES) {
+		if (w->recent.nlosses == 1 && w->batch.rows >= FIRST_EXAMPLES) {
 			w->fig.first_loss = *loss;
 			w->fig.has_first_loss = true;
 		}
 	}
-	w->fig.epoch = batches_epoch(w->feed);
-	batches_reading(w->feed, &w->fig.reading);
+	w->fig.epoch = batches_epoch(w->batches);
+	batches_reading(w->batches, &w->fig.reading);
 	w->fig.pushed = cs.pushed_bytes;
 	w->fig.pulled = cs.pulled_bytes;
 	w->fig.rows = cs.rows_offered;
@@ -200,11 +200,11 @@ void figures_record_step(struct worker *w, const double *loss, const struct step
 	w->fig.compute += ns_to_seconds(t->computed - t->pulled);
 	w->fig.encode += ns_to_seconds(encoding);
 	w->fig.push += ns_to_seconds(pushing - encoding);
-	if (now - w->rate_at > NSEC_PER_SEC / 2) {
-		w->fig.rate = (double)(w->fig.examples - w->rate_examples) /
-		    ns_to_seconds(now - w->rate_at);
-		w->rate_examples = w->fig.examples;
-		w->rate_at = now;
+	if (now - w->recent.rate_at > NSEC_PER_SEC / 2) {
+		w->fig.rate = (double)(w->fig.examples - w->recent.rate_examples) /
+		    ns_to_seconds(now - w->recent.rate_at);
+		w->recent.rate_examples = w->fig.examples;
+		w->recent.rate_at = now;
 	}
 	mutex_unlock(&w->lock);
 }

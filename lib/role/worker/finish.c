@@ -67,7 +67,7 @@ static bool has_verdict(void *ctx, const struct view *view)
 enum err_code worker_finish(struct worker *w, struct err *e)
 {
 	const struct view *view;
-	enum err_code rc = batches_finish(w->feed, e);
+	enum err_code rc = batches_finish(w->batches, e);
 
 	if (!rc)
 		rc = client_done(w->client, e);
@@ -165,7 +165,7 @@ static void describe_remedy(const struct worker *w, char *said, size_t n)
 		most = find_largest(d, &w->batch);
 	if (most.target > sqrt((double)FLT_MAX))
 		snprintf(said, n,
-		    "%.160s has a target as large as %.3g, whose square is no number of float32: correct or "
+		    "%.160s has a target as large as %.3g, whose square is not a number of float32: correct or "
 		    "remove such examples, or scale the targets",
 		    source, most.target);
 	else if (most.feature >= SUSPICIOUS)
@@ -267,8 +267,8 @@ void worker_leave(struct worker *w)
 	w->leaving = true;
 	agent_set_interrupt(cluster_view_agent(w->cluster), NULL);
 	/* Without a coordinator, the leases simply expire. */
-	if (agent_is_up(cluster_view_agent(w->cluster)) && w->feed)
-		batches_finish(w->feed, NULL);
+	if (agent_is_up(cluster_view_agent(w->cluster)) && w->batches)
+		batches_finish(w->batches, NULL);
 	if (agent_is_up(cluster_view_agent(w->cluster)) &&
 	    agent_call(cluster_view_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);

@@ -13,16 +13,17 @@
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/num.h"
-#include "data/data_alike.h"
-#include "data/data_log.h"
-#include "data/data_schema.h"
-#include "data/data_spread.h"
+#include "data/table/data_alike.h"
+#include "data/source/data_log.h"
+#include "data/shape/data_shape.h"
+#include "data/table/data_schema.h"
+#include "data/table/data_spread.h"
 #include "format/safetensors.h"
 #include "layout/layout.h"
 #include "metric/baseline.h"
 #include "model/class_weight.h"
 #include "worker/data_facts.h"
-#include "worker/feed_state.h"
+#include "worker/batches_state.h"
 #include "worker/job_line.h"
 
 /* Blocks of text that would fill job.data_memory, and the size of the largest one. Small blocks mix the
@@ -158,14 +159,12 @@ static uint64_t choose_range_size(const struct job *j)
 /* Holds out job.validate of the examples in memory. */
 static enum err_code split_examples(struct job *j, struct err *e)
 {
-	struct data_pairs_share share = { .seed = (uint64_t)j->conf.job.seed };
-	enum err_code rc = data_split_parse(j->conf.job.validate, &share.share, e);
+	double share;
+	enum err_code rc = data_split_parse(j->conf.job.validate, &share, e);
 
-	if (!rc && share.share > 0)
-		rc = j->train->pairs
-		    ? data_pairs_hold_out(j->own_train, &share, &j->split, &j->ranked, e)
-		    : data_split_make(share.seed, share.share, (uint32_t)j->train->rows, &j->split,
-		          e);
+	if (!rc && share > 0)
+		rc = data_shape_split(j->own_train, (uint64_t)j->conf.job.seed, share, &j->split,
+		    &j->ranked, e);
 	return rc ? err_prefix(e, "job.validate") : ERR_OK;
 }
 
@@ -230,8 +229,7 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 		rc = split_blocks(j, e);
 	if (rc)
 		return rc;
-	/* A cache serves one reader at a time. */
-	if (cache->dir && !j->split.held_out)
+	if (cache->dir)
 		data_blocks_use_cache(j->blocks, cache, paths, npaths, NULL);
 	j->train = data_blocks_head(j->blocks);
 	if (want->pairs)
@@ -712,13 +710,13 @@ static void warn_of_pairs(const struct job *j, struct log *log)
 /* Warns of features that nothing has checked, because there are more than are watched. */
 static void warn_of_unwatched(const struct job *j, struct log *log)
 {
-	if (j->train->unwatched)
+	if (j->train->reading.unwatched)
 		log_warn(log,
 		    "data: %" PRIu64
 		    " large numbers of sparse features after the first %u that have such "
 		    "numbers were not checked: features whose numbers float32 does not tell apart are "
 		    "learned as one value; subtract the mean first",
-		    j->train->unwatched, DATA_SPREADS);
+		    j->train->reading.unwatched, DATA_SPREADS);
 }
 
 /* Warns of classes, or of categories of a column, that differ only by blanks at their ends. */
@@ -824,13 +822,13 @@ enum err_code job_mark_tables(struct job *j, struct err *e)
 		return rc;
 	if (!j->frozen) {
 		j->frozen = mem_array(j->ntables + 1, sizeof *j->frozen);
-		j->counted = mem_array(j->ntables + 1, sizeof *j->counted);
+		j->counts_touching = mem_array(j->ntables + 1, sizeof *j->counts_touching);
 	}
 	for (size_t i = 0; i < j->ntables; i++) {
 		struct table_rules_choice use = conf_rule_of_table(&rule, j->table[i].name);
 
 		j->frozen[i] = names_has(j->conf.job.frozen, j->table[i].name);
-		j->counted[i] = use.rule->counts_touching && use.hyper->l2 > 0 &&
+		j->counts_touching[i] = use.rule->counts_touching && use.hyper->l2 > 0 &&
 		    j->table[i].sparse && j->table[i].domain->count_touching;
 	}
 	return ERR_OK;
@@ -959,7 +957,7 @@ void job_release(struct job *j)
 	data_bad_lines_free(j->bad);
 	data_unseen_free(j->unseen);
 	free(j->frozen);
-	free(j->counted);
+	free(j->counts_touching);
 	conf_data_release(&j->paths);
 	conf_release(&j->conf);
 	*j = (struct job){ 0 };

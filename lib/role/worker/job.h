@@ -4,11 +4,11 @@
 
 #include "conf/conf.h"
 #include "core/log.h"
-#include "data/data_bad_lines.h"
-#include "data/data_unseen.h"
+#include "data/reader/data_bad_lines.h"
+#include "data/table/data_unseen.h"
 #include "data/data_blocks.h"
-#include "data/data_cache.h"
-#include "data/data_observations.h"
+#include "data/store/data_cache.h"
+#include "data/batch/data_observations.h"
 #include "data/data_sequence.h"
 #include "metric/metrics.h"
 #include "model/model.h"
@@ -50,7 +50,7 @@ struct job {
 	size_t ntables;
 	/* By table, set by job_mark_tables: job.frozen excludes it from training; its rule wants the
 	 * examples that touch each row, because l2 is in force, and its domain counts them. */
-	bool *frozen, *counted;
+	bool *frozen, *counts_touching;
 	/* of model custom: its tables, and the functions that compute it; borrowed */
 	const char *tables;
 	const struct model_outside *outside;
@@ -118,7 +118,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 /* Makes another sampler, as job.sampler, for another thread. NULL: the model needs none. The examples that
  * the model is trained on count, as far as they are in memory. */
 struct row_sampler *job_sampler_new(const struct job *j);
-/* Sets `frozen` and `counted` by the configuration in force. Called after each change of it.
+/* Sets `frozen` and `counts_touching` by the configuration in force. Called after each change of it.
  * ERR_CONFIG. */
 enum err_code job_mark_tables(struct job *j, struct err *e);
 

@@ -4,14 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/conf_data.h"
 #include "core/buf.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/utf8_bytes.h"
-#include "data/data_log.h"
-#include "data/data_schema.h"
-#include "data/data_words.h"
+#include "data/source/data_log.h"
+#include "data/table/data_schema.h"
+#include "data/batch/data_words.h"
 
 /* The part of the configuration that names the label. */
 static const char *origin_of_label(const struct job *j)
@@ -40,8 +39,8 @@ static void put_target(const struct job *j, struct buf *out)
 	const struct dataset *d = j->train;
 	bool column = d->schema && data_schema_label(d->schema, 0);
 
-	if (d->words) {
-		buf_printf(out, "learns vectors of %zu words", d->words->n);
+	if (dataset_words(d)) {
+		buf_printf(out, "learns vectors of %zu words", dataset_words(d)->n);
 		return;
 	}
 	if (d->roles) {
@@ -109,7 +108,7 @@ char *job_line(const struct job *j)
 	} else {
 		put_target(j, &out);
 		buf_puts(&out, " from ");
-		if (!d->words && !d->roles) {
+		if (!dataset_words(d) && !d->roles) {
 			put_columns(d, &out);
 			buf_puts(&out, " of ");
 		}

@@ -84,7 +84,7 @@ bool leased_range_repeats(const struct leased_range *r)
 	return r->have && r->used < repeated_until(r);
 }
 
-/* That of the last attempt that began before, and at most what is left to the next one. */
+/* The place of the last attempt that began before, and at most what is left to the next one. */
 uint64_t leased_range_repeated_batch(const struct leased_range *r)
 {
 	uint64_t batch = r->own.batch, from = 0, most = UINT64_MAX;

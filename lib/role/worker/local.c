@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "data/batch_slice.h"
+#include "data/batch/batch_slice.h"
 #include "math/copy.h"
 #include "math/vec.h"
 #include "worker/local_rows.h"
@@ -275,10 +275,11 @@ static void take_local_step(struct local *l, struct params *p, const struct batc
 		if (l->job->frozen[i])
 			continue;
 		if (m->sparse) {
-			local_rows_step(l->rows[i], &h, l->taken[i], m->decay, place, n / m->cols,
-			    l->w[i], p->g[i], b->rows,
-			    place && l->job->counted[i] ? row_counts_of(&l->counts, m->domain, b)
-			                                : NULL);
+			local_rows_step(l->rows[i], &h, l->taken[i], m->decay, l->w[i],
+			    &(struct local_rows_gradient){ place, n / m->cols, p->g[i], b->rows,
+			        place && l->job->counts_touching[i]
+			            ? row_counts_of(&l->counts, m->domain, b)
+			            : NULL });
 			continue;
 		}
 		for (unsigned k = 0; l->state[i] && k < rule->nvectors; k++)

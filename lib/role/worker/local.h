@@ -10,7 +10,7 @@
  * Gradient: the gradient of the batch is pushed. It is computed in pieces of job.batch
  * examples, `accumulate` pieces a step.
  *
- * Local steps (local_steps > 1): so many steps with the rule job.optimizer on a copy of the
+ * Local steps (local_steps > 1): this many steps with the rule job.optimizer on a copy of the
  * parameters. The difference between the pulled parameters and the copy is pushed. The rule's state
  * lasts from push to push; that of sparse tables is in local_rows.h. A step reads and changes only the
  * rows that its examples have.

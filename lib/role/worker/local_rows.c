@@ -14,7 +14,7 @@ struct local_rows {
 	const struct optim_rule *rule;
 	uint32_t cols;
 	struct rows *rows; /* NULL: the rule has no state */
-	float **state;     /* by row of the push */
+	void **state;      /* by row of the push */
 	size_t cap;
 };
 
@@ -25,7 +25,7 @@ struct local_rows *local_rows_new(const struct optim_rule *rule, uint32_t cols)
 
 	s->rule = rule;
 	s->cols = cols;
-	s->rows = floats ? rows_new((uint32_t)floats) : NULL;
+	s->rows = floats ? rows_new((uint32_t)(floats * sizeof(float))) : NULL;
 	return s;
 }
 
@@ -72,15 +72,16 @@ enum err_code local_rows_find(struct local_rows *s, const uint64_t *id, size_t n
 }
 
 void local_rows_step(struct local_rows *s, const struct optim_hyper *h, uint64_t t, bool decay,
-    const uint32_t *row, size_t n, float *w, const float *g, uint64_t examples,
-    const uint32_t *touching)
+    float *w, const struct local_rows_gradient *x)
 {
+	const uint32_t *row = x->row;
+	size_t n = x->n;
 	float *vector[OPTIM_VECTORS_MAX] = { NULL };
 
 	for (size_t k = 0; k < n; k++) {
 		size_t at = row ? row[k] : k;
-		struct optim_gradient mean = { g + k * s->cols, 1, examples,
-			touching ? touching[k] : 0, s->cols };
+		struct optim_gradient mean = { x->g + k * s->cols, 1, x->examples,
+			x->touching ? x->touching[k] : 0, s->cols };
 
 		if (row && k + AHEAD < n) {
 			__builtin_prefetch(w + (size_t)row[k + AHEAD] * s->cols);

@@ -19,12 +19,17 @@ void local_rows_free(struct local_rows *s);
 /* Finds the state of these rows, or makes it. Row k of the steps that follow is id[k]. ERR_NOMEM. */
 enum err_code local_rows_find(struct local_rows *s, const uint64_t *id, size_t n, struct err *e);
 
-/* One step of the rule, update number t, for n rows of the push: row[0..n-1], or 0..n-1 where row
- * is NULL. w has the parameters of all rows of the push. g has the mean gradients, over so many
- * examples, of these n rows, one after the other. touching: how many of the examples touch each of
- * the n; NULL: unknown. */
+/* The gradients of n rows of the push, for one step of the rule. */
+struct local_rows_gradient {
+	const uint32_t *row; /* their numbers in the push; NULL: 0..n-1 */
+	size_t n;
+	const float *g; /* the mean gradients of these n rows, one after the other */
+	uint64_t examples;
+	/* How many of the examples touch each of the n rows; NULL: unknown. */
+	const uint32_t *touching;
+};
+/* One step of the rule, update number t. w has the parameters of all rows of the push. */
 void local_rows_step(struct local_rows *s, const struct optim_hyper *h, uint64_t t, bool decay,
-    const uint32_t *row, size_t n, float *w, const float *g, uint64_t examples,
-    const uint32_t *touching);
+    float *w, const struct local_rows_gradient *x);
 
 #endif

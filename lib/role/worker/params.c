@@ -6,7 +6,6 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
-#include "layout/init.h"
 #include "layout/values.h"
 #include "math/vec.h"
 #include "saved/saved_metadata.h"
@@ -489,7 +488,7 @@ size_t params_floats(const struct params *p, const struct batch *b, size_t i)
  * push, have no counts. */
 static const uint32_t *count_touching(struct params *p, const struct batch *b, size_t i)
 {
-	if (!p->job->counted[i] || p->job->conf.local_steps > 1 || p->rows || !b->start)
+	if (!p->job->counts_touching[i] || p->job->conf.local_steps > 1 || p->rows || !b->start)
 		return NULL;
 	return row_counts_of(&p->counts, p->job->table[i].domain, b);
 }
@@ -510,14 +509,16 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 			rc = client_push_parts(p->client, p->table[i], step, examples, 0,
 			    p->table[i]->nparts, p->g[i], e);
 		else if ((n = params_rows_of(p, b, i, &id)) > 0)
-			rc = client_push_rows(p->client, p->table[i], step, examples, id, n,
-			    p->g[i], p->w[i], count_touching(p, b, i), e);
+			rc = client_push_rows(p->client,
+			    &(struct row_push){ p->table[i], step, examples, id, n, p->g[i],
+			        p->w[i], count_touching(p, b, i) },
+			    e);
 	}
 	return rc;
 }
 
 /* Pushes the runs of partitions of a dense table that lack the batch. */
-static enum err_code push_lacking_parts(struct params *p, size_t i, const struct feed *f,
+static enum err_code push_lacking_parts(struct params *p, size_t i, const struct batches *f,
     uint64_t step, uint32_t examples, struct err *e)
 {
 	const struct table *t = p->table[i];
@@ -533,30 +534,36 @@ static enum err_code push_lacking_parts(struct params *p, size_t i, const struct
 	return rc;
 }
 
-enum err_code params_push_lacking_rows(struct client *c, const struct table *t,
-    const struct feed *f, uint64_t step, uint32_t examples, const uint64_t *id, size_t n,
-    const float *gradient, const float *values, const uint32_t *touching, struct err *e)
+enum err_code params_push_lacking_rows(struct client *c, const struct batches *f,
+    const struct row_push *push, struct err *e)
 {
+	const struct table *t = push->table;
+	struct row_push lacking = *push;
+	size_t n = push->n, cols = t->cols, some = 0;
 	uint64_t *ids = mem_array(n, sizeof *ids);
-	float *g = mem_array(n * t->cols, sizeof *g);
-	float *w = values ? mem_array(n * t->cols, sizeof *w) : NULL;
-	uint32_t *counts = touching ? mem_array(n, sizeof *counts) : NULL;
+	float *g = mem_array(n * cols, sizeof *g);
+	float *w = push->w ? mem_array(n * cols, sizeof *w) : NULL;
+	uint32_t *counts = push->touching ? mem_array(n, sizeof *counts) : NULL;
 	enum err_code rc = ERR_OK;
-	size_t some = 0;
 
 	for (size_t k = 0; k < n; k++) {
-		if (batches_is_taken(f, t->id, table_part_of(t, id[k])))
+		if (batches_is_taken(f, t->id, table_part_of(t, push->ids[k])))
 			continue;
-		ids[some] = id[k];
+		ids[some] = push->ids[k];
 		if (counts)
-			counts[some] = touching[k];
-		memcpy(g + some * t->cols, gradient + k * t->cols, t->cols * sizeof *g);
+			counts[some] = push->touching[k];
+		memcpy(g + some * cols, push->g + k * cols, cols * sizeof *g);
 		if (w)
-			memcpy(w + some * t->cols, values + k * t->cols, t->cols * sizeof *w);
+			memcpy(w + some * cols, push->w + k * cols, cols * sizeof *w);
 		some++;
 	}
+	lacking.ids = ids;
+	lacking.n = some;
+	lacking.g = g;
+	lacking.w = w;
+	lacking.touching = counts;
 	if (some)
-		rc = client_push_rows(c, t, step, examples, ids, some, g, w, counts, e);
+		rc = client_push_rows(c, &lacking, e);
 	free(counts);
 	free(ids);
 	free(g);
@@ -564,7 +571,7 @@ enum err_code params_push_lacking_rows(struct client *c, const struct table *t,
 	return rc;
 }
 
-enum err_code params_push_lacking(struct params *p, const struct batch *b, const struct feed *f,
+enum err_code params_push_lacking(struct params *p, const struct batch *b, const struct batches *f,
     uint64_t step, struct err *e)
 {
 	uint32_t examples = (uint32_t)b->rows;
@@ -580,8 +587,10 @@ enum err_code params_push_lacking(struct params *p, const struct batch *b, const
 		if (!p->job->table[i].sparse)
 			rc = push_lacking_parts(p, i, f, step, examples, e);
 		else if ((n = params_rows_of(p, b, i, &id)) > 0)
-			rc = params_push_lacking_rows(p->client, p->table[i], f, step, examples, id,
-			    n, p->g[i], p->w[i], count_touching(p, b, i), e);
+			rc = params_push_lacking_rows(p->client, f,
+			    &(struct row_push){ p->table[i], step, examples, id, n, p->g[i],
+			        p->w[i], count_touching(p, b, i) },
+			    e);
 	}
 	return rc;
 }

@@ -104,13 +104,12 @@ size_t params_floats(const struct params *p, const struct batch *b, size_t i);
 /* Pushes the gradient in g, except frozen tables and those that workers reduce. The client borrows
  * g and w until the receipts. */
 enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e);
-/* Pushes n rows of a sparse table, with their gradients, to the partitions that lack the present batch of f
- * (batches_is_taken). values, touching: as w and touching of client_push_rows. Copies what it pushes. */
-enum err_code params_push_lacking_rows(struct client *c, const struct table *t,
-    const struct feed *f, uint64_t step, uint32_t examples, const uint64_t *id, size_t n,
-    const float *gradient, const float *values, const uint32_t *touching, struct err *e);
+/* Pushes rows, as client_push_rows does, but only to the partitions that lack the present batch of f
+ * (batches_is_taken). */
+enum err_code params_push_lacking_rows(struct client *c, const struct batches *f,
+    const struct row_push *push, struct err *e);
 /* Pushes the gradient in g only to the partitions that lack this batch (batches_is_taken). */
-enum err_code params_push_lacking(struct params *p, const struct batch *b, const struct feed *f,
+enum err_code params_push_lacking(struct params *p, const struct batch *b, const struct batches *f,
     uint64_t step, struct err *e);
 /* Scales g down to the norm `most` over all tables, and stores in p->norm what it was before. A
  * gradient that is not finite stays as it is. */

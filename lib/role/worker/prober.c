@@ -5,18 +5,17 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
-#include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "session/probe.h"
 
-/* The result goes into so many heartbeats, because one may be lost with its connection. */
+/* The result goes into this many heartbeats, because one may be lost with its connection. */
 #define BEATS 3
 
 struct prober {
 	const struct identity *id;
 	uint64_t incarnation;
-	bool seen;      /* a first view has come */
+	bool seen;      /* a first view has arrived */
 	int64_t number; /* probe number handled last */
 	int beats;      /* heartbeats that still report `found` */
 	json_t *found;

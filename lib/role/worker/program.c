@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/c_locale.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -30,7 +29,7 @@
 #define AGAIN          3
 #define LINE_MAX_BYTES 4096u
 #define LOOK_MS        100
-/* Where the last line of its standard error is looked for. */
+/* The end of its standard error, in which the last line is looked for. */
 #define LAST_WORDS_BYTES 4096
 /* How long the program may run on after its stdin was closed. */
 #define GRACE (2 * NSEC_PER_SEC)
@@ -110,7 +109,7 @@ static void close_pipe(int pipe[2])
 			close(pipe[i]);
 }
 
-/* The length of the file that standard error goes to; -1: it is no file. */
+/* The length of the file that standard error goes to; -1: it is not a file. */
 static off_t stderr_length(void)
 {
 	struct stat st;
@@ -230,7 +229,7 @@ static void reap_program(struct program *p, int64_t grace, int *status)
 
 	close(p->to);
 	close(p->from);
-	if (end.fd < 0 || poll(&end, 1, (int)(grace / NSEC_PER_MSEC)) <= 0)
+	if (end.fd < 0 || poll(&end, 1, clock_poll_timeout(grace)) <= 0)
 		kill(p->pid, SIGKILL);
 	if (end.fd >= 0)
 		close(end.fd);
@@ -357,7 +356,7 @@ static enum err_code parse_numbers(char *at, struct eval_result *r, struct err *
 			continue;
 		/* NaN is accepted here: the worker fails the job for it with a message of its
 		 * own. */
-		r->value[k] = c_locale_strtod(value, &end);
+		r->value[k] = num_strtod(value, &end);
 		r->has[k] = true;
 		if (*end || end == value)
 			return err_set(e, ERR_FORMAT,
@@ -374,7 +373,7 @@ struct question {
 	const float *const *params;
 };
 
-/* Reads "ok ..." or "error TEXT". says: the text behind "ok". */
+/* Reads "ok ..." or "error TEXT". says: the text after "ok". */
 static enum err_code read_answer(struct program *p, const struct question *q,
     char says[static LINE_MAX_BYTES], struct err *e)
 {
@@ -430,13 +429,13 @@ static enum err_code ask_with_restart(struct program *p, const struct question *
 
 		if (rc != ERR_CLOSED)
 			return rc;
-		/* An interrupt from the terminal has reached both: this is no failure of the
+		/* An interrupt from the terminal has reached both: this is not a failure of the
 		 * program. */
 		if (p->cfg.attend && p->cfg.attend(p->cfg.ctx, &why))
 			return err_pass(e, &why);
 		if (i == AGAIN)
-			return err_set(e, ERR_NOTREADY, "%.500s; it was restarted %u times", e->msg,
-			    AGAIN);
+			return err_because(e, ERR_NOTREADY, e->cause,
+			    "%.500s; it was restarted %u times", e->msg, AGAIN);
 		atomic_fetch_add(p->cfg.restarts, 1);
 		log_warn(p->cfg.log, "%s; restarting it", e->msg);
 	}

@@ -126,16 +126,11 @@ enum err_code program_files_open(const struct job *job, struct program_files *ou
 {
 	enum err_code rc;
 
-	*out = (struct program_files){ .job = job,
-		.lock = -1,
-		.dir = mem_printf("%s/" BEGIN "XXXXXX", temp_dir()) };
+	*out = (struct program_files){ .job = job, .lock = -1 };
 	remove_abandoned(temp_dir());
-	if (!mkdtemp(out->dir)) {
-		err_sys(e, ERR_IO, "cannot make a directory in %s", temp_dir());
-		free(out->dir);
-		out->dir = NULL;
-		return ERR_IO;
-	}
+	rc = file_make_unique_dir(mem_printf("%s/" BEGIN "XXXXXX", temp_dir()), &out->dir, e);
+	if (rc)
+		return rc;
 	rc = lock_dir(out, e);
 	out->param = mem_array(job->ntables, sizeof *out->param);
 	for (size_t i = 0; i < job->ntables; i++)

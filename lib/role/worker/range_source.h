@@ -5,7 +5,7 @@
 #include "core/err.h"
 #include "data/data.h"
 #include "data/data_blocks.h"
-#include "data/data_split.h"
+#include "data/batch/data_split.h"
 
 /* The source of a worker's training examples: memory, blocks of files, or another implementation.
  * batches.c chooses the ranges that a worker trains on, and takes their examples from here without
@@ -66,7 +66,7 @@ struct range_source_ops {
 	enum err_code (
 	    *load)(struct range_source *s, uint64_t at, uint64_t n, struct batch *b, struct err *e);
 	/* Fills b with the examples [begin, end) of an epoch's order, while no range is open. NULL where
-	 * a unit is no example: such data are always leased (per_range > 0). */
+	 * a unit is not an example: such data are always leased (per_range > 0). */
 	enum err_code (*deal)(struct range_source *s, uint64_t epoch, uint64_t begin, uint64_t end,
 	    struct batch *b, struct err *e);
 	/* NULL where nothing is read while training goes on. */
@@ -82,7 +82,7 @@ struct range_source {
 	uint64_t units;
 	uint64_t per_range; /* units that are leased at once; 0: as the coordinator chooses */
 	uint64_t examples;  /* of an epoch; 0: not known */
-	const struct lease_ops *leases; /* how its units are leased (feed_state.h) */
+	const struct lease_ops *leases; /* how its units are leased (batches_state.h) */
 };
 
 /* Examples in memory; each is a unit. d is borrowed, and may be numbered. seed: of the order of its
@@ -90,9 +90,9 @@ struct range_source {
 struct range_source *source_memory_new(const struct dataset *d, const struct data_split *split,
     uint64_t seed);
 /* Blocks of files; each is a unit, `per_range` of them are a range. A thread reads ahead. blocks is borrowed, and
- * so is split, as above. seed: of the order of the blocks, and of the examples in a chunk. memory: bytes of
- * a chunk; there are at most two of them at a time, but for batches that are larger. The first `early` ranges
- * of the first epoch begin with small chunks, so that the workers can begin. */
+ * so is split, as above. seed: of the order of the blocks, and of the examples in a dataset. memory:
+ * bytes of a dataset; there are at most two of them at a time, but for batches that are larger. The
+ * first `early` ranges of the first epoch begin with small datasets, so that the workers can begin. */
 struct range_source *source_blocks_new(const struct data_blocks *blocks,
     const struct data_split *split, uint64_t seed, uint64_t per_range, uint64_t early,
     uint64_t memory);

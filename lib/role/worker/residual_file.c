@@ -12,6 +12,8 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/read_retry.h"
+#include "core/thread.h"
 #include "rundir/rundir.h"
 
 #define SUFFIX ".safetensors"
@@ -104,6 +106,18 @@ static void remove_torn_files(const struct worker *w)
 	free(dir);
 }
 
+/* Loads the file, and tries again if it cannot be read: these residuals cannot be computed again. */
+static enum err_code load_patiently(struct worker *w, const char *path, struct err *e)
+{
+	struct read_retry retry = { 0 };
+	enum err_code rc = client_load_residuals(w->client, path, e);
+
+	while (rc && read_retry_wanted(&retry, e, w->cfg->log, clock_now()) &&
+	    !interrupt_await(&w->cfg->interrupt, READ_RETRY_PAUSE_MS * NSEC_PER_MSEC))
+		rc = client_load_residuals(w->client, path, e);
+	return rc;
+}
+
 void residual_file_load(struct worker *w)
 {
 	bool lockstep = sync_is_lockstep(&w->job.conf.sync);
@@ -129,7 +143,7 @@ void residual_file_load(struct worker *w)
 	if (step == NONE || (lockstep && step != w->step) || !w->job.conf.feedback)
 		return;
 	path = residual_path(w, step);
-	if (client_load_residuals(w->client, path, &e) == ERR_OK)
+	if (load_patiently(w, path, &e) == ERR_OK)
 		log_info(w->cfg->log, "restored the residuals of step %llu",
 		    (unsigned long long)step);
 	else if (e.code != ERR_NOTFOUND)

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: ISC */
-#include "worker/feed_state.h"
+#include "worker/batches_state.h"
 
 #include "core/mem.h"
 #include "core/rng.h"
-#include "data/data_order.h"
+#include "data/batch/data_order.h"
 #include "worker/block_reader.h"
 
-/* Blocks of files. The chunks of a range are read one after another by the reader's thread: the next one
- * while the worker trains on the present one, and after the last one the first chunk of the range that was
- * prepared. The examples of a chunk are in a shuffled order. The reader rests while two chunks are held,
+/* Blocks of files. The datasets of a range are read one after another by the reader's thread: the next one
+ * while the worker trains on the present one, and after the last one the first dataset of the range that was
+ * prepared. The examples of a dataset are in a shuffled order. The reader rests while two datasets are held,
  * as for a batch that begins in one and ends in the other. */
 
-/* An early range begins with a chunk of this part of the others' size. */
+/* An early range begins with a dataset of this part of the others' size. */
 #define EARLY_PART 32u
 
-/* A chunk of the open range. */
-struct chunk {
+/* A dataset of the open range. */
+struct loaded {
 	struct dataset *examples;
 	uint32_t *order; /* shuffled */
 	uint64_t begin;  /* number of its first example in the range */
 };
 
-/* A range that is being read; none: chunks is NULL. */
+/* A range that is being read; none: walk is NULL. */
 struct reading {
 	struct source_range range;
-	struct data_chunks *chunks;
-	bool asked; /* the reader has been told to read its next chunk */
-	bool ended; /* its last chunk has been taken */
+	struct data_walk *walk;
+	bool asked; /* the reader has been told to read its next dataset */
+	bool ended; /* its last dataset has been taken */
 	uint64_t left,
-	    bytes; /* blocks that are in no chunk that was taken, and bytes of those that are */
+	    bytes; /* blocks that are in no dataset that was taken, and bytes of those that are */
 };
 
 struct blocks_source {
@@ -38,12 +38,12 @@ struct blocks_source {
 	uint64_t seed, early, memory;
 	struct block_reader *reader; /* NULL: nothing was read yet */
 	struct reading now, next;    /* the open range, and the prepared one */
-	struct chunk *chunk;         /* those that are held, in order */
-	size_t nchunks;
-	struct dataset *used;  /* the chunk that was dropped last, for its memory; NULL: none */
-	uint64_t read;         /* bytes of all chunks that were taken */
-	uint64_t taken, known; /* chunks of the open range that were taken, and their examples */
-	struct batch piece; /* the part of a batch that lies in another chunk than its beginning */
+	struct loaded *loaded;       /* those that are held, in order */
+	size_t nloaded;
+	struct dataset *used;  /* the dataset that was dropped last, for its memory; NULL: none */
+	uint64_t read;         /* bytes of all datasets that were taken */
+	uint64_t taken, known; /* datasets of the open range that were taken, and their examples */
+	struct batch rest; /* the part of a batch that lies in another dataset than its beginning */
 };
 
 static struct blocks_source *blocks_of(struct range_source *s)
@@ -53,16 +53,16 @@ static struct blocks_source *blocks_of(struct range_source *s)
 
 /* ---- reading ---- */
 
-/* Has the reader read the next chunk of a range. */
+/* Has the reader read the next dataset of a range. */
 static enum err_code ask_reader(struct blocks_source *b, struct reading *r, struct err *e)
 {
 	enum err_code rc = b->reader ? ERR_OK : block_reader_new(&b->reader, e);
 
 	if (!rc) {
 		if (b->used)
-			data_chunks_reuse(r->chunks, b->used);
+			data_walk_reuse(r->walk, b->used);
 		b->used = NULL;
-		block_reader_begin(b->reader, r->chunks);
+		block_reader_begin(b->reader, r->walk);
 		r->asked = true;
 	}
 	return rc;
@@ -71,11 +71,11 @@ static enum err_code ask_reader(struct blocks_source *b, struct reading *r, stru
 /* Has the reader read what will be needed next, when it is idle and there is room. */
 static enum err_code read_ahead(struct blocks_source *b, struct err *e)
 {
-	if (b->now.asked || b->next.asked || b->nchunks > 1)
+	if (b->now.asked || b->next.asked || b->nloaded > 1)
 		return ERR_OK;
-	if (b->now.chunks && !b->now.ended)
+	if (b->now.walk && !b->now.ended)
 		return ask_reader(b, &b->now, e);
-	return b->next.chunks ? ask_reader(b, &b->next, e) : ERR_OK;
+	return b->next.walk ? ask_reader(b, &b->next, e) : ERR_OK;
 }
 
 static void begin_reading_range(struct blocks_source *b, const struct source_range *r,
@@ -91,12 +91,12 @@ static void begin_reading_range(struct blocks_source *b, const struct source_ran
 		block[i] = b->split->train[block[i]];
 	*out = (struct reading){ .range = *r,
 		.left = r->end - r->begin,
-		.chunks = data_chunks_new(b->blocks, block, n,
+		.walk = data_blocks_walk(b->blocks, block, n,
 		    early ? b->memory / EARLY_PART : b->memory, b->memory) };
 	free(block);
 }
 
-/* Ends the reading of a range; a chunk that is being read is dropped. */
+/* Ends the reading of a range; a dataset that is being read is dropped. */
 static void stop_reading(struct blocks_source *b, struct reading *r)
 {
 	struct dataset *d = NULL;
@@ -105,49 +105,49 @@ static void stop_reading(struct blocks_source *b, struct reading *r)
 	if (r->asked)
 		block_reader_take(b->reader, &d, &last, NULL);
 	dataset_free(d);
-	data_chunks_free(r->chunks);
+	data_walk_free(r->walk);
 	*r = (struct reading){ 0 };
 }
 
-static void drop_chunk(struct blocks_source *b, struct chunk *c)
+static void drop_loaded(struct blocks_source *b, struct loaded *c)
 {
 	dataset_free(b->used);
 	b->used = c->examples;
 	free(c->order);
 }
 
-static uint64_t chunk_end(const struct chunk *c)
+static uint64_t loaded_end(const struct loaded *c)
 {
 	return c->begin + c->examples->rows;
 }
 
-/* Drops the chunks that lie before this example. */
-static void drop_chunks(struct blocks_source *b, uint64_t at)
+/* Drops the datasets that lie before this example. */
+static void drop_before(struct blocks_source *b, uint64_t at)
 {
 	size_t n = 0;
 
-	while (n < b->nchunks && chunk_end(&b->chunk[n]) <= at)
-		drop_chunk(b, &b->chunk[n++]);
-	b->nchunks -= n;
+	while (n < b->nloaded && loaded_end(&b->loaded[n]) <= at)
+		drop_loaded(b, &b->loaded[n++]);
+	b->nloaded -= n;
 	if (n)
-		memmove(b->chunk, b->chunk + n, b->nchunks * sizeof *b->chunk);
+		memmove(b->loaded, b->loaded + n, b->nloaded * sizeof *b->loaded);
 }
 
-/* Counts what a chunk has taken, while the reader is idle. */
+/* Counts what a dataset has taken, while the reader is idle. */
 static void count_read(struct blocks_source *b, struct reading *r)
 {
-	uint64_t bytes = data_chunks_read(r->chunks, &r->left);
+	uint64_t bytes = data_blocks_walked(r->walk, &r->left);
 
 	b->read += bytes - r->bytes;
 	r->bytes = bytes;
 }
 
-/* Waits for the next chunk of the open range. */
-static enum err_code take_chunk(struct blocks_source *b, struct err *e)
+/* Waits for the next dataset of the open range. */
+static enum err_code take_dataset(struct blocks_source *b, struct err *e)
 {
 	struct reading *r = &b->now;
-	struct chunk c = { .begin = b->known };
-	/* The reader may be at the first chunk of the prepared range only when the open one has ended. */
+	struct loaded c = { .begin = b->known };
+	/* The reader may be at the first dataset of the prepared range only when the open one has ended. */
 	enum err_code rc = r->asked ? ERR_OK : ask_reader(b, r, e);
 
 	if (!rc) {
@@ -162,8 +162,8 @@ static enum err_code take_chunk(struct blocks_source *b, struct err *e)
 	    (uint32_t)c.examples->rows, 0, (uint32_t)c.examples->rows, c.order);
 	b->taken++;
 	b->known += c.examples->rows;
-	b->chunk = mem_regrow(b->chunk, b->nchunks + 1, sizeof *b->chunk);
-	b->chunk[b->nchunks++] = c;
+	b->loaded = mem_regrow(b->loaded, b->nloaded + 1, sizeof *b->loaded);
+	b->loaded[b->nloaded++] = c;
 	return ERR_OK;
 }
 
@@ -173,7 +173,7 @@ static void close_range_of_blocks(struct range_source *s)
 {
 	struct blocks_source *b = blocks_of(s);
 
-	drop_chunks(b, UINT64_MAX);
+	drop_before(b, UINT64_MAX);
 	stop_reading(b, &b->now);
 	b->taken = b->known = 0;
 }
@@ -194,7 +194,7 @@ static enum err_code open_range_of_blocks(struct range_source *s, const struct s
 	struct blocks_source *b = blocks_of(s);
 
 	(void)e;
-	if (b->next.chunks && b->next.range.id == r->id) {
+	if (b->next.walk && b->next.range.id == r->id) {
 		b->now = b->next;
 		b->next = (struct reading){ 0 };
 	} else {
@@ -219,10 +219,10 @@ static enum err_code ready_examples_of_blocks(struct range_source *s, uint64_t a
 	struct blocks_source *b = blocks_of(s);
 	enum err_code rc = ERR_OK;
 
-	drop_chunks(b, at);
+	drop_before(b, at);
 	while (!rc && b->known < at + n && !b->now.ended) {
-		rc = take_chunk(b, e);
-		drop_chunks(b, at);
+		rc = take_dataset(b, e);
+		drop_before(b, at);
 	}
 	*have = b->known < at ? 0 : b->known < at + n ? b->known - at : n;
 	return rc ? rc : read_ahead(b, e);
@@ -242,15 +242,15 @@ static enum err_code load_examples_of_blocks(struct range_source *s, uint64_t at
 	bool first = true;
 	enum err_code rc = ERR_OK;
 
-	out->epoch = b->piece.epoch = b->now.range.epoch;
-	for (size_t i = 0; !rc && i < b->nchunks && b->chunk[i].begin < end; i++) {
-		const struct chunk *c = &b->chunk[i];
-		uint64_t stop = chunk_end(c) < end ? chunk_end(c) : end;
+	out->epoch = b->rest.epoch = b->now.range.epoch;
+	for (size_t i = 0; !rc && i < b->nloaded && b->loaded[i].begin < end; i++) {
+		const struct loaded *c = &b->loaded[i];
+		uint64_t stop = loaded_end(c) < end ? loaded_end(c) : end;
 
 		rc = data_gather(c->examples, c->order + (at - c->begin), (size_t)(stop - at),
-		    first ? out : &b->piece, e);
+		    first ? out : &b->rest, e);
 		if (!rc && !first)
-			rc = batch_append(out, &b->piece, e);
+			rc = batch_append(out, &b->rest, e);
 		first = false;
 		at = stop;
 	}
@@ -274,8 +274,8 @@ static void free_source_of_blocks(struct range_source *s)
 	stop_reading(b, &b->next);
 	block_reader_free(b->reader);
 	dataset_free(b->used);
-	batch_release(&b->piece);
-	free(b->chunk);
+	batch_release(&b->rest);
+	free(b->loaded);
 	free(b);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-#include "worker/feed_state.h"
+#include "worker/batches_state.h"
 
 #include "core/mem.h"
-#include "data/data_order.h"
+#include "data/batch/data_order.h"
 
 /* Examples in memory. The order of an epoch is a permutation of all of them, and a range is a part of it.
  * Numbered examples, which only a program can read, are in their own order. */

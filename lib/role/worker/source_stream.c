@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
-#include "data/data_log.h"
-#include "worker/feed_state.h"
+#include "data/source/data_log.h"
+#include "worker/batches_state.h"
 
 static void free_source_of_stream(struct range_source *s)
 {

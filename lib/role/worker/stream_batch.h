@@ -2,7 +2,7 @@
 #ifndef WORKER_STREAM_BATCH_H
 #define WORKER_STREAM_BATCH_H
 
-#include "data/data_log.h"
+#include "data/source/data_log.h"
 #include "worker/leased_range.h"
 
 /* Chooses the events of the next batch of a partition of a stream.

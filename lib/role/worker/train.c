@@ -5,7 +5,6 @@
 #include <sodium.h>
 #include <unistd.h>
 
-#include "conf/conf_live.h"
 #include "conf/conf_rule.h"
 #include "ckpt/kept.h"
 #include "core/clock.h"
@@ -19,10 +18,11 @@
 #include "worker/evaluate.h"
 #include "worker/job_line.h"
 #include "worker/residual_file.h"
-#include "worker/step.h"
 #include "worker/worker_settings.h"
 
 #define REST_LOOK (100 * NSEC_PER_MSEC)
+/* How long a worker waits for its first session, unless it was told. */
+#define FIRST_WAIT (60 * NSEC_PER_SEC)
 /* How often a worker asks again for a rank that a silent worker holds. */
 #define JOIN_AGAIN (100 * NSEC_PER_MSEC)
 
@@ -59,8 +59,8 @@ enum err_code worker_refresh(struct worker *w, struct err *e)
 	if (view && (!w->view || view->rev != w->view->rev)) {
 		view_release(w->view);
 		w->view = view;
-		if (w->feed)
-			batches_take_view(w->feed, view);
+		if (w->batches)
+			batches_take_view(w->batches, view);
 		if (w->client && client_apply_view(w->client, view, e))
 			return e->code;
 		w->exchange->take_view(w, view);
@@ -73,7 +73,7 @@ enum err_code worker_refresh(struct worker *w, struct err *e)
 		return e->code;
 	row = w->view->worker;
 	w->sent_away = row && row->go;
-	if (w->feed && (!row || row->incarnation != w->incarnation || row->state == WORKER_LOST))
+	if (w->batches && (!row || row->incarnation != w->incarnation || row->state == WORKER_LOST))
 		return fail_rank_lost(w, e);
 	return ERR_OK;
 }
@@ -86,8 +86,8 @@ static void confirm_layout(struct worker *w)
 		cluster_view_confirm_layout(w->cluster, client_confirmed_epoch(w->client));
 }
 
-/* client_config.attend. A failover reaches a waiting worker here: worker_refresh installs the new view in
- * the client. */
+/* client_config.attend. A failover reaches a waiting worker here: worker_refresh installs the new
+ * view in the client. */
 bool worker_attend(void *ctx, struct err *why)
 {
 	struct worker *w = ctx;
@@ -99,7 +99,7 @@ bool worker_attend(void *ctx, struct err *why)
 		set_leave_error(w, why);
 		return true;
 	}
-	w->exchange->tend(w);
+	w->exchange->answer_peers(w);
 	return false;
 }
 
@@ -129,8 +129,9 @@ static enum err_code describe_again(struct worker *w, const json_t *facts, struc
 	return rc;
 }
 
-/* Sends the request to join until it is answered with a rank, or refused. While no rank is free, but silent
- * workers hold some, asks again: their leases end soon. facts: the description of the data. */
+/* Sends the request to join until it is answered with a rank, or refused. While no rank is free,
+ * but silent workers hold some, asks again: their leases end soon. facts: the description of the
+ * data. */
 static enum err_code await_rank(struct worker *w, const json_t *msg, const json_t *facts,
     struct answer_worker_join *joined, struct err *e)
 {
@@ -268,8 +269,8 @@ static enum err_code await_receipts(void *ctx, struct err *e)
 	return client_wait_receipts(((struct worker *)ctx)->client, e);
 }
 
-/* In the modes in which workers wait for one another, a worker without examples makes its steps at once
- * while others train. */
+/* In the modes in which workers wait for one another, a worker without examples makes its steps at
+ * once while others train. */
 static bool is_awaited(void *ctx)
 {
 	const struct worker *w = ctx;
@@ -285,25 +286,6 @@ static bool is_coordinator_up(void *ctx)
 static bool job_is_paused(void *ctx)
 {
 	return ((struct worker *)ctx)->view->paused > 0;
-}
-
-/* The job may have begun with other settings than this worker proposed, and they may have changed
- * since. Takes those of the view. */
-static enum err_code adopt_settings(struct worker *w, struct err *e)
-{
-	struct conf c;
-	enum err_code rc = w->cfg->settings ? conf_from_json(w->view->config, &c, e) : ERR_OK;
-
-	if (rc || !w->cfg->settings)
-		return rc;
-	rc = conf_copy_live(&w->job.conf, &c, e);
-	w->job.conf.job.epochs = c.job.epochs;
-	w->job.conf.job.steps = c.job.steps;
-	if (!rc)
-		rc = job_mark_tables(&w->job, e);
-	conf_release(&c);
-	w->settings = w->view->settings_base;
-	return rc;
 }
 
 /* Opens the emulated link of the setting net, if there is one, and chooses the transport of the
@@ -336,9 +318,9 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		.spin = w->job.conf.spin,
 		.log = w->cfg->log,
 		.ctx = w,
-		.who = append_workers_behind,
+		.list_stragglers = append_workers_behind,
 		.missed = tell_missed_relay,
-		.informed = is_coordinator_up,
+		.coordinator_is_up = is_coordinator_up,
 		.attend = worker_attend,
 		.paused = job_is_paused,
 		.attend_fd = w->cfg->interrupt.fd,
@@ -354,7 +336,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	if (!rc && (!holds_rank(w, w->view) || w->view->worker->state != WORKER_ACTIVE))
 		rc = fail_rank_lost(w, e);
 	if (!rc)
-		rc = adopt_settings(w, e);
+		rc = worker_settings_begin(w, e);
 	if (!rc)
 		rc = worker_settings_coding(&w->job.conf, &cc.coding, e);
 	if (!rc)
@@ -373,16 +355,16 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		rc = w->exchange->begin(w, e);
 	if (rc)
 		return rc;
-	w->feed = batches_new(&w->job, w->cluster, w->rank,
+	w->batches = batches_new(&w->job, w->cluster, w->rank,
 	    &(struct batches_hooks){ .ctx = w,
 	        .log = w->cfg->log,
 	        .may_rest = may_rest,
 	        .idle = announce_idle,
 	        .await_receipts = await_receipts,
 	        .awaited = is_awaited });
-	batches_take_view(w->feed, w->view);
+	batches_take_view(w->batches, w->view);
 	w->step = (uint64_t)w->view->worker->from;
-	w->rate_at = clock_now();
+	w->recent.rate_at = clock_now();
 	delay_init(&w->delay, w->job.conf.job.slow, &w->cfg->compute,
 	    (uint64_t)w->job.conf.job.seed, w->rank);
 	residual_file_load(w);
@@ -439,9 +421,9 @@ static enum err_code rest_a_moment(struct worker *w, struct err *e)
 	return rc;
 }
 
-/* With job.stop, waits until the coordinator has compared the evaluation of this step and, if it is the best
- * one, has had a snapshot taken. In bsp no step closes without this worker, so the snapshot is of the
- * evaluated model. */
+/* With job.stop, waits until the coordinator has compared the evaluation of this step and, if it is
+ * the best one, has had a snapshot taken. In bsp no step closes without this worker, so the
+ * snapshot is of the evaluated model. */
 static enum err_code await_best_snapshot(struct worker *w, struct err *e)
 {
 	enum err_code rc = worker_refresh(w, e);
@@ -454,12 +436,12 @@ static enum err_code await_best_snapshot(struct worker *w, struct err *e)
 	return rc;
 }
 
-/* Is an evaluation due before this step? A job with job.stop and without job.eval_every is evaluated after each
- * epoch: when the batch of this step is the first one of the next epoch. */
+/* Is an evaluation due before this step? A job with job.stop and without job.eval_every is
+ * evaluated after each epoch: when the batch of this step is the first one of the next epoch. */
 static bool is_evaluation_due(struct worker *w)
 {
 	uint64_t every = (uint64_t)w->job.conf.job.eval_every, before = w->epochs_seen;
-	double epochs = batches_epoch(w->feed);
+	double epochs = batches_epoch(w->batches);
 	bool known = w->epoch_is_known;
 
 	if (every)
@@ -477,7 +459,7 @@ enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 	enum err_code rc;
 
 	if (!is_evaluation_due(w) || !w->cfg->kind->can_score(w) ||
-	    !batches_is_evaluator(w->feed, w->step))
+	    !batches_is_evaluator(w->batches, w->step))
 		return ERR_OK;
 	figures_doing(w, "evaluate");
 	rc = worker_score(w, true, &eval, e);
@@ -533,6 +515,58 @@ enum err_code worker_fetch(struct worker *w, struct step_times *t, bool *over, s
 	return rc ? rc : w->exchange->fetch(w, t, over, e);
 }
 
+/* Computes into w->params.g what this worker will push, and its mean loss. That may be infinite or
+ * NaN; nothing may be pushed then. */
+static enum err_code step_compute(struct worker *w, double *loss, struct err *e)
+{
+	int64_t begin = clock_now();
+	enum err_code rc;
+
+	figures_doing(w, "compute");
+	rc = w->cfg->kind->compute(w, loss, e);
+	if (!rc)
+		delay_take(&w->delay, begin, &w->cfg->interrupt);
+	if (!rc && isfinite((float)*loss))
+		params_mark_good(&w->params, w->step);
+	return rc;
+}
+
+/* Pushes the gradient, and requests the next parameters early where the configuration says so. */
+static enum err_code step_push(struct worker *w, struct err *e)
+{
+	enum err_code rc;
+
+	figures_doing(w, "push");
+	rc = w->exchange->reduce(w, e);
+	if (rc)
+		return rc;
+	if (w->job.conf.prefetch)
+		rc = params_request_ahead(&w->params, w->step + 1, true, e);
+	if (rc)
+		return rc;
+	return batches_repeats(w->batches)
+	    ? params_push_lacking(&w->params, &w->batch, w->batches, w->step, e)
+	    : params_push(&w->params, &w->batch, w->step, e);
+}
+
+/* Announces to all servers that this worker's step is over.
+ *
+ * In bsp a pull of step N+1 waits at the servers until N is complete. Requesting it right after
+ * the CLOCK gives the same answer as requesting it later, but it does not wait until this thread
+ * runs again, and the server is woken once and not twice. With backup workers the next step may be
+ * another one. */
+static enum err_code step_clock(struct worker *w, struct err *e)
+{
+	const struct conf *c = &w->job.conf;
+	bool ahead = w->cfg->kind->asks_ahead && w->exchange->pulls_each_step &&
+	    sync_sums_steps(&c->sync) && !c->backup && !c->prefetch && w->params.pulled;
+	enum err_code rc = client_clock_begin(w->client, w->step, (uint32_t)w->batch.rows, e);
+
+	if (!rc && ahead)
+		rc = params_request_ahead(&w->params, w->step + 1, false, e);
+	return rc ? rc : client_clock_end(w->client, w->step, e);
+}
+
 enum err_code worker_commit(struct worker *w, struct step_times *t, const double *loss,
     struct err *e)
 {
@@ -545,13 +579,13 @@ enum err_code worker_commit(struct worker *w, struct step_times *t, const double
 	if (w->batch.rows && params_check_values(&w->params, &w->batch, e))
 		return worker_values_failed(w, e);
 	t->computed = clock_now();
-	rc = batches_lease_ahead(w->feed, e);
+	rc = batches_lease_ahead(w->batches, e);
 	if (!rc && (w->batch.rows || w->exchange->takes_empty_steps))
 		rc = step_push(w, e);
 	if (!rc)
 		rc = step_clock(w, e);
 	if (!rc)
-		batches_used(w->feed);
+		batches_used(w->batches);
 	t->pushed = clock_now();
 	figures_record_step(w, loss, t);
 	w->step++;
@@ -606,7 +640,8 @@ static enum err_code load_job(struct worker *w, const struct view *view, struct 
 		.log = cfg->log };
 	json_t *settings = cfg->settings || cfg->first ? json_object() : NULL, *facts;
 	bool given;
-	/* Of the data that the job's model was trained on so far; given: it began with this model. */
+	/* A description of the data that the job's model was trained on so far; given: it began
+	 * with this model. */
 	enum err_code rc = description_ask(cluster_view_agent(w->cluster), WORKER_TIMEOUT, &given,
 	    &facts, e);
 
@@ -650,12 +685,21 @@ static enum err_code enter_job(struct worker *w, struct err *e)
 	return rc ? rc : start_training(w, e);
 }
 
+static bool is_job_done(const struct worker *w)
+{
+	const struct view *view = w->cluster ? cluster_view_current(w->cluster) : NULL;
+	bool done = view && view_phase_is(view, PHASE_DONE);
+
+	view_release(view);
+	return done;
+}
+
 enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e)
 {
 	struct cluster_view_config cc = { .id = cfg->id,
 		.role = ROLE_WORKER,
 		.heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC,
+		.deadline = cfg->first_wait ? cfg->first_wait : FIRST_WAIT,
 		.interrupt = &cfg->interrupt,
 		.log = cfg->log,
 		.stats = figures_json,
@@ -671,6 +715,8 @@ enum err_code worker_open(struct worker *w, const struct train_config *cfg, stru
 	w->incarnation >>= 1;
 	cc.incarnation = w->incarnation;
 	rc = cluster_view_open(&cc, &w->cluster, e);
+	if (!rc && is_job_done(w))
+		rc = err_set(e, ERR_NOTREADY, "the job is done");
 	if (rc)
 		return rc;
 	cluster_view_announce_join(w->cluster, cfg->rank);
@@ -679,7 +725,7 @@ enum err_code worker_open(struct worker *w, const struct train_config *cfg, stru
 
 enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 {
-	if (rc == ERR_FENCED && w->feed)
+	if (rc == ERR_FENCED && w->batches)
 		fail_rank_lost(w, e);
 	if (rc == ERR_STOPPED) {
 		if (w->cluster && must_leave(w))
@@ -698,7 +744,7 @@ enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 	local_free(w->local);
 	params_release(&w->params);
 	w->cfg->kind->release(w);
-	batches_free(w->feed);
+	batches_free(w->batches);
 	cluster_view_close(w->cluster);
 	job_release(&w->job);
 	batch_release(&w->batch);
@@ -713,6 +759,11 @@ enum err_code train(const struct train_config *cfg, struct err *e)
 	bool over = false;
 	enum err_code rc = worker_open(&w, cfg, e);
 
+	if (rc == ERR_NOTREADY && is_job_done(&w)) {
+		/* It was started again at the end of the job, and is not needed any more. */
+		log_info(cfg->log, "the job is done");
+		return worker_close(&w, ERR_OK, e);
+	}
 	while (!rc && !over)
 		rc = take_step_once(&w, &over, e);
 	if (!rc)

@@ -5,12 +5,12 @@
 #include <signal.h>
 
 #include "core/err.h"
-#include "core/interrupt.h"
+#include "core/thread.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "model/model.h"
 #include "session/identity.h"
-#include "worker/compute_time.h"
+#include "worker/delay.h"
 #include "worker/worker_ops.h"
 
 /* The configuration of one worker. All pointers are borrowed and must outlive train(). */
@@ -21,8 +21,8 @@ struct train_config {
 	/* training data instead of the configuration's; ndata 0: the configuration's */
 	const char *const *data;
 	size_t ndata;
-	/* who computes gradients (worker/worker_ops.h): &worker_native, &worker_program with `exec`, or
-	 * the library's. kind_ctx is for it alone. */
+	/* who computes gradients (worker/worker_ops.h): &worker_native, &worker_program with
+	 * `exec`, or the library's. kind_ctx is for it alone. */
 	const struct worker_ops *kind;
 	void *kind_ctx;
 	/* tables and number of examples where the configuration leaves them open */
@@ -45,6 +45,8 @@ struct train_config {
 	struct compute_time compute;
 	/* when it fires: finish the step (all-reduce: abandon it) and leave */
 	struct interrupt interrupt;
+	/* how long to wait for the first session with the coordinator, in ns; 0: 60 s */
+	int64_t first_wait;
 	struct log *log;
 };
 

@@ -11,7 +11,7 @@
  *              |             listen for the other workers         allreduce.c (via: allreduce)
  *              |             join: the coordinator gives a rank   train.c
  *              v             wait until the job runs              train.c may_start
- *            step, step, ... until there is no more data          step.c, see below
+ *            step, step, ... until there is no more data          train.c, see below
  *              v
  *            worker_finish   report DONE; evaluate and hash the   finish.c, evaluate.c
  *              |             model when the coordinator asks
@@ -29,10 +29,10 @@
  *     exchange->fetch  choose the examples                     exchange.c, batches.c
  *                      pull the parameters                     params.c, cluster/client
  *                      or meet the other workers               allreduce.c (via: allreduce)
- *   step_compute     gradient, clipped, or local steps         step.c, worker_kind.c, local.c
+ *   step_compute     gradient, clipped, or local steps         train.c, worker_kind.c, local.c
  *   worker_commit    check that the loss is finite             train.c, finish.c
- *     step_push        all-reduce, encode, send                step.c, params.c, allreduce.c
- *     step_clock       announce to the servers that the step   step.c, cluster/client
+ *     step_push        all-reduce, encode, send                train.c, params.c, allreduce.c
+ *     step_clock       announce to the servers that the step   train.c, cluster/client
  *                      is over
  *     figures_record_step     numbers for the next heartbeat          figures.c
  *
@@ -96,13 +96,24 @@ struct step_times {
 	int64_t begin, data, answer, pulled, computed, pushed, waited;
 };
 
+/* The figures of earlier steps, for figures_record_step. The training thread's. */
+struct recent_steps {
+	double loss[LOSS_WINDOW]; /* of the last batches; weight: examples of each */
+	uint64_t weight[LOSS_WINDOW];
+	uint64_t nlosses;
+	/* when the rate was measured last, and the examples since then */
+	int64_t rate_at;
+	uint64_t rate_examples;
+	int64_t encoded; /* nanoseconds spent encoding pushes, as of the last step */
+};
+
 struct worker {
 	const struct train_config *cfg;
-	struct cluster *cluster;
+	struct cluster_view *cluster;
 	struct client *client;
 	struct client_source source; /* the client's, for evaluations */
 	struct job job;
-	struct feed *feed;
+	struct batches *batches;
 	struct params params;
 	struct local *local;
 	void *kind_state; /* of cfg->kind */
@@ -135,13 +146,7 @@ struct worker {
 	/* others have trained, as far as the last step without examples tells */
 	bool others_train;
 
-	double loss[LOSS_WINDOW]; /* of the last batches; weight: examples of each */
-	uint64_t weight[LOSS_WINDOW];
-	uint64_t nlosses;
-	int64_t rate_at;
-	uint64_t rate_examples;
-
-	int64_t encoded;     /* nanoseconds spent encoding pushes, as of the last step */
+	struct recent_steps recent;
 	struct hist latency; /* from push to receipt, ns; written by the client */
 	/* client_config.oldest_open; written by the client */
 	_Atomic uint64_t oldest_open;

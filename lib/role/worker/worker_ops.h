@@ -10,7 +10,7 @@
 #include "metric/metrics.h"
 #include "worker/job.h"
 
-/* The two interfaces of a worker. The step loop (train.c, step.c) calls them and does not test which
+/* The two interfaces of a worker. The step loop (train.c) calls them and does not test which
  * implementation it has. All functions are called by the training thread, without locks, and may
  * block unless their comment says otherwise; none of them is NULL unless its comment allows that.
  *
@@ -50,7 +50,7 @@ struct worker_ops {
 	void (*release)(struct worker *w);
 	/* It may be able to score later, although can_score is false at the join. */
 	bool scores_later;
-	/* Request the parameters of the next step right behind the CLOCK, because this thread may
+	/* Request the parameters of the next step right after the CLOCK, because this thread may
 	 * be away for long between two steps. */
 	bool asks_ahead;
 };
@@ -65,10 +65,11 @@ struct exchange_ops {
 	json_t *(*address)(const struct worker *w);
 	/* After the join: w->client and w->params are there. */
 	enum err_code (*begin)(struct worker *w, struct err *e);
-	/* A new view has come. From open on; does not block. */
+	/* A new view has arrived. From open on; does not block. */
 	void (*take_view)(struct worker *w, const struct view *view);
-	/* Called now and then while the worker waits for something. Does not block. */
-	void (*tend)(struct worker *w);
+	/* Answers other workers. Called now and then while this one waits for something. Does not
+	 * block. */
+	void (*answer_peers)(struct worker *w);
 	/* Chooses the batch of this step and brings its parameters. *over: there is no more data.
 	 * Stores in *t when each part ended. */
 	enum err_code (*fetch)(struct worker *w, struct step_times *t, bool *over, struct err *e);

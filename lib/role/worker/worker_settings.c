@@ -4,23 +4,26 @@
 #include "conf/conf_live.h"
 #include "core/json.h"
 
-/* A view lists only recent settings epochs; its configuration contains the older ones. Takes that
- * when this worker has missed some. */
-static enum err_code adopt_base(struct worker *w, struct err *e)
+/* Takes over the configuration that the view has after its first n changes. */
+static enum err_code follow_view(struct worker *w, const struct view *view, size_t n, struct err *e)
 {
-	int64_t base = w->view->settings_base;
+	uint64_t step = n ? (uint64_t)view->changes[n - 1].step : 0;
 	struct conf c;
-	enum err_code rc;
+	enum err_code rc = conf_at(view->config, view->changes, n, step, &c, e);
 
-	if (base <= w->settings)
-		return ERR_OK;
-	rc = conf_from_json(w->view->config, &c, e);
 	if (rc)
 		return rc;
-	rc = conf_copy_live(&w->job.conf, &c, e);
+	rc = conf_follow(&w->job.conf, &c, e);
 	conf_release(&c);
-	w->settings = base;
 	return rc;
+}
+
+enum err_code worker_settings_begin(struct worker *w, struct err *e)
+{
+	enum err_code rc = follow_view(w, w->view, 0, e);
+
+	w->settings = w->view->settings_base;
+	return rc ? rc : job_mark_tables(&w->job, e);
 }
 
 /* Skips to the step, and sends the CLOCK of the step before it: the worker owes nothing for the
@@ -32,8 +35,8 @@ static enum err_code skip_steps_before(struct worker *w, uint64_t step, struct e
 
 	if (step <= w->step)
 		return ERR_OK;
-	if (w->feed)
-		rc = batches_skip(w->feed, step, e);
+	if (w->batches)
+		rc = batches_skip(w->batches, step, e);
 	if (!rc)
 		rc = client_clock(w->client, step - 1, 0, e);
 	if (!rc) {
@@ -44,15 +47,16 @@ static enum err_code skip_steps_before(struct worker *w, uint64_t step, struct e
 	return rc;
 }
 
-/* Applies one settings epoch. */
-static enum err_code apply_epoch(struct worker *w, const struct view_change *change, struct err *e)
+/* Applies the i-th change of the view. */
+static enum err_code apply_change(struct worker *w, const struct view *view, size_t i,
+    struct err *e)
 {
 	struct sync_mode before = w->job.conf.sync;
-	enum err_code rc = conf_apply(&w->job.conf, change->set, e);
+	enum err_code rc = follow_view(w, view, i + 1, e);
 
 	if (!rc && !sync_same(&before, &w->job.conf.sync))
-		rc = skip_steps_before(w, (uint64_t)change->step, e);
-	w->settings = change->number;
+		rc = skip_steps_before(w, (uint64_t)view->changes[i].step, e);
+	w->settings = view->changes[i].number;
 	return rc;
 }
 
@@ -79,7 +83,7 @@ static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
 		return rc;
 	client_set_coding(w->client, &coding);
 	rc = job_mark_tables(&w->job, e);
-	batches_reconfigure(w->feed);
+	batches_reconfigure(w->batches);
 	if (!rc)
 		rc = model_reserve(w->job.model, (size_t)w->job.conf.job.batch, e);
 	if (!rc)
@@ -91,23 +95,27 @@ static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
 	return rc;
 }
 
-/* Applies the settings epochs of the view in order. A lockstep mode applies only those whose step has
- * come; other modes do so when `due` is set, and else apply all. */
+/* Applies the changes of the view in order. A lockstep mode applies only those whose step the worker
+ * has reached; other modes do so when `due` is set, and else apply all. */
 static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct err *e)
 {
 	int64_t had = w->settings;
-	enum err_code rc = adopt_base(w, e);
-	/* apply_epoch may wait in a CLOCK, and w->view may be replaced meanwhile. */
+	/* apply_change may wait in a CLOCK, and w->view may be replaced meanwhile. */
 	const struct view *view = view_ref(w->view);
+	enum err_code rc = ERR_OK;
 
-	for (size_t i = 0; i < view->nchanges; i++) {
-		const struct view_change *r = &view->changes[i];
+	/* The view lists only recent changes; its configuration contains the older ones. */
+	if (view->settings_base > w->settings) {
+		rc = follow_view(w, view, 0, e);
+		w->settings = view->settings_base;
+	}
+	for (size_t i = 0; !rc && i < view->nchanges; i++) {
 		bool lockstep = sync_is_lockstep(&w->job.conf.sync);
 
-		if (rc || ((lockstep || due) && (uint64_t)r->step > w->step))
+		if ((lockstep || due) && (uint64_t)view->changes[i].step > w->step)
 			break;
-		if (r->number > w->settings)
-			rc = apply_epoch(w, r, e);
+		if (view->changes[i].number > w->settings)
+			rc = apply_change(w, view, i, e);
 	}
 	view_release(view);
 	*turned = w->settings != had;

@@ -10,6 +10,9 @@
  * for the steps between.
  *
  * Training thread only. */
+/* Before the first step: takes over the configuration that the view is based on. The job may have
+ * begun with other settings than this worker proposed, and they may have changed since. */
+enum err_code worker_settings_begin(struct worker *w, struct err *e);
 /* Between two steps: applies what holds for the next one. */
 enum err_code worker_settings_apply(struct worker *w, struct err *e);
 /* Call it when the parameters of a step have arrived: from then on no change can take effect at that step

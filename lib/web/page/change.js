@@ -49,8 +49,14 @@ async function stop() {
 
 		tell($('told'), `${saved(done)}; stopping …`);
 	}
-	await change('/v1/stop', { why: 'the dashboard' });
+	// Before the answer, which may be lost: the coordinator ends soon after it has got the order.
 	told.stop = true;
+	try {
+		await change('/v1/stop', { why: 'the dashboard' });
+	} catch (e) {
+		told.stop = !e.status;
+		throw e;
+	}
 	return 'It is told to stop.';
 }
 

@@ -55,7 +55,7 @@ struct server {
 };
 
 struct fleet {
-	struct tool tool;
+	struct admin_client tool;
 	struct identity admin, id; /* id: the workers' */
 	const struct table *table;
 	struct server *server;

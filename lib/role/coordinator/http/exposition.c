@@ -22,7 +22,8 @@ double exposition_put_number(const json_t *o, const char *key)
 
 /* At most 15 digits: the others are rounding errors of sums, and printing them would take most
  * of the time of a scrape. */
-void exposition_put_value(struct buf *out, double v)
+/* A space, the number and the end of the line. */
+static void put_value(struct buf *out, double v)
 {
 	char text[40];
 
@@ -73,7 +74,7 @@ void exposition_put_sample(struct buf *out, const char *name, const char *label,
 		exposition_put_label(out, label, value);
 		buf_puts(out, "}");
 	}
-	exposition_put_value(out, number);
+	put_value(out, number);
 }
 
 void exposition_put_members(struct buf *out, const struct family *f, size_t n, const json_t *o)
@@ -114,7 +115,7 @@ void exposition_put_split(struct buf *out, const struct family *f, const json_t 
 			buf_puts(out, ",");
 			exposition_put_label(out, s->label, s->values[i]);
 			buf_puts(out, "}");
-			exposition_put_value(out, exposition_put_number(row, s->keys[i]));
+			put_value(out, exposition_put_number(row, s->keys[i]));
 		}
 }
 
@@ -127,7 +128,7 @@ static void put_bucket(struct buf *out, const char *name, const char *label, con
 	buf_puts(out, ",");
 	exposition_put_label(out, "le", le);
 	buf_puts(out, "}");
-	exposition_put_value(out, n);
+	put_value(out, n);
 }
 
 /* Workers report these counts themselves, so check them: bounds must ascend and match the

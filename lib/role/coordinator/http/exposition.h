@@ -23,8 +23,6 @@ void exposition_put_sample(struct buf *out, const char *name, const char *label,
     double number);
 /* LABEL="value", with the value escaped and made valid UTF-8. */
 void exposition_put_label(struct buf *out, const char *name, const char *value);
-/* A space, the number and the end of the line. */
-void exposition_put_value(struct buf *out, double v);
 
 /* n families with one sample each, from the members of the object o. */
 void exposition_put_members(struct buf *out, const struct family *f, size_t n, const json_t *o);

@@ -6,8 +6,8 @@
 #include "core/json.h"
 
 /* The input of GET /metrics: the row that metrics.jsonl would get now (summary_row.h), the lists
- * of GET /v1/servers, /v1/workers, /v1/relays and /v1/tables, the number of events of each kind,
- * and the coordinator's own process, which is NULL when the coordinator runs in a server's
+ * that GET /v1/servers, /v1/workers, /v1/relays and /v1/tables return, the number of events of each
+ * kind, and the coordinator's own process, which is NULL when the coordinator runs in a server's
  * process. */
 struct metrics {
 	const json_t *row, *servers, *workers, *relays, *tables, *events, *coordinator;

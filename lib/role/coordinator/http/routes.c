@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "ckpt/dirs.h"
+#include "coordinator/ownership.h"
 #include "coordinator/checkpoint_schedule.h"
 #include "coordinator/history.h"
 #include "coordinator/http/metrics.h"
@@ -12,7 +13,6 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
-#include "msg/why_code.h"
 #include "msg/words.h"
 #include "rundir/prepare.h"
 #include "rundir/rundir.h"
@@ -158,9 +158,11 @@ static int get_status(void *ctx, const struct http_request *req, struct http_ans
 		return answer_bad_query(a, "wait");
 	coordinator_lock(coordinator);
 	same = since && rev == coord_rev(coordinator->coord);
-	if (!same || req->late || !a->park_ms)
+	if (!same || req->late || !a->park_ms) {
 		a->json = add_failed_checkpoints(coordinator,
 		    coord_status(coordinator->coord, clock_now()));
+		resumed_report(coordinator, a->json);
+	}
 	coordinator_unlock(coordinator);
 	add_failing_start(coordinator, a->json, NULL);
 	return a->json ? HTTP_DONE : HTTP_PARK;
@@ -198,10 +200,15 @@ static int get_workers(void *ctx, const struct http_request *req, struct http_an
 
 static int get_why(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	json_t *why = locked_list(ctx, coord_why);
+	struct coordinator *coordinator = ctx;
+	json_t *why;
 
 	(void)req;
-	add_failing_start(ctx, NULL, why);
+	coordinator_lock(coordinator);
+	why = coord_why(coordinator->coord, clock_now());
+	ownership_add_why(coordinator, why, clock_now());
+	coordinator_unlock(coordinator);
+	add_failing_start(coordinator, NULL, why);
 	return routes_answer(a, json_pack("{s:o}", "why", why));
 }
 
@@ -243,6 +250,7 @@ static int get_snapshot(void *ctx, const struct http_request *req, struct http_a
 			add_failed_checkpoints(coordinator, json_object_get(a->json, part[i].name));
 		left -= of ? n + (left > n) : 0;
 	}
+	ownership_add_why(coordinator, json_object_get(a->json, "why"), now);
 	coordinator_unlock(coordinator);
 	add_failing_start(coordinator, json_object_get(a->json, "status"),
 	    json_object_get(a->json, "why"));
@@ -292,19 +300,23 @@ static int get_tasks(void *ctx, const struct http_request *req, struct http_answ
 static int get_config(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	return routes_answer(a,
-	    http_query(req, "origin") ? settings_request_origin(ctx) : settings_request_now(ctx));
+	    http_query(req, "origin") ? settings_describe_origin(ctx) : settings_describe_now(ctx));
+}
+
+json_t *routes_make_result(struct coordinator *coordinator)
+{
+	json_t *result;
+
+	coordinator_lock(coordinator);
+	result = add_failed_checkpoints(coordinator, coord_result(coordinator->coord, clock_now()));
+	coordinator_unlock(coordinator);
+	return result;
 }
 
 static int get_result(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct coordinator *coordinator = ctx;
-	json_t *result;
-
 	(void)req;
-	coordinator_lock(coordinator);
-	result = add_failed_checkpoints(coordinator, coord_result(coordinator->coord, clock_now()));
-	coordinator_unlock(coordinator);
-	return routes_answer(a, result);
+	return routes_answer(a, routes_make_result(ctx));
 }
 
 static int get_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)

@@ -6,9 +6,9 @@
  * routes, routes_post.c the routes that change the cluster, routes_key.c those for keys and
  * secrets, routes_web.c and routes_web_feed.c those for the dashboard.
  *
- * Handlers run on HTTP threads without a lock and take the coordinator's lock themselves. ctx is the
- * struct coordinator. They return HTTP_DONE with the answer in a, or HTTP_PARK to be run again later:
- * after coordinator_wake_parked, or when a->park_ms have passed (then req->late is set). */
+ * Handlers run on HTTP threads without a lock and take the coordinator's lock themselves. ctx is
+ * the struct coordinator. They return HTTP_DONE with the answer in a, or HTTP_PARK to be run again
+ * later: after coordinator_wake_parked, or when a->park_ms have passed (then req->late is set). */
 
 #include "coordinator/coordinator.h"
 
@@ -16,6 +16,9 @@
  * HTTP_DONE. */
 int routes_fail(struct http_answer *a, const struct err *e);
 int routes_answer(struct http_answer *a, json_t *json);
+
+/* The result of the job as it is now; a new reference. Takes the coordinator's lock. */
+json_t *routes_make_result(struct coordinator *coordinator);
 
 int routes_post_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a);
 int routes_post_stop(void *ctx, const struct http_request *req, struct http_answer *a);

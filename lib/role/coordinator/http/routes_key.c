@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "coordinator/http/routes.h"
+#include "coordinator/ownership.h"
 
 #include <sodium.h>
 
@@ -138,7 +139,7 @@ int routes_post_keys(void *ctx, const struct http_request *req, struct http_answ
 		return routes_fail(a, &e);
 	keyring_fingerprint(&entry, print);
 	coordinator_lock(coordinator);
-	coordinator_event(coordinator, "key_added", "a key of %s (%s) is admitted, by %s",
+	coordinator_event(coordinator, EVENT_key_added, "a key of %s (%s) is admitted, by %s",
 	    entry.name, role_name(entry.role), req->peer.name);
 	coordinator_commit_unlock(coordinator);
 	return routes_answer(a, json_pack("{s:s, s:s}", "name", entry.name, "fingerprint", print));
@@ -247,16 +248,24 @@ static json_t *join_file(struct coordinator *coordinator, enum role role, const 
 {
 	const struct identity *id = coordinator->server->cfg.id;
 	struct secret_pair secret;
-	char address[128];
-	const struct identity_join_words words = { coordinator->cfg.name, name,
-		coordinator->server->advertised, address, role, id->conn.hs.key.pk, secret.now,
-		pair->sk };
+	struct identity_join_words words = { .cluster = coordinator->cfg.name,
+		.name = name,
+		.role = role,
+		.server_key = id->conn.hs.key.pk,
+		.psk = secret.now,
+		.key = pair->sk };
+	char *data, *http;
 	json_t *out;
 
-	coordinator_http_address(coordinator, address);
+	coordinator_lock(coordinator);
+	words.data = data = ownership_addresses(coordinator, false);
+	words.http = http = ownership_addresses(coordinator, true);
+	coordinator_unlock(coordinator);
 	secrets_both(id->conn.secrets, &secret);
 	out = identity_join_json(&words);
 	sodium_memzero(&secret, sizeof secret);
+	free(data);
+	free(http);
 	return out;
 }
 
@@ -363,10 +372,12 @@ static void add_remote_process(void *ctx, const struct keyring_entry *entry)
 
 int routes_post_secret(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	static const char *const keys[] = { "grace_seconds", NULL };
+	static const char *const keys[] = { "grace_seconds", "force", NULL };
 	struct coordinator *coordinator = ctx;
 	struct guests g = { .run = coordinator->server->cfg.id->run_dir, .list = json_array() };
-	int64_t grace = json_int(req->body, "grace_seconds", SECRET_GRACE), until = 0;
+	int64_t grace = json_int(req->body, "grace_seconds", SECRET_GRACE);
+	struct psk_renewal renewal = { .force = json_flag(req->body, "force"),
+		.who = req->peer.name };
 	struct err e = { 0 };
 	enum err_code rc = json_only(req->body, "", keys, &e) ? require_run_dir(coordinator, &e)
 	                                                      : e.code;
@@ -375,8 +386,8 @@ int routes_post_secret(void *ctx, const struct http_request *req, struct http_an
 		rc = err_set(&e, ERR_USAGE, "grace_seconds: must be from 0 to %d",
 		    SECRET_GRACE_MAX);
 	if (!rc) {
-		until = clock_wall() / NSEC_PER_SEC + grace;
-		rc = psk_renewal_rotate(coordinator, until, req->peer.name, &e);
+		renewal.until = clock_wall() / NSEC_PER_SEC + grace;
+		rc = psk_renewal_rotate(coordinator, &renewal, &e);
 	}
 	if (rc) {
 		json_decref(g.list);
@@ -387,5 +398,5 @@ int routes_post_secret(void *ctx, const struct http_request *req, struct http_an
 	rwlock_unlock(&coordinator->server->keys.lock);
 	return routes_answer(a,
 	    json_pack("{s:I, s:o, s:o}", "grace_seconds", (json_int_t)grace, "until",
-	        date_or_null(until), "guests", g.list));
+	        date_or_null(renewal.until), "guests", g.list));
 }

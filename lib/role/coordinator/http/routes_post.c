@@ -54,8 +54,8 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 #define STOP_SECONDS     600
 #define STOP_SECONDS_MAX 1e6
 
-/* Parked until the job is saved and stopped, or cannot be saved and continues. The servers stay, so that the
- * result can be asked for. */
+/* Parked until the job is saved and stopped, or cannot be saved and continues. The servers stay, so
+ * that the result can be asked for. */
 static int stop_saved_job(struct coordinator *coordinator, const struct http_request *req,
     struct http_answer *a)
 {
@@ -202,6 +202,15 @@ int routes_post_scale(void *ctx, const struct http_request *req, struct http_ans
 	return routes_answer(a, json_object());
 }
 
+/* Unlocks when an order that was accepted is durable. Returns rc, or why it is not. */
+static enum err_code commit_order(struct coordinator *coordinator, enum err_code rc, struct err *e)
+{
+	if (!rc)
+		return coordinator_commit_order_unlock(coordinator, e);
+	coordinator_commit_unlock(coordinator);
+	return rc;
+}
+
 int routes_post_drain(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "server", "force", NULL };
@@ -220,7 +229,7 @@ int routes_post_drain(void *ctx, const struct http_request *req, struct http_ans
 		coordinator_lock(coordinator);
 		rc = coord_drain(coordinator->coord, (unsigned)n, json_flag(req->body, "force"),
 		    clock_now(), &e);
-		coordinator_commit_wait_unlock(coordinator);
+		rc = commit_order(coordinator, rc, &e);
 	}
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());
 }
@@ -235,8 +244,7 @@ int routes_post_rebalance(void *ctx, const struct http_request *req, struct http
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
 	coordinator_lock(coordinator);
-	rc = coord_rebalance(coordinator->coord, clock_now(), &e);
-	coordinator_commit_wait_unlock(coordinator);
+	rc = commit_order(coordinator, coord_rebalance(coordinator->coord, clock_now(), &e), &e);
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());
 }
 
@@ -299,14 +307,20 @@ static int create_tables_now(struct coordinator *coordinator, const struct http_
     struct http_answer *a)
 {
 	struct coord_self self = { .kind = COORD_ADMIN };
-	struct coordinator_mark due;
+	struct durable_point due;
 	struct err e = { 0 };
 	struct message m = { .kind = MESSAGE_table,
 		.json = req->body,
 		.table = { .tables = json_object_get(req->body, "tables") } };
 	json_t *done = coordinator_handle(coordinator, &self, &m, &due, &e);
 
-	return done ? routes_answer(a, done) : routes_fail(a, &e);
+	coordinator_lock(coordinator);
+	if (done && !commit_order(coordinator, ERR_OK, &e))
+		return routes_answer(a, done);
+	if (!done)
+		coordinator_commit_unlock(coordinator);
+	json_decref(done);
+	return routes_fail(a, &e);
 }
 
 int routes_post_tables(void *ctx, const struct http_request *req, struct http_answer *a)

@@ -5,7 +5,6 @@
 
 #include "core/clock.h"
 #include "core/json.h"
-#include "core/mem.h"
 #include "web/assets.h"
 #include "web/sessions.h"
 
@@ -124,7 +123,7 @@ int routes_post_session(void *ctx, const struct http_request *req, struct http_a
 		return HTTP_DONE;
 	}
 	coordinator_lock(coordinator);
-	coordinator_event(coordinator, "dashboard", "a dashboard was opened, %s",
+	coordinator_event(coordinator, EVENT_dashboard, "a dashboard was opened, %s",
 	    *change ? "to change things" : "to read");
 	coordinator_commit_unlock(coordinator);
 	a->json = json_pack("{s:s, s:s?, s:i}", "read", read, "change", *change ? change : NULL,

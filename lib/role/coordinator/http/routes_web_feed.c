@@ -96,7 +96,7 @@ static json_t *pick_members(const json_t *rows, const char *const *keys)
 	return out;
 }
 
-/* Rows that need attention come first: lost, then joining, then those that are behind. */
+/* Rows that need attention come first: lost, then joining, then the slow ones. */
 static int trouble_rank(const json_t *row)
 {
 	int64_t state = words_member(words_worker_state, row, "state");
@@ -208,7 +208,7 @@ static void take_board_snapshot(struct dashboard_feed *b, struct coordinator *co
 	coordinator_unlock(coordinator);
 	if (tick <= b->tick)
 		tick = b->tick + 1;
-	/* A new timestamp alone is no change. */
+	/* A new timestamp alone is not a change. */
 	drop_member(status, "ts");
 	drop_member(layout, "ts");
 	json_array_foreach(why, i, row)
@@ -221,7 +221,7 @@ static void take_board_snapshot(struct dashboard_feed *b, struct coordinator *co
 	update_feed_part(b, PART_WORKERS, tick, shorten_rows(pick_members(workers, worker_keys)));
 	update_feed_part(b, PART_RELAYS, tick, shorten_rows(pick_members(relays, server_keys)));
 	update_feed_part(b, PART_LAYOUT, tick, layout);
-	update_feed_part(b, PART_CONFIG, tick, settings_request_now(coordinator));
+	update_feed_part(b, PART_CONFIG, tick, settings_describe_now(coordinator));
 	json_decref(servers);
 	json_decref(workers);
 	json_decref(relays);

@@ -114,7 +114,7 @@ enum err_code trace_request_begin(struct coordinator *coordinator, double second
 	t->began_wall = wall;
 	t->until = now + (int64_t)(seconds * NSEC_PER_SEC);
 	*id = t->id;
-	coordinator_event(coordinator, "trace", "%.3g s of all steps are recorded", seconds);
+	coordinator_event(coordinator, EVENT_trace, "%.3g s of all steps are recorded", seconds);
 	coord_publish_view(coordinator->coord);
 	return ERR_OK;
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: ISC */
+#include "shard/row_store.h"
+
+#define ROW_STORE(name) extern const struct row_store_ops row_store_##name;
+#include "layout/row_store.def"
+#undef ROW_STORE
+
+static const struct row_store_ops *const stores[] = {
+#define ROW_STORE(name) [ROW_STORE_##name] = &row_store_##name,
+#include "layout/row_store.def"
+#undef ROW_STORE
+};
+
+const struct row_store_ops *row_store_of(const struct table *t)
+{
+	return stores[t->row_store];
+}

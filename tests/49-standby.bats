@@ -1,0 +1,248 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
+# Coordinators that stand by: on a shared run directory, and with the state in etcd.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+load lib/etcd
+
+setup() {
+	setup_training
+	cd "$T"
+	write_csv train.csv
+	cat >lin.json <<-END
+	{
+		"servers": 2, "workers": 2, "replicas": 2, "deterministic": true, "deadline": "120s",
+		"checkpoint_every": 200,
+		"job": { "model": "linear", "optimizer": "sgd", "data": "train.csv?label=y&scale=none",
+			"eval": "train.csv?label=y&scale=none", "epochs": 0, "steps": 600, "batch": 16, "lr": 0.3 }
+	}
+	END
+}
+
+teardown() { teardown_dir; }
+
+# The digest of the job, of an undisturbed run on this host.
+undisturbed() { ps-ctl run lin.json --set name=here --json 2>/dev/null | field model_digest; }
+
+# coordinate K OPTIONS...: start coordinator K, which listens on 127.0.0.K; its log is c.K.
+coordinate() {
+	local k=$1
+	shift
+	ps-serve "$@" --listen "127.0.0.$k:0" 2>>"c.$k" 3>&- &
+	coordinator[$k]=$!
+	pids+=($!)
+}
+
+# Two servers and two workers, which know the cluster by join files alone.
+members() {
+	local i
+	for i in 0 1; do
+		ps-ctl invite -C "$RUN" --role server --name "s$i" -o "s$i.join" 2>/dev/null
+		ps-ctl invite -C "$RUN" --role worker --name "w$i" -o "w$i.join" 2>/dev/null
+	done
+	for i in 0 1; do
+		ps-serve --join "s$i.join" 2>"s$i" 3>&- &
+		pids+=($!)
+		ps-work train --join "w$i.join" --data 'train.csv?label=y&scale=none' 2>"w$i" 3>&- &
+		worker[$i]=$!
+		pids+=($!)
+	done
+}
+
+# The number of the coordinator that owns the state.
+leader() {
+	local k pid
+	pid=$(owner | jq -r .pid)
+	for k in "${!coordinator[@]}"; do
+		[ "${coordinator[$k]}" != "$pid" ] || echo "$k"
+	done
+}
+owner() { cat "$RUN/coordinator.owner"; }
+
+# Kill the leader with this signal, and wait until another one answers: $next, instead of $first.
+replace_leader() {
+	local at
+	first=$(leader)
+	kill -s "$1" "${coordinator[$first]}"
+	at=$(date +%s%N)
+	wait_for 20 another_leads
+	figure "coordinator $next answers $((($(date +%s%N) - at) / 1000000)) ms after SIG$1 of coordinator $first"
+}
+another_leads() {
+	next=$(leader)
+	[ -n "$next" ] && [ "$next" != "$first" ] && next_run && [ "$(status .state)" = running ]
+}
+# Which run directory the leader has; a shared one by default.
+next_run() { :; }
+
+# All members are there, and their steps go on.
+goes_on() {
+	local before
+	wait_for 20 eval '[ "$(status .workers)" -eq 2 ] && [ "$(status .servers)" -eq 2 ]'
+	before=$(status .step)
+	wait_for 20 step_is_past $((before + 3))
+}
+
+# The job ends, and its workers, with digest $1; then the cluster ends.
+ends_with() {
+	let_go
+	wait "${worker[0]}"
+	wait "${worker[1]}"
+	wait_for 20 state_is done
+	[ "$(http GET /v1/result | field model_digest)" = "$1" ]
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
+@test "a shared run directory: the coordinator is killed twice, and the job ends in the same bits" {
+	want=$(undisturbed)
+	RUN=$T/lin.run
+	coordinate 1 lin.json --no-store "${HELD[@]}"
+	wait_for 10 test -S "$RUN/ctl.sock"
+	members
+	wait_for 20 step_is_past 5
+	coordinate 2 -C "$RUN" --standby
+	coordinate 3 -C "$RUN" --standby
+	wait_for 20 eval '[ "$(grep -c "a coordinator stands by at 127.0.0.[23]" c.1)" -ge 2 ]'
+	# A join file that is made now lists all of them.
+	ps-ctl invite -C "$RUN" --role admin --name a -o a.join 2>/dev/null
+	[[ $(jq -r .data a.join) == *127.0.0.1*127.0.0.[23]*127.0.0.[23]* ]]
+	for round in 1 2; do
+		replace_leader KILL
+		goes_on
+	done
+	ps-stat --join a.join cluster >/dev/null
+	ends_with "$want"
+	wait "${coordinator[$next]}"
+}
+
+@test "a coordinator that was stopped for a while stands by afterwards" {
+	RUN=$T/lin.run
+	coordinate 1 lin.json --no-store "${HELD[@]}"
+	wait_for 10 test -S "$RUN/ctl.sock"
+	members
+	wait_for 20 step_is_past 5
+	for k in 2 3; do coordinate $k -C "$RUN" --standby; done
+	wait_for 20 eval '[ "$(grep -c "a coordinator stands by at 127.0.0.[23]" c.1)" -ge 2 ]'
+	replace_leader KILL
+	goes_on
+	replace_leader STOP
+	goes_on
+	kill -CONT "${coordinator[$first]}"
+	wait_for 20 eval 'tail -n 1 "c.$first" | grep -q "standing by at 127.0.0.$first"'
+
+	grep -q 'another coordinator .* taken over' "c.$first"
+	goes_on
+	# And it takes over again, when the members know of it.
+	wait_for 20 eval 'grep -q "a coordinator stands by at 127.0.0.$first" "c.$next"'
+	replace_leader KILL
+	goes_on
+	# A standby ends with its cluster.
+	coordinate 4 -C "$RUN" --standby
+	wait_for 20 eval 'grep -q "a coordinator stands by at 127.0.0.4" "c.$next"'
+	ps-ctl stop --discard -C "$RUN" >/dev/null
+	wait "${coordinator[4]}"
+	grep -q 'the cluster has ended; this standby ends, too' c.4
+}
+
+# The run directories of the coordinators, whose state is in etcd: they have the same keys.
+next_run_of_its_own() { RUN=$T/$next.run; }
+owner_in_etcd() { etcd_get /t/lin/owner; }
+
+# coordinate_in_etcd K OPTIONS...: the same command on each host.
+coordinate_in_etcd() {
+	local k=$1
+	shift
+	coordinate "$k" lin.json --standby --set "state=etcd://$ETCD/t" "${HELD[@]}" -C "$k.run" "$@"
+}
+
+begin_in_etcd() {
+	owner() { owner_in_etcd; }
+	next_run() { next_run_of_its_own; }
+	etcd_start
+	RUN=$T/1.run
+	coordinate_in_etcd 1
+	wait_for 10 test -S "$RUN/ctl.sock"
+	members
+	mkdir cred
+	cp "$RUN/keys/psk" cred/pskit.psk
+	cp "$RUN/keys/coordinator.key" cred/pskit.coordinator.key
+	grep -E ' [sw][01]$' "$RUN/keys/authorized_keys" >cred/pskit.authorized_keys
+	wait_for 20 step_is_past 5
+	export CREDENTIALS_DIRECTORY=$T/cred
+	coordinate_in_etcd 2
+	wait_for 20 grep -q 'a coordinator stands by at 127.0.0.2' c.1
+}
+
+@test "the state in etcd: the coordinator is killed, and started again, and the job ends in the same bits" {
+	want=$(undisturbed)
+	begin_in_etcd
+	replace_leader KILL
+	goes_on
+	[ "$next" -eq 2 ]
+	# The first host is back: its coordinator stands by, and takes over in its turn.
+	coordinate_in_etcd 1 --resume auto
+	wait_for 20 grep -q 'a coordinator stands by at 127.0.0.1' c.2
+	replace_leader KILL
+	goes_on
+	ends_with "$want"
+	wait "${coordinator[1]}"
+	# Only the state of the last write is left.
+	[ "$(etcd_keys /t/lin/state/ | grep -c /membership/)" -eq 1 ]
+}
+
+@test "etcd is away: training goes on, nobody ends, and one line says why" {
+	want=$(undisturbed)
+	begin_in_etcd
+	for i in 0 1 2; do kill -STOP "${etcd_pid[$i]}"; done
+	wait_for 20 grep -q 'closes all sessions until it can' c.1
+	ps-stat -C "$RUN" why --json >why
+	[ "$(grep -c '"code":"state"' why)" -eq 1 ]
+	was=$(status .step)
+	for i in 0 1 2; do kill -CONT "${etcd_pid[$i]}"; done
+	wait_for 20 eval 'next=$(leader); [ -n "$next" ] && next_run && [ "$(status .state)" = running ]'
+	goes_on
+	[ "$(status .step)" -gt "$was" ]
+	for p in "${worker[@]}" "${coordinator[@]}"; do kill -0 "$p"; done
+	ends_with "$want"
+}
+
+@test "the member of etcd that leads is frozen: the job goes on, whoever coordinates it then" {
+	want=$(undisturbed)
+	begin_in_etcd
+	was=$(status .step)
+	kill -STOP "${etcd_pid[$(etcd_leader)]}"
+	# The owner may change until another member leads, which takes less time than these steps.
+	wait_for 60 eval 'next=$(leader); [ -n "$next" ] && next_run && step_is_past $((was + 40))'
+	goes_on
+	ends_with "$want"
+}
+
+@test "what cannot be is refused: URLs, options, a state of another cluster" {
+	refuses() { # WORDS COMMAND...
+		local says=$1
+		shift
+		run "$@"
+		echo "$output"
+		[ "$status" -ne 0 ]
+		[[ $output == *"$says"* ]]
+	}
+	refuses 'names no host' ps-serve lin.json --no-store --set state=etcd:///t
+	refuses 'is not HOST:PORT' ps-serve lin.json --no-store --set state=etcd://h/t
+	refuses 'has no prefix' ps-serve lin.json --no-store --set state=etcd://h:1
+	refuses 'does not begin with etcd://' ps-serve lin.json --no-store --set state=http://h:1/t
+	refuses '--standby can only be combined' ps-serve lin.json --standby --force-new-cluster
+	refuses 'no run directory' ps-serve -C none.run --standby
+	refuses 'does not answer' ps-serve lin.json --no-store --set state=etcd://127.0.0.1:1/t --set deadline=1s
+	etcd_start
+	RUN=$T/1.run
+	coordinate 1 lin.json --no-store --set "state=etcd://$ETCD/t" "${HELD[@]}" -C 1.run
+	wait_for 10 test -S "$RUN/ctl.sock"
+	members
+	wait_for 20 step_is_past 2
+	refuses 'is already running on this host' ps-serve lin.json --no-store --set "state=etcd://$ETCD/t" -C 2.run
+	kill -9 "${coordinator[1]}"
+	wait "${coordinator[1]}" || true
+	refuses 'the state belongs to another cluster' ps-serve lin.json --no-store --set "state=etcd://$ETCD/t" -C 3.run
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: ISC */
+/* Scans of a sparse partition: which rows a piece has, and how many rows it looks at for them. */
+#include "core/rng.h"
+#include "shard_fixture.h"
+
+enum { MANY = 40000, PIECE = 700 };
+
+static struct rng rng;
+/* The ids of partition 0, and the step of the last update of each row plus 1; 0: it has no row. */
+static uint64_t id[MANY], last[MANY];
+
+static void open_world(struct world *x, const char *policy)
+{
+	if (row_policy_parse(policy, &fixture_policy, NULL))
+		abort();
+	world_open(x, "bsp", false, "sgd", 1, 1);
+	fixture_policy = (struct row_policy){ 0 };
+	memset(last, 0, sizeof last);
+	for (uint64_t i = 0, next = 0; i < MANY; next++)
+		if (part_of(x, next * 7) == 0)
+			id[i++] = next * 7;
+}
+
+/* One step that updates n rows, from row `first` on. */
+static void update(struct world *x, uint64_t step, size_t first, size_t n)
+{
+	static float g[MANY * COLS];
+	struct receipt r;
+
+	for (size_t i = first; i < first + n; i++)
+		last[i] = step + 1;
+	if (push_rows(x, 0, 0, step, 10, id + first, g, (uint32_t)n, &r) ||
+	    r.status != PUSH_MERGED || clock_of(x, 0, step, 10))
+		abort();
+}
+
+/* Scans in pieces and compares with `last`. *begin gets the cost of the first piece, *most the highest cost
+ * of a later one. */
+static bool scan_is_right(struct world *x, bool changed, uint64_t since, uint64_t *begin,
+    uint64_t *most)
+{
+	static uint8_t ids[PIECE * 8];
+	static float values[PIECE * COLS];
+	struct scan scan = { .begin = true,
+		.changed = changed,
+		.since = since,
+		.ids = ids,
+		.out = values };
+	size_t next = 0;
+	bool good = true;
+
+	*most = 0;
+	do {
+		scan.n = PIECE;
+		good &= shard_scan(x->shard, ROWS, 0, &scan) == SHARD_OK && scan.n <= PIECE &&
+		    (scan.n || !scan.more);
+		for (uint32_t i = 0; good && i < scan.n; i++) {
+			float want[COLS];
+			uint64_t version;
+
+			while (next < MANY && (!last[next] || (changed && last[next] <= since)))
+				next++;
+			good = next < MANY && get_le64(ids + i * 8) == id[next] &&
+			    !shard_pull_rows(x->shard, ROWS, 0, SYNC_NEVER,
+			        (const uint8_t *)&id[next], 1, want, &version) &&
+			    memcmp(want, values + i * COLS, sizeof want) == 0;
+			scan.after = id[next++];
+		}
+		if (scan.begin)
+			*begin = scan.looked_at;
+		else if (scan.looked_at > *most)
+			*most = scan.looked_at;
+		scan.begin = false;
+	} while (good && scan.more);
+	while (next < MANY && (!last[next] || (changed && last[next] <= since)))
+		next++;
+	return good && next == MANY;
+}
+
+/* The first scan for changes goes over all rows, later ones look at what has changed. */
+static void cost(void)
+{
+	uint64_t step = 0, begin, most;
+	struct world x;
+	bool good;
+
+	open_world(&x, "changes");
+	update(&x, step++, 0, MANY);
+	ok(scan_is_right(&x, false, 0, &begin, &most) && begin == MANY && most == MANY,
+	    "a scan of all rows goes over them once for each piece");
+	update(&x, step++, 100, 3000);
+	good = scan_is_right(&x, true, 1, &begin, &most);
+	ok(good && begin == MANY + 3000 && most == 3000,
+	    "the first scan for changes goes over all rows in its first piece only: %llu, then %llu",
+	    (unsigned long long)begin, (unsigned long long)most);
+	update(&x, step++, 5000, 20);
+	good = scan_is_right(&x, true, 2, &begin, &most);
+	ok(good && begin == 20, "a later one looks at the %llu rows that have changed since",
+	    (unsigned long long)begin);
+	ok(scan_is_right(&x, true, 3, &begin, &most) && begin == 0, "and at none when none has");
+	ok(scan_is_right(&x, true, 1, &begin, &most) && begin == 3020 && most == 3020,
+	    "changes that were asked for before are still known");
+	for (int i = 0; i < 5; i++)
+		update(&x, step++, 5000, 20);
+	ok(scan_is_right(&x, true, 2, &begin, &most) && begin == 120,
+	    "a row that several steps have updated is looked at as often, and is sent once");
+	world_close(&x);
+}
+
+/* More changes than the list keeps, at random. */
+static void overflow(void)
+{
+	uint64_t begin, most, step = 0;
+	unsigned wrong = 0, whole = 0;
+	struct world x;
+
+	open_world(&x, "changes");
+	for (; step < 120; step++) {
+		size_t n = 1 + (size_t)rng_below(&rng, step % 10 ? 300 : 6000);
+
+		update(&x, step, (size_t)rng_below(&rng, MANY - n), n);
+		wrong += !scan_is_right(&x, true, step - rng_below(&rng, step + 1), &begin, &most);
+		whole += begin > MANY / 2;
+	}
+	ok(!wrong && whole > 0 && whole < 100,
+	    "%u of 120 scans at random went over all rows; %u were wrong", whole, wrong);
+	world_close(&x);
+}
+
+/* Rows that were removed are not sent, although their changes are noted. */
+static void removed(void)
+{
+	uint64_t begin, most, keep[2];
+	struct world x;
+
+	open_world(&x, "changes");
+	update(&x, 0, 0, 1000);
+	ok(scan_is_right(&x, true, 0, &begin, &most), "all of them have changed");
+	keep[0] = id[3];
+	keep[1] = id[900];
+	ok(!shard_retain_rows(x.shard, ROWS, 0, keep, 2), "all rows but two are removed");
+	for (size_t i = 0; i < 1000; i++)
+		last[i] = i == 3 || i == 900 ? last[i] : 0;
+	ok(scan_is_right(&x, true, 0, &begin, &most) && begin == 1000, "the two are sent");
+	update(&x, 1, 10, 5);
+	ok(scan_is_right(&x, true, 0, &begin, &most) && scan_is_right(&x, true, 1, &begin, &most) &&
+	        begin == 5,
+	    "and so is a row that was made again");
+	world_close(&x);
+}
+
+int main(void)
+{
+	rng_init(&rng, 11);
+	cost();
+	overflow();
+	removed();
+	return tap_done();
+}

@@ -140,7 +140,7 @@ have_rested() {
 	ps-ctl checkpoint -C a.run
 	replica a.run
 	ps-ctl wait -C a.run --for step=300
-	pkill -9 -f -- "-C $T/a.run" || pkill -9 -f a.run
+	kill -9 $(sed -sn 1p a.run/*.pid)
 	wait_for 30 grep "cannot read the source" rep.log
 	ps-work predict -C rep.run a.svm >served
 	[ "$(wc -l <served)" = 600 ]

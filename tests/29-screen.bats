@@ -307,9 +307,10 @@ slowest_first() {
 	run -0 s workers -k id -c 'echo threads=$(ls /proc/$PS_PID/task | wc -l); printf "who=%s\n" "$PS_ID"; printf "odd=\033[31m\n"'
 	[[ ${lines[0]} =~ id\ +threads\ +who\ +odd$ ]]
 	[[ ${lines[1]} =~ worker-0\ +[1-9]\ +worker-0\ +$'\xef\xbf\xbd'\[31m$ ]]
-	run -0 s -k step -c 'sleep 30; echo late=1'  0.1 1
+	# The number tells this sleep from those of other tests.
+	run -0 s -k step -c "sleep 1000.$$; echo late=1" 0.1 1
 	[[ $output == *"took too long and was killed"* ]]
-	[ "$(pgrep -f 'sleep 30; echo late=1' | wc -l)" -eq 0 ]
+	run -1 pgrep -f "sleep 1000[.]$$"
 	run -0 s -k step -c 'exit 3'
 	[[ $output == *"failed"* ]]
 	s --csv both.csv -k step,loss,state 0.1 2 | grep -q running

@@ -175,10 +175,12 @@ coordinator() {
 		        return "-"
 
 		os.umask(0o077)
-		socketserver.UnixStreamServer("a.run/ctl.sock", Handler).serve_forever()
+		server = socketserver.UnixStreamServer("a.run/ctl.sock", Handler)
+		print("listening", flush=True)
+		server.serve_forever()
 	END
 	background /usr/bin/python3 coordinator.py "$1" "$2"
-	wait_for 5 test -S a.run/ctl.sock
+	wait_for 5 grep -q listening out
 }
 
 @test "take: the living cluster's answer" {

@@ -246,7 +246,7 @@ make_with_sockets() {
 @test "the same by systemd-socket-activate" {
 	command -v systemd-socket-activate >/dev/null || skip "no systemd-socket-activate"
 	empty_cluster
-	port=$((20000 + $$ % 20000))
+	reserve_ports
 	background systemd-socket-activate -l "127.0.0.1:$port" --fdname=http ps-serve e.json
 	# The first connection starts it, and is answered.
 	wait_for 20 curl -sf --max-time 10 "http://127.0.0.1:$port/livez" -o /dev/null

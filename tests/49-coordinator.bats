@@ -247,7 +247,6 @@ waits_for() {
 	[ "$(jq -r .restore "$RUN/state.json")" != "" ]
 }
 
-# bats test_tags=fault
 # Starts the coordinator of lin.json by the command that continues the run, too.
 lin_coordinator() {
 	background ps-serve lin.json -C "$RUN" --no-store --resume auto --returns
@@ -344,6 +343,7 @@ lin_cluster() {
 	[[ $output == *'--returns requires --no-store'* ]]
 }
 
+# bats test_tags=fault
 @test "killed within half a second of its start: the run is done all the same" {
 	run -0 env PS_BIN="$BIN" "$BATS_TEST_DIRNAME/fault/early" "$(kills 3)"
 	echo "$output"

@@ -135,21 +135,25 @@ write_job() {
 	write_job '"steps": '$ENDLESS '"quota_pushes": 20, "lease": "2s",'
 	begin c.json
 	wait_for 20 step_is_past 5
-	dirs() { find /dev/shm -maxdepth 1 -name 'pskit-program-*' -user "$(id -u)" 2>/dev/null | wc -l; }
-	had=$(dirs)
+	# The directory of program $1, a process.
+	program_dir() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^PSKIT_DIR=//p'; }
 	program=$(pgrep -P "$(cat "$RUN/worker-1.pid")")
+	kept=$(program_dir "$(pgrep -P "$(cat "$RUN/worker-0.pid")")") left=$(program_dir "$program")
+	[ -d "$kept" ] && [ -d "$left" ]
 	kill -9 "$(cat "$RUN/worker-1.pid")"
 	wait_for 10 eval '! kill -0 '"$program"' 2>/dev/null'
 	wait_for 20 eval '[ "$(status .workers)" -eq 1 ]'
 	ps-work train -C "$RUN" --exec ./to-three >two.log 2>&1 3>&- &
 	pids+=($!)
 	wait_for 20 eval '[ "$(status .workers)" -eq 2 ]'
-	[ "$(dirs)" -le "$had" ]
+	[ ! -e "$left" ]
+	new=$(program_dir "$(pgrep -P "${pids[-1]}")")
+	[ -d "$kept" ] && [ -d "$new" ]
 	ps-ctl stop >/dev/null
 	# The run does not wait for a worker that it did not start.
 	wait "${pids[-1]}"
 	none_left "$T"
-	[ "$(dirs)" -le $((had - 2)) ]
+	[ ! -e "$kept" ] && [ ! -e "$new" ]
 }
 
 @test "a program that never answers: the worker leaves all the same" {

@@ -188,7 +188,8 @@ pod() {
 
 # Lays the configuration, keys and join files of the list k8s out as its pods have them, with the coordinator at $port.
 lay_out_pods() {
-	port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	# The coordinator comes back to its port.
+	reserve_ports
 	mkdir -p keys join etc volume
 	jq -r '.items[] | select(.kind == "ConfigMap").data["cluster.json"]' k8s >etc/cluster.json
 	for what in keys join; do

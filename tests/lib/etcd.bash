@@ -7,7 +7,8 @@ etcd_start() {
 	local i
 	command -v etcd >/dev/null || skip "etcd-server is not installed"
 	mkdir -p etcd
-	etcd_base=$(shuf -i 2000-2900 -n 1)0
+	reserve_ports 8
+	etcd_base=$port
 	ETCD=$(etcd_client 0),$(etcd_client 1),$(etcd_client 2)
 	for i in 0 1 2; do etcd_member "$i"; done
 	wait_for 20 etcd_answers 0

@@ -69,6 +69,40 @@ background() {
 	pids+=("$pid")
 }
 
+# reserve_ports [N]: set $port to the first of N TCP ports in a row (1) that belong to this test until it
+# ends. A process has bound them, so that no other test takes them; a server, which binds with SO_REUSEADDR,
+# can still listen at them. They are below the range from which the kernel takes the ports of connections.
+reserve_ports() {
+	local file
+	file=$(mktemp "$T/ports.XXXXXX")
+	/usr/bin/python3 -S - "${1:-1}" >"$file" 3>&- <<-'END' &
+	import random, signal, socket, sys
+	def bind(first, n):
+	    bound = [socket.socket() for _ in range(n)]
+	    try:
+	        for i, s in enumerate(bound):
+	            s.bind(("", first + i))
+	    except OSError:
+	        return None
+	    for s in bound:
+	        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+	    return bound
+	n = int(sys.argv[1])
+	with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+	    end = int(f.read().split()[0])
+	for _ in range(1000):
+	    first = random.randrange(1024, end - n)
+	    bound = bind(first, n)
+	    if bound:
+	        print(first, flush=True)
+	        signal.pause()
+	sys.exit("no free ports")
+	END
+	pids+=($!)
+	wait_for 10 test -s "$file"
+	port=$(cat "$file")
+}
+
 # Wait for the last background command; $status is its exit code.
 finish() {
 	status=0

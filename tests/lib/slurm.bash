@@ -20,14 +20,12 @@ slurm_start() {
 	slurm_daemon munged --force -F --key-file "$T/slurm/key" --socket "$T/slurm/munge.sock" --pid-file "$T/slurm/munged.pid" \
 		--log-file "$T/slurm/munged.log" --seed-file "$T/slurm/munged.seed"
 	wait_for 10 test -S slurm/munge.sock
-	for base in $(shuf -i 20000-32000 -n 5); do
-		slurm_config "$user" "$base" >slurm/slurm.conf
-		slurm_daemon slurmctld -D -c
-		slurm_daemon slurmd -D -N n0
-		slurm_daemon slurmd -D -N n1
-		wait_for 15 slurm_settled && ! slurm_failed && return
-		kill -9 "${slurm[@]}" 2>/dev/null || true
-	done
+	reserve_ports 3
+	slurm_config "$user" "$port" >slurm/slurm.conf
+	slurm_daemon slurmctld -D -c
+	slurm_daemon slurmd -D -N n0
+	slurm_daemon slurmd -D -N n1
+	wait_for 15 slurm_settled && ! slurm_failed && return
 	tail -n 5 slurm/*.err
 	skip "Slurm cannot start here: $(grep -h 'error\|fatal' slurm/*.err | head -n 1)"
 }

@@ -12,17 +12,14 @@ sshd_start() {
 	ssh-keygen -q -t ed25519 -N '' -f ssh/host
 	ssh-keygen -q -t ed25519 -N '' -f ssh/me
 	cp ssh/me.pub ssh/authorized
-	for port in $(shuf -i 20000-32000 -n 20); do
-		sshd_config "$port" "$@" >ssh/sshd_config
-		# sshd needs this directory when it runs as root.
-		[ "$(id -u)" -ne 0 ] || mkdir -p /run/sshd
-		/usr/sbin/sshd -D -e -f "$T/ssh/sshd_config" 3>&- 2>ssh/sshd.log &
-		sshd=$!
-		pids+=("$sshd")
-		wait_for 10 sshd_settled
-		! grep -q 'Cannot bind\|Bind to port' ssh/sshd.log || continue
-		break
-	done
+	reserve_ports
+	sshd_config "$port" "$@" >ssh/sshd_config
+	# sshd needs this directory when it runs as root.
+	[ "$(id -u)" -ne 0 ] || mkdir -p /run/sshd
+	/usr/sbin/sshd -D -e -f "$T/ssh/sshd_config" 3>&- 2>ssh/sshd.log &
+	sshd=$!
+	pids+=("$sshd")
+	wait_for 10 sshd_listens || { cat ssh/sshd.log; false; }
 	: >ssh/known
 	for address; do
 		echo "[$address]:$port $(cut -d' ' -f1,2 ssh/host.pub)" >>ssh/known
@@ -64,4 +61,4 @@ sshd_config() {
 	[ ${#kernels[@]} -eq 0 ] || echo "SetEnv ${kernels[*]}"
 }
 
-sshd_settled() { grep -q 'Server listening\|rror\|annot' ssh/sshd.log; }
+sshd_listens() { grep -q 'Server listening' ssh/sshd.log; }

@@ -21,6 +21,12 @@ setup() {
 	[ "$status" -eq 0 ]
 }
 
+@test "each short file has a reason to be one" {
+	run tests/lib/check-short-files
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
 @test "no header is included by a third of all files" {
 	total=$(find lib cmd -name "*.c" | wc -l)
 	[ "$total" -gt 100 ]

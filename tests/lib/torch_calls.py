@@ -120,7 +120,10 @@ def embedding(ps):
     opt = ps.DistributedOptimizer(torch.optim.Adagrad(out.parameters(), lr=0.5), named_parameters=out.named_parameters())
     ids = torch.randperm(2000, generator=torch.Generator().manual_seed(3)).view(400, 5) % 500
     y, ids = ids.sum(1) % 2, ids * 1999
-    for i in ps.batches(ids, batch_size=20, epochs=15):
+    batches = ps.batches(ids, batch_size=20, epochs=15)
+    opt.zero_grad()
+    assert (table(ids[0]) != 0).all(), "the rows begin by chance"
+    for i in batches:
         opt.zero_grad()
         a, b = ids[i].split([2, 3], 1)
         e = loss(out((table(a).sum(1) + table(b).sum(1)) / 5), y[i])

@@ -970,8 +970,10 @@ static enum table_init table_init_of(const struct job *j, const struct model_tab
 
 	if (strcmp(init, "zeros") == 0)
 		return TABLE_ZEROS;
-	if (strchr(init, '/'))
-		return t->sparse ? TABLE_ZEROS : TABLE_FILE;
+	/* The file has dense tables only. Rows of sparse tables that begin as zeros where the model wants chance,
+	 * such as vectors of factors, would never learn. */
+	if (strchr(init, '/') && !t->sparse)
+		return TABLE_FILE;
 	return strcmp(init, "glorot") == 0 ? (t->init_scale > 0 ? TABLE_UNIFORM : TABLE_ZEROS)
 	    : t->init == INIT_GLOROT       ? TABLE_UNIFORM
 	    : t->init == INIT_MEAN         ? TABLE_CONSTANT

@@ -169,6 +169,26 @@ write_data() {
 	ps-ctl stop >/dev/null
 }
 
+@test "rows of several tables, rows of the next step, and all rows" {
+	build calls "$ROOT/tests/lib/library.c" -pthread
+	RUN=$T/p.run
+	for set in pull_delta=false pull_delta=true prefetch=true via=allreduce; do
+		echo '{ "workers": 2, "servers": 2, "job": { "model": "custom", "epochs": 2, "batch": 10, "lr": 1 } }' >p.json
+		begin p.json --set $set
+		for rank in 0 1; do
+			PS_CLUSTER=$RUN PSKIT_RANK=$rank ./calls prefetch 2>"out.$rank" 3>&- &
+			pids[rank]=$!
+		done
+		for rank in 0 1; do
+			wait "${pids[rank]}" || {
+				cat out.*
+				false
+			}
+		done
+		ps-ctl stop >/dev/null || true
+	done
+}
+
 # train_command COMMAND [options]
 train_command() {
 	RESULT=$(ps-ctl run --exec "$1" --json "${@:2}" 2>stderr | tail -n 1)

@@ -8,7 +8,7 @@
 
 /* Inside of the library: a handle (struct ps), and what its files share. pskit.c opens and closes
  * handles, async.c runs calls on a thread, begin.c collects what the job shall begin with, worker.c
- * takes part in the job, table.c reads and writes tables.
+ * takes part in the job, table.c reads and writes tables, prefetch.c keeps the rows of the next step.
  *
  * A handle is joined (a worker of the job, after ps_join), attached (a tool beside the job, after
  * its first access to a table), or neither. A joined handle is stepping between ps_step_begin and
@@ -37,6 +37,7 @@ struct call {
 	const void *from;
 	void *to;
 	double number;
+	ps_row_fn row_fn;
 };
 
 struct ps {
@@ -62,7 +63,8 @@ struct ps {
 	struct step_times t;
 	bool joined, stepping, over, ended;
 	struct held *held, *reserved;
-	struct async *async; /* NULL unless ps_async is on */
+	struct prefetch *prefetch; /* NULL until the first ps_prefetch_rows */
+	struct async *async;       /* NULL unless ps_async is on */
 	int (*score)(struct ps *p, void *ctx, struct ps_scores *out);
 	void *score_ctx;
 };
@@ -86,6 +88,20 @@ enum err_code pskit_write_first(struct ps *p, const char *tables);
 void pskit_free_first(struct ps *p);
 /* Warns in the log about settings of ps_set for which the job uses another value. */
 void pskit_warn_settings(struct ps *p);
+
+/* prefetch.c: sets the rows that the next fetch brings with the dense tables: those of ps_prefetch_rows, if
+ * any. */
+void pskit_name_prefetched(struct ps *p);
+/* Ends what pskit_name_prefetched began, after the fetch. With `stepping`, the fetch has brought the named
+ * rows, as of the step that begins. */
+void pskit_take_prefetched(struct ps *p, bool stepping);
+/* Copies the rows of the list, if the present step has brought exactly these rows of the table. */
+bool pskit_copy_prefetched(const struct ps *p, const struct table *t, const struct ps_rows *list);
+/* Waits for the rows that ps_prefetch_rows has requested in this step, if any: the first push of a step
+ * must not be counted as later than they are. */
+enum err_code pskit_await_early_rows(struct ps *p);
+/* Frees p->prefetch. The client must not have open pulls. */
+void pskit_free_prefetch(struct ps *p);
 
 /* Converts rc to what a public function returns. On a failure p->e keeps its message; on success
  * p->e is cleared, because it may have been written to on the way. */

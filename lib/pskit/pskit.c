@@ -199,6 +199,7 @@ PUBLIC void ps_close(struct ps *p)
 	}
 	if (p->attached)
 		tool_close(&p->tool);
+	pskit_free_prefetch(p);
 	pskit_free_pushed_rows(p);
 	if (p->reserved) {
 		p->held = p->reserved;

@@ -116,6 +116,10 @@ struct ps_step {
 /* Begins a step: waits until the synchronization mode permits it, and pulls the dense tables.
  * PS_OVER: there are no more steps. */
 int ps_step_begin(struct ps *p, struct ps_step *out);
+/* The examples that this worker will have in its next step, if the members of the job and its settings stay as
+ * they are; a step of an epoch's end that has none for this worker is passed over. To be called in a step.
+ * PS_NOTFOUND: they are not known, because they are leased (ssp, asp), or there is no further step. */
+int ps_step_next(struct ps *p, struct ps_step *out);
 /* A dense table in row-major order: the parameters of this step, and where the caller must write
  * the whole gradient, the mean over the step's examples. *n becomes the number of floats (n may be
  * NULL). Valid until the step ends. NULL: there is no such table. */
@@ -172,6 +176,29 @@ int ps_push(struct ps *p, const char *table, const float *gradient, size_t n);
 int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, float *dst);
 int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids,
     const float *gradient);
+/* Rows of one sparse table: values has nids * cols floats, in the order of ids. */
+struct ps_rows {
+	const char *table;
+	const uint64_t *ids;
+	size_t nids;
+	float *values;
+};
+/* Pull or push rows of n tables at the same time, which costs one round trip and not n. The values of a
+ * push are only read. When a list cannot be pulled, the values of the others are undefined. */
+int ps_pull_many(struct ps *p, const struct ps_rows *lists, size_t n);
+int ps_push_many(struct ps *p, const struct ps_rows *lists, size_t n);
+/* Names, in a step, the rows that the next one needs; replaces what was named before in the same step.
+ * ids are copied, each table is named once, and values are not used. ps_step_begin pulls these rows in
+ * the same round trip as the dense tables, so they are as of the step that begins, whatever this step
+ * and other workers change; ps_pull_rows and ps_pull_many of exactly the same ids then do not wait. With the
+ * setting pull_delta the rows are also requested at once: they travel during this step, and later only those that
+ * have changed. Rows of steps without examples for this worker stay named until one has examples. */
+int ps_prefetch_rows(struct ps *p, const struct ps_rows *lists, size_t n);
+/* Calls fn with all rows of a sparse table, as they are now, in pieces: n rows in ascending order of ids within a
+ * piece, and no id twice. The arrays are valid until fn returns, and fn must not use the handle. A result of fn that
+ * is not 0 ends the scan, with PS_STOPPED. */
+typedef int (*ps_row_fn)(void *ctx, const uint64_t *ids, const float *rows, size_t n);
+int ps_scan_rows(struct ps *p, const char *table, ps_row_fn fn, void *ctx);
 /* Push rows without a copy: ps_reserve_rows returns memory for nids ids and rows to fill in, and
  * ps_commit_rows pushes the first n of them. */
 int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_t **ids, float **gradient);

@@ -223,17 +223,50 @@ PUBLIC int ps_push(struct ps *p, const char *table, const float *gradient, size_
 
 /* ---- sparse ---- */
 
-static int pull_table_rows(struct ps *p, const struct call *c)
+/* Begins the pull of one list, unless the rows are here. ERR_OK also for an empty list. */
+static enum err_code want_row_list(struct ps *p, const struct ps_rows *list, bool *wanted)
 {
-	const struct table *t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, c->text, true);
+	const struct table *t = find_table_of_kind(p, list->table, true);
 	enum err_code rc;
 
 	if (!t)
-		return pskit_return(p, p->e.code);
-	if (!c->n)
-		return PS_OK;
-	rc = client_want_rows(current_client(p), t, current_step(p), c->ids, c->n, c->to, &p->e);
-	return pskit_return(p, rc ? rc : client_wait(current_client(p), current_step(p), &p->e));
+		return p->e.code;
+	if (!list->nids || pskit_copy_prefetched(p, t, list))
+		return ERR_OK;
+	rc = client_want_rows(current_client(p), t, current_step(p), list->ids, list->nids,
+	    list->values, &p->e);
+	*wanted |= !rc;
+	return rc;
+}
+
+/* Asks for the rows of all lists, and then waits for all answers: one round trip. When a list cannot be
+ * asked for, the answers to the lists before it must arrive all the same, because they go to memory of the
+ * caller. */
+static int pull_row_lists(struct ps *p, const struct ps_rows *lists, size_t n)
+{
+	enum err_code rc = attach_to_cluster(p);
+	bool wanted = false;
+
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = want_row_list(p, &lists[i], &wanted);
+	if (wanted) {
+		struct err e = { 0 };
+		enum err_code waited = client_wait(current_client(p), current_step(p),
+		    rc ? &e : &p->e);
+
+		rc = rc ? rc : waited;
+	}
+	return pskit_return(p, rc);
+}
+
+static int pull_table_rows(struct ps *p, const struct call *c)
+{
+	return pull_row_lists(p, &(struct ps_rows){ c->text, c->ids, c->n, c->to }, 1);
+}
+
+static int pull_rows_of_tables(struct ps *p, const struct call *c)
+{
+	return pull_row_lists(p, c->from, c->n);
 }
 
 PUBLIC int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids,
@@ -242,6 +275,12 @@ PUBLIC int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, si
 	return pskit_run_call(p,
 	    &(const struct call){ pull_table_rows, .text = table, .ids = ids, .n = nids,
 	        .to = dst });
+}
+
+PUBLIC int ps_pull_many(struct ps *p, const struct ps_rows *lists, size_t n)
+{
+	return pskit_run_call(p,
+	    &(const struct call){ pull_rows_of_tables, .from = lists, .n = n });
 }
 
 /* ---- rows that are pushed ---- */
@@ -295,34 +334,58 @@ static enum err_code push_held_rows(struct ps *p, const struct table *t, const u
 	return client_push_rows(p->stepping ? w->client : current_client(p), &push, &p->e);
 }
 
-/* ps_push_rows. In a step, the rows are copied and kept until the step is acknowledged; beside the
- * job, it waits for the receipts. */
-static int push_table_rows(struct ps *p, const struct call *c)
+/* Pushes one list of rows. In a step, the rows are copied and kept until the step is acknowledged; beside
+ * the job, the caller must wait for the receipts. */
+static enum err_code push_row_list(struct ps *p, const struct ps_rows *list)
 {
-	const struct table *t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, c->text, true);
-	const uint64_t *ids = c->ids;
-	const float *rows = c->from;
-	struct client_stats before;
-	enum err_code rc;
+	const struct table *t = find_table_of_kind(p, list->table, true);
 	struct held *h;
 
-	if (!t || !check_may_push(p, "ps_push_rows"))
+	if (!t)
+		return p->e.code;
+	if (!list->nids)
+		return ERR_OK;
+	if (!p->stepping)
+		return push_held_rows(p, t, list->ids, list->nids, list->values);
+	h = reserve_held(p, t, list->nids);
+	if (!h)
+		return p->e.code;
+	memcpy(h->ids, list->ids, list->nids * sizeof *h->ids);
+	memcpy(h->rows, list->values, list->nids * t->cols * sizeof *h->rows);
+	h->next = p->held;
+	p->held = h;
+	return push_held_rows(p, t, h->ids, list->nids, h->rows);
+}
+
+/* Pushes the lists of rows. Beside the job, waits for the receipts of all of them. */
+static int push_row_lists(struct ps *p, const struct ps_rows *lists, size_t n, const char *what)
+{
+	struct client_stats before;
+	enum err_code rc = attach_to_cluster(p);
+
+	if (rc || !check_may_push(p, what))
 		return pskit_return(p, p->e.code);
-	if (!c->n)
-		return PS_OK;
-	if (p->stepping) {
-		h = reserve_held(p, t, c->n);
-		if (!h)
-			return pskit_return(p, p->e.code);
-		memcpy(h->ids, ids, c->n * sizeof *ids);
-		memcpy(h->rows, rows, c->n * t->cols * sizeof *rows);
-		h->next = p->held;
-		p->held = h;
-		return pskit_return(p, push_held_rows(p, t, h->ids, c->n, h->rows));
-	}
+	rc = pskit_await_early_rows(p);
 	client_stats(current_client(p), &before);
-	rc = push_held_rows(p, t, ids, c->n, rows);
-	return rc ? pskit_return(p, rc) : await_push(p, c->text, &before);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = push_row_list(p, &lists[i]);
+	if (rc || p->stepping || !n)
+		return pskit_return(p, rc);
+	return await_push(p, n == 1 ? lists[0].table : "one of several", &before);
+}
+
+static int push_table_rows(struct ps *p, const struct call *c)
+{
+	/* The values are only read. */
+	float *values = (float *)(uintptr_t)c->from;
+
+	return push_row_lists(p, &(struct ps_rows){ c->text, c->ids, c->n, values }, 1,
+	    "ps_push_rows");
+}
+
+static int push_rows_of_tables(struct ps *p, const struct call *c)
+{
+	return push_row_lists(p, c->from, c->n, "ps_push_many");
 }
 
 PUBLIC int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids,
@@ -331,6 +394,12 @@ PUBLIC int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, si
 	return pskit_run_call(p,
 	    &(const struct call){ push_table_rows, .text = table, .ids = ids, .n = nids,
 	        .from = gradient });
+}
+
+PUBLIC int ps_push_many(struct ps *p, const struct ps_rows *lists, size_t n)
+{
+	return pskit_run_call(p,
+	    &(const struct call){ push_rows_of_tables, .from = lists, .n = n });
 }
 
 /* ---- rows that are made in place ---- */
@@ -379,6 +448,9 @@ static int commit_reserved_rows(struct ps *p, const struct call *c)
 		    h ? "more rows than reserved" : "must be called after ps_reserve_rows");
 	if (!check_may_push(p, "ps_commit_rows"))
 		return PS_USAGE;
+	rc = pskit_await_early_rows(p);
+	if (rc)
+		return pskit_return(p, rc);
 	t = layout_find(client_layout(current_client(p)), h->name);
 	client_stats(current_client(p), &before);
 	if (!t || !c->n) {
@@ -402,4 +474,44 @@ static int commit_reserved_rows(struct ps *p, const struct call *c)
 PUBLIC int ps_commit_rows(struct ps *p, size_t n)
 {
 	return pskit_run_call(p, &(const struct call){ commit_reserved_rows, .n = n });
+}
+
+/* ---- all rows ---- */
+
+struct row_scan {
+	ps_row_fn fn;
+	void *ctx;
+};
+
+static enum err_code give_scanned_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
+{
+	const struct row_scan *x = ctx;
+
+	return x->fn(x->ctx, ids, rows, n)
+	    ? err_set(e, ERR_STOPPED, "ps_scan_rows: the callback ended the scan")
+	    : ERR_OK;
+}
+
+/* Scans one partition after another, so that the memory for rows is that of one partition. */
+static int scan_table_rows(struct ps *p, const struct call *c)
+{
+	const struct table *t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, c->text, true);
+	struct row_scan x = { c->row_fn, c->to };
+	enum err_code rc = t ? pskit_await_early_rows(p) : p->e.code;
+
+	for (uint32_t part = 0; !rc && part < t->nparts; part++) {
+		struct client_changes changes = { 0 };
+
+		rc = client_scan_parts(current_client(p), t, part, 1, CLIENT_ALL, give_scanned_rows,
+		    &x, &changes, &p->e);
+		free(changes.live);
+	}
+	return pskit_return(p, rc);
+}
+
+PUBLIC int ps_scan_rows(struct ps *p, const char *table, ps_row_fn fn, void *ctx)
+{
+	return pskit_run_call(p,
+	    &(const struct call){ scan_table_rows, .text = table, .to = ctx, .row_fn = fn });
 }

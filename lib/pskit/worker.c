@@ -52,6 +52,14 @@ static enum err_code start_library(struct worker *w, struct err *e)
 	return ERR_OK;
 }
 
+/* Rows that the program has named for this step come with the dense tables. */
+static enum err_code name_library_rows(struct worker *w, struct err *e)
+{
+	(void)e;
+	pskit_name_prefetched(w->kind_state);
+	return ERR_OK;
+}
+
 static bool can_score_library(const struct worker *w)
 {
 	const struct ps *p = w->kind_state;
@@ -87,11 +95,12 @@ static void release_library(struct worker *w)
 	(void)w;
 }
 
-/* The caller computes between ps_step_begin and ps_step_end, and names rows by ps_pull_rows. */
+/* The caller computes between ps_step_begin and ps_step_end, and names rows by ps_pull_rows or, one step
+ * ahead, by ps_prefetch_rows. */
 static const struct worker_ops worker_library = {
 	.prepare = prepare_library,
 	.start = start_library,
-	.name_rows = start_library,
+	.name_rows = name_library_rows,
 	.can_score = can_score_library,
 	.score = score_library,
 	.advise_restart = advise_library_restart,
@@ -213,6 +222,7 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 	 * on. */
 	for (bool any = false; !any;) {
 		rc = worker_fetch(w, &p->t, &p->over, &p->e);
+		pskit_take_prefetched(p, !rc && !p->over && w->batch.rows > 0);
 		if (!rc)
 			pskit_free_pushed_rows(p);
 		if (!rc && p->over)
@@ -230,6 +240,30 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 	*(struct ps_step *)c->to = (struct ps_step){ w->step, w->batch.epoch, w->batch.first,
 		w->batch.first + w->batch.rows };
 	return PS_OK;
+}
+
+/* ps_step_next */
+static int expect_next_step(struct ps *p, const struct call *c)
+{
+	struct worker *w = &p->w;
+	struct ps_step *out = c->to;
+	struct source_range r;
+	uint64_t step = w->step + 1;
+
+	if (!p->joined || !p->stepping)
+		return pskit_misuse(p,
+		    "ps_step_next: must be called between ps_step_begin and ps_step_end");
+	if (!batches_expect(w->batches, &step, &r))
+		return pskit_return(p,
+		    err_set(&p->e, ERR_NOTFOUND,
+		        "the examples of the next step are not known yet, or there are none"));
+	*out = (struct ps_step){ step, r.epoch, r.begin, r.end };
+	return PS_OK;
+}
+
+PUBLIC int ps_step_next(struct ps *p, struct ps_step *out)
+{
+	return pskit_run_call(p, &(const struct call){ expect_next_step, .to = out });
 }
 
 PUBLIC int ps_step_begin(struct ps *p, struct ps_step *out)
@@ -276,12 +310,16 @@ static int end_worker_step(struct ps *p, const struct call *c)
 {
 	struct worker *w = &p->w;
 	double loss = c->number;
+	enum err_code rc;
 	bool known = loss !=
 	    -HUGE_VAL; /* pskit.h: how a caller says that it does not know the loss */
 
 	if (!p->stepping)
 		return pskit_misuse(p, "ps_step_end: must be called after ps_step_begin");
+	rc = pskit_await_early_rows(p);
 	p->stepping = false;
+	if (rc)
+		return pskit_return(p, rc);
 	if (!known && !gradient_is_finite(&w->params)) {
 		loss = NAN;
 		known = true;

@@ -217,6 +217,82 @@ static void test_async(void)
 	ps_close(p);
 }
 
+/* Counts rows and sums their first values. */
+struct row_sum {
+	size_t rows;
+	uint64_t most;
+	float values;
+};
+
+static int sum_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n)
+{
+	struct row_sum *x = ctx;
+
+	for (size_t i = 0; i < n; i++) {
+		CHECK(i == 0 || ids[i] > ids[i - 1]);
+		x->rows++;
+		x->most = ids[i] > x->most ? ids[i] : x->most;
+		x->values += rows[2 * i];
+	}
+	return 0;
+}
+
+static int end_scan(void *ctx, const uint64_t *ids, const float *rows, size_t n)
+{
+	(void)ids, (void)rows, (void)n;
+	return ++*(int *)ctx;
+}
+
+/* One of two workers, which have equal rows: names the rows of each next step, and looks that they come with
+ * the step that needs them. In the last step it is cancelled: rows that are here need no wait. */
+static void test_prefetch(void)
+{
+	uint64_t ids[3] = { 3, UINT64_MAX, 0 }, other = 4;
+	float a[6], b[3], one[6] = { 1, 1, 1, 1, 1, 1 };
+	struct ps_rows both[2] = { { "a", ids, 3, a }, { "b", ids + 1, 2, b } }, *twice, wrong;
+	struct ps_rows ones[2] = { { "a", ids, 3, one }, { "b", ids + 1, 2, one } };
+	struct row_sum sum = { 0 };
+	struct ps_step s, next = { 0 };
+	int rc, calls = 0;
+
+	CHECK(ps_open(NULL, NULL, &p) == PS_OK);
+	CHECK(ps_prefetch_rows(p, both, 2) == PS_USAGE && ps_step_next(p, &next) == PS_USAGE);
+	CHECK(ps_join(p, "w:3,a:100x2:sparse,b:100:sparse", 100) == PS_OK);
+	while ((rc = ps_step_begin(p, &s)) == PS_OK) {
+		CHECK(s.step == 0 ||
+		    (s.begin == next.begin && s.end == next.end && s.epoch == next.epoch));
+		CHECK((rc = ps_step_next(p, &next)) == PS_OK || (rc == PS_NOTFOUND && s.step == 9));
+		CHECK(ps_pull_many(p, both, 2) == PS_OK);
+		/* Each step subtracts the mean of the workers' ones. */
+		for (int i = 0; i < 6; i++)
+			CHECK(a[i] == -(float)s.step && b[i / 3] == -(float)s.step);
+		if (s.step == 9)
+			break;
+		twice = (struct ps_rows[2]){ both[0], both[0] };
+		wrong = (struct ps_rows){ "w", ids, 1, a };
+		CHECK(ps_prefetch_rows(p, twice, 2) == PS_USAGE &&
+		    ps_prefetch_rows(p, &wrong, 1) == PS_NOTFOUND);
+		CHECK(ps_pull_many(p, &wrong, 1) == PS_USAGE &&
+		    ps_push_many(p, &wrong, 1) == PS_USAGE);
+		CHECK(
+		    ps_prefetch_rows(p, both, 1) == PS_OK && ps_prefetch_rows(p, both, 2) == PS_OK);
+		memset(ps_grad(p, "w", NULL), 0, 3 * sizeof(float));
+		CHECK(ps_push_many(p, ones, 2) == PS_OK && ps_step_end(p, 1) == PS_OK);
+	}
+	CHECK(s.step == 9);
+	CHECK(ps_scan_rows(p, "a", sum_rows, &sum) == PS_OK && sum.rows == 3 &&
+	    sum.most == UINT64_MAX && sum.values == -27);
+	CHECK(ps_scan_rows(p, "a", end_scan, &calls) == PS_STOPPED && calls == 1);
+	CHECK(ps_scan_rows(p, "w", end_scan, &calls) == PS_USAGE && calls == 1);
+	ps_cancel(p);
+	a[0] = b[1] = 7;
+	CHECK(ps_pull_many(p, both, 2) == PS_OK && a[0] == -9 && b[1] == -9);
+	CHECK(ps_pull_rows(p, "a", ids, 3, a) == PS_OK);
+	CHECK(ps_pull_rows(p, "a", ids, 2, a) == PS_STOPPED &&
+	    ps_pull_rows(p, "a", &other, 1, a) == PS_STOPPED);
+	ps_close(p);
+}
+
 static int asked;
 
 static int count_asks(void *ctx)
@@ -314,6 +390,8 @@ int main(int argc, char **argv)
 		test_create(argv[2]);
 	else if (strcmp(what, "async") == 0)
 		test_async();
+	else if (strcmp(what, "prefetch") == 0)
+		test_prefetch();
 	else if (strcmp(what, "interrupt_join") == 0)
 		test_interrupted_join();
 	else if (strcmp(what, "interrupt") == 0)

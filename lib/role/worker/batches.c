@@ -121,13 +121,24 @@ static uint32_t position_of(const struct member_entry *m, uint32_t rank)
 	return UINT32_MAX;
 }
 
+/* The range of this worker at a step, where m is in force and has it at `position`. False: the job is over. */
+static bool assigned_range(const struct batches *f, const struct member_entry *m, uint32_t position,
+    uint64_t step, struct data_position *at, struct source_range *out)
+{
+	struct step_shape shape = { f->source->units, m->batch, m->n };
+
+	*at = step_data_advance(m->at, step - m->step, &shape);
+	*out = (struct source_range){ .epoch = at->epoch };
+	step_data_range(*at, position, &shape, &out->begin, &out->end);
+	return !(f->epochs && at->epoch >= f->epochs) && !(f->steps && step >= f->steps);
+}
+
 /* Dealt examples: the range of this position at this step, computed from the members alone. */
 static enum err_code choose_assigned(struct batches *f, uint64_t step, struct batch *b, bool *over,
     struct err *e)
 {
 	const struct member_entry *m = entry_at_step(f, step);
-	struct step_shape shape = { f->source->units, m ? m->batch : f->batch, m ? m->n : 1 };
-	uint64_t begin, end;
+	struct source_range r;
 	uint32_t position;
 
 	if (!m)
@@ -138,12 +149,25 @@ static enum err_code choose_assigned(struct batches *f, uint64_t step, struct ba
 	if (position == UINT32_MAX)
 		return err_set(e, ERR_FENCED, "rank %u is not a member at step %llu", f->rank,
 		    (unsigned long long)step);
-	f->last_pos = step_data_advance(m->at, step - m->step, &shape);
-	*over = (f->epochs && f->last_pos.epoch >= f->epochs) || (f->steps && step >= f->steps);
+	*over = !assigned_range(f, m, position, step, &f->last_pos, &r);
 	if (*over)
 		return ERR_OK;
-	step_data_range(f->last_pos, position, &shape, &begin, &end);
-	return f->source->ops->deal(f->source, f->last_pos.epoch, begin, end, b, e);
+	return f->source->ops->deal(f->source, r.epoch, r.begin, r.end, b, e);
+}
+
+bool batches_expect(const struct batches *f, uint64_t *step, struct source_range *out)
+{
+	for (unsigned k = 0; k < 2 && !f->ending && batches_are_assigned(f, *step); k++, ++*step) {
+		const struct member_entry *m = entry_at_step(f, *step);
+		uint32_t position = m ? position_of(m, f->rank) : UINT32_MAX;
+		struct data_position at;
+
+		if (position == UINT32_MAX || !assigned_range(f, m, position, *step, &at, out))
+			return false;
+		if (out->begin < out->end)
+			return true;
+	}
+	return false;
 }
 
 /* ---- by lease ---- */

@@ -5,45 +5,22 @@
 bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
+load lib/torch
 
-# Most scripts run in forks of one process that has imported torch.
 setup_file() {
-	export PYTHONPATH=$BATS_TEST_DIRNAME/../contrib/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
-	has_module torch || return 0
-	export FORK="/usr/bin/python3 $BATS_TEST_DIRNAME/lib/torch_fork.py"
-	$FORK serve "$BATS_FILE_TMPDIR/torch" 3>&- &
-	export FORKS=$!
-	FORK+=" $BATS_FILE_TMPDIR/torch"
-	wait_for 60 test -S "$BATS_FILE_TMPDIR/torch"
+	start_torch_forks
 }
 
 teardown_file() {
-	[ -z "${FORKS-}" ] || kill "$FORKS"
+	stop_torch_forks
 }
 
 setup() {
-	setup_training
-	has_module torch || skip "python3-torch is not installed (make deps-torch)"
-	[ -z "${PS_SANITIZED:-}" ] || skip "a sanitizer must be loaded first"
-	export PSKIT_LIBRARY=$BIN/libpskit.so.0
-	cp "$BATS_TEST_DIRNAME/lib/torch_calls.py" "$BATS_TEST_DIRNAME/lib/torch_alone.py" .
-	RUN=$T/exec.run
+	setup_torch torch_calls.py torch_alone.py
 }
 
 teardown() {
 	teardown_dir
-}
-
-# trains WORDS [options]: two workers, each of them torch_calls.py with these words
-trains() {
-	local words=$1
-	shift
-	RESULT=$(ps-ctl run --exec "$FORK torch_calls.py $words" --set workers=2 --json "$@" 2>stderr | tail -n 1)
-	cat exec.run/worker-*.log
-	[ "$(res .state)" = done ] || {
-		cat stderr
-		false
-	}
 }
 
 @test "two workers in bsp train what one process trains, by each update rule; a state goes round" {

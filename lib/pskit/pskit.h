@@ -190,13 +190,13 @@ int ps_push_many(struct ps *p, const struct ps_rows *lists, size_t n);
 /* Names, in a step, the rows that the next one needs; replaces what was named before in the same step.
  * ids are copied, each table is named once, and values are not used. ps_step_begin pulls these rows in
  * the same round trip as the dense tables, so they are as of the step that begins, whatever this step
- * and other workers change; ps_pull_rows and ps_pull_many of exactly the same ids then do not wait. With the
- * setting pull_delta the rows are also requested at once: they travel during this step, and later only those that
- * have changed. Rows of steps without examples for this worker stay named until one has examples. */
+ * and other workers change; ps_pull_rows and ps_pull_many of exactly the same ids then do not wait.
+ * With the setting pull_delta the rows are also requested at once: they travel during this step, and
+ * later only those that have changed. Rows stay named until a step has examples for this worker. */
 int ps_prefetch_rows(struct ps *p, const struct ps_rows *lists, size_t n);
-/* Calls fn with all rows of a sparse table, as they are now, in pieces: n rows in ascending order of ids within a
- * piece, and no id twice. The arrays are valid until fn returns, and fn must not use the handle. A result of fn that
- * is not 0 ends the scan, with PS_STOPPED. */
+/* Calls fn with all rows of a sparse table, as they are now, in pieces: n rows in ascending order of
+ * ids within a piece, and no id twice. The arrays are valid until fn returns, and fn must not use the
+ * handle. A result of fn that is not 0 ends the scan, with PS_STOPPED. */
 typedef int (*ps_row_fn)(void *ctx, const uint64_t *ids, const float *rows, size_t n);
 int ps_scan_rows(struct ps *p, const char *table, ps_row_fn fn, void *ctx);
 /* Push rows without a copy: ps_reserve_rows returns memory for nids ids and rows to fill in, and

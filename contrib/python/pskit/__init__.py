@@ -27,7 +27,7 @@ from ._library import lib
 
 __all__ = ["connect", "Handle", "Task", "Table", "Error", "Stopped", "version"]
 
-_OK, _STOPPED, _OVER = 0, 9, 100
+_OK, _NOTFOUND, _STOPPED, _OVER = 0, 4, 9, 100
 
 
 class Error(Exception):
@@ -241,6 +241,12 @@ class Handle:
         s = _library.Step()
         return Task(s) if self._call(lib.ps_step_begin, ctypes.byref(s), also=(_OVER,)) == _OK else None
 
+    def next(self):
+        """In a step, the task that the next step will have if nothing changes.  None: there is no further one, or its examples are
+        leased (ssp and asp) and not known yet."""
+        s = _library.Step()
+        return Task(s) if self._call(lib.ps_step_next, ctypes.byref(s), also=(_NOTFOUND,)) == _OK else None
+
     def param(self, name):
         """The parameters of a dense table at this step, without a copy.  The array is valid until the step ends."""
         a = self._view(lib.ps_param, name).view()
@@ -328,6 +334,60 @@ class Handle:
             ids = np.ascontiguousarray(ids, dtype=np.uint64)
             g = _floats(gradient, ids.size * t.cols, name)
             self._call(lib.ps_push_rows, name.encode(), _pointer(ids, ctypes.c_uint64), ids.size, _pointer(g, ctypes.c_float))
+
+    def _lists(self, items):
+        """The struct ps_rows of (table, ids, values) triples; values may be None.  Returns it with what must stay alive."""
+        lists, kept = (_library.Rows * len(items))(), []
+        for to, (name, ids, values) in zip(lists, items):
+            ids = np.ascontiguousarray(ids, dtype=np.uint64) if ids.dtype != np.int64 else np.ascontiguousarray(ids)
+            if values is not None and (values.dtype != np.float32 or not values.flags.c_contiguous or
+                                       values.size != ids.size * self._shape(name).cols):
+                raise ValueError(f"{name}: values must be a contiguous float32 array of shape {(ids.size, self._shape(name).cols)}")
+            to.table, to.ids, to.nids, to.values = name.encode(), ids.ctypes.data, ids.size, None if values is None else values.ctypes.data
+            kept.append((ids, values))
+        return lists, kept
+
+    def pull_many(self, items):
+        """Pull rows of several sparse tables in one round trip: (table, ids, values) triples, whose float32 arrays `values` of shape
+        (len(ids), cols) are filled.  ids are uint64, or int64 of the same bits."""
+        lists, _kept = self._lists(items)
+        self._call(lib.ps_pull_many, lists, len(items))
+
+    def push_many(self, items):
+        """Push gradients of rows of several sparse tables: (table, ids, values) triples as of pull_many()."""
+        lists, _kept = self._lists(items)
+        self._call(lib.ps_push_many, lists, len(items))
+
+    def prefetch(self, items):
+        """In a step, name the rows that the next one will pull: (table, ids) pairs.  begin() then brings them together with the dense
+        tables, as of the step that it begins, and pull() and pull_many() of exactly these ids need no round trip.  With the setting
+        pull_delta they travel at once, and later only those that have changed."""
+        lists, _kept = self._lists([(name, ids, None) for name, ids in items])
+        self._call(lib.ps_prefetch_rows, lists, len(items))
+
+    def scan(self, name):
+        """All rows of a sparse table that exist, as they are now: their ids (uint64, ascending) and values."""
+        t, ids, rows, failed = self._shape(name), [], [], []
+
+        def take(_ctx, i, r, n):
+            try:
+                ids.append(np.ctypeslib.as_array(i, (n,)).copy())
+                rows.append(np.ctypeslib.as_array(r, (n, t.cols)).copy())
+                return 0
+            except BaseException as e:
+                failed.append(e)
+                return 1
+        try:
+            self._call(lib.ps_scan_rows, name.encode(), _library.EACH(take), None)
+        except Error:
+            if failed:
+                raise failed[0] from None
+            raise
+        if not ids:
+            return np.empty(0, np.uint64), np.empty((0, t.cols), np.float32)
+        ids, rows = np.concatenate(ids), np.concatenate(rows)
+        order = np.argsort(ids)
+        return ids[order], rows[order]
 
 
 def _bytes(s):

@@ -23,6 +23,10 @@ class Step(ctypes.Structure):
     _fields_ = [("step", c_uint64), ("epoch", c_uint64), ("begin", c_uint64), ("end", c_uint64)]
 
 
+class Rows(ctypes.Structure):
+    _fields_ = [("table", c_char_p), ("ids", c_void_p), ("nids", c_size_t), ("values", c_void_p)]
+
+
 class Score(ctypes.Structure):
     _fields_ = [("name", c_char * 32), ("value", c_double)]
 
@@ -32,6 +36,7 @@ class Scores(ctypes.Structure):
 
 
 ASKED = ctypes.CFUNCTYPE(c_int, c_void_p)
+EACH = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_uint64), POINTER(c_float), c_size_t)
 SCORE = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(Scores))
 
 
@@ -64,6 +69,7 @@ for _name, _result, _args in (
     ("ps_join", c_int, [c_void_p, c_char_p, c_uint64]),
     ("ps_rank", c_uint32, [c_void_p]),
     ("ps_step_begin", c_int, [c_void_p, POINTER(Step)]),
+    ("ps_step_next", c_int, [c_void_p, POINTER(Step)]),
     ("ps_param", c_void_p, [c_void_p, c_char_p, POINTER(c_size_t)]),
     ("ps_grad", c_void_p, [c_void_p, c_char_p, POINTER(c_size_t)]),
     ("ps_step_end", c_int, [c_void_p, c_double]),
@@ -75,6 +81,10 @@ for _name, _result, _args in (
     ("ps_push", c_int, [c_void_p, c_char_p, POINTER(c_float), c_size_t]),
     ("ps_pull_rows", c_int, [c_void_p, c_char_p, POINTER(c_uint64), c_size_t, POINTER(c_float)]),
     ("ps_push_rows", c_int, [c_void_p, c_char_p, POINTER(c_uint64), c_size_t, POINTER(c_float)]),
+    ("ps_pull_many", c_int, [c_void_p, POINTER(Rows), c_size_t]),
+    ("ps_push_many", c_int, [c_void_p, POINTER(Rows), c_size_t]),
+    ("ps_prefetch_rows", c_int, [c_void_p, POINTER(Rows), c_size_t]),
+    ("ps_scan_rows", c_int, [c_void_p, c_char_p, EACH, c_void_p]),
 ):
     _f = getattr(lib, _name)
     _f.restype, _f.argtypes = _result, _args

@@ -65,9 +65,9 @@ enum err_code batches_next(struct batches *f, uint64_t step, struct batch *b, bo
     struct err *e);
 /* Nanoseconds since the last call of it that were spent waiting for a range to lease. */
 int64_t batches_take_idle_time(struct batches *f);
-/* The examples of this worker at *step, or at the step after it when it has none there, as an epoch may end:
- * *step becomes the step that has them. They follow from the members and settings of the present view. False:
- * they are leased, or there are none. Does not block. */
+/* The examples of this worker at *step, or at the step after it when it has none there, as an epoch may
+ * end: *step becomes the step that has them. They follow from the members and settings of the present
+ * view. False: they are leased, or there are none. Does not block. */
 bool batches_expect(const struct batches *f, uint64_t *step, struct source_range *out);
 /* May a worker that is lost have pushed the present batch? Then it is not to be pushed again to the
  * partitions for which batches_is_taken is true. */

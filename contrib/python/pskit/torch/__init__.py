@@ -31,7 +31,8 @@ from . import _rules
 from ._session import Session
 
 __all__ = ["init", "shutdown", "on_score", "rank", "size", "DistributedOptimizer", "Compression", "broadcast_parameters",
-           "broadcast_optimizer_state", "batches", "Embedding", "LocalSGD", "DiLoCo", "GradientMean", "ddp_comm_hook", "Error", "Stopped"]
+           "broadcast_optimizer_state", "batches", "prefetch", "Embedding", "EmbeddingBag", "EmbeddingBagCollection", "EmbeddingBagConfig",
+           "KeyedJaggedTensor", "KeyedTensor", "LocalSGD", "DiLoCo", "GradientMean", "ddp_comm_hook", "Error", "Stopped"]
 
 _session = None
 
@@ -250,7 +251,8 @@ class batches:
         s.examples, s.batch = self._n, batch_size
         s.want({"epochs": epochs})
 
-    def _indices(self, task):
+    def indices(self, task):
+        """The examples of a task, in the order of its epoch."""
         if not self._shuffle:
             return list(range(task.begin, task.end))
         if self._order[0] != task.epoch:
@@ -266,7 +268,7 @@ class batches:
                 raise RuntimeError("batches: the last step has not ended; call opt.step() after each batch, and use a DataLoader with "
                                    "num_workers=0")
             last = s.task
-            yield from self._pieces(self._indices(last))
+            yield from self._pieces(self.indices(last))
 
     def _pieces(self, indices):
         s = self._session
@@ -278,4 +280,5 @@ class batches:
             s.local.sync()
 
 
+from ._bags import EmbeddingBag, EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor, KeyedTensor, prefetch  # noqa: E402
 from ._more import DiLoCo, Embedding, GradientMean, LocalSGD, ddp_comm_hook  # noqa: E402

@@ -11,6 +11,18 @@ def _session():
     return session()
 
 
+def sum_gradients(touched, dim):
+    """The ids and the gradient of the rows in (ids, rows) pairs, each row once, or None; empties the list."""
+    done = [(ids, rows.grad) for ids, rows in touched if rows.grad is not None]
+    touched.clear()
+    if not done:
+        return None
+    if len(done) == 1:
+        return done[0][0].numpy(), done[0][1].contiguous().numpy()
+    ids, place = torch.unique(torch.cat([i for i, _ in done]), return_inverse=True)
+    return ids.numpy(), torch.zeros(len(ids), dim).index_add_(0, place, torch.cat([g for _, g in done])).numpy()
+
+
 class Embedding(torch.nn.Module):
     """A torch.nn.Embedding whose rows are on the servers only.  forward() pulls the rows that a batch uses, and the optimizer's
     step() pushes their gradients.  init: "zeros", or "glorot" for uniform values within
@@ -21,7 +33,7 @@ class Embedding(torch.nn.Module):
         if init not in ("zeros", "glorot"):
             raise ValueError(f"init: must be zeros or glorot, got {init!r}")
         self.num_embeddings, self.embedding_dim, self.name, self.init = num_embeddings, embedding_dim, name, init
-        self._touched = []
+        self._touched, self.rule = [], None
         self._session = _session()
         self._session.add_sparse(name, self)
 
@@ -40,16 +52,8 @@ class Embedding(torch.nn.Module):
             self._touched.append((touched, rows))
         return torch.nn.functional.embedding(place, rows)
 
-    def push(self, handle, table):
-        """Push the gradients of the rows that this step has used, each row once."""
-        done = [(ids, rows.grad) for ids, rows in self._touched if rows.grad is not None]
-        self._touched.clear()
-        if len(done) == 1:
-            handle.push(table, done[0][1].numpy(), done[0][0].numpy())
-        elif done:
-            ids, place = torch.unique(torch.cat([i for i, _ in done]), return_inverse=True)
-            sums = torch.zeros(len(ids), self.embedding_dim).index_add_(0, place, torch.cat([g for _, g in done]))
-            handle.push(table, sums.numpy(), ids.numpy())
+    def take_gradient(self):
+        return sum_gradients(self._touched, self.embedding_dim)
 
     def extra_repr(self):
         return f"{self.num_embeddings}, {self.embedding_dim}, table={self.name}"

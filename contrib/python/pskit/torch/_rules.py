@@ -97,17 +97,29 @@ def _text(value):
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def settings(rules, sparse=()):
-    """The settings of a job whose dense tables have these rules (by name) and whose sparse tables have these names, and the
-    set of dense tables whose weights decay.
+def of_rows(rule):
+    """The rule of a sparse table from the dict or the torch optimizer class's settings that a script gives; None stays None."""
+    if rule is None:
+        return None
+    if not isinstance(rule, dict) or "optimizer" not in rule or "lr" not in rule:
+        raise ValueError(f"rule: must be a dict with optimizer, lr and the rule's constants, such as "
+                         f"{{\"optimizer\": \"rowwise_adagrad\", \"lr\": 0.01}}, got {rule!r}")
+    return {"l2": 0.0, **rule}
 
-    The rule that most dense tables have becomes that of the job, which sparse tables have, too.  The others become entries of
-    job.rules.  ValueError: there would be too many entries."""
+
+def settings(rules, sparse={}):
+    """The settings of a job whose dense tables have these rules (by name) and whose sparse tables have the rules in `sparse` (None:
+    that of the job), and the set of dense tables whose weights decay.
+
+    The rule that most dense tables have becomes that of the job.  The others become entries of job.rules.  ValueError: there
+    would be too many entries."""
     decaying = {name for name, rule in rules.items() if "l2" in rule}
     rules = _with_common_decay(rules)
-    counts = collections.Counter(tuple(sorted(rule.items())) for rule in rules.values())
+    own_rows = {name: rule for name, rule in sparse.items() if rule}
+    counts = collections.Counter(tuple(sorted(rule.items())) for rule in (rules or own_rows).values())
     job = dict(max(counts, key=counts.get, default=()))
     decaying |= {name for name, rule in rules.items() if not rule["l2"]}
+    rules = {**rules, **own_rows}
     own = {name: rule for name, rule in rules.items() if rule != job}
     entries = {}
     for name, rule in own.items():

@@ -67,6 +67,7 @@ class Session:
         self.handle = connect(where, **{"log": _log, "log_level": 1, **options})
         self.pid = os.getpid()
         self.dense, self.sparse, self.wanted = [], {}, {}
+        self.collections = []               # the EmbeddingBagCollections
         self.examples, self._views = 0, {}
         self.pushers, self.pushed = [], set()
         self.task = None
@@ -109,11 +110,14 @@ class Session:
         self.dense = [d for d in self.dense if d not in tables]
 
     def add_sparse(self, name, embedding):
+        """Add a sparse table, and return its name.  embedding has rule (None: the job's), spec(table), which is an item of
+        job.tables, and take_gradient(): the ids and the gradient of the rows that the step has used, or None."""
         self._early("an embedding")
         name = table_name(name)
         if name in self.sparse or any(name == d.name for d in self.dense):
             raise ValueError(f"embedding {name!r}: another table has this name")
         self.sparse[name] = embedding
+        return name
 
     def want(self, settings):
         """Settings of the job, for all tables.  ValueError: the script has given another value before."""
@@ -125,7 +129,7 @@ class Session:
 
     def _settings(self):
         """The settings for the rules of all tables, and the names of the dense tables whose weights decay."""
-        return _rules.settings({d.name: d.rule for d in self.dense}, self.sparse)
+        return _rules.settings({d.name: d.rule for d in self.dense}, {n: e.rule for n, e in self.sparse.items()})
 
     # ---- steps
 
@@ -198,8 +202,9 @@ class Session:
         self.pushed.add(pusher)
         if self.pushed != set(self.pushers):
             return
-        for name, e in self.sparse.items():
-            e.push(self.handle, name)
+        gradients = [(name, *g) for name, e in self.sparse.items() if (g := e.take_gradient()) is not None]
+        if gradients:
+            self.handle.push_many(gradients)
         self.handle.clock(loss)
         self._begin()
 

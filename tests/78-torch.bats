@@ -46,7 +46,7 @@ teardown() {
 	grep -q 'sync=bsp codec=f16\|codec=f16' "$RUN/events.jsonl"
 	trains "learn asp" --set sync=bsp --set lr=0.1 --set epochs=1 --set eval_every=3
 	has .examples 1000
-	[ "$(grep -c '"event":"eval","text":"step [369]: loss .* accuracy 0' "$RUN/events.jsonl")" -eq 3 ]
+	[ "$(grep -c '"event":"eval","text":"step [369]: eval .*accuracy 0' "$RUN/events.jsonl")" -eq 3 ]
 	[ "$(jq -r .job.lr "$RUN/cluster.json")" = 0.1 ]
 	! grep '"event":"set"' "$RUN/events.jsonl" | grep -q 'sync\|job.lr'
 }

@@ -499,10 +499,39 @@ static void half_counted(void)
 	world_close(&x);
 }
 
+/* Servers answer sums in any order: one that they do not take is answered at once, one that they take
+ * when all replicas have it. */
+static void answered_later(void)
+{
+	struct receipt r[2];
+	struct world x;
+	struct out *o;
+	uint32_t part;
+
+	open_relay(&x, 1);
+	part = part_of(&x, 5);
+	for (uint64_t step = 0; step < 2; step++) {
+		push_row(&x, 0, step, 10, 5, 1, &r[step]);
+		clock_of(&x, 0, step, 10);
+	}
+	o = sums(&x, ROWS, part, 1);
+	ok(o->n == 2 && o->step == 1, "two sums of rows are under way");
+	relay_shard_answered(x.shard, ROWS, part, o->seq, PUSH_SPLIT);
+	ok(!is_safe(&x, &r[0]) && sums(&x, ROWS, part, 2)->n == 1,
+	    "the later one is answered, and only the first one is still to be sent again");
+	relay_shard_answered(x.shard, ROWS, part, o->seq, PUSH_MERGED);
+	ok(is_safe(&x, &r[0]) && is_safe(&x, &r[1]) &&
+	        outcome_of(x.shard, ROWS, part, 0, PUSH_MERGED).status == PUSH_MERGED &&
+	        outcome_of(x.shard, ROWS, part, 1, PUSH_MERGED).status == PUSH_SPLIT,
+	    "then the first one, and both pushes can be answered");
+	world_close(&x);
+}
+
 int main(void)
 {
 	absurd_step();
 	one_step();
+	answered_later();
 	split();
 	no_room();
 	clocks();

@@ -338,14 +338,16 @@ static void send_state(struct shard *s, struct part *p)
 
 /* ---- the next replica ---- */
 
-void repl_drop_first(struct part *p)
+void repl_drop(struct part *p, struct repl_record *c)
 {
-	struct repl_record *c = p->chain.sent;
+	struct repl_record **at = &p->chain.sent;
 
 	mutex_assert_held(&p->lock);
-	p->chain.sent = c->next;
-	if (!p->chain.sent)
-		p->chain.sent_last = &p->chain.sent;
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	if (!*at)
+		p->chain.sent_last = at;
 	p->chain.nsent--;
 	if (c->kind == REPL_SUM && !p->table->sparse && !p->dense.spare &&
 	    p->chain.next != NO_SERVER) {
@@ -359,7 +361,7 @@ void repl_drop_all(struct part *p)
 {
 	mutex_assert_held(&p->lock);
 	while (p->chain.sent)
-		repl_drop_first(p);
+		repl_drop(p, p->chain.sent);
 }
 
 void repl_set_next(struct shard *s, struct part *p, uint16_t next, uint64_t process)
@@ -478,7 +480,7 @@ static void drop_acknowledged(struct part *p, uint64_t seq)
 	while (p->chain.sent && p->chain.sent->seq <= seq) {
 		bool state = p->chain.sent->kind == REPL_STATE;
 
-		repl_drop_first(p);
+		repl_drop(p, p->chain.sent);
 		if (!state)
 			continue;
 		/* The next replica has its state transfer: from now on nothing is safe without

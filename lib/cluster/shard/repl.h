@@ -55,8 +55,8 @@ void repl_move_sum(struct repl_record *c, struct part *p);
 /* Takes the record over, gives it the next seq, and calls cfg.forward, which must not call this
  * shard. */
 void repl_enqueue(struct shard *s, struct part *p, struct repl_record *c);
-/* Drops the oldest record, which was acknowledged, and keeps its accumulator as the spare one. */
-void repl_drop_first(struct part *p);
+/* Drops a record of the list, which was acknowledged, and keeps its accumulator as the spare one. */
+void repl_drop(struct part *p, struct repl_record *c);
 /* Queues, at a replica that has taken a record, the same record for the replica after it. */
 void repl_pass_on(struct shard *s, struct part *p, const struct repl_record *c, const uint8_t *head,
     size_t nhead, const uint8_t *body, size_t nbody);

@@ -200,14 +200,19 @@ void relay_shard_answered(struct shard *s, uint16_t table, uint32_t part, uint64
     enum push_status status)
 {
 	struct part *p = shard_part(s, table, part);
+	struct repl_record *c;
 
 	if (!p)
 		return;
 	mutex_lock(&p->lock);
+	/* A server answers a sum that it does not take at once, and one that it takes when all replicas
+	 * have it. So the sums of two steps may be answered in either order. */
+	for (c = p->chain.sent; c && c->seq != seq; c = c->next)
+		;
 	/* A duplicate of a sum is answered, too: ignore the second answer. */
-	if (p->chain.sent && p->chain.sent->seq == seq) {
-		note_sum_outcome(p, p->chain.sent->step, status);
-		repl_drop_first(p);
+	if (c) {
+		note_sum_outcome(p, c->step, status);
+		repl_drop(p, c);
 		part_update_safe(p);
 	}
 	mutex_unlock(&p->lock);

@@ -14,8 +14,8 @@
  * rows that are kept for pulls, and nothing else. ERR_NOMEM. shard_free frees it. */
 enum err_code relay_shard_new(const struct shard_config *cfg, struct shard **out, struct err *e);
 
-/* Records the servers' answer to the partition's oldest sum; shard_send hands sums out as records
- * of the kind REPL_SUM. After several of these, call shard_advance. */
+/* Records the servers' answer to a sum of the partition, by its seq; shard_send hands sums out as
+ * records of the kind REPL_SUM. After several of these, call shard_advance. */
 void relay_shard_answered(struct shard *s, uint16_t table, uint32_t part, uint64_t seq,
     enum push_status status);
 /* Must the rank's push of this step take its own way, because no sum with it is to come? Either a

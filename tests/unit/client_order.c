@@ -199,7 +199,7 @@ static void half_a_table(void)
 	             dense = { .name = "dense", .rows = 100000, .cols = 1 }, *sparse, *large;
 	struct client *c = client_open();
 	const struct layout *now;
-	struct layout two;
+	struct layout two = { 0 };
 	struct ear x;
 	struct err e;
 	uint64_t ids[100];

@@ -57,8 +57,13 @@ in_order() {
 	wait_for 20 joined_again
 	# One that died while it wrote.
 	before=$(wc -l <"$RUN/events.jsonl")
-	kill -9 "$(pid_of coordinator)"
+	# Its successor is not started before that.
+	supervisor=$(sed -n 1p "$RUN/lock") coordinator=$(pid_of coordinator)
+	kill -STOP "$supervisor"
+	kill -9 "$coordinator"
+	wait_for 10 grep -q '^State:[[:space:]]*Z' "/proc/$coordinator/status"
 	printf '{"v":1,"kind":"event","re' >>"$RUN/events.jsonl"
+	kill -CONT "$supervisor"
 	wait_for 30 has_event recovered
 	wait_for 20 grep -q ' recovered ' out
 	in_order

@@ -62,9 +62,13 @@ teardown_dir() {
 	cd / && rm -rf "$T"
 }
 
-# background COMMAND...: run it in the background, with output to out and err; $pid is its process.
+# background COMMAND...: run it in the background, with output to out and err; $pid is its process. What
+# runs since an earlier call writes to the same files: all of them append, so that none overwrites lines of
+# another.
 background() {
-	"$@" >out 2>err 3>&- &
+	: >out
+	: >err
+	"$@" >>out 2>>err 3>&- &
 	pid=$!
 	pids+=("$pid")
 }

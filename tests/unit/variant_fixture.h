@@ -15,6 +15,7 @@
 #include "codec/codec.h"
 #include "codec/places.h"
 #include "math/clones.h"
+#include "math/element.h"
 #include "math/gemv.h"
 #include "math/vec.h"
 #include "optim/optim.h"
@@ -43,11 +44,32 @@
 #define vec_norm2       variant_norm2
 #define gemv_add        variant_gemv_add
 #define gemv_transposed variant_gemv_transposed
+#define element_name    variant_element_name
+#define element_find    variant_element_find
+#define element_bytes   variant_element_bytes
+#define element_widen   variant_element_widen
+#define element_narrow  variant_element_narrow
+#define element_round   variant_element_round
+#define element_fit     variant_element_fit
 #undef MATH_VEC_H
 #include "math/vec.h"
 #undef MATH_GEMV_H
 #include "math/gemv.h"
 
+/* Its type is there already. */
+const char *element_name(enum element_type type);
+bool element_find(const char *name, enum element_type *out);
+unsigned element_bytes(enum element_type type);
+void element_widen(enum element_type type, size_t n, const void *from, float *to);
+void element_narrow(enum element_type type, size_t n, const float *from, void *to);
+void element_round(enum element_type type, size_t n, uint64_t key, const float *from, void *to);
+void element_fit(enum element_type type, size_t n, float *x);
+
+#define put_half element_put_half
+#define get_half element_get_half
+#include "../../lib/base/math/element.c"
+#undef put_half
+#undef get_half
 #include "../../lib/base/math/gemv.c"
 #include "../../lib/base/math/vec.c"
 
@@ -85,6 +107,13 @@ static const struct optim_rule *const variant_rule[] = {
 #undef vec_norm2
 #undef gemv_add
 #undef gemv_transposed
+#undef element_name
+#undef element_find
+#undef element_bytes
+#undef element_widen
+#undef element_narrow
+#undef element_round
+#undef element_fit
 
 /* ---- values ---- */
 
@@ -192,6 +221,42 @@ static void variant_kernels(void)
 	ok(bad == 0, "kernels: the bits of those that were chosen (%u differ)", bad);
 }
 
+/* ---- types of stored values ---- */
+
+static bool variant_stores(enum element_type type, size_t n, uint64_t key, const float *x)
+{
+	static float wide[2][VARIANT_N];
+	static uint16_t narrow[2][2 * VARIANT_N];
+	size_t bytes = n * element_bytes(type);
+	bool same;
+
+	element_narrow(type, n, x, narrow[0]);
+	variant_element_narrow(type, n, x, narrow[1]);
+	same = memcmp(narrow[0], narrow[1], bytes) == 0;
+	element_round(type, n, key, x, narrow[0]);
+	variant_element_round(type, n, key, x, narrow[1]);
+	same = same && memcmp(narrow[0], narrow[1], bytes) == 0;
+	element_widen(type, n, narrow[0], wide[0]);
+	variant_element_widen(type, n, narrow[0], wide[1]);
+	return same && variant_same(n, wide[0], wide[1]);
+}
+
+static void variant_elements(enum element_type type)
+{
+	static float x[VARIANT_N];
+	unsigned bad = 0;
+	struct rng rng;
+
+	rng_init(&rng, 8);
+	for (int kind = 0; kind < VARIANT_KINDS; kind++)
+		for (size_t i = 0; i < VARIANT_SIZES; i++) {
+			variant_values(&rng, kind, variant_sizes[i], x);
+			bad += !variant_stores(type, variant_sizes[i], rng_next(&rng), x);
+		}
+	ok(bad == 0, "values stored as %s: the bits of what was chosen (%u differ)",
+	    element_name(type), bad);
+}
+
 /* ---- update rules ---- */
 
 static void variant_rules(const struct optim_rule *rule, const struct optim_rule *other)
@@ -290,6 +355,8 @@ static int variant_main(void)
 		"topk:1", "randomk:0.05", "dgc:0.02" };
 
 	variant_kernels();
+	for (unsigned type = 0; type < ELEMENT_TYPES; type++)
+		variant_elements((enum element_type)type);
 	for (size_t i = 0; optim_at(i); i++)
 		variant_rules(optim_at(i), variant_rule[i]);
 	for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)

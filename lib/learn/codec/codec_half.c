@@ -3,6 +3,7 @@
 
 #include "codec/codec.h"
 #include "math/clones.h"
+#include "math/half.h"
 
 /* Two bytes a value: IEEE 754 binary16 (f16), or the upper half of a float32 (bf16). Rounded to
  * nearest, ties to even. Too large values become the largest one; with feedback the rest follows
@@ -10,71 +11,8 @@
 
 extern const struct codec codec_f16, codec_bf16;
 
-#define F16_MAX  0x7bff
-#define F16_INF  0x7c00
-#define BF16_MAX 0x7f7f
-#define BF16_INF 0x7f80
 /* The bound of vec_all_bounded, |x| < 2^84, as a bfloat16. */
 #define BF16_BOUND ((127u + 84u) << 7)
-
-static inline uint32_t bits_of(float x)
-{
-	uint32_t u;
-
-	memcpy(&u, &x, sizeof u);
-	return u;
-}
-
-static inline float of_bits(uint32_t u)
-{
-	float x;
-
-	memcpy(&x, &u, sizeof x);
-	return x;
-}
-
-/* Every case is computed and one result is chosen, without branches, so that loops become vector
- * code. Magnitudes are below 2^31 and compared as signed numbers, because SSE2 cannot compare
- * unsigned ones. */
-static inline uint16_t to_f16(float x)
-{
-	uint32_t u = bits_of(x), sign = u >> 16 & 0x8000;
-	int32_t a = (int32_t)(u & 0x7fffffff);
-	/* Below 2^-14: the addition rounds. */
-	int32_t tiny = (int32_t)(bits_of(of_bits((uint32_t)a) + 0.5f) - bits_of(0.5f));
-	int32_t h = (a - ((127 - 15) << 23) + 0xfff + (a >> 13 & 1)) >> 13;
-
-	h = a < 0x38800000 ? tiny : h;
-	h = a >= 0x477ff000 ? F16_MAX : h; /* 65520 and above */
-	h = a >= 0x7f800000 ? F16_INF : h;
-	return (uint16_t)(sign | (uint32_t)h);
-}
-
-static inline float from_f16(uint16_t h)
-{
-	uint32_t sign = (uint32_t)(h & 0x8000) << 16;
-	int32_t m = h & 0x7fff;
-	uint32_t tiny = bits_of((float)m * 0x1p-24f),
-	         other = ((uint32_t)m << 13) + ((127u - 15u) << 23);
-
-	return of_bits(sign | (m < 0x400 ? tiny : other));
-}
-
-static inline uint16_t to_bf16(float x)
-{
-	uint32_t u = bits_of(x), sign = u >> 16 & 0x8000;
-	int32_t a = (int32_t)(u & 0x7fffffff),
-	        h = (int32_t)(((uint32_t)a + 0x7fff + (a >> 16 & 1)) >> 16);
-
-	h = h < BF16_INF ? h : BF16_MAX;
-	h = a >= 0x7f800000 ? BF16_INF : h;
-	return (uint16_t)(sign | (uint32_t)h);
-}
-
-static inline float from_bf16(uint16_t h)
-{
-	return of_bits((uint32_t)h << 16);
-}
 
 /* As put_le16 and get_le16, but with one move each: compilers do not vectorize single bytes. */
 static inline void put_half(uint8_t *p, uint16_t h)
@@ -93,27 +31,27 @@ static inline uint16_t get_half(const uint8_t *p)
 KERN_CLONES static void pack_f16(size_t n, const float *restrict x, uint8_t *restrict out)
 {
 	for (size_t i = 0; i < n; i++)
-		put_half(out + 2 * i, to_f16(x[i]));
+		put_half(out + 2 * i, half_to_f16(x[i]));
 }
 
 KERN_CLONES static void pack_bf16(size_t n, const float *restrict x, uint8_t *restrict out)
 {
 	for (size_t i = 0; i < n; i++)
-		put_half(out + 2 * i, to_bf16(x[i]));
+		put_half(out + 2 * i, half_to_bf16(x[i]));
 }
 
 KERN_CLONES static void sum_f16(size_t n, const uint8_t *restrict p, float weight,
     float *restrict sum)
 {
 	for (size_t i = 0; i < n; i++)
-		sum[i] += weight * from_f16(get_half(p + 2 * i));
+		sum[i] += weight * half_from_f16(get_half(p + 2 * i));
 }
 
 KERN_CLONES static void sum_bf16(size_t n, const uint8_t *restrict p, float weight,
     float *restrict sum)
 {
 	for (size_t i = 0; i < n; i++)
-		sum[i] += weight * from_bf16(get_half(p + 2 * i));
+		sum[i] += weight * half_from_bf16(get_half(p + 2 * i));
 }
 
 /* Is any |h| at or above the limit? The addition carries into the sign bit then. */
@@ -157,7 +95,7 @@ static enum codec_check check_below(const uint8_t *p, size_t len, size_t n, uint
 
 static enum codec_check f16_check(const uint8_t *p, size_t len, size_t n)
 {
-	return check_below(p, len, n, F16_INF);
+	return check_below(p, len, n, HALF_F16_INF);
 }
 
 static enum codec_check bf16_check(const uint8_t *p, size_t len, size_t n)

@@ -455,8 +455,10 @@ static void test_tensors_bad(void)
 		    "ascending pair" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,8]}}", 8,
 		    "fit its shape" },
-		{ A4 ",\"b\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[4,8]}}", 8,
-		    "convert it to F32" },
+		{ A4 ",\"b\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[4,12]}}", 12,
+		    "convert it to F32, F16 or BF16" },
+		{ A4 ",\"b\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8,
+		    "fit its shape" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[4,8]}}", 8,
 		    "not a number from 0" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":1,\"data_offsets\":[4,8]}}", 8,
@@ -568,6 +570,51 @@ static void test_tensors_round(void)
 	safetensors_close(s);
 }
 
+/* Parameters of 16 bits: written and read as float32, also where a tensor ends within a call. */
+static void test_tensors_narrow(void)
+{
+	enum { HALVES = 9000, BRAINS = 7 };
+	static float w[3 + HALVES + BRAINS], x[HALVES + 1];
+	struct safetensors_writer *t = safetensors_writer_new();
+	const struct safetensors_tensor *half, *brain;
+	struct safetensors *s;
+	struct err e = { 0 };
+	int fd = memfd_create("tensors", MFD_CLOEXEC);
+	bool good = true;
+
+	for (int i = 0; i < 3 + HALVES + BRAINS; i++)
+		w[i] = (float)(i % 2000) / 64 - 3;
+	safetensors_add(t, "wide", SAFETENSORS_F32, (uint64_t[]){ 3 }, 1, NULL);
+	safetensors_add(t, "half", SAFETENSORS_F16, (uint64_t[]){ HALVES }, 1, NULL);
+	safetensors_add(t, "brain", SAFETENSORS_BF16, (uint64_t[]){ BRAINS }, 1, NULL);
+	ok(!safetensors_begin(t, safetensors_to_fd, &fd, &e) && !safetensors_put(t, w, 5, &e) &&
+	        !safetensors_put(t, w + 5, HALVES, &e) &&
+	        !safetensors_put(t, w + 5 + HALVES, BRAINS - 2, &e) &&
+	        safetensors_put(t, w, 1, NULL) == ERR_FAILED && !safetensors_end(t, &e) &&
+	        (off_t)safetensors_size(t) == lseek(fd, 0, SEEK_END),
+	    "narrow tensors are written %s", e.msg);
+	safetensors_writer_free(t);
+	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_OK, "and opened %s", e.msg);
+	half = safetensors_find(s, "half");
+	brain = safetensors_find(s, "brain");
+	ok(half->type == SAFETENSORS_F16 && brain->type == SAFETENSORS_BF16 &&
+	        brain->offset == half->offset + 2 * HALVES,
+	    "they have two bytes for each value");
+	ok(!safetensors_read(s, half, 0, HALVES, x, &e) &&
+	        memcmp(x, w + 3, HALVES * sizeof *x) == 0,
+	    "values that a float16 can have are as they were");
+	good = !safetensors_read(s, half, 4090, 4910, x, &e) &&
+	    memcmp(x, w + 3 + 4090, 4910 * sizeof *x) == 0;
+	ok(good && safetensors_read(s, half, 4090, 4911, x, &e) == ERR_LIMIT, "beyond: %s", e.msg);
+	good = !safetensors_read(s, brain, 0, BRAINS, x, &e);
+	for (int i = 0; i < BRAINS; i++)
+		good = good && fabsf(x[i] - w[3 + HALVES + i]) <= w[3 + HALVES + i] / 256;
+	ok(good && x[0] != w[3 + HALVES], "others are rounded to nearest");
+	ok(safetensors_read_ids(s, half, 0, 1, (uint64_t[1]){ 0 }, &e) == ERR_FORMAT,
+	    "of another type: %s", e.msg);
+	safetensors_close(s);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -585,6 +632,7 @@ int main(void)
 	test_npy_round();
 	test_tensors_bad();
 	test_tensors_round();
+	test_tensors_narrow();
 	ok(file_remove_tree(dir, NULL) == ERR_OK, "cleaned up");
 	return tap_done();
 }

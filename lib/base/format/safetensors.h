@@ -2,18 +2,30 @@
 #ifndef FORMAT_SAFETENSORS_H
 #define FORMAT_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/err.h"
+#include "math/element.h"
 
 /* The safetensors file format (huggingface/safetensors, README "Format"):
- * 8 bytes header length, a JSON header, then the tensors' bytes. Types F32
+ * 8 bytes header length, a JSON header, then the tensors' bytes. Types F32, F16 and BF16
  * for parameters, U64 for the row ids of sparse tables and U8 for bytes; others are refused. */
 #define SAFETENSORS_RANK_MAX   8
 #define SAFETENSORS_HEADER_MAX 100000000u
 
-enum safetensors_type { SAFETENSORS_F32, SAFETENSORS_U64, SAFETENSORS_U8 };
+enum safetensors_type {
+	SAFETENSORS_F32,
+	SAFETENSORS_U64,
+	SAFETENSORS_U8,
+	SAFETENSORS_F16,
+	SAFETENSORS_BF16
+};
+
+/* The type of a tensor of such values; and the type of its values, false if they are not parameters. */
+enum safetensors_type safetensors_type_of(enum element_type element);
+bool safetensors_element(enum safetensors_type type, enum element_type *out);
 
 struct safetensors_tensor {
 	const char *name;
@@ -45,8 +57,8 @@ const struct safetensors_tensor *safetensors_find(const struct safetensors *s, c
 /* The value of a key in __metadata__, or NULL. */
 const char *safetensors_meta(const struct safetensors *s, const char *key);
 
-/* Reads n values of tensor t from value `first` on. ERR_LIMIT outside of the tensor, ERR_FORMAT
- * when it has the other type or the file has shrunk. */
+/* Reads n values of tensor t from value `first` on; parameters of any type as float32. ERR_LIMIT
+ * outside of the tensor, ERR_FORMAT when it has the other type or the file has shrunk. */
 enum err_code safetensors_read(const struct safetensors *s, const struct safetensors_tensor *t,
     uint64_t first, uint64_t n, float *out, struct err *e);
 enum err_code safetensors_read_ids(const struct safetensors *s, const struct safetensors_tensor *t,
@@ -60,13 +72,13 @@ enum err_code safetensors_map(struct safetensors *s, struct err *e);
 /* The bytes of a tensor in the mapping, at any alignment. Only after safetensors_map. */
 const uint8_t *safetensors_bytes(const struct safetensors *s, const struct safetensors_tensor *t);
 
-/* The number of F32 values in the file that are not finite; -1 when it cannot be read. */
+/* The number of parameters in the file that are not finite; -1 when it cannot be read. */
 int64_t safetensors_count_nonfinite(const char *path);
 
 /* Writing: safetensors_add for every tensor, safetensors_begin, the values of tensor after tensor
  * in the same order, in pieces of any length, safetensors_end. The header is padded so that the
- * data begin at a multiple of 64. Add U64 tensors first: readers that map the file need each tensor
- * aligned to its type. One thread. */
+ * data begin at a multiple of 64. Add U64 tensors first, and those of 16 bits last: readers that
+ * map the file need each tensor aligned to its type. One thread. */
 struct safetensors_writer;
 typedef enum err_code safetensors_sink(void *ctx, const void *p, size_t n, struct err *e);
 
@@ -87,8 +99,8 @@ uint64_t safetensors_size(const struct safetensors_writer *w);
 enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *sink, void *ctx,
     struct err *e);
 /* Writes the next n values, which may go on over the end of a tensor into the next of the same
- * type. ERR_FAILED when more come than were announced or they have the other type; else the sink's
- * error. */
+ * type. safetensors_put rounds to the tensor's type, to nearest. ERR_FAILED when more come than were
+ * announced or they have the other type; else the sink's error. */
 enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint64_t n,
     struct err *e);
 enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *x, uint64_t n,

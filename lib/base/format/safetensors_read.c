@@ -152,7 +152,9 @@ static const struct {
 	unsigned size;
 } types[] = { [SAFETENSORS_F32] = { "F32", "float32 values", 4 },
 	[SAFETENSORS_U64] = { "U64", "row ids", 8 },
-	[SAFETENSORS_U8] = { "U8", "bytes", 1 } };
+	[SAFETENSORS_U8] = { "U8", "bytes", 1 },
+	[SAFETENSORS_F16] = { "F16", "float16 values", 2 },
+	[SAFETENSORS_BF16] = { "BF16", "bfloat16 values", 2 } };
 
 static bool parse_type(const char *name, enum safetensors_type *out)
 {
@@ -176,8 +178,8 @@ static enum err_code parse_tensor(const struct safetensors *s, struct safetensor
 	if (!type || json_object_size(v) != 3)
 		return fail_tensor(s, t->name, "must have only dtype, shape and data_offsets", e);
 	if (!parse_type(type, &t->type))
-		return fail_tensor(s, t->name, "has a type that cannot be read; convert it to F32",
-		    e);
+		return fail_tensor(s, t->name,
+		    "has a type that cannot be read; convert it to F32, F16 or BF16", e);
 	rc = parse_tensor_shape(s, t, json_object_get(v, "shape"), e);
 	if (rc != ERR_OK)
 		return rc;
@@ -334,7 +336,20 @@ static enum err_code read_range(const struct safetensors *s, const struct safete
 enum err_code safetensors_read(const struct safetensors *s, const struct safetensors_tensor *t,
     uint64_t first, uint64_t n, float *out, struct err *e)
 {
-	return read_range(s, t, SAFETENSORS_F32, first, n, out, e);
+	enum element_type element;
+	uint16_t narrow[4096];
+	enum err_code rc = ERR_OK;
+
+	if (!safetensors_element(t->type, &element) || element == ELEMENT_f32)
+		return read_range(s, t, SAFETENSORS_F32, first, n, out, e);
+	_Static_assert(ELEMENT_TYPES == 3, "all types but f32 have 16 bits");
+	for (uint64_t at = 0, k; !rc && at < n; at += k) {
+		k = n - at < 4096 ? n - at : 4096;
+		rc = read_range(s, t, t->type, first + at, k, narrow, e);
+		if (!rc)
+			element_widen(element, (size_t)k, narrow, out + at);
+	}
+	return rc;
 }
 
 enum err_code safetensors_read_ids(const struct safetensors *s, const struct safetensors_tensor *t,
@@ -385,8 +400,7 @@ static int64_t count_nonfinite(struct safetensors *file, const struct safetensor
 	return bad;
 }
 
-/* Reads COUNT_AT_A_TIME values at a time, so memory does not depend on the file. Only tensors of
- * float32 have such values. */
+/* Reads COUNT_AT_A_TIME values at a time, so memory does not depend on the file. */
 int64_t safetensors_count_nonfinite(const char *path)
 {
 	struct safetensors *file;
@@ -397,7 +411,8 @@ int64_t safetensors_count_nonfinite(const char *path)
 		return -1;
 	x = mem_array(COUNT_AT_A_TIME, sizeof *x);
 	for (size_t i = 0; sum >= 0 && i < safetensors_count(file); i++) {
-		int64_t bad = safetensors_at(file, i)->type == SAFETENSORS_F32
+		enum element_type element;
+		int64_t bad = safetensors_element(safetensors_at(file, i)->type, &element)
 		    ? count_nonfinite(file, safetensors_at(file, i), x)
 		    : 0;
 

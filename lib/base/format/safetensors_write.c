@@ -58,7 +58,28 @@ static const struct {
 	size_t size;
 } types[] = { [SAFETENSORS_F32] = { "F32", 4 },
 	[SAFETENSORS_U64] = { "U64", 8 },
-	[SAFETENSORS_U8] = { "U8", 1 } };
+	[SAFETENSORS_U8] = { "U8", 1 },
+	[SAFETENSORS_F16] = { "F16", 2 },
+	[SAFETENSORS_BF16] = { "BF16", 2 } };
+
+enum safetensors_type safetensors_type_of(enum element_type element)
+{
+	static const enum safetensors_type of[] = { [ELEMENT_f32] = SAFETENSORS_F32,
+		[ELEMENT_f16] = SAFETENSORS_F16,
+		[ELEMENT_bf16] = SAFETENSORS_BF16 };
+
+	return of[element];
+}
+
+bool safetensors_element(enum safetensors_type type, enum element_type *out)
+{
+	for (unsigned i = 0; i < ELEMENT_TYPES; i++)
+		if (safetensors_type_of((enum element_type)i) == type) {
+			*out = (enum element_type)i;
+			return true;
+		}
+	return false;
+}
 
 static size_t type_size(enum safetensors_type t)
 {
@@ -188,10 +209,42 @@ static enum err_code put_typed_values(struct safetensors_writer *w, enum safeten
 	return ERR_OK;
 }
 
+/* Values that are rounded at a time. */
+#define ROUNDED 4096u
+
+/* Passes n values to the sink, rounded to the type of the tensor that is being written. */
+static enum err_code put_rounded(struct safetensors_writer *w, enum element_type element,
+    const float *x, uint64_t n, struct err *e)
+{
+	enum safetensors_type type = w->parts[w->at].type;
+	float room[ROUNDED]; /* for at most 4 bytes each */
+	enum err_code rc = ERR_OK;
+
+	for (uint64_t at = 0, k; !rc && at < n; at += k) {
+		k = n - at < ROUNDED ? n - at : ROUNDED;
+		element_narrow(element, (size_t)k, x + at, room);
+		rc = put_typed_values(w, type, room, k, e);
+	}
+	return rc;
+}
+
 enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint64_t n,
     struct err *e)
 {
-	return put_typed_values(w, SAFETENSORS_F32, x, n, e);
+	enum element_type element;
+	enum err_code rc = ERR_OK;
+
+	/* Each tensor has a type of its own. */
+	for (uint64_t k; !rc && n > 0; x += k, n -= k) {
+		bool rounds = w->at < w->nparts &&
+		    safetensors_element(w->parts[w->at].type, &element) && element != ELEMENT_f32;
+
+		k = w->at < w->nparts ? w->parts[w->at].count - w->done : n;
+		k = n < k ? n : k;
+		rc = rounds ? put_rounded(w, element, x, k, e)
+		            : put_typed_values(w, SAFETENSORS_F32, x, k, e);
+	}
+	return rc;
 }
 
 enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *x, uint64_t n,

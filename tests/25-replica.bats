@@ -70,7 +70,7 @@ settles() {
 }
 
 @test "rows that go there go here; tables of which nothing is noted are fetched whole" {
-	for policy in expire=4 changes,memory=1M none; do
+	for policy in expire=4 values=bf16,changes,memory=1M none; do
 		job fm "\"sparse\": \"$policy\","
 		begin a.json
 		ps-ctl wait -C a.run --for step=20

@@ -146,7 +146,7 @@ static enum err_code write_tensor_file(const struct saved *s, int fd, struct err
 		rc = safetensors_add(w, s->ids->name, SAFETENSORS_U64, s->ids->shape, s->ids->rank,
 		    e);
 	if (rc == ERR_OK)
-		rc = safetensors_add(w, s->values->name, SAFETENSORS_F32, s->values->shape,
+		rc = safetensors_add(w, s->values->name, s->values->type, s->values->shape,
 		    s->values->rank, e);
 	if (rc == ERR_OK)
 		rc = safetensors_begin(w, safetensors_to_fd, &fd, e);
@@ -179,12 +179,13 @@ static enum err_code copy_model_file(const char *model, int fd, struct err *e)
 
 static enum err_code write_all_text(struct saved *s, int fd, struct err *e)
 {
+	enum element_type element;
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; rc == ERR_OK && i < safetensors_count(s->file); i++) {
 		const struct safetensors_tensor *t = safetensors_at(s->file, i);
 
-		if (t->type != SAFETENSORS_F32)
+		if (!safetensors_element(t->type, &element))
 			continue;
 		select_tensor(s, t);
 		rc = write_tensor_text(s, fd, e);
@@ -197,8 +198,9 @@ static enum err_code export_one_table(struct saved *s, const char *table, const 
     int fd, struct err *e)
 {
 	const struct safetensors_tensor *t = safetensors_find(s->file, table);
+	enum element_type element;
 
-	if (!t || t->type != SAFETENSORS_F32)
+	if (!t || !safetensors_element(t->type, &element))
 		return err_set(e, ERR_NOTFOUND, "the saved model does not have the table \"%.60s\"",
 		    table);
 	select_tensor(s, t);

@@ -188,23 +188,33 @@ static enum err_code put_tensor_values(void *ctx, const struct ckpt_table *t, ui
 	return safetensors_put(ctx, x, n, e);
 }
 
-/* The ids of all tables come first, because they need the larger alignment. */
+/* The tensors of a table are written in these passes: its ids, and its values, those of 16 bits
+ * last. So each tensor is aligned to its type. */
+enum pass { PASS_IDS, PASS_FLOATS, PASS_HALVES, PASSES };
+
+static bool has_pass(const struct ckpt_table *t, int pass)
+{
+	return pass == PASS_IDS ? t->sparse : (t->values != ELEMENT_f32) == (pass == PASS_HALVES);
+}
+
 static enum err_code declare_tensors(const struct source *s, struct safetensors_writer *w,
     struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	for (int pass = 0; pass < 2; pass++)
+	for (int pass = 0; pass < PASSES; pass++)
 		for (size_t i = 0; !rc && i < ckpt_tables(s->reader); i++) {
 			const struct ckpt_table *t = ckpt_table_at(s->reader, i);
 			uint64_t shape[2] = { count_table_rows(s->reader, t), t->cols };
 			char *ids;
 
-			if (!is_table_wanted(s, i) || (pass == 0 && !t->sparse))
+			if (!is_table_wanted(s, i) || !has_pass(t, pass))
 				continue;
 			ids = mem_printf("%s.ids", t->name);
-			rc = pass ? safetensors_add(w, t->name, SAFETENSORS_F32, shape, 2, e)
-			          : safetensors_add(w, ids, SAFETENSORS_U64, shape, 1, e);
+			rc = pass == PASS_IDS
+			    ? safetensors_add(w, ids, SAFETENSORS_U64, shape, 1, e)
+			    : safetensors_add(w, t->name, safetensors_type_of(t->values), shape, 2,
+			          e);
 			free(ids);
 		}
 	return rc;
@@ -230,7 +240,7 @@ static enum err_code describe_checkpoint(const struct source *s, struct safetens
 }
 
 /* Write the tables as a safetensors file. The data must follow in the order of declare_tensors():
- * all ids, then all values. */
+ * pass by pass. */
 static enum err_code write_checkpoint_tensors(struct source *s, struct err *e)
 {
 	struct safetensors_writer *w = safetensors_writer_new();
@@ -240,13 +250,13 @@ static enum err_code write_checkpoint_tensors(struct source *s, struct err *e)
 		rc = declare_tensors(s, w, e);
 	if (!rc)
 		rc = safetensors_begin(w, put_output_bytes, s, e);
-	for (int pass = 0; pass < 2; pass++)
+	for (int pass = 0; pass < PASSES; pass++)
 		for (size_t i = 0; !rc && i < ckpt_tables(s->reader); i++) {
 			const struct ckpt_table *t = ckpt_table_at(s->reader, i);
 
-			if (is_table_wanted(s, i) && (pass == 1 || t->sparse))
+			if (is_table_wanted(s, i) && has_pass(t, pass))
 				rc = each_table_value(s->reader, t,
-				    pass ? put_tensor_values : put_row_id, w, e);
+				    pass == PASS_IDS ? put_row_id : put_tensor_values, w, e);
 		}
 	if (!rc)
 		rc = safetensors_end(w, e);

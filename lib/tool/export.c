@@ -164,6 +164,13 @@ static enum err_code describe_model(struct writer *x, struct safetensors_writer 
 	return rc;
 }
 
+/* Are the table's values of 16 bits? Their tensors come last, because they need the smallest
+ * alignment. */
+static bool has_narrow_values(const struct table *t)
+{
+	return t->policy.values != ELEMENT_f32;
+}
+
 /* Adds all tensors to the header, and the steps of an export of changes. */
 static enum err_code declare_all_tensors(struct writer *x, struct safetensors_writer *w,
     struct kept *kept, struct err *e)
@@ -177,21 +184,27 @@ static enum err_code declare_all_tensors(struct writer *x, struct safetensors_wr
 	snprintf(step, sizeof step, "%llu", (unsigned long long)x->step);
 	if (x->changed && x->step != UINT64_MAX)
 		safetensors_add_meta(w, "step", step);
-	/* All ids come first, because they need the larger alignment. */
-	for (int pass = 0; pass < 2; pass++)
+	/* All ids come first, because they need the largest alignment. */
+	for (size_t i = 0; !rc && i < x->npicks; i++) {
+		const struct table *t = x->pick[i].t;
+
+		snprintf(name, sizeof name, "%s.ids", t->name);
+		if (t->sparse)
+			rc = safetensors_add(w, name, SAFETENSORS_U64, &(uint64_t){ kept[i].n }, 1,
+			    e);
+		snprintf(name, sizeof name, "%s.live", t->name);
+		if (!rc && kept[i].changes.gone)
+			rc = safetensors_add(w, name, SAFETENSORS_U64,
+			    &(uint64_t){ kept[i].changes.nlive }, 1, e);
+	}
+	for (int narrow = 0; narrow < 2; narrow++)
 		for (size_t i = 0; !rc && i < x->npicks; i++) {
 			const struct table *t = x->pick[i].t;
 			uint64_t shape[2] = { t->sparse ? kept[i].n : x->pick[i].rows, t->cols };
 
-			snprintf(name, sizeof name, pass ? "%s" : "%s.ids", t->name);
-			if (pass)
-				rc = safetensors_add(w, name, SAFETENSORS_F32, shape, 2, e);
-			else if (t->sparse)
-				rc = safetensors_add(w, name, SAFETENSORS_U64, shape, 1, e);
-			snprintf(name, sizeof name, "%s.live", t->name);
-			if (!rc && !pass && kept[i].changes.gone)
-				rc = safetensors_add(w, name, SAFETENSORS_U64,
-				    &(uint64_t){ kept[i].changes.nlive }, 1, e);
+			if (has_narrow_values(t) == narrow)
+				rc = safetensors_add(w, t->name,
+				    safetensors_type_of(t->policy.values), shape, 2, e);
 		}
 	return rc;
 }
@@ -216,13 +229,16 @@ static enum err_code put_all_tensors(struct writer *x, struct safetensors_writer
 				rc = safetensors_put_ids(w, kept[i].changes.live,
 				    kept[i].changes.nlive, e);
 		}
-	for (size_t i = 0; !rc && i < x->npicks; i++) {
-		const struct table *t = x->pick[i].t;
+	for (int narrow = 0; narrow < 2; narrow++)
+		for (size_t i = 0; !rc && i < x->npicks; i++) {
+			const struct table *t = x->pick[i].t;
 
-		rc = t->sparse
-		    ? safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e)
-		    : dense_table_read(x->tool->client, t, x->pick[i].rows, put_values, w, e);
-	}
+			if (has_narrow_values(t) != narrow)
+				continue;
+			rc = t->sparse ? safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e)
+			               : dense_table_read(x->tool->client, t, x->pick[i].rows,
+			                     put_values, w, e);
+		}
 	return rc;
 }
 

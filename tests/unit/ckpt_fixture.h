@@ -42,6 +42,7 @@ static inline void model_part(struct model *m, size_t at, const char *table, uin
 		.sparse = cols > 0,
 		.part = part,
 		.cols = cols ? cols : 1,
+		.values = cols && m->nvectors % 2 ? ELEMENT_bf16 : ELEMENT_f32,
 		.n = n,
 		.nvectors = m->nvectors,
 		.version = rng_next(r),
@@ -56,6 +57,8 @@ static inline void model_part(struct model *m, size_t at, const char *table, uin
 	for (unsigned k = 0; k <= m->nvectors; k++) {
 		for (size_t i = 0; i < n * p->cols; i++)
 			m->values[at][k][i] = (float)rng_normal(r);
+		if (k == 0)
+			element_fit(p->values, n * p->cols, m->values[at][k]);
 		if (k > 0) {
 			p->vector[k - 1] = m->values[at][k];
 			/* The second vector has one value for each row. */

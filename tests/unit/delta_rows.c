@@ -227,6 +227,9 @@ int main(void)
 	follows("asp", false, "adagrad", "admit=0.3,expire=8");
 	follows("ssp:2", false, "ftrl", "memory=4K,changes");
 	follows("asp", false, "sgd", "expire=12");
+	follows("bsp", true, "sgd", "values=bf16");
+	follows("asp", false, "adagrad", "values=f16");
+	follows("ssp:2", false, "ftrl", "values=bf16,memory=4K,changes");
 	strangers();
 	zip_free(zip);
 	return tap_done();

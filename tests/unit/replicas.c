@@ -1182,7 +1182,7 @@ int main(void)
 	joins_between_modes(true);
 	joins_between_modes(false);
 	joining("none");
-	joining("admit=2,expire=6");
+	joining("values=bf16,admit=2,expire=6");
 	layouts_missed();
 	joiner_dies();
 	empty_pushes();

@@ -11,7 +11,9 @@ static struct rng rng;
 
 static void texts(void)
 {
-	static const char *const good[][2] = { { "none", "none" }, { "admit=1", "none" },
+	static const char *const good[][2] = { { "none", "none" }, { "values=f32", "none" },
+		{ "values=bf16", "values=bf16" }, { "changes,values=f16", "values=f16,changes" },
+		{ "values=bf16,admit=0.5", "values=bf16,admit=0.5" }, { "admit=1", "none" },
 		{ "admit=5", "admit=5" }, { "changes", "changes" }, { "admit=0.25", "admit=0.25" },
 		{ "changes,memory=8K", "memory=8192,changes" },
 		{ "expire=100,admit=2,decay=7,sketch=8K,memory=1M,changes",
@@ -28,7 +30,10 @@ static void texts(void)
 		{ "widen=1@10", "must be none, or some of" },
 		{ "admit=2,sketch=65G", "sketch: must be at most 64G" },
 		{ "admit=2,sketch=1", "sketch: must be bytes, 4K at least" },
-		{ "changes=1", "no value" }, { "none,admit=2", "some of" },
+		{ "changes=1", "no value" },
+		{ "values", "values: must have a value, as in values=bf16" },
+		{ "values=fp8", "values: must be f32, bf16 or f16, got" },
+		{ "none,admit=2", "some of" },
 		{ "admit=00000000000000000000000000000000000000000000000000000000000002",
 		    "too long" } };
 	struct row_policy p;

@@ -8,14 +8,20 @@ enum { MANY = 5000, WIDTH = 5, STATE = 3 };
 
 static struct rng rng;
 /* The rows that the store under test should have: `value` of its id; 0: none. Values are small whole
- * numbers, which every type of elements can hold. */
+ * numbers, which every type can hold. */
 static uint64_t id[MANY];
 static uint32_t value[MANY];
 
-static const char *const names[] = {
-#define ROW_STORE(name) #name,
+/* Each way to keep rows, and each type of their values. */
+static const struct {
+	const char *name;
+	struct table table;
+} stores[] = {
+#define ROW_STORE(name) { #name, { .row_store = ROW_STORE_##name } },
 #include "layout/row_store.def"
 #undef ROW_STORE
+	{ "bf16", { .policy.values = ELEMENT_bf16 } },
+	{ "f16", { .policy.values = ELEMENT_f16 } },
 };
 
 /* ---- what a store does ---- */
@@ -77,7 +83,7 @@ static bool write_some(struct row_store *s)
 		value[which[i]] = 1 + (uint32_t)rng_below(&rng, 100);
 		fill_row(&s->layout, row[i], value[which[i]]);
 	}
-	row_store_put(s, (const uint8_t *)ids, n, row);
+	row_store_put(s, rng_next(&rng), (const uint8_t *)ids, n, row);
 	return good;
 }
 
@@ -190,13 +196,13 @@ static bool is_widened(struct row_store *s, const struct row_layout *l)
 	return good;
 }
 
-static void contract(enum row_store_kind kind)
+static void contract(const char *name, const struct table *t)
 {
 	static uint32_t before[MANY];
-	const struct row_store_ops *ops = row_store_of(&(struct table){ .row_store = kind });
+	const struct row_store_ops *ops = row_store_of(t);
 	struct row_layout l[2] = { row_layout_make(WIDTH, STATE, true, true),
 		row_layout_make(WIDTH, STATE + 1, true, true) };
-	struct row_store *s = ops->make();
+	struct row_store *s = ops->make(t);
 	struct row_snapshot *all, *even;
 	bool good = true;
 	size_t had;
@@ -205,15 +211,16 @@ static void contract(enum row_store_kind kind)
 	for (size_t i = 0; i < MANY; i++)
 		id[i] = i ? id[i - 1] + 1 + rng_below(&rng, 1000) : 3;
 	ok(s->ops == ops && ops->count(s) == 0 && ops->bytes(s) == 0,
-	    "%s: a closed store has no rows", names[kind]);
+	    "%s: a closed store has no rows", name);
 	ops->open(s, &l[0]);
 	for (int i = 0; good && i < 100; i++)
 		good = write_some(s);
-	ok(good, "%s: rows are made and written", names[kind]);
-	ok(all_there(s), "%s: all of them are got and listed, and no others", names[kind]);
-	ok(ops->row_bytes(&l[0]) < ops->row_bytes(&l[1]) &&
-	        ops->row_bytes(&l[0]) >= WIDTH * ops->element_bytes,
-	    "%s: a wider row takes more bytes", names[kind]);
+	ok(good, "%s: rows are made and written", name);
+	ok(all_there(s), "%s: all of them are got and listed, and no others", name);
+	ok(ops->row_bytes(s, &l[0]) < ops->row_bytes(s, &l[1]) &&
+	        ops->row_bytes(s, &l[0]) >= WIDTH * s->element_bytes &&
+	        s->element_bytes == element_bytes(t->policy.values),
+	    "%s: a wider row takes more bytes", name);
 	memcpy(before, value, sizeof before);
 	all = ops->snapshot(s, NULL, NULL);
 	even = ops->snapshot(s, is_even, NULL);
@@ -223,17 +230,74 @@ static void contract(enum row_store_kind kind)
 	for (size_t i = 1; i < MANY; i += 2)
 		value[i] = 0;
 	ok(ops->remove(s, is_even, NULL) == had - rows_wanted() && all_there(s),
-	    "%s: rows are removed", names[kind]);
+	    "%s: rows are removed", name);
 	ok(ops->convert(s, &l[1], widen, l) && s->layout.bytes == l[1].bytes &&
 	        is_widened(s, &l[1]),
-	    "%s: rows get another layout", names[kind]);
+	    "%s: rows get another layout", name);
 	ops->open(s, &l[0]);
-	ok(ops->count(s) == 0, "%s: a store that is opened again has no rows", names[kind]);
+	ok(ops->count(s) == 0, "%s: a store that is opened again has no rows", name);
 	ops->close(s);
-	ok(ops->count(s) == 0 && ops->bytes(s) == 0, "%s: nor has one that is closed", names[kind]);
+	ok(ops->count(s) == 0 && ops->bytes(s) == 0, "%s: nor has one that is closed", name);
 	ops->free(s);
 	ok(snapshot_has(all, &l[0], before, false) && snapshot_has(even, &l[0], before, true),
-	    "%s: snapshots have the rows as they were", names[kind]);
+	    "%s: snapshots have the rows as they were", name);
+}
+
+/* ---- narrow values ---- */
+
+/* Puts the same values into a row that is new in each store. */
+static void put_alike(struct row_store *s, uint64_t version, uint64_t row_id, float first,
+    float *got)
+{
+	const uint8_t *ids = (const uint8_t *)&row_id;
+	uint64_t made;
+	void *row[1];
+
+	if (!s->ops->make_many(s, ids, 1, row, &made))
+		abort();
+	for (uint32_t i = 0; i < s->layout.floats; i++)
+		((float *)row[0])[i] = first + (float)i / 3;
+	row_store_put(s, version, ids, 1, row);
+	s->ops->get_many(s, ids, 1, row);
+	memcpy(got, row[0], s->layout.floats * sizeof *got);
+}
+
+/* What a row keeps of its values: as many as the type has, rounded in the same way everywhere. */
+static void narrow_values(void)
+{
+	struct table t = { .name = "t", .seed = 5, .policy.values = ELEMENT_bf16 }, other = t;
+	struct row_layout l = row_layout_make(64, 3, false, false);
+	struct row_store *s[3];
+	float a[67], b[67], c[67], d[67], again[67];
+	void *row[1];
+	uint64_t seven = 7;
+
+	other.seed = 6;
+	for (unsigned k = 0; k < 3; k++) {
+		s[k] = row_store_of(&t)->make(k < 2 ? &t : &other);
+		s[k]->ops->open(s[k], &l);
+	}
+	put_alike(s[1], 3, 100, 1, b); /* the stores need not have the same rows */
+	put_alike(s[0], 10, 7, 1, a);
+	put_alike(s[1], 10, 7, 1, b);
+	put_alike(s[2], 10, 7, 1, c);
+	ok(memcmp(a, b, sizeof a) == 0 && memcmp(a, c, sizeof a) != 0,
+	    "a row has the same bits in every replica, and others in a job with another seed");
+	put_alike(s[1], 11, 7, 1, c);
+	put_alike(s[1], 10, 8, 1, d);
+	ok(memcmp(a, c, sizeof a) != 0 && memcmp(a, d, sizeof a) != 0,
+	    "other bits at another version and in another row");
+	s[0]->ops->get_many(s[0], (const uint8_t *)&seven, 1, row);
+	row_store_put(s[0], 99, (const uint8_t *)&seven, 1, row);
+	s[0]->ops->get_many(s[0], (const uint8_t *)&seven, 1, row);
+	memcpy(again, row[0], sizeof again);
+	ok(memcmp(a, again, sizeof a) == 0, "what was rounded once is not rounded again");
+	ok(a[64] == 1 + 64 / 3.0f && a[66] == 1 + 66 / 3.0f && a[1] != 1 + 1 / 3.0f,
+	    "the state of the update rule is float32");
+	ok(s[0]->ops->row_bytes(s[0], &l) == 64 * 2 + 3 * 4 + ROW_OVERHEAD,
+	    "a row takes two bytes for each value");
+	for (unsigned k = 0; k < 3; k++)
+		s[k]->ops->free(s[k]);
 }
 
 /* ---- rows that are not in memory ---- */
@@ -374,8 +438,9 @@ static void keeps_rows_of_sum(void)
 int main(void)
 {
 	rng_init(&rng, 5);
-	for (unsigned kind = 0; kind < ROW_STORES; kind++)
-		contract((enum row_store_kind)kind);
+	for (size_t i = 0; i < sizeof stores / sizeof *stores; i++)
+		contract(stores[i].name, &stores[i].table);
+	narrow_values();
 	waits_to_push();
 	waits_to_pull();
 	keeps_rows_of_sum();

@@ -169,17 +169,28 @@ static bool find_word_tensors(struct ckpt_reader *r, const struct ckpt_table *t,
 static bool tensor_fits(const struct ckpt_table *t, const struct place *p,
     const struct safetensors_tensor *x)
 {
-	return x && x->type == SAFETENSORS_F32 && x->rank == (t->sparse ? 2 : 1) &&
+	enum element_type element;
+
+	return x && safetensors_element(x->type, &element) && x->rank == (t->sparse ? 2 : 1) &&
 	    x->shape[0] == p->n && (!t->sparse || x->shape[1] == t->cols);
+}
+
+/* The type of the values in a partition's own file. */
+static enum element_type own_element(const struct place *p)
+{
+	enum element_type element = ELEMENT_f32;
+
+	safetensors_element(p->w->type, &element);
+	return element;
 }
 
 /* A vector of optimizer state may have one value for each row. */
 static bool vector_fits(const struct ckpt_table *t, const struct place *p,
     const struct safetensors_tensor *x)
 {
-	return tensor_fits(t, p, x) ||
-	    (t->sparse && x->type == SAFETENSORS_F32 && x->rank == 2 && x->shape[0] == p->n &&
-	        x->shape[1] == 1);
+	return x->type == SAFETENSORS_F32 &&
+	    (tensor_fits(t, p, x) ||
+	        (t->sparse && x->rank == 2 && x->shape[0] == p->n && x->shape[1] == 1));
 }
 
 /* The floats that a row of a sparse partition has in vector k; 1 in a dense partition. */
@@ -257,6 +268,10 @@ static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t
 			return rc;
 		p->begin = begin;
 		begin += p->n;
+		s->t.values = k ? s->t.values : own_element(p);
+		if (own_element(p) != s->t.values ||
+		    (p->base && own_element(p->base) != s->t.values))
+			s->t.values = ELEMENT_f32;
 		if (!same_vectors(&s->t, p, &s->place[0]))
 			return report_missing_vectors(r,
 			    p->nvectors < s->place[0].nvectors ? p : &s->place[0], e);
@@ -465,13 +480,14 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
 }
 
 enum err_code ckpt_map_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
-    const uint8_t **ids, const uint8_t **w, struct err *e)
+    const uint8_t **ids, const uint8_t **w, enum element_type *values, struct err *e)
 {
 	const struct place *p = ckpt_place_of(t, part);
 	struct safetensors *file = r->file[p->file].st;
 	enum err_code rc;
 
 	*ids = *w = NULL;
+	*values = own_element(p);
 	if (p->pick)
 		return ERR_OK;
 	rc = safetensors_map(file, e);

@@ -100,9 +100,10 @@ static enum err_code write_words(struct sending *s, const struct ckpt_part *p, s
 /* Declare the values or a vector of optimizer state, named by the suffix. cols: floats of a sparse
  * row in it. */
 static enum err_code declare_floats(struct sending *s, const struct ckpt_part *p,
-    const char *suffix, uint32_t cols, struct err *e)
+    enum element_type element, const char *suffix, uint32_t cols, struct err *e)
 {
-	return declare_tensor(s, p, SAFETENSORS_F32, suffix, p->n, p->sparse ? cols : 0, e);
+	return declare_tensor(s, p, safetensors_type_of(element), suffix, p->n,
+	    p->sparse ? cols : 0, e);
 }
 
 static enum err_code write_floats(struct sending *s, const struct ckpt_part *p, const float *x,
@@ -111,7 +112,32 @@ static enum err_code write_floats(struct sending *s, const struct ckpt_part *p, 
 	return safetensors_put(s->w, x, p->sparse ? p->n * cols : p->n, e);
 }
 
-/* Integers come first because they need the larger alignment. */
+typedef enum err_code part_fn(struct sending *s, const struct ckpt_part *p, struct err *e);
+
+/* Calls fn for each partition, for those of narrow values last: the others need a larger
+ * alignment. */
+static enum err_code each_part(struct sending *s, part_fn *fn, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (int narrow = 0; narrow < 2; narrow++)
+		for (size_t i = 0; !rc && i < s->nparts; i++)
+			if ((s->parts[i].values != ELEMENT_f32) == narrow)
+				rc = fn(s, &s->parts[i], e);
+	return rc;
+}
+
+static enum err_code declare_values(struct sending *s, const struct ckpt_part *p, struct err *e)
+{
+	return declare_floats(s, p, p->values, "", p->cols, e);
+}
+
+static enum err_code write_values(struct sending *s, const struct ckpt_part *p, struct err *e)
+{
+	return write_floats(s, p, p->w, p->cols, e);
+}
+
+/* Integers come first because they need the largest alignment. */
 static enum err_code declare_params(struct sending *s, struct err *e)
 {
 	enum err_code rc = ERR_OK;
@@ -119,9 +145,7 @@ static enum err_code declare_params(struct sending *s, struct err *e)
 	for (size_t i = 0; !rc && i < s->nparts; i++)
 		if (s->parts[i].sparse)
 			rc = declare_words(s, &s->parts[i], e);
-	for (size_t i = 0; !rc && i < s->nparts; i++)
-		rc = declare_floats(s, &s->parts[i], "", s->parts[i].cols, e);
-	return rc;
+	return rc ? rc : each_part(s, declare_values, e);
 }
 
 static enum err_code declare_state(struct sending *s, struct err *e)
@@ -132,7 +156,8 @@ static enum err_code declare_state(struct sending *s, struct err *e)
 	for (size_t i = 0; i < s->nparts; i++)
 		for (unsigned k = 0; !rc && k < s->parts[i].nvectors; k++) {
 			snprintf(suffix, sizeof suffix, ".s%u", k);
-			rc = declare_floats(s, &s->parts[i], suffix, s->parts[i].vector_cols[k], e);
+			rc = declare_floats(s, &s->parts[i], ELEMENT_f32, suffix,
+			    s->parts[i].vector_cols[k], e);
 		}
 	return rc;
 }
@@ -144,9 +169,7 @@ static enum err_code write_params(struct sending *s, struct err *e)
 	for (size_t i = 0; !rc && i < s->nparts; i++)
 		if (s->parts[i].sparse)
 			rc = write_words(s, &s->parts[i], e);
-	for (size_t i = 0; !rc && i < s->nparts; i++)
-		rc = write_floats(s, &s->parts[i], s->parts[i].w, s->parts[i].cols, e);
-	return rc;
+	return rc ? rc : each_part(s, write_values, e);
 }
 
 static enum err_code write_optimizer_state(struct sending *s, struct err *e)

@@ -8,6 +8,7 @@
 
 #include "core/err.h"
 #include "core/json.h"
+#include "math/element.h"
 
 #define CKPT_VECTORS_MAX 4 /* state vectors of a partition */
 
@@ -23,6 +24,8 @@ struct ckpt_table {
 	bool added;    /* not a table of the model; it was added later */
 	uint64_t rows; /* sparse: as the table was declared */
 	uint32_t cols, parts;
+	/* The type of the values in the files; f32 if it is not the same in all of them. */
+	enum element_type values;
 };
 
 struct ckpt_info {
@@ -76,11 +79,11 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
     uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *vector, unsigned nvectors,
     struct err *e);
 /* Finds the values of a partition in memory, by mapping its file read-only until ckpt_close: *w is
- * the first float, and *ids of a sparse partition the first id (u64, little-endian), at any
- * alignment. *w is NULL if the rows of a delta checkpoint and of its base make up the partition.
- * One thread. ERR_IO. */
+ * the first one, of the type *values, and *ids of a sparse partition the first id (u64,
+ * little-endian), at any alignment. *w is NULL if the rows of a delta checkpoint and of its base
+ * make up the partition. One thread. ERR_IO. */
 enum err_code ckpt_map_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
-    const uint8_t **ids, const uint8_t **w, struct err *e);
+    const uint8_t **ids, const uint8_t **w, enum element_type *values, struct err *e);
 /* For all rows of a partition: the step of each row's last update, if known, and the row
  * policy's words. Either may be NULL. Errors as above. */
 enum err_code ckpt_read_row_policy(const struct ckpt_reader *r, const struct ckpt_table *t,

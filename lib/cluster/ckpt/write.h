@@ -9,6 +9,7 @@
 #include "ckpt/read.h"
 #include "core/err.h"
 #include "core/json.h"
+#include "math/element.h"
 #include "msg/manifest.h"
 
 /* Making a checkpoint, the directory CHECKPOINTS/step-000000001000.
@@ -31,6 +32,9 @@ struct ckpt_part {
 	const char *table;
 	bool sparse;
 	uint32_t part, cols; /* cols: of a sparse row */
+	/* The type of the values in the file; w has only values that this type has. Optimizer state
+	 * is float32. */
+	enum element_type values;
 	uint64_t n;          /* elements of a dense partition, rows of a sparse one */
 	const uint64_t *ids; /* sparse: n ids, ascending */
 	/* Sparse tables with a row policy: the step of each row's last update (NULL: not known),

@@ -85,9 +85,8 @@ struct table {
 	enum table_init init;
 	float init_limit; /* uniform in -limit .. limit; constant: the value */
 	uint64_t seed;
-	struct row_policy policy; /* sparse: admission, width and expiry of its rows */
-	/* sparse: decides the type of a parameter and the bytes of a row */
-	enum row_store_kind row_store;
+	struct row_policy policy;      /* sparse: admission, width and expiry of its rows */
+	enum row_store_kind row_store; /* sparse */
 	/* added: made while the cluster ran, not by the job's model. dropped: it does not exist any
 	 * more, but its number stays taken. since: the step from which on its newest partitions
 	 * count steps. */

@@ -63,7 +63,16 @@ static enum err_code parse_policy_admit(const char *v, struct row_policy *p, str
 	return ERR_OK;
 }
 
-static const char *const names[] = { "admit", "decay", "expire", "memory", "sketch", "changes" };
+/* Reads the name of a type. */
+static enum err_code parse_policy_values(const char *v, struct row_policy *p, struct err *e)
+{
+	return element_find(v, &p->values)
+	    ? ERR_OK
+	    : err_set(e, ERR_CONFIG, "values: must be f32, bf16 or f16, got \"%.40s\"", v);
+}
+
+static const char *const names[] = { "values", "admit", "decay", "expire", "memory", "sketch",
+	"changes" };
 
 /* Sets one member of the policy. v is the text after "=", or NULL. The caller has checked that
  * the name is one of `names`: any name not compared here is taken for "memory". */
@@ -76,7 +85,10 @@ static enum err_code parse_policy_value(const char *name, const char *v, struct 
 		         : ERR_OK;
 	}
 	if (!v)
-		return err_set(e, ERR_CONFIG, "%s: must have a value, as in %s=1000", name, name);
+		return err_set(e, ERR_CONFIG, "%s: must have a value, as in %s=%s", name, name,
+		    strcmp(name, "values") == 0 ? "bf16" : "1000");
+	if (strcmp(name, "values") == 0)
+		return parse_policy_values(v, p, e);
 	if (strcmp(name, "admit") == 0)
 		return parse_policy_admit(v, p, e);
 	if (strcmp(name, "decay") == 0)
@@ -107,7 +119,7 @@ static enum err_code parse_policy_item(const char *at, size_t n, unsigned *seen,
 	if (i < 0)
 		return err_set(e, ERR_CONFIG,
 		    "must be none, or some of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, "
-		    "sketch=SIZE and changes, separated by commas, got \"%.*s\"",
+		    "sketch=SIZE, values=TYPE and changes, separated by commas, got \"%.*s\"",
 		    (int)(n < 80 ? n : 80), at);
 	if (*seen & 1u << i)
 		return err_set(e, ERR_CONFIG, "%s: occurs twice", names[i]);
@@ -143,6 +155,11 @@ enum err_code row_policy_parse(const char *text, struct row_policy *out, struct 
 
 bool row_policy_is_none(const struct row_policy *p)
 {
+	return p->values == ELEMENT_f32 && row_policy_keeps_all(p);
+}
+
+bool row_policy_keeps_all(const struct row_policy *p)
+{
 	return !p->admit && p->chance <= 0 && !row_policy_dates(p);
 }
 
@@ -163,8 +180,11 @@ void row_policy_text(const struct row_policy *p, char out[static POLICY_TEXT])
 
 	out[0] = 0;
 	num_format(p->chance, chance);
+	if (p->values != ELEMENT_f32)
+		at += (size_t)snprintf(out, POLICY_TEXT, "values=%s", element_name(p->values));
 	if (p->chance > 0)
-		at += (size_t)snprintf(out, POLICY_TEXT, "admit=%s", chance);
+		at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%sadmit=%s", at ? "," : "",
+		    chance);
 	for (size_t i = 0; i < sizeof number / sizeof *number; i++)
 		if (number[i].n)
 			at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%s%s=%" PRIu64,

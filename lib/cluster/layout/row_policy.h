@@ -6,10 +6,14 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "math/element.h"
 
-/* The row policy of a sparse table: which row ids are admitted, and when a row expires or is
- * evicted. All zeros: every row id that is pushed has a row forever. */
+/* The row policy of a sparse table: which row ids are admitted, when a row expires or is evicted,
+ * and the type of the values in its rows. All zeros: every row id that is pushed has a row forever,
+ * of float32. */
 struct row_policy {
+	/* The type in which servers and files keep the values of rows. Optimizer state is float32. */
+	enum element_type values;
 	/* A row id is admitted when pushed this many times; 0: at once */
 	uint32_t admit;
 	/* Or with this probability at each push; 0: not by chance */
@@ -26,17 +30,19 @@ struct row_policy {
 	bool changes;
 };
 
-#define POLICY_TEXT       160
+#define POLICY_TEXT       192
 #define POLICY_SKETCH_MAX (UINT64_C(64) << 30)
 
-/* Parse "none" or a list of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, sketch=SIZE
- * and changes, separated by commas. A whole number for admit counts, one below 1 is a
+/* Parse "none" or a list of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, sketch=SIZE,
+ * values=TYPE and changes, separated by commas. A whole number for admit counts, one below 1 is a
  * probability. On ERR_CONFIG e names the offending part. */
 enum err_code row_policy_parse(const char *text, struct row_policy *out, struct err *e);
 /* Write the policy in the form that row_policy_parse reads; "none" for an empty one. */
 void row_policy_text(const struct row_policy *p, char out[static POLICY_TEXT]);
-/* Does the policy leave every row in place? */
+/* Is it the policy of a table that has none? */
 bool row_policy_is_none(const struct row_policy *p);
+/* Does the policy admit every row id, keep every row, and note no times? */
+bool row_policy_keeps_all(const struct row_policy *p);
 /* Must the time of each row's last update be kept? */
 static inline bool row_policy_dates(const struct row_policy *p)
 {

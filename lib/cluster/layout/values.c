@@ -9,6 +9,16 @@
 
 /* ---- initial values ---- */
 
+uint64_t values_round_base(const struct table *t)
+{
+	/* Another number than init_base of the table. */
+	uint64_t h = rng_mix(t->seed ^ UINT64_C(0x726f756e64));
+
+	for (const char *s = t->name; *s; s++)
+		h = rng_mix(h ^ (uint8_t)*s);
+	return h;
+}
+
 uint64_t init_base(const struct table *t)
 {
 	uint64_t h = rng_mix(t->seed);
@@ -18,7 +28,8 @@ uint64_t init_base(const struct table *t)
 	return h;
 }
 
-void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n, float *out)
+/* Writes n values that are not rounded yet. */
+static void fill_exactly(const struct table *t, uint64_t base, uint64_t first, size_t n, float *out)
 {
 	if (t->init == TABLE_CONSTANT) {
 		for (size_t i = 0; i < n; i++)
@@ -39,6 +50,12 @@ void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n
 
 		out[i] = t->init_limit * ((float)bits * (2.0f / (1 << 24)) - 1.0f);
 	}
+}
+
+void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n, float *out)
+{
+	fill_exactly(t, base, first, n, out);
+	element_fit(t->policy.values, n, out);
 }
 
 void init_fill(const struct table *t, uint64_t first, size_t n, float *out)

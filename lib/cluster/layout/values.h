@@ -6,11 +6,13 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/rng.h"
 #include "layout/layout.h"
 
 /* The initial values of tables. They are a function of table, seed and place alone, so that every
  * server that gets a partition makes the same values, and a reader of a saved model knows those of
- * rows that the model does not have. Pure. */
+ * rows that the model does not have. They are rounded to the type of the table's rows, so a row
+ * that is made has the values that were shown before. Pure. */
 
 /* Writes the initial values of n elements from place `first` on. */
 void init_fill(const struct table *t, uint64_t first, size_t n, float *out);
@@ -21,6 +23,15 @@ void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n
 /* Returns the place of the row's first element, id * cols, so that a row has the same initial
  * values at every server and in every order of creation. */
 uint64_t init_row_place(const struct table *t, uint64_t id);
+
+/* The key by which the values of a table's rows are rounded (element_round): values_row_key for
+ * each row that changes in an update, with base from values_round_base of the table and of the
+ * partition's version before the update. Equal on all servers. */
+uint64_t values_round_base(const struct table *t);
+static inline uint64_t values_row_key(uint64_t base, uint64_t version, uint64_t id)
+{
+	return rng_mix(rng_mix(base + version) ^ id);
+}
 
 /* Checks that parameters are finite numbers, for whoever reads them first. A layer may hide one
  * that is not: relu makes 0 of NaN. ERR_NONFINITE: the message names the table, the row and the

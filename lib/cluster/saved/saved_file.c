@@ -52,7 +52,9 @@ static bool has_table(const struct saved_file *f, const struct table *t)
 	const struct safetensors_tensor *w = safetensors_find(f->file, t->name),
 	                                *ids = find_ids(f, t);
 
-	if (!w || w->type != SAFETENSORS_F32 || w->rank != 2 || w->shape[1] != t->cols)
+	enum element_type element;
+
+	if (!w || !safetensors_element(w->type, &element) || w->rank != 2 || w->shape[1] != t->cols)
 		return false;
 	return t->sparse ? ids && ids->type == SAFETENSORS_U64 && ids->count == w->shape[0]
 	                 : w->shape[0] == t->rows;
@@ -219,6 +221,7 @@ static enum err_code map_file(struct saved_model *m, const struct table *t,
 	if (rc)
 		return rc;
 	x->w = safetensors_bytes(f->file, w);
+	safetensors_element(w->type, &x->values);
 	x->n = t->sparse ? w->shape[0] : w->count;
 	x->ids = t->sparse ? safetensors_bytes(f->file, find_ids(f, t)) : NULL;
 	return ERR_OK;

@@ -11,8 +11,9 @@ struct saved_extent {
 	uint64_t n; /* elements or rows */
 	/* u64 in little-endian order, at any alignment; NULL: the table is dense */
 	const uint8_t *ids;
-	/* their floats; NULL: they do not lie together, and must be read */
+	/* their values, of this type; NULL: they do not lie together, and must be read */
 	const uint8_t *w;
+	enum element_type values;
 };
 
 struct saved_model_ops {

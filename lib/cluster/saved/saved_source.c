@@ -142,7 +142,7 @@ static enum err_code index_set(struct saved_source *s, const struct table *t, ui
 	                                  : order_rows(r, saved_model_about(s->model).path, t, e);
 }
 
-/* Finds the floats of a row; NULL: it does not exist. */
+/* Finds the values of a row, of the type r->at.values; NULL: it does not exist. */
 static const uint8_t *find_row(const struct row_set *r, uint32_t cols, uint64_t id)
 {
 	uint64_t lo = 0, hi = (r->at.n + GROUP - 1) / GROUP;
@@ -170,7 +170,7 @@ static const uint8_t *find_row(const struct row_set *r, uint32_t cols, uint64_t 
 	}
 	if (row_id(r, lo) != id)
 		return NULL;
-	return r->at.w + (r->order ? r->order[lo] : lo) * cols * sizeof(float);
+	return r->at.w + (r->order ? r->order[lo] : lo) * cols * element_bytes(r->at.values);
 }
 
 static enum err_code want_rows(struct param_source *source, const struct table *t,
@@ -187,10 +187,11 @@ static enum err_code want_rows(struct param_source *source, const struct table *
 		if (x->nsets > 1)
 			table_parts_of(t, ids + at, m, part);
 		for (size_t i = 0; i < m; i++, dst += t->cols) {
-			const uint8_t *row = find_row(&x->set[part[i]], t->cols, ids[at + i]);
+			const struct row_set *set = &x->set[part[i]];
+			const uint8_t *row = find_row(set, t->cols, ids[at + i]);
 
 			if (row)
-				memcpy(dst, row, t->cols * sizeof *dst);
+				element_widen(set->at.values, t->cols, row, dst);
 			else
 				init_fill_by(t, base, init_row_place(t, ids[at + i]), t->cols, dst);
 		}
@@ -200,13 +201,14 @@ static enum err_code want_rows(struct param_source *source, const struct table *
 
 /* ---- dense tables ---- */
 
-/* Do the extents lie one after the other, at an address for floats? */
+/* Do the extents lie one after the other, as floats at an address for floats? */
 static bool is_one_piece(const struct saved_extent *x, size_t n)
 {
-	bool together = (uintptr_t)x->w % _Alignof(float) == 0;
+	bool together = (uintptr_t)x->w % _Alignof(float) == 0 && x->values == ELEMENT_f32;
 
 	for (size_t k = 1; together && k < n; k++)
-		together = x[k].w == x[k - 1].w + x[k - 1].n * sizeof(float);
+		together = x[k].values == ELEMENT_f32 &&
+		    x[k].w == x[k - 1].w + x[k - 1].n * sizeof(float);
 	return together;
 }
 
@@ -223,7 +225,7 @@ static enum err_code place_values(struct source_table *x, const struct table *t,
 	if (!at)
 		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
 	for (size_t k = 0; k < n; at += extent[k].n, k++)
-		memcpy(at, extent[k].w, extent[k].n * sizeof *at);
+		element_widen(extent[k].values, (size_t)extent[k].n, extent[k].w, at);
 	return ERR_OK;
 }
 

@@ -10,8 +10,9 @@
  *
  *   an eighth of a byte for each row of sparse tables;
  *   4 bytes for each row, where the rows of a file do not ascend by their ids;
- *   the values of dense tables whose partitions lie in several files of a checkpoint, or at
- *   addresses that are not a multiple of 4, and the rows of tables in a delta checkpoint.
+ *   the values of dense tables whose partitions lie in several files of a checkpoint, at
+ *   addresses that are not a multiple of 4, or in another type than float32, and the rows of
+ *   tables in a delta checkpoint.
  *
  * Opening reads the ids of sparse tables, and checks the first 16 MiB of dense values and of the
  * digests of a checkpoint. The others are checked piece by piece while the model is used, so that

@@ -105,6 +105,7 @@ static enum err_code copy_part(struct copying *c, const struct table *t, uint32_
 		.sparse = t->sparse,
 		.part = index,
 		.cols = t->sparse ? t->cols : 0,
+		.values = t->policy.values,
 		.n = p->n,
 		.ids = p->ids,
 		.w = p->w,

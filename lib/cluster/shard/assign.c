@@ -67,7 +67,7 @@ static bool assign_block(struct part *p, const uint8_t *ids, uint32_t n, const f
 		assign_row(p, get_le64(ids + (size_t)i * 8), row[i], made >> i & 1,
 		    w + (size_t)i * p->table->cols);
 	if (good)
-		row_store_put(store, ids, n, row);
+		row_store_put(store, p->version, ids, n, row);
 	return good;
 }
 

@@ -82,8 +82,8 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 		return true;
 	if (part_has_rows(p)) {
 		to = part_rows_layout(p, &s->cfg, rule);
-		had = store->ops->row_bytes(&p->sparse.layout);
-		has = store->ops->row_bytes(&to);
+		had = store->ops->row_bytes(store, &p->sparse.layout);
+		has = store->ops->row_bytes(store, &to);
 		g->more += has > had ? store->ops->count(store) * (has - had) : 0;
 	} else if (dense_bytes_max(p, s, rule, sums, &g->r->mode) > p->booked) {
 		g->more += dense_bytes_max(p, s, rule, sums, &g->r->mode) - p->booked;
@@ -144,7 +144,7 @@ static uint64_t new_row_bytes(const struct part *p)
 	uint64_t copies = (p->sparse.prev ? 1 : 0) + (p->sparse.acc ? 1 : 0);
 	uint64_t count = p->sparse.touched ? sizeof(float) + ROW_OVERHEAD : 0;
 
-	return p->sparse.store->ops->row_bytes(&p->sparse.layout) + count +
+	return p->sparse.store->ops->row_bytes(p->sparse.store, &p->sparse.layout) + count +
 	    copies * (p->table->cols * sizeof(float) + ROW_OVERHEAD);
 }
 

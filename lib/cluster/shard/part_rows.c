@@ -127,7 +127,7 @@ void part_forget_rows(struct part *p)
 	    (n = store->ops->next(store, &at, ROWS_BLOCK, ids, row)) > 0) {
 		for (uint32_t i = 0; i < n; i++)
 			row_layout_set(&p->sparse.layout, row[i], ROW_CHANGED, 0);
-		row_store_put(store, (const uint8_t *)ids, n, row);
+		row_store_put(store, p->version, (const uint8_t *)ids, n, row);
 	}
 	p->sparse.known_since = p->version;
 }
@@ -340,6 +340,16 @@ static void init_new_rows(const struct part *p, const uint8_t *ids, void *const 
 	}
 }
 
+/* Stores the new rows as they are: the update ends without memory. */
+static void put_new_rows(struct part *p, const uint8_t *ids, void *const *row, uint64_t made)
+{
+	for (; made; made &= made - 1) {
+		int i = __builtin_ctzll(made);
+
+		row_store_put(p->sparse.store, p->version, ids + (size_t)i * 8, 1, row + i);
+	}
+}
+
 /* Updates the rows of a block, and makes those that do not exist. False: no memory. */
 static bool update_rows(struct part *p, const struct update *u)
 {
@@ -352,8 +362,10 @@ static bool update_rows(struct part *p, const struct update *u)
 	good = store->ops->make_many(store, u->ids, u->n, row, &made);
 	if (made)
 		init_new_rows(p, u->ids, row, made);
-	if (!good || (p->sparse.prev && !save_previous_rows(p, u, row)))
+	if (!good || (p->sparse.prev && !save_previous_rows(p, u, row))) {
+		put_new_rows(p, u->ids, row, made);
 		return false;
+	}
 	if (u->distinct && p->table->cols <= NARROW)
 		step_rows_together(p, u, row);
 	else
@@ -366,7 +378,7 @@ static bool update_rows(struct part *p, const struct update *u)
 	    (p->sparse.policy_state || store->ops->put_many))
 		for (; made; made &= made - 1)
 			part_row_changed(p, row[__builtin_ctzll(made)]);
-	row_store_put(store, u->ids, u->n, row);
+	row_store_put(store, p->version, u->ids, u->n, row);
 	return true;
 }
 

@@ -185,7 +185,8 @@ static const uint8_t *get_state_rows(struct rows *rows, const uint8_t *at, size_
 
 /* Does what get_state_rows does, for the partition's own rows: reads what all replicas have in
  * common of each. */
-static const uint8_t *get_store_rows(struct part *p, const uint8_t *at, size_t *left, uint32_t n)
+static const uint8_t *get_store_rows(struct part *p, uint64_t version, const uint8_t *at,
+    size_t *left, uint32_t n)
 {
 	struct row_store *store = p->sparse.store;
 	size_t copied = row_layout_copied(&p->sparse.layout), bytes = (size_t)n * (8 + copied);
@@ -202,7 +203,7 @@ static const uint8_t *get_store_rows(struct part *p, const uint8_t *at, size_t *
 			return NULL;
 		for (uint32_t k = 0; k < some; k++)
 			memcpy(row[k], from + k * copied, copied);
-		row_store_put(store, ids, some, row);
+		row_store_put(store, version, ids, some, row);
 	}
 	*left -= bytes;
 	return at + bytes;
@@ -243,7 +244,7 @@ static bool decode_state(struct part *p, const struct incoming *in)
 	const uint8_t *at = in->body;
 
 	if (p->table->sparse) {
-		at = get_store_rows(p, at, &left, in->nrows);
+		at = get_store_rows(p, in->version, at, &left, in->nrows);
 		if (at && p->sparse.prev)
 			at = get_state_rows(p->sparse.prev, at, &left, get_le32(in->list),
 			    cols * sizeof(float));

@@ -46,7 +46,8 @@ static enum err_code saved_read(struct saved *x, const struct part *p, const str
 }
 
 /* Makes n rows from row i on, with values and state. False: no memory. */
-static bool restore_block(struct part *p, const struct saved *x, size_t i, uint32_t n)
+static bool restore_block(struct part *p, const struct saved *x, uint64_t version, size_t i,
+    uint32_t n)
 {
 	struct row_store *store = p->sparse.store;
 	const uint8_t *ids = (const uint8_t *)(x->ids + i);
@@ -59,7 +60,7 @@ static bool restore_block(struct part *p, const struct saved *x, size_t i, uint3
 		for (uint32_t j = 0; j < n; j++)
 			memcpy((float *)row[j] + at, x->values + at * x->n + (i + j) * x->width[k],
 			    x->width[k] * sizeof *x->values);
-	row_store_put(store, ids, n, row);
+	row_store_put(store, version, ids, n, row);
 	return true;
 }
 
@@ -78,7 +79,7 @@ static enum err_code restore_rows(struct part *p, const struct ckpt_reader *r,
 	enum err_code rc = saved_read(&x, p, r, t, info, e);
 
 	for (size_t i = 0; !rc && i < x.n; i += ROWS_BLOCK)
-		if (!restore_block(p, &x, i, block_size(i, x.n)))
+		if (!restore_block(p, &x, info->version, i, block_size(i, x.n)))
 			rc = err_set(e, ERR_NOMEM, "no memory for the rows of table \"%s\"",
 			    t->name);
 	saved_release(&x);
@@ -87,8 +88,8 @@ static enum err_code restore_rows(struct part *p, const struct ckpt_reader *r,
 
 /* Sets the last step of n rows from row i on, which were just made. seen: of all rows; NULL: not
  * known. */
-static void restore_seen(struct part *p, const uint64_t *ids, const uint64_t *seen, size_t i,
-    uint32_t n)
+static void restore_seen(struct part *p, uint64_t version, const uint64_t *ids,
+    const uint64_t *seen, size_t i, uint32_t n)
 {
 	struct row_store *store = p->sparse.store;
 	void *row[ROWS_BLOCK];
@@ -97,7 +98,7 @@ static void restore_seen(struct part *p, const uint64_t *ids, const uint64_t *se
 	for (uint32_t j = 0; j < n; j++)
 		row_policy_state_set_last_step(p, row[j],
 		    seen ? seen[i + j] : p->sparse.policy_state->clock);
-	row_store_put(store, (const uint8_t *)(ids + i), n, row);
+	row_store_put(store, version, (const uint8_t *)(ids + i), n, row);
 }
 
 /* Reads the state of the row policy. A table that had no policy begins it now. */
@@ -117,7 +118,8 @@ static enum err_code restore_row_policy(struct part *p, const struct ckpt_reader
 		    ckpt_path(r), p->index, t->name);
 	for (size_t i = 0; !rc && row_layout_has(&p->sparse.layout, ROW_SEEN) && i < info->n;
 	     i += ROWS_BLOCK)
-		restore_seen(p, ids, info->dated ? seen : NULL, i, block_size(i, info->n));
+		restore_seen(p, info->version, ids, info->dated ? seen : NULL, i,
+		    block_size(i, info->n));
 	free(ids);
 	free(seen);
 	free(policy_words);

@@ -17,7 +17,7 @@ struct row_policy_state *row_policy_state_new(const struct table *t, bool update
 {
 	struct row_policy_state *state;
 
-	if (row_policy_is_none(&t->policy))
+	if (row_policy_keeps_all(&t->policy))
 		return NULL;
 	state = mem_alloc(sizeof *state);
 	state->policy = &t->policy;
@@ -219,7 +219,7 @@ static int compare_oldest_first(const void *a, const void *b)
 /* Bytes of a row by its size alone: equal in all replicas. */
 static uint64_t bytes_of_row(const struct part *p)
 {
-	return p->sparse.store->ops->row_bytes(&p->sparse.layout);
+	return p->sparse.store->ops->row_bytes(p->sparse.store, &p->sparse.layout);
 }
 
 /* The bytes that an eviction leaves: the limit less 1 / ROOM of it, in whole rows. */

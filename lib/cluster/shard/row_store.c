@@ -11,7 +11,9 @@ static const struct row_store_ops *const stores[] = {
 #undef ROW_STORE
 };
 
+extern const struct row_store_ops row_store_packed;
+
 const struct row_store_ops *row_store_of(const struct table *t)
 {
-	return stores[t->row_store];
+	return t->policy.values == ELEMENT_f32 ? stores[t->row_store] : &row_store_packed;
 }

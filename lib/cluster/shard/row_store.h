@@ -59,6 +59,7 @@ struct row_store_ops;
 /* The first member of each implementation's struct. */
 struct row_store {
 	const struct row_store_ops *ops;
+	uint32_t element_bytes;   /* of a parameter in the store's own form */
 	struct row_layout layout; /* of the working form, while the store is open */
 };
 
@@ -72,15 +73,14 @@ struct row_snapshot {
 typedef void row_convert_fn(void *ctx, void *from, void *to);
 
 struct row_store_ops {
-	/* Bytes of a parameter in the store's own form. */
-	uint32_t element_bytes;
 	/* Bytes that a row of this layout takes by its size alone, with its id and its place in an
 	 * index, at most. Servers compare these with limits of the table, so they are equal in all
 	 * replicas. */
-	uint64_t (*row_bytes)(const struct row_layout *l);
+	uint64_t (*row_bytes)(const struct row_store *s, const struct row_layout *l);
 
-	/* Makes a closed store; ends the process without memory. */
-	struct row_store *(*make)(void);
+	/* Makes a closed store for rows of a table, which it does not keep; ends the process without
+	 * memory. */
+	struct row_store *(*make)(const struct table *t);
 	/* Frees the store with its rows. */
 	void (*free)(struct row_store *s);
 	/* Opens the store, closed or open, for rows of this layout. It has no rows then. */
@@ -117,10 +117,12 @@ struct row_store_ops {
 	    uint64_t *made);
 	/* Takes over what the caller has written into rows, which get_many, make_many or next
 	 * handed out for these ids and which are still valid. A store whose elements are narrower
-	 * than a float rounds them, so a row may have other values after this, and a new row other
-	 * ones than those that were shown while it did not exist. NULL: there is nothing to do,
-	 * because the rows are the store's own. */
-	void (*put_many)(struct row_store *s, const uint8_t *ids, uint32_t n, void *const *row);
+	 * than a float rounds the values, so a row may have other ones after this; values that it
+	 * has handed out stay as they are. It rounds at random, by the table's seed, the row's id
+	 * and `version`, the partition's before the update: so all replicas get the same values.
+	 * NULL: there is nothing to do, because the rows are the store's own. */
+	void (*put_many)(struct row_store *s, uint64_t version, const uint8_t *ids, uint32_t n,
+	    void *const *row);
 
 	/* Goes over all rows, in an order of the store's own, which stays the same as long as no
 	 * row is made or removed. Gets up to `most` rows and their ids from *at on, which is 0 at
@@ -156,11 +158,11 @@ struct row_store_ops {
 const struct row_store_ops *row_store_of(const struct table *t);
 
 /* put_many for any store. */
-static inline void row_store_put(struct row_store *s, const uint8_t *ids, uint32_t n,
-    void *const *row)
+static inline void row_store_put(struct row_store *s, uint64_t version, const uint8_t *ids,
+    uint32_t n, void *const *row)
 {
 	if (s->ops->put_many)
-		s->ops->put_many(s, ids, n, row);
+		s->ops->put_many(s, version, ids, n, row);
 }
 
 #endif

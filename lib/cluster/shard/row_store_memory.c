@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
+#include "shard/row_chosen.h"
 #include "shard/row_store.h"
 
 /* Rows in memory, in their working form: a hash table of rows (rows.h), which is handed out as it
@@ -15,18 +16,21 @@ static struct rows *rows_of(const struct row_store *s)
 	return ((const struct memory_store *)s)->rows;
 }
 
-static uint64_t row_bytes(const struct row_layout *l)
+static uint64_t row_bytes(const struct row_store *s, const struct row_layout *l)
 {
+	(void)s;
 	return l->bytes + ROW_OVERHEAD;
 }
 
 extern const struct row_store_ops row_store_memory;
 
-static struct row_store *make_store(void)
+static struct row_store *make_store(const struct table *t)
 {
 	struct memory_store *m = mem_alloc(sizeof *m);
 
+	(void)t;
 	m->store.ops = &row_store_memory;
+	m->store.element_bytes = sizeof(float);
 	return &m->store;
 }
 
@@ -122,36 +126,6 @@ struct memory_snapshot {
 	uint8_t *rows;
 };
 
-/* A row to be copied. */
-struct chosen_row {
-	uint64_t id;
-	const void *row;
-};
-
-static int compare_chosen(const void *a, const void *b)
-{
-	const struct chosen_row *x = a, *y = b;
-
-	return (x->id > y->id) - (x->id < y->id);
-}
-
-/* The rows that are wanted, in ascending order of ids, *n of them. NULL: no memory. */
-static struct chosen_row *choose_rows(const struct rows *rows, rows_keeps_fn *wants, void *ctx,
-    size_t *n)
-{
-	struct chosen_row *chosen = mem_try_array(rows_count(rows) + 1, sizeof *chosen), x;
-
-	*n = 0;
-	for (size_t i = 0; chosen && i < rows_count(rows); i++) {
-		x.row = rows_at(rows, i, &x.id);
-		if (!wants || wants(ctx, x.id, x.row))
-			chosen[(*n)++] = x;
-	}
-	if (chosen)
-		qsort(chosen, *n, sizeof *chosen, compare_chosen);
-	return chosen;
-}
-
 static void free_snapshot(struct row_snapshot *x)
 {
 	struct memory_snapshot *m = (struct memory_snapshot *)x;
@@ -164,20 +138,14 @@ static void free_snapshot(struct row_snapshot *x)
 static struct row_snapshot *take_snapshot(struct row_store *s, rows_keeps_fn *wants, void *ctx)
 {
 	struct memory_snapshot *m = mem_alloc(sizeof *m);
-	struct chosen_row *chosen = choose_rows(rows_of(s), wants, ctx, &m->snapshot.n);
+	struct chosen_row *chosen = row_chosen_list(rows_of(s), wants, ctx, &m->snapshot.n);
+	bool good;
 
 	m->snapshot.ops = &row_store_memory;
 	m->row_bytes = s->layout.bytes;
-	if (chosen) {
-		m->ids = mem_try_array(m->snapshot.n + 1, sizeof *m->ids);
-		m->rows = mem_try_array(m->snapshot.n + 1, m->row_bytes);
-	}
-	for (size_t i = 0; m->ids && m->rows && i < m->snapshot.n; i++) {
-		m->ids[i] = chosen[i].id;
-		memcpy(m->rows + i * m->row_bytes, chosen[i].row, m->row_bytes);
-	}
+	good = chosen && row_chosen_copy(chosen, m->snapshot.n, m->row_bytes, &m->ids, &m->rows);
 	free(chosen);
-	if (m->ids && m->rows)
+	if (good)
 		return &m->snapshot;
 	free_snapshot(&m->snapshot);
 	return NULL;
@@ -208,7 +176,6 @@ static size_t bytes_taken(const struct row_store *s)
 }
 
 const struct row_store_ops row_store_memory = {
-	.element_bytes = sizeof(float),
 	.row_bytes = row_bytes,
 	.make = make_store,
 	.free = free_store,

@@ -21,7 +21,7 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 		return true;
 	if (part_has_rows(p)) {
 		uint64_t rows = store->ops->count(store), values = rows * p->table->cols,
-		         bytes = values * store->ops->element_bytes;
+		         bytes = values * store->element_bytes;
 
 		out->rows += rows;
 		out->parameters += values;

@@ -313,6 +313,7 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 		.sparse = sparse,
 		.part = p->index,
 		.cols = p->table->cols,
+		.values = p->table->policy.values,
 		.nvectors = rule->nvectors,
 		.version = p->version,
 		.born = p->rule_began,

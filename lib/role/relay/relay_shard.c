@@ -305,7 +305,7 @@ static void *find_or_make_row(struct part *p, uint64_t id)
 /* The caller has written to the row, which find_or_make_row has got. */
 static void put_row(struct part *p, uint64_t id, void *row)
 {
-	row_store_put(p->sparse.store, (const uint8_t *)&id, 1, &row);
+	row_store_put(p->sparse.store, p->version, (const uint8_t *)&id, 1, &row);
 }
 
 /* The marks of a fetched row are after its values. They are copied, since floats and marks must
@@ -391,7 +391,7 @@ static bool fetched_rows_fit(const struct shard *s, const struct part *p, const 
 {
 	uint64_t limit = relay_of(s)->mem_limit, used = atomic_load(&relay_of(s)->fetched),
 	         fresh = 0;
-	uint64_t each = p->sparse.store->ops->row_bytes(&p->sparse.layout);
+	uint64_t each = p->sparse.store->ops->row_bytes(p->sparse.store, &p->sparse.layout);
 
 	if (!limit || used + n * each <= limit)
 		return true;

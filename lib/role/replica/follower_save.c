@@ -99,6 +99,7 @@ static void describe_saved_rows(const struct saving *s, const struct parted *by,
 	p->n = by->first[i + 1] - at;
 	p->ids = by->ids + at;
 	p->w = by->rows + at * s->x->cols;
+	p->values = s->t->policy.values;
 }
 
 static enum err_code hold_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,

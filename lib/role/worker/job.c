@@ -780,12 +780,13 @@ static enum err_code check_init_table(const struct safetensors *file, const stru
     struct err *e)
 {
 	const struct safetensors_tensor *x = safetensors_find(file, t->name);
+	enum element_type element;
 
 	if (t->sparse)
 		return ERR_OK;
 	if (!x)
 		return err_set(e, ERR_CONFIG, "it has no table \"%s\"", t->name);
-	if (x->type == SAFETENSORS_F32 && x->count == t->rows * t->cols)
+	if (safetensors_element(x->type, &element) && x->count == t->rows * t->cols)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
 	    "its table \"%s\" has %llu values, and that of this job's model has %zu x %zu", t->name,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: ISC
 """Bags of embeddings whose rows are on the servers, and the iterator that prefetches the rows of the next batch."""
 
+import collections
+
 import numpy as np
 import torch
 from torch.nn import functional as F
@@ -127,17 +129,6 @@ class _Table:
         ids = ids.detach().reshape(-1).to(torch.int64)
         return torch.unique(hash_ids(ids, self.rows) if self.hashed else ids, return_inverse=True)
 
-    def pool(self, rows, place, offsets, weights):
-        """The bags that begin at the offsets, of the places in `rows`."""
-        if self.mode == "none":
-            out = F.embedding(place, rows)
-            return out if weights is None else out * weights.unsqueeze(1)
-        if weights is not None and self.mode != "sum":
-            raise ValueError(f"table {self.name!r}: weights are only supported with sum, as in torch, not with {self.mode}")
-        if not len(rows):
-            return torch.zeros(len(offsets), self.dim)
-        return F.embedding_bag(place, rows, offsets, mode=self.mode, per_sample_weights=weights)
-
     def state(self):
         """The ids and values of all rows that exist."""
         if not self.session.started or self.session.closed:
@@ -148,15 +139,34 @@ class _Table:
 
 
 def _pull(session, plans, training):
-    """The rows of (table, (ids, places)) plans, in one round trip; as leaves of the graph if they are to be trained."""
+    """The rows of (table, (ids, places)) plans, in one round trip: {table: (leaf, begin)}.  Tables of one width share a leaf of the
+    graph, so that their bags can be made by one call."""
     session.start()
-    out = [torch.empty(len(ids), table.dim) for table, (ids, _) in plans]
-    session.handle.pull_many([(table.name, ids.numpy(), rows.numpy()) for (table, (ids, _)), rows in zip(plans, out)])
+    count, begins = collections.Counter(), []
+    for table, (ids, _) in plans:
+        begins.append(count[table.dim])
+        count[table.dim] += len(ids)
+    leaves = {dim: torch.empty(n, dim) for dim, n in count.items()}
+    session.handle.pull_many([(table.name, ids.numpy(), leaves[table.dim][begin:begin + len(ids)].numpy())
+                              for (table, (ids, _)), begin in zip(plans, begins)])
     if training and torch.is_grad_enabled():
-        for (table, (ids, _)), rows in zip(plans, out):
-            rows.requires_grad_()
-            table.touched.append((ids, rows))
-    return out
+        for leaf in leaves.values():
+            leaf.requires_grad_()
+        for (table, (ids, _)), begin in zip(plans, begins):
+            table.touched.append((ids, leaves[table.dim], begin))
+    return {table: (leaves[table.dim], begin) for (table, _), begin in zip(plans, begins)}
+
+
+def _pool(mode, leaf, place, offsets, weights):
+    """The bags that begin at the offsets, of the rows of a leaf at these places; for none the rows themselves."""
+    if mode == "none":
+        out = F.embedding(place, leaf)
+        return out if weights is None else out * weights.unsqueeze(1)
+    if weights is not None and mode != "sum":
+        raise ValueError(f"weights are only supported with sum, as in torch, not with {mode}")
+    if not len(leaf):
+        return torch.zeros(len(offsets), leaf.shape[1])
+    return F.embedding_bag(place, leaf, offsets, mode=mode, per_sample_weights=weights)
 
 
 class _Bags(torch.nn.Module):
@@ -216,10 +226,10 @@ class EmbeddingBag(_Bags):
         """As torch's: ids of shape (bags, length), or of one dimension with the offsets at which bags begin."""
         t = self._table
         (_, (_, place)), = plans = self._plans_of(input, self._plans)
+        weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
         if t.mode == "none":
-            rows, = _pull(self._session, plans, self.training)
-            weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
-            return t.pool(rows, place, None, weights).view(*input.shape, t.dim)
+            leaf, _ = _pull(self._session, plans, self.training)[t]
+            return _pool(t.mode, leaf, place, None, weights).view(*input.shape, t.dim)
         if input.dim() == 2:
             if offsets is not None:
                 raise ValueError("offsets: must be None for ids of two dimensions")
@@ -228,8 +238,8 @@ class EmbeddingBag(_Bags):
             raise ValueError("input: must have two dimensions, or one and offsets")
         elif self.include_last_offset:
             offsets = offsets[:-1]
-        rows, = _pull(self._session, plans, self.training)
-        return t.pool(rows, place, offsets, None if per_sample_weights is None else per_sample_weights.reshape(-1))
+        leaf, _ = _pull(self._session, plans, self.training)[t]
+        return _pool(t.mode, leaf, place, offsets, weights)
 
     def extra_repr(self):
         return f"{self._table.rows}, {self._table.dim}, mode={self._table.mode}, table={self._table.name}"
@@ -290,17 +300,21 @@ class EmbeddingBagCollection(_Bags):
         if self.is_weighted and weights is None:
             raise ValueError("the input has no weights, but the collection is weighted")
         plans = self._plans_of(input, self._plans)
-        rows = {table: (r, place) for (table, (_, place)), r in zip(plans, _pull(self._session, plans, self.training))}
-        used, out = {}, []
+        pulled, places, used = _pull(self._session, plans, self.training), dict(plans), collections.Counter()
+        groups, out = collections.defaultdict(list), {}
         for feature, table in self._features:
             lengths, begin, end = cut[feature]
-            at = used.get(table, 0)
+            at = used[table]
             used[table] = at + end - begin
-            r, place = rows[table]
-            offsets = torch.zeros_like(lengths, dtype=torch.int64)
-            torch.cumsum(lengths[:-1], 0, out=offsets[1:])
-            out.append(table.pool(r, place[at:at + end - begin], offsets, None if weights is None else weights[begin:end]))
-        return KeyedTensor(self.features(), out)
+            groups[table.dim, table.mode].append((feature, places[table][1][at:used[table]] + pulled[table][1], lengths, begin, end,
+                                                  pulled[table][0]))
+        for (_, mode), group in groups.items():
+            features, place, lengths, begins, ends, leaves = zip(*group)
+            ids, lengths = torch.cat(place), torch.cat(lengths).to(torch.int64)
+            w = None if weights is None else torch.cat([weights[b:e] for b, e in zip(begins, ends)])
+            bags = _pool(mode, leaves[0], ids, lengths.cumsum(0) - lengths, w)
+            out.update(zip(features, bags.split([len(p) for p in place]) if mode == "none" else bags.view(len(features), -1, bags.shape[1])))
+        return KeyedTensor(self.features(), [out[f] for f in self.features()])
 
     def extra_repr(self):
         return ", ".join(f"{n}: {t.rows} x {t.dim} {t.mode}" for n, t in self._tables.items())

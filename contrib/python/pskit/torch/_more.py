@@ -12,8 +12,9 @@ def _session():
 
 
 def sum_gradients(touched, dim):
-    """The ids and the gradient of the rows in (ids, rows) pairs, each row once, or None; empties the list."""
-    done = [(ids, rows.grad) for ids, rows in touched if rows.grad is not None]
+    """The ids and the gradient of the rows in (ids, leaf, begin) triples, each row once, or None; empties the list.  The rows of the
+    ids are the leaf's from `begin` on."""
+    done = [(ids, leaf.grad[begin:begin + len(ids)]) for ids, leaf, begin in touched if leaf.grad is not None]
     touched.clear()
     if not done:
         return None
@@ -49,7 +50,7 @@ class Embedding(torch.nn.Module):
         rows = torch.from_numpy(s.handle.pull(self.name, touched.numpy()))
         if torch.is_grad_enabled() and self.training:
             rows.requires_grad_()
-            self._touched.append((touched, rows))
+            self._touched.append((touched, rows, 0))
         return torch.nn.functional.embedding(place, rows)
 
     def take_gradient(self):

@@ -337,6 +337,9 @@ bench-ring: deps-torch ## all-reduce beside gloo
 bench-torch: deps-torch ## a CNN beside DistributedDataParallel
 	@$(MAKE) --no-print-directory all
 	@tests/bench/torch $(BUILD)
+bench-dlrm: deps-torch ## a recommender beside nn.EmbeddingBag, with TRAIN and TEST (files of clicks)
+	@$(MAKE) --no-print-directory all
+	@tests/bench/dlrm $(BUILD) $(TRAIN) $(TEST)
 
 # How cost grows with workers, servers, parameters and tables; plots, where gnuplot can be had.
 bench-scale: deps-check ## cost by number of workers, servers, parameters, tables
@@ -493,6 +496,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

@@ -283,6 +283,33 @@ static const char *listen_and_hang_up(void)
 	return address;
 }
 
+/* The address of a process that is stopped: its kernel accepts connections, and nobody serves them. */
+static const char *listen_only(void)
+{
+	static char address[NET_TEXT];
+	int listener;
+
+	if (net_listen("127.0.0.1:0", 4, &listener, address, NULL))
+		abort();
+	return address;
+}
+
+/* A handshake may take 3 s, and the other coordinator is not kept waiting for that. */
+static void join_beside_stopped(const struct control *control)
+{
+	char list[2 * NET_TEXT];
+	struct joiner m;
+	int64_t began, took;
+
+	snprintf(list, sizeof list, "%s,%s", listen_only(), control->server->address);
+	began = tap_idle_clock();
+	join(control, list, true, &m);
+	took = tap_idle_clock() - began;
+	ok(took < 2500 * NSEC_PER_MSEC,
+	    "a coordinator that is stopped does not keep from joining at another one: %lld ms",
+	    (long long)(took / NSEC_PER_MSEC));
+}
+
 int main(void)
 {
 	struct control control;
@@ -300,6 +327,7 @@ int main(void)
 	join(&control, list, true, &m);
 	ok(strcmp(m.heard, "answer view-5 sure") == 0, "coordinators are tried in turn: %s",
 	    m.heard);
+	join_beside_stopped(&control);
 	join(&control, control.server->address, false, &m);
 	ok(strcmp(m.heard, "answer view-5 sure") == 0,
 	    "and waits with the answer until the state is durable: %s", m.heard);

@@ -25,6 +25,8 @@
 
 #define RETRY_MIN (20 * NSEC_PER_MSEC)
 #define RETRY_MAX (1 * NSEC_PER_SEC)
+/* Where another coordinator may stand by, which answers as soon as it has taken over */
+#define RETRY_MAX_OF_SEVERAL (100 * NSEC_PER_MSEC)
 /* A coordinator that dies during a handshake looks like one that refuses it, so only this many
  * refusals in a row are final. To a process that has been a member they must also last this long: a
  * coordinator that is started again and again may die in three handshakes in a row. */
@@ -33,9 +35,6 @@
 /* The time for the answer to the join; conn_check bounds the handshake. */
 #define HELLO_DEADLINE (5 * NSEC_PER_SEC)
 #define ABOUT_EVERY    NSEC_PER_SEC
-/* For one address, and for the first round over several ones */
-#define CONNECT_DEADLINE (2 * NSEC_PER_SEC)
-#define FIRST_PATIENCE   (500 * NSEC_PER_MSEC)
 /* Addresses of earlier views that are kept */
 #define LISTED_MOST 16
 /* How often the coordinator is asked whether it is there, and how long it may take to answer */
@@ -94,16 +93,6 @@ static void on_join_answer(struct agent *a, json_t *answer)
 		a->cfg.joined(a->cfg.ctx, answer);
 }
 
-static bool is_listed(const char *list, const char *address)
-{
-	char text[NET_TEXT];
-
-	for (size_t n = 0; net_list_at(list, n, text); n++)
-		if (strcmp(text, address) == 0)
-			return true;
-	return false;
-}
-
 /* Addresses of earlier views follow those of the new one: a coordinator that was lost may be back before
  * the present one has found it. */
 static void note_coordinators(struct agent *a, const char *listed)
@@ -111,7 +100,7 @@ static void note_coordinators(struct agent *a, const char *listed)
 	char *list = mem_strdup(listed), text[NET_TEXT];
 
 	for (size_t n = 0; n < LISTED_MOST && net_list_at(a->listed, n, text); n++)
-		if (!is_listed(list, text)) {
+		if (!agent_lists(list, text)) {
 			char *longer = mem_printf("%s,%s", list, text);
 
 			free(list);
@@ -204,7 +193,7 @@ static enum conn_verdict on_agent_record(void *ctx, const struct record *r, uint
 	return whole ? take_text(a, r) : CONN_TAKEN;
 }
 
-static const struct conn_handler handler = { .live = on_agent_live, .record = on_agent_record };
+const struct conn_handler agent_handler = { .live = on_agent_live, .record = on_agent_record };
 
 /* ---- the thread ---- */
 
@@ -329,80 +318,12 @@ void agent_beat_busy(struct agent *a)
 	conn_write(a->conn, NULL);
 }
 
-static bool is_stopped(void *ctx)
-{
-	return atomic_load(&((struct agent *)ctx)->stop);
-}
-
-/* Is the address in one of the configured lists? */
-static bool is_configured(const struct agent *a, const char *address)
-{
-	bool is = false;
-
-	for (int k = 0; k < AGENT_ADDRESSES; k++)
-		is |= is_listed(a->cfg.addr[k], address);
-	return is;
-}
-
-/* Address number i of all lists, each address once; NULL: there are fewer. Borrowed, or in `text`. */
-static const char *find_address(const struct agent *a, size_t i, char text[static NET_TEXT])
-{
-	for (int k = 0; k < AGENT_ADDRESSES; k++) {
-		const char *list = a->cfg.addr[k];
-
-		for (size_t n = 0; net_list_at(list, n, text); n++)
-			if (i-- == 0)
-				return strncmp(list, "unix:", 5) == 0 ? list : text;
-	}
-	for (size_t n = 0; net_list_at(a->listed, n, text); n++)
-		if (!is_configured(a, text) && i-- == 0)
-			return text;
-	return NULL;
-}
-
 /* Is there a coordinator at another address, or may there be one? */
 static bool has_other_address(const struct agent *a)
 {
 	char text[NET_TEXT];
 
 	return a->listed && net_list_at(a->listed, 1, text);
-}
-
-/* Dial the addresses of the coordinators in turn, until one of them answers. */
-static enum err_code dial_coordinator(struct agent *a, struct err *e)
-{
-	enum err_code rc = err_set(e, ERR_UNREACH, "the address of the coordinator is unknown");
-	char text[NET_TEXT];
-	size_t n = 0, at = 0;
-
-	while (find_address(a, n, text))
-		n++;
-	for (size_t i = 0; rc && i < n; i++) {
-		const struct dial_target to = { .tcp = find_address(a, at = a->next_address % n,
-			                            text),
-			.key = a->cfg.server_key,
-			.transport = transport_find("tcp"),
-			.id = a->cfg.id,
-			.info = a->cfg.info };
-
-		rc = dial_and_wait(&to, n > 1 ? a->patience : CONNECT_DEADLINE, is_stopped, a,
-		    &handler, a, &a->conn, e);
-		a->next_address = at + 1;
-	}
-	if (rc) {
-		a->next_address = 0;
-	} else {
-		*e = (struct err){ 0 };
-		mutex_lock(&a->lock);
-		snprintf(a->address, sizeof a->address, "%s", find_address(a, at, text));
-		mutex_unlock(&a->lock);
-	}
-	/* A host that is gone does not answer at all, and the next one is not kept waiting for long;
-	 * but one that is only slow is given more time in the next round. */
-	a->patience = !rc                        ? FIRST_PATIENCE
-	    : 2 * a->patience < CONNECT_DEADLINE ? 2 * a->patience
-	                                         : CONNECT_DEADLINE;
-	return rc;
 }
 
 /* How long to sleep at most, in ms. */
@@ -447,9 +368,14 @@ static bool is_answering(struct agent *a, int64_t now)
 /* Run one session, from dialling to its end. a->fault says why it ended. */
 static void run_session(struct agent *a)
 {
+	struct err why = { 0 };
+	enum err_code rc = agent_dial(a, &why);
 	int64_t begin = clock_now();
-	enum err_code rc = dial_coordinator(a, &a->fault);
 
+	if (rc && !a->fault.code)
+		a->fault = why;
+	if (!rc && deliver_view(a))
+		rc = a->fault.code;
 	while (!rc) {
 		struct pollfd p[2];
 		int64_t now = clock_now();
@@ -574,6 +500,7 @@ static void *run_agent(void *ctx)
 			log_warn(a->cfg.log, "waiting for the coordinator: %s", a->fault.msg);
 			warned = true;
 		}
+		backoff.most = has_other_address(a) ? RETRY_MAX_OF_SEVERAL : RETRY_MAX;
 		wait_before_retry(a, backoff_next(&backoff));
 	}
 	mutex_lock(&a->lock);
@@ -597,7 +524,6 @@ enum err_code agent_start(const struct agent_config *cfg, struct agent **out, st
 	a->cfg = *cfg;
 	json_incref(a->cfg.join);
 	a->next_seq = 1;
-	a->patience = FIRST_PATIENCE;
 	atomic_init(&a->heartbeat, cfg->heartbeat);
 	atomic_init(&a->deadline, cfg->deadline);
 	atomic_init(&a->interrupt, NULL);

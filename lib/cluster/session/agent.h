@@ -26,9 +26,9 @@ struct agent;
 
 struct agent_config {
 	/* The coordinators: each a list of addresses (net_list_at), or a "unix:PATH" of any length;
-	 * NULL: none. They all have server_key. They are tried in turn: the next session begins
-	 * with the address after the one at which a process has refused or left this one before it
-	 * had joined, else with the first one. */
+	 * NULL: none. They all have server_key. The first one that completes a handshake is taken;
+	 * the next session begins with the address after the one at which a process has refused or
+	 * left this one before it had joined, else with the first one. */
 	const char *addr[AGENT_ADDRESSES];
 	uint8_t server_key[32];
 	const struct conn_identity *id;

@@ -2,14 +2,14 @@
 #ifndef SESSION_AGENT_STATE_H
 #define SESSION_AGENT_STATE_H
 
-/* The inside of an agent, shared by agent.c (its thread) and agent_call.c (calls from other
- * threads).
+/* The inside of an agent, shared by agent.c (its thread), agent_dial.c (how that thread reaches a
+ * coordinator) and agent_call.c (calls from other threads).
  *
  * States of the agent's thread:
  *
  *   state     event                                           next state
- *   DIALLING  connected, and the handshake completes:         JOINING, sends `join`; JOINED at once
- *             on_agent_live                                   when there is no `join`
+ *   DIALLING  connected, and the handshake completes at one   JOINING, sends `join`; JOINED at once
+ *             address (agent_dial.c): on_agent_live           when there is no `join`
  *   JOINING   the answer to `join` is not an error            JOINED: `up` is true
  *   JOINING   the answer is an error                          ENDED (refused)
  *   JOINING   no answer within HELLO_DEADLINE                 WAITING
@@ -74,7 +74,6 @@ struct agent {
 	/* When the coordinator was asked for an answer that has not arrived, 0: it owes none; and when
 	 * it was asked last */
 	int64_t asked_at, asked_last;
-	int64_t patience;     /* with each of several addresses, in ns */
 	char *listed;         /* the addresses of the coordinators in the last view; NULL: none */
 	unsigned denied;      /* handshakes refused in a row */
 	int64_t denied_since; /* when the first of them was (clock_now) */
@@ -86,6 +85,13 @@ struct agent {
 	json_t *about;
 	int64_t next_about;
 };
+
+/* Does the list of addresses have this one? */
+bool agent_lists(const char *list, const char *address);
+/* Reaches one of the coordinators: a->conn is the new session, whose handshake is complete. After an error
+ * it may be there, too, when the error is one of the session. On the agent's thread. */
+enum err_code agent_dial(struct agent *a, struct err *e);
+extern const struct conn_handler agent_handler;
 
 /* Wake the agent's thread. Any thread. */
 void agent_wake(struct agent *a);

@@ -18,17 +18,15 @@ const char *dial_address(const struct dial_target *to, char out[static DIAL_TEXT
 	return out;
 }
 
-/* Begin to connect to the target's address, which is written to addr. */
-static enum err_code connect_target(const struct dial_target *to, char addr[static DIAL_TEXT],
-    int *fd, struct err *e)
+enum err_code dial_connect(const struct dial_target *to, char addr[static DIAL_TEXT], int *fd,
+    struct err *e)
 {
 	if (!dial_address(to, addr)[0])
 		return err_set(e, ERR_UNREACH, "it has not announced an address");
 	return net_connect(addr, fd, e);
 }
 
-/* Take over the descriptor, and close it on an error. */
-static enum err_code begin_session(const struct dial_target *to, int fd,
+enum err_code dial_begin_session(const struct dial_target *to, int fd,
     const struct conn_handler *handler, void *ctx, struct conn **out, struct err *e)
 {
 	struct hs_client_info info = to->info;
@@ -49,9 +47,9 @@ enum err_code dial(const struct dial_target *to, const struct conn_handler *hand
 {
 	char addr[DIAL_TEXT];
 	int fd;
-	enum err_code rc = connect_target(to, addr, &fd, e);
+	enum err_code rc = dial_connect(to, addr, &fd, e);
 
-	return rc ? rc : begin_session(to, fd, handler, ctx, out, e);
+	return rc ? rc : dial_begin_session(to, fd, handler, ctx, out, e);
 }
 
 enum err_code dial_and_wait(const struct dial_target *to, int64_t patience, bool (*over)(void *),
@@ -61,7 +59,7 @@ enum err_code dial_and_wait(const struct dial_target *to, int64_t patience, bool
 	char addr[DIAL_TEXT];
 	bool connected = false;
 	int fd;
-	enum err_code rc = connect_target(to, addr, &fd, e);
+	enum err_code rc = dial_connect(to, addr, &fd, e);
 
 	if (rc)
 		return rc;
@@ -77,7 +75,7 @@ enum err_code dial_and_wait(const struct dial_target *to, int64_t patience, bool
 			rc = err_set(e, ERR_UNREACH, "cannot reach %s: it does not answer", addr);
 	}
 	if (!rc)
-		return begin_session(to, fd, handler, ctx, out, e);
+		return dial_begin_session(to, fd, handler, ctx, out, e);
 	close(fd);
 	return rc;
 }

@@ -29,6 +29,13 @@ const char *dial_address(const struct dial_target *to, char out[static DIAL_TEXT
  * to resolve a name. ERR_UNREACH; ERR_CONFIG: the address is malformed. */
 enum err_code dial(const struct dial_target *to, const struct conn_handler *handler, void *ctx,
     struct conn **out, struct err *e);
+/* The two parts of dial, for a caller that connects to several targets at once. dial_connect begins to
+ * connect to the target's address, which is written to addr: net_connect. dial_begin_session takes over
+ * the descriptor, and closes it after an error. */
+enum err_code dial_connect(const struct dial_target *to, char addr[static DIAL_TEXT], int *fd,
+    struct err *e);
+enum err_code dial_begin_session(const struct dial_target *to, int fd,
+    const struct conn_handler *handler, void *ctx, struct conn **out, struct err *e);
 /* Dial and wait until the connection is made, so that an error names the address: for at most
  * `patience` ns, and while over(over_ctx) is false, which is asked every 20 ms (NULL: never).
  * ERR_STOPPED: it became true. */

@@ -146,6 +146,27 @@ ends_with() {
 	grep -q 'the cluster has ended; this standby ends, too' c.4
 }
 
+@test "asp, in which workers lease their data: they get more from the coordinator that has taken over" {
+	jq '.deterministic = false | .sync = "asp"' lin.json >asp.json
+	mv asp.json lin.json
+	RUN=$T/lin.run
+	coordinate 1 lin.json --no-store "${HELD[@]}"
+	wait_for 10 test -S "$RUN/ctl.sock"
+	members
+	wait_for 20 step_is_past 5
+	coordinate 2 -C "$RUN" --standby
+	coordinate 3 -C "$RUN" --standby
+	wait_for 20 eval '[ "$(grep -c "a coordinator stands by at 127.0.0.[23]" c.1)" -ge 2 ]'
+	replace_leader KILL
+	# A leased range has one step, and a worker holds two of them.
+	goes_on
+	let_go
+	wait "${worker[0]}"
+	wait "${worker[1]}"
+	wait_for 20 state_is done
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
 # The run directories of the coordinators, whose state is in etcd: they have the same keys.
 next_run_of_its_own() { RUN=$T/$next.run; }
 owner_in_etcd() { etcd_get /t/lin/owner; }

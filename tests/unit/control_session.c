@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "server/session_parse.h"
 #include "session/agent.h"
+#include "wire/dial.h"
 
 /* One for all tests. */
 static struct {
@@ -283,6 +284,63 @@ static const char *listen_and_hang_up(void)
 	return address;
 }
 
+/* ---- questions whether the coordinator is there ---- */
+
+struct asker {
+	struct conn *conn;
+	unsigned answers;
+	bool refused;
+};
+
+/* The second question arrives before the answer to the first one has been written. */
+static void ask_twice(void *ctx, const struct hs_server_info *server)
+{
+	const struct record question = { .type = REC_PROBE };
+	struct asker *a = ctx;
+
+	(void)server;
+	for (int i = 0; i < 2; i++)
+		conn_send(a->conn, &question, NULL);
+}
+
+static enum conn_verdict count_answer(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct asker *a = ctx;
+
+	(void)payload;
+	a->answers += r->type == REC_PROBED;
+	a->refused |= r->type == REC_NACK;
+	return CONN_TAKEN;
+}
+
+static bool is_answered(void *ctx)
+{
+	const struct asker *a = ctx;
+
+	return a->answers == 2 || a->refused;
+}
+
+static void ask_whether_it_is_there(const struct control *control)
+{
+	static const struct conn_handler asking = { .live = ask_twice, .record = count_answer };
+	struct identity own;
+	struct asker a = { 0 };
+	struct dial_target to = { .tcp = control->server->address,
+		.transport = transport_find("tcp"),
+		.id = &own.conn,
+		.info = { .incarnation = 6, .rank = RANK_NONE, .role = ROLE_WORKER } };
+	struct err e = { 0 };
+
+	control_worker(control, &own);
+	to.key = own.server_key;
+	if (dial(&to, &asking, &a, &a.conn, &e) ||
+	    conn_until(a.conn, is_answered, &a, 10 * NSEC_PER_SEC, &e))
+		fprintf(stderr, "%s\n", e.msg);
+	ok(a.answers == 2 && !a.refused, "each question whether it is there is answered: %u of 2",
+	    a.answers);
+	conn_free(a.conn);
+}
+
 /* The address of a process that is stopped: its kernel accepts connections, and nobody serves them. */
 static const char *listen_only(void)
 {
@@ -337,6 +395,7 @@ int main(void)
 	    "the view that it refers to is sent, even if there is a newer one: %s", m.heard);
 	join_again(&control, &m);
 	call_with_long_message(&control);
+	ask_whether_it_is_there(&control);
 	control_close(&control);
 	return tap_done();
 }

@@ -379,12 +379,14 @@ static bool reads_answers(const struct server_session *p)
 }
 
 /* PROBE measures a link (session/probe.h). The payload is discarded, and the answer has as many
- * bytes as the record asks for. One answer at a time: it counts as queued for the session. */
+ * bytes as the record asks for. One answer with bytes at a time: it counts as queued for the session. A
+ * member that asks only whether the coordinator is there (is_answering in session/agent.c) is always
+ * answered, also while a view is being written. */
 static enum conn_verdict answer_probe(struct server_session *p, const struct record *r)
 {
 	struct record out = { .type = REC_PROBED, .seq = r->seq, .len = (uint32_t)r->total };
 
-	if (r->total > PROBED_MAX || conn_queued(p->conn)) {
+	if (r->total > PROBED_MAX || (r->total && conn_queued(p->conn))) {
 		session_refuse(p, r, ERR_LIMIT,
 		    "a probe must request at most %u bytes and no answer before the last record",
 		    PROBED_MAX);

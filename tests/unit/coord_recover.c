@@ -73,6 +73,59 @@ static void a_lease_to_come_back(void)
 	scene_close(&s);
 }
 
+/* A host is lost with a server and the coordinator, and the server is started again before the next
+ * coordinator has missed it. */
+static void a_server_that_was_restarted(void)
+{
+	struct scene s;
+	struct coord_self other = { .incarnation = 77, .name = "other" };
+
+	scene_open(&s, 2, 2);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	live(&s, 1, 3);
+	scene_again(&s);
+	other.key = s.server[0].key;
+	ok(strcmp(
+	       say(&s, &other,
+	           "{\"op\":\"server_join\",\"index\":-1,\"pid\":5,\"host\":\"h0\",\"tcp\":\"h0:2\"}"),
+	       "{\"index\":0}") == 0,
+	    "a process of the key of a server that is awaited replaces it: %s", s.e.msg);
+	ok(happened(&s, "server-0 (h0, pid 100) is lost: it was restarted"), "which is lost");
+	join_as_server(&s, 1);
+	other.incarnation++;
+	other.key = s.server[1].key;
+	other.kind = COORD_NOBODY;
+	say(&s, &other,
+	    "{\"op\":\"server_join\",\"index\":-1,\"pid\":6,\"host\":\"h1\",\"tcp\":\"h1:2\"}");
+	ok(s.e.code == ERR_NOTREADY, "one that is back is not replaced: %s", s.e.msg);
+	scene_close(&s);
+}
+
+/* Members look for a coordinator that takes over more often than for one that is started again. */
+static void a_lease_after_the_first(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 2);
+	s.cfg.replicas = 2;
+	s.cfg.took_over = true;
+	scene_run(&s);
+	live(&s, 1, 3);
+	scene_again(&s);
+	pass(&s, 0.3);
+	for (int i = 0; i < 19; i++) {
+		join_as_server(&s, 0);
+		pass(&s, 0.1);
+	}
+	ok(!happened(&s, "lost"), "a server has two seconds from the return of the first one");
+	join_as_server(&s, 0);
+	pass(&s, 0.2);
+	ok(happened(&s, "server-1 (h1, pid 101) is lost") && !happened(&s, "server-0 (h0"),
+	    "and is lost then");
+	scene_close(&s);
+}
+
 /* It died between the votes for a change and its announcement. */
 static void a_change_under_vote(void)
 {
@@ -271,6 +324,8 @@ int main(void)
 {
 	everything_is_there();
 	a_lease_to_come_back();
+	a_lease_after_the_first();
+	a_server_that_was_restarted();
 	a_change_under_vote();
 	leases_of_data();
 	leases_from_a_log();

@@ -92,6 +92,9 @@ struct coord_config {
 	const struct state_head *resume;
 	const char *resume_path;
 	bool resume_newest; /* the newest checkpoint was asked for, and not this one by name */
+	/* It takes over from a coordinator for which its members look at several addresses, so that all
+	 * of them find it at about the same time. */
+	bool took_over;
 	/* Only its manifest has been read so far: the servers compare it with its digests
 	 * (coord_resume.c). */
 	bool check_resume;

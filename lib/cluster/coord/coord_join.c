@@ -12,6 +12,9 @@
 
 /* Silent workers that are named to a worker that finds no free rank. */
 #define SILENT_NAMED 8u
+/* How much longer than the first server the others may take to find a coordinator that has taken over;
+ * a server that is silent for server_lost after that is lost. */
+#define OTHERS_RETURN (500 * NSEC_PER_MSEC)
 
 /* ---- servers ---- */
 
@@ -41,6 +44,18 @@ static int choose_server_number(const struct coord *c, const char *key, int64_t 
 	return empty >= 0 ? empty : lost >= 0 ? lost : released;
 }
 
+/* The first server of the saved state is back after a coordinator has taken over. The others look for it
+ * as often, so they do not need the time that coord_recover has given them. */
+static void note_return(struct coord *c, int64_t now)
+{
+	bool first = c->cfg.took_over && !c->hearing.returned;
+
+	c->hearing.returned = true;
+	for (unsigned i = 0; first && i < c->nservers; i++)
+		if (c->server[i].seen > now + OTHERS_RETURN)
+			c->server[i].seen = now + OTHERS_RETURN;
+}
+
 /* Reattach a server, which is live or was released, and repeat the messages that may be lost with
  * its earlier session. NULL: there is no such server. */
 static json_t *rejoin_server(struct coord *c, struct coord_self *self, int64_t now)
@@ -53,8 +68,10 @@ static json_t *rejoin_server(struct coord *c, struct coord_self *self, int64_t n
 			continue;
 		self->kind = COORD_SERVER;
 		self->index = i;
+		note_return(c, now);
 		s->seen = now;
 		s->gone_at = 0;
+		s->awaited = false;
 		if (s->released) {
 			coord_scale_permit_leave(c, i);
 		} else {
@@ -101,15 +118,16 @@ static bool is_from_unknown_epoch(const struct coord *c, int64_t epoch, struct e
 }
 
 /* A process of the same key asks for the number of a living server, or for any number of a cluster
- * that is whole, while that server's session is broken: the old process was restarted before its
- * silence was noticed. */
+ * that is whole, while that server has no session: the old process was restarted before its silence
+ * was noticed, by this coordinator or by the one before it. */
 static void drop_replaced_server(struct coord *c, const struct coord_self *self, int64_t wanted,
     int64_t now)
 {
 	for (unsigned i = 0; i < c->nservers; i++) {
 		const struct coord_member_server *s = &c->server[i];
 		bool replaced = wanted == (int64_t)i ||
-		    (wanted < 0 && s->gone_at && choose_server_number(c, self->key, -1) < 0);
+		    (wanted < 0 && (s->gone_at || s->awaited) &&
+		        choose_server_number(c, self->key, -1) < 0);
 
 		if (s->live && replaced && strcmp(s->key, self->key) == 0) {
 			coord_place_server_lost(c, i, "it was restarted", now);
@@ -163,6 +181,7 @@ json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 	s->incarnation = self->incarnation;
 	s->seen = now;
 	s->gone_at = 0;
+	s->awaited = false;
 	s->acked = 0;
 	s->checked_of = 0;
 	s->own = false;

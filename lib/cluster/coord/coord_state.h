@@ -114,6 +114,7 @@ struct coord_member_server {
 	bool leaving, released; /* see the states of a server above */
 	bool requested;         /* a scaling wants it, and it has not joined yet */
 	bool own;               /* runs in the coordinator's own process */
+	bool awaited;           /* it is from the saved state, and has made no session since */
 	/* It has compared its share of the checkpoint with the digests, as one of this number of
 	 * servers; 0: it has not (coord_resume.c) */
 	unsigned checked_of;
@@ -365,6 +366,7 @@ struct coord_data {
 struct coord_hearing {
 	bool cut_off;  /* an event has reported that no server is heard */
 	bool doubts;   /* the result of coord_tick */
+	bool returned; /* a server of the saved state is back */
 	int64_t until; /* see coord_input_processed_until; 0: it was never called */
 	/* Up to this time (clock_now) no silent server is taken for lost. */
 	int64_t cut_off_until;

@@ -146,6 +146,7 @@ static void load_server(struct coord_member_server *s, unsigned i, const struct 
 	s->incarnation = saved->incarnation;
 	s->pid = saved->pid;
 	s->seen = seen;
+	s->awaited = saved->live;
 	if (s->ever)
 		snprintf(s->name, sizeof s->name, "server-%u", i);
 	snprintf(s->key, sizeof s->key, "%s", saved->key);

@@ -442,6 +442,7 @@ static struct coord_config make_coord_config(struct coordinator *coordinator, co
 		.server_lost = c->heartbeat * 15 / 2,
 		.deadline = c->deadline,
 		.join_wait = c->join_wait,
+		.took_over = coordinator->server->cfg.standby,
 		.epochs = (uint64_t)c->job.epochs,
 		.steps = (uint64_t)c->job.steps,
 	};

@@ -144,6 +144,18 @@ struct place {
 	char *sock, *state_url;
 };
 
+/* The addresses of a standby that begins again, which the members of the cluster know. */
+#define BEFORE_DATA "PSKIT_BEFORE_DATA"
+#define BEFORE_HTTP "PSKIT_BEFORE_HTTP"
+
+/* A coordinator that begins again continues its run, by whatever options it has begun it: another run would
+ * have other keys. */
+static void begin_where_it_was(struct options *o, const char *file)
+{
+	if (getenv(BEFORE_DATA))
+		o->resume = file ? "auto" : NULL;
+}
+
 /* Does the command that began a run also continue it, from the state of the coordinator? A unit or
  * a pod starts its coordinator again by that command. */
 static bool goes_on(const struct options *o, const char *file)
@@ -640,10 +652,6 @@ static void configure_server(const struct options *o, const char *file, struct p
 	cfg->state_url = p->state_url;
 }
 
-/* The addresses of a standby that begins again, which the members of the cluster know. */
-#define BEFORE_DATA "PSKIT_BEFORE_DATA"
-#define BEFORE_HTTP "PSKIT_BEFORE_HTTP"
-
 /* Waits until this process is to be the coordinator. *end: it is not to be one, and ends. */
 static enum err_code stand_by(int signals, struct server_config *cfg, bool *end, struct err *e)
 {
@@ -734,8 +742,10 @@ static int serve(int argc, char **argv, bool *again)
 		o.join = identity_join_file(NULL);
 	if (has_contradiction(&o, nargs))
 		return 2;
-	if (o.standby)
+	if (o.standby) {
 		o.no_store = true;
+		begin_where_it_was(&o, file);
+	}
 	signals = block_server_signals();
 	if (key_init(&e) || take_activation_sockets(&cfg, &e))
 		return report_fatal(&e);

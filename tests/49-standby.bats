@@ -26,11 +26,12 @@ teardown() { teardown_dir; }
 # The digest of the job, of an undisturbed run on this host.
 undisturbed() { ps-ctl run lin.json --set name=here --json 2>/dev/null | field model_digest; }
 
-# coordinate K OPTIONS...: start coordinator K, which listens on 127.0.0.K; its log is c.K.
+# coordinate K OPTIONS...: start coordinator K, which listens on 127.0.0.K; its log is c.K. Its clock is ahead by ${clock[K]}
+# seconds.
 coordinate() {
 	local k=$1
 	shift
-	ps-serve "$@" --listen "127.0.0.$k:0" 2>>"c.$k" 3>&- &
+	${clock[$k]:+env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" CLOCK_AHEAD="${clock[$k]}"} ps-serve "$@" --listen "127.0.0.$k:0" 2>>"c.$k" 3>&- &
 	coordinator[$k]=$!
 	pids+=($!)
 }
@@ -213,30 +214,82 @@ begin_in_etcd() {
 	[ "$(etcd_keys /t/lin/state/ | grep -c /membership/)" -eq 1 ]
 }
 
-@test "etcd is away: training goes on, nobody ends, and one line says why" {
+nobody_has_ended() {
+	local p
+	for p in "${worker[@]}" "${coordinator[@]}"; do
+		kill -0 "$p" || {
+			tail -n 4 c.*
+			return 1
+		}
+	done
+}
+
+# away SECONDS STEPS: etcd does not answer for this time, in which at least so many steps are made.
+away() {
+	local was
 	want=$(undisturbed)
 	begin_in_etcd
+	was=$(status .step)
 	for i in 0 1 2; do kill -STOP "${etcd_pid[$i]}"; done
 	wait_for 20 grep -q 'closes all sessions until it can' c.1
+	rest "$1"
 	ps-stat -C "$RUN" why --json >why
 	[ "$(grep -c '"code":"state"' why)" -eq 1 ]
-	was=$(status .step)
 	for i in 0 1 2; do kill -CONT "${etcd_pid[$i]}"; done
 	wait_for 20 eval 'next=$(leader); [ -n "$next" ] && next_run && [ "$(status .state)" = running ]'
+	wait_for 20 eval '[ "$(status .workers)" -eq 2 ] && [ "$(status .servers)" -eq 2 ]'
+	figure "$(($(status .step) - was)) steps meanwhile"
+	[ "$(status .step)" -gt "$((was + $2))" ]
 	goes_on
-	[ "$(status .step)" -gt "$was" ]
-	for p in "${worker[@]}" "${coordinator[@]}"; do kill -0 "$p"; done
+	nobody_has_ended
 	ends_with "$want"
 }
 
-@test "the member of etcd that leads is frozen: the job goes on, whoever coordinates it then" {
+@test "etcd is away: training goes on, nobody ends, and one line says why" {
+	away 0 0
+}
+
+# bats test_tags=slow
+@test "etcd is away for a minute, too" {
+	away 60 100
+}
+
+# frozen STEPS: etcd's leader is stopped for the time of so many steps.
+frozen() {
+	local steps=$1 was
 	want=$(undisturbed)
 	begin_in_etcd
 	was=$(status .step)
 	kill -STOP "${etcd_pid[$(etcd_leader)]}"
 	# The owner may change until another member leads, which takes less time than these steps.
-	wait_for 60 eval 'next=$(leader); [ -n "$next" ] && next_run && step_is_past $((was + 40))'
+	wait_for $((60 + steps / 2)) eval 'next=$(leader); [ -n "$next" ] && next_run && step_is_past $((was + steps))'
 	goes_on
+	nobody_has_ended
+	ends_with "$want"
+}
+
+@test "the member of etcd that leads is frozen: the job goes on, whoever coordinates it then" {
+	frozen 40
+}
+
+# bats test_tags=slow
+@test "it is frozen for a minute, too" {
+	frozen 320
+}
+
+@test "the clocks of the coordinators' hosts are a minute apart, and the job ends in the same bits" {
+	[ -e "$BIN/fault/shim.so" ] || skip "the fault kit is not built"
+	want=$(undisturbed)
+	clock=([1]=30 [2]=-30)
+	begin_in_etcd
+	replace_leader STOP
+	goes_on
+	# It begins again, in its run and with its keys.
+	kill -CONT "${coordinator[1]}"
+	wait_for 20 grep -q 'a coordinator stands by at 127.0.0.1' c.2
+	replace_leader KILL
+	goes_on
+	[ "$next" -eq 1 ]
 	ends_with "$want"
 }
 

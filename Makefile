@@ -388,6 +388,10 @@ soak: deps-check deps-packages ## slow tests, then faults at random for SOAK (10
 	@timeout --preserve-status --signal INT $(SOAK) $(BUILD)/sim --soak
 	@$(MAKE) --no-print-directory FAULT=1 all faultkit
 	@PS_BIN=$(BUILD) tests/fault/pods
+	@for sync in bsp asp; do for store in 0 1; do \
+	    SYNC=$$sync STORE=$$store PS_BIN=$(BUILD) tests/fault/hostcut 30 || exit 1; done; done
+	@PS_BIN=$(BUILD)/fault-points tests/fault/owners 250
+	@PS_BIN=$(BUILD)/fault-points SYNC=asp tests/fault/owners 250
 	@PS_BIN=$(BUILD)/fault-points tests/fault/soak $(SOAK)
 	@PS_BIN=$(BUILD)/fault-points tests/fault/failover 100
 	@PS_BIN=$(BUILD)/fault-points tests/fault/early 200

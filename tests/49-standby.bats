@@ -6,6 +6,7 @@ bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
 load lib/etcd
+load lib/fault
 
 setup() {
 	setup_training
@@ -21,7 +22,10 @@ setup() {
 	END
 }
 
-teardown() { teardown_dir; }
+teardown() {
+	exec 7>&-
+	teardown_dir
+}
 
 # The digest of the job, of an undisturbed run on this host.
 undisturbed() { ps-ctl run lin.json --set name=here --json 2>/dev/null | field model_digest; }
@@ -291,6 +295,23 @@ frozen() {
 	goes_on
 	[ "$next" -eq 1 ]
 	ends_with "$want"
+}
+
+@test "etcd is slow: reading the state takes longer than a lease lasts, and another coordinator takes over all the same" {
+	etcd_start
+	start_proxy
+	tell to "$(etcd_client 0)"
+	ETCD=$PROXY
+	etcd_start() { :; }
+	begin_in_etcd
+	# Each request takes 0.36 s.
+	tell delay 180
+	replace_leader KILL
+	goes_on
+	tell delay 0
+	let_go
+	wait "${worker[0]}"
+	wait "${worker[1]}"
 }
 
 @test "what cannot be is refused: URLs, options, a state of another cluster" {

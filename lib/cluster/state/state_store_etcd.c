@@ -67,10 +67,11 @@ struct state_etcd {
 	struct buf replaced;
 	char *former_log; /* the log that the state read last names; NULL: none */
 	/* The log of this owner, whose thread alone uses these once it runs. */
-	char *log;     /* "log/ID"; NULL: none */
-	uint64_t seq;  /* of the next key */
-	uint64_t kept; /* the first key that was not dropped */
-	bool drop;     /* the keys before `seq` are to be dropped */
+	char *log;               /* "log/ID"; NULL: none */
+	uint64_t seq;            /* of the next key */
+	uint64_t kept;           /* the first key that was not dropped */
+	bool drop;               /* the keys before `seq` are to be dropped */
+	_Atomic int64_t kept_at; /* when the lease was kept alive last */
 	/* The owner's thread alone uses these. */
 	int64_t compact_at, compact_to; /* forget revisions before compact_to at that time */
 };
@@ -171,6 +172,29 @@ static enum err_code report_owner(struct state_etcd *f, struct err *e)
 	return rc;
 }
 
+/* Keeps the lease alive once. *alive: etcd still has it. */
+static enum err_code keep_once(struct state_etcd *f, bool *alive, struct err *e)
+{
+	int64_t sent = clock_now();
+	enum err_code rc = etcd_lease_keep(f->etcd, f->lease, 2 * STATE_BEAT, alive, e);
+
+	atomic_store(&f->kept_at, sent);
+	if (!rc && *alive)
+		atomic_store(&f->store.owned_until, sent + TTL * NSEC_PER_SEC);
+	return rc;
+}
+
+/* Before the owner's thread beats, a process that takes over reads the state and writes its first one. A
+ * slow etcd may need longer for these requests than a lease lasts, and then nobody would ever take over.
+ * So a request keeps the lease alive when no beat has done so for a while. */
+static void keep_if_due(struct state_etcd *f)
+{
+	bool alive;
+
+	if (f->owner_revision && clock_now() - atomic_load(&f->kept_at) > 2 * STATE_BEAT)
+		keep_once(f, &alive, NULL);
+}
+
 static void begin_guarded(struct state_etcd *f, struct etcd_txn *t)
 {
 	etcd_txn_begin(t);
@@ -180,9 +204,11 @@ static void begin_guarded(struct state_etcd *f, struct etcd_txn *t)
 /* Runs a transaction that begin_guarded has begun. */
 static enum err_code commit_guarded(struct state_etcd *f, struct etcd_txn *t, struct err *e)
 {
+	enum err_code rc;
 	bool done;
-	enum err_code rc = etcd_commit(f->etcd, t, WRITE_PATIENCE, &done, NULL, e);
 
+	keep_if_due(f);
+	rc = etcd_commit(f->etcd, t, WRITE_PATIENCE, &done, NULL, e);
 	return rc ? rc : done ? ERR_OK : report_owner(f, e);
 }
 
@@ -270,8 +296,10 @@ static enum err_code take_owner_key(struct state_store *s, struct err *e)
 		    "a coordinator of %s is alive, or was a moment ago (host %s, pid %lld): begin this one "
 		    "with --standby to take over when it is not",
 		    name_etcd(s), *o.host ? o.host : "?", (long long)o.pid);
-	if (!rc)
+	if (!rc) {
+		atomic_store(&f->kept_at, sent);
 		atomic_store(&s->owned_until, sent + TTL * NSEC_PER_SEC);
+	}
 	json_decref(document);
 	return rc;
 }
@@ -310,9 +338,8 @@ static void compact(struct state_etcd *f, int64_t now)
 static enum err_code keep_lease(struct state_store *s, struct err *e)
 {
 	struct state_etcd *f = of_store(s);
-	int64_t sent = clock_now();
 	bool alive;
-	enum err_code rc = etcd_lease_keep(f->etcd, f->lease, 2 * STATE_BEAT, &alive, e);
+	enum err_code rc = keep_once(f, &alive, e);
 
 	if (rc) {
 		err_prefix(e, "the coordinator's lease is not kept alive");
@@ -322,8 +349,7 @@ static enum err_code keep_lease(struct state_store *s, struct err *e)
 		return err_set(e, ERR_CLOSED,
 		    "etcd has ended this coordinator's lease, because it could not be kept alive for %d s",
 		    TTL);
-	atomic_store(&s->owned_until, sent + TTL * NSEC_PER_SEC);
-	compact(f, sent);
+	compact(f, clock_now());
 	return ERR_OK;
 }
 
@@ -433,6 +459,7 @@ static enum err_code read_part(struct state_etcd *f, const json_t *entry, struct
 
 	if (rc)
 		return rc;
+	keep_if_due(f);
 	prefix = mem_printf("%s/", file.file);
 	rc = etcd_read(f->etcd, prefix, TXN_PIECES, READ_PATIENCE, &kvs, e);
 	for (size_t i = 0; i < kvs.n; i++)
@@ -662,6 +689,7 @@ static enum err_code read_etcd_log(struct state_store *s, struct buf *out, struc
 
 	if (!f->former_log)
 		return ERR_OK;
+	keep_if_due(f);
 	prefix = mem_printf("%s/", f->former_log);
 	rc = etcd_read(f->etcd, prefix, TXN_PIECES, READ_PATIENCE, &kvs, e);
 	for (size_t i = 0; i < kvs.n; i++)

@@ -10,6 +10,8 @@
  *                         "state/ID-N/PART"
  *   log/ID/SEQ            records of the log of leases of the owner ID, in order
  *
+ *   logged                which write to the log was the last one: ID-N
+ *
  * Every write is a transaction with the condition that the key `owner` is still the one that this
  * process has written, by its revision. A lease says only when another process may try to become the
  * owner: etcd's leader may end one late, and an owner that was stopped may go on after its own has
@@ -23,6 +25,11 @@
  *
  * The revision that is compared is that of the owner's key and not of the lease, because it is the
  * key that a successor replaces.
+ *
+ * A member of etcd that stood still may do a write that it got long ago, after the same write was made at
+ * another member, and others after it. So every write also has the condition that `index`, or `logged`, is
+ * as the write before has left it, and replaces that: it is done at most once, and never after a later
+ * one. Otherwise the index would name pieces that the later write has removed.
  *
  * Waiting for etcd: a write is tried for WRITE_PATIENCE, and the caller tries again after that; a
  * beat for a part of the lease only, because an answer that comes later than that is of no use. */
@@ -54,12 +61,22 @@
 /* A reader reads again when the owner has replaced what it was reading. */
 #define READ_TRIES 5
 
+/* A key that every write of one kind compares and replaces. */
+struct guard {
+	const char *key;
+	int64_t revision; /* of its last write; 0: there is no such key */
+	char *mark; /* its value by the write that is under way, or was the last one; NULL: none */
+};
+
 struct state_etcd {
 	struct state_store store;
 	struct etcd *etcd;
 	int64_t lease; /* of the owner's key, or of the standby's; 0: none */
 	/* Every write is guarded by this revision of the owner's key; 0: this process is not the owner */
 	int64_t owner_revision;
+	struct guard index, logged; /* of the state, and of the log, whose thread alone uses it */
+	bool knows_logged;
+	uint64_t appends;  /* N of the last write to the log, also of one that has failed */
 	uint64_t revision; /* N of the last write, also of one that has failed */
 	/* what the index says about each part; NULL: nothing */
 	json_t *entry[STATE_PARTS];
@@ -91,6 +108,8 @@ static struct state_store *open_etcd(const struct state_store_config *cfg)
 {
 	struct state_etcd *f = mem_alloc(sizeof *f);
 
+	f->index.key = "index";
+	f->logged.key = "logged";
 	if (etcd_open(cfg->url, &f->etcd, NULL))
 		abort();
 	return &f->store;
@@ -117,6 +136,8 @@ static void close_etcd(struct state_store *s)
 	etcd_close(f->etcd);
 	forget_state(f);
 	buf_release(&f->replaced);
+	free(f->index.mark);
+	free(f->logged.mark);
 	free(f->log);
 	free(f);
 }
@@ -201,6 +222,35 @@ static void begin_guarded(struct state_etcd *f, struct etcd_txn *t)
 	etcd_if_written(f->etcd, t, "owner", f->owner_revision);
 }
 
+static void begin_write(struct state_etcd *f, struct etcd_txn *t, const struct guard *g)
+{
+	begin_guarded(f, t);
+	etcd_if_written(f->etcd, t, g->key, g->revision);
+}
+
+static void put_guard(struct state_etcd *f, struct etcd_txn *t, struct guard *g, const char *text)
+{
+	free(g->mark);
+	g->mark = mem_strdup(text);
+	etcd_put(f->etcd, t, g->key, text, strlen(text), 0);
+}
+
+/* Reads the guard. *is_marked: the write that is under way has replaced it. */
+static enum err_code read_guard(struct state_etcd *f, struct guard *g, bool *is_marked,
+    struct err *e)
+{
+	struct etcd_kvs kvs;
+	enum err_code rc = etcd_read(f->etcd, g->key, 1, WRITE_PATIENCE, &kvs, e);
+	const struct buf *value = !rc && kvs.n ? &kvs.kv->value : NULL;
+
+	*is_marked = value && g->mark && value->len == strlen(g->mark) &&
+	    memcmp(value->data, g->mark, value->len) == 0;
+	if (!rc)
+		g->revision = value ? kvs.kv->mod_revision : 0;
+	etcd_kvs_release(&kvs);
+	return rc;
+}
+
 /* Runs a transaction that begin_guarded has begun. */
 static enum err_code commit_guarded(struct state_etcd *f, struct etcd_txn *t, struct err *e)
 {
@@ -210,6 +260,28 @@ static enum err_code commit_guarded(struct state_etcd *f, struct etcd_txn *t, st
 	keep_if_due(f);
 	rc = etcd_commit(f->etcd, t, WRITE_PATIENCE, &done, NULL, e);
 	return rc ? rc : done ? ERR_OK : report_owner(f, e);
+}
+
+/* Runs a transaction that begin_write has begun. last: it replaces the guard. If its conditions did not hold,
+ * it may have been done by an earlier try whose answer was lost; or a write before it, which had failed for
+ * want of an answer, was done just now, and the caller tries again. */
+static enum err_code commit_write(struct state_etcd *f, struct etcd_txn *t, struct guard *g,
+    bool last, struct err *e)
+{
+	int64_t revision;
+	bool done, is_marked = false;
+	enum err_code rc = etcd_commit(f->etcd, t, WRITE_PATIENCE, &done, &revision, e);
+
+	if (rc)
+		return rc;
+	if (done && last)
+		g->revision = revision;
+	if (done)
+		return ERR_OK;
+	rc = read_guard(f, g, &is_marked, e);
+	if (rc || (last && is_marked))
+		return rc;
+	return report_owner(f, e);
 }
 
 static enum err_code check_owner_key(struct state_store *s, struct err *e)
@@ -430,15 +502,16 @@ static bool list_etcd_standbys(struct state_store *s, struct state_standbys *out
 
 /* ---- reading ---- */
 
-/* Reads the index. *there: there is one. */
+/* Reads the index. *there: there is one; *written: the revision of its last write. */
 static enum err_code read_index(struct state_etcd *f, struct state_index *out, json_t **document,
-    bool *there, struct err *e)
+    bool *there, int64_t *written, struct err *e)
 {
 	struct etcd_kvs kvs;
 	enum err_code rc = etcd_read(f->etcd, "index", 1, READ_PATIENCE, &kvs, e);
 
 	*document = NULL;
 	*there = !rc && kvs.n;
+	*written = *there ? kvs.kv->mod_revision : 0;
 	if (*there) {
 		*document = json_parse((const char *)kvs.kv->value.data, kvs.kv->value.len,
 		    ETCD_VALUE_MAX, e);
@@ -484,10 +557,13 @@ static enum err_code read_once(struct state_etcd *f, unsigned which, struct stat
 {
 	struct state_index index;
 	json_t *document;
+	int64_t written;
 	bool there;
-	enum err_code rc = read_index(f, &index, &document, &there, e);
+	enum err_code rc = read_index(f, &index, &document, &there, &written, e);
 
 	forget_state(f);
+	if (!rc)
+		f->index.revision = written;
 	if (!rc && there) {
 		out->revision = f->revision = (uint64_t)index.revision;
 		f->former_log = index.lease_log ? mem_strdup(index.lease_log) : NULL;
@@ -524,11 +600,12 @@ static enum err_code watch_index(struct state_store *s, uint64_t known, int64_t 
 	const struct timespec pause = { 0, POLL };
 	struct state_index index;
 	json_t *document;
+	int64_t written;
 	enum err_code rc;
 	bool there;
 
 	for (;;) {
-		rc = read_index(of_store(s), &index, &document, &there, e);
+		rc = read_index(of_store(s), &index, &document, &there, &written, e);
 		*now = !rc && there ? (uint64_t)index.revision : 0;
 		json_decref(document);
 		if (rc || *now != known || clock_now() >= until)
@@ -554,8 +631,8 @@ static enum err_code put_piece(struct state_etcd *f, struct writing *w, const ch
 	enum err_code rc = ERR_OK;
 
 	if (w->pieces == TXN_PIECES) {
-		rc = commit_guarded(f, &w->txn, e);
-		begin_guarded(f, &w->txn);
+		rc = commit_write(f, &w->txn, &f->index, false, e);
+		begin_write(f, &w->txn, &f->index);
 		w->pieces = 0;
 	}
 	etcd_put(f->etcd, &w->txn, key, text->text + at, n, 0);
@@ -601,7 +678,7 @@ static void put_index(struct state_etcd *f, struct writing *w,
 	    .parts = parts,
 	    .lease_log = f->log });
 	text = json_text(index);
-	etcd_put(f->etcd, &w->txn, "index", text, strlen(text), 0);
+	put_guard(f, &w->txn, &f->index, text);
 	free(text);
 	json_decref(index);
 	json_decref(parts);
@@ -654,7 +731,7 @@ static enum err_code write_etcd(struct state_store *s, const struct state_part_c
 	f->revision++;
 	for (size_t i = 0; i < STATE_PARTS; i++)
 		entry[i] = json_incref(f->entry[i]);
-	begin_guarded(f, &w.txn);
+	begin_write(f, &w.txn, &f->index);
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = put_part(f, &w, &change[i], &entry[change[i].part], &made, e);
 	put_index(f, &w, entry);
@@ -662,7 +739,7 @@ static enum err_code write_etcd(struct state_store *s, const struct state_part_c
 	if (rc)
 		etcd_txn_drop(&w.txn);
 	else
-		rc = commit_guarded(f, &w.txn, e);
+		rc = commit_write(f, &w.txn, &f->index, true, e);
 	if (rc)
 		buf_append(&f->replaced, made.data, made.len);
 	else
@@ -721,15 +798,20 @@ static enum err_code append_etcd_log(struct state_store *s, const struct buf *re
 {
 	struct state_etcd *f = of_store(s);
 	uint64_t seq = f->seq;
-	enum err_code rc = ERR_OK;
+	bool is_marked;
+	enum err_code rc = f->knows_logged ? ERR_OK : read_guard(f, &f->logged, &is_marked, e);
 
+	f->knows_logged = !rc;
 	f->drop |= drop;
 	for (size_t at = 0; !rc && at < records->len; at += PIECE) {
 		size_t n = records->len - at < PIECE ? records->len - at : PIECE;
-		char *key = log_key(f, seq++);
+		char *key = log_key(f, seq++), *mark;
 		struct etcd_txn t;
 
-		begin_guarded(f, &t);
+		begin_write(f, &t, &f->logged);
+		mark = mem_printf("%016" PRIx64 "-%" PRIu64, s->cfg.incarnation, ++f->appends);
+		put_guard(f, &t, &f->logged, mark);
+		free(mark);
 		if (f->drop && f->kept < f->seq) {
 			char *from = log_key(f, f->kept), *to = log_key(f, f->seq);
 
@@ -738,7 +820,7 @@ static enum err_code append_etcd_log(struct state_store *s, const struct buf *re
 			free(to);
 		}
 		etcd_put(f->etcd, &t, key, records->data + at, n, 0);
-		rc = commit_guarded(f, &t, e);
+		rc = commit_write(f, &t, &f->logged, true, e);
 		if (!rc && f->drop) {
 			f->kept = f->seq;
 			f->drop = false;

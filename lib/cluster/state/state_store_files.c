@@ -214,16 +214,18 @@ static void list_standby_files(const struct state_files *f, time_t now, struct b
 }
 
 /* The beats begin when a process stands by. That process waits for SILENCE, and by then the owner has
- * seen it. */
+ * seen it. Without one the owner still looks now and then whether it has been overtaken: its successor
+ * does not stand by any more, and a coordinator that has nothing to write would not notice it. */
 static enum err_code beat_in_file(struct state_store *s, struct err *e)
 {
 	struct state_files *f = of_store(s);
 	int64_t now = clock_now();
 	json_t *beat;
 	char *path;
+	bool looks = now >= f->look_at;
 	enum err_code rc;
 
-	if (now >= f->look_at) {
+	if (looks) {
 		struct buf names = BUF_INIT;
 
 		list_standby_files(f, 0, &names);
@@ -231,13 +233,11 @@ static enum err_code beat_in_file(struct state_store *s, struct err *e)
 		f->look_at = now + STANDBY_EVERY;
 		buf_release(&names);
 	}
-	if (!f->has_standby) {
+	if (!f->has_standby)
 		atomic_store(&s->owned_until, INT64_MAX);
-		return ERR_OK;
-	}
-	rc = verify_owner_file(s, e);
-	if (rc)
-		return rc;
+	rc = f->has_standby || looks ? verify_owner_file(s, e) : ERR_OK;
+	if (rc || !f->has_standby)
+		return rc == ERR_FENCED || f->has_standby ? rc : ERR_OK;
 	path = rundir_path(s->cfg.run_dir, "coordinator.beat");
 	beat = beat_encode(
 	    &(const struct beat){ .owner = s->cfg.incarnation, .number = ++f->beats });
@@ -264,10 +264,11 @@ static enum err_code write_standby_file(struct state_files *f, const struct stat
 	return rc;
 }
 
-/* Notes which owner there is and its last beat. A file that is being written, or cannot be read, counts as
- * unchanged.
+/* Notes which owner there is and its last beat, and the time after the files were read: on a slow file system
+ * the beat may have been written just before that, and the owner counts its time from there. A file that
+ * is being written, or cannot be read, counts as unchanged.
  * *none: it is known that no owner lives. */
-static void look_at_owner(struct state_files *f, int64_t now, bool *none)
+static void look_at_owner(struct state_files *f, bool *none)
 {
 	char *path = rundir_path(f->store.cfg.run_dir, "coordinator.beat");
 	json_t *document = json_parse_file(path, 4096, NULL);
@@ -281,7 +282,7 @@ static void look_at_owner(struct state_files *f, int64_t now, bool *none)
 	    (document && beat.number != f->seen_beat)) {
 		f->seen_owner = owner;
 		f->seen_beat = document ? beat.number : f->seen_beat;
-		f->seen_at = now;
+		f->seen_at = clock_now();
 	}
 	json_decref(document);
 	free(path);
@@ -300,9 +301,7 @@ static enum err_code stand_by_in_file(struct state_store *s, const struct state_
 		rc = write_standby_file(f, self, e);
 		f->write_at = now + STANDBY_EVERY;
 	}
-	look_at_owner(f, now, &none);
-	/* The time is measured after the files were read, so that a slow file system is not taken
-	 * for a silent owner. */
+	look_at_owner(f, &none);
 	*free = !rc && (none || now - f->seen_at > SILENCE);
 	return rc;
 }

@@ -155,13 +155,12 @@ static enum err_code read_state(struct server *s, struct err *e)
 }
 
 /* A coordinator that was started again on another host waits until it is known that the one before it does
- * not live. A standby has waited already. True: it has waited a little. */
-static bool may_wait_for_owner(const struct server *s, int64_t until, const struct err *e)
+ * not live. True: it has waited a little. */
+static bool may_wait_for_owner(int64_t until, const struct err *e)
 {
 	const struct timespec pause = { 0, RETRY };
 
-	if (e->code != ERR_NOTREADY || s->cfg.standby || clock_now() >= until ||
-	    signals_end_is_pending())
+	if (e->code != ERR_NOTREADY || clock_now() >= until || signals_end_is_pending())
 		return false;
 	nanosleep(&pause, NULL);
 	return true;
@@ -218,9 +217,9 @@ enum err_code state_file_read(struct server *s, struct err *e)
 	if (!rc)
 		do
 			rc = store->ops->become_owner(store, e);
-		while (
-		    rc && (server_wait_for_room(s, &since, e) || may_wait_for_owner(s, until, e)));
-	/* A standby waits for its turn again. */
+		while (rc && !s->cfg.standby &&
+		    (server_wait_for_room(s, &since, e) || may_wait_for_owner(until, e)));
+	/* A standby waits for its turn again; another one may take over while there is no room. */
 	if ((rc == ERR_EXISTS || rc == ERR_NOTREADY) && s->cfg.standby)
 		return e->code = ERR_FENCED;
 	if (!rc && s->cfg.standby)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include <errno.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -415,6 +416,7 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 	const char *before = s->recover && s->state->listen ? s->state->listen : "";
 	enum err_code rc = ERR_NOTFOUND;
 	int64_t since = 0;
+	struct stat st;
 
 	if (s->cfg.data_fd) {
 		s->listener[0].fd = s->cfg.data_fd;
@@ -448,6 +450,10 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 	free(unix_addr);
 	if (rc)
 		return rc;
+	if (lstat(s->cfg.unix_path, &st) == 0) {
+		s->socket_dev = st.st_dev;
+		s->socket_ino = st.st_ino;
+	}
 	s->listener[1].fn = accept_unix;
 	s->listener[1].ctx = s;
 	return loop_add(s->io_thread[0].loop, &s->listener[1], EPOLLIN, e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include <sodium.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -267,6 +268,17 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	return rc;
 }
 
+/* The file may be the socket of another coordinator: one that has taken over, or one that was faster while
+ * this process tried to. */
+static void remove_socket(const struct server *s)
+{
+	struct stat st;
+
+	if (s->socket_ino && lstat(s->cfg.unix_path, &st) == 0 && st.st_dev == s->socket_dev &&
+	    st.st_ino == s->socket_ino)
+		unlink(s->cfg.unix_path);
+}
+
 void server_stop(struct server *s)
 {
 	struct shard *shard;
@@ -301,9 +313,7 @@ void server_stop(struct server *s)
 	relayed_ranks_free(s->keys.relays);
 	tracer_free(s->tracer);
 	session_trace_steps_free(s->steps);
-	/* Another coordinator may have replaced the socket of one that was overtaken. */
-	if (s->cfg.unix_path && !s->end.again && s->end.why.code != ERR_FENCED)
-		unlink(s->cfg.unix_path);
+	remove_socket(s);
 	close(s->end.event);
 	rwlock_destroy(&s->keys.lock);
 	mutex_destroy(&s->end.lock);

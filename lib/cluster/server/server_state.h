@@ -36,6 +36,7 @@
  * for them, with none of these held. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "auth/keyring.h"
 #include "codec/row_ids_cache.h"
@@ -356,6 +357,9 @@ struct server {
 	struct io_thread *io_thread;
 	unsigned nio_threads;
 	struct loop_fd listener[2]; /* TCP and the Unix socket */
+	/* The file of that Unix socket; 0: none was made. Another coordinator may replace it. */
+	dev_t socket_dev;
+	ino_t socket_ino;
 	char address[NET_TEXT], advertised[NET_TEXT];
 	const char *address_reason; /* why it listens on this address, for the log */
 	uint64_t incarnation;

@@ -266,12 +266,25 @@ static enum err_code hold_run_directory(struct place *p, struct err *e)
 	return ERR_OK;
 }
 
+/* The run directory of a process that begins again. */
+#define BEFORE_RUN "PSKIT_BEFORE_RUN"
+
+/* The directory that must exist; NULL: the cluster file makes it. A process that begins again goes on with
+ * the run that its cluster file has begun. It would otherwise move this run out of the way, while another
+ * coordinator may own it, and begin a new one. */
+static const char *find_run_directory(const struct options *o, const char *file)
+{
+	const char *before = getenv(BEFORE_RUN);
+
+	return before ? before : file ? NULL : o->run_dir;
+}
+
 /* Find the run directory, configuration and identity for the options. A cluster file and
  * --read-only make this process the coordinator. */
 static enum err_code find_server_place(const struct options *o, const char *file, int signals,
     struct place *p, struct err *e)
 {
-	const char *name = o->name ? o->name : "server-0";
+	const char *name = o->name ? o->name : "server-0", *run = find_run_directory(o, file);
 	enum err_code rc = ERR_OK;
 
 	p->lock = -1;
@@ -280,16 +293,15 @@ static enum err_code find_server_place(const struct options *o, const char *file
 		return prepare_read_only(o, signals, p, e);
 	if (o->join)
 		return identity_from_join(o->join, &p->id, e);
-	if (file) {
+	if (file && !run) {
 		rc = load_own_cluster(o, file, p, e);
-	} else if (!o->run_dir) {
+	} else if (!run) {
 		rc = err_set(e, ERR_USAGE,
 		    "a cluster file, -C DIR or --join FILE is required (see ps-serve -h)");
 	} else {
-		p->dir = path_absolute(o->run_dir);
+		p->dir = path_absolute(run);
 		if (access(p->dir, F_OK))
-			rc = err_sys(e, ERR_NOTFOUND, "there is no run directory \"%s\"",
-			    o->run_dir);
+			rc = err_sys(e, ERR_NOTFOUND, "there is no run directory \"%s\"", run);
 		else
 			rc = read_run_config(p, e);
 		/* The coordinator that lives holds it meanwhile. */
@@ -648,12 +660,15 @@ static void configure_server(const struct options *o, const char *file, struct p
 	cfg->first_wait = o->timeout;
 	cfg->force_new = o->force_new;
 	cfg->standby = p->takes_over = o->standby;
-	p->state_url = p->coordinates && p->has_conf ? conf_state_url(&p->conf) : NULL;
+	/* A read replica has the configuration of its cluster, and a state of its own. */
+	p->state_url = p->coordinates && p->has_conf && !o->read_only ? conf_state_url(&p->conf)
+	                                                              : NULL;
 	cfg->state_url = p->state_url;
 }
 
 /* Waits until this process is to be the coordinator. *end: it is not to be one, and ends. */
-static enum err_code stand_by(int signals, struct server_config *cfg, bool *end, struct err *e)
+static enum err_code stand_by(int signals, struct server_config *cfg, struct identity *id,
+    bool *end, struct err *e)
 {
 	char data[NET_TEXT], http[NET_TEXT];
 	enum err_code rc;
@@ -663,11 +678,23 @@ static enum err_code stand_by(int signals, struct server_config *cfg, bool *end,
 	rc = standby_wait(cfg, signals, end, e);
 	if (rc || *end)
 		return rc;
+	/* The secret of the cluster may have been renewed meanwhile. */
+	identity_look(id);
 	net_bound(cfg->data_fd, data);
 	net_bound(cfg->http_fd, http);
 	setenv(BEFORE_DATA, data, 1);
 	setenv(BEFORE_HTTP, http, 1);
 	return ERR_OK;
+}
+
+/* For this process, which begins again. */
+static void keep_run_directory(const struct place *p)
+{
+	char *dir = p->dir ? path_absolute(p->dir) : NULL;
+
+	if (dir)
+		setenv(BEFORE_RUN, dir, 1);
+	free(dir);
 }
 
 /* Has a standby not become the coordinator for a reason that may pass: another one was faster, to the state
@@ -758,7 +785,7 @@ static int serve(int argc, char **argv, bool *again)
 	configure_server(&o, file, &place, &cfg);
 	cfg.log = &log;
 	if (o.standby)
-		rc = stand_by(signals, &cfg, &end, &e);
+		rc = stand_by(signals, &cfg, &place.id, &end, &e);
 	if (!rc && !end)
 		rc = server_start(&cfg, &s, &e);
 	if (!rc && !end && place.follower)
@@ -776,6 +803,8 @@ static int serve(int argc, char **argv, bool *again)
 		    code == 0)
 			code = report_fatal(&e);
 	}
+	if (*again)
+		keep_run_directory(&place);
 	place_release(&place, &o);
 	close(signals);
 	return code;

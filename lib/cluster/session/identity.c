@@ -73,6 +73,21 @@ enum err_code identity_from_run(const char *run_dir, const char *name, struct id
 	return rc;
 }
 
+void identity_look(struct identity *id)
+{
+	struct key_pair key;
+	struct secret_pair pair;
+
+	if (!secrets_look(id->conn.secrets, 0))
+		return;
+	key = id->conn.hs.key;
+	secrets_both(id->conn.secrets, &pair);
+	handshake_identity_init(&id->conn.hs, &key, pair.now);
+	secrets_cluster(pair.now, id->conn.cluster);
+	key_pair_wipe(&key);
+	sodium_memzero(&pair, sizeof pair);
+}
+
 /* Read a join file, which only its owner may be able to read, because it holds secrets. */
 static json_t *read_join_file(const char *file, struct err *e)
 {

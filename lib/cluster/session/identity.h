@@ -30,6 +30,8 @@ struct identity {
 enum err_code identity_from_run(const char *run_dir, const char *name, struct identity *out,
     struct err *e);
 enum err_code identity_from_join(const char *file, struct identity *out, struct err *e);
+/* Takes over a psk that was renewed while this process waited. Before anything uses the identity. */
+void identity_look(struct identity *id);
 /* Returns `where` (NULL: $PS_CLUSTER), a name that the user has given, when it
  * is a regular file but no model file, and so a join file, else NULL. */
 const char *identity_join_file(const char *where);

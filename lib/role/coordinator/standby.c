@@ -151,6 +151,16 @@ static void wait_for_turn(struct standby_wait *w, int signals, bool *end)
 	}
 }
 
+/* This process will not be the coordinator. */
+static void release_addresses(struct server_config *cfg)
+{
+	if (cfg->data_fd > 0)
+		close(cfg->data_fd);
+	if (cfg->http_fd > 0)
+		close(cfg->http_fd);
+	cfg->data_fd = cfg->http_fd = 0;
+}
+
 enum err_code standby_wait(struct server_config *cfg, int signals, bool *end, struct err *e)
 {
 	struct standby_wait w = { .cfg = cfg };
@@ -173,7 +183,9 @@ enum err_code standby_wait(struct server_config *cfg, int signals, bool *end, st
 		    w.store->ops->where(w.store));
 		wait_for_turn(&w, signals, end);
 	}
-	if (!rc && !*end)
+	if (rc || *end)
+		release_addresses(cfg);
+	else
 		log_info(cfg->log, "no coordinator is alive: this one takes over");
 	state_store_close(w.store);
 	if (!rc)

@@ -206,7 +206,7 @@ $(BUILD)/fault/older-work: $(OBJ)/cmd/ps-work.o $(WORKOBJ) $(OBJ)/tests/fault/ol
 # ---- the cluster in virtual time ------------------------------------------------
 # ps-serve, ps-work, the ledger and the library become one object, in which the calls of the system are those
 # of the simulator (read becomes sim_read), and static variables lie where it can exchange them.
-# libmicrohttpd's threads cannot be simulated: control_server.c stands in for the listeners.
+# libmicrohttpd's threads cannot be simulated: control_server.c stands in for the listeners, and curl.c for libcurl.
 SIMOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(filter-out tests/sim/control_server.c,$(wildcard tests/sim/*.c))))
 SIMAPP := $(OBJ)/cmd/ps-serve.o $(OBJ)/cmd/ps-work.o $(WORKOBJ) $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/fault/ledger*.c))) \
           $(OBJ)/tests/sim/control_server.o
@@ -215,7 +215,7 @@ $(SIMULATED)/app.o: $(SIMAPP) $(SIMOBJ) $(LIB)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)cp $(LIB) $(@D)/library.a
-	$(Q)$(AR) d $(@D)/library.a $(addprefix http_,$(addsuffix .o,server request access conns guard reply))
+	$(Q)$(AR) d $(@D)/library.a lazy_curl.o $(addprefix http_,$(addsuffix .o,server request access conns guard reply))
 	$(Q)for o in $(SIMAPP); do objcopy --redefine-sym main=$$(basename $$o .o | tr - _)_main $$o $(@D)/$$(basename $$o); done
 	$(Q)$(LD) -r $$(sed -n 's|^WRAP(\(.*\))|--undefined=\1 --wrap=\1|p' tests/sim/chain_calls.def) $(patsubst %,$(@D)/%,$(notdir $(SIMAPP))) $(@D)/library.a -o $(@D)/whole.o
 	$(Q)sed -n 's|^CALL(\(.*\))|\1 sim_\1|p' tests/sim/calls.def > $(@D)/calls; echo __assert_fail sim___assert_fail >> $(@D)/calls

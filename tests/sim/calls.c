@@ -438,13 +438,7 @@ char *sim_getenv(const char *name)
 
 	return strcmp(name, "OPENBLAS_CORETYPE") == 0 ? core
 	    : strcmp(name, "PSKIT_LOGS_READ_BY") == 0 ? reader
-	                                              : NULL;
-}
-
-int sim_unsetenv(const char *name)
-{
-	(void)name;
-	return 0;
+	                                              : (char *)(uintptr_t)proc_getenv(name);
 }
 
 long sim_sysconf(int name)

@@ -4,6 +4,7 @@
 
 /* The simulated calls have the types of the real ones. */
 
+#include <curl/curl.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>

@@ -16,6 +16,7 @@ struct server {
 	int pid;
 	struct waitq wait;
 	bool nudged;
+	uint64_t opened; /* in which order */
 };
 
 struct pending {
@@ -28,7 +29,7 @@ struct pending {
 
 static struct server server[SERVERS_MAX];
 static struct pending pending[REQUESTS_MAX];
-static uint64_t next_id;
+static uint64_t next_id, opened;
 static void (*on_open)(const struct proc *p);
 
 void control_on_open(void (*fn)(const struct proc *p))
@@ -41,7 +42,8 @@ unsigned sim_control_open(void)
 	for (unsigned i = 0; i < SERVERS_MAX; i++)
 		if (!server[i].proc || !proc_find(server[i].pid) || !server[i].proc->alive) {
 			server[i] = (struct server){ .proc = proc_current,
-				.pid = proc_current->pid };
+				.pid = proc_current->pid,
+				.opened = ++opened };
 			if (on_open)
 				on_open(proc_current);
 			return i;
@@ -101,14 +103,46 @@ void sim_control_answer(uint64_t id, int status, const char *text)
 		}
 }
 
+/* A coordinator that has been overtaken may not know it yet. */
+static unsigned find_server(unsigned slot)
+{
+	unsigned best = SERVERS_MAX;
+
+	for (unsigned i = 0; i < SERVERS_MAX; i++) {
+		const struct server *s = &server[i];
+
+		if (s->proc && s->proc->alive &&
+		    (s->proc->slot == slot ||
+		        (slot == COORDINATOR_SLOT && s->proc->slot == STANDBY_SLOT)) &&
+		    (best == SERVERS_MAX || s->opened > server[best].opened))
+			best = i;
+	}
+	return best;
+}
+
+struct proc *control_leader(void)
+{
+	unsigned s = find_server(COORDINATOR_SLOT);
+
+	return s < SERVERS_MAX ? server[s].proc : NULL;
+}
+
+unsigned control_coordinators(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < SERVERS_MAX; i++)
+		n += server[i].proc && server[i].proc->alive &&
+		    (server[i].proc->slot == COORDINATOR_SLOT ||
+		        server[i].proc->slot == STANDBY_SLOT);
+	return n;
+}
+
 void control_send(unsigned slot, const char *method, const char *target, const char *body,
     void (*fn)(void *ctx, int status, const char *text), void *ctx)
 {
-	unsigned s = 0;
+	unsigned s = find_server(slot);
 
-	while (s < SERVERS_MAX &&
-	    !(server[s].proc && server[s].proc->alive && server[s].proc->slot == slot))
-		s++;
 	for (size_t i = 0; s < SERVERS_MAX && i < REQUESTS_MAX; i++) {
 		struct pending *p = &pending[i];
 
@@ -145,5 +179,6 @@ void control_reset(void)
 	memset(server, 0, sizeof server);
 	memset(pending, 0, sizeof pending);
 	next_id = 1;
+	opened = 0;
 	on_open = NULL;
 }

@@ -26,10 +26,14 @@ const struct sim_request *sim_control_take(unsigned server, int64_t until);
 void sim_control_nudge(unsigned server);
 void sim_control_answer(uint64_t id, int status, const char *text);
 
-/* For the simulation: send a request to the server of the process in this slot. fn is called with
+/* For the simulation: send a request to the server of the process in this slot. COORDINATOR_SLOT stands for
+ * the coordinator that began to take requests last, in whichever slot it is. fn is called with
  * the answer; status 0: there is no server, or it died. */
 void control_send(unsigned slot, const char *method, const char *target, const char *body,
     void (*fn)(void *ctx, int status, const char *text), void *ctx);
+/* That coordinator, or NULL; and how many coordinators take requests, also one that has been overtaken. */
+struct proc *control_leader(void);
+unsigned control_coordinators(void);
 /* fn is called, in the server's own thread, when a server begins to take requests. NULL: nobody. */
 void control_on_open(void (*fn)(const struct proc *p));
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/mem.h"
@@ -171,6 +172,8 @@ void http_server_stop(struct http_server *s)
 	if (s->running)
 		pthread_join(s->thread, NULL);
 	sim_control_close(s->control);
+	if (s->cfg.tcp_fd)
+		close(s->cfg.tcp_fd);
 	free(s);
 }
 

@@ -205,6 +205,40 @@ static bool disk_fails(bool writes)
 	return false;
 }
 
+/* ---- hosts that do not reach the disk ---- */
+
+static bool away[SLOTS_MAX];
+static struct waitq back;
+
+void disk_cut(unsigned slot, bool cut)
+{
+	away[slot] = cut;
+	if (!cut)
+		waitq_wake_all(&back);
+}
+
+/* A call waits before it is done, or after that for its answer. */
+static void reach_disk(void)
+{
+	while (fiber_current && proc_current && away[proc_current->slot])
+		fiber_wait_one(&back, INT64_MAX);
+}
+
+static const char *watched;
+static void (*watcher)(enum disk_event event, const char *name);
+
+void disk_watch(const char *path, void (*fn)(enum disk_event event, const char *name))
+{
+	watched = path;
+	watcher = fn;
+}
+
+static void tell_watcher(const struct node *dir, enum disk_event event, const char *name)
+{
+	if (watcher && dir == node_of(watched))
+		watcher(event, name);
+}
+
 /* ---- open files ---- */
 
 static unsigned short_writes, zeros; /* percent */
@@ -387,6 +421,8 @@ static int open_at(struct node *from, const char *path, int flags, mode_t mode)
 		return errno = ENXIO, -1;
 	if (flags & O_TRUNC && p.node->kind == NODE_FILE)
 		p.node->now.len = 0;
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		tell_watcher(p.dir, DISK_READ, p.name);
 	f = open_node(p.node, path, flags);
 	return proc_install(proc_current, &f->v);
 }
@@ -401,6 +437,7 @@ int sim_open(const char *path, int flags, ...)
 		mode = va_arg(ap, mode_t);
 	va_end(ap);
 	fiber_may_yield();
+	reach_disk();
 	return open_at(root, path, flags, mode);
 }
 
@@ -420,6 +457,7 @@ int sim_openat(int dirfd, const char *path, int flags, ...)
 	if (flags & O_CREAT)
 		mode = va_arg(ap, mode_t);
 	va_end(ap);
+	reach_disk();
 	return open_at(node_at(dirfd), path, flags, mode);
 }
 
@@ -427,6 +465,7 @@ ssize_t sim_pread(int fd, void *p, size_t n, off_t at)
 {
 	struct open_file *f = file_of(fd);
 
+	reach_disk();
 	return f ? read_at(f->node, p, n, at) : -1;
 }
 
@@ -518,6 +557,7 @@ int sim_fsync(int fd)
 	if (f->out)
 		return errno = EINVAL, -1;
 	fiber_wait_one(&never, sim_now + 100 * USEC + (int64_t)sim_below(2000) * USEC);
+	reach_disk();
 	if (disk_fails(false))
 		return -1;
 	sync_node(f->node);
@@ -602,8 +642,10 @@ static int fill_stat(const struct node *n, struct stat *st)
 
 int sim_stat(const char *path, struct stat *st)
 {
-	const struct node *n = node_of(path);
+	const struct node *n;
 
+	reach_disk();
+	n = node_of(path);
 	return n ? fill_stat(n, st) : -1;
 }
 
@@ -711,6 +753,7 @@ static int unlink_at(struct node *from, const char *path, bool dir)
 
 int sim_unlink(const char *path)
 {
+	reach_disk();
 	return unlink_at(root, path, false);
 }
 
@@ -734,6 +777,9 @@ int sim_renameat2(int olddir, const char *from, int newdir, const char *to, unsi
 	struct node *n;
 
 	fiber_may_yield();
+	/* The host may have been cut off after the request. */
+	if (proc_current && away[proc_current->slot] && sim_chance(50))
+		reach_disk();
 	if (walk(node_at(olddir), from, &a) || walk(node_at(newdir), to, &b))
 		return -1;
 	if (!a.node)
@@ -752,6 +798,8 @@ int sim_renameat2(int olddir, const char *from, int newdir, const char *to, unsi
 	add_entry(&b.dir->names, b.name, n);
 	n->parent = b.dir;
 	unref_node(n);
+	tell_watcher(b.dir, DISK_REPLACED, b.name);
+	reach_disk();
 	return 0;
 }
 
@@ -1122,6 +1170,9 @@ void disk_reset(void)
 	if (root)
 		unref_node(root);
 	short_writes = zeros = 0;
+	memset(away, 0, sizeof away);
+	back = (struct waitq){ 0 };
+	watcher = NULL;
 	next_ino = 2;
 	root = make_node(NODE_DIR, 0755);
 	proc = make_node(NODE_DIR, 0755);

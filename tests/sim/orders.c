@@ -283,6 +283,11 @@ void orders_keep_servers(void)
 	o.joins = o.gives[SCALE] = o.gives[DRAIN] = false;
 }
 
+void orders_without_files(void)
+{
+	o.joins = false;
+}
+
 void orders_keep_secret(void)
 {
 	o.gives[SECRET] = false;

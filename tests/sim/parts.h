@@ -37,7 +37,8 @@ unsigned scenario_servers(void);
 void scenario_set_servers(unsigned n);
 unsigned scenario_replicas(void);
 struct member *scenario_server(unsigned i);
-struct member *scenario_coordinator(void);
+struct member *scenario_coordinator(void);  /* of two, the one that leads */
+struct member *scenario_standby(void);      /* the coordinator that stands by at first */
 struct member *scenario_worker(unsigned i); /* of those there are, if i is greater */
 struct member *scenario_member(unsigned i);
 unsigned scenario_members(void);
@@ -121,6 +122,53 @@ void scenario_break_coordinator_off(void);
 /* Cut all links between the coordinator and the servers, or heal them. */
 void scenario_cut_coordinator_off(bool cut);
 
+/* A process that was stopped goes on, unless all stand still. */
+void scenario_wake(struct member *m);
+
+/* ---- owners.c ---- */
+
+/* The coordinators listen on this port, and on the next one. */
+#define OWNER_PORT 7000
+/* Two coordinators, and faults of theirs and of the store of their state. */
+void owners_draw(bool in_etcd, bool is_long);
+void owners_leave_out(void);
+bool owners_are_drawn(void);
+bool owners_use_etcd(void);
+/* Is a fault to come, or under way? */
+bool owners_are_due(void);
+void owners_begin(void);
+/* Peace: the store and all links are as before. */
+void owners_end(void);
+/* Waits until one coordinator leads. */
+void owners_check(void);
+
+/* ---- tenures.c ---- */
+
+/* The book of the owners of the state. A process is named by its pid and by how often it has begun again. */
+void tenures_reset(void);
+/* The state is in the files of the run directory. */
+void tenures_watch_files(void);
+/* A process becomes the owner; it reads the state; a write of a process is accepted. */
+void tenures_take(int pid, unsigned life, unsigned slot);
+void tenures_begin(int pid, unsigned life);
+void tenures_write(int pid, unsigned life, const char *what);
+/* Leases may end early, so that members may follow two owners in turn. */
+void tenures_may_end_early(void);
+/* How many there were. */
+unsigned tenures_taken(void);
+
+/* ---- etcd.c ---- */
+
+/* An etcd of three members. The state of the coordinators is below this URL. */
+#define ETCD_URL "etcd://etcd-0:2379,etcd-1:2379,etcd-2:2379/t"
+void etcd_reset(void);
+/* Draw its delays and faults. */
+void etcd_draw(void);
+/* The host in this slot does not reach it, or does again. */
+void etcd_cut(unsigned slot, bool cut);
+/* Peace: all members answer. */
+void etcd_heal(void);
+
 /* ---- strikes.c ---- */
 
 /* Deaths at moments that chance rarely meets. */
@@ -179,6 +227,8 @@ void orders_draw(void);
 void orders_keep_servers(void);
 /* Without new secrets, which the join files of relays would not have. */
 void orders_keep_secret(void);
+/* Without servers that join by files. */
+void orders_without_files(void);
 bool orders_change_mode(void);
 /* The war begins. */
 void orders_begin(void);

@@ -82,12 +82,35 @@ static void *run_main(void *ctx)
 	proc_exit(p->main(p->argc, p->argv));
 }
 
+static void set_statics(struct proc *p)
+{
+	struct section s[3];
+
+	memcpy(p->statics, image, sections(s));
+}
+
+/* Copies the arguments into the memory of the process. */
+static void set_arguments(struct proc *p, const char *const *argv)
+{
+	int n = 0;
+
+	while (argv[n])
+		n++;
+	p->argc = n;
+	p->argv = arena_alloc(&p->arena, ((size_t)n + 1) * sizeof *p->argv);
+	for (int i = 0; i < n; i++) {
+		p->argv[i] = arena_alloc(&p->arena, strlen(argv[i]) + 1);
+		memcpy(p->argv[i], argv[i], strlen(argv[i]) + 1);
+	}
+	p->argv[n] = NULL;
+	p->given = p->arena.live;
+}
+
 struct proc *proc_start(unsigned slot, const char *name, int (*main)(int, char **),
     const char *const *argv)
 {
 	struct proc *p = calloc(1, sizeof *p);
 	struct vfile *out;
-	int n = 0;
 
 	if (!p)
 		sim_panic("no memory for a process");
@@ -100,21 +123,8 @@ struct proc *proc_start(unsigned slot, const char *name, int (*main)(int, char *
 	snprintf(p->name, sizeof p->name, "%s", name);
 	p->alive = true;
 	p->statics = make_image();
-	{
-		struct section s[3];
-
-		memcpy(p->statics, image, sections(s));
-	}
-	while (argv[n])
-		n++;
-	p->argc = n;
-	p->argv = arena_alloc(&p->arena, ((size_t)n + 1) * sizeof *p->argv);
-	for (int i = 0; i < n; i++) {
-		p->argv[i] = arena_alloc(&p->arena, strlen(argv[i]) + 1);
-		memcpy(p->argv[i], argv[i], strlen(argv[i]) + 1);
-	}
-	p->argv[n] = NULL;
-	p->given = p->arena.live;
+	set_statics(p);
+	set_arguments(p, argv);
 	p->main = main;
 	p->next = all;
 	all = p;
@@ -127,18 +137,32 @@ struct proc *proc_start(unsigned slot, const char *name, int (*main)(int, char *
 	return p;
 }
 
-/* Everything but the fibers. */
-static void bury(struct proc *p, int code)
+static void close_descriptors(struct proc *p, int from)
 {
-	p->alive = false;
-	p->code = code;
-	for (int i = 0; i < PROC_FDS; i++)
+	for (int i = from; i < PROC_FDS; i++)
 		if (p->fd[i]) {
 			struct vfile *v = p->fd[i];
 
 			p->fd[i] = NULL;
 			vfile_unref(v);
 		}
+}
+
+static void drop_words(struct proc *p)
+{
+	for (char **w = p->words; w && *w; w++)
+		free(*w);
+	free(p->words);
+	p->words = NULL;
+}
+
+/* Everything but the fibers. */
+static void bury(struct proc *p, int code)
+{
+	p->alive = false;
+	p->code = code;
+	close_descriptors(p, 0);
+	drop_words(p);
 	if (proc_current == p)
 		proc_current = NULL;
 	control_died(p);
@@ -182,6 +206,86 @@ void proc_exit(int code)
 	event_at(sim_now, end_process, p);
 	for (;;)
 		fiber_wait_one(&never, INT64_MAX);
+}
+
+/* All descriptors but the standard ones are closed on exec. The environment stays. */
+static void begin_again(void *ctx)
+{
+	struct proc *p = ctx;
+
+	if (!p->alive)
+		return;
+	fiber_kill_all(p);
+	close_descriptors(p, 3);
+	control_died(p);
+	arena_release(&p->arena);
+	set_statics(p);
+	set_arguments(p, (const char *const *)p->words);
+	drop_words(p);
+	p->life++;
+	sim_trace("%-10s > begins again", p->name);
+	fiber_start(p, run_main, p);
+}
+
+int sim_execv(const char *path, char *const argv[])
+{
+	struct proc *p = proc_current;
+	struct waitq never = { 0 };
+	size_t n = 0;
+
+	if (strcmp(path, "/proc/self/exe") != 0)
+		return errno = ENOENT, -1;
+	while (argv[n])
+		n++;
+	p->words = calloc(n + 1, sizeof *p->words);
+	for (size_t i = 0; p->words && i < n; i++)
+		p->words[i] = strdup(argv[i]);
+	if (!p->words)
+		sim_panic("no memory for arguments");
+	event_at(sim_now, begin_again, p);
+	for (;;)
+		fiber_wait_one(&never, INT64_MAX);
+}
+
+/* ---- the environment ---- */
+
+static struct variable *find_variable(const char *name)
+{
+	for (size_t i = 0; proc_current && i < PROC_ENV; i++)
+		if (strcmp(proc_current->env[i].name, name) == 0)
+			return &proc_current->env[i];
+	return NULL;
+}
+
+const char *proc_getenv(const char *name)
+{
+	const struct variable *v = find_variable(name);
+
+	return v ? v->value : NULL;
+}
+
+int sim_setenv(const char *name, const char *value, int replace)
+{
+	struct variable *v = find_variable(name);
+
+	if (v && !replace)
+		return 0;
+	if (!v)
+		v = find_variable("");
+	if (!v || strlen(name) >= sizeof v->name || strlen(value) >= sizeof v->value)
+		return errno = ENOMEM, -1;
+	memcpy(v->name, name, strlen(name) + 1);
+	memcpy(v->value, value, strlen(value) + 1);
+	return 0;
+}
+
+int sim_unsetenv(const char *name)
+{
+	struct variable *v = find_variable(name);
+
+	if (v)
+		*v->name = 0;
+	return 0;
 }
 
 void proc_signal(struct proc *p, int sig)

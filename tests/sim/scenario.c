@@ -26,11 +26,13 @@ int ledger_main(int argc, char **argv);
  * Peace: links are whole, processes are started again, and the job has to end in time. Then the
  * ledger is compared with the model: no acknowledged push may be lost or count twice. */
 
-#define MEMBERS_MAX (1 + SERVERS_MAX + WORKERS_MAX)
+#define MEMBERS_MAX (2 + SERVERS_MAX + WORKERS_MAX)
 #define PEACE       (180 * SEC) /* in which the job has to end */
 #define CELLS       "64"
 #define LEASE       (1 * SEC)
-#define SHORT_STEPS 50 /* acknowledged, of which each has two pushes */
+/* Members need up to some seconds to find the coordinator that has taken over from one that was stopped. */
+#define OWNERS_LEASE "8s"
+#define SHORT_STEPS  50 /* acknowledged, of which each has two pushes */
 
 struct scenario {
 	unsigned servers, workers, replicas;
@@ -45,8 +47,10 @@ struct scenario {
 	bool pairs;      /* workers die in pairs, and with servers */
 	bool late;       /* somebody is started late, and the cluster forms for long */
 	bool more;
-	bool waits;   /* the others wait for a worker that is lost */
-	unsigned gap; /* milliseconds between two faults, on average */
+	bool plain_owner;             /* the first coordinator does not stand by ... */
+	const struct proc *the_plain; /* ... and ends when it is overtaken */
+	bool waits;                   /* the others wait for a worker that is lost */
+	unsigned gap;                 /* milliseconds between two faults, on average */
 	struct member member[MEMBERS_MAX];
 	unsigned nmembers;
 	unsigned faults_left;
@@ -98,6 +102,22 @@ static void end_worker(void *ctx)
 		proc_signal(m->proc, SIGTERM);
 }
 
+/* A coordinator, where another one may stand by: always at the same address. */
+static void start_coordinator(struct member *m)
+{
+	char listen[24];
+	const char *first[] = { "ps-serve", "c.json", "--no-store", "--threads", "2", "--listen",
+		listen, x.plain_owner ? NULL : "--standby", NULL };
+	const char *again[] = { "ps-serve", "-C", "c.run", "--standby", "--threads", "2",
+		"--listen", listen, NULL };
+
+	snprintf(listen, sizeof listen, "127.0.0.1:%u", OWNER_PORT + (m->slot == STANDBY_SLOT));
+	m->proc = proc_start(m->slot, m->name, ps_serve_main,
+	    m->started_before || m->slot == STANDBY_SLOT ? again : first);
+	if (x.plain_owner && !m->started_before && m->slot == COORDINATOR_SLOT)
+		x.the_plain = m->proc;
+}
+
 static void start_member(struct member *m)
 {
 	const char *zone = m->kind == WORKER ? relays_zone((unsigned)(m->rank[0] - '0')) : NULL;
@@ -112,7 +132,9 @@ static void start_member(struct member *m)
 	const char *worker[] = { "ledger", "work", "-C", "c.run", "--book", resume_books(),
 		"--rank", m->rank, "--cells", CELLS, zone ? "--zone" : NULL, zone, NULL };
 
-	if (m->kind == WORKER && examples_are_drawn())
+	if (m->kind == COORDINATOR && owners_are_drawn())
+		start_coordinator(m);
+	else if (m->kind == WORKER && examples_are_drawn())
 		m->proc = examples_start_worker(m->slot, m->name, m->rank, zone);
 	else
 		m->proc = proc_start(m->slot, m->name,
@@ -150,7 +172,19 @@ unsigned scenario_replicas(void)
 
 struct member *scenario_coordinator(void)
 {
-	return &x.member[0];
+	const struct proc *leader = owners_are_drawn() ? control_leader() : NULL;
+
+	return leader && leader == scenario_standby()->proc ? scenario_standby() : &x.member[0];
+}
+
+struct member *scenario_standby(void)
+{
+	return &x.member[x.nmembers - 1];
+}
+
+static bool is_coordinator(const struct member *m)
+{
+	return m->kind == COORDINATOR;
 }
 
 struct member *scenario_server(unsigned i)
@@ -322,6 +356,9 @@ void scenario_look_at_ends(void)
 			 * it has been silent for 1.5 s (ps-consistency(7), Loss of a server).
 			 * 6: it does not wait for a coordinator that is away. */
 			sim_trace("judge      < %s is refused", m->name);
+		} else if (m->proc == x.the_plain &&
+		    (tenures_taken() > 1 || cause_of_end(m->proc) == CAUSE_UNREACHABLE)) {
+			sim_trace("judge      < %s is overtaken: %s", m->name, m->proc->last);
 		} else if (m->kind == SERVER && is_excused(m)) {
 			sim_trace("judge      < %s is excused: %s", m->name, m->proc->last);
 		} else if (m->kind != WORKER) {
@@ -365,7 +402,8 @@ static bool may_hit(enum kind kind)
 
 	for (unsigned i = 0; i < x.nmembers; i++)
 		if (is_away(&x.member[i]) && (alone || x.member[i].kind == kind) &&
-		    !(kind == SERVER && x.replicas > 2))
+		    !(kind == SERVER && x.replicas > 2) &&
+		    !(kind == COORDINATOR && is_coordinator(&x.member[i])))
 			return false;
 	return true;
 }
@@ -539,7 +577,8 @@ static void kill_member(struct member *m)
 			net_lose_host(m->proc);
 		x.lost_host |= m->kind == COORDINATOR && !examples_are_drawn();
 		/* The coordinator's host has the run directory. */
-		if (m->kind == COORDINATOR && x.power_cuts && disk_lose_unsynced("c.run"))
+		if (m->kind == COORDINATOR && x.power_cuts && !owners_are_drawn() &&
+		    disk_lose_unsynced("c.run"))
 			states_note(STATE_unsynced_lost);
 	} else {
 		proc_kill(m->proc);
@@ -611,6 +650,20 @@ static void wake_paused(struct member *m)
 		proc_pause(m->proc, false);
 }
 
+static void cut_from_coordinators(const struct member *m, bool cut)
+{
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (is_coordinator(&x.member[i]))
+			net_cut(x.member[i].slot, m->slot, cut);
+}
+
+static void cut_to_coordinators(const struct member *m, bool cut)
+{
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (is_coordinator(&x.member[i]))
+			net_cut(m->slot, x.member[i].slot, cut);
+}
+
 static void end_isolation(void *ctx)
 {
 	struct member *m = ctx;
@@ -621,8 +674,8 @@ static void end_isolation(void *ctx)
 	sim_trace("judge      > %s is not isolated any more", m->name);
 	wake_paused(m);
 	cut_server_off(m, false);
-	net_cut(m->slot, x.member[0].slot, false);
-	net_cut(x.member[0].slot, m->slot, false);
+	cut_from_coordinators(m, false);
+	cut_to_coordinators(m, false);
 }
 
 /* A server stands still, or does not reach the coordinator and perhaps the other servers, mostly for so long that it is
@@ -635,9 +688,9 @@ static void isolate_server(struct member *m)
 		proc_pause(m->proc, true);
 	} else {
 		sim_trace("judge      > %s is isolated", m->name);
-		net_cut(m->slot, x.member[0].slot, true);
+		cut_to_coordinators(m, true);
 		if (sim_chance(60))
-			net_cut(x.member[0].slot, m->slot, true);
+			cut_from_coordinators(m, true);
 		if (sim_chance(60))
 			cut_server_off(m, true);
 	}
@@ -663,6 +716,12 @@ static void kill_server(void)
 		kill_member(m);
 		kill_worker_too();
 	}
+}
+
+void scenario_wake(struct member *m)
+{
+	if (m->proc->alive)
+		wake_paused(m);
 }
 
 static void go_on(void *ctx)
@@ -761,7 +820,7 @@ bool scenario_knows_all_servers(void)
 
 void scenario_kill_coordinator(void)
 {
-	struct member *m = &x.member[0];
+	struct member *m = scenario_coordinator();
 
 	if (x.kills[COORDINATOR] && x.faults_left && m->proc->alive && !m->proc->paused &&
 	    !resume_is_under_way())
@@ -797,8 +856,8 @@ void scenario_cut_coordinator_off(bool cut)
 	sim_trace("judge      > the coordinator %s the servers",
 	    cut ? "does not reach" : "reaches");
 	for (unsigned i = 0; i < SERVERS_MAX; i++) {
-		net_cut(x.member[0].slot, scenario_server(i)->slot, cut);
-		net_cut(scenario_server(i)->slot, x.member[0].slot, cut);
+		cut_from_coordinators(scenario_server(i), cut);
+		cut_to_coordinators(scenario_server(i), cut);
 	}
 	if (cut)
 		count_fault();
@@ -832,7 +891,7 @@ static void heal_link(void *ctx)
 static void cut_link(void)
 {
 	unsigned a = sim_below(x.nmembers), b = sim_below(x.nmembers);
-	bool coordinator = a == 0 || b == 0;
+	bool coordinator = is_coordinator(&x.member[a]) || is_coordinator(&x.member[b]);
 
 	/* A connection that breaks while its link is cut does not come back in time. */
 	if (a == b || x.is_cut || (coordinator && x.breaks))
@@ -876,14 +935,15 @@ void scenario_break_coordinator_off(void)
 {
 	bool all = sim_chance(30);
 	unsigned one = sim_below(x.nmembers);
+	const struct member *m = scenario_coordinator();
 
 	if (!x.faults_left)
 		return;
 	count_fault();
 	sim_trace("judge      > connections of the coordinator break");
-	for (unsigned i = 1; i < x.nmembers; i++)
-		if (all || i == one)
-			net_break_connections(x.member[0].slot, x.member[i].slot);
+	for (unsigned i = 0; i < x.nmembers; i++)
+		if (&x.member[i] != m && (all || i == one))
+			net_break_connections(m->slot, x.member[i].slot);
 }
 
 static void break_coordinator_off(void *ctx)
@@ -974,11 +1034,25 @@ static void make_war(void *ctx)
 /* A program that waits for the coordinator asks it at the first moment. */
 static void ask_new_coordinator(const struct proc *p)
 {
-	if (p->slot == 0 && x.breaks && x.checkpoints && !resume_is_under_way() && sim_chance(30))
+	if ((p->slot == COORDINATOR_SLOT || p->slot == STANDBY_SLOT) && x.breaks && x.checkpoints &&
+	    !resume_is_under_way() && sim_chance(30))
 		scenario_take_checkpoint();
 }
 
 /* ---- the run ---- */
+
+/* Two coordinators. */
+static void draw_owners(bool in_etcd, bool is_long)
+{
+	owners_draw(in_etcd, is_long);
+	x.plain_owner = sim_chance(20);
+	/* A job that goes back to a checkpoint is begun by one of them. */
+	resume_leave_out();
+	relays_leave_out();
+	orders_without_files();
+	if (!x.plain_owner)
+		x.kills[COORDINATOR] = true;
+}
 
 static void leave_out_more(void)
 {
@@ -1022,6 +1096,8 @@ static void shorten_scenario(void)
 		x.war += 2000 * MSEC;
 	if (x.newcomer || x.late || x.votes)
 		x.war += 2000 * MSEC;
+	if (owners_are_drawn())
+		x.war += 8000 * MSEC;
 }
 
 /* Draws the features and faults that --more adds. */
@@ -1093,6 +1169,8 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	x.world = world;
 	x.v = v;
 	world_begin(seed);
+	tenures_reset();
+	etcd_reset();
 	x.replicas = sim_chance(20) ? 1 : 2 + sim_below(2);
 	x.servers = 3 + sim_below(2);
 	x.workers = 2 + sim_below(2);
@@ -1112,6 +1190,7 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	if (limits->faults < x.faults_left)
 		x.faults_left = limits->faults;
 	examples_leave_out();
+	owners_leave_out();
 	if (limits->chain) {
 		narrow_scenario();
 		return;
@@ -1137,6 +1216,8 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	/* Nothing is drawn for that, so that the other seeds stay as they are. */
 	if (limits->examples || seed % 9 == 8)
 		draw_examples();
+	if (limits->standby)
+		draw_owners(seed & 1, limits->is_long);
 	if (!limits->is_long)
 		shorten_scenario();
 	/* A step waits for one worker at least. */
@@ -1162,10 +1243,12 @@ static void write_files(void)
 	}
 	n = snprintf(text, sizeof text,
 	    "{ \"sync\": \"%s\", \"servers\": %u, \"workers\": \"%u:%u\", \"replicas\": %u, "
-	    "\"transport\": \"tcp\", \"backup\": %u, \"deterministic\": %s, \"on_worker_loss\": \"%s\", \"lease\": \"1s\", \"deadline\": \"60s\",\n"
+	    "\"transport\": \"tcp\", %s\"backup\": %u, \"deterministic\": %s, \"on_worker_loss\": \"%s\", \"lease\": \"%s\", \"deadline\": \"60s\",\n"
 	    "  \"job\": %s }\n",
-	    x.sync, x.servers, x.workers - x.newcomer, x.workers, x.replicas, x.backup,
-	    examples_are_deterministic() ? "true" : "false", x.waits ? "wait:60s" : "shrink", job);
+	    x.sync, x.servers, x.workers - x.newcomer, x.workers, x.replicas,
+	    owners_use_etcd() ? "\"state\": \"" ETCD_URL "\", " : "", x.backup,
+	    examples_are_deterministic() ? "true" : "false", x.waits ? "wait:60s" : "shrink",
+	    owners_are_drawn() ? OWNERS_LEASE : "1s", job);
 
 	disk_put("c.json", text, (size_t)n);
 	disk_put("data.csv", "x,y\n1,2\n2,4\n3,6\n", 16);
@@ -1199,6 +1282,8 @@ static void add_members(void)
 		snprintf(name, sizeof name, "worker-%u", i);
 		add_member(WORKER, 1 + SERVERS_MAX + i, name, i);
 	}
+	if (owners_are_drawn())
+		add_member(COORDINATOR, STANDBY_SLOT, "coord-b", 0);
 }
 
 static bool has_socket(void *ctx)
@@ -1245,6 +1330,7 @@ static void end_war(void *ctx)
 		if (x.member[i].kind == WORKER && x.member[i].proc && !examples_are_drawn())
 			event_at(sim_now + sim_below(x.is_short ? 100 : 500) * MSEC, end_worker,
 			    &x.member[i]);
+	owners_end();
 	disk_faults_end();
 	strikes_end();
 	orders_end();
@@ -1280,7 +1366,7 @@ static void end_short_war(void *ctx)
 	if (!x.faults_left)
 		disk_list(resume_books(), count_acknowledged, &steps);
 	if ((steps >= SHORT_STEPS || examples_are_drawn()) && !x.faults_left && !is_anyone_away() &&
-	    !resume_is_due())
+	    !resume_is_due() && !owners_are_due())
 		end_war(NULL);
 	else
 		event_at(sim_now + 20 * MSEC, end_short_war, NULL);
@@ -1388,6 +1474,7 @@ static void run_undisturbed(void)
 	bool tracing = sim_tracing;
 
 	sim_tracing = false;
+	owners_leave_out();
 	world_begin(x.workers);
 	x.servers = x.replicas = 1;
 	x.peace = true;
@@ -1435,6 +1522,8 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 	}
 	write_files();
 	add_members();
+	if (owners_are_drawn() && !owners_use_etcd())
+		tenures_watch_files();
 	start_member(&x.member[0]);
 	if (world_run(20 * SEC, has_socket, NULL) && !has_socket(NULL))
 		scenario_fail("NO START: the coordinator does not start");
@@ -1444,6 +1533,8 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 			restart_later(&x.member[i], (2200 + sim_below(800)) * MSEC);
 		else if (i == late && !x.member[i].finished)
 			restart_later(&x.member[i], (300 + sim_below(1700)) * MSEC);
+		else if (is_coordinator(&x.member[i]))
+			restart_later(&x.member[i], sim_below(1500) * MSEC);
 		else if (!x.member[i].finished)
 			start_member(&x.member[i]);
 	net_delay(x.least, x.most);
@@ -1466,6 +1557,7 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		clocks_begin();
 		troubles_begin();
 		examples_begin();
+		owners_begin();
 	}
 	event_at(x.peace_at, end_war, NULL);
 	if (x.is_short)
@@ -1494,6 +1586,8 @@ void scenario_run(uint64_t seed, const struct scenario_limits *limits, struct ve
 		v->acknowledged = examples_are_drawn()
 		    ? examples_check()
 		    : scenario_compare("check", resume_books(), CELLS);
+	if (!v->failed)
+		owners_check();
 	if (!v->failed && !limits->chain)
 		replicas_check();
 	if (!v->failed && !limits->chain)

@@ -32,6 +32,8 @@ struct scenario_limits {
 	bool more;
 	/* The workers are those of the product, and train on leased examples. */
 	bool examples;
+	/* A second coordinator stands by (owners.c). */
+	bool standby;
 	/* A folder, or NULL: a run of asp whose chain is traced for the model (chain_trace.h), into a file
 	 * that has the seed as its name. */
 	const char *chain;

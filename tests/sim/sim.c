@@ -28,8 +28,10 @@
  * workers, strikes (strikes.c), clocks that jump, short writes, and a look at what processes leave when they end.
  * With --examples, and in one of nine seeds without it, the workers are those of the product (examples.h); with --more
  * some of them train on a stream.
+ * With --standby two coordinators share the cluster (owners.c); their state is in the shared run directory or,
+ * of odd seeds, in etcd (etcd.c).
  * --plain drops these options for the seeds that follow it.
- * --breaks and --more still find faults (tests/RECORD.md), so make check runs without them. */
+ * --breaks, --more and --standby still find faults (tests/RECORD.md), so make check runs without them. */
 
 struct totals {
 	uint64_t seeds, failed, acknowledged, faults, deliveries;
@@ -66,11 +68,11 @@ static void run_one(uint64_t seed, const struct scenario_limits *limits, bool ta
 		    v.failed ? v.why : "nothing is lost", (double)v.virtual_ns / 1e9, v.faults,
 		    (unsigned long long)v.acknowledged, (unsigned long long)v.hash);
 	if (v.failed)
-		printf("    build/sim%s%s%s%s%s%s --trace %llu\n",
+		printf("    build/sim%s%s%s%s%s%s%s --trace %llu\n",
 		    limits->examples ? " --examples" : "", limits->damages ? " --damage" : "",
 		    limits->is_long ? " --long" : "", limits->isolates ? " --isolate" : "",
 		    limits->breaks ? " --breaks" : "", limits->more ? " --more" : "",
-		    (unsigned long long)seed);
+		    limits->standby ? " --standby" : "", (unsigned long long)seed);
 	fflush(stdout);
 }
 
@@ -118,6 +120,7 @@ static void soak(struct scenario_limits limits, struct totals *t)
 	for (uint64_t i = 0; !interrupted; i++) {
 		limits.is_long = i % 10 == 9;
 		limits.isolates = i % 3 == 2;
+		limits.standby = i % 4 == 3;
 		run_one(from + i, &limits, false, t);
 	}
 }
@@ -129,7 +132,8 @@ static int refuse_argument(const char *text)
 	if (!asks)
 		fprintf(stderr, "sim: %s is neither a seed nor an option\n", text);
 	fprintf(asks ? stdout : stderr,
-	    "usage: sim [--plain] [--long] [--examples] [--trace] [--states] [--breaks] [--damage] [--isolate] [--more] [--faults N] SEED...\n"
+	    "usage: sim [--plain] [--long] [--examples] [--trace] [--states] [--breaks] [--damage] [--isolate] [--more]\n"
+	    "           [--standby] [--faults N] SEED...\n"
 	    "       sim [...] --seeds N [--from SEED] [--until-failure] [--seconds N] [--hashes]\n"
 	    "       sim [...] --soak | --shorten SEED | --chain FOLDER SEED...\n"
 	    "The comment at the head of tests/sim/sim.c says what they do.\n");
@@ -168,6 +172,8 @@ int main(int argc, char **argv)
 			limits = (struct scenario_limits){ .faults = 1000000 };
 		else if (strcmp(argv[i], "--examples") == 0)
 			limits.examples = true;
+		else if (strcmp(argv[i], "--standby") == 0)
+			limits.standby = true;
 		else if (strcmp(argv[i], "--breaks") == 0)
 			limits.breaks = true;
 		else if (strcmp(argv[i], "--damage") == 0)

@@ -17,6 +17,7 @@
  *   calls    everything else that libc and libsodium are asked for             calls.c
  *   states   rare states of the cluster, counted from outside             states.c
  *   control  HTTP below its listener: a request reaches the routes as text     control.c
+ *   etcd     a store of three members, below the calls of libcurl              etcd.c, curl.c
  *
  * Two ways were weighed. A second implementation of the library's own interfaces (loop, conn, clock,
  * file, thread) was not built, not even as a spike: counted in the sources, it would have needed hooks in
@@ -126,6 +127,11 @@ void arena_release(struct arena *a);
 /* ---- proc.c ---- */
 
 #define PROC_FDS 512
+#define PROC_ENV 8
+
+struct variable {
+	char name[32], value[96]; /* name "": free */
+};
 
 struct proc {
 	int pid;
@@ -142,7 +148,10 @@ struct proc {
 	int (*main)(int, char **);
 	int argc;
 	char **argv;
-	size_t given; /* allocations: its arguments */
+	size_t given;  /* allocations: its arguments */
+	unsigned life; /* how often it has begun again (exec) */
+	char **words;  /* the arguments with which it begins again; NULL: it does not */
+	struct variable env[PROC_ENV];
 	/* what it had not released when it ended by itself */
 	size_t left_allocations;
 	unsigned left_descriptors;
@@ -165,6 +174,8 @@ void proc_enter(struct proc *p);
 /* The current process ends with this code. */
 void proc_exit(int code) __attribute__((noreturn));
 void proc_reset(void); /* forget all, between two worlds */
+/* A variable of the current process's environment, or NULL. */
+const char *proc_getenv(const char *name);
 struct proc *proc_find(int pid);
 int proc_install(struct proc *p, struct vfile *v); /* a descriptor, or -1 with EMFILE */
 struct vfile *proc_vfile(int fd);                  /* of the current process, or NULL with EBADF */
@@ -202,7 +213,9 @@ void vfile_signalled(struct proc *p);
 
 /* ---- net.c ---- */
 
-#define SLOTS_MAX 16
+#define SLOTS_MAX        20
+#define COORDINATOR_SLOT 0
+#define STANDBY_SLOT     16 /* of the coordinator that stands by at first */
 void net_reset(void);
 /* Cut or heal the way from one slot to another. */
 void net_cut(unsigned from, unsigned to, bool cut);
@@ -231,6 +244,13 @@ bool disk_lose_unsynced(const char *path);
  * with zeros after a crash. None when a world begins. */
 void disk_writes_short(unsigned percent);
 void disk_leaves_zeros(unsigned percent);
+/* The host in this slot does not reach the disk, as a server of files that does not answer: its calls wait
+ * until it does again. Those that were on their way may have been done meanwhile, or be done then. */
+void disk_cut(unsigned slot, bool cut);
+/* Calls fn when a file of this directory has replaced another one, or is opened to be read; the current process
+ * does that. */
+enum disk_event { DISK_REPLACED, DISK_READ };
+void disk_watch(const char *path, void (*fn)(enum disk_event event, const char *name));
 /* Write a file from outside. */
 void disk_put(const char *path, const void *data, size_t n);
 /* Its contents, or NULL; *n its length. The memory belongs to the disk. */

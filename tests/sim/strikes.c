@@ -76,8 +76,10 @@ static bool has_moment(const char *at, size_t n)
 
 static void lag_servers(int64_t more)
 {
-	for (unsigned i = 0; i < SERVERS_MAX; i++)
-		net_lag(scenario_server(i)->slot, scenario_coordinator()->slot, more);
+	for (unsigned i = 0; i < SERVERS_MAX; i++) {
+		net_lag(scenario_server(i)->slot, COORDINATOR_SLOT, more);
+		net_lag(scenario_server(i)->slot, STANDBY_SLOT, more);
+	}
 }
 
 static void end_vote(void *ctx)

@@ -19,6 +19,7 @@ static struct {
 	bool naps, sleeps, leaves, breaks;
 	struct member *napping;
 	bool cut;        /* it does not hear the coordinator */
+	unsigned from;   /* ... which is in this slot */
 	int64_t wake_at; /* when all stand still */
 } t;
 
@@ -59,7 +60,7 @@ static void end_nap(void *ctx)
 	if (!m)
 		return;
 	if (t.cut)
-		net_cut(scenario_coordinator()->slot, m->slot, false);
+		net_cut(t.from, m->slot, false);
 	else if (m->proc->paused)
 		proc_pause(m->proc, false);
 }
@@ -78,8 +79,9 @@ static void begin_nap(void *ctx)
 		t.cut = deaf;
 		sim_trace("judge      > %s %s", m->name,
 		    t.cut ? "does not hear the coordinator" : "stands still");
+		t.from = scenario_coordinator()->slot;
 		if (t.cut)
-			net_cut(scenario_coordinator()->slot, m->slot, true);
+			net_cut(t.from, m->slot, true);
 		else
 			proc_pause(m->proc, true);
 		event_at(sim_now + (20 + sim_below(sim_chance(50) ? 200 : 900)) * MSEC, end_nap,

@@ -172,27 +172,6 @@ ends_with() {
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 
-@test "a coordinator that is begun with a cluster file goes on with its run when it begins again" {
-	RUN=$T/lin.run
-	coordinate 1 lin.json --standby "${HELD[@]}"
-	wait_for 10 test -S "$RUN/ctl.sock"
-	members
-	wait_for 20 step_is_past 5
-	coordinate 2 -C "$RUN" --standby
-	wait_for 20 grep -q 'a coordinator stands by at 127.0.0.2' c.1
-	inode=$(stat -c %i "$RUN")
-	replace_leader STOP
-	goes_on
-	kill -CONT "${coordinator[1]}"
-	wait_for 20 eval 'tail -n 1 c.1 | grep -q "standing by at 127.0.0.1"'
-	wait_for 20 grep -q 'a coordinator stands by at 127.0.0.1' c.2
-	[ "$(stat -c %i "$RUN")" = "$inode" ]
-	[ "$next" -eq 2 ]
-	goes_on
-	ps-ctl stop --discard -C "$RUN" >/dev/null
-	wait "${coordinator[1]}"
-}
-
 # The run directories of the coordinators, whose state is in etcd: they have the same keys.
 next_run_of_its_own() { RUN=$T/$next.run; }
 owner_in_etcd() { etcd_get /t/lin/owner; }

@@ -2,7 +2,9 @@
 /* Models of features and their factors, against sums over all pairs in double. */
 #include <math.h>
 
+#include "data/batch/batch_slice.h"
 #include "model_fixture.h"
+#include "optim/optim.h"
 
 static size_t field_of(const struct subject *t, size_t k)
 {
@@ -115,6 +117,109 @@ static void test_losses(void)
 			        .hidden = hidden,
 			        .nhidden = strstr(name[k], "deep") != NULL },
 			    ref_factors);
+}
+
+/* ---- learning in place ---- */
+
+enum { LEARNED = 120, LEARN_COLS = 9, LEARN_FACTORS = 5, LEARN_WIDTH = 1 + LEARN_FACTORS };
+
+/* Parameters, and the state of adagrad. */
+struct learned {
+	float v[LEARN_COLS * LEARN_WIDTH], sum[LEARN_COLS * LEARN_WIDTH], b, b_sum;
+	uint64_t updates;
+};
+
+static void step_row(struct learned *l, size_t table, size_t row, const float *g)
+{
+	const struct optim_hyper h = { .lr = 0.1f, .eps = 1e-10f, .l2 = 0.02f };
+	float *w = table ? &l->b : l->v + row * LEARN_WIDTH;
+	float *state[OPTIM_VECTORS_MAX] = { table ? &l->b_sum : l->sum + row * LEARN_WIDTH };
+
+	optim_rule_adagrad.step(&h, 1, table == 0, table ? 1 : LEARN_WIDTH, w, state,
+	    &(struct optim_gradient){ g, 1, 1, table ? 0 : 1, table ? 0 : LEARN_WIDTH });
+	l->updates++;
+}
+
+/* model_update.row */
+static void step_row_in_place(void *ctx, size_t example, size_t table, size_t row, float *w,
+    const float *g)
+{
+	(void)example;
+	(void)w;
+	step_row(ctx, table, row, g);
+}
+
+/* Steps with the gradients of batches of one example each. Returns the sum of the losses. */
+static double learn_by_batches(struct model *m, const struct batch *b, struct learned *l)
+{
+	struct batch_slice s = { 0 };
+	double loss = 0;
+	struct err e;
+
+	for (size_t r = 0; r < b->rows; r++) {
+		float v[LEARN_COLS * LEARN_WIDTH], g[LEARN_COLS * LEARN_WIDTH], gb;
+		const float *const params[] = { v, &l->b };
+		float *const grads[] = { g, &gb };
+
+		if (batch_slice_cut(&s, b, r, 1, &e))
+			return NAN;
+		for (size_t k = 0; k < s.b.nids; k++)
+			memcpy(v + k * LEARN_WIDTH, l->v + s.row[k] * LEARN_WIDTH,
+			    LEARN_WIDTH * sizeof *v);
+		loss += model_grad(m, &s.b, params, grads);
+		for (size_t k = 0; k < s.b.nids; k++)
+			step_row(l, 0, s.row[k], g + k * LEARN_WIDTH);
+		step_row(l, 1, 0, &gb);
+	}
+	batch_slice_release(&s);
+	return loss;
+}
+
+/* Some examples have a feature twice, have no features, or have a weight. */
+static void test_learning(const char *loss, size_t classes)
+{
+	struct model_shape shape = { .classes = classes,
+		.sparse = true,
+		.factors = LEARN_FACTORS,
+		.loss = loss };
+	static struct learned a, b;
+	struct sample s;
+	struct subject t;
+	double sum_a, sum_b;
+
+	sample_make(&s, true, LEARNED, LEARN_COLS, classes);
+	for (uint32_t i = 2; i < s.b.start[LEARNED]; i += 7)
+		s.b.col[i] = s.b.col[i - 1];
+	s.b.weight = malloc(LEARNED * sizeof *s.b.weight);
+	for (size_t r = 0; r < LEARNED; r++)
+		s.b.weight[r] = (float)uniform(0, 2);
+	subject_make(&t, "mf", &shape, LEARN_COLS);
+	memset(&a, 0, sizeof a);
+	memcpy(a.v, t.pf[0], sizeof a.v);
+	a.b = t.pf[1][0];
+	b = a;
+	sum_a = learn_by_batches(t.m, &s.b, &a);
+	sum_b = model_learn(t.m, &s.b, (float *[]){ b.v, &b.b },
+	    &(struct model_update){ step_row_in_place, &b });
+	ok(model_learns(t.m) && memcmp(&a, &b, sizeof a) == 0 && a.updates > 2 * LEARNED &&
+	        fabs(sum_a - sum_b) < 1e-9 * fabs(sum_a),
+	    "mf, %s: in place, the same bits as by batches of one example", loss);
+	s.b.y[3] = 1e30f;
+	sum_b = model_learn(t.m,
+	    &(struct batch){ .rows = 4,
+	        .sparse = true,
+	        .start = s.b.start,
+	        .col = s.b.col,
+	        .val = s.b.val,
+	        .y = s.b.y,
+	        .targets = 1,
+	        .id = s.b.id,
+	        .nids = s.b.nids },
+	    (float *[]){ b.v, &b.b }, &(struct model_update){ step_row_in_place, &b });
+	ok(strcmp(loss, "squared") != 0 || (!isfinite((float)sum_b) && isfinite(b.b)),
+	    "mf, %s: a loss beyond all numbers ends it before the update", loss);
+	subject_release(&t);
+	feed_sample_release(&s);
 }
 
 /* ---- texts ---- */
@@ -375,6 +480,9 @@ int main(void)
 {
 	rng_init(&rng, 20);
 	test_factors();
+	test_learning("squared", 0);
+	test_learning("logistic", 2);
+	test_learning("huber:0.7", 0);
 	test_losses();
 	test_means();
 	test_words();

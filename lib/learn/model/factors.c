@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/factors.h"
 
+#include <math.h>
+
 /* Bound of initial factors: large enough to differ from each other, small beside what data
  * teach. */
 #define INIT_LIMIT 0.05f
@@ -107,6 +109,71 @@ double factors_grad(struct model *m, const struct factors *f, const struct batch
 	}
 	grads[1][0] = (float)bias;
 	return loss_unscaled(m->loss, loss / n);
+}
+
+/* Adds delta times the gradient of f for entry i to g, which has one row; row: the entry's parameters. As
+ * pairs_spread. */
+static void add_row_of_pairs(const struct model *m, const struct entries *x, size_t i,
+    const float *row, float delta, float *g)
+{
+	size_t k = m->shape.factors;
+	float d = delta * x->val[i];
+
+	g[0] += d;
+	entries_axpy(k, d, m->scratch, g + 1);
+	entries_axpy(k, -d * x->val[i], row + 1, g + 1);
+}
+
+/* Does an entry before entry i have its feature? Examples have few entries. */
+static bool feature_came_before(const struct entries *x, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (x->col[j] == x->col[i])
+			return true;
+	return false;
+}
+
+/* Updates each row that the example has, once, with the sum of the gradients of the row's entries.
+ * The gradient of a row depends on no other row but by the sums that pairs_score has left, so rows may
+ * change one after the other. */
+static void update_rows_of_pairs(const struct model *m, const struct entries *x, size_t example,
+    float *v, float delta, const struct model_update *update)
+{
+	size_t k = m->shape.factors;
+	float *g = m->scratch + k;
+
+	for (size_t i = 0; i < x->n; i++) {
+		float *row = v + entries_at(x, i, k + 1);
+
+		if (feature_came_before(x, i))
+			continue;
+		memset(g, 0, (k + 1) * sizeof *g);
+		for (size_t j = i; j < x->n; j++)
+			if (x->col[j] == x->col[i])
+				add_row_of_pairs(m, x, j, row, delta, g);
+		update->row(update->ctx, example, 0, x->col[i], row, g);
+	}
+}
+
+double factors_learn_pairs(struct model *m, const struct batch *b, float *const params[],
+    const struct model_update *update)
+{
+	double sum = 0, slope;
+
+	for (size_t r = 0; r < b->rows; r++) {
+		struct entries x = entries_of(b, r);
+		double at = (double)params[1][0] + pairs_score(m, &x, params[0]);
+		double weight = (double)batch_weight(b, r);
+		float delta;
+
+		sum += loss_at(m->loss, at, (double)b->y[r], &slope) * weight;
+		if (!isfinite((float)sum))
+			break;
+		delta = (float)(slope * weight);
+		update_rows_of_pairs(m, &x, r, params[0], delta, update);
+		update->row(update->ctx, r, 1, 0, params[1], &delta);
+	}
+	return loss_unscaled(m->loss, sum);
 }
 
 double factors_forward(struct model *m, const struct factors *f, const struct batch *b,

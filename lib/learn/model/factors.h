@@ -33,6 +33,9 @@ double factors_grad(struct model *m, const struct factors *f, const struct batch
     const float *const params[], float *const grads[]);
 double factors_forward(struct model *m, const struct factors *f, const struct batch *b,
     const float *const params[], float *scores);
+/* As model_learn, with factors_pairs. Scratch: 2 * shape.factors + 1 floats for an example. */
+double factors_learn_pairs(struct model *m, const struct batch *b, float *const params[],
+    const struct model_update *update);
 
 /* Zeroes the gradient g of a table that has a row for each feature before it is added to. */
 void factors_clear(const struct model_table *table, const struct batch *b, float *g);

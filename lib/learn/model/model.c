@@ -432,9 +432,35 @@ enum err_code model_check(const struct model *m, const struct batch *b, struct e
 	return m->task == MODEL_CLASSES ? check_labels(m, b, e) : check_values(m, b, e);
 }
 
+/* The batch with the targets and weights that tables fit; what differs from b is in m->adjusted. */
+static struct batch adjust_batch(struct model *m, const struct batch *b)
+{
+	return m->scaling != NULL     ? scale_targets(m, b)
+	    : m->class_weight != NULL ? weigh_classes(m, b)
+	                              : *b;
+}
+
+bool model_learns(const struct model *m)
+{
+	return m->kind->learn != NULL && m->shape.sparse;
+}
+
+double model_learn(struct model *m, const struct batch *b, float *const params[],
+    const struct model_update *update)
+{
+	struct batch adjusted;
+
+	assert(model_learns(m) && b->sparse);
+	grow_scratch(m, b->rows);
+	adjusted = adjust_batch(m, b);
+	return m->kind->learn(m, &adjusted, params, update);
+}
+
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
 {
+	struct batch adjusted;
+
 	assert(b->sparse == m->shape.sparse && (b->sparse || b->cols == m->shape.features));
 	if (b->rows == 0) {
 		for (size_t i = 0; i < m->ntables; i++) {
@@ -448,17 +474,8 @@ double model_grad(struct model *m, const struct batch *b, const float *const par
 		return 0;
 	}
 	grow_scratch(m, b->rows);
-	if (m->scaling != NULL) {
-		struct batch scaled = scale_targets(m, b);
-
-		return m->kind->grad(m, &scaled, params, grads);
-	}
-	if (m->class_weight != NULL) {
-		struct batch weighted = weigh_classes(m, b);
-
-		return m->kind->grad(m, &weighted, params, grads);
-	}
-	return m->kind->grad(m, b, params, grads);
+	adjusted = adjust_batch(m, b);
+	return m->kind->grad(m, &adjusted, params, grads);
 }
 
 double model_forward(struct model *m, const struct batch *b, const float *const params[],

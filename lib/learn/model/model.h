@@ -103,7 +103,8 @@ struct model_info {
 	uint64_t enough;
 	enum model_task task; /* with its own loss */
 	const char *loss;     /* its own; NULL: it is none of loss.def, and no other may be named */
-	/* MODEL_TAKES_ of other losses, MODEL_TAKES_SEVERAL, MODEL_SCALES_REAL, MODEL_PRIOR */
+	/* MODEL_TAKES_ of other losses, MODEL_TAKES_SEVERAL, MODEL_SCALES_REAL, MODEL_PRIOR,
+	 * MODEL_PAIRS_ENTRIES, MODEL_LEARNS_BY_USER */
 	unsigned takes;
 	/* The format of data that look like a table, unless their path says another one
 	 * (data_want.tables); NULL: that of a table. */
@@ -136,6 +137,9 @@ enum {
 	/* Each pair of the entries of an example costs time, so that rows of tables are sparse,
 	 * with their columns as fields. */
 	MODEL_PAIRS_ENTRIES = 1 << 11,
+	/* It learns in place (model_learn) from examples that have a user first, so that many
+	 * examples of few users touch few rows. */
+	MODEL_LEARNS_BY_USER = 1 << 12,
 };
 
 /* The loss of a model that `text` (job.loss) names, and the task that the model has with it. NULL
@@ -188,6 +192,23 @@ enum err_code model_check_inputs(const struct model *m, const struct batch *b, s
  * batch. Without examples: 0 and zeroes. */
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[]);
+
+/* Changes parameters in place, for model_learn. `row` gets the number of an example in the batch, and its
+ * gradient g of row `row` of table `table`, which begins at w: a whole row each. */
+struct model_update {
+	void (*row)(void *ctx, size_t example, size_t table, size_t row, float *w, const float *g);
+	void *ctx;
+};
+
+/* Can the model learn from the examples of sparse data one after another (model_learn)? */
+bool model_learns(const struct model *m);
+/* Trains on the examples of a sparse batch one after another, in place: calls update->row for each
+ * row that an example touches, once, with the gradient at the parameters that the examples before it have
+ * left. This is model_grad of batches of one example, without a gradient of the whole batch. Returns
+ * the sum over the examples of their loss times their weight. It stops after the first example whose
+ * loss is not finite as a float, and changes no parameters for it. Only if model_learns. */
+double model_learn(struct model *m, const struct batch *b, float *const params[],
+    const struct model_update *update);
 
 /* Writes scores (b->rows, outputs): by the task the value of each target; the probability of class
  * 1; the probability of each class; for words the loss. params[i] is as for model_grad, or, where

@@ -26,6 +26,10 @@ struct model_kind {
 	    float *const grads[]);
 	double (*forward)(struct model *m, const struct batch *b, const float *const params[],
 	    float *scores);
+	/* As model_learn, but b has the targets as tables fit them. NULL: the model needs the
+	 * gradient of a batch. */
+	double (*learn)(struct model *m, const struct batch *b, float *const params[],
+	    const struct model_update *update);
 };
 
 #define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, enough, ...) \

@@ -13,10 +13,10 @@ static void mf_plan(struct model *m)
 		m->tables[1].init = INIT_MEAN;
 }
 
-/* The sums over the features, one a factor. */
+/* The sums over the features, one a factor, and the gradient of a row. */
 static size_t mf_scratch(const struct model *m)
 {
-	return m->shape.factors;
+	return 2 * m->shape.factors + 1;
 }
 
 static double mf_grad(struct model *m, const struct batch *b, const float *const params[],
@@ -31,10 +31,17 @@ static double mf_forward(struct model *m, const struct batch *b, const float *co
 	return factors_forward(m, &factors_pairs, b, params, scores);
 }
 
+static double mf_learn(struct model *m, const struct batch *b, float *const params[],
+    const struct model_update *update)
+{
+	return factors_learn_pairs(m, b, params, update);
+}
+
 const struct model_kind model_kind_mf = {
 	.fits = factors_fit,
 	.plan = mf_plan,
 	.scratch = mf_scratch,
 	.grad = mf_grad,
 	.forward = mf_forward,
+	.learn = mf_learn,
 };

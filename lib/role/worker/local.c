@@ -29,9 +29,21 @@ struct local {
 	 * table a copy of their rows, of a dense one w. */
 	struct batch_slice slice;
 	float **used, **copy;
-	size_t *copy_cap;         /* floats in copy[i] */
-	struct row_counts counts; /* of the examples of a local step */
-	size_t *cap;              /* floats in w[i] and sum[i] */
+	size_t *copy_cap;            /* floats in copy[i] */
+	struct row_counts counts;    /* of the examples of a local step */
+	size_t *cap;                 /* floats in w[i] and sum[i] */
+	struct table_update *update; /* by table, for steps of one example */
+};
+
+/* The update of one table in steps of one example each. */
+struct table_update {
+	const struct optim_rule *rule;
+	struct optim_hyper hyper; /* with the schedule's factor */
+	uint64_t before;          /* updates before the first example */
+	bool frozen, decay;
+	size_t floats; /* of a dense table */
+	float *vector[OPTIM_VECTORS_MAX];
+	struct local_rows *rows; /* NULL: the table is dense */
 };
 
 /* ---- life ---- */
@@ -132,6 +144,7 @@ enum err_code local_new(const struct job *job, struct local **out, struct err *e
 	l->used = mem_array(job->ntables, sizeof *l->used);
 	l->copy = mem_array(job->ntables, sizeof *l->copy);
 	l->cap = mem_array(job->ntables, sizeof *l->cap);
+	l->update = mem_array(job->ntables, sizeof *l->update);
 	l->copy_cap = mem_array(job->ntables, sizeof *l->copy_cap);
 	for (size_t i = 0; !rc && i < job->ntables; i++)
 		rc = new_rule_state(l, i, e);
@@ -162,6 +175,7 @@ void local_free(struct local *l)
 	free(l->copy_cap);
 	row_counts_release(&l->counts);
 	free(l->cap);
+	free(l->update);
 	free(l->optim);
 	free(l->taken);
 	free(l);
@@ -289,6 +303,69 @@ static void take_local_step(struct local *l, struct params *p, const struct batc
 	}
 }
 
+/* ---- local steps of one example ---- */
+
+/* Examples that the model learns from between two looks at the loss. */
+#define LEARN_AT_ONCE 1024u
+
+/* Are the steps of one example each, and does the model need no gradient of a batch for them? Whoever
+ * clips or measures gradients needs one. */
+static bool learns_in_place(const struct local *l, const struct params *p, const struct batch *b)
+{
+	return l->piece * l->pieces == 1 && b->sparse && !p->rows && model_learns(l->job->model) &&
+	    l->job->conf.job.clip_norm <= 0 && !p->norm_wanted;
+}
+
+/* model_update.row */
+static void update_row(void *ctx, size_t example, size_t table, size_t row, float *w,
+    const float *g)
+{
+	const struct table_update *u = &((const struct table_update *)ctx)[table];
+	uint64_t t = u->before + example + 1;
+
+	if (u->frozen)
+		return;
+	if (u->rows)
+		local_rows_step_one(u->rows, &u->hyper, t, u->decay, row, w, g);
+	else
+		u->rule->step(&u->hyper, t, u->decay, u->floats, w, u->vector,
+		    &(struct optim_gradient){ g, 1, 1, 0, 0 });
+}
+
+static void begin_table_update(const struct local *l, size_t i, uint64_t step,
+    struct table_update *u)
+{
+	const struct model_table *m = &l->job->table[i];
+
+	*u = (struct table_update){ .rule = l->optim[i].rule,
+		.hyper = *l->optim[i].hyper,
+		.before = l->taken[i],
+		.frozen = l->job->frozen[i],
+		.decay = m->decay,
+		.floats = m->rows * m->cols,
+		.rows = m->sparse ? l->rows[i] : NULL };
+	u->hyper.lr *= (float)schedule_factor(&l->rule.schedule, step);
+	for (unsigned k = 0; l->state[i] && k < u->rule->nvectors; k++)
+		u->vector[k] = l->state[i] + k * u->floats;
+}
+
+/* Trains the copy on at most LEARN_AT_ONCE examples from `first` on, in steps of one each; adds the
+ * sum of their losses to *loss. Returns the number of examples. */
+static size_t learn_in_place(struct local *l, const struct batch *b, size_t first, uint64_t step,
+    double *loss)
+{
+	size_t left = b->rows - first, n = left < LEARN_AT_ONCE ? left : LEARN_AT_ONCE;
+	struct batch some = batch_borrow(b, first, n);
+	const struct model_update update = { update_row, l->update };
+
+	for (size_t i = 0; i < l->job->ntables; i++)
+		begin_table_update(l, i, step, &l->update[i]);
+	*loss += model_learn(l->job->model, &some, l->w, &update);
+	for (size_t i = 0; i < l->job->ntables; i++)
+		l->taken[i] += n;
+	return n;
+}
+
 /* Copies the pulled parameters, and finds the state of their rows. */
 static enum err_code begin_local_steps(struct local *l, const struct params *p,
     const struct batch *b, struct err *e)
@@ -308,10 +385,33 @@ static enum err_code begin_local_steps(struct local *l, const struct params *p,
 	return rc;
 }
 
+/* A local step on the examples from `first` on, or several of one example each. *done: how many examples
+ * these are. */
+static enum err_code make_local_step(struct local *l, struct params *p, const struct batch *b,
+    size_t first, uint64_t step, size_t *done, double *loss, struct err *e)
+{
+	size_t each = (size_t)(l->piece * l->pieces), left = b->rows - first;
+	struct batch of_step;
+	enum err_code rc;
+
+	*done = left < each ? left : each;
+	if (learns_in_place(l, p, b)) {
+		*done = learn_in_place(l, b, first, step, loss);
+		return ERR_OK;
+	}
+	rc = begin_local_step(l, p, b, first, *done, &of_step, e);
+	if (rc)
+		return rc;
+	sum_gradient(l, p, &of_step, 0, *done, l->used, loss);
+	/* After a step with a bad gradient the loss might be finite again and hide it. */
+	if (isfinite((float)*loss))
+		take_local_step(l, p, &of_step, step);
+	return ERR_OK;
+}
+
 enum err_code local_compute(struct local *l, struct params *p, const struct batch *b, uint64_t step,
     double *loss, struct err *e)
 {
-	size_t each = (size_t)(l->piece * l->pieces);
 	enum err_code rc = ERR_OK;
 
 	*loss = 0;
@@ -327,19 +427,8 @@ enum err_code local_compute(struct local *l, struct params *p, const struct batc
 		return ERR_OK;
 	}
 	rc = begin_local_steps(l, p, b, e);
-	for (size_t at = 0; !rc && at < b->rows; at += each) {
-		size_t some = b->rows - at < each ? b->rows - at : each;
-		struct batch of_step;
-
-		rc = begin_local_step(l, p, b, at, some, &of_step, e);
-		if (rc)
-			break;
-		sum_gradient(l, p, &of_step, 0, some, l->used, loss);
-		/* After a step with a bad gradient the loss might be finite again and hide it. */
-		if (!isfinite((float)*loss))
-			break;
-		take_local_step(l, p, &of_step, step);
-	}
+	for (size_t at = 0, some; !rc && at < b->rows && isfinite((float)*loss); at += some)
+		rc = make_local_step(l, p, b, at, step, &some, loss, e);
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < l->job->ntables; i++) {

@@ -93,3 +93,14 @@ void local_rows_step(struct local_rows *s, const struct optim_hyper *h, uint64_t
 		s->rule->step(h, t, decay, s->cols, w + at * s->cols, vector, &mean);
 	}
 }
+
+void local_rows_step_one(struct local_rows *s, const struct optim_hyper *h, uint64_t t, bool decay,
+    size_t row, float *w, const float *g)
+{
+	struct optim_gradient of_one = { g, 1, 1, 1, s->cols };
+	float *vector[OPTIM_VECTORS_MAX] = { NULL };
+
+	if (s->rows)
+		part_state_vectors(s->state[row], s->cols, s->cols, s->rule, vector);
+	s->rule->step(h, t, decay, s->cols, w, vector, &of_one);
+}

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/boot.h"
 #include "core/buf.h"
 #include "core/file.h"
 #include "core/mem.h"
@@ -71,13 +72,36 @@ static pid_t read_lock_pid(int fd)
 	return (pid_t)pid;
 }
 
-/* The lock file has three lines of fixed length: the process id, the process that cannot be
- * started, and ENDING when the supervisor ends the processes. */
+/* The lock file has four lines of fixed length: the process id, the process that cannot be
+ * started, ENDING when the supervisor ends the processes, and where the process id holds. */
 #define PID_LINE    12
 #define RETRY_LINE  512
 #define ENDING_LINE 8
+#define BOOT_LINE   (2 * BOOT_TEXT)
 #define ENDING_AT   (PID_LINE + RETRY_LINE)
+#define BOOT_AT     (ENDING_AT + ENDING_LINE)
 #define ENDING      "ending"
+
+static void describe_boot(char out[static BOOT_LINE])
+{
+	char boot[BOOT_TEXT], namespace[BOOT_TEXT];
+
+	boot_id(boot);
+	boot_pid_namespace(namespace);
+	snprintf(out, BOOT_LINE, "%s %s", boot, namespace);
+}
+
+/* Does the process id hold here? A lock of version 0.1.0 does not say where it holds. */
+static bool is_locked_here(int fd)
+{
+	char text[BOOT_LINE], here[BOOT_LINE];
+	ssize_t n = pread(fd, text, BOOT_LINE, BOOT_AT);
+
+	describe_boot(here);
+	while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\n'))
+		n--;
+	return n <= 0 || ((size_t)n == strlen(here) && memcmp(text, here, (size_t)n) == 0);
+}
 
 /* Writes a line of exactly n bytes, padded with spaces, which replaces the old line. If the file
  * system takes a part of it, the rest follows. */
@@ -100,11 +124,14 @@ static enum err_code write_lock_line(int lock, const char *text, size_t n, off_t
 
 enum err_code rundir_lock_owner(int lock, struct err *e)
 {
-	char text[16];
+	char text[16], boot[BOOT_LINE];
 	enum err_code rc;
 
+	describe_boot(boot);
 	snprintf(text, sizeof text, "%d", (int)getpid());
-	rc = write_lock_line(lock, text, PID_LINE, 0, e);
+	rc = write_lock_line(lock, boot, BOOT_LINE, BOOT_AT, e);
+	if (rc == ERR_OK)
+		rc = write_lock_line(lock, text, PID_LINE, 0, e);
 	if (rc == ERR_OK)
 		rc = write_lock_line(lock, "", RETRY_LINE, PID_LINE, e);
 	return rc == ERR_OK ? write_lock_line(lock, "", ENDING_LINE, ENDING_AT, e) : rc;
@@ -196,7 +223,7 @@ bool rundir_is_alive(const char *path, pid_t *pid)
 		return false;
 	if (apply_lock_op(fd, F_OFD_GETLK, F_RDLCK, &fl) == 0)
 		held = fl.l_type != F_UNLCK;
-	if (held && pid)
+	if (held && pid && is_locked_here(fd))
 		*pid = read_lock_pid(fd);
 	close(fd);
 	return held;

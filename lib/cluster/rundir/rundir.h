@@ -72,7 +72,7 @@ enum err_code rundir_write_ending(const char *path, struct err *e);
 bool rundir_is_serving(const char *path);
 
 /* Is the directory's cluster alive? *pid (may be NULL): the process id in the lock file; 0
- * when it is not alive. */
+ * when it is not alive, or when the lock belongs to a process of another host or container. */
 bool rundir_is_alive(const char *path, pid_t *pid);
 /* Is a ps-ctl the supervisor of the directory's cluster? That process starts the others and will
  * write result.json. */

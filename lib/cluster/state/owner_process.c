@@ -7,27 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/boot.h"
 #include "core/file.h"
 #include "core/mem.h"
-
-static void read_boot_id(char out[static 64])
-{
-	struct buf b = BUF_INIT;
-
-	out[0] = '\0';
-	if (file_read("/proc/sys/kernel/random/boot_id", 63, &b, NULL) == ERR_OK)
-		snprintf(out, 64, "%.*s", (int)strcspn((const char *)b.data, "\n"),
-		    (const char *)b.data);
-	buf_release(&b);
-}
-
-/* Process ids mean nothing in another namespace of the same host. */
-static void read_pid_namespace(char out[static 64])
-{
-	ssize_t n = readlink("/proc/self/ns/pid", out, 63);
-
-	out[n < 0 ? 0 : n] = '\0';
-}
 
 /* When a process began, in ticks since boot: with its pid and the boot id it is unique. 0: there
  * is no such process, or all of its threads have ended and it only waits for its parent. While one of them
@@ -57,11 +39,11 @@ static uint64_t read_start_time(int64_t pid)
 
 json_t *owner_describe_self(uint64_t incarnation)
 {
-	char host[64] = "", boot[64], namespace[64];
+	char host[64] = "", boot[BOOT_TEXT], namespace[BOOT_TEXT];
 
 	gethostname(host, sizeof host - 1);
-	read_boot_id(boot);
-	read_pid_namespace(namespace);
+	boot_id(boot);
+	boot_pid_namespace(namespace);
 	return owner_encode(&(const struct owner){ .incarnation = incarnation,
 	    .host = host,
 	    .boot_id = boot,
@@ -73,10 +55,10 @@ json_t *owner_describe_self(uint64_t incarnation)
 /* Was the process of this record started by the running kernel of this host, in our namespace? */
 static bool is_of_this_host(const struct owner *o)
 {
-	char boot[64], namespace[64];
+	char boot[BOOT_TEXT], namespace[BOOT_TEXT];
 
-	read_boot_id(boot);
-	read_pid_namespace(namespace);
+	boot_id(boot);
+	boot_pid_namespace(namespace);
 	return boot[0] && strcmp(o->boot_id, boot) == 0 && namespace[0] &&
 	    strcmp(o->pid_namespace, namespace) == 0 && o->pid > 0 && o->started;
 }

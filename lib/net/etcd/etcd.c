@@ -29,6 +29,8 @@ struct link {
 	CURL *curl;
 	struct buf reply;
 	bool too_large;
+	bool alert;                /* the member has refused our certificate by a TLS alert */
+	char why[CURL_ERROR_SIZE]; /* libcurl's words for its last error */
 };
 
 struct etcd {
@@ -38,14 +40,25 @@ struct etcd {
 	_Atomic unsigned at; /* the member that is asked first */
 	struct mutex lock;   /* covers the next two */
 	struct link *idle;
-	char *token; /* of the user's session; NULL: none yet */
+	char *token; /* of the user's session; "": etcd has no users; NULL: none yet */
 };
 
 /* etcd's codes of errors (google.golang.org/grpc/codes) */
 enum grpc_code {
 	GRPC_INVALID = 3,
 	GRPC_DENIED = 7,
+	GRPC_PRECONDITION = 9,
+	GRPC_OUT_OF_RANGE = 11,
 	GRPC_UNAUTHENTICATED = 16,
+};
+
+/* What a member has answered. */
+struct answer {
+	json_t *json; /* NULL after an error */
+	int64_t code; /* of etcd's error; 0: none */
+	/* This member has refused us, or we have refused it: its certificate, ours, or a request that
+	 * is not etcd's. Another member may not. */
+	bool refused;
 };
 
 /* ---- opening ---- */
@@ -70,7 +83,7 @@ enum err_code etcd_open(const char *url, struct etcd **out, struct err *e)
 	if (user) {
 		c->user = mem_printf("%.*s", (int)(colon ? colon - user : (long)strlen(user)),
 		    user);
-		c->password = mem_strdup(colon ? colon + 1 : "");
+		c->password = colon ? mem_strdup(colon + 1) : copy_env("ETCDCTL_PASSWORD");
 		sodium_memzero(user, strlen(user));
 	}
 	free(user);
@@ -138,6 +151,23 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_so
 	return socket(sa->family, sa->socktype | SOCK_CLOEXEC, sa->protocol);
 }
 
+/* Alerts by which a server refuses the certificate of its client (RFC 8446, 6.2) */
+static bool is_refusal(unsigned char alert)
+{
+	return (alert >= 42 && alert <= 49) || alert == 116;
+}
+
+/* libcurl passes each TLS message. An alert is the only one of two bytes: its level and its number. */
+static int note_alert(CURL *h, curl_infotype type, char *data, size_t n, void *ctx)
+{
+	struct link *l = ctx;
+
+	(void)h;
+	if (type == CURLINFO_SSL_DATA_IN && n == 2 && is_refusal((unsigned char)data[1]))
+		l->alert = true;
+	return 0;
+}
+
 /* NULL: libcurl cannot start. */
 static struct link *take_link(struct etcd *c)
 {
@@ -165,6 +195,12 @@ static struct link *take_link(struct etcd *c)
 	curl_easy_setopt(l->curl, CURLOPT_WRITEDATA, l);
 	curl_easy_setopt(l->curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	curl_easy_setopt(l->curl, CURLOPT_TCP_NODELAY, 1L);
+	curl_easy_setopt(l->curl, CURLOPT_ERRORBUFFER, l->why);
+	if (c->url.tls) {
+		curl_easy_setopt(l->curl, CURLOPT_VERBOSE, 1L);
+		curl_easy_setopt(l->curl, CURLOPT_DEBUGFUNCTION, note_alert);
+		curl_easy_setopt(l->curl, CURLOPT_DEBUGDATA, l);
+	}
 	if (c->cacert)
 		curl_easy_setopt(l->curl, CURLOPT_CAINFO, c->cacert);
 	if (c->cert)
@@ -182,13 +218,21 @@ static void give_link_back(struct etcd *c, struct link *l)
 	mutex_unlock(&c->lock);
 }
 
-static struct curl_slist *make_headers(struct etcd *c)
+/* A request; body is its text. */
+struct request {
+	const char *method;
+	char *body;
+	bool
+	    anonymous; /* without the user's token, which etcd may refuse though the method needs none */
+};
+
+static struct curl_slist *make_headers(struct etcd *c, const struct request *r)
 {
 	/* Without "Expect:" curl waits a second for "100 Continue" before a long body. */
 	struct curl_slist *list = curl_slist_append(NULL, "Expect:"), *longer = list;
 
 	mutex_lock(&c->lock);
-	if (list && c->token) {
+	if (list && c->token && *c->token && !r->anonymous) {
 		char *line = mem_printf("Authorization: %s", c->token);
 
 		longer = curl_slist_append(list, line);
@@ -200,77 +244,132 @@ static struct curl_slist *make_headers(struct etcd *c)
 	return longer;
 }
 
-/* Is the certificate, of either side, refused? No other member will take it. */
-static bool is_refused_tls(CURLcode code)
+/* Describes an answer that is not JSON, as the gateway's refusal of a certificate with a common name,
+ * which is the only thing that it refuses by status 400 over TLS. */
+static enum err_code report_text(const struct etcd *c, struct link *l, const char *host,
+    struct answer *out, struct err *e)
 {
-	return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CERTPROBLEM ||
-	    code == CURLE_SSL_CACERT_BADFILE;
+	const char *text = l->reply.len ? (const char *)l->reply.data : "";
+	size_t n = strcspn(text, "\r\n");
+	long status = 0;
+
+	curl_easy_getinfo(l->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (status >= 500)
+		return err_set(e, ERR_IO, "etcd at %s: HTTP status %ld, \"%.*s\"", host, status,
+		    (int)(n < 200 ? n : 200), text);
+	out->refused = true;
+	if (status == 400 && c->url.tls && c->cert)
+		return err_set(e, ERR_AUTH,
+		    "etcd at %s refuses the certificate ETCDCTL_CERT: %.*s; use one without a common name "
+		    "(CN), and name the user in ETCDCTL_USER",
+		    host, (int)(n < 200 ? n : 200), text);
+	return err_set(e, ERR_PROTO, "%s does not answer as etcd does: HTTP status %ld, \"%.*s\"",
+	    host, status, (int)(n < 200 ? n : 200), text);
 }
 
-static const char *next_step(enum err_code code)
+/* Turns an error of etcd into ours. A wrong password and a request that is too long have one code. */
+static enum err_code report_error(const struct etcd *c, const char *host, int64_t code,
+    const char *text, struct err *e)
 {
-	return code == ERR_AUTH || code == ERR_CONFIG
-	    ? ": set ETCDCTL_USER, ETCDCTL_CACERT, ETCDCTL_CERT and ETCDCTL_KEY as for etcdctl"
-	    : "";
+	switch (code) {
+	case GRPC_DENIED:
+		return err_set(e, ERR_AUTH,
+		    "etcd at %s: %s: %s needs permission to read and write all keys that begin with %s",
+		    host, text, c->user ? c->user : "a user", c->url.prefix);
+	case GRPC_UNAUTHENTICATED:
+		return err_set(e, ERR_AUTH, "etcd at %s: %s", host, text);
+	case GRPC_INVALID:
+		return err_set(e, ERR_CONFIG, "etcd at %s: %s", host, text);
+	case GRPC_OUT_OF_RANGE:
+		return err_set(e, ERR_STALE, "etcd at %s: %s", host, text);
+	default:
+		return err_set(e, ERR_IO, "etcd at %s: %s", host, text);
+	}
 }
 
-/* Turns the answer of a member into an error. A wrong password and a request that is too long have one
- * code in etcd; its text says which of them it is. */
-static enum err_code take_reply(struct link *l, const char *host, json_t **reply, struct err *e)
+static enum err_code take_reply(const struct etcd *c, struct link *l, const char *host,
+    struct answer *out, struct err *e)
 {
 	json_t *root = json_parse((const char *)l->reply.data, l->reply.len, REPLY_MAX, e);
-	const char *text;
+	const char *text = json_str(root, "error", NULL);
 	enum err_code rc;
-	int64_t code;
 
-	if (!root)
-		return err_set(e, ERR_PROTO, "%s does not answer as etcd does", host);
-	text = json_str(root, "error", NULL);
+	if (!json_is_object(root)) {
+		json_decref(root);
+		return report_text(c, l, host, out, e);
+	}
 	if (!text) {
-		*reply = root;
+		out->json = root;
 		return ERR_OK;
 	}
-	code = json_int(root, "code", 0);
-	rc = code == GRPC_UNAUTHENTICATED || code == GRPC_DENIED ? ERR_AUTH
-	    : code == GRPC_INVALID                               ? ERR_CONFIG
-	                                                         : ERR_IO;
-	rc = err_set(e, rc, "etcd at %s: %s%s", host, text, next_step(rc));
+	out->code = json_int(root, "code", 0);
+	rc = report_error(c, host, out->code, text, e);
 	json_decref(root);
 	return rc;
 }
 
-/* One POST to one member, of at most `patience`. */
-static enum err_code post_once(struct etcd *c, struct link *l, const char *host, const char *method,
-    const char *body, int64_t patience, json_t **reply, struct err *e)
+/* Describes a request without an answer. */
+static enum err_code report_failure(struct link *l, const char *host, CURLcode code,
+    struct answer *out, struct err *e)
 {
-	char *url = mem_printf("%s://%s/v3/%s", c->url.tls ? "https" : "http", host, method);
+	const char *why = *l->why ? l->why : curl_easy_strerror(code);
+
+	if (l->too_large)
+		return err_set(e, ERR_LIMIT, "etcd at %s has answered more than %u bytes", host,
+		    REPLY_MAX);
+	out->refused = true;
+	if (l->alert)
+		return err_set(e, ERR_AUTH,
+		    "etcd at %s refuses the client's certificate: set ETCDCTL_CERT and ETCDCTL_KEY to one "
+		    "that it accepts (%s)",
+		    host, why);
+	switch (code) {
+	case CURLE_PEER_FAILED_VERIFICATION:
+		return err_set(e, ERR_AUTH,
+		    "the certificate of etcd at %s is not accepted: %s; ETCDCTL_CACERT names the file of "
+		    "its authority",
+		    host, why);
+	case CURLE_SSL_CACERT_BADFILE:
+		return err_set(e, ERR_CONFIG, "ETCDCTL_CACERT: %s", why);
+	case CURLE_GOT_NOTHING:
+		out->refused = false;
+		return err_because(e, ERR_IO, CAUSE_UNREACHABLE,
+		    "etcd at %s closes the connection without an answer (etcd:// is without TLS, etcds:// "
+		    "with TLS)",
+		    host);
+	case CURLE_SSL_CERTPROBLEM:
+		return err_set(e, ERR_CONFIG, "ETCDCTL_CERT and ETCDCTL_KEY: %s", why);
+	default:
+		out->refused = false;
+		return err_because(e, ERR_IO, CAUSE_UNREACHABLE, "etcd at %s does not answer: %s",
+		    host, why);
+	}
+}
+
+/* One POST to one member, of at most `patience`. */
+static enum err_code post_once(struct etcd *c, struct link *l, const char *host,
+    const struct request *r, int64_t patience, struct answer *out, struct err *e)
+{
+	char *url = mem_printf("%s://%s/v3/%s", c->url.tls ? "https" : "http", host, r->method);
 	long ms = patience > NSEC_PER_MSEC ? (long)(patience / NSEC_PER_MSEC) : 1;
-	struct curl_slist *headers = make_headers(c);
+	struct curl_slist *headers = make_headers(c, r);
 	enum err_code rc;
 	CURLcode code;
 
+	*out = (struct answer){ 0 };
 	buf_clear(&l->reply);
-	l->too_large = false;
+	l->too_large = l->alert = false;
+	l->why[0] = '\0';
 	curl_easy_setopt(l->curl, CURLOPT_URL, url);
 	curl_easy_setopt(l->curl, CURLOPT_HTTPHEADER, headers);
-	curl_easy_setopt(l->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-	curl_easy_setopt(l->curl, CURLOPT_POSTFIELDS, body);
+	curl_easy_setopt(l->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(r->body));
+	curl_easy_setopt(l->curl, CURLOPT_POSTFIELDS, r->body);
 	curl_easy_setopt(l->curl, CURLOPT_TIMEOUT_MS, ms);
 	curl_easy_setopt(l->curl, CURLOPT_CONNECTTIMEOUT_MS, ms);
 	code = curl_easy_perform(l->curl);
 	curl_slist_free_all(headers);
 	free(url);
-	if (code == CURLE_OK)
-		rc = take_reply(l, host, reply, e);
-	else if (l->too_large)
-		rc = err_set(e, ERR_LIMIT, "etcd at %s has answered more than %u bytes", host,
-		    REPLY_MAX);
-	else if (is_refused_tls(code))
-		rc = err_set(e, ERR_AUTH, "etcd at %s: %s%s", host, curl_easy_strerror(code),
-		    next_step(ERR_AUTH));
-	else
-		rc = err_because(e, ERR_IO, CAUSE_UNREACHABLE, "etcd at %s does not answer: %s",
-		    host, curl_easy_strerror(code));
+	rc = code ? report_failure(l, host, code, out, e) : take_reply(c, l, host, out, e);
 	/* An answer of this size is not kept for a connection that may stay idle. */
 	if (l->reply.len > ETCD_VALUE_MAX)
 		buf_release(&l->reply);
@@ -279,63 +378,31 @@ static enum err_code post_once(struct etcd *c, struct link *l, const char *host,
 
 /* ---- one request to all members in turn ---- */
 
-static enum err_code call(struct etcd *c, const char *method, const json_t *request,
-    int64_t patience, json_t **reply, struct err *e);
-
-/* Begins a session of the user, in whose name further requests are made. */
-static enum err_code authenticate(struct etcd *c, int64_t patience, struct err *e)
-{
-	json_t *request = json_pack("{s:s, s:s}", "name", c->user, "password", c->password), *reply;
-	enum err_code rc;
-
-	mutex_lock(&c->lock);
-	free_secret(c->token);
-	c->token = NULL;
-	mutex_unlock(&c->lock);
-	rc = call(c, "auth/authenticate", request, patience, &reply, e);
-	json_decref(request);
-	if (rc)
-		return rc;
-	mutex_lock(&c->lock);
-	free_secret(c->token);
-	c->token = mem_strdup(json_str(reply, "token", ""));
-	mutex_unlock(&c->lock);
-	json_decref(reply);
-	return ERR_OK;
-}
-
-static bool has_token(struct etcd *c)
-{
-	bool has;
-
-	mutex_lock(&c->lock);
-	has = c->token != NULL;
-	mutex_unlock(&c->lock);
-	return has;
-}
-
 static bool may_pass(enum err_code code)
 {
 	return code == ERR_IO || code == ERR_PROTO;
 }
 
-/* Asks the members in turn, beginning with the one that answered last. */
-static enum err_code ask_members(struct etcd *c, struct link *l, const char *method,
-    const char *body, int64_t until, json_t **reply, struct err *e)
+/* Asks the members in turn, beginning with the one that answered last. It ends when one has answered,
+ * when all have refused this client one after the other, or at the time `until`. */
+static enum err_code ask_members(struct etcd *c, struct link *l, const struct request *r,
+    int64_t until, struct answer *out, struct err *e)
 {
 	int64_t most = FIRST_TRY;
-	enum err_code rc = ERR_IO;
+	unsigned refusals = 0;
 
 	for (unsigned tries = 1;; tries++) {
 		unsigned at = atomic_load(&c->at);
 		int64_t left = until - clock_now();
 		char host[NET_TEXT];
+		enum err_code rc;
 
 		net_list_at(c->url.hosts, at % c->url.nhosts, host);
-		rc = post_once(c, l, host, method, body, left < most ? left : most, reply, e);
+		rc = post_once(c, l, host, r, left < most ? left : most, out, e);
+		refusals = out->refused ? refusals + 1 : 0;
 		if (!rc && e)
 			*e = (struct err){ 0 };
-		if (!rc || !may_pass(rc))
+		if (!rc || refusals == c->url.nhosts || (!out->refused && !may_pass(rc)))
 			return rc;
 		/* Another thread may have gone on to the next member meanwhile. */
 		atomic_compare_exchange_strong(&c->at, &at, at + 1);
@@ -350,35 +417,98 @@ static enum err_code ask_members(struct etcd *c, struct link *l, const char *met
 	}
 }
 
-static enum err_code call(struct etcd *c, const char *method, const json_t *request,
-    int64_t patience, json_t **reply, struct err *e)
+static enum err_code call(struct etcd *c, const struct request *r, int64_t until,
+    struct answer *out, struct err *e)
 {
-	int64_t until = clock_now() + patience;
 	struct link *l = take_link(c);
-	char *body = json_text(request);
 	enum err_code rc;
 
-	*reply = NULL;
-	rc = l ? ask_members(c, l, method, body, until, reply, e)
+	*out = (struct answer){ 0 };
+	rc = l ? ask_members(c, l, r, until, out, e)
 	       : err_set(e, ERR_FAILED, "libcurl cannot start");
 	if (l)
 		give_link_back(c, l);
-	free_secret(body);
 	return rc;
+}
+
+/* ---- users ---- */
+
+static bool has_token(struct etcd *c)
+{
+	bool has;
+
+	mutex_lock(&c->lock);
+	has = c->token != NULL;
+	mutex_unlock(&c->lock);
+	return has;
+}
+
+static void set_token(struct etcd *c, const char *token)
+{
+	mutex_lock(&c->lock);
+	free_secret(c->token);
+	c->token = mem_strdup(token);
+	mutex_unlock(&c->lock);
+}
+
+/* Asks for a session of the user. *required: does etcd have users? Without a user of ours: only that. */
+static enum err_code authenticate(struct etcd *c, int64_t until, bool *required, struct err *e)
+{
+	json_t *names = json_pack("{s:s, s:s}", "name", c->user ? c->user : "", "password",
+	    c->password ? c->password : "");
+	struct request r = { "auth/authenticate", json_text(names), true };
+	struct answer answer;
+	enum err_code rc = call(c, &r, until, &answer, e);
+
+	free_secret(r.body);
+	json_decref(names);
+	*required = answer.code != GRPC_PRECONDITION;
+	if (!*required)
+		rc = ERR_OK;
+	if (!rc && c->user)
+		set_token(c, json_str(answer.json, "token", ""));
+	json_decref(answer.json);
+	/* The user's name and password are all that can be invalid in this request. */
+	if (answer.code == GRPC_INVALID && c->user)
+		return err_set(e, ERR_AUTH,
+		    "etcd refuses the user \"%s\" or the password of ETCDCTL_USER (NAME:PASSWORD)",
+		    c->user);
+	if (answer.code == GRPC_INVALID)
+		return err_set(e, ERR_AUTH, "%s requires a user: set ETCDCTL_USER=NAME:PASSWORD",
+		    c->url.text);
+	return rc;
+}
+
+/* May etcd have refused the request because of its token? It may not know the token any more, or need
+ * one, or have changed its users or roles since the token was made, and has several codes for these. */
+static bool may_be_about_token(const struct answer *a)
+{
+	return a->code == GRPC_UNAUTHENTICATED || a->code == GRPC_INVALID;
 }
 
 /* As `call`, in the name of the user, if there is one. A token that has expired is replaced once. */
 static enum err_code call_as_user(struct etcd *c, const char *method, const json_t *request,
-    int64_t patience, json_t **reply, struct err *e)
+    int64_t patience, json_t **reply, struct err *why)
 {
-	enum err_code rc = c->user && !has_token(c) ? authenticate(c, patience, e) : ERR_OK;
+	int64_t until = clock_now() + patience;
+	struct err ignored, *e = why ? why : &ignored;
+	struct request r = { method, json_text(request), false };
+	struct answer answer = { 0 };
+	bool required = false;
+	enum err_code rc = c->user && !has_token(c) ? authenticate(c, until, &required, e) : ERR_OK;
 
 	if (!rc)
-		rc = call(c, method, request, patience, reply, e);
-	if (rc != ERR_AUTH || !c->user)
-		return rc;
-	rc = authenticate(c, patience, e);
-	return rc ? rc : call(c, method, request, patience, reply, e);
+		rc = call(c, &r, until, &answer, e);
+	if (rc && may_be_about_token(&answer)) {
+		struct err refusal = *e;
+
+		rc = authenticate(c, until, &required, e);
+		if (!rc)
+			rc = required ? call(c, &r, until, &answer, e) : err_pass(e, &refusal);
+	}
+	*reply = answer.json;
+	free_secret(r.body);
+	return rc;
 }
 
 /* ---- values ---- */
@@ -443,6 +573,47 @@ static int64_t read_int(const json_t *o, const char *key)
 
 	num_int(json_str(o, key, "0"), INT64_MIN, INT64_MAX, &n);
 	return n;
+}
+
+/* ---- members ---- */
+
+unsigned etcd_members(const struct etcd *c)
+{
+	return c->url.nhosts;
+}
+
+void etcd_member_address(const struct etcd *c, unsigned i, char out[static NET_TEXT])
+{
+	net_list_at(c->url.hosts, i, out);
+}
+
+const char *etcd_user(const struct etcd *c)
+{
+	return c->user;
+}
+
+enum err_code etcd_member_ask(struct etcd *c, unsigned i, int64_t patience, struct etcd_member *out,
+    struct err *e)
+{
+	struct request r = { "maintenance/status", mem_strdup("{}"), true };
+	struct answer answer = { 0 };
+	struct link *l = take_link(c);
+	char host[NET_TEXT];
+	enum err_code rc;
+
+	*out = (struct etcd_member){ 0 };
+	etcd_member_address(c, i, host);
+	rc = l ? post_once(c, l, host, &r, patience, &answer, e)
+	       : err_set(e, ERR_FAILED, "libcurl cannot start");
+	if (l)
+		give_link_back(c, l);
+	snprintf(out->version, sizeof out->version, "%s", json_str(answer.json, "version", ""));
+	snprintf(out->cluster, sizeof out->cluster, "%s",
+	    json_str(json_object_get(answer.json, "header"), "cluster_id", ""));
+	out->has_leader = strcmp(json_str(answer.json, "leader", "0"), "0") != 0;
+	json_decref(answer.json);
+	free(r.body);
+	return rc;
 }
 
 /* ---- leases ---- */

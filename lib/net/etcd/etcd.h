@@ -10,13 +10,15 @@
 #include "core/err.h"
 #include "core/json.h"
 #include "etcd/url.h"
+#include "socket/net.h"
 
 /* A client of etcd, version 3.4 or later, by its JSON gateway (POST /v3/..., "gRPC gateway" in
  * etcd's documentation) and libcurl. Keys and values are base64 in these documents, 64-bit integers
  * are strings, and members that are zero are left out; this client hides all three.
  *
- * All keys begin with the prefix of the URL (etcd/url.h). As etcd's own tools do, it takes ETCDCTL_USER ("NAME:PASSWORD"), ETCDCTL_CACERT,
- * ETCDCTL_CERT and ETCDCTL_KEY from the environment.
+ * All keys begin with the prefix of the URL (etcd/url.h). As etcd's own tools do, it takes
+ * ETCDCTL_USER ("NAME:PASSWORD", or "NAME" with ETCDCTL_PASSWORD), ETCDCTL_CACERT, ETCDCTL_CERT and
+ * ETCDCTL_KEY from the environment. An etcd without users takes no notice of a user.
  *
  * The members of etcd are asked in turn until one of them answers: a frozen member, or one without
  * a majority, may not answer for ever. An error therefore never says that nothing was done. A call
@@ -24,9 +26,11 @@
  * must be one that may be done twice.
  *
  * Errors: ERR_IO: no member has answered within the patience, or etcd cannot do it now; ERR_AUTH:
- * the user, the password or the certificate is refused, or the user may not use these keys;
- * ERR_CONFIG: etcd refuses the request as invalid, as for a wrong password or a request that is too long;
- * ERR_LIMIT: the answer is too long; ERR_PROTO: not an answer of etcd.
+ * the user, the password or the certificate of either side is refused, or the user may not use these
+ * keys; ERR_CONFIG: a file that the environment names cannot be read, or etcd refuses the request as
+ * invalid, as one that is too long; ERR_STALE: etcd has forgotten this revision; ERR_LIMIT: the answer
+ * is too long; ERR_PROTO: not an answer of etcd. ERR_AUTH, ERR_CONFIG and ERR_PROTO come at once: no
+ * patience makes them right.
  *
  * Any thread; calls of several threads run at the same time, each on a connection of its own. */
 struct etcd;
@@ -52,6 +56,23 @@ struct etcd_kvs {
 	size_t n;
 };
 void etcd_kvs_release(struct etcd_kvs *kvs);
+
+/* ---- members ---- */
+
+/* What a member says of itself. */
+struct etcd_member {
+	char version[32];
+	char cluster[24]; /* the number of its etcd */
+	bool has_leader;  /* it knows which member leads */
+};
+/* How many addresses the URL has, and the one of this number. */
+unsigned etcd_members(const struct etcd *c);
+void etcd_member_address(const struct etcd *c, unsigned i, char out[static NET_TEXT]);
+/* Asks this member alone. */
+enum err_code etcd_member_ask(struct etcd *c, unsigned i, int64_t patience, struct etcd_member *out,
+    struct err *e);
+/* The name of the user, or NULL. Borrowed. */
+const char *etcd_user(const struct etcd *c);
 
 /* ---- leases ---- */
 

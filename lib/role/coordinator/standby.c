@@ -19,6 +19,7 @@ struct standby_wait {
 	struct server_config *cfg;
 	struct state_store *store;
 	struct state_standby self;
+	bool answered; /* the store has answered once */
 	bool reported; /* that the store cannot be reached */
 };
 
@@ -131,7 +132,14 @@ static bool is_told_to_end(int signals)
 	    (si.ssi_signo == SIGTERM || si.ssi_signo == SIGINT);
 }
 
-static void wait_for_turn(struct standby_wait *w, int signals, bool *end)
+/* Does a store that has never answered refuse this process? One that has answered once may do so
+ * again, as after its users have been mended. */
+static bool is_refused(const struct standby_wait *w, enum err_code rc)
+{
+	return !w->answered && rc && rc != ERR_IO;
+}
+
+static enum err_code wait_for_turn(struct standby_wait *w, int signals, bool *end, struct err *e)
 {
 	struct pollfd p = { signals, POLLIN, 0 };
 	bool free = false;
@@ -139,10 +147,12 @@ static void wait_for_turn(struct standby_wait *w, int signals, bool *end)
 	*end = false;
 	while (!free && !*end) {
 		int64_t next = clock_now() + STATE_BEAT;
-		struct err e = { 0 };
-		enum err_code rc = look_at_store(w, &free, end, &e);
+		enum err_code rc = look_at_store(w, &free, end, e);
 
-		report(w, rc, &e);
+		if (is_refused(w, rc))
+			return rc;
+		w->answered |= !rc;
+		report(w, rc, e);
 		free &= !rc;
 		if (*end)
 			log_info(w->cfg->log, "the cluster has ended; this standby ends, too");
@@ -181,7 +191,7 @@ enum err_code standby_wait(struct server_config *cfg, int signals, bool *end, st
 	if (!rc) {
 		log_info(cfg->log, "standing by at %s for the coordinator of %s", w.self.data,
 		    w.store->ops->where(w.store));
-		wait_for_turn(&w, signals, end);
+		rc = wait_for_turn(&w, signals, end, e);
 	}
 	if (rc || *end)
 		release_addresses(cfg);

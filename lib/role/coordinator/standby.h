@@ -10,6 +10,7 @@
  * coordinator.
  *
  *   waiting   the owner lives, or it cannot be known (state_store.h)    waiting
+ *   waiting   the store refuses this process, and has never answered    end with an error
  *   waiting   no owner lives, and the cluster has ended                 end
  *   waiting   no owner lives                                            take over: server_start
  *   waiting   SIGTERM, SIGINT                                           end
@@ -23,8 +24,8 @@
 
 /* Waits until this process is to be the coordinator; then cfg has the bound sockets (data_fd, http_fd),
  * which the server takes over. signals: readable when a signal has arrived. *end: the process is to end,
- * because of a signal or because the cluster has ended. Errors: those of binding the addresses;
- * ERR_CONFIG: no state is kept. Before any thread. */
+ * because of a signal or because the cluster has ended. Errors: those of binding the addresses, and
+ * of a store that refuses this process; ERR_CONFIG: no state is kept. Before any thread. */
 enum err_code standby_wait(struct server_config *cfg, int signals, bool *end, struct err *e);
 
 #endif

@@ -21,7 +21,8 @@
  * length needs, under names that no write used before; the last transaction also puts the index, and
  * removes the pieces that it does not name any more. So a reader finds all of the former parts or all
  * of the new ones. A write without an answer may have been done or not. Both are fine, because the
- * next write puts the same parts again (state_store_write), under other names.
+ * next write puts the same parts again (state_store_write), under other names. The pieces of writes that have
+ * failed are removed by writes that succeed, some at each, as etcd limits the operations of a transaction.
  *
  * The revision that is compared is that of the owner's key and not of the lease, because it is the
  * key that a successor replaces.
@@ -58,6 +59,9 @@
 /* A part is divided into pieces of this length, and a transaction has at most this many of them. */
 #define PIECE      ((size_t)256 << 10)
 #define TXN_PIECES (ETCD_VALUE_MAX / PIECE)
+/* How many parts of writes that have failed a write removes. etcd permits 128 operations in a transaction
+ * (--max-txn-ops), and a write has at most TXN_PIECES + STATE_PARTS + 1 others. */
+#define REMOVED_AT_ONCE 64
 /* A reader reads again when the owner has replaced what it was reading. */
 #define READ_TRIES 5
 
@@ -445,6 +449,9 @@ static enum err_code put_standby(struct state_etcd *f, const struct state_standb
 		etcd_txn_drop(&t);
 	else
 		rc = etcd_commit(f->etcd, &t, WRITE_PATIENCE, &done, NULL, e);
+	/* The key may not have been put: the next call puts it, with another lease. */
+	if (rc)
+		f->lease = 0;
 	json_decref(place);
 	free(text);
 	free(key);
@@ -565,7 +572,10 @@ static enum err_code read_once(struct state_etcd *f, unsigned which, struct stat
 	if (!rc)
 		f->index.revision = written;
 	if (!rc && there) {
-		out->revision = f->revision = (uint64_t)index.revision;
+		out->revision = (uint64_t)index.revision;
+		/* No name is used twice, not even after a write that has failed. */
+		if (out->revision > f->revision)
+			f->revision = out->revision;
 		f->former_log = index.lease_log ? mem_strdup(index.lease_log) : NULL;
 		for (enum state_part i = 0; !rc && i < STATE_PARTS; i++) {
 			f->entry[i] = json_incref(json_object_get(index.parts, state_part_name[i]));
@@ -703,11 +713,13 @@ static const char *name_of_entry(const json_t *entry)
 	return entry && !state_file_decode(entry, &f, NULL) ? f.file : NULL;
 }
 
-/* Has the transaction remove what the new entries replace. */
-static void delete_replaced(struct state_etcd *f, struct writing *w,
+/* Has the transaction remove what the new entries replace. Returns how much of f->replaced that is, in
+ * bytes. */
+static size_t delete_replaced(struct state_etcd *f, struct writing *w,
     json_t *const entry[static STATE_PARTS])
 {
 	const struct buf *names = &f->replaced;
+	size_t at = 0;
 
 	for (size_t i = 0; i < STATE_PARTS; i++) {
 		const char *name = name_of_entry(f->entry[i]);
@@ -715,8 +727,11 @@ static void delete_replaced(struct state_etcd *f, struct writing *w,
 		if (name && f->entry[i] != entry[i])
 			delete_part(f, &w->txn, name);
 	}
-	for (size_t at = 0; at < names->len; at += strlen((char *)names->data + at) + 1)
+	for (int n = 0; at < names->len && n < REMOVED_AT_ONCE; n++) {
 		delete_part(f, &w->txn, (char *)names->data + at);
+		at += strlen((char *)names->data + at) + 1;
+	}
+	return at;
 }
 
 static enum err_code write_etcd(struct state_store *s, const struct state_part_change *change,
@@ -727,6 +742,7 @@ static enum err_code write_etcd(struct state_store *s, const struct state_part_c
 	struct buf made = BUF_INIT;
 	struct writing w = { .pieces = 0 };
 	enum err_code rc = ERR_OK;
+	size_t removed;
 
 	f->revision++;
 	for (size_t i = 0; i < STATE_PARTS; i++)
@@ -735,7 +751,7 @@ static enum err_code write_etcd(struct state_store *s, const struct state_part_c
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = put_part(f, &w, &change[i], &entry[change[i].part], &made, e);
 	put_index(f, &w, entry);
-	delete_replaced(f, &w, entry);
+	removed = delete_replaced(f, &w, entry);
 	if (rc)
 		etcd_txn_drop(&w.txn);
 	else
@@ -743,7 +759,7 @@ static enum err_code write_etcd(struct state_store *s, const struct state_part_c
 	if (rc)
 		buf_append(&f->replaced, made.data, made.len);
 	else
-		buf_clear(&f->replaced);
+		buf_consume(&f->replaced, removed);
 	for (size_t i = 0; i < STATE_PARTS; i++) {
 		if (!rc) {
 			json_decref(f->entry[i]);

@@ -253,6 +253,13 @@ lin_coordinator() {
 	coordinator=$!
 }
 
+# happened KIND...: events of these kinds are known, in this order.
+happened() {
+	local pattern
+	pattern=$(printf '.* %s' "$@")
+	[[ " $(http GET /v1/events | jq -r '.events[].event' | xargs) " =~ $pattern' ' ]]
+}
+
 # lin_cluster MEMBERS JOB: a cluster of two servers with replicas, of which each process is started by hand.
 lin_cluster() {
 	write_csv train.csv
@@ -311,6 +318,34 @@ lin_cluster() {
 	kill -TERM "$pid"
 	finish
 	[ "$status" -eq 75 ] || { cat err; false; }
+}
+
+@test "the only worker returns: the job waits for it, after SIGTERM and after a kill" {
+	lin_cluster "" "\"steps\": $ENDLESS"
+	background ps-work train --join worker-0.join --returns --compute 5ms
+	wait_for 20 step_is_past 10
+	kill -TERM "$pid"
+	finish
+	[ "$status" -eq 75 ] || { cat err; false; }
+	wait_for 20 happened worker_awaited
+	ps-stat -C "$RUN" why --json >why
+	[ "$(jq -r 'select(.id == "the job") | .for, .code' why | xargs)" = "worker-0 ended" ]
+	# The next coordinator waits for it, too.
+	kill -9 "$coordinator"
+	wait_for 10 is_gone "$coordinator"
+	lin_coordinator
+	wait_for 20 happened worker_awaited
+	state_is running
+	was=$(status .step)
+	background ps-work train --join worker-0.join --returns --compute 5ms
+	wait_for 20 step_is_past $((was + 5))
+	[ "$(ps-stat -C "$RUN" why --json | grep -c '"the job"')" -eq 0 ]
+	kill -9 "$pid"
+	wait_for 30 happened worker_lost worker_awaited
+	state_is running
+	was=$(status .step)
+	background ps-work train --join worker-0.join --returns --compute 5ms
+	wait_for 20 step_is_past $((was + 5))
 }
 
 @test "a worker that gives up waiting for its coordinator exits with 75" {

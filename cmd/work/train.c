@@ -80,20 +80,15 @@ static void exit_to_return(int sig)
 	_exit(EXIT_AGAIN);
 }
 
-/* Has the worker given up because it could not reach the coordinator or a server? */
-static bool has_given_up(const struct err *e)
-{
-	return e->code == ERR_UNREACH || e->code == ERR_CLOSED || e->code == ERR_TIMEOUT;
-}
-
 /* Runs the worker; returns the exit code. */
-static int run_worker(const struct train_config *cfg, bool returns)
+static int run_worker(const struct train_config *cfg)
 {
 	struct err e = { 0 };
 
 	if (train(cfg, &e) != ERR_OK)
-		return has_given_up(&e) ? (fail(spec.prog, &e), EXIT_AGAIN) : fail(spec.prog, &e);
-	return returns && interrupt_came(&cfg->interrupt) ? EXIT_AGAIN : 0;
+		return train_has_given_up(&e) ? (fail(spec.prog, &e), EXIT_AGAIN)
+		                              : fail(spec.prog, &e);
+	return cfg->returns && interrupt_came(&cfg->interrupt) ? EXIT_AGAIN : 0;
 }
 
 /* SIGHUP, SIGUSR1 and SIGUSR2 make a coordinator reload keys or take a checkpoint; a worker
@@ -171,8 +166,9 @@ int cmd_train(int argc, char **argv)
 		.compute = compute,
 		.hold = &hold,
 		.interrupt = { .fd = open_leave_signals(&hold, o.returns) },
+		.returns = o.returns,
 		.first_wait = o.where.timeout };
-	code = run_worker(&cfg, o.returns);
+	code = run_worker(&cfg);
 	close(cfg.interrupt.fd);
 	identity_release(&id);
 	opt_list_release(&o.data);

@@ -580,7 +580,7 @@ enum err_code ledger_work(const struct ledger_config *cfg, struct err *e)
 	if (!rc)
 		rc = live_as_worker(&w, e);
 	if (rc && w.client)
-		cluster_view_give_up(w.cluster, e);
+		cluster_view_give_up(w.cluster, e, false);
 	client_free(w.client);
 	cluster_view_close(w.cluster);
 	conf_release(&w.conf);

@@ -1015,8 +1015,76 @@ static void assigned_ranges(void)
 	ok(!coord_resume_check(&head, true, 3, &e), "where no data were leased any job resumes");
 }
 
+/* The only worker, which something starts again; it leaves by this message. */
+static void scene_with_returning_worker(struct scene *s, const char *leave)
+{
+	scene_open(s, 1, 1);
+	scene_begin(s);
+	join_as_server(s, 0);
+	say(s, &s->worker[0],
+	    "{\"op\":\"worker_join\",\"rank\":0,\"pid\":7,\"host\":\"h\",\"examples\":100,\"returns\":true,"
+	    "\"tables\":[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}");
+	ack_all(s);
+	if (leave)
+		say(s, &s->worker[0], "%s", leave);
+	else
+		live(s, 6, 0);
+	vote(s, 0, true, 3, 2);
+}
+
+/* The job waits for a worker that returns, for its deadline of 60 s. */
+static void returning_worker(void)
+{
+	struct scene s;
+	json_t *why;
+
+	scene_with_returning_worker(&s, "{\"op\":\"leave\",\"steps\":3}");
+	ok(in_phase(&s, PHASE_RUNNING) && strcmp(worker_is(&s, 0), "left") == 0 &&
+	        happened(&s, "waiting up to 60 s for worker-0"),
+	    "the only worker has left, and is waited for");
+	live(&s, 50, 0);
+	why = coord_why(s.c, s.now);
+	ok(json_array_size(why) == 1 &&
+	        strcmp(json_str(json_array_get(why, 0), "for", ""), "worker-0") == 0,
+	    "which is said to those who wonder");
+	json_decref(why);
+	ok(scene_again(&s) && in_phase(&s, PHASE_RUNNING), "the next coordinator knows it, too");
+	live(&s, 55, 0);
+	ok(in_phase(&s, PHASE_RUNNING), "and waits for as long");
+	s.worker[0] = (struct coord_self){ .incarnation = 99,
+		.name = s.name[PEERS],
+		.key = s.name[PEERS] };
+	join_as_worker(&s, 0, 0);
+	vote(&s, 0, true, 4, 3);
+	ok(strcmp(worker_is(&s, 0), "active") == 0, "it is back");
+	say(&s, &s.worker[0], "{\"op\":\"leave\",\"steps\":3}");
+	vote(&s, 0, true, 5, 4);
+	ok(in_phase(&s, PHASE_FAILED), "a process that nothing starts again is not waited for");
+	scene_close(&s);
+
+	scene_with_returning_worker(&s, NULL);
+	ok(in_phase(&s, PHASE_RUNNING) && strcmp(worker_is(&s, 0), "lost") == 0,
+	    "one that was lost is waited for");
+	live(&s, 59, 0);
+	ok(in_phase(&s, PHASE_RUNNING), "until the deadline");
+	live(&s, 2, 0);
+	ok(in_phase(&s, PHASE_FAILED) && strstr(status_str(&s, "reason"), "all workers have ended"),
+	    "and not for longer: %s", status_str(&s, "reason"));
+	scene_close(&s);
+
+	scene_with_returning_worker(&s,
+	    "{\"op\":\"give_up\",\"message\":\"bad data\",\"cause\":\"data\"}");
+	ok(in_phase(&s, PHASE_FAILED), "nor is one that has an error of its own");
+	scene_close(&s);
+	scene_with_returning_worker(&s,
+	    "{\"op\":\"give_up\",\"message\":\"no server\",\"returns\":true}");
+	ok(in_phase(&s, PHASE_RUNNING), "but one that has given up waiting for a server is");
+	scene_close(&s);
+}
+
 int main(void)
 {
+	returning_worker();
 	kept_places();
 	begins_with();
 	how_far();

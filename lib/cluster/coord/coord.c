@@ -460,6 +460,7 @@ void coord_process_ended(struct coord *c, const char *id, bool gone, enum err_ca
 		return;
 	}
 	w->gave_up = true;
+	w->returns = false;
 	coord_worker_lost(c, (unsigned)(w - c->worker), cause, how, now);
 }
 
@@ -611,6 +612,7 @@ static void skip_standstill(struct coord *c, int64_t stood, int64_t now)
 
 	shift_time(&c->times.formed, stood, now);
 	shift_time(&c->times.stalls, stood, now);
+	shift_time(&c->times.deserted, stood, now);
 	shift_time(&c->hearing.cut_off_until, stood, now + stood);
 	for (unsigned i = 0; i < c->nservers; i++) {
 		shift_time(&c->server[i].seen, unheard, now);

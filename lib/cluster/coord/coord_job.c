@@ -324,8 +324,37 @@ static void choose_evaluator(struct coord *c, int64_t now)
 	coord_fail(c, CAUSE_UNKNOWN, "all workers have ended before the final evaluation", now);
 }
 
+int coord_job_returning(const struct coord *c)
+{
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+
+		if (w->returns && !w->leave_requested &&
+		    (w->state == WORKER_LEFT || w->state == WORKER_LOST))
+			return (int)i;
+	}
+	return -1;
+}
+
+/* No worker is left, and none is done. Does the job wait for one that is started again? It does so for
+ * `deadline`. */
+static bool is_return_awaited(struct coord *c, int64_t now)
+{
+	int rank = coord_job_returning(c);
+
+	if (rank < 0)
+		return false;
+	if (!c->times.deserted) {
+		c->times.deserted = now;
+		coord_event(c, EVENT_worker_awaited,
+		    "no worker is left: waiting up to %lld s for worker-%d, which is started again",
+		    (long long)(c->cfg.deadline / NSEC_PER_SEC), rank);
+	}
+	return now - c->times.deserted <= c->cfg.deadline;
+}
+
 /* Leave the phase running when no worker is at work any more: to finishing if some are done, else
- * to failed. In finishing, replace an evaluator that has gone. */
+ * to failed, unless one is started again. In finishing, replace an evaluator that has gone. */
 void coord_job_check_end(struct coord *c, int64_t now)
 {
 	unsigned n[6] = { 0 };
@@ -337,8 +366,12 @@ void coord_job_check_end(struct coord *c, int64_t now)
 		return;
 	}
 	count_worker_states(c, n);
+	if (n[WORKER_ACTIVE] || n[WORKER_JOINING])
+		c->times.deserted = 0;
 	if (n[WORKER_ACTIVE] || n[WORKER_JOINING] || c->votes.proposal.open || c->votes.changes ||
 	    coord_early_stop_is_writing(c))
+		return;
+	if (!n[WORKER_DONE] && is_return_awaited(c, now))
 		return;
 	if (!n[WORKER_DONE]) {
 		char why[400];

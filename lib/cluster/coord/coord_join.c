@@ -443,6 +443,7 @@ static void begin_incarnation(struct coord *c, unsigned rank, const struct coord
 	w->seen = r->now;
 	w->lost_at = w->gone_at = 0;
 	w->evaluates = m->evaluates;
+	w->returns = m->returns;
 	w->pid = m->pid;
 	w->state = WORKER_JOINING;
 	w->leave_requested = w->requested = w->gave_up = false;

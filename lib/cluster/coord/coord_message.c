@@ -270,6 +270,7 @@ json_t *coord_on_give_up(struct coord *c, const struct coord_request *r)
 	const char *why = r->m->give_up.message;
 
 	w->gave_up = true;
+	w->returns &= r->m->give_up.returns;
 	if (c->phase < PHASE_DONE && !w->lost_at &&
 	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
 		coord_worker_lost(c, r->self->index, err_cause_by_name(r->m->give_up.cause),

@@ -152,6 +152,8 @@ struct coord_member_worker {
 	/* leave_requested: a scaling removes it. requested: wanted by a scaling, not joined yet */
 	bool leave_requested, requested;
 	bool gave_up; /* it gave up; later heartbeats are ignored */
+	/* Its process is started again when it has ended (ps-work --returns), unless it has failed. */
+	bool returns;
 	/* How its process ended, by the supervisor, which may start it again; NULL: unknown. */
 	char *ended;
 	uint32_t layout_epoch; /* newest layout epoch that it has confirmed */
@@ -485,6 +487,7 @@ struct coord_times {
 	int64_t formed;                  /* while forming: the last progress */
 	int64_t turned;                  /* the last turn of the owner's thread, or coord_new */
 	int64_t stalls;                  /* when coord_stall.c checked last */
+	int64_t deserted;                /* when no worker was left of a job that waits for one */
 };
 
 struct coord {
@@ -754,6 +757,8 @@ bool coord_early_stop_is_writing(const struct coord *c);
 
 /* End the running phase when no worker is left at work; choose an evaluator when finishing. */
 void coord_job_check_end(struct coord *c, int64_t now);
+/* The worker that has ended and is started again (ps-work --returns); -1: none. */
+int coord_job_returning(const struct coord *c);
 
 /* coord_set.c */
 /* Begin with the settings of the configuration; free all settings. */

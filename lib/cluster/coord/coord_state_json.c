@@ -50,6 +50,7 @@ static struct state_worker save_worker(const struct coord_member_worker *w)
 		.relay = w->relay,
 		.go = w->leave_requested,
 		.lost = w->lost_at != 0,
+		.returns = w->returns,
 		.ring = w->ring.next_tcp[0] ? coord_ring_save(&w->ring) : NULL,
 		.stats = gone ? w->stats : NULL };
 }
@@ -174,6 +175,7 @@ static bool load_worker(struct coord_member_worker *w, unsigned i, const struct 
 	snprintf(w->zone, sizeof w->zone, "%s", saved->zone);
 	w->seen = now;
 	w->lost_at = saved->lost ? now : 0;
+	w->returns = saved->returns;
 	w->stats = json_incref((json_t *)(uintptr_t)saved->stats);
 	heartbeat_worker_decode(w->stats, &w->figures);
 	if (w->incarnation)

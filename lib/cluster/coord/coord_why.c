@@ -507,6 +507,26 @@ static bool explain_silent_worker(struct why *y, unsigned i)
 	return true;
 }
 
+/* No worker is left, but one is started again. */
+static void explain_deserted_job(struct why *y)
+{
+	const struct coord *c = y->c;
+	int rank = coord_job_returning(c);
+	char id[24];
+
+	if (!c->times.deserted || rank < 0)
+		return;
+	snprintf(id, sizeof id, "worker-%d", rank);
+	coord_why_add(y,
+	    &(struct reason){ .who = "the job",
+	        .whom = id,
+	        .step = (int64_t)coord_step(c),
+	        .seconds = seconds_since(y, c->times.deserted) },
+	    WHY_ENDED, "see why it is not started again: ps-work train --returns",
+	    "no worker is left; it has ended and is started again, or the job fails after %.0f s",
+	    (double)c->cfg.deadline / (double)NSEC_PER_SEC);
+}
+
 static void explain_running(struct why *y)
 {
 	const struct coord *c = y->c;
@@ -522,6 +542,7 @@ static void explain_running(struct why *y)
 		    c->pause.on ? "the job is paused, by %s"
 		                : "the job is held for its last checkpoint, by %s",
 		    c->pause.on ? c->pause.by : c->pause.holder);
+	explain_deserted_job(y);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (!c->server[i].live &&
 		    (c->server[i].requested ||

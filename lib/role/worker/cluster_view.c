@@ -271,7 +271,7 @@ void cluster_view_report_relay(struct cluster_view *c, unsigned relay, uint32_t 
 	    MESSAGE(relay_missed, .relay = (int)relay, .epoch = epoch, .message = why));
 }
 
-void cluster_view_give_up(struct cluster_view *c, const struct err *why)
+void cluster_view_give_up(struct cluster_view *c, const struct err *why, bool returns)
 {
 	json_t *msg, *answer;
 
@@ -280,7 +280,8 @@ void cluster_view_give_up(struct cluster_view *c, const struct err *why)
 	    why->code == ERR_NONFINITE || why->code == ERR_FAILED)
 		return;
 	agent_set_interrupt(c->agent, NULL);
-	msg = MESSAGE(give_up, .message = why->msg, .cause = err_cause_name(why->cause));
+	msg = MESSAGE(give_up, .returns = returns, .message = why->msg,
+	    .cause = err_cause_name(why->cause));
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);

@@ -66,7 +66,7 @@ void cluster_view_report_relay(struct cluster_view *c, unsigned relay, uint32_t 
     const char *why);
 /* Tells the coordinator that this worker ends by the error, so that the others need not wait until
  * its lease expires. Returns when the coordinator knows, after a second at most. */
-void cluster_view_give_up(struct cluster_view *c, const struct err *why);
+void cluster_view_give_up(struct cluster_view *c, const struct err *why, bool returns);
 /* Tells the coordinator that this worker will join when it has loaded its data. rank: the rank it
  * wants, or -1. */
 void cluster_view_announce_join(struct cluster_view *c, int rank);

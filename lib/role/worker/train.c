@@ -191,7 +191,7 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	    .rank = w->cfg->rank, .pid = getpid(), .host = host, .zone = w->cfg->zone,
 	    .stream = w->job.stream != NULL, .examples = (int64_t)source->units,
 	    .lease = (int64_t)source->per_range, .tables = tables, .facts = described, .ring = ring,
-	    .settings = w->cfg->settings, .waits = true, .job = line,
+	    .settings = w->cfg->settings, .waits = true, .returns = w->cfg->returns, .job = line,
 	    .first = w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0);
 	json_decref(tables);
 	json_decref(described);
@@ -723,6 +723,11 @@ enum err_code worker_open(struct worker *w, const struct train_config *cfg, stru
 	return enter_job(w, e);
 }
 
+bool train_has_given_up(const struct err *e)
+{
+	return e->code == ERR_UNREACH || e->code == ERR_CLOSED || e->code == ERR_TIMEOUT;
+}
+
 enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 {
 	if (rc == ERR_FENCED && w->batches)
@@ -733,7 +738,7 @@ enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 		rc = ERR_OK;
 	}
 	if (rc && w->client)
-		cluster_view_give_up(w->cluster, e);
+		cluster_view_give_up(w->cluster, e, w->cfg->returns && train_has_given_up(e));
 	else if (rc && w->cluster)
 		cluster_view_report_unfit(w->cluster, w->cfg->rank, e);
 	/* The client goes first: its queued pushes point into the memory of the others. */

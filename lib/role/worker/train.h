@@ -45,6 +45,8 @@ struct train_config {
 	struct compute_time compute;
 	/* when it fires: finish the step (all-reduce: abandon it) and leave */
 	struct interrupt interrupt;
+	/* something starts this process again when it has ended */
+	bool returns;
 	/* how long to wait for the first session with the coordinator, in ns; 0: 60 s */
 	int64_t first_wait;
 	struct log *log;
@@ -53,5 +55,7 @@ struct train_config {
 /* Runs one worker: loads the data, joins and trains until the job is over. ERR_OK when the job is
  * done, or when this worker was asked to leave. Blocks; see worker/worker.h for the states. */
 enum err_code train(const struct train_config *cfg, struct err *e);
+/* Has the worker given up because it could not reach the coordinator or a server? Another try may help. */
+bool train_has_given_up(const struct err *e);
 
 #endif

@@ -56,7 +56,7 @@ BENCHSRC := $(sort $(wildcard tests/bench/*.c))
 BENCHES := $(BENCHSRC:tests/bench/%.c=$(BUILD)/bench/%)
 FUZZSRC := $(sort $(filter-out tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c)))
 FUZZERS := $(FUZZSRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
-FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch $(BUILD)/fault/shim.so $(BUILD)/fault/older-work $(BUILD)/fault/kafka $(BUILD)/fault/ask
+FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch $(BUILD)/fault/shim.so $(BUILD)/fault/old_blas.so $(BUILD)/fault/older-work $(BUILD)/fault/kafka $(BUILD)/fault/ask
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
@@ -189,7 +189,7 @@ $(BUILD)/fault/ask: tests/fault/ask.c
 	$(Q)$(CC) $(CFLAGS) -std=c11 -D_GNU_SOURCE $(WARN) -static $< -o $@
 
 # Loaded into any program, so without sanitizers.
-$(BUILD)/fault/shim.so: tests/fault/shim.c
+$(BUILD)/fault/shim.so $(BUILD)/fault/old_blas.so: $(BUILD)/fault/%.so: tests/fault/%.c
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -std=c11 -D_GNU_SOURCE -fPIC -shared $(WARN) $< -ldl -o $@

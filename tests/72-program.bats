@@ -71,7 +71,7 @@ write_job() {
 	unset OPENBLAS_CORETYPE
 	write_job '"epochs": 1'
 	sed -i '2i echo "${OPENBLAS_CORETYPE-unset}" >"$PSKIT_WORKER.core"' to-three
-	BLAS_CORE=Prescott LD_PRELOAD="$BIN/fault/shim.so" train c.json --set examples=40
+	BLAS_CORE=Prescott LD_PRELOAD="$BIN/fault/old_blas.so" train c.json --set examples=40
 	has .state done
 	[ "$(cat worker-*.core | sort -u)" = Haswell ]
 	OPENBLAS_CORETYPE=Nehalem train c.json --set examples=40

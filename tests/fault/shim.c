@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* Simulates a failing disk, a wrong clock and an OpenBLAS that is older than the processor, by LD_PRELOAD:
+/* Simulates a failing disk and a wrong clock, by LD_PRELOAD:
  *
  *   FS_ONLY=TEXT       only paths that contain this (else every file)
  *   FS_BUDGET=K        K bytes may be written in all, then ENOSPC
@@ -9,7 +9,6 @@
  *   FS_SHORT=N         a write of more than N bytes writes N
  *   FS_FSYNC_EIO=N     the Nth fsync or fdatasync (from 1) fails with EIO
  *   FS_CUT=DIR         model a power cut: keep in DIR what would be there after one
- *   BLAS_CORE=NAME     OpenBLAS tells that it has chosen the kernels of NAME, unless OPENBLAS_CORETYPE is set
  *   FS_REPORT=FILE     at exit, append a line with the counts of calls
  *   CLOCK_AHEAD=S      the wall clock is S seconds ahead (-S: behind)
  *
@@ -47,21 +46,9 @@ int posix_fallocate64(int fd, off64_t at, off64_t n);
 /* The C library's function that ours replaces. */
 #define REAL(name) ((__typeof__(&name))find_real(#name))
 
-/* glibc's dlsym, which this file replaces. */
-static __typeof__(&dlsym) real_dlsym(void)
-{
-	static __typeof__(&dlsym) found;
-
-	if (!found)
-		found = (__typeof__(&dlsym))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-	if (!found)
-		abort();
-	return found;
-}
-
 static void *find_real(const char *name)
 {
-	void *p = real_dlsym()(RTLD_NEXT, name);
+	void *p = dlsym(RTLD_NEXT, name);
 
 	if (!p)
 		abort();
@@ -366,21 +353,6 @@ int clock_gettime(clockid_t id, struct timespec *out)
 	if (!rc && ahead && id == CLOCK_REALTIME)
 		out->tv_sec += strtoll(ahead, NULL, 10);
 	return rc;
-}
-
-static char *blas_core(void)
-{
-	return getenv("BLAS_CORE");
-}
-
-/* Programs find OpenBLAS's functions by dlsym. RTLD_NEXT of another library means what comes after
- * this one. */
-void *dlsym(void *restrict handle, const char *restrict name)
-{
-	if (strcmp(name, "openblas_get_corename") == 0 && blas_core() &&
-	    !getenv("OPENBLAS_CORETYPE"))
-		return (void *)blas_core;
-	return real_dlsym()(handle, name);
 }
 
 static __attribute__((destructor)) void report(void)

@@ -159,6 +159,7 @@ static enum err_code wait_for_turn(struct standby_wait *w, int signals, bool *en
 		else if (!free && poll(&p, 1, clock_poll_timeout(next - clock_now())) > 0)
 			*end = is_told_to_end(signals);
 	}
+	return ERR_OK;
 }
 
 /* This process will not be the coordinator. */

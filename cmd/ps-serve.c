@@ -698,10 +698,11 @@ static void keep_run_directory(const struct place *p)
 }
 
 /* Has a standby not become the coordinator for a reason that may pass: another one was faster, to the state
- * or to the sockets of the run directory, or the state cannot be read? */
+ * or to the sockets of the run directory, its ownership ended before it had written the state, or the state
+ * cannot be read? */
 static bool may_stand_by_again(enum err_code rc, const struct err *e)
 {
-	return rc == ERR_FENCED || rc == ERR_IO ||
+	return rc == ERR_FENCED || rc == ERR_CLOSED || rc == ERR_IO ||
 	    (rc == ERR_EXISTS && e->cause == CAUSE_PORT_TAKEN);
 }
 

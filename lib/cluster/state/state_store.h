@@ -135,7 +135,7 @@ struct state_store_ops {
 	 * former owner may be alive; that is known after some seconds, so try again. */
 	enum err_code (*become_owner)(struct state_store *s, struct err *e);
 	/* ERR_FENCED: another process is the owner, named in e. ERR_IO: it cannot be known, so
-	 * nothing may be announced. */
+	 * nothing may be announced. ERR_CLOSED as of beat. */
 	enum err_code (*verify)(struct state_store *s, struct err *e);
 
 	/* Shows that the owner lives, and sets owned_until. To be called every STATE_BEAT. ERR_FENCED:
@@ -160,7 +160,7 @@ struct state_store_ops {
 	    struct err *e);
 	/* Replaces n parts, among them always the membership; see above. A store whose values have
 	 * a limit divides a longer part: the description may have 1 GiB, others 64 MiB.
-	 * ERR_FENCED. */
+	 * ERR_FENCED; ERR_CLOSED as of beat. */
 	enum err_code (*write)(struct state_store *s, const struct state_part_change *change,
 	    size_t n, struct err *e);
 

@@ -172,8 +172,8 @@ static enum err_code read_owner(struct state_etcd *f, int64_t patience, struct o
 	return rc;
 }
 
-/* Says who the owner is, after this process has found that it is not. ERR_FENCED; ERR_IO: there is none,
- * because the lease has ended, or it cannot be read. */
+/* Says who the owner is, after this process has found that it is not. ERR_FENCED; ERR_CLOSED: there is
+ * none, because the lease has ended; ERR_IO: it cannot be read. */
 static enum err_code report_owner(struct state_etcd *f, struct err *e)
 {
 	json_t *document;
@@ -184,7 +184,7 @@ static enum err_code report_owner(struct state_etcd *f, struct err *e)
 	if (rc)
 		rc = ERR_IO;
 	else if (!revision)
-		rc = err_set(e, ERR_IO,
+		rc = err_set(e, ERR_CLOSED,
 		    "etcd has ended this coordinator's lease, because it could not be kept alive for %d s",
 		    TTL);
 	else if (revision != f->owner_revision)

@@ -860,7 +860,8 @@ static void test_beats(void)
 		good = good && rc == (at == 1 ? ERR_IO : ERR_OK) && !s->ops->beat(s, &e);
 		for (int64_t lease = 1; lease <= all.lease; lease++)
 			expire(lease);
-		good = good && s->ops->beat(s, &e) == ERR_CLOSED && write_state(s, 'B') == ERR_CLOSED;
+		good = good && s->ops->beat(s, &e) == ERR_CLOSED &&
+		    write_state(s, 'B') == ERR_CLOSED;
 		state_store_close(s);
 	}
 	ok(good && at > 2, "beats: each of %d requests fails, and then the lease ends", at - 1);

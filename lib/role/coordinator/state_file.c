@@ -506,8 +506,7 @@ enum err_code state_file_write_first(struct coordinator *coordinator, struct err
 	}
 	/* A coordinator whose ownership has ended must read the state again before it may write. */
 	while ((rc = save_state(coordinator, e)) != ERR_OK && rc != ERR_CLOSED &&
-	    coordinator->server->state &&
-	    !coordinator->file.fenced && !signals_end_is_pending() &&
+	    coordinator->server->state && !coordinator->file.fenced && !signals_end_is_pending() &&
 	    clock_now() - coordinator->file.unsaved_since <= coordinator->cfg.deadline)
 		wait_to_retry(coordinator);
 	if (!rc && e)

@@ -99,7 +99,7 @@ page_text() {
 	wait_for 20 ps-ctl compare lin lin --across steps --metric train_loss --json >plot
 	[ "$(jq -r .state plot | xargs)" = "running running" ]
 	ps-ctl status -C "$RUN" --json >status.json
-	supervisor=$(tr -d ' ' <"$RUN/lock")
+	supervisor=$(sed -n 1p "$RUN/lock")
 	kill -9 "$supervisor"
 	wait_for 10 none_left "$RUN"
 	run -0 ps-ctl runs

@@ -593,7 +593,7 @@ static struct state_store *begin_second(void)
 /* Pieces of state C: 1 + 5 + 1 + 2 + 2 */
 #define KEYS_OF_C 11
 
-/* When state C is written, are its keys, the index and the owner's all that is left? */
+/* When state C is written, are its keys, the index, the owner's and the log's all that is left? */
 static bool ends_with_c(struct state_store *s)
 {
 	bool written = write_state(s, 'C') == ERR_OK;
@@ -602,7 +602,7 @@ static bool ends_with_c(struct state_store *s)
 	if (written && count_keys("state/") != KEYS_OF_C)
 		printf("# %u keys of the state\n", count_keys("state/"));
 	return written && read_state(s) == 'C' && count_keys("state/") == KEYS_OF_C &&
-	    all.n == KEYS_OF_C + 2 + count_keys("log/");
+	    all.n == KEYS_OF_C + 2 + count_keys("log/") + count_keys("logged");
 }
 
 /* ---- the cases ---- */
@@ -722,7 +722,7 @@ static void test_becoming_owner(enum trouble what, bool done, const char *how)
 		if (what == LOSE) {
 			good = good && (!met || rc == ERR_IO || rc == ERR_OK);
 			rc = rc ? s->ops->become_owner(s, &e) : rc;
-			good = good && !rc && ends_with_c(s);
+			good = good && !rc && read_state(s) == 'A' && ends_with_c(s);
 		} else if (what == DIE) {
 			state_store_close(s);
 			s = take_over(3, &found);
@@ -731,6 +731,7 @@ static void test_becoming_owner(enum trouble what, bool done, const char *how)
 			bool first = rc == ERR_OK;
 
 			/* Exactly one of them can write, and it knows that. */
+			read_state(first ? s : successor);
 			good = good && (first || rc == ERR_NOTREADY || rc == ERR_EXISTS) &&
 			    (write_state(first ? s : successor, 'C') == ERR_OK) &&
 			    (!first || write_state(successor, 'B') == ERR_FENCED) &&
@@ -761,6 +762,8 @@ static void test_log(enum trouble what, bool done, const char *how)
 		rc = append(s, 3, 3, true);
 		met = end_trouble();
 		if (what == LOSE) {
+			/* Two tries: the first one may learn that the failed one was done. */
+			rc = rc ? append(s, 3, 3, true) : rc;
 			rc = rc ? append(s, 3, 3, true) : rc;
 			good = good && !rc && !append(s, 6, 1, false);
 		}
@@ -878,7 +881,8 @@ static void test_long_absence(void)
 		good = good && write_state(s, i % 3 ? 'B' : 'C') == ERR_IO;
 		end_trouble();
 	}
-	good = good && write_state(s, 'B') == ERR_OK && read_state(s) == 'B';
+	/* Two tries: the first one may learn that the failed one was done. */
+	good = good && (!write_state(s, 'B') || !write_state(s, 'B')) && read_state(s) == 'B';
 	ok(good, "after 90 writes that have failed another one succeeds");
 	for (int i = 0; i < 4; i++)
 		write_state(s, i % 2 ? 'A' : 'C');

@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/utf8.h"
+#include "msg/why_row.h"
 
 /* Why the job does not advance: which member waits for which, since when, for what reason, and what
  * a person can do about it. The sources are the heartbeats and the coordinator's own state. */
@@ -42,26 +43,23 @@ void coord_why_add(struct why *y, const struct reason *r, enum why_code code, co
     const char *fmt, ...)
 {
 	char *filled = fill_remedy(y->c, r->whom, remedy);
-	json_t *o = json_event("why");
 	va_list ap;
 
 	va_start(ap, fmt);
 	utf8_vprintf(y->because, sizeof y->because, fmt, ap);
 	va_end(ap);
 	snprintf(y->remedy, sizeof y->remedy, "%s", filled);
-	json_object_set_new(o, "id", json_string(r->who));
-	json_object_set_new(o, "for", json_string(r->whom));
-	json_object_set_new(o, "step", r->step < 0 ? json_null() : json_integer(r->step));
-	json_object_set_new(o, "since_seconds", json_of_num(r->seconds));
-	json_object_set_new(o, "code", json_string(why_code_name(code)));
-	json_object_set_new(o, "because", json_string(y->because));
-	json_object_set_new(o, "remedy", json_of_text(filled));
+	json_array_append_new(y->list,
+	    why_row_encode(&(const struct why_row){ .id = r->who,
+	                       .whom = r->whom,
+	                       .since_seconds = r->seconds,
+	                       .code = why_code_name(code),
+	                       .because = y->because,
+	                       .remedy = filled,
+	                       .cause = r->cause ? err_cause_name(r->cause) : NULL,
+	                       .together = r->together },
+	        r->step));
 	free(filled);
-	if (r->cause)
-		json_object_set_new(o, "cause", json_string(err_cause_name(r->cause)));
-	if (r->together)
-		json_object_set_new(o, "together", json_string(r->together));
-	json_array_append_new(y->list, o);
 }
 
 /* Seconds from t to now; 0 if t is 0. */

@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "core/thread.h"
+#include "msg/why_row.h"
 #include "msg/words.h"
 #include "state/state_store.h"
 
@@ -193,7 +194,6 @@ void ownership_add_why(const struct coordinator *coordinator, json_t *why, int64
 {
 	const struct coordinator_ownership *o = &coordinator->ownership;
 	char *what;
-	json_t *row;
 
 	mutex_assert_held(&coordinator->lock);
 	if (!why || !o->failing_since || (now - o->failing_since < REPORT_AFTER && !o->aside))
@@ -201,18 +201,15 @@ void ownership_add_why(const struct coordinator *coordinator, json_t *why, int64
 	what = mem_printf("cannot reach the store of its state (%s)%s", o->why.msg,
 	    o->aside ? ", and lets no member in, because another coordinator may have taken over"
 	             : "; nothing in the cluster can change until it can");
-	row = json_event("why");
-	json_object_set_new(row, "id", json_string("coordinator"));
-	json_object_set_new(row, "for", json_string("its state"));
-	json_object_set_new(row, "step", json_null());
-	json_object_set_new(row, "since_seconds",
-	    json_of_num((double)(now - o->failing_since) / (double)NSEC_PER_SEC));
-	json_object_set_new(row, "code", json_string(why_code_name(WHY_STATE)));
-	json_object_set_new(row, "because", json_string(what));
-	json_object_set_new(row, "remedy",
-	    json_string(
-	        "start the store again, or repair the way to it; training continues until a "
-	        "process is lost"));
-	json_array_insert_new(why, 0, row);
+	json_array_insert_new(why, 0,
+	    why_row_encode(
+	        &(const struct why_row){ .id = "coordinator",
+	            .whom = "its state",
+	            .since_seconds = (double)(now - o->failing_since) / (double)NSEC_PER_SEC,
+	            .code = why_code_name(WHY_STATE),
+	            .because = what,
+	            .remedy = "start the store again, or repair the way to it; training continues "
+	                      "until a process is lost" },
+	        -1));
 	free(what);
 }

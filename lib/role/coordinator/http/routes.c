@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
+#include "msg/why_row.h"
 #include "msg/words.h"
 #include "rundir/prepare.h"
 #include "rundir/rundir.h"
@@ -111,18 +112,17 @@ static void add_failing_start(const struct coordinator *coordinator, json_t *sta
 		json_object_set_new(row, "tries", json_integer(f.tries));
 		json_object_set_new(status, "start_failing", row);
 	}
-	if (why) {
-		row = json_event("why");
-		json_object_set_new(row, "id", json_string(f.id));
-		json_object_set_new(row, "for", json_string("its start"));
-		json_object_set_new(row, "step", json_null());
-		json_object_set_new(row, "since_seconds", json_of_num(seconds));
-		json_object_set_new(row, "code", json_string(why_code_name(WHY_START)));
-		json_object_set_new(row, "because", json_string(f.error));
-		json_object_set_new(row, "remedy",
-		    json_string("fix the cause; the supervisor tries again until the deadline"));
-		json_array_append_new(why, row);
-	}
+	if (why)
+		json_array_append_new(why,
+		    why_row_encode(
+		        &(const struct why_row){ .id = f.id,
+		            .whom = "its start",
+		            .since_seconds = seconds,
+		            .code = why_code_name(WHY_START),
+		            .because = f.error,
+		            .remedy =
+		                "fix the cause; the supervisor tries again until the deadline" },
+		        -1));
 }
 
 /* Add the number of failed checkpoints and the reason of the last failure, if there were any.

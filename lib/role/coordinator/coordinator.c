@@ -500,6 +500,7 @@ static enum err_code start_http(struct coordinator *coordinator, struct err *e)
 	coordinator_lock(coordinator);
 	coordinator->http = server;
 	psk_renewal_update_http(coordinator);
+	state_file_note_http(coordinator);
 	coordinator_unlock(coordinator);
 	return http_server_run(server, e);
 }

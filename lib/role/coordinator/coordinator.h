@@ -84,8 +84,9 @@ struct coordinator_state_file {
 	bool fenced; /* another coordinator owns the run directory: nothing may be announced */
 	/* digest of the large description that was written last; empty: none */
 	char described[DIGEST_HEX];
-	char cluster_id[40]; /* in the state that was written last */
-	char began[24];      /* random id of this life of the cluster */
+	/* in the state that was written last */
+	char cluster_id[40], http[NET_TEXT];
+	char began[24]; /* random id of this life of the cluster */
 	/* when to retry writing it; since when it fails, 0: it does not */
 	int64_t save_again, unsaved_since;
 };

@@ -256,6 +256,20 @@ static const char *http_address_to_save(const struct coordinator *coordinator)
 	    : "";
 }
 
+/* Does the saved state have the address of the control plane? */
+static bool has_http_address(const struct coordinator *coordinator)
+{
+	mutex_assert_held(&coordinator->lock);
+	return strncmp(http_address_to_save(coordinator), coordinator->file.http,
+	           sizeof coordinator->file.http - 1) == 0;
+}
+
+void state_file_note_http(struct coordinator *coordinator)
+{
+	mutex_assert_held(&coordinator->lock);
+	pthread_cond_signal(&coordinator->file.writer_woken);
+}
+
 /* Can the next coordinator read this document? A state that it refuses must not replace one that it
  * reads. */
 static enum err_code check_state(const json_t *document, struct err *e)
@@ -401,14 +415,16 @@ static bool has_new_description(const struct coordinator *coordinator)
 
 /* Until the partitions are placed there is nothing to recover, so the first state is enough,
  * unless there is a large description: workers have sent it and only refer to it when they join
- * again; or the cluster's secret has been renewed, because the next coordinator knows only the
- * present secret and the one before it. Leases are durable by their log, which a new state
- * allows to be truncated. */
+ * again. At any time the state has to be written if the cluster's secret has been renewed, because the
+ * next coordinator knows only the present secret and the one before it, and if the control plane has
+ * another address, where commands on other hosts look for it. Leases are durable by their log, which a
+ * new state allows to be truncated. */
 static bool needs_writing(const struct coordinator *coordinator)
 {
 	if (!coordinator->server->state_store || coordinator->file.fenced)
 		return false;
-	return (coordinator->file.saved && !state_file_has_secret(coordinator)) ||
+	return (coordinator->file.saved &&
+	           !(state_file_has_secret(coordinator) && has_http_address(coordinator))) ||
 	    (coord_state_rev(coordinator->coord) != coordinator->file.saved &&
 	        !(coordinator->file.saved && !coord_is_placed(coordinator->coord) &&
 	            !has_new_description(coordinator))) ||
@@ -441,9 +457,10 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 	struct announcement news;
 	enum err_code rc;
 	struct described described;
-	char cluster_id[sizeof coordinator->file.cluster_id];
+	char cluster_id[sizeof coordinator->file.cluster_id], http[sizeof coordinator->file.http];
 
 	mutex_assert_held(&coordinator->lock);
+	snprintf(http, sizeof http, "%s", http_address_to_save(coordinator));
 	snprintf(cluster_id, sizeof cluster_id, "%s", coordinator->cluster_id);
 	coordinator->file.writing = true;
 	if (coordinator->file.leaselog)
@@ -477,6 +494,7 @@ static enum err_code save_state(struct coordinator *coordinator, struct err *e)
 		return rc;
 	}
 	memcpy(coordinator->file.cluster_id, cluster_id, sizeof cluster_id);
+	memcpy(coordinator->file.http, http, sizeof http);
 	coordinator->file.saved = rev;
 	coordinator->file.saved_leases = leases;
 	coordinator->file.unsaved_since = coordinator->file.save_again = 0;

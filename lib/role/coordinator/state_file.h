@@ -44,6 +44,9 @@ bool state_file_is_durable(struct coordinator *coordinator);
 /* With the lock held: is the state of this revision still to be written, and is nothing in the way of
  * that? */
 bool state_file_is_awaited(const struct coordinator *coordinator, uint64_t rev);
+/* With the lock held, when the HTTP server listens: wakes the writer, because the saved state may have the
+ * address of the coordinator before this one. Commands on other hosts find the coordinator by the state. */
+void state_file_note_http(struct coordinator *coordinator);
 /* With the lock held: does the saved state identify the cluster by its present secret? */
 bool state_file_has_secret(const struct coordinator *coordinator);
 /* With the lock held, which is released meanwhile: wait until it does, or until writing it has

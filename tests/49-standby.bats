@@ -218,6 +218,42 @@ begin_in_etcd() {
 	[ "$(etcd_keys /t/lin/state/ | grep -c /membership/)" -eq 1 ]
 }
 
+# The cluster as a host shows it that shares the run directory, but no lock and no socket: $1.run.
+other_host() {
+	mkdir -m 700 "$1.run"
+	ln -s "$RUN"/* "$1.run"
+	rm -f "$1".run/lock "$1".run/*.sock
+	: >"$1.run/lock"
+}
+
+@test "a shared run directory: commands on a host without the coordinator find it by its state" {
+	sed -i "s/\"steps\": 600/\"steps\": $ENDLESS/" lin.json
+	RUN=$T/lin.run
+	coordinate 1 lin.json --no-store "${HELD[@]}"
+	wait_for 10 test -S "$RUN/ctl.sock"
+	members
+	wait_for 20 step_is_past 5
+	coordinate 2 -C "$RUN" --standby
+	wait_for 20 grep -q 'a coordinator stands by at 127.0.0.2' c.1
+	other_host far
+	[ "$(ps-ctl -C far.run status --json | head -n 1 | field state)" = running ]
+	ps-ctl -C far.run set quota_pushes=11 >/dev/null
+	ps-stat -C far.run cluster >/dev/null
+	# A client that runs on goes to the next coordinator.
+	ps-stat -C far.run cluster --json 0.1 >rows 2>rows.err 3>&- &
+	pids+=($!)
+	reader=$!
+	wait_for 20 test -s rows
+	replace_leader KILL
+	lines=$(wc -l <rows)
+	wait_for 20 eval '[ "$(wc -l <rows)" -gt $((lines + 2)) ]' || { cat rows.err; false; }
+	kill "$reader"
+	goes_on
+	ps-ctl -C far.run stop --discard >/dev/null
+	wait "${coordinator[2]}"
+	run -3 ps-ctl -C far.run status
+}
+
 nobody_has_ended() {
 	local p
 	for p in "${worker[@]}" "${coordinator[@]}"; do

@@ -10,7 +10,7 @@
 #include "core/json.h"
 #include "core/suggest.h"
 #include "ctl.h"
-#include "rundir/control.h"
+#include "session/control.h"
 #include "rundir/rundir.h"
 
 static const struct ctl_cmd *const table[] = {
@@ -100,7 +100,7 @@ const void *ctl_action(const struct ctl_cmd *self, const char *word, const void 
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e)
 {
 	char *run = NULL;
-	enum err_code rc = rundir_find(dir, &run, e);
+	enum err_code rc = control_find(dir, &run, e);
 
 	*client = NULL;
 	if (!rc)
@@ -118,7 +118,7 @@ enum err_code ctl_reach(const char *dir, struct http_client **client, struct err
 static bool is_run_alive(const char *dir)
 {
 	char *run = NULL;
-	bool alive = !rundir_find(dir, &run, NULL);
+	bool alive = !control_find(dir, &run, NULL);
 
 	free(run);
 	return alive;
@@ -208,7 +208,7 @@ enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t *
 
 enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e)
 {
-	enum err_code rc = rundir_find(opt, dir, e);
+	enum err_code rc = control_find(opt, dir, e);
 
 	return rc == ERR_NOTREADY && *dir ? ERR_OK : rc;
 }
@@ -217,7 +217,7 @@ int ctl_act_on_run(const char *opt, bool living, ctl_run_fn *act, void *options)
 {
 	struct err e = { 0 };
 	char *dir = NULL;
-	enum err_code rc = living ? rundir_find(opt, &dir, &e) : ctl_run_dir(opt, &dir, &e);
+	enum err_code rc = living ? control_find(opt, &dir, &e) : ctl_run_dir(opt, &dir, &e);
 
 	if (rc == ERR_OK)
 		rc = act(options, dir, &e);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "rundir/control.h"
+#include "session/control.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"

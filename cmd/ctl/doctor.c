@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "rundir/control.h"
+#include "session/control.h"
 #include "doctor.h"
 
 #include <stdarg.h>
@@ -265,7 +265,7 @@ static int examine_file(struct doctor *d, const struct options *o, const char *f
 		return 0;
 	}
 	d->dir = dir;
-	d->alive = rundir_is_alive(dir, NULL);
+	d->alive = control_is_alive(dir);
 	doctor_file(d, &conf);
 	if (d->alive)
 		examine_cluster(d, o->quick);
@@ -286,7 +286,7 @@ static int examine_run(struct doctor *d, const struct options *o)
 	if (rc)
 		return ctl_fail(&e);
 	d->dir = dir;
-	d->alive = rundir_is_alive(dir, NULL);
+	d->alive = control_is_alive(dir);
 	examine_cluster(d, o->quick);
 	d->dir = NULL;
 	free(dir);

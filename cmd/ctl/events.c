@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rundir/control.h"
+#include "session/control.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/plain.h"
@@ -136,7 +136,7 @@ static enum err_code follow_events(struct shower *s, struct err *e)
 	struct http_client *client;
 	enum err_code rc = control_connect(s->dir, &client, e);
 
-	while (!rc && rundir_is_alive(s->dir, NULL) && !ferror(stdout))
+	while (!rc && control_is_alive(s->dir) && !ferror(stdout))
 		if (poll_events(s, client, e))
 			clock_sleep(PACE_MS);
 	http_client_free(client);
@@ -149,7 +149,7 @@ static enum err_code show_events(void *options, const char *dir, struct err *e)
 	struct shower s = { .o = o, .dir = dir };
 	enum err_code rc = show_event_file(&s, o->lines, e);
 
-	return rc == ERR_OK && o->follow && rundir_is_alive(dir, NULL) ? follow_events(&s, e) : rc;
+	return rc == ERR_OK && o->follow && control_is_alive(dir) ? follow_events(&s, e) : rc;
 }
 
 /* Returns 0, or the exit code after reporting a word that is not a kind of event. */

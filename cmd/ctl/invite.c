@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rundir/control.h"
+#include "session/control.h"
 #include "auth/authfile.h"
 #include "core/clock.h"
 #include "core/file.h"

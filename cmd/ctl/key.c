@@ -11,7 +11,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "ctl.h"
-#include "rundir/control.h"
+#include "session/control.h"
 #include "rundir/prepare.h"
 #include "rundir/rundir.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "msg/cluster_status.h"
-#include "rundir/control.h"
+#include "session/control.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"

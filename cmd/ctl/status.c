@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rundir/control.h"
+#include "session/control.h"
 #include "core/buf.h"
 #include "core/clock.h"
 #include "core/json.h"
@@ -191,7 +191,7 @@ static int run_status(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	rc = rundir_find(o.dir, &dir, &e);
+	rc = control_find(o.dir, &dir, &e);
 	if (rc == ERR_OK) {
 		rc = show_running_status(dir, o.json, &e);
 		/* The lock is held, so a process is there, but its coordinator does not answer yet or any

@@ -8,7 +8,7 @@
 
 #include "msg/run_result.h"
 #include "msg/words.h"
-#include "rundir/control.h"
+#include "session/control.h"
 #include "conf/conf.h"
 #include "core/clock.h"
 #include "core/json.h"
@@ -362,7 +362,7 @@ static int run_stop(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	code = rundir_find(o.dir, &dir, &e) == ERR_OK ? stop_cluster(&o, dir) : ctl_fail(&e);
+	code = control_find(o.dir, &dir, &e) == ERR_OK ? stop_cluster(&o, dir) : ctl_fail(&e);
 	free(dir);
 	return code;
 }

@@ -25,7 +25,7 @@
 #include "data/source/data_uri.h"
 #include "format/uri.h"
 #include "msg/cluster_status.h"
-#include "rundir/control.h"
+#include "session/control.h"
 #include "rundir/rundir.h"
 
 #define CONFIG_MAX (1u << 20)

@@ -5,7 +5,7 @@
 
 #include "msg/cluster_status.h"
 #include "msg/words.h"
-#include "rundir/control.h"
+#include "session/control.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
@@ -245,7 +245,7 @@ static int watch_until_goal(struct wait_watch *w, int64_t timeout)
 			return code;
 		if (v == NEVER && !may_be_restarted(w->status, w->dir))
 			return report_never(w->goal, w->status);
-		if (!rundir_is_alive(w->dir, NULL)) {
+		if (!control_is_alive(w->dir)) {
 			err_set(&gone, ERR_FAILED,
 			    "the cluster \"%s\" has ended without a result; see ps-ctl -C "
 			    "%s logs",
@@ -283,14 +283,14 @@ static enum err_code find_run_to_wait_for(const struct goal *g, const char *opt_
     char **dir, struct err *e)
 {
 	int64_t end = clock_now() + *timeout;
-	enum err_code rc = rundir_find(opt_C, dir, e);
+	enum err_code rc = control_find(opt_C, dir, e);
 
 	while ((rc == ERR_NOTFOUND || rc == ERR_NOTREADY) && g->kind == GOAL_READY &&
 	    *timeout > 0 && clock_now() < end) {
 		clock_sleep(PACE_MS);
 		free(*dir);
 		*dir = NULL;
-		rc = rundir_find(opt_C, dir, e);
+		rc = control_find(opt_C, dir, e);
 	}
 	if (*timeout > 0)
 		*timeout = end > clock_now() ? end - clock_now() : 1;

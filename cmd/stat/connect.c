@@ -3,13 +3,12 @@
 
 #include "cmd/stat/stat.h"
 #include "core/clock.h"
-#include "rundir/rundir.h"
+#include "session/control.h"
 
 enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop,
     struct stat_link *l, struct err *e)
 {
 	struct http_target target = { .stop = stop };
-	char *sock = NULL;
 	enum err_code rc;
 
 	*l = (struct stat_link){ 0 };
@@ -23,16 +22,10 @@ enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop
 		target.server_pk = l->id.server_key;
 		target.keys = &l->id.conn.hs.key;
 		target.psk = l->id.conn.hs.psk;
-	} else {
-		rc = rundir_find(o->run_dir, &l->dir, e);
-		if (!rc)
-			sock = rundir_path(l->dir, "ctl.sock");
-		target.unix_path = sock;
+		return rc ? rc : http_client_new(&target, &l->http, e);
 	}
-	if (!rc)
-		rc = http_client_new(&target, &l->http, e);
-	free(sock);
-	return rc;
+	rc = control_find(o->run_dir, &l->dir, e);
+	return rc ? rc : control_connect_until(l->dir, stop, &l->http, e);
 }
 
 void stat_disconnect(struct stat_link *l)

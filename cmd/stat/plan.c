@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "core/num.h"
 #include "core/suggest.h"
-#include "rundir/rundir.h"
+#include "session/control.h"
 #include "term/screen.h"
 
 static const struct stat_view *const views[] = {
@@ -308,7 +308,7 @@ static bool means_screen(const struct stat_options *o, int nargs)
 
 	if (nargs || has_options || !term_draws(STDOUT_FILENO) || !isatty(STDIN_FILENO))
 		return false;
-	runs = o->join || rundir_find(o->run_dir, &dir, &e) == ERR_OK;
+	runs = o->join || control_find(o->run_dir, &dir, &e) == ERR_OK;
 	free(dir);
 	return runs;
 }

@@ -11,7 +11,13 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "session/control.h"
 #include "term/screen.h"
+
+/* How long the coordinator of a cluster that is watched may be away: longer than a change-over, and than the
+ * longest pause before a restart (supervisor/policy.h). */
+#define AWAY_MOST    (15 * NSEC_PER_SEC)
+#define TRY_AGAIN_MS 100
 
 /* The state that is kept from one report to the next. */
 struct stream {
@@ -180,9 +186,31 @@ static enum err_code make_report(struct stream *s, struct http_client *c, struct
 
 /* ---- all reports ---- */
 
+/* May the coordinator, or the next one, answer again? By a join file it is known only if there are several. */
+static bool may_answer_again(const struct stat_link *link)
+{
+	return link->dir ? control_may_return(link->dir)
+	                 : link->id.http && strchr(link->id.http, ',');
+}
+
+/* As make_report, but after the first report a coordinator that is away for a while is waited for. */
+static enum err_code make_next_report(struct stream *s, const struct stat_link *link, struct err *e)
+{
+	int64_t end = clock_now() + AWAY_MOST;
+	enum err_code rc = make_report(s, link->http, e);
+
+	while ((rc == ERR_UNREACH || rc == ERR_CLOSED) && s->reports && clock_now() < end &&
+	    may_answer_again(link)) {
+		clock_sleep(TRY_AGAIN_MS);
+		*e = (struct err){ 0 };
+		rc = make_report(s, link->http, e);
+	}
+	return rc;
+}
+
 /* Make the reports. The end of the cluster after the first report is not a failure. Returns the
  * exit code. */
-static int stream_reports(struct stream *s, struct http_client *c)
+static int stream_reports(struct stream *s, const struct stat_link *link)
 {
 	const struct plan *p = s->plan;
 	uint64_t count = p->count ? p->count : p->interval ? UINT64_MAX : 1;
@@ -193,7 +221,7 @@ static int stream_reports(struct stream *s, struct http_client *c)
 	if (p->options->skip_first && count != UINT64_MAX)
 		count++;
 	for (; s->reports < count; s->reports++) {
-		if (make_report(s, c, &e)) {
+		if (make_next_report(s, link, &e)) {
 			bool ended = s->reports &&
 			    (e.code == ERR_UNREACH || e.code == ERR_CLOSED ||
 			        e.code == ERR_NOTREADY || e.code == ERR_STOPPED ||
@@ -254,7 +282,7 @@ int stream_run(const struct plan *p)
 	code = open_csv_file(&s);
 	if (!code) {
 		s.extra = p->options->command ? extra_new(p->options->command) : NULL;
-		code = stream_reports(&s, link.http);
+		code = stream_reports(&s, &link);
 	}
 	code = close_csv_file(&s, code);
 	extra_free(s.extra);

@@ -15,21 +15,31 @@
  * to our own user or root. Requests over TCP go through libcurl; they are signed, and answers must
  * verify. */
 struct http_target {
-	const char *unix_path;    /* either this or addr */
+	const char *unix_path;    /* this, or addr, or this and `finder` */
 	const char *addr;         /* "host:port", or a list of them (net_list_at) */
 	const uint8_t *server_pk; /* KEY_BYTES. server_pk, keys and psk are all set, or all NULL: */
 	const struct key_pair *keys; /* then requests are unsigned, for open routes */
 	const uint8_t *psk;
 	const atomic_bool *stop; /* may be NULL; when true, calls end within 1 s with ERR_STOPPED */
+	struct http_finder *finder; /* the client frees it; NULL: the server is nowhere else */
 };
 
-/* With a list of addresses a client uses one until nobody listens there, and then the next one.
+/* Tells where a server is when nobody listens where it was: it may have moved to another host. */
+struct http_finder {
+	/* Fills addr, server_pk, keys and psk of *out, which stay as they are until the next call. False:
+	 * it cannot be known now. It may block for some seconds. */
+	bool (*find)(struct http_finder *f, struct http_target *out);
+	void (*free)(struct http_finder *f);
+};
+
+/* With several places a client uses one until nobody listens there, and then the next one; when nobody
+ * listens at any of them it asks its finder, and goes to the addresses that this one tells.
  *
  * A client keeps one connection over TCP. One thread at a time may use it. All of the target is
  * copied except *stop. */
 struct http_client;
-/* Does not connect yet. ERR_CONFIG: addr is malformed; ERR_UNREACH: the socket's directory is
- * missing; ERR_AUTH: server_pk is not a usable key; ERR_FAILED. */
+/* Does not connect yet. A finder is taken over also by a failure. ERR_CONFIG: addr is malformed;
+ * ERR_UNREACH: the socket's directory is missing; ERR_AUTH: server_pk is not a usable key; ERR_FAILED. */
 enum err_code http_client_new(const struct http_target *t, struct http_client **out, struct err *e);
 void http_client_free(struct http_client *c);
 

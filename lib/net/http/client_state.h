@@ -8,15 +8,20 @@
 /* For the files of the client: http_client.c makes it, http_call.c sends requests. Used by one
  * thread at a time. */
 struct http_client {
-	void *curl;     /* CURL *; NULL for a Unix socket */
-	char *list;     /* the addresses; NULL for a Unix socket */
-	size_t at;      /* number of the one that is in use */
+	void *curl;     /* CURL *; NULL: TCP has not been used yet */
+	char *list;     /* the addresses; NULL: there is only a Unix socket */
+	size_t at;      /* number of the address that is in use */
+	bool local;     /* the Unix socket is in use */
 	char *where;    /* for messages: the path or host:port */
 	char *host;     /* for the Host header and for signatures */
-	char *sockpath; /* path of the Unix socket, NULL on TCP */
+	char *path;     /* of the Unix socket, for messages; NULL: there is none */
+	char *sockpath; /* the same, as the kernel takes it */
 	int dirfd;
+	struct http_finder *finder; /* may be NULL */
+	int64_t found_at;           /* when it was asked last */
 	const atomic_bool *stop;
-	bool sign;
+	bool sign;       /* requests over TCP */
+	bool sign_local; /* requests over the Unix socket, which need no signature */
 	struct key_pair keys;
 	uint8_t key[32];                 /* shared with the server */
 	uint8_t boot[REPLAY_BOOT_BYTES]; /* the server's boot id; zero until it is known */
@@ -31,8 +36,15 @@ struct http_client {
 	bool resent;
 };
 
-/* Uses the next address of the list. False: there is no other one. */
+/* Are requests signed at the present place? */
+bool http_client_signs(const struct http_client *c);
+/* The number of places that are known. */
+size_t http_client_places(const struct http_client *c);
+/* Uses the next one of them. False: there is no other one, or libcurl cannot start. */
 bool http_client_next(struct http_client *c);
+/* Asks the finder, and uses the first address that it tells. False: it knows none, or was asked a
+ * moment ago. */
+bool http_client_find(struct http_client *c);
 
 /* Sends one request over the Unix socket and receives the answer, whose body is in c->reply then.
  * authorization is "" for an unsigned request. Errors are those of http_call. */

@@ -205,13 +205,13 @@ static enum err_code send_once(struct http_client *c, struct asking *a, long *st
 
 	if (left_ms < 1)
 		left_ms = 1;
-	if (c->sign) {
+	if (http_client_signs(c)) {
 		rc = httpsig_sign_request(c->key, &m, c->keys.pk, c->boot,
 		    clock_wall() / NSEC_PER_SEC, &a->head, authorization, e);
 		if (rc != ERR_OK)
 			return rc;
 	}
-	if (c->curl == NULL)
+	if (c->local)
 		return http_send_local(c, a->method, a->target, authorization, a->body, a->body_len,
 		    a->deadline, status, e);
 	headers = make_headers(c, a, authorization);
@@ -280,7 +280,7 @@ static enum err_code check_answer(struct http_client *c, const struct asking *a,
 	enum err_code rc;
 
 	*again = status == 401 && c->resent;
-	if (!c->sign)
+	if (!http_client_signs(c))
 		return status < 400 ? ERR_OK : server_fault(c, status, true, e);
 	if (c->signature[0] == '\0') {
 		if (status >= 400)
@@ -332,23 +332,47 @@ static enum err_code send_to_address(struct http_client *c, const char *method, 
 	return rc;
 }
 
-/* Does so at the addresses in turn, until somebody listens there: nobody has received the request
- * before. */
-static enum err_code send_request(struct http_client *c, const char *method, const char *target,
-    const json_t *body, int64_t timeout, int *status, struct err *e)
+/* Does so at the places in turn, from the present one on, until somebody listens there: nobody has
+ * received the request before. */
+static enum err_code send_to_places(struct http_client *c, const char *method, const char *target,
+    const json_t *body, int64_t deadline, int *status, struct err *e)
 {
-	int64_t deadline = clock_now() + timeout;
-	enum err_code rc = send_to_address(c, method, target, body, timeout, status, e);
-	char other[NET_TEXT];
+	size_t n = http_client_places(c);
+	enum err_code rc = send_to_address(c, method, target, body, deadline - clock_now(), status,
+	    e);
 
-	for (size_t i = 1; rc == ERR_UNREACH && net_list_at(c->list, i, other) &&
-	     clock_now() < deadline && http_client_next(c);
-	     i++) {
+	for (size_t i = 1; rc == ERR_UNREACH && i < n && clock_now() < deadline; i++) {
+		if (!http_client_next(c))
+			break;
 		if (e != NULL)
 			memset(e, 0, sizeof(*e));
 		rc = send_to_address(c, method, target, body, deadline - clock_now(), status, e);
 	}
 	return rc;
+}
+
+/* Is this the answer of the server that the finder has meant? What does not know our key, or does not
+ * speak as a server of pskit, is another one that has got its address. */
+static bool is_of_other_server(enum err_code rc)
+{
+	return rc == ERR_UNREACH || rc == ERR_AUTH || rc == ERR_PROTO;
+}
+
+static enum err_code send_request(struct http_client *c, const char *method, const char *target,
+    const json_t *body, int64_t timeout, int *status, struct err *why)
+{
+	int64_t deadline = clock_now() + timeout;
+	struct err ignored, *e = why != NULL ? why : &ignored, first;
+	enum err_code rc = send_to_places(c, method, target, body, deadline, status, e);
+
+	if (rc != ERR_UNREACH || clock_now() >= deadline || !http_client_find(c))
+		return rc;
+	first = *e;
+	memset(e, 0, sizeof(*e));
+	rc = send_to_places(c, method, target, body, deadline, status, e);
+	return is_of_other_server(rc)
+	    ? err_because(e, ERR_UNREACH, first.cause, "%.280s; %.280s", first.msg, e->msg)
+	    : rc;
 }
 
 enum err_code http_call(struct http_client *c, const char *method, const char *target,

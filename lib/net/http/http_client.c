@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/mem.h"
 #include "http/client_state.h"
 #include "socket/net.h"
@@ -108,9 +109,9 @@ static void set_curl_options(struct http_client *c)
 static enum err_code set_signing_keys(struct http_client *c, const struct http_target *t,
     struct err *e)
 {
-	if (t->server_pk == NULL || t->keys == NULL || t->psk == NULL)
+	c->sign = t->server_pk != NULL && t->keys != NULL && t->psk != NULL;
+	if (!c->sign)
 		return ERR_OK;
-	c->sign = true;
 	c->keys = *t->keys;
 	if (!httpsig_key(c->key, t->keys, t->server_pk, true, t->psk))
 		return err_set(e, ERR_AUTH,
@@ -118,69 +119,133 @@ static enum err_code set_signing_keys(struct http_client *c, const struct http_t
 	return ERR_OK;
 }
 
-bool http_client_next(struct http_client *c)
+bool http_client_signs(const struct http_client *c)
 {
-	char address[NET_TEXT], other[NET_TEXT];
+	return c->local ? c->sign_local : c->sign;
+}
 
-	if (!net_list_at(c->list, 1, other))
-		return false;
-	if (!net_list_at(c->list, ++c->at, address))
-		net_list_at(c->list, c->at = 0, address);
+/* ---- places ---- */
+
+static void name_place(struct http_client *c, const char *where, const char *host)
+{
 	free(c->where);
 	free(c->host);
-	c->where = mem_strdup(address);
-	c->host = mem_strdup(address);
+	c->where = mem_strdup(where);
+	c->host = mem_strdup(host);
 	/* Another process has another boot id. */
 	memset(c->boot, 0, sizeof c->boot);
-	return true;
+}
+
+static bool start_curl(struct http_client *c)
+{
+	if (c->curl == NULL) {
+		c->curl = curl_easy_init();
+		if (c->curl != NULL)
+			set_curl_options(c);
+	}
+	return c->curl != NULL;
+}
+
+/* Uses the address of this number, or the Unix socket. */
+static bool use_place(struct http_client *c, bool local, size_t at)
+{
+	char address[NET_TEXT];
+
+	c->local = local;
+	c->at = at;
+	if (local) {
+		name_place(c, c->path, "localhost");
+		return true;
+	}
+	net_list_at(c->list, at, address);
+	name_place(c, address, address);
+	return start_curl(c);
+}
+
+static size_t count_addresses(const struct http_client *c)
+{
+	char address[NET_TEXT];
+	size_t n = 0;
+
+	while (net_list_at(c->list, n, address))
+		n++;
+	return n;
+}
+
+size_t http_client_places(const struct http_client *c)
+{
+	return count_addresses(c) + (c->path != NULL);
+}
+
+bool http_client_next(struct http_client *c)
+{
+	size_t n = count_addresses(c), next = c->local ? 0 : c->at + 1;
+
+	if (http_client_places(c) < 2)
+		return false;
+	if (next < n)
+		return use_place(c, false, next);
+	return use_place(c, c->path != NULL, 0);
+}
+
+/* A state that does not answer must not delay each call. */
+#define FIND_EVERY NSEC_PER_SEC
+
+bool http_client_find(struct http_client *c)
+{
+	struct http_target found = { 0 };
+	int64_t now = clock_now();
+
+	if (c->finder == NULL || (c->found_at && now - c->found_at < FIND_EVERY))
+		return false;
+	c->found_at = now;
+	if (!c->finder->find(c->finder, &found))
+		return false;
+	free(c->list);
+	c->list = mem_strdup(found.addr);
+	return set_signing_keys(c, &found, NULL) == ERR_OK && use_place(c, false, 0);
+}
+
+/* ---- the client ---- */
+
+static enum err_code open_socket_path(struct http_client *c, const char *path, struct err *e)
+{
+	char name[NET_UNIX_PATH];
+	enum err_code rc = net_unix_path(path, name, &c->dirfd, e);
+
+	c->path = mem_strdup(path);
+	/* Without the directory there is no server. */
+	if (rc == ERR_NOTFOUND)
+		return err_set(e, ERR_UNREACH,
+		    "no server is listening on %s: there is no such directory", path);
+	c->sockpath = rc ? NULL : mem_strdup(name);
+	return rc;
 }
 
 enum err_code http_client_new(const struct http_target *t, struct http_client **out, struct err *e)
 {
 	struct http_client *c = mem_alloc(sizeof(*c));
-	bool local = t->unix_path != NULL;
-	char name[NET_UNIX_PATH], first[NET_TEXT];
-	enum err_code rc;
+	enum err_code rc = ERR_OK;
 
 	c->dirfd = -1;
 	c->stop = t->stop;
-	net_list_at(local ? NULL : t->addr, 0, first);
-	c->list = local ? NULL : mem_strdup(t->addr);
-	c->where = mem_strdup(local ? t->unix_path : first);
-	c->host = mem_strdup(local ? "localhost" : first);
-	rc = set_signing_keys(c, t, e);
-	if (rc != ERR_OK)
-		goto fail;
-	if (local) {
-		rc = net_unix_path(t->unix_path, name, &c->dirfd, e);
-		/* Without the directory there is no server. */
-		if (rc == ERR_NOTFOUND)
-			rc = err_set(e, ERR_UNREACH,
-			    "no server is listening on %s: there is no such "
-			    "directory",
-			    c->where);
-		if (rc != ERR_OK)
-			goto fail;
-		c->sockpath = mem_strdup(name);
-	} else if (strpbrk(t->addr, "/?#@ \t\r\n") != NULL || strchr(t->addr, ':') == NULL) {
+	c->finder = t->finder;
+	c->list = t->unix_path != NULL ? NULL : mem_strdup(t->addr);
+	if (t->unix_path != NULL)
+		rc = open_socket_path(c, t->unix_path, e);
+	else if (strpbrk(t->addr, "/?#@ \t\r\n") != NULL || strchr(t->addr, ':') == NULL)
 		rc = err_set(e, ERR_CONFIG, "\"%s\" is not an address: write HOST:PORT", t->addr);
-		goto fail;
-	}
-	if (local) {
-		*out = c;
-		return ERR_OK;
-	}
-	c->curl = curl_easy_init();
-	if (c->curl == NULL) {
+	if (rc == ERR_OK && !use_place(c, t->unix_path != NULL, 0))
 		rc = err_set(e, ERR_FAILED, "libcurl cannot start");
-		goto fail;
+	if (rc == ERR_OK)
+		rc = set_signing_keys(c, t, e);
+	c->sign_local = c->sign;
+	if (rc != ERR_OK) {
+		http_client_free(c);
+		return rc;
 	}
-	set_curl_options(c);
 	*out = c;
 	return ERR_OK;
-fail:
-	http_client_free(c);
-	return rc;
 }
 
 void http_client_free(struct http_client *c)
@@ -191,10 +256,13 @@ void http_client_free(struct http_client *c)
 		curl_easy_cleanup(c->curl);
 	if (c->dirfd >= 0)
 		close(c->dirfd);
+	if (c->finder != NULL)
+		c->finder->free(c->finder);
 	buf_release(&c->reply);
 	free(c->list);
 	free(c->where);
 	free(c->host);
+	free(c->path);
 	free(c->sockpath);
 	sodium_memzero(c, sizeof(*c));
 	free(c);

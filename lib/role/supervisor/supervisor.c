@@ -20,7 +20,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/signals.h"
-#include "rundir/control.h"
+#include "session/control.h"
 #include "data/source/data_log.h"
 #include "supervisor/members.h"
 #include "supervisor/remote.h"

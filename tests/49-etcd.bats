@@ -121,6 +121,8 @@ authenticated() { [ "$(authentications)" -ge "$1" ]; }
 	ETCDCTL_CACERT='' refused 5 'ETCDCTL_CACERT names the file of its authority'
 	ETCDCTL_CACERT=tls/none refused 78 'ETCDCTL_CACERT: '
 	ETCDCTL_CERT=tls/none refused 78 'ETCDCTL_CERT and ETCDCTL_KEY: '
+	run -1 ps-ctl doctor c.json --set "state=etcd://$ETCD/t"
+	[[ $output == *"fail state: etcd at $ETCD closes the connection without an answer (etcd:// is without TLS"* ]]
 	ps-ctl stop -C c.run >/dev/null
 	wait "$coordinator"
 	# The members' own certificate.

@@ -194,6 +194,7 @@ begin_in_etcd() {
 	mkdir cred
 	cp "$RUN/keys/psk" cred/pskit.psk
 	cp "$RUN/keys/coordinator.key" cred/pskit.coordinator.key
+	cp "$RUN/keys/admin.key" cred/pskit.admin.key
 	grep -E ' [sw][01]$' "$RUN/keys/authorized_keys" >cred/pskit.authorized_keys
 	wait_for 20 step_is_past 5
 	export CREDENTIALS_DIRECTORY=$T/cred
@@ -239,6 +240,8 @@ other_host() {
 	[ "$(ps-ctl -C far.run status --json | head -n 1 | field state)" = running ]
 	ps-ctl -C far.run set quota_pushes=11 >/dev/null
 	ps-stat -C far.run cluster >/dev/null
+	ps-ctl -C far.run doctor --quick >doctor || { cat doctor; false; }
+	grep -q 'ok   standbys: 1 coordinator stands by, with this run directory' doctor
 	# A client that runs on goes to the next coordinator.
 	ps-stat -C far.run cluster --json 0.1 >rows 2>rows.err 3>&- &
 	pids+=($!)
@@ -252,6 +255,29 @@ other_host() {
 	ps-ctl -C far.run stop --discard >/dev/null
 	wait "${coordinator[2]}"
 	run -3 ps-ctl -C far.run status
+}
+
+@test "the state in etcd: commands and doctor on both hosts" {
+	sed -i "s/\"steps\": 600/\"steps\": $ENDLESS/" lin.json
+	begin_in_etcd
+	[ "$(ps-ctl -C 2.run status --json | head -n 1 | field state)" = running ]
+	ps-stat -C 2.run workers >/dev/null
+	for host in 1 2; do
+		ps-ctl -C $host.run doctor --quick >doctor || { cat doctor; false; }
+		grep -q "ok   state: 3 of 3 members of etcd://$ETCD/t/lin answer (etcd 3" doctor
+		grep -q "warn standbys: the coordinator that stands by at 127.0.0.2.* has a run directory of its own, $T/2.run" doctor
+	done
+	kill -9 "${etcd_pid[2]}"
+	ps-ctl doctor lin.json --set "state=etcd://$ETCD/t" >doctor || { cat doctor; false; }
+	grep -q "warn state: etcd at $(etcd_client 2) does not answer: .*; start this member again" doctor
+	run -1 ps-ctl doctor lin.json --set "state=etcd://$(etcd_client 2)/t"
+	[[ $output == *"fail state: etcd at $(etcd_client 2) does not answer"* ]]
+	replace_leader KILL
+	goes_on
+	# The lock of the first run directory is free, and its coordinator is another one.
+	[ "$(ps-ctl -C 1.run status --json | head -n 1 | field state)" = running ]
+	ps-ctl -C 1.run stop --discard >/dev/null
+	wait "${coordinator[2]}"
 }
 
 nobody_has_ended() {

@@ -267,6 +267,7 @@ static int examine_file(struct doctor *d, const struct options *o, const char *f
 	d->dir = dir;
 	d->alive = control_is_alive(dir);
 	doctor_file(d, &conf);
+	doctor_state(d, &conf);
 	if (d->alive)
 		examine_cluster(d, o->quick);
 	else if (access(dir, F_OK) == 0)
@@ -287,6 +288,7 @@ static int examine_run(struct doctor *d, const struct options *o)
 		return ctl_fail(&e);
 	d->dir = dir;
 	d->alive = control_is_alive(dir);
+	doctor_state_of_run(d);
 	examine_cluster(d, o->quick);
 	d->dir = NULL;
 	free(dir);

@@ -83,6 +83,10 @@ void doctor_learning(struct doctor *d, const json_t *figures);
 void doctor_live(struct doctor *d);
 /* doctor_links.c: every worker measures its links to the servers. */
 void doctor_links(struct doctor *d);
+/* doctor_state.c: the store of the coordinator's state, if that is an etcd; doctor_state_of_run: of the
+ * run directory's cluster. */
+void doctor_state(struct doctor *d, const struct conf *c);
+void doctor_state_of_run(struct doctor *d);
 /* doctor_join.c: whether this host can join the cluster with this join file. */
 void doctor_join(struct doctor *d, const char *file);
 

@@ -10,6 +10,7 @@
 #include "core/num.h"
 #include "ctl.h"
 #include "msg/words.h"
+#include "state/state_store.h"
 
 /* Checks the coordinator's reports: the figures in each process's heartbeats, and who waits for
  * whom. */
@@ -307,6 +308,27 @@ static void check_replicas(struct doctor *d, const json_t *status)
 	    (long long)wanted, (long long)servers, servers == 1 ? " is" : "s are");
 }
 
+/* Reports what a coordinator that stands by would not have after a change-over. The state names what its own
+ * run directory lacks. */
+static void check_standbys(struct doctor *d, const json_t *status)
+{
+	const json_t *list = json_object_get(status, "standbys"), *record;
+	struct state_standby s;
+	size_t i;
+
+	json_array_foreach(list, i, record)
+		if (state_standby_decode(record, &s) && !s.shares)
+			doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "standbys", s.host,
+			    "give both coordinators one run directory on a shared file system (-C), or the same "
+			    "keys as credentials and checkpoint_to",
+			    "the coordinator that stands by at %s (%s) has a run directory of its own, %s: it has "
+			    "the state, but not the events, the keys and the checkpoints that are made in this one",
+			    s.data, s.host, s.run_dir);
+	if (json_array_size(list))
+		doctor_add_ok(d, "standbys", "%zu coordinator%s by, with this run directory",
+		    json_array_size(list), json_array_size(list) == 1 ? " stands" : "s stand");
+}
+
 /* Each document is a request of its own and may be missing; the checks treat a missing one as
  * empty. */
 static void check_cluster(struct doctor *d, const json_t *status)
@@ -321,6 +343,7 @@ static void check_cluster(struct doctor *d, const json_t *status)
 
 	check_job_state(d, status);
 	check_replicas(d, status);
+	check_standbys(d, status);
 	doctor_learning(d, status);
 	check_failed_checkpoints(d, status, events);
 	check_reported_processes(d, status, json_object_get(servers, "servers"),

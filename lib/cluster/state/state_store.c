@@ -7,6 +7,7 @@
 
 #include "conf/conf.h"
 #include "core/json.h"
+#include "msg/owner.h"
 #include "rundir/rundir.h"
 
 static const struct state_store_ops *const stores[] = {
@@ -106,6 +107,28 @@ json_t *state_store_look(const char *run_dir)
 	state_store_close(s);
 	free(url);
 	return document;
+}
+
+json_t *state_standby_encode(const struct state_standby *s)
+{
+	return standby_encode(&(const struct standby){ .data = s->data,
+	    .http = s->http,
+	    .host = s->host,
+	    .run_dir = s->run_dir,
+	    .shares = s->shares });
+}
+
+bool state_standby_decode(const json_t *record, struct state_standby *out)
+{
+	struct standby from;
+
+	standby_decode(record, &from);
+	snprintf(out->data, sizeof out->data, "%s", from.data);
+	snprintf(out->http, sizeof out->http, "%s", from.http);
+	snprintf(out->host, sizeof out->host, "%s", from.host);
+	snprintf(out->run_dir, sizeof out->run_dir, "%s", from.run_dir);
+	out->shares = from.shares;
+	return *out->data;
 }
 
 void state_values_release(struct state_values *v)

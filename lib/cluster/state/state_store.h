@@ -81,10 +81,12 @@ struct state_store {
 	char digest[STATE_PARTS][DIGEST_HEX];
 };
 
-/* These are the addresses at which a process is, or would be, the coordinator: those of its data plane
- * and of its control plane. */
+/* Where a process is, or would be, the coordinator: the addresses of its data plane and of its control
+ * plane, its host and its run directory. */
 struct state_standby {
-	char data[NET_TEXT], http[NET_TEXT];
+	char data[NET_TEXT], http[NET_TEXT], host[64], run_dir[256];
+	bool
+	    shares; /* the run directory is the owner's; `stand_by` and `list_standbys` find that out */
 };
 /* How many standbys are told to the members of the cluster. */
 #define STATE_STANDBYS 8
@@ -92,6 +94,11 @@ struct state_standbys {
 	struct state_standby at[STATE_STANDBYS];
 	size_t n;
 };
+
+/* The record of a standby, and back. */
+json_t *state_standby_encode(const struct state_standby *s);
+/* False: it is not one. */
+bool state_standby_decode(const json_t *record, struct state_standby *out);
 
 /* The result of a read. All zeroes: there was nothing. */
 struct state_values {

@@ -45,6 +45,7 @@
 #include "core/num.h"
 #include "etcd/etcd.h"
 #include "msg/state.h"
+#include "state/owner_file.h"
 #include "state/owner_process.h"
 #include "state/state_store.h"
 
@@ -76,6 +77,7 @@ struct state_etcd {
 	struct state_store store;
 	struct etcd *etcd;
 	int64_t lease; /* of the owner's key, or of the standby's; 0: none */
+	bool shares;   /* what the standby's key says of its run directory */
 	/* Every write is guarded by this revision of the owner's key; 0: this process is not the owner */
 	int64_t owner_revision;
 	struct guard index, logged; /* of the state, and of the log, whose thread alone uses it */
@@ -346,6 +348,16 @@ static enum err_code put_owner(struct state_etcd *f, int64_t former, bool *done,
 	return rc;
 }
 
+/* A standby finds by this record that it has the same run directory. It decides nothing. */
+static void leave_record(const struct state_store *s)
+{
+	struct err e = { 0 };
+
+	if (s->cfg.run_dir && owner_file_take(s->cfg.run_dir, s->cfg.incarnation, &e) &&
+	    e.code != ERR_EXISTS)
+		log_warn(s->cfg.log, "%s", e.msg);
+}
+
 /* An owner that was killed on this host is replaced at once; otherwise its lease must have ended. */
 static enum err_code take_owner_key(struct state_store *s, struct err *e)
 {
@@ -375,6 +387,7 @@ static enum err_code take_owner_key(struct state_store *s, struct err *e)
 	if (!rc) {
 		atomic_store(&f->kept_at, sent);
 		atomic_store(&s->owned_until, sent + TTL * NSEC_PER_SEC);
+		leave_record(s);
 	}
 	json_decref(document);
 	return rc;
@@ -435,8 +448,7 @@ static enum err_code put_standby(struct state_etcd *f, const struct state_standb
     struct err *e)
 {
 	char *key = standby_key(f), *text;
-	json_t *place = standby_encode(
-	    &(const struct standby){ .data = self->data, .http = self->http });
+	json_t *place = state_standby_encode(self);
 	struct etcd_txn t;
 	int64_t sent;
 	bool done;
@@ -458,11 +470,21 @@ static enum err_code put_standby(struct state_etcd *f, const struct state_standb
 	return rc;
 }
 
+/* Is the run directory of this process that of the owner? Each owner leaves its record there. */
+static bool is_run_dir_of(const struct state_store *s, uint64_t owner)
+{
+	uint64_t found;
+	bool died;
+
+	return s->cfg.run_dir && owner_file_read(s->cfg.run_dir, &found, &died) && found == owner;
+}
+
 static enum err_code stand_by_etcd(struct state_store *s, const struct state_standby *self,
     bool *free, struct err *e)
 {
 	struct state_etcd *f = of_store(s);
-	bool alive = f->lease != 0;
+	struct state_standby now = *self;
+	bool alive = f->lease != 0, none;
 	json_t *document;
 	struct owner o;
 	int64_t revision;
@@ -471,17 +493,20 @@ static enum err_code stand_by_etcd(struct state_store *s, const struct state_sta
 	*free = false;
 	if (alive)
 		rc = etcd_lease_keep(f->etcd, f->lease, WRITE_PATIENCE, &alive, e);
-	if (!rc && !alive) {
-		f->lease = 0;
-		rc = put_standby(f, self, e);
-	}
 	if (!rc)
 		rc = read_owner(f, WRITE_PATIENCE, &o, &document, &revision, e);
 	if (rc)
 		return rc;
-	*free = !revision || owner_died_here(&o);
+	none = !revision || owner_died_here(&o);
+	now.shares = revision && is_run_dir_of(s, o.incarnation);
 	json_decref(document);
-	return ERR_OK;
+	if (!alive)
+		f->lease = 0;
+	if (!alive || now.shares != f->shares)
+		rc = put_standby(f, &now, e);
+	f->shares = now.shares;
+	*free = !rc && none;
+	return rc;
 }
 
 static bool list_etcd_standbys(struct state_store *s, struct state_standbys *out)
@@ -492,15 +517,10 @@ static bool list_etcd_standbys(struct state_store *s, struct state_standbys *out
 	if (etcd_read(of_store(s)->etcd, "standby/", STATE_STANDBYS, STATE_BEAT, &kvs, NULL))
 		return false;
 	for (size_t i = 0; i < kvs.n && out->n < STATE_STANDBYS; i++) {
-		struct state_standby *to = &out->at[out->n];
 		json_t *document = json_parse((const char *)kvs.kv[i].value.data,
 		    kvs.kv[i].value.len, 4096, NULL);
-		struct standby standby;
 
-		standby_decode(document, &standby);
-		snprintf(to->data, sizeof to->data, "%s", standby.data);
-		snprintf(to->http, sizeof to->http, "%s", standby.http);
-		out->n += *to->data != '\0';
+		out->n += state_standby_decode(document, &out->at[out->n]);
 		json_decref(document);
 	}
 	etcd_kvs_release(&kvs);

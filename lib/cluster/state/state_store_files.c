@@ -255,9 +255,13 @@ static enum err_code write_standby_file(struct state_files *f, const struct stat
     struct err *e)
 {
 	char *path = standby_path(f);
-	json_t *document = standby_encode(
-	    &(const struct standby){ .data = self->data, .http = self->http });
-	enum err_code rc = write_sign_of_life(path, document, e);
+	struct state_standby sharing = *self;
+	json_t *document;
+	enum err_code rc;
+
+	sharing.shares = true;
+	document = state_standby_encode(&sharing);
+	rc = write_sign_of_life(path, document, e);
 
 	json_decref(document);
 	free(path);
@@ -319,16 +323,11 @@ static bool list_standbys_of_files(struct state_store *s, struct state_standbys 
 	free(path);
 	for (size_t at = 0; at < names.len && out->n < STATE_STANDBYS;
 	     at += strlen((char *)names.data + at) + 1) {
-		struct state_standby *to = &out->at[out->n];
-		struct standby standby;
 		json_t *document;
 
 		path = rundir_path(s->cfg.run_dir, (char *)names.data + at);
 		document = json_parse_file(path, 4096, NULL);
-		standby_decode(document, &standby);
-		snprintf(to->data, sizeof to->data, "%s", standby.data);
-		snprintf(to->http, sizeof to->http, "%s", standby.http);
-		out->n += *to->data != '\0';
+		out->n += state_standby_decode(document, &out->at[out->n]);
 		json_decref(document);
 		free(path);
 	}

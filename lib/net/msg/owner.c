@@ -6,6 +6,7 @@
 #define BEGIN(name)                       static const struct field fields_##name[] = {
 #define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_VALUE),
 #define ID(member)                        FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_VALUE),
+#define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
 #define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
 #define END(name) \
 	FIELDS_OTHER(NULL, FIELD_DOC, NULL, WRITE_VALUE) \
@@ -38,7 +39,7 @@ json_t *beat_encode(const struct beat *b)
 void standby_decode(const json_t *record, struct standby *out)
 {
 	if (fields_decode(fields_standby, record, out, NULL))
-		*out = (struct standby){ .data = "", .http = "" };
+		*out = (struct standby){ .data = "", .http = "", .host = "", .run_dir = "" };
 }
 
 json_t *standby_encode(const struct standby *s)

@@ -14,6 +14,7 @@
 #define BEGIN(name)                       struct name {
 #define INT(member, least, most, missing) int64_t member;
 #define ID(member)                        uint64_t member;
+#define FLAG(member)                      _Alignas(8) bool member;
 #define TEXT(member)                      const char *member;
 #define END(name) \
 	} \

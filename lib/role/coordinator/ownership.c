@@ -190,6 +190,20 @@ char *ownership_addresses(const struct coordinator *coordinator, bool http)
 	return list;
 }
 
+void ownership_add_status(const struct coordinator *coordinator, json_t *status)
+{
+	const struct state_standbys *standbys = &coordinator->ownership.standbys;
+	json_t *list;
+
+	mutex_assert_held(&coordinator->lock);
+	if (!status || !standbys->n)
+		return;
+	list = json_array();
+	for (size_t i = 0; i < standbys->n; i++)
+		json_array_append_new(list, state_standby_encode(&standbys->at[i]));
+	json_object_set_new(status, "standbys", list);
+}
+
 void ownership_add_why(const struct coordinator *coordinator, json_t *why, int64_t now)
 {
 	const struct coordinator_ownership *o = &coordinator->ownership;

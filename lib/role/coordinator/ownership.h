@@ -33,6 +33,8 @@ bool ownership_is_aside(struct coordinator *coordinator, int64_t now);
 /* With the lock held: the addresses of the data plane, or of the control plane, of this coordinator and of
  * those that stand by, as a fresh list (net_list_at). */
 char *ownership_addresses(const struct coordinator *coordinator, bool http);
+/* With the lock held: adds the coordinators that stand by to the status. status: NULL is fine. */
+void ownership_add_status(const struct coordinator *coordinator, json_t *status);
 /* With the lock held: if the store of the state cannot be reached, puts that before the other rows of
  * GET /v1/why. why: NULL is fine. */
 void ownership_add_why(const struct coordinator *coordinator, json_t *why, int64_t now);

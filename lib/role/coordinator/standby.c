@@ -4,11 +4,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stdlib.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "coord/coord.h"
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/json.h"
 #include "msg/state.h"
 #include "socket/listen_address.h"
@@ -172,6 +174,16 @@ static void release_addresses(struct server_config *cfg)
 	cfg->data_fd = cfg->http_fd = 0;
 }
 
+/* run_dir: NULL: none. */
+static void describe_self(struct state_standby *self, const char *run_dir)
+{
+	char *path = run_dir ? path_absolute(run_dir) : NULL;
+
+	gethostname(self->host, sizeof self->host - 1);
+	snprintf(self->run_dir, sizeof self->run_dir, "%s", path ? path : "");
+	free(path);
+}
+
 enum err_code standby_wait(struct server_config *cfg, int signals, bool *end, struct err *e)
 {
 	struct standby_wait w = { .cfg = cfg };
@@ -190,6 +202,7 @@ enum err_code standby_wait(struct server_config *cfg, int signals, bool *end, st
 	if (!rc)
 		rc = bind_http(&w, e);
 	if (!rc) {
+		describe_self(&w.self, cfg->id->run_dir);
 		log_info(cfg->log, "standing by at %s for the coordinator of %s", w.self.data,
 		    w.store->ops->where(w.store));
 		rc = wait_for_turn(&w, signals, end, e);

@@ -162,6 +162,7 @@ static int get_status(void *ctx, const struct http_request *req, struct http_ans
 		a->json = add_failed_checkpoints(coordinator,
 		    coord_status(coordinator->coord, clock_now()));
 		resumed_report(coordinator, a->json);
+		ownership_add_status(coordinator, a->json);
 	}
 	coordinator_unlock(coordinator);
 	add_failing_start(coordinator, a->json, NULL);

@@ -656,7 +656,7 @@ static void configure_server(const struct options *o, const char *file, struct p
 	cfg->resume = file || o->read_only ? p->resume : o->resume;
 	cfg->goes_on = goes_on(o, file) && p->resume;
 	cfg->returns = o->returns;
-	cfg->saves_model = file != NULL;
+	cfg->saves_model = file || (o->standby && o->returns);
 	cfg->first_wait = o->timeout;
 	cfg->force_new = o->force_new;
 	cfg->standby = p->takes_over = o->standby;

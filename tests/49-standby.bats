@@ -7,6 +7,7 @@ load lib/helper
 load lib/training
 load lib/etcd
 load lib/fault
+load lib/pods
 
 setup() {
 	setup_training
@@ -374,6 +375,47 @@ frozen() {
 	let_go
 	wait "${worker[0]}"
 	wait "${worker[1]}"
+}
+
+@test "for Kubernetes: two coordinators, of which the one that leads is killed" {
+	run -78 ps-ctl start lin.json --emit k8s --standby --set name=demo
+	[[ $output == *'set the key state to an etcd'* ]]
+	run -2 ps-ctl start lin.json --emit sbatch --standby
+	[[ $output == *'--standby can only be used with --emit'* ]]
+	ps-ctl start lin.json --emit systemd --standby --set name=demo >demo.service
+	grep -qF -- "/ps-serve\" --standby --no-store --returns -C \"$T/demo.run\"" demo.service
+	want=$(undisturbed)
+	etcd_start 1
+	ps-ctl start lin.json --emit k8s --standby --set name=demo --set "state=etcd://$ETCD/t" "${HELD[@]}" >k8s
+	[ "$(jq -c '.items[] | select(.metadata.name == "demo-coordinator" and .kind == "StatefulSet").spec |
+		[.replicas, .podManagementPolicy, .serviceName, .template.spec.containers[0].livenessProbe]' k8s)" = \
+		'[2,"Parallel","demo-coordinator",null]' ]
+	lay_out_pods
+	for i in 0 1; do
+		VOLUME=volume-$i pod coordinator demo-coordinator-$i none "$port" 127.0.0.$((i + 1))
+		coordinator[$i]=${pids[-1]}
+		# The first one leads, which is not so in general.
+		[ "$i" -eq 1 ] || RUN=$T/volume-0/demo.run wait_for 20 test -S volume-0/demo.run/ctl.sock
+	done
+	for i in 0 1; do
+		pod server demo-server-$i demo-server-$i.join 0
+		pod worker demo-worker-$i worker-$i.join 0
+		worker[$i]=${pids[-1]}
+	done
+	RUN=$T/volume-0/demo.run
+	wait_for 20 step_is_past 5 || { cat demo-*.out; false; }
+	wait_for 20 eval '[ "$(status ".standbys | length")" = 1 ]'
+	kill -9 "${coordinator[0]}"
+	RUN=$T/volume-1/demo.run
+	wait_for 20 state_is running
+	goes_on
+	let_go
+	wait "${worker[0]}"
+	wait "${worker[1]}"
+	wait_for 30 test -s "$RUN/result.json"
+	[ "$(jq -r '.state + " " + .model_digest' "$RUN/result.json")" = "done $want" ]
+	ps-ctl -C "$RUN" stop >/dev/null
+	wait "${coordinator[1]}"
 }
 
 @test "what cannot be is refused: URLs, options, a state of another cluster" {

@@ -5,6 +5,7 @@
 bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
+load lib/pods
 load lib/slurm
 
 setup() {
@@ -172,33 +173,6 @@ digest_of() { sed -n 's/^{.*"model_digest":"\([0-9a-f]*\)".*/\1/p' "$1" | tail -
 		run ! grep -F lin.service verify
 	fi
 	[ ! -e lin.run/lock ] || ! ps-ctl -C lin.run status
-}
-
-# What container $1 of the list k8s runs, as pod $2 with the join file $3, on this host.
-pod() {
-	local script
-	script=$(jq -r --arg c "$1" '.items[].spec.template.spec.containers[]? | select(.name == $c).command[2]' k8s |
-		sed "s|/run/pskit|$T/$2|g; s|/etc/pskit-keys|$T/keys|g; s|/etc/pskit-join|$T/join/$3|g; s|/etc/pskit/|$T/etc/|g
-			s|/var/lib/pskit|$T/volume|g; s|demo-coordinator-0.demo:7070|127.0.0.1:$port|g; s|0.0.0.0:7071|127.0.0.1:0|g
-			s|0.0.0.0:7070|127.0.0.1:$4|g")
-	mkdir -p "$2"
-	POD_NAME=$2 POD_IP=127.0.0.1 POD_INDEX=${2##*-} sh -c "$script" >"$2.out" 2>&1 3>&- &
-	pids+=($!)
-}
-
-# Lays the configuration, keys and join files of the list k8s out as its pods have them, with the coordinator at $port.
-lay_out_pods() {
-	# The coordinator comes back to its port.
-	reserve_ports
-	mkdir -p keys join etc volume
-	jq -r '.items[] | select(.kind == "ConfigMap").data["cluster.json"]' k8s >etc/cluster.json
-	for what in keys join; do
-		for file in $(jq -r '.items[] | select(.metadata.name == "demo-'$what'").stringData | keys[]' k8s); do
-			jq -j --arg f "$file" '.items[] | select(.metadata.name == "demo-'$what'").stringData[$f]' k8s |
-				sed "s|demo-coordinator:7070|127.0.0.1:$port|" >"$what/$file"
-		done
-	done
-	RUN=$T/volume/demo.run
 }
 
 @test "for Kubernetes: the commands of the pods, whose coordinator is ended and killed" {

@@ -8,6 +8,7 @@
 #include "conf/hosts.h"
 #include "core/file.h"
 #include "core/mem.h"
+#include "rundir/rundir.h"
 #include "supervisor/daemon.h"
 #include "supervisor/rsh.h"
 
@@ -155,16 +156,56 @@ static void put_systemd(const struct emit *m, struct buf *out)
 	free(hostfile);
 }
 
+/* The unit of a coordinator that stands by, on another host with the same run directory. It waits for that
+ * directory, which the first coordinator makes. */
+static void put_systemd_standby(const struct emit *m, struct buf *out)
+{
+	char *run = rundir_name_for(m->file, m->conf->name), *bin = path_dirname(m->program),
+	     *program = path_join(bin, "ps-serve");
+
+	buf_printf(out,
+	    "[Unit]\nDescription=pskit cluster %s, a coordinator that stands by\n"
+	    "Wants=network-online.target\nAfter=network-online.target\n"
+	    "StartLimitIntervalSec=0\n\n[Service]\nType=exec\nExecStart=",
+	    m->conf->name);
+	put_unit_quoted(program, out);
+	buf_puts(out, " --standby --no-store --returns -C ");
+	put_unit_quoted(run, out);
+	put_launch_option(out, put_unit_quoted, "--iface", m->place->iface);
+	put_launch_option(out, put_unit_quoted, "--advertise", m->place->advertise);
+	buf_puts(out,
+	    "\n# It ends with 0 when the cluster has ended. Until the run directory exists, it is tried again.\n"
+	    "Restart=on-failure\nRestartSec=5\nRestartPreventExitStatus=2 78\n\n"
+	    "[Install]\nWantedBy=multi-user.target\n");
+	free(run);
+	free(bin);
+	free(program);
+}
+
 /* ---------------------------------------------------------------------------------------- */
 
 static const struct form {
 	const char *name;
 	void (*put)(const struct emit *m, struct buf *out);
+	void (*put_standby)(const struct emit *m, struct buf *out);
 } forms[] = {
-	{ "sbatch", put_sbatch },
-	{ "systemd", put_systemd },
-	{ "mpirun", put_mpirun },
+	{ "sbatch", put_sbatch, NULL },
+	{ "systemd", put_systemd, put_systemd_standby },
+	{ "mpirun", put_mpirun, NULL },
 };
+
+static bool is_kubernetes(const char *form)
+{
+	return strncmp(form, "k8s", 3) == 0;
+}
+
+bool emit_has_standby(const char *form)
+{
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+		if (strcmp(forms[i].name, form) == 0)
+			return forms[i].put_standby != NULL;
+	return is_kubernetes(form);
+}
 
 /* WorkingDirectory= takes no quotes and no escapes: a newline in the path would begin another
  * setting. */
@@ -212,11 +253,11 @@ enum err_code emit(const char *form, const struct conf *conf, const char *file,
 		rc = check_unit_path(m.here, e);
 	full.keys = k8s->keys ? k8s->keys : keys;
 	full.indexed = strcmp(form, "k8s") == 0;
-	if (rc == ERR_OK && strncmp(form, "k8s", 3) == 0)
+	if (rc == ERR_OK && is_kubernetes(form))
 		rc = emit_k8s(&m, out, e);
 	for (size_t i = 0; rc == ERR_OK && i < sizeof forms / sizeof *forms; i++)
 		if (strcmp(forms[i].name, form) == 0)
-			forms[i].put(&m, out);
+			(full.standby ? forms[i].put_standby : forms[i].put)(&m, out);
 	free(m.program);
 	free(m.file);
 	free(m.here);

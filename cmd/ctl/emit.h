@@ -21,6 +21,7 @@ struct emit_k8s_options {
 	const char *env_secret; /* Secret with variables for all containers, or NULL */
 	const struct opt_list *mounts; /* CLAIM:PATH, volumes that all containers may read */
 	bool indexed;                  /* workers are an indexed job, not a stateful set */
+	bool standby;                  /* two coordinators, of which one stands by */
 };
 
 struct emit {
@@ -37,6 +38,8 @@ struct emit {
 enum err_code emit(const char *form, const struct conf *conf, const char *file,
     const struct opt_list *set, const struct local_place *place, const struct emit_k8s_options *k8s,
     struct buf *out, struct err *e);
+/* Can this form have a coordinator that stands by? */
+bool emit_has_standby(const char *form);
 /* emit() for the forms k8s and k8s-sets. */
 enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e);
 

@@ -19,7 +19,12 @@
  *
  * Any pod may be deleted at any time. The coordinator keeps its state on a volume, and continues
  * from it; the servers hand their partitions over, or have replicas; a worker exits with 75, by
- * which its job starts it again. So the coordinator's pod stores no partitions. */
+ * which its job starts it again. So the coordinator's pod stores no partitions.
+ *
+ * With --standby there are two such pods, whose state is in etcd. Each runs the same command, and has
+ * a name of its own, because only the pods that run have one of the service: join files list both
+ * names. The one that stands by does not listen, so no probe asks it, and it ends by itself when it
+ * cannot go on. */
 
 #define DATA_PORT 7070
 #define HTTP_PORT 7071
@@ -56,6 +61,9 @@ struct kube {
 	struct buf further;           /* lines of authorized_keys for servers above `servers` */
 	char *address;                /* the name of the coordinator's service */
 };
+
+/* The coordinators' pods with --standby */
+#define COORDINATORS 2
 
 static json_t *object_metadata(const struct kube *k, const char *suffix)
 {
@@ -106,13 +114,25 @@ static void put_secret_file(struct kube *k, const char *word, const char *name,
 	free(file);
 }
 
+/* The addresses of the coordinators at this port, a fresh list. */
+static char *coordinator_addresses(const struct kube *k, int port)
+{
+	struct buf list = BUF_INIT;
+
+	for (int i = 0; k->o->standby && i < COORDINATORS; i++)
+		buf_printf(&list, "%s%s-%d.%s:%d", i ? "," : "", k->address, i, k->address, port);
+	if (!k->o->standby)
+		buf_printf(&list, "%s:%d", k->address, port);
+	return (char *)list.data;
+}
+
 /* Makes a member's key, which the coordinator's run directory gets, and its join file under the
  * name `file` (NULL: none, for the administrator in the coordinator's pod). */
 static void make_member_key(struct kube *k, enum role role, const char *name, const char *file)
 {
-	char *data = mem_printf("%s:%d", k->address, DATA_PORT),
-	     *http = mem_printf("%s:%d", k->address, HTTP_PORT),
-	     *key_name = mem_printf("%s.key", name), *text;
+	char *data = coordinator_addresses(k, DATA_PORT),
+	     *http = coordinator_addresses(k, HTTP_PORT), *key_name = mem_printf("%s.key", name),
+	     *text;
 	struct key_pair pair;
 	struct identity_join_words words = { k->name, name, data, http, role, k->coordinator.pk,
 		k->psk, pair.sk };
@@ -321,6 +341,14 @@ static json_t *data_probe(void)
 	    "timeoutSeconds", 3);
 }
 
+/* The pods of a part run on different nodes if there are some. */
+static json_t *separate_nodes(const struct kube *k, const char *part)
+{
+	return json_pack("{s:{s:[{s:i, s:{s:s, s:o}}]}}", "podAntiAffinity",
+	    "preferredDuringSchedulingIgnoredDuringExecution", "weight", 100, "podAffinityTerm",
+	    "topologyKey", "kubernetes.io/hostname", "labelSelector", label_selector(k, part));
+}
+
 #define JOINING "umask 077 && cp -L /etc/pskit-join " SECRETS "/me.join && "
 
 /* Keys come as a mounted secret, whose files are links with wide modes; they are copied to a
@@ -332,21 +360,32 @@ static void add_coordinator(struct kube *k)
 	    "umask 077 && mkdir -p " SECRETS "/keys && cp -L /etc/pskit-keys/* " SECRETS
 	    "/keys/ && "
 	    "CREDENTIALS_DIRECTORY=" SECRETS
-	    "/keys exec ps-serve /etc/pskit/cluster.json -C /var/lib/pskit/%s.run --no-store --resume auto "
-	    "--returns --set http=0.0.0.0:%d --listen 0.0.0.0:%d --advertise %s:%d",
-	    k->name, HTTP_PORT, DATA_PORT, k->address, DATA_PORT);
+	    "/keys exec ps-serve /etc/pskit/cluster.json -C /var/lib/pskit/%s.run %s--no-store --resume auto "
+	    "--returns --set http=0.0.0.0:%d --listen 0.0.0.0:%d --advertise %s%s:%d",
+	    k->name, k->o->standby ? "--standby " : "", HTTP_PORT, DATA_PORT,
+	    k->o->standby ? "\"$POD_NAME\"." : "", k->address, DATA_PORT);
 	json_t *template = pod_template(k, "coordinator", script, "keys", NULL, GRACE_COORDINATOR),
 	       *container = first_container(template);
 
-	json_object_set_new(container, "startupProbe", with_failures(http_probe("/livez"), 120));
-	json_object_set_new(container, "readinessProbe", http_probe("/readyz"));
-	json_object_set_new(container, "livenessProbe", with_failures(http_probe("/livez"), 6));
+	if (k->o->standby) {
+		json_object_set_new(json_object_get(template, "spec"), "affinity",
+		    separate_nodes(k, "coordinator"));
+	} else {
+		json_object_set_new(container, "startupProbe",
+		    with_failures(http_probe("/livez"), 120));
+		json_object_set_new(container, "livenessProbe",
+		    with_failures(http_probe("/livez"), 6));
+		json_object_set_new(container, "readinessProbe", http_probe("/readyz"));
+	}
 	add_mount(json_object_get(container, "volumeMounts"), "run", "/var/lib/pskit");
 	add_object(k, "apps/v1", "StatefulSet", "-coordinator", "spec",
-	    json_pack("{s:s, s:i, s:o, s:o, s:[{s:{s:s}, s:{s:[s], s:{s:{s:s}}}}]}", "serviceName",
-	        k->name, "replicas", 1, "selector", label_selector(k, "coordinator"), "template",
-	        template, "volumeClaimTemplates", "metadata", "name", "run", "spec", "accessModes",
-	        "ReadWriteOnce", "resources", "requests", "storage", k->o->storage));
+	    json_pack("{s:s, s:i, s:s, s:o, s:o, s:[{s:{s:s}, s:{s:[s], s:{s:{s:s}}}}]}",
+	        "serviceName", k->o->standby ? k->address : k->name, "replicas",
+	        k->o->standby ? COORDINATORS : 1, "podManagementPolicy",
+	        k->o->standby ? "Parallel" : "OrderedReady", "selector",
+	        label_selector(k, "coordinator"), "template", template, "volumeClaimTemplates",
+	        "metadata", "name", "run", "spec", "accessModes", "ReadWriteOnce", "resources",
+	        "requests", "storage", k->o->storage));
 	free(script);
 }
 
@@ -552,7 +591,7 @@ static void add_all_objects(struct kube *k)
 	add_object(k, "v1", "Secret", "-keys", "stringData", json_incref(k->keys));
 	add_object(k, "v1", "Secret", "-join", "stringData", json_incref(k->joins));
 	add_service(k, "", "server", "None");
-	add_service(k, "-coordinator", "coordinator", NULL);
+	add_service(k, "-coordinator", "coordinator", k->o->standby ? "None" : NULL);
 	add_coordinator(k);
 	add_servers(k);
 	if (conf_trains(k->m->conf))
@@ -585,6 +624,10 @@ enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 
 	if (!rc)
 		rc = check_mounts(k.o->mounts, e);
+	if (!rc && k.o->standby && !conf_is_named(m->conf->state))
+		rc = err_set(e, ERR_CONFIG,
+		    "--standby: the pods of two coordinators have no volume in common: set the key state to an "
+		    "etcd, as --set state=etcd://HOST:2379/pskit");
 	if (!rc)
 		rc = read_memory(&k, e);
 	if (!rc)

@@ -71,6 +71,10 @@ static const struct opt opts[] = {
 	{ "env-secret", 0, OPT_STR, offsetof(struct options, k8s.env_secret), "NAME",
 	    "for --emit k8s: a Secret with variables of all containers, as AWS_ACCESS_KEY_ID", NULL,
 	    0, 0 },
+	{ "standby", 0, OPT_FLAG, offsetof(struct options, k8s.standby), NULL,
+	    "for --emit k8s: a second coordinator, which stands by (needs the key state); for --emit "
+	    "systemd: the unit of one on another host, with the same directories",
+	    NULL, 0, 0 },
 	LOCAL_OPT_EXEC(struct options, place),
 };
 
@@ -250,6 +254,10 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 	if (o.emit && o.place.init_from)
 		return ctl_report_misuse(self,
 		    "--init-from cannot be used with --emit: set the key job.init_from");
+	if (o.k8s.standby && (!o.emit || !emit_has_standby(o.emit)))
+		return ctl_report_misuse(self,
+		    "--standby can only be used with --emit k8s, k8s-sets or systemd; on a host: ps-serve "
+		    "-C RUN --standby");
 	o.place.later = o.emit != NULL;
 	o.place.elsewhere = o.emit && o.mounts.n > 0;
 	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) == ERR_OK &&

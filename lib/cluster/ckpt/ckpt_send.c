@@ -22,6 +22,17 @@ struct sending {
 	struct digest digest;
 };
 
+static enum err_code check_ids(const struct ckpt_part *p, struct err *e)
+{
+	for (uint64_t k = 1; p->sparse && k < p->n; k++)
+		if (p->ids[k] <= p->ids[k - 1])
+			return err_set(e, ERR_FAILED,
+			    "table \"%s\": partition %" PRIu32 " has row %" PRIu64 " after "
+			    "row %" PRIu64,
+			    p->table, p->part, p->ids[k], p->ids[k - 1]);
+	return ERR_OK;
+}
+
 static enum err_code check_parts(const struct ckpt_part *parts, size_t n, struct err *e)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -35,14 +46,23 @@ static enum err_code check_parts(const struct ckpt_part *parts, size_t n, struct
 			    "table \"%s\": partition %" PRIu32 " has %u vector%s of the update "
 			    "rule, not %u",
 			    p->table, p->part, p->nvectors, NUM_S(p->nvectors), want);
-		for (uint64_t k = 1; p->sparse && k < p->n; k++)
-			if (p->ids[k] <= p->ids[k - 1])
-				return err_set(e, ERR_FAILED,
-				    "table \"%s\": partition %" PRIu32 " has row %" PRIu64 " after "
-				    "row %" PRIu64,
-				    p->table, p->part, p->ids[k], p->ids[k - 1]);
+		if (!p->rows && check_ids(p, e))
+			return e->code;
 	}
 	return ERR_OK;
+}
+
+/* Gets the part with its arrays, for end_part. */
+static enum err_code begin_part(const struct ckpt_part *p, struct ckpt_part *out, struct err *e)
+{
+	*out = *p;
+	return p->rows ? p->rows->load(p->rows, out, e) : ERR_OK;
+}
+
+static void end_part(struct ckpt_part *p)
+{
+	if (p->rows)
+		p->rows->unload(p->rows, p);
 }
 
 /* cols: the number of floats in a row; 0 for integers and for dense partitions. */
@@ -62,13 +82,16 @@ struct words {
 	const char *suffix;
 	const uint64_t *word;
 	uint64_t n;
+	bool exists;
 };
 enum { WORDS = 4 };
 
 static void list_words(const struct ckpt_part *p, struct words out[static WORDS])
 {
-	const struct words all[WORDS] = { { ".ids", p->ids, p->n }, { ".seen", p->seen, p->n },
-		{ ".life", p->policy_words, p->npolicy_words }, { ".live", p->live, p->nlive } };
+	const struct words all[WORDS] = { { ".ids", p->ids, p->n, true },
+		{ ".seen", p->seen, p->n, p->rows ? p->rows->dated : p->seen != NULL },
+		{ ".life", p->policy_words, p->npolicy_words, p->policy_words != NULL },
+		{ ".live", p->live, p->nlive, p->live != NULL } };
 
 	memcpy(out, all, sizeof all);
 }
@@ -80,20 +103,25 @@ static enum err_code declare_words(struct sending *s, const struct ckpt_part *p,
 
 	list_words(p, x);
 	for (size_t i = 0; !rc && i < WORDS; i++)
-		if (i == 0 || x[i].word)
+		if (x[i].exists)
 			rc = declare_tensor(s, p, SAFETENSORS_U64, x[i].suffix, x[i].n, 0, e);
 	return rc;
 }
 
 static enum err_code write_words(struct sending *s, const struct ckpt_part *p, struct err *e)
 {
+	struct ckpt_part loaded;
 	struct words x[WORDS];
-	enum err_code rc = ERR_OK;
+	enum err_code rc = begin_part(p, &loaded, e);
 
-	list_words(p, x);
+	if (rc)
+		return rc;
+	list_words(&loaded, x);
+	rc = p->rows ? check_ids(&loaded, e) : ERR_OK;
 	for (size_t i = 0; !rc && i < WORDS; i++)
-		if (i == 0 || x[i].word)
+		if (x[i].exists)
 			rc = safetensors_put_ids(s->w, x[i].word, x[i].n, e);
+	end_part(&loaded);
 	return rc;
 }
 
@@ -134,7 +162,14 @@ static enum err_code declare_values(struct sending *s, const struct ckpt_part *p
 
 static enum err_code write_values(struct sending *s, const struct ckpt_part *p, struct err *e)
 {
-	return write_floats(s, p, p->w, p->cols, e);
+	struct ckpt_part loaded;
+	enum err_code rc = begin_part(p, &loaded, e);
+
+	if (rc)
+		return rc;
+	rc = write_floats(s, &loaded, loaded.w, p->cols, e);
+	end_part(&loaded);
+	return rc;
 }
 
 /* Integers come first because they need the largest alignment. */
@@ -172,14 +207,27 @@ static enum err_code write_params(struct sending *s, struct err *e)
 	return rc ? rc : each_part(s, write_values, e);
 }
 
+static enum err_code write_state_of_part(struct sending *s, const struct ckpt_part *p,
+    struct err *e)
+{
+	struct ckpt_part loaded;
+	enum err_code rc = begin_part(p, &loaded, e);
+
+	if (rc)
+		return rc;
+	for (unsigned k = 0; !rc && k < p->nvectors; k++)
+		rc = write_floats(s, &loaded, loaded.vector[k], p->vector_cols[k], e);
+	end_part(&loaded);
+	return rc;
+}
+
 static enum err_code write_optimizer_state(struct sending *s, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	for (size_t i = 0; i < s->nparts; i++)
-		for (unsigned k = 0; !rc && k < s->parts[i].nvectors; k++)
-			rc = write_floats(s, &s->parts[i], s->parts[i].vector[k],
-			    s->parts[i].vector_cols[k], e);
+	for (size_t i = 0; !rc && i < s->nparts; i++)
+		if (s->parts[i].nvectors)
+			rc = write_state_of_part(s, &s->parts[i], e);
 	return rc;
 }
 

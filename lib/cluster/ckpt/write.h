@@ -27,7 +27,18 @@
  * file whose sync failed is dropped, never synced again. Only one process at a time makes
  * checkpoints in a directory. A file-size limit must not kill it (ignore SIGXFSZ). */
 
-/* A partition in memory, which must not change while it is written. */
+struct ckpt_part;
+
+/* The rows of a partition that are not in memory. `load` sets the arrays ids, seen, w and vector of the
+ * part, and `unload` frees them; it is called for several parts one after another, and for each several
+ * times. Errors of `load` are those of ckpt_send_server. */
+struct ckpt_rows {
+	enum err_code (*load)(struct ckpt_rows *rows, struct ckpt_part *part, struct err *e);
+	void (*unload)(struct ckpt_rows *rows, struct ckpt_part *part);
+	bool dated; /* the part has the array `seen` */
+};
+
+/* A partition, which must not change while it is written. */
 struct ckpt_part {
 	const char *table;
 	bool sparse;
@@ -51,6 +62,8 @@ struct ckpt_part {
 	const float *vector[CKPT_VECTORS_MAX]; /* optimizer state: nvectors arrays like w, but of */
 	uint32_t vector_cols[CKPT_VECTORS_MAX]; /* sparse: floats of a row in each, cols or 1 */
 	unsigned nvectors;                      /* the same for all partitions of a table */
+	/* Sparse: how the arrays above are read; NULL: they are in memory. */
+	struct ckpt_rows *rows;
 	uint64_t version, step;
 	uint64_t born; /* updates before the update rule's state began */
 	/* nlast numbers, by rank: the last push applied; detects duplicates */

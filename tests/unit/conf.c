@@ -108,6 +108,7 @@ static const struct row {
 	{ "hosts", "a slots=4,n[0-2,7]", "[\"a slots=4\",\"n[0-2,7]\"]", "a b", "-o" },
 	{ "read_only", "true", "true", "maybe", NULL },
 	{ "mem_limit", "4M", "4194304", "4X", NULL },
+	{ "spill_dir", "/var/spill", "\"/var/spill\"", "", NULL },
 	{ "quota_bytes", "4M", "4194304", "4X", NULL },
 	{ "quota_pushes", "40", "40", "", "-1" },
 	{ "heartbeat", "50ms", "\"50ms\"", "fast", "1ms" },

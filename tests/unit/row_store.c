@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /* Row stores: each does what row_store.h says, and a push or pull waits for rows that are not in memory. */
+#include <semaphore.h>
+
+#include "core/file.h"
 #include "core/rng.h"
 #include "shard/part.h"
+#include "shard/spill.h"
 #include "shard_fixture.h"
 
 enum { MANY = 5000, WIDTH = 5, STATE = 3 };
@@ -20,11 +24,43 @@ static const struct {
 #define ROW_STORE(name) { #name, { .row_store = ROW_STORE_##name } },
 #include "layout/row_store.def"
 #undef ROW_STORE
+	{ "tiered", { .name = "t", .nparts = 1, .policy.ram = 128u << 10 } },
 	{ "bf16", { .policy.values = ELEMENT_bf16 } },
 	{ "f16", { .policy.values = ELEMENT_f16 } },
 };
 
+/* The disk of stores that have one. */
+static struct spill *spill;
+
 /* ---- what a store does ---- */
+
+static sem_t woken;
+
+static void wake_test(void *ctx)
+{
+	(void)ctx;
+	sem_post(&woken);
+}
+
+/* Does what part_lock_rows does. */
+static void begin_use(struct row_store *s, const uint64_t *ids, uint32_t n)
+{
+	const uint8_t *bytes = (const uint8_t *)ids;
+
+	if (!s->ops->make_present)
+		return;
+	do
+		while (s->ops->make_present(s, bytes, n, wake_test, NULL) == SHARD_WAIT)
+			sem_wait(&woken);
+	while (!s->ops->has_present(s, bytes, n));
+}
+
+/* Does what part_unlock_rows does. */
+static void end_use(struct row_store *s)
+{
+	if (s->ops->settle)
+		s->ops->settle(s);
+}
 
 static void fill_row(const struct row_layout *l, void *row, uint32_t v)
 {
@@ -68,6 +104,7 @@ static bool write_some(struct row_store *s)
 	}
 	which[n - 1] = which[0];
 	ids[n - 1] = ids[0];
+	begin_use(s, ids, n);
 	found = s->ops->find_many(s, (const uint8_t *)ids, n);
 	good &= s->ops->make_many(s, (const uint8_t *)ids, n, row, &made) && row[n - 1] == row[0];
 	for (uint32_t i = 0; i < n; i++) {
@@ -84,6 +121,7 @@ static bool write_some(struct row_store *s)
 		fill_row(&s->layout, row[i], value[which[i]]);
 	}
 	row_store_put(s, rng_next(&rng), (const uint8_t *)ids, n, row);
+	end_use(s);
 	return good;
 }
 
@@ -119,6 +157,7 @@ static bool all_there(struct row_store *s)
 		for (uint32_t k = 0; k < n; k++)
 			good &= value[i + k] ? row[k] && row_has(&s->layout, row[k], value[i + k])
 			                     : !row[k];
+		end_use(s);
 	}
 	memset(seen, 0, sizeof seen);
 	while ((n = s->ops->next(s, &at, 30, ids, row)) > 0)
@@ -199,10 +238,10 @@ static bool is_widened(struct row_store *s, const struct row_layout *l)
 static void contract(const char *name, const struct table *t)
 {
 	static uint32_t before[MANY];
-	const struct row_store_ops *ops = row_store_of(t);
+	const struct row_store_ops *ops = row_store_of(t, spill);
 	struct row_layout l[2] = { row_layout_make(WIDTH, STATE, true, true),
 		row_layout_make(WIDTH, STATE + 1, true, true) };
-	struct row_store *s = ops->make(t);
+	struct row_store *s = ops->make(t, spill);
 	struct row_snapshot *all, *even;
 	bool good = true;
 	size_t had;
@@ -216,6 +255,10 @@ static void contract(const char *name, const struct table *t)
 	for (int i = 0; good && i < 100; i++)
 		good = write_some(s);
 	ok(good, "%s: rows are made and written", name);
+	if (t->policy.ram)
+		ok(ops->bytes(s) <= t->policy.ram,
+		    "%s: they keep to their memory: %zu bytes of %zu", name, ops->bytes(s),
+		    (size_t)t->policy.ram);
 	ok(all_there(s), "%s: all of them are got and listed, and no others", name);
 	ok(ops->row_bytes(s, &l[0]) < ops->row_bytes(s, &l[1]) &&
 	        ops->row_bytes(s, &l[0]) >= WIDTH * s->element_bytes &&
@@ -274,7 +317,7 @@ static void narrow_values(void)
 
 	other.seed = 6;
 	for (unsigned k = 0; k < 3; k++) {
-		s[k] = row_store_of(&t)->make(k < 2 ? &t : &other);
+		s[k] = row_store_of(&t, NULL)->make(k < 2 ? &t : &other, NULL);
 		s[k]->ops->open(s[k], &l);
 	}
 	put_alike(s[1], 3, 100, 1, b); /* the stores need not have the same rows */
@@ -358,7 +401,7 @@ static void open_slow(struct world *x, const char *mode)
 
 static void close_slow(struct world *x)
 {
-	slow.part->sparse.store->ops = row_store_of(slow.part->table);
+	slow.part->sparse.store->ops = row_store_of(slow.part->table, NULL);
 	world_close(x);
 }
 
@@ -437,12 +480,26 @@ static void keeps_rows_of_sum(void)
 
 int main(void)
 {
+	char *dir = NULL;
+	struct log log;
+	struct err e;
+
 	rng_init(&rng, 5);
+	sem_init(&woken, 0, 0);
+	log_init(&log, "test", 2, LOG_LEVEL_INFO);
+	if (file_make_unique_dir(path_temporary("row-store"), &dir, &e) ||
+	    spill_open(dir, "server-0", &log, &spill, &e)) {
+		fprintf(stderr, "%s\n", e.msg);
+		return 1;
+	}
 	for (size_t i = 0; i < sizeof stores / sizeof *stores; i++)
 		contract(stores[i].name, &stores[i].table);
 	narrow_values();
 	waits_to_push();
 	waits_to_pull();
 	keeps_rows_of_sum();
+	spill_close(spill);
+	file_remove_tree(dir, &e);
+	free(dir);
 	return tap_done();
 }

@@ -98,7 +98,8 @@ struct conf {
 	char *outer, *suite, *transport, *net, *listen, *http;
 	struct conf_strs hosts; /* entries, as conf/hosts.h reads them */
 	bool read_only;
-	uint64_t mem_limit;                                  /* bytes, 0: none */
+	uint64_t mem_limit; /* bytes, 0: none */
+	char *spill_dir;    /* for rows on the disk; "none": there are none */
 	int64_t spin, heartbeat, lease, deadline, join_wait; /* nanoseconds */
 	struct conf_every checkpoint_every;
 	int64_t checkpoint_deltas, keep_last, keep_every, keep_best, keep_runs;

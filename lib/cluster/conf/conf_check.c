@@ -185,6 +185,13 @@ static enum err_code check_sparse(const struct conf *c, struct err *e)
 
 	if (row_policy_parse(c->sparse, &policy, &why))
 		return err_set(e, ERR_CONFIG, "sparse: %s", why.msg);
+	if (policy.ram && !conf_is_named(c->spill_dir))
+		return err_set(e, ERR_CONFIG,
+		    "sparse: ram=SIZE requires spill_dir, the directory for the other rows");
+	if (c->mem_limit && policy.ram > (uint64_t)c->mem_limit)
+		return err_set(e, ERR_CONFIG,
+		    "sparse: ram=%llu is more than mem_limit, which is %llu bytes",
+		    (unsigned long long)policy.ram, (unsigned long long)c->mem_limit);
 	each = policy.sketch / (uint64_t)c->servers * (uint64_t)c->replicas;
 	if (c->mem_limit && each > (uint64_t)c->mem_limit)
 		return err_set(e, ERR_CONFIG,

@@ -479,6 +479,25 @@ static void explain_quotas(struct why *y)
 	}
 }
 
+/* Servers whose disk fails: pushes and pulls of rows on it wait. */
+static void explain_disks(struct why *y)
+{
+	const struct coord *c = y->c;
+	char id[24];
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		const struct coord_member_server *s = &c->server[i];
+
+		if (!s->figures.disk_error[0])
+			continue;
+		snprintf(id, sizeof id, "server-%u", i);
+		coord_why_add(y, &(struct reason){ .who = "rows", .whom = id, .step = -1 },
+		    WHY_DISK,
+		    "make room on that disk, raise disk= of sparse, or end the server: its replicas go on",
+		    "%s on %s cannot use its disk: %s", id, s->host, s->figures.disk_error);
+	}
+}
+
 /* Explain a silent worker for which nobody waits, as in asp: its host is stopped or cut off. False:
  * the worker is not silent, or others wait for it. */
 static bool explain_silent_worker(struct why *y, unsigned i)
@@ -569,6 +588,7 @@ static void explain_running(struct why *y)
 	if (!coord_is_paused(c))
 		coord_why_stragglers(y);
 	explain_quotas(y);
+	explain_disks(y);
 }
 
 static void explain_finishing(struct why *y)

@@ -45,6 +45,17 @@ static enum err_code parse_policy_sketch(const char *v, struct row_policy *p, st
 	return rc;
 }
 
+/* The memory has to hold the rows of a few records, beside what the store on the disk needs. */
+static enum err_code parse_policy_ram(const char *v, struct row_policy *p, struct err *e)
+{
+	enum err_code rc = parse_policy_bytes("ram", v, &p->ram, e);
+
+	if (!rc && p->ram < POLICY_RAM_MIN)
+		rc = err_set(e, ERR_CONFIG, "ram: must be at least %lluM, got \"%.40s\"",
+		    (unsigned long long)(POLICY_RAM_MIN >> 20), v);
+	return rc;
+}
+
 /* Reads a count or a chance. An integer is always a count, and a count of 1 is stored as 0,
  * because it admits every row. */
 static enum err_code parse_policy_admit(const char *v, struct row_policy *p, struct err *e)
@@ -72,7 +83,7 @@ static enum err_code parse_policy_values(const char *v, struct row_policy *p, st
 }
 
 static const char *const names[] = { "values", "admit", "decay", "expire", "memory", "sketch",
-	"changes" };
+	"changes", "ram", "disk" };
 
 /* Sets one member of the policy. v is the text after "=", or NULL. The caller has checked that
  * the name is one of `names`: any name not compared here is taken for "memory". */
@@ -95,6 +106,10 @@ static enum err_code parse_policy_value(const char *name, const char *v, struct 
 		return parse_policy_steps(name, v, &p->decay, e);
 	if (strcmp(name, "expire") == 0)
 		return parse_policy_steps(name, v, &p->expire, e);
+	if (strcmp(name, "ram") == 0)
+		return parse_policy_ram(v, p, e);
+	if (strcmp(name, "disk") == 0)
+		return parse_policy_bytes(name, v, &p->disk, e);
 	return strcmp(name, "sketch") == 0 ? parse_policy_sketch(v, p, e)
 	                                   : parse_policy_bytes(name, v, &p->memory, e);
 }
@@ -148,6 +163,11 @@ enum err_code row_policy_parse(const char *text, struct row_policy *out, struct 
 	}
 	if (!rc && (p.decay || p.sketch) && !p.admit)
 		rc = err_set(e, ERR_CONFIG, "%s: requires admit=N", p.decay ? "decay" : "sketch");
+	if (!rc && p.disk && !p.ram)
+		rc = err_set(e, ERR_CONFIG, "disk: requires ram=SIZE");
+	if (!rc && p.ram && p.values != ELEMENT_f32)
+		rc = err_set(e, ERR_CONFIG, "ram: rows on a disk have values of f32, not of %s",
+		    element_name(p.values));
 	if (!rc)
 		*out = p;
 	return rc;
@@ -155,7 +175,7 @@ enum err_code row_policy_parse(const char *text, struct row_policy *out, struct 
 
 bool row_policy_is_none(const struct row_policy *p)
 {
-	return p->values == ELEMENT_f32 && row_policy_keeps_all(p);
+	return p->values == ELEMENT_f32 && !p->ram && row_policy_keeps_all(p);
 }
 
 bool row_policy_keeps_all(const struct row_policy *p)
@@ -174,6 +194,8 @@ void row_policy_text(const struct row_policy *p, char out[static POLICY_TEXT])
 		{ "expire", p->expire },
 		{ "memory", p->memory },
 		{ "sketch", p->sketch },
+		{ "ram", p->ram },
+		{ "disk", p->disk },
 	};
 	char chance[32];
 	size_t at = 0;

@@ -28,9 +28,16 @@ struct row_policy {
 	uint64_t sketch;
 	/* Keep the time of each row's last update, even if nothing else needs it */
 	bool changes;
+	/* Bytes of memory that the rows may take at one server, where the others are on its disk; 0: all
+	 * rows are in memory */
+	uint64_t ram;
+	/* Bytes that they may take on the disk of one server; 0: no limit */
+	uint64_t disk;
 };
 
-#define POLICY_TEXT       192
+#define POLICY_TEXT 256
+/* Least bytes of ram=. */
+#define POLICY_RAM_MIN    (UINT64_C(16) << 20)
 #define POLICY_SKETCH_MAX (UINT64_C(64) << 30)
 
 /* Parse "none" or a list of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, sketch=SIZE,

@@ -69,6 +69,22 @@ static void add_refusals(struct shard *shard, json_t *o)
 	json_decref(refused);
 }
 
+/* Adds the figures of rows on the disk, where there are any. */
+static void add_spill(const struct shard_stats *st, json_t *o)
+{
+	if (!st->spills)
+		return;
+	json_object_set_new(o, "row_memory_bytes", json_integer((json_int_t)st->row_memory));
+	json_object_set_new(o, "row_disk_bytes", json_integer((json_int_t)st->row_disk));
+	json_object_set_new(o, "rows_asked", json_integer((json_int_t)st->rows_asked));
+	json_object_set_new(o, "rows_missed", json_integer((json_int_t)st->rows_missed));
+	json_object_set_new(o, "row_hit_rate",
+	    json_real(st->rows_asked ? 1 - (double)st->rows_missed / (double)st->rows_asked : 1));
+	json_object_set_new(o, "row_disk_reads", json_integer((json_int_t)st->disk_reads));
+	if (st->disk_fails)
+		json_object_set_new(o, "disk_error", json_string(st->disk_error.msg));
+}
+
 json_t *server_stats(void *ctx)
 {
 	struct server *s = ctx;
@@ -101,6 +117,7 @@ json_t *server_stats(void *ctx)
 	    (json_int_t)st.rows, "sessions", (json_int_t)atomic_load(&s->count.sessions),
 	    "auth_failures", (json_int_t)atomic_load(&s->count.auth_failures));
 	add_refusals(shard, o);
+	add_spill(&st, o);
 	quota_stats(s, o);
 	json_object_set_new(o, "pushes_split", json_integer((json_int_t)st.status[PUSH_SPLIT]));
 	json_object_set_new(o, "received_bytes",

@@ -70,7 +70,7 @@ struct part *part_new(struct shard *s, const struct table *t, uint32_t index)
 	p->table = t;
 	p->index = index;
 	p->n = t->sparse ? 0 : table_part_elements(t, index);
-	p->sparse.store = t->sparse ? row_store_of(t)->make(t) : NULL;
+	p->sparse.store = t->sparse ? row_store_of(t, s->cfg.spill)->make(t, s->cfg.spill) : NULL;
 	p->ops_data = s->ops->part_bytes ? mem_alloc(s->ops->part_bytes) : NULL;
 	p->chain.next = p->chain.joining = NO_SERVER;
 	p->chain.sent_last = &p->chain.sent;

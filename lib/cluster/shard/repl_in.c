@@ -204,6 +204,8 @@ static const uint8_t *get_store_rows(struct part *p, uint64_t version, const uin
 		for (uint32_t k = 0; k < some; k++)
 			memcpy(row[k], from + k * copied, copied);
 		row_store_put(store, version, ids, some, row);
+		/* A state transfer is as long as the rows: it may wait for the disk. */
+		row_store_drain(store);
 	}
 	*left -= bytes;
 	return at + bytes;

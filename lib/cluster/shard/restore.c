@@ -82,6 +82,8 @@ static enum err_code restore_rows(struct part *p, const struct ckpt_reader *r,
 		if (!restore_block(p, &x, info->version, i, block_size(i, x.n)))
 			rc = err_set(e, ERR_NOMEM, "no memory for the rows of table \"%s\"",
 			    t->name);
+		else
+			row_store_drain(p->sparse.store);
 	saved_release(&x);
 	return rc;
 }

@@ -11,9 +11,11 @@ static const struct row_store_ops *const stores[] = {
 #undef ROW_STORE
 };
 
-extern const struct row_store_ops row_store_packed;
+extern const struct row_store_ops row_store_packed, row_store_tiered;
 
-const struct row_store_ops *row_store_of(const struct table *t)
+const struct row_store_ops *row_store_of(const struct table *t, const struct spill *spill)
 {
+	if (t->policy.ram && spill)
+		return &row_store_tiered;
 	return t->policy.values == ELEMENT_f32 ? stores[t->row_store] : &row_store_packed;
 }

@@ -55,6 +55,7 @@
 #include "shard/shard.h"
 
 struct row_store_ops;
+struct spill;
 
 /* The first member of each implementation's struct. */
 struct row_store {
@@ -79,8 +80,9 @@ struct row_store_ops {
 	uint64_t (*row_bytes)(const struct row_store *s, const struct row_layout *l);
 
 	/* Makes a closed store for rows of a table, which it does not keep; ends the process without
-	 * memory. */
-	struct row_store *(*make)(const struct table *t);
+	 * memory. spill: the server's rows on the disk; NULL: it has none, and only stores in memory
+	 * can be made. */
+	struct row_store *(*make)(const struct table *t, struct spill *spill);
 	/* Frees the store with its rows. */
 	void (*free)(struct row_store *s);
 	/* Opens the store, closed or open, for rows of this layout. It has no rows then. */
@@ -104,6 +106,10 @@ struct row_store_ops {
 	/* The update or pull under way has ended: rows may leave the memory. They may in no other
 	 * call. */
 	void (*settle)(struct row_store *s);
+	/* Does what settle does, and waits for the disk until the store keeps to its memory: for a
+	 * caller that makes many rows, one block after another, and may wait. NULL: there is nothing
+	 * to do. */
+	void (*drain)(struct row_store *s);
 
 	/* Which of n ids have a row? Bit i is for id i. Reads no values. */
 	uint64_t (*find_many)(const struct row_store *s, const uint8_t *ids, uint32_t n);
@@ -143,19 +149,29 @@ struct row_store_ops {
 	 * store. The snapshot stays as it is while the store changes, closes or is freed. NULL: no
 	 * memory. */
 	struct row_snapshot *(*snapshot)(struct row_store *s, rows_keeps_fn *wants, void *ctx);
-	/* Gets the next rows of a snapshot, up to `most`, in ascending order of ids; 0 at the end.
-	 * Needs no lock; one thread. */
+	/* Gets the next rows of a snapshot, up to `most`, in ascending order of ids; 0 at the end, and
+	 * earlier if the process ends while the disk fails. Needs no lock; one thread. */
 	uint32_t (*snapshot_next)(struct row_snapshot *x, uint32_t most, uint64_t *ids, void **row);
 	/* Frees the snapshot. Needs no lock. */
 	void (*snapshot_free)(struct row_snapshot *x);
+	/* Goes back to the first row. NULL: a snapshot can be read once, and has its rows in memory; with it,
+	 * they are read from the disk. */
+	void (*snapshot_rewind)(struct row_snapshot *x);
 
 	/* The number of rows, and the bytes of memory that they take; 0 in a closed store. */
 	size_t (*count)(const struct row_store *s);
 	size_t (*bytes)(const struct row_store *s);
 };
 
-/* The functions of a table's row store. */
-const struct row_store_ops *row_store_of(const struct table *t);
+/* The functions of a table's row store, at a server with this spill (NULL: none). */
+const struct row_store_ops *row_store_of(const struct table *t, const struct spill *spill);
+
+/* `drain` for any store. */
+static inline void row_store_drain(struct row_store *s)
+{
+	if (s->ops->drain)
+		s->ops->drain(s);
+}
 
 /* put_many for any store. */
 static inline void row_store_put(struct row_store *s, uint64_t version, const uint8_t *ids,

@@ -24,11 +24,12 @@ static uint64_t row_bytes(const struct row_store *s, const struct row_layout *l)
 
 extern const struct row_store_ops row_store_memory;
 
-static struct row_store *make_store(const struct table *t)
+static struct row_store *make_store(const struct table *t, struct spill *spill)
 {
 	struct memory_store *m = mem_alloc(sizeof *m);
 
 	(void)t;
+	(void)spill;
 	m->store.ops = &row_store_memory;
 	m->store.element_bytes = sizeof(float);
 	return &m->store;

@@ -130,10 +130,11 @@ static uint64_t row_bytes(const struct row_store *s, const struct row_layout *l)
 
 extern const struct row_store_ops row_store_packed;
 
-static struct row_store *make_store(const struct table *t)
+static struct row_store *make_store(const struct table *t, struct spill *spill)
 {
 	struct packed_store *m = mem_alloc(sizeof *m);
 
+	(void)spill;
 	m->store.ops = &row_store_packed;
 	m->type = t->policy.values;
 	m->store.element_bytes = element_bytes(m->type);

@@ -4,6 +4,7 @@
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
+#include "shard/spill.h"
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
 {
@@ -52,6 +53,7 @@ void shard_free(struct shard *s)
 	s->ops->free_shard(s);
 	settings_epochs_release(s);
 	free((void *)s->table);
+	spill_close(s->cfg.spill);
 	sync_release(&s->gate.sync);
 	mutex_destroy(&s->gate.lock);
 	free(s);

@@ -47,6 +47,7 @@
 struct shard;
 struct ckpt_reader;
 struct read_retry;
+struct spill;
 
 /* Greatest number of tables. */
 #define SHARD_TABLES 65536
@@ -90,6 +91,9 @@ struct shard_config {
 	 * is booked when it comes. Sparse rows come later, and pushes that would make too many are
 	 * refused. */
 	uint64_t mem_limit;
+	/* The rows on this server's disk (shard/spill.h), which shard_free closes. NULL: no table has
+	 * any. */
+	struct spill *spill;
 	/* Memory for the values of dense partitions, which other processes may read. NULL: the
 	 * shard allocates memory of its own, as it does when no place is left. */
 	struct published *published;
@@ -556,6 +560,13 @@ struct shard_stats {
 	uint64_t nonfinite;
 	uint64_t pulls, parameters, parameter_bytes, state_bytes, rows, closed;
 	uint64_t unsent; /* records that the next replicas have not acknowledged */
+	bool spills;     /* rows may be on the disk; the following are of these tables */
+	/* Since the start: rows that pushes and pulls asked for, those that were not in memory, and
+	 * look-ups on the disk. */
+	uint64_t rows_asked, rows_missed, disk_reads;
+	uint64_t row_memory, row_disk; /* bytes of rows in memory, and of files */
+	bool disk_fails;
+	struct err disk_error;
 };
 /* Sums up the figures of all partitions, each under its lock. Costs a visit of every partition,
  * so it is for heartbeats, not for each request. */

@@ -4,10 +4,20 @@
 #include "shard/row_policy_state.h"
 #include "shard/part.h"
 #include "shard/shard_ops.h"
+#include "shard/spill.h"
 
 #include <math.h>
 
 /* Figures about a shard. Each partition's lock is held while it is read. */
+
+/* Bytes of memory of a sparse partition beside its values, some of which may be on the disk. */
+static uint64_t other_bytes(const struct part *p, uint64_t values)
+{
+	const struct row_store *store = p->sparse.store;
+	uint64_t all = store->ops->bytes(store) + row_policy_state_bytes(p->sparse.policy_state);
+
+	return all > values ? all - values : 0;
+}
 
 /* Adds one partition. state_bytes of a sparse one is everything beside its values: state, ids,
  * index and counts of ids. */
@@ -26,8 +36,7 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 		out->rows += rows;
 		out->parameters += values;
 		out->parameter_bytes += bytes;
-		out->state_bytes += store->ops->bytes(store) +
-		    row_policy_state_bytes(p->sparse.policy_state) - bytes;
+		out->state_bytes += other_bytes(p, bytes);
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
@@ -35,6 +44,23 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 	}
 	out->unsent += p->chain.nsent;
 	return true;
+}
+
+static void add_spill_stats(const struct shard *s, struct shard_stats *out)
+{
+	struct spill_stats x;
+
+	if (!s->cfg.spill)
+		return;
+	spill_stats(s->cfg.spill, &x);
+	out->spills = true;
+	out->rows_asked = x.asked;
+	out->rows_missed = x.missed;
+	out->disk_reads = x.reads;
+	out->row_memory = x.memory;
+	out->row_disk = x.disk_bytes;
+	out->disk_fails = x.failing;
+	out->disk_error = x.why;
 }
 
 void shard_stats(struct shard *s, struct shard_stats *out)
@@ -45,6 +71,7 @@ void shard_stats(struct shard *s, struct shard_stats *out)
 		out->status[i] = atomic_load(&s->status[i]);
 	shard_each(s, add_stats, out);
 	out->closed = shard_step(s);
+	add_spill_stats(s, out);
 }
 
 const char *const row_policy_counter_name[ROW_POLICY_COUNTERS] = {

@@ -10,16 +10,27 @@
  * (snapshot_before_update), or by shard_snap_take, whichever comes first. So training does not wait
  * for the snapshot. */
 
-/* Frees what a part owns: ids, seen, policy_words, live, last, and w. The ranks' values are in the
- * same block as w. */
-static void release_ckpt_part(struct ckpt_part *part)
+/* Frees the arrays of a part's rows: ids, seen and w. The state vectors are in the same block as w. */
+static void release_rows(struct ckpt_part *part)
 {
 	free((void *)part->ids);
 	free((void *)part->seen);
+	free((void *)part->w);
+	part->ids = part->seen = NULL;
+	part->w = NULL;
+}
+
+static void release_rows_on_disk(struct ckpt_rows *rows);
+
+/* Frees what a part owns. */
+static void release_ckpt_part(struct ckpt_part *part)
+{
+	release_rows(part);
 	free((void *)part->policy_words);
 	free((void *)part->live);
 	free((void *)part->last);
-	free((void *)part->w);
+	if (part->rows)
+		release_rows_on_disk(part->rows);
 }
 
 void snapshot_drop(struct part *p)
@@ -37,51 +48,67 @@ void snapshot_drop(struct part *p)
 struct column {
 	size_t at, floats; /* its place in a row of the partition, and its floats of each row */
 	bool absent; /* the partition's rule has no such vector: it keeps its initial values */
-	float *to;   /* of the first row */
 };
 
-/* Lists the columns for n rows, which follow one another in `values`, and returns their number. */
-static unsigned list_columns(const struct part *p, const struct optim_rule *rule, size_t n,
-    float *values, struct column out[static 1 + OPTIM_VECTORS_MAX])
+/* How the rows of a partition become columns. It does not change when the partition does. */
+struct columns {
+	const struct optim_rule *rule;
+	struct row_layout layout; /* of the rows */
+	uint64_t clock;           /* of the row policy, where the rows have ROW_SEEN */
+	size_t cols;
+	unsigned n;
+	struct column of[1 + OPTIM_VECTORS_MAX];
+};
+
+static struct columns list_columns(const struct part *p, const struct optim_rule *rule)
 {
 	size_t cols = p->table->cols;
+	struct columns x = { .rule = rule,
+		.layout = p->sparse.layout,
+		.clock = p->sparse.policy_state ? p->sparse.policy_state->clock : 0,
+		.cols = cols,
+		.n = 1 + rule->nvectors };
 
-	for (unsigned k = 0; k <= rule->nvectors; k++) {
+	for (unsigned k = 0; k < x.n; k++) {
 		int had = k ? settings_epoch_find_state(rule, k - 1, p->optim.rule) : -1;
-		struct column *c = &out[k];
+		struct column *c = &x.of[k];
 
 		*c = (struct column){ .at = k ? cols : 0,
 			.floats = k ? optim_vector_floats(rule, k - 1, cols, cols) : cols,
-			.absent = k && had < 0,
-			.to = values };
+			.absent = k && had < 0 };
 		for (int j = 0; j < had; j++)
 			c->at += optim_vector_floats(p->optim.rule, (unsigned)j, cols, cols);
-		values += n * c->floats;
 	}
-	return 1 + rule->nvectors;
+	return x;
 }
 
 /* Copies the rows of a snapshot of the store: their ids, with `seen` their last steps, and the
- * columns of their values. */
-static void copy_rows(const struct part *p, struct row_snapshot *rows,
-    const struct optim_rule *rule, uint64_t *ids, uint64_t *seen, float *values)
+ * columns of their values, one after the other in `values`. Returns the number of rows. */
+static size_t copy_rows(const struct columns *x, struct row_snapshot *rows, uint64_t *ids,
+    uint64_t *seen, float *values)
 {
-	struct column column[1 + OPTIM_VECTORS_MAX];
-	unsigned ncolumns = list_columns(p, rule, rows->n, values, column);
+	float *to[1 + OPTIM_VECTORS_MAX];
 	void *row[ROWS_BLOCK];
+	size_t at = 0;
 	uint32_t n;
 
-	for (size_t at = 0; (n = rows->ops->snapshot_next(rows, ROWS_BLOCK, ids + at, row)) > 0;
-	     at += n)
+	for (unsigned k = 0; k < x->n; k++) {
+		to[k] = values;
+		values += rows->n * x->of[k].floats;
+	}
+	for (; (n = rows->ops->snapshot_next(rows, ROWS_BLOCK, ids + at, row)) > 0; at += n)
 		for (uint32_t i = 0; i < n; i++) {
-			for (unsigned k = 0; k < ncolumns; k++)
-				if (!column[k].absent)
-					memcpy(column[k].to + (at + i) * column[k].floats,
-					    (const float *)row[i] + column[k].at,
-					    column[k].floats * sizeof(float));
+			for (unsigned k = 0; k < x->n; k++)
+				if (!x->of[k].absent)
+					memcpy(to[k] + (at + i) * x->of[k].floats,
+					    (const float *)row[i] + x->of[k].at,
+					    x->of[k].floats * sizeof(float));
 			if (seen)
-				seen[at + i] = row_policy_state_last_step(p, row[i]);
+				seen[at + i] = x->clock -
+				    (uint32_t)(x->clock -
+				        row_layout_get(&x->layout, row[i], ROW_SEEN));
 		}
+	return at;
 }
 
 /* Is the base snapshot the last full one of this partition, so that the changes since are known? */
@@ -141,15 +168,87 @@ static bool delta_pays(const struct part *p, const struct optim_rule *rule, size
 }
 
 /* Allocates memory for n rows, and fills the state vectors with the rule's initial values. */
-static float *alloc_row_values(const struct part *p, const struct optim_rule *rule, size_t n)
+static float *alloc_row_values(const struct columns *x, size_t n)
 {
-	size_t cols = p->table->cols, each = n * cols;
-	float *values = mem_try_array(each + optim_state_floats(rule, each, cols) + 1,
+	size_t each = n * x->cols;
+	float *values = mem_try_array(each + optim_state_floats(x->rule, each, x->cols) + 1,
 	    sizeof *values);
 
 	if (values)
-		part_init_state(rule, each, cols, values + each);
+		part_init_state(x->rule, each, x->cols, values + each);
 	return values;
+}
+
+/* Fills the arrays of the part with the rows of a snapshot. False: no memory, or the rows cannot be read
+ * to the end; the arrays are the caller's to release. */
+static bool fill_rows(struct ckpt_part *part, const struct columns *x, struct row_snapshot *rows)
+{
+	bool dated = row_layout_has(&x->layout, ROW_SEEN);
+	uint64_t *ids = mem_try_array(rows->n + 1, sizeof *ids),
+	         *seen = dated ? mem_try_array(rows->n + 1, sizeof *seen) : NULL;
+	float *values = alloc_row_values(x, rows->n), *vector[OPTIM_VECTORS_MAX];
+	size_t each = rows->n * x->cols;
+
+	part->ids = ids;
+	part->seen = seen;
+	part->w = values;
+	if (!ids || !values || (dated && !seen))
+		return false;
+	part_state_vectors(values + each, each, x->cols, x->rule, vector);
+	for (unsigned k = 0; k < x->rule->nvectors; k++)
+		part->vector[k] = vector[k];
+	return copy_rows(x, rows, ids, seen, values) == rows->n;
+}
+
+/* ---- rows that stay on the disk ---- */
+
+/* A snapshot of a row store that has it on the disk is read when it is written, one partition after
+ * another, so that not all of them are in memory. */
+struct rows_on_disk {
+	struct ckpt_rows base;
+	struct columns columns;
+	struct row_snapshot *rows;
+};
+
+static enum err_code load_rows(struct ckpt_rows *rows, struct ckpt_part *part, struct err *e)
+{
+	struct rows_on_disk *x = (struct rows_on_disk *)rows;
+
+	x->rows->ops->snapshot_rewind(x->rows);
+	if (fill_rows(part, &x->columns, x->rows))
+		return ERR_OK;
+	release_rows(part);
+	return err_set(e, ERR_NOMEM,
+	    "the %zu rows of partition %u of table \"%s\" cannot be copied from the disk",
+	    x->rows->n, part->part, part->table);
+}
+
+static void unload_rows(struct ckpt_rows *rows, struct ckpt_part *part)
+{
+	(void)rows;
+	release_rows(part);
+}
+
+static void release_rows_on_disk(struct ckpt_rows *rows)
+{
+	struct rows_on_disk *x = (struct rows_on_disk *)rows;
+
+	x->rows->ops->snapshot_free(x->rows);
+	free(x);
+}
+
+/* Leaves the rows where they are; `rows` belongs to the part then. */
+static void leave_rows_on_disk(struct ckpt_part *part, const struct columns *columns,
+    struct row_snapshot *rows)
+{
+	struct rows_on_disk *x = mem_alloc(sizeof *x);
+
+	x->base = (struct ckpt_rows){ .load = load_rows,
+		.unload = unload_rows,
+		.dated = row_layout_has(&columns->layout, ROW_SEEN) };
+	x->columns = *columns;
+	x->rows = rows;
+	part->rows = &x->base;
 }
 
 /* Takes the rows to be saved: with *changes those that changed since the base, unless that saves
@@ -168,35 +267,34 @@ static struct row_snapshot *choose_rows(struct part *p, const struct optim_rule 
 	return store->ops->snapshot(store, NULL, NULL);
 }
 
-/* Fills the partition's snapshot with these rows and the state of its row policy. False: no
- * memory. */
-static bool copy_sparse_values(struct part *p, const struct optim_rule *rule,
-    struct row_snapshot *rows, float **values)
+/* Fills the partition's snapshot with these rows, which it frees or keeps, and the state of its row
+ * policy. False: no memory. */
+static bool save_rows(struct part *p, const struct optim_rule *rule, struct row_snapshot *rows)
 {
 	struct ckpt_part *x = p->saved.snap;
-	bool dated = row_layout_has(&p->sparse.layout, ROW_SEEN);
-	uint64_t *ids, *seen, *policy_words;
+	struct columns columns = list_columns(p, rule);
+	uint64_t *policy_words;
+	bool good = true;
 
 	x->n = rows->n;
 	x->npolicy_words = row_policy_state_words(p->sparse.policy_state);
-	x->ids = ids = mem_try_array(x->n + 1, sizeof *ids);
-	x->seen = seen = dated ? mem_try_array(x->n + 1, sizeof *seen) : NULL;
 	x->policy_words = policy_words = x->npolicy_words
 	    ? mem_try_array(x->npolicy_words, sizeof *policy_words)
 	    : NULL;
-	x->w = *values = alloc_row_values(p, rule, x->n);
-	if (!ids || !*values || (dated && !seen) || (x->npolicy_words && !policy_words))
-		return false;
-	copy_rows(p, rows, rule, ids, seen, *values);
 	if (policy_words)
 		row_policy_state_put(p->sparse.policy_state, policy_words);
-	return true;
+	if (rows->ops->snapshot_rewind) {
+		leave_rows_on_disk(x, &columns, rows);
+	} else {
+		good = fill_rows(x, &columns, rows);
+		rows->ops->snapshot_free(rows);
+	}
+	return good && (!x->npolicy_words || policy_words);
 }
 
 /* Copies a sparse partition: all rows or those that changed since the base, and the state of its
  * row policy. False: no memory. */
-static bool copy_sparse(const struct shard *s, struct part *p, const struct optim_rule *rule,
-    float **values)
+static bool copy_sparse(const struct shard *s, struct part *p, const struct optim_rule *rule)
 {
 	struct ckpt_part *x = p->saved.snap;
 	bool changes = has_delta_base(s, p, rule),
@@ -210,8 +308,7 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 		x->live = list_row_ids(p);
 		x->nlive = x->live ? p->sparse.store->ops->count(p->sparse.store) : 0;
 	}
-	good = (!changes || !gone || x->live) && copy_sparse_values(p, rule, rows, values);
-	rows->ops->snapshot_free(rows);
+	good = save_rows(p, rule, rows) && (!changes || !gone || x->live);
 	if (good && row_layout_has(&p->sparse.layout, ROW_SEEN) && !atomic_load(&s->snaps.base)) {
 		p->saved.full_mark = atomic_load(&s->snaps.mark);
 		p->saved.full_clock = p->sparse.policy_state->clock;
@@ -222,15 +319,20 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 
 /* Copies values and optimizer state into one block, the state converted to `rule`. False: no
  * memory. */
-static bool copy_dense(struct part *p, const struct optim_rule *rule, float **values)
+static bool copy_dense(struct part *p, const struct optim_rule *rule)
 {
+	float *values = mem_try_array((size_t)p->n * (1 + rule->nvectors) + 1, sizeof *values),
+	      *vector[OPTIM_VECTORS_MAX];
+
 	p->saved.snap->n = p->n;
-	p->saved.snap->w = *values = mem_try_array((size_t)p->n * (1 + rule->nvectors) + 1,
-	    sizeof **values);
-	if (!*values)
+	p->saved.snap->w = values;
+	if (!values)
 		return false;
-	memcpy(*values, p->dense.w, p->n * sizeof *p->dense.w);
-	settings_epoch_carry_state(rule, p->optim.rule, p->n, 1, p->dense.state, *values + p->n);
+	memcpy(values, p->dense.w, p->n * sizeof *p->dense.w);
+	settings_epoch_carry_state(rule, p->optim.rule, p->n, 1, p->dense.state, values + p->n);
+	part_state_vectors(values + p->n, p->n, 1, rule, vector);
+	for (unsigned k = 0; k < rule->nvectors; k++)
+		p->saved.snap->vector[k] = vector[k];
 	return true;
 }
 
@@ -305,8 +407,7 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 	const struct step_ops *steps = apply_step_ops(sh, p, p->step);
 	bool sparse = p->table->sparse, goes_on = rule == p->optim.rule;
 	uint64_t *last = mem_array(p->pushes.nlast + 1, sizeof *last);
-	float *values = NULL, *vector[OPTIM_VECTORS_MAX];
-	size_t each, width = sparse ? p->table->cols : 1;
+	size_t width = sparse ? p->table->cols : 1;
 
 	p->saved.snap = mem_alloc(sizeof *p->saved.snap);
 	*p->saved.snap = (struct ckpt_part){ .table = p->table->name,
@@ -322,17 +423,13 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 		    : p->step,
 		.last = last,
 		.nlast = p->pushes.nlast };
-	if (!(sparse ? copy_sparse(sh, p, rule, &values) : copy_dense(p, rule, &values))) {
+	if (!(sparse ? copy_sparse(sh, p, rule) : copy_dense(p, rule))) {
 		snapshot_drop(p);
 		return false;
 	}
-	each = p->saved.snap->n * width;
-	part_state_vectors(values + each, each, width, rule, vector);
-	for (unsigned k = 0; k < rule->nvectors; k++) {
-		p->saved.snap->vector[k] = vector[k];
+	for (unsigned k = 0; k < rule->nvectors; k++)
 		p->saved.snap->vector_cols[k] = (uint32_t)optim_vector_floats(rule, k, width,
 		    width);
-	}
 	if (!goes_on && !settings_epoch_keeps_state(rule, p->optim.rule))
 		p->saved.snap->born = p->version;
 	/* Pushes of the open step that have been taken, but are not in the values yet, are saved as

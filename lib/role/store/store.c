@@ -18,6 +18,7 @@
 #include "server/session_keys.h"
 #include "store/replicate.h"
 #include "store/restored.h"
+#include "shard/spill.h"
 #include "server/server_coordinator.h"
 #include "store/store.h"
 #include "store/store_state.h"
@@ -132,6 +133,22 @@ static void send_late_heartbeat(void *ctx)
 	agent_beat_busy(((struct server *)ctx)->agent);
 }
 
+/* Opens the place for rows on the disk, where the configuration names one. */
+static enum err_code open_spill(struct server *s, const struct conf *conf, struct spill **out,
+    struct err *e)
+{
+	char *name;
+	enum err_code rc;
+
+	if (!conf_is_named(conf->spill_dir))
+		return ERR_OK;
+	name = mem_printf("%s-server-%d", conf->name && *conf->name ? conf->name : "cluster",
+	    (int)s->cfg.index);
+	rc = spill_open(conf->spill_dir, name, s->cfg.log, out, e);
+	free(name);
+	return rc;
+}
+
 /* Makes the shard from the first view: the job's configuration gives the mode, update rule, limits
  * and the checkpoint to continue from. s->shard is set last, and only on success.
  * ERR_CONFIG when mem_limit or the number of descriptors is too low; errors of conf_from_json, of
@@ -183,6 +200,8 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 		rc = limit_tables(s, &conf, &cfg.mem_limit, e);
 	if (!rc)
 		rc = restored_open(s, view, e);
+	if (!rc)
+		rc = open_spill(s, &conf, &cfg.spill, e);
 	if (!rc) {
 		cfg.restore = store_agent(s)->restored.reader;
 		cfg.published = server_published(s);
@@ -190,6 +209,8 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 	}
 	if (!rc)
 		atomic_store(&s->shard, shard);
+	else
+		spill_close(cfg.spill);
 	conf_release(&conf);
 	return rc;
 }

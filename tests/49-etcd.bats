@@ -52,6 +52,7 @@ authentications() {
 }
 authenticated() { [ "$(authentications)" -ge "$1" ]; }
 
+# bats test_tags=slow
 @test "a user with a role for the prefix: tokens end, are lost and become old, and the state is written" {
 	openssl genrsa -out jwt.key 2048 2>/dev/null
 	openssl rsa -in jwt.key -pubout -out jwt.pub 2>/dev/null
@@ -74,6 +75,7 @@ authenticated() { [ "$(authentications)" -ge "$1" ]; }
 	! grep -E ' (warn|error)' c.log
 }
 
+# bats test_tags=slow
 @test "a token that etcd has forgotten is replaced, and a user counts only where etcd has users" {
 	ETCD_OPTIONS="--bcrypt-cost 4"
 	etcd_start 1

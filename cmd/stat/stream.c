@@ -186,7 +186,8 @@ static enum err_code make_report(struct stream *s, struct http_client *c, struct
 
 /* ---- all reports ---- */
 
-/* May the coordinator, or the next one, answer again? By a join file it is known only if there are several. */
+/* May the coordinator, or the next one, answer again? With a join file, this is known only if there are
+ * several coordinators. */
 static bool may_answer_again(const struct stat_link *link)
 {
 	return link->dir ? control_may_return(link->dir)

@@ -305,7 +305,7 @@ static void put_alike(struct row_store *s, uint64_t version, uint64_t row_id, fl
 	memcpy(got, row[0], s->layout.floats * sizeof *got);
 }
 
-/* What a row keeps of its values: as many as the type has, rounded in the same way everywhere. */
+/* A row keeps as much of its values as the type has, rounded in the same way everywhere. */
 static void narrow_values(void)
 {
 	struct table t = { .name = "t", .seed = 5, .policy.values = ELEMENT_bf16 }, other = t;

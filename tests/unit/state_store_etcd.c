@@ -769,7 +769,7 @@ static void test_log(enum trouble what, bool done, const char *how)
 		}
 		state_store_close(s);
 		s = successor ? successor : take_over(3, &found);
-		/* Of an append that has failed any number of records may be there. */
+		/* An append that has failed may have left any number of records. */
 		good = good && (successor || found == 'B') &&
 		    log_has(s, 3,
 		        what == LOSE ? 6

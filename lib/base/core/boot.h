@@ -2,7 +2,7 @@
 #ifndef CORE_BOOT_H
 #define CORE_BOOT_H
 
-/* What a process id needs to mean something: the running kernel and the namespace of process ids in it. Two
+/* A process id has a meaning only in one running kernel and one namespace of process ids in it. Two
  * hosts that share files, or two containers of one host, have other processes of the same ids. No state;
  * any thread. */
 #define BOOT_TEXT 64

@@ -25,7 +25,7 @@
 
 #define RETRY_MIN (20 * NSEC_PER_MSEC)
 #define RETRY_MAX (1 * NSEC_PER_SEC)
-/* Where another coordinator may stand by, which answers as soon as it has taken over */
+/* The address of a coordinator that may stand by, which answers as soon as it has taken over */
 #define RETRY_MAX_OF_SEVERAL (100 * NSEC_PER_MSEC)
 /* A coordinator that dies during a handshake looks like one that refuses it, so only this many
  * refusals in a row are final. To a process that has been a member they must also last this long: a

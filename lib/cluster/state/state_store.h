@@ -81,8 +81,8 @@ struct state_store {
 	char digest[STATE_PARTS][DIGEST_HEX];
 };
 
-/* Where a process is, or would be, the coordinator: the addresses of its data plane and of its control
- * plane, its host and its run directory. */
+/* The place at which a process is, or would be, the coordinator: the addresses of its data plane and of
+ * its control plane, its host and its run directory. */
 struct state_standby {
 	char data[NET_TEXT], http[NET_TEXT], host[64], run_dir[256];
 	bool

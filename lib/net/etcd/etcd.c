@@ -52,7 +52,7 @@ enum grpc_code {
 	GRPC_UNAUTHENTICATED = 16,
 };
 
-/* What a member has answered. */
+/* The answer of a member. */
 struct answer {
 	json_t *json; /* NULL after an error */
 	int64_t code; /* of etcd's error; 0: none */

@@ -59,7 +59,7 @@ void etcd_kvs_release(struct etcd_kvs *kvs);
 
 /* ---- members ---- */
 
-/* What a member says of itself. */
+/* The state of a member, as it reports it. */
 struct etcd_member {
 	char version[32];
 	char cluster[24]; /* the number of its etcd */

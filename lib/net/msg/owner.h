@@ -26,7 +26,7 @@
 void owner_decode(const json_t *record, struct owner *out);
 /* Encodes a record. A new reference. */
 json_t *owner_encode(const struct owner *o);
-/* The same for the other records. */
+/* Decodes and encodes the other records in the same way. */
 void beat_decode(const json_t *record, struct beat *out);
 json_t *beat_encode(const struct beat *b);
 void standby_decode(const json_t *record, struct standby *out);

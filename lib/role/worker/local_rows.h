@@ -31,7 +31,8 @@ struct local_rows_gradient {
 /* One step of the rule, update number t. w has the parameters of all rows of the push. */
 void local_rows_step(struct local_rows *s, const struct optim_hyper *h, uint64_t t, bool decay,
     float *w, const struct local_rows_gradient *x);
-/* The same for row `row` of the push alone, whose parameters are at w, with the gradient g of one example. */
+/* Does what local_rows_step does, for row `row` of the push alone, whose parameters are at w,
+ * with the gradient g of one example. */
 void local_rows_step_one(struct local_rows *s, const struct optim_hyper *h, uint64_t t, bool decay,
     size_t row, float *w, const float *g);
 

@@ -63,6 +63,21 @@ has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 
+@test "processes that end while no coordinator runs are all named to the next one" {
+	endless
+	begin lin.json --set servers=2 --set replicas=2 --set on_worker_loss=wait:60s
+	wait_for 20 step_is_past 20
+	supervisor=$(sed -n 1p "$RUN/lock")
+	kill -STOP "$supervisor"
+	kill -KILL "$(pid_of coordinator)" "$(pid_of worker-0)" "$(pid_of worker-1)"
+	kill -CONT "$supervisor"
+	for id in coordinator worker-0 worker-1; do
+		wait_for 30 grep -q "\"process_ended\",\"text\":\"$id ended by SIGKILL\"" "$RUN/events.jsonl"
+	done
+	[ "$(grep -c '"process_ended"' "$RUN/events.jsonl")" = 3 ]
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
 @test "a cluster that ends because its coordinator got SIGTERM says so in its result" {
 	endless
 	background ps-ctl run lin --json --set servers=2 --set replicas=2

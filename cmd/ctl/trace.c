@@ -113,6 +113,8 @@ static int run_trace(const struct ctl_cmd *self, int argc, char **argv)
 	if (!rc)
 		rc = begin_trace(&o, &id, &e);
 	if (!rc) {
+		fprintf(stderr, "the cluster records its steps for %g s\n",
+		    (double)o.duration / NSEC_PER_SEC);
 		name = get_cluster_name(client);
 		rc = collect_pages(client, id, &t, &e);
 	}

@@ -130,7 +130,8 @@ struct coordinator {
 	struct coordinator_ownership ownership;
 	struct coordinator_web web;
 	bool end_announced;
-	struct history *history; /* events.jsonl and metrics.jsonl */
+	char last_end_report[40]; /* of the report of POST /v1/ended that was recorded last */
+	struct history *history;  /* events.jsonl and metrics.jsonl */
 	struct trace_request *tracing;
 	/* Under the lock. Set before its threads start, and NULL again when the coordinator
 	 * stops. */

@@ -144,6 +144,7 @@ void supervisor_close(struct supervisor *s)
 	http_client_free(s->client);
 	policy_release(&s->policy);
 	cluster_status_free(s->status);
+	end_reports_release(&s->reports);
 	hosts_release(&s->hosts);
 	free(s->bin);
 	free(s->resume);
@@ -234,19 +235,15 @@ __attribute__((format(printf, 3, 4))) static void give_up(struct supervisor *s,
 	handle_event(s, (struct policy_event){ .kind = POLICY_GIVE_UP });
 }
 
-/* Send the pending report of an end to the coordinator, which itself sees only that a process is
- * silent. */
-static void send_end_report(struct supervisor *s)
+/* Sends the pending reports of ends. One that gets no answer is sent again after the next status. */
+static void send_end_reports(struct supervisor *s)
 {
-	json_t *body;
+	struct err e = { 0 };
+	enum err_code rc = end_reports_send(&s->reports, s->client, SUPERVISOR_ASK, &e);
 
-	if (!s->report_id[0])
-		return;
-	body = json_pack("{s:s, s:s, s:s, s:b}", "id", s->report_id, "how", s->report_how, "cause",
-	    err_cause_name(s->report_cause), "returns", s->report_returns);
-	http_call(s->client, "POST", "/v1/ended", body, SUPERVISOR_ASK, NULL, NULL, NULL);
-	json_decref(body);
-	s->report_id[0] = 0;
+	if (rc == ERR_USAGE || rc == ERR_AUTH)
+		progress_say(&s->progress,
+		    "warning: the coordinator does not record how a process ended: %s", e.msg);
 }
 
 /* Count the checkpoints that failed, over restarts of the coordinator, and report the first. */
@@ -343,7 +340,7 @@ void supervisor_poll_status(struct supervisor *s)
 		note_failed_checkpoints(s);
 		note_damaged_checkpoints(s);
 		warn_of_endless_job(s);
-		send_end_report(s);
+		send_end_reports(s);
 	}
 	s->next_ask = now + (now < s->slow_from ? ASK_FAST : ASK_SLOW);
 }
@@ -505,11 +502,12 @@ static void try_to_start(struct supervisor *s, const char *id)
  * coordinator is reported to its successor, at the next status that it answers. */
 static void report_end_to_coordinator(struct supervisor *s, const char *id, bool returns)
 {
-	snprintf(s->report_id, sizeof s->report_id, "%s", id);
-	s->report_cause = describe_end_of(s, id, "", s->report_how);
-	s->report_returns = returns;
-	if (strcmp(id, coordinator_id(s)) != 0)
-		send_end_report(s);
+	char how[SUPERVISOR_REASON];
+	enum err_cause cause = describe_end_of(s, id, "", how);
+
+	end_reports_add(&s->reports, id, how, cause, returns);
+	if (supervisor_is_coordinator_alive(s))
+		send_end_reports(s);
 }
 
 static void execute_action(struct supervisor *s, const struct policy_action *a)

@@ -15,6 +15,7 @@
 #include "http/client.h"
 #include "msg/cluster_status.h"
 #include "rundir/rundir.h"
+#include "supervisor/end_reports.h"
 #include "supervisor/policy.h"
 #include "supervisor/progress.h"
 
@@ -78,10 +79,7 @@ struct supervisor {
 	char ended_how[320];
 	struct err start_error;
 	struct rundir_retry failing; /* the last failed start of a process; id "": none */
-	/* An end that the coordinator is yet to hear of; id "": none. */
-	char report_id[48], report_how[SUPERVISOR_REASON];
-	enum err_cause report_cause;
-	bool report_returns; /* the process may be started again */
+	struct end_reports reports;  /* ends that the coordinator has yet to hear of */
 
 	/* For the result. */
 	char reason[SUPERVISOR_REASON];            /* of a failure that was seen here, or "" */

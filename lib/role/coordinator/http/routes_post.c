@@ -147,8 +147,9 @@ static bool is_gone(int64_t pid)
 /* The supervisor reports how a process ended, which the coordinator cannot see. */
 int routes_post_ended(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	static const char *const keys[] = { "id", "how", "cause", "returns", NULL };
-	const char *id = json_str(req->body, "id", ""), *how = json_str(req->body, "how", "");
+	static const char *const keys[] = { "report", "id", "how", "cause", "returns", NULL };
+	const char *id = json_str(req->body, "id", ""), *how = json_str(req->body, "how", ""),
+	           *report = json_str(req->body, "report", "");
 	enum err_cause cause = err_cause_by_name(json_str(req->body, "cause", ""));
 	bool returns = json_is_true(json_object_get(req->body, "returns"));
 	struct coordinator *coordinator = ctx;
@@ -163,10 +164,15 @@ int routes_post_ended(void *ctx, const struct http_request *req, struct http_ans
 		return HTTP_DONE;
 	}
 	coordinator_lock(coordinator);
-	/* A rank may have another process by now, on this host or elsewhere. */
-	coord_process_ended(coordinator->coord, id,
-	    is_gone(coord_worker_pid(coordinator->coord, id, host)), cause, how, returns,
-	    clock_now());
+	/* A report without an answer is sent again. */
+	if (!*report || strcmp(report, coordinator->last_end_report) != 0) {
+		snprintf(coordinator->last_end_report, sizeof coordinator->last_end_report, "%s",
+		    report);
+		/* A rank may have another process by now, on this host or elsewhere. */
+		coord_process_ended(coordinator->coord, id,
+		    is_gone(coord_worker_pid(coordinator->coord, id, host)), cause, how, returns,
+		    clock_now());
+	}
 	coordinator_commit_wait_unlock(coordinator);
 	return routes_answer(a, json_object());
 }

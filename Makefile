@@ -82,7 +82,7 @@ $(OBJ)/%.o: %.c Makefile
 # packed, for lib/web/web_assets.c to take in.
 WEB := $(OBJ)/page
 DYGRAPHS ?= /usr/share/javascript/dygraphs
-PAGE_JS := $(patsubst %,lib/web/page/%.js,text net chart rows state change main)
+PAGE_JS := $(patsubst %,lib/web/page/%.js,text net chart rows state change next main)
 $(DYGRAPHS)/%:
 	@echo "$@ is not there: install libjs-dygraphs (make deps), or set DYGRAPHS" >&2; exit 1
 $(WEB)/index.html: lib/web/page/index.html

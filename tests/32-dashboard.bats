@@ -248,7 +248,7 @@ post() { code -X POST -H "Authorization: Session $1" -H 'Content-Type: applicati
 	says '#sentence' '^web: the job is stopped: the dashboard. The cluster has ended'
 	[ "$(web "js sessionStorage.length")" = 0 ]
 	picture ended
-	no_errors 'ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|401|Failed to load'
+	no_errors 'ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|401|Failed to load|Cross-Origin-Opener-Policy'
 	wait_for 20 none_left "$T"
 	[ "$(jq -r .state "$RUN/result.json")" = stopped ]
 }
@@ -286,6 +286,86 @@ post() { code -X POST -H "Authorization: Session $1" -H 'Content-Type: applicati
 	wait_for 20 test -s "$RUN/result.json"
 	wait_for 20 none_left "$T"
 	[ ! -e "$RUN/model.safetensors" ]
+}
+
+# coordinate K OPTIONS...: start coordinator K, which listens on 127.0.0.K.
+coordinate() {
+	ps-serve "${@:2}" --listen "127.0.0.$1:0" 2>>"c.$1" 3>&- &
+	coordinator[$1]=$!
+	pids+=($!)
+}
+
+@test "in a browser: the coordinator is killed, and the page names the command for the next one" {
+	job next ', "http": "0.0.0.0:0"'
+	need_browser
+	RUN="$T/the next.run"
+	coordinate 1 next.json --no-store --set servers=1 --set replicas=1 --set workers=1 -C "$RUN"
+	wait_for 20 test -S "$RUN/ctl.sock"
+	ps-ctl invite -C "$RUN" --role server --name s -o s.join 2>/dev/null
+	ps-ctl invite -C "$RUN" --role worker --name w -o w.join 2>/dev/null
+	ps-serve --join s.join 2>s 3>&- &
+	pids+=($!)
+	ps-work train --join w.join --data 'train.csv?label=y&scale=none' 2>w 3>&- &
+	pids+=($!)
+	coordinate 2 -C "$RUN" --standby
+	wait_for 20 grep -q 'a coordinator stands by at 127.0.0.2' c.1
+	wait_for 20 eval 'http GET /v1/feed | jq -e ".status.standbys[0].shares"'
+	start_browser
+	address
+	web "open $address"
+	says '#sentence' '^next is running'
+	[ "$(web "js document.getElementById('next').hidden")" = true ]
+	kill -9 "${coordinator[1]}"
+	says '#away' '^The coordinator does not answer, since '
+	says '#next' "^Another coordinator takes over, and needs a session of its own: run ps-ctl dashboard -C .* on $(hostname)[.]$"
+	picture away
+	# Its command works as it is.
+	command=$(text '#next code')
+	[ "$command" = "ps-ctl dashboard -C '$RUN'" ]
+	wait_for 30 eval '[ "$(status .state)" = running ]'
+	at=$(eval "$command" 2>/dev/null)
+	[[ $at == http://127.0.0.1:*/#t* ]]
+	[ "${at%/#*}" != "${address%/#*}" ]
+	web "open $at"
+	says '#sentence' '^next is running'
+	[ "$(web "js document.getElementById('next').hidden && document.getElementById('away').hidden")" = true ]
+	no_errors 'ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|Failed to load|Cross-Origin-Opener-Policy'
+}
+
+@test "in a browser: a monitor's page shows where its token is valid when the coordinator is gone" {
+	far=$(ip -4 -o addr show scope global | awk '{ sub("/.*", "", $4); print $4; exit }')
+	[ -n "$far" ] || skip "this host has only loopback addresses"
+	job wall ", \"http\": \"$far:0\""
+	need_browser
+	RUN=$T/wall.run
+	coordinate 1 wall.json --no-store -C "$RUN"
+	wait_for 20 test -S "$RUN/ctl.sock"
+	coordinate 2 -C "$RUN" --standby
+	wait_for 20 grep -q 'a coordinator stands by at 127.0.0.2' c.1
+	token=$(ps-ctl invite -C "$RUN" --role monitor | jq -r .token)
+	here=$(http GET /v1/prometheus/targets | jq -r '.[0].targets[0]')
+	wait_for 20 eval 'http GET /v1/feed | jq -e ".status.standbys[0].shares"'
+	there=$(http GET /v1/feed | jq -r '.status.standbys[0].http')
+	start_browser
+	web "open http://$here/"
+	web "until !document.getElementById('door').hidden"
+	web "js document.getElementById('token').value = '$token'"
+	web "js document.getElementById('token').focus()"
+	web keys Enter
+	says '#sentence' '^wall is forming'
+	kill -9 "${coordinator[1]}"
+	says '#next' 'the token is valid, too: enter it at http'
+	[ "$(web "js document.querySelector('#next a').href" | jq -r .)" = "http://$there/" ]
+	wait_for 30 eval '[ "$(status .state)" = forming ]'
+	# The link leads to a door, which has no data and not the token.
+	web "js document.querySelector('#next a').click()"
+	web "until location.host === '$there' && !document.getElementById('door').hidden"
+	[ "$(web "js document.getElementById('token').value === '' && sessionStorage.length === 0")" = true ]
+	web "js document.getElementById('token').value = '$token'"
+	web "js document.getElementById('token').focus()"
+	web keys Enter
+	says '#sentence' '^wall is forming'
+	no_errors 'ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|Failed to load|Cross-Origin-Opener-Policy'
 }
 
 # bats test_tags=slow

@@ -30,6 +30,7 @@ function take(picture) {
 	show($('nav'), true);
 	show($('session'), true);
 	show($('away'), false);
+	show($('next'), false);
 	document.body.classList.remove('stale');
 	if (picture.curve)
 		takeCurve(picture.curve);
@@ -78,6 +79,8 @@ function lost(why, heard, gone) {
 	document.body.classList.add('stale');
 	say($('away'), heard ? `${sentenceCase(why)}, since ${new Date(heard).toLocaleTimeString('en-GB')}. What is shown is as of then.` : `${sentenceCase(why)}.`);
 	show($('away'), true);
+	if (gone)
+		showNext(board.status, session.scheme);
 }
 
 const run = () => follow({ take, lost, out: showDoor });

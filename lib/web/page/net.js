@@ -106,7 +106,8 @@ async function follow({ take, lost, out }) {
 		if (Date.now() - heard > 15000)
 			since = 0;
 		try {
-			const picture = await call('GET', `/v1/feed?since=${since}&events=${events}`, mine, { scheme: session.scheme });
+			// A coordinator answers within about a second. When its host is cut off, no connection is refused.
+			const picture = await call('GET', `/v1/feed?since=${since}&events=${events}`, mine, { scheme: session.scheme, seconds: 8 });
 
 			if (session.read !== mine)
 				return;

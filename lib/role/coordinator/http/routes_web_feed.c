@@ -7,6 +7,7 @@
 #include "coordinator/history.h"
 #include "coordinator/http/routes.h"
 #include "coordinator/http/settings_request.h"
+#include "coordinator/ownership.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/lock.h"
@@ -200,6 +201,7 @@ static void take_board_snapshot(struct dashboard_feed *b, struct coordinator *co
 
 	coordinator_lock(coordinator);
 	status = coord_status(coordinator->coord, now);
+	ownership_add_status(coordinator, status);
 	why = coord_why(coordinator->coord, now);
 	servers = coord_servers(coordinator->coord, now);
 	workers = coord_workers(coordinator->coord, now);

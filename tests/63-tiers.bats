@@ -121,3 +121,25 @@ disk_is_named() { [ -n "$(ps-stat why -C "$RUN" --json | jq -c '.. | objects | s
 	run -78 ps-ctl run c.json --set mem_limit=8M
 	[[ $output == *"more than mem_limit"* ]]
 }
+
+@test "a server without librocksdb does not join, and leaves its place to one that has it" {
+	RUN=$T/c.run
+	ps-serve c.json --no-store --set servers=1 --set replicas=1 2>c 3>&- &
+	pids+=($!)
+	wait_for 20 test -S "$RUN/ctl.sock"
+	ps-ctl invite -C "$RUN" --role server --name a -o a.join 2>/dev/null
+	# A file with its name that is no library.
+	mkdir none
+	: >none/librocksdb.so.7.8
+	LD_LIBRARY_PATH=$T/none run -78 ps-serve --join a.join
+	[[ $output == *"spill_dir: the server from "*" cannot keep rows on its disk, because it has no RocksDB; install the Debian package librocksdb7.8 there"* ]]
+	[[ $output != *"joined as"* ]]
+	[ "$(ps-ctl events -C "$RUN" | grep -c server_)" -eq 0 ]
+	[ ! -e spill/c-server-0 ]
+	ps-serve --join a.join 2>a 3>&- &
+	pids+=($!)
+	wait_for 20 grep -q 'joined as server-0' a
+	# A cluster without spill_dir does not need it.
+	ps-ctl stop --discard -C "$RUN" >/dev/null
+	LD_LIBRARY_PATH=$T/none ps-ctl run c.json --set sparse=none --set spill_dir=none --set epochs=1 >/dev/null 2>err || { cat err; false; }
+}

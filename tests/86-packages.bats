@@ -117,6 +117,9 @@ contained() { timeout 120 podman run --rm --network none --read-only --cap-drop 
 	contained --memory 256m --cpus 0.5 -v "$T/data:/data:ro" -v jobs:/var/lib/pskit localhost/pskit-1 sh -c '
 		ps-ctl init --data /data/train.csv --set label=y job && ps-ctl run job/cluster --json' >out 2>err || { cat out err; false; }
 	[ "$(tail -n 1 out | jq -r .state)" = done ]
+	# A server may keep rows on its disk.
+	contained -v jobs:/var/lib/pskit -v "$T/data:/data:ro" localhost/pskit-1 \
+		ps-ctl run job/cluster --set name=disk --set spill_dir=rows --resume none --json >disk.out 2>disk.err || { cat disk.out disk.err; false; }
 	# The next container has the run of the one before, and the program's exit code is its own.
 	contained -v jobs:/var/lib/pskit -v "$T/data:/data:ro" localhost/pskit-1 \
 		ps-work eval -C job/cluster.run '/data/train.csv?label=y' | grep -q loss

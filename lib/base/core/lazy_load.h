@@ -3,6 +3,7 @@
 #define CORE_LAZY_LOAD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Shared libraries that a program loads when it first calls them. Most calls of ps-ctl need none of
@@ -27,5 +28,9 @@
  * function in it. When either is missing, ends the program with exit code 127, as the dynamic
  * linker does, and a line on stderr that names the library and its Debian package. */
 void *lazy_find(const char *library, const char *package, const char *name);
+
+/* Can this process load the library? Looks for the file where the dynamic linker does first, without
+ * loading it. When it is elsewhere, or is no library, tries to load it. */
+bool lazy_is_there(const char *library);
 
 #endif

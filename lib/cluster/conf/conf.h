@@ -109,6 +109,9 @@ struct conf {
 	bool data_elsewhere; /* not a key: see conf_load_elsewhere */
 };
 
+/* The Debian package that a server needs for spill_dir. */
+#define CONF_SPILL_PACKAGE "librocksdb7.8"
+
 /* Does a key that may be "none" have another value? */
 bool conf_is_named(const char *value);
 /* The settings that slow down workers or their links on purpose, as "job.slow=20ms net=100M", in a

@@ -145,6 +145,20 @@ static bool add_server(struct coord *c, int64_t now)
 	    coord_scale(c, (int64_t)c->cfg.servers + 1, -1, now, &ignored) == ERR_OK;
 }
 
+/* A server that cannot keep rows on its disk would end when it makes its first table. So it does not join a
+ * cluster that asks for that. */
+static bool lacks_rows_on_disk(const struct coord *c, const struct message_server_join *m,
+    struct err *e)
+{
+	if (!conf_is_named(c->conf->spill_dir) || m->spills)
+		return false;
+	err_set(e, ERR_CONFIG,
+	    "spill_dir: the server from %s cannot keep rows on its disk, because it has no RocksDB; install the "
+	    "Debian package " CONF_SPILL_PACKAGE " there",
+	    *m->host ? m->host : "an unknown host");
+	return true;
+}
+
 json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 {
 	const struct message_server_join *m = &r->m->server_join;
@@ -155,7 +169,7 @@ json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 	struct coord_member_server *s;
 	int at;
 
-	if (back || is_from_unknown_epoch(c, m->epoch, e))
+	if (back || is_from_unknown_epoch(c, m->epoch, e) || lacks_rows_on_disk(c, m, e))
 		return back;
 	drop_replaced_server(c, self, m->index, now);
 	at = choose_server_number(c, self->key, m->index);

@@ -2,10 +2,18 @@
 /* The functions of RocksDB that pskit calls; the library is loaded at the first call. */
 #include <rocksdb/c.h>
 
+#include "conf/conf.h"
 #include "core/lazy_load.h"
+#include "shard/spill.h"
 
+#define LIBRARY "librocksdb.so.7.8"
 #define ROCKS_CALL(type, name, params, args) \
-	LAZY_CALL("librocksdb.so.7.8", "librocksdb7.8", type, rocksdb_##name, params, args)
+	LAZY_CALL(LIBRARY, CONF_SPILL_PACKAGE, type, rocksdb_##name, params, args)
+
+bool spill_is_possible(void)
+{
+	return lazy_is_there(LIBRARY);
+}
 
 typedef rocksdb_options_t options;
 typedef rocksdb_block_based_table_options_t table_options;

@@ -28,6 +28,10 @@
 
 struct spill;
 
+/* Is RocksDB there? Every server tells the coordinator when it joins (`spills`), because loading the library
+ * takes tens of milliseconds and 9 MB, and only the coordinator knows whether the cluster needs it. */
+bool spill_is_possible(void);
+
 /* Makes DIR/NAME and locks it, removes the rows of an earlier process, and starts the threads. log is
  * borrowed. ERR_EXISTS: another process has the place; ERR_IO. */
 enum err_code spill_open(const char *dir, const char *name, struct log *log, struct spill **out,

@@ -582,7 +582,8 @@ static void wake_checkpoint_writer(struct server *s)
 static json_t *store_join_message(const struct server *s, const char *host)
 {
 	return MESSAGE(server_join, .zone = s->cfg.zone, .pid = getpid(), .host = host,
-	    .tcp = s->advertised, .unix_path = s->cfg.unix_path, .index = s->cfg.index);
+	    .tcp = s->advertised, .unix_path = s->cfg.unix_path, .index = s->cfg.index,
+	    .spills = spill_is_possible());
 }
 
 static bool store_describe(struct server *s, char *out, size_t size)

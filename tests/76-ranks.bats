@@ -251,6 +251,46 @@ Service/demo Service/demo-coordinator StatefulSet/demo-coordinator StatefulSet/d
 	[[ $output == *'must be CLAIM:/PATH'* ]]
 }
 
+@test "for Kubernetes: a base for Kustomize, with the keys apart" {
+	write_cluster
+	for form in k8s k8s-sets; do
+		ps-ctl start lin.json --emit $form --set name=demo --set servers_max=4 --kustomize $form/base >out 2>err
+		[ ! -s out ]
+		[[ $(<err) == *"$form/base is a base for kubectl apply -k; secrets.json has the keys"* ]]
+		[ "$(stat -c %a $form/base/secrets.json)" = 600 ]
+		[ "$(jq -r '[.items[].kind] | unique[]' $form/base/secrets.json)" = Secret ]
+		# Together they are the List.
+		ps-ctl start lin.json --emit $form --set name=demo --set servers_max=4 2>/dev/null | jq -cS '[.items[]] | sort' >list
+		jq -cS .items[] $form/base/cluster.json $form/base/secrets.json | jq -cS --slurp sort | cmp - list
+	done
+	# What the user has added is kept.
+	echo 'commonLabels: { team: a }' >>k8s/base/kustomization.yaml
+	ps-ctl start lin.json --emit k8s --set name=demo --set servers_max=4 --kustomize k8s/base 2>/dev/null
+	grep -q team k8s/base/kustomization.yaml
+	run -2 ps-ctl start lin.json --emit sbatch --kustomize base
+	[[ $output == *'--kustomize can only be used with --emit k8s'* ]]
+	run -2 ps-ctl start lin.json --kustomize base
+	: >file
+	run -1 ps-ctl start lin.json --emit k8s --kustomize file/base
+	command -v kubectl >/dev/null || skip "kubectl is not installed"
+	for form in k8s k8s-sets; do
+		kubectl kustomize $form/base >whole
+		# As many objects as the List has, with the same names.
+		[ "$(grep -c '^kind: ' whole)" -eq "$(jq -s '[.[].items[]] | length' $form/base/*.json)" ]
+		[ "$(grep -A 9 '^metadata:' whole | sed -n 's/^  name: //p' | sort | xargs)" = \
+			"$(jq -rs '[.[].items[].metadata.name] | sort | join(" ")' $form/base/*.json)" ]
+		# The overlay of the manual.
+		mkdir $form/overlay
+		man -P cat -E UTF-8 "$BATS_TEST_DIRNAME/../man/ps-recipes.7" | col -bx |
+			awk '/cat > overlay/ { on = 1; next } /^ *END$/ { on = 0 } on' | sed 's/cluster-server/demo-server/; s/^ *//' >$form/overlay/kustomization.yaml
+		grep -q replicas $form/overlay/kustomization.yaml
+		kubectl kustomize $form/overlay >changed
+		[ "$(grep -c 'image: registry.example/pskit:1$' changed)" -eq 3 ]
+		[ "$(grep -c '^  replicas: 4$' changed)" -eq 1 ]
+		[ "$(grep -c '^  namespace: training$' changed)" -eq "$(grep -c '^kind: ' changed)" ]
+	done
+}
+
 @test "what cannot be is said: nobody's rank, no run, no such rank, rank 0 that does not come" {
 	write_cluster
 	env -u PS_RANK -u SLURM_PROCID ps-ctl launch -f lin.json 2>err && false

@@ -22,6 +22,7 @@ struct emit_k8s_options {
 	const struct opt_list *mounts; /* CLAIM:PATH, volumes that all containers may read */
 	bool indexed;                  /* workers are an indexed job, not a stateful set */
 	bool standby;                  /* two coordinators, of which one stands by */
+	const char *base; /* directory of a Kustomize base, written instead of `out`, or NULL */
 };
 
 struct emit {
@@ -34,7 +35,8 @@ struct emit {
 
 #define EMIT_FORMS "sbatch|systemd|k8s|k8s-sets|mpirun"
 /* Appends the file to out. form is one of EMIT_FORMS; file is the cluster file from which conf was
- * read. For Kubernetes, k8s is completed: without `keys`, the file lies beside the cluster file. */
+ * read. For Kubernetes, k8s is completed: without `keys`, the file lies beside the cluster file; with
+ * `base`, out stays empty. */
 enum err_code emit(const char *form, const struct conf *conf, const char *file,
     const struct opt_list *set, const struct local_place *place, const struct emit_k8s_options *k8s,
     struct buf *out, struct err *e);

@@ -5,9 +5,11 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "auth/keys.h"
 #include "conf/conf_key.h"
+#include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -600,8 +602,74 @@ static void add_all_objects(struct kube *k)
 		add_disruption_budget(k);
 }
 
-/* One List of objects in JSON, which kubectl reads as it reads YAML. It contains secret keys; the
- * caller wipes `out`. */
+/* Appends one List of objects in JSON, which kubectl reads as it reads YAML; takes the reference. The caller
+ * wipes `out`. */
+static void put_list(json_t *items, struct buf *out)
+{
+	json_t *list = json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind", "List", "items",
+	    items);
+	char *text = json_dumps(list, JSON_INDENT(2));
+
+	buf_printf(out, "%s\n", text);
+	sodium_memzero(text, strlen(text));
+	free(text);
+	json_decref(list);
+}
+
+/* ---- a Kustomize base ---- */
+
+#define BASE_OBJECTS "cluster.json"
+#define BASE_SECRETS "secrets.json"
+#define BASE_ENTRY   "kustomization.yaml"
+
+/* Writes those objects that are Secrets, or the others, to a file of the base. */
+static enum err_code write_base_list(const struct kube *k, const char *name, bool secrets,
+    struct err *e)
+{
+	char *path = path_join(k->o->base, name);
+	json_t *few = json_array(), *item;
+	struct buf text = BUF_INIT;
+	enum err_code rc;
+	size_t i;
+
+	json_array_foreach(k->items, i, item) {
+		if ((strcmp(json_str(item, "kind", ""), "Secret") == 0) == secrets)
+			json_array_append(few, item);
+	}
+	put_list(few, &text);
+	rc = file_replace(path, text.data, text.len, secrets ? 0600 : 0644, e);
+	sodium_memzero(text.data, text.len);
+	buf_release(&text);
+	free(path);
+	return rc;
+}
+
+/* Writes the base. The file that kubectl reads first may have been changed by the user, and is kept. */
+static enum err_code write_base(const struct kube *k, struct err *e)
+{
+	static const char entry[] =
+	    "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+	    "resources:\n- " BASE_OBJECTS "\n- " BASE_SECRETS "\n";
+	char *path = path_join(k->o->base, BASE_ENTRY);
+	enum err_code rc = file_mkdirs(k->o->base, 0755, e);
+
+	if (!rc)
+		rc = write_base_list(k, BASE_OBJECTS, false, e);
+	if (!rc)
+		rc = write_base_list(k, BASE_SECRETS, true, e);
+	if (!rc && access(path, F_OK) != 0)
+		rc = file_replace(path, entry, sizeof entry - 1, 0644, e);
+	if (!rc)
+		fprintf(stderr,
+		    "ps-ctl: %s is a base for kubectl apply -k; " BASE_SECRETS
+		    " has the keys of all processes: keep it secret\n",
+		    k->o->base);
+	free(path);
+	return rc;
+}
+
+/* ---------------------------------------------------------------------------------------- */
+
 enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 {
 	struct kube k = { .m = m,
@@ -612,15 +680,12 @@ enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 		.keys = json_object(),
 		.joins = json_object(),
 		.further = BUF_INIT };
-	json_t *list = json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind", "List", "items",
-	    k.items);
 	enum err_code rc = is_kubernetes_name(k.name)
 	    ? key_init(e)
 	    : err_set(e, ERR_CONFIG,
 	          "name: \"%s\" is not valid for Kubernetes: set one of at most 40 lower-case "
 	          "letters, digits and - with --set name=...",
 	          k.name);
-	char *text;
 
 	if (!rc)
 		rc = check_mounts(k.o->mounts, e);
@@ -639,10 +704,10 @@ enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 	}
 	if (!rc) {
 		add_all_objects(&k);
-		text = json_dumps(list, JSON_INDENT(2));
-		buf_printf(out, "%s\n", text);
-		sodium_memzero(text, strlen(text));
-		free(text);
+		if (k.o->base)
+			rc = write_base(&k, e);
+		else
+			put_list(json_incref(k.items), out);
 	}
 	key_pair_wipe(&k.seed);
 	key_pair_wipe(&k.coordinator);
@@ -651,6 +716,6 @@ enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 	free(k.address);
 	json_decref(k.keys);
 	json_decref(k.joins);
-	json_decref(list);
+	json_decref(k.items);
 	return rc;
 }

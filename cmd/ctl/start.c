@@ -75,6 +75,10 @@ static const struct opt opts[] = {
 	    "for --emit k8s: a second coordinator, which stands by (needs the key state); for --emit "
 	    "systemd: the unit of one on another host, with the same directories",
 	    NULL, 0, 0 },
+	{ "kustomize", 0, OPT_STR, offsetof(struct options, k8s.base), "DIR",
+	    "for --emit k8s: write a base for kubectl apply -k to DIR, with the keys in a file of their own, "
+	    "and print nothing",
+	    NULL, 0, 0 },
 	LOCAL_OPT_EXEC(struct options, place),
 };
 
@@ -258,6 +262,9 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 		return ctl_report_misuse(self,
 		    "--standby can only be used with --emit k8s, k8s-sets or systemd; on a host: ps-serve "
 		    "-C RUN --standby");
+	if (o.k8s.base && (!o.emit || strncmp(o.emit, "k8s", 3) != 0))
+		return ctl_report_misuse(self,
+		    "--kustomize can only be used with --emit k8s or k8s-sets");
 	o.place.later = o.emit != NULL;
 	o.place.elsewhere = o.emit && o.mounts.n > 0;
 	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) == ERR_OK &&

@@ -149,6 +149,35 @@ digest_of() { sed -n 's/^{.*"model_digest":"\([0-9a-f]*\)".*/\1/p' "$1" | tail -
 	figure "queued again at step $at"
 }
 
+# bats test_tags=slow
+@test "a heterogeneous job for Slurm: servers on one node, workers on the other, and queued again" {
+	slurm_start
+	write_cluster 80
+	want=$(ps-ctl run lin.json --set deterministic=true --set servers=2 --set workers=3 --set name=here --json 2>/dev/null | field model_digest)
+	RUN=$T/lin.run
+	ps-ctl start lin.json --emit sbatch-het --set deterministic=true --set servers=2 --set workers=3 "${HELD[@]}" >job
+	sh -n job
+	[ "$(grep -x '#SBATCH --ntasks=[0-9]*\|#SBATCH hetjob' job | xargs)" = "#SBATCH --ntasks=2 #SBATCH hetjob #SBATCH --ntasks=3" ]
+	job=$(sbatch --parsable -w n0 : -w n1 job)
+	wait_for 30 step_is_past 10 || { scontrol show job "$job"; cat lin-*.log; false; }
+	# Each process is where it belongs.
+	for n in 0 1 2 3 4; do
+		[ "$n" -lt 2 ] && name=server-$n node=n0 || name=worker-$((n - 2)) node=n1
+		pid=$(http GET /v1/"${name%-*}"s | jq -r --arg id "$name" '(.servers // .workers)[] | select(.id == $id).pid')
+		tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "SLURMD_NODENAME=$node"
+	done
+	scancel -s TERM "$job"
+	wait_for 30 eval 'scontrol show job $job | grep -q "Restarts=1"'
+	at=$(ps-ctl -C lin.run checkpoint ls --json | tail -n 1 | jq .step)
+	[ "$at" -gt 10 ]
+	# An idle Slurm looks at the queue of such jobs when another job is submitted.
+	wait_for 60 eval 'sbatch -o other.log --wrap true >/dev/null; step_is_past "$at"' || { scontrol show job "$job"; cat lin-*.log; false; }
+	let_go
+	wait_for 60 eval 'scontrol show job "$job" | grep -q JobState=COMPLETED' || { scontrol show job "$job"; cat lin-*.log; false; }
+	[ "$(jq -r .model_digest lin.run/result.json)" = "$want" ]
+	grep -q 'from SLURM_PROCID, run '"$job"'[.]0[.]1$' lin-"$job".log
+}
+
 @test "a shell script for Open MPI, a unit for systemd" {
 	command -v mpirun >/dev/null || skip "openmpi-bin is not installed"
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -269,6 +298,9 @@ Service/demo Service/demo-coordinator StatefulSet/demo-coordinator StatefulSet/d
 	grep -q team k8s/base/kustomization.yaml
 	run -2 ps-ctl start lin.json --emit sbatch --kustomize base
 	[[ $output == *'--kustomize can only be used with --emit k8s'* ]]
+	echo '{ "servers": 2 }' >none.json
+	run -78 ps-ctl start none.json --emit sbatch-het
+	[[ $output == *'the cluster has no job, and so no workers'* ]]
 	run -2 ps-ctl start lin.json --kustomize base
 	: >file
 	run -1 ps-ctl start lin.json --emit k8s --kustomize file/base

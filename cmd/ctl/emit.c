@@ -57,22 +57,56 @@ static void put_change_directory(const struct emit *m, struct buf *out)
 
 /* ---- Slurm ---- */
 
-static void put_sbatch(const struct emit *m, struct buf *out)
+/* Appends the options of a component of the job with so many ranks. */
+static void put_component(int64_t ranks, struct buf *out)
 {
-	buf_printf(out, "#!/bin/sh\n#SBATCH --job-name=%s\n#SBATCH --ntasks=%lld\n", m->conf->name,
-	    (long long)count_ranks(m->conf));
 	buf_printf(out,
-	    "#SBATCH --output=%s-%%j.log\n#SBATCH --open-mode=append\n#SBATCH --requeue\n",
-	    m->conf->name);
-	buf_puts(out,
-	    "# One minute before the time limit: a checkpoint, and exit code 75.\n#SBATCH --signal=TERM@60\n");
+	    "#SBATCH --ntasks=%lld\n#SBATCH --requeue\n"
+	    "# One minute before the time limit: a checkpoint, and exit code 75.\n"
+	    "#SBATCH --signal=TERM@60\n",
+	    (long long)ranks);
+}
+
+/* Appends the commands of the batch script. step: options of srun. */
+static void put_batch_commands(const struct emit *m, const char *step, struct buf *out)
+{
 	put_change_directory(m, out);
-	buf_puts(out,
-	    "# The cluster handles a lost worker: srun must not end the other processes.\nsrun -K0 -W0 ");
+	buf_printf(out,
+	    "# The cluster handles a lost worker: srun must not end the other processes.\n"
+	    "srun -K0 -W0%s ",
+	    step);
 	put_launch_line(m, out);
 	buf_puts(out,
 	    "code=$?\n# Queue the job again: it resumes from its checkpoint.\n"
 	    "[ $code -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $code\n");
+}
+
+static void put_batch_head(const struct emit *m, struct buf *out)
+{
+	buf_printf(out,
+	    "#!/bin/sh\n#SBATCH --job-name=%s\n#SBATCH --output=%s-%%j.log\n"
+	    "#SBATCH --open-mode=append\n",
+	    m->conf->name, m->conf->name);
+}
+
+static void put_sbatch(const struct emit *m, struct buf *out)
+{
+	put_batch_head(m, out);
+	put_component(count_ranks(m->conf), out);
+	put_batch_commands(m, "", out);
+}
+
+/* A heterogeneous job, whose first component has the servers, and whose second one the workers. They
+ * run one step, in which ranks count over both. */
+static void put_sbatch_het(const struct emit *m, struct buf *out)
+{
+	put_batch_head(m, out);
+	buf_puts(out,
+	    "# The nodes of the servers; add options, as --mem, --constraint or --nodes.\n");
+	put_component(m->conf->servers, out);
+	buf_puts(out, "#SBATCH hetjob\n# The nodes of the workers.\n");
+	put_component(count_ranks(m->conf) - m->conf->servers, out);
+	put_batch_commands(m, " --het-group=0,1", out);
 }
 
 /* ---- MPI ---- */
@@ -190,6 +224,7 @@ static const struct form {
 	void (*put_standby)(const struct emit *m, struct buf *out);
 } forms[] = {
 	{ "sbatch", put_sbatch, NULL },
+	{ "sbatch-het", put_sbatch_het, NULL },
 	{ "systemd", put_systemd, put_systemd_standby },
 	{ "mpirun", put_mpirun, NULL },
 };
@@ -251,6 +286,10 @@ enum err_code emit(const char *form, const struct conf *conf, const char *file,
 		m.program = path_join(bin, "ps-ctl");
 	if (rc == ERR_OK && strcmp(form, "systemd") == 0)
 		rc = check_unit_path(m.here, e);
+	if (rc == ERR_OK && strcmp(form, "sbatch-het") == 0 && !conf_trains(conf))
+		rc = err_set(e, ERR_CONFIG,
+		    "--emit sbatch-het: the cluster has no job, and so no workers for a second component; use "
+		    "--emit sbatch");
 	full.keys = k8s->keys ? k8s->keys : keys;
 	full.indexed = strcmp(form, "k8s") == 0;
 	if (rc == ERR_OK && is_kubernetes(form))

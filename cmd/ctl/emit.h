@@ -33,7 +33,7 @@ struct emit {
 	const struct emit_k8s_options *k8s;
 };
 
-#define EMIT_FORMS "sbatch|systemd|k8s|k8s-sets|mpirun"
+#define EMIT_FORMS "sbatch|sbatch-het|systemd|k8s|k8s-sets|mpirun"
 /* Appends the file to out. form is one of EMIT_FORMS; file is the cluster file from which conf was
  * read. For Kubernetes, k8s is completed: without `keys`, the file lies beside the cluster file; with
  * `base`, out stays empty. */

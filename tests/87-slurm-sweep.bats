@@ -123,3 +123,19 @@ lose_node() {
 	[ -n "$lost" ]
 	figure "$(wc -w <<<"$lost") points lost their node and resumed from checkpoints"
 }
+
+# bats test_tags=slow
+@test "ASHA over array tasks: no rung twice, and the best point is that of one run" {
+	SLURM_SHARED=yes slurm_start
+	write_cluster 100
+	ps-ctl sweep lin.json "${small[@]}" --grid lr=0.0001,0.001,0.01,0.1 --asha min=40,max=360 --slurm --json >out 2>err ||
+		{ cat err lin.sweep/*.log; false; }
+	# The order of the ends decides which others are promoted, but the best one always is.
+	jq -es 'map(select(.kind == "point")) | all(.result.steps == .rung_steps) and
+		(map("\(.settings["job.lr"]):\(.rung)") | length == (unique | length)) and
+		(map(select(.settings["job.lr"] == 0.1).rung) | sort == [0, 1, 2])' out
+	[ "$(best out)" = '{"job.lr":0.1}' ]
+	want=$(ps-ctl run lin.json "${small[@]}" --set epochs=0 --set steps=360 --set lr=0.1 --set name=alone --json 2>/dev/null | field model_digest)
+	[ "$(jq -r .model_digest lin.sweep/lr-0.1_rung-2.run/result.json)" = "$want" ]
+	run ! ls -d lin.sweep/*.run.1
+}

@@ -41,7 +41,7 @@ const struct data_watch *column_looks_watch(struct column_looks *l);
 /* Column i of the schema; one without cells where none was seen. */
 const struct column_stats *column_looks_at(const struct column_looks *l, size_t i);
 
-/* Are the cells digits of which some begin with a zero, as those of post codes? Then they are no
+/* Are the cells digits of which some begin with a zero, as in post codes? Then they are no
  * numbers. */
 bool column_look_is_code(const struct column_stats *c);
 /* Are the cells texts of several words, most of them different? */

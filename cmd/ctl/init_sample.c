@@ -218,7 +218,7 @@ void init_sample_release(struct init_sample *s)
 
 /* ---- loading ---- */
 
-/* Appends the examples of a file to those of b. A copy of its text is read, because readers change
+/* Appends the examples of a file to b. A copy of its text is read, because readers change
  * lines. */
 static enum err_code load_file(struct data_build *b, const struct init_sample_file *f,
     const struct data_options *o, struct err *e)

@@ -126,7 +126,7 @@ static void release_trainee(struct trainee *t)
 	job_release(&t->job);
 }
 
-/* The place of a feature among those of the data. */
+/* The place of a feature among the features of the data. */
 static size_t find_row(const struct dataset *d, uint64_t id)
 {
 	size_t low = 0, high = d->nids;
@@ -379,7 +379,7 @@ static enum err_code train_and_measure(struct trainee *t, int64_t end, struct in
 	return rc;
 }
 
-/* Holds out examples of the trial, and of the others those of job.validate. */
+/* Holds out examples of the trial, and, of the others, the examples of job.validate. */
 static enum err_code split_trial(struct trainee *t, double share, uint64_t seed, struct err *e)
 {
 	struct data_split *split = &t->job.split, inner = { 0 };

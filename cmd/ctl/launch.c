@@ -21,9 +21,9 @@
 #include "trial.h"
 
 /* ps-ctl launch: one command on every rank of a scheduler's step. Rank 0 runs the coordinator and
- * server-0 (a supervisor with a rendezvous) and prints the result. The next ranks are the other servers,
- * and the rest are workers; each of them waits for its join file (supervisor/rendezvous.h) and
- * runs one program. */
+ * server-0 (a supervisor with a rendezvous) and prints the result. The next ranks are the other
+ * servers, and the rest are workers; each of them waits for its join file (supervisor/rendezvous.h)
+ * and runs one program. */
 
 /* How long a rank keeps its program after a signal. All ranks get the signal at once, and rank 0
  * takes a checkpoint before it stops the cluster. */
@@ -70,14 +70,14 @@ static const struct opt opts[] = {
 struct place {
 	struct launcher_env who;
 	enum launcher_role role;
-	int64_t number; /* among those of its role */
+	int64_t number; /* among the processes of its role */
 	char id[32];
 	struct conf conf;
 	char *dir;
 };
 
 /* Make the run id, which becomes the name of a directory, safe for that. ERR_USAGE without an id:
- * files of an earlier run could be taken for those of this one. */
+ * files of an earlier run could be taken for files of this one. */
 static enum err_code check_run_id(struct launcher_env *who, struct err *e)
 {
 	if (!who->run[0])

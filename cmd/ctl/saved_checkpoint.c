@@ -188,7 +188,7 @@ static enum err_code put_tensor_values(void *ctx, const struct ckpt_table *t, ui
 	return safetensors_put(ctx, x, n, e);
 }
 
-/* The tensors of a table are written in these passes: its ids, and its values, those of 16 bits
+/* The tensors of a table are written in these passes: its ids, and its values, with values of 16 bits
  * last. So each tensor is aligned to its type. */
 enum pass { PASS_IDS, PASS_FLOATS, PASS_HALVES, PASSES };
 

@@ -337,7 +337,7 @@ struct amounts {
 	double push, pull, ask; /* bytes */
 };
 
-/* Values, rows and bytes of one worker's step, over all servers. Row ids are those of all batches
+/* Values, rows and bytes of one worker's step, over all servers. Row ids are of all batches
  * of a step, and at most those that the data have. Each partition of a push and of an answer has a
  * record's head, and each server two records more. */
 static struct amounts amounts_of(const struct plan *p, const struct conf *c,

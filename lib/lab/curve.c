@@ -76,8 +76,8 @@ struct totals {
 	size_t n;
 };
 
-/* Adds a point after the points of lower steps; the others were rolled back. Of equal points that follow
- * each other the first one stays. */
+/* Adds a point after the points of lower steps; the others were rolled back. Of equal points that
+ * follow each other the first one stays. */
 static void add_point(struct curve_point *to, size_t *n, const struct curve_point *p)
 {
 	const struct curve_point *last = *n ? &to[*n - 1] : NULL;
@@ -99,8 +99,8 @@ static double sample_bytes(const struct report_sample *p)
 	    : NAN;
 }
 
-/* Sets the totals of seconds, bytes and examples of each sample in all[i], and collects those of
- * ascending steps. */
+/* Sets the totals of seconds, bytes and examples of each sample in all[i], and collects the samples
+ * of ascending steps. */
 static struct totals collect_totals(const struct report_sample *p, size_t n,
     struct curve_point *all)
 {
@@ -122,8 +122,8 @@ static struct totals collect_totals(const struct report_sample *p, size_t n,
 	return t;
 }
 
-/* Interpolates a total, a whole number, at a step between the samples around it. A step before the first
- * sample has its total, one after the last that of the last. */
+/* Interpolates a total, a whole number, at a step between the samples around it. A step before the
+ * first sample has its total, one after the last that of the last. */
 static double total_at_step(const struct totals *t, enum curve_axis axis, double step)
 {
 	size_t i = 0;
@@ -156,9 +156,9 @@ static double eval_value(const struct report_sample *p, const struct curve_metri
 	return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-/* A sample repeats the last evaluation, with counters of the workers' last heartbeats.
- * So each evaluation is taken once, from the first sample that has it: its time is that of the sample,
- * and its bytes and examples are those of its step. */
+/* A sample repeats the last evaluation, with counters of the workers' last heartbeats. So each
+ * evaluation is taken once, from the first sample that has it: its time is that of the sample, and
+ * its bytes and examples are of its step. */
 void curve_make(const struct report_sample *p, size_t n, const struct curve_metric *m,
     struct curve *out)
 {

@@ -18,7 +18,7 @@
 #define HEIGHT    16
 /* Room on the left for the values of the axis. */
 #define MARGIN 10
-/* Each curve has its letter once in this many columns, beside those of the others. */
+/* Each curve has its letter once in this many columns, beside the letters of the others. */
 #define LETTER_EVERY 24
 
 struct picture {
@@ -83,7 +83,8 @@ static void draw_curves(struct picture *p)
 
 /* ---- characters ---- */
 
-/* The colour of the curve's run, as the number of an SGR sequence. Letters tell curves of one colour apart. */
+/* The colour of the curve's run, as the number of an SGR sequence. Letters tell curves of one
+ * colour apart. */
 static unsigned curve_colour(const struct picture *p, size_t i)
 {
 	return 30 + run_colour[p->s->of[i].run->colour].terminal;
@@ -125,8 +126,8 @@ static void print_coloured(const struct picture *p, size_t i, const char *text)
 		fputs(text, stdout);
 }
 
-/* Prints one character: the letter of a curve, or the dots of all curves there. Of several letters the
- * first curve's is printed. */
+/* Prints one character: the letter of a curve, or the dots of all curves there. Of several letters
+ * the first curve's is printed. */
 static void print_cell(const struct picture *p, unsigned row, unsigned column)
 {
 	struct chart one = { 1, 1, (uint8_t[]){ 0 } };

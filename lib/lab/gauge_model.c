@@ -164,7 +164,7 @@ static enum err_code measure_parallel(const struct job *j, unsigned cores, struc
 	return rc;
 }
 
-/* Measures one core alone, then `cores` at once, at most those of the machine; the ratio of the
+/* Measures one core alone, then `cores` at once, at most all of the machine; the ratio of the
  * gradients' times is `crowded`. It is never below 1, and 1 where a single core is asked for. */
 enum err_code gauge_model(const struct job *j, unsigned cores, struct gauge_model *out,
     struct err *e)

@@ -48,7 +48,7 @@ static double sum_of_phases(const struct sim_result *r)
 }
 
 /* Phases are printed as shares of their sum, which is a worker's time from step to step. Line
- * shares are those of the simulated interfaces; the number of cores appears only where all share a
+ * shares are of the simulated interfaces; the number of cores appears only where all share a
  * host. */
 static void print_step_times(const struct planned *x)
 {

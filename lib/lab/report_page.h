@@ -11,7 +11,7 @@
 void report_page(struct buf *out, const struct report_run *r);
 
 /* The head of a page with this title, up to the beginning of its body, and its end. command: of
- * which it was made. more_style: rules that follow those of all pages. */
+ * which it was made. more_style: rules that follow the rules of all pages. */
 void report_page_begin(struct buf *out, const char *title, const char *more_style);
 void report_page_end(struct buf *out, const char *command);
 

@@ -59,7 +59,7 @@ struct group {
 	uint64_t *waits; /* by worker: the step whose parameters it waits for, plus 1 */
 };
 
-/* The progress of a worker. Steps count from 0. Times are those of the simulation, in seconds:
+/* The progress of a worker. Steps count from 0. Times are of the simulation, in seconds:
  * asked, when it requested its parameters; first, when the first answer came (-1: not yet); began
  * and computed, around the gradient; pushed, when the servers had all of the gradient. */
 struct coord_worker_state {

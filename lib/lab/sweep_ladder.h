@@ -38,15 +38,15 @@ struct sweep_ladder {
 	size_t npoints;
 };
 
-/* Makes a ladder of n points. text: NULL, one rung; or "min=STEPS[,max=STEPS][,eta=N]" of --asha. steps:
- * those of the cluster file, which are the default of max; 0: it does not say. ERR_USAGE. The ladder must be
- * released in any case. */
+/* Makes a ladder of n points. text: NULL, one rung; or "min=STEPS[,max=STEPS][,eta=N]" of --asha.
+ * steps: the steps of the cluster file, which are the default of max; 0: it does not say.
+ * ERR_USAGE. The ladder must be released in any case. */
 enum err_code sweep_ladder_init(struct sweep_ladder *l, const char *text, int64_t steps, size_t n,
     struct err *e);
 void sweep_ladder_release(struct sweep_ladder *l);
 
-/* Chooses the next point to run. Its rung is point[*i].done, and it is running then. False: none, until
- * a run ends. */
+/* Chooses the next point to run. Its rung is point[*i].done, and it is running then. False: none,
+ * until a run ends. */
 bool sweep_ladder_next(struct sweep_ladder *l, size_t *i);
 /* A running point has finished its rung with a score. ended: it cannot go on. */
 void sweep_ladder_ended(struct sweep_ladder *l, size_t i, double score, bool ended);

@@ -48,8 +48,8 @@ static enum err_code catch_sweep_signals(struct work *w, struct err *e)
 
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
-		/* Respect an ignored SIGHUP, which nohup asks for. An ignored SIGINT is not respected:
-		 * shells set it for every background job. */
+		/* Respect an ignored SIGHUP, which nohup asks for. An ignored SIGINT is not
+		 * respected: shells set it for every background job. */
 		if (ours[i] == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 &&
 		    now.sa_handler == SIG_IGN)
 			continue;
@@ -85,7 +85,7 @@ static enum err_code lock_sweep_folder(struct work *w, const char *file, const c
 	return rc;
 }
 
-/* Checks the cluster file once, before its points: its errors would be those of every point. */
+/* Checks the cluster file once, before its points: every point would have its errors. */
 static enum err_code check_sweep(struct work *w, const char *file, struct err *e)
 {
 	struct conf c;
@@ -123,7 +123,8 @@ static enum err_code check_rung_keys(const struct sweep *s, struct err *e)
 	return ERR_OK;
 }
 
-/* Takes the result of a rung into the ladder. A run that took fewer steps than its rung cannot go on. */
+/* Takes the result of a rung into the ladder. A run that took fewer steps than its rung cannot go
+ * on. */
 static void climb(struct work *w, struct point *p)
 {
 	struct sweep_ladder *l = &w->s.ladder;
@@ -231,8 +232,8 @@ static enum err_code start_rung(struct work *w, struct point *p, struct err *e)
 	return rc == ERR_OK && p->state == POINT_WAITING ? start_point(w, p, e) : rc;
 }
 
-/* Prints what the run of a point predicted, with which model and from which data. Points that train the
- * same print it once. */
+/* Prints what the run of a point predicted, with which model and from which data. Points that train
+ * the same print it once. */
 static void report_job(const struct work *w, const struct point *p)
 {
 	const char *job = json_str(p->result, "job", "");
@@ -253,7 +254,8 @@ static void report_point(const struct work *w, const struct point *p)
 	sweep_point_report(&w->s, p, p->kept ? "done before" : sweep_point_state_name(p));
 }
 
-/* Reports points of which the last rung that has begun is done already, and those that are invalid. */
+/* Reports points of which the last rung that has begun is done already, and those that are
+ * invalid. */
 static void report_kept_points(const struct work *w)
 {
 	for (size_t i = 0; i < w->s.npoints; i++)
@@ -324,7 +326,8 @@ static void handle_stop_signals(struct work *w)
 		w->runner->ops->stop(w->runner, SIGKILL);
 }
 
-/* A point that has finished a rung but not the last one waits for a promotion until the sweep ends. */
+/* A point that has finished a rung but not the last one waits for a promotion until the sweep
+ * ends. */
 static void set_final_states(struct work *w)
 {
 	for (size_t i = 0; i < w->s.npoints; i++) {
@@ -351,7 +354,8 @@ static void run_points_until_done(struct work *w)
 	set_final_states(w);
 }
 
-/* Returns the exit code: 0 when all points are done or pruned, 75 when a signal stopped the sweep, else 1. */
+/* Returns the exit code: 0 when all points are done or pruned, 75 when a signal stopped the sweep,
+ * else 1. */
 static int sweep_exit_code(const struct work *w)
 {
 	for (size_t i = 0; i < w->s.npoints; i++)

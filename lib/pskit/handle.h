@@ -89,16 +89,16 @@ void pskit_free_first(struct ps *p);
 /* Warns in the log about settings of ps_set for which the job uses another value. */
 void pskit_warn_settings(struct ps *p);
 
-/* prefetch.c: sets the rows that the next fetch brings with the dense tables: those of ps_prefetch_rows, if
- * any. */
+/* prefetch.c: sets the rows that the next fetch brings with the dense tables: the rows of
+ * ps_prefetch_rows, if any. */
 void pskit_name_prefetched(struct ps *p);
-/* Ends what pskit_name_prefetched began, after the fetch. With `stepping`, the fetch has brought the named
- * rows, as of the step that begins. */
+/* Ends what pskit_name_prefetched began, after the fetch. With `stepping`, the fetch has brought
+ * the named rows, as of the step that begins. */
 void pskit_take_prefetched(struct ps *p, bool stepping);
 /* Copies the rows of the list, if the present step has brought exactly these rows of the table. */
 bool pskit_copy_prefetched(const struct ps *p, const struct table *t, const struct ps_rows *list);
-/* Waits for the rows that ps_prefetch_rows has requested in this step, if any: the first push of a step
- * must not be counted as later than they are. */
+/* Waits for the rows that ps_prefetch_rows has requested in this step, if any: the first push of a
+ * step must not be counted as later than they are. */
 enum err_code pskit_await_early_rows(struct ps *p);
 /* Frees p->prefetch. The client must not have open pulls. */
 void pskit_free_prefetch(struct ps *p);

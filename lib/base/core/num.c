@@ -272,7 +272,7 @@ void num_digits(double v, int digits, char out[static 32])
 		print_c_locale(out, 32, "%.*g", digits, v);
 }
 
-/* The limits are those of the rounded text: never "1024K" or "10.0K". */
+/* The limits hold for the rounded text: never "1024K" or "10.0K". */
 void num_human(double v, char out[static 16])
 {
 	static const char suffix[] = " KMGTPE";

@@ -25,7 +25,7 @@ struct procfiles {
 bool procstat_files(int pid, struct procfiles *out);
 /* Raises this process's limit of descriptors to its hard limit; returns the limit. */
 uint64_t procstat_raise_files(void);
-/* Returns the number of processors that this process may use: those of its affinity (taskset), or
+/* Returns the number of processors that this process may use: its affinity (taskset), or
  * fewer if its cgroup, or one above it, allows less time (cgroup.h). A fraction of one counts as
  * one. */
 unsigned procstat_processors(void);

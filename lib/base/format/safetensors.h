@@ -23,7 +23,8 @@ enum safetensors_type {
 	SAFETENSORS_BF16
 };
 
-/* The type of a tensor of such values; and the type of its values, false if they are not parameters. */
+/* The type of a tensor of such values; and the type of its values, false if they are not
+ * parameters. */
 enum safetensors_type safetensors_type_of(enum element_type element);
 bool safetensors_element(enum safetensors_type type, enum element_type *out);
 
@@ -77,7 +78,7 @@ int64_t safetensors_count_nonfinite(const char *path);
 
 /* Writing: safetensors_add for every tensor, safetensors_begin, the values of tensor after tensor
  * in the same order, in pieces of any length, safetensors_end. The header is padded so that the
- * data begin at a multiple of 64. Add U64 tensors first, and those of 16 bits last: readers that
+ * data begin at a multiple of 64. Add U64 tensors first, and tensors of 16 bits last: readers that
  * map the file need each tensor aligned to its type. One thread. */
 struct safetensors_writer;
 typedef enum err_code safetensors_sink(void *ctx, const void *p, size_t n, struct err *e);

@@ -142,7 +142,7 @@ static enum err_code write_floats(struct sending *s, const struct ckpt_part *p, 
 
 typedef enum err_code part_fn(struct sending *s, const struct ckpt_part *p, struct err *e);
 
-/* Calls fn for each partition, for those of narrow values last: the others need a larger
+/* Calls fn for each partition, for partitions of narrow values last: the others need a larger
  * alignment. */
 static enum err_code each_part(struct sending *s, part_fn *fn, struct err *e)
 {

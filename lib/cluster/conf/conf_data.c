@@ -184,7 +184,7 @@ static enum err_code complete_path(const struct conf_job *job, const char *path,
 	}
 	free(file);
 	data_uri_release(&o);
-	/* The values of the keys are checked as those of options. */
+	/* The values of the keys are checked as the values of options are. */
 	if (!rc) {
 		rc = data_uri_parse((const char *)text.data, &file, &o, e);
 		if (!rc) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* Defaults that depend on the job: those that model.def gives for a model, and those of an update
+/* Defaults that depend on the job: what model.def gives for a model, and the defaults of an update
  * rule. A key that somebody has set is never touched. */
 #include <assert.h>
 #include <stdio.h>

@@ -44,7 +44,7 @@ json_t *conf_take_at_once(json_t *set);
 /* All changes, whatever their step. */
 #define CONF_NEWEST UINT64_MAX
 
-/* Sets *out to the configuration `base`, as conf_from_json reads it, with those of the first n
+/* Sets *out to the configuration `base`, as conf_from_json reads it, with the changes of the first n
  * changes applied in their order whose step is at most `step`. *out is initialised here, and is
  * zeroes after a failure. ERR_CONFIG: the base or a change has a key or a value that this version
  * does not know; rules across keys are not checked. */

@@ -39,7 +39,7 @@ void taken_add(struct taken *t, uint16_t table, uint32_t part, uint64_t end);
 void taken_merge(struct taken *t, const struct taken *more);
 /* Removes the runs that say nothing about steps from `step` on. */
 void taken_drop_before(struct taken *t, uint64_t step);
-/* Lowers the numbers to those of `most`, partition by partition, and to `until`. */
+/* Lowers the numbers to the numbers of `most`, partition by partition, and to `until`. */
 void taken_limit(struct taken *t, const struct taken *most, uint64_t until);
 /* The partition's number; 0 when it is in no run. */
 uint64_t taken_of(const struct taken *t, uint16_t table, uint32_t part);

@@ -10,9 +10,9 @@
 #include "layout/layout.h"
 
 /* The initial values of tables. They are a function of table, seed and place alone, so that every
- * server that gets a partition makes the same values, and a reader of a saved model knows those of
- * rows that the model does not have. They are rounded to the type of the table's rows, so a row
- * that is made has the values that were shown before. Pure. */
+ * server that gets a partition makes the same values, and a reader of a saved model knows the
+ * values of rows that the model does not have. They are rounded to the type of the table's rows, so
+ * a row that is made has the values that were shown before. Pure. */
 
 /* Writes the initial values of n elements from place `first` on. */
 void init_fill(const struct table *t, uint64_t first, size_t n, float *out);

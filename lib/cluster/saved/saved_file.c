@@ -129,7 +129,7 @@ static int by_id(const void *a, const void *b, void *ids)
 	return (x > y) - (x < y);
 }
 
-/* Exported rows ascend already; those of other writers are sorted. ERR_FORMAT: an id is twice. */
+/* Exported rows ascend already; rows of other writers are sorted. ERR_FORMAT: an id is twice. */
 static enum err_code sort_partitions(const struct saved_file *f, const struct table *t,
     struct row_index *x, struct err *e)
 {

@@ -93,8 +93,8 @@ static void on_join_answer(struct agent *a, json_t *answer)
 		a->cfg.joined(a->cfg.ctx, answer);
 }
 
-/* Addresses of earlier views follow those of the new one: a coordinator that was lost may be back before
- * the present one has found it. */
+/* Addresses of earlier views follow the addresses of the new one: a coordinator that was lost may
+ * be back before the present one has found it. */
 static void note_coordinators(struct agent *a, const char *listed)
 {
 	char *list = mem_strdup(listed), text[NET_TEXT];
@@ -344,9 +344,9 @@ static void read_last_records(struct agent *a)
 	deliver_view(a);
 }
 
-/* A coordinator that is stopped keeps its connections, and its members would never look for the one that has
- * taken over. So when there is another one to look for, it is asked for an answer now and then. False: it
- * owes one for too long. */
+/* A coordinator that is stopped keeps its connections, and its members would never look for the one
+ * that has taken over. So when there is another one to look for, it is asked for an answer now and
+ * then. False: it owes one for too long. */
 static bool is_answering(struct agent *a, int64_t now)
 {
 	const struct record question = { .type = REC_PROBE };

@@ -21,7 +21,7 @@ struct packed_store {
 	enum element_type type;
 	uint64_t round_base; /* values_round_base of the table */
 	struct rows *rows;   /* packed; NULL: closed */
-	/* Those of get_many and make_many; those of next, and of calls that go over all rows. */
+	/* For get_many and make_many; for next, and of calls that go over all rows. */
 	struct copies got, listed;
 };
 

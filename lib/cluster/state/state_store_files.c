@@ -76,12 +76,13 @@ struct state_files {
 	char *log; /* its path; NULL: none */
 	int fd;
 	off_t end; /* of the durable bytes */
-	/* The owner's thread alone uses these: its beats, and when it has to look for standbys again. */
+	/* The owner's thread alone uses these: its beats, and when it has to look for standbys
+	 * again. */
 	uint64_t beats;
 	int64_t look_at;
 	bool has_standby;
-	/* A standby uses these: the owner and the beat that it saw last, and when it saw them first; when
-	 * it has to write its file again. */
+	/* A standby uses these: the owner and the beat that it saw last, and when it saw them
+	 * first; when it has to write its file again. */
 	uint64_t seen_owner, seen_beat;
 	int64_t seen_at, write_at;
 };
@@ -183,7 +184,7 @@ static enum err_code write_sign_of_life(const char *path, const json_t *document
 	return rc;
 }
 
-/* Is the file of a standby younger than STANDBY_LASTS before `now`? Both times are those of the file
+/* Is the file of a standby younger than STANDBY_LASTS before `now`? Both times are of the file
  * system. */
 static bool is_standby_file(const struct state_files *f, const char *name, time_t now)
 {
@@ -213,9 +214,10 @@ static void list_standby_files(const struct state_files *f, time_t now, struct b
 		closedir(d);
 }
 
-/* The beats begin when a process stands by. That process waits for SILENCE, and by then the owner has
- * seen it. Without one the owner still looks now and then whether it has been overtaken: its successor
- * does not stand by any more, and a coordinator that has nothing to write would not notice it. */
+/* The beats begin when a process stands by. That process waits for SILENCE, and by then the owner
+ * has seen it. Without one the owner still looks now and then whether it has been overtaken: its
+ * successor does not stand by any more, and a coordinator that has nothing to write would not
+ * notice it. */
 static enum err_code beat_in_file(struct state_store *s, struct err *e)
 {
 	struct state_files *f = of_store(s);
@@ -268,10 +270,10 @@ static enum err_code write_standby_file(struct state_files *f, const struct stat
 	return rc;
 }
 
-/* Notes which owner there is and its last beat, and the time after the files were read: on a slow file system
- * the beat may have been written just before that, and the owner counts its time from there. A file that
- * is being written, or cannot be read, counts as unchanged.
- * *none: it is known that no owner lives. */
+/* Notes which owner there is and its last beat, and the time after the files were read: on a slow
+ * file system the beat may have been written just before that, and the owner counts its time from
+ * there. A file that is being written, or cannot be read, counts as unchanged. *none: it is known
+ * that no owner lives. */
 static void look_at_owner(struct state_files *f, bool *none)
 {
 	char *path = rundir_path(f->store.cfg.run_dir, "coordinator.beat");

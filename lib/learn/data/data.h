@@ -47,37 +47,41 @@ struct data_want {
 	bool words; /* plain text; the words are their own targets */
 	/* keep the names of the examples (dataset.name), which tables have in columns of ids */
 	bool names;
-	/* users and items, of which those that were observed together are ranked first (data_pairs.h) */
+	/* users and items, of which those that were observed together are ranked first
+	 * (data_pairs.h) */
 	bool pairs;
 	/* For the training data of a job that goes on with a model: the data that the model was
 	 * trained on. Their classes, index base, columns and scaling hold, and their features and
 	 * words keep their numbers; new values of categories, new indices and new words are added.
 	 * NULL: none. Ignored if `like` is set. Borrowed until the data are loaded. */
 	const struct dataset *base;
-	/* The format of files that look like a table (csv), unless their path has a format or an option of
-	 * tables. NULL: they are tables. */
+	/* The format of files that look like a table (csv), unless their path has a format or an
+	 * option of tables. NULL: they are tables. */
 	const char *tables;
-	/* How the numbers of tables are scaled whose path does not say it (data_options.scale). The form of
-	 * `like` and `base` holds instead, scaled or not. NULL: they are not. Borrowed. */
+	/* How the numbers of tables are scaled whose path does not say it (data_options.scale). The
+	 * form of `like` and `base` holds instead, scaled or not. NULL: they are not. Borrowed. */
 	const char *scale;
-	/* With `scale` other than "none", models fit real targets of data without a schema with the mean 0
-	 * and the variance 1 (dataset.target_shift). With `base` they fit them as those of `base`. */
+	/* With `scale` other than "none", models fit real targets of data without a schema with the
+	 * mean 0 and the variance 1 (dataset.target_shift). With `base` they fit them as the
+	 * targets of `base`. */
 	bool scales_targets;
-	/* The model and its loss fit real targets up to a shift, so that those of tables may be kept relative to
-	 * their mean where floats lose their differences otherwise (data_column.origin). */
+	/* The model and its loss fit real targets up to a shift, so that targets of tables may be
+	 * kept relative to their mean where floats lose their differences otherwise
+	 * (data_column.origin). */
 	bool shifts_targets;
 	/* lines that are not examples may be skipped (data_bad_lines.h); borrowed. NULL: none may */
 	struct data_bad_lines *bad;
-	/* With `like`, readers note here values that the training data lack (data_unseen.h); borrowed.
-	 * NULL: they are not noted. */
+	/* With `like`, readers note here values that the training data lack (data_unseen.h);
+	 * borrowed. NULL: they are not noted. */
 	struct data_unseen *unseen;
-	/* The rows of tables with categories are sparse, with a field for each column, however few features
-	 * they have: for models whose costs grow with the square of the entries of a row. */
+	/* The rows of tables with categories are sparse, with a field for each column, however few
+	 * features they have: for models whose costs grow with the square of the entries of a
+	 * row. */
 	bool fields;
 	/* The most features whose large numbers are watched (data_spread.h). 0: DATA_SPREADS. */
 	size_t spreads;
-	/* Called for each cell of a table, also of columns that are not features: column is the number of the
-	 * column in the schema, from 0. Borrowed. NULL: nothing is called. */
+	/* Called for each cell of a table, also of columns that are not features: column is the
+	 * number of the column in the schema, from 0. Borrowed. NULL: nothing is called. */
 	const struct data_watch *watch;
 };
 
@@ -93,8 +97,8 @@ struct data_decided {
 	bool known;
 	char separator; /* of the cells (DATA_CELLS_ANY and "::" among them); 0: not known */
 	enum data_heading heading;
-	/* The line with the names of the columns, without its newline: owned. NULL: there is none, or it is
-	 * not known yet. */
+	/* The line with the names of the columns, without its newline: owned. NULL: there is none,
+	 * or it is not known yet. */
 	char *names;
 };
 
@@ -105,13 +109,13 @@ struct data_options {
 	char *label;    /* column: its name, its number from 1, or "last" */
 	char *labels;   /* file that holds the labels (idx, npy) */
 	int index_base; /* of libsvm: 0 or 1; -1: guessed from the content */
-	/* named features are hashed to this many bits (criteo, fasttext, vw, tables); 0: the format's default,
-	 * of tables a dictionary */
+	/* named features are hashed to this many bits (criteo, fasttext, vw, tables); 0: the
+	 * format's default, of tables a dictionary */
 	int bits;
 	char *norm; /* "l2": each example is divided by its length */
-	/* tables (data_table.h): names of all columns; columns that are left out, that are categories
-	 * though they look like numbers, and that name the examples: lists of names or of numbers from
-	 * 1 */
+	/* tables (data_table.h): names of all columns; columns that are left out, that are
+	 * categories though they look like numbers, and that name the examples: lists of names or
+	 * of numbers from 1 */
 	char *columns, *ignore, *categories, *id;
 	/* columns of tables whose cells have words, and whose cells are lists of categories */
 	char *text, *lists;
@@ -131,9 +135,10 @@ struct data_options {
 	int negatives;               /* text: random words drawn for each of them */
 	int min_count;               /* text: rarer words are left out */
 	struct data_decided decided; /* cannot be given in a path */
-	/* streams (data_log.h): "yes" makes a stream of a file; where a new job begins ("begin", "end",
-	 * "group" or a place); the file of properties of a consumer; what happens when events
-	 * have been deleted before they were read ("fail" or "skip"); events in the head, 0: the default */
+	/* streams (data_log.h): "yes" makes a stream of a file; where a new job begins ("begin",
+	 * "end", "group" or a place); the file of properties of a consumer; what happens when
+	 * events have been deleted before they were read ("fail" or "skip"); events in the head, 0:
+	 * the default */
 	char *follow, *from, *properties, *deleted;
 	int head;
 	double sample; /* text: words more frequent than this are thinned out; 0: none */
@@ -201,8 +206,8 @@ struct dataset {
 	void *own;
 	uint64_t *group;       /* of each example (batch.h); NULL: the data have no groups */
 	bool grouped_by_first; /* sparse: the first entry of an example, its user, is its group */
-	/* By example: the cells of its columns of ids (data_options.id), joined by commas; NULL: the data
-	 * have none, or they are not wanted (data_want.names). */
+	/* By example: the cells of its columns of ids (data_options.id), joined by commas; NULL:
+	 * the data have none, or they are not wanted (data_want.names). */
 	char **name;
 	float *weight; /* of each example, with the mean 1 in training data; NULL: all equal */
 	/* what weights were multiplied with for that; 0: the schema says it, or there are none */
@@ -222,8 +227,8 @@ struct dataset {
 	struct data_schema *schema;
 	/* The names of features that are hashes of words (data_names.h); NULL: none has a name. */
 	struct data_names *names;
-	/* The options that decide what features and targets mean (data_option.h); NULL: not known, or the data
-	 * are evaluation data. */
+	/* The options that decide what features and targets mean (data_option.h); NULL: not known,
+	 * or the data are evaluation data. */
 	struct data_options *options;
 	struct dataset_reading reading;
 	int index_base;     /* subtracted from sparse ids; -1: not determined */
@@ -256,8 +261,8 @@ struct data_words *dataset_words(const struct dataset *d);
 struct data_pairs *dataset_pairs(const struct dataset *d);
 /* How models fit target k: as the schema says, or as the data say that have none. */
 struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k);
-/* The value that target k and its predictions are relative to, in the units of the data: 0 unless they are far from 0
- * for their differences (data_column.origin). */
+/* The value that target k and its predictions are relative to, in the units of the data: 0 unless
+ * they are far from 0 for their differences (data_column.origin). */
 double dataset_target_origin(const struct dataset *d, size_t k);
 
 /* Fills b with n rows in the order of index (values below d->rows), growing its arrays. Different
@@ -273,8 +278,9 @@ void data_range(uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b);
 #define DATA_DESCRIPTION 512
 void data_describe(const struct dataset *d, char out[static DATA_DESCRIPTION]);
 
-/* The name of a feature, as a new string: "age", "city=Paris", "user=alice"; of a text the word, and the
- * word with " (predicted)" after it where it is to be predicted. NULL: the feature has none. Pure. */
+/* The name of a feature, as a new string: "age", "city=Paris", "user=alice"; of a text the word,
+ * and the word with " (predicted)" after it where it is to be predicted. NULL: the feature has
+ * none. Pure. */
 char *data_feature_name(const struct dataset *d, uint64_t feature);
 
 /* The formats of reader.def, for help texts; an entry with name NULL ends them. */

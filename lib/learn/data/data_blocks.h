@@ -34,7 +34,8 @@ void data_blocks_use_cache(struct data_blocks *b, const struct data_cache *c,
 
 /* Has each dataset pass through `finish`, which changes it and may remove examples, before
  * data_walk_next returns it; datasets without examples are not returned. ctx: borrowed. Called by
- * the threads that read blocks, several at a time. Errors of `finish` are errors of data_walk_next. */
+ * the threads that read blocks, several at a time. Errors of `finish` are errors of
+ * data_walk_next. */
 void data_blocks_finish_by(struct data_blocks *b,
     enum err_code (*finish)(const void *ctx, struct dataset *d, struct err *e), const void *ctx);
 
@@ -47,16 +48,17 @@ const struct dataset *data_blocks_head(const struct data_blocks *b);
 /* Returns the head, too, for changes (data_pairs_join) before other threads read it. */
 struct dataset *data_blocks_own_head(struct data_blocks *b);
 
-/* A walk over the n blocks of these numbers, in this order, such as those of a range: its datasets
- * take about `memory` bytes each at most; the first one takes `first` bytes, and each further one
- * may be twice as large as the one before. The blocks, their order and these sizes alone determine
- * the datasets. Different threads may read different walks. b is borrowed.
+/* A walk over the n blocks of these numbers, in this order, such as the blocks of a range: its
+ * datasets take about `memory` bytes each at most; the first one takes `first` bytes, and each
+ * further one may be twice as large as the one before. The blocks, their order and these sizes
+ * alone determine the datasets. Different threads may read different walks. b is borrowed.
  *
  * A line in an error is named by its number in the first block of a file, and else by the byte of
  * the file at which it begins ("a.csv+1048590"). */
 struct data_walk *data_blocks_walk(const struct data_blocks *b, const uint32_t *number, size_t n,
     uint64_t first, uint64_t memory);
-/* Bytes of the blocks in the datasets so far; *left: blocks in none. Not while data_walk_next runs. */
+/* Bytes of the blocks in the datasets so far; *left: blocks in none. Not while data_walk_next
+ * runs. */
 uint64_t data_blocks_walked(const struct data_walk *w, uint64_t *left);
 
 #endif

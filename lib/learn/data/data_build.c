@@ -601,8 +601,8 @@ static enum err_code measure_weights(struct data_build *b, struct err *e)
 	          "%s: all weights are 0 or too small; at least one must be above 0", b->first);
 }
 
-/* Scales the weights of data without a schema as those of the training data: an example without one has 1
- * before that. */
+/* Scales the weights of data without a schema as the weights of the training data: an example
+ * without one has 1 before that. */
 static enum err_code scale_weights(struct data_build *b, struct err *e)
 {
 	struct dataset *d = b->d;
@@ -844,8 +844,8 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 
 /* ---- streams ---- */
 
-/* Checks the options of the stream, which is in this format, and completes them by those of the
- * data that it is read like. Notes those of the first stream. */
+/* Checks the options of the stream, which is in this format, and completes them by the options of the
+ * data that it is read like. Notes the options of the first stream. */
 static enum err_code settle_options(struct data_build *b, size_t format, const char *name,
     struct err *e)
 {

@@ -37,8 +37,9 @@ struct data_build {
 	uint64_t *raw;
 	uint64_t min_id,
 	    max_id; /* min_id: UINT64_MAX when there is none; not known with `transient` */
-	/* For each id below DATA_DIRECT: has it occurred? NULL with `transient`, and while there are fewer than
-	 * DATA_SEEN_FROM values, because clearing it would take longer than reading those. */
+	/* For each id below DATA_DIRECT: has it occurred? NULL with `transient`, and while there
+	 * are fewer than DATA_SEEN_FROM values, because clearing it would take longer than reading
+	 * those. */
 	uint8_t *seen;
 	/* The examples will be dropped soon, so that listing their distinct ids and trimming their
 	 * arrays is not worth the time: d->col has the ids without the index base, which `like`
@@ -61,14 +62,15 @@ struct data_build {
 	/* The spreads of the features of training data that are not centred (data_build_spread). */
 	struct data_spreads spreads;
 	struct data_want want;
-	/* The options of the stream read last, with those that it takes over from `like` (data_option.h). */
+	/* The options of the stream read last, with those that it takes over from `like`
+	 * (data_option.h). */
 	struct data_options options;
 };
 
 /* A reader of one file format; registered in reader.def. Its functions may run on any thread. */
 struct data_reader {
-	/* Scores the first lines of a file (data_guess.h): how many of them it reads without guessing. NULL: the
-	 * format looks like others, so that it must be named. */
+	/* Scores the first lines of a file (data_guess.h): how many of them it reads without
+	 * guessing. NULL: the format looks like others, so that it must be named. */
 	int (*score)(const struct data_sample *s);
 	/* The functions of a push parser (data_parser.h), if the examples are lines or words. NULL:
 	 * `read` reads the format. */
@@ -79,9 +81,9 @@ struct data_reader {
 	    struct err *e);
 	/* How a file is read in parts (data_parts.h); NULL: it is read as a whole. */
 	const struct data_parts *parts;
-	/* This tells users how to get ratings of a file in this format, in the error of a model that needs
-	 * them (data_want.tables). NULL: models of ratings can be trained on it, because its examples are
-	 * sets of features, as those of ratings are. */
+	/* This tells users how to get ratings of a file in this format, in the error of a model
+	 * that needs them (data_want.tables). NULL: models of ratings can be trained on it, because
+	 * its examples are sets of features, as ratings are. */
 	const char *to_ratings;
 	/* The bits of hashed features without bits=; 0: the format hashes none by default. */
 	int bits;
@@ -105,8 +107,8 @@ enum {
 #undef READER
 extern const struct data_reader *const data_readers[DATA_READERS];
 
-/* Chooses the reader by the options, or by the first bytes, and reads one stream; all streams must have
- * the format of the first. Errors as data_load. */
+/* Chooses the reader by the options, or by the first bytes, and reads one stream; all streams must
+ * have the format of the first. Errors as data_load. */
 enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e);
 
@@ -165,8 +167,8 @@ void data_build_row(struct data_build *b, size_t n);
 enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field,
     struct err *e);
 
-/* For the shapes of data (shape/data_shape.h). Resizes *p to n elements; false without memory: *p stays as it
- * was. */
+/* For the shapes of data (shape/data_shape.h). Resizes *p to n elements; false without memory: *p
+ * stays as it was. */
 bool data_build_resize(void **p, size_t n, size_t size);
 /* Makes room for n more entries and `rows` more sparse rows. False: no memory. */
 bool data_build_reserve(struct data_build *b, size_t n, size_t rows);
@@ -175,17 +177,17 @@ bool data_build_widen_ids(struct data_build *b);
 /* The index base that is taken off ids when their row ends: 0 where shape_sparse.c does it. */
 uint32_t data_build_base_taken_off(const struct data_build *b);
 
-/* Takes the memory of a dataset for the rows of this one, which has none yet, and frees the dataset. NULL is
- * fine. */
+/* Takes the memory of a dataset for the rows of this one, which has none yet, and frees the
+ * dataset. NULL is fine. */
 void data_build_reuse(struct data_build *b, struct dataset *old);
 
 /* Appends the rows of a dataset that was read as this one is: with the same `want`, and like b->like.
  * ERR_NOMEM, ERR_LIMIT. */
 enum err_code data_build_append(struct data_build *b, const struct dataset *d, struct err *e);
 
-/* A reader calls this when a line has failed with rc, and returns the result if it is not ERR_OK. ERR_OK:
- * the line is to be skipped (data_want.bad), and its label and row are dropped. Errors but ERR_FORMAT are
- * returned as they are. */
+/* A reader calls this when a line has failed with rc, and returns the result if it is not ERR_OK.
+ * ERR_OK: the line is to be skipped (data_want.bad), and its label and row are dropped. Errors but
+ * ERR_FORMAT are returned as they are. */
 enum err_code data_build_bad_line(struct data_build *b, const struct stream *s, enum err_code rc,
     struct err *e);
 
@@ -193,7 +195,8 @@ enum err_code data_build_bad_line(struct data_build *b, const struct stream *s, 
 enum err_code data_build_group(struct data_build *b, const struct stream *s, const char *name,
     struct err *e);
 
-/* Adds to the name of the next row, where names are wanted; a row without one has an empty name. ERR_NOMEM. */
+/* Adds to the name of the next row, where names are wanted; a row without one has an empty name.
+ * ERR_NOMEM. */
 enum err_code data_build_name(struct data_build *b, const struct stream *s, const char *name,
     struct err *e);
 

@@ -24,7 +24,7 @@ struct class
 struct data_label {
 	struct data_want want;
 	bool frozen;  /* accepts only the classes of the training data */
-	bool sampled; /* which are those of some of its examples */
+	bool sampled; /* which are the labels of some of its examples */
 	struct class *class;
 	uint32_t n;
 	size_t class_room;
@@ -302,8 +302,8 @@ static enum err_code reserve_label(struct data_label *l, struct err *e)
 	return ERR_OK;
 }
 
-/* The class of a label of evaluation data that ends with a dot, where the training data have it without
- * one, as in adult.test; 0: none. */
+/* The class of a label of evaluation data that ends with a dot, where the training data have it
+ * without one, as in adult.test; 0: none. */
 static uint32_t find_without_dot(const struct data_label *l, const char *name)
 {
 	size_t n = strlen(name);
@@ -363,7 +363,7 @@ static enum err_code append_label(struct data_label *l, const struct stream *s, 
 	return ERR_OK;
 }
 
-/* Classes have the numbers of the training data, in these labels as in those of d. */
+/* Classes have the numbers of the training data, in these labels as in d. */
 enum err_code data_label_append(struct data_label *l, const struct dataset *d, struct err *e)
 {
 	size_t width = l->targets = d->targets;

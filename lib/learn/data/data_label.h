@@ -54,16 +54,16 @@ size_t data_label_count(const struct data_label *l);
 
 /* Adds the labels of a dataset that was read like the training data. ERR_NOMEM. */
 enum err_code data_label_append(struct data_label *l, const struct dataset *d, struct err *e);
-/* Drops the labels after those of the first n rows, of rows that are dropped or not complete, and
- * the class that the last one has added. */
+/* Drops the labels after the labels of the first n rows, of rows that are dropped or not complete,
+ * and the class that the last one has added. */
 void data_label_drop(struct data_label *l, size_t n);
 
 /* The spread of target k of all rows, also of those that were dropped; NULL: it is not known. */
 struct data_spread;
 const struct data_spread *data_label_spread(const struct data_label *l, size_t k);
 
-/* The real targets of all rows as they were read, in double, until data_label_free; NULL: they are not real
- * targets of training data, or not known so exactly. */
+/* The real targets of all rows as they were read, in double, until data_label_free; NULL: they are
+ * not real targets of training data, or not known so exactly. */
 const double *data_label_exact(const struct data_label *l);
 /* Sorts the classes, and hands y or label, the classes and their names over to d. ERR_FORMAT, for
  * example when `two` finds another number of classes. */

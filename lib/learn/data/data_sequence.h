@@ -19,7 +19,7 @@
 struct data_sequence;
 
 /* A chunk has a multiple of this many lines or rows, unless they are very long or a file ends with
- * it: where each line is an example, batches of a divisor of this are the same as those of all data
+ * it: where each line is an example, batches of a divisor of this are the same as batches of all data
  * at once. */
 #define DATA_SEQUENCE_LINES 1000u
 
@@ -36,7 +36,7 @@ struct data_sequence_spec {
 	bool once; /* there will be one pass: standard input need not be kept */
 };
 
-/* Errors as data_load; those of data that are read in chunks appear in data_sequence_next. */
+/* Errors as data_load; errors of data that are read in chunks appear in data_sequence_next. */
 enum err_code data_sequence_open(const struct data_sequence_spec *spec, struct data_sequence **out,
     struct err *e);
 void data_sequence_free(struct data_sequence *s); /* NULL is fine */

@@ -85,7 +85,7 @@ size_t loss_outputs(const struct loss_spec *l, size_t classes, size_t targets);
 
 /* The loss for outputs and targets that are c times as large, c > 0. */
 struct loss_spec loss_scaled(const struct loss_spec *l, double c);
-/* The value of a loss, or a sum of values, for outputs and targets as large as those of the
+/* The value of a loss, or a sum of values, for outputs and targets as large as in the
  * data. */
 double loss_unscaled(const struct loss_spec *l, double value);
 

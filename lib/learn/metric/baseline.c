@@ -7,7 +7,7 @@
 #include "metric/summary.h"
 
 /* An area under the ROC curve counts as better than chance when it is this many standard deviations
- * above 1/2, those of a random order (Hanley and McNeil, 1982). */
+ * above 1/2, as in a random order (Hanley and McNeil, 1982). */
 #define AUC_DEVIATIONS 3
 
 static void set_value(struct baseline *b, enum metric k, double value)

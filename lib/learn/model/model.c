@@ -352,7 +352,7 @@ static struct batch weigh_classes(struct model *m, const struct batch *b)
 	return weighted;
 }
 
-/* Replaces scores of scaled targets by those of the targets. */
+/* Replaces scores of scaled targets by scores of the targets. */
 static void unscale_scores(const struct model *m, size_t rows, float *scores)
 {
 	for (size_t k = 0; k < m->outputs; k++) {

@@ -17,7 +17,7 @@
  *
  * With shape.negatives, a step compares the class of each example with classes that were drawn for
  * its batch (data_classes.h) instead of with all. The columns of w are then the rows of a sparse
- * table c, of which a step needs those of its classes alone. */
+ * table c, of which a step needs the rows of its classes alone. */
 
 static bool draws_classes(const struct model *m)
 {

@@ -4,7 +4,7 @@
 
 /* Skip-gram with negative sampling (Mikolov et al., "Distributed Representations of Words and
  * Phrases", 2013, eq. 4). A word has a vector v as the given word, and another one, u, as a word to
- * be predicted. The u of its neighbours shall be near v, those of randomly drawn words far:
+ * be predicted. The u of its neighbours shall be near v, the u of randomly drawn words far:
  *
  * loss = -log sigmoid(u_near v) - sum log sigmoid(-u_drawn v),
  *

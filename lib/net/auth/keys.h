@@ -38,13 +38,13 @@ void key_pair_wipe(struct key_pair *k);
  * the effective user nor root, and any other contents. ERR_NOTFOUND when it
  * does not exist. The outcome is untouched on failure. */
 enum err_code key_pair_load(const char *path, struct key_pair *k, struct err *e);
-/* Reads the cluster's secret; rules and errors are those of key_pair_load. */
+/* Reads the cluster's secret; with the rules and errors of key_pair_load. */
 enum err_code psk_load(const char *path, uint8_t psk[static KEY_BYTES], struct err *e);
 
 /* Draw a fresh secret and write it to path, which must not exist (ERR_EXISTS), with mode 0600,
  * synced. After a failure there is no file. */
 enum err_code key_pair_create(const char *path, struct key_pair *k, struct err *e);
-/* Draws and writes the cluster's secret; rules and errors are those of key_pair_create. */
+/* Draws and writes the cluster's secret; with the rules and errors of key_pair_create. */
 enum err_code psk_create(const char *path, uint8_t psk[static KEY_BYTES], struct err *e);
 
 /* 32 bytes <-> the 44 characters of padded base64 (RFC 4648, section 4). Only the canonical form

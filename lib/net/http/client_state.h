@@ -47,7 +47,7 @@ bool http_client_next(struct http_client *c);
 bool http_client_find(struct http_client *c);
 
 /* Sends one request over the Unix socket and receives the answer, whose body is in c->reply then.
- * authorization is "" for an unsigned request. Errors are those of http_call. */
+ * authorization is "" for an unsigned request. Errors are as of http_call. */
 enum err_code http_send_local(struct http_client *c, const char *method, const char *target,
     const char *authorization, const char *body, size_t n, int64_t deadline, long *status,
     struct err *e);

@@ -76,7 +76,7 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_so
 	return socket(sa->family, sa->socktype | SOCK_CLOEXEC, sa->protocol);
 }
 
-/* Sets the options that hold for every call of this client; set_curl_request sets those of one
+/* Sets the options that hold for every call of this client; set_curl_request sets the options of one
  * call. Only plain HTTP/1.1 straight to the target is allowed: no proxy, no redirect and no
  * .netrc. */
 static void set_curl_options(struct http_client *c)

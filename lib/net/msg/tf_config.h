@@ -10,7 +10,7 @@
 
 struct tf_config {
 	const char *type; /* of this process's task, borrowed; "": it is not told */
-	int64_t index;    /* of the task among those of its type; -1: it is not told */
+	int64_t index;    /* of the task among the tasks of its type; -1: it is not told */
 	int64_t chiefs, workers, servers; /* the numbers of tasks */
 };
 

@@ -48,7 +48,7 @@
  *   held    record() returned CONN_HOLD. Nothing is read until conn_retry hands the record over
  *           again.
  *   shares  On a Unix socket. Records go by the socket; after the client's REC_SHARE
- *           (conn_share) its records go by shared memory; after the server's REC_SHARE those of
+ *           (conn_share) its records go by shared memory; after the server's REC_SHARE the records of
  *           both sides do. The socket then carries only bytes that wake the other end. With its
  *           REC_SHARE a server may show memory (conn_publish), from which the client then copies
  *           by itself what the answers name. With its REC_SHARE a client may lend memory

@@ -22,10 +22,11 @@
 #include "core/err.h"
 #include "server/server.h"
 
-/* Waits until this process is to be the coordinator; then cfg has the bound sockets (data_fd, http_fd),
- * which the server takes over. signals: readable when a signal has arrived. *end: the process is to end,
- * because of a signal or because the cluster has ended. Errors: those of binding the addresses, and
- * of a store that refuses this process; ERR_CONFIG: no state is kept. Before any thread. */
+/* Waits until this process is to be the coordinator; then cfg has the bound sockets (data_fd,
+ * http_fd), which the server takes over. signals: readable when a signal has arrived. *end: the
+ * process is to end, because of a signal or because the cluster has ended. Errors: as of binding
+ * the addresses, and of a store that refuses this process; ERR_CONFIG: no state is kept. Before any
+ * thread. */
 enum err_code standby_wait(struct server_config *cfg, int signals, bool *end, struct err *e);
 
 #endif

@@ -118,8 +118,8 @@ static enum err_code open_file_session_at(struct far *f, const char *address, st
 	return await_file_session(f, is_file_session_live, e);
 }
 
-/* At the coordinator with which this store has its session. Before that, tries those of the join file in
- * turn. */
+/* At the coordinator with which this store has its session. Before that, tries the addresses of the
+ * join file in turn. */
 static enum err_code open_file_session(struct far *f, struct err *e)
 {
 	enum err_code rc = err_set(e, ERR_UNREACH, "the address of the coordinator is unknown");

@@ -17,7 +17,7 @@ struct launcher_env {
 	int64_t rank;             /* from 0; -1: unknown */
 	bool in_role;             /* the rank counts processes of its role only */
 	int64_t size;             /* number of all ranks; -1: unknown */
-	int64_t local;            /* rank among those of this host; -1: unknown */
+	int64_t local;            /* rank among the ranks of this host; -1: unknown */
 	bool one_host;            /* the source says that all ranks are on this host */
 	int64_t servers, workers; /* their numbers; -1: unknown */
 	char run[128];            /* an id that differs for each run; "": unknown */
@@ -42,8 +42,9 @@ enum err_code launcher_env_read_environment(struct launcher_env *r, struct err *
 /* Describe r as "role=worker rank=3/8 local=1 from OMPI_COMM_WORLD_RANK". */
 void launcher_env_describe(const struct launcher_env *r, char *out, size_t size);
 
-/* The role of the process (LAUNCHER_SERVER or LAUNCHER_WORKER) and its number in that role, where the first
- * `servers` ranks are servers. ERR_CONFIG when the rank contradicts the role or the size. */
+/* The role of the process (LAUNCHER_SERVER or LAUNCHER_WORKER) and its number in that role, where
+ * the first `servers` ranks are servers. ERR_CONFIG when the rank contradicts the role or the
+ * size. */
 enum err_code launcher_env_find_role(const struct launcher_env *r, int64_t servers,
     enum launcher_role *role, int64_t *number, struct err *e);
 

@@ -12,12 +12,12 @@
  * in the same bits. The servers get the mean of each step, one push a partition, and make the same
  * update: their parameters are checkpointed, evaluated at the end, and given to workers that join.
  *
- * Each step: allreduce_await_members (all members have completed the step before) -> allreduce_hand_over
- * (send the mean of the step before to the servers) -> allreduce_update (reduce the gradient,
- * update the parameters). A mean goes through two places: `last` (not all workers are known to have
- * it) -> `going` (not all servers are known to have it) -> dropped. It is sent only when every
- * worker has it, and kept until every partition has it: when the worker that was to send it dies,
- * another one does.
+ * Each step: allreduce_await_members (all members have completed the step before) ->
+ * allreduce_hand_over (send the mean of the step before to the servers) -> allreduce_update (reduce
+ * the gradient, update the parameters). A mean goes through two places: `last` (not all workers are
+ * known to have it) -> `going` (not all servers are known to have it) -> dropped. It is sent only
+ * when every worker has it, and kept until every partition has it: when the worker that was to send
+ * it dies, another one does.
  *
  * Training thread only. The callbacks of the config are called on it, and allreduce_view and
  * allreduce_answer_peers are called from within them. */
@@ -57,8 +57,8 @@ enum err_code allreduce_begin(struct allreduce *a, uint32_t rank, struct client 
  * going to the servers is sent by the member that takes its place. */
 void allreduce_view(struct allreduce *a, const struct view *view);
 
-/* Call it now and then while allreduce_await_members waits: another worker may have missed the mean of the
- * last step, and needs a new ring of the members to get it from this one. */
+/* Call it now and then while allreduce_await_members waits: another worker may have missed the mean
+ * of the last step, and needs a new ring of the members to get it from this one. */
 void allreduce_answer_peers(struct allreduce *a);
 
 /* First part of a step: waits until all workers have completed the steps before. After that the
@@ -73,9 +73,9 @@ enum err_code allreduce_hand_over(struct allreduce *a, uint64_t step, bool *firs
 enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t examples,
     struct err *e);
 
-/* At the end, after the last hand-over: compares the servers' parameters with those of this worker.
- * ERR_FAILED names the first table that differs; p->g is overwritten. *compared: false when this
- * worker has taken no step, and so has none. */
+/* At the end, after the last hand-over: compares the servers' parameters with the parameters of
+ * this worker. ERR_FAILED names the first table that differs; p->g is overwritten. *compared: false
+ * when this worker has taken no step, and so has none. */
 enum err_code allreduce_verify(struct allreduce *a, bool *compared, struct err *e);
 
 /* Bytes sent to other workers so far. */

@@ -81,7 +81,7 @@ static bool has_view(void *ctx, const struct view *view)
 	return view != NULL;
 }
 
-/* Configuration, tables and description of the data may still be replaced by those of an older
+/* Configuration, tables and description of the data may still be replaced by values of an older
  * checkpoint. */
 static bool has_checked_view(void *ctx, const struct view *view)
 {

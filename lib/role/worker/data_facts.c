@@ -95,9 +95,9 @@ json_t *data_facts(const struct dataset *d)
 	return facts;
 }
 
-/* The text of a description without the names of files and the form of their lines, and perhaps without options,
- * which those of earlier versions do not have; free it. Numbers of two texts are compared as
- * they are written, whole or not. */
+/* The text of a description without the names of files and the form of their lines, and perhaps
+ * without options, which facts of earlier versions do not have; free it. Numbers of two texts are
+ * compared as they are written, whole or not. */
 static char *format_unnamed(const json_t *facts, bool options)
 {
 	json_t *o = json_copy((json_t *)(uintptr_t)facts);

@@ -27,8 +27,8 @@ struct job {
 	struct data_sequence *eval; /* job.eval, or the examples that are held out; NULL: none */
 	/* the examples that are held out, of a job that has job.eval, too; NULL: none */
 	struct data_sequence *held_out;
-	/* of the examples or blocks, with job.validate; none of blocks of observations, which are held out
-	 * one by one (data_observations.h) */
+	/* of the examples or blocks, with job.validate; none of blocks of observations, which are
+	 * held out one by one (data_observations.h) */
 	struct data_split split;
 	/* lines of the data that were skipped (job.bad_lines); NULL: none may be */
 	struct data_bad_lines *bad;
@@ -44,7 +44,8 @@ struct job {
 	struct data_log *stream;
 	struct range_source *source; /* where a worker's training examples come from */
 	struct model *model;
-	/* Chooses further rows for training batches; NULL: they use only those of their examples. */
+	/* Chooses further rows for training batches; NULL: they use only the rows of their
+	 * examples. */
 	struct row_sampler *sampler;
 	const struct model_table *table;
 	size_t ntables;
@@ -60,8 +61,8 @@ struct job {
 /* Functions that the reading of a stream's head needs from the worker that does it. */
 struct job_head_hooks {
 	void *ctx;
-	/* The facts of the head that hold for all workers (worker/data_facts.h): those that were offered
-	 * first. NULL: only asks. *out: a new reference, or NULL while there are none. */
+	/* The facts of the head that hold for all workers (worker/data_facts.h): those that were
+	 * offered first. NULL: only asks. *out: a new reference, or NULL while there are none. */
 	enum err_code (*agree)(void *ctx, const json_t *offer, json_t **out, struct err *e);
 	bool (*interrupted)(void *ctx);
 };
@@ -74,7 +75,8 @@ struct job_source {
 	size_t ndata;
 	/* a directory for parsed data, or a word of job.cache; NULL: the configuration's */
 	const char *cache;
-	/* the directory of this run in which its workers on this host share parsed data; NULL: none */
+	/* the directory of this run in which its workers on this host share parsed data; NULL:
+	 * none */
 	const char *shared;
 	const char *tables; /* of model custom, where the configuration names none; may be NULL */
 	/* settings for keys that the configuration leaves at their default; may be NULL */
@@ -85,14 +87,15 @@ struct job_source {
 	const struct model_outside *outside;
 	/* description of the training data (worker/data_facts.h), instead of reading them; NULL */
 	const json_t *facts;
-	/* Items will be ranked, for which observations of users (data_pairs.h) are read in spite of `facts`. */
+	/* Items will be ranked, for which observations of users (data_pairs.h) are read in spite of
+	 * `facts`. */
 	bool ranks;
 	/* description of the data of the model that the job begins with, which the training data
 	 * extend (data_want.base); NULL */
 	const json_t *base;
-	/* description of the data that the model was trained on so far, with which the job goes on: data that
-	 * describe themselves otherwise are read by it, and extend it (data_want.base). Where they were not
-	 * scaled, job.scale does not hold; NULL */
+	/* description of the data that the model was trained on so far, with which the job goes on:
+	 * data that describe themselves otherwise are read by it, and extend it (data_want.base).
+	 * Where they were not scaled, job.scale does not hold; NULL */
 	const json_t *before;
 	bool no_eval; /* evaluation data are not wanted */
 	/* training data may be left on the disk, in blocks (job.blocks) or as a stream */
@@ -104,8 +107,8 @@ struct job_source {
  * data's readers; *out is empty then. */
 enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out,
     struct err *e);
-/* The cache that keeps parsed data in directory `dir`, borrowed, for the next start; "none", or "run",
- * where they are kept only while the job runs: no cache. */
+/* The cache that keeps parsed data in directory `dir`, borrowed, for the next start; "none", or
+ * "run", where they are kept only while the job runs: no cache. */
 struct data_cache job_cache(const char *dir, struct log *log);
 /* Frees the contents of j. */
 void job_release(struct job *j);
@@ -115,8 +118,8 @@ struct data_want job_want(const struct conf_job *job);
 uint64_t job_most_rows(const struct job *j);
 /* Makes another instance of the job's model, for another thread: instances have scratch memory. */
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e);
-/* Makes another sampler, as job.sampler, for another thread. NULL: the model needs none. The examples that
- * the model is trained on count, as far as they are in memory. */
+/* Makes another sampler, as job.sampler, for another thread. NULL: the model needs none. The
+ * examples that the model is trained on count, as far as they are in memory. */
 struct row_sampler *job_sampler_new(const struct job *j);
 /* Sets `frozen` and `counts_touching` by the configuration in force. Called after each change of it.
  * ERR_CONFIG. */

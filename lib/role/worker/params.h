@@ -16,9 +16,9 @@ struct params_rows {
 /* A worker's copy of the parameters and the room for their gradient: dense tables whole, of sparse
  * tables the rows that a batch touches.
  *
- * Two buffers a dense table: `w` (current) and `good` (the last good ones). After params_mark_good the
- * next pull swaps them and fills the other, so keeping the last good parameters costs memory, but
- * no copy.
+ * Two buffers a dense table: `w` (current) and `good` (the last good ones). After params_mark_good
+ * the next pull swaps them and fills the other, so keeping the last good parameters costs memory,
+ * but no copy.
  *
  * One thread, the training thread. */
 struct params {
@@ -34,7 +34,7 @@ struct params {
 	float *reduced;
 	size_t nreduced; /* floats in it */
 	size_t *cap;     /* floats in w[i] and g[i] */
-	/* by table: rows to use instead of those that the batch touches; NULL: those of the
+	/* by table: rows to use instead of the rows that the batch touches; NULL: the rows of the
 	 * batch */
 	const struct params_rows *rows;
 	struct row_counts counts; /* of the batch that is being pushed */
@@ -73,27 +73,28 @@ size_t params_rows_of(const struct params *p, const struct batch *b, size_t i, c
  * has trained, and stays 0 where the model has sparse tables alone. */
 uint64_t params_updates(const struct params *p);
 /* Requests what a batch needs at a step (or CLIENT_NOW: at any step) and waits for it. dense false:
- * the dense tables are here already. Unless it is false, a step that needs no values pulls an unused row,
- * and so waits as others do. */
+ * the dense tables are here already. Unless it is false, a step that needs no values pulls an
+ * unused row, and so waits as others do. */
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
     struct err *e);
-/* As params_pull at CLIENT_NOW, of what the scores of a batch need (model_forward). scored false: the
- * rows that all scores use (row_domain.scored) are here already. Rows that still have their random initial
- * values are given as 0: an id that no example has trained adds nothing to a score. */
+/* As params_pull at CLIENT_NOW, of what the scores of a batch need (model_forward). scored false:
+ * the rows that all scores use (row_domain.scored) are here already. Rows that still have their
+ * random initial values are given as 0: an id that no example has trained adds nothing to a
+ * score. */
 enum err_code params_pull_scores(struct params *p, const struct batch *b, bool dense, bool scored,
     struct err *e);
-/* After params_mark_good: requests the dense tables of a later step; params_pull of that step then waits
- * for them. early: sent before this step's push, and each partition answers as soon as it is
+/* After params_mark_good: requests the dense tables of a later step; params_pull of that step then
+ * waits for them. early: sent before this step's push, and each partition answers as soon as it is
  * ready. */
 enum err_code params_request_ahead(struct params *p, uint64_t step, bool early, struct err *e);
 /* The loss at this step was finite: the parameters that were pulled for it count as good, until
- * those of a later step do. */
+ * rows of a later step do. */
 void params_mark_good(struct params *p, uint64_t step);
 /* Writes the last good parameters as safetensors to path, which appears whole or not at all.
  * ERR_NOTFOUND when there are none, a table is sparse, or a value is not finite. */
 enum err_code params_save_good(const struct params *p, const char *path, struct err *e);
-/* Checks that the values which the last pull brought for this batch are finite: those of dense tables once,
- * rows of sparse tables each time. ERR_NONFINITE names the table and the row. */
+/* Checks that the values which the last pull brought for this batch are finite: values of dense
+ * tables once, rows of sparse tables each time. ERR_NONFINITE names the table and the row. */
 enum err_code params_check_values(struct params *p, const struct batch *b, struct err *e);
 /* As params_check_values, of what params_pull_scores has pulled with the same arguments. */
 enum err_code params_check_scored(const struct params *p, const struct batch *b, bool dense,

@@ -123,7 +123,8 @@ static bool is_our_line(const char *line, size_t n)
 	return n > 20 && strspn(line, "0123456789-") == 10 && line[10] == 'T';
 }
 
-/* Writes the last line that the program has written to standard error, if that goes to a file; else "". */
+/* Writes the last line that the program has written to standard error, if that goes to a file; else
+ * "". */
 static void find_last_words(const struct program *p, char out[static 200])
 {
 	char text[LAST_WORDS_BYTES + 1];
@@ -393,7 +394,7 @@ static enum err_code read_answer(struct program *p, const struct question *q,
 	    q->params ? "loss NUMBER examples NUMBER" : "rows TABLE NUMBER ...");
 }
 
-/* Writes the parameters of this question. Also writes the ids again when the files hold those of
+/* Writes the parameters of this question. Also writes the ids again when the files hold the ids of
  * another question or of a program that has died. */
 static enum err_code write_question_files(struct program *p, const struct question *q,
     struct err *e)

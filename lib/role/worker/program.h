@@ -52,7 +52,7 @@ enum err_code program_name_rows(struct program *p, const struct batch *b, struct
 enum err_code program_name_eval_rows(struct program *p, struct params *to, struct err *e);
 /* Why the last gradient failed, as an error; ERR_OK: it did not. */
 enum err_code program_fault(const struct program *p, struct err *e);
-/* Scores job.eval with these parameters; those of sparse tables are the rows that
+/* Scores job.eval with these parameters; for sparse tables they are the rows that
  * program_name_eval_rows returned. */
 enum err_code program_evaluate(struct program *p, const float *const params[],
     struct eval_result *out, struct err *e);

@@ -7,7 +7,7 @@
 
 /* The rows of sparse tables that a program for model custom needs. The program writes their ids to
  * TABLE.ids, as ascending raw little-endian uint64, and answers "rows TABLE N". A list has one
- * entry for each table of the job; those of dense tables are empty. Training thread only. */
+ * entry for each table of the job; entries of dense tables are empty. Training thread only. */
 
 /* A new empty list; NULL: no table is sparse. */
 struct params_rows *program_rows_new(const struct program_files *f);

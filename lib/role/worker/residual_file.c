@@ -18,8 +18,8 @@
 
 #define SUFFIX ".safetensors"
 #define NONE   UINT64_MAX
-/* Files that stay although no checkpoint needs them yet. A checkpoint has one file of a rank in bsp; in other
- * modes a rank may save some while the snapshot is taken. */
+/* Files that stay although no checkpoint needs them yet. A checkpoint has one file of a rank in
+ * bsp; in other modes a rank may save some while the snapshot is taken. */
 #define NEWEST_KEPT_LOCKSTEP 1
 #define NEWEST_KEPT          4
 
@@ -129,8 +129,8 @@ void residual_file_load(struct worker *w)
 	if (!w->cfg->id->run_dir)
 		return;
 	remove_torn_files(w);
-	/* A worker that takes over a rank starts without residuals: those of its predecessor were
-	 * pushed or are lost. */
+	/* A worker that takes over a rank starts without residuals: the residuals of its
+	 * predecessor were pushed or are lost. */
 	if (!w->step || !w->view->worker || !w->view->worker->resumes)
 		return;
 	step = find_residual_file(w, w->step, &n);
@@ -184,8 +184,8 @@ static uint64_t *list_residual_files(const struct worker *w, size_t *n)
 	return steps;
 }
 
-/* Removes the files that no checkpoint needs. The newest ones stay, because the checkpoint that they were
- * saved for does not exist yet. */
+/* Removes the files that no checkpoint needs. The newest ones stay, because the checkpoint that
+ * they were saved for does not exist yet. */
 static void remove_old_files(struct worker *w)
 {
 	char *dir = rundir_path(w->cfg->id->run_dir, "checkpoints");

@@ -11,7 +11,7 @@
 /* The classes that a step with drawn classes compares (data_classes.h), borrowed from the struct
  * data_classes that drew them. */
 struct batch_classes {
-	/* n distinct classes in ascending order: those of the labels, and the drawn ones */
+	/* n distinct classes in ascending order: the classes of the labels, and the drawn ones */
 	const uint64_t *id;
 	size_t n;
 	const uint32_t *drawn; /* places in id of the ndrawn drawn classes, ascending */
@@ -41,9 +41,11 @@ struct target_scaling {
  *
  * weight: of each example in the loss, its gradient and the metrics.
  *
- * group: the group of examples that are ranked against each other, such as those of a user; 0: none.
+ * group: the group of examples that are ranked against each other, such as the examples of a user;
+ * 0: none.
  *
- * Targets: y (rows, targets), row-major, for regression and two classes (0 or 1); label for classes. */
+ * Targets: y (rows, targets), row-major, for regression and two classes (0 or 1); label for
+ * classes. */
 struct batch {
 	size_t rows, cols; /* examples; features of the data, not of the batch */
 	bool sparse;
@@ -57,7 +59,8 @@ struct batch {
 	size_t nids;
 	float *weight;   /* rows; NULL: all examples have the weight 1 */
 	uint64_t *group; /* rows; NULL: the data have no groups */
-	/* rows, of examples by name (dataset.name), borrowed from the dataset; NULL: they have none */
+	/* rows, of examples by name (dataset.name), borrowed from the dataset; NULL: they have
+	 * none */
 	const char **name;
 	float *y;                     /* rows * targets; NULL: no such targets */
 	size_t targets;               /* of each example */
@@ -76,8 +79,8 @@ static inline float batch_weight(const struct batch *b, size_t r)
 	return b->weight ? b->weight[r] : 1;
 }
 
-/* Appends the examples of `more`, which are of the same data: b has the examples of both in this order, and
- * the features of both, but no names. Both have examples. ERR_NOMEM: b is as it was. */
+/* Appends the examples of `more`, which are of the same data: b has the examples of both in this
+ * order, and the features of both, but no names. Both have examples. ERR_NOMEM: b is as it was. */
 enum err_code batch_append(struct batch *b, const struct batch *more, struct err *e);
 
 /* The examples first .. first+n-1 of a batch, with its features. They borrow the arrays of b. */

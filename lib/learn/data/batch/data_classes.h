@@ -27,8 +27,8 @@ void data_classes_free(struct data_classes *c); /* NULL is fine */
  * which are valid until the next call. b->epoch must be set. ERR_NOMEM. */
 enum err_code data_classes_draw(struct data_classes *c, struct batch *b, struct err *e);
 
-/* The rows of a table are classes, and a step uses those of its labels and the drawn ones. Its sampler
- * is a struct data_classes. */
+/* The rows of a table are classes, and a step uses the rows of its labels and the drawn ones. Its
+ * sampler is a struct data_classes. */
 extern const struct row_domain row_domain_classes;
 
 #endif

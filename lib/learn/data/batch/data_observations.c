@@ -88,8 +88,9 @@ static int compare_held_out(const void *a, const void *b)
 	                          : (x->item > y->item) - (x->item < y->item);
 }
 
-/* Drops pairs that come twice, and then, while there are too many, those of half of the users. More than
- * DATA_PAIRS_RANKED pairs are more than a ranked set may have, which therefore has a smaller sample. */
+/* Drops pairs that come twice, and then, while there are too many, the pairs of half of the users.
+ * More than DATA_PAIRS_RANKED pairs are more than a ranked set may have, which therefore has a
+ * smaller sample. */
 static void thin_held_out(struct data_observations *o)
 {
 	size_t n = 0;

@@ -21,7 +21,8 @@ struct pair_set {
 struct data_pairs {
 	uint32_t *item; /* that may be drawn */
 	size_t nitems;
-	/* A pair was observed if it is in one of these; in a ranked set: there or in the training data. */
+	/* A pair was observed if it is in one of these; in a ranked set: there or in the training
+	 * data. */
 	struct pair_set observed;
 	const struct data_observations *elsewhere; /* of data in blocks; borrowed; NULL: none */
 	struct pair_set relevant;                  /* of a ranked set: those with the target 1 */
@@ -84,7 +85,8 @@ static bool is_in(const struct pair_set *s, uint64_t pair)
 	return at < s->n && s->pair[at] == pair;
 }
 
-/* The number of a feature in the data, of which the readers of ratings make an odd one for an item. */
+/* The number of a feature in the data, of which the readers of ratings make an odd one for an
+ * item. */
 static uint64_t feature_of(const struct dataset *d, size_t k)
 {
 	return d->id ? d->id[k] : k;
@@ -312,7 +314,8 @@ static bool reserve_ranked(struct dataset *d, size_t rows)
 	return d->start && d->col && d->val && d->field && d->y;
 }
 
-/* Takes over what is known of the training data, with the numbers that `to` gives to their features. */
+/* Takes over what is known of the training data, with the numbers that `to` gives to their
+ * features. */
 static void know_training(struct data_pairs *p, const struct data_pairs *train, const uint32_t *to)
 {
 	for (size_t i = 0; i < train->observed.n; i++) {
@@ -325,7 +328,8 @@ static void know_training(struct data_pairs *p, const struct data_pairs *train, 
 	p->elsewhere = train->elsewhere;
 }
 
-/* Makes the ranked set of d, with the features of `m`, whose first are those of d. False: no memory. */
+/* Makes the ranked set of d, with the features of `m`, whose first are the features of d. False: no
+ * memory. */
 static bool rank_items(const struct dataset *d, const struct dataset *train, struct merged *m,
     struct dataset *out)
 {

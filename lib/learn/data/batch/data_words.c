@@ -38,7 +38,7 @@ struct data_words *data_words_of(const char *const *name, const uint64_t *count,
 }
 
 /* The result is the first member of a struct building. With `like` the vocabulary is closed: words
- * are looked up, numbers and counts are those of the training text, and unknown words are
+ * are looked up, numbers and counts come from the training text, and unknown words are
  * dropped. */
 struct data_words *data_words_new(const struct data_options *o, const struct data_words *like,
     bool extends)

@@ -9,10 +9,10 @@
  * classes of the labels, and so which rows a batch uses. Each sparse table of a model has one (struct
  * model_table). Code that handles rows asks the domain of the table and has no case for any of them.
  *
- * All functions are pure, except those of samplers. */
+ * All functions are pure, except the functions of samplers. */
 
-/* Chooses for training batches the rows of a domain that they use beside those of their examples. One
- * thread. */
+/* Chooses for training batches the rows of a domain that they use beside the rows of their
+ * examples. One thread. */
 struct row_sampler {
 	/* Chooses the rows for b, and adds all that the domain's `of_batch` will list. They are valid
 	 * until the next call. ERR_NOMEM. */
@@ -24,23 +24,25 @@ enum err_code row_sampler_sample(struct row_sampler *s, struct batch *b, struct 
 void row_sampler_free(struct row_sampler *s);
 
 struct row_domain {
-	/* The ids that the data can have are below this number, as far as the data tell; 0: unknown. */
+	/* The ids that the data can have are below this number, as far as the data tell; 0:
+	 * unknown. */
 	size_t (*rows)(const struct dataset *d);
 	/* Rows that all batches of the data together use. */
 	size_t (*used)(const struct dataset *d);
 	/* The rows that a batch uses: returns their number, *id their ids, which ascend. */
 	size_t (*of_batch)(const struct batch *b, const uint64_t **id);
-	/* The places of the rows that a slice uses among those of its large batch. NULL: a slice uses
-	 * all of these. */
+	/* The places of the rows that a slice uses among the rows of its large batch. NULL: a slice
+	 * uses all of these. */
 	const uint32_t *(*of_slice)(const struct batch_slice *s);
-	/* As batch_count_touching, of the rows of the batch. NULL: each example touches all of them. */
+	/* As batch_count_touching, of the rows of the batch. NULL: each example touches all of
+	 * them. */
 	void (*count_touching)(const struct batch *b, uint32_t *touching, uint32_t *last);
-	/* The scores of any batch use the rows 0 .. n-1, and this returns n. NULL: scores use the rows
-	 * of their batch. */
+	/* The scores of any batch use the rows 0 .. n-1, and this returns n. NULL: scores use the
+	 * rows of their batch. */
 	size_t (*scored)(const struct dataset *d);
-	/* A sampler for training on d, borrowed, of which only the n examples `row`, borrowed, count, or
-	 * the first n if row is NULL. draws: random choices for each batch. NULL: the examples alone
-	 * say which rows a batch uses. */
+	/* A sampler for training on d, borrowed, of which only the n examples `row`, borrowed,
+	 * count, or the first n if row is NULL. draws: random choices for each batch. NULL: the
+	 * examples alone say which rows a batch uses. */
 	struct row_sampler *(*sampler_new)(const struct dataset *d, const uint32_t *row, size_t n,
 	    size_t draws, uint64_t seed);
 };

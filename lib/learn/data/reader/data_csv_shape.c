@@ -271,8 +271,8 @@ static enum err_code begin_typed(struct csv_table *t, const struct sample *s, si
 	return rc;
 }
 
-/* The name of column i of the training data, or of the files before; NULL: there is no such column, or it has
- * no name. */
+/* The name of column i of the training data, or of the files before; NULL: there is no such column,
+ * or it has no name. */
 static const char *known_name(const struct csv_table *t, size_t i)
 {
 	const struct dataset *like = t->b->like ? t->b->like : t->b->d;
@@ -538,8 +538,8 @@ static char **split_names(const char *list, size_t width)
 	return NULL;
 }
 
-/* The names in the heading of the files before, for a file that has none, as an array of new strings; NULL: the file
- * has another width. */
+/* The names in the heading of the files before, for a file that has none, as an array of new
+ * strings; NULL: the file has another width. */
 static char **names_before(const struct csv_table *t)
 {
 	char *copy = mem_strdup(t->b->heading);
@@ -556,8 +556,8 @@ static char **names_before(const struct csv_table *t)
 	return names;
 }
 
-/* Finds header and label column, and how to read the rows. first: the cells of the first record; bare: the file
- * lacks the header of the files before. */
+/* Finds header and label column, and how to read the rows. first: the cells of the first record;
+ * bare: the file lacks the header of the files before. */
 static enum err_code detect_columns(struct csv_table *t, char **first, bool bare,
     const struct sample *s, bool *header, struct err *e)
 {
@@ -577,7 +577,7 @@ static enum err_code detect_columns(struct csv_table *t, char **first, bool bare
 	matched = names && t->b->like && t->b->like->feature_name && !t->b->like->schema;
 	free(t->feature);
 	t->feature = mem_array(t->width + 1, sizeof *t->feature);
-	/* The columns of evaluation data are those of the training data's schema. */
+	/* Evaluation data have the columns of the training data's schema. */
 	if (t->b->like && t->b->like->schema)
 		t->label = t->width;
 	else if (matched)
@@ -636,8 +636,8 @@ static bool names_separator(const char *line)
 	return strncasecmp(line + quote, "sep=", 4) == 0 && strlen(line) <= 5 + 2 * quote;
 }
 
-/* Does a separator divide both records into the same number of cells? Decimal commas may be more frequent
- * than the separator in the second one. */
+/* Does a separator divide both records into the same number of cells? Decimal commas may be more
+ * frequent than the separator in the second one. */
 static bool have_same_cells(const char *first, const char *second)
 {
 	char sep = data_cells_separator(first, second);

@@ -19,14 +19,16 @@
 /* JSON Lines: an object a line, whose members are the columns of a table (data_table.h).
  *
  * A member of an object within is named by both names with a dot, "user.city", and an element of an
- * array of numbers by its place, "x.0". Texts are categories, and an array of texts is several of them;
- * true and false are 1 and 0; null is as if the member were absent. Members may come in any order.
+ * array of numbers by its place, "x.0". Texts are categories, and an array of texts is several of
+ * them; true and false are 1 and 0; null is as if the member were absent. Members may come in any
+ * order.
  *
- * The columns of training data are the members in the first lines, up to SAMPLE bytes after the first
- * one; later members with other names are not features, like those of evaluation data that the training
- * data lack.
+ * The columns of training data are the members in the first lines, up to SAMPLE bytes after the
+ * first one; later members with other names are not features, like members of evaluation data that
+ * the training data lack.
  *
- * jansson makes a tree of each line, which takes up to about 20 times its bytes: hence the bound. */
+ * jansson makes a tree of each line, which takes up to about 20 times its bytes: hence the
+ * bound. */
 #define LINE_MAX_BYTES ((size_t)4 << 20)
 #define SAMPLE         ((size_t)1 << 20)
 #define DEPTH_MAX      32
@@ -48,7 +50,8 @@ struct lines {
 	struct buf name;   /* of the member being looked at */
 };
 
-/* Handles the member with the name in l->name, whose value is neither an object nor an array that is taken apart. */
+/* Handles the member with the name in l->name, whose value is neither an object nor an array that
+ * is taken apart. */
 typedef enum err_code (*member_fn)(struct lines *l, const json_t *v, struct err *e);
 
 static const char *kind_of_value(const json_t *v)
@@ -83,7 +86,8 @@ static bool is_utf8(const char *line, size_t len)
 	return n > 0;
 }
 
-/* Does the token that jansson has refused, which ends at byte `at`, spell a number that JSON lacks? */
+/* Does the token that jansson has refused, which ends at byte `at`, spell a number that JSON
+ * lacks? */
 static bool is_nonfinite_token(const char *line, size_t at)
 {
 	static const char *const names[] = { "NaN", "Infinity" };
@@ -277,8 +281,8 @@ static enum err_code count_value(struct lines *l, const json_t *v, struct err *e
 	return ERR_OK;
 }
 
-/* Counts the members of `first` and of the whole lines after it, as far as they have been read ahead. A
- * line there that is not an object is left for the reader to report. */
+/* Counts the members of `first` and of the whole lines after it, as far as they have been read
+ * ahead. A line there that is not an object is left for the reader to report. */
 static enum err_code sample_lines(struct lines *l, const json_t *first, struct err *e)
 {
 	const uint8_t *p, *nl;
@@ -333,8 +337,8 @@ static enum err_code add_label_key(const struct lines *l, char *word, size_t *la
 	return rc;
 }
 
-/* The columns of labels, in a new array: those of ?label=, which may be one whose name has commas;
- * or the first of some usual names. */
+/* The columns of labels, in a new array: the columns of ?label=, which may be one whose name has
+ * commas; or the first of some usual names. */
 static enum err_code find_label_keys(const struct lines *l, size_t **out, size_t *n, struct err *e)
 {
 	static const char *const usual[] = { "label", "target", "class", "y" };

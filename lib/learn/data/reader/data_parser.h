@@ -65,7 +65,7 @@ struct data_parser {
 	const struct data_text_format *format; /* NULL: not chosen yet */
 	struct data_options given; /* as the caller gave them, and what the head has decided */
 	char *name;
-	uint64_t first_line; /* lines before those of the build */
+	uint64_t first_line; /* lines before the lines of the build */
 	bool chosen;         /* the build has begun the text itself */
 	bool begun;          /* `begin` of the format was called for the build */
 	bool was_open;       /* p->open at that time */
@@ -90,8 +90,8 @@ void data_parser_is_part(struct data_parser *p, uint64_t offset);
 /* The examples of the bytes that are fed from now on go to this build, which is borrowed until
  * data_parser_end. */
 void data_parser_begin(struct data_parser *p, struct data_build *b);
-/* Does what data_parser_begin does, for a build that has begun this text itself (data_build_begin) and has
- * chosen the format. */
+/* Does what data_parser_begin does, for a build that has begun this text itself (data_build_begin)
+ * and has chosen the format. */
 void data_parser_begin_chosen(struct data_parser *p, struct data_build *b);
 /* About this many bytes are going to be fed to the build; a hint for its memory. 0: not known. */
 void data_parser_expect(struct data_parser *p, double bytes);

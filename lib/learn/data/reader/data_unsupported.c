@@ -95,8 +95,8 @@ static bool begins_with(const uint8_t *p, size_t n, const char *magic)
 	return n >= len && memcmp(p, magic, len) == 0;
 }
 
-/* Is the first file of a zip archive named *.npy? APPNOTE of PKWARE, 4.3.7: the length of the name is in
- * bytes 26 and 27, and the name from byte 30 on. */
+/* Is the first file of a zip archive named *.npy? APPNOTE of PKWARE, 4.3.7: the length of the name
+ * is in bytes 26 and 27, and the name from byte 30 on. */
 static bool is_npz(const uint8_t *p, size_t n)
 {
 	size_t len = n > 30 ? p[26] + 256u * p[27] : 0;
@@ -119,7 +119,7 @@ static bool is_utf16(const uint8_t *p, size_t n)
 	return low || high;
 }
 
-/* Do lines end in carriage returns alone, as those of old Macs? */
+/* Do lines end in carriage returns alone, as on old Macs? */
 static bool has_old_lines(const uint8_t *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

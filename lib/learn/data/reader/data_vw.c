@@ -56,8 +56,8 @@ static size_t list_entries(const struct vw *v, size_t n, char wanted, uint32_t *
 	return found;
 }
 
-/* Crosses the entries of one list with those of the other: the product of the values under a hash of both ids.
- * Within one namespace each pair is made once. */
+/* Crosses the entries of one list with the entries of the other: the product of the values under a
+ * hash of both ids. Within one namespace each pair is made once. */
 static void cross_entries(struct data_row *r, const uint32_t *a, size_t na, const uint32_t *b,
     size_t nb, bool same)
 {
@@ -72,8 +72,8 @@ static void cross_entries(struct data_row *r, const uint32_t *a, size_t na, cons
 		}
 }
 
-/* Crosses the features of two namespaces, which are named by their first letters. Only the n entries that were
- * there before are crossed. ERR_FORMAT: they would be too many. */
+/* Crosses the features of two namespaces, which are named by their first letters. Only the n
+ * entries that were there before are crossed. ERR_FORMAT: they would be too many. */
 static enum err_code add_pairs(struct data_row *r, struct err *e)
 {
 	const struct vw *v = r->own;
@@ -228,9 +228,9 @@ static bool is_action(struct data_word w)
 	return colon && data_word_is_number((struct data_word){ w.p, (size_t)(colon - w.p) });
 }
 
-/* Looks at the words before the first bar: numbers, and a tag that begins with a quote or touches the bar, or the
- * name of a class alone, which the reader refuses. Returns DATA_SCORE_NONE where others stand there, and
- * DATA_SCORE_PERHAPS for a tag that may be anything. */
+/* Looks at the words before the first bar: numbers, and a tag that begins with a quote or touches
+ * the bar, or the name of a class alone, which the reader refuses. Returns DATA_SCORE_NONE where
+ * others stand there, and DATA_SCORE_PERHAPS for a tag that may be anything. */
 static int score_label(const char *line, const char *bar)
 {
 	struct data_word w;
@@ -250,8 +250,8 @@ static int score_label(const char *line, const char *bar)
 	return numbers > 3 ? DATA_SCORE_NONE : name ? DATA_SCORE_TABLE : DATA_SCORE_SURE;
 }
 
-/* Looks at the features of the namespace at *p, and moves *p past them. *values: one has a value. False: they are
- * none. */
+/* Looks at the features of the namespace at *p, and moves *p past them. *values: one has a value.
+ * False: they are none. */
 static bool has_features(const char **p, bool *values)
 {
 	const char *end = *p + strcspn(*p, "|"), *at = *p;

@@ -202,7 +202,7 @@ static bool keep_ids(struct data_build *b)
 	return b->d->nids <= UINT32_MAX;
 }
 
-/* Turns the ids of the files (in d->col or b->raw) into those of the dataset: subtracts the index
+/* Turns the ids of the files (in d->col or b->raw) into ids of the dataset: subtracts the index
  * base, lists the distinct ids ascending in d->id, makes d->col the entries' positions in that
  * list, and sets d->cols. Frees b->raw. */
 static enum err_code finish_sparse(struct data_build *b, struct err *e)
@@ -241,7 +241,7 @@ static uint64_t feature_at(const struct dataset *d, uint64_t k)
 	return d->id ? d->id[d->col[k]] : d->col[k];
 }
 
-/* Puts the ids of a dataset after those of b, with the index base where it is taken off at the
+/* Puts the ids of a dataset after the ids of b, with the index base where it is taken off at the
  * end. */
 static void append_ids(struct data_build *b, const struct dataset *d)
 {

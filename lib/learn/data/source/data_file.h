@@ -25,7 +25,8 @@ struct data_file {
 	 * store's word for an object ("": it has none) */
 	struct timespec changed;
 	char *version;
-	/* of a compressed file: where its pieces begin, ascending, the first one at 0; at least one */
+	/* of a compressed file: where its pieces begin, ascending, the first one at 0; at least
+	 * one */
 	uint64_t *piece;
 	size_t npieces;
 	void *own; /* of the format: released by parts->release */
@@ -34,8 +35,8 @@ struct data_file {
 
 /* How the bytes of a kind of file are reached. */
 struct data_file_ops {
-	/* Finds out size, plain and pieces of f, whose name is set. *fit is false for what has no parts, as a
-	 * pipe. */
+	/* Finds out size, plain and pieces of f, whose name is set. *fit is false for what has no
+	 * parts, as a pipe. */
 	enum err_code (*open)(struct data_file *f, bool *fit, struct err *e);
 	/* Opens the bytes [begin, end) of the file, decompressed. Any thread. */
 	enum err_code (*part)(const struct data_file *f, uint64_t begin, uint64_t end,
@@ -57,8 +58,9 @@ bool data_file_is_plain(const char *name);
 
 /* The first place at or after `at` where a part may begin or end; the size is one. */
 uint64_t data_file_cut(const struct data_file *f, uint64_t at);
-/* Opens a part: its bytes are those of [begin, end), decompressed; stream_progress tells how much of it was
- * read. Errors as data_open; ERR_IO: the file has changed since it was opened. Any thread. */
+/* Opens a part: its bytes are the range [begin, end), decompressed; stream_progress tells how much
+ * of it was read. Errors as data_open; ERR_IO: the file has changed since it was opened. Any
+ * thread. */
 enum err_code data_file_part(const struct data_file *f, uint64_t begin, uint64_t end,
     struct stream **out, struct err *e);
 

@@ -354,7 +354,7 @@ static enum err_code parse_events(const struct data_log *l, size_t partition, in
 	return rc;
 }
 
-/* Copies to `good` those of n events that can be parsed by themselves, as far as the others may be
+/* Copies to `good` all of n events that can be parsed by themselves, as far as the others may be
  * skipped. ERR_FORMAT: one may not, and e names it. */
 static enum err_code filter_events(const struct data_log *l, size_t partition, size_t n,
     const struct data_want *want, const struct dataset *like, struct buf *good, struct err *e)
@@ -445,8 +445,8 @@ static void join_events(const struct data_log *l, size_t most, struct buf *out)
 	}
 }
 
-/* Takes over what the head has decided, whose events are read. Only files have headings, so that the lines of the
- * text are the events of their only partition. */
+/* Takes over what the head has decided, whose events are read. Only files have headings, so that
+ * the lines of the text are the events of their only partition. */
 static enum err_code keep_decision(struct data_log *l, const struct dataset *head,
     const struct buf *text, struct err *e)
 {
@@ -470,8 +470,8 @@ static void drop_all_partitions(struct data_log *l)
 		data_log_drop(l, i);
 }
 
-/* Reads the first `most` events, waiting at most so long for more of them once there is one. The caller drops the
- * partitions. */
+/* Reads the first `most` events, waiting at most so long for more of them once there is one. The
+ * caller drops the partitions. */
 static enum err_code read_first_events(struct data_log *l, size_t most, int timeout_ms,
     bool (*interrupted)(void *ctx), void *ctx, struct buf *out, struct err *e)
 {

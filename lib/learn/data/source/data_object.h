@@ -7,7 +7,7 @@
 #include "format/stream.h"
 
 /* Opens data by name: a file, "-", or an object at s3:// or https://, which a ps-ctl process
- * downloads for us (core/helper.h). Errors as stream_open; those of the object store appear when
+ * downloads for us (core/helper.h). Errors as stream_open; errors of the object store appear when
  * the stream is read. */
 enum err_code data_open(const char *name, struct stream **out, struct err *e);
 

@@ -2,12 +2,12 @@
 #ifndef DATA_OPTION_H
 #define DATA_OPTION_H
 
-/* The options of a data path as a list (data_option.def): their types, the formats that know them, and
- * how evaluation data get those of the training data. Pure.
+/* The options of a data path as a list (data_option.def): their types, the formats that know them,
+ * and how evaluation data get the options of the training data. Pure.
  *
- * An option that a path gives is known to the format of its files or refused. The options that decide
- * what features and targets mean belong to the description of the training data (dataset.options):
- * data that are read like these take them over, and another value is refused. */
+ * An option that a path gives is known to the format of its files or refused. The options that
+ * decide what features and targets mean belong to the description of the training data
+ * (dataset.options): data that are read like these take them over, and another value is refused. */
 
 #include <stdbool.h>
 
@@ -50,17 +50,19 @@ void data_option_clear(struct data_options *o, const char *name);
 
 /* Gives o the format of the data that `like` describes (NULL: none), if its path has none. */
 void data_option_take_format(struct data_options *o, const struct dataset *like);
-/* Gives o the options that files of this format, by its number in reader.def, take over from the data
- * that `like` describes. labels: the labels of these files are wanted. ERR_CONFIG: a value contradicts
- * them; name is that of the file. */
+/* Gives o the options that files of this format, by its number in reader.def, take over from the
+ * data that `like` describes. labels: the labels of these files are wanted. ERR_CONFIG: a value
+ * contradicts them; name is that of the file. */
 enum err_code data_option_take(struct data_options *o, const struct dataset *like, size_t format,
     bool labels, const char *name, struct err *e);
 /* Refuses options of streams for a path that is none. ERR_CONFIG. */
 enum err_code data_option_check_file(const struct data_options *o, const char *path, struct err *e);
-/* Checks that this format knows all options that the path gives. ERR_CONFIG names the formats that do. */
+/* Checks that this format knows all options that the path gives. ERR_CONFIG names the formats that
+ * do. */
 enum err_code data_option_check(const struct data_options *o, size_t format, const char *name,
     struct err *e);
-/* Checks that files of one dataset agree: those of `first` were read with other options. ERR_CONFIG. */
+/* Checks that files of one dataset agree: those of `first` were read with other options.
+ * ERR_CONFIG. */
 enum err_code data_option_agree(const struct data_options *o, const struct data_options *first,
     size_t format, const char *name, struct err *e);
 

@@ -50,10 +50,10 @@ struct data_cache_source {
 /* The parsed data of a source. Any thread may load and store between open and close. */
 struct data_cache_entry;
 
-/* Makes their directory, and removes those of earlier states of the same data. `from` is borrowed
- * for the call, and c->log until the end. NULL: there is no cache for these data: none is wanted,
- * they are objects, other files match the paths now, or the directory cannot be made, which is
- * logged. */
+/* Makes their directory, and removes directories of earlier states of the same data. `from` is
+ * borrowed for the call, and c->log until the end. NULL: there is no cache for these data: none is
+ * wanted, they are objects, other files match the paths now, or the directory cannot be made, which
+ * is logged. */
 struct data_cache_entry *data_cache_open(const struct data_cache *c,
     const struct data_cache_source *from);
 void data_cache_close(struct data_cache_entry *k); /* NULL is fine */

@@ -59,7 +59,7 @@ enum kind {
 	STORE_OPTIONS = 256,
 	STORE_KINDS = 512
 };
-/* The arrays of the file: first those of the shape. */
+/* The arrays of the file: first the arrays of the shape. */
 enum part { WEIGHT = SHAPE_ARRAYS, GROUP, Y, LABEL, VALUE, NAMES, PARTS };
 
 static const char magic[8] = "pskdata2";

@@ -9,7 +9,7 @@
 #include "core/mem.h"
 #include "data/table/data_schema.h"
 
-/* Blanks of Unicode in UTF-8, besides those of ASCII. */
+/* Blanks of Unicode in UTF-8, besides the blanks of ASCII. */
 static const char *const blanks[] = { "\xc2\xa0", "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x87",
 	"\xe2\x80\x89", "\xe2\x80\x8a", "\xe2\x80\x8b", "\xe2\x80\xaf", "\xe3\x80\x80",
 	"\xef\xbb\xbf", " ", "\t", "\r", "\n" };

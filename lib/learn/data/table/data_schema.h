@@ -52,7 +52,7 @@ enum data_column_kind {
 #define DATA_SCHEMA_NAMED DATA_NAMES_MAX
 
 /* A cell is a text, whose words and pairs of neighbours are categories with the values 1 / sqrt(n),
- * or with those of data_tfidf.h. */
+ * or with the weights of data_tfidf.h. */
 #define DATA_SPLIT_WORDS 'w'
 
 struct data_column {
@@ -61,7 +61,8 @@ struct data_column {
 	enum data_form form; /* of its numbers */
 	char *unit;          /* that may stand after its numbers (data_form.h); NULL: none */
 	bool words;          /* of numbers: words among them are categories */
-	/* Categories: the sign between the categories of a cell, or DATA_SPLIT_WORDS; 0: a cell is one. */
+	/* Categories: the sign between the categories of a cell, or DATA_SPLIT_WORDS; 0: a cell is
+	 * one. */
 	char split;
 	bool group; /* its cells name the groups of examples (batch.h), whatever else they are */
 	uint32_t first; /* of numbers: the feature; of labels: the number of the target */
@@ -70,9 +71,9 @@ struct data_column {
 	/* In a column of numbers: the mean of the cells that are not missing, and the scaling. */
 	double mean, shift;
 	float factor;
-	/* The targets of a column of labels are kept minus this: its shift, where the mean is so far from 0 that they
-	 * would lose their differences as floats, and else 0. Of numbers the same while the schema is made
-	 * (data_table_row.c). */
+	/* The targets of a column of labels are kept minus this: its shift, where the mean is so
+	 * far from 0 that they would lose their differences as floats, and else 0. Of numbers the
+	 * same while the schema is made (data_table_row.c). */
 	double origin;
 };
 
@@ -88,8 +89,8 @@ struct data_schema {
 	/* The values of all categories, sorted by column and then bytewise. */
 	char **value;
 	size_t nvalues;
-	/* Only in a schema that was extended (data_schema_extend): by value, its feature minus `numbers`;
-	 * and the value of each of these. NULL: both are the value's own number. */
+	/* Only in a schema that was extended (data_schema_extend): by value, its feature minus
+	 * `numbers`; and the value of each of these. NULL: both are the value's own number. */
 	uint32_t *feature_of, *value_of;
 	unsigned bits;            /* 0: values are not hashed */
 	struct data_names *names; /* with bits: of the values, by their features */
@@ -121,13 +122,13 @@ void data_schema_free(struct data_schema *s);
 size_t data_schema_features(const struct data_schema *s);
 /* The feature of a value of a column; SIZE_MAX when the schema does not have it. */
 size_t data_schema_find(const struct data_schema *s, const struct data_column *c, const char *text);
-/* The name of a feature, "age" or "city=Paris", as a new string. Values that are hashed to one place are
- * joined by "|"; a place whose values are not known is "#" and its number. */
+/* The name of a feature, "age" or "city=Paris", as a new string. Values that are hashed to one
+ * place are joined by "|"; a place whose values are not known is "#" and its number. */
 char *data_schema_name(const struct data_schema *s, size_t feature);
 /* Are the columns of numbers, or the label of a regression, scaled? */
 bool data_schema_is_scaled(const struct data_schema *s);
-/* Are all features columns of mere numbers, of which each row has all, and are the rows dense? Then they are
- * built as dense rows. */
+/* Are all features columns of mere numbers, of which each row has all, and are the rows dense? Then
+ * they are built as dense rows. */
 bool data_schema_is_numeric(const struct data_schema *s);
 /* The column of target k; NULL: it has none. */
 const struct data_column *data_schema_label(const struct data_schema *s, size_t k);

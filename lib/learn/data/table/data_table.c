@@ -12,8 +12,8 @@
 #include "data/reader/data_heading.h"
 
 static const char *const scaling_name[] = { "none", "standard", "minmax", "auto", NULL };
-/* Wider tables are scaled only where the path or job.scale says it: each column is an entry of the facts about the
- * data, which all workers get and each model has. */
+/* Wider tables are scaled only where the path or job.scale says it: each column is an entry of the
+ * facts about the data, which all workers get and each model has. */
 #define UNASKED_COLUMNS 4096u
 /* Words of columns of text, and with them all categories, are hashed to this many bits by default. */
 #define TEXT_BITS 18u
@@ -60,8 +60,8 @@ static int word_index(const char *text, const char *const *word)
 	return i;
 }
 
-/* How the numbers of a table with this many columns are scaled: as the path says, or else as the model wants
- * it. */
+/* How the numbers of a table with this many columns are scaled: as the path says, or else as the
+ * model wants it. */
 static enum table_scaling choose_scaling(const struct data_build *b, const struct data_options *o,
     size_t width)
 {
@@ -80,7 +80,8 @@ bool data_table_is_wanted(const struct data_build *b, const struct data_options 
 
 /* ---- the schema of training data ---- */
 
-/* Finds the column that `at` names, by its name or its number from 1; `at` ends at a comma or a NUL. */
+/* Finds the column that `at` names, by its name or its number from 1; `at` ends at a comma or a
+ * NUL. */
 static enum err_code find_column(const struct data_schema *s, const struct stream *in,
     const char *option, const char *at, size_t *out, struct err *e)
 {
@@ -281,8 +282,8 @@ static enum err_code check_names_known(const struct data_schema *m, const struct
 	const char **known = mem_array(m->ncolumns + 1, sizeof *known);
 	enum err_code rc;
 
-	/* Unused columns count where a used one has their name, because those of one name keep their
-	 * order. */
+	/* Unused columns count where a used one has their name, because columns of one name keep
+	 * their order. */
 	for (size_t k = 0; k < m->ncolumns; k++) {
 		if (data_schema_uses(&m->column[k]))
 			known[k] = m->column[k].name;
@@ -297,7 +298,8 @@ static enum err_code check_names_known(const struct data_schema *m, const struct
 	return rc;
 }
 
-/* Has the cells of the listed columns split: at the sign that most of the first ones have, or into words. */
+/* Has the cells of the listed columns split: at the sign that most of the first ones have, or into
+ * words. */
 static enum err_code set_splits(struct data_schema *m, const struct stream *s, const char *option,
     const char *list, const struct data_table_shape *shape, struct err *e)
 {
@@ -398,8 +400,8 @@ enum err_code data_table_fail_missing(const struct stream *s, const char *const 
 	    missing, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
-/* Columns with names are found by name, in any order; those of one name in their order. Labels, weights of
- * evaluation data and unused columns may be missing. */
+/* Columns with names are found by name, in any order; columns of one name in their order. Labels,
+ * weights of evaluation data and unused columns may be missing. */
 static enum err_code match_by_name(struct data_table *t, const struct stream *s,
     const struct data_table_shape *shape, struct err *e)
 {
@@ -426,8 +428,8 @@ static enum err_code match_by_name(struct data_table *t, const struct stream *s,
 	return ERR_OK;
 }
 
-/* Matches columns without names by their place. A file that lacks as many columns as there are targets
- * has no labels. */
+/* Matches columns without names by their place. A file that lacks as many columns as there are
+ * targets has no labels. */
 static enum err_code match_by_place(struct data_table *t, const struct stream *s,
     const struct data_table_shape *shape, struct err *e)
 {
@@ -502,7 +504,7 @@ static enum err_code check_kind(const struct data_column *c, const char *option,
 	           : ERR_OK;
 }
 
-/* The kinds of columns are those of the training data: refuses options of this path that say otherwise. */
+/* Columns have the kinds of the training data: refuses options of this path that say otherwise. */
 static enum err_code check_kinds(const struct data_table *t, const struct stream *s,
     const struct data_options *o, const struct data_table_shape *shape, struct err *e)
 {

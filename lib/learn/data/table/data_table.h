@@ -36,7 +36,7 @@ struct data_table_shape {
 #define DATA_TABLE_NO_FEATURE SIZE_MAX
 
 /* Begins a file. ERR_CONFIG: an option names a column that does not exist. ERR_FORMAT: the columns
- * are not those of the files before, or of the training data. */
+ * differ from the files before, or from the training data. */
 enum err_code data_table_open(struct data_build *b, const struct stream *s,
     const struct data_options *o, const struct data_table_shape *shape, struct err *e);
 /* Appends the row of a record, which is changed. ERR_FORMAT, with file, line and column. */
@@ -48,9 +48,9 @@ enum err_code data_table_row(struct data_build *b, const struct stream *s, char 
 /* The number of a cell of column `place`, which gives a feature, as a dense row keeps it. */
 float data_table_relate(struct data_build *b, size_t place, double v);
 bool data_table_takes_plain(const struct data_build *b, size_t *label, size_t *feature);
-/* A record cell by cell, in any order: begin; a call for each cell that is not missing, where several
- * texts of a column of categories are several categories; end. place: the column in the shape, from 0.
- * Errors as data_table_row. */
+/* A record cell by cell, in any order: begin; a call for each cell that is not missing, where
+ * several texts of a column of categories are several categories; end. place: the column in the
+ * shape, from 0. Errors as data_table_row. */
 void data_table_begin(struct data_build *b);
 enum err_code data_table_text(struct data_build *b, const struct stream *s, size_t place,
     const char *text, struct err *e);
@@ -69,20 +69,21 @@ bool data_table_takes_several(const struct data_build *b, size_t place);
 bool data_table_has(const struct data_build *b, size_t place);
 /* The schema that the next file follows; NULL: it is the first one of training data, and makes it. */
 const struct data_schema *data_table_schema(const struct data_build *b);
-/* Ends the table of b, if it has one: sets rows, weights, names and schema of b->d. ERR_FORMAT: no column
- * is a feature, or no weight is above 0. ERR_NOMEM. */
+/* Ends the table of b, if it has one: sets rows, weights, names and schema of b->d. ERR_FORMAT: no
+ * column is a feature, or no weight is above 0. ERR_NOMEM. */
 enum err_code data_table_finish(struct data_build *b, struct err *e);
 /* Frees t; NULL is fine. */
 void data_table_free(struct data_table *t);
 
-/* Fails, because the n columns of a file lack one of the training data: with the name that may be meant. */
+/* Fails, because the n columns of a file lack one of the training data: with the name that may be
+ * meant. */
 enum err_code data_table_fail_missing(const struct stream *s, const char *const *names, size_t n,
     const char *missing, struct err *e);
 
 /* Does a label's cell say that the row has none? Such rows are left out. */
 bool data_table_lacks_label(const char *cell);
-/* Do the options, or the model, ask for what only tables have, so that a file of mere numbers with this many
- * columns is a table, too? */
+/* Do the options, or the model, ask for what only tables have, so that a file of mere numbers with
+ * this many columns is a table, too? */
 bool data_table_is_wanted(const struct data_build *b, const struct data_options *o, size_t width);
 
 #endif

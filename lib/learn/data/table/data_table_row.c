@@ -213,8 +213,9 @@ static enum err_code take_categories(struct data_build *b, const struct stream *
 	return cell.rc;
 }
 
-/* Gives the words of a text the length 1 together, so that long texts count as much as short ones. Their weights by
- * tf-idf depend on all rows: data_table_finish computes those of training data. */
+/* Gives the words of a text the length 1 together, so that long texts count as much as short ones.
+ * Their weights by tf-idf depend on all rows: data_table_finish computes the weights of training
+ * data. */
 static void scale_texts(struct data_table *t)
 {
 	struct table_row *r = &t->row;
@@ -234,9 +235,9 @@ static void scale_texts(struct data_table *t)
 	}
 }
 
-/* The number of a cell as it is kept. A known column is scaled here, in double. A column whose scaling is not
- * known yet is kept relative to its first number, unless that is so small that the column may stay unscaled
- * (is_moderate): then the mean can be subtracted later without a loss. */
+/* The number of a cell as it is kept. A known column is scaled here, in double. A column whose
+ * scaling is not known yet is kept relative to its first number, unless that is so small that the
+ * column may stay unscaled (is_moderate): then the mean can be subtracted later without a loss. */
 static float relate_number(struct data_build *b, size_t k, double v)
 {
 	struct data_table *t = b->table;
@@ -513,7 +514,7 @@ void data_table_begin(struct data_build *b)
 	r->stamp++;
 }
 
-/* Columns of numbers that the row has not had are missing, as are those of categories where this is
+/* Columns of numbers that the row has not had are missing, as are columns of categories where this is
  * a category of its own. */
 static enum err_code add_missing(struct data_build *b, const struct stream *s, struct err *e)
 {
@@ -535,9 +536,9 @@ static int compare_ids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* A text that a column has several times in a row counts once, unless words are weighted by how often they come.
- * The cells of a column stand side by side, and those of a column of categories have the value 1; a column of
- * numbers has its number first. */
+/* A text that a column has several times in a row counts once, unless words are weighted by how
+ * often they come. The cells of a column stand side by side, and the cells of a column of
+ * categories have the value 1; a column of numbers has its number first. */
 static void drop_repeated(const struct data_schema *m, struct table_row *r)
 {
 	size_t left = 0, n;

@@ -227,7 +227,7 @@ crossed() {
 	}'
 }
 
-@test "pairs of features that only count together: vw with pairs, fm, ffm, deepfm" {
+@test "pairs of features that only count together: vw with pairs, fm, ffm, deepfm, dcn" {
 	crossed 2000 '%d |x x%d |y y%d' >a.vw
 	crossed 2000 '%d 0:%d:1 1:1%d:1' >a.ffm
 	cat >cross.json <<-END
@@ -238,8 +238,8 @@ crossed() {
 	at_most .eval.auc 0.6
 	train cross.json --set data=a.vw?pairs=xy --set eval=a.vw?pairs=xy
 	at_least .eval.auc 0.999
-	for model in fm ffm deepfm; do
-		train cross.json --set model=$model --set data=a.ffm --set eval=a.ffm --set epochs=10 $([ $model != deepfm ] || echo --set hidden=[8])
+	for model in fm ffm deepfm dcn; do
+		train cross.json --set model=$model --set data=a.ffm --set eval=a.ffm --set epochs=10 $([[ $model = *fm && $model != deepfm ]] || echo --set hidden=[8])
 		at_least .eval.auc 0.999
 	done
 }
@@ -345,7 +345,7 @@ write_data_of() {
 			a = int(rand() * 20); b = int(rand() * 20)
 			printf "%d %d:1 %d:1\n", (a + b) % 2, 1 + a, 21 + b } }' >"$2/$file.libsvm"
 		done ;;
-	ffm | wide_deep | deepfm) for file in train test; do
+	ffm | wide_deep | deepfm | dcn) for file in train test; do
 		awk 'BEGIN { srand(1); for (i = 0; i < 400; i++) {
 			a = int(rand() * 20); b = int(rand() * 20)
 			printf "%d 0:%d:1 1:%d:1\n", (a + b) % 2, a, 20 + b } }' >"$2/$file.ffm"
@@ -354,7 +354,7 @@ write_data_of() {
 }
 
 @test "init: the file of each model trains on data of the format that it names" {
-	for model in mf bpr word2vec fasttext fm ffm wide_deep deepfm; do
+	for model in mf bpr word2vec fasttext fm ffm wide_deep deepfm dcn; do
 		run -0 ps-ctl init --model $model $model
 		[[ $output == *"next: put your data into $model/"* && $output != *"?format"* ]]
 		write_data_of $model $model

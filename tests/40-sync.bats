@@ -267,6 +267,11 @@ inputs() {
 	HIDDEN=9
 	check mlp sgd 0.2 --activation relu
 	compare 1
+	inputs dcn --classes 0 --hidden 7,5
+	HIDDEN=7,5
+	check dcn sgd 0.1 --activation tanh
+	check dcn adagrad 0.02 --activation tanh
+	compare 2
 }
 
 @test "the same numbers as one process: sparse rows" {

@@ -132,7 +132,8 @@ def softmax(p, x, y, _act):
     return loss, {"w": x.T @ delta, "b": delta.sum(axis=0)}
 
 
-def mlp(p, x, y, act):
+def layers(p, x, act):
+    """Return the inputs of the layers w0, w1, ..., and after them the output."""
     n = sum(1 for name in p if name.startswith("w"))
     h = [x]
     for i in range(n):
@@ -140,18 +141,53 @@ def mlp(p, x, y, act):
         if i < n - 1:
             z = np.tanh(z) if act == "tanh" else np.maximum(z, 0)
         h.append(z)
-    loss, delta = cross_entropy(h.pop(), y)
+    return h
+
+
+def layers_back(p, h, delta, act):
+    """Return the gradients of the layers, and that by their input, for the inputs h of the layers."""
     grads = {}
-    for i in reversed(range(n)):
+    for i in reversed(range(len(h))):
         grads[f"w{i}"] = h[i].T @ delta
         grads[f"b{i}"] = delta.sum(axis=0)
+        delta = delta @ p[f"w{i}"].T
         if i > 0:
-            slope = 1 - h[i] ** 2 if act == "tanh" else (h[i] > 0)
-            delta = (delta @ p[f"w{i}"].T) * slope
+            delta = delta * (1 - h[i] ** 2 if act == "tanh" else (h[i] > 0))
+    return grads, delta
+
+
+def mlp(p, x, y, act):
+    h = layers(p, x, act)
+    loss, delta = cross_entropy(h.pop(), y)
+    return loss, layers_back(p, h, delta, act)[0]
+
+
+def dcn(p, x, y, act):
+    """Each column of x is a field with one feature."""
+    n, depth = len(x), sum(1 for name in p if name.startswith("cross_w"))
+    x0 = (x[:, :, None] * p["v"]).reshape(n, -1)
+    xs, us = [x0], []
+    for i in range(depth):
+        us.append(xs[i] @ p[f"cross_w{i}"] + p[f"cross_b{i}"].reshape(-1))
+        xs.append(x0 * us[i] + xs[i])
+    h = layers(p, x0, act)
+    f = (xs[-1] @ p["cross"] + h.pop())[:, 0]
+    loss = np.mean(np.logaddexp(0, f) - y * f)
+    delta = ((1 / (1 + np.exp(-f)) - y) / n)[:, None]
+    grads, by_x0 = layers_back(p, h, delta, act)
+    grads["cross"] = xs[-1].T @ delta
+    back = delta @ p["cross"].T
+    for i in reversed(range(depth)):
+        by_x0 = by_x0 + back * us[i]
+        by_u = back * x0
+        grads[f"cross_w{i}"] = xs[i].T @ by_u
+        grads[f"cross_b{i}"] = by_u.sum(axis=0)
+        back = back + by_u @ p[f"cross_w{i}"].T
+    grads["v"] = np.einsum("rf,rfk->fk", x, (by_x0 + back).reshape(n, x.shape[1], -1))
     return loss, grads
 
 
-MODELS = {"linear": linear, "logistic": logistic, "softmax": softmax, "mlp": mlp}
+MODELS = {"linear": linear, "logistic": logistic, "softmax": softmax, "mlp": mlp, "dcn": dcn}
 
 # --- update rules: rule(h, lr, t, l1, l2, w, s, g, n) -> w; the state s is changed;
 # g is the mean of n examples --------------------------------------------------

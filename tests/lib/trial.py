@@ -22,6 +22,9 @@ from reference import safetensors_load, safetensors_save
 
 MASK = (1 << 64) - 1
 
+# The defaults of job.factors and job.cross.
+FACTORS, CROSS = 8, 2
+
 # |ours - reference| <= 1e-5 * max(|reference|, 0.1).  Parameters here are of
 # size 1; each step adds a single-precision rounding of the gradient, which does
 # not shrink with the parameter, so below 0.1 the bound is absolute: 1e-6.
@@ -95,9 +98,15 @@ def shapes(o):
         return {"w": (o.features, 1), "b": (1, 1)}
     if o.model == "softmax":
         return {"w": (o.features, o.classes), "b": (1, o.classes)}
-    widths = [o.features, *o.hidden, o.classes]
-    return {name + str(i): (widths[i] if name == "w" else 1, widths[i + 1])
-            for i in range(len(widths) - 1) for name in "wb"}
+    fields = o.features * FACTORS
+    widths = [fields, *o.hidden, 1] if o.model == "dcn" else [o.features, *o.hidden, o.classes]
+    layers = {name + str(i): (widths[i] if name == "w" else 1, widths[i + 1])
+              for i in range(len(widths) - 1) for name in "wb"}
+    if o.model == "dcn":
+        layers.update(v=(o.features, FACTORS), cross=(fields, 1))
+        for i in range(CROSS):
+            layers.update({f"cross_w{i}": (fields, fields), f"cross_b{i}": (1, fields)})
+    return layers
 
 
 def make(o):
@@ -110,7 +119,7 @@ def make(o):
     f = x @ teacher + 0.3 * rng.normal(size=(o.examples, teacher.shape[1]))
     if o.model == "linear":
         y = np.float32(np.round(f[:, 0], 4))
-    elif o.model == "logistic":
+    elif o.model in ("logistic", "dcn"):
         y = (f[:, 0] > 0).astype(np.int64)
     else:
         y = f.argmax(axis=1)
@@ -124,7 +133,8 @@ def make(o):
         with open("data.csv", "w") as out:
             for row, label in zip(x, y):
                 print(*(f"{v:.9g}" for v in row), label, sep=",", file=out)
-    scale = 0.0 if o.sparse else 0.5
+    # The products of dcn would grow.
+    scale = 0.0 if o.sparse else 0.1 if o.model == "dcn" else 0.5
     safetensors_save("init.safetensors",
                      {name: np.float32(scale * rng.normal(size=shape)) for name, shape in shapes(o).items()})
 

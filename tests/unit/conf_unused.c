@@ -58,6 +58,9 @@ int main(void)
 	check_unused_keys("model=logistic factors=8",
 	    "job.factors: model logistic has no vectors of features");
 	check_unused_keys("model=fm factors=8", "");
+	check_unused_keys("model=deepfm factors=8 cross=3",
+	    "job.cross: model deepfm has no layers that cross features");
+	check_unused_keys("model=dcn factors=8 cross=3", "");
 	snprintf(want, sizeof want, "job.eval_every: %s; keep_best: %s", none, none);
 	check_unused_keys("keep_best=2 model=linear eval_every=10", want);
 	check_unused_keys("keep_best=2 model=linear eval_every=10 validate=10%", "");

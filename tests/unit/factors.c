@@ -56,6 +56,54 @@ static double layers(const struct subject *t, const double *x, size_t cols)
 	return in[0];
 }
 
+/* The layers beside the cross layers, on x_0 in `in`: those of the tables from table `from` on. */
+static double tower(const struct subject *t, size_t from, double *in, size_t nin)
+{
+	double z[256];
+
+	for (size_t l = 0; l <= t->shape.nhidden; l++) {
+		size_t out = t->tables[from + 2 * l].cols;
+
+		for (size_t j = 0; j < out; j++) {
+			z[j] = t->p[from + 1 + 2 * l][j];
+			for (size_t i = 0; i < nin; i++)
+				z[j] += in[i] * t->p[from + 2 * l][i * out + j];
+			z[j] = l == t->shape.nhidden ? z[j] : tanh(z[j]);
+		}
+		memcpy(in, z, out * sizeof *in);
+		nin = out;
+	}
+	return in[0];
+}
+
+/* Layers that cross the fields' sums of vectors, and a tower. */
+static double ref_dcn(const struct subject *t, const struct sample *s, size_t r, double *z)
+{
+	const double *x = s->x + r * s->cols;
+	size_t fields = t->shape.fields ? t->shape.fields : 1, k = t->shape.factors, d = fields * k,
+	       last = 1 + 2 * t->shape.cross;
+	double x0[256] = { 0 }, xl[256], next[256], f = 0;
+
+	for (size_t i = 0; i < s->cols; i++)
+		for (size_t j = 0; j < k; j++)
+			x0[field_of(t, i) * k + j] += x[i] * t->p[0][i * k + j];
+	memcpy(xl, x0, sizeof xl);
+	for (size_t l = 0; l < t->shape.cross; l++) {
+		for (size_t j = 0; j < d; j++) {
+			double u = t->p[2 + 2 * l][j];
+
+			for (size_t i = 0; i < d; i++)
+				u += xl[i] * t->p[1 + 2 * l][i * d + j];
+			next[j] = x0[j] * u + xl[j];
+		}
+		memcpy(xl, next, d * sizeof *xl);
+	}
+	for (size_t j = 0; j < d; j++)
+		f += xl[j] * t->p[last][j];
+	f += tower(t, last + 1, x0, d);
+	return ref_value(t, (double)s->b.y[r], f, z);
+}
+
 static double ref_factors(const struct subject *t, const struct sample *s, size_t r, double *z)
 {
 	const double *x = s->x + r * s->cols;
@@ -117,6 +165,31 @@ static void test_losses(void)
 			        .hidden = hidden,
 			        .nhidden = strstr(name[k], "deep") != NULL },
 			    ref_factors);
+}
+
+/* Few parameters: each of them is changed twice, and the naive loss computed again. */
+static void test_dcn(void)
+{
+	static const size_t hidden[] = { 3 };
+	struct model_shape shape = { .features = 3,
+		.classes = 2,
+		.factors = 2,
+		.activation = "tanh",
+		.hidden = hidden,
+		.nhidden = 1 };
+
+	for (shape.cross = 1; shape.cross < 4; shape.cross++)
+		for (int fields = 0; fields < 3; fields++) {
+			shape.sparse = fields < 2;
+			shape.fields = fields ? 3 : 0;
+			test_model("dcn", &shape, ref_dcn);
+		}
+	shape.cross = 2;
+	for (size_t i = 0; i < REF_LOSSES; i++) {
+		shape.classes = ref_losses[i].classes;
+		shape.loss = ref_losses[i].loss;
+		test_model("dcn", &shape, ref_dcn);
+	}
 }
 
 /* ---- learning in place ---- */
@@ -444,6 +517,11 @@ static void test_refusals(void)
 		    "needs two classes" },
 		{ "mf", { .sparse = true, .classes = 2, .factors = 4 }, "needs real targets" },
 		{ "deepfm", { .sparse = true, .classes = 2, .factors = 4 }, "needs job.hidden" },
+		{ "dcn", { .sparse = true, .classes = 2, .factors = 4, .cross = 1 },
+		    "needs job.hidden" },
+		{ "dcn",
+		    { .sparse = true, .classes = 2, .factors = 4, .hidden = hidden, .nhidden = 1 },
+		    "needs at least one cross layer" },
 		{ "fm",
 		    { .sparse = true, .classes = 2, .factors = 4, .hidden = hidden, .nhidden = 1 },
 		    "has no hidden layers" },
@@ -488,5 +566,6 @@ int main(void)
 	test_words();
 	test_ranking();
 	test_refusals();
+	test_dcn();
 	return tap_done();
 }

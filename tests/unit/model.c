@@ -158,7 +158,8 @@ static void test_weights_of(const char *name, const char *loss, size_t classes)
 		.classes = classes,
 		.loss = loss,
 		.hidden = hidden,
-		.nhidden = strstr(name, "deep") || !strcmp(name, "mlp") };
+		.cross = 1,
+		.nhidden = strstr(name, "deep") || !strcmp(name, "mlp") || !strcmp(name, "dcn") };
 	float weight[3] = { 2, 0, 1 }, scores[9], *got[MAX_TABLES];
 	struct sample once, times;
 	struct subject t;
@@ -554,5 +555,7 @@ int main(void)
 	test_tables();
 	test_refusals();
 	test_check();
+	/* Last, so that the others get the same random numbers as without it. */
+	test_weights_of("dcn", "auto", 2);
 	return tap_done();
 }

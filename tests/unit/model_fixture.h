@@ -11,7 +11,7 @@
 #include "model/model.h"
 #include "tap.h"
 
-enum { MAX_TABLES = 8 };
+enum { MAX_TABLES = 16 };
 
 static struct rng rng;
 

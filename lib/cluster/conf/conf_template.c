@@ -34,6 +34,7 @@ static const struct template templates[] = {
 	    "\t\t\"eval\": \"test.tsv?positive=4\"\n" },
 	{ "wide_deep", FFM },
 	{ "deepfm", FFM },
+	{ "dcn", FFM },
 	{ "word2vec", "\t\t\"data\": \"text.txt?format=text\"\n" },
 	{ "fasttext",
 	    "\t\t\"data\": \"train.txt?format=fasttext\",\n"

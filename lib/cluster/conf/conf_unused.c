@@ -65,6 +65,10 @@ static void find_unused_sizes(const struct unused_keys *u)
 	if (info && info->task != MODEL_OUTSIDE && is_given(u, "job.factors") &&
 	    !strstr(info->tables, "factors"))
 		report_unused(u, "job.factors", "model %s has no vectors of features", info->name);
+	if (info && info->task != MODEL_OUTSIDE && is_given(u, "job.cross") &&
+	    !strstr(info->tables, "cross"))
+		report_unused(u, "job.cross", "model %s has no layers that cross features",
+		    info->name);
 }
 
 /* A program of model custom may evaluate by its own means. */

@@ -10,7 +10,7 @@ static size_t field_count(const struct model_shape *shape)
 	return shape->fields ? shape->fields : 1;
 }
 
-static struct tower deep_tower(const struct model *m)
+struct tower deep_tower(const struct model *m)
 {
 	return (struct tower){ field_count(&m->shape) * m->shape.factors, 1, NULL };
 }
@@ -48,28 +48,25 @@ static float *input_of(const struct model *m)
 	return m->scratch + m->shape.factors;
 }
 
-/* in (rows, width): for each field the sum of its entries' vectors times their values, fields side
- * by side. v is (features, before + k). */
-static void embed_fields(const struct model *m, const struct deep *d, const struct batch *b,
-    const float *v, size_t width, float *in)
+void deep_embed(const struct model *m, size_t before, const struct batch *b, const float *v,
+    float *in)
 {
-	size_t k = m->shape.factors;
+	size_t k = m->shape.factors, width = deep_tower(m).in;
 
 	memset(in, 0, b->rows * width * sizeof *in);
 	for (size_t r = 0; r < b->rows; r++, in += width) {
 		struct entries x = entries_of(b, r);
 
 		for (size_t i = 0; i < x.n; i++)
-			entries_axpy(k, x.val[i], v + entries_at(&x, i, d->before + k) + d->before,
+			entries_axpy(k, x.val[i], v + entries_at(&x, i, before + k) + before,
 			    in + (m->shape.fields ? entries_field(&x, i) : 0) * k);
 	}
 }
 
-/* Backwards: adds the gradient by the tower's input to that of the vectors. */
-static void embed_fields_grad(const struct model *m, const struct deep *d, const struct batch *b,
-    const float *below, size_t width, float *g)
+void deep_embed_grad(const struct model *m, size_t before, const struct batch *b,
+    const float *below, float *g)
 {
-	size_t k = m->shape.factors;
+	size_t k = m->shape.factors, width = deep_tower(m).in;
 
 	for (size_t r = 0; r < b->rows; r++, below += width) {
 		struct entries x = entries_of(b, r);
@@ -77,7 +74,7 @@ static void embed_fields_grad(const struct model *m, const struct deep *d, const
 		for (size_t i = 0; i < x.n; i++)
 			entries_axpy(k, x.val[i],
 			    below + (m->shape.fields ? entries_field(&x, i) : 0) * k,
-			    g + entries_at(&x, i, d->before + k) + d->before);
+			    g + entries_at(&x, i, before + k) + before);
 	}
 }
 
@@ -92,7 +89,7 @@ double deep_grad(struct model *m, const struct deep *d, const struct batch *b,
 	float *in = input_of(m), *acts = in + b->rows * t.in, *f;
 	double loss = 0, n = (double)b->rows, slope;
 
-	embed_fields(m, d, b, params[d->vectors], t.in, in);
+	deep_embed(m, d->before, b, params[d->vectors], in);
 	f = tower_run(m, &t, b->rows, in, tower, acts, NULL);
 	for (size_t i = 0; i <= d->vectors; i++)
 		factors_clear(&m->tables[i], b, grads[i]);
@@ -106,7 +103,7 @@ double deep_grad(struct model *m, const struct deep *d, const struct batch *b,
 		d->straight->spread(m, &x, params[0], f[r], grads[0]);
 	}
 	tower_back(m, &t, b->rows, in, tower, acts, grads + d->vectors + 1, in);
-	embed_fields_grad(m, d, b, in, t.in, grads[d->vectors]);
+	deep_embed_grad(m, d->before, b, in, grads[d->vectors]);
 	return loss_unscaled(m->loss, loss / n);
 }
 
@@ -120,7 +117,7 @@ double deep_forward(struct model *m, const struct deep *d, const struct batch *b
 	float *in = input_of(m);
 	double loss = 0, slope;
 
-	embed_fields(m, d, b, params[d->vectors], t.in, in);
+	deep_embed(m, d->before, b, params[d->vectors], in);
 	tower_run(m, &t, b->rows, in, tower, in + b->rows * t.in, scores);
 	for (size_t r = 0; r < b->rows; r++) {
 		struct entries x = entries_of(b, r);

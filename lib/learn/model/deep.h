@@ -20,6 +20,17 @@ struct deep {
 	size_t before;
 };
 
+/* The tower, whose input are the sums of the vectors, field by field; without fields one sum. */
+struct tower deep_tower(const struct model *m);
+/* in (rows, width of the tower's input): for each field the sum of x_i v_i. v is (features, before +
+ * factors), and the vectors come after the first `before` numbers of each row. */
+void deep_embed(const struct model *m, size_t before, const struct batch *b, const float *v,
+    float *in);
+/* Backwards: adds to g, which has the layout of v, the gradient of the vectors; below is that by
+ * the tower's input. */
+void deep_embed_grad(const struct model *m, size_t before, const struct batch *b,
+    const float *below, float *g);
+
 /* ERR_CONFIG unless the shape suits such a model. */
 enum err_code deep_fits(const struct model_shape *shape, const char *model, struct err *e);
 /* Adds the tables of the tower, which has one output; those of the features come before. */

@@ -63,6 +63,7 @@ struct model_shape {
 	size_t nhidden;
 	size_t fields;    /* number of fields of the data, 0 without; dense: columns */
 	size_t factors;   /* width of a feature's vector, at least 1 */
+	size_t cross;     /* cross layers, for the models that have them */
 	size_t negatives; /* classes drawn for a batch (data_classes.h); 0: it uses all classes */
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
 	const char *loss;       /* as job.loss; NULL is "auto" */

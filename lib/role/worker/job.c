@@ -642,6 +642,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 		.hidden = hidden,
 		.nhidden = c->hidden.n,
 		.factors = (size_t)c->factors,
+		.cross = (size_t)c->cross,
 		.negatives = (size_t)c->negatives,
 		.activation = c->activation,
 		.loss = c->loss,

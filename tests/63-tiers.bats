@@ -109,6 +109,47 @@ disk_is_named() { [ -n "$(ps-stat why -C "$RUN" --json | jq -c '.. | objects | s
 	state_is running
 }
 
+# with_failing_disk COMMAND...: as long as the file `broken` exists, servers cannot read their rows on the disk.
+with_failing_disk() {
+	ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY="$T/spill/" FS_UNREADABLE="$T/broken" "$@"
+}
+
+@test "ram=: a disk that cannot be read for a time is named, and the bits are the same" {
+	[ -e "$BIN/fault/shim.so" ] || skip "the fault kit is not built"
+	with_failing_disk begin c.json "${HELD_SPARSE[@]}"
+	wait_for 60 on_disk 0
+	touch broken
+	wait_for 60 disk_is_named
+	ps-stat why -C "$RUN" | grep -qE 'server-[01] .*cannot use its disk: .*/spill/c-server'
+	run -1 ps-ctl doctor -C "$RUN" --quick
+	[[ $output == *"fail disk: server-"*"cannot use its disk"* ]]
+	rm broken
+	let_go
+	wait_for 120 over
+	RESULT=$(http GET /v1/result)
+	has .state done
+	has .model_digest "$(in_memory)"
+}
+
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+@test "ram=: a server whose disk cannot be read makes no checkpoint until it can, and ends when it is told to" {
+	[ -e "$BIN/fault/shim.so" ] || skip "the fault kit is not built"
+	with_failing_disk begin c.json --set servers=1 --set sync=asp --set deterministic=false "${HELD_SPARSE[@]}"
+	wait_for 60 on_disk 0
+	touch broken
+	wait_for 60 disk_is_named
+	run ! ps-ctl checkpoint -C "$RUN"
+	[[ $output == *"spill_dir: "* ]]
+	rm broken
+	ps-ctl checkpoint -C "$RUN"
+	touch broken
+	wait_for 60 disk_is_named
+	server=$(cat "$RUN/server-0.pid")
+	kill -TERM "$server"
+	wait_for 60 gone "$server"
+}
+
 @test "ram=: what is refused" {
 	run -78 ps-ctl run c.json --set spill_dir=none
 	[[ $output == *"ram=SIZE requires spill_dir"* ]]

@@ -110,6 +110,18 @@ static void check_run_disk(struct doctor *d)
 	free(parent);
 }
 
+/* Checks the disk of spill_dir on this host; servers make the directory. */
+static void check_spill_disk(struct doctor *d, const struct conf *c)
+{
+	char *parent;
+
+	if (!conf_is_named(c->spill_dir))
+		return;
+	parent = path_dirname(c->spill_dir);
+	doctor_disk(d, access(c->spill_dir, F_OK) == 0 ? c->spill_dir : parent);
+	free(parent);
+}
+
 static void check_blas_kernels(struct doctor *d)
 {
 	const char *core = blas_better_core();
@@ -138,6 +150,7 @@ void doctor_file(struct doctor *d, const struct conf *c)
 		check_port_is_free(d, "http", c->http);
 		doctor_add_ok(d, "ports", "%s and %s are free", c->listen, c->http);
 		check_run_disk(d);
+		check_spill_disk(d, c);
 	}
 	check_inherited_descriptors(d, c);
 	check_memory_of_host(d, c);

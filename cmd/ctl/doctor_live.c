@@ -234,6 +234,17 @@ static void check_failed_checkpoints(struct doctor *d, const json_t *status, con
 		    err_cause_by_name(json_str(status, "checkpoint_cause", "")), failed);
 }
 
+/* Rows that do not fit into ram= are on the server's disk. */
+static void check_disk_of_rows(struct doctor *d, const json_t *row)
+{
+	const char *id = json_str(row, "id", "?"), *error = json_str(row, "disk_error", "");
+
+	if (*error)
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", id,
+		    "make room on that disk, raise disk= of sparse, or end the server: its replicas go on",
+		    "%s on %s cannot use its disk: %s", id, json_str(row, "host", "?"), error);
+}
+
 static void check_refused_sessions(struct doctor *d, const json_t *row)
 {
 	int64_t n = json_int(row, "auth_failures", 0);
@@ -264,6 +275,7 @@ static void check_reported_processes(struct doctor *d, const json_t *status, con
 		check_reachable_address(d, row, servers);
 		check_memory_of_servers(d, servers, i);
 		check_refused_sessions(d, row);
+		check_disk_of_rows(d, row);
 		doctor_refused_pushes(d, json_str(row, "id", "?"),
 		    json_int(row, "pushes_refused", 0));
 	}

@@ -479,7 +479,8 @@ static void explain_quotas(struct why *y)
 	}
 }
 
-/* Servers whose disk fails: pushes and pulls of rows on it wait. */
+/* Servers whose disk fails: pushes and pulls of rows on it wait, and so do checkpoints and servers that
+ * begin from one. */
 static void explain_disks(struct why *y)
 {
 	const struct coord *c = y->c;
@@ -588,7 +589,6 @@ static void explain_running(struct why *y)
 	if (!coord_is_paused(c))
 		coord_why_stragglers(y);
 	explain_quotas(y);
-	explain_disks(y);
 }
 
 static void explain_finishing(struct why *y)
@@ -650,5 +650,6 @@ json_t *coord_why(const struct coord *c, int64_t now)
 	else if (c->phase == PHASE_FINISHING)
 		explain_finishing(&y);
 	explain_checkpoint(&y);
+	explain_disks(&y);
 	return y.list;
 }

@@ -21,6 +21,7 @@ typedef rocksdb_block_based_table_options_t table_options;
 ROCKS_CALL(options *, options_create, (void), ())
 ROCKS_CALL(void, options_destroy, (options * o), (o))
 ROCKS_CALL(void, options_set_create_if_missing, (options * o, unsigned char v), (o, v))
+ROCKS_CALL(void, options_set_paranoid_checks, (options * o, unsigned char v), (o, v))
 ROCKS_CALL(void, options_set_info_log_level, (options * o, int v), (o, v))
 ROCKS_CALL(void, options_set_max_background_jobs, (options * o, int v), (o, v))
 ROCKS_CALL(void, options_set_write_buffer_size, (options * o, size_t v), (o, v))

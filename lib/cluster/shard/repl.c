@@ -316,8 +316,8 @@ static void put_state_rank(const struct shard *s, const struct part *p, uint32_t
 	put_le64(at + 24, refused);
 }
 
-/* Queues the whole partition as a record. */
-static void send_state(struct shard *s, struct part *p)
+/* Queues the whole partition as a record. False: its row store has given up. */
+static bool send_state(struct shard *s, struct part *p)
 {
 	struct repl_record *c = repl_new_record(p, REPL_STATE, p->step,
 	    repl_head_bytes(REPL_STATE_HEAD + p->pushes.nlast * REPL_STATE_RANK),
@@ -331,9 +331,14 @@ static void send_state(struct shard *s, struct part *p)
 		put_state_rank(s, p, i, at + REPL_STATE_HEAD + i * REPL_STATE_RANK);
 	c->body = mem_alloc(c->nbody + 1);
 	encode_state(p, c->body);
+	if (p->table->sparse && row_store_has_failed(p->sparse.store)) {
+		free_record(c);
+		return false;
+	}
 	fill_record_head(c, p, &no_examples, (uint32_t)p->pushes.nlast,
 	    p->table->sparse ? (uint32_t)p->sparse.store->ops->count(p->sparse.store) : 0);
 	repl_enqueue(s, p, c);
+	return true;
 }
 
 /* ---- the next replica ---- */
@@ -399,11 +404,10 @@ static bool begin_state_transfer(struct shard *s, struct part *p, void *ctx)
 	p->chain.next_process = p->chain.joining_process;
 	p->chain.required = p->chain.synced = false;
 	/* Without memory for a second sum, closing the step would wait forever. */
-	if (p->chain.head && part_alloc_head(p, s, NULL)) {
+	if ((p->chain.head && part_alloc_head(p, s, NULL)) || !send_state(s, p)) {
 		p->chain.next = NO_SERVER;
 		return true;
 	}
-	send_state(s, p);
 	return false;
 }
 

@@ -38,11 +38,15 @@
  *
  * Locks: all functions except make_present and the snapshot's are called with the partition's lock
  * held, and of a closed store only those whose comments allow it. None of them may wait for a disk,
- * except those that go over all rows: next, remove, convert and snapshot_next. The first three are
+ * except drain and those that go over all rows: next, remove, convert and snapshot_next. The first three are
  * called with the lock held, for state transfers, scans of all rows, expiry and eviction, and
  * changes of the update rule: a store with rows on a disk should have their ids and words in
  * memory. A store that has threads of its own guards itself by a lock that comes after the
  * partition's in core/lock.def.
+ *
+ * A disk that fails is waited for: to guess at rows would be worse. When the process ends nobody can
+ * wait any longer. Such a store then gives up, which has_failed tells: what it has said since may be
+ * wrong, and must not leave the process in an answer, a state transfer or a checkpoint.
  *
  * Memory: rows that a function hands out belong to the store. They are aligned for floats, and
  * valid until the next call of get_many, make_many, remove, convert, open or close, or until the
@@ -147,16 +151,19 @@ struct row_store_ops {
 
 	/* Takes a snapshot of the rows that wants() chooses; NULL: of all. wants() must not use the
 	 * store. The snapshot stays as it is while the store changes, closes or is freed. NULL: no
-	 * memory. */
+	 * memory, or the disk fails: it does not wait for one. */
 	struct row_snapshot *(*snapshot)(struct row_store *s, rows_keeps_fn *wants, void *ctx);
 	/* Gets the next rows of a snapshot, up to `most`, in ascending order of ids; 0 at the end, and
-	 * earlier if the process ends while the disk fails. Needs no lock; one thread. */
+	 * earlier if the disk fails for longer than READ_RETRY_TIME. Needs no lock; one thread. */
 	uint32_t (*snapshot_next)(struct row_snapshot *x, uint32_t most, uint64_t *ids, void **row);
 	/* Frees the snapshot. Needs no lock. */
 	void (*snapshot_free)(struct row_snapshot *x);
 	/* Goes back to the first row. NULL: a snapshot can be read once, and has its rows in memory; with it,
 	 * they are read from the disk. */
 	void (*snapshot_rewind)(struct row_snapshot *x);
+
+	/* Has the store given up? Needs no lock. NULL: it never does. */
+	bool (*has_failed)(const struct row_store *s);
 
 	/* The number of rows, and the bytes of memory that they take; 0 in a closed store. */
 	size_t (*count)(const struct row_store *s);
@@ -171,6 +178,12 @@ static inline void row_store_drain(struct row_store *s)
 {
 	if (s->ops->drain)
 		s->ops->drain(s);
+}
+
+/* `has_failed` for any store. */
+static inline bool row_store_has_failed(const struct row_store *s)
+{
+	return s->ops->has_failed && s->ops->has_failed(s);
 }
 
 /* put_many for any store. */

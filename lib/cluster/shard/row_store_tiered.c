@@ -28,7 +28,7 @@
  * The lock (ROW_STORE) covers everything but the bytes of rows, which belong to the partition's lock,
  * or to a task while the slot is loading. The functions that go over all rows write the dirty ones
  * first, and then go by what is on the disk. They wait for the disk, and if it fails they wait until it
- * works again or the process ends: to guess at rows would be worse. */
+ * works again, or the store gives up. */
 
 #define NO_SLOT     UINT32_MAX
 #define CHUNK_BYTES (64u << 10)
@@ -67,7 +67,8 @@ struct tiered_store {
 	/* Callers that have the answer of make_present, and have not asked has_present yet: their rows
 	 * should stay. */
 	unsigned granted;
-	bool spilled; /* the space may have rows */
+	bool spilled;        /* the space may have rows */
+	_Atomic bool failed; /* the store has given up */
 	uint64_t space;
 	size_t count;
 	uint64_t chunk_goal; /* bytes of a chunk, about */
@@ -80,6 +81,7 @@ struct tiered_store {
 	uint32_t *cleaned, cleaned_at, ncleaned, cap_cleaned;
 	unsigned tasks;   /* under way */
 	unsigned writing; /* slots being written */
+	bool writes_fail; /* the last task that writes has failed, and will try again */
 	/* to be called when a task has ended; NULL: nobody waits */
 	void (*wake)(void *ctx);
 	void *ctx;
@@ -276,8 +278,14 @@ static bool try_again(struct tiered_store *t, struct slot_task *x)
 	bool again;
 
 	mutex_lock(&t->lock);
-	again = !t->closing && !spill_is_ending(t->spill);
+	again = !t->closing;
+	t->writes_fail |= x->batch != NULL;
+	pthread_cond_broadcast(&t->ended);
 	mutex_unlock(&t->lock);
+	if (again && spill_gives_up(t->spill)) {
+		atomic_store(&t->failed, true);
+		return false;
+	}
 	if (again)
 		spill_run_again(t->spill, &x->task);
 	return again;
@@ -306,7 +314,7 @@ static void load_slots(struct spill_task *task)
 	for (uint32_t i = 0; i < x->n; i++) {
 		struct slot *s = slot_at(t, x->slot[i]);
 
-		/* After an error the store is being closed. */
+		/* After an error the store is being closed, or has given up. */
 		s->flags &= ~(uint32_t)SLOT_LOADING;
 		s->flags |= rc || !found[i] ? SLOT_ABSENT : 0;
 	}
@@ -353,6 +361,7 @@ static void write_slots(struct spill_task *task)
 		push_cleaned(t, x->slot[i]);
 	}
 	t->writing -= x->n;
+	t->writes_fail = false;
 	if (may_leave(t))
 		free_clean_slots(t);
 	end_task(t, x);
@@ -592,6 +601,7 @@ static void open_store(struct row_store *s, const struct row_layout *l)
 	set_layout(t, l);
 	t->space = spill_new_space(t->spill);
 	atomic_fetch_add(&t->budget->stores, 1);
+	atomic_store(&t->failed, false);
 	t->open = true;
 	mutex_unlock(&t->lock);
 }
@@ -618,6 +628,8 @@ static enum shard_answer make_present(struct row_store *s, const uint8_t *ids, u
 	bool waits = false;
 	uint32_t missed = 0;
 
+	if (atomic_load(&t->failed))
+		return SHARD_WAIT;
 	mutex_lock(&t->lock);
 	for (uint32_t k = 0; t->open && k < n; k++) {
 		uint64_t id = get_le64(ids + (size_t)k * 8);
@@ -664,7 +676,7 @@ static enum shard_answer make_present(struct row_store *s, const uint8_t *ids, u
 static bool has_present(const struct row_store *s, const uint8_t *ids, uint32_t n)
 {
 	struct tiered_store *t = tiered(s);
-	bool present = true;
+	bool present = !atomic_load(&t->failed);
 
 	mutex_lock(&t->lock);
 	t->granted -= t->granted > 0;
@@ -703,13 +715,20 @@ static void drain(struct row_store *s)
 
 /* ---- waiting for the disk ---- */
 
-/* Waits before the disk is tried again. False: the process ends. */
+/* Waits before the disk is tried again. False: the store gives up. */
 static bool pause_for_disk(struct tiered_store *t)
 {
-	if (spill_is_ending(t->spill))
+	if (spill_gives_up(t->spill)) {
+		atomic_store(&t->failed, true);
 		return false;
+	}
 	clock_sleep(READ_RETRY_PAUSE_MS);
 	return true;
+}
+
+static bool has_failed(const struct row_store *s)
+{
+	return atomic_load(&tiered(s)->failed);
 }
 
 /* Writes a batch and empties it. The lock may be held or not. */
@@ -884,28 +903,58 @@ static void put_many(struct row_store *s, uint64_t version, const uint8_t *ids, 
 
 /* ---- all rows ---- */
 
-/* Writes all dirty rows, so that the disk has all rows as they are. */
-static void write_dirty(struct tiered_store *t)
+/* Writes the next dirty rows, from slot *at on, which it moves. False: the disk fails, and *at stays. */
+static bool write_some_dirty(struct tiered_store *t, uint32_t *at)
 {
-	struct spill_batch *b = NULL;
-	uint32_t n = 0;
+	struct spill_batch *b = spill_batch_new();
+	uint32_t slot[TASK_ROWS], n = 0, i = *at;
+	enum err_code rc;
+	struct err e;
 
-	while (t->writing)
-		mutex_wait(&t->ended, &t->lock);
-	for (uint32_t i = 0; i < t->nslots; i++) {
-		struct slot *x = slot_at(t, i);
+	for (; i < t->nslots && n < TASK_ROWS; i++) {
+		const struct slot *x = slot_at(t, i);
 
 		if (!(x->flags & SLOT_DIRTY))
 			continue;
-		if (!b)
-			b = spill_batch_new();
-		spill_batch_put(b, t->space, x->id, row_of(x), t->store.layout.bytes);
-		x->flags &= ~(uint32_t)SLOT_DIRTY;
-		t->spilled = true;
-		if (++n % TASK_ROWS == 0)
-			write_now(t, &b);
+		spill_batch_put(b, t->space, x->id, row_of(slot_at(t, i)), t->store.layout.bytes);
+		slot[n++] = i;
 	}
-	write_now(t, &b);
+	rc = n ? spill_write(t->spill, b, &e) : ERR_OK;
+	spill_batch_free(b);
+	if (rc)
+		return false;
+	for (uint32_t k = 0; k < n; k++)
+		slot_at(t, slot[k])->flags &= ~(uint32_t)SLOT_DIRTY;
+	t->spilled |= n > 0;
+	*at = i;
+	return true;
+}
+
+/* Writes all dirty rows, so that the disk has all rows as they are. */
+static void write_dirty(struct tiered_store *t)
+{
+	uint32_t at = 0;
+
+	while (t->writing)
+		mutex_wait(&t->ended, &t->lock);
+	while (at < t->nslots && (write_some_dirty(t, &at) || pause_for_disk(t)))
+		;
+}
+
+/* Does what write_dirty does, but does not wait for a disk that fails. False: it does. */
+static bool try_to_write_dirty(struct tiered_store *t)
+{
+	uint32_t at = 0;
+
+	/* A task that tries again would write older rows over those that are written here. */
+	while (t->writing && !t->writes_fail)
+		mutex_wait(&t->ended, &t->lock);
+	if (t->writing)
+		return false;
+	while (at < t->nslots)
+		if (!write_some_dirty(t, &at))
+			return false;
+	return true;
 }
 
 /* The row at which the walk is, or the next one after the disk has worked again; false at the end. next:
@@ -1060,17 +1109,18 @@ static void free_snapshot(struct row_snapshot *x)
 	free(m);
 }
 
-/* Lists the rows that are wanted. */
-static void list_wanted(struct tiered_store *t, struct tiered_snapshot *m, rows_keeps_fn *wants,
+/* Lists the rows that are wanted. False: the disk fails. */
+static bool list_wanted(struct tiered_store *t, struct tiered_snapshot *m, rows_keeps_fn *wants,
     void *ctx)
 {
 	uint8_t *copy = mem_array(1, padded(t->store.layout.bytes));
-	size_t room = 0;
+	size_t room = 0, bytes;
 	const void *row;
+	struct err e;
 	uint64_t id;
+	bool good;
 
-	for (uint64_t next = 0; walk_row(t, m->walk, next, &id, &row);
-	     next = id + 1, spill_walk_next(m->walk)) {
+	for (; spill_walk_at(m->walk, &id, &row, &bytes); spill_walk_next(m->walk)) {
 		memcpy(copy, row, t->store.layout.bytes);
 		if (!wants(ctx, id, copy))
 			continue;
@@ -1082,38 +1132,49 @@ static void list_wanted(struct tiered_store *t, struct tiered_snapshot *m, rows_
 	}
 	if (!m->wanted)
 		m->wanted = mem_array(1, sizeof *m->wanted);
+	good = !spill_walk_error(m->walk, &e);
 	spill_walk_seek(m->walk, 0);
 	free(copy);
+	return good;
 }
 
 static struct row_snapshot *take_snapshot(struct row_store *s, rows_keeps_fn *wants, void *ctx)
 {
 	struct tiered_store *t = tiered(s);
 	struct tiered_snapshot *m = mem_alloc(sizeof *m);
+	bool good;
 
 	m->snapshot.ops = &row_store_tiered;
 	m->spill = t->spill;
 	m->row_bytes = t->store.layout.bytes;
 	m->rows = mem_array(ROWS_BLOCK, padded(m->row_bytes));
+	/* The caller holds the partition's lock, which others need for more than rows. A checkpoint may fail:
+	 * later ones follow. */
 	mutex_lock(&t->lock);
-	write_dirty(t);
-	m->walk = spill_walk_new(t->spill, t->space);
-	if (wants)
-		list_wanted(t, m, wants, ctx);
+	good = !atomic_load(&t->failed) && try_to_write_dirty(t);
+	if (good)
+		m->walk = spill_walk_new(t->spill, t->space);
+	if (good && wants)
+		good = list_wanted(t, m, wants, ctx);
 	else
 		m->snapshot.n = t->count;
 	mutex_unlock(&t->lock);
-	return &m->snapshot;
+	if (good)
+		return &m->snapshot;
+	free_snapshot(&m->snapshot);
+	return NULL;
 }
 
-/* The next row of the snapshot's walk; false at the end, or when the process ends. */
+/* The next row of the snapshot's walk; false at the end, or when the disk has failed for some time. */
 static bool snapshot_row(struct tiered_snapshot *m, uint64_t *id, const void **row)
 {
+	struct read_retry retry = { 0 };
 	struct err e;
 	size_t bytes;
 
 	while (!spill_walk_at(m->walk, id, row, &bytes)) {
-		if (!spill_walk_error(m->walk, &e) || spill_is_ending(m->spill))
+		if (!spill_walk_error(m->walk, &e) || spill_gives_up(m->spill) ||
+		    !read_retry_wanted(&retry, &e, NULL, clock_now()))
 			return false;
 		clock_sleep(READ_RETRY_PAUSE_MS);
 		spill_walk_seek(m->walk, m->next);
@@ -1195,6 +1256,7 @@ const struct row_store_ops row_store_tiered = {
 	.snapshot_next = next_of_snapshot,
 	.snapshot_free = free_snapshot,
 	.snapshot_rewind = rewind_snapshot,
+	.has_failed = has_failed,
 	.count = count_rows,
 	.bytes = bytes_taken,
 };

@@ -176,7 +176,7 @@ static bool copy_scanned_rows(struct shard *s, struct part *p, struct scan *x)
 }
 
 /* The partition's lock is held until the piece is copied. *present: all of its rows are in
- * memory. */
+ * memory. SHARD_WAIT also if the row store has given up. */
 static enum shard_answer scan_piece(struct shard *s, struct part *p, struct scan *x, bool *present)
 {
 	enum shard_answer a;
@@ -188,6 +188,8 @@ static enum shard_answer scan_piece(struct shard *s, struct part *p, struct scan
 		a = SHARD_BAD;
 	if (a == SHARD_OK)
 		*present = copy_scanned_rows(s, p, x);
+	if (a == SHARD_OK && row_store_has_failed(p->sparse.store))
+		a = SHARD_WAIT;
 	part_unlock_rows(p);
 	return a;
 }

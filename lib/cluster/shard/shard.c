@@ -40,6 +40,23 @@ static void free_table(struct shard *s, struct shard_table *table)
 	}
 }
 
+void shard_give_up_disk(struct shard *s)
+{
+	if (s)
+		spill_give_up(s->cfg.spill);
+}
+
+bool shard_disk_fails(const struct shard *s, struct err *e)
+{
+	struct spill_stats x;
+
+	if (!s->cfg.spill)
+		return false;
+	spill_stats(s->cfg.spill, &x);
+	*e = x.why;
+	return x.failing;
+}
+
 void shard_free(struct shard *s)
 {
 	if (!s)

@@ -132,6 +132,11 @@ struct settings_epoch {
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e);
 /* Frees the shard. No other thread may use it any more. NULL is fine. */
 void shard_free(struct shard *s);
+/* The process ends: threads that wait for a disk of rows that fails give up, and what they have read
+ * stays in the process. NULL is fine. */
+void shard_give_up_disk(struct shard *s);
+/* Does the disk of rows fail? Then *e says why. */
+bool shard_disk_fails(const struct shard *s, struct err *e);
 
 /* Takes the places in the chains that the layout gives to this server: makes the partitions of new
  * tables, expects state transfers of those it joins, and gives up those that it has left. Ends a

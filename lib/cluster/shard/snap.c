@@ -130,7 +130,7 @@ static bool changed_since_full(void *ctx, uint64_t id, const void *row)
 	return row_policy_state_last_step(p, row) >= p->saved.full_clock;
 }
 
-/* The ids of all rows in ascending order. NULL: no memory. */
+/* The ids of all rows in ascending order. NULL: no memory, or the disk fails. */
 static uint64_t *list_row_ids(const struct part *p)
 {
 	struct row_store *store = p->sparse.store;
@@ -143,6 +143,10 @@ static uint64_t *list_row_ids(const struct part *p)
 	    (some = store->ops->next(store, &at,
 	         n - k < ROWS_BLOCK ? (uint32_t)(n - k) : ROWS_BLOCK, ids + k, row)) > 0)
 		k += some;
+	if (ids && row_store_has_failed(store)) {
+		free(ids);
+		return NULL;
+	}
 	if (ids)
 		qsort(ids, k, sizeof *ids, rows_by_id);
 	return ids;
@@ -213,14 +217,19 @@ struct rows_on_disk {
 static enum err_code load_rows(struct ckpt_rows *rows, struct ckpt_part *part, struct err *e)
 {
 	struct rows_on_disk *x = (struct rows_on_disk *)rows;
+	bool memory;
 
 	x->rows->ops->snapshot_rewind(x->rows);
 	if (fill_rows(part, &x->columns, x->rows))
 		return ERR_OK;
+	memory = part->ids && part->w && (part->seen || !x->base.dated);
 	release_rows(part);
-	return err_set(e, ERR_NOMEM,
-	    "the %zu rows of partition %u of table \"%s\" cannot be copied from the disk",
-	    x->rows->n, part->part, part->table);
+	if (!memory)
+		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", x->rows->n,
+		    part->table);
+	return err_because(e, ERR_IO, CAUSE_DISK_FAILS,
+	    "spill_dir: the disk fails: the rows of partition %u of table \"%s\" cannot be read",
+	    part->part, part->table);
 }
 
 static void unload_rows(struct ckpt_rows *rows, struct ckpt_part *part)
@@ -252,7 +261,7 @@ static void leave_rows_on_disk(struct ckpt_part *part, const struct columns *col
 }
 
 /* Takes the rows to be saved: with *changes those that changed since the base, unless that saves
- * little; *changes is false then. NULL: no memory. */
+ * little; *changes is false then. NULL: no memory, or the disk fails. */
 static struct row_snapshot *choose_rows(struct part *p, const struct optim_rule *rule, bool gone,
     bool *changes)
 {
@@ -293,7 +302,7 @@ static bool save_rows(struct part *p, const struct optim_rule *rule, struct row_
 }
 
 /* Copies a sparse partition: all rows or those that changed since the base, and the state of its
- * row policy. False: no memory. */
+ * row policy. False: no memory, or the disk fails. */
 static bool copy_sparse(const struct shard *s, struct part *p, const struct optim_rule *rule)
 {
 	struct ckpt_part *x = p->saved.snap;
@@ -400,7 +409,7 @@ static const struct settings_epoch *next_settings(const struct shard *s)
 }
 
 /* Makes the partition's snapshot, with the state of the rule that continues from it. False: no
- * memory. */
+ * memory, or the disk of its rows fails. */
 static bool copy_part_values(const struct shard *sh, struct part *p)
 {
 	const struct optim_rule *rule = settings_epoch_rule(next_settings(sh), p->table).rule;

@@ -48,7 +48,8 @@ struct spill {
 	_Atomic uint32_t walks;     /* that exist */
 	_Atomic int64_t space_seen; /* when the free space was looked at; 0: never */
 	_Atomic bool full;
-	struct mutex lock; /* covers the rest */
+	_Atomic bool gives_up; /* changed with the lock */
+	struct mutex lock;     /* covers the rest */
 	pthread_cond_t more;
 	struct spill_task *first; /* by the time at which they are due */
 	struct spill_budget *budgets;
@@ -152,17 +153,22 @@ void spill_run_again(struct spill *s, struct spill_task *t)
 	queue_task(s, t, clock_now() + PAUSE);
 }
 
-bool spill_is_ending(struct spill *s)
+bool spill_gives_up(struct spill *s)
 {
-	bool ending;
-
-	mutex_lock(&s->lock);
-	ending = s->ending;
-	mutex_unlock(&s->lock);
-	return ending;
+	return atomic_load(&s->gives_up);
 }
 
-/* Waits for a task that is due. NULL: the process ends, and no task is left. */
+void spill_give_up(struct spill *s)
+{
+	if (!s)
+		return;
+	mutex_lock(&s->lock);
+	atomic_store(&s->gives_up, true);
+	pthread_cond_broadcast(&s->more);
+	mutex_unlock(&s->lock);
+}
+
+/* Waits for a task that is due. NULL: the spill is closed, and no task is left. */
 static struct spill_task *await_task(struct spill *s)
 {
 	struct spill_task *t;
@@ -171,7 +177,7 @@ static struct spill_task *await_task(struct spill *s)
 	mutex_lock(&s->lock);
 	for (;;) {
 		t = s->first;
-		if (t && (s->ending || t->due <= clock_now()))
+		if (t && (atomic_load(&s->gives_up) || t->due <= clock_now()))
 			break;
 		if (!t && s->ending)
 			break;
@@ -248,6 +254,10 @@ static void set_options(struct spill *s)
 	rocksdb_block_based_options_set_format_version(t, 5);
 	rocksdb_options_set_block_based_table_factory(o, t);
 	rocksdb_options_set_create_if_missing(o, 1);
+	/* Otherwise one error of a flush or a merge of files makes it refuse all writes until the process
+	 * ends. It tries again, and keeps what it could not write. The checksums of blocks are verified all
+	 * the same. */
+	rocksdb_options_set_paranoid_checks(o, 0);
 	rocksdb_options_set_info_log_level(o, 3);
 	rocksdb_options_set_keep_log_file_num(o, 1);
 	rocksdb_options_set_max_background_jobs(o, 2);
@@ -324,6 +334,7 @@ void spill_close(struct spill *s)
 
 	if (!s)
 		return;
+	spill_give_up(s);
 	mutex_lock(&s->lock);
 	s->ending = true;
 	pthread_cond_broadcast(&s->more);
@@ -400,7 +411,7 @@ static void drop_rows_of_space(struct spill_task *t)
 
 	put_key(from, d->space, 0);
 	put_key(to, d->space + 1, 0);
-	if (!spill_is_ending(s)) {
+	if (!spill_gives_up(s)) {
 		/* A walk may still read them. */
 		if (!atomic_load(&s->walks))
 			rocksdb_delete_file_in_range(s->db, from, KEY, to, KEY, &why);

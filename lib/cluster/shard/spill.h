@@ -36,6 +36,8 @@ bool spill_is_possible(void);
  * borrowed. ERR_EXISTS: another process has the place; ERR_IO. */
 enum err_code spill_open(const char *dir, const char *name, struct log *log, struct spill **out,
     struct err *e);
+/* The process ends: those who wait for a disk that fails give up. NULL is fine. */
+void spill_give_up(struct spill *s);
 /* Ends the threads, after the tasks that are queued, and removes the rows. No store uses it any more.
  * NULL is fine. */
 void spill_close(struct spill *s);
@@ -71,8 +73,8 @@ struct spill_task {
 void spill_run(struct spill *s, struct spill_task *t);
 /* Runs the task after a pause, because the disk has failed. At the end of the process at once. */
 void spill_run_again(struct spill *s, struct spill_task *t);
-/* Is the process ending? Tasks give up then. */
-bool spill_is_ending(struct spill *s);
+/* Does the process end, so that nobody waits for a disk that fails? */
+bool spill_gives_up(struct spill *s);
 
 /* ---- functions that wait for the disk ---- */
 

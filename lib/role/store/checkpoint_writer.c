@@ -96,6 +96,7 @@ static void report_snapshot_late(struct checkpoint_writer *s, struct shard *sh, 
 static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id)
 {
 	json_t *clocks, *taken;
+	struct err e;
 	uint64_t at;
 
 	switch (shard_snap_take(sh)) {
@@ -110,8 +111,11 @@ static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint
 		json_decref(taken);
 		return true;
 	case SHARD_BAD:
-		report_snapshot_failed(s, id, CAUSE_MEMORY,
-		    "no memory for a copy of the partitions");
+		if (shard_disk_fails(sh, &e))
+			report_snapshot_failed(s, id, e.cause, e.msg);
+		else
+			report_snapshot_failed(s, id, CAUSE_MEMORY,
+			    "no memory for a copy of the partitions");
 		shard_snap_end(sh);
 		return true;
 	case SHARD_ELSEWHERE:

@@ -211,6 +211,9 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 		atomic_store(&s->shard, shard);
 	else
 		spill_close(cfg.spill);
+	/* store_stop, which sees the shard from now on, may have been called before. */
+	if (!rc && atomic_load(&s->stopping))
+		shard_give_up_disk(shard);
 	conf_release(&conf);
 	return rc;
 }
@@ -553,6 +556,8 @@ static void store_stop(struct server *s)
 {
 	if (!s->role_state)
 		return;
+	/* Any thread may wait for the disk of rows, and all of them are joined. */
+	shard_give_up_disk(atomic_load(&s->shard));
 	checkpoint_writer_stop(store_of(s)->writer);
 	replicate_stop(store_of(s)->repl);
 	agent_stop(s->agent);

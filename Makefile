@@ -485,7 +485,7 @@ deb: deps-deb ## build Debian packages of this commit into build/deb/
 
 # What tests/86-packages.bats needs beside: it is skipped where that cannot be had.
 deps-packages: deps-deb deps-image
-	-$(call install_packages,mmdebstrap podman runc)
+	-$(call install_packages,mmdebstrap podman runc netavark iptables)
 
 IMAGE ?= localhost/pskit
 deps-image: deps ## install what make image needs

@@ -49,6 +49,17 @@ need() {
 	[[ $output == *"the tag is v7.0.0, but lib/base/core/version.h names 7.1.0"* ]]
 }
 
+@test "the list of symbols suits the version of the package, also of a commit without a tag" {
+	need dpkg-gensymbols
+	mkdir -p tree/usr/lib debian
+	cp "$BIN/libpskit.so.0" tree/usr/lib/
+	cp "$CHECKOUT/contrib/debian/control" debian/
+	dpkg-gensymbols -c4 -plibpskit0 -Ptree -Osymbols -I"$CHECKOUT/contrib/debian/libpskit0.symbols" \
+		-v"$("$CHECKOUT/contrib/version" | sed 's/~git.*//')~git20000101.00000000-1" >differences 2>&1 || { cat differences; false; }
+	run ! grep '^[-+]' differences
+	[ "$(grep -c ' ps_' symbols)" -eq "$(wc -l <"$CHECKOUT/tests/lib/symbols")" ]
+}
+
 # bats test_tags=slow
 @test "make deb: lintian finds nothing, and a build elsewhere, at another time, gives the same bytes" {
 	need dpkg-buildpackage dh lintian

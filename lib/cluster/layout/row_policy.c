@@ -82,14 +82,19 @@ static enum err_code parse_policy_values(const char *v, struct row_policy *p, st
 	    : err_set(e, ERR_CONFIG, "values: must be f32, bf16 or f16, got \"%.40s\"", v);
 }
 
-static const char *const names[] = { "values", "admit", "decay", "expire", "memory", "sketch",
-	"changes", "ram", "disk" };
+/* The members of a policy, with an example of a value. */
+static const struct {
+	const char *name, *example;
+} members[] = { { "values", "bf16" }, { "admit", "3" }, { "decay", "1000" }, { "expire", "1000" },
+	{ "memory", "64M" }, { "sketch", "16M" }, { "changes", NULL }, { "ram", "2G" },
+	{ "disk", "200G" } };
 
-/* Sets one member of the policy. v is the text after "=", or NULL. The caller has checked that
- * the name is one of `names`: any name not compared here is taken for "memory". */
-static enum err_code parse_policy_value(const char *name, const char *v, struct row_policy *p,
-    struct err *e)
+/* Sets member i of the policy. v is the text after "=", or NULL. Any name not compared here is taken for
+ * "memory". */
+static enum err_code parse_policy_value(int i, const char *v, struct row_policy *p, struct err *e)
 {
+	const char *name = members[i].name;
+
 	if (strcmp(name, "changes") == 0) {
 		p->changes = true;
 		return v ? err_set(e, ERR_CONFIG, "changes: must have no value, got \"%.40s\"", v)
@@ -97,7 +102,7 @@ static enum err_code parse_policy_value(const char *name, const char *v, struct 
 	}
 	if (!v)
 		return err_set(e, ERR_CONFIG, "%s: must have a value, as in %s=%s", name, name,
-		    strcmp(name, "values") == 0 ? "bf16" : "1000");
+		    members[i].example);
 	if (strcmp(name, "values") == 0)
 		return parse_policy_values(v, p, e);
 	if (strcmp(name, "admit") == 0)
@@ -116,8 +121,8 @@ static enum err_code parse_policy_value(const char *name, const char *v, struct 
 
 static int find_policy_name(const char *word, size_t n)
 {
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strlen(names[i]) == n && memcmp(names[i], word, n) == 0)
+	for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+		if (strlen(members[i].name) == n && memcmp(members[i].name, word, n) == 0)
 			return (int)i;
 	return -1;
 }
@@ -134,16 +139,16 @@ static enum err_code parse_policy_item(const char *at, size_t n, unsigned *seen,
 	if (i < 0)
 		return err_set(e, ERR_CONFIG,
 		    "must be none, or some of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, "
-		    "sketch=SIZE, values=TYPE and changes, separated by commas, got \"%.*s\"",
+		    "sketch=SIZE, values=TYPE, ram=SIZE, disk=SIZE and changes, separated by commas, got \"%.*s\"",
 		    (int)(n < 80 ? n : 80), at);
 	if (*seen & 1u << i)
-		return err_set(e, ERR_CONFIG, "%s: occurs twice", names[i]);
+		return err_set(e, ERR_CONFIG, "%s: occurs twice", members[i].name);
 	*seen |= 1u << i;
 	if (n - nname > sizeof value)
-		return err_set(e, ERR_CONFIG, "%s: its value is too long", names[i]);
+		return err_set(e, ERR_CONFIG, "%s: its value is too long", members[i].name);
 	if (equals)
 		snprintf(value, sizeof value, "%.*s", (int)(n - nname - 1), equals + 1);
-	return parse_policy_value(names[i], equals ? value : NULL, p, e);
+	return parse_policy_value(i, equals ? value : NULL, p, e);
 }
 
 enum err_code row_policy_parse(const char *text, struct row_policy *out, struct err *e)

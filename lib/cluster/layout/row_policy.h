@@ -41,8 +41,8 @@ struct row_policy {
 #define POLICY_SKETCH_MAX (UINT64_C(64) << 30)
 
 /* Parse "none" or a list of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, sketch=SIZE,
- * values=TYPE and changes, separated by commas. A whole number for admit counts, one below 1 is a
- * probability. On ERR_CONFIG e names the offending part. */
+ * values=TYPE, ram=SIZE, disk=SIZE and changes, separated by commas. A whole number for admit
+ * counts, one below 1 is a probability. On ERR_CONFIG e names the offending part. */
 enum err_code row_policy_parse(const char *text, struct row_policy *out, struct err *e);
 /* Write the policy in the form that row_policy_parse reads; "none" for an empty one. */
 void row_policy_text(const struct row_policy *p, char out[static POLICY_TEXT]);

@@ -46,13 +46,14 @@ static void wake_test(void *ctx)
 static void begin_use(struct row_store *s, const uint64_t *ids, uint32_t n)
 {
 	const uint8_t *bytes = (const uint8_t *)ids;
+	uint64_t since;
 
 	if (!s->ops->make_present)
 		return;
 	do
-		while (s->ops->make_present(s, bytes, n, wake_test, NULL) == SHARD_WAIT)
+		while (s->ops->make_present(s, bytes, n, wake_test, NULL, &since) == SHARD_WAIT)
 			sem_wait(&woken);
-	while (!s->ops->has_present(s, bytes, n));
+	while (!s->ops->has_present(s, bytes, n, since));
 }
 
 /* Does what part_unlock_rows does. */
@@ -356,10 +357,11 @@ static struct {
 } slow;
 
 static enum shard_answer slow_make_present(struct row_store *s, const uint8_t *ids, uint32_t n,
-    void (*wake)(void *ctx), void *ctx)
+    void (*wake)(void *ctx), void *ctx, uint64_t *since)
 {
 	(void)s;
 	(void)ids;
+	*since = 1;
 	/* The caller must not hold the lock. */
 	mutex_lock(&slow.part->lock);
 	mutex_unlock(&slow.part->lock);
@@ -368,13 +370,14 @@ static enum shard_answer slow_make_present(struct row_store *s, const uint8_t *i
 	return n && slow.asked++ % 2 == 0 ? SHARD_WAIT : SHARD_OK;
 }
 
-static bool slow_has_present(const struct row_store *s, const uint8_t *ids, uint32_t n)
+static bool slow_has_present(struct row_store *s, const uint8_t *ids, uint32_t n, uint64_t since)
 {
 	bool lost = slow.lost_once;
 
 	(void)s;
 	(void)ids;
 	(void)n;
+	(void)since;
 	mutex_assert_held(&slow.part->lock);
 	slow.lost_once = false;
 	return !lost;

@@ -66,6 +66,7 @@ enum shard_answer part_lock_rows(struct shard *s, struct part *p, const uint8_t 
 {
 	struct row_store *store = p->sparse.store;
 	enum shard_answer a;
+	uint64_t since;
 
 	if (!store || !store->ops->make_present) {
 		mutex_lock(&p->lock);
@@ -73,11 +74,11 @@ enum shard_answer part_lock_rows(struct shard *s, struct part *p, const uint8_t 
 	}
 	/* Another thread may let go some of the rows before this one has the lock. */
 	for (;;) {
-		a = store->ops->make_present(store, ids, n, s->cfg.wake, s->cfg.ctx);
+		a = store->ops->make_present(store, ids, n, s->cfg.wake, s->cfg.ctx, &since);
 		if (a != SHARD_OK)
 			return a;
 		mutex_lock(&p->lock);
-		if (store->ops->has_present(store, ids, n))
+		if (store->ops->has_present(store, ids, n, since))
 			return SHARD_OK;
 		mutex_unlock(&p->lock);
 	}

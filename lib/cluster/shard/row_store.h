@@ -98,15 +98,17 @@ struct row_store_ops {
 	 * not exist. Called by an I/O thread, without the partition's lock and while other threads
 	 * may use, open or close the store; it must not block.
 	 *
-	 *   SHARD_OK    they are
+	 *   SHARD_OK    they are. *since is for has_present
 	 *   SHARD_WAIT  the store has begun to read them, and calls `wake` without locks when they are
 	 *               there. The caller holds its record (CONN_HOLD, or a queued pull) and calls again.
 	 *
 	 * NULL: all rows are always in memory. */
 	enum shard_answer (*make_present)(struct row_store *s, const uint8_t *ids, uint32_t n,
-	    void (*wake)(void *ctx), void *ctx);
-	/* Are those rows still in memory, or do not exist? They are then until settle. */
-	bool (*has_present)(const struct row_store *s, const uint8_t *ids, uint32_t n);
+	    void (*wake)(void *ctx), void *ctx, uint64_t *since);
+	/* Are those rows still in memory, or do not exist? They are then until settle. since: of the
+	 * make_present that said so, which spares the look-ups where no row has left the memory since; 0:
+	 * nobody has asked. */
+	bool (*has_present)(struct row_store *s, const uint8_t *ids, uint32_t n, uint64_t since);
 	/* The update or pull under way has ended: rows may leave the memory. They may in no other
 	 * call. */
 	void (*settle)(struct row_store *s);

@@ -67,14 +67,17 @@ struct tiered_store {
 	/* Callers that have the answer of make_present, and have not asked has_present yet: their rows
 	 * should stay. */
 	unsigned granted;
-	bool spilled;        /* the space may have rows */
+	/* The space may have rows. Before that, a row without a slot does not exist. */
+	bool spilled;
+	uint64_t departures; /* slots that were freed, from 1 on; it never goes back */
 	_Atomic bool failed; /* the store has given up */
 	uint64_t space;
 	size_t count;
 	uint64_t chunk_goal; /* bytes of a chunk, about */
-	/* Slots: chunk[i / per_chunk] has slot i. */
+	/* Slots: chunk[i / per_chunk] has slot i; per_chunk is 1 << chunk_bits. */
 	uint8_t **chunk;
 	size_t nchunks, cap_chunks;
+	unsigned chunk_bits;
 	uint32_t slot_bytes, per_chunk, nslots, nfree, first_free, hand;
 	uint32_t *bucket, nbuckets; /* a power of two; 0: none yet */
 	/* slots that were written, to be freed when they are still clean; a ring */
@@ -99,8 +102,8 @@ static struct tiered_store *tiered(const struct row_store *s)
 
 static struct slot *slot_at(const struct tiered_store *t, uint32_t i)
 {
-	return (
-	    struct slot *)(t->chunk[i / t->per_chunk] + (size_t)(i % t->per_chunk) * t->slot_bytes);
+	return (struct slot *)(t->chunk[i >> t->chunk_bits] +
+	    (size_t)(i & (t->per_chunk - 1)) * t->slot_bytes);
 }
 
 static void *row_of(struct slot *x)
@@ -111,6 +114,22 @@ static void *row_of(struct slot *x)
 static uint32_t bucket_of(const struct tiered_store *t, uint64_t id)
 {
 	return (uint32_t)rng_mix(id) & (t->nbuckets - 1);
+}
+
+/* Has the processor fetch the slots of at most ROWS_BLOCK ids, which are looked up next. */
+static void prefetch_slots(const struct tiered_store *t, const uint8_t *ids, uint32_t n)
+{
+	uint32_t bucket[ROWS_BLOCK];
+
+	if (!t->nbuckets)
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		bucket[i] = bucket_of(t, get_le64(ids + (size_t)i * 8));
+		__builtin_prefetch(&t->bucket[bucket[i]]);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		if (t->bucket[bucket[i]] != NO_SLOT)
+			__builtin_prefetch(slot_at(t, t->bucket[bucket[i]]));
 }
 
 static uint32_t find_slot(const struct tiered_store *t, uint64_t id)
@@ -227,6 +246,7 @@ static void free_slot(struct tiered_store *t, uint32_t i)
 {
 	unlink_slot(t, i);
 	push_free(t, i);
+	t->departures++;
 }
 
 static void release_slots(struct tiered_store *t)
@@ -239,6 +259,7 @@ static void release_slots(struct tiered_store *t)
 	free(t->cleaned);
 	t->chunk = NULL;
 	t->bucket = t->cleaned = NULL;
+	t->departures++;
 	t->nchunks = t->cap_chunks = 0;
 	t->nslots = t->nfree = t->nbuckets = t->hand = 0;
 	t->cleaned_at = t->ncleaned = t->cap_cleaned = 0;
@@ -520,6 +541,7 @@ static struct row_store *make_store(const struct table *table, struct spill *spi
 	mutex_init(&t->lock, LOCK_ROW_STORE);
 	pthread_cond_init(&t->ended, NULL);
 	t->first_free = NO_SLOT;
+	t->departures = 1;
 	return &t->store;
 }
 
@@ -586,8 +608,9 @@ static void set_layout(struct tiered_store *t, const struct row_layout *l)
 {
 	t->store.layout = *l;
 	t->slot_bytes = (uint32_t)(sizeof(struct slot) + padded(l->bytes));
-	t->per_chunk = t->slot_bytes < t->chunk_goal ? (uint32_t)(t->chunk_goal / t->slot_bytes)
-	                                             : 1;
+	for (t->chunk_bits = 0; (UINT64_C(2) << t->chunk_bits) * t->slot_bytes <= t->chunk_goal;)
+		t->chunk_bits++;
+	t->per_chunk = UINT32_C(1) << t->chunk_bits;
 	free(t->shown);
 	t->shown = mem_array(ROWS_BLOCK, padded(l->bytes));
 }
@@ -621,7 +644,7 @@ static bool must_wait_for_room(struct tiered_store *t, uint32_t n)
 }
 
 static enum shard_answer make_present(struct row_store *s, const uint8_t *ids, uint32_t n,
-    void (*wake)(void *ctx), void *ctx)
+    void (*wake)(void *ctx), void *ctx, uint64_t *since)
 {
 	struct tiered_store *t = tiered(s);
 	struct slot_task *task = NULL;
@@ -631,10 +654,14 @@ static enum shard_answer make_present(struct row_store *s, const uint8_t *ids, u
 	if (atomic_load(&t->failed))
 		return SHARD_WAIT;
 	mutex_lock(&t->lock);
-	for (uint32_t k = 0; t->open && k < n; k++) {
+	for (uint32_t k = 0; t->spilled && k < n; k++) {
 		uint64_t id = get_le64(ids + (size_t)k * 8);
-		uint32_t i = find_slot(t, id);
+		uint32_t i;
 
+		if (k % ROWS_BLOCK == 0)
+			prefetch_slots(t, ids + (size_t)k * 8,
+			    n - k < ROWS_BLOCK ? n - k : ROWS_BLOCK);
+		i = find_slot(t, id);
 		if (i != NO_SLOT) {
 			slot_at(t, i)->flags |= SLOT_RECENT;
 			waits |= (slot_at(t, i)->flags & SLOT_LOADING) != 0;
@@ -645,10 +672,6 @@ static enum shard_answer make_present(struct row_store *s, const uint8_t *ids, u
 			break;
 		}
 		missed++;
-		if (!t->spilled) {
-			take_slot(t, id, SLOT_ABSENT);
-			continue;
-		}
 		if (!task)
 			task = new_task(t, load_slots);
 		task->slot[task->n++] = take_slot(t, id, SLOT_LOADING);
@@ -665,6 +688,7 @@ static enum shard_answer make_present(struct row_store *s, const uint8_t *ids, u
 		t->ctx = ctx;
 	} else {
 		t->granted++;
+		*since = t->departures;
 	}
 	mutex_unlock(&t->lock);
 	atomic_fetch_add_explicit(&t->budget->missed, missed, memory_order_relaxed);
@@ -673,14 +697,14 @@ static enum shard_answer make_present(struct row_store *s, const uint8_t *ids, u
 	return waits ? SHARD_WAIT : SHARD_OK;
 }
 
-static bool has_present(const struct row_store *s, const uint8_t *ids, uint32_t n)
+static bool has_present(struct row_store *s, const uint8_t *ids, uint32_t n, uint64_t since)
 {
 	struct tiered_store *t = tiered(s);
 	bool present = !atomic_load(&t->failed);
 
 	mutex_lock(&t->lock);
-	t->granted -= t->granted > 0;
-	for (uint32_t k = 0; t->open && present && k < n; k++) {
+	t->granted -= since && t->granted;
+	for (uint32_t k = 0; t->spilled && t->departures != since && present && k < n; k++) {
 		uint32_t i = find_slot(t, get_le64(ids + (size_t)k * 8));
 
 		present = i != NO_SLOT && !(slot_at(t, i)->flags & SLOT_LOADING);
@@ -748,16 +772,15 @@ static void write_now(struct tiered_store *t, struct spill_batch **b)
 static void load_now(struct tiered_store *t, const uint64_t *ids, uint32_t n)
 {
 	size_t each = padded(t->store.layout.bytes);
-	uint8_t *rows = t->spilled ? mem_array(n, each) : NULL;
+	uint8_t *rows = mem_array(n, each);
 	void *row[ROWS_BLOCK];
 	bool found[ROWS_BLOCK] = { false };
 	struct err e;
 
-	for (uint32_t k = 0; rows && k < n; k++)
+	for (uint32_t k = 0; k < n; k++)
 		row[k] = rows + k * each;
 	mutex_unlock(&t->lock);
-	while (rows &&
-	    spill_read(t->spill, t->space, n, ids, t->store.layout.bytes, row, found, &e) &&
+	while (spill_read(t->spill, t->space, n, ids, t->store.layout.bytes, row, found, &e) &&
 	    pause_for_disk(t))
 		;
 	mutex_lock(&t->lock);
@@ -781,7 +804,7 @@ static void await_row(struct tiered_store *t, uint32_t i)
 }
 
 /* Finds the slots of n ids, whose rows are read here where nobody has seen to it that they are in
- * memory. */
+ * memory. NO_SLOT: there is no such row. */
 static void find_slots(struct tiered_store *t, const uint8_t *ids, uint32_t n,
     uint32_t slot[static ROWS_BLOCK])
 {
@@ -789,11 +812,14 @@ static void find_slots(struct tiered_store *t, const uint8_t *ids, uint32_t n,
 	uint32_t k = 0;
 
 	t->in_use = true;
+	prefetch_slots(t, ids, n);
 	for (uint32_t i = 0; i < n; i++) {
 		slot[i] = find_slot(t, get_le64(ids + (size_t)i * 8));
 		if (slot[i] == NO_SLOT)
 			missing[k++] = get_le64(ids + (size_t)i * 8);
 	}
+	if (!t->spilled)
+		return;
 	if (k)
 		load_now(t, missing, k);
 	for (uint32_t i = 0; i < n; i++) {
@@ -814,7 +840,9 @@ static uint64_t find_many(const struct row_store *s, const uint8_t *ids, uint32_
 	mutex_lock(&t->lock);
 	find_slots(t, ids, n, slot);
 	for (uint32_t i = 0; i < n; i++)
-		found |= (uint64_t) !(slot_at(t, slot[i])->flags & SLOT_ABSENT) << i;
+		found |=
+		    (uint64_t)(slot[i] != NO_SLOT && !(slot_at(t, slot[i])->flags & SLOT_ABSENT))
+		    << i;
 	mutex_unlock(&t->lock);
 	return found;
 }
@@ -827,8 +855,11 @@ static void get_many(struct row_store *s, const uint8_t *ids, uint32_t n, void *
 	mutex_lock(&t->lock);
 	find_slots(t, ids, n, slot);
 	for (uint32_t i = 0; i < n; i++) {
-		struct slot *x = slot_at(t, slot[i]);
+		struct slot *x = slot[i] == NO_SLOT ? NULL : slot_at(t, slot[i]);
 
+		row[i] = NULL;
+		if (!x)
+			continue;
 		x->flags |= SLOT_RECENT;
 		row[i] = x->flags & SLOT_ABSENT ? NULL : row_of(x);
 	}
@@ -845,8 +876,14 @@ static bool make_many(struct row_store *s, const uint8_t *ids, uint32_t n, void 
 	mutex_lock(&t->lock);
 	find_slots(t, ids, n, slot);
 	for (uint32_t i = 0; i < n; i++) {
-		struct slot *x = slot_at(t, slot[i]);
+		struct slot *x;
 
+		/* It may be there twice, and have got its slot just now. */
+		if (slot[i] == NO_SLOT)
+			slot[i] = find_slot(t, get_le64(ids + (size_t)i * 8));
+		if (slot[i] == NO_SLOT)
+			slot[i] = take_slot(t, get_le64(ids + (size_t)i * 8), SLOT_ABSENT);
+		x = slot_at(t, slot[i]);
 		row[i] = row_of(x);
 		if (x->flags & SLOT_ABSENT) {
 			memset(row[i], 0, t->store.layout.bytes);

@@ -159,7 +159,7 @@ static bool copy_scanned_rows(struct shard *s, struct part *p, struct scan *x)
 		x->n = (uint32_t)count;
 	memcpy(x->ids, all, x->n * sizeof *all);
 	free(all);
-	if (x->out && store->ops->has_present && !store->ops->has_present(store, x->ids, x->n))
+	if (x->out && store->ops->has_present && !store->ops->has_present(store, x->ids, x->n, 0))
 		return false;
 	for (uint32_t i = 0, n; x->out && i < x->n; i += n) {
 		void *row[ROWS_BLOCK];
@@ -198,6 +198,7 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, str
 {
 	struct part *p = shard_part(s, table, part);
 	uint32_t most = x->n;
+	uint64_t since;
 	bool present;
 	enum shard_answer a;
 
@@ -209,7 +210,7 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, str
 		a = scan_piece(s, p, x, &present);
 		if (a == SHARD_OK && !present)
 			a = p->sparse.store->ops->make_present(p->sparse.store, x->ids, x->n,
-			    s->cfg.wake, s->cfg.ctx);
+			    s->cfg.wake, s->cfg.ctx, &since);
 	} while (a == SHARD_OK && !present);
 	return a;
 }

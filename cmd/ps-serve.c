@@ -24,6 +24,7 @@
 #include "rundir/readonly.h"
 #include "rundir/resume.h"
 #include "rundir/rundir.h"
+#include "saved/saved_source.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/standby.h"
 #include "server/service.h"
@@ -133,6 +134,8 @@ static int refuse_usage(const char *text)
 struct place {
 	char *dir, *resume;        /* resume: a checkpoint, auto or NULL */
 	struct follower *follower; /* of the followed cluster, for a read replica; or NULL */
+	struct param_source
+	    *source; /* what a read-only server begins with, until it has; or NULL */
 	struct log follower_log;
 	struct interrupt early; /* ends the start of a read replica on a signal */
 	int lock;
@@ -209,7 +212,41 @@ static enum err_code find_own_identity(struct place *p, const char *name, struct
 	return rc;
 }
 
-/* Prepare to serve a model read-only: of a live cluster, named by its run directory or a join
+/* Prepare to serve a saved model: check all of it, and make the run directory. */
+static enum err_code prepare_saved(const struct options *o, struct place *p, struct err *e)
+{
+	enum err_code rc = saved_source_open(o->read_only, &p->source, e);
+
+	if (!rc)
+		rc = param_source_finish(p->source, e);
+	if (!rc)
+		rc = readonly_prepare(p->source->config, o->set.item, o->set.n, &p->conf, &p->dir,
+		    &p->lock, e);
+	return rc ? err_prefix(e, "--read-only") : ERR_OK;
+}
+
+/* Prepare to serve the parameters of a living cluster: copy them to a checkpoint. */
+static enum err_code prepare_replica(const struct options *o, int signals, struct place *p,
+    struct err *e)
+{
+	char *copy = NULL;
+	enum err_code rc;
+
+	p->early.fd = signals;
+	log_init(&p->follower_log, "follower", 2, LOG_LEVEL_INFO);
+	rc = follower_open(o->read_only, &p->early, &p->follower_log, &p->follower, e);
+	if (!rc)
+		rc = follower_prepare(p->follower, o->set.item, o->set.n, &p->conf, &p->dir,
+		    &p->lock, &copy, e);
+	if (!rc)
+		rc = saved_source_open(copy, &p->source, e);
+	if (!rc)
+		rc = param_source_finish(p->source, e);
+	free(copy);
+	return rc;
+}
+
+/* Prepare to serve a model read-only: of a living cluster, named by its run directory or a join
  * file, or a saved one. */
 static enum err_code prepare_read_only(const struct options *o, int signals, struct place *p,
     struct err *e)
@@ -218,19 +255,8 @@ static enum err_code prepare_read_only(const struct options *o, int signals, str
 
 	p->has_conf = true;
 	p->dir = o->run_dir ? mem_strdup(o->run_dir) : NULL;
-	if (!follower_can_follow(o->read_only)) {
-		rc = readonly_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir,
-		    &p->lock, &p->resume, e);
-		if (rc)
-			err_prefix(e, "--read-only");
-	} else {
-		p->early.fd = signals;
-		log_init(&p->follower_log, "follower", 2, LOG_LEVEL_INFO);
-		rc = follower_open(o->read_only, &p->early, &p->follower_log, &p->follower, e);
-		if (!rc)
-			rc = follower_prepare(p->follower, o->set.item, o->set.n, &p->conf, &p->dir,
-			    &p->lock, &p->resume, e);
-	}
+	rc = follower_can_follow(o->read_only) ? prepare_replica(o, signals, p, e)
+	                                       : prepare_saved(o, p, e);
 	return rc ? rc : find_own_identity(p, "coordinator", e);
 }
 
@@ -314,6 +340,8 @@ static enum err_code find_server_place(const struct options *o, const char *file
 static void place_release(struct place *p, struct options *o)
 {
 	follower_close(p->follower);
+	if (p->source)
+		p->source->ops->close(p->source);
 	identity_release(&p->id);
 	conf_release(&p->conf);
 	opt_list_release(&o->set);
@@ -653,7 +681,8 @@ static void configure_server(const struct options *o, const char *file, struct p
 	cfg->advertise = o->advertise;
 	cfg->unix_path = p->sock;
 	cfg->threads = (unsigned)o->threads;
-	cfg->resume = file || o->read_only ? p->resume : o->resume;
+	cfg->resume = file ? p->resume : o->resume;
+	cfg->source = p->source ? &p->source : NULL;
 	cfg->goes_on = goes_on(o, file) && p->resume;
 	cfg->returns = o->returns;
 	cfg->saves_model = file || (o->standby && o->returns);

@@ -97,6 +97,20 @@ serve() {
 	kill -9 "$SERVER"
 }
 
+@test "a read-only cluster does not begin again without its model" {
+	checkpoint
+	serve
+	kill -9 "$SERVER"
+	wait "$SERVER" || true
+	run ps-serve -C serve.run --coordinator --resume auto
+	[ "$status" -ne 0 ]
+	[[ $output == *"read_only: this cluster has no model to answer pulls with; begin it with ps-serve --read-only FROM"* ]]
+	rm -f serve.run/ctl.sock
+	serve
+	ps-work pull -C serve.run b >/dev/null
+	kill -9 "$SERVER"
+}
+
 @test "a checkpoint that is none, or damaged, is not served" {
 	run ps-serve --read-only nowhere -C x.run
 	[ "$status" -ne 0 ]

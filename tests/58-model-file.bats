@@ -105,6 +105,8 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 		wait_for 10 test -S ro.run/ctl.sock
 		ps-work predict -C ro.run "$bare" | cmp - want
 		ps-ctl -C ro.run export all | cmp - "$model.safetensors"
+		# It has read the file, and no copy of it.
+		[ "$(find ro.run -size +0 -name '*.safetensors')" = "" ]
 		ps-ctl -C ro.run stop
 		wait_for 10 none_left ro.run
 		rm -r ro.run

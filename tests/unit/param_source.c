@@ -230,6 +230,40 @@ static void read_cluster(void)
 	ear_close(&x);
 }
 
+/* The rows that each_row has given: `left` stops it. */
+struct given {
+	size_t n, left;
+	uint64_t sum; /* of the ids */
+	bool good;
+};
+
+static enum err_code count_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
+{
+	struct given *g = ctx;
+	float want[COLS];
+
+	for (size_t i = 0; i < n; i++) {
+		fill_row(ids[i], want);
+		g->good &= ids[i] % 7 == 0 && !memcmp(want, rows + i * COLS, sizeof want);
+		g->sum += ids[i] / 7;
+	}
+	g->n += n;
+	return g->n < g->left ? ERR_OK : err_set(e, ERR_STOPPED, "enough");
+}
+
+/* Does each_row give every row once, and end with the first error? */
+static bool has_each_row(struct param_source *s)
+{
+	const struct table *t = layout_find(s->ops->layout(s), "e");
+	struct given all = { .left = SIZE_MAX, .good = true }, some = { .left = 1, .good = true };
+	struct err e = { 0 };
+
+	return !s->ops->each_row(s, t, count_rows, &all, &e) && all.good && all.n == ROWS &&
+	    all.sum == (uint64_t)ROWS * (ROWS - 1) / 2 &&
+	    s->ops->each_row(s, t, count_rows, &some, &e) == ERR_STOPPED && some.n <= ROWS;
+}
+
 static void read_saved(const char *path, const char *what)
 {
 	struct param_source *s = NULL;
@@ -238,6 +272,7 @@ static void read_saved(const char *path, const char *what)
 	if (saved_source_open(path, &s, &e))
 		printf("# %s\n", e.msg);
 	ok(s && has_values(s), "%s: equal values", what);
+	ok(s && has_each_row(s), "each row once");
 	ok(s && param_source_is_constant(s) && json_is_object(s->facts) &&
 	        json_is_object(json_object_get(s->config, "job")),
 	    "with the description");

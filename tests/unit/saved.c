@@ -131,8 +131,7 @@ static void files(void)
 	write_file("m.safetensors", NULL, false, COLS);
 	ok(saved_model_open(in_dir("m.safetensors"), &m, &e) == ERR_OK, "a file is a model");
 	about = saved_model_about(m);
-	ok(!about.checkpoint && !about.optimizer && json_is_object(about.facts),
-	    "it has facts, and no optimizer state");
+	ok(!about.optimizer && json_is_object(about.facts), "it has facts, and no optimizer state");
 	ok(conf_from_json(about.config, &c, &e) == ERR_OK && strcmp(c.name, "unit") == 0 &&
 	        strcmp(c.job.model, "fm") == 0 && c.job.data.n == 0,
 	    "its configuration is the model's, and no path goes with it");
@@ -155,7 +154,7 @@ static void checkpoints(void)
 	ok(saved_model_write(m, c, in_dir("first"), &first, &e) == ERR_OK, "a file as checkpoint");
 	saved_model_close(m);
 	ok(saved_model_open(first, &m, &e) == ERR_OK, "which is a model: %s", first ? "" : e.msg);
-	ok(strcmp(saved_model_about(m).checkpoint, first) == 0 &&
+	ok(strcmp(saved_model_about(m).path, first) == 0 &&
 	        strcmp(saved_model_about(m).optimizer, "adagrad") == 0 &&
 	        json_is_object(saved_model_about(m).facts),
 	    "with the state of its job's rule and the facts");
@@ -175,7 +174,6 @@ static void checkpoints(void)
 	m->about.layout = &m->layout; /* as saved_model_open does */
 	file_remove_tree(in_dir("second"), NULL);
 	ok(strcmp(saved_model_about(m).path, "s3://b/k/step-0") == 0 &&
-	        !saved_model_about(m).checkpoint &&
 	        strcmp(saved_model_about(m).optimizer, "adagrad") == 0 &&
 	        has_values(m, 1, optim_find("adagrad")->vector_init[0]),
 	    "which stays readable when it has been removed");

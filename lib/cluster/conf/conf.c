@@ -447,7 +447,7 @@ char *conf_diff(const struct conf *a, const struct conf *b)
 enum err_code conf_make_read_only(struct conf *c, struct err *e)
 {
 	/* There is no training, so there is nothing to save, upload, or start on other hosts. The
-	 * initial model may no longer exist, and the checkpoint has all values. */
+	 * initial model may no longer exist, and the saved one has all values. */
 	static const char *const left[] = { "checkpoint_every", "checkpoint_deltas",
 		"checkpoint_to", "hosts", "job.init", "job.init_from" };
 	static const char *const set[] = { "servers=1", "replicas=1", "read_only=true",

@@ -29,6 +29,10 @@
  * a sentence for the user. */
 struct param_source;
 
+/* Takes n rows of a sparse table with their ids, n * cols floats. Both are borrowed for the call. */
+typedef enum err_code param_rows_fn(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e);
+
 struct param_source_ops {
 	/* The shapes of all tables, borrowed. Those of a living cluster may change in `wait` and
 	 * in `attend`, but a table stays at its address. */
@@ -49,16 +53,23 @@ struct param_source_ops {
 	 * checks a part of the values, with the errors of `finish`. */
 	enum err_code (*attend)(struct param_source *s, struct err *e);
 
-	/* Only a source with constant values has these two; NULL otherwise. */
+	/* Only a source with constant values has these; NULL otherwise. A server can begin from such a
+	 * source. */
 
 	/* Lends a whole dense table, in place of want_dense and `wait`: rows * cols floats, which
 	 * stay until the source is closed. */
 	enum err_code (*lend_dense)(struct param_source *s, const struct table *t,
 	    const float **out, struct err *e);
+	/* Calls fn with all rows of a sparse table, in pieces and in any order, each row once. Ends with
+	 * the first error of fn; ERR_NOMEM. */
+	enum err_code (*each_row)(struct param_source *s, const struct table *t, param_rows_fn *fn,
+	    void *ctx, struct err *e);
 	/* Completes the checks of the values. To be called before results count. ERR_NONFINITE: a
 	 * dense table has a value that is not a finite number. ERR_FORMAT: a file is damaged. What
 	 * was made of the values is worthless then. */
 	enum err_code (*finish)(struct param_source *s, struct err *e);
+	/* Frees the source, and all that it has lent. */
+	void (*close)(struct param_source *s);
 };
 
 /* The first member of each implementation. */

@@ -105,7 +105,6 @@ static void describe_checkpoint(struct saved_checkpoint *c)
 	const struct manifest *m = ckpt_manifest(c->reader);
 	struct saved_about *about = &c->model.about;
 
-	about->checkpoint = about->path;
 	about->config = m->config;
 	about->facts = c->facts;
 	about->foreign = has_state(c->reader) && ckpt_state_check(m, about->path, NULL);
@@ -159,6 +158,5 @@ enum err_code saved_checkpoint_open_copy(const char *path, const char *name,
 	about = &(*out)->about;
 	free((char *)(uintptr_t)about->path);
 	about->path = mem_strdup(name);
-	about->checkpoint = NULL;
 	return ERR_OK;
 }

@@ -61,8 +61,8 @@ bool saved_remote_is_checkpoint(const char *url);
  * that. */
 enum err_code saved_checkpoint_open(const char *path, bool verified, struct saved_model **out,
     struct err *e);
-/* Opens a copy of a checkpoint, which may be removed as soon as it is open: no server can begin
- * from it. name is what messages call it. */
+/* Opens a copy of a checkpoint, which may be removed as soon as it is open. name is what messages
+ * call it. */
 enum err_code saved_checkpoint_open_copy(const char *path, const char *name,
     struct saved_model **out, struct err *e);
 

@@ -34,9 +34,6 @@ struct saved_about {
 	bool foreign;          /* there is, but of another version of pskit */
 	/* The shapes of the tables, which no server has. Dropped tables are left out. */
 	const struct layout *layout;
-	/* The directory of a checkpoint, from which a server can begin. NULL: the model is a file,
-	 * or it has been downloaded. */
-	const char *checkpoint;
 };
 
 /* Could this path be meant as a model? True for a checkpoint, for a directory with a saved model or

@@ -16,6 +16,10 @@
 #define CHECK_BYTES (UINT64_C(16) << 20)
 /* Partitions of ids that are computed at a time. */
 #define IDS_AT_A_TIME 1024u
+/* Rows that are given to a caller of each_row at a time, and the bytes of their values, at most. One row may
+ * have more. */
+#define PIECE_ROWS  16384u
+#define PIECE_BYTES ((size_t)4 << 20)
 
 /* Rows of a sparse table that are searched by id: all of them, or those of a partition. */
 struct row_set {
@@ -199,6 +203,70 @@ static enum err_code want_rows(struct param_source *source, const struct table *
 	return ERR_OK;
 }
 
+/* A piece of rows for a caller of each_row. */
+struct rows_piece {
+	param_rows_fn *fn;
+	void *ctx;
+	uint64_t *ids;
+	float *rows;
+	size_t n, most;
+};
+
+static enum err_code give_piece(struct rows_piece *p, struct err *e)
+{
+	size_t n = p->n;
+
+	p->n = 0;
+	return n ? p->fn(p->ctx, p->ids, p->rows, n, e) : ERR_OK;
+}
+
+/* Adds the rows of a set to the piece, in the order in which they lie, and gives it away when it is
+ * full. */
+static enum err_code give_set(struct rows_piece *p, const struct row_set *r, uint32_t cols,
+    struct err *e)
+{
+	size_t bytes = cols * element_bytes(r->at.values);
+	enum err_code rc = ERR_OK;
+
+	for (uint64_t at = 0, n; !rc && at < r->at.n; at += n) {
+		n = r->at.n - at < p->most - p->n ? r->at.n - at : p->most - p->n;
+		for (uint64_t k = 0; k < n; k++)
+			p->ids[p->n + k] = get_le64(r->at.ids + 8 * (at + k));
+		element_widen(r->at.values, (size_t)n * cols, r->at.w + at * bytes,
+		    p->rows + p->n * cols);
+		p->n += (size_t)n;
+		if (p->n == p->most)
+			rc = give_piece(p, e);
+	}
+	return rc;
+}
+
+static enum err_code each_row(struct param_source *source, const struct table *t, param_rows_fn *fn,
+    void *ctx, struct err *e)
+{
+	const struct source_table *x = table_of((struct saved_source *)source, t);
+	size_t fit = PIECE_BYTES / (t->cols * sizeof(float)),
+	       most = fit < 1  ? 1
+	    : fit < PIECE_ROWS ? fit
+	                       : PIECE_ROWS;
+	struct rows_piece p = { .fn = fn,
+		.ctx = ctx,
+		.ids = mem_try_array(most, sizeof *p.ids),
+		.rows = mem_try_array(most * t->cols, sizeof *p.rows),
+		.most = most };
+	enum err_code rc = p.ids && p.rows
+	    ? ERR_OK
+	    : err_set(e, ERR_NOMEM, "no memory for rows of table \"%s\"", t->name);
+
+	for (size_t k = 0; !rc && k < x->nsets; k++)
+		rc = give_set(&p, &x->set[k], t->cols, e);
+	if (!rc)
+		rc = give_piece(&p, e);
+	free(p.ids);
+	free(p.rows);
+	return rc;
+}
+
 /* ---- dense tables ---- */
 
 /* Do the extents lie one after the other, as floats at an address for floats? */
@@ -311,7 +379,9 @@ static const struct param_source_ops saved_ops = {
 	.wait = await_nothing,
 	.attend = check_some,
 	.lend_dense = lend_dense,
+	.each_row = each_row,
 	.finish = check_rest,
+	.close = saved_source_close,
 };
 
 static enum err_code open_sparse(struct saved_source *s, const struct table *t,

@@ -19,6 +19,7 @@ struct server;
 struct server_role;
 struct server_coordinator;
 
+struct param_source;
 struct server_config {
 	struct identity *id; /* borrowed, for the server's life */
 	/* The configuration of a coordinator; NULL otherwise: a store gets it with its first
@@ -41,6 +42,10 @@ struct server_config {
 	/* Coordinator: "auto", "none", or the directory of a checkpoint to continue from. NULL:
 	 * continue the job of an earlier coordinator of this run directory, if there is one. */
 	const char *resume;
+	/* Coordinator and store of a read-only cluster: the parameters that it answers pulls with. The
+	 * store closes the source and sets the pointer to NULL when its tables are full; before, its
+	 * owner does. NULL: not read-only, or resume is the checkpoint. */
+	struct param_source **source;
 	/* With "auto": a job whose coordinator was killed goes on from its state, not from a
 	 * checkpoint, unless this process is a store, too. A job that is done stays done. */
 	bool goes_on;

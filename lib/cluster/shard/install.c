@@ -172,6 +172,8 @@ static enum err_code install_table(struct shard *s, size_t t, const struct table
 	}
 	if (!fresh)
 		return rc;
+	if (!rc && !had)
+		rc = fill_table(s, table, e);
 	/* Publish the table only when it is complete: readers take no lock. */
 	atomic_store(&s->table[t], table);
 	if (t >= atomic_load(&s->ntables))
@@ -199,6 +201,7 @@ void shard_set_init_file(struct shard *s, const char *path)
 void shard_restore_done(struct shard *s)
 {
 	s->cfg.restore = NULL;
+	s->cfg.source = NULL;
 }
 
 enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process,

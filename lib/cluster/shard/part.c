@@ -188,7 +188,9 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 		return rc ? rc : restore_part(p, cfg, t, e);
 	if (p->table->sparse)
 		return ERR_OK;
-	if (p->table->init == TABLE_FILE)
+	if (fill_table_of(cfg, p->table))
+		; /* fill_table brings the values. */
+	else if (p->table->init == TABLE_FILE)
 		rc = init_from_file(p, cfg->first, e);
 	else
 		init_fill(p->table, table_part_begin(p->table, p->index), p->n, p->dense.w);

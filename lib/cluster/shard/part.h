@@ -403,6 +403,13 @@ struct ckpt_table;
 enum err_code restore_part(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, struct err *e);
 
+/* fill.c: the source's table of the same name; NULL: there is no source, or it has no such table. */
+const struct table *fill_table_of(const struct shard_config *cfg, const struct table *t);
+/* fill.c: fills a table, whose partitions have been made, from the source, if that has it. No other thread
+ * can reach the table yet. ERR_CONFIG: another shape; ERR_NOMEM; errors of the source. */
+struct shard_table;
+enum err_code fill_table(struct shard *s, const struct shard_table *table, struct err *e);
+
 /* Makes the update of bsp step `step` from a sum of gradients (n floats, or nrows rows with their
  * ids), and opens the next step; prev gets the former values. touching: as in struct push. size: of
  * the sum. sum NULL and nrows 0: the step changes nothing. False: no memory. */

@@ -9,6 +9,7 @@
 #include "aggregate/aggregate.h"
 #include "core/err.h"
 #include "layout/layout.h"
+#include "layout/param_source.h"
 #include "layout/taken.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
@@ -85,6 +86,9 @@ struct shard_config {
 	/* Checkpoint that the tables in it begin with, at its step. NULL: they begin with their
 	 * initial values. Borrowed until shard_restore_done. */
 	const struct ckpt_reader *restore;
+	/* Parameters that the tables in it begin with, instead of `restore`: it has lend_dense and
+	 * each_row. NULL: none. Borrowed until shard_restore_done. */
+	struct param_source *source;
 	/* No update is ever made: of `restore`, read only the parameters. */
 	bool read_only;
 	/* Bytes that the partitions may take; 0: no limit. All that a dense partition may ever need
@@ -147,7 +151,7 @@ bool shard_disk_fails(const struct shard *s, struct err *e);
 enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process,
     struct err *e);
 
-/* All partitions that this server begins with are here: the caller may release `restore`. */
+/* All partitions that this server begins with are here: the caller may release `restore` and `source`. */
 void shard_restore_done(struct shard *s);
 /* Names the safetensors file that tables with TABLE_FILE begin with. Called before the first
  * shard_install. The path is borrowed as long as the shard lives. */

@@ -142,16 +142,33 @@ static enum err_code read_head(const struct coordinator *coordinator, struct res
 	return rc;
 }
 
+/* Takes the tables and the description of the model that a read-only server begins with. The owner of
+ * the source has checked its values. */
+static void take_source(struct resumed *r, const struct param_source *source)
+{
+	const struct layout *l = source->ops->layout(source);
+	struct state_data *data = mem_alloc(sizeof *data);
+
+	r->facts = json_incref((json_t *)(uintptr_t)source->facts);
+	*data = (struct state_data){ .facts = r->facts, .given = r->facts != NULL };
+	r->head = (struct state_head){ .generation = l->generation,
+		.epoch = l->epoch,
+		.tables = layout_tables(l),
+		.data = data };
+}
+
 /* Frees what was read of the present checkpoint. */
 static void release_present(struct resumed *r)
 {
 	state_head_release(&r->head);
 	manifest_free(r->manifest);
 	large_description_release(r->description);
+	json_decref(r->facts);
 	free(r->path);
 	r->head = (struct state_head){ 0 };
 	r->manifest = NULL;
 	r->description = NULL;
+	r->facts = NULL;
 	r->path = NULL;
 }
 
@@ -201,28 +218,45 @@ static enum err_code choose_and_read(struct coordinator *coordinator, struct err
 	return rc;
 }
 
+/* A read-only cluster without a model would answer pulls with initial values. */
+static enum err_code refuse_no_model(const struct conf *conf, struct err *e)
+{
+	return conf->read_only
+	    ? err_set(e, ERR_CONFIG,
+	          "read_only: this cluster has no model to answer pulls with; begin it with "
+	          "ps-serve --read-only FROM")
+	    : ERR_OK;
+}
+
 enum err_code resumed_find(struct coordinator *coordinator, struct err *e)
 {
-	const struct resumed *r = &coordinator->resumed;
+	struct resumed *r = &coordinator->resumed;
+	const struct server_config *cfg = &coordinator->server->cfg;
 	enum err_code rc;
 
-	choose_wanted(coordinator);
-	if (coordinator->server->recover || (!r->newest && !r->path))
+	if (cfg->source) {
+		take_source(r, *cfg->source);
 		return ERR_OK;
+	}
+	choose_wanted(coordinator);
+	if (coordinator->server->recover)
+		return ERR_OK;
+	if (!r->newest && !r->path)
+		return refuse_no_model(cfg->conf, e);
 	while ((rc = choose_and_read(coordinator, e)) == ERR_NOTREADY && !signals_end_is_pending())
 		clock_sleep(READ_RETRY_PAUSE_MS);
-	return rc;
+	return rc || r->path ? rc : refuse_no_model(cfg->conf, e);
 }
 
 void resumed_configure(const struct coordinator *coordinator, struct coord_config *cfg)
 {
 	const struct resumed *r = &coordinator->resumed;
 
-	cfg->resume = r->manifest ? &r->head : NULL;
+	cfg->resume = r->head.tables ? &r->head : NULL;
 	cfg->resume_path = r->path;
 	cfg->resume_newest = r->path && !r->named;
 	cfg->check_resume = r->manifest != NULL;
-	cfg->description = r->manifest ? r->description : coordinator->server->description;
+	cfg->description = cfg->resume ? r->description : coordinator->server->description;
 	cfg->config = coordinator->config;
 }
 

@@ -23,14 +23,17 @@ struct resumed {
 	bool newest;               /* the newest one is wanted */
 	char *path;                /* NULL: the job begins afresh */
 	struct manifest *manifest; /* NULL without a path, and for a coordinator that recovers */
-	struct state_head head;    /* the part of the manifest that the coord reads */
+	/* the part of the manifest that the coord reads; made from the source of parameters, where a
+	 * read-only server begins with one (server_config.source) */
+	struct state_head head;
 	struct large_description *description; /* if it has a large one */
+	json_t *facts; /* owns head.data->facts, where there is no manifest */
 	/* The checkpoints that were found to be damaged, with the reason; in the order in which
 	 * they were found. */
 	struct damaged_checkpoint {
 		char *path, *why;
 	} * damaged;
-	size_t ndamaged, ntold; /* ntold: those that an event has reported */
+	size_t ndamaged, ntold;  /* ntold: those that an event has reported */
 	struct read_retry retry; /* of the newest checkpoint, if it cannot be read */
 	/* There is no other one: the job has failed, and the process ends at this time (clock_now).
 	 * 0: no. */
@@ -38,7 +41,7 @@ struct resumed {
 	struct err failure;
 };
 
-/* Chooses and reads the checkpoint, before there is a coord. ERR_FORMAT: it, or all of them, are
+/* Chooses and reads the checkpoint, or the source of parameters, before there is a coord. ERR_FORMAT: it, or all of them, are
  * damaged; ERR_CONFIG, ERR_UNSUPPORTED: the job cannot go on with it. */
 enum err_code resumed_find(struct coordinator *coordinator, struct err *e);
 /* Sets the members of the configuration that depend on the checkpoint. */

@@ -118,16 +118,11 @@ enum err_code follower_open(const char *where, const struct interrupt *interrupt
 enum err_code follower_prepare(struct follower *m, const char *const *sets, size_t nsets,
     struct conf *conf, char **dir, int *lock, char **from, struct err *e)
 {
-	enum err_code rc = readonly_prepare_from_config(m->tool.view->config, sets, nsets, conf,
-	    dir, lock, e);
+	enum err_code rc = readonly_prepare(m->tool.view->config, sets, nsets, conf, dir, lock, e);
 	char *under = rc ? NULL : path_absolute(*dir),
 	     *checkpoints = rc ? NULL : rundir_path(under, "checkpoints");
 
 	m->last = clock_now();
-	if (!rc && conf->servers > 1)
-		rc = err_set(e, ERR_CONFIG,
-		    "servers: a read replica of a running cluster must be one server, got %lld",
-		    (long long)conf->servers);
 	if (!rc)
 		rc = follower_save(m, checkpoints, from, e);
 	free(checkpoints);

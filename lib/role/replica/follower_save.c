@@ -3,6 +3,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "layout/layout.h"
+#include "layout/parted.h"
 #include "msg/manifest.h"
 #include "replica/follower_state.h"
 #include "saved/saved_model.h"
@@ -41,7 +42,7 @@ static enum err_code write_part_file(struct saving *s, struct err *e)
 	}
 	json_decref(description);
 	for (size_t i = 0; i < s->nrows; i++)
-		follower_parted_release(&s->rows[i]);
+		parted_release(&s->rows[i]);
 	s->nrows = s->nparts = 0;
 	s->bytes = 0;
 	return rc;
@@ -107,7 +108,7 @@ static enum err_code hold_rows(void *ctx, const uint64_t *ids, const float *rows
 {
 	struct saving *s = ctx;
 	struct parted *by = add_parted_rows(s);
-	enum err_code rc = follower_parted_make(s->t, ids, rows, n, by, e);
+	enum err_code rc = parted_make(s->t, ids, rows, n, by, e);
 
 	for (uint32_t i = s->first; !rc && i < s->end; i++)
 		describe_saved_rows(s, by, i, add_saved_part(s, s->x, i));
@@ -199,7 +200,7 @@ enum err_code follower_save(struct follower *m, const char *checkpoints, char **
 	else
 		rc = commit_copy(m, s.ckpt, path, e);
 	for (size_t i = 0; i < s.nrows; i++)
-		follower_parted_release(&s.rows[i]);
+		parted_release(&s.rows[i]);
 	free(s.rows);
 	free(s.part);
 	return rc;

@@ -63,16 +63,4 @@ bool follower_has_tables(struct follower *m, struct shard *shard);
 /* follower_take.c: pull everything that has changed, and assign it to the shard. */
 enum err_code follower_update(struct follower *m, struct shard *shard, struct err *e);
 
-/* Rows of a table, sorted by partition: those of partition i are first[i] .. first[i + 1] - 1, in
- * the order in which they were given. */
-struct parted {
-	uint64_t *ids;
-	float *rows;
-	size_t *first; /* nparts + 1 entries */
-};
-/* Sort n rows (rows NULL: ids alone) into *out, which follower_parted_release frees. ERR_NOMEM. */
-enum err_code follower_parted_make(const struct table *t, const uint64_t *ids, const float *rows,
-    size_t n, struct parted *out, struct err *e);
-void follower_parted_release(struct parted *p);
-
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
-#include "core/mem.h"
+#include "layout/parted.h"
 #include "replica/follower_state.h"
 
 /* One turn of the follower: pull what has changed in the source, and assign it to the shard. */
@@ -101,7 +101,7 @@ static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *ro
 {
 	struct taking *k = ctx;
 	struct parted by;
-	enum err_code rc = follower_parted_make(k->t, ids, rows, n, &by, e);
+	enum err_code rc = parted_make(k->t, ids, rows, n, &by, e);
 
 	for (uint32_t p = k->first; !rc && p < k->end; p++) {
 		size_t at = by.first[p], count = by.first[p + 1] - at;
@@ -121,7 +121,7 @@ static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *ro
 	if (!rc && k->whole)
 		drop_other_rows(k, &by);
 	k->given = true;
-	follower_parted_release(&by);
+	parted_release(&by);
 	return rc;
 }
 
@@ -129,11 +129,11 @@ static enum err_code drop_rows_except(const struct taking *k, const uint64_t *id
     struct err *e)
 {
 	struct parted by;
-	enum err_code rc = follower_parted_make(k->t, ids, NULL, n, &by, e);
+	enum err_code rc = parted_make(k->t, ids, NULL, n, &by, e);
 
 	if (!rc)
 		drop_other_rows(k, &by);
-	follower_parted_release(&by);
+	parted_release(&by);
 	return rc;
 }
 
@@ -223,47 +223,4 @@ enum err_code follower_update(struct follower *m, struct shard *shard, struct er
 	if (client_layout(m->tool.client)->generation != m->generation)
 		forget_source_versions(m);
 	return rc;
-}
-
-/* ---- rows by partition ---- */
-
-enum err_code follower_parted_make(const struct table *t, const uint64_t *ids, const float *rows,
-    size_t n, struct parted *out, struct err *e)
-{
-	uint16_t *part = mem_try_array(n + 1, sizeof *part);
-	size_t cols = rows ? t->cols : 0, *at;
-
-	*out = (struct parted){ .ids = mem_try_array(n + 1, sizeof *ids),
-		.rows = mem_try_array(n * cols + 1, sizeof *rows),
-		.first = mem_try_array(t->nparts + 2, sizeof *out->first) };
-	if (!part || !out->ids || !out->rows || !out->first) {
-		free(part);
-		follower_parted_release(out);
-		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", n, t->name);
-	}
-	table_parts_of(t, ids, n, part);
-	/* A counting sort. at[i] first counts partition i - 1, then is the place for the next row
-	 * of partition i, and at the end is the end of partition i: that is first[i + 1]. */
-	at = out->first + 1;
-	for (size_t i = 0; i < n; i++)
-		at[part[i] + 1]++;
-	for (uint32_t p = 0; p < t->nparts; p++)
-		at[p + 1] += at[p];
-	for (size_t i = 0; i < n; i++) {
-		size_t to = at[part[i]]++;
-
-		out->ids[to] = ids[i];
-		if (cols)
-			memcpy(out->rows + to * cols, rows + i * cols, cols * sizeof *rows);
-	}
-	free(part);
-	return ERR_OK;
-}
-
-void follower_parted_release(struct parted *p)
-{
-	free(p->ids);
-	free(p->rows);
-	free(p->first);
-	*p = (struct parted){ 0 };
 }

@@ -204,6 +204,7 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 		rc = open_spill(s, &conf, &cfg.spill, e);
 	if (!rc) {
 		cfg.restore = store_agent(s)->restored.reader;
+		cfg.source = s->cfg.source ? *s->cfg.source : NULL;
 		cfg.published = server_published(s);
 		rc = shard_new(&cfg, &shard, e);
 	}
@@ -310,6 +311,15 @@ static void log_memory_bound(struct server *s, const struct view *view)
 	    published);
 }
 
+/* Closes the parameters that a read-only server began with. */
+static void close_source(struct server *s)
+{
+	if (!s->cfg.source || !*s->cfg.source)
+		return;
+	(*s->cfg.source)->ops->close(*s->cfg.source);
+	*s->cfg.source = NULL;
+}
+
 /* Installs the layout of a new epoch. It may take long: partitions are filled from files or a
  * checkpoint. *e says what failed; the process then ends, so a half-installed layout is never
  * used. */
@@ -327,11 +337,11 @@ static enum err_code install_layout(struct server *s, const struct view *view,
 	if (!rc)
 		rc = shard_install(atomic_load(&s->shard), layout, process, e);
 	free(process);
-	/* The partitions exist: close the checkpoint that they began from, which holds disk space
-	 * or memory. */
+	/* The partitions exist: close what they began from, which holds disk space or memory. */
 	if (layout->ntables && layout->table[0].nruns) {
 		shard_restore_done(atomic_load(&s->shard));
 		restored_close(s);
+		close_source(s);
 	}
 	if (!rc)
 		log_memory_bound(s, view);

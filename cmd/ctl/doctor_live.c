@@ -21,7 +21,8 @@
 #define SKEW_WARN 2.0
 /* Seconds. Shorter waits are normal while a cluster trains. */
 #define WAIT_WARN 1.0
-/* Seconds by which the steps of a slow worker are longer than those of the others. Less is left to ps-stat why. */
+/* Seconds by which the steps of a slow worker are longer than those of the others. Less is left to
+ * ps-stat why. */
 #define SLOW_WARN 1e-3
 /* Waits of which each has a line of its own, at most. */
 #define NAMED 64u

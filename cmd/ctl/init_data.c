@@ -687,8 +687,8 @@ static char *name_label(const struct dataset *d)
 	return NULL;
 }
 
-/* Writes the options of the data's path as keys of the job, so that they hold for other data, too, and the label,
- * unless it is NULL. */
+/* Writes the options of the data's path as keys of the job, so that they hold for other data, too, and
+ * the label, unless it is NULL. */
 static void write_options_as_keys(json_t *cluster, const char *label)
 {
 	json_t *job = json_object_get(cluster, "job"), *all = json_object();

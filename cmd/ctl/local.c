@@ -324,8 +324,8 @@ bool local_replace_stdin(struct conf *c)
 	return data || eval;
 }
 
-/* Removes earlier runs beyond keep_runs. Without that key, says once that they pile up: when their number reaches
- * RUNS_MANY. */
+/* Removes earlier runs beyond keep_runs. Without that key, says once that they pile up: when their
+ * number reaches RUNS_MANY. */
 static void limit_earlier_runs(const struct conf *c, const char *dir)
 {
 	const char *used[] = { c->job.init, c->job.init_from };

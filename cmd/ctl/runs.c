@@ -134,8 +134,8 @@ static size_t base_length(const char *run)
 	                                                               : strlen(run);
 }
 
-/* Removes earlier runs of all clusters of a folder. The list is in the order of names and numbers or of times, so a
- * cluster may have been looked at already. Returns the exit code. */
+/* Removes earlier runs of all clusters of a folder. The list is in the order of names and numbers or of
+ * times, so a cluster may have been looked at already. Returns the exit code. */
 static int prune_runs(const struct report_run *list, size_t n, size_t keep)
 {
 	int code = 0;

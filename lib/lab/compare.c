@@ -103,8 +103,8 @@ static json_t *settings_rows(const struct comparison *c)
 	return rows;
 }
 
-/* Makes a row for each figure of the results (without c->all none for details of the evaluation), one for the digest of the model, and one that tells of
- * emulated slow workers and links, if there are any. */
+/* Makes a row for each figure of the results (without c->all none for details of the evaluation), one
+ * for the digest of the model, and one that tells of emulated slow workers and links, if there are any. */
 static json_t *results_rows(const struct comparison *c)
 {
 	json_t *figures = report_figure_names(c->run, c->n), *rows = json_array();

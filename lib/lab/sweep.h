@@ -13,15 +13,16 @@
 #include "lab/sweep_ladder.h"
 #include "rundir/best_point.h"
 
-/* ps-ctl sweep: runs one cluster file with all combinations of some values, or with some that are
- * drawn at random. A combination is a point; each has a run directory in the sweep's folder, and is
- * run by ps-ctl run, which is a child process or a task of Slurm (sweep_runner.h). With --asha a point
- * has a run directory for each rung (sweep_ladder.h), whose run goes on from the last checkpoint of the rung before.
+/* ps-ctl sweep: runs one cluster file with all combinations of some values, or with some that are drawn
+ * at random. A combination is a point; each has a run directory in the sweep's folder, and is run by
+ * ps-ctl run, which is a child process or a task of Slurm (sweep_runner.h). With --asha a point has a
+ * run directory for each rung (sweep_ladder.h), whose run goes on from the last checkpoint of the rung
+ * before.
  *
- * A point goes from WAITING to RUNNING, and from there to DONE, FAILED or STOPPED; with rungs it may
- * go from DONE at one rung to RUNNING at the next, and is PRUNED in the end when it was not promoted.
- * It goes straight to DONE when an earlier sweep finished it, and straight to FAILED when its values
- * are invalid or it cannot be started. One thread. */
+ * A point goes from WAITING to RUNNING, and from there to DONE, FAILED or STOPPED; with rungs it may go
+ * from DONE at one rung to RUNNING at the next, and is PRUNED in the end when it was not promoted. It
+ * goes straight to DONE when an earlier sweep finished it, and straight to FAILED when its values are
+ * invalid or it cannot be started. One thread. */
 enum sweep_point_state {
 	POINT_WAITING,
 	POINT_RUNNING,

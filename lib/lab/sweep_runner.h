@@ -12,8 +12,9 @@
  * checkpoints. */
 #define SWEEP_RUNG_RESTARTS "3"
 
-/* A runner decides where the runs of a sweep's points take place: in child processes of this one (sweep_local.c), or
- * in array tasks of Slurm (sweep_slurm.c). One thread; a point has at most one run at a time.
+/* A runner decides where the runs of a sweep's points take place: in child processes of this one
+ * (sweep_local.c), or in array tasks of Slurm (sweep_slurm.c). One thread; a point has at most one run
+ * at a time.
  *
  *   start, for each point --> submit --> ended, until it has named each of them */
 struct sweep_runner {

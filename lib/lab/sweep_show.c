@@ -239,8 +239,8 @@ static json_t *rungs_json(const struct sweep *s)
 	return rungs;
 }
 
-/* `best` and `command` are null when the first point in `order` is not done. `runs` has directories of points that
- * are done. */
+/* `best` and `command` are null when the first point in `order` is not done. `runs` has directories of
+ * points that are done. */
 static void print_sweep_line(const struct sweep *s, struct point *const *order, bool stopped,
     const char *command)
 {

@@ -116,9 +116,10 @@ struct ps_step {
 /* Begins a step: waits until the synchronization mode permits it, and pulls the dense tables.
  * PS_OVER: there are no more steps. */
 int ps_step_begin(struct ps *p, struct ps_step *out);
-/* The examples that this worker will have in its next step, if the members of the job and its settings stay as
- * they are; a step of an epoch's end that has none for this worker is passed over. To be called in a step.
- * PS_NOTFOUND: they are not known, because they are leased (ssp, asp), or there is no further step. */
+/* The examples that this worker will have in its next step, if the members of the job and its settings
+ * stay as they are; a step of an epoch's end that has none for this worker is passed over. To be called
+ * in a step. PS_NOTFOUND: they are not known, because they are leased (ssp, asp), or there is no
+ * further step. */
 int ps_step_next(struct ps *p, struct ps_step *out);
 /* A dense table in row-major order: the parameters of this step, and where the caller must write
  * the whole gradient, the mean over the step's examples. *n becomes the number of floats (n may be

@@ -12,7 +12,8 @@
  *   csv    a heading, then the example (its id, or its number from 1), the prediction (with classes the name
  *          of the most likely one), and with classes the probability of each, or the score of class 1
  *          where the model gives no probabilities
- *   json   the same as an object a line, {"id": "a7", "prediction": "yes", "probability": {"no": 0.1, "yes": 0.9}}
+ *   json   the same as an object a line:
+ *          {"id": "a7", "prediction": "yes", "probability": {"no": 0.1, "yes": 0.9}}
  *
  * One thread. */
 enum prediction_form { PREDICTION_PLAIN, PREDICTION_CSV, PREDICTION_JSON };

@@ -149,7 +149,7 @@ struct data_options {
 		.sample = 1e-3 \
 	}
 
-/* What was found while the examples of a dataset were read. */
+/* Facts that were found while the examples of a dataset were read. */
 struct dataset_reading {
 	bool sampled;      /* these are some of the examples of data in blocks (data_blocks.h) */
 	size_t unlabelled; /* rows of tables that were left out, because they have no label */
@@ -162,7 +162,7 @@ struct dataset_reading {
 	uint64_t unwatched;
 };
 
-/* Where the arrays of a dataset are. */
+/* The memory that has the arrays of a dataset. */
 struct dataset_memory {
 	void *map; /* the file that holds them (data_cache.h), else NULL */
 	size_t map_len;
@@ -259,7 +259,7 @@ void dataset_free(struct dataset *d);
  * shape. */
 struct data_words *dataset_words(const struct dataset *d);
 struct data_pairs *dataset_pairs(const struct dataset *d);
-/* How models fit target k: as the schema says, or as the data say that have none. */
+/* Returns how models fit target k: as the schema says, or as the data say if they have no schema. */
 struct target_scaling dataset_target_scaling(const struct dataset *d, size_t k);
 /* The value that target k and its predictions are relative to, in the units of the data: 0 unless
  * they are far from 0 for their differences (data_column.origin). */

@@ -41,8 +41,8 @@ struct resumed {
 	struct err failure;
 };
 
-/* Chooses and reads the checkpoint, or the source of parameters, before there is a coord. ERR_FORMAT: it, or all of them, are
- * damaged; ERR_CONFIG, ERR_UNSUPPORTED: the job cannot go on with it. */
+/* Chooses and reads the checkpoint, or the source of parameters, before there is a coord. ERR_FORMAT:
+ * it, or all of them, are damaged; ERR_CONFIG, ERR_UNSUPPORTED: the job cannot go on with it. */
 enum err_code resumed_find(struct coordinator *coordinator, struct err *e);
 /* Sets the members of the configuration that depend on the checkpoint. */
 void resumed_configure(const struct coordinator *coordinator, struct coord_config *cfg);

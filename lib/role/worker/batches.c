@@ -121,7 +121,8 @@ static uint32_t position_of(const struct member_entry *m, uint32_t rank)
 	return UINT32_MAX;
 }
 
-/* The range of this worker at a step, where m is in force and has it at `position`. False: the job is over. */
+/* The range of this worker at a step, where m is in force and has it at `position`. False: the job is
+ * over. */
 static bool assigned_range(const struct batches *f, const struct member_entry *m, uint32_t position,
     uint64_t step, struct data_position *at, struct source_range *out)
 {

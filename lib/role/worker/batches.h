@@ -79,9 +79,9 @@ void batches_used(struct batches *f);
  * step: the pushes of the step before have had time to get their receipts, so `await_receipts` does not
  * wait. */
 enum err_code batches_lease_ahead(struct batches *f, struct err *e);
-/* The next batch will be that of this step, and the steps before it that have not been made have none. Reports that,
- * when the pushes so far have receipts. Call it before the CLOCK of a skipped step: where a lost worker was in its
- * range is computed from the steps that it completed. */
+/* The next batch will be that of this step, and the steps before it that have not been made have none.
+ * Reports that, when the pushes so far have receipts. Call it before the CLOCK of a skipped step: where
+ * a lost worker was in its range is computed from the steps that it completed. */
 enum err_code batches_skip(struct batches *f, uint64_t step, struct err *e);
 /* Reports what is done and takes no more. */
 enum err_code batches_finish(struct batches *f, struct err *e);

@@ -191,8 +191,8 @@ static enum err_code announce(struct batches *f, const struct held *in_work, uin
 
 /* ---- leases ---- */
 
-/* Begins to read a partition that was leased: from the last known place on. Where that is not the place of the
- * first event to train on, the events between are skipped when they come. */
+/* Begins to read a partition that was leased: from the last known place on. Where that is not the place
+ * of the first event to train on, the events between are skipped when they come. */
 static enum err_code add_partition(struct batches *f, const struct answer_task *task, struct err *e)
 {
 	struct partitions *x = partitions_of(f);

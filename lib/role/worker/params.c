@@ -352,8 +352,8 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 	return end_pull(p, step, dense, rc, e);
 }
 
-/* Sets rows that still have their random initial values to 0: no example has trained them, so their vectors say
- * nothing, and a score shall not depend on them. */
+/* Sets rows that still have their random initial values to 0: no example has trained them, so their
+ * vectors say nothing, and a score shall not depend on them. */
 static void clear_untrained_rows(const struct table *t, const uint64_t *id, size_t n, float *w)
 {
 	uint64_t base = init_base(t);

@@ -89,10 +89,11 @@ struct range_source {
  * examples. split, borrowed: only the examples of its part `train` are units; NULL: all are. */
 struct range_source *source_memory_new(const struct dataset *d, const struct data_split *split,
     uint64_t seed);
-/* Blocks of files; each is a unit, `per_range` of them are a range. A thread reads ahead. blocks is borrowed, and
- * so is split, as above. seed: of the order of the blocks, and of the examples in a dataset. memory:
- * bytes of a dataset; there are at most two of them at a time, but for batches that are larger. The
- * first `early` ranges of the first epoch begin with small datasets, so that the workers can begin. */
+/* Blocks of files; each is a unit, `per_range` of them are a range. A thread reads ahead. blocks is
+ * borrowed, and so is split, as above. seed: of the order of the blocks, and of the examples in a
+ * dataset. memory: bytes of a dataset; there are at most two of them at a time, but for batches that
+ * are larger. The first `early` ranges of the first epoch begin with small datasets, so that the
+ * workers can begin. */
 struct range_source *source_blocks_new(const struct data_blocks *blocks,
     const struct data_split *split, uint64_t seed, uint64_t per_range, uint64_t early,
     uint64_t memory);

@@ -155,8 +155,8 @@ struct worker {
 	struct figures fig;
 };
 
-/* Scores the model with job.eval, and with the examples that are held out beside it, which *out has as the member
- * "validate". dense_here: as worker_ops.score. The caller drops *out. */
+/* Scores the model with job.eval, and with the examples that are held out beside it, which *out has as
+ * the member "validate". dense_here: as worker_ops.score. The caller drops *out. */
 enum err_code worker_score(struct worker *w, bool dense_here, json_t **out, struct err *e);
 /* Evaluates and reports the result, when job.eval_every divides the step and this worker is the
  * elected one; else does nothing. */

@@ -26,9 +26,9 @@ enum err_code worker_settings_begin(struct worker *w, struct err *e)
 	return rc ? rc : job_mark_tables(&w->job, e);
 }
 
-/* Skips to the step, and sends the CLOCK of the step before it: the worker owes nothing for the
- * steps between. Without the report before it, the batches of these steps would count as trained on if the worker
- * were lost now. */
+/* Skips to the step, and sends the CLOCK of the step before it: the worker owes nothing for the steps
+ * between. Without the report before it, the batches of these steps would count as trained on if the
+ * worker were lost now. */
 static enum err_code skip_steps_before(struct worker *w, uint64_t step, struct err *e)
 {
 	enum err_code rc = ERR_OK;

@@ -62,7 +62,7 @@ static void sort_pairs(struct pair_set *s)
 	s->n = n;
 }
 
-/* How many of n ascending numbers are below x. */
+/* Counts how many of n ascending numbers are below x. */
 static size_t count_below(const uint64_t *number, size_t n, uint64_t x)
 {
 	size_t low = 0, high = n;

@@ -114,7 +114,8 @@ size_t data_cells_count(const char *record, char sep)
 	return sep == ' ' ? count_words(record) : count_char(record, sep, true) + 1;
 }
 
-/* The separator that is most frequent in `first`, and in `second` equally often, unless that is NULL; 0: none. */
+/* The separator that is most frequent in `first`, and in `second` equally often, unless that is NULL;
+ * 0: none. */
 static char find_frequent(const char *first, const char *second, bool lists)
 {
 	size_t best = 0, n;
@@ -185,9 +186,9 @@ static bool has_words(const char *first, const char *second)
 }
 
 /* The first pass accepts a character only when both records contain it equally often, since text in
- * cells contains commas at random. The second pass decides by the first record alone. If blanks make more numbers,
- * the characters are in lists within cells, as in "1 a;b 5". At last those in brackets count, too. A comma is the
- * answer when none occurs, as in a file with a single column. */
+ * cells contains commas at random. The second pass decides by the first record alone. If blanks make
+ * more numbers, the characters are in lists within cells, as in "1 a;b 5". At last those in brackets
+ * count, too. A comma is the answer when none occurs, as in a file with a single column. */
 char data_cells_separator(const char *first, const char *second)
 {
 	char sep = find_frequent(first, second, false);

@@ -392,8 +392,8 @@ static bool is_text(const struct data_sample *s)
 	return true;
 }
 
-/* Scores the lines as records of cells between these separators: a record has the form of a table if one beside it
- * has as many cells. Text within quotes may have several lines, which are joined. */
+/* Scores the lines as records of cells between these separators: a record has the form of a table if
+ * one beside it has as many cells. Text within quotes may have several lines, which are joined. */
 static int score_records(const struct data_sample *s, char sep)
 {
 	int sum = 0, level = sep == ' ' ? DATA_SCORE_PERHAPS : DATA_SCORE_TABLE;

@@ -15,7 +15,7 @@
 #include "data/source/data_uri.h"
 
 #define NO_FEATURE DATA_TABLE_NO_FEATURE
-/* How many columns an error names. */
+/* The number of columns that an error names, at most. */
 #define COLUMNS_NAMED 8u
 
 /* ---- the first record ---- */

@@ -4,13 +4,14 @@
 #include "data/reader/data_parts.h"
 #include "data/reader/data_row.h"
 
-/* "__label__NAME word word ...", the format of fastText's classifier. Words are separated by blanks, and words
- * that begin with __label__ are labels, wherever they stand. Each word, and each sequence of up to `ngrams`
- * words, is one of 2^bits features, by its hash (not fastText's own hash); its value is the number of times
- * that it occurs in the line. The end of the line counts as a word, so that every example has a feature.
+/* "__label__NAME word word ...", the format of fastText's classifier. Words are separated by blanks,
+ * and words that begin with __label__ are labels, wherever they stand. Each word, and each sequence of
+ * up to `ngrams` words, is one of 2^bits features, by its hash (not fastText's own hash); its value is
+ * the number of times that it occurs in the line. The end of the line counts as a word, so that every
+ * example has a feature.
  *
- * An example has one class. Of several labels one is drawn, by a hash of the line, so that every reading
- * draws the same one. */
+ * An example has one class. Of several labels one is drawn, by a hash of the line, so that every
+ * reading draws the same one. */
 
 #define BITS  20
 #define LABEL "__label__"

@@ -8,13 +8,14 @@
 
 #include "core/err.h"
 
-/* Guesses the format of a file by its first lines. Each reader scores them: it tells how many of them it reads
- * without guessing. The best score wins. Where two readers are close, the file is refused, and both are named.
+/* Guesses the format of a file by its first lines. Each reader scores them: it tells how many of them
+ * it reads without guessing. The best score wins. Where two readers are close, the file is refused, and
+ * both are named.
  *
  *   first bytes --> data_sample --> data_reader.score of each reader --> the best, or a refusal
  *
- * What was guessed for the first file holds for those after it, and for evaluation data, unless another format
- * reads them clearly better. Everything but data_guess_reader is pure. */
+ * What was guessed for the first file holds for those after it, and for evaluation data, unless another
+ * format reads them clearly better. Everything but data_guess_reader is pure. */
 
 struct data_options;
 struct data_reader;

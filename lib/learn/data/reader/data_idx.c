@@ -100,7 +100,7 @@ static enum err_code append_idx_rows(const struct data_rows *r, struct stream *s
 	return rc;
 }
 
-/* Where the rows of these images are. */
+/* Describes the place of the rows of these images in their file. */
 static struct data_rows describe_rows(const struct idx *images)
 {
 	return (struct data_rows){ .rows = images->rows,

@@ -398,9 +398,9 @@ struct entries {
 	bool tabs;
 };
 
-/* Scores a word that may be an entry. A time, and an index that is not above the one before it, may stand in a
- * table, but not where an index is the number of the entry. Names of features need another format, which the
- * error of the reader tells. */
+/* Scores a word that may be an entry. A time, and an index that is not above the one before it, may
+ * stand in a table, but not where an index is the number of the entry. Names of features need another
+ * format, which the error of the reader tells. */
 static int score_entry(const struct entries *l, struct data_word w)
 {
 	uint64_t index;

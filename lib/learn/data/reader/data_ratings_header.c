@@ -44,8 +44,8 @@ static bool is_lower(char c)
 	return c >= 'a' && c <= 'z';
 }
 
-/* Splits a name at signs, digits and capital letters after small ones. Letters and parts beyond the bounds are
- * left out, which makes the name one that is not recognized. */
+/* Splits a name at signs, digits and capital letters after small ones. Letters and parts beyond the
+ * bounds are left out, which makes the name one that is not recognized. */
 static void split_name(const char *name, struct name_parts *out)
 {
 	size_t len = 0;
@@ -103,8 +103,8 @@ static unsigned find_word(int kind, const char *part)
 	return 0;
 }
 
-/* Returns how well a name fits the kind: the smaller, the better; 0: not at all. Names with an ending and with
- * few parts are preferred. */
+/* Returns how well a name fits the kind: the smaller, the better; 0: not at all. Names with an ending
+ * and with few parts are preferred. */
 static size_t rank_name(const char *name, int kind)
 {
 	struct name_parts parts;

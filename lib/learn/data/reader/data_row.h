@@ -34,15 +34,16 @@ struct data_row *data_row_begin(struct data_parser *p, size_t size, data_row_fn 
 enum err_code data_row_line(struct data_parser *p, char *line, size_t len, struct err *e);
 void data_row_release(struct data_parser *p);
 
-/* Adds an entry. Running out of memory aborts: a row is limited, and data_row_end reports one with more entries. */
+/* Adds an entry. Running out of memory aborts: a row is limited, and data_row_end reports one with more
+ * entries. */
 void data_row_add(struct data_row *r, uint64_t id, float val, uint16_t field);
 /* Adds the values of the row's entries that have the same field and id, in the place of the first one. */
 void data_row_sum(struct data_row *r);
-/* Checks what holds for the entries of every sparse row, whatever its reader: the values, and sums and products
- * of them, are finite. ERR_FORMAT. */
+/* Checks what holds for the entries of every sparse row, whatever its reader: the values, and sums and
+ * products of them, are finite. ERR_FORMAT. */
 enum err_code data_row_check(const struct stream *s, const float *val, size_t n, struct err *e);
-/* Ends the row and appends it to the dataset, after data_row_check; its label must have been given. with_fields
- * must be the same in all rows. ERR_FORMAT, ERR_NOMEM, ERR_LIMIT. */
+/* Ends the row and appends it to the dataset, after data_row_check; its label must have been given.
+ * with_fields must be the same in all rows. ERR_FORMAT, ERR_NOMEM, ERR_LIMIT. */
 enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e);
 
 /* A hash of n bytes and a salt; all 64 bits are well mixed. */

@@ -13,8 +13,8 @@
  * The functions do not block. Those that get a build are called by its thread; those that get a
  * const dataset alone, by any thread. */
 
-/* What a file of parsed data (data_store.h) has of the rows besides their targets, weights and
- * groups: numbers, and arrays of n elements of `size` bytes each. size 0: there is no such
+/* A file of parsed data (data_store.h) has these besides the targets, weights and groups of the
+ * rows: numbers, and arrays of n elements of `size` bytes each. size 0: there is no such
  * array. */
 #define SHAPE_NUMBERS 4
 #define SHAPE_ARRAYS  6
@@ -61,8 +61,8 @@ struct data_shape {
 	double (*bytes)(const struct dataset *d, double rows, double values);
 	/* The *n numbers of row r, which may be changed. NULL: a row has none. */
 	float *(*row)(const struct dataset *d, size_t r, size_t *n);
-	/* What the rows are, as a part of the dataset's description: "dense"; with own_targets,
-	 * all of it up to the format. */
+	/* Writes a word for the rows, as a part of the dataset's description: "dense"; with
+	 * own_targets, all of the description up to the format. */
 	void (*describe)(const struct dataset *d, char *out, size_t n);
 	/* The name of a feature as a new string; NULL: it has none. NULL: as data_feature_name. */
 	char *(*feature_name)(const struct dataset *d, uint64_t feature);

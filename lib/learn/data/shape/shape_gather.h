@@ -5,7 +5,7 @@
 #include "data/batch/batch.h"
 #include "data/data.h"
 
-/* What the shapes share that fill batches. */
+/* Functions that several shapes use to fill batches. */
 
 /* Makes room for n elements of `size` bytes at *p, which has *room bytes; the contents are lost.
  * False: no memory. */

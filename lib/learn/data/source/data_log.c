@@ -15,7 +15,7 @@
 #include "data/source/data_uri.h"
 
 #define HEAD_EVENTS 1000u
-/* How often a wait for the head asks whether it is interrupted. */
+/* A wait for the head asks at this interval whether it is interrupted. */
 #define HEAD_LOOK_MS 200
 /* How long to wait for the rest of the lines up to a heading, which another worker has read. */
 #define HEADING_WAIT_MS 10000

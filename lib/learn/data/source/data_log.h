@@ -94,8 +94,8 @@ enum err_code data_log_load(struct data_log *l, size_t partition, size_t n,
  * All partitions must be dropped. ERR_STOPPED: interrupted. Errors as data_log_fetch and data_load. */
 enum err_code data_log_head(struct data_log *l, const struct data_want *want, int timeout_ms,
     bool (*interrupted)(void *ctx), void *ctx, struct dataset **out, struct err *e);
-/* In place of data_log_head, where the head is known already: takes over its decision, and reads the line that has
- * names, if there is one. */
+/* In place of data_log_head, where the head is known already: takes over its decision, and reads the
+ * line that has names, if there is one. */
 enum err_code data_log_know_head(struct data_log *l, const struct dataset *head,
     bool (*interrupted)(void *ctx), void *ctx, struct err *e);
 

@@ -20,7 +20,7 @@
 #define CHUNK ((size_t)256 << 10)
 /* Longest time between two looks at the file: another host's writes send no notice. */
 #define LOOK_MS 50
-/* How often to check that the name still belongs to the file. */
+/* The time between two checks that the name still belongs to the file. */
 #define NAME_CHECK NSEC_PER_SEC
 
 struct own {
@@ -116,8 +116,8 @@ static enum err_code find_begin_in_file(struct data_log *l, int64_t *place, stru
 	return rc;
 }
 
-/* Does a line end before this place, as it did when the place was noted? In a file that was written again, the
- * place is in the middle of a line, as a rule. A hole of a spool may end there. */
+/* Does a line end before this place, as it did when the place was noted? In a file that was written
+ * again, the place is in the middle of a line, as a rule. A hole of a spool may end there. */
 static enum err_code check_line_begins(const struct data_log *l, int64_t place, struct err *e)
 {
 	const struct own *own = l->own;
@@ -180,8 +180,9 @@ static enum err_code check_log_file(struct data_log *l, int64_t end, struct err 
 	return ERR_OK;
 }
 
-/* Has the line of len bytes at this place NUL bytes up to the end of a block? Those of a spool are a hole, where
- * its events are in all checkpoints. Other NUL bytes belong to an event, which its reader reports. */
+/* Has the line of len bytes at this place NUL bytes up to the end of a block? Those of a spool are a
+ * hole, where its events are in all checkpoints. Other NUL bytes belong to an event, which its reader
+ * reports. */
 static bool has_hole(const struct data_log *l, const char *p, size_t len, int64_t place)
 {
 	if (!l->punched || !memchr(p, '\0', len))

@@ -132,7 +132,7 @@ bool data_schema_is_scaled(const struct data_schema *s);
 bool data_schema_is_numeric(const struct data_schema *s);
 /* The column of target k; NULL: it has none. */
 const struct data_column *data_schema_label(const struct data_schema *s, size_t k);
-/* How many columns of labels it has: the targets of an example. */
+/* The number of columns with labels, which are the targets of an example. */
 size_t data_schema_targets(const struct data_schema *s);
 /* Names the features of a schema with `bits` by its values, which data_schema_name needs. Called by
  * the module that makes the schema, when all values are in it. */

@@ -7,14 +7,14 @@
 
 #include "core/json.h"
 
-/* Weights of the words and pairs of a text by tf-idf, as scikit-learn's TfidfVectorizer computes them: how often
- * the text has the term, times ln((1 + n) / (1 + df)) + 1, where df of the n rows of the training data have it.
- * The weights of a text together have the length 1.
+/* Weights of the words and pairs of a text by tf-idf, as scikit-learn's TfidfVectorizer computes them:
+ * how often the text has the term, times ln((1 + n) / (1 + df)) + 1, where df of the n rows of the
+ * training data have it. The weights of a text together have the length 1.
  *
  * Terms are hashed to places. df counts the rows with any of the terms of a place.
  *
- * Life: data_tfidf_new; data_tfidf_count for each text of the training data; data_tfidf_end; afterwards nothing changes, and any
- * thread may read. */
+ * Life: data_tfidf_new; data_tfidf_count for each text of the training data; data_tfidf_end; afterwards
+ * nothing changes, and any thread may read. */
 struct data_tfidf {
 	uint64_t rows;
 	size_t places;
@@ -32,8 +32,8 @@ struct data_tfidf *data_tfidf_copy(const struct data_tfidf *t);
 /* Frees t; NULL is fine. */
 void data_tfidf_free(struct data_tfidf *t);
 
-/* Counts a text of a row with n different terms, which are their places plus `first`. Rows ascend; one may have
- * several texts. */
+/* Counts a text of a row with n different terms, which are their places plus `first`. Rows ascend; one
+ * may have several texts. */
 void data_tfidf_count(struct data_tfidf *t, size_t row, size_t first, size_t n, const uint32_t *id);
 /* Ends the counting. rows: all of them, also those without a text. */
 void data_tfidf_end(struct data_tfidf *t, size_t rows);
@@ -41,9 +41,9 @@ void data_tfidf_end(struct data_tfidf *t, size_t rows);
 void data_tfidf_weigh(const struct data_tfidf *t, size_t first, size_t n, const uint32_t *id,
     float *val);
 
-/* The frequencies above 0 as JSON: for each, how far its place lies from the one before (the first: from 0), and
- * the frequency. A new reference. data_tfidf_from_json returns NULL unless the document fits that
- * number of rows and places. */
+/* The frequencies above 0 as JSON: for each, how far its place lies from the one before (the first:
+ * from 0), and the frequency. A new reference. data_tfidf_from_json returns NULL unless the document
+ * fits that number of rows and places. */
 json_t *data_tfidf_to_json(const struct data_tfidf *t);
 struct data_tfidf *data_tfidf_from_json(const json_t *o, uint64_t rows, size_t places);
 

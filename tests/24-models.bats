@@ -227,7 +227,7 @@ crossed() {
 	}'
 }
 
-@test "pairs of features that only count together: vw with pairs, fm, ffm, deepfm, dcn" {
+@test "pairs of features that only count together: vw with pairs, fm, ffm, deepfm, dcn, dlrm" {
 	crossed 2000 '%d |x x%d |y y%d' >a.vw
 	crossed 2000 '%d 0:%d:1 1:1%d:1' >a.ffm
 	cat >cross.json <<-END
@@ -238,7 +238,7 @@ crossed() {
 	at_most .eval.auc 0.6
 	train cross.json --set data=a.vw?pairs=xy --set eval=a.vw?pairs=xy
 	at_least .eval.auc 0.999
-	for model in fm ffm deepfm dcn; do
+	for model in fm ffm deepfm dcn dlrm; do
 		train cross.json --set model=$model --set data=a.ffm --set eval=a.ffm --set epochs=10 $([[ $model = *fm && $model != deepfm ]] || echo --set hidden=[8])
 		at_least .eval.auc 0.999
 	done
@@ -328,6 +328,27 @@ texts() {
 	at_least .eval.auc 0.97
 }
 
+@test "dlrm: a number that counts with the sign of its category, and the same from the saved model" {
+	awk 'BEGIN { srand(4); print "a,b,k,m,y"; for (i = 0; i < 2000; i++) {
+		a = rand() * 2 - 1; k = int(rand() * 6)
+		printf "%.4f,%.4f,k%d,m%d,%d\n", a, rand(), k, int(rand() * 4), (a > 0) == (k % 2) } }' >t.csv
+	cat >t.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "dlrm", "data": "t.csv?label=y", "eval": "t.csv?label=y", "epochs": 20, "batch": 20,
+	  "optimizer": "adam", "lr": 0.01, "bottom": [8], "hidden": [8], "factors": 4 } }
+	END
+	train t.json
+	at_least .eval.auc 0.98
+	# z of the numbers and of two columns: the first layer sees 4 numbers and 3 products.
+	[ "$(ps-ctl export -C t.run -o text w0 | wc -l)" = $((7 * 8)) ]
+	[ "$(ps-ctl export -C t.run -o text bottom_w0 | wc -l)" = $((2 * 8)) ]
+	ps-work predict t.run/model.safetensors t.csv >predicted
+	tail -n +2 t.csv | cut -d, -f5 | paste - predicted >both
+	awk '($1 == 1) == ($2 > 0.5) { right++ } END { exit right < 0.9 * NR }' both
+	cut -d, -f1,2,5 t.csv >numbers.csv
+	run ! --separate-stderr ps-ctl run t.json --set data=numbers.csv?label=y --set eval=numbers.csv?label=y
+	[[ $stderr == *"model dlrm needs columns of categories"* ]]
+}
+
 # Data in the format that init names for model $1, into directory $2.
 write_data_of() {
 	local file
@@ -345,7 +366,7 @@ write_data_of() {
 			a = int(rand() * 20); b = int(rand() * 20)
 			printf "%d %d:1 %d:1\n", (a + b) % 2, 1 + a, 21 + b } }' >"$2/$file.libsvm"
 		done ;;
-	ffm | wide_deep | deepfm | dcn) for file in train test; do
+	ffm | wide_deep | deepfm | dcn | dlrm) for file in train test; do
 		awk 'BEGIN { srand(1); for (i = 0; i < 400; i++) {
 			a = int(rand() * 20); b = int(rand() * 20)
 			printf "%d 0:%d:1 1:%d:1\n", (a + b) % 2, a, 20 + b } }' >"$2/$file.ffm"
@@ -354,7 +375,7 @@ write_data_of() {
 }
 
 @test "init: the file of each model trains on data of the format that it names" {
-	for model in mf bpr word2vec fasttext fm ffm wide_deep deepfm dcn; do
+	for model in mf bpr word2vec fasttext fm ffm wide_deep deepfm dcn dlrm; do
 		run -0 ps-ctl init --model $model $model
 		[[ $output == *"next: put your data into $model/"* && $output != *"?format"* ]]
 		write_data_of $model $model

@@ -160,6 +160,7 @@ static const struct row {
 	{ "job.class_weight", "0:1,1:5", "\"0:1,1:5\"", "", NULL },
 	{ "job.hidden", "256,128", "[256,128]", "256,x", "0" },
 	{ "job.factors", "16", "16", "0", "-1" },
+	{ "job.bottom", "512,256", "[512,256]", "512,x", "0" },
 	{ "job.cross", "3", "3", "0", "17" },
 	{ "job.negatives", "100", "100", "-1", "1000001" },
 	{ "job.activation", "tanh", "\"tanh\"", "gelu", NULL },

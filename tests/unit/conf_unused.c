@@ -61,6 +61,9 @@ int main(void)
 	check_unused_keys("model=deepfm factors=8 cross=3",
 	    "job.cross: model deepfm has no layers that cross features");
 	check_unused_keys("model=dcn factors=8 cross=3", "");
+	check_unused_keys("model=dcn bottom=[8]",
+	    "job.bottom: model dcn has no layers for the numbers alone");
+	check_unused_keys("model=dlrm factors=8 bottom=[8]", "");
 	snprintf(want, sizeof want, "job.eval_every: %s; keep_best: %s", none, none);
 	check_unused_keys("keep_best=2 model=linear eval_every=10", want);
 	check_unused_keys("keep_best=2 model=linear eval_every=10 validate=10%", "");

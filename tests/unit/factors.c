@@ -56,19 +56,20 @@ static double layers(const struct subject *t, const double *x, size_t cols)
 	return in[0];
 }
 
-/* The layers beside the cross layers, on x_0 in `in`: those of the tables from table `from` on. */
-static double tower(const struct subject *t, size_t from, double *in, size_t nin)
+/* Layers of the tables from table `from` on, on `in`, which becomes their output; returns its first number. */
+static double tower_of_tables(const struct subject *t, size_t from, size_t nhidden, double *in,
+    size_t nin)
 {
 	double z[256];
 
-	for (size_t l = 0; l <= t->shape.nhidden; l++) {
+	for (size_t l = 0; l <= nhidden; l++) {
 		size_t out = t->tables[from + 2 * l].cols;
 
 		for (size_t j = 0; j < out; j++) {
 			z[j] = t->p[from + 1 + 2 * l][j];
 			for (size_t i = 0; i < nin; i++)
 				z[j] += in[i] * t->p[from + 2 * l][i * out + j];
-			z[j] = l == t->shape.nhidden ? z[j] : tanh(z[j]);
+			z[j] = l == nhidden ? z[j] : tanh(z[j]);
 		}
 		memcpy(in, z, out * sizeof *in);
 		nin = out;
@@ -100,7 +101,7 @@ static double ref_dcn(const struct subject *t, const struct sample *s, size_t r,
 	}
 	for (size_t j = 0; j < d; j++)
 		f += xl[j] * t->p[last][j];
-	f += tower(t, last + 1, x0, d);
+	f += tower_of_tables(t, last + 1, t->shape.nhidden, x0, d);
 	return ref_value(t, (double)s->b.y[r], f, z);
 }
 
@@ -165,6 +166,69 @@ static void test_losses(void)
 			        .hidden = hidden,
 			        .nhidden = strstr(name[k], "deep") != NULL },
 			    ref_factors);
+}
+
+/* Products of the fields' sums of vectors and of the numbers after layers, and a tower on them. */
+static double ref_dlrm(const struct subject *t, const struct sample *s, size_t r, double *z)
+{
+	const double *x = s->x + r * s->cols;
+	size_t k = t->shape.factors, first = t->shape.numbers > 0, n = first + t->shape.places,
+	       at = 0, top = 1 + 2 * first * (t->shape.nbottom + 1);
+	double v[6][8] = { 0 }, in[256] = { 0 };
+
+	for (size_t i = 0; i < s->cols; i++) {
+		size_t field = field_of(t, i),
+		       place = t->shape.place ? t->shape.place[field] : field;
+
+		if (s->b.id[i] < t->shape.numbers)
+			in[s->b.id[i]] = x[i];
+		else if (place != MODEL_NO_PLACE)
+			for (size_t j = 0; j < k; j++)
+				v[first + place][j] += x[i] * t->p[0][i * k + j];
+	}
+	if (first) {
+		tower_of_tables(t, 1, t->shape.nbottom, in, t->shape.numbers);
+		for (size_t j = 0; j < k; j++)
+			in[at++] = v[0][j] = tanh(in[j]);
+	}
+	for (size_t a = 0; a < n; a++)
+		for (size_t b = a + 1; b < n; b++, at++) {
+			in[at] = 0;
+			for (size_t j = 0; j < k; j++)
+				in[at] += v[a][j] * v[b][j];
+		}
+	tower_of_tables(t, top, t->shape.nhidden, in, at);
+	return ref_value(t, (double)s->b.y[r], in[0], z);
+}
+
+/* Feature 0 has the id 5 (sample_make). With 6 numbers it is one, in field 0, which has categories, too; field 1
+ * has none. */
+static void test_dlrm(void)
+{
+	static const uint16_t place[] = { 0, MODEL_NO_PLACE, 1 };
+	static const size_t hidden[] = { 4, 3 }, bottom[] = { 3 };
+	struct model_shape shape = { .sparse = true,
+		.fields = 3,
+		.classes = 2,
+		.activation = "tanh",
+		.hidden = hidden,
+		.nhidden = 2,
+		.bottom = bottom };
+
+	for (shape.factors = 1; shape.factors < 8; shape.factors += 3)
+		for (int numbers = 0; numbers < 3; numbers++) {
+			shape.numbers = numbers ? 6 : 0;
+			shape.place = numbers ? place : NULL;
+			shape.places = numbers ? 2 : 3;
+			shape.nbottom = numbers == 2;
+			test_model("dlrm", &shape, ref_dlrm);
+		}
+	for (size_t i = 0; i < REF_LOSSES; i++) {
+		shape.factors = 4;
+		shape.classes = ref_losses[i].classes;
+		shape.loss = ref_losses[i].loss;
+		test_model("dlrm", &shape, ref_dlrm);
+	}
 }
 
 /* Few parameters: each of them is changed twice, and the naive loss computed again. */
@@ -522,6 +586,17 @@ static void test_refusals(void)
 		{ "dcn",
 		    { .sparse = true, .classes = 2, .factors = 4, .hidden = hidden, .nhidden = 1 },
 		    "needs at least one cross layer" },
+		{ "dlrm",
+		    { .classes = 2,
+		        .features = 3,
+		        .fields = 3,
+		        .places = 3,
+		        .factors = 4,
+		        .hidden = hidden,
+		        .nhidden = 1 },
+		    "needs columns of categories" },
+		{ "dlrm", { .sparse = true, .classes = 2, .fields = 3, .places = 3, .factors = 4 },
+		    "needs job.hidden" },
 		{ "fm",
 		    { .sparse = true, .classes = 2, .factors = 4, .hidden = hidden, .nhidden = 1 },
 		    "has no hidden layers" },
@@ -567,5 +642,6 @@ int main(void)
 	test_ranking();
 	test_refusals();
 	test_dcn();
+	test_dlrm();
 	return tap_done();
 }

@@ -55,8 +55,9 @@ struct conf_job {
 	char *class_weight;   /* "none", "balanced" or a list (model/class_weight.h) */
 	struct conf_ints hidden;
 	int64_t factors;
-	int64_t cross;     /* layers that cross features */
-	int64_t negatives; /* classes drawn for a batch; 0: all are used */
+	struct conf_ints bottom; /* hidden layers that see the numbers */
+	int64_t cross;           /* layers that cross features */
+	int64_t negatives;       /* classes drawn for a batch; 0: all are used */
 	char *activation;
 	int64_t epochs, steps; /* 0: not a limit */
 	int64_t batch;

@@ -35,6 +35,7 @@ static const struct template templates[] = {
 	{ "wide_deep", FFM },
 	{ "deepfm", FFM },
 	{ "dcn", FFM },
+	{ "dlrm", FFM },
 	{ "word2vec", "\t\t\"data\": \"text.txt?format=text\"\n" },
 	{ "fasttext",
 	    "\t\t\"data\": \"train.txt?format=fasttext\",\n"

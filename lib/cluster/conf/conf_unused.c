@@ -69,6 +69,10 @@ static void find_unused_sizes(const struct unused_keys *u)
 	    !strstr(info->tables, "cross"))
 		report_unused(u, "job.cross", "model %s has no layers that cross features",
 		    info->name);
+	if (info && info->task != MODEL_OUTSIDE && is_given(u, "job.bottom") &&
+	    !strstr(info->tables, "bottom"))
+		report_unused(u, "job.bottom", "model %s has no layers for the numbers alone",
+		    info->name);
 }
 
 /* A program of model custom may evaluate by its own means. */

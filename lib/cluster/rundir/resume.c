@@ -183,7 +183,7 @@ static enum err_code check_work_left(const struct conf *conf, const char *path, 
  * of that run fits. */
 static bool changes_shapes(const struct conf *conf, const char *dir)
 {
-	static const char *const keys[] = { "model", "hidden", "factors", "cross" };
+	static const char *const keys[] = { "model", "hidden", "factors", "cross", "bottom" };
 	char *path = rundir_path(dir, "cluster.json");
 	json_t *there = json_parse_file(path, 1 << 20, NULL), *ours = conf_to_json(conf);
 	const json_t *was = json_object_get(there, "job"), *is = json_object_get(ours, "job");

@@ -12,7 +12,7 @@ static size_t field_count(const struct model_shape *shape)
 
 struct tower deep_tower(const struct model *m)
 {
-	return (struct tower){ field_count(&m->shape) * m->shape.factors, 1, NULL };
+	return tower_of(m, field_count(&m->shape) * m->shape.factors, 1, NULL);
 }
 
 enum err_code deep_fits(const struct model_shape *shape, const char *model, struct err *e)
@@ -39,7 +39,7 @@ size_t deep_scratch(const struct model *m)
 {
 	struct tower t = deep_tower(m);
 
-	return m->shape.factors + t.in + tower_scratch(m, &t);
+	return m->shape.factors + t.in + tower_scratch(&t);
 }
 
 /* The tower's input, (rows, in), after the scratch of the straight part. */

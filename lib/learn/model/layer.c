@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/layer.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "math/blas.h"
@@ -65,5 +66,29 @@ void layer_input_grad(const struct batch *b, size_t k, const float *delta, float
 				*row += b->val[i] * delta[r];
 			else
 				vec_axpy(k, b->val[i], delta + r * k, row);
+		}
+}
+
+void layer_activate(bool hyperbolic, size_t n, float *z)
+{
+	if (hyperbolic)
+		for (size_t i = 0; i < n; i++)
+			z[i] = tanhf(z[i]);
+	else
+		for (size_t i = 0; i < n; i++)
+			z[i] = z[i] > 0 ? z[i] : 0;
+}
+
+void layer_activate_back(bool hyperbolic, size_t n, const float *restrict d, float *restrict h)
+{
+	if (hyperbolic)
+		for (size_t i = 0; i < n; i++)
+			h[i] = d[i] * (1 - h[i] * h[i]);
+	else
+		for (size_t i = 0; i < n; i++) {
+			/* read unconditionally, so that there is no branch */
+			float back = d[i];
+
+			h[i] = h[i] > 0 ? back : 0;
 		}
 }

@@ -210,6 +210,15 @@ enum err_code model_new(const struct model_kind *const *kinds, const char *name,
 	if (shape->nhidden > 0)
 		memcpy(m->hidden, shape->hidden, shape->nhidden * sizeof *m->hidden);
 	m->shape.hidden = m->hidden;
+	m->bottom = mem_array(shape->nbottom, sizeof *m->bottom);
+	if (shape->nbottom > 0)
+		memcpy(m->bottom, shape->bottom, shape->nbottom * sizeof *m->bottom);
+	m->shape.bottom = m->bottom;
+	if (shape->place != NULL) {
+		m->place = mem_array(shape->fields, sizeof *m->place);
+		memcpy(m->place, shape->place, shape->fields * sizeof *m->place);
+	}
+	m->shape.place = m->place;
 	m->kind->plan(m);
 	*out = m;
 	return ERR_OK;
@@ -220,6 +229,8 @@ void model_free(struct model *m)
 	if (m == NULL)
 		return;
 	free(m->hidden);
+	free(m->bottom);
+	free(m->place);
 	free(m->loss);
 	free(m->scaling);
 	free(m->tables);

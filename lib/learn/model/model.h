@@ -54,6 +54,7 @@ enum err_code model_spec_parse(const char *text, struct model_table **out, size_
     struct err *e);
 
 /* The shape of the data and what the job configures. */
+#define MODEL_NO_PLACE UINT16_MAX
 struct model_shape {
 	size_t features; /* dense: columns; sparse: not used */
 	size_t classes;  /* 0 for MODEL_REAL */
@@ -61,9 +62,18 @@ struct model_shape {
 	bool sparse;
 	const size_t *hidden; /* widths of the hidden layers */
 	size_t nhidden;
-	size_t fields;    /* number of fields of the data, 0 without; dense: columns */
-	size_t factors;   /* width of a feature's vector, at least 1 */
-	size_t cross;     /* cross layers, for the models that have them */
+	size_t fields; /* number of fields of the data, 0 without; dense: columns */
+	/* Features below this are columns of numbers (data_schema.h), in sparse data; 0: no feature is
+	 * known to be one. */
+	size_t numbers;
+	/* Fields that have categories, and for each field its place among them, or
+	 * MODEL_NO_PLACE. place NULL: all fields have some. */
+	size_t places;
+	const uint16_t *place;
+	size_t factors;       /* width of a feature's vector, at least 1 */
+	size_t cross;         /* cross layers, for the models that have them */
+	const size_t *bottom; /* widths of the hidden layers that see the numbers */
+	size_t nbottom;
 	size_t negatives; /* classes drawn for a batch (data_classes.h); 0: it uses all classes */
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
 	const char *loss;       /* as job.loss; NULL is "auto" */
@@ -105,7 +115,7 @@ struct model_info {
 	enum model_task task; /* with its own loss */
 	const char *loss;     /* its own; NULL: it is none of loss.def, and no other may be named */
 	/* MODEL_TAKES_ of other losses, MODEL_TAKES_SEVERAL, MODEL_SCALES_REAL, MODEL_PRIOR,
-	 * MODEL_PAIRS_ENTRIES, MODEL_LEARNS_BY_USER */
+	 * MODEL_PAIRS_ENTRIES, MODEL_LEARNS_BY_USER, MODEL_NEEDS_FIELDS */
 	unsigned takes;
 	/* The format of data that look like a table, unless their path says another one
 	 * (data_want.tables); NULL: that of a table. */
@@ -141,6 +151,8 @@ enum {
 	/* It learns in place (model_learn) from examples that have a user first, so that many
 	 * examples of few users touch few rows. */
 	MODEL_LEARNS_BY_USER = 1 << 12,
+	/* Rows of tables are sparse, with their columns as fields, however few features they have. */
+	MODEL_NEEDS_FIELDS = 1 << 13,
 };
 
 /* The loss of a model that `text` (job.loss) names, and the task that the model has with it. NULL

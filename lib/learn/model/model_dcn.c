@@ -82,7 +82,7 @@ static size_t dcn_scratch(const struct model *m)
 {
 	struct tower t = deep_tower(m);
 
-	return (2 * cross_layers(m) + 3) * t.in + tower_scratch(m, &t);
+	return (2 * cross_layers(m) + 3) * t.in + tower_scratch(&t);
 }
 
 /* Computes x_1 to x_L. */

@@ -40,9 +40,10 @@ struct model_kind {
 struct model {
 	const struct model_kind *kind;
 	const struct model_info *info;
-	/* hidden and scaling are copies; activation is not kept */
+	/* hidden, bottom, place and scaling are copies; activation is not kept */
 	struct model_shape shape;
-	size_t *hidden;
+	size_t *hidden, *bottom;
+	uint16_t *place;
 	struct target_scaling *scaling; /* of each output; NULL: targets are not scaled */
 	bool tanh;
 	enum model_task task;

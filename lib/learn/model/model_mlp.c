@@ -15,7 +15,7 @@ static enum err_code mlp_fits(const struct model_shape *shape, struct err *e)
 /* The tower on a batch, or one that is planned: a batch without examples. */
 static struct tower mlp_tower(const struct model *m, const struct batch *b)
 {
-	return (struct tower){ m->shape.features, m->outputs, m->shape.sparse ? b : NULL };
+	return tower_of(m, m->shape.features, m->outputs, m->shape.sparse ? b : NULL);
 }
 
 static void mlp_plan(struct model *m)
@@ -29,7 +29,7 @@ static size_t mlp_scratch(const struct model *m)
 {
 	struct tower t = mlp_tower(m, NULL);
 
-	return tower_scratch(m, &t);
+	return tower_scratch(&t);
 }
 
 /* The tower's output becomes its gradient in the place where tower_back looks for it. */

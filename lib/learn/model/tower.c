@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/tower.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "math/blas.h"
@@ -11,69 +10,52 @@
 #define SPARSE_INPUTS 32u
 
 /* Number of weight matrices: the hidden layers and the output. */
-static size_t layer_count(const struct model *m)
+static size_t layer_count(const struct tower *t)
 {
-	return m->shape.nhidden + 1;
+	return t->nhidden + 1;
 }
 
 /* Width of h_l. */
-static size_t layer_width(const struct model *m, const struct tower *t, size_t l)
+static size_t layer_width(const struct tower *t, size_t l)
 {
-	return l == 0 ? t->in : l == layer_count(m) ? t->out : m->hidden[l - 1];
+	return l == 0 ? t->in : l == layer_count(t) ? t->out : t->hidden[l - 1];
+}
+
+struct tower tower_of(const struct model *m, size_t in, size_t out, const struct batch *sparse)
+{
+	return (struct tower){ .in = in,
+		.out = out,
+		.sparse = sparse,
+		.hidden = m->hidden,
+		.nhidden = m->shape.nhidden };
 }
 
 void tower_plan(struct model *m, const struct tower *t)
 {
-	for (size_t l = 0; l < layer_count(m); l++) {
+	for (size_t l = 0; l < layer_count(t); l++) {
 		bool sparse = l == 0 && t->sparse;
-		size_t rows = sparse ? 0 : layer_width(m, t, l);
+		size_t rows = sparse ? 0 : layer_width(t, l);
+		const char *prefix = t->prefix ? t->prefix : "";
 		char name[sizeof m->tables->name];
 
-		snprintf(name, sizeof name, "w%zu", l);
-		model_add_table(m, name, sparse, rows, layer_width(m, t, l + 1),
+		snprintf(name, sizeof name, "%sw%zu", prefix, l);
+		model_add_table(m, name, sparse, rows, layer_width(t, l + 1),
 		    sparse ? SPARSE_INPUTS : rows, true);
-		snprintf(name, sizeof name, "b%zu", l);
-		model_add_table(m, name, false, 1, layer_width(m, t, l + 1), 0, false);
+		snprintf(name, sizeof name, "%sb%zu", prefix, l);
+		model_add_table(m, name, false, 1, layer_width(t, l + 1), 0, false);
 	}
 }
 
 /* h_1, h_2, ... the output, and one spare layer of the widest hidden width. */
-size_t tower_scratch(const struct model *m, const struct tower *t)
+size_t tower_scratch(const struct tower *t)
 {
 	size_t sum = t->out, widest = 0;
 
-	for (size_t i = 0; i < m->shape.nhidden; i++) {
-		sum += m->hidden[i];
-		widest = m->hidden[i] > widest ? m->hidden[i] : widest;
+	for (size_t i = 0; i < t->nhidden; i++) {
+		sum += t->hidden[i];
+		widest = t->hidden[i] > widest ? t->hidden[i] : widest;
 	}
 	return sum + widest;
-}
-
-/* Applies tanh, or else relu, to n values in place. */
-static void activate_layer(bool hyperbolic, size_t n, float *z)
-{
-	if (hyperbolic)
-		for (size_t i = 0; i < n; i++)
-			z[i] = tanhf(z[i]);
-	else
-		for (size_t i = 0; i < n; i++)
-			z[i] = z[i] > 0 ? z[i] : 0;
-}
-
-/* Replaces h by d * act'(z), where act' is computed from h = act(z). */
-static void activate_layer_back(bool hyperbolic, size_t n, const float *restrict d,
-    float *restrict h)
-{
-	if (hyperbolic)
-		for (size_t i = 0; i < n; i++)
-			h[i] = d[i] * (1 - h[i] * h[i]);
-	else
-		for (size_t i = 0; i < n; i++) {
-			/* read unconditionally, so that there is no branch */
-			float back = d[i];
-
-			h[i] = h[i] > 0 ? back : 0;
-		}
 }
 
 /* Layer by layer from acts upwards; every layer's output is kept there, because tower_back needs
@@ -83,21 +65,21 @@ float *tower_run(const struct model *m, const struct tower *t, size_t rows, cons
 {
 	float *out = acts;
 
-	for (size_t l = 0; l < layer_count(m); l++) {
-		size_t k = layer_width(m, t, l + 1);
+	for (size_t l = 0; l < layer_count(t); l++) {
+		size_t k = layer_width(t, l + 1);
 
-		if (l + 1 == layer_count(m) && last != NULL)
+		if (l + 1 == layer_count(t) && last != NULL)
 			out = last;
 		if (l == 0 && t->sparse) {
 			layer_input(t->sparse, k, params[0], params[1], out);
 		} else {
 			layer_fill_bias(rows, k, params[2 * l + 1], out);
-			blas_gemm(false, false, rows, k, layer_width(m, t, l), 1, in, params[2 * l],
-			    1, out);
+			blas_gemm(false, false, rows, k, layer_width(t, l), 1, in, params[2 * l], 1,
+			    out);
 		}
-		if (l + 1 == layer_count(m))
+		if (l + 1 == layer_count(t))
 			break;
-		activate_layer(m->tanh, rows * k, out);
+		layer_activate(m->tanh, rows * k, out);
 		in = out;
 		out += rows * k;
 	}
@@ -112,27 +94,27 @@ void tower_back(const struct model *m, const struct tower *t, size_t rows, const
 {
 	float *delta = acts, *spare;
 
-	for (size_t l = 1; l < layer_count(m); l++)
-		delta += rows * layer_width(m, t, l);
+	for (size_t l = 1; l < layer_count(t); l++)
+		delta += rows * layer_width(t, l);
 	spare = delta + rows * t->out;
-	for (size_t l = layer_count(m) - 1; l > 0; l--) {
-		size_t k = layer_width(m, t, l + 1), under = layer_width(m, t, l);
+	for (size_t l = layer_count(t) - 1; l > 0; l--) {
+		size_t k = layer_width(t, l + 1), under = layer_width(t, l);
 		float *h = delta - rows * under;
 
 		blas_gemm(true, false, under, k, rows, 1, h, delta, 0, grads[2 * l]);
 		layer_bias_grad(rows, k, delta, grads[2 * l + 1]);
 		blas_gemm(false, true, rows, under, k, 1, delta, params[2 * l], 0, spare);
 		/* h is not needed any more: its memory takes the delta of the layer below. */
-		activate_layer_back(m->tanh, rows * under, spare, h);
+		layer_activate_back(m->tanh, rows * under, spare, h);
 		delta = h;
 	}
 	if (t->sparse) {
-		layer_input_grad(t->sparse, layer_width(m, t, 1), delta, grads[0], grads[1]);
+		layer_input_grad(t->sparse, layer_width(t, 1), delta, grads[0], grads[1]);
 		return;
 	}
-	layer_bias_grad(rows, layer_width(m, t, 1), delta, grads[1]);
-	blas_gemm(true, false, t->in, layer_width(m, t, 1), rows, 1, in, delta, 0, grads[0]);
+	layer_bias_grad(rows, layer_width(t, 1), delta, grads[1]);
+	blas_gemm(true, false, t->in, layer_width(t, 1), rows, 1, in, delta, 0, grads[0]);
 	if (below != NULL)
-		blas_gemm(false, true, rows, t->in, layer_width(m, t, 1), 1, delta, params[0], 0,
+		blas_gemm(false, true, rows, t->in, layer_width(t, 1), 1, delta, params[0], 0,
 		    below);
 }

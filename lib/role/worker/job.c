@@ -124,7 +124,8 @@ struct data_want job_want(const struct conf_job *job)
 		.tables = model_info_find(job->model)->reads,
 		.scale = job->scale,
 		.shifts_targets = task == MODEL_REAL && loss.ops && loss.ops->degree > 0,
-		.fields = model_info_find(job->model)->takes & MODEL_PAIRS_ENTRIES,
+		.fields = model_info_find(job->model)->takes &
+		    (MODEL_PAIRS_ENTRIES | MODEL_NEEDS_FIELDS),
 		.scales_targets = model_info_find(job->model)->takes & MODEL_SCALES_REAL };
 }
 
@@ -629,10 +630,38 @@ static enum err_code make_class_weights(const struct job *j, float **out, struct
 	return rc;
 }
 
+/* Sets which features are numbers and which fields have categories. *place is a new array, or NULL. */
+static void describe_fields(const struct dataset *d, struct model_shape *shape, uint16_t **place)
+{
+	*place = NULL;
+	shape->places = shape->fields;
+	if (!d->schema || !d->sparse)
+		return;
+	*place = mem_array(shape->fields + 1, sizeof **place);
+	shape->numbers = d->schema->numbers;
+	shape->places = 0;
+	for (size_t k = 0; k < shape->fields; k++)
+		(*place)[k] = k < d->schema->ncolumns &&
+		        data_schema_gives_categories(d->schema, &d->schema->column[k])
+		    ? (uint16_t)shape->places++
+		    : MODEL_NO_PLACE;
+	shape->place = *place;
+}
+
+/* The integers of a list, in a new array. */
+static size_t *copy_widths(const struct conf_ints *list)
+{
+	size_t *out = mem_array(list->n + 1, sizeof *out);
+
+	for (size_t i = 0; i < list->n; i++)
+		out[i] = (size_t)list->item[i];
+	return out;
+}
+
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e)
 {
 	const struct conf_job *c = &j->conf.job;
-	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
+	size_t *hidden = copy_widths(&c->hidden), *bottom = copy_widths(&c->bottom);
 	struct target_scaling *scaling = mem_array(j->train->targets + 1, sizeof *scaling);
 	struct model_shape shape = { .features = j->train->cols,
 		.classes = j->train->classes,
@@ -641,6 +670,8 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 		.fields = j->train->sparse ? j->train->fields : j->train->cols,
 		.hidden = hidden,
 		.nhidden = c->hidden.n,
+		.bottom = bottom,
+		.nbottom = c->bottom.n,
 		.factors = (size_t)c->factors,
 		.cross = (size_t)c->cross,
 		.negatives = (size_t)c->negatives,
@@ -649,14 +680,14 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 		.outside = j->outside };
 	struct model_table *table = NULL;
 	float *class_weight;
+	uint16_t *place;
 	enum err_code rc = make_class_weights(j, &class_weight, e);
 
+	describe_fields(j->train, &shape, &place);
 	shape.class_weight = class_weight;
 	for (size_t k = 0; k < j->train->targets; k++)
 		scaling[k] = dataset_target_scaling(j->train, k);
 	shape.scaling = scaling;
-	for (size_t i = 0; i < c->hidden.n; i++)
-		hidden[i] = (size_t)c->hidden.item[i];
 	if (!rc && is_custom(j) && !conf_is_named(j->tables))
 		rc = err_set(e, ERR_CONFIG,
 		    "job.tables: model custom has those that are named here, as w:784x10,b:10");
@@ -668,6 +699,8 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 	if (!rc)
 		rc = model_reserve(*out, (size_t)c->batch, e);
 	free(hidden);
+	free(bottom);
+	free(place);
 	free(scaling);
 	free(table);
 	free(class_weight);

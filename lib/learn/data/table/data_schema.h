@@ -107,6 +107,14 @@ static inline bool data_schema_gives_features(const struct data_column *c)
 	return c->kind == DATA_NUMBER || c->kind == DATA_CATEGORY;
 }
 
+/* May cells of this column give categories? */
+static inline bool data_schema_gives_categories(const struct data_schema *s,
+    const struct data_column *c)
+{
+	return c->kind == DATA_CATEGORY ||
+	    (c->kind == DATA_NUMBER && (c->words || s->missing == DATA_MISSING_CATEGORY));
+}
+
 /* Are the cells of this column read, as features or as anything else? */
 static inline bool data_schema_uses(const struct data_column *c)
 {

@@ -735,6 +735,24 @@ static bool may_stand_by_again(enum err_code rc, const struct err *e)
 	    (rc == ERR_EXISTS && e->cause == CAUSE_PORT_TAKEN);
 }
 
+/* Starts a standby's server when it is its turn to be the coordinator. *out is NULL if it does not come to
+ * that: the cluster has ended, or *again: this program is to begin again, and stand by. */
+static enum err_code start_in_turn(int signals, struct server_config *cfg, struct identity *id,
+    struct server **out, bool *again, struct err *e)
+{
+	bool end = false;
+	enum err_code rc = stand_by(signals, cfg, id, &end, e);
+
+	if (!rc && !end)
+		rc = server_start(cfg, out, e);
+	if (!may_stand_by_again(rc, e))
+		return rc;
+	log_warn(cfg->log, "%s%s; standing by again",
+	    rc == ERR_FENCED ? "another coordinator was faster: " : "", e->msg);
+	*again = true;
+	return ERR_OK;
+}
+
 /* Begins this program again in the same process. Returns after an error only. */
 static int begin_again(char **argv)
 {
@@ -781,8 +799,7 @@ static int serve(int argc, char **argv, bool *again)
 	struct log log;
 	const char *file;
 	int nargs, signals, code = 0;
-	bool end = false;
-	enum err_code rc = ERR_OK;
+	enum err_code rc;
 
 	output_begin();
 	switch (opt_parse(&spec, &o, argc, argv, &nargs)) {
@@ -814,19 +831,13 @@ static int serve(int argc, char **argv, bool *again)
 	begin_logs(&o, &place, &log);
 	configure_server(&o, file, &place, &cfg);
 	cfg.log = &log;
-	if (o.standby)
-		rc = stand_by(signals, &cfg, &place.id, &end, &e);
-	if (!rc && !end)
-		rc = server_start(&cfg, &s, &e);
-	if (!rc && !end && place.follower)
+	rc = o.standby ? start_in_turn(signals, &cfg, &place.id, &s, again, &e)
+	               : server_start(&cfg, &s, &e);
+	if (!rc && place.follower)
 		rc = start_follower(place.follower, s, o.fresh < 0 ? FRESH : o.fresh, &e);
-	if (o.standby && may_stand_by_again(rc, &e)) {
-		log_warn(&log, "%s%s; standing by again",
-		    rc == ERR_FENCED ? "another coordinator was faster: " : "", e.msg);
-		*again = true;
-	} else if (rc) {
+	if (rc) {
 		code = report_fatal(&e);
-	} else if (!end) {
+	} else if (s) {
 		code = run_server(s, signals, &place, &log, again);
 		/* A coordinator that returns uploads them then. */
 		if (file && !*again && !o.returns && !upload_last_checkpoints(&place, &e) &&

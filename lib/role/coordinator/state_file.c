@@ -178,20 +178,55 @@ static void remove_sockets(const struct server *s)
 	free(control);
 }
 
-/* Is there no owner that is known to live? A process that was killed a moment ago may not have ended yet. A
- * standby knows that the owner is silent, though its process may only be stopped. */
+/* Is there no owner that is known to live? A process that was killed a moment ago may not have ended yet. */
 static enum err_code check_free(struct server *s, struct err *e)
 {
 	int64_t until = clock_now() + OWNER_ENDS;
 	enum err_code rc;
 
-	if (s->cfg.standby)
-		return ERR_OK;
 	while ((rc = s->state_store->ops->check_free(s->state_store, e)) == ERR_EXISTS &&
 	    clock_now() < until && !signals_end_is_pending())
 		clock_sleep(OWNER_ENDS_PAUSE_MS);
 	if (!rc && e)
 		*e = (struct err){ 0 };
+	return rc;
+}
+
+/* A coordinator that was started becomes the owner. It waits for room on the disk, and until it is known that
+ * the owner before it is dead. It reads the state first: if it cannot go on from that, it must not take over
+ * from a coordinator on another host. */
+static enum err_code become_owner_at_start(struct server *s, struct err *e)
+{
+	struct state_store *store = s->state_store;
+	struct read_retry retry = { 0 };
+	int64_t since = 0, until = clock_now() + OWNER_WAIT;
+	enum err_code rc;
+
+	do
+		rc = check_free(s, e);
+	while (rc && may_read_again(s, &retry, e));
+	if (!rc)
+		rc = read_state(s, e);
+	if (!rc)
+		do
+			rc = store->ops->become_owner(store, e);
+		while (rc && (server_wait_for_room(s, &since, e) || may_wait_for_owner(until, e)));
+	return rc;
+}
+
+/* A standby becomes the owner, or gets ERR_FENCED and waits for its turn again: while there is no room on the
+ * disk, another one may take over. It knows that the owner before it is silent; the process of that one may
+ * only be stopped, so nothing asks whether it lives. */
+static enum err_code become_owner_in_turn(struct server *s, struct err *e)
+{
+	enum err_code rc = read_state(s, e);
+
+	if (!rc)
+		rc = s->state_store->ops->become_owner(s->state_store, e);
+	if (rc == ERR_EXISTS || rc == ERR_NOTREADY)
+		return e->code = ERR_FENCED;
+	if (!rc)
+		remove_sockets(s);
 	return rc;
 }
 
@@ -201,30 +236,13 @@ enum err_code state_file_read(struct server *s, struct err *e)
 		.url = s->cfg.state_url,
 		.incarnation = s->incarnation,
 		.log = s->cfg.log };
-	struct state_store *store = s->state_store = state_store_open(&cfg);
-	struct read_retry retry = { 0 };
 	enum err_code rc;
-	int64_t since = 0, until = clock_now() + OWNER_WAIT;
 
-	if (!store)
+	s->state_store = state_store_open(&cfg);
+	if (!s->state_store)
 		return ERR_OK;
-	do
-		rc = check_free(s, e);
-	while (rc && may_read_again(s, &retry, e));
-	/* A coordinator that cannot go on must not take over from one on another host. */
-	if (!rc)
-		rc = read_state(s, e);
-	if (!rc)
-		do
-			rc = store->ops->become_owner(store, e);
-		while (rc && !s->cfg.standby &&
-		    (server_wait_for_room(s, &since, e) || may_wait_for_owner(until, e)));
-	/* A standby waits for its turn again; another one may take over while there is no room. */
-	if ((rc == ERR_EXISTS || rc == ERR_NOTREADY) && s->cfg.standby)
-		return e->code = ERR_FENCED;
-	if (!rc && s->cfg.standby)
-		remove_sockets(s);
-	/* Read again: until become_owner, the previous owner may have written it. */
+	rc = s->cfg.standby ? become_owner_in_turn(s, e) : become_owner_at_start(s, e);
+	/* The owner before this one may have written the state since it was read. */
 	if (!rc)
 		rc = read_state(s, e);
 	return rc;

@@ -353,17 +353,26 @@ int64_t server_moved_at(struct server *s)
 	                                                        : atomic_load(&s->moved_at);
 }
 
-void server_end(struct server *s, const struct err *why)
+/* Only the first reason to end counts, and so does whether it lets the program begin again. */
+static void end_server(struct server *s, const struct err *why, bool again)
 {
 	uint64_t one = 1;
 
 	mutex_lock(&s->end.lock);
-	if (!s->end.ended && why)
-		s->end.why = *why;
+	if (!s->end.ended) {
+		s->end.again = again;
+		if (why)
+			s->end.why = *why;
+	}
 	s->end.ended = true;
 	mutex_unlock(&s->end.lock);
 	if (write(s->end.event, &one, sizeof one) < 0)
 		return; /* full: it is readable already */
+}
+
+void server_end(struct server *s, const struct err *why)
+{
+	end_server(s, why, false);
 }
 
 bool server_is_ending(const struct server *s)
@@ -374,18 +383,12 @@ bool server_is_ending(const struct server *s)
 
 void server_end_again(struct server *s, const struct err *why)
 {
-	mutex_lock(&s->end.lock);
-	s->end.again = !s->end.ended;
-	mutex_unlock(&s->end.lock);
-	server_end(s, why);
+	end_server(s, why, true);
 }
 
 void server_end_overtaken(struct server *s, const struct err *why)
 {
-	if (s->cfg.standby)
-		server_end_again(s, why);
-	else
-		server_end(s, why);
+	end_server(s, why, s->cfg.standby);
 }
 
 bool server_begins_again(struct server *s)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "state/state_store.h"
@@ -18,6 +19,18 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "tap.h"
+
+/* ---- time ---- */
+
+static time_t skipped; /* seconds that a process has stood still for */
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, now);
+
+	now->tv_sec += skipped;
+	return rc;
+}
 
 /* ---- calls that change the disk ---- */
 
@@ -438,6 +451,84 @@ static void test_unreadable_owner(void)
 	free(path);
 }
 
+/* Puts a directory in the place of a file, which cannot be read then. */
+static void spoil(const char *name)
+{
+	char *path = path_join(dir, name);
+
+	unlink(path);
+	file_mkdirs(path, 0700, NULL);
+	free(path);
+}
+
+static void remove_standby(void)
+{
+	char *path = path_join(dir, "coordinator.standby-9");
+
+	unlink(path);
+	free(path);
+}
+
+/* An owner for which a process stands by. It has found that by a beat. */
+static struct state_store *begin_with_standby(void)
+{
+	struct state_store *s;
+	struct err e = { 0 };
+	char found;
+
+	begin_with_a();
+	s = take_over(2, &found);
+	put("coordinator.standby-9", "{}");
+	ok(!s->ops->beat(s, &e) && atomic_load(&s->owned_until) != INT64_MAX,
+	    "an owner for which another process stands by owns the state for a time");
+	return s;
+}
+
+/* How long may an owner take the state for its own? Another one may take over unseen when it stands still,
+ * or cannot read the run directory. */
+static void test_ownership(void)
+{
+	struct state_store *s = begin_with_standby(), *next;
+	int64_t until = atomic_load(&s->owned_until);
+	struct err e = { 0 };
+	enum err_code rc;
+	char found;
+
+	remove_standby();
+	next = take_over(3, &found);
+	skipped += 3;
+	ok(s->ops->beat(s, &e) == ERR_FENCED && atomic_load(&s->owned_until) == until,
+	    "it is over when the standby has become the owner, although none stands by then");
+	state_store_close(next);
+	state_store_close(s);
+
+	s = begin_with_standby();
+	until = atomic_load(&s->owned_until);
+	remove_standby();
+	spoil("coordinator.owner");
+	skipped += 3;
+	ok(s->ops->beat(s, &e) == ERR_IO && atomic_load(&s->owned_until) == until,
+	    "so it is when the record of the owner cannot be read, and no standby is seen");
+	state_store_close(s);
+
+	begin_with_a();
+	s = take_over(2, &found);
+	rc = s->ops->beat(s, &e);
+	spoil("coordinator.owner");
+	put("coordinator.standby-9", "{}");
+	skipped += 3;
+	ok(!rc && s->ops->beat(s, &e) == ERR_IO && atomic_load(&s->owned_until) != INT64_MAX,
+	    "it does not last without end for one that cannot read the record when a standby begins");
+	state_store_close(s);
+
+	begin_with_a();
+	s = take_over(2, &found);
+	spoil("coordinator.owner");
+	ok(!s->ops->beat(s, &e) && atomic_load(&s->owned_until) == INT64_MAX,
+	    "a coordinator for which none ever stood by goes on when the record cannot be read");
+	state_store_close(s);
+}
+
 static void test_absence(void)
 {
 	struct state_store *s = open_as(1);
@@ -468,6 +559,7 @@ int main(void)
 	test_revisions();
 	test_old_states();
 	test_unreadable_owner();
+	test_ownership();
 	test_absence();
 	file_remove_tree(dir, NULL);
 	return tap_done();

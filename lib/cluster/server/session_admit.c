@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "server/server_state.h"
+#include "state/state_store.h"
 
 /* Admission: which clients may have a session. The server's side of the handshake. */
 
@@ -55,6 +56,15 @@ static bool has_session_memory(struct server *s)
 	    limit;
 }
 
+/* May another coordinator have taken over? After this one stood still its ticker may not have noticed
+ * yet that its time has passed. */
+static bool is_past_its_time(const struct server *s)
+{
+	return atomic_load(&s->aside) ||
+	    (s->state_store && !s->cfg.role &&
+	        clock_now() > atomic_load(&s->state_store->owned_until));
+}
+
 enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
     struct hs_server_info *reply, struct err *e)
 {
@@ -64,7 +74,7 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 
 	if (rc)
 		return rc;
-	if (atomic_load(&s->aside))
+	if (is_past_its_time(s))
 		return err_set(e, ERR_NOTREADY,
 		    "this coordinator cannot reach its state, and another one may have taken over");
 	memcpy(p->who.key, key, sizeof p->who.key);

@@ -201,8 +201,8 @@ static bool is_standby_file(const struct state_files *f, const char *name, time_
 }
 
 /* Appends the names of the files of all standbys, each with a NUL. now: 0: also of those that have
- * ended. */
-static void list_standby_files(const struct state_files *f, time_t now, struct buf *names)
+ * ended. False: the folder cannot be read, so that nothing is known. */
+static bool list_standby_files(const struct state_files *f, time_t now, struct buf *names)
 {
 	DIR *d = opendir(f->store.cfg.run_dir);
 	const struct dirent *entry;
@@ -212,44 +212,56 @@ static void list_standby_files(const struct state_files *f, time_t now, struct b
 			buf_append(names, entry->d_name, strlen(entry->d_name) + 1);
 	if (d)
 		closedir(d);
+	return d != NULL;
+}
+
+static enum err_code write_beat(struct state_files *f, struct err *e)
+{
+	char *path = rundir_path(f->store.cfg.run_dir, "coordinator.beat");
+	json_t *beat = beat_encode(
+	    &(const struct beat){ .owner = f->store.cfg.incarnation, .number = ++f->beats });
+	enum err_code rc = write_sign_of_life(path, beat, e);
+
+	json_decref(beat);
+	free(path);
+	return rc;
 }
 
 /* The beats begin when a process stands by. That process waits for SILENCE, and by then the owner
  * has seen it. Without one the owner still looks now and then whether it has been overtaken: its
  * successor does not stand by any more, and a coordinator that has nothing to write would not
- * notice it. */
+ * notice it. So only an owner that has read its own record may take the absence of standbys for a
+ * reason to own the state without end. */
 static enum err_code beat_in_file(struct state_store *s, struct err *e)
 {
 	struct state_files *f = of_store(s);
 	int64_t now = clock_now();
-	json_t *beat;
-	char *path;
-	bool looks = now >= f->look_at;
+	bool looks = now >= f->look_at, gone = !f->has_standby;
 	enum err_code rc;
 
 	if (looks) {
 		struct buf names = BUF_INIT;
 
-		list_standby_files(f, 0, &names);
-		f->has_standby = names.len > 0;
+		gone = list_standby_files(f, 0, &names) && !names.len;
+		f->has_standby |= names.len > 0;
 		f->look_at = now + STANDBY_EVERY;
 		buf_release(&names);
 	}
-	if (!f->has_standby)
-		atomic_store(&s->owned_until, INT64_MAX);
 	rc = f->has_standby || looks ? verify_owner_file(s, e) : ERR_OK;
-	if (rc || !f->has_standby)
-		return rc == ERR_FENCED || f->has_standby ? rc : ERR_OK;
-	path = rundir_path(s->cfg.run_dir, "coordinator.beat");
-	beat = beat_encode(
-	    &(const struct beat){ .owner = s->cfg.incarnation, .number = ++f->beats });
-	rc = write_sign_of_life(path, beat, e);
+	if (rc == ERR_FENCED)
+		return rc;
+	if (!rc && gone) {
+		f->has_standby = false;
+		atomic_store(&s->owned_until, INT64_MAX);
+	}
+	if (!f->has_standby)
+		return ERR_OK;
+	if (!rc)
+		rc = write_beat(f, e);
 	if (!rc)
 		atomic_store(&s->owned_until, now + SILENCE);
 	else if (atomic_load(&s->owned_until) == INT64_MAX)
 		atomic_store(&s->owned_until, now);
-	json_decref(beat);
-	free(path);
 	return rc;
 }
 

@@ -51,7 +51,10 @@ static void note_drained(void *ctx, int status, const char *text)
 	struct member *m = ctx;
 
 	sim_trace("judge      < drain of %s: %d %.120s", m->name, status, text);
-	if (status == 400)
+	m->drains -= m->drains != 0;
+	m->drained |= status == 200;
+	/* Refused, and no other order to drain it may be carried out. */
+	if (status == 400 && !m->drains && !m->drained)
 		m->leaving = m->removed;
 }
 
@@ -70,6 +73,8 @@ static void drain_server(void)
 	if (m->down || m->finished || !m->proc->alive)
 		return;
 	m->leaving = true;
+	m->drained &= m->drains != 0;
+	m->drains++;
 	snprintf(body, sizeof body, "{\"server\":\"%s\"}", m->name);
 	sim_trace("judge      > drain %s", body);
 	control_send(0, "POST", "/v1/drain", body, note_drained, m);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "tests/sim/sim.h"
+#include "tests/sim/tenures.h"
 
 /* The members of a scenario's cluster, for the parts of the simulation that do something with them
  * (scenario.c has the cluster, its faults and the judge). */
@@ -22,9 +23,11 @@ struct member {
 	char join[24]; /* the join file that it uses, or "" */
 	struct proc *proc;
 	bool started_before, down, finished;
-	bool leaving; /* an order lets this server end by itself */
-	bool removed; /* ... and it is not started again */
-	bool sleeps;  /* all stand still */
+	bool leaving;    /* an order lets this server end by itself */
+	bool removed;    /* ... and it is not started again */
+	unsigned drains; /* orders to drain it that have no answer yet */
+	bool drained;    /* ... one of which was given */
+	bool sleeps;     /* all stand still */
 };
 
 /* The judge's verdict; the first one counts. */
@@ -141,21 +144,6 @@ void owners_begin(void);
 void owners_end(void);
 /* Waits until one coordinator leads. */
 void owners_check(void);
-
-/* ---- tenures.c ---- */
-
-/* The book of the owners of the state. A process is named by its pid and by how often it has begun again. */
-void tenures_reset(void);
-/* The state is in the files of the run directory. */
-void tenures_watch_files(void);
-/* A process becomes the owner; it reads the state; a write of a process is accepted. */
-void tenures_take(int pid, unsigned life, unsigned slot);
-void tenures_begin(int pid, unsigned life);
-void tenures_write(int pid, unsigned life, const char *what);
-/* Leases may end early, so that members may follow two owners in turn. */
-void tenures_may_end_early(void);
-/* How many there were. */
-unsigned tenures_taken(void);
 
 /* ---- etcd.c ---- */
 

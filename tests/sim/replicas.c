@@ -92,8 +92,18 @@ static void check_names_of_checkpoints(uint64_t last)
 		    (unsigned long long)named, (unsigned long long)last);
 }
 
-/* Nothing changes any more, so that a checkpoint can be taken. A coordinator that was started again just now may first
- * have to hear of its servers. */
+/* Is a checkpoint to be asked for again? A coordinator that was started again just now may first have to
+ * hear of its servers, and of two coordinators the one that was asked may be overtaken after the war, and
+ * give it up. */
+static bool is_not_ready(const struct answer *a)
+{
+	if (a->status == 503 && strstr(a->text, "\"notready\""))
+		return true;
+	return owners_are_drawn() &&
+	    (!a->status || (a->status == 503 && strstr(a->text, "\"stopped\"")));
+}
+
+/* Nothing changes any more, so that a checkpoint can be taken. */
 static void take_checkpoint(void)
 {
 	static struct answer a;
@@ -102,7 +112,7 @@ static void take_checkpoint(void)
 		a.status = -1;
 		control_send(0, "POST", "/v1/checkpoints", "{}", note_answer, &a);
 		world_run(sim_now + 2 * TIME, is_answered, &a);
-		if (a.status != 503 || !strstr(a.text, "notready"))
+		if (!is_not_ready(&a))
 			break;
 		world_run(sim_now + 100 * MSEC, NULL, NULL);
 	}

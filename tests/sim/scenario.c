@@ -357,7 +357,8 @@ void scenario_look_at_ends(void)
 			 * 6: it does not wait for a coordinator that is away. */
 			sim_trace("judge      < %s is refused", m->name);
 		} else if (m->proc == x.the_plain &&
-		    (tenures_taken() > 1 || cause_of_end(m->proc) == CAUSE_UNREACHABLE)) {
+		    (tenures_are_contested(m->proc->pid) ||
+		        cause_of_end(m->proc) == CAUSE_UNREACHABLE)) {
 			sim_trace("judge      < %s is overtaken: %s", m->name, m->proc->last);
 		} else if (m->kind == SERVER && is_excused(m)) {
 			sim_trace("judge      < %s is excused: %s", m->name, m->proc->last);
@@ -1216,7 +1217,7 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	/* Nothing is drawn for that, so that the other seeds stay as they are. */
 	if (limits->examples || seed % 9 == 8)
 		draw_examples();
-	if (limits->standby)
+	if (limits->standby || seed % 49 == 48)
 		draw_owners(seed & 1, limits->is_long);
 	if (!limits->is_long)
 		shorten_scenario();

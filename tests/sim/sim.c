@@ -28,10 +28,10 @@
  * workers, strikes (strikes.c), clocks that jump, short writes, and a look at what processes leave when they end.
  * With --examples, and in one of nine seeds without it, the workers are those of the product (examples.h); with --more
  * some of them train on a stream.
- * With --standby two coordinators share the cluster (owners.c); their state is in the shared run directory or,
- * of odd seeds, in etcd (etcd.c).
+ * With --standby, and in one of 49 seeds without it, two coordinators share the cluster (owners.c); their
+ * state is in the shared run directory or, of odd seeds, in etcd (etcd.c).
  * --plain drops these options for the seeds that follow it.
- * --breaks, --more and --standby still find faults (tests/RECORD.md), so make check runs without them. */
+ * --breaks and --more still find faults (tests/RECORD.md), so make check runs without them. */
 
 struct totals {
 	uint64_t seeds, failed, acknowledged, faults, deliveries;

@@ -27,6 +27,7 @@ static struct {
 	struct holder holder;
 	unsigned number; /* of the present tenure; 0: none was taken */
 	bool begun;
+	int64_t begun_at;
 	int64_t revision;            /* of the last write in files */
 	unsigned of_slot[SLOTS_MAX]; /* the last tenure of each slot */
 	unsigned followed[MEMBERS];  /* the tenure that each member follows */
@@ -45,9 +46,9 @@ void tenures_may_end_early(void)
 	t.early = true;
 }
 
-unsigned tenures_taken(void)
+bool tenures_are_contested(int pid)
 {
-	return t.number;
+	return t.number > 1 || (t.number && t.holder.pid != pid);
 }
 
 static bool is_holder(int pid, unsigned life)
@@ -65,8 +66,10 @@ void tenures_take(int pid, unsigned life, unsigned slot)
 
 void tenures_begin(int pid, unsigned life)
 {
-	if (is_holder(pid, life))
-		t.begun = true;
+	if (!is_holder(pid, life) || t.begun)
+		return;
+	t.begun = true;
+	t.begun_at = sim_now;
 }
 
 void tenures_write(int pid, unsigned life, const char *what)
@@ -160,4 +163,17 @@ enum err_code __wrap_view_decode(const json_t *json, const struct view **out, st
 	if (slot < SLOTS_MAX)
 		note_view(proc_current, slot);
 	return rc;
+}
+
+/* ---- owners ---- */
+
+void tenures_let_in(int64_t looked_at)
+{
+	unsigned slot = proc_current->slot;
+
+	if (owners_are_drawn() && (slot == COORDINATOR_SLOT || slot == STANDBY_SLOT) && !t.early &&
+	    t.begun && looked_at > t.begun_at && !is_holder(proc_current->pid, proc_current->life))
+		scenario_fail(
+		    "PAST ITS TIME: %s lets members in in tenure %u, which is that of pid %d",
+		    proc_current->name, t.number, t.holder.pid);
 }

@@ -326,6 +326,10 @@ texts() {
 	END
 	train clicks.json
 	at_least .eval.auc 0.97
+	# Its numbers are categories, too.
+	run ! grep -h 'job.bottom is set' clicks.run/*.log
+	ps-ctl run clicks.json --set model=dlrm --set bottom=[8] --set epochs=1 >/dev/null 2>err
+	grep -q 'warning: worker-0: data: job.bottom is set, but changes nothing' err
 }
 
 @test "dlrm: a number that counts with the sign of its category, and the same from the saved model" {
@@ -538,7 +542,7 @@ predicts_targets() {
 
 @test "every model is listed, and shown, in both forms" {
 	models=$(ps-ctl list models | cut -d' ' -f1)
-	[ "$(wc -l <<<"$models")" -eq 13 ]
+	[ "$(wc -l <<<"$models")" -eq 15 ]
 	[ "$(ps-ctl list models --json | jq -r .name)" = "$models" ]
 	for model in $models; do
 		run -0 ps-ctl show "$model"

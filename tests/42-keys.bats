@@ -91,7 +91,7 @@ job() {
 	kill -STOP "$(pid_of server-1)"
 	run key revoke late
 	kill -CONT "$(pid_of server-1)"
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 1 ] || { echo "$status: $output"; false; }
 	[[ $output == *"server-1 has not confirmed within 1 s"* ]]
 	wait_for 10 eval 'python3 "$LIB/knock.py" "$RUN" late server-1 | grep -q refused'
 	ps-ctl stop -C "$RUN" >/dev/null

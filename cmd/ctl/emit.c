@@ -57,7 +57,7 @@ static void put_change_directory(const struct emit *m, struct buf *out)
 
 /* ---- Slurm ---- */
 
-/* Appends the options of a component of the job with so many ranks. */
+/* Appends the options of a component of the job, which has this number of ranks. */
 static void put_component(int64_t ranks, struct buf *out)
 {
 	buf_printf(out,

@@ -33,7 +33,8 @@ struct http_finder {
 };
 
 /* With several places a client uses one until nobody listens there, and then the next one; when nobody
- * listens at any of them it asks its finder, and goes to the addresses that this one tells.
+ * listens at any of them it asks its finder, and goes to the addresses that this one tells. It goes back to its
+ * Unix socket as soon as somebody listens there again.
  *
  * A client keeps one connection over TCP. One thread at a time may use it. All of the target is
  * copied except *stop. */

@@ -45,6 +45,10 @@ bool http_client_next(struct http_client *c);
 /* Asks the finder, and uses the first address that it tells. False: it knows none, or was asked a
  * moment ago. */
 bool http_client_find(struct http_client *c);
+/* Uses the Unix socket again, if the client has one and somebody listens there again. */
+void http_client_return(struct http_client *c);
+/* Does somebody listen at the Unix socket? Does not wait. */
+bool http_local_listens(const struct http_client *c);
 
 /* Sends one request over the Unix socket and receives the answer, whose body is in c->reply then.
  * authorization is "" for an unsigned request. Errors are as of http_call. */

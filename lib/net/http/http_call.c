@@ -363,8 +363,12 @@ static enum err_code send_request(struct http_client *c, const char *method, con
 {
 	int64_t deadline = clock_now() + timeout;
 	struct err ignored, *e = why != NULL ? why : &ignored, first;
-	enum err_code rc = send_to_places(c, method, target, body, deadline, status, e);
+	enum err_code rc;
 
+	/* A server that was started again is found at its address before its Unix socket is there, and
+	 * answers some requests on that alone. */
+	http_client_return(c);
+	rc = send_to_places(c, method, target, body, deadline, status, e);
 	if (rc != ERR_UNREACH || clock_now() >= deadline || !http_client_find(c))
 		return rc;
 	first = *e;

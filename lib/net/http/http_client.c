@@ -206,6 +206,12 @@ bool http_client_find(struct http_client *c)
 	return set_signing_keys(c, &found, NULL) == ERR_OK && use_place(c, false, 0);
 }
 
+void http_client_return(struct http_client *c)
+{
+	if (!c->local && c->sockpath != NULL && http_local_listens(c))
+		use_place(c, true, 0);
+}
+
 /* ---- the client ---- */
 
 static enum err_code open_socket_path(struct http_client *c, const char *path, struct err *e)

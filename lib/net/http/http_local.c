@@ -49,6 +49,20 @@ static enum err_code check_owner(const struct http_client *c, int fd, struct err
 	return err_set(e, ERR_AUTH, "%s belongs to another user: do not trust it", c->where);
 }
 
+bool http_local_listens(const struct http_client *c)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool listens;
+
+	if (fd < 0)
+		return false;
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", c->sockpath);
+	listens = connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0 || errno == EAGAIN;
+	close(fd);
+	return listens;
+}
+
 /* Connects, and waits while the server's queue of connections is full. */
 static enum err_code connect_local(const struct http_client *c, int fd, int64_t deadline,
     struct err *e)

@@ -24,18 +24,19 @@ void end_reports_add(struct end_reports *r, const char *id, const char *how, enu
 enum err_code end_reports_send(struct end_reports *r, struct http_client *client, int64_t timeout,
     struct err *e)
 {
-	enum err_code rc = ERR_OK;
-
-	while (!rc && json_array_size(r->pending) > 0) {
+	while (json_array_size(r->pending) > 0) {
 		int status = 0;
+		enum err_code rc = http_call(client, "POST", "/v1/ended",
+		    json_array_get(r->pending, 0), timeout, &status, NULL, e);
 
-		rc = http_call(client, "POST", "/v1/ended", json_array_get(r->pending, 0), timeout,
-		    &status, NULL, e);
 		/* Another answer than "not now" is final. */
-		if (status != 0 && status != 429 && status != 503)
-			json_array_remove(r->pending, 0);
+		if (status == 0 || status == 429 || status == 503)
+			return ERR_OK;
+		json_array_remove(r->pending, 0);
+		if (rc)
+			return rc;
 	}
-	return rc;
+	return ERR_OK;
 }
 
 void end_reports_release(struct end_reports *r)

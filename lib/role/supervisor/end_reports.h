@@ -21,8 +21,8 @@ struct end_reports {
 void end_reports_add(struct end_reports *r, const char *id, const char *how, enum err_cause cause,
     bool returns);
 /* Sends the pending reports in order, until one is not answered; waits for at most `timeout` ns
- * for each. Returns ERR_OK without one that is pending. A report that the coordinator refuses is
- * dropped, and the error is that of the refusal. */
+ * for each. A report that the coordinator refuses is dropped, and the error is its reason; ERR_OK
+ * otherwise. */
 enum err_code end_reports_send(struct end_reports *r, struct http_client *client, int64_t timeout,
     struct err *e);
 void end_reports_release(struct end_reports *r);

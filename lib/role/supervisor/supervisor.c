@@ -239,9 +239,8 @@ __attribute__((format(printf, 3, 4))) static void give_up(struct supervisor *s,
 static void send_end_reports(struct supervisor *s)
 {
 	struct err e = { 0 };
-	enum err_code rc = end_reports_send(&s->reports, s->client, SUPERVISOR_ASK, &e);
 
-	if (rc == ERR_USAGE || rc == ERR_AUTH)
+	if (end_reports_send(&s->reports, s->client, SUPERVISOR_ASK, &e))
 		progress_say(&s->progress,
 		    "warning: the coordinator does not record how a process ended: %s", e.msg);
 }

@@ -787,6 +787,27 @@ static void warn_of_row_keys(const struct job *j, struct log *log)
 		    key, c->job.model);
 }
 
+/* Warns of job.bottom, if it is set and the data have no numbers for those layers. */
+static void warn_of_bottom(const struct job *j, struct log *log)
+{
+	const struct conf_ints *set = &j->conf.job.bottom;
+	struct conf usual;
+	bool same;
+
+	conf_init(&usual);
+	same = set->n == usual.job.bottom.n &&
+	    memcmp(set->item, usual.job.bottom.item, set->n * sizeof *set->item) == 0;
+	conf_release(&usual);
+	if (same || !strstr(model_info_find(j->conf.job.model)->tables, "bottom"))
+		return;
+	for (size_t i = 0; i < j->ntables; i++)
+		if (strncmp(j->table[i].name, "bottom", 6) == 0)
+			return;
+	log_warn(log,
+	    "data: job.bottom is set, but changes nothing: it concerns columns of numbers, and these data "
+	    "have none");
+}
+
 /* Makes the model; job.tables may come from the caller instead of the configuration. */
 static enum err_code make_job_model(struct job *j, const struct job_source *from, struct err *e)
 {
@@ -802,8 +823,10 @@ static enum err_code make_job_model(struct job *j, const struct job_source *from
 	rc = job_model_new(j, &j->model, e);
 	if (!rc)
 		j->ntables = model_tables(j->model, &j->table);
-	if (!rc)
+	if (!rc) {
 		warn_of_row_keys(j, from->log);
+		warn_of_bottom(j, from->log);
+	}
 	if (!rc)
 		j->sampler = job_sampler_new(j);
 	return rc;

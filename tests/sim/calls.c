@@ -120,14 +120,14 @@ int sim_vasprintf(char **out, const char *fmt, va_list ap)
 	return *out ? vsnprintf(*out, (size_t)n + 1, fmt, ap) : -1;
 }
 
-/* Anonymous memory, and files as copies. */
+/* Anonymous memory, and files as copies. A mapping that is shared is only for reading: the writes of others to the file
+ * do not appear in it, and the files that the library maps do not change. */
 void *sim_mmap(void *at, size_t n, int prot, int flags, int fd, off_t from)
 {
 	void *p;
 
 	(void)at;
-	(void)prot;
-	if (flags & MAP_SHARED && fd >= 0)
+	if (flags & MAP_SHARED && prot & PROT_WRITE && fd >= 0)
 		return errno = ENODEV, MAP_FAILED;
 	p = arena_alloc_aligned(arena_now(), 4096, n);
 	if (!p)

@@ -286,9 +286,9 @@ check-san: deps-check ## run every test with ASan and UBSan, then with TSan
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory SAN=thread check
 
-# Most of the time of a test is waiting, so four times as many run as there are cores. The longest
+# Most of the time of a test is waiting, so three times as many run as there are cores. The longest
 # files come first, so that none of them is left over at the end.
-JOBS ?= $(shell echo $$((4 * $$(nproc))))
+JOBS ?= $(shell echo $$((3 * $$(nproc))))
 LONGEST = 49 45 48 40 77 59 81 67 62 61 71 47 64 24 41 79 38 50 12 72 58 78
 BATS ?= $(foreach n,$(LONGEST),$(wildcard tests/$(n)-*.bats)) \
         $(filter-out $(LONGEST:%=tests/%-%),$(sort $(wildcard tests/*.bats)))

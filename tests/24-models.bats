@@ -329,7 +329,7 @@ texts() {
 	# Its numbers are categories, too.
 	run ! grep -h 'job.bottom is set' clicks.run/*.log
 	ps-ctl run clicks.json --set model=dlrm --set bottom=[8] --set epochs=1 >/dev/null 2>err
-	grep -q 'warning: worker-0: data: job.bottom is set, but changes nothing' err
+	grep -q '^warning: job.bottom is set, but changes nothing' err
 }
 
 @test "dlrm: a number that counts with the sign of its category, and the same from the saved model" {

@@ -59,7 +59,7 @@ in_order() {
 	before=$(wc -l <"$RUN/events.jsonl")
 	# Its successor is not started before that.
 	supervisor=$(sed -n 1p "$RUN/lock") coordinator=$(pid_of coordinator)
-	kill -STOP "$supervisor"
+	stand_still "$supervisor"
 	kill -9 "$coordinator"
 	wait_for 10 grep -q '^State:[[:space:]]*Z' "/proc/$coordinator/status"
 	printf '{"v":1,"kind":"event","re' >>"$RUN/events.jsonl"

@@ -110,7 +110,7 @@ can_save() {
 	begin rest.json "${HELD[@]}"
 	wait_for 20 step_is_past 10
 	# One that was asked for before all rest waits for a step that will not come.
-	kill -STOP "$(pid_of worker-0)"
+	stand_still "$(pid_of worker-0)"
 	ps-ctl checkpoint -C "$RUN" --timeout 120s >early 3>&- &
 	early=$!
 	run -0 http POST /v1/pause '{"paused":true}'
@@ -181,7 +181,7 @@ stops_at_one_step() {
 	begin stop.json
 	wait_for 20 step_is_past 20
 	# The job continues after a stop that is interrupted, or late, because a worker does not rest.
-	kill -STOP "$(pid_of worker-0)"
+	stand_still "$(pid_of worker-0)"
 	ps-ctl stop -C "$RUN" 2>err 3>&- &
 	pid=$!
 	wait_for 20 eval '[ "$(status .paused)" = true ]'

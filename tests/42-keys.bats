@@ -77,7 +77,7 @@ job() {
 	begin lag.json
 	wait_for 20 step_is_past 20
 	ps-ctl keygen --role admin --name late -o late.key >line
-	kill -STOP "$(pid_of coordinator)"
+	stand_still "$(pid_of coordinator)"
 	cat line >>"$RUN/keys/authorized_keys"
 	cp late.key "$RUN/keys/late.key"
 	# Straight to a server, which has heard of no such key: refused, and so is nobody else.
@@ -88,7 +88,7 @@ job() {
 	kill -CONT "$(pid_of coordinator)"
 	kill -HUP "$(pid_of coordinator)"
 	wait_for 10 eval 'python3 "$LIB/knock.py" "$RUN" late server-1 | grep -q admitted'
-	kill -STOP "$(pid_of server-1)"
+	stand_still "$(pid_of server-1)"
 	run key revoke late
 	kill -CONT "$(pid_of server-1)"
 	[ "$status" -eq 1 ] || { echo "$status: $output"; false; }

@@ -73,6 +73,14 @@ background() {
 	pids+=("$pid")
 }
 
+# stand_still PID: stop the process. The kernel stops the threads of a busy machine one after the other: until all of
+# them stand, the process may still answer.
+stand_still() {
+	kill -STOP "$1"
+	wait_for 10 all_threads_stand "$1"
+}
+all_threads_stand() { ! grep -h '^State:' /proc/"$1"/task/*/status | grep -qv '[[:space:]][TZ][[:space:]]'; }
+
 # reserve_ports [N]: set $port to the first of N TCP ports in a row (1) that belong to this test until it
 # ends. A process has bound them, so that no other test takes them; a server, which binds with SO_REUSEADDR,
 # can still listen at them. They are below the range from which the kernel takes the ports of connections.

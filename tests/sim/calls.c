@@ -120,8 +120,8 @@ int sim_vasprintf(char **out, const char *fmt, va_list ap)
 	return *out ? vsnprintf(*out, (size_t)n + 1, fmt, ap) : -1;
 }
 
-/* Anonymous memory, and files as copies. A mapping that is shared is only for reading: the writes of others to the file
- * do not appear in it, and the files that the library maps do not change. */
+/* Anonymous memory, and files as copies. A mapping that is shared is only for reading: the writes
+ * of others to the file do not appear in it, and the files that the library maps do not change. */
 void *sim_mmap(void *at, size_t n, int prot, int flags, int fd, off_t from)
 {
 	void *p;

@@ -56,7 +56,8 @@ static double layers(const struct subject *t, const double *x, size_t cols)
 	return in[0];
 }
 
-/* Layers of the tables from table `from` on, on `in`, which becomes their output; returns its first number. */
+/* Layers of the tables from table `from` on, on `in`, which becomes their output; returns its first
+ * number. */
 static double tower_of_tables(const struct subject *t, size_t from, size_t nhidden, double *in,
     size_t nin)
 {
@@ -201,8 +202,8 @@ static double ref_dlrm(const struct subject *t, const struct sample *s, size_t r
 	return ref_value(t, (double)s->b.y[r], in[0], z);
 }
 
-/* Feature 0 has the id 5 (sample_make). With 6 numbers it is one, in field 0, which has categories, too; field 1
- * has none. */
+/* Feature 0 has the id 5 (sample_make). With 6 numbers it is one, in field 0, which has categories,
+ * too; field 1 has none. */
 static void test_dlrm(void)
 {
 	static const uint16_t place[] = { 0, MODEL_NO_PLACE, 1 };
@@ -415,7 +416,8 @@ static void test_means(void)
 
 #define WIDTH 5
 
-/* Word 0 with a neighbour and two words drawn; one with two neighbours; one with none; an empty example. */
+/* Word 0 with a neighbour and two words drawn; one with two neighbours; one with none; an empty
+ * example. */
 static const uint32_t start[] = { 0, 4, 9, 10, 10 };
 static const uint32_t col[] = { 0, 1, 2, 3, 4, 1, 5, 3, 5, 0 };
 static const uint16_t field[] = { 0, 1, 2, 2, 0, 1, 2, 1, 2, 0 };

@@ -26,21 +26,22 @@ struct http_target {
 
 /* Tells where a server is when nobody listens where it was: it may have moved to another host. */
 struct http_finder {
-	/* Fills addr, server_pk, keys and psk of *out, which stay as they are until the next call. False:
-	 * it cannot be known now. It may block for some seconds. */
+	/* Fills addr, server_pk, keys and psk of *out, which stay as they are until the next call.
+	 * False: it cannot be known now. It may block for some seconds. */
 	bool (*find)(struct http_finder *f, struct http_target *out);
 	void (*free)(struct http_finder *f);
 };
 
-/* With several places a client uses one until nobody listens there, and then the next one; when nobody
- * listens at any of them it asks its finder, and goes to the addresses that this one tells. It goes back to its
- * Unix socket as soon as somebody listens there again.
+/* With several places a client uses one until nobody listens there, and then the next one; when
+ * nobody listens at any of them it asks its finder, and goes to the addresses that this one tells.
+ * It goes back to its Unix socket as soon as somebody listens there again.
  *
  * A client keeps one connection over TCP. One thread at a time may use it. All of the target is
  * copied except *stop. */
 struct http_client;
 /* Does not connect yet. A finder is taken over also by a failure. ERR_CONFIG: addr is malformed;
- * ERR_UNREACH: the socket's directory is missing; ERR_AUTH: server_pk is not a usable key; ERR_FAILED. */
+ * ERR_UNREACH: the socket's directory is missing; ERR_AUTH: server_pk is not a usable key;
+ * ERR_FAILED. */
 enum err_code http_client_new(const struct http_target *t, struct http_client **out, struct err *e);
 void http_client_free(struct http_client *c);
 

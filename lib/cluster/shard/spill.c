@@ -29,7 +29,7 @@
 #define CACHE_LEAST (8u << 20)
 /* The disk counts as full when less is free, before RocksDB fails in the middle of a file. */
 #define FREE_LEAST (UINT64_C(64) << 20)
-/* A write looks at the disk's free space after so much time. */
+/* A write looks at the disk's free space if nobody has for this time. */
 #define SPACE_PERIOD   (NSEC_PER_SEC / 2)
 #define WALK_READAHEAD (256u << 10)
 
@@ -45,7 +45,7 @@ struct spill {
 	rocksdb_readoptions_t *get;
 	rocksdb_writeoptions_t *put;
 	_Atomic uint64_t space, reads, writes, disk_limit;
-	_Atomic uint32_t walks;     /* that exist */
+	_Atomic uint32_t walks;     /* how many exist */
 	_Atomic int64_t space_seen; /* when the free space was looked at; 0: never */
 	_Atomic bool full;
 	_Atomic bool gives_up; /* changed with the lock */
@@ -245,7 +245,7 @@ static void set_options(struct spill *s)
 	rocksdb_block_based_options_set_block_cache(t, s->cache);
 	rocksdb_block_based_options_set_filter_policy(t,
 	    rocksdb_filterpolicy_create_bloom_full(10));
-	/* In the cache, and in pieces, so that they keep to its size. */
+	/* Indexes and filters are in the cache, in pieces, so that its size bounds them. */
 	rocksdb_block_based_options_set_cache_index_and_filter_blocks(t, 1);
 	rocksdb_block_based_options_set_cache_index_and_filter_blocks_with_high_priority(t, 1);
 	rocksdb_block_based_options_set_index_type(t,

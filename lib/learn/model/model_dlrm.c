@@ -19,10 +19,10 @@
  * the sum of their vectors, and the numbers are scaled by job.scale, not by log(1 + x). Rows of v that
  * belong to numbers have no gradient. */
 
-/* The tables: those of the bottom layers stand between the vectors and the top. */
+/* The tables: the bottom layers' are between the vectors and the top. */
 enum { VECTORS, BOTTOM };
 
-/* What the shape makes of the model, and its scratch memory for a batch of `rows`. */
+/* The sizes of the model, which follow from its shape, and its scratch memory for a batch. */
 struct interaction {
 	size_t k;               /* width of each z */
 	size_t numbers, n;      /* of an example: its numbers, and how many z it has */
@@ -56,7 +56,7 @@ static struct interaction interaction_of(const struct model *m)
 	return t;
 }
 
-/* The same, with the model's scratch memory. */
+/* Returns the sizes with the scratch memory divided for a batch of `rows`. */
 static struct interaction interaction_of_batch(const struct model *m, size_t rows)
 {
 	struct interaction t = interaction_of(m);

@@ -461,6 +461,11 @@ enum err_code saved_source_open(const char *path, struct param_source **out, str
 	return rc;
 }
 
+struct saved_about saved_source_about(const struct param_source *s)
+{
+	return saved_model_about(((const struct saved_source *)s)->model);
+}
+
 static void release_table(struct source_table *x)
 {
 	for (size_t k = 0; k < x->nsets; k++) {

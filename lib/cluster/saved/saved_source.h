@@ -3,6 +3,7 @@
 #define SAVED_SAVED_SOURCE_H
 
 #include "layout/param_source.h"
+#include "saved/saved_model.h"
 
 /* A saved model (saved/saved_model.h) as a source of parameters with constant values. Its files are
  * mapped into memory, and values are used where they lie: a read makes no copy of a dense table,
@@ -23,6 +24,8 @@
 /* Opens the model at a path, with its description. ERR_FORMAT: a row occurs twice; errors of
  * param_source_ops.finish; errors of saved_model_open, of its configuration, ERR_NOMEM. */
 enum err_code saved_source_open(const char *path, struct param_source **out, struct err *e);
+/* Facts about the model of a source that saved_source_open has made. Borrowed from the source. */
+struct saved_about saved_source_about(const struct param_source *s);
 /* NULL is fine. */
 void saved_source_close(struct param_source *s);
 

@@ -426,3 +426,8 @@ void server_as_of(struct server *s, int64_t then)
 {
 	atomic_store(&s->as_of, then);
 }
+
+int64_t server_values_as_of(struct server *s)
+{
+	return atomic_load(&s->as_of);
+}

@@ -111,5 +111,7 @@ struct shard *server_shard(struct server *s);
 /* Read replica: the values here are those that the source cluster had at `then` (clock_now). Any
  * thread. */
 void server_as_of(struct server *s, int64_t then);
+/* The time that server_as_of has set last; 0: none. Any thread. */
+int64_t server_values_as_of(struct server *s);
 
 #endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef SERVING_ORIGIN_H
+#define SERVING_ORIGIN_H
+
+#include "conf/conf.h"
+#include "serving/served.h"
+
+/* Where served models come from. Its variants:
+ *
+ *   origin_saved.c    a model file, a checkpoint, or the newest checkpoint or the model of a run
+ *                     directory. Another one may take its place under the same name.
+ *   origin_replica.c  the partitions of this process, which a follower keeps like those of a living
+ *                     cluster. The model stays, and its values change. */
+struct served_origin_ops {
+	/* Opens the present model: source, version and made of *m, which is empty. Called by one
+	 * thread at a time. May block. check: compare and check all of it; else another call has
+	 * done that. Errors as of served_reader_open. */
+	enum err_code (
+	    *open)(struct served_origin *o, bool check, struct served_model *m, struct err *e);
+	/* Is there another model than the one that `open` has opened last? Called by the watcher,
+	 * several times a second. forced: a user asks for it. NULL: there never is. */
+	bool (*has_changed)(struct served_origin *o, bool forced);
+	/* The age of the values of a model in ns; -1: not known. Any thread. */
+	int64_t (*age)(const struct served_origin *o, const struct served_model *m);
+	void (*free)(struct served_origin *o);
+};
+/* The first member of each variant. */
+struct served_origin {
+	const struct served_origin_ops *ops;
+};
+
+/* The origin of a saved model by its path. */
+struct served_origin *origin_saved(const char *path);
+
+/* The partitions of a server. Both functions may be called by any thread as long as the origin
+ * lives. */
+struct shard;
+struct origin_target {
+	void *server;
+	/* its partitions; NULL before it has any */
+	struct shard *(*shard)(void *server);
+	/* the time (clock_now) at which its values were those of the cluster; 0: not known */
+	int64_t (*as_of)(void *server);
+};
+/* source: describes the model, with its configuration and facts, which are copied. fresh: in ns,
+ * how old copies of dense tables may be. */
+struct served_origin *origin_replica(const struct origin_target *target,
+    const struct param_source *source, int64_t fresh);
+
+#endif

@@ -84,6 +84,19 @@ settles() {
 	done
 }
 
+@test "a few rows that go there go here, by a list of their ids" {
+	job fm '"sparse": "expire=40",'
+	sed -i "s/1600/100/" a.json
+	# No id comes twice, so a row that has expired is not made again.
+	awk 'BEGIN { for (i = 0; i < 6000; i++) print i % 2, 3 * i ":1" }' >a.svm
+	begin a.json
+	ps-ctl wait -C a.run --for step=20
+	replica a.run
+	ps-ctl wait -C a.run --for step=150
+	[ "$(ps-stat tables -C a.run --json | jq -s 'map(.expired // 0) | add')" -gt 20 ]
+	settles
+}
+
 # have_rested SECONDS: every worker tells that it has rested for so long.
 have_rested() {
 	http GET /v1/workers | jq -e --argjson most "$1" '[.workers[] | select(.doing == "pause").doing_seconds] | length == 2 and min > $most' >/dev/null

@@ -505,7 +505,6 @@ static int scan_table_rows(struct ps *p, const struct call *c)
 
 		rc = client_scan_parts(current_client(p), t, part, 1, CLIENT_ALL, give_scanned_rows,
 		    &x, &changes, &p->e);
-		free(changes.live);
 	}
 	return pskit_return(p, rc);
 }

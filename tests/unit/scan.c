@@ -141,11 +141,82 @@ static void removed(void)
 	ok(!shard_retain_rows(x.shard, ROWS, 0, keep, 2), "all rows but two are removed");
 	for (size_t i = 0; i < 1000; i++)
 		last[i] = i == 3 || i == 900 ? last[i] : 0;
-	ok(scan_is_right(&x, true, 0, &begin, &most) && begin == 1000, "the two are sent");
+	ok(scan_is_right(&x, true, 0, &begin, &most) && begin == 1998,
+	    "the two are sent; their updates and the removals are looked at");
 	update(&x, 1, 10, 5);
 	ok(scan_is_right(&x, true, 0, &begin, &most) && scan_is_right(&x, true, 1, &begin, &most) &&
 	        begin == 5,
 	    "and so is a row that was made again");
+	world_close(&x);
+}
+
+/* Asks for the ids that were removed since a step, in pieces. Are they those of the rows `first` to `end` - 1? */
+static bool gone_are(struct world *x, uint64_t since, size_t first, size_t end)
+{
+	static uint8_t ids[PIECE * 8];
+	struct scan scan = { .begin = true, .gone = true, .since = since, .ids = ids };
+	bool good = true;
+
+	do {
+		scan.n = PIECE;
+		good &= shard_scan(x->shard, ROWS, 0, &scan) == SHARD_OK && !scan.forgotten;
+		for (uint32_t i = 0; good && i < scan.n; i++)
+			good = first < end && get_le64(ids + i * 8) == id[first++];
+		scan.after = scan.n ? get_le64(ids + (size_t)(scan.n - 1) * 8) : 0;
+		scan.begin = false;
+	} while (good && scan.more);
+	return good && first == end;
+}
+
+static bool gone_are_forgotten(struct world *x, uint64_t since)
+{
+	uint8_t ids[8];
+	struct scan scan = { .begin = true, .gone = true, .since = since, .ids = ids, .n = 1 };
+
+	return shard_scan(x->shard, ROWS, 0, &scan) == SHARD_OK && scan.forgotten && !scan.n &&
+	    !scan.more;
+}
+
+/* The ids of removed rows are known from the first scan for changes on. */
+static void removals(void)
+{
+	uint64_t begin, most;
+	struct world x;
+
+	open_world(&x, "expire=4");
+	update(&x, 0, 0, 1000);
+	ok(gone_are_forgotten(&x, 0), "before a scan for changes no removals are known");
+	ok(scan_is_right(&x, true, 0, &begin, &most) && gone_are(&x, 0, 0, 0),
+	    "then they are, and there are none");
+	for (uint64_t step = 1; step < 8; step++)
+		update(&x, step, 1000, 100);
+	ok(gone_are(&x, 1, 0, 1000), "rows that have expired are named, in pieces");
+	update(&x, 8, 200, 800);
+	ok(gone_are(&x, 1, 0, 200), "rows that were made again are not");
+	for (uint64_t step = 9; step < 40; step++)
+		update(&x, step, 6000, 3000);
+	ok(gone_are_forgotten(&x, 1), "after more changes than the list keeps they are forgotten");
+	ok(gone_are(&x, 39, 0, 0), "and later ones are known");
+	world_close(&x);
+}
+
+/* A read replica removes rows by ids. */
+static void removal_by_ids(void)
+{
+	uint64_t begin, most, some[3];
+	struct world x;
+
+	open_world(&x, "changes");
+	update(&x, 0, 0, 100);
+	if (!scan_is_right(&x, true, 0, &begin, &most))
+		abort();
+	some[0] = id[7];
+	some[1] = id[8];
+	some[2] = id[200];
+	ok(!shard_remove_rows(x.shard, ROWS, 0, some, 3) && gone_are(&x, 0, 7, 9),
+	    "two rows that exist are removed, and are known to its own readers");
+	last[7] = last[8] = 0;
+	ok(scan_is_right(&x, true, 0, &begin, &most), "the other rows stay");
 	world_close(&x);
 }
 
@@ -155,5 +226,7 @@ int main(void)
 	cost();
 	overflow();
 	removed();
+	removals();
+	removal_by_ids();
 	return tap_done();
 }

@@ -243,9 +243,10 @@ enum err_code client_scan(struct client *c, const struct table *t, client_rows_f
 struct client_changes {
 	/* later changes are of this step or a later one: `since` of the next call */
 	uint64_t step;
-	/* rows that may have existed at `since` were removed; then `live` is set */
+	/* rows that may have existed at `since` were removed */
 	bool gone;
-	/* ids of all rows that are left, ascending, to be freed; else NULL */
+	/* of client_scan_changed, if `gone`: the ids of all rows that are left, ascending, to be
+	 * freed; else NULL */
 	uint64_t *live;
 	size_t nlive;
 };
@@ -259,6 +260,15 @@ enum err_code client_scan_changed(struct client *c, const struct table *t, uint6
 enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_t first,
     uint32_t count, uint64_t since, client_rows_fn fn, void *ctx, struct client_changes *out,
     struct err *e);
+/* Asks for the ids of all rows in the partitions first .. first+count-1, ascending. The caller frees
+ * *ids. */
+enum err_code client_scan_live(struct client *c, const struct table *t, uint32_t first,
+    uint32_t count, uint64_t **ids, size_t *n, struct err *e);
+/* Asks for the ids whose rows were removed at step `since` or later and have not been made again,
+ * of the partitions first .. first+count-1, ascending. Costs the servers what has changed since. *known
+ * false: some server no longer knows that, and only client_scan_live tells. The caller frees *ids. */
+enum err_code client_scan_removed(struct client *c, const struct table *t, uint32_t first,
+    uint32_t count, uint64_t since, uint64_t **ids, size_t *n, bool *known, struct err *e);
 
 /* ---- figures ---- */
 

@@ -3,7 +3,8 @@
 #include "client/client_state.h"
 #include "core/mem.h"
 
-/* Scans of sparse tables: all rows, or all that have changed, without naming their ids. */
+/* Scans of sparse tables: all rows, all that have changed, or the ids that were removed, without
+ * naming ids. */
 
 /* A scan of some partitions of a table: the request to each of them, and the rows of all
  * answers. */
@@ -13,6 +14,7 @@ struct table_scan {
 	struct scan_filter filter;
 	struct buf rows;        /* records of an id and the row's floats */
 	uint64_t step, removed; /* step: the lowest of all answers; removed: the highest */
+	bool unknown;           /* some server has not answered the question for removed ids */
 };
 
 /* Bytes of a record in x->rows. */
@@ -52,6 +54,7 @@ static enum err_code scan_answered(struct request *r, const struct answer *a, st
 		return err_set(e, ERR_PROTO, "%s answered a different request", r->link->id);
 	buf_append(&s->body, a->payload, a->head->len);
 	s->last = a->head->flags & RECORD_LAST;
+	s->knows = a->head->flags & RECORD_NO_VALUES;
 	s->step = a->head->step;
 	s->removed = a->head->offset;
 	*client_version_at(r->client, r->table, r->part) = a->head->total;
@@ -101,6 +104,7 @@ static enum err_code take_scanned_rows(struct table_scan *x, struct partition_sc
 	k->last = s->last;
 	/* Each answer's step and removed hold for its own rows. The lowest step and the
 	 * highest removed hold for all of them. */
+	x->unknown |= !s->knows;
 	x->step = s->step < x->step ? s->step : x->step;
 	x->removed = s->removed > x->removed ? s->removed : x->removed;
 	return ERR_OK;
@@ -201,22 +205,40 @@ enum err_code client_scan(struct client *c, const struct table *t, client_rows_f
 	return rc;
 }
 
-/* Some rows were removed: fetch the ids of those that are left. */
-static enum err_code scan_live_ids(struct client *c, const struct table_scan *of,
-    struct client_changes *out, struct err *e)
+/* Does a scan of ids only, which become *ids, *n of them, to be freed by the caller. */
+static enum err_code scan_ids(struct client *c, struct table_scan *x, uint64_t **ids, size_t *n,
+    struct err *e)
 {
-	struct table_scan x = { .t = of->t,
-		.first = of->first,
-		.count = of->count,
-		.filter.ids_only = true };
-	enum err_code rc = scan_partitions(c, &x, &out->nlive, e);
+	enum err_code rc = scan_partitions(c, x, n, e);
 
-	if (!rc) {
-		out->live = mem_array(out->nlive, sizeof *out->live);
-		for (size_t i = 0; i < out->nlive; i++)
-			out->live[i] = get_le64(x.rows.data + i * 8);
-	}
-	buf_release(&x.rows);
+	*ids = rc ? NULL : mem_array(*n + 1, sizeof **ids);
+	for (size_t i = 0; !rc && i < *n; i++)
+		(*ids)[i] = get_le64(x->rows.data + i * 8);
+	buf_release(&x->rows);
+	return rc;
+}
+
+enum err_code client_scan_live(struct client *c, const struct table *t, uint32_t first,
+    uint32_t count, uint64_t **ids, size_t *n, struct err *e)
+{
+	struct table_scan x = { .t = t, .first = first, .count = count, .filter.ids_only = true };
+
+	client_assert_owner(c);
+	return scan_ids(c, &x, ids, n, e);
+}
+
+enum err_code client_scan_removed(struct client *c, const struct table *t, uint32_t first,
+    uint32_t count, uint64_t since, uint64_t **ids, size_t *n, bool *known, struct err *e)
+{
+	struct table_scan x = { .t = t,
+		.first = first,
+		.count = count,
+		.filter = { .changed_only = true, .ids_only = true, .since = since } };
+	enum err_code rc;
+
+	client_assert_owner(c);
+	rc = scan_ids(c, &x, ids, n, e);
+	*known = !rc && !x.unknown;
 	return rc;
 }
 
@@ -238,8 +260,6 @@ static enum err_code scan_changed_rows(struct client *c, struct table_scan *x, c
 		rc = deliver_rows(x, n, fn, ctx, e);
 	out->step = x->step;
 	out->gone = since && x->removed > since;
-	if (!rc && out->gone)
-		rc = scan_live_ids(c, x, out, e);
 	buf_release(&x->rows);
 	return rc;
 }
@@ -250,9 +270,13 @@ enum err_code client_scan_changed(struct client *c, const struct table *t, uint6
 	struct table_scan x = { .t = t,
 		.count = t->nparts,
 		.filter = { .changed_only = true, .since = since } };
+	enum err_code rc;
 
 	client_assert_owner(c);
-	return scan_changed_rows(c, &x, fn, ctx, out, e);
+	rc = scan_changed_rows(c, &x, fn, ctx, out, e);
+	if (!rc && out->gone)
+		rc = client_scan_live(c, t, 0, t->nparts, &out->live, &out->nlive, e);
+	return rc;
 }
 
 enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_t first,

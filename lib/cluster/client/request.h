@@ -120,7 +120,8 @@ struct pull_request {
 };
 
 /* The rows of a sparse partition that a scan asks for: all of them, or only those that were updated
- * at step `since` or later; ids_only: their ids without their values. */
+ * at step `since` or later; ids_only: their ids without their values. With both it asks for the ids
+ * that were removed at step `since` or later and have no row now. */
 struct scan_filter {
 	bool changed_only, ids_only;
 	uint64_t since;
@@ -129,7 +130,8 @@ struct scan_filter {
 /* The body of an answer to a scan, and three fields of its record header. */
 struct scan_answer {
 	struct buf body;
-	bool last;
+	/* knows: the server has answered the question for removed ids. */
+	bool last, knows;
 	uint64_t step, removed;
 };
 

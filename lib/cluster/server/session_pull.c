@@ -341,7 +341,8 @@ static enum answered answer_scan_pull(struct server_session *p, struct pull *q)
 	/* The request has `total` 0 to begin, else in `offset` the last id that the client has. */
 	struct scan x = { .begin = q->rec.total == 0,
 		.after = q->rec.offset,
-		.changed = q->rec.flags & RECORD_DELTA,
+		.changed = q->rec.flags & RECORD_DELTA && values,
+		.gone = q->rec.flags & RECORD_DELTA && !values,
 		.since = q->rec.step,
 		.ids = body + PAYLOAD_ROWS_HEAD,
 		.out = values,
@@ -354,7 +355,8 @@ static enum answered answer_scan_pull(struct server_session *p, struct pull *q)
 			memcpy(x.ids + (size_t)x.n * 8, values,
 			    (size_t)x.n * t->cols * sizeof *values);
 		out.len = PAYLOAD_ROWS_HEAD + x.n * (uint32_t)row;
-		out.flags = x.more ? 0 : RECORD_LAST;
+		out.flags = (x.more ? 0 : RECORD_LAST) |
+		    (x.gone && !x.forgotten ? RECORD_NO_VALUES : 0);
 		out.total = x.version;
 		out.step = x.step;
 		out.offset = x.removed;

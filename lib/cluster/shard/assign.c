@@ -97,31 +97,45 @@ enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t pa
 	return good ? SHARD_OK : SHARD_BAD;
 }
 
-/* The ids that stay, in ascending order. */
-struct kept_ids {
+/* A list of ids, in ascending order. The rows of these ids stay, or they are those that are
+ * removed. */
+struct listed_ids {
 	const uint64_t *ids;
 	size_t n;
+	bool stay;
+	struct row_changes *changes; /* NULL: nothing notes changes */
+	size_t most_changes;
+	uint64_t step;
 };
 
-/* For row_store_ops.remove: keeps the rows whose ids are in the list. */
-static bool is_among(void *ctx, uint64_t id, const void *row)
+/* For row_store_ops.remove. */
+static bool stays_by_list(void *ctx, uint64_t id, const void *row)
 {
-	const struct kept_ids *k = ctx;
+	const struct listed_ids *x = ctx;
+	bool stays = (x->n && bsearch(&id, x->ids, x->n, sizeof id, rows_by_id)) == x->stay;
 
 	(void)row;
-	return k->n && bsearch(&id, k->ids, k->n, sizeof id, rows_by_id);
+	if (!stays && x->changes)
+		row_changes_note(x->changes, id, x->step, x->most_changes);
+	return stays;
 }
 
-enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t part,
-    const uint64_t *ids, size_t n)
+static enum shard_answer remove_by_list(struct shard *s, uint16_t table, uint32_t part,
+    const uint64_t *ids, size_t n, bool stay)
 {
 	struct part *p = shard_part(s, table, part);
-	struct kept_ids kept = { ids, n };
+	struct listed_ids list = { .ids = ids, .n = n, .stay = stay };
 
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	mutex_lock(&p->lock);
-	if (p->sparse.store->ops->remove(p->sparse.store, is_among, &kept)) {
+	if (p->sparse.policy_state) {
+		list.changes = &p->sparse.policy_state->changes;
+		list.most_changes = row_changes_most(p->sparse.store->ops->count(p->sparse.store));
+		/* begin_update will move a clock that counts updates. */
+		list.step = p->sparse.policy_state->clock + p->sparse.policy_state->by_updates;
+	}
+	if (p->sparse.store->ops->remove(p->sparse.store, stays_by_list, &list)) {
 		begin_update(p);
 		p->version++;
 		if (p->sparse.policy_state)
@@ -133,4 +147,16 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 	}
 	mutex_unlock(&p->lock);
 	return SHARD_OK;
+}
+
+enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t part,
+    const uint64_t *ids, size_t n)
+{
+	return remove_by_list(s, table, part, ids, n, true);
+}
+
+enum shard_answer shard_remove_rows(struct shard *s, uint16_t table, uint32_t part,
+    const uint64_t *ids, size_t n)
+{
+	return remove_by_list(s, table, part, ids, n, false);
 }

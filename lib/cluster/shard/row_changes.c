@@ -17,12 +17,18 @@ void row_changes_forget(struct row_changes *c)
 	*c = (struct row_changes){ 0 };
 }
 
-void row_changes_begin(struct row_changes *c, uint64_t from, struct row_change *at, size_t n)
+void row_changes_begin(struct row_changes *c, uint64_t from, uint64_t removed,
+    struct row_change *at, size_t n)
 {
 	row_changes_forget(c);
 	if (n)
 		qsort(at, n, sizeof *at, compare_changes);
-	*c = (struct row_changes){ .at = at, .n = n, .cap = n, .from = from, .on = true };
+	*c = (struct row_changes){ .at = at,
+		.n = n,
+		.cap = n,
+		.from = from,
+		.gone_from = removed,
+		.on = true };
 }
 
 /* Some changes of the last step that is forgotten may be left. They are not all of that step. */
@@ -31,6 +37,8 @@ static void forget_older_half(struct row_changes *c)
 	size_t half = (c->n + 1) / 2;
 
 	c->from = c->at[half - 1].step + 1;
+	if (c->gone_from < c->from)
+		c->gone_from = c->from;
 	memmove(c->at, c->at + half, (c->n - half) * sizeof *c->at);
 	c->n -= half;
 }
@@ -64,6 +72,11 @@ void row_changes_note(struct row_changes *c, uint64_t id, uint64_t step, size_t 
 bool row_changes_reach(const struct row_changes *c, uint64_t since)
 {
 	return c->on && since >= c->from;
+}
+
+bool row_changes_reach_removals(const struct row_changes *c, uint64_t since)
+{
+	return c->on && since >= c->gone_from;
 }
 
 const struct row_change *row_changes_since(const struct row_changes *c, uint64_t since, size_t *n)

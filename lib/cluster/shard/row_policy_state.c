@@ -147,6 +147,7 @@ struct leaving {
 	uint32_t age; /* rows of a greater age are removed */
 	/* Rows of exactly this age are removed when they have this rank or a greater one. */
 	uint64_t rank;
+	size_t most_changes; /* row_changes_most before any of them is removed */
 	bool fits;
 };
 
@@ -172,13 +173,16 @@ static bool row_stays(void *ctx, uint64_t id, const void *row)
 	if (old && made)
 		copy_floats(old, row, p->table->cols);
 	x->fits &= old || !p->sparse.prev;
+	row_changes_note(&p->sparse.policy_state->changes, id, p->sparse.policy_state->clock,
+	    x->most_changes);
 	return false;
 }
 
 /* Removes rows and counts them as `why`. False: no memory for the former values. */
 static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_policy_counter why)
 {
-	struct leaving x = { p, age, rank, true };
+	struct leaving x = { p, age, rank,
+		row_changes_most(p->sparse.store->ops->count(p->sparse.store)), true };
 	size_t n = p->sparse.store->ops->remove(p->sparse.store, row_stays, &x);
 
 	p->sparse.policy_state->count[why] += n;

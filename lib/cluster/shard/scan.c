@@ -6,7 +6,7 @@
 #include "shard/shard_ops.h"
 #include "shard/row_policy_state.h"
 
-/* Scans of sparse partitions: all rows, or those that changed. */
+/* Scans of sparse partitions: all rows, the rows that changed, or the ids that were removed. */
 
 /* The lowest `most` of the ids that were offered, each once. */
 struct lowest_ids {
@@ -59,7 +59,7 @@ static void offer_rows(const struct part *p, struct scan *x, struct lowest_ids *
 	}
 }
 
-/* Offers the rows of the noted changes that still exist. */
+/* Offers the ids of the noted changes that have a row, or with x->gone those that have none. */
 static void offer_changes(const struct part *p, struct scan *x, struct lowest_ids *lowest)
 {
 	uint64_t ids[ROWS_BLOCK], found;
@@ -75,6 +75,8 @@ static void offer_changes(const struct part *p, struct scan *x, struct lowest_id
 			if (may_be_lowest(lowest, x, change[at].id))
 				ids[k++] = change[at].id;
 		found = p->sparse.store->ops->find_many(p->sparse.store, (const uint8_t *)ids, k);
+		if (x->gone)
+			found = ~found & (k < 64 ? (UINT64_C(1) << k) - 1 : UINT64_MAX);
 		for (; found; found &= found - 1)
 			offer_id(lowest, ids[__builtin_ctzll(found)]);
 	}
@@ -106,23 +108,27 @@ static void learn_changes(struct part *p, struct scan *x)
 	}
 	if (fit)
 		row_changes_begin(&p->sparse.policy_state->changes, x->since,
-		    mem_regrow(all, k + 1, sizeof *all), k);
+		    p->sparse.policy_state->removed, mem_regrow(all, k + 1, sizeof *all), k);
 	else
 		free(all);
 }
 
-/* The ids of the first x->n + 1 rows that are wanted, in ascending order, *count of them; the
- * caller frees the array. With x->changed the cost grows with the changes since x->since, if these
- * are noted, and not with all rows. */
+/* The first x->n + 1 ids that are wanted, in ascending order, *count of them; the caller frees the
+ * array. With x->changed the cost grows with the changes since x->since, if these are noted, and
+ * not with all rows. */
 static uint64_t *list_wanted_ids(struct part *p, struct scan *x, size_t *count)
 {
-	size_t rows = p->sparse.store->ops->count(p->sparse.store);
-	struct lowest_ids lowest = { .most = (x->n < rows ? x->n : rows) + 1 };
+	size_t all = x->gone ? p->sparse.policy_state->changes.n
+	                     : p->sparse.store->ops->count(p->sparse.store);
+	struct lowest_ids lowest = { .most = (x->n < all ? x->n : all) + 1 };
 
 	lowest.id = mem_regrow(NULL, 2 * lowest.most, sizeof *lowest.id);
 	if (x->changed && !row_changes_reach(&p->sparse.policy_state->changes, x->since))
 		learn_changes(p, x);
-	if (x->changed && row_changes_reach(&p->sparse.policy_state->changes, x->since))
+	if (x->gone && x->forgotten)
+		lowest.n = 0;
+	else if (x->gone ||
+	    (x->changed && row_changes_reach(&p->sparse.policy_state->changes, x->since)))
 		offer_changes(p, x, &lowest);
 	else
 		offer_rows(p, x, &lowest);
@@ -153,6 +159,8 @@ static bool copy_scanned_rows(struct shard *s, struct part *p, struct scan *x)
 
 	mutex_assert_held(&p->lock);
 	x->looked_at = 0;
+	x->forgotten = x->gone &&
+	    !row_changes_reach_removals(&p->sparse.policy_state->changes, x->since);
 	all = list_wanted_ids(p, x, &count);
 	x->more = count > x->n;
 	if (count < x->n)
@@ -184,7 +192,8 @@ static enum shard_answer scan_piece(struct shard *s, struct part *p, struct scan
 	*present = true;
 	mutex_lock(&p->lock);
 	a = s->ops->may_read(s, p, SYNC_NEVER);
-	if (a == SHARD_OK && x->changed && !row_layout_has(&p->sparse.layout, ROW_SEEN))
+	if (a == SHARD_OK && (x->changed || x->gone) &&
+	    !row_layout_has(&p->sparse.layout, ROW_SEEN))
 		a = SHARD_BAD;
 	if (a == SHARD_OK)
 		*present = copy_scanned_rows(s, p, x);

@@ -414,6 +414,9 @@ struct scan {
 	/* Only rows that were updated at step `since` or later; the table's policy must note
 	 * that. */
 	bool changed;
+	/* In place of rows the ids that were removed at step `since` or later and have no row now.
+	 * `out` is NULL. */
+	bool gone;
 	uint64_t since;
 	uint8_t *ids;
 	float *out;
@@ -424,6 +427,8 @@ struct scan {
 	uint64_t step; /* later updates are of this step or a later one */
 	/* The last step at which rows were removed, plus 1; 0: never. */
 	uint64_t removed;
+	/* Out, with `gone`: the partition no longer knows these ids, and none were copied. */
+	bool forgotten;
 	/* Out: the rows and the noted changes that it looked at: what the piece has cost. */
 	uint64_t looked_at;
 };
@@ -447,6 +452,9 @@ enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t pa
     const uint8_t *ids, uint32_t n, const float *w);
 /* Removes all rows except these n ids, which are in ascending order. */
 enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t part,
+    const uint64_t *ids, size_t n);
+/* Removes the rows of these n ids, which are in ascending order. Some may not exist. */
+enum shard_answer shard_remove_rows(struct shard *s, uint16_t table, uint32_t part,
     const uint64_t *ids, size_t n);
 
 /* ---- relays -------------------------------------------------------------------------

@@ -128,7 +128,6 @@ static enum err_code save_partition_group(struct saving *s, uint64_t *step, stru
 	if (!rc && !s->given)
 		rc = hold_rows(s, NULL, NULL, 0, e);
 	*step = changes.step < *step ? changes.step : *step;
-	free(changes.live);
 	return rc || s->bytes < FILE_BYTES ? rc : write_part_file(s, e);
 }
 

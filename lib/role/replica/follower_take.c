@@ -88,11 +88,15 @@ struct taking {
 	bool whole, given;
 };
 
-/* The source has no other rows than these in the group: drop all others. */
-static void drop_other_rows(const struct taking *k, const struct parted *by)
+/* Which rows of a partition are dropped, by a list of ids: shard_retain_rows or
+ * shard_remove_rows. */
+typedef enum shard_answer drop_fn(struct shard *s, uint16_t table, uint32_t part,
+    const uint64_t *ids, size_t n);
+
+static void drop_parted_rows(const struct taking *k, const struct parted *by, drop_fn *drop)
 {
 	for (uint32_t p = k->first; p < k->end; p++)
-		shard_retain_rows(k->shard, (uint16_t)k->x->here, p, by->ids + by->first[p],
+		drop(k->shard, (uint16_t)k->x->here, p, by->ids + by->first[p],
 		    by->first[p + 1] - by->first[p]);
 }
 
@@ -119,21 +123,44 @@ static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *ro
 			    "no memory for more rows of table \"%s\" (mem_limit)", k->t->name);
 	}
 	if (!rc && k->whole)
-		drop_other_rows(k, &by);
+		drop_parted_rows(k, &by, shard_retain_rows);
 	k->given = true;
 	parted_release(&by);
 	return rc;
 }
 
-static enum err_code drop_rows_except(const struct taking *k, const uint64_t *ids, size_t n,
+static enum err_code drop_rows(const struct taking *k, const uint64_t *ids, size_t n, drop_fn *drop,
     struct err *e)
 {
 	struct parted by;
 	enum err_code rc = parted_make(k->t, ids, NULL, n, &by, e);
 
 	if (!rc)
-		drop_other_rows(k, &by);
+		drop_parted_rows(k, &by, drop);
 	parted_release(&by);
+	return rc;
+}
+
+/* Rows of the group were removed in the source. Drops them here, by the list of removed ids, or if
+ * the source no longer knows that by the list of ids that are left. */
+static enum err_code drop_removed_rows(const struct taking *k, uint64_t since, struct err *e)
+{
+	struct client *c = k->m->tool.client;
+	uint64_t *ids = NULL;
+	bool known = false;
+	size_t n = 0;
+	enum err_code rc = ERR_OK;
+
+	if (!k->whole)
+		rc = client_scan_removed(c, k->t, k->first, k->end - k->first, since, &ids, &n,
+		    &known, e);
+	if (!rc && !known) {
+		free(ids);
+		rc = client_scan_live(c, k->t, k->first, k->end - k->first, &ids, &n, e);
+	}
+	if (!rc)
+		rc = drop_rows(k, ids, n, known ? shard_remove_rows : shard_retain_rows, e);
+	free(ids);
 	return rc;
 }
 
@@ -145,10 +172,11 @@ static enum err_code update_group(struct taking *k, uint64_t since, uint64_t *st
 	enum err_code rc = client_scan_parts(k->m->tool.client, k->t, k->first, k->end - k->first,
 	    since, assign_rows, k, &changes, e);
 
-	if (!rc && (changes.gone || (k->whole && !k->given)))
-		rc = drop_rows_except(k, changes.live, changes.nlive, e);
+	if (!rc && k->whole && !k->given)
+		rc = drop_rows(k, NULL, 0, shard_retain_rows, e);
+	else if (!rc && changes.gone)
+		rc = drop_removed_rows(k, since, e);
 	*step = changes.step < *step ? changes.step : *step;
-	free(changes.live);
 	return rc;
 }
 

@@ -132,9 +132,9 @@ enum err_code upload_start(struct coordinator *coordinator, const struct conf *c
 	o->coordinator = coordinator;
 	o->deadline = c->deadline;
 	o->timeout = mem_printf("%lldms", (long long)(c->deadline / NSEC_PER_MSEC));
+	coordinator_lock(coordinator);
 	/* Checkpoints of an earlier coordinator may not have been uploaded yet. */
 	o->seen = checkpoint_schedule_figures(coordinator->checkpoints).at ? UINT64_MAX : 0;
-	coordinator_lock(coordinator);
 	coordinator->offsite = o;
 	coordinator_commit_unlock(coordinator);
 	rc = thread_start(&o->thread, run_upload_thread, o, e);

@@ -70,7 +70,6 @@ json_t *summary_row_process(const struct coordinator *coordinator)
 	struct procfiles files;
 	struct procstat ps;
 
-	mutex_assert_held(&coordinator->lock);
 	procstat_read(&ps);
 	procstat_files(0, &files);
 	return json_pack("{s:I, s:f, s:i, s:f}", "rss_bytes", (json_int_t)ps.rss_bytes,

@@ -1,6 +1,6 @@
 # make help lists the targets. V=1 shows commands; SAN=address,undefined or SAN=thread builds with
 # sanitizers and FAULT=1 with failpoints (lib/base/core/fail.h), each into a folder of its own; both
-# check the order of locks (lib/base/core/lock.h).
+# check the order of locks (lib/base/core/lock.h), and LOCKS=1 does nothing else.
 
 CC ?= gcc
 PREFIX ?= /usr/local
@@ -12,8 +12,9 @@ PROGRAMS = ps-serve ps-work ps-ctl ps-stat
 comma := ,
 SAN ?=
 FAULT ?=
-# Objects and programs with sanitizers or failpoints live apart from the plain ones.
-BUILD := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))$(if $(FAULT),/fault-points)
+LOCKS ?=
+# Objects and programs with sanitizers, failpoints or assertions of locks live apart from the plain ones.
+BUILD := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))$(if $(FAULT),/fault-points)$(if $(LOCKS),/locks)
 OBJ := $(BUILD)/obj
 
 WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Wformat=2 \
@@ -34,6 +35,9 @@ export TSAN_OPTIONS ?= suppressions=$(CURDIR)/tests/lib/tsan.suppress
 endif
 ifneq ($(FAULT),)
 STD += -DPS_FAULT=1 -DLOCK_CHECK=1
+endif
+ifneq ($(LOCKS),)
+STD += -DLOCK_CHECK=1
 endif
 LIBS = -lmicrohttpd -ljansson -lsodium -lcrypto -lzstd -lz -lm -ldl -pthread
 EXPAT = -lexpat
@@ -286,6 +290,11 @@ check-san: deps-check ## run every test with ASan and UBSan, then with TSan
 	@$(MAKE) --no-print-directory SAN=address,undefined check
 	@$(MAKE) --no-print-directory SAN=thread check
 
+# As quick as check: finds functions whose caller does not hold the lock that they need, locks in the
+# wrong order, and structs in the hands of a thread that does not own them.
+check-locks: deps-check ## run every test with assertions of locks (core/lock.h)
+	@$(MAKE) --no-print-directory LOCKS=1 check
+
 # Most of the time of a test is waiting, so three times as many run as there are cores. The longest
 # files come first, so that none of them is left over at the end.
 JOBS ?= $(shell echo $$((3 * $$(nproc))))
@@ -500,6 +509,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san check-locks deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

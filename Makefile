@@ -219,7 +219,8 @@ $(SIMULATED)/app.o: $(SIMAPP) $(SIMOBJ) $(LIB)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)cp $(LIB) $(@D)/library.a
-	$(Q)$(AR) d $(@D)/library.a lazy_curl.o $(addprefix http_,$(addsuffix .o,server request access conns guard reply))
+	$(Q)$(AR) d $(@D)/library.a lazy_curl.o lazy_gnutls.o predict_http.o \
+	    $(addprefix http_,$(addsuffix .o,server request access conns guard reply exchange routes))
 	$(Q)for o in $(SIMAPP); do objcopy --redefine-sym main=$$(basename $$o .o | tr - _)_main $$o $(@D)/$$(basename $$o); done
 	$(Q)$(LD) -r $$(sed -n 's|^WRAP(\(.*\))|--undefined=\1 --wrap=\1|p' tests/sim/chain_calls.def) $(patsubst %,$(@D)/%,$(notdir $(SIMAPP))) $(@D)/library.a -o $(@D)/whole.o
 	$(Q)sed -n 's|^CALL(\(.*\))|\1 sim_\1|p' tests/sim/calls.def > $(@D)/calls; echo __assert_fail sim___assert_fail >> $(@D)/calls
@@ -377,6 +378,10 @@ bench-serve: deps ## predictions a second on one core
 	@$(MAKE) --no-print-directory all
 	@tests/bench/serve $(BUILD)
 
+bench-http: deps ## predictions over HTTP (wrk): one row and 64 rows a request, beside 10,000 idle connections
+	@$(MAKE) --no-print-directory all
+	@tests/bench/http $(BUILD)
+
 bench-blocks: deps ## data in blocks beside data in memory (ps-performance(7)); SIZE=1G, RUNS=3
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/blocks $(BUILD)
@@ -509,6 +514,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san check-locks deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san check-locks deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-http bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

@@ -25,6 +25,8 @@
 #include "rundir/resume.h"
 #include "rundir/rundir.h"
 #include "saved/saved_source.h"
+#include "serving/origin.h"
+#include "serving/predict_http.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/standby.h"
 #include "server/service.h"
@@ -136,6 +138,9 @@ struct place {
 	struct follower *follower; /* of the followed cluster, for a read replica; or NULL */
 	struct param_source
 	    *source; /* what a read-only server begins with, until it has; or NULL */
+	/* what the endpoints of a read-only server answer from; NULL: there are none */
+	struct served *served;
+	struct predict_http *http;
 	struct log follower_log;
 	struct interrupt early; /* ends the start of a read replica on a signal */
 	int lock;
@@ -426,6 +431,51 @@ static void reload_keys(struct server *s, struct service *service, struct log *l
 	service_reloaded(service);
 }
 
+/* For SIGBUS: pages of a mapped file that has become shorter cannot be read. */
+static void report_cut_file(int sig)
+{
+	static const char text[] =
+	    "ps-serve: a file of the served model was cut off while it was in use: replace it by rename\n";
+
+	(void)sig;
+	if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
+		/* There is no other way to tell it. */
+	}
+	_exit(1);
+}
+
+/* Starts the endpoints. */
+static enum err_code start_endpoints(struct place *p, struct served_origin *origin, struct log *log,
+    struct err *e)
+{
+	enum err_code rc;
+
+	sigaction(SIGBUS, &(struct sigaction){ .sa_handler = report_cut_file }, NULL);
+	p->served = served_new(origin, log);
+	rc = predict_http_start(&p->conf, p->served, log, &p->http, e);
+	return rc ? rc : served_start(p->served, e);
+}
+
+/* Ends them: requests under way are answered. */
+static void stop_endpoints(struct place *p)
+{
+	predict_http_stop(p->http);
+	p->http = NULL;
+	served_free(p->served);
+	p->served = NULL;
+}
+
+static void reload_endpoints(struct place *p, struct log *log)
+{
+	struct err why;
+
+	if (p->http && predict_http_reload(p->http, &why))
+		log_error(log, "cannot read the tokens again, the old ones remain in use: %s",
+		    why.msg);
+	if (p->served)
+		served_look(p->served);
+}
+
 /* How far the server is in leaving; serve_until_end has the states. */
 struct departure {
 	bool leaving;  /* it has been asked to leave */
@@ -531,11 +581,14 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 		switch (sig) {
 		case SIGHUP:
 			reload_keys(s, service, log);
+			reload_endpoints(place, log);
 			break;
 		case SIGTERM:
 		case SIGINT:
 			if (departure.leaving)
 				return 128 + SIGTERM;
+			/* Their partitions go with the server. */
+			stop_endpoints(place);
 			begin_leaving(s, sig, &departure, service, log);
 			break;
 		case SIGUSR1:
@@ -639,6 +692,38 @@ static struct shard *follower_target_shard(void *server)
 static void follower_target_as_of(void *server, int64_t then)
 {
 	server_as_of(server, then);
+}
+
+/* The server of a read replica, for the origin of its model, which is made before the server. */
+struct origin_server {
+	struct server *server;
+};
+
+static struct shard *find_origin_shard(void *ctx)
+{
+	return server_shard(((struct origin_server *)ctx)->server);
+}
+
+static int64_t find_origin_time(void *ctx)
+{
+	return server_values_as_of(((struct origin_server *)ctx)->server);
+}
+
+/* How old copies of dense tables may be in the endpoints of a read replica. */
+#define COPY_FRESH (10 * NSEC_PER_MSEC)
+
+/* Has this server endpoints? Then *out is where their models come from; place->source, which
+ * describes the model, is still here. The server need not exist yet: *server will be it. */
+static struct served_origin *choose_origin(const struct options *o, const struct place *p,
+    struct origin_server *server)
+{
+	if (!o->read_only || !p->source || !conf_is_named(p->conf.serve_http))
+		return NULL;
+	if (!p->follower)
+		return origin_saved(o->read_only);
+	return origin_replica(&(struct origin_target){ server, find_origin_shard,
+	                          find_origin_time },
+	    p->source, COPY_FRESH);
 }
 
 /* Starts the thread that fills the read replica s. */
@@ -776,6 +861,7 @@ static int run_server(struct server *s, int signals, struct place *p, struct log
 	service_open(&service, s);
 	watch_run_dir(p, &dir, log);
 	code = serve_until_end(s, signals, &service, p, &dir, log);
+	stop_endpoints(p);
 	rundir_watch_close(&dir);
 	follower_close(p->follower);
 	p->follower = NULL;
@@ -796,6 +882,8 @@ static int serve(int argc, char **argv, bool *again)
 	struct server_config cfg = { 0 };
 	struct rlimit no_core = { 0, 0 };
 	struct server *s = NULL;
+	struct served_origin *origin;
+	struct origin_server origin_server = { NULL };
 	struct log log;
 	const char *file;
 	int nargs, signals, code = 0;
@@ -831,12 +919,27 @@ static int serve(int argc, char **argv, bool *again)
 	begin_logs(&o, &place, &log);
 	configure_server(&o, file, &place, &cfg);
 	cfg.log = &log;
+	/* The server consumes the source, which describes the model. */
+	origin = choose_origin(&o, &place, &origin_server);
 	rc = o.standby ? start_in_turn(signals, &cfg, &place.id, &s, again, &e)
 	               : server_start(&cfg, &s, &e);
 	if (!rc && place.follower)
 		rc = start_follower(place.follower, s, o.fresh < 0 ? FRESH : o.fresh, &e);
+	origin_server.server = s;
+	if (!rc && origin) {
+		rc = start_endpoints(&place, origin, &log, &e);
+		origin = NULL;
+	}
+	if (origin)
+		origin->ops->free(origin);
 	if (rc) {
 		code = report_fatal(&e);
+		stop_endpoints(&place);
+		if (s)
+			follower_close(place.follower);
+		if (s)
+			place.follower = NULL;
+		server_stop(s);
 	} else if (s) {
 		code = run_server(s, signals, &place, &log, again);
 		/* A coordinator that returns uploads them then. */

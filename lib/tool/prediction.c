@@ -51,27 +51,25 @@ static const char *target_name(const struct predictions *p, size_t k)
 	return model_outputs(p->job->model) > 1 && c ? c->name : NULL;
 }
 
-static bool has_classes(const struct predictions *p)
+bool prediction_has_classes(const struct job *job)
 {
-	enum model_task task = model_task(p->job->model);
+	enum model_task task = model_task(job->model);
 
-	return (task == MODEL_TWO || task == MODEL_CLASSES) && p->job->train->class_name;
+	return (task == MODEL_TWO || task == MODEL_CLASSES) && job->train->class_name;
 }
 
-/* The class that the scores predict, and the probability of class k (by the score of class 1 of
- * two). */
-static size_t predicted_class(const struct predictions *p, const float *s)
+size_t prediction_class(const struct job *job, const float *s)
 {
-	size_t outputs = model_outputs(p->job->model);
+	size_t outputs = model_outputs(job->model);
 
 	return outputs == 1 ? s[0] > 0.5f : most_likely(s, outputs);
 }
 
-static double class_probability(const struct predictions *p, const float *s, size_t k)
+double prediction_probability(const struct job *job, const float *s, size_t k)
 {
-	return model_outputs(p->job->model) > 1 ? (double)s[k]
-	    : k == 1                            ? (double)s[0]
-	                                        : 1 - (double)s[0];
+	return model_outputs(job->model) > 1 ? (double)s[k]
+	    : k == 1                         ? (double)s[0]
+	                                     : 1 - (double)s[0];
 }
 
 /* ---- csv ---- */
@@ -95,7 +93,7 @@ static void put_heading(struct predictions *p, bool named, struct buf *out)
 	buf_puts(out, named ? "id" : "row");
 	if (model_task(p->job->model) == MODEL_WORDS) {
 		buf_puts(out, ",loss");
-	} else if (!has_classes(p)) {
+	} else if (!prediction_has_classes(p->job)) {
 		for (size_t k = 0; k < outputs; k++)
 			put_cell(out, true, target_name(p, k) ? "prediction_" : "prediction",
 			    target_name(p, k) ? target_name(p, k) : "");
@@ -118,11 +116,11 @@ static void put_csv(const struct predictions *p, const char *name, const float *
 		put_cell(out, false, "", name);
 	else
 		buf_printf(out, "%" PRIu64, p->written + 1);
-	if (has_classes(p)) {
-		put_cell(out, true, "", p->job->train->class_name[predicted_class(p, s)]);
+	if (prediction_has_classes(p->job)) {
+		put_cell(out, true, "", p->job->train->class_name[prediction_class(p->job, s)]);
 		for (size_t k = 0; k < p->job->train->classes; k++)
 			if (model_gives_probabilities(p->job->model))
-				buf_printf(out, ",%.9g", class_probability(p, s, k));
+				buf_printf(out, ",%.9g", prediction_probability(p->job, s, k));
 			else if (outputs > 1 || k == 1)
 				buf_printf(out, ",%.9g", (double)s[outputs > 1 ? k : 0]);
 	} else {
@@ -157,7 +155,7 @@ static json_t *list_classes(const struct predictions *p, const float *s)
 
 	for (size_t k = 0; k < p->job->train->classes; k++)
 		if (model_gives_probabilities(p->job->model))
-			set_class_number(p, o, k, class_probability(p, s, k));
+			set_class_number(p, o, k, prediction_probability(p->job, s, k));
 		else if (outputs > 1 || k == 1)
 			set_class_number(p, o, k, (double)s[outputs > 1 ? k : 0]);
 	return o;
@@ -175,9 +173,9 @@ static void put_json(const struct predictions *p, const char *name, const float 
 		json_object_set_new(o, "row", json_integer((json_int_t)p->written + 1));
 	if (model_task(p->job->model) == MODEL_WORDS) {
 		set_number(o, "loss", (double)s[0]);
-	} else if (has_classes(p)) {
+	} else if (prediction_has_classes(p->job)) {
 		json_object_set_new(o, "prediction",
-		    json_of_text(p->job->train->class_name[predicted_class(p, s)]));
+		    json_of_text(p->job->train->class_name[prediction_class(p->job, s)]));
 		json_object_set_new(o,
 		    model_gives_probabilities(p->job->model) ? "probability" : "score",
 		    list_classes(p, s));

@@ -12,6 +12,7 @@
 #include "http/client.h"
 #include "http/server.h"
 #include "tests/sim/control.h"
+#include "serving/predict_http.h"
 
 /* In place of lib/net/http's listeners: requests arrive as text, of the local administrator. */
 
@@ -218,4 +219,27 @@ uint64_t http_server_refused(const struct http_server *s)
 {
 	(void)s;
 	return 0;
+}
+
+/* Nor is the endpoint for predictions simulated: no simulated cluster has one. */
+enum err_code predict_http_start(const struct conf *conf, struct served *served, struct log *log,
+    struct predict_http **out, struct err *e)
+{
+	(void)conf;
+	(void)served;
+	(void)log;
+	*out = NULL;
+	return err_set(e, ERR_UNSUPPORTED, "serve_http is not simulated");
+}
+
+enum err_code predict_http_reload(struct predict_http *h, struct err *e)
+{
+	(void)h;
+	(void)e;
+	return ERR_OK;
+}
+
+void predict_http_stop(struct predict_http *h)
+{
+	(void)h;
 }

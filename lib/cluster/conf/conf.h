@@ -77,8 +77,8 @@ struct conf_job {
 };
 
 struct conf {
-	uint64_t given[2];     /* bit i: key i was set, not left at its default */
-	uint64_t automatic[2]; /* bit i: key i was set to "auto" (conf_automatic) */
+	uint64_t given[3];     /* bit i: key i was set, not left at its default */
+	uint64_t automatic[3]; /* bit i: key i was set to "auto" (conf_automatic) */
 	bool has_job;          /* false: servers only, and job holds defaults */
 	char *name;            /* NULL when neither given nor loaded from a file */
 	int64_t servers, servers_max;
@@ -100,7 +100,14 @@ struct conf {
 	char *outer, *suite, *transport, *net, *listen, *http;
 	struct conf_strs hosts; /* entries, as conf/hosts.h reads them */
 	bool read_only;
-	uint64_t mem_limit; /* bytes, 0: none */
+	/* endpoints of a read-only server (lib/serving): "none", "HOST:PORT" or "unix:PATH"; files
+	 * or "none" */
+	char *serve_http, *serve_tokens, *serve_cert, *serve_key, *serve_ca;
+	bool serve_open;
+	int64_t serve_delay, serve_deadline; /* nanoseconds */
+	int64_t serve_connections, serve_rows;
+	uint64_t serve_body, serve_memory; /* bytes */
+	uint64_t mem_limit;                /* bytes, 0: none */
 	char *spill_dir;    /* for rows on the disk; "none": there are none */
 	int64_t spin, heartbeat, lease, deadline, join_wait; /* nanoseconds */
 	struct conf_every checkpoint_every;
@@ -119,6 +126,8 @@ bool conf_is_named(const char *value);
 /* The settings that slow down workers or their links on purpose, as "job.slow=20ms net=100M", in a
  * fresh string; "": none. */
 char *conf_emulation(const char *slow, const char *net);
+/* Is this HOST:PORT of serve_http on this host's loopback, so that no other host can connect? Pure. */
+bool conf_is_loopback(const char *address);
 /* The object store URI that checkpoints are uploaded to, "s3://BUCKET/PREFIX/NAME", in a fresh
  * string; NULL: none. */
 char *conf_checkpoint_uri(const struct conf *c);

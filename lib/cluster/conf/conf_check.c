@@ -816,6 +816,68 @@ static enum err_code check_state(const struct conf *c, struct err *e)
 	return rc ? err_prefix(e, "state") : ERR_OK;
 }
 
+bool conf_is_loopback(const char *address)
+{
+	return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]:", 6) == 0 ||
+	    strncmp(address, "localhost:", 10) == 0;
+}
+
+static bool is_host_and_port(const char *address)
+{
+	const char *colon = strrchr(address, ':');
+	uint64_t port;
+
+	return colon && colon != address && num_uint(colon + 1, 65535, &port) &&
+	    !strpbrk(address, " /\t");
+}
+
+/* Checks who may use serve_http. A Unix socket is open to its own user alone; on loopback a token or
+ * a certificate is needed unless serve_open is set, and elsewhere TLS, too. */
+static enum err_code check_serve_access(const struct conf *c, struct err *e)
+{
+	const char *address = c->serve_http;
+	bool tls = conf_is_named(c->serve_cert), local = strncmp(address, "unix:", 5) == 0;
+	bool named = conf_is_named(c->serve_tokens) || conf_is_named(c->serve_ca);
+
+	if (tls != conf_is_named(c->serve_key))
+		return err_set(e, ERR_CONFIG, "%s: requires %s", tls ? "serve_cert" : "serve_key",
+		    tls ? "serve_key, the private key of the certificate" : "serve_cert");
+	if (conf_is_named(c->serve_ca) && !tls)
+		return err_set(e, ERR_CONFIG,
+		    "serve_ca: requires serve_cert and serve_key: clients have certificates only with TLS");
+	if (local && tls)
+		return err_set(e, ERR_CONFIG, "serve_cert: a Unix socket needs no TLS");
+	if (!local && !is_host_and_port(address))
+		return err_set(e, ERR_CONFIG,
+		    "serve_http: must be none, HOST:PORT or unix:PATH, got \"%.80s\"", address);
+	if (local || (named && tls))
+		return ERR_OK;
+	if (!conf_is_loopback(address))
+		return err_set(e, ERR_CONFIG,
+		    "serve_http: %.80s can be reached from other hosts: it requires TLS (serve_cert and "
+		    "serve_key), and serve_tokens or serve_ca",
+		    address);
+	if (!named && !c->serve_open)
+		return err_set(e, ERR_CONFIG,
+		    "serve_http: any user of this host can reach %.80s: name a file of tokens in "
+		    "serve_tokens, use unix:PATH, or set serve_open=true",
+		    address);
+	return ERR_OK;
+}
+
+/* Checks the endpoints of a read-only server. */
+static enum err_code check_serve(const struct conf *c, struct err *e)
+{
+	if (!conf_is_named(c->serve_http))
+		return ERR_OK;
+	if (!c->read_only)
+		return err_set(e, ERR_CONFIG,
+		    "serve_http: only a read-only server answers predictions: ps-serve --read-only "
+		    "FROM --set serve_http=%.80s",
+		    c->serve_http);
+	return check_serve_access(c, e);
+}
+
 enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
@@ -835,6 +897,7 @@ enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 		check_times,
 		check_store,
 		check_state,
+		check_serve,
 		check_job,
 		check_stop,
 	};

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
@@ -392,6 +393,7 @@ static void clear_untrained(struct params *p, const struct batch *b, bool scored
 enum err_code params_pull_scores(struct params *p, const struct batch *b, bool dense, bool scored,
     struct err *e)
 {
+	int64_t begin = clock_now();
 	enum err_code rc = begin_pull(p, CLIENT_NOW, &dense, e);
 
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
@@ -411,6 +413,7 @@ enum err_code params_pull_scores(struct params *p, const struct batch *b, bool d
 	rc = end_pull(p, CLIENT_NOW, dense, rc, e);
 	if (!rc)
 		clear_untrained(p, b, scored);
+	p->reading += clock_now() - begin;
 	return rc;
 }
 

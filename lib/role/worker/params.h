@@ -55,6 +55,7 @@ struct params {
 	/* of the last gradient given to params_clip; negative: none yet */
 	double norm;
 	bool norm_wanted; /* measure the next one, even if nothing is clipped */
+	int64_t reading;  /* ns that params_pull_scores has taken so far */
 };
 
 /* Finds the model's tables in the layout of the source and allocates room; borrows the dense tables

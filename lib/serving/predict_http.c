@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: ISC */
+#include "serving/predict_http.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/thread.h"
+#include "serving/endpoint_state.h"
+#include "socket/net.h"
+
+/* Bytes for the headers of a request and of its answer, for each connection. */
+#define CONNECTION_MEMORY 8192u
+/* Seconds after which libmicrohttpd closes a connection on which nothing happens. */
+#define IDLE_SECONDS 300u
+#define BACKLOG      4096u
+/* The time for answers under way when the server ends, beside serve_deadline. */
+#define STOP_PATIENCE (5 * NSEC_PER_SEC)
+/* Descriptors that the process needs beside connections. */
+#define OTHER_DESCRIPTORS 256u
+#define KEY_FILE_MAX      ((size_t)1 << 20)
+
+/* ---- connections ---- */
+
+static void take_out(struct served_conn *c)
+{
+	struct conn_list *l = &c->ep->conns[c->phase];
+
+	*(c->prev ? &c->prev->next : &l->first) = c->next;
+	*(c->next ? &c->next->prev : &l->last) = c->prev;
+	l->n--;
+}
+
+static void put_last(struct served_conn *c)
+{
+	struct conn_list *l = &c->ep->conns[c->phase];
+
+	c->prev = l->last;
+	c->next = NULL;
+	*(l->last ? &l->last->next : &l->first) = c;
+	l->last = c;
+	l->n++;
+}
+
+void endpoint_set_phase(struct served_conn *c, enum conn_phase phase)
+{
+	take_out(c);
+	c->phase = phase;
+	c->since = clock_now();
+	put_last(c);
+}
+
+bool endpoint_charge(struct http_exchange *x, size_t bytes)
+{
+	struct endpoint *ep = x->ep;
+
+	if (bytes > ep->limits.memory || ep->memory > ep->limits.memory - bytes)
+		return false;
+	ep->memory += bytes;
+	x->charged += bytes;
+	return true;
+}
+
+/* Ends a connection. Its descriptor stays open: libmicrohttpd sees the end of the stream and closes
+ * it. */
+static void shut_down(struct served_conn *c)
+{
+	shutdown(c->fd, SHUT_RDWR);
+	endpoint_set_phase(c, CONN_DOOMED);
+}
+
+/* A connection has been accepted, or is about to be closed. */
+static void note_connection(void *ctx, struct MHD_Connection *mhd, void **own,
+    enum MHD_ConnectionNotificationCode code)
+{
+	struct endpoint *ep = ctx;
+	struct served_conn *c = *own;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd,
+		    MHD_CONNECTION_INFO_CONNECTION_FD);
+
+		c = mem_alloc(sizeof *c);
+		*c = (struct served_conn){ .ep = ep,
+			.fd = info ? info->connect_fd : -1,
+			.since = clock_now() };
+		put_last(c);
+		*own = c;
+		ep->nconns++;
+		/* Some room is left for the next ones. libmicrohttpd would refuse them. */
+		if (ep->nconns > ep->limits.connections && ep->conns[CONN_IDLE].first != c)
+			shut_down(ep->conns[CONN_IDLE].first);
+	} else if (c) {
+		take_out(c);
+		free(c);
+		*own = NULL;
+		ep->nconns--;
+	}
+}
+
+/* Ends those that have been in a phase for longer than the deadline. */
+static void cut_late(struct endpoint *ep, enum conn_phase phase, int64_t now)
+{
+	struct served_conn *c;
+
+	while ((c = ep->conns[phase].first) && now - c->since > ep->limits.deadline) {
+		shut_down(c);
+		atomic_fetch_add(&ep->metrics.cut, 1);
+	}
+}
+
+/* ---- batches ---- */
+
+/* Writes the answer to a request of the batch. */
+static void write_answer(struct http_exchange *x)
+{
+	size_t before = x->answer.body.cap;
+	struct err e;
+
+	if (x->task.rc == ERR_OK && x->task.rows > x->ep->limits.rows) {
+		err_set(&e, ERR_LIMIT,
+		    "the body has %zu examples, and %zu are allowed (serve_rows)", x->task.rows,
+		    x->ep->limits.rows);
+		exchange_fail(x, 0, &e);
+	} else if (x->task.rc) {
+		exchange_fail(x, 0, &x->task.e);
+	} else {
+		x->route->write(x);
+	}
+	/* An answer that is there is sent, even if there is no room for more. */
+	if (x->answer.body.cap > before && !endpoint_charge(x, x->answer.body.cap - before)) {
+		x->charged += x->answer.body.cap - before;
+		x->ep->memory += x->answer.body.cap - before;
+	}
+}
+
+static void measure_batch(struct endpoint *ep, const struct score_times *t, int64_t written,
+    size_t n)
+{
+	struct serve_metrics *m = &ep->metrics;
+	size_t rows = 0;
+
+	for (size_t i = 0; i < n; i++)
+		rows += ep->waiting[i]->task.rows;
+	hist_add(&m->stage[SERVE_PARSE], (uint64_t)t->parse);
+	hist_add(&m->stage[SERVE_LOOK_UP], (uint64_t)t->look_up);
+	hist_add(&m->stage[SERVE_COMPUTE], (uint64_t)t->compute);
+	hist_add(&m->stage[SERVE_WRITE], (uint64_t)written);
+	hist_add(&m->batch_requests, n);
+	hist_add(&m->batch_rows, rows);
+}
+
+/* Answers all requests that wait, with one model. */
+static void answer_batch(struct endpoint *ep)
+{
+	size_t n = ep->nwaiting;
+	struct score_times times;
+	int64_t scored, end;
+
+	ep->model = served_use(ep->reader);
+	ep->task = mem_grow(ep->task, &ep->task_room, n, sizeof *ep->task);
+	for (size_t i = 0; i < n; i++)
+		ep->task[i] = &ep->waiting[i]->task;
+	scorer_run(ep->scorer, ep->model, ep->task, n, &times);
+	scored = clock_now();
+	for (size_t i = 0; i < n; i++)
+		write_answer(ep->waiting[i]);
+	end = clock_now();
+	measure_batch(ep, &times, end - scored, n);
+	for (size_t i = 0; i < n; i++) {
+		hist_add(&ep->metrics.request, (uint64_t)(end - ep->waiting[i]->complete));
+		MHD_resume_connection(ep->waiting[i]->mhd);
+	}
+	ep->nwaiting = 0;
+	scorer_forget(ep->scorer);
+	if (ep->model->scores)
+		data_unseen_log(ep->model->scoring.job.unseen, "the requests", ep->log);
+}
+
+/* ---- the thread ---- */
+
+/* How long the batch waits for further requests; 0: it is answered now. */
+static int64_t batch_wait(const struct endpoint *ep, int64_t now)
+{
+	int64_t waited = now - ep->waiting[0]->complete;
+
+	return waited < ep->limits.delay ? ep->limits.delay - waited : 0;
+}
+
+/* The time up to which nothing happens by itself. */
+static int64_t next_wait(const struct endpoint *ep)
+{
+	static const enum conn_phase limited[] = { CONN_READING, CONN_WRITING };
+	int64_t now = clock_now(), wait = NSEC_PER_SEC;
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	if (MHD_get_timeout(ep->mhd, &ms) == MHD_YES && ms < 1000)
+		wait = (int64_t)ms * NSEC_PER_MSEC;
+	for (size_t i = 0; i < sizeof limited / sizeof *limited; i++) {
+		const struct served_conn *c = ep->conns[limited[i]].first;
+		int64_t left = c ? c->since + ep->limits.deadline - now : wait;
+
+		wait = left < 0 ? 0 : left < wait ? left : wait;
+	}
+	if (ep->nwaiting) {
+		int64_t left = batch_wait(ep, now);
+
+		wait = left < wait ? left : wait;
+	}
+	return wait;
+}
+
+static void await_input(struct endpoint *ep)
+{
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(ep->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+	struct pollfd p[2] = { { info->epoll_fd, POLLIN, 0 }, { ep->wake, POLLIN, 0 } };
+	struct timespec ts;
+	int64_t wait = next_wait(ep);
+	uint64_t count;
+
+	if (!wait)
+		return;
+	ts = (struct timespec){ .tv_sec = wait / NSEC_PER_SEC, .tv_nsec = wait % NSEC_PER_SEC };
+	if (ppoll(p, 2, &ts, NULL) > 0 && p[1].revents &&
+	    read(ep->wake, &count, sizeof count) < 0) {
+		/* It has been read. */
+	}
+}
+
+/* Lets the sockets take and give bytes, and answers the requests that are complete. */
+static void turn(struct endpoint *ep)
+{
+	int64_t now;
+
+	MHD_run(ep->mhd);
+	if (ep->nwaiting && !batch_wait(ep, clock_now())) {
+		answer_batch(ep);
+		/* Sends the answers. */
+		MHD_run(ep->mhd);
+	}
+	now = clock_now();
+	cut_late(ep, CONN_READING, now);
+	cut_late(ep, CONN_WRITING, now);
+	/* A new model that nobody asks for is taken, too, so that the old one can be closed. */
+	if (!ep->nwaiting)
+		served_use(ep->reader);
+}
+
+static bool is_busy(const struct endpoint *ep)
+{
+	return ep->conns[CONN_READING].n || ep->conns[CONN_WAITING].n || ep->conns[CONN_WRITING].n;
+}
+
+/* Answers what is under way. New requests on open connections are refused. */
+static void drain(struct endpoint *ep)
+{
+	int fd = MHD_quiesce_daemon(ep->mhd);
+	int64_t until = clock_now() + ep->limits.deadline + STOP_PATIENCE;
+
+	if (fd >= 0)
+		close(fd);
+	do {
+		turn(ep);
+		if (is_busy(ep) && !ep->nwaiting)
+			await_input(ep);
+	} while ((is_busy(ep) || ep->nwaiting) && clock_now() < until);
+	/* libmicrohttpd must not be stopped with suspended connections. */
+	if (ep->nwaiting)
+		answer_batch(ep);
+	MHD_run(ep->mhd);
+}
+
+static void *run_endpoint(void *ctx)
+{
+	struct endpoint *ep = ctx;
+
+	while (!atomic_load_explicit(&ep->stop, memory_order_relaxed)) {
+		await_input(ep);
+		turn(ep);
+	}
+	drain(ep);
+	return NULL;
+}
+
+/* ---- start and stop ---- */
+
+struct predict_http {
+	struct endpoint ep;
+	char *cert, *key, *ca; /* texts for libmicrohttpd; NULL: none */
+};
+
+static void wake_endpoint(void *ctx)
+{
+	struct endpoint *ep = ctx;
+	uint64_t one = 1;
+
+	if (write(ep->wake, &one, sizeof one) < 0) {
+		/* It is awake already. */
+	}
+}
+
+__attribute__((format(printf, 2, 0))) static void log_daemon(void *ctx, const char *fmt, va_list ap)
+{
+	struct endpoint *ep = ctx;
+	char text[400], safe[800];
+	size_t n;
+
+	vsnprintf(text, sizeof text, fmt, ap);
+	n = strlen(text);
+	while (n > 0 && text[n - 1] == '\n')
+		n--;
+	log_escape(safe, sizeof safe, text, n);
+	log_debug(ep->log, "serve_http: %s", safe);
+}
+
+/* Leaves the target as it was sent. */
+static size_t keep_escapes(void *ctx, struct MHD_Connection *mhd, char *text)
+{
+	(void)ctx;
+	(void)mhd;
+	return strlen(text);
+}
+
+static enum err_code bind_address(const char *address, struct http_bound *b, struct err *e)
+{
+	enum err_code rc = strncmp(address, "unix:", 5) == 0 ? http_listen_unix(address + 5, b, e)
+	                                                     : http_listen_tcp(address, NULL, b, e);
+
+	return rc ? err_prefix(e, "serve_http") : ERR_OK;
+}
+
+static enum err_code read_pem(const char *key, const char *path, bool secret, char **out,
+    struct err *e)
+{
+	struct buf text = BUF_INIT;
+	struct stat st;
+
+	if (!conf_is_named(path))
+		return ERR_OK;
+	if (secret && stat(path, &st) == 0 && st.st_mode & 077)
+		return err_set(e, ERR_CONFIG,
+		    "%s: others may read \"%s\", which is secret: chmod 600 %s", key, path, path);
+	if (file_read(path, KEY_FILE_MAX, &text, e)) {
+		buf_release(&text);
+		err_prefix(e, "%s", key);
+		return e ? (e->code = ERR_CONFIG) : ERR_CONFIG;
+	}
+	buf_append(&text, "", 1);
+	*out = (char *)text.data;
+	return ERR_OK;
+}
+
+static enum err_code start_daemon(struct predict_http *h, struct err *e)
+{
+	struct endpoint *ep = &h->ep;
+	/* libmicrohttpd closes the socket that it is given, even when it fails. */
+	int fd = fcntl(ep->bound.fd, F_DUPFD_CLOEXEC, 0);
+	size_t n = 0;
+	struct MHD_OptionItem o[16] = { 0 };
+
+	if (fd < 0)
+		return err_sys(e, ERR_IO, "cannot duplicate the socket of %s", ep->bound.text);
+	o[n++] = (struct MHD_OptionItem){ MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)log_daemon, ep };
+	o[n++] = (struct MHD_OptionItem){ MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)exchange_uri, ep };
+	o[n++] = (struct MHD_OptionItem){ MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)keep_escapes,
+		NULL };
+	o[n++] = (struct MHD_OptionItem){ MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)exchange_done,
+		ep };
+	o[n++] = (struct MHD_OptionItem){ MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)note_connection,
+		ep };
+	o[n++] = (struct MHD_OptionItem){ MHD_OPTION_LISTEN_SOCKET, fd, NULL };
+	/* One more than the limit of ours, so that a newcomer can replace another one. */
+	o[n++] = (struct MHD_OptionItem){ MHD_OPTION_CONNECTION_LIMIT,
+		(intptr_t)ep->limits.connections + 64, NULL };
+	o[n++] = (struct MHD_OptionItem){ MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
+		NULL };
+	o[n++] = (struct MHD_OptionItem){ MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, NULL };
+	o[n++] = (struct MHD_OptionItem){ MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL };
+	if (h->cert) {
+		o[n++] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_CERT, 0, h->cert };
+		o[n++] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_KEY, 0, h->key };
+	}
+	if (h->ca)
+		o[n++] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_TRUST, 0, h->ca };
+	o[n] = (struct MHD_OptionItem){ MHD_OPTION_END, 0, NULL };
+	errno = 0;
+	ep->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
+	        (h->cert ? MHD_USE_TLS : 0),
+	    0, NULL, NULL, exchange_step, ep, MHD_OPTION_ARRAY, o, MHD_OPTION_END);
+	if (!ep->mhd && h->cert)
+		return err_set(e, ERR_CONFIG,
+		    "serve_cert: the certificate, its key, or serve_ca cannot be used: each must be "
+		    "PEM, and the key must be that of the certificate");
+	return ep->mhd ? ERR_OK
+	               : err_sys(e, ERR_IO, "cannot start the HTTP server on %s", ep->bound.text);
+}
+
+/* Each connection takes a descriptor. */
+static enum err_code check_descriptors(size_t connections, struct err *e)
+{
+	struct rlimit l;
+
+	getrlimit(RLIMIT_NOFILE, &l);
+	if (l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &l);
+	}
+	if (connections + OTHER_DESCRIPTORS <= l.rlim_cur)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG,
+	    "serve_connections: %zu connections need %zu descriptors, and the limit is %llu (ulimit -n)",
+	    connections, connections + OTHER_DESCRIPTORS, (unsigned long long)l.rlim_cur);
+}
+
+static enum err_code open_endpoint(struct predict_http *h, const struct conf *conf, struct err *e)
+{
+	struct endpoint *ep = &h->ep;
+	enum err_code rc = check_descriptors(ep->limits.connections, e);
+
+	if (!rc && conf_is_named(conf->serve_tokens))
+		rc = bearer_tokens_open(conf->serve_tokens, &ep->tokens, e);
+	if (!rc)
+		rc = read_pem("serve_cert", conf->serve_cert, false, &h->cert, e);
+	if (!rc)
+		rc = read_pem("serve_key", conf->serve_key, true, &h->key, e);
+	if (!rc)
+		rc = read_pem("serve_ca", conf->serve_ca, false, &h->ca, e);
+	if (!rc)
+		rc = served_reader_open(ep->served, wake_endpoint, ep, &ep->reader, e);
+	if (!rc)
+		rc = bind_address(conf->serve_http, &ep->bound, e);
+	return rc ? rc : start_daemon(h, e);
+}
+
+static enum err_code start_thread(struct endpoint *ep, struct err *e)
+{
+	sigset_t all, before;
+	enum err_code rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = thread_start(&ep->thread, run_endpoint, ep, e);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	ep->running = !rc;
+	return rc;
+}
+
+/* Says where predictions are answered, and what they may take. */
+static void log_start(const struct endpoint *ep, bool tls)
+{
+	log_info(ep->log, "predictions: %s%s%s as model %s; memory for requests: at most %zu MiB",
+	    ep->bound.local ? "unix:"
+	        : tls       ? "https://"
+	                    : "http://",
+	    ep->bound.text, ep->open && !ep->bound.local ? ", open to all users of this host" : "",
+	    ep->name, (ep->limits.memory + ep->limits.connections * CONNECTION_MEMORY) >> 20);
+}
+
+enum err_code predict_http_start(const struct conf *conf, struct served *served, struct log *log,
+    struct predict_http **out, struct err *e)
+{
+	struct predict_http *h = mem_alloc(sizeof *h);
+	struct endpoint *ep = &h->ep;
+	enum err_code rc;
+
+	*out = NULL;
+	ep->served = served;
+	ep->log = log;
+	ep->bound.fd = -1;
+	ep->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	ep->limits = (struct endpoint_limits){ .delay = conf->serve_delay,
+		.deadline = conf->serve_deadline,
+		.connections = (size_t)conf->serve_connections,
+		.rows = (size_t)conf->serve_rows,
+		.body = (size_t)conf->serve_body,
+		.memory = (size_t)conf->serve_memory };
+	ep->open = conf->serve_open || strncmp(conf->serve_http, "unix:", 5) == 0;
+	ep->client_certificates = conf_is_named(conf->serve_ca);
+	ep->name = mem_strdup(conf->name && *conf->name ? conf->name : "model");
+	ep->scorer = scorer_new();
+	rc = open_endpoint(h, conf, e);
+	if (!rc)
+		rc = start_thread(ep, e);
+	if (rc) {
+		predict_http_stop(h);
+		return rc;
+	}
+	log_start(ep, h->cert != NULL);
+	*out = h;
+	return ERR_OK;
+}
+
+enum err_code predict_http_reload(struct predict_http *h, struct err *e)
+{
+	return h->ep.tokens ? bearer_tokens_load(h->ep.tokens, e) : ERR_OK;
+}
+
+void predict_http_stop(struct predict_http *h)
+{
+	struct endpoint *ep;
+
+	if (!h)
+		return;
+	ep = &h->ep;
+	atomic_store(&ep->stop, true);
+	wake_endpoint(ep);
+	if (ep->running)
+		pthread_join(ep->thread, NULL);
+	if (ep->mhd)
+		MHD_stop_daemon(ep->mhd);
+	if (ep->bound.fd >= 0) {
+		http_listen_remove(&ep->bound);
+		close(ep->bound.fd);
+	}
+	exchange_free_all(ep);
+	if (ep->options)
+		read_options_release(ep->options);
+	scorer_free(ep->scorer);
+	served_reader_close(ep->reader);
+	bearer_tokens_free(ep->tokens);
+	buf_release(&ep->scratch);
+	free(ep->waiting);
+	free(ep->task);
+	free(ep->name);
+	free(h->cert);
+	free(h->key);
+	free(h->ca);
+	close(ep->wake);
+	free(h);
+}

@@ -1,0 +1,214 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
+# Predictions over HTTP, by a read-only server.
+
+load lib/helper
+load lib/training
+
+setup() {
+	setup_training
+	SERVER=
+	awk 'BEGIN {
+		srand(5); split("pear plum fig", name); split("red green", colour); print "weight,colour,fruit"
+		for (i = 0; i < 300; i++) { k = i % 3; printf "%.3f,%s,%s\n", k * 2 + rand(), colour[1 + (rand() < 0.5)], name[k + 1] }
+	}' >fruit.csv
+	cut -d, -f 1,2 fruit.csv >new.csv
+	cat >fruit.json <<-END
+	{ "job": { "model": "softmax", "data": "fruit.csv?label=fruit", "epochs": 3, "batch": 20, "optimizer": "adam", "lr": 0.1 } }
+	END
+}
+
+teardown() {
+	[ -z "$SERVER" ] || kill "$SERVER" 2>/dev/null || :
+	teardown_dir
+}
+
+# train [SETTINGS]: fruit.run/model.safetensors.
+train() {
+	rm -rf fruit.run
+	ps-ctl run fruit.json "$@" >run.log 2>&1 || { cat run.log; return 1; }
+}
+
+# serve FROM [KEY=VALUE]...: a read-only server in serve.run; URL is its address.
+serve() {
+	local from=$1 sets=()
+	shift
+	for set in serve_http=127.0.0.1:0 "$@"; do sets+=(--set "$set"); done
+	ps-serve --read-only "$from" -C serve.run "${sets[@]}" 2>serve.log &
+	SERVER=$!
+	wait_for 20 grep -q 'predictions:' serve.log || { cat serve.log; return 1; }
+	URL=$(sed -n 's/.*predictions: \([^ ,]*\).*/\1/p' serve.log)
+}
+
+# The status of a request, whose answer is in `answer`.
+status_of() {
+	curl -s -o answer -w '%{http_code}' "$@"
+}
+
+@test "POST /predict gives the text of ps-work predict; v2, as JSON and binary, the same scores" {
+	train
+	serve fruit.run serve_open=true
+	declare -A option=([plain]=--log-level=info [csv]=--csv [json]=--json)
+	for form in plain csv json; do
+		ps-work predict -C fruit.run new.csv "${option[$form]}" >expected
+		curl -sf --data-binary @new.csv "$URL/predict?form=$form" >got
+		cmp expected got
+	done
+	ps-work predict -C fruit.run new.csv --csv >expected
+	curl -sf -H 'Accept: text/csv' --data-binary @new.csv "$URL/predict" >got
+	cmp expected got
+	jq -cR 'split(",") | {colour: .[1], weight: .[0] | tonumber}' <(tail -n +2 new.csv) >new.jsonl
+	curl -sf --data-binary @new.jsonl "$URL/predict?form=csv" >got
+	cmp expected got
+	tail -n +2 expected | awk -F, '{ printf "%s,%s", $1, $2; for (i = 3; i <= NF; i++) printf ",%.6g", $i; print "" }' >scores
+	python3 "$BATS_TEST_DIRNAME/lib/predict_http.py" v2 "$URL" fruit new.csv >got
+	cmp scores got
+	python3 "$BATS_TEST_DIRNAME/lib/predict_http.py" v2 "$URL" fruit new.csv binary >got
+	cmp scores got
+	curl -sf "$URL/v2/models/fruit" | jq -e '.inputs[1].name == "colour" and .inputs[1].datatype == "BYTES" and .outputs[0].name == "prediction"'
+	curl -sf "$URL/v2/health/ready" | jq -e .ready
+	[ "$(curl -sf -D- -o /dev/null --data-binary @new.csv "$URL/predict" | grep -ci '^Pskit-\(Model: fruit/2\|Age: [0-9]\)')" = 2 ]
+	curl -sf "$URL/metrics" >metrics
+	grep -q '^ps_serve_requests_total{code="200"} [1-9]' metrics
+	grep -q '^ps_serve_stage_seconds_bucket{stage="look_up",le="+Inf"} [1-9]' metrics
+}
+
+@test "faults are said with line, column and remedy, and end no other request" {
+	train
+	serve fruit.run serve_open=true serve_body=64K serve_rows=500
+	printf 'weight,colour\n1.5,red\nheavy,red\n' >bad.csv
+	[ "$(status_of --data-binary @bad.csv "$URL/predict")" = 400 ]
+	grep -q 'the body:3' answer && grep -q weight answer
+	printf 'wieght,colour\n1,red\n' >bad.csv
+	[ "$(status_of --data-binary @bad.csv "$URL/predict")" = 400 ]
+	grep -q weight answer
+	[ "$(status_of --data-binary '{"inputs": [{"name": "wieght", "shape": [1], "datatype": "FP32", "data": [1]}]}' "$URL/v2/models/fruit/infer")" = 400 ]
+	jq -e '.error | test("did you mean \"weight\"")' answer
+	[ "$(status_of --data-binary '{"inputs": [' "$URL/v2/models/fruit/infer")" = 400 ]
+	[ "$(status_of "$URL/predict")" = 405 ]
+	[ "$(status_of "$URL/nothing")" = 404 ]
+	[ "$(status_of "$URL/v2/models/other")" = 404 ]
+	[ "$(status_of "$URL/v2/models/fruit/versions/1")" = 404 ]
+	[ "$(status_of --data-binary @new.csv "$URL/predict?form=xml")" = 400 ]
+	[ "$(status_of --data-binary @new.csv "$URL/predict?formt=csv")" = 400 ]
+	[ "$(status_of -H 'Content-Encoding: gzip' --data-binary @new.csv "$URL/predict")" = 415 ]
+	[ "$(status_of -H 'Transfer-Encoding: chunked' --data-binary @new.csv "$URL/predict")" = 411 ]
+	[ "$(status_of -H 'Host: evil.example' --data-binary @new.csv "$URL/predict")" = 403 ]
+	head -c 70000 /dev/zero | tr '\0' a >large
+	[ "$(status_of --data-binary @large "$URL/predict")" = 413 ]
+	(cat new.csv; tail -n +2 new.csv) >rows.csv
+	[ "$(status_of --data-binary @rows.csv "$URL/predict")" = 413 ]
+	grep -q serve_rows answer
+	curl -sf --data-binary @new.csv "$URL/predict" >/dev/null
+}
+
+@test "who may ask: tokens, TLS and client certificates; what is open to others is refused at the start" {
+	train
+	run ps-serve --read-only fruit.run -C serve.run --set serve_http=127.0.0.1:0
+	[ "$status" = 78 ]
+	[[ "$output" == *serve_tokens*serve_open* ]]
+	run ps-serve --read-only fruit.run -C serve.run --set serve_http=0.0.0.0:0 --set serve_open=true
+	[ "$status" = 78 ]
+	[[ "$output" == *serve_cert* ]]
+	printf '# of the web shop\n0123456789abcdef0123\n' >tokens
+	run ps-serve --read-only fruit.run -C serve.run --set serve_http=127.0.0.1:0 --set serve_tokens=tokens
+	[ "$status" = 78 ]
+	[[ "$output" == *"chmod 600"* ]]
+	chmod 600 tokens
+	openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -subj /CN=localhost -days 2 -addext subjectAltName=DNS:localhost 2>/dev/null
+	openssl req -x509 -newkey rsa:2048 -nodes -keyout client.key -out client.pem -subj /CN=client -days 2 2>/dev/null
+	chmod 600 key.pem
+	serve fruit.run serve_tokens=tokens serve_cert=cert.pem serve_key=key.pem serve_ca=client.pem
+	local at="https://localhost:${URL##*:}"
+	[ "$(status_of --cacert cert.pem --data-binary @new.csv "$at/predict")" = 401 ]
+	[ "$(status_of --cacert cert.pem -H 'Authorization: Bearer 0123456789abcdef9999' --data-binary @new.csv "$at/predict")" = 401 ]
+	[ "$(status_of --cacert cert.pem -H 'Authorization: Bearer 0123456789abcdef0123' --data-binary @new.csv "$at/predict")" = 200 ]
+	[ "$(status_of --cacert cert.pem --cert client.pem --key client.key --data-binary @new.csv "$at/predict")" = 200 ]
+	[ "$(status_of --cacert cert.pem --cert cert.pem --key key.pem --data-binary @new.csv "$at/predict")" = 401 ]
+	[ "$(status_of --cacert cert.pem "$at/livez")" = 200 ]
+	printf 'another-token-0123456789\n' >tokens
+	kill -HUP "$SERVER"
+	wait_for 5 test_token "$at" another-token-0123456789
+	[ "$(status_of --cacert cert.pem -H 'Authorization: Bearer 0123456789abcdef0123' --data-binary @new.csv "$at/predict")" = 401 ]
+}
+
+test_token() {
+	[ "$(status_of --cacert cert.pem -H "Authorization: Bearer $2" --data-binary @new.csv "$1/predict")" = 200 ]
+}
+
+@test "a model is replaced under load: no request fails, each answer is of one model; a damaged one is refused" {
+	train
+	cp fruit.run/model.safetensors a.safetensors
+	train --set seed=9 --set epochs=1
+	cp fruit.run/model.safetensors b.safetensors
+	cp a.safetensors served.safetensors
+	serve served.safetensors serve_open=true
+	head -n 41 new.csv >rows.csv
+	ps-work predict a.safetensors rows.csv >a.txt
+	ps-work predict b.safetensors rows.csv >b.txt
+	! cmp -s a.txt b.txt
+	python3 "$BATS_TEST_DIRNAME/lib/predict_http.py" load "$URL" 5 "$(cat rows.csv)" >seen &
+	local load=$! n=0
+	while kill -0 $load 2>/dev/null && [ $n -lt 10 ]; do
+		[ $((n % 2)) = 0 ] && cp b.safetensors next || cp a.safetensors next
+		mv next served.safetensors
+		n=$((n + 1))
+		wait_for 5 models_taken $n
+	done
+	wait $load || { cat seen; return 1; }
+	cut -d' ' -f 2 seen | sort -u >codes
+	[ "$(cat codes)" = 200 ]
+	# Only two texts were seen, those of the two models.
+	cut -d' ' -f 4- seen | sort -u >texts
+	for m in a b; do tr '\n' ' ' <$m.txt; echo; done | sed 's/ $//; s/$/ /' | sort >expected
+	sed -i 's/ *$/ /' texts expected
+	cmp texts expected
+	head -c 300 a.safetensors >next
+	mv next served.safetensors
+	wait_for 5 grep -q 'the new model is refused' serve.log
+	curl -sf --data-binary @rows.csv "$URL/predict" >got
+	cmp a.txt got || cmp b.txt got
+	curl -s "$URL/metrics" | grep -q '^ps_serve_models_refused_total 1$'
+}
+
+models_taken() {
+	[ "$(curl -s "$URL/metrics" | sed -n 's/^ps_serve_models_taken_total //p')" = "$1" ]
+}
+
+@test "SIGTERM: requests under way are answered" {
+	train
+	serve fruit.run serve_open=true serve_delay=1s
+	curl -sf --data-binary @new.csv "$URL/predict" >got &
+	local asks=$!
+	wait_for 5 is_waiting
+	kill "$SERVER"
+	wait $asks
+	ps-work predict -C fruit.run new.csv >expected
+	cmp expected got
+	wait "$SERVER"
+	SERVER=
+}
+
+is_waiting() {
+	[ "$(curl -s "$URL/metrics" | sed -n 's/^ps_serve_memory_bytes //p')" -gt 0 ]
+}
+
+@test "a read replica answers with its cluster's present parameters, and says how old they are" {
+	cat >live.json <<-END
+	{ "sync": "asp", "job": { "model": "softmax", "data": "fruit.csv?label=fruit", "epochs": 1000000000, "batch": 20, "lr": 0.01 } }
+	END
+	begin live.json
+	serve live.run serve_open=true
+	ps-ctl wait -C live.run --for step=300
+	ps-ctl pause -C live.run
+	wait_for 10 answers_as_the_cluster
+	[ "$(curl -sf -D- -o /dev/null --data-binary @new.csv "$URL/predict" | grep -ci '^Pskit-Model: live/live')" = 1 ]
+	ps-ctl stop -C serve.run
+	wait "$SERVER"
+	SERVER=
+	ps-ctl stop -C live.run
+}
+
+answers_as_the_cluster() {
+	ps-work predict -C live.run new.csv >expected && curl -sf --data-binary @new.csv "$URL/predict" >got && cmp -s expected got
+}

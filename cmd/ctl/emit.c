@@ -89,17 +89,23 @@ static void put_batch_head(const struct emit *m, struct buf *out)
 	    m->conf->name, m->conf->name);
 }
 
-static void put_sbatch(const struct emit *m, struct buf *out)
+static enum err_code put_sbatch(const struct emit *m, struct buf *out, struct err *e)
 {
+	(void)e;
 	put_batch_head(m, out);
 	put_component(count_ranks(m->conf), out);
 	put_batch_commands(m, "", out);
+	return ERR_OK;
 }
 
 /* A heterogeneous job, whose first component has the servers, and whose second one the workers. They
  * run one step, in which ranks count over both. */
-static void put_sbatch_het(const struct emit *m, struct buf *out)
+static enum err_code put_sbatch_het(const struct emit *m, struct buf *out, struct err *e)
 {
+	if (!conf_trains(m->conf))
+		return err_set(e, ERR_CONFIG,
+		    "--emit sbatch-het: the cluster has no job, and so no workers for a second "
+		    "component; use --emit sbatch");
 	put_batch_head(m, out);
 	buf_puts(out,
 	    "# The nodes of the servers; add options, as --mem, --constraint or --nodes.\n");
@@ -107,14 +113,16 @@ static void put_sbatch_het(const struct emit *m, struct buf *out)
 	buf_puts(out, "#SBATCH hetjob\n# The nodes of the workers.\n");
 	put_component(count_ranks(m->conf) - m->conf->servers, out);
 	put_batch_commands(m, " --het-group=0,1", out);
+	return ERR_OK;
 }
 
 /* ---- MPI ---- */
 
-static void put_mpirun(const struct emit *m, struct buf *out)
+static enum err_code put_mpirun(const struct emit *m, struct buf *out, struct err *e)
 {
 	struct hosts hosts = { NULL, 0 };
 
+	(void)e;
 	for (size_t i = 0; i < m->conf->hosts.n; i++)
 		hosts_add(&hosts, m->conf->hosts.item[i], NULL);
 	buf_puts(out, "#!/bin/sh\n");
@@ -126,6 +134,7 @@ static void put_mpirun(const struct emit *m, struct buf *out)
 	buf_puts(out, " ");
 	put_launch_line(m, out);
 	hosts_release(&hosts);
+	return ERR_OK;
 }
 
 /* ---- systemd ---- */
@@ -164,12 +173,29 @@ static void put_unit_path(struct buf *out, const char *path)
 	}
 }
 
+/* WorkingDirectory= takes no quotes and no escapes: a newline in the path would begin another
+ * setting. */
+static enum err_code check_unit_path(const char *path, struct err *e)
+{
+	for (const char *p = path; *p; p++)
+		if (is_control(*p))
+			return err_set(e, ERR_CONFIG,
+			    "--emit systemd: the current directory has the control character \\x%02x "
+			    "in its name, which a unit cannot contain; rename it",
+			    (unsigned)(unsigned char)*p);
+	return ERR_OK;
+}
+
 /* The unit resumes by itself: it restarts after a failure, but not for a wrong use (2), a missing
  * thing (4) or a bad configuration (78), which a second try would not mend. */
-static void put_systemd(const struct emit *m, struct buf *out)
+static enum err_code put_systemd(const struct emit *m, struct buf *out, struct err *e)
 {
-	char *hostfile = m->place->hostfile ? path_absolute(m->place->hostfile) : NULL;
+	enum err_code rc = check_unit_path(m->here, e);
+	char *hostfile;
 
+	if (rc)
+		return rc;
+	hostfile = m->place->hostfile ? path_absolute(m->place->hostfile) : NULL;
 	buf_printf(out,
 	    "[Unit]\nDescription=pskit cluster %s\nWants=network-online.target\nAfter=network-online.target\n\n",
 	    m->conf->name);
@@ -188,15 +214,17 @@ static void put_systemd(const struct emit *m, struct buf *out)
 	    "# Send SIGTERM only to ps-ctl, which ends the other processes.\nKillMode=mixed\nTimeoutStopSec=60\n\n"
 	    "[Install]\nWantedBy=multi-user.target\n");
 	free(hostfile);
+	return ERR_OK;
 }
 
 /* The unit of a coordinator that stands by, on another host with the same run directory. It waits for that
  * directory, which the first coordinator makes. */
-static void put_systemd_standby(const struct emit *m, struct buf *out)
+static enum err_code put_systemd_standby(const struct emit *m, struct buf *out, struct err *e)
 {
 	char *run = rundir_name_for(m->file, m->conf->name), *bin = path_dirname(m->program),
 	     *program = path_join(bin, "ps-serve");
 
+	(void)e;
 	buf_printf(out,
 	    "[Unit]\nDescription=pskit cluster %s, a coordinator that stands by\n"
 	    "Wants=network-online.target\nAfter=network-online.target\n"
@@ -214,45 +242,40 @@ static void put_systemd_standby(const struct emit *m, struct buf *out)
 	free(run);
 	free(bin);
 	free(program);
+	return ERR_OK;
 }
 
 /* ---------------------------------------------------------------------------------------- */
 
+/* Appends the file of a form. ERR_CONFIG: the form cannot express this cluster. */
+typedef enum err_code emit_fn(const struct emit *m, struct buf *out, struct err *e);
+
 static const struct form {
 	const char *name;
-	void (*put)(const struct emit *m, struct buf *out);
-	void (*put_standby)(const struct emit *m, struct buf *out);
+	emit_fn *put;
+	emit_fn *put_standby; /* with a coordinator that stands by; NULL: the form has none */
 } forms[] = {
 	{ "sbatch", put_sbatch, NULL },
 	{ "sbatch-het", put_sbatch_het, NULL },
 	{ "systemd", put_systemd, put_systemd_standby },
+	{ "k8s", emit_k8s_jobs, emit_k8s_jobs },
+	{ "k8s-sets", emit_k8s_sets, emit_k8s_sets },
 	{ "mpirun", put_mpirun, NULL },
 };
 
-static bool is_kubernetes(const char *form)
+/* The form of this name, which the option parser has checked. */
+static const struct form *find_form(const char *name)
 {
-	return strncmp(form, "k8s", 3) == 0;
+	size_t i = 0;
+
+	while (strcmp(forms[i].name, name) != 0)
+		i++;
+	return &forms[i];
 }
 
 bool emit_has_standby(const char *form)
 {
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-		if (strcmp(forms[i].name, form) == 0)
-			return forms[i].put_standby != NULL;
-	return is_kubernetes(form);
-}
-
-/* WorkingDirectory= takes no quotes and no escapes: a newline in the path would begin another
- * setting. */
-static enum err_code check_unit_path(const char *path, struct err *e)
-{
-	for (const char *p = path; *p; p++)
-		if (is_control(*p))
-			return err_set(e, ERR_CONFIG,
-			    "--emit systemd: the current directory has the control character \\x%02x "
-			    "in its name, which a unit cannot contain; rename it",
-			    (unsigned)(unsigned char)*p);
-	return ERR_OK;
+	return find_form(form)->put_standby != NULL;
 }
 
 /* "dir/demo.json" -> "dir/demo.k8s-key" */
@@ -270,6 +293,7 @@ enum err_code emit(const char *form, const struct conf *conf, const char *file,
     const struct opt_list *set, const struct local_place *place, const struct emit_k8s_options *k8s,
     struct buf *out, struct err *e)
 {
+	const struct form *as = find_form(form);
 	char *path = conf_file(file), *bin = path_self_dir(e), *keys = name_key_file(path);
 	struct emit_k8s_options full = *k8s;
 	struct emit m = { .conf = conf,
@@ -284,19 +308,9 @@ enum err_code emit(const char *form, const struct conf *conf, const char *file,
 		rc = err_sys(e, ERR_IO, "the current directory");
 	if (rc == ERR_OK)
 		m.program = path_join(bin, "ps-ctl");
-	if (rc == ERR_OK && strcmp(form, "systemd") == 0)
-		rc = check_unit_path(m.here, e);
-	if (rc == ERR_OK && strcmp(form, "sbatch-het") == 0 && !conf_trains(conf))
-		rc = err_set(e, ERR_CONFIG,
-		    "--emit sbatch-het: the cluster has no job, and so no workers for a second component; use "
-		    "--emit sbatch");
 	full.keys = k8s->keys ? k8s->keys : keys;
-	full.indexed = strcmp(form, "k8s") == 0;
-	if (rc == ERR_OK && is_kubernetes(form))
-		rc = emit_k8s(&m, out, e);
-	for (size_t i = 0; rc == ERR_OK && i < sizeof forms / sizeof *forms; i++)
-		if (strcmp(forms[i].name, form) == 0)
-			(full.standby ? forms[i].put_standby : forms[i].put)(&m, out);
+	if (rc == ERR_OK)
+		rc = (full.standby ? as->put_standby : as->put)(&m, out, e);
 	free(m.program);
 	free(m.file);
 	free(m.here);

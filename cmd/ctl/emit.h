@@ -20,7 +20,6 @@ struct emit_k8s_options {
 	const char *storage;    /* size of the volume of the run directory */
 	const char *env_secret; /* Secret with variables for all containers, or NULL */
 	const struct opt_list *mounts; /* CLAIM:PATH, volumes that all containers may read */
-	bool indexed;                  /* workers are an indexed job, not a stateful set */
 	bool standby;                  /* two coordinators, of which one stands by */
 	const char *base; /* directory of a Kustomize base, written instead of `out`, or NULL */
 };
@@ -42,7 +41,9 @@ enum err_code emit(const char *form, const struct conf *conf, const char *file,
     struct buf *out, struct err *e);
 /* Can this form have a coordinator that stands by? */
 bool emit_has_standby(const char *form);
-/* emit() for the forms k8s and k8s-sets. */
-enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e);
+/* emit() for the forms k8s, where workers are an indexed job, and k8s-sets, where they are a stateful
+ * set. */
+enum err_code emit_k8s_jobs(const struct emit *m, struct buf *out, struct err *e);
+enum err_code emit_k8s_sets(const struct emit *m, struct buf *out, struct err *e);
 
 #endif

@@ -51,8 +51,20 @@
 #define MEMORY_MIN      (UINT64_C(64) << 20)
 #define DATA_MEMORY_MIN (1 << 20)
 
+struct kube;
+
+/* How workers run. */
+struct worker_objects {
+	void (*add)(struct kube *k);
+	/* Adds what old clusters do not know; NULL: nothing. */
+	void (*add_newer)(struct kube *k);
+	/* The name of a worker's join file, to be freed. */
+	char *(*join_file)(const struct kube *k, const char *worker);
+};
+
 struct kube {
 	const struct emit *m;
+	const struct worker_objects *workers;
 	const char *name, *image;
 	const struct emit_k8s_options *o;
 	uint64_t memory;      /* limit of each container; 0: none */
@@ -196,8 +208,7 @@ static void make_all_keys(struct kube *k)
 	}
 	for (int64_t i = 0; conf_trains(c) && i < c->workers.max; i++) {
 		snprintf(name, sizeof name, "worker-%lld", (long long)i);
-		file = k->o->indexed ? mem_printf("%s.join", name)
-		                     : mem_printf("%s-%s.join", k->name, name);
+		file = k->workers->join_file(k, name);
 		make_member_key(k, ROLE_WORKER, name, file);
 		free(file);
 	}
@@ -441,6 +452,12 @@ static void add_worker_job(struct kube *k)
 	        "template", template));
 }
 
+static char *join_file_of_index(const struct kube *k, const char *worker)
+{
+	(void)k;
+	return mem_printf("%s.join", worker);
+}
+
 /* A stateful set, for clusters without indexed jobs. It starts each container again that ends; so a
  * worker that is not needed any more leaves a shell that waits. */
 static void add_worker_set(struct kube *k)
@@ -454,6 +471,11 @@ static void add_worker_set(struct kube *k)
 	                "[ $code -eq 0 ] || exit $code; "
 	                "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done; }",
 	        "join", "$(POD_NAME).join", GRACE_WORKER));
+}
+
+static char *join_file_of_pod(const struct kube *k, const char *worker)
+{
+	return mem_printf("%s-%s.join", k->name, worker);
 }
 
 /* At most one server at a time may be moved to another node: it hands its partitions over first,
@@ -597,9 +619,9 @@ static void add_all_objects(struct kube *k)
 	add_coordinator(k);
 	add_servers(k);
 	if (conf_trains(k->m->conf))
-		(k->o->indexed ? add_worker_job : add_worker_set)(k);
-	if (k->o->indexed)
-		add_disruption_budget(k);
+		k->workers->add(k);
+	if (k->workers->add_newer)
+		k->workers->add_newer(k);
 }
 
 /* Appends one List of objects in JSON, which kubectl reads as it reads YAML; takes the reference. The caller
@@ -670,9 +692,11 @@ static enum err_code write_base(const struct kube *k, struct err *e)
 
 /* ---------------------------------------------------------------------------------------- */
 
-enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
+static enum err_code put_objects(const struct emit *m, const struct worker_objects *workers,
+    struct buf *out, struct err *e)
 {
 	struct kube k = { .m = m,
+		.workers = workers,
 		.name = m->conf->name,
 		.image = m->k8s->image,
 		.o = m->k8s,
@@ -718,4 +742,19 @@ enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 	json_decref(k.joins);
 	json_decref(k.items);
 	return rc;
+}
+
+enum err_code emit_k8s_jobs(const struct emit *m, struct buf *out, struct err *e)
+{
+	static const struct worker_objects jobs = { add_worker_job, add_disruption_budget,
+		join_file_of_index };
+
+	return put_objects(m, &jobs, out, e);
+}
+
+enum err_code emit_k8s_sets(const struct emit *m, struct buf *out, struct err *e)
+{
+	static const struct worker_objects sets = { add_worker_set, NULL, join_file_of_pod };
+
+	return put_objects(m, &sets, out, e);
 }

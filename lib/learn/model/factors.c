@@ -81,7 +81,40 @@ static void pairs_spread(const struct model *m, const struct entries *x, const f
 	}
 }
 
-const struct factors factors_pairs = { pairs_score, pairs_spread };
+/* Half of the products of entry i with all others is x_i <v_i, sum_j x_j v_j - x_i v_i> / 2. */
+static void pairs_parts(const struct model *m, const struct entries *x, const float *v,
+    double *part)
+{
+	size_t k = m->shape.factors;
+
+	for (size_t i = 0; i < x->n; i++) {
+		const float *row = v + entries_at(x, i, k + 1);
+
+		part[i] = (double)row[0] * (double)x->val[i];
+	}
+	for (size_t f = 1; f <= k; f++) {
+		double sum = 0;
+
+		for (size_t i = 0; i < x->n; i++)
+			sum += (double)v[entries_at(x, i, k + 1) + f] * (double)x->val[i];
+		for (size_t i = 0; i < x->n; i++) {
+			double own = (double)v[entries_at(x, i, k + 1) + f] * (double)x->val[i];
+
+			part[i] += own * (sum - own) / 2;
+		}
+	}
+}
+
+const struct factors factors_pairs = { pairs_score, pairs_spread, pairs_parts };
+
+void factors_parts(const struct factors *f, const struct model *m, const struct batch *b, size_t r,
+    const float *const params[], double *part, double *base)
+{
+	struct entries x = entries_of(b, r);
+
+	f->parts(m, &x, params[0], part);
+	*base = (double)params[1][0];
+}
 
 void factors_clear(const struct model_table *table, const struct batch *b, float *g)
 {

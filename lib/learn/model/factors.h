@@ -14,6 +14,9 @@ struct factors {
 	/* Adds delta times the gradient of f to g, which has the layout of v. */
 	void (*spread)(const struct model *m, const struct entries *x, const float *v, float delta,
 	    float *g);
+	/* The parts of f: part[i] of entry i. A product of two entries belongs to both by halves. NULL: only
+	 * other functions of the model use this struct. */
+	void (*parts)(const struct model *m, const struct entries *x, const float *v, double *part);
 };
 
 /* Weights, and products of all pairs of features (Rendle, "Factorization Machines", 2010, lemma
@@ -33,6 +36,9 @@ double factors_grad(struct model *m, const struct factors *f, const struct batch
     const float *const params[], float *const grads[]);
 double factors_forward(struct model *m, const struct factors *f, const struct batch *b,
     const float *const params[], float *scores);
+/* As model_kind.parts. */
+void factors_parts(const struct factors *f, const struct model *m, const struct batch *b, size_t r,
+    const float *const params[], double *part, double *base);
 /* As model_learn, with factors_pairs. Scratch: 2 * shape.factors + 1 floats for an example. */
 double factors_learn_pairs(struct model *m, const struct batch *b, float *const params[],
     const struct model_update *update);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/glm.h"
 
+#include "model/entries.h"
 #include "model/layer.h"
 
 /* All shapes that pass the checks of model.c. */
@@ -41,4 +42,18 @@ double glm_forward(struct model *m, const struct batch *b, const float *const pa
 {
 	layer_input(b, m->outputs, params[0], params[1], scores);
 	return loss_scores(m->loss, b, m->outputs, scores);
+}
+
+void glm_parts(struct model *m, const struct batch *b, size_t r, const float *const params[],
+    double *part, double *base)
+{
+	struct entries x = entries_of(b, r);
+	size_t n = m->outputs;
+
+	for (size_t i = 0; i < x.n; i++)
+		for (size_t k = 0; k < n; k++)
+			part[i * n + k] = (double)x.val[i] *
+			    (double)params[0][entries_at(&x, i, n) + k];
+	for (size_t k = 0; k < n; k++)
+		base[k] = (double)params[1][k];
 }

@@ -14,5 +14,7 @@ double glm_grad(struct model *m, const struct batch *b, const float *const param
     float *const grads[]);
 double glm_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores);
+void glm_parts(struct model *m, const struct batch *b, size_t r, const float *const params[],
+    double *part, double *base);
 
 #endif

@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/suggest.h"
+#include "model/entries.h"
 #include "model/model_kind.h"
 
 enum {
@@ -504,4 +505,23 @@ double model_forward(struct model *m, const struct batch *b, const float *const 
 		return loss;
 	}
 	return m->kind->forward(m, b, params, scores);
+}
+
+bool model_has_parts(const struct model *m)
+{
+	return m->kind->parts != NULL;
+}
+
+void model_parts(struct model *m, const struct batch *b, size_t r, const float *const params[],
+    double *part, double *base)
+{
+	size_t n = entries_of(b, r).n * m->outputs;
+
+	assert(model_has_parts(m) && r < b->rows);
+	grow_scratch(m, b->rows);
+	m->kind->parts(m, b, r, params, part, base);
+	for (size_t i = 0; m->scaling != NULL && i < n; i++)
+		part[i] /= m->scaling[i % m->outputs].factor;
+	for (size_t k = 0; m->scaling != NULL && k < m->outputs; k++)
+		base[k] = base[k] / m->scaling[k].factor + m->scaling[k].shift;
 }

@@ -94,6 +94,10 @@ enum model_axis {
 	MODEL_AXIS_FEATURES,  /* the features of the data, by their numbers */
 	MODEL_AXIS_CLASSES,   /* the classes of the labels */
 	MODEL_AXIS_INTERCEPT, /* the one row of a bias */
+	/* Of columns alone, where the rows are those of something: */
+	MODEL_AXIS_OUTPUTS,       /* its weight in each output of the model, before the link */
+	MODEL_AXIS_VECTOR,        /* its vector */
+	MODEL_AXIS_WEIGHT_VECTOR, /* its weight, as of OUTPUTS, and then its vector */
 };
 struct model_axes {
 	const char *table;
@@ -230,5 +234,15 @@ double model_learn(struct model *m, const struct batch *b, float *const params[]
  * batch without targets (y and label NULL). */
 double model_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores);
+
+/* Are the scores sums of parts, one for each entry of an example, before the link (such as the logistic
+ * function) makes probabilities of them? */
+bool model_has_parts(const struct model *m);
+/* The parts of the scores of example r: part (n, outputs) of its n entries (model/entries.h), and base
+ * (outputs), which belongs to none. base plus all parts is the score before the link, in the units of the
+ * targets where there is no link. A product of two features belongs to both by halves. Only if
+ * model_has_parts. */
+void model_parts(struct model *m, const struct batch *b, size_t r, const float *const params[],
+    double *part, double *base);
 
 #endif

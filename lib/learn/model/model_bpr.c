@@ -101,6 +101,25 @@ static double bpr_forward(struct model *m, const struct batch *b, const float *c
 	return loss;
 }
 
+/* The product belongs to the user and the item by halves. */
+static void bpr_parts(struct model *m, const struct batch *b, size_t r, const float *const params[],
+    double *part, double *base)
+{
+	struct entries x = entries_of(b, r);
+	size_t k = m->shape.factors;
+	double both;
+
+	*base = 0;
+	for (size_t i = 0; i < x.n; i++)
+		part[i] = 0;
+	if (x.n <= ITEM)
+		return;
+	both = (double)entries_dot(k, params[0] + entries_at(&x, USER, k + 1) + 1,
+	    params[0] + entries_at(&x, ITEM, k + 1) + 1);
+	part[USER] = both / 2;
+	part[ITEM] = both / 2 + (double)params[0][entries_at(&x, ITEM, k + 1)];
+}
+
 const struct model_kind model_kind_bpr = {
 	.fields = true,
 	.fits = bpr_fits,
@@ -108,4 +127,5 @@ const struct model_kind model_kind_bpr = {
 	.scratch = bpr_scratch,
 	.grad = bpr_grad,
 	.forward = bpr_forward,
+	.parts = bpr_parts,
 };

@@ -185,6 +185,28 @@ static double fasttext_forward(struct model *m, const struct batch *b, const flo
 	return loss_scores(m->loss, b, m->outputs, scores);
 }
 
+/* f = h w is a sum over the entries, since h is one. */
+static void fasttext_parts(struct model *m, const struct batch *b, size_t r,
+    const float *const params[], double *part, double *base)
+{
+	struct entries x = entries_of(b, r);
+	size_t k = m->shape.factors, n = m->outputs;
+	double share = (double)mean_factor(&x);
+
+	for (size_t o = 0; o < n; o++)
+		base[o] = 0;
+	for (size_t i = 0; i < x.n; i++)
+		for (size_t o = 0; o < n; o++) {
+			const float *v = params[0] + entries_at(&x, i, k), *w = params[1];
+			double f = 0;
+
+			for (size_t j = 0; j < k; j++)
+				f += (double)v[j] *
+				    (double)(draws_classes(m) ? w[o * k + j] : w[j * n + o]);
+			part[i * n + o] = f * (double)x.val[i] * share;
+		}
+}
+
 const struct model_kind model_kind_fasttext = {
 	.draws = true,
 	.fits = factors_fit,
@@ -193,4 +215,5 @@ const struct model_kind model_kind_fasttext = {
 	.shared_scratch = fasttext_shared_scratch,
 	.grad = fasttext_grad,
 	.forward = fasttext_forward,
+	.parts = fasttext_parts,
 };

@@ -77,7 +77,25 @@ static void spread_ffm(const struct model *m, const struct entries *x, const flo
 		}
 }
 
-static const struct factors by_field = { score_ffm, spread_ffm };
+static void ffm_pair_parts(const struct model *m, const struct entries *x, const float *v,
+    double *part)
+{
+	size_t k = m->shape.factors, width = width_of(m);
+
+	for (size_t i = 0; i < x->n; i++)
+		part[i] = (double)v[entries_at(x, i, width)] * (double)x->val[i];
+	for (size_t i = 0; i < x->n; i++)
+		for (size_t j = i + 1; j < x->n; j++) {
+			double both = (double)entries_dot(k, v + factor_offset(x, i, j, k, width),
+			                  v + factor_offset(x, j, i, k, width)) *
+			    (double)x->val[i] * (double)x->val[j];
+
+			part[i] += both / 2;
+			part[j] += both / 2;
+		}
+}
+
+static const struct factors by_field = { score_ffm, spread_ffm, ffm_pair_parts };
 
 static double ffm_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
@@ -91,6 +109,12 @@ static double ffm_forward(struct model *m, const struct batch *b, const float *c
 	return factors_forward(m, &by_field, b, params, scores);
 }
 
+static void ffm_parts(struct model *m, const struct batch *b, size_t r, const float *const params[],
+    double *part, double *base)
+{
+	factors_parts(&by_field, m, b, r, params, part, base);
+}
+
 const struct model_kind model_kind_ffm = {
 	.fields = true,
 	.fits = ffm_fits,
@@ -98,4 +122,5 @@ const struct model_kind model_kind_ffm = {
 	.scratch = ffm_scratch,
 	.grad = ffm_grad,
 	.forward = ffm_forward,
+	.parts = ffm_parts,
 };

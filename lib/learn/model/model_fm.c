@@ -27,10 +27,17 @@ static double fm_forward(struct model *m, const struct batch *b, const float *co
 	return factors_forward(m, &factors_pairs, b, params, scores);
 }
 
+static void fm_parts(struct model *m, const struct batch *b, size_t r, const float *const params[],
+    double *part, double *base)
+{
+	factors_parts(&factors_pairs, m, b, r, params, part, base);
+}
+
 const struct model_kind model_kind_fm = {
 	.fits = factors_fit,
 	.plan = fm_plan,
 	.scratch = fm_scratch,
 	.grad = fm_grad,
 	.forward = fm_forward,
+	.parts = fm_parts,
 };

@@ -26,6 +26,9 @@ struct model_kind {
 	    float *const grads[]);
 	double (*forward)(struct model *m, const struct batch *b, const float *const params[],
 	    float *scores);
+	/* As model_parts, but in the units of scaled targets. NULL: scores are not sums of parts. */
+	void (*parts)(struct model *m, const struct batch *b, size_t r, const float *const params[],
+	    double *part, double *base);
 	/* As model_learn, but b has the targets as tables fit them. NULL: the model needs the
 	 * gradient of a batch. */
 	double (*learn)(struct model *m, const struct batch *b, float *const params[],

@@ -8,4 +8,5 @@ const struct model_kind model_kind_logistic = {
 	.scratch = glm_scratch,
 	.grad = glm_grad,
 	.forward = glm_forward,
+	.parts = glm_parts,
 };

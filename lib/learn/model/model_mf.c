@@ -37,11 +37,18 @@ static double mf_learn(struct model *m, const struct batch *b, float *const para
 	return factors_learn_pairs(m, b, params, update);
 }
 
+static void mf_parts(struct model *m, const struct batch *b, size_t r, const float *const params[],
+    double *part, double *base)
+{
+	factors_parts(&factors_pairs, m, b, r, params, part, base);
+}
+
 const struct model_kind model_kind_mf = {
 	.fits = factors_fit,
 	.plan = mf_plan,
 	.scratch = mf_scratch,
 	.grad = mf_grad,
 	.forward = mf_forward,
+	.parts = mf_parts,
 	.learn = mf_learn,
 };

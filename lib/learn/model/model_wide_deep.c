@@ -19,7 +19,7 @@ static void spread_wide(const struct model *m, const struct entries *x, const fl
 	factors_linear_spread(x, 1, delta, g);
 }
 
-static const struct factors linear = { score_wide, spread_wide };
+static const struct factors linear = { .score = score_wide, .spread = spread_wide };
 static const struct deep wide_deep = { .straight = &linear, .vectors = 1, .before = 0 };
 
 static enum err_code wide_deep_fits(const struct model_shape *shape, struct err *e)

@@ -13,6 +13,7 @@
  *
  * Life: data_build_new -> for each file, reader->read -> data_build_finish, which hands the dataset
  * over -> data_build_free. One thread. */
+struct data_kinds;
 struct data_text_format;
 struct data_parts;
 struct data_table;
@@ -87,6 +88,8 @@ struct data_reader {
 	const char *to_ratings;
 	/* The bits of hashed features without bits=; 0: the format hashes none by default. */
 	int bits;
+	/* Its features are of several kinds (data_kinds.h). NULL: of one. */
+	const struct data_kinds *kinds;
 };
 #define DATA_PROBE 65536
 /* Ids below this are looked up in direct tables, others by hashing. */

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/suggest.h"
+#include "data/data_kinds.h"
 #include "data/reader/data_cells.h"
 #include "data/table/data_form.h"
 #include "data/reader/data_head.h"
@@ -519,10 +520,31 @@ static int score_ratings(const struct data_sample *s)
 	return data_sample_score(s, score_line);
 }
 
+/* A rated item is compared with items, and so is a user, for whom the model ranks them. */
+static bool find_user_or_item(const struct dataset *d, size_t kind, const char *text,
+    uint64_t *feature)
+{
+	uint64_t number;
+	bool word;
+
+	(void)d;
+	if (!number_of(text, kind == DATA_KIND_USER ? USER : ITEM, &number, &word))
+		return false;
+	*feature = 2 * number + kind;
+	return true;
+}
+
+static const struct data_kinds kinds = { .n = 2,
+	.name = { [DATA_KIND_USER] = "user", [DATA_KIND_ITEM] = "item" },
+	.beside = { DATA_KIND_ITEM, DATA_KIND_ITEM },
+	.numbered = true,
+	.find = find_user_or_item };
+
 static const struct data_text_format ratings_lines = { .begin = begin_ratings,
 	.line = data_row_line,
 	.release = data_row_release };
 
 const struct data_reader data_reader_ratings = { .score = score_ratings,
 	.text = &ratings_lines,
-	.parts = &data_parts_lines };
+	.parts = &data_parts_lines,
+	.kinds = &kinds };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
+#include <string.h>
+
 #include "core/mem.h"
+#include "data/data_kinds.h"
 #include "data/reader/data_row.h"
 #include "data/batch/data_words.h"
 #include "data/shape/data_shape.h"
@@ -103,4 +106,22 @@ static const struct data_text_format plain_text = { .begin = begin_text,
 	.end = end_text,
 	.release = release_text };
 
-const struct data_reader data_reader_text = { .text = &plain_text };
+/* Word w is feature 2w as the given word, and 2w + 1 as a word to be predicted. */
+static bool find_word(const struct dataset *d, size_t kind, const char *text, uint64_t *feature)
+{
+	const struct data_words *w = dataset_words(d);
+
+	for (size_t i = 0; w && i < w->n; i++)
+		if (strcmp(w->name[i], text) == 0) {
+			*feature = 2 * i + kind;
+			return true;
+		}
+	return false;
+}
+
+static const struct data_kinds kinds = { .n = 2,
+	.name = { "word", "predicted" },
+	.beside = { 0, 1 },
+	.find = find_word };
+
+const struct data_reader data_reader_text = { .text = &plain_text, .kinds = &kinds };

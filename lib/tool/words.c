@@ -5,6 +5,7 @@
 #include "data/batch/data_words.h"
 #include "layout/values.h"
 #include "math/vec.h"
+#include "nearest/nearest.h"
 #include "tool/tool.h"
 #include "worker/job.h"
 
@@ -74,27 +75,14 @@ static enum err_code print_all_vectors(const struct vectors *x, int fd, struct e
 	return rc;
 }
 
-struct near {
-	double cosine;
-	size_t word;
-};
-
-static int by_cosine(const void *a, const void *b)
-{
-	const struct near *x = a, *y = b;
-
-	return x->cosine != y->cosine ? (x->cosine < y->cosine) - (x->cosine > y->cosine)
-	                              : (x->word > y->word) - (x->word < y->word);
-}
-
-/* Prints the `top` words with the largest cosine to a word. */
-static enum err_code print_neighbours(const struct vectors *x, const char *word, size_t top, int fd,
-    struct err *e)
+/* Prints the `top` words with the largest cosine to a word. index: the vectors of length 1. */
+static enum err_code print_neighbours(const struct vectors *x, const struct nearest *index,
+    const char *word, size_t top, int fd, struct err *e)
 {
 	const struct data_words *w = x->words;
+	struct nearest_query q = { .k = top < w->n ? top : w->n, .nwithout = 1 };
 	struct buf text = BUF_INIT;
-	struct near *all;
-	size_t of = 0;
+	uint64_t of = 0;
 	enum err_code rc;
 
 	while (of < w->n && strcmp(w->name[of], word) != 0)
@@ -104,18 +92,31 @@ static enum err_code print_neighbours(const struct vectors *x, const char *word,
 		    "\"%s\" is not among the %zu trained words of job.data (upper case counts as "
 		    "lower case; words below min_count are left out)",
 		    word, w->n);
-	all = mem_array(w->n, sizeof *all);
-	for (size_t i = 0; i < w->n; i++)
-		all[i] = (struct near){ i == of
-			    ? -2
-			    : vec_dot(x->width, x->v + i * x->width, x->v + of * x->width),
-			i };
-	qsort(all, w->n, sizeof *all, by_cosine);
-	for (size_t i = 0; i < top && i + 1 < w->n; i++)
-		buf_printf(&text, "%s\t%s\t%.4f\n", word, w->name[all[i].word], all[i].cosine);
-	rc = file_write_all(fd, text.data, text.len, e);
+	q.v = x->v + of * x->width;
+	q.without = &of;
+	q.hit = mem_array(q.k, sizeof *q.hit);
+	rc = nearest_search(index, &q, 1, e);
+	for (size_t i = 0; !rc && i < q.nhits; i++)
+		buf_printf(&text, "%s\t%s\t%.4f\n", word, w->name[q.hit[i].id], q.hit[i].score);
+	if (!rc)
+		rc = file_write_all(fd, text.data, text.len, e);
 	buf_release(&text);
-	free(all);
+	free(q.hit);
+	return rc;
+}
+
+/* Answers the words in `ask`. The product of vectors of length 1 is their cosine. */
+static enum err_code print_nearest_words(const struct vectors *x, const char *const *ask,
+    size_t nask, size_t top, int fd, struct err *e)
+{
+	struct nearest *index = nearest_new(x->width, NEAREST_DOT);
+	enum err_code rc = nearest_reserve(index, x->words->n, e);
+
+	for (size_t i = 0; !rc && i < x->words->n; i++)
+		rc = nearest_put(index, i, x->v + i * x->width, e);
+	for (size_t i = 0; !rc && i < nask; i++)
+		rc = print_neighbours(x, index, ask[i], top, fd, e);
+	nearest_free(index);
 	return rc;
 }
 
@@ -142,8 +143,8 @@ enum err_code tool_words(const struct tool_model *m, const char *const *ask, siz
 		rc = param_source_finish(m->source, e);
 	if (!rc && !nask)
 		rc = print_all_vectors(&x, fd, e);
-	for (size_t i = 0; !rc && i < nask; i++)
-		rc = print_neighbours(&x, ask[i], top, fd, e);
+	if (!rc && nask)
+		rc = print_nearest_words(&x, ask, nask, top, fd, e);
 	free(x.v);
 	job_release(&job);
 	return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* The parts of scores: of every kind of model that has them they add up to its score before the link, for dense and
- * sparse data, and in the units of scaled targets. */
+/* The parts of scores: of every kind of model that has them they add up to its score before the link, for
+ * dense and sparse data, and in the units of scaled targets. */
 #include "math/blas.h"
 #include "model/entries.h"
 #include "model_fixture.h"

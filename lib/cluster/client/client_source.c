@@ -34,12 +34,19 @@ static enum err_code attend_cluster(struct param_source *s, struct err *e)
 	return client_attend(client_of(s), e);
 }
 
+static enum err_code each_row(struct param_source *s, const struct table *t, param_rows_fn *fn,
+    void *ctx, struct err *e)
+{
+	return client_scan(client_of(s), t, fn, ctx, e);
+}
+
 static const struct param_source_ops client_ops = {
 	.layout = get_layout,
 	.want_dense = want_dense,
 	.want_rows = want_rows,
 	.wait = wait_answers,
 	.attend = attend_cluster,
+	.each_row = each_row,
 };
 
 void client_source_init(struct client_source *s, struct client *client)

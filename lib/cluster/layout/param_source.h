@@ -53,6 +53,12 @@ struct param_source_ops {
 	 * checks a part of the values, with the errors of `finish`. */
 	enum err_code (*attend)(struct param_source *s, struct err *e);
 
+	/* Calls fn with all rows of a sparse table, in pieces and in any order, each row once. Ends with
+	 * the first error of fn; ERR_NOMEM. Of a
+	 * living cluster, rows that change meanwhile are given as they were before or after. */
+	enum err_code (*each_row)(struct param_source *s, const struct table *t, param_rows_fn *fn,
+	    void *ctx, struct err *e);
+
 	/* Only a source with constant values has these; NULL otherwise. A server can begin from such a
 	 * source. */
 
@@ -60,10 +66,6 @@ struct param_source_ops {
 	 * stay until the source is closed. */
 	enum err_code (*lend_dense)(struct param_source *s, const struct table *t,
 	    const float **out, struct err *e);
-	/* Calls fn with all rows of a sparse table, in pieces and in any order, each row once. Ends with
-	 * the first error of fn; ERR_NOMEM. */
-	enum err_code (*each_row)(struct param_source *s, const struct table *t, param_rows_fn *fn,
-	    void *ctx, struct err *e);
 	/* Completes the checks of the values. To be called before results count. ERR_NONFINITE: a
 	 * dense table has a value that is not a finite number. ERR_FORMAT: a file is damaged. What
 	 * was made of the values is worthless then. */

@@ -26,6 +26,7 @@ static const struct sub {
 	{ "predict", cmd_predict, "print one prediction for each example" },
 	{ "words", cmd_words, "print the nearest words, or all vectors" },
 	{ "nearest", cmd_nearest, "print the nearest rows of a table" },
+	{ "explain", cmd_explain,
 	    "print weights, the importance of features, or the parts of a prediction" },
 	{ "pull", cmd_pull, "write one table to stdout" },
 	{ "push", cmd_push, "apply a gradient from stdin to one table" },

@@ -9,6 +9,7 @@ int cmd_eval(int argc, char **argv);
 int cmd_predict(int argc, char **argv);
 int cmd_words(int argc, char **argv);
 int cmd_nearest(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_push(int argc, char **argv);
 int cmd_bench(int argc, char **argv);

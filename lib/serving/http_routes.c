@@ -104,22 +104,28 @@ static enum prediction_form form_of_accept(struct http_exchange *x)
 	return PREDICTION_PLAIN;
 }
 
+static enum err_code read_text(struct score_task *t, char *text, size_t n, struct data_build *b,
+    struct err *e)
+{
+	struct http_exchange *x = t->ctx;
+	struct stream *s = stream_text(text, n, "the body");
+	enum err_code rc = data_build_read(b, s, &x->options->options, e);
+
+	stream_close(s);
+	return rc;
+}
+
 /* Appends the examples of a body. The parser changes its bytes, and a body may be read twice, so it
  * gets a copy. */
 static enum err_code read_body(struct score_task *t, struct data_build *b, struct err *e)
 {
 	struct http_exchange *x = t->ctx;
 	struct buf *copy = &x->ep->scratch;
-	struct stream *s;
-	enum err_code rc;
 
 	buf_clear(copy);
 	buf_append(copy, x->body.data, x->body.len);
 	buf_reserve(copy, STREAM_PAD + 1);
-	s = stream_text((char *)copy->data, copy->len, "the body");
-	rc = data_build_read(b, s, &x->options->options, e);
-	stream_close(s);
-	return rc;
+	return read_text(t, (char *)copy->data, copy->len, b, e);
 }
 
 /* Bodies may be read together if nothing in one of them is guessed from another: those of rows
@@ -135,6 +141,7 @@ static void choose_key(struct http_exchange *x)
 	if ((train && train->sparse && !train->schema && !train->shape) || !x->body.len)
 		return;
 	nl = body[0] == '{' ? body + 1 : memchr(body, '\n', x->body.len);
+	x->task.headed = body[0] != '{';
 	x->task.key = body;
 	x->task.nkey = nl ? (size_t)(nl - body) : x->body.len;
 }
@@ -147,7 +154,12 @@ static enum err_code prepare_predict(struct http_exchange *x, struct err *e)
 		return rc;
 	x->form = x->options->form >= 0 ? (enum prediction_form)x->options->form
 	                                : form_of_accept(x);
-	x->task = (struct score_task){ .read = read_body, .ctx = x };
+	x->task = (struct score_task){ .read = read_body,
+		.ctx = x,
+		.kind = x->options,
+		.read_text = read_text,
+		.text = (const char *)x->body.data,
+		.ntext = x->body.len };
 	choose_key(x);
 	return ERR_OK;
 }

@@ -19,6 +19,7 @@ struct scorer {
 	size_t at, outputs;
 	struct score_task **order;
 	size_t order_room;
+	struct buf joined;
 };
 
 struct scorer *scorer_new(void)
@@ -43,6 +44,7 @@ void scorer_free(struct scorer *s)
 	free(s->data);
 	free(s->block);
 	free(s->order);
+	buf_release(&s->joined);
 	free(s);
 }
 
@@ -53,12 +55,15 @@ static int compare_keys(const void *a, const void *b)
 	size_t n = x->nkey < y->nkey ? x->nkey : y->nkey;
 	int c = n ? memcmp(x->key, y->key, n) : 0;
 
+	if (x->kind != y->kind)
+		return (uintptr_t)x->kind < (uintptr_t)y->kind ? -1 : 1;
 	return c ? c : (x->nkey > y->nkey) - (x->nkey < y->nkey);
 }
 
 static bool is_same_key(const struct score_task *a, const struct score_task *b)
 {
-	return a->nkey == b->nkey && (!a->nkey || memcmp(a->key, b->key, a->nkey) == 0);
+	return a->kind == b->kind && a->nkey == b->nkey &&
+	    (!a->nkey || memcmp(a->key, b->key, a->nkey) == 0);
 }
 
 static void fail_all(struct score_task **t, size_t n, const struct err *why)
@@ -82,9 +87,7 @@ static enum err_code keep_scores(void *ctx, const struct batch *b, const float *
 	return ERR_OK;
 }
 
-/* Reads the tasks into one dataset; *out is NULL where they have no examples. */
-static enum err_code read_group(struct served_model *m, struct score_task **t, size_t n,
-    struct dataset **out, struct err *e)
+static struct data_build *begin_build(const struct served_model *m)
 {
 	const struct job *job = &m->scoring.job;
 	const struct data_want want = { .any = true,
@@ -92,10 +95,87 @@ static enum err_code read_group(struct served_model *m, struct score_task **t, s
 		.names = true,
 		.tables = job_want(&job->conf.job).tables };
 	struct data_build *b = data_build_new(&want, job->train, NULL);
+
+	b->transient = true;
+	return b;
+}
+
+/* Appends the lines of n bytes that are not blank, each with a newline. Returns their number. */
+static size_t append_lines(struct buf *out, const char *p, size_t n)
+{
+	const char *end = p + n, *nl;
+	size_t lines = 0;
+
+	for (; p < end; p = nl + 1) {
+		size_t len;
+
+		nl = memchr(p, '\n', (size_t)(end - p));
+		nl = nl ? nl : end;
+		len = (size_t)(nl - p);
+		for (size_t i = 0; i < len; i++)
+			if (!strchr(" \t\r", p[i]) || !p[i]) {
+				buf_append(out, p, len);
+				buf_append(out, "\n", 1);
+				lines++;
+				break;
+			}
+	}
+	return lines;
+}
+
+/* Joins the texts of the tasks, with one heading, and notes how many rows each should have. Returns
+ * the number of all. */
+static size_t join_texts(struct scorer *s, struct score_task **t, size_t n)
+{
+	size_t rows = 0;
+
+	buf_clear(&s->joined);
+	for (size_t i = 0; i < n; i++) {
+		const char *p = t[i]->text;
+		size_t left = t[i]->ntext, head = 0;
+
+		if (t[i]->headed && (head = t[i]->nkey) < left)
+			head++; /* the newline */
+		if (i == 0)
+			append_lines(&s->joined, p, head);
+		t[i]->first = rows;
+		t[i]->rows = append_lines(&s->joined, p + head, left - head);
+		rows += t[i]->rows;
+	}
+	buf_reserve(&s->joined, STREAM_PAD + 1);
+	return rows;
+}
+
+/* Reads the texts at once. Only if each line has become an example, and the heading has been taken
+ * for one, are the examples those of each text alone: no line can become two, so that a record of
+ * several lines shows in the number of all. *out is NULL otherwise. */
+static void read_joined(struct scorer *s, struct served_model *m, struct score_task **t, size_t n,
+    struct dataset **out)
+{
+	size_t rows = join_texts(s, t, n);
+	struct data_build *b = begin_build(m);
+	struct err e;
+
+	*out = NULL;
+	if (rows && t[0]->read_text(t[0], (char *)s->joined.data, s->joined.len, b, &e) == ERR_OK &&
+	    data_build_count(b) == rows && b->d->reading.heading == t[0]->headed)
+		(void)data_build_finish(b, out, &e);
+	data_build_free(b);
+}
+
+/* Reads the tasks into one dataset; *out is NULL where they have no examples. */
+static enum err_code read_group(struct scorer *s, struct served_model *m, struct score_task **t,
+    size_t n, struct dataset **out, struct err *e)
+{
+	struct data_build *b;
 	enum err_code rc = ERR_OK;
 
 	*out = NULL;
-	b->transient = true;
+	if (n > 1 && t[0]->read_text)
+		read_joined(s, m, t, n, out);
+	if (*out)
+		return ERR_OK;
+	b = begin_build(m);
 	for (size_t i = 0; !rc && i < n; i++) {
 		t[i]->first = data_build_count(b);
 		rc = t[i]->read(t[i], b, e);
@@ -135,7 +215,7 @@ static enum err_code run_group(struct scorer *s, struct served_model *m, struct 
 	int64_t begin = clock_now(), read;
 	int64_t reading = m->scoring.params.reading;
 	struct dataset *d;
-	enum err_code rc = read_group(m, t, n, &d, e);
+	enum err_code rc = read_group(s, m, t, n, &d, e);
 
 	read = clock_now();
 	times->parse += read - begin;

@@ -23,10 +23,20 @@ struct score_task {
 	/* Given by the caller. */
 	score_read_fn *read;
 	void *ctx;
-	/* Tasks with equal keys may be read into one build, in any order, with the same result as
-	 * each into one of its own. */
+	/* Tasks of one kind with equal keys may be read into one build, in any order, with the same
+	 * result as each into one of its own. Kinds are compared as pointers. */
+	const void *kind;
 	const char *key;
 	size_t nkey;
+	/* Texts of one key, of which each line is an example, are joined and read at once, which is
+	 * several times as fast for short ones. `read_text` reads a joined text, which it may change,
+	 * with STREAM_PAD bytes after it. headed: the first line is a heading, and the key. NULL: the
+	 * task is read by `read`. */
+	enum err_code (*read_text)(struct score_task *t, char *text, size_t n, struct data_build *b,
+	    struct err *e);
+	const char *text;
+	size_t ntext;
+	bool headed;
 	/* Results, valid until scorer_forget: an error, or the scores (rows,
 	 * outputs) and the names of the examples (NULL: they have none). */
 	enum err_code rc;

@@ -16,12 +16,18 @@
 #include "data/table/data_table.h"
 #include "serving/v2_outputs.h"
 
-/* Begins a stream without bytes, whose name is in messages, in this format. */
+/* Begins a stream without bytes, whose name is in messages, in this format. Requests that are read
+ * into one build all have the form of the model's data, so that the first one begins for all. */
 static enum err_code begin_format(struct data_build *b, struct stream *s, const char *format,
     struct err *e)
 {
 	struct data_options o = DATA_OPTIONS_INIT;
 
+	if (b->first) {
+		/* For data_build_norm, which is about the rows of a stream. */
+		b->rows_before = b->d->rows;
+		return ERR_OK;
+	}
 	o.format = (char *)(uintptr_t)format;
 	return data_build_begin(b, s, &o, e);
 }
@@ -111,10 +117,15 @@ static enum err_code open_table(struct data_build *b, struct stream *s, const st
     struct err *e)
 {
 	struct data_table_shape shape = { .keyed = true, .width = m->ncolumns };
-	char **names = mem_array(m->ncolumns + 1, sizeof *names);
-	struct data_column_decision *decision = mem_array(m->ncolumns + 1, sizeof *decision);
-	enum err_code rc = begin_format(b, s, "jsonl", e);
+	char **names;
+	struct data_column_decision *decision;
+	enum err_code rc;
 
+	if (b->table)
+		return ERR_OK;
+	names = mem_array(m->ncolumns + 1, sizeof *names);
+	decision = mem_array(m->ncolumns + 1, sizeof *decision);
+	rc = begin_format(b, s, "jsonl", e);
 	for (size_t i = 0; i < m->ncolumns; i++)
 		names[i] = m->column[i].name;
 	shape.name = names;
@@ -254,11 +265,11 @@ static enum err_code read_dense(struct v2_request *r, struct data_build *b, stru
 
 		rc = data_build_dense(b, s, t->cols, 1, &x, e);
 		for (size_t i = 0; !rc && i < t->cols; i++) {
-			struct v2_value v = v2_next(t);
+			double v;
 
-			if (v.kind > V2_INTEGER || !isfinite((float)v.number))
+			if (!v2_next_number(t, &v) || !isfinite((float)v))
 				rc = fail_value(t, row, i, e);
-			x[i] = (float)v.number;
+			x[i] = (float)v;
 		}
 		if (rc)
 			break;
@@ -306,25 +317,27 @@ static enum err_code find_sparse_inputs(struct v2_request *r, bool fields,
 	return ERR_OK;
 }
 
-/* Adds an entry; *rc is set where it is none. */
+/* Adds an entry, unless it is padding. */
 static enum err_code add_entry(struct sparse_inputs *x, struct data_row *row, struct err *e)
 {
-	struct v2_value id = v2_next(x->indices),
-	                val = x->values ? v2_next(x->values)
-	                                : (struct v2_value){ .kind = V2_INTEGER, .number = 1 },
-	                field = x->fields ? v2_next(x->fields)
-	                                  : (struct v2_value){ .kind = V2_INTEGER };
+	bool good = true;
+	int64_t id, field = 0;
+	double val = 1;
 
-	if (id.kind != V2_INTEGER)
+	if (!v2_next_integer(x->indices, &id))
 		return err_set(e, ERR_FORMAT, "an index is no integer of at most 63 bits");
-	if (id.integer < 0)
-		return ERR_OK;
-	if (val.kind > V2_INTEGER || !isfinite((float)val.number))
+	if (x->values)
+		good = v2_next_number(x->values, &val) && isfinite((float)val);
+	if (!good && id >= 0)
 		return err_set(e, ERR_FORMAT, "a value is not a finite float32 number");
-	if (field.kind != V2_INTEGER || field.integer < 0 || field.integer >= DATA_FIELDS)
+	if (x->fields)
+		good = v2_next_integer(x->fields, &field);
+	if (id < 0)
+		return ERR_OK;
+	if (!good || field < 0 || field >= DATA_FIELDS)
 		return err_set(e, ERR_FORMAT, "a field is not an integer from 0 to %d",
 		    DATA_FIELDS - 1);
-	data_row_add(row, (uint64_t)id.integer, (float)val.number, (uint16_t)field.integer);
+	data_row_add(row, (uint64_t)id, (float)val, (uint16_t)field);
 	return ERR_OK;
 }
 

@@ -419,3 +419,41 @@ struct v2_value v2_next(struct v2_tensor *t)
 	t->next++;
 	return v;
 }
+
+bool v2_next_number(struct v2_tensor *t, double *out)
+{
+	struct v2_value v;
+
+	if (t->raw && t->type == V2_FP32) {
+		*out = (double)get_float(t->at);
+		t->at += 4;
+		return !isnan(*out);
+	}
+	if (t->raw && t->type == V2_FP64) {
+		*out = get_double(t->at);
+		t->at += 8;
+		return !isnan(*out);
+	}
+	v = v2_next(t);
+	*out = v.number;
+	return v.kind <= V2_INTEGER;
+}
+
+bool v2_next_integer(struct v2_tensor *t, int64_t *out)
+{
+	struct v2_value v;
+
+	if (t->raw && t->type == V2_INT64) {
+		*out = (int64_t)get_le64(t->at);
+		t->at += 8;
+		return true;
+	}
+	if (t->raw && t->type == V2_INT32) {
+		*out = (int32_t)get_le32(t->at);
+		t->at += 4;
+		return true;
+	}
+	v = v2_next(t);
+	*out = v.integer;
+	return v.kind == V2_INTEGER;
+}

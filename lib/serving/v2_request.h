@@ -91,5 +91,8 @@ struct v2_value {
 void v2_rewind(struct v2_tensor *t);
 /* The next value; there must be one. null and NaN are missing. */
 struct v2_value v2_next(struct v2_tensor *t);
+/* The next value as a number, or as an integer, which is faster. False: it is none. */
+bool v2_next_number(struct v2_tensor *t, double *out);
+bool v2_next_integer(struct v2_tensor *t, int64_t *out);
 
 #endif

@@ -48,13 +48,15 @@ static enum err_code check_scores(const struct pass *x, struct err *e)
 	    isnan(x->scores[i]) ? "NaN" : "infinite");
 }
 
-static void pass_begin(struct pass *x, struct params *p, bool dense, bool scored, predict_fn each,
-    void *ctx)
+/* rows: the most examples that come; SIZE_MAX: not known. */
+static void pass_begin(struct pass *x, struct params *p, bool dense, bool scored, size_t rows,
+    predict_fn each, void *ctx)
 {
 	size_t outputs = model_outputs(p->job->model), most = SCORES_MOST / outputs;
 
 	*x = (struct pass){ .p = p, .dense = dense, .scored = scored, .each = each, .ctx = ctx };
 	x->most = most > BATCH ? BATCH : most > 0 ? most : 1;
+	x->most = x->most > rows && rows ? rows : x->most;
 	x->index = mem_array(x->most, sizeof *x->index);
 	x->scores = mem_array(x->most * outputs, sizeof *x->scores);
 }
@@ -176,7 +178,7 @@ enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_
 	struct measuring m = { .pass = &x, .detail = detail };
 	enum err_code rc;
 
-	pass_begin(&x, p, !dense_here, true, measure_scores, &m);
+	pass_begin(&x, p, !dense_here, true, SIZE_MAX, measure_scores, &m);
 	x.strict = strict;
 	rc = score_sequence(&x, data, e);
 	if (!rc && !m.begun)
@@ -194,7 +196,7 @@ enum err_code evaluate_predict(struct params *p, struct data_sequence *data, pre
 	struct pass x;
 	enum err_code rc;
 
-	pass_begin(&x, p, true, true, fn, ctx);
+	pass_begin(&x, p, true, true, SIZE_MAX, fn, ctx);
 	x.strict = true;
 	rc = score_sequence(&x, data, e);
 	pass_end(&x);
@@ -207,7 +209,7 @@ enum err_code evaluate_predict_now(struct params *p, const struct dataset *data,
 	struct pass x;
 	enum err_code rc;
 
-	pass_begin(&x, p, fresh, fresh, fn, ctx);
+	pass_begin(&x, p, fresh, fresh, data->rows, fn, ctx);
 	x.strict = true;
 	rc = score_examples(&x, data, NULL, data->rows, e);
 	pass_end(&x);

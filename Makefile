@@ -322,6 +322,10 @@ bench-rows: deps ## bytes of sparse rows on the wire (ps-bandwidth(7))
 	@$(MAKE) --no-print-directory all
 	@tests/bench/rows $(BUILD)
 
+bench-lookahead: deps ## rows that are requested ahead, on slow links (ps-bandwidth(7))
+	@$(MAKE) --no-print-directory all
+	@tests/bench/lookahead $(BUILD)
+
 bench-sparse: deps ## cipher suites and sparse tables (ps-performance(7))
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/sparse $(BUILD)
@@ -518,6 +522,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san check-locks deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-nearest bench-http bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san check-locks deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-lookahead bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-nearest bench-http bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

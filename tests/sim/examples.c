@@ -72,6 +72,11 @@ void examples_draw_stream(void)
 	g.rows = 500 + sim_below(1000);
 }
 
+unsigned examples_lookahead(uint64_t seed)
+{
+	return g.any && !g.stream && seed / 9 % 2 ? 1 + (unsigned)(seed / 18 % 3) : 0;
+}
+
 bool examples_are_a_stream(void)
 {
 	return g.stream;

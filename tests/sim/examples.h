@@ -40,6 +40,9 @@ struct proc *examples_start_worker(unsigned slot, const char *name, const char *
 /* After examples_draw: the data are a stream, a file that grows while the job runs. Such a job does not end by itself. */
 void examples_draw_stream(void);
 bool examples_are_a_stream(void);
+/* Half of the jobs that are no stream request the rows of later batches ahead, as the seed decides without
+ * a draw. Returns the setting lookahead. */
+unsigned examples_lookahead(uint64_t seed);
 /* The war begins: the file grows. */
 void examples_begin(void);
 /* Peace: the rest of the file is written, and the job has to train on it. False: it has not. */

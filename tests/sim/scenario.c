@@ -35,6 +35,7 @@ int ledger_main(int argc, char **argv);
 #define SHORT_STEPS  50 /* acknowledged, of which each has two pushes */
 
 struct scenario {
+	uint64_t seed;
 	unsigned servers, workers, replicas;
 	int64_t least, most; /* delays of the links */
 	const char *sync;
@@ -1169,6 +1170,7 @@ static void draw_scenario(uint64_t seed, const struct scenario_limits *limits, s
 	memset(v, 0, sizeof *v);
 	x.world = world;
 	x.v = v;
+	x.seed = seed;
 	world_begin(seed);
 	tenures_reset();
 	etcd_reset();
@@ -1244,12 +1246,14 @@ static void write_files(void)
 	}
 	n = snprintf(text, sizeof text,
 	    "{ \"sync\": \"%s\", \"servers\": %u, \"workers\": \"%u:%u\", \"replicas\": %u, "
-	    "\"transport\": \"tcp\", %s\"backup\": %u, \"deterministic\": %s, \"on_worker_loss\": \"%s\", \"lease\": \"%s\", \"deadline\": \"60s\",\n"
+	    "\"transport\": \"tcp\", %s\"backup\": %u, \"deterministic\": %s, \"on_worker_loss\": \"%s\", \"lease\": \"%s\", \"deadline\": \"60s\", "
+	    "\"lookahead\": %u,\n"
 	    "  \"job\": %s }\n",
 	    x.sync, x.servers, x.workers - x.newcomer, x.workers, x.replicas,
 	    owners_use_etcd() ? "\"state\": \"" ETCD_URL "\", " : "", x.backup,
 	    examples_are_deterministic() ? "true" : "false", x.waits ? "wait:60s" : "shrink",
-	    owners_are_drawn() ? OWNERS_LEASE : "1s", job);
+	    owners_are_drawn() ? OWNERS_LEASE : "1s", x.peace ? 0 : examples_lookahead(x.seed),
+	    job);
 
 	disk_put("c.json", text, (size_t)n);
 	disk_put("data.csv", "x,y\n1,2\n2,4\n3,6\n", 16);

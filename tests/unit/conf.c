@@ -91,6 +91,7 @@ static const struct row {
 	{ "pull_codec", "int8", "\"int8\"", "topk", NULL },
 	{ "pull_delta", "on", "true", "some", NULL },
 	{ "prefetch", "yes", "true", "maybe", NULL },
+	{ "lookahead", "2", "2", "two", "65" },
 	{ "row_ids", "cached", "\"cached\"", "zipped", NULL },
 	{ "sparse", "admit=5,expire=100", "\"admit=5,expire=100\"", "", NULL },
 	{ "via", "allreduce", "\"allreduce\"", "ring", NULL },

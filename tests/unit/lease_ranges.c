@@ -126,6 +126,14 @@ static void close_range(struct range_source *s)
 	(void)s;
 }
 
+/* As a source in memory: the first example of the epoch's order. */
+static enum err_code deal_examples(struct range_source *s, uint64_t epoch, uint64_t begin,
+    uint64_t end, struct batch *b, struct err *e)
+{
+	(void)epoch;
+	return load_examples(s, begin % RANGE, end - begin, b, e);
+}
+
 static const struct range_source_ops source_ops = {
 	.prepare = open_range,
 	.open = open_range,
@@ -159,12 +167,50 @@ static bool take_step(struct batches *f, uint64_t step)
 	return true;
 }
 
+/* In step `step`: is the batch that is k steps later the one from example `first` of its range on? */
+static bool sees_ahead(struct batches *f, uint64_t step, uint64_t k, uint64_t first, bool is_known)
+{
+	struct batch b = { 0 }, later = { 0 };
+	bool over = false, known = false;
+	struct err e;
+
+	f->step = step;
+	return !f->leases->choose(f, &b, &over, &e) && !f->leases->peek(f, k, &later, &known, &e) &&
+	    known == is_known && (!known || (later.first == first && later.rows == BATCH));
+}
+
 /* The example from which on the range that is leased next is trained on. */
 static uint64_t first_left(uint32_t worker)
 {
 	const struct lease *t = leases_give(leases, worker, 100, BATCH);
 
 	return t ? t->attempt.from : RANGE;
+}
+
+/* Batches ahead are those that are chosen later, in the present range and in the next one. */
+static void look_ahead(struct batches *f)
+{
+	struct range_source_ops in_memory = source_ops;
+	uint64_t last = RANGE / BATCH - 1;
+	bool good;
+
+	leases = leases_new(UNITS, RANGE, 1);
+	f->leases->begin(f);
+	ok(sees_ahead(f, 0, 1, BATCH, true) && sees_ahead(f, 0, 3, 3 * BATCH, true),
+	    "the next batch and a later one are known, and the present one stays");
+	good = take_step(f, 0) && take_step(f, 1) && take_step(f, 2);
+	ok(good && sees_ahead(f, 3, last - 3, last * BATCH, true),
+	    "the last batch of the range is known");
+	ok(sees_ahead(f, 3, last - 2, 0, false),
+	    "the first batch of a range that is not open is not known");
+	in_memory.deal = deal_examples;
+	f->source->ops = &in_memory;
+	ok(sees_ahead(f, 3, last - 2, 0, true) && sees_ahead(f, 3, last - 1, BATCH, true),
+	    "but it is if the examples are in memory");
+	ok(sees_ahead(f, 3, 2 * (last + 1), 0, false), "no batch after both ranges is known");
+	f->source->ops = &source_ops;
+	f->leases->end(f);
+	leases_free(leases);
 }
 
 int main(void)
@@ -187,5 +233,6 @@ int main(void)
 	ok(first_left(1) == 0, "and nothing of the range that was leased ahead counts");
 	f.leases->end(&f);
 	leases_free(leases);
+	look_ahead(&f);
 	return tap_done();
 }

@@ -213,7 +213,7 @@ static void no_wake(void *ctx)
 static void world_open(struct world *x, const struct optim_rule *rule, const char *mode,
     uint32_t cols, bool deltas)
 {
-	struct shard_config cfg = { .rule = rule, .wake = no_wake, .deltas = deltas };
+	struct shard_config cfg = { .rule = rule, .wake = no_wake, .row_versions = deltas };
 	struct table shape = { .name = "t",
 		.sparse = true,
 		.rows = 100,

@@ -64,6 +64,7 @@ static inline void world_open_with(struct world *x, const char *mode, bool deter
 {
 	struct shard_config cfg = { .deterministic = deterministic,
 		.deltas = deltas,
+		.row_versions = deltas,
 		.rule = optim_find(rule),
 		.published = fixture_published,
 		.wake = count_wake,

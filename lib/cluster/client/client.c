@@ -62,6 +62,17 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 	batcher_flush(&l->batcher, l->conn);
 }
 
+/* Takes the news that an answer to a pull brings beside its values, about its step. */
+static void note_answer(struct client *c, const struct record *r)
+{
+	if (r->flags & RECORD_CHECKPOINT)
+		c->seen.checkpoint = r->step;
+	if (r->flags & RECORD_TRAINED)
+		c->seen.trained = r->step;
+	if (!c->seen.first_answer)
+		c->seen.first_answer = clock_now();
+}
+
 /* Handles one record of a session, whole or out of a BATCH. Answers to requests of an earlier
  * layout or generation are dropped, because each of those has been sent again. CONN_DROP ends the
  * session, with the reason in l->fault; a final refusal sets client.fatal as well. Unknown types
@@ -85,13 +96,11 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 			return CONN_TAKEN;
 		if (r->examples > c->seen.members)
 			c->seen.members = r->examples;
-		if (r->flags & RECORD_CHECKPOINT)
-			c->seen.checkpoint = r->step;
-		if (r->flags & RECORD_TRAINED)
-			c->seen.trained = r->step;
-		if (!c->seen.first_answer)
-			c->seen.first_answer = clock_now();
 		pull = request_of_answer(l, r->seq);
+		/* Rows that were requested ahead may come when the worker waits for a later step, and
+		 * say nothing new then. */
+		if (!pull || pull->step >= c->seen.awaited)
+			note_answer(c, r);
 		/* NULL: it was moved to another link, or this is a second answer. */
 		return pull && request_answer(pull, &(struct answer){ r, payload, NULL }, &l->fault)
 		    ? CONN_DROP

@@ -156,9 +156,21 @@ enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t
  * have changed since. The cache holds up to 64 MiB of rows. */
 enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step,
     const uint64_t *ids, size_t n, float *dst, struct err *e);
+/* Does what client_want_changed_rows does, in bsp before this worker's own push of the step before: each
+ * partition is answered as soon as all workers have pushed to it. */
+enum err_code client_want_changed_rows_early(struct client *c, const struct table *t, uint64_t step,
+    const uint64_t *ids, size_t n, float *dst, struct err *e);
 /* Wait until every pull is answered and every push has its receipt: then gradients may be
  * overwritten. After an error all open pulls are forgotten. */
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e);
+/* A mark in the order of requests: the pulls that were requested so far. */
+uint64_t client_mark_pulls(const struct client *c);
+/* Waits until the pulls before a mark are answered; later ones, and pushes, may still be open. Errors as
+ * client_wait. */
+enum err_code client_wait_marked(struct client *c, uint64_t mark, uint64_t step, struct err *e);
+/* Does client_want_changed_rows find the rows in its cache that it has pulled? Not while a relay answers
+ * the pulls of steps, which has rows for one step only. */
+bool client_caches_rows(const struct client *c);
 /* Would client_wait return at once? */
 bool client_has_all(struct client *c);
 /* Send and receive as much as is possible without waiting; for use during a computation, or while

@@ -307,12 +307,48 @@ bool client_has_all(struct client *c)
 	return !c->nopen[REQUEST_PULL] && !c->nopen[REQUEST_PUSH] && !client_is_lending(c);
 }
 
+uint64_t client_mark_pulls(const struct client *c)
+{
+	return c->next_seq;
+}
+
+/* Are all pulls before c->awaited_mark answered? */
+static bool has_marked(struct client *c)
+{
+	client_assert_owner(c);
+	if (!c->nopen[REQUEST_PULL])
+		return true;
+	for (const struct request *r = request_next(c, NULL); r; r = request_next(c, r))
+		if (r->ops->class == REQUEST_PULL && r->seq < c->awaited_mark)
+			return false;
+	return true;
+}
+
+enum err_code client_wait_marked(struct client *c, uint64_t mark, uint64_t step, struct err *e)
+{
+	enum err_code rc;
+
+	client_assert_owner(c);
+	c->awaited_mark = mark;
+	rc = client_wait_until(c, has_marked, step, e);
+	if (rc)
+		request_free_class(c, REQUEST_PULL);
+	return rc;
+}
+
+bool client_caches_rows(const struct client *c)
+{
+	return c->route.state != ROUTE_RELAYED;
+}
+
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e)
 {
 	enum err_code rc;
 
 	client_assert_owner(c);
 	c->seen.first_answer = 0;
+	if (step != CLIENT_NOW)
+		c->seen.awaited = step;
 	rc = client_wait_until(c, client_has_all, step, e);
 	if (!c->seen.first_answer)
 		c->seen.first_answer = clock_now();

@@ -70,6 +70,8 @@ static void send_row_pull(struct request *r)
 	head.part = r->part;
 	if (c->cfg.coding.pull_codec && r->step != CLIENT_NOW)
 		head.codec = c->cfg.coding.pull_codec->id;
+	if (r->pull.early)
+		head.flags |= RECORD_EARLY;
 	if (block) {
 		head.flags |= RECORD_ROW_IDS;
 		len = client_row_ids_put(l, r->pull.ids, r->n, body);
@@ -164,13 +166,14 @@ static uint32_t rows_per_record(const struct table *t, bool changed)
 	return by_ids < by_rows ? by_ids : by_rows;
 }
 
-/* One call of client_want_rows or client_want_changed_rows. */
+/* One call of a function client_want_..._rows. */
 struct row_want {
 	const struct table *table;
 	uint64_t step;
 	const uint64_t *ids;
 	size_t n;
 	bool changed; /* leave out rows that are cached in their present version */
+	bool early;   /* answer each partition as soon as its own step is complete */
 	float *dst;
 };
 
@@ -186,6 +189,7 @@ static enum err_code want_part_rows(struct client *c, const struct row_want *wan
 
 		r->n = end - at < most ? end - at : most;
 		r->pull = (struct pull_request){ .dst = want->dst,
+			.early = want->early,
 			.list = list,
 			.ids = list->ids + at,
 			.pos = list->pos + at };
@@ -320,12 +324,19 @@ enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t
     const uint64_t *ids, size_t n, float *dst, struct err *e)
 {
 	client_assert_owner(c);
-	return want_table_rows(c, &(struct row_want){ t, step, ids, n, false, dst }, e);
+	return want_table_rows(c, &(struct row_want){ t, step, ids, n, false, false, dst }, e);
 }
 
 enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step,
     const uint64_t *ids, size_t n, float *dst, struct err *e)
 {
 	client_assert_owner(c);
-	return want_table_rows(c, &(struct row_want){ t, step, ids, n, true, dst }, e);
+	return want_table_rows(c, &(struct row_want){ t, step, ids, n, true, false, dst }, e);
+}
+
+enum err_code client_want_changed_rows_early(struct client *c, const struct table *t, uint64_t step,
+    const uint64_t *ids, size_t n, float *dst, struct err *e)
+{
+	client_assert_owner(c);
+	return want_table_rows(c, &(struct row_want){ t, step, ids, n, true, true, dst }, e);
 }

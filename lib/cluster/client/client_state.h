@@ -186,9 +186,11 @@ struct client_clock {
 
 /* News that answers have brought beside their values. */
 struct client_seen {
-	uint32_t members;     /* membership entries; see client_members */
-	int64_t first_answer; /* when the first answer of this wait came; 0: none yet */
-	uint64_t checkpoint;  /* the last step that a server was checkpointing */
+	uint32_t members; /* membership entries; see client_members */
+	/* when the first answer of this wait came, but to a pull of an earlier step; 0: none yet */
+	int64_t first_answer;
+	uint64_t awaited;    /* the step of the last client_wait */
+	uint64_t checkpoint; /* the last step that a server was checkpointing */
 	uint64_t trained; /* the last step whose answers said that workers train (RECORD_TRAINED) */
 	uint64_t open_step; /* steps below are closed, as receipts of late pushes say */
 	/* a session with open pushes broke at this time, and none of those has a receipt since;
@@ -216,6 +218,7 @@ struct client {
 
 	/* requests */
 	uint64_t next_seq;
+	uint64_t awaited_mark;         /* of client_wait_marked */
 	size_t nopen[REQUEST_CLASSES]; /* those without an answer, by class */
 	struct request_list stray;     /* those that no server can take */
 	struct client_clock clock;

@@ -104,7 +104,7 @@ struct pull_request {
 	const float *base;
 	/* the versions that `base` has, by partition, or that are cached, by row; NULL: none */
 	uint64_t *since;
-	/* dense: answer each partition as soon as its own step is complete */
+	/* answer each partition as soon as its own step is complete */
 	bool early;
 	/* dense: answer without values. With early: when the partition is updated; else: when all
 	 * ranks have reached the step. */

@@ -94,6 +94,7 @@ struct conf {
 	struct conf_loss on_worker_loss;
 	char *codec, *pull_codec;
 	bool pull_delta, prefetch;
+	int64_t lookahead; /* batches; 0: none */
 	char *row_ids, *sparse, *via, *filter;
 	bool feedback;
 	int64_t accumulate, local_steps;

@@ -424,6 +424,31 @@ static enum err_code check_prefetch(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* The path that is a stream; NULL: none. */
+static const char *find_stream(const struct conf_strs *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (data_log_is(list->item[i]))
+			return list->item[i];
+	return NULL;
+}
+
+/* Checks lookahead. A worker must know its next examples and their rows before it makes their step. */
+static enum err_code check_lookahead(const struct conf *c, struct err *e)
+{
+	if (!c->lookahead || !c->has_job || !c->job.model)
+		return ERR_OK;
+	if (strcmp(c->job.model, "custom") == 0)
+		return err_set(e, ERR_CONFIG,
+		    "lookahead: must be 0 with model custom, whose program names the rows of each step "
+		    "itself; a program that uses the library calls ps_prefetch_rows");
+	if (find_stream(&c->job.data))
+		return err_set(e, ERR_CONFIG,
+		    "lookahead: must be 0, because \"%s\" is a stream, whose next events are not known",
+		    find_stream(&c->job.data));
+	return ERR_OK;
+}
+
 /* Several batches for each step, and several local steps for each push. */
 static enum err_code check_local(const struct conf *c, struct err *e)
 {
@@ -474,6 +499,7 @@ static enum err_code check_via(const struct conf *c, struct err *e)
 	    : strcmp(c->pull_codec, "raw") != 0        ? "pull_codec: must be raw"
 	    : c->pull_delta                            ? "pull_delta: must be false"
 	    : c->prefetch                              ? "prefetch: must be false"
+	    : c->lookahead                             ? "lookahead: must be 0"
 	    : c->workers.max > COORD_RING_MAX          ? "workers: at most 256"
 	                                               : NULL;
 
@@ -522,15 +548,6 @@ static enum err_code as_config_error(enum err_code rc, const struct path_causes 
 	if (rc == ERR_NOTFOUND && e)
 		e->code = ERR_CONFIG;
 	return rc == ERR_NOTFOUND ? ERR_CONFIG : rc;
-}
-
-/* The path that is a stream; NULL: none. */
-static const char *find_stream(const struct conf_strs *list)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (data_log_is(list->item[i]))
-			return list->item[i];
-	return NULL;
 }
 
 /* A path with wrong options does not tell whether it is a stream. */
@@ -891,6 +908,7 @@ enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 		check_frozen_list,
 		check_robust,
 		check_prefetch,
+		check_lookahead,
 		check_local,
 		check_via,
 		check_net,

@@ -371,7 +371,7 @@ static enum answered answer_scan_pull(struct server_session *p, struct pull *q)
  * members of the step cannot change any more. */
 static bool may_answer_step(struct server_session *p, const struct pull *q)
 {
-	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_EARLY)
+	if (q->rec.type != REC_SCAN && q->rec.flags & RECORD_EARLY)
 		return shard_may_prefetch(session_shard(p), q->rec.step);
 	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_NO_VALUES)
 		return shard_may_fix_members(session_shard(p), q->rec.step);

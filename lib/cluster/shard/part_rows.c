@@ -27,7 +27,7 @@ struct row_layout part_rows_layout(const struct part *p, const struct shard_conf
 
 	mutex_assert_held(&p->lock);
 	return row_layout_make(cols, (uint32_t)optim_state_floats(rule, cols, cols), dates,
-	    cfg->deltas);
+	    cfg->row_versions);
 }
 
 void part_rows_alloc(struct part *p, const struct shard_config *cfg)
@@ -39,7 +39,7 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 	p->sparse.layout = part_rows_layout(p, cfg, p->optim.rule);
 	p->sparse.store->ops->open(p->sparse.store, &p->sparse.layout);
 	p->sparse.prev = cfg->deterministic ? rows_new(cols * (uint32_t)sizeof(float)) : NULL;
-	p->sparse.former = cfg->deltas ? mem_array(cols, sizeof *p->sparse.former) : NULL;
+	p->sparse.former = cfg->row_versions ? mem_array(cols, sizeof *p->sparse.former) : NULL;
 	p->sparse.known_since = p->version;
 }
 

@@ -77,7 +77,9 @@ struct shard_config {
 	unsigned ranks;             /* greatest number of ranks: memory for them is booked */
 	/* The server counts no steps: for row policies each update is one step. */
 	bool jobless;
-	bool deltas; /* pulls may ask for the changes since a version */
+	bool deltas; /* pulls of dense tables may ask for the changes since a version */
+	/* pulls of rows may ask for those that have changed since a version */
+	bool row_versions;
 	const struct optim_rule *rule;
 	struct optim_hyper hyper; /* lr before the schedule */
 	struct schedule schedule;

@@ -30,8 +30,9 @@ enum record_flag {
 	RECORD_REFUSED = 16, /* CLOCK of a worker that refused its own gradient */
 	RECORD_DELTA =
 	    32, /* PULL: versions follow the run; PULLED: only what has changed since; SCAN: since a step */
-	RECORD_ROW_IDS = 64,     /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
-	RECORD_EARLY = 128,      /* PULL: each partition as soon as its own step is complete */
+	RECORD_ROW_IDS = 64, /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
+	RECORD_EARLY =
+	    128, /* PULL, PULL_ROWS: each partition as soon as its own step is complete */
 	RECORD_CHECKPOINT = 256, /* PULLED, ROWS: a checkpoint of this step is being taken */
 	/* PULL, PULLED, SCAN: no values. With EARLY: when they might be shown; else when all are at
 	 * the step */

@@ -581,7 +581,7 @@ enum err_code relay_shard_new(const struct shard_config *cfg, struct shard **out
 
 	relay->mem_limit = cfg->mem_limit;
 	own.mem_limit = 0;
-	own.deltas = false;
+	own.deltas = own.row_versions = false;
 	/* The shard needs an update rule, though it makes no updates: take one without state. */
 	own.rule = optim_find("sgd");
 	own.tables.n = 0;

@@ -181,6 +181,7 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 	cfg.deterministic = conf.deterministic;
 	cfg.reduced = strcmp(conf.via, "allreduce") == 0;
 	cfg.deltas = conf.pull_delta;
+	cfg.row_versions = conf.pull_delta || conf.lookahead;
 	cfg.jobless = !conf_trains(&conf);
 	cfg.ranks = conf_trains(&conf) ? (unsigned)conf.workers.max : 0;
 	rc = aggregate_parse(conf.robust, &cfg.aggregate, e);

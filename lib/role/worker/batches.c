@@ -205,6 +205,31 @@ enum err_code batches_next(struct batches *f, uint64_t step, struct batch *b, bo
 	                                     : f->leases->choose(f, b, over, e);
 }
 
+/* The dealt examples of a later step. */
+static enum err_code peek_assigned(struct batches *f, uint64_t step, struct batch *b, bool *known,
+    struct err *e)
+{
+	const struct member_entry *m = entry_at_step(f, step);
+	uint32_t position = m ? position_of(m, f->rank) : UINT32_MAX;
+	struct data_position at;
+	struct source_range r;
+
+	*known = position != UINT32_MAX && assigned_range(f, m, position, step, &at, &r) &&
+	    r.begin < r.end;
+	return *known ? f->source->ops->deal(f->source, r.epoch, r.begin, r.end, b, e) : ERR_OK;
+}
+
+enum err_code batches_peek(struct batches *f, uint64_t k, struct batch *b, bool *known,
+    struct err *e)
+{
+	*known = false;
+	if (f->ending || (f->steps && f->step + k >= f->steps))
+		return ERR_OK;
+	if (batches_are_assigned(f, f->step + k))
+		return peek_assigned(f, f->step + k, b, known, e);
+	return f->leases->peek ? f->leases->peek(f, k, b, known, e) : ERR_OK;
+}
+
 enum err_code batches_lease_ahead(struct batches *f, struct err *e)
 {
 	return f->leases->ahead(f, e);

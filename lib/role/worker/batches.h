@@ -63,6 +63,13 @@ uint32_t batches_members(const struct batches *f);
  * member. */
 enum err_code batches_next(struct batches *f, uint64_t step, struct batch *b, bool *over,
     struct err *e);
+/* Loads into b the batch that the present one's k-th successor will be, as far as is known now, k > 0:
+ * members and settings may change, and ranges may be taken back, so it may become another one. *known:
+ * false if it is not known, or has no examples; b is undefined then. Call it between batches_next and
+ * batches_used. May wait for the reader of the data, but asks no other process. Errors of the data's
+ * readers. */
+enum err_code batches_peek(struct batches *f, uint64_t k, struct batch *b, bool *known,
+    struct err *e);
 /* Nanoseconds since the last call of it that were spent waiting for a range to lease. */
 int64_t batches_take_idle_time(struct batches *f);
 /* The examples of this worker at *step, or at the step after it when it has none there, as an epoch may

@@ -42,6 +42,9 @@ struct lease_ops {
 	void (*begin)(struct batches *f);
 	/* Chooses the batch of f->step, as batches_next. */
 	enum err_code (*choose)(struct batches *f, struct batch *b, bool *over, struct err *e);
+	/* As batches_peek, without the check of job.steps. NULL: later examples are never known. */
+	enum err_code (
+	    *peek)(struct batches *f, uint64_t k, struct batch *b, bool *known, struct err *e);
 	/* As batches_used, batches_lease_ahead and batches_finish. */
 	void (*used)(struct batches *f);
 	enum err_code (*ahead)(struct batches *f, struct err *e);

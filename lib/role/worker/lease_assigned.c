@@ -300,6 +300,20 @@ static enum err_code choose_assigned_batch(struct batches *f, struct batch *b, b
 	return f->source->ops->load(f->source, r->used, x->taken, b, e);
 }
 
+/* Only of the present range: where the next one begins is known when this one ends. */
+static enum err_code peek_assigned_batch(struct batches *f, uint64_t k, struct batch *b,
+    bool *known, struct err *e)
+{
+	struct assigned *x = assigned_of(f);
+	const struct leased_range *r = has_present_range(x) ? &x->range[x->present] : NULL;
+	uint64_t batch = batches_size_at(f, f->step);
+
+	if (!r || !x->opened || !x->taken || !batch)
+		return ERR_OK;
+	return leased_range_peek(r, f->source, r->used + x->taken + (k - 1) * batch, batch, b,
+	    known, e);
+}
+
 static void mark_batch_used(struct batches *f)
 {
 	struct assigned *x = assigned_of(f);
@@ -362,6 +376,7 @@ static void end_assigned_leases(struct batches *f)
 const struct lease_ops leases_of_assigned_ranges = {
 	.begin = begin_assigned_leases,
 	.choose = choose_assigned_batch,
+	.peek = peek_assigned_batch,
 	.used = mark_batch_used,
 	.ahead = lease_assigned_ahead,
 	.finish = finish_assigned_leases,

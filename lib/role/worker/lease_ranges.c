@@ -280,6 +280,32 @@ static enum err_code choose_batch_of_range(struct batches *f, struct batch *b, b
 	return f->source->ops->load(f->source, x->now.used, x->taken, b, e);
 }
 
+/* Examples of a range that is leased ahead, which lies in memory: its (k + 1)-th batch. */
+static enum err_code peek_next_range(struct batches *f, uint64_t k, struct batch *b, bool *known,
+    struct err *e)
+{
+	const struct leased_range *r = &ranges_of(f)->next;
+	uint64_t begin = r->units.begin + r->own.from + k * f->batch,
+	         end = begin + f->batch < r->units.end ? begin + f->batch : r->units.end;
+
+	*known = r->have && f->source->ops->deal && begin < r->units.end;
+	return *known ? f->source->ops->deal(f->source, r->units.epoch, begin, end, b, e) : ERR_OK;
+}
+
+static enum err_code peek_batch_of_range(struct batches *f, uint64_t k, struct batch *b,
+    bool *known, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	uint64_t batch = x->now.own.batch, at = x->now.used + x->taken + (k - 1) * batch, left;
+
+	if (!x->now.have || !x->opened || !batch)
+		return ERR_OK;
+	left = f->source->ops->left(f->source, x->now.used + x->taken);
+	if ((k - 1) * batch < left)
+		return leased_range_peek(&x->now, f->source, at, batch, b, known, e);
+	return peek_next_range(f, k - 1 - (left + batch - 1) / batch, b, known, e);
+}
+
 static enum err_code lease_ahead(struct batches *f, struct err *e)
 {
 	struct ranges *x = ranges_of(f);
@@ -342,6 +368,7 @@ static void end_range_leases(struct batches *f)
 const struct lease_ops leases_of_ranges = {
 	.begin = begin_range_leases,
 	.choose = choose_batch_of_range,
+	.peek = peek_batch_of_range,
 	.used = mark_range_used,
 	.ahead = lease_ahead,
 	.finish = finish_range_leases,

@@ -79,6 +79,16 @@ static uint64_t repeated_until(const struct leased_range *r)
 	return end;
 }
 
+enum err_code leased_range_peek(const struct leased_range *r, struct range_source *s, uint64_t at,
+    uint64_t n, struct batch *b, bool *known, struct err *e)
+{
+	uint64_t before = at - r->used, have = 0;
+	enum err_code rc = s->ops->ready(s, r->used, before + n, &have, e);
+
+	*known = !rc && have > before;
+	return *known ? s->ops->load(s, at, have - before, b, e) : rc;
+}
+
 bool leased_range_repeats(const struct leased_range *r)
 {
 	return r->have && r->used < repeated_until(r);

@@ -37,6 +37,12 @@ void leased_range_release(struct leased_range *r);
 /* [id, from, step, batch, place], as the message "lease" has it. */
 json_t *leased_range_to_json(const struct leased_range *r);
 
+/* Loads into b up to n examples of r, which s has open, from its example `at` on, which is not before
+ * r->used. Those from r->used on stay ready. *known: false if there are none. Waits as
+ * range_source_ops.ready does. */
+enum err_code leased_range_peek(const struct leased_range *r, struct range_source *s, uint64_t at,
+    uint64_t n, struct batch *b, bool *known, struct err *e);
+
 /* May a worker that was lost have pushed the batch that begins at example r->used? */
 bool leased_range_repeats(const struct leased_range *r);
 /* The size of that batch. */

@@ -119,6 +119,9 @@ enum err_code params_new(const struct job *job, struct client *client, struct pa
 	out->g = mem_array(n, sizeof *out->g);
 	out->good = mem_array(n, sizeof *out->good);
 	out->cap = mem_array(n, sizeof *out->cap);
+	out->next = mem_array(n, sizeof *out->next);
+	out->next_w = mem_array(n, sizeof *out->next_w);
+	out->next_cap = mem_array(n, sizeof *out->next_cap);
 	for (size_t i = 0; !rc && i < n; i++) {
 		const struct model_table *m = &job->table[i];
 
@@ -145,7 +148,12 @@ void params_release(struct params *p)
 		if (p->job->table[i].sparse)
 			free(p->g[i]);
 		free(p->good[i]);
+		free(p->next[i].id);
+		free(p->next_w[i]);
 	}
+	free(p->next);
+	free(p->next_w);
+	free(p->next_cap);
 	free((void *)p->table);
 	row_counts_release(&p->counts);
 	free(p->first);
@@ -191,6 +199,13 @@ static bool may_pull_delta(const struct params *p, uint64_t step)
 {
 	return p->job->conf.pull_delta &&
 	    (step != CLIENT_NOW || strcmp(p->job->conf.pull_codec, "raw") == 0);
+}
+
+/* May the servers send only the rows that have changed? As may_pull_delta; with lookahead those that were
+ * requested ahead are known. */
+static bool may_pull_changed_rows(const struct params *p, uint64_t step)
+{
+	return may_pull_delta(p, step) || (p->job->conf.lookahead && step != CLIENT_NOW);
 }
 
 /* The values that a pull of table i may be relative to; NULL: none. */
@@ -275,6 +290,70 @@ static enum err_code want_dense(struct params *p, size_t i, uint64_t step, struc
 	    : p->source->ops->want_dense(p->source, p->table[i], base, p->w[i], e);
 }
 
+/* Requests rows of sparse table i for a later step, into next_w[i]. */
+static enum err_code request_next_rows(struct params *p, size_t i, uint64_t step,
+    const uint64_t *id, size_t n, struct err *e)
+{
+	size_t floats = n * p->job->table[i].cols;
+	struct params_rows *next = &p->next[i];
+
+	free(next->id);
+	*next = (struct params_rows){ .id = mem_try_array(n, sizeof *next->id) };
+	if (floats > p->next_cap[i]) {
+		free(p->next_w[i]);
+		p->next_cap[i] = floats + floats / 4;
+		p->next_w[i] = mem_try_array(p->next_cap[i], sizeof **p->next_w);
+	}
+	if (!next->id || !p->next_w[i]) {
+		p->next_cap[i] = p->next_w[i] ? p->next_cap[i] : 0;
+		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", n,
+		    p->job->table[i].name);
+	}
+	memcpy(next->id, id, n * sizeof *id);
+	next->n = n;
+	return client_want_changed_rows_early(p->client, p->table[i], step, next->id, n,
+	    p->next_w[i], e);
+}
+
+enum err_code params_request_rows(struct params *p, const struct batch *b, uint64_t step,
+    struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		const uint64_t *id;
+		size_t n = p->job->table[i].sparse ? params_rows_of(p, b, i, &id) : 0;
+
+		if (n)
+			rc = request_next_rows(p, i, step, id, n, e);
+	}
+	p->rows_asked_step = step;
+	return rc;
+}
+
+/* Has params_request_rows requested the rows of sparse table i that this batch needs at this step? */
+static bool rows_are_requested(const struct params *p, const struct batch *b, size_t i,
+    uint64_t step)
+{
+	const struct params_rows *next = &p->next[i];
+	const uint64_t *id;
+	size_t n;
+
+	if (!next->n || p->rows_asked_step != step)
+		return false;
+	n = params_rows_of(p, b, i, &id);
+	return n == next->n && memcmp(next->id, id, n * sizeof *id) == 0;
+}
+
+/* The requested rows have arrived: copies those of this batch to where its step has them. */
+static void take_requested_rows(struct params *p, const struct batch *b, uint64_t step)
+{
+	for (size_t i = 0; i < p->job->ntables; i++)
+		if (rows_are_requested(p, b, i, step))
+			memcpy(p->w[i], p->next_w[i],
+			    p->next[i].n * p->job->table[i].cols * sizeof **p->w);
+}
+
 /* Requests n rows of sparse table i into w[i]. id is borrowed until the answer. */
 static enum err_code want_rows(struct params *p, size_t i, uint64_t step, const uint64_t *id,
     size_t n, struct err *e)
@@ -286,8 +365,9 @@ static enum err_code want_rows(struct params *p, size_t i, uint64_t step, const 
 	if (step == CLIENT_NOW)
 		return p->source->ops->want_rows(p->source, p->table[i], id, n,
 		    may_pull_delta(p, step), p->w[i], e);
-	return (may_pull_delta(p, step) ? client_want_changed_rows : client_want_rows)(p->client,
-	    p->table[i], step, id, n, p->w[i], e);
+	return (may_pull_changed_rows(p, step)
+	        ? client_want_changed_rows
+	        : client_want_rows)(p->client, p->table[i], step, id, n, p->w[i], e);
 }
 
 /* Requests the rows 0 .. n-1 of sparse table i. */
@@ -345,12 +425,17 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 		const uint64_t *id;
 		size_t n = p->job->table[i].sparse ? params_rows_of(p, b, i, &id) : 0;
 
-		if (p->job->table[i].sparse)
+		if (n && rows_are_requested(p, b, i, step))
+			rc = reserve_table(p, i, n * p->job->table[i].cols, e);
+		else if (p->job->table[i].sparse)
 			rc = want_rows(p, i, step, id, n, e);
 	}
 	if (!rc && dense && step != CLIENT_NOW && needs_no_values(p, b))
 		rc = want_unused_row(p, step, e);
-	return end_pull(p, step, dense, rc, e);
+	rc = end_pull(p, step, dense, rc, e);
+	if (!rc)
+		take_requested_rows(p, b, step);
+	return rc;
 }
 
 /* Sets rows that still have their random initial values to 0: no example has trained them, so their

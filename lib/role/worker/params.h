@@ -37,6 +37,12 @@ struct params {
 	/* by table: rows to use instead of the rows that the batch touches; NULL: the rows of the
 	 * batch */
 	const struct params_rows *rows;
+	/* by table: rows that params_request_rows has requested for rows_asked_step; n 0: none. Their
+	 * values are in next_w[i], which has next_cap[i] floats. */
+	struct params_rows *next;
+	float **next_w;
+	size_t *next_cap;
+	uint64_t rows_asked_step;
 	struct row_counts counts; /* of the batch that is being pushed */
 	uint64_t *first;          /* the numbers 0 .. nfirst-1 */
 	size_t nfirst;
@@ -88,6 +94,11 @@ enum err_code params_pull_scores(struct params *p, const struct batch *b, bool d
  * waits for them. early: sent before this step's push, and each partition answers as soon as it is
  * ready. */
 enum err_code params_request_ahead(struct params *p, uint64_t step, bool early, struct err *e);
+/* Requests the rows of sparse tables that batch b needs at `step`, the step after the present one, before
+ * this step's push; each partition answers as soon as it is ready. params_pull of that step then takes
+ * them, if its batch has the same rows. Not with a relay. ERR_NOMEM, and errors of the client. */
+enum err_code params_request_rows(struct params *p, const struct batch *b, uint64_t step,
+    struct err *e);
 /* The loss at this step was finite: the parameters that were pulled for it count as good, until
  * rows of a later step do. */
 void params_mark_good(struct params *p, uint64_t step);

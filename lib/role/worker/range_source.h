@@ -62,7 +62,7 @@ struct range_source_ops {
 	uint64_t (*left)(const struct range_source *s, uint64_t at);
 	/* Units of the epoch that lie before example `at` of the open range, for display. */
 	uint64_t (*units_before)(const struct range_source *s, uint64_t at);
-	/* Fills b with the n examples from `at` on, n > 0, which are ready. */
+	/* Fills b with the n examples from `at` on, n > 0, which are ready, as those before them may be. */
 	enum err_code (
 	    *load)(struct range_source *s, uint64_t at, uint64_t n, struct batch *b, struct err *e);
 	/* Fills b with the examples [begin, end) of an epoch's order, while no range is open. NULL where

@@ -247,6 +247,9 @@ static enum err_code load_examples_of_blocks(struct range_source *s, uint64_t at
 		const struct loaded *c = &b->loaded[i];
 		uint64_t stop = loaded_end(c) < end ? loaded_end(c) : end;
 
+		/* A dataset whose examples are used before those that are peeked at. */
+		if (stop <= at)
+			continue;
 		rc = data_gather(c->examples, c->order + (at - c->begin), (size_t)(stop - at),
 		    first ? out : &b->rest, e);
 		if (!rc && !first)

@@ -363,6 +363,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	        .await_receipts = await_receipts,
 	        .awaited = is_awaited });
 	batches_take_view(w->batches, w->view);
+	w->lookahead = lookahead_new(&w->job, &w->params, w->batches, w->cfg->log);
 	w->step = (uint64_t)w->view->worker->from;
 	w->recent.rate_at = clock_now();
 	delay_init(&w->delay, w->job.conf.job.slow, &w->cfg->compute,
@@ -542,6 +543,8 @@ static enum err_code step_push(struct worker *w, struct err *e)
 		return rc;
 	if (w->job.conf.prefetch)
 		rc = params_request_ahead(&w->params, w->step + 1, true, e);
+	if (!rc && w->job.conf.prefetch)
+		rc = lookahead_prefetch(w->lookahead, w->step + 1, e);
 	if (rc)
 		return rc;
 	return batches_repeats(w->batches)
@@ -597,11 +600,15 @@ static enum err_code take_step_once(struct worker *w, bool *over, struct err *e)
 {
 	struct step_times t;
 	double loss = 0;
-	enum err_code rc = worker_fetch(w, &t, over, e);
+	enum err_code rc = lookahead_await(w->lookahead, w->step, e);
 
+	if (!rc)
+		rc = worker_fetch(w, &t, over, e);
 	if (rc || *over)
 		return rc;
 	rc = worker_evaluate_now(w, e);
+	if (!rc)
+		rc = lookahead_request(w->lookahead, w->step, e);
 	if (!rc && w->batch.rows)
 		rc = step_compute(w, &loss, e);
 	return rc ? rc : worker_commit(w, &t, &loss, e);
@@ -747,6 +754,7 @@ enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 	emulated_link_close(w->net);
 	w->exchange->close(w);
 	local_free(w->local);
+	lookahead_free(w->lookahead);
 	params_release(&w->params);
 	w->cfg->kind->release(w);
 	batches_free(w->batches);

@@ -29,6 +29,7 @@
  *     exchange->fetch  choose the examples                     exchange.c, batches.c
  *                      pull the parameters                     params.c, cluster/client
  *                      or meet the other workers               allreduce.c (via: allreduce)
+ *   lookahead_request  rows of later batches                 lookahead.c
  *   step_compute     gradient, clipped, or local steps         train.c, worker_kind.c, local.c
  *   worker_commit    check that the loss is finite             train.c, finish.c
  *     step_push        all-reduce, encode, send                train.c, params.c, allreduce.c
@@ -54,6 +55,7 @@
 #include "worker/delay.h"
 #include "worker/evaluate.h"
 #include "worker/local.h"
+#include "worker/lookahead.h"
 #include "worker/train.h"
 
 struct ckpt_kept;
@@ -116,7 +118,8 @@ struct worker {
 	struct batches *batches;
 	struct params params;
 	struct local *local;
-	void *kind_state; /* of cfg->kind */
+	struct lookahead *lookahead; /* NULL: nothing is requested ahead */
+	void *kind_state;            /* of cfg->kind */
 	_Atomic uint64_t program_restarts;
 	const struct exchange_ops *exchange;
 	struct allreduce *ring; /* of exchange_ring alone */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "client/client_source.h"
 
+#include <stdlib.h>
+
 static struct client *client_of(const struct param_source *s)
 {
 	return ((const struct client_source *)s)->client;
@@ -34,10 +36,19 @@ static enum err_code attend_cluster(struct param_source *s, struct err *e)
 	return client_attend(client_of(s), e);
 }
 
+/* Partition by partition, so that the memory is that of the rows of one. */
 static enum err_code each_row(struct param_source *s, const struct table *t, param_rows_fn *fn,
     void *ctx, struct err *e)
 {
-	return client_scan(client_of(s), t, fn, ctx, e);
+	enum err_code rc = ERR_OK;
+
+	for (uint32_t part = 0; !rc && part < t->nparts; part++) {
+		struct client_changes changes = { 0 };
+
+		rc = client_scan_parts(client_of(s), t, part, 1, CLIENT_ALL, fn, ctx, &changes, e);
+		free(changes.live);
+	}
+	return rc;
 }
 
 static const struct param_source_ops client_ops = {

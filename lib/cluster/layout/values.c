@@ -2,8 +2,10 @@
 #include "layout/values.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/mem.h"
 #include "core/rng.h"
 #include "math/vec.h"
 
@@ -66,6 +68,26 @@ void init_fill(const struct table *t, uint64_t first, size_t n, float *out)
 uint64_t init_row_place(const struct table *t, uint64_t id)
 {
 	return id * t->cols;
+}
+
+void init_clear_untrained(const struct table *t, const uint64_t *ids, size_t n, float *rows)
+{
+	uint64_t base = init_base(t);
+	float *initial;
+
+	if (t->init != TABLE_UNIFORM)
+		return;
+	initial = mem_array(t->cols, sizeof *initial);
+	for (size_t i = 0; i < n; i++, rows += t->cols) {
+		/* Most rows differ in their first value. */
+		init_fill_by(t, base, init_row_place(t, ids[i]), 1, initial);
+		if (memcmp(initial, rows, sizeof *rows) != 0)
+			continue;
+		init_fill_by(t, base, init_row_place(t, ids[i]), t->cols, initial);
+		if (memcmp(initial, rows, t->cols * sizeof *rows) == 0)
+			memset(rows, 0, t->cols * sizeof *rows);
+	}
+	free(initial);
 }
 
 /* ---- checks ---- */

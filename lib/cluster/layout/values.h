@@ -24,6 +24,11 @@ void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n
  * values at every server and in every order of creation. */
 uint64_t init_row_place(const struct table *t, uint64_t id);
 
+/* Sets rows of a sparse table, n * cols floats, that still have their random initial values to 0: no
+ * example has trained them, so their values say nothing, and a score shall not depend on them. Tables
+ * with other initial values keep them. */
+void init_clear_untrained(const struct table *t, const uint64_t *ids, size_t n, float *rows);
+
 /* The key by which the values of a table's rows are rounded (element_round): values_row_key for
  * each row that changes in an update, with base from values_round_base of the table and of the
  * partition's version before the update. Equal on all servers. */

@@ -438,25 +438,6 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 	return rc;
 }
 
-/* Sets rows that still have their random initial values to 0: no example has trained them, so their
- * vectors say nothing, and a score shall not depend on them. */
-static void clear_untrained_rows(const struct table *t, const uint64_t *id, size_t n, float *w)
-{
-	uint64_t base = init_base(t);
-	float *initial = mem_array(t->cols, sizeof *initial);
-
-	for (size_t i = 0; i < n; i++, w += t->cols) {
-		/* Most rows differ in their first value. */
-		init_fill_by(t, base, init_row_place(t, id[i]), 1, initial);
-		if (memcmp(initial, w, sizeof *w) != 0)
-			continue;
-		init_fill_by(t, base, init_row_place(t, id[i]), t->cols, initial);
-		if (memcmp(initial, w, t->cols * sizeof *w) == 0)
-			memset(w, 0, t->cols * sizeof *w);
-	}
-	free(initial);
-}
-
 /* Clears the rows of all tables that params_pull_scores has pulled with the same arguments. */
 static void clear_untrained(struct params *p, const struct batch *b, bool scored)
 {
@@ -465,13 +446,13 @@ static void clear_untrained(struct params *p, const struct batch *b, bool scored
 		const uint64_t *id = p->first;
 		size_t n = 0;
 
-		if (!m->sparse || p->table[i]->init != TABLE_UNIFORM)
+		if (!m->sparse)
 			continue;
 		if (!m->domain->scored)
 			n = params_rows_of(p, b, i, &id);
 		else if (scored)
 			n = m->domain->scored(p->job->train);
-		clear_untrained_rows(p->table[i], id, n, p->w[i]);
+		init_clear_untrained(p->table[i], id, n, p->w[i]);
 	}
 }
 

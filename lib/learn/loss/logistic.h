@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "format/onnx.h"
+
 /* The logistic function and the negative log likelihood of two classes, for several losses and
  * models. Pure. */
 
@@ -23,6 +25,12 @@ static inline double logistic_at(double f, double y, double *slope)
 
 	*slope = (f >= 0 ? 1 / (1 + t) : t / (1 + t)) - y;
 	return fmax(f, 0) - y * f + log1p(t);
+}
+
+/* The logistic function as a graph (loss_ops.graph). */
+static inline const char *logistic_graph(struct onnx *g, const char *f)
+{
+	return onnx_op(g, "Sigmoid", f, NULL);
 }
 
 #endif

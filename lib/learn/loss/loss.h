@@ -7,6 +7,7 @@
 
 #include "core/err.h"
 #include "data/batch/batch.h"
+#include "format/onnx.h"
 
 /* Losses: how far the outputs of a model are from the targets of an example. A model computes the
  * outputs (f: one number for each target, or one for each class), and a loss turns them into its
@@ -66,6 +67,9 @@ struct loss_ops {
 	 * loss_grad and loss_scores do, and return the summed loss. */
 	double (*grad_rows)(const struct batch *b, size_t outputs, float *f);
 	double (*score_rows)(const struct batch *b, size_t outputs, float *f);
+	/* Adds the operators that replace the outputs f, (N, outputs), by the scores, and returns these. Where
+	 * scores are not f itself. */
+	const char *(*graph)(struct onnx *g, const char *f);
 	/* For other losses: replaces column k of the outputs by the gradient, and returns the
 	 * summed loss of target k, as `at` would for each example, but faster. NULL: `at` is
 	 * called. */

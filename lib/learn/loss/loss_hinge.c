@@ -20,4 +20,5 @@ const struct loss_ops loss_hinge = {
 	.target = LOSS_TWO,
 	.at = hinge_at,
 	.score = logistic_sigmoid,
+	.graph = logistic_graph,
 };

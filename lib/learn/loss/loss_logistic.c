@@ -15,5 +15,6 @@ const struct loss_ops loss_logistic = {
 	.target = LOSS_TWO,
 	.at = likelihood_at,
 	.score = logistic_sigmoid,
+	.graph = logistic_graph,
 	.probabilities = true,
 };

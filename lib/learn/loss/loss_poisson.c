@@ -21,6 +21,11 @@ static bool takes_count(double y)
 	return y >= 0;
 }
 
+static const char *exp_graph(struct onnx *g, const char *f)
+{
+	return onnx_op(g, "Exp", f, NULL);
+}
+
 const struct loss_ops loss_poisson = {
 	.name = "poisson",
 	.target = LOSS_REAL,
@@ -28,4 +33,5 @@ const struct loss_ops loss_poisson = {
 	.wants = "a number of at least 0",
 	.at = deviance_at,
 	.score = exp,
+	.graph = exp_graph,
 };

@@ -46,10 +46,16 @@ static double softmax_grad(const struct batch *b, size_t k, float *f)
 	return loss;
 }
 
+static const char *softmax_graph(struct onnx *g, const char *f)
+{
+	return onnx_op(g, "Softmax", f, NULL);
+}
+
 const struct loss_ops loss_softmax = {
 	.name = "softmax",
 	.target = LOSS_CLASSES,
 	.probabilities = true,
 	.grad_rows = softmax_grad,
 	.score_rows = softmax_scores,
+	.graph = softmax_graph,
 };

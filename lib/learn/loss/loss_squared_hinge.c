@@ -21,4 +21,5 @@ const struct loss_ops loss_squared_hinge = {
 	.target = LOSS_TWO,
 	.at = squared_hinge_at,
 	.score = logistic_sigmoid,
+	.graph = logistic_graph,
 };

@@ -3,6 +3,8 @@
 
 #include <limits.h>
 
+#include "model/graph_parts.h"
+
 /* Number of fields of the data; 1 without fields, and the tower then sees the sum of all
  * vectors. */
 static size_t field_count(const struct model_shape *shape)
@@ -129,4 +131,12 @@ double deep_forward(struct model *m, const struct deep *d, const struct batch *b
 		scores[r] = (float)loss_score(m->loss, at);
 	}
 	return loss_unscaled(m->loss, loss);
+}
+
+const char *deep_graph_tower(const struct model *m, const struct graph *g, const char *vectors,
+    size_t table)
+{
+	struct tower t = deep_tower(m);
+
+	return graph_tower(g, m, &t, table, graph_by_field(g, m, vectors, m->shape.factors));
 }

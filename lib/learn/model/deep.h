@@ -37,6 +37,9 @@ enum err_code deep_fits(const struct model_shape *shape, const char *model, stru
 void deep_plan_tower(struct model *m);
 /* Floats an example; the straight part needs one float for each factor more. */
 size_t deep_scratch(const struct model *m);
+/* The tower on the vectors of the entries, (N, K, factors): (N, 1). Its tables begin at `table`. */
+const char *deep_graph_tower(const struct model *m, const struct graph *g, const char *vectors,
+    size_t table);
 /* As model_grad and model_forward. */
 double deep_grad(struct model *m, const struct deep *d, const struct batch *b,
     const float *const params[], float *const grads[]);

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "model/graph_parts.h"
+
 /* Bound of initial factors: large enough to differ from each other, small beside what data
  * teach. */
 #define INIT_LIMIT 0.05f
@@ -224,4 +226,13 @@ double factors_forward(struct model *m, const struct factors *f, const struct ba
 		scores[r] = (float)loss_score(m->loss, at);
 	}
 	return loss_unscaled(m->loss, loss);
+}
+
+const char *factors_graph_pairs(const struct model *m, const struct graph *g, const char **vectors)
+{
+	const char *rows = graph_entries(g, m, 0),
+	           *linear = graph_sum(g, graph_columns(g, rows, 3, 0, 1), 1, false);
+
+	*vectors = graph_columns(g, rows, 3, 1, m->shape.factors);
+	return graph_join(g, "Add", linear, graph_pairs(g, *vectors));
 }

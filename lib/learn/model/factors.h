@@ -43,6 +43,11 @@ void factors_parts(const struct factors *f, const struct model *m, const struct 
 double factors_learn_pairs(struct model *m, const struct batch *b, float *const params[],
     const struct model_update *update);
 
+/* The weights, and the products of all pairs, of table 0, as factors_pairs computes them: (N, 1). The
+ * vectors of the entries, times their values, (N, K, factors), go to *vectors. */
+const char *factors_graph_pairs(const struct model *m, const struct graph *g,
+    const char **vectors);
+
 /* Zeroes the gradient g of a table that has a row for each feature before it is added to. */
 void factors_clear(const struct model_table *table, const struct batch *b, float *g);
 

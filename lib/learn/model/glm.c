@@ -2,6 +2,7 @@
 #include "model/glm.h"
 
 #include "model/entries.h"
+#include "model/graph_parts.h"
 #include "model/layer.h"
 
 /* All shapes that pass the checks of model.c. */
@@ -56,4 +57,9 @@ void glm_parts(struct model *m, const struct batch *b, size_t r, const float *co
 			    (double)params[0][entries_at(&x, i, n) + k];
 	for (size_t k = 0; k < n; k++)
 		base[k] = (double)params[1][k];
+}
+
+const char *glm_graph(const struct model *m, const struct graph *g)
+{
+	return graph_join(g, "Add", graph_linear(g, m, 0), g->table[1].values);
 }

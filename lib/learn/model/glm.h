@@ -16,5 +16,6 @@ double glm_forward(struct model *m, const struct batch *b, const float *const pa
     float *scores);
 void glm_parts(struct model *m, const struct batch *b, size_t r, const float *const params[],
     double *part, double *base);
+const char *glm_graph(const struct model *m, const struct graph *g);
 
 #endif

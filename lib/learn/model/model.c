@@ -280,6 +280,11 @@ bool model_gives_probabilities(const struct model *m)
 	return loss_gives_probabilities(m->loss);
 }
 
+bool model_uses_fields(const struct model *m)
+{
+	return m->kind->fields;
+}
+
 size_t model_outputs(const struct model *m)
 {
 	return m->outputs;

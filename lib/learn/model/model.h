@@ -188,6 +188,8 @@ enum model_task model_task(const struct model *m);
 double model_quantile(const struct model *m);
 /* Are the scores probabilities of the classes? */
 bool model_gives_probabilities(const struct model *m);
+/* Does the model use the fields of sparse data? */
+bool model_uses_fields(const struct model *m);
 /* Number of scores an example: one for each target, or one for each class. */
 size_t model_outputs(const struct model *m);
 

@@ -5,6 +5,7 @@
 
 #include "math/blas.h"
 #include "math/vec.h"
+#include "model/graph_parts.h"
 #include "model/layer.h"
 
 /* DCN-V2 in its parallel form (Wang et al., "DCN V2: Improved Deep & Cross Network and Practical
@@ -184,6 +185,22 @@ static double dcn_forward(struct model *m, const struct batch *b, const float *c
 	return loss_unscaled(m->loss, loss);
 }
 
+static const char *dcn_graph(const struct model *m, const struct graph *g)
+{
+	const char *first = graph_by_field(g, m, graph_entries(g, m, VECTORS), m->shape.factors),
+	           *x = first;
+	struct tower t = deep_tower(m);
+
+	for (size_t l = 0; l < cross_layers(m); l++) {
+		const char *u = graph_join(g, "MatMul", x, g->table[CROSS + 2 * l].values);
+
+		u = graph_join(g, "Add", u, g->table[CROSS + 2 * l + 1].values);
+		x = graph_join(g, "Add", graph_join(g, "Mul", first, u), x);
+	}
+	return graph_join(g, "Add", graph_join(g, "MatMul", x, g->table[weights_table(m)].values),
+	    graph_tower(g, m, &t, weights_table(m) + 1, first));
+}
+
 const struct model_kind model_kind_dcn = {
 	.hidden = true,
 	.fields = true,
@@ -192,4 +209,5 @@ const struct model_kind model_kind_dcn = {
 	.scratch = dcn_scratch,
 	.grad = dcn_grad,
 	.forward = dcn_forward,
+	.graph = dcn_graph,
 };

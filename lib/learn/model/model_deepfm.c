@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/deep.h"
+#include "model/graph_parts.h"
 
 /* DeepFM (Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
  * 2017): a factorization machine and a tower on the same vectors. Unlike in the paper, a field with
@@ -30,6 +31,13 @@ static double deepfm_forward(struct model *m, const struct batch *b, const float
 	return deep_forward(m, &deepfm, b, params, scores);
 }
 
+static const char *deepfm_graph(const struct model *m, const struct graph *g)
+{
+	const char *vectors, *straight = factors_graph_pairs(m, g, &vectors);
+
+	return graph_join(g, "Add", straight, deep_graph_tower(m, g, vectors, deepfm.vectors + 1));
+}
+
 const struct model_kind model_kind_deepfm = {
 	.hidden = true,
 	.fields = true,
@@ -38,4 +46,5 @@ const struct model_kind model_kind_deepfm = {
 	.scratch = deep_scratch,
 	.grad = deepfm_grad,
 	.forward = deepfm_forward,
+	.graph = deepfm_graph,
 };

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "math/vec.h"
+#include "core/mem.h"
 #include "model/factors.h"
+#include "model/graph_parts.h"
 #include "model/layer.h"
 #include "model/tower.h"
 
@@ -254,6 +256,89 @@ static double dlrm_forward(struct model *m, const struct batch *b, const float *
 	return loss_unscaled(m->loss, loss);
 }
 
+/* The z of the fields, (N, places, k): the one of each entry by its field. A field without a place has
+ * the number of places, which is none of them. */
+static const char *fields_graph(const struct model *m, const struct graph *g,
+    const struct interaction *t, const char *vectors)
+{
+	const char *z = g->field, *belongs;
+	int64_t fields = (int64_t)m->shape.fields, *place;
+
+	if (m->shape.place) {
+		place = mem_array(m->shape.fields + 1, sizeof *place);
+		for (size_t k = 0; k < m->shape.fields; k++)
+			place[k] = m->shape.place[k] == MODEL_NO_PLACE ? (int64_t)m->shape.places
+			                                               : (int64_t)m->shape.place[k];
+		z = graph_join(g, "Gather", onnx_ints(g->onnx, place, 1, &fields), g->field);
+		free(place);
+	}
+	belongs = onnx_op(g->onnx, "Transpose", graph_one_hot(g, z, t->n - t->first), NULL);
+	onnx_set_ints(g->onnx, "perm", (const int64_t[]){ 0, 2, 1 }, 3);
+	return graph_join(g, "MatMul", belongs, vectors);
+}
+
+/* The numbers among the entries, (N, numbers): each is the sum of the values of its feature. */
+static const char *numbers_graph(const struct graph *g, const struct interaction *t)
+{
+	const char *is = graph_one_hot(g, g->id, t->numbers),
+	           *x = graph_join(g, "Mul", is, graph_widen(g, g->value, 2));
+
+	return graph_sum(g, x, 1, false);
+}
+
+/* The vectors of the entries, which are 0 for numbers. */
+static const char *categories_graph(const struct model *m, const struct graph *g,
+    const struct interaction *t)
+{
+	const char *vectors = graph_entries(g, m, VECTORS), *is;
+
+	if (!t->first)
+		return vectors;
+	is = graph_join(g, "GreaterOrEqual", g->id,
+	    onnx_ints(g->onnx, &(int64_t){ (int64_t)t->numbers }, 0, NULL));
+	is = onnx_op(g->onnx, "Cast", is, NULL);
+	onnx_set_int(g->onnx, "to", ONNX_FLOAT);
+	return graph_join(g, "Mul", vectors, graph_widen(g, is, 2));
+}
+
+/* The products of z and its transpose have each pair twice; those with i < j are taken. */
+static const char *products_graph(const struct graph *g, const struct interaction *t, const char *z)
+{
+	int64_t pairs = (int64_t)pairs_of(t->n), *at = mem_array((size_t)pairs + 1, sizeof *at);
+	const char *turned = onnx_op(g->onnx, "Transpose", z, NULL), *all;
+	size_t n = 0;
+
+	onnx_set_ints(g->onnx, "perm", (const int64_t[]){ 0, 2, 1 }, 3);
+	all = graph_reshape(g, graph_join(g, "MatMul", z, turned),
+	    (const int64_t[]){ -1, (int64_t)(t->n * t->n) }, 2);
+	for (size_t i = 0; i < t->n; i++)
+		for (size_t j = i + 1; j < t->n; j++)
+			at[n++] = (int64_t)(i * t->n + j);
+	all = graph_join(g, "Gather", all, onnx_ints(g->onnx, at, 1, &pairs));
+	onnx_set_int(g->onnx, "axis", 1);
+	free(at);
+	return all;
+}
+
+static const char *dlrm_graph(const struct model *m, const struct graph *g)
+{
+	struct interaction t = interaction_of(m);
+	const char *z = fields_graph(m, g, &t, categories_graph(m, g, &t)), *low = NULL, *in;
+
+	if (t.first) {
+		low = graph_tower(g, m, &t.low, BOTTOM, numbers_graph(g, &t));
+		low = graph_activate(g, m, low);
+		z = graph_join(g, "Concat", graph_widen(g, low, 1), z);
+		onnx_set_int(g->onnx, "axis", 1);
+	}
+	in = products_graph(g, &t, z);
+	if (low) {
+		in = graph_join(g, "Concat", low, in);
+		onnx_set_int(g->onnx, "axis", 1);
+	}
+	return graph_tower(g, m, &t.high, t.top, in);
+}
+
 const struct model_kind model_kind_dlrm = {
 	.hidden = true,
 	.fields = true,
@@ -262,4 +347,5 @@ const struct model_kind model_kind_dlrm = {
 	.scratch = dlrm_scratch,
 	.grad = dlrm_grad,
 	.forward = dlrm_forward,
+	.graph = dlrm_graph,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/factors.h"
+#include "model/graph_parts.h"
 
 /* Field-aware factorization machine of two classes (Juan et al., "Field-aware Factorization
  * Machines for CTR Prediction", 2016, eq. 4), with weights and a bias beside the pairs:
@@ -115,6 +116,34 @@ static void ffm_parts(struct model *m, const struct batch *b, size_t r, const fl
 	factors_parts(&by_field, m, b, r, params, part, base);
 }
 
+/* The sums are those of x_i v_i,b over the entries of field a, for all fields a and b. The products of the
+ * sums of (a, b) and (b, a), added up over a and b, have each pair of entries twice, and each entry once
+ * with itself. That is taken off: x_i v_i,field(i) is a sum over the fields in which all other terms are
+ * 0. */
+static const char *ffm_graph(const struct model *m, const struct graph *g)
+{
+	size_t k = m->shape.factors, fields = m->shape.fields;
+	int64_t square[] = { -1, (int64_t)fields, (int64_t)fields, (int64_t)k },
+	        of_entries[] = { 0, 0, (int64_t)fields, (int64_t)k };
+	const char *rows = graph_entries(g, m, 0),
+	           *linear = graph_sum(g, graph_columns(g, rows, 3, 0, 1), 1, false),
+	           *vectors = graph_columns(g, rows, 3, 1, fields * k),
+	           *sums = graph_reshape(g, graph_by_field(g, m, vectors, fields * k), square, 4),
+	           *turned = onnx_op(g->onnx, "Transpose", sums, NULL), *field, *own, *both;
+
+	onnx_set_ints(g->onnx, "perm", (const int64_t[]){ 0, 2, 1, 3 }, 4);
+	both = graph_reshape(g, graph_join(g, "Mul", sums, turned),
+	    (const int64_t[]){ -1, (int64_t)(fields * fields * k) }, 2);
+	field = m->shape.sparse ? g->field : graph_first_numbers(g, fields);
+	own = graph_join(g, "Mul", graph_reshape(g, vectors, of_entries, 4),
+	    graph_widen(g, graph_one_hot(g, field, fields), 3));
+	own = graph_sum(g, own, 2, false);
+	own = graph_sum(g, graph_join(g, "Mul", own, own), 2, false);
+	both = graph_join(g, "Sub", graph_sum(g, both, 1, true), graph_sum(g, own, 1, true));
+	both = graph_join(g, "Mul", both, onnx_floats(g->onnx, &(float){ 0.5f }, 0, NULL));
+	return graph_join(g, "Add", graph_join(g, "Add", linear, both), g->table[1].values);
+}
+
 const struct model_kind model_kind_ffm = {
 	.fields = true,
 	.fits = ffm_fits,
@@ -123,4 +152,5 @@ const struct model_kind model_kind_ffm = {
 	.grad = ffm_grad,
 	.forward = ffm_forward,
 	.parts = ffm_parts,
+	.graph = ffm_graph,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/factors.h"
+#include "model/graph_parts.h"
 
 /* Factorization machine of two classes (Rendle, "Factorization Machines", 2010, eq. 1):
  *   f = b + sum_i w_i x_i + sum_i<j <v_i, v_j> x_i x_j. */
@@ -33,6 +34,13 @@ static void fm_parts(struct model *m, const struct batch *b, size_t r, const flo
 	factors_parts(&factors_pairs, m, b, r, params, part, base);
 }
 
+static const char *fm_graph(const struct model *m, const struct graph *g)
+{
+	const char *vectors;
+
+	return graph_join(g, "Add", factors_graph_pairs(m, g, &vectors), g->table[1].values);
+}
+
 const struct model_kind model_kind_fm = {
 	.fits = factors_fit,
 	.plan = fm_plan,
@@ -40,4 +48,5 @@ const struct model_kind model_kind_fm = {
 	.grad = fm_grad,
 	.forward = fm_forward,
 	.parts = fm_parts,
+	.graph = fm_graph,
 };

@@ -2,6 +2,7 @@
 #ifndef MODEL_MODEL_KIND_H
 #define MODEL_MODEL_KIND_H
 
+#include "model/graph.h"
 #include "model/model.h"
 
 /* The interface between model.c and the models, for this folder only: what a model_NAME.c provides
@@ -33,6 +34,9 @@ struct model_kind {
 	 * gradient of a batch. */
 	double (*learn)(struct model *m, const struct batch *b, float *const params[],
 	    const struct model_update *update);
+	/* Adds the operators that compute what the loss gets, from the inputs and tables of g, and returns
+	 * it, (N, outputs): the same as `forward`, but for rounding. NULL: the model cannot be a graph. */
+	const char *(*graph)(const struct model *m, const struct graph *g);
 };
 
 #define MODEL(name, task, loss, takes, reads, vectors, help, tables, defaults, enough, ...) \

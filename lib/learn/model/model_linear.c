@@ -9,4 +9,5 @@ const struct model_kind model_kind_linear = {
 	.grad = glm_grad,
 	.forward = glm_forward,
 	.parts = glm_parts,
+	.graph = glm_graph,
 };

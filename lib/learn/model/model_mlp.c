@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "model/tower.h"
+#include "model/graph_parts.h"
 
 /* A tower on the data, on whose outputs the loss acts. */
 
@@ -53,6 +53,13 @@ static double mlp_forward(struct model *m, const struct batch *b, const float *c
 	return loss_scores(m->loss, b, m->outputs, scores);
 }
 
+static const char *mlp_graph(const struct model *m, const struct graph *g)
+{
+	struct tower t = mlp_tower(m, NULL);
+
+	return graph_tower(g, m, &t, 0, g->x);
+}
+
 const struct model_kind model_kind_mlp = {
 	.hidden = true,
 	.fits = mlp_fits,
@@ -60,4 +67,5 @@ const struct model_kind model_kind_mlp = {
 	.scratch = mlp_scratch,
 	.grad = mlp_grad,
 	.forward = mlp_forward,
+	.graph = mlp_graph,
 };

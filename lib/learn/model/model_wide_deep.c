@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/deep.h"
+#include "model/graph_parts.h"
 
 /* Wide and deep (Cheng et al., "Wide & Deep Learning for Recommender Systems", 2016): a linear
  * model and a tower on vectors of the same features. Each part has a table of its own, so that they
@@ -48,6 +49,14 @@ static double wide_deep_forward(struct model *m, const struct batch *b, const fl
 	return deep_forward(m, &wide_deep, b, params, scores);
 }
 
+static const char *wide_deep_graph(const struct model *m, const struct graph *g)
+{
+	const char *vectors = graph_entries(g, m, wide_deep.vectors);
+
+	return graph_join(g, "Add", graph_linear(g, m, 0),
+	    deep_graph_tower(m, g, vectors, wide_deep.vectors + 1));
+}
+
 const struct model_kind model_kind_wide_deep = {
 	.hidden = true,
 	.fields = true,
@@ -56,4 +65,5 @@ const struct model_kind model_kind_wide_deep = {
 	.scratch = deep_scratch,
 	.grad = wide_deep_grad,
 	.forward = wide_deep_forward,
+	.graph = wide_deep_graph,
 };

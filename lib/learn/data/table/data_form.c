@@ -31,15 +31,22 @@ bool data_form_is_time(enum data_form form)
 	return form == DATA_DATE || form == DATA_MONTH || form == DATA_DAY || form == DATA_TIME;
 }
 
+static const char *const missing_mark[] = { "", "?", "NA", "N/A", "n.a.", "#N/A", "<NA>", "nan",
+	"NaT", "null", "\\N", "none", "-", "--", "." };
+
+const char *data_form_missing(size_t i)
+{
+	return i < sizeof missing_mark / sizeof *missing_mark ? missing_mark[i] : NULL;
+}
+
 bool data_form_is_missing(const char *cell)
 {
-	static const char *const mark[] = { "", "?", "NA", "N/A", "n.a.", "#N/A", "<NA>", "nan",
-		"NaT", "null", "\\N", "none", "-", "--", "." };
+	const char *mark;
 
 	if (strnlen(cell, MISSING_MAX + 1) > MISSING_MAX)
 		return false;
-	for (size_t i = 0; i < sizeof mark / sizeof mark[0]; i++)
-		if (strcasecmp(cell, mark[i]) == 0)
+	for (size_t i = 0; (mark = data_form_missing(i)) != NULL; i++)
+		if (strcasecmp(cell, mark) == 0)
 			return true;
 	return false;
 }

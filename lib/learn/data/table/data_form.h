@@ -37,6 +37,8 @@ bool data_form_is_time(enum data_form form);
 
 /* Does this cell say that there is no value (empty, ?, NA, nan, null, ..)? */
 bool data_form_is_missing(const char *cell);
+/* The i-th text that says so, whatever the case of its letters; NULL after the last one. */
+const char *data_form_missing(size_t i);
 
 /* Counts of a column's first cells. Zeroes: none yet. */
 struct data_column_stats {

@@ -245,7 +245,7 @@ benches: $(BENCHES) ## build the benchmarks
 # ---- what is needed, by Debian's names ----------------------------------------
 PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libexpat1-dev libmicrohttpd-dev \
            zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev librdkafka-dev librocksdb-dev libjs-dygraphs dataset-fashion-mnist
-CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus tmux gnuplot-nox chromium \
+CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy python3-onnx perl iproute2 procps prometheus tmux gnuplot-nox chromium \
                  chromium-driver xdg-utils zsh fish systemd openssh-server openssh-client openmpi-bin slurm-wlm munge spin kcat etcd-server
 
 # Where npm puts the store that tests/77-objects.bats speaks S3 with.

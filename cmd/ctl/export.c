@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ckpt/dirs.h"
@@ -10,38 +11,52 @@
 #include "core/mem.h"
 #include "core/output.h"
 #include "ctl.h"
+#include "format/onnx.h"
 #include "format/uri.h"
 #include "rundir/rundir.h"
 #include "saved.h"
+#include "saved/saved_model.h"
 #include "store.h"
 #include "tool/export.h"
+#include "tool/onnx_export.h"
 
 #define MODEL "model.safetensors"
 
 struct options {
 	const char *dir, *output, *format, *file;
-	int64_t since; /* -1 when not given */
+	int64_t since;           /* -1 when not given */
+	uint64_t external_above; /* bytes; 0: not given */
 };
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "output", 'o', OPT_STR, offsetof(struct options, output), "OUTPUT",
-	    "a format: safetensors (the default), npy or text; or a file, whose name ends in "
-	    ".safetensors, .npy or .txt",
+	    "a format: safetensors (the default), npy, text or onnx; or a file, whose name ends in "
+	    ".safetensors, .npy, .txt or .onnx",
 	    NULL, 0, 0 },
 	{ "file", 0, OPT_STR, offsetof(struct options, file), "FILE",
 	    "write to FILE (or s3:// name), which appears only when it is complete", NULL, 0, 0 },
 	{ "since", 0, OPT_INT, offsetof(struct options, since), "STEP",
 	    "export only the rows of sparse tables that were updated at STEP or later", NULL, 0,
 	    1LL << 53 },
+	{ "external-above", 0, OPT_SIZE, offsetof(struct options, external_above), "SIZE",
+	    "onnx: write the values of a model that is larger than SIZE to FILE.data (2G)", NULL, 1,
+	    (double)ONNX_FILE_MAX },
 };
 
 /* The source of the model. */
 struct source {
 	const char *dir;  /* a run directory, or a checkpoint's directory */
 	char *checkpoint; /* the checkpoint to read; NULL: none */
+	char *file;       /* the model file to read; NULL: that of the run */
 	bool living;      /* ask the servers */
 };
+
+static void release_source(struct source *from)
+{
+	free(from->checkpoint);
+	free(from->file);
+}
 
 /* Writes the rows that changed since a step, and tells the user from which step to go on. */
 static enum err_code write_changed_rows(const char *dir, const char *table, int64_t since, int fd,
@@ -58,6 +73,21 @@ static enum err_code write_changed_rows(const char *dir, const char *table, int6
 	return rc;
 }
 
+/* Writes the model as ONNX. The values of a large one need a file beside it, and a pipe or an object store
+ * has none. */
+static enum err_code write_onnx(const struct source *from, const char *model,
+    const struct options *o, int fd, struct err *e)
+{
+	char *data = o->file && !uri_is(o->file) ? mem_printf("%s.data", o->file) : NULL;
+	uint64_t most = o->external_above ? o->external_above : ONNX_FILE_MAX;
+	enum err_code rc = from->living
+	    ? onnx_export_run(from->dir, fd, data, most, e)
+	    : onnx_export_saved(from->checkpoint ? from->checkpoint : model, fd, data, most, e);
+
+	free(data);
+	return rc;
+}
+
 /* Writes the model, or one table of it, to fd, from the source that was found. */
 static enum err_code write_model_from(const struct source *from, const char *table,
     const struct options *o, int fd, struct err *e)
@@ -66,14 +96,17 @@ static enum err_code write_model_from(const struct source *from, const char *tab
 	char *model;
 	enum err_code rc;
 
-	if (from->living && o->since >= 0)
-		return write_changed_rows(from->dir, table, o->since, fd, e);
-	if (from->living)
-		return export_run(from->dir, table, format, fd, e);
-	if (from->checkpoint)
-		return saved_export_checkpoint(from->checkpoint, table, format, fd, e);
-	model = rundir_path(from->dir, MODEL);
-	rc = saved_export(model, table, format, fd, e);
+	model = from->file ? mem_strdup(from->file) : rundir_path(from->dir, MODEL);
+	if (strcmp(format, "onnx") == 0)
+		rc = write_onnx(from, model, o, fd, e);
+	else if (from->living && o->since >= 0)
+		rc = write_changed_rows(from->dir, table, o->since, fd, e);
+	else if (from->living)
+		rc = export_run(from->dir, table, format, fd, e);
+	else if (from->checkpoint)
+		rc = saved_export_checkpoint(from->checkpoint, table, format, fd, e);
+	else
+		rc = saved_export(model, table, format, fd, e);
 	free(model);
 	return rc;
 }
@@ -158,8 +191,16 @@ static enum err_code choose_saved_model(const char *dir, struct source *from, st
 	return rc;
 }
 
-/* Finds where to read the model. -C may also name a checkpoint, or a copy of a run directory.
- * *dir must be freed. */
+/* Is it a model file? */
+static bool is_model_file(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && saved_model_is_named(path);
+}
+
+/* Finds where to read the model. -C may also name a checkpoint, a model file, or a copy of a run
+ * directory. *dir must be freed. */
 static enum err_code find_model_source(const struct options *o, struct source *from, char **dir,
     struct err *e)
 {
@@ -170,6 +211,9 @@ static enum err_code find_model_source(const struct options *o, struct source *f
 	if (named && ckpt_is_there(named)) {
 		*dir = mem_strdup(named);
 		from->checkpoint = mem_strdup(named);
+	} else if (named && is_model_file(named)) {
+		*dir = path_dirname(named);
+		from->file = mem_strdup(named);
 	} else {
 		rc = rundir_find_serving(o->dir, dir, e);
 		from->living = rc == ERR_OK;
@@ -182,7 +226,7 @@ static enum err_code find_model_source(const struct options *o, struct source *f
 	if (o->since >= 0)
 		return err_set(e, ERR_NOTREADY,
 		    "%s is not running, but --since requires running servers", *dir);
-	return from->checkpoint ? ERR_OK : choose_saved_model(*dir, from, e);
+	return from->checkpoint || from->file ? ERR_OK : choose_saved_model(*dir, from, e);
 }
 
 /* Returns the exit code. Binary output to a terminal is refused before anything is opened. */
@@ -196,6 +240,11 @@ static int export_model(const struct ctl_cmd *self, const struct options *o, con
 	if (strcmp(table, "all") == 0 && strcmp(o->format, "npy") == 0)
 		return ctl_report_misuse(self,
 		    "npy can only store one table: name it, or use -o safetensors");
+	if (strcmp(table, "all") != 0 && strcmp(o->format, "onnx") == 0)
+		return ctl_report_misuse(self,
+		    "onnx has the whole model: write \"all\" in place of \"%.60s\"", table);
+	if (o->external_above && strcmp(o->format, "onnx") != 0)
+		return ctl_report_misuse(self, "--external-above requires -o onnx");
 	if (o->since >= 0 && strcmp(o->format, "safetensors") != 0)
 		return ctl_report_misuse(self, "--since requires -o safetensors");
 	if (!o->file && strcmp(o->format, "text") != 0 && isatty(STDOUT_FILENO))
@@ -207,7 +256,7 @@ static int export_model(const struct ctl_cmd *self, const struct options *o, con
 		rc = o->file ? export_to_file(&from, table, o, &e)
 		             : write_model_from(&from, table, o, STDOUT_FILENO, &e);
 	free(dir);
-	free(from.checkpoint);
+	release_source(&from);
 	/* A reader of standard output that stopped reading, as head does, is not an error. */
 	if (rc == ERR_OK || (rc == ERR_IO && !o->file && output_abandoned()))
 		return 0;
@@ -220,7 +269,8 @@ static bool parse_output(struct options *o)
 {
 	static const struct {
 		const char *format, *suffix;
-	} known[] = { { "safetensors", ".safetensors" }, { "npy", ".npy" }, { "text", ".txt" } };
+	} known[] = { { "safetensors", ".safetensors" }, { "npy", ".npy" }, { "text", ".txt" },
+		{ "onnx", ".onnx" } };
 	size_t n = strlen(o->output);
 
 	for (size_t i = 0; i < CTL_COUNT(known); i++) {
@@ -246,8 +296,8 @@ static int run_export(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (o.output && !parse_output(&o))
 		return ctl_report_misuse(self,
-		    "--output: must be safetensors, npy or text, or a file whose name ends in .safetensors, .npy or "
-		    ".txt; got \"%.60s\"",
+		    "--output: must be safetensors, npy, text or onnx, or a file whose name ends in "
+		    ".safetensors, .npy, .txt or .onnx; got \"%.60s\"",
 		    o.output);
 	return export_model(self, &o, argv[1]);
 }
@@ -261,7 +311,10 @@ const struct ctl_cmd ctl_cmd_export = {
 	    .more =
 	        "The values are those of the servers or, if the cluster is not running, of RUN/model.safetensors\n"
 	        "or, if that does not exist, of its newest whole checkpoint. -C may also name the directory of a\n"
-	        "checkpoint. \"all\" requires safetensors or text; npy is one dense table.\n"
+	        "checkpoint, or a model file. \"all\" requires safetensors, text or onnx; npy is one dense table.\n"
+	        "\n"
+	        "onnx scores examples as ps-work predict does, in any runtime of ONNX: of models linear, logistic,\n"
+	        "softmax, mlp, fm, ffm, wide_deep, deepfm, dcn and dlrm (ps-models(7)).\n"
 	        "\n"
 	        "--since is for a reader that has the rest. It exports dense tables as a whole, and of a sparse\n"
 	        "table TABLE.ids and TABLE, and, if rows were removed since, the ids of all remaining rows as\n"
@@ -272,7 +325,7 @@ const struct ctl_cmd ctl_cmd_export = {
 	    .max_args = 1,
 	    .examples =
 	        "  ps-ctl export all > model.safetensors\n  ps-ctl export w -o w.npy\n"
-	        "  ps-ctl export emb --since 0 > all.safetensors\n"
+	        "  ps-ctl export emb --since 0 > all.safetensors\n  ps-ctl export all -o model.onnx\n"
 	        "  ps-ctl -C demo.run/checkpoints/step-000000001000 export all > model.safetensors\n",
 	},
 	run_export,

@@ -351,6 +351,6 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	ps-ctl -C lin.run export all -o got.txt 2>/dev/null
 	cmp want.txt got.txt
 	run -2 ps-ctl -C lin.run export all -o model.pt
-	[[ $output == *"must be safetensors, npy or text, or a file"* ]]
+	[[ $output == *"must be safetensors, npy, text or onnx, or a file"* ]]
 	[ ! -e model.pt ]
 }

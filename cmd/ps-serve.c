@@ -227,6 +227,10 @@ static enum err_code prepare_saved(const struct options *o, struct place *p, str
 	if (!rc)
 		rc = readonly_prepare(p->source->config, o->set.item, o->set.n, &p->conf, &p->dir,
 		    &p->lock, e);
+	if (!rc && conf_is_named(p->conf.serve_if))
+		rc = err_set(e, ERR_CONFIG,
+		    "serve_if: a saved model has no training whose measures it could watch; name a "
+		    "running cluster");
 	return rc ? err_prefix(e, "--read-only") : ERR_OK;
 }
 
@@ -694,6 +698,11 @@ static void follower_target_as_of(void *server, int64_t then)
 	server_as_of(server, then);
 }
 
+static void follower_target_held(void *server, bool held)
+{
+	server_hold(server, held);
+}
+
 /* The server of a read replica, for the origin of its model, which is made before the server. */
 struct origin_server {
 	struct server *server;
@@ -730,7 +739,8 @@ static struct served_origin *choose_origin(const struct options *o, const struct
 static enum err_code start_follower(struct follower *m, struct server *s, int64_t fresh,
     struct err *e)
 {
-	const struct follower_target target = { s, follower_target_shard, follower_target_as_of };
+	const struct follower_target target = { s, follower_target_shard, follower_target_as_of,
+		follower_target_held };
 
 	return follower_start(m, &target, fresh, e);
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: ISC
 # Read replicas of a cluster that lives.
 
+bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
 
@@ -95,6 +96,33 @@ settles() {
 	ps-ctl wait -C a.run --for step=150
 	[ "$(ps-stat tables -C a.run --json | jq -s 'map(.expired // 0) | add')" -gt 20 ]
 	settles
+}
+
+# is_held 0|1: does the replica keep new values back?
+is_held() {
+	[ "$(curl -s --unix-socket rep.run/ctl.sock http://x/v1/servers | jq ".servers[0].source_held")" = "$1" ]
+}
+
+@test "values that are not good enough are not taken over" {
+	job logistic ""
+	sed -i "s/1600/20/; s/0\.02/0.5/" a.json
+	begin a.json
+	ps-ctl wait -C a.run --for step=2
+	run -78 ps-serve --read-only a.run -C none.run --set "serve_if=acu > 1"
+	[[ $output == *'serve_if: "acu" is not a measure'* ]]
+	replica a.run --set "serve_if=train_loss < 0.3"
+	wait_for 10 is_held 1
+	grep -q 'train_loss is 0.* and serve_if is "train_loss < 0.3": serving the parameters of' rep.log
+	ps-ctl export -C rep.run all -o text >held.txt
+	ps-ctl wait -C a.run --for step=20
+	ps-ctl export -C rep.run all -o text | cmp - held.txt
+	ps-ctl set -C a.run quota_pushes=2000
+	wait_for 20 is_held 0
+	settles
+	grep -q 'serve_if is met again' rep.log
+	ps-ctl stop -C a.run
+	run -78 ps-serve --read-only a.run -C saved.run --set "serve_if=train_loss < 1"
+	[[ $output == *'a saved model has no training'* ]]
 }
 
 # have_rested SECONDS: every worker tells that it has rested for so long.

@@ -109,6 +109,7 @@ static const struct row {
 	{ "hosts", "a slots=4,n[0-2,7]", "[\"a slots=4\",\"n[0-2,7]\"]", "a b", "-o" },
 	{ "read_only", "true", "true", "maybe", NULL },
 	{ "serve_http", "127.0.0.1:80", "\"127.0.0.1:80\"", "", NULL },
+	{ "serve_if", "auc >= 0.7", "\"auc >= 0.7\"", "", NULL },
 	{ "serve_open", "true", "true", "maybe", NULL },
 	{ "serve_tokens", "/t", "\"/t\"", "", NULL },
 	{ "serve_cert", "/c.pem", "\"/c.pem\"", "", NULL },

@@ -13,6 +13,7 @@
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
 #include "conf/conf_slow.h"
+#include "conf/serve_if.h"
 #include "data/source/data_log.h"
 #include "data/source/data_uri.h"
 #include "core/buf.h"
@@ -882,6 +883,19 @@ static enum err_code check_serve_access(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* Checks the condition under which a read replica takes over new values. */
+static enum err_code check_serve_if(const struct conf *c, struct err *e)
+{
+	struct serve_if condition;
+
+	if (!conf_is_named(c->serve_if))
+		return ERR_OK;
+	if (!c->read_only)
+		return err_set(e, ERR_CONFIG,
+		    "serve_if: only a read replica has it: ps-serve --read-only RUN --set serve_if=...");
+	return serve_if_parse(c->serve_if, &condition, e) ? err_prefix(e, "serve_if") : ERR_OK;
+}
+
 /* Checks the endpoints of a read-only server. */
 static enum err_code check_serve(const struct conf *c, struct err *e)
 {
@@ -916,6 +930,7 @@ enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 		check_store,
 		check_state,
 		check_serve,
+		check_serve_if,
 		check_job,
 		check_stop,
 	};

@@ -427,6 +427,11 @@ void server_as_of(struct server *s, int64_t then)
 	atomic_store(&s->as_of, then);
 }
 
+void server_hold(struct server *s, bool held)
+{
+	atomic_store(&s->held, held);
+}
+
 int64_t server_values_as_of(struct server *s)
 {
 	return atomic_load(&s->as_of);

@@ -111,6 +111,8 @@ struct shard *server_shard(struct server *s);
 /* Read replica: the values here are those that the source cluster had at `then` (clock_now). Any
  * thread. */
 void server_as_of(struct server *s, int64_t then);
+/* Read replica: are new values of the source kept back (serve_if)? Any thread. */
+void server_hold(struct server *s, bool held);
 /* The time that server_as_of has set last; 0: none. Any thread. */
 int64_t server_values_as_of(struct server *s);
 

@@ -397,6 +397,7 @@ struct server {
 	_Atomic bool read_only; /* only pulls are answered */
 	/* Read replica: when its source had these values (clock_now); 0: none. */
 	_Atomic int64_t as_of;
+	atomic_bool held;
 	_Atomic bool role_waits; /* io_threads_wake calls role->wake, too */
 	_Atomic bool coordinator_stopping, stopping, leaving;
 	_Atomic bool aside; /* no session is admitted (io_threads_set_aside) */

@@ -130,9 +130,11 @@ json_t *server_stats(void *ctx)
 	json_object_set_new(o, "start_unix_seconds", json_real((double)s->began / NSEC_PER_SEC));
 	json_object_set_new(o, "memory_bound_bytes",
 	    json_integer((json_int_t)atomic_load(&s->limits.memory_bound)));
-	if (atomic_load(&s->as_of))
+	if (atomic_load(&s->as_of)) {
 		json_object_set_new(o, "source_age_seconds",
 		    json_real((double)(clock_now() - atomic_load(&s->as_of)) / NSEC_PER_SEC));
+		json_object_set_new(o, "source_held", json_integer(atomic_load(&s->held)));
+	}
 	json_object_set_new(o, "tables", describe_sparse_tables(shard));
 	json_object_set_new(o, "heat", measure_load(s, shard, st.closed));
 	json_object_set_new(o, "staleness_mean",

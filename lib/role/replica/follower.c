@@ -123,6 +123,8 @@ enum err_code follower_prepare(struct follower *m, const char *const *sets, size
 	     *checkpoints = rc ? NULL : rundir_path(under, "checkpoints");
 
 	m->last = clock_now();
+	if (!rc && conf_is_named(conf->serve_if))
+		rc = quality_open(conf->serve_if, &m->id, &m->quality, e);
 	if (!rc)
 		rc = follower_save(m, checkpoints, from, e);
 	free(checkpoints);
@@ -144,6 +146,23 @@ static void wait_for_source(const struct follower *m, int64_t ns)
 		abort();
 }
 
+/* May values be taken over now? Says once that they may not, and once that they may again. */
+static bool is_good_enough(struct follower *m)
+{
+	char why[160];
+	bool good = quality_is_good(m->quality, why, sizeof why);
+
+	if (!good && !m->held)
+		log_warn(m->log, "%s: serving the parameters of %.1f s ago until it is met", why,
+		    (double)(clock_now() - m->last) / NSEC_PER_SEC);
+	else if (good && m->held)
+		log_info(m->log, "serve_if is met again: taking over new parameters");
+	if (good == m->held)
+		m->target.held(m->target.server, !good);
+	m->held = !good;
+	return good;
+}
+
 static enum err_code poll_source(struct follower *m, struct err *e)
 {
 	struct shard *shard = m->target.shard(m->target.server);
@@ -153,7 +172,7 @@ static enum err_code poll_source(struct follower *m, struct err *e)
 
 	if (!rc && m->tool.view->ended)
 		rc = err_set(e, ERR_STOPPED, "it has ended");
-	if (rc || !shard || !follower_has_tables(m, shard))
+	if (rc || !shard || !follower_has_tables(m, shard) || !is_good_enough(m))
 		return rc;
 	rc = follower_update(m, shard, e);
 	if (!rc) {
@@ -231,6 +250,7 @@ void follower_close(struct follower *m)
 	if (m->running && write(m->end.fd, &one, sizeof one) == sizeof one)
 		pthread_join(m->thread, NULL);
 	disconnect_source(m);
+	quality_close(m->quality);
 	identity_release(&m->id);
 	for (size_t i = 0; i < m->ntables; i++) {
 		free(m->table[i].w);

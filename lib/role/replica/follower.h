@@ -27,6 +27,8 @@ struct follower_target {
 	struct shard *(*shard)(void *server);
 	/* tells it that its values are those that the source had at `then` (clock_now) */
 	void (*as_of)(void *server, int64_t then);
+	/* tells it whether the follower keeps new values back (serve_if) */
+	void (*held)(void *server, bool held);
 };
 
 /* Is `where` a join file, or the run directory of a living cluster? */

@@ -8,6 +8,7 @@
 
 #include "ckpt/write.h"
 #include "replica/follower.h"
+#include "replica/quality.h"
 #include "session/identity.h"
 #include "shard/shard.h"
 #include "tool/tool.h"
@@ -48,10 +49,12 @@ struct follower {
 	size_t ntables;
 
 	struct follower_target target;
-	int64_t fresh, last;  /* last: when the source had the values that are here */
-	struct interrupt end; /* follower_close makes it readable */
-	/* lost: the source is unreachable, and that has been logged. */
-	bool running, lost;
+	int64_t fresh, last;     /* last: when the source had the values that are here */
+	struct interrupt end;    /* follower_close makes it readable */
+	struct quality *quality; /* NULL: serve_if is not set */
+	/* lost: the source is unreachable, held: its values are not good enough; that has been
+	 * logged. */
+	bool running, lost, held;
 	pthread_t thread;
 };
 

@@ -168,6 +168,9 @@ static const struct family server_families[] = {
 	{ "ps_server_source_age_seconds", "gauge",
 	    "Of a read replica: time since which it may differ from its source.",
 	    "source_age_seconds" },
+	{ "ps_server_source_held", "gauge",
+	    "Of a read replica: 1 while serve_if keeps new values of its source back.",
+	    "source_held" },
 };
 
 static const struct family worker_families[] = {

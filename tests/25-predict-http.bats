@@ -57,6 +57,11 @@ status_of() {
 	ps-work predict -C fruit.run new.csv --csv >expected
 	curl -sf -H 'Accept: text/csv' --data-binary @new.csv "$URL/predict" >got
 	cmp expected got
+	# A large body has a thread of its own.
+	{ cat new.csv; for i in $(seq 30); do tail -n +2 new.csv; done; } >large.csv
+	ps-work predict -C fruit.run large.csv --json >large.expected
+	curl -sf --data-binary @large.csv "$URL/predict?form=json" >got
+	cmp large.expected got
 	jq -cR 'split(",") | {colour: .[1], weight: .[0] | tonumber}' <(tail -n +2 new.csv) >new.jsonl
 	curl -sf --data-binary @new.jsonl "$URL/predict?form=csv" >got
 	cmp expected got
@@ -173,6 +178,25 @@ test_token() {
 
 models_taken() {
 	[ "$(curl -s "$URL/metrics" | sed -n 's/^ps_serve_models_taken_total //p')" = "$1" ]
+}
+
+@test "clients that send and read slowly, too many connections and bodies harm nobody else" {
+	train
+	serve fruit.run serve_open=true serve_deadline=500ms serve_connections=64 serve_memory=8M serve_body=4M
+	timeout 60 python3 "$BATS_TEST_DIRNAME/lib/predict_http.py" hostile "$URL" "$(head -n 2 new.csv)" >seen || { cat seen; return 1; }
+	cat seen
+	grep -qx 'slow body closed' seen
+	grep -qx 'slow reader closed' seen
+	grep -qx 'with 300 connections 200' seen
+	grep -qx 'with full memory 429' seen
+	figure "$(grep longest seen) s for an honest request; $(grep VmHWM "/proc/$SERVER/status")"
+	wait_for 5 memory_is_free
+	# Bodies and answers of 8 MiB, and what the server takes without them.
+	[ "${PS_SANITIZED:-}" ] || [ "$(awk '/VmHWM/ { print $2 }' "/proc/$SERVER/status")" -lt 60000 ]
+}
+
+memory_is_free() {
+	[ "$(curl -s "$URL/metrics" | sed -n 's/^ps_serve_memory_bytes //p')" = 0 ]
 }
 
 @test "SIGTERM: requests under way are answered" {

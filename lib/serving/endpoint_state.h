@@ -8,6 +8,7 @@
 #include <microhttpd.h>
 #include <stdatomic.h>
 
+#include "core/lock.h"
 #include "data/source/data_uri.h"
 #include "http/guard.h"
 #include "http/listen.h"
@@ -49,6 +50,17 @@ struct conn_list {
 struct http_exchange;
 struct serve_route;
 
+/* What a thread that answers requests needs: the endpoint's own thread, and the one for requests with
+ * large bodies, so that small ones do not wait for them. */
+struct answerer {
+	struct served_reader *reader;
+	struct served_model *model; /* of the present batch */
+	struct scorer *scorer;
+	struct buf scratch; /* a copy of a body, which is parsed in place */
+	struct score_task **task;
+	size_t task_room;
+};
+
 /* The answer to a request. */
 struct serve_answer {
 	int status; /* 0: there is none yet */
@@ -72,8 +84,9 @@ struct http_exchange {
 	const struct serve_route *route;
 	bool begun;
 	struct buf body;
-	size_t charged;   /* bytes of serve_memory that it has taken */
-	int64_t complete; /* when its last byte arrived (clock_now) */
+	size_t charged;      /* bytes of serve_memory that it has taken */
+	int64_t complete;    /* when its last byte arrived (clock_now) */
+	struct answerer *by; /* answers it */
 	struct score_task task;
 	/* /predict: how to read the body; borrowed from the endpoint's cache */
 	struct read_options *options;
@@ -99,9 +112,7 @@ struct endpoint_limits {
 };
 
 struct endpoint {
-	struct served_reader *reader;
 	struct served *served;
-	struct served_model *model; /* of the present batch */
 	struct log *log;
 	struct endpoint_limits limits;
 	bool open;                    /* no token is needed: serve_open, or a Unix socket */
@@ -117,12 +128,19 @@ struct endpoint {
 	/* Requests that are complete, in the order of their arrival. */
 	struct http_exchange **waiting;
 	size_t nwaiting, waiting_room;
-	struct score_task **task;
-	size_t task_room;
-	struct scorer *scorer;
+	struct answerer own, large;
 	struct read_options *options; /* of the last query */
-	struct buf scratch;           /* a copy of a body, which is parsed in place */
 	struct serve_metrics metrics;
+
+	/* Requests with large bodies, on their way to the thread that answers them one by one, and on
+	 * their way back. Covered by LOCK_LARGE_REQUESTS. */
+	struct mutex lock;
+	pthread_cond_t more;
+	struct http_exchange **asked, **answered;
+	size_t nasked, nanswered, asked_room, answered_room;
+	bool end;
+	pthread_t large_thread;
+	bool large_running;
 
 	pthread_t thread;
 	bool running;
@@ -130,6 +148,10 @@ struct endpoint {
 	_Atomic bool stop;
 };
 
+/* Bodies with more bytes than this go to the thread for large ones. */
+#define LARGE_BODY 65536u
+/* predict_http.c: a request is complete, and is to be answered. */
+void endpoint_add_request(struct http_exchange *x);
 /* predict_http.c: puts a connection into a phase. */
 void endpoint_set_phase(struct served_conn *c, enum conn_phase phase);
 /* Books bytes of serve_memory for a request. False: there is no room. */

@@ -306,7 +306,6 @@ static enum MHD_Result take_body(struct http_exchange *x, const char *bytes, siz
 /* All of the request is here: it waits for its batch. */
 static enum MHD_Result complete_request(struct http_exchange *x)
 {
-	struct endpoint *ep = x->ep;
 	struct err e = { 0 };
 
 	x->complete = clock_now();
@@ -318,11 +317,9 @@ static enum MHD_Result complete_request(struct http_exchange *x)
 		exchange_fail(x, 0, &e);
 		return send_answer(x);
 	}
-	ep->waiting = mem_grow(ep->waiting, &ep->waiting_room, ep->nwaiting + 1,
-	    sizeof *ep->waiting);
-	ep->waiting[ep->nwaiting++] = x;
 	endpoint_set_phase(x->conn, CONN_WAITING);
 	MHD_suspend_connection(x->mhd);
+	endpoint_add_request(x);
 	return MHD_YES;
 }
 

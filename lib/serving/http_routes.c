@@ -120,7 +120,7 @@ static enum err_code read_text(struct score_task *t, char *text, size_t n, struc
 static enum err_code read_body(struct score_task *t, struct data_build *b, struct err *e)
 {
 	struct http_exchange *x = t->ctx;
-	struct buf *copy = &x->ep->scratch;
+	struct buf *copy = &x->by->scratch;
 
 	buf_clear(copy);
 	buf_append(copy, x->body.data, x->body.len);
@@ -132,7 +132,7 @@ static enum err_code read_body(struct score_task *t, struct data_build *b, struc
  * without a heading, and those with the same first line. */
 static void choose_key(struct http_exchange *x)
 {
-	const struct served_model *m = served_use(x->ep->reader);
+	const struct served_model *m = served_use(x->ep->own.reader);
 	const struct dataset *train = m->scores ? m->scoring.job.train : NULL;
 	const char *body = (const char *)x->body.data, *nl;
 
@@ -167,7 +167,7 @@ static enum err_code prepare_predict(struct http_exchange *x, struct err *e)
 /* Notes which model has answered, and how old its values are. */
 static void note_model(struct http_exchange *x)
 {
-	const struct served_model *m = x->ep->model;
+	const struct served_model *m = x->by->model;
 	int64_t age = served_age(m);
 
 	x->answer.scored = true;
@@ -177,7 +177,7 @@ static void note_model(struct http_exchange *x)
 
 static void write_predict(struct http_exchange *x)
 {
-	struct predictions p = { .form = x->form, .job = &x->ep->model->scoring.job };
+	struct predictions p = { .form = x->form, .job = &x->by->model->scoring.job };
 	struct batch b = { .rows = x->task.rows, .name = (const char **)(uintptr_t)x->task.name };
 
 	x->answer.status = 200;
@@ -222,7 +222,7 @@ static void answer_ready(struct http_exchange *x)
 static enum err_code check_version(struct http_exchange *x, struct err *e)
 {
 	const char *at = strstr(x->target, "/versions/");
-	const struct served_model *m = served_use(x->ep->reader);
+	const struct served_model *m = served_use(x->ep->own.reader);
 	size_t n;
 
 	if (!at)
@@ -247,7 +247,7 @@ static void answer_model_ready(struct http_exchange *x)
 
 static void answer_model(struct http_exchange *x)
 {
-	const struct served_model *m = served_use(x->ep->reader);
+	const struct served_model *m = served_use(x->ep->own.reader);
 	json_t *o, *more;
 	struct err e;
 
@@ -276,8 +276,8 @@ static enum err_code read_v2(struct score_task *t, struct data_build *b, struct 
 		rc = v2_request_parse((const char *)x->body.data, x->body.len, x->head_length,
 		    x->ep->limits.rows, &x->v2, e);
 	if (!rc)
-		rc = v2_outputs_check(&x->v2, &x->ep->model->scoring.job, e);
-	return rc ? rc : v2_data_read(&x->v2, x->ep->model, b, e);
+		rc = v2_outputs_check(&x->v2, &x->by->model->scoring.job, e);
+	return rc ? rc : v2_data_read(&x->v2, x->by->model, b, e);
 }
 
 static enum err_code prepare_infer(struct http_exchange *x, struct err *e)
@@ -303,8 +303,8 @@ static enum err_code prepare_infer(struct http_exchange *x, struct err *e)
 static void write_infer(struct http_exchange *x)
 {
 	bool binary;
-	size_t head = v2_outputs_write(&x->v2, &x->ep->model->scoring.job, x->task.scores,
-	    x->ep->name, x->ep->model->version, &x->answer.body, &binary);
+	size_t head = v2_outputs_write(&x->v2, &x->by->model->scoring.job, x->task.scores,
+	    x->ep->name, x->by->model->version, &x->answer.body, &binary);
 
 	x->answer.status = 200;
 	x->answer.type = binary ? "application/octet-stream" : JSON_TYPE;
@@ -324,7 +324,7 @@ static void answer_livez(struct http_exchange *x)
 static void answer_metrics(struct http_exchange *x)
 {
 	struct endpoint *ep = x->ep;
-	const struct served_model *m = served_use(ep->reader);
+	const struct served_model *m = served_use(ep->own.reader);
 	struct served_stats stats = served_stats(ep->served);
 	int64_t age = served_age(m);
 	struct serve_now now = { .connections = ep->nconns,

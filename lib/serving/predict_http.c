@@ -122,10 +122,27 @@ static void cut_late(struct endpoint *ep, enum conn_phase phase, int64_t now)
 
 /* ---- batches ---- */
 
+void endpoint_add_request(struct http_exchange *x)
+{
+	struct endpoint *ep = x->ep;
+
+	x->by = x->body.len > LARGE_BODY ? &ep->large : &ep->own;
+	if (x->by == &ep->own) {
+		ep->waiting = mem_grow(ep->waiting, &ep->waiting_room, ep->nwaiting + 1,
+		    sizeof *ep->waiting);
+		ep->waiting[ep->nwaiting++] = x;
+		return;
+	}
+	mutex_lock(&ep->lock);
+	ep->asked = mem_grow(ep->asked, &ep->asked_room, ep->nasked + 1, sizeof *ep->asked);
+	ep->asked[ep->nasked++] = x;
+	pthread_cond_signal(&ep->more);
+	mutex_unlock(&ep->lock);
+}
+
 /* Writes the answer to a request of the batch. */
 static void write_answer(struct http_exchange *x)
 {
-	size_t before = x->answer.body.cap;
 	struct err e;
 
 	if (x->task.rc == ERR_OK && x->task.rows > x->ep->limits.rows) {
@@ -138,21 +155,16 @@ static void write_answer(struct http_exchange *x)
 	} else {
 		x->route->write(x);
 	}
-	/* An answer that is there is sent, even if there is no room for more. */
-	if (x->answer.body.cap > before && !endpoint_charge(x, x->answer.body.cap - before)) {
-		x->charged += x->answer.body.cap - before;
-		x->ep->memory += x->answer.body.cap - before;
-	}
 }
 
 static void measure_batch(struct endpoint *ep, const struct score_times *t, int64_t written,
-    size_t n)
+    struct http_exchange **x, size_t n)
 {
 	struct serve_metrics *m = &ep->metrics;
 	size_t rows = 0;
 
 	for (size_t i = 0; i < n; i++)
-		rows += ep->waiting[i]->task.rows;
+		rows += x[i]->task.rows;
 	hist_add(&m->stage[SERVE_PARSE], (uint64_t)t->parse);
 	hist_add(&m->stage[SERVE_LOOK_UP], (uint64_t)t->look_up);
 	hist_add(&m->stage[SERVE_COMPUTE], (uint64_t)t->compute);
@@ -161,31 +173,120 @@ static void measure_batch(struct endpoint *ep, const struct score_times *t, int6
 	hist_add(&m->batch_rows, rows);
 }
 
-/* Answers all requests that wait, with one model. */
-static void answer_batch(struct endpoint *ep)
+/* Makes the answers to n requests, with one model. The thread of the answerer. */
+static void make_answers(struct endpoint *ep, struct answerer *by, struct http_exchange **x,
+    size_t n)
 {
-	size_t n = ep->nwaiting;
 	struct score_times times;
-	int64_t scored, end;
+	int64_t scored;
 
-	ep->model = served_use(ep->reader);
-	ep->task = mem_grow(ep->task, &ep->task_room, n, sizeof *ep->task);
+	by->model = served_use(by->reader);
+	by->task = mem_grow(by->task, &by->task_room, n, sizeof *by->task);
 	for (size_t i = 0; i < n; i++)
-		ep->task[i] = &ep->waiting[i]->task;
-	scorer_run(ep->scorer, ep->model, ep->task, n, &times);
+		by->task[i] = &x[i]->task;
+	scorer_run(by->scorer, by->model, by->task, n, &times);
 	scored = clock_now();
 	for (size_t i = 0; i < n; i++)
-		write_answer(ep->waiting[i]);
-	end = clock_now();
-	measure_batch(ep, &times, end - scored, n);
+		write_answer(x[i]);
+	measure_batch(ep, &times, clock_now() - scored, x, n);
+	scorer_forget(by->scorer);
+	if (by->model->scores)
+		data_unseen_log(by->model->scoring.job.unseen, "the requests", ep->log);
+}
+
+/* Sends the answers that are made. One that is there is sent, even if there is no room for more. */
+static void send_answers(struct endpoint *ep, struct http_exchange **x, size_t n)
+{
+	int64_t now = clock_now();
+
 	for (size_t i = 0; i < n; i++) {
-		hist_add(&ep->metrics.request, (uint64_t)(end - ep->waiting[i]->complete));
-		MHD_resume_connection(ep->waiting[i]->mhd);
+		size_t bytes = x[i]->answer.body.cap;
+
+		x[i]->charged += bytes;
+		ep->memory += bytes;
+		hist_add(&ep->metrics.request, (uint64_t)(now - x[i]->complete));
+		MHD_resume_connection(x[i]->mhd);
 	}
+}
+
+/* Answers all requests that wait. */
+static void answer_batch(struct endpoint *ep)
+{
+	make_answers(ep, &ep->own, ep->waiting, ep->nwaiting);
+	send_answers(ep, ep->waiting, ep->nwaiting);
 	ep->nwaiting = 0;
-	scorer_forget(ep->scorer);
-	if (ep->model->scores)
-		data_unseen_log(ep->model->scoring.job.unseen, "the requests", ep->log);
+}
+
+/* Sends the answers to requests with large bodies that have come back. */
+static void send_large_answers(struct endpoint *ep)
+{
+	mutex_lock(&ep->lock);
+	send_answers(ep, ep->answered, ep->nanswered);
+	ep->nanswered = 0;
+	mutex_unlock(&ep->lock);
+}
+
+static void wake_endpoint(void *ctx)
+{
+	struct endpoint *ep = ctx;
+	uint64_t one = 1;
+
+	if (write(ep->wake, &one, sizeof one) < 0) {
+		/* It is awake already. */
+	}
+}
+
+static void wake_large(void *ctx)
+{
+	struct endpoint *ep = ctx;
+
+	/* The thread looks at its model when it wakes up. */
+	pthread_cond_signal(&ep->more);
+}
+
+/* Waits for the next request with a large body. NULL: the endpoint ends. */
+static struct http_exchange *next_large(struct endpoint *ep)
+{
+	struct http_exchange *x = NULL;
+
+	mutex_lock(&ep->lock);
+	while (!ep->nasked && !ep->end) {
+		served_use(ep->large.reader);
+		mutex_wait(&ep->more, &ep->lock);
+	}
+	if (ep->nasked) {
+		x = ep->asked[0];
+		memmove(ep->asked, ep->asked + 1, --ep->nasked * sizeof *ep->asked);
+	}
+	mutex_unlock(&ep->lock);
+	return x;
+}
+
+/* Ends the thread, which answers first all that it was asked. */
+static void end_large(struct endpoint *ep)
+{
+	mutex_lock(&ep->lock);
+	ep->end = true;
+	pthread_cond_signal(&ep->more);
+	mutex_unlock(&ep->lock);
+	pthread_join(ep->large_thread, NULL);
+}
+
+static void *run_large(void *ctx)
+{
+	struct endpoint *ep = ctx;
+	struct http_exchange *x;
+
+	while ((x = next_large(ep))) {
+		make_answers(ep, &ep->large, &x, 1);
+		mutex_lock(&ep->lock);
+		ep->answered = mem_grow(ep->answered, &ep->answered_room, ep->nanswered + 1,
+		    sizeof *ep->answered);
+		ep->answered[ep->nanswered++] = x;
+		mutex_unlock(&ep->lock);
+		wake_endpoint(ep);
+	}
+	return NULL;
 }
 
 /* ---- the thread ---- */
@@ -244,6 +345,7 @@ static void turn(struct endpoint *ep)
 	int64_t now;
 
 	MHD_run(ep->mhd);
+	send_large_answers(ep);
 	if (ep->nwaiting && !batch_wait(ep, clock_now())) {
 		answer_batch(ep);
 		/* Sends the answers. */
@@ -254,7 +356,7 @@ static void turn(struct endpoint *ep)
 	cut_late(ep, CONN_WRITING, now);
 	/* A new model that nobody asks for is taken, too, so that the old one can be closed. */
 	if (!ep->nwaiting)
-		served_use(ep->reader);
+		served_use(ep->own.reader);
 }
 
 static bool is_busy(const struct endpoint *ep)
@@ -278,6 +380,8 @@ static void drain(struct endpoint *ep)
 	/* libmicrohttpd must not be stopped with suspended connections. */
 	if (ep->nwaiting)
 		answer_batch(ep);
+	end_large(ep);
+	send_large_answers(ep);
 	MHD_run(ep->mhd);
 }
 
@@ -299,16 +403,6 @@ struct predict_http {
 	struct endpoint ep;
 	char *cert, *key, *ca; /* texts for libmicrohttpd; NULL: none */
 };
-
-static void wake_endpoint(void *ctx)
-{
-	struct endpoint *ep = ctx;
-	uint64_t one = 1;
-
-	if (write(ep->wake, &one, sizeof one) < 0) {
-		/* It is awake already. */
-	}
-}
 
 __attribute__((format(printf, 2, 0))) static void log_daemon(void *ctx, const char *fmt, va_list ap)
 {
@@ -437,20 +531,25 @@ static enum err_code open_endpoint(struct predict_http *h, const struct conf *co
 	if (!rc)
 		rc = read_pem("serve_ca", conf->serve_ca, false, &h->ca, e);
 	if (!rc)
-		rc = served_reader_open(ep->served, wake_endpoint, ep, &ep->reader, e);
+		rc = served_reader_open(ep->served, wake_endpoint, ep, &ep->own.reader, e);
+	if (!rc)
+		rc = served_reader_open(ep->served, wake_large, ep, &ep->large.reader, e);
 	if (!rc)
 		rc = bind_address(conf->serve_http, &ep->bound, e);
 	return rc ? rc : start_daemon(h, e);
 }
 
-static enum err_code start_thread(struct endpoint *ep, struct err *e)
+static enum err_code start_threads(struct endpoint *ep, struct err *e)
 {
 	sigset_t all, before;
 	enum err_code rc;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = thread_start(&ep->thread, run_endpoint, ep, e);
+	rc = thread_start(&ep->large_thread, run_large, ep, e);
+	ep->large_running = !rc;
+	if (!rc)
+		rc = thread_start(&ep->thread, run_endpoint, ep, e);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	ep->running = !rc;
 	return rc;
@@ -488,10 +587,13 @@ enum err_code predict_http_start(const struct conf *conf, struct served *served,
 	ep->open = conf->serve_open || strncmp(conf->serve_http, "unix:", 5) == 0;
 	ep->client_certificates = conf_is_named(conf->serve_ca);
 	ep->name = mem_strdup(conf->name && *conf->name ? conf->name : "model");
-	ep->scorer = scorer_new();
+	ep->own.scorer = scorer_new();
+	ep->large.scorer = scorer_new();
+	mutex_init(&ep->lock, LOCK_LARGE_REQUESTS);
+	pthread_cond_init(&ep->more, NULL);
 	rc = open_endpoint(h, conf, e);
 	if (!rc)
-		rc = start_thread(ep, e);
+		rc = start_threads(ep, e);
 	if (rc) {
 		predict_http_stop(h);
 		return rc;
@@ -506,6 +608,14 @@ enum err_code predict_http_reload(struct predict_http *h, struct err *e)
 	return h->ep.tokens ? bearer_tokens_load(h->ep.tokens, e) : ERR_OK;
 }
 
+static void release_answerer(struct answerer *a)
+{
+	scorer_free(a->scorer);
+	served_reader_close(a->reader);
+	buf_release(&a->scratch);
+	free(a->task);
+}
+
 void predict_http_stop(struct predict_http *h)
 {
 	struct endpoint *ep;
@@ -517,6 +627,8 @@ void predict_http_stop(struct predict_http *h)
 	wake_endpoint(ep);
 	if (ep->running)
 		pthread_join(ep->thread, NULL);
+	else if (ep->large_running)
+		end_large(ep);
 	if (ep->mhd)
 		MHD_stop_daemon(ep->mhd);
 	if (ep->bound.fd >= 0) {
@@ -526,12 +638,14 @@ void predict_http_stop(struct predict_http *h)
 	exchange_free_all(ep);
 	if (ep->options)
 		read_options_release(ep->options);
-	scorer_free(ep->scorer);
-	served_reader_close(ep->reader);
+	release_answerer(&ep->own);
+	release_answerer(&ep->large);
 	bearer_tokens_free(ep->tokens);
-	buf_release(&ep->scratch);
+	mutex_destroy(&ep->lock);
+	pthread_cond_destroy(&ep->more);
+	free(ep->asked);
+	free(ep->answered);
 	free(ep->waiting);
-	free(ep->task);
 	free(ep->name);
 	free(h->cert);
 	free(h->key);

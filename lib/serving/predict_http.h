@@ -9,7 +9,8 @@
  * specifies. Off unless the key serve_http names an address.
  *
  * One thread runs libmicrohttpd without threads of its own, answers, and computes. What arrives while
- * it computes is computed together afterwards: batching costs no waiting. */
+ * it computes is computed together afterwards: batching costs no waiting. A second thread answers
+ * requests with large bodies one by one, so that the others do not wait for them. */
 struct predict_http;
 
 /* Binds, opens the model, and starts the thread. conf is borrowed for the call. ERR_CONFIG: an

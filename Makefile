@@ -246,7 +246,7 @@ benches: $(BENCHES) ## build the benchmarks
 PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libexpat1-dev libmicrohttpd-dev \
            zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev librdkafka-dev librocksdb-dev libjs-dygraphs dataset-fashion-mnist
 CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy python3-onnx perl iproute2 procps prometheus tmux gnuplot-nox chromium \
-                 chromium-driver xdg-utils zsh fish systemd openssh-server openssh-client openmpi-bin slurm-wlm munge spin kcat etcd-server
+                 chromium-driver xdg-utils zsh fish systemd openssh-server openssh-client openmpi-bin slurm-wlm munge spin kcat etcd-server redis-server redis-tools
 
 # Where npm puts the store that tests/77-objects.bats speaks S3 with.
 NPM = build/npm
@@ -386,6 +386,11 @@ bench-nearest: deps ## nearest rows beside a plain read and multiply-adds (ps-pe
 	@$(MAKE) --no-print-directory $(BUILD)/bench/nearest
 	@$(BUILD)/bench/nearest
 
+bench-redis: deps ## look-ups in Redis' protocol beside redis-server (ps-performance(7))
+	-$(call install_packages,redis-server redis-tools)
+	@$(MAKE) --no-print-directory all
+	@tests/bench/redis $(BUILD)
+
 bench-http: deps ## predictions over HTTP (wrk): one row and 64 rows a request, beside 10,000 idle connections
 	@$(MAKE) --no-print-directory all
 	@tests/bench/http $(BUILD)
@@ -522,6 +527,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san check-locks deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-lookahead bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-nearest bench-http bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san check-locks deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-lookahead bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-nearest bench-redis bench-http bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

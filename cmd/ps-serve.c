@@ -27,6 +27,7 @@
 #include "saved/saved_source.h"
 #include "serving/origin.h"
 #include "serving/predict_http.h"
+#include "serving/resp_server.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/standby.h"
 #include "server/service.h"
@@ -141,6 +142,7 @@ struct place {
 	/* what the endpoints of a read-only server answer from; NULL: there are none */
 	struct served *served;
 	struct predict_http *http;
+	struct resp_server *redis;
 	struct log follower_log;
 	struct interrupt early; /* ends the start of a read replica on a signal */
 	int lock;
@@ -452,11 +454,14 @@ static void report_cut_file(int sig)
 static enum err_code start_endpoints(struct place *p, struct served_origin *origin, struct log *log,
     struct err *e)
 {
-	enum err_code rc;
+	enum err_code rc = ERR_OK;
 
 	sigaction(SIGBUS, &(struct sigaction){ .sa_handler = report_cut_file }, NULL);
 	p->served = served_new(origin, log);
-	rc = predict_http_start(&p->conf, p->served, log, &p->http, e);
+	if (conf_is_named(p->conf.serve_http))
+		rc = predict_http_start(&p->conf, p->served, log, &p->http, e);
+	if (!rc)
+		rc = resp_server_start(&p->conf, p->served, log, &p->redis, e);
 	return rc ? rc : served_start(p->served, e);
 }
 
@@ -465,6 +470,8 @@ static void stop_endpoints(struct place *p)
 {
 	predict_http_stop(p->http);
 	p->http = NULL;
+	resp_server_stop(p->redis);
+	p->redis = NULL;
 	served_free(p->served);
 	p->served = NULL;
 }
@@ -473,7 +480,8 @@ static void reload_endpoints(struct place *p, struct log *log)
 {
 	struct err why;
 
-	if (p->http && predict_http_reload(p->http, &why))
+	if ((p->http && predict_http_reload(p->http, &why)) ||
+	    (p->redis && resp_server_reload(p->redis, &why)))
 		log_error(log, "cannot read the tokens again, the old ones remain in use: %s",
 		    why.msg);
 	if (p->served)
@@ -726,7 +734,8 @@ static int64_t find_origin_time(void *ctx)
 static struct served_origin *choose_origin(const struct options *o, const struct place *p,
     struct origin_server *server)
 {
-	if (!o->read_only || !p->source || !conf_is_named(p->conf.serve_http))
+	if (!o->read_only || !p->source ||
+	    !(conf_is_named(p->conf.serve_http) || conf_is_named(p->conf.serve_redis)))
 		return NULL;
 	if (!p->follower)
 		return origin_saved(o->read_only);

@@ -109,6 +109,8 @@ struct conf {
 	int64_t serve_delay, serve_deadline; /* nanoseconds */
 	int64_t serve_connections, serve_rows;
 	uint64_t serve_body, serve_memory; /* bytes */
+	char *serve_redis, *serve_redis_values;
+	int64_t serve_redis_connections;
 	uint64_t mem_limit;                /* bytes, 0: none */
 	char *spill_dir;    /* for rows on the disk; "none": there are none */
 	int64_t spin, heartbeat, lease, deadline, join_wait; /* nanoseconds */

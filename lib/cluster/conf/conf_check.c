@@ -896,17 +896,46 @@ static enum err_code check_serve_if(const struct conf *c, struct err *e)
 	return serve_if_parse(c->serve_if, &condition, e) ? err_prefix(e, "serve_if") : ERR_OK;
 }
 
+/* Checks who may use serve_redis, which has no TLS. */
+static enum err_code check_redis_access(const struct conf *c, struct err *e)
+{
+	const char *address = c->serve_redis;
+
+	if (strncmp(address, "unix:", 5) == 0)
+		return ERR_OK;
+	if (!is_host_and_port(address))
+		return err_set(e, ERR_CONFIG,
+		    "serve_redis: must be none, HOST:PORT or unix:PATH, got \"%.80s\"", address);
+	if (conf_is_named(c->serve_tokens))
+		return ERR_OK;
+	if (!conf_is_loopback(address))
+		return err_set(e, ERR_CONFIG,
+		    "serve_redis: %.80s can be reached from other hosts: it requires serve_tokens for AUTH, and "
+		    "tokens and values are not encrypted; or use a tunnel to unix:PATH",
+		    address);
+	if (!c->serve_open)
+		return err_set(e, ERR_CONFIG,
+		    "serve_redis: any user of this host can reach %.80s: name a file of tokens in "
+		    "serve_tokens, use unix:PATH, or set serve_open=true",
+		    address);
+	return ERR_OK;
+}
+
 /* Checks the endpoints of a read-only server. */
 static enum err_code check_serve(const struct conf *c, struct err *e)
 {
-	if (!conf_is_named(c->serve_http))
-		return ERR_OK;
-	if (!c->read_only)
+	bool http = conf_is_named(c->serve_http), redis = conf_is_named(c->serve_redis);
+	enum err_code rc = ERR_OK;
+
+	if ((http || redis) && !c->read_only)
 		return err_set(e, ERR_CONFIG,
-		    "serve_http: only a read-only server answers predictions: ps-serve --read-only "
-		    "FROM --set serve_http=%.80s",
-		    c->serve_http);
-	return check_serve_access(c, e);
+		    "%s: only a read-only server has this endpoint: ps-serve --read-only FROM --set "
+		    "%s=%.80s",
+		    http ? "serve_http" : "serve_redis", http ? "serve_http" : "serve_redis",
+		    http ? c->serve_http : c->serve_redis);
+	if (http)
+		rc = check_serve_access(c, e);
+	return rc || !redis ? rc : check_redis_access(c, e);
 }
 
 enum err_code conf_validate_keys(const struct conf *c, struct err *e)

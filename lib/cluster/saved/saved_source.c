@@ -203,6 +203,23 @@ static enum err_code want_rows(struct param_source *source, const struct table *
 	return ERR_OK;
 }
 
+static enum err_code find_rows(struct param_source *source, const struct table *t,
+    const uint64_t *ids, size_t n, bool *there, struct err *e)
+{
+	const struct source_table *x = table_of((struct saved_source *)source, t);
+	uint16_t part[IDS_AT_A_TIME] = { 0 };
+
+	(void)e;
+	for (size_t at = 0, m; at < n; at += m) {
+		m = n - at < IDS_AT_A_TIME ? n - at : IDS_AT_A_TIME;
+		if (x->nsets > 1)
+			table_parts_of(t, ids + at, m, part);
+		for (size_t i = 0; i < m; i++)
+			there[at + i] = find_row(&x->set[part[i]], t->cols, ids[at + i]) != NULL;
+	}
+	return ERR_OK;
+}
+
 /* A piece of rows for a caller of each_row. */
 struct rows_piece {
 	param_rows_fn *fn;
@@ -379,6 +396,7 @@ static const struct param_source_ops saved_ops = {
 	.wait = await_nothing,
 	.attend = check_some,
 	.lend_dense = lend_dense,
+	.find_rows = find_rows,
 	.each_row = each_row,
 	.finish = check_rest,
 	.close = saved_source_close,

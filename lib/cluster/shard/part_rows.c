@@ -626,6 +626,8 @@ void part_rows_show(const struct part *p, bool previous, struct row_read *x)
 		m = min_u32(x->n - at, most);
 		show_block(p, previous, x->ids + (size_t)at * 8, m, row,
 		    x->out + (size_t)at * p->table->cols);
+		for (uint32_t i = 0; x->there && i < m; i++)
+			x->there[at + i] = row[i] != NULL;
 		for (uint32_t i = 0; x->since && i < m; i++)
 			if (row_may_differ(p, row[i], x->since[at + i], x->version))
 				x->place[x->changed++] = at + i;

@@ -400,6 +400,7 @@ struct row_read {
 	/* With `since`: room for n, gets the numbers of the rows that may have changed, `changed`
 	 * of them. */
 	uint32_t *place, changed;
+	bool *there;      /* room for n, gets which rows exist; NULL: not wanted */
 	uint64_t version; /* that the values are of */
 };
 enum shard_answer shard_read_rows(struct shard *s, uint16_t table, uint32_t part,

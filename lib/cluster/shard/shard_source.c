@@ -118,38 +118,63 @@ static void sort_by_part(struct shard_source *s, const struct table *t, const ui
 	first[0] = 0;
 }
 
+/* there: which rows exist, in the order of s->ids; NULL: not wanted. */
 static enum err_code read_part_rows(struct shard_source *s, const struct table *t, uint32_t part,
-    uint32_t from, uint32_t to, struct err *e)
+    uint32_t from, uint32_t to, bool *there, struct err *e)
 {
 	int64_t begin = clock_now();
-	uint64_t version;
+	struct row_read x = { .step = SYNC_NEVER,
+		.ids = s->ids + 8 * (size_t)from,
+		.n = to - from,
+		.out = s->rows + (size_t)from * t->cols,
+		.there = there ? there + from : NULL };
 	enum shard_answer a;
 
 	do
-		a = shard_pull_rows(s->shard, number_of(s, t), part, SYNC_NEVER,
-		    s->ids + 8 * (size_t)from, to - from, s->rows + (size_t)from * t->cols,
-		    &version);
+		a = shard_read_rows(s->shard, number_of(s, t), part, &x);
 	while (a == SHARD_WAIT && may_try_again(begin));
 	return a == SHARD_OK ? ERR_OK : fail_read(t, a, e);
+}
+
+/* Reads rows into s->rows, in the order of s->ids. */
+static enum err_code read_rows(struct shard_source *s, const struct table *t, const uint64_t *ids,
+    size_t n, bool *there, struct err *e)
+{
+	uint32_t *first = mem_array(t->nparts + 1, sizeof *first);
+	enum err_code rc = reserve(s, t, n, e);
+
+	if (!rc)
+		sort_by_part(s, t, ids, n, first);
+	for (uint32_t p = 0; !rc && p < t->nparts; p++)
+		if (first[p + 1] > first[p])
+			rc = read_part_rows(s, t, p, first[p], first[p + 1], there, e);
+	free(first);
+	return rc;
 }
 
 static enum err_code want_rows(struct param_source *source, const struct table *t,
     const uint64_t *ids, size_t n, bool changed, float *dst, struct err *e)
 {
 	struct shard_source *s = source_of(source);
-	uint32_t *first = mem_array(t->nparts + 1, sizeof *first);
-	enum err_code rc = reserve(s, t, n, e);
+	enum err_code rc = read_rows(s, t, ids, n, NULL, e);
 
 	(void)changed;
-	if (!rc)
-		sort_by_part(s, t, ids, n, first);
-	for (uint32_t p = 0; !rc && p < t->nparts; p++)
-		if (first[p + 1] > first[p])
-			rc = read_part_rows(s, t, p, first[p], first[p + 1], e);
 	for (size_t i = 0; !rc && i < n; i++)
 		memcpy(dst + (size_t)s->place[i] * t->cols, s->rows + i * t->cols,
 		    t->cols * sizeof *dst);
-	free(first);
+	return rc;
+}
+
+static enum err_code find_rows(struct param_source *source, const struct table *t,
+    const uint64_t *ids, size_t n, bool *out, struct err *e)
+{
+	struct shard_source *s = source_of(source);
+	bool *there = mem_array(n + 1, sizeof *there);
+	enum err_code rc = read_rows(s, t, ids, n, there, e);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		out[s->place[i]] = there[i];
+	free(there);
 	return rc;
 }
 
@@ -178,6 +203,7 @@ static const struct param_source_ops shard_source_ops = {
 	.layout = get_layout,
 	.want_dense = want_dense,
 	.want_rows = want_rows,
+	.find_rows = find_rows,
 	.wait = await_nothing,
 	.attend = await_nothing,
 	.close = close_source,
@@ -199,7 +225,10 @@ static enum err_code check_values_are_here(struct shard *shard, const struct tab
 {
 	for (uint32_t p = 0; p < t->nparts; p++) {
 		uint64_t version;
-		enum shard_answer a = shard_may_show(shard, t->id, p, SYNC_NEVER, &version);
+		/* A read of no rows says whether rows may be read. */
+		enum shard_answer a = t->sparse
+		    ? shard_pull_rows(shard, t->id, p, SYNC_NEVER, NULL, 0, NULL, &version)
+		    : shard_may_show(shard, t->id, p, SYNC_NEVER, &version);
 
 		if (a != SHARD_OK)
 			return fail_read(t, a, e);

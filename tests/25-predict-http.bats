@@ -78,6 +78,37 @@ status_of() {
 	grep -q '^ps_serve_stage_seconds_bucket{stage="look_up",le="+Inf"} [1-9]' metrics
 }
 
+@test "models of libsvm and of ratings: text, and tensors of version 2" {
+	awk 'BEGIN { srand(3); for (i = 0; i < 300; i++) print i % 2, 1 + int(rand() * 50) ":1", 60 + i % 2 + 2 * int(rand() * 20) ":" rand() }' >a.svm
+	echo '{ "job": { "model": "logistic", "data": "a.svm", "epochs": 2 } }' >fruit.json
+	train
+	serve fruit.run serve_open=true
+	cut -d' ' -f 2- a.svm >q.svm
+	ps-work predict -C fruit.run q.svm >expected
+	curl -sf --data-binary @q.svm "$URL/predict" >got
+	cmp expected got
+	printf '3:1 61:0.5\n60:0.25\n' >q.svm
+	ps-work predict --csv -C fruit.run q.svm | tail -n +2 | cut -d, -f 4 >expected
+	curl -sf -d '{"inputs": [{"name": "indices", "datatype": "INT64", "shape": [2, 2], "data": [[3, 61], [60, -1]]},
+		{"name": "values", "datatype": "FP32", "shape": [2, 2], "data": [[1, 0.5], [0.25, 0]]}]}' "$URL/v2/models/fruit/infer" |
+		jq -c '.outputs[1].data | .[1], .[3]' >got
+	cmp expected got
+	ps-ctl stop -C serve.run
+	wait "$SERVER"
+	rm -r serve.run
+	awk 'BEGIN { srand(4); print "user,item,rating"; for (i = 0; i < 600; i++) printf "u%d,i%d,%d\n", rand() * 20, rand() * 30, 1 + rand() * 5 }' >r.csv
+	echo '{ "job": { "model": "mf", "data": "r.csv?format=ratings", "epochs": 2 } }' >fruit.json
+	train
+	serve fruit.run serve_open=true
+	printf 'user,item\nu1,i3\nu2,i4\n' >q.csv
+	ps-work predict -C fruit.run q.csv >expected
+	curl -sf --data-binary @q.csv "$URL/predict" >got
+	cmp expected got
+	curl -sf -d '{"inputs": [{"name": "user", "datatype": "BYTES", "shape": [2], "data": ["u1", "u2"]},
+		{"name": "item", "datatype": "BYTES", "shape": [2], "data": ["i3", "i4"]}]}' "$URL/v2/models/fruit/infer" | jq '.outputs[0].data[]' >got
+	paste expected got | awk '{ d = $1 - $2; if (d > 1e-6 || d < -1e-6) exit 1; n++ } END { exit n != 2 }' || { paste expected got; return 1; }
+}
+
 @test "faults are said with line, column and remedy, and end no other request" {
 	train
 	serve fruit.run serve_open=true serve_body=64K serve_rows=500

@@ -422,6 +422,20 @@ static enum err_code read_as_csv(struct v2_request *r, struct data_build *b, str
 
 /* ---- any of them ---- */
 
+/* Are the training data ratings of items by users? */
+static bool reads_ratings(const struct job *job)
+{
+	return job_want(&job->conf.job).tables != NULL;
+}
+
+static bool has_input(const struct v2_request *r, const char *name)
+{
+	for (size_t i = 0; i < r->nin; i++)
+		if (strcmp(r->in[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 enum err_code v2_data_read(struct v2_request *r, const struct served_model *m, struct data_build *b,
     struct err *e)
 {
@@ -432,7 +446,7 @@ enum err_code v2_data_read(struct v2_request *r, const struct served_model *m, s
 
 	for (size_t i = 0; i < r->nin; i++)
 		v2_rewind(&r->in[i]);
-	if (train->roles || train->shape)
+	if (reads_ratings(&m->scoring.job) && !has_input(r, "indices"))
 		return read_as_csv(r, b, e);
 	s = stream_text(none, 0, "the inputs");
 	if (train->schema)
@@ -450,8 +464,9 @@ static void add_input(json_t *list, const char *name, const char *type, json_t *
 	        shape));
 }
 
-static json_t *describe_inputs(const struct dataset *train)
+static json_t *describe_inputs(const struct job *job)
 {
+	const struct dataset *train = job->train;
 	const struct data_schema *m = train->schema;
 	json_t *list = json_array();
 
@@ -463,7 +478,7 @@ static json_t *describe_inputs(const struct dataset *train)
 			    json_pack("[i]", -1));
 	if (m)
 		return list;
-	if (train->roles || train->shape) {
+	if (reads_ratings(job)) {
 		add_input(list, "user", "BYTES", json_pack("[i]", -1));
 		add_input(list, "item", "BYTES", json_pack("[i]", -1));
 	} else if (train->sparse) {
@@ -479,6 +494,6 @@ static json_t *describe_inputs(const struct dataset *train)
 
 json_t *v2_data_describe(const struct served_model *m)
 {
-	return json_pack("{s:o, s:o}", "inputs", describe_inputs(m->scoring.job.train), "outputs",
+	return json_pack("{s:o, s:o}", "inputs", describe_inputs(&m->scoring.job), "outputs",
 	    v2_outputs_describe(&m->scoring.job));
 }

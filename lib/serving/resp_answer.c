@@ -259,7 +259,7 @@ static bool row_exists(struct resp_answerer *a, size_t table, uint64_t row)
 
 	if (!t->sparse)
 		return row < t->rows;
-	return !s->ops->find_rows || (!s->ops->find_rows(s, t, &row, 1, &there, &e) && there);
+	return !s->ops->find_rows || (!s->ops->find_rows(s, t, &row, 1, &there, NULL, &e) && there);
 }
 
 static void run_exists(struct resp_answerer *a)
@@ -645,10 +645,10 @@ static enum err_code read_sparse(struct param_source *s, struct wanted *w, struc
 	w->there = s->ops->find_rows ? mem_array(w->n, sizeof *w->there) : NULL;
 	if (!w->row)
 		return err_set(e, ERR_NOMEM, "no memory for %zu rows", w->n);
+	if (w->there)
+		return s->ops->find_rows(s, w->table, w->id, w->n, w->there, w->row, e);
 	rc = s->ops->want_rows(s, w->table, w->id, w->n, false, w->row, e);
-	if (!rc)
-		rc = s->ops->wait(s, e);
-	return rc || !w->there ? rc : s->ops->find_rows(s, w->table, w->id, w->n, w->there, e);
+	return rc ? rc : s->ops->wait(s, e);
 }
 
 /* fresh: how old a copy of values that change may be. */

@@ -59,10 +59,11 @@ struct param_source_ops {
 	enum err_code (*each_row)(struct param_source *s, const struct table *t, param_rows_fn *fn,
 	    void *ctx, struct err *e);
 
-	/* Says which of n rows of a sparse table exist. NULL: the source does not know, and all count
-	 * as existing. ERR_NOTREADY. */
+	/* Says which of n rows of a sparse table exist, and writes the values of those to dst, in the
+	 * order of ids, like want_rows, but at once; dst NULL: the values are not wanted. NULL: the
+	 * source does not know, and all count as existing. ERR_NOTREADY, ERR_NOMEM. */
 	enum err_code (*find_rows)(struct param_source *s, const struct table *t,
-	    const uint64_t *ids, size_t n, bool *there, struct err *e);
+	    const uint64_t *ids, size_t n, bool *there, float *dst, struct err *e);
 
 	/* Only a source with constant values has these; NULL otherwise. A server can begin from such a
 	 * source. */

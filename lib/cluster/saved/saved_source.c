@@ -204,7 +204,7 @@ static enum err_code want_rows(struct param_source *source, const struct table *
 }
 
 static enum err_code find_rows(struct param_source *source, const struct table *t,
-    const uint64_t *ids, size_t n, bool *there, struct err *e)
+    const uint64_t *ids, size_t n, bool *there, float *dst, struct err *e)
 {
 	const struct source_table *x = table_of((struct saved_source *)source, t);
 	uint16_t part[IDS_AT_A_TIME] = { 0 };
@@ -214,8 +214,15 @@ static enum err_code find_rows(struct param_source *source, const struct table *
 		m = n - at < IDS_AT_A_TIME ? n - at : IDS_AT_A_TIME;
 		if (x->nsets > 1)
 			table_parts_of(t, ids + at, m, part);
-		for (size_t i = 0; i < m; i++)
-			there[at + i] = find_row(&x->set[part[i]], t->cols, ids[at + i]) != NULL;
+		for (size_t i = 0; i < m; i++) {
+			const struct row_set *set = &x->set[part[i]];
+			const uint8_t *row = find_row(set, t->cols, ids[at + i]);
+
+			there[at + i] = row != NULL;
+			if (row && dst)
+				element_widen(set->at.values, t->cols, row,
+				    dst + (at + i) * t->cols);
+		}
 	}
 	return ERR_OK;
 }

@@ -166,14 +166,18 @@ static enum err_code want_rows(struct param_source *source, const struct table *
 }
 
 static enum err_code find_rows(struct param_source *source, const struct table *t,
-    const uint64_t *ids, size_t n, bool *out, struct err *e)
+    const uint64_t *ids, size_t n, bool *out, float *dst, struct err *e)
 {
 	struct shard_source *s = source_of(source);
 	bool *there = mem_array(n + 1, sizeof *there);
 	enum err_code rc = read_rows(s, t, ids, n, there, e);
 
-	for (size_t i = 0; !rc && i < n; i++)
+	for (size_t i = 0; !rc && i < n; i++) {
 		out[s->place[i]] = there[i];
+		if (dst)
+			memcpy(dst + (size_t)s->place[i] * t->cols, s->rows + i * t->cols,
+			    t->cols * sizeof *dst);
+	}
 	free(there);
 	return rc;
 }

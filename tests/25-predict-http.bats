@@ -264,6 +264,23 @@ is_waiting() {
 	ps-ctl stop -C live.run
 }
 
+@test "a read replica answers from rows of sparse tables" {
+	awk 'BEGIN { srand(3); for (i = 0; i < 600; i++) print i % 2, int(rand() * 500) ":1", 500 + i % 2 + 2 * int(rand() * 20) ":1" }' >new.svm
+	cat >live.json <<-END
+	{ "sync": "asp", "sparse": "expire=100000", "job": { "model": "fm", "data": "new.svm", "epochs": 1000000000, "batch": 20, "lr": 0.01 } }
+	END
+	begin live.json
+	serve live.run serve_open=true
+	ps-ctl wait -C live.run --for step=300
+	ps-ctl pause -C live.run
+	wait_for 10 answers_as_the_cluster new.svm "?format=libsvm"
+	ps-ctl stop -C serve.run
+	wait "$SERVER"
+	SERVER=
+	ps-ctl stop -C live.run
+}
+
+# answers_as_the_cluster [FILE QUERY]
 answers_as_the_cluster() {
-	ps-work predict -C live.run new.csv >expected && curl -sf --data-binary @new.csv "$URL/predict" >got && cmp -s expected got
+	ps-work predict -C live.run "${1:-new.csv}" >expected && curl -sf --data-binary "@${1:-new.csv}" "$URL/predict${2-}" >got && cmp -s expected got
 }

@@ -365,3 +365,12 @@ produce() {
 	echo "$output"
 	[ "$status" -eq 0 ]
 }
+
+@test "an event of a topic changes a score over HTTP, by the example" {
+	start_brokers clicks:1
+	EVENTS=kafka://$broker/clicks SERVE_IF="train_loss < 5" PATH=$BIN:$PATH run --separate-stderr -0 \
+		"$BATS_TEST_DIRNAME/../contrib/examples/online" 200 3
+	[[ $output =~ p99\ ([0-9]+) ]]
+	echo "# p99 ${BASH_REMATCH[1]} ms" >&3
+	[ "${BASH_REMATCH[1]}" -lt 10000 ]
+}

@@ -273,7 +273,8 @@ measured() {
 		digest_of deep.json "${one[@]}" $(printf -- '--set %s ' $set)
 		[ "$DIGEST" = "$first" ] || { echo "$set: $DIGEST, not $first"; return 1; }
 	done
-	digest_of deep.json "${one[@]}" --set checkpoint_every=10
+	# Slow enough for a checkpoint in the middle.
+	digest_of deep.json "${one[@]}" --set checkpoint_every=10 --set slow=20ms
 	cp -r deep.run/checkpoints/step-000000000010 early
 	digest_of deep.json "${one[@]}" --resume early
 	[ "$DIGEST" = "$first" ]

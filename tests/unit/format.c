@@ -615,6 +615,47 @@ static void test_tensors_narrow(void)
 	safetensors_close(s);
 }
 
+/* Rows that lie apart come from the mapping, and a file that is cut off is an error. */
+static void test_tensors_gather(void)
+{
+	static const uint64_t shape[] = { 4096, 16 };
+	char *path = in_dir("rows.safetensors");
+	struct safetensors_writer *w = safetensors_writer_new();
+	float *x = mem_array(4096 * 16, sizeof *x), out[3 * 16];
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	struct safetensors *s = NULL;
+	const struct safetensors_tensor *t;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < 4096 * 16; i++)
+		x[i] = (float)i;
+	safetensors_add(w, "v", SAFETENSORS_F32, shape, 2, &e);
+	ok(!safetensors_begin(w, safetensors_to_fd, &fd, &e) &&
+	        !safetensors_put(w, x, 4096 * 16, &e) && !safetensors_end(w, &e) &&
+	        !safetensors_open(path, &s, &e) && !safetensors_map(s, &e),
+	    "a file is mapped: %s", e.msg);
+	t = safetensors_find(s, "v");
+	ok(!safetensors_gather(s, t, 16, (const uint32_t[]){ 4095, 0, 7 }, 3, out, &e) &&
+	        memcmp(out, x + 4095 * 16, 64) == 0 && memcmp(out + 16, x, 64) == 0 &&
+	        memcmp(out + 32, x + 7 * 16, 64) == 0,
+	    "rows come in the order of their numbers: %s", e.msg);
+	ok(safetensors_gather(s, t, 16, (const uint32_t[]){ 4096 }, 1, out, &e) == ERR_LIMIT, "%s",
+	    e.msg);
+	ok(!ftruncate(fd, 8192) &&
+	        safetensors_gather(s, t, 16, (const uint32_t[]){ 0, 4095 }, 2, out, &e) ==
+	            ERR_FORMAT &&
+	        strstr(e.msg, "shrank"),
+	    "a file that is cut off: %s", e.msg);
+	ok(safetensors_gather(s, t, 16, (const uint32_t[]){ 4095 }, 1, out, &e) == ERR_FORMAT &&
+	        !safetensors_gather(s, t, 16, (const uint32_t[]){ 1 }, 1, out, &e),
+	    "it is an error again, and rows that are left can be read");
+	close(fd);
+	safetensors_close(s);
+	safetensors_writer_free(w);
+	free(x);
+	free(path);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -633,6 +674,7 @@ int main(void)
 	test_tensors_bad();
 	test_tensors_round();
 	test_tensors_narrow();
+	test_tensors_gather();
 	ok(file_remove_tree(dir, NULL) == ERR_OK, "cleaned up");
 	return tap_done();
 }

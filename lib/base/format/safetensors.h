@@ -73,6 +73,13 @@ enum err_code safetensors_map(struct safetensors *s, struct err *e);
 /* The bytes of a tensor in the mapping, at any alignment. Only after safetensors_map. */
 const uint8_t *safetensors_bytes(const struct safetensors *s, const struct safetensors_tensor *t);
 
+/* Gets n rows of `cols` parameters of tensor t from the mapping, as float32, in the order of their
+ * numbers: rows that lie apart cost a copy each, and no call of the system. Only after safetensors_map, and
+ * by one thread of a process at a time, because it takes SIGBUS meanwhile. ERR_FORMAT when the file has
+ * been cut off; what is in `out` is worthless then. */
+enum err_code safetensors_gather(const struct safetensors *s, const struct safetensors_tensor *t,
+    size_t cols, const uint32_t *row, uint64_t n, float *out, struct err *e);
+
 /* The number of parameters in the file that are not finite; -1 when it cannot be read. */
 int64_t safetensors_count_nonfinite(const char *path);
 

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -380,6 +382,50 @@ enum err_code safetensors_map(struct safetensors *s, struct err *e)
 const uint8_t *safetensors_bytes(const struct safetensors *s, const struct safetensors_tensor *t)
 {
 	return s->mapped + t->offset;
+}
+
+/* Where safetensors_gather goes on when a page of the file is gone. */
+static sigjmp_buf cut_off;
+
+static void leave_gather(int sig)
+{
+	(void)sig;
+	siglongjmp(cut_off, 1);
+}
+
+static void copy_rows(const struct safetensors *s, const struct safetensors_tensor *t,
+    enum element_type element, size_t cols, const uint32_t *row, uint64_t n, float *out)
+{
+	const uint8_t *from = safetensors_bytes(s, t);
+	size_t bytes = cols * element_bytes(element);
+
+	for (uint64_t i = 0; i < n; i++)
+		element_widen(element, cols, from + row[i] * bytes, out + i * cols);
+}
+
+enum err_code safetensors_gather(const struct safetensors *s, const struct safetensors_tensor *t,
+    size_t cols, const uint32_t *row, uint64_t n, float *out, struct err *e)
+{
+	struct sigaction before;
+	enum element_type element;
+
+	if (!safetensors_element(t->type, &element))
+		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s, not parameters",
+		    s->name, t->name, types[t->type].holds);
+	for (uint64_t i = 0; i < n; i++)
+		if ((uint64_t)row[i] >= t->count / cols)
+			return err_set(e, ERR_LIMIT, "\"%s\": tensor \"%.200s\" has no row %u",
+			    s->name, t->name, row[i]);
+	sigaction(SIGBUS, NULL, &before);
+	if (sigsetjmp(cut_off, 1) != 0) {
+		sigaction(SIGBUS, &before, NULL);
+		return err_set(e, ERR_FORMAT,
+		    "\"%s\" shrank from %" PRIu64 " bytes while it was read", s->name, s->size);
+	}
+	sigaction(SIGBUS, &(struct sigaction){ .sa_handler = leave_gather }, NULL);
+	copy_rows(s, t, element, cols, row, n, out);
+	sigaction(SIGBUS, &before, NULL);
+	return ERR_OK;
 }
 
 #define COUNT_AT_A_TIME 65536u

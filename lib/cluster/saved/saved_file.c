@@ -169,19 +169,15 @@ static enum err_code make_index(struct saved_file *f, const struct table *t, str
 
 /* ---- partitions ---- */
 
-/* Rows that stand side by side in the file are read together. */
+/* The rows of a partition lie all over the file. */
 static enum err_code read_rows(const struct saved_file *f, const struct table *t,
     const uint32_t *order, struct saved_part *out, struct err *e)
 {
-	const struct safetensors_tensor *w = safetensors_find(f->file, t->name);
-	enum err_code rc = ERR_OK;
+	enum err_code rc = safetensors_map(f->file, e);
 
-	for (uint64_t i = 0, n; !rc && i < out->n; i += n) {
-		for (n = 1; i + n < out->n && order[i + n] == order[i] + n; n++)
-			;
-		rc = safetensors_read(f->file, w, (uint64_t)order[i] * t->cols, n * t->cols,
-		    out->w + i * t->cols, e);
-	}
+	if (!rc)
+		rc = safetensors_gather(f->file, safetensors_find(f->file, t->name), t->cols, order,
+		    out->n, out->w, e);
 	for (uint64_t i = 0; !rc && i < out->n; i++)
 		out->ids[i] = f->index.ids[order[i]];
 	return rc;

@@ -222,8 +222,10 @@ static enum err_code find_own_identity(struct place *p, const char *name, struct
 /* Prepare to serve a saved model: check all of it, and make the run directory. */
 static enum err_code prepare_saved(const struct options *o, struct place *p, struct err *e)
 {
-	enum err_code rc = saved_source_open(o->read_only, &p->source, e);
+	enum err_code rc;
 
+	saved_source_report_cuts();
+	rc = saved_source_open(o->read_only, &p->source, e);
 	if (!rc)
 		rc = param_source_finish(p->source, e);
 	if (!rc)
@@ -437,26 +439,13 @@ static void reload_keys(struct server *s, struct service *service, struct log *l
 	service_reloaded(service);
 }
 
-/* For SIGBUS: pages of a mapped file that has become shorter cannot be read. */
-static void report_cut_file(int sig)
-{
-	static const char text[] =
-	    "ps-serve: a file of the served model was cut off while it was in use: replace it by rename\n";
-
-	(void)sig;
-	if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
-		/* There is no other way to tell it. */
-	}
-	_exit(1);
-}
-
 /* Starts the endpoints. */
 static enum err_code start_endpoints(struct place *p, struct served_origin *origin, struct log *log,
     struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	sigaction(SIGBUS, &(struct sigaction){ .sa_handler = report_cut_file }, NULL);
+	saved_source_report_cuts();
 	p->served = served_new(origin, log);
 	if (conf_is_named(p->conf.serve_http))
 		rc = predict_http_start(&p->conf, p->served, log, &p->http, e);

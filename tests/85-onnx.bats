@@ -189,6 +189,23 @@ has_checkpoint() {
 	[[ $stderr == *'because column "tags" is a text of words: its inputs are'* ]]
 }
 
+@test "a model file that is cut off while it is exported ends the export with a sentence" {
+	python3 -c 'import numpy; numpy.save("x.npy", numpy.ones((20, 40000), "<f4")); numpy.save("y.npy", numpy.arange(20.0) % 2)'
+	train m.json --set job.model=mlp --set job.hidden='[64]' --set job.steps=2 --set job.data='["x.npy?labels=y.npy"]'
+	cp m.run/model.safetensors .
+	mkfifo pipe
+	background bash -c 'exec ps-ctl -C model.safetensors export all -o onnx >pipe'
+	exec 7<pipe
+	# The export waits for the reader of a few megabytes.
+	head -c 1 <&7 >/dev/null
+	: >model.safetensors
+	cat <&7 >/dev/null
+	exec 7<&-
+	finish
+	[ "$status" -eq 1 ]
+	grep -q "^ps-ctl: a file of the saved model was cut off while it was in use" err
+}
+
 # bats test_tags=slow
 @test "onnxruntime gives the same scores" {
 	tables

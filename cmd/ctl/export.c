@@ -16,6 +16,7 @@
 #include "rundir/rundir.h"
 #include "saved.h"
 #include "saved/saved_model.h"
+#include "saved/saved_source.h"
 #include "store.h"
 #include "tool/export.h"
 #include "tool/onnx_export.h"
@@ -80,7 +81,10 @@ static enum err_code write_onnx(const struct source *from, const char *model,
 {
 	char *data = o->file && !uri_is(o->file) ? mem_printf("%s.data", o->file) : NULL;
 	uint64_t most = o->external_above ? o->external_above : ONNX_FILE_MAX;
-	enum err_code rc = from->living
+	enum err_code rc;
+
+	saved_source_report_cuts();
+	rc = from->living
 	    ? onnx_export_run(from->dir, fd, data, most, e)
 	    : onnx_export_saved(from->checkpoint ? from->checkpoint : model, fd, data, most, e);
 

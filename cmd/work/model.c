@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "cmd/work/model.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,27 +48,13 @@ static int run_with_cluster(const struct call *c, const struct where *w, struct 
 	return code;
 }
 
-/* For SIGBUS: pages of a mapped file that has become shorter cannot be read. Nothing can go on, as
- * the program was in the middle of a computation with them. */
-static void report_cut_file(int sig)
-{
-	static const char text[] =
-	    "ps-work: a file of the saved model was cut off while it was in use\n";
-
-	(void)sig;
-	if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
-		/* There is no other way to tell it. */
-	}
-	_exit(1);
-}
-
 static int run_with_saved(const struct call *c, const char *path, struct log *log)
 {
 	struct param_source *source;
 	struct err e = { 0 };
 	int code;
 
-	sigaction(SIGBUS, &(struct sigaction){ .sa_handler = report_cut_file }, NULL);
+	saved_source_report_cuts();
 	if (saved_source_open(path, &source, &e))
 		return fail(c->spec->prog, &e);
 	code = run_with_source(c, source, log);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 #include "saved/saved_source.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conf/conf.h"
 #include "core/endian.h"
@@ -489,6 +493,28 @@ enum err_code saved_source_open(const char *path, struct param_source **out, str
 struct saved_about saved_source_about(const struct param_source *s)
 {
 	return saved_model_about(((const struct saved_source *)s)->model);
+}
+
+/* The sentence about a file that was cut off. It is made before the signal, whose handler must not
+ * format. */
+static char cut_text[160];
+
+static void report_cut_file(int sig)
+{
+	(void)sig;
+	if (write(STDERR_FILENO, cut_text, strlen(cut_text)) < 0) {
+		/* There is no other way to tell it. */
+	}
+	_exit(1);
+}
+
+void saved_source_report_cuts(void)
+{
+	snprintf(cut_text, sizeof cut_text,
+	    "%.40s: a file of the saved model was cut off while it was in use; replace such a file by "
+	    "rename\n",
+	    program_invocation_short_name);
+	sigaction(SIGBUS, &(struct sigaction){ .sa_handler = report_cut_file }, NULL);
 }
 
 static void release_table(struct source_table *x)

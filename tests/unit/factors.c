@@ -338,7 +338,7 @@ static void test_learning(const char *loss, size_t classes)
 	b = a;
 	sum_a = learn_by_batches(t.m, &s.b, &a);
 	sum_b = model_learn(t.m, &s.b, (float *[]){ b.v, &b.b },
-	    &(struct model_update){ step_row_in_place, &b });
+	    &(struct model_update){ .row = step_row_in_place, .ctx = &b });
 	ok(model_learns(t.m) && memcmp(&a, &b, sizeof a) == 0 && a.updates > 2 * LEARNED &&
 	        fabs(sum_a - sum_b) < 1e-9 * fabs(sum_a),
 	    "mf, %s: in place, the same bits as by batches of one example", loss);
@@ -353,7 +353,8 @@ static void test_learning(const char *loss, size_t classes)
 	        .targets = 1,
 	        .id = s.b.id,
 	        .nids = s.b.nids },
-	    (float *[]){ b.v, &b.b }, &(struct model_update){ step_row_in_place, &b });
+	    (float *[]){ b.v, &b.b },
+	    &(struct model_update){ .row = step_row_in_place, .ctx = &b });
 	ok(strcmp(loss, "squared") != 0 || (!isfinite((float)sum_b) && isfinite(b.b)),
 	    "mf, %s: a loss beyond all numbers ends it before the update", loss);
 	subject_release(&t);

@@ -190,6 +190,31 @@ static void update_rows_of_pairs(const struct model *m, const struct entries *x,
 	}
 }
 
+/* How many examples before its turn an example is expected, in stages 0 and 1. */
+static const size_t expected_before[] = { 12, 6 };
+
+/* Loads the rows that later examples use into the cache of the processor, for the rows of a large batch
+ * are all over the memory. An example has few entries. */
+static void expect_rows(const struct model *m, const struct batch *b, size_t now, const float *v,
+    const struct model_update *update)
+{
+	for (unsigned stage = 0; stage < 2; stage++) {
+		size_t r = now + expected_before[stage];
+		struct entries x = r < b->rows ? entries_of(b, r) : (struct entries){ 0 };
+
+		for (size_t i = 0; i < x.n && i < 4; i++) {
+			const float *row = v + entries_at(&x, i, m->shape.factors + 1);
+
+			if (stage) {
+				__builtin_prefetch(row, 1);
+				__builtin_prefetch(row + m->shape.factors, 1);
+			}
+			if (update->expect)
+				update->expect(update->ctx, 0, x.col[i], stage);
+		}
+	}
+}
+
 double factors_learn_pairs(struct model *m, const struct batch *b, float *const params[],
     const struct model_update *update)
 {
@@ -201,6 +226,7 @@ double factors_learn_pairs(struct model *m, const struct batch *b, float *const 
 		double weight = (double)batch_weight(b, r);
 		float delta;
 
+		expect_rows(m, b, r, params[0], update);
 		sum += loss_at(m->loss, at, (double)b->y[r], &slope) * weight;
 		if (!isfinite((float)sum))
 			break;

@@ -217,6 +217,9 @@ double model_grad(struct model *m, const struct batch *b, const float *const par
 struct model_update {
 	void (*row)(void *ctx, size_t example, size_t table, size_t row, float *w, const float *g);
 	void *ctx;
+	/* `row` will be called for this row after a few examples: loads what it needs beside w into the cache
+	 * of the processor, in two stages, 0 and then 1. NULL: there is nothing to load. */
+	void (*expect)(const void *ctx, size_t table, size_t row, unsigned stage);
 };
 
 /* Can the model learn from the examples of sparse data one after another (model_learn)? */

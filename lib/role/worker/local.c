@@ -332,6 +332,15 @@ static void update_row(void *ctx, size_t example, size_t table, size_t row, floa
 		    &(struct optim_gradient){ g, 1, 1, 0, 0 });
 }
 
+/* model_update.expect */
+static void expect_row(const void *ctx, size_t table, size_t row, unsigned stage)
+{
+	const struct table_update *u = &((const struct table_update *)ctx)[table];
+
+	if (u->rows && !u->frozen)
+		local_rows_expect(u->rows, row, stage);
+}
+
 static void begin_table_update(const struct local *l, size_t i, uint64_t step,
     struct table_update *u)
 {
@@ -356,7 +365,7 @@ static size_t learn_in_place(struct local *l, const struct batch *b, size_t firs
 {
 	size_t left = b->rows - first, n = left < LEARN_AT_ONCE ? left : LEARN_AT_ONCE;
 	struct batch some = batch_borrow(b, first, n);
-	const struct model_update update = { update_row, l->update };
+	const struct model_update update = { update_row, l->update, expect_row };
 
 	for (size_t i = 0; i < l->job->ntables; i++)
 		begin_table_update(l, i, step, &l->update[i]);

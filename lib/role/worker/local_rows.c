@@ -104,3 +104,13 @@ void local_rows_step_one(struct local_rows *s, const struct optim_hyper *h, uint
 		part_state_vectors(s->state[row], s->cols, s->cols, s->rule, vector);
 	s->rule->step(h, t, decay, s->cols, w, vector, &of_one);
 }
+
+void local_rows_expect(const struct local_rows *s, size_t row, unsigned stage)
+{
+	if (!s->rows)
+		return;
+	if (stage)
+		__builtin_prefetch(s->state[row], 1);
+	else
+		__builtin_prefetch(&s->state[row]);
+}

@@ -35,5 +35,8 @@ void local_rows_step(struct local_rows *s, const struct optim_hyper *h, uint64_t
  * with the gradient g of one example. */
 void local_rows_step_one(struct local_rows *s, const struct optim_hyper *h, uint64_t t, bool decay,
     size_t row, float *w, const float *g);
+/* Loads the state of row `row` of the push into the cache of the processor, in stages 0 and 1
+ * (model_update.expect). */
+void local_rows_expect(const struct local_rows *s, size_t row, unsigned stage);
 
 #endif

@@ -833,6 +833,40 @@ static void test_template(void)
 	ok(!conf_template("mpl", &e) && says("job.model", "did you mean \"mlp\""), "no such model");
 }
 
+/* The batches of a job by the number of its examples. */
+static void batches_of_data(const char *model, const char *set, uint64_t examples, int64_t batch,
+    int64_t local_steps)
+{
+	const char *sets[] = { mem_printf("job.model=%s", model), "job.data=/dev/null", set };
+	struct conf_batches b = { 0 };
+	struct conf c;
+	struct err e;
+	bool good = !conf_load(NULL, sets, set ? 3 : 2, &c, &e);
+
+	if (good)
+		b = conf_batches_of_data(&c, examples);
+	ok(good && b.batch == batch && b.local_steps == local_steps,
+	    "%s, %s, %llu examples: batches of %lld, %lld local steps", model,
+	    set ? set : "defaults", (unsigned long long)examples, (long long)b.batch,
+	    (long long)b.local_steps);
+	if (good)
+		conf_release(&c);
+	free((char *)(uintptr_t)sets[0]);
+}
+
+static void batches_by_data(void)
+{
+	batches_of_data("mf", NULL, 80000, 256, 1);
+	batches_of_data("mf", NULL, 0, 256, 1);
+	batches_of_data("mf", NULL, 4000000, 1, 65536);
+	batches_of_data("mf", NULL, 1 << 18, 1, 1 << 14);
+	batches_of_data("mf", "workers=2", 4000000, 3906, 1);
+	batches_of_data("mf", "workers=2", 40000000, 4096, 1);
+	batches_of_data("mf", "job.batch=64", 4000000, 64, 1);
+	batches_of_data("mf", "job.clip_norm=1", 4000000, 256, 1);
+	batches_of_data("fm", NULL, 4000000, 64, 1);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -853,5 +887,6 @@ int main(void)
 	test_round_trip();
 	test_template();
 	file_remove_tree(dir, NULL);
+	batches_by_data();
 	return tap_done();
 }

@@ -238,6 +238,69 @@ double conf_l2(const struct conf *c, uint64_t examples)
 	return 1 / (double)examples;
 }
 
+/* One worker pushes this many times an epoch, and of several workers each has this many batches of an epoch,
+ * within these bounds. */
+#define PUSHES_AN_EPOCH  16u
+#define PUSH_MOST        65536u
+#define BATCHES_AN_EPOCH 1024u
+#define BATCH_MOST       4096u
+
+/* Is a key left to the model or its rule, or does it have its default? A configuration that was read from a
+ * run directory does not tell whether somebody has set a key to its default. */
+static bool is_left(const struct conf *c, const struct conf *deflt, const char *path)
+{
+	const struct conf_key *k = conf_key_find(path, NULL);
+	json_t *a, *b;
+	bool same;
+
+	if (conf_key_derives(k))
+		return !conf_given(c, k);
+	a = conf_value_json(k, c);
+	b = conf_value_json(k, deflt);
+	same = json_equal(a, b);
+	json_decref(a);
+	json_decref(b);
+	return same;
+}
+
+/* Has nobody set a key on which the size of a step depends, or that counts steps, or that local steps do not
+ * go with? */
+static bool leaves_batches_to_model(const struct conf *c)
+{
+	static const char *const keys[] = { "job.batch", "local_steps", "accumulate", "outer",
+		"deterministic", "robust", "adapt", "codec", "via", "lookahead", "checkpoint_every",
+		"job.optimizer", "job.rules", "job.clip_norm", "job.steps", "job.eval_every",
+		"job.stop" };
+	bool left = true;
+	struct conf deflt;
+
+	conf_init(&deflt);
+	for (size_t i = 0; left && i < sizeof keys / sizeof *keys; i++)
+		left = is_left(c, &deflt, keys[i]);
+	conf_release(&deflt);
+	return left;
+}
+
+struct conf_batches conf_batches_of_data(const struct conf *c, uint64_t examples)
+{
+	const struct model_info *model = c->job.model ? model_info_find(c->job.model) : NULL;
+	struct conf_batches out = { c->job.batch, c->local_steps };
+	uint64_t part;
+
+	if (!model || !(model->takes & MODEL_LEARNS_BY_USER) || examples < CONF_EXAMPLES_LARGE ||
+	    !leaves_batches_to_model(c))
+		return out;
+	if (c->workers.max == 1) {
+		part = examples / PUSHES_AN_EPOCH;
+		return (struct conf_batches){ 1,
+			part < PUSH_MOST ? (int64_t)part : (int64_t)PUSH_MOST };
+	}
+	part = examples / BATCHES_AN_EPOCH;
+	if ((int64_t)part > out.batch)
+		out.batch = part < BATCH_MOST ? (int64_t)part : (int64_t)BATCH_MOST;
+	return out;
+}
+
 uint64_t conf_epochs(const struct conf *c, uint64_t examples, uint64_t rows)
 {
 	const struct model_info *model = c->job.model ? model_info_find(c->job.model) : NULL;

@@ -98,21 +98,37 @@ static enum err_code propose_initial_settings(struct coordinator *coordinator, c
 	return rc;
 }
 
+/* Adds the text of an integer to the settings. */
+static void set_integer(json_t *set, const char *key, int64_t value)
+{
+	char text[32];
+
+	snprintf(text, sizeof text, "%lld", (long long)value);
+	json_object_set_new(set, key, json_string(text));
+}
+
 /* Proposes the settings whose default depends on the number of examples. */
 static enum err_code propose_defaults(struct coordinator *coordinator,
     const struct message_worker_join *m, struct err *e)
 {
 	const struct conf *c = coord_present_conf(coordinator->coord);
-	double l2 = conf_l2(c, m->lease || m->stream ? 0 : (uint64_t)m->examples);
-	enum err_code rc;
+	uint64_t examples = m->lease || m->stream ? 0 : (uint64_t)m->examples;
+	struct conf_batches batches = conf_batches_of_data(c, examples);
+	double l2 = conf_l2(c, examples);
+	enum err_code rc = ERR_OK;
+	json_t *set = json_object();
 	char text[32];
-	json_t *set;
 
-	if (l2 == c->job.l2)
-		return ERR_OK;
-	snprintf(text, sizeof text, "%.6g", l2);
-	set = json_pack("{s:s}", "job.l2", text);
-	rc = propose_initial_settings(coordinator, "default", set, e);
+	if (l2 != c->job.l2) {
+		snprintf(text, sizeof text, "%.6g", l2);
+		json_object_set_new(set, "job.l2", json_string(text));
+	}
+	if (batches.batch != c->job.batch)
+		set_integer(set, "job.batch", batches.batch);
+	if (batches.local_steps != c->local_steps)
+		set_integer(set, "local_steps", batches.local_steps);
+	if (json_object_size(set))
+		rc = propose_initial_settings(coordinator, "default", set, e);
 	json_decref(set);
 	return rc;
 }

@@ -439,7 +439,7 @@ static void reload_keys(struct server *s, struct service *service, struct log *l
 	service_reloaded(service);
 }
 
-/* Starts the endpoints. */
+/* Starts the endpoints, unless the process is to end. */
 static enum err_code start_endpoints(struct place *p, struct served_origin *origin, struct log *log,
     struct err *e)
 {
@@ -451,7 +451,9 @@ static enum err_code start_endpoints(struct place *p, struct served_origin *orig
 		rc = predict_http_start(&p->conf, p->served, log, &p->http, e);
 	if (!rc)
 		rc = resp_server_start(&p->conf, p->served, log, &p->redis, e);
-	return rc ? rc : served_start(p->served, e);
+	if (!rc)
+		rc = served_start(p->served, e);
+	return rc == ERR_STOPPED ? ERR_OK : rc;
 }
 
 /* Ends them: requests under way are answered. */
@@ -703,6 +705,7 @@ static void follower_target_held(void *server, bool held)
 /* The server of a read replica, for the origin of its model, which is made before the server. */
 struct origin_server {
 	struct server *server;
+	int signals;
 };
 
 static struct shard *find_origin_shard(void *ctx)
@@ -713,6 +716,15 @@ static struct shard *find_origin_shard(void *ctx)
 static int64_t find_origin_time(void *ctx)
 {
 	return server_values_as_of(((struct origin_server *)ctx)->server);
+}
+
+/* A signal is left to run_server. */
+static bool wait_for_server_end(void *ctx, int64_t ns)
+{
+	const struct origin_server *o = ctx;
+	struct pollfd p[2] = { { o->signals, POLLIN, 0 }, { server_fd(o->server), POLLIN, 0 } };
+
+	return poll(p, 2, clock_poll_timeout(ns)) > 0;
 }
 
 /* How old copies of dense tables may be in the endpoints of a read replica. */
@@ -728,8 +740,8 @@ static struct served_origin *choose_origin(const struct options *o, const struct
 		return NULL;
 	if (!p->follower)
 		return origin_saved(o->read_only);
-	return origin_replica(&(struct origin_target){ server, find_origin_shard,
-	                          find_origin_time },
+	return origin_replica(&(struct origin_target){ server, find_origin_shard, find_origin_time,
+	                          wait_for_server_end },
 	    p->source, COPY_FRESH);
 }
 
@@ -891,7 +903,7 @@ static int serve(int argc, char **argv, bool *again)
 	struct rlimit no_core = { 0, 0 };
 	struct server *s = NULL;
 	struct served_origin *origin;
-	struct origin_server origin_server = { NULL };
+	struct origin_server origin_server = { NULL, -1 };
 	struct log log;
 	const char *file;
 	int nargs, signals, code = 0;
@@ -933,7 +945,7 @@ static int serve(int argc, char **argv, bool *again)
 	               : server_start(&cfg, &s, &e);
 	if (!rc && place.follower)
 		rc = start_follower(place.follower, s, o.fresh < 0 ? FRESH : o.fresh, &e);
-	origin_server.server = s;
+	origin_server = (struct origin_server){ s, signals };
 	if (!rc && origin) {
 		rc = start_endpoints(&place, origin, &log, &e);
 		origin = NULL;

@@ -32,7 +32,7 @@ struct served_origin {
 /* The origin of a saved model by its path. */
 struct served_origin *origin_saved(const char *path);
 
-/* The partitions of a server. Both functions may be called by any thread as long as the origin
+/* The partitions of a server. All functions may be called by any thread as long as the origin
  * lives. */
 struct shard;
 struct origin_target {
@@ -41,6 +41,8 @@ struct origin_target {
 	struct shard *(*shard)(void *server);
 	/* the time (clock_now) at which its values were those of the cluster; 0: not known */
 	int64_t (*as_of)(void *server);
+	/* waits for ns, or until the process is to end; true then */
+	bool (*wait_for_end)(void *server, int64_t ns);
 };
 /* source: describes the model, with its configuration and facts, which are copied. fresh: in ns,
  * how old copies of dense tables may be. */

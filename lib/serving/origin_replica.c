@@ -7,8 +7,9 @@
 #include "serving/origin.h"
 #include "shard/shard_source.h"
 
-/* How long the server may take until it has its tables. */
+/* How long the server may take until it has its tables, and the time between two looks. */
 #define PATIENCE (60 * NSEC_PER_SEC)
+#define LOOK     (10 * NSEC_PER_MSEC)
 
 struct replica_origin {
 	struct served_origin origin; /* must be first */
@@ -33,7 +34,8 @@ static enum err_code try_to_open(const struct replica_origin *r, struct param_so
 	             : err_set(e, ERR_NOTREADY, "the server has no tables yet");
 }
 
-/* Waits for the tables, which the server gets when it joins its cluster. */
+/* Waits for the tables, which the server gets when it joins its cluster. ERR_STOPPED: the process
+ * ends meanwhile. */
 static enum err_code open_replica(struct served_origin *o, bool check, struct served_model *m,
     struct err *e)
 {
@@ -43,7 +45,8 @@ static enum err_code open_replica(struct served_origin *o, bool check, struct se
 
 	(void)check;
 	while ((rc = try_to_open(r, &m->source, e)) == ERR_NOTREADY && clock_now() < until)
-		clock_sleep(10);
+		if (r->target.wait_for_end(r->target.server, LOOK))
+			return err_set(e, ERR_STOPPED, "this process was stopped");
 	m->fresh = r->fresh;
 	snprintf(m->version, sizeof m->version, "live");
 	return rc;

@@ -8,7 +8,12 @@ static struct world x;
 static uint64_t pull(const uint64_t *ids, uint32_t n, const uint64_t *since, float *out,
     uint32_t *place, uint32_t *k)
 {
-	struct row_read r = { SYNC_NEVER, (const uint8_t *)ids, n, since, out, place, 0, 0 };
+	struct row_read r = { .step = SYNC_NEVER,
+		.ids = (const uint8_t *)ids,
+		.n = n,
+		.since = since,
+		.out = out,
+		.place = place };
 
 	*k = shard_read_rows(x.shard, ROWS, 0, &r) == SHARD_OK ? r.changed : UINT32_MAX;
 	return r.version;

@@ -840,7 +840,6 @@ static void batches_of_data(const char *model, const char *set, uint64_t example
 	const char *sets[] = { mem_printf("job.model=%s", model), "job.data=/dev/null", set };
 	struct conf_batches b = { 0 };
 	struct conf c;
-	struct err e;
 	bool good = !conf_load(NULL, sets, set ? 3 : 2, &c, &e);
 
 	if (good)

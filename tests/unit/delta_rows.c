@@ -117,7 +117,7 @@ static bool pull_some(struct world *x, uint64_t step, struct puller *p)
 	uint64_t ids[IDS], since[IDS], then;
 	float all[IDS][COLS], out[IDS][COLS];
 	uint32_t place[IDS], n = 0;
-	struct row_read r = { step, (const uint8_t *)ids, 0, since, out[0], place, 0, 0 };
+	struct row_read r = { step, (const uint8_t *)ids, 0, since, out[0], place, 0, NULL, 0 };
 
 	for (unsigned i = 0; i < IDS; i++)
 		if (rng_unit(&rng) < 0.5) {
@@ -196,7 +196,7 @@ static void strangers(void)
 	float out[3 * COLS];
 	uint32_t place[3];
 	struct row_read r = { 5, (const uint8_t *)ids, 3, (const uint64_t[]){ 1000, 1000, 1000 },
-		out, place, 0, 0 };
+		out, place, 0, NULL, 0 };
 	struct world x;
 
 	world_open_with(&x, "asp", false, "sgd", 0.1f, 2, 0, true);

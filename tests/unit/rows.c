@@ -292,7 +292,8 @@ static void pull(struct world *x, uint32_t cols, const struct sample *s, float *
 {
 	uint64_t since[ROWS];
 	uint32_t which[ROWS];
-	struct row_read r = { SYNC_NEVER, (const uint8_t *)s->id, s->n, since, w, which, 0, 0 };
+	struct row_read r = { SYNC_NEVER, (const uint8_t *)s->id, s->n, since, w, which, 0, NULL,
+		0 };
 
 	for (uint32_t i = 0; i < s->n; i++)
 		since[i] = i % 3;

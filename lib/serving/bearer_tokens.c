@@ -58,7 +58,7 @@ static enum err_code hash_lines(const struct bearer_tokens *t, char *text,
 			continue;
 		if (line[len + strspn(line + len, " \t\r")] != '\0' || len < BEARER_TOKEN_MIN)
 			return err_set(e, ERR_CONFIG,
-			    "serve_tokens: line %zu of \"%s\" is no token: it must be one word of at "
+			    "serve_tokens: line %zu of \"%s\" is not a token: it must be one word of at "
 			    "least %d characters",
 			    number, t->path, BEARER_TOKEN_MIN);
 		*out = mem_grow(*out, &room, *n + 1, sizeof **out);

@@ -50,8 +50,8 @@ struct conn_list {
 struct http_exchange;
 struct serve_route;
 
-/* What a thread that answers requests needs: the endpoint's own thread, and the one for requests with
- * large bodies, so that small ones do not wait for them. */
+/* A thread that answers requests: the endpoint's own thread, or the one for requests with large
+ * bodies, so that small ones do not wait for them. */
 struct answerer {
 	struct served_reader *reader;
 	struct served_model *model; /* of the present batch */

@@ -5,7 +5,7 @@
 #include "conf/conf.h"
 #include "serving/served.h"
 
-/* Where served models come from. Its variants:
+/* The origin of served models. Its variants:
  *
  *   origin_saved.c    a model file, a checkpoint, or the newest checkpoint or the model of a run
  *                     directory. Another one may take its place under the same name.

@@ -340,7 +340,7 @@ static void await_input(struct endpoint *ep)
 }
 
 /* Lets the sockets take and give bytes, and answers the requests that are complete. */
-static void turn(struct endpoint *ep)
+static void turn_endpoint(struct endpoint *ep)
 {
 	int64_t now;
 
@@ -373,7 +373,7 @@ static void drain(struct endpoint *ep)
 	if (fd >= 0)
 		close(fd);
 	do {
-		turn(ep);
+		turn_endpoint(ep);
 		if (is_busy(ep) && !ep->nwaiting)
 			await_input(ep);
 	} while ((is_busy(ep) || ep->nwaiting) && clock_now() < until);
@@ -391,7 +391,7 @@ static void *run_endpoint(void *ctx)
 
 	while (!atomic_load_explicit(&ep->stop, memory_order_relaxed)) {
 		await_input(ep);
-		turn(ep);
+		turn_endpoint(ep);
 	}
 	drain(ep);
 	return NULL;

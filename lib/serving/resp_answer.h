@@ -14,7 +14,7 @@
 struct resp_answerer;
 struct bearer_tokens;
 
-/* What a client has told. */
+/* A client, as far as its commands have described it. */
 struct resp_client {
 	struct resp_parser parser; /* at the beginning of the bytes that were not used */
 	bool authenticated;

@@ -22,7 +22,7 @@
 #define RESP_ARGS  16384u
 #define RESP_ARG   4096u
 #define RESP_BYTES (1u << 20)
-/* The same before the client is authenticated, as in Redis. */
+/* A client that is not authenticated may send this number, as in Redis. */
 #define RESP_ARGS_EARLY 10u
 
 struct resp_arg {

@@ -44,7 +44,7 @@ struct score_task {
 	size_t rows, outputs;
 	const float *scores;
 	char *const *name;
-	/* Of the scorer: the first row in the dataset. */
+	/* Belongs to the scorer: the first row in the dataset. */
 	size_t first;
 };
 

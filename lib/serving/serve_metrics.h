@@ -18,7 +18,7 @@ struct serve_metrics {
 	_Atomic uint64_t cut;               /* requests and answers that took too long */
 };
 
-/* What is measured when the text is written. */
+/* Figures that are measured when the text is written. */
 struct serve_now {
 	uint64_t connections, memory; /* memory: bytes of bodies and answers */
 	uint64_t model_number, models_taken, models_refused;

@@ -28,7 +28,7 @@ struct served_reader {
 	struct served_reader *after; /* in the list */
 };
 
-/* What a model must have to take the place of another one. */
+/* The tables that a model must have to take the place of another one. */
 struct form_table {
 	char name[TABLE_NAME];
 	bool sparse;
@@ -36,7 +36,7 @@ struct form_table {
 };
 
 struct form {
-	/* Of its values, to recognize the same model in another place. */
+	/* They recognize the same model in another place. */
 	char version[sizeof((struct served_model *)0)->version];
 	int64_t made;
 	char *kind; /* of the model, as "logistic"; "": it has no job */

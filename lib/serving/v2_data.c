@@ -325,7 +325,7 @@ static enum err_code add_entry(struct sparse_inputs *x, struct data_row *row, st
 	double val = 1;
 
 	if (!v2_next_integer(x->indices, &id))
-		return err_set(e, ERR_FORMAT, "an index is no integer of at most 63 bits");
+		return err_set(e, ERR_FORMAT, "an index is not an integer of at most 63 bits");
 	if (x->values)
 		good = v2_next_number(x->values, &val) && isfinite((float)val);
 	if (!good && id >= 0)

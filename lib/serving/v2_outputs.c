@@ -15,7 +15,7 @@ struct output {
 	enum v2_type type;
 	size_t cols;
 	bool flat;
-	/* Of one example: value k as a number; or its text, in place of numbers. */
+	/* They give value k of one example as a number, or its text in place of numbers. */
 	double (*number)(const struct job *job, const float *s, size_t k);
 	const char *(*text)(const struct job *job, const float *s);
 };

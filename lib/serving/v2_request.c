@@ -142,7 +142,7 @@ static enum err_code read_items(const json_t *data, struct v2_tensor *t, struct 
 			char text[4 * NAME_SHOWN + 1];
 
 			return err_set(e, ERR_FORMAT,
-			    "input \"%s\": row %zu, column %zu of \"data\" is no %s",
+			    "input \"%s\": row %zu, column %zu of \"data\" does not fit type %s",
 			    shown(t->name, text), i / t->cols + 1, i % t->cols + 1,
 			    v2_type_name[t->type]);
 		}

@@ -37,13 +37,13 @@ enum err_code explain_importance(const struct tool_model *m, const char *const *
     const struct explain_options *o, json_t **out, struct err *e);
 /* The parts of the prediction of example `row` of the data, from 1: a line "intercept", one for each feature
  * that is not zero, and one for the sum of those after the first o->top. Their sum is the member "score",
- * before the link. ERR_UNSUPPORTED: scores of the model are not sums; ERR_NOTFOUND: there is no such example or
- * class. */
+ * before the link. ERR_UNSUPPORTED: scores of the model are not sums; ERR_NOTFOUND: the example or the
+ * class does not exist. */
 enum err_code explain_row(const struct tool_model *m, const char *const *data, size_t ndata,
     uint64_t row, const struct explain_options *o, json_t **out, struct err *e);
 
-/* Writes such a document to fd. form: "text": figures and aligned columns; "tsv": a heading and lines with tabs;
- * "json": one object. */
+/* Writes such a document to fd. form: "text": figures and aligned columns; "tsv": a heading and lines
+ * with tabs; "json": one object. */
 enum err_code explain_print(const json_t *doc, const char *form, int fd, struct err *e);
 
 #endif

@@ -12,7 +12,7 @@
 /* From this many deviations between 0 and the mean on, float32 loses more than a ten thousandth of a
  * deviation, and the input of the column is double. */
 #define FAR_DEVIATIONS 1024.0
-/* The number of a text that is no category. */
+/* The number of a text that is not a category. */
 #define NO_FEATURE (-1)
 
 /* The columns of a table while they become a graph. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* Searches of the nearest rows (nearest/nearest.h) by batches of 1 and 16 queries, beside two bounds that
- * are measured in the same run, all in processor time: a plain read of the bytes that a search reads, and the products and sums of 16-bit
- * integers that it needs, on registers alone. One thread.
+ * are measured in the same run, all in processor time: a plain read of the bytes that a search
+ * reads, and the products and sums of 16-bit integers that it needs, on registers alone. One thread.
  *
  * usage: nearest [ROWS [WIDTH [K [REPEATS]]]]     (1000000 64 10 7) */
 #include <stdio.h>

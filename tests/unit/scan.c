@@ -150,7 +150,8 @@ static void removed(void)
 	world_close(&x);
 }
 
-/* Asks for the ids that were removed since a step, in pieces. Are they those of the rows `first` to `end` - 1? */
+/* Asks for the ids that were removed since a step, in pieces. Do they belong to the rows `first` to
+ * `end` - 1? */
 static bool gone_are(struct world *x, uint64_t since, size_t first, size_t end)
 {
 	static uint8_t ids[PIECE * 8];

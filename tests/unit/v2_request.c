@@ -106,7 +106,7 @@ int main(void)
 	    ERR_FORMAT, "another number of values");
 	refuses(
 	    "{\"inputs\": [{\"name\": \"x\", \"datatype\": \"FP32\", \"shape\": [1], \"data\": [\"a\"]}]}",
-	    ERR_FORMAT, "is no FP32");
+	    ERR_FORMAT, "does not fit type FP32");
 	refuses(
 	    "{\"inputs\": [{\"name\": \"x\", \"datatype\": \"INT8\", \"shape\": [1, 2], \"data\": [1, 1.5]}]}",
 	    ERR_FORMAT, "row 1, column 2");

@@ -64,9 +64,9 @@ uint64_t conf_epochs(const struct conf *c, uint64_t examples, uint64_t rows);
  * default of a model whose weights have a prior (MODEL_PRIOR): then 1 by the number of examples. */
 double conf_l2(const struct conf *c, uint64_t examples);
 
-/* job.batch and local_steps of a job whose data have this many examples (0: not known): those of c, unless
- * c leaves them, and everything that counts steps, to a model that learns in place (MODEL_LEARNS_BY_USER), and
- * the data are large. Then one worker takes local steps of one example, and a push is a part of an epoch;
+/* job.batch and local_steps of a job whose data have this number of examples (0: not known). They are
+ * the ones of c, unless c leaves them, and everything that counts steps, to a model that learns in
+ * place (MODEL_LEARNS_BY_USER), and the data are large. Then one worker takes local steps of one example, and a push is a part of an epoch;
  * of several workers the batch is larger. */
 #define CONF_EXAMPLES_LARGE (UINT64_C(1) << 18)
 struct conf_batches {

@@ -94,7 +94,7 @@ enum model_axis {
 	MODEL_AXIS_FEATURES,  /* the features of the data, by their numbers */
 	MODEL_AXIS_CLASSES,   /* the classes of the labels */
 	MODEL_AXIS_INTERCEPT, /* the one row of a bias */
-	/* Of columns alone, where the rows are those of something: */
+	/* Columns have these, in tables whose rows belong to something: */
 	MODEL_AXIS_OUTPUTS,       /* its weight in each output of the model, before the link */
 	MODEL_AXIS_VECTOR,        /* its vector */
 	MODEL_AXIS_WEIGHT_VECTOR, /* its weight, as of OUTPUTS, and then its vector */

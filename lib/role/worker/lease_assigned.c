@@ -20,7 +20,7 @@
 
 /* A process that replaces this one begins fewer steps than this before the step that this one is at. It
  * begins at the step before the least clock that servers have of this rank, and servers that are more
- * than a step behind do not answer this worker's pulls. */
+ * than a step back do not answer this worker's pulls. */
 #define STEPS_BACK 4
 /* How often a worker without a range asks whether all are done. */
 #define ASK_EVERY (50 * NSEC_PER_MSEC)

@@ -32,8 +32,8 @@ void predictions_put(struct predictions *p, const struct batch *b, const float *
 /* Appends the heading of a csv, if no batch has been written. */
 void predictions_end(struct predictions *p, struct buf *out);
 
-/* Of scores (model_outputs) of one example: are the predictions classes, which one do the scores
- * predict, and what is the probability of class k (of two classes by the score of class 1)? */
+/* For the scores (model_outputs) of one example: are the predictions classes, which one do the
+ * scores predict, and what is the probability of class k (of two classes by the score of class 1)? */
 bool prediction_has_classes(const struct job *job);
 size_t prediction_class(const struct job *job, const float *scores);
 double prediction_probability(const struct job *job, const float *scores, size_t k);

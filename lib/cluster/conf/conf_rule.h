@@ -66,8 +66,8 @@ double conf_l2(const struct conf *c, uint64_t examples);
 
 /* job.batch and local_steps of a job whose data have this number of examples (0: not known). They are
  * the ones of c, unless c leaves them, and everything that counts steps, to a model that learns in
- * place (MODEL_LEARNS_BY_USER), and the data are large. Then one worker takes local steps of one example, and a push is a part of an epoch;
- * of several workers the batch is larger. */
+ * place (MODEL_LEARNS_BY_USER), and the data are large. Then one worker takes local steps of one
+ * example, and a push is a part of an epoch; several workers have larger batches. */
 #define CONF_EXAMPLES_LARGE (UINT64_C(1) << 18)
 struct conf_batches {
 	int64_t batch, local_steps;

@@ -69,7 +69,7 @@ static void take_beat(struct coordinator *coordinator, enum err_code rc, const s
 	}
 }
 
-/* What this process wrote while it stood by may still be there. */
+/* Removes the entry that this process wrote while it stood by, which may still be there. */
 static void remove_self(const struct coordinator *coordinator, struct state_standbys *found)
 {
 	size_t n = 0;

@@ -16,7 +16,7 @@
 #include "socket/listen_address.h"
 #include "state/state_store.h"
 
-/* What it has while it waits. */
+/* A coordinator that waits, and what it waits with. */
 struct standby_wait {
 	struct server_config *cfg;
 	struct state_store *store;

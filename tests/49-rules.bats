@@ -73,7 +73,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 @test "checkpoints have the state of each table's rule: the same bits after a resume, a new run that begins with the model, and no other rule" {
 	rules='rules=v:optimizer=ftrl lr=0.05 l1=0.1, w*:optimizer=amsgrad, b1:lr=0.3'
 	# On a fast machine the job would be over before the coordinator can order a checkpoint of its middle.
-	slow=(--set quota_pushes=400)
+	slow=(--set slow=30ms)
 	set=(--set checkpoint_every=15 --set "$rules" "${slow[@]}")
 	digest_of deep.json "${set[@]}"
 	first=$DIGEST
@@ -93,7 +93,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 }
 
 @test "rowwise_adagrad and rowwise_adam: one number for each row in servers, replicas and checkpoints, another rule and back" {
-	set=(--set checkpoint_every=15 --set optimizer=adagrad --set quota_pushes=400)
+	set=(--set checkpoint_every=15 --set optimizer=adagrad --set slow=30ms)
 	digest_of deep.json "${set[@]}"
 	first=$DIGEST
 	digest_of deep.json "${set[@]}" --set "rules=v:optimizer=rowwise_adagrad lr=0.05"

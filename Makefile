@@ -238,7 +238,7 @@ sim-soak: deps ## run clusters in virtual time from fresh seeds until interrupte
 
 units: $(UNITS) ## build the unit tests
 # With sanitizers there is no simulator: they have memory and threads of their own.
-faultkit: $(FAULTKIT) $(if $(SAN)$(FAULT),,$(BUILD)/sim) ## build the proxy, ledger, shims and simulator of the fault tests
+faultkit: $(FAULTKIT) $(if $(SAN)$(FAULT)$(LOCKS),,$(BUILD)/sim) ## build the proxy, ledger, shims and simulator of the fault tests
 fuzzers: $(FUZZERS) ## build the fuzz harnesses, which replay their corpus
 benches: $(BENCHES) ## build the benchmarks
 

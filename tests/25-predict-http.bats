@@ -76,6 +76,9 @@ status_of() {
 	curl -sf "$URL/metrics" >metrics
 	grep -q '^ps_serve_requests_total{code="200"} [1-9]' metrics
 	grep -q '^ps_serve_stage_seconds_bucket{stage="look_up",le="+Inf"} [1-9]' metrics
+	# ps-metrics(7) has these, with their types, and no others.
+	sed -n 's/^# TYPE \(ps_serve_[^ ]*\) \([a-z]*\)$/\1 (\2/p' metrics | sort >there
+	sed -n 's/^\.It \(ps_serve_[a-z_]* ([a-z]*\).*/\1/p' "$BATS_TEST_DIRNAME/../man/ps-metrics.7" | sort | diff - there
 }
 
 @test "models of libsvm and of ratings: text, and tensors of version 2" {

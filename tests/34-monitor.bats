@@ -110,7 +110,7 @@ same_pulls() {
 	while read -r line; do
 		grep -qxF ".It $line" "$ROOT/man/ps-metrics.7" || { echo "ps-metrics(7) lacks: $line"; false; }
 	done <documented
-	sed -n 's/^\.It \(\(ps\|process\)_[a-z0-9_]*\) (.*/\1/p' "$ROOT/man/ps-metrics.7" | grep -v '^ps_relay_\|_push_latency_' |
+	sed -n 's/^\.It \(\(ps\|process\)_[a-z0-9_]*\) (.*/\1/p' "$ROOT/man/ps-metrics.7" | grep -v '^ps_relay_\|^ps_serve_\|_push_latency_' |
 		sort -u | comm -23 - there >unknown
 	[ ! -s unknown ] || { cat unknown; false; }
 	ps-ctl stop -C "$RUN" >/dev/null

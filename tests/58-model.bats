@@ -57,7 +57,7 @@ finds_error() {
 @test "the model can do what the code did in some seeds of the simulator" {
 	local bin
 	bin=$(realpath "${PS_BIN:-build}")
-	[ -x "$bin/sim" ] || skip "the simulator is not built with sanitizers or failpoints"
+	[ -x "$bin/sim" ] || skip "the simulator is not built with sanitizers, failpoints or assertions of locks"
 	MOST=600 run "$BATS_TEST_DIRNAME/model/traces" 4 1 "$bin/sim"
 	echo "$output"
 	[ "$status" -eq 0 ]

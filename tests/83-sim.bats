@@ -7,7 +7,7 @@ load lib/helper
 setup() {
 	setup_dir
 	SIM=$BIN/sim
-	[ -x "$SIM" ] || skip "the simulator is not built with sanitizers or failpoints"
+	[ -x "$SIM" ] || skip "the simulator is not built with sanitizers, failpoints or assertions of locks"
 }
 
 teardown() {

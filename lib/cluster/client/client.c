@@ -370,7 +370,8 @@ static void log_waiting(struct client *c, uint64_t step, int64_t since)
 			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: %s", l->id, l->tcp,
 			    seconds, l->fault.code ? l->fault.msg : "no answer yet");
 	}
-	if (c->cfg.list_stragglers)
+	/* No worker is waited for outside of a step. */
+	if (c->cfg.list_stragglers && step != CLIENT_NOW)
 		c->cfg.list_stragglers(c->cfg.ctx, step, &who);
 	if (who.len)
 		log_warn(c->cfg.log, "waiting at step %llu for %d s: %s", (unsigned long long)step,

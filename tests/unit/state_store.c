@@ -310,6 +310,34 @@ static void test_fence(void)
 	    at - 1, fenced);
 }
 
+/* Two coordinators read the same state one after the other, and the second one begins a log of its own before the
+ * first one has read the former log. */
+static void test_log_of_former_owner(void)
+{
+	struct state_store *s, *slow, *quick;
+	struct buf log = BUF_INIT;
+	struct err e = { 0 };
+	char found;
+
+	begin_with_a();
+	s = take_over(2, &found);
+	if (s->ops->begin_log(s, &e))
+		printf("# %s\n", e.msg);
+	write_state(s, 'B');
+	state_store_close(s);
+	slow = take_over(3, &found);
+	quick = take_over(4, &found);
+	ok(found == 'B' && quick->ops->read_log(quick, &log, &e) == ERR_OK &&
+	        quick->ops->begin_log(quick, &e) == ERR_OK && write_state(quick, 'C') == ERR_OK,
+	    "the quick one takes over, with a log of its own");
+	quick->ops->clean(quick);
+	ok(slow->ops->read_log(slow, &log, &e) == ERR_FENCED,
+	    "the slow one, whose log is gone, learns that it was overtaken: %s", e.msg);
+	buf_release(&log);
+	state_store_close(slow);
+	state_store_close(quick);
+}
+
 static void test_revisions(void)
 {
 	char *name[2], found;
@@ -556,6 +584,7 @@ int main(void)
 	test_crashes();
 	test_failures();
 	test_fence();
+	test_log_of_former_owner();
 	test_revisions();
 	test_old_states();
 	test_unreadable_owner();

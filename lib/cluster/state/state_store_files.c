@@ -579,7 +579,14 @@ static enum err_code read_log_file(struct state_store *s, struct buf *out, struc
 {
 	struct state_files *f = of_store(s);
 
-	return f->former_log ? file_read(f->former_log, LOG_MAX, out, e) : ERR_OK;
+	enum err_code rc = f->former_log ? file_read(f->former_log, LOG_MAX, out, e) : ERR_OK;
+	struct err why;
+
+	/* Another process that became the owner after this one has read state.json has written a
+	 * state of its own, and removed the log that the former state names. */
+	if (rc == ERR_NOTFOUND && verify_owner_file(s, &why) == ERR_FENCED)
+		rc = err_pass(e, &why);
+	return rc;
 }
 
 static enum err_code begin_log_file(struct state_store *s, struct err *e)

@@ -135,7 +135,7 @@ static double search(const struct nearest *x, const float *q, size_t n, size_t w
 	return elapsed(since);
 }
 
-/* Of the hits of a query, the share that a comparison of all rows by their floats finds. */
+/* The share of the hits of a query that a comparison of all rows by their floats finds. */
 static double recall(const struct nearest *x, const float *v, const float *q, size_t rows,
     size_t width, size_t k, const struct nearest_hit *hit)
 {

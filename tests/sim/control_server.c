@@ -221,7 +221,7 @@ uint64_t http_server_refused(const struct http_server *s)
 	return 0;
 }
 
-/* Nor is the endpoint for predictions simulated: no simulated cluster has one. */
+/* The endpoint for predictions is not simulated either: no simulated cluster has one. */
 enum err_code predict_http_start(const struct conf *conf, struct served *served, struct log *log,
     struct predict_http **out, struct err *e)
 {

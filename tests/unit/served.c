@@ -38,7 +38,7 @@ static void close_source(struct param_source *s)
 
 static const struct param_source_ops ops = { .layout = get_layout, .close = close_source };
 
-/* What the next model is, and whether there is a next one. */
+/* The next model, and whether there is one. */
 struct fake_origin {
 	struct served_origin origin; /* must be first */
 	atomic_int version, served, cols, damaged;

@@ -310,8 +310,8 @@ static void test_fence(void)
 	    at - 1, fenced);
 }
 
-/* Two coordinators read the same state one after the other, and the second one begins a log of its own before the
- * first one has read the former log. */
+/* Two coordinators read the same state one after the other, and the second one begins a log of its
+ * own before the first one has read the former log. */
 static void test_log_of_former_owner(void)
 {
 	struct state_store *s, *slow, *quick;

@@ -730,8 +730,9 @@ static bool wait_for_server_end(void *ctx, int64_t ns)
 /* How old copies of dense tables may be in the endpoints of a read replica. */
 #define COPY_FRESH (10 * NSEC_PER_MSEC)
 
-/* Has this server endpoints? Then *out is where their models come from; place->source, which
- * describes the model, is still here. The server need not exist yet: *server will be it. */
+/* Returns the origin of the models of this server's endpoints; NULL: it has no endpoints. The place
+ * must still have its source, which describes the model. The server need not exist yet: *server will
+ * be it. */
 static struct served_origin *choose_origin(const struct options *o, const struct place *p,
     struct origin_server *server)
 {
@@ -955,10 +956,11 @@ static int serve(int argc, char **argv, bool *again)
 	if (rc) {
 		code = report_fatal(&e);
 		stop_endpoints(&place);
-		if (s)
+		/* A follower without a server is closed by place_release. */
+		if (s) {
 			follower_close(place.follower);
-		if (s)
 			place.follower = NULL;
+		}
 		server_stop(s);
 	} else if (s) {
 		code = run_server(s, signals, &place, &log, again);

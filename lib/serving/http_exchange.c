@@ -248,7 +248,7 @@ static bool accept_head(struct http_exchange *x, const char *method, const char 
 
 	http_guard_read(x->mhd, version, x->target, &head);
 	if (head.fault) {
-		fail_with(x, strstr(head.fault, "Transfer-Encoding") ? 411 : 400, "%s", head.fault);
+		fail_with(x, head.transfer_encoded ? 411 : 400, "%s", head.fault);
 		return false;
 	}
 	if (atomic_load_explicit(&x->ep->stop, memory_order_relaxed)) {

@@ -13,9 +13,9 @@
 #include "saved/saved_source.h"
 #include "serving/origin.h"
 
-/* Times and sizes that the file system shows of a model. When they differ, there may be another model. A run
- * directory has several files and a directory of checkpoints, whose time changes when a checkpoint
- * appears in it. */
+/* Times and sizes that the file system shows of a model. When they differ, there may be another
+ * model. A run directory has several files and a directory of checkpoints, whose time changes when
+ * a checkpoint appears in it. */
 #define FILES 4
 struct look {
 	struct {

@@ -1246,7 +1246,8 @@ static void write_files(void)
 	}
 	n = snprintf(text, sizeof text,
 	    "{ \"sync\": \"%s\", \"servers\": %u, \"workers\": \"%u:%u\", \"replicas\": %u, "
-	    "\"transport\": \"tcp\", %s\"backup\": %u, \"deterministic\": %s, \"on_worker_loss\": \"%s\", \"lease\": \"%s\", \"deadline\": \"60s\", "
+	    "\"transport\": \"tcp\", %s\"backup\": %u, \"deterministic\": %s, "
+	    "\"on_worker_loss\": \"%s\", \"lease\": \"%s\", \"deadline\": \"60s\", "
 	    "\"lookahead\": %u,\n"
 	    "  \"job\": %s }\n",
 	    x.sync, x.servers, x.workers - x.newcomer, x.workers, x.replicas,

@@ -31,6 +31,11 @@ int main(void)
 	ok(means("auc >= 0.76", "auc", SERVE_IF_AT_LEAST, 0.76) &&
 	        means("auc>=0.76", "auc", SERVE_IF_AT_LEAST, 0.76),
 	    "spaces may be missing");
+	ok(!serve_if_parse("train_loss<1", &c, NULL) && c.kind == SERVE_IF_TRAIN_LOSS &&
+	        !serve_if_parse("progressive_loss<1", &c, NULL) &&
+	        c.kind == SERVE_IF_PROGRESSIVE_LOSS && !serve_if_parse("auc>0", &c, NULL) &&
+	        c.kind == SERVE_IF_METRIC,
+	    "losses, and a metric of evaluations");
 	ok(means("train_loss < 3e-1", "train_loss", SERVE_IF_BELOW, 0.3) &&
 	        means("progressive_loss <= 1", "progressive_loss", SERVE_IF_AT_MOST, 1) &&
 	        means("accuracy > 0", "accuracy", SERVE_IF_ABOVE, 0),

@@ -384,7 +384,7 @@ const uint8_t *safetensors_bytes(const struct safetensors *s, const struct safet
 	return s->mapped + t->offset;
 }
 
-/* Where safetensors_gather goes on when a page of the file is gone. */
+/* The place in safetensors_gather to go on at when a page of the file is gone. */
 static sigjmp_buf cut_off;
 
 static void leave_gather(int sig)

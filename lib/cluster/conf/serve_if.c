@@ -18,18 +18,33 @@ static const struct {
 	{ "<", SERVE_IF_BELOW },
 };
 
-/* The measure that has the first n bytes as its name; NULL: there is none. */
-static const char *find_measure(const char *text, size_t n)
-{
-	static const char *const losses[] = { "train_loss", "progressive_loss" };
+static const struct {
+	const char *name;
+	enum serve_if_kind kind;
+} losses[] = {
+	{ "train_loss", SERVE_IF_TRAIN_LOSS },
+	{ "progressive_loss", SERVE_IF_PROGRESSIVE_LOSS },
+};
 
+static bool is_name(const char *name, const char *text, size_t n)
+{
+	return strlen(name) == n && strncmp(name, text, n) == 0;
+}
+
+/* Finds the measure that has the first n bytes as its name. False: there is none. */
+static bool find_measure(const char *text, size_t n, struct serve_if *out)
+{
 	for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
-		if (strlen(losses[i]) == n && strncmp(losses[i], text, n) == 0)
-			return losses[i];
+		if (is_name(losses[i].name, text, n)) {
+			*out = (struct serve_if){ losses[i].kind, .measure = losses[i].name };
+			return true;
+		}
 	for (size_t i = 0; i < METRICS; i++)
-		if (strlen(metric_name[i]) == n && strncmp(metric_name[i], text, n) == 0)
-			return metric_name[i];
-	return NULL;
+		if (is_name(metric_name[i], text, n)) {
+			*out = (struct serve_if){ SERVE_IF_METRIC, .measure = metric_name[i] };
+			return true;
+		}
+	return false;
 }
 
 enum err_code serve_if_parse(const char *text, struct serve_if *out, struct err *e)
@@ -37,8 +52,8 @@ enum err_code serve_if_parse(const char *text, struct serve_if *out, struct err 
 	size_t n = strcspn(text, " <>"), i = 0;
 	const char *rest = text + n + strspn(text + n, " ");
 
-	*out = (struct serve_if){ .measure = find_measure(text, n) };
-	if (!out->measure)
+	*out = (struct serve_if){ 0 };
+	if (!find_measure(text, n, out))
 		return err_set(e, ERR_CONFIG,
 		    "\"%.*s\" is not a measure: use train_loss, progressive_loss or a metric of "
 		    "evaluations, as in \"auc >= 0.76\"",

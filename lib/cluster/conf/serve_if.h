@@ -9,10 +9,12 @@
 /* serve_if: a condition on a measure of a training, "auc >= 0.76", under which a read replica takes
  * over new values. The measure is train_loss, progressive_loss, or a metric of evaluations
  * (metric/metric.def). Pure. */
+enum serve_if_kind { SERVE_IF_METRIC, SERVE_IF_TRAIN_LOSS, SERVE_IF_PROGRESSIVE_LOSS };
 enum serve_if_test { SERVE_IF_AT_LEAST, SERVE_IF_ABOVE, SERVE_IF_AT_MOST, SERVE_IF_BELOW };
 
 struct serve_if {
-	const char *measure; /* constant */
+	enum serve_if_kind kind;
+	const char *measure; /* its name, constant */
 	enum serve_if_test test;
 	double bound;
 };

@@ -578,7 +578,6 @@ static enum err_code write_state_files(struct state_store *s,
 static enum err_code read_log_file(struct state_store *s, struct buf *out, struct err *e)
 {
 	struct state_files *f = of_store(s);
-
 	enum err_code rc = f->former_log ? file_read(f->former_log, LOG_MAX, out, e) : ERR_OK;
 	struct err why;
 

@@ -21,6 +21,7 @@ struct http_head {
 	const char *mode, *encodings; /* Sec-Fetch-Mode and Accept-Encoding; NULL: absent */
 	int64_t content_length;       /* -1: absent */
 	const char *fault;            /* what is malformed; NULL: nothing */
+	bool transfer_encoded;        /* the fault is a Transfer-Encoding */
 };
 
 /* Fill in h. Its strings live as long as the request. */

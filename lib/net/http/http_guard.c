@@ -68,7 +68,8 @@ static const char *take_header(struct reading *r, const char *name, const char *
 		return set_once(&h->mode, value) ? NULL : "two Sec-Fetch-Mode headers";
 	if (strcasecmp(name, "Accept-Encoding") == 0)
 		h->encodings = value;
-	if (strcasecmp(name, "Transfer-Encoding") == 0)
+	h->transfer_encoded = strcasecmp(name, "Transfer-Encoding") == 0;
+	if (h->transfer_encoded)
 		return "Transfer-Encoding is not supported: send Content-Length";
 	return NULL;
 }

@@ -88,7 +88,7 @@ struct taking {
 	bool whole, given;
 };
 
-/* Which rows of a partition are dropped, by a list of ids: shard_retain_rows or
+/* A function that drops rows of a partition by a list of ids: shard_retain_rows or
  * shard_remove_rows. */
 typedef enum shard_answer drop_fn(struct shard *s, uint16_t table, uint32_t part,
     const uint64_t *ids, size_t n);

@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "http/client.h"
+#include "msg/cluster_status.h"
 #include "session/control.h"
 
 #define EVERY    NSEC_PER_SEC
@@ -65,17 +66,23 @@ void quality_close(struct quality *q)
 	free(q);
 }
 
-/* The value of the measure in a status; NaN: it is not known. The newest evaluation has metrics. */
-static double measured(const struct quality *q, const json_t *status)
+/* The value of the measure; NaN: it is not known. The newest evaluation has the metrics. */
+static double measured(const struct quality *q, const struct cluster_progress *p)
 {
-	double value = json_num(json_object_get(status, "eval"), q->condition.measure, (double)NAN);
-
-	return isnan(value) ? json_num(status, q->condition.measure, (double)NAN) : value;
+	switch (q->condition.kind) {
+	case SERVE_IF_TRAIN_LOSS:
+		return p->train_loss;
+	case SERVE_IF_PROGRESSIVE_LOSS:
+		return p->progressive_loss;
+	case SERVE_IF_METRIC:
+		return json_num(p->eval, q->condition.measure, (double)NAN);
+	}
+	return (double)NAN;
 }
 
-static void take_status(struct quality *q, const json_t *status)
+static void take_progress(struct quality *q, const struct cluster_progress *p)
 {
-	double value = measured(q, status);
+	double value = measured(q, p);
 
 	q->good = serve_if_holds(&q->condition, value);
 	if (isnan(value))
@@ -89,18 +96,20 @@ static void take_status(struct quality *q, const json_t *status)
 
 bool quality_is_good(struct quality *q, char *why, size_t room)
 {
+	struct cluster_progress progress;
 	json_t *status = NULL;
 	struct err e;
 
 	if (!q)
 		return true;
 	if (!q->asked || clock_now() - q->asked >= EVERY) {
-		if (http_call(q->client, "GET", "/v1/status", NULL, PATIENCE, NULL, &status, &e)) {
+		if (http_call(q->client, "GET", "/v1/status", NULL, PATIENCE, NULL, &status, &e) ||
+		    cluster_progress_decode(status, &progress, &e)) {
 			q->good = false;
 			snprintf(q->why, sizeof q->why, "its measures are not known: %.120s",
 			    e.msg);
 		} else {
-			take_status(q, status);
+			take_progress(q, &progress);
 		}
 		json_decref(status);
 		q->asked = clock_now();

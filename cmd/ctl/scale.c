@@ -168,7 +168,8 @@ const struct ctl_cmd ctl_cmd_scale = {
 	    .more =
 	        "The supervisor starts new processes, or processes join with join files. Partitions are moved to\n"
 	        "new servers and away from servers that leave, while training continues. The command returns when\n"
-	        "all partitions are on their servers.",
+	        "all partitions are on their servers, and all wanted servers and workers\n"
+	        "take part.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

@@ -111,6 +111,15 @@ static void permission_is_lost(void)
 	scene_close(&s);
 }
 
+static bool is_scaling(const struct scene *s)
+{
+	json_t *st = coord_status(s->c, s->now);
+	bool scaling = json_flag(st, "scaling");
+
+	json_decref(st);
+	return scaling;
+}
+
 /* A server that asks for no number joins, as one with a join file does. */
 static const char *join_any_server(struct scene *s, unsigned i)
 {
@@ -132,6 +141,24 @@ static void more_servers_join(void)
 	ok(status_int(&s, "servers_wanted") == 3, "which is to have three then");
 	ok(*join_any_server(&s, 3) == 0 && s.e.code == ERR_NOTREADY, "a fourth one is refused: %s",
 	    s.e.msg);
+	scene_close(&s);
+}
+
+/* A worker that is called for joins while the job runs, and takes part from a later step on. */
+static void more_workers_join(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 1);
+	scene_run(&s);
+	ok(!coord_scale(s.c, -1, 2, s.now, &s.e) && status_int(&s, "workers_wanted") == 2,
+	    "a second worker is called for: %s", s.e.msg);
+	join_as_worker(&s, 1, -1);
+	ok(status_int(&s, "workers") == 1 && is_scaling(&s),
+	    "scaling lasts while it joins, although nobody is called for any more");
+	vote(&s, 0, true, 5, 4);
+	ok(status_int(&s, "workers") == 2 && !is_scaling(&s), "and ends when it takes part: %s",
+	    s.events);
 	scene_close(&s);
 }
 
@@ -353,6 +380,7 @@ int main(void)
 	permission_is_lost();
 	number_is_kept();
 	more_servers_join();
+	more_workers_join();
 	fewer_replicas();
 	restarted_at_once();
 	request_is_repeated();

@@ -223,6 +223,7 @@ bool coord_scale_in_progress(const struct coord *c)
 	for (unsigned i = 0; i < c->nservers; i++)
 		some |= c->server[i].live && c->server[i].leaving;
 	for (unsigned i = 0; i < c->nworkers; i++)
-		some |= c->worker[i].leave_requested && c->worker[i].state == WORKER_ACTIVE;
+		some |= c->worker[i].state == WORKER_JOINING ||
+		    (c->worker[i].leave_requested && c->worker[i].state == WORKER_ACTIVE);
 	return some;
 }

@@ -603,7 +603,8 @@ json_t *coord_scale_released(const struct coord *c);
 void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now);
 /* Tell a server that it may leave: when it is released, and again in each later session. */
 void coord_scale_permit_leave(struct coord *c, unsigned server);
-/* Is a member leaving, or the load still to be evened out? */
+/* Is a member leaving, does a worker join that does not take part yet, or is the load still to be
+ * evened out? */
 bool coord_scale_in_progress(const struct coord *c);
 
 /* coord_change.c: one change at a time, decided by a vote of the servers (see the table above) */

@@ -158,8 +158,8 @@ static void claim(const char *mode)
 
 	world_open(&x, mode, false, "sgd", 1, 2);
 	shard_expect(x.shard, 1, inc_of(1), FAR, W, 0, 1);
-	ok(shard_has_pushes_before(x.shard, W, 0, 1, FAR) &&
-	        !shard_has_pushes_before(x.shard, W, 0, 1, FAR + 1),
+	ok(shard_own_pushes(x.shard, W, 0, 1, inc_of(1), FAR) == SHARD_OK &&
+	        shard_own_pushes(x.shard, W, 0, 1, inc_of(1), FAR + 1) == SHARD_WAIT,
 	    "%s: what is still to come of a claim of step 10^15 is found at once", mode);
 	world_close(&x);
 }

@@ -207,6 +207,11 @@ static void a_claim_is_waited_for(void)
 	}
 }
 
+static enum shard_answer shows(struct shard *s, uint16_t table, uint32_t rank, uint64_t step)
+{
+	return shard_own_pushes(s, table, 0, rank, inc_of(rank), step);
+}
+
 /* In ssp and asp the last copy shows a worker its own pushes of the steps before, and makes nobody wait for
  * another worker's. That also holds for a worker that had no examples, has sent DONE, and has some again. */
 static void own_pushes_are_shown(void)
@@ -221,30 +226,49 @@ static void own_pushes_are_shown(void)
 
 		for (unsigned i = 0; i < 2 && m >= 2; i++)
 			shard_done(x->node[i].s, 0, inc_of(0));
-		ok(shard_has_pushes_before(tail, W, 0, 0, 0), "%s: at first nothing is to come",
-		    of[m]);
+		ok(shows(tail, W, 0, 0) == SHARD_OK, "%s: at first nothing is to come", of[m]);
 		push(x, 0, W, 0, 0, &r);
 		for (unsigned i = 0; i < 2; i++)
 			clock_of(x, i, 0, 0, 1);
-		ok(!shard_has_pushes_before(tail, W, 0, 0, 1), "%s: its own push is on its way",
-		    of[m]);
-		ok(shard_has_pushes_before(tail, ROWS, 0, 0, 1),
+		ok(shows(tail, W, 0, 1) == SHARD_WAIT, "%s: its own push is on its way", of[m]);
+		ok(shows(tail, ROWS, 0, 1) == SHARD_OK,
 		    "%s: to the other table it has pushed nothing", of[m]);
-		ok(shard_has_pushes_before(tail, W, 0, 1, 1),
-		    "%s: the other worker does not wait for it", of[m]);
+		ok(shows(tail, W, 1, 1) == SHARD_OK, "%s: the other worker does not wait for it",
+		    of[m]);
 		wakes = x->node[1].wakes;
 		net_settle(x);
-		ok(shard_has_pushes_before(tail, W, 0, 0, 1) && x->node[1].wakes > wakes,
+		ok(shows(tail, W, 0, 1) == SHARD_OK && x->node[1].wakes > wakes,
 		    "%s: it has come, and whoever waits is woken", of[m]);
 		push(x, 0, W, 0, 1, &r);
 		for (unsigned i = 0; i < 2; i++)
 			clock_of(x, i, 0, 1, 1);
 		net_kill(x, 0);
 		net_chain(x, "1", -1);
-		ok(!shard_has_pushes_before(tail, W, 0, 0, 2),
+		ok(shows(tail, W, 0, 2) == SHARD_WAIT,
 		    "%s: a push that died with the head is still to come", of[m]);
 		push(x, 1, W, 0, 1, &r);
-		ok(shard_has_pushes_before(tail, W, 0, 0, 2), "%s: it was sent again", of[m]);
+		ok(shows(tail, W, 0, 2) == SHARD_OK, "%s: it was sent again", of[m]);
+		net_close(x);
+	}
+}
+
+/* A worker is declared lost when its last push has not reached the tail yet, and pulls on. */
+static void a_lost_worker_is_shown_nothing(void)
+{
+	static const char *const of[] = { "ssp:3", "asp" };
+
+	for (unsigned m = 0; m < 2; m++) {
+		struct net *x = net_open(of[m], false, "sgd", "01", 2);
+		struct shard *tail = x->node[1].s;
+		struct receipt r;
+
+		push(x, 0, W, 0, 0, &r);
+		for (unsigned i = 0; i < 2; i++)
+			clock_of(x, i, 0, 0, 1);
+		shard_vote(tail, 0, 0, 1, false);
+		ok(shows(tail, W, 0, 1) == SHARD_FENCED,
+		    "%s: one that may be lost is not shown values without its own push", of[m]);
+		ok(shows(tail, W, 1, 1) == SHARD_OK, "%s: the others are", of[m]);
 		net_close(x);
 	}
 }
@@ -1164,6 +1188,7 @@ int main(void)
 	nothing_shown_that_can_be_lost();
 	a_claim_is_waited_for();
 	own_pushes_are_shown();
+	a_lost_worker_is_shown_nothing();
 	pushes_before_bsp_are_shown();
 	replicated_pushes_count_in_votes();
 	closed_steps_count_in_votes();

@@ -242,7 +242,10 @@ static enum answered refuse_pull(struct server_session *p, const struct pull *q,
 {
 	if (a == SHARD_WAIT)
 		return ANSWER_LATER;
-	if (a == SHARD_ELSEWHERE)
+	if (a == SHARD_FENCED)
+		session_refuse(p, &q->rec, ERR_FENCED, "rank %u now belongs to another worker",
+		    p->who.rank);
+	else if (a == SHARD_ELSEWHERE)
 		session_send_nack(p, &q->rec, ERR_STALE,
 		    "table %u partition %u is pulled from another server", q->rec.table,
 		    q->rec.part);
@@ -277,11 +280,12 @@ static const struct codec *codec_of_answer(const struct pull *q)
 
 /* A worker's pull of a step waits until this server has the worker's own pushes of the steps
  * before. */
-static bool has_pushes_of_puller(const struct server_session *p, const struct pull *q)
+static enum shard_answer check_own_pushes(const struct server_session *p, const struct pull *q)
 {
-	return q->rec.flags & RECORD_NOW || p->who.rank == RANK_NONE ||
-	    shard_has_pushes_before(session_shard(p), q->rec.table, q->rec.part, p->who.rank,
-	        q->rec.step);
+	if (q->rec.flags & RECORD_NOW || p->who.rank == RANK_NONE)
+		return SHARD_OK;
+	return shard_own_pushes(session_shard(p), q->rec.table, q->rec.part, p->who.rank,
+	    p->who.incarnation, q->rec.step);
 }
 
 /* Answer the next partition of the pull. */
@@ -295,8 +299,9 @@ static enum answered answer_dense_pull(struct server_session *p, struct pull *q)
 		return ANSWER_DONE;
 	out.table = q->rec.table = run.table;
 	out.part = q->rec.part = run.first + q->part;
-	if (!has_pushes_of_puller(p, q))
-		return ANSWER_LATER;
+	a = check_own_pushes(p, q);
+	if (a != SHARD_OK)
+		return refuse_pull(p, q, a);
 	if (q->rec.flags & RECORD_NO_VALUES)
 		a = answer_dense_version(p, step_of_pull(q), q->rec.flags & RECORD_EARLY, &out);
 	else if (q->rec.offset)
@@ -317,13 +322,11 @@ static enum answered answer_dense_pull(struct server_session *p, struct pull *q)
 static enum answered answer_rows_pull(struct server_session *p, struct pull *q)
 {
 	struct record out = make_answer_head(p, q, REC_ROWS);
-	enum shard_answer a;
+	enum shard_answer a = check_own_pushes(p, q);
 
-	if (!has_pushes_of_puller(p, q))
-		return ANSWER_LATER;
-	a = answer_rows_values(p, step_of_pull(q), codec_of_answer(q), q->body, q->rec.len / 8,
-	    q->since, &out);
-
+	if (a == SHARD_OK)
+		a = answer_rows_values(p, step_of_pull(q), codec_of_answer(q), q->body,
+		    q->rec.len / 8, q->since, &out);
 	return a == SHARD_OK ? ANSWER_DONE : refuse_pull(p, q, a);
 }
 

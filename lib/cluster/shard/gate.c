@@ -495,25 +495,27 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 	return pending;
 }
 
-bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
-    uint64_t step)
+enum shard_answer shard_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
+    uint64_t incarnation, uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
 	struct part *p = shard_part(s, table, part);
-	bool pending = false;
+	enum shard_answer a = SHARD_OK;
 
 	if (!p)
-		return true;
+		return SHARD_OK;
 	mutex_lock(&p->lock);
 	if (p->pushes.pending) {
 		mutex_lock(&s->gate.lock);
-		pending = !sync_sums_steps(&sync->mode) && rank < sync->nranks &&
-		    rank_has_pending_push(s, p, rank, step);
+		if (!sync_sums_steps(&sync->mode) && rank < sync->nranks)
+			a = sync_fences(sync, rank, incarnation)      ? SHARD_FENCED
+			    : rank_has_pending_push(s, p, rank, step) ? SHARD_WAIT
+			                                              : SHARD_OK;
 		mutex_unlock(&s->gate.lock);
 	}
-	p->has_waiters |= pending;
+	p->has_waiters |= a == SHARD_WAIT;
 	mutex_unlock(&p->lock);
-	return !pending;
+	return a;
 }
 
 void gate_note_closed(struct shard *s, uint64_t step)

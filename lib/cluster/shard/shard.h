@@ -346,12 +346,13 @@ struct shard_outcome {
 struct shard_outcome shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     enum push_status status, const struct receipt_condition *due);
 
-/* In ssp and asp: does this replica have all that the rank pushed to the partition before this step
- * (read-my-writes; Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel
- * Parameter Server, 2013)? The tail of a chain may not have it yet. On a no, cfg.wake is called
- * after a change. */
-bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
-    uint64_t step);
+/* In ssp and asp: does this replica have all that the process (rank, incarnation) pushed to the
+ * partition before this step (read-my-writes; Ho et al., More Effective Distributed ML via a Stale
+ * Synchronous Parallel Parameter Server, 2013)? SHARD_WAIT: the tail of a chain does not have it
+ * yet; cfg.wake is called after a change. SHARD_FENCED: the process no longer holds the rank, and
+ * which of its last pushes will still arrive is not known. */
+enum shard_answer shard_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
+    uint64_t incarnation, uint64_t step);
 /* Copies the values of a dense partition (table_part_elements floats) to out. step: the step that
  * the puller is at, or SYNC_NEVER for the values as they are now. SHARD_WAIT: they must not be
  * shown yet. SHARD_ELSEWHERE: this server is not the tail. */

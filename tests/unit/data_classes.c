@@ -292,7 +292,8 @@ static double bias_of(const struct dataset *d, size_t draws, double *spread)
 		off += pow(mean[i] - want, 2);
 		square -= mean[i] * mean[i];
 	}
-	*spread = sqrt(square / size);
+	/* The difference of two equal sums may be below zero by a rounding error. */
+	*spread = sqrt(fmax(square, 0) / size);
 	subject_release(&full);
 	subject_release(&t);
 	feed_sample_release(&s);

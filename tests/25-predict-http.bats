@@ -283,6 +283,63 @@ is_waiting() {
 	ps-ctl stop -C live.run
 }
 
+# nearest BODY: what POST /nearest answers, without the blanks of the body.
+nearest() {
+	curl -sf --data-binary "$1" "$URL/nearest"
+}
+
+# nearest_as_work MODEL-OPTIONS...: the answer to user=u3 is that of ps-work nearest.
+nearest_as_work() {
+	ps-work nearest "$@" v user=u3 -k 5 --json | jq -cS .nearest >expected
+	nearest '{"table": "v", "queries": ["user=u3"], "k": 5}' | jq -cS '.nearest[0]' | cmp -s expected -
+}
+
+@test "POST /nearest finds what ps-work nearest finds, of a saved model that is replaced, and of a living cluster" {
+	awk 'BEGIN { srand(4); print "user,item,rating"; for (i = 0; i < 600; i++) printf "u%d,i%d,%d\n", rand() * 20, rand() * 30, 1 + rand() * 5 }' >r.csv
+	echo '{ "job": { "model": "mf", "data": "r.csv?format=ratings", "epochs": 2 } }' >fruit.json
+	train --set epochs=9
+	cp fruit.run/model.safetensors later.safetensors
+	train
+	cp fruit.run/model.safetensors served.safetensors
+	serve served.safetensors serve_open=true serve_rows=1000
+	nearest_as_work served.safetensors
+	# Rows of another kind, by another measure, have an index of their own.
+	ps-work nearest served.safetensors v item=i7 item=i9 -k 3 --metric dot --json | jq -cS .nearest >expected
+	nearest '{"table": "v", "queries": ["item=i7", "item=i9"], "k": 3, "metric": "dot"}' | jq -cS '.nearest[]' | cmp expected -
+	first=$(jq -r '.[0].name' expected | head -n 1)
+	nearest "{\"table\": \"v\", \"queries\": [\"item=i7\"], \"k\": 3, \"metric\": \"dot\", \"exclude\": [\"$first\"]}" |
+		jq -c '[.nearest[0][].name]' >without
+	[[ $(<without) != *"\"$first\""* ]]
+	# What one request excludes, the next one finds.
+	nearest '{"table": "v", "queries": ["item=i7", "item=i9"], "k": 3, "metric": "dot"}' | jq -cS '.nearest[]' | cmp expected -
+	nearest_as_work served.safetensors
+	[ "$(status_of -d '{"table": "v", "queries": ["user=u99"]}' "$URL/nearest") $(jq -r .error answer | grep -c 'no example has trained it')" = "404 1" ]
+	[ "$(status_of -d '{"table": "w", "queries": [1]}' "$URL/nearest") $(jq -r .error answer | grep -c 'no table')" = "404 1" ]
+	[ "$(status_of -d '{"table": "v", "queries": [[1, 2]]}' "$URL/nearest") $(jq -r .error answer | grep -c 'has 2 numbers')" = "400 1" ]
+	[ "$(status_of -d '{"table": "v", "queries": ["user=u3"], "k": 1001}' "$URL/nearest")" = 413 ]
+	[ "$(status_of "$URL/nearest")" = 405 ]
+	mv later.safetensors served.safetensors
+	wait_for 5 models_taken 1
+	nearest_as_work served.safetensors
+	ps-ctl stop -C serve.run
+	wait "$SERVER"
+	SERVER=
+	rm -r serve.run
+	# The values of a living cluster change, and the index follows them.
+	echo '{ "sync": "asp", "job": { "model": "mf", "data": "r.csv?format=ratings", "epochs": 1000000000 } }' >live.json
+	begin live.json
+	serve live.run serve_open=true
+	ps-ctl wait -C live.run --for step=300
+	wait_for 5 nearest '{"table": "v", "queries": ["user=u3"]}'
+	ps-ctl pause -C live.run
+	wait_for 10 nearest_as_work -C live.run
+	[ "$(curl -sf -D- -o /dev/null -d '{"table": "v", "queries": ["user=u3"]}' "$URL/nearest" | grep -ci '^Pskit-\(Model: live/live\|Age: [0-9]\)')" = 2 ]
+	ps-ctl stop -C serve.run
+	wait "$SERVER"
+	SERVER=
+	ps-ctl stop -C live.run
+}
+
 # answers_as_the_cluster [FILE QUERY]
 answers_as_the_cluster() {
 	ps-work predict -C live.run "${1:-new.csv}" >expected && curl -sf --data-binary "@${1:-new.csv}" "$URL/predict${2-}" >got && cmp -s expected got

@@ -160,20 +160,10 @@ static void put_line(struct output *o, const char *query, const struct nearest_h
 
 static void put_object(struct output *o, const char *query, const struct nearest_hit *hit, size_t n)
 {
-	json_t *list = json_array(), *object;
+	json_t *object = json_pack("{s:o, s:o}", "query", json_of_text(query), "nearest",
+	    neighbours_json(o->rows, hit, n));
 	char *text;
 
-	for (size_t i = 0; i < n; i++) {
-		char *name = neighbours_name(o->rows, hit[i].id);
-		json_t *one = json_pack("{s:o, s:o}", "id", json_of_u64(hit[i].id), "score",
-		    json_of_num(hit[i].score));
-
-		if (name)
-			json_object_set_new(one, "name", json_of_text(name));
-		json_array_append_new(list, one);
-		free(name);
-	}
-	object = json_pack("{s:o, s:o}", "query", json_of_text(query), "nearest", list);
 	text = json_text(object);
 	buf_printf(&o->text, "%s\n", text);
 	free(text);

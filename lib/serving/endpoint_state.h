@@ -50,15 +50,28 @@ struct conn_list {
 struct http_exchange;
 struct serve_route;
 
-/* A thread that answers requests: the endpoint's own thread, or the one for requests with large
- * bodies, so that small ones do not wait for them. */
+/* A thread that answers requests. There are three: the endpoint's own thread; one for requests with
+ * large bodies, so that small ones do not wait for them; and one for routes with `work`, which may
+ * read a whole table. All but the first have a queue. */
 struct answerer {
-	struct served_reader *reader;
-	struct served_model *model; /* of the present batch */
+	struct endpoint *ep;
+	struct served_reader *reader; /* of routes with `work`: NULL until the first request */
+	struct served_model *model;   /* of the present batch */
 	struct scorer *scorer;
 	struct buf scratch; /* a copy of a body, which is parsed in place */
 	struct score_task **task;
 	size_t task_room;
+	struct nearest_indexes *indexes; /* of POST /nearest */
+
+	/* Covered by LOCK_ANSWERER: the requests on their way to the thread. */
+	struct mutex lock;
+	pthread_cond_t more;
+	struct http_exchange **asked;
+	size_t nasked, asked_room;
+	bool look; /* there is another model */
+	bool end;
+	pthread_t thread;
+	bool running;
 };
 
 /* The answer to a request. */
@@ -128,19 +141,14 @@ struct endpoint {
 	/* Requests that are complete, in the order of their arrival. */
 	struct http_exchange **waiting;
 	size_t nwaiting, waiting_room;
-	struct answerer own, large;
+	struct answerer own, large, work;
 	struct read_options *options; /* of the last query */
 	struct serve_metrics metrics;
 
-	/* Requests with large bodies, on their way to the thread that answers them one by one, and on
-	 * their way back. Covered by LOCK_LARGE_REQUESTS. */
+	/* Requests on their way back from the other threads. Covered by LOCK_ANSWERED. */
 	struct mutex lock;
-	pthread_cond_t more;
-	struct http_exchange **asked, **answered;
-	size_t nasked, nanswered, asked_room, answered_room;
-	bool end;
-	pthread_t large_thread;
-	bool large_running;
+	struct http_exchange **answered;
+	size_t nanswered, answered_room;
 
 	pthread_t thread;
 	bool running;
@@ -178,6 +186,8 @@ struct serve_route {
 	enum err_code (*prepare)(struct http_exchange *x, struct err *e);
 	/* Writes the answer to a scored task. */
 	void (*write)(struct http_exchange *x);
+	/* Instead of a task: makes the answer by itself, in the thread `work`, after `prepare`. */
+	enum err_code (*work)(struct http_exchange *x, struct err *e);
 };
 /* http_routes.c: finds the route. NULL: none; *allow is the method that the path has, or NULL. */
 const struct serve_route *route_find(const struct endpoint *ep, const char *method,

@@ -303,7 +303,7 @@ static enum MHD_Result take_body(struct http_exchange *x, const char *bytes, siz
 	return MHD_YES;
 }
 
-/* All of the request is here: it waits for its batch. */
+/* All of the request is here: it waits for its batch or its thread. */
 static enum MHD_Result complete_request(struct http_exchange *x)
 {
 	struct err e = { 0 };

@@ -9,6 +9,7 @@
 #include "core/version.h"
 #include "http/args.h"
 #include "serving/endpoint_state.h"
+#include "serving/nearest_indexes.h"
 #include "serving/v2_data.h"
 #include "serving/v2_outputs.h"
 
@@ -312,6 +313,36 @@ static void write_infer(struct http_exchange *x)
 	note_model(x);
 }
 
+/* ---- POST /nearest ---- */
+
+static enum err_code prepare_nearest(struct http_exchange *x, struct err *e)
+{
+	if (endpoint_charge(x, x->body.len * JSON_COST))
+		return ERR_OK;
+	return err_set(e, ERR_NOTREADY,
+	    "too many requests at a time: their bodies of JSON fill serve_memory");
+}
+
+static enum err_code work_nearest(struct http_exchange *x, struct err *e)
+{
+	struct nearest_request r;
+	int64_t age;
+	enum err_code rc = nearest_request_parse((const char *)x->body.data, x->body.len,
+	    x->ep->limits.rows, &r, e);
+
+	if (!rc)
+		rc = nearest_indexes_answer(x->by->indexes, x->by->model, &r, &x->answer.body, &age,
+		    e);
+	if (!rc) {
+		x->answer.status = 200;
+		x->answer.type = JSON_TYPE;
+		note_model(x);
+		x->answer.age = age < 0 ? -1 : (double)age / NSEC_PER_SEC;
+	}
+	nearest_request_release(&r);
+	return rc;
+}
+
 /* ---- others ---- */
 
 static void answer_livez(struct http_exchange *x)
@@ -341,6 +372,7 @@ static void answer_metrics(struct http_exchange *x)
 }
 
 static const struct serve_route routes[] = {
+	{ "POST", "/nearest", .prepare = prepare_nearest, .work = work_nearest },
 	{ "POST", "/predict", .prepare = prepare_predict, .write = write_predict },
 	{ "GET", "/livez", .open = true, .answer = answer_livez },
 	{ "GET", "/metrics", .answer = answer_metrics },

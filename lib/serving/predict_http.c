@@ -18,6 +18,7 @@
 #include "core/mem.h"
 #include "core/thread.h"
 #include "serving/endpoint_state.h"
+#include "serving/nearest_indexes.h"
 #include "socket/net.h"
 
 /* Bytes for the headers of a request and of its answer, for each connection. */
@@ -122,22 +123,28 @@ static void cut_late(struct endpoint *ep, enum conn_phase phase, int64_t now)
 
 /* ---- batches ---- */
 
+/* Puts a request into the queue of another thread. */
+static void ask(struct answerer *by, struct http_exchange *x)
+{
+	mutex_lock(&by->lock);
+	by->asked = mem_grow(by->asked, &by->asked_room, by->nasked + 1, sizeof *by->asked);
+	by->asked[by->nasked++] = x;
+	pthread_cond_signal(&by->more);
+	mutex_unlock(&by->lock);
+}
+
 void endpoint_add_request(struct http_exchange *x)
 {
 	struct endpoint *ep = x->ep;
 
-	x->by = x->body.len > LARGE_BODY ? &ep->large : &ep->own;
-	if (x->by == &ep->own) {
-		ep->waiting = mem_grow(ep->waiting, &ep->waiting_room, ep->nwaiting + 1,
-		    sizeof *ep->waiting);
-		ep->waiting[ep->nwaiting++] = x;
+	x->by = x->route->work ? &ep->work : x->body.len > LARGE_BODY ? &ep->large : &ep->own;
+	if (x->by != &ep->own) {
+		ask(x->by, x);
 		return;
 	}
-	mutex_lock(&ep->lock);
-	ep->asked = mem_grow(ep->asked, &ep->asked_room, ep->nasked + 1, sizeof *ep->asked);
-	ep->asked[ep->nasked++] = x;
-	pthread_cond_signal(&ep->more);
-	mutex_unlock(&ep->lock);
+	ep->waiting = mem_grow(ep->waiting, &ep->waiting_room, ep->nwaiting + 1,
+	    sizeof *ep->waiting);
+	ep->waiting[ep->nwaiting++] = x;
 }
 
 /* Writes the answer to a request of the batch. */
@@ -217,8 +224,8 @@ static void answer_batch(struct endpoint *ep)
 	ep->nwaiting = 0;
 }
 
-/* Sends the answers to requests with large bodies that have come back. */
-static void send_large_answers(struct endpoint *ep)
+/* Sends the answers that the other threads have made. */
+static void send_answered(struct endpoint *ep)
 {
 	mutex_lock(&ep->lock);
 	send_answers(ep, ep->answered, ep->nanswered);
@@ -236,49 +243,94 @@ static void wake_endpoint(void *ctx)
 	}
 }
 
-static void wake_large(void *ctx)
-{
-	struct endpoint *ep = ctx;
+/* ---- the other threads ---- */
 
-	/* The thread looks at its model when it wakes up. */
-	pthread_cond_signal(&ep->more);
+static void wake_answerer(void *ctx)
+{
+	struct answerer *by = ctx;
+
+	mutex_lock(&by->lock);
+	by->look = true;
+	pthread_cond_signal(&by->more);
+	mutex_unlock(&by->lock);
 }
 
-/* Waits for the next request with a large body. NULL: the endpoint ends. */
-static struct http_exchange *next_large(struct endpoint *ep)
+/* Lets a model go that another one has replaced, with all that was made from it. */
+static void look_at_model(struct answerer *by)
+{
+	if (!by->reader)
+		return;
+	by->model = served_use(by->reader);
+	if (by->indexes)
+		nearest_indexes_follow(by->indexes, by->model);
+}
+
+/* Waits for the next request. NULL: the endpoint ends. */
+static struct http_exchange *next_asked(struct answerer *by)
 {
 	struct http_exchange *x = NULL;
+	bool look = false;
 
-	mutex_lock(&ep->lock);
-	while (!ep->nasked && !ep->end) {
-		served_use(ep->large.reader);
-		mutex_wait(&ep->more, &ep->lock);
-	}
-	if (ep->nasked) {
-		x = ep->asked[0];
-		memmove(ep->asked, ep->asked + 1, --ep->nasked * sizeof *ep->asked);
-	}
-	mutex_unlock(&ep->lock);
+	do {
+		/* A new model that nobody asks for is taken, too, so that the old one can be
+		 * closed. */
+		if (look)
+			look_at_model(by);
+		mutex_lock(&by->lock);
+		while (!by->nasked && !by->end && !by->look)
+			mutex_wait(&by->more, &by->lock);
+		look = by->look;
+		by->look = false;
+		if (by->nasked) {
+			x = by->asked[0];
+			memmove(by->asked, by->asked + 1, --by->nasked * sizeof *by->asked);
+		}
+		mutex_unlock(&by->lock);
+	} while (!x && look);
 	return x;
 }
 
 /* Ends the thread, which answers first all that it was asked. */
-static void end_large(struct endpoint *ep)
+static void end_answerer(struct answerer *by)
 {
-	mutex_lock(&ep->lock);
-	ep->end = true;
-	pthread_cond_signal(&ep->more);
-	mutex_unlock(&ep->lock);
-	pthread_join(ep->large_thread, NULL);
+	if (!by->running)
+		return;
+	mutex_lock(&by->lock);
+	by->end = true;
+	pthread_cond_signal(&by->more);
+	mutex_unlock(&by->lock);
+	pthread_join(by->thread, NULL);
+	by->running = false;
 }
 
-static void *run_large(void *ctx)
+/* Makes the answer of a route with `work`, for which the model is opened when it is first asked
+ * for. */
+static void work(struct endpoint *ep, struct answerer *by, struct http_exchange *x)
 {
-	struct endpoint *ep = ctx;
+	struct err e = { 0 };
+	enum err_code rc = ERR_OK;
+
+	if (!by->reader)
+		rc = served_reader_open(ep->served, wake_answerer, by, &by->reader, &e);
+	if (!rc) {
+		look_at_model(by);
+		rc = x->route->work(x, &e);
+	}
+	if (rc)
+		exchange_fail(x, 0, &e);
+}
+
+static void *run_answerer(void *ctx)
+{
+	struct answerer *by = ctx;
+	struct endpoint *ep = by->ep;
 	struct http_exchange *x;
 
-	while ((x = next_large(ep))) {
-		make_answers(ep, &ep->large, &x, 1);
+	while ((x = next_asked(by))) {
+		if (x->route->work)
+			work(ep, by, x);
+		else
+			make_answers(ep, by, &x, 1);
 		mutex_lock(&ep->lock);
 		ep->answered = mem_grow(ep->answered, &ep->answered_room, ep->nanswered + 1,
 		    sizeof *ep->answered);
@@ -345,7 +397,7 @@ static void turn_endpoint(struct endpoint *ep)
 	int64_t now;
 
 	MHD_run(ep->mhd);
-	send_large_answers(ep);
+	send_answered(ep);
 	if (ep->nwaiting && !batch_wait(ep, clock_now())) {
 		answer_batch(ep);
 		/* Sends the answers. */
@@ -380,8 +432,9 @@ static void drain(struct endpoint *ep)
 	/* libmicrohttpd must not be stopped with suspended connections. */
 	if (ep->nwaiting)
 		answer_batch(ep);
-	end_large(ep);
-	send_large_answers(ep);
+	end_answerer(&ep->large);
+	end_answerer(&ep->work);
+	send_answered(ep);
 	MHD_run(ep->mhd);
 }
 
@@ -533,10 +586,19 @@ static enum err_code open_endpoint(struct predict_http *h, const struct conf *co
 	if (!rc)
 		rc = served_reader_open(ep->served, wake_endpoint, ep, &ep->own.reader, e);
 	if (!rc)
-		rc = served_reader_open(ep->served, wake_large, ep, &ep->large.reader, e);
+		rc = served_reader_open(ep->served, wake_answerer, &ep->large, &ep->large.reader,
+		    e);
 	if (!rc)
 		rc = bind_address(conf->serve_http, &ep->bound, e);
 	return rc ? rc : start_daemon(h, e);
+}
+
+static enum err_code start_answerer(struct answerer *by, struct err *e)
+{
+	enum err_code rc = thread_start(&by->thread, run_answerer, by, e);
+
+	by->running = !rc;
+	return rc;
 }
 
 static enum err_code start_threads(struct endpoint *ep, struct err *e)
@@ -546,8 +608,9 @@ static enum err_code start_threads(struct endpoint *ep, struct err *e)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = thread_start(&ep->large_thread, run_large, ep, e);
-	ep->large_running = !rc;
+	rc = start_answerer(&ep->large, e);
+	if (!rc)
+		rc = start_answerer(&ep->work, e);
 	if (!rc)
 		rc = thread_start(&ep->thread, run_endpoint, ep, e);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -564,6 +627,14 @@ static void log_start(const struct endpoint *ep, bool tls)
 	                    : "http://",
 	    ep->bound.text, ep->open && !ep->bound.local ? ", open to all users of this host" : "",
 	    ep->name, (ep->limits.memory + ep->limits.connections * CONNECTION_MEMORY) >> 20);
+}
+
+static void init_answerer(struct answerer *by, struct endpoint *ep)
+{
+	by->ep = ep;
+	by->scorer = scorer_new();
+	mutex_init(&by->lock, LOCK_ANSWERER);
+	pthread_cond_init(&by->more, NULL);
 }
 
 enum err_code predict_http_start(const struct conf *conf, struct served *served, struct log *log,
@@ -587,10 +658,11 @@ enum err_code predict_http_start(const struct conf *conf, struct served *served,
 	ep->open = conf->serve_open || strncmp(conf->serve_http, "unix:", 5) == 0;
 	ep->client_certificates = conf_is_named(conf->serve_ca);
 	ep->name = mem_strdup(conf->name && *conf->name ? conf->name : "model");
-	ep->own.scorer = scorer_new();
-	ep->large.scorer = scorer_new();
-	mutex_init(&ep->lock, LOCK_LARGE_REQUESTS);
-	pthread_cond_init(&ep->more, NULL);
+	init_answerer(&ep->own, ep);
+	init_answerer(&ep->large, ep);
+	init_answerer(&ep->work, ep);
+	ep->work.indexes = nearest_indexes_new();
+	mutex_init(&ep->lock, LOCK_ANSWERED);
 	rc = open_endpoint(h, conf, e);
 	if (!rc)
 		rc = start_threads(ep, e);
@@ -608,12 +680,16 @@ enum err_code predict_http_reload(struct predict_http *h, struct err *e)
 	return h->ep.tokens ? bearer_tokens_load(h->ep.tokens, e) : ERR_OK;
 }
 
-static void release_answerer(struct answerer *a)
+static void release_answerer(struct answerer *by)
 {
-	scorer_free(a->scorer);
-	served_reader_close(a->reader);
-	buf_release(&a->scratch);
-	free(a->task);
+	nearest_indexes_free(by->indexes);
+	scorer_free(by->scorer);
+	served_reader_close(by->reader);
+	buf_release(&by->scratch);
+	free(by->task);
+	free(by->asked);
+	mutex_destroy(&by->lock);
+	pthread_cond_destroy(&by->more);
 }
 
 void predict_http_stop(struct predict_http *h)
@@ -627,8 +703,8 @@ void predict_http_stop(struct predict_http *h)
 	wake_endpoint(ep);
 	if (ep->running)
 		pthread_join(ep->thread, NULL);
-	else if (ep->large_running)
-		end_large(ep);
+	end_answerer(&ep->large);
+	end_answerer(&ep->work);
 	if (ep->mhd)
 		MHD_stop_daemon(ep->mhd);
 	if (ep->bound.fd >= 0) {
@@ -640,10 +716,9 @@ void predict_http_stop(struct predict_http *h)
 		read_options_release(ep->options);
 	release_answerer(&ep->own);
 	release_answerer(&ep->large);
+	release_answerer(&ep->work);
 	bearer_tokens_free(ep->tokens);
 	mutex_destroy(&ep->lock);
-	pthread_cond_destroy(&ep->more);
-	free(ep->asked);
 	free(ep->answered);
 	free(ep->waiting);
 	free(ep->name);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "conf/conf.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "data/batch/data_pairs.h"
@@ -77,6 +78,23 @@ char *neighbours_name(const struct neighbours *x, uint64_t id)
 	if (x->rows == MODEL_AXIS_CLASSES && id < x->data->classes)
 		return mem_strdup(x->data->class_name[id]);
 	return NULL;
+}
+
+json_t *neighbours_json(const struct neighbours *x, const struct nearest_hit *hit, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		char *name = neighbours_name(x, hit[i].id);
+		json_t *one = json_pack("{s:o, s:o}", "id", json_of_u64(hit[i].id), "score",
+		    json_of_num(hit[i].score));
+
+		if (name)
+			json_object_set_new(one, "name", json_of_text(name));
+		json_array_append_new(list, one);
+		free(name);
+	}
+	return list;
 }
 
 static bool find_name(const struct neighbours *x, const char *name, uint64_t *id)
@@ -248,23 +266,33 @@ static enum err_code read_table(struct neighbours *x, struct err *e)
 	return rc ? rc : param_source_finish(x->source, e);
 }
 
+/* The kind of the row that a query names; the first kind for a vector. */
+static size_t kind_of_query(const struct neighbours *x, const char *query)
+{
+	uint64_t id;
+
+	return query && *query != '[' && find_row(x, query, &id) ? kind_of(x, id) : 0;
+}
+
+bool neighbours_suit(const struct neighbours *x, const char *first)
+{
+	return kind_of_query(x, first) == x->from;
+}
+
 /* Finds the kinds of the queries and of the rows that are found. */
 static enum err_code choose_kinds(struct neighbours *x, const struct neighbours_spec *spec,
     struct err *e)
 {
-	uint64_t id;
-
 	if (!x->kinds)
 		return spec->among
-		    ? err_set(e, ERR_USAGE, "--among: the rows of table \"%s\" are all of one kind",
+		    ? err_set(e, ERR_USAGE, "among: the rows of table \"%s\" are all of one kind",
 		          x->table->name)
 		    : ERR_OK;
-	if (spec->first && *spec->first != '[' && find_row(x, spec->first, &id))
-		x->from = id % x->kinds->n;
+	x->from = kind_of_query(x, spec->first);
 	x->among = spec->among ? data_kinds_find(x->kinds, spec->among) : x->kinds->beside[x->from];
 	if (x->among == SIZE_MAX)
 		return err_set(e, ERR_USAGE,
-		    "--among: there is no kind \"%.60s\" of rows of table \"%s\"; there are %s and %s",
+		    "among: there is no kind \"%.60s\" of rows of table \"%s\"; there are %s and %s",
 		    spec->among, x->table->name, x->kinds->name[0], x->kinds->name[1]);
 	return ERR_OK;
 }
@@ -388,6 +416,11 @@ enum err_code neighbours_exclude(struct neighbours *x, const char *row, struct e
 		return fail_unknown(x, row, e);
 	ids_add(&x->excluded, id);
 	return ERR_OK;
+}
+
+void neighbours_exclude_none(struct neighbours *x)
+{
+	x->excluded.n = 0;
 }
 
 /* Lists what is not to be found for a query, ascending. */

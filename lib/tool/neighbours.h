@@ -43,6 +43,10 @@ enum err_code neighbours_rated(struct neighbours *x, const char *const *data, si
     struct err *e);
 /* A row, by its text, that is not found. */
 enum err_code neighbours_exclude(struct neighbours *x, const char *row, struct err *e);
+/* Rows that were excluded are found again. */
+void neighbours_exclude_none(struct neighbours *x);
+/* Would neighbours_open with this query as the first one, and otherwise the same, open the same rows? */
+bool neighbours_suit(const struct neighbours *x, const char *first);
 
 /* Called for each query in their order. hits: the best one first. The row of the query itself is not among
  * them. */
@@ -53,6 +57,9 @@ typedef enum err_code (*neighbours_fn)(void *ctx, const char *query, const struc
 enum err_code neighbours_ask(struct neighbours *x, const char *const *query, size_t n, size_t k,
     neighbours_fn fn, void *ctx, struct err *e);
 
+/* The rows that were found, as a new array of {"id": "7", "name": "king", "score": 0.5}; the name only where
+ * the row has one. */
+json_t *neighbours_json(const struct neighbours *x, const struct nearest_hit *hit, size_t n);
 /* The name of a row, as a new string; NULL: it has none. */
 char *neighbours_name(const struct neighbours *x, uint64_t id);
 

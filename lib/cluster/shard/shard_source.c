@@ -182,6 +182,58 @@ static enum err_code find_rows(struct param_source *source, const struct table *
 	return rc;
 }
 
+/* Room for a piece of a scan of all rows, during which the partition takes no pushes. Each piece looks at
+ * the ids of all rows. */
+#define PIECE_BYTES ((size_t)16 << 20)
+
+/* Gives all rows of a partition to fn. */
+static enum err_code scan_part(struct shard_source *s, const struct table *t, uint32_t part,
+    struct scan *x, uint64_t *id, uint32_t room, param_rows_fn *fn, void *ctx, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	x->begin = true;
+	do {
+		int64_t begin = clock_now();
+		enum shard_answer a;
+
+		do {
+			x->n = room;
+			a = shard_scan(s->shard, number_of(s, t), part, x);
+		} while (a == SHARD_WAIT && may_try_again(begin));
+		if (a != SHARD_OK)
+			return fail_read(t, a, e);
+		for (uint32_t i = 0; i < x->n; i++)
+			id[i] = get_le64(x->ids + 8 * (size_t)i);
+		if (x->n)
+			rc = fn(ctx, id, x->out, x->n, e);
+		x->begin = false;
+		x->after = x->n ? id[x->n - 1] : x->after;
+	} while (!rc && x->more);
+	return rc;
+}
+
+static enum err_code each_row(struct param_source *source, const struct table *t, param_rows_fn *fn,
+    void *ctx, struct err *e)
+{
+	struct shard_source *s = source_of(source);
+	size_t fit = PIECE_BYTES / (t->cols * sizeof(float));
+	uint32_t room = fit ? (uint32_t)fit : 1;
+	uint64_t *id = mem_array(room, sizeof *id);
+	struct scan x = { .ids = mem_array(room, 8),
+		.out = mem_try_array((size_t)room * t->cols, sizeof(float)) };
+	enum err_code rc = x.out
+	    ? ERR_OK
+	    : err_set(e, ERR_NOMEM, "no memory for a row of table \"%s\"", t->name);
+
+	for (uint32_t part = 0; !rc && part < t->nparts; part++)
+		rc = scan_part(s, t, part, &x, id, room, fn, ctx, e);
+	free(id);
+	free(x.ids);
+	free(x.out);
+	return rc;
+}
+
 /* Reads are complete when they have been asked for, and there is no cluster to attend to. */
 static enum err_code await_nothing(struct param_source *source, struct err *e)
 {
@@ -210,6 +262,7 @@ static const struct param_source_ops shard_source_ops = {
 	.find_rows = find_rows,
 	.wait = await_nothing,
 	.attend = await_nothing,
+	.each_row = each_row,
 	.close = close_source,
 };
 

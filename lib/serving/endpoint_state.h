@@ -59,6 +59,7 @@ struct answerer {
 	struct served_model *model;   /* of the present batch */
 	struct scorer *scorer;
 	struct buf scratch; /* a copy of a body, which is parsed in place */
+	struct v2_head head;
 	struct score_task **task;
 	size_t task_room;
 	struct nearest_indexes *indexes; /* of POST /nearest */

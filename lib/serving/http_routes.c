@@ -275,7 +275,7 @@ static enum err_code read_v2(struct score_task *t, struct data_build *b, struct 
 
 	if (!x->v2.json)
 		rc = v2_request_parse((const char *)x->body.data, x->body.len, x->head_length,
-		    x->ep->limits.rows, &x->v2, e);
+		    x->ep->limits.rows, &x->by->head, &x->v2, e);
 	if (!rc)
 		rc = v2_outputs_check(&x->v2, &x->by->model->scoring.job, e);
 	return rc ? rc : v2_data_read(&x->v2, x->by->model, b, e);

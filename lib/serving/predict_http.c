@@ -686,6 +686,7 @@ static void release_answerer(struct answerer *by)
 	scorer_free(by->scorer);
 	served_reader_close(by->reader);
 	buf_release(&by->scratch);
+	v2_head_release(&by->head);
 	free(by->task);
 	free(by->asked);
 	mutex_destroy(&by->lock);

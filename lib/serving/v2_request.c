@@ -279,23 +279,47 @@ static enum err_code read_outputs(const json_t *outputs, struct v2_request *r, s
 	return ERR_OK;
 }
 
-enum err_code v2_request_parse(const char *body, size_t n, int64_t head, size_t most,
-    struct v2_request *out, struct err *e)
+void v2_head_release(struct v2_head *h)
 {
-	size_t len = head < 0 ? n : (size_t)head;
+	free(h->text);
+	json_decref(h->json);
+	*h = (struct v2_head){ 0 };
+}
+
+/* A new reference to the tree of the JSON. NULL: it is malformed. */
+static json_t *parse_head(const char *body, size_t len, struct v2_head *last, struct err *e)
+{
 	json_error_t why;
 	char text[2 * JSON_ERROR_TEXT_LENGTH];
+	json_t *json;
+
+	if (last && last->json && last->len == len && memcmp(last->text, body, len) == 0)
+		return json_incref(last->json);
+	json = json_loadb(body, len, JSON_REJECT_DUPLICATES, &why);
+	if (!json) {
+		log_escape(text, sizeof text, why.text, strlen(why.text));
+		err_set(e, ERR_FORMAT, "the body:%d:%d: %s", why.line, why.column, text);
+	} else if (last && len <= V2_HEAD_KEPT) {
+		v2_head_release(last);
+		*last = (struct v2_head){ mem_array(len + 1, 1), len, json_incref(json) };
+		memcpy(last->text, body, len);
+	}
+	return json;
+}
+
+enum err_code v2_request_parse(const char *body, size_t n, int64_t head, size_t most,
+    struct v2_head *last, struct v2_request *out, struct err *e)
+{
+	size_t len = head < 0 ? n : (size_t)head;
 	enum err_code rc;
 
 	*out = (struct v2_request){ 0 };
 	if (head > 0 && (uint64_t)head > n)
 		return err_set(e, ERR_FORMAT,
 		    "Inference-Header-Content-Length is more than the body has");
-	out->json = json_loadb(body, len, JSON_REJECT_DUPLICATES, &why);
-	if (!out->json) {
-		log_escape(text, sizeof text, why.text, strlen(why.text));
-		return err_set(e, ERR_FORMAT, "the body:%d:%d: %s", why.line, why.column, text);
-	}
+	out->json = parse_head(body, len, head < 0 ? NULL : last, e);
+	if (!out->json)
+		return ERR_FORMAT;
 	if (!json_is_object(out->json))
 		return err_set(e, ERR_FORMAT, "the body must be an object with \"inputs\"");
 	out->id = json_object_get(out->json, "id");

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		return 0;
 	if (head == 65535)
 		head = -1;
-	if (v2_request_parse((const char *)data + 2, n - 2, head, 1 << 16, &r, &e) == ERR_OK)
+	if (v2_request_parse((const char *)data + 2, n - 2, head, 1 << 16, NULL, &r, &e) == ERR_OK)
 		for (size_t i = 0; i < r.nin; i++)
 			for (size_t k = 0; k < r.in[i].rows * r.in[i].cols; k++) {
 				struct v2_value v = v2_next(&r.in[i]);

@@ -8,11 +8,12 @@
 
 static struct v2_request r;
 static struct err e;
+static struct v2_head last;
 
 static enum err_code parse(const char *body, size_t n, int64_t head)
 {
 	e = (struct err){ 0 };
-	return v2_request_parse(body, n, head, 100, &r, &e);
+	return v2_request_parse(body, n, head, 100, &last, &r, &e);
 }
 
 static enum err_code parse_text(const char *body)
@@ -79,6 +80,18 @@ static void test_binary(void)
 	    "a text with a NUL byte");
 	ok(v2_next(&r.in[1]).len == 0, "an empty text");
 	v2_request_release(&r);
+	ok(last.json && last.len == sizeof head - 1, "the JSON is kept");
+	body[sizeof head - 1] = 3;
+	memset(body + sizeof head, 0, 7);
+	ok(parse(body, sizeof body, sizeof head - 1) == ERR_OK && r.json == last.json &&
+	        v2_next(&r.in[0]).integer == 3 && v2_next(&r.in[2]).number == 1,
+	    "another request with it has its own raw values");
+	v2_request_release(&r);
+	body[sizeof head - 2] = ' ';
+	ok(parse(body, sizeof body, sizeof head - 1) == ERR_FORMAT && last.json,
+	    "a malformed JSON of this length is not taken for it");
+	v2_request_release(&r);
+	body[sizeof head - 2] = '}';
 	ok(parse(body, sizeof body - 1, sizeof head - 1) == ERR_FORMAT, "a byte is missing");
 	v2_request_release(&r);
 	ok(parse(body, sizeof body, sizeof body + 1) == ERR_FORMAT,
@@ -125,5 +138,6 @@ int main(void)
 	    "\"y\", \"datatype\": \"FP32\", \"shape\": [2], \"data\": [1, 2]}]}",
 	    ERR_FORMAT, "another number of rows");
 	refuses("{\"inputs\": [", ERR_FORMAT, "the body:1:");
+	v2_head_release(&last);
 	return tap_done();
 }

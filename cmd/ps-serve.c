@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "auth/keys.h"
+#include "ckpt/dirs.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -144,7 +145,7 @@ struct place {
 	struct predict_http *http;
 	struct resp_server *redis;
 	struct log follower_log;
-	struct interrupt early; /* ends the start of a read replica on a signal */
+	struct interrupt early; /* ends the start, while it waits for servers, on a signal */
 	int lock;
 	struct conf conf;
 	bool has_conf;
@@ -239,13 +240,11 @@ static enum err_code prepare_saved(const struct options *o, struct place *p, str
 }
 
 /* Prepare to serve the parameters of a living cluster: copy them to a checkpoint. */
-static enum err_code prepare_replica(const struct options *o, int signals, struct place *p,
-    struct err *e)
+static enum err_code prepare_replica(const struct options *o, struct place *p, struct err *e)
 {
 	char *copy = NULL;
 	enum err_code rc;
 
-	p->early.fd = signals;
 	log_init(&p->follower_log, "follower", 2, LOG_LEVEL_INFO);
 	rc = follower_open(o->read_only, &p->early, &p->follower_log, &p->follower, e);
 	if (!rc)
@@ -261,15 +260,13 @@ static enum err_code prepare_replica(const struct options *o, int signals, struc
 
 /* Prepare to serve a model read-only: of a living cluster, named by its run directory or a join
  * file, or a saved one. */
-static enum err_code prepare_read_only(const struct options *o, int signals, struct place *p,
-    struct err *e)
+static enum err_code prepare_read_only(const struct options *o, struct place *p, struct err *e)
 {
 	enum err_code rc;
 
 	p->has_conf = true;
 	p->dir = o->run_dir ? mem_strdup(o->run_dir) : NULL;
-	rc = follower_can_follow(o->read_only) ? prepare_replica(o, signals, p, e)
-	                                       : prepare_saved(o, p, e);
+	rc = follower_can_follow(o->read_only) ? prepare_replica(o, p, e) : prepare_saved(o, p, e);
 	return rc ? rc : find_own_identity(p, "coordinator", e);
 }
 
@@ -320,8 +317,8 @@ static const char *find_run_directory(const struct options *o, const char *file)
 
 /* Find the run directory, configuration and identity for the options. A cluster file and
  * --read-only make this process the coordinator. */
-static enum err_code find_server_place(const struct options *o, const char *file, int signals,
-    struct place *p, struct err *e)
+static enum err_code find_server_place(const struct options *o, const char *file, struct place *p,
+    struct err *e)
 {
 	const char *name = o->name ? o->name : "server-0", *run = find_run_directory(o, file);
 	enum err_code rc = ERR_OK;
@@ -329,7 +326,7 @@ static enum err_code find_server_place(const struct options *o, const char *file
 	p->lock = -1;
 	p->coordinates = o->coordinator || o->no_store || o->read_only || file;
 	if (o->read_only)
-		return prepare_read_only(o, signals, p, e);
+		return prepare_read_only(o, p, e);
 	if (o->join)
 		return identity_from_join(o->join, &p->id, e);
 	if (file && !run) {
@@ -348,6 +345,16 @@ static enum err_code find_server_place(const struct options *o, const char *file
 			rc = hold_run_directory(p, e);
 	}
 	return rc ? rc : find_own_identity(p, p->coordinates ? "coordinator" : name, e);
+}
+
+/* Refuses a condition that nothing would watch. */
+static enum err_code refuse_serve_if(const struct place *p, struct err *e)
+{
+	if (!p->has_conf || !conf_is_named(p->conf.serve_if) || p->follower)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG,
+	    "serve_if: only a read replica of a running cluster has training to watch: ps-serve "
+	    "--read-only RUN --set serve_if=...");
 }
 
 static void place_release(struct place *p, struct options *o)
@@ -727,17 +734,29 @@ static bool wait_for_server_end(void *ctx, int64_t ns)
 	return poll(p, 2, clock_poll_timeout(ns)) > 0;
 }
 
+/* The checkpoint that --resume names, with a path; NULL: it names none. */
+static const char *named_checkpoint(const char *resume)
+{
+	return resume && ckpt_is_there(resume) ? resume : NULL;
+}
+
 /* How old copies of dense tables may be in the endpoints of a read replica. */
 #define COPY_FRESH (10 * NSEC_PER_MSEC)
 
 /* Returns the origin of the models of this server's endpoints; NULL: it has no endpoints. The place
- * must still have its source, which describes the model. The server need not exist yet: *server will
- * be it. */
-static struct served_origin *choose_origin(const struct options *o, const struct place *p,
-    struct origin_server *server)
+ * must still have its source, if it has one, which describes the model. The server need not exist yet:
+ * *server will be it. */
+static struct served_origin *choose_origin(const struct options *o, struct place *p,
+    struct origin_server *server, const struct server_config *cfg)
 {
-	if (!o->read_only || !p->source ||
+	if (!p->coordinates || !p->has_conf || !p->conf.read_only ||
 	    !(conf_is_named(p->conf.serve_http) || conf_is_named(p->conf.serve_redis)))
+		return NULL;
+	if (!o->read_only)
+		return origin_cluster(
+		    &(struct cluster_origin_config){ p->dir, named_checkpoint(cfg->resume),
+		        p->conf.deadline, p->conf.serve_deadline, &p->early, cfg->log });
+	if (!p->source)
 		return NULL;
 	if (!p->follower)
 		return origin_saved(o->read_only);
@@ -932,7 +951,8 @@ static int serve(int argc, char **argv, bool *again)
 	signals = block_server_signals();
 	if (key_init(&e) || take_activation_sockets(&cfg, &e))
 		return report_fatal(&e);
-	if (find_server_place(&o, file, signals, &place, &e)) {
+	place.early.fd = signals;
+	if (find_server_place(&o, file, &place, &e) || refuse_serve_if(&place, &e)) {
 		place_release(&place, &o);
 		close(signals);
 		return report_fatal(&e);
@@ -941,7 +961,7 @@ static int serve(int argc, char **argv, bool *again)
 	configure_server(&o, file, &place, &cfg);
 	cfg.log = &log;
 	/* The server consumes the source, which describes the model. */
-	origin = choose_origin(&o, &place, &origin_server);
+	origin = choose_origin(&o, &place, &origin_server, &cfg);
 	rc = o.standby ? start_in_turn(signals, &cfg, &place.id, &s, again, &e)
 	               : server_start(&cfg, &s, &e);
 	if (!rc && place.follower)

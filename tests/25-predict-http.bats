@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: ISC
 # Predictions over HTTP, by a read-only server.
 
+bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
 
@@ -281,6 +282,35 @@ is_waiting() {
 	wait "$SERVER"
 	SERVER=
 	ps-ctl stop -C live.run
+}
+
+@test "a read-only cluster of several servers answers from the rows of all of them; options that nothing heeds are refused" {
+	awk 'BEGIN { srand(3); for (i = 0; i < 600; i++) print i % 2, int(rand() * 500) ":1", 500 + i % 2 + 2 * int(rand() * 20) ":1" }' >new.svm
+	echo '{ "job": { "model": "fm", "data": "new.svm", "epochs": 3, "batch": 20, "lr": 0.05 } }' >fruit.json
+	train --set checkpoint_every=90
+	local saved=$(ls -d fruit.run/checkpoints/step-*)
+	cat >wide.json <<-END
+	{ "servers": 3, "replicas": 2, "read_only": true, "lease": "2s", "serve_http": "127.0.0.1:0", "serve_redis": "unix:$T/redis.sock",
+	  "serve_open": true, "job": { "model": "fm", "data": "new.svm", "epochs": 3, "batch": 20, "lr": 0.05 } }
+	END
+	ps-ctl start wide.json --resume "$saved"
+	wait_for 20 grep -q predictions: wide.run/coordinator.log
+	URL=$(sed -n 's/.*predictions: \([^ ,]*\).*/\1/p' wide.run/coordinator.log)
+	ps-work predict "$saved" new.svm >expected
+	curl -sf --data-binary @new.svm "$URL/predict?format=libsvm" | cmp expected -
+	[ "$(curl -sf -D- -o /dev/null --data-binary @new.svm "$URL/predict?format=libsvm" | grep -ci "^Pskit-\(Model: wide/${saved##*/}\|Age: [0-9]\)")" = 2 ]
+	ps-work nearest "$saved" v 7 -k 3 --json | jq -cS .nearest >nearest
+	nearest '{"table": "v", "queries": [7], "k": 3}' | jq -cS '.nearest[0]' | cmp nearest -
+	[ "$(redis-cli -s redis.sock GET v:7 | wc -c)" -gt 30 ]
+	# Each server has a part of the rows, and one of them may be lost.
+	[ "$(ps-ctl status -C wide.run --json | jq -s "[.[] | .servers // empty][0]")" = 3 ]
+	kill -9 "$(cat wide.run/server-1.pid)"
+	answers_as_saved() { curl -sf --data-binary @new.svm "$URL/predict?format=libsvm" | cmp -s expected -; }
+	wait_for 20 answers_as_saved
+	ps-ctl stop -C wide.run
+	sed -i 's/"serve_open"/"serve_if": "auc >= 0.5", "serve_open"/' wide.json
+	run -78 ps-serve wide.json --resume "$saved"
+	[[ $output == *"serve_if: only a read replica"* ]]
 }
 
 # nearest BODY: what POST /nearest answers, without the blanks of the body.

@@ -113,6 +113,8 @@ static int status_of(enum err_code code)
 	case ERR_UNSUPPORTED:
 		return 501;
 	case ERR_NOTREADY:
+	case ERR_TIMEOUT:
+	case ERR_UNREACH:
 	case ERR_NOMEM:
 	case ERR_STOPPED:
 		return 503;

@@ -66,7 +66,7 @@ static char *index_key(const struct nearest_request *r)
 static bool is_old(const struct index *i, const struct served_model *m, int64_t now)
 {
 	return !param_source_is_constant(m->source) && now - i->made > FRESH &&
-	    now - i->made > EFFORT_IN * i->took;
+	    now - i->made > m->fresh && now - i->made > EFFORT_IN * i->took;
 }
 
 /* The index for the request, made if it is not there. *out stays in its place until the next call. */

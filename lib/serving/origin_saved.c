@@ -79,9 +79,7 @@ static bool looks_equal(const struct look *a, const struct look *b)
 	return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Names the values, and says when they were saved: by the step of a checkpoint, and by the time of a
- * file. */
-static void describe_values(const char *path, struct served_model *m)
+void origin_describe_saved(const char *path, struct served_model *m)
 {
 	bool checkpoint = ckpt_is_there(path);
 	char *manifest = checkpoint ? path_join(path, CKPT_MANIFEST) : mem_strdup(path);
@@ -117,7 +115,7 @@ static enum err_code open_saved(struct served_origin *o, bool check, struct serv
 	if (!rc && check)
 		rc = param_source_finish(m->source, e);
 	if (!rc)
-		describe_values(saved_source_about(m->source).path, m);
+		origin_describe_saved(saved_source_about(m->source).path, m);
 	return rc;
 }
 

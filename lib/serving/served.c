@@ -64,13 +64,23 @@ struct served {
 
 /* ---- models ---- */
 
+/* Another thread uses the model from now on. */
+static void hand_over_model(struct served_model *m)
+{
+	if (m->origin->ops->hand_over)
+		m->origin->ops->hand_over(m);
+}
+
 static void close_model(struct served_model *m)
 {
 	if (!m)
 		return;
+	hand_over_model(m);
 	if (m->scores)
 		score_close(&m->scoring);
-	if (m->source && m->source->ops->close)
+	if (m->origin->ops->close)
+		m->origin->ops->close(m);
+	else if (m->source && m->source->ops->close)
 		m->source->ops->close(m->source);
 	free(m);
 }
@@ -98,11 +108,13 @@ static enum err_code open_model(struct served *s, bool check, struct served_mode
     struct err *e)
 {
 	struct served_model *m = mem_alloc(sizeof *m);
-	enum err_code rc = s->origin->ops->open(s->origin, check, m, e);
+	enum err_code rc;
 
 	m->origin = s->origin;
+	rc = s->origin->ops->open(s->origin, check, m, e);
 	if (!rc)
 		rc = open_scoring(m, s->log, e);
+	hand_over_model(m);
 	if (rc) {
 		close_model(m);
 		m = NULL;

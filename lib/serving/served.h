@@ -46,6 +46,7 @@ struct served_model {
 	int64_t fresh, pulled; /* pulled: clock_now of the last read; 0: never */
 	uint64_t number;       /* from 1, for each model since the server began */
 	struct served_origin *origin;
+	void *own;                 /* of the origin */
 	struct served_model *next; /* of served.c */
 };
 

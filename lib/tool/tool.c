@@ -155,6 +155,12 @@ enum err_code tool_source(struct admin_client *t, struct param_source **out, str
 	return ERR_OK;
 }
 
+void tool_hand_over(struct admin_client *t)
+{
+	if (t->client)
+		client_hand_over(t->client);
+}
+
 void tool_close(struct admin_client *t)
 {
 	client_free(t->client);

@@ -31,6 +31,8 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
     const struct interrupt *interrupt, struct log *log, struct admin_client *out, struct err *e);
 /* Disconnects. Also allowed after tool_open has failed. */
 void tool_close(struct admin_client *t);
+/* From now on another thread calls the tool. */
+void tool_hand_over(struct admin_client *t);
 /* Takes over the newest view. Blocking calls do so themselves; others call this when
  * cluster_view_fd becomes readable. ERR_STOPPED when interrupted; the error of a coordinator that
  * is lost. */

@@ -90,7 +90,10 @@ static void free_origin(struct served_origin *o)
 	(void)o;
 }
 
-static const struct served_origin_ops origin_ops = { open_model, has_changed, age, free_origin };
+static const struct served_origin_ops origin_ops = { .open = open_model,
+	.has_changed = has_changed,
+	.age = age,
+	.free = free_origin };
 static struct fake_origin origin = { .origin.ops = &origin_ops, .version = 1, .cols = 2 };
 static struct served *served;
 

@@ -241,6 +241,9 @@ static enum err_code set_overdue_error(struct client *c, uint64_t step, int64_t 
 			        NSEC_PER_SEC),
 			    l->fault.msg);
 	}
+	if (step == CLIENT_NOW)
+		return err_set(e, ERR_TIMEOUT, "the servers have not answered for %lld s",
+		    (long long)((now - begin) / NSEC_PER_SEC));
 	return err_set(e, ERR_TIMEOUT,
 	    "waited %lld s at step %llu for the other workers; to wait longer, raise deadline",
 	    (long long)((now - begin) / NSEC_PER_SEC), (unsigned long long)step);
@@ -508,6 +511,11 @@ uint64_t client_trained_step(const struct client *c)
 uint64_t client_open_step(const struct client *c)
 {
 	return c->seen.open_step;
+}
+
+void client_hand_over(struct client *c)
+{
+	thread_owner_release(&c->owner);
 }
 
 void client_free(struct client *c)

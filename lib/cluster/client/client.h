@@ -99,6 +99,8 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 /* Use another coding from the next push and pull on. Residuals of the present one are sent
  * with the next push of their table. */
 void client_set_coding(struct client *c, const struct client_coding *coding);
+/* From now on another thread owns the client: the next one that uses it. */
+void client_hand_over(struct client *c);
 /* Send BYE on all links that are UP, and free everything. NULL is fine. */
 void client_free(struct client *c);
 

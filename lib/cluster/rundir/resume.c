@@ -153,23 +153,24 @@ static enum err_code check_state(const char *path, struct err *e)
 	return rc;
 }
 
-/* Fail if the checkpoint has all steps or epochs that the configuration asks for. In bsp all
- * workers are at the checkpoint's step; in other modes that is the step of the slowest one. */
+/* Fail if the checkpoint has all steps or epochs that the configuration asks for: a cluster that
+ * trains would have nothing to do. In bsp all workers are at the checkpoint's step; in other modes
+ * that is the step of the slowest one. */
 static enum err_code check_work_left(const struct conf *conf, const char *path, struct err *e)
 {
 	struct manifest *manifest = ckpt_manifest_read(path, e);
 	const struct manifest_data *data = manifest ? manifest->data : NULL;
 	int64_t step = manifest ? manifest->step : 0,
 	        epoch = data && data->deal ? data->deal->epoch : 0;
-	bool dealt = !data || !json_is_object(data->tasks);
+	bool dealt = !data || !json_is_object(data->tasks), trains = manifest && conf_trains(conf);
 	enum err_code rc = manifest ? ERR_OK : e->code;
 
-	if (manifest && conf->job.steps && step >= conf->job.steps)
+	if (trains && conf->job.steps && step >= conf->job.steps)
 		rc = err_set(e, ERR_NOTREADY,
 		    "nothing is left to train: %s has step %lld, and job.steps is %lld; raise "
 		    "job.steps, or export the model: ps-ctl -C %s export all",
 		    path, (long long)step, (long long)conf->job.steps, path);
-	else if (manifest && conf->job.epochs && dealt && epoch >= conf->job.epochs)
+	else if (trains && conf->job.epochs && dealt && epoch >= conf->job.epochs)
 		rc = err_set(e, ERR_NOTREADY,
 		    "nothing is left to train: %s has completed %lld epoch%s, and job.epochs is "
 		    "%lld; raise job.epochs, or export the model: ps-ctl -C %s export all",

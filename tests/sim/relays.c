@@ -8,14 +8,14 @@
 int ps_serve_main(int argc, char **argv);
 
 /* Relays, which sum the pushes of their workers in a step of bsp. The zone of a worker says through which one
- * it pushes; with two relays, one of them pushes through the other. They are killed at any time: a relay has
+ * it pushes; with several relays, one may push through another. They are killed at any time: a relay has
  * no push of which its workers do not keep the gradient (ps-consistency(7), Relays). */
 
-#define RELAYS_MAX 2
-#define FIRST_SLOT 10
+#define RELAYS_MAX 3
+#define FIRST_SLOT 17
 
-static const char *const names[RELAYS_MAX] = { "relay-0", "relay-1" };
-static const char *const files[RELAYS_MAX] = { "relay-0.join", "relay-1.join" };
+static const char *const names[RELAYS_MAX] = { "relay-0", "relay-1", "relay-2" };
+static const char *const files[RELAYS_MAX] = { "relay-0.join", "relay-1.join", "relay-2.join" };
 
 static struct {
 	unsigned n;
@@ -92,6 +92,7 @@ void relays_draw(void)
 	y.kills = sim_chance(60);
 	y.zone[0] = y.n == 2 && sim_chance(50) ? "dc" : "dc/a";
 	y.zone[1] = y.zone[0][2] ? "dc/b" : "dc/a";
+	y.zone[2] = "dc";
 }
 
 bool relays_are_drawn(void)

@@ -62,6 +62,48 @@ static void slept_too_long(void)
 	scene_close(&s);
 }
 
+/* The last messages of a broken session arrive after those of the next one of the same process. */
+static void late_messages_of_a_session(void)
+{
+	struct coord_self before, worker;
+	unsigned long long rev, epoch;
+	struct scene s;
+
+	scene_open(&s, 2, 1);
+	s.cfg.replicas = 2;
+	scene_begin(&s);
+	join_as_server(&s, 0);
+	join_as_server(&s, 1);
+	say(&s, &s.worker[0],
+	    "{\"op\":\"worker_join\",\"rank\":0,\"pid\":200,\"host\":\"h\",\"examples\":100,\"tables\":"
+	    "[{\"name\":\"w\",\"rows\":500000,\"cols\":1}]}");
+	before = s.server[0];
+	coord_session_gone(s.c, &s.server[0], s.now);
+	s.server[0].kind = COORD_NOBODY;
+	join_as_server(&s, 0);
+	rev = coord_rev(s.c);
+	say(&s, &s.server[0], "{\"op\":\"ack\",\"rev\":%llu}", rev);
+	say(&s, &before, "{\"op\":\"ack\",\"rev\":%llu}", rev - 1);
+	ok(in_phase(&s, PHASE_FORMING), "a server of two has the layout");
+	say(&s, &s.server[1], "{\"op\":\"ack\",\"rev\":%llu}", rev);
+	ok(in_phase(&s, PHASE_RUNNING),
+	    "an older answer of the first one does not hold up the job");
+	/* The same for a worker, while a third server joins. */
+	epoch = (unsigned long long)status_int(&s, "layout_epoch");
+	ok(!coord_scale(s.c, 3, -1, s.now, &s.e), "a third server is called for: %s", s.e.msg);
+	join_as_server(&s, 2);
+	ok((unsigned long long)status_int(&s, "layout_epoch") > epoch, "and gets replicas");
+	epoch = (unsigned long long)status_int(&s, "layout_epoch");
+	worker = s.worker[0];
+	say(&s, &s.worker[0], "{\"op\":\"confirm\",\"epoch\":%llu}", epoch);
+	say(&s, &worker, "{\"op\":\"confirm\",\"epoch\":%llu}", epoch - 1);
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.server[i], "{\"op\":\"copied\",\"server\":2,\"epoch\":%llu}", epoch);
+	ok((unsigned long long)status_int(&s, "layout_epoch") > epoch,
+	    "an older answer of a worker does not hold up the servers");
+	scene_close(&s);
+}
+
 /* A server that comes while the others vote has a vote, too: it will take part
  * in the steps that they hold back. */
 static void joins_during_a_vote(void)
@@ -227,6 +269,7 @@ int main(void)
 	leaves_without_knowing(true);
 	changes_in_order();
 	slept_too_long();
+	late_messages_of_a_session();
 	copied_in_an_earlier_layout();
 	joins_during_a_vote();
 	done_during_a_vote();

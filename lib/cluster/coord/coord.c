@@ -245,6 +245,8 @@ static void advance_forming(struct coord *c, int64_t now)
 				coord_changed(c);
 			return;
 		}
+		/* Latecomers are no longer waited for. */
+		c->waiting[0] = 0;
 		coord_place_tables(c);
 		c->layout.epoch++;
 		c->placed = true;

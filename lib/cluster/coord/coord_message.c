@@ -135,7 +135,12 @@ json_t *coord_on_offer_facts(struct coord *c, const struct coord_request *r)
 
 json_t *coord_on_ack(struct coord *c, const struct coord_request *r)
 {
-	c->server[r->self->index].acked = (uint64_t)r->m->ack.rev;
+	struct coord_member_server *s = &c->server[r->self->index];
+
+	/* A message of an earlier session of the same process may come after those of the present
+	 * one. */
+	if ((uint64_t)r->m->ack.rev > s->acked)
+		s->acked = (uint64_t)r->m->ack.rev;
 	return NULL;
 }
 
@@ -164,7 +169,11 @@ static void store_final_stats(struct coord *c, uint32_t rank, const json_t *msg)
 
 json_t *coord_on_confirm(struct coord *c, const struct coord_request *r)
 {
-	c->worker[r->self->index].layout_epoch = (uint32_t)r->m->confirm.epoch;
+	struct coord_member_worker *w = &c->worker[r->self->index];
+
+	/* As in coord_on_ack. */
+	if ((uint32_t)r->m->confirm.epoch > w->layout_epoch)
+		w->layout_epoch = (uint32_t)r->m->confirm.epoch;
 	coord_place_finish_joins(c, r->now);
 	return NULL;
 }

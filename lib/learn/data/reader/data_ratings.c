@@ -3,11 +3,14 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/buf.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/suggest.h"
+#include "format/stream.h"
 #include "data/data_kinds.h"
 #include "data/reader/data_cells.h"
 #include "data/table/data_form.h"
@@ -524,14 +527,17 @@ static int score_ratings(const struct data_sample *s)
 static bool find_user_or_item(const struct dataset *d, size_t kind, const char *text,
     uint64_t *feature)
 {
+	size_t n = strlen(text);
+	/* Numbers are read as in a line, which has STREAM_PAD bytes after it. */
+	char *padded = memcpy(mem_alloc(n + 1 + STREAM_PAD), text, n);
 	uint64_t number;
-	bool word;
+	bool word, found = number_of(padded, kind == DATA_KIND_USER ? USER : ITEM, &number, &word);
 
 	(void)d;
-	if (!number_of(text, kind == DATA_KIND_USER ? USER : ITEM, &number, &word))
-		return false;
-	*feature = 2 * number + kind;
-	return true;
+	if (found)
+		*feature = 2 * number + kind;
+	free(padded);
+	return found;
 }
 
 static const struct data_kinds kinds = { .n = 2,

@@ -59,6 +59,15 @@ static void *make_calls(void *ctx)
 	return NULL;
 }
 
+/* Another thread makes the calls from now on. */
+static void change_thread(struct ps *p)
+{
+	if (p->joined && p->w.client)
+		client_hand_over(p->w.client);
+	if (p->attached)
+		tool_hand_over(&p->tool);
+}
+
 /* Starts the thread with all signals blocked, so that the program's handlers run on its own
  * threads. PS_OK, or the code of an error that ps_message describes. */
 static int start_call_thread(struct ps *p)
@@ -75,6 +84,7 @@ static int start_call_thread(struct ps *p)
 	}
 	mutex_init(&a->lock, LOCK_ASYNC);
 	pthread_cond_init(&a->given, NULL);
+	change_thread(p);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&a->thread, NULL, make_calls, a);
@@ -109,6 +119,7 @@ void pskit_end_async(struct ps *p)
 	pthread_cond_signal(&a->given);
 	mutex_unlock(&a->lock);
 	pthread_join(a->thread, NULL);
+	change_thread(p);
 	pthread_cond_destroy(&a->given);
 	mutex_destroy(&a->lock);
 	close(a->fd);

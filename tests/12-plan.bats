@@ -83,6 +83,7 @@ near() {
 	done
 }
 
+# bats test_tags=slow
 @test "alternatives are sorted by time, and only those that a cluster can run are offered" {
 	# What is not given is measured, and takes less time with fewer parameters.
 	plan --params 50K --net 100M --rtt 10ms
@@ -116,6 +117,7 @@ near() {
 	[[ "$output" != *"unchanged"* ]]
 }
 
+# bats test_tags=slow
 @test "costs are measured where they are not given, by the job's own data" {
 	run -0 --separate-stderr ps-ctl plan small --json --alone
 	jq -e '.costs | .batch > 0 and .sum > 0 and .send > 0 and .take > 0 and .message > 0 and .crowded >= 1' <<<"$output"

@@ -39,6 +39,7 @@ job() {
 	END
 }
 
+# bats test_tags=slow
 @test "drawn classes: as good as all, and the files of the model evaluate and predict" {
 	texts 1500 12000 1 >train.txt
 	texts 1500 1000 2 >test.txt

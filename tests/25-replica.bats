@@ -130,6 +130,7 @@ have_rested() {
 	http GET /v1/workers | jq -e --argjson most "$1" '[.workers[] | select(.doing == "pause").doing_seconds] | length == 2 and min > $most' >/dev/null
 }
 
+# bats test_tags=slow
 @test "after a pause nothing changes any more, although a quota holds pushes back" {
 	for mode in asp ssp:2 bsp; do
 		job logistic ""

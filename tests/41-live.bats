@@ -183,6 +183,7 @@ as_accurate() {
 	at_least .eval.accuracy "$(jq -n "$static - $2")"
 }
 
+# bats test_tags=slow
 @test "from bsp by asp to ssp, and from sgd to adam: as accurate as without" {
 	as_accurate 500 0.03
 }

@@ -96,6 +96,7 @@ put_away() {
 	put_away
 }
 
+# bats test_tags=slow
 @test "deterministic mlp: one server killed, then another, then a worker: the same bits" {
 	digits 1000
 	train digits.json

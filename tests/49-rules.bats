@@ -36,6 +36,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 	[ "$DIGEST" != "$first" ]
 }
 
+# bats test_tags=slow
 @test "each table moves by its own rule: bsp, asp, and workers that update by themselves" {
 	# After one step, a table does not depend on the rules of the others.
 	one=(--set steps=1 --set workers=1)
@@ -175,6 +176,7 @@ lamb_data() {
 	END
 }
 
+# bats test_tags=slow
 @test "lamb: a layer is a whole table: the same bits over one server and several, with replicas and after a resume" {
 	lamb_data
 	digest_of layers.json

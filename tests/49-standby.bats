@@ -360,6 +360,7 @@ frozen() {
 	ends_with "$want"
 }
 
+# bats test_tags=slow
 @test "etcd is slow: reading the state takes longer than a lease lasts, and another coordinator takes over all the same" {
 	etcd_start
 	start_proxy

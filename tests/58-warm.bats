@@ -374,6 +374,7 @@ kept() {
 		END { if (!bad) print n - old; exit bad || !old }' "$2" "$1"
 }
 
+# bats test_tags=slow
 @test "ratings in blocks and in a stream: old users and items stay, and new ones get rows" {
 	model=mf
 	ratings 1 2000 1 60 >mon.csv

@@ -370,6 +370,7 @@ accuracy_of() {
 	[[ $stderr == *'"userId", "movie" and "stars" are columns 2, 3 and 1'*'?user=2&item=3&rating=1'* ]]
 }
 
+# bats test_tags=slow
 @test "init tries two models on a sample, and writes the better one" {
 	awk 'BEGIN { srand(11); print "x,z,y"; for (i = 0; i < 1200; i++) { x = rand() * 4 - 2; z = rand(); printf "%.3f,%.3f,%.3f\n", x, z, 10 * x * x + z } }' >curve.csv
 	run -0 ps-ctl init --data curve.csv curve

@@ -203,6 +203,7 @@ exact_ends() {
 	exact_ends
 }
 
+# bats test_tags=slow
 @test "so does one that resumes in the middle of an epoch, with a sparse table, and only with as many workers" {
 	load lib/training
 	write_exact sparse

@@ -225,6 +225,7 @@ rests() {
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 
+# bats test_tags=slow
 @test "checkpoint_deltas: checkpoints of what has changed are small, whole by themselves, and go on in the same bits" {
 	local policy=admit=2,sketch=4K,expire=400 run="--set batch=4 --set steps=3000 --set epochs=0 --set keep_last=2 --set checkpoint_deltas=3"
 	train c.json $run --set sparse=$policy

@@ -133,6 +133,7 @@ with_failing_disk() {
 
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
+# bats test_tags=slow
 @test "ram=: a server whose disk cannot be read makes no checkpoint until it can, and ends when it is told to" {
 	[ -e "$BIN/fault/shim.so" ] || skip "the fault kit is not built"
 	with_failing_disk begin c.json --set servers=1 --set sync=asp --set deterministic=false "${HELD_SPARSE[@]}"

@@ -129,6 +129,7 @@ for name, t in head.items():
 	ends_alike
 }
 
+# bats test_tags=slow
 @test "values=bf16: delta checkpoints, a row policy beside it, and optimizers of every kind of state" {
 	local more="--set batch=4 --set epochs=0 --set steps=400 --set checkpoint_deltas=3"
 	for rule in sgd adam rowwise_adagrad ftrl; do

@@ -122,6 +122,7 @@ by() {
 	ps-ctl stop >/dev/null
 }
 
+# bats test_tags=slow
 @test "prefetch: the same bits, also with two copies and a server that is killed" {
 	det=(--set deterministic=true --set on_worker_loss=wait:10m --set steps=200)
 	by raw "${det[@]}"
@@ -197,6 +198,7 @@ by() {
 	ps-ctl stop >/dev/null
 }
 
+# bats test_tags=slow
 @test "a worker's own checkpoint: a run goes on with what was still to be pushed" {
 	# One worker: the same steps give the same bits, if nothing is missing.
 	for codec in topk:0.01 dgc:0.05; do

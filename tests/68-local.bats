@@ -93,6 +93,7 @@ fashion() {
 	close "$(loss optimizer=adagrad l2=0.1)" "$(loss optimizer=adagrad l2=0.1 steps=30 local_steps=10 batch=8 accumulate=4)"
 }
 
+# bats test_tags=slow
 @test "local_steps: ratings, of one worker as if it had pushed each step, and of several; a worker killed" {
 	need_data ml-100k/u1.base.gz
 	cat >c.json <<-END
@@ -119,6 +120,7 @@ fashion() {
 	ps-ctl stop >/dev/null
 }
 
+# bats test_tags=slow
 @test "local_steps 50, nesterov: the accuracy of pushing each step, in a fiftieth of the bytes" {
 	fashion
 	train c.json

@@ -82,6 +82,7 @@ another() {
 	done
 }
 
+# bats test_tags=slow
 @test "equal runs end in equal bits, also one that goes on from a checkpoint" {
 	job 2 3 100 ', "checkpoint_every": 50' ', "optimizer": "adam"'
 	train c.json

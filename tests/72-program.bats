@@ -52,6 +52,7 @@ write_job() {
 	awk -F'\t' '$4 > 0.3 { bad = 1 } END { exit bad }' <<<"$output"
 }
 
+# bats test_tags=slow
 @test "every mode, with local steps, copies and all-reduce; each example goes to somebody once an epoch" {
 	for set in sync=bsp sync=ssp:2 sync=asp local_steps=2 replicas=2 via=allreduce codec=f16; do
 		rm -f worker-*.seen

@@ -113,6 +113,7 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	wait_for 10 test ! -e "$place"
 }
 
+# bats test_tags=slow
 @test "a session that is cut: the process there ends, another is started, and the bits are the same" {
 	sshd_start 127.0.0.2 127.0.0.3
 	write_cluster 1000

@@ -59,6 +59,7 @@ ends() {
 	[ -z "$(find cluster.run/launch -name '*.join')" ]
 }
 
+# bats test_tags=slow
 @test "by Slurm, on two nodes: the same digest as on one host" {
 	slurm_start
 	here=$(demo_here)

@@ -192,6 +192,7 @@ refused() {
 	refused 4 "there is no such object" ps-ctl object stat $P/none
 }
 
+# bats test_tags=slow
 @test "data of a store that are larger than the memory for them are read in parts, each byte about once" {
 	awk 'BEGIN { srand(4); print "a,b,y"; for (i = 0; i < 120000; i++) { a = rand(); b = rand()
 		printf "%.6f,%.6f,%.6f\n", a, b, 3 * a - b } }' >train.csv
@@ -337,6 +338,7 @@ goes_on() {
 	[ "$status" -eq 0 ] || { cat out err; false; }
 }
 
+# bats test_tags=slow
 @test "a job that was stopped goes on elsewhere, to the same bits" {
 	saving 1000 50
 	ps-ctl run ck.json --set name=whole --set checkpoint_to=none --set checkpoint_every=0 --json 2>/dev/null >out

@@ -27,6 +27,7 @@ need_fashion() {
 	[ "$(grep -c '^| `' "$PAPERS/README.md")" -eq "$("$PAPERS/run" --list | wc -l)" ]
 }
 
+# bats test_tags=slow
 @test "a paper prints its table and verdict, and the page has them" {
 	need_fashion
 	"$PAPERS/run" --tiny -o page one-bit >out 2>err

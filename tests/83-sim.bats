@@ -14,10 +14,10 @@ teardown() {
 	teardown_dir
 }
 
-# At most 2,000 short seeds, and no more than the machine runs in 40 s: on two idle cores these take about 35 s.
+# At most 1,200 short seeds, and no more than the machine runs in 25 s: on two idle cores these take about 20 s.
 @test "no acknowledged push is lost or counts twice, and each job ends" {
-	"$SIM" --seeds 1000 --seconds 40 >one 2>&1 &
-	run "$SIM" --from 1001 --seeds 1000 --seconds 40
+	"$SIM" --seeds 600 --seconds 25 >one 2>&1 &
+	run "$SIM" --from 601 --seeds 600 --seconds 25
 	wait $! && first=0 || first=$?
 	cat one
 	echo "# $(tail -n 1 one); ${lines[-1]}" >&3

@@ -72,6 +72,7 @@ same() {
 	same missing
 }
 
+# bats test_tags=slow
 @test "three classes, real targets in their units, losses with scores of their own" {
 	tables
 	local classes='["train.csv?label=three&ignore=y,tags"]' real='["train.csv?label=amount&ignore=y,three,tags"]'

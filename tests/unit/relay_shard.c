@@ -506,6 +506,7 @@ static void answered_later(void)
 	struct receipt r[2];
 	struct world x;
 	struct out *o;
+	uint64_t alone;
 	uint32_t part;
 
 	open_relay(&x, 1);
@@ -516,10 +517,16 @@ static void answered_later(void)
 	}
 	o = sums(&x, ROWS, part, 1);
 	ok(o->n == 2 && o->step == 1, "two sums of rows are under way");
+	alone = relay_shard_alone_count(x.shard);
 	relay_shard_answered(x.shard, ROWS, part, o->seq, PUSH_SPLIT);
+	ok(relay_shard_alone_count(x.shard) > alone &&
+	        relay_shard_goes_alone(x.shard, ROWS, part, 0, 1),
+	    "the later one is not taken: the relay above is told that its pushes go alone");
+	alone = relay_shard_alone_count(x.shard);
 	ok(!is_safe(&x, &r[0]) && sums(&x, ROWS, part, 2)->n == 1,
 	    "the later one is answered, and only the first one is still to be sent again");
 	relay_shard_answered(x.shard, ROWS, part, o->seq, PUSH_MERGED);
+	ok(relay_shard_alone_count(x.shard) == alone, "that of a sum that is taken is not told");
 	ok(is_safe(&x, &r[0]) && is_safe(&x, &r[1]) &&
 	        outcome_of(x.shard, ROWS, part, 0, PUSH_MERGED).status == PUSH_MERGED &&
 	        outcome_of(x.shard, ROWS, part, 1, PUSH_MERGED).status == PUSH_SPLIT,

@@ -214,6 +214,10 @@ void relay_shard_answered(struct shard *s, uint16_t table, uint32_t part, uint64
 		note_sum_outcome(p, c->step, status);
 		repl_drop(p, c);
 		part_update_safe(p);
+		/* The pushes in it were announced to a relay above as parts of it. That relay would
+		 * wait for them, and they go past it. */
+		if (status == PUSH_SPLIT)
+			signal_goes_alone(s, p);
 	}
 	mutex_unlock(&p->lock);
 }

@@ -25,6 +25,7 @@ struct follower_table {
 	/* Dense: all values, and the version of each partition that our server has (or UNKNOWN). */
 	float *w;
 	uint64_t *version;
+	bool asked; /* dense: in the present turn */
 	/* The present connection has brought `w`: changes alone may be pulled. */
 	bool based;
 	/* Sparse: the first step whose updates we may not have; CLIENT_ALL: we have nothing. */

@@ -60,7 +60,8 @@ static enum err_code update_dense_tables(struct follower *m, struct shard *shard
 	for (size_t i = 0; !rc && i < m->ntables; i++) {
 		struct follower_table *x = &m->table[i];
 
-		if (!x->sparse && (t = find_source_table(m, x)))
+		x->asked = !x->sparse && (t = find_source_table(m, x));
+		if (x->asked)
 			rc = client_want(c, t, CLIENT_NOW, x->based ? x->w : NULL, x->w, e);
 	}
 	if (!rc)
@@ -68,10 +69,11 @@ static enum err_code update_dense_tables(struct follower *m, struct shard *shard
 	for (size_t i = 0; !rc && i < m->ntables; i++) {
 		struct follower_table *x = &m->table[i];
 
-		if (x->sparse || x->changed)
+		/* A newer view may have come in the wait, and the source may have begun again. */
+		if (!x->asked || !(t = find_source_table(m, x)))
 			continue;
 		x->based = true;
-		assign_dense(m, shard, x, layout_find(client_layout(c), x->name));
+		assign_dense(m, shard, x, t);
 	}
 	return rc;
 }

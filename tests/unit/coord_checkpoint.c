@@ -115,6 +115,7 @@ static void by_steps(void)
 	struct checkpoint_order order = { .steps = &steps, .step = 20, .mark = 1 };
 	struct scene s;
 	struct err e;
+	unsigned asked;
 
 	open_job(&s, "bsp");
 	reach(&s, 15);
@@ -135,9 +136,12 @@ static void by_steps(void)
 	reach(&s, 15);
 	steps.every = 10;
 	checkpoint_begin(s.c, &order);
-	ok(next(&s, &e) == CHECKPOINT_DROP,
+	asked = s.proposals;
+	ok(next(&s, &e) == CHECKPOINT_DROP && e.code == ERR_STOPPED,
 	    "in asp it is not asked for before a worker is there: %s", e.msg);
 	checkpoint_end(s.c);
+	ok(s.proposals == asked,
+	    "and no server hears of it, whose answer would lead to the next try");
 	scene_close(&s);
 }
 

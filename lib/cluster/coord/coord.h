@@ -412,6 +412,8 @@ uint64_t coord_snap_first_step(const struct coord *c);
 /* Does the snapshot have the values of its step in all partitions? In bsp it must; in ssp and asp,
  * and at the step at which the mode changes, each partition has a step of its own. */
 bool coord_snap_is_by_step(const struct coord *c);
+/* Would a snapshot of this step have them? */
+bool coord_snap_would_be_by_step(const struct coord *c, uint64_t step);
 /* The servers' newest step, when the snapshot is LATE. */
 uint64_t coord_snap_first_free(const struct coord *c);
 const struct err *coord_snap_failure(const struct coord *c); /* of a FAILED one: the reason */

@@ -81,10 +81,10 @@ static void note_phase_of_request(struct coord *c)
 
 /* Is the checkpoint of an exact step ordered before a worker has reached that step, in a mode in
  * which no server waits for it? The mode has changed since the step was chosen. */
-static bool is_too_early(const struct coord *c)
+static bool is_too_early(const struct coord *c, uint64_t step)
 {
-	return c->checkpoint.order.steps && !coord_snap_is_by_step(c) &&
-	    c->snap.step > coord_newest_step(c);
+	return c->checkpoint.order.steps && !coord_snap_would_be_by_step(c, step) &&
+	    step > coord_newest_step(c);
 }
 
 /* With another checkpoint_every the schedule that ordered the checkpoint has no next step. */
@@ -108,13 +108,18 @@ static enum checkpoint_action try_step(struct coord *c, uint64_t step, int64_t n
 
 	if (k->tries++ == TRIES)
 		return drop(c, e);
+	/* The servers are not asked: their answers would wake the caller, who would try again. */
+	if (is_too_early(c, step)) {
+		err_set(e, ERR_STOPPED, "it was given up");
+		return CHECKPOINT_DROP;
+	}
 	coord_snap_marks(c, k->order.mark, k->order.base);
 	if (!coord_snap_begin(c, step, now))
 		return drop(c, e);
 	note_phase_of_request(c);
 	k->named = false;
 	err_set(&k->why, ERR_STOPPED, "it was given up");
-	return is_too_early(c) ? drop(c, e) : CHECKPOINT_AGAIN;
+	return CHECKPOINT_AGAIN;
 }
 
 /* Will the step of a snapshot that was requested never come? No step closes in a job that is done:

@@ -70,15 +70,23 @@ void coord_snap_marks(struct coord *c, uint64_t mark, uint64_t base)
 	c->snap.base = base;
 }
 
+bool coord_snap_would_be_by_step(const struct coord *c, uint64_t step)
+{
+	struct sync_mode mode = coord_mode_at(c, step),
+	                 mode_before = coord_mode_at(c, step ? step - 1 : 0);
+
+	return c->cfg.has_job && sync_sums_steps(&mode) && sync_sums_steps(&mode_before);
+}
+
 /* Decides whether the snapshot is one of its step, and else how far the mode at that step
  * reaches. */
 static void find_mode_of_snapshot(struct coord *c)
 {
 	struct snap *s = &c->snap;
 	uint64_t before = s->step ? s->step - 1 : 0;
-	struct sync_mode mode = coord_mode_at(c, s->step), mode_before = coord_mode_at(c, before);
+	struct sync_mode mode = coord_mode_at(c, s->step);
 
-	s->by_step = c->cfg.has_job && sync_sums_steps(&mode) && sync_sums_steps(&mode_before);
+	s->by_step = coord_snap_would_be_by_step(c, s->step);
 	s->from = 0;
 	s->until = SYNC_NEVER;
 	if (c->cfg.has_job && !s->by_step)

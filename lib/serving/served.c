@@ -183,6 +183,12 @@ static enum err_code check_form(const struct form *f, const struct served_model 
 
 /* ---- readers ---- */
 
+/* Are these the values that are served already? Other files of a run directory have changed. */
+static bool is_served(const struct served *s, const struct served_model *m)
+{
+	return m->made == s->form.made && strcmp(m->version, s->form.version) == 0;
+}
+
 struct served *served_new(struct served_origin *origin, struct log *log)
 {
 	struct served *s = mem_alloc(sizeof *s);
@@ -198,6 +204,7 @@ enum err_code served_reader_open(struct served *s, void (*wake)(void *ctx), void
     struct served_reader **out, struct err *e)
 {
 	struct served_reader *r = mem_alloc(sizeof *r);
+	bool newer = false;
 	enum err_code rc;
 
 	*out = NULL;
@@ -205,10 +212,12 @@ enum err_code served_reader_open(struct served *s, void (*wake)(void *ctx), void
 	mutex_lock(&s->opening);
 	rc = open_model(s, true, &r->now, e);
 	if (!rc) {
-		if (!s->number++)
+		/* A reader that comes later may find a model that the watcher has not seen. */
+		newer = s->number && !is_served(s, r->now);
+		if (!s->number) {
+			s->number = 1;
 			s->form = form_of(r->now);
-		else
-			s->number--;
+		}
 		r->now->number = s->number;
 		mutex_lock(&s->lock);
 		r->after = s->readers;
@@ -219,6 +228,8 @@ enum err_code served_reader_open(struct served *s, void (*wake)(void *ctx), void
 		free(r);
 	}
 	mutex_unlock(&s->opening);
+	if (newer)
+		served_look(s);
 	return rc;
 }
 
@@ -353,12 +364,6 @@ static void note_refused(struct served *s, const struct err *why)
 	    why->msg);
 }
 
-/* Are these the values that are served already? Other files of a run directory have changed. */
-static bool is_served(const struct served *s, const struct served_model *m)
-{
-	return m->made == s->form.made && strcmp(m->version, s->form.version) == 0;
-}
-
 /* Opens the new model for all readers and hands it over. Nothing is handed over if one of them
  * cannot be opened. */
 static void take_new_model(struct served *s)
@@ -404,6 +409,19 @@ static bool await_turn(struct served *s, bool *forced)
 	return on;
 }
 
+/* Is there another model? Not while another thread opens one. */
+static bool origin_has_changed(struct served *s, bool forced)
+{
+	bool changed;
+
+	if (!s->origin->ops->has_changed)
+		return false;
+	mutex_lock(&s->opening);
+	changed = s->origin->ops->has_changed(s->origin, forced);
+	mutex_unlock(&s->opening);
+	return changed;
+}
+
 static void *watch_origin(void *ctx)
 {
 	struct served *s = ctx;
@@ -411,7 +429,7 @@ static void *watch_origin(void *ctx)
 
 	while (await_turn(s, &forced)) {
 		close_retired(s);
-		if (s->origin->ops->has_changed && s->origin->ops->has_changed(s->origin, forced))
+		if (origin_has_changed(s, forced))
 			take_new_model(s);
 	}
 	return NULL;

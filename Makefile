@@ -299,7 +299,7 @@ check-locks: deps-check ## run every test with assertions of locks (core/lock.h)
 # Most of the time of a test is waiting, so three times as many run as there are cores. The longest
 # files come first, so that none of them is left over at the end.
 JOBS ?= $(shell echo $$((3 * $$(nproc))))
-LONGEST = 49 63 45 48 40 77 56 55 29 59 81 67 62 61 71 47 64 24 41 79 38 50 12 72 58 78
+LONGEST = 49 48 81 45 63 79 41 42 24 32 80 65 33 56 66 61 51 29 28 20 83 67 25 58 64 34
 BATS ?= $(foreach n,$(LONGEST),$(wildcard tests/$(n)-*.bats)) \
         $(filter-out $(LONGEST:%=tests/%-%),$(sort $(wildcard tests/*.bats)))
 # What runs alone (tests/lib/tap-run) waits until no other test is left.

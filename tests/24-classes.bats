@@ -142,6 +142,7 @@ job() {
 	[[ $output == *"job.negatives: model softmax does not draw classes; use fasttext, or leave out job.negatives"* ]]
 }
 
+# bats test_tags=slow
 @test "drawn classes: a relay that is killed, a read replica, and processes that come and go" {
 	texts 300 3000 1 >train.txt
 	texts 300 500 2 >test.txt

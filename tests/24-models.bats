@@ -132,6 +132,7 @@ write_kinds() {
 	[ "$(jq '.group_auc > 0.7 and .examples > 500' <<<"$output")" = true ]
 }
 
+# bats test_tags=slow
 @test "bpr: a metric of groups ends the job, with data in memory and in blocks" {
 	write_kinds 60000
 	local metric

@@ -90,6 +90,7 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 
+# bats test_tags=slow
 @test "planned for a step: to that step, in the same bits however many servers" {
 	write_csv train.csv 4000
 	digests=()

@@ -93,6 +93,7 @@ table_of() { ps-ctl export "$1" -C "$T/deep.run" -o text | sha256sum; }
 	train deep.json --set 'rules=v:optimizer=ftrl, w*:optimizer=adam' --set init_from="$PWD/half"
 }
 
+# bats test_tags=slow
 @test "rowwise_adagrad and rowwise_adam: one number for each row in servers, replicas and checkpoints, another rule and back" {
 	set=(--set checkpoint_every=15 --set optimizer=adagrad --set slow=30ms)
 	digest_of deep.json "${set[@]}"

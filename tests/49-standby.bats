@@ -335,6 +335,7 @@ frozen() {
 	ends_with "$want"
 }
 
+# bats test_tags=slow
 @test "the member of etcd that leads is frozen: the job goes on, whoever coordinates it then" {
 	frozen 40
 }
@@ -344,6 +345,7 @@ frozen() {
 	frozen 320
 }
 
+# bats test_tags=slow
 @test "the clocks of the coordinators' hosts are a minute apart, and the job ends in the same bits" {
 	[ -e "$BIN/fault/shim.so" ] || skip "the fault kit is not built"
 	want=$(undisturbed)

@@ -87,6 +87,7 @@ on_disk() { [ "$(http GET /v1/servers | jq "[.servers[] | select(.id == \"server
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 
+# bats test_tags=slow
 @test "ram=: a checkpoint has all rows, and is resumed on another number of servers, also in memory" {
 	begin c.json --set checkpoint_every=100 "${HELD_SPARSE[@]}"
 	wait_for 60 step_is_past 130

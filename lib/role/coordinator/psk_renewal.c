@@ -4,6 +4,7 @@
 #include <sodium.h>
 
 #include "coordinator/state_file.h"
+#include "core/file.h"
 #include "core/json.h"
 #include "rundir/rundir.h"
 
@@ -14,6 +15,20 @@ static void cluster_id_of(const uint8_t psk[static KEY_BYTES],
 
 	secrets_cluster(psk, cluster);
 	sodium_bin2hex(out, 2 * HS_CLUSTER_BYTES + 1, cluster, sizeof cluster);
+}
+
+/* The process that renewed the secret may have ended before its directory was flushed. The state that
+ * this process writes knows the cluster by the new secret, and a power cut must not take that back. */
+static void keep_renewal(const struct coordinator *coordinator)
+{
+	const char *run = coordinator->server->cfg.id->run_dir;
+	char *keys = run ? rundir_path(run, "keys") : NULL;
+	struct err e;
+
+	if (keys && file_sync_dir(keys, &e))
+		log_warn(coordinator->server->cfg.log, "%s; the renewal of the secret may be lost",
+		    e.msg);
+	free(keys);
 }
 
 void psk_renewal_begin(struct coordinator *coordinator)
@@ -28,6 +43,8 @@ void psk_renewal_begin(struct coordinator *coordinator)
 	cluster_id_of(pair.before, before);
 	if (pair.until && state && strcmp(state->cluster_id, before) == 0)
 		state->cluster_id = coordinator->cluster_id;
+	if (pair.until)
+		keep_renewal(coordinator);
 	coordinator->secret_until = pair.until;
 	sodium_memzero(&pair, sizeof pair);
 }

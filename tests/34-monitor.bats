@@ -225,7 +225,7 @@ being_taken() { ps-ctl events -C "$RUN" trace | grep -q .; }
 }
 
 @test "a trace over a worker that is killed, one that is too large, and one too many" {
-	slow_steps 'lease: "1s"'
+	slow_steps 'lease: "10s"'
 	begin two.json --max-restarts 9
 	wait_for 20 step_is_past 10
 	background ps-ctl trace -C "$RUN" -d "${PS_SANITIZED:+1}8s"

@@ -32,7 +32,7 @@ struct nearest_indexes *nearest_indexes_new(void)
 	return mem_alloc(sizeof(struct nearest_indexes));
 }
 
-static void drop(struct index *i)
+static void drop_index(struct index *i)
 {
 	neighbours_close(i->rows);
 	free(i->key);
@@ -42,14 +42,14 @@ static void drop(struct index *i)
 void nearest_indexes_free(struct nearest_indexes *x)
 {
 	for (size_t i = 0; x && i < NEAREST_INDEXES; i++)
-		drop(&x->index[i]);
+		drop_index(&x->index[i]);
 	free(x);
 }
 
 void nearest_indexes_follow(struct nearest_indexes *x, const struct served_model *m)
 {
 	for (size_t i = 0; x->model != m->number && i < NEAREST_INDEXES; i++)
-		drop(&x->index[i]);
+		drop_index(&x->index[i]);
 	x->model = m->number;
 }
 
@@ -87,7 +87,7 @@ static enum err_code find_index(struct nearest_indexes *x, struct served_model *
 		struct index *at = &x->index[i];
 
 		if (at->rows && is_old(at, m, now))
-			drop(at);
+			drop_index(at);
 		if (at->rows && strcmp(at->key, key) == 0 &&
 		    neighbours_suit(at->rows, spec.first)) {
 			at->used = now;
@@ -98,7 +98,7 @@ static enum err_code find_index(struct nearest_indexes *x, struct served_model *
 		if (at->used < place->used)
 			place = at;
 	}
-	drop(place);
+	drop_index(place);
 	rc = neighbours_open(&tool, &spec, &place->rows, e);
 	if (rc) {
 		free(key);

@@ -21,7 +21,8 @@ struct served_origin_ops {
 	enum err_code (
 	    *open)(struct served_origin *o, bool check, struct served_model *m, struct err *e);
 	/* Is there another model than the one that `open` has opened last? Called by the watcher,
-	 * several times a second, and not while `open` runs. forced: a user asks for it. NULL: there never is. */
+	 * several times a second, and not while `open` runs. forced: a user asks for it. NULL:
+	 * there never is. */
 	bool (*has_changed)(struct served_origin *o, bool forced);
 	/* The age of the values of a model in ns; -1: not known. Any thread. */
 	int64_t (*age)(const struct served_origin *o, const struct served_model *m);

@@ -16,7 +16,7 @@ struct cluster_origin {
 	struct cluster_origin_config cfg; /* run and saved of it are those above */
 };
 
-/* What a model has of its own: the clients of different threads share nothing. */
+/* Each model has a client of its own, because the clients of different threads share nothing. */
 struct cluster_model {
 	struct identity id;
 	struct admin_client tool;
@@ -59,6 +59,8 @@ static enum err_code open_cluster(struct served_origin *o, bool check, struct se
 	m->own = x;
 	if (!rc)
 		rc = connect_servers(&s->cfg, x, e);
+	/* A signal ends the start, and not the request that is being answered when it comes. */
+	x->tool.interrupt = NULL;
 	if (!rc)
 		rc = tool_source(&x->tool, &m->source, e);
 	/* The values stay as they are. */

@@ -124,7 +124,7 @@ static void cut_late(struct endpoint *ep, enum conn_phase phase, int64_t now)
 /* ---- batches ---- */
 
 /* Puts a request into the queue of another thread. */
-static void ask(struct answerer *by, struct http_exchange *x)
+static void queue_request(struct answerer *by, struct http_exchange *x)
 {
 	mutex_lock(&by->lock);
 	by->asked = mem_grow(by->asked, &by->asked_room, by->nasked + 1, sizeof *by->asked);
@@ -139,7 +139,7 @@ void endpoint_add_request(struct http_exchange *x)
 
 	x->by = x->route->work ? &ep->work : x->body.len > LARGE_BODY ? &ep->large : &ep->own;
 	if (x->by != &ep->own) {
-		ask(x->by, x);
+		queue_request(x->by, x);
 		return;
 	}
 	ep->waiting = mem_grow(ep->waiting, &ep->waiting_room, ep->nwaiting + 1,
@@ -305,7 +305,7 @@ static void end_answerer(struct answerer *by)
 
 /* Makes the answer of a route with `work`, for which the model is opened when it is first asked
  * for. */
-static void work(struct endpoint *ep, struct answerer *by, struct http_exchange *x)
+static void answer_by_work(struct endpoint *ep, struct answerer *by, struct http_exchange *x)
 {
 	struct err e = { 0 };
 	enum err_code rc = ERR_OK;
@@ -328,7 +328,7 @@ static void *run_answerer(void *ctx)
 
 	while ((x = next_asked(by))) {
 		if (x->route->work)
-			work(ep, by, x);
+			answer_by_work(ep, by, x);
 		else
 			make_answers(ep, by, &x, 1);
 		mutex_lock(&ep->lock);

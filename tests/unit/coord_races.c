@@ -88,7 +88,7 @@ static void late_messages_of_a_session(void)
 	say(&s, &s.server[1], "{\"op\":\"ack\",\"rev\":%llu}", rev);
 	ok(in_phase(&s, PHASE_RUNNING),
 	    "an older answer of the first one does not hold up the job");
-	/* The same for a worker, while a third server joins. */
+	/* A worker answers in the same order, while a third server joins. */
 	epoch = (unsigned long long)status_int(&s, "layout_epoch");
 	ok(!coord_scale(s.c, 3, -1, s.now, &s.e), "a third server is called for: %s", s.e.msg);
 	join_as_server(&s, 2);

@@ -10,7 +10,6 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/suggest.h"
-#include "format/stream.h"
 #include "data/data_kinds.h"
 #include "data/reader/data_cells.h"
 #include "data/table/data_form.h"
@@ -20,6 +19,7 @@
 #include "data/source/data_option.h"
 #include "data/reader/data_parts.h"
 #include "data/reader/data_row.h"
+#include "format/stream.h"
 
 /* A line a rating: a user, an item and a rating among the cells of the line, by default the first
  * three; user=, item= and rating= name other columns, and weight= one more. Cells are separated by

@@ -85,6 +85,9 @@ preloaded() {
 	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	wait_for 10 grep -q "not in the server's authorized_keys" w1.log
+	# The count of the server comes with its next heartbeat.
+	refused_counted() { http GET /v1/servers | jq -e ".servers[0].auth_failures > 0" >/dev/null; }
+	wait_for 10 refused_counted
 	run -1 doctor -C "$RUN"
 	[[ ${lines[0]} == "fail keys: worker-1's key ("*") is not in authorized_keys; echo 'worker x25519:"* ]]
 	grep -q "server-0 has refused [0-9]* connections* of unknown peers" <<<"$output"

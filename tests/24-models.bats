@@ -81,7 +81,18 @@ criteo() {
 	awk 'NR == 1 { first = $1 } END { exit !(NR == 2 && first > $1) }' <<<"$output"
 }
 
-@test "bpr: deterministic jobs draw the same items" {
+# bats test_tags=slow
+@test "observations, warp: NDCG at 10 of 0.37" {
+	need_data ml-100k/u1.base.gz ml-100k/u1.test.gz
+	cat >warp.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "warp", "data": "$DATA/ml-100k/u1.base.gz?format=ratings&positive=4",
+	  "eval": "$DATA/ml-100k/u1.test.gz?format=ratings&positive=4" } }
+	END
+	both_modes warp .eval.ndcg_at_k at_least 0.37
+	at_least .eval.group_auc 0.905
+}
+
+@test "bpr and warp: deterministic jobs draw the same items" {
 	awk 'BEGIN { srand(1); for (i = 0; i < 900; i++) {
 		u = int(rand() * 60); printf "%d\t%d\n", u, u % 3 + 3 * int(rand() * 12) } }' >seen.tsv
 	cat >same.json <<-END
@@ -95,6 +106,14 @@ criteo() {
 	train same.json --set seed=2
 	[ "$(res .model_digest)" != "$first" ]
 	# All items of the user's kind are observed, or nearly so.
+	at_least .eval.group_auc 0.8
+	train same.json --set model=warp --set negatives=5
+	first=$(res .model_digest)
+	at_least .eval.group_auc 0.8
+	train same.json --set model=warp --set negatives=5
+	[ "$(res .model_digest)" = "$first" ]
+	# Items are drawn for each example, as local steps need it.
+	train same.json --set model=warp --set deterministic=false --set local_steps=4
 	at_least .eval.group_auc 0.8
 }
 
@@ -166,7 +185,7 @@ write_kinds() {
 		echo "$output" "$stderr" >&2
 	}
 	refuse 'seen.tsv?format=ratings&follow=yes'
-	[[ $output$stderr == *"is a stream, which model bpr cannot use"* ]]
+	[[ $output$stderr == *"is a stream, which a model that ranks items cannot use"* ]]
 	printf '%s\n' '1 1:2' '0 2:1' >a.svm
 	refuse a.svm
 	[[ $output$stderr == *"is libsvm, but the model ranks the items of users"* ]]

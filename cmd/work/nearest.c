@@ -54,7 +54,7 @@ static const struct opt_spec spec = {
 	.more =
 	    "A QUERY is the id of a row (7), its name (king, item=7, city=Paris), or a vector (0.5,-1,2).\n"
 	    "Each line has the query, a tab, the name or the id of a row, a tab, and its score.\n"
-	    "For models of ratings (mf, bpr), the items nearest to an item are those that are alike, and the\n"
+	    "For models of ratings (mf, bpr, warp), the items nearest to an item are those that are alike, and the\n"
 	    "items nearest to a user those with the highest scores for that user.\n"
 	    "MODEL, or -C, is a run directory (also of a finished run), a checkpoint, or a model file.",
 	.examples = "  ps-work nearest words.safetensors v king -k 5\n"

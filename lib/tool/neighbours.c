@@ -393,7 +393,7 @@ enum err_code neighbours_rated(struct neighbours *x, const char *const *data, si
 	if (!x->kinds || !x->kinds->numbered || x->from != DATA_KIND_USER ||
 	    x->among != DATA_KIND_ITEM)
 		return err_set(e, ERR_USAGE,
-		    "--rated needs users as queries, of a model of ratings (mf, bpr)");
+		    "--rated needs users as queries, of a model of ratings (mf, bpr, warp)");
 	want.tables = job_want(&x->conf.job).tables;
 	rc = data_load(data, ndata, NULL, &want, x->data, &d, e);
 	if (!rc)

@@ -108,7 +108,7 @@ static void set_device_address(int s, unsigned long request, const char *device,
 static void configure_device(const char *device, unsigned i)
 {
 	struct ifreq r = { .ifr_mtu = MTU };
-	char address[16];
+	char address[24];
 	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (s < 0)

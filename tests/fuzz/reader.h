@@ -82,7 +82,7 @@ static void compare_pieces(const struct data_options *o, const uint8_t *data, si
 static void read_all(const struct data_options *o, const uint8_t *data, size_t n)
 {
 	static const struct data_want wants[] = { { .classes = false }, { .classes = true },
-		{ .two = true }, { .words = true }, { .pairs = true } };
+		{ .two = true }, { .words = true }, { .pairs = 1 } };
 	struct dataset *d, *again;
 
 	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {

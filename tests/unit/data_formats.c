@@ -272,7 +272,7 @@ static void test_ratings(void)
 static void test_columns_of_ratings(void)
 {
 	static const struct data_want rated = { .tables = "ratings" },
-	                              pairs = { .pairs = true, .tables = "ratings" };
+	                              pairs = { .pairs = 1, .tables = "ratings" };
 	struct dataset *d;
 	struct err e;
 
@@ -333,7 +333,7 @@ static void test_columns_of_ratings(void)
 	    "is CSV, but the model needs a user and an item in each example");
 	refused("{\"user\": 1, \"item\": 2, \"rating\": 3}\n", "", &rated,
 	    "is JSON Lines, but the model needs a user, an item and a rating in each example: make a table");
-	refused("user,item\n1,2\n3,4\n", "", &rated, "without ratings, use model bpr");
+	refused("user,item\n1,2\n3,4\n", "", &rated, "without ratings, use model bpr or warp");
 	d = load("3 1:1 9:1\n", "", &rated, NULL, &e);
 	ok(d && d->sparse, "but features of other formats: %s", e.msg);
 	dataset_free(d);

@@ -14,7 +14,7 @@
 #define ITEMS 400u
 #define ROWS  20000u
 
-static const struct data_want pairs = { .pairs = true }, real;
+static const struct data_want pairs = { .pairs = 1 }, real;
 static const struct data_pairs_share all = { 0 }, fifth = { .seed = 7, .share = 0.2 };
 static char dir[] = "/tmp/pskit-observations-XXXXXX";
 
@@ -56,7 +56,7 @@ static enum err_code open_both(const char *path, const struct data_pairs_share *
 	if (!rc)
 		rc = data_blocks_open(&path, 1, NULL, &pairs, 1, 5000, &b->blocks, e);
 	if (!rc)
-		rc = data_observations_read(b->blocks, share, memory, &b->observations, e);
+		rc = data_observations_read(b->blocks, share, 1, memory, &b->observations, e);
 	if (!rc)
 		data_blocks_finish_by(b->blocks, data_observations_finish, b->observations);
 	return rc;
@@ -97,7 +97,7 @@ static size_t append_examples(const struct dataset *d, const uint32_t *row, size
 
 	for (size_t i = 0; i < n; i++)
 		index[i] = row ? row[i] : (uint32_t)i;
-	if (data_gather(d, index, n, &b, &e) == ERR_OK && b.fields == DATA_PAIRS_FIELDS)
+	if (data_gather(d, index, n, &b, &e) == ERR_OK && b.fields == DATA_PAIRS_DRAWN + 1)
 		for (size_t i = 0; i < n; i++)
 			to[i] = example_of(&b, i);
 	batch_release(&b);
@@ -175,7 +175,7 @@ static void test_held_out(const char *path)
 	    "a fifth of the observations is held out: %zu of %u", right, ROWS);
 	head = data_blocks_own_head(b.blocks);
 	held = data_observations_held_out(b.observations, &n);
-	ok(data_pairs_join(head, b.observations, &e) == ERR_OK &&
+	ok(data_pairs_join(head, b.observations, 1, &e) == ERR_OK &&
 	        data_pairs_rank(held, n, head, &ranked, &e) == ERR_OK,
 	    "they can be ranked: %s", e.msg);
 	right = 0;
@@ -252,7 +252,7 @@ static void test_refused(void)
 	if (!f || fclose(f) != 0)
 		abort();
 	ok(data_blocks_open(&name, 1, NULL, &real, 1, 500, &blocks, &e) == ERR_OK && blocks &&
-	        data_observations_read(blocks, &all, 1 << 20, &o, &e) == ERR_CONFIG &&
+	        data_observations_read(blocks, &all, 1, 1 << 20, &o, &e) == ERR_CONFIG &&
 	        strstr(e.msg, "is libsvm, but the model ranks the items of users"),
 	    "%s", e.msg);
 	data_blocks_free(blocks);

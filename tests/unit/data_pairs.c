@@ -10,7 +10,7 @@
 #include "data/batch/data_pairs.h"
 #include "data/source/data_uri.h"
 
-static const struct data_want pairs = { .pairs = true }, real, ignored = { .any = true };
+static const struct data_want pairs = { .pairs = 1 }, real, ignored = { .any = true };
 
 /* options: as behind a path's "?". */
 static struct dataset *load_text(const char *text, const char *options,
@@ -39,7 +39,7 @@ static struct dataset *load_pairs(const char *text, const char *options,
 {
 	struct dataset *d = load_text(text, options, &pairs, train, e);
 
-	if (d && data_pairs_make(&d, train, e) != ERR_OK) {
+	if (d && data_pairs_make(&d, train, 1, e) != ERR_OK) {
 		dataset_free(d);
 		d = NULL;
 	}
@@ -119,7 +119,7 @@ static void test_draws(void)
 	for (b.epoch = 0; good && b.epoch < 6000; b.epoch++) {
 		uint64_t item;
 
-		good = data_gather(d, both, 2, &b, &e) == ERR_OK && b.fields == DATA_PAIRS_FIELDS &&
+		good = data_gather(d, both, 2, &b, &e) == ERR_OK && b.fields == DATA_PAIRS_DRAWN + 1 &&
 		    b.group[0] == 3 && b.id[b.col[0]] == 2 && b.id[b.col[1]] == 5 &&
 		    drawn_item(&b, 1) == UINT64_MAX;
 		item = good ? drawn_item(&b, 0) : 0;

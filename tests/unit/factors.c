@@ -489,42 +489,86 @@ static void test_words(void)
 
 /* ---- observations ---- */
 
-/* Users 0 and 1, items 2 to 4. The first two examples have a target of 1 and a drawn item, the third has
- * a target of 0 and one, and the last has none. */
-static const uint32_t pair_start[] = { 0, 3, 6, 9, 11 };
-static const uint32_t pair_col[] = { 0, 2, 3, 1, 3, 2, 0, 4, 2, 1, 4 };
-static const uint16_t pair_field[] = { 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1 };
+/* Users 0 and 1, items 2 to 4, and features of users (5) and of items (6). The first two examples have a target
+ * of 1 and two drawn items, the third has a target of 0 and one drawn item, and the last has none. */
+#define RANKED_ROWS 7
+static const uint32_t pair_start[] = { 0, 7, 11, 15, 17 };
+static const uint32_t pair_col[] = { 0, 5, 2, 6, 3, 6, 4, 1, 3, 2, 4, 0, 4, 6, 2, 1, 4 };
+static const uint16_t pair_field[] = { 0, 0, 1, 1, 2, 2, 3, 0, 1, 2, 3, 0, 1, 1, 2, 0, 1 };
+static const float pair_val[] = { 1, 0.5f, 1, 2, 1, 1.5f, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1 };
 static const float pair_y[] = { 1, 1, 0, 1 };
 static const float pair_weight[] = { 1, 2.5f, 0.5f, 1 };
+#define PAIR_ITEMS 40
 
-static double ref_item(const double *v, uint32_t user, uint32_t item)
+/* Adds up the rows of example r that are in a field. False: there is none. */
+static bool ref_side(const double *v, size_t r, unsigned place, double *sum)
 {
-	const double *u = v + user * (WIDTH + 1), *i = v + item * (WIDTH + 1);
-	double x = i[0];
+	bool any = false;
 
-	for (size_t d = 1; d <= WIDTH; d++)
-		x += u[d] * i[d];
-	return x;
+	for (size_t d = 0; d <= WIDTH; d++)
+		sum[d] = 0;
+	for (uint32_t k = pair_start[r]; k < pair_start[r + 1]; k++) {
+		if (pair_field[k] != place)
+			continue;
+		any = true;
+		for (size_t d = 0; d <= WIDTH; d++)
+			sum[d] += (double)pair_val[k] * v[pair_col[k] * (WIDTH + 1) + d];
+	}
+	return any;
 }
 
-static double ref_ranking(const double *v)
+/* The score of the item of example r that is in a field. False: there is none. */
+static bool ref_item(const double *v, size_t r, unsigned place, double *x)
 {
-	double all = 0;
+	double user[WIDTH + 1], item[WIDTH + 1];
 
-	for (size_t r = 0; r < 3; r++) {
-		const uint32_t *c = pair_col + pair_start[r];
-		double f = ref_item(v, c[0], c[1]) - ref_item(v, c[0], c[2]);
+	if (!ref_side(v, r, 0, user) || !ref_side(v, r, place, item))
+		return false;
+	*x = item[0];
+	for (size_t d = 1; d <= WIDTH; d++)
+		*x += user[d] * item[d];
+	return true;
+}
 
-		all -= (double)pair_weight[r] * log(1 / (1 + exp(pair_y[r] > 0 ? -f : f)));
-	}
+static double ref_bpr(const double *v)
+{
+	double all = 0, item, drawn;
+
+	for (size_t r = 0; r < 4; r++)
+		if (ref_item(v, r, 1, &item) && ref_item(v, r, 2, &drawn))
+			all -= (double)pair_weight[r] *
+			    log(1 / (1 + exp(pair_y[r] > 0 ? drawn - item : item - drawn)));
 	return all / 4;
 }
 
-static void test_ranking(void)
+static double ref_warp(const double *v)
 {
-	struct model_shape shape = { .sparse = true, .fields = 3, .factors = WIDTH };
-	uint64_t id[] = { 0, 2, 3, 5, 9 };
-	float val[11], pf[5 * (WIDTH + 1)], g[5 * (WIDTH + 1)], shown[4];
+	double all = 0, item, drawn;
+
+	for (size_t r = 0; r < 4; r++)
+		for (unsigned n = 1; ref_item(v, r, 1, &item) && ref_item(v, r, 1 + n, &drawn);
+		     n++) {
+			double f = pair_y[r] > 0 ? item - drawn : drawn - item, weight = 0;
+
+			if (f >= 1)
+				continue;
+			for (unsigned i = 1; i <= (PAIR_ITEMS - 1) / n; i++)
+				weight += 1.0 / i;
+			all += (double)pair_weight[r] * weight * (1 - f);
+			break;
+		}
+	return all / 4;
+}
+
+/* exact: the accuracy of the loss and of the gradient. */
+static void test_ranking(const char *name, double (*ref)(const double *v), double exact)
+{
+	struct model_shape shape = { .sparse = true,
+		.fields = 4,
+		.factors = WIDTH,
+		.items = PAIR_ITEMS };
+	uint64_t id[] = { 0, 2, 3, 5, 9, 10, 11 };
+	float pf[RANKED_ROWS * (WIDTH + 1)], g[RANKED_ROWS * (WIDTH + 1)], shown[4];
 	const float *params[] = { pf };
 	float *grads[] = { g };
 	struct batch b = { .rows = 4,
@@ -532,41 +576,48 @@ static void test_ranking(void)
 		.start = (uint32_t *)(uintptr_t)pair_start,
 		.col = (uint32_t *)(uintptr_t)pair_col,
 		.field = (uint16_t *)(uintptr_t)pair_field,
-		.val = val,
+		.val = (float *)(uintptr_t)pair_val,
 		.y = (float *)(uintptr_t)pair_y,
 		.targets = 1,
 		.weight = (float *)(uintptr_t)pair_weight,
-		.fields = 3,
+		.fields = 4,
 		.id = id,
-		.nids = 5 };
-	double p[5 * (WIDTH + 1)], bad = 0, loss;
+		.nids = RANKED_ROWS };
+	double p[RANKED_ROWS * (WIDTH + 1)], bad = 0, loss, of_user, base, part[17], all = 0;
 	struct model *m;
 	struct err e;
 
-	for (size_t i = 0; i < 5 * (WIDTH + 1); i++)
+	for (size_t i = 0; i < RANKED_ROWS * (WIDTH + 1); i++)
 		p[i] = (double)(pf[i] = (float)uniform(-0.9, 0.9));
-	if (model_new(model_kinds_all, "bpr", &shape, &m, &e) != ERR_OK) {
-		ok(false, "bpr: %s", e.msg);
+	if (model_new(model_kinds_all, name, &shape, &m, &e) != ERR_OK) {
+		ok(false, "%s: %s", name, e.msg);
 		return;
 	}
-	ok(model_check(m, &b, &e) == ERR_OK, "bpr: %s", e.msg);
+	ok(model_check(m, &b, &e) == ERR_OK, "%s: %s", name, e.msg);
 	loss = model_grad(m, &b, params, grads);
-	for (size_t i = 0; i < 5 * (WIDTH + 1); i++) {
+	for (size_t i = 0; i < RANKED_ROWS * (WIDTH + 1); i++) {
 		double at = p[i], up, down;
 
 		p[i] = at + 1e-6;
-		up = ref_ranking(p);
+		up = ref(p);
 		p[i] = at - 1e-6;
-		down = ref_ranking(p);
+		down = ref(p);
 		p[i] = at;
 		bad = fmax(bad, fabs((up - down) / 2e-6 - (double)g[i]));
 	}
-	ok(bad < 1e-6, "bpr: gradient is that of the naive loss (%.1e)", bad);
-	ok(fabs(loss - ref_ranking(p)) < 1e-6 &&
-	        fabs(model_forward(m, &b, params, shown) / 4 - loss) < 1e-6 &&
-	        fabs((double)shown[2] - ref_item(p, 0, 4)) < 1e-6 &&
-	        fabs((double)shown[3] - ref_item(p, 1, 4)) < 1e-6,
-	    "bpr: loss is the naive one, and the score is that of the item");
+	ok(bad < exact, "%s: gradient is that of the naive loss (%.1e)", name, bad);
+	ok(fabs(loss - ref(p)) < exact &&
+	        fabs(model_forward(m, &b, params, shown) / 4 - loss) < 1e-6,
+	    "%s: loss is the naive one (%.7f, %.7f)", name, loss, ref(p));
+	ok(ref_item(p, 2, 1, &of_user) && fabs((double)shown[2] - of_user) < 1e-6 &&
+	        ref_item(p, 3, 1, &of_user) && fabs((double)shown[3] - of_user) < 1e-6,
+	    "%s: the score is that of the item", name);
+	model_parts(m, &b, 0, params, part, &base);
+	for (size_t i = 0; i < 7; i++)
+		all += part[i];
+	ok(fabs(all - (double)shown[0]) < 1e-5 && part[4] == 0 && base == 0,
+	    "%s: the parts of the user and the item make the score (%.6f, %.6f)", name, all,
+	    (double)shown[0]);
 	model_free(m);
 }
 
@@ -610,6 +661,9 @@ static void test_refusals(void)
 		{ "word2vec", { .features = 3, .factors = 4 }, "needs plain text" },
 		{ "bpr", { .sparse = true, .fields = 2, .factors = 4 }, "needs users and items" },
 		{ "bpr", { .features = 3, .factors = 4 }, "needs users and items" },
+		{ "warp", { .sparse = true, .fields = 2, .factors = 4 }, "needs users and items" },
+		{ "bpr", { .sparse = true, .fields = 3, .factors = 4, .negatives = 10 },
+		    "draws neither classes nor several items" },
 	};
 	struct model_shape shape = { .sparse = true, .classes = 2, .fields = 2, .factors = 2 };
 	struct model *m = NULL;
@@ -642,7 +696,8 @@ int main(void)
 	test_losses();
 	test_means();
 	test_words();
-	test_ranking();
+	test_ranking("bpr", ref_bpr, 1e-6);
+	test_ranking("warp", ref_warp, 1e-3);
 	test_refusals();
 	test_dcn();
 	test_dlrm();

@@ -450,6 +450,17 @@ static enum err_code check_lookahead(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* Items that model warp draws for an example, at most: each has a field of its own. */
+#define ITEMS_DRAWN_MOST 1000
+
+/* Are the classes of a whole push drawn together? Items are drawn for each example. */
+static bool draws_classes(const struct conf_job *job)
+{
+	const struct model_info *info = model_info_find(job->model ? job->model : "");
+
+	return !info || !(info->takes & MODEL_DRAWS_ITEMS);
+}
+
 /* Several batches for each step, and several local steps for each push. */
 static enum err_code check_local(const struct conf *c, struct err *e)
 {
@@ -469,7 +480,11 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 		    "sync: %s compensates gradients, and with local_steps workers push differences; "
 		    "must be bsp, ssp, asp or scaled",
 		    c->sync.stale.ops->name);
-	if (c->local_steps > 1 && c->job.negatives > 0)
+	if (c->job.negatives > ITEMS_DRAWN_MOST && !draws_classes(&c->job))
+		return err_set(e, ERR_CONFIG,
+		    "job.negatives: model %s draws at most %d items for each example", c->job.model,
+		    ITEMS_DRAWN_MOST);
+	if (c->local_steps > 1 && c->job.negatives > 0 && draws_classes(&c->job))
 		return err_set(e, ERR_CONFIG,
 		    "local_steps: must be 1 with job.negatives, because classes are drawn once for each "
 		    "push");

@@ -47,9 +47,9 @@ struct data_want {
 	bool words; /* plain text; the words are their own targets */
 	/* keep the names of the examples (dataset.name), which tables have in columns of ids */
 	bool names;
-	/* users and items, of which those that were observed together are ranked first
-	 * (data_pairs.h) */
-	bool pairs;
+	/* Users and items, of which those that were observed together are ranked first
+	 * (data_pairs.h): items that are drawn for each example, 1 or more. 0: the data are others. */
+	size_t pairs;
 	/* For the training data of a job that goes on with a model: the data that the model was
 	 * trained on. Their classes, index base, columns and scaling hold, and their features and
 	 * words keep their numbers; new values of categories, new indices and new words are added.
@@ -184,7 +184,7 @@ struct dataset_memory {
  * Words: `rows` words of a text, from which batches are made (data_words.h): sparse, but without
  * start, col and val.
  *
- * Pairs: examples of a user and an item, to which batches add a drawn item (data_pairs.h).
+ * Pairs: examples of a user and an item, to which batches add drawn items (data_pairs.h).
  *
  * Numbered: `rows` examples that only a user's program can read. */
 struct dataset {

@@ -174,7 +174,7 @@ bool data_label_wants_words(const struct data_label *l)
 
 bool data_label_wants_pairs(const struct data_label *l)
 {
-	return l->want.pairs;
+	return l->want.pairs > 0;
 }
 
 bool data_label_is_ignored(const struct data_label *l)

@@ -112,8 +112,8 @@ static enum err_code check_shape(const struct model_kind *k, const char *name,
 		    name);
 	if (!k->draws && s->negatives > 0)
 		return err_set(e, ERR_CONFIG,
-		    "job.negatives: model %s does not draw classes; use fasttext, or leave out "
-		    "job.negatives",
+		    "job.negatives: model %s draws neither classes nor several items; use fasttext or warp, "
+		    "or leave out job.negatives",
 		    name);
 	if (s->activation != NULL && strcmp(s->activation, "relu") != 0 &&
 	    strcmp(s->activation, "tanh") != 0)

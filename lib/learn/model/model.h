@@ -74,7 +74,10 @@ struct model_shape {
 	size_t cross;         /* cross layers, for the models that have them */
 	const size_t *bottom; /* widths of the hidden layers that see the numbers */
 	size_t nbottom;
-	size_t negatives; /* classes drawn for a batch (data_classes.h); 0: it uses all classes */
+	/* Classes drawn for a batch (data_classes.h), 0: it uses all classes; or, with
+	 * MODEL_DRAWS_ITEMS, items drawn for each example. */
+	size_t negatives;
+	size_t items; /* that may be drawn (data_pairs.h); 0: not known, so that nothing is trained */
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
 	const char *loss;       /* as job.loss; NULL is "auto" */
 	/* weight of each class, in gradients alone; NULL: all are 1. Ignored without classes. */
@@ -119,7 +122,7 @@ struct model_info {
 	enum model_task task; /* with its own loss */
 	const char *loss;     /* its own; NULL: it is none of loss.def, and no other may be named */
 	/* MODEL_TAKES_ of other losses, MODEL_TAKES_SEVERAL, MODEL_SCALES_REAL, MODEL_PRIOR,
-	 * MODEL_PAIRS_ENTRIES, MODEL_LEARNS_BY_USER, MODEL_NEEDS_FIELDS */
+	 * MODEL_PAIRS_ENTRIES, MODEL_LEARNS_BY_USER, MODEL_NEEDS_FIELDS, MODEL_DRAWS_ITEMS */
 	unsigned takes;
 	/* The format of data that look like a table, unless their path says another one
 	 * (data_want.tables); NULL: that of a table. */
@@ -157,6 +160,9 @@ enum {
 	MODEL_LEARNS_BY_USER = 1 << 12,
 	/* Rows of tables are sparse, with their columns as fields, however few features they have. */
 	MODEL_NEEDS_FIELDS = 1 << 13,
+	/* MODEL_PAIRS: job.negatives says how many items are drawn for an example, which is one
+	 * otherwise. */
+	MODEL_DRAWS_ITEMS = 1 << 14,
 };
 
 /* The loss of a model that `text` (job.loss) names, and the task that the model has with it. NULL

@@ -12,7 +12,7 @@ struct model_kind {
 	bool hidden;  /* has hidden layers */
 	bool fields;  /* uses the fields of the data */
 	bool outside; /* only a user's program knows the data */
-	bool draws;   /* can compare drawn classes instead of all (model_shape.negatives) */
+	bool draws;   /* can compare drawn classes or items (model_shape.negatives) */
 	/* Does the shape suit, beyond the checks that model.c makes for all models? */
 	enum err_code (*fits)(const struct model_shape *shape, struct err *e);
 	/* Adds the tables. */

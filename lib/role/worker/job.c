@@ -110,6 +110,16 @@ static enum err_code number_data(struct job *j, const struct job_source *from,
 	return ERR_OK;
 }
 
+/* Items that are drawn for each example; 0: the model does not rank items. */
+static size_t count_draws(const struct conf_job *job, enum model_task task)
+{
+	bool several = model_info_find(job->model)->takes & MODEL_DRAWS_ITEMS;
+
+	if (task != MODEL_PAIRS)
+		return 0;
+	return several && job->negatives > 1 ? (size_t)job->negatives : 1;
+}
+
 struct data_want job_want(const struct conf_job *job)
 {
 	enum model_task task;
@@ -119,7 +129,7 @@ struct data_want job_want(const struct conf_job *job)
 	return (struct data_want){ .classes = task == MODEL_CLASSES,
 		.two = task == MODEL_TWO,
 		.words = task == MODEL_WORDS,
-		.pairs = task == MODEL_PAIRS,
+		.pairs = count_draws(job, task),
 		.many = job->negatives > 0,
 		.tables = model_info_find(job->model)->reads,
 		.scale = job->scale,
@@ -186,6 +196,7 @@ static enum err_code split_blocks(struct job *j, struct err *e)
 static enum err_code read_observations(struct job *j, bool trains, struct log *log, struct err *e)
 {
 	struct data_pairs_share share = { .seed = (uint64_t)j->conf.job.seed };
+	size_t draws = job_want(&j->conf.job).pairs;
 	const struct data_pair *held_out;
 	size_t n;
 	enum err_code rc = trains ? data_split_parse(j->conf.job.validate, &share.share, e)
@@ -194,10 +205,10 @@ static enum err_code read_observations(struct job *j, bool trains, struct log *l
 	if (rc)
 		return err_prefix(e, "job.validate");
 	log_info(log, "data: reading all observations once, to know which items each user has");
-	rc = data_observations_read(j->blocks, &share, (uint64_t)j->conf.job.data_memory,
+	rc = data_observations_read(j->blocks, &share, draws, (uint64_t)j->conf.job.data_memory,
 	    &j->observations, e);
 	if (!rc)
-		rc = data_pairs_join(data_blocks_own_head(j->blocks), j->observations, e);
+		rc = data_pairs_join(data_blocks_own_head(j->blocks), j->observations, draws, e);
 	if (rc)
 		return rc;
 	data_blocks_finish_by(j->blocks, data_observations_finish, j->observations);
@@ -268,7 +279,7 @@ static enum err_code check_stream_fits(const struct job *j, struct err *e)
 	    : j->conf.local_steps > 1 && sync_is_lockstep(&j->conf.sync) ? "local_steps with bsp"
 	    : class_weight_counts(j->conf.job.class_weight)              ? "class_weight balanced"
 	    : job_want(&j->conf.job).words                               ? "model word2vec"
-	    : job_want(&j->conf.job).pairs                               ? "model bpr"
+	    : job_want(&j->conf.job).pairs                               ? "a model that ranks items"
 	                                                                 : NULL;
 
 	if (!why)
@@ -675,6 +686,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 		.factors = (size_t)c->factors,
 		.cross = (size_t)c->cross,
 		.negatives = (size_t)c->negatives,
+		.items = dataset_pairs(j->train) ? data_pairs_items(dataset_pairs(j->train)) : 0,
 		.activation = c->activation,
 		.loss = c->loss,
 		.outside = j->outside };

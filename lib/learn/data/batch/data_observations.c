@@ -20,6 +20,7 @@
 
 struct data_observations {
 	struct data_pairs_share share;
+	size_t draws;
 	uint64_t (*line)[LINE_WORDS];
 	uint64_t nlines;
 	uint64_t pairs, read; /* in the filter; and with those that came again */
@@ -212,8 +213,8 @@ static enum err_code check_share(const struct data_observations *o, struct err *
 }
 
 enum err_code data_observations_read(const struct data_blocks *b,
-    const struct data_pairs_share *share, uint64_t memory, struct data_observations **out,
-    struct err *e)
+    const struct data_pairs_share *share, size_t draws, uint64_t memory,
+    struct data_observations **out, struct err *e)
 {
 	struct data_observations *o = mem_alloc(sizeof *o);
 	uint64_t part = memory / PART;
@@ -224,6 +225,7 @@ enum err_code data_observations_read(const struct data_blocks *b,
 
 	*out = NULL;
 	o->share = *share;
+	o->draws = draws;
 	o->nlines = part / sizeof *o->line;
 	o->nlines = o->nlines == 0 ? 1 : o->nlines > UINT32_MAX ? UINT32_MAX : o->nlines;
 	o->line = mem_try_array((size_t)o->nlines, sizeof *o->line);
@@ -301,5 +303,5 @@ enum err_code data_observations_finish(const void *ctx, struct dataset *chunk, s
 
 	if (o->share.share > 0)
 		drop_held_out(chunk, &o->share);
-	return data_pairs_join(chunk, o, e);
+	return data_pairs_join(chunk, o, o->draws, e);
 }

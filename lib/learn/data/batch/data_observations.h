@@ -18,12 +18,13 @@
 struct data_observations;
 
 /* Reads all blocks once. memory: bytes that training data may take; a quarter of them is used for the
- * filter, and the items may need another quarter. share->share 0: nothing is held out. ERR_CONFIG: the
+ * filter, and the items may need another quarter. share->share 0: nothing is held out. draws: items that
+ * are drawn for each example. ERR_CONFIG: the
  * data are not ratings, have too many observations or items, or all are held out, or none. Errors of the
  * data's readers. */
 enum err_code data_observations_read(const struct data_blocks *b,
-    const struct data_pairs_share *share, uint64_t memory, struct data_observations **out,
-    struct err *e);
+    const struct data_pairs_share *share, size_t draws, uint64_t memory,
+    struct data_observations **out, struct err *e);
 void data_observations_free(struct data_observations *o); /* NULL is fine */
 
 /* Was the pair observed? */

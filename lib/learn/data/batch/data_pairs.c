@@ -21,6 +21,7 @@ struct pair_set {
 struct data_pairs {
 	uint32_t *item; /* that may be drawn */
 	size_t nitems;
+	size_t draws; /* items drawn for an example */
 	/* A pair was observed if it is in one of these; in a ranked set: there or in the training
 	 * data. */
 	struct pair_set observed;
@@ -127,10 +128,11 @@ static void append_pairs(struct pair_set *s, const struct dataset *d, const uint
 }
 
 /* A new set of these sizes; NULL: no memory. */
-static struct data_pairs *new_pairs(size_t items, size_t observed, size_t relevant)
+static struct data_pairs *new_pairs(size_t draws, size_t items, size_t observed, size_t relevant)
 {
 	struct data_pairs *p = mem_alloc(sizeof *p);
 
+	p->draws = draws;
 	p->item = mem_try_array(items + 1, sizeof *p->item);
 	p->observed.pair = mem_try_array(observed + 1, sizeof *p->observed.pair);
 	p->relevant.pair = mem_try_array(relevant + 1, sizeof *p->relevant.pair);
@@ -159,10 +161,19 @@ static bool list_items(struct data_pairs *p, size_t features)
 	return is_item != NULL;
 }
 
-/* Has d draw as if these n rows, or NULL: the first n, were all its observations. */
-static enum err_code make_training(struct dataset *d, const uint32_t *row, size_t n, struct err *e)
+/* Gives d the shape of pairs. Takes p. */
+static void become_pairs(struct dataset *d, struct data_pairs *p)
 {
-	struct data_pairs *p = new_pairs(d->nids, n, 0);
+	d->shape = &data_shape_pairs;
+	d->own = p;
+	d->fields = DATA_PAIRS_DRAWN + p->draws;
+}
+
+/* Has d draw as if these n rows, or NULL: the first n, were all its observations. */
+static enum err_code make_training(struct dataset *d, size_t draws, const uint32_t *row, size_t n,
+    struct err *e)
+{
+	struct data_pairs *p = new_pairs(draws, d->nids, n, 0);
 
 	if (p) {
 		append_pairs(&p->observed, d, row, n);
@@ -173,9 +184,7 @@ static enum err_code make_training(struct dataset *d, const uint32_t *row, size_
 		return fail_memory(n, e);
 	}
 	data_pairs_free(dataset_pairs(d));
-	d->shape = &data_shape_pairs;
-	d->own = p;
-	d->fields = DATA_PAIRS_FIELDS;
+	become_pairs(d, p);
 	return ERR_OK;
 }
 
@@ -334,14 +343,14 @@ static bool rank_items(const struct dataset *d, const struct dataset *train, str
     struct dataset *out)
 {
 	const struct data_pairs *known = train->own;
-	struct data_pairs *p = new_pairs(known->nitems, known->observed.n + d->rows, d->rows);
+	struct data_pairs *p = new_pairs(1, known->nitems, known->observed.n + d->rows, d->rows);
 	unsigned thinned;
 	size_t rows;
 
 	if (!p)
 		return false;
-	out->shape = &data_shape_pairs;
-	out->own = p;
+	become_pairs(out, p);
+	out->fields = train->fields;
 	out->id = m->id;
 	out->nids = m->n;
 	m->id = NULL;
@@ -381,7 +390,6 @@ static enum err_code make_ranked(struct dataset **d, const struct dataset *train
 	out = mem_alloc(sizeof *out);
 	out->sparse = true;
 	out->grouped_by_first = true;
-	out->fields = DATA_PAIRS_FIELDS;
 	out->cols = of->cols > train->cols ? of->cols : train->cols;
 	out->format = of->format;
 	out->source = mem_strdup(of->source);
@@ -406,13 +414,19 @@ enum err_code data_pairs_check(const struct dataset *d, struct err *e)
 	    d->source, d->format);
 }
 
-enum err_code data_pairs_make(struct dataset **d, const struct dataset *train, struct err *e)
+enum err_code data_pairs_make(struct dataset **d, const struct dataset *train, size_t draws,
+    struct err *e)
 {
 	enum err_code rc = data_pairs_check(*d, e);
 
 	if (rc)
 		return rc;
-	return train ? make_ranked(d, train, e) : make_training(*d, NULL, (*d)->rows, e);
+	return train ? make_ranked(d, train, e) : make_training(*d, draws, NULL, (*d)->rows, e);
+}
+
+size_t data_pairs_items(const struct data_pairs *p)
+{
+	return p->nitems;
 }
 
 /* ---- held-out observations ---- */
@@ -494,7 +508,7 @@ enum err_code data_pairs_hold_out(struct dataset *d, const struct data_pairs_sha
 	if (split->ntrain == 0 || split->nheld_out == 0)
 		return err_set(e, ERR_CONFIG, "%s of the %zu observations are held out",
 		    split->ntrain ? "none" : "all", d->rows);
-	rc = make_training(d, split->train, split->ntrain, e);
+	rc = make_training(d, dataset_pairs(d)->draws, split->train, split->ntrain, e);
 	if (rc)
 		return rc;
 	held = mem_array(split->nheld_out, sizeof *held);
@@ -507,7 +521,8 @@ enum err_code data_pairs_hold_out(struct dataset *d, const struct data_pairs_sha
 
 /* ---- chunks ---- */
 
-enum err_code data_pairs_join(struct dataset *d, const struct data_observations *o, struct err *e)
+enum err_code data_pairs_join(struct dataset *d, const struct data_observations *o, size_t draws,
+    struct err *e)
 {
 	struct dataset items = { 0 };
 	struct data_pairs *p;
@@ -517,7 +532,7 @@ enum err_code data_pairs_join(struct dataset *d, const struct data_observations 
 	if (rc)
 		return rc;
 	items.id = (uint64_t *)(uintptr_t)data_observations_items(o, &items.nids);
-	p = new_pairs(items.nids, 0, 0);
+	p = new_pairs(draws, items.nids, 0, 0);
 	if (!p || !merge_features(d, &items, &m)) {
 		data_pairs_free(p);
 		release_merged(&m);
@@ -534,9 +549,7 @@ enum err_code data_pairs_join(struct dataset *d, const struct data_observations 
 	if (items.nids && items.id[items.nids - 1] >= d->cols)
 		d->cols = (size_t)items.id[items.nids - 1] + 1;
 	p->elsewhere = o;
-	d->shape = &data_shape_pairs;
-	d->own = p;
-	d->fields = DATA_PAIRS_FIELDS;
+	become_pairs(d, p);
 	release_merged(&m);
 	return ERR_OK;
 }
@@ -568,15 +581,23 @@ static bool draw_relevant(const struct dataset *d, uint32_t user, struct rng *r,
 	return true;
 }
 
-static void put_pair_entry(struct batch *b, size_t *k, uint32_t col, enum data_pairs_field field)
+static void put_pair_entry(struct batch *b, size_t *k, uint32_t col, size_t field)
 {
 	b->col[*k] = col;
 	b->val[*k] = 1;
 	b->field[(*k)++] = (uint16_t)field;
 }
 
+uint64_t data_pairs_entries(const struct dataset *d, size_t n)
+{
+	const struct data_pairs *p = d->own;
+
+	return (uint64_t)n * (DATA_PAIRS_DRAWN + p->draws);
+}
+
 void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
 {
+	const struct data_pairs *p = d->own;
 	size_t k = 0;
 
 	b->start[0] = 0;
@@ -590,9 +611,11 @@ void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n,
 		        rng_mix(feature_of(d, col[1])));
 		put_pair_entry(b, &k, col[0], DATA_PAIRS_USER);
 		put_pair_entry(b, &k, col[1], DATA_PAIRS_ITEM);
-		if ((d->y[index[i]] > 0.5f ? draw_unobserved : draw_relevant)(d, col[0], &r,
-		        &drawn))
-			put_pair_entry(b, &k, drawn, DATA_PAIRS_DRAWN);
+		for (size_t j = 0; j < p->draws &&
+		    (d->y[index[i]] > 0.5f ? draw_unobserved : draw_relevant)(d, col[0], &r,
+		        &drawn);
+		    j++)
+			put_pair_entry(b, &k, drawn, DATA_PAIRS_DRAWN + j);
 		b->start[i + 1] = (uint32_t)k;
 	}
 }

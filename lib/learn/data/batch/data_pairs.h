@@ -6,9 +6,9 @@
 #include "data/batch/data_split.h"
 
 /* Observations, pairs of a user and an item, as examples for ranking (Rendle et al., "BPR: Bayesian
- * Personalized Ranking from Implicit Feedback", 2009). An example has the user, the item, and an item
- * drawn at random that shall have a lower score: one of the training data that was not observed for the
- * user. Each draw depends on the pass, the user and the item alone.
+ * Personalized Ranking from Implicit Feedback", 2009). An example has the user, the item, and one item or
+ * more, drawn at random, that shall have a lower score: of those in the training data that were not
+ * observed for the user. Each draw depends on the pass, the user and the item alone.
  *
  * Evaluation data become a ranked set: for each user the observed items, with the target 1, and all
  * items of the training data that are observed for the user in neither of the two, with the target 0.
@@ -19,8 +19,8 @@
 struct data_pairs;
 struct data_observations;
 
-/* The fields of a batch's entries. */
-enum data_pairs_field { DATA_PAIRS_USER, DATA_PAIRS_ITEM, DATA_PAIRS_DRAWN, DATA_PAIRS_FIELDS };
+/* The fields of a batch's entries. The k-th drawn item, from 0, is in field DATA_PAIRS_DRAWN + k. */
+enum data_pairs_field { DATA_PAIRS_USER, DATA_PAIRS_ITEM, DATA_PAIRS_DRAWN };
 /* A ranked set has at most this many examples, unless a single user has more: a random sample of the users,
  * with all their items. */
 #define DATA_PAIRS_RANKED ((size_t)1 << 20)
@@ -48,11 +48,15 @@ struct data_pair data_pairs_of(const struct dataset *d, size_t r);
 /* ERR_CONFIG: the data are not ratings. */
 enum err_code data_pairs_check(const struct dataset *d, struct err *e);
 
-/* Makes examples for ranking of the observations *d: where train is NULL, training data, and else a ranked
- * set in their place. Both are of ratings. ERR_CONFIG: other data. ERR_UNSUPPORTED: only a description of
- * the training data is known. ERR_NOMEM. After an error *d is as it was. */
-enum err_code data_pairs_make(struct dataset **d, const struct dataset *train, struct err *e);
+/* Makes examples for ranking of the observations *d: where train is NULL, training data for which `draws`
+ * items are drawn, and else a ranked set in their place. Both are of ratings. ERR_CONFIG: other data.
+ * ERR_UNSUPPORTED: only a description of the training data is known. ERR_NOMEM. After an error *d is as
+ * it was. */
+enum err_code data_pairs_make(struct dataset **d, const struct dataset *train, size_t draws,
+    struct err *e);
 void data_pairs_free(struct data_pairs *p); /* NULL is fine */
+/* The number of items that may be drawn. */
+size_t data_pairs_items(const struct data_pairs *p);
 
 /* Holds out a share, above 0, of the training data d: the examples to train on are split->train, and d draws
  * items as if it had no others. *ranked: the ranked set of the others. ERR_CONFIG: all are on one side.
@@ -63,13 +67,17 @@ enum err_code data_pairs_hold_out(struct dataset *d, const struct data_pairs_sha
 enum err_code data_pairs_rank(const struct data_pair *pair, size_t n, const struct dataset *train,
     struct dataset **ranked, struct err *e);
 
-/* Makes training examples of some of the observations o, such as a chunk or the head, which draw any item
- * of o. o is borrowed until d is freed. ERR_CONFIG: d is not of ratings. ERR_NOMEM. */
-enum err_code data_pairs_join(struct dataset *d, const struct data_observations *o, struct err *e);
+/* Makes training examples of some of the observations o, such as a chunk or the head, for which `draws`
+ * of all items of o are drawn. o is borrowed until d is freed. ERR_CONFIG: d is not of ratings.
+ * ERR_NOMEM. */
+enum err_code data_pairs_join(struct dataset *d, const struct data_observations *o, size_t draws,
+    struct err *e);
 
 /* Makes the batch's entries for the n examples at index, in pass b->epoch: the user's, the item's, and
- * that of the drawn item, unless there is none to draw. `col` gets feature numbers of the dataset. Room
- * needed: n times DATA_PAIRS_FIELDS entries. Any thread. */
+ * those of the drawn items, unless there are none to draw. `col` gets feature numbers of the dataset. Room
+ * needed: data_pairs_entries. Any thread. */
 void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b);
+/* Entries that data_pairs_gather makes for n examples, at most. */
+uint64_t data_pairs_entries(const struct dataset *d, size_t n);
 
 #endif

@@ -342,7 +342,7 @@ static enum err_code bad_line(const struct data_row *r, const char *line, size_t
 		    text);
 	if (!cell && column == RATING && !r->options->user && !r->options->item)
 		return stream_fail(r->s, e,
-		    "expected a user, an item and a rating, got \"%s\"; without ratings, use model bpr, "
+		    "expected a user, an item and a rating, got \"%s\"; without ratings, use model bpr or warp, "
 		    "which learns from users and items alone",
 		    text);
 	if (!cell) {

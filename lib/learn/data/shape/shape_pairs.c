@@ -3,14 +3,12 @@
 #include "data/shape/shape_gather.h"
 #include "data/shape/shape_sparse.h"
 
-/* Sparse rows of a user and an item, to which batches add an item that is drawn (data_pairs.h).
+/* Sparse rows of a user and an item, to which batches add items that are drawn (data_pairs.h).
  * A dataset of ratings gets this shape after it was built. */
 
 static bool gather_pairs(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
 {
-	size_t most = n * DATA_PAIRS_FIELDS;
-
-	if (!shape_sparse_room(d, b, n, most))
+	if (!shape_sparse_room(d, b, n, data_pairs_entries(d, n)))
 		return false;
 	data_pairs_gather(d, index, n, b);
 	shape_gather_ids(d, b, b->start[n]);

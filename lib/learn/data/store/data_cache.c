@@ -241,7 +241,7 @@ static bool make_identity(struct identity *id, const struct data_cache_source *f
 	put_number(id, from->want->classes);
 	put_number(id, from->want->two);
 	put_number(id, from->want->any);
-	put_number(id, from->want->pairs | (unsigned)from->want->fields << 1);
+	put_number(id, (from->want->pairs > 0) | (unsigned)from->want->fields << 1);
 	put_number(id, from->want->shifts_targets);
 	put_number(id, from->like ? 1 : from->want->base ? 2 : 0);
 	if (from->like || from->want->base)
@@ -636,7 +636,7 @@ enum err_code data_load_cached(const struct data_cache *c, const char *const *pa
 	       : data_load(paths, npaths, base_dir, want, like, out, e);
 	data_cache_close(k);
 	if (!rc && want->pairs)
-		rc = data_pairs_make(out, like, e);
+		rc = data_pairs_make(out, like, want->pairs, e);
 	if (rc) {
 		dataset_free(*out);
 		*out = NULL;

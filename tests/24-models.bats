@@ -176,6 +176,58 @@ write_kinds() {
 	[ "$(res .model_digest)" = "$digest" ]
 }
 
+# Users like two of six genres; items 100 to 119 are in the evaluation data alone.
+write_genres() {
+	awk 'BEGIN { srand(5); print "item,title,genre" >"items.csv"; print "user,likes" >"users.csv"
+		print "user,item" >"seen.csv"; print "user,item" >"later.csv"
+		for (i = 0; i < 120; i++) { g[i] = int(rand() * 6); printf "i%d,Title %d,g%d\n", i, i, g[i] >"items.csv" }
+		for (u = 0; u < 80; u++) { a = int(rand() * 6); b = int(rand() * 6); printf "u%d,g%d|g%d\n", u, a, b >"users.csv"
+			for (i = 0; i < 120; i++) if ((g[i] == a || g[i] == b) && rand() < 0.6)
+				printf "u%d,i%d\n", u, i >(i < 100 ? "seen.csv" : "later.csv") } }'
+	cat >genres.json <<-END
+	{ "servers": 1, "workers": 2, "job": { "model": "warp", "epochs": 10, "batch": 64,
+	  "data": "seen.csv?user=user&item=item&user_features=users.csv&item_features=items.csv",
+	  "eval": "later.csv?user=user&item=item" } }
+	END
+}
+
+@test "features of users and items: items that come later have scores, nearest adds up, and all say what is missing" {
+	write_genres
+	train genres.json
+	at_least .eval.group_auc 0.75
+	grep -q '12 features of users' genres.run/worker-0.log || grep -q '6 features of users' genres.run/worker-0.log
+	grep -q '6 features of items from items.csv, without 120 that only one item has' genres.run/worker-0.log
+	mkdir away
+	printf 'user,item\nu1,i3\nu1,i119\nnobody,i119\n' >away/new.csv
+	run -0 --separate-stderr ps-work predict genres.run away/new.csv
+	[ "${#lines[@]}" = 3 ]
+	same=$output
+	run -0 --separate-stderr ps-work predict genres.run - <away/new.csv
+	[ "$output" = "$same" ]
+	# The products of sums are the scores, and features are not found as items.
+	ps-work nearest genres.run v user=u1 -k 100 2>nearest.log >found
+	[ "$(grep -c '	item=i' found)" = "$(wc -l <found)" ]
+	awk '{ sub("user=", "", $1); sub("item=", "", $2); print $1 "," $2 }' found >pairs.csv
+	ps-work predict genres.run 'pairs.csv?user=1&item=2' 2>/dev/null >scores
+	paste found scores | awk '{ d = $3 - $4; if (d * d > 1e-8) bad = 1 } END { exit bad || NR == 0 }'
+	run -0 --separate-stderr ps-work explain genres.run away/new.csv --row 1
+	[[ $output == *item.genre=g* ]]
+	mv items.csv films.csv
+	run -4 --separate-stderr ps-work predict genres.run away/new.csv
+	[[ $stderr == *"item_features: cannot open "*items.csv* ]]
+	run -0 --separate-stderr ps-work predict genres.run 'away/new.csv?item_features=../films.csv'
+	[ "$output" = "$same" ]
+	# A table of few items is no error, and the worker's log says it.
+	head -n 60 films.csv >items.csv
+	train genres.json
+	grep -q 'are not in the tables of features' genres.run/worker-0.log
+	cp seen.csv once.csv
+	for i in {1..60}; do tail -n +2 once.csv; done >>seen.csv
+	rm -r genres.run
+	run -78 --separate-stderr ps-ctl run genres.json --set data_memory=1M
+	[[ $output$stderr == *"need all of them in memory; raise it"* ]]
+}
+
 @test "bpr refuses data that it cannot rank" {
 	seq 1 40000 | awk '{ print $1 % 900, $1 % 700, 1 }' >seen.tsv
 	refuse() {

@@ -10,6 +10,7 @@
 #include "core/num.h"
 #include "data/batch/data_pairs.h"
 #include "data/data_kinds.h"
+#include "tool/row_features.h"
 #include "worker/data_facts.h"
 #include "worker/job.h"
 
@@ -32,6 +33,8 @@ struct neighbours {
 	size_t skip, width; /* numbers of a row that are left out, and that are compared */
 	struct nearest *index;
 	struct ids others; /* rows of other kinds than `among` */
+	struct row_features *features; /* NULL: users and items have none */
+	float *sum;                    /* a row with those of its features */
 	struct ids excluded;
 	struct data_pair *rated; /* ascending by user and item */
 	size_t nrated;
@@ -213,6 +216,35 @@ static enum err_code take_query(const struct neighbours *x, const char *text, st
 
 /* ---- the table ---- */
 
+/* The sum of a row and of those of its features; valid until the next call. */
+static const float *with_features(struct neighbours *x, uint64_t id, const float *row)
+{
+	if (!x->features)
+		return row;
+	memcpy(x->sum, row, x->table->cols * sizeof *row);
+	row_features_add(x->features, id, x->sum);
+	return x->sum;
+}
+
+/* Reads the features of users and items. */
+static enum err_code read_features(struct neighbours *x, struct err *e)
+{
+	enum err_code rc;
+
+	if (!x->kinds || !x->kinds->numbered)
+		return ERR_OK;
+	rc = row_features_read(x->data, x->source, x->table, &x->features, e);
+	if (rc || !x->features)
+		return rc;
+	x->sum = mem_array(x->table->cols, sizeof *x->sum);
+	if (x->model && x->model->task == MODEL_PAIRS)
+		return ERR_OK;
+	return err_set(e, ERR_UNSUPPORTED,
+	    "in model %s with features of users or items, products of features count, too, so that "
+	    "vectors do not tell which items are near; use bpr or warp",
+	    x->conf.job.model);
+}
+
 static enum err_code take_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
     struct err *e)
 {
@@ -220,10 +252,14 @@ static enum err_code take_rows(void *ctx, const uint64_t *ids, const float *rows
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < n; i++) {
+		const float *row = rows + i * x->table->cols;
+
+		if (row_features_have(x->features, ids[i]))
+			continue;
 		if (kind_of(x, ids[i]) != x->among)
 			ids_add(&x->others, ids[i]);
 		else
-			rc = nearest_put(x->index, ids[i], rows + i * x->table->cols + x->skip, e);
+			rc = nearest_put(x->index, ids[i], with_features(x, ids[i], row) + x->skip, e);
 	}
 	return rc ? err_prefix(e, "table \"%s\"", x->table->name) : ERR_OK;
 }
@@ -349,6 +385,9 @@ enum err_code neighbours_open(const struct tool_model *m, const struct neighbour
 		rc = describe_table(x, spec, &metric, e);
 	if (!rc) {
 		x->index = nearest_new(x->width, metric);
+		rc = read_features(x, e);
+	}
+	if (!rc) {
 		rc = read_table(x, e);
 	}
 	if (rc) {
@@ -366,6 +405,8 @@ void neighbours_close(struct neighbours *x)
 	nearest_free(x->index);
 	dataset_free(x->data);
 	conf_release(&x->conf);
+	row_features_free(x->features);
+	free(x->sum);
 	free(x->others.id);
 	free(x->excluded.id);
 	free(x->rated);
@@ -471,7 +512,8 @@ static enum err_code fetch_others(struct neighbours *x, struct asked *q, size_t 
 		if (q[i].is_vector || kind_of(x, q[i].id) == x->among)
 			continue;
 		q[i].v = mem_array(x->width, sizeof *q[i].v);
-		memcpy(q[i].v, w + m++ * cols + x->skip, x->width * sizeof *w);
+		memcpy(q[i].v, with_features(x, q[i].id, w + m++ * cols) + x->skip,
+		    x->width * sizeof *w);
 		if (x->weighs)
 			q[i].v[0] = 1;
 	}

@@ -236,6 +236,8 @@ char *data_feature_name(const struct dataset *d, uint64_t feature)
 void data_describe(const struct dataset *d, char out[static DATA_DESCRIPTION])
 {
 	char targets[48] = "real targets", shape[100], left_out[64] = "";
+	/* The numbers of users and items may be hashes, whose range tells nothing. */
+	size_t features = d->grouped_by_first && d->id ? d->nids : d->cols;
 
 	if (d->numbered) {
 		snprintf(out, DATA_DESCRIPTION, "%zu example%s read by the program", d->rows,
@@ -256,7 +258,7 @@ void data_describe(const struct dataset *d, char out[static DATA_DESCRIPTION])
 		return;
 	}
 	snprintf(out, DATA_DESCRIPTION,
-	    "%zu example%s%s, %zu feature%s, %s, %s, %s%s%.200s (%.120s)", d->rows,
-	    d->rows == 1 ? "" : "s", left_out, d->cols, d->cols == 1 ? "" : "s", targets, shape,
+	    "%zu example%s%s, %zu feature%s, %s, %s, %s%s%.240s (%.120s)", d->rows,
+	    d->rows == 1 ? "" : "s", left_out, features, features == 1 ? "" : "s", targets, shape,
 	    d->format, d->roles ? "; " : "", d->roles ? d->roles : "", d->source);
 }

@@ -129,6 +129,9 @@ struct data_options {
 	char *user, *item, *rating;
 	/* ratings: targets are 1 from this rating on, and else 0; NULL: they are the ratings */
 	char *positive;
+	/* ratings: tables of the features of users and items (data_features.h); NULL: they have
+	 * none. The reader gets whole paths. */
+	char *user_features, *item_features;
 	char *pairs;                 /* namespaces whose features are crossed (vw): "ab,ac" */
 	int ngrams;                  /* fasttext: words in the longest sequence that is a feature */
 	int window;                  /* text: words on each side that a word is trained with */
@@ -157,6 +160,9 @@ struct dataset_reading {
 	uint64_t heading;
 	char separator; /* of the cells of the last file; 0: its format has none */
 	size_t skipped; /* bad lines that were left out (data_want.bad) */
+	/* Users and items of ratings, a count for each line, that the table of their features lacks
+	 * (data_features.h). */
+	size_t unlisted;
 	/* Large numbers of features after the first data_want.spreads, which nothing has compared
 	 * with the others of their feature (data_spread.h). */
 	uint64_t unwatched;

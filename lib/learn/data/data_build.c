@@ -858,6 +858,7 @@ static enum err_code settle_options(struct data_build *b, size_t format, const c
 		    e);
 	if (rc)
 		return rc;
+	data_option_complete(o, name);
 	if (!o->bits)
 		o->bits = data_readers[format]->bits;
 	if (b->d->options)

@@ -59,7 +59,7 @@ json_t *data_facts(const struct dataset *d)
 	if (d->numbered)
 		return NULL;
 	f = (struct training_facts){ .sparse = d->sparse,
-		.cols = (int64_t)d->cols,
+		.cols = d->cols < INT64_MAX ? (int64_t)d->cols : INT64_MAX,
 		.fields = (int64_t)d->fields,
 		.index_base = d->index_base,
 		.source = d->source ? d->source : "",

@@ -765,6 +765,16 @@ static void warn_of_unwatched(const struct job *j, struct log *log)
 		    j->train->reading.unwatched, DATA_SPREADS);
 }
 
+/* Warns of users and items that have no line in the tables of their features. */
+static void warn_of_unlisted(const struct job *j, struct log *log)
+{
+	if (j->train->reading.unlisted)
+		log_warn(log,
+		    "data: %zu users and items, counted in each line, are not in the tables of features "
+		    "(user_features=, item_features=), and are learned without any",
+		    j->train->reading.unlisted);
+}
+
 /* Warns of classes, or of categories of a column, that differ only by blanks at their ends. */
 static void warn_of_alike_names(const struct job *j, struct log *log)
 {
@@ -831,6 +841,7 @@ static enum err_code make_job_model(struct job *j, const struct job_source *from
 	j->tables = from->tables && !conf_is_named(named) ? from->tables : named;
 	warn_of_pairs(j, from->log);
 	warn_of_unwatched(j, from->log);
+	warn_of_unlisted(j, from->log);
 	warn_of_alike_names(j, from->log);
 	rc = job_model_new(j, &j->model, e);
 	if (!rc)

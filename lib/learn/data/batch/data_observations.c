@@ -164,12 +164,22 @@ static enum err_code add_chunk(struct data_observations *o, const struct dataset
 			hold_out(o, p);
 			continue;
 		}
-		is_item[d->col[d->start[r] + 1]] = true;
+		is_item[data_pairs_item(d, r)] = true;
 		add_to_filter(o, p);
 	}
 	rc = merge_items(o, d, is_item, e);
 	free(is_item);
 	return rc;
+}
+
+/* A chunk does not know the features of items that are drawn from others. */
+static enum err_code check_features(const struct dataset *d, struct err *e)
+{
+	if (d->start[d->rows] == 2 * (uint64_t)d->rows)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG,
+	    "job.data_memory: the data do not fit into it, and features of users and items "
+	    "(user_features=, item_features=) need all of them in memory; raise it");
 }
 
 static enum err_code check_bounds(const struct data_observations *o, struct err *e)
@@ -194,6 +204,8 @@ static enum err_code read_chunks(struct data_observations *o, struct data_walk *
 		struct dataset *d;
 
 		rc = data_walk_next(chunks, &d, &last, e);
+		if (!rc && d)
+			rc = check_features(d, e);
 		if (!rc && d)
 			rc = add_chunk(o, d, e);
 		if (!rc)

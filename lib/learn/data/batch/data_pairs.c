@@ -18,7 +18,17 @@ struct pair_set {
 	size_t n;
 };
 
+/* The entries of users and items that have features (data_features.h), by their numbers: those of number k are
+ * start[k] .. start[k+1]-1. There are none of a number that has no features. */
+struct profiles {
+	uint64_t *start; /* NULL: no number has any */
+	uint32_t *col;
+	float *val;
+	uint64_t longest;
+};
+
 struct data_pairs {
+	struct profiles profiles;
 	uint32_t *item; /* that may be drawn */
 	size_t nitems;
 	size_t draws; /* items drawn for an example */
@@ -36,6 +46,9 @@ void data_pairs_free(struct data_pairs *p)
 	free(p->item);
 	free(p->observed.pair);
 	free(p->relevant.pair);
+	free(p->profiles.start);
+	free(p->profiles.col);
+	free(p->profiles.val);
 	free(p);
 }
 
@@ -103,11 +116,25 @@ static bool is_observed(const struct dataset *d, uint32_t user, uint32_t item)
 	            (struct data_pair){ feature_of(d, user), feature_of(d, item) }));
 }
 
+/* The entry of the item of row r: the first one after those of the user. */
+static uint64_t entry_of_item(const struct dataset *d, size_t r)
+{
+	uint64_t k = d->start[r] + 1;
+
+	while (d->field && k + 1 < d->start[r + 1] && d->field[k] == DATA_PAIRS_USER)
+		k++;
+	return k;
+}
+
+uint32_t data_pairs_item(const struct dataset *d, size_t r)
+{
+	return d->col[entry_of_item(d, r)];
+}
+
 struct data_pair data_pairs_of(const struct dataset *d, size_t r)
 {
-	const uint32_t *col = d->col + d->start[r];
-
-	return (struct data_pair){ feature_of(d, col[0]), feature_of(d, col[1]) };
+	return (struct data_pair){ feature_of(d, d->col[d->start[r]]),
+		feature_of(d, data_pairs_item(d, r)) };
 }
 
 bool data_pairs_is_held_out(const struct data_pairs_share *s, struct data_pair p)
@@ -121,9 +148,9 @@ bool data_pairs_is_held_out(const struct data_pairs_share *s, struct data_pair p
 static void append_pairs(struct pair_set *s, const struct dataset *d, const uint32_t *row, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		const uint32_t *col = d->col + d->start[row ? row[i] : i];
+		size_t r = row ? row[i] : i;
 
-		s->pair[s->n++] = pair_of(col[0], col[1]);
+		s->pair[s->n++] = pair_of(d->col[d->start[r]], data_pairs_item(d, r));
 	}
 }
 
@@ -161,6 +188,85 @@ static bool list_items(struct data_pairs *p, size_t features)
 	return is_item != NULL;
 }
 
+/* ---- features of users and items ---- */
+
+/* Calls fn for the two sides of each row of d: their first and last entries, first .. end-1. */
+static void each_side(const struct dataset *d,
+    void (*fn)(struct profiles *p, const struct dataset *d, uint64_t first, uint64_t end),
+    struct profiles *p)
+{
+	for (size_t r = 0; r < d->rows; r++) {
+		uint64_t item = entry_of_item(d, r);
+
+		fn(p, d, d->start[r], item);
+		fn(p, d, item, d->start[r + 1]);
+	}
+}
+
+/* start[k + 1] is the number of entries of k until they are added up. */
+static void count_side(struct profiles *p, const struct dataset *d, uint64_t first, uint64_t end)
+{
+	if (end - first > 1)
+		p->start[d->col[first] + 1] = end - first;
+}
+
+static void copy_side(struct profiles *p, const struct dataset *d, uint64_t first, uint64_t end)
+{
+	uint64_t to = p->start[d->col[first]];
+
+	if (p->start[d->col[first] + 1] - to != end - first)
+		return;
+	memcpy(p->col + to, d->col + first, (end - first) * sizeof *p->col);
+	memcpy(p->val + to, d->val + first, (end - first) * sizeof *p->val);
+}
+
+/* Adds up the numbers of entries of n numbers, and gets memory for them. False: no memory. */
+static bool lay_out_profiles(struct profiles *p, size_t n)
+{
+	for (size_t k = 0; k < n; k++) {
+		p->longest = p->start[k + 1] > p->longest ? p->start[k + 1] : p->longest;
+		p->start[k + 1] += p->start[k];
+	}
+	p->col = mem_try_array(p->start[n] + 1, sizeof *p->col);
+	p->val = mem_try_array(p->start[n] + 1, sizeof *p->val);
+	return p->col && p->val;
+}
+
+/* Collects the entries of the users and items of d. False: no memory. */
+static bool make_profiles(struct profiles *p, const struct dataset *d)
+{
+	if (d->start[d->rows] == 2 * (uint64_t)d->rows)
+		return true;
+	p->start = mem_try_array(d->nids + 1, sizeof *p->start);
+	if (!p->start)
+		return false;
+	each_side(d, count_side, p);
+	if (!lay_out_profiles(p, d->nids))
+		return false;
+	each_side(d, copy_side, p);
+	return true;
+}
+
+/* The entries of number k: *n of them; 0: it has no features. */
+static uint64_t profile_of(const struct profiles *p, uint32_t k, uint64_t *n)
+{
+	*n = p->start ? p->start[k + 1] - p->start[k] : 0;
+	return p->start ? p->start[k] : 0;
+}
+
+/* Copies the entries of number `of`, which are in `from`, to number k of p, with the numbers that `to` gives
+ * to their features. */
+static void copy_profile(struct profiles *p, uint32_t k, const struct profiles *from, uint32_t of,
+    const uint32_t *to)
+{
+	uint64_t n, at = profile_of(from, of, &n);
+
+	for (uint64_t i = 0; i < n; i++) {
+		p->col[p->start[k] + i] = to[from->col[at + i]];
+		p->val[p->start[k] + i] = from->val[at + i];
+	}
+}
+
 /* Gives d the shape of pairs. Takes p. */
 static void become_pairs(struct dataset *d, struct data_pairs *p)
 {
@@ -179,7 +285,7 @@ static enum err_code make_training(struct dataset *d, size_t draws, const uint32
 		append_pairs(&p->observed, d, row, n);
 		sort_pairs(&p->observed);
 	}
-	if (!p || !list_items(p, d->nids)) {
+	if (!p || !list_items(p, d->nids) || !make_profiles(&p->profiles, d)) {
 		data_pairs_free(p);
 		return fail_memory(n, e);
 	}
@@ -223,6 +329,39 @@ static bool merge_features(const struct dataset *a, const struct dataset *b, str
 			m->second[j++] = (uint32_t)m->n;
 		m->id[m->n++] = x < y ? x : y;
 	}
+	return true;
+}
+
+/* Merges the entries of two datasets with these features: a and b of them; those of the first one hold where both
+ * have some. False: no memory. */
+static bool merge_profiles(struct profiles *out, const struct merged *m, const struct profiles *a,
+    size_t na, const struct profiles *b, size_t nb)
+{
+	uint64_t n;
+
+	if (!a->start && !b->start)
+		return true;
+	out->start = mem_try_array(m->n + 1, sizeof *out->start);
+	if (!out->start)
+		return false;
+	for (uint32_t k = 0; k < nb; k++) {
+		profile_of(b, k, &n);
+		out->start[m->second[k] + 1] = n;
+	}
+	for (uint32_t k = 0; k < na; k++) {
+		profile_of(a, k, &n);
+		if (n)
+			out->start[m->first[k] + 1] = n;
+	}
+	if (!lay_out_profiles(out, m->n))
+		return false;
+	for (uint32_t k = 0; k < nb; k++) {
+		profile_of(b, k, &n);
+		if (out->start[m->second[k] + 1] - out->start[m->second[k]] == n)
+			copy_profile(out, m->second[k], b, k, m->second);
+	}
+	for (uint32_t k = 0; k < na; k++)
+		copy_profile(out, m->first[k], a, k, m->first);
 	return true;
 }
 
@@ -344,6 +483,8 @@ static bool rank_items(const struct dataset *d, const struct dataset *train, str
 {
 	const struct data_pairs *known = train->own;
 	struct data_pairs *p = new_pairs(1, known->nitems, known->observed.n + d->rows, d->rows);
+	struct profiles own = { 0 };
+	bool good;
 	unsigned thinned;
 	size_t rows;
 
@@ -351,6 +492,13 @@ static bool rank_items(const struct dataset *d, const struct dataset *train, str
 		return false;
 	become_pairs(out, p);
 	out->fields = train->fields;
+	good = make_profiles(&own, d) &&
+	    merge_profiles(&p->profiles, m, &own, d->nids, &known->profiles, train->nids);
+	free(own.start);
+	free(own.col);
+	free(own.val);
+	if (!good)
+		return false;
 	out->id = m->id;
 	out->nids = m->n;
 	m->id = NULL;
@@ -581,18 +729,31 @@ static bool draw_relevant(const struct dataset *d, uint32_t user, struct rng *r,
 	return true;
 }
 
-static void put_pair_entry(struct batch *b, size_t *k, uint32_t col, size_t field)
+static void put_entry(struct batch *b, size_t *k, uint32_t col, float val, size_t field)
 {
 	b->col[*k] = col;
-	b->val[*k] = 1;
+	b->val[*k] = val;
 	b->field[(*k)++] = (uint16_t)field;
+}
+
+/* Puts the user or item of this number, with its features. */
+static void put_side(const struct data_pairs *p, struct batch *b, size_t *k, uint32_t number,
+    size_t field)
+{
+	uint64_t n, at = profile_of(&p->profiles, number, &n);
+
+	if (n == 0)
+		put_entry(b, k, number, 1, field);
+	for (uint64_t i = at; i < at + n; i++)
+		put_entry(b, k, p->profiles.col[i], p->profiles.val[i], field);
 }
 
 uint64_t data_pairs_entries(const struct dataset *d, size_t n)
 {
 	const struct data_pairs *p = d->own;
 
-	return (uint64_t)n * (DATA_PAIRS_DRAWN + p->draws);
+	return (uint64_t)n * (DATA_PAIRS_DRAWN + p->draws) *
+	    (p->profiles.longest ? p->profiles.longest : 1);
 }
 
 void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
@@ -602,20 +763,19 @@ void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n,
 
 	b->start[0] = 0;
 	for (size_t i = 0; i < n; i++) {
-		const uint32_t *col = d->col + d->start[index[i]];
-		uint32_t drawn = 0;
+		uint32_t user = d->col[d->start[index[i]]], item = data_pairs_item(d, index[i]),
+		         drawn = 0;
 		struct rng r;
 
 		rng_init(&r,
-		    rng_mix(rng_mix(b->epoch) ^ feature_of(d, col[0])) ^
-		        rng_mix(feature_of(d, col[1])));
-		put_pair_entry(b, &k, col[0], DATA_PAIRS_USER);
-		put_pair_entry(b, &k, col[1], DATA_PAIRS_ITEM);
+		    rng_mix(rng_mix(b->epoch) ^ feature_of(d, user)) ^
+		        rng_mix(feature_of(d, item)));
+		put_side(p, b, &k, user, DATA_PAIRS_USER);
+		put_side(p, b, &k, item, DATA_PAIRS_ITEM);
 		for (size_t j = 0; j < p->draws &&
-		    (d->y[index[i]] > 0.5f ? draw_unobserved : draw_relevant)(d, col[0], &r,
-		        &drawn);
+		    (d->y[index[i]] > 0.5f ? draw_unobserved : draw_relevant)(d, user, &r, &drawn);
 		    j++)
-			put_pair_entry(b, &k, drawn, DATA_PAIRS_DRAWN + j);
+			put_side(p, b, &k, drawn, DATA_PAIRS_DRAWN + j);
 		b->start[i + 1] = (uint32_t)k;
 	}
 }

@@ -14,6 +14,9 @@
  * items of the training data that are observed for the user in neither of the two, with the target 0.
  * There an item with the target 0 gets a drawn one with the target 1.
  *
+ * Users and items may have features (data_features.h): further entries of a row, after that of the user or
+ * the item, in the same field. Drawn items have those that they have in other rows.
+ *
  * Training data in memory know their own observations. A chunk of data in blocks (data_blocks.h) knows
  * those of all blocks by data_observations.h. */
 struct data_pairs;
@@ -44,6 +47,8 @@ bool data_pairs_is_held_out(const struct data_pairs_share *s, struct data_pair p
 bool data_pairs_is_sampled(uint64_t user, unsigned thinned);
 /* The observation of example r, which data of ratings or ranked data have. */
 struct data_pair data_pairs_of(const struct dataset *d, size_t r);
+/* The number that its item has in d. */
+uint32_t data_pairs_item(const struct dataset *d, size_t r);
 
 /* ERR_CONFIG: the data are not ratings. */
 enum err_code data_pairs_check(const struct dataset *d, struct err *e);

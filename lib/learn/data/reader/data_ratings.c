@@ -12,6 +12,7 @@
 #include "core/suggest.h"
 #include "data/data_kinds.h"
 #include "data/reader/data_cells.h"
+#include "data/reader/data_features.h"
 #include "data/table/data_form.h"
 #include "data/reader/data_head.h"
 #include "data/table/data_names.h"
@@ -48,6 +49,9 @@ struct ratings {
 	bool found;                  /* an option names a cell of the first line */
 	double positive;             /* as the option says; NAN: without it */
 	bool names;                  /* the words are kept as names */
+	/* of users and of items, with the paths that they are from; NULL: they have none */
+	struct data_features *features[ITEM + 1];
+	char *features_path[ITEM + 1];
 	size_t named[ITEM + 1];      /* the columns of users and items among the names */
 };
 
@@ -238,6 +242,13 @@ static void describe_columns(struct data_row *r, const char *const *cell, bool h
 			buf_printf(&text, " \"%.24s\"", shown);
 		}
 	}
+	for (int k = USER; k <= ITEM; k++) {
+		char *features = t->features[k] ? data_features_describe(t->features[k]) : NULL;
+
+		if (features)
+			buf_printf(&text, ", %s", features);
+		free(features);
+	}
 	free(r->b->d->roles);
 	r->b->d->roles = (char *)text.data;
 }
@@ -311,10 +322,9 @@ static enum err_code find_columns(struct data_row *r, const char *line, bool *he
 
 /* ---- rows ---- */
 
-/* The number of a user or an item: a whole number below LARGEST, or the hash of a word. False: it is empty,
- * or a number of another form (-1, 1.5, too many digits), which is a mistake and no word. */
-static bool number_of(const char *cell, enum part k, uint64_t *out, bool *word)
+bool data_ratings_number(const char *cell, bool item, uint64_t *out, bool *word)
 {
+	enum part k = item ? ITEM : USER;
 	const char *q = cell;
 
 	*word = false;
@@ -393,6 +403,23 @@ static void name_word(struct data_row *r, enum part k, const char *word, uint64_
 	data_names_add(d->names, t->named[k], word, feature);
 }
 
+/* Names the features of users and items. */
+static void name_features(struct data_row *r)
+{
+	struct ratings *t = r->own;
+	struct dataset *d = r->b->d;
+
+	for (int k = USER; k <= ITEM; k++) {
+		if (!t->names || !t->features[k])
+			continue;
+		if (!d->names) {
+			d->names = data_names_new();
+			find_name_columns(t, d);
+		}
+		data_features_name(t->features[k], d->names);
+	}
+}
+
 /* Parses a cell as a number, perhaps with a decimal comma. */
 static bool parse_rating_number(const struct ratings *t, const char *cell, double *out)
 {
@@ -410,6 +437,23 @@ static double target_of(const struct data_row *r, double rating)
 	return data_label_wants_pairs(r->b->label) ? 1 : rating;
 }
 
+/* Adds the user or the item to the row, and its features. */
+static void add_side(struct data_row *r, enum part k, uint64_t number)
+{
+	const struct ratings *t = r->own;
+	const uint64_t *feature;
+	size_t n;
+
+	data_row_add(r, 2 * number + k, 1, (uint16_t)k);
+	if (!t->features[k])
+		return;
+	feature = data_features_of(t->features[k], number, &n);
+	if (!feature)
+		r->b->d->reading.unlisted++;
+	for (size_t i = 0; i < n; i++)
+		data_row_add(r, 2 * feature[i] + k, 1, (uint16_t)k);
+}
+
 /* Observations with the target 0 are none, and are left out. */
 static enum err_code take_rating(struct data_row *r, char *const *cell, const char *line,
     struct err *e)
@@ -420,9 +464,9 @@ static enum err_code take_rating(struct data_row *r, char *const *cell, const ch
 	double rating = 0, weight;
 	enum err_code rc = ERR_OK;
 
-	if (!number_of(cell[USER], USER, &user, &user_word))
+	if (!data_ratings_number(cell[USER], false, &user, &user_word))
 		return bad_line(r, line, t->column[USER], cell[USER], USER, e);
-	if (!number_of(cell[ITEM], ITEM, &item, &item_word))
+	if (!data_ratings_number(cell[ITEM], true, &item, &item_word))
 		return bad_line(r, line, t->column[ITEM], cell[ITEM], ITEM, e);
 	if (cell[RATING] && !parse_rating_number(t, cell[RATING], &rating))
 		return bad_line(r, line, t->column[RATING], cell[RATING], RATING, e);
@@ -439,8 +483,8 @@ static enum err_code take_rating(struct data_row *r, char *const *cell, const ch
 		rc = data_build_weight(r->b, r->s, weight, e);
 	if (!rc)
 		rc = data_label_number(r->b->label, r->s, rating, e);
-	data_row_add(r, 2 * user, 1, 0);
-	data_row_add(r, 2 * item + 1, 1, 1);
+	add_side(r, USER, user);
+	add_side(r, ITEM, item);
 	if (!rc)
 		rc = data_row_end(r, true, e);
 	if (!rc && user_word)
@@ -483,20 +527,47 @@ static enum err_code parse_rating_line(struct data_row *r, char *first, struct e
 	return take_rating(r, found, shown, e);
 }
 
+/* Reads the features of users or items where an option names them, unless the builds before had the same
+ * ones. */
+static enum err_code read_features(struct ratings *t, enum part k, const char *path, struct err *e)
+{
+	if (path && t->features[k] && strcmp(path, t->features_path[k]) == 0)
+		return ERR_OK;
+	data_features_free(t->features[k]);
+	free(t->features_path[k]);
+	t->features[k] = NULL;
+	t->features_path[k] = NULL;
+	if (!path)
+		return ERR_OK;
+	t->features_path[k] = mem_strdup(path);
+	return data_features_read(path,
+	           k == USER ? DATA_FEATURES_USERS : DATA_FEATURES_ITEMS, &t->features[k], e)
+	    ? err_prefix(e, k == USER ? "user_features" : "item_features")
+	    : ERR_OK;
+}
+
 static enum err_code begin_ratings(struct data_parser *p, struct err *e)
 {
 	struct data_build *b = p->build;
 	struct data_row *r = data_row_begin(p, sizeof(struct ratings), parse_rating_line);
-	struct ratings *t = r->own;
+	struct ratings *t = r->own, before = *t;
+	enum err_code rc;
 
 	*t = (struct ratings){ .names = !b->like || b->extends, .positive = (double)NAN };
+	memcpy(t->features, before.features, sizeof t->features);
+	memcpy(t->features_path, before.features_path, sizeof t->features_path);
 	if (p->options->positive && !data_num_all(p->options->positive, &t->positive))
 		return err_set(e, ERR_CONFIG, "%s: positive=%.60s: expected a number",
 		    stream_name(p->stream), p->options->positive);
 	b->index_base = 0;
 	b->d->grouped_by_first = true;
 	begin_names(t, b);
-	return ERR_OK;
+	rc = read_features(t, USER, p->options->user_features, e);
+	if (!rc)
+		rc = read_features(t, ITEM, p->options->item_features, e);
+	if (!rc)
+		name_features(r);
+	return rc;
 }
 
 /* A user, an item and a rating between "::", as MovieLens has them, or a user and an item alone. */
@@ -531,7 +602,7 @@ static bool find_user_or_item(const struct dataset *d, size_t kind, const char *
 	/* Numbers are read as in a line, which has STREAM_PAD bytes after it. */
 	char *padded = memcpy(mem_alloc(n + 1 + STREAM_PAD), text, n);
 	uint64_t number;
-	bool word, found = number_of(padded, kind == DATA_KIND_USER ? USER : ITEM, &number, &word);
+	bool word, found = data_ratings_number(padded, kind == DATA_KIND_ITEM, &number, &word);
 
 	(void)d;
 	if (found)
@@ -546,9 +617,21 @@ static const struct data_kinds kinds = { .n = 2,
 	.numbered = true,
 	.find = find_user_or_item };
 
+static void release_ratings(struct data_parser *p)
+{
+	struct data_row *r = p->own;
+	struct ratings *t = r ? r->own : NULL;
+
+	for (int k = USER; t && k <= ITEM; k++) {
+		data_features_free(t->features[k]);
+		free(t->features_path[k]);
+	}
+	data_row_release(p);
+}
+
 static const struct data_text_format ratings_lines = { .begin = begin_ratings,
 	.line = data_row_line,
-	.release = data_row_release };
+	.release = release_ratings };
 
 const struct data_reader data_reader_ratings = { .score = score_ratings,
 	.text = &ratings_lines,

@@ -6,8 +6,10 @@
 #include <stddef.h>
 
 #include "core/buf.h"
+#include "core/file.h"
 #include "core/mem.h"
 #include "data/source/data_uri.h"
+#include "format/uri.h"
 
 #define READER(name, title, help) FORMAT_##name,
 enum format {
@@ -267,6 +269,33 @@ enum err_code data_option_check(const struct data_options *o, size_t format, con
 	}
 	buf_release(&list);
 	return rc;
+}
+
+char *data_option_path(const char *name, const char *path)
+{
+	char *dir, *beside, *whole;
+
+	if (uri_is(path) || *path == '/')
+		return mem_strdup(path);
+	/* What is read from standard input or an object lies in no folder. */
+	dir = uri_is(name) || strcmp(name, "-") == 0 ? mem_strdup(".") : path_dirname(name);
+	beside = path_join(dir, path);
+	whole = path_absolute(beside);
+	free(dir);
+	free(beside);
+	return whole;
+}
+
+void data_option_complete(struct data_options *o, const char *name)
+{
+	char **path[] = { &o->user_features, &o->item_features };
+
+	for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
+		char *whole = *path[i] ? data_option_path(name, *path[i]) : NULL;
+
+		free(*path[i]);
+		*path[i] = whole;
+	}
 }
 
 enum err_code data_option_agree(const struct data_options *o, const struct data_options *first,

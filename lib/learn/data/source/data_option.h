@@ -61,6 +61,12 @@ enum err_code data_option_check_file(const struct data_options *o, const char *p
  * do. */
 enum err_code data_option_check(const struct data_options *o, size_t format, const char *name,
     struct err *e);
+/* The path of a file that an option of the file `name` names: as it is, if it is absolute or a URI, else
+ * as an absolute one, from the folder of `name`. A new string. */
+char *data_option_path(const char *name, const char *path);
+/* Makes the paths of the tables of features whole (data_option_path), as the description of the data shall
+ * have them. */
+void data_option_complete(struct data_options *o, const char *name);
 /* Checks that files of one dataset agree: those of `first` were read with other options.
  * ERR_CONFIG. */
 enum err_code data_option_agree(const struct data_options *o, const struct data_options *first,

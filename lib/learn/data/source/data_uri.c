@@ -245,8 +245,9 @@ enum err_code data_uri_parse(const char *path, char **file, struct data_options 
 		rc = set_option(o, path, key, decode_percent(eq + 1, (size_t)(end - eq - 1)), e);
 		free(key);
 	}
-	/* Only ratings have these columns. */
-	if (rc == ERR_OK && !o->format && (o->user || o->item || o->rating))
+	/* Only ratings have these. */
+	if (rc == ERR_OK && !o->format &&
+	    (o->user || o->item || o->rating || o->user_features || o->item_features))
 		o->format = mem_strdup("ratings");
 	if (rc == ERR_OK && !**file)
 		rc = err_set(e, ERR_CONFIG, "%s: names no file", path);

@@ -127,6 +127,21 @@ static bool put_file(struct identity *id, const char *path, bool labels, bool mu
 	return good || !must_be;
 }
 
+/* Adds the tables of the features of users and items that the options of the file `name` name. */
+static bool put_features(struct identity *id, const struct data_options *o, const char *name)
+{
+	const char *path[] = { o->user_features, o->item_features };
+	bool good = true;
+
+	for (size_t i = 0; good && i < sizeof path / sizeof *path; i++) {
+		char *whole = path[i] ? data_option_path(name, path[i]) : NULL;
+
+		good = !whole || put_file(id, whole, true, true);
+		free(whole);
+	}
+	return good;
+}
+
 /* Adds a file of data, and the files of labels beside it. */
 static bool put_data_file(struct identity *id, const struct data_cache_source *from,
     const char *name, const struct data_options *o)
@@ -146,6 +161,7 @@ static bool put_data_file(struct identity *id, const struct data_cache_source *f
 		good = put_file(id, labels, true, true);
 		free(labels);
 	}
+	good = good && put_features(id, o, name);
 	id->ndata++;
 	return good;
 }
@@ -235,8 +251,12 @@ static bool make_identity(struct identity *id, const struct data_cache_source *f
 	char what[DIGEST_HEX], *first;
 	/* The cache does not have the names of examples. */
 	bool good = from->npaths > 0 && !from->want->words && !from->want->names;
+	const struct dataset *known = from->like ? from->like : from->want->base;
 
 	*id = (struct identity){ 0 };
+	/* Their paths are whole, and those of other tables are not looked at. */
+	if (good && known && known->options)
+		good = put_features(id, known->options, "-");
 	buf_printf(&id->what, "pskit " PSKIT_VERSION " %d\n", DATA_STORE_VERSION);
 	put_number(id, from->want->classes);
 	put_number(id, from->want->two);
@@ -244,8 +264,8 @@ static bool make_identity(struct identity *id, const struct data_cache_source *f
 	put_number(id, (from->want->pairs > 0) | (unsigned)from->want->fields << 1);
 	put_number(id, from->want->shifts_targets);
 	put_number(id, from->like ? 1 : from->want->base ? 2 : 0);
-	if (from->like || from->want->base)
-		put_like(id, from->like ? from->like : from->want->base);
+	if (known)
+		put_like(id, known);
 	else
 		put_identity_text(id, from->want->scale);
 	if (!from->like && from->want->base)

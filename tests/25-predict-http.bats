@@ -318,9 +318,9 @@ nearest() {
 	curl -sf --data-binary "$1" "$URL/nearest"
 }
 
-# nearest_as_work MODEL-OPTIONS...: the answer to user=u3 is that of ps-work nearest.
+# nearest_as_work MODEL [OPTION]...: the answer to user=u3 is that of ps-work nearest.
 nearest_as_work() {
-	ps-work nearest "$@" v user=u3 -k 5 --json | jq -cS .nearest >expected
+	ps-work nearest "$1" v user=u3 -k 5 "${@:2}" --json | jq -cS .nearest >expected
 	nearest '{"table": "v", "queries": ["user=u3"], "k": 5}' | jq -cS '.nearest[0]' | cmp -s expected -
 }
 
@@ -355,6 +355,17 @@ nearest_as_work() {
 	wait "$SERVER"
 	SERVER=
 	rm -r serve.run
+	# Users do not get what they have rated, and items are found as before.
+	serve served.safetensors serve_open=true serve_rated=r.csv
+	nearest_as_work served.safetensors --rated r.csv
+	nearest '{"table": "v", "queries": ["item=i7"], "k": 29}' | jq -e '.nearest[0] | length == 29' >/dev/null
+	mv r.csv away.csv
+	[ "$(status_of -d '{"table": "v", "queries": ["user=u3"], "metric": "cosine"}' "$URL/nearest") $(jq -r .error answer | grep -c 'serve_rated: .*r.csv')" = "404 1" ]
+	mv away.csv r.csv
+	ps-ctl stop -C serve.run
+	wait "$SERVER"
+	SERVER=
+	rm -r serve.run
 	# The values of a living cluster change, and the index follows them.
 	echo '{ "sync": "asp", "job": { "model": "mf", "data": "r.csv?format=ratings", "epochs": 1000000000 } }' >live.json
 	begin live.json
@@ -362,7 +373,7 @@ nearest_as_work() {
 	ps-ctl wait -C live.run --for step=300
 	wait_for 5 nearest '{"table": "v", "queries": ["user=u3"]}'
 	ps-ctl pause -C live.run
-	wait_for 10 nearest_as_work -C live.run
+	wait_for 10 nearest_as_work live.run
 	[ "$(curl -sf -D- -o /dev/null -d '{"table": "v", "queries": ["user=u3"]}' "$URL/nearest" | grep -ci '^Pskit-\(Model: live/live\|Age: [0-9]\)')" = 2 ]
 	ps-ctl stop -C serve.run
 	wait "$SERVER"

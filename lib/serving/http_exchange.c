@@ -115,9 +115,10 @@ static int status_of(enum err_code code)
 	case ERR_NOTREADY:
 	case ERR_TIMEOUT:
 	case ERR_UNREACH:
-	case ERR_NOMEM:
 	case ERR_STOPPED:
 		return 503;
+	case ERR_NOMEM:
+		return 429;
 	default:
 		return 500;
 	}

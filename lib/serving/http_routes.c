@@ -294,7 +294,7 @@ static enum err_code prepare_infer(struct http_exchange *x, struct err *e)
 		    "Inference-Header-Content-Length must be a number of at most the body's bytes");
 	json = length ? (size_t)x->head_length : x->body.len;
 	if (!endpoint_charge(x, json * JSON_COST))
-		return err_set(e, ERR_NOTREADY,
+		return err_set(e, ERR_NOMEM,
 		    "too many requests at a time: their tensors of JSON fill serve_memory; the binary "
 		    "extension takes less");
 	x->task = (struct score_task){ .read = read_v2, .ctx = x, .key = key, .nkey = 2 };
@@ -319,7 +319,7 @@ static enum err_code prepare_nearest(struct http_exchange *x, struct err *e)
 {
 	if (endpoint_charge(x, x->body.len * JSON_COST))
 		return ERR_OK;
-	return err_set(e, ERR_NOTREADY,
+	return err_set(e, ERR_NOMEM,
 	    "too many requests at a time: their bodies of JSON fill serve_memory");
 }
 

@@ -24,12 +24,19 @@ struct index {
 
 struct nearest_indexes {
 	uint64_t model; /* its number */
+	char **rated;
+	size_t nrated;
 	struct index index[NEAREST_INDEXES];
 };
 
-struct nearest_indexes *nearest_indexes_new(void)
+struct nearest_indexes *nearest_indexes_new(const struct conf_strs *rated)
 {
-	return mem_alloc(sizeof(struct nearest_indexes));
+	struct nearest_indexes *x = mem_alloc(sizeof *x);
+
+	x->rated = mem_array(rated->n + 1, sizeof *x->rated);
+	for (; x->nrated < rated->n; x->nrated++)
+		x->rated[x->nrated] = mem_strdup(rated->item[x->nrated]);
+	return x;
 }
 
 static void drop_index(struct index *i)
@@ -41,8 +48,13 @@ static void drop_index(struct index *i)
 
 void nearest_indexes_free(struct nearest_indexes *x)
 {
-	for (size_t i = 0; x && i < NEAREST_INDEXES; i++)
+	if (!x)
+		return;
+	for (size_t i = 0; i < NEAREST_INDEXES; i++)
 		drop_index(&x->index[i]);
+	for (size_t i = 0; i < x->nrated; i++)
+		free(x->rated[i]);
+	free(x->rated);
 	free(x);
 }
 
@@ -100,7 +112,13 @@ static enum err_code find_index(struct nearest_indexes *x, struct served_model *
 	}
 	drop_index(place);
 	rc = neighbours_open(&tool, &spec, &place->rows, e);
+	if (!rc && x->nrated && neighbours_of_users(place->rows)) {
+		rc = neighbours_rated(place->rows, (const char *const *)x->rated, x->nrated, e);
+		if (rc)
+			err_prefix(e, "serve_rated");
+	}
 	if (rc) {
+		drop_index(place);
 		free(key);
 		return rc;
 	}

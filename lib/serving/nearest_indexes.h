@@ -2,6 +2,7 @@
 #ifndef SERVING_NEAREST_INDEXES_H
 #define SERVING_NEAREST_INDEXES_H
 
+#include "conf/conf.h"
 #include "serving/nearest_request.h"
 #include "serving/served.h"
 
@@ -15,7 +16,9 @@
 
 struct nearest_indexes;
 
-struct nearest_indexes *nearest_indexes_new(void);
+/* rated: paths of ratings, of which an index of items leaves out the items of the user who asks
+ * (neighbours_rated). They are copied, and read for each index that is made. */
+struct nearest_indexes *nearest_indexes_new(const struct conf_strs *rated);
 void nearest_indexes_free(struct nearest_indexes *x); /* NULL is fine */
 /* The model is the present one: frees the indexes of an earlier one. */
 void nearest_indexes_follow(struct nearest_indexes *x, const struct served_model *m);

@@ -661,7 +661,7 @@ enum err_code predict_http_start(const struct conf *conf, struct served *served,
 	init_answerer(&ep->own, ep);
 	init_answerer(&ep->large, ep);
 	init_answerer(&ep->work, ep);
-	ep->work.indexes = nearest_indexes_new();
+	ep->work.indexes = nearest_indexes_new(&conf->serve_rated);
 	mutex_init(&ep->lock, LOCK_ANSWERED);
 	rc = open_endpoint(h, conf, e);
 	if (!rc)

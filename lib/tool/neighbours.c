@@ -387,9 +387,8 @@ enum err_code neighbours_open(const struct tool_model *m, const struct neighbour
 		x->index = nearest_new(x->width, metric);
 		rc = read_features(x, e);
 	}
-	if (!rc) {
+	if (!rc)
 		rc = read_table(x, e);
-	}
 	if (rc) {
 		neighbours_close(x);
 		return rc;
@@ -424,6 +423,12 @@ static int by_pair(const void *a, const void *b)
 	return (x->item > y->item) - (x->item < y->item);
 }
 
+bool neighbours_of_users(const struct neighbours *x)
+{
+	return x->kinds && x->kinds->numbered && x->from == DATA_KIND_USER &&
+	    x->among == DATA_KIND_ITEM;
+}
+
 enum err_code neighbours_rated(struct neighbours *x, const char *const *data, size_t ndata,
     struct err *e)
 {
@@ -431,8 +436,7 @@ enum err_code neighbours_rated(struct neighbours *x, const char *const *data, si
 	struct dataset *d = NULL;
 	enum err_code rc;
 
-	if (!x->kinds || !x->kinds->numbered || x->from != DATA_KIND_USER ||
-	    x->among != DATA_KIND_ITEM)
+	if (!neighbours_of_users(x))
 		return err_set(e, ERR_USAGE,
 		    "--rated needs users as queries, of a model of ratings (mf, bpr, warp)");
 	want.tables = job_want(&x->conf.job).tables;

@@ -37,6 +37,8 @@ enum err_code neighbours_open(const struct tool_model *m, const struct neighbour
     struct neighbours **out, struct err *e);
 void neighbours_close(struct neighbours *x); /* NULL is fine */
 
+/* Are the queries users, and items found for them? */
+bool neighbours_of_users(const struct neighbours *x);
 /* Items that the user has rated in these data are not found for it: all items that stand with the user in
  * a line, whatever the rating. ERR_USAGE: the queries are not users. Errors of the data's readers. */
 enum err_code neighbours_rated(struct neighbours *x, const char *const *data, size_t ndata,

@@ -120,6 +120,7 @@ static const struct row {
 	{ "serve_connections", "100", "100", "many", "0" },
 	{ "serve_rows", "100", "100", "many", "0" },
 	{ "serve_body", "4M", "4194304", "4X", "2G" },
+	{ "serve_rated", "[\"/c,d\"]", "[\"/c,d\"]", "[\"\"]", "[" },
 	{ "serve_memory", "64M", "67108864", "4X", "1K" },
 	{ "serve_redis", "unix:/s", "\"unix:/s\"", "", NULL },
 	{ "serve_redis_values", "text", "\"text\"", "hex", NULL },

@@ -104,6 +104,7 @@ struct conf {
 	/* endpoints of a read-only server (lib/serving): "none", "HOST:PORT" or "unix:PATH"; files
 	 * or "none" */
 	char *serve_http, *serve_tokens, *serve_cert, *serve_key, *serve_ca;
+	struct conf_strs serve_rated;
 	char *serve_if; /* parsed by serve_if_parse */
 	bool serve_open;
 	int64_t serve_delay, serve_deadline; /* nanoseconds */

@@ -32,7 +32,7 @@ struct neighbours {
 	bool weighs;                    /* the product has the weight of the row that is found */
 	size_t skip, width; /* numbers of a row that are left out, and that are compared */
 	struct nearest *index;
-	struct ids others; /* rows of other kinds than `among` */
+	struct ids others;             /* rows of other kinds than `among` */
 	struct row_features *features; /* NULL: users and items have none */
 	float *sum;                    /* a row with those of its features */
 	struct ids excluded;
@@ -259,7 +259,8 @@ static enum err_code take_rows(void *ctx, const uint64_t *ids, const float *rows
 		if (kind_of(x, ids[i]) != x->among)
 			ids_add(&x->others, ids[i]);
 		else
-			rc = nearest_put(x->index, ids[i], with_features(x, ids[i], row) + x->skip, e);
+			rc = nearest_put(x->index, ids[i], with_features(x, ids[i], row) + x->skip,
+			    e);
 	}
 	return rc ? err_prefix(e, "table \"%s\"", x->table->name) : ERR_OK;
 }

@@ -108,9 +108,9 @@ void row_features_add(const struct row_features *f, uint64_t id, float *row)
 	feature = data_features_of(f->of[kind], id / DATA_KINDS, &n);
 	for (size_t i = 0; i < n; i++) {
 		const struct place want = { .id = DATA_KINDS * feature[i] + kind },
-		                   *found = f->n ? bsearch(&want, f->place, f->n, sizeof want,
-		                                       compare_places)
-		                                 : NULL;
+		                   *found = f->n
+		    ? bsearch(&want, f->place, f->n, sizeof want, compare_places)
+		    : NULL;
 
 		for (size_t c = 0; found && c < f->cols; c++)
 			row[c] += f->rows[found->at + c];

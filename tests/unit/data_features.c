@@ -62,7 +62,8 @@ static void test_tables(void)
 	        data_features_is_number(a[0]) && !data_features_is_number(11),
 	    "equal features have equal numbers, which no item has");
 	text = data_features_describe(f);
-	ok(strcmp(text, "3 features of items from items.csv, without 4 that only one item has") == 0,
+	ok(strcmp(text, "3 features of items from items.csv, without 4 that only one item has") ==
+	        0,
 	    "%s", text);
 	data_features_name(f, names);
 	name = data_names_find(names, 2 * data_features_of(f, 11, &na)[0] + 1);
@@ -128,8 +129,8 @@ static void test_pairs(void)
 	struct data_pairs_share half = { .seed = 1, .share = 0.5 };
 	struct dataset *d = NULL, *plain = NULL, *ranked = NULL;
 	char *path = mem_strdup(put("r.csv", "user,item\n1,3\n1,5\n2,9\n2,3\n"));
-	char *with = mem_printf("%s?format=ratings&user=user&item=item&item_features=i.csv&user_features=u.csv",
-	    path);
+	char *with = mem_printf(
+	    "%s?format=ratings&user=user&item=item&item_features=i.csv&user_features=u.csv", path);
 	const char *paths[] = { with };
 	struct batch b = { 0 };
 	uint64_t first = 0;
@@ -155,8 +156,9 @@ static void test_pairs(void)
 	    "batches have them");
 	/* User 1 lacks item 9 alone, and user 2 item 5 alone. */
 	for (unsigned k = 0; d && k < 2; k++)
-		good = good && entries_in(&b, 0, DATA_PAIRS_DRAWN + k, &first) == 2 && first == 19 &&
-		    entries_in(&b, 3, DATA_PAIRS_DRAWN + k, &first) == 3 && first == 11;
+		good = good && entries_in(&b, 0, DATA_PAIRS_DRAWN + k, &first) == 2 &&
+		    first == 19 && entries_in(&b, 3, DATA_PAIRS_DRAWN + k, &first) == 3 &&
+		    first == 11;
 	ok(good, "drawn items have those of other rows");
 	for (half.seed = 1; d && !ranked && half.seed < 50; half.seed++) {
 		struct data_split split = { 0 };

@@ -119,9 +119,9 @@ static void test_draws(void)
 	for (b.epoch = 0; good && b.epoch < 6000; b.epoch++) {
 		uint64_t item;
 
-		good = data_gather(d, both, 2, &b, &e) == ERR_OK && b.fields == DATA_PAIRS_DRAWN + 1 &&
-		    b.group[0] == 3 && b.id[b.col[0]] == 2 && b.id[b.col[1]] == 5 &&
-		    drawn_item(&b, 1) == UINT64_MAX;
+		good = data_gather(d, both, 2, &b, &e) == ERR_OK &&
+		    b.fields == DATA_PAIRS_DRAWN + 1 && b.group[0] == 3 && b.id[b.col[0]] == 2 &&
+		    b.id[b.col[1]] == 5 && drawn_item(&b, 1) == UINT64_MAX;
 		item = good ? drawn_item(&b, 0) : 0;
 		good = good && item >= 4 && item <= 9;
 		times[good ? item : 0]++;

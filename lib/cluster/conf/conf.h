@@ -112,7 +112,7 @@ struct conf {
 	uint64_t serve_body, serve_memory; /* bytes */
 	char *serve_redis, *serve_redis_values;
 	int64_t serve_redis_connections;
-	uint64_t mem_limit;                /* bytes, 0: none */
+	uint64_t mem_limit; /* bytes, 0: none */
 	char *spill_dir;    /* for rows on the disk; "none": there are none */
 	int64_t spin, heartbeat, lease, deadline, join_wait; /* nanoseconds */
 	struct conf_every checkpoint_every;

@@ -7,7 +7,8 @@
 enum err_code ranked_fits(const struct model_shape *shape, struct err *e)
 {
 	if (!shape->sparse || shape->fields <= DATA_PAIRS_DRAWN)
-		return err_set(e, ERR_CONFIG, "job.model: a model that ranks items needs users and items (?format=ratings)");
+		return err_set(e, ERR_CONFIG,
+		    "job.model: a model that ranks items needs users and items (?format=ratings)");
 	return ERR_OK;
 }
 

@@ -279,8 +279,8 @@ static enum err_code check_stream_fits(const struct job *j, struct err *e)
 	    : j->conf.local_steps > 1 && sync_is_lockstep(&j->conf.sync) ? "local_steps with bsp"
 	    : class_weight_counts(j->conf.job.class_weight)              ? "class_weight balanced"
 	    : job_want(&j->conf.job).words                               ? "model word2vec"
-	    : job_want(&j->conf.job).pairs                               ? "a model that ranks items"
-	                                                                 : NULL;
+	    : job_want(&j->conf.job).pairs ? "a model that ranks items"
+	                                   : NULL;
 
 	if (!why)
 		return ERR_OK;

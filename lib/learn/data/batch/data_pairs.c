@@ -773,8 +773,8 @@ void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n,
 		put_side(p, b, &k, user, DATA_PAIRS_USER);
 		put_side(p, b, &k, item, DATA_PAIRS_ITEM);
 		for (size_t j = 0; j < p->draws &&
-		    (d->y[index[i]] > 0.5f ? draw_unobserved : draw_relevant)(d, user, &r, &drawn);
-		    j++)
+		     (d->y[index[i]] > 0.5f ? draw_unobserved : draw_relevant)(d, user, &r, &drawn);
+		     j++)
 			put_side(p, b, &k, drawn, DATA_PAIRS_DRAWN + j);
 		b->start[i + 1] = (uint32_t)k;
 	}

@@ -53,7 +53,8 @@ struct reading {
 	size_t n, room, owners_room;
 };
 
-static const char *const kind_name[] = { "user", "item" }, *const a_kind[] = { "a user", "an item" };
+static const char *const kind_name[] = { "user", "item" },
+                         *const a_kind[] = { "a user", "an item" };
 
 void data_features_free(struct data_features *f)
 {
@@ -257,8 +258,7 @@ static enum err_code list_by_owner(struct reading *t, struct err *e)
 		if (i && f->owner[i] == f->owner[i - 1])
 			return err_set(e, ERR_FORMAT,
 			    "%s: two lines are of the same %s, whose number is %llu; remove one",
-			    stream_name(t->s), kind_name[f->kind],
-			    (unsigned long long)f->owner[i]);
+			    stream_name(t->s), kind_name[f->kind], (unsigned long long)f->owner[i]);
 		for (; at < t->n && t->at[at].owner == f->owner[i]; at++)
 			f->feature[at] = t->at[at].feature;
 		f->start[i + 1] = at;

@@ -52,7 +52,7 @@ struct ratings {
 	/* of users and of items, with the paths that they are from; NULL: they have none */
 	struct data_features *features[ITEM + 1];
 	char *features_path[ITEM + 1];
-	size_t named[ITEM + 1];      /* the columns of users and items among the names */
+	size_t named[ITEM + 1]; /* the columns of users and items among the names */
 };
 
 /* ---- cells ---- */
@@ -540,8 +540,8 @@ static enum err_code read_features(struct ratings *t, enum part k, const char *p
 	if (!path)
 		return ERR_OK;
 	t->features_path[k] = mem_strdup(path);
-	return data_features_read(path,
-	           k == USER ? DATA_FEATURES_USERS : DATA_FEATURES_ITEMS, &t->features[k], e)
+	return data_features_read(path, k == USER ? DATA_FEATURES_USERS : DATA_FEATURES_ITEMS,
+	           &t->features[k], e)
 	    ? err_prefix(e, k == USER ? "user_features" : "item_features")
 	    : ERR_OK;
 }

@@ -24,7 +24,7 @@ struct profiles {
 	uint64_t *start; /* NULL: no number has any */
 	uint32_t *col;
 	float *val;
-	uint64_t longest;
+	uint64_t longest; /* of an item */
 };
 
 struct data_pairs {
@@ -220,11 +220,14 @@ static void copy_side(struct profiles *p, const struct dataset *d, uint64_t firs
 	memcpy(p->val + to, d->val + first, (end - first) * sizeof *p->val);
 }
 
-/* Adds up the numbers of entries of n numbers, and gets memory for them. False: no memory. */
-static bool lay_out_profiles(struct profiles *p, size_t n)
+/* Adds up the numbers of entries of n numbers, whose features are id, and gets memory for them. False: no
+ * memory. */
+static bool lay_out_profiles(struct profiles *p, const uint64_t *id, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
-		p->longest = p->start[k + 1] > p->longest ? p->start[k + 1] : p->longest;
+		bool item = (id ? id[k] : k) & 1;
+
+		p->longest = item && p->start[k + 1] > p->longest ? p->start[k + 1] : p->longest;
 		p->start[k + 1] += p->start[k];
 	}
 	p->col = mem_try_array(p->start[n] + 1, sizeof *p->col);
@@ -241,7 +244,7 @@ static bool make_profiles(struct profiles *p, const struct dataset *d)
 	if (!p->start)
 		return false;
 	each_side(d, count_side, p);
-	if (!lay_out_profiles(p, d->nids))
+	if (!lay_out_profiles(p, d->id, d->nids))
 		return false;
 	each_side(d, copy_side, p);
 	return true;
@@ -353,7 +356,7 @@ static bool merge_profiles(struct profiles *out, const struct merged *m, const s
 		if (n)
 			out->start[m->first[k] + 1] = n;
 	}
-	if (!lay_out_profiles(out, m->n))
+	if (!lay_out_profiles(out, m->id, m->n))
 		return false;
 	for (uint32_t k = 0; k < nb; k++) {
 		profile_of(b, k, &n);
@@ -748,12 +751,19 @@ static void put_side(const struct data_pairs *p, struct batch *b, size_t *k, uin
 		put_entry(b, k, p->profiles.col[i], p->profiles.val[i], field);
 }
 
-uint64_t data_pairs_entries(const struct dataset *d, size_t n)
+uint64_t data_pairs_entries(const struct dataset *d, const uint32_t *index, size_t n)
 {
 	const struct data_pairs *p = d->own;
+	uint64_t all = (uint64_t)n * p->draws * (p->profiles.longest ? p->profiles.longest : 1);
 
-	return (uint64_t)n * (DATA_PAIRS_DRAWN + p->draws) *
-	    (p->profiles.longest ? p->profiles.longest : 1);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t user, item;
+
+		profile_of(&p->profiles, d->col[d->start[index[i]]], &user);
+		profile_of(&p->profiles, data_pairs_item(d, index[i]), &item);
+		all += (user ? user : 1) + (item ? item : 1);
+	}
+	return all;
 }
 
 void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)

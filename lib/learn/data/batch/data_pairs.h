@@ -82,7 +82,7 @@ enum err_code data_pairs_join(struct dataset *d, const struct data_observations 
  * those of the drawn items, unless there are none to draw. `col` gets feature numbers of the dataset. Room
  * needed: data_pairs_entries. Any thread. */
 void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b);
-/* Entries that data_pairs_gather makes for n examples, at most. */
-uint64_t data_pairs_entries(const struct dataset *d, size_t n);
+/* Entries that data_pairs_gather makes for the n examples at index, at most. */
+uint64_t data_pairs_entries(const struct dataset *d, const uint32_t *index, size_t n);
 
 #endif

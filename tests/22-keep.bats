@@ -291,8 +291,8 @@ sockets() {
 	for sig in TERM HUP INT; do
 		# Open both ways, so that nobody waits for the other end.
 		exec 7<>examples
-		# In a process group of its own, in which SIGINT is not ignored, as a terminal has it.
-		background python3 -c 'import os, signal, sys; os.setpgid(0, 0); signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])' \
+		# In a process group of its own, in which SIGINT and SIGHUP are not ignored, as a terminal has it.
+		background python3 -c 'import os, signal, sys; os.setpgid(0, 0); [signal.signal(s, signal.SIG_DFL) for s in (signal.SIGINT, signal.SIGHUP)]; os.execvp(sys.argv[1], sys.argv[1:])' \
 			bash -c "exec ps-work predict -C lin.run --follow <examples 7>&-"
 		echo "1,2,3" >&7
 		wait_for 20 test -s out

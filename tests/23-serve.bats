@@ -65,6 +65,17 @@ serve() {
 	done
 }
 
+@test "a read-only server writes nothing when it ends, and says which settings change nothing" {
+	checkpoint
+	serve --set lr=3 --set sparse=values=bf16 --set lease=7s
+	[ "$(grep -c 'changes nothing: a read-only server has the model as it was trained' serve.log)" = 2 ]
+	grep -q -e '--set lr changes nothing' serve.log
+	grep -q -e '--set sparse changes nothing' serve.log
+	kill "$SERVER"
+	wait "$SERVER"
+	[ ! -e serve.run/checkpoints ] || [ -z "$(ls serve.run/checkpoints)" ]
+}
+
 @test "what a read-only server is asked beside: pushes are refused, nobody trains" {
 	checkpoint
 	serve

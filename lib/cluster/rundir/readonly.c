@@ -1,8 +1,42 @@
 /* SPDX-License-Identifier: ISC */
 #include "rundir/readonly.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf_key.h"
 #include "core/mem.h"
 #include "rundir/prepare.h"
+
+/* Is the key about training alone? A read-only server has the model as it was trained. */
+static bool is_of_training(const char *path)
+{
+	static const char *const keys[] = { "servers_max", "workers", "sync", "backup", "adapt",
+		"deterministic", "robust", "on_worker_loss", "codec", "lookahead", "sparse", "via",
+		"filter", "feedback", "accumulate", "local_steps", "outer", "spill_dir",
+		"quota_pushes", "join_wait", "checkpoint_every", "checkpoint_deltas", "checkpoint_to",
+		"keep_last", "keep_every", "keep_best" };
+
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (strcmp(keys[i], path) == 0)
+			return true;
+	return strncmp(path, "job.", 4) == 0;
+}
+
+/* Says that an assignment changes nothing. It was valid. */
+static void report_unused(const char *assignment)
+{
+	char *name = mem_printf("%.*s", (int)strcspn(assignment, "="), assignment);
+	const struct conf_key *k = conf_key_find(name, NULL);
+
+	if (k && is_of_training(k->path))
+		fprintf(stderr,
+		    "%s: --set %s changes nothing: a read-only server has the model as it was trained\n",
+		    program_invocation_short_name, name);
+	free(name);
+}
 
 enum err_code readonly_prepare(const json_t *config, const char *const *sets, size_t nsets,
     struct conf *conf, char **dir, int *lock, struct err *e)
@@ -21,6 +55,8 @@ enum err_code readonly_prepare(const json_t *config, const char *const *sets, si
 		    (long long)conf->servers);
 	if (rc)
 		return rc;
+	for (size_t i = 0; i < nsets; i++)
+		report_unused(sets[i]);
 	if (!*dir)
 		*dir = mem_printf("%s-read.run",
 		    conf->name && *conf->name ? conf->name : "cluster");

@@ -323,7 +323,9 @@ static bool coordinator_leave(struct coordinator *coordinator, int sig)
 	}
 	coordinator_lock(coordinator);
 	coordinator->leave_signal = sig;
+	/* The parameters of a read-only cluster are those of its source. */
 	saving = !coordinator->leaving && coordinator->checkpoints &&
+	    !coordinator->server->cfg.conf->read_only &&
 	    (coordinator->cfg.has_job || coord_count_tables(coordinator->coord)) &&
 	    coord_phase(coordinator->coord) == PHASE_RUNNING;
 	if (saving)

@@ -213,19 +213,29 @@ write_genres() {
 	run -0 --separate-stderr ps-work explain genres.run away/new.csv --row 1
 	[[ $output == *item.genre=g* ]]
 	mv items.csv films.csv
-	run -4 --separate-stderr ps-work predict genres.run away/new.csv
+	run -1 --separate-stderr ps-work predict genres.run away/new.csv
 	[[ $stderr == *"item_features: cannot open "*items.csv* ]]
 	run -0 --separate-stderr ps-work predict genres.run 'away/new.csv?item_features=../films.csv'
 	[ "$output" = "$same" ]
+	# What counts is whether the model knows a feature, however few items the table has.
+	grep -e '^item,' -e '^i3,' -e '^i119,' films.csv >few.csv
+	run -0 --separate-stderr ps-work predict genres.run 'away/new.csv?item_features=../few.csv'
+	[ "$output" = "$same" ]
+	sed 's/genre/kind/' films.csv >other.csv
+	run -0 --separate-stderr ps-work predict genres.run 'away/new.csv?item_features=../other.csv'
+	[[ $output != "$same" && $stderr == *'in column "item.kind"'* ]]
+	# All files have the same features.
+	run -78 --separate-stderr ps-ctl run genres.json --set 'data=["seen.csv?user=user&item=item&item_features=films.csv","seen.csv?user=user&item=item"]'
+	[[ $output$stderr == *"item_features="*"but other files of these data are read without it"* ]]
 	# A table of few items is no error, and the log of the worker that reads the data says it.
 	head -n 60 films.csv >items.csv
 	train genres.json
-	cat genres.run/worker-*.log | grep -q 'are not in the tables of features'
+	cat genres.run/worker-*.log | grep -q 'that the table of features lacks'
 	cp seen.csv once.csv
 	for i in {1..60}; do tail -n +2 once.csv; done >>seen.csv
 	rm -r genres.run
 	run -78 --separate-stderr ps-ctl run genres.json --set data_memory=1M
-	[[ $output$stderr == *"need all of them in memory; raise it"* ]]
+	[[ $output$stderr == *"can be used only if all data fit into memory; raise it"* ]]
 }
 
 @test "bpr refuses data that it cannot rank" {

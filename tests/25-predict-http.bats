@@ -355,12 +355,24 @@ nearest_as_work() {
 	wait "$SERVER"
 	SERVER=
 	rm -r serve.run
+	# A request cannot have the server open a file, and what serve_rated names must be there.
+	mkfifo fifo
+	serve served.safetensors serve_open=true
+	for option in item_features=fifo user_features=/etc/hosts 'labels=/etc/hosts&format=npy' properties=fifo; do
+		[ "$(status_of -m 5 --data-binary 'u1,i1' "$URL/predict?$option") $(jq -r .error answer | grep -c 'cannot be given in a request')" = "400 1" ]
+	done
+	ps-ctl stop -C serve.run
+	wait "$SERVER"
+	SERVER=
+	rm -r serve.run
+	run -4 --separate-stderr ps-serve --read-only served.safetensors -C none.run --set serve_http=127.0.0.1:0 --set serve_open=true --set serve_rated=nowhere.csv
+	[[ $stderr == *"serve_rated: "*nowhere.csv* ]]
 	# Users do not get what they have rated, and items are found as before.
 	serve served.safetensors serve_open=true serve_rated=r.csv
 	nearest_as_work served.safetensors --rated r.csv
 	nearest '{"table": "v", "queries": ["item=i7"], "k": 29}' | jq -e '.nearest[0] | length == 29' >/dev/null
 	mv r.csv away.csv
-	[ "$(status_of -d '{"table": "v", "queries": ["user=u3"], "metric": "cosine"}' "$URL/nearest") $(jq -r .error answer | grep -c 'serve_rated: .*r.csv')" = "404 1" ]
+	[ "$(status_of -d '{"table": "v", "queries": ["user=u3"], "metric": "cosine"}' "$URL/nearest") $(jq -r .error answer | grep -c 'serve_rated: .*r.csv')" = "500 1" ]
 	mv away.csv r.csv
 	ps-ctl stop -C serve.run
 	wait "$SERVER"

@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/version.h"
+#include "data/source/data_option.h"
 #include "http/args.h"
 #include "serving/endpoint_state.h"
 #include "serving/nearest_indexes.h"
@@ -35,6 +36,21 @@ void read_options_release(struct read_options *o)
 	free(o);
 }
 
+/* Refuses options that name files: a client must not have this process open any. */
+static enum err_code check_names_no_file(const struct data_options *o, struct err *e)
+{
+	static const char *const files[] = { "labels", "properties", "follow", "user_features",
+		"item_features" };
+
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		if (data_option_is_given(o, files[i]))
+			return err_set(e, ERR_USAGE,
+			    "%s: cannot be given in a request; the server reads the file that the "
+			    "description of the model names",
+			    files[i]);
+	return ERR_OK;
+}
+
 /* Takes form= out of a decoded query; the rest are options as after the "?" of a data path. */
 static enum err_code parse_options(struct read_options *o, struct err *e)
 {
@@ -60,6 +76,8 @@ static enum err_code parse_options(struct read_options *o, struct err *e)
 	}
 	if (!rc)
 		rc = data_uri_parse((const char *)text.data, &file, &o->options, e);
+	if (!rc)
+		rc = check_names_no_file(&o->options, e);
 	if (!rc && file && strcmp(file, "-") != 0)
 		rc = err_set(e, ERR_USAGE, "the query \"%.100s\" is not understood", o->query);
 	o->format = mem_strdup((const char *)text.data);

@@ -98,7 +98,7 @@ static enum err_code find_index(struct nearest_indexes *x, struct served_model *
 	for (size_t i = 0; i < NEAREST_INDEXES; i++) {
 		struct index *at = &x->index[i];
 
-		if (at->rows && is_old(at, m, now))
+		if (at->rows && (is_old(at, m, now) || neighbours_have_changed(at->rows)))
 			drop_index(at);
 		if (at->rows && strcmp(at->key, key) == 0 &&
 		    neighbours_suit(at->rows, spec.first)) {
@@ -114,6 +114,9 @@ static enum err_code find_index(struct nearest_indexes *x, struct served_model *
 	rc = neighbours_open(&tool, &spec, &place->rows, e);
 	if (!rc && x->nrated && neighbours_of_users(place->rows)) {
 		rc = neighbours_rated(place->rows, (const char *const *)x->rated, x->nrated, e);
+		/* A file of this server that is missing is no fault of the request. */
+		if (rc == ERR_NOTFOUND)
+			rc = e->code = ERR_IO;
 		if (rc)
 			err_prefix(e, "serve_rated");
 	}

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf/conf_key.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
@@ -570,11 +571,26 @@ static enum err_code check_descriptors(size_t connections, struct err *e)
 	    connections, connections + OTHER_DESCRIPTORS, (unsigned long long)l.rlim_cur);
 }
 
+/* Is there each file that serve_rated names? */
+static enum err_code check_rated(const struct conf_strs *rated, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < rated->n; i++)
+		rc = conf_path_is_stdin(rated->item[i])
+		    ? err_set(e, ERR_CONFIG,
+		          "serve_rated: must name files, which are read several times")
+		    : conf_path_check("serve_rated", rated->item[i], e);
+	return rc;
+}
+
 static enum err_code open_endpoint(struct predict_http *h, const struct conf *conf, struct err *e)
 {
 	struct endpoint *ep = &h->ep;
 	enum err_code rc = check_descriptors(ep->limits.connections, e);
 
+	if (!rc)
+		rc = check_rated(&conf->serve_rated, e);
 	if (!rc && conf_is_named(conf->serve_tokens))
 		rc = bearer_tokens_open(conf->serve_tokens, &ep->tokens, e);
 	if (!rc)

@@ -59,6 +59,7 @@ struct weight {
 struct weights {
 	const struct table *table;
 	size_t outputs; /* weights of a row, which are its first values */
+	bool items;     /* of a model that ranks items: users have none */
 	size_t top, n;
 	struct weight *w; /* room for 2 * top */
 	uint64_t seen;    /* weights that are not 0 */
@@ -88,7 +89,8 @@ static enum err_code take_weights(void *ctx, const uint64_t *ids, const float *r
 	struct weights *x = ctx;
 
 	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < x->outputs; k++) {
+		for (size_t k = 0;
+		     k < x->outputs && !(x->items && ids[i] % DATA_KINDS == DATA_KIND_USER); k++) {
 			float w = rows[i * x->table->cols + k];
 
 			if (!isfinite(w))
@@ -165,7 +167,7 @@ static enum err_code add_axis(const struct tool_model *m, const struct model_inf
 
 	for (size_t i = 0; !rc && i < MODEL_AXES && info->axes[i].table; i++) {
 		const struct model_axes *axes = &info->axes[i];
-		struct weights x = { .top = top };
+		struct weights x = { .top = top, .items = info->task == MODEL_PAIRS };
 
 		if (axes->rows != rows ||
 		    layout_find_or_fail(m->source->ops->layout(m->source), axes->table, &x.table,

@@ -226,6 +226,12 @@ static const float *with_features(struct neighbours *x, uint64_t id, const float
 	return x->sum;
 }
 
+/* Does the model rank items, so that users have no weights? */
+static bool ranks(const struct neighbours *x)
+{
+	return x->model && x->model->task == MODEL_PAIRS;
+}
+
 /* Reads the features of users and items. */
 static enum err_code read_features(struct neighbours *x, struct err *e)
 {
@@ -237,7 +243,7 @@ static enum err_code read_features(struct neighbours *x, struct err *e)
 	if (rc || !x->features)
 		return rc;
 	x->sum = mem_array(x->table->cols, sizeof *x->sum);
-	if (x->model && x->model->task == MODEL_PAIRS)
+	if (ranks(x))
 		return ERR_OK;
 	return err_set(e, ERR_UNSUPPORTED,
 	    "in model %s with features of users or items, products of features count, too, so that "
@@ -350,7 +356,7 @@ static enum err_code describe_table(struct neighbours *x, const struct neighbour
 	if (rc)
 		return rc;
 	x->weighs = !cosine && axes.columns == MODEL_AXIS_WEIGHT_VECTOR && x->kinds &&
-	    x->from != x->among;
+	    x->from != x->among && !(ranks(x) && x->among == DATA_KIND_USER);
 	x->skip = axes.columns == MODEL_AXIS_WEIGHT_VECTOR && !x->weighs;
 	x->width = x->table->cols - x->skip;
 	*metric = spec->metric ? (cosine ? NEAREST_COSINE : NEAREST_DOT)
@@ -396,6 +402,11 @@ enum err_code neighbours_open(const struct tool_model *m, const struct neighbour
 	}
 	*out = x;
 	return ERR_OK;
+}
+
+bool neighbours_have_changed(const struct neighbours *x)
+{
+	return row_features_have_changed(x->features);
 }
 
 void neighbours_close(struct neighbours *x)

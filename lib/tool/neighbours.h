@@ -50,6 +50,9 @@ void neighbours_exclude_none(struct neighbours *x);
 /* Would neighbours_open with this query as the first one, and otherwise the same, open the same rows? */
 bool neighbours_suit(const struct neighbours *x, const char *first);
 
+/* Have tables of features of users and items changed since neighbours_open? */
+bool neighbours_have_changed(const struct neighbours *x);
+
 /* Called for each query in their order. hits: the best one first. The row of the query itself is not among
  * them. */
 typedef enum err_code (*neighbours_fn)(void *ctx, const char *query, const struct nearest_hit *hit,

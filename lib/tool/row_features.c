@@ -68,8 +68,10 @@ enum err_code row_features_read(const struct dataset *d, struct param_source *s,
 	for (size_t k = 0; !rc && k < DATA_KINDS; k++)
 		if (path[k])
 			rc = data_features_read(path[k],
-			    k == DATA_KIND_USER ? DATA_FEATURES_USERS : DATA_FEATURES_ITEMS,
-			    &f->of[k], e);
+			         k == DATA_KIND_USER ? DATA_FEATURES_USERS : DATA_FEATURES_ITEMS,
+			         &f->of[k], e)
+			    ? err_prefix(e, k == DATA_KIND_USER ? "user_features" : "item_features")
+			    : ERR_OK;
 	if (!rc)
 		rc = s->ops->each_row(s, t, take_rows, f, e);
 	if (rc) {
@@ -91,6 +93,14 @@ void row_features_free(struct row_features *f)
 	free(f->place);
 	free(f->rows);
 	free(f);
+}
+
+bool row_features_have_changed(const struct row_features *f)
+{
+	for (size_t k = 0; f && k < DATA_KINDS; k++)
+		if (f->of[k] && data_features_has_changed(f->of[k]))
+			return true;
+	return false;
 }
 
 bool row_features_have(const struct row_features *f, uint64_t id)

@@ -14,6 +14,8 @@ struct row_features;
 enum err_code row_features_read(const struct dataset *d, struct param_source *s,
     const struct table *t, struct row_features **out, struct err *e);
 void row_features_free(struct row_features *f); /* NULL is fine */
+/* Have the tables of features changed since? f NULL: no. */
+bool row_features_have_changed(const struct row_features *f);
 
 /* Is it the row of a feature, and not of a user or an item? f NULL: no. */
 bool row_features_have(const struct row_features *f, uint64_t id);

@@ -35,12 +35,22 @@ static size_t count_of(const struct data_features *f, uint64_t number)
 	return data_features_of(f, number, &n) ? n : SIZE_MAX;
 }
 
+static size_t shared_of(const struct data_features *f, uint64_t number)
+{
+	size_t n, shared = 0;
+	const uint64_t *feature = data_features_of(f, number, &n);
+
+	for (size_t i = 0; i < n; i++)
+		shared += data_features_is_shared(f, feature[i]);
+	return shared;
+}
+
 static void test_tables(void)
 {
 	struct data_features *f = NULL;
 	const uint64_t *a, *b;
 	char *text = NULL, *name;
-	size_t na, nb;
+	size_t na, nb, same = 0;
 	struct data_names *names = data_names_new();
 	struct err e = { 0 };
 
@@ -54,28 +64,40 @@ static void test_tables(void)
 		exit(1);
 	a = data_features_of(f, 3, &na);
 	b = data_features_of(f, 5, &nb);
-	ok(na == 2 && nb == 2 && count_of(f, 9) == 1 && count_of(f, 11) == 1,
-	    "cells have several features, and \"0\" and what one item has alone are none");
+	ok(na == 3 && nb == 3 && count_of(f, 9) == 2 && count_of(f, 11) == 2,
+	    "cells have several features, and \"0\" is none");
+	ok(shared_of(f, 3) == 2 && shared_of(f, 5) == 2 && shared_of(f, 9) == 1 &&
+	        shared_of(f, 11) == 1,
+	    "what one item has alone is not shared");
 	ok(count_of(f, 4) == SIZE_MAX, "an item without a line has none");
-	ok(a && b && a[0] < a[1] && b[0] < b[1] &&
-	        (a[0] == b[0] || a[0] == b[1] || a[1] == b[0] || a[1] == b[1]) &&
-	        data_features_is_number(a[0]) && !data_features_is_number(11),
+	for (size_t i = 0; i < na; i++)
+		for (size_t k = 0; k < nb; k++)
+			same += a[i] == b[k];
+	ok(same == 1 && a[0] < a[1] && a[1] < a[2] && data_features_is_number(a[0]) &&
+	        !data_features_is_number(11),
 	    "equal features have equal numbers, which no item has");
 	text = data_features_describe(f);
 	ok(strcmp(text, "3 features of items from items.csv, without 4 that only one item has") ==
 	        0,
 	    "%s", text);
 	data_features_name(f, names);
-	name = data_names_find(names, 2 * data_features_of(f, 11, &na)[0] + 1);
-	ok(name && strcmp(name, "item.genre=drama") == 0, "named %s", name ? name : "nothing");
-	free(name);
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t feature = data_features_of(f, 11, &na)[i];
+
+		name = data_names_find(names, 2 * feature + 1);
+		ok(data_features_is_shared(f, feature)
+		        ? name && strcmp(name, "item.genre=drama") == 0
+		        : !name,
+		    "named %s", name ? name : "nothing");
+		free(name);
+	}
 	free(text);
 	data_names_free(names);
 	data_features_free(f);
 
 	ok(data_features_read(put("users", "7::a::b\n8::a::c\n"), DATA_FEATURES_USERS, &f, &e) ==
 	            ERR_OK &&
-	        count_of(f, 7) == 1 && count_of(f, 8) == 1,
+	        shared_of(f, 7) == 1 && count_of(f, 8) == 2,
 	    "a table without names, of users, between \"::\": %s", e.msg);
 	data_features_free(f);
 	data_features_free(NULL);
@@ -93,7 +115,8 @@ static void test_refusals(void)
 		{ "id,a\n-3,x\n", ":2: expected an item in the first column, got \"-3\"" },
 		{ "id,a\n,x\n", ":2: expected an item in the first column" },
 		{ "id,a\n3,\"x\n", "the quotes of the cell do not match" },
-		{ "id,a\n3,x\n4,x\n3,y\n", "two lines are of the same item, whose number is 3" },
+		{ "id,a\n3,x\n4,x\n3,y\n", "the lines 2 and 4 are of the same item" },
+		{ "id,a,a\n3,x,y\n", "columns 2 and 3 have the same name" },
 	};
 	struct data_features *f;
 	struct err e;
@@ -105,9 +128,31 @@ static void test_refusals(void)
 		        !f && strstr(e.msg, bad[i].why),
 		    "%s", e.msg);
 	}
-	ok(data_features_read("/nonexistent/items", DATA_FEATURES_ITEMS, &f, &e) == ERR_IO ||
-	        e.code == ERR_NOTFOUND,
-	    "%s", e.msg);
+	ok(data_features_read("/nonexistent/items", DATA_FEATURES_ITEMS, &f, &e) == ERR_IO, "%s",
+	    e.msg);
+}
+
+static void test_keeping(void)
+{
+	struct data_features *a = NULL, *b = NULL, *c = NULL;
+	char *path = mem_strdup(put("kept", "1,x |y\n2,y|x\n"));
+	struct err e = { 0 };
+
+	ok(data_features_read(path, DATA_FEATURES_ITEMS, &a, &e) == ERR_OK &&
+	        data_features_read(path, DATA_FEATURES_ITEMS, &b, &e) == ERR_OK && a == b &&
+	        data_features_read(path, DATA_FEATURES_USERS, &c, &e) == ERR_OK && c != a,
+	    "a table is read once for users and once for items: %s", e.msg);
+	ok(a && shared_of(a, 1) == 2 && shared_of(a, 2) == 2, "blanks around a text do not count");
+	data_features_free(b);
+	data_features_free(c);
+	put("kept", "1,x\n2,y\n3,z\n");
+	ok(data_features_has_changed(a) && count_of(a, 3) == SIZE_MAX &&
+	        data_features_read(path, DATA_FEATURES_ITEMS, &b, &e) == ERR_OK && a != b &&
+	        count_of(b, 3) == 1,
+	    "one that has changed is read again, and the old one stays for its users: %s", e.msg);
+	data_features_free(a);
+	data_features_free(b);
+	free(path);
 }
 
 /* The entries of a batch's example in a field: their number, and whether the first one is this row. */
@@ -184,6 +229,7 @@ int main(void)
 		return 1;
 	test_tables();
 	test_refusals();
+	test_keeping();
 	test_pairs();
 	file_remove_tree(dir, NULL);
 	return tap_done();

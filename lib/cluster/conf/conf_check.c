@@ -480,10 +480,11 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 		    "sync: %s compensates gradients, and with local_steps workers push differences; "
 		    "must be bsp, ssp, asp or scaled",
 		    c->sync.stale.ops->name);
-	if (c->job.negatives > ITEMS_DRAWN_MOST && !draws_classes(&c->job))
+	if (!draws_classes(&c->job) &&
+	    (c->job.negatives < 1 || c->job.negatives > ITEMS_DRAWN_MOST))
 		return err_set(e, ERR_CONFIG,
-		    "job.negatives: model %s draws at most %d items for each example", c->job.model,
-		    ITEMS_DRAWN_MOST);
+		    "job.negatives: model %s draws from 1 to %d items for each example",
+		    c->job.model, ITEMS_DRAWN_MOST);
 	if (c->local_steps > 1 && c->job.negatives > 0 && draws_classes(&c->job))
 		return err_set(e, ERR_CONFIG,
 		    "local_steps: must be 1 with job.negatives, because classes are drawn once for each "
@@ -948,6 +949,9 @@ static enum err_code check_serve(const struct conf *c, struct err *e)
 		    "%s=%.80s",
 		    http ? "serve_http" : "serve_redis", http ? "serve_http" : "serve_redis",
 		    http ? c->serve_http : c->serve_redis);
+	if (c->serve_rated.n && !http)
+		return err_set(e, ERR_CONFIG,
+		    "serve_rated: only POST /nearest of serve_http leaves out what users have rated");
 	if (http)
 		rc = check_serve_access(c, e);
 	return rc || !redis ? rc : check_redis_access(c, e);

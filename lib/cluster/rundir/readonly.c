@@ -15,13 +15,19 @@ static bool is_of_training(const char *path)
 {
 	static const char *const keys[] = { "servers_max", "workers", "sync", "backup", "adapt",
 		"deterministic", "robust", "on_worker_loss", "codec", "lookahead", "sparse", "via",
-		"filter", "feedback", "accumulate", "local_steps", "outer", "spill_dir",
-		"quota_pushes", "join_wait", "checkpoint_every", "checkpoint_deltas", "checkpoint_to",
-		"keep_last", "keep_every", "keep_best" };
+		"filter", "feedback", "accumulate", "local_steps", "outer", "quota_pushes",
+		"join_wait", "checkpoint_every", "checkpoint_deltas", "checkpoint_to", "keep_last",
+		"keep_every", "keep_best" };
+	static const char *const read[] = { "job.data", "job.eval", "job.data_memory", "job.cache",
+		"job.top_k", "job.batch" };
 
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (strcmp(keys[i], path) == 0)
 			return true;
+	/* Evaluations and predictions of the cluster's programs read these. */
+	for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+		if (strcmp(read[i], path) == 0)
+			return false;
 	return strncmp(path, "job.", 4) == 0;
 }
 

@@ -48,7 +48,8 @@ struct data_want {
 	/* keep the names of the examples (dataset.name), which tables have in columns of ids */
 	bool names;
 	/* Users and items, of which those that were observed together are ranked first
-	 * (data_pairs.h): items that are drawn for each example, 1 or more. 0: the data are others. */
+	 * (data_pairs.h): items that are drawn for each example, 1 or more. 0: the model does not
+	 * rank items. */
 	size_t pairs;
 	/* For the training data of a job that goes on with a model: the data that the model was
 	 * trained on. Their classes, index base, columns and scaling hold, and their features and
@@ -160,8 +161,8 @@ struct dataset_reading {
 	uint64_t heading;
 	char separator; /* of the cells of the last file; 0: its format has none */
 	size_t skipped; /* bad lines that were left out (data_want.bad) */
-	/* Users and items of ratings, a count for each line, that the table of their features lacks
-	 * (data_features.h). */
+	/* Users and items of ratings that the table of their features lacks (data_features.h), counted
+	 * once for each line that has them. */
 	size_t unlisted;
 	/* Large numbers of features after the first data_want.spreads, which nothing has compared
 	 * with the others of their feature (data_spread.h). */

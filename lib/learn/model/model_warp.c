@@ -31,7 +31,7 @@ static double weight_of_rank(const struct model *m, size_t n)
 
 /* Finds the drawn item that example r is compared with. Returns the loss, 0 where there is none; *slope: of the
  * loss by x_ui - x_uj. */
-static double compare(const struct model *m, const struct batch *b, size_t r,
+static double find_violation(const struct model *m, const struct batch *b, size_t r,
     const struct entries *x, const float *v, const struct ranked_side *user,
     const struct ranked_side *item, struct ranked_side *drawn, double *slope)
 {
@@ -60,14 +60,14 @@ static double warp_grad(struct model *m, const struct batch *b, const float *con
 	factors_clear(&m->tables[0], b, grads[0]);
 	for (size_t r = 0; r < b->rows; r++) {
 		struct entries x = entries_of(b, r);
-		double weight = (double)batch_weight(b, r), own;
+		double weight = (double)batch_weight(b, r), loss_of_row;
 		struct ranked_side user, item, drawn;
 
 		if (!ranked_pair_at(m, &x, params[0], &user, &item))
 			continue;
-		own = compare(m, b, r, &x, params[0], &user, &item, &drawn, &slope);
-		loss += own * weight;
-		if (own > 0)
+		loss_of_row = find_violation(m, b, r, &x, params[0], &user, &item, &drawn, &slope);
+		loss += loss_of_row * weight;
+		if (loss_of_row > 0)
 			ranked_spread(m, &x, &user, &item, &drawn, (float)(slope / n * weight),
 			    grads[0]);
 	}
@@ -89,7 +89,8 @@ static double warp_forward(struct model *m, const struct batch *b, const float *
 			continue;
 		scores[r] = (float)ranked_score(m, &user, &item);
 		if (b->y)
-			loss += compare(m, b, r, &x, params[0], &user, &item, &drawn, &slope) *
+			loss += find_violation(m, b, r, &x, params[0], &user, &item, &drawn,
+			            &slope) *
 			    (double)batch_weight(b, r);
 	}
 	return loss;

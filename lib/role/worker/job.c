@@ -117,7 +117,7 @@ static size_t count_draws(const struct conf_job *job, enum model_task task)
 
 	if (task != MODEL_PAIRS)
 		return 0;
-	return several && job->negatives > 1 ? (size_t)job->negatives : 1;
+	return several ? (size_t)job->negatives : 1;
 }
 
 struct data_want job_want(const struct conf_job *job)
@@ -770,8 +770,9 @@ static void warn_of_unlisted(const struct job *j, struct log *log)
 {
 	if (j->train->reading.unlisted)
 		log_warn(log,
-		    "data: %zu users and items, counted in each line, are not in the tables of features "
-		    "(user_features=, item_features=), and are learned without any",
+		    "data: in %zu places a line has a user or an item that the table of features lacks; it is "
+		    "learned without features: add its line to the table (user_features=, "
+		    "item_features=)",
 		    j->train->reading.unlisted);
 }
 

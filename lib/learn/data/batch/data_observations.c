@@ -178,8 +178,8 @@ static enum err_code check_features(const struct dataset *d, struct err *e)
 	if (d->start[d->rows] == 2 * (uint64_t)d->rows)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "job.data_memory: the data do not fit into it, and features of users and items "
-	    "(user_features=, item_features=) need all of them in memory; raise it");
+	    "job.data_memory is too small: features of users and items (user_features=, "
+	    "item_features=) can be used only if all data fit into memory; raise it");
 }
 
 static enum err_code check_bounds(const struct data_observations *o, struct err *e)

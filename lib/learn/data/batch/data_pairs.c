@@ -19,7 +19,7 @@ struct pair_set {
 };
 
 /* The entries of users and items that have features (data_features.h), by their numbers: those of number k are
- * start[k] .. start[k+1]-1. There are none of a number that has no features. */
+ * start[k] .. start[k+1]-1. A number without features has no entries. */
 struct profiles {
 	uint64_t *start; /* NULL: no number has any */
 	uint32_t *col;
@@ -335,8 +335,8 @@ static bool merge_features(const struct dataset *a, const struct dataset *b, str
 	return true;
 }
 
-/* Merges the entries of two datasets with these features: a and b of them; those of the first one hold where both
- * have some. False: no memory. */
+/* Merges the entries of two datasets with these features, a and b. If both have entries of a number, the
+ * result has those of a. False: no memory. */
 static bool merge_profiles(struct profiles *out, const struct merged *m, const struct profiles *a,
     size_t na, const struct profiles *b, size_t nb)
 {

@@ -15,7 +15,7 @@
  * There an item with the target 0 gets a drawn one with the target 1.
  *
  * Users and items may have features (data_features.h): further entries of a row, after that of the user or
- * the item, in the same field. Drawn items have those that they have in other rows.
+ * the item, in the same field. A drawn item gets the features that it has in the training rows.
  *
  * Training data in memory know their own observations. A chunk of data in blocks (data_blocks.h) knows
  * those of all blocks by data_observations.h. */
@@ -72,8 +72,8 @@ enum err_code data_pairs_hold_out(struct dataset *d, const struct data_pairs_sha
 enum err_code data_pairs_rank(const struct data_pair *pair, size_t n, const struct dataset *train,
     struct dataset **ranked, struct err *e);
 
-/* Makes training examples of some of the observations o, such as a chunk or the head, for which `draws`
- * of all items of o are drawn. o is borrowed until d is freed. ERR_CONFIG: d is not of ratings.
+/* Makes training examples of some of the observations o, such as a chunk or the head, for each of
+ * which `draws` items are drawn from all items of o. o is borrowed until d is freed. ERR_CONFIG: d is not of ratings.
  * ERR_NOMEM. */
 enum err_code data_pairs_join(struct dataset *d, const struct data_observations *o, size_t draws,
     struct err *e);

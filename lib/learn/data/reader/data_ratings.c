@@ -16,6 +16,7 @@
 #include "data/table/data_form.h"
 #include "data/reader/data_head.h"
 #include "data/table/data_names.h"
+#include "data/table/data_unseen.h"
 #include "data/reader/data_num.h"
 #include "data/source/data_option.h"
 #include "data/reader/data_parts.h"
@@ -43,15 +44,13 @@ static const char *const part_name[PARTS] = { "user", "item", "rating", "weight"
 #define NO_COLUMN     SIZE_MAX /* of weights, which are there only by the option, and of ratings */
 
 struct ratings {
-	char sep;                    /* ':' stands for "::" */
-	bool begun;                  /* the separator and the columns are known */
-	size_t column[PARTS], width; /* width: cells that a line has at least */
-	bool found;                  /* an option names a cell of the first line */
-	double positive;             /* as the option says; NAN: without it */
-	bool names;                  /* the words are kept as names */
-	/* of users and of items, with the paths that they are from; NULL: they have none */
-	struct data_features *features[ITEM + 1];
-	char *features_path[ITEM + 1];
+	char sep;                                 /* ':' stands for "::" */
+	bool begun;                               /* the separator and the columns are known */
+	size_t column[PARTS], width;              /* width: cells that a line has at least */
+	bool found;                               /* an option names a cell of the first line */
+	double positive;                          /* as the option says; NAN: without it */
+	bool names;                               /* the words are kept as names */
+	struct data_features *features[ITEM + 1]; /* of users and of items; NULL: they have none */
 	size_t named[ITEM + 1]; /* the columns of users and items among the names */
 };
 
@@ -328,7 +327,8 @@ bool data_ratings_number(const char *cell, bool item, uint64_t *out, bool *word)
 	const char *q = cell;
 
 	*word = false;
-	if (data_take_index(&q, out) && !*q)
+	/* The second one is for the numbers of 19 digits. */
+	if ((data_take_index(&q, out) && !*q) || num_uint(cell, UINT64_MAX, out))
 		return *out < LARGEST;
 	if (cell[strspn(cell, "+-.0123456789")] == '\0')
 		return false;
@@ -427,6 +427,17 @@ static bool parse_rating_number(const struct ratings *t, const char *cell, doubl
 	    (t->sep != ',' && data_form_number(DATA_COMMA, NULL, cell, out));
 }
 
+/* Notes a feature that the model lacks. */
+static void note_unseen(struct data_row *r, enum part k, uint64_t feature)
+{
+	const struct ratings *t = r->own;
+	char *name = data_features_find_name(t->features[k], feature), *text = strchr(name, '=');
+
+	*text = '\0';
+	data_unseen_category(r->b->want.unseen, name, text + 1);
+	free(name);
+}
+
 /* The target that a rating becomes. */
 static double target_of(const struct data_row *r, double rating)
 {
@@ -435,6 +446,25 @@ static double target_of(const struct data_row *r, double rating)
 	if (!isnan(t->positive))
 		return rating >= t->positive;
 	return data_label_wants_pairs(r->b->label) ? 1 : rating;
+}
+
+/* Does a feature count? In training, one that several have. Later, one that the training data have: by its name
+ * in their description, or, where that has no room for all names, one that several have here. A feature that
+ * the model lacks is noted. */
+static bool counts(struct data_row *r, enum part k, uint64_t feature)
+{
+	const struct ratings *t = r->own;
+	const struct data_build *b = r->b;
+	const struct data_names *known = b->like && !b->extends ? b->like->names : NULL;
+
+	if (!b->like || b->extends ||
+	    (known && data_names_are_full(known, k == USER ? "user." : "item.")))
+		return data_features_is_shared(t->features[k], feature);
+	if (known && data_names_have(known, 2 * feature + k))
+		return true;
+	if (data_features_is_shared(t->features[k], feature))
+		note_unseen(r, k, feature);
+	return false;
 }
 
 /* Adds the user or the item to the row, and its features. */
@@ -451,7 +481,8 @@ static void add_side(struct data_row *r, enum part k, uint64_t number)
 	if (!feature)
 		r->b->d->reading.unlisted++;
 	for (size_t i = 0; i < n; i++)
-		data_row_add(r, 2 * feature[i] + k, 1, (uint16_t)k);
+		if (counts(r, k, feature[i]))
+			data_row_add(r, 2 * feature[i] + k, 1, (uint16_t)k);
 }
 
 /* Observations with the target 0 are none, and are left out. */
@@ -527,23 +558,18 @@ static enum err_code parse_rating_line(struct data_row *r, char *first, struct e
 	return take_rating(r, found, shown, e);
 }
 
-/* Reads the features of users or items where an option names them, unless the builds before had the same
- * ones. */
+/* Gets the table of features of users or items where an option names one. */
 static enum err_code read_features(struct ratings *t, enum part k, const char *path, struct err *e)
 {
-	if (path && t->features[k] && strcmp(path, t->features_path[k]) == 0)
-		return ERR_OK;
-	data_features_free(t->features[k]);
-	free(t->features_path[k]);
+	struct data_features *before = t->features[k];
+	enum err_code rc = ERR_OK;
+
 	t->features[k] = NULL;
-	t->features_path[k] = NULL;
-	if (!path)
-		return ERR_OK;
-	t->features_path[k] = mem_strdup(path);
-	return data_features_read(path, k == USER ? DATA_FEATURES_USERS : DATA_FEATURES_ITEMS,
-	           &t->features[k], e)
-	    ? err_prefix(e, k == USER ? "user_features" : "item_features")
-	    : ERR_OK;
+	if (path)
+		rc = data_features_read(path, k == USER ? DATA_FEATURES_USERS : DATA_FEATURES_ITEMS,
+		    &t->features[k], e);
+	data_features_free(before);
+	return rc ? err_prefix(e, k == USER ? "user_features" : "item_features") : ERR_OK;
 }
 
 static enum err_code begin_ratings(struct data_parser *p, struct err *e)
@@ -555,13 +581,17 @@ static enum err_code begin_ratings(struct data_parser *p, struct err *e)
 
 	*t = (struct ratings){ .names = !b->like || b->extends, .positive = (double)NAN };
 	memcpy(t->features, before.features, sizeof t->features);
-	memcpy(t->features_path, before.features_path, sizeof t->features_path);
 	if (p->options->positive && !data_num_all(p->options->positive, &t->positive))
 		return err_set(e, ERR_CONFIG, "%s: positive=%.60s: expected a number",
 		    stream_name(p->stream), p->options->positive);
 	b->index_base = 0;
 	b->d->grouped_by_first = true;
 	begin_names(t, b);
+	if (p->options->norm && data_label_wants_pairs(b->label))
+		return err_set(e, ERR_CONFIG,
+		    "%s: norm= cannot be used with a model that ranks items, which has the value 1 for each "
+		    "user, item and feature",
+		    stream_name(p->stream));
 	rc = read_features(t, USER, p->options->user_features, e);
 	if (!rc)
 		rc = read_features(t, ITEM, p->options->item_features, e);
@@ -622,10 +652,8 @@ static void release_ratings(struct data_parser *p)
 	struct data_row *r = p->own;
 	struct ratings *t = r ? r->own : NULL;
 
-	for (int k = USER; t && k <= ITEM; k++) {
+	for (int k = USER; t && k <= ITEM; k++)
 		data_features_free(t->features[k]);
-		free(t->features_path[k]);
-	}
 	data_row_release(p);
 }
 

@@ -201,6 +201,7 @@ static bool takes(const struct data_option *k, const struct dataset *like, size_
 {
 	switch (k->use) {
 	case DATA_OPTION_TAKEN:
+	case DATA_OPTION_SHARED:
 	case DATA_OPTION_HELD:
 		return k->at != offsetof(struct data_options, format);
 	case DATA_OPTION_LABEL:
@@ -277,8 +278,11 @@ char *data_option_path(const char *name, const char *path)
 
 	if (uri_is(path) || *path == '/')
 		return mem_strdup(path);
-	/* What is read from standard input or an object lies in no folder. */
-	dir = uri_is(name) || strcmp(name, "-") == 0 ? mem_strdup(".") : path_dirname(name);
+	/* What is read from standard input (also as a descriptor of ps-ctl), a request or an object lies in
+	 * no folder. */
+	dir = strstr(name, "://") || strcmp(name, "-") == 0 || strncmp(name, "/proc/", 6) == 0
+	    ? mem_strdup(".")
+	    : path_dirname(name);
 	beside = path_join(dir, path);
 	whole = path_absolute(beside);
 	free(dir);
@@ -304,7 +308,8 @@ enum err_code data_option_agree(const struct data_options *o, const struct data_
 	for (size_t i = 0; first && !(TABLES >> format & 1) && i < data_option_count; i++) {
 		const struct data_option *k = &data_option_list[i];
 
-		if (k->use == DATA_OPTION_HELD && k->formats >> format & 1 && !is_same(o, first, k))
+		if ((k->use == DATA_OPTION_HELD || k->use == DATA_OPTION_SHARED) &&
+		    k->formats >> format & 1 && !is_same(o, first, k))
 			return refuse_value(is_set(o, k) ? o : first, is_set(o, k) ? first : o, k,
 			    name, "other files of these data are", e);
 	}

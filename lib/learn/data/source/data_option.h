@@ -19,9 +19,10 @@
 enum data_option_type { DATA_OPTION_TEXT, DATA_OPTION_WHOLE, DATA_OPTION_NUMBER };
 
 enum data_option_use {
-	DATA_OPTION_OWN,   /* nothing: it describes the files of its path, or the schema says it */
-	DATA_OPTION_TAKEN, /* they take it over, unless their path has another value */
-	DATA_OPTION_HELD,  /* they take it over, and another value is refused */
+	DATA_OPTION_OWN,    /* nothing: it describes the files of its path, or the schema says it */
+	DATA_OPTION_TAKEN,  /* they take it over, unless their path has another value */
+	DATA_OPTION_SHARED, /* as TAKEN, and all files of one dataset have the same value */
+	DATA_OPTION_HELD,   /* they take it over, and another value is refused */
 	DATA_OPTION_COMPARED, /* the schema says it, and another value is refused */
 	DATA_OPTION_LABEL,    /* they take it over where there is no schema */
 	DATA_OPTION_WEIGHT    /* they take it over in formats without a schema */
@@ -64,8 +65,8 @@ enum err_code data_option_check(const struct data_options *o, size_t format, con
 /* The path of a file that an option of the file `name` names: as it is, if it is absolute or a URI, else
  * as an absolute one, from the folder of `name`. A new string. */
 char *data_option_path(const char *name, const char *path);
-/* Makes the paths of the tables of features whole (data_option_path), as the description of the data shall
- * have them. */
+/* Makes the paths of the tables of features absolute (data_option_path), as the description of the data stores
+ * them. */
 void data_option_complete(struct data_options *o, const char *name);
 /* Checks that files of one dataset agree: those of `first` were read with other options.
  * ERR_CONFIG. */

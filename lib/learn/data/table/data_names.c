@@ -156,6 +156,26 @@ char *data_names_find(const struct data_names *n, uint64_t feature)
 	return (char *)name.data;
 }
 
+bool data_names_have(const struct data_names *n, uint64_t feature)
+{
+	for (size_t at = first_slot(n, feature); n->slot[at]; at = next_slot(n, at))
+		if (n->word[n->slot[at] - 1].feature == feature)
+			return true;
+	return false;
+}
+
+/* A name that was refused for lack of room was hardly longer than this. */
+#define NAME_LONG 4096u
+
+bool data_names_are_full(const struct data_names *n, const char *prefix)
+{
+	for (size_t i = 0; i < n->ncolumns; i++)
+		if (n->column[i].n == DATA_NAMES_MAX &&
+		    strncmp(n->column[i].name, prefix, strlen(prefix)) == 0)
+			return true;
+	return n->bytes > DATA_NAMES_BYTES - NAME_LONG;
+}
+
 struct data_names *data_names_copy(const struct data_names *n)
 {
 	struct data_names *copy = data_names_new();

@@ -2,6 +2,7 @@
 #ifndef DATA_NAMES_H
 #define DATA_NAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,12 @@ size_t data_names_column(struct data_names *n, const char *name);
 void data_names_add(struct data_names *n, size_t column, const char *text, uint64_t feature);
 /* The name of a feature as a new string, several of them joined by "|"; NULL: it has none. */
 char *data_names_find(const struct data_names *n, uint64_t feature);
+
+/* Has a feature a name? */
+bool data_names_have(const struct data_names *n, uint64_t feature);
+/* Has a bound been reached, so that features in the columns whose names begin with `prefix` may have no
+ * names? */
+bool data_names_are_full(const struct data_names *n, const char *prefix);
 
 /* As JSON, and back: {"user": {"alice": 4, ..}, "item": {..}}, an object with the features of its words
  * for each column that has any. A new reference. From a document that is no such object: NULL. */

@@ -440,6 +440,9 @@ accuracy_of() {
 	run -0 ps-ctl init --data seen.csv seen
 	[[ $output == *'observations without ratings: columns "userId" and "movieId"'*'user: column 2 "userId", item: column 1 "movieId"'* ]]
 	[ "$(jq -r .job.model rated/cluster.json seen/cluster.json | xargs)" = "mf bpr" ]
+	# Options of ratings do not say that there are any.
+	run -0 ps-ctl init --data 'seen.csv?format=ratings' options
+	[ "$(jq -r .job.model options/cluster.json)" = bpr ]
 	ps-ctl run seen/cluster --set epochs=1 2>/dev/null | grep '^done: '
 }
 

@@ -542,6 +542,18 @@ static void look_at_eval(struct look *eval, const struct look *l)
 		eval->d = load_sample(eval, &classes, &(struct err){ 0 });
 }
 
+/* Have the users and items ratings? */
+static bool have_ratings(struct look *l)
+{
+	static const struct data_want real = { 0 };
+	struct dataset *d = options_given(l->path).unrated ? NULL
+	                                                   : load_sample(l, &real, &(struct err){ 0 });
+	bool rated = d != NULL;
+
+	dataset_free(d);
+	return rated;
+}
+
 /* Loads the sample with its labels, and finds the task: two classes, several, or real numbers.
  * INIT_NO_TASK, with an error: there is none. The error is that of the labels as classes, unless
  * they are real numbers. */
@@ -553,7 +565,7 @@ static enum init_task find_task(struct look *l, struct look *eval, struct err *e
 	enum init_task task = INIT_REAL;
 
 	if (!strcmp(l->d->format, "ratings"))
-		return options_given(l->path).unrated ? INIT_PAIRS : INIT_RATINGS;
+		return have_ratings(l) ? INIT_RATINGS : INIT_PAIRS;
 	d = load_sample(l, &classes, e);
 	if (!d && e->code != ERR_CONFIG)
 		return INIT_NO_TASK;

@@ -351,7 +351,8 @@ static const char *try_candidates(struct candidate *c, size_t n, const json_t *c
 	int *fd;
 
 	if (n < 2)
-		return "no other model fits such data";
+		return task == INIT_PAIRS ? "init tries no other; --model warp ranks items, too"
+		                          : "no other model fits such data";
 	if (d->rows < EXAMPLES_LEAST)
 		return "there are too few rows for a trial";
 	fd = mem_array(sample->n + 1, sizeof *fd);

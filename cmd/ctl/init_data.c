@@ -546,8 +546,9 @@ static void look_at_eval(struct look *eval, const struct look *l)
 static bool have_ratings(struct look *l)
 {
 	static const struct data_want real = { 0 };
-	struct dataset *d = options_given(l->path).unrated ? NULL
-	                                                   : load_sample(l, &real, &(struct err){ 0 });
+	struct dataset *d = options_given(l->path).unrated
+	    ? NULL
+	    : load_sample(l, &real, &(struct err){ 0 });
 	bool rated = d != NULL;
 
 	dataset_free(d);

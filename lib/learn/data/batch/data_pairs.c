@@ -8,6 +8,7 @@
 #include "core/rng.h"
 #include "data/batch/data_observations.h"
 #include "data/shape/data_shape.h"
+#include "data/shape/shape_gather.h"
 
 /* A user who has observed nearly all items may have none to draw: attempts before it is left out. */
 #define ATTEMPTS 100
@@ -24,7 +25,6 @@ struct profiles {
 	uint64_t *start; /* NULL: no number has any */
 	uint32_t *col;
 	float *val;
-	uint64_t longest; /* of an item */
 };
 
 struct data_pairs {
@@ -220,16 +220,11 @@ static void copy_side(struct profiles *p, const struct dataset *d, uint64_t firs
 	memcpy(p->val + to, d->val + first, (end - first) * sizeof *p->val);
 }
 
-/* Adds up the numbers of entries of n numbers, whose features are id, and gets memory for them. False: no
- * memory. */
-static bool lay_out_profiles(struct profiles *p, const uint64_t *id, size_t n)
+/* Adds up the numbers of entries of n numbers, and gets memory for them. False: no memory. */
+static bool lay_out_profiles(struct profiles *p, size_t n)
 {
-	for (size_t k = 0; k < n; k++) {
-		bool item = (id ? id[k] : k) & 1;
-
-		p->longest = item && p->start[k + 1] > p->longest ? p->start[k + 1] : p->longest;
+	for (size_t k = 0; k < n; k++)
 		p->start[k + 1] += p->start[k];
-	}
 	p->col = mem_try_array(p->start[n] + 1, sizeof *p->col);
 	p->val = mem_try_array(p->start[n] + 1, sizeof *p->val);
 	return p->col && p->val;
@@ -244,7 +239,7 @@ static bool make_profiles(struct profiles *p, const struct dataset *d)
 	if (!p->start)
 		return false;
 	each_side(d, count_side, p);
-	if (!lay_out_profiles(p, d->id, d->nids))
+	if (!lay_out_profiles(p, d->nids))
 		return false;
 	each_side(d, copy_side, p);
 	return true;
@@ -356,7 +351,7 @@ static bool merge_profiles(struct profiles *out, const struct merged *m, const s
 		if (n)
 			out->start[m->first[k] + 1] = n;
 	}
-	if (!lay_out_profiles(out, m->id, m->n))
+	if (!lay_out_profiles(out, m->n))
 		return false;
 	for (uint32_t k = 0; k < nb; k++) {
 		profile_of(b, k, &n);
@@ -751,41 +746,75 @@ static void put_side(const struct data_pairs *p, struct batch *b, size_t *k, uin
 		put_entry(b, k, p->profiles.col[i], p->profiles.val[i], field);
 }
 
-uint64_t data_pairs_entries(const struct dataset *d, const uint32_t *index, size_t n)
+#define NONE_DRAWN UINT32_MAX
+
+/* Draws items for example r: p->draws of them to `drawn`, NONE_DRAWN from the first one on for which there is
+ * none to draw. */
+static void draw_items(const struct dataset *d, size_t r, uint64_t epoch, uint32_t *drawn)
 {
 	const struct data_pairs *p = d->own;
-	uint64_t all = (uint64_t)n * p->draws * (p->profiles.longest ? p->profiles.longest : 1);
+	uint32_t user = d->col[d->start[r]];
+	bool relevant = !(d->y[r] > 0.5f), more = true;
+	struct rng rng;
+
+	rng_init(&rng,
+	    rng_mix(rng_mix(epoch) ^ feature_of(d, user)) ^
+	        rng_mix(feature_of(d, data_pairs_item(d, r))));
+	for (size_t j = 0; j < p->draws; j++) {
+		more = more &&
+		    (relevant ? draw_relevant : draw_unobserved)(d, user, &rng, &drawn[j]);
+		if (!more)
+			drawn[j] = NONE_DRAWN;
+	}
+}
+
+/* The number of entries of a user or an item. */
+static uint64_t count_entries(const struct data_pairs *p, uint32_t number)
+{
+	uint64_t n;
+
+	profile_of(&p->profiles, number, &n);
+	return n ? n : 1;
+}
+
+/* Counts the entries of the examples and of what was drawn for them. */
+static uint64_t count_all(const struct dataset *d, const uint32_t *index, size_t n,
+    const uint32_t *drawn)
+{
+	const struct data_pairs *p = d->own;
+	uint64_t all = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		uint64_t user, item;
-
-		profile_of(&p->profiles, d->col[d->start[index[i]]], &user);
-		profile_of(&p->profiles, data_pairs_item(d, index[i]), &item);
-		all += (user ? user : 1) + (item ? item : 1);
+		all += count_entries(p, d->col[d->start[index[i]]]) +
+		    count_entries(p, data_pairs_item(d, index[i]));
+		for (size_t j = 0; j < p->draws && drawn[i * p->draws + j] != NONE_DRAWN; j++)
+			all += count_entries(p, drawn[i * p->draws + j]);
 	}
 	return all;
 }
 
-void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
+bool data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
 {
 	const struct data_pairs *p = d->own;
+	uint32_t *drawn = mem_try_array(n * p->draws + 1, sizeof *drawn);
 	size_t k = 0;
 
+	for (size_t i = 0; drawn && i < n; i++)
+		draw_items(d, index[i], b->epoch, drawn + i * p->draws);
+	if (!drawn || !shape_sparse_room(d, b, n, count_all(d, index, n, drawn))) {
+		free(drawn);
+		return false;
+	}
 	b->start[0] = 0;
 	for (size_t i = 0; i < n; i++) {
-		uint32_t user = d->col[d->start[index[i]]], item = data_pairs_item(d, index[i]),
-		         drawn = 0;
-		struct rng r;
+		const uint32_t *of = drawn + i * p->draws;
 
-		rng_init(&r,
-		    rng_mix(rng_mix(b->epoch) ^ feature_of(d, user)) ^
-		        rng_mix(feature_of(d, item)));
-		put_side(p, b, &k, user, DATA_PAIRS_USER);
-		put_side(p, b, &k, item, DATA_PAIRS_ITEM);
-		for (size_t j = 0; j < p->draws &&
-		     (d->y[index[i]] > 0.5f ? draw_unobserved : draw_relevant)(d, user, &r, &drawn);
-		     j++)
-			put_side(p, b, &k, drawn, DATA_PAIRS_DRAWN + j);
+		put_side(p, b, &k, d->col[d->start[index[i]]], DATA_PAIRS_USER);
+		put_side(p, b, &k, data_pairs_item(d, index[i]), DATA_PAIRS_ITEM);
+		for (size_t j = 0; j < p->draws && of[j] != NONE_DRAWN; j++)
+			put_side(p, b, &k, of[j], DATA_PAIRS_DRAWN + j);
 		b->start[i + 1] = (uint32_t)k;
 	}
+	free(drawn);
+	return true;
 }

@@ -79,10 +79,8 @@ enum err_code data_pairs_join(struct dataset *d, const struct data_observations 
     struct err *e);
 
 /* Makes the batch's entries for the n examples at index, in pass b->epoch: the user's, the item's, and
- * those of the drawn items, unless there are none to draw. `col` gets feature numbers of the dataset. Room
- * needed: data_pairs_entries. Any thread. */
-void data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b);
-/* Entries that data_pairs_gather makes for the n examples at index, at most. */
-uint64_t data_pairs_entries(const struct dataset *d, const uint32_t *index, size_t n);
+ * those of the drawn items, unless there are none to draw. `col` gets feature numbers of the dataset. False:
+ * no memory, or too many entries. Any thread. */
+bool data_pairs_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b);
 
 #endif

@@ -8,9 +8,8 @@
 
 static bool gather_pairs(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
 {
-	if (!shape_sparse_room(d, b, n, data_pairs_entries(d, index, n)))
+	if (!data_pairs_gather(d, index, n, b))
 		return false;
-	data_pairs_gather(d, index, n, b);
 	shape_gather_ids(d, b, b->start[n]);
 	return true;
 }

@@ -38,10 +38,10 @@ static double find_violation(const struct model *m, const struct batch *b, size_
 	double sign = (double)b->y[r] > 0.5 ? 1 : -1, own = ranked_score(m, user, item);
 	size_t n = 1;
 
-	for (size_t at = item->end; at < x->n; at = drawn->end, n++) {
+	for (*drawn = *item; drawn->end < x->n; n++) {
 		double weight, margin;
 
-		*drawn = ranked_side_at(m, x, at, v, 2);
+		*drawn = ranked_side_at(m, x, drawn->end, v, 2);
 		margin = 1 - sign * (own - ranked_score(m, user, drawn));
 		if (margin <= 0)
 			continue;

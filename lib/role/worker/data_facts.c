@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/utf8_bytes.h"
+#include "data/batch/data_pairs.h"
 #include "data/reader/data_head.h"
 #include "data/table/data_names.h"
 #include "data/source/data_option.h"
@@ -60,7 +61,8 @@ json_t *data_facts(const struct dataset *d)
 		return NULL;
 	f = (struct training_facts){ .sparse = d->sparse,
 		.cols = d->cols < INT64_MAX ? (int64_t)d->cols : INT64_MAX,
-		.fields = (int64_t)d->fields,
+		/* How many items a job draws is no property of the data. */
+		.fields = dataset_pairs(d) ? DATA_PAIRS_DRAWN + 1 : (int64_t)d->fields,
 		.index_base = d->index_base,
 		.source = d->source ? d->source : "",
 		.heading = d->reading.heading > 0 };

@@ -97,6 +97,10 @@ write_data() {
 	awk 'BEGIN { srand(2); OFS = "\t"
 		for (i = 0; i < 2000; i++) print int(rand() * 50) + 1, int(rand() * 80) + 1, int(rand() * 5) + 1, 880000000 + i }' >u1.base
 	head -n 200 u1.base >u1.test
+	awk 'BEGIN { srand(5); print "user,film" >"watched.csv"; print "film,title,genre" >"films.csv"
+		for (i = 0; i < 60; i++) print "film" i ",Title " i ",g" i % 6 "|h" i % 4 >"films.csv"
+		print "brandnew,Title,g1" >"films.csv"
+		for (i = 0; i < 900; i++) print (i % 30 ? "user" i % 30 : "ann") ",film" int(rand() * 60) >"watched.csv" }'
 	awk 'BEGIN { srand(3)
 		for (i = 0; i < 500; i++) {
 			u = int(rand() * 20); a = int(rand() * 30); y = (u * 7 + a) % 2

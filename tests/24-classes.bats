@@ -139,7 +139,7 @@ job() {
 	train ways.json --set accumulate=3
 	at_least .eval.accuracy 0.5
 	run ! ps-ctl run ways.json --set model=softmax
-	[[ $output == *"job.negatives: model softmax does not draw classes; use fasttext, or leave out job.negatives"* ]]
+	[[ $output == *"job.negatives: model softmax draws neither classes nor several items; use fasttext or warp, or leave out job.negatives"* ]]
 }
 
 # bats test_tags=slow

@@ -624,7 +624,7 @@ predicts_targets() {
 
 @test "every model is listed, and shown, in both forms" {
 	models=$(ps-ctl list models | cut -d' ' -f1)
-	[ "$(wc -l <<<"$models")" -eq 15 ]
+	[ "$(wc -l <<<"$models")" -eq 16 ]
 	[ "$(ps-ctl list models --json | jq -r .name)" = "$models" ]
 	for model in $models; do
 		run -0 ps-ctl show "$model"

@@ -480,11 +480,10 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 		    "sync: %s compensates gradients, and with local_steps workers push differences; "
 		    "must be bsp, ssp, asp or scaled",
 		    c->sync.stale.ops->name);
-	if (!draws_classes(&c->job) &&
-	    (c->job.negatives < 1 || c->job.negatives > ITEMS_DRAWN_MOST))
+	if (!draws_classes(&c->job) && c->job.negatives > ITEMS_DRAWN_MOST)
 		return err_set(e, ERR_CONFIG,
-		    "job.negatives: model %s draws from 1 to %d items for each example",
-		    c->job.model, ITEMS_DRAWN_MOST);
+		    "job.negatives: model %s draws at most %d items for each example", c->job.model,
+		    ITEMS_DRAWN_MOST);
 	if (c->local_steps > 1 && c->job.negatives > 0 && draws_classes(&c->job))
 		return err_set(e, ERR_CONFIG,
 		    "local_steps: must be 1 with job.negatives, because classes are drawn once for each "

@@ -15,7 +15,7 @@
 
 /* Defaults of the keys that neither the model nor the rule gives. */
 #define ELSEWHERE \
-	"optimizer=sgd schedule=constant batch=64 epochs=0 factors=8 hidden=[] negatives=0 l2=0 scale=none momentum=0.9 " \
+	"optimizer=sgd schedule=constant batch=64 epochs=0 factors=8 hidden=[] l2=0 scale=none momentum=0.9 " \
 	"beta1=0.9 beta2=0.999 eps=0 initial_accumulator=0 rho=0.9 ftrl_beta=1"
 
 /* The constants of update rules. The rule gives the defaults of the first NRULE_KEYS of them. */

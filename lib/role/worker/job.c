@@ -110,6 +110,9 @@ static enum err_code number_data(struct job *j, const struct job_source *from,
 	return ERR_OK;
 }
 
+/* Items that are drawn for each example, unless job.negatives says how many. */
+#define ITEMS_DRAWN 20u
+
 /* Items that are drawn for each example; 0: the model does not rank items. */
 static size_t count_draws(const struct conf_job *job, enum model_task task)
 {
@@ -117,7 +120,7 @@ static size_t count_draws(const struct conf_job *job, enum model_task task)
 
 	if (task != MODEL_PAIRS)
 		return 0;
-	return several ? (size_t)job->negatives : 1;
+	return !several ? 1 : job->negatives ? (size_t)job->negatives : ITEMS_DRAWN;
 }
 
 struct data_want job_want(const struct conf_job *job)

@@ -359,7 +359,8 @@ nearest_as_work() {
 	mkfifo fifo
 	serve served.safetensors serve_open=true
 	for option in item_features=fifo user_features=/etc/hosts 'labels=/etc/hosts&format=npy' properties=fifo; do
-		[ "$(status_of -m 5 --data-binary 'u1,i1' "$URL/predict?$option") $(jq -r .error answer | grep -c 'cannot be given in a request')" = "400 1" ]
+		[ "$(status_of -m 30 --data-binary 'u1,i1' "$URL/predict?$option") $(jq -r .error answer | grep -c 'cannot be given in a request')" = "400 1" ] ||
+			{ echo "$option"; cat answer; return 1; }
 	done
 	ps-ctl stop -C serve.run
 	wait "$SERVER"

@@ -36,19 +36,17 @@ void read_options_release(struct read_options *o)
 	free(o);
 }
 
-/* Refuses options that name files: a client must not have this process open any. */
+/* Refuses an option that names a file: a client must not choose what this process opens. */
 static enum err_code check_names_no_file(const struct data_options *o, struct err *e)
 {
-	static const char *const files[] = { "labels", "properties", "follow", "user_features",
-		"item_features" };
+	const char *name = data_option_names_file(o);
 
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-		if (data_option_is_given(o, files[i]))
-			return err_set(e, ERR_USAGE,
-			    "%s: cannot be given in a request; the server reads the file that the "
-			    "description of the model names",
-			    files[i]);
-	return ERR_OK;
+	if (!name)
+		return ERR_OK;
+	return err_set(e, ERR_USAGE,
+	    "%s: cannot be given in a request; the server reads the file that the description of the model "
+	    "names",
+	    name);
 }
 
 /* Takes form= out of a decoded query; the rest are options as after the "?" of a data path. */

@@ -88,9 +88,10 @@ static enum err_code take_weights(void *ctx, const uint64_t *ids, const float *r
 {
 	struct weights *x = ctx;
 
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0;
-		     k < x->outputs && !(x->items && ids[i] % DATA_KINDS == DATA_KIND_USER); k++) {
+	for (size_t i = 0; i < n; i++) {
+		if (x->items && ids[i] % DATA_KINDS == DATA_KIND_USER)
+			continue;
+		for (size_t k = 0; k < x->outputs; k++) {
 			float w = rows[i * x->table->cols + k];
 
 			if (!isfinite(w))
@@ -104,6 +105,7 @@ static enum err_code take_weights(void *ctx, const uint64_t *ids, const float *r
 			if (x->n == 2 * x->top)
 				keep_largest(x);
 		}
+	}
 	return ERR_OK;
 }
 

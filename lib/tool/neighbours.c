@@ -227,7 +227,7 @@ static const float *with_features(struct neighbours *x, uint64_t id, const float
 }
 
 /* Does the model rank items, so that users have no weights? */
-static bool ranks(const struct neighbours *x)
+static bool ranks_items(const struct neighbours *x)
 {
 	return x->model && x->model->task == MODEL_PAIRS;
 }
@@ -243,7 +243,7 @@ static enum err_code read_features(struct neighbours *x, struct err *e)
 	if (rc || !x->features)
 		return rc;
 	x->sum = mem_array(x->table->cols, sizeof *x->sum);
-	if (ranks(x))
+	if (ranks_items(x))
 		return ERR_OK;
 	return err_set(e, ERR_UNSUPPORTED,
 	    "in model %s with features of users or items, products of features count, too, so that "
@@ -356,7 +356,7 @@ static enum err_code describe_table(struct neighbours *x, const struct neighbour
 	if (rc)
 		return rc;
 	x->weighs = !cosine && axes.columns == MODEL_AXIS_WEIGHT_VECTOR && x->kinds &&
-	    x->from != x->among && !(ranks(x) && x->among == DATA_KIND_USER);
+	    x->from != x->among && !(ranks_items(x) && x->among == DATA_KIND_USER);
 	x->skip = axes.columns == MODEL_AXIS_WEIGHT_VECTOR && !x->weighs;
 	x->width = x->table->cols - x->skip;
 	*metric = spec->metric ? (cosine ? NEAREST_COSINE : NEAREST_DOT)

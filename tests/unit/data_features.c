@@ -14,7 +14,7 @@
 static char dir[] = "/tmp/ps-features-XXXXXX";
 
 /* Writes a file in dir; its path lasts until the next call. */
-static const char *put(const char *name, const char *text)
+static const char *put_file(const char *name, const char *text)
 {
 	static char path[128];
 	FILE *f;
@@ -54,7 +54,7 @@ static void test_tables(void)
 	struct data_names *names = data_names_new();
 	struct err e = { 0 };
 
-	ok(data_features_read(put("items.csv",
+	ok(data_features_read(put_file("items.csv",
 	                          "id,title,genre,war\n"
 	                          "3,One,\"drama|crime\",0\n5,Two,crime|crime,1\n9,Three,,1\n"
 	                          "\n11,\"A, B\",drama,0\n"),
@@ -95,8 +95,8 @@ static void test_tables(void)
 	data_names_free(names);
 	data_features_free(f);
 
-	ok(data_features_read(put("users", "7::a::b\n8::a::c\n"), DATA_FEATURES_USERS, &f, &e) ==
-	            ERR_OK &&
+	ok(data_features_read(put_file("users", "7::a::b\n8::a::c\n"), DATA_FEATURES_USERS, &f,
+	       &e) == ERR_OK &&
 	        shared_of(f, 7) == 1 && count_of(f, 8) == 2,
 	    "a table without names, of users, between \"::\": %s", e.msg);
 	data_features_free(f);
@@ -123,7 +123,7 @@ static void test_refusals(void)
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		e = (struct err){ 0 };
-		ok(data_features_read(put("bad", bad[i].text), DATA_FEATURES_ITEMS, &f, &e) ==
+		ok(data_features_read(put_file("bad", bad[i].text), DATA_FEATURES_ITEMS, &f, &e) ==
 		            ERR_FORMAT &&
 		        !f && strstr(e.msg, bad[i].why),
 		    "%s", e.msg);
@@ -135,7 +135,7 @@ static void test_refusals(void)
 static void test_keeping(void)
 {
 	struct data_features *a = NULL, *b = NULL, *c = NULL;
-	char *path = mem_strdup(put("kept", "1,x |y\n2,y|x\n"));
+	char *path = mem_strdup(put_file("kept", "1,x |y\n2,y|x\n"));
 	struct err e = { 0 };
 
 	ok(data_features_read(path, DATA_FEATURES_ITEMS, &a, &e) == ERR_OK &&
@@ -145,7 +145,7 @@ static void test_keeping(void)
 	ok(a && shared_of(a, 1) == 2 && shared_of(a, 2) == 2, "blanks around a text do not count");
 	data_features_free(b);
 	data_features_free(c);
-	put("kept", "1,x\n2,y\n3,z\n");
+	put_file("kept", "1,x\n2,y\n3,z\n");
 	ok(data_features_has_changed(a) && count_of(a, 3) == SIZE_MAX &&
 	        data_features_read(path, DATA_FEATURES_ITEMS, &b, &e) == ERR_OK && a != b &&
 	        count_of(b, 3) == 1,
@@ -173,7 +173,7 @@ static void test_pairs(void)
 	const struct data_want pairs = { .pairs = 2 }, real = { .any = true };
 	struct data_pairs_share half = { .seed = 1, .share = 0.5 };
 	struct dataset *d = NULL, *plain = NULL, *ranked = NULL;
-	char *path = mem_strdup(put("r.csv", "user,item\n1,3\n1,5\n2,9\n2,3\n"));
+	char *path = mem_strdup(put_file("r.csv", "user,item\n1,3\n1,5\n2,9\n2,3\n"));
 	char *with = mem_printf(
 	    "%s?format=ratings&user=user&item=item&item_features=i.csv&user_features=u.csv", path);
 	const char *paths[] = { with };
@@ -182,8 +182,8 @@ static void test_pairs(void)
 	bool good = true;
 	struct err e = { 0 };
 
-	put("i.csv", "id,g\n3,a|b\n5,a|b\n9,a\n");
-	put("u.csv", "id,s\n1,x\n2,\n7,x\n");
+	put_file("i.csv", "id,g\n3,a|b\n5,a|b\n9,a\n");
+	put_file("u.csv", "id,s\n1,x\n2,\n7,x\n");
 	ok(data_load(paths, 1, NULL, &real, NULL, &plain, &e) == ERR_OK && plain->rows == 4 &&
 	        plain->start[4] == 5 + 5 + 3 + 4 && plain->fields == 2,
 	    "rows have the features of users and items: %s", e.msg);

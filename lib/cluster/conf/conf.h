@@ -57,8 +57,8 @@ struct conf_job {
 	int64_t factors;
 	struct conf_ints bottom; /* hidden layers that see the numbers */
 	int64_t cross;           /* layers that cross features */
-	int64_t
-	    negatives; /* classes drawn for a batch, 0: all are used; or, for warp, items for an example */
+	/* Classes drawn for a batch, 0: all are used; for warp, items drawn for an example, 0: 20. */
+	int64_t negatives;
 	char *activation;
 	int64_t epochs, steps; /* 0: not a limit */
 	int64_t batch;

@@ -461,6 +461,15 @@ static bool draws_classes(const struct conf_job *job)
 	return !info || !(info->takes & MODEL_DRAWS_ITEMS);
 }
 
+static enum err_code check_draws(const struct conf *c, struct err *e)
+{
+	if (draws_classes(&c->job) || c->job.negatives <= ITEMS_DRAWN_MOST)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG,
+	    "job.negatives: model %s draws at most %d items for each example", c->job.model,
+	    ITEMS_DRAWN_MOST);
+}
+
 /* Several batches for each step, and several local steps for each push. */
 static enum err_code check_local(const struct conf *c, struct err *e)
 {
@@ -480,10 +489,6 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 		    "sync: %s compensates gradients, and with local_steps workers push differences; "
 		    "must be bsp, ssp, asp or scaled",
 		    c->sync.stale.ops->name);
-	if (!draws_classes(&c->job) && c->job.negatives > ITEMS_DRAWN_MOST)
-		return err_set(e, ERR_CONFIG,
-		    "job.negatives: model %s draws at most %d items for each example", c->job.model,
-		    ITEMS_DRAWN_MOST);
 	if (c->local_steps > 1 && c->job.negatives > 0 && draws_classes(&c->job))
 		return err_set(e, ERR_CONFIG,
 		    "local_steps: must be 1 with job.negatives, because classes are drawn once for each "
@@ -970,6 +975,7 @@ enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 		check_robust,
 		check_prefetch,
 		check_lookahead,
+		check_draws,
 		check_local,
 		check_via,
 		check_net,

@@ -77,8 +77,8 @@ struct model_shape {
 	/* Classes drawn for a batch (data_classes.h), 0: it uses all classes; or, with
 	 * MODEL_DRAWS_ITEMS, items drawn for each example. */
 	size_t negatives;
-	size_t
-	    items; /* that may be drawn (data_pairs.h); 0: not known, so that nothing is trained */
+	/* The number of items that may be drawn (data_pairs.h); 0: not known, and nothing is trained. */
+	size_t items;
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
 	const char *loss;       /* as job.loss; NULL is "auto" */
 	/* weight of each class, in gradients alone; NULL: all are 1. Ignored without classes. */

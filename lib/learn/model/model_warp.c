@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include <math.h>
 
-#include "model/factors.h"
 #include "model/ranked.h"
 
 /* Matrix factorization for implicit feedback by the weighted approximate-rank pairwise loss (Weston, Bengio
@@ -29,71 +28,38 @@ static double weight_of_rank(const struct model *m, size_t n)
 	return harmonic_number((double)(others > n ? others / n : 1));
 }
 
-/* Finds the drawn item that example r is compared with. Returns the loss, 0 where there is none; *slope: of the
- * loss by x_ui - x_uj. */
-static double find_violation(const struct model *m, const struct batch *b, size_t r,
-    const struct entries *x, const float *v, const struct ranked_side *user,
-    const struct ranked_side *item, struct ranked_side *drawn, double *slope)
+/* Compares the item with the first drawn one that is not ranked as it should be. */
+static bool compare_items(const struct model *m, const struct ranked_example *of,
+    struct ranked_comparison *out)
 {
-	double sign = (double)b->y[r] > 0.5 ? 1 : -1, own = ranked_score(m, user, item);
+	double sign = of->target > 0.5 ? 1 : -1, own = ranked_score(m, &of->user, &of->item);
 	size_t n = 1;
 
-	for (*drawn = *item; drawn->end < x->n; n++) {
+	for (out->drawn = of->item; out->drawn.end < of->x.n; n++) {
 		double weight, margin;
 
-		*drawn = ranked_side_at(m, x, drawn->end, v, 2);
-		margin = 1 - sign * (own - ranked_score(m, user, drawn));
+		out->drawn = ranked_drawn_at(m, of, out->drawn.end);
+		margin = 1 - sign * (own - ranked_score(m, &of->user, &out->drawn));
 		if (margin <= 0)
 			continue;
 		weight = weight_of_rank(m, n);
-		*slope = -sign * weight;
-		return weight * margin;
+		out->slope = -sign * weight;
+		out->loss = weight * margin;
+		return true;
 	}
-	return 0;
+	return false;
 }
 
 static double warp_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
 {
-	double loss = 0, n = (double)b->rows, slope;
-
-	factors_clear(&m->tables[0], b, grads[0]);
-	for (size_t r = 0; r < b->rows; r++) {
-		struct entries x = entries_of(b, r);
-		double weight = (double)batch_weight(b, r), loss_of_row;
-		struct ranked_side user, item, drawn;
-
-		if (!ranked_pair_at(m, &x, params[0], &user, &item))
-			continue;
-		loss_of_row = find_violation(m, b, r, &x, params[0], &user, &item, &drawn, &slope);
-		loss += loss_of_row * weight;
-		if (loss_of_row > 0)
-			ranked_spread(m, &x, &user, &item, &drawn, (float)(slope / n * weight),
-			    grads[0]);
-	}
-	return loss / n;
+	return ranked_grad(m, compare_items, b, params, grads);
 }
 
-/* The score is that of the item, with which it is ranked. */
 static double warp_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores)
 {
-	double loss = 0, slope;
-
-	for (size_t r = 0; r < b->rows; r++) {
-		struct entries x = entries_of(b, r);
-		struct ranked_side user, item, drawn;
-
-		scores[r] = 0;
-		if (!ranked_pair_at(m, &x, params[0], &user, &item))
-			continue;
-		scores[r] = (float)ranked_score(m, &user, &item);
-		if (b->y)
-			loss += find_violation(m, b, r, &x, params[0], &user, &item, &drawn,
-			            &slope) *
-			    (double)batch_weight(b, r);
-	}
-	return loss;
+	return ranked_forward(m, compare_items, b, params, scores);
 }
 
 const struct model_kind model_kind_warp = {

@@ -28,7 +28,9 @@ size_t ranked_shared_scratch(const struct model *m)
 	return 3 * (1 + m->shape.factors) + m->shape.factors;
 }
 
-struct ranked_side ranked_side_at(const struct model *m, const struct entries *x, size_t first,
+/* The side of the entries from `first` on that are in one field. place: the number of its row of the
+ * scratch memory, 0 to 2, which lasts until the next call with this number. */
+static struct ranked_side side_at(const struct model *m, const struct entries *x, size_t first,
     const float *v, unsigned place)
 {
 	size_t width = 1 + m->shape.factors, field = entries_field(x, first);
@@ -49,16 +51,23 @@ struct ranked_side ranked_side_at(const struct model *m, const struct entries *x
 	return side;
 }
 
-bool ranked_pair_at(const struct model *m, const struct entries *x, const float *v,
+/* The first two sides of an example, in rows 0 and 1. False: it has no user or no item. */
+static bool pair_at(const struct model *m, const struct entries *x, const float *v,
     struct ranked_side *user, struct ranked_side *item)
 {
 	if (x->n == 0)
 		return false;
-	*user = ranked_side_at(m, x, 0, v, 0);
+	*user = side_at(m, x, 0, v, 0);
 	if (user->end == x->n)
 		return false;
-	*item = ranked_side_at(m, x, user->end, v, 1);
+	*item = side_at(m, x, user->end, v, 1);
 	return true;
+}
+
+struct ranked_side ranked_drawn_at(const struct model *m, const struct ranked_example *of,
+    size_t first)
+{
+	return side_at(m, &of->x, first, of->v, 2);
 }
 
 double ranked_score(const struct model *m, const struct ranked_side *user,
@@ -82,17 +91,68 @@ static void spread_side(const struct model *m, const struct entries *x,
 	}
 }
 
-void ranked_spread(const struct model *m, const struct entries *x, const struct ranked_side *user,
-    const struct ranked_side *item, const struct ranked_side *drawn, float delta, float *g)
+/* Adds the gradient of x_ui - x_uj times delta to g, which has the layout of the table. i is the item, and
+ * j the drawn one. */
+static void spread_difference(const struct model *m, const struct ranked_example *of,
+    const struct ranked_side *drawn, float delta, float *g)
 {
 	size_t k = m->shape.factors;
 	float *difference = m->scratch + 3 * (k + 1);
+	const float *user = of->user.row + 1;
 
 	for (size_t i = 0; i < k; i++)
-		difference[i] = item->row[1 + i] - drawn->row[1 + i];
-	spread_side(m, x, user, 0, delta, difference, g);
-	spread_side(m, x, item, delta, delta, user->row + 1, g);
-	spread_side(m, x, drawn, -delta, -delta, user->row + 1, g);
+		difference[i] = of->item.row[1 + i] - drawn->row[1 + i];
+	spread_side(m, &of->x, &of->user, 0, delta, difference, g);
+	spread_side(m, &of->x, &of->item, delta, delta, user, g);
+	spread_side(m, &of->x, drawn, -delta, -delta, user, g);
+}
+
+/* Finds the user and the item of example r. False: it has none. */
+static bool example_at(const struct model *m, const struct batch *b, size_t r, const float *v,
+    struct ranked_example *out)
+{
+	*out = (struct ranked_example){ .x = entries_of(b, r),
+		.v = v,
+		.target = b->y ? (double)b->y[r] : 0 };
+	return pair_at(m, &out->x, v, &out->user, &out->item);
+}
+
+double ranked_grad(struct model *m, ranked_compare_fn *compare, const struct batch *b,
+    const float *const params[], float *const grads[])
+{
+	double loss = 0, n = (double)b->rows;
+
+	factors_clear(&m->tables[0], b, grads[0]);
+	for (size_t r = 0; r < b->rows; r++) {
+		double weight = (double)batch_weight(b, r);
+		struct ranked_comparison with;
+		struct ranked_example of;
+
+		if (!example_at(m, b, r, params[0], &of) || !compare(m, &of, &with))
+			continue;
+		loss += with.loss * weight;
+		spread_difference(m, &of, &with.drawn, (float)(with.slope / n * weight), grads[0]);
+	}
+	return loss / n;
+}
+
+double ranked_forward(struct model *m, ranked_compare_fn *compare, const struct batch *b,
+    const float *const params[], float *scores)
+{
+	double loss = 0;
+
+	for (size_t r = 0; r < b->rows; r++) {
+		struct ranked_comparison with;
+		struct ranked_example of;
+
+		scores[r] = 0;
+		if (!example_at(m, b, r, params[0], &of))
+			continue;
+		scores[r] = (float)ranked_score(m, &of.user, &of.item);
+		if (b->y && compare(m, &of, &with))
+			loss += with.loss * (double)batch_weight(b, r);
+	}
+	return loss;
 }
 
 /* Shares the product of two sides among the entries of one of them, whose vectors are multiplied with the
@@ -117,7 +177,7 @@ void ranked_parts(struct model *m, const struct batch *b, size_t r, const float 
 	*base = 0;
 	for (size_t i = 0; i < x.n; i++)
 		part[i] = 0;
-	if (!ranked_pair_at(m, &x, params[0], &user, &item))
+	if (!pair_at(m, &x, params[0], &user, &item))
 		return;
 	share_product(m, &x, &user, item.row + 1, params[0], part);
 	share_product(m, &x, &item, user.row + 1, params[0], part);

@@ -26,21 +26,37 @@ size_t ranked_scratch(const struct model *m);
 /* Scratch of a batch: a row for the user, for the item, and for a drawn item, and a vector. */
 size_t ranked_shared_scratch(const struct model *m);
 
-/* The side of the entries from `first` on that are in one field. place: the number of its row of the
- * scratch memory, 0 to 2, which lasts until the next call with this number. */
-struct ranked_side ranked_side_at(const struct model *m, const struct entries *x, size_t first,
-    const float *v, unsigned place);
-/* The first two sides of an example, in rows 0 and 1. False: it has no user or no item. */
-bool ranked_pair_at(const struct model *m, const struct entries *x, const float *v,
-    struct ranked_side *user, struct ranked_side *item);
+/* An example with a user and an item. */
+struct ranked_example {
+	struct entries x;
+	const float *v; /* the table */
+	struct ranked_side user, item;
+	double
+	    target; /* 1: the drawn items shall have lower scores than the item; 0: higher ones */
+};
+/* The drawn item that an example is compared with, the loss, and its slope by x_ui - x_uj. */
+struct ranked_comparison {
+	struct ranked_side drawn;
+	double loss, slope;
+};
+/* The loss of a model: compares the item with one that was drawn. False: there is no loss. */
+typedef bool ranked_compare_fn(const struct model *m, const struct ranked_example *of,
+    struct ranked_comparison *out);
+
+/* The drawn item whose entries begin at `first`, an entry of the example. Its row lasts until the next
+ * call. */
+struct ranked_side ranked_drawn_at(const struct model *m, const struct ranked_example *of,
+    size_t first);
 /* x_ui */
 double ranked_score(const struct model *m, const struct ranked_side *user,
     const struct ranked_side *item);
-/* Adds the gradient of x_ui - x_uj times delta to g, which has the layout of v; i is the item and j the
- * drawn one. */
-void ranked_spread(const struct model *m, const struct entries *x, const struct ranked_side *user,
-    const struct ranked_side *item, const struct ranked_side *drawn, float delta, float *g);
 
+/* As model_kind.grad and model_kind.forward, with this loss. The score is that of the item, with which it
+ * is ranked. */
+double ranked_grad(struct model *m, ranked_compare_fn *compare, const struct batch *b,
+    const float *const params[], float *const grads[]);
+double ranked_forward(struct model *m, ranked_compare_fn *compare, const struct batch *b,
+    const float *const params[], float *scores);
 /* As model_kind.parts. The product of the user and the item belongs to each of the two by half, and there to
  * each entry by its own part of the sum. */
 void ranked_parts(struct model *m, const struct batch *b, size_t r, const float *const params[],

@@ -19,9 +19,8 @@ struct data_observations;
 
 /* Reads all blocks once. memory: bytes that training data may take; a quarter of them is used for the
  * filter, and the items may need another quarter. share->share 0: nothing is held out. draws: items that
- * are drawn for each example. ERR_CONFIG: the
- * data are not ratings, have too many observations or items, or all are held out, or none. Errors of the
- * data's readers. */
+ * are drawn for each example. ERR_CONFIG: the data are not ratings, have features of users or items, or have
+ * too many observations or items; or all observations are held out, or none. Errors of the data's readers. */
 enum err_code data_observations_read(const struct data_blocks *b,
     const struct data_pairs_share *share, size_t draws, uint64_t memory,
     struct data_observations **out, struct err *e);

@@ -19,8 +19,8 @@ struct pair_set {
 	size_t n;
 };
 
-/* The entries of users and items that have features (data_features.h), by their numbers: those of number k are
- * start[k] .. start[k+1]-1. A number without features has no entries. */
+/* The entries of users and items that have features (data_features.h), by their numbers: number k has the
+ * entries start[k] .. start[k+1]-1. A number without features has no entries. */
 struct profiles {
 	uint64_t *start; /* NULL: no number has any */
 	uint32_t *col;

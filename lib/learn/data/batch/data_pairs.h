@@ -7,7 +7,7 @@
 
 /* Observations, pairs of a user and an item, as examples for ranking (Rendle et al., "BPR: Bayesian
  * Personalized Ranking from Implicit Feedback", 2009). An example has the user, the item, and one item or
- * more, drawn at random, that shall have a lower score: of those in the training data that were not
+ * more that are drawn at random and should have lower scores: items of the training data that were not
  * observed for the user. Each draw depends on the pass, the user and the item alone.
  *
  * Evaluation data become a ranked set: for each user the observed items, with the target 1, and all
@@ -72,9 +72,9 @@ enum err_code data_pairs_hold_out(struct dataset *d, const struct data_pairs_sha
 enum err_code data_pairs_rank(const struct data_pair *pair, size_t n, const struct dataset *train,
     struct dataset **ranked, struct err *e);
 
-/* Makes training examples of some of the observations o, such as a chunk or the head, for each of
- * which `draws` items are drawn from all items of o. o is borrowed until d is freed. ERR_CONFIG: d is not of ratings.
- * ERR_NOMEM. */
+/* Makes training examples of some of the observations o, such as a chunk or the head. For each of them
+ * `draws` items are drawn from all items of o, which is borrowed until d is freed. ERR_CONFIG: d is not of
+ * ratings. ERR_NOMEM. */
 enum err_code data_pairs_join(struct dataset *d, const struct data_observations *o, size_t draws,
     struct err *e);
 

@@ -202,7 +202,8 @@ static char **split_movielens(char *line, size_t *n)
 	return cell;
 }
 
-/* Bars within a cell are many, so they separate the cells only if no other sign comes before the first one. */
+/* Finds what separates the cells. A cell may have many bars, so bars separate the cells only if no other
+ * sign comes before the first of them. */
 static char find_separator(const char *line)
 {
 	const char *bar = strchr(line, '|');
@@ -294,7 +295,7 @@ static void list_features(struct reading *t)
 	t->n = kept;
 }
 
-/* Lists what is kept by owners. ERR_FORMAT: one has two lines. */
+/* Lists the features of each owner. ERR_FORMAT: an owner has two lines. */
 static enum err_code list_by_owner(struct reading *t, struct err *e)
 {
 	struct data_features *f = t->f;
@@ -353,7 +354,7 @@ static enum err_code read_table(const char *path, enum data_features_kind kind,
 	t.f->file = state_of(path);
 	t.f->users = 1;
 	rc = data_open(path, &t.s, e);
-	/* Those who use the data have a path for them, which is not this one. */
+	/* ERR_NOTFOUND would mean that the data are missing. */
 	if (rc == ERR_NOTFOUND && e)
 		e->code = ERR_IO;
 	rc = rc == ERR_NOTFOUND ? ERR_IO : rc;
@@ -503,7 +504,8 @@ bool data_features_is_shared(const struct data_features *f, uint64_t feature)
 	return at && at->shared;
 }
 
-/* The column of a feature with that of which it is one, "item.genre", as a new string; *text: its text. */
+/* Returns the column of a feature and what it belongs to, "item.genre", as a new string; *text: the
+ * feature's text. */
 static char *split_name(const struct data_features *f, const struct named *x, const char **text)
 {
 	const char *name = (const char *)f->texts.data + x->text, *value = strchr(name, '=');

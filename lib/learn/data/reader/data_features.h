@@ -21,8 +21,8 @@ struct data_features;
 enum data_features_kind { DATA_FEATURES_USERS, DATA_FEATURES_ITEMS };
 
 /* Gets the table at a path or URI, whose first line has the names of the columns, unless its first cell is
- * a number. It is read, unless it is still there from an earlier call (for the process keeps those that were
- * used last) and its file has not changed since. Errors of data_open, but ERR_IO for a missing file;
+ * a number. The process keeps the tables that were used last, and reads one again only if
+ * its file has changed since. Errors of data_open, but ERR_IO for a missing file;
  * ERR_FORMAT: with the line. */
 enum err_code data_features_read(const char *path, enum data_features_kind kind,
     struct data_features **out, struct err *e);

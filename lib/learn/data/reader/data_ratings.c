@@ -327,7 +327,7 @@ bool data_ratings_number(const char *cell, bool item, uint64_t *out, bool *word)
 	const char *q = cell;
 
 	*word = false;
-	/* The second one is for the numbers of 19 digits. */
+	/* data_take_index is faster, and num_uint takes numbers of 19 digits, too. */
 	if ((data_take_index(&q, out) && !*q) || num_uint(cell, UINT64_MAX, out))
 		return *out < LARGEST;
 	if (cell[strspn(cell, "+-.0123456789")] == '\0')
@@ -448,10 +448,10 @@ static double target_of(const struct data_row *r, double rating)
 	return data_label_wants_pairs(r->b->label) ? 1 : rating;
 }
 
-/* Does a feature count? In training, one that several have. Later, one that the training data have: by its name
- * in their description, or, where that has no room for all names, one that several have here. A feature that
- * the model lacks is noted. */
-static bool counts(struct data_row *r, enum part k, uint64_t feature)
+/* Does the model use a feature? In training it does if several users or items have the feature. Later it does
+ * if the training data have it, as the names in their description tell. Where the description has no room for
+ * all names, the rule of training holds. A feature that the model lacks is noted. */
+static bool uses_feature(struct data_row *r, enum part k, uint64_t feature)
 {
 	const struct ratings *t = r->own;
 	const struct data_build *b = r->b;
@@ -481,7 +481,7 @@ static void add_side(struct data_row *r, enum part k, uint64_t number)
 	if (!feature)
 		r->b->d->reading.unlisted++;
 	for (size_t i = 0; i < n; i++)
-		if (counts(r, k, feature[i]))
+		if (uses_feature(r, k, feature[i]))
 			data_row_add(r, 2 * feature[i] + k, 1, (uint16_t)k);
 }
 

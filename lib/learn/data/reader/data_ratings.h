@@ -14,8 +14,8 @@
 #define DATA_RATINGS_NONE SIZE_MAX
 bool data_ratings_find(const char *const *name, size_t n, size_t at[static 3]);
 
-/* Reads the number of a user or an item: a whole number below 2^62, or the 61 bits of a word's hash. False: the
- * cell is empty, or a number of another form (-1, 1.5, too many digits), which is a mistake and no word.
+/* Reads the number of a user or an item: a whole number below 2^62, or the 61 bits of a word's hash. False:
+ * the cell is empty, or a number of another form (-1, 1.5, too many digits), which is a mistake and no word.
  * STREAM_PAD bytes may be read after the cell. Pure. */
 bool data_ratings_number(const char *cell, bool item, uint64_t *out, bool *word);
 

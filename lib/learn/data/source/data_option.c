@@ -98,6 +98,14 @@ bool data_option_is_given(const struct data_options *o, const char *name)
 	return is_given(o, find_option(name));
 }
 
+const char *data_option_names_file(const struct data_options *o)
+{
+	for (size_t i = 0; i < data_option_count; i++)
+		if (is_given(o, i) && data_option_list[i].type == DATA_OPTION_FILE)
+			return data_option_list[i].name;
+	return NULL;
+}
+
 void data_option_clear(struct data_options *o, const char *name)
 {
 	size_t i = find_option(name);
@@ -112,7 +120,7 @@ static bool is_set(const struct data_options *o, const struct data_option *k)
 {
 	static const struct data_options none = DATA_OPTIONS_INIT;
 
-	return k->type == DATA_OPTION_TEXT
+	return data_option_is_text(k)
 	    ? data_option_text(o, k) != NULL
 	    : number_of(o, k) < number_of(&none, k) || number_of(o, k) > number_of(&none, k);
 }
@@ -127,7 +135,7 @@ static void format_value(const struct data_options *o, const struct data_option 
 	} by_default[] = { { offsetof(struct data_options, missing), "mean" },
 		{ offsetof(struct data_options, text_weight), "none" } };
 
-	if (k->type != DATA_OPTION_TEXT) {
+	if (!data_option_is_text(k)) {
 		buf_printf(out, "%.10g", number_of(o, k));
 		return;
 	}
@@ -164,7 +172,7 @@ static bool is_same(const struct data_options *a, const struct data_options *b,
 static void copy_value(struct data_options *to, const struct data_options *from,
     const struct data_option *k)
 {
-	if (k->type == DATA_OPTION_TEXT)
+	if (data_option_is_text(k))
 		set_text(to, k, data_option_text(from, k));
 	else
 		set_number(to, k, number_of(from, k));
@@ -179,7 +187,7 @@ static enum err_code refuse_value(const struct data_options *o, const struct dat
 
 	format_value(o, k, &mine);
 	format_value(other, k, &theirs);
-	rc = theirs.len && (k->type == DATA_OPTION_TEXT || number_of(other, k) > 0)
+	rc = theirs.len && (data_option_is_text(k) || number_of(other, k) > 0)
 	    ? err_set(e, ERR_CONFIG, "%s: %s=%s, but %s read with %s=%s: give them the same value",
 	          name, k->name, (const char *)mine.data, whose, k->name, (const char *)theirs.data)
 	    : err_set(e, ERR_CONFIG, "%s: %s=%s, but %s read without it: remove it from the path",
@@ -278,8 +286,7 @@ char *data_option_path(const char *name, const char *path)
 
 	if (uri_is(path) || *path == '/')
 		return mem_strdup(path);
-	/* What is read from standard input (also as a descriptor of ps-ctl), a request or an object lies in
-	 * no folder. */
+	/* Standard input, which may be a descriptor of ps-ctl, requests and objects lie in no folder. */
 	dir = strstr(name, "://") || strcmp(name, "-") == 0 || strncmp(name, "/proc/", 6) == 0
 	    ? mem_strdup(".")
 	    : path_dirname(name);
@@ -365,7 +372,7 @@ json_t *data_option_to_json(const struct data_options *o)
 		if (!is_given(o, i))
 			continue;
 		json_object_set_new(json, k->name,
-		    k->type == DATA_OPTION_TEXT        ? json_of_text(data_option_text(o, k))
+		    data_option_is_text(k)             ? json_of_text(data_option_text(o, k))
 		        : k->type == DATA_OPTION_WHOLE ? json_integer((json_int_t)number_of(o, k))
 		                                       : json_of_num(number_of(o, k)));
 	}
@@ -386,7 +393,7 @@ enum err_code data_option_from_json(const json_t *json, struct data_options **ou
 
 		if (!v)
 			continue;
-		if (k->type == DATA_OPTION_TEXT
+		if (data_option_is_text(k)
 		        ? !json_is_string(v) || !*json_string_value(v)
 		        : !json_is_number(v) || number < k->least || number > k->most ||
 		            (k->type == DATA_OPTION_WHOLE && number != floor(number))) {
@@ -395,7 +402,7 @@ enum err_code data_option_from_json(const json_t *json, struct data_options **ou
 			    "the description of the training data is damaged: its option %s",
 			    k->name);
 		}
-		if (k->type == DATA_OPTION_TEXT)
+		if (data_option_is_text(k))
 			set_text(o, k, json_string_value(v));
 		else
 			set_number(o, k, number);

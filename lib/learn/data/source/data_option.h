@@ -16,7 +16,8 @@
 #include "core/json.h"
 #include "data/data.h"
 
-enum data_option_type { DATA_OPTION_TEXT, DATA_OPTION_WHOLE, DATA_OPTION_NUMBER };
+/* FILE: a text that names a file, which nobody may give from outside (data_option_names_file). */
+enum data_option_type { DATA_OPTION_TEXT, DATA_OPTION_FILE, DATA_OPTION_WHOLE, DATA_OPTION_NUMBER };
 
 enum data_option_use {
 	DATA_OPTION_OWN,    /* nothing: it describes the files of its path, or the schema says it */
@@ -40,7 +41,14 @@ struct data_option {
 extern const struct data_option data_option_list[];
 extern const size_t data_option_count;
 
-/* The value of a TEXT option; NULL: it is not set. */
+/* Is the value a text: TEXT or FILE? */
+static inline bool data_option_is_text(const struct data_option *k)
+{
+	return k->type == DATA_OPTION_TEXT || k->type == DATA_OPTION_FILE;
+}
+/* The name of an option of the path that names a file; NULL: there is none. */
+const char *data_option_names_file(const struct data_options *o);
+/* The value of a TEXT or FILE option; NULL: it is not set. */
 char *data_option_text(const struct data_options *o, const struct data_option *k);
 /* Does the path give the option of this name? */
 bool data_option_is_given(const struct data_options *o, const char *name);
@@ -65,8 +73,8 @@ enum err_code data_option_check(const struct data_options *o, size_t format, con
 /* The path of a file that an option of the file `name` names: as it is, if it is absolute or a URI, else
  * as an absolute one, from the folder of `name`. A new string. */
 char *data_option_path(const char *name, const char *path);
-/* Makes the paths of the tables of features absolute (data_option_path), as the description of the data stores
- * them. */
+/* Makes the paths of the tables of features absolute (data_option_path), because the description of the
+ * data stores them. */
 void data_option_complete(struct data_options *o, const char *name);
 /* Checks that files of one dataset agree: those of `first` were read with other options.
  * ERR_CONFIG. */

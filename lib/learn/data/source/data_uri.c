@@ -206,7 +206,7 @@ static enum err_code set_option(struct data_options *o, const char *path, const 
 	else if (o->given >> (k - data_option_list) & 1)
 		rc = err_set(e, ERR_CONFIG, "%s: %s= is given twice; remove one of them", path,
 		    key);
-	else if (k->type != DATA_OPTION_TEXT)
+	else if (!data_option_is_text(k))
 		rc = set_number_option(o, path, k, value, e);
 	else if (k->at == offsetof(struct data_options, format))
 		rc = check_format(path, value, e);
@@ -217,7 +217,7 @@ static enum err_code set_option(struct data_options *o, const char *path, const 
 	free(names);
 	if (!rc)
 		o->given |= UINT64_C(1) << (k - data_option_list);
-	if (rc || k->type != DATA_OPTION_TEXT)
+	if (rc || !data_option_is_text(k))
 		free(value);
 	else
 		set_text_option(o, k, value);
@@ -262,7 +262,7 @@ enum err_code data_uri_parse(const char *path, char **file, struct data_options 
 void data_uri_release(struct data_options *o)
 {
 	for (size_t i = 0; i < data_option_count; i++)
-		if (data_option_list[i].type == DATA_OPTION_TEXT)
+		if (data_option_is_text(&data_option_list[i]))
 			free(data_option_text(o, &data_option_list[i]));
 	free(o->decided.names);
 	*o = (struct data_options)DATA_OPTIONS_INIT;
@@ -274,7 +274,7 @@ struct data_options data_uri_copy(const struct data_options *o)
 
 	for (size_t i = 0; i < data_option_count; i++) {
 		const struct data_option *k = &data_option_list[i];
-		char *text = k->type == DATA_OPTION_TEXT ? data_option_text(o, k) : NULL;
+		char *text = data_option_is_text(k) ? data_option_text(o, k) : NULL;
 
 		if (!text)
 			continue;
@@ -289,7 +289,7 @@ void data_uri_list(const struct data_options *o, struct buf *out)
 {
 	for (size_t i = 0; i < data_option_count; i++) {
 		const struct data_option *k = &data_option_list[i];
-		const char *text = k->type == DATA_OPTION_TEXT ? data_option_text(o, k) : NULL;
+		const char *text = data_option_is_text(k) ? data_option_text(o, k) : NULL;
 		double number = 0;
 		int whole = 0;
 
@@ -299,7 +299,7 @@ void data_uri_list(const struct data_options *o, struct buf *out)
 			memcpy(&number, (const char *)o + k->at, sizeof(number));
 		if (text)
 			buf_printf(out, "%s=%zu:%s\n", k->name, strlen(text), text);
-		else if (k->type != DATA_OPTION_TEXT)
+		else if (!data_option_is_text(k))
 			buf_printf(out, "%s=%.17g\n", k->name,
 			    k->type == DATA_OPTION_WHOLE ? whole : number);
 	}

@@ -422,6 +422,28 @@ static void ends_with_words(void)
 	scene_close(&s);
 }
 
+/* The process of a worker ends after it has sent "leave" and before the servers have voted. */
+static void ends_before_the_vote(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 3);
+	s.cfg.on_worker_loss = COORD_WAIT;
+	scene_run(&s);
+	live(&s, 0.2, 7);
+	say(&s, &s.worker[1], "{\"op\":\"leave\"}");
+	ok(s.proposals == 1 && strcmp(worker_is(&s, 1), "active") == 0,
+	    "a worker leaves, and the servers have yet to vote");
+	coord_process_ended(s.c, "worker-1", true, CAUSE_UNKNOWN, "ended with code 130", false,
+	    s.now);
+	live(&s, 8, 5);
+	ok(!happened(&s, "worker-1 (h, pid 201) is lost"),
+	    "it is not lost when its process ends, nor when it is silent for its lease");
+	vote(&s, 0, true, 3, 2);
+	ok(strcmp(worker_is(&s, 1), "left") == 0, "it has left when they have voted");
+	scene_close(&s);
+}
+
 static void policies(void)
 {
 	struct scene s;
@@ -580,6 +602,7 @@ int main(void)
 	fenced();
 	same_process();
 	ends_with_words();
+	ends_before_the_vote();
 	policies();
 	leaving();
 	servers_lost();

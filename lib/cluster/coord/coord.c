@@ -286,14 +286,26 @@ static void abandon_worker(struct coord *c, unsigned rank, enum err_cause cause,
 	coord_change_request(c, CHANGE_LEAVE, rank, WORKER_LOST);
 }
 
-static bool is_leave_pending(const struct coord *c, unsigned rank)
+/* The change that takes the rank from the members, on which the servers have yet to vote, or
+ * NULL. */
+static const struct change *pending_leave(const struct coord *c, unsigned rank)
 {
-	bool is = c->votes.proposal.open && c->votes.proposal.change->kind == CHANGE_LEAVE &&
-	    c->votes.proposal.change->rank == rank;
-
+	if (c->votes.proposal.open && c->votes.proposal.change->kind == CHANGE_LEAVE &&
+	    c->votes.proposal.change->rank == rank)
+		return c->votes.proposal.change;
 	for (const struct change *ch = c->votes.changes; ch; ch = ch->next)
-		is |= ch->kind == CHANGE_LEAVE && ch->rank == rank;
-	return is;
+		if (ch->kind == CHANGE_LEAVE && ch->rank == rank)
+			return ch;
+	return NULL;
+}
+
+/* Has the worker sent "leave"? Its process may end before the servers have voted. */
+static bool is_leaving(const struct coord *c, unsigned rank)
+{
+	const struct change *leave = pending_leave(c, rank);
+
+	return leave && leave->after == WORKER_LEFT &&
+	    leave->incarnation == c->worker[rank].incarnation;
 }
 
 /* on_worker_loss was "wait" and is not any more: apply its new value to the workers that are still
@@ -305,7 +317,7 @@ static void abandon_waited_workers(struct coord *c, int64_t now)
 	     i < c->nworkers && c->phase == PHASE_RUNNING && c->cfg.on_worker_loss != COORD_WAIT;
 	     i++)
 		if (c->worker[i].state == WORKER_ACTIVE && c->worker[i].lost_at &&
-		    !is_leave_pending(c, i))
+		    !pending_leave(c, i))
 			abandon_worker(c, i, CAUSE_UNKNOWN, "on_worker_loss no longer waits for it",
 			    now);
 }
@@ -408,6 +420,8 @@ void coord_worker_lost(struct coord *c, unsigned rank, enum err_cause cause, con
 	struct coord_member_worker *w = &c->worker[rank];
 	char memory[COORD_MEMORY_NOTE];
 
+	if (is_leaving(c, rank))
+		return;
 	w->lost_at = now;
 	if (coord_memory_was_short(w->about, memory) && cause == CAUSE_UNKNOWN)
 		cause = CAUSE_MEMORY;

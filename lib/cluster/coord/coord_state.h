@@ -569,7 +569,8 @@ const char *coord_worker_state_name(enum worker_state s);
 bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now);
 /* The session of a server or relay broke: set when, and when it must have a new one. */
 void coord_set_gone(int64_t *gone_at, int64_t *back_by, int64_t now);
-/* Treat a worker as lost, by on_worker_loss: start a LEAVE change, wait for it, or fail. */
+/* Treat a worker as lost, by on_worker_loss: start a LEAVE change, wait for it, or fail. Does nothing
+ * for one that is leaving and awaits the vote. */
 void coord_worker_lost(struct coord *c, unsigned rank, enum err_cause cause, const char *how,
     int64_t now);
 

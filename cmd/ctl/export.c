@@ -19,6 +19,7 @@
 #include "saved/saved_source.h"
 #include "store.h"
 #include "tool/export.h"
+#include "tool/int8_export.h"
 #include "tool/onnx_export.h"
 
 #define MODEL "model.safetensors"
@@ -27,6 +28,7 @@ struct options {
 	const char *dir, *output, *format, *file;
 	int64_t since;           /* -1 when not given */
 	uint64_t external_above; /* bytes; 0: not given */
+	const char *values;      /* NULL: as they are */
 };
 
 static const struct opt opts[] = {
@@ -40,6 +42,9 @@ static const struct opt opts[] = {
 	{ "since", 0, OPT_INT, offsetof(struct options, since), "STEP",
 	    "export only the rows of sparse tables that were updated at STEP or later", NULL, 0,
 	    1LL << 53 },
+	{ "values", 0, OPT_STR, offsetof(struct options, values), "int8",
+	    "safetensors: write the rows of sparse tables with 8 bits a value and a scale a row",
+	    NULL, 0, 0 },
 	{ "external-above", 0, OPT_SIZE, offsetof(struct options, external_above), "SIZE",
 	    "onnx: write the values of a model that is larger than SIZE to FILE.data (2G)", NULL, 1,
 	    (double)ONNX_FILE_MAX },
@@ -74,22 +79,45 @@ static enum err_code write_changed_rows(const char *dir, const char *table, int6
 	return rc;
 }
 
-/* Writes the model as ONNX. The values of a large one need a file beside it, and a pipe or an object store
- * has none. */
-static enum err_code write_onnx(const struct source *from, const char *model,
-    const struct options *o, int fd, struct err *e)
-{
-	char *data = o->file && !uri_is(o->file) ? mem_printf("%s.data", o->file) : NULL;
-	uint64_t most = o->external_above ? o->external_above : ONNX_FILE_MAX;
-	enum err_code rc;
+/* Where a conversion of the whole model goes. */
+struct target {
+	const struct options *options;
+	int fd;
+};
 
-	saved_source_report_cuts();
-	rc = from->living
-	    ? onnx_export_run(from->dir, fd, data, most, e)
-	    : onnx_export_saved(from->checkpoint ? from->checkpoint : model, fd, data, most, e);
+/* Writes the model as ONNX. The values of a large one need a file beside it, and a pipe or an object store
+ * has none. It is a tool_model_fn. */
+static enum err_code write_onnx(void *ctx, const struct tool_model *m, struct err *e)
+{
+	const struct target *x = ctx;
+	const struct options *o = x->options;
+	char *data = o->file && !uri_is(o->file) ? mem_printf("%s.data", o->file) : NULL;
+	enum err_code rc = onnx_export(m, x->fd, data,
+	    o->external_above ? o->external_above : ONNX_FILE_MAX, e);
 
 	free(data);
 	return rc;
+}
+
+/* A tool_model_fn. */
+static enum err_code write_int8(void *ctx, const struct tool_model *m, struct err *e)
+{
+	return int8_export(m, ((const struct target *)ctx)->fd, e);
+}
+
+/* The conversion that the options ask for; NULL: none, because the format has the values as they are. */
+static tool_model_fn *find_conversion(const struct options *o)
+{
+	return strcmp(o->format, "onnx") == 0 ? write_onnx : o->values ? write_int8 : NULL;
+}
+
+static enum err_code convert(const struct source *from, const char *model, tool_model_fn *write,
+    struct target *to, struct err *e)
+{
+	if (from->living)
+		return tool_with_run(from->dir, "export", write, to, e);
+	saved_source_report_cuts();
+	return tool_with_saved(from->checkpoint ? from->checkpoint : model, "export", write, to, e);
 }
 
 /* Writes the model, or one table of it, to fd, from the source that was found. */
@@ -97,12 +125,13 @@ static enum err_code write_model_from(const struct source *from, const char *tab
     const struct options *o, int fd, struct err *e)
 {
 	const char *format = o->format;
+	tool_model_fn *write = find_conversion(o);
 	char *model;
 	enum err_code rc;
 
 	model = from->file ? mem_strdup(from->file) : rundir_path(from->dir, MODEL);
-	if (strcmp(format, "onnx") == 0)
-		rc = write_onnx(from, model, o, fd, e);
+	if (write)
+		rc = convert(from, model, write, &(struct target){ o, fd }, e);
 	else if (from->living && o->since >= 0)
 		rc = write_changed_rows(from->dir, table, o->since, fd, e);
 	else if (from->living)
@@ -247,6 +276,12 @@ static int export_model(const struct ctl_cmd *self, const struct options *o, con
 	if (strcmp(table, "all") != 0 && strcmp(o->format, "onnx") == 0)
 		return ctl_report_misuse(self,
 		    "onnx has the whole model: write \"all\" in place of \"%.60s\"", table);
+	if (o->values && strcmp(o->values, "int8") != 0)
+		return ctl_report_misuse(self, "--values: must be int8, got \"%.60s\"", o->values);
+	if (o->values && (strcmp(table, "all") != 0 || strcmp(o->format, "safetensors") != 0))
+		return ctl_report_misuse(self, "--values requires \"all\" and -o safetensors");
+	if (o->values && o->since >= 0)
+		return ctl_report_misuse(self, "--values cannot be combined with --since");
 	if (o->external_above && strcmp(o->format, "onnx") != 0)
 		return ctl_report_misuse(self, "--external-above requires -o onnx");
 	if (o->since >= 0 && strcmp(o->format, "safetensors") != 0)
@@ -320,6 +355,9 @@ const struct ctl_cmd ctl_cmd_export = {
 	        "onnx scores examples as ps-work predict does, in any runtime of ONNX: of models linear, logistic,\n"
 	        "softmax, mlp, fm, ffm, wide_deep, deepfm, dcn and dlrm (ps-models(7)).\n"
 	        "\n"
+	        "--values int8 is for a read-only server, which needs about a quarter of the memory for such a file.\n"
+	        "Tables whose rows have fewer than 8 values, and dense tables, stay as they are.\n"
+	        "\n"
 	        "--since is for a reader that has the rest. It exports dense tables as a whole, and of a sparse\n"
 	        "table TABLE.ids and TABLE, and, if rows were removed since, the ids of all remaining rows as\n"
 	        "TABLE.live. The step for the next export is printed.",
@@ -330,6 +368,7 @@ const struct ctl_cmd ctl_cmd_export = {
 	    .examples =
 	        "  ps-ctl export all > model.safetensors\n  ps-ctl export w -o w.npy\n"
 	        "  ps-ctl export emb --since 0 > all.safetensors\n  ps-ctl export all -o model.onnx\n"
+	        "  ps-ctl export all -o small.safetensors --values int8\n"
 	        "  ps-ctl -C demo.run/checkpoints/step-000000001000 export all > model.safetensors\n",
 	},
 	run_export,

@@ -135,10 +135,11 @@ static enum err_code put_tensor_data(const struct saved *s, struct safetensors_w
 	return rc;
 }
 
-/* Write one table as a safetensors file. */
+/* Write one table as a safetensors file. Values of 8 bits become float32. */
 static enum err_code write_tensor_file(const struct saved *s, int fd, struct err *e)
 {
 	struct safetensors_writer *w = safetensors_writer_new();
+	enum safetensors_type type = s->values->scale ? SAFETENSORS_F32 : s->values->type;
 	enum err_code rc = ERR_OK;
 
 	safetensors_add_meta(w, "format", "pskit");
@@ -146,8 +147,8 @@ static enum err_code write_tensor_file(const struct saved *s, int fd, struct err
 		rc = safetensors_add(w, s->ids->name, SAFETENSORS_U64, s->ids->shape, s->ids->rank,
 		    e);
 	if (rc == ERR_OK)
-		rc = safetensors_add(w, s->values->name, s->values->type, s->values->shape,
-		    s->values->rank, e);
+		rc = safetensors_add(w, s->values->name, type, s->values->shape, s->values->rank,
+		    e);
 	if (rc == ERR_OK)
 		rc = safetensors_begin(w, safetensors_to_fd, &fd, e);
 	if (rc == ERR_OK)
@@ -179,13 +180,12 @@ static enum err_code copy_model_file(const char *model, int fd, struct err *e)
 
 static enum err_code write_all_text(struct saved *s, int fd, struct err *e)
 {
-	enum element_type element;
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; rc == ERR_OK && i < safetensors_count(s->file); i++) {
 		const struct safetensors_tensor *t = safetensors_at(s->file, i);
 
-		if (!safetensors_element(t->type, &element))
+		if (!safetensors_is_parameters(t))
 			continue;
 		select_tensor(s, t);
 		rc = write_tensor_text(s, fd, e);
@@ -198,9 +198,8 @@ static enum err_code export_one_table(struct saved *s, const char *table, const 
     int fd, struct err *e)
 {
 	const struct safetensors_tensor *t = safetensors_find(s->file, table);
-	enum element_type element;
 
-	if (!t || !safetensors_element(t->type, &element))
+	if (!t || !safetensors_is_parameters(t))
 		return err_set(e, ERR_NOTFOUND, "the saved model does not have the table \"%.60s\"",
 		    table);
 	select_tensor(s, t);

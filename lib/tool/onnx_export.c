@@ -4,12 +4,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "data/table/data_schema.h"
 #include "model/graph.h"
-#include "saved/saved_source.h"
 #include "tool/onnx_inputs.h"
 #include "tool/onnx_tables.h"
 #include "tool/score.h"
@@ -195,45 +193,5 @@ enum err_code onnx_export(const struct tool_model *m, int fd, const char *data_p
 	rc = model_has_graph(s.job.model) ? export_scoring(&s, m, fd, data_path, most, e)
 	                                  : refuse_model(&s.job, e);
 	score_close(&s);
-	return rc;
-}
-
-enum err_code onnx_export_run(const char *run_dir, int fd, const char *data_path, uint64_t most,
-    struct err *e)
-{
-	struct param_source *source = NULL;
-	struct admin_client tool;
-	struct identity id;
-	struct log log;
-	enum err_code rc = identity_from_run(run_dir, "admin", &id, e);
-
-	if (rc)
-		return rc;
-	log_init(&log, "export", 2, LOG_LEVEL_WARN);
-	rc = tool_open(&id, "auto", 30 * NSEC_PER_SEC, NULL, &log, &tool, e);
-	if (!rc) {
-		rc = tool_source(&tool, &source, e);
-		if (!rc)
-			rc = onnx_export(&(struct tool_model){ .source = source, .log = &log }, fd,
-			    data_path, most, e);
-		tool_close(&tool);
-	}
-	identity_release(&id);
-	return rc;
-}
-
-enum err_code onnx_export_saved(const char *path, int fd, const char *data_path, uint64_t most,
-    struct err *e)
-{
-	struct param_source *source;
-	struct log log;
-	enum err_code rc = saved_source_open(path, &source, e);
-
-	if (rc)
-		return rc;
-	log_init(&log, "export", 2, LOG_LEVEL_WARN);
-	rc = onnx_export(&(struct tool_model){ .source = source, .log = &log }, fd, data_path, most,
-	    e);
-	saved_source_close(source);
 	return rc;
 }

@@ -15,11 +15,5 @@
  * source and of files. One thread, the source's. */
 enum err_code onnx_export(const struct tool_model *m, int fd, const char *data_path, uint64_t most,
     struct err *e);
-/* Do the same with the model of a running cluster, as the identity "admin" of its run directory, and
- * with a saved one: a model file, a checkpoint, or a run directory. Warnings go to stderr. */
-enum err_code onnx_export_run(const char *run_dir, int fd, const char *data_path, uint64_t most,
-    struct err *e);
-enum err_code onnx_export_saved(const char *path, int fd, const char *data_path, uint64_t most,
-    struct err *e);
 
 #endif

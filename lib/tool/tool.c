@@ -11,6 +11,7 @@
 #include "core/num.h"
 #include "format/npy.h"
 #include "msg/answer.h"
+#include "saved/saved_source.h"
 #include "session/description_exchange.h"
 #include "sync/push_status.h"
 #include "tool/dense_table.h"
@@ -274,5 +275,43 @@ enum err_code tool_push(struct admin_client *t, const char *name, const char *pa
 	}
 	free(g);
 	stream_close(s);
+	return rc;
+}
+
+enum err_code tool_with_run(const char *run_dir, const char *command, tool_model_fn *fn, void *ctx,
+    struct err *e)
+{
+	struct param_source *source = NULL;
+	struct admin_client tool;
+	struct identity id;
+	struct log log;
+	enum err_code rc = identity_from_run(run_dir, "admin", &id, e);
+
+	if (rc)
+		return rc;
+	log_init(&log, command, 2, LOG_LEVEL_WARN);
+	rc = tool_open(&id, "auto", 30 * NSEC_PER_SEC, NULL, &log, &tool, e);
+	if (!rc) {
+		rc = tool_source(&tool, &source, e);
+		if (!rc)
+			rc = fn(ctx, &(struct tool_model){ .source = source, .log = &log }, e);
+		tool_close(&tool);
+	}
+	identity_release(&id);
+	return rc;
+}
+
+enum err_code tool_with_saved(const char *path, const char *command, tool_model_fn *fn, void *ctx,
+    struct err *e)
+{
+	struct param_source *source;
+	struct log log;
+	enum err_code rc = saved_source_open(path, &source, e);
+
+	if (rc)
+		return rc;
+	log_init(&log, command, 2, LOG_LEVEL_WARN);
+	rc = fn(ctx, &(struct tool_model){ .source = source, .log = &log }, e);
+	saved_source_close(source);
 	return rc;
 }

@@ -66,6 +66,15 @@ struct tool_model {
 	const struct interrupt *interrupt;
 };
 
+/* Open a model, call fn with it, and close it: the model of a running cluster, as the identity "admin" of
+ * its run directory; or a saved one, which is a model file, a checkpoint or a run directory. Warnings go
+ * to stderr as those of `command`. */
+typedef enum err_code tool_model_fn(void *ctx, const struct tool_model *m, struct err *e);
+enum err_code tool_with_run(const char *run_dir, const char *command, tool_model_fn *fn, void *ctx,
+    struct err *e);
+enum err_code tool_with_saved(const char *path, const char *command, tool_model_fn *fn, void *ctx,
+    struct err *e);
+
 /* Evaluate or predict the data of these paths; ndata 0: with the job's evaluation data. top_k: in
  * place of job.top_k, if it is above 0. detailed: *result also has "confusion" and "calibration"
  * where the model has classes and gives probabilities. */

@@ -18,8 +18,7 @@ static void read_all(const struct safetensors *s)
 		t = safetensors_at(s, i);
 		for (uint64_t at = 0; at < t->count; at += 16) {
 			uint64_t n = t->count - at < 16 ? t->count - at : 16;
-			enum element_type element;
-			enum err_code rc = safetensors_element(t->type, &element)
+			enum err_code rc = safetensors_is_parameters(t) || t->is_scale
 			    ? safetensors_read(s, t, at, n, x, NULL)
 			    : t->type == SAFETENSORS_U8
 			    ? safetensors_read_bytes(s, t, at, n, bytes, NULL)

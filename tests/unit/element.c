@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/rng.h"
-#include "math/element.h"
+#include "math/stored_rows.h"
 #include "tap.h"
 
 enum { TRIES = 20000 };
@@ -225,6 +225,37 @@ static void fits(void)
 	}
 }
 
+/* Rows of bytes: no value is farther from its own than half of the scale. */
+static void rows_of_bytes(void)
+{
+	enum { COLS = 37 };
+	float row[3 * COLS] = { 0 }, back[3 * COLS], scale[3];
+	int8_t byte[3 * COLS];
+	struct stored_rows rows = { .at = (uint8_t *)byte, .scale = (uint8_t *)scale };
+	bool good = true;
+
+	for (unsigned k = 0; k < COLS; k++) {
+		row[COLS + k] = (float)k * 0.137f - 2;
+		row[2 * COLS + k] = (k % 2 ? 1 : -1) * (float)k * FLT_TRUE_MIN;
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		scale[i] = stored_row_scale(COLS, row + i * COLS);
+		stored_row_narrow(COLS, row + i * COLS, scale[i], byte + i * COLS);
+	}
+	stored_rows_get(&rows, COLS, 0, 3, back);
+	ok(scale[0] == 0 && memcmp(row, back, COLS * sizeof *row) == 0, "a row of zeros stays one");
+	for (unsigned k = COLS; k < 2 * COLS; k++)
+		good &= fabsf(back[k] - row[k]) <= scale[1] * 0.50001f;
+	ok(good && back[2 * COLS - 1] == 127 * scale[1], "a row of bytes is near its values");
+	for (unsigned k = 2 * COLS; k < 3 * COLS; k++)
+		good &= fabsf(back[k]) <= 127 * scale[2];
+	ok(good, "and a row below the normal numbers keeps in their range");
+	stored_rows_get(&rows, COLS, 1, 1, back);
+	ok(back[COLS - 1] == 127 * scale[1], "one row is read by its number");
+	row[5] = NAN;
+	ok(isnan(stored_row_scale(COLS, row)), "the scale shows a value that is not finite");
+}
+
 int main(void)
 {
 	names();
@@ -236,5 +267,6 @@ int main(void)
 		extremes(narrow[i]);
 	}
 	fits();
+	rows_of_bytes();
 	return tap_done();
 }

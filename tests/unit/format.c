@@ -475,6 +475,13 @@ static void test_tensors_bad(void)
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1]}}", 8, "must have only dtype" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8],\"x\":1}}", 8,
 		    "must have only" },
+		{ A4 ",\"b\":{\"dtype\":\"I8\",\"shape\":[1,4],\"data_offsets\":[4,8]}}", 8,
+		    "without a scale for each row" },
+		{ A4 ",\"a.scale\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[4,8]}}", 8,
+		    "without a scale for each row" },
+		{ "{\"b.scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+		  "\"b\":{\"dtype\":\"I8\",\"shape\":[2,2],\"data_offsets\":[4,8]}}",
+		    8, "without a scale for each row" },
 		{ A4 ",\"b\":[]}", 4, "must have only dtype" },
 		{ A4 ",\"b\\u0001\":[]}", 4, "b\\x01" },
 		{ A4 ",\"__metadata__\":{\"x\":1}}", 4, "not strings" },
@@ -615,6 +622,56 @@ static void test_tensors_narrow(void)
 	safetensors_close(s);
 }
 
+/* Rows of bytes with a scale each are read as float32, in pieces that begin and end within rows. */
+static void test_tensors_int8(void)
+{
+	enum { ROWS = 1000, COLS = 9 };
+	static float w[ROWS * COLS], x[ROWS * COLS], scale[ROWS];
+	static int8_t byte[ROWS * COLS];
+	struct safetensors_writer *t = safetensors_writer_new();
+	const struct safetensors_tensor *m;
+	struct safetensors *s;
+	struct err e = { 0 };
+	int fd = memfd_create("tensors", MFD_CLOEXEC);
+	bool good = true;
+
+	for (size_t i = 0; i < ROWS; i++) {
+		scale[i] = (float)(i % 7) / 64;
+		for (size_t k = 0; k < COLS; k++) {
+			byte[i * COLS + k] = (int8_t)((i * 31 + k * 57) % 255) - 127;
+			w[i * COLS + k] = (float)byte[i * COLS + k] * scale[i];
+		}
+	}
+	safetensors_add(t, "m.scale", SAFETENSORS_F32, (uint64_t[]){ ROWS }, 1, NULL);
+	safetensors_add(t, "m", SAFETENSORS_I8, (uint64_t[]){ ROWS, COLS }, 2, NULL);
+	ok(!safetensors_begin(t, safetensors_to_fd, &fd, &e) &&
+	        !safetensors_put(t, scale, ROWS, &e) &&
+	        !safetensors_put_int8(t, byte, ROWS * COLS, &e) && !safetensors_end(t, &e),
+	    "rows of bytes are written %s", e.msg);
+	safetensors_writer_free(t);
+	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_OK, "and opened %s", e.msg);
+	m = safetensors_find(s, "m");
+	ok(safetensors_is_parameters(m) && m->scale == safetensors_find(s, "m.scale") &&
+	        !safetensors_is_parameters(m->scale),
+	    "they are parameters, and their scales are not");
+	for (uint64_t at = 0, n; at < ROWS * COLS; at += n) {
+		n = ROWS * COLS - at < 4999 ? ROWS * COLS - at : 4999;
+		good &= !safetensors_read(s, m, at, n, x + at, &e);
+	}
+	ok(good && memcmp(x, w, sizeof x) == 0, "and read %s", e.msg);
+	ok(safetensors_read(s, m, ROWS * COLS - 1, 2, x, &e) == ERR_LIMIT, "beyond: %s", e.msg);
+	ok(!safetensors_map(s, &e) &&
+	        !safetensors_gather(s, m, COLS, (uint32_t[]){ 999, 0, 5 }, 3, x, &e) &&
+	        memcmp(x, w + 999 * COLS, COLS * sizeof *x) == 0 &&
+	        memcmp(x + 2 * COLS, w + 5 * COLS, COLS * sizeof *x) == 0,
+	    "and gathered %s", e.msg);
+	ok(safetensors_gather(s, m, 3, (uint32_t[]){ 0 }, 1, x, &e) == ERR_FORMAT,
+	    "but not as rows of another length: %s", e.msg);
+	ok(ftruncate(fd, 4100) == 0 && safetensors_read(s, m, 0, COLS, x, &e) == ERR_FORMAT,
+	    "shrunk: %s", e.msg);
+	safetensors_close(s);
+}
+
 /* Rows that lie apart come from the mapping, and a file that is cut off is an error. */
 static void test_tensors_gather(void)
 {
@@ -674,6 +731,7 @@ int main(void)
 	test_tensors_bad();
 	test_tensors_round();
 	test_tensors_narrow();
+	test_tensors_int8();
 	test_tensors_gather();
 	ok(file_remove_tree(dir, NULL) == ERR_OK, "cleaned up");
 	return tap_done();

@@ -7,11 +7,12 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "math/element.h"
+#include "math/stored_rows.h"
 
 /* The safetensors file format (huggingface/safetensors, README "Format"):
  * 8 bytes header length, a JSON header, then the tensors' bytes. Types F32, F16 and BF16
- * for parameters, U64 for the row ids of sparse tables and U8 for bytes; others are refused. */
+ * for parameters, U64 for the row ids of sparse tables and U8 for bytes; others are refused.
+ * A matrix NAME of type I8 is parameters, too: row i is multiplied by value i of NAME.scale, F32. */
 #define SAFETENSORS_RANK_MAX   8
 #define SAFETENSORS_HEADER_MAX 100000000u
 
@@ -20,7 +21,8 @@ enum safetensors_type {
 	SAFETENSORS_U64,
 	SAFETENSORS_U8,
 	SAFETENSORS_F16,
-	SAFETENSORS_BF16
+	SAFETENSORS_BF16,
+	SAFETENSORS_I8
 };
 
 /* The type of a tensor of such values; and the type of its values, false if they are not
@@ -35,7 +37,14 @@ struct safetensors_tensor {
 	uint64_t shape[SAFETENSORS_RANK_MAX];
 	uint64_t count;  /* product of shape; 1 for rank 0 */
 	uint64_t offset; /* of the first byte, from the start of the file */
+	/* Of an open file: the scales of a matrix of bytes, or NULL; and whether this tensor is such
+	 * scales. */
+	const struct safetensors_tensor *scale;
+	bool is_scale;
 };
+
+/* Are the values of a tensor of an open file parameters? */
+bool safetensors_is_parameters(const struct safetensors_tensor *t);
 
 /* Reading. An open file is valid: every rule of the format was checked, so tensors lie one after
  * the other and cover the file. It is read with pread, so several threads may read one open
@@ -70,8 +79,11 @@ enum err_code safetensors_read_bytes(const struct safetensors *s,
 /* Maps the file into memory, read-only, until safetensors_close; the second call does nothing. One
  * thread. A process that reads the mapping of a file that has been cut off gets SIGBUS. ERR_IO. */
 enum err_code safetensors_map(struct safetensors *s, struct err *e);
-/* The bytes of a tensor in the mapping, at any alignment. Only after safetensors_map. */
+/* The bytes of a tensor in the mapping, at any alignment. Only after safetensors_map. Those of
+ * parameters as rows. */
 const uint8_t *safetensors_bytes(const struct safetensors *s, const struct safetensors_tensor *t);
+struct stored_rows safetensors_rows(const struct safetensors *s,
+    const struct safetensors_tensor *t);
 
 /* Gets n rows of `cols` parameters of tensor t from the mapping, as float32, in the order of their
  * numbers: rows that lie apart cost a copy each, and no call of the system. Only after safetensors_map, and
@@ -85,8 +97,8 @@ int64_t safetensors_count_nonfinite(const char *path);
 
 /* Writing: safetensors_add for every tensor, safetensors_begin, the values of tensor after tensor
  * in the same order, in pieces of any length, safetensors_end. The header is padded so that the
- * data begin at a multiple of 64. Add U64 tensors first, and tensors of 16 bits last: readers that
- * map the file need each tensor aligned to its type. One thread. */
+ * data begin at a multiple of 64. Add U64 tensors first, then those of 32, of 16 and of 8 bits: readers
+ * that map the file need each tensor aligned to its type. One thread. */
 struct safetensors_writer;
 typedef enum err_code safetensors_sink(void *ctx, const void *p, size_t n, struct err *e);
 
@@ -112,6 +124,8 @@ enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *
 enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint64_t n,
     struct err *e);
 enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *x, uint64_t n,
+    struct err *e);
+enum err_code safetensors_put_int8(struct safetensors_writer *w, const int8_t *x, uint64_t n,
     struct err *e);
 /* Writes the tensor of safetensors_add_bytes, if there is one. ERR_FAILED when values are missing;
  * else the sink's error. */

@@ -156,7 +156,8 @@ static const struct {
 	[SAFETENSORS_U64] = { "U64", "row ids", 8 },
 	[SAFETENSORS_U8] = { "U8", "bytes", 1 },
 	[SAFETENSORS_F16] = { "F16", "float16 values", 2 },
-	[SAFETENSORS_BF16] = { "BF16", "bfloat16 values", 2 } };
+	[SAFETENSORS_BF16] = { "BF16", "bfloat16 values", 2 },
+	[SAFETENSORS_I8] = { "I8", "values of 8 bits", 1 } };
 
 static bool parse_type(const char *name, enum safetensors_type *out)
 {
@@ -220,6 +221,23 @@ static int by_offset(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+/* Finds the scales of a matrix of bytes, which is nothing without them. */
+static enum err_code find_scale(struct safetensors *s, struct safetensors_tensor *t, struct err *e)
+{
+	char *name = mem_printf("%s.scale", t->name);
+	struct safetensors_tensor *scale = map_get(s->by_name, name);
+
+	free(name);
+	if (t->rank != 2 || !scale || scale->type != SAFETENSORS_F32 || scale->count != t->shape[0])
+		return fail_tensor(s, t->name,
+		    "has values of 8 bits (I8) without a scale for each row (NAME.scale, F32); "
+		    "convert it to F32, F16 or BF16",
+		    e);
+	t->scale = scale;
+	scale->is_scale = true;
+	return ERR_OK;
+}
+
 /* Parses all entries, and checks that the tensors follow each other and cover the file. */
 static enum err_code parse_all(struct safetensors *s, struct err *e)
 {
@@ -254,6 +272,9 @@ static enum err_code parse_all(struct safetensors *s, struct err *e)
 	}
 	if (at != s->size)
 		return fail_tensor(s, NULL, "it has bytes that belong to no tensor", e);
+	for (size_t i = 0; i < s->n; i++)
+		if (s->t[i].type == SAFETENSORS_I8 && (rc = find_scale(s, &s->t[i], e)) != ERR_OK)
+			return rc;
 	return ERR_OK;
 }
 
@@ -321,32 +342,82 @@ const char *safetensors_meta(const struct safetensors *s, const char *key)
 	return json_string_value(json_object_get(json_object_get(s->header, "__metadata__"), key));
 }
 
-static enum err_code read_range(const struct safetensors *s, const struct safetensors_tensor *t,
-    enum safetensors_type type, uint64_t first, uint64_t n, void *out, struct err *e)
+bool safetensors_is_parameters(const struct safetensors_tensor *t)
 {
-	if (t->type != type)
-		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s, not %s", s->name,
-		    t->name, types[t->type].holds, types[type].holds);
+	enum element_type element;
+
+	return t->scale || (safetensors_element(t->type, &element) && !t->is_scale);
+}
+
+static enum err_code check_range(const struct safetensors *s, const struct safetensors_tensor *t,
+    uint64_t first, uint64_t n, struct err *e)
+{
 	if (first > t->count || n > t->count - first)
 		return err_set(e, ERR_LIMIT,
 		    "\"%s\": tensor \"%.200s\" has %" PRIu64 " values, not %" PRIu64
 		    " from %" PRIu64,
 		    s->name, t->name, t->count, n, first);
-	return pread_all(s, out, n * types[type].size, t->offset + first * types[type].size, e);
+	return ERR_OK;
+}
+
+static enum err_code read_range(const struct safetensors *s, const struct safetensors_tensor *t,
+    enum safetensors_type type, uint64_t first, uint64_t n, void *out, struct err *e)
+{
+	enum err_code rc;
+
+	if (t->type != type)
+		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s, not %s", s->name,
+		    t->name, types[t->type].holds, types[type].holds);
+	rc = check_range(s, t, first, n, e);
+	return rc
+	    ? rc
+	    : pread_all(s, out, n * types[type].size, t->offset + first * types[type].size, e);
+}
+
+#define READ_AT_A_TIME 4096u
+
+/* Reads values of a matrix of bytes, which may begin and end within a row. */
+static enum err_code read_bytes_of_rows(const struct safetensors *s,
+    const struct safetensors_tensor *t, uint64_t first, uint64_t n, float *out, struct err *e)
+{
+	uint64_t cols = t->shape[1];
+	int8_t byte[READ_AT_A_TIME];
+	float scale[READ_AT_A_TIME + 1];
+	enum err_code rc = check_range(s, t, first, n, e);
+
+	for (uint64_t at = first, k; !rc && at < first + n; at += k) {
+		uint64_t row = at / cols, left = first + n - at, i, m;
+
+		k = left < READ_AT_A_TIME ? left : READ_AT_A_TIME;
+		rc = read_range(s, t, SAFETENSORS_I8, at, k, byte, e);
+		if (!rc)
+			rc = read_range(s, t->scale, SAFETENSORS_F32, row,
+			    (at + k - 1) / cols - row + 1, scale, e);
+		for (i = 0; !rc && i < k; i += m) {
+			uint64_t to_end = cols - (at + i) % cols;
+
+			m = k - i < to_end ? k - i : to_end;
+			stored_row_widen((size_t)m, byte + i, scale[(at + i) / cols - row],
+			    out + (at - first) + i);
+		}
+	}
+	return rc;
 }
 
 enum err_code safetensors_read(const struct safetensors *s, const struct safetensors_tensor *t,
     uint64_t first, uint64_t n, float *out, struct err *e)
 {
 	enum element_type element;
-	uint16_t narrow[4096];
+	uint16_t narrow[READ_AT_A_TIME];
 	enum err_code rc = ERR_OK;
 
+	if (t->scale)
+		return read_bytes_of_rows(s, t, first, n, out, e);
 	if (!safetensors_element(t->type, &element) || element == ELEMENT_f32)
 		return read_range(s, t, SAFETENSORS_F32, first, n, out, e);
 	_Static_assert(ELEMENT_TYPES == 3, "all types but f32 have 16 bits");
 	for (uint64_t at = 0, k; !rc && at < n; at += k) {
-		k = n - at < 4096 ? n - at : 4096;
+		k = n - at < READ_AT_A_TIME ? n - at : READ_AT_A_TIME;
 		rc = read_range(s, t, t->type, first + at, k, narrow, e);
 		if (!rc)
 			element_widen(element, (size_t)k, narrow, out + at);
@@ -384,6 +455,17 @@ const uint8_t *safetensors_bytes(const struct safetensors *s, const struct safet
 	return s->mapped + t->offset;
 }
 
+struct stored_rows safetensors_rows(const struct safetensors *s, const struct safetensors_tensor *t)
+{
+	struct stored_rows r = { .at = safetensors_bytes(s, t) };
+
+	if (t->scale)
+		r.scale = safetensors_bytes(s, t->scale);
+	else
+		safetensors_element(t->type, &r.type);
+	return r;
+}
+
 /* The place in safetensors_gather to go on at when a page of the file is gone. */
 static sigjmp_buf cut_off;
 
@@ -393,23 +475,20 @@ static void leave_gather(int sig)
 	siglongjmp(cut_off, 1);
 }
 
-static void copy_rows(const struct safetensors *s, const struct safetensors_tensor *t,
-    enum element_type element, size_t cols, const uint32_t *row, uint64_t n, float *out)
+static void copy_rows(const struct stored_rows *from, size_t cols, const uint32_t *row, uint64_t n,
+    float *out)
 {
-	const uint8_t *from = safetensors_bytes(s, t);
-	size_t bytes = cols * element_bytes(element);
-
 	for (uint64_t i = 0; i < n; i++)
-		element_widen(element, cols, from + row[i] * bytes, out + i * cols);
+		stored_rows_get(from, cols, row[i], 1, out + i * cols);
 }
 
 enum err_code safetensors_gather(const struct safetensors *s, const struct safetensors_tensor *t,
     size_t cols, const uint32_t *row, uint64_t n, float *out, struct err *e)
 {
+	struct stored_rows rows = safetensors_rows(s, t);
 	struct sigaction before;
-	enum element_type element;
 
-	if (!safetensors_element(t->type, &element))
+	if (!safetensors_is_parameters(t) || (t->scale && cols != t->shape[1]))
 		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s, not parameters",
 		    s->name, t->name, types[t->type].holds);
 	for (uint64_t i = 0; i < n; i++)
@@ -423,7 +502,7 @@ enum err_code safetensors_gather(const struct safetensors *s, const struct safet
 		    "\"%s\" shrank from %" PRIu64 " bytes while it was read", s->name, s->size);
 	}
 	sigaction(SIGBUS, &(struct sigaction){ .sa_handler = leave_gather }, NULL);
-	copy_rows(s, t, element, cols, row, n, out);
+	copy_rows(&rows, cols, row, n, out);
 	sigaction(SIGBUS, &before, NULL);
 	return ERR_OK;
 }
@@ -457,10 +536,8 @@ int64_t safetensors_count_nonfinite(const char *path)
 		return -1;
 	x = mem_array(COUNT_AT_A_TIME, sizeof *x);
 	for (size_t i = 0; sum >= 0 && i < safetensors_count(file); i++) {
-		enum element_type element;
-		int64_t bad = safetensors_element(safetensors_at(file, i)->type, &element)
-		    ? count_nonfinite(file, safetensors_at(file, i), x)
-		    : 0;
+		const struct safetensors_tensor *t = safetensors_at(file, i);
+		int64_t bad = safetensors_is_parameters(t) ? count_nonfinite(file, t, x) : 0;
 
 		sum = bad < 0 ? -1 : sum + bad;
 	}

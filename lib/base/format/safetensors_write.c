@@ -60,7 +60,8 @@ static const struct {
 	[SAFETENSORS_U64] = { "U64", 8 },
 	[SAFETENSORS_U8] = { "U8", 1 },
 	[SAFETENSORS_F16] = { "F16", 2 },
-	[SAFETENSORS_BF16] = { "BF16", 2 } };
+	[SAFETENSORS_BF16] = { "BF16", 2 },
+	[SAFETENSORS_I8] = { "I8", 1 } };
 
 enum safetensors_type safetensors_type_of(enum element_type element)
 {
@@ -251,6 +252,12 @@ enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *
     struct err *e)
 {
 	return put_typed_values(w, SAFETENSORS_U64, x, n, e);
+}
+
+enum err_code safetensors_put_int8(struct safetensors_writer *w, const int8_t *x, uint64_t n,
+    struct err *e)
+{
+	return put_typed_values(w, SAFETENSORS_I8, x, n, e);
 }
 
 enum err_code safetensors_end(struct safetensors_writer *w, struct err *e)

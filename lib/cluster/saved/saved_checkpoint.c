@@ -43,7 +43,7 @@ static enum err_code map_checkpoint(struct saved_model *m, const struct table *t
 	*n = t->nparts;
 	for (uint32_t k = 0; !rc && k < t->nparts; k++) {
 		x[k].n = ckpt_part_info(c->reader, from, k).n;
-		rc = ckpt_map_part(c->reader, from, k, &x[k].ids, &x[k].w, &x[k].values, e);
+		rc = ckpt_map_part(c->reader, from, k, &x[k].ids, &x[k].w.at, &x[k].w.type, e);
 	}
 	*out = x;
 	return rc;

@@ -52,9 +52,7 @@ static bool has_table(const struct saved_file *f, const struct table *t)
 	const struct safetensors_tensor *w = safetensors_find(f->file, t->name),
 	                                *ids = find_ids(f, t);
 
-	enum element_type element;
-
-	if (!w || !safetensors_element(w->type, &element) || w->rank != 2 || w->shape[1] != t->cols)
+	if (!w || !safetensors_is_parameters(w) || w->rank != 2 || w->shape[1] != t->cols)
 		return false;
 	return t->sparse ? ids && ids->type == SAFETENSORS_U64 && ids->count == w->shape[0]
 	                 : w->shape[0] == t->rows;
@@ -216,8 +214,7 @@ static enum err_code map_file(struct saved_model *m, const struct table *t,
 	*n = 1;
 	if (rc)
 		return rc;
-	x->w = safetensors_bytes(f->file, w);
-	safetensors_element(w->type, &x->values);
+	x->w = safetensors_rows(f->file, w);
 	x->n = t->sparse ? w->shape[0] : w->count;
 	x->ids = t->sparse ? safetensors_bytes(f->file, find_ids(f, t)) : NULL;
 	return ERR_OK;

@@ -4,6 +4,7 @@
 
 /* The kinds of saved models, for the files of saved/. Each has a struct of its own, which begins
  * with struct saved_model. */
+#include "math/stored_rows.h"
 #include "saved/saved_model.h"
 
 /* Elements of a dense table, or rows of a sparse one, that lie together in a mapped file. */
@@ -11,9 +12,8 @@ struct saved_extent {
 	uint64_t n; /* elements or rows */
 	/* u64 in little-endian order, at any alignment; NULL: the table is dense */
 	const uint8_t *ids;
-	/* their values, of this type; NULL: they do not lie together, and must be read */
-	const uint8_t *w;
-	enum element_type values;
+	/* their values; none: they do not lie together, and must be read */
+	struct stored_rows w;
 };
 
 struct saved_model_ops {

@@ -127,7 +127,7 @@ static enum err_code read_set(struct saved_source *s, const struct table *t, uin
 
 	r->at = (struct saved_extent){ .n = r->own.n,
 		.ids = (const uint8_t *)r->own.ids,
-		.w = (const uint8_t *)r->own.w };
+		.w = { .at = (const uint8_t *)r->own.w } };
 	return rc;
 }
 
@@ -136,7 +136,7 @@ static enum err_code index_set(struct saved_source *s, const struct table *t, ui
     struct err *e)
 {
 	struct row_set *r = &table_of(s, t)->set[k];
-	enum err_code rc = r->at.w ? ERR_OK : read_set(s, t, k, r, e);
+	enum err_code rc = r->at.w.at ? ERR_OK : read_set(s, t, k, r, e);
 
 	if (rc)
 		return rc;
@@ -150,13 +150,13 @@ static enum err_code index_set(struct saved_source *s, const struct table *t, ui
 	                                  : order_rows(r, saved_model_about(s->model).path, t, e);
 }
 
-/* Finds the values of a row, of the type r->at.values; NULL: it does not exist. */
-static const uint8_t *find_row(const struct row_set *r, uint32_t cols, uint64_t id)
+/* Finds the number of a row in r->at.w. False: the row does not exist. */
+static bool find_row(const struct row_set *r, uint64_t id, uint64_t *number)
 {
 	uint64_t lo = 0, hi = (r->at.n + GROUP - 1) / GROUP;
 
 	if (!r->at.n || id < r->first[0])
-		return NULL;
+		return false;
 	/* The group is the last one whose first id is not above this one. */
 	while (hi - lo > 1) {
 		uint64_t mid = lo + (hi - lo) / 2;
@@ -176,9 +176,8 @@ static const uint8_t *find_row(const struct row_set *r, uint32_t cols, uint64_t 
 		else
 			hi = mid;
 	}
-	if (row_id(r, lo) != id)
-		return NULL;
-	return r->at.w + (r->order ? r->order[lo] : lo) * cols * element_bytes(r->at.values);
+	*number = r->order ? r->order[lo] : lo;
+	return row_id(r, lo) == id;
 }
 
 static enum err_code want_rows(struct param_source *source, const struct table *t,
@@ -196,10 +195,10 @@ static enum err_code want_rows(struct param_source *source, const struct table *
 			table_parts_of(t, ids + at, m, part);
 		for (size_t i = 0; i < m; i++, dst += t->cols) {
 			const struct row_set *set = &x->set[part[i]];
-			const uint8_t *row = find_row(set, t->cols, ids[at + i]);
+			uint64_t row;
 
-			if (row)
-				element_widen(set->at.values, t->cols, row, dst);
+			if (find_row(set, ids[at + i], &row))
+				stored_rows_get(&set->at.w, t->cols, row, 1, dst);
 			else
 				init_fill_by(t, base, init_row_place(t, ids[at + i]), t->cols, dst);
 		}
@@ -220,11 +219,11 @@ static enum err_code find_rows(struct param_source *source, const struct table *
 			table_parts_of(t, ids + at, m, part);
 		for (size_t i = 0; i < m; i++) {
 			const struct row_set *set = &x->set[part[i]];
-			const uint8_t *row = find_row(set, t->cols, ids[at + i]);
+			uint64_t row;
 
-			there[at + i] = row != NULL;
-			if (row && dst)
-				element_widen(set->at.values, t->cols, row,
+			there[at + i] = find_row(set, ids[at + i], &row);
+			if (there[at + i] && dst)
+				stored_rows_get(&set->at.w, t->cols, row, 1,
 				    dst + (at + i) * t->cols);
 		}
 	}
@@ -253,15 +252,13 @@ static enum err_code give_piece(struct rows_piece *p, struct err *e)
 static enum err_code give_set(struct rows_piece *p, const struct row_set *r, uint32_t cols,
     struct err *e)
 {
-	size_t bytes = cols * element_bytes(r->at.values);
 	enum err_code rc = ERR_OK;
 
 	for (uint64_t at = 0, n; !rc && at < r->at.n; at += n) {
 		n = r->at.n - at < p->most - p->n ? r->at.n - at : p->most - p->n;
 		for (uint64_t k = 0; k < n; k++)
 			p->ids[p->n + k] = get_le64(r->at.ids + 8 * (at + k));
-		element_widen(r->at.values, (size_t)n * cols, r->at.w + at * bytes,
-		    p->rows + p->n * cols);
+		stored_rows_get(&r->at.w, cols, at, (size_t)n, p->rows + p->n * cols);
 		p->n += (size_t)n;
 		if (p->n == p->most)
 			rc = give_piece(p, e);
@@ -297,14 +294,19 @@ static enum err_code each_row(struct param_source *source, const struct table *t
 
 /* ---- dense tables ---- */
 
+static bool has_floats(const struct saved_extent *x)
+{
+	return x->w.type == ELEMENT_f32 && !x->w.scale;
+}
+
 /* Do the extents lie one after the other, as floats at an address for floats? */
 static bool is_one_piece(const struct saved_extent *x, size_t n)
 {
-	bool together = (uintptr_t)x->w % _Alignof(float) == 0 && x->values == ELEMENT_f32;
+	bool together = (uintptr_t)x->w.at % _Alignof(float) == 0 && has_floats(x);
 
 	for (size_t k = 1; together && k < n; k++)
-		together = x[k].values == ELEMENT_f32 &&
-		    x[k].w == x[k - 1].w + x[k - 1].n * sizeof(float);
+		together = has_floats(&x[k]) &&
+		    x[k].w.at == x[k - 1].w.at + x[k - 1].n * sizeof(float);
 	return together;
 }
 
@@ -314,14 +316,18 @@ static enum err_code place_values(struct source_table *x, const struct table *t,
 	float *at;
 
 	if (is_one_piece(extent, n)) {
-		x->values = (const float *)(const void *)extent->w;
+		x->values = (const float *)(const void *)extent->w.at;
 		return ERR_OK;
 	}
 	x->values = x->own = at = mem_try_array((size_t)table_elements(t), sizeof *at);
 	if (!at)
 		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
-	for (size_t k = 0; k < n; at += extent[k].n, k++)
-		element_widen(extent[k].values, (size_t)extent[k].n, extent[k].w, at);
+	/* Only rows of bytes must be whole. */
+	for (size_t k = 0; k < n; at += extent[k].n, k++) {
+		size_t cols = extent[k].w.scale ? t->cols : 1;
+
+		stored_rows_get(&extent[k].w, cols, 0, (size_t)extent[k].n / cols, at);
+	}
 	return ERR_OK;
 }
 

@@ -530,6 +530,11 @@ static enum err_code load_train(struct job *j, const struct job_source *from,
 	extending.base = base;
 	if (!rc && from->facts && !(want->pairs && from->ranks))
 		rc = describe_train(j, from->facts, e);
+	else if (!rc && from->facts && !j->conf.job.data.n)
+		rc = err_set(e, ERR_CONFIG,
+		    "model %s is evaluated without the items that a user has in the training data, and a model file "
+		    "does not name them: give the run directory in its place",
+		    j->conf.job.model);
 	else if (!rc && from->before)
 		rc = read_train_of_known(j, from, want, caches, e);
 	else if (!rc)
@@ -741,13 +746,13 @@ struct row_sampler *job_sampler_new(const struct job *j)
 static void warn_of_pairs(const struct job *j, struct log *log)
 {
 	const struct dataset *d = j->train;
-	double entries = d->sparse && d->start && d->rows
-	    ? (double)d->start[d->rows] / (double)d->rows
-	    : (double)d->cols;
+	bool counted = d->sparse && d->start && d->rows;
+	double entries = counted ? (double)d->start[d->rows] / (double)d->rows : (double)d->cols;
 	double pairs = entries * (entries - 1) / 2;
 
+	/* Of sparse data that are only described, nobody knows how many entries an example has. */
 	if (!(model_info_find(j->conf.job.model)->takes & MODEL_PAIRS_ENTRIES) ||
-	    pairs < PAIRS_MANY)
+	    pairs < PAIRS_MANY || (d->sparse && !counted))
 		return;
 	log_warn(log,
 	    "data: %.0f features in an example make %.0f pairs, each of which takes model %s %lld "
@@ -864,13 +869,12 @@ static enum err_code check_init_table(const struct safetensors *file, const stru
     struct err *e)
 {
 	const struct safetensors_tensor *x = safetensors_find(file, t->name);
-	enum element_type element;
 
 	if (t->sparse)
 		return ERR_OK;
 	if (!x)
 		return err_set(e, ERR_CONFIG, "it has no table \"%s\"", t->name);
-	if (safetensors_element(x->type, &element) && x->count == t->rows * t->cols)
+	if (safetensors_is_parameters(x) && x->count == t->rows * t->cols)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
 	    "its table \"%s\" has %llu values, and that of this job's model has %zu x %zu", t->name,

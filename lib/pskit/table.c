@@ -493,19 +493,14 @@ static enum err_code give_scanned_rows(void *ctx, const uint64_t *ids, const flo
 	    : ERR_OK;
 }
 
-/* Scans one partition after another, so that the memory for rows is that of one partition. */
 static int scan_table_rows(struct ps *p, const struct call *c)
 {
 	const struct table *t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, c->text, true);
 	struct row_scan x = { c->row_fn, c->to };
 	enum err_code rc = t ? pskit_await_early_rows(p) : p->e.code;
 
-	for (uint32_t part = 0; !rc && part < t->nparts; part++) {
-		struct client_changes changes = { 0 };
-
-		rc = client_scan_parts(current_client(p), t, part, 1, CLIENT_ALL, give_scanned_rows,
-		    &x, &changes, &p->e);
-	}
+	if (!rc)
+		rc = client_scan(current_client(p), t, 0, t->nparts, give_scanned_rows, &x, &p->e);
 	return pskit_return(p, rc);
 }
 

@@ -6,6 +6,7 @@
 #include "core/mem.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
+#include "layout/values.h"
 #include "saved/saved_metadata.h"
 #include "tool/dense_table.h"
 #include "tool/row_text.h"
@@ -96,7 +97,7 @@ static enum err_code write_text_table(struct writer *x, const struct pick *k,
 	struct text ctx = { x->fd, t, names };
 
 	return t->sparse
-	    ? client_scan(x->tool->client, t, write_text_rows, &ctx, e)
+	    ? client_scan(x->tool->client, t, 0, t->nparts, write_text_rows, &ctx, e)
 	    : dense_table_read(x->tool->client, t, k->rows, write_text_values, &ctx, e);
 }
 
@@ -119,16 +120,17 @@ static enum err_code write_table_as_text(struct writer *x, struct err *e)
 /* ---- safetensors ---- */
 
 /* A sparse table becomes two tensors: NAME.ids and NAME, row by row. The header comes first and
- * needs their number, so the rows are held in memory. */
+ * needs their number, so the ids are held in memory. The rows are streamed, except for those of an export of
+ * changes. */
 struct kept {
 	uint64_t *ids;
-	float *rows;
+	float *rows; /* NULL: they are to be streamed */
 	size_t n;
 	uint32_t cols;
 	struct client_changes changes;
 };
 
-/* Stores the rows of a table; the client calls it once with all of them. */
+/* Stores the rows that have changed; the client calls it once with all of them. */
 static enum err_code store_scanned_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
     struct err *e)
 {
@@ -216,7 +218,67 @@ static enum err_code put_values(void *ctx, uint64_t first, const float *w, size_
 	return safetensors_put(ctx, w, n, e);
 }
 
-/* Writes the values in the order of declare_all_tensors. Dense tables are streamed. */
+/* ---- rows in a stream ---- */
+
+/* Rows are written for the ids that were listed before. */
+struct listed {
+	struct safetensors_writer *w;
+	const struct table *t;
+	const struct kept *kept;
+	size_t at;  /* the next of the ids */
+	float *row; /* room for one */
+};
+
+/* Writes the initial values of the listed ids below `end`: their rows have been removed since. */
+static enum err_code put_missing_rows(struct listed *x, uint64_t end, bool all, struct err *e)
+{
+	uint64_t base = init_base(x->t);
+	enum err_code rc = ERR_OK;
+
+	for (; !rc && x->at < x->kept->n && (all || x->kept->ids[x->at] < end); x->at++) {
+		init_fill_by(x->t, base, init_row_place(x->t, x->kept->ids[x->at]), x->t->cols,
+		    x->row);
+		rc = safetensors_put(x->w, x->row, x->t->cols, e);
+	}
+	return rc;
+}
+
+/* A callback of client_scan. Rows that were made since are left out. */
+static enum err_code put_listed_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
+{
+	struct listed *x = ctx;
+	const struct kept *k = x->kept;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0, run; !rc && i < n; i += run ? run : 1) {
+		rc = put_missing_rows(x, ids[i], false, e);
+		for (run = 0;
+		     i + run < n && x->at + run < k->n && ids[i + run] == k->ids[x->at + run];)
+			run++;
+		if (!rc && run)
+			rc = safetensors_put(x->w, rows + i * k->cols, run * k->cols, e);
+		x->at += run;
+	}
+	return rc;
+}
+
+static enum err_code stream_rows(struct writer *x, const struct table *t, const struct kept *kept,
+    struct safetensors_writer *w, struct err *e)
+{
+	struct listed list = { .w = w,
+		.t = t,
+		.kept = kept,
+		.row = mem_array(t->cols, sizeof *list.row) };
+	enum err_code rc = client_scan(x->tool->client, t, 0, t->nparts, put_listed_rows, &list, e);
+
+	if (!rc)
+		rc = put_missing_rows(&list, 0, true, e);
+	free(list.row);
+	return rc;
+}
+
+/* Writes the values in the order of declare_all_tensors. All rows, and dense tables, are streamed. */
 static enum err_code put_all_tensors(struct writer *x, struct safetensors_writer *w,
     const struct kept *kept, struct err *e)
 {
@@ -235,14 +297,18 @@ static enum err_code put_all_tensors(struct writer *x, struct safetensors_writer
 
 			if (has_narrow_values(t) != narrow)
 				continue;
-			rc = t->sparse ? safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e)
-			               : dense_table_read(x->tool->client, t, x->pick[i].rows,
-			                     put_values, w, e);
+			if (!t->sparse)
+				rc = dense_table_read(x->tool->client, t, x->pick[i].rows,
+				    put_values, w, e);
+			else if (x->changed)
+				rc = safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e);
+			else
+				rc = stream_rows(x, t, &kept[i], w, e);
 		}
 	return rc;
 }
 
-/* Pulls all rows of a table, or those that have changed. */
+/* Pulls the ids of all rows of a table, or the rows that have changed. */
 static enum err_code fetch_sparse(struct writer *x, const struct table *t, struct kept *kept,
     struct err *e)
 {
@@ -250,7 +316,7 @@ static enum err_code fetch_sparse(struct writer *x, const struct table *t, struc
 
 	kept->cols = t->cols;
 	if (!x->changed)
-		return client_scan(x->tool->client, t, store_scanned_rows, kept, e);
+		return client_scan_live(x->tool->client, t, 0, t->nparts, &kept->ids, &kept->n, e);
 	rc = client_scan_changed(x->tool->client, t, x->since, store_scanned_rows, kept,
 	    &kept->changes, e);
 	if (kept->changes.step < x->step)

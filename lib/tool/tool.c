@@ -230,7 +230,7 @@ enum err_code tool_pull(struct admin_client *t, const char *name, int fd, struct
 	shape[1] = table->cols;
 	d = (struct dump){ fd, table->cols };
 	if (table->sparse)
-		return client_scan(t->client, table, dump_rows, &d, e);
+		return client_scan(t->client, table, 0, table->nparts, dump_rows, &d, e);
 	npy_put_header(&head, shape, 2);
 	rc = file_write_all(fd, head.data, head.len, e);
 	buf_release(&head);

@@ -61,7 +61,7 @@ enum err_code ledger_read_model(struct admin_client *tool, uint32_t cells, struc
 	rc = client_want(tool->client, m->dense, CLIENT_NOW, NULL, m->cell, e);
 	if (!rc)
 		rc = client_wait(tool->client, CLIENT_NOW, e);
-	return rc ? rc : client_scan(tool->client, m->rows, collect_rows, m, e);
+	return rc ? rc : client_scan(tool->client, m->rows, 0, m->rows->nparts, collect_rows, m, e);
 }
 
 static enum err_code read_unit(struct check *c, struct err *e)

@@ -72,12 +72,16 @@ static enum err_code judge_rows(void *ctx, const uint64_t *ids, const float *row
 	(void)e;
 	for (size_t i = 0; i < n; i++)
 		judge_example(x, ids[i], (double)rows[i]);
-	if (!x->cfg->omits && x->found < x->cfg->cells) {
-		x->sums->lost += x->cfg->cells - x->found;
-		log_error(x->cfg->log, "%u of %u examples were trained on", x->found,
-		    x->cfg->cells);
-	}
 	return ERR_OK;
+}
+
+/* After all rows. */
+static void judge_number(struct examples *x)
+{
+	if (x->cfg->omits || x->found >= x->cfg->cells)
+		return;
+	x->sums->lost += x->cfg->cells - x->found;
+	log_error(x->cfg->log, "%u of %u examples were trained on", x->found, x->cfg->cells);
 }
 
 enum err_code ledger_examples(const struct ledger_config *cfg, struct ledger_sums *out,
@@ -97,7 +101,9 @@ enum err_code ledger_examples(const struct ledger_config *cfg, struct ledger_sum
 		return rc;
 	rc = tool_table(&tool, "w", &table, e);
 	if (!rc)
-		rc = client_scan(tool.client, table, judge_rows, &x, e);
+		rc = client_scan(tool.client, table, 0, table->nparts, judge_rows, &x, e);
+	if (!rc)
+		judge_number(&x);
 	if (!rc && !out->acked && !out->doubled && !out->lost)
 		out->lost = cfg->cells;
 	tool_close(&tool);

@@ -216,7 +216,9 @@ static void half_a_table(void)
 	ok(!view(c, &x, &two, 1) && sparse->nruns == 2 && large->nruns == 2,
 	    "two tables, each with partitions that are on no server");
 	now = client_layout(c);
-	ok(client_scan(c, &now->table[0], no_rows, NULL, &e) == ERR_NOTREADY && client_has_all(c),
+	ok(client_scan(c, &now->table[0], 0, now->table[0].nparts, no_rows, NULL, &e) ==
+	            ERR_NOTREADY &&
+	        client_has_all(c),
 	    "a scan fails and waits for no answer: %s", e.msg);
 	ok(client_want_rows(c, &now->table[0], CLIENT_NOW, ids, 100, w, &e) == ERR_NOTREADY &&
 	        client_has_all(c),

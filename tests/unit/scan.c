@@ -34,6 +34,9 @@ static void update(struct world *x, uint64_t step, size_t first, size_t n)
 		abort();
 }
 
+/* All scans use this window, if it is set. */
+static struct scan_window *window;
+
 /* Scans in pieces and compares with `last`. *begin gets the cost of the first piece, *most the highest cost
  * of a later one. */
 static bool scan_is_right(struct world *x, bool changed, uint64_t since, uint64_t *begin,
@@ -41,7 +44,9 @@ static bool scan_is_right(struct world *x, bool changed, uint64_t since, uint64_
 {
 	static uint8_t ids[PIECE * 8];
 	static float values[PIECE * COLS];
-	struct scan scan = { .begin = true,
+	static uint64_t request;
+	struct scan scan = { .window = window,
+		.begin = true,
 		.changed = changed,
 		.since = since,
 		.ids = ids,
@@ -52,6 +57,7 @@ static bool scan_is_right(struct world *x, bool changed, uint64_t since, uint64_
 	*most = 0;
 	do {
 		scan.n = PIECE;
+		scan.request = ++request;
 		good &= shard_scan(x->shard, ROWS, 0, &scan) == SHARD_OK && scan.n <= PIECE &&
 		    (scan.n || !scan.more);
 		for (uint32_t i = 0; good && i < scan.n; i++) {
@@ -104,6 +110,78 @@ static void cost(void)
 		update(&x, step++, 5000, 20);
 	ok(scan_is_right(&x, true, 2, &begin, &most) && begin == 120,
 	    "a row that several steps have updated is looked at as often, and is sent once");
+	world_close(&x);
+}
+
+/* With a window a scan goes over all rows a few times, however many pieces it has. */
+static void cost_with_window(void)
+{
+	struct scan_window w = { 0 };
+	uint64_t begin, most, step = 0;
+	struct world x;
+	bool good = true;
+
+	open_world(&x, "changes");
+	window = &w;
+	update(&x, step++, 0, MANY);
+	good = scan_is_right(&x, false, 0, &begin, &most) && begin == MANY;
+	update(&x, step++, 100, 3000);
+	good &= scan_is_right(&x, false, 0, &begin, &most) &&
+	    scan_is_right(&x, true, 1, &begin, &most) && begin == MANY + 3000;
+	ok(good,
+	    "a window gives the rows that single pieces give, also where the scan before was of others");
+	scan_window_release(&w);
+	window = NULL;
+	world_close(&x);
+}
+
+/* Asks for the next piece of a scan of all rows, ids alone, with the ids after the last one. */
+static bool next_piece(struct world *x, struct scan *scan, uint64_t *ids, uint32_t room)
+{
+	scan->request++;
+	scan->ids = (uint8_t *)ids;
+	scan->n = room;
+	if (shard_scan(x->shard, ROWS, 0, scan) != SHARD_OK)
+		return false;
+	scan->begin = false;
+	scan->after = scan->n ? ids[scan->n - 1] : scan->after;
+	return true;
+}
+
+/* Rows come and go while a window lasts. */
+static void changes_in_window(void)
+{
+	struct scan_window w = { 0 };
+	struct scan scan = { .window = &w, .begin = true };
+	uint64_t ids[400], passes = 0, begin, most, gone[MANY];
+	uint64_t step;
+	struct world x;
+	bool good;
+
+	open_world(&x, "changes");
+	update(&x, 0, 0, MANY);
+	good = scan_is_right(&x, true, 0, &begin, &most) && next_piece(&x, &scan, ids, 400) &&
+	    scan.n == 400 && ids[399] == id[399] && scan.more;
+	step = scan.step;
+	update(&x, 1, 0, 10);
+	/* The rest of the first window, and more, except for two rows. */
+	for (size_t i = 400, n = 0; i < 12000; i++)
+		if (i != 7000 && i != 9000)
+			gone[n++] = id[i];
+	good &= !shard_remove_rows(x.shard, ROWS, 0, gone, 11598);
+	good &= next_piece(&x, &scan, ids, 400) && scan.step >= step && scan.more;
+	ok(good && scan.n > 0 && ids[0] == id[7000],
+	    "rows that are removed while a window lasts are passed over, and no piece is empty before the last");
+	for (size_t i = 1; good && i < scan.n; i++)
+		good = ids[i - 1] < ids[i];
+	for (size_t seen = 400 + scan.n; good && scan.more; seen += scan.n) {
+		good = next_piece(&x, &scan, ids, 400) && scan.n > 0;
+		passes += scan.looked_at > 0;
+		if (!scan.more)
+			good &= ids[scan.n - 1] == id[MANY - 1] && seen + scan.n == MANY - 11598;
+	}
+	ok(good && passes <= 8, "%llu passes for the rest", (unsigned long long)passes);
+	scan_window_release(&w);
 	world_close(&x);
 }
 
@@ -225,6 +303,8 @@ int main(void)
 {
 	rng_init(&rng, 11);
 	cost();
+	cost_with_window();
+	changes_in_window();
 	overflow();
 	removed();
 	removals();

@@ -246,12 +246,14 @@ enum err_code client_wait_receipts(struct client *c, struct err *e);
 
 /* ---- whole tables ---- */
 
-/* Pull all rows of a sparse table as they are now, and call fn once with all of them (not at
- * all if there are none), in ascending order of ids. */
+/* Pull all rows of the partitions first .. first+count-1 of a sparse table as they are now, and call fn with
+ * them in ascending order of ids, in pieces. The memory is 64 MiB of answers, and a piece, whatever the table
+ * has. Rows that are made or removed meanwhile may be among them or not. Ends with the first error of fn,
+ * which must not use the client. */
 typedef enum err_code (
     *client_rows_fn)(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e);
-enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx,
-    struct err *e);
+enum err_code client_scan(struct client *c, const struct table *t, uint32_t first, uint32_t count,
+    client_rows_fn fn, void *ctx, struct err *e);
 
 /* The rest of an answer about changed rows. */
 struct client_changes {

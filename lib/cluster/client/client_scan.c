@@ -27,6 +27,7 @@ static size_t scan_stride(const struct table_scan *x)
 struct partition_scan {
 	uint32_t part;
 	bool asked, last;
+	bool begun;     /* some answer had an id */
 	uint64_t after; /* the highest id of all answers */
 	struct scan_answer answer;
 };
@@ -41,6 +42,7 @@ static void send_scan(struct request *r)
 	head.total = r->scan.begin ? 0 : 1;
 	head.offset = r->scan.after;
 	head.step = r->scan.filter.since;
+	head.examples = r->scan.most;
 	head.flags |= (r->scan.filter.changed_only ? RECORD_DELTA : 0) |
 	    (r->scan.filter.ids_only ? RECORD_NO_VALUES : 0);
 	batcher_add(&r->link->batcher, r->link->conn, &head, NULL);
@@ -66,8 +68,9 @@ static const struct request_ops scan_ops = { .class = REQUEST_PULL,
 	.send = send_scan,
 	.answered = scan_answered };
 
+/* most: rows of the answer; 0: as many as a record has. */
 static enum err_code ask_next_rows(struct client *c, struct table_scan *x, struct partition_scan *k,
-    struct err *e)
+    uint32_t most, struct err *e)
 {
 	struct request *r = request_new(c, &scan_ops, x->t, k->part, CLIENT_NOW);
 
@@ -75,6 +78,7 @@ static enum err_code ask_next_rows(struct client *c, struct table_scan *x, struc
 	r->scan = (struct scan_request){ .filter = x->filter,
 		.after = k->after,
 		.begin = !k->asked,
+		.most = most,
 		.answer = &k->answer };
 	k->asked = true;
 	if (!request_submit(r, e))
@@ -121,7 +125,7 @@ static enum err_code scan_wave(struct client *c, struct table_scan *x, struct pa
 
 	for (uint32_t i = 0; !rc && i < n; i++)
 		if (!k[i].last)
-			rc = ask_next_rows(c, x, &k[i], e);
+			rc = ask_next_rows(c, x, &k[i], 0, e);
 	if (!rc)
 		rc = client_wait(c, CLIENT_NOW, e);
 	else
@@ -191,17 +195,205 @@ static enum err_code deliver_rows(const struct table_scan *x, size_t n, client_r
 	return rc;
 }
 
-enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx,
-    struct err *e)
+/* ---- all rows, in pieces ---- */
+
+/* Bytes of answers that a scan of all rows holds, about. */
+#define MERGE_BYTES ((size_t)64 << 20)
+/* Rows that are given to the caller at a time, and the bytes of their values, at most. One row may have
+ * more. */
+#define PIECE_ROWS  16384u
+#define PIECE_BYTES ((size_t)4 << 20)
+
+/* A partition's part of a merge: the rows that are being taken, and those that come after them. */
+struct merge_part {
+	struct partition_scan scan;
+	struct buf rows; /* an answer: n rows, of which `at` have been taken */
+	const uint8_t *ids, *values;
+	uint32_t n, at;
+	bool asked; /* scan.answer is on its way, or has arrived */
+};
+
+/* A scan of all rows of some partitions, in ascending order of ids. Each partition answers in this order, in
+ * pieces; while one piece is taken the next one is on its way. */
+struct merge {
+	struct client *client;
+	struct table_scan scan;
+	uint32_t most; /* rows of an answer; 0: as many as a record has */
+	struct merge_part *part;
+	uint32_t *heap, nheap; /* numbers of the parts that have rows, the lowest id first */
+	uint64_t *ids;         /* the piece for the caller */
+	float *rows;
+	size_t n, room;
+};
+
+static uint64_t lowest_id(const struct merge *m, uint32_t at)
 {
-	struct table_scan x = { .t = t, .count = t->nparts };
-	size_t n;
-	enum err_code rc = scan_partitions(c, &x, &n, e);
+	const struct merge_part *k = &m->part[m->heap[at]];
+
+	return get_le64(k->ids + (size_t)k->at * 8);
+}
+
+/* Moves the entry down to its place. */
+static void sift_down(struct merge *m, uint32_t at)
+{
+	for (uint32_t low; (low = 2 * at + 1) < m->nheap; at = low) {
+		uint32_t moved = m->heap[at];
+
+		low += low + 1 < m->nheap && lowest_id(m, low + 1) < lowest_id(m, low);
+		if (lowest_id(m, at) <= lowest_id(m, low))
+			return;
+		m->heap[at] = m->heap[low];
+		m->heap[low] = moved;
+	}
+}
+
+static void add_to_heap(struct merge *m, uint32_t part)
+{
+	uint32_t at = m->nheap++;
+
+	m->heap[at] = part;
+	for (; at && lowest_id(m, at) < lowest_id(m, (at - 1) / 2); at = (at - 1) / 2) {
+		m->heap[at] = m->heap[(at - 1) / 2];
+		m->heap[(at - 1) / 2] = part;
+	}
+}
+
+/* Asks for the next piece of a partition that has more. */
+static enum err_code ask_next_piece(struct merge *m, struct merge_part *k, struct err *e)
+{
+	if (k->asked || k->scan.last)
+		return ERR_OK;
+	k->asked = true;
+	return ask_next_rows(m->client, &m->scan, &k->scan, m->most, e);
+}
+
+/* Makes the answer that has arrived the rows that are taken next. */
+static enum err_code take_piece(struct merge *m, struct merge_part *k, struct err *e)
+{
+	const struct table *t = m->scan.t;
+
+	buf_release(&k->rows);
+	k->rows = k->scan.answer.body;
+	k->scan.answer.body = (struct buf){ 0 };
+	k->scan.last = k->scan.answer.last;
+	k->asked = false;
+	k->at = 0;
+	if (!payload_get_rows(k->rows.data, k->rows.len, t->cols, &k->n, &k->ids, &k->values) ||
+	    (!k->n && !k->scan.last))
+		return err_set(e, ERR_PROTO,
+		    "the server of table \"%s\" partition %u sends invalid rows", t->name,
+		    k->scan.part);
+	for (uint32_t i = 0; i < k->n; i++) {
+		uint64_t id = get_le64(k->ids + (size_t)i * 8);
+
+		if ((i || k->scan.begun) && id <= k->scan.after)
+			return err_set(e, ERR_PROTO,
+			    "the server of table \"%s\" partition %u sends rows that do not ascend",
+			    t->name, k->scan.part);
+		k->scan.after = id;
+	}
+	k->scan.begun |= k->n > 0;
+	return ERR_OK;
+}
+
+/* Gives rows to each part that has taken all of its own, unless they were the last. */
+static enum err_code refill(struct merge *m, struct err *e)
+{
+	enum err_code rc = client_wait(m->client, CLIENT_NOW, e);
+
+	for (uint32_t i = 0; !rc && i < m->scan.count; i++) {
+		struct merge_part *k = &m->part[i];
+
+		if (k->at < k->n || !k->asked)
+			continue;
+		rc = take_piece(m, k, e);
+		if (!rc && k->n)
+			add_to_heap(m, i);
+		if (!rc)
+			rc = ask_next_piece(m, k, e);
+	}
+	return rc;
+}
+
+static enum err_code give_rows(struct merge *m, client_rows_fn fn, void *ctx, struct err *e)
+{
+	size_t n = m->n;
+
+	m->n = 0;
+	return n ? fn(ctx, m->ids, m->rows, n, e) : ERR_OK;
+}
+
+/* Takes rows in ascending order until a part is out of rows, and has more. */
+static enum err_code take_rows(struct merge *m, client_rows_fn fn, void *ctx, struct err *e)
+{
+	size_t cols = m->scan.t->cols;
+	enum err_code rc = ERR_OK;
+
+	while (!rc && m->nheap) {
+		struct merge_part *k = &m->part[m->heap[0]];
+
+		m->ids[m->n] = lowest_id(m, 0);
+		memcpy(m->rows + m->n * cols, k->values + (size_t)k->at * cols * sizeof(float),
+		    cols * sizeof(float));
+		if (++m->n == m->room)
+			rc = give_rows(m, fn, ctx, e);
+		if (++k->at == k->n)
+			m->heap[0] = m->heap[--m->nheap];
+		sift_down(m, 0);
+		if (k->at == k->n && k->asked)
+			return rc;
+	}
+	return rc;
+}
+
+static enum err_code merge_parts(struct merge *m, client_rows_fn fn, void *ctx, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (uint32_t i = 0; !rc && i < m->scan.count; i++) {
+		m->part[i].scan.part = m->scan.first + i;
+		rc = ask_next_piece(m, &m->part[i], e);
+	}
+	for (bool more = true; !rc && more;) {
+		rc = refill(m, e);
+		if (!rc)
+			rc = take_rows(m, fn, ctx, e);
+		more = m->nheap > 0;
+		for (uint32_t i = 0; i < m->scan.count; i++)
+			more |= m->part[i].asked;
+	}
+	return rc ? rc : give_rows(m, fn, ctx, e);
+}
+
+enum err_code client_scan(struct client *c, const struct table *t, uint32_t first, uint32_t count,
+    client_rows_fn fn, void *ctx, struct err *e)
+{
+	size_t width = t->cols * sizeof(float), share = MERGE_BYTES / 2 / (count ? count : 1),
+	       fit = PIECE_BYTES / width;
+	struct merge m = { .client = c,
+		.scan = { .t = t, .first = first, .count = count, .step = UINT64_MAX },
+		.most = (uint32_t)(share / (8 + width)) + 1,
+		.part = mem_array(count + 1, sizeof *m.part),
+		.heap = mem_array(count + 1, sizeof *m.heap),
+		.room = !fit           ? 1
+		    : fit < PIECE_ROWS ? fit
+		                       : PIECE_ROWS };
+	enum err_code rc;
 
 	client_assert_owner(c);
-	if (!rc)
-		rc = deliver_rows(&x, n, fn, ctx, e);
-	buf_release(&x.rows);
+	m.ids = mem_array(m.room, sizeof *m.ids);
+	m.rows = mem_array(m.room, width);
+	rc = merge_parts(&m, fn, ctx, e);
+	if (rc)
+		request_free_class(c, REQUEST_PULL); /* their answers would be written to m.part */
+	for (uint32_t i = 0; i < count; i++) {
+		buf_release(&m.part[i].rows);
+		buf_release(&m.part[i].scan.answer.body);
+	}
+	free(m.part);
+	free(m.heap);
+	free(m.ids);
+	free(m.rows);
 	return rc;
 }
 

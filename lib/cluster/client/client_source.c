@@ -36,19 +36,10 @@ static enum err_code attend_cluster(struct param_source *s, struct err *e)
 	return client_attend(client_of(s), e);
 }
 
-/* Partition by partition, so that the memory is that of the rows of one. */
 static enum err_code each_row(struct param_source *s, const struct table *t, param_rows_fn *fn,
     void *ctx, struct err *e)
 {
-	enum err_code rc = ERR_OK;
-
-	for (uint32_t part = 0; !rc && part < t->nparts; part++) {
-		struct client_changes changes = { 0 };
-
-		rc = client_scan_parts(client_of(s), t, part, 1, CLIENT_ALL, fn, ctx, &changes, e);
-		free(changes.live);
-	}
-	return rc;
+	return client_scan(client_of(s), t, 0, t->nparts, fn, ctx, e);
 }
 
 static const struct param_source_ops client_ops = {

@@ -141,6 +141,7 @@ struct scan_request {
 	/* send rows with higher ids; `begin` marks the first request */
 	uint64_t after;
 	bool begin;
+	uint32_t most;              /* rows of the answer; 0: as many as a record has */
 	struct scan_answer *answer; /* where to put the answer; borrowed */
 };
 

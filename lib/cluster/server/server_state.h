@@ -90,6 +90,14 @@ struct durable_point {
 #define SESSION_LIFETIME (3600 * NSEC_PER_SEC)
 #define RANK_NONE        UINT32_MAX
 
+/* A scan of a sparse partition for this session. */
+struct scan_cursor {
+	struct scan_cursor *next;
+	uint16_t table;
+	uint32_t part;
+	struct scan_window window;
+};
+
 /* A PULL, PULL_ROWS or SCAN that has not been answered completely. */
 struct pull {
 	struct pull *next;
@@ -151,6 +159,7 @@ struct session_identity {
 struct session_data {
 	struct pull *pulls, **pulls_last; /* queued, in the order of their arrival */
 	size_t pull_bytes;                /* memory that they take */
+	struct scan_cursor *scans;        /* that have begun, and have more pieces */
 	struct pending_ack *pending;      /* acknowledgements that are not safe to send yet */
 	size_t npending, pending_cap;
 	/* Entries of acknowledgements that are about to be sent, all of records that were accepted
@@ -612,6 +621,8 @@ enum conn_verdict session_pull(struct server_session *p, const struct record *r,
 bool session_answer_pulls(struct server_session *p);
 /* Frees a pull that is in no queue, with its ids and versions. */
 void session_pull_free(struct pull *q);
+/* Ends the scans of a session. */
+void session_drop_scans(struct server_session *p);
 
 /* ---- bounds of memory ---- */
 

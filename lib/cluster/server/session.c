@@ -645,6 +645,7 @@ struct conn *session_release_conn(struct server_session *p)
 		p->data.pulls = q->next;
 		session_pull_free(q);
 	}
+	session_drop_scans(p);
 	drop_queued_answers(p);
 	batcher_release(&p->data.batcher);
 	buf_release(&p->control.text);

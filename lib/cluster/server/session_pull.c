@@ -330,19 +330,60 @@ static enum answered answer_rows_pull(struct server_session *p, struct pull *q)
 	return a == SHARD_OK ? ANSWER_DONE : refuse_pull(p, q, a);
 }
 
+/* The place of the cursor of a scan of this partition in the list of the session, which is that of NULL if
+ * there is none. */
+static struct scan_cursor **find_cursor(struct server_session *p, const struct record *r)
+{
+	struct scan_cursor **at = &p->data.scans;
+
+	while (*at && ((*at)->table != r->table || (*at)->part != r->part))
+		at = &(*at)->next;
+	return at;
+}
+
+static struct scan_window *window_of_scan(struct server_session *p, const struct record *r)
+{
+	struct scan_cursor **at = find_cursor(p, r);
+
+	if (!*at) {
+		*at = mem_alloc(sizeof **at);
+		(*at)->table = r->table;
+		(*at)->part = r->part;
+	}
+	return &(*at)->window;
+}
+
+static void drop_cursor(struct scan_cursor **at)
+{
+	struct scan_cursor *x = *at;
+
+	*at = x->next;
+	scan_window_release(&x->window);
+	free(x);
+}
+
+void session_drop_scans(struct server_session *p)
+{
+	while (p->data.scans)
+		drop_cursor(&p->data.scans);
+}
+
 /* Answer with one record of the partition's rows, in ascending order of their ids. */
 static enum answered answer_scan_pull(struct server_session *p, struct pull *q)
 {
 	struct record out = make_answer_head(p, q, REC_SCANNED);
 	const struct table *t = shard_table(session_shard(p), q->rec.table);
 	size_t row = 8 + (q->rec.flags & RECORD_NO_VALUES ? 0 : t->cols * sizeof(float));
-	uint32_t most = (uint32_t)((RECORD_MAX - PAYLOAD_ROWS_HEAD) / row);
+	uint32_t fit = (uint32_t)((RECORD_MAX - PAYLOAD_ROWS_HEAD) / row),
+	         most = q->rec.examples && q->rec.examples < fit ? q->rec.examples : fit;
 	/* The buffer is not cleared, because most answers to a replica have few rows. */
-	uint8_t *body = mem_regrow(NULL, RECORD_MAX, 1);
+	uint8_t *body = mem_regrow(NULL, PAYLOAD_ROWS_HEAD + most * row, 1);
 	float *values = row > 8 ? mem_regrow(NULL, (size_t)most * t->cols + 1, sizeof *values)
 	                        : NULL;
 	/* The request has `total` 0 to begin, else in `offset` the last id that the client has. */
-	struct scan x = { .begin = q->rec.total == 0,
+	struct scan x = { .window = window_of_scan(p, &q->rec),
+		.request = q->rec.seq,
+		.begin = q->rec.total == 0,
 		.after = q->rec.offset,
 		.changed = q->rec.flags & RECORD_DELTA && values,
 		.gone = q->rec.flags & RECORD_DELTA && !values,
@@ -367,6 +408,8 @@ static enum answered answer_scan_pull(struct server_session *p, struct pull *q)
 	}
 	free(values);
 	free(body);
+	if (a != SHARD_WAIT && (a != SHARD_OK || !x.more))
+		drop_cursor(find_cursor(p, &q->rec));
 	return a == SHARD_OK ? ANSWER_DONE : refuse_pull(p, q, a);
 }
 

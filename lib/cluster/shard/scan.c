@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "core/endian.h"
 #include "core/mem.h"
 #include "math/copy.h"
 #include "shard/part.h"
@@ -113,15 +114,32 @@ static void learn_changes(struct part *p, struct scan *x)
 		free(all);
 }
 
-/* The first x->n + 1 ids that are wanted, in ascending order, *count of them; the caller frees the
- * array. With x->changed the cost grows with the changes since x->since, if these are noted, and
- * not with all rows. */
-static uint64_t *list_wanted_ids(struct part *p, struct scan *x, size_t *count)
+/* The ids of a window, at most: a few milliseconds of sorting under the partition's lock. */
+#define WINDOW_MOST ((size_t)1 << 17)
+/* Passes over all rows for a scan of them, at most, unless a window would be larger. */
+#define PASSES 8u
+
+/* How many ids to list at once. */
+static size_t size_of_window(const struct scan *x, size_t all)
+{
+	size_t part = (all + PASSES - 1) / PASSES;
+
+	part = part < WINDOW_MOST ? part : WINDOW_MOST;
+	if (!x->window || part < x->n)
+		part = x->n;
+	return part < all ? part : all;
+}
+
+/* Lists the first ids that are wanted, in ascending order. With x->changed the cost grows with the changes
+ * since x->since, if these are noted, and not with all rows. */
+static void list_window(struct part *p, struct scan *x, struct scan_window *w)
 {
 	size_t all = x->gone ? p->sparse.policy_state->changes.n
 	                     : p->sparse.store->ops->count(p->sparse.store);
-	struct lowest_ids lowest = { .most = (x->n < all ? x->n : all) + 1 };
+	size_t n = size_of_window(x, all);
+	struct lowest_ids lowest = { .most = n + 1 };
 
+	free(w->id);
 	lowest.id = mem_regrow(NULL, 2 * lowest.most, sizeof *lowest.id);
 	if (x->changed && !row_changes_reach(&p->sparse.policy_state->changes, x->since))
 		learn_changes(p, x);
@@ -133,8 +151,28 @@ static uint64_t *list_wanted_ids(struct part *p, struct scan *x, size_t *count)
 	else
 		offer_rows(p, x, &lowest);
 	sort_lowest(&lowest);
-	*count = lowest.n;
-	return lowest.id;
+	*w = (struct scan_window){ .n = lowest.n < n ? lowest.n : n,
+		.last = lowest.n <= n,
+		.after = x->after,
+		.request = x->request,
+		.changed = x->changed,
+		.gone = x->gone,
+		.since = x->since };
+	w->id = mem_regrow(lowest.id, w->n + 1, sizeof *w->id);
+}
+
+void scan_window_release(struct scan_window *w)
+{
+	free(w->id);
+	*w = (struct scan_window){ 0 };
+}
+
+/* Does the window have the ids that the piece begins with? */
+static bool continues(const struct scan_window *w, const struct scan *x)
+{
+	if (!w->id || w->changed != x->changed || w->gone != x->gone || w->since != x->since)
+		return false;
+	return w->request == x->request || (!x->begin && x->after == w->after && w->at > 0);
 }
 
 /* The step that later updates have at least. Without a job it is the clock of the partition's row
@@ -148,44 +186,85 @@ static uint64_t scan_step(struct shard *s, const struct part *p)
 	return settings_epoch_closes_step(s, p->step) && p->step < step ? p->step : step;
 }
 
-/* Answers one piece of a scan, under the partition's lock. It looks at all rows, or at the changes
- * that are noted, and sorts about as many ids as it answers. False: some of the rows with the ids
- * in x->ids, x->n of them, are not in memory. */
-static bool copy_scanned_rows(struct shard *s, struct part *p, struct scan *x)
+/* Copies the rows with the next ids of the window, x->n at most, which exist still (or, with x->gone, are
+ * gone still). False: some of the rows are not in memory, and x->ids has the ids. */
+static bool copy_from_window(struct part *p, struct scan *x, struct scan_window *w)
 {
 	struct row_store *store = p->sparse.store;
-	size_t count, cols = p->table->cols;
-	uint64_t *all;
+	size_t cols = p->table->cols, left = w->n - w->at;
+	uint32_t n = left < x->n ? (uint32_t)left : x->n, kept = 0;
+
+	memcpy(x->ids, w->id + w->at, n * sizeof *w->id);
+	if (x->out && store->ops->has_present && !store->ops->has_present(store, x->ids, n, 0)) {
+		x->n = n;
+		return false;
+	}
+	for (uint32_t i = 0, k; i < n; i += k) {
+		const uint8_t *ids = x->ids + (size_t)i * 8;
+		void *row[ROWS_BLOCK];
+		uint64_t found;
+
+		k = n - i < ROWS_BLOCK ? n - i : ROWS_BLOCK;
+		found = store->ops->find_many(store, ids, k);
+		if (x->out)
+			store->ops->get_many(store, ids, k, row);
+		for (uint32_t j = 0; j < k; j++) {
+			if (!(found >> j & 1) != x->gone)
+				continue;
+			if (x->out)
+				copy_floats(x->out + kept * cols, row[j], cols);
+			memmove(x->ids + (size_t)kept++ * 8, ids + (size_t)j * 8, 8);
+		}
+	}
+	w->at += n;
+	x->n = kept;
+	return true;
+}
+
+/* Answers one piece of a scan, under the partition's lock. False: some of the rows with the ids in x->ids,
+ * x->n of them, are not in memory. */
+static bool copy_scanned_rows(struct shard *s, struct part *p, struct scan *x,
+    struct scan_window *w)
+{
+	struct scan next = *x;
+	bool there;
 
 	mutex_assert_held(&p->lock);
-	x->looked_at = 0;
-	x->forgotten = x->gone &&
+	next.looked_at = 0;
+	next.forgotten = x->gone &&
 	    !row_changes_reach_removals(&p->sparse.policy_state->changes, x->since);
-	all = list_wanted_ids(p, x, &count);
-	x->more = count > x->n;
-	if (count < x->n)
-		x->n = (uint32_t)count;
-	memcpy(x->ids, all, x->n * sizeof *all);
-	free(all);
-	if (x->out && store->ops->has_present && !store->ops->has_present(store, x->ids, x->n, 0))
-		return false;
-	for (uint32_t i = 0, n; x->out && i < x->n; i += n) {
-		void *row[ROWS_BLOCK];
-
-		n = x->n - i < ROWS_BLOCK ? x->n - i : ROWS_BLOCK;
-		store->ops->get_many(store, x->ids + (size_t)i * 8, n, row);
-		for (uint32_t k = 0; k < n; k++)
-			copy_floats(x->out + (i + k) * cols, row[k], cols);
-	}
-	x->version = p->version;
-	x->step = scan_step(s, p);
+	/* All rows of a window may have gone meanwhile. */
+	do {
+		if (!continues(w, &next)) {
+			list_window(p, &next, w);
+			w->version = p->version;
+			w->step = scan_step(s, p);
+		}
+		next.n = x->n;
+		there = copy_from_window(p, &next, w);
+		next.more = !w->last || w->at < w->n;
+		if (there && !next.n && next.more && w->at == w->n) {
+			next.begin = false;
+			next.after = w->id[w->n - 1];
+			scan_window_release(w);
+		}
+	} while (there && !next.n && next.more);
+	if (there && next.n)
+		w->after = get_le64(next.ids + (size_t)(next.n - 1) * 8);
+	x->n = next.n;
+	x->more = next.more;
+	x->forgotten = next.forgotten;
+	x->looked_at = next.looked_at;
+	x->version = w->version;
+	x->step = w->step;
 	x->removed = p->sparse.policy_state ? p->sparse.policy_state->removed : 0;
-	return true;
+	return there;
 }
 
 /* The partition's lock is held until the piece is copied. *present: all of its rows are in
  * memory. SHARD_WAIT also if the row store has given up. */
-static enum shard_answer scan_piece(struct shard *s, struct part *p, struct scan *x, bool *present)
+static enum shard_answer scan_piece(struct shard *s, struct part *p, struct scan *x,
+    struct scan_window *w, bool *present)
 {
 	enum shard_answer a;
 
@@ -196,7 +275,7 @@ static enum shard_answer scan_piece(struct shard *s, struct part *p, struct scan
 	    !row_layout_has(&p->sparse.layout, ROW_SEEN))
 		a = SHARD_BAD;
 	if (a == SHARD_OK)
-		*present = copy_scanned_rows(s, p, x);
+		*present = copy_scanned_rows(s, p, x, w);
 	if (a == SHARD_OK && row_store_has_failed(p->sparse.store))
 		a = SHARD_WAIT;
 	part_unlock_rows(p);
@@ -206,6 +285,7 @@ static enum shard_answer scan_piece(struct shard *s, struct part *p, struct scan
 enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x)
 {
 	struct part *p = shard_part(s, table, part);
+	struct scan_window own = { 0 }, *w = x->window ? x->window : &own;
 	uint32_t most = x->n;
 	uint64_t since;
 	bool present;
@@ -216,10 +296,11 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, str
 	/* Which rows are wanted is known only under the lock. */
 	do {
 		x->n = most;
-		a = scan_piece(s, p, x, &present);
+		a = scan_piece(s, p, x, w, &present);
 		if (a == SHARD_OK && !present)
 			a = p->sparse.store->ops->make_present(p->sparse.store, x->ids, x->n,
 			    s->cfg.wake, s->cfg.ctx, &since);
 	} while (a == SHARD_OK && !present);
+	scan_window_release(&own);
 	return a;
 }

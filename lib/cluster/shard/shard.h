@@ -409,10 +409,29 @@ enum shard_answer shard_read_rows(struct shard *s, uint16_t table, uint32_t part
 /* shard_read_rows for a caller that has no rows. */
 enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     const uint8_t *ids, uint32_t n, float *out, uint64_t *version);
+/* Ids that are listed for the pieces of a scan that follow: so it goes over all rows a few times, and not
+ * once for each piece. It belongs to the caller, who zeroes it before the first piece and releases it after
+ * the last, and it takes at most a byte for each row of the partition, or 8 for each of one piece. */
+struct scan_window {
+	uint64_t *id; /* ascending; NULL: none are listed */
+	size_t n,
+	    at;    /* how many, and how many of them have been answered or have no row any more */
+	bool last; /* no others follow */
+	uint64_t after;     /* the last id that was answered */
+	uint64_t request;   /* of the scan for which they were listed.. */
+	bool changed, gone; /* ..which was of this kind */
+	uint64_t since;
+	uint64_t version, step; /* of the partition when they were listed */
+};
+void scan_window_release(struct scan_window *w);
+
 /* A scan of a sparse partition: up to n rows as they are now, in ascending order of ids, with ids
  * above `after` (or from the first one when `begin`). ids gets the ids, out the floats (NULL: ids
- * only). */
+ * only). Rows that are made while a window lasts may be missing: their updates are of `step` or later. */
 struct scan {
+	struct scan_window *window; /* NULL: each piece lists its own ids */
+	/* With a window: differs between two pieces, and is the same when a piece is asked for again. */
+	uint64_t request;
 	bool begin;
 	uint64_t after;
 	/* Only rows that were updated at step `since` or later; the table's policy must note

@@ -182,8 +182,7 @@ static enum err_code find_rows(struct param_source *source, const struct table *
 	return rc;
 }
 
-/* Room for a piece of a scan of all rows, during which the partition takes no pushes. Each piece looks at
- * the ids of all rows. */
+/* Room for a piece of a scan of all rows, during which the partition takes no pushes. */
 #define PIECE_BYTES ((size_t)16 << 20)
 
 /* Gives all rows of a partition to fn. */
@@ -197,6 +196,7 @@ static enum err_code scan_part(struct shard_source *s, const struct table *t, ui
 		int64_t begin = clock_now();
 		enum shard_answer a;
 
+		x->request++;
 		do {
 			x->n = room;
 			a = shard_scan(s->shard, number_of(s, t), part, x);
@@ -220,7 +220,9 @@ static enum err_code each_row(struct param_source *source, const struct table *t
 	size_t fit = PIECE_BYTES / (t->cols * sizeof(float));
 	uint32_t room = fit ? (uint32_t)fit : 1;
 	uint64_t *id = mem_array(room, sizeof *id);
-	struct scan x = { .ids = mem_array(room, 8),
+	struct scan_window window = { 0 };
+	struct scan x = { .window = &window,
+		.ids = mem_array(room, 8),
 		.out = mem_try_array((size_t)room * t->cols, sizeof(float)) };
 	enum err_code rc = x.out
 	    ? ERR_OK
@@ -228,6 +230,7 @@ static enum err_code each_row(struct param_source *source, const struct table *t
 
 	for (uint32_t part = 0; !rc && part < t->nparts; part++)
 		rc = scan_part(s, t, part, &x, id, room, fn, ctx, e);
+	scan_window_release(&window);
 	free(id);
 	free(x.ids);
 	free(x.out);

@@ -246,7 +246,7 @@ static enum err_code hash_table(struct client *c, struct hashing *h, const struc
 	digest_table(&h->digest, t->name);
 	h->cols = t->cols;
 	if (t->sparse)
-		return client_scan(c, t, hash_rows, h, e);
+		return client_scan(c, t, 0, t->nparts, hash_rows, h, e);
 	w = mem_try_array(n, sizeof *w);
 	if (!w)
 		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);

@@ -217,7 +217,8 @@ models_taken() {
 
 @test "clients that send and read slowly, too many connections and bodies harm nobody else" {
 	train
-	serve fruit.run serve_open=true serve_deadline=500ms serve_connections=64 serve_memory=8M serve_body=4M
+	serve fruit.run serve_open=true serve_deadline=500ms serve_connections=64 serve_memory=8M serve_body=4M serve_rated=new.csv
+	wait_for 5 grep -q 'serve_rated changes nothing: model .* has no users' serve.log
 	timeout 60 python3 "$BATS_TEST_DIRNAME/lib/predict_http.py" hostile "$URL" "$(head -n 2 new.csv)" >seen || { cat seen; return 1; }
 	cat seen
 	grep -qx 'slow body closed' seen

@@ -18,6 +18,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/thread.h"
+#include "model/model.h"
 #include "serving/endpoint_state.h"
 #include "serving/nearest_indexes.h"
 #include "socket/net.h"
@@ -645,6 +646,17 @@ static void log_start(const struct endpoint *ep, bool tls)
 	    ep->name, (ep->limits.memory + ep->limits.connections * CONNECTION_MEMORY) >> 20);
 }
 
+/* Only models of ratings have users. */
+static void warn_of_unused_ratings(const struct conf *conf, struct log *log)
+{
+	const struct model_info *model = conf->has_job ? model_info_find(conf->job.model) : NULL;
+
+	if (conf->serve_rated.n && model && (!model->reads || strcmp(model->reads, "ratings") != 0))
+		log_warn(log,
+		    "serve_rated changes nothing: model %s has no users, whose rated items could be left out",
+		    conf->job.model);
+}
+
 static void init_answerer(struct answerer *by, struct endpoint *ep)
 {
 	by->ep = ep;
@@ -687,6 +699,7 @@ enum err_code predict_http_start(const struct conf *conf, struct served *served,
 		return rc;
 	}
 	log_start(ep, h->cert != NULL);
+	warn_of_unused_ratings(conf, log);
 	*out = h;
 	return ERR_OK;
 }

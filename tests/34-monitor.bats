@@ -34,6 +34,34 @@ two_servers() {
 	begin two.json
 }
 
+ready() { curl -s -m 10 -o answer -w '%{http_code}' --unix-socket "$RUN/ctl.sock" http://x/readyz; }
+
+@test "every GET is answered, and /readyz tells probes whether the cluster is complete" {
+	printf '{ "servers": 1, "workers": 1, "job": { "model": "linear", "data": "train.csv?label=y", "steps": %d } }' $ENDLESS >lin.json
+	printf 'a,y\n1,2\n2,4\n3,6\n' >train.csv
+	background ps-serve lin.json -C lone.run
+	RUN=$PWD/lone.run
+	wait_for 10 test -S "$RUN/ctl.sock"
+	[ "$(ready)" = 503 ]
+	[ "$(jq -c '[.status, .state, .waiting_for != ""]' answer)" = '["not ready","forming",true]' ]
+	ps-ctl stop -C "$RUN" >/dev/null
+	begin lin.json
+	wait_for 20 step_is_past 5
+	[ "$(ready)" = 200 ]
+	[ "$(jq -c '[.status, .state, .waiting_for]' answer)" = '["ok","running",""]' ]
+	sed -n 's/^ROUTE("GET", *"\([^"]*\)".*/\1/p' "$ROOT/lib/role/coordinator/http/routes.def" >paths
+	[ "$(wc -l <paths)" -gt 20 ]
+	while read -r path; do
+		code=$(curl -s -m 10 -o answer -w '%{http_code}' --unix-socket "$RUN/ctl.sock" "http://x$path")
+		case $path:$code in
+		# They need a parameter, or a listener on TCP.
+		/v1/trace:4?? | /v1/prometheus/targets:503 | *:200) ;;
+		*) echo "$path: $code"; cat answer; return 1 ;;
+		esac
+	done <paths
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
 @test "metrics: lint-clean, whole from the start, and what the cluster says of itself" {
 	need promtool
 	two_servers

@@ -15,6 +15,13 @@ setup() {
 	[ "$status" -eq 0 ]
 }
 
+@test "the values of json_pack fit its formats" {
+	run tests/lib/check-json-formats -std=c11 -D_GNU_SOURCE -Ilib/base -Ilib/net -Ilib/learn -Ilib/cluster -Ilib/role -Ilib -I. \
+		'-DPSKIT_VERSION="0"'
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
 @test "files that comments name exist" {
 	run tests/lib/check-file-names
 	echo "$output"

@@ -467,8 +467,8 @@ static int get_readyz(void *ctx, const struct http_request *req, struct http_ans
 
 	(void)req;
 	a->status = ready ? 200 : 503;
-	a->json = json_pack("{s:s, s:s, s:s}", "status", ready ? "ok" : "not ready", "state", state,
-	    "waiting_for", json_str(s, "waiting_for", ""));
+	a->json = json_pack("{s:s, s:s, s:s}", "status", ready ? "ok" : "not ready", "state",
+	    json_str(s, "state", ""), "waiting_for", json_str(s, "waiting_for", ""));
 	json_decref(s);
 	return HTTP_DONE;
 }

@@ -79,7 +79,7 @@ static enum err_code write_changed_rows(const char *dir, const char *table, int6
 	return rc;
 }
 
-/* Where a conversion of the whole model goes. */
+/* The destination of a conversion of the whole model. */
 struct target {
 	const struct options *options;
 	int fd;

@@ -646,7 +646,7 @@ static void log_start(const struct endpoint *ep, bool tls)
 	    ep->name, (ep->limits.memory + ep->limits.connections * CONNECTION_MEMORY) >> 20);
 }
 
-/* Only models of ratings have users. */
+/* Warns of ratings that nothing uses: only models of ratings have users. */
 static void warn_of_unused_ratings(const struct conf *conf, struct log *log)
 {
 	const struct model_info *model = conf->has_job ? model_info_find(conf->job.model) : NULL;

@@ -79,8 +79,8 @@ enum err_code safetensors_read_bytes(const struct safetensors *s,
 /* Maps the file into memory, read-only, until safetensors_close; the second call does nothing. One
  * thread. A process that reads the mapping of a file that has been cut off gets SIGBUS. ERR_IO. */
 enum err_code safetensors_map(struct safetensors *s, struct err *e);
-/* The bytes of a tensor in the mapping, at any alignment. Only after safetensors_map. Those of
- * parameters as rows. */
+/* The bytes of a tensor in the mapping, at any alignment. Only after safetensors_map.
+ * safetensors_rows gives those of parameters as rows. */
 const uint8_t *safetensors_bytes(const struct safetensors *s, const struct safetensors_tensor *t);
 struct stored_rows safetensors_rows(const struct safetensors *s,
     const struct safetensors_tensor *t);

@@ -221,7 +221,7 @@ static int by_offset(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* Finds the scales of a matrix of bytes, which is nothing without them. */
+/* Finds the scales of a matrix of bytes, without which it has no values. */
 static enum err_code find_scale(struct safetensors *s, struct safetensors_tensor *t, struct err *e)
 {
 	char *name = mem_printf("%s.scale", t->name);

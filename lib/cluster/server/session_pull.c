@@ -330,8 +330,8 @@ static enum answered answer_rows_pull(struct server_session *p, struct pull *q)
 	return a == SHARD_OK ? ANSWER_DONE : refuse_pull(p, q, a);
 }
 
-/* The place of the cursor of a scan of this partition in the list of the session, which is that of NULL if
- * there is none. */
+/* Finds the link to the cursor of a scan of this partition in the session's list; if there is none, the link
+ * at the end of the list. */
 static struct scan_cursor **find_cursor(struct server_session *p, const struct record *r)
 {
 	struct scan_cursor **at = &p->data.scans;

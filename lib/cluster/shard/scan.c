@@ -116,7 +116,7 @@ static void learn_changes(struct part *p, struct scan *x)
 
 /* The ids of a window, at most: a few milliseconds of sorting under the partition's lock. */
 #define WINDOW_MOST ((size_t)1 << 17)
-/* Passes over all rows for a scan of them, at most, unless a window would be larger. */
+/* A scan of all rows goes over them this often at most, unless its windows would be larger than WINDOW_MOST. */
 #define PASSES 8u
 
 /* How many ids to list at once. */

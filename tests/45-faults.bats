@@ -213,8 +213,9 @@ is_new_holder() {
 		wait_for 20 step_is_past 20
 		asleep=$(cat "$RUN/worker-1.pid")
 		kill -STOP "$asleep"
+		# The step that it has reported may be some tens older than the one at which it stands.
 		was=$(worker 1 .step)
-		wait_for 20 eval "[ \"\$(worker 0 .step)\" -gt $((was + 150)) ]"
+		wait_for 20 eval "[ \"\$(worker 0 .step)\" -gt $((was + 300)) ]"
 		[ "$(worker 1 .state)" = active ]
 		slept=$(worker 1 .step)
 		woken=$(worker 0 .step)

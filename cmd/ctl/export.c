@@ -355,7 +355,7 @@ const struct ctl_cmd ctl_cmd_export = {
 	        "onnx scores examples as ps-work predict does, in any runtime of ONNX: of models linear, logistic,\n"
 	        "softmax, mlp, fm, ffm, wide_deep, deepfm, dcn and dlrm (ps-models(7)).\n"
 	        "\n"
-	        "--values int8 is for a read-only server, which needs about a quarter of the memory for such a file.\n"
+	        "--values int8 is for a read-only server, which then needs 0.3 to 0.5 of the memory.\n"
 	        "Tables whose rows have fewer than 8 values, and dense tables, stay as they are.\n"
 	        "\n"
 	        "--since is for a reader that has the rest. It exports dense tables as a whole, and of a sparse\n"

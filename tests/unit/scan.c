@@ -185,6 +185,30 @@ static void changes_in_window(void)
 	world_close(&x);
 }
 
+/* An answer is lost, and the piece is asked for again, as when a client sends its request once more. */
+static void answer_is_lost(void)
+{
+	struct scan_window w = { 0 };
+	struct scan scan = { .window = &w, .begin = true }, again;
+	uint64_t ids[100], twice[100];
+	struct world x;
+	bool good;
+
+	open_world(&x, "changes");
+	update(&x, 0, 0, MANY);
+	good = next_piece(&x, &scan, ids, 100);
+	again = (struct scan){ .window = &w, .request = scan.request - 1, .begin = true };
+	good &= next_piece(&x, &again, twice, 100) && memcmp(ids, twice, sizeof ids) == 0;
+	ok(good, "the first piece has the same rows when it is asked for again");
+	scan = again;
+	good = next_piece(&x, &scan, ids, 100);
+	again.request = scan.request - 1;
+	good &= next_piece(&x, &again, twice, 100) && memcmp(ids, twice, sizeof ids) == 0;
+	ok(good && ids[0] == id[100], "and so has a later one");
+	scan_window_release(&w);
+	world_close(&x);
+}
+
 /* More changes than the list keeps, at random. */
 static void overflow(void)
 {
@@ -305,6 +329,7 @@ int main(void)
 	cost();
 	cost_with_window();
 	changes_in_window();
+	answer_is_lost();
 	overflow();
 	removed();
 	removals();

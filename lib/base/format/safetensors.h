@@ -37,8 +37,8 @@ struct safetensors_tensor {
 	uint64_t shape[SAFETENSORS_RANK_MAX];
 	uint64_t count;  /* product of shape; 1 for rank 0 */
 	uint64_t offset; /* of the first byte, from the start of the file */
-	/* Of an open file: the scales of a matrix of bytes, or NULL; and whether this tensor is such
-	 * scales. */
+	/* An open file sets these: `scale` has the scales of a matrix of bytes, else it is NULL;
+	 * is_scale says that this tensor has such scales. */
 	const struct safetensors_tensor *scale;
 	bool is_scale;
 };

@@ -247,9 +247,9 @@ enum err_code client_wait_receipts(struct client *c, struct err *e);
 /* ---- whole tables ---- */
 
 /* Pull all rows of the partitions first .. first+count-1 of a sparse table as they are now, and call fn with
- * them in ascending order of ids, in pieces. It holds about 64 MiB of answers and one piece, however large the
- * table is. Rows that are made or removed meanwhile may be among them or not. Ends with the first error of fn,
- * which must not use the client. */
+ * them in ascending order of ids, in pieces. It holds about 64 MiB of answers and one piece, however
+ * large the table is. Rows that are made or removed meanwhile may be among them or not. The scan ends
+ * with the first error of fn, which must not use the client. */
 typedef enum err_code (
     *client_rows_fn)(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e);
 enum err_code client_scan(struct client *c, const struct table *t, uint32_t first, uint32_t count,

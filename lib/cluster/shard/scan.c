@@ -116,7 +116,8 @@ static void learn_changes(struct part *p, struct scan *x)
 
 /* The ids of a window, at most: a few milliseconds of sorting under the partition's lock. */
 #define WINDOW_MOST ((size_t)1 << 17)
-/* A scan of all rows goes over them this often at most, unless its windows would be larger than WINDOW_MOST. */
+/* A scan of all rows goes over them this often at most, unless its windows would be larger than
+ * WINDOW_MOST. */
 #define PASSES 8u
 
 /* How many ids to list at once. */
@@ -172,7 +173,8 @@ static bool continues(const struct scan_window *w, const struct scan *x)
 {
 	if (!w->id || w->changed != x->changed || w->gone != x->gone || w->since != x->since)
 		return false;
-	return w->request == x->request || (!x->begin && x->after == w->after && w->at > 0);
+	/* Nothing of a window for the first piece may have been answered: an answer may have been lost. */
+	return x->begin ? w->request == x->request && w->at == 0 : x->after == w->after;
 }
 
 /* The step that later updates have at least. Without a job it is the clock of the partition's row
@@ -184,6 +186,17 @@ static uint64_t scan_step(struct shard *s, const struct part *p)
 	if (s->cfg.jobless)
 		return p->sparse.policy_state ? p->sparse.policy_state->clock : 0;
 	return settings_epoch_closes_step(s, p->step) && p->step < step ? p->step : step;
+}
+
+/* Gets at most ROWS_BLOCK rows. Bit i of the result says that row i exists. */
+static uint64_t get_found(struct row_store *store, const uint8_t *ids, uint32_t n, void **row)
+{
+	uint64_t found = 0;
+
+	store->ops->get_many(store, ids, n, row);
+	for (uint32_t i = 0; i < n; i++)
+		found |= (uint64_t)(row[i] != NULL) << i;
+	return found;
 }
 
 /* Copies the rows with the next ids of the window, x->n at most, which exist still (or, with x->gone, are
@@ -205,9 +218,8 @@ static bool copy_from_window(struct part *p, struct scan *x, struct scan_window 
 		uint64_t found;
 
 		k = n - i < ROWS_BLOCK ? n - i : ROWS_BLOCK;
-		found = store->ops->find_many(store, ids, k);
-		if (x->out)
-			store->ops->get_many(store, ids, k, row);
+		found = x->out ? get_found(store, ids, k, row)
+		               : store->ops->find_many(store, ids, k);
 		for (uint32_t j = 0; j < k; j++) {
 			if (!(found >> j & 1) != x->gone)
 				continue;

@@ -418,8 +418,8 @@ struct scan_window {
 	    at;    /* how many, and how many of them have been answered or have no row any more */
 	bool last; /* no others follow */
 	uint64_t after;     /* the last id that was answered */
-	uint64_t request;   /* of the scan for which they were listed.. */
-	bool changed, gone; /* ..which was of this kind */
+	uint64_t request;   /* of the piece for which they were listed */
+	bool changed, gone; /* the kind of the scan, as in struct scan */
 	uint64_t since;
 	uint64_t version, step; /* of the partition when they were listed */
 };

@@ -750,7 +750,7 @@ static void warn_of_pairs(const struct job *j, struct log *log)
 	double entries = counted ? (double)d->start[d->rows] / (double)d->rows : (double)d->cols;
 	double pairs = entries * (entries - 1) / 2;
 
-	/* Of sparse data that are only described, nobody knows how many entries an example has. */
+	/* A description of sparse data does not say how many entries an example has. */
 	if (!(model_info_find(j->conf.job.model)->takes & MODEL_PAIRS_ENTRIES) ||
 	    pairs < PAIRS_MANY || (d->sparse && !counted))
 		return;

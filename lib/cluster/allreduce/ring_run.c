@@ -92,8 +92,11 @@ enum err_code ring_send_ready_slices(struct ring *r, struct err *e)
 		send_slice(r, op);
 		d->next_send++;
 		rc = conn_write(l->out, e);
-		if (rc)
-			return rc;
+		if (rc) {
+			char who[NET_TEXT + 32];
+
+			return err_prefix(e, "%s", ring_member_text(l, who));
+		}
 	}
 	return ERR_OK;
 }

@@ -343,6 +343,8 @@ static void statuses(struct world *w)
 	};
 
 	for (size_t i = 1; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct err usual;
+
 		handshake_server_hello(&w->hs, 0x0e, 0, w->hello);
 		hello_and_write1(w, SUITE_POLY1305);
 		handshake_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e);
@@ -352,6 +354,9 @@ static void statuses(struct world *w)
 		            row[i].code &&
 		        strstr(w->e.msg, handshake_status_text(row[i].status)) != NULL,
 		    "status %d: %s", (int)row[i].status, w->e.msg);
+		err_set(&usual, row[i].code, "of the same code");
+		ok(w->e.cause || !usual.cause, "status %d has a cause, if its code has one usually",
+		    (int)row[i].status);
 	}
 }
 

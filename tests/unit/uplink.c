@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* The order in which a relay sends sums and clocks. A server holds the clock of a step until the step
- * before is closed there, and reads nothing behind it: a sum that is sent behind the clock of a later
- * step would never be read. */
+/* The order in which a relay sends sums and clocks. A server takes the clock of a step when the step
+ * before is closed there, and stops reading when it has kept too many early ones: a sum that is sent
+ * after such clocks would never be read. */
 #include "core/mem.h"
 #include "ear_fixture.h"
 #include "relay/relay.h"

@@ -145,6 +145,13 @@ struct pending_ack {
 	uint64_t step, seq;
 };
 
+/* A record of a relay with a clock that is too early. */
+struct early_clocks {
+	struct early_clocks *next;
+	struct record head;
+	uint8_t payload[];
+};
+
 /* The key of a session, and whose it is. */
 struct session_identity {
 	enum role role;
@@ -162,6 +169,8 @@ struct session_data {
 	struct scan_cursor *scans;        /* that have begun, and have more pieces */
 	struct pending_ack *pending;      /* acknowledgements that are not safe to send yet */
 	size_t npending, pending_cap;
+	struct early_clocks *early_clocks; /* in the order of their arrival */
+	size_t early_records, early_bytes; /* how many, and the bytes of their payloads */
 	/* Entries of acknowledgements that are about to be sent, all of records that were accepted
 	 * in the same layout epoch and generation. */
 	struct buf receipts, replicated, summed;
@@ -217,7 +226,8 @@ struct session_control {
  *   SESSION_READING        a push, CLOCK, DONE or sum, while too many of    SESSION_RECEIPTS_FULL
  *                       its acknowledgements are pending
  *                       (session_is_full)
- *   SESSION_READING        a CLOCK that is too early; its announcements     SESSION_CLOCK_HELD
+ *   SESSION_READING        a CLOCK that is too early, or CLOCKS when too    SESSION_CLOCK_HELD
+ *                       many early ones are kept; the announcements
  *                       are taken
  *   SESSION_READING        the first record is for files                    SESSION_MOVES_FILES
  *   SESSION_WRITE_BLOCKED, the held record is tried again, and the          as SESSION_READING
@@ -251,8 +261,9 @@ struct server_session {
 	uint64_t id;
 	enum session_state state;
 	int64_t closing_since; /* CLOSING: clock_now() of that decision */
-	/* It is counted in server.nwaiting, and io_threads_wake looks at it: its held record, a
-	 * pull or an acknowledgement, in any state, waits for another thread or session. */
+	/* It is counted in server.nwaiting, and io_threads_wake looks at it: its held record, an
+	 * early clock, a pull or an acknowledgement, in any state, waits for another thread or
+	 * session. */
 	bool counted_waiting;
 	/* On its I/O thread: 1, or SESSION_LOAD once it has pushed or pulled. */
 	unsigned load;
@@ -609,10 +620,11 @@ bool session_expect_announced(struct server_session *p, const struct rank_clock 
 /* session_sum.c: PUSH_SUM and CLOCKS, from relays */
 enum conn_verdict session_push_sum(struct server_session *p, const struct record *r,
     const uint8_t *payload);
-/* Takes all clocks of a record from a relay, or holds the record until each of them can be
- * taken. */
+/* Takes all clocks of a record from a relay. A record with a clock that is too early is kept. */
 enum conn_verdict session_sum_clocks(struct server_session *p, const struct record *r,
     const uint8_t *payload);
+/* Tries the early clocks of the session again, and answers the records that have none left. */
+void session_retry_clocks(struct server_session *p);
 /* session_pull.c: PULL, PULL_ROWS and SCAN */
 enum conn_verdict session_pull(struct server_session *p, const struct record *r,
     const uint8_t *payload);

@@ -618,6 +618,7 @@ struct conn *session_release_conn(struct server_session *p)
 	struct io_thread *l = p->io_thread;
 	struct server *s = l->server;
 	struct conn *conn = p->conn;
+	struct early_clocks *x;
 	struct pull *q;
 
 	loop_assert_thread(p->io_thread->loop);
@@ -645,6 +646,10 @@ struct conn *session_release_conn(struct server_session *p)
 		p->data.pulls = q->next;
 		session_pull_free(q);
 	}
+	while ((x = p->data.early_clocks)) {
+		p->data.early_clocks = x->next;
+		free(x);
+	}
 	session_drop_scans(p);
 	drop_queued_answers(p);
 	batcher_release(&p->data.batcher);
@@ -670,7 +675,7 @@ void session_close(struct server_session *p)
 bool session_is_idle(const struct server_session *p)
 {
 	return !conn_is_held(p->conn) && !p->data.pulls && !p->data.npending && !p->data.rows &&
-	    !p->control.answers && !conn_queued(p->conn);
+	    !p->data.early_clocks && !p->control.answers && !conn_queued(p->conn);
 }
 
 void session_retire(struct server_session *p)
@@ -690,7 +695,7 @@ static bool must_wait(const struct server_session *p)
 {
 	return (conn_is_held(p->conn) && p->state != SESSION_WRITE_BLOCKED &&
 	           p->state != SESSION_CLOSING) ||
-	    p->data.pulls || p->data.npending || p->control.answers;
+	    p->data.early_clocks || p->data.pulls || p->data.npending || p->control.answers;
 }
 
 /* A session that begins to wait tries once more after it has been counted as waiting, because
@@ -711,6 +716,7 @@ void session_advance(struct server_session *p)
 			}
 			send_durable_answers(p);
 			send_view(p);
+			session_retry_clocks(p);
 			session_send_acknowledgements(p);
 			more = session_answer_pulls(p);
 		}

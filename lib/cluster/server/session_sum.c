@@ -2,6 +2,7 @@
 #include "core/clock.h"
 #include "core/endian.h"
 #include "core/fail.h"
+#include "core/mem.h"
 #include "server/relayed_ranks.h"
 #include "server/server_role.h"
 #include "session/tracer.h"
@@ -90,9 +91,17 @@ enum conn_verdict session_push_sum(struct server_session *p, const struct record
 
 /* ---- clocks ---- */
 
+/* Records with early clocks that a session may keep, and their bytes. A relay has sent one clock of
+ * each of its workers that is not acknowledged, and those that it has at the same time in one
+ * record. All are tried again with every record of clocks, hence their number. */
+#define EARLY_CLOCKS_MOST  1024u
+#define EARLY_CLOCKS_BYTES (1u << 20)
+
 /* Take the clock of one worker. The relay's word about a worker that it no longer serves is
- * ignored: that worker's clock reaches us another way. */
-static enum shard_answer take_relayed_clock(struct server_session *p, const struct rank_clock *c)
+ * ignored: that worker's clock reaches us another way. again: the record was tried before, and its
+ * announcements are taken. */
+static enum shard_answer take_relayed_clock(struct server_session *p, const struct rank_clock *c,
+    bool again)
 {
 	struct shard *sh = session_shard(p);
 	enum shard_answer a = shard_relay_may_push(sh, p->who.incarnation, c->rank, c->incarnation);
@@ -100,7 +109,7 @@ static enum shard_answer take_relayed_clock(struct server_session *p, const stru
 
 	if (a != SHARD_OK)
 		return a;
-	advance = session_expect_announced(p, c) && p->state != SESSION_CLOCK_HELD;
+	advance = session_expect_announced(p, c) && !again;
 	if (c->clocks)
 		a = shard_clock(sh, c->rank, c->incarnation, c->step, c->examples);
 	if (a == SHARD_OK && c->done)
@@ -112,6 +121,23 @@ static enum shard_answer take_relayed_clock(struct server_session *p, const stru
 	/* The relay may push for this holder, so the view that installs the holder is still to
 	 * come. */
 	return a == SHARD_FENCED ? SHARD_WAIT : a;
+}
+
+/* Takes those clocks of a record that are not too early. Taking a clock twice does no harm. Returns
+ * whether all are taken now. */
+static bool take_relayed_clocks(struct server_session *p, const uint8_t *payload, size_t len,
+    bool again)
+{
+	struct rank_clock c;
+	bool bad, all = true;
+	size_t at = 0;
+
+	while (sum_body_clocks_next(payload, len, &at, &c, &bad))
+		all &= take_relayed_clock(p, &c, again) != SHARD_WAIT;
+	/* An announcement of a worker whose view came after the first try was taken now. */
+	if (all && again)
+		shard_advance(session_shard(p));
+	return all;
 }
 
 /* Pass the clocks on to the servers above this relay, after all were taken here. Returns the token
@@ -131,31 +157,12 @@ static uint64_t forward_clocks(struct server *s, struct server_session *p, const
 	return token;
 }
 
-/* The record is held until every clock in it is taken. Taking a clock twice does no harm. */
-enum conn_verdict session_sum_clocks(struct server_session *p, const struct record *r,
+/* Answers a record of clocks after all were taken. */
+static void acknowledge_clocks(struct server_session *p, const struct record *r,
     const uint8_t *payload)
 {
 	struct server *s = p->io_thread->server;
-	struct rank_clock c;
-	size_t at = 0;
-	bool bad, hold = false;
 
-	loop_assert_thread(p->io_thread->loop);
-	if (session_refuse_stale(p, r))
-		return CONN_TAKEN;
-	if (!is_living_relay(p, r))
-		return CONN_DROP;
-	if (server_upstream(s) && session_is_full(p))
-		return CONN_HOLD;
-	while (sum_body_clocks_next(payload, r->len, &at, &c, &bad))
-		hold |= take_relayed_clock(p, &c) == SHARD_WAIT;
-	p->state = hold && !bad ? SESSION_CLOCK_HELD : SESSION_READING;
-	if (bad) {
-		session_refuse(p, r, ERR_PROTO, "malformed clocks");
-		return CONN_DROP;
-	}
-	if (hold)
-		return CONN_HOLD;
 	if (server_upstream(s))
 		session_add_pending(p, r,
 		    &(struct pending_ack){ .kind = PENDING_CLOCKED,
@@ -168,5 +175,86 @@ enum conn_verdict session_sum_clocks(struct server_session *p, const struct reco
 		        .seq = r->seq,
 		        .epoch = r->epoch,
 		        .generation = r->generation });
+}
+
+static void keep_early_clocks(struct server_session *p, const struct record *r,
+    const uint8_t *payload)
+{
+	struct early_clocks *x = mem_alloc(sizeof *x + r->len), **last = &p->data.early_clocks;
+
+	while (*last)
+		last = &(*last)->next;
+	*x = (struct early_clocks){ .head = *r };
+	memcpy(x->payload, payload, r->len);
+	p->data.early_records++;
+	p->data.early_bytes += r->len;
+	*last = x;
+}
+
+void session_retry_clocks(struct server_session *p)
+{
+	struct early_clocks **at = &p->data.early_clocks, *x;
+
+	loop_assert_thread(p->io_thread->loop);
+	while ((x = *at)) {
+		if (!session_refuse_stale(p, &x->head)) {
+			if (!take_relayed_clocks(p, x->payload, x->head.len, true)) {
+				at = &x->next;
+				continue;
+			}
+			acknowledge_clocks(p, &x->head, x->payload);
+		}
+		*at = x->next;
+		p->data.early_records--;
+		p->data.early_bytes -= x->head.len;
+		free(x);
+	}
+}
+
+static bool are_clocks_valid(const uint8_t *payload, size_t len)
+{
+	struct rank_clock c;
+	size_t at = 0;
+	bool bad;
+
+	while (sum_body_clocks_next(payload, len, &at, &c, &bad))
+		;
+	return !bad;
+}
+
+/* A record with a clock that is too early is kept, and later records of the session are handled.
+ * They may have the clock of another worker without which the early one can never be taken. This
+ * happens when a server and the relay have both been started again: worker A has its CLOCKs of
+ * steps s and s + 1 sent through the new relay, because the other servers have closed step s, and
+ * only then worker B's CLOCK of step s, which its broken session to the old relay had delayed. This
+ * server has not closed step s, and takes A's second CLOCK when it has B's. */
+enum conn_verdict session_sum_clocks(struct server_session *p, const struct record *r,
+    const uint8_t *payload)
+{
+	loop_assert_thread(p->io_thread->loop);
+	if (session_refuse_stale(p, r))
+		return CONN_TAKEN;
+	if (!is_living_relay(p, r))
+		return CONN_DROP;
+	if (!are_clocks_valid(payload, r->len)) {
+		session_refuse(p, r, ERR_PROTO, "malformed clocks");
+		return CONN_DROP;
+	}
+	if (server_upstream(p->io_thread->server) && session_is_full(p))
+		return CONN_HOLD;
+	/* In the order of arrival: a later record may say other things of the same clock. */
+	session_retry_clocks(p);
+	if (take_relayed_clocks(p, payload, r->len, p->state == SESSION_CLOCK_HELD)) {
+		p->state = SESSION_READING;
+		acknowledge_clocks(p, r, payload);
+		return CONN_TAKEN;
+	}
+	if (p->data.early_records == EARLY_CLOCKS_MOST ||
+	    p->data.early_bytes + r->len > EARLY_CLOCKS_BYTES) {
+		p->state = SESSION_CLOCK_HELD;
+		return CONN_HOLD;
+	}
+	p->state = SESSION_READING;
+	keep_early_clocks(p, r, payload);
 	return CONN_TAKEN;
 }

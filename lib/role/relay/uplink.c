@@ -352,9 +352,10 @@ static void finish_uplink_turn(struct uplink *u)
 
 /* A turn sends first and then waits in client_pump, for TURN_MS at most or until uplink_wake.
  *
- * Sums go before clocks. A server holds the clock of a step until the step before is closed there,
- * and reads nothing after it on this connection: a sum of that earlier step must not be there. It
- * would be after a broken connection, when both are sent again. */
+ * Sums go before clocks. A server takes the clock of a step when the step before is closed there, and
+ * keeps a limited number of early ones (session_sum.c) before it stops reading from this connection: a
+ * sum of that earlier step must not be there. It would be after a broken connection, when both are
+ * sent again. */
 static void *run_uplink(void *ctx)
 {
 	struct uplink *u = ctx;

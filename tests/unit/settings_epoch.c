@@ -76,6 +76,23 @@ static void from_bsp_and_back(void)
 /* It was not there when the modes changed: CLOCKs of later steps are all that it hears. */
 /* A job whose settings were changed before it began: its servers know of the change before they know a
  * worker. */
+/* Settings that others replace at the same step hold at none. A replica that got its state before that
+ * step went over the steps without pushes up to it, and no further. */
+static void replaced_at_once(void)
+{
+	struct world x;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	with(&x, 1, 5, "ssp:1", "sgd", 1);
+	ok(settings_epoch_sums_end(x.shard, 2) == 5, "sums end where ssp begins");
+	with(&x, 2, 5, "bsp", "sgd", 1);
+	ok(settings_epoch_sums_end(x.shard, 2) == SYNC_NEVER,
+	    "not when bsp replaces it at the same step");
+	with(&x, 3, 9, "asp", "sgd", 1);
+	ok(settings_epoch_sums_end(x.shard, 2) == 9, "but at a later one that stays");
+	world_close(&x);
+}
+
 static void before_the_first_worker(void)
 {
 	struct receipt r;
@@ -365,6 +382,7 @@ int main(void)
 {
 	rate();
 	from_bsp_and_back();
+	replaced_at_once();
 	before_the_first_worker();
 	late_comer();
 	another_rule();

@@ -103,12 +103,19 @@ const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uin
 	return l->at[i];
 }
 
+/* Do others replace these settings at the same step, so that they hold at none? */
+static bool epoch_is_empty(const struct settings_epochs *l, unsigned i)
+{
+	return i + 1 < l->n && l->at[i + 1]->step <= l->at[i]->step;
+}
+
 uint64_t settings_epoch_sums_end(const struct shard *s, uint64_t step)
 {
 	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
 
 	for (unsigned i = 0; i < l->n; i++)
-		if (l->at[i]->step > step && !sync_sums_steps(&l->at[i]->mode))
+		if (l->at[i]->step > step && !sync_sums_steps(&l->at[i]->mode) &&
+		    !epoch_is_empty(l, i))
 			return l->at[i]->step;
 	return SYNC_NEVER;
 }
@@ -139,10 +146,9 @@ uint64_t settings_epoch_unclosed_end(const struct shard *s, uint64_t step)
 {
 	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
 
-	/* Settings that others replace at the same step hold at none. */
 	for (unsigned i = 0; i < l->n; i++)
 		if (l->at[i]->step > step && sync_sums_steps(&l->at[i]->mode) &&
-		    (i + 1 == l->n || l->at[i + 1]->step > l->at[i]->step))
+		    !epoch_is_empty(l, i))
 			return l->at[i]->step;
 	return SYNC_NEVER;
 }

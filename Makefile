@@ -382,6 +382,10 @@ bench-serve: deps ## predictions a second on one core
 	@$(MAKE) --no-print-directory all
 	@tests/bench/serve $(BUILD)
 
+bench-tiers: deps ## tables that do not fit into the server's memory, as root; ROWS=78000000 LIMIT=512
+	@$(MAKE) --no-print-directory all
+	@tests/bench/tiers $(BUILD)
+
 bench-replica: deps ## what a read replica of a large table costs the cluster; ROWS=20000000
 	@$(MAKE) --no-print-directory all
 	@tests/bench/replica $(BUILD)
@@ -531,6 +535,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san check-locks deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-lookahead bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-replica bench-nearest bench-redis bench-http bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help deb deps-deb dist image deps-image deps-packages sim sim-soak check-san check-locks deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-pslite bench-wire bench-rows bench-lookahead bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-dlrm bench-train bench-models bench-batches bench-quality bench-serve bench-replica bench-tiers bench-nearest bench-redis bench-http bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

@@ -481,6 +481,66 @@ static void keeps_rows_of_sum(void)
 	close_slow(&x);
 }
 
+/* ---- stores of one table ---- */
+
+enum { PARTS = 16, RESTORED = 4096 };
+
+/* Puts in rows with ascending ids, as a restore does. */
+static void restore_rows(struct row_store *s)
+{
+	for (uint64_t first = 0; first < RESTORED; first += ROWS_BLOCK) {
+		uint64_t ids[ROWS_BLOCK], made;
+		void *row[ROWS_BLOCK];
+
+		for (uint32_t i = 0; i < ROWS_BLOCK; i++)
+			ids[i] = 7 * (first + i);
+		s->ops->make_many(s, (const uint8_t *)ids, ROWS_BLOCK, row, &made);
+		for (uint32_t i = 0; i < ROWS_BLOCK; i++)
+			fill_row(&s->layout, row[i], (uint32_t)(first + i + 1));
+		s->ops->put_many(s, 1, (const uint8_t *)ids, ROWS_BLOCK, row);
+		s->ops->drain(s);
+	}
+}
+
+/* Partitions that are restored one after the other take no more than the table's memory together, and
+ * read nothing. */
+static void restore_partitions(void)
+{
+	const struct table t = { .name = "parts", .nparts = PARTS, .policy.ram = 1u << 20 };
+	const struct row_store_ops *ops = row_store_of(&t, spill);
+	struct row_layout l = row_layout_make(WIDTH, STATE, true, true);
+	struct row_store *s[PARTS];
+	uint64_t wanted[2] = { 7 * 100, 7 * 200 };
+	struct spill_stats before, after;
+	size_t bytes = 0;
+	bool all = true;
+
+	spill_stats(spill, &before);
+	for (int i = 0; i < PARTS; i++) {
+		s[i] = ops->make(&t, spill);
+		ops->open(s[i], &l);
+		restore_rows(s[i]);
+		bytes += ops->bytes(s[i]);
+	}
+	spill_stats(spill, &after);
+	ok(bytes <= t.policy.ram, "%d restored stores have %zu bytes in memory, at most %u", PARTS,
+	    bytes, (unsigned)t.policy.ram);
+	ok(after.reads == before.reads, "%llu rows were looked up on the disk",
+	    (unsigned long long)(after.reads - before.reads));
+	/* A pull that waits for its turn has its rows read meanwhile. */
+	ops->make_present(s[PARTS - 1], (const uint8_t *)wanted, 2, NULL, NULL, NULL);
+	begin_use(s[PARTS - 1], wanted, 2);
+	end_use(s[PARTS - 1]);
+	spill_stats(spill, &before);
+	ok(before.missed == after.missed + 2, "rows that are requested ahead are read once");
+	for (int i = 0; i < PARTS; i++) {
+		all &= ops->count(s[i]) == RESTORED;
+		ops->close(s[i]);
+		ops->free(s[i]);
+	}
+	ok(all, "all rows are there");
+}
+
 int main(void)
 {
 	char *dir = NULL;
@@ -501,6 +561,7 @@ int main(void)
 	waits_to_push();
 	waits_to_pull();
 	keeps_rows_of_sum();
+	restore_partitions();
 	spill_close(spill);
 	file_remove_tree(dir, &e);
 	free(dir);

@@ -178,6 +178,10 @@ static enum conn_verdict enqueue_pull(struct server_session *p, struct pull *q)
 		session_pull_free(q);
 		return CONN_DROP;
 	}
+	/* Pulls are answered one after the other; the disk reads for all at the same time. */
+	if (q->rec.type == REC_PULL_ROWS)
+		shard_load_rows(session_shard(p), q->rec.table, q->rec.part, q->body,
+		    q->rec.len / 8);
 	p->data.pull_bytes += memory_of_pull(q);
 	*p->data.pulls_last = q;
 	p->data.pulls_last = &q->next;

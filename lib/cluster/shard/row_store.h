@@ -102,6 +102,9 @@ struct row_store_ops {
 	 *   SHARD_WAIT  the store has begun to read them, and calls `wake` without locks when they are
 	 *               there. The caller holds its record (CONN_HOLD, or a queued pull) and calls again.
 	 *
+	 * wake and since NULL: begin to read them, for a request that waits for its turn. A call that
+	 * asks for them follows.
+	 *
 	 * NULL: all rows are always in memory. */
 	enum shard_answer (*make_present)(struct row_store *s, const uint8_t *ids, uint32_t n,
 	    void (*wake)(void *ctx), void *ctx, uint64_t *since);

@@ -34,6 +34,8 @@
 #define CHUNK_BYTES (64u << 10)
 /* The chunks that the share of a partition should have at least. */
 #define CHUNKS_LEAST 8u
+/* The chunks that a store may have although all stores together have their memory. */
+#define CHUNKS_FEW 2u
 /* Rows that are read or written by one task. */
 #define TASK_ROWS 512u
 /* The part of the slots that should be free. */
@@ -69,6 +71,7 @@ struct tiered_store {
 	unsigned granted;
 	/* The space may have rows. Before that, a row without a slot does not exist. */
 	bool spilled;
+	uint64_t top_id;     /* the highest id that has ever had a row here */
 	uint64_t departures; /* slots that were freed, from 1 on; it never goes back */
 	_Atomic bool failed; /* the store has given up */
 	uint64_t space;
@@ -132,6 +135,13 @@ static void prefetch_slots(const struct tiered_store *t, const uint8_t *ids, uin
 			__builtin_prefetch(slot_at(t, t->bucket[bucket[i]]));
 }
 
+/* May an id without a slot have a row? Rows that are restored come by ascending ids, so that nothing is
+ * read for them. */
+static bool may_be_on_disk(const struct tiered_store *t, uint64_t id)
+{
+	return t->spilled && id <= t->top_id;
+}
+
 static uint32_t find_slot(const struct tiered_store *t, uint64_t id)
 {
 	uint32_t i = t->nbuckets ? t->bucket[bucket_of(t, id)] : NO_SLOT;
@@ -160,9 +170,14 @@ static uint64_t bytes_of(const struct tiered_store *t)
 	    (uint64_t)t->cap_cleaned * sizeof *t->cleaned;
 }
 
+/* A store may have its share. While others have more than theirs, as the first ones that are restored,
+ * it waits until they have given that back when they are used, and has a few chunks meanwhile. */
 static bool may_grow(const struct tiered_store *t)
 {
-	return bytes_of(t) + chunk_bytes(t) + chunk_bytes(t) / 8 <= share_of(t);
+	uint64_t more = chunk_bytes(t) + chunk_bytes(t) / 8;
+
+	return bytes_of(t) + more <= share_of(t) &&
+	    (t->nchunks < CHUNKS_FEW || atomic_load(&t->budget->used) + more <= t->budget->limit);
 }
 
 /* Makes the table of buckets twice as large as the slots. */
@@ -576,6 +591,7 @@ static void close_open_store(struct tiered_store *t)
 	if (t->spilled)
 		spill_drop_space(t->spill, t->space);
 	t->spilled = false;
+	t->top_id = 0;
 	atomic_fetch_sub(&t->budget->stores, 1);
 }
 
@@ -671,6 +687,13 @@ static enum shard_answer make_present(struct row_store *s, const uint8_t *ids, u
 			waits = true;
 			break;
 		}
+		/* Requests that wait for their turn take no more than the store's share. */
+		if (!since && !t->nfree && !may_grow(t))
+			break;
+		if (!may_be_on_disk(t, id)) {
+			take_slot(t, id, SLOT_ABSENT);
+			continue;
+		}
 		missed++;
 		if (!task)
 			task = new_task(t, load_slots);
@@ -683,16 +706,16 @@ static enum shard_answer make_present(struct row_store *s, const uint8_t *ids, u
 	}
 	if (task)
 		start_task(t, task);
-	if (waits) {
+	if (waits && wake) {
 		t->wake = wake;
 		t->ctx = ctx;
-	} else {
+	} else if (!waits && since) {
 		t->granted++;
 		*since = t->departures;
 	}
 	mutex_unlock(&t->lock);
 	atomic_fetch_add_explicit(&t->budget->missed, missed, memory_order_relaxed);
-	if (!waits)
+	if (!waits && since)
 		atomic_fetch_add_explicit(&t->budget->asked, n, memory_order_relaxed);
 	return waits ? SHARD_WAIT : SHARD_OK;
 }
@@ -723,17 +746,6 @@ static void settle(struct row_store *s)
 	t->in_use = false;
 	if (t->open && may_leave(t))
 		keep_to_share(t);
-	mutex_unlock(&t->lock);
-}
-
-static void drain(struct row_store *s)
-{
-	struct tiered_store *t = tiered(s);
-
-	mutex_lock(&t->lock);
-	t->in_use = false;
-	while (t->open && (keep_to_share(t), t->nfree < ROWS_BLOCK) && !may_grow(t) && t->writing)
-		mutex_wait(&t->ended, &t->lock);
 	mutex_unlock(&t->lock);
 }
 
@@ -815,7 +827,7 @@ static void find_slots(struct tiered_store *t, const uint8_t *ids, uint32_t n,
 	prefetch_slots(t, ids, n);
 	for (uint32_t i = 0; i < n; i++) {
 		slot[i] = find_slot(t, get_le64(ids + (size_t)i * 8));
-		if (slot[i] == NO_SLOT)
+		if (slot[i] == NO_SLOT && may_be_on_disk(t, get_le64(ids + (size_t)i * 8)))
 			missing[k++] = get_le64(ids + (size_t)i * 8);
 	}
 	if (!t->spilled)
@@ -825,7 +837,8 @@ static void find_slots(struct tiered_store *t, const uint8_t *ids, uint32_t n,
 	for (uint32_t i = 0; i < n; i++) {
 		if (slot[i] == NO_SLOT)
 			slot[i] = find_slot(t, get_le64(ids + (size_t)i * 8));
-		await_row(t, slot[i]);
+		if (slot[i] != NO_SLOT)
+			await_row(t, slot[i]);
 	}
 }
 
@@ -889,6 +902,8 @@ static bool make_many(struct row_store *s, const uint8_t *ids, uint32_t n, void 
 			memset(row[i], 0, t->store.layout.bytes);
 			*made |= UINT64_C(1) << i;
 			t->count++;
+			if (x->id > t->top_id)
+				t->top_id = x->id;
 		}
 		x->flags = (x->flags & ~(uint32_t)SLOT_ABSENT) | SLOT_RECENT |
 		    (*made >> i & 1 ? SLOT_DIRTY : 0);
@@ -992,6 +1007,26 @@ static bool try_to_write_dirty(struct tiered_store *t)
 		if (!write_some_dirty(t, &at))
 			return false;
 	return true;
+}
+
+/* Rows that are put in one after the other: all leave at once, in this thread, instead of a few by a task
+ * each time. None of them is used before the others. */
+static void drain(struct row_store *s)
+{
+	struct tiered_store *t = tiered(s);
+
+	mutex_lock(&t->lock);
+	t->in_use = false;
+	if (t->open && t->nfree < ROWS_BLOCK && !may_grow(t) && may_leave(t)) {
+		write_dirty(t);
+		for (uint32_t i = 0; i < t->nslots; i++)
+			if ((slot_at(t, i)->flags & ~(uint32_t)(SLOT_RECENT | SLOT_ABSENT)) ==
+			    SLOT_USED)
+				free_slot(t, i);
+	}
+	if (t->open && may_leave(t))
+		keep_to_share(t);
+	mutex_unlock(&t->lock);
 }
 
 /* The row at which the walk is, or the next one after the disk has worked again; false at the end. next:
@@ -1170,7 +1205,7 @@ static bool list_wanted(struct tiered_store *t, struct tiered_snapshot *m, rows_
 	if (!m->wanted)
 		m->wanted = mem_array(1, sizeof *m->wanted);
 	good = !spill_walk_error(m->walk, &e);
-	spill_walk_seek(m->walk, 0);
+	spill_walk_rewind(m->walk);
 	free(copy);
 	return good;
 }
@@ -1223,7 +1258,7 @@ static void rewind_snapshot(struct row_snapshot *x)
 {
 	struct tiered_snapshot *m = (struct tiered_snapshot *)x;
 
-	spill_walk_seek(m->walk, 0);
+	spill_walk_rewind(m->walk);
 	m->next = 0;
 	m->at = 0;
 }
@@ -1245,6 +1280,8 @@ static uint32_t next_of_snapshot(struct row_snapshot *x, uint32_t most, uint64_t
 		}
 		spill_walk_next(m->walk);
 	}
+	if (m->at == x->n)
+		spill_walk_rewind(m->walk);
 	return n;
 }
 

@@ -259,6 +259,15 @@ enum shard_answer shard_read_rows(struct shard *s, uint16_t table, uint32_t part
 	return a;
 }
 
+void shard_load_rows(struct shard *s, uint16_t table, uint32_t part, const uint8_t *ids, uint32_t n)
+{
+	const struct part *p = shard_part(s, table, part);
+	struct row_store *store = p ? p->sparse.store : NULL;
+
+	if (store && store->ops->make_present)
+		store->ops->make_present(store, ids, n, NULL, NULL, NULL);
+}
+
 enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     const uint8_t *ids, uint32_t n, float *out, uint64_t *version)
 {

@@ -406,6 +406,10 @@ struct row_read {
 };
 enum shard_answer shard_read_rows(struct shard *s, uint16_t table, uint32_t part,
     struct row_read *x);
+/* Begins to read those of n rows (ids: u64 little-endian, any alignment) that are on the disk, for a
+ * pull that waits for its turn. Any thread; does not wait. */
+void shard_load_rows(struct shard *s, uint16_t table, uint32_t part, const uint8_t *ids,
+    uint32_t n);
 /* shard_read_rows for a caller that has no rows. */
 enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     const uint8_t *ids, uint32_t n, float *out, uint64_t *version);

@@ -18,9 +18,9 @@
 #include "core/mem.h"
 #include "core/thread.h"
 
-/* Reads that wait for the disk at the same time: the queue of an SSD is deeper than that, and the
+/* Reads that wait for the disk at the same time: an SSD serves 16 about six times as fast as one. The
  * processors have other work. */
-#define THREADS 4u
+#define THREADS 8u
 #define PAUSE   NSEC_PER_SEC
 #define KEY     16u
 /* Keys of one call of RocksDB. */
@@ -599,16 +599,26 @@ struct spill_walk *spill_walk_new(struct spill *s, uint64_t space)
 	rocksdb_readoptions_set_fill_cache(w->options, 0);
 	rocksdb_readoptions_set_readahead_size(w->options, WALK_READAHEAD);
 	rocksdb_readoptions_set_iterate_upper_bound(w->options, w->end, KEY);
-	w->i = rocksdb_create_iterator(s->db, w->options);
-	spill_walk_seek(w, 0);
 	return w;
+}
+
+/* The iterator, from its first use on: it has a buffer for each file that it reads, and a checkpoint makes
+ * the walks of all partitions before it begins with the first. */
+static rocksdb_iterator_t *iterator_of(struct spill_walk *w)
+{
+	if (!w->i) {
+		w->i = rocksdb_create_iterator(w->spill->db, w->options);
+		spill_walk_seek(w, 0);
+	}
+	return w->i;
 }
 
 void spill_walk_free(struct spill_walk *w)
 {
 	if (!w)
 		return;
-	rocksdb_iter_destroy(w->i);
+	if (w->i)
+		rocksdb_iter_destroy(w->i);
 	rocksdb_readoptions_destroy(w->options);
 	rocksdb_release_snapshot(w->spill->db, w->snapshot);
 	atomic_fetch_sub(&w->spill->walks, 1);
@@ -620,14 +630,23 @@ void spill_walk_seek(struct spill_walk *w, uint64_t id)
 	char key[KEY];
 
 	put_key(key, w->space, id);
+	if (!w->i)
+		w->i = rocksdb_create_iterator(w->spill->db, w->options);
 	rocksdb_iter_seek(w->i, key, KEY);
+}
+
+void spill_walk_rewind(struct spill_walk *w)
+{
+	if (w->i)
+		rocksdb_iter_destroy(w->i);
+	w->i = NULL;
 }
 
 bool spill_walk_at(struct spill_walk *w, uint64_t *id, const void **row, size_t *bytes)
 {
 	size_t n;
 
-	if (!rocksdb_iter_valid(w->i))
+	if (!rocksdb_iter_valid(iterator_of(w)))
 		return false;
 	*id = id_of_key(rocksdb_iter_key(w->i, &n));
 	*row = rocksdb_iter_value(w->i, bytes);
@@ -636,14 +655,15 @@ bool spill_walk_at(struct spill_walk *w, uint64_t *id, const void **row, size_t 
 
 void spill_walk_next(struct spill_walk *w)
 {
-	rocksdb_iter_next(w->i);
+	rocksdb_iter_next(iterator_of(w));
 }
 
 enum err_code spill_walk_error(const struct spill_walk *w, struct err *e)
 {
 	char *why = NULL;
 
-	rocksdb_iter_get_error(w->i, &why);
+	if (w->i)
+		rocksdb_iter_get_error(w->i, &why);
 	return take_error(w->spill, why, e);
 }
 

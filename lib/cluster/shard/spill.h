@@ -101,6 +101,8 @@ struct spill_walk *spill_walk_new(struct spill *s, uint64_t space);
 void spill_walk_free(struct spill_walk *w);
 /* Goes to the first row whose id is `id` or greater. */
 void spill_walk_seek(struct spill_walk *w, uint64_t id);
+/* Goes back to the first row, and frees the buffers until the walk goes on. */
+void spill_walk_rewind(struct spill_walk *w);
 /* The present row, whose bytes stay until the next call; false: there is none, at the end or because
  * the disk has failed (spill_walk_error). */
 bool spill_walk_at(struct spill_walk *w, uint64_t *id, const void **row, size_t *bytes);

@@ -35,6 +35,8 @@ serve() {
 	local from=$1 sets=()
 	shift
 	for set in serve_http=127.0.0.1:0 "$@"; do sets+=(--set "$set"); done
+	# What an earlier server has said: the new one empties the file when it is there.
+	rm -f serve.log
 	ps-serve --read-only "$from" -C serve.run "${sets[@]}" 2>serve.log &
 	SERVER=$!
 	wait_for 20 grep -q 'predictions:' serve.log || { cat serve.log; return 1; }
@@ -322,7 +324,8 @@ nearest() {
 # nearest_as_work MODEL [OPTION]...: the answer to user=u3 is that of ps-work nearest.
 nearest_as_work() {
 	ps-work nearest "$1" v user=u3 -k 5 "${@:2}" --json | jq -cS .nearest >expected
-	nearest '{"table": "v", "queries": ["user=u3"], "k": 5}' | jq -cS '.nearest[0]' | cmp -s expected -
+	status_of -d '{"table": "v", "queries": ["user=u3"], "k": 5}' "$URL/nearest" >status
+	jq -cS '.nearest[0]' answer | cmp -s expected - || { cat expected status answer; return 1; }
 }
 
 @test "POST /nearest finds what ps-work nearest finds, of a saved model that is replaced, and of a living cluster" {

@@ -35,7 +35,8 @@ serve() {
 	local from=$1 sets=()
 	shift
 	for set in serve_http=127.0.0.1:0 "$@"; do sets+=(--set "$set"); done
-	# What an earlier server has said: the new one empties the file when it is there.
+	# The shell truncates the file when it starts the server, which may be after the first look at it: the messages of an
+	# earlier server must not be found.
 	rm -f serve.log
 	ps-serve --read-only "$from" -C serve.run "${sets[@]}" 2>serve.log &
 	SERVER=$!

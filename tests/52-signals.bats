@@ -163,7 +163,7 @@ wait_ends() {
 	wait_ends 75
 	# A program that handles no signal, and one that fails.
 	as_process_1 ps-ctl wait -C one.run --for ready --timeout 60s
-	# Its program is there: before that, the kernel keeps signals from a process 1 that has no handlers yet.
+	# The kernel drops signals to a process 1 without handlers. It has them when its program has started.
 	wait_for 10 pgrep -P "$one" -x ps-ctl
 	kill "$one"
 	wait_ends 143

@@ -103,7 +103,7 @@ on_disk() { [ "$(http GET /v1/servers | jq "[.servers[] | select(.id == \"server
 disk_is_named() { [ -n "$(ps-stat why -C "$RUN" --json | jq -c '.. | objects | select(.code? == "disk")')" ]; }
 
 @test "disk=: a server whose disk is full waits, and says so" {
-	# RocksDB counts what it has written to files: the first rows are in its memory yet.
+	# The size of the files counts, and RocksDB still has the first rows in its memory: a short job may end before.
 	begin c.json --set sparse=ram=16M,disk=64K --set job.epochs=1000
 	wait_for 60 disk_is_named
 	ps-stat why -C "$RUN" | grep -qE 'server-[01] .*cannot use its disk: .*disk= allows 65536'

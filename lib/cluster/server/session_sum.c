@@ -93,7 +93,7 @@ enum conn_verdict session_push_sum(struct server_session *p, const struct record
 
 /* Records with early clocks that a session may keep, and their bytes. A relay has sent one clock of
  * each of its workers that is not acknowledged, and those that it has at the same time in one
- * record. All are tried again with every record of clocks, hence their number. */
+ * record. The number is limited because each record of clocks makes all of them be tried again. */
 #define EARLY_CLOCKS_MOST  1024u
 #define EARLY_CLOCKS_BYTES (1u << 20)
 
@@ -242,7 +242,7 @@ enum conn_verdict session_sum_clocks(struct server_session *p, const struct reco
 	}
 	if (server_upstream(p->io_thread->server) && session_is_full(p))
 		return CONN_HOLD;
-	/* In the order of arrival: a later record may say other things of the same clock. */
+	/* Earlier records go first, because a later one may announce other pushes of the same clock. */
 	session_retry_clocks(p);
 	if (take_relayed_clocks(p, payload, r->len, p->state == SESSION_CLOCK_HELD)) {
 		p->state = SESSION_READING;

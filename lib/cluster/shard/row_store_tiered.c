@@ -135,8 +135,8 @@ static void prefetch_slots(const struct tiered_store *t, const uint8_t *ids, uin
 			__builtin_prefetch(slot_at(t, t->bucket[bucket[i]]));
 }
 
-/* May an id without a slot have a row? Rows that are restored come by ascending ids, so that nothing is
- * read for them. */
+/* May an id without a slot have a row? A restore makes rows in ascending order of their ids, so that it
+ * looks up none of them on the disk. */
 static bool may_be_on_disk(const struct tiered_store *t, uint64_t id)
 {
 	return t->spilled && id <= t->top_id;
@@ -170,8 +170,9 @@ static uint64_t bytes_of(const struct tiered_store *t)
 	    (uint64_t)t->cap_cleaned * sizeof *t->cleaned;
 }
 
-/* A store may have its share. While others have more than theirs, as the first ones that are restored,
- * it waits until they have given that back when they are used, and has a few chunks meanwhile. */
+/* A store may grow up to its share. Stores that were filled when fewer were open have more than their
+ * share until they are used again; as long as all of them together have the whole limit, a store gets only
+ * a few chunks. */
 static bool may_grow(const struct tiered_store *t)
 {
 	uint64_t more = chunk_bytes(t) + chunk_bytes(t) / 8;
@@ -1009,8 +1010,8 @@ static bool try_to_write_dirty(struct tiered_store *t)
 	return true;
 }
 
-/* Rows that are put in one after the other: all leave at once, in this thread, instead of a few by a task
- * each time. None of them is used before the others. */
+/* Writes all rows in this thread and frees their slots. The caller makes many rows, none of which is used
+ * soon, and tasks would write only a few of them each time. */
 static void drain(struct row_store *s)
 {
 	struct tiered_store *t = tiered(s);
